@@ -1,0 +1,63 @@
+// Communicator: a group of ranks and the operations the program needs from it. MPI, NCCL and the group of one ("self")
+// implement it; all pass the same tests. Operations are collective over the group and start in the same order on every
+// rank. Buffers stay untouched by the caller from start to wait.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace bert_hpc::comm {
+
+enum class Reduction { sum, maximum, minimum };
+
+/// A started operation; wait() ends it. Destroying an unfinished request waits.
+class Request {
+ public:
+  virtual ~Request() = default;
+  virtual void wait() = 0;
+  virtual bool test() = 0;  ///< gives the library time to progress; true when finished
+};
+
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+
+  virtual void barrier() = 0;
+
+  /// Collective over the group: in place, the same result (same bits) on every rank.
+  virtual void all_reduce(std::span<float> data, Reduction reduction) = 0;
+  virtual void all_reduce(std::span<double> data, Reduction reduction) = 0;
+  virtual void all_reduce(std::span<std::int64_t> data, Reduction reduction) = 0;
+  virtual std::unique_ptr<Request> start_all_reduce(std::span<float> data) = 0;  ///< sum
+
+  virtual void broadcast(std::span<std::byte> data, int root) = 0;
+
+  /// all[r·mine.size() …] = mine of rank r.
+  virtual void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) = 0;
+
+  /// Pairwise: sends to `peer` and receives as much from it. Both call.
+  virtual void exchange(std::span<const float> send, std::span<float> receive, int peer) = 0;
+
+  virtual void send(std::span<const std::byte> data, int peer) = 0;
+  virtual void receive(std::span<std::byte> data, int peer) = 0;
+
+  // Conveniences built from the above.
+  double sum(double value);
+  double maximum(double value);
+  double minimum(double value);
+  std::int64_t sum(std::int64_t value);
+  bool any(bool value);  ///< is it true on some rank?
+  std::string broadcast(std::string text, int root);
+  /// Everyone's text, by rank.
+  std::vector<std::string> all_gather(const std::string& text);
+};
+
+/// A group of one.
+std::unique_ptr<Communicator> make_self_communicator();
+
+}  // namespace bert_hpc::comm

@@ -1,0 +1,42 @@
+// Buffer: owning, zeroed memory where kernels run (host memory on CPU builds, device memory on CUDA builds).
+// Large host buffers are aligned to and advised for huge pages: at 2 MiB pages the arenas of a base-size model need
+// about 500 address translations instead of 250,000.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace bert_hpc::core {
+
+/// Zeroed memory of `bytes`, aligned to at least 64. Throws Error(internal) naming the size if there is none.
+void* allocate_device_memory(std::size_t bytes);
+void free_device_memory(void* pointer, std::size_t bytes) noexcept;
+
+template <class T>
+class Buffer {
+ public:
+  Buffer() = default;
+  explicit Buffer(std::int64_t count)
+      : data_(static_cast<T*>(allocate_device_memory(static_cast<std::size_t>(count) * sizeof(T)))), count_(count) {}
+  ~Buffer() { free_device_memory(data_, static_cast<std::size_t>(count_) * sizeof(T)); }
+  Buffer(Buffer&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), count_(std::exchange(other.count_, 0)) {}
+  Buffer& operator=(Buffer&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(count_, other.count_);
+    return *this;
+  }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+
+  T* data() const { return data_; }
+  std::int64_t size() const { return count_; }
+  T& operator[](std::int64_t index) const { return data_[index]; }
+
+ private:
+  T* data_ = nullptr;
+  std::int64_t count_ = 0;
+};
+
+}  // namespace bert_hpc::core

@@ -1,0 +1,64 @@
+// The one error type of bert_hpc and the exit codes it carries to the launcher.
+//
+// An error is one block of text for a person: what is wrong, where (file, line, column or row), and what would be
+// right. Several problems of one input are collected in a `ProblemList` and reported together, because a user who
+// mends a file wants to mend it once.
+#pragma once
+
+#include <source_location>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace bert_hpc::core {
+
+/// Exit status of every program here; the launcher's exit status is the same (see the README).
+enum class ExitCode : int {
+  success = 0,
+  internal = 1,       ///< a defect of bert_hpc itself
+  input = 2,          ///< input file or command line
+  data = 3,           ///< shards, labels, text
+  files = 4,          ///< files that cannot be read or written, checkpoints
+  numerical = 5,      ///< NaN or infinity
+  communication = 6,  ///< MPI, NCCL
+  stopped = 75,       ///< stopped on request after writing a checkpoint: submit again
+};
+
+/// `message` is complete sentences for the user; `where` is the place in our source, shown for internal errors only.
+class Error : public std::runtime_error {
+ public:
+  Error(ExitCode code, const std::string& message, std::source_location where = std::source_location::current())
+      : std::runtime_error(message), code_(code), where_(where) {}
+
+  ExitCode code() const { return code_; }
+  const std::source_location& where() const { return where_; }
+
+ private:
+  ExitCode code_;
+  std::source_location where_;
+};
+
+/// Throws an internal error unless `holds`: for what only a defect of ours can break, never for input.
+inline void require(bool holds, const char* what, std::source_location where = std::source_location::current()) {
+  if (!holds) throw Error(ExitCode::internal, what, where);
+}
+
+/// Collects problems so that all are reported at once.
+class ProblemList {
+ public:
+  void add(std::string problem) { problems_.push_back(std::move(problem)); }
+  bool empty() const { return problems_.empty(); }
+  const std::vector<std::string>& all() const { return problems_; }
+
+  /// Throws one `Error` whose message is `headline` and a numbered list of the problems; returns if there are none.
+  void throw_if_any(ExitCode code, const std::string& headline,
+                    std::source_location where = std::source_location::current()) const;
+
+ private:
+  std::vector<std::string> problems_;
+};
+
+/// The block printed on standard error: "bert_hpc: error: …", with rank and host if `rank` ≥ 0.
+std::string describe(const Error& error, int rank, const std::string& host);
+
+}  // namespace bert_hpc::core

@@ -1,0 +1,71 @@
+// ParameterStore: every parameter of a model in one arena, with arenas of the same layout for gradients and for the
+// two moments of Adam: 16 bytes a parameter in fp32. One slice per parameter, under its Hugging Face name. Arenas make
+// reduction, update, sharding and checkpoints plain loops over flat ranges.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "bert_hpc/core/buffer.hpp"
+#include "bert_hpc/core/tensor.hpp"
+
+namespace bert_hpc::core {
+
+/// What a layer asks for. `rows` × `columns`, a vector being one row; `shape` as in the Hugging Face file.
+struct ParameterSpec {
+  std::string name;                 ///< Hugging Face name, e.g. "bert.encoder.layer.0.attention.self.query.weight"
+  std::vector<std::int64_t> shape;  ///< e.g. {hidden, hidden} or {hidden}
+  bool decay = true;                ///< false for biases and layer norms: no weight decay
+  bool joined = false;              ///< directly behind the parameter before, so that both form one taller matrix
+};
+
+struct ParameterSlice {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  bool decay = true;
+  std::int64_t offset = 0;  ///< elements from the arena's begin
+  std::int64_t size = 0;    ///< elements
+  std::int64_t rows = 0, columns = 0;
+};
+
+class ParameterStore {
+ public:
+  enum class Arenas {
+    values,          ///< parameters alone, for evaluation and prediction
+    with_gradients,  ///< and gradients
+    training,        ///< and Adam's moments
+  };
+
+  ParameterStore(const std::vector<ParameterSpec>& specs, Arenas arenas);
+
+  const std::vector<ParameterSlice>& slices() const { return slices_; }
+  /// Index of a name; throws Error(internal) if there is none.
+  int find(const std::string& name) const;
+  std::int64_t parameters() const { return parameters_; }    ///< without padding between slices
+  std::int64_t arena_size() const { return arena_size_; }    ///< elements, padding included (padding stays zero)
+
+  Tensor<float> value(int slice) const { return view(values_.data(), slice); }
+  Tensor<float> gradient(int slice) const { return view(gradients_.data(), slice); }
+  std::span<float> values() const { return {values_.data(), size()}; }
+  std::span<float> gradients() const { return {gradients_.data(), static_cast<std::size_t>(gradients_.size())}; }
+  std::span<float> first_moments() const { return {first_moments_.data(), static_cast<std::size_t>(first_moments_.size())}; }
+  std::span<float> second_moments() const {
+    return {second_moments_.data(), static_cast<std::size_t>(second_moments_.size())};
+  }
+
+ private:
+  std::size_t size() const { return static_cast<std::size_t>(arena_size_); }
+  Tensor<float> view(float* arena, int slice) const {
+    const ParameterSlice& s = slices_[static_cast<std::size_t>(slice)];
+    return {arena + s.offset, s.rows, s.columns};
+  }
+
+  std::vector<ParameterSlice> slices_;
+  std::int64_t parameters_ = 0;
+  std::int64_t arena_size_ = 0;
+  Buffer<float> values_, gradients_, first_moments_, second_moments_;
+};
+
+}  // namespace bert_hpc::core

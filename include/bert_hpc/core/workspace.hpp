@@ -1,0 +1,51 @@
+// Workspace: one bump arena for everything a step computes. Its size is found by running the same requests once
+// without memory (planning), so nothing is allocated in the step loop and the printed size is exact.
+#pragma once
+
+#include <cstdint>
+
+#include "bert_hpc/core/buffer.hpp"
+#include "bert_hpc/core/error.hpp"
+#include "bert_hpc/core/tensor.hpp"
+
+namespace bert_hpc::core {
+
+class Workspace {
+ public:
+  /// Starts in planning: requests return null tensors and only add up.
+  Workspace() = default;
+
+  /// Allocates what the largest plan so far needs and leaves planning.
+  void allocate() {
+    memory_ = Buffer<unsigned char>(peak_);
+    planning_ = false;
+    used_ = 0;
+  }
+
+  bool planning() const { return planning_; }
+  std::int64_t bytes() const { return peak_; }  ///< size of the arena, or needed so far while planning
+
+  /// Uninitialised (rows, columns), aligned to 64 bytes, valid until a release() to an earlier mark.
+  template <class T>
+  Tensor<T> take(std::int64_t rows, std::int64_t columns) {
+    const std::int64_t begin = (used_ + 63) / 64 * 64;
+    used_ = begin + rows * columns * static_cast<std::int64_t>(sizeof(T));
+    if (planning_) {
+      if (used_ > peak_) peak_ = used_;
+      return Tensor<T>(nullptr, rows, columns);
+    }
+    require(used_ <= peak_, "workspace: a step asked for more than was planned");
+    return Tensor<T>(reinterpret_cast<T*>(memory_.data() + begin), rows, columns);
+  }
+
+  std::int64_t mark() const { return used_; }
+  void release(std::int64_t mark) { used_ = mark; }
+
+ private:
+  Buffer<unsigned char> memory_;
+  std::int64_t used_ = 0;
+  std::int64_t peak_ = 0;
+  bool planning_ = true;
+};
+
+}  // namespace bert_hpc::core

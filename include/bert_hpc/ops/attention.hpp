@@ -1,0 +1,47 @@
+// Scaled dot-product attention on unpadded sequences: out = dropout(softmax(q·kᵀ/√head_dim))·v per sequence and head,
+// without a score matrix in memory beyond one tile of rows; backward recomputes probabilities from the row's log-sum-exp
+// (Dao et al., FlashAttention, 2022; FlashAttention-2, 2023).
+//
+// Queries may be a selection of a sequence's rows (only those that a head will read); keys and values are all its rows.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "bert_hpc/core/micro_batch.hpp"
+#include "bert_hpc/core/tensor.hpp"
+#include "bert_hpc/ops/dropout.hpp"
+
+namespace bert_hpc::ops {
+
+struct AttentionExtents {
+  std::int64_t sequences = 0;
+  std::int64_t heads = 0, head_dim = 0;  ///< hidden = heads · head_dim; head h is columns [h·head_dim, (h+1)·head_dim)
+  std::int64_t max_length = 0;           ///< longest sequence of keys
+};
+
+class Attention {
+ public:
+  virtual ~Attention() = default;
+  virtual std::string name() const = 0;
+
+  /// Allocates scratch for sequences up to this length; nothing is allocated afterwards. Returns bytes held.
+  virtual std::int64_t reserve(std::int64_t max_length, std::int64_t head_dim) = 0;
+
+  /// q (query rows, hidden), k and v (key rows, hidden), all with any row stride; out (query rows, hidden);
+  /// log_sum_exp (heads, query rows) is kept for backward. queries.offsets and keys.offsets are (sequences + 1).
+  virtual void forward(const AttentionExtents& extents, const TokenRows& queries, const TokenRows& keys,
+                       const Dropout& dropout, Tensor<const float> q, Tensor<const float> k, Tensor<const float> v,
+                       Tensor<float> out, Tensor<float> log_sum_exp) = 0;
+
+  /// d_q, d_k, d_v (replaced) from d_out; shapes as in forward.
+  virtual void backward(const AttentionExtents& extents, const TokenRows& queries, const TokenRows& keys,
+                        const Dropout& dropout, Tensor<const float> q, Tensor<const float> k, Tensor<const float> v,
+                        Tensor<const float> out, Tensor<const float> log_sum_exp, Tensor<const float> d_out,
+                        Tensor<float> d_q, Tensor<float> d_k, Tensor<float> d_v) = 0;
+};
+
+/// `kind`: "fused" (the fastest for this build and processor) or "plain" (the portable reference).
+std::unique_ptr<Attention> make_attention(const std::string& kind = "fused");
+
+}  // namespace bert_hpc::ops

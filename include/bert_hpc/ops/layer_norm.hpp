@@ -1,0 +1,27 @@
+// Layer normalisation (Ba, Kiros, Hinton 2016) over the columns of each row, y = γ·(z − mean)·rstd + β with
+// rstd = 1/sqrt(variance + ε), fused with what precedes it in a post-norm transformer block: z = residual + dropout(x).
+#pragma once
+
+#include "bert_hpc/core/tensor.hpp"
+#include "bert_hpc/ops/dropout.hpp"
+#include "bert_hpc/ops/matrix_product.hpp"
+
+namespace bert_hpc::ops {
+
+/// z = residual + dropout(x + bias), y = layer_norm(z). x (rows, columns) holds z afterwards; bias (columns) or null; a
+/// residual with null data counts as zero; mean and rstd (rows) are kept for backward.
+void residual_layer_norm_forward(const Dropout& dropout, const TokenRows& rows, Tensor<float> x, const float* bias,
+                                 Tensor<const float> residual, const float* gamma, const float* beta, float epsilon,
+                                 Tensor<float> y, float* mean, float* rstd);
+
+/// d_z from d_y, and d_x = dropout'(d_z) where d_x has data and the probability is positive (with probability 0, d_x is
+/// d_z and need not be given). All (rows, columns). d_z may be d_y.
+void residual_layer_norm_backward(const Dropout& dropout, const TokenRows& rows, Tensor<const float> d_y,
+                                  Tensor<const float> z, const float* gamma, const float* mean, const float* rstd,
+                                  Tensor<float> d_z, Tensor<float> d_x);
+
+/// d_gamma = or += Σ d_y·(z − mean)·rstd and d_beta = or += Σ d_y over rows, in row order whatever the threads.
+void layer_norm_backward_weight(Tensor<const float> d_y, Tensor<const float> z, const float* mean, const float* rstd,
+                                float* d_gamma, float* d_beta, Write write);
+
+}  // namespace bert_hpc::ops

@@ -1,0 +1,77 @@
+#include "bert_hpc/comm/communicator.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "bert_hpc/core/error.hpp"
+
+namespace bert_hpc::comm {
+namespace {
+
+template <class T>
+T reduce_one(Communicator& group, T value, Reduction reduction) {
+  group.all_reduce(std::span<T>(&value, 1), reduction);
+  return value;
+}
+
+class FinishedRequest : public Request {
+ public:
+  void wait() override {}
+  bool test() override { return true; }
+};
+
+class SelfCommunicator : public Communicator {
+ public:
+  int rank() const override { return 0; }
+  int size() const override { return 1; }
+  void barrier() override {}
+  void all_reduce(std::span<float>, Reduction) override {}
+  void all_reduce(std::span<double>, Reduction) override {}
+  void all_reduce(std::span<std::int64_t>, Reduction) override {}
+  std::unique_ptr<Request> start_all_reduce(std::span<float>) override { return std::make_unique<FinishedRequest>(); }
+  void broadcast(std::span<std::byte>, int) override {}
+  void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) override {
+    std::copy(mine.begin(), mine.end(), all.begin());
+  }
+  void exchange(std::span<const float>, std::span<float>, int) override { refuse(); }
+  void send(std::span<const std::byte>, int) override { refuse(); }
+  void receive(std::span<std::byte>, int) override { refuse(); }
+
+ private:
+  static void refuse() { throw core::Error(core::ExitCode::internal, "a group of one has no peer to talk to"); }
+};
+
+}  // namespace
+
+double Communicator::sum(double value) { return reduce_one(*this, value, Reduction::sum); }
+double Communicator::maximum(double value) { return reduce_one(*this, value, Reduction::maximum); }
+double Communicator::minimum(double value) { return reduce_one(*this, value, Reduction::minimum); }
+std::int64_t Communicator::sum(std::int64_t value) { return reduce_one(*this, value, Reduction::sum); }
+
+bool Communicator::any(bool value) {
+  return reduce_one(*this, std::int64_t{value ? 1 : 0}, Reduction::maximum) != 0;
+}
+
+std::string Communicator::broadcast(std::string text, int root) {
+  auto length = static_cast<std::int64_t>(text.size());
+  broadcast(std::as_writable_bytes(std::span(&length, 1)), root);
+  text.resize(static_cast<std::size_t>(length));
+  broadcast(std::as_writable_bytes(std::span(text.data(), text.size())), root);
+  return text;
+}
+
+std::vector<std::string> Communicator::all_gather(const std::string& text) {
+  const std::int64_t longest = reduce_one(*this, static_cast<std::int64_t>(text.size()), Reduction::maximum);
+  const auto width = static_cast<std::size_t>(longest) + 1;  // zero-terminated: texts here are names and messages
+  std::string mine = text;
+  mine.resize(width);
+  std::string all(width * static_cast<std::size_t>(size()), '\0');
+  all_gather(std::as_bytes(std::span(mine.data(), width)), std::as_writable_bytes(std::span(all.data(), all.size())));
+  std::vector<std::string> texts;
+  for (int r = 0; r < size(); ++r) texts.emplace_back(all.c_str() + static_cast<std::size_t>(r) * width);
+  return texts;
+}
+
+std::unique_ptr<Communicator> make_self_communicator() { return std::make_unique<SelfCommunicator>(); }
+
+}  // namespace bert_hpc::comm
