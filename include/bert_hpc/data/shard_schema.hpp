@@ -1,0 +1,87 @@
+// Names and types of a shard: tokenized text ready for training, written by bert_hpc_prep and read by bert_hpc.
+//
+// A shard is an HDF5 file of format version 1.10 behind a user block of 512 bytes that begins with
+// "bert_hpc shard 1\nbytes N\ncrc32 XXXXXXXX\n": the checksum of everything behind the block, verified before HDF5
+// opens the file (io/checksummed_file.hpp), because HDF5 itself can be led astray by one flipped bit. Sequences lie one
+// after the other without padding; what a sequence is labelled with depends on the task.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace bert_hpc::data {
+
+/// First line of the user block, and the value of the attribute "schema".
+inline constexpr const char* shard_schema = "bert_hpc shard 1";
+inline constexpr std::int64_t shard_user_block = 512;  ///< bytes
+
+/// Longest label names and tokenizer settings that a reader accepts, bytes.
+inline constexpr std::int64_t shard_max_text = 16 << 20;
+
+namespace shard_dataset {
+inline constexpr const char* input_ids = "/input_ids";  ///< int32 (tokens): ids, special tokens included
+inline constexpr const char* offsets = "/offsets";      ///< int64 (sequences + 1): from 0, ascending, to tokens
+inline constexpr const char* token_type_ids = "/token_type_ids";  ///< uint8 (tokens): only where there are text pairs
+inline constexpr const char* labels = "/labels";                  ///< (sequences): int32 class | float32 value | absent
+inline constexpr const char* source_index = "/source_index";      ///< int64 (sequences): row in the source text
+}  // namespace shard_dataset
+
+namespace shard_attribute {                                        // of the root group
+inline constexpr const char* schema = "schema";                    ///< text: shard_schema
+inline constexpr const char* task = "task";                        ///< text: see ShardTask
+inline constexpr const char* vocabulary_hash = "vocabulary_hash";  ///< text
+inline constexpr const char* vocabulary_size = "vocabulary_size";  ///< int64
+inline constexpr const char* label_names = "label_names";          ///< text: JSON array of strings
+inline constexpr const char* tokenizer = "tokenizer";              ///< text: JSON object of settings
+inline constexpr const char* sequences = "sequences";              ///< int64
+inline constexpr const char* tokens = "tokens";                    ///< int64
+inline constexpr const char* max_length = "max_length";            ///< int64: tokens of the longest sequence
+}  // namespace shard_attribute
+
+/// Keys of the tokenizer's JSON object that a reader needs: ids of the special tokens.
+namespace tokenizer_key {
+inline constexpr const char* cls_id = "cls_id";
+inline constexpr const char* sep_id = "sep_id";
+inline constexpr const char* mask_id = "mask_id";
+inline constexpr const char* pad_id = "pad_id";
+}  // namespace tokenizer_key
+
+/// What the sequences of a shard are labelled with.
+enum class ShardTask {
+  classification,  ///< "classification": labels int32 in [0, label names)
+  regression,      ///< "regression": labels float32, finite
+  masked_lm,       ///< "masked_lm": no labels
+};
+
+/// The task's name in files.
+const char* to_string(ShardTask task);
+/// Task of a name; false if there is none of that name.
+bool parse_shard_task(const std::string& name, ShardTask& task);
+
+/// Ids of the special tokens; -1 where the tokenizer has none.
+struct SpecialIds {
+  std::int32_t cls = -1, sep = -1, mask = -1, pad = -1;
+  bool operator==(const SpecialIds&) const = default;
+};
+
+/// The root attributes of a shard.
+struct ShardInfo {
+  ShardTask task = ShardTask::classification;
+  std::string vocabulary_hash;
+  std::int64_t vocabulary_size = 0;
+  std::vector<std::string> label_names;  ///< classification: name of class c; else empty
+  std::string tokenizer;                 ///< JSON object text
+  std::int64_t sequences = 0;
+  std::int64_t tokens = 0;
+  std::int64_t max_length = 0;
+};
+
+/// JSON array text of label names (the attribute's value).
+std::string label_names_to_json(const std::vector<std::string>& names);
+/// Label names of JSON text; throws Error(data) with `file` in the message if it is no array of strings.
+std::vector<std::string> label_names_from_json(const std::string& json, const std::string& file);
+/// Special ids of tokenizer JSON text; throws Error(data) with `file` in the message if it is malformed.
+SpecialIds special_ids_from_json(const std::string& json, const std::string& file);
+
+}  // namespace bert_hpc::data

@@ -1,0 +1,82 @@
+// Names of tasks and the JSON texts among a shard's attributes.
+#include "bert_hpc/data/shard_schema.hpp"
+
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "bert_hpc/core/error.hpp"
+
+namespace bert_hpc::data {
+namespace {
+
+using core::Error;
+using core::ExitCode;
+using Json = nlohmann::json;
+
+Json parse(const std::string& text, const char* attribute, const std::string& file) {
+  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded()) {
+    throw Error(ExitCode::data, file + ": attribute '" + attribute + "' is not JSON; write the shard again.");
+  }
+  return json;
+}
+
+std::int32_t special_id(const Json& settings, const char* key, const std::string& file) {
+  const auto entry = settings.find(key);
+  if (entry == settings.end() || entry->is_null()) return -1;
+  if (!entry->is_number_integer() || entry->get<std::int64_t>() < -1 ||
+      entry->get<std::int64_t>() > std::numeric_limits<std::int32_t>::max()) {
+    throw Error(ExitCode::data, file + ": attribute 'tokenizer': '" + key + "' is " + entry->dump() +
+                                    "; it must be the id of a token, or -1 for none.");
+  }
+  return entry->get<std::int32_t>();
+}
+
+}  // namespace
+
+const char* to_string(ShardTask task) {
+  switch (task) {
+    case ShardTask::classification:
+      return "classification";
+    case ShardTask::regression:
+      return "regression";
+    case ShardTask::masked_lm:
+      return "masked_lm";
+  }
+  return "unknown";
+}
+
+bool parse_shard_task(const std::string& name, ShardTask& task) {
+  for (const ShardTask candidate : {ShardTask::classification, ShardTask::regression, ShardTask::masked_lm}) {
+    if (name == to_string(candidate)) {
+      task = candidate;
+      return true;
+    }
+  }
+  return false;
+}
+
+std::string label_names_to_json(const std::vector<std::string>& names) {
+  return Json(names).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::vector<std::string> label_names_from_json(const std::string& json, const std::string& file) {
+  const Json names = parse(json, shard_attribute::label_names, file);
+  bool strings = names.is_array();
+  for (const Json& name : names) strings = strings && name.is_string();
+  if (!strings) {
+    throw Error(ExitCode::data, file + ": attribute 'label_names' must be a JSON array of strings.");
+  }
+  return names.get<std::vector<std::string>>();
+}
+
+SpecialIds special_ids_from_json(const std::string& json, const std::string& file) {
+  const Json settings = parse(json, shard_attribute::tokenizer, file);
+  if (!settings.is_object()) {
+    throw Error(ExitCode::data, file + ": attribute 'tokenizer' must be a JSON object of settings.");
+  }
+  return {special_id(settings, tokenizer_key::cls_id, file), special_id(settings, tokenizer_key::sep_id, file),
+          special_id(settings, tokenizer_key::mask_id, file), special_id(settings, tokenizer_key::pad_id, file)};
+}
+
+}  // namespace bert_hpc::data

@@ -1,0 +1,47 @@
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include "bert_hpc/core/error.hpp"
+#include "bert_hpc/data/shard_schema.hpp"
+
+using namespace bert_hpc::data;
+using bert_hpc::core::Error;
+using bert_hpc::core::ExitCode;
+using Catch::Matchers::ContainsSubstring;
+
+TEST_CASE("label names survive JSON") {
+  const std::vector<std::string> names = {"noun.act", "with \"quotes\" and \\", "naïve\n", ""};
+  CHECK(label_names_from_json(label_names_to_json(names), "a.h5") == names);
+  CHECK(label_names_from_json("[]", "a.h5").empty());
+}
+
+TEST_CASE("label names that are no array of strings are refused, naming the file") {
+  for (const char* text : {"", "{", "3", "[1]", "{\"a\": \"b\"}", "[\"a\", null]"}) {
+    try {
+      label_names_from_json(text, "a.h5");
+      FAIL("accepted: " << text);
+    } catch (const Error& error) {
+      CHECK(error.code() == ExitCode::data);
+      CHECK_THAT(error.what(), ContainsSubstring("a.h5") && ContainsSubstring("label_names"));
+    }
+  }
+}
+
+TEST_CASE("special ids come from the tokenizer's settings") {
+  CHECK(special_ids_from_json(R"({"cls_id": 2, "sep_id": 3, "mask_id": 4, "pad_id": 0, "type": "wordpiece"})",
+                              "a.h5") == SpecialIds{2, 3, 4, 0});
+  CHECK(special_ids_from_json(R"({"cls_id": 2, "mask_id": null})", "a.h5") == SpecialIds{2, -1, -1, -1});
+  for (const char* text : {"[]", "{\"cls_id\": \"2\"}", "{\"cls_id\": 1e30}", "{\"cls_id\": 4294967296}", "x"}) {
+    CHECK_THROWS_AS(special_ids_from_json(text, "a.h5"), Error);
+  }
+}
+
+TEST_CASE("task names round-trip and unknown ones are refused") {
+  for (const ShardTask task : {ShardTask::classification, ShardTask::regression, ShardTask::masked_lm}) {
+    ShardTask parsed{};
+    CHECK(parse_shard_task(to_string(task), parsed));
+    CHECK(parsed == task);
+  }
+  ShardTask untouched = ShardTask::regression;
+  CHECK_FALSE(parse_shard_task("Classification", untouched));
+}
