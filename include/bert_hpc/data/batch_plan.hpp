@@ -1,0 +1,79 @@
+// Cuts a global batch into chunks, micro-batches and replicas (core/batch_plan.hpp): arithmetic only, no ranks needed.
+//
+// Work of a sequence is length·(6·hidden + length): its products with weights grow with the length, attention with its
+// square. Boundaries are those nearest to equal shares of work, moved as little as is needed to keep every part within
+// its limit of tokens, so that memory planned before the first step suffices for every step.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "bert_hpc/core/batch_plan.hpp"
+
+namespace bert_hpc::data {
+
+struct BatchPlanOptions {
+  std::int64_t global_batch = 1;  ///< most sequences in an update
+  std::int64_t hidden = 1;        ///< the model's hidden size
+  int replicas = 1;
+  /// Reproducible sums: each micro-batch is one chunk and replica r holds chunks [r·C/R, (r + 1)·C/R) of `chunks` C.
+  bool reproducible = false;
+  /// Cut of the batch that does not depend on the layout; 0: as fine as the layout needs, one chunk a micro-batch.
+  int chunks = 0;
+  // Size of a micro-batch: at most one of these is positive; none: a replica's share is one micro-batch.
+  std::int64_t micro_tokens = 0;     ///< most tokens in a micro-batch
+  std::int64_t micro_sequences = 0;  ///< most sequences in a micro-batch
+  std::int64_t micro_batches = 0;    ///< micro-batches of each replica
+};
+
+/// What no plan of these options exceeds. Memory is planned from it.
+struct BatchPlanBounds {
+  std::int64_t replica_tokens = 0;
+  std::int64_t replica_sequences = 0;
+  std::int64_t replica_micro_batches = 0;
+  std::int64_t micro_tokens = 0;     ///< of one micro-batch
+  std::int64_t micro_sequences = 0;  ///< of one micro-batch
+};
+
+/// Throws Error(input) listing what cannot be, in the input file's key names. `max_length`: the data's longest
+/// sequence.
+void check(const BatchPlanOptions& options, std::int64_t max_length);
+
+/// Bounds for checked options.
+BatchPlanBounds bounds(const BatchPlanOptions& options, std::int64_t max_length);
+
+/// Makes plans without allocating once its vectors and the plan's have grown to the batch's size.
+class BatchPlanner {
+ public:
+  /// `options` were checked.
+  explicit BatchPlanner(const BatchPlanOptions& options) : options_(options) {}
+
+  /// samples, lengths (sequences ≤ global_batch); samples are distinct, lengths at least 1 and at most the checked
+  /// max_length. In any order: the plan depends on the set alone.
+  void plan(std::span<const std::int64_t> samples, std::span<const std::int32_t> lengths, core::BatchPlan& plan);
+
+ private:
+  enum class Measure { tokens, sequences };
+
+  void order(std::span<const std::int64_t> samples, std::span<const std::int32_t> lengths, core::BatchPlan& plan);
+  void plan_chunks(core::BatchPlan& plan);
+  void plan_layout(core::BatchPlan& plan);
+  std::int64_t measure(Measure what, std::int32_t i) const;
+  std::int32_t reach(std::int32_t begin, std::int32_t end, Measure what, std::int64_t limit) const;
+  std::int64_t parts_needed(std::int32_t begin, std::int32_t end, Measure what, std::int64_t limit) const;
+  void cut(std::int32_t begin, std::int32_t end, std::int64_t parts, Measure what, std::int64_t limit,
+           std::vector<std::int32_t>& boundaries);
+
+  BatchPlanOptions options_;
+  std::vector<std::int64_t> work_;      // (sequences + 1): work of the samples before
+  std::vector<std::int64_t> tokens_;    // (sequences + 1): tokens of the samples before
+  std::vector<std::int32_t> earliest_;  // (parts + 1): where each boundary may lie at the earliest
+  std::vector<std::int32_t> replicas_;  // (replicas + 1): samples of each replica
+};
+
+/// One plan, for tests and one-off use.
+core::BatchPlan plan_batch(std::span<const std::int64_t> samples, std::span<const std::int32_t> lengths,
+                           const BatchPlanOptions& options);
+
+}  // namespace bert_hpc::data
