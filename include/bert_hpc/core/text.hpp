@@ -1,0 +1,43 @@
+// Small text helpers for what people read: numbers with separators, sizes, durations, names that were mistyped, and
+// untrusted text made fit to print. Pure functions.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace bert_hpc::core {
+
+/// 12345 → "12,345".
+std::string with_commas(std::int64_t value);
+
+/// "17 bytes", "1.5 KiB", "12.0 GiB".
+std::string format_bytes(std::int64_t bytes);
+
+/// "0.42 s", "7.3 s", "2 min 05 s", "3 h 07 min", "2 d 04 h". Negative or not finite: "?".
+std::string format_duration(double seconds);
+
+/// The shortest of fixed and scientific form with `digits` significant digits: "0.6931", "1.2e-05", "nan".
+std::string format_number(double value, int digits = 4);
+
+/// A rate or count with a metric prefix: 1234567 → "1.23 M", 999 → "999". `digits` significant digits.
+std::string format_metric(double value, int digits = 3);
+
+/// 1 → "1 rank", 3 → "3 ranks"; the plural is singular + "s" unless given.
+std::string counted(std::int64_t count, std::string_view singular, std::string_view plural = {});
+
+/// Insertions, deletions, replacements and swaps of neighbours (optimal string alignment) that turn a into b. Bytes.
+int edit_distance(std::string_view a, std::string_view b);
+
+/// The candidate that `name` probably means, "" if none is near: small edit distance ignoring case and '-' against '_',
+/// the beginning of one candidate alone, or the initials of its words ("lr" for "learning_rate").
+std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates);
+
+/// "a, b or c", each in double quotes if `quote`.
+std::string listed(const std::vector<std::string>& items, std::string_view last_word, bool quote = true);
+
+/// Untrusted bytes fit to print: control characters and invalid UTF-8 shown as \xNN, cut after `limit` bytes with "…".
+std::string printable(std::string_view text, std::size_t limit = 200);
+
+}  // namespace bert_hpc::core

@@ -1,0 +1,305 @@
+#include "bert_hpc/config/parse_toml.hpp"
+
+// Deep nesting is refused early: toml++ and the tree below recurse once per level.
+#define TOML_MAX_NESTED_VALUES 32
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <stdexcept>
+
+#include "bert_hpc/core/text.hpp"
+
+namespace bert_hpc::config {
+
+namespace {
+
+constexpr int max_dots = 16;  // in one dotted key
+
+bool is_key_character(char c) {
+  return c == '-' || c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+/// Finds a dotted key with more than max_dots dots, outside strings and comments; line 0 if there is none. toml++
+/// bounds the nesting of values, but not of dotted keys and headers.
+class DottedKeyScan {
+ public:
+  explicit DottedKeyScan(std::string_view text) : text_(text) {}
+
+  Place find() {
+    int dots = 0;
+    while (at_ < text_.size()) {
+      const char c = text_[at_];
+      if (c == '"' || c == '\'') {
+        skip_string(c);
+        continue;
+      }
+      if (c == '#') {
+        while (at_ < text_.size() && text_[at_] != '\n') ++at_;
+        continue;
+      }
+      if (c == '.') {
+        if (++dots > max_dots) return {0, line_, static_cast<int>(at_ - line_begin_) + 1};
+      } else if (!is_key_character(c) && c != ' ' && c != '\t') {
+        dots = 0;
+      }
+      advance();
+    }
+    return {};
+  }
+
+ private:
+  void advance() {
+    if (text_[at_++] == '\n') {
+      ++line_;
+      line_begin_ = at_;
+    }
+  }
+
+  /// Behind a string in any of TOML's four forms; an unfinished one-line string ends with its line.
+  void skip_string(char quote) {
+    const std::string triple(3, quote);
+    const bool multi_line = text_.substr(at_).starts_with(triple);
+    for (int i = 0; i < (multi_line ? 3 : 1); ++i) advance();
+    while (at_ < text_.size()) {
+      const char c = text_[at_];
+      if (multi_line && text_.substr(at_).starts_with(triple)) {
+        for (int i = 0; i < 3; ++i) advance();
+        return;
+      }
+      if (!multi_line && (c == quote || c == '\n')) {
+        if (c == quote) advance();
+        return;
+      }
+      if (quote == '"' && c == '\\' && at_ + 1 < text_.size()) advance();
+      advance();
+    }
+  }
+
+  std::string_view text_;
+  std::size_t at_ = 0, line_begin_ = 0;
+  int line_ = 1;
+};
+
+Place place_of(const toml::source_region& region, int source) {
+  return {source, static_cast<int>(region.begin.line), static_cast<int>(region.begin.column)};
+}
+
+TomlValue converted(const toml::node& node, int source) {
+  using Kind = TomlValue::Kind;
+  TomlValue value;
+  value.place = place_of(node.source(), source);
+  if (const auto* table = node.as_table()) {
+    for (const auto& [key, child] : *table) {
+      TomlValue entry = converted(child, source);
+      entry.name = std::string(key.str());
+      entry.name_place = place_of(key.source(), source);
+      value.children.push_back(std::move(entry));
+    }
+  } else if (const auto* array = node.as_array()) {
+    value.kind = Kind::list;
+    for (const auto& child : *array) value.children.push_back(converted(child, source));
+  } else if (const auto* text = node.as_string()) {
+    value.kind = Kind::text;
+    value.text = text->get();
+  } else if (const auto* integer = node.as_integer()) {
+    value.kind = Kind::integer;
+    value.integer = integer->get();
+  } else if (const auto* number = node.as_floating_point()) {
+    value.kind = Kind::number;
+    value.number = number->get();
+  } else if (const auto* boolean = node.as_boolean()) {
+    value.kind = Kind::boolean;
+    value.boolean = boolean->get();
+  } else {
+    value.kind = Kind::other;
+  }
+  return value;
+}
+
+std::string_view trimmed(std::string_view text) {
+  const auto first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1);
+}
+
+/// Does it look like a string whose quotes were forgotten?
+bool is_bare_text(std::string_view value) {
+  if (value.empty() || value.find_first_of("\"'[]{}\n") != std::string_view::npos) return false;
+  if (value == "true" || value == "false") return false;
+  const char c = value[0];
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '/' || c == '.' || c == '~' ||
+         static_cast<unsigned char>(c) >= 0x80;
+}
+
+std::string line_of(std::string_view text, int line) {
+  std::size_t begin = 0;
+  for (int i = 1; i < line; ++i) {
+    begin = text.find('\n', begin);
+    if (begin == std::string_view::npos) return {};
+    ++begin;
+  }
+  return std::string(trimmed(text.substr(begin, text.find('\n', begin) - begin)));
+}
+
+/// toml++'s message with the line it is about and, where a string lacks its quotes, the line as it should be.
+std::string syntax_problem(std::string_view text, const toml::parse_error& error) {
+  const std::string line = line_of(text, static_cast<int>(error.source().begin.line));
+  std::string result = "not valid TOML: " + core::printable(error.description(), 400);
+  if (line.empty()) return result;
+  result += "\n     " + core::printable(line, 120);
+  const auto equals = line.find('=');
+  if (equals == std::string::npos || line[0] == '#') return result;
+  std::string_view value = trimmed(std::string_view(line).substr(equals + 1));
+  value = trimmed(value.substr(0, value.find('#')));
+  if (!is_bare_text(value)) return result;
+  const auto name = trimmed(std::string_view(line).substr(0, equals));
+  return result + "\n     Strings need quotes: " + core::printable(name) + " = " + toml_string(core::printable(value));
+}
+
+/// The one value of "v = TEXT", or a problem's text.
+TomlValue override_value(std::string_view text, int number, std::string& problem) {
+  const std::string line = "v = " + std::string(text);
+  if (DottedKeyScan(line).find().line != 0) {
+    problem = "its value is too deep";
+    return {};
+  }
+  try {
+    const toml::table table = toml::parse(line);
+    const toml::node* node = table.get("v");
+    if (table.size() == 1 && node != nullptr) return converted(*node, number);
+    problem = "has more than one value";
+  } catch (const toml::parse_error&) {
+    if (text.empty()) {
+      problem = "has no value behind =";
+      return {};
+    }
+    const std::string shown = core::printable(text, 100);
+    problem = shown + " is not a TOML value";
+    if (is_bare_text(text))
+      problem += "; a string needs quotes that the shell leaves alone: '" + toml_string(shown) + "'";
+  } catch (const std::exception& error) {
+    problem = core::printable(error.what());
+  }
+  return {};
+}
+
+/// The parts of "a.b.c"; empty if one of them is not a bare key.
+std::vector<std::string> key_path(std::string_view text) {
+  std::vector<std::string> path;
+  while (true) {
+    const auto dot = text.find('.');
+    const std::string_view part = trimmed(text.substr(0, dot));
+    if (part.empty() || !std::all_of(part.begin(), part.end(), is_key_character)) return {};
+    path.emplace_back(part);
+    if (dot == std::string_view::npos) return path;
+    text.remove_prefix(dot + 1);
+  }
+}
+
+}  // namespace
+
+TomlValue* TomlValue::find(std::string_view key) {
+  if (kind != Kind::table) return nullptr;
+  const auto has_name = [key](const TomlValue& child) { return child.name == key; };
+  const auto found = std::find_if(children.begin(), children.end(), has_name);
+  return found == children.end() ? nullptr : &*found;
+}
+
+std::string TomlValue::description() const {
+  switch (kind) {
+    case Kind::boolean:
+      return boolean ? "true" : "false";
+    case Kind::integer:
+      return "the whole number " + std::to_string(integer);
+    case Kind::number:
+      return "the number " + toml_number(number);
+    case Kind::text:
+      return "the string \"" + core::printable(text, 80) + '"';
+    case Kind::list:
+      return "a list";
+    case Kind::table:
+      return "a table";
+    case Kind::other:
+      break;
+  }
+  return "a date or time";
+}
+
+TomlValue parse_toml(std::string_view text, std::vector<TomlProblem>& problems) {
+  const Place deep = DottedKeyScan(text).find();
+  if (deep.line != 0) {
+    problems.push_back({deep, "a dotted key with more than " + std::to_string(max_dots) + " dots"});
+    return {};
+  }
+  try {
+    return converted(toml::parse(text), 0);
+  } catch (const toml::parse_error& error) {
+    problems.push_back({place_of(error.source(), 0), syntax_problem(text, error)});
+  } catch (const std::exception& error) {
+    problems.push_back({{}, "not valid TOML: " + core::printable(error.what())});
+  }
+  return {};
+}
+
+void apply_override(TomlValue& root, const std::string& text, int number, std::vector<TomlProblem>& problems) {
+  const Place place{number, 0, 0};
+  const auto fail = [&](const std::string& what) { problems.push_back({place, what}); };
+  const auto equals = text.find('=');
+  const std::vector<std::string> path =
+      equals == std::string::npos ? std::vector<std::string>{} : key_path(std::string_view(text).substr(0, equals));
+  if (path.size() < 2 || path.size() > max_dots) {
+    return fail("must be a table, a key and a value, table.key=VALUE, as in --set batch.global=64");
+  }
+  std::string problem;
+  TomlValue value = override_value(trimmed(std::string_view(text).substr(equals + 1)), number, problem);
+  if (!problem.empty()) return fail(problem);
+
+  TomlValue* table = &root;
+  for (std::size_t i = 0; i + 1 < path.size(); ++i) {
+    if (table->find(path[i]) == nullptr) {
+      TomlValue fresh;
+      fresh.name = path[i];
+      fresh.name_place = fresh.place = place;
+      table->children.push_back(std::move(fresh));
+    }
+    table = table->find(path[i]);
+    if (table->kind != TomlValue::Kind::table) return fail(path[i] + " is " + table->description() + ", not a table");
+  }
+  value.name = path.back();
+  value.name_place = value.place = place;
+  if (TomlValue* old = table->find(path.back())) {
+    *old = std::move(value);
+  } else {
+    table->children.push_back(std::move(value));
+  }
+}
+
+std::string toml_string(std::string_view text) {
+  std::string result = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      (result += '\\') += c;
+    } else if (byte < 0x20 || byte == 0x7F) {
+      char escape[8];
+      std::snprintf(escape, sizeof escape, "\\u%04X", static_cast<unsigned>(byte));
+      result += escape;
+    } else {
+      result += c;
+    }
+  }
+  return result + '"';
+}
+
+std::string toml_number(double value) {
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
+  char buffer[64];
+  std::string result(buffer, std::to_chars(buffer, buffer + sizeof buffer, value).ptr);
+  if (result.find_first_of(".e") == std::string::npos) result += ".0";
+  return result;
+}
+
+}  // namespace bert_hpc::config

@@ -1,0 +1,276 @@
+#include "bert_hpc/config/toml_reader.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <tuple>
+
+#include "bert_hpc/config/parse_toml.hpp"
+#include "bert_hpc/core/text.hpp"
+#include "toml_values.hpp"
+
+namespace bert_hpc::config {
+
+namespace {
+
+constexpr std::size_t max_input_bytes = 1 << 20;
+constexpr std::size_t max_problems = 50;  // shown
+
+using Kind = TomlValue::Kind;
+
+std::string quoted_choices(const Choices& choices) {
+  return choices.names.empty() ? "a string" : core::listed(choices.names, "or");
+}
+
+}  // namespace
+
+TomlKeys& TomlKeys::key(const char* name, int& value, Range range) {
+  std::int64_t wide = value;
+  range.low = std::max(range.low, static_cast<double>(std::numeric_limits<int>::min()));
+  range.high = std::min(range.high, static_cast<double>(std::numeric_limits<int>::max()));
+  key(name, wide, range);
+  value = static_cast<int>(wide);
+  return *this;
+}
+
+std::string read_input_text(const std::string& path) {
+  const auto fail = [&path](const std::string& why) {
+    throw core::Error(core::ExitCode::input, "cannot read the input file " + core::printable(path) + ": " + why);
+  };
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) fail("it is a directory");
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  if (!file) fail(errno != 0 ? std::strerror(errno) : "it cannot be opened");
+  std::string text(max_input_bytes + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (file.bad()) fail("reading failed");
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  if (text.size() > max_input_bytes) fail("it is larger than " + core::format_bytes(max_input_bytes));
+  return text;
+}
+
+struct TomlReader::State {
+  std::string file;
+  std::vector<std::string> overrides;
+  TomlValue root;
+  std::vector<TomlProblem> problems;
+  std::map<std::string, std::vector<std::string>> known;  // keys asked for, by table
+  bool readable = false;                                  // false after a syntax error: nothing is missing then
+
+  std::string table;                 // path of the current table
+  TomlValue* table_value = nullptr;  // null: not given
+  std::string last_key, last_kind;
+  bool last_given = false;
+
+  void add(const Place& place, const std::string& text) { problems.push_back({place, text}); }
+
+  /// The current table's value under this key, null if not given; notes that it is known.
+  TomlValue* ask(const char* name, const std::string& kind) {
+    known[table].emplace_back(name);
+    last_key = name;
+    last_kind = kind;
+    TomlValue* value = table_value == nullptr ? nullptr : table_value->find(name);
+    last_given = value != nullptr;
+    if (value != nullptr) value->asked = true;
+    return value;
+  }
+
+  /// The value at a dotted path, null if there is none.
+  TomlValue* at(const std::string& path) {
+    TomlValue* value = &root;
+    for (std::size_t begin = 0; value != nullptr && begin <= path.size();) {
+      const auto dot = std::min(path.find('.', begin), path.size());
+      value = value->find(std::string_view(path).substr(begin, dot - begin));
+      begin = dot + 1;
+    }
+    return value;
+  }
+
+  template <class T, class... Limits>
+  bool read(const char* name, const std::string& kind, T& value, const Limits&... limits) {
+    const TomlValue* given = ask(name, kind);
+    if (given == nullptr) return false;
+    const ValueProblem problem = read_value(*given, value, limits...);
+    if (problem.text.empty()) return true;
+    add(problem.place, '[' + table + "] " + problem.text);
+    return false;
+  }
+
+  template <class T, class... Limits>
+  void read_optional(const char* name, const std::string& kind, std::optional<T>& value, const Limits&... limits) {
+    T result{};
+    if (read(name, kind, result, limits...)) value = std::move(result);
+  }
+
+  /// "did you mean …" for an unknown key: in its own table, else the same name in another one.
+  std::string key_hint(const std::string& in_table, const std::string& name) const {
+    for (const auto& [other, keys] : known) {
+      if (std::find(keys.begin(), keys.end(), name) != keys.end()) return "; it belongs to [" + other + ']';
+    }
+    const auto here = known.find(in_table);
+    if (here == known.end() || here->second.empty()) return {};
+    const std::string nearest = core::nearest_name(name, here->second);
+    return nearest.empty() ? ", which has " + core::listed(here->second, "and", false)
+                           : "; did you mean \"" + nearest + "\"?";
+  }
+
+  std::string table_hint(const std::string& name) const {
+    std::vector<std::string> names;
+    for (const auto& entry : known) names.push_back(entry.first);
+    const std::string nearest = core::nearest_name(name, names);
+    return nearest.empty() ? "; the tables are " + core::listed(names, "and", false)
+                           : "; did you mean [" + nearest + "]?";
+  }
+
+  bool is_known_table(const std::string& path) const {
+    const auto next = known.lower_bound(path);
+    return next != known.end() && (next->first == path || next->first.starts_with(path + '.'));
+  }
+
+  /// Adds a problem for everything under `node` that was never asked for.
+  void report_unknown(const TomlValue& node, const std::string& path) {
+    for (const TomlValue& child : node.children) {
+      if (problems.size() > max_problems + 1) return;
+      if (child.asked) continue;
+      const std::string child_path = path.empty() ? child.name : path + '.' + child.name;
+      const std::string shown = core::printable(child.name, 60);
+      if (is_known_table(child_path)) {
+        if (child.kind == Kind::table) report_unknown(child, child_path);
+      } else if (path.empty() && child.kind == Kind::table) {
+        add(child.name_place, "unknown table [" + shown + ']' + table_hint(child.name));
+      } else if (path.empty()) {
+        add(child.name_place, "the key \"" + shown + "\" stands outside any table" + key_hint("", child.name));
+      } else {
+        add(child.name_place, "unknown key \"" + shown + "\" in [" + path + ']' + key_hint(path, child.name));
+      }
+    }
+  }
+
+  std::string text_of(const TomlProblem& problem) const {
+    const Place& place = problem.place;
+    std::string where = file;
+    if (place.source > 0) {
+      const std::string& text = overrides[static_cast<std::size_t>(place.source - 1)];
+      where = "--set number " + std::to_string(place.source) + " (" + core::printable(text, 80) + ')';
+    } else if (place.line > 0) {
+      where += ':' + std::to_string(place.line) + ':' + std::to_string(place.column);
+    }
+    return where + ": " + problem.text;
+  }
+};
+
+TomlReader::TomlReader(const std::string& path, const std::vector<std::string>& overrides)
+    : TomlReader(read_input_text(path), path, overrides) {}
+
+TomlReader::TomlReader(std::string_view text, const std::string& name, const std::vector<std::string>& overrides)
+    : state_(std::make_unique<State>()) {
+  state_->file = core::printable(name);
+  state_->overrides = overrides;
+  state_->root = parse_toml(text, state_->problems);
+  state_->readable = state_->problems.empty();
+  for (std::size_t i = 0; i < overrides.size(); ++i) {
+    apply_override(state_->root, overrides[i], static_cast<int>(i) + 1, state_->problems);
+  }
+}
+
+TomlReader::~TomlReader() = default;
+
+TomlKeys& TomlReader::table(const std::string& name) {
+  const bool first = !state_->known.contains(name);
+  state_->known[name];
+  state_->table = name;
+  state_->table_value = state_->at(name);
+  const TomlValue* value = state_->table_value;
+  if (first && value != nullptr && value->kind != Kind::table) {
+    state_->add(value->place,
+                '"' + name + "\" must be a table, headed by [" + name + "], but is " + value->description());
+  }
+  return *this;
+}
+
+TomlKeys& TomlReader::key(const char* name, bool& value) {
+  state_->read(name, "true or false", value);
+  return *this;
+}
+
+TomlKeys& TomlReader::key(const char* name, std::int64_t& value, const Range& range) {
+  state_->read(name, "a whole number", value, range);
+  return *this;
+}
+
+TomlKeys& TomlReader::key(const char* name, double& value, const Range& range) {
+  state_->read(name, "a number", value, range);
+  return *this;
+}
+
+TomlKeys& TomlReader::key(const char* name, std::string& value, const Choices& choices) {
+  state_->read(name, quoted_choices(choices), value, choices);
+  return *this;
+}
+
+TomlKeys& TomlReader::key(const char* name, std::vector<std::string>& value) {
+  state_->read(name, "a list of strings", value);
+  return *this;
+}
+
+TomlKeys& TomlReader::key(const char* name, std::optional<bool>& value) {
+  state_->read_optional(name, "true or false", value);
+  return *this;
+}
+
+TomlKeys& TomlReader::key(const char* name, std::optional<std::int64_t>& value, const Range& range) {
+  state_->read_optional(name, "a whole number", value, range);
+  return *this;
+}
+
+TomlKeys& TomlReader::key(const char* name, std::optional<double>& value, const Range& range) {
+  state_->read_optional(name, "a number", value, range);
+  return *this;
+}
+
+TomlKeys& TomlReader::key(const char* name, std::optional<std::string>& value, const Choices& choices) {
+  state_->read_optional(name, quoted_choices(choices), value, choices);
+  return *this;
+}
+
+TomlKeys& TomlReader::required() {
+  if (state_->last_given || !state_->readable) return *this;
+  const TomlValue* table = state_->table_value;
+  state_->add(table != nullptr ? table->place : Place{},
+              '[' + state_->table + "] " + state_->last_key + " is missing: it must be " + state_->last_kind);
+  return *this;
+}
+
+bool TomlReader::given(const std::string& path) const {
+  return state_->at(path) != nullptr;
+}
+
+void TomlReader::problem(const std::string& path, const std::string& text) {
+  const TomlValue* value = state_->at(path);
+  const auto dot = path.rfind('.');
+  if (value == nullptr && dot != std::string::npos) value = state_->at(path.substr(0, dot));
+  state_->add(value != nullptr ? value->place : Place{}, text);
+}
+
+bool TomlReader::has_problems() const {
+  return !state_->problems.empty();
+}
+
+void TomlReader::finish() {
+  state_->report_unknown(state_->root, "");
+  auto& problems = state_->problems;
+  const auto order = [](const Place& place) { return std::tie(place.source, place.line, place.column); };
+  std::stable_sort(problems.begin(), problems.end(),
+                   [&order](const TomlProblem& a, const TomlProblem& b) { return order(a.place) < order(b.place); });
+  core::ProblemList list;
+  for (std::size_t i = 0; i < std::min(problems.size(), max_problems); ++i) list.add(state_->text_of(problems[i]));
+  if (problems.size() > max_problems) list.add("and more of them");
+  list.throw_if_any(core::ExitCode::input, "the input cannot be used:");
+}
+
+}  // namespace bert_hpc::config

@@ -1,0 +1,78 @@
+#include "bert_hpc/core/text.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <cmath>
+#include <limits>
+
+using namespace bert_hpc::core;
+
+TEST_CASE("numbers are written for people") {
+  CHECK(with_commas(0) == "0");
+  CHECK(with_commas(999) == "999");
+  CHECK(with_commas(1000) == "1,000");
+  CHECK(with_commas(-1234567) == "-1,234,567");
+  CHECK(with_commas(-123) == "-123");
+  CHECK(with_commas(std::numeric_limits<std::int64_t>::min()) == "-9,223,372,036,854,775,808");
+  CHECK(format_bytes(1) == "1 byte");
+  CHECK(format_bytes(1023) == "1,023 bytes");
+  CHECK(format_bytes(1536) == "1.5 KiB");
+  CHECK(format_bytes((1ll << 20) - 1) == "1.0 MiB");
+  CHECK(format_bytes(3ll << 29) == "1.5 GiB");
+  CHECK(format_metric(999) == "999");
+  CHECK(format_metric(999999) == "1.00 M");
+  CHECK(format_metric(1234567) == "1.23 M");
+  CHECK(format_metric(45.6e9) == "45.6 G");
+  CHECK(format_metric(456e12) == "456 T");
+  CHECK(format_number(0.69314718) == "0.6931");
+  CHECK(counted(1, "rank") == "1 rank");
+  CHECK(counted(1200, "entry", "entries") == "1,200 entries");
+}
+
+TEST_CASE("durations carry into the next unit and never print 60 seconds") {
+  CHECK(format_duration(0.123) == "0.12 s");
+  CHECK(format_duration(7.31) == "7.3 s");
+  CHECK(format_duration(9.96) == "10 s");
+  CHECK(format_duration(59.6) == "1 min 00 s");
+  CHECK(format_duration(125) == "2 min 05 s");
+  CHECK(format_duration(3599.7) == "1 h 00 min");
+  CHECK(format_duration(11220) == "3 h 07 min");
+  CHECK(format_duration(86399) == "1 d 00 h");
+  CHECK(format_duration(187200) == "2 d 04 h");
+  CHECK(format_duration(-1) == "?");
+  CHECK(format_duration(std::nan("")) == "?");
+}
+
+TEST_CASE("edit distance counts a swap of neighbours once") {
+  CHECK(edit_distance("", "abc") == 3);
+  CHECK(edit_distance("abc", "abc") == 0);
+  CHECK(edit_distance("kitten", "sitting") == 3);
+  CHECK(edit_distance("bacth", "batch") == 1);
+}
+
+TEST_CASE("the nearest name is found by spelling, beginning or initials, and never forced") {
+  const std::vector<std::string> names = {"learning_rate", "weight_decay", "beta1", "max_gradient_norm", "epochs"};
+  CHECK(nearest_name("learnin_rate", names) == "learning_rate");
+  CHECK(nearest_name("Weight-Decay", names) == "weight_decay");
+  CHECK(nearest_name("epoch", names) == "epochs");
+  CHECK(nearest_name("lr", names) == "learning_rate");
+  CHECK(nearest_name("gradient_norm", names) == "max_gradient_norm");
+  CHECK(nearest_name("learning", names) == "learning_rate");
+  CHECK(nearest_name("zebra", names).empty());
+  CHECK(nearest_name("", names).empty());
+  CHECK(nearest_name(std::string(100000, 'x'), names).empty());
+}
+
+TEST_CASE("lists read as a sentence") {
+  CHECK(listed({"a"}, "or") == "\"a\"");
+  CHECK(listed({"a", "b", "c"}, "or") == "\"a\", \"b\" or \"c\"");
+  CHECK(listed({"1", "2"}, "and", false) == "1 and 2");
+}
+
+TEST_CASE("untrusted text cannot disturb the terminal") {
+  CHECK(printable("plain é 漢") == "plain é 漢");
+  CHECK(printable("a\x1b[31mb\n") == "a\\x1B[31mb\\x0A");
+  CHECK(printable("\xff\xc3") == "\\xFF\\xC3");
+  CHECK(printable("\xed\xa0\x80") == "\\xED\\xA0\\x80");
+  CHECK(printable("\xc2\x9b") == "\\xC2\\x9B");
+  CHECK(printable("abcdef", 3) == "abc…");
+}
