@@ -1,0 +1,226 @@
+// Files, groups and the library's errors; datasets are in hdf5_dataset.cpp, attributes in hdf5_attribute.cpp.
+#include "bert_hpc/io/hdf5.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include "hdf5_detail.hpp"
+
+namespace bert_hpc::io {
+
+namespace detail {
+
+/// What the library's in-memory driver leaves at closing, instead of freeing it. (H5Fget_file_image is no way to a
+/// sound image: 1.10.8 clears a mark in the superblock there without renewing the block's checksum.)
+struct FileMemory {
+  std::byte* data = nullptr;
+  FileMemory() = default;
+  FileMemory(const FileMemory&) = delete;
+  FileMemory& operator=(const FileMemory&) = delete;
+  ~FileMemory() { std::free(data); }
+};
+
+void prepare_library() {
+  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+  H5PLset_loading_state(0);
+}
+
+std::string library_reason() {
+  std::string reason;
+  const H5E_walk2_t first = [](unsigned, const H5E_error2_t* entry, void* out) -> herr_t {
+    auto& text = *static_cast<std::string*>(out);
+    if (text.empty() && entry->desc != nullptr) text = entry->desc;
+    return 0;
+  };
+  // H5E_WALK_UPWARD starts where the error arose.
+  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, first, &reason);
+  H5Eclear2(H5E_DEFAULT);
+  return reason.empty() ? "the HDF5 library gives no reason" : reason;
+}
+
+Hdf5Handle text_type(std::size_t width) {
+  Hdf5Handle type(H5Tcopy(H5T_C_S1), close_type);
+  H5Tset_size(type.id(), width == 0 ? H5T_VARIABLE : width);
+  H5Tset_cset(type.id(), H5T_CSET_UTF8);
+  H5Tset_strpad(type.id(), width == 0 ? H5T_STR_NULLTERM : H5T_STR_NULLPAD);
+  return type;
+}
+
+void fail(core::ExitCode code, const std::string& doing, const std::string& object, const std::string& path,
+          const std::string& reason) {
+  const std::string what = object.empty() ? "'" + path + "'" : "'" + object + "' of '" + path + "'";
+  throw core::Error(code, "Cannot " + doing + " " + what + ": " + reason + ".");
+}
+
+namespace {
+
+/// Properties that every file is opened with: 1.10's format (checksummed metadata, no silent damage), and closing
+/// closes what is still open inside.
+Hdf5Handle access_properties() {
+  Hdf5Handle properties(H5Pcreate(H5P_FILE_ACCESS), close_properties);
+  H5Pset_libver_bounds(properties.id(), H5F_LIBVER_V110, H5F_LIBVER_V110);
+  H5Pset_fclose_degree(properties.id(), H5F_CLOSE_STRONG);
+  return properties;
+}
+
+Hdf5Handle creation_properties(std::int64_t user_block) {
+  Hdf5Handle properties(H5Pcreate(H5P_FILE_CREATE), close_properties);
+  H5Pset_obj_track_times(properties.id(), false);
+  if (user_block > 0) H5Pset_userblock(properties.id(), static_cast<hsize_t>(user_block));
+  return properties;
+}
+
+H5FD_file_image_callbacks_t memory_callbacks(FileMemory* memory) {
+  H5FD_file_image_callbacks_t callbacks{};
+  callbacks.image_malloc = [](std::size_t bytes, H5FD_file_image_op_t, void*) { return std::malloc(bytes); };
+  callbacks.image_realloc = [](void* old, std::size_t bytes, H5FD_file_image_op_t, void*) {
+    return std::realloc(old, bytes);
+  };
+  callbacks.image_memcpy = [](void* to, const void* from, std::size_t bytes, H5FD_file_image_op_t, void*) {
+    return std::memcpy(to, from, bytes);
+  };
+  callbacks.image_free = [](void* data, H5FD_file_image_op_t operation, void* owner) -> herr_t {
+    auto* kept = static_cast<FileMemory*>(owner);
+    if (operation == H5FD_FILE_IMAGE_OP_FILE_CLOSE && kept->data == nullptr) {
+      kept->data = static_cast<std::byte*>(data);
+    } else {
+      std::free(data);
+    }
+    return 0;
+  };
+  // The owner outlives the file, so copies of the property list may share it.
+  callbacks.udata_copy = [](void* owner) { return owner; };
+  callbacks.udata_free = [](void*) -> herr_t { return 0; };
+  callbacks.udata = memory;
+  return callbacks;
+}
+
+}  // namespace
+}  // namespace detail
+
+using namespace detail;
+
+bool Hdf5Handle::reset() noexcept {
+  const std::int64_t id = std::exchange(id_, -1);
+  // An id may have gone already with its file.
+  if (id < 0 || close_ == nullptr || H5Iis_valid(id) <= 0) return true;
+  return close_(id) >= 0;
+}
+
+void Hdf5File::fail(const std::string& doing, const std::string& object) const {
+  detail::fail(code_, doing, object, path_, library_reason());
+}
+
+Hdf5File Hdf5File::open_read(const std::string& path, core::ExitCode code) {
+  prepare_library();
+  std::error_code problem;
+  const auto status = std::filesystem::status(path, problem);
+  if (!std::filesystem::exists(status)) detail::fail(code, "open", "", path, "there is no such file");
+  if (!std::filesystem::is_regular_file(status)) detail::fail(code, "open", "", path, "it is not a regular file");
+  const htri_t ours = H5Fis_hdf5(path.c_str());
+  if (ours == 0) detail::fail(code, "open", "", path, "it is not an HDF5 file");
+  const Hdf5Handle access = access_properties();
+  Hdf5Handle handle(ours < 0 ? -1 : H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.id()), close_file);
+  if (handle.id() < 0) detail::fail(code, "open", "", path, library_reason());
+  return Hdf5File(std::move(handle), path, code);
+}
+
+Hdf5File Hdf5File::create(const std::string& path, core::ExitCode code, std::int64_t user_block) {
+  prepare_library();
+  const Hdf5Handle access = access_properties();
+  const Hdf5Handle creation = creation_properties(user_block);
+  Hdf5Handle handle(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation.id(), access.id()), close_file);
+  if (handle.id() < 0) detail::fail(code, "create", "", path, library_reason());
+  return Hdf5File(std::move(handle), path, code);
+}
+
+Hdf5File Hdf5File::create_in_memory(const std::string& path, core::ExitCode code) {
+  prepare_library();
+  const Hdf5Handle access = access_properties();
+  const Hdf5Handle creation = creation_properties(0);
+  constexpr std::size_t growth = 1 << 16;
+  auto memory = std::make_shared<FileMemory>();
+  H5FD_file_image_callbacks_t callbacks = memory_callbacks(memory.get());
+  H5Pset_fapl_core(access.id(), growth, false);
+  H5Pset_file_image_callbacks(access.id(), &callbacks);
+  Hdf5Handle handle(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation.id(), access.id()), close_file);
+  if (handle.id() < 0) detail::fail(code, "create", "", path, library_reason());
+  Hdf5File file(std::move(handle), path, code);
+  file.memory_ = std::move(memory);
+  return file;
+}
+
+void Hdf5File::flush() {
+  if (H5Fflush(handle_.id(), H5F_SCOPE_LOCAL) < 0) fail("write", "");
+}
+
+void Hdf5File::close() {
+  if (handle_.id() < 0) return;
+  // Flushing first gives the reason; closing alone loses it.
+  if (H5Fflush(handle_.id(), H5F_SCOPE_LOCAL) < 0) fail("write", "");
+  if (!handle_.reset()) fail("close", "");
+}
+
+std::vector<std::byte> Hdf5File::close_to_bytes() {
+  core::require(memory_ != nullptr, "only a file made in memory has bytes to give");
+  flush();
+  hsize_t bytes = 0;
+  if (H5Fget_filesize(handle_.id(), &bytes) < 0) fail("measure", "");
+  close();
+  core::require(memory_->data != nullptr, "the HDF5 library kept the image of a file made in memory");
+  return {memory_->data, memory_->data + bytes};
+}
+
+bool Hdf5File::exists(const std::string& name) const {
+  if (name == "/") return true;
+  // Every step of the path must be an ordinary link: soft and external ones can lead out of the file or into circles.
+  for (std::size_t end = name.find('/', 1);; end = name.find('/', end + 1)) {
+    const std::string part = name.substr(0, end);
+    H5L_info_t info;
+    const bool present = H5Lexists(handle_.id(), part.c_str(), H5P_DEFAULT) > 0 &&
+                         H5Lget_info(handle_.id(), part.c_str(), &info, H5P_DEFAULT) >= 0;
+    H5Eclear2(H5E_DEFAULT);
+    if (!present || info.type != H5L_TYPE_HARD) return false;
+    if (end == std::string::npos) return true;
+  }
+}
+
+void Hdf5File::create_group(const std::string& name) {
+  if (exists(name)) return;
+  const std::size_t slash = name.rfind('/');
+  if (slash != std::string::npos && slash > 0) create_group(name.substr(0, slash));
+  const Hdf5Handle creation(H5Pcreate(H5P_GROUP_CREATE), close_properties);
+  H5Pset_obj_track_times(creation.id(), false);
+  const Hdf5Handle group(H5Gcreate2(handle_.id(), name.c_str(), H5P_DEFAULT, creation.id(), H5P_DEFAULT), close_object);
+  if (group.id() < 0) fail("create group", name);
+}
+
+std::vector<std::string> Hdf5File::names(const std::string& group) const {
+  const Hdf5Handle object = open_object(group);
+  if (H5Iget_type(object.id()) != H5I_GROUP) detail::fail(code_, "list", group, path_, "it is not a group");
+  std::vector<std::string> names;
+  const H5L_iterate_t collect = [](hid_t, const char* name, const H5L_info_t*, void* out) -> herr_t {
+    static_cast<std::vector<std::string>*>(out)->emplace_back(name);
+    return 0;
+  };
+  if (H5Literate(object.id(), H5_INDEX_NAME, H5_ITER_NATIVE, nullptr, collect, &names) < 0) fail("list", group);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+Hdf5Handle Hdf5File::open_object(const std::string& object) const {
+  if (!exists(object)) detail::fail(code_, "open", object, path_, "the file has no such group or dataset");
+  Hdf5Handle handle(H5Oopen(handle_.id(), object.c_str(), H5P_DEFAULT), close_object);
+  if (handle.id() < 0) fail("open", object);
+  return handle;
+}
+
+std::string hdf5_version() {
+  unsigned major = 0, minor = 0, release = 0;
+  H5get_libversion(&major, &minor, &release);
+  return std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(release);
+}
+
+}  // namespace bert_hpc::io

@@ -1,0 +1,74 @@
+// What the parts of io/hdf5 share: the library's own types, its error stack as text, and the mapping of our element
+// types.
+#pragma once
+
+#include <hdf5.h>
+
+#include <cstdint>
+#include <string>
+
+#include "bert_hpc/io/hdf5.hpp"
+
+namespace bert_hpc::io::detail {
+
+static_assert(sizeof(hid_t) == sizeof(std::int64_t), "HDF5 1.10 or newer is needed");
+
+/// Switches off the library's printing of errors and its loading of filter plug-ins. Cheap; called before every use.
+void prepare_library();
+
+/// The innermost entry of the library's error stack: what really went wrong.
+std::string library_reason();
+
+template <Hdf5Element T>
+hid_t memory_type();
+template <>
+inline hid_t memory_type<std::int32_t>() {
+  return H5T_NATIVE_INT32;
+}
+template <>
+inline hid_t memory_type<std::int64_t>() {
+  return H5T_NATIVE_INT64;
+}
+template <>
+inline hid_t memory_type<std::uint8_t>() {
+  return H5T_NATIVE_UINT8;
+}
+template <>
+inline hid_t memory_type<float>() {
+  return H5T_NATIVE_FLOAT;
+}
+template <>
+inline hid_t memory_type<double>() {
+  return H5T_NATIVE_DOUBLE;
+}
+
+inline int close_type(std::int64_t id) {
+  return H5Tclose(id);
+}
+inline int close_space(std::int64_t id) {
+  return H5Sclose(id);
+}
+inline int close_properties(std::int64_t id) {
+  return H5Pclose(id);
+}
+inline int close_dataset(std::int64_t id) {
+  return H5Dclose(id);
+}
+inline int close_object(std::int64_t id) {
+  return H5Oclose(id);
+}
+inline int close_attribute(std::int64_t id) {
+  return H5Aclose(id);
+}
+inline int close_file(std::int64_t id) {
+  return H5Fclose(id);
+}
+
+/// UTF-8 text; width 0: of variable length.
+Hdf5Handle text_type(std::size_t width);
+
+/// Throws Error(code): "cannot {doing} 'object' of 'path': {reason}".
+[[noreturn]] void fail(core::ExitCode code, const std::string& doing, const std::string& object,
+                       const std::string& path, const std::string& reason);
+
+}  // namespace bert_hpc::io::detail
