@@ -43,10 +43,18 @@ class SelfCommunicator : public Communicator {
 
 }  // namespace
 
-double Communicator::sum(double value) { return reduce_one(*this, value, Reduction::sum); }
-double Communicator::maximum(double value) { return reduce_one(*this, value, Reduction::maximum); }
-double Communicator::minimum(double value) { return reduce_one(*this, value, Reduction::minimum); }
-std::int64_t Communicator::sum(std::int64_t value) { return reduce_one(*this, value, Reduction::sum); }
+double Communicator::sum(double value) {
+  return reduce_one(*this, value, Reduction::sum);
+}
+double Communicator::maximum(double value) {
+  return reduce_one(*this, value, Reduction::maximum);
+}
+double Communicator::minimum(double value) {
+  return reduce_one(*this, value, Reduction::minimum);
+}
+std::int64_t Communicator::sum(std::int64_t value) {
+  return reduce_one(*this, value, Reduction::sum);
+}
 
 bool Communicator::any(bool value) {
   return reduce_one(*this, std::int64_t{value ? 1 : 0}, Reduction::maximum) != 0;
@@ -72,6 +80,8 @@ std::vector<std::string> Communicator::all_gather(const std::string& text) {
   return texts;
 }
 
-std::unique_ptr<Communicator> make_self_communicator() { return std::make_unique<SelfCommunicator>(); }
+std::unique_ptr<Communicator> make_self_communicator() {
+  return std::make_unique<SelfCommunicator>();
+}
 
 }  // namespace bert_hpc::comm

@@ -20,9 +20,13 @@ DeviceRuntime::DeviceRuntime(int threads) {
 #endif
 }
 
-DeviceRuntime::~DeviceRuntime() { Kokkos::finalize(); }
+DeviceRuntime::~DeviceRuntime() {
+  Kokkos::finalize();
+}
 
-int DeviceRuntime::threads() const { return Kokkos::DefaultExecutionSpace().concurrency(); }
+int DeviceRuntime::threads() const {
+  return Kokkos::DefaultExecutionSpace().concurrency();
+}
 
 std::string DeviceRuntime::description() {
   return "Kokkos " + std::to_string(KOKKOS_VERSION / 10000) + "." + std::to_string(KOKKOS_VERSION / 100 % 100) + "." +

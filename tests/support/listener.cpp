@@ -10,7 +10,9 @@ namespace {
 class DeviceListener : public Catch::EventListenerBase {
  public:
   using Catch::EventListenerBase::EventListenerBase;
-  void testRunStarting(const Catch::TestRunInfo&) override { runtime_ = std::make_unique<bert_hpc::core::DeviceRuntime>(); }
+  void testRunStarting(const Catch::TestRunInfo&) override {
+    runtime_ = std::make_unique<bert_hpc::core::DeviceRuntime>();
+  }
   void testRunEnded(const Catch::TestRunStats&) override { runtime_.reset(); }
 
  private:

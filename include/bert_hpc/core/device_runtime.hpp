@@ -14,8 +14,8 @@ class DeviceRuntime {
   DeviceRuntime(const DeviceRuntime&) = delete;
   DeviceRuntime& operator=(const DeviceRuntime&) = delete;
 
-  int threads() const;                ///< that kernels use
-  static std::string description();   ///< e.g. "Kokkos 3.4.1, OpenMP"
+  int threads() const;               ///< that kernels use
+  static std::string description();  ///< e.g. "Kokkos 3.4.1, OpenMP"
 };
 
 }  // namespace bert_hpc::core

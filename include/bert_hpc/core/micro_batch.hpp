@@ -26,29 +26,29 @@ struct Dropout {
 
 /// Token ids sorted by id, so that an embedding's gradient is summed per id, in token order, without atomics.
 struct SortedIds {
-  std::int64_t unique = 0;                      ///< distinct ids
-  const std::int32_t* ids = nullptr;            ///< (unique), ascending
-  const std::int32_t* segments = nullptr;       ///< (unique + 1): tokens of ids[u] are order[segments[u] … segments[u+1])
-  const std::int32_t* order = nullptr;          ///< (tokens): row numbers, ascending within a segment
+  std::int64_t unique = 0;                 ///< distinct ids
+  const std::int32_t* ids = nullptr;       ///< (unique), ascending
+  const std::int32_t* segments = nullptr;  ///< (unique + 1): tokens of ids[u] are order[segments[u] … segments[u+1])
+  const std::int32_t* order = nullptr;     ///< (tokens): row numbers, ascending within a segment
 };
 
 /// A micro-batch on its device.
 struct MicroBatch {
   std::int64_t sequences = 0;
-  std::int64_t max_length = 0;                     ///< longest sequence, tokens
-  TokenRows tokens;                                ///< every token row
-  const std::int32_t* input_ids = nullptr;         ///< (tokens)
-  const std::int32_t* token_type_ids = nullptr;    ///< (tokens)
-  const std::int64_t* sample = nullptr;            ///< (sequences)
-  SortedIds sorted_ids;                            ///< of input_ids
+  std::int64_t max_length = 0;                   ///< longest sequence, tokens
+  TokenRows tokens;                              ///< every token row
+  const std::int32_t* input_ids = nullptr;       ///< (tokens)
+  const std::int32_t* token_type_ids = nullptr;  ///< (tokens)
+  const std::int64_t* sample = nullptr;          ///< (sequences)
+  SortedIds sorted_ids;                          ///< of input_ids
   // Targets: those of the task at hand are set, the others null.
-  const std::int32_t* class_labels = nullptr;      ///< (sequences), classification
-  const float* values = nullptr;                   ///< (sequences), regression
-  TokenRows masked;                                ///< rows to predict, masked language modelling
-  const std::int32_t* masked_rows = nullptr;       ///< (masked.count): their row numbers in `tokens`
-  const std::int32_t* masked_labels = nullptr;     ///< (masked.count): the original ids
-  TokenRows first;                                 ///< the first token of every sequence
-  const std::int32_t* first_rows = nullptr;        ///< (sequences): their row numbers in `tokens`
+  const std::int32_t* class_labels = nullptr;   ///< (sequences), classification
+  const float* values = nullptr;                ///< (sequences), regression
+  TokenRows masked;                             ///< rows to predict, masked language modelling
+  const std::int32_t* masked_rows = nullptr;    ///< (masked.count): their row numbers in `tokens`
+  const std::int32_t* masked_labels = nullptr;  ///< (masked.count): the original ids
+  TokenRows first;                              ///< the first token of every sequence
+  const std::int32_t* first_rows = nullptr;     ///< (sequences): their row numbers in `tokens`
 };
 
 }  // namespace bert_hpc::core

@@ -43,14 +43,16 @@ class ParameterStore {
   const std::vector<ParameterSlice>& slices() const { return slices_; }
   /// Index of a name; throws Error(internal) if there is none.
   int find(const std::string& name) const;
-  std::int64_t parameters() const { return parameters_; }    ///< without padding between slices
-  std::int64_t arena_size() const { return arena_size_; }    ///< elements, padding included (padding stays zero)
+  std::int64_t parameters() const { return parameters_; }  ///< without padding between slices
+  std::int64_t arena_size() const { return arena_size_; }  ///< elements, padding included (padding stays zero)
 
   Tensor<float> value(int slice) const { return view(values_.data(), slice); }
   Tensor<float> gradient(int slice) const { return view(gradients_.data(), slice); }
   std::span<float> values() const { return {values_.data(), size()}; }
   std::span<float> gradients() const { return {gradients_.data(), static_cast<std::size_t>(gradients_.size())}; }
-  std::span<float> first_moments() const { return {first_moments_.data(), static_cast<std::size_t>(first_moments_.size())}; }
+  std::span<float> first_moments() const {
+    return {first_moments_.data(), static_cast<std::size_t>(first_moments_.size())};
+  }
   std::span<float> second_moments() const {
     return {second_moments_.data(), static_cast<std::size_t>(second_moments_.size())};
   }

@@ -22,14 +22,16 @@ struct Tensor {
 
   /// A view for reading converts from a view for writing.
   template <class U>
-    requires(std::is_const_v<T> && std::is_same_v<std::remove_const_t<T>, U>)
-  constexpr Tensor(const Tensor<U>& other)  // NOLINT: conversion on purpose
+  requires(std::is_const_v<T>&& std::is_same_v<std::remove_const_t<T>, U>) constexpr Tensor(
+      const Tensor<U>& other)  // NOLINT: conversion on purpose
       : data(other.data), rows(other.rows), columns(other.columns), stride(other.stride) {}
 
   constexpr std::int64_t size() const { return rows * columns; }
   constexpr bool contiguous() const { return stride == columns || rows <= 1; }
   constexpr T* row(std::int64_t index) const { return data + index * stride; }
-  constexpr T& operator()(std::int64_t row_index, std::int64_t column) const { return data[row_index * stride + column]; }
+  constexpr T& operator()(std::int64_t row_index, std::int64_t column) const {
+    return data[row_index * stride + column];
+  }
 
   /// Rows [begin, begin + count).
   constexpr Tensor row_range(std::int64_t begin, std::int64_t count) const {

@@ -25,7 +25,8 @@ void tanh_backward(Tensor<const float> y, Tensor<const float> d_y, Tensor<float>
 /// y += x. Shapes equal.
 void add(Tensor<const float> x, Tensor<float> y);
 
-/// sums = or += column sums of x, rows added in order whatever the number of threads. x (rows, columns), sums (columns).
+/// sums = or += column sums of x, rows added in order whatever the number of threads. x (rows, columns), sums
+/// (columns).
 void column_sums(Tensor<const float> x, float* sums, Write write);
 
 /// y[i] = x[rows[i]]. x (any, columns), rows (y.rows), y (selected, columns).

@@ -1,6 +1,6 @@
 // Scaled dot-product attention on unpadded sequences: out = dropout(softmax(q·kᵀ/√head_dim))·v per sequence and head,
-// without a score matrix in memory beyond one tile of rows; backward recomputes probabilities from the row's log-sum-exp
-// (Dao et al., FlashAttention, 2022; FlashAttention-2, 2023).
+// without a score matrix in memory beyond one tile of rows; backward recomputes probabilities from the row's
+// log-sum-exp (Dao et al., FlashAttention, 2022; FlashAttention-2, 2023).
 //
 // Queries may be a selection of a sequence's rows (only those that a head will read); keys and values are all its rows.
 #pragma once

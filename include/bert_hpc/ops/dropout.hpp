@@ -1,11 +1,13 @@
 // Counter-based dropout (Srivastava et al. 2014). An element's decision is a function of (seed, step, site, sample,
 // place in the sample), never of ranks, micro-batches or threads; backward regenerates it instead of reading a mask.
 //
-// One Philox block (128 bits) decides eight neighbouring columns with 16 bits each: an element is dropped if its 16 bits
-// are below round(65536·p), and kept ones are divided by exactly the probability of being kept.
-//   counter = (column / 8, row in the sample, sample mod 2^32, site + 2^16·(sample / 2^32)), key = dropout_key(seed, step)
-// 16-bit value j of a block is the low (j even) or high (j odd) half of word j / 2. For hidden states "row in the sample" is the
-// token's position; for attention probabilities it is head·2^20 + query position, and the column is the key's position.
+// One Philox block (128 bits) decides eight neighbouring columns with 16 bits each: an element is dropped if its 16
+// bits are below round(65536·p), and kept ones are divided by exactly the probability of being kept.
+//   counter = (column / 8, row in the sample, sample mod 2^32, site + 2^16·(sample / 2^32)), key = dropout_key(seed,
+//   step)
+// 16-bit value j of a block is the low (j even) or high (j odd) half of word j / 2. For hidden states "row in the
+// sample" is the token's position; for attention probabilities it is head·2^20 + query position, and the column is the
+// key's position.
 #pragma once
 
 #include <cstdint>

@@ -8,8 +8,8 @@ namespace bert_hpc::ops {
 
 using core::Tensor;
 
-/// Cross entropy of softmax(logits). logits (rows, classes), labels (rows); row_loss (rows) = −log p[label], not scaled.
-/// d_logits = scale·(softmax − one_hot) where it has data; it may be logits.
+/// Cross entropy of softmax(logits). logits (rows, classes), labels (rows); row_loss (rows) = −log p[label], not
+/// scaled. d_logits = scale·(softmax − one_hot) where it has data; it may be logits.
 void cross_entropy(Tensor<const float> logits, const std::int32_t* labels, float scale, float* row_loss,
                    Tensor<float> d_logits);
 

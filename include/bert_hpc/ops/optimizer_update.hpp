@@ -12,13 +12,14 @@ inline constexpr std::int64_t norm_block = 4096;
 
 struct AdamwStep {
   float learning_rate = 0, beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;
-  float weight_decay = 0;         ///< 0 for ranges without decay
-  double bias_correction1 = 1;    ///< 1 − beta1^t, t from 1
-  double bias_correction2 = 1;    ///< 1 − beta2^t
-  float gradient_scale = 1;       ///< multiplies every gradient first: clipping, and loss scaling undone
+  float weight_decay = 0;       ///< 0 for ranges without decay
+  double bias_correction1 = 1;  ///< 1 − beta1^t, t from 1
+  double bias_correction2 = 1;  ///< 1 − beta2^t
+  float gradient_scale = 1;     ///< multiplies every gradient first: clipping, and loss scaling undone
 };
 
-/// value ← value·(1 − lr·wd) − lr/bc1 · m / (sqrt(v)/sqrt(bc2) + ε) with m, v updated first; gradient ← 0. All of one size.
+/// value ← value·(1 − lr·wd) − lr/bc1 · m / (sqrt(v)/sqrt(bc2) + ε) with m, v updated first; gradient ← 0. All of one
+/// size.
 void adamw_update(const AdamwStep& step, std::span<float> value, std::span<float> gradient,
                   std::span<float> first_moment, std::span<float> second_moment);
 

@@ -1,0 +1,282 @@
+#!/usr/bin/env bash
+# Gives bert_hpc what it needs to build and run. What CMake finds already (system, modules, Spack, CMAKE_PREFIX_PATH) is
+# used as it is. What is missing comes from apt where this is Debian or Ubuntu and one may install; Kokkos and Catch2,
+# which those may lack in a usable version, are built or unpacked into a cache outside the source tree. Elsewhere it says
+# exactly what is missing and how to give it. A second run changes nothing.
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+usage() {
+  cat <<'USAGE'
+jobs/setup.sh [--tests] [--reference] [--check]
+
+  --tests      also what the tests need: Catch2 3, clang-format, Kokkos 5 headers, cblas
+  --reference  also PyTorch and Transformers, in an environment of their own (about 1.5 GB): they make the golden
+               numbers anew and are the yardstick of the benchmarks
+  --check      only report; install, fetch and build nothing (exit 2 if something required is missing)
+
+The cache is $BERT_HPC_CACHE, else $XDG_CACHE_HOME/bert_hpc, else ~/.cache/bert_hpc.
+USAGE
+}
+
+with_tests=0 with_reference=0 only_check=0
+for argument in "$@"; do
+  case $argument in
+    --tests) with_tests=1 ;;
+    --reference) with_reference=1 ;;
+    --check) only_check=1 ;;
+    -h | --help) usage; exit 0 ;;
+    *) usage >&2; fail 2 "unknown option $argument" ;;
+  esac
+done
+[ -n "$bert_hpc_source" ] || fail 2 "jobs/setup.sh works from a checkout; an installed bert_hpc needs no set-up"
+
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+# --- apt: only where this system has it and we may install.
+apt_updated=0
+as_root() {
+  if [ "$(id -u)" = 0 ]; then "$@"
+  elif [ -t 0 ]; then sudo "$@"
+  else sudo -n "$@"
+  fi
+}
+may_install() {
+  [ "$only_check" = 0 ] && have apt-get && have dpkg-query || return 1
+  [ "$(id -u)" = 0 ] && return 0
+  have sudo && { [ -t 0 ] || sudo -n true 2>/dev/null; }
+}
+apt_update() {
+  [ "$apt_updated" = 1 ] && return 0
+  apt_updated=1
+  note "apt-get update"
+  # A third party's list that cannot be reached is no reason to stop: what matters shows at the install.
+  as_root apt-get -o DPkg::Lock::Timeout=600 update >"$scratch/apt.log" 2>&1 || true
+}
+apt_install() {
+  apt_update
+  note "apt-get install $*"
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=600 install -y --no-install-recommends "$@" \
+    >"$scratch/apt.log" 2>&1 && return 0
+  tail -n 5 "$scratch/apt.log" >&2
+  return 1
+}
+apt_offers() { # apt_offers PACKAGE VERSION: does apt have PACKAGE in at least VERSION?
+  local candidate
+  candidate=$(apt-cache policy "$1" 2>/dev/null | sed -n 's/^ *Candidate: *//p')
+  [ -n "$candidate" ] && [ "$candidate" != "(none)" ] && dpkg --compare-versions "$candidate" ge "$2"
+}
+
+# --- Fetching from the distribution's archive without touching the system's own lists.
+# archive LIST-LINE-BEGIN SUITE COMPONENTS: sets `isolated` to apt options that see that suite alone.
+isolated=()
+archive() {
+  local kind=$1 suite=$2 components=$3 mirror label keyring area
+  . /etc/os-release
+  case $ID in
+    ubuntu) label=Ubuntu keyring=/usr/share/keyrings/ubuntu-archive-keyring.gpg ;;
+    *) label=Debian keyring=/usr/share/keyrings/debian-archive-keyring.gpg ;;
+  esac
+  # The same mirror may be listed several times. Before the first update no label is known: then the release decides.
+  mirror=$(apt-get indextargets --format '$(REPO_URI)' "Created-By: Packages" "Label: $label" | sort -u | sed -n 1p)
+  [ -n "$mirror" ] || mirror=$(apt-get indextargets --format '$(RELEASE) $(REPO_URI)' "Created-By: Packages" |
+    sed -n "s/^${VERSION_CODENAME:-none} //p" | sort -u | sed -n 1p)
+  [ -n "$mirror" ] || return 1
+  area=$scratch/apt-$kind-$suite
+  mkdir -p "$area/lists/partial" "$area/cache/archives/partial"
+  [ -f "$keyring" ] && keyring="[signed-by=$keyring] " || keyring=
+  printf '%s %s%s %s %s\n' "$kind" "$keyring" "$mirror" "$suite" "$components" >"$area/sources.list"
+  isolated=(-o "Dir::Etc::SourceList=$area/sources.list" -o Dir::Etc::SourceParts=/dev/null
+    -o "Dir::State::Lists=$area/lists" -o "Dir::Cache=$area/cache" -o APT::Sandbox::User="$(id -un)")
+  apt-get "${isolated[@]}" update >"$scratch/apt.log" 2>&1
+}
+codename() { (. /etc/os-release && printf '%s' "${VERSION_CODENAME:-unknown}"); }
+is_ubuntu() { (. /etc/os-release && [ "$ID" = ubuntu ]); }
+may_fetch() { [ "$only_check" = 0 ] && have apt-get && have dpkg-deb; }
+# fetch_deb PACKAGE SUITE FOLDER: unpacks PACKAGE of SUITE into FOLDER.
+fetch_deb() {
+  may_fetch || return 1
+  archive deb "$2" "main$(is_ubuntu && echo ' universe')" || return 1
+  (cd "$scratch" && apt-get "${isolated[@]}" download "$1" >"$scratch/apt.log" 2>&1) || return 1
+  mkdir -p "$3"
+  dpkg-deb -x "$scratch/$1"_*.deb "$3"
+}
+
+# --- Kokkos and Catch2.
+build_kokkos() {
+  may_fetch || return 1
+  say "Kokkos: building it into the cache (no installed one was found; half a minute)"
+  archive deb-src "$(codename)" "main$(is_ubuntu && echo ' universe')" || return 1
+  note "fetching the source package trilinos, which carries Kokkos"
+  (cd "$scratch" && apt-get "${isolated[@]}" source --download-only trilinos >"$scratch/apt.log" 2>&1) || return 1
+  local source=$scratch/kokkos build=$scratch/kokkos-build standard=17 version log=$scratch/kokkos.log
+  mkdir -p "$source"
+  tar -C "$source" --strip-components=3 --wildcards -xf "$scratch"/trilinos_*.orig.tar.* '*/packages/kokkos/*'
+  version=$(sed -n 's/^set(Kokkos_VERSION_\(MAJOR\|MINOR\|PATCH\) *\([0-9]*\)).*/\2/Ip' "$source/CMakeLists.txt" | paste -sd.)
+  [ "${version%%.*}" -lt 5 ] 2>/dev/null || standard=20
+  note "compiling Kokkos $version (OpenMP, Serial)"
+  { cmake -S "$source" -B "$build" -DCMAKE_BUILD_TYPE=Release -DKokkos_ENABLE_OPENMP=ON -DKokkos_ENABLE_SERIAL=ON \
+      -DCMAKE_CXX_STANDARD=$standard -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DCMAKE_INSTALL_LIBDIR=lib \
+      -DCMAKE_INSTALL_PREFIX="$bert_hpc_cache/prefix" &&
+    cmake --build "$build" -j "$(nproc)" && cmake --install "$build"; } >"$log" 2>&1 || { tail -n 20 "$log" >&2; return 1; }
+}
+get_catch2() {
+  say "Catch2 3: unpacking it into the cache (the tests use it; no installed one was found)"
+  if may_install && apt_offers libcatch2-dev 3; then apt_install libcatch2-dev && return 0; fi
+  if may_install && apt_offers catch2 3; then apt_install catch2 && return 0; fi
+  fetch_deb libcatch2-dev "$(codename)-backports" "$bert_hpc_cache/prefix"
+}
+get_kokkos() {
+  if may_install && apt_offers libkokkos-dev 3.4.01; then apt_install libkokkos-dev && return 0; fi
+  build_kokkos
+}
+# The headers of the newest Kokkos, unpacked aside: the tests check that our files compile against them.
+get_kokkos5_headers() {
+  [ -f "$bert_hpc_cache/kokkos5/.complete" ] && return 0
+  may_fetch && ! is_ubuntu || return 0
+  say "Kokkos 5 headers: unpacking them into the cache (the tests check our kernel files against them)"
+  rm -rf "$bert_hpc_cache/kokkos5"
+  if fetch_deb libkokkos-dev sid "$bert_hpc_cache/kokkos5"; then
+    touch "$bert_hpc_cache/kokkos5/.complete"
+  else
+    rm -rf "$bert_hpc_cache/kokkos5"
+    note "not to be had here: that check will be skipped"
+  fi
+}
+
+# --- Tools.
+need_tools() {
+  local missing=() tool line
+  while IFS='|' read -r tool package purpose; do
+    have "$tool" || missing+=("$tool|$package|$purpose")
+  done <<'TOOLS'
+c++|g++|the compiler
+cmake|cmake|configures the build
+make|make|builds Kokkos
+git|git|names the source revision
+TOOLS
+  if ! have ninja; then missing+=("ninja|ninja-build|builds and rebuilds quickly"); fi
+  if ! have ccache; then missing+=("ccache|ccache|remembers compiled files (optional)"); fi
+  if [ "$with_tests" = 1 ] && ! have clang-format; then missing+=("clang-format|clang-format|the style test (optional)"); fi
+  [ ${#missing[@]} -gt 0 ] || return 0
+  local packages=()
+  for line in "${missing[@]}"; do
+    IFS='|' read -r tool package purpose <<<"$line"
+    note "missing: $tool - $purpose"
+    packages+=("$package")
+  done
+  if may_install; then
+    say "Installing tools with apt: ${packages[*]}"
+    apt_install "${packages[@]}" || true
+  fi
+  have c++ || have g++ || fail 2 "no C++ compiler: give one with C++20 (g++ 11 or newer), e.g. 'apt-get install g++' or 'module load gcc'"
+  have cmake || fail 2 "no cmake: give 3.22 or newer, e.g. 'apt-get install cmake', 'pip install cmake' or 'module load cmake'"
+  have ninja || have make || fail 2 "neither ninja nor make: give one, e.g. 'apt-get install ninja-build'"
+}
+
+# --- Libraries: CMakeLists.txt knows what is needed and prints a line NAME|required|purpose|apt packages|Spack specs for
+# each that is missing.
+probe() {
+  rm -rf "$scratch/probe"
+  cmake -S "$bert_hpc_source" -B "$scratch/probe" -DBERT_HPC_PROBE=ON -DBERT_HPC_TESTS="$with_tests" \
+    >"$scratch/probe.log" 2>&1 || { tail -n 30 "$scratch/probe.log" >&2; fail 1 "CMake could not look for the libraries (above)"; }
+  sed -n 's/^-- missing: //p' "$scratch/probe.log" >"$scratch/missing"
+}
+need_libraries() {
+  local name kind purpose apt spack packages=()
+  probe
+  [ -s "$scratch/missing" ] || return 0
+  while IFS='|' read -r name kind purpose apt spack; do
+    note "missing: $name ($kind) - $purpose"
+    case $name in Kokkos | Catch2) ;; *) for package in $apt; do packages+=("$package"); done ;; esac
+  done <"$scratch/missing"
+  if [ ${#packages[@]} -gt 0 ] && may_install; then
+    say "Installing libraries with apt: ${packages[*]}"
+    apt_install "${packages[@]}" || true
+  fi
+  if grep -q '^Catch2|' "$scratch/missing" && [ "$only_check" = 0 ]; then get_catch2 || note "Catch2 3 could not be had"; fi
+  if grep -q '^Kokkos|' "$scratch/missing" && [ "$only_check" = 0 ]; then get_kokkos || note "Kokkos could not be had"; fi
+  probe
+  grep -q '|required|' "$scratch/missing" || return 0
+  {
+    printf 'error: these are missing, and cannot be installed from here (that needs apt, and root or sudo):\n'
+    while IFS='|' read -r name kind purpose apt spack; do
+      [ "$kind" = required ] || continue
+      printf '  %-14s %s\n%17sDebian/Ubuntu: %s   Spack: %s\n' "$name" "$purpose" "" "$apt" "$spack"
+    done <"$scratch/missing"
+    printf 'Give them in one of these ways, then run this again:\n'
+    printf '  modules  module load gcc openmpi hdf5 kokkos ...   (whatever your site calls them; see "module avail")\n'
+    printf '  Spack    spack install SPECS && spack load SPECS     (the specs above)\n'
+    printf '  a folder export CMAKE_PREFIX_PATH=/where/it/is:$CMAKE_PREFIX_PATH\n'
+    printf '  an admin apt-get install PACKAGES                    (the packages above)\n'
+  } >&2
+  exit 2
+}
+
+# --- Python for postprocess/ and the tests of the files we write.
+make_environment() { # make_environment FOLDER PACKAGE...
+  local folder=$1
+  shift
+  have python3 || { may_install && apt_install python3; } || return 1
+  rm -rf "$folder"
+  if ! python3 -m venv "$folder" >"$scratch/venv.log" 2>&1; then
+    may_install && apt_install python3-venv || return 1
+    rm -rf "$folder"
+    python3 -m venv "$folder" >"$scratch/venv.log" 2>&1 || return 1
+  fi
+  "$folder/bin/python" -m pip install --quiet "$@" >"$scratch/pip.log" 2>&1 || { tail -n 3 "$scratch/pip.log" >&2; rm -rf "$folder"; return 1; }
+}
+has_modules() { # has_modules PYTHON MODULE...
+  local python=$1
+  shift
+  "$python" -c 'import importlib.util, sys; sys.exit(any(importlib.util.find_spec(m) is None for m in sys.argv[1:]))' "$@" 2>/dev/null
+}
+need_python() {
+  local python
+  python=$(bert_hpc_python)
+  if [ -z "$python" ] || ! has_modules "$python" h5py numpy matplotlib; then
+    if [ "$only_check" = 1 ]; then note "missing: h5py, numpy, matplotlib (optional) - pictures and tables"; return; fi
+    say "Python: making an environment in the cache (h5py, numpy, matplotlib: for tables and pictures)"
+    make_environment "$bert_hpc_cache/venv" h5py numpy matplotlib ||
+      note "could not be made: training works without; for pictures set BERT_HPC_PYTHON to a Python with h5py, numpy, matplotlib"
+  fi
+  [ "$with_reference" = 1 ] || return 0
+  python=${BERT_HPC_REFERENCE_PYTHON:-$bert_hpc_cache/venv-reference/bin/python}
+  if ! has_modules "$python" torch transformers safetensors sklearn h5py; then
+    say "Python: making the reference environment in the cache (torch, transformers: golden numbers, benchmarks)"
+    make_environment "$bert_hpc_cache/venv-reference" torch transformers safetensors scikit-learn h5py numpy ||
+      fail 1 "the reference environment could not be made; set BERT_HPC_REFERENCE_PYTHON to a Python that has torch, transformers, safetensors, scikit-learn and h5py"
+  fi
+}
+
+# --- What was found, for reports of defects. Written only when it changes.
+record_versions() {
+  mkdir -p "$bert_hpc_cache"
+  {
+    sed -n 's/^-- found: //p' "$scratch/probe.log"
+    cmake --version | sed -n 1p
+    c++ --version | sed -n 1p
+    for environment in venv venv-reference; do
+      if [ -x "$bert_hpc_cache/$environment/bin/python" ]; then
+        "$bert_hpc_cache/$environment/bin/python" -c '
+import importlib.metadata as m, sys
+print(sys.argv[1] + ": " + " ".join(sorted(d.metadata["Name"] + "==" + d.version for d in m.distributions())))' $environment
+      fi
+    done
+  } >"$scratch/versions"
+  cmp -s "$scratch/versions" "$bert_hpc_cache/versions.txt" || cp "$scratch/versions" "$bert_hpc_cache/versions.txt"
+}
+
+if [ "$only_check" = 0 ]; then
+  mkdir -p "$bert_hpc_cache" || fail 4 "cannot write the cache $bert_hpc_cache; set BERT_HPC_CACHE to a folder that can be written"
+  exec 9>"$bert_hpc_cache/lock"
+  if have flock; then flock 9; fi
+fi
+use_cache_prefix
+need_tools
+need_libraries
+if [ "$with_tests" = 1 ] && [ "$only_check" = 0 ]; then get_kokkos5_headers; fi
+need_python
+[ "$only_check" = 1 ] || record_versions
+say "Set up. Versions: $bert_hpc_cache/versions.txt"

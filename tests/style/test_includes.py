@@ -1,0 +1,85 @@
+"""The includes keep the design's rules: modules depend one way only, and each vendor's header has one home. Both are
+read off the #include lines, so that a shortcut shows in review as a change of the tables here."""
+
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
+
+# What a module may include besides itself and core.
+MAY_USE = {
+    "core": set(),
+    "comm": set(),
+    "config": set(),
+    "io": set(),
+    "tokenize": set(),
+    "ops": set(),
+    "data": {"io"},
+    "layers": {"ops", "comm"},
+    "model": {"layers", "ops", "comm", "io"},
+    "train": {"model", "layers", "ops", "comm"},
+    "prep": {"tokenize", "data", "config", "comm", "io"},
+    "app": {"train", "model", "layers", "ops", "comm", "data", "config", "io"},
+}
+
+# Header pattern → the files (below src/ or include/bert_hpc/) that may include it.
+HOMES = {
+    r"mpi\.h": r"comm/|io/hdf5|app/runtime",
+    r"hdf5\.h|H5.*\.h": r"io/hdf5",
+    r"toml\+\+/.*": r"config/parse_toml",
+    r"cblas\.h": r"ops/.*gemm_blas|ops/.*blas",
+    r"oneapi/dnnl/.*|dnnl.*": r"ops/.*onednn",
+    r"Kokkos_.*": r"ops/|core/device",
+    r"nccl\.h": r"comm/nccl_",
+    r"cublas.*": r"ops/.*cublas",
+    r"nvml\.h": r"core/nvml|app/nvml",
+    r"utf8proc\.h": r"tokenize/",
+    r"nlohmann/.*": r"io/|model/|data/|tokenize/|prep/",
+    r"catch2/.*": r"$^",
+}
+
+
+def problems_of(path, text, place):
+    """place: "module/rest" below src/ or include/bert_hpc/."""
+    module = place.split("/")[0] if "/" in place else None
+    for name in INCLUDE.findall(text):
+        if name.startswith("bert_hpc/") and module is not None:
+            other = name.split("/")[1]
+            if module not in MAY_USE:
+                yield f"{path}: module {module} is not in the table of tests/style/test_includes.py"
+                return
+            if other not in MAY_USE[module] | {module, "core"}:
+                yield f"{path}: {module} may not include {other} ({name})"
+        for pattern, home in HOMES.items():
+            if re.fullmatch(pattern, name) and not re.match(home, place):
+                yield f"{path}: <{name}> belongs into {home} only"
+    if path.suffix == ".hpp" and "#pragma once" not in text:
+        yield f"{path}: no #pragma once"
+
+
+def check(root):
+    problems = []
+    count = 0
+    for base in (root / "src", root / "include" / "bert_hpc"):
+        for path in sorted(base.rglob("*")):
+            if path.suffix in (".cpp", ".hpp"):
+                count += 1
+                problems += problems_of(path.relative_to(root), path.read_text(), str(path.relative_to(base)))
+    return count, problems
+
+
+def test_of_the_test():
+    """The rules bite: a wrong direction and a stray vendor header are seen."""
+    cpp = pathlib.Path("x.cpp")
+    assert list(problems_of(cpp, '#include "bert_hpc/app/trainer.hpp"\n', "ops/x.cpp"))
+    assert list(problems_of(cpp, "#include <hdf5.h>\n", "data/x.cpp"))
+    assert list(problems_of(cpp, "#  include <Kokkos_Core.hpp>\n", "train/x.cpp"))
+    assert not list(problems_of(cpp, '#include "bert_hpc/core/tensor.hpp"\n#include <Kokkos_Core.hpp>\n', "ops/x.cpp"))
+
+
+test_of_the_test()
+count, problems = check(ROOT)
+print("\n".join(problems) or f"{count} files keep the rules")
+sys.exit(1 if problems or count == 0 else 0)

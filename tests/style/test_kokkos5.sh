@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Every file that includes Kokkos also compiles against the headers of Kokkos 5.x, whatever version it was built with.
+cd "$BERT_HPC_SOURCE" || exit 1
+. jobs/common.sh
+core=$(find "$bert_hpc_cache/kokkos5" -name Kokkos_Core.hpp -print -quit 2>/dev/null)
+if [ -z "$core" ]; then
+  echo "skipped: the headers of Kokkos 5 are not in the cache (jobs/setup.sh --tests gets them from Debian's sid)"
+  exit 77
+fi
+config=$(find "$bert_hpc_cache/kokkos5" -name KokkosCore_config.h -print -quit)
+# The same flags as the kernel files of the build, with the other Kokkos in front.
+mapfile -t files < <(grep -rlE '^#include <Kokkos_' src --include='*.cpp')
+[ ${#files[@]} -gt 0 ] || { echo "no file includes Kokkos"; exit 1; }
+failed=0
+check() {
+  "${BERT_HPC_CXX:-c++}" -fsyntax-only -std=c++20 -fopenmp -Wall -Wextra -Wno-unknown-pragmas -march=x86-64-v3 -Iinclude \
+    -isystem "$(dirname "$1")" -isystem "$(dirname "$2")" "$3" || { echo "$3 does not compile against Kokkos 5"; return 1; }
+}
+export -f check
+[ "$(uname -m)" = x86_64 ] || { echo "skipped: the headers in the cache are for x86-64"; exit 77; }
+printf '%s\n' "${files[@]}" | xargs -P "$(nproc)" -I FILE bash -c 'check "$@"' _ "$core" "$config" FILE || failed=1
+echo "${#files[@]} files against $core"
+exit $failed
