@@ -1,0 +1,83 @@
+// The order of samples in an epoch.
+#include "bert_hpc/data/sampler.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "bert_hpc/core/error.hpp"
+#include "bert_hpc/core/rng.hpp"
+
+namespace bert_hpc::data {
+namespace {
+
+constexpr int rounds = 8;    // alternating halves: every bit is changed four times
+constexpr int min_bits = 8;  // halves of fewer than four bits mix too little
+
+std::uint64_t low_mask(int bits) {
+  return (std::uint64_t{1} << bits) - 1;
+}
+
+}  // namespace
+
+Permutation::Permutation(std::int64_t size, std::uint64_t key) : size_(static_cast<std::uint64_t>(size)), key_(key) {
+  core::require(size >= 1, "a permutation needs at least one element");
+  const int bits = std::max(min_bits, static_cast<int>(std::bit_width(size_ - 1)));
+  low_bits_ = bits / 2;
+  high_bits_ = bits - low_bits_;
+}
+
+std::int64_t Permutation::operator()(std::int64_t i) const {
+  std::uint64_t x = static_cast<std::uint64_t>(i);
+  do {
+    std::uint64_t low = x & low_mask(low_bits_), high = x >> low_bits_;
+    for (std::uint64_t round = 0; round < rounds; round += 2) {
+      high ^= core::mix64(key_ ^ (low + (round << 56))) & low_mask(high_bits_);
+      low ^= core::mix64(key_ ^ (high + ((round + 1) << 56))) & low_mask(low_bits_);
+    }
+    x = high << low_bits_ | low;
+  } while (x >= size_);
+  return static_cast<std::int64_t>(x);
+}
+
+Sampler::Sampler(std::int64_t size, const SamplerOptions& options) : size_(size), options_(options) {
+  core::require(size >= 1 && options.block >= 1 && options.window >= options.block,
+                "a sampler needs samples, blocks and windows of at least a block");
+  // A window that covers everything shuffles everything: blocks add nothing.
+  full_blocks_ = size <= options_.window ? 0 : size / options_.block;
+  short_block_ = full_blocks_ == 0 ? 0 : size % options_.block;
+  set_epoch(0);
+}
+
+void Sampler::set_epoch(std::int64_t epoch) {
+  epoch_ = epoch;
+  epoch_key_ = core::mix64(core::mix64(options_.seed) ^ (static_cast<std::uint64_t>(epoch) * 0xD1B54A32D192ED03ull));
+  if (full_blocks_ == 0) return;
+  blocks_ = Permutation(full_blocks_, core::mix64(epoch_key_ ^ 1));
+  const std::uint64_t places = static_cast<std::uint64_t>(full_blocks_) + 1;
+  short_place_ = static_cast<std::int64_t>(core::mix64(epoch_key_ ^ 2) % places) * options_.block;
+}
+
+/// The sample at a place of the epoch when only blocks are permuted.
+std::int64_t Sampler::block_at(std::int64_t place) const {
+  if (short_block_ > 0 && place >= short_place_) {
+    if (place < short_place_ + short_block_) return full_blocks_ * options_.block + place - short_place_;
+    place -= short_block_;
+  }
+  return blocks_(place / options_.block) * options_.block + place % options_.block;
+}
+
+std::int64_t Sampler::operator()(std::int64_t i) const {
+  if (options_.order == Order::file) return i;
+  const std::int64_t window = i / options_.window;
+  const std::int64_t begin = window * options_.window;
+  const Permutation within(std::min(options_.window, size_ - begin),
+                           core::mix64(epoch_key_ ^ (static_cast<std::uint64_t>(window) + 3)));
+  const std::int64_t place = begin + within(i - begin);
+  return full_blocks_ == 0 ? place : block_at(place);
+}
+
+std::int64_t steps_per_epoch(std::int64_t samples, std::int64_t global_batch, bool drop_last) {
+  return drop_last ? samples / global_batch : (samples + global_batch - 1) / global_batch;
+}
+
+}  // namespace bert_hpc::data
