@@ -1,0 +1,106 @@
+// Embedding look-ups and their gradients. Backward is one launch: a work item owns one row of one table (a strip of
+// columns of it for token types, whose rows gather from every token) and adds its tokens in order.
+#include "bert_hpc/ops/embedding.hpp"
+
+#include "kernel.hpp"
+
+namespace bert_hpc::ops {
+
+// y_t = W[id_t] + P[position_t] + T[type_t]
+void embedding_forward(const core::MicroBatch& batch, Tensor<const float> word, Tensor<const float> position,
+                       Tensor<const float> type, Tensor<float> y) {
+  const std::int32_t* ids = batch.input_ids;
+  const std::int32_t* types = batch.token_type_ids;
+  const std::int32_t* positions = batch.tokens.position;
+  kernel::for_elements(
+      "bert_hpc::ops::embedding_forward", y.rows, y.columns, KOKKOS_LAMBDA(std::int64_t t, std::int64_t j) {
+        y(t, j) = word(ids[t], j) + position(positions[t], j) + type(types[t], j);
+      });
+}
+
+namespace {
+
+/// Which row a work item owns, and how it adds tokens: the same for all three tables.
+struct EmbeddingGradient {
+  core::MicroBatch batch;
+  Tensor<const float> d_y;                   // (tokens, hidden)
+  Tensor<float> d_word, d_position, d_type;  // (vocabulary, hidden), (positions, hidden), (types, hidden)
+  std::int64_t type_strips;
+
+  static constexpr std::int64_t strip = kernel::on_gpu ? 1 : 64;
+
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item) const {
+    const std::int64_t type_items = d_type.rows * type_strips;
+    if (item < type_items) return type_row(item / type_strips, item % type_strips * strip);
+    const std::int64_t position_or_word = item - type_items;
+    for (std::int64_t begin = 0; begin < d_y.columns; begin += strip) {
+      if (position_or_word < batch.max_length) {
+        position_row(position_or_word, begin);
+      } else {
+        word_row(position_or_word - batch.max_length, begin);
+      }
+    }
+  }
+
+  KOKKOS_INLINE_FUNCTION std::int64_t width(std::int64_t begin) const {
+    return d_y.columns - begin < strip ? d_y.columns - begin : strip;
+  }
+
+  /// sums += d_y[t, begin …)
+  KOKKOS_INLINE_FUNCTION void add_token(std::int64_t t, std::int64_t begin, float* sums) const {
+    const float* row = d_y.row(t) + begin;
+    const std::int64_t count = width(begin);
+#pragma omp simd
+    for (std::int64_t j = 0; j < count; ++j) sums[j] += row[j];
+  }
+
+  KOKKOS_INLINE_FUNCTION void store(const float* sums, float* row, std::int64_t begin) const {
+    const std::int64_t count = width(begin);
+#pragma omp simd
+    for (std::int64_t j = 0; j < count; ++j) row[begin + j] += sums[j];
+  }
+
+  // d_T[type] += Σ d_y[t] over tokens of that type, in blocks of a fixed number of tokens
+  KOKKOS_INLINE_FUNCTION void type_row(std::int64_t type, std::int64_t begin) const {
+    float total[strip] = {};
+    for (std::int64_t block = 0; block < d_y.rows; block += kernel::sum_block_rows) {
+      const std::int64_t end = block + kernel::sum_block_rows < d_y.rows ? block + kernel::sum_block_rows : d_y.rows;
+      float partial[strip] = {};
+      for (std::int64_t t = block; t < end; ++t) {
+        if (batch.token_type_ids[t] == type) add_token(t, begin, partial);
+      }
+      for (std::int64_t j = 0; j < strip; ++j) total[j] += partial[j];
+    }
+    store(total, d_type.row(type), begin);
+  }
+
+  // d_P[p] += Σ d_y[offset_b + p] over the sequences b longer than p
+  KOKKOS_INLINE_FUNCTION void position_row(std::int64_t p, std::int64_t begin) const {
+    float sums[strip] = {};
+    for (std::int64_t b = 0; b < batch.sequences; ++b) {
+      const std::int64_t t = batch.tokens.offsets[b] + p;
+      if (t < batch.tokens.offsets[b + 1]) add_token(t, begin, sums);
+    }
+    store(sums, d_position.row(p), begin);
+  }
+
+  // d_W[id] += Σ d_y[t] over the tokens t of that id
+  KOKKOS_INLINE_FUNCTION void word_row(std::int64_t u, std::int64_t begin) const {
+    const core::SortedIds& sorted = batch.sorted_ids;
+    float sums[strip] = {};
+    for (std::int32_t s = sorted.segments[u]; s < sorted.segments[u + 1]; ++s) add_token(sorted.order[s], begin, sums);
+    store(sums, d_word.row(sorted.ids[u]), begin);
+  }
+};
+
+}  // namespace
+
+void embedding_backward(const core::MicroBatch& batch, Tensor<const float> d_y, Tensor<float> d_word,
+                        Tensor<float> d_position, Tensor<float> d_type) {
+  const std::int64_t type_strips = kernel::divide_up(d_y.columns, EmbeddingGradient::strip);
+  const EmbeddingGradient gradient{batch, d_y, d_word, d_position, d_type, type_strips};
+  kernel::for_uneven_items("bert_hpc::ops::embedding_backward",
+                           d_type.rows * type_strips + batch.max_length + batch.sorted_ids.unique, gradient);
+}
+
+}  // namespace bert_hpc::ops

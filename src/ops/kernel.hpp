@@ -1,0 +1,79 @@
+// How kernels are launched: one body per kernel, mapped to what each kind of device likes. On a CPU a work item is a
+// row (or a strip of columns) with a vectorised inner loop; on a GPU it is one element, so that neighbouring threads
+// touch neighbouring memory. Results never depend on the mapping of items to threads: an item writes what no other
+// writes. Only kernel files include this header, because it needs Kokkos.
+#pragma once
+
+#include <Kokkos_Core.hpp>
+#include <cstdint>
+
+#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
+#define BERT_HPC_KERNELS_ON_GPU 1
+#else
+#define BERT_HPC_KERNELS_ON_GPU 0
+#endif
+
+namespace bert_hpc::ops::kernel {
+
+inline constexpr bool on_gpu = BERT_HPC_KERNELS_ON_GPU != 0;
+
+/// Columns that one work item of a sum over rows owns.
+inline constexpr std::int64_t strip_columns = on_gpu ? 1 : 32;
+
+/// Rows summed before the partial sum is added to the total: a fixed number, so that bits do not depend on threads,
+/// and a small one, so that rounding grows with rows / block + block instead of rows.
+inline constexpr std::int64_t sum_block_rows = 64;
+
+/// Columns whose dropout bits one work item holds at a time.
+inline constexpr std::int64_t dropout_columns = on_gpu ? 8 : 256;
+
+/// Elements of a flat range that one work item owns.
+inline constexpr std::int64_t flat_block = on_gpu ? 1 : 4096;
+
+constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
+
+using Range = Kokkos::RangePolicy<Kokkos::IndexType<std::int64_t>>;
+using UnevenRange = Kokkos::RangePolicy<Kokkos::IndexType<std::int64_t>, Kokkos::Schedule<Kokkos::Dynamic>>;
+
+/// body(i) for i in [0, count), items of about equal cost.
+template <class Body>
+void for_items(const char* label, std::int64_t count, const Body& body) {
+  if (count > 0) Kokkos::parallel_for(label, Range(0, count), body);
+}
+
+/// body(i) for i in [0, count), items of very different cost, the longest first.
+template <class Body>
+void for_uneven_items(const char* label, std::int64_t count, const Body& body) {
+  if (count > 0) Kokkos::parallel_for(label, UnevenRange(0, count, Kokkos::ChunkSize(on_gpu ? 128 : 4)), body);
+}
+
+/// body(row, column) for every element, none depending on another.
+template <class Body>
+void for_elements(const char* label, std::int64_t rows, std::int64_t columns, const Body& body) {
+#if BERT_HPC_KERNELS_ON_GPU
+  for_items(
+      label, rows * columns, KOKKOS_LAMBDA(std::int64_t i) { body(i / columns, i % columns); });
+#else
+  for_items(
+      label, rows, KOKKOS_LAMBDA(std::int64_t i) {
+#pragma omp simd
+        for (std::int64_t j = 0; j < columns; ++j) body(i, j);
+      });
+#endif
+}
+
+/// body(i) for every i in [0, count), none depending on another: flat ranges.
+template <class Body>
+void for_flat(const char* label, std::int64_t count, const Body& body) {
+  for_items(
+      label, divide_up(count, flat_block), KOKKOS_LAMBDA(std::int64_t block) {
+        const std::int64_t begin = block * flat_block;
+        const std::int64_t end = begin + flat_block < count ? begin + flat_block : count;
+#pragma omp simd
+        for (std::int64_t i = begin; i < end; ++i) body(i);
+      });
+}
+
+}  // namespace bert_hpc::ops::kernel

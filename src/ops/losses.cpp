@@ -1,0 +1,81 @@
+// Losses and their gradients, one work item per row.
+#include "bert_hpc/ops/losses.hpp"
+
+#include <cmath>
+
+#include "kernel.hpp"
+
+namespace bert_hpc::ops {
+
+// loss = log Σ_j exp(x_j − m) + m − x_label with m = max x,  d_x = scale · (exp(x − m) / Σ − one_hot)
+void cross_entropy(Tensor<const float> logits, const std::int32_t* labels, float scale, float* row_loss,
+                   Tensor<float> d_logits) {
+  kernel::for_items(
+      "bert_hpc::ops::cross_entropy", logits.rows, KOKKOS_LAMBDA(std::int64_t i) {
+        const std::int64_t columns = logits.columns;
+        const float* x = logits.row(i);
+        const float at_label = x[labels[i]];
+        float largest = x[0];
+#pragma omp simd reduction(max : largest)
+        for (std::int64_t j = 0; j < columns; ++j) largest = x[j] > largest ? x[j] : largest;
+        float total = 0.0f;
+        if (d_logits.data == nullptr) {
+#pragma omp simd reduction(+ : total)
+          for (std::int64_t j = 0; j < columns; ++j) total += std::exp(x[j] - largest);
+        } else {
+          float* d_x = d_logits.row(i);
+#pragma omp simd reduction(+ : total)
+          for (std::int64_t j = 0; j < columns; ++j) {
+            const float e = std::exp(x[j] - largest);
+            d_x[j] = e;
+            total += e;
+          }
+          const float factor = scale / total;
+#pragma omp simd
+          for (std::int64_t j = 0; j < columns; ++j) d_x[j] *= factor;
+          d_x[labels[i]] -= scale;
+        }
+        row_loss[i] = std::log(total) + (largest - at_label);
+      });
+}
+
+// loss = (x − t)²,  d_x = scale · 2 · (x − t)
+void squared_error(Tensor<const float> logits, const float* targets, float scale, float* row_loss,
+                   Tensor<float> d_logits) {
+  kernel::for_flat(
+      "bert_hpc::ops::squared_error", logits.rows, KOKKOS_LAMBDA(std::int64_t i) {
+        const float difference = logits(i, 0) - targets[i];
+        row_loss[i] = difference * difference;
+        if (d_logits.data != nullptr) d_logits(i, 0) = scale * 2.0f * difference;
+      });
+}
+
+// predicted = the first j with x_j = max x
+void arg_max(Tensor<const float> logits, std::int32_t* predicted) {
+  kernel::for_items(
+      "bert_hpc::ops::arg_max", logits.rows, KOKKOS_LAMBDA(std::int64_t i) {
+        const float* x = logits.row(i);
+        std::int32_t best = 0;
+        for (std::int32_t j = 1; j < static_cast<std::int32_t>(logits.columns); ++j) {
+          if (x[j] > x[best]) best = j;
+        }
+        predicted[i] = best;
+      });
+}
+
+double sum(const float* x, std::int64_t count) {
+  double total = 0.0;
+  // One work item, so that the order is fixed: x holds one number per row of a batch, which is little.
+  Kokkos::parallel_reduce(
+      "bert_hpc::ops::sum", kernel::Range(0, 1),
+      KOKKOS_LAMBDA(std::int64_t, double& result) {
+        double part = 0.0;
+#pragma omp simd reduction(+ : part)
+        for (std::int64_t i = 0; i < count; ++i) part += static_cast<double>(x[i]);
+        result += part;
+      },
+      total);
+  return total;
+}
+
+}  // namespace bert_hpc::ops

@@ -1,0 +1,106 @@
+// What kernel tests share: matrices with a row stride and reproducible random content, token rows of a batch, and the
+// comparison of a float result with a double reference.
+#pragma once
+
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <cmath>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "bert_hpc/core/micro_batch.hpp"
+#include "bert_hpc/core/tensor.hpp"
+
+namespace test {
+
+using bert_hpc::core::Tensor;
+
+/// Owns (rows, columns) floats with `padding` more in each row; the padding holds a mark that must survive.
+struct Matrix {
+  static constexpr float mark = -777.0f;
+
+  Matrix(std::int64_t rows, std::int64_t columns, std::int64_t padding = 0)
+      : values(static_cast<std::size_t>(rows * (columns + padding)), mark),
+        tensor(values.data(), rows, columns, columns + padding) {}
+  Matrix(const Matrix& other) : values(other.values), tensor(other.tensor) { tensor.data = values.data(); }
+
+  static Matrix random(std::int64_t rows, std::int64_t columns, unsigned seed, float scale = 1.0f,
+                       std::int64_t padding = 0) {
+    Matrix m(rows, columns, padding);
+    std::mt19937 engine(seed);
+    std::normal_distribution<float> normal(0.0f, scale);
+    for (std::int64_t i = 0; i < rows; ++i) {
+      for (std::int64_t j = 0; j < columns; ++j) m.tensor(i, j) = normal(engine);
+    }
+    return m;
+  }
+
+  bool padding_untouched() const {
+    for (std::int64_t i = 0; i < tensor.rows; ++i) {
+      for (std::int64_t j = tensor.columns; j < tensor.stride; ++j) {
+        if (tensor(i, j) != mark) return false;
+      }
+    }
+    return true;
+  }
+
+  float& operator()(std::int64_t i, std::int64_t j) const { return tensor(i, j); }
+  operator Tensor<float>() const { return tensor; }
+  operator Tensor<const float>() const { return tensor; }
+
+  std::vector<float> values;
+  Tensor<float> tensor;
+};
+
+/// Token rows of sequences with the given lengths; row arrays stay alive in here.
+struct Rows {
+  explicit Rows(const std::vector<int>& lengths) {
+    offsets.push_back(0);
+    for (std::size_t b = 0; b < lengths.size(); ++b) {
+      for (int p = 0; p < lengths[b]; ++p) add(static_cast<int>(b), p);
+      offsets.push_back(static_cast<std::int32_t>(position.size()));
+    }
+  }
+  /// The given positions of each sequence: a selection of rows.
+  explicit Rows(const std::vector<std::vector<int>>& positions) {
+    offsets.push_back(0);
+    for (std::size_t b = 0; b < positions.size(); ++b) {
+      for (int p : positions[b]) add(static_cast<int>(b), p);
+      offsets.push_back(static_cast<std::int32_t>(position.size()));
+    }
+  }
+  void add(int b, int p) {
+    sequence.push_back(b);
+    position.push_back(p);
+  }
+  bert_hpc::core::TokenRows view() const {
+    return {static_cast<std::int64_t>(position.size()), offsets.data(), sequence.data(), position.data()};
+  }
+  std::vector<std::int32_t> offsets, sequence, position;
+};
+
+/// Largest |result − reference| over all elements.
+template <class Reference>
+double largest_difference(Tensor<const float> result, const Reference& reference) {
+  double largest = 0.0;
+  for (std::int64_t i = 0; i < result.rows; ++i) {
+    for (std::int64_t j = 0; j < result.columns; ++j) {
+      const double difference = std::abs(static_cast<double>(result(i, j)) - reference(i, j));
+      if (!(difference <= largest)) largest = difference;  // also takes NaN
+    }
+  }
+  return largest;
+}
+
+/// FNV-1a over the bits of a tensor's elements: equal bits, equal number.
+inline std::uint64_t bits_of(Tensor<const float> x) {
+  std::uint64_t hash = 1469598103934665603ull;
+  for (std::int64_t i = 0; i < x.rows; ++i) {
+    const unsigned char* bytes = reinterpret_cast<const unsigned char*>(x.row(i));
+    for (std::int64_t b = 0; b < x.columns * 4; ++b) hash = (hash ^ bytes[b]) * 1099511628211ull;
+  }
+  return hash;
+}
+
+}  // namespace test

@@ -1,0 +1,91 @@
+#include <catch2/catch_test_macros.hpp>
+
+#include "bert_hpc/ops/embedding.hpp"
+#include "support/sample_tensors.hpp"
+
+using namespace bert_hpc;
+using test::Matrix;
+using test::Rows;
+
+namespace {
+
+/// A micro-batch with random ids; arrays stay alive in here.
+struct Batch {
+  Batch(const std::vector<int>& lengths, int vocabulary, int type_count) : rows(lengths) {
+    std::mt19937 engine(3);
+    for (std::size_t t = 0; t < rows.position.size(); ++t) {
+      ids.push_back(static_cast<std::int32_t>(engine() % static_cast<unsigned>(vocabulary)));
+      types.push_back(static_cast<std::int32_t>(engine() % static_cast<unsigned>(type_count)));
+    }
+    for (std::int32_t id = 0; id < vocabulary; ++id) {
+      const std::size_t before = order.size();
+      for (std::size_t t = 0; t < ids.size(); ++t) {
+        if (ids[t] == id) order.push_back(static_cast<std::int32_t>(t));
+      }
+      if (order.size() == before) continue;
+      unique.push_back(id);
+      segments.push_back(static_cast<std::int32_t>(before));
+    }
+    segments.push_back(static_cast<std::int32_t>(order.size()));
+    batch.sequences = static_cast<std::int64_t>(lengths.size());
+    for (int length : lengths) batch.max_length = std::max<std::int64_t>(batch.max_length, length);
+    batch.tokens = rows.view();
+    batch.input_ids = ids.data();
+    batch.token_type_ids = types.data();
+    batch.sorted_ids = {static_cast<std::int64_t>(unique.size()), unique.data(), segments.data(), order.data()};
+  }
+  Rows rows;
+  std::vector<std::int32_t> ids, types, unique, segments, order;
+  core::MicroBatch batch;
+};
+
+}  // namespace
+
+TEST_CASE("embedding look-up and gradients") {
+  for (const std::int64_t hidden : {1, 10, 64, 130}) {
+    const Batch b({5, 1, 9, 200, 2}, 23, 2);
+    const std::int64_t tokens = b.batch.tokens.count;
+    const Matrix word = Matrix::random(23, hidden, 1), position = Matrix::random(256, hidden, 2),
+                 type = Matrix::random(2, hidden, 3);
+    Matrix y(tokens, hidden, 3);
+    ops::embedding_forward(b.batch, word, position, type, y);
+    bool equal = true;
+    for (std::int64_t t = 0; t < tokens; ++t) {
+      const auto row = static_cast<std::size_t>(t);
+      for (std::int64_t j = 0; j < hidden; ++j) {
+        equal = equal && y(t, j) == (word(b.ids[row], j) + position(b.rows.position[row], j)) + type(b.types[row], j);
+      }
+    }
+    CHECK(equal);
+    CHECK(y.padding_untouched());
+
+    const Matrix d_y = Matrix::random(tokens, hidden, 4, 1.0f, 2);
+    const Matrix start_word = Matrix::random(23, hidden, 5), start_position = Matrix::random(256, hidden, 6),
+                 start_type = Matrix::random(2, hidden, 7);
+    Matrix d_word(start_word), d_position(start_position), d_type(start_type);
+    ops::embedding_backward(b.batch, d_y, d_word, d_position, d_type);
+    const auto gradient = [&](const Matrix& start, const std::vector<std::int32_t>& index) {
+      return [&](std::int64_t row, std::int64_t j) {
+        double sum = start(row, j);
+        for (std::int64_t t = 0; t < tokens; ++t) {
+          if (index[static_cast<std::size_t>(t)] == row) sum += d_y(t, j);
+        }
+        return sum;
+      };
+    };
+    // At most 120 additions of partial sums below 50: 120·50·2⁻²⁴.
+    CHECK(test::largest_difference(d_word, gradient(start_word, b.ids)) < 4e-4);
+    CHECK(test::largest_difference(d_position, gradient(start_position, b.rows.position)) < 4e-4);
+    CHECK(test::largest_difference(d_type, gradient(start_type, b.types)) < 4e-4);
+  }
+}
+
+TEST_CASE("an empty micro-batch adds nothing to embedding gradients") {
+  const Batch b({}, 5, 1);
+  Matrix d_word(5, 8), d_position(4, 8), d_type(1, 8);
+  for (Matrix* m : {&d_word, &d_position, &d_type}) std::fill(m->values.begin(), m->values.end(), 1.0f);
+  ops::embedding_forward(b.batch, d_word, d_position, d_type, Matrix(0, 8));
+  ops::embedding_backward(b.batch, Matrix(0, 8), d_word, d_position, d_type);
+  for (const Matrix* m : {&d_word, &d_position, &d_type})
+    CHECK(m->values == std::vector<float>(m->values.size(), 1.0f));
+}

@@ -1,0 +1,73 @@
+#include <catch2/catch_test_macros.hpp>
+
+#include "bert_hpc/ops/losses.hpp"
+#include "support/sample_tensors.hpp"
+
+using namespace bert_hpc;
+using test::Matrix;
+
+TEST_CASE("cross entropy and its gradient") {
+  for (const std::int64_t classes : {1, 2, 33, 1000}) {
+    const std::int64_t rows = 7;
+    Matrix logits = Matrix::random(rows, classes, 1, 3.0f, 2);
+    logits(0, 0) += 200.0f;  // exp(200) is infinite in float: the maximum must be taken off
+    std::vector<std::int32_t> labels;
+    for (std::int64_t i = 0; i < rows; ++i) labels.push_back(static_cast<std::int32_t>((i * 5 + 1) % classes));
+    Matrix loss(1, rows), d_logits(rows, classes, 1);
+    const float scale = 0.125f;
+    ops::cross_entropy(logits, labels.data(), scale, loss.values.data(), d_logits);
+    const auto log_sum = [&](std::int64_t i) {
+      double largest = logits(i, 0), total = 0.0;
+      for (std::int64_t j = 0; j < classes; ++j) largest = std::max(largest, static_cast<double>(logits(i, j)));
+      for (std::int64_t j = 0; j < classes; ++j) total += std::exp(logits(i, j) - largest);
+      return largest + std::log(total);
+    };
+    // Losses up to 210, where one rounding of a difference is 8e-6.
+    CHECK(test::largest_difference(
+              loss, [&](auto, auto i) { return log_sum(i) - logits(i, labels[static_cast<std::size_t>(i)]); }) < 2e-5);
+    // Probabilities below 1 with the roundings of an exponent below 20: 20·2⁻²⁴·scale and the sum's.
+    CHECK(test::largest_difference(d_logits, [&](auto i, auto j) {
+            return scale * (std::exp(logits(i, j) - log_sum(i)) - (labels[static_cast<std::size_t>(i)] == j));
+          }) < 1e-6);
+    CHECK(d_logits.padding_untouched());
+    Matrix again(1, rows), in_place(logits);
+    ops::cross_entropy(in_place, labels.data(), scale, again.values.data(), in_place);
+    CHECK(again.values == loss.values);
+    CHECK(test::bits_of(in_place) == test::bits_of(d_logits));
+    ops::cross_entropy(logits, labels.data(), scale, again.values.data(), core::Tensor<float>());
+    // The sum alone may be vectorised another way: one rounding apart.
+    CHECK(test::largest_difference(again, [&](auto, auto i) { return static_cast<double>(loss(0, i)); }) < 1e-5);
+  }
+}
+
+TEST_CASE("squared error and its gradient") {
+  const Matrix logits = Matrix::random(5000, 1, 1, 1.0f, 2), targets = Matrix::random(1, 5000, 2);
+  Matrix loss(1, 5000), d_logits(5000, 1);
+  ops::squared_error(logits, targets.values.data(), 0.5f, loss.values.data(), d_logits);
+  bool equal = true;
+  for (std::int64_t i = 0; i < 5000; ++i) {
+    const float difference = logits(i, 0) - targets(0, i);
+    equal = equal && loss(0, i) == difference * difference && d_logits(i, 0) == difference;
+  }
+  CHECK(equal);
+  ops::squared_error(logits, targets.values.data(), 0.5f, loss.values.data(), core::Tensor<float>());
+}
+
+TEST_CASE("arg_max takes the first among equals") {
+  Matrix x(3, 4);
+  const float values[12] = {1, 3, 3, 2, -5, -5, -5, -5, 0, 1, 2, 3};
+  std::copy(values, values + 12, x.values.begin());
+  std::vector<std::int32_t> predicted(3, -1);
+  ops::arg_max(x, predicted.data());
+  CHECK(predicted == std::vector<std::int32_t>{1, 0, 3});
+}
+
+TEST_CASE("sum is exact where double is") {
+  std::vector<float> x(1001, 0.1f);
+  x[500] = 1e8f;
+  double expected = 1e8;
+  for (int i = 0; i < 1000; ++i) expected += static_cast<double>(0.1f);
+  // 1,000 additions near 1e8 in double: 1000·1e8·2⁻⁵³.
+  CHECK(std::abs(ops::sum(x.data(), 1001) - expected) < 2e-5);
+  CHECK(ops::sum(nullptr, 0) == 0.0);
+}

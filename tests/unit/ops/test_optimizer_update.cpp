@@ -1,0 +1,94 @@
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+#include "bert_hpc/core/error.hpp"
+#include "bert_hpc/ops/optimizer_update.hpp"
+#include "support/sample_tensors.hpp"
+
+using namespace bert_hpc;
+using test::Matrix;
+
+TEST_CASE("AdamW follows its formulas in double, and zeroes the gradient") {
+  const std::int64_t size = GENERATE(0, 1, 5, 4096, 10001);
+  Matrix w = Matrix::random(1, size, 1), m(1, size), v(1, size), g(1, size);
+  std::fill(m.values.begin(), m.values.end(), 0.0f);
+  std::fill(v.values.begin(), v.values.end(), 0.0f);
+  std::vector<double> w2(w.values.begin(), w.values.end()), m2(w2.size(), 0.0), v2(w2.size(), 0.0);
+  ops::AdamwStep step;
+  step.learning_rate = 1e-2f;
+  step.weight_decay = 0.1f;
+  step.gradient_scale = 0.25f;
+  for (int t = 1; t <= 5; ++t) {
+    g.values = Matrix::random(1, size, 10u + static_cast<unsigned>(t), 2.0f).values;
+    const std::vector<float> gradient = g.values;
+    step.bias_correction1 = 1.0 - std::pow(static_cast<double>(step.beta1), t);
+    step.bias_correction2 = 1.0 - std::pow(static_cast<double>(step.beta2), t);
+    ops::adamw_update(step, w.values, g.values, m.values, v.values);
+    for (std::size_t i = 0; i < w2.size(); ++i) {
+      const double grad = 0.25 * gradient[i];
+      const double b1 = static_cast<double>(step.beta1), b2 = static_cast<double>(step.beta2);
+      m2[i] = b1 * m2[i] + (1.0 - b1) * grad;
+      v2[i] = b2 * v2[i] + (1.0 - b2) * grad * grad;
+      w2[i] -= static_cast<double>(step.learning_rate) * static_cast<double>(step.weight_decay) * w2[i];
+      w2[i] -= static_cast<double>(step.learning_rate) / step.bias_correction1 * m2[i] /
+               (std::sqrt(v2[i]) / std::sqrt(step.bias_correction2) + static_cast<double>(step.epsilon));
+    }
+    CHECK(g.values == std::vector<float>(g.values.size(), 0.0f));
+  }
+  // Five steps, |w| < 5: two roundings each (5·2·2.4e-7), and an update of at most 0.02 with few relative roundings.
+  CHECK(test::largest_difference(w, [&](auto, auto j) { return w2[static_cast<std::size_t>(j)]; }) < 3e-6);
+}
+
+TEST_CASE("AdamW gives torch.optim.AdamW's numbers") {
+  // torch 2.x in float64: w = [0.5, -1.25, 3], gradients [0.1, -0.2, 0.3] then [-0.4, 0.05, 0], lr 0.01, weight_decay
+  // 0.01, other settings torch's defaults; written down after steps 1 and 2.
+  std::vector<float> w{0.5f, -1.25f, 3.0f}, m(3, 0.0f), v(3, 0.0f), g{0.1f, -0.2f, 0.3f};
+  const double expected[2][3] = {{0.4899500009999999, -1.2398750005, 2.989700000333333},
+                                 {0.49549604074841286, -1.2350563316099947, 2.982700448107882}};
+  ops::AdamwStep step;
+  step.learning_rate = 0.01f;
+  step.weight_decay = 0.01f;
+  for (int t = 1; t <= 2; ++t) {
+    step.bias_correction1 = 1.0 - std::pow(0.9, t);
+    step.bias_correction2 = 1.0 - std::pow(0.999, t);
+    ops::adamw_update(step, w, g, m, v);
+    for (std::size_t i = 0; i < 3; ++i) {
+      // Two roundings a step of values below 4.
+      CHECK(std::abs(static_cast<double>(w[i]) - expected[t - 1][i]) < 1e-6);
+    }
+    g = {-0.4f, 0.05f, 0.0f};
+  }
+}
+
+TEST_CASE("AdamW refuses ranges of different sizes") {
+  std::vector<float> three(3), two(2);
+  CHECK_THROWS_AS(ops::adamw_update({}, three, two, three, three), core::Error);
+}
+
+TEST_CASE("squared norms are summed per block") {
+  const std::int64_t size = GENERATE(0, 1, 4096, 10000);
+  const Matrix x = Matrix::random(1, size, 1);
+  std::vector<double> partial(static_cast<std::size_t>((size + 4095) / 4096), -1.0);
+  ops::squared_norm_blocks(x.values, partial);
+  for (std::size_t b = 0; b < partial.size(); ++b) {
+    double total = 0.0;
+    for (std::size_t i = b * 4096; i < std::min<std::size_t>((b + 1) * 4096, x.values.size()); ++i) {
+      total += static_cast<double>(x.values[i]) * x.values[i];
+    }
+    // 4,096 additions in double of partial sums below 5,000.
+    CHECK(std::abs(partial[b] - total) < 1e-9);
+  }
+  std::vector<double> wrong(partial.size() + 1);
+  CHECK_THROWS_AS(ops::squared_norm_blocks(x.values, wrong), core::Error);
+}
+
+TEST_CASE("accumulate and set_zero") {
+  const Matrix x = Matrix::random(1, 9001, 1), start = Matrix::random(1, 9001, 2);
+  Matrix y(start);
+  ops::accumulate(x.values, y.values);
+  bool equal = true;
+  for (std::int64_t j = 0; j < 9001; ++j) equal = equal && y(0, j) == start(0, j) + x(0, j);
+  CHECK(equal);
+  ops::set_zero(y.values);
+  CHECK(y.values == std::vector<float>(9001, 0.0f));
+}
