@@ -1,0 +1,54 @@
+// BertConfig: the numbers that define a BERT-class encoder and its head, under the names of Hugging Face's config.json.
+// Defaults are BERT-base (Devlin et al., "BERT: pre-training of deep bidirectional transformers", 2019).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bert_hpc/core/error.hpp"
+
+namespace bert_hpc::model {
+
+/// What stands on the encoder. Each is one class of Transformers, see architecture().
+enum class BertHead {
+  sequence_classification,  ///< pooler, dropout, classifier: classification and regression
+  masked_lm,                ///< transform and tied decoder on every masked token, no pooler
+};
+
+struct BertConfig {
+  std::int64_t vocab_size = 30522;
+  std::int64_t hidden_size = 768;
+  std::int64_t num_hidden_layers = 12;
+  std::int64_t num_attention_heads = 12;
+  std::int64_t intermediate_size = 3072;
+  std::int64_t max_position_embeddings = 512;
+  std::int64_t type_vocab_size = 2;
+  double hidden_dropout_prob = 0.1;
+  double attention_probs_dropout_prob = 0.1;
+  std::optional<double> classifier_dropout;  ///< hidden_dropout_prob where unset
+  double layer_norm_eps = 1e-12;
+  double initializer_range = 0.02;
+  std::string hidden_act = "gelu";                                ///< the exact one, with erf; the only one built in
+  std::vector<std::string> label_names = {"LABEL_0", "LABEL_1"};  ///< id2label in order; one name for regression
+  std::string problem_type;                                       ///< empty, or as in Transformers
+  std::int64_t pad_token_id = 0;
+  std::optional<std::int64_t> bos_token_id, eos_token_id, cls_token_id, sep_token_id, mask_token_id;
+
+  std::int64_t head_dim() const { return hidden_size / num_attention_heads; }
+  std::int64_t num_labels() const { return static_cast<std::int64_t>(label_names.size()); }
+  double head_dropout() const { return classifier_dropout.value_or(hidden_dropout_prob); }
+};
+
+/// Adds one sentence to `problems` for each value that cannot be: sizes below one or absurdly large, hidden_size not a
+/// multiple of num_attention_heads, probabilities outside [0, 1), an activation that is not built in, ….
+void check(const BertConfig& config, core::ProblemList& problems);
+
+/// "LABEL_0", "LABEL_1", …: the names Transformers gives to labels without names.
+std::vector<std::string> default_label_names(std::int64_t count);
+
+/// Name of the Transformers class with this head, e.g. "BertForMaskedLM".
+std::string architecture(BertHead head);
+
+}  // namespace bert_hpc::model

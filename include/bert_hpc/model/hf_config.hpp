@@ -1,0 +1,23 @@
+// Reading and writing Hugging Face's config.json. What the file says is checked completely (types, ranges, features of
+// BERT that are not built in), and all that is wrong is reported in one message.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "bert_hpc/model/bert_config.hpp"
+
+namespace bert_hpc::model {
+
+/// FOLDER/config.json. Keys it lacks keep BERT-base's values, as in Transformers; keys unknown here are ignored.
+/// Throws Error(files) for a file that is missing, no JSON, of another model type, or with impossible values.
+BertConfig read_hf_config(const std::filesystem::path& folder);
+
+/// The same from the file's text; `what` names it in messages.
+BertConfig parse_hf_config(const std::string& text, const std::string& what);
+
+/// Text of a config.json that AutoModelFor….from_pretrained reads as a model with this head. The same bytes for the
+/// same config.
+std::string hf_config_text(const BertConfig& config, BertHead head);
+
+}  // namespace bert_hpc::model

@@ -1,0 +1,53 @@
+// Weights of Hugging Face folders into and out of a ParameterStore, by name, bit for bit. The store's slices bear the
+// names of the Transformers class of the task (BertForSequenceClassification, BertForMaskedLM), so writing is a plain
+// copy; reading also accepts what other classes and older versions wrote: names without the "bert." prefix, gamma and
+// beta for a layer norm's weight and bias, buffers, a tied decoder that is stored though it need not be.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "bert_hpc/core/parameter_store.hpp"
+#include "bert_hpc/model/bert_config.hpp"
+
+namespace bert_hpc::model {
+
+/// What a load may put up with.
+struct LoadOptions {
+  /// Name prefixes of parameters that may be missing, e.g. {"classifier.", "bert.pooler."} for a fresh head. They keep
+  /// the values they have in the store.
+  std::vector<std::string> may_be_missing;
+  /// Parameters of `may_be_missing` whose shape differs (a head for other labels) count as missing; an error otherwise.
+  bool replace_other_shapes = false;
+};
+
+struct LoadReport {
+  std::vector<std::string> newly_initialised;  ///< names of the store that the folder lacks, in the store's order
+  std::vector<std::string> unused;             ///< names of the folder that the model has no place for, sorted
+  std::string text() const;                    ///< for the log: one line each, empty where there is nothing to say
+};
+
+/// Prefixes of the parameters that a pretrained encoder often lacks for this head: what a new task initialises.
+std::vector<std::string> head_prefixes(BertHead head);
+
+/// Reads FOLDER/model.safetensors, or the shards that FOLDER/model.safetensors.index.json lists, into `store`'s
+/// values. Throws Error(files) with all missing, mis-shaped, non-finite or unreadable tensors at once; where only
+/// pytorch_model.bin is there, with the command that converts it. The store may be half filled after a throw.
+LoadReport load_hf_weights(const std::filesystem::path& folder, core::ParameterStore& store,
+                           const LoadOptions& options = {});
+
+/// The checks of load_hf_weights without reading values (names, shapes, types).
+LoadReport check_hf_weights(const std::filesystem::path& folder, const core::ParameterStore& store,
+                            const LoadOptions& options = {});
+/// The same against specs, where no store has been made.
+LoadReport check_hf_weights(const std::filesystem::path& folder, const std::vector<core::ParameterSpec>& specs,
+                            const LoadOptions& options = {});
+
+/// Writes config.json, model.safetensors and copies of the tokenizer's files in `tokenizer_folder` (none if empty) into
+/// `folder`, made where it is missing: what AutoModelFor….from_pretrained(folder) reads without a missing or
+/// unexpected key. All files are written aside and flushed first, then renamed one after another. Throws Error(files).
+void save_hf_folder(const std::filesystem::path& folder, const BertConfig& config, BertHead head,
+                    const core::ParameterStore& store, const std::filesystem::path& tokenizer_folder);
+
+}  // namespace bert_hpc::model

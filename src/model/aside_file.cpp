@@ -1,0 +1,68 @@
+#include "aside_file.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "bert_hpc/core/error.hpp"
+
+namespace bert_hpc::model {
+
+using core::Error;
+using core::ExitCode;
+
+AsideFile::AsideFile(std::filesystem::path path) : path_(std::move(path)), partial_(path_.string() + ".partial") {
+  descriptor_ = ::open(partial_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) fail("be created");
+  pending_ = true;
+}
+
+AsideFile::~AsideFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+  if (pending_) ::unlink(partial_.c_str());
+}
+
+AsideFile::AsideFile(AsideFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      partial_(std::move(other.partial_)),
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      pending_(std::exchange(other.pending_, false)) {}
+
+void AsideFile::write(const void* bytes, std::size_t count) {
+  const char* next = static_cast<const char*>(bytes);
+  while (count > 0) {
+    const ssize_t written = ::write(descriptor_, next, count);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail("be written");
+    next += written;
+    count -= static_cast<std::size_t>(written);
+  }
+}
+
+void AsideFile::finish() {
+  if (::fsync(descriptor_) != 0) fail("be flushed to disk");
+  if (::close(std::exchange(descriptor_, -1)) != 0) fail("be closed");
+}
+
+void AsideFile::publish() {
+  core::require(descriptor_ < 0, "a file must be finished before it is published");
+  if (::rename(partial_.c_str(), path_.c_str()) != 0) fail("be renamed to its final name");
+  pending_ = false;
+}
+
+void AsideFile::fail(const char* what) const {
+  throw Error(ExitCode::files, partial_.string() + ": cannot " + what + " (" + std::strerror(errno) +
+                                   "). An earlier file of that name is untouched.");
+}
+
+void flush_folder(const std::filesystem::path& folder) {
+  const int descriptor = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return;  // the names are there; some file systems do not let folders be opened
+  ::fsync(descriptor);
+  ::close(descriptor);
+}
+
+}  // namespace bert_hpc::model

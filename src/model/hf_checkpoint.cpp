@@ -1,0 +1,130 @@
+#include "hf_checkpoint.hpp"
+
+#include "strict_json.hpp"
+
+namespace bert_hpc::model {
+namespace {
+
+using core::Error;
+using core::ExitCode;
+using core::ProblemList;
+
+constexpr std::int64_t longest_index = std::int64_t{32} << 20;
+
+bool is_there(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
+}
+
+void replace_end(std::string& name, const std::string& end, const std::string& by) {
+  if (name.ends_with(end)) name.replace(name.size() - end.size(), end.size(), by);
+}
+
+[[noreturn]] void fail_without_weights(const std::filesystem::path& folder) {
+  const std::string at = folder.string();
+  if (!is_there(folder)) {
+    throw Error(ExitCode::files, "there is no folder " + at +
+                                     ". A pretrained model is a folder on this machine that holds config.json and "
+                                     "model.safetensors; models are never downloaded.");
+  }
+  if (is_there(folder / "pytorch_model.bin")) {
+    throw Error(ExitCode::files,
+                at +
+                    ": holds pytorch_model.bin but no model.safetensors. The older form is Python's own object format "
+                    "and is not read here; convert it once, where PyTorch is installed, with\n"
+                    "    python3 -c \"import torch, safetensors.torch as s; w = torch.load('" +
+                    at + "/pytorch_model.bin', map_location='cpu', weights_only=True); s.save_file({k: v.clone()" +
+                    ".contiguous() for k, v in w.items()}, '" + at + "/model.safetensors', {'format': 'pt'})\"");
+  }
+  if (is_there(folder / "pytorch_model.bin.index.json")) {
+    throw Error(ExitCode::files,
+                at +
+                    ": holds pytorch_model.bin in shards but no model.safetensors. Convert it once, where Transformers "
+                    "is installed: AutoModel….from_pretrained('" +
+                    at + "').save_pretrained(NEW_FOLDER), and give the new folder.");
+  }
+  throw Error(ExitCode::files, at + ": holds neither model.safetensors nor model.safetensors.index.json, one of which "
+                                    "a pretrained model needs.");
+}
+
+}  // namespace
+
+std::string canonical_name(std::string name) {
+  replace_end(name, "LayerNorm.gamma", "LayerNorm.weight");
+  replace_end(name, "LayerNorm.beta", "LayerNorm.bias");
+  for (const char* start : {"embeddings.", "encoder.", "pooler."}) {
+    if (name.starts_with(start)) return "bert." + name;
+  }
+  return name;
+}
+
+bool is_buffer(const std::string& name) {
+  return name.ends_with("embeddings.position_ids") || name.ends_with("embeddings.token_type_ids");
+}
+
+HfCheckpoint::HfCheckpoint(const std::filesystem::path& folder) {
+  const std::filesystem::path single = folder / "model.safetensors", index = folder / "model.safetensors.index.json";
+  if (is_there(single)) {
+    files_.emplace_back(single);
+  } else if (is_there(index)) {
+    open_shards(folder, index);
+  } else {
+    fail_without_weights(folder);
+  }
+  ProblemList problems;
+  for (std::size_t file = 0; file < files_.size(); ++file) {
+    for (const StoredTensor& tensor : files_[file].tensors()) add(file, tensor, problems);
+  }
+  problems.throw_if_any(ExitCode::files, folder.string() + ": the same weights are stored twice:");
+}
+
+void HfCheckpoint::add(std::size_t file, const StoredTensor& tensor, ProblemList& problems) {
+  if (is_buffer(tensor.name)) return;
+  const Entry entry{.file = file, .tensor = &tensor};
+  const auto [place, added] = entries_.emplace(canonical_name(tensor.name), entry);
+  if (!added) problems.add(describe(place->second) + " and " + describe(entry) + " are both " + place->first + ".");
+}
+
+// The index maps each tensor to its file. Only what it says is believed: a shard that lacks a tensor is an error.
+void HfCheckpoint::open_shards(const std::filesystem::path& folder, const std::filesystem::path& index) {
+  const nlohmann::json root = read_strict_json(index, longest_index);
+  const auto map = root.find("weight_map");
+  if (map == root.end() || !map->is_object() || map->empty()) {
+    throw Error(ExitCode::files, index.string() + ": needs a \"weight_map\" that names the file of every tensor.");
+  }
+  std::map<std::string, std::size_t> shards;
+  ProblemList problems;
+  for (const auto& [name, value] : map->items()) {
+    const std::string file = value.is_string() ? value.get<std::string>() : std::string();
+    if (!file.ends_with(".safetensors") || file.find('/') != std::string::npos) {
+      problems.add("the file of tensor " + in_quotes(name) + " must be a name in the same folder that ends in " +
+                   ".safetensors, but is " + (value.is_string() ? in_quotes(file) : value.type_name()) + ".");
+      continue;
+    }
+    if (shards.contains(file)) continue;
+    if (!is_there(folder / file)) {
+      problems.add("the shard " + in_quotes(file) + " is missing: download it too.");
+      shards.emplace(file, map->size());
+      continue;
+    }
+    shards.emplace(file, files_.size());
+    files_.emplace_back(folder / file);
+  }
+  problems.throw_if_any(ExitCode::files, index.string() + ": the shards it names cannot be used:");
+  for (const auto& [name, value] : map->items()) {
+    const SafetensorsFile& file = files_[shards.at(value.get<std::string>())];
+    if (file.find(name) == nullptr) problems.add(file.path().filename().string() + " lacks " + in_quotes(name) + ".");
+  }
+  problems.throw_if_any(ExitCode::files, index.string() + ": the shards do not hold what it says:");
+}
+
+const HfCheckpoint::Entry* HfCheckpoint::find(const std::string& canonical) const {
+  const auto found = entries_.find(canonical);
+  return found == entries_.end() ? nullptr : &found->second;
+}
+
+std::string HfCheckpoint::describe(const Entry& entry) const {
+  return in_quotes(entry.tensor->name) + " in " + files_[entry.file].path().filename().string();
+}
+
+}  // namespace bert_hpc::model

@@ -1,0 +1,47 @@
+// The tensors of a Hugging Face folder under the names this program uses: which file holds what, one file or shards.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "bert_hpc/core/error.hpp"
+#include "bert_hpc/model/safetensors.hpp"
+
+namespace bert_hpc::model {
+
+/// Today's name in BertForSequenceClassification or BertForMaskedLM of a name in a file.
+std::string canonical_name(std::string name);
+
+/// True for buffers, which hold no weights.
+bool is_buffer(const std::string& name);
+
+class HfCheckpoint {
+ public:
+  struct Entry {
+    std::size_t file = 0;
+    const StoredTensor* tensor = nullptr;
+  };
+
+  /// Opens and checks every file. Throws Error(files).
+  explicit HfCheckpoint(const std::filesystem::path& folder);
+  HfCheckpoint(const HfCheckpoint&) = delete;
+  HfCheckpoint& operator=(const HfCheckpoint&) = delete;
+
+  /// By canonical name, buffers left out.
+  const std::map<std::string, Entry>& entries() const { return entries_; }
+  const Entry* find(const std::string& canonical) const;
+  std::string describe(const Entry& entry) const;  ///< file and tensor, for messages
+  void read(const Entry& entry, std::span<float> out) const { files_[entry.file].read(*entry.tensor, out); }
+
+ private:
+  void open_shards(const std::filesystem::path& folder, const std::filesystem::path& index);
+  void add(std::size_t file, const StoredTensor& tensor, core::ProblemList& problems);
+
+  std::vector<SafetensorsFile> files_;
+  std::map<std::string, Entry> entries_;
+};
+
+}  // namespace bert_hpc::model

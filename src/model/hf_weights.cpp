@@ -1,0 +1,221 @@
+#include "bert_hpc/model/hf_weights.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <set>
+
+#include "bert_hpc/model/hf_config.hpp"
+#include "hf_checkpoint.hpp"
+#include "safetensors_writer.hpp"
+#include "strict_json.hpp"
+
+namespace bert_hpc::model {
+namespace {
+
+using core::Error;
+using core::ExitCode;
+using core::ProblemList;
+
+const std::string word_embeddings = "bert.embeddings.word_embeddings.weight";
+const std::string decoder_weight = "cls.predictions.decoder.weight";
+const std::string decoder_bias = "cls.predictions.decoder.bias";
+const std::string prediction_bias = "cls.predictions.bias";
+
+constexpr std::int64_t longest_tokenizer_file = std::int64_t{256} << 20;
+
+// What is wanted: a name and its shape.
+struct Wanted {
+  std::string name;
+  std::vector<std::int64_t> shape;
+};
+
+// What a load will do: for each wanted parameter the entry to read, or null for one that stays as it is.
+struct LoadPlan {
+  std::vector<const HfCheckpoint::Entry*> sources;
+  LoadReport report;
+};
+
+bool has_prefix(const std::string& name, const std::vector<std::string>& prefixes) {
+  return std::any_of(prefixes.begin(), prefixes.end(), [&name](const std::string& p) { return name.starts_with(p); });
+}
+
+bool is_weight_type(const std::string& dtype) {
+  return dtype == "F32" || dtype == "F16" || dtype == "BF16";
+}
+
+const HfCheckpoint::Entry* source_of(const HfCheckpoint& checkpoint, const std::string& name) {
+  const HfCheckpoint::Entry* entry = checkpoint.find(name);
+  // The decoder's bias has been stored under either of two names that share their memory in Transformers.
+  return entry == nullptr && name == prediction_bias ? checkpoint.find(decoder_bias) : entry;
+}
+
+void report_unused(const HfCheckpoint& checkpoint, const std::vector<Wanted>& wanted, LoadReport& report) {
+  std::set<std::string> used;
+  for (const Wanted& parameter : wanted) used.insert(parameter.name);
+  if (used.contains(prediction_bias)) used.insert({decoder_bias, decoder_weight});
+  for (const auto& [name, entry] : checkpoint.entries()) {
+    if (!used.contains(name)) report.unused.push_back(entry.tensor->name);
+  }
+}
+
+LoadPlan make_plan(const HfCheckpoint& checkpoint, const std::filesystem::path& folder,
+                   const std::vector<Wanted>& wanted, const LoadOptions& options) {
+  LoadPlan plan;
+  ProblemList problems;
+  for (const Wanted& parameter : wanted) {
+    const HfCheckpoint::Entry* source = source_of(checkpoint, parameter.name);
+    const bool optional = has_prefix(parameter.name, options.may_be_missing);
+    const bool other_shape = source != nullptr && source->tensor->shape != parameter.shape;
+    if (other_shape && optional && options.replace_other_shapes) source = nullptr;
+    plan.sources.push_back(source);
+    if (source == nullptr) {
+      if (optional) {
+        plan.report.newly_initialised.push_back(parameter.name);
+      } else {
+        problems.add(parameter.name + " is missing; it should have the shape " + shape_text(parameter.shape) + ".");
+      }
+    } else if (other_shape) {
+      problems.add(checkpoint.describe(*source) + " has the shape " + shape_text(source->tensor->shape) +
+                   ", but config.json and the task make it " + shape_text(parameter.shape) + ".");
+    } else if (!is_weight_type(source->tensor->dtype)) {
+      problems.add(checkpoint.describe(*source) + " is of type " + in_quotes(source->tensor->dtype) +
+                   ", but weights must be F32, F16 or BF16.");
+    }
+  }
+  const bool foreign = std::all_of(plan.sources.begin(), plan.sources.end(), [](auto source) { return !source; });
+  if (foreign && !checkpoint.entries().empty()) {
+    problems.add("Nothing in it has a BERT model's name; its first tensor is " +
+                 checkpoint.describe(checkpoint.entries().begin()->second) + ".");
+  }
+  problems.throw_if_any(ExitCode::files, folder.string() + ": the weights do not fit the model:");
+  report_unused(checkpoint, wanted, plan.report);
+  return plan;
+}
+
+std::vector<Wanted> wanted_of(const core::ParameterStore& store) {
+  std::vector<Wanted> wanted;
+  for (const core::ParameterSlice& slice : store.slices()) wanted.push_back({slice.name, slice.shape});
+  return wanted;
+}
+
+void check_finite(const HfCheckpoint& checkpoint, const HfCheckpoint::Entry& source, std::span<const float> values,
+                  ProblemList& problems) {
+  constexpr std::uint32_t exponent = 0x7F800000u;
+  const auto bad = std::find_if(values.begin(), values.end(), [](float value) {
+    return (std::bit_cast<std::uint32_t>(value) & exponent) == exponent;
+  });
+  if (bad == values.end()) return;
+  problems.add(checkpoint.describe(source) + " holds " + std::to_string(*bad) + " at element " +
+               std::to_string(bad - values.begin()) + ": no usable weights can.");
+}
+
+// A stored decoder must equal the weights it is tied to here.
+void check_tie(const HfCheckpoint& checkpoint, const std::string& name, std::span<const float> tied_to,
+               const std::string& tied_name, ProblemList& problems) {
+  const HfCheckpoint::Entry* entry = checkpoint.find(name);
+  if (entry == nullptr) return;
+  bool equal = entry->tensor->elements == static_cast<std::int64_t>(tied_to.size());
+  if (equal) {
+    std::vector<float> values(tied_to.size());
+    checkpoint.read(*entry, values);
+    equal = std::equal(values.begin(), values.end(), tied_to.begin());
+  }
+  if (!equal) {
+    problems.add(checkpoint.describe(*entry) + " differs from " + tied_name +
+                 ": the model was trained with an untied decoder, but here the two are one.");
+  }
+}
+
+std::string read_tokenizer_file(const std::filesystem::path& path) {
+  return read_text_file(path, longest_tokenizer_file);
+}
+
+}  // namespace
+
+std::string LoadReport::text() const {
+  const auto line = [](const char* title, const std::vector<std::string>& names) {
+    if (names.empty()) return std::string();
+    std::string result = std::string(title) + " (" + std::to_string(names.size()) + "):";
+    for (const std::string& name : names) result += " " + name;
+    return result + "\n";
+  };
+  return line("newly initialised", newly_initialised) + line("not used from the file", unused);
+}
+
+std::vector<std::string> head_prefixes(BertHead head) {
+  if (head == BertHead::masked_lm) return {"cls."};
+  return {"classifier.", "bert.pooler."};
+}
+
+LoadReport check_hf_weights(const std::filesystem::path& folder, const core::ParameterStore& store,
+                            const LoadOptions& options) {
+  const HfCheckpoint checkpoint(folder);
+  return make_plan(checkpoint, folder, wanted_of(store), options).report;
+}
+
+LoadReport check_hf_weights(const std::filesystem::path& folder, const std::vector<core::ParameterSpec>& specs,
+                            const LoadOptions& options) {
+  const HfCheckpoint checkpoint(folder);
+  std::vector<Wanted> wanted;
+  for (const core::ParameterSpec& spec : specs) wanted.push_back({spec.name, spec.shape});
+  return make_plan(checkpoint, folder, wanted, options).report;
+}
+
+LoadReport load_hf_weights(const std::filesystem::path& folder, core::ParameterStore& store,
+                           const LoadOptions& options) {
+  const HfCheckpoint checkpoint(folder);
+  LoadPlan plan = make_plan(checkpoint, folder, wanted_of(store), options);
+  ProblemList problems;
+  const auto values_of = [&store](const core::ParameterSlice& slice) {
+    return store.values().subspan(static_cast<std::size_t>(slice.offset), static_cast<std::size_t>(slice.size));
+  };
+  for (std::size_t i = 0; i < plan.sources.size(); ++i) {
+    if (plan.sources[i] == nullptr) continue;
+    const std::span<float> values = values_of(store.slices()[i]);
+    checkpoint.read(*plan.sources[i], values);
+    check_finite(checkpoint, *plan.sources[i], values, problems);
+  }
+  bool has_decoder = false;
+  for (const core::ParameterSlice& slice : store.slices()) has_decoder |= slice.name == prediction_bias;
+  if (has_decoder) {
+    const auto tied = [&store, &values_of](const std::string& name) {
+      return values_of(store.slices()[static_cast<std::size_t>(store.find(name))]);
+    };
+    check_tie(checkpoint, decoder_weight, tied(word_embeddings), word_embeddings, problems);
+    check_tie(checkpoint, decoder_bias, tied(prediction_bias), prediction_bias, problems);
+  }
+  problems.throw_if_any(ExitCode::files, folder.string() + ": the weights cannot be used:");
+  return std::move(plan.report);
+}
+
+void save_hf_folder(const std::filesystem::path& folder, const BertConfig& config, BertHead head,
+                    const core::ParameterStore& store, const std::filesystem::path& tokenizer_folder) {
+  std::error_code problem;
+  std::filesystem::create_directories(folder, problem);
+  if (problem) throw Error(ExitCode::files, folder.string() + ": cannot be created (" + problem.message() + ").");
+  std::vector<AsideFile> files;
+  const auto write_text = [&files, &folder](const std::string& name, const std::string& text) {
+    files.emplace_back(folder / name).write(text);
+  };
+  const bool copies = !tokenizer_folder.empty() && !std::filesystem::equivalent(folder, tokenizer_folder, problem);
+  for (const char* name :
+       {"vocab.txt", "tokenizer_config.json", "tokenizer.json", "special_tokens_map.json", "added_tokens.json"}) {
+    const std::filesystem::path source = tokenizer_folder / name;
+    if (copies && std::filesystem::exists(source, problem)) write_text(name, read_tokenizer_file(source));
+  }
+  std::vector<TensorToWrite> tensors;
+  for (const core::ParameterSlice& slice : store.slices()) {
+    const std::span<const float> all = store.values();
+    tensors.push_back({slice.name, slice.shape,
+                       all.subspan(static_cast<std::size_t>(slice.offset), static_cast<std::size_t>(slice.size))});
+  }
+  write_safetensors_into(files.emplace_back(folder / "model.safetensors"), std::move(tensors), {{"format", "pt"}});
+  write_text("config.json", hf_config_text(config, head));  // last: a folder with a config.json is whole
+  for (AsideFile& file : files) file.finish();
+  for (AsideFile& file : files) file.publish();
+  flush_folder(folder);
+}
+
+}  // namespace bert_hpc::model

@@ -1,0 +1,44 @@
+#include "safetensors_writer.hpp"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "bert_hpc/core/error.hpp"
+#include "strict_json.hpp"
+
+namespace bert_hpc::model {
+
+void write_safetensors_into(AsideFile& file, std::vector<TensorToWrite> tensors,
+                            const std::map<std::string, std::string>& metadata) {
+  std::sort(tensors.begin(), tensors.end(),
+            [](const TensorToWrite& a, const TensorToWrite& b) { return a.name < b.name; });
+  nlohmann::json header = nlohmann::json::object();  // keeps its keys sorted: the same bytes every time
+  if (!metadata.empty()) header["__metadata__"] = metadata;
+  std::uint64_t offset = 0;
+  for (const TensorToWrite& tensor : tensors) {
+    std::int64_t elements = 1;
+    for (const std::int64_t extent : tensor.shape) elements *= extent;
+    core::require(elements == static_cast<std::int64_t>(tensor.values.size()), "safetensors: shape and values differ");
+    core::require(!header.contains(tensor.name), "safetensors: two tensors of one name");
+    const std::uint64_t end = offset + tensor.values.size_bytes();
+    header[tensor.name] = {{"dtype", "F32"}, {"shape", tensor.shape}, {"data_offsets", {offset, end}}};
+    offset = end;
+  }
+  std::string text = header.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');  // the data begins aligned to 8 bytes
+  const std::uint64_t length = text.size();
+  file.write(&length, sizeof length);
+  file.write(text);
+  for (const TensorToWrite& tensor : tensors) file.write(tensor.values.data(), tensor.values.size_bytes());
+}
+
+void write_safetensors(const std::filesystem::path& path, std::vector<TensorToWrite> tensors,
+                       const std::map<std::string, std::string>& metadata) {
+  AsideFile file(path);
+  write_safetensors_into(file, std::move(tensors), metadata);
+  file.finish();
+  file.publish();
+  flush_folder(path.parent_path());
+}
+
+}  // namespace bert_hpc::model

@@ -1,0 +1,180 @@
+// config.json: what Transformers writes, what is missing, and what must be refused.
+#include <catch2/catch_test_macros.hpp>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "bert_hpc/model/hf_config.hpp"
+#include "files.hpp"
+
+using namespace bert_hpc;
+using model::BertConfig;
+using model::BertHead;
+using test::failure_of;
+
+namespace {
+
+test::Failure parse_failure(const std::string& text) {
+  return failure_of([&text] { model::parse_hf_config(text, "config.json"); });
+}
+
+}  // namespace
+
+TEST_CASE("keys that are absent keep BERT-base's values") {
+  const BertConfig config = model::parse_hf_config("{}", "config.json");
+  CHECK(config.vocab_size == 30522);
+  CHECK(config.hidden_size == 768);
+  CHECK(config.head_dim() == 64);
+  CHECK(config.num_labels() == 2);
+  CHECK(config.head_dropout() == 0.1);
+}
+
+TEST_CASE("a config survives being written and read") {
+  BertConfig config;
+  config.vocab_size = 8192;
+  config.hidden_size = 128;
+  config.num_hidden_layers = 2;
+  config.num_attention_heads = 4;
+  config.intermediate_size = 512;
+  config.max_position_embeddings = 64;
+  config.type_vocab_size = 1;
+  config.hidden_dropout_prob = 0.25;
+  config.attention_probs_dropout_prob = 0.0;
+  config.classifier_dropout = 0.5;
+  config.layer_norm_eps = 1e-7;
+  config.initializer_range = 0.01;
+  config.label_names = {"noun.act", "élan \"quoted\"", "x"};
+  for (int i = 3; i < 33; ++i) config.label_names.push_back("label " + std::to_string(i));
+  config.problem_type = "single_label_classification";
+  config.pad_token_id = 3;
+  config.cls_token_id = 4;
+  const std::string text = model::hf_config_text(config, BertHead::sequence_classification);
+  CHECK(text == model::hf_config_text(config, BertHead::sequence_classification));
+  const BertConfig read = model::parse_hf_config(text, "config.json");
+  CHECK(read.vocab_size == 8192);
+  CHECK(read.hidden_size == 128);
+  CHECK(read.num_hidden_layers == 2);
+  CHECK(read.num_attention_heads == 4);
+  CHECK(read.intermediate_size == 512);
+  CHECK(read.max_position_embeddings == 64);
+  CHECK(read.type_vocab_size == 1);
+  CHECK(read.hidden_dropout_prob == 0.25);
+  CHECK(read.attention_probs_dropout_prob == 0.0);
+  CHECK(read.classifier_dropout == 0.5);
+  CHECK(read.layer_norm_eps == 1e-7);
+  CHECK(read.initializer_range == 0.01);
+  CHECK(read.label_names == config.label_names);
+  CHECK(read.problem_type == config.problem_type);
+  CHECK(read.pad_token_id == 3);
+  CHECK(read.cls_token_id == 4);
+  CHECK(!read.sep_token_id);
+}
+
+TEST_CASE("the head decides the architecture, and labels stand only where there are some") {
+  const auto classifier = nlohmann::json::parse(model::hf_config_text({}, BertHead::sequence_classification));
+  CHECK(classifier["architectures"][0] == "BertForSequenceClassification");
+  CHECK(classifier["model_type"] == "bert");
+  CHECK(classifier["id2label"]["1"] == "LABEL_1");
+  CHECK(classifier["label2id"]["LABEL_1"] == 1);
+  const auto masked = nlohmann::json::parse(model::hf_config_text({}, BertHead::masked_lm));
+  CHECK(masked["architectures"][0] == "BertForMaskedLM");
+  CHECK(!masked.contains("id2label"));
+}
+
+TEST_CASE("label names that are not UTF-8 are written as replacement characters") {
+  BertConfig config;
+  config.label_names = {"\xff", "b"};
+  const std::string text = model::hf_config_text(config, BertHead::sequence_classification);
+  CHECK(model::parse_hf_config(text, "config.json").label_names[0] == "\xEF\xBF\xBD");
+}
+
+TEST_CASE("labels come from id2label in any order, or from num_labels") {
+  const BertConfig named = model::parse_hf_config(R"({"id2label": {"1": "b", "0": "a", "2": "c"}})", "config.json");
+  CHECK(named.label_names == std::vector<std::string>{"a", "b", "c"});
+  CHECK(model::parse_hf_config(R"({"num_labels": 1})", "config.json").num_labels() == 1);
+}
+
+TEST_CASE("every wrong value is named, with what would be right") {
+  struct Case {
+    std::string text, says;
+  };
+  const std::vector<Case> cases = {
+      {R"({"hidden_size": "768"})", "hidden_size must be a whole number, but is string"},
+      {R"({"hidden_size": 768.5})", "hidden_size must be a whole number"},
+      {R"({"hidden_size": null})", "hidden_size must be a whole number"},
+      {R"({"hidden_size": 770})", "no multiple"},
+      {R"({"hidden_size": 0})", "between 1 and"},
+      {R"({"num_attention_heads": 0})", "num_attention_heads is 0"},
+      {R"({"vocab_size": -5})", "vocab_size is -5"},
+      {R"({"vocab_size": 18446744073709551615})", "vocab_size must be"},
+      {R"({"vocab_size": 99999999999999999999999})", "vocab_size must be"},
+      {R"({"num_hidden_layers": 1000000000})", "num_hidden_layers"},
+      {R"({"hidden_dropout_prob": 1.0})", "hidden_dropout_prob is 1"},
+      {R"({"attention_probs_dropout_prob": -0.1})", "attention_probs_dropout_prob"},
+      {R"({"classifier_dropout": "0.1"})", "classifier_dropout must be a number or null"},
+      {R"({"layer_norm_eps": 0})", "layer_norm_eps"},
+      {R"({"hidden_act": "relu"})", "only \"gelu\""},
+      {R"({"hidden_act": ["gelu"]})", "hidden_act must be a string"},
+      {R"({"model_type": "roberta"})", "only \"bert\""},
+      {R"({"position_embedding_type": "relative_key"})", "position_embedding_type"},
+      {R"({"is_decoder": true})", "is_decoder"},
+      {R"({"pad_token_id": 30522})", "token ids go from 0"},
+      {R"({"problem_type": "ranking"})", "problem_type"},
+      {R"({"id2label": {"0": "a", "2": "b"}})", "id2label"},
+      {R"({"id2label": {"0": "a", "01": "b"}})", "id2label"},
+      {R"({"id2label": {"0": 5}})", "id2label"},
+      {R"({"id2label": {}})", "number of labels"},
+      {R"({"id2label": ["a"]})", "id2label must be an object"},
+      {R"({"id2label": {"0": "a"}, "num_labels": 2})", "must agree"},
+      {R"({"num_labels": 99999999999})", "num_labels"},
+      {R"({"vocab_size": 5, "vocab_size": 6})", "twice"},
+      {R"({"a": )" + std::string(100, '[') + std::string(100, ']') + "}", "nested deeper"},
+      {"", "not valid JSON"},
+      {"[]", "must be one JSON object"},
+      {"{\"a\": \"\xff\"}", "not valid JSON"},
+      {R"({"layer_norm_eps": NaN})", "not valid JSON"},
+  };
+  for (const Case& one : cases) {
+    const auto failure = parse_failure(one.text);
+    INFO(one.text << "\n" << failure.message);
+    CHECK(failure.code == test::files_code);
+    CHECK(failure.says(one.says));
+    CHECK(failure.says("config.json"));
+  }
+}
+
+TEST_CASE("all problems of a config are reported at once") {
+  const auto failure = parse_failure(R"({"hidden_size": "x", "hidden_act": "silu", "vocab_size": 0})");
+  CHECK(failure.says("1. hidden_size"));
+  CHECK(failure.says("2. vocab_size"));
+  CHECK(failure.says("3. hidden_act"));
+}
+
+TEST_CASE("a folder without config.json, and a folder that is none, are told apart") {
+  test::ScratchFolder folder;
+  CHECK(failure_of([&] { model::read_hf_config(folder.path()); }).says("config.json: missing"));
+  CHECK(failure_of([&] { model::read_hf_config(folder / "bert-base-uncased"); }).says("never downloaded"));
+  std::filesystem::create_directory(folder / "config.json");
+  CHECK(failure_of([&] { model::read_hf_config(folder.path()); }).says("is a folder"));
+}
+
+TEST_CASE("mutated configs are refused or give values in range") {
+  std::mt19937 random(7);
+  const std::string whole = model::hf_config_text({}, BertHead::sequence_classification);
+  for (int round = 0; round < 3000; ++round) {
+    std::string text = whole;
+    for (unsigned i = 0; i <= random() % 3; ++i) {
+      const std::size_t place = random() % text.size();
+      if (random() % 2) {
+        text[place] = static_cast<char>("0123456789{}[],:\"-.etn"[random() % 22]);
+      } else {
+        text.erase(place, 1 + random() % 5);
+      }
+    }
+    BertConfig config;
+    const auto failure = failure_of([&] { config = model::parse_hf_config(text, "config.json"); });
+    if (failure.code != -1 && failure.code != test::files_code) FAIL("round " << round << ": " << failure.message);
+    const bool in_range = config.hidden_size >= 1 && config.num_attention_heads >= 1 &&
+                          config.hidden_size % config.num_attention_heads == 0 && config.num_labels() >= 1;
+    if (!in_range) FAIL("round " << round << " accepted:\n" << text);
+  }
+}

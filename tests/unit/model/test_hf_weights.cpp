@@ -1,0 +1,260 @@
+// Hugging Face folders: names old and new, tied decoders, fresh heads, shards, and what must be refused.
+#include <bit>
+#include <catch2/catch_test_macros.hpp>
+#include <map>
+
+#include "bert_hpc/model/hf_config.hpp"
+#include "bert_hpc/model/hf_weights.hpp"
+#include "bert_hpc/model/safetensors.hpp"
+#include "files.hpp"
+
+using namespace bert_hpc;
+using core::ParameterSpec;
+using core::ParameterStore;
+using model::BertHead;
+using model::LoadOptions;
+using test::failure_of;
+
+namespace {
+
+// The parts of a model that matter here: embeddings, one layer norm, a head.
+const std::vector<ParameterSpec> classifier_specs = {
+    {"bert.embeddings.word_embeddings.weight", {5, 4}},
+    {"bert.embeddings.LayerNorm.weight", {4}, false},
+    {"bert.embeddings.LayerNorm.bias", {4}, false},
+    {"bert.pooler.dense.weight", {4, 4}},
+    {"classifier.weight", {3, 4}},
+    {"classifier.bias", {3}, false},
+};
+const std::vector<ParameterSpec> masked_lm_specs = {
+    {"bert.embeddings.word_embeddings.weight", {5, 4}},
+    {"cls.predictions.bias", {5}, false},
+    {"cls.predictions.transform.dense.weight", {4, 4}},
+};
+
+ParameterStore make_store(const std::vector<ParameterSpec>& specs, float first = 0) {
+  ParameterStore store(specs, ParameterStore::Arenas::values);
+  for (const core::ParameterSlice& slice : store.slices()) {
+    for (std::int64_t i = 0; i < slice.size; ++i) {
+      store.values()[static_cast<std::size_t>(slice.offset + i)] = first + 0.1f * static_cast<float>(slice.offset + i);
+    }
+  }
+  return store;
+}
+
+std::vector<float> values_of(const ParameterStore& store, const std::string& name) {
+  const core::Tensor<float> view = store.value(store.find(name));
+  return {view.data, view.data + view.size()};
+}
+
+using Tensors = std::map<std::string, std::pair<std::vector<std::int64_t>, std::vector<float>>>;
+
+Tensors tensors_of(const ParameterStore& store) {
+  Tensors tensors;
+  for (const core::ParameterSlice& slice : store.slices()) {
+    tensors[slice.name] = {slice.shape, values_of(store, slice.name)};
+  }
+  return tensors;
+}
+
+void rename(Tensors& tensors, const std::string& from, const std::string& to) {
+  auto node = tensors.extract(from);
+  node.key() = to;
+  tensors.insert(std::move(node));
+}
+
+void write(const std::filesystem::path& path, const Tensors& tensors) {
+  std::vector<model::TensorToWrite> list;
+  for (const auto& [name, tensor] : tensors) list.push_back({name, tensor.first, tensor.second});
+  model::write_safetensors(path, std::move(list), {{"format", "pt"}});
+}
+
+test::Failure load_failure(const test::ScratchFolder& folder, const std::vector<ParameterSpec>& specs,
+                           const LoadOptions& options = {}) {
+  ParameterStore store(specs, ParameterStore::Arenas::values);
+  return failure_of([&] { model::load_hf_weights(folder.path(), store, options); });
+}
+
+}  // namespace
+
+TEST_CASE("a folder comes back bit for bit, config and tokenizer files with it") {
+  test::ScratchFolder folder, tokenizer;
+  test::write_file(tokenizer / "vocab.txt", "[PAD]\n[UNK]\n\xC3\xA9\n");
+  test::write_file(tokenizer / "tokenizer_config.json", "{\"do_lower_case\": true}");
+  ParameterStore store = make_store(classifier_specs);
+  store.values()[0] = -0.0f;
+  store.values()[1] = std::bit_cast<float>(1u);  // the smallest subnormal
+  model::BertConfig config;
+  config.label_names = {"a", "b", "c"};
+  model::save_hf_folder(folder / "new/model", config, BertHead::sequence_classification, store, tokenizer.path());
+  ParameterStore read(classifier_specs, ParameterStore::Arenas::values);
+  const model::LoadReport report = model::load_hf_weights(folder / "new/model", read);
+  CHECK(report.newly_initialised.empty());
+  CHECK(report.unused.empty());
+  CHECK(report.text().empty());
+  CHECK(std::memcmp(read.values().data(), store.values().data(), store.values().size_bytes()) == 0);
+  CHECK(model::read_hf_config(folder / "new/model").label_names == config.label_names);
+  CHECK(test::read_file(folder / "new/model/vocab.txt") == "[PAD]\n[UNK]\n\xC3\xA9\n");
+  CHECK(test::read_file(folder / "new/model/tokenizer_config.json") == "{\"do_lower_case\": true}");
+  int files = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder / "new/model")) ++files;
+  CHECK(files == 4);  // nothing unfinished stays behind
+  // Saving over the folder the tokenizer comes from keeps its files.
+  model::save_hf_folder(folder / "new/model", config, BertHead::sequence_classification, read, folder / "new/model");
+  CHECK(test::read_file(folder / "new/model/vocab.txt") == "[PAD]\n[UNK]\n\xC3\xA9\n");
+}
+
+TEST_CASE("names without prefix, gamma and beta, and buffers are understood") {
+  test::ScratchFolder folder;
+  const ParameterStore store = make_store(classifier_specs, 1);
+  Tensors tensors = tensors_of(store);
+  rename(tensors, "bert.embeddings.word_embeddings.weight", "embeddings.word_embeddings.weight");
+  rename(tensors, "bert.embeddings.LayerNorm.weight", "embeddings.LayerNorm.gamma");
+  rename(tensors, "bert.embeddings.LayerNorm.bias", "bert.embeddings.LayerNorm.beta");
+  rename(tensors, "bert.pooler.dense.weight", "pooler.dense.weight");
+  tensors["embeddings.position_ids"] = {{1, 2}, {0, 1}};
+  tensors["cls.seq_relationship.bias"] = {{2}, {0, 1}};
+  write(folder / "model.safetensors", tensors);
+  ParameterStore read(classifier_specs, ParameterStore::Arenas::values);
+  const model::LoadReport report = model::load_hf_weights(folder.path(), read);
+  CHECK(std::memcmp(read.values().data(), store.values().data(), store.values().size_bytes()) == 0);
+  CHECK(report.unused == std::vector<std::string>{"cls.seq_relationship.bias"});
+  CHECK(report.text() == "not used from the file (1): cls.seq_relationship.bias\n");
+}
+
+TEST_CASE("the same weights under two names are refused") {
+  test::ScratchFolder folder;
+  Tensors tensors = tensors_of(make_store(classifier_specs));
+  tensors["embeddings.LayerNorm.gamma"] = {{4}, {1, 2, 3, 4}};
+  write(folder / "model.safetensors", tensors);
+  const auto failure = load_failure(folder, classifier_specs);
+  CHECK(failure.code == test::files_code);
+  CHECK(failure.says("stored twice"));
+  CHECK(failure.says("embeddings.LayerNorm.gamma"));
+}
+
+TEST_CASE("a fresh head is listed where the caller allows it, and an error where not") {
+  test::ScratchFolder folder;
+  Tensors tensors = tensors_of(make_store(classifier_specs));
+  tensors.erase("classifier.weight");
+  tensors.erase("bert.pooler.dense.weight");
+  tensors["classifier.bias"] = {{2}, {8, 9}};  // a head for other labels
+  write(folder / "model.safetensors", tensors);
+  const auto failure = load_failure(folder, classifier_specs);
+  CHECK(failure.code == test::files_code);
+  CHECK(failure.says("classifier.weight is missing; it should have the shape (3, 4)"));
+  CHECK(failure.says("bert.pooler.dense.weight is missing"));
+  CHECK(failure.says("\"classifier.bias\" in model.safetensors has the shape (2)"));
+
+  LoadOptions options{.may_be_missing = model::head_prefixes(BertHead::sequence_classification)};
+  CHECK(load_failure(folder, classifier_specs, options).says("has the shape (2)"));
+  options.replace_other_shapes = true;
+  ParameterStore store = make_store(classifier_specs, 100);
+  const std::vector<float> head_before = values_of(store, "classifier.bias");
+  const model::LoadReport report = model::load_hf_weights(folder.path(), store, options);
+  CHECK(report.newly_initialised ==
+        std::vector<std::string>{"bert.pooler.dense.weight", "classifier.weight", "classifier.bias"});
+  CHECK(report.text().starts_with("newly initialised (3): bert.pooler.dense.weight"));
+  CHECK(values_of(store, "classifier.bias") == head_before);
+  CHECK(values_of(store, "bert.embeddings.LayerNorm.weight")[0] < 100);
+}
+
+TEST_CASE("a stored decoder must be the tied one, and its bias may have either name") {
+  test::ScratchFolder folder;
+  const ParameterStore store = make_store(masked_lm_specs);
+  Tensors tensors = tensors_of(store);
+  tensors["cls.predictions.decoder.weight"] = tensors["bert.embeddings.word_embeddings.weight"];
+  rename(tensors, "cls.predictions.bias", "cls.predictions.decoder.bias");
+  write(folder / "model.safetensors", tensors);
+  ParameterStore read(masked_lm_specs, ParameterStore::Arenas::values);
+  const model::LoadReport report = model::load_hf_weights(folder.path(), read);
+  CHECK(report.unused.empty());
+  CHECK(std::memcmp(read.values().data(), store.values().data(), store.values().size_bytes()) == 0);
+
+  tensors["cls.predictions.bias"] = tensors["cls.predictions.decoder.bias"];
+  write(folder / "model.safetensors", tensors);
+  CHECK(load_failure(folder, masked_lm_specs).code == -1);
+  tensors["cls.predictions.bias"].second[2] += 1;
+  tensors["cls.predictions.decoder.weight"].second[7] += 1;
+  write(folder / "model.safetensors", tensors);
+  const auto failure = load_failure(folder, masked_lm_specs);
+  CHECK(failure.code == test::files_code);
+  CHECK(failure.says("\"cls.predictions.decoder.weight\" in model.safetensors differs from bert.embeddings.word"));
+  CHECK(failure.says("\"cls.predictions.decoder.bias\" in model.safetensors differs"));
+}
+
+TEST_CASE("weights that are not finite are refused by name and place") {
+  test::ScratchFolder folder;
+  Tensors tensors = tensors_of(make_store(classifier_specs));
+  tensors["bert.pooler.dense.weight"].second[5] = std::bit_cast<float>(0x7FC00000u);
+  tensors["classifier.bias"].second[1] = std::bit_cast<float>(0xFF800000u);
+  write(folder / "model.safetensors", tensors);
+  const auto failure = load_failure(folder, classifier_specs);
+  CHECK(failure.says("\"bert.pooler.dense.weight\" in model.safetensors holds nan at element 5"));
+  CHECK(failure.says("\"classifier.bias\" in model.safetensors holds -inf at element 1"));
+}
+
+TEST_CASE("the check reads no values and finds the same problems") {
+  test::ScratchFolder folder;
+  Tensors tensors = tensors_of(make_store(classifier_specs));
+  write(folder / "model.safetensors", tensors);
+  CHECK(model::check_hf_weights(folder.path(), classifier_specs).unused.empty());
+  const ParameterStore store = make_store(masked_lm_specs);
+  CHECK(failure_of([&] { model::check_hf_weights(folder.path(), store); }).says("cls.predictions.bias is missing"));
+}
+
+TEST_CASE("weights in shards are found through the index") {
+  test::ScratchFolder folder;
+  const ParameterStore store = make_store(classifier_specs);
+  Tensors first = tensors_of(store), second;
+  for (const char* name : {"classifier.weight", "bert.pooler.dense.weight"}) second.insert(first.extract(name));
+  const std::string name1 = "model-00001-of-00002.safetensors", name2 = "model-00002-of-00002.safetensors";
+  write(folder / name1, first);
+  write(folder / name2, second);
+  const auto index = [&](const std::string& classifier_file) {
+    std::string text = "{\"metadata\": {\"total_size\": 1}, \"weight_map\": {";
+    for (const auto& [name, tensor] : first) text += "\"" + name + "\": \"" + name1 + "\", ";
+    text += "\"bert.pooler.dense.weight\": \"" + name2 + "\", \"classifier.weight\": " + classifier_file + "}}";
+    test::write_file(folder / "model.safetensors.index.json", text);
+  };
+  index("\"" + name2 + "\"");
+  ParameterStore read(classifier_specs, ParameterStore::Arenas::values);
+  CHECK(model::load_hf_weights(folder.path(), read).unused.empty());
+  CHECK(std::memcmp(read.values().data(), store.values().data(), store.values().size_bytes()) == 0);
+
+  index("\"" + name1 + "\"");
+  CHECK(load_failure(folder, classifier_specs).says(name1 + " lacks \"classifier.weight\""));
+  index("\"model-00003-of-00003.safetensors\"");
+  CHECK(load_failure(folder, classifier_specs).says("\"model-00003-of-00003.safetensors\" is missing"));
+  index("\"../../secret.safetensors\"");
+  CHECK(load_failure(folder, classifier_specs).says("same folder"));
+  index("3");
+  CHECK(load_failure(folder, classifier_specs).says("same folder"));
+  test::write_file(folder / "model.safetensors.index.json", "{}");
+  CHECK(load_failure(folder, classifier_specs).says("weight_map"));
+}
+
+TEST_CASE("a folder without usable weights says what to do") {
+  test::ScratchFolder folder;
+  CHECK(load_failure(folder, classifier_specs).says("holds neither model.safetensors"));
+  test::write_file(folder / "pytorch_model.bin", "x");
+  const auto failure = load_failure(folder, classifier_specs);
+  CHECK(failure.code == test::files_code);
+  CHECK(failure.says("convert it once"));
+  CHECK(failure.says("torch.load('" + folder.path().string()));
+  Tensors tensors;
+  tensors["model.layers.0.mlp.weight"] = {{1}, {1}};
+  write(folder / "model.safetensors", tensors);
+  CHECK(load_failure(folder, classifier_specs).says("Nothing in it has a BERT model's name"));
+}
+
+TEST_CASE("a folder that cannot be written is an error and stays as it was") {
+  test::ScratchFolder folder;
+  test::write_file(folder / "file", "x");
+  const ParameterStore store = make_store(classifier_specs);
+  const auto failure = failure_of(
+      [&] { model::save_hf_folder(folder / "file", {}, BertHead::sequence_classification, store, folder.path()); });
+  CHECK(failure.code == test::files_code);
+  CHECK(failure.says("file: cannot be created"));
+  CHECK(test::read_file(folder / "file") == "x");
+}
