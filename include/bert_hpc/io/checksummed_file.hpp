@@ -1,0 +1,35 @@
+// A whole-file checksum, kept in the first 512 bytes (HDF5's user block) of shards and checkpoints. The HDF5 library
+// can crash on, or silently accept, damaged files; so a file is checked here before the library ever opens it.
+//
+// The block is ASCII, zero padded: "bert_hpc KIND 1\nbytes N\ncrc32 XXXXXXXX\n" with N the size of the whole file and
+// the CRC-32 (zlib's) of every byte after the block. Nothing in it depends on time or place.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "bert_hpc/core/error.hpp"
+
+namespace bert_hpc::io {
+
+/// Size of the block: give it to Hdf5File::create.
+inline constexpr std::int64_t seal_bytes = 512;
+
+enum class FileState { good, missing, foreign, truncated, damaged };
+
+struct FileCheck {
+  FileState state = FileState::good;
+  std::string reason;  ///< one sentence without the path; empty when good
+};
+
+/// Fills the block of a closed file whose first seal_bytes are free. `kind` is one word, e.g. "shard". Throws
+/// Error(code) when the file cannot be read or written.
+void seal(const std::string& path, const std::string& kind, core::ExitCode code = core::ExitCode::files);
+
+/// Reads the whole file in blocks and compares.
+FileCheck check_seal(const std::string& path, const std::string& kind);
+
+/// Throws Error(code) with path and reason unless the file is good.
+void verify(const std::string& path, const std::string& kind, core::ExitCode code);
+
+}  // namespace bert_hpc::io

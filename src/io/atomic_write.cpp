@@ -1,0 +1,74 @@
+#include "bert_hpc/io/atomic_write.hpp"
+
+#include <cstdio>
+#include <filesystem>
+
+#include "descriptor.hpp"
+
+namespace bert_hpc::io {
+
+using detail::Descriptor;
+using detail::fail_with_errno;
+
+namespace {
+
+std::string directory_of(const std::string& path) {
+  const std::string parent = std::filesystem::path(path).parent_path().string();
+  return parent.empty() ? "." : parent;
+}
+
+}  // namespace
+
+std::string name_beside(const std::string& path) {
+  return path + ".partial";
+}
+
+void sync_to_disk(const std::string& path, core::ExitCode code) {
+  Descriptor file(path, O_RDONLY);
+  if (!file.valid()) fail_with_errno(code, "open", path);
+  // Some file systems cannot sync a directory and say EINVAL; they order renames by themselves.
+  if (::fsync(file.get()) != 0 && errno != EINVAL) fail_with_errno(code, "force to the disk", path);
+}
+
+void publish(const std::string& path, core::ExitCode code) {
+  const std::string beside = name_beside(path);
+  sync_to_disk(beside, code);
+  if (std::rename(beside.c_str(), path.c_str()) != 0) fail_with_errno(code, "rename '" + beside + "' to", path);
+  sync_to_disk(directory_of(path), code);
+}
+
+void write_file(const std::string& path, std::span<const std::byte> content, core::ExitCode code) {
+  const std::string beside = name_beside(path);
+  Descriptor file(beside, O_WRONLY | O_CREAT | O_TRUNC);
+  if (!file.valid()) fail_with_errno(code, "create", beside);
+  if (!file.write_all(content.data(), content.size()) || !file.close()) {
+    const int reason = errno;
+    ::unlink(beside.c_str());
+    errno = reason;
+    fail_with_errno(code, "write", beside);
+  }
+  publish(path, code);
+}
+
+void write_text_file(const std::string& path, std::string_view content, core::ExitCode code) {
+  write_file(path, std::as_bytes(std::span(content)), code);
+}
+
+std::string read_text_file(const std::string& path, std::int64_t max_bytes, core::ExitCode code) {
+  const Descriptor file(path, O_RDONLY);
+  if (!file.valid()) fail_with_errno(code, "open", path);
+  std::string text;
+  std::string block(std::size_t{1} << 16, '\0');
+  for (;;) {
+    const ssize_t got = file.read_some(block.data(), block.size());
+    if (got < 0) fail_with_errno(code, "read", path);
+    text.append(block, 0, static_cast<std::size_t>(got));
+    if (static_cast<std::int64_t>(text.size()) > max_bytes) {
+      throw core::Error(code, "Cannot read '" + path + "': it is longer than the " + std::to_string(max_bytes) +
+                                  " bytes expected at most.");
+    }
+    if (got < static_cast<ssize_t>(block.size())) return text;
+  }
+}
+
+}  // namespace bert_hpc::io

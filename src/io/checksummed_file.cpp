@@ -1,0 +1,137 @@
+#include "bert_hpc/io/checksummed_file.hpp"
+
+#include <sys/stat.h>
+#include <zlib.h>
+
+#include <array>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <optional>
+
+#include "descriptor.hpp"
+
+namespace bert_hpc::io {
+
+using detail::Descriptor;
+using detail::fail_with_errno;
+
+namespace {
+
+constexpr std::size_t read_block = std::size_t{4} << 20;
+using SealBlock = std::array<char, seal_bytes>;
+
+SealBlock make_block(const std::string& kind, std::int64_t bytes, std::uint32_t checksum) {
+  SealBlock block{};
+  std::snprintf(block.data(), block.size(), "bert_hpc %s 1\nbytes %lld\ncrc32 %08x\n", kind.c_str(),
+                static_cast<long long>(bytes), static_cast<unsigned>(checksum));
+  return block;
+}
+
+struct Body {
+  std::int64_t bytes = 0;
+  std::uint32_t checksum = 0;
+};
+
+/// Size and checksum of what follows the file position; nothing with errno set when reading fails.
+std::optional<Body> read_body(const Descriptor& file) {
+  const auto buffer = std::make_unique_for_overwrite<unsigned char[]>(read_block);
+  Body body;
+  uLong checksum = crc32_z(0, nullptr, 0);
+  for (;;) {
+    const ssize_t got = file.read_some(buffer.get(), read_block);
+    if (got < 0) return std::nullopt;
+    checksum = crc32_z(checksum, buffer.get(), static_cast<std::size_t>(got));
+    body.bytes += got;
+    if (got < static_cast<ssize_t>(read_block)) break;
+  }
+  body.checksum = static_cast<std::uint32_t>(checksum);
+  return body;
+}
+
+/// What the first bytes say when they are not a block of this kind.
+FileCheck judge_foreign(const SealBlock& block, std::size_t bytes, const std::string& kind) {
+  const std::string start(block.data(), std::min<std::size_t>(bytes, 64));
+  if (start.compare(0, 4, "\x89HDF") == 0) {
+    return {FileState::foreign, "it is an HDF5 file, but not one written by bert_hpc"};
+  }
+  const std::string ours = "bert_hpc ";
+  const std::size_t end = start.find('\n');
+  if (start.compare(0, ours.size(), ours) == 0 && end != std::string::npos) {
+    const std::string found = start.substr(ours.size(), end - ours.size());
+    for (const char c : found) {
+      if (c < ' ' || c > '~') return {FileState::damaged, "its header is damaged"};
+    }
+    return {FileState::foreign, "it is a bert_hpc '" + found + "' file, needed is '" + kind + " 1'"};
+  }
+  if (start.find_first_not_of('\0') == std::string::npos) {
+    return {FileState::truncated, "its header was never written: whatever wrote it did not finish"};
+  }
+  return {FileState::foreign, "it is not a bert_hpc " + kind};
+}
+
+FileCheck judge(const Descriptor& file, const std::string& kind) {
+  SealBlock block{};
+  const ssize_t got = file.read_some(block.data(), block.size());
+  if (got < 0) return {FileState::damaged, std::string("it cannot be read: ") + std::strerror(errno)};
+  if (got == 0) return {FileState::truncated, "it is empty"};
+  const auto head = static_cast<std::size_t>(got);
+  const std::string first_line = "bert_hpc " + kind + " 1\n";
+  const std::size_t common = std::min(head, first_line.size());
+  if (std::memcmp(block.data(), first_line.data(), common) != 0) return judge_foreign(block, head, kind);
+  if (head < block.size()) return {FileState::truncated, "it is truncated: it ends inside its header"};
+
+  long long bytes = 0;
+  unsigned checksum = 0;
+  const char* rest = block.data() + first_line.size();
+  if (block.back() != '\0' || std::sscanf(rest, "bytes %lld\ncrc32 %8x\n", &bytes, &checksum) != 2 ||
+      block != make_block(kind, bytes, checksum)) {
+    return {FileState::damaged, "its header is damaged"};
+  }
+  struct stat status {};
+  if (fstat(file.get(), &status) != 0) return {FileState::damaged, std::strerror(errno)};
+  if (status.st_size < bytes) {
+    return {FileState::truncated,
+            "it is truncated: " + std::to_string(status.st_size) + " of " + std::to_string(bytes) + " bytes are there"};
+  }
+  const std::optional<Body> body = read_body(file);
+  if (!body) return {FileState::damaged, std::string("it cannot be read: ") + std::strerror(errno)};
+  if (body->bytes + seal_bytes != bytes || body->checksum != checksum) {
+    return {FileState::damaged, "it is damaged: its content does not match its checksum"};
+  }
+  return {};
+}
+
+}  // namespace
+
+void seal(const std::string& path, const std::string& kind, core::ExitCode code) {
+  const Descriptor file(path, O_RDWR);
+  if (!file.valid()) fail_with_errno(code, "open", path);
+  if (::lseek(file.get(), seal_bytes, SEEK_SET) < 0) fail_with_errno(code, "read", path);
+  const std::optional<Body> body = read_body(file);
+  if (!body) fail_with_errno(code, "read", path);
+  const SealBlock block = make_block(kind, body->bytes + seal_bytes, body->checksum);
+  if (::lseek(file.get(), 0, SEEK_SET) < 0 || !file.write_all(block.data(), block.size())) {
+    fail_with_errno(code, "write", path);
+  }
+}
+
+FileCheck check_seal(const std::string& path, const std::string& kind) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) {
+    if (errno == ENOENT || errno == ENOTDIR) return {FileState::missing, "there is no such file"};
+    return {FileState::missing, std::strerror(errno)};
+  }
+  if (!S_ISREG(status.st_mode)) return {FileState::foreign, "it is not a regular file"};
+  const Descriptor file(path, O_RDONLY);
+  if (!file.valid()) return {FileState::missing, std::string("it cannot be opened: ") + std::strerror(errno)};
+  return judge(file, kind);
+}
+
+void verify(const std::string& path, const std::string& kind, core::ExitCode code) {
+  const FileCheck check = check_seal(path, kind);
+  if (check.state == FileState::good) return;
+  throw core::Error(code, "Cannot use '" + path + "' as a " + kind + ": " + check.reason + ".");
+}
+
+}  // namespace bert_hpc::io

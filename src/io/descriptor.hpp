@@ -1,0 +1,80 @@
+// An owned POSIX file descriptor and the loops that plain read and write need. Private to io.
+#pragma once
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "bert_hpc/core/error.hpp"
+
+namespace bert_hpc::io::detail {
+
+class Descriptor {
+ public:
+  Descriptor() = default;
+  Descriptor(const std::string& path, int flags, mode_t mode = 0666) {
+    do {
+      value_ = ::open(path.c_str(), flags | O_CLOEXEC, mode);
+    } while (value_ < 0 && errno == EINTR);
+  }
+  ~Descriptor() {
+    if (value_ >= 0) ::close(value_);
+  }
+  Descriptor(Descriptor&& other) noexcept : value_(std::exchange(other.value_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(value_, other.value_);
+    return *this;
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+
+  bool valid() const { return value_ >= 0; }
+  int get() const { return value_; }
+
+  /// False with errno set when something could not be written; part of it may have been.
+  bool write_all(const void* data, std::size_t bytes) const {
+    const char* next = static_cast<const char*>(data);
+    while (bytes > 0) {
+      const ssize_t written = ::write(value_, next, bytes);
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) return false;
+      next += written;
+      bytes -= static_cast<std::size_t>(written);
+    }
+    return true;
+  }
+
+  /// Bytes read, fewer than asked only at the file's end; −1 with errno set on failure.
+  ssize_t read_some(void* data, std::size_t bytes) const {
+    std::size_t total = 0;
+    while (total < bytes) {
+      const ssize_t got = ::read(value_, static_cast<char*>(data) + total, bytes - total);
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) return -1;
+      if (got == 0) break;
+      total += static_cast<std::size_t>(got);
+    }
+    return static_cast<ssize_t>(total);
+  }
+
+  /// Closing reports errors that some network file systems keep until then.
+  bool close() {
+    const int value = std::exchange(value_, -1);
+    return value < 0 || ::close(value) == 0 || errno == EINTR;
+  }
+
+ private:
+  int value_ = -1;
+};
+
+/// Throws "Cannot {doing} 'path': {system's reason}."
+[[noreturn]] inline void fail_with_errno(core::ExitCode code, const std::string& doing, const std::string& path) {
+  throw core::Error(code, "Cannot " + doing + " '" + path + "': " + std::strerror(errno) + ".");
+}
+
+}  // namespace bert_hpc::io::detail

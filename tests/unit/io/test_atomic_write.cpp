@@ -1,0 +1,53 @@
+#include <sys/resource.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <csignal>
+
+#include "bert_hpc/io/atomic_write.hpp"
+#include "io_support.hpp"
+
+using namespace bert_hpc::io;
+using bert_hpc::core::Error;
+using Catch::Matchers::ContainsSubstring;
+using test_support::TemporaryDirectory;
+
+TEST_CASE("a text file is replaced whole and leaves nothing beside") {
+  const TemporaryDirectory directory;
+  const std::string path = directory / "a.txt";
+  write_text_file(path, "first");
+  write_text_file(path, "second, longer");
+  CHECK(read_text_file(path, 100) == "second, longer");
+  CHECK_FALSE(std::filesystem::exists(name_beside(path)));
+  CHECK_THROWS_WITH(read_text_file(path, 5), ContainsSubstring("longer than the 5 bytes"));
+  CHECK_THROWS_WITH(read_text_file(directory / "absent", 5), ContainsSubstring("No such file"));
+}
+
+TEST_CASE("a failed write leaves the old content") {
+  const TemporaryDirectory directory;
+  const std::string path = directory / "a.txt";
+  write_text_file(path, "old");
+  // A limit on file sizes stands for a full disk: the write fails after part of it.
+  rlimit before{};
+  getrlimit(RLIMIT_FSIZE, &before);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit small{1000, before.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &small);
+  std::string message;
+  try {
+    write_text_file(path, std::string(5000, 'x'));
+  } catch (const Error& error) {
+    message = error.what();
+  }
+  setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  CHECK_THAT(message, ContainsSubstring("Cannot write") && ContainsSubstring("File too large"));
+  CHECK(read_text_file(path, 100) == "old");
+  CHECK_FALSE(std::filesystem::exists(name_beside(path)));
+}
+
+TEST_CASE("a missing directory is named") {
+  const TemporaryDirectory directory;
+  CHECK_THROWS_WITH(write_text_file(directory / "no/such/file", "x"), ContainsSubstring("no/such/file"));
+  CHECK_THROWS_AS(publish(directory / "never-written"), Error);
+}

@@ -1,0 +1,87 @@
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <random>
+
+#include "bert_hpc/io/checksummed_file.hpp"
+#include "bert_hpc/io/hdf5.hpp"
+#include "io_support.hpp"
+
+using namespace bert_hpc::io;
+using bert_hpc::core::Error;
+using bert_hpc::core::ExitCode;
+using Catch::Matchers::ContainsSubstring;
+using test_support::TemporaryDirectory;
+
+namespace {
+
+std::string make_sealed(const std::string& path) {
+  Hdf5File file = Hdf5File::create(path, ExitCode::data, seal_bytes);
+  file.write("ids", std::vector<std::int32_t>(3000, 42), {}, {.chunk_rows = 1024, .gzip = 4, .fletcher32 = true});
+  file.write_attribute("/", "schema", "test");
+  file.close();
+  seal(path, "shard");
+  return test_support::file_bytes(path);
+}
+
+}  // namespace
+
+TEST_CASE("a sealed file is good and opens") {
+  const TemporaryDirectory directory;
+  const std::string path = directory / "s.h5";
+  const std::string bytes = make_sealed(path);
+  CHECK(bytes.starts_with("bert_hpc shard 1\nbytes " + std::to_string(bytes.size()) + "\ncrc32 "));
+  CHECK(check_seal(path, "shard").state == FileState::good);
+  verify(path, "shard", ExitCode::data);
+  CHECK(Hdf5File::open_read(path, ExitCode::data).read<std::int32_t>("ids", 3000).size() == 3000);
+  CHECK(make_sealed(directory / "again.h5") == bytes);
+}
+
+TEST_CASE("every single-bit flip is found") {
+  const TemporaryDirectory directory;
+  const std::string path = directory / "s.h5";
+  std::string bytes = make_sealed(path);
+  std::mt19937 random(7);
+  // All of the header's text, then a sample of the rest (a CRC finds every single-bit error).
+  for (std::size_t trial = 0; trial < 1200; ++trial) {
+    const std::size_t bit = trial < 512 ? trial : random() % (8 * bytes.size());
+    bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ (1 << (bit % 8)));
+    test_support::write_bytes(path, bytes);
+    INFO("bit " << bit);
+    CHECK(check_seal(path, "shard").state != FileState::good);
+    bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ (1 << (bit % 8)));
+  }
+}
+
+TEST_CASE("a seal's check tells what is wrong") {
+  const TemporaryDirectory directory;
+  const std::string path = directory / "s.h5";
+  const std::string bytes = make_sealed(path);
+  const auto state_of = [&](const std::string& content) {
+    test_support::write_bytes(path, content);
+    return check_seal(path, "shard").state;
+  };
+  CHECK(check_seal(directory / "absent.h5", "shard").state == FileState::missing);
+  CHECK(check_seal(directory.path(), "shard").state == FileState::foreign);
+  for (const std::size_t kept : {std::size_t{0}, std::size_t{5}, std::size_t{30}, std::size_t{511}, std::size_t{512},
+                                 bytes.size() / 2, bytes.size() - 1}) {
+    INFO("truncated to " << kept);
+    CHECK(state_of(bytes.substr(0, kept)) == FileState::truncated);
+  }
+  CHECK(state_of(bytes + "x") == FileState::damaged);
+  CHECK(state_of("some,csv,file\n1,2,3\n") == FileState::foreign);
+  CHECK(state_of(std::string(2000, '\0')) == FileState::truncated);
+  CHECK(state_of("bert_hpc checkpoint 1\nbytes 10\n" + std::string(1000, ' ')) == FileState::foreign);
+  CHECK(state_of("bert_hpc shard 1\nbytes -5\ncrc32 00000000\n" + std::string(1000, '\0')) == FileState::damaged);
+  CHECK(state_of("bert_hpc shard 1\nbytes 99999999999999999999999\ncrc32 0\n" + std::string(1000, '\0')) ==
+        FileState::damaged);
+
+  Hdf5File foreign = Hdf5File::create(path, ExitCode::data);
+  foreign.close();
+  CHECK_THROWS_WITH(verify(path, "shard", ExitCode::data), ContainsSubstring("not one written by bert_hpc"));
+  Hdf5File unsealed = Hdf5File::create(path, ExitCode::data, seal_bytes);
+  unsealed.close();
+  CHECK_THROWS_WITH(verify(path, "shard", ExitCode::data), ContainsSubstring("did not finish"));
+  test_support::write_bytes(path, bytes);
+  CHECK_THROWS_WITH(verify(path, "checkpoint", ExitCode::files), ContainsSubstring("needed is 'checkpoint 1'"));
+  CHECK_THROWS_AS(seal(directory / "absent.h5", "shard"), Error);
+}
