@@ -1,0 +1,45 @@
+// Products by oneDNN's sgemm: row-major, sizes at run time, nothing compiled per shape, and the same call in versions
+// 2.6 and 3.x (its primitives are described differently in the two). The only file that sees oneDNN's headers.
+#include "gemm.hpp"
+
+#ifdef BERT_HPC_HAVE_ONEDNN
+#include <dnnl.h>
+
+#include "bert_hpc/core/error.hpp"
+#endif
+
+namespace bert_hpc::ops {
+
+#ifdef BERT_HPC_HAVE_ONEDNN
+namespace {
+
+class OneDnnProduct final : public GemmProduct {
+ public:
+  std::string name() const override {
+    const dnnl_version_t* version = dnnl_version();
+    return "oneDNN " + std::to_string(version->major) + "." + std::to_string(version->minor) + "." +
+           std::to_string(version->patch);
+  }
+
+ private:
+  void gemm(Use use_a, Use use_b, std::int64_t m, std::int64_t n, std::int64_t k, const float* a, std::int64_t a_stride,
+            const float* b, std::int64_t b_stride, float beta, float* c, std::int64_t c_stride) override {
+    const auto letter = [](Use use) { return use == Use::transposed ? 'T' : 'N'; };
+    const dnnl_status_t status =
+        dnnl_sgemm(letter(use_a), letter(use_b), m, n, k, 1.0f, a, a_stride, b, b_stride, beta, c, c_stride);
+    core::require(status == dnnl_success, "oneDNN's sgemm refused a product");
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<MatrixProduct> make_onednn_product() {
+  return std::make_unique<OneDnnProduct>();
+}
+#else
+std::unique_ptr<MatrixProduct> make_onednn_product() {
+  return nullptr;
+}
+#endif
+
+}  // namespace bert_hpc::ops

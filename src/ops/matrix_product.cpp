@@ -1,0 +1,85 @@
+// The choice among the back ends, and the products of a linear layer for those that are a plain GEMM.
+#include "bert_hpc/ops/matrix_product.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include "bert_hpc/core/error.hpp"
+#include "bert_hpc/ops/activation.hpp"
+#include "gemm.hpp"
+
+namespace bert_hpc::ops {
+namespace detail {
+
+void require_product_shapes(const Tensor<const float>& x, const Tensor<const float>& w, const Tensor<const float>& y) {
+  core::require(x.columns >= 1 && y.columns >= 1, "matrix product: a layer without inputs or outputs");
+  core::require(x.rows == y.rows && x.columns == w.columns && w.rows == y.columns,
+                "matrix product: x (rows, in), w (out, in) and y (rows, out) do not agree");
+  const auto fits = [](const Tensor<const float>& t) { return t.rows <= 1 || t.stride >= t.columns; };
+  core::require(fits(x) && fits(w) && fits(y), "matrix product: a row stride is shorter than its row");
+}
+
+}  // namespace detail
+
+void MatrixProduct::forward_gelu(Tensor<const float> x, Tensor<const float> w, const float* bias, Tensor<float> pre,
+                                 Tensor<float> y) {
+  forward(x, w, bias, pre);
+  gelu_forward(pre, y);
+}
+
+void MatrixProduct::backward_input_gelu(Tensor<const float> d_y, Tensor<const float> w, Tensor<const float> pre,
+                                        Tensor<float> d_pre) {
+  backward_input(d_y, w, d_pre, Write::replace);
+  gelu_backward(pre, d_pre, d_pre);
+}
+
+void GemmProduct::forward(Tensor<const float> x, Tensor<const float> w, const float* bias, Tensor<float> y) {
+  detail::require_product_shapes(x, w, y);
+  if (y.rows == 0) return;
+  gemm(Use::as_is, Use::transposed, y.rows, y.columns, x.columns, x.data, x.stride, w.data, w.stride, 0.0f, y.data,
+       y.stride);
+  if (bias != nullptr) add_bias(y, bias);
+}
+
+void GemmProduct::backward_input(Tensor<const float> d_y, Tensor<const float> w, Tensor<float> d_x, Write write) {
+  detail::require_product_shapes(d_x, w, d_y);
+  if (d_x.rows == 0) return;
+  gemm(Use::as_is, Use::as_is, d_x.rows, d_x.columns, d_y.columns, d_y.data, d_y.stride, w.data, w.stride,
+       write == Write::accumulate ? 1.0f : 0.0f, d_x.data, d_x.stride);
+}
+
+void GemmProduct::backward_weight(Tensor<const float> d_y, Tensor<const float> x, Tensor<float> d_w, float* d_bias,
+                                  Write write) {
+  detail::require_product_shapes(x, d_w, d_y);
+  if (d_bias != nullptr) column_sums(d_y, d_bias, write);
+  if (x.rows == 0) {
+    if (write == Write::replace) {
+      for (std::int64_t i = 0; i < d_w.rows; ++i) std::fill_n(d_w.row(i), d_w.columns, 0.0f);
+    }
+    return;
+  }
+  gemm(Use::transposed, Use::as_is, d_w.rows, d_w.columns, x.rows, d_y.data, d_y.stride, x.data, x.stride,
+       write == Write::accumulate ? 1.0f : 0.0f, d_w.data, d_w.stride);
+}
+
+std::unique_ptr<MatrixProduct> make_matrix_product(const std::string& preferred) {
+  struct Kind {
+    const char* name;
+    std::unique_ptr<MatrixProduct> (*make)();
+  };
+  // In order of preference.
+  const Kind kinds[] = {{"onednn", make_onednn_product}, {"blas", make_blas_product}};
+  std::string available;
+  for (const Kind& kind : kinds) {
+    if (!preferred.empty() && preferred != kind.name) continue;
+    if (auto product = kind.make()) return product;
+  }
+  for (const Kind& kind : kinds) {
+    if (kind.make() != nullptr) available += (available.empty() ? "\"" : ", \"") + std::string(kind.name) + "\"";
+  }
+  throw core::Error(core::ExitCode::input, "no matrix product \"" + preferred + "\" in this build on this processor; " +
+                                               (available.empty() ? "there is none at all: build with oneDNN or a BLAS."
+                                                                  : "there are: " + available + "."));
+}
+
+}  // namespace bert_hpc::ops
