@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "bert_hpc/config/parse_toml.hpp"
@@ -66,6 +67,7 @@ struct TomlReader::State {
   TomlValue* table_value = nullptr;  // null: not given
   std::string last_key, last_kind;
   bool last_given = false;
+  std::set<std::string> failed;  // "table.key" of values that could not be read
 
   void add(const Place& place, const std::string& text) { problems.push_back({place, text}); }
 
@@ -98,6 +100,7 @@ struct TomlReader::State {
     const ValueProblem problem = read_value(*given, value, limits...);
     if (problem.text.empty()) return true;
     add(problem.place, '[' + table + "] " + problem.text);
+    failed.insert(table + '.' + name);
     return false;
   }
 
@@ -246,11 +249,32 @@ TomlKeys& TomlReader::required() {
   return *this;
 }
 
+TomlKeys& TomlReader::planned(const std::vector<const char*>& names) {
+  for (const char* name : names) {
+    TomlValue* value = state_->table_value == nullptr ? nullptr : state_->table_value->find(name);
+    if (value == nullptr) continue;
+    value->asked = true;
+    state_->add(value->name_place, '[' + state_->table + "] " + name + " is not available in this version");
+  }
+  return *this;
+}
+
+TomlKeys& TomlReader::planned_tables(const std::vector<const char*>& names) {
+  for (const char* name : names) {
+    TomlValue* value = state_->at(name);
+    if (value == nullptr) continue;
+    value->asked = true;
+    state_->add(value->name_place, std::string("the table [") + name + "] is not available in this version");
+  }
+  return *this;
+}
+
 bool TomlReader::given(const std::string& path) const {
   return state_->at(path) != nullptr;
 }
 
 void TomlReader::problem(const std::string& path, const std::string& text) {
+  if (state_->failed.contains(path)) return;
   const TomlValue* value = state_->at(path);
   const auto dot = path.rfind('.');
   if (value == nullptr && dot != std::string::npos) value = state_->at(path.substr(0, dot));

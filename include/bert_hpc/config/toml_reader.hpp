@@ -87,6 +87,11 @@ class TomlKeys {
 
   /// The last key must be given.
   virtual TomlKeys& required() = 0;
+
+  /// Documented keys of the current table that this version refuses, saying so.
+  virtual TomlKeys& planned(const std::vector<const char*>& names) = 0;
+  /// Documented tables that this version refuses.
+  virtual TomlKeys& planned_tables(const std::vector<const char*>& names) = 0;
 };
 
 /// The text of an input file. Throws Error(input) if it cannot be read or is larger than an input file can be (1 MiB).
@@ -114,12 +119,15 @@ class TomlReader : public TomlKeys {
   TomlKeys& key(const char* name, std::optional<double>& value, const Range& range = {}) override;
   TomlKeys& key(const char* name, std::optional<std::string>& value, const Choices& choices = {}) override;
   TomlKeys& required() override;
+  TomlKeys& planned(const std::vector<const char*>& names) override;
+  TomlKeys& planned_tables(const std::vector<const char*>& names) override;
 
   /// Is "table.key" given?
   bool given(const std::string& path) const;
 
   /// Adds a problem of the caller's own ("[batch] micro and micro_tokens are both given: …"), at the place of
-  /// "table.key", or of its table or of the whole file where the key is not given.
+  /// "table.key", or of its table or of the whole file where the key is not given. Nothing is added where the key's
+  /// value was already told to be wrong.
   void problem(const std::string& path, const std::string& text);
 
   bool has_problems() const;
@@ -146,6 +154,8 @@ class TomlWriter : public TomlKeys {
   TomlKeys& key(const char* name, std::optional<double>& value, const Range& range = {}) override;
   TomlKeys& key(const char* name, std::optional<std::string>& value, const Choices& choices = {}) override;
   TomlKeys& required() override { return *this; }
+  TomlKeys& planned(const std::vector<const char*>&) override { return *this; }
+  TomlKeys& planned_tables(const std::vector<const char*>&) override { return *this; }
 
   /// All that was visited, in that order; tables without keys and values that are not set are left out.
   const std::string& text() const { return text_; }

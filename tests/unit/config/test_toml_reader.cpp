@@ -32,6 +32,7 @@ void visit(TomlKeys& toml, Values& v) {
   toml.table("data").key("train", v.files);
   toml.table("schedule").key("steps", v.steps, at_least(1)).key("warmup_ratio", v.ratio, from_to_below(0, 1));
   toml.key("word", v.word);
+  toml.planned({"magic"}).planned_tables({"distill"});
   toml.table("model.lora").key("rank", v.rank, positive());
 }
 
@@ -139,6 +140,11 @@ TEST_CASE("overrides win, in order, and are told by number") {
   has("batch.global.x=3", "not a table");
 }
 
+TEST_CASE("keys and tables of later versions are refused as such") {
+  CHECK_THAT(problems("[schedule]\nmagic = 1\n"), ContainsSubstring("in.toml:2:1: [schedule] magic is not available"));
+  CHECK_THAT(problems("[distill]\nx = 1\n"), ContainsSubstring("in.toml:1:2: the table [distill] is not available"));
+}
+
 TEST_CASE("required keys and the caller's own problems have places") {
   TomlReader reader("[task]\nname = \"x\"\n[out]\n", "in.toml", {});
   std::string name, directory;
@@ -146,6 +152,9 @@ TEST_CASE("required keys and the caller's own problems have places") {
   reader.table("out").key("directory", directory).required();
   reader.table("gone").key("kind", name, one_of({"x", "y"})).required();
   reader.problem("task.name", "[task] name is odd");
+  std::int64_t number = 0;
+  reader.table("task").key("name", number);
+  reader.problem("task.name", "told twice");
   CHECK(reader.given("task.name"));
   CHECK(!reader.given("task.names"));
   try {
@@ -155,6 +164,7 @@ TEST_CASE("required keys and the caller's own problems have places") {
     CHECK_THAT(error.what(), ContainsSubstring("in.toml:3:1: [out] directory is missing: it must be a string"));
     CHECK_THAT(error.what(), ContainsSubstring("in.toml: [gone] kind is missing: it must be \"x\" or \"y\""));
     CHECK_THAT(error.what(), ContainsSubstring("in.toml:2:8: [task] name is odd"));
+    CHECK_THAT(error.what(), !ContainsSubstring("told twice"));
   }
 }
 

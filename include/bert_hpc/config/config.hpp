@@ -1,0 +1,136 @@
+// Everything that an input file of bert_hpc can say: one plain struct per table, one field per key, under the key's own
+// name. Fields hold the defaults; an optional without a value is a key that was not given. visit_keys() is the one list
+// of all keys, used to read, to write and to document them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bert_hpc/config/toml_reader.hpp"
+
+namespace bert_hpc::config {
+
+struct Run {
+  std::string mode = "train";   ///< "train", "evaluate", "predict"
+  std::string directory;        ///< results go here
+  std::int64_t seed = 1;        ///< of initial values, order, dropout and masking
+  bool reproducible = false;    ///< the same bits on 1, 2 or 4 ranks and any micro-batch size
+  std::string resume = "auto";  ///< "auto" or "never"
+  std::optional<double>
+      peak_gflops;  ///< of one rank's hardware, GFLOP/s: for the share of the peak in the timing table
+};
+
+/// Sizes and rates under config.json's names: the model from scratch, or what is to differ from `pretrained`.
+struct Model {
+  std::string family = "bert";
+  std::optional<std::string> pretrained;  ///< a Hugging Face folder
+  std::string attention = "fused";        ///< "fused", "plain"
+  std::optional<std::int64_t> vocab_size, hidden_size, num_hidden_layers, num_attention_heads, intermediate_size;
+  std::optional<std::int64_t> max_position_embeddings, type_vocab_size;
+  std::optional<double> hidden_dropout_prob, attention_probs_dropout_prob, classifier_dropout;
+  std::optional<double> layer_norm_eps, initializer_range;
+  std::optional<std::string> hidden_act;
+};
+
+struct Task {
+  std::string name;                        ///< "classification", "regression", "masked_lm"
+  std::optional<double> mask_probability;  ///< masked_lm: share of tokens to predict; 0.15 after resolve()
+};
+
+struct Data {
+  std::vector<std::string> train, validation, test;  ///< shard files or globs
+  std::string order = "random";                      ///< "random", "file", "by_length"
+  std::string padding = "none";
+};
+
+struct Batch {
+  std::int64_t global = 32;                                        ///< sequences per update, over all ranks
+  std::optional<std::int64_t> micro_tokens, micro, micro_batches;  ///< at most one; none: a rank's share at once
+  std::int64_t chunks = 0;  ///< parts of a batch that are summed one by one; 0: as the layout needs
+  bool drop_last = false;   ///< leave out the last, smaller batch of an epoch
+};
+
+struct Optimizer {
+  std::string name = "adamw";
+  std::optional<double> learning_rate;  ///< the peak; training needs it
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0.01;
+  double max_gradient_norm = 1.0;  ///< 0: no clipping
+};
+
+struct Schedule {
+  std::string name = "linear";  ///< "linear", "cosine", "polynomial", "constant"
+  std::optional<std::int64_t> warmup_steps;
+  std::optional<double> warmup_ratio;  ///< of all steps
+  std::optional<std::int64_t> epochs, steps;
+  std::optional<double> power;       ///< polynomial; 1 after resolve()
+  std::optional<double> end_factor;  ///< polynomial: last rate over the peak; 0 after resolve()
+};
+
+struct Parallel {
+  std::int64_t data = 0, pipeline = 1, tensor = 1;  ///< ranks in each direction; 0: what is left
+  std::int64_t zero = 0;
+};
+
+struct Precision {
+  std::string compute = "fp32";
+};
+
+struct Evaluation {
+  std::optional<std::int64_t> every_steps,
+      every_epochs;                      ///< at most one; each epoch after resolve() where there is data
+  std::optional<std::string> best;       ///< metric on the validation data that decides which model is kept
+  std::optional<std::int64_t> patience;  ///< stop after so many evaluations without a better one
+};
+
+struct Log {
+  std::int64_t every_steps = 10;
+  std::string progress = "auto";  ///< "auto", "bar", "lines", "none"
+};
+
+struct Config {
+  Run run;
+  Model model;
+  Task task;
+  Data data;
+  Batch batch;
+  Optimizer optimizer;
+  Schedule schedule;
+  Parallel parallel;
+  Precision precision;
+  Evaluation evaluation;
+  Log log;
+};
+
+/// A rule that spans keys is broken: `key` is the "table.key" to look at, `text` complete sentences with the cure.
+struct ConfigProblem {
+  std::string key;
+  std::string text;
+};
+
+/// All keys with their types and limits. Reads into or writes from `config`.
+void visit_keys(TomlKeys& toml, Config& config);
+
+/// Fills in defaults that depend on other keys. Doing it twice changes nothing.
+void resolve(Config& config);
+
+/// Rules that span keys, and what this version cannot do. `ranks` = 0: unknown yet. Pure.
+std::vector<ConfigProblem> validate(const Config& config, int ranks);
+
+/// Throws Error(input) with all that validate() finds for this many ranks.
+void require_valid(const Config& config, int ranks);
+
+/// Metrics that evaluation.best may name for a task: "loss" and those of the evaluation.
+std::vector<std::string> metrics_of_task(const std::string& task);
+
+/// The resolved configuration of an input file with overrides ("table.key=VALUE"). Throws Error(input) with every
+/// problem of the file, the overrides and validate(…, 0).
+Config parse_config(const std::string& path, const std::vector<std::string>& overrides);
+/// The same from text already read (by rank 0, for all); `name` is what messages call it.
+Config parse_config_text(const std::string& text, const std::string& name, const std::vector<std::string>& overrides);
+
+/// The text of RUN/input.toml: every key with its value, in a fixed order; parse_config_text() reads back the same.
+std::string to_toml(const Config& config);
+
+}  // namespace bert_hpc::config

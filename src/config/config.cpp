@@ -1,0 +1,158 @@
+#include "bert_hpc/config/config.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "bert_hpc/core/text.hpp"
+
+namespace bert_hpc::config {
+
+namespace {
+
+void visit_run(TomlKeys& toml, Run& run) {
+  toml.table("run").key("mode", run.mode, one_of({"train", "evaluate", "predict"}, {"embed"}));
+  toml.key("directory", run.directory).required();
+  toml.key("seed", run.seed, non_negative()).key("reproducible", run.reproducible);
+  toml.key("resume", run.resume, one_of({"auto", "never"}));
+  toml.key("peak_gflops", run.peak_gflops, positive());
+  toml.planned({"max_walltime", "machine"});
+}
+
+void visit_model(TomlKeys& toml, Model& model) {
+  const Range probability = from_to_below(0, 1);
+  toml.table("model").key("family", model.family, one_of({"bert"}, {"gpt2", "bilstm"}));
+  toml.key("pretrained", model.pretrained);
+  toml.key("attention", model.attention, one_of({"fused", "plain"}));
+  toml.key("vocab_size", model.vocab_size, positive());
+  toml.key("hidden_size", model.hidden_size, positive());
+  toml.key("num_hidden_layers", model.num_hidden_layers, positive());
+  toml.key("num_attention_heads", model.num_attention_heads, positive());
+  toml.key("intermediate_size", model.intermediate_size, positive());
+  toml.key("max_position_embeddings", model.max_position_embeddings, positive());
+  toml.key("type_vocab_size", model.type_vocab_size, positive());
+  toml.key("hidden_dropout_prob", model.hidden_dropout_prob, probability);
+  toml.key("attention_probs_dropout_prob", model.attention_probs_dropout_prob, probability);
+  toml.key("classifier_dropout", model.classifier_dropout, probability);
+  toml.key("layer_norm_eps", model.layer_norm_eps, positive());
+  toml.key("initializer_range", model.initializer_range, non_negative());
+  toml.key("hidden_act", model.hidden_act, one_of({"gelu"}, {"relu", "silu", "gelu_new", "gelu_pytorch_tanh"}));
+  toml.planned({"recompute", "freeze", "lora"});
+}
+
+void visit_batch(TomlKeys& toml, Batch& batch) {
+  const Range count = between(1, 1 << 30);
+  toml.table("batch").key("global", batch.global, count);
+  toml.key("micro_tokens", batch.micro_tokens, count);
+  toml.key("micro", batch.micro, count);
+  toml.key("micro_batches", batch.micro_batches, count);
+  toml.key("chunks", batch.chunks, between(0, 1 << 20)).key("drop_last", batch.drop_last);
+}
+
+void visit_optimizer(TomlKeys& toml, Optimizer& optimizer) {
+  toml.table("optimizer").key("name", optimizer.name, one_of({"adamw"}, {"adamw8bit", "lamb"}));
+  toml.key("learning_rate", optimizer.learning_rate, positive());
+  toml.key("beta1", optimizer.beta1, from_to_below(0, 1)).key("beta2", optimizer.beta2, from_to_below(0, 1));
+  toml.key("epsilon", optimizer.epsilon, positive());
+  toml.key("weight_decay", optimizer.weight_decay, non_negative());
+  toml.key("max_gradient_norm", optimizer.max_gradient_norm, non_negative());
+}
+
+void visit_schedule(TomlKeys& toml, Schedule& schedule) {
+  toml.table("schedule");
+  toml.key("name", schedule.name, one_of({"linear", "cosine", "polynomial", "constant"}));
+  toml.key("warmup_steps", schedule.warmup_steps, non_negative());
+  toml.key("warmup_ratio", schedule.warmup_ratio, from_to_below(0, 1));
+  toml.key("epochs", schedule.epochs, positive()).key("steps", schedule.steps, positive());
+  toml.key("power", schedule.power, positive()).key("end_factor", schedule.end_factor, between(0, 1));
+}
+
+}  // namespace
+
+void visit_keys(TomlKeys& toml, Config& config) {
+  visit_run(toml, config.run);
+  visit_model(toml, config.model);
+
+  toml.table("task").key(
+      "name", config.task.name,
+      one_of({"classification", "regression", "masked_lm"},
+             {"multi_label", "token_classification", "question_answering", "answer_ranking", "embedding"}));
+  toml.required();
+  toml.key("mask_probability", config.task.mask_probability,
+           {.low = 0, .high = 1, .low_open = true, .high_open = true});
+
+  Data& data = config.data;
+  toml.table("data").key("train", data.train).key("validation", data.validation).key("test", data.test);
+  toml.key("order", data.order, one_of({"random", "file", "by_length"}));
+  toml.key("padding", data.padding, one_of({"none"}, {"longest", "max"}));
+
+  visit_batch(toml, config.batch);
+  visit_optimizer(toml, config.optimizer);
+  visit_schedule(toml, config.schedule);
+
+  Parallel& parallel = config.parallel;
+  toml.table("parallel").key("data", parallel.data, non_negative());
+  toml.key("pipeline", parallel.pipeline, non_negative()).key("tensor", parallel.tensor, non_negative());
+  toml.key("zero", parallel.zero, between(0, 2));
+  toml.planned({"pipeline_schedule", "virtual_stages", "balance", "offload", "allow_shared_devices"});
+
+  toml.table("precision").key("compute", config.precision.compute, one_of({"fp32"}, {"tf32", "bf16", "fp16", "fp8"}));
+  toml.planned({"loss_scale"});
+
+  Evaluation& evaluation = config.evaluation;
+  toml.table("evaluation").key("every_steps", evaluation.every_steps, positive());
+  toml.key("every_epochs", evaluation.every_epochs, positive());
+  toml.key("best", evaluation.best).key("patience", evaluation.patience, positive());
+
+  toml.table("log").key("every_steps", config.log.every_steps, positive());
+  toml.key("progress", config.log.progress, one_of({"auto", "bar", "lines", "none"}));
+  toml.planned({"tensorboard", "trace"});
+
+  toml.planned_tables({"checkpoint", "debug", "distill"});
+}
+
+void resolve(Config& config) {
+  if (config.task.name == "masked_lm" && !config.task.mask_probability) config.task.mask_probability = 0.15;
+  if (config.schedule.name == "polynomial") {
+    if (!config.schedule.power) config.schedule.power = 1.0;
+    if (!config.schedule.end_factor) config.schedule.end_factor = 0.0;
+  }
+  // Reproducible sums add chunks along a binary tree: a power of two serves every number of ranks below it.
+  if (config.run.reproducible && config.batch.chunks == 0 && config.batch.global >= 1) {
+    config.batch.chunks = static_cast<std::int64_t>(
+        std::bit_floor(static_cast<std::uint64_t>(std::min<std::int64_t>(config.batch.global, 8))));
+  }
+  Evaluation& evaluation = config.evaluation;
+  const bool evaluates = config.run.mode == "train" && !config.data.validation.empty();
+  if (evaluates && !evaluation.every_steps && !evaluation.every_epochs) evaluation.every_epochs = 1;
+}
+
+std::vector<std::string> metrics_of_task(const std::string& task) {
+  if (task == "regression") return {"loss", "rmse", "mae", "r2"};
+  if (task == "masked_lm") return {"loss", "accuracy", "perplexity"};
+  return {"loss", "accuracy", "precision", "recall", "f1"};
+}
+
+Config parse_config(const std::string& path, const std::vector<std::string>& overrides) {
+  return parse_config_text(read_input_text(path), path, overrides);
+}
+
+Config parse_config_text(const std::string& text, const std::string& name, const std::vector<std::string>& overrides) {
+  TomlReader reader(text, name, overrides);
+  // A file that is no TOML lacks every key; telling each would hide the one thing to mend.
+  if (reader.has_problems()) reader.finish();
+  Config config;
+  visit_keys(reader, config);
+  resolve(config);
+  for (const ConfigProblem& problem : validate(config, 0)) reader.problem(problem.key, problem.text);
+  reader.finish();
+  return config;
+}
+
+std::string to_toml(const Config& config) {
+  Config copy = config;
+  TomlWriter writer;
+  visit_keys(writer, copy);
+  return writer.text();
+}
+
+}  // namespace bert_hpc::config

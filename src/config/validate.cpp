@@ -1,0 +1,188 @@
+// The rules that span keys, one function per table. Limits of single keys stand in visit_keys().
+#include <algorithm>
+
+#include "bert_hpc/config/config.hpp"
+#include "bert_hpc/core/text.hpp"
+
+namespace bert_hpc::config {
+
+namespace {
+
+class Rules {
+ public:
+  Rules(const Config& config, int ranks) : config_(config), ranks_(ranks) {}
+
+  std::vector<ConfigProblem> check() {
+    check_run();
+    check_model();
+    check_task();
+    check_data();
+    check_batch();
+    check_schedule();
+    check_parallel();
+    check_evaluation();
+    return std::move(problems_);
+  }
+
+ private:
+  bool trains() const { return config_.run.mode == "train"; }
+
+  /// Adds the problem unless the rule holds.
+  void rule(bool holds, const std::string& key, const std::string& text) {
+    if (!holds) problems_.push_back({key, text});
+  }
+
+  void check_run() {
+    rule(!config_.run.directory.empty(), "run.directory",
+         "[run] directory is empty: name the directory for the results.");
+  }
+
+  void check_model() {
+    const Model& m = config_.model;
+    const bool pretrained = m.pretrained.has_value();
+    rule(!pretrained || !m.pretrained->empty(), "model.pretrained",
+         "[model] pretrained is empty: name a Hugging Face folder.");
+    rule(pretrained || trains(), "model.pretrained",
+         "[model] pretrained is missing: mode \"" + config_.run.mode + "\" needs the folder of a trained model.");
+    if (!pretrained && trains()) {
+      const auto needed = [&](const char* name, bool given, const char* example) {
+        rule(given, std::string("model.") + name,
+             std::string("[model] ") + name + " is missing: a model from scratch needs it (" + example +
+                 "), and without it pretrained must name a Hugging Face folder.");
+      };
+      needed("hidden_size", m.hidden_size.has_value(), "128 in BERT-tiny, 768 in BERT-base");
+      needed("num_hidden_layers", m.num_hidden_layers.has_value(), "2 in BERT-tiny, 12 in BERT-base");
+      needed("num_attention_heads", m.num_attention_heads.has_value(), "2 in BERT-tiny, 12 in BERT-base");
+    }
+    if (m.hidden_size && m.num_attention_heads) {
+      rule(*m.hidden_size % *m.num_attention_heads == 0, "model.num_attention_heads",
+           "[model] hidden_size = " + std::to_string(*m.hidden_size) + " is no multiple of num_attention_heads = " +
+               std::to_string(*m.num_attention_heads) + ": each head takes an equal share of it.");
+    }
+  }
+
+  void check_task() {
+    rule(!config_.task.mask_probability || config_.task.name == "masked_lm", "task.mask_probability",
+         "[task] mask_probability belongs to the task \"masked_lm\": remove it, or change the task.");
+  }
+
+  void check_data() {
+    const Data& data = config_.data;
+    if (trains()) {
+      rule(!data.train.empty(), "data.train",
+           "[data] train is missing: list the shards to train on, as in [\"shards/train-*.h5\"].");
+    } else if (config_.run.mode == "evaluate") {
+      rule(!data.validation.empty() || !data.test.empty(), "data.test",
+           "[data] test is missing: mode \"evaluate\" needs test or validation shards, as in [\"shards/test-*.h5\"].");
+    } else {
+      rule(!data.test.empty(), "data.test",
+           "[data] test is missing: mode \"predict\" needs the shards to predict, as in [\"shards/test-*.h5\"].");
+    }
+    const auto no_empty_name = [&](const char* name, const std::vector<std::string>& files) {
+      rule(std::find(files.begin(), files.end(), "") == files.end(), std::string("data.") + name,
+           std::string("[data] ") + name + " holds an empty file name: remove it.");
+    };
+    no_empty_name("train", data.train);
+    no_empty_name("validation", data.validation);
+    no_empty_name("test", data.test);
+  }
+
+  void check_batch() {
+    const Batch& b = config_.batch;
+    const int sizes = int{b.micro_tokens.has_value()} + int{b.micro.has_value()} + int{b.micro_batches.has_value()};
+    const char* first = b.micro_tokens ? "batch.micro_tokens" : "batch.micro";
+    rule(sizes <= 1, first, "[batch] micro_tokens, micro and micro_batches exclude each other: keep one of them.");
+    rule(b.chunks <= b.global, "batch.chunks",
+         "[batch] chunks = " + std::to_string(b.chunks) + " is more than global = " + std::to_string(b.global) +
+             ": a chunk holds at least one sequence.");
+  }
+
+  void check_schedule() {
+    const Schedule& s = config_.schedule;
+    rule(!s.warmup_steps || !s.warmup_ratio, "schedule.warmup_ratio",
+         "[schedule] warmup_steps and warmup_ratio are both given: keep one of them.");
+    rule(!s.epochs || !s.steps, "schedule.steps", "[schedule] epochs and steps are both given: keep one of them.");
+    if (trains()) {
+      rule(s.epochs || s.steps, "schedule.epochs",
+           "[schedule] epochs is missing: say how long to train, in epochs or in steps.");
+      rule(config_.optimizer.learning_rate.has_value(), "optimizer.learning_rate",
+           "[optimizer] learning_rate is missing: 2e-5 to 5e-5 is usual for a pretrained model, 1e-4 to 1e-3 from "
+           "scratch.");
+    }
+    if (s.steps && s.warmup_steps) {
+      rule(*s.warmup_steps <= *s.steps, "schedule.warmup_steps",
+           "[schedule] warmup_steps = " + std::to_string(*s.warmup_steps) + " is more than steps = " +
+               std::to_string(*s.steps) + ": the peak learning rate would never be reached.");
+    }
+    const bool polynomial = s.name == "polynomial";
+    rule(!s.power || polynomial, "schedule.power", "[schedule] power belongs to name = \"polynomial\": remove it.");
+    rule(!s.end_factor || polynomial, "schedule.end_factor",
+         "[schedule] end_factor belongs to name = \"polynomial\": remove it.");
+  }
+
+  void check_parallel() {
+    const Parallel& p = config_.parallel;
+    const auto only = [&](const char* name, std::int64_t value, std::int64_t allowed) {
+      rule(value == allowed, std::string("parallel.") + name,
+           std::string("[parallel] ") + name + " = " + std::to_string(value) +
+               " is not available in this version, which has " + name + " = " + std::to_string(allowed) + '.');
+    };
+    only("pipeline", p.pipeline, 1);
+    only("tensor", p.tensor, 1);
+    only("zero", p.zero, 0);
+    if (ranks_ <= 0) return;
+    rule(p.data == 0 || p.data == ranks_, "parallel.data",
+         "[parallel] data = " + std::to_string(p.data) + " needs " + core::counted(p.data, "rank") + ", but there " +
+             (ranks_ == 1 ? "is 1" : "are " + std::to_string(ranks_)) +
+             ": start that many, or leave data at 0 to use what there is.");
+    rule(config_.batch.global >= ranks_, "batch.global",
+         "[batch] global = " + std::to_string(config_.batch.global) + " is less than the " +
+             core::counted(ranks_, "rank") + ": each needs at least one sequence of an update.");
+    if (config_.run.reproducible && config_.batch.chunks > 0) {
+      const bool power_of_two = (ranks_ & (ranks_ - 1)) == 0;
+      rule(power_of_two && config_.batch.chunks % ranks_ == 0, "batch.chunks",
+           "[run] reproducible needs a power of two of ranks that divides [batch] chunks = " +
+               std::to_string(config_.batch.chunks) + ", but there are " + core::counted(ranks_, "rank") + '.');
+    }
+  }
+
+  void check_evaluation() {
+    const Evaluation& e = config_.evaluation;
+    rule(!e.every_steps || !e.every_epochs, "evaluation.every_epochs",
+         "[evaluation] every_steps and every_epochs are both given: keep one of them.");
+    if (trains() && config_.data.validation.empty()) {
+      const char* asked = e.best ? "best" : e.patience ? "patience" : e.every_steps ? "every_steps" : "every_epochs";
+      rule(!e.best && !e.patience && !e.every_steps && !e.every_epochs, std::string("evaluation.") + asked,
+           std::string("[evaluation] ") + asked + " needs validation data: list shards in [data] validation.");
+    }
+    rule(
+        !e.patience || e.best, "evaluation.patience",
+        "[evaluation] patience needs best, the metric that tells whether a model is better: best = \"loss\", for one.");
+    const std::vector<std::string> metrics = metrics_of_task(config_.task.name);
+    if (!e.best || config_.task.name.empty() || std::find(metrics.begin(), metrics.end(), *e.best) != metrics.end())
+      return;
+    const std::string nearest = core::nearest_name(*e.best, metrics);
+    rule(false, "evaluation.best",
+         "[evaluation] best = \"" + core::printable(*e.best, 80) + "\" is no metric of the task \"" +
+             config_.task.name + "\", which has " + core::listed(metrics, "and") +
+             (nearest.empty() ? "." : "; did you mean \"" + nearest + "\"?"));
+  }
+
+  const Config& config_;
+  int ranks_;
+  std::vector<ConfigProblem> problems_;
+};
+
+}  // namespace
+
+std::vector<ConfigProblem> validate(const Config& config, int ranks) {
+  return Rules(config, ranks).check();
+}
+
+void require_valid(const Config& config, int ranks) {
+  core::ProblemList list;
+  for (const ConfigProblem& problem : validate(config, ranks)) list.add(problem.text);
+  list.throw_if_any(core::ExitCode::input, "the input cannot be used:");
+}
+
+}  // namespace bert_hpc::config

@@ -1,0 +1,268 @@
+#include "bert_hpc/config/config.hpp"
+
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <random>
+#include <set>
+#include <sstream>
+
+#include "key_list.hpp"
+
+using namespace bert_hpc::config;
+using bert_hpc::core::Error;
+using bert_hpc::core::ExitCode;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+const std::string example_path = std::string(BERT_HPC_TESTS_DIRECTORY) + "/../input/example_bert_hpc.toml";
+
+const std::string minimal =
+    "[run]\ndirectory = \"out\"\n[model]\npretrained = \"folder\"\n[task]\nname = \"regression\"\n"
+    "[data]\ntrain = [\"a.h5\"]\n[optimizer]\nlearning_rate = 1e-5\n[schedule]\nepochs = 3\n";
+
+Config parse(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  return parse_config_text(text, "in.toml", overrides);
+}
+
+std::string problems(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  try {
+    parse(text, overrides);
+  } catch (const Error& error) {
+    CHECK(error.code() == ExitCode::input);
+    return error.what();
+  }
+  return "no problem";
+}
+
+std::vector<std::string> problem_keys(const Config& config, int ranks) {
+  std::vector<std::string> keys;
+  for (const ConfigProblem& problem : validate(config, ranks)) keys.push_back(problem.key);
+  return keys;
+}
+
+/// Lines of the example that give a key, commented out or not, as (table, "key = value", is it commented out).
+struct KeyLine {
+  std::string table, key, text;
+  bool comment;
+};
+
+std::vector<KeyLine> example_lines() {
+  std::istringstream file(read_input_text(example_path));
+  std::vector<KeyLine> lines;
+  std::string line, table;
+  while (std::getline(file, line)) {
+    if (line.starts_with('[')) table = line.substr(1, line.find(']') - 1);
+    const bool comment = line.starts_with("# ");
+    const std::string text = comment ? line.substr(2) : line;
+    const auto equals = text.find(" = ");
+    if (table.empty() || equals == std::string::npos) continue;
+    const std::string key = text.substr(0, equals);
+    if (key.find_first_not_of("abcdefghijklmnopqrstuvwxyz_12") != std::string::npos) continue;
+    lines.push_back({table, key, text, comment});
+  }
+  return lines;
+}
+
+}  // namespace
+
+TEST_CASE("a short input gets defaults that are PyTorch's and Hugging Face's") {
+  const Config c = parse(minimal);
+  CHECK(c.run.mode == "train");
+  CHECK(c.batch.global == 32);
+  CHECK(c.optimizer.beta1 == 0.9);
+  CHECK(c.optimizer.beta2 == 0.999);
+  CHECK(c.optimizer.epsilon == 1e-8);
+  CHECK(c.optimizer.weight_decay == 0.01);
+  CHECK(c.optimizer.max_gradient_norm == 1.0);
+  CHECK(c.schedule.name == "linear");
+  CHECK(c.log.every_steps == 10);
+  CHECK(c.batch.chunks == 0);
+  CHECK(!c.evaluation.every_epochs);
+  CHECK(parse(minimal, {"data.validation=['v.h5']"}).evaluation.every_epochs == 1);
+  CHECK(parse(minimal, {"run.reproducible=true"}).batch.chunks == 8);
+  CHECK(parse(minimal, {"run.reproducible=true", "batch.global=6"}).batch.chunks == 4);
+  CHECK(parse(minimal, {"task.name='masked_lm'"}).task.mask_probability == 0.15);
+}
+
+TEST_CASE("the resolved input reads back to the same") {
+  for (const std::string& text : {minimal, read_input_text(example_path)}) {
+    const std::string once = to_toml(parse(text));
+    CHECK(to_toml(parse(once)) == once);
+  }
+  Config everything = parse(minimal, {"schedule.name='polynomial'"});
+  everything.model.layer_norm_eps = 1e-12;
+  everything.run.directory = "a \"b\" \\c\n";
+  const std::string text = to_toml(everything);
+  CHECK(to_toml(parse(text)) == text);
+  CHECK(parse(text).run.directory == everything.run.directory);
+  CHECK_THAT(text, ContainsSubstring("layer_norm_eps = 1e-12\n"));
+}
+
+TEST_CASE("rules that span keys are all told, with their places") {
+  const std::string text = problems(
+      "[run]\nmode = \"train\"\n[model]\nhidden_size = 100\nnum_attention_heads = 3\n[task]\nname = \"regression\"\n"
+      "mask_probability = 0.2\n[batch]\nmicro = 1\nmicro_tokens = 64\n[parallel]\npipeline = 2\nzero = 1\n[schedule]\n"
+      "steps = 10\nwarmup_steps = 20\npower = 2\n[evaluation]\nbest = \"accuracy\"\npatience = 2\n[checkpoint]\nkeep = "
+      "2\n"
+      "[precision]\ncompute = \"bf16\"\n");
+  for (const char* expected :
+       {"in.toml:1:1: [run] directory is missing", "in.toml:3:1: [model] num_hidden_layers is missing",
+        "in.toml:5:23: [model] hidden_size = 100 is no multiple of num_attention_heads = 3",
+        "in.toml:8:20: [task] mask_probability belongs to the task \"masked_lm\"",
+        "in.toml:11:16: [batch] micro_tokens, micro",
+        "in.toml:13:12: [parallel] pipeline = 2 is not available in this version", "in.toml:14:8: [parallel] zero = 1",
+        "in.toml:17:16: [schedule] warmup_steps = 20 is more than steps = 10", "in.toml:18:9: [schedule] power belongs",
+        "in.toml:20:8: [evaluation] best needs validation data", "which has \"loss\", \"rmse\", \"mae\" and \"r2\"",
+        "in.toml:22:2: the table [checkpoint] is not available",
+        "[precision] compute = \"bf16\" is not available in this version", "in.toml: [data] train is missing",
+        "in.toml: [optimizer] learning_rate is missing"}) {
+    CHECK_THAT(text, ContainsSubstring(expected));
+  }
+}
+
+TEST_CASE("a value told to be wrong is not told to be missing too") {
+  const std::string text = problems(minimal, {"optimizer.learning_rate=\"high\""});
+  CHECK_THAT(text, ContainsSubstring("[optimizer] learning_rate must be a number"));
+  CHECK_THAT(text, !ContainsSubstring("missing"));
+  const std::string broken = problems("[run\n");
+  CHECK_THAT(broken, ContainsSubstring("not valid TOML") && !ContainsSubstring("missing"));
+}
+
+TEST_CASE("what needs the number of ranks is checked when it is known") {
+  using Keys = std::vector<std::string>;
+  Config c = parse(minimal);
+  CHECK(problem_keys(c, 0).empty());
+  CHECK(problem_keys(c, 32).empty());
+  CHECK(problem_keys(c, 33) == Keys{"batch.global"});
+  c.parallel.data = 4;
+  CHECK(problem_keys(c, 4).empty());
+  CHECK(problem_keys(c, 2) == Keys{"parallel.data"});
+  c.parallel.data = 0;
+  c.run.reproducible = true;
+  resolve(c);
+  for (const int ranks : {1, 2, 4, 8}) CHECK(problem_keys(c, ranks).empty());
+  for (const int ranks : {3, 6, 16}) CHECK(problem_keys(c, ranks) == Keys{"batch.chunks"});
+  CHECK_THROWS_AS(require_valid(c, 3), Error);
+  CHECK_NOTHROW(require_valid(c, 2));
+}
+
+TEST_CASE("each mode asks for what it needs and no more") {
+  const std::string evaluate =
+      "[run]\nmode = \"evaluate\"\ndirectory = \"o\"\n[task]\nname = \"regression\"\n[model]\npretrained = \"m\"\n"
+      "[data]\ntest = [\"t.h5\"]\n";
+  CHECK(problems(evaluate) == "no problem");
+  CHECK(problems(evaluate, {"run.mode='predict'"}) == "no problem");
+  CHECK(problems(minimal, {"run.mode='evaluate'", "data.validation=['v']"}) == "no problem");
+  CHECK_THAT(problems(minimal, {"run.mode='predict'"}),
+             ContainsSubstring("mode \"predict\" needs the shards to predict"));
+  CHECK_THAT(problems(evaluate, {"run.mode='embed'"}), ContainsSubstring("\"embed\" is not available in this version"));
+  CHECK_THAT(problems(evaluate, {"model.pretrained=''"}), ContainsSubstring("pretrained is empty"));
+}
+
+TEST_CASE("the example input runs, shows every key, and every key of it is known") {
+  CHECK_NOTHROW(parse_config(example_path, {}));
+  KeyList list;
+  Config config;
+  visit_keys(list, config);
+  std::set<std::string> shown;
+  const std::string text = read_input_text(example_path);
+  for (const KeyLine& line : example_lines()) {
+    shown.insert(line.table + '.' + line.key);
+    if (!line.comment) continue;
+    // As if its "# " were removed: a value of the right type, whatever other keys it excludes.
+    std::string changed = text;
+    changed.erase(changed.find("# " + line.text), 2);
+    const std::string result = problems(changed);
+    INFO(line.text << ": " << result);
+    CHECK(result.find("unknown") == std::string::npos);
+    CHECK(result.find(" must be ") == std::string::npos);
+    CHECK(result.find("not available") == std::string::npos);
+    CHECK(result.find("not valid TOML") == std::string::npos);
+  }
+  for (const std::string& name : list.names) {
+    INFO(name);
+    CHECK(shown.contains(name));
+  }
+  CHECK(shown.size() == list.names.size());
+}
+
+TEST_CASE("damaged inputs never crash and always tell a place") {
+  const std::string original = read_input_text(example_path);
+  std::mt19937 random(7);
+  const auto below = [&random](std::size_t n) { return n == 0 ? 0 : static_cast<std::size_t>(random() % n); };
+  const std::vector<std::string> pieces = {"[",
+                                           "]",
+                                           "[[",
+                                           "{",
+                                           "}",
+                                           "\"",
+                                           "'''",
+                                           "\"\"\"",
+                                           "=",
+                                           ".",
+                                           "\n",
+                                           "#",
+                                           "\\u0000",
+                                           "nan",
+                                           "-inf",
+                                           "9223372036854775808",
+                                           "1e999",
+                                           "\xff",
+                                           "\xc3",
+                                           "\xed\xa0\x80",
+                                           std::string("\0", 1),
+                                           "[run]\n",
+                                           "0x",
+                                           "1979-05-27T07:32:00Z",
+                                           ",",
+                                           "a.b.c"};
+  int refused = 0;
+  for (int round = 0; round < 3000; ++round) {
+    std::string text = original;
+    const std::size_t changes = 1 + below(4);
+    for (std::size_t i = 0; i < changes; ++i) {
+      const std::size_t at = below(text.size());
+      switch (below(5)) {
+        case 0:
+          if (!text.empty()) text[at] = static_cast<char>(below(256));
+          break;
+        case 1:
+          text.insert(at, pieces[below(pieces.size())]);
+          break;
+        case 2:
+          text.erase(at, 1 + below(20));
+          break;
+        case 3:
+          text.insert(at, text.substr(below(text.size()), below(60)));
+          break;
+        default:
+          text.resize(std::max<std::size_t>(at, 1));
+          break;
+      }
+    }
+    try {
+      parse(text);
+    } catch (const Error& error) {
+      ++refused;
+      const std::string message = error.what();
+      REQUIRE(error.code() == ExitCode::input);
+      REQUIRE(message.find("in.toml:") != std::string::npos);
+      REQUIRE(message.find('\0') == std::string::npos);
+      REQUIRE(message.size() < 20000);
+    }
+  }
+  CHECK(refused > 1000);
+}
+
+TEST_CASE("damaged overrides never crash and always tell their number") {
+  const std::string original = "batch.global=64";
+  std::mt19937 random(11);
+  for (int round = 0; round < 3000; ++round) {
+    std::string text = original;
+    for (int i = 0; i < 3; ++i) text[random() % text.size()] = static_cast<char>(random() % 256);
+    const std::string message = problems(minimal, {text});
+    if (message != "no problem") REQUIRE(message.find("--set number 1") != std::string::npos);
+  }
+}
