@@ -1,0 +1,30 @@
+// The MPI side of comm: start-up and shutdown of MPI, and communicators over it. mpi.h stays in the .cpp file.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "bert_hpc/comm/communicator.hpp"
+
+namespace bert_hpc::comm {
+
+/// RAII: MPI is up while one of these lives. Without a launcher it is a world of one rank.
+class MpiRuntime {
+ public:
+  MpiRuntime(int* argc, char*** argv);
+  ~MpiRuntime();
+  MpiRuntime(const MpiRuntime&) = delete;
+  MpiRuntime& operator=(const MpiRuntime&) = delete;
+
+  /// A duplicate of MPI_COMM_WORLD. Collective over all ranks.
+  std::unique_ptr<Communicator> world();
+  /// The ranks that share memory with this one, ordered by world rank. Collective over all ranks.
+  std::unique_ptr<Communicator> node();
+
+  static std::string description();  ///< e.g. "Open MPI 4.1.4"
+};
+
+/// Ends every rank at once with this exit status; for a rank that fails alone. Does not return.
+[[noreturn]] void abort_all_ranks(int exit_status);
+
+}  // namespace bert_hpc::comm

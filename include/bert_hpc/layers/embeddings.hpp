@@ -1,0 +1,44 @@
+// BERT's input: dropout(layer_norm(word + position + token type)). Devlin et al. 2019.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bert_hpc/core/parameter_store.hpp"
+#include "bert_hpc/core/workspace.hpp"
+#include "bert_hpc/layers/pass.hpp"
+
+namespace bert_hpc::layers {
+
+struct EmbeddingsSettings {
+  std::string prefix = "bert.embeddings.";
+  std::int64_t vocabulary = 0, positions = 0, types = 0, hidden = 0;
+  float layer_norm_epsilon = 1e-12f;
+  float hidden_dropout = 0.1f;
+  std::uint32_t site = 0;
+};
+
+class Embeddings {
+ public:
+  static void declare(const EmbeddingsSettings& settings, std::vector<core::ParameterSpec>& specs);
+  Embeddings(const EmbeddingsSettings& settings, const core::ParameterStore& parameters);
+
+  struct Saved {
+    Tensor<float> sum;         ///< (tokens, hidden): before the layer norm
+    Tensor<float> output;      ///< (tokens, hidden)
+    Tensor<float> statistics;  ///< (2, tokens): mean, rstd
+  };
+  Saved take_saved(core::Workspace& workspace, std::int64_t tokens) const;
+
+  /// The result is saved.output.
+  void forward(const Pass& pass, Saved& saved) const;
+  /// d_y (tokens, hidden) is used up. Adds to the gradients of tables and layer norm; scratch (tokens, hidden).
+  void backward(const Pass& pass, const Saved& saved, Tensor<float> d_y, Tensor<float> scratch) const;
+
+ private:
+  EmbeddingsSettings settings_;
+  const core::ParameterStore& parameters_;
+  int word_, position_, type_, gamma_, beta_;
+};
+
+}  // namespace bert_hpc::layers

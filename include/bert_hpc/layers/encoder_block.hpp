@@ -1,0 +1,102 @@
+// One block of BERT's encoder (Devlin et al. 2019; post-norm as in Vaswani et al. 2017):
+//   h = layer_norm(x + dropout(attention(x)·Woᵀ + bo)),  y = layer_norm(h + dropout(gelu(h·Wiᵀ + bi)·W2ᵀ + b2)).
+//
+// A block may be asked for a selection of its output rows only. The last block of a model always is: a classifier reads
+// one row a sequence, masked language modelling 15% of them. Keys and values are then computed for every token, all
+// else for the selected rows alone: the same numbers for a fraction of the work.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bert_hpc/core/parameter_store.hpp"
+#include "bert_hpc/core/workspace.hpp"
+#include "bert_hpc/layers/pass.hpp"
+
+namespace bert_hpc::layers {
+
+struct EncoderBlockSettings {
+  std::string prefix;  ///< e.g. "bert.encoder.layer.0."
+  std::int64_t hidden = 0, heads = 0, intermediate = 0;
+  float layer_norm_epsilon = 1e-12f;
+  float hidden_dropout = 0.1f, attention_dropout = 0.1f;
+  std::uint32_t first_site = 0;  ///< dropout sites first_site … first_site + 2
+};
+
+class EncoderBlock {
+ public:
+  /// Appends this block's parameters. Query, key and value weights lie behind each other, as do their biases, so that
+  /// one product computes all three.
+  static void declare(const EncoderBlockSettings& settings, std::vector<core::ParameterSpec>& specs);
+
+  EncoderBlock(const EncoderBlockSettings& settings, const core::ParameterStore& parameters);
+
+  /// What backward needs of forward. "rows": the selected rows, or all tokens where there is no selection.
+  struct Saved {
+    Tensor<float> x_selected;        ///< (rows, hidden), only with a selection
+    Tensor<float> query;             ///< (rows, hidden)
+    Tensor<float> key_value;         ///< (tokens, 2·hidden); without a selection it and `query` are columns of
+    Tensor<float> query_key_value;   ///< (tokens, 3·hidden)
+    Tensor<float> context;           ///< (rows, hidden): attention's result
+    Tensor<float> log_sum_exp;       ///< (heads, rows)
+    Tensor<float> attention_sum;     ///< (rows, hidden): before the first layer norm
+    Tensor<float> attention_output;  ///< (rows, hidden): h
+    Tensor<float> intermediate;      ///< (rows, intermediate): before GELU
+    Tensor<float> activated;         ///< (rows, intermediate): after GELU
+    Tensor<float> output_sum;        ///< (rows, hidden): before the second layer norm
+    Tensor<float> output;            ///< (rows, hidden): y
+    Tensor<float> statistics;        ///< (4, rows): mean, rstd of the first layer norm, then of the second
+  };
+
+  /// What the weight gradients need of the gradients.
+  struct Kept {
+    Tensor<float> d_output;            ///< (rows, hidden): d_y as given
+    Tensor<float> d_feed_forward;      ///< (rows, hidden): at the result of W2
+    Tensor<float> d_intermediate;      ///< (rows, intermediate): before GELU
+    Tensor<float> d_attention_output;  ///< (rows, hidden): d_h
+    Tensor<float> d_projection;        ///< (rows, hidden): at the result of Wo
+    Tensor<float> d_query;             ///< (rows, hidden)
+    Tensor<float> d_key_value;         ///< (tokens, 2·hidden); without a selection it and `d_query` are columns of
+    Tensor<float> d_query_key_value;   ///< (tokens, 3·hidden)
+  };
+
+  /// `selection` is null where every row is computed.
+  Saved take_saved(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection) const;
+  Kept take_kept(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection) const;
+
+  /// x (tokens, hidden); the result is saved.output.
+  void forward(Engine& engine, const Pass& pass, const RowSelection* selection, Tensor<const float> x,
+               Saved& saved) const;
+
+  /// d_y (rows, hidden) must stay until backward_weight; d_x (tokens, hidden) is replaced. Takes scratch from the
+  /// workspace and releases it.
+  void backward_input(Engine& engine, const Pass& pass, const RowSelection* selection, const Saved& saved,
+                      Tensor<float> d_y, Kept& kept, Tensor<float> d_x, core::Workspace& workspace) const;
+  /// What backward_input takes, for planning.
+  void plan_scratch(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection) const;
+
+  /// Adds to the gradients of this block's parameters.
+  void backward_weight(Engine& engine, const RowSelection* selection, const Saved& saved, const Kept& kept,
+                       Tensor<const float> x) const;
+
+ private:
+  struct Linear {
+    int weight = 0, bias = 0;
+  };
+  Linear find(const std::string& name) const;
+  ops::AttentionExtents extents(const Pass& pass) const;
+  void feed_forward_backward(Engine& engine, const Pass& pass, const core::TokenRows& rows, const Saved& saved,
+                             Tensor<float> d_y, Kept& kept) const;
+  const float* values(int slice) const { return parameters_.value(slice).data; }
+  float* gradients(int slice) const { return parameters_.gradient(slice).data; }
+  /// `count` weight matrices (hidden, hidden) from slice `first` on, as one.
+  Tensor<float> joined(Tensor<float> first, std::int64_t count) const {
+    return {first.data, count * settings_.hidden, settings_.hidden};
+  }
+
+  EncoderBlockSettings settings_;
+  const core::ParameterStore& parameters_;
+  Linear query_, key_, projection_, attention_norm_, intermediate_, output_, output_norm_;
+};
+
+}  // namespace bert_hpc::layers

@@ -1,0 +1,49 @@
+// What every layer is given: the engine (who computes products and attention) and the pass (one micro-batch, training or
+// not, and the key of its dropout).
+//
+// The contract of a layer: it owns parameter slices, never activations. forward() fills the activations it will need
+// (`Saved`); backward_input() replaces d_x and fills what the weight gradients need (`Kept`); backward_weight() adds to
+// the gradients. The two backward halves are apart because zero-bubble pipeline schedules part them. Several
+// micro-batches may be in flight, each with its own Saved and Kept.
+#pragma once
+
+#include "bert_hpc/core/micro_batch.hpp"
+#include "bert_hpc/ops/attention.hpp"
+#include "bert_hpc/ops/matrix_product.hpp"
+
+namespace bert_hpc::layers {
+
+using core::Tensor;
+
+struct Engine {
+  ops::MatrixProduct& products;
+  ops::Attention& attention;
+};
+
+struct Pass {
+  const core::MicroBatch& batch;
+  bool training = false;             ///< dropout is drawn in training only
+  std::uint32_t key0 = 0, key1 = 0;  ///< of the step
+
+  core::Dropout dropout(float probability, std::uint32_t site) const {
+    return {.probability = training ? probability : 0.0f,
+            .key0 = key0,
+            .key1 = key1,
+            .site = site,
+            .sample = batch.sample};
+  }
+};
+
+/// A selection of token rows: those that whoever comes next will read.
+struct RowSelection {
+  core::TokenRows rows;
+  const std::int32_t* index = nullptr;  ///< (rows.count): row numbers among all tokens
+};
+
+/// Upper bounds of a micro-batch, for planning memory.
+struct BatchBounds {
+  std::int64_t tokens = 0, sequences = 0, max_length = 0;
+  std::int64_t selected = 0;  ///< rows that the head reads
+};
+
+}  // namespace bert_hpc::layers

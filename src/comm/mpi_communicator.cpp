@@ -1,0 +1,173 @@
+// MPI errors return and become core::Error, so that the message names the operation. Counts are checked against MPI's
+// int; larger buffers go in pieces.
+#include "bert_hpc/comm/mpi_communicator.hpp"
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "bert_hpc/core/error.hpp"
+
+namespace bert_hpc::comm {
+namespace {
+
+constexpr std::size_t largest_piece = std::size_t{1} << 30;  // elements of one MPI call
+
+void check_mpi(int status, const char* operation) {
+  if (status == MPI_SUCCESS) return;
+  char text[MPI_MAX_ERROR_STRING];
+  int length = 0;
+  MPI_Error_string(status, text, &length);
+  throw core::Error(core::ExitCode::communication,
+                    std::string("MPI failed in ") + operation + ": " + std::string(text, static_cast<std::size_t>(length)));
+}
+
+MPI_Op operation(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::sum: return MPI_SUM;
+    case Reduction::maximum: return MPI_MAX;
+    case Reduction::minimum: return MPI_MIN;
+  }
+  return MPI_SUM;
+}
+
+template <class T>
+void all_reduce_pieces(std::span<T> data, MPI_Datatype type, Reduction reduction, MPI_Comm group) {
+  for (std::size_t begin = 0; begin < data.size(); begin += largest_piece) {
+    const int count = static_cast<int>(std::min(largest_piece, data.size() - begin));
+    check_mpi(MPI_Allreduce(MPI_IN_PLACE, data.data() + begin, count, type, operation(reduction), group),
+              "MPI_Allreduce");
+  }
+}
+
+int message_count(std::size_t size) {
+  core::require(size <= largest_piece, "a message is longer than 1 GiB");
+  return static_cast<int>(size);
+}
+
+class MpiRequest : public Request {
+ public:
+  explicit MpiRequest(MPI_Request request) : request_(request) {}
+  ~MpiRequest() override {
+    if (request_ != MPI_REQUEST_NULL) MPI_Wait(&request_, MPI_STATUS_IGNORE);
+  }
+  MpiRequest(const MpiRequest&) = delete;
+  MpiRequest& operator=(const MpiRequest&) = delete;
+  void wait() override { check_mpi(MPI_Wait(&request_, MPI_STATUS_IGNORE), "MPI_Wait"); }
+  bool test() override {
+    int finished = 0;
+    check_mpi(MPI_Test(&request_, &finished, MPI_STATUS_IGNORE), "MPI_Test");
+    return finished != 0;
+  }
+
+ private:
+  MPI_Request request_;
+};
+
+class MpiCommunicator : public Communicator {
+ public:
+  explicit MpiCommunicator(MPI_Comm owned) : group_(owned) {
+    MPI_Comm_set_errhandler(group_, MPI_ERRORS_RETURN);
+    check_mpi(MPI_Comm_rank(group_, &rank_), "MPI_Comm_rank");
+    check_mpi(MPI_Comm_size(group_, &size_), "MPI_Comm_size");
+  }
+  ~MpiCommunicator() override {
+    int finalized = 0;
+    MPI_Finalized(&finalized);
+    if (!finalized) MPI_Comm_free(&group_);
+  }
+  MpiCommunicator(const MpiCommunicator&) = delete;
+  MpiCommunicator& operator=(const MpiCommunicator&) = delete;
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  void barrier() override { check_mpi(MPI_Barrier(group_), "MPI_Barrier"); }
+
+  void all_reduce(std::span<float> data, Reduction reduction) override {
+    all_reduce_pieces(data, MPI_FLOAT, reduction, group_);
+  }
+  void all_reduce(std::span<double> data, Reduction reduction) override {
+    all_reduce_pieces(data, MPI_DOUBLE, reduction, group_);
+  }
+  void all_reduce(std::span<std::int64_t> data, Reduction reduction) override {
+    all_reduce_pieces(data, MPI_INT64_T, reduction, group_);
+  }
+  std::unique_ptr<Request> start_all_reduce(std::span<float> data) override {
+    MPI_Request request = MPI_REQUEST_NULL;
+    check_mpi(MPI_Iallreduce(MPI_IN_PLACE, data.data(), message_count(data.size()), MPI_FLOAT, MPI_SUM, group_, &request),
+              "MPI_Iallreduce");
+    return std::make_unique<MpiRequest>(request);
+  }
+
+  void broadcast(std::span<std::byte> data, int root) override {
+    check_mpi(MPI_Bcast(data.data(), message_count(data.size()), MPI_BYTE, root, group_), "MPI_Bcast");
+  }
+  void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) override {
+    core::require(all.size() == mine.size() * static_cast<std::size_t>(size_), "all_gather: sizes do not fit");
+    const int count = message_count(mine.size());
+    check_mpi(MPI_Allgather(mine.data(), count, MPI_BYTE, all.data(), count, MPI_BYTE, group_), "MPI_Allgather");
+  }
+  void exchange(std::span<const float> send, std::span<float> receive, int peer) override {
+    core::require(send.size() == receive.size(), "exchange: sizes differ");
+    check_mpi(MPI_Sendrecv(send.data(), message_count(send.size()), MPI_FLOAT, peer, 0, receive.data(),
+                           message_count(receive.size()), MPI_FLOAT, peer, 0, group_, MPI_STATUS_IGNORE),
+              "MPI_Sendrecv");
+  }
+  void send(std::span<const std::byte> data, int peer) override {
+    check_mpi(MPI_Send(data.data(), message_count(data.size()), MPI_BYTE, peer, 1, group_), "MPI_Send");
+  }
+  void receive(std::span<std::byte> data, int peer) override {
+    check_mpi(MPI_Recv(data.data(), message_count(data.size()), MPI_BYTE, peer, 1, group_, MPI_STATUS_IGNORE),
+              "MPI_Recv");
+  }
+
+ private:
+  MPI_Comm group_;
+  int rank_ = 0, size_ = 1;
+};
+
+}  // namespace
+
+MpiRuntime::MpiRuntime(int* argc, char*** argv) {
+  int provided = 0;
+  // Only the main thread talks to MPI; the I/O thread of a rank does not.
+  check_mpi(MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  if (provided < MPI_THREAD_FUNNELED) {
+    throw core::Error(core::ExitCode::communication,
+                      "this MPI library offers no thread support (MPI_THREAD_FUNNELED is needed).");
+  }
+}
+
+MpiRuntime::~MpiRuntime() { MPI_Finalize(); }
+
+std::unique_ptr<Communicator> MpiRuntime::world() {
+  MPI_Comm group = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &group), "MPI_Comm_dup");
+  return std::make_unique<MpiCommunicator>(group);
+}
+
+std::unique_ptr<Communicator> MpiRuntime::node() {
+  MPI_Comm group = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &group), "MPI_Comm_split_type");
+  return std::make_unique<MpiCommunicator>(group);
+}
+
+std::string MpiRuntime::description() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING];
+  int length = 0;
+  MPI_Get_library_version(text, &length);
+  const std::string version(text, static_cast<std::size_t>(length));
+  // Open MPI's text goes on with package, ident and date: the part before the first comma is what a reader needs.
+  std::string name = version.substr(0, version.find_first_of(",\n"));
+  if (name.starts_with("Open MPI v")) name.erase(9, 1);
+  return name;
+}
+
+void abort_all_ranks(int exit_status) {
+  MPI_Abort(MPI_COMM_WORLD, exit_status);
+  std::_Exit(exit_status);
+}
+
+}  // namespace bert_hpc::comm
