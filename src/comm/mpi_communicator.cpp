@@ -93,10 +93,20 @@ class MpiCommunicator : public Communicator {
   void all_reduce(std::span<std::int64_t> data, Reduction reduction) override {
     all_reduce_pieces(data, MPI_INT64_T, reduction, group_);
   }
-  std::unique_ptr<Request> start_all_reduce(std::span<float> data) override {
+  std::unique_ptr<Request> start_reduce_scatter(std::span<const float> data, std::span<float> mine) override {
+    core::require(data.size() == mine.size() * static_cast<std::size_t>(size_), "reduce_scatter: sizes do not fit");
     MPI_Request request = MPI_REQUEST_NULL;
-    check_mpi(MPI_Iallreduce(MPI_IN_PLACE, data.data(), message_count(data.size()), MPI_FLOAT, MPI_SUM, group_, &request),
-              "MPI_Iallreduce");
+    check_mpi(MPI_Ireduce_scatter_block(data.data(), mine.data(), message_count(mine.size()), MPI_FLOAT, MPI_SUM, group_,
+                                        &request),
+              "MPI_Ireduce_scatter_block");
+    return std::make_unique<MpiRequest>(request);
+  }
+  std::unique_ptr<Request> start_all_gather(std::span<float> data) override {
+    core::require(data.size() % static_cast<std::size_t>(size_) == 0, "all_gather: pieces differ");
+    MPI_Request request = MPI_REQUEST_NULL;
+    check_mpi(MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, data.data(),
+                             message_count(data.size() / static_cast<std::size_t>(size_)), MPI_FLOAT, group_, &request),
+              "MPI_Iallgather");
     return std::make_unique<MpiRequest>(request);
   }
 

@@ -4,7 +4,7 @@
 
 namespace bert_hpc::core {
 
-ParameterStore::ParameterStore(const std::vector<ParameterSpec>& specs, Arenas arenas) {
+ParameterStore::ParameterStore(const std::vector<ParameterSpec>& specs, Arenas arenas, std::int64_t granularity) {
   constexpr std::int64_t alignment = 16;  // floats: one cache line
   for (const ParameterSpec& spec : specs) {
     ParameterSlice slice{.name = spec.name, .shape = spec.shape, .decay = spec.decay};
@@ -18,7 +18,7 @@ ParameterStore::ParameterStore(const std::vector<ParameterSpec>& specs, Arenas a
     parameters_ += slice.size;
     slices_.push_back(std::move(slice));
   }
-  arena_size_ = (arena_size_ + alignment - 1) / alignment * alignment;
+  arena_size_ = (arena_size_ + granularity - 1) / granularity * granularity;
   values_ = Buffer<float>(arena_size_);
   if (arenas != Arenas::values) gradients_ = Buffer<float>(arena_size_);
   if (arenas == Arenas::training) {

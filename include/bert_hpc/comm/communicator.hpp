@@ -33,7 +33,12 @@ class Communicator {
   virtual void all_reduce(std::span<float> data, Reduction reduction) = 0;
   virtual void all_reduce(std::span<double> data, Reduction reduction) = 0;
   virtual void all_reduce(std::span<std::int64_t> data, Reduction reduction) = 0;
-  virtual std::unique_ptr<Request> start_all_reduce(std::span<float> data) = 0;  ///< sum
+
+  /// mine = sum over ranks of piece rank() of data, data being size() pieces of mine.size().
+  virtual std::unique_ptr<Request> start_reduce_scatter(std::span<const float> data, std::span<float> mine) = 0;
+
+  /// In place: data is size() equal pieces; piece r comes from rank r.
+  virtual std::unique_ptr<Request> start_all_gather(std::span<float> data) = 0;
 
   virtual void broadcast(std::span<std::byte> data, int root) = 0;
 

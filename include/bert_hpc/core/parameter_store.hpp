@@ -38,7 +38,9 @@ class ParameterStore {
     training,        ///< and Adam's moments
   };
 
-  ParameterStore(const std::vector<ParameterSpec>& specs, Arenas arenas);
+  /// Arenas are padded to a multiple of `granularity` elements (itself a multiple of 16), so that a group of ranks can
+  /// share them out in equal, aligned pieces.
+  ParameterStore(const std::vector<ParameterSpec>& specs, Arenas arenas, std::int64_t granularity = 16);
 
   const std::vector<ParameterSlice>& slices() const { return slices_; }
   /// Index of a name; throws Error(internal) if there is none.

@@ -1,0 +1,104 @@
+// A micro-batch made from plain vectors, for tests and benchmarks: owns every array that core::MicroBatch points to.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <vector>
+
+#include "bert_hpc/core/micro_batch.hpp"
+
+namespace bert_hpc::tests {
+
+class HostBatch {
+ public:
+  /// ids, types: all tokens of all sequences; lengths: of each sequence.
+  HostBatch(std::vector<std::int32_t> ids, std::vector<std::int32_t> types, const std::vector<std::int32_t>& lengths)
+      : ids_(std::move(ids)), types_(std::move(types)) {
+    offsets_ = {0};
+    for (std::size_t b = 0; b < lengths.size(); ++b) {
+      for (std::int32_t p = 0; p < lengths[b]; ++p) {
+        sequence_.push_back(static_cast<std::int32_t>(b));
+        position_.push_back(p);
+      }
+      first_rows_.push_back(offsets_.back());
+      first_offsets_.push_back(static_cast<std::int32_t>(b));
+      offsets_.push_back(offsets_.back() + lengths[b]);
+      samples_.push_back(static_cast<std::int64_t>(1000 + 7 * b));
+    }
+    first_offsets_.push_back(static_cast<std::int32_t>(lengths.size()));
+    first_sequence_.resize(lengths.size());
+    std::iota(first_sequence_.begin(), first_sequence_.end(), 0);
+    zeros_.assign(lengths.size(), 0);
+    sort_ids();
+    view_.sequences = static_cast<std::int64_t>(lengths.size());
+    view_.max_length = lengths.empty() ? 0 : *std::max_element(lengths.begin(), lengths.end());
+    view_.tokens = {static_cast<std::int64_t>(ids_.size()), offsets_.data(), sequence_.data(), position_.data()};
+    view_.input_ids = ids_.data();
+    view_.token_type_ids = types_.data();
+    view_.sample = samples_.data();
+    view_.sorted_ids = {static_cast<std::int64_t>(unique_.size()), unique_.data(), segments_.data(), order_.data()};
+    view_.first = {view_.sequences, first_offsets_.data(), first_sequence_.data(), zeros_.data()};
+    view_.first_rows = first_rows_.data();
+  }
+  HostBatch(const HostBatch&) = delete;
+  HostBatch& operator=(const HostBatch&) = delete;
+
+  void set_classes(std::vector<std::int32_t> labels) {
+    classes_ = std::move(labels);
+    view_.class_labels = classes_.data();
+  }
+  void set_values(std::vector<float> values) {
+    values_ = std::move(values);
+    view_.values = values_.data();
+  }
+  void set_samples(std::vector<std::int64_t> samples) {
+    samples_ = std::move(samples);
+    view_.sample = samples_.data();
+  }
+  /// rows ascending, with the ids to predict there.
+  void set_masked(std::vector<std::int32_t> rows, std::vector<std::int32_t> labels) {
+    masked_rows_ = std::move(rows);
+    masked_labels_ = std::move(labels);
+    masked_offsets_.assign(static_cast<std::size_t>(view_.sequences) + 1, 0);
+    for (const std::int32_t row : masked_rows_) {
+      const auto r = static_cast<std::size_t>(row);
+      masked_sequence_.push_back(sequence_[r]);
+      masked_position_.push_back(position_[r]);
+      ++masked_offsets_[static_cast<std::size_t>(sequence_[r]) + 1];
+    }
+    std::partial_sum(masked_offsets_.begin(), masked_offsets_.end(), masked_offsets_.begin());
+    view_.masked = {static_cast<std::int64_t>(masked_rows_.size()), masked_offsets_.data(), masked_sequence_.data(),
+                    masked_position_.data()};
+    view_.masked_rows = masked_rows_.data();
+    view_.masked_labels = masked_labels_.data();
+  }
+
+  const core::MicroBatch& view() const { return view_; }
+
+ private:
+  void sort_ids() {
+    order_.resize(ids_.size());
+    std::iota(order_.begin(), order_.end(), 0);
+    std::stable_sort(order_.begin(), order_.end(), [this](std::int32_t a, std::int32_t b) {
+      return ids_[static_cast<std::size_t>(a)] < ids_[static_cast<std::size_t>(b)];
+    });
+    for (std::size_t i = 0; i < order_.size(); ++i) {
+      const std::int32_t id = ids_[static_cast<std::size_t>(order_[i])];
+      if (unique_.empty() || unique_.back() != id) {
+        unique_.push_back(id);
+        segments_.push_back(static_cast<std::int32_t>(i));
+      }
+    }
+    segments_.push_back(static_cast<std::int32_t>(order_.size()));
+  }
+
+  std::vector<std::int32_t> ids_, types_, offsets_, sequence_, position_, first_rows_, first_offsets_, first_sequence_,
+      zeros_, unique_, segments_, order_, classes_, masked_rows_, masked_labels_, masked_offsets_, masked_sequence_,
+      masked_position_;
+  std::vector<float> values_;
+  std::vector<std::int64_t> samples_;
+  core::MicroBatch view_;
+};
+
+}  // namespace bert_hpc::tests
