@@ -19,15 +19,18 @@ void check_mpi(int status, const char* operation) {
   char text[MPI_MAX_ERROR_STRING];
   int length = 0;
   MPI_Error_string(status, text, &length);
-  throw core::Error(core::ExitCode::communication,
-                    std::string("MPI failed in ") + operation + ": " + std::string(text, static_cast<std::size_t>(length)));
+  throw core::Error(core::ExitCode::communication, std::string("MPI failed in ") + operation + ": " +
+                                                       std::string(text, static_cast<std::size_t>(length)));
 }
 
 MPI_Op operation(Reduction reduction) {
   switch (reduction) {
-    case Reduction::sum: return MPI_SUM;
-    case Reduction::maximum: return MPI_MAX;
-    case Reduction::minimum: return MPI_MIN;
+    case Reduction::sum:
+      return MPI_SUM;
+    case Reduction::maximum:
+      return MPI_MAX;
+    case Reduction::minimum:
+      return MPI_MIN;
   }
   return MPI_SUM;
 }
@@ -96,8 +99,8 @@ class MpiCommunicator : public Communicator {
   std::unique_ptr<Request> start_reduce_scatter(std::span<const float> data, std::span<float> mine) override {
     core::require(data.size() == mine.size() * static_cast<std::size_t>(size_), "reduce_scatter: sizes do not fit");
     MPI_Request request = MPI_REQUEST_NULL;
-    check_mpi(MPI_Ireduce_scatter_block(data.data(), mine.data(), message_count(mine.size()), MPI_FLOAT, MPI_SUM, group_,
-                                        &request),
+    check_mpi(MPI_Ireduce_scatter_block(data.data(), mine.data(), message_count(mine.size()), MPI_FLOAT, MPI_SUM,
+                                        group_, &request),
               "MPI_Ireduce_scatter_block");
     return std::make_unique<MpiRequest>(request);
   }
@@ -150,15 +153,17 @@ MpiRuntime::MpiRuntime(int* argc, char*** argv) {
   }
 }
 
-MpiRuntime::~MpiRuntime() { MPI_Finalize(); }
+MpiRuntime::~MpiRuntime() {
+  MPI_Finalize();
+}
 
-std::unique_ptr<Communicator> MpiRuntime::world() {
+std::unique_ptr<Communicator> make_world_communicator() {
   MPI_Comm group = MPI_COMM_NULL;
   check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &group), "MPI_Comm_dup");
   return std::make_unique<MpiCommunicator>(group);
 }
 
-std::unique_ptr<Communicator> MpiRuntime::node() {
+std::unique_ptr<Communicator> make_node_communicator() {
   MPI_Comm group = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &group), "MPI_Comm_split_type");
   return std::make_unique<MpiCommunicator>(group);

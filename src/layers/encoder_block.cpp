@@ -137,11 +137,10 @@ void EncoderBlock::forward(Engine& engine, const Pass& pass, const RowSelection*
                            saved.log_sum_exp);
 
   engine.products.forward(saved.context, parameters_.value(projection_.weight), nullptr, saved.attention_sum);
-  ops::residual_layer_norm_forward(pass.dropout(settings_.hidden_dropout, settings_.first_site + 1), rows,
-                                   saved.attention_sum, values(projection_.bias), residual,
-                                   values(attention_norm_.weight), values(attention_norm_.bias),
-                                   settings_.layer_norm_epsilon, saved.attention_output, saved.statistics.row(0),
-                                   saved.statistics.row(1));
+  ops::residual_layer_norm_forward(
+      pass.dropout(settings_.hidden_dropout, settings_.first_site + 1), rows, saved.attention_sum,
+      values(projection_.bias), residual, values(attention_norm_.weight), values(attention_norm_.bias),
+      settings_.layer_norm_epsilon, saved.attention_output, saved.statistics.row(0), saved.statistics.row(1));
 
   engine.products.forward_gelu(saved.attention_output, parameters_.value(intermediate_.weight),
                                values(intermediate_.bias), saved.intermediate, saved.activated);

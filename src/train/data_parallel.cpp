@@ -144,9 +144,8 @@ DataParallel::DataParallel(comm::Communicator& group, const core::ParameterStore
 void DataParallel::share_parameters() {
   if (group_.size() == 1) return;  // the update has zeroed the gradients
   for (std::size_t i = 0; i < owned_.size(); ++i) {
-    requests_.push_back(group_.start_all_gather(
-        parameters_.values().subspan(i * static_cast<std::size_t>(bucket_),
-                                     static_cast<std::size_t>(owned_[i].size * group_.size()))));
+    requests_.push_back(group_.start_all_gather(parameters_.values().subspan(
+        i * static_cast<std::size_t>(bucket_), static_cast<std::size_t>(owned_[i].size * group_.size()))));
   }
   ops::set_zero(parameters_.gradients());
   for (const auto& request : requests_) request->wait();

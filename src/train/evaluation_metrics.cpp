@@ -10,7 +10,9 @@ namespace {
 constexpr std::size_t loss_at = 0, targets_at = 1, actual_at = 2, correct_at = 3, squares_at = 4, errors_at = 5,
                       absolute_at = 6, confusion_at = 7;
 
-double ratio(double numerator, double denominator) { return denominator > 0 ? numerator / denominator : 0.0; }
+double ratio(double numerator, double denominator) {
+  return denominator > 0 ? numerator / denominator : 0.0;
+}
 
 }  // namespace
 
@@ -33,7 +35,9 @@ void EvaluationSums::add_value(double actual, double predicted) {
   sums_[absolute_at] += std::abs(predicted - actual);
 }
 
-double EvaluationSums::loss() const { return ratio(sums_[loss_at], sums_[targets_at]); }
+double EvaluationSums::loss() const {
+  return ratio(sums_[loss_at], sums_[targets_at]);
+}
 
 std::vector<std::int64_t> EvaluationSums::confusion_matrix() const {
   std::vector<std::int64_t> matrix;

@@ -13,7 +13,8 @@ struct DecayRange {
   bool decay = true;
 };
 
-/// Neighbouring slices with the same decay as one range; padding behind a slice belongs to it (it is zero and stays so).
+/// Neighbouring slices with the same decay as one range; padding behind a slice belongs to it (it is zero and stays
+/// so).
 std::vector<DecayRange> decay_ranges(const core::ParameterStore& parameters) {
   std::vector<DecayRange> ranges;
   for (const core::ParameterSlice& slice : parameters.slices()) {

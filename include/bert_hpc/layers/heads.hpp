@@ -2,7 +2,8 @@
 // those), turns them into logits and a loss, and starts the backward pass.
 //   SequenceHead (classification, regression): logits = dropout(tanh(first·Wpᵀ + bp))·Wcᵀ + bc, the pooler and
 //     classifier of BertForSequenceClassification.
-//   MaskedLmHead: logits = layer_norm(gelu(masked·Wtᵀ + bt))·Eᵀ + b with the word embeddings E tied to the decoder, as in
+//   MaskedLmHead: logits = layer_norm(gelu(masked·Wtᵀ + bt))·Eᵀ + b with the word embeddings E tied to the decoder, as
+//   in
 //     BertForMaskedLM.
 #pragma once
 
@@ -44,8 +45,8 @@ class Head {
   /// d_x (rows, hidden) is replaced; adds to the gradients of the head's parameters.
   virtual void backward(Engine& engine, const Pass& pass, Tensor<const float> x, Tensor<float> d_x) = 0;
 
-  virtual Tensor<float> logits() const = 0;         ///< (rows, outputs); gradients after loss() in training
-  virtual const float* row_losses() const = 0;      ///< (rows)
+  virtual Tensor<float> logits() const = 0;     ///< (rows, outputs); gradients after loss() in training
+  virtual const float* row_losses() const = 0;  ///< (rows)
 };
 
 /// Appends the head's parameters.

@@ -1,5 +1,5 @@
-// What every layer is given: the engine (who computes products and attention) and the pass (one micro-batch, training or
-// not, and the key of its dropout).
+// What every layer is given: the engine (who computes products and attention) and the pass (one micro-batch, training
+// or not, and the key of its dropout).
 //
 // The contract of a layer: it owns parameter slices, never activations. forward() fills the activations it will need
 // (`Saved`); backward_input() replaces d_x and fills what the weight gradients need (`Kept`); backward_weight() adds to
@@ -26,11 +26,8 @@ struct Pass {
   std::uint32_t key0 = 0, key1 = 0;  ///< of the step
 
   core::Dropout dropout(float probability, std::uint32_t site) const {
-    return {.probability = training ? probability : 0.0f,
-            .key0 = key0,
-            .key1 = key1,
-            .site = site,
-            .sample = batch.sample};
+    return {
+        .probability = training ? probability : 0.0f, .key0 = key0, .key1 = key1, .site = site, .sample = batch.sample};
   }
 };
 

@@ -41,8 +41,8 @@ class Bert {
   void backward(layers::Engine& engine, const layers::Pass& pass, core::Workspace& workspace,
                 const std::function<void(std::int64_t begin)>& finished);
 
-  Tensor<float> logits() const { return head_->logits(); }               ///< (rows the head reads, outputs)
-  const float* row_losses() const { return head_->row_losses(); }        ///< (rows the head reads)
+  Tensor<float> logits() const { return head_->logits(); }         ///< (rows the head reads, outputs)
+  const float* row_losses() const { return head_->row_losses(); }  ///< (rows the head reads)
   std::int64_t head_rows(const core::MicroBatch& batch) const { return head_->rows(batch).rows.count; }
 
  private:

@@ -1,12 +1,12 @@
-// The data-parallel group's part of a step: sums gradients over ranks, shares the optimizer's work out (every rank updates
-// the parameters it owns), and gives everybody the new parameters. Sums come in one of two ways.
+// The data-parallel group's part of a step: sums gradients over ranks, shares the optimizer's work out (every rank
+// updates the parameters it owns), and gives everybody the new parameters. Sums come in one of two ways.
 //
-// Overlapped: buckets of the arena are reduced and scattered as soon as backward has finished them, from the arena's end to
-// its begin, while backward goes on.
+// Overlapped: buckets of the arena are reduced and scattered as soon as backward has finished them, from the arena's
+// end to its begin, while backward goes on.
 //
-// Reproducible: every chunk of the global batch gives one leaf of a binary tree over chunk numbers. A rank adds the leaves
-// it holds as a binary counter does; the rest of the tree is added pairwise between ranks (recursive doubling). The
-// layout decides only who holds which subtree, never the order of additions, so the bits do not depend on it.
+// Reproducible: every chunk of the global batch gives one leaf of a binary tree over chunk numbers. A rank adds the
+// leaves it holds as a binary counter does; the rest of the tree is added pairwise between ranks (recursive doubling).
+// The layout decides only who holds which subtree, never the order of additions, so the bits do not depend on it.
 #pragma once
 
 #include <cstdint>

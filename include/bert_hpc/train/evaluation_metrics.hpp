@@ -1,5 +1,5 @@
-// Metrics of evaluation from plain counts and sums that add up over ranks: a rank adds its samples, the sums are reduced,
-// and every rank derives the same figures.
+// Metrics of evaluation from plain counts and sums that add up over ranks: a rank adds its samples, the sums are
+// reduced, and every rank derives the same figures.
 #pragma once
 
 #include <cstdint>

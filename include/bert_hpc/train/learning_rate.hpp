@@ -1,5 +1,5 @@
-// Learning-rate schedules as Hugging Face's get_scheduler defines them: a factor on the peak rate, a pure function of the
-// number of updates done.
+// Learning-rate schedules as Hugging Face's get_scheduler defines them: a factor on the peak rate, a pure function of
+// the number of updates done.
 #pragma once
 
 #include <cstdint>
