@@ -95,7 +95,10 @@ TEST_CASE("gradients of every parameter agree with central differences") {
     const core::Tensor<float> gradient = fixture.store.gradient(static_cast<int>(i));
     std::vector<float> direction(static_cast<std::size_t>(slice.size)), before(value.data, value.data + slice.size);
     double norm = 0, expected = 0;
-    for (float& u : direction) norm += static_cast<double>(u = normal(random)) * u;
+    for (float& u : direction) {
+      u = normal(random);
+      norm += static_cast<double>(u) * u;
+    }
     for (std::size_t j = 0; j < direction.size(); ++j) {
       direction[j] /= static_cast<float>(std::sqrt(norm));
       expected += static_cast<double>(direction[j]) * gradient.data[j];

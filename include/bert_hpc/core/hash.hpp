@@ -1,0 +1,20 @@
+// FNV-1a (Fowler, Noll, Vo): names texts and files for identity, not for security.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace bert_hpc::core {
+
+inline constexpr std::uint64_t fnv1a_start = 0xCBF29CE484222325ull;
+
+/// Hash of the bytes; to hash in pieces, pass the hash so far.
+constexpr std::uint64_t fnv1a_64(std::string_view bytes, std::uint64_t so_far = fnv1a_start) {
+  for (const char byte : bytes) {
+    so_far ^= static_cast<unsigned char>(byte);
+    so_far *= 0x100000001B3ull;
+  }
+  return so_far;
+}
+
+}  // namespace bert_hpc::core
