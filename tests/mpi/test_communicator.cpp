@@ -118,7 +118,7 @@ TEST_CASE("reproducible sums have the same bits whatever the number of ranks") {
 TEST_CASE("overlapped sums: owned pieces are sums over ranks and shared parameters arrive everywhere") {
   const std::vector<core::ParameterSpec> specs = {{"w", {100, 50}}, {"b", {50}, false}};
   core::ParameterStore store(specs, core::ParameterStore::Arenas::with_gradients, std::int64_t{16} * world().size());
-  const auto sums = train::make_overlapped_data_parallel(*world, store, 1024);
+  const auto sums = train::make_overlapped_data_parallel(world(), store, 1024);
   for (int step = 0; step < 2; ++step) {
     sums->begin_step(2);
     for (int micro = 0; micro < 2; ++micro) {
