@@ -100,6 +100,7 @@ void residual_layer_norm_backward(const Dropout& dropout, const TokenRows& rows,
   const std::uint32_t threshold = dropout_threshold(dropout.probability);
   const float scale = dropout_scale(threshold);
   const bool with_dropout = threshold > 0 && d_x.data != nullptr;
+  const bool copied = threshold == 0 && d_x.data != nullptr && d_x.data != d_z.data;
   kernel::for_items(
       "bert_hpc::ops::residual_layer_norm_backward", z.rows, KOKKOS_LAMBDA(std::int64_t i) {
         const std::int64_t columns = z.columns;
@@ -122,6 +123,10 @@ void residual_layer_norm_backward(const Dropout& dropout, const TokenRows& rows,
           out[j] = factor * (in[j] * gamma[j] - sum - (zi[j] - center) * factor * product);
         }
         if (with_dropout) dropout_row(site, r, threshold, scale, i, out, d_x.row(i), columns);
+        if (copied) {
+          float* copy = d_x.row(i);
+          for (std::int64_t j = 0; j < columns; ++j) copy[j] = out[j];
+        }
       });
 }
 

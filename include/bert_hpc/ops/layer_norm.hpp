@@ -14,8 +14,8 @@ void residual_layer_norm_forward(const Dropout& dropout, const TokenRows& rows, 
                                  Tensor<const float> residual, const float* gamma, const float* beta, float epsilon,
                                  Tensor<float> y, float* mean, float* rstd);
 
-/// d_z from d_y, and d_x = dropout'(d_z) where d_x has data and the probability is positive (with probability 0, d_x is
-/// d_z and need not be given). All (rows, columns). d_z may be d_y.
+/// d_z from d_y, and d_x = dropout'(d_z) where d_x has data (a copy of d_z where nothing is dropped). All (rows,
+/// columns). d_z may be d_y.
 void residual_layer_norm_backward(const Dropout& dropout, const TokenRows& rows, Tensor<const float> d_y,
                                   Tensor<const float> z, const float* gamma, const float* mean, const float* rstd,
                                   Tensor<float> d_z, Tensor<float> d_x);
