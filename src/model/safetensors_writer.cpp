@@ -12,7 +12,7 @@ void write_safetensors_into(AsideFile& file, std::vector<TensorToWrite> tensors,
                             const std::map<std::string, std::string>& metadata) {
   std::sort(tensors.begin(), tensors.end(),
             [](const TensorToWrite& a, const TensorToWrite& b) { return a.name < b.name; });
-  nlohmann::json header = nlohmann::json::object();  // keeps its keys sorted: the same bytes every time
+  nlohmann::ordered_json header = nlohmann::ordered_json::object();  // fields in the order that others write them
   if (!metadata.empty()) header["__metadata__"] = metadata;
   std::uint64_t offset = 0;
   for (const TensorToWrite& tensor : tensors) {

@@ -1,0 +1,197 @@
+#!/usr/bin/env python3
+"""Golden numbers for the model tests: small random BERTs of Hugging Face Transformers, computed in float64.
+
+For each task a folder bert/TASK with
+  config.json, model.safetensors   the initial model as Transformers' own save_pretrained writes it (float32: the
+                                   weights are drawn in float32, so both sides start from exactly the same numbers)
+  golden.safetensors               unpadded batches and, from float64 arithmetic,
+      logits, row_loss, loss       of batch 0 with the initial weights, dropout off
+      gradient.NAME                of the loss (sum over the batch / its count), rounded to float32 to keep files small
+      adamw.loss, adamw.norm       of 20 steps of AdamW, and the gradient's norm before clipping
+      adamw.value.NAME             the weights after those steps, rounded to float32
+
+    python3 generate.py            needs torch and transformers; their versions are printed and stored in the files
+
+Files of one machine's run are committed; another machine's may differ in the last bits of float64.
+"""
+
+import json
+import os
+import shutil
+
+import numpy
+import torch
+import transformers
+from safetensors.numpy import save_file
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+STEPS = 20
+# Lengths of every batch: the longest a model takes, single tokens, and everything between.
+LENGTHS = [
+    [64, 1, 2, 33, 7, 64, 17, 1],
+    [5, 64, 12, 1, 3, 9],
+    [1, 1, 1],
+    [40, 22, 8, 8, 31, 2, 16],
+    [64],
+]
+ADAMW = dict(lr=1e-3, betas=(0.9, 0.999), eps=1e-8)
+WEIGHT_DECAY = 0.01
+MAX_NORM = 1.0
+IGNORED = -100  # label of a token that is not predicted
+TASKS = {
+    # layers differ to keep the files small; 12 columns a head are no multiple of any vector width
+    "classification": dict(layers=3, labels=5, keep_values=True),
+    "regression": dict(layers=1, labels=1, keep_values=False),
+    "masked_lm": dict(layers=2, labels=2, keep_values=True),
+}
+
+
+def make_model(task, settings, random):
+    config = transformers.BertConfig(
+        vocab_size=97,
+        hidden_size=48,
+        num_hidden_layers=settings["layers"],
+        num_attention_heads=4,
+        intermediate_size=80,
+        max_position_embeddings=64,
+        type_vocab_size=2,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+        num_labels=settings["labels"],
+        attn_implementation="eager",
+    )
+    if task == "regression":
+        config.problem_type = "regression"
+    kind = transformers.BertForMaskedLM if task == "masked_lm" else transformers.BertForSequenceClassification
+    model = kind(config)
+    # Far larger than BERT's initial 0.02, so that attention is uneven, GELU is bent and every gradient counts.
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            values = random.standard_normal(tuple(parameter.shape)).astype(numpy.float32)
+            if name.endswith("LayerNorm.weight"):
+                values = numpy.float32(1) + numpy.float32(0.2) * values
+            elif name.endswith("bias"):
+                values = numpy.float32(0.1) * values
+            elif "embeddings" in name:
+                values = numpy.float32(0.5) * values
+            else:
+                values = numpy.float32(0.18) * values
+            parameter.copy_(torch.from_numpy(values))
+    return model
+
+
+def make_batch(task, settings, lengths, random):
+    """One batch, unpadded: what our side reads."""
+    batch = {"offsets": numpy.cumsum([0] + lengths).astype(numpy.int32)}
+    tokens = sum(lengths)
+    batch["input_ids"] = random.integers(0, 97, tokens).astype(numpy.int32)
+    batch["token_type_ids"] = numpy.concatenate(
+        # every second sequence is a pair whose second text begins anywhere but at the first token
+        [
+            (numpy.arange(n) >= random.integers(1, n + 1)) if i % 2 == 0 else numpy.zeros(n, bool)
+            for i, n in enumerate(lengths)
+        ]
+    ).astype(numpy.int32)
+    if task == "classification":
+        batch["labels"] = random.integers(0, settings["labels"], len(lengths)).astype(numpy.int32)
+    elif task == "regression":
+        batch["values"] = (3 * random.standard_normal(len(lengths))).astype(numpy.float32)
+    else:
+        masked = random.random(tokens) < 0.15
+        masked[-1] = True  # at least one; the last token of the batch is the easiest to lose
+        batch["masked_rows"] = numpy.flatnonzero(masked).astype(numpy.int32)
+        batch["masked_labels"] = random.integers(0, 97, masked.sum()).astype(numpy.int32)
+    return batch
+
+
+def padded(batch):
+    """The same batch as Transformers takes it: padded to the longest, with an attention mask."""
+    offsets = batch["offsets"]
+    lengths = numpy.diff(offsets)
+    shape = (len(lengths), int(lengths.max()))
+    arguments = {name: torch.zeros(shape, dtype=torch.long) for name in ("input_ids", "token_type_ids", "attention_mask")}
+    labels = torch.full((int(offsets[-1]),), IGNORED)
+    if "masked_rows" in batch:
+        labels[torch.from_numpy(batch["masked_rows"]).long()] = torch.from_numpy(batch["masked_labels"]).long()
+        arguments["labels"] = torch.full(shape, IGNORED)
+    for i, n in enumerate(lengths):
+        rows = slice(int(offsets[i]), int(offsets[i + 1]))
+        arguments["input_ids"][i, :n] = torch.from_numpy(batch["input_ids"][rows]).long()
+        arguments["token_type_ids"][i, :n] = torch.from_numpy(batch["token_type_ids"][rows]).long()
+        arguments["attention_mask"][i, :n] = 1
+        if "masked_rows" in batch:
+            arguments["labels"][i, :n] = labels[rows]
+    if "labels" in batch:
+        arguments["labels"] = torch.from_numpy(batch["labels"]).long()
+    if "values" in batch:
+        arguments["labels"] = torch.from_numpy(batch["values"]).double()
+    return arguments
+
+
+def first_pass(task, model, batch):
+    """Logits of the rows that count, their losses, the loss, and every gradient."""
+    arguments = padded(batch)
+    model.zero_grad()
+    output = model(**arguments)
+    output.loss.backward()
+    logits, labels = output.logits, arguments["labels"]
+    if task == "masked_lm":
+        logits, labels = logits[arguments["labels"] != IGNORED], labels[arguments["labels"] != IGNORED]
+    if task == "regression":
+        row_loss = (logits[:, 0] - labels) ** 2
+    else:
+        row_loss = torch.nn.functional.cross_entropy(logits, labels, reduction="none")
+    assert abs(row_loss.mean().item() - output.loss.item()) < 1e-12
+    golden = {"logits": logits, "row_loss": row_loss, "loss": output.loss.reshape(1)}
+    golden = {name: value.detach().numpy().copy() for name, value in golden.items()}
+    for name, parameter in model.named_parameters():
+        golden["gradient." + name] = parameter.grad.numpy().astype(numpy.float32)
+    return golden
+
+
+def train(model, batches):
+    decayed = [p for n, p in model.named_parameters() if not (n.endswith("bias") or "LayerNorm" in n)]
+    others = [p for n, p in model.named_parameters() if n.endswith("bias") or "LayerNorm" in n]
+    optimizer = torch.optim.AdamW(
+        [dict(params=decayed, weight_decay=WEIGHT_DECAY), dict(params=others, weight_decay=0.0)], **ADAMW
+    )
+    losses, norms = [], []
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        loss = model(**padded(batches[step % len(batches)])).loss
+        loss.backward()
+        norms.append(torch.nn.utils.clip_grad_norm_(model.parameters(), MAX_NORM).item())
+        optimizer.step()
+        losses.append(loss.item())
+    return numpy.array(losses), numpy.array(norms)
+
+
+def main():
+    torch.use_deterministic_algorithms(True)
+    torch.set_num_threads(1)
+    versions = {"torch": torch.__version__, "transformers": transformers.__version__, "numpy": numpy.__version__}
+    print(json.dumps(versions))
+    for number, (task, settings) in enumerate(TASKS.items()):
+        random = numpy.random.Generator(numpy.random.Philox(20240517 + number))
+        folder = os.path.join(HERE, "bert", task)
+        shutil.rmtree(folder, ignore_errors=True)
+        model = make_model(task, settings, random)
+        model.save_pretrained(folder)
+        model = model.double().train()
+        batches = [make_batch(task, settings, lengths, random) for lengths in LENGTHS]
+        golden = {f"batch{i}.{name}": value for i, batch in enumerate(batches) for name, value in batch.items()}
+        golden.update(first_pass(task, model, batches[0]))
+        golden["adamw.loss"], golden["adamw.norm"] = train(model, batches)
+        if settings["keep_values"]:
+            for name, parameter in model.named_parameters():
+                golden["adamw.value." + name] = parameter.detach().numpy().astype(numpy.float32)
+        metadata = {name: str(value) for name, value in versions.items()}
+        metadata["recipe"] = json.dumps(dict(ADAMW, weight_decay=WEIGHT_DECAY, max_norm=MAX_NORM, steps=STEPS))
+        golden = {name: numpy.ascontiguousarray(value) for name, value in golden.items()}
+        save_file(golden, os.path.join(folder, "golden.safetensors"), metadata)
+        print(task, "loss", golden["loss"][0], "losses", golden["adamw.loss"].round(4).tolist())
+        print(task, "norms", golden["adamw.norm"].round(3).tolist())
+
+
+if __name__ == "__main__":
+    main()

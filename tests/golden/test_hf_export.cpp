@@ -1,0 +1,62 @@
+// A folder written here must be one that Transformers wrote: the same tensors under the same names, in the same bytes,
+// and a config.json that agrees key by key. check_export.py loads such a folder with Transformers itself.
+#include <unistd.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "bert_hpc/model/hf_config.hpp"
+#include "bert_hpc/model/hf_weights.hpp"
+#include "golden/golden_file.hpp"
+
+using namespace bert_hpc;
+using model::BertHead;
+
+namespace {
+
+std::string read_file(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// A store with exactly the parameters of Transformers' file.
+core::ParameterStore store_like(const std::filesystem::path& folder) {
+  const model::SafetensorsFile file(folder / "model.safetensors");
+  std::vector<core::ParameterSpec> specs;
+  for (const model::StoredTensor& tensor : file.tensors()) specs.push_back({tensor.name, tensor.shape});
+  return core::ParameterStore(specs, core::ParameterStore::Arenas::values);
+}
+
+}  // namespace
+
+TEST_CASE("a model read from Transformers and written again is the same model") {
+  for (const std::string task : {"classification", "regression", "masked_lm"}) {
+    INFO(task);
+    const BertHead head = task == "masked_lm" ? BertHead::masked_lm : BertHead::sequence_classification;
+    const test::GoldenFile golden(task);
+    core::ParameterStore store = store_like(golden.model_folder());
+    CHECK(model::load_hf_weights(golden.model_folder(), store).unused.empty());
+    const model::BertConfig config = model::read_hf_config(golden.model_folder());
+
+    const char* kept = std::getenv("BERT_HPC_KEEP_EXPORT");  // for check_export.py
+    const std::filesystem::path base = kept != nullptr ? kept : std::filesystem::temp_directory_path();
+    const std::filesystem::path folder = base / ("bert_hpc_export_" + task + "_" + std::to_string(::getpid()));
+    model::save_hf_folder(folder, config, head, store, {});
+    // Not as CHECK(a == b): Catch2 would print the bytes.
+    const bool same = read_file(folder / "model.safetensors") == read_file(golden.model_folder() / "model.safetensors");
+    CHECK(same);
+
+    const auto theirs = nlohmann::json::parse(read_file(golden.model_folder() / "config.json"));
+    const auto ours = nlohmann::json::parse(read_file(folder / "config.json"));
+    for (const auto& [key, value] : theirs.items()) {
+      // Left out here: what says nothing about the model (the version that wrote it, a decoder's cache, absent ids).
+      if (key == "transformers_version" || key == "use_cache" || value.is_null()) continue;
+      INFO(key);
+      REQUIRE(ours.contains(key));
+      CHECK(ours[key] == value);
+    }
+    if (kept == nullptr) std::filesystem::remove_all(folder);
+  }
+}
