@@ -5,6 +5,7 @@
 # exactly what is missing and how to give it. A second run changes nothing.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+. "$bert_hpc_jobs/archive.sh"
 
 usage() {
   cat <<'USAGE'
@@ -68,48 +69,11 @@ apt_offers() { # apt_offers PACKAGE VERSION: does apt have PACKAGE in at least V
   [ -n "$candidate" ] && [ "$candidate" != "(none)" ] && dpkg --compare-versions "$candidate" ge "$2"
 }
 
-# --- Fetching from the distribution's archive without touching the system's own lists.
-# archive LIST-LINE-BEGIN SUITE COMPONENTS: sets `isolated` to apt options that see that suite alone.
-isolated=()
-archive() {
-  local kind=$1 suite=$2 components=$3 mirror label keyring area
-  . /etc/os-release
-  case $ID in
-    ubuntu) label=Ubuntu keyring=/usr/share/keyrings/ubuntu-archive-keyring.gpg ;;
-    *) label=Debian keyring=/usr/share/keyrings/debian-archive-keyring.gpg ;;
-  esac
-  # The same mirror may be listed several times. Before the first update no label is known: then the release decides.
-  mirror=$(apt-get indextargets --format '$(REPO_URI)' "Created-By: Packages" "Label: $label" | sort -u | sed -n 1p)
-  [ -n "$mirror" ] || mirror=$(apt-get indextargets --format '$(RELEASE) $(REPO_URI)' "Created-By: Packages" |
-    sed -n "s/^${VERSION_CODENAME:-none} //p" | sort -u | sed -n 1p)
-  [ -n "$mirror" ] || return 1
-  area=$scratch/apt-$kind-$suite
-  mkdir -p "$area/lists/partial" "$area/cache/archives/partial"
-  [ -f "$keyring" ] && keyring="[signed-by=$keyring] " || keyring=
-  printf '%s %s%s %s %s\n' "$kind" "$keyring" "$mirror" "$suite" "$components" >"$area/sources.list"
-  isolated=(-o "Dir::Etc::SourceList=$area/sources.list" -o Dir::Etc::SourceParts=/dev/null
-    -o "Dir::State::Lists=$area/lists" -o "Dir::Cache=$area/cache" -o APT::Sandbox::User="$(id -un)")
-  apt-get "${isolated[@]}" update >"$scratch/apt.log" 2>&1
-}
-codename() { (. /etc/os-release && printf '%s' "${VERSION_CODENAME:-unknown}"); }
-is_ubuntu() { (. /etc/os-release && [ "$ID" = ubuntu ]); }
-may_fetch() { [ "$only_check" = 0 ] && have apt-get && have dpkg-deb; }
-# fetch_deb PACKAGE SUITE FOLDER: unpacks PACKAGE of SUITE into FOLDER.
-fetch_deb() {
-  may_fetch || return 1
-  archive deb "$2" "main$(is_ubuntu && echo ' universe')" || return 1
-  (cd "$scratch" && apt-get "${isolated[@]}" download "$1" >"$scratch/apt.log" 2>&1) || return 1
-  mkdir -p "$3"
-  dpkg-deb -x "$scratch/$1"_*.deb "$3"
-}
-
 # --- Kokkos and Catch2.
 build_kokkos() {
-  may_fetch || return 1
   say "Kokkos: building it into the cache (no installed one was found; half a minute)"
-  archive deb-src "$(codename)" "main$(is_ubuntu && echo ' universe')" || return 1
   note "fetching the source package trilinos, which carries Kokkos"
-  (cd "$scratch" && apt-get "${isolated[@]}" source --download-only trilinos >"$scratch/apt.log" 2>&1) || return 1
+  fetch_source trilinos "$(codename)" || return 1
   local source=$scratch/kokkos build=$scratch/kokkos-build standard=17 version log=$scratch/kokkos.log
   mkdir -p "$source"
   tar -C "$source" --strip-components=3 --wildcards -xf "$scratch"/trilinos_*.orig.tar.* '*/packages/kokkos/*'
@@ -134,7 +98,7 @@ get_kokkos() {
 # The headers of the newest Kokkos, unpacked aside: the tests check that our files compile against them.
 get_kokkos5_headers() {
   [ -f "$bert_hpc_cache/kokkos5/.complete" ] && return 0
-  may_fetch && ! is_ubuntu || return 0
+  have apt-get && ! is_ubuntu || return 0
   say "Kokkos 5 headers: unpacking them into the cache (the tests check our kernel files against them)"
   rm -rf "$bert_hpc_cache/kokkos5"
   if fetch_deb libkokkos-dev sid "$bert_hpc_cache/kokkos5"; then
@@ -208,6 +172,7 @@ need_libraries() {
     printf 'Give them in one of these ways, then run this again:\n'
     printf '  modules  module load gcc openmpi hdf5 kokkos ...   (whatever your site calls them; see "module avail")\n'
     printf '  Spack    spack install SPECS && spack load SPECS     (the specs above)\n'
+    # shellcheck disable=SC2016
     printf '  a folder export CMAKE_PREFIX_PATH=/where/it/is:$CMAKE_PREFIX_PATH\n'
     printf '  an admin apt-get install PACKAGES                    (the packages above)\n'
   } >&2

@@ -1,0 +1,51 @@
+# shellcheck shell=bash disable=SC2154
+# Sourced after common.sh: fetching packages from the distribution's own archive without root and without touching the
+# system's lists. The mirror is the one that the machine's apt uses. Needs $scratch, a folder for intermediate files.
+
+# archive KIND SUITE COMPONENTS: sets `isolated` to apt options under which apt sees that suite alone (KIND: deb, deb-src).
+isolated=()
+archive() {
+  local kind=$1 suite=$2 components=$3 mirror label keyring area
+  # shellcheck disable=SC1091
+  . /etc/os-release
+  case ${ID:-} in
+    ubuntu) label=Ubuntu keyring=/usr/share/keyrings/ubuntu-archive-keyring.gpg ;;
+    *) label=Debian keyring=/usr/share/keyrings/debian-archive-keyring.gpg ;;
+  esac
+  # The same mirror may be listed several times. Before the first update no label is known: then the release decides.
+  # shellcheck disable=SC2016
+  mirror=$(apt-get indextargets --format '$(REPO_URI)' "Created-By: Packages" "Label: $label" | sort -u | sed -n 1p)
+  # shellcheck disable=SC2016
+  [ -n "$mirror" ] || mirror=$(apt-get indextargets --format '$(RELEASE) $(REPO_URI)' "Created-By: Packages" |
+    sed -n "s/^${VERSION_CODENAME:-none} //p" | sort -u | sed -n 1p)
+  [ -n "$mirror" ] || return 1
+  area=$scratch/apt-$kind-$suite
+  mkdir -p "$area/lists/partial" "$area/cache/archives/partial"
+  if [ -f "$keyring" ]; then keyring="[signed-by=$keyring] "; else keyring=; fi
+  printf '%s %s%s %s %s\n' "$kind" "$keyring" "$mirror" "$suite" "$components" >"$area/sources.list"
+  isolated=(-o "Dir::Etc::SourceList=$area/sources.list" -o Dir::Etc::SourceParts=/dev/null
+    -o "Dir::State::Lists=$area/lists" -o "Dir::Cache=$area/cache" -o "APT::Sandbox::User=$(id -un)")
+  apt-get "${isolated[@]}" update >"$scratch/apt.log" 2>&1
+}
+
+# shellcheck disable=SC1091
+codename() { (. /etc/os-release && printf '%s' "${VERSION_CODENAME:-unknown}"); }
+# shellcheck disable=SC1091
+is_ubuntu() { (. /etc/os-release && [ "${ID:-}" = ubuntu ]); }
+components() { if is_ubuntu; then echo "main universe"; else echo main; fi; }
+
+# fetch_deb PACKAGE SUITE FOLDER: unpacks PACKAGE of SUITE into FOLDER. Fails where there is no apt or no such package.
+fetch_deb() {
+  have apt-get && have dpkg-deb || return 1
+  archive deb "$2" "$(components)" || return 1
+  (cd "$scratch" && apt-get "${isolated[@]}" download "$1" >"$scratch/apt.log" 2>&1) || return 1
+  mkdir -p "$3"
+  dpkg-deb -x "$scratch/$1"_*.deb "$3"
+}
+
+# fetch_source PACKAGE SUITE: downloads the original source of PACKAGE into $scratch, unpacking nothing.
+fetch_source() {
+  have apt-get || return 1
+  archive deb-src "$2" "$(components)" || return 1
+  (cd "$scratch" && apt-get "${isolated[@]}" source --download-only "$1" >"$scratch/apt.log" 2>&1)
+}
