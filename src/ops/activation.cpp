@@ -1,17 +1,10 @@
 // Elementwise kernels and sums over rows; formulas stand above each.
 #include "bert_hpc/ops/activation.hpp"
 
-#include <cmath>
-
+#include "bert_hpc/ops/vector_math.hpp"
 #include "kernel.hpp"
 
 namespace bert_hpc::ops {
-namespace {
-
-constexpr float inverse_sqrt2 = 0.70710678118654752f;
-constexpr float inverse_sqrt_2pi = 0.39894228040143268f;
-
-}  // namespace
 
 // y_ij += bias_j
 void add_bias(Tensor<float> y, const float* bias) {
@@ -20,31 +13,25 @@ void add_bias(Tensor<float> y, const float* bias) {
       KOKKOS_LAMBDA(std::int64_t i, std::int64_t j) { y(i, j) += bias[j]; });
 }
 
-// y = x · Φ(x) = x · (1 + erf(x / √2)) / 2
+// y = x · Φ(x)
 void gelu_forward(Tensor<const float> pre, Tensor<float> y) {
   kernel::for_elements(
-      "bert_hpc::ops::gelu_forward", pre.rows, pre.columns, KOKKOS_LAMBDA(std::int64_t i, std::int64_t j) {
-        const float x = pre(i, j);
-        y(i, j) = 0.5f * x * (1.0f + std::erf(x * inverse_sqrt2));
-      });
+      "bert_hpc::ops::gelu_forward", pre.rows, pre.columns,
+      KOKKOS_LAMBDA(std::int64_t i, std::int64_t j) { y(i, j) = gelu(pre(i, j)); });
 }
 
 // d_x = d_y · (Φ(x) + x · φ(x)), φ(x) = exp(−x² / 2) / √(2π)
 void gelu_backward(Tensor<const float> pre, Tensor<const float> d_y, Tensor<float> d_pre) {
   kernel::for_elements(
-      "bert_hpc::ops::gelu_backward", pre.rows, pre.columns, KOKKOS_LAMBDA(std::int64_t i, std::int64_t j) {
-        const float x = pre(i, j);
-        const float cumulative = 0.5f * (1.0f + std::erf(x * inverse_sqrt2));
-        const float density = inverse_sqrt_2pi * std::exp(-0.5f * x * x);
-        d_pre(i, j) = d_y(i, j) * (cumulative + x * density);
-      });
+      "bert_hpc::ops::gelu_backward", pre.rows, pre.columns,
+      KOKKOS_LAMBDA(std::int64_t i, std::int64_t j) { d_pre(i, j) = d_y(i, j) * gelu_derivative(pre(i, j)); });
 }
 
 // y = tanh(x)
 void tanh_forward(Tensor<const float> x, Tensor<float> y) {
   kernel::for_elements(
       "bert_hpc::ops::tanh_forward", x.rows, x.columns,
-      KOKKOS_LAMBDA(std::int64_t i, std::int64_t j) { y(i, j) = std::tanh(x(i, j)); });
+      KOKKOS_LAMBDA(std::int64_t i, std::int64_t j) { y(i, j) = fast_tanh(x(i, j)); });
 }
 
 // d_x = d_y · (1 − y²)

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "bert_hpc/core/error.hpp"
+#include "cpu/fused_attention.hpp"
 #include "kernel.hpp"
 
 namespace bert_hpc::ops {
@@ -144,7 +145,14 @@ void PlainAttention::backward(const AttentionExtents& extents, const TokenRows& 
 }  // namespace
 
 std::unique_ptr<Attention> make_attention(const std::string& kind) {
-  if (kind == "plain" || kind == "fused") return std::make_unique<PlainAttention>();
+  if (kind == "plain") return std::make_unique<PlainAttention>();
+  if (kind == "fused") {
+#if BERT_HPC_KERNELS_ON_GPU
+    return std::make_unique<PlainAttention>();
+#else
+    return cpu::make_fused_attention();
+#endif
+  }
   throw core::Error(core::ExitCode::input,
                     "model.attention = \"" + kind + "\" is not known; there are \"fused\" and \"plain\".");
 }

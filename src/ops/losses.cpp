@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "bert_hpc/ops/vector_math.hpp"
 #include "kernel.hpp"
 
 namespace bert_hpc::ops {
@@ -21,12 +22,12 @@ void cross_entropy(Tensor<const float> logits, const std::int32_t* labels, float
         float total = 0.0f;
         if (d_logits.data == nullptr) {
 #pragma omp simd reduction(+ : total)
-          for (std::int64_t j = 0; j < columns; ++j) total += std::exp(x[j] - largest);
+          for (std::int64_t j = 0; j < columns; ++j) total += fast_exp(x[j] - largest);
         } else {
           float* d_x = d_logits.row(i);
 #pragma omp simd reduction(+ : total)
           for (std::int64_t j = 0; j < columns; ++j) {
-            const float e = std::exp(x[j] - largest);
+            const float e = fast_exp(x[j] - largest);
             d_x[j] = e;
             total += e;
           }

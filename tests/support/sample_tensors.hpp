@@ -24,6 +24,12 @@ struct Matrix {
       : values(static_cast<std::size_t>(rows * (columns + padding)), mark),
         tensor(values.data(), rows, columns, columns + padding) {}
   Matrix(const Matrix& other) : values(other.values), tensor(other.tensor) { tensor.data = values.data(); }
+  Matrix& operator=(const Matrix& other) {
+    values = other.values;
+    tensor = other.tensor;
+    tensor.data = values.data();
+    return *this;
+  }
 
   static Matrix random(std::int64_t rows, std::int64_t columns, unsigned seed, float scale = 1.0f,
                        std::int64_t padding = 0) {

@@ -1,0 +1,61 @@
+// One unit of the CPU's fused attention: a sequence and a head. The kernels behind it are compiled once per instruction
+// set from isa/attention_kernels.cpp; only plain data crosses this border, so that no inline function of a shared
+// header is compiled for a processor it may not run on.
+#pragma once
+
+#include <cstdint>
+
+namespace bert_hpc::ops::cpu {
+
+/// Rows of one head: head_dim columns, `stride` elements from row to row.
+struct HeadRows {
+  const float* data;
+  std::int64_t stride;
+};
+struct HeadRowsOut {
+  float* data;
+  std::int64_t stride;
+};
+
+struct AttentionTask {
+  std::int64_t queries, keys, head_dim;  ///< rows of q, rows of k and v, columns of a head
+  float scale;                           ///< 1 / √head_dim
+  // Dropout: threshold 0 switches it off; counter words and key as in ops/dropout.hpp.
+  std::uint32_t threshold;
+  float drop_scale;
+  std::uint32_t c2, c3, key0, key1;
+  std::uint32_t first_row;       ///< head · 2^20
+  const std::int32_t* position;  ///< (queries): position of each query in its sequence
+  HeadRows q, k, v;
+  HeadRowsOut out;
+  float* log_sum_exp;  ///< (queries)
+  float* scratch;      ///< scratch_floats() of it, aligned to 64 bytes
+};
+
+struct AttentionGradientTask {
+  AttentionTask forward;  ///< out and log_sum_exp as forward left them
+  HeadRows d_out;
+  HeadRowsOut d_q, d_k, d_v;
+};
+
+/// The kernels of one instruction set.
+struct AttentionKernels {
+  const char* instruction_set;
+  void (*forward)(const AttentionTask& task);
+  void (*backward)(const AttentionGradientTask& task);
+  /// Scratch of one task, both directions, for up to `keys` keys and queries.
+  std::int64_t (*scratch_floats)(std::int64_t keys, std::int64_t head_dim);
+};
+
+// One per compilation of isa/attention_kernels.cpp.
+namespace baseline {
+AttentionKernels attention_kernels();
+}
+namespace x86_64_v3 {
+AttentionKernels attention_kernels();
+}
+namespace x86_64_v4 {
+AttentionKernels attention_kernels();
+}
+
+}  // namespace bert_hpc::ops::cpu

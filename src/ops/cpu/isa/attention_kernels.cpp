@@ -1,0 +1,343 @@
+// The fused attention of one sequence and head on a CPU, compiled once per instruction set. A block of query rows meets
+// all keys: its scores, probabilities and their gradients stay in the second-level cache, and every step is a small
+// product from vector.hpp or a pass over score rows. Keys are packed transposed, so that scores need no sums across
+// lanes; rows of long sequences are packed into panels, because rows of a joined projection lie a power of two
+// apart often enough to fight for the same cache sets. Formulas: ops/attention.hpp and ops/attention.cpp.
+//
+// No function of a shared header may be called here (see attention_task.hpp).
+#include <cstdint>
+
+#include "../attention_task.hpp"
+#include "../philox_lanes.hpp"
+#include "vector.hpp"
+
+namespace bert_hpc::ops::cpu {
+namespace {
+
+constexpr std::int64_t pack_above = 32;  ///< keys beyond which rows are packed into panels
+
+constexpr std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+/// Most query rows of a block: their score rows should leave room in the second-level cache.
+constexpr std::int64_t most_block_rows(std::int64_t keys) {
+  return keys <= 384 ? 48 : 24;
+}
+
+/// Elements from one score row to the next: an odd number of cache lines, so that a column of scores spreads over sets.
+constexpr std::int64_t score_stride(std::int64_t keys) {
+  return round_up(keys, 32) + 16;
+}
+
+/// Where things lie in a task's scratch, in floats.
+struct Layout {
+  std::int64_t keys_transposed, values_transposed;  // (head_dim, keys) in panels
+  std::int64_t packed;                              // (keys, head_dim) in panels: values forward, keys backward
+  std::int64_t queries_packed, d_out_packed;        // (block rows, head_dim) in panels
+  std::int64_t scores, d_scores;                    // (block rows, keys)
+  std::int64_t bits;                                // (block rows, keys) 16-bit dropout values
+  std::int64_t row_scale;                           // (block rows)
+  std::int64_t size;
+
+  Layout(std::int64_t keys, std::int64_t head_dim) {
+    const std::int64_t rows = most_block_rows(keys);
+    const std::int64_t transposed = round_up(keys, panel) * head_dim, columns = round_up(head_dim, panel);
+    std::int64_t used = 0;
+    const auto take = [&used](std::int64_t floats) {
+      const std::int64_t begin = used;
+      used += round_up(floats, 16);
+      return begin;
+    };
+    keys_transposed = take(transposed);
+    values_transposed = take(transposed);
+    packed = take(keys * columns);
+    queries_packed = take(rows * columns);
+    d_out_packed = take(rows * columns);
+    scores = take(rows * score_stride(keys));
+    d_scores = take(rows * score_stride(keys));
+    bits = take((rows * round_up(keys, 8) + 64) / 2);
+    row_scale = take(rows);
+    size = used;
+  }
+};
+
+std::int64_t scratch_floats(std::int64_t keys, std::int64_t head_dim) {
+  return Layout(keys, head_dim).size;
+}
+
+typedef float Eight __attribute__((vector_size(32)));
+typedef float UnalignedEight __attribute__((vector_size(32), aligned(4), may_alias));
+
+/// to[c][r] = from[r][c] of an 8 × 8 block of which the first `rows` rows exist and the others count as zero.
+inline void transpose_8(const float* from, std::int64_t from_stride, std::int64_t rows, float* to) {
+  Eight a[8], b[8];
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i)
+    a[i] = i < rows ? Eight(*reinterpret_cast<const UnalignedEight*>(from + i * from_stride)) : Eight{};
+#pragma GCC unroll 4
+  for (int i = 0; i < 8; i += 2) {
+    b[i] = __builtin_shufflevector(a[i], a[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
+    b[i + 1] = __builtin_shufflevector(a[i], a[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
+  }
+#pragma GCC unroll 2
+  for (int i = 0; i < 8; i += 4) {
+    a[i] = __builtin_shufflevector(b[i], b[i + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+    a[i + 1] = __builtin_shufflevector(b[i], b[i + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+    a[i + 2] = __builtin_shufflevector(b[i + 1], b[i + 3], 0, 1, 8, 9, 4, 5, 12, 13);
+    a[i + 3] = __builtin_shufflevector(b[i + 1], b[i + 3], 2, 3, 10, 11, 6, 7, 14, 15);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    *reinterpret_cast<UnalignedEight*>(to + i * panel) =
+        __builtin_shufflevector(a[i], a[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+    *reinterpret_cast<UnalignedEight*>(to + (i + 4) * panel) =
+        __builtin_shufflevector(a[i], a[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+  }
+}
+
+/// Panels of rows, transposed: to[p][c][r] = from[p · panel + r][c]; rows that do not exist count as zero.
+void pack_transposed(HeadRows from, std::int64_t rows, std::int64_t columns, float* to) {
+  const std::int64_t whole = columns / 8 * 8;
+  for (std::int64_t first = 0; first < rows; first += panel, to += panel * columns) {
+    for (std::int64_t r = first; r < first + panel && r < round_up(rows, lanes); r += 8) {
+      const float* in = from.data + r * from.stride;
+      float* out = to + r - first;
+      const std::int64_t exist = rows - r < 8 ? (rows > r ? rows - r : 0) : 8;
+      for (std::int64_t c = 0; c < whole; c += 8) transpose_8(in + c, from.stride, exist, out + c * panel);
+      for (std::int64_t c = whole; c < columns; ++c) {
+        for (std::int64_t i = 0; i < 8; ++i) out[c * panel + i] = i < exist ? in[i * from.stride + c] : 0.0f;
+      }
+    }
+  }
+}
+
+/// The right side of a product: rows as they lie, or packed into panels.
+struct Panels {
+  const float* data;
+  std::int64_t row, next_panel;
+};
+
+Panels panels_of(HeadRows from, std::int64_t rows, std::int64_t columns, bool pack, float* to) {
+  if (!pack) return {from.data, from.stride, panel};
+  for (std::int64_t first = 0; first < columns; first += panel) {
+    float* out = to + first / panel * rows * panel;
+    const std::int64_t width = columns - first < panel ? columns - first : panel;
+    if (width == panel) {
+      for (std::int64_t r = 0; r < rows; ++r) {
+        const float* in = from.data + r * from.stride + first;
+        store(out + r * panel, load(in));
+        store(out + r * panel + lanes, load(in + lanes));
+      }
+    } else {
+      for (std::int64_t r = 0; r < rows; ++r) {
+        const float* in = from.data + r * from.stride + first;
+        for (std::int64_t c = 0; c < panel; ++c) out[r * panel + c] = c < width ? in[c] : 0.0f;
+      }
+    }
+  }
+  return {to, panel, rows * panel};
+}
+
+bool must_pack(std::int64_t keys, std::int64_t head_dim) {
+  return keys > pack_above || head_dim % lanes != 0;
+}
+
+/// Dropout values of query rows [first, first + rows) against all keys: bits[r][0 … round_up(keys, 8)).
+void draw_bits(const AttentionTask& task, std::int64_t first, std::int64_t rows, std::uint16_t* bits) {
+  constexpr std::int64_t most = 256;
+  std::uint32_t block_of[most], row_of[most];
+  const PhiloxStream stream{task.c2, task.c3, task.key0, task.key1};
+  const std::uint32_t blocks = static_cast<std::uint32_t>((task.keys + 7) / 8);
+  const std::int64_t count = rows * blocks;
+  std::uint32_t block = 0;
+  std::int64_t row = first;
+  for (std::int64_t begin = 0; begin < count; begin += most) {
+    const std::int64_t here = count - begin < most ? count - begin : most;
+    for (std::int64_t n = 0; n < here; ++n) {
+      block_of[n] = block;
+      row_of[n] = task.first_row + static_cast<std::uint32_t>(task.position[row]);
+      if (++block == blocks) {
+        block = 0;
+        ++row;
+      }
+    }
+    for (std::int64_t n = here; n < round_up(here, 8); ++n) block_of[n] = row_of[n] = 0;
+    for (std::int64_t n = 0; n < here; n += 8) {
+      philox_of_8(listed_counters(block_of + n, row_of + n), stream, bits + 8 * (begin + n));
+    }
+  }
+}
+
+/// All bits set in the lanes that are kept.
+inline IntVector kept(const std::uint16_t* bits, std::uint32_t threshold) {
+  const UnalignedShorts values = *reinterpret_cast<const UnalignedShorts*>(bits);
+  return __builtin_convertvector(values, IntVector) >= static_cast<std::int32_t>(threshold);
+}
+
+inline Vector select(IntVector mask, Vector x) {
+  return reinterpret_cast<Vector>(mask & reinterpret_cast<IntVector>(x));
+}
+
+/// Scores of one row to probabilities, dropped and not yet divided by their sum; returns its factor and log-sum-exp.
+struct RowResult {
+  float factor, log_sum_exp;
+};
+inline RowResult softmax_row(const AttentionTask& task, float* s, const std::uint16_t* bits) {
+  const std::int64_t whole = task.keys / lanes * lanes, rest = task.keys - whole;
+  const IntVector tail = lanes_below(rest);
+  Vector most = broadcast(-__builtin_inff());
+  for (std::int64_t j = 0; j < whole; j += lanes) most = larger(most, load(s + j));
+  if (rest > 0) most = tail ? larger(most, load(s + whole)) : most;
+  const float largest = largest_lane(most);
+  const Vector shift = broadcast(largest), scale = broadcast(task.scale);
+  Vector sum = {};
+  const auto step = [&](std::int64_t j, Vector e) {
+    sum += e;
+    if (task.threshold > 0) e = select(kept(bits + j, task.threshold), e);
+    store(s + j, e);
+  };
+  for (std::int64_t j = 0; j < whole; j += lanes) step(j, exp_of_negative((load(s + j) - shift) * scale));
+  if (rest > 0) step(whole, select(tail, exp_of_negative((load(s + whole) - shift) * scale)));
+  const float total = sum_of_lanes(sum);
+  return {task.drop_scale / total, largest * task.scale + __builtin_logf(total)};
+}
+
+/// Query rows of block `index` of the balanced blocks.
+struct BlockPlan {
+  std::int64_t rows;
+  explicit BlockPlan(const AttentionTask& task) {
+    const std::int64_t most = most_block_rows(task.keys), blocks = (task.queries + most - 1) / most;
+    rows = blocks == 0 ? 1 : round_up((task.queries + blocks - 1) / blocks, tile_rows);
+  }
+};
+
+void forward(const AttentionTask& task) {
+  const Layout layout(task.keys, task.head_dim);
+  float* at = task.scratch;
+  if (task.queries == 0) return;
+  const std::int64_t stride = score_stride(task.keys), d = task.head_dim;
+  pack_transposed(task.k, task.keys, d, at + layout.keys_transposed);
+  const bool pack = must_pack(task.keys, d) && (task.queries > 2 || d % lanes != 0);
+  const Panels v = panels_of(task.v, task.keys, d, pack, at + layout.packed);
+  float* scores = at + layout.scores;
+  float* factors = at + layout.row_scale;
+  std::uint16_t* bits = reinterpret_cast<std::uint16_t*>(at + layout.bits);
+  const std::int64_t bits_stride = round_up(task.keys, 8);
+  const BlockPlan plan(task);
+  for (std::int64_t first = 0; first < task.queries; first += plan.rows) {
+    const std::int64_t rows = task.queries - first < plan.rows ? task.queries - first : plan.rows;
+    multiply<Into::replace>({rows, round_up(task.keys, lanes), d, task.q.data + first * task.q.stride, task.q.stride, 1,
+                             at + layout.keys_transposed, panel, panel * d, scores, stride, nullptr});
+    if (task.threshold > 0) draw_bits(task, first, rows, bits);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const RowResult result = softmax_row(task, scores + r * stride, bits + r * bits_stride);
+      factors[r] = result.factor;
+      task.log_sum_exp[first + r] = result.log_sum_exp;
+    }
+    multiply<Into::scale_rows>({rows, d, task.keys, scores, stride, 1, v.data, v.row, v.next_panel,
+                                task.out.data + first * task.out.stride, task.out.stride, factors});
+  }
+}
+
+inline float dot(const float* a, const float* b, std::int64_t count) {
+  Vector sum = {};
+  std::int64_t j = 0;
+  for (; j + lanes <= count; j += lanes) sum += load(a + j) * load(b + j);
+  float total = sum_of_lanes(sum);
+  for (; j < count; ++j) total += a[j] * b[j];
+  return total;
+}
+
+/// Of one row: scores to dropped probabilities, and d_p = d_out·v to d_s / √head_dim, both in place.
+inline void gradient_row(const AttentionTask& task, float log_sum_exp, float diagonal, float* s, float* d_s,
+                         const std::uint16_t* bits) {
+  const std::int64_t whole = task.keys / lanes * lanes, rest = task.keys - whole;
+  const Vector scale = broadcast(task.scale), shift = broadcast(log_sum_exp);
+  const Vector drop_scale = broadcast(task.drop_scale), offset = broadcast(diagonal * task.scale);
+  const Vector d_scale = drop_scale * scale;
+  const auto step = [&](std::int64_t j, Vector p) {
+    Vector dropped = p * drop_scale, d_p = load(d_s + j) * d_scale;
+    if (task.threshold > 0) {
+      const IntVector keep = kept(bits + j, task.threshold);
+      dropped = select(keep, dropped);
+      d_p = select(keep, d_p);
+    }
+    store(s + j, dropped);
+    store(d_s + j, p * (d_p - offset));
+  };
+  for (std::int64_t j = 0; j < whole; j += lanes) step(j, exp_of_negative(load(s + j) * scale - shift));
+  if (rest > 0) step(whole, select(lanes_below(rest), exp_of_negative(load(s + whole) * scale - shift)));
+}
+
+void set_zero(HeadRowsOut rows, std::int64_t count, std::int64_t columns) {
+  for (std::int64_t r = 0; r < count; ++r) {
+    for (std::int64_t c = 0; c < columns; ++c) rows.data[r * rows.stride + c] = 0.0f;
+  }
+}
+
+/// C (keys, head_dim) = or += Xᵀ·B, X (rows, keys) being score-like.
+void multiply_transposed(bool first, const AttentionTask& task, const float* x, std::int64_t rows, const Panels& b,
+                         HeadRowsOut c) {
+  const Product product{task.keys, task.head_dim, rows,         x,      1,        score_stride(task.keys),
+                        b.data,    b.row,         b.next_panel, c.data, c.stride, nullptr};
+  if (first) {
+    multiply<Into::replace>(product);
+  } else {
+    multiply<Into::accumulate>(product);
+  }
+}
+
+void backward(const AttentionGradientTask& gradient) {
+  const AttentionTask& task = gradient.forward;
+  const Layout layout(task.keys, task.head_dim);
+  float* at = task.scratch;
+  const std::int64_t stride = score_stride(task.keys), d = task.head_dim, columns = round_up(task.keys, lanes);
+  if (task.queries == 0) {
+    set_zero(gradient.d_k, task.keys, d);
+    set_zero(gradient.d_v, task.keys, d);
+    return;
+  }
+  const bool pack = must_pack(task.keys, d);
+  pack_transposed(task.k, task.keys, d, at + layout.keys_transposed);
+  pack_transposed(task.v, task.keys, d, at + layout.values_transposed);
+  const Panels k = panels_of(task.k, task.keys, d, pack, at + layout.packed);
+  float* scores = at + layout.scores;
+  float* d_scores = at + layout.d_scores;
+  std::uint16_t* bits = reinterpret_cast<std::uint16_t*>(at + layout.bits);
+  const std::int64_t bits_stride = round_up(task.keys, 8);
+  const BlockPlan plan(task);
+  for (std::int64_t first = 0; first < task.queries; first += plan.rows) {
+    const std::int64_t rows = task.queries - first < plan.rows ? task.queries - first : plan.rows;
+    const HeadRows q{task.q.data + first * task.q.stride, task.q.stride};
+    const HeadRows d_out{gradient.d_out.data + first * gradient.d_out.stride, gradient.d_out.stride};
+    multiply<Into::replace>({rows, columns, d, q.data, q.stride, 1, at + layout.keys_transposed, panel, panel * d,
+                             scores, stride, nullptr});
+    multiply<Into::replace>({rows, columns, d, d_out.data, d_out.stride, 1, at + layout.values_transposed, panel,
+                             panel * d, d_scores, stride, nullptr});
+    if (task.threshold > 0) draw_bits(task, first, rows, bits);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const float diagonal = dot(d_out.data + r * d_out.stride, task.out.data + (first + r) * task.out.stride, d);
+      gradient_row(task, task.log_sum_exp[first + r], diagonal, scores + r * stride, d_scores + r * stride,
+                   bits + r * bits_stride);
+    }
+    multiply<Into::replace>({rows, d, task.keys, d_scores, stride, 1, k.data, k.row, k.next_panel,
+                             gradient.d_q.data + first * gradient.d_q.stride, gradient.d_q.stride, nullptr});
+    const Panels q_panels = panels_of(q, rows, d, pack, at + layout.queries_packed);
+    const Panels d_out_panels = panels_of(d_out, rows, d, pack, at + layout.d_out_packed);
+    multiply_transposed(first == 0, task, d_scores, rows, q_panels, gradient.d_k);
+    multiply_transposed(first == 0, task, scores, rows, d_out_panels, gradient.d_v);
+  }
+}
+
+}  // namespace
+
+namespace BERT_HPC_ISA {
+
+AttentionKernels attention_kernels() {
+  constexpr const char* name = lanes == 16 ? "AVX-512" : (lanes == 8 ? "AVX2" : "128 bits");
+  return {name, forward, backward, scratch_floats};
+}
+
+}  // namespace BERT_HPC_ISA
+}  // namespace bert_hpc::ops::cpu

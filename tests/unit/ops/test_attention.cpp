@@ -1,0 +1,265 @@
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+#include "bert_hpc/core/error.hpp"
+#include "bert_hpc/ops/attention.hpp"
+#include "support/sample_tensors.hpp"
+
+using namespace bert_hpc;
+using test::Matrix;
+using test::Rows;
+
+namespace {
+
+/// One attention problem with its arrays. q, k and v are column ranges of one wide matrix, as a joined projection
+/// leaves them.
+struct Problem {
+  Problem(const std::vector<std::vector<int>>& query_positions, const std::vector<int>& lengths, std::int64_t heads_,
+          std::int64_t head_dim, float probability)
+      : queries(query_positions),
+        keys(lengths),
+        heads(heads_),
+        hidden(heads_ * head_dim),
+        q(Matrix::random(queries.view().count, hidden, 1, 1.0f, 3)),
+        kv(Matrix::random(keys.view().count, 2 * hidden, 2)),
+        d_out(Matrix::random(queries.view().count, hidden, 3)) {
+    extents = {static_cast<std::int64_t>(lengths.size()), heads, head_dim, 0};
+    for (int length : lengths) extents.max_length = std::max<std::int64_t>(extents.max_length, length);
+    for (std::size_t b = 0; b < lengths.size(); ++b) samples.push_back(static_cast<std::int64_t>(100 - b));
+    dropout.probability = probability;
+    dropout.site = 5;
+    dropout.sample = samples.data();
+    ops::set_dropout_key(dropout, 11, 12);
+  }
+  core::Tensor<const float> k() const { return kv.tensor.column_range(0, hidden); }
+  core::Tensor<const float> v() const { return kv.tensor.column_range(hidden, hidden); }
+
+  Rows queries, keys;
+  std::int64_t heads, hidden;
+  ops::AttentionExtents extents;
+  std::vector<std::int64_t> samples;
+  core::Dropout dropout;
+  Matrix q, kv, d_out;
+};
+
+struct Results {
+  explicit Results(const Problem& p)
+      : out(p.q.tensor.rows, p.hidden, 2),
+        lse(p.heads, p.q.tensor.rows),
+        d_q(p.q.tensor.rows, p.hidden, 1),
+        d_kv(p.kv.tensor.rows, 2 * p.hidden) {}
+  Matrix out, lse, d_q, d_kv;
+};
+
+Results run(const std::string& kind, const Problem& p) {
+  Results r(p);
+  const auto attention = ops::make_attention(kind);
+  CHECK(attention->name().find(kind) != std::string::npos);
+  attention->reserve(p.extents.max_length, p.extents.head_dim);
+  attention->forward(p.extents, p.queries.view(), p.keys.view(), p.dropout, p.q, p.k(), p.v(), r.out, r.lse);
+  attention->backward(p.extents, p.queries.view(), p.keys.view(), p.dropout, p.q, p.k(), p.v(), r.out, r.lse, p.d_out,
+                      r.d_q, r.d_kv.tensor.column_range(0, p.hidden), r.d_kv.tensor.column_range(p.hidden, p.hidden));
+  return r;
+}
+
+/// Forward and backward in double from the definition, with the whole score row in memory.
+struct Reference {
+  explicit Reference(const Problem& p)
+      : rows(p.q.tensor.rows),
+        hidden(p.hidden),
+        out(size(rows, hidden)),
+        d_q(size(rows, hidden)),
+        d_kv(size(p.kv.tensor.rows, 2 * hidden)),
+        lse(size(p.heads, rows)) {
+    const std::int64_t d = p.extents.head_dim;
+    for (std::int64_t i = 0; i < rows; ++i) {
+      for (std::int64_t head = 0; head < p.heads; ++head) one_row(p, i, head, d);
+    }
+  }
+  static std::size_t size(std::int64_t a, std::int64_t b) { return static_cast<std::size_t>(a * b); }
+
+  static double kept(const Problem& p, std::size_t sequence, std::int64_t head, std::int64_t position, std::int64_t j) {
+    if (p.dropout.probability == 0.0f) return 1.0;
+    const std::uint32_t threshold = ops::dropout_threshold(p.dropout.probability);
+    const auto bits =
+        ops::dropout_bits(p.dropout, p.samples[sequence], static_cast<std::uint32_t>(head * (1 << 20) + position),
+                          static_cast<std::uint32_t>(j / 8));
+    return ops::dropout_keeps(bits, static_cast<int>(j % 8), threshold) ? 65536.0 / (65536.0 - threshold) : 0.0;
+  }
+
+  void one_row(const Problem& p, std::int64_t i, std::int64_t head, std::int64_t d) {
+    const auto row = static_cast<std::size_t>(i);
+    const auto sequence = static_cast<std::size_t>(p.queries.sequence[row]);
+    const std::int64_t begin = p.keys.offsets[sequence], length = p.keys.offsets[sequence + 1] - begin;
+    const std::int64_t h = head * d;
+    const double scale = 1.0 / std::sqrt(static_cast<double>(d));
+    std::vector<double> s(static_cast<std::size_t>(length)), probability(s), d_p(s);
+    double total = 0.0, diagonal = 0.0, largest = -1e300;
+    for (std::int64_t j = 0; j < length; ++j) {
+      double& value = s[static_cast<std::size_t>(j)];
+      for (std::int64_t c = 0; c < d; ++c)
+        value += static_cast<double>(p.q(i, h + c)) * p.k()(begin + j, h + c) * scale;
+      largest = std::max(largest, value);
+    }
+    for (double value : s) total += std::exp(value - largest);
+    lse[static_cast<std::size_t>(head * rows + i)] = largest + std::log(total);
+    for (std::int64_t j = 0; j < length; ++j) {
+      const auto at = static_cast<std::size_t>(j);
+      const double keep = kept(p, sequence, head, p.queries.position[row], j);
+      probability[at] = std::exp(s[at] - largest) / total;
+      for (std::int64_t c = 0; c < d; ++c) {
+        const double d_o = p.d_out(i, h + c);
+        out[static_cast<std::size_t>(i * hidden + h + c)] += keep * probability[at] * p.v()(begin + j, h + c);
+        d_p[at] += keep * d_o * p.v()(begin + j, h + c);
+        d_kv[static_cast<std::size_t>((begin + j) * 2 * hidden + hidden + h + c)] += keep * probability[at] * d_o;
+      }
+      diagonal += probability[at] * d_p[at];
+    }
+    for (std::int64_t j = 0; j < length; ++j) {
+      const auto at = static_cast<std::size_t>(j);
+      const double d_s = scale * probability[at] * (d_p[at] - diagonal);
+      for (std::int64_t c = 0; c < d; ++c) {
+        d_q[static_cast<std::size_t>(i * hidden + h + c)] += d_s * p.k()(begin + j, h + c);
+        d_kv[static_cast<std::size_t>((begin + j) * 2 * hidden + h + c)] += d_s * p.q(i, h + c);
+      }
+    }
+  }
+
+  std::int64_t rows, hidden;
+  std::vector<double> out, d_q, d_kv, lse;
+};
+
+auto matrix_of(const std::vector<double>& values, std::int64_t columns) {
+  return
+      [&values, columns](std::int64_t i, std::int64_t j) { return values[static_cast<std::size_t>(i * columns + j)]; };
+}
+
+void check_against_reference(const std::string& kind, const Problem& p) {
+  const Results r = run(kind, p);
+  const Reference reference(p);
+  // Scores below 6 are sums of head_dim ≤ 128 products: an error of 6·2⁻²³·√128 ≈ 8e-6 in the exponent, the same
+  // relative error in a probability, values below 5 and a kept factor of 1/(1 − 0.5): 8e-5 at the worst.
+  CHECK(test::largest_difference(r.out, matrix_of(reference.out, p.hidden)) < 3e-5);
+  CHECK(test::largest_difference(r.lse, matrix_of(reference.lse, reference.rows)) < 1e-5);
+  // d_p is a dot product below 50 with an error of 1e-5; sums of up to 300 such terms weighted by probabilities for
+  // d_q, by probabilities of different rows (their sum over rows is about 1, up to 10 for favoured keys) for d_k and
+  // d_v.
+  CHECK(test::largest_difference(r.d_q, matrix_of(reference.d_q, p.hidden)) < 1e-4);
+  CHECK(test::largest_difference(r.d_kv, matrix_of(reference.d_kv, 2 * p.hidden)) < 2e-4);
+  CHECK(r.out.padding_untouched());
+  CHECK(r.d_q.padding_untouched());
+}
+
+std::vector<std::vector<int>> all_positions(const std::vector<int>& lengths) {
+  std::vector<std::vector<int>> positions;
+  for (int length : lengths) {
+    positions.emplace_back();
+    for (int p = 0; p < length; ++p) positions.back().push_back(p);
+  }
+  return positions;
+}
+
+}  // namespace
+
+TEST_CASE("attention of whole sequences against double") {
+  const std::string kind = GENERATE("plain", "fused");
+  const float probability = GENERATE(0.0f, 0.1f, 0.5f);
+  const std::int64_t head_dim = GENERATE(1, 5, 16, 32, 64, 80, 128);
+  const std::vector<int> lengths{1, 2, 7, 8, 17, 33};
+  check_against_reference(kind, Problem(all_positions(lengths), lengths, 3, head_dim, probability));
+}
+
+TEST_CASE("attention of long sequences against double") {
+  const std::string kind = GENERATE("plain", "fused");
+  const std::int64_t head_dim = GENERATE(32, 64);
+  const std::vector<int> lengths{300, 65, 128};
+  check_against_reference(kind, Problem(all_positions(lengths), lengths, 2, head_dim, 0.1f));
+}
+
+TEST_CASE("attention of selected query rows, some sequences without any") {
+  const std::string kind = GENERATE("plain", "fused");
+  const float probability = GENERATE(0.0f, 0.2f);
+  check_against_reference(kind, Problem({{0}, {}, {3, 8, 11}, {0, 69}}, {4, 9, 12, 70}, 2, 32, probability));
+}
+
+TEST_CASE("a selected row has the bits it has among all rows") {
+  const std::string kind = GENERATE("plain", "fused");
+  const std::vector<int> lengths{40, 21};
+  const Problem all(all_positions(lengths), lengths, 2, 32, 0.1f);
+  Problem some({{0, 39}, {5}}, lengths, 2, 32, 0.1f);
+  const int from[3] = {0, 39, 45};
+  for (int i = 0; i < 3; ++i) {
+    for (std::int64_t j = 0; j < some.hidden; ++j) some.q(i, j) = all.q(from[i], j);
+  }
+  some.kv = all.kv;
+  const Results r_all = run(kind, all), r_some = run(kind, some);
+  for (int i = 0; i < 3; ++i) {
+    CHECK(test::bits_of(r_all.out.tensor.row_range(from[i], 1)) == test::bits_of(r_some.out.tensor.row_range(i, 1)));
+  }
+}
+
+TEST_CASE("a sequence's attention does not depend on the others of the batch") {
+  const std::string kind = GENERATE("plain", "fused");
+  Problem pair(all_positions({50, 23}), {50, 23}, 2, 64, 0.1f), alone(all_positions({23}), {23}, 2, 64, 0.1f);
+  alone.samples[0] = pair.samples[1];
+  for (std::int64_t i = 0; i < 23; ++i) {
+    for (std::int64_t j = 0; j < 128; ++j) {
+      alone.q(i, j) = pair.q(50 + i, j);
+      alone.d_out(i, j) = pair.d_out(50 + i, j);
+    }
+    for (std::int64_t j = 0; j < 256; ++j) alone.kv(i, j) = pair.kv(50 + i, j);
+  }
+  const Results a = run(kind, alone), b = run(kind, pair);
+  CHECK(test::bits_of(a.out) == test::bits_of(b.out.tensor.row_range(50, 23)));
+  CHECK(test::bits_of(a.d_q) == test::bits_of(b.d_q.tensor.row_range(50, 23)));
+  CHECK(test::bits_of(a.d_kv) == test::bits_of(b.d_kv.tensor.row_range(50, 23)));
+}
+
+TEST_CASE("attention survives large scores") {
+  const std::string kind = GENERATE("plain", "fused");
+  Problem p(all_positions({20}), {20}, 1, 32, 0.0f);
+  for (float& value : p.q.values) value *= 100.0f;
+  const Results r = run(kind, p);
+  const Reference reference(p);
+  // Scores up to 600 with an error of 600·2⁻²³·6 = 4e-4 in the exponent.
+  CHECK(test::largest_difference(r.out, matrix_of(reference.out, p.hidden)) < 2e-3);
+}
+
+TEST_CASE("attention's gradient against finite differences") {
+  const std::string kind = GENERATE("plain", "fused");
+  Problem p(all_positions({6, 3}), {6, 3}, 2, 8, 0.3f);
+  const Results r = run(kind, p);
+  // Of Σ out ∘ d_out, in double through the reference, by central differences: exact to h² + 1e-16/h.
+  const auto value = [&p] {
+    const Reference reference(p);
+    double total = 0.0;
+    for (std::int64_t i = 0; i < reference.rows; ++i) {
+      for (std::int64_t j = 0; j < p.hidden; ++j) total += matrix_of(reference.out, p.hidden)(i, j) * p.d_out(i, j);
+    }
+    return total;
+  };
+  const auto check = [&](Matrix& input, const Matrix& gradient) {
+    double worst = 0.0;
+    for (std::int64_t i = 0; i < input.tensor.rows; ++i) {
+      for (std::int64_t j = 0; j < input.tensor.columns; ++j) {
+        const float kept = input(i, j);
+        const float up = kept + 0x1p-8f, down = kept - 0x1p-8f;
+        input(i, j) = up;
+        const double above = value();
+        input(i, j) = down;
+        const double below = value();
+        input(i, j) = kept;
+        const double slope = (above - below) / (static_cast<double>(up) - down);
+        worst = std::max(worst, std::abs(slope - gradient(i, j)));
+      }
+    }
+    return worst;
+  };
+  // h² / 6 times a third derivative of about 10: 2.5e-5.
+  CHECK(check(p.q, r.d_q) < 1e-4);
+  CHECK(check(p.kv, r.d_kv) < 1e-4);
+}
+
+TEST_CASE("an unknown kind of attention is an input error") {
+  CHECK_THROWS_AS(ops::make_attention("quantum"), core::Error);
+}
