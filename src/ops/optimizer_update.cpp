@@ -20,13 +20,13 @@ void adamw_update(const AdamwStep& step, std::span<float> value, std::span<float
   float* m = first_moment.data();
   float* v = second_moment.data();
   // Constants are formed in double and rounded once, as torch does with Python's numbers.
-  const double rate = static_cast<double>(step.learning_rate);
-  const float decay = static_cast<float>(1.0 - rate * static_cast<double>(step.weight_decay));
-  const float step_size = static_cast<float>(rate / step.bias_correction1);
+  const float decay = static_cast<float>(1.0 - step.learning_rate * step.weight_decay);
+  const float step_size = static_cast<float>(step.learning_rate / step.bias_correction1);
   const float inverse_root2 = static_cast<float>(1.0 / std::sqrt(step.bias_correction2));
-  const float new1 = static_cast<float>(1.0 - static_cast<double>(step.beta1));
-  const float new2 = static_cast<float>(1.0 - static_cast<double>(step.beta2));
-  const float beta2 = step.beta2, epsilon = step.epsilon, gradient_scale = step.gradient_scale;
+  const float new1 = static_cast<float>(1.0 - step.beta1);
+  const float new2 = static_cast<float>(1.0 - step.beta2);
+  const float beta2 = static_cast<float>(step.beta2), epsilon = static_cast<float>(step.epsilon);
+  const float gradient_scale = step.gradient_scale;
   kernel::for_flat(
       "bert_hpc::ops::adamw_update", static_cast<std::int64_t>(value.size()), KOKKOS_LAMBDA(std::int64_t i) {
         const float grad = gradient_scale * g[i];

@@ -44,17 +44,17 @@ Adamw::Adamw(const AdamwSettings& settings, const core::ParameterStore& paramete
 
 void Adamw::step(double learning_rate, std::int64_t update, double gradient_norm) {
   ops::AdamwStep step;
-  step.learning_rate = static_cast<float>(learning_rate);
-  step.beta1 = static_cast<float>(settings_.beta1);
-  step.beta2 = static_cast<float>(settings_.beta2);
-  step.epsilon = static_cast<float>(settings_.epsilon);
+  step.learning_rate = learning_rate;
+  step.beta1 = settings_.beta1;
+  step.beta2 = settings_.beta2;
+  step.epsilon = settings_.epsilon;
   step.bias_correction1 = 1.0 - std::pow(settings_.beta1, static_cast<double>(update));
   step.bias_correction2 = 1.0 - std::pow(settings_.beta2, static_cast<double>(update));
   const double limit = settings_.max_gradient_norm;
   // As torch.nn.utils.clip_grad_norm_: max_norm / (norm + 1e-6), at most 1.
   if (limit > 0) step.gradient_scale = static_cast<float>(std::min(1.0, limit / (gradient_norm + 1e-6)));
   for (const Run& run : runs_) {
-    step.weight_decay = run.decay ? static_cast<float>(settings_.weight_decay) : 0.0f;
+    step.weight_decay = run.decay ? settings_.weight_decay : 0.0;
     ops::adamw_update(step, parameters_.values().subspan(run.begin, run.size), {run.gradient, run.size},
                       parameters_.first_moments().subspan(run.begin, run.size),
                       parameters_.second_moments().subspan(run.begin, run.size));

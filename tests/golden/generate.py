@@ -84,7 +84,8 @@ def make_batch(task, settings, lengths, random):
     """One batch, unpadded: what our side reads."""
     batch = {"offsets": numpy.cumsum([0] + lengths).astype(numpy.int32)}
     tokens = sum(lengths)
-    batch["input_ids"] = random.integers(0, 97, tokens).astype(numpy.int32)
+    # Never 0, the padding: torch.nn.Embedding leaves it without a gradient, and no real token has it.
+    batch["input_ids"] = random.integers(1, 97, tokens).astype(numpy.int32)
     batch["token_type_ids"] = numpy.concatenate(
         # every second sequence is a pair whose second text begins anywhere but at the first token
         [

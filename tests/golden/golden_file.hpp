@@ -12,7 +12,7 @@
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/model/safetensors.hpp"
 
-namespace bert_hpc::test {
+namespace bert_hpc::tests {
 
 /// A batch as it stands in the file: real tokens only. The targets of the other tasks are empty.
 struct GoldenBatch {
@@ -102,4 +102,4 @@ inline double relative_error(std::span<const float> ours, std::span<const double
   return std::isnan(error) ? 1e300 : error;  // a comparison with NaN would pass as "not larger"
 }
 
-}  // namespace bert_hpc::test
+}  // namespace bert_hpc::tests

@@ -35,7 +35,7 @@ TEST_CASE("a model read from Transformers and written again is the same model") 
   for (const std::string task : {"classification", "regression", "masked_lm"}) {
     INFO(task);
     const BertHead head = task == "masked_lm" ? BertHead::masked_lm : BertHead::sequence_classification;
-    const test::GoldenFile golden(task);
+    const tests::GoldenFile golden(task);
     core::ParameterStore store = store_like(golden.model_folder());
     CHECK(model::load_hf_weights(golden.model_folder(), store).unused.empty());
     const model::BertConfig config = model::read_hf_config(golden.model_folder());

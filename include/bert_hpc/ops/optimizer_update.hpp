@@ -10,9 +10,10 @@ namespace bert_hpc::ops {
 /// Norms are summed in fixed blocks of this many elements, so that their bits do not depend on threads or ranks.
 inline constexpr std::int64_t norm_block = 4096;
 
+/// In double, so that 1 − beta2 agrees with the bias correction: the float nearest to 0.999 is off by 1.3e-5 of it.
 struct AdamwStep {
-  float learning_rate = 0, beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;
-  float weight_decay = 0;       ///< 0 for ranges without decay
+  double learning_rate = 0, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+  double weight_decay = 0;      ///< 0 for ranges without decay
   double bias_correction1 = 1;  ///< 1 − beta1^t, t from 1
   double bias_correction2 = 1;  ///< 1 − beta2^t
   float gradient_scale = 1;     ///< multiplies every gradient first: clipping, and loss scaling undone

@@ -13,7 +13,7 @@
 
 #include "bert_hpc/core/error.hpp"
 
-namespace bert_hpc::test {
+namespace bert_hpc::tests {
 
 class ScratchFolder {
  public:
@@ -77,4 +77,4 @@ Failure failure_of(Action action) {
 
 constexpr int files_code = static_cast<int>(core::ExitCode::files);
 
-}  // namespace bert_hpc::test
+}  // namespace bert_hpc::tests

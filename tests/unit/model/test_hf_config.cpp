@@ -9,11 +9,11 @@
 using namespace bert_hpc;
 using model::BertConfig;
 using model::BertHead;
-using test::failure_of;
+using tests::failure_of;
 
 namespace {
 
-test::Failure parse_failure(const std::string& text) {
+tests::Failure parse_failure(const std::string& text) {
   return failure_of([&text] { model::parse_hf_config(text, "config.json"); });
 }
 
@@ -136,7 +136,7 @@ TEST_CASE("every wrong value is named, with what would be right") {
   for (const Case& one : cases) {
     const auto failure = parse_failure(one.text);
     INFO(one.text << "\n" << failure.message);
-    CHECK(failure.code == test::files_code);
+    CHECK(failure.code == tests::files_code);
     CHECK(failure.says(one.says));
     CHECK(failure.says("config.json"));
   }
@@ -150,7 +150,7 @@ TEST_CASE("all problems of a config are reported at once") {
 }
 
 TEST_CASE("a folder without config.json, and a folder that is none, are told apart") {
-  test::ScratchFolder folder;
+  tests::ScratchFolder folder;
   CHECK(failure_of([&] { model::read_hf_config(folder.path()); }).says("config.json: missing"));
   CHECK(failure_of([&] { model::read_hf_config(folder / "bert-base-uncased"); }).says("never downloaded"));
   std::filesystem::create_directory(folder / "config.json");
@@ -172,7 +172,7 @@ TEST_CASE("mutated configs are refused or give values in range") {
     }
     BertConfig config;
     const auto failure = failure_of([&] { config = model::parse_hf_config(text, "config.json"); });
-    if (failure.code != -1 && failure.code != test::files_code) FAIL("round " << round << ": " << failure.message);
+    if (failure.code != -1 && failure.code != tests::files_code) FAIL("round " << round << ": " << failure.message);
     const bool in_range = config.hidden_size >= 1 && config.num_attention_heads >= 1 &&
                           config.hidden_size % config.num_attention_heads == 0 && config.num_labels() >= 1;
     if (!in_range) FAIL("round " << round << " accepted:\n" << text);

@@ -13,7 +13,7 @@ using core::ParameterSpec;
 using core::ParameterStore;
 using model::BertHead;
 using model::LoadOptions;
-using test::failure_of;
+using tests::failure_of;
 
 namespace {
 
@@ -69,8 +69,8 @@ void write(const std::filesystem::path& path, const Tensors& tensors) {
   model::write_safetensors(path, std::move(list), {{"format", "pt"}});
 }
 
-test::Failure load_failure(const test::ScratchFolder& folder, const std::vector<ParameterSpec>& specs,
-                           const LoadOptions& options = {}) {
+tests::Failure load_failure(const tests::ScratchFolder& folder, const std::vector<ParameterSpec>& specs,
+                            const LoadOptions& options = {}) {
   ParameterStore store(specs, ParameterStore::Arenas::values);
   return failure_of([&] { model::load_hf_weights(folder.path(), store, options); });
 }
@@ -78,9 +78,9 @@ test::Failure load_failure(const test::ScratchFolder& folder, const std::vector<
 }  // namespace
 
 TEST_CASE("a folder comes back bit for bit, config and tokenizer files with it") {
-  test::ScratchFolder folder, tokenizer;
-  test::write_file(tokenizer / "vocab.txt", "[PAD]\n[UNK]\n\xC3\xA9\n");
-  test::write_file(tokenizer / "tokenizer_config.json", "{\"do_lower_case\": true}");
+  tests::ScratchFolder folder, tokenizer;
+  tests::write_file(tokenizer / "vocab.txt", "[PAD]\n[UNK]\n\xC3\xA9\n");
+  tests::write_file(tokenizer / "tokenizer_config.json", "{\"do_lower_case\": true}");
   ParameterStore store = make_store(classifier_specs);
   store.values()[0] = -0.0f;
   store.values()[1] = std::bit_cast<float>(1u);  // the smallest subnormal
@@ -94,18 +94,18 @@ TEST_CASE("a folder comes back bit for bit, config and tokenizer files with it")
   CHECK(report.text().empty());
   CHECK(std::memcmp(read.values().data(), store.values().data(), store.values().size_bytes()) == 0);
   CHECK(model::read_hf_config(folder / "new/model").label_names == config.label_names);
-  CHECK(test::read_file(folder / "new/model/vocab.txt") == "[PAD]\n[UNK]\n\xC3\xA9\n");
-  CHECK(test::read_file(folder / "new/model/tokenizer_config.json") == "{\"do_lower_case\": true}");
+  CHECK(tests::read_file(folder / "new/model/vocab.txt") == "[PAD]\n[UNK]\n\xC3\xA9\n");
+  CHECK(tests::read_file(folder / "new/model/tokenizer_config.json") == "{\"do_lower_case\": true}");
   int files = 0;
   for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder / "new/model")) ++files;
   CHECK(files == 4);  // nothing unfinished stays behind
   // Saving over the folder the tokenizer comes from keeps its files.
   model::save_hf_folder(folder / "new/model", config, BertHead::sequence_classification, read, folder / "new/model");
-  CHECK(test::read_file(folder / "new/model/vocab.txt") == "[PAD]\n[UNK]\n\xC3\xA9\n");
+  CHECK(tests::read_file(folder / "new/model/vocab.txt") == "[PAD]\n[UNK]\n\xC3\xA9\n");
 }
 
 TEST_CASE("names without prefix, gamma and beta, and buffers are understood") {
-  test::ScratchFolder folder;
+  tests::ScratchFolder folder;
   const ParameterStore store = make_store(classifier_specs, 1);
   Tensors tensors = tensors_of(store);
   rename(tensors, "bert.embeddings.word_embeddings.weight", "embeddings.word_embeddings.weight");
@@ -123,25 +123,25 @@ TEST_CASE("names without prefix, gamma and beta, and buffers are understood") {
 }
 
 TEST_CASE("the same weights under two names are refused") {
-  test::ScratchFolder folder;
+  tests::ScratchFolder folder;
   Tensors tensors = tensors_of(make_store(classifier_specs));
   tensors["embeddings.LayerNorm.gamma"] = {{4}, {1, 2, 3, 4}};
   write(folder / "model.safetensors", tensors);
   const auto failure = load_failure(folder, classifier_specs);
-  CHECK(failure.code == test::files_code);
+  CHECK(failure.code == tests::files_code);
   CHECK(failure.says("stored twice"));
   CHECK(failure.says("embeddings.LayerNorm.gamma"));
 }
 
 TEST_CASE("a fresh head is listed where the caller allows it, and an error where not") {
-  test::ScratchFolder folder;
+  tests::ScratchFolder folder;
   Tensors tensors = tensors_of(make_store(classifier_specs));
   tensors.erase("classifier.weight");
   tensors.erase("bert.pooler.dense.weight");
   tensors["classifier.bias"] = {{2}, {8, 9}};  // a head for other labels
   write(folder / "model.safetensors", tensors);
   const auto failure = load_failure(folder, classifier_specs);
-  CHECK(failure.code == test::files_code);
+  CHECK(failure.code == tests::files_code);
   CHECK(failure.says("classifier.weight is missing; it should have the shape (3, 4)"));
   CHECK(failure.says("bert.pooler.dense.weight is missing"));
   CHECK(failure.says("\"classifier.bias\" in model.safetensors has the shape (2)"));
@@ -160,7 +160,7 @@ TEST_CASE("a fresh head is listed where the caller allows it, and an error where
 }
 
 TEST_CASE("a stored decoder must be the tied one, and its bias may have either name") {
-  test::ScratchFolder folder;
+  tests::ScratchFolder folder;
   const ParameterStore store = make_store(masked_lm_specs);
   Tensors tensors = tensors_of(store);
   tensors["cls.predictions.decoder.weight"] = tensors["bert.embeddings.word_embeddings.weight"];
@@ -178,13 +178,13 @@ TEST_CASE("a stored decoder must be the tied one, and its bias may have either n
   tensors["cls.predictions.decoder.weight"].second[7] += 1;
   write(folder / "model.safetensors", tensors);
   const auto failure = load_failure(folder, masked_lm_specs);
-  CHECK(failure.code == test::files_code);
+  CHECK(failure.code == tests::files_code);
   CHECK(failure.says("\"cls.predictions.decoder.weight\" in model.safetensors differs from bert.embeddings.word"));
   CHECK(failure.says("\"cls.predictions.decoder.bias\" in model.safetensors differs"));
 }
 
 TEST_CASE("weights that are not finite are refused by name and place") {
-  test::ScratchFolder folder;
+  tests::ScratchFolder folder;
   Tensors tensors = tensors_of(make_store(classifier_specs));
   tensors["bert.pooler.dense.weight"].second[5] = std::bit_cast<float>(0x7FC00000u);
   tensors["classifier.bias"].second[1] = std::bit_cast<float>(0xFF800000u);
@@ -195,7 +195,7 @@ TEST_CASE("weights that are not finite are refused by name and place") {
 }
 
 TEST_CASE("the check reads no values and finds the same problems") {
-  test::ScratchFolder folder;
+  tests::ScratchFolder folder;
   Tensors tensors = tensors_of(make_store(classifier_specs));
   write(folder / "model.safetensors", tensors);
   CHECK(model::check_hf_weights(folder.path(), classifier_specs).unused.empty());
@@ -204,7 +204,7 @@ TEST_CASE("the check reads no values and finds the same problems") {
 }
 
 TEST_CASE("weights in shards are found through the index") {
-  test::ScratchFolder folder;
+  tests::ScratchFolder folder;
   const ParameterStore store = make_store(classifier_specs);
   Tensors first = tensors_of(store), second;
   for (const char* name : {"classifier.weight", "bert.pooler.dense.weight"}) second.insert(first.extract(name));
@@ -215,7 +215,7 @@ TEST_CASE("weights in shards are found through the index") {
     std::string text = "{\"metadata\": {\"total_size\": 1}, \"weight_map\": {";
     for (const auto& [name, tensor] : first) text += "\"" + name + "\": \"" + name1 + "\", ";
     text += "\"bert.pooler.dense.weight\": \"" + name2 + "\", \"classifier.weight\": " + classifier_file + "}}";
-    test::write_file(folder / "model.safetensors.index.json", text);
+    tests::write_file(folder / "model.safetensors.index.json", text);
   };
   index("\"" + name2 + "\"");
   ParameterStore read(classifier_specs, ParameterStore::Arenas::values);
@@ -230,16 +230,16 @@ TEST_CASE("weights in shards are found through the index") {
   CHECK(load_failure(folder, classifier_specs).says("same folder"));
   index("3");
   CHECK(load_failure(folder, classifier_specs).says("same folder"));
-  test::write_file(folder / "model.safetensors.index.json", "{}");
+  tests::write_file(folder / "model.safetensors.index.json", "{}");
   CHECK(load_failure(folder, classifier_specs).says("weight_map"));
 }
 
 TEST_CASE("a folder without usable weights says what to do") {
-  test::ScratchFolder folder;
+  tests::ScratchFolder folder;
   CHECK(load_failure(folder, classifier_specs).says("holds neither model.safetensors"));
-  test::write_file(folder / "pytorch_model.bin", "x");
+  tests::write_file(folder / "pytorch_model.bin", "x");
   const auto failure = load_failure(folder, classifier_specs);
-  CHECK(failure.code == test::files_code);
+  CHECK(failure.code == tests::files_code);
   CHECK(failure.says("convert it once"));
   CHECK(failure.says("torch.load('" + folder.path().string()));
   Tensors tensors;
@@ -249,12 +249,12 @@ TEST_CASE("a folder without usable weights says what to do") {
 }
 
 TEST_CASE("a folder that cannot be written is an error and stays as it was") {
-  test::ScratchFolder folder;
-  test::write_file(folder / "file", "x");
+  tests::ScratchFolder folder;
+  tests::write_file(folder / "file", "x");
   const ParameterStore store = make_store(classifier_specs);
   const auto failure = failure_of(
       [&] { model::save_hf_folder(folder / "file", {}, BertHead::sequence_classification, store, folder.path()); });
-  CHECK(failure.code == test::files_code);
+  CHECK(failure.code == tests::files_code);
   CHECK(failure.says("file: cannot be created"));
-  CHECK(test::read_file(folder / "file") == "x");
+  CHECK(tests::read_file(folder / "file") == "x");
 }

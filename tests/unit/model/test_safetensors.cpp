@@ -10,9 +10,9 @@
 
 using namespace bert_hpc;
 using model::SafetensorsFile;
-using test::bytes_of;
-using test::failure_of;
-using test::safetensors_bytes;
+using tests::bytes_of;
+using tests::failure_of;
+using tests::safetensors_bytes;
 
 namespace {
 
@@ -24,8 +24,8 @@ std::string good_file() {
   return safetensors_bytes(good_header, bytes_of<float>({1, 2, 3, 4, 5, 6, 7}));
 }
 
-test::Failure open_failure(const test::ScratchFolder& folder, const std::string& bytes) {
-  test::write_file(folder / "x.safetensors", bytes);
+tests::Failure open_failure(const tests::ScratchFolder& folder, const std::string& bytes) {
+  tests::write_file(folder / "x.safetensors", bytes);
   return failure_of([&folder] { SafetensorsFile file(folder / "x.safetensors"); });
 }
 
@@ -40,8 +40,8 @@ std::vector<float> read_all(const SafetensorsFile& file, const std::string& name
 }  // namespace
 
 TEST_CASE("a file's tensors, shapes and metadata are read") {
-  test::ScratchFolder folder;
-  test::write_file(folder / "x.safetensors", good_file());
+  tests::ScratchFolder folder;
+  tests::write_file(folder / "x.safetensors", good_file());
   const SafetensorsFile file(folder / "x.safetensors");
   CHECK(file.metadata().at("format") == "pt");
   REQUIRE(file.tensors().size() == 2);
@@ -55,9 +55,9 @@ TEST_CASE("half and bfloat widen exactly, for every bit pattern") {
   std::vector<std::uint16_t> patterns(65536);
   for (std::size_t i = 0; i < patterns.size(); ++i) patterns[i] = static_cast<std::uint16_t>(i);
   const std::string data = bytes_of(patterns);
-  test::ScratchFolder folder;
+  tests::ScratchFolder folder;
   for (const std::string dtype : {"F16", "BF16"}) {
-    test::write_file(
+    tests::write_file(
         folder / "x.safetensors",
         safetensors_bytes(R"({"t":{"dtype":")" + dtype + R"(","shape":[65536],"data_offsets":[0,131072]}})", data));
     const std::vector<float> values = read_all(SafetensorsFile(folder / "x.safetensors"), "t");
@@ -82,9 +82,9 @@ TEST_CASE("half and bfloat widen exactly, for every bit pattern") {
 TEST_CASE("double and integer tensors are read as such and refused as weights") {
   const std::string header = R"({"d":{"dtype":"F64","shape":[2],"data_offsets":[0,16]},)"
                              R"("i":{"dtype":"I32","shape":[2],"data_offsets":[16,24]}})";
-  test::ScratchFolder folder;
-  test::write_file(folder / "x.safetensors",
-                   safetensors_bytes(header, bytes_of<double>({0.1, -2}) + bytes_of<std::int32_t>({-7, 9})));
+  tests::ScratchFolder folder;
+  tests::write_file(folder / "x.safetensors",
+                    safetensors_bytes(header, bytes_of<double>({0.1, -2}) + bytes_of<std::int32_t>({-7, 9})));
   const SafetensorsFile file(folder / "x.safetensors");
   std::vector<double> doubles(2);
   file.read(*file.find("d"), std::span<double>(doubles));
@@ -94,13 +94,13 @@ TEST_CASE("double and integer tensors are read as such and refused as weights") 
   CHECK(integers == std::vector<std::int64_t>{-7, 9});
   std::vector<float> floats(2);
   const auto failure = failure_of([&] { file.read(*file.find("d"), std::span<float>(floats)); });
-  CHECK(failure.code == test::files_code);
+  CHECK(failure.code == tests::files_code);
   CHECK(failure.says("\"d\""));
   CHECK(failure.says("F32, F16 or BF16"));
 }
 
 TEST_CASE("headers that lie are refused with the tensor's name") {
-  test::ScratchFolder folder;
+  tests::ScratchFolder folder;
   const std::string data = bytes_of<float>({1, 2, 3, 4});
   struct Case {
     std::string header, says;
@@ -138,14 +138,14 @@ TEST_CASE("headers that lie are refused with the tensor's name") {
   for (const Case& one : cases) {
     const auto failure = open_failure(folder, safetensors_bytes(one.header, data));
     INFO(one.header << "\n" << failure.message);
-    CHECK(failure.code == test::files_code);
+    CHECK(failure.code == tests::files_code);
     CHECK(failure.says(one.says));
     CHECK(failure.says("x.safetensors"));
   }
 }
 
 TEST_CASE("foreign, empty and missing files are told apart") {
-  test::ScratchFolder folder;
+  tests::ScratchFolder folder;
   CHECK(open_failure(folder, "").says("empty or truncated"));
   CHECK(open_failure(folder, "PK\x03\x04 some other format altogether").says("not a safetensors file"));
   CHECK(open_failure(folder, safetensors_bytes(std::string(100, '{'), "").substr(0, 50)).says("truncated"));
@@ -156,17 +156,17 @@ TEST_CASE("foreign, empty and missing files are told apart") {
 }
 
 TEST_CASE("a file truncated at any byte is refused") {
-  test::ScratchFolder folder;
+  tests::ScratchFolder folder;
   const std::string whole = good_file();
   for (std::size_t size = 0; size < whole.size(); ++size) {
     const auto failure = open_failure(folder, whole.substr(0, size));
-    if (failure.code != test::files_code) FAIL("accepted when cut to " << size << " bytes");
+    if (failure.code != tests::files_code) FAIL("accepted when cut to " << size << " bytes");
   }
 }
 
 TEST_CASE("a file shortened after it was opened is an error, not a crash") {
-  test::ScratchFolder folder;
-  test::write_file(folder / "x.safetensors", good_file());
+  tests::ScratchFolder folder;
+  tests::write_file(folder / "x.safetensors", good_file());
   const SafetensorsFile file(folder / "x.safetensors");
   std::filesystem::resize_file(folder / "x.safetensors", good_file().size() - 4);
   std::vector<float> values(3);
@@ -174,7 +174,7 @@ TEST_CASE("a file shortened after it was opened is an error, not a crash") {
 }
 
 TEST_CASE("mutated files are refused or read within bounds, never anything else") {
-  test::ScratchFolder folder;
+  tests::ScratchFolder folder;
   std::mt19937 random(20240517);
   const std::string whole = good_file();
   const auto below = [&random](std::size_t limit) { return random() % limit; };
@@ -200,7 +200,7 @@ TEST_CASE("mutated files are refused or read within bounds, never anything else"
           break;
       }
     }
-    test::write_file(folder / "x.safetensors", bytes);
+    tests::write_file(folder / "x.safetensors", bytes);
     const auto failure = failure_of([&] {
       const SafetensorsFile file(folder / "x.safetensors");
       for (const model::StoredTensor& tensor : file.tensors()) {
@@ -209,21 +209,21 @@ TEST_CASE("mutated files are refused or read within bounds, never anything else"
         if (tensor.dtype == "F32") file.read(tensor, std::span<float>(values));
       }
     });
-    if (failure.code == test::files_code) ++refused;
-    if (failure.code != -1 && failure.code != test::files_code) FAIL("round " << round << ": " << failure.message);
+    if (failure.code == tests::files_code) ++refused;
+    if (failure.code != -1 && failure.code != tests::files_code) FAIL("round " << round << ": " << failure.message);
   }
   CHECK(refused > rounds / 2);  // some changes are harmless: a tensor's name, a digit inside the metadata
 }
 
 TEST_CASE("the same tensors give the same bytes in any order, and come back bit for bit") {
-  test::ScratchFolder folder;
+  tests::ScratchFolder folder;
   std::vector<float> a(6), b(1);
   for (std::size_t i = 0; i < a.size(); ++i) a[i] = std::bit_cast<float>(static_cast<std::uint32_t>(0x3F7FFFF0u + i));
   b[0] = -0.0f;
   const model::TensorToWrite first{"z.weight", {2, 3}, a}, second{"a.bias", {1}, b}, empty{"none", {0}, {}};
   model::write_safetensors(folder / "1.safetensors", {first, second, empty}, {{"format", "pt"}});
   model::write_safetensors(folder / "2.safetensors", {empty, second, first}, {{"format", "pt"}});
-  const bool same = test::read_file(folder / "1.safetensors") == test::read_file(folder / "2.safetensors");
+  const bool same = tests::read_file(folder / "1.safetensors") == tests::read_file(folder / "2.safetensors");
   CHECK(same);
   const SafetensorsFile file(folder / "1.safetensors");
   const std::vector<float> read = read_all(file, "z.weight");
@@ -235,23 +235,23 @@ TEST_CASE("the same tensors give the same bytes in any order, and come back bit 
 }
 
 TEST_CASE("a failed write leaves the earlier file and no rest") {
-  test::ScratchFolder folder;
+  tests::ScratchFolder folder;
   std::vector<float> values{1};
-  test::write_file(folder / "x.safetensors", "earlier");
+  tests::write_file(folder / "x.safetensors", "earlier");
   std::filesystem::create_directory(folder / "x.safetensors.partial");
   const auto failure = failure_of([&] {
     model::write_safetensors(folder / "x.safetensors", {{"a", {1}, values}}, {});
   });
-  CHECK(failure.code == test::files_code);
+  CHECK(failure.code == tests::files_code);
   CHECK(failure.says("cannot be created"));
-  CHECK(test::read_file(folder / "x.safetensors") == "earlier");
+  CHECK(tests::read_file(folder / "x.safetensors") == "earlier");
   if (std::filesystem::exists("/dev/full")) {  // the disk that is always full
     std::filesystem::remove(folder / "x.safetensors.partial");
     std::filesystem::create_symlink("/dev/full", folder / "x.safetensors.partial");
     const auto full = failure_of([&] { model::write_safetensors(folder / "x.safetensors", {{"a", {1}, values}}, {}); });
-    CHECK(full.code == test::files_code);
+    CHECK(full.code == tests::files_code);
     CHECK(full.says("No space left"));
-    CHECK(test::read_file(folder / "x.safetensors") == "earlier");
+    CHECK(tests::read_file(folder / "x.safetensors") == "earlier");
     CHECK(!std::filesystem::is_symlink(folder / "x.safetensors.partial"));
   }
 }

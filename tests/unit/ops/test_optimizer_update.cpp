@@ -15,8 +15,8 @@ TEST_CASE("AdamW follows its formulas in double, and zeroes the gradient") {
   std::fill(v.values.begin(), v.values.end(), 0.0f);
   std::vector<double> w2(w.values.begin(), w.values.end()), m2(w2.size(), 0.0), v2(w2.size(), 0.0);
   ops::AdamwStep step;
-  step.learning_rate = 1e-2f;
-  step.weight_decay = 0.1f;
+  step.learning_rate = 1e-2;
+  step.weight_decay = 0.1;
   step.gradient_scale = 0.25f;
   for (int t = 1; t <= 5; ++t) {
     g.values = Matrix::random(1, size, 10u + static_cast<unsigned>(t), 2.0f).values;
@@ -46,8 +46,8 @@ TEST_CASE("AdamW gives torch.optim.AdamW's numbers") {
   const double expected[2][3] = {{0.4899500009999999, -1.2398750005, 2.989700000333333},
                                  {0.49549604074841286, -1.2350563316099947, 2.982700448107882}};
   ops::AdamwStep step;
-  step.learning_rate = 0.01f;
-  step.weight_decay = 0.01f;
+  step.learning_rate = 0.01;
+  step.weight_decay = 0.01;
   for (int t = 1; t <= 2; ++t) {
     step.bias_correction1 = 1.0 - std::pow(0.9, t);
     step.bias_correction2 = 1.0 - std::pow(0.999, t);
