@@ -138,8 +138,6 @@ Config parse_config(const std::string& path, const std::vector<std::string>& ove
 
 Config parse_config_text(const std::string& text, const std::string& name, const std::vector<std::string>& overrides) {
   TomlReader reader(text, name, overrides);
-  // A file that is no TOML lacks every key; telling each would hide the one thing to mend.
-  if (reader.has_problems()) reader.finish();
   Config config;
   visit_keys(reader, config);
   resolve(config);

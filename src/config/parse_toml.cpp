@@ -1,7 +1,16 @@
 #include "bert_hpc/config/parse_toml.hpp"
 
-// Deep nesting is refused early: toml++ and the tree below recurse once per level.
+// toml++ is compiled in here, whatever the installed package prefers, so that these choices hold: deep nesting is
+// refused early (toml++ and the tree below recurse once per level), and the parser's assertions, one of which a lone
+// '[' at the end of a line breaks in 3.3, neither stop the program nor become assumptions; its own error branches
+// follow them.
+#undef NDEBUG
+#undef TOML_HEADER_ONLY
+#undef TOML_SHARED_LIB
+#define TOML_HEADER_ONLY 1
+#define TOML_SHARED_LIB 0
 #define TOML_MAX_NESTED_VALUES 32
+#define TOML_ASSERT(expression) static_assert(true)
 #include <toml++/toml.h>
 
 #include <algorithm>

@@ -274,7 +274,7 @@ bool TomlReader::given(const std::string& path) const {
 }
 
 void TomlReader::problem(const std::string& path, const std::string& text) {
-  if (state_->failed.contains(path)) return;
+  if (!state_->readable || state_->failed.contains(path)) return;
   const TomlValue* value = state_->at(path);
   const auto dot = path.rfind('.');
   if (value == nullptr && dot != std::string::npos) value = state_->at(path.substr(0, dot));

@@ -126,6 +126,7 @@ TEST_CASE("a value told to be wrong is not told to be missing too") {
   const std::string text = problems(minimal, {"optimizer.learning_rate=\"high\""});
   CHECK_THAT(text, ContainsSubstring("[optimizer] learning_rate must be a number"));
   CHECK_THAT(text, !ContainsSubstring("missing"));
+  CHECK_THAT(problems(minimal, {"batch.global=x"}), !ContainsSubstring("unknown"));
   const std::string broken = problems("[run\n");
   CHECK_THAT(broken, ContainsSubstring("not valid TOML") && !ContainsSubstring("missing"));
 }

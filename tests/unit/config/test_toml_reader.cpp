@@ -117,6 +117,8 @@ TEST_CASE("syntax errors are located and forgotten quotes recognised") {
   CHECK_THAT(problems("[batch]\nglobal = \n"), ContainsSubstring("in.toml:2:"));
   CHECK_THAT(problems("[optimizer]\nname = adamw # x\n"), ContainsSubstring("Strings need quotes: name = \"adamw\""));
   CHECK_THAT(problems("[batch]\nglobal = 1\nglobal = 2\n"), ContainsSubstring("in.toml:3:"));
+  CHECK_THAT(problems("[\n"), ContainsSubstring("in.toml:"));
+  CHECK_THAT(problems("x = " + std::string(40, '[') + std::string(40, ']')), ContainsSubstring("nest"));
   CHECK_THAT(problems("[batch]\n# \xff\n"), ContainsSubstring("in.toml:2:"));
 }
 

@@ -1,0 +1,126 @@
+#include "bert_hpc/core/log.hpp"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <utility>
+
+#include "bert_hpc/core/error.hpp"
+
+namespace bert_hpc::core {
+
+namespace {
+
+/// Blocks SIGPIPE in this thread while it lives, and takes it away if a write raised it, so that a closed pipe is an
+/// error code here and the program's own handling elsewhere stays as it is.
+class NoPipeSignal {
+ public:
+  NoPipeSignal() {
+    sigemptyset(&pipe_);
+    sigaddset(&pipe_, SIGPIPE);
+    sigset_t pending;
+    sigemptyset(&pending);
+    sigpending(&pending);
+    was_pending_ = sigismember(&pending, SIGPIPE) == 1;
+    pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
+  }
+  ~NoPipeSignal() {
+    const timespec now{0, 0};
+    if (raised && !was_pending_) sigtimedwait(&pipe_, nullptr, &now);
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  NoPipeSignal(const NoPipeSignal&) = delete;
+  NoPipeSignal& operator=(const NoPipeSignal&) = delete;
+
+  bool raised = false;
+
+ private:
+  sigset_t pipe_, before_;
+  bool was_pending_ = false;
+};
+
+/// False if the descriptor takes no more.
+bool write_all(int descriptor, std::string_view bytes) {
+  NoPipeSignal guard;
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) {
+      guard.raised = errno == EPIPE;
+      return false;
+    }
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return true;
+}
+
+}  // namespace
+
+Log::~Log() {
+  if (file_ >= 0) ::close(file_);
+}
+
+Log::Log(Log&& other) noexcept
+    : console_(std::exchange(other.console_, -1)),
+      file_(std::exchange(other.file_, -1)),
+      most_(other.most_),
+      clearing_(std::move(other.clearing_)),
+      before_(std::move(other.before_)) {}
+
+Log& Log::operator=(Log&& other) noexcept {
+  std::swap(console_, other.console_);
+  std::swap(file_, other.file_);
+  std::swap(most_, other.most_);
+  clearing_.swap(other.clearing_);
+  before_.swap(other.before_);
+  return *this;
+}
+
+void Log::attach(const std::string& path) {
+  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (file < 0) throw Error(ExitCode::files, "cannot write " + path + ": " + std::strerror(errno));
+  if (file_ >= 0) ::close(file_);
+  file_ = file;
+  to_file(std::exchange(before_, {}));
+}
+
+void Log::write(LogLevel level, std::string_view text) {
+  if (level > most_ || (console_ < 0 && file_ < 0)) return;
+  std::string line = level == LogLevel::error ? "error: " : level == LogLevel::warning ? "warning: " : "";
+  line += text;
+  if (line.empty() || line.back() != '\n') line += '\n';
+  to_console(clearing_ + line);
+  to_file(line);
+}
+
+void Log::console(std::string_view bytes) {
+  to_console(bytes);
+}
+
+void Log::file_only(std::string_view line) {
+  to_file(std::string(line) + '\n');
+}
+
+void Log::to_console(std::string_view bytes) {
+  if (console_ < 0) return;
+  if (!write_all(console_, bytes)) console_ = -1;
+}
+
+void Log::to_file(std::string_view bytes) {
+  if (file_ < 0) {
+    // Bounded: without a file (evaluation of arguments, tests) it would only grow.
+    if (before_.size() < (1u << 20)) before_ += bytes;
+    return;
+  }
+  if (write_all(file_, bytes)) return;
+  const std::string why = std::strerror(errno);
+  ::close(file_);
+  file_ = -1;
+  to_console("warning: the log file takes no more: " + why + '\n');
+}
+
+}  // namespace bert_hpc::core
