@@ -15,7 +15,7 @@ namespace detail {
 /// What the library's in-memory driver leaves at closing, instead of freeing it. (H5Fget_file_image is no way to a
 /// sound image: 1.10.8 clears a mark in the superblock there without renewing the block's checksum.)
 struct FileMemory {
-  std::byte* data = nullptr;
+  void* data = nullptr;
   FileMemory() = default;
   FileMemory(const FileMemory&) = delete;
   FileMemory& operator=(const FileMemory&) = delete;
@@ -83,11 +83,9 @@ H5FD_file_image_callbacks_t memory_callbacks(FileMemory* memory) {
   };
   callbacks.image_free = [](void* data, H5FD_file_image_op_t operation, void* owner) -> herr_t {
     auto* kept = static_cast<FileMemory*>(owner);
-    if (operation == H5FD_FILE_IMAGE_OP_FILE_CLOSE && kept->data == nullptr) {
-      kept->data = static_cast<std::byte*>(data);
-    } else {
-      std::free(data);
-    }
+    // The last closing is the file's own; H5Fcreate may open and close before it.
+    if (operation == H5FD_FILE_IMAGE_OP_FILE_CLOSE) std::swap(data, kept->data);
+    std::free(data);
     return 0;
   };
   // The owner outlives the file, so copies of the property list may share it.
@@ -145,7 +143,9 @@ Hdf5File Hdf5File::create_in_memory(const std::string& path, core::ExitCode code
   H5FD_file_image_callbacks_t callbacks = memory_callbacks(memory.get());
   H5Pset_fapl_core(access.id(), growth, false);
   H5Pset_file_image_callbacks(access.id(), &callbacks);
-  Hdf5Handle handle(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation.id(), access.id()), close_file);
+  // The driver would read a file of that name, if there were one, only to drop it.
+  const std::string name = path + " (in memory)";
+  Hdf5Handle handle(H5Fcreate(name.c_str(), H5F_ACC_TRUNC, creation.id(), access.id()), close_file);
   if (handle.id() < 0) detail::fail(code, "create", "", path, library_reason());
   Hdf5File file(std::move(handle), path, code);
   file.memory_ = std::move(memory);
@@ -170,7 +170,8 @@ std::vector<std::byte> Hdf5File::close_to_bytes() {
   if (H5Fget_filesize(handle_.id(), &bytes) < 0) fail("measure", "");
   close();
   core::require(memory_->data != nullptr, "the HDF5 library kept the image of a file made in memory");
-  return {memory_->data, memory_->data + bytes};
+  const auto* begin = static_cast<const std::byte*>(memory_->data);
+  return {begin, begin + bytes};
 }
 
 bool Hdf5File::exists(const std::string& name) const {

@@ -1,0 +1,43 @@
+// An append-only file of text lines, each with its own CRC-32, that survives a kill at any instant: every append is one
+// write to the system before it returns, so a killed process loses at most the line it was writing. Reading skips
+// lines that are torn or damaged and counts them.
+//
+// A line is "XXXXXXXX payload\n", the checksum in hexadecimal over the payload; payloads hold no newline.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "bert_hpc/core/error.hpp"
+
+namespace bert_hpc::io {
+
+class Journal {
+ public:
+  /// Starts anew, replacing any file. `title` becomes the first line's payload.
+  static Journal create(const std::string& path, const std::string& title);
+  /// Continues one made by create(); a torn last line is closed off. Throws when there is none.
+  static Journal resume(const std::string& path);
+
+  Journal(Journal&&) noexcept;
+  Journal& operator=(Journal&&) noexcept;
+  ~Journal();
+
+  void append(std::string_view payload);  ///< throws Error(files), e.g. on a full disk
+  void sync();                            ///< forces what was appended to the disk
+
+  /// Calls `line` with each good payload after the title, in order; returns the number of bad lines. Throws
+  /// Error(files) when the file is missing, unreadable, or does not begin with `title`.
+  static std::int64_t replay(const std::string& path, const std::string& title,
+                             const std::function<void(std::string_view)>& line);
+
+ private:
+  struct State;
+  explicit Journal(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace bert_hpc::io

@@ -1,0 +1,113 @@
+// RUN/metrics.h5: everything a run tells about itself, readable with plain h5py.File(path) at any moment, also after a
+// kill. A row goes to an append-only journal (RUN/metrics.journal) the moment it is recorded; metrics.h5 is made whole
+// in memory from the rows, written beside and renamed over, every few seconds and at the end. After a kill the next
+// start, or rebuild_metrics, makes metrics.h5 from the journal.
+//
+// record_* and set_* may be called from any thread and cost microseconds. poll(), snapshot() and close() call HDF5 and
+// belong to the one I/O thread. One process of a run writes metrics (rank 0).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bert_hpc/core/error.hpp"
+
+namespace bert_hpc::io {
+
+/// What made the run. All text is UTF-8.
+struct RunInfo {
+  std::string version;                                          ///< of bert_hpc
+  std::string source_revision;                                  ///< commit, "unknown" where there is none
+  std::string resolved_input;                                   ///< TOML
+  std::string started;                                          ///< UTC, "2026-01-31T12:00:00Z"; empty: now
+  std::string mode, task;                                       ///< as in the input file
+  std::vector<std::string> label_names;                         ///< classes, for confusion matrices
+  std::vector<std::pair<std::string, std::string>> provenance;  ///< name, value: library versions, hashes, layout
+};
+
+/// The updates since the row before: sums for samples, tokens and seconds, the last step's value for the others.
+struct StepRow {
+  std::int64_t step = 0;  ///< number of updates done, from 1
+  double epoch = 0;       ///< done, with its fraction
+  double loss = 0;        ///< mean over the batch
+  double learning_rate = 0;
+  double gradient_norm = 0;  ///< before clipping
+  std::int64_t samples = 0, tokens = 0;
+  double seconds = 0;  ///< duration
+};
+
+struct EvaluationRow {
+  std::int64_t step = 0;
+  double loss = 0;
+  std::vector<std::pair<std::string, double>> metrics;  ///< name, value; e.g. "accuracy"
+  std::int64_t classes = 0;                             ///< 0: no confusion matrix
+  std::vector<std::int64_t> confusion_matrix;           ///< (actual classes, predicted classes), row-major
+};
+
+struct EfficiencyRow {
+  std::int64_t step = 0;
+  double noise_scale = 0, efficiency = 0, goodput = 0;
+};
+
+struct TimerRow {
+  std::string name;
+  std::int64_t calls = 0;
+  double seconds_min = 0, seconds_avg = 0, seconds_max = 0;  ///< over ranks
+};
+
+struct RankRow {
+  std::string host, device;
+  std::int64_t threads = 0;
+  std::int64_t peak_memory = 0;  ///< bytes
+  double utilisation = 0;        ///< 0 … 1, NaN where unknown
+  double power = 0;              ///< W, NaN where unknown
+};
+
+enum class RunStatus { running, finished, failed, stopped };
+
+class MetricsWriter {
+ public:
+  struct Options {
+    double interval = 5.0;          ///< seconds between snapshots at least; more when one takes long
+    std::int64_t resume_step = -1;  ///< ≥ 0: continue the journal, forgetting rows after this step; else start anew
+  };
+
+  /// Writes into an existing directory; metrics.h5 is there with status "running" when it returns. A resume without a
+  /// journal starts anew and says so in warnings(). Throws Error(files).
+  MetricsWriter(const std::string& directory, const RunInfo& info, const Options& options);
+  MetricsWriter(const std::string& directory, const RunInfo& info) : MetricsWriter(directory, info, Options{}) {}
+  ~MetricsWriter();  ///< makes a last snapshot, without reporting failure; call close() to know
+  MetricsWriter(const MetricsWriter&) = delete;
+  MetricsWriter& operator=(const MetricsWriter&) = delete;
+
+  void record_step(const StepRow& row);
+  void record_evaluation(const std::string& split, const EvaluationRow& row);
+  void record_efficiency(const EfficiencyRow& row);
+  void record_timers(const std::vector<TimerRow>& rows);  ///< replaces
+  void record_ranks(const std::vector<RankRow>& rows);    ///< replaces
+  /// Utilisation (0 … 1) and power (W) of every rank, `seconds` after the run's start.
+  void record_rank_sample(double seconds, const std::vector<double>& utilisation, const std::vector<double>& power);
+  void set_status(RunStatus status);
+  void set_total(const std::string& name, double value);  ///< root attribute "total_NAME"
+
+  bool poll();      ///< a snapshot if the interval has passed and something changed; true if one was made
+  void snapshot();  ///< metrics.h5 as of now
+  void close();     ///< the last snapshot; nothing may be recorded afterwards
+
+  const std::vector<std::string>& warnings() const;  ///< of the start: rows lost, damaged lines
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+std::string metrics_path(const std::string& directory);          ///< DIRECTORY/metrics.h5
+std::string metrics_journal_path(const std::string& directory);  ///< DIRECTORY/metrics.journal
+
+/// Makes metrics.h5 from the journal alone, as it is after a kill. Returns the number of damaged lines left out.
+std::int64_t rebuild_metrics(const std::string& directory);
+
+}  // namespace bert_hpc::io

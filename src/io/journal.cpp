@@ -1,0 +1,118 @@
+#include "bert_hpc/io/journal.hpp"
+
+#include <zlib.h>
+
+#include <charconv>
+#include <vector>
+
+#include "descriptor.hpp"
+
+namespace bert_hpc::io {
+
+using detail::Descriptor;
+using detail::fail_with_errno;
+
+namespace {
+
+constexpr std::size_t prefix = 9;  ///< eight digits and a space
+
+std::uint32_t checksum_of(std::string_view payload) {
+  return static_cast<std::uint32_t>(crc32_z(0, reinterpret_cast<const unsigned char*>(payload.data()), payload.size()));
+}
+
+std::string line_of(std::string_view payload) {
+  constexpr char digits[] = "0123456789abcdef";
+  const std::uint32_t checksum = checksum_of(payload);
+  std::string line;
+  line.reserve(payload.size() + prefix + 1);
+  for (int shift = 28; shift >= 0; shift -= 4) line += digits[(checksum >> shift) & 15u];
+  line += ' ';
+  line += payload;
+  line += '\n';
+  return line;
+}
+
+bool is_good(std::string_view line) {
+  if (line.size() < prefix || line[8] != ' ') return false;
+  std::uint32_t stated = 0;
+  const auto [end, problem] = std::from_chars(line.data(), line.data() + 8, stated, 16);
+  return problem == std::errc{} && end == line.data() + 8 && stated == checksum_of(line.substr(prefix));
+}
+
+}  // namespace
+
+struct Journal::State {
+  std::string path;
+  Descriptor file;
+};
+
+Journal::Journal(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Journal::Journal(Journal&&) noexcept = default;
+Journal& Journal::operator=(Journal&&) noexcept = default;
+Journal::~Journal() = default;
+
+Journal Journal::create(const std::string& path, const std::string& title) {
+  Journal journal(std::make_unique<State>(State{path, Descriptor(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND)}));
+  if (!journal.state_->file.valid()) fail_with_errno(core::ExitCode::files, "create", path);
+  journal.append(title);
+  return journal;
+}
+
+Journal Journal::resume(const std::string& path) {
+  Journal journal(std::make_unique<State>(State{path, Descriptor(path, O_RDWR | O_APPEND)}));
+  const Descriptor& file = journal.state_->file;
+  if (!file.valid()) fail_with_errno(core::ExitCode::files, "open", path);
+  char last = '\n';
+  if (::lseek(file.get(), -1, SEEK_END) >= 0 && file.read_some(&last, 1) < 0) {
+    fail_with_errno(core::ExitCode::files, "read", path);
+  }
+  if (last != '\n' && !file.write_all("\n", 1)) fail_with_errno(core::ExitCode::files, "write", path);
+  return journal;
+}
+
+void Journal::append(std::string_view payload) {
+  core::require(payload.find('\n') == std::string_view::npos, "journal payload with a newline");
+  const std::string line = line_of(payload);
+  if (!state_->file.write_all(line.data(), line.size())) fail_with_errno(core::ExitCode::files, "write", state_->path);
+}
+
+void Journal::sync() {
+  if (::fdatasync(state_->file.get()) != 0) fail_with_errno(core::ExitCode::files, "force to the disk", state_->path);
+}
+
+std::int64_t Journal::replay(const std::string& path, const std::string& title,
+                             const std::function<void(std::string_view)>& line) {
+  const Descriptor file(path, O_RDONLY);
+  if (!file.valid()) fail_with_errno(core::ExitCode::files, "open", path);
+  std::vector<char> block(std::size_t{1} << 20);
+  std::string rest;  // of a line that the block's end cut
+  std::int64_t bad = 0;
+  bool first = true;
+  const auto take = [&](std::string_view text) {
+    const bool good = is_good(text);
+    if (first && (!good || text.substr(prefix) != title)) {
+      throw core::Error(core::ExitCode::files, "Cannot use '" + path + "': it does not begin as a '" + title + "'.");
+    }
+    if (!first && good) line(text.substr(prefix));
+    // The newline that closes a torn line off may leave an empty one.
+    if (!good && !text.empty()) ++bad;
+    first = false;
+  };
+  for (;;) {
+    const ssize_t got = file.read_some(block.data(), block.size());
+    if (got < 0) fail_with_errno(core::ExitCode::files, "read", path);
+    std::string_view text(block.data(), static_cast<std::size_t>(got));
+    for (std::size_t end; (end = text.find('\n')) != std::string_view::npos; text.remove_prefix(end + 1)) {
+      rest += text.substr(0, end);
+      take(rest);
+      rest.clear();
+    }
+    rest += text;
+    if (got < static_cast<ssize_t>(block.size())) break;
+  }
+  // What has no newline was being written when its process ended; it counts even if it happens to be whole.
+  if (first || !rest.empty()) take(rest);
+  return bad;
+}
+
+}  // namespace bert_hpc::io

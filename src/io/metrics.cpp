@@ -1,0 +1,177 @@
+#include "bert_hpc/io/metrics.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <mutex>
+
+#include "bert_hpc/io/atomic_write.hpp"
+#include "bert_hpc/io/journal.hpp"
+#include "bert_hpc/io/provenance.hpp"
+#include "metrics_tables.hpp"
+
+namespace bert_hpc::io {
+
+using detail::MetricsTables;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+/// A snapshot may take this share of the time at most; a long run's file is written more rarely.
+constexpr double largest_share = 0.05;
+
+std::int64_t replay_into(MetricsTables& tables, const std::string& directory) {
+  std::int64_t nonsense = 0;
+  const auto apply = [&](std::string_view line) { nonsense += tables.apply(line) ? 0 : 1; };
+  const std::int64_t bad = Journal::replay(metrics_journal_path(directory), detail::journal_title, apply);
+  return bad + nonsense;
+}
+
+void check_name(const std::string& name, bool column) {
+  static const std::vector<std::string> taken = {"step", "loss", "confusion_matrix"};
+  const bool good = !name.empty() && name.find('/') == std::string::npos && name != "." &&
+                    !(column && std::find(taken.begin(), taken.end(), name) != taken.end());
+  core::require(good, "metric or split name that cannot be a dataset's name");
+}
+
+}  // namespace
+
+std::string metrics_path(const std::string& directory) {
+  return directory + "/metrics.h5";
+}
+std::string metrics_journal_path(const std::string& directory) {
+  return directory + "/metrics.journal";
+}
+
+std::int64_t rebuild_metrics(const std::string& directory) {
+  MetricsTables tables;
+  const std::int64_t bad = replay_into(tables, directory);
+  const std::string path = metrics_path(directory);
+  write_file(path, tables.to_hdf5(path));
+  return bad;
+}
+
+struct MetricsWriter::State {
+  std::string directory;
+  double interval = 0;
+  std::vector<std::string> warnings;
+  std::mutex mutex;  ///< guards journal and pending; never held while HDF5 works
+  std::unique_ptr<Journal> journal;
+  std::vector<std::string> pending;  ///< recorded, not yet in the tables
+  MetricsTables tables;              ///< the I/O thread's alone
+  Clock::time_point next{};          ///< earliest time of the next snapshot
+  bool closed = false;
+
+  void record(std::string line) {
+    const std::lock_guard lock(mutex);
+    journal->append(line);
+    pending.push_back(std::move(line));
+  }
+};
+
+MetricsWriter::MetricsWriter(const std::string& directory, const RunInfo& info, const Options& options)
+    : state_(std::make_unique<State>()) {
+  State& state = *state_;
+  state.directory = directory;
+  state.interval = options.interval;
+  const std::string journal_path = metrics_journal_path(directory);
+  bool resume = options.resume_step >= 0;
+  if (resume && !std::filesystem::exists(journal_path)) {
+    state.warnings.push_back("There is no '" + journal_path + "' to continue: the rows of earlier steps are lost.");
+    resume = false;
+  }
+  if (resume) {
+    const std::int64_t bad = replay_into(state.tables, directory);
+    if (bad > 0) {
+      state.warnings.push_back("Left out " + std::to_string(bad) + " damaged line(s) of '" + journal_path + "'.");
+    }
+    state.journal = std::make_unique<Journal>(Journal::resume(journal_path));
+    state.record(detail::encode_rewind(options.resume_step));
+  } else {
+    state.journal = std::make_unique<Journal>(Journal::create(journal_path, detail::journal_title));
+  }
+  RunInfo stamped = info;
+  if (stamped.started.empty()) stamped.started = utc_now();
+  state.record(detail::encode(stamped));
+  snapshot();
+}
+
+MetricsWriter::~MetricsWriter() {
+  try {
+    close();
+  } catch (...) {
+    // The journal has every row; whoever needs to know calls close().
+  }
+}
+
+void MetricsWriter::record_step(const StepRow& row) {
+  state_->record(detail::encode(row));
+}
+
+void MetricsWriter::record_evaluation(const std::string& split, const EvaluationRow& row) {
+  check_name(split, false);
+  for (const auto& [name, value] : row.metrics) check_name(name, true);
+  state_->record(detail::encode(split, row));
+}
+
+void MetricsWriter::record_efficiency(const EfficiencyRow& row) {
+  state_->record(detail::encode(row));
+}
+void MetricsWriter::record_timers(const std::vector<TimerRow>& rows) {
+  state_->record(detail::encode(rows));
+}
+void MetricsWriter::record_ranks(const std::vector<RankRow>& rows) {
+  state_->record(detail::encode(rows));
+}
+
+void MetricsWriter::record_rank_sample(double seconds, const std::vector<double>& utilisation,
+                                       const std::vector<double>& power) {
+  state_->record(detail::encode_rank_sample(seconds, utilisation, power));
+}
+
+void MetricsWriter::set_status(RunStatus status) {
+  state_->record(detail::encode_status(status));
+}
+
+void MetricsWriter::set_total(const std::string& name, double value) {
+  state_->record(detail::encode_total(name, value));
+}
+
+bool MetricsWriter::poll() {
+  if (Clock::now() < state_->next) return false;
+  {
+    const std::lock_guard lock(state_->mutex);
+    if (state_->pending.empty()) return false;
+  }
+  snapshot();
+  return true;
+}
+
+void MetricsWriter::snapshot() {
+  State& state = *state_;
+  const Clock::time_point begin = Clock::now();
+  std::vector<std::string> lines;
+  {
+    const std::lock_guard lock(state.mutex);
+    lines.swap(state.pending);
+  }
+  for (const std::string& line : lines) core::require(state.tables.apply(line), "a recorded row that cannot be read");
+  const std::string path = metrics_path(state.directory);
+  write_file(path, state.tables.to_hdf5(path));
+  const std::chrono::duration<double> taken = Clock::now() - begin;
+  const std::chrono::duration<double> wait(std::max(state.interval, taken.count() / largest_share));
+  state.next = begin + std::chrono::duration_cast<Clock::duration>(wait);
+}
+
+void MetricsWriter::close() {
+  if (state_->closed) return;
+  state_->closed = true;
+  snapshot();
+  state_->journal->sync();
+}
+
+const std::vector<std::string>& MetricsWriter::warnings() const {
+  return state_->warnings;
+}
+
+}  // namespace bert_hpc::io

@@ -1,0 +1,157 @@
+// The tables as metrics.h5: names, units and shapes as the README tells users.
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "bert_hpc/io/hdf5.hpp"
+#include "bert_hpc/io/provenance.hpp"
+#include "metrics_tables.hpp"
+
+namespace bert_hpc::io::detail {
+
+namespace {
+
+constexpr const char* schema = "bert_hpc metrics 1";
+constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+
+template <class T, class Row>
+void write_column(Hdf5File& file, const std::string& name, const std::vector<Row>& rows, T Row::*member,
+                  const char* unit) {
+  std::vector<T> column;
+  column.reserve(rows.size());
+  for (const Row& row : rows) column.push_back(row.*member);
+  if constexpr (std::is_same_v<T, std::string>) {
+    file.write_text(name, column);
+  } else {
+    file.write(name, column);
+  }
+  file.write_attribute(name, "unit", unit);
+}
+
+void write_steps(Hdf5File& file, const std::vector<StepRow>& rows) {
+  write_column(file, "steps/step", rows, &StepRow::step, "updates");
+  write_column(file, "steps/epoch", rows, &StepRow::epoch, "epochs");
+  write_column(file, "steps/loss", rows, &StepRow::loss, "1");
+  write_column(file, "steps/learning_rate", rows, &StepRow::learning_rate, "1");
+  write_column(file, "steps/gradient_norm", rows, &StepRow::gradient_norm, "1");
+  write_column(file, "steps/samples", rows, &StepRow::samples, "samples since the row before");
+  write_column(file, "steps/tokens", rows, &StepRow::tokens, "tokens since the row before");
+  write_column(file, "steps/seconds", rows, &StepRow::seconds, "s since the row before");
+}
+
+void write_confusion(Hdf5File& file, const std::string& group, const std::vector<EvaluationRow>& rows) {
+  std::int64_t classes = 0;
+  for (const EvaluationRow& row : rows) classes = std::max(classes, row.classes);
+  if (classes == 0) return;
+  std::vector<std::int64_t> all;
+  for (const EvaluationRow& row : rows) {
+    // An evaluation without a matrix, or with another number of classes, stands as zeros.
+    if (row.classes == classes) {
+      all.insert(all.end(), row.confusion_matrix.begin(), row.confusion_matrix.end());
+    } else {
+      all.insert(all.end(), static_cast<std::size_t>(classes * classes), 0);
+    }
+  }
+  const std::string name = group + "/confusion_matrix";
+  file.write(name, all, {static_cast<std::int64_t>(rows.size()), classes, classes});
+  file.write_attribute(name, "axes", "evaluations, actual, predicted");
+}
+
+void write_evaluations(Hdf5File& file, const std::string& split, const std::vector<EvaluationRow>& rows) {
+  const std::string group = "evaluations/" + split;
+  write_column(file, group + "/step", rows, &EvaluationRow::step, "updates");
+  write_column(file, group + "/loss", rows, &EvaluationRow::loss, "1");
+  std::set<std::string> names;
+  for (const EvaluationRow& row : rows) {
+    for (const auto& [name, value] : row.metrics) names.insert(name);
+  }
+  for (const std::string& name : names) {
+    std::vector<double> column(rows.size(), unknown);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      for (const auto& [own, value] : rows[i].metrics) {
+        if (own == name) column[i] = value;
+      }
+    }
+    file.write(group + "/" + name, column);
+  }
+  write_confusion(file, group, rows);
+}
+
+void write_ranks(Hdf5File& file, const MetricsTables& tables) {
+  write_column(file, "ranks/host", tables.ranks, &RankRow::host, "");
+  write_column(file, "ranks/device", tables.ranks, &RankRow::device, "");
+  write_column(file, "ranks/threads", tables.ranks, &RankRow::threads, "threads");
+  write_column(file, "ranks/peak_memory", tables.ranks, &RankRow::peak_memory, "bytes");
+  write_column(file, "ranks/utilisation", tables.ranks, &RankRow::utilisation, "0 to 1");
+  write_column(file, "ranks/power", tables.ranks, &RankRow::power, "W");
+  if (tables.rank_samples.empty()) return;
+  std::size_t ranks = 0;
+  for (const RankSample& sample : tables.rank_samples) ranks = std::max(ranks, sample.utilisation.size());
+  std::vector<double> utilisation, power;
+  for (const RankSample& sample : tables.rank_samples) {
+    for (std::size_t i = 0; i < ranks; ++i) {
+      utilisation.push_back(i < sample.utilisation.size() ? sample.utilisation[i] : unknown);
+      power.push_back(i < sample.power.size() ? sample.power[i] : unknown);
+    }
+  }
+  const auto rows = static_cast<std::int64_t>(tables.rank_samples.size());
+  write_column(file, "ranks/samples/seconds", tables.rank_samples, &RankSample::seconds, "s since the start");
+  file.write("ranks/samples/utilisation", utilisation, {rows, static_cast<std::int64_t>(ranks)});
+  file.write("ranks/samples/power", power, {rows, static_cast<std::int64_t>(ranks)});
+}
+
+void write_root(Hdf5File& file, const MetricsTables& tables) {
+  const RunInfo& info = tables.info;
+  file.write_attribute("/", "schema", schema);
+  file.write_attribute("/", "version", info.version);
+  file.write_attribute("/", "source_revision", info.source_revision);
+  file.write_attribute("/", "resolved_input", info.resolved_input);
+  file.write_attribute("/", "started", info.started);
+  file.write_attribute("/", "restarts", tables.restarts);
+  file.write_attribute("/", "updated", utc_now());
+  file.write_attribute("/", "status", tables.status);
+  file.write_attribute("/", "mode", info.mode);
+  file.write_attribute("/", "task", info.task);
+  file.write_attribute("/", "label_names", info.label_names);
+  std::int64_t samples = 0, tokens = 0;
+  double seconds = 0;
+  for (const StepRow& row : tables.steps) {
+    samples += row.samples;
+    tokens += row.tokens;
+    seconds += row.seconds;
+  }
+  file.write_attribute("/", "total_steps", tables.steps.empty() ? std::int64_t{0} : tables.steps.back().step);
+  file.write_attribute("/", "total_samples", samples);
+  file.write_attribute("/", "total_tokens", tokens);
+  file.write_attribute("/", "total_seconds", seconds);
+  for (const auto& [name, value] : tables.totals) file.write_attribute("/", "total_" + name, value);
+  file.create_group("provenance");
+  for (const auto& [name, value] : info.provenance) file.write_attribute("provenance", name, value);
+}
+
+}  // namespace
+
+std::vector<std::byte> MetricsTables::to_hdf5(const std::string& path) const {
+  Hdf5File file = Hdf5File::create_in_memory(path, core::ExitCode::files);
+  write_root(file, *this);
+  write_steps(file, steps);
+  file.create_group("evaluations");
+  for (const auto& [split, rows] : evaluations) {
+    if (!rows.empty()) write_evaluations(file, split, rows);
+  }
+  write_column(file, "timers/name", timers, &TimerRow::name, "");
+  write_column(file, "timers/calls", timers, &TimerRow::calls, "calls");
+  write_column(file, "timers/seconds_min", timers, &TimerRow::seconds_min, "s");
+  write_column(file, "timers/seconds_avg", timers, &TimerRow::seconds_avg, "s");
+  write_column(file, "timers/seconds_max", timers, &TimerRow::seconds_max, "s");
+  write_ranks(file, *this);
+  if (!efficiency.empty()) {
+    write_column(file, "efficiency/step", efficiency, &EfficiencyRow::step, "updates");
+    write_column(file, "efficiency/noise_scale", efficiency, &EfficiencyRow::noise_scale, "samples");
+    write_column(file, "efficiency/efficiency", efficiency, &EfficiencyRow::efficiency, "0 to 1");
+    write_column(file, "efficiency/goodput", efficiency, &EfficiencyRow::goodput, "0 to 1");
+  }
+  return file.close_to_bytes();
+}
+
+}  // namespace bert_hpc::io::detail

@@ -1,0 +1,66 @@
+#include "bert_hpc/io/provenance.hpp"
+
+#include <unistd.h>
+#include <zlib.h>
+
+#include <cstdio>
+
+#include "bert_hpc/io/hdf5.hpp"
+#include "descriptor.hpp"
+
+namespace bert_hpc::io {
+
+std::string host_name() {
+  char name[256] = {};
+  if (gethostname(name, sizeof name - 1) != 0) return "unknown";
+  return name;
+}
+
+std::string utc_text(std::time_t time) {
+  std::tm parts{};
+  gmtime_r(&time, &parts);
+  char text[32];
+  const std::size_t length = std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return {text, length};
+}
+
+std::string utc_now() {
+  return utc_text(std::time(nullptr));
+}
+
+std::uint64_t fnv1a(std::span<const std::byte> content, std::uint64_t hash) {
+  for (const std::byte byte : content) hash = (hash ^ static_cast<std::uint64_t>(byte)) * 0x100000001B3ull;
+  return hash;
+}
+
+std::string fnv1a_of_file(const std::string& path, core::ExitCode code) {
+  const detail::Descriptor file(path, O_RDONLY);
+  if (!file.valid()) detail::fail_with_errno(code, "open", path);
+  std::vector<std::byte> block(std::size_t{1} << 20);
+  std::uint64_t hash = fnv1a_start;
+  for (;;) {
+    const ssize_t got = file.read_some(block.data(), block.size());
+    if (got < 0) detail::fail_with_errno(code, "read", path);
+    hash = fnv1a({block.data(), static_cast<std::size_t>(got)}, hash);
+    if (got < static_cast<ssize_t>(block.size())) break;
+  }
+  char text[17];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash));
+  return text;
+}
+
+std::vector<std::pair<std::string, std::string>> collect_provenance(
+    std::vector<std::pair<std::string, std::string>> more) {
+  std::vector<std::pair<std::string, std::string>> all = {
+    {"HDF5", hdf5_version()},
+    {"zlib", zlibVersion()},
+#if defined(__VERSION__)
+    {"compiler", __VERSION__},
+#endif
+    {"host", host_name()},
+  };
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+}  // namespace bert_hpc::io

@@ -1,0 +1,258 @@
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <limits>
+#include <thread>
+
+#include "bert_hpc/io/hdf5.hpp"
+#include "bert_hpc/io/journal.hpp"
+#include "bert_hpc/io/metrics.hpp"
+#include "io_support.hpp"
+
+using namespace bert_hpc::io;
+using bert_hpc::core::Error;
+using bert_hpc::core::ExitCode;
+using Catch::Matchers::ContainsSubstring;
+using test_support::TemporaryDirectory;
+
+namespace {
+
+StepRow step_row(std::int64_t step) {
+  return {step, 0.1 * static_cast<double>(step), 1.0 / static_cast<double>(step), 1e-3, 0.5, 64, 1100, 0.25};
+}
+
+Hdf5File open_metrics(const TemporaryDirectory& directory) {
+  return Hdf5File::open_read(metrics_path(directory.path()), ExitCode::files);
+}
+
+std::vector<std::int64_t> steps_of(const TemporaryDirectory& directory) {
+  return open_metrics(directory).read<std::int64_t>("steps/step", 1 << 24);
+}
+
+RunInfo example_info() {
+  RunInfo info;
+  info.version = "0.1.0";
+  info.source_revision = "abc";
+  info.resolved_input = "[run]\n\tmode = \"train\" # back\\slash\n";
+  info.mode = "train";
+  info.task = "classification";
+  info.label_names = {"noun.act", "mit Leerzeichen", ""};
+  info.provenance = {{"HDF5", hdf5_version()}};
+  return info;
+}
+
+}  // namespace
+
+TEST_CASE("metrics.h5 holds what was recorded, under the promised names") {
+  const TemporaryDirectory directory;
+  MetricsWriter writer(directory.path(), example_info());
+  CHECK(open_metrics(directory).text_attribute("/", "status") == "running");
+  CHECK(steps_of(directory).empty());
+  for (std::int64_t step = 1; step <= 3; ++step) writer.record_step(step_row(step));
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  writer.record_evaluation("validation", {2, 0.7, {{"accuracy", 0.5}}, 2, {1, 2, 3, 4}});
+  writer.record_evaluation("validation", {3, 0.6, {{"accuracy", 0.75}, {"macro_f1", nan}}, 2, {5, 6, 7, 8}});
+  writer.record_evaluation("test", {3, 0.65, {{"rmse", 0.1}}, 0, {}});
+  writer.record_timers({{"forward", 3, 0.1, 0.2, 0.3}, {"with\ttab", 1, 1, 1, 1}});
+  writer.record_ranks({{"node1", "CPU", 2, 1 << 20, 0.9, nan}, {"node2", "CPU", 2, 1 << 21, 0.8, nan}});
+  writer.record_rank_sample(1.5, {0.1, 0.2}, {100, nan});
+  writer.record_efficiency({3, 1000, 0.9, 0.95});
+  writer.set_total("flops", 1e15);
+  writer.set_status(RunStatus::finished);
+  writer.close();
+
+  const Hdf5File file = open_metrics(directory);
+  CHECK(file.text_attribute("/", "schema") == "bert_hpc metrics 1");
+  CHECK(file.text_attribute("/", "resolved_input") == example_info().resolved_input);
+  CHECK(file.text_attributes("/", "label_names") == example_info().label_names);
+  CHECK(file.text_attribute("/", "status") == "finished");
+  CHECK(file.text_attribute("/", "started").size() == 20);
+  CHECK(file.text_attribute("provenance", "HDF5") == hdf5_version());
+  CHECK(file.integer_attribute("/", "total_samples") == 192);
+  CHECK(file.integer_attribute("/", "total_steps") == 3);
+  CHECK(file.real_attribute("/", "total_seconds") == 0.75);
+  CHECK(file.real_attribute("/", "total_flops") == 1e15);
+  CHECK(file.names("steps") == std::vector<std::string>{"epoch", "gradient_norm", "learning_rate", "loss", "samples",
+                                                        "seconds", "step", "tokens"});
+  CHECK(file.read<double>("steps/loss", 3) == std::vector<double>{1, 0.5, 1.0 / 3});  // text keeps every bit
+  CHECK(file.read<std::int64_t>("steps/tokens", 3)[2] == 1100);
+  CHECK(file.read<double>("evaluations/validation/accuracy", 2) == std::vector<double>{0.5, 0.75});
+  CHECK(std::isnan(file.read<double>("evaluations/validation/macro_f1", 2)[0]));
+  CHECK(file.info("evaluations/validation/confusion_matrix").extents == std::vector<std::int64_t>{2, 2, 2});
+  CHECK(file.read<std::int64_t>("evaluations/validation/confusion_matrix", 8)[5] == 6);
+  CHECK_FALSE(file.exists("evaluations/test/confusion_matrix"));
+  CHECK(file.read_text("timers/name", 2) == std::vector<std::string>{"forward", "with\ttab"});
+  CHECK(file.read<double>("timers/seconds_avg", 2)[0] == 0.2);
+  CHECK(file.read_text("ranks/host", 2)[1] == "node2");
+  CHECK(file.info("ranks/samples/power").extents == std::vector<std::int64_t>{1, 2});
+  CHECK(file.read<double>("efficiency/goodput", 1)[0] == 0.95);
+}
+
+TEST_CASE("poll makes a snapshot only when due and needed") {
+  const TemporaryDirectory directory;
+  MetricsWriter writer(directory.path(), example_info(), {.interval = 0.02, .resume_step = -1});
+  CHECK_FALSE(writer.poll());  // nothing new
+  writer.record_step(step_row(1));
+  // A snapshot takes milliseconds, and the next waits twenty times as long.
+  for (int i = 0; i < 500 && !writer.poll(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  CHECK(steps_of(directory) == std::vector<std::int64_t>{1});
+  writer.record_step(step_row(2));
+  CHECK_FALSE(writer.poll());
+  CHECK(steps_of(directory) == std::vector<std::int64_t>{1});
+}
+
+TEST_CASE("a resumed run keeps the rows up to its step and the first start's time") {
+  const TemporaryDirectory directory;
+  RunInfo info = example_info();
+  info.started = "2026-01-01T00:00:00Z";
+  {
+    MetricsWriter writer(directory.path(), info);
+    for (std::int64_t step = 1; step <= 10; ++step) writer.record_step(step_row(step));
+    writer.record_evaluation("validation", {5, 0.7, {}, 0, {}});
+    writer.record_evaluation("validation", {10, 0.7, {}, 0, {}});
+    writer.set_status(RunStatus::stopped);
+  }
+  info.started = "2026-01-02T00:00:00Z";
+  {
+    MetricsWriter writer(directory.path(), info, {.interval = 5, .resume_step = 6});
+    CHECK(writer.warnings().empty());
+    CHECK(steps_of(directory).size() == 6);
+    CHECK(open_metrics(directory).text_attribute("/", "status") == "running");
+    writer.record_step(step_row(7));
+  }
+  CHECK(steps_of(directory) == std::vector<std::int64_t>{1, 2, 3, 4, 5, 6, 7});
+  CHECK(open_metrics(directory).read<std::int64_t>("evaluations/validation/step", 9) == std::vector<std::int64_t>{5});
+  CHECK(open_metrics(directory).text_attribute("/", "started") == "2026-01-01T00:00:00Z");
+  CHECK(open_metrics(directory).text_attributes("/", "restarts") == std::vector<std::string>{"2026-01-02T00:00:00Z"});
+  std::filesystem::remove(metrics_path(directory.path()));
+  CHECK(rebuild_metrics(directory.path()) == 0);
+  CHECK(steps_of(directory).size() == 7);
+
+  std::filesystem::remove(metrics_journal_path(directory.path()));
+  const MetricsWriter writer(directory.path(), info, {.interval = 5, .resume_step = 6});
+  REQUIRE(writer.warnings().size() == 1);
+  CHECK_THAT(writer.warnings()[0], ContainsSubstring("are lost"));
+}
+
+TEST_CASE("a damaged journal loses only its damaged lines") {
+  const TemporaryDirectory directory;
+  {
+    MetricsWriter writer(directory.path(), example_info());
+    for (std::int64_t step = 1; step <= 5; ++step) writer.record_step(step_row(step));
+  }
+  const std::string path = metrics_journal_path(directory.path());
+  const std::string good = test_support::file_bytes(path);
+  // Torn at every place of the last two lines.
+  const std::size_t fourth = good.rfind("step\t4") - 9;
+  for (std::size_t kept = fourth; kept < good.size(); ++kept) {
+    test_support::write_bytes(path, good.substr(0, kept));
+    const std::int64_t bad = rebuild_metrics(directory.path());
+    const std::size_t rows = steps_of(directory).size();
+    // A line that lacks only its newline is whole.
+    const bool between_lines = good[kept - 1] == '\n' || good[kept] == '\n';
+    const std::size_t fifth_ends = good.size() - 1, fourth_ends = good.rfind("step\t5") - 10;
+    INFO("kept " << kept);
+    CHECK(bad == (between_lines ? 0 : 1));
+    CHECK(rows == (kept < fourth_ends ? 3u : kept < fifth_ends ? 4u : 5u));
+  }
+  // A flipped bit in the middle.
+  std::string flipped = good;
+  flipped[good.find("step\t3") + 8] ^= 1;
+  test_support::write_bytes(path, flipped);
+  CHECK(rebuild_metrics(directory.path()) == 1);
+  CHECK(steps_of(directory) == std::vector<std::int64_t>{1, 2, 4, 5});
+  // Torn, then continued.
+  test_support::write_bytes(path, good.substr(0, good.size() - 3));
+  {
+    MetricsWriter writer(directory.path(), example_info(), {.interval = 5, .resume_step = 4});
+    CHECK(writer.warnings().size() == 1);
+    writer.record_step(step_row(5));
+  }
+  CHECK(steps_of(directory).size() == 5);
+  CHECK(rebuild_metrics(directory.path()) == 1);
+  CHECK(steps_of(directory).size() == 5);
+}
+
+TEST_CASE("a foreign journal is refused") {
+  const TemporaryDirectory directory;
+  const std::string path = metrics_journal_path(directory.path());
+  CHECK_THROWS_WITH(rebuild_metrics(directory.path()), ContainsSubstring("No such file"));
+  test_support::write_bytes(path, "");
+  CHECK_THROWS_WITH(rebuild_metrics(directory.path()), ContainsSubstring("does not begin as"));
+  test_support::write_bytes(path, "step,loss\n1,2\n");
+  CHECK_THROWS_WITH(rebuild_metrics(directory.path()), ContainsSubstring("does not begin as"));
+  // Whole lines with the right checksum but without sense.
+  Journal journal = Journal::create(path, "bert_hpc metrics journal 1");
+  for (const char* line :
+       {"", "step", "step\t1\t2", "step\tx\t0\t0\t0\t0\t0\t0\t0", "unheard\t1", "timers\t99999999999",
+        "evaluation\tvalidation\t1\t0\t0\t9000000000", "total\t\\", "step\t1\t0\t0\t0\t0\t0\t0\t0\t9"}) {
+    journal.append(line);
+  }
+  CHECK(rebuild_metrics(directory.path()) == 9);
+}
+
+// The child records rows, tells each row's number through a pipe once record_step has returned, and makes snapshots
+// without a pause; the parent reads metrics.h5 all the while and then kills it. No row that was told may be missing.
+TEST_CASE("kill -9 at any moment loses nothing that was recorded") {
+  const TemporaryDirectory directory;
+  for (int round = 0; round < 6; ++round) {
+    int told[2];
+    REQUIRE(pipe(told) == 0);
+    const pid_t child = fork();
+    if (child == 0) {
+      MetricsWriter writer(directory.path(), example_info(), {.interval = 0, .resume_step = -1});
+      for (std::int64_t step = 1;; ++step) {
+        writer.record_step(step_row(step));
+        if (write(told[1], &step, sizeof step) != sizeof step) _exit(1);
+        if (step % 50 == 0) writer.snapshot();
+      }
+    }
+    close(told[1]);
+    std::int64_t last = 0, value = 0;
+    const auto read_one = [&] {
+      const bool got = read(told[0], &value, sizeof value) == sizeof value;
+      if (got) last = value;
+      return got;
+    };
+    // Wait until it works, then read along for a while that differs from round to round.
+    while (last < 120 + 37 * round) REQUIRE(read_one());
+    for (int i = 0; i < 5; ++i) {
+      for (int rows = 0; rows < 40; ++rows) REQUIRE(read_one());
+      CHECK_NOTHROW(steps_of(directory));
+    }
+    kill(child, SIGKILL);
+    while (read_one()) {
+    }
+    close(told[0]);
+    int status = 0;
+    waitpid(child, &status, 0);
+    REQUIRE(WIFSIGNALED(status));
+
+    const auto before = static_cast<std::int64_t>(steps_of(directory).size());
+    CHECK(before <= last + 1);
+    CHECK(rebuild_metrics(directory.path()) <= 1);
+    const std::vector<std::int64_t> rows = steps_of(directory);
+    CHECK(static_cast<std::int64_t>(rows.size()) >= last);
+    for (std::size_t i = 0; i < rows.size(); ++i) REQUIRE(rows[i] == static_cast<std::int64_t>(i) + 1);
+  }
+}
+
+TEST_CASE("recording costs microseconds") {
+  const TemporaryDirectory directory;
+  MetricsWriter writer(directory.path(), example_info());
+  const auto begin = std::chrono::steady_clock::now();
+  constexpr int rows = 20000;
+  for (int step = 1; step <= rows; ++step) writer.record_step(step_row(step));
+  const std::chrono::duration<double, std::micro> taken = std::chrono::steady_clock::now() - begin;
+  // Measured 2 to 4 µs on one busy core; 200 allows for slow file systems and sanitizers, and still shows a row that is
+  // written through to the disk (milliseconds).
+  INFO(taken.count() / rows << " microseconds a row");
+  CHECK(taken.count() / rows < 200);
+  writer.close();
+  CHECK(steps_of(directory).size() == rows);
+}
