@@ -15,7 +15,7 @@ using test_support::TemporaryDirectory;
 namespace {
 
 Hdf5File open_hostile(const std::string& name) {
-  const auto folder = std::filesystem::path(__FILE__).parent_path() / "hostile";
+  const auto folder = std::filesystem::path(BERT_HPC_TESTS_DIRECTORY) / "unit/io/hostile";
   return Hdf5File::open_read((folder / name).string(), ExitCode::data);
 }
 
