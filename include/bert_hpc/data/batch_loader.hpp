@@ -1,0 +1,141 @@
+// BatchLoader: the micro-batches of this replica, step by step, prepared one step ahead by a thread of its own, so that
+// the step loop finds them ready. What a step holds depends on (seed, step, samples) alone; the layout decides only who
+// gets which part. All memory is taken at construction.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "bert_hpc/core/batch_plan.hpp"
+#include "bert_hpc/core/micro_batch.hpp"
+#include "bert_hpc/data/batch_plan.hpp"
+#include "bert_hpc/data/batch_sampler.hpp"
+#include "bert_hpc/data/id_sorter.hpp"
+#include "bert_hpc/data/masking.hpp"
+#include "bert_hpc/data/shard_reader.hpp"
+
+namespace bert_hpc::data {
+
+struct BatchLoaderOptions {
+  BatchPlanOptions plan;  ///< plan.global_batch sequences a step, over plan.replicas
+  int replica = 0;        ///< whose micro-batches are prepared
+  ShardTask task = ShardTask::classification;
+  SamplerOptions sampler;
+  bool drop_last = false;
+  std::int64_t epochs = 0;         ///< length of the run in epochs, where `steps` is 0
+  std::int64_t steps = 0;          ///< length of the run in steps
+  std::int64_t first_step = 0;     ///< where it begins: a resumed run
+  double mask_probability = 0.15;  ///< ShardTask::masked_lm
+};
+
+/// Every sample once, in windows of the file's order that are sorted by length and shared out to the replicas; masks
+/// are those of epoch 0. From the training's options: layout, task, seed. micro_tokens: most tokens in a micro-batch,
+/// at least the longest sequence. window: sequences of a step for each replica.
+BatchLoaderOptions evaluation_options(const BatchLoaderOptions& training, std::int64_t micro_tokens,
+                                      std::int64_t window = 1024);
+
+struct LoadedMicroBatch {
+  core::MicroBatch batch;         ///< in host memory that the step owns; may have no sequences
+  std::int64_t target_count = 0;  ///< what its loss is a sum over: sequences, or masked tokens
+  int first_chunk = 0;            ///< of the plan
+  int chunks = 0;
+};
+
+struct LoadedStep {
+  std::int64_t step = 0;
+  std::int64_t epoch = 0;
+  core::BatchPlan plan;                         ///< of the global batch
+  std::vector<LoadedMicroBatch> micro_batches;  ///< of this replica, in the plan's order; at least one
+  std::int64_t target_count = 0;                ///< of this replica
+  std::int64_t sequences = 0, tokens = 0;       ///< of this replica
+
+  /// Targets of the global batch where they can be told without asking other replicas (all tasks but masked_lm), else
+  /// −1: sum target_count over the replicas.
+  std::int64_t global_target_count = 0;
+};
+
+class BatchLoader {
+ public:
+  /// `reader` is used by one loader at a time and outlives it. Throws Error(input) on batches that cannot be cut, and
+  /// Error(data) on fewer samples than replicas. Starts preparing first_step.
+  BatchLoader(ShardReader& reader, const BatchLoaderOptions& options);
+  ~BatchLoader();
+  BatchLoader(const BatchLoader&) = delete;
+  BatchLoader& operator=(const BatchLoader&) = delete;
+
+  std::int64_t steps_per_epoch() const { return sampler_.steps_per_epoch(); }
+  std::int64_t total_steps() const { return total_steps_; }  ///< of the run, first_step included
+  const BatchPlanBounds& bounds() const { return bounds_; }  ///< no step exceeds them
+  std::int64_t max_length() const { return reader_.info().max_length; }
+  /// Most masked tokens in a micro-batch; 0 for other tasks.
+  std::int64_t most_masked() const { return most_masked_; }
+  std::int64_t memory_bytes() const;  ///< held for prepared steps
+
+  /// Waits for the next step. It stays valid until the following call of next, restart or the destructor. Rethrows what
+  /// went wrong while preparing it. Do not call it after total_steps() were delivered.
+  const LoadedStep& next();
+  bool has_next() const { return next_step_ < total_steps_; }
+  std::int64_t next_step() const { return next_step_; }
+
+  /// Goes on at another step, e.g. 0 for the next evaluation.
+  void restart(std::int64_t step);
+
+  /// Seconds that next() spent waiting, since construction.
+  double wait_seconds() const { return wait_seconds_; }
+
+ private:
+  static constexpr std::size_t array_alignment = 64;  // bytes
+
+  /// A prepared step and the memory its pointers lead to.
+  struct Slot {
+    LoadedStep step;
+    std::unique_ptr<std::byte[]> memory;
+    std::size_t used = 0;
+  };
+
+  void run();
+  void stop();
+  void prepare(std::int64_t step, Slot& slot);
+  void fill(std::span<const core::PlannedSample> samples, Slot& slot, LoadedMicroBatch& loaded);
+  void fill_masks(std::span<const core::PlannedSample> samples, std::int32_t* ids, Slot& slot,
+                  LoadedMicroBatch& loaded);
+  template <class T>
+  T* take(Slot& slot, std::int64_t count) const;
+  std::size_t bytes_needed() const;
+  std::int64_t most_targets(std::int64_t tokens, std::int64_t sequences) const;
+
+  ShardReader& reader_;
+  BatchLoaderOptions options_;
+  BatchSampler sampler_;
+  BatchPlanner planner_;
+  BatchPlanBounds bounds_;
+  IdSorter id_sorter_;
+  std::unique_ptr<Masker> masker_;
+  std::int64_t most_masked_ = 0;
+  std::int64_t total_steps_ = 0;
+  std::size_t slot_bytes_ = 0;
+  std::vector<std::int64_t> samples_;  // of the step in preparation
+  std::vector<std::int32_t> lengths_;
+
+  Slot slots_[2];  // one is read while the other is prepared; step s lies in slot s mod 2
+  std::thread thread_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  // Under mutex_:
+  std::int64_t prepared_ = 0;  // steps before it are prepared
+  std::int64_t free_ = 0;      // steps before it may be prepared
+  bool stopping_ = false;
+  std::exception_ptr error_;
+  // Of the caller's thread:
+  std::int64_t next_step_ = 0;
+  double wait_seconds_ = 0;
+};
+
+}  // namespace bert_hpc::data

@@ -1,0 +1,39 @@
+// SequenceTable: length and first token of every sequence of a data set in little more than four bytes each: lengths,
+// and the place of every 64th sequence. What lies between is at most 63 additions away.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace bert_hpc::data {
+
+class SequenceTable {
+ public:
+  void append(std::int32_t length) {
+    if (lengths_.size() % stride == 0) places_.push_back(tokens_);
+    lengths_.push_back(length);
+    tokens_ += length;
+  }
+
+  std::int64_t sequences() const { return static_cast<std::int64_t>(lengths_.size()); }
+  std::int64_t tokens() const { return tokens_; }
+  std::span<const std::int32_t> lengths() const { return lengths_; }  ///< (sequences)
+  std::int32_t length(std::int64_t sequence) const { return lengths_[static_cast<std::size_t>(sequence)]; }
+
+  /// Tokens before a sequence.
+  std::int64_t begin(std::int64_t sequence) const {
+    const auto last = static_cast<std::size_t>(sequence);
+    std::int64_t place = places_[last / stride];
+    for (std::size_t i = last / stride * stride; i < last; ++i) place += lengths_[i];
+    return place;
+  }
+
+ private:
+  static constexpr std::size_t stride = 64;
+  std::vector<std::int32_t> lengths_;
+  std::vector<std::int64_t> places_;  // tokens before every stride-th sequence
+  std::int64_t tokens_ = 0;
+};
+
+}  // namespace bert_hpc::data

@@ -1,0 +1,63 @@
+// ShardFile: one shard, open for reading. Everything that it claims is checked before it is used: the checksum of the
+// whole file, the schema, types and extents; then offsets and labels; ids whenever they are read.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "bert_hpc/data/shard_schema.hpp"
+#include "bert_hpc/io/hdf5.hpp"
+
+namespace bert_hpc::data {
+
+/// What a shard must fit. Zeros: whatever the shard says.
+struct ShardLimits {
+  ShardTask task = ShardTask::classification;
+  std::int64_t vocabulary_size = 0;  ///< of the model: ids lie below
+  std::int64_t max_length = 0;       ///< of the model: max_position_embeddings
+  std::int64_t type_vocabulary = 2;  ///< of the model: token types lie below
+  std::int64_t classes = 0;          ///< of the model: class labels lie below; 0: below the label names' number
+  bool labels = true;                ///< read and check labels
+};
+
+class ShardFile {
+ public:
+  /// Throws Error(data), its message beginning with the path. verify: read the whole file once and compare checksums.
+  static ShardFile open(const std::string& path, const ShardLimits& limits, bool verify);
+
+  const std::string& path() const { return path_; }
+  const ShardInfo& info() const { return info_; }
+  const SpecialIds& special_ids() const { return special_ids_; }
+  bool has_token_types() const { return token_types_.has_value(); }
+
+  /// (sequences + 1), checked: from 0, each sequence at least one token and within the limits, up to info().tokens.
+  std::vector<std::int64_t> read_offsets() const;
+  /// (sequences), checked: classes in range, values finite. Only where limits.labels and the task has them.
+  std::vector<std::int32_t> read_classes() const;
+  std::vector<float> read_values() const;
+  /// (sequences): rows of the source text.
+  std::vector<std::int64_t> read_source_index() const;
+
+  /// Tokens [begin, begin + ids.size()), checked. token_types: as many, or empty to leave them out.
+  void read_tokens(std::int64_t begin, std::span<std::int32_t> ids, std::span<std::uint8_t> token_types) const;
+
+ private:
+  ShardFile(std::string path, const ShardLimits& limits, io::Hdf5File file);
+  void read_attributes();
+  void check_datasets();
+  std::string where_sequence(std::int64_t sequence) const;
+  std::string where_token(std::int64_t token) const;
+  [[noreturn]] void fail(const std::string& what) const;
+
+  std::string path_;
+  ShardLimits limits_;
+  io::Hdf5File file_;
+  ShardInfo info_;
+  SpecialIds special_ids_;
+  std::optional<io::Dataset> input_ids_, token_types_;
+};
+
+}  // namespace bert_hpc::data

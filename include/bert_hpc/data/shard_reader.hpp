@@ -1,0 +1,97 @@
+// ShardReader: a data set made of shards, as one list of samples. Lengths and labels of all samples are in memory;
+// tokens too where they fit into memory_limit (the usual case when fine-tuning), else they come through a cache.
+//
+// Sample i is a sequence of the shards in the order given, files that a pattern matches sorted by name; so the numbers
+// do not depend on ranks, and neither does anything that is keyed by them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "bert_hpc/data/sequence_table.hpp"
+#include "bert_hpc/data/shard_file.hpp"
+#include "bert_hpc/data/shard_schema.hpp"
+#include "bert_hpc/data/token_cache.hpp"
+
+namespace bert_hpc::data {
+
+struct ShardReaderOptions {
+  std::string name = "data.train";                    ///< the input's key, for messages
+  std::vector<std::string> paths;                     ///< shard files or patterns (*, ?, [...])
+  ShardLimits limits;                                 ///< what the model can take
+  std::int64_t memory_limit = std::int64_t{2} << 30;  ///< bytes of tokens kept in memory; above, they are cached
+  std::int64_t cache_bytes = std::int64_t{1} << 30;   ///< of tokens, where they are not kept
+  std::int64_t cache_unit = std::int64_t{1} << 18;    ///< tokens read at once, where they are not kept
+  bool source_index = false;                          ///< keep the rows of the source text
+  // Of many large shards each rank may verify its part: file f is verified where f mod verify_parts = verify_part.
+  int verify_part = 0, verify_parts = 1;
+  /// Held during HDF5 calls made after construction (the library is not thread-safe); null if nobody else makes any.
+  std::mutex* hdf5_mutex = nullptr;
+};
+
+class ShardReader {
+ public:
+  /// Opens and checks everything; throws one Error(data) with all problems found, at most one a file.
+  explicit ShardReader(const ShardReaderOptions& options);
+  ShardReader(const ShardReader&) = delete;
+  ShardReader& operator=(const ShardReader&) = delete;
+
+  /// As the first shard's, but sequences, tokens and max_length are those of the whole data set.
+  const ShardInfo& info() const { return info_; }
+  const SpecialIds& special_ids() const { return special_ids_; }
+  const SequenceTable& table() const { return table_; }
+  std::int64_t samples() const { return table_.sequences(); }
+  bool in_memory() const { return cache_ == nullptr; }
+  const std::vector<std::string>& files() const { return files_; }  ///< after patterns were matched
+
+  /// (samples); empty unless the task is classification, regression, or source_index was asked for.
+  std::span<const std::int32_t> classes() const { return classes_; }
+  std::span<const float> values() const { return values_; }
+  std::span<const std::int64_t> source_index() const { return source_index_; }
+
+  /// Copies a sample's tokens to ids and types (length of the sample each; types 0 where the shards have none). One
+  /// thread at a time. Throws Error(data) on bad data, naming file and row; only where !in_memory().
+  void read(std::int64_t sample, std::int32_t* ids, std::int32_t* types);
+
+  /// "shard.h5, sequence 17": for messages.
+  std::string place(std::int64_t sample) const;
+
+ private:
+  /// Tokens of one shard, where they are kept.
+  struct Tokens {
+    std::vector<std::int32_t> ids;
+    std::vector<std::uint8_t> types;  // empty where the shard has none
+  };
+
+  void open_all();
+  void load(const ShardFile& file);
+  void load_tokens(const ShardFile& file);
+  void use_cache();
+  const ShardFile& opened(int file);
+  std::size_t file_of(std::int64_t sample) const;
+
+  ShardReaderOptions options_;
+  std::vector<std::string> files_;
+  std::vector<std::int64_t> first_sample_;  // (files)
+  std::vector<std::int64_t> first_token_;   // (files)
+  ShardInfo info_;
+  SpecialIds special_ids_;
+  SequenceTable table_;
+  std::vector<std::int32_t> classes_;
+  std::vector<float> values_;
+  std::vector<std::int64_t> source_index_;
+  bool has_types_ = false;
+  std::vector<Tokens> tokens_;  // (files) where they are kept, else empty
+  std::unique_ptr<TokenCache> cache_;
+  std::vector<std::unique_ptr<ShardFile>> open_files_;  // (files) behind a cache, most of them closed
+  std::vector<int> open_order_;                         // those open, the longest first
+};
+
+/// Files that paths name: patterns matched and sorted, the rest as they are. Adds to `problems` what matches nothing.
+std::vector<std::string> match_paths(const std::vector<std::string>& paths, core::ProblemList& problems);
+
+}  // namespace bert_hpc::data

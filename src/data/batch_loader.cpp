@@ -1,0 +1,201 @@
+// The loader's thread, and the bounds from which its memory is taken.
+#include "bert_hpc/data/batch_loader.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+#include <string>
+#include <utility>
+
+#include "bert_hpc/core/error.hpp"
+
+namespace bert_hpc::data {
+namespace {
+
+using core::Error;
+using core::ExitCode;
+
+/// Arrays of a micro-batch: no more than this many, each with up to one entry more and padded to the alignment.
+constexpr std::size_t most_arrays = 24;
+
+/// The most tokens that `sequences` different samples can have.
+std::int64_t tokens_of_longest(std::span<const std::int32_t> lengths, std::int64_t sequences, std::int64_t max_length) {
+  std::vector<std::int64_t> count(static_cast<std::size_t>(max_length) + 1, 0);
+  for (const std::int32_t length : lengths) ++count[static_cast<std::size_t>(length)];
+  std::int64_t tokens = 0;
+  for (std::int64_t length = max_length; length > 0 && sequences > 0; --length) {
+    const std::int64_t taken = std::min(sequences, count[static_cast<std::size_t>(length)]);
+    tokens += taken * length;
+    sequences -= taken;
+  }
+  return tokens;
+}
+
+BatchSamplerOptions sampler_options(const BatchLoaderOptions& o) {
+  return {.sampler = o.sampler, .global_batch = o.plan.global_batch, .drop_last = o.drop_last};
+}
+
+/// Bounds of a plan, made tighter by what the data's lengths allow.
+BatchPlanBounds checked_bounds(const ShardReader& reader, const BatchLoaderOptions& o) {
+  if (reader.samples() < o.plan.replicas) {
+    throw Error(ExitCode::data, "There are fewer samples (" + std::to_string(reader.samples()) + ", first file " +
+                                    reader.files().front() + ") than data-parallel replicas (" +
+                                    std::to_string(o.plan.replicas) + "); use fewer ranks or more data.");
+  }
+  check(o.plan, reader.info().max_length);
+  BatchPlanBounds b = bounds(o.plan, reader.info().max_length);
+  const std::int64_t most = tokens_of_longest(reader.table().lengths(), o.plan.global_batch, reader.info().max_length);
+  b.replica_tokens = std::min(b.replica_tokens, most);
+  b.micro_tokens = std::min(b.micro_tokens, most);
+  b.replica_sequences = std::min(b.replica_sequences, reader.samples());
+  b.micro_sequences = std::min(b.micro_sequences, reader.samples());
+  return b;
+}
+
+}  // namespace
+
+BatchLoaderOptions evaluation_options(const BatchLoaderOptions& training, std::int64_t micro_tokens,
+                                      std::int64_t window) {
+  BatchLoaderOptions o = training;
+  o.plan = {.global_batch = window * training.plan.replicas,
+            .hidden = training.plan.hidden,
+            .replicas = training.plan.replicas,
+            .micro_tokens = micro_tokens};
+  o.sampler.order = Order::file;
+  o.drop_last = false;
+  o.epochs = 1;
+  o.steps = o.first_step = 0;
+  return o;
+}
+
+BatchLoader::BatchLoader(ShardReader& reader, const BatchLoaderOptions& options)
+    : reader_(reader),
+      options_(options),
+      sampler_(reader.table().lengths(), sampler_options(options)),
+      planner_(options.plan),
+      bounds_(checked_bounds(reader, options)),
+      id_sorter_(bounds_.micro_tokens, reader.info().vocabulary_size),
+      total_steps_(options.steps > 0 ? options.steps : options.epochs * sampler_.steps_per_epoch()) {
+  core::require(options.replica >= 0 && options.replica < options.plan.replicas, "the replica is one of the layout");
+  if (options.task == ShardTask::masked_lm) {
+    masker_ = std::make_unique<Masker>(MaskingOptions{options.mask_probability, options.sampler.seed,
+                                                      reader.info().vocabulary_size, reader.special_ids()},
+                                       reader.info().max_length);
+    most_masked_ = most_targets(bounds_.micro_tokens, bounds_.micro_sequences);
+  }
+  slot_bytes_ = bytes_needed();
+  for (Slot& slot : slots_) {
+    // Not initialised: pages that no step reaches are never touched.
+    slot.memory = std::make_unique_for_overwrite<std::byte[]>(slot_bytes_);
+    slot.step.micro_batches.reserve(static_cast<std::size_t>(bounds_.replica_micro_batches));
+  }
+  restart(options.first_step);
+}
+
+BatchLoader::~BatchLoader() {
+  stop();
+}
+
+void BatchLoader::stop() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void BatchLoader::restart(std::int64_t step) {
+  stop();
+  next_step_ = prepared_ = step;
+  free_ = step + 2;
+  stopping_ = false;
+  error_ = nullptr;
+  if (step < total_steps_) thread_ = std::thread([this] { run(); });
+}
+
+void BatchLoader::run() {
+  for (std::int64_t step = prepared_; step < total_steps_; ++step) {
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return stopping_ || step < free_; });
+      if (stopping_) return;
+    }
+    std::exception_ptr error;
+    try {
+      prepare(step, slots_[step % 2]);
+    } catch (...) {
+      error = std::current_exception();
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      error_ = error;
+      if (!error) prepared_ = step + 1;
+    }
+    changed_.notify_all();
+    if (error) return;
+  }
+}
+
+const LoadedStep& BatchLoader::next() {
+  core::require(has_next(), "the loader's last step was delivered");
+  const auto begin = std::chrono::steady_clock::now();
+  {
+    std::unique_lock lock(mutex_);
+    // The step delivered before this one is done with: its slot may take the step after this one.
+    free_ = next_step_ + 2;
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return prepared_ > next_step_ || error_; });
+    if (prepared_ <= next_step_) std::rethrow_exception(error_);
+  }
+  wait_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return slots_[next_step_++ % 2].step;
+}
+
+std::int64_t BatchLoader::memory_bytes() const {
+  return 2 * static_cast<std::int64_t>(slot_bytes_);
+}
+
+/// What prepare takes for the fullest step. Counts per token and per sequence are those of fill and fill_masks.
+std::size_t BatchLoader::bytes_needed() const {
+  const auto tokens = static_cast<std::size_t>(bounds_.replica_tokens);
+  const auto sequences = static_cast<std::size_t>(bounds_.replica_sequences);
+  const auto micro_batches = static_cast<std::size_t>(bounds_.replica_micro_batches);
+  const std::size_t masked =
+      masker_ ? static_cast<std::size_t>(most_targets(bounds_.replica_tokens, bounds_.replica_sequences)) : 0;
+  return tokens * 7 * 4 + sequences * (7 * 4 + 8) + masked * 5 * 4 +
+         micro_batches * most_arrays * (array_alignment + 8);
+}
+
+/// A bound on the masked tokens of a micro-batch: the lesser of what so many tokens of the data set (those sequences
+/// first that mask the largest share) and so many sequences of it (the longest first) could have masked.
+std::int64_t BatchLoader::most_targets(std::int64_t tokens, std::int64_t sequences) const {
+  const std::int64_t longest = reader_.info().max_length;
+  std::vector<std::int64_t> available(static_cast<std::size_t>(longest) + 1, 0);
+  for (const std::int32_t length : reader_.table().lengths()) ++available[static_cast<std::size_t>(length)];
+  const auto at = [&](std::int64_t length) { return available[static_cast<std::size_t>(length)]; };
+
+  std::int64_t of_sequences = 0;
+  for (std::int64_t length = longest, left = sequences; length > 0; --length) {
+    const std::int64_t taken = std::min(at(length), left);
+    of_sequences += taken * masker_->most(length);
+    left -= taken;
+  }
+  std::vector<std::int64_t> by_share(static_cast<std::size_t>(longest));
+  std::iota(by_share.begin(), by_share.end(), 1);
+  const auto share = [&](std::int64_t length) {
+    return static_cast<double>(masker_->most(length)) / static_cast<double>(length);
+  };
+  std::stable_sort(by_share.begin(), by_share.end(), [&](auto a, auto b) { return share(a) > share(b); });
+  std::int64_t of_tokens = 0, left = tokens;
+  for (const std::int64_t length : by_share) {
+    // A sequence that fits only in part counts whole: a bound, not a packing.
+    const std::int64_t taken = std::min(at(length), (left + length - 1) / length);
+    of_tokens += taken * masker_->most(length);
+    left = std::max<std::int64_t>(left - taken * length, 0);
+  }
+  return std::min({of_sequences, of_tokens, tokens});
+}
+
+}  // namespace bert_hpc::data

@@ -1,0 +1,244 @@
+// Opening and checking of one shard.
+#include "bert_hpc/data/shard_file.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "bert_hpc/core/error.hpp"
+#include "bert_hpc/io/checksummed_file.hpp"
+
+namespace bert_hpc::data {
+namespace {
+
+using core::Error;
+using core::ExitCode;
+using io::Dataset;
+using io::DatasetInfo;
+
+/// Deflate cannot shrink data further than about 1032 times, so a dataset that claims more is a lie.
+constexpr std::int64_t most_compression = 1100;
+
+/// Counters of random numbers hold positions below this (ops/dropout.hpp).
+constexpr std::int64_t longest_sequence_tokens = std::int64_t{1} << 20;
+
+std::string text(std::int64_t value) {
+  return std::to_string(value);
+}
+
+const char* name_of(const DatasetInfo::TypeClass type_class) {
+  return type_class == DatasetInfo::TypeClass::integer ? "integers" : "reals";
+}
+
+}  // namespace
+
+ShardFile::ShardFile(std::string path, const ShardLimits& limits, io::Hdf5File file)
+    : path_(std::move(path)), limits_(limits), file_(std::move(file)) {}
+
+ShardFile ShardFile::open(const std::string& path, const ShardLimits& limits, bool verify) {
+  if (verify) io::verify(path, "shard", ExitCode::data);
+  ShardFile shard(path, limits, io::Hdf5File::open_read(path, ExitCode::data));
+  shard.read_attributes();
+  shard.check_datasets();
+  return shard;
+}
+
+void ShardFile::fail(const std::string& what) const {
+  throw Error(ExitCode::data, path_ + ": " + what);
+}
+
+void ShardFile::read_attributes() {
+  const auto attribute = [this](const char* name) { return file_.text_attribute("/", name); };
+  const auto count = [this](const char* name) {
+    const std::int64_t value = file_.integer_attribute("/", name);
+    if (value < 0) fail(std::string("attribute '") + name + "' is negative.");
+    return value;
+  };
+  if (!file_.has_attribute("/", shard_attribute::schema)) {
+    fail("this HDF5 file is no shard of bert_hpc (it has no attribute 'schema'); shards are made by bert_hpc_prep.");
+  }
+  if (const std::string schema = attribute(shard_attribute::schema); schema != shard_schema) {
+    fail("its schema is '" + schema + "', this program reads '" + shard_schema + "'; make the shards again.");
+  }
+  const std::string task = attribute(shard_attribute::task);
+  if (!parse_shard_task(task, info_.task)) fail("attribute 'task' is '" + task + "', which is no task.");
+  // Masked language modelling needs no labels, so that shards of any task serve it.
+  if (limits_.task != ShardTask::masked_lm && info_.task != limits_.task) {
+    fail("it was made for task '" + task + "', but task.name is '" + to_string(limits_.task) + "'.");
+  }
+  info_.vocabulary_hash = attribute(shard_attribute::vocabulary_hash);
+  info_.vocabulary_size = count(shard_attribute::vocabulary_size);
+  info_.label_names = label_names_from_json(attribute(shard_attribute::label_names), path_);
+  info_.tokenizer = attribute(shard_attribute::tokenizer);
+  special_ids_ = special_ids_from_json(info_.tokenizer, path_);
+  info_.sequences = count(shard_attribute::sequences);
+  info_.tokens = count(shard_attribute::tokens);
+  info_.max_length = count(shard_attribute::max_length);
+  if (info_.vocabulary_size < 1 || info_.vocabulary_size > std::numeric_limits<std::int32_t>::max()) {
+    fail("attribute 'vocabulary_size' is " + text(info_.vocabulary_size) + ".");
+  }
+  if (limits_.vocabulary_size > 0 && info_.vocabulary_size > limits_.vocabulary_size) {
+    fail("its vocabulary has " + text(info_.vocabulary_size) + " pieces, the model's vocab_size is " +
+         text(limits_.vocabulary_size) + "; prepare the text with the model's vocabulary.");
+  }
+  for (const std::int32_t id : {special_ids_.cls, special_ids_.sep, special_ids_.mask, special_ids_.pad}) {
+    if (id >= info_.vocabulary_size) {
+      fail("attribute 'tokenizer': special id " + text(id) + " is beyond the vocabulary of " +
+           text(info_.vocabulary_size) + ".");
+    }
+  }
+}
+
+void ShardFile::check_datasets() {
+  const auto dataset = [this](const char* name, DatasetInfo::TypeClass type_class, std::int64_t bytes, bool is_signed,
+                              std::int64_t rows) {
+    if (!file_.exists(name)) fail(std::string("it has no dataset '") + name + "'.");
+    Dataset found = file_.dataset(name);
+    const DatasetInfo& i = found.info();
+    if (i.type_class != type_class || i.element_bytes != bytes || i.is_signed != is_signed) {
+      fail(std::string("dataset '") + name + "' holds " + i.type_name() + "; the schema says " + text(8 * bytes) +
+           "-bit " + (is_signed ? "signed " : "") + name_of(type_class) + ".");
+    }
+    if (i.extents != std::vector<std::int64_t>{rows}) {
+      fail(std::string("dataset '") + name + "' has shape " + i.shape_text() + "; the attributes say (" + text(rows) +
+           ").");
+    }
+    if (rows * bytes / most_compression > i.stored_bytes) {
+      fail(std::string("dataset '") + name + "' claims " + text(rows) + " entries but stores only " +
+           text(i.stored_bytes) + " bytes.");
+    }
+    return found;
+  };
+  using Type = DatasetInfo::TypeClass;
+  constexpr std::int64_t most = std::int64_t{1} << 48;
+  if (info_.sequences >= most || info_.tokens >= most) fail("it claims more tokens or sequences than any file holds.");
+  input_ids_ = dataset(shard_dataset::input_ids, Type::integer, 4, true, info_.tokens);
+  dataset(shard_dataset::offsets, Type::integer, 8, true, info_.sequences + 1);
+  if (file_.exists(shard_dataset::token_type_ids)) {
+    token_types_ = dataset(shard_dataset::token_type_ids, Type::integer, 1, false, info_.tokens);
+  }
+  dataset(shard_dataset::source_index, Type::integer, 8, true, info_.sequences);
+  if (!limits_.labels || limits_.task == ShardTask::masked_lm) return;
+  const bool classes = limits_.task == ShardTask::classification;
+  dataset(shard_dataset::labels, classes ? Type::integer : Type::real, 4, classes, info_.sequences);
+}
+
+std::vector<std::int64_t> ShardFile::read_offsets() const {
+  std::vector<std::int64_t> offsets(static_cast<std::size_t>(info_.sequences) + 1);
+  file_.dataset(shard_dataset::offsets).read_rows(0, offsets);
+  if (offsets.front() != 0 || offsets.back() != info_.tokens) {
+    fail("'/offsets' run from " + text(offsets.front()) + " to " + text(offsets.back()) + "; they must run from 0 to " +
+         text(info_.tokens) + ", the number of tokens.");
+  }
+  std::int64_t longest = 0, longest_sequence_index = 0;
+  for (std::int64_t s = 0; s < info_.sequences; ++s) {
+    const auto i = static_cast<std::size_t>(s);
+    // The comparison, not the difference, which a hostile file could make overflow.
+    if (offsets[i + 1] <= offsets[i] || offsets[i + 1] > info_.tokens) {
+      fail(where_sequence(s) + " runs from token " + text(offsets[i]) + " to " + text(offsets[i + 1]) +
+           "; offsets must increase up to " + text(info_.tokens) + ".");
+    }
+    if (offsets[i + 1] - offsets[i] > longest) {
+      longest = offsets[i + 1] - offsets[i];
+      longest_sequence_index = s;
+    }
+  }
+  if (limits_.max_length > 0 && longest > limits_.max_length) {
+    fail(where_sequence(longest_sequence_index) + " has " + text(longest) +
+         " tokens; the model's max_position_embeddings is " + text(limits_.max_length) +
+         ". Prepare the text with tokenizer.max_tokens = " + text(limits_.max_length) + ".");
+  }
+  if (longest > longest_sequence_tokens) {
+    fail(where_sequence(longest_sequence_index) + " has " + text(longest) + " tokens; at most " +
+         text(longest_sequence_tokens) + " can be used.");
+  }
+  if (longest != info_.max_length) {
+    fail("its longest sequence has " + text(longest) + " tokens; attribute 'max_length' says " +
+         text(info_.max_length) + ".");
+  }
+  return offsets;
+}
+
+std::vector<std::int32_t> ShardFile::read_classes() const {
+  std::vector<std::int32_t> labels(static_cast<std::size_t>(info_.sequences));
+  file_.dataset(shard_dataset::labels).read_rows(0, labels);
+  const auto names = static_cast<std::int64_t>(info_.label_names.size());
+  const std::int64_t classes = limits_.classes > 0 ? limits_.classes : names;
+  for (std::int64_t s = 0; s < info_.sequences; ++s) {
+    const std::int64_t label = labels[static_cast<std::size_t>(s)];
+    if (label < 0 || label >= classes) {
+      fail(where_sequence(s) + " has label " + text(label) + "; labels must lie between 0 and " + text(classes - 1) +
+           ".");
+    }
+  }
+  return labels;
+}
+
+std::vector<float> ShardFile::read_values() const {
+  std::vector<float> values(static_cast<std::size_t>(info_.sequences));
+  file_.dataset(shard_dataset::labels).read_rows(0, values);
+  for (std::int64_t s = 0; s < info_.sequences; ++s) {
+    const float value = values[static_cast<std::size_t>(s)];
+    if (!std::isfinite(value)) {
+      fail(where_sequence(s) + (std::isnan(value) ? " has no label (NaN)" : " has an infinite label") +
+           "; regression needs a finite value for every sequence.");
+    }
+  }
+  return values;
+}
+
+std::vector<std::int64_t> ShardFile::read_source_index() const {
+  std::vector<std::int64_t> rows(static_cast<std::size_t>(info_.sequences));
+  file_.dataset(shard_dataset::source_index).read_rows(0, rows);
+  return rows;
+}
+
+void ShardFile::read_tokens(std::int64_t begin, std::span<std::int32_t> ids,
+                            std::span<std::uint8_t> token_types) const {
+  input_ids_->read_rows(begin, ids);
+  // One pass without branches; the culprit is looked for only when there is one. Negative ids become large.
+  const auto bound = static_cast<std::uint32_t>(info_.vocabulary_size);
+  bool good = true;
+  for (const std::int32_t id : ids) good &= static_cast<std::uint32_t>(id) < bound;
+  if (!good) {
+    const auto bad =
+        std::find_if(ids.begin(), ids.end(), [&](std::int32_t id) { return static_cast<std::uint32_t>(id) >= bound; });
+    fail(where_token(begin + (bad - ids.begin())) + " has id " + text(*bad) + "; the vocabulary has " + text(bound) +
+         " pieces.");
+  }
+  if (token_types.empty()) return;
+  if (!token_types_) {
+    std::fill(token_types.begin(), token_types.end(), std::uint8_t{0});
+    return;
+  }
+  token_types_->read_rows(begin, token_types);
+  const auto bad = std::find_if(token_types.begin(), token_types.end(),
+                                [this](std::uint8_t type) { return type >= limits_.type_vocabulary; });
+  if (bad != token_types.end()) {
+    fail(where_token(begin + (bad - token_types.begin())) + " has type " + text(*bad) +
+         "; the model's type_vocab_size is " + text(limits_.type_vocabulary) + ".");
+  }
+}
+
+/// "sequence 17 (source row 1234)"; the source row only where it can be had.
+std::string ShardFile::where_sequence(std::int64_t sequence) const {
+  std::string place = "sequence " + text(sequence);
+  try {
+    std::int64_t row = 0;
+    file_.dataset(shard_dataset::source_index).read_rows(sequence, std::span<std::int64_t>(&row, 1));
+    place += " (source row " + text(row) + ")";
+  } catch (const Error&) {
+    // The error being told matters more than this detail of it.
+  }
+  return place;
+}
+
+std::string ShardFile::where_token(std::int64_t token) const {
+  std::vector<std::int64_t> offsets(static_cast<std::size_t>(info_.sequences) + 1);
+  file_.dataset(shard_dataset::offsets).read_rows(0, offsets);
+  const auto next = std::upper_bound(offsets.begin(), offsets.end(), token);
+  const std::int64_t sequence = std::max<std::int64_t>(next - offsets.begin() - 1, 0);
+  return where_sequence(sequence) + ": token " + text(token - offsets[static_cast<std::size_t>(sequence)]);
+}
+
+}  // namespace bert_hpc::data

@@ -1,0 +1,197 @@
+// A list of shards as one data set.
+#include "bert_hpc/data/shard_reader.hpp"
+
+#include <glob.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "bert_hpc/core/error.hpp"
+
+namespace bert_hpc::data {
+namespace {
+
+using core::Error;
+using core::ExitCode;
+
+/// Problems told one by one; the rest is counted.
+constexpr std::size_t most_problems = 20;
+
+/// Shards open at a time behind a cache.
+constexpr std::size_t most_open_files = 64;
+
+/// What the shards of a data set have in common.
+struct ShardIdentity {
+  std::string path;
+  ShardInfo info;
+  SpecialIds special_ids;
+};
+
+/// Compares a shard with the first one: what differs, or nothing.
+std::string difference(const ShardIdentity& first, const ShardFile& other) {
+  const ShardInfo &a = first.info, &b = other.info();
+  const std::string suffix = " differ from those of '" + first.path + "'; prepare all shards together.";
+  if (a.vocabulary_hash != b.vocabulary_hash || a.vocabulary_size != b.vocabulary_size) {
+    return "its vocabulary (" + std::to_string(b.vocabulary_size) + " pieces, hash " + b.vocabulary_hash +
+           ") differs from that of '" + first.path + "' (" + std::to_string(a.vocabulary_size) + " pieces, hash " +
+           a.vocabulary_hash + "); prepare all shards with one vocabulary.";
+  }
+  if (a.task != b.task) return "its task '" + std::string(to_string(b.task)) + "' and labels" + suffix;
+  if (a.label_names != b.label_names) return "its label names" + suffix;
+  if (!(first.special_ids == other.special_ids())) return "its special tokens" + suffix;
+  return "";
+}
+
+}  // namespace
+
+std::vector<std::string> match_paths(const std::vector<std::string>& paths, core::ProblemList& problems) {
+  std::vector<std::string> files;
+  for (const std::string& path : paths) {
+    std::error_code ignored;
+    if (path.find_first_of("*?[") == std::string::npos || std::filesystem::exists(path, ignored)) {
+      files.push_back(path);
+      continue;
+    }
+    glob_t found{};
+    const int status = ::glob(path.c_str(), GLOB_ERR, nullptr, &found);
+    if (status == 0) {
+      files.insert(files.end(), found.gl_pathv, found.gl_pathv + found.gl_pathc);
+    } else {
+      problems.add("No file matches '" + path + "'" + (status == GLOB_ABORTED ? ": a directory cannot be read." : "."));
+    }
+    ::globfree(&found);
+  }
+  return files;
+}
+
+ShardReader::ShardReader(const ShardReaderOptions& options) : options_(options) {
+  open_all();
+  if (table_.tokens() * (has_types_ ? 5 : 4) > options_.memory_limit) use_cache();
+}
+
+/// One shard at a time, so that neither open files nor memory grow with their number.
+void ShardReader::open_all() {
+  core::ProblemList problems;
+  files_ = match_paths(options_.paths, problems);
+  if (files_.empty() && problems.empty()) problems.add("No shard is given.");
+  std::size_t untold = 0;
+  ShardIdentity first;
+  for (std::size_t f = 0; f < files_.size(); ++f) {
+    try {
+      const bool verify = static_cast<int>(f % static_cast<std::size_t>(options_.verify_parts)) == options_.verify_part;
+      const ShardFile shard = ShardFile::open(files_[f], options_.limits, verify);
+      if (first.path.empty()) {
+        first = {files_[f], shard.info(), shard.special_ids()};
+        info_ = shard.info();
+        special_ids_ = shard.special_ids();
+      }
+      if (const std::string what = difference(first, shard); !what.empty()) {
+        throw Error(ExitCode::data, files_[f] + ": " + what);
+      }
+      load(shard);
+    } catch (const Error& error) {
+      if (problems.all().size() < most_problems) {
+        problems.add(error.what());
+      } else {
+        ++untold;
+      }
+    }
+  }
+  if (untold > 0) problems.add("… and " + std::to_string(untold) + " more files with problems.");
+  if (problems.empty() && samples() == 0) problems.add("The shards hold no sample.");
+  problems.throw_if_any(ExitCode::data, "Cannot use the shards of " + options_.name + ":");
+}
+
+void ShardReader::load(const ShardFile& file) {
+  const auto append = [](auto& all, const auto& part) { all.insert(all.end(), part.begin(), part.end()); };
+  const ShardLimits& limits = options_.limits;
+  const std::vector<std::int64_t> offsets = file.read_offsets();
+  if (limits.labels && limits.task == ShardTask::classification) append(classes_, file.read_classes());
+  if (limits.labels && limits.task == ShardTask::regression) append(values_, file.read_values());
+  if (options_.source_index) append(source_index_, file.read_source_index());
+  first_sample_.push_back(table_.sequences());
+  first_token_.push_back(table_.tokens());
+  for (std::size_t s = 0; s + 1 < offsets.size(); ++s) {
+    table_.append(static_cast<std::int32_t>(offsets[s + 1] - offsets[s]));
+  }
+  has_types_ = has_types_ || file.has_token_types();
+  info_.sequences = table_.sequences();
+  info_.tokens = table_.tokens();
+  info_.max_length = std::max(info_.max_length, file.info().max_length);
+  load_tokens(file);
+}
+
+/// Keeps a shard's tokens as long as all fit; what was kept is dropped as soon as they do not.
+void ShardReader::load_tokens(const ShardFile& file) {
+  if (table_.tokens() * (has_types_ ? 5 : 4) > options_.memory_limit) {
+    tokens_ = {};
+    return;
+  }
+  Tokens& tokens = tokens_.emplace_back();
+  tokens.ids.resize(static_cast<std::size_t>(file.info().tokens));
+  if (file.has_token_types()) tokens.types.resize(tokens.ids.size());
+  file.read_tokens(0, tokens.ids, tokens.types);
+}
+
+void ShardReader::use_cache() {
+  tokens_ = {};
+  open_files_.resize(files_.size());
+  open_order_.reserve(most_open_files);
+  std::vector<std::int64_t> tokens;
+  for (std::size_t f = 0; f < files_.size(); ++f) {
+    tokens.push_back((f + 1 < files_.size() ? first_token_[f + 1] : table_.tokens()) - first_token_[f]);
+  }
+  cache_ = std::make_unique<TokenCache>(
+      tokens, has_types_, options_.cache_unit, options_.cache_bytes,
+      [this](int file, std::int64_t begin, std::span<std::int32_t> ids, std::span<std::uint8_t> types) {
+        std::unique_lock<std::mutex> lock;
+        if (options_.hdf5_mutex) lock = std::unique_lock(*options_.hdf5_mutex);
+        opened(file).read_tokens(begin, ids, types);
+      });
+}
+
+const ShardFile& ShardReader::opened(int file) {
+  auto& shard = open_files_[static_cast<std::size_t>(file)];
+  if (!shard) {
+    if (open_order_.size() == most_open_files) {
+      open_files_[static_cast<std::size_t>(open_order_.front())].reset();
+      open_order_.erase(open_order_.begin());
+    }
+    // Verified at the start; attributes and extents are compared again, because the file may have been replaced since.
+    shard = std::make_unique<ShardFile>(
+        ShardFile::open(files_[static_cast<std::size_t>(file)], options_.limits, /*verify=*/false));
+    open_order_.push_back(file);
+  }
+  return *shard;
+}
+
+std::size_t ShardReader::file_of(std::int64_t sample) const {
+  // Shards without sequences share their first sample with the next one: the last of them holds it.
+  const auto next = std::upper_bound(first_sample_.begin(), first_sample_.end(), sample);
+  return static_cast<std::size_t>(next - first_sample_.begin()) - 1;
+}
+
+void ShardReader::read(std::int64_t sample, std::int32_t* ids, std::int32_t* types) {
+  const std::size_t file = file_of(sample);
+  const std::int64_t begin = table_.begin(sample) - first_token_[file];
+  const std::int64_t length = table_.length(sample);
+  if (cache_) {
+    cache_->copy(static_cast<int>(file), begin, length, ids, types);
+    return;
+  }
+  const Tokens& tokens = tokens_[file];
+  std::copy_n(tokens.ids.begin() + begin, length, ids);
+  if (tokens.types.empty()) {
+    std::fill_n(types, length, 0);
+  } else {
+    std::copy_n(tokens.types.begin() + begin, length, types);
+  }
+}
+
+std::string ShardReader::place(std::int64_t sample) const {
+  const std::size_t file = file_of(sample);
+  return files_[file] + ", sequence " + std::to_string(sample - first_sample_[file]);
+}
+
+}  // namespace bert_hpc::data

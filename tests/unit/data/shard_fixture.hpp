@@ -1,0 +1,112 @@
+// Small shards for tests, right unless a test bends them.
+#pragma once
+
+#include <unistd.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "bert_hpc/data/shard_schema.hpp"
+#include "bert_hpc/io/checksummed_file.hpp"
+#include "bert_hpc/io/hdf5.hpp"
+
+namespace bert_hpc::test {
+
+/// A directory that goes away with the test.
+struct ScratchDirectory {
+  std::filesystem::path path;
+  ScratchDirectory() {
+    static int number = 0;
+    path = std::filesystem::temp_directory_path() /
+           ("bert_hpc_test_data_" + std::to_string(::getpid()) + "_" + std::to_string(number++));
+    std::filesystem::create_directories(path);
+  }
+  ~ScratchDirectory() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path, ignored);
+  }
+  std::string operator/(const std::string& name) const { return (path / name).string(); }
+};
+
+/// The content of a shard. Ids: 0 pad, 1 unknown, 2 cls, 3 sep, 4 mask, from 5 on words.
+struct ShardContent {
+  data::ShardTask task = data::ShardTask::classification;
+  std::string schema = data::shard_schema;
+  std::string vocabulary_hash = "cafe";
+  std::int64_t vocabulary_size = 1000;
+  std::string label_names = R"(["a", "b", "c"])";
+  std::string tokenizer = R"({"cls_id": 2, "sep_id": 3, "mask_id": 4, "pad_id": 0})";
+  std::vector<std::int32_t> input_ids;
+  std::vector<std::int64_t> offsets = {0};
+  std::vector<std::uint8_t> token_type_ids;  // written where not empty
+  std::vector<std::int32_t> classes;
+  std::vector<float> values;
+  std::vector<std::int64_t> source_index;
+  std::int64_t max_length = 0;
+
+  std::int64_t sequences() const { return static_cast<std::int64_t>(offsets.size()) - 1; }
+};
+
+inline ShardContent make_content(data::ShardTask task, std::int64_t sequences, std::uint64_t seed,
+                                 std::int64_t longest = 20, bool pairs = false) {
+  std::mt19937_64 random(seed);
+  ShardContent content;
+  content.task = task;
+  for (std::int64_t s = 0; s < sequences; ++s) {
+    const auto length = 3 + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(longest - 2));
+    for (std::int64_t p = 0; p < length; ++p) {
+      const bool ends = p + 1 == length;
+      content.input_ids.push_back(p == 0 ? 2 : ends ? 3 : 5 + static_cast<std::int32_t>(random() % 995));
+      if (pairs) content.token_type_ids.push_back(p > length / 2);
+    }
+    content.offsets.push_back(content.offsets.back() + length);
+    content.max_length = std::max(content.max_length, length);
+    if (task == data::ShardTask::classification) content.classes.push_back(static_cast<std::int32_t>(random() % 3));
+    if (task == data::ShardTask::regression) content.values.push_back(static_cast<float>(random() % 90) / 10.0f);
+    content.source_index.push_back(1000 + s);
+  }
+  if (task != data::ShardTask::classification) content.label_names = "[]";
+  return content;
+}
+
+/// Writes a shard. `bend` may change the open file before it is sealed; datasets named in `without` are left out.
+inline void write_shard(const std::string& path, const ShardContent& c, const std::vector<std::string>& without = {},
+                        const std::function<void(io::Hdf5File&)>& bend = {}) {
+  namespace set = data::shard_dataset;
+  namespace attribute = data::shard_attribute;
+  auto file = io::Hdf5File::create(path, core::ExitCode::files, data::shard_user_block);
+  const auto has = [&](const std::string& name) {
+    return std::find(without.begin(), without.end(), name) == without.end();
+  };
+  const io::Storage storage{.chunk_rows = 256, .gzip = 1, .shuffle = true, .fletcher32 = true};
+  if (has(set::input_ids)) file.write(set::input_ids, c.input_ids, {}, storage);
+  if (has(set::offsets)) file.write(set::offsets, c.offsets, {}, storage);
+  if (!c.token_type_ids.empty()) file.write(set::token_type_ids, c.token_type_ids, {}, storage);
+  if (c.task == data::ShardTask::classification && has(set::labels)) file.write(set::labels, c.classes, {}, storage);
+  if (c.task == data::ShardTask::regression && has(set::labels)) file.write(set::labels, c.values, {}, storage);
+  if (has(set::source_index)) file.write(set::source_index, c.source_index, {}, storage);
+  const auto text = [&](const char* name, const std::string& value) {
+    if (has(name)) file.write_attribute("/", name, value);
+  };
+  const auto count = [&](const char* name, std::int64_t value) {
+    if (has(name)) file.write_attribute("/", name, value);
+  };
+  text(attribute::schema, c.schema);
+  text(attribute::task, data::to_string(c.task));
+  text(attribute::vocabulary_hash, c.vocabulary_hash);
+  text(attribute::label_names, c.label_names);
+  text(attribute::tokenizer, c.tokenizer);
+  count(attribute::vocabulary_size, c.vocabulary_size);
+  count(attribute::sequences, c.sequences());
+  count(attribute::tokens, static_cast<std::int64_t>(c.input_ids.size()));
+  count(attribute::max_length, c.max_length);
+  if (bend) bend(file);
+  file.close();
+  io::seal(path, "shard");
+}
+
+}  // namespace bert_hpc::test

@@ -1,0 +1,266 @@
+// The loader against a plain reconstruction from the shard's content, over layouts, orders and tasks.
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <chrono>
+#include <map>
+#include <set>
+#include <thread>
+
+#include "bert_hpc/core/error.hpp"
+#include "bert_hpc/data/batch_loader.hpp"
+#include "unit/data/shard_fixture.hpp"
+
+using namespace bert_hpc;
+using data::BatchLoader;
+using data::BatchLoaderOptions;
+using data::LoadedMicroBatch;
+using data::LoadedStep;
+using data::Order;
+using data::ShardReader;
+using data::ShardTask;
+using test::ShardContent;
+
+namespace {
+
+struct Data {
+  test::ScratchDirectory directory;
+  ShardContent content;
+  data::ShardReaderOptions reader;
+
+  Data(ShardTask task, std::int64_t sequences, std::int64_t longest = 20)
+      : content(test::make_content(task, sequences, 7, longest, true)) {
+    test::write_shard(directory / "a.h5", content);
+    reader.paths = {directory / "a.h5"};
+    reader.limits.task = task;
+  }
+};
+
+/// What one sequence of a delivered micro-batch says, independent of where it lay.
+struct Row {
+  std::vector<std::int32_t> ids, types, masked, labels;
+  std::int32_t label = 0;
+  float value = 0;
+  bool operator==(const Row&) const = default;
+};
+
+template <class T>
+std::vector<T> copy(const T* begin, std::int64_t from, std::int64_t to) {
+  return std::vector<T>(begin + from, begin + to);
+}
+
+/// Takes a micro-batch apart and checks that its arrays agree with each other.
+void collect(const LoadedMicroBatch& loaded, std::map<std::int64_t, Row>& rows) {
+  const core::MicroBatch& b = loaded.batch;
+  REQUIRE(b.tokens.offsets[0] == 0);
+  REQUIRE(b.tokens.offsets[b.sequences] == b.tokens.count);
+  REQUIRE(b.first.count == b.sequences);
+  std::int64_t longest = 0;
+  for (std::int64_t s = 0; s < b.sequences; ++s) {
+    const std::int32_t begin = b.tokens.offsets[s], end = b.tokens.offsets[s + 1];
+    longest = std::max<std::int64_t>(longest, end - begin);
+    for (std::int32_t t = begin; t < end; ++t) {
+      REQUIRE(b.tokens.sequence[t] == s);
+      REQUIRE(b.tokens.position[t] == t - begin);
+    }
+    REQUIRE(b.first_rows[s] == begin);
+    REQUIRE(b.first.offsets[s] == s);
+    REQUIRE(b.first.offsets[s + 1] == s + 1);
+    REQUIRE(b.first.sequence[s] == s);
+    REQUIRE(b.first.position[s] == 0);
+    Row row{copy(b.input_ids, begin, end), copy(b.token_type_ids, begin, end), {}, {}, 0, 0};
+    if (b.class_labels) row.label = b.class_labels[s];
+    if (b.values) row.value = b.values[s];
+    if (b.masked.offsets) {
+      for (std::int32_t m = b.masked.offsets[s]; m < b.masked.offsets[s + 1]; ++m) {
+        REQUIRE(b.masked.sequence[m] == s);
+        REQUIRE(b.masked_rows[m] == begin + b.masked.position[m]);
+        row.masked.push_back(b.masked.position[m]);
+        row.labels.push_back(b.masked_labels[m]);
+      }
+    }
+    REQUIRE(rows.emplace(b.sample[s], row).second);  // every sample once
+  }
+  CHECK(b.max_length == longest);
+  CHECK(loaded.target_count == (b.masked.offsets ? b.masked.count : b.sequences));
+  // Ids ascending and distinct; their segments list every row once, ascending, under the right id.
+  std::vector<bool> seen(static_cast<std::size_t>(b.tokens.count), false);
+  for (std::int64_t u = 0; u < b.sorted_ids.unique; ++u) {
+    if (u > 0) REQUIRE(b.sorted_ids.ids[u - 1] < b.sorted_ids.ids[u]);
+    REQUIRE(b.sorted_ids.segments[u] < b.sorted_ids.segments[u + 1]);
+    for (std::int32_t i = b.sorted_ids.segments[u]; i < b.sorted_ids.segments[u + 1]; ++i) {
+      const std::int32_t t = b.sorted_ids.order[i];
+      if (i > b.sorted_ids.segments[u]) REQUIRE(b.sorted_ids.order[i - 1] < t);
+      REQUIRE(b.input_ids[t] == b.sorted_ids.ids[u]);
+      REQUIRE(!seen[static_cast<std::size_t>(t)]);
+      seen[static_cast<std::size_t>(t)] = true;
+    }
+  }
+  CHECK(b.sorted_ids.segments[b.sorted_ids.unique] == b.tokens.count);
+  CHECK(std::find(seen.begin(), seen.end(), false) == seen.end());
+}
+
+void check_row(const ShardContent& content, std::int64_t sample, const Row& row) {
+  const auto s = static_cast<std::size_t>(sample);
+  std::vector<std::int32_t> ids = row.ids;
+  for (std::size_t m = 0; m < row.masked.size(); ++m) ids[static_cast<std::size_t>(row.masked[m])] = row.labels[m];
+  REQUIRE(ids == copy(content.input_ids.data(), content.offsets[s], content.offsets[s + 1]));
+  const auto types = copy(content.token_type_ids.data(), content.offsets[s], content.offsets[s + 1]);
+  REQUIRE(std::equal(types.begin(), types.end(), row.types.begin(), row.types.end()));
+  if (content.task == ShardTask::classification) REQUIRE(row.label == content.classes[s]);
+  if (content.task == ShardTask::regression) REQUIRE(row.value == content.values[s]);
+}
+
+/// The samples of each step of a run as all replicas of a layout together deliver them.
+std::vector<std::map<std::int64_t, Row>> deliver(const Data& data, BatchLoaderOptions options) {
+  std::vector<std::map<std::int64_t, Row>> steps;
+  for (int replica = 0; replica < options.plan.replicas; ++replica) {
+    ShardReader reader(data.reader);
+    options.replica = replica;
+    BatchLoader loader(reader, options);
+    steps.resize(static_cast<std::size_t>(loader.total_steps() - options.first_step));
+    for (auto& step : steps) {
+      const LoadedStep& loaded = loader.next();
+      CHECK(loaded.epoch == loaded.step / loader.steps_per_epoch());
+      REQUIRE(!loaded.micro_batches.empty());
+      std::int64_t targets = 0, sequences = 0, tokens = 0;
+      for (const LoadedMicroBatch& micro_batch : loaded.micro_batches) {
+        collect(micro_batch, step);
+        targets += micro_batch.target_count;
+        sequences += micro_batch.batch.sequences;
+        tokens += micro_batch.batch.tokens.count;
+        CHECK(micro_batch.batch.masked.count <= loader.most_masked());
+      }
+      CHECK(targets == loaded.target_count);
+      CHECK(sequences == loaded.sequences);
+      CHECK(tokens == loaded.tokens);
+      CHECK(tokens <= loader.bounds().replica_tokens);
+    }
+    CHECK_FALSE(loader.has_next());
+    CHECK_THROWS_AS(loader.next(), core::Error);
+  }
+  return steps;
+}
+
+}  // namespace
+
+TEST_CASE("every layout delivers the same samples with the same content in every step") {
+  for (const ShardTask task : {ShardTask::classification, ShardTask::regression, ShardTask::masked_lm}) {
+    const Data data(task, 203);
+    for (const Order order : {Order::random, Order::file, Order::by_length}) {
+      BatchLoaderOptions options{.plan = {.global_batch = 32, .hidden = 64},
+                                 .task = task,
+                                 .sampler = {.seed = 3, .order = order},
+                                 .epochs = 2};
+      const auto one = deliver(data, options);
+      REQUIRE(one.size() == 14);
+      for (std::size_t epoch = 0; epoch < 2; ++epoch) {
+        std::set<std::int64_t> samples;
+        for (std::size_t s = 0; s < 7; ++s) {
+          for (const auto& [sample, row] : one[epoch * 7 + s]) {
+            check_row(data.content, sample, row);
+            samples.insert(sample);
+          }
+        }
+        CHECK(samples.size() == 203);
+      }
+      options.plan.replicas = 4;
+      CHECK(deliver(data, options) == one);
+      options.plan.micro_tokens = 40;
+      CHECK(deliver(data, options) == one);
+      options.plan = {.global_batch = 32, .hidden = 64, .replicas = 2, .reproducible = true, .chunks = 8};
+      CHECK(deliver(data, options) == one);
+      // Resumed at step 5.
+      options.first_step = 5;
+      const auto rest = deliver(data, options);
+      CHECK(std::equal(rest.begin(), rest.end(), one.begin() + 5, one.end()));
+    }
+  }
+}
+
+TEST_CASE("evaluation delivers every sample once, whatever the layout; restart begins anew") {
+  const Data data(ShardTask::masked_lm, 301);
+  BatchLoaderOptions training{.plan = {.global_batch = 32, .hidden = 64, .reproducible = true, .chunks = 8},
+                              .task = ShardTask::masked_lm,
+                              .sampler = {.seed = 3},
+                              .steps = 100,
+                              .first_step = 50};
+  std::map<std::int64_t, Row> first;
+  for (const int replicas : {1, 2, 4}) {
+    training.plan.replicas = replicas;
+    std::map<std::int64_t, Row> all;
+    for (const auto& step : deliver(data, data::evaluation_options(training, 50, 16))) {
+      for (const auto& [sample, row] : step) CHECK(all.emplace(sample, row).second);
+    }
+    CHECK(all.size() == 301);
+    if (replicas == 1) first = all;
+    CHECK(all == first);
+  }
+  training.plan.replicas = 1;
+  ShardReader reader(data.reader);
+  BatchLoader loader(reader, data::evaluation_options(training, 50, 16));
+  for (int pass = 0; pass < 3; ++pass) {
+    std::map<std::int64_t, Row> all;
+    // The second pass is given up half way.
+    while (loader.has_next() && !(pass == 1 && all.size() > 100)) {
+      for (const LoadedMicroBatch& micro_batch : loader.next().micro_batches) collect(micro_batch, all);
+    }
+    if (pass != 1) CHECK(all == first);
+    loader.restart(0);
+  }
+}
+
+TEST_CASE("a delivered step stays as it is while the next one is prepared") {
+  const Data data(ShardTask::classification, 64);
+  ShardReader reader(data.reader);
+  BatchLoader loader(reader, {.plan = {.global_batch = 8, .hidden = 8}, .sampler = {.seed = 1}, .epochs = 5});
+  while (loader.has_next()) {
+    const core::MicroBatch& batch = loader.next().micro_batches.front().batch;
+    const auto before = copy(batch.input_ids, 0, batch.tokens.count);
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    CHECK(copy(batch.input_ids, 0, batch.tokens.count) == before);
+  }
+  CHECK(loader.wait_seconds() >= 0);
+}
+
+TEST_CASE("bad data found while a step is prepared are told to the caller, after the good steps") {
+  Data data(ShardTask::classification, 64);
+  data.content.input_ids[static_cast<std::size_t>(data.content.offsets[40]) + 1] = 5000;
+  test::write_shard(data.directory / "a.h5", data.content);
+  data.reader.memory_limit = 0;
+  data.reader.cache_unit = 32;
+  std::mutex mutex;
+  data.reader.hdf5_mutex = &mutex;
+  ShardReader reader(data.reader);
+  BatchLoader loader(reader,
+                     {.plan = {.global_batch = 8, .hidden = 8}, .sampler = {.order = Order::file}, .epochs = 1});
+  for (int step = 0; step < 4; ++step) CHECK_NOTHROW(loader.next());
+  for (int again = 0; again < 2; ++again) {
+    try {
+      loader.next();
+      loader.next();
+      FAIL("accepted");
+    } catch (const core::Error& error) {
+      CHECK(error.code() == core::ExitCode::data);
+      CHECK_THAT(error.what(), Catch::Matchers::ContainsSubstring("sequence 40"));
+    }
+  }
+}
+
+TEST_CASE("too few samples, and batches that cannot be cut, are refused at once") {
+  const Data data(ShardTask::classification, 3);
+  ShardReader reader(data.reader);
+  const auto code = [&](const data::BatchPlanOptions& plan, bool drop_last) {
+    BatchLoaderOptions options{.plan = plan, .sampler = {}, .drop_last = drop_last, .epochs = 1};
+    try {
+      BatchLoader loader(reader, options);
+    } catch (const core::Error& error) {
+      return error.code();
+    }
+    return core::ExitCode::success;
+  };
+  CHECK(code({.global_batch = 8, .hidden = 8, .replicas = 4}, false) == core::ExitCode::data);
+  CHECK(code({.global_batch = 8, .hidden = 8, .micro_tokens = 2}, false) == core::ExitCode::input);
+  CHECK(code({.global_batch = 8, .hidden = 8}, true) == core::ExitCode::input);
+  CHECK(code({.global_batch = 8, .hidden = 8, .replicas = 2}, false) == core::ExitCode::success);
+}

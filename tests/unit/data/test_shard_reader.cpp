@@ -1,0 +1,258 @@
+// Reading shards, and refusing what is not right.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <cmath>
+#include <fstream>
+#include <limits>
+
+#include "bert_hpc/core/error.hpp"
+#include "bert_hpc/data/shard_reader.hpp"
+#include "unit/data/shard_fixture.hpp"
+
+using namespace bert_hpc;
+using Catch::Matchers::ContainsSubstring;
+using data::ShardReader;
+using data::ShardReaderOptions;
+using data::ShardTask;
+using test::make_content;
+using test::ScratchDirectory;
+using test::ShardContent;
+using test::write_shard;
+
+namespace {
+
+ShardReaderOptions options_for(ShardTask task, std::vector<std::string> paths) {
+  ShardReaderOptions options;
+  options.paths = std::move(paths);
+  options.limits.task = task;
+  return options;
+}
+
+/// The message with which a reader is refused.
+std::string refusal(const ShardReaderOptions& options) {
+  try {
+    const ShardReader reader(options);
+  } catch (const core::Error& error) {
+    CHECK(error.code() == core::ExitCode::data);
+    return error.what();
+  }
+  return "accepted";
+}
+
+/// Every sample of `reader` against the contents it was written from, in order.
+void check_samples(ShardReader& reader, const std::vector<ShardContent>& contents) {
+  std::int64_t sample = 0;
+  for (const ShardContent& content : contents) {
+    for (std::int64_t s = 0; s < content.sequences(); ++s, ++sample) {
+      const auto begin = content.offsets[static_cast<std::size_t>(s)];
+      const auto end = content.offsets[static_cast<std::size_t>(s) + 1];
+      REQUIRE(reader.table().length(sample) == end - begin);
+      std::vector<std::int32_t> ids(static_cast<std::size_t>(end - begin), -1), types = ids;
+      reader.read(sample, ids.data(), types.data());
+      for (std::size_t p = 0; p < ids.size(); ++p) {
+        const auto token = static_cast<std::size_t>(begin) + p;
+        REQUIRE(ids[p] == content.input_ids[token]);
+        REQUIRE(types[p] == (content.token_type_ids.empty() ? 0 : content.token_type_ids[token]));
+      }
+      const auto i = static_cast<std::size_t>(s), all = static_cast<std::size_t>(sample);
+      if (content.task == ShardTask::classification) REQUIRE(reader.classes()[all] == content.classes[i]);
+      if (content.task == ShardTask::regression) REQUIRE(reader.values()[all] == content.values[i]);
+    }
+  }
+  CHECK(reader.samples() == sample);
+}
+
+}  // namespace
+
+TEST_CASE("samples of several shards come back as written, from memory and through the cache") {
+  for (const ShardTask task : {ShardTask::classification, ShardTask::regression, ShardTask::masked_lm}) {
+    for (const bool pairs : {false, true}) {
+      ScratchDirectory directory;
+      std::vector<ShardContent> contents;
+      for (int f = 0; f < 4; ++f) {
+        contents.push_back(make_content(task, f == 2 ? 0 : 150 + f, static_cast<std::uint64_t>(f), 20 + f, pairs));
+        write_shard(directory / ("train-0000" + std::to_string(f) + ".h5"), contents.back());
+      }
+      ShardReaderOptions options = options_for(task, {directory / "train-*.h5"});
+      ShardReader in_memory(options);
+      CHECK(in_memory.in_memory());
+      check_samples(in_memory, contents);
+      CHECK(in_memory.info().max_length == 23);
+      CHECK_THAT(in_memory.place(150 + 151), ContainsSubstring("train-00003.h5, sequence 0"));
+
+      options.memory_limit = 100;
+      options.cache_unit = 64;
+      options.cache_bytes = 1500;
+      ShardReader cached(options);
+      CHECK_FALSE(cached.in_memory());
+      check_samples(cached, contents);
+      check_samples(cached, contents);
+    }
+  }
+}
+
+TEST_CASE("masked language modelling reads shards of any task; source rows on demand") {
+  ScratchDirectory directory;
+  write_shard(directory / "a.h5", make_content(ShardTask::classification, 5, 1));
+  ShardReaderOptions options = options_for(ShardTask::masked_lm, {directory / "a.h5"});
+  options.source_index = true;
+  const ShardReader reader(options);
+  CHECK(reader.classes().empty());
+  CHECK(reader.source_index()[4] == 1004);
+}
+
+TEST_CASE("files that are no shards are refused, all at once") {
+  ScratchDirectory directory;
+  write_shard(directory / "good.h5", make_content(ShardTask::classification, 10, 1));
+  const auto size = std::filesystem::file_size(directory / "good.h5");
+  std::filesystem::copy(directory / "good.h5", directory / "short.h5");
+  std::filesystem::resize_file(directory / "short.h5", size - 100);
+  std::ofstream(directory / "foreign.h5") << "label,text\n1,hello\n" << std::string(2000, 'x');
+  std::ofstream(directory / "empty.h5").close();
+  const std::string message = refusal(
+      options_for(ShardTask::classification,
+                  {directory / "good.h5", directory / "short.h5", directory / "foreign.h5", directory / "empty.h5",
+                   directory / "missing.h5", directory / "none-*.h5", directory.path.string()}));
+  for (const char* name : {"short.h5", "foreign.h5", "empty.h5", "missing.h5", "none-*.h5"}) {
+    CHECK_THAT(message, ContainsSubstring(name));
+  }
+  CHECK_THAT(message, ContainsSubstring("data.train") && ContainsSubstring("6. "));
+  CHECK_THAT(message, !ContainsSubstring("good.h5"));
+  CHECK_THAT(refusal(options_for(ShardTask::classification, {})), ContainsSubstring("No shard"));
+}
+
+TEST_CASE("every single flipped byte is noticed") {
+  ScratchDirectory directory;
+  write_shard(directory / "a.h5", make_content(ShardTask::classification, 40, 1));
+  std::ifstream in(directory / "a.h5", std::ios::binary);
+  const std::string good((std::istreambuf_iterator<char>(in)), {});
+  // The user block is padded with zeros, which the checksum does not cover; everything behind it is covered.
+  for (std::size_t at = 512; at < good.size(); at += 97) {
+    std::string bad = good;
+    bad[at] = static_cast<char>(bad[at] ^ (1 << (at % 8)));
+    std::ofstream(directory / "b.h5", std::ios::binary) << bad;
+    CHECK_THAT(refusal(options_for(ShardTask::classification, {directory / "b.h5"})), ContainsSubstring("b.h5"));
+  }
+}
+
+TEST_CASE("shards that do not belong together, or to the model, are refused") {
+  ScratchDirectory directory;
+  const ShardContent good = make_content(ShardTask::classification, 10, 1);
+  write_shard(directory / "a.h5", good);
+  const auto with = [&](const std::function<void(ShardContent&)>& change) {
+    ShardContent other = good;
+    change(other);
+    write_shard(directory / "b.h5", other);
+    return refusal(options_for(ShardTask::classification, {directory / "a.h5", directory / "b.h5"}));
+  };
+  CHECK_THAT(with([](auto& c) { c.vocabulary_hash = "beef"; }),
+             ContainsSubstring("b.h5") && ContainsSubstring("hash beef"));
+  CHECK_THAT(with([](auto& c) { c.vocabulary_size = 1001; }), ContainsSubstring("1001 pieces"));
+  CHECK_THAT(with([](auto& c) { c.label_names = R"(["a", "c", "b"])"; }), ContainsSubstring("label names"));
+  CHECK_THAT(with([](auto& c) { c.tokenizer = R"({"cls_id": 1})"; }), ContainsSubstring("special tokens"));
+  CHECK_THAT(with([](auto& c) { c.schema = "bert_hpc shard 2"; }), ContainsSubstring("bert_hpc shard 2"));
+  CHECK_THAT(with([](auto& c) { c.tokenizer = R"({"mask_id": 1000})"; }), ContainsSubstring("special id 1000"));
+
+  ShardReaderOptions options = options_for(ShardTask::regression, {directory / "a.h5"});
+  CHECK_THAT(refusal(options), ContainsSubstring("made for task 'classification'"));
+  options = options_for(ShardTask::classification, {directory / "a.h5"});
+  options.limits.vocabulary_size = 999;
+  CHECK_THAT(refusal(options), ContainsSubstring("vocab_size is 999"));
+  options.limits.vocabulary_size = 1000;
+  options.limits.max_length = good.max_length - 1;
+  CHECK_THAT(refusal(options), ContainsSubstring("max_position_embeddings is " + std::to_string(good.max_length - 1)) &&
+                                   ContainsSubstring("source row 10"));
+  write_shard(directory / "none.h5", make_content(ShardTask::classification, 0, 1));
+  CHECK_THAT(refusal(options_for(ShardTask::classification, {directory / "none.h5"})), ContainsSubstring("no sample"));
+}
+
+TEST_CASE("datasets and attributes that are missing or of another kind are refused by name") {
+  ScratchDirectory directory;
+  const ShardContent good = make_content(ShardTask::classification, 10, 1);
+  const ShardReaderOptions options = options_for(ShardTask::classification, {directory / "b.h5"});
+  namespace set = data::shard_dataset;
+  for (const char* name : {set::input_ids, set::offsets, set::labels, set::source_index}) {
+    write_shard(directory / "b.h5", good, {name});
+    CHECK_THAT(refusal(options), ContainsSubstring("b.h5") && ContainsSubstring(name));
+    // Of another type, then of another rank and length.
+    write_shard(directory / "b.h5", good, {name},
+                [&](io::Hdf5File& file) { file.write(name, std::vector<double>(10)); });
+    CHECK_THAT(refusal(options), ContainsSubstring(name) && ContainsSubstring("float64"));
+    const bool wide = std::string(name) == set::offsets || std::string(name) == set::source_index;
+    for (const auto& extents : {std::vector<std::int64_t>{4, 3}, std::vector<std::int64_t>{12}}) {
+      write_shard(directory / "b.h5", good, {name}, [&](io::Hdf5File& file) {
+        if (wide) file.write(name, std::vector<std::int64_t>(12), extents);
+        if (!wide) file.write(name, std::vector<std::int32_t>(12), extents);
+      });
+      CHECK_THAT(refusal(options), ContainsSubstring(name) && ContainsSubstring("shape"));
+    }
+  }
+  for (const char* name : {"schema", "task", "vocabulary_hash", "vocabulary_size", "label_names", "tokenizer",
+                           "sequences", "tokens", "max_length"}) {
+    write_shard(directory / "b.h5", good, {name});
+    CHECK_THAT(refusal(options), ContainsSubstring("b.h5") && ContainsSubstring(name));
+    write_shard(directory / "b.h5", good, {name}, [&](io::Hdf5File& file) {
+      file.write_attribute("/", name, std::vector<double>{1.5, 2});
+    });
+    CHECK_THAT(refusal(options), ContainsSubstring("b.h5") && ContainsSubstring(name));
+  }
+  for (const char* name : {"sequences", "tokens", "max_length", "vocabulary_size"}) {
+    for (const std::int64_t value : {std::int64_t{-1}, std::int64_t{7}, std::numeric_limits<std::int64_t>::max()}) {
+      if (std::string(name) == "vocabulary_size" && value == 7) continue;
+      write_shard(directory / "b.h5", good, {}, [&](io::Hdf5File& file) { file.write_attribute("/", name, value); });
+      CHECK(refusal(options) != "accepted");
+    }
+  }
+}
+
+TEST_CASE("offsets, ids and labels out of range are refused, naming file and row") {
+  ScratchDirectory directory;
+  const auto with = [&](ShardTask task, const std::function<void(ShardContent&)>& change, bool cached = false) {
+    ShardContent content = make_content(task, 10, 1, 20, true);
+    change(content);
+    write_shard(directory / "b.h5", content);
+    ShardReaderOptions options = options_for(task, {directory / "b.h5"});
+    if (cached) {
+      options.memory_limit = 0;
+      options.cache_unit = 16;
+    }
+    if (!cached) return refusal(options);
+    ShardReader reader(options);
+    std::vector<std::int32_t> ids(100), types(100);
+    try {
+      for (std::int64_t s = 0; s < reader.samples(); ++s) reader.read(s, ids.data(), types.data());
+    } catch (const core::Error& error) {
+      CHECK(error.code() == core::ExitCode::data);
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  };
+  const ShardTask classes = ShardTask::classification, values = ShardTask::regression;
+  const auto check_row3 = [](const std::string& message, const std::string& what = "") {
+    CHECK_THAT(message, ContainsSubstring("b.h5") && ContainsSubstring("sequence 3 (source row 1003)") &&
+                            ContainsSubstring(what));
+  };
+  check_row3(with(classes, [](auto& c) { c.offsets[4] = c.offsets[3]; }));
+  check_row3(with(classes, [](auto& c) { c.offsets[4] = c.offsets[3] - 1; }));
+  check_row3(with(classes, [](auto& c) { c.offsets[4] = std::int64_t{1} << 62; }));
+  check_row3(with(classes, [](auto& c) { c.offsets[4] = std::numeric_limits<std::int64_t>::min(); }));
+  CHECK_THAT(with(classes, [](auto& c) { c.offsets[0] = 1; }), ContainsSubstring("from 1 to"));
+  CHECK_THAT(with(classes, [](auto& c) { --c.offsets.back(); }), ContainsSubstring("number of tokens"));
+  CHECK_THAT(with(classes, [](auto& c) { ++c.max_length; }), ContainsSubstring("max_length"));
+  check_row3(with(classes, [](auto& c) { c.classes[3] = 3; }), "label 3");
+  check_row3(with(classes, [](auto& c) { c.classes[3] = -1; }), "between 0 and 2");
+  check_row3(with(values, [](auto& c) { c.values[3] = std::nanf(""); }), "no label");
+  check_row3(with(values, [](auto& c) { c.values[3] = INFINITY; }), "infinite");
+  for (const bool cached : {false, true}) {
+    for (const std::int32_t id : {1000, -1, std::numeric_limits<std::int32_t>::min()}) {
+      check_row3(with(
+                     classes, [&](auto& c) { c.input_ids[static_cast<std::size_t>(c.offsets[3]) + 1] = id; }, cached),
+                 "token 1 has id " + std::to_string(id));
+    }
+    check_row3(with(
+                   classes, [&](auto& c) { c.token_type_ids[static_cast<std::size_t>(c.offsets[3]) + 2] = 2; }, cached),
+               "type 2");
+    CHECK(with(
+              classes, [](auto&) {}, cached) == "accepted");
+  }
+}
