@@ -1,0 +1,74 @@
+// A WordPiece vocabulary: pieces ↔ ids, longest match from the left, and the file vocab.txt.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace bert_hpc::tokenize {
+
+/// Ids of the special tokens, which every vocabulary here has.
+struct SpecialTokens {
+  std::int32_t pad = 0, unk = 0, cls = 0, sep = 0, mask = 0;
+};
+
+/// Names of the special tokens in the order in which a trained vocabulary begins with them.
+inline constexpr const char* special_token_names[] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
+
+/// Immutable; shared by encoders of several threads. About 20 bytes a piece's byte in memory.
+class Vocabulary {
+ public:
+  /// Reads vocab.txt, one piece a line, its id the line's number from 0; where a piece is there twice the last counts,
+  /// as in Transformers. Throws Error(files) if it cannot be read, Error(data) if it is no vocabulary: not UTF-8, or
+  /// special tokens are missing.
+  static Vocabulary load(const std::string& file);
+
+  /// `source` names the origin in error messages. Throws as load() does.
+  Vocabulary(std::vector<std::string> pieces, const std::string& source);
+
+  std::int32_t size() const { return static_cast<std::int32_t>(pieces_.size()); }
+  const std::string& piece(std::int32_t id) const { return pieces_.at(static_cast<std::size_t>(id)); }
+  const std::vector<std::string>& pieces() const { return pieces_; }
+  const SpecialTokens& special() const { return special_; }
+
+  /// Id of a piece ("##" included); -1 if there is none.
+  std::int32_t id(std::string_view piece) const;
+
+  /// 16 hexadecimal digits that tell vocabularies apart: FNV-1a (64 bits) over each piece and a line feed.
+  const std::string& hash() const { return hash_; }
+
+  /// The text of vocab.txt.
+  std::string text() const;
+
+  struct Match {
+    std::int32_t id;  ///< -1: no piece matches
+    int size;         ///< bytes matched
+  };
+  /// Longest piece that `bytes[0 … size)` begins with: a word's first piece, or a later one ("##…").
+  Match longest_first(const char* bytes, int size) const { return longest(first_root, bytes, size); }
+  Match longest_later(const char* bytes, int size) const { return longest(later_root, bytes, size); }
+
+ private:
+  // A trie whose edges (node, byte) → node lie in one open-addressed hash table: no pointers, one probe a byte.
+  struct Edge {
+    std::uint32_t key;  // node << 8 | byte; 0 is free, as byte 0 is in no piece
+    std::int32_t node;
+  };
+  static constexpr std::int32_t first_root = 0, later_root = 1;
+
+  std::size_t slot(std::uint32_t key) const { return (key * std::uint64_t{0x9E3779B97F4A7C15}) >> shift_; }
+  std::int32_t child(std::int32_t node, char byte) const;
+  void insert(std::int32_t root, std::string_view bytes, std::int32_t id);
+  Match longest(std::int32_t root, const char* bytes, int size) const;
+  void check_and_find_special(const std::string& source);
+
+  std::vector<std::string> pieces_;
+  std::vector<Edge> edges_;
+  std::vector<std::int32_t> piece_at_;  // (nodes): id of the piece that ends here, or -1
+  int shift_ = 0;
+  SpecialTokens special_;
+  std::string hash_;
+};
+
+}  // namespace bert_hpc::tokenize

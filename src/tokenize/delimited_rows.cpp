@@ -1,0 +1,213 @@
+// CSV and TSV by RFC 4180. A record is scanned once for the places of its fields without changing anything, so that a
+// block which ends inside a record is simply extended and scanned again; then fields with doubled quotes are unfolded.
+#include "delimited_rows.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "bert_hpc/core/error.hpp"
+#include "bert_hpc/core/text.hpp"
+#include "bert_hpc/tokenize/line_source.hpp"
+#include "bert_hpc/tokenize/utf8.hpp"
+
+namespace bert_hpc::tokenize {
+namespace {
+
+using core::Error;
+using core::ExitCode;
+
+struct Field {
+  std::size_t begin = 0, end = 0;
+  bool unfold = false;  ///< holds quotes that are not part of the value
+};
+
+class DelimitedRows : public RowReader {
+ public:
+  DelimitedRows(const std::string& file, const RowFormat& format, const std::vector<std::string>& columns)
+      : source_(file), format_(format) {
+    std::vector<std::string> names;
+    if (format.header) {
+      if (!read_record()) throw Error(ExitCode::data, file + ": has no header row.");
+      for (std::size_t i = 0; i < fields_.size(); ++i) names.emplace_back(value(i, 0));
+    }
+    for (const std::string& column : columns) indices_.push_back(find(column, names));
+    storage_.resize(std::max<std::size_t>(1, columns.size()));
+  }
+
+  bool next(Row& row) override {
+    if (!read_record()) return false;
+    row.number = ++number_;
+    row.line = record_line_;
+    row.problem.clear();
+    row.values.resize(indices_.size());
+    for (std::size_t i = 0; i < indices_.size(); ++i) {
+      row.values[i].reset();
+      if (indices_[i] < fields_.size()) row.values[i] = value(indices_[i], i);
+    }
+    return true;
+  }
+
+ private:
+  std::size_t find(const std::string& column, const std::vector<std::string>& names) const {
+    const auto named = std::find(names.begin(), names.end(), column);
+    if (named != names.end()) return static_cast<std::size_t>(named - names.begin());
+    const bool number = !column.empty() && column.size() < 7 &&
+                        std::all_of(column.begin(), column.end(), [](char c) { return c >= '0' && c <= '9'; });
+    if (number && column != "0" && (names.empty() || std::stoul(column) <= names.size())) {
+      return std::stoul(column) - 1;
+    }
+    const std::string shown = core::printable(column);
+    if (!format_.header) {
+      throw Error(ExitCode::data, source_.file() + ": column \"" + shown +
+                                      "\" cannot be found in a file without header: give the column's number from 1, "
+                                      "or set [source] header = true.");
+    }
+    std::vector<std::string> printable;
+    for (const std::string& name : names) printable.push_back(core::printable(name, 60));
+    const std::string near = core::nearest_name(column, names);
+    throw Error(ExitCode::data, source_.file() + ": has no column \"" + shown + "\"" +
+                                    (near.empty() ? "" : "; did you mean \"" + core::printable(near, 60) + "\"?") +
+                                    " Its columns are " + core::listed(printable, "and") + ".");
+  }
+
+  /// Places of the next record's fields, blank lines skipped; false at the end of the file.
+  bool read_record() {
+    std::size_t wanted = 1;
+    for (;;) {
+      std::string_view text = source_.peek(wanted);
+      if (text.empty()) return false;
+      if (text[0] == '\n' || text.starts_with("\r\n")) {
+        source_.consume(text[0] == '\n' ? 1 : 2, 1);
+        wanted = 1;
+        continue;
+      }
+      if (text.size() < wanted) {  // the file ends without a line feed
+        if (!scan(text, true)) {
+          throw Error(ExitCode::data, source_.file() + ": the quote that opens in the row at line " +
+                                          std::to_string(source_.line()) +
+                                          " is never closed. If quotes mean nothing in this file, set [source] "
+                                          "quotes = false.");
+        }
+        break;
+      }
+      if (scan(text, false)) break;
+      wanted = std::max(text.size() + 1, std::min(2 * text.size(), longest_record));
+    }
+    return true;
+  }
+
+  /// Scans one record at the front of `text` and consumes it; false if `text` ends before the record does.
+  bool scan(std::string_view text, bool last) {
+    fields_.clear();
+    std::size_t at = 0;
+    std::int64_t lines = 1;
+    for (;;) {
+      Field field{at, at, false};
+      if (format_.quotes && at < text.size() && text[at] == '"' && !takes_rest()) {
+        if (!scan_quoted(text, at, field, lines, last)) return false;
+      } else {
+        at = unquoted_end(text, at);
+        field.end = at;
+      }
+      const bool ended = at >= text.size();
+      if (ended && !last) return false;
+      if (!ended && text[at] == format_.delimiter && !takes_rest()) {
+        fields_.push_back(field);
+        ++at;
+        continue;
+      }
+      if (!field.unfold && field.end > field.begin && text[field.end - 1] == '\r') --field.end;
+      fields_.push_back(field);
+      record_ = text.substr(0, at);
+      record_line_ = source_.line();
+      source_.consume(ended ? at : at + 1, lines);
+      return true;
+    }
+  }
+
+  bool takes_rest() const {
+    return format_.column_limit > 0 && static_cast<int>(fields_.size()) + 1 >= format_.column_limit;
+  }
+
+  std::size_t unquoted_end(std::string_view text, std::size_t at) const {
+    const char delimiter = takes_rest() ? '\n' : format_.delimiter;
+    while (at < text.size() && text[at] != delimiter && text[at] != '\n') ++at;
+    return at;
+  }
+
+  /// From an opening quote to the field's end; what follows the closing quote belongs to the field, as in Python.
+  bool scan_quoted(std::string_view text, std::size_t& at, Field& field, std::int64_t& lines, bool last) const {
+    field.unfold = true;
+    ++at;
+    for (;;) {
+      const std::size_t quote = text.find('"', at);
+      if (quote == std::string_view::npos) return false;
+      lines += std::count(text.begin() + static_cast<std::ptrdiff_t>(at),
+                          text.begin() + static_cast<std::ptrdiff_t>(quote), '\n');
+      at = quote + 1;
+      if (at == text.size() && !last) return false;  // a second quote may follow
+      if (at < text.size() && text[at] == '"') {
+        ++at;
+        continue;
+      }
+      break;
+    }
+    at = unquoted_end(text, at);
+    field.end = at;
+    return true;
+  }
+
+  /// The value of field `index`, unfolded and converted into storage_[slot] where that is needed.
+  std::string_view value(std::size_t index, std::size_t slot) {
+    const Field& field = fields_[index];
+    std::string_view text = record_.substr(field.begin, field.end - field.begin);
+    if (slot >= storage_.size()) storage_.resize(slot + 1);
+    std::string& storage = storage_[slot];
+    if (field.unfold) {
+      unfold(text);
+      storage = unfolded_;
+      text = storage;
+    }
+    if (format_.encoding == TextEncoding::latin1) {
+      latin1_to_utf8(text, converted_);
+      storage = converted_;
+      text = storage;
+    }
+    return text;
+  }
+
+  void unfold(std::string_view text) {
+    unfolded_.clear();
+    bool open = true;
+    for (std::size_t i = 1; i < text.size(); ++i) {
+      if (!open) {
+        if (i + 1 == text.size() && text[i] == '\r') break;  // of the line's end
+        unfolded_ += text[i];
+      } else if (text[i] != '"') {
+        unfolded_ += text[i];
+      } else if (i + 1 < text.size() && text[i + 1] == '"') {
+        unfolded_ += text[i++];
+      } else {
+        open = false;
+      }
+    }
+  }
+
+  LineSource source_;
+  RowFormat format_;
+  std::vector<std::size_t> indices_;  // of the columns asked for
+  std::vector<Field> fields_;         // of the record
+  std::string_view record_;
+  std::int64_t record_line_ = 0, number_ = 0;
+  std::vector<std::string> storage_;
+  std::string unfolded_, converted_;
+};
+
+}  // namespace
+
+std::unique_ptr<RowReader> open_delimited_rows(const std::string& file, const RowFormat& format,
+                                               const std::vector<std::string>& columns) {
+  return std::make_unique<DelimitedRows>(file, format, columns);
+}
+
+}  // namespace bert_hpc::tokenize

@@ -1,0 +1,151 @@
+// JSON Lines and plain text; tables are in delimited_rows.cpp.
+#include "bert_hpc/tokenize/row_reader.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "bert_hpc/core/error.hpp"
+#include "bert_hpc/tokenize/line_source.hpp"
+#include "bert_hpc/tokenize/utf8.hpp"
+#include "delimited_rows.hpp"
+
+namespace bert_hpc::tokenize {
+namespace {
+
+bool is_blank(std::string_view text) {
+  return text.find_first_not_of(" \t\r\v\f") == std::string_view::npos;
+}
+
+/// Deeper nesting is refused before the JSON parser, which recurses when a value is destroyed, sees it.
+bool nests_too_deep(std::string_view text) {
+  int depth = 0;
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (quoted) {
+      if (c == '\\') {
+        ++i;
+      } else if (c == '"') {
+        quoted = false;
+      }
+    } else if (c == '"') {
+      quoted = true;
+    } else if (c == '{' || c == '[') {
+      if (++depth > 100) return true;
+    } else if (c == '}' || c == ']') {
+      --depth;
+    }
+  }
+  return false;
+}
+
+class JsonRows : public RowReader {
+ public:
+  JsonRows(const std::string& file, const RowFormat& format, const std::vector<std::string>& columns)
+      : source_(file), format_(format), columns_(columns), storage_(columns.size()) {}
+
+  bool next(Row& row) override {
+    std::string_view line;
+    do {
+      row.line = source_.line();
+      if (!source_.next_line(line)) return false;
+    } while (is_blank(line));
+    row.number = ++number_;
+    row.problem.clear();
+    row.values.assign(columns_.size(), std::nullopt);
+    read_object(line, row);
+    return true;
+  }
+
+ private:
+  void read_object(std::string_view line, Row& row) {
+    if (format_.encoding == TextEncoding::latin1) {
+      latin1_to_utf8(line, converted_);
+    } else {
+      converted_ = valid_utf8(line);  // the parser takes nothing else
+    }
+    if (nests_too_deep(converted_)) {
+      row.problem = "is nested too deep";
+      return;
+    }
+    const nlohmann::json object = nlohmann::json::parse(converted_, nullptr, false);
+    if (object.is_discarded() || !object.is_object()) {
+      row.problem = "is no JSON object";
+      return;
+    }
+    for (std::size_t i = 0; i < columns_.size(); ++i) {
+      const auto found = object.find(columns_[i]);
+      if (found == object.end() || found->is_null()) continue;
+      if (found->is_string()) {
+        storage_[i] = found->get<std::string>();
+      } else if (found->is_primitive()) {
+        storage_[i] = found->dump();
+      } else {
+        row.problem = "has no text in \"" + columns_[i] + "\" but " + found->type_name();
+        continue;
+      }
+      row.values[i] = storage_[i];
+    }
+  }
+
+  LineSource source_;
+  RowFormat format_;
+  std::vector<std::string> columns_, storage_;
+  std::string converted_;
+  std::int64_t number_ = 0;
+};
+
+class PlainRows : public RowReader {
+ public:
+  PlainRows(const std::string& file, const RowFormat& format, std::size_t columns)
+      : source_(file), format_(format), columns_(columns) {}
+
+  bool next(Row& row) override {
+    std::string_view line;
+    do {
+      row.line = source_.line();
+      if (!source_.next_line(line)) return false;
+    } while (is_blank(line));
+    text_ = line;
+    while (format_.unit == TextUnit::paragraph && source_.next_line(line) && !is_blank(line)) {
+      if (text_.size() + line.size() > longest_record) {
+        row.problem = "is longer than 64 MiB";
+        break;
+      }
+      text_ += '\n';
+      text_ += line;
+    }
+    row.number = ++number_;
+    row.problem.clear();
+    if (format_.encoding == TextEncoding::latin1) {
+      latin1_to_utf8(text_, converted_);
+      text_.swap(converted_);
+    }
+    row.values.assign(columns_, std::string_view(text_));
+    return true;
+  }
+
+ private:
+  LineSource source_;
+  RowFormat format_;
+  std::size_t columns_;
+  std::string text_, converted_;
+  std::int64_t number_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<RowReader> open_rows(const std::string& file, const RowFormat& format,
+                                     const std::vector<std::string>& columns) {
+  switch (format.format) {
+    case TextFormat::csv:
+    case TextFormat::tsv:
+      return open_delimited_rows(file, format, columns);
+    case TextFormat::jsonl:
+      return std::make_unique<JsonRows>(file, format, columns);
+    case TextFormat::text:
+      break;
+  }
+  return std::make_unique<PlainRows>(file, format, columns.size());
+}
+
+}  // namespace bert_hpc::tokenize

@@ -1,0 +1,53 @@
+// The parts of UTF-8 handling that are not on the tokenizer's fast path.
+#include "bert_hpc/tokenize/utf8.hpp"
+
+namespace bert_hpc::tokenize {
+
+bool is_valid_utf8(std::string_view text) {
+  const auto* p = reinterpret_cast<const unsigned char*>(text.data());
+  const unsigned char* const end = p + text.size();
+  while (p < end) {
+    const unsigned char* const start = p;
+    // A genuine U+FFFD takes three bytes and begins with 0xEF; what stands for a malformed part does not decode to it.
+    if (decode_utf8(p, end) == replacement_character && !(p - start == 3 && start[0] == 0xEF && start[2] == 0xBD)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+std::string valid_utf8(std::string_view text) {
+  if (is_valid_utf8(text)) return std::string(text);
+  std::string valid;
+  const auto* p = reinterpret_cast<const unsigned char*>(text.data());
+  const unsigned char* const end = p + text.size();
+  while (p < end) {
+    char bytes[4];
+    const char* const last = encode_utf8(decode_utf8(p, end), bytes);
+    valid.append(bytes, static_cast<std::size_t>(last - bytes));
+  }
+  return valid;
+}
+
+std::int64_t count_characters(std::string_view text) {
+  const auto* p = reinterpret_cast<const unsigned char*>(text.data());
+  const unsigned char* const end = p + text.size();
+  std::int64_t count = 0;
+  while (p < end) {
+    decode_utf8(p, end);
+    ++count;
+  }
+  return count;
+}
+
+void latin1_to_utf8(std::string_view text, std::string& utf8) {
+  utf8.clear();
+  utf8.reserve(text.size() + text.size() / 8);
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= 0x80) utf8 += static_cast<char>(0xC0 | byte >> 6);
+    utf8 += static_cast<char>(byte < 0x80 ? byte : 0x80 | (byte & 0x3F));
+  }
+}
+
+}  // namespace bert_hpc::tokenize

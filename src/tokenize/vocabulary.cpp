@@ -1,0 +1,150 @@
+#include "bert_hpc/tokenize/vocabulary.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+#include "bert_hpc/core/error.hpp"
+#include "bert_hpc/tokenize/utf8.hpp"
+
+namespace bert_hpc::tokenize {
+
+using core::Error;
+using core::ExitCode;
+
+namespace {
+
+constexpr std::size_t largest_file = 64 << 20;    // bytes; the largest vocabularies known have 4 MB
+constexpr std::uint32_t largest_trie = 1u << 24;  // nodes that a 32-bit edge key can tell apart
+
+std::string read_file(const std::string& file) {
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream) throw Error(ExitCode::files, file + ": cannot be opened: " + std::strerror(errno) + ".");
+  std::string text(std::istreambuf_iterator<char>(stream), {});
+  if (stream.bad()) throw Error(ExitCode::files, file + ": reading failed.");
+  if (text.size() > largest_file) {
+    throw Error(ExitCode::data, file + ": is larger than 64 MiB, so it is no vocabulary.");
+  }
+  return text;
+}
+
+/// Lines as Python's text mode sees them: ended by LF, CRLF or CR.
+std::vector<std::string> split_lines(const std::string& text) {
+  std::vector<std::string> lines;
+  std::size_t start = 0;
+  while (start < text.size()) {
+    const std::size_t end = std::min(text.find_first_of("\r\n", start), text.size());
+    lines.push_back(text.substr(start, end - start));
+    start = end + 1;
+    if (end + 1 < text.size() && text[end] == '\r' && text[end + 1] == '\n') ++start;
+  }
+  return lines;
+}
+
+std::string fnv1a(const std::vector<std::string>& pieces) {
+  std::uint64_t hash = 0xCBF29CE484222325;
+  const auto add = [&hash](char c) { hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3; };
+  for (const std::string& piece : pieces) {
+    for (const char c : piece) add(c);
+    add('\n');
+  }
+  char text[17];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash));
+  return text;
+}
+
+}  // namespace
+
+Vocabulary Vocabulary::load(const std::string& file) {
+  std::string text = read_file(file);
+  if (text.empty()) throw Error(ExitCode::data, file + ": is empty; a vocabulary has one piece a line.");
+  return {split_lines(text), file};
+}
+
+Vocabulary::Vocabulary(std::vector<std::string> pieces, const std::string& source) : pieces_(std::move(pieces)) {
+  std::size_t bytes = 2;
+  for (const std::string& piece : pieces_) bytes += piece.size();
+  if (bytes >= largest_trie) throw Error(ExitCode::data, source + ": has more than 16 million bytes of pieces.");
+  const std::size_t capacity = std::bit_ceil(2 * bytes + 16);
+  edges_.assign(capacity, Edge{0, 0});
+  shift_ = 64 - std::countr_zero(capacity);
+  piece_at_.assign(2, -1);
+  for (std::int32_t i = 0; i < size(); ++i) {
+    const std::string& piece = pieces_[static_cast<std::size_t>(i)];
+    if (!is_valid_utf8(piece) || piece.find('\0') != std::string::npos) {
+      throw Error(ExitCode::data, source + ": line " + std::to_string(i + 1) +
+                                      " is not UTF-8 text; a vocabulary has one piece a line.");
+    }
+    insert(first_root, piece, i);
+    if (piece.starts_with("##")) insert(later_root, std::string_view(piece).substr(2), i);
+  }
+  check_and_find_special(source);
+  hash_ = fnv1a(pieces_);
+}
+
+void Vocabulary::check_and_find_special(const std::string& source) {
+  std::int32_t* const ids[] = {&special_.pad, &special_.unk, &special_.cls, &special_.sep, &special_.mask};
+  std::string missing;
+  for (int i = 0; i < 5; ++i) {
+    *ids[i] = id(special_token_names[i]);
+    if (*ids[i] < 0) missing += std::string(missing.empty() ? "" : ", ") + special_token_names[i];
+  }
+  if (!missing.empty()) {
+    throw Error(ExitCode::data, source + ": the vocabulary lacks " + missing +
+                                    "; a BERT vocabulary has [PAD], [UNK], [CLS], [SEP] and [MASK].");
+  }
+}
+
+std::int32_t Vocabulary::child(std::int32_t node, char byte) const {
+  const std::uint32_t key = static_cast<std::uint32_t>(node) << 8 | static_cast<unsigned char>(byte);
+  for (std::size_t at = slot(key);; at = (at + 1) & (edges_.size() - 1)) {
+    if (edges_[at].key == key) return edges_[at].node;
+    if (edges_[at].key == 0) return -1;
+  }
+}
+
+void Vocabulary::insert(std::int32_t root, std::string_view bytes, std::int32_t id) {
+  std::int32_t node = root;
+  for (const char byte : bytes) {
+    std::int32_t next = child(node, byte);
+    if (next < 0) {
+      next = static_cast<std::int32_t>(piece_at_.size());
+      piece_at_.push_back(-1);
+      const std::uint32_t key = static_cast<std::uint32_t>(node) << 8 | static_cast<unsigned char>(byte);
+      std::size_t at = slot(key);
+      while (edges_[at].key != 0) at = (at + 1) & (edges_.size() - 1);
+      edges_[at] = {key, next};
+    }
+    node = next;
+  }
+  piece_at_[static_cast<std::size_t>(node)] = id;
+}
+
+Vocabulary::Match Vocabulary::longest(std::int32_t root, const char* bytes, int size) const {
+  Match best{-1, 0};
+  std::int32_t node = root;
+  for (int i = 0; i < size; ++i) {
+    node = child(node, bytes[i]);
+    if (node < 0) break;
+    if (const std::int32_t id = piece_at_[static_cast<std::size_t>(node)]; id >= 0) best = {id, i + 1};
+  }
+  return best;
+}
+
+std::int32_t Vocabulary::id(std::string_view piece) const {
+  if (piece.empty()) return piece_at_[first_root];
+  const Match match = longest_first(piece.data(), static_cast<int>(piece.size()));
+  return match.size == static_cast<int>(piece.size()) ? match.id : -1;
+}
+
+std::string Vocabulary::text() const {
+  std::string text;
+  for (const std::string& piece : pieces_) text += piece + '\n';
+  return text;
+}
+
+}  // namespace bert_hpc::tokenize

@@ -1,0 +1,136 @@
+// Tables, JSON Lines and plain text as real files bring them, and the messages for files that cannot be right.
+#include <unistd.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <filesystem>
+#include <fstream>
+
+#include "bert_hpc/core/error.hpp"
+#include "bert_hpc/tokenize/row_reader.hpp"
+
+using namespace bert_hpc::tokenize;
+using bert_hpc::core::Error;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const std::string& content) {
+    path_ = (std::filesystem::temp_directory_path() / "bert_hpc_rows_XXXXXX").string();
+    const int descriptor = mkstemp(path_.data());
+    REQUIRE(descriptor >= 0);
+    close(descriptor);
+    std::ofstream(path_, std::ios::binary) << content;
+  }
+  ~TemporaryFile() { std::filesystem::remove(path_); }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+/// Rows as "line:value|value", "-" for a column that is not there, "!" for a row that cannot be read.
+std::vector<std::string> rows(const std::string& content, const RowFormat& format,
+                              const std::vector<std::string>& columns) {
+  const TemporaryFile file(content);
+  const auto reader = open_rows(file.path(), format, columns);
+  std::vector<std::string> all;
+  Row row;
+  while (reader->next(row)) {
+    CHECK(row.number == static_cast<std::int64_t>(all.size()) + 1);
+    std::string text = std::to_string(row.line) + ":";
+    for (std::size_t i = 0; i < row.values.size(); ++i) {
+      if (i > 0) text += '|';
+      text += row.values[i] ? *row.values[i] : "-";
+    }
+    all.push_back(row.problem.empty() ? text : std::to_string(row.line).append(":!"));
+  }
+  return all;
+}
+
+using Rows = std::vector<std::string>;
+const RowFormat csv;
+const RowFormat tsv{.format = TextFormat::tsv, .delimiter = '\t', .quotes = false};
+
+}  // namespace
+
+TEST_CASE("CSV: quotes, doubled quotes, line feeds in fields, BOM, CRLF, no last line end") {
+  CHECK(rows("a,b\n1,2\n", csv, {"b", "a"}) == Rows{"2:2|1"});
+  CHECK(rows("\xEF\xBB\xBF\"a\",b\r\n\"x \"\"y\"\"\r\n z\",2\r\nu,\"v\"\r\n", csv, {"a", "b"}) ==
+        Rows{"2:x \"y\"\r\n z|2", "4:u|v"});
+  CHECK(rows("a,b\n\n1,2\n\n\n3,4", csv, {"a", "b"}) == Rows{"3:1|2", "6:3|4"});
+  CHECK(rows("a,b\n\"\",\"\"\n,\n", csv, {"a", "b"}) == Rows{"2:|", "3:|"});
+  CHECK(rows("a,b\n1\n1,2,3\n", csv, {"a", "b"}) == Rows{"2:1|-", "3:1|2"});
+  CHECK(rows("a,b\nx \"q\" y,\"p\" r\n", csv, {"a", "b"}) == Rows{"2:x \"q\" y|p r"});
+}
+
+TEST_CASE("TSV: quotes mean nothing unless asked for") {
+  CHECK(rows("t\tl\n\"open\t1\nit \"was\"\t2\n", tsv, {"t", "l"}) == Rows{"2:\"open|1", "3:it \"was\"|2"});
+  RowFormat quoted = tsv;
+  quoted.quotes = true;
+  CHECK(rows("t\tl\n\"a\tb\"\t1\n", quoted, {"t", "l"}) == Rows{"2:a\tb|1"});
+}
+
+TEST_CASE("columns by number, with and without header; the last takes the rest") {
+  RowFormat bare = tsv;
+  bare.header = false;
+  CHECK(rows("a\tb\tc\n", bare, {"3", "1"}) == Rows{"1:c|a"});
+  CHECK(rows("2\tx\nu\tv\n", tsv, {"2", "1"}) == Rows{"2:u|u"});  // a name comes before a number
+  bare.delimiter = ' ';
+  bare.column_limit = 2;
+  CHECK(rows("DESC:x How did it \"go ?\nNUM 1\n", bare, {"1", "2"}) == Rows{"1:DESC:x|How did it \"go ?", "2:NUM|1"});
+}
+
+TEST_CASE("Latin-1 becomes UTF-8") {
+  RowFormat latin = csv;
+  latin.encoding = TextEncoding::latin1;
+  CHECK(rows("a\ncaf\xE9\n\"\xE9\"\"\"\n", latin, {"a"}) == Rows{"2:caf\xC3\xA9", "3:\xC3\xA9\""});
+}
+
+TEST_CASE("records longer than a block are read whole") {
+  const std::string longest(5'000'000, 'x');
+  CHECK(rows("a,b\n\"" + longest + "\n\",1\n2,3\n", csv, {"a", "b"}) == Rows{"2:" + longest + "\n|1", "4:2|3"});
+  RowFormat text{.format = TextFormat::text};
+  CHECK(rows(longest + "\nshort", text, {"text"}) == Rows{"1:" + longest, "2:short"});
+  std::string many = "a\n";
+  Rows expected;
+  for (int i = 0; i < 300000; ++i) {  // block boundaries at every place of a record
+    many.append("\"").append(std::to_string(i)).append("\"\"\"\n");
+    expected.push_back(std::to_string(i + 2) + ":" + std::to_string(i) + "\"");
+  }
+  CHECK(rows(many, csv, {"a"}) == expected);
+}
+
+TEST_CASE("JSON Lines: numbers as text, null and absent keys, damaged lines") {
+  const RowFormat json{.format = TextFormat::jsonl};
+  CHECK(rows("{\"t\":\"a\\u00e9\",\"l\":3}\n\n{\"t\":null,\"l\":true}\r\n{\"t\":\"x\"}\n", json, {"t", "l"}) ==
+        Rows{"1:a\xC3\xA9|3", "3:-|true", "4:x|-"});
+  CHECK(rows("{\"t\":\n[1]\n{\"t\":[1]}\n{\"t\":\"\xFF\"}\n", json, {"t"}) ==
+        Rows{"1:!", "2:!", "3:!", "4:\xEF\xBF\xBD"});
+  CHECK(rows("{\"t\":" + std::string(1'000'000, '[') + "\n", json, {"t"}) == Rows{"1:!"});
+}
+
+TEST_CASE("plain text by lines and by paragraphs") {
+  RowFormat text{.format = TextFormat::text};
+  CHECK(rows("one\ntwo\r\n\n  \nthree", text, {"text"}) == Rows{"1:one", "2:two", "5:three"});
+  text.unit = TextUnit::paragraph;
+  CHECK(rows("one\ntwo\n\n\nthree\n", text, {"text"}) == Rows{"1:one\ntwo", "5:three"});
+}
+
+TEST_CASE("files that cannot be right are told apart") {
+  const TemporaryFile empty(""), wide("\xFF\xFEx"), open("a\n\"x\n"), good("text,label\n1,2\n");
+  CHECK_THROWS_WITH(open_rows(empty.path(), csv, {"a"}), ContainsSubstring("is empty"));
+  CHECK_THROWS_WITH(open_rows(wide.path(), csv, {"a"}), ContainsSubstring("UTF-16"));
+  CHECK_THROWS_WITH(open_rows("/nowhere/x.csv", csv, {"a"}), ContainsSubstring("cannot be opened"));
+  CHECK_THROWS_WITH(open_rows("/", csv, {"a"}), ContainsSubstring("directory"));
+  CHECK_THROWS_WITH(open_rows(good.path(), csv, {"lable"}),
+                    ContainsSubstring("did you mean \"label\"") && ContainsSubstring("\"text\" and \"label\""));
+  RowFormat bare = csv;
+  bare.header = false;
+  CHECK_THROWS_WITH(open_rows(good.path(), bare, {"text"}), ContainsSubstring("number"));
+  const auto reader = open_rows(open.path(), csv, {"a"});
+  Row row;
+  CHECK_THROWS_WITH(reader->next(row), ContainsSubstring("never closed") && ContainsSubstring("line 2"));
+}
