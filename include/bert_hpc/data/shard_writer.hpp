@@ -1,0 +1,39 @@
+// Writes one shard: see shard_schema.hpp for what is in it. The same sequences in the same order give the same bytes.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "bert_hpc/data/shard_schema.hpp"
+#include "bert_hpc/io/hdf5.hpp"
+
+namespace bert_hpc::data {
+
+class ShardWriter {
+ public:
+  /// Makes the file, which is no valid shard until finish(). `info`: all but the counts. Throws Error(files).
+  ShardWriter(const std::string& path, ShardInfo info, bool token_types);
+
+  /// One sequence. `token_types` is as long as `ids`, or empty where the shard has none; `label` is the class or the
+  /// value, ignored where the task has none; `source_index` is the row in the source.
+  void add(std::span<const std::int32_t> ids, std::span<const std::uint8_t> token_types, double label,
+           std::int64_t source_index);
+
+  /// Writes counts and seals the file. Throws Error(files).
+  void finish();
+
+ private:
+  std::string path_;
+  ShardInfo info_;
+  bool token_types_;
+  io::Hdf5File file_;
+  io::Appender<std::int32_t> ids_;
+  std::vector<io::Appender<std::uint8_t>> types_;  // one or none
+  std::vector<io::Appender<std::int32_t>> classes_;
+  std::vector<io::Appender<float>> values_;
+  io::Appender<std::int64_t> offsets_, source_index_;
+};
+
+}  // namespace bert_hpc::data

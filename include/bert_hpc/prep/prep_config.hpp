@@ -1,0 +1,85 @@
+// The input of bert_hpc_prep: plain values with their defaults, filled from TOML. Everything that can be judged
+// without opening the text is judged here, and all problems are reported at once.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bert_hpc/config/toml_reader.hpp"
+#include "bert_hpc/tokenize/row_reader.hpp"
+
+namespace bert_hpc::prep {
+
+struct SourceConfig {
+  std::string format;                                     ///< "csv" | "tsv" | "jsonl" | "text"
+  std::vector<std::string> files;                         ///< parted by [split]
+  std::vector<std::string> validation_files, test_files;  ///< go whole into their split
+  std::vector<std::string> text{"text"};                  ///< columns, joined by a blank
+  std::vector<std::string> text_pair;                     ///< columns of the second text; none: single texts
+  std::string label = "label";
+  std::string label_separator;     ///< a label ends before it: ":" makes "DESC:manner" "DESC"; empty: whole
+  std::string encoding = "utf-8";  ///< "utf-8" | "latin-1"
+  bool header = true;
+  std::optional<std::string> delimiter;  ///< default: comma or tab, by format
+  std::optional<bool> quotes;            ///< default: csv yes, tsv no
+  std::int64_t columns = 0;              ///< the last of so many takes the rest of its row; 0: no limit
+  std::string unit = "line";             ///< of text: "line" | "paragraph"
+};
+
+struct FilterConfig {
+  std::int64_t max_characters = 0;  ///< of both texts together; 0: any
+  std::int64_t min_rows_per_label = 1;
+  std::int64_t most_frequent_labels = 0;  ///< keep rows of so many labels; 0: all
+  bool drop_missing = true;               ///< rows without text or label are left out; false: they are an error
+};
+
+struct SplitConfig {
+  double train = 0.8, validation = 0.1, test = 0.1;  ///< fractions; they are divided by their sum
+  std::int64_t seed = 1;
+  bool stratify = true;  ///< each label is parted by the same fractions
+};
+
+struct TokenizerConfig {
+  std::string type = "wordpiece";
+  std::string vocabulary;       ///< vocab.txt, or a folder that has one
+  std::int64_t train_size = 0;  ///< pieces of a vocabulary made from the training split; one of the two is given
+  bool lowercase = true;
+  std::int64_t max_tokens = 512;  ///< of a sequence, special tokens included
+};
+
+struct TaskConfig {
+  std::string name;                 ///< "classification" | "regression" | "masked_lm"
+  std::vector<std::string> labels;  ///< of classification, in the order of their numbers; empty: sorted by name
+  bool pack = true;                 ///< masked_lm: rows of a split follow each other until a sequence is full
+};
+
+struct OutputConfig {
+  std::string directory;
+  std::int64_t shard_tokens = 16 << 20;  ///< shards of a split have about equally many tokens, at most about so many
+};
+
+struct PrepConfig {
+  SourceConfig source;
+  FilterConfig filter;
+  SplitConfig split;
+  TokenizerConfig tokenizer;
+  TaskConfig task;
+  OutputConfig output;
+
+  bool has_labels() const { return task.name != "masked_lm"; }
+  bool has_pairs() const { return !source.text_pair.empty(); }
+  bool packs() const { return task.name == "masked_lm" && task.pack; }
+  tokenize::RowFormat row_format() const;
+};
+
+/// Reads `path` and applies `overrides` ("table.key=VALUE"). Throws Error(input) with all problems.
+PrepConfig read_prep_config(const std::string& path, const std::vector<std::string>& overrides);
+/// The same from text; `name` is what messages call it.
+PrepConfig parse_prep_config(std::string_view text, const std::string& name, const std::vector<std::string>& overrides);
+
+/// The values in use as TOML, which reads back to the same.
+std::string resolved_toml(PrepConfig config);
+
+}  // namespace bert_hpc::prep

@@ -1,0 +1,54 @@
+// bert_hpc_prep's work: text → rows → vocabulary → tokens → shards. Two or three streaming passes over the text; every
+// rank reads all of it (that is cheap) and tokenizes its share. The shards are the same bytes on any number of ranks.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "bert_hpc/comm/communicator.hpp"
+#include "bert_hpc/core/error.hpp"
+#include "bert_hpc/prep/prep_config.hpp"
+#include "bert_hpc/prep/row_stream.hpp"
+#include "bert_hpc/prep/row_table.hpp"
+
+namespace bert_hpc::prep {
+
+/// An error that all ranks know of: rank 0 speaks, everybody leaves with its code.
+class AgreedError : public core::Error {
+ public:
+  using core::Error::Error;
+};
+
+/// Collective: runs `step` on every rank; if it throws an Error on some, all throw the lowest such rank's as an
+/// AgreedError. `step` makes no collective calls.
+void agree(comm::Communicator& group, const std::function<void()>& step);
+
+struct SplitSummary {
+  std::int64_t sequences = 0, tokens = 0, longest = 0, shards = 0;
+};
+
+struct Summary {
+  std::int64_t rows = 0, text_bytes = 0, truncated = 0, unknown = 0, words_tokens = 0;
+  std::array<std::int64_t, row_status_count> by_status{};
+  std::array<SplitSummary, split_count> splits;
+  std::vector<std::string> label_names;
+  std::int32_t vocabulary_size = 0;
+  double seconds = 0, tokenize_seconds = 0;
+};
+
+/// Collective over `group`. `say` gets progress lines on rank 0. Throws AgreedError where all ranks know, Error where
+/// this rank alone does (the others must then be aborted). Files in [output] directory change at the very end only.
+Summary prepare(const PrepConfig& config, comm::Communicator& group,
+                const std::function<void(const std::string&)>& say);
+
+/// What can be checked without tokenizing: files open, columns exist, the vocabulary loads, the directory can be
+/// written. Throws Error.
+void check_files(const PrepConfig& config);
+
+/// The lines printed at the end.
+std::string describe(const Summary& summary, const PrepConfig& config);
+
+}  // namespace bert_hpc::prep

@@ -1,0 +1,61 @@
+// All rows of all source files in order, each with its number over all files, its texts joined and its label trimmed.
+// Every pass over the text goes through this, so all passes and all ranks see the same rows.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bert_hpc/prep/prep_config.hpp"
+#include "bert_hpc/tokenize/row_reader.hpp"
+
+namespace bert_hpc::prep {
+
+enum class Split : std::uint8_t { train, validation, test };
+inline constexpr int split_count = 3;
+const char* to_string(Split split);
+
+/// One row as the source gives it. Views last until the next row.
+struct SourceRow {
+  std::int64_t index = 0;   ///< from 0 over all files
+  std::int64_t number = 0;  ///< in its file, from 1
+  std::int64_t line = 0;    ///< on which it begins, from 1
+  std::size_t file = 0;     ///< index into RowStream::files()
+  std::string_view text, text_pair, label;
+  std::string problem;         ///< why it cannot be read; empty if it can
+  std::string missing_column;  ///< name of a column asked for that the row lacks; empty if none
+};
+
+class RowStream {
+ public:
+  /// Opens the first file; others when their turn comes. Throws as tokenize::open_rows does.
+  explicit RowStream(const PrepConfig& config);
+
+  bool next(SourceRow& row);
+
+  struct File {
+    std::string path;
+    bool parted;  ///< by [split]; else all rows belong to `split`
+    Split split;
+  };
+  const std::vector<File>& files() const { return files_; }
+
+ private:
+  std::string_view join(std::size_t first, std::size_t count, SourceRow& out, std::string& storage);
+
+  std::vector<File> files_;
+  tokenize::RowFormat format_;
+  std::vector<std::string> columns_;
+  std::size_t text_columns_, pair_columns_;
+  bool labels_;
+  std::string label_separator_;
+  std::unique_ptr<tokenize::RowReader> reader_;
+  std::size_t file_ = 0;
+  std::int64_t index_ = 0;
+  tokenize::Row row_;
+  std::string text_, text_pair_;
+};
+
+}  // namespace bert_hpc::prep

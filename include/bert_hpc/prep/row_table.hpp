@@ -1,0 +1,62 @@
+// What prep knows of each row between its passes: 5 bytes a row (status and label) after the scan. With lengths,
+// places and order of the later passes it is 25 bytes a row at most; the text itself is never held.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bert_hpc/prep/prep_config.hpp"
+#include "bert_hpc/prep/row_stream.hpp"
+
+namespace bert_hpc::prep {
+
+/// The split of a row that is kept, or why it was left out.
+enum class RowStatus : std::uint8_t {
+  train,
+  validation,
+  test,
+  unreadable,
+  missing_column,
+  empty_text,
+  empty_label,
+  too_many_characters,
+  no_number,
+  unlisted_label,
+  rare_label,
+};
+inline constexpr int row_status_count = 11;
+
+inline bool is_kept(RowStatus status) {
+  return status <= RowStatus::test;
+}
+/// For summaries: "the text is empty".
+const char* reason(RowStatus status);
+
+struct RowTable {
+  std::vector<RowStatus> status;
+  std::vector<std::int32_t> classes;     ///< classification: the label's number; else empty
+  std::vector<float> values;             ///< regression: the label; else empty
+  std::vector<std::string> label_names;  ///< classification: by number
+  std::vector<std::int64_t> label_rows;  ///< classification: rows kept of each
+
+  std::int64_t rows() const { return static_cast<std::int64_t>(status.size()); }
+  std::array<std::int64_t, row_status_count> counts() const;
+};
+
+/// Reads all text once, judges each row, numbers the labels and parts the splits. The same on every rank. Throws as
+/// RowStream does, and Error(data) if no row is left, or rows lack something and [filter] drop_missing is false.
+RowTable scan_rows(const PrepConfig& config);
+
+/// Why a row of this status was left out, with its particulars: a line of rejects.tsv.
+std::string describe_reject(RowStatus status, const SourceRow& row, const PrepConfig& config);
+
+/// Parts the rows listed, in the order listed, into train, validation and test. Boundaries are the rounded cumulative
+/// fractions.
+void part_rows(const std::vector<std::int64_t>& rows, const SplitConfig& split, std::vector<RowStatus>& status);
+
+/// A number from (seed, use, row) that orders rows at random and depends on nothing else.
+std::uint64_t random_key(std::int64_t seed, std::uint64_t use, std::int64_t row);
+
+}  // namespace bert_hpc::prep

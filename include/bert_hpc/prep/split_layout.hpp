@@ -1,0 +1,56 @@
+// Which sequences a split has, in which order, and how they are cut into shards. It depends on the seed and the rows
+// alone, never on ranks: every rank computes the same layout and writes its share of the shards.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "bert_hpc/prep/prep_config.hpp"
+#include "bert_hpc/prep/row_table.hpp"
+#include "bert_hpc/prep/token_store.hpp"
+
+namespace bert_hpc::prep {
+
+class SplitLayout {
+ public:
+  /// `store` is open for reading and outlives this. `special`: [CLS] and [SEP] for packed text.
+  SplitLayout(Split split, const PrepConfig& config, const RowTable& table, const TokenStore& store, std::int32_t cls,
+              std::int32_t sep);
+
+  std::int64_t sequences() const { return static_cast<std::int64_t>(order_.size()); }
+  std::int64_t tokens() const { return tokens_; }
+
+  struct Shard {
+    std::int64_t begin, end;  ///< places in the order
+  };
+  const std::vector<Shard>& shards() const { return shards_; }
+
+  struct Sequence {
+    std::vector<std::int32_t> ids;
+    std::vector<std::uint8_t> token_types;  ///< empty unless there are pairs
+    double label = 0;
+    std::int64_t source_index = 0;
+  };
+  /// The sequence at `place` of the order.
+  void read(std::int64_t place, Sequence& sequence) const;
+
+  /// Tokens of the sequence at `place`.
+  std::int64_t length(std::int64_t place) const;
+
+ private:
+  void cut(std::int64_t shard_tokens);
+  void read_packed(std::int64_t number, Sequence& sequence) const;
+
+  const RowTable& table_;
+  const TokenStore& store_;
+  bool pairs_, packs_;
+  std::int64_t room_;  // tokens of packed text in a sequence
+  std::int32_t cls_, sep_;
+  std::vector<std::int64_t> rows_;    // packed: the split's rows as they come
+  std::vector<std::int64_t> starts_;  // packed (rows + 1): tokens before each row
+  std::vector<std::int64_t> order_;   // row, or number of the packed sequence, by place
+  std::int64_t tokens_ = 0;
+  std::vector<Shard> shards_;
+};
+
+}  // namespace bert_hpc::prep

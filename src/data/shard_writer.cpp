@@ -1,0 +1,73 @@
+#include "bert_hpc/data/shard_writer.hpp"
+
+#include <algorithm>
+
+#include "bert_hpc/io/checksummed_file.hpp"
+
+namespace bert_hpc::data {
+namespace {
+
+// Small enough to read a few sequences without waste, large enough to compress well: 256 KiB of ids a chunk.
+constexpr std::int64_t token_chunk = 65536, sequence_chunk = 8192;
+
+io::Storage storage(std::int64_t rows) {
+  return {.chunk_rows = rows, .gzip = 1, .shuffle = true, .fletcher32 = true};
+}
+
+}  // namespace
+
+ShardWriter::ShardWriter(const std::string& path, ShardInfo info, bool token_types)
+    : path_(path),
+      info_(std::move(info)),
+      token_types_(token_types),
+      file_(io::Hdf5File::create(path, core::ExitCode::files, shard_user_block)),
+      ids_(file_, shard_dataset::input_ids, storage(token_chunk)),
+      offsets_(file_, shard_dataset::offsets, storage(sequence_chunk)),
+      source_index_(file_, shard_dataset::source_index, storage(sequence_chunk)) {
+  if (token_types_) types_.emplace_back(file_, shard_dataset::token_type_ids, storage(token_chunk));
+  if (info_.task == ShardTask::classification) {
+    classes_.emplace_back(file_, shard_dataset::labels, storage(sequence_chunk));
+  } else if (info_.task == ShardTask::regression) {
+    values_.emplace_back(file_, shard_dataset::labels, storage(sequence_chunk));
+  }
+  info_.sequences = info_.tokens = info_.max_length = 0;
+  offsets_.append(std::int64_t{0});
+}
+
+void ShardWriter::add(std::span<const std::int32_t> ids, std::span<const std::uint8_t> token_types, double label,
+                      std::int64_t source_index) {
+  core::require(token_types.size() == (token_types_ ? ids.size() : 0), "one token type for each token");
+  const auto length = static_cast<std::int64_t>(ids.size());
+  ids_.append(ids);
+  for (auto& types : types_) types.append(token_types);
+  for (auto& classes : classes_) classes.append(static_cast<std::int32_t>(label));
+  for (auto& values : values_) values.append(static_cast<float>(label));
+  source_index_.append(source_index);
+  info_.sequences += 1;
+  info_.tokens += length;
+  info_.max_length = std::max(info_.max_length, length);
+  offsets_.append(info_.tokens);
+}
+
+void ShardWriter::finish() {
+  ids_.finish();
+  for (auto& types : types_) types.finish();
+  for (auto& classes : classes_) classes.finish();
+  for (auto& values : values_) values.finish();
+  offsets_.finish();
+  source_index_.finish();
+  namespace attribute = shard_attribute;
+  file_.write_attribute("/", attribute::schema, shard_schema);
+  file_.write_attribute("/", attribute::task, to_string(info_.task));
+  file_.write_attribute("/", attribute::vocabulary_hash, info_.vocabulary_hash);
+  file_.write_attribute("/", attribute::vocabulary_size, info_.vocabulary_size);
+  file_.write_attribute("/", attribute::label_names, label_names_to_json(info_.label_names));
+  file_.write_attribute("/", attribute::tokenizer, info_.tokenizer);
+  file_.write_attribute("/", attribute::sequences, info_.sequences);
+  file_.write_attribute("/", attribute::tokens, info_.tokens);
+  file_.write_attribute("/", attribute::max_length, info_.max_length);
+  file_.close();
+  io::seal(path_, "shard");
+}
+
+}  // namespace bert_hpc::data

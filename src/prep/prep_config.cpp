@@ -1,0 +1,170 @@
+#include "bert_hpc/prep/prep_config.hpp"
+
+#include <algorithm>
+
+namespace bert_hpc::prep {
+namespace {
+
+using config::at_least;
+using config::between;
+using config::non_negative;
+using config::one_of;
+
+void visit(config::TomlKeys& keys, PrepConfig& c) {
+  keys.table("source");
+  keys.key("format", c.source.format, one_of({"csv", "tsv", "jsonl", "text"}, {"squad", "wikiqa"})).required();
+  keys.key("files", c.source.files).required();
+  keys.key("validation_files", c.source.validation_files);
+  keys.key("test_files", c.source.test_files);
+  keys.key("text", c.source.text);
+  keys.key("text_pair", c.source.text_pair);
+  keys.key("label", c.source.label);
+  keys.key("label_separator", c.source.label_separator);
+  keys.key("encoding", c.source.encoding, one_of({"utf-8", "latin-1"}));
+  keys.key("header", c.source.header);
+  keys.key("delimiter", c.source.delimiter);
+  keys.key("quotes", c.source.quotes);
+  keys.key("columns", c.source.columns, between(0, 1e6));
+  keys.key("unit", c.source.unit, one_of({"line", "paragraph"}));
+
+  keys.table("filter");
+  keys.key("max_characters", c.filter.max_characters, non_negative());
+  keys.key("min_rows_per_label", c.filter.min_rows_per_label, at_least(1));
+  keys.key("most_frequent_labels", c.filter.most_frequent_labels, non_negative());
+  keys.key("drop_missing", c.filter.drop_missing);
+
+  keys.table("split");
+  keys.key("train", c.split.train, between(0, 1e9));
+  keys.key("validation", c.split.validation, between(0, 1e9));
+  keys.key("test", c.split.test, between(0, 1e9));
+  keys.key("seed", c.split.seed);
+  keys.key("stratify", c.split.stratify);
+
+  keys.table("tokenizer");
+  keys.key("type", c.tokenizer.type, one_of({"wordpiece"}, {"byte_bpe"}));
+  keys.key("vocabulary", c.tokenizer.vocabulary);
+  keys.key("train_size", c.tokenizer.train_size, between(0, 1 << 20));
+  keys.key("lowercase", c.tokenizer.lowercase);
+  keys.key("max_tokens", c.tokenizer.max_tokens, between(3, 1 << 20));
+
+  keys.table("task");
+  keys.key("name", c.task.name,
+           one_of({"classification", "regression", "masked_lm"},
+                  {"multi_label", "token_classification", "question_answering", "answer_ranking", "embedding"}))
+      .required();
+  keys.key("labels", c.task.labels);
+  keys.key("pack", c.task.pack);
+
+  keys.table("output");
+  keys.key("directory", c.output.directory).required();
+  keys.key("shard_tokens", c.output.shard_tokens, between(1024, 1 << 30));
+}
+
+void check_source(const PrepConfig& c, config::TomlReader& reader) {
+  const bool table = c.source.format == "csv" || c.source.format == "tsv";
+  if (reader.given("source.files") && c.source.files.empty()) reader.problem("source.files", "names no file.");
+  if (c.source.text.empty()) reader.problem("source.text", "names no column.");
+  const bool good_delimiter =
+      !c.source.delimiter ||
+      (c.source.delimiter->size() == 1 && std::string("\"\r\n").find(*c.source.delimiter) == std::string::npos);
+  if (!good_delimiter) {
+    reader.problem("source.delimiter",
+                   "is one ASCII character that is neither a quote nor a line's end, e.g. \"\\t\".");
+  }
+  for (const char* key : {"delimiter", "quotes", "columns", "header"}) {
+    const std::string path = std::string("source.") + key;
+    if (!table && !c.source.format.empty() && reader.given(path)) {
+      reader.problem(path, "is for formats csv and tsv, and the format is " + c.source.format + ".");
+    }
+  }
+  if (reader.given("source.unit") && c.source.format != "text" && !c.source.format.empty()) {
+    reader.problem("source.unit", "is for format text, and the format is " + c.source.format + ".");
+  }
+  if (c.source.format == "text" && c.has_labels() && !c.task.name.empty()) {
+    reader.problem("task.name",
+                   "\"" + c.task.name + "\" needs labels, and plain text has none: use csv, tsv or jsonl.");
+  }
+  if (c.source.format == "text" && c.has_pairs()) {
+    reader.problem("source.text_pair", "has no meaning for plain text, which has one column.");
+  }
+  if (c.has_labels() && c.source.label.empty()) reader.problem("source.label", "names no column.");
+}
+
+void check_rest(const PrepConfig& c, config::TomlReader& reader) {
+  if (c.tokenizer.vocabulary.empty() == (c.tokenizer.train_size == 0)) {
+    reader.problem("tokenizer.vocabulary",
+                   "needs either a vocab.txt in vocabulary, or the number of pieces to make in train_size, and not "
+                   "both.");
+  }
+  if (c.has_pairs() && c.tokenizer.max_tokens < 5) {
+    reader.problem("tokenizer.max_tokens", "must be at least 5 for pairs: [CLS] a [SEP] b [SEP].");
+  }
+  if (c.split.train + c.split.validation + c.split.test <= 0) {
+    reader.problem("split", "needs a fraction above 0 in train, validation or test.");
+  }
+  std::vector<std::string> labels = c.task.labels;
+  std::sort(labels.begin(), labels.end());
+  const auto twice = std::adjacent_find(labels.begin(), labels.end());
+  if (twice != labels.end()) reader.problem("task.labels", "names \"" + *twice + "\" twice.");
+  if (!labels.empty() && !c.task.name.empty() && c.task.name != "classification") {
+    reader.problem("task.labels", "is for classification, and the task is " + c.task.name + ".");
+  }
+  if (reader.given("task.pack") && c.has_labels() && !c.task.name.empty()) {
+    reader.problem("task.pack", "is for masked_lm, and the task is " + c.task.name + ".");
+  }
+  if (reader.given("task.pack") && c.packs() && c.has_pairs()) {
+    reader.problem("task.pack", "does not go with pairs.");
+  }
+  if (reader.given("output.directory") && c.output.directory.empty()) {
+    reader.problem("output.directory", "is empty.");
+  }
+}
+
+PrepConfig read(config::TomlReader& reader) {
+  PrepConfig c;
+  visit(reader, c);
+  // Validation files given apart: the rest is for training, unless [split] says otherwise.
+  if (!c.source.validation_files.empty() && !reader.given("split.validation")) c.split.validation = 0;
+  if (!c.source.test_files.empty() && !reader.given("split.test")) c.split.test = 0;
+  if (c.has_pairs() && !reader.given("task.pack")) c.task.pack = false;
+  check_source(c, reader);
+  check_rest(c, reader);
+  reader.finish();
+  return c;
+}
+
+}  // namespace
+
+tokenize::RowFormat PrepConfig::row_format() const {
+  tokenize::RowFormat row;
+  row.format = source.format == "csv"     ? tokenize::TextFormat::csv
+               : source.format == "tsv"   ? tokenize::TextFormat::tsv
+               : source.format == "jsonl" ? tokenize::TextFormat::jsonl
+                                          : tokenize::TextFormat::text;
+  row.encoding = source.encoding == "latin-1" ? tokenize::TextEncoding::latin1 : tokenize::TextEncoding::utf8;
+  row.header = source.header;
+  row.delimiter = source.delimiter ? source.delimiter->front() : source.format == "tsv" ? '\t' : ',';
+  row.quotes = source.quotes.value_or(source.format == "csv");
+  row.column_limit = static_cast<int>(source.columns);
+  row.unit = source.unit == "paragraph" ? tokenize::TextUnit::paragraph : tokenize::TextUnit::line;
+  return row;
+}
+
+PrepConfig read_prep_config(const std::string& path, const std::vector<std::string>& overrides) {
+  config::TomlReader reader(path, overrides);
+  return read(reader);
+}
+
+PrepConfig parse_prep_config(std::string_view text, const std::string& name,
+                             const std::vector<std::string>& overrides) {
+  config::TomlReader reader(text, name, overrides);
+  return read(reader);
+}
+
+std::string resolved_toml(PrepConfig config) {
+  config::TomlWriter writer;
+  visit(writer, config);
+  return writer.text();
+}
+
+}  // namespace bert_hpc::prep

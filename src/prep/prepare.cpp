@@ -1,0 +1,393 @@
+#include "bert_hpc/prep/prepare.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "bert_hpc/core/text.hpp"
+#include "bert_hpc/data/shard_writer.hpp"
+#include "bert_hpc/io/atomic_write.hpp"
+#include "bert_hpc/prep/sequence_maker.hpp"
+#include "bert_hpc/prep/split_layout.hpp"
+#include "bert_hpc/prep/token_store.hpp"
+#include "bert_hpc/tokenize/vocabulary_trainer.hpp"
+#include "staging.hpp"
+
+namespace bert_hpc::prep {
+
+using core::Error;
+using core::ExitCode;
+using tokenize::Vocabulary;
+using tokenize::WordCounter;
+
+void agree(comm::Communicator& group, const std::function<void()>& step) {
+  std::optional<Error> mine;
+  try {
+    step();
+  } catch (const Error& error) {
+    mine = error;
+  } catch (const std::exception& error) {
+    mine = Error(ExitCode::internal, error.what());
+  }
+  std::int64_t first = mine ? group.rank() : group.size();
+  group.all_reduce(std::span(&first, 1), comm::Reduction::minimum);
+  if (first == group.size()) return;
+  const int speaker = static_cast<int>(first);
+  std::int64_t code = mine ? static_cast<std::int64_t>(mine->code()) : 0;
+  group.broadcast(std::as_writable_bytes(std::span(&code, 1)), speaker);
+  const std::string message = group.broadcast(mine ? std::string(mine->what()) : std::string(), speaker);
+  throw AgreedError(static_cast<ExitCode>(code), message);
+}
+
+namespace {
+
+std::string vocabulary_file(const PrepConfig& config) {
+  const std::string& given = config.tokenizer.vocabulary;
+  std::error_code ignored;
+  return std::filesystem::is_directory(given, ignored) ? given + "/vocab.txt" : given;
+}
+
+/// Counts go to rank 0 as lines "count word".
+std::string pack_counts(const WordCounter& counter) {
+  std::string text;
+  for (const auto& [word, count] : counter.sorted()) text += std::to_string(count) + ' ' + word + '\n';
+  return text;
+}
+
+void unpack_counts(const std::string& text, WordCounter& counter) {
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const std::size_t blank = text.find(' ', at), end = text.find('\n', at);
+    counter.add_word(std::string_view(text).substr(blank + 1, end - blank - 1),
+                     std::stoll(text.substr(at, blank - at)));
+    at = end + 1;
+  }
+}
+
+/// Collective: everyone's counts arrive at rank 0.
+void gather_counts(comm::Communicator& group, WordCounter& counter) {
+  if (group.rank() != 0) {
+    const std::string text = pack_counts(counter);
+    const auto size = static_cast<std::int64_t>(text.size());
+    group.send(std::as_bytes(std::span(&size, 1)), 0);
+    group.send(std::as_bytes(std::span(text.data(), text.size())), 0);
+    return;
+  }
+  for (int r = 1; r < group.size(); ++r) {
+    std::int64_t size = 0;
+    group.receive(std::as_writable_bytes(std::span(&size, 1)), r);
+    std::string text(static_cast<std::size_t>(size), '\0');
+    group.receive(std::as_writable_bytes(std::span(text.data(), text.size())), r);
+    unpack_counts(text, counter);
+  }
+}
+
+class Preparation {
+ public:
+  Preparation(const PrepConfig& config, comm::Communicator& group, const std::function<void(const std::string&)>& say)
+      : config_(config), group_(group), say_(say), staging_(config.output.directory) {}
+
+  Summary run() {
+    const auto begin = std::chrono::steady_clock::now();
+    agree(group_, [this] {
+      if (is_root()) staging_.make();
+    });
+    try {
+      work();
+    } catch (const AgreedError&) {
+      if (is_root()) staging_.discard();
+      throw;
+    } catch (...) {
+      staging_.discard();
+      throw;
+    }
+    summary_.seconds = seconds_since(begin);
+    return summary_;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static double seconds_since(Clock::time_point begin) {
+    return std::chrono::duration<double>(Clock::now() - begin).count();
+  }
+  bool is_root() const { return group_.rank() == 0; }
+  bool is_mine(std::int64_t row) const { return TokenStore::owner(row, group_.size()) == group_.rank(); }
+  void tell(const std::string& line) const {
+    if (is_root()) say_(line);
+  }
+
+  void work() {
+    agree(group_, [this] { table_ = scan_rows(config_); });
+    summary_.rows = table_.rows();
+    summary_.by_status = table_.counts();
+    summary_.label_names = table_.label_names;
+    tell("read " + core::counted(table_.rows(), "row"));
+    make_vocabulary();
+    tokenize_rows();
+    write_shards();
+    agree(group_, [this] {
+      if (!is_root()) return;
+      write_small_files();
+      staging_.publish();
+    });
+  }
+
+  void make_vocabulary() {
+    std::string text;
+    if (config_.tokenizer.train_size == 0) {
+      agree(group_, [this] { vocabulary_.emplace(Vocabulary::load(vocabulary_file(config_))); });
+    } else {
+      WordCounter counter(config_.tokenizer.lowercase);
+      agree(group_, [&] { count_words(counter); });
+      gather_counts(group_, counter);
+      agree(group_, [&] {
+        if (!is_root()) return;
+        const auto size = static_cast<std::int32_t>(config_.tokenizer.train_size);
+        for (const std::string& piece : tokenize::train_wordpiece(counter.sorted(), size)) text += piece + '\n';
+      });
+      text = group_.broadcast(text, 0);
+      agree(group_, [&] {
+        std::vector<std::string> pieces;
+        for (std::size_t at = 0; at < text.size();) {
+          const std::size_t end = text.find('\n', at);
+          pieces.push_back(text.substr(at, end - at));
+          at = end + 1;
+        }
+        vocabulary_.emplace(std::move(pieces), "the vocabulary just made");
+      });
+      tell("made a vocabulary of " + core::counted(vocabulary_->size(), "piece"));
+    }
+    summary_.vocabulary_size = vocabulary_->size();
+  }
+
+  /// Words of the training split only: nothing of what the model is judged by goes into the vocabulary.
+  void count_words(WordCounter& counter) const {
+    RowStream stream(config_);
+    SourceRow row;
+    while (stream.next(row)) {
+      const RowStatus status = status_of(row);
+      if (!is_mine(row.index) || !is_kept(status)) continue;
+      const bool any_training = summary_.by_status[0] > 0;
+      if (any_training && status != RowStatus::train) continue;
+      counter.add(row.text);
+      counter.add(row.text_pair);
+    }
+  }
+
+  /// The text may have been changed since the scan.
+  RowStatus status_of(const SourceRow& row) const {
+    if (row.index >= table_.rows()) {
+      throw Error(ExitCode::data, "The text has grown while it was read; prepare it again when it rests.");
+    }
+    return table_.status[static_cast<std::size_t>(row.index)];
+  }
+
+  void tokenize_rows() {
+    const auto begin = Clock::now();
+    store_ = std::make_unique<TokenStore>(staging_.path(), group_.rank(), group_.size());
+    std::vector<std::int32_t> lengths(static_cast<std::size_t>(table_.rows()), 0);
+    SequenceMaker maker(config_, *vocabulary_);
+    std::ofstream rejects;
+    if (is_root()) {
+      rejects.open(staging_.file("rejects.tsv"), std::ios::binary);
+      rejects << "file\trow\tline\treason\n";
+    }
+    RowStream stream(config_);
+    SourceRow row;
+    std::vector<std::int32_t> ids;
+    while (stream.next(row)) {
+      const RowStatus status = status_of(row);
+      if (is_root() && !is_kept(status)) {
+        rejects << core::printable(stream.files()[row.file].path, 4096) << '\t' << row.number << '\t' << row.line
+                << '\t' << describe_reject(status, row, config_) << '\n';
+      }
+      if (!is_kept(status) || !is_mine(row.index)) continue;
+      lengths[static_cast<std::size_t>(row.index)] = store_row(row, maker, ids);
+    }
+    store_->finish_writing();
+    if (is_root() && !rejects.flush()) {
+      throw Error(ExitCode::files, staging_.file("rejects.tsv") + ": writing failed: " + std::strerror(errno) + ".");
+    }
+    share(lengths);
+    store_->open_for_reading(std::move(lengths));
+    for (std::int64_t* count : {&summary_.text_bytes, &summary_.truncated, &summary_.unknown, &summary_.words_tokens}) {
+      *count = group_.sum(*count);
+    }
+    summary_.tokenize_seconds = group_.maximum(seconds_since(begin));
+    tell("tokenized " + core::format_bytes(summary_.text_bytes));
+  }
+
+  std::int32_t store_row(const SourceRow& row, SequenceMaker& maker, std::vector<std::int32_t>& ids) {
+    const SequenceMaker::Made made = maker.make(row.text, row.text_pair, ids);
+    std::int32_t length = static_cast<std::int32_t>(ids.size());
+    summary_.text_bytes += static_cast<std::int64_t>(row.text.size() + row.text_pair.size());
+    summary_.truncated += made.truncated ? 1 : 0;
+    summary_.unknown += std::count(ids.begin(), ids.end(), vocabulary_->special().unk);
+    summary_.words_tokens += length;
+    if (config_.has_pairs()) {
+      const auto first = static_cast<std::int32_t>(made.first);
+      store_->append(std::span(&first, 1));
+      ++length;
+    }
+    store_->append(ids);
+    return length;
+  }
+
+  /// Collective: each rank knows the lengths of its rows, zero elsewhere; after this all know all.
+  void share(std::vector<std::int32_t>& lengths) {
+    std::vector<std::int64_t> block(1 << 16);
+    for (std::size_t at = 0; at < lengths.size(); at += block.size()) {
+      const std::size_t count = std::min(block.size(), lengths.size() - at);
+      for (std::size_t i = 0; i < count; ++i) block[i] = lengths[at + i];
+      group_.all_reduce(std::span(block.data(), count), comm::Reduction::sum);
+      for (std::size_t i = 0; i < count; ++i) lengths[at + i] = static_cast<std::int32_t>(block[i]);
+    }
+  }
+
+  void write_shards() {
+    const data::ShardInfo info = shard_info();
+    std::int64_t number = 0;  // over all splits: shard k is rank k mod ranks's
+    for (int s = 0; s < split_count; ++s) {
+      const auto split = static_cast<Split>(s);
+      const SplitLayout layout(split, config_, table_, *store_, vocabulary_->special().cls, vocabulary_->special().sep);
+      SplitSummary& summary = summary_.splits[static_cast<std::size_t>(s)];
+      summary.sequences = layout.sequences();
+      summary.tokens = layout.tokens();
+      summary.shards = static_cast<std::int64_t>(layout.shards().size());
+      for (std::int64_t place = 0; place < layout.sequences(); ++place) {
+        summary.longest = std::max(summary.longest, layout.length(place));
+      }
+      for (std::size_t k = 0; k < layout.shards().size(); ++k) {
+        if (number++ % group_.size() == group_.rank()) write_shard(layout, split, k, info);
+      }
+    }
+    store_.reset();
+    group_.barrier();
+  }
+
+  void write_shard(const SplitLayout& layout, Split split, std::size_t k, const data::ShardInfo& info) const {
+    char name[32];
+    std::snprintf(name, sizeof name, "%s-%05zu.h5", to_string(split), k);
+    data::ShardWriter writer(staging_.file(name), info, config_.has_pairs());
+    SplitLayout::Sequence sequence;
+    for (std::int64_t place = layout.shards()[k].begin; place < layout.shards()[k].end; ++place) {
+      layout.read(place, sequence);
+      writer.add(sequence.ids, sequence.token_types, sequence.label, sequence.source_index);
+    }
+    writer.finish();
+  }
+
+  data::ShardInfo shard_info() const {
+    data::ShardInfo info;
+    core::require(data::parse_shard_task(config_.task.name, info.task), "every task of prep is a task of shards");
+    info.vocabulary_hash = vocabulary_->hash();
+    info.vocabulary_size = vocabulary_->size();
+    info.label_names = table_.label_names;
+    const tokenize::SpecialTokens& special = vocabulary_->special();
+    info.tokenizer = nlohmann::json{
+        {"type", config_.tokenizer.type},
+        {"lowercase", config_.tokenizer.lowercase},
+        {"max_tokens", config_.tokenizer.max_tokens},
+        {data::tokenizer_key::pad_id, special.pad},
+        {"unk_id", special.unk},
+        {data::tokenizer_key::cls_id, special.cls},
+        {data::tokenizer_key::sep_id, special.sep},
+        {data::tokenizer_key::mask_id,
+         special.mask}}.dump();
+    return info;
+  }
+
+  void write_small_files() const {
+    const nlohmann::json tokenizer = {{"tokenizer_class", "BertTokenizer"},
+                                      {"do_lower_case", config_.tokenizer.lowercase},
+                                      {"tokenize_chinese_chars", true},
+                                      {"strip_accents", nullptr},
+                                      {"model_max_length", config_.tokenizer.max_tokens},
+                                      {"pad_token", "[PAD]"},
+                                      {"unk_token", "[UNK]"},
+                                      {"cls_token", "[CLS]"},
+                                      {"sep_token", "[SEP]"},
+                                      {"mask_token", "[MASK]"}};
+    io::write_text_file(staging_.file("vocab.txt"), vocabulary_->text());
+    io::write_text_file(staging_.file("tokenizer_config.json"), tokenizer.dump(2) + "\n");
+    io::write_text_file(staging_.file("prep.toml"), resolved_toml(config_));
+  }
+
+  const PrepConfig& config_;
+  comm::Communicator& group_;
+  const std::function<void(const std::string&)>& say_;
+  Staging staging_;
+  RowTable table_;
+  std::optional<Vocabulary> vocabulary_;
+  std::unique_ptr<TokenStore> store_;
+  Summary summary_;
+};
+
+}  // namespace
+
+Summary prepare(const PrepConfig& config, comm::Communicator& group,
+                const std::function<void(const std::string&)>& say) {
+  return Preparation(config, group, say).run();
+}
+
+void check_files(const PrepConfig& config) {
+  std::vector<std::string> columns = config.source.text;
+  columns.insert(columns.end(), config.source.text_pair.begin(), config.source.text_pair.end());
+  if (config.has_labels()) columns.push_back(config.source.label);
+  for (const auto* files : {&config.source.files, &config.source.validation_files, &config.source.test_files}) {
+    for (const std::string& file : *files) tokenize::open_rows(file, config.row_format(), columns);
+  }
+  if (config.tokenizer.train_size == 0) Vocabulary::load(vocabulary_file(config));
+  std::filesystem::path folder = std::filesystem::absolute(config.output.directory);
+  while (!std::filesystem::exists(folder) && folder.has_relative_path()) folder = folder.parent_path();
+  if (!std::filesystem::is_directory(folder) || ::access(folder.c_str(), W_OK) != 0) {
+    throw Error(ExitCode::files,
+                config.output.directory + ": [output] directory cannot be written: " + folder.string() + ".");
+  }
+}
+
+std::string describe(const Summary& summary, const PrepConfig& config) {
+  std::string text;
+  const auto line = [&text](const std::string& words) { text += words + '\n'; };
+  const auto& status = summary.by_status;
+  const std::int64_t kept = status[0] + status[1] + status[2];
+  line("rows        " + core::with_commas(summary.rows) + " read, " + core::with_commas(kept) + " kept, " +
+       core::with_commas(summary.rows - kept) + " left out (see rejects.tsv)");
+  for (int s = split_count; s < row_status_count; ++s) {
+    if (const std::int64_t count = status[static_cast<std::size_t>(s)]; count > 0) {
+      line("            " + core::with_commas(count) + ": " + reason(static_cast<RowStatus>(s)));
+    }
+  }
+  for (int s = 0; s < split_count; ++s) {
+    const SplitSummary& split = summary.splits[static_cast<std::size_t>(s)];
+    if (split.sequences == 0) continue;
+    std::string name = to_string(static_cast<Split>(s));
+    name.resize(12, ' ');
+    line(name + core::counted(split.sequences, "sequence") + ", " + core::counted(split.tokens, "token") +
+         " (mean length " +
+         core::format_number(static_cast<double>(split.tokens) / static_cast<double>(split.sequences), 3) +
+         ", longest " + std::to_string(split.longest) + "), " + core::counted(split.shards, "shard"));
+  }
+  if (!summary.label_names.empty())
+    line("labels      " + core::with_commas(static_cast<std::int64_t>(summary.label_names.size())));
+  const double tokens = std::max<double>(1, static_cast<double>(summary.words_tokens));
+  line("vocabulary  " + core::counted(summary.vocabulary_size, "piece") + "; unknown words " +
+       core::format_number(100 * static_cast<double>(summary.unknown) / tokens, 2) + "% of the tokens; " +
+       core::counted(summary.truncated, "sequence") + " cut to " + std::to_string(config.tokenizer.max_tokens) +
+       " tokens");
+  line("time        " + core::format_duration(summary.seconds) + ", of it reading and tokenizing " +
+       core::format_duration(summary.tokenize_seconds) + " (" +
+       core::format_metric(static_cast<double>(summary.text_bytes) / std::max(1e-9, summary.tokenize_seconds)) +
+       "B of text a second)");
+  line("written to  " + config.output.directory);
+  return text;
+}
+
+}  // namespace bert_hpc::prep

@@ -1,0 +1,82 @@
+#include "bert_hpc/prep/row_stream.hpp"
+
+namespace bert_hpc::prep {
+namespace {
+
+std::string_view trim(std::string_view text) {
+  constexpr const char* blanks = " \t\r\n\v\f";
+  const std::size_t first = text.find_first_not_of(blanks);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(blanks) - first + 1);
+}
+
+}  // namespace
+
+const char* to_string(Split split) {
+  return split == Split::train ? "train" : split == Split::validation ? "validation" : "test";
+}
+
+RowStream::RowStream(const PrepConfig& config)
+    : format_(config.row_format()),
+      columns_(config.source.text),
+      text_columns_(config.source.text.size()),
+      pair_columns_(config.source.text_pair.size()),
+      labels_(config.has_labels()),
+      label_separator_(config.source.label_separator) {
+  for (const std::string& path : config.source.files) files_.push_back({path, true, Split::train});
+  for (const std::string& path : config.source.validation_files) files_.push_back({path, false, Split::validation});
+  for (const std::string& path : config.source.test_files) files_.push_back({path, false, Split::test});
+  columns_.insert(columns_.end(), config.source.text_pair.begin(), config.source.text_pair.end());
+  if (labels_) columns_.push_back(config.source.label);
+  reader_ = tokenize::open_rows(files_.front().path, format_, columns_);
+}
+
+bool RowStream::next(SourceRow& out) {
+  while (!reader_->next(row_)) {
+    if (file_ + 1 == files_.size()) return false;
+    ++file_;
+    reader_ = tokenize::open_rows(files_[file_].path, format_, columns_);
+  }
+  out.index = index_++;
+  out.number = row_.number;
+  out.line = row_.line;
+  out.file = file_;
+  out.problem = row_.problem;
+  out.missing_column.clear();
+  out.text = join(0, text_columns_, out, text_);
+  out.text_pair = join(text_columns_, pair_columns_, out, text_pair_);
+  out.label = {};
+  if (labels_) {
+    if (row_.values.back()) {
+      const std::string_view whole = *row_.values.back();
+      const bool cut = !label_separator_.empty();
+      out.label = trim(cut ? whole.substr(0, whole.find(label_separator_)) : whole);
+    } else if (out.missing_column.empty()) {
+      out.missing_column = columns_.back();
+    }
+  }
+  return true;
+}
+
+/// Columns [first, first + count) joined by blanks; empty where there are only blanks.
+std::string_view RowStream::join(std::size_t first, std::size_t count, SourceRow& out, std::string& storage) {
+  for (std::size_t i = first; i < first + count; ++i) {
+    if (!row_.values[i]) {
+      if (out.missing_column.empty()) out.missing_column = columns_[i];
+      return {};
+    }
+  }
+  if (count == 0) return {};
+  std::string_view text = *row_.values[first];
+  if (count > 1) {
+    storage.clear();
+    for (std::size_t i = first; i < first + count; ++i) {
+      if (!storage.empty()) storage += ' ';
+      storage += *row_.values[i];
+    }
+    text = storage;
+  }
+  return trim(text).empty() ? std::string_view{} : text;
+}
+
+}  // namespace bert_hpc::prep

@@ -1,0 +1,97 @@
+#include "bert_hpc/prep/split_layout.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace bert_hpc::prep {
+namespace {
+
+constexpr std::uint64_t use_order = 2;  // apart from the keys that part the splits
+
+}  // namespace
+
+SplitLayout::SplitLayout(Split split, const PrepConfig& config, const RowTable& table, const TokenStore& store,
+                         std::int32_t cls, std::int32_t sep)
+    : table_(table),
+      store_(store),
+      pairs_(config.has_pairs()),
+      packs_(config.packs()),
+      room_(config.tokenizer.max_tokens - 2),
+      cls_(cls),
+      sep_(sep) {
+  for (std::int64_t row = 0; row < table.rows(); ++row) {
+    if (table.status[static_cast<std::size_t>(row)] == static_cast<RowStatus>(split)) order_.push_back(row);
+  }
+  if (packs_) {
+    rows_ = std::move(order_);
+    starts_.assign(1, 0);
+    for (const std::int64_t row : rows_) starts_.push_back(starts_.back() + store.length(row));
+    order_.resize(static_cast<std::size_t>((starts_.back() + room_ - 1) / room_));
+    std::iota(order_.begin(), order_.end(), std::int64_t{0});
+  }
+  const std::int64_t seed = config.split.seed;
+  std::sort(order_.begin(), order_.end(), [seed](std::int64_t a, std::int64_t b) {
+    const std::uint64_t key_a = random_key(seed, use_order, a), key_b = random_key(seed, use_order, b);
+    return key_a != key_b ? key_a < key_b : a < b;
+  });
+  for (std::int64_t place = 0; place < sequences(); ++place) tokens_ += length(place);
+  cut(config.output.shard_tokens);
+}
+
+std::int64_t SplitLayout::length(std::int64_t place) const {
+  const std::int64_t number = order_[static_cast<std::size_t>(place)];
+  if (packs_) return std::min(room_, starts_.back() - number * room_) + 2;
+  return store_.length(number) - (pairs_ ? 1 : 0);
+}
+
+/// As few shards as hold about `shard_tokens` each, cut where the running sum passes their equal shares.
+void SplitLayout::cut(std::int64_t shard_tokens) {
+  if (order_.empty()) return;
+  const std::int64_t count = std::min(sequences(), (tokens_ + shard_tokens - 1) / shard_tokens);
+  const double share = static_cast<double>(tokens_) / static_cast<double>(count);
+  std::int64_t sum = 0, begin = 0;
+  for (std::int64_t place = 0; place < sequences(); ++place) {
+    sum += length(place);
+    const bool full = static_cast<double>(sum) >= share * static_cast<double>(shards_.size() + 1);
+    if (full && static_cast<std::int64_t>(shards_.size()) + 1 < count) {
+      shards_.push_back({begin, place + 1});
+      begin = place + 1;
+    }
+  }
+  if (begin < sequences()) shards_.push_back({begin, sequences()});
+}
+
+void SplitLayout::read(std::int64_t place, Sequence& sequence) const {
+  const std::int64_t number = order_[static_cast<std::size_t>(place)];
+  if (packs_) return read_packed(number, sequence);
+  const std::int64_t length = store_.length(number);
+  sequence.source_index = number;
+  sequence.ids.resize(static_cast<std::size_t>(length));
+  store_.read(number, 0, length, sequence.ids.data());
+  if (pairs_) {  // the first value is the number of tokens of type 0
+    const auto first = static_cast<std::size_t>(sequence.ids.front());
+    sequence.ids.erase(sequence.ids.begin());
+    sequence.token_types.assign(sequence.ids.size(), 1);
+    std::fill_n(sequence.token_types.begin(), std::min(first, sequence.ids.size()), std::uint8_t{0});
+  }
+  if (!table_.classes.empty()) sequence.label = table_.classes[static_cast<std::size_t>(number)];
+  if (!table_.values.empty()) sequence.label = static_cast<double>(table_.values[static_cast<std::size_t>(number)]);
+}
+
+void SplitLayout::read_packed(std::int64_t number, Sequence& sequence) const {
+  std::int64_t token = number * room_;
+  const std::int64_t end = std::min(token + room_, starts_.back());
+  sequence.ids.assign(static_cast<std::size_t>(end - token) + 2, sep_);
+  sequence.ids.front() = cls_;
+  auto at = static_cast<std::size_t>(std::upper_bound(starts_.begin(), starts_.end(), token) - starts_.begin()) - 1;
+  sequence.source_index = rows_[at];
+  std::int32_t* out = sequence.ids.data() + 1;
+  for (; token < end; ++at) {
+    const std::int64_t count = std::min(starts_[at + 1], end) - token;
+    store_.read(rows_[at], token - starts_[at], count, out);
+    out += count;
+    token += count;
+  }
+}
+
+}  // namespace bert_hpc::prep
