@@ -86,12 +86,14 @@ build_kokkos() {
     cmake --build "$build" -j "$(nproc)" && cmake --install "$build"; } >"$log" 2>&1 || { tail -n 20 "$log" >&2; return 1; }
 }
 get_catch2() {
+  have apt-get || return 1
   say "Catch2 3: unpacking it into the cache (the tests use it; no installed one was found)"
   if may_install && apt_offers libcatch2-dev 3; then apt_install libcatch2-dev && return 0; fi
   if may_install && apt_offers catch2 3; then apt_install catch2 && return 0; fi
   fetch_deb libcatch2-dev "$(codename)-backports" "$bert_hpc_cache/prefix"
 }
 get_kokkos() {
+  have apt-get || return 1
   if may_install && apt_offers libkokkos-dev 3.4.01; then apt_install libkokkos-dev && return 0; fi
   build_kokkos
 }
@@ -147,6 +149,10 @@ probe() {
     >"$scratch/probe.log" 2>&1 || { tail -n 30 "$scratch/probe.log" >&2; fail 1 "CMake could not look for the libraries (above)"; }
   sed -n 's/^-- missing: //p' "$scratch/probe.log" >"$scratch/missing"
 }
+could_not() {
+  note "$1 could not be had$(have apt-get || echo ': there is no apt here')"
+  sed -n 's/^[EW]: /     apt: /p' "$scratch/apt.log" 2>/dev/null | tail -n 2 || true
+}
 need_libraries() {
   local name kind purpose apt spack packages=()
   probe
@@ -159,8 +165,8 @@ need_libraries() {
     say "Installing libraries with apt: ${packages[*]}"
     apt_install "${packages[@]}" || true
   fi
-  if grep -q '^Catch2|' "$scratch/missing" && [ "$only_check" = 0 ]; then get_catch2 || note "Catch2 3 could not be had"; fi
-  if grep -q '^Kokkos|' "$scratch/missing" && [ "$only_check" = 0 ]; then get_kokkos || note "Kokkos could not be had"; fi
+  if grep -q '^Catch2|' "$scratch/missing" && [ "$only_check" = 0 ]; then get_catch2 || could_not "Catch2 3"; fi
+  if grep -q '^Kokkos|' "$scratch/missing" && [ "$only_check" = 0 ]; then get_kokkos || could_not Kokkos; fi
   probe
   grep -q '|required|' "$scratch/missing" || return 0
   {
