@@ -30,37 +30,49 @@ bool is_key_character(char c) {
   return c == '-' || c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/// Finds a dotted key with more than max_dots dots, outside strings and comments; line 0 if there is none. toml++
-/// bounds the nesting of values, but not of dotted keys and headers.
-class DottedKeyScan {
+/// Looks for what toml++ 3.3 does not survive, following TOML's strings and comments: dotted keys of any depth (it
+/// bounds the nesting of values alone), and non-ASCII characters where it asks whether they are white space (that
+/// look-up has undefined behaviour for some of them): outside strings and comments, where TOML allows none, and behind
+/// a backslash that ends a line.
+class TextScan {
  public:
-  explicit DottedKeyScan(std::string_view text) : text_(text) {}
+  explicit TextScan(std::string_view text) : text_(text) {}
 
-  Place find() {
-    int dots = 0;
-    while (at_ < text_.size()) {
+  /// Adds the first problem found; true if there is one.
+  bool find(std::vector<TomlProblem>& problems) {
+    if (text_.starts_with("\xEF\xBB\xBF")) at_ = 3;
+    while (at_ < text_.size() && problem_.empty()) {
       const char c = text_[at_];
       if (c == '"' || c == '\'') {
         skip_string(c);
-        continue;
-      }
-      if (c == '#') {
+      } else if (c == '#') {
         while (at_ < text_.size() && text_[at_] != '\n') ++at_;
-        continue;
+      } else {
+        check(c);
+        if (problem_.empty()) advance();
       }
-      if (c == '.') {
-        if (++dots > max_dots) return {0, line_, static_cast<int>(at_ - line_begin_) + 1};
-      } else if (!is_key_character(c) && c != ' ' && c != '\t') {
-        dots = 0;
-      }
-      advance();
     }
-    return {};
+    if (problem_.empty()) return false;
+    problems.push_back({{0, line_, static_cast<int>(at_ - line_begin_) + 1}, problem_});
+    return true;
   }
 
  private:
-  void advance() {
-    if (text_[at_++] == '\n') {
+  static bool is_ascii(char c) { return static_cast<unsigned char>(c) < 0x80; }
+
+  /// A character outside strings and comments.
+  void check(char c) {
+    if (c == '.') {
+      if (++dots_ > max_dots) problem_ = "a dotted key with more than " + std::to_string(max_dots) + " dots";
+    } else if (!is_key_character(c) && c != ' ' && c != '\t') {
+      dots_ = 0;
+    }
+    if (!is_ascii(c)) problem_ = "not valid TOML: characters beyond ASCII need quotes, here and in keys";
+  }
+
+  void advance(std::size_t count = 1) {
+    for (; count > 0; --count) {
+      if (text_[at_++] != '\n') continue;
       ++line_;
       line_begin_ = at_;
     }
@@ -70,25 +82,35 @@ class DottedKeyScan {
   void skip_string(char quote) {
     const std::string triple(3, quote);
     const bool multi_line = text_.substr(at_).starts_with(triple);
-    for (int i = 0; i < (multi_line ? 3 : 1); ++i) advance();
-    while (at_ < text_.size()) {
+    advance(multi_line ? 3 : 1);
+    while (at_ < text_.size() && problem_.empty()) {
       const char c = text_[at_];
       if (multi_line && text_.substr(at_).starts_with(triple)) {
-        for (int i = 0; i < 3; ++i) advance();
+        advance(3);
+        // Up to two more quotes belong to the string.
+        for (int i = 0; i < 2 && at_ < text_.size() && text_[at_] == quote; ++i) advance();
         return;
       }
       if (!multi_line && (c == quote || c == '\n')) {
         if (c == quote) advance();
         return;
       }
-      if (quote == '"' && c == '\\' && at_ + 1 < text_.size()) advance();
+      if (quote == '"' && c == '\\' && at_ + 1 < text_.size()) {
+        const auto next = text_.find_first_not_of(" \t\r\n", at_ + 1);
+        if (multi_line && next != std::string_view::npos && !is_ascii(text_[next])) {
+          problem_ = "a backslash stands before a character beyond ASCII: write the string in one line";
+          return;
+        }
+        advance();
+      }
       advance();
     }
   }
 
   std::string_view text_;
+  std::string problem_;
   std::size_t at_ = 0, line_begin_ = 0;
-  int line_ = 1;
+  int line_ = 1, dots_ = 0;
 };
 
 Place place_of(const toml::source_region& region, int source) {
@@ -167,11 +189,16 @@ std::string syntax_problem(std::string_view text, const toml::parse_error& error
   return result + "\n     Strings need quotes: " + core::printable(name) + " = " + toml_string(core::printable(value));
 }
 
+std::string quoting_hint(std::string_view text) {
+  return "; a string needs quotes that the shell leaves alone: '" + toml_string(core::printable(text, 100)) + "'";
+}
+
 /// The one value of "v = TEXT", or a problem's text.
 TomlValue override_value(std::string_view text, int number, std::string& problem) {
   const std::string line = "v = " + std::string(text);
-  if (DottedKeyScan(line).find().line != 0) {
-    problem = "its value is too deep";
+  if (std::vector<TomlProblem> found; TextScan(line).find(found)) {
+    problem = core::printable(text, 100) + " is not a TOML value";
+    if (is_bare_text(text)) problem += quoting_hint(text);
     return {};
   }
   try {
@@ -237,11 +264,7 @@ std::string TomlValue::description() const {
 }
 
 TomlValue parse_toml(std::string_view text, std::vector<TomlProblem>& problems) {
-  const Place deep = DottedKeyScan(text).find();
-  if (deep.line != 0) {
-    problems.push_back({deep, "a dotted key with more than " + std::to_string(max_dots) + " dots"});
-    return {};
-  }
+  if (TextScan(text).find(problems)) return {};
   try {
     return converted(toml::parse(text), 0);
   } catch (const toml::parse_error& error) {

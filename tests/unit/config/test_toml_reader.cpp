@@ -208,6 +208,14 @@ TEST_CASE("hostile text gives a message, whatever its depth or size") {
       repeated("\xf0\x9f", 1000),
   };
   for (const std::string& text : texts) CHECK_THAT(problems(text), ContainsSubstring("in.toml:"));
+  // Characters beyond ASCII outside strings, where toml++ 3.3's white space look-up has undefined behaviour.
+  CHECK_THAT(problems("[batch]\nglobal = \xc3\xa9\n"),
+             ContainsSubstring("in.toml:2:10: not valid TOML: characters beyond"));
+  CHECK_THAT(problems("x = \"\"\"a\"\"\"\" \xc3\xa9"), ContainsSubstring("in.toml:1:14:"));
+  CHECK_THAT(problems("x = \"\"\"a\\\n \xc3\xa9\"\"\""), ContainsSubstring("a backslash stands before"));
+  CHECK_THAT(problems("", {"optimizer.name=\xc3\xa9"}), ContainsSubstring("a string needs quotes"));
+  CHECK(read("\xef\xbb\xbf# \xc3\xa9\n[schedule]\nword = '''\xc3\xa9 \\\n\xc3\xa9'''\n").word ==
+        "\xc3\xa9 \\\n\xc3\xa9");
   std::string many;
   for (int i = 0; i < 60000; ++i) many += "[t" + std::to_string(i) + "]\nx = 1\n";
   const std::string message = problems(many);
