@@ -9,7 +9,11 @@
 
 namespace bert_hpc::ops {
 
+/// Has the native back end kernels for this processor, or only portable ones?
+bool native_product_is_tuned();
+
 /// Each returns null where this build or processor lacks the back end.
+std::unique_ptr<MatrixProduct> make_native_product();
 std::unique_ptr<MatrixProduct> make_onednn_product();
 std::unique_ptr<MatrixProduct> make_blas_product();
 

@@ -67,19 +67,24 @@ std::unique_ptr<MatrixProduct> make_matrix_product(const std::string& preferred)
     const char* name;
     std::unique_ptr<MatrixProduct> (*make)();
   };
-  // In order of preference.
-  const Kind kinds[] = {{"onednn", make_onednn_product}, {"blas", make_blas_product}};
-  std::string available;
+  const Kind kinds[] = {{"native", make_native_product}, {"onednn", make_onednn_product}, {"blas", make_blas_product}};
+  if (preferred.empty() && native_product_is_tuned()) return make_native_product();
+  // A library knows better what suits an unknown processor: the native products come last there.
+  if (preferred.empty()) {
+    for (const auto make : {make_onednn_product, make_blas_product, make_native_product}) {
+      if (auto product = make()) return product;
+    }
+  }
   for (const Kind& kind : kinds) {
-    if (!preferred.empty() && preferred != kind.name) continue;
+    if (preferred != kind.name) continue;
     if (auto product = kind.make()) return product;
   }
+  std::string available;
   for (const Kind& kind : kinds) {
     if (kind.make() != nullptr) available += (available.empty() ? "\"" : ", \"") + std::string(kind.name) + "\"";
   }
   throw core::Error(core::ExitCode::input, "no matrix product \"" + preferred + "\" in this build on this processor; " +
-                                               (available.empty() ? "there is none at all: build with oneDNN or a BLAS."
-                                                                  : "there are: " + available + "."));
+                                               "there are: " + available + ".");
 }
 
 }  // namespace bert_hpc::ops

@@ -1,3 +1,5 @@
+#include <omp.h>
+
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
@@ -183,6 +185,95 @@ TEST_CASE("products for the gradient of weight and bias") {
     const Inner p = sums(i, j);
     return Inner{p.value + bias_before(0, j), p.bound + terms * rounding * std::abs(bias_before(0, j))};
   });
+}
+
+// A product of some rows, with everything fused to it, must give the bits that the same rows have in the whole product:
+// at another place, with other neighbours, another alignment and another number of threads.
+TEST_CASE("rows of products depend on nothing but themselves") {
+  const Extents e =
+      GENERATE(Extents{97, 130, 71, 0}, Extents{640, 128, 128, 0}, Extents{61, 700, 48, 3}, Extents{30, 9, 600, 1});
+  const int all_threads = omp_get_max_threads();
+  const auto product = ops::make_matrix_product("native");
+  CHECK(product->rows_are_independent());
+  product->reserve({e.rows, e.in, e.out});
+  const Matrix x = Matrix::random(e.rows, e.in, 1, 1.0f, e.padding);
+  const Matrix w = Matrix::random(e.out, e.in, 2, 0.2f);
+  const Matrix d_y = Matrix::random(e.rows, e.out, 3, 1.0f, e.padding);
+  const Matrix in_pre = Matrix::random(e.rows, e.in, 4);
+  const Matrix bias = Matrix::random(1, e.out, 5);
+
+  // The bits of rows [begin, begin + count) after each form, computed alone into memory with `padding`.
+  const auto bits = [&](std::int64_t begin, std::int64_t count, std::int64_t padding) {
+    const auto rows = [&](const Matrix& m) { return m.tensor.row_range(begin, count); };
+    Matrix y(count, e.out, padding), pre(count, e.out, padding), d_x(count, e.in, padding);
+    std::vector<std::uint64_t> found;
+    const auto note = [&](const Matrix& m) {
+      for (std::int64_t i = 0; i < count; ++i) found.push_back(test::bits_of(m.tensor.row_range(i, 1)));
+    };
+    product->forward(rows(x), w, bias.tensor.data, y);
+    note(y);
+    product->forward_gelu(rows(x), w, bias.tensor.data, pre, y);
+    note(y);
+    product->backward_input(rows(d_y), w, d_x, Write::replace);
+    note(d_x);
+    product->backward_input(rows(d_y), w, d_x, Write::accumulate);
+    note(d_x);
+    product->backward_input_gelu(rows(d_y), w, rows(in_pre), d_x);
+    note(d_x);
+    return found;
+  };
+  const auto whole = bits(0, e.rows, 0);
+  const auto check_part = [&](std::int64_t begin, std::int64_t count, std::int64_t padding) {
+    const auto part = bits(begin, count, padding);
+    std::int64_t differing = 0;
+    for (std::int64_t form = 0; form < 5; ++form) {
+      for (std::int64_t i = 0; i < count; ++i) {
+        const auto at = [&](std::int64_t rows, std::int64_t row) {
+          return static_cast<std::size_t>(form * rows + row);
+        };
+        if (part[at(count, i)] != whole[at(e.rows, begin + i)]) ++differing;
+      }
+    }
+    CAPTURE(begin, count, padding);
+    CHECK(differing == 0);
+  };
+  for (const int threads : {1, 2, 3}) {
+    omp_set_num_threads(threads);
+    check_part(0, e.rows, 1);
+    check_part(5, e.rows - 5, 0);
+    check_part(11, 13, 7);
+    check_part(e.rows - 1, 1, 0);
+  }
+  omp_set_num_threads(all_threads);
+}
+
+TEST_CASE("gradients of weight and bias do not depend on the number of threads") {
+  const Extents e = GENERATE(Extents{700, 130, 71, 0}, Extents{97, 64, 640, 1}, Extents{1100, 300, 200, 3});
+  const int all_threads = omp_get_max_threads();
+  const auto product = ops::make_matrix_product("native");
+  CHECK(product->rows_are_independent());
+  product->reserve({e.rows, e.in, e.out});
+  const Matrix x = Matrix::random(e.rows, e.in, 1, 1.0f, e.padding);
+  const Matrix d_y = Matrix::random(e.rows, e.out, 2, 1.0f, e.padding);
+  std::vector<std::uint64_t> weight, bias;
+  for (const int threads : {1, 2, 3, 5}) {
+    omp_set_num_threads(threads);
+    Matrix d_w(e.out, e.in, threads), d_bias(1, e.out);
+    product->backward_weight(d_y, x, d_w, d_bias.tensor.data, Write::replace);
+    product->backward_weight(d_y, x, d_w, d_bias.tensor.data, Write::accumulate);
+    weight.push_back(test::bits_of(d_w));
+    bias.push_back(test::bits_of(d_bias));
+  }
+  omp_set_num_threads(all_threads);
+  CHECK(weight == std::vector<std::uint64_t>(4, weight[0]));
+  CHECK(bias == std::vector<std::uint64_t>(4, bias[0]));
+}
+
+TEST_CASE("a product beyond what was reserved is refused") {
+  const auto product = ops::make_matrix_product("native");
+  product->reserve({8, 8, 8});
+  const Matrix x(8, 64), w(8, 64), y(8, 8);
+  CHECK_THROWS_AS(product->forward(x, w, nullptr, y), core::Error);
 }
 
 TEST_CASE("an unknown back end and shapes that disagree are refused") {

@@ -53,7 +53,6 @@ TEST_CASE("gelu and its derivative keep the stated accuracy") {
   const auto exact = [](double x) { return x * normal(x); };
   const auto slope = [](double x) { return normal(x) + x * phi(x); };
   for (const double reach : {0.1, 3.0, 12.0}) {
-    CHECK(worst(-reach, reach, normal_distribution, normal, one) < 1.8e-7);
     CHECK(worst(reach / 1000, reach, gelu, exact, [](double x) { return x; }) < 2e-7);
     CHECK(worst(-reach, -reach / 1000, gelu, exact, [](double x) { return -x; }) < 2e-7);
     CHECK(worst(-reach, reach, gelu_derivative, slope, one) < 3e-7);
@@ -68,17 +67,19 @@ TEST_CASE("special values pass through") {
   CHECK(fast_exp(0.0f) == 1.0f);
   CHECK(fast_exp(-infinity) == 0.0f);
   CHECK(fast_exp(-100.0f) == 0.0f);
-  CHECK(fast_exp(1000.0f) == fast_exp(88.0f));
+  CHECK(fast_exp(100.0f) == infinity);
+  CHECK(fast_exp(infinity) == infinity);
   CHECK(fast_erf(0.0f) == 0.0f);
   CHECK(fast_erf(infinity) == 1.0f);
   CHECK(fast_erf(-infinity) == -1.0f);
   CHECK(fast_tanh(100.0f) == 1.0f);
   CHECK(fast_tanh(-infinity) == -1.0f);
   CHECK(gelu(1e30f) == 1e30f);
+  CHECK(gelu(0.0f) == 0.0f);
+  CHECK(gelu(-13.3f) == 0.0f);
   CHECK(gelu(-1e30f) == 0.0f);
   CHECK(gelu_derivative(1e30f) == 1.0f);
   CHECK(gelu_derivative(-1e30f) == 0.0f);
-  CHECK(normal_distribution(0.0f) == 0.5f);
   CHECK(std::isnan(fast_exp(nan)));
   CHECK(std::isnan(fast_erf(nan)));
   CHECK(std::isnan(fast_tanh(nan)));

@@ -1,0 +1,232 @@
+// Blocks are chosen for three levels of cache: a panel of B in the first, a block of A's rows in the second, a step's
+// packed operands in the last (Goto and van de Geijn 2008). How a product is cut decides no bit of it: see
+// tile_kernels.hpp. The row sums of A are likewise one chain per row.
+#include "blocked_product.hpp"
+
+#include <omp.h>
+
+#include <algorithm>
+
+namespace bert_hpc::ops::cpu {
+namespace {
+
+constexpr std::int64_t longest_block = 256;                        // terms: a panel of B takes 16 KiB with AVX2
+constexpr std::int64_t longest_step = 4096;                        // terms packed at once
+constexpr std::int64_t step_floats = std::int64_t{5} << 19;        // 10 MiB: a whole weight matrix of a base-size model
+constexpr std::int64_t row_block_floats = std::int64_t{40} << 10;  // 160 KiB of A's rows
+constexpr std::int64_t smallest_shared = std::int64_t{1} << 18;    // multiply-adds worth waking threads for
+
+std::int64_t divide_up(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
+std::int64_t round_up(std::int64_t a, std::int64_t b) {
+  return divide_up(a, b) * b;
+}
+
+struct Range {
+  std::int64_t begin, end;
+  std::int64_t size() const { return end - begin; }
+};
+
+// Part `index` of `parts` nearly equal parts of [0, count) in multiples of `unit`.
+Range part_of(std::int64_t count, std::int64_t unit, std::int64_t index, std::int64_t parts) {
+  const std::int64_t units = divide_up(count, unit);
+  return {std::min(count, units * index / parts * unit), std::min(count, units * (index + 1) / parts * unit)};
+}
+
+// How far one block and one step reach in each direction.
+struct Blocking {
+  std::int64_t k_block, m_step, n_step, k_step;
+};
+
+Blocking blocking_of(const TileKernels& kernels, std::int64_t m, std::int64_t n, std::int64_t k, bool a_transposed) {
+  Blocking b;
+  b.k_block = std::min(k, round_up(divide_up(k, divide_up(k, longest_block)), 8));
+  // A that is read where it lies needs no steps over m, and k is cut only where one tall panel of B would be too long.
+  b.k_step = a_transposed ? b.k_block : longest_step / b.k_block * b.k_block;
+  const auto reach = [&](std::int64_t extent, std::int64_t unit) {
+    const std::int64_t most = step_floats / std::min(k, b.k_step) / unit * unit;
+    return extent <= most ? extent : round_up(divide_up(extent, divide_up(extent, most)), unit);
+  };
+  b.n_step = reach(n, kernels.columns);
+  b.m_step = a_transposed ? reach(m, kernels.rows) : m;
+  return b;
+}
+
+// The threads as a grid over C that makes the largest share of tiles smallest.
+struct Grid {
+  std::int64_t rows, columns;
+};
+
+Grid grid_of(std::int64_t threads, std::int64_t row_tiles, std::int64_t column_tiles) {
+  Grid best{threads, 1};
+  std::int64_t smallest = divide_up(row_tiles, threads) * column_tiles;
+  for (std::int64_t rows = threads - 1; rows >= 1; --rows) {
+    const std::int64_t columns = threads / rows;
+    const std::int64_t share = divide_up(row_tiles, rows) * divide_up(column_tiles, columns);
+    if (share < smallest) {
+      smallest = share;
+      best = {rows, columns};
+    }
+  }
+  return best;
+}
+
+// One step: the product of rows `m`, columns `n` and terms `k`, with its packed operands.
+struct Step {
+  Range m, n, k;
+  float *a, *b;
+};
+
+class Runner {
+ public:
+  Runner(const TileKernels& kernels, const BlockedProduct& product, float* scratch)
+      : kernels_(kernels),
+        p_(product),
+        blocking_(blocking_of(kernels, p_.m, p_.n, p_.k, p_.a_transposed)),
+        m_steps_(divide_up(p_.m, blocking_.m_step)),
+        n_steps_(divide_up(p_.n, blocking_.n_step)),
+        k_steps_(divide_up(p_.k, blocking_.k_step)),
+        scratch_(scratch) {}
+
+  // Called by every thread of a team. While some threads still multiply one step, others already pack the next into the
+  // other half of scratch; a barrier per step suffices.
+  void work(std::int64_t thread, std::int64_t threads) const {
+    const std::int64_t steps = m_steps_ * n_steps_ * k_steps_;
+    pack(step(0), thread, threads);
+    for (std::int64_t index = 0; index < steps; ++index) {
+#pragma omp barrier
+      multiply(step(index), thread, threads);
+      if (index + 1 < steps) pack(step(index + 1), thread, threads);
+    }
+  }
+
+ private:
+  Step step(std::int64_t index) const {
+    const auto range = [](std::int64_t i, std::int64_t length, std::int64_t extent) {
+      return Range{i * length, std::min(extent, (i + 1) * length)};
+    };
+    Step s;
+    s.m = range(index % m_steps_, blocking_.m_step, p_.m);
+    s.k = range(index / m_steps_ % k_steps_, blocking_.k_step, p_.k);
+    s.n = range(index / m_steps_ / k_steps_, blocking_.n_step, p_.n);
+    const std::int64_t b_floats = padded_columns(blocking_.n_step) * std::min(p_.k, blocking_.k_step);
+    const std::int64_t a_floats = p_.a_transposed ? padded_rows(blocking_.m_step) * blocking_.k_block : 0;
+    s.b = scratch_ + index % 2 * round_up(a_floats + b_floats, 16);
+    s.a = s.b + b_floats;
+    return s;
+  }
+
+  std::int64_t padded_columns(std::int64_t count) const {
+    return round_up(count, kernels_.columns);
+  }
+  std::int64_t padded_rows(std::int64_t count) const {
+    return round_up(count, kernels_.rows);
+  }
+
+  // This thread's share of packing: whole panels of each block over k.
+  void pack(const Step& s, std::int64_t thread, std::int64_t threads) const {
+    const Range columns = part_of(s.n.size(), kernels_.columns, thread, threads);
+    for (std::int64_t k = s.k.begin; k < s.k.end && columns.size() > 0; k += blocking_.k_block) {
+      PackJob job;
+      job.length = std::min(blocking_.k_block, s.k.end - k);
+      job.count = columns.size();
+      job.stride = p_.b_stride;
+      job.panel_stride = kernels_.columns * job.length;
+      job.to = s.b + (k - s.k.begin) * padded_columns(s.n.size()) + columns.begin * job.length;
+      const std::int64_t column = s.n.begin + columns.begin;
+      job.from = p_.b_transposed ? p_.b + column * p_.b_stride + k : p_.b + k * p_.b_stride + column;
+      (p_.b_transposed ? kernels_.pack_columns_transposed : kernels_.pack_columns)(job);
+    }
+    if (p_.a_transposed) pack_a(s, thread, threads);
+  }
+
+  // A step with packed A is one block over k.
+  void pack_a(const Step& s, std::int64_t thread, std::int64_t threads) const {
+    const Range rows = part_of(s.m.size(), kernels_.rows, thread, threads);
+    if (rows.size() == 0) return;
+    PackJob job;
+    job.length = s.k.size();
+    job.count = rows.size();
+    job.stride = p_.a_stride;
+    job.panel_stride = kernels_.rows * job.length;
+    job.to = s.a + rows.begin * job.length;
+    job.from = p_.a + s.k.begin * p_.a_stride + s.m.begin + rows.begin;
+    kernels_.pack_rows_transposed(job);
+    if (p_.a_sums == nullptr || s.n.begin > 0) return;
+    float* sums = p_.a_sums + s.m.begin + rows.begin;
+    if (s.k.begin == 0 && p_.begin == Begin::zero) std::fill_n(sums, rows.size(), 0.0f);
+    kernels_.add_column_sums(job.from, job.stride, job.length, job.count, sums);
+  }
+
+  // This thread's rectangle of the step's part of C.
+  void multiply(const Step& s, std::int64_t thread, std::int64_t threads) const {
+    const Grid grid = grid_of(threads, divide_up(s.m.size(), kernels_.rows), divide_up(s.n.size(), kernels_.columns));
+    if (thread >= grid.rows * grid.columns) return;
+    const Range rows = part_of(s.m.size(), kernels_.rows, thread / grid.columns, grid.rows);
+    const Range columns = part_of(s.n.size(), kernels_.columns, thread % grid.columns, grid.columns);
+    if (columns.size() == 0) return;
+    const std::int64_t most = std::max<std::int64_t>(1, row_block_floats / blocking_.k_block / kernels_.rows);
+    const std::int64_t blocks = std::max<std::int64_t>(1, divide_up(rows.size(), most * kernels_.rows));
+    for (std::int64_t index = 0; index < blocks; ++index) {
+      const Range block = part_of(rows.size(), kernels_.rows, index, blocks);
+      for (std::int64_t k = s.k.begin; k < s.k.end; k += blocking_.k_block) {
+        multiply_block(s, {rows.begin + block.begin, rows.begin + block.end}, columns, k);
+      }
+    }
+  }
+
+  // Rows and columns count from the step's; terms [k, k + block).
+  void multiply_block(const Step& s, Range rows, Range columns, std::int64_t k) const {
+    const std::int64_t row = s.m.begin + rows.begin, column = s.n.begin + columns.begin;
+    TileJob job;
+    job.m = rows.size();
+    job.n = columns.size();
+    job.k = std::min(blocking_.k_block, s.k.end - k);
+    job.a_packed = p_.a_transposed;
+    job.a = job.a_packed ? s.a + rows.begin * job.k : p_.a + row * p_.a_stride + k;
+    job.a_stride = job.a_packed ? kernels_.rows * job.k : p_.a_stride;
+    job.b = s.b + (k - s.k.begin) * padded_columns(s.n.size()) + columns.begin * job.k;
+    job.b_stride = kernels_.columns * job.k;
+    job.c = p_.c + row * p_.c_stride + column;
+    job.c_stride = p_.c_stride;
+    job.begin = k == 0 ? p_.begin : Begin::existing;
+    if (job.begin == Begin::bias) job.bias = p_.bias + column;
+    if (k + job.k == p_.k && p_.end != End::nothing) {
+      job.end = p_.end;
+      job.second = p_.second + row * p_.second_stride + column;
+      job.second_stride = p_.second_stride;
+    }
+    kernels_.multiply(job);
+  }
+
+  const TileKernels& kernels_;
+  const BlockedProduct& p_;
+  Blocking blocking_;
+  std::int64_t m_steps_, n_steps_, k_steps_;
+  float* scratch_;
+};
+
+}  // namespace
+
+std::int64_t scratch_floats(const TileKernels& kernels, std::int64_t m, std::int64_t n, std::int64_t k,
+                            bool a_transposed) {
+  // Bounds that grow with every extent, where blocking_of() itself may take less for more.
+  const std::int64_t length = std::min(k, a_transposed ? longest_block : longest_step);
+  const auto packed = [&](std::int64_t extent, std::int64_t unit) {
+    return std::min(round_up(extent, unit) * length, step_floats + unit * length);
+  };
+  const std::int64_t one = packed(n, kernels.columns) + (a_transposed ? packed(m, kernels.rows) : 0) + 16;
+  const bool single = k <= length && round_up(n, kernels.columns) * length <= step_floats &&
+                      (!a_transposed || round_up(m, kernels.rows) * length <= step_floats);
+  return single ? one : 2 * one;
+}
+
+void run(const TileKernels& kernels, const BlockedProduct& product, float* scratch) {
+  const Runner runner(kernels, product, scratch);
+  const bool shared = product.m * product.n * product.k >= smallest_shared;
+#pragma omp parallel if (shared)
+  runner.work(omp_get_thread_num(), omp_get_num_threads());
+}
+
+}  // namespace bert_hpc::ops::cpu

@@ -1,0 +1,75 @@
+// What an instruction set must offer to the native matrix products: packing, and the product of packed blocks with what
+// is fused to it. cpu/isa/tile_kernels.cpp is compiled once per instruction set into a table of these functions.
+//
+// All work on C (m, n) = A (m, k) · B (k, n). B is packed into panels of `columns` columns: element (l, j) of a panel
+// at l·columns + j, so that the kernel reads it in order, the last panel filled up with zeros. A is read where it lies,
+// or packed into panels of `rows` rows likewise.
+//
+// Bits: an element of C is one chain of multiply-adds over k in order, begun with its bias, its old value or zero.
+// Blocks over k continue the chain through C, and edge tiles run the same chain, so nothing but the operands decides
+// the bits.
+#pragma once
+
+#include <cstdint>
+
+namespace bert_hpc::ops::cpu {
+
+/// What a tile's chains begin with.
+enum class Begin { zero, bias, existing };
+
+/// What is applied to a tile once its chains are complete.
+enum class End {
+  nothing,
+  gelu,        ///< second = gelu(c)
+  gelu_slope,  ///< c = c · gelu'(second)
+};
+
+/// One block of C: all of its m × n elements, k of their terms.
+struct TileJob {
+  std::int64_t m = 0, n = 0, k = 0;
+  const float* a = nullptr;
+  bool a_packed = false;
+  std::int64_t a_stride = 0;  ///< elements from row to row; of packed A: from panel to panel
+  const float* b = nullptr;
+  std::int64_t b_stride = 0;  ///< elements from panel to panel
+  float* c = nullptr;
+  std::int64_t c_stride = 0;
+  Begin begin = Begin::zero;
+  const float* bias = nullptr;  ///< (n)
+  End end = End::nothing;
+  float* second = nullptr;  ///< (m, n): written by gelu, read by gelu_slope
+  std::int64_t second_stride = 0;
+};
+
+/// A matrix to be packed: `length` terms of `count` rows of A or columns of B.
+struct PackJob {
+  const float* from = nullptr;
+  std::int64_t stride = 0;  ///< elements from row to row of the matrix as stored
+  std::int64_t length = 0, count = 0;
+  float* to = nullptr;
+  std::int64_t panel_stride = 0;  ///< elements from panel to panel
+};
+
+struct TileKernels {
+  const char* name;
+  std::int64_t rows, columns;  ///< of a tile
+  void (*multiply)(const TileJob&);
+  void (*pack_columns)(const PackJob&);             ///< B stored (length, count)
+  void (*pack_columns_transposed)(const PackJob&);  ///< B stored (count, length)
+  void (*pack_rows_transposed)(const PackJob&);     ///< A stored (length, count)
+  /// sums[i] += Σ over the rows in order of from (length, count).
+  void (*add_column_sums)(const float* from, std::int64_t stride, std::int64_t length, std::int64_t count, float* sums);
+};
+
+/// One per instruction set of this build.
+namespace baseline {
+const TileKernels& tile_kernels();
+}
+namespace x86_64_v3 {
+const TileKernels& tile_kernels();
+}
+namespace x86_64_v4 {
+const TileKernels& tile_kernels();
+}
+
+}  // namespace bert_hpc::ops::cpu
