@@ -1,0 +1,31 @@
+// What the scheduler or the user asks by signal: SIGTERM, SIGINT and SIGUSR1 ask to stop, SIGUSR2 for a checkpoint. The
+// handlers only set flags, so signals may come at any moment and repeatedly; the step loop polls, and the ranks agree
+// on what they saw (a signal may reach some of them only).
+#pragma once
+
+#include <csignal>
+
+namespace bert_hpc::app {
+
+/// RAII: the handlers are in place while it lives; one at a time.
+class StopRequest {
+ public:
+  StopRequest();
+  ~StopRequest();
+  StopRequest(const StopRequest&) = delete;
+  StopRequest& operator=(const StopRequest&) = delete;
+
+  bool stop() const;        ///< asked to stop; stays true
+  int stop_signal() const;  ///< the signal that asked first; 0: none
+  bool take_checkpoint();   ///< asked for a checkpoint since the last call
+
+  /// Puts the former handlers back: before MPI_Abort, which ends ranks by SIGTERM.
+  void disarm();
+
+ private:
+  static constexpr int signals_[] = {SIGTERM, SIGINT, SIGUSR1, SIGUSR2};
+  struct sigaction before_[4];
+  bool armed_ = true;
+};
+
+}  // namespace bert_hpc::app

@@ -1,0 +1,34 @@
+// The command line that every program here shares: INPUT.toml, --set, --validate and a few more. Pure: arguments in, a
+// plain struct or one error with everything that is wrong out.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace bert_hpc::config {
+
+/// What differs between programs.
+struct Program {
+  std::string name;         ///< "bert_hpc"
+  std::string purpose;      ///< one sentence for --help
+  bool makes_runs = false;  ///< has --ranks and --overwrite
+};
+
+struct CommandLine {
+  enum class Action { run, help, version };
+  Action action = Action::run;
+  std::string input;                   ///< path of the input file
+  std::vector<std::string> overrides;  ///< of --set, in order: "table.key=VALUE"
+  bool validate = false;               ///< check and leave
+  int validate_ranks = 0;              ///< of --ranks; 0: not given
+  bool overwrite = false;
+};
+
+/// `arguments` without the program's own name. --help and --version win over everything else. Throws Error(input) with
+/// every problem, the nearest option for unknown ones, and a line of usage.
+CommandLine parse_command_line(const std::vector<std::string>& arguments, const Program& program);
+
+/// The answer to --help.
+std::string help_text(const Program& program);
+
+}  // namespace bert_hpc::config

@@ -1,0 +1,151 @@
+#include "bert_hpc/config/command_line.hpp"
+
+#include <charconv>
+
+#include "bert_hpc/core/error.hpp"
+#include "bert_hpc/core/text.hpp"
+
+namespace bert_hpc::config {
+
+namespace {
+
+std::string usage(const Program& program) {
+  return "usage: " + program.name + " INPUT.toml [--set table.key=VALUE]... [--validate" +
+         (program.makes_runs ? " [--ranks N]] [--overwrite]" : "]") + " [--version] [--help]";
+}
+
+class Parser {
+ public:
+  Parser(const std::vector<std::string>& arguments, const Program& program)
+      : arguments_(arguments), program_(program) {}
+
+  CommandLine parse() {
+    bool ranks_given = false;
+    while (next()) {
+      if (name_ == "--help" || name_ == "-h") {
+        line_.action = CommandLine::Action::help;
+        return line_;
+      }
+      if (name_ == "--version") {
+        line_.action = CommandLine::Action::version;
+        return line_;
+      }
+      if (name_ == "--set") {
+        if (take_value("table.key=VALUE")) line_.overrides.push_back(value_);
+      } else if (name_ == "--validate") {
+        if (take_nothing()) line_.validate = true;
+      } else if (name_ == "--overwrite" && program_.makes_runs) {
+        if (take_nothing()) line_.overwrite = true;
+      } else if (name_ == "--ranks" && program_.makes_runs) {
+        ranks_given = true;
+        if (take_value("a number of ranks")) read_ranks();
+      } else if (name_.size() > 1 && name_[0] == '-') {
+        refuse_option();
+      } else if (line_.input.empty() && !name_.empty()) {
+        line_.input = name_;
+      } else {
+        problems_.add("a second input file, " + quoted(name_) + ", after " + quoted(line_.input) + ": give one.");
+      }
+    }
+    if (line_.input.empty() && problems_.empty()) problems_.add("the input file is missing.");
+    if (ranks_given && !line_.validate)
+      problems_.add("--ranks belongs to --validate: the launcher sets the ranks of a run.");
+    if (!problems_.empty()) {
+      problems_.throw_if_any(core::ExitCode::input, "the command line cannot be used (" + usage(program_) + "):");
+    }
+    return line_;
+  }
+
+ private:
+  static std::string quoted(const std::string& text) { return '"' + core::printable(text, 100) + '"'; }
+
+  /// Splits "--name=value"; a value of its own argument is taken later.
+  bool next() {
+    if (at_ == arguments_.size()) return false;
+    name_ = arguments_[at_++];
+    has_value_ = false;
+    const auto equals = name_.find('=');
+    if (name_.starts_with("--") && equals != std::string::npos) {
+      value_ = name_.substr(equals + 1);
+      name_.resize(equals);
+      has_value_ = true;
+    }
+    return true;
+  }
+
+  bool take_value(const std::string& what) {
+    if (has_value_) return true;
+    if (at_ < arguments_.size() && !arguments_[at_].starts_with("--")) {
+      value_ = arguments_[at_++];
+      return true;
+    }
+    problems_.add(name_ + " needs " + what + " behind it.");
+    return false;
+  }
+
+  bool take_nothing() {
+    if (has_value_) problems_.add(name_ + " takes no value, but has " + quoted(value_) + '.');
+    return !has_value_;
+  }
+
+  void read_ranks() {
+    const auto [end, error] = std::from_chars(value_.data(), value_.data() + value_.size(), line_.validate_ranks);
+    const bool whole = error == std::errc() && end == value_.data() + value_.size();
+    if (!whole || line_.validate_ranks < 1 || line_.validate_ranks > 1 << 24) {
+      problems_.add("--ranks must be a whole number from 1 to 16777216, but is " + quoted(value_) + '.');
+    }
+  }
+
+  void refuse_option() {
+    std::vector<std::string> options = {"--set", "--validate", "--version", "--help"};
+    if (program_.makes_runs) options.insert(options.end(), {"--ranks", "--overwrite"});
+    const std::string nearest = core::nearest_name(name_, options);
+    problems_.add("unknown option " + quoted(name_) +
+                  (nearest.empty() ? "; there are " + core::listed(options, "and", false) + '.'
+                                   : "; did you mean " + nearest + '?'));
+  }
+
+  const std::vector<std::string>& arguments_;
+  const Program& program_;
+  std::size_t at_ = 0;
+  std::string name_, value_;
+  bool has_value_ = false;
+  CommandLine line_;
+  core::ProblemList problems_;
+};
+
+}  // namespace
+
+CommandLine parse_command_line(const std::vector<std::string>& arguments, const Program& program) {
+  return Parser(arguments, program).parse();
+}
+
+std::string help_text(const Program& program) {
+  std::string text = usage(program) + "\n\n" + program.purpose + "\n\n";
+  text += "  INPUT.toml             what to do; every key is explained in share/bert_hpc/input/example_" +
+          program.name +
+          ".toml\n"
+          "  --set table.key=VALUE  a value in TOML that wins over the file's; may be repeated. Strings keep their "
+          "quotes:\n";
+  text += program.makes_runs ? "                         --set batch.global=64 --set 'run.directory=\"other\"'\n"
+                             : "                         --set split.seed=7 --set 'output.directory=\"shards\"'\n";
+  text +=
+      "  --validate             check everything that can be checked without computing, show the resolved input, "
+      "leave\n";
+  if (program.makes_runs) {
+    text +=
+        "  --ranks N              with --validate: as if started on N ranks\n"
+        "  --overwrite            replace the results that run.directory holds\n";
+  }
+  text +=
+      "  --version              print version and source revision\n"
+      "  --help                 print this\n\n"
+      "Runs alone, under mpirun, or under srun: mpirun -n 2 " +
+      program.name +
+      " input.toml\n"
+      "Exit status: 0 done, 1 internal error, 2 input or command line, 3 data, 4 files, 5 numerical, 6 communication,\n"
+      "75 stopped on request.\n";
+  return text;
+}
+
+}  // namespace bert_hpc::config

@@ -1,0 +1,71 @@
+#include <unistd.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+#include "bert_hpc/app/machine.hpp"
+#include "bert_hpc/app/stop_request.hpp"
+
+using namespace bert_hpc::app;
+
+TEST_CASE("core lists are read and written") {
+  using Cores = std::vector<int>;
+  CHECK(parse_core_list("0-3,8\n") == Cores{0, 1, 2, 3, 8});
+  CHECK(parse_core_list("") == Cores{});
+  CHECK(parse_core_list("x") == Cores{});
+  CHECK(parse_core_list("5-2") == Cores{});
+  CHECK(parse_core_list("0-99999999999") == Cores{});
+  CHECK(format_core_list({0, 1, 2, 3, 8}) == "0-3,8");
+  CHECK(format_core_list({7}) == "7");
+  CHECK(format_core_list({}).empty());
+}
+
+TEST_CASE("NUMA nodes come from the system's folder") {
+  const auto folder = std::filesystem::temp_directory_path() / ("bert_hpc_numa_" + std::to_string(getpid()));
+  for (const auto& [node, cores] : {std::pair{"node0", "0-3,8-11"}, {"node1", "4-7,12-15"}, {"nodes", "0"}}) {
+    std::filesystem::create_directories(folder / node);
+    std::ofstream(folder / node / "cpulist") << cores << '\n';
+  }
+  CHECK(numa_nodes_of({0, 1}, folder.string()) == std::vector<int>{0});
+  CHECK(numa_nodes_of({3, 12}, folder.string()) == std::vector<int>{0, 1});
+  CHECK(numa_nodes_of({99}, folder.string()).empty());
+  CHECK(numa_nodes_of({0}, (folder / "gone").string()).empty());
+  std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("the system's texts are read") {
+  const ProcessMemory memory = memory_from_status("Name:\tx\nVmHWM:\t    2048 kB\nVmRSS:\t 1024 kB\n");
+  CHECK(memory.resident == 1024 * 1024);
+  CHECK(memory.peak_resident == 2048 * 1024);
+  CHECK(memory_from_status("").resident == 0);
+  const std::string cpuinfo =
+      "model\t\t: 17\nmodel name\t: Some Processor\nflags\t\t: fpu avx2 fma avx512f avx512_bf16\n";
+  CHECK(processor_from_cpuinfo(cpuinfo) == "Some Processor");
+  CHECK(instruction_sets_from_cpuinfo(cpuinfo) == "AVX2, FMA, AVX-512, AVX-512 BF16");
+  CHECK(inspect_machine().cores.size() >= 1);
+  CHECK(process_memory().peak_resident >= process_memory().resident / 2);
+}
+
+TEST_CASE("signals set flags and former handlers return") {
+  std::signal(SIGUSR1, SIG_IGN);
+  {
+    StopRequest request;
+    CHECK(!request.stop());
+    CHECK(!request.take_checkpoint());
+    raise(SIGUSR2);
+    CHECK(request.take_checkpoint());
+    CHECK(!request.take_checkpoint());
+    CHECK(!request.stop());
+    raise(SIGUSR1);
+    raise(SIGTERM);
+    raise(SIGTERM);
+    CHECK(request.stop());
+    CHECK(request.stop_signal() == SIGUSR1);
+  }
+  raise(SIGUSR1);  // ignored again; would end the program otherwise
+  StopRequest fresh;
+  CHECK(!fresh.stop());
+  std::signal(SIGUSR1, SIG_DFL);
+}
