@@ -114,7 +114,10 @@ class MpiCommunicator : public Communicator {
   }
 
   void broadcast(std::span<std::byte> data, int root) override {
-    check_mpi(MPI_Bcast(data.data(), message_count(data.size()), MPI_BYTE, root, group_), "MPI_Bcast");
+    for (std::size_t begin = 0; begin < data.size(); begin += largest_piece) {
+      const int count = static_cast<int>(std::min(largest_piece, data.size() - begin));
+      check_mpi(MPI_Bcast(data.data() + begin, count, MPI_BYTE, root, group_), "MPI_Bcast");
+    }
   }
   void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) override {
     core::require(all.size() == mine.size() * static_cast<std::size_t>(size_), "all_gather: sizes do not fit");

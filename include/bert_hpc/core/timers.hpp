@@ -1,5 +1,5 @@
-// Wall-clock timers of named sections. A section costs two clock reads and a short search (under 100 ns), so it may stand
-// in the step loop. The sections are plain data that can be reduced over ranks.
+// Wall-clock timers of named sections. A section costs two clock reads and a short search (under 100 ns), so it may
+// stand in the step loop. The sections are plain data that can be reduced over ranks.
 #pragma once
 
 #include <chrono>

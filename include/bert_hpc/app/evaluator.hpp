@@ -1,0 +1,50 @@
+// Runs a model over a data set without training: sums for metrics, and where asked the prediction of every sample.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bert_hpc/app/assembly.hpp"
+#include "bert_hpc/data/batch_loader.hpp"
+#include "bert_hpc/io/metrics.hpp"
+
+namespace bert_hpc::app {
+
+/// Every sample's result, in the data's order; rank 0 only.
+struct Predictions {
+  std::int64_t outputs = 0;   ///< columns of logits
+  std::vector<float> logits;  ///< (samples, outputs)
+};
+
+class Evaluator {
+ public:
+  /// All must outlive it. `labels`: the data have targets.
+  Evaluator(Assembly& assembly, data::ShardReader& reader, const data::BatchLoaderOptions& options, bool labels);
+
+  layers::BatchBounds bounds() const;  ///< of its micro-batches
+
+  /// Collective over `world`. Every sample exactly once, shared out over the ranks. `step` goes into the row.
+  /// `predictions` is filled on rank 0 where it is not null.
+  io::EvaluationRow evaluate(comm::Communicator& world, std::int64_t step, Predictions* predictions = nullptr);
+
+ private:
+  void add(const data::LoadedMicroBatch& micro, const core::BatchPlan& plan, int micro_index,
+           train::EvaluationSums& sums);
+  void gather(comm::Communicator& world, Predictions& predictions) const;
+
+  Assembly& assembly_;
+  data::ShardReader& reader_;
+  data::BatchLoader loader_;
+  bool labels_;
+  // Of this rank, where predictions are asked for.
+  bool keep_ = false;
+  std::vector<std::int64_t> samples_;
+  std::vector<float> logits_;
+  std::vector<std::int32_t> predicted_;
+};
+
+/// RUN/predictions.h5 from gathered predictions. Throws Error(files).
+void write_predictions(const std::string& path, const Predictions& predictions, const data::ShardReader& reader,
+                       const std::string& task, const std::vector<std::string>& label_names);
+
+}  // namespace bert_hpc::app

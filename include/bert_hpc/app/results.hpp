@@ -1,0 +1,51 @@
+// What a run leaves in its directory while it goes and when it ends; rank 0 writes, the others do nothing.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "bert_hpc/app/assembly.hpp"
+#include "bert_hpc/comm/communicator.hpp"
+#include "bert_hpc/config/config.hpp"
+#include "bert_hpc/core/timers.hpp"
+#include "bert_hpc/io/metrics.hpp"
+
+namespace bert_hpc::app {
+
+class Results {
+ public:
+  /// Collective. Starts metrics in the run directory, which exists. `hdf5` is held during HDF5 calls.
+  Results(const config::Config& input, const std::vector<std::string>& label_names,
+          const std::vector<std::pair<std::string, std::string>>& provenance, comm::Communicator& world,
+          std::mutex& hdf5);
+
+  void record_step(const io::StepRow& row);
+  void record_evaluation(const std::string& split, const io::EvaluationRow& row);
+  void poll();  ///< a snapshot of metrics.h5 when due
+
+  /// Collective. RUN/model in Hugging Face's form; the tokenizer's files come from where the data or the weights are.
+  void export_model(const Assembly& assembly);
+
+  /// Collective. Timers of all ranks into metrics.h5; returns them for the table.
+  std::vector<io::TimerRow> record_timers(const core::Timers& timers);
+  /// Collective.
+  void record_ranks(int threads, const std::string& device);
+
+  /// Collective. Totals, status and the last snapshot.
+  void finish(io::RunStatus status, const std::vector<std::pair<std::string, double>>& totals);
+
+  std::string model_folder() const { return input_.run.directory + "/model"; }
+
+ private:
+  const config::Config& input_;
+  comm::Communicator& world_;
+  std::mutex& hdf5_;
+  std::unique_ptr<io::MetricsWriter> metrics_;  // rank 0
+};
+
+/// Folder with the tokenizer's files: that of the shards if it has a vocabulary, else of the pretrained model, else "".
+std::string tokenizer_folder(const config::Config& input);
+
+}  // namespace bert_hpc::app

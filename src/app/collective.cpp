@@ -1,0 +1,34 @@
+#include "bert_hpc/app/collective.hpp"
+
+#include <cstdio>
+#include <optional>
+
+#include "bert_hpc/io/provenance.hpp"
+
+namespace bert_hpc::app {
+
+void report(const core::Error& error, int rank) {
+  const std::string text = core::describe(error, rank > 0 ? rank : -1, io::host_name());
+  std::fwrite(text.data(), 1, text.size(), stderr);
+  std::fflush(stderr);
+}
+
+void collectively(comm::Communicator& world, const std::function<void()>& work) {
+  std::optional<core::Error> failure;
+  try {
+    work();
+  } catch (const core::Error& error) {
+    failure = error;
+  } catch (const std::exception& error) {
+    failure = core::Error(core::ExitCode::internal, error.what());
+  }
+  const double nobody = world.size();
+  const int speaker = static_cast<int>(world.minimum(failure ? double(world.rank()) : nobody));
+  if (speaker == world.size()) return;
+  if (speaker == world.rank()) report(*failure, world.rank());
+  std::int64_t code = speaker == world.rank() ? static_cast<std::int64_t>(failure->code()) : 0;
+  world.broadcast(std::as_writable_bytes(std::span(&code, 1)), speaker);
+  throw Stop{static_cast<core::ExitCode>(code)};
+}
+
+}  // namespace bert_hpc::app

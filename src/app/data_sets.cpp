@@ -1,0 +1,87 @@
+#include "bert_hpc/app/data_sets.hpp"
+
+#include <algorithm>
+
+#include "bert_hpc/app/collective.hpp"
+
+namespace bert_hpc::app {
+namespace {
+
+/// Tokens of a micro-batch where the input does not say: enough for products at full speed, little enough memory.
+constexpr std::int64_t usual_micro_tokens = 4096;
+
+}  // namespace
+
+void open_data(DataSets& sets, const config::Config& input, const model::BertConfig& stated,
+               comm::Communicator& world) {
+  const auto open = [&](const char* name, const std::vector<std::string>& paths, bool labels) {
+    data::ShardReaderOptions options;
+    options.name = name;
+    options.paths = paths;
+    options.limits = shard_limits(input, stated, labels);
+    options.source_index = true;
+    options.verify_part = world.rank();
+    options.verify_parts = world.size();
+    options.hdf5_mutex = &sets.hdf5;
+    return std::make_unique<data::ShardReader>(options);
+  };
+  const bool trains = input.run.mode == "train";
+  collectively(world, [&] {
+    if (trains) sets.train = open("data.train", input.data.train, true);
+    if (!input.data.validation.empty() && input.run.mode != "predict") {
+      sets.validation = open("data.validation", input.data.validation, true);
+    }
+    if (!input.data.test.empty()) sets.test = open("data.test", input.data.test, input.run.mode != "predict");
+  });
+}
+
+data::BatchLoaderOptions training_batches(const config::Config& input, const model::BertConfig& model,
+                                          std::int64_t max_length, int replica, int replicas) {
+  data::BatchLoaderOptions options;
+  options.plan.global_batch = input.batch.global;
+  options.plan.hidden = model.hidden_size;
+  options.plan.replicas = replicas;
+  options.plan.reproducible = input.run.reproducible;
+  options.plan.chunks = static_cast<int>(input.batch.chunks);
+  options.plan.micro_tokens = input.batch.micro_tokens.value_or(0);
+  options.plan.micro_sequences = input.batch.micro.value_or(0);
+  options.plan.micro_batches = input.batch.micro_batches.value_or(0);
+  const bool stated = input.batch.micro_tokens || input.batch.micro || input.batch.micro_batches;
+  if (!stated && !input.run.reproducible && input.batch.chunks == 0) {
+    options.plan.micro_tokens = std::max(usual_micro_tokens, max_length);
+  }
+  options.replica = replica;
+  options.task = task_traits(input.task.name).shards;
+  options.sampler.seed = static_cast<std::uint64_t>(input.run.seed);
+  options.sampler.order = input.data.order == "file"        ? data::Order::file
+                          : input.data.order == "by_length" ? data::Order::by_length
+                                                            : data::Order::random;
+  options.drop_last = input.batch.drop_last;
+  options.epochs = input.schedule.epochs.value_or(0);
+  options.steps = input.schedule.steps.value_or(0);
+  options.mask_probability = input.task.mask_probability.value_or(0.15);
+  return options;
+}
+
+std::int64_t evaluation_micro_tokens(const config::Config& input, std::int64_t max_length) {
+  return std::max(input.batch.micro_tokens.value_or(usual_micro_tokens), max_length);
+}
+
+layers::BatchBounds model_bounds(const data::BatchPlanBounds& plan, std::int64_t max_length, std::int64_t most_masked,
+                                 model::HeadKind kind) {
+  layers::BatchBounds bounds;
+  bounds.tokens = plan.micro_tokens;
+  bounds.sequences = plan.micro_sequences;
+  bounds.max_length = max_length;
+  bounds.selected = kind == model::HeadKind::masked_lm ? most_masked : plan.micro_sequences;
+  return bounds;
+}
+
+layers::BatchBounds larger(const layers::BatchBounds& a, const layers::BatchBounds& b) {
+  return {.tokens = std::max(a.tokens, b.tokens),
+          .sequences = std::max(a.sequences, b.sequences),
+          .max_length = std::max(a.max_length, b.max_length),
+          .selected = std::max(a.selected, b.selected)};
+}
+
+}  // namespace bert_hpc::app

@@ -1,0 +1,158 @@
+#include "bert_hpc/app/evaluator.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "bert_hpc/app/data_sets.hpp"
+#include "bert_hpc/io/predictions.hpp"
+#include "bert_hpc/ops/losses.hpp"
+
+namespace bert_hpc::app {
+namespace {
+
+using Kind = train::EvaluationSums::Kind;
+
+std::int64_t classes_of(const Assembly& assembly) {
+  return assembly.traits.metrics == Kind::classification ? assembly.config.num_labels() : 0;
+}
+
+/// softmax in place. logits (rows, classes)
+void softmax_rows(std::vector<float>& logits, std::size_t classes) {
+  for (std::size_t begin = 0; begin + classes <= logits.size(); begin += classes) {
+    const std::span<float> row(logits.data() + begin, classes);
+    const float largest = *std::max_element(row.begin(), row.end());
+    double sum = 0;
+    for (float& x : row) {
+      x = std::exp(x - largest);
+      sum += x;
+    }
+    for (float& x : row) x = static_cast<float>(x / sum);
+  }
+}
+
+}  // namespace
+
+Evaluator::Evaluator(Assembly& assembly, data::ShardReader& reader, const data::BatchLoaderOptions& options,
+                     bool labels)
+    : assembly_(assembly), reader_(reader), loader_(reader, options), labels_(labels) {
+  predicted_.resize(static_cast<std::size_t>(bounds().selected));
+}
+
+layers::BatchBounds Evaluator::bounds() const {
+  return model_bounds(loader_.bounds(), loader_.max_length(), loader_.most_masked(), assembly_.traits.kind);
+}
+
+void Evaluator::add(const data::LoadedMicroBatch& micro, const core::BatchPlan& plan, int micro_index,
+                    train::EvaluationSums& sums) {
+  const core::MicroBatch& batch = micro.batch;
+  const std::int64_t rows = assembly_.bert.head_rows(batch);
+  const core::Tensor<float> logits = assembly_.bert.logits();
+  if (keep_) {
+    for (const core::PlannedSample& sample : plan.micro_batch(micro_index)) samples_.push_back(sample.index);
+    logits_.insert(logits_.end(), logits.data, logits.data + rows * logits.columns);
+  }
+  if (!labels_) return;
+  sums.add_loss(ops::sum(assembly_.bert.row_losses(), rows), rows);
+  if (assembly_.traits.metrics == Kind::regression) {
+    for (std::int64_t r = 0; r < rows; ++r) sums.add_value(batch.values[r], logits(r, 0));
+    return;
+  }
+  ops::arg_max(logits, predicted_.data());
+  const bool masked = assembly_.traits.metrics == Kind::masked_lm;
+  const std::int32_t* actual = masked ? batch.masked_labels : batch.class_labels;
+  std::int64_t correct = 0;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const std::int32_t guess = predicted_[static_cast<std::size_t>(r)];
+    if (!masked) sums.add_class(actual[r], guess);
+    correct += actual[r] == guess;
+  }
+  if (masked) sums.add_correct(correct);
+}
+
+io::EvaluationRow Evaluator::evaluate(comm::Communicator& world, std::int64_t step, Predictions* predictions) {
+  train::EvaluationSums sums(classes_of(assembly_));
+  keep_ = predictions != nullptr;
+  samples_.clear();
+  logits_.clear();
+  loader_.restart(0);
+  layers::Engine engine = assembly_.engine();
+  while (loader_.has_next()) {
+    const data::LoadedStep& loaded = loader_.next();
+    int index = loaded.plan.replica_begin[static_cast<std::size_t>(world.rank())];
+    for (const data::LoadedMicroBatch& micro : loaded.micro_batches) {
+      if (micro.batch.sequences > 0) {
+        const layers::Pass pass{.batch = micro.batch};
+        assembly_.bert.forward(engine, pass, assembly_.workspace);
+        if (labels_) assembly_.bert.loss(pass, 1.0f);
+        add(micro, loaded.plan, index, sums);
+      }
+      ++index;
+    }
+  }
+  world.all_reduce(sums.sums(), comm::Reduction::sum);
+  if (keep_) gather(world, *predictions);
+  io::EvaluationRow row;
+  row.step = step;
+  row.loss = sums.loss();
+  row.metrics = sums.metrics(assembly_.traits.metrics);
+  row.classes = sums.classes();
+  if (row.classes > 0) row.confusion_matrix = sums.confusion_matrix();
+  return row;
+}
+
+void Evaluator::gather(comm::Communicator& world, Predictions& predictions) const {
+  const auto outputs = static_cast<std::size_t>(assembly_.bert.logits().columns);
+  if (world.rank() != 0) {
+    const auto count = static_cast<std::int64_t>(samples_.size());
+    world.send(std::as_bytes(std::span(&count, 1)), 0);
+    world.send(std::as_bytes(std::span(samples_)), 0);
+    world.send(std::as_bytes(std::span(logits_)), 0);
+    return;
+  }
+  predictions.outputs = static_cast<std::int64_t>(outputs);
+  predictions.logits.resize(static_cast<std::size_t>(reader_.samples()) * outputs);
+  const auto place = [&](const std::vector<std::int64_t>& samples, const std::vector<float>& logits) {
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+      std::copy_n(
+          logits.begin() + static_cast<std::ptrdiff_t>(i * outputs), outputs,
+          predictions.logits.begin() + static_cast<std::ptrdiff_t>(samples[i]) * static_cast<std::ptrdiff_t>(outputs));
+    }
+  };
+  place(samples_, logits_);
+  for (int peer = 1; peer < world.size(); ++peer) {
+    std::int64_t count = 0;
+    world.receive(std::as_writable_bytes(std::span(&count, 1)), peer);
+    std::vector<std::int64_t> samples(static_cast<std::size_t>(count));
+    std::vector<float> logits(static_cast<std::size_t>(count) * outputs);
+    world.receive(std::as_writable_bytes(std::span(samples)), peer);
+    world.receive(std::as_writable_bytes(std::span(logits)), peer);
+    place(samples, logits);
+  }
+}
+
+void write_predictions(const std::string& path, const Predictions& predictions, const data::ShardReader& reader,
+                       const std::string& task, const std::vector<std::string>& label_names) {
+  io::PredictionsInfo info;
+  info.task = task;
+  const std::span<const std::int64_t> rows = reader.source_index();
+  if (task == "regression") {
+    io::PredictionsWriter writer(path, info);
+    writer.append(rows, reader.values(), std::span<const float>(predictions.logits));
+    writer.close();
+    return;
+  }
+  info.label_names = label_names;
+  info.classes = predictions.outputs;
+  std::vector<float> probabilities = predictions.logits;
+  softmax_rows(probabilities, static_cast<std::size_t>(predictions.outputs));
+  std::vector<std::int32_t> predicted;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const auto first = predictions.logits.begin() + static_cast<std::ptrdiff_t>(i) * predictions.outputs;
+    predicted.push_back(static_cast<std::int32_t>(std::max_element(first, first + predictions.outputs) - first));
+  }
+  io::PredictionsWriter writer(path, info);
+  writer.append(rows, reader.classes(), predicted, probabilities);
+  writer.close();
+}
+
+}  // namespace bert_hpc::app

@@ -1,0 +1,131 @@
+#include "bert_hpc/app/results.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "bert_hpc/app/collective.hpp"
+#include "bert_hpc/core/version.hpp"
+#include "bert_hpc/io/provenance.hpp"
+
+namespace bert_hpc::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Peak resident memory of this process, bytes.
+std::int64_t peak_memory() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmHWM:")) return std::stoll(line.substr(6)) * 1024;
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::string tokenizer_folder(const config::Config& input) {
+  for (const auto* paths : {&input.data.train, &input.data.test, &input.data.validation}) {
+    if (paths->empty()) continue;
+    const fs::path folder = fs::path(paths->front()).parent_path();
+    if (fs::exists(folder / "vocab.txt")) return folder.string();
+  }
+  return input.model.pretrained.value_or("");
+}
+
+Results::Results(const config::Config& input, const std::vector<std::string>& label_names,
+                 const std::vector<std::pair<std::string, std::string>>& provenance, comm::Communicator& world,
+                 std::mutex& hdf5)
+    : input_(input), world_(world), hdf5_(hdf5) {
+  collectively(world, [&] {
+    if (world.rank() != 0) return;
+    io::RunInfo info;
+    info.version = core::version();
+    info.source_revision = core::revision();
+    info.resolved_input = config::to_toml(input);
+    info.mode = input.run.mode;
+    info.task = input.task.name;
+    info.label_names = label_names;
+    info.provenance = io::collect_provenance(provenance);
+    const std::lock_guard lock(hdf5_);
+    metrics_ = std::make_unique<io::MetricsWriter>(input.run.directory, info);
+  });
+}
+
+void Results::record_step(const io::StepRow& row) {
+  if (metrics_) metrics_->record_step(row);
+}
+
+void Results::record_evaluation(const std::string& split, const io::EvaluationRow& row) {
+  if (metrics_) metrics_->record_evaluation(split, row);
+}
+
+void Results::poll() {
+  if (!metrics_) return;
+  const std::lock_guard lock(hdf5_);
+  metrics_->poll();
+}
+
+void Results::export_model(const Assembly& assembly) {
+  collectively(world_, [&] {
+    if (world_.rank() != 0) return;
+    model::save_hf_folder(model_folder(), assembly.config, assembly.traits.head, assembly.parameters,
+                          tokenizer_folder(input_));
+  });
+}
+
+std::vector<io::TimerRow> Results::record_timers(const core::Timers& timers) {
+  std::ostringstream mine;
+  mine.precision(17);
+  for (const core::Timers::Section& section : timers.sections()) {
+    mine << section.name << '\t' << section.calls << '\t' << section.seconds << '\n';
+  }
+  std::vector<io::TimerRow> rows;
+  for (const std::string& text : world_.all_gather(mine.str())) {
+    std::istringstream lines(text);
+    for (std::string name, rest; std::getline(lines, name, '\t') && std::getline(lines, rest);) {
+      std::istringstream numbers(rest);
+      std::int64_t calls = 0;
+      double seconds = 0;
+      numbers >> calls >> seconds;
+      auto row = std::find_if(rows.begin(), rows.end(), [&](const io::TimerRow& r) { return r.name == name; });
+      if (row == rows.end()) row = rows.insert(rows.end(), {name, 0, seconds, 0, 0});
+      row->calls = std::max(row->calls, calls);
+      row->seconds_min = std::min(row->seconds_min, seconds);
+      row->seconds_max = std::max(row->seconds_max, seconds);
+      row->seconds_avg += seconds / world_.size();
+    }
+  }
+  if (metrics_) metrics_->record_timers(rows);
+  return rows;
+}
+
+void Results::record_ranks(int threads, const std::string& device) {
+  std::ostringstream mine;
+  mine << io::host_name() << '\t' << device << '\t' << threads << '\t' << peak_memory();
+  std::vector<io::RankRow> rows;
+  for (const std::string& text : world_.all_gather(mine.str())) {
+    std::istringstream fields(text);
+    io::RankRow row;
+    std::getline(fields, row.host, '\t');
+    std::getline(fields, row.device, '\t');
+    fields >> row.threads >> row.peak_memory;
+    row.utilisation = row.power = std::numeric_limits<double>::quiet_NaN();
+    rows.push_back(row);
+  }
+  if (metrics_) metrics_->record_ranks(rows);
+}
+
+void Results::finish(io::RunStatus status, const std::vector<std::pair<std::string, double>>& totals) {
+  collectively(world_, [&] {
+    if (!metrics_) return;
+    for (const auto& [name, value] : totals) metrics_->set_total(name, value);
+    metrics_->set_status(status);
+    const std::lock_guard lock(hdf5_);
+    metrics_->close();
+  });
+}
+
+}  // namespace bert_hpc::app
