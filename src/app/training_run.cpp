@@ -68,17 +68,18 @@ class BestModel {
   bool offer(const io::EvaluationRow& row) {
     if (!settings_.best) return false;
     const double value = metric_of(row, *settings_.best);
-    const bool better = !best_ || (train::larger_is_better(*settings_.best) ? value > *best_ : value < *best_);
+    const bool better = !kept_ || (train::larger_is_better(*settings_.best) ? value > best_ : value < best_);
     evaluations_since_ = better ? 0 : evaluations_since_ + 1;
     if (better) best_ = value;
     return better;
   }
   bool patience_is_over() const { return settings_.patience && evaluations_since_ >= *settings_.patience; }
-  bool kept() const { return best_.has_value(); }
+  bool kept() const { return kept_; }
 
  private:
   const config::Evaluation& settings_;
-  std::optional<double> best_;
+  double best_ = 0;
+  bool kept_ = false;
   std::int64_t evaluations_since_ = 0;
 };
 
