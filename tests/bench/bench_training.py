@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""The PyTorch + Transformers side of the training benchmark: the same steps as our bench_training.
+
+    python3 bench_training.py --case CASE.json [--steps N] [--warmup W] [--padding longest|cap] [--threads T]
+
+BertForSequenceClassification with scaled dot product attention (SDPA), dropout on, fused AdamW, clipping by the global
+norm. Prints one line of JSON: {"program", "padding", "threads", "seconds": [of each timed step]}. Batches are padded
+before the clock starts, as a data loader's worker would do it.
+"""
+
+import argparse
+import json
+import time
+
+import torch
+import transformers
+
+import cases
+
+
+def make_batches(case, padding):
+    batches = []
+    for ids in cases.token_ids(case):
+        width = case["cap"] if padding == "cap" else max(len(sequence) for sequence in ids)
+        input_ids = torch.zeros(len(ids), width, dtype=torch.long)
+        mask = torch.zeros_like(input_ids)
+        for row, sequence in enumerate(ids):
+            input_ids[row, : len(sequence)] = torch.tensor(sequence)
+            mask[row, : len(sequence)] = 1
+        batch = {"input_ids": input_ids, "labels": torch.arange(len(ids)) % case["labels"]}
+        if not mask.all():  # without padding attention needs no mask, which is faster
+            batch["attention_mask"] = mask
+        batches.append(batch)
+    return batches
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--case", required=True)
+    parser.add_argument("--steps", type=int)
+    parser.add_argument("--warmup", type=int)
+    parser.add_argument("--padding", choices=["longest", "cap"], default="longest")
+    parser.add_argument("--threads", type=int, default=0)
+    options = parser.parse_args()
+    with open(options.case) as file:
+        case = json.load(file)
+    steps = case["steps"] if options.steps is None else options.steps
+    warmup = case["warmup"] if options.warmup is None else options.warmup
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    torch.manual_seed(1)
+    config = transformers.BertConfig(**case["config"], num_labels=case["labels"], attn_implementation="sdpa")
+    model = transformers.BertForSequenceClassification(config).train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-5, weight_decay=0.01, fused=True)
+    batches = make_batches(case, options.padding)
+    seconds = []
+    for step in range(warmup + steps):
+        batch = batches[step % len(batches)]
+        begin = time.perf_counter()
+        loss = model(**batch).loss
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        if not loss.item() < 1e9:
+            raise SystemExit(f"the loss of step {step} is {loss.item()}")
+        seconds.append(time.perf_counter() - begin)
+    name = f"PyTorch {torch.__version__}, Transformers {transformers.__version__}"
+    print(
+        json.dumps(
+            {
+                "program": name,
+                "padding": options.padding,
+                "threads": torch.get_num_threads(),
+                "seconds": seconds[warmup:],
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()

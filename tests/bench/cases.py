@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+"""The cases of the training benchmark, made by integer arithmetic and one exponential, so that every machine and both
+sides (bench_training and bench_training.py) work on the same sequences.
+
+    python3 cases.py FOLDER        writes FOLDER/NAME.json for every case
+
+A case file holds
+  name, description, aim     aim: the least ratio to PyTorch padding to the longest that this project wants
+  config                     the model, with config.json's key names; dropout 0.1
+  labels                     classes of the classification head
+  batch                      sequences per step
+  cap                        the longest length; PyTorch can also be made to pad to it
+  lengths                    one list of `batch` lengths per step; steps beyond the list begin it anew
+  steps, warmup              timed steps and untimed ones before them, of one round
+
+Token ids come from the generator x <- (1664525 x + 1013904223) mod 2^32, started at 12345 and running through all
+tokens of all steps in order: id = 5 + (x >> 8) mod (vocab_size - 5). The label of sequence i of a step is i mod labels.
+Token types are 0. Step k, counted from the first warm-up step, works on list k mod len(lengths).
+"""
+
+import json
+import math
+import os
+import sys
+
+MODULUS = 1 << 32
+
+
+class Generator:
+    """Numerical Recipes' linear congruential generator: poor, tiny, and the same in every language."""
+
+    def __init__(self, seed):
+        self.state = seed
+
+    def next(self):
+        self.state = (1664525 * self.state + 1013904223) % MODULUS
+        return self.state
+
+    def normal(self):
+        """Nearly normal: the sum of twelve uniform numbers, less six."""
+        return sum(self.next() >> 8 for _ in range(12)) / (1 << 24) - 6.0
+
+
+def log_normal_lengths(count, median, spread, shortest, cap, seed):
+    generator = Generator(seed)
+    return [min(cap, max(shortest, round(median * math.exp(spread * generator.normal())))) for _ in range(count)]
+
+
+def squad_like(count, seed):
+    """Question and passage, as SQuAD's: mean about 165 tokens, one in a hundred beyond 340, cap 384."""
+    return log_normal_lengths(count, 148, 0.37, 24, 384, seed)
+
+
+def gloss_like(count, seed):
+    """One short sentence: mean about 17 tokens, cap 64."""
+    return log_normal_lengths(count, 15.8, 0.45, 4, 64, seed)
+
+
+def token_ids(case):
+    """Lists of token ids, one list per sequence, nested by step: for the Python side."""
+    generator = Generator(12345)
+    words = case["config"]["vocab_size"] - 5
+    return [[[5 + (generator.next() >> 8) % words for _ in range(n)] for n in step] for step in case["lengths"]]
+
+
+def model(layers, hidden, heads):
+    return {
+        "vocab_size": 30522,
+        "hidden_size": hidden,
+        "num_hidden_layers": layers,
+        "num_attention_heads": heads,
+        "intermediate_size": 4 * hidden,
+        "max_position_embeddings": 512,
+        "hidden_dropout_prob": 0.1,
+        "attention_probs_dropout_prob": 0.1,
+    }
+
+
+def make_case(name, description, aim, config, batch, cap, lengths, lists, steps, warmup):
+    flat = lengths(lists * batch, 1)
+    return {
+        "name": name,
+        "description": description,
+        "aim": aim,
+        "config": config,
+        "labels": 2,
+        "batch": batch,
+        "cap": cap,
+        "lengths": [flat[i * batch : (i + 1) * batch] for i in range(lists)],
+        "steps": steps,
+        "warmup": warmup,
+    }
+
+
+def all_cases():
+    full = lambda count, seed: [128] * count  # noqa: E731
+    return [
+        make_case("base_full", "BERT-base, 128 tokens each", 1.2, model(12, 768, 12), 32, 128, full, 2, 2, 1),
+        make_case("base_squad", "BERT-base, SQuAD-like lengths", 2.0, model(12, 768, 12), 8, 384, squad_like, 16, 4, 1),
+        make_case("minilm_squad", "MiniLM, SQuAD-like lengths", 2.6, model(6, 384, 12), 8, 384, squad_like, 16, 12, 3),
+        make_case("mini_short", "mini, short texts", 2.5, model(4, 256, 4), 32, 64, gloss_like, 32, 24, 6),
+        make_case("tiny_short", "tiny, short texts", 4.0, model(2, 128, 2), 32, 64, gloss_like, 32, 64, 16),
+    ]
+
+
+def work(case, first, steps):
+    """(sequences, real tokens, floating-point operations) of `steps` steps from step `first` on: 72 L H^2 + 12 L H s
+    for a token of a sequence of s tokens, forward and backward, padding not counted."""
+    layers, hidden = case["config"]["num_hidden_layers"], case["config"]["hidden_size"]
+    sequences = tokens = 0
+    operations = 0.0
+    for step in range(first, first + steps):
+        for n in case["lengths"][step % len(case["lengths"])]:
+            sequences += 1
+            tokens += n
+            operations += n * (72.0 * layers * hidden**2 + 12.0 * layers * hidden * n)
+    return sequences, tokens, operations
+
+
+def write_cases(folder, names=None):
+    """Writes the case files; returns {name: (path, case)}."""
+    os.makedirs(folder, exist_ok=True)
+    written = {}
+    for case in all_cases():
+        if names and case["name"] not in names:
+            continue
+        path = os.path.join(folder, case["name"] + ".json")
+        with open(path, "w") as file:
+            json.dump(case, file)
+        written[case["name"]] = (path, case)
+    return written
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    for name, (path, case) in write_cases(sys.argv[1]).items():
+        lengths = [n for step in case["lengths"] for n in step]
+        print(f"{path}: mean {sum(lengths) / len(lengths):.1f}, longest {max(lengths)}")

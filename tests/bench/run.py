@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+"""The training benchmark: ours and PyTorch + Transformers, alternately in one run, on the same steps.
+
+    python3 run.py --bench BUILD/bench_training [--python PYTHON] [--case NAME]... [--rounds R] [--threads T] [--cap]
+                   [--launch "mpirun -n 2"] [--json FILE]
+
+  --bench    our program: bench_training --case CASE.json --steps N --warmup W, one line of JSON with "seconds": [per
+             timed step] on standard output
+  --python   a Python with torch and transformers (default: this one); where they are missing, PyTorch's columns say so
+  --rounds   how often both run, one after the other (default 2); a program's time is its least over the rounds, which on
+             a busy machine is the one least disturbed
+  --cap      PyTorch also with every batch padded to the cap
+  --launch   put before our program
+  --tuned    PyTorch with its memory kept between steps (MALLOC_MMAP_MAX_=0), 8 to 29% faster than as it comes
+  --json     writes everything measured to FILE
+
+Exit status: 0 measured, 1 a program failed, 77 neither program is there. Reaching the aim or not is told in the table
+and changes nothing: machines differ.
+"""
+
+import argparse
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+
+import cases
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def parse_options():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bench")
+    parser.add_argument("--python", default=sys.executable)
+    parser.add_argument("--case", action="append", choices=[case["name"] for case in cases.all_cases()])
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--steps", type=int)
+    parser.add_argument("--warmup", type=int)
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--cap", action="store_true")
+    parser.add_argument("--tuned", action="store_true")
+    parser.add_argument("--launch", default="")
+    parser.add_argument("--json")
+    return parser.parse_args()
+
+
+def has_pytorch(python):
+    try:
+        probe = subprocess.run([python, "-c", "import torch, transformers"], capture_output=True)
+    except OSError:
+        return False
+    return probe.returncode == 0
+
+
+def run(command, environment):
+    """Seconds per timed step of one program; SystemExit(1) with its words where it fails."""
+    result = subprocess.run(command, capture_output=True, text=True, env=environment)
+    lines = [line for line in result.stdout.splitlines() if line.startswith("{")]
+    if result.returncode != 0 or not lines:
+        print(f"{shlex.join(command)}\nended with status {result.returncode}:\n{result.stderr[-2000:]}", file=sys.stderr)
+        raise SystemExit(1)
+    return json.loads(lines[-1])
+
+
+def programs(options, with_pytorch):
+    """[(key, command before --case, environment)] in the order of a round."""
+    environment = dict(os.environ, OMP_NUM_THREADS=str(options.threads))
+    listed = []
+    if options.bench:
+        listed.append(("ours", shlex.split(options.launch) + [options.bench], environment))
+    if with_pytorch:
+        torch_environment = dict(environment, TOKENIZERS_PARALLELISM="false")
+        if options.tuned:
+            torch_environment.update(MALLOC_MMAP_MAX_="0", MALLOC_TRIM_THRESHOLD_="-1")
+        command = [options.python, os.path.join(HERE, "bench_training.py"), "--threads", str(options.threads)]
+        listed.append(("longest", command + ["--padding", "longest"], torch_environment))
+        if options.cap:
+            listed.append(("cap", command + ["--padding", "cap"], torch_environment))
+    return listed
+
+
+def measure(path, case, options, listed):
+    """{key: [the program's reports, one per round]}"""
+    steps = options.steps if options.steps is not None else case["steps"]
+    warmup = options.warmup if options.warmup is not None else case["warmup"]
+    reports = {key: [] for key, _, _ in listed}
+    for _ in range(options.rounds):
+        for key, command, environment in listed:
+            if key == "cap" and min(map(min, case["lengths"])) == case["cap"]:
+                continue  # nothing to pad
+            arguments = ["--case", path, "--steps", str(steps), "--warmup", str(warmup)]
+            reports[key].append(run(command + arguments, environment))
+    return reports, warmup, steps
+
+
+def speed(reports, amount):
+    """Best over the rounds of amount per second; None where there are no reports."""
+    return max((amount / sum(report["seconds"]) for report in reports), default=None)
+
+
+def cell(value, form="{:.1f}"):
+    return "-" if value is None else form.format(value)
+
+
+HEADER = ["case", "ours seq/s", "GFLOP/s", "PyTorch seq/s", "GFLOP/s", "ratio", "aim", "to cap seq/s", "ratio"]
+
+
+def row(case, reports, warmup, steps):
+    sequences, _, operations = cases.work(case, warmup, steps)
+    ours, theirs, capped = (speed(reports.get(key, []), sequences) for key in ("ours", "longest", "cap"))
+    giga = lambda value: None if value is None else value / sequences * operations / 1e9  # noqa: E731
+    ratio = ours / theirs if ours and theirs else None
+    cap_ratio = ours / capped if ours and capped else None
+    verdict = "" if ratio is None else (" reached" if ratio >= case["aim"] else " missed")
+    return [
+        case["name"],
+        cell(ours, "{:.4g}"),
+        cell(giga(ours)),
+        cell(theirs, "{:.4g}"),
+        cell(giga(theirs)),
+        cell(ratio, "{:.2f}"),
+        f"{case['aim']:.1f}{verdict}",
+        cell(capped, "{:.4g}"),
+        cell(cap_ratio, "{:.2f}"),
+    ]
+
+
+def print_row(cells):
+    widths = [13, 11, 8, 14, 8, 6, 12, 13, 6]
+    print("  ".join(text.ljust(width) if i == 0 else text.rjust(width) for i, (text, width) in enumerate(zip(cells, widths))))
+    sys.stdout.flush()
+
+
+def main():
+    options = parse_options()
+    with_pytorch = has_pytorch(options.python)
+    if not with_pytorch:
+        print(f"PyTorch: skipped, as {options.python} has no torch and transformers (--python names one that does)")
+    if not options.bench:
+        print("ours: skipped, as --bench does not name our program")
+    listed = programs(options, with_pytorch)
+    if not listed:
+        return 77
+    measured = {}
+    print_row(HEADER)
+    with tempfile.TemporaryDirectory() as folder:
+        for name, (path, case) in cases.write_cases(folder, options.case).items():
+            reports, warmup, steps = measure(path, case, options, listed)
+            cells = row(case, reports, warmup, steps)
+            measured[name] = {"reports": reports, "table": cells}
+            print_row(cells)
+    print(f"{options.threads} threads; fp32; PyTorch pads to the longest of a batch; GFLOP/s of real tokens")
+    if options.json:
+        with open(options.json, "w") as file:
+            json.dump({"columns": HEADER, "cases": measured}, file, indent=1)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,85 @@
+"""The benchmark's cases and its driver, without timing anything: lengths as documented, the same on every machine; the
+operation count by hand; programs that are missing are skipped visibly; a table from a program that only pretends."""
+
+import hashlib
+import json
+import os
+import stat
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import cases
+
+HERE = os.path.dirname(os.path.abspath(cases.__file__))
+RUN = [sys.executable, os.path.join(HERE, "run.py"), "--python", "no-such-python"]
+
+
+def mean(case):
+    lengths = [n for step in case["lengths"] for n in step]
+    return sum(lengths) / len(lengths)
+
+
+class Cases(unittest.TestCase):
+    def setUp(self):
+        self.cases = {case["name"]: case for case in cases.all_cases()}
+
+    def test_lengths_are_as_described(self):
+        self.assertEqual({n for step in self.cases["base_full"]["lengths"] for n in step}, {128})
+        # The means that the cases promise, to a token or to three per cent.
+        self.assertAlmostEqual(mean(self.cases["base_squad"]), 165, delta=5)
+        self.assertAlmostEqual(mean(self.cases["tiny_short"]), 17, delta=1)
+        for case in self.cases.values():
+            self.assertTrue(all(len(step) == case["batch"] for step in case["lengths"]))
+            self.assertTrue(all(1 <= n <= case["cap"] for step in case["lengths"] for n in step))
+
+    def test_lengths_never_change(self):
+        text = json.dumps([case["lengths"] for case in cases.all_cases()])
+        self.assertEqual(hashlib.sha256(text.encode()).hexdigest()[:16], "58965bee6a0d397d")
+
+    def test_token_ids_follow_the_documented_generator(self):
+        ids = cases.token_ids(self.cases["tiny_short"])
+        first = (1664525 * 12345 + 1013904223) % 2**32
+        self.assertEqual(ids[0][0][0], 5 + (first >> 8) % 30517)
+        self.assertEqual([len(sequence) for sequence in ids[3]], self.cases["tiny_short"]["lengths"][3])
+
+    def test_work_by_hand(self):
+        # 32 sequences of 128 tokens: 4096 (72*12*768^2 + 12*12*768*128)
+        sequences, tokens, operations = cases.work(self.cases["base_full"], 0, 1)
+        self.assertEqual((sequences, tokens), (32, 4096))
+        self.assertEqual(operations, 4096 * (72 * 12 * 768**2 + 12 * 12 * 768 * 128))
+
+
+class Driver(unittest.TestCase):
+    def test_missing_programs_are_skipped_visibly(self):
+        result = subprocess.run(RUN, capture_output=True, text=True)
+        self.assertEqual(result.returncode, 77, result.stderr)
+        self.assertIn("PyTorch: skipped", result.stdout)
+        self.assertIn("ours: skipped", result.stdout)
+
+    def pretend(self, folder, text):
+        path = os.path.join(folder, "bench")
+        with open(path, "w") as file:
+            file.write("#!/bin/sh\n" + text)
+        os.chmod(path, stat.S_IRWXU)
+        return RUN + ["--bench", path, "--case", "tiny_short", "--rounds", "1", "--steps", "2"]
+
+    def test_table(self):
+        with tempfile.TemporaryDirectory() as folder:
+            command = self.pretend(folder, "echo starting\necho '{\"seconds\": [0.5, 0.5]}'\n")
+            result = subprocess.run(command, capture_output=True, text=True)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        row = [line for line in result.stdout.splitlines() if line.startswith("tiny_short")][0].split()
+        self.assertEqual(row[1], "64")  # two steps of 32 sequences in one second
+        self.assertEqual(row[3:6], ["-", "-", "-"])
+
+    def test_a_program_that_fails_is_an_error(self):
+        with tempfile.TemporaryDirectory() as folder:
+            result = subprocess.run(self.pretend(folder, "echo no memory >&2\nexit 1\n"), capture_output=True, text=True)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("no memory", result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
