@@ -1,0 +1,49 @@
+// What a run says before it starts: which program, where each rank runs, what it will compute and what that takes. Pure
+// functions from gathered facts to text; equal hosts and ranks are told once, so that a thousand ranks fit on a screen.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace bert_hpc::app {
+
+/// Where one rank runs; gathered from all ranks, by rank.
+struct RankPlacement {
+  std::string host, device;  ///< device: "CPU" or a GPU's name
+  int threads = 1;
+  std::vector<int> cores;  ///< logical cores it may use; empty: unknown
+  std::vector<int> numa_nodes;
+
+  bool operator==(const RankPlacement&) const = default;
+};
+
+/// To one line and back, to be gathered as text. decode() of something else gives an empty placement.
+std::string encode(const RankPlacement& placement);
+RankPlacement decode_placement(const std::string& text);
+
+struct BannerFacts {
+  std::string version, revision;
+  std::vector<std::string> libraries;
+  std::string processor, instruction_sets;  ///< of rank 0's host
+  std::string input;                        ///< path of the input file
+  std::string run;                          ///< e.g. "train classification into quickstart/run"
+  std::vector<RankPlacement> ranks;
+  std::string layout;  ///< e.g. "data 2 × pipeline 1 × tensor 1"
+  std::string model;   ///< e.g. "bert, 2 layers of 128, 4 heads"
+  std::int64_t parameters = 0;
+  double flops_per_token = 0;  ///< of the model, forward and backward; 0: not told
+  /// Planned memory of one rank in bytes, by what it is for.
+  std::vector<std::pair<std::string, std::int64_t>> memory;
+  /// More lines: name and text.
+  std::vector<std::pair<std::string, std::string>> more;
+};
+
+std::string banner(const BannerFacts& facts);
+
+/// Ranks that share cores with too few for their threads, and ranks with more threads than cores, each with its cure;
+/// equal cases on several hosts are one warning.
+std::vector<std::string> placement_warnings(const std::vector<RankPlacement>& ranks);
+
+}  // namespace bert_hpc::app

@@ -1,0 +1,96 @@
+#include "bert_hpc/app/banner.hpp"
+
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+using namespace bert_hpc::app;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+RankPlacement rank(const std::string& host, int threads, std::vector<int> cores, std::vector<int> numa = {0}) {
+  return {host, "CPU", threads, std::move(cores), std::move(numa)};
+}
+
+/// (GCC 12 warns wrongly of "node" + std::to_string(i).)
+std::string numbered(std::string name, int number) {
+  return name.append(std::to_string(number));
+}
+
+}  // namespace
+
+TEST_CASE("the banner tells ranks, cores, layout and sizes") {
+  BannerFacts facts;
+  facts.version = "0.1.0";
+  facts.revision = "abc";
+  facts.libraries = {"Kokkos 3.4.1", "oneDNN 2.6.3"};
+  facts.processor = "Some Processor";
+  facts.instruction_sets = "AVX2";
+  facts.ranks = {rank("n1", 1, {0}), rank("n1", 1, {1})};
+  facts.layout = "data 2";
+  facts.parameters = 4385920;
+  facts.flops_per_token = 12.3e6;
+  facts.memory = {{"parameters", 1 << 20}, {"activations", 1 << 21}};
+  const std::string text = banner(facts);
+  for (const char* expected :
+       {"bert_hpc 0.1.0 (abc)\n", "libraries   Kokkos 3.4.1 and oneDNN 2.6.3\n", "Some Processor (AVX2)",
+        "2 ranks on 1 host\n", "n1, from rank 0:\n", "0: 1 thread on core 0 (NUMA node 0)\n", "1: 1 thread on core 1",
+        "parameters  4,385,920\n", "12.3 MFLOP a token", "3.0 MiB a rank (parameters 1.0 MiB, activations 2.0 MiB)"}) {
+    CHECK_THAT(text, ContainsSubstring(expected));
+  }
+}
+
+TEST_CASE("a thousand equal ranks fit on a screen") {
+  BannerFacts facts;
+  for (int host = 0; host < 64; ++host) {
+    for (int r = 0; r < 16; ++r) {
+      facts.ranks.push_back(rank(numbered("node", host), 4, {4 * r, 4 * r + 1, 4 * r + 2, 4 * r + 3}, {r / 8}));
+    }
+  }
+  const std::string text = banner(facts);
+  CHECK(std::count(text.begin(), text.end(), '\n') < 10);
+  CHECK_THAT(text, ContainsSubstring("1,024 ranks on 64 hosts"));
+  CHECK_THAT(text, ContainsSubstring("64 hosts, node0 to node63, from rank 0:"));
+  CHECK_THAT(text, ContainsSubstring("16 ranks, each 4 threads on cores 0-63 (NUMA nodes 0-1) in all"));
+  CHECK(placement_warnings(facts.ranks).empty());
+  for (int r = 0; r < 100; ++r) facts.ranks.push_back(rank(numbered("odd", r), r + 1, {0}));
+  const std::string many = banner(facts);
+  CHECK(std::count(many.begin(), many.end(), '\n') < 50);
+}
+
+TEST_CASE("ranks that share too few cores are warned with the cure") {
+  // mpirun without binding on two cores, two threads a rank.
+  const auto shared = placement_warnings({rank("n1", 2, {0, 1}), rank("n1", 2, {0, 1})});
+  REQUIRE(shared.size() == 1);
+  CHECK_THAT(shared[0],
+             ContainsSubstring("on n1, 2 ranks with 4 threads in all share cores 0-1: set OMP_NUM_THREADS=1"));
+  // One core for two threads, as mpirun binds one or two ranks.
+  const auto bound = placement_warnings({rank("n1", 2, {0}), rank("n1", 2, {1})});
+  REQUIRE(bound.size() == 1);
+  CHECK_THAT(bound[0], ContainsSubstring("on n1, 2 ranks each run 2 threads on 1 core: set OMP_NUM_THREADS=1"));
+  const auto more = placement_warnings({rank("n1", 1, {0}), rank("n1", 1, {0}), rank("n1", 1, {1})});
+  REQUIRE(more.size() == 1);
+  CHECK_THAT(more[0], ContainsSubstring("2 ranks with 2 threads in all share core 0: start fewer ranks"));
+}
+
+TEST_CASE("well placed ranks raise no warning, equal hosts one") {
+  CHECK(placement_warnings({rank("a", 1, {0, 1}), rank("a", 1, {0, 1})}).empty());
+  CHECK(placement_warnings({rank("a", 2, {0, 1}), rank("b", 2, {0, 1})}).empty());
+  CHECK(placement_warnings({rank("a", 8, {})}).empty());
+  std::vector<RankPlacement> ranks;
+  for (int host = 0; host < 40; ++host) ranks.push_back(rank(numbered("n", host), 4, {0, 1}));
+  const auto warnings = placement_warnings(ranks);
+  REQUIRE(warnings.size() == 1);
+  CHECK_THAT(warnings[0], ContainsSubstring("on 40 hosts, n0 to n39, a rank runs 4 threads on 2 cores"));
+  // A chain: 0-1, 1-2, 2-3 are one group of four cores.
+  const auto chain = placement_warnings({rank("a", 2, {0, 1}), rank("a", 2, {2, 3}), rank("a", 2, {1, 2})});
+  REQUIRE(chain.size() == 1);
+  CHECK_THAT(chain[0], ContainsSubstring("3 ranks with 6 threads in all share cores 0-3"));
+}
+
+TEST_CASE("a placement survives being gathered as text") {
+  const RankPlacement one = rank("host-1", 3, {0, 1, 2, 9}, {0, 1});
+  CHECK(decode_placement(encode(one)) == one);
+  CHECK(decode_placement("nonsense") == RankPlacement{});
+}

@@ -1,0 +1,101 @@
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include "bert_hpc/app/progress.hpp"
+#include "bert_hpc/app/timing_table.hpp"
+
+using namespace bert_hpc::app;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+ProgressState state() {
+  ProgressState s;
+  s.step = 1000;
+  s.total_steps = 4000;
+  s.epoch = 1;
+  s.loss = 0.693147;
+  s.learning_rate = 1e-4;
+  s.tokens_per_second = 45600;
+  s.seconds = 50;
+  s.new_steps = 500;
+  return s;
+}
+
+}  // namespace
+
+TEST_CASE("a bar appears on a capable terminal only") {
+  CHECK(progress_mode("auto", true, "xterm") == ProgressMode::bar);
+  CHECK(progress_mode("auto", true, "dumb") == ProgressMode::lines);
+  CHECK(progress_mode("auto", true, "") == ProgressMode::lines);
+  CHECK(progress_mode("auto", false, "xterm") == ProgressMode::lines);
+  CHECK(progress_mode("bar", false, "xterm") == ProgressMode::lines);
+  CHECK(progress_mode("bar", true, "xterm") == ProgressMode::bar);
+  CHECK(progress_mode("lines", true, "xterm") == ProgressMode::lines);
+  CHECK(progress_mode("none", true, "xterm") == ProgressMode::none);
+}
+
+TEST_CASE("the time left counts this process's steps") {
+  CHECK(seconds_left(state()) == 300.0);
+  CHECK(seconds_left({}) < 0);
+  ProgressState done = state();
+  done.step = 4000;
+  CHECK(seconds_left(done) == 0);
+  CHECK(progress_line(state()) ==
+        "step 1,000/4,000, epoch 1.00: loss 0.6931, learning rate 0.0001, 45.6 k tokens/s, 5 min 00 s left");
+  CHECK_THAT(progress_line({}), !ContainsSubstring("left"));
+}
+
+TEST_CASE("a bar fits every width") {
+  for (int width = 0; width < 200; ++width)
+    CHECK(progress_bar(state(), width).size() <= static_cast<std::size_t>(width));
+  CHECK(progress_bar(state(), 100) ==
+        " 25% [#######.....................]  loss 0.6931, 5 min 00 s left, 45.6 k tokens/s, step 1,000/4,000");
+  CHECK(progress_bar(state(), 18) == " 25%  loss 0.6931");
+  ProgressState beyond = state();
+  beyond.step = 9000;
+  CHECK_THAT(progress_bar(beyond, 100), ContainsSubstring("100%"));
+}
+
+TEST_CASE("the display is throttled, keeps the log clean and clears itself") {
+  int pipes[2];
+  REQUIRE(pipe(pipes) == 0);
+  {
+    bert_hpc::core::Log log(pipes[1]);
+    ProgressDisplay display(log, ProgressMode::bar, 20);
+    for (int i = 0; i < 100; ++i) display.step(state(), 0.001 * i);
+    display.line(state());
+    log.info("message");
+    display.finish();
+    log.info("end");
+  }
+  char buffer[1000];
+  const auto size = read(pipes[0], buffer, sizeof buffer);
+  CHECK(std::string(buffer, static_cast<std::size_t>(size)) ==
+        "\r 25%  loss 0.6931\x1b[K\r\x1b[Kmessage\n\r\x1b[Kend\n");
+  close(pipes[0]);
+  close(pipes[1]);
+}
+
+TEST_CASE("the timing table adds up") {
+  TimingFacts facts;
+  facts.sections = {{"forward", 1000, 1.0, 2.0, 3.0}, {"a section with a long name", 10, 5.0, 5.0, 5.0}};
+  facts.ranks = 2;
+  facts.wall_seconds = 10;
+  facts.model_flops = 200e9;
+  facts.computing_seconds = 8;
+  facts.tokens = 80000;
+  facts.samples = 800;
+  facts.peak_gflops = 50;
+  const std::string text = timing_table(facts);
+  for (const char* expected :
+       {"over 2 ranks", "1,000       1.000       2.000       3.000     20.0\n",
+        "2.000       3.000       4.000     30.0\n", "10.000      10.000      10.000    100.0\n",
+        "100 sequences/s, 10.0 k tokens/s, 25.0 GFLOP/s of the model (25% of the peak) in 8.0 s"}) {
+    CHECK_THAT(text, ContainsSubstring(expected));
+  }
+  CHECK_NOTHROW(timing_table({}));
+}
