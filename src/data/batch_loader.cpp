@@ -84,10 +84,14 @@ BatchLoader::BatchLoader(ShardReader& reader, const BatchLoaderOptions& options)
     most_masked_ = most_targets(bounds_.micro_tokens, bounds_.micro_sequences);
   }
   slot_bytes_ = bytes_needed();
+  const auto most = static_cast<std::size_t>(std::min(options.plan.global_batch, reader.samples()));
+  samples_.reserve(most);
+  lengths_.reserve(most);
   for (Slot& slot : slots_) {
     // Not initialised: pages that no step reaches are never touched.
     slot.memory = std::make_unique_for_overwrite<std::byte[]>(slot_bytes_);
     slot.step.micro_batches.reserve(static_cast<std::size_t>(bounds_.replica_micro_batches));
+    planner_.reserve(reader.samples(), reader.info().max_length, slot.step.plan);
   }
   restart(options.first_step);
 }

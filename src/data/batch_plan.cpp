@@ -124,6 +124,21 @@ BatchPlanBounds bounds(const BatchPlanOptions& o, std::int64_t max_length) {
   return b;
 }
 
+void BatchPlanner::reserve(std::int64_t most_samples, std::int64_t max_length, core::BatchPlan& plan) {
+  const auto samples = static_cast<std::size_t>(std::min(most_samples, options_.global_batch));
+  const auto replicas = static_cast<std::size_t>(options_.replicas);
+  const auto parts =
+      replicas * static_cast<std::size_t>(bounds(options_, max_length).replica_micro_batches) + replicas + 1;
+  plan.samples.reserve(samples);
+  work_.reserve(samples + 1);
+  tokens_.reserve(samples + 1);
+  earliest_.reserve(parts + static_cast<std::size_t>(options_.chunks));
+  replicas_.reserve(replicas + 1);
+  plan.chunk_begin.reserve(parts + static_cast<std::size_t>(options_.chunks));
+  plan.micro_begin.reserve(parts);
+  plan.replica_begin.reserve(replicas + 1);
+}
+
 void BatchPlanner::plan(std::span<const std::int64_t> samples, std::span<const std::int32_t> lengths,
                         core::BatchPlan& plan) {
   core::require(samples.size() == lengths.size() && static_cast<std::int64_t>(samples.size()) <= options_.global_batch,

@@ -16,6 +16,9 @@ BatchSampler::BatchSampler(std::span<const std::int32_t> lengths, const BatchSam
       steps_per_epoch_(data::steps_per_epoch(sampler_.size(), options.global_batch, options.drop_last)),
       samples_per_epoch_(std::min(sampler_.size(), steps_per_epoch_ * options.global_batch)) {
   core::require(options.global_batch >= 1 && options.group >= 1, "batches and groups hold at least one");
+  if (options.sampler.order == Order::by_length) {
+    sorted_.reserve(static_cast<std::size_t>(std::min(options.group * options.global_batch, sampler_.size())));
+  }
   if (steps_per_epoch_ == 0) {
     throw core::Error(core::ExitCode::input,
                       "batch.drop_last leaves nothing to train on: " + std::to_string(lengths.size()) +

@@ -43,11 +43,14 @@ void check(const BatchPlanOptions& options, std::int64_t max_length);
 /// Bounds for checked options.
 BatchPlanBounds bounds(const BatchPlanOptions& options, std::int64_t max_length);
 
-/// Makes plans without allocating once its vectors and the plan's have grown to the batch's size.
+/// Makes plans without allocating, for plans that were reserved.
 class BatchPlanner {
  public:
   /// `options` were checked.
   explicit BatchPlanner(const BatchPlanOptions& options) : options_(options) {}
+
+  /// Takes the memory that the largest plan of `most_samples` samples needs. max_length as it was checked.
+  void reserve(std::int64_t most_samples, std::int64_t max_length, core::BatchPlan& plan);
 
   /// samples, lengths (sequences ≤ global_batch); samples are distinct, lengths at least 1 and at most the checked
   /// max_length. In any order: the plan depends on the set alone.

@@ -21,6 +21,9 @@ using data::ShardReader;
 using data::ShardTask;
 using test::ShardContent;
 
+/// Times that the program took memory from the heap (test_allocations.cpp).
+std::int64_t allocations_so_far();
+
 namespace {
 
 struct Data {
@@ -207,6 +210,30 @@ TEST_CASE("evaluation delivers every sample once, whatever the layout; restart b
     }
     if (pass != 1) CHECK(all == first);
     loader.restart(0);
+  }
+}
+
+TEST_CASE("nothing is allocated while steps are prepared and delivered") {
+  for (const ShardTask task : {ShardTask::classification, ShardTask::masked_lm}) {
+    const Data data(task, 2000, 100);
+    for (const Order order : {Order::random, Order::by_length}) {
+      for (const bool reproducible : {false, true}) {
+        ShardReader reader(data.reader);
+        BatchLoaderOptions options{.plan = {.global_batch = 32, .hidden = 64, .replicas = 2},
+                                   .task = task,
+                                   .sampler = {.order = order},
+                                   .epochs = 2};
+        options.plan.reproducible = reproducible;
+        options.plan.chunks = reproducible ? 8 : 0;
+        options.plan.micro_tokens = reproducible ? 0 : 300;
+        BatchLoader loader(reader, options);
+        std::int64_t tokens = loader.next().tokens;  // the thread has begun
+        const std::int64_t before = allocations_so_far();
+        while (loader.has_next()) tokens += loader.next().tokens;
+        CHECK(allocations_so_far() == before);
+        CHECK(tokens > 0);
+      }
+    }
   }
 }
 
