@@ -1,0 +1,183 @@
+#include "bert_hpc/app/run_directory.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "bert_hpc/core/error.hpp"
+#include "bert_hpc/core/text.hpp"
+
+namespace bert_hpc::app {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+using State = RunDirectory::State;
+
+constexpr const char* status_name = ".status";
+constexpr const char* aside_name = ".replaced";
+// Everything that a run writes; the rest of a directory is not ours and stays.
+constexpr const char* own_names[] = {"input.toml",      "log.txt",      "metrics.h5",     "metrics.journal",
+                                     "model",           "checkpoints",  "predictions.h5", "predictions.json",
+                                     "predictions.tsv", "embeddings.h5"};
+
+[[noreturn]] void cannot(const std::string& what, const std::string& path, const std::string& why) {
+  throw core::Error(core::ExitCode::files, "cannot " + what + ' ' + core::printable(path) + ": " + why + '.');
+}
+
+std::string file_text(const fs::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+/// Written beside, made durable and renamed over: the file is whole at any moment.
+void write_file(const fs::path& path, const std::string& text) {
+  const std::string beside = path.string() + ".new";
+  const int file = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (file < 0) cannot("write", beside, std::strerror(errno));
+  std::size_t done = 0;
+  bool good = true;
+  while (good && done < text.size()) {
+    const ssize_t written = ::write(file, text.data() + done, text.size() - done);
+    good = written > 0 || (written < 0 && errno == EINTR);
+    if (written > 0) done += static_cast<std::size_t>(written);
+  }
+  good = good && ::fsync(file) == 0;
+  const int error = errno;
+  ::close(file);
+  if (!good) cannot("write", beside, std::strerror(error));
+  if (std::rename(beside.c_str(), path.c_str()) != 0) cannot("write", path.string(), std::strerror(errno));
+}
+
+/// "table.key" → value, of a resolved input as TomlWriter writes it: one key a line.
+std::map<std::string, std::string> keys_of(const std::string& input) {
+  std::map<std::string, std::string> keys;
+  std::istringstream lines(input);
+  std::string line, table;
+  while (std::getline(lines, line)) {
+    if (line.starts_with('[')) table = line.substr(1, line.find(']') - 1);
+    const auto equals = line.find(" = ");
+    if (!line.starts_with('[') && equals != std::string::npos)
+      keys[table + '.' + line.substr(0, equals)] = line.substr(equals + 3);
+  }
+  return keys;
+}
+
+/// The directory itself, or the nearest one above it that exists.
+fs::path nearest_existing(fs::path path) {
+  std::error_code error;
+  while (!path.empty() && !fs::exists(path, error)) {
+    const fs::path above = path.parent_path();
+    if (above == path) break;
+    path = above;
+  }
+  return path.empty() ? fs::path(".") : path;
+}
+
+}  // namespace
+
+RunDirectory inspect_run_directory(const std::string& path) {
+  RunDirectory found;
+  std::error_code error;
+  const fs::path directory(path);
+  for (const char* name : own_names) {
+    if (fs::exists(fs::symlink_status(directory / name, error))) found.conflicts.push_back(name);
+  }
+  if (!fs::exists(directory / status_name, error)) {
+    found.state = found.conflicts.empty() ? State::fresh : State::foreign;
+    return found;
+  }
+  std::istringstream(file_text(directory / status_name)) >> found.status;
+  found.state = found.status == "finished" ? State::finished : State::unfinished;
+  found.input = file_text(directory / "input.toml");
+  return found;
+}
+
+std::vector<std::string> input_differences(const std::string& there, const std::string& here) {
+  const auto old_keys = keys_of(there), new_keys = keys_of(here);
+  std::vector<std::string> differences;
+  const auto compare = [&](const std::string& key) {
+    const auto old_key = old_keys.find(key), new_key = new_keys.find(key);
+    const std::string old_value = old_key == old_keys.end() ? "not given" : old_key->second;
+    const std::string new_value = new_key == new_keys.end() ? "not given" : new_key->second;
+    if (old_value == new_value || key == "run.directory") return;
+    differences.push_back(core::printable(key, 60) + ": " + core::printable(old_value, 80) + " there, " +
+                          core::printable(new_value, 80) + " here");
+  };
+  for (const auto& [key, value] : new_keys) compare(key);
+  for (const auto& [key, value] : old_keys) {
+    if (!new_keys.contains(key)) compare(key);
+  }
+  return differences;
+}
+
+std::string refusal(const RunDirectory& found, const std::string& path, const std::string& resolved_input,
+                    bool overwrite) {
+  if (found.state == State::fresh) return {};
+  const std::string where = core::printable(path);
+  if (found.state == State::foreign) {
+    return "the directory " + where + " holds " + core::listed(found.conflicts, "and", false) +
+           ", which no run of bert_hpc left there: set run.directory to another one.";
+  }
+  if (overwrite) return {};
+  std::string text = "the directory " + where + " holds a run that ";
+  text += found.state == State::finished ? "is finished" : "is not finished, without a checkpoint to go on from";
+  std::vector<std::string> differences = input_differences(found.input, resolved_input);
+  if (!differences.empty()) {
+    constexpr std::size_t most = 5;
+    const std::size_t more = differences.size() > most ? differences.size() - most : 0;
+    differences.resize(differences.size() - more);
+    text += ", and its input differs:";
+    for (const std::string& difference : differences) text += "\n     " + difference;
+    if (more > 0) text += "\n     and " + std::to_string(more) + " more";
+    text += "\n  Set";
+  } else {
+    text += ", with the same input: set";
+  }
+  return text + " run.directory to another one, or start with --overwrite to replace its results.";
+}
+
+void check_run_directory(const std::string& path, const std::string& resolved_input, bool overwrite) {
+  const fs::path existing = nearest_existing(path);
+  std::error_code error;
+  if (!fs::is_directory(existing, error))
+    cannot("make the run directory", path, existing.string() + " is no directory");
+  if (::access(existing.c_str(), W_OK | X_OK) != 0) cannot("write into the run directory", path, std::strerror(errno));
+  const std::string why = refusal(inspect_run_directory(path), path, resolved_input, overwrite);
+  if (!why.empty()) throw core::Error(core::ExitCode::input, why);
+}
+
+void begin_run(const std::string& path, const std::string& resolved_input) {
+  const fs::path directory(path), aside = directory / aside_name;
+  try {
+    fs::create_directories(directory);
+    // First the status: from here on the directory holds an unfinished run, whenever this process dies.
+    write_file(directory / status_name, "running\n");
+    fs::remove_all(aside);
+    fs::create_directory(aside);
+    for (const char* name : own_names) {
+      if (fs::exists(fs::symlink_status(directory / name))) fs::rename(directory / name, aside / name);
+    }
+    fs::remove_all(aside);
+  } catch (const fs::filesystem_error& error) {
+    cannot("begin a run in", path, error.code().message());
+  }
+  write_file(directory / "input.toml", resolved_input);
+}
+
+void end_run(const std::string& path, RunEnd end) {
+  const char* word = end == RunEnd::finished ? "finished\n" : end == RunEnd::stopped ? "stopped\n" : "failed\n";
+  write_file(fs::path(path) / status_name, word);
+}
+
+}  // namespace bert_hpc::app

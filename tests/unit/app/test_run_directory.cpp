@@ -1,0 +1,110 @@
+#include "bert_hpc/app/run_directory.hpp"
+
+#include <unistd.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <filesystem>
+#include <fstream>
+
+#include "bert_hpc/core/error.hpp"
+
+using namespace bert_hpc::app;
+using bert_hpc::core::Error;
+using bert_hpc::core::ExitCode;
+using Catch::Matchers::ContainsSubstring;
+namespace fs = std::filesystem;
+
+namespace {
+
+struct Scratch {
+  fs::path root = fs::temp_directory_path() / ("bert_hpc_run_" + std::to_string(getpid()));
+  std::string run = (root / "a" / "run").string();
+  Scratch() { fs::remove_all(root); }
+  ~Scratch() { fs::remove_all(root); }
+  void put(const std::string& name) const { std::ofstream(fs::path(run) / name) << "x"; }
+  bool has(const std::string& name) const { return fs::exists(fs::path(run) / name); }
+};
+
+const std::string input = "[run]\ndirectory = \"r\"\nseed = 1\n\n[batch]\nglobal = 32\n";
+const std::string other = "[run]\ndirectory = \"s\"\nseed = 1\n\n[batch]\nglobal = 64\nmicro = 2\n";
+
+ExitCode code_of(const std::string& path, const std::string& resolved, bool overwrite) {
+  try {
+    check_run_directory(path, resolved, overwrite);
+  } catch (const Error& error) {
+    return error.code();
+  }
+  return ExitCode::success;
+}
+
+}  // namespace
+
+TEST_CASE("a run begins in a new directory and leaves its state there") {
+  Scratch scratch;
+  CHECK(code_of(scratch.run, input, false) == ExitCode::success);
+  CHECK(!fs::exists(scratch.root));
+  begin_run(scratch.run, input);
+  CHECK(inspect_run_directory(scratch.run).state == RunDirectory::State::unfinished);
+  CHECK(inspect_run_directory(scratch.run).input == input);
+  end_run(scratch.run, RunEnd::stopped);
+  CHECK(inspect_run_directory(scratch.run).status == "stopped");
+  end_run(scratch.run, RunEnd::finished);
+  CHECK(inspect_run_directory(scratch.run).state == RunDirectory::State::finished);
+}
+
+TEST_CASE("earlier results are refused, or replaced once the new run begins") {
+  Scratch scratch;
+  begin_run(scratch.run, input);
+  scratch.put("metrics.h5");
+  scratch.put("notes.txt");
+  fs::create_directories(fs::path(scratch.run) / "model");
+  end_run(scratch.run, RunEnd::finished);
+  CHECK(code_of(scratch.run, input, false) == ExitCode::input);
+  CHECK(code_of(scratch.run, input, true) == ExitCode::success);
+  CHECK(scratch.has("metrics.h5"));
+  begin_run(scratch.run, other);
+  CHECK(!scratch.has("metrics.h5"));
+  CHECK(!scratch.has("model"));
+  CHECK(!scratch.has(".replaced"));
+  CHECK(scratch.has("notes.txt"));
+  CHECK(inspect_run_directory(scratch.run).input == other);
+}
+
+TEST_CASE("foreign files are never overwritten, unrelated ones do not matter") {
+  Scratch scratch;
+  fs::create_directories(scratch.run);
+  scratch.put("slurm.out");
+  CHECK(code_of(scratch.run, input, false) == ExitCode::success);
+  scratch.put("metrics.h5");
+  CHECK(code_of(scratch.run, input, false) == ExitCode::input);
+  CHECK(code_of(scratch.run, input, true) == ExitCode::input);
+  CHECK_THAT(refusal(inspect_run_directory(scratch.run), scratch.run, input, true),
+             ContainsSubstring("holds metrics.h5, which no run of bert_hpc left there"));
+}
+
+TEST_CASE("a refusal tells what differs and the cure") {
+  RunDirectory found{RunDirectory::State::finished, "finished", input, {}};
+  const std::string text = refusal(found, "out", other, false);
+  CHECK_THAT(text, ContainsSubstring("holds a run that is finished, and its input differs:"));
+  CHECK_THAT(text, ContainsSubstring("batch.global: 32 there, 64 here"));
+  CHECK_THAT(text, ContainsSubstring("batch.micro: not given there, 2 here"));
+  CHECK_THAT(text, !ContainsSubstring("run.directory: "));
+  CHECK_THAT(text, ContainsSubstring("--overwrite"));
+  CHECK(refusal(found, "out", other, true).empty());
+  found.state = RunDirectory::State::unfinished;
+  CHECK_THAT(refusal(found, "out", input, false),
+             ContainsSubstring("is not finished, without a checkpoint to go on from, with the same"));
+  CHECK(input_differences(other, input).size() == 2);
+}
+
+TEST_CASE("a directory that cannot be made or written is told before computing") {
+  Scratch scratch;
+  fs::create_directories(scratch.run);
+  scratch.put("file");
+  CHECK(code_of(scratch.run + "/file", input, false) == ExitCode::files);
+  CHECK(code_of(scratch.run + "/file/below", input, false) == ExitCode::files);
+  CHECK_THROWS_AS(begin_run(scratch.run + "/file/below", input), Error);
+  if (geteuid() == 0) return;  // root may write anywhere
+  CHECK(code_of("/proc/nowhere", input, false) == ExitCode::files);
+}
