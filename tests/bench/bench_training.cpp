@@ -1,0 +1,203 @@
+// Our side of the training benchmark: whole steps (forward, backward, gradient sums, clipping, AdamW) on the sequences
+// of a case file, see cases.py; run.py runs it beside PyTorch. Under mpirun the ranks share every batch.
+//
+// Usage: bench_training --case CASE.json [--steps N] [--warmup W] [--products native|onednn|blas]
+// Prints one line of JSON: {"program", "ranks", "threads", "seconds": [of each timed step], "sections": {…}}.
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "bert_hpc/comm/mpi_communicator.hpp"
+#include "bert_hpc/core/device_runtime.hpp"
+#include "bert_hpc/model/bert.hpp"
+#include "bert_hpc/model/hf_config.hpp"
+#include "bert_hpc/ops/dropout.hpp"
+#include "bert_hpc/train/data_parallel.hpp"
+#include "bert_hpc/train/optimizer.hpp"
+#include "support/host_batch.hpp"
+
+using namespace bert_hpc;
+using nlohmann::json;
+
+namespace {
+
+constexpr auto kind = model::HeadKind::classification;
+
+struct Options {
+  std::string path, products;
+  int steps = -1, warmup = -1;
+};
+
+Options parse_options(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i < argc; ++i) {
+    const std::string name = argv[i];
+    if (i + 1 == argc) throw core::Error(core::ExitCode::input, name + " needs a value.");
+    const std::string value = argv[++i];
+    if (name == "--case") {
+      options.path = value;
+    } else if (name == "--products") {
+      options.products = value;
+    } else if (name == "--steps") {
+      options.steps = std::stoi(value);
+    } else if (name == "--warmup") {
+      options.warmup = std::stoi(value);
+    } else {
+      throw core::Error(core::ExitCode::input, "unknown option " + name + "; see the head of this program's source.");
+    }
+  }
+  return options;
+}
+
+// A step's batch: this rank's share of it.
+struct Share {
+  std::unique_ptr<tests::HostBatch> batch;
+  std::int64_t sequences_of_step = 0;
+};
+
+// Each rank gets the sequences whose middle token lies in its part of the batch: contiguous, equal in tokens.
+std::vector<Share> make_shares(const json& case_file, std::int64_t vocabulary, int rank, int ranks) {
+  std::vector<Share> shares;
+  std::uint32_t state = 12345;
+  const auto next_id = [&state, vocabulary] {
+    state = 1664525u * state + 1013904223u;
+    return static_cast<std::int32_t>(5 + (state >> 8) % static_cast<std::uint32_t>(vocabulary - 5));
+  };
+  const std::int32_t labels = case_file.at("labels").get<std::int32_t>();
+  for (const json& list : case_file.at("lengths")) {
+    const auto lengths = list.get<std::vector<std::int32_t>>();
+    std::int64_t total = 0, before = 0;
+    for (const std::int32_t length : lengths) total += length;
+    std::vector<std::int32_t> ids, mine, classes;
+    for (std::size_t i = 0; i < lengths.size(); ++i) {
+      const bool here = (2 * before + lengths[i]) * ranks / (2 * total) == rank;
+      before += lengths[i];
+      for (std::int32_t t = 0; t < lengths[i]; ++t) {
+        const std::int32_t id = next_id();
+        if (here) ids.push_back(id);
+      }
+      if (!here) continue;
+      mine.push_back(lengths[i]);
+      classes.push_back(static_cast<std::int32_t>(i) % labels);
+    }
+    std::vector<std::int32_t> types(ids.size(), 0);
+    Share share{std::make_unique<tests::HostBatch>(std::move(ids), std::move(types), mine),
+                static_cast<std::int64_t>(lengths.size())};
+    share.batch->set_classes(std::move(classes));
+    shares.push_back(std::move(share));
+  }
+  return shares;
+}
+
+layers::BatchBounds bounds_of(const std::vector<Share>& shares) {
+  layers::BatchBounds bounds;
+  for (const Share& share : shares) {
+    const core::MicroBatch& batch = share.batch->view();
+    bounds.tokens = std::max(bounds.tokens, batch.tokens.count);
+    bounds.sequences = std::max(bounds.sequences, batch.sequences);
+    bounds.max_length = std::max(bounds.max_length, batch.max_length);
+  }
+  bounds.selected = bounds.sequences;
+  return bounds;
+}
+
+// Seconds of the parts of a step, summed over the timed steps.
+class Clock {
+ public:
+  void start() { last_ = std::chrono::steady_clock::now(); }
+  double lap() {
+    const auto now = std::chrono::steady_clock::now();
+    const double seconds = std::chrono::duration<double>(now - last_).count();
+    last_ = now;
+    return seconds;
+  }
+
+ private:
+  std::chrono::steady_clock::time_point last_;
+};
+
+json run(const Options& options, comm::Communicator& world, int threads) {
+  std::ifstream file(options.path);
+  if (!file) throw core::Error(core::ExitCode::input, "no case file " + options.path + "; cases.py writes them.");
+  const json case_file = json::parse(file);
+  model::BertConfig config = model::parse_hf_config(case_file.at("config").dump(), options.path);
+  config.label_names = model::default_label_names(case_file.at("labels").get<std::int64_t>());
+  const int steps = options.steps < 0 ? case_file.at("steps").get<int>() : options.steps;
+  const int warmup = options.warmup < 0 ? case_file.at("warmup").get<int>() : options.warmup;
+
+  const core::ParameterStore store(model::Bert::parameters(config, kind, config.num_labels()),
+                                   core::ParameterStore::Arenas::training, std::int64_t{16} * world.size());
+  model::initialize_parameters(store, config, 1);
+  model::Bert bert(config, kind, config.num_labels(), store);
+  const auto products = ops::make_matrix_product(options.products);
+  const auto attention = ops::make_attention();
+  layers::Engine engine{*products, *attention};
+  const std::vector<Share> shares = make_shares(case_file, config.vocab_size, world.rank(), world.size());
+  const layers::BatchBounds bounds = bounds_of(shares);
+  core::Workspace workspace;
+  bert.plan(workspace, bounds, true);
+  workspace.allocate();
+  const std::int64_t wide = std::max(config.intermediate_size, 3 * config.hidden_size);
+  products->reserve({bounds.tokens, wide, wide});
+  attention->reserve(bounds.max_length, config.head_dim());
+  const auto sums = train::make_overlapped_data_parallel(world, store);
+  train::Adamw adamw({}, store, sums->owned());
+
+  json seconds = json::array();
+  double forward = 0, backward = 0, reduction = 0, update = 0;
+  for (int step = 0; step < warmup + steps; ++step) {
+    if (step == warmup) forward = backward = reduction = update = 0;
+    const Share& share = shares[static_cast<std::size_t>(step) % shares.size()];
+    core::Dropout key;
+    ops::set_dropout_key(key, 1, static_cast<std::uint64_t>(step));
+    const layers::Pass pass{.batch = share.batch->view(), .training = true, .key0 = key.key0, .key1 = key.key1};
+    world.barrier();
+    Clock whole, part;
+    whole.start();
+    part.start();
+    sums->begin_step(1);
+    bert.forward(engine, pass, workspace);
+    bert.loss(pass, 1.0f / static_cast<float>(share.sequences_of_step));
+    forward += part.lap();
+    bert.backward(engine, pass, workspace, [&sums](std::int64_t begin) { sums->finished(begin); });
+    backward += part.lap();
+    sums->end_micro_batch();
+    sums->end_step();
+    const double norm = sums->gradient_norm();
+    reduction += part.lap();
+    if (!(norm < 1e9)) throw core::Error(core::ExitCode::numerical, "the gradient's norm is not finite.");
+    adamw.step(2e-5, step + 1, norm);
+    sums->share_parameters();
+    update += part.lap();
+    if (step >= warmup) seconds.push_back(world.maximum(whole.lap()));
+  }
+  return {{"program", "bert_hpc, " + products->name() + ", " + attention->name()},
+          {"ranks", world.size()},
+          {"threads", threads},
+          {"seconds", seconds},
+          {"sections", {{"forward", forward}, {"backward", backward}, {"sums", reduction}, {"optimizer", update}}}};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  comm::MpiRuntime mpi(&argc, &argv);
+  const auto world = comm::make_world_communicator();
+  try {
+    core::DeviceRuntime device;
+    const json report = run(parse_options(argc, argv), *world, device.threads());
+    if (world->rank() == 0) std::printf("%s\n", report.dump().c_str());
+    return 0;
+  } catch (const core::Error& error) {
+    std::fprintf(stderr, "bench_training: %s\n", error.what());
+    comm::abort_all_ranks(static_cast<int>(error.code()));
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "bench_training: %s\n", error.what());
+    comm::abort_all_ranks(static_cast<int>(core::ExitCode::input));
+  }
+}
