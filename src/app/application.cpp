@@ -29,7 +29,13 @@ int run_application(const Invocation& invocation, comm::Communicator& world, com
   try {
     const config::Config input = read_input(invocation, world);
     collectively(world, [&] {
-      if (world.rank() == 0) std::filesystem::create_directories(input.run.directory);
+      if (world.rank() != 0) return;
+      std::error_code problem;
+      std::filesystem::create_directories(input.run.directory, problem);
+      if (problem) {
+        throw core::Error(core::ExitCode::files, "the run directory " + input.run.directory + " cannot be made: " +
+                                                     problem.message() + ". Name another one in run.directory.");
+      }
     });
     return input.run.mode == "train" ? run_training(input, invocation, world, threads)
                                      : run_evaluation(input, invocation, world, threads);

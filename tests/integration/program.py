@@ -1,0 +1,125 @@
+"""Runs the programs of the build for the integration tests: small data sets, inputs, launches under mpirun."""
+
+import os
+import pathlib
+import random
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+BUILD = pathlib.Path(os.environ.get("BERT_HPC_BUILD", "build"))
+MPIRUN = shutil.which("mpirun")
+
+
+def run(program, *arguments, ranks=1, threads=None, check=None, cwd=None):
+    """Returns the finished process, output as text. check: the exit status that must come."""
+    environment = dict(os.environ)
+    if threads:
+        environment["OMP_NUM_THREADS"] = str(threads)
+    command = [str(BUILD / program), *map(str, arguments)]
+    if ranks > 1:
+        command = [MPIRUN, "-n", str(ranks), *command]
+    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=300)
+    if check is not None and done.returncode != check:
+        raise AssertionError(f"{' '.join(command)}\nleft with {done.returncode}, not {check}:\n{done.stdout}\n{done.stderr}")
+    return done
+
+
+NOUNS = "dog cat bird river mountain engine circuit battery violin trumpet".split()
+KINDS = {"animal": NOUNS[:3], "nature": NOUNS[3:5], "machine": NOUNS[5:8], "music": NOUNS[8:]}
+
+
+def sentences(count, seed=1):
+    """(text, label, score): a label that the text decides, a score that counts words; lengths from 4 to about 25."""
+    draw = random.Random(seed)
+    rows = []
+    for _ in range(count):
+        label = draw.choice(sorted(KINDS))
+        filler = draw.choices("the a old small very often seen near some quiet".split(), k=draw.randint(1, 20))
+        words = filler + [draw.choice(KINDS[label])]
+        draw.shuffle(words)
+        rows.append((" ".join(words), label, round(len(words) / 8, 3)))
+    return rows
+
+
+def write_tsv(path, rows):
+    lines = ["text\tlabel\tscore"] + ["\t".join(map(str, row)) for row in rows]
+    path.write_text("\n".join(lines) + "\n")
+
+
+class Workspace:
+    """A temporary folder with shards for one task."""
+
+    def __init__(self, task="classification", rows=500):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="bert_hpc_test_"))
+        write_tsv(self.folder / "rows.tsv", sentences(rows))
+        label = {"classification": 'label = "label"', "regression": 'label = "score"', "masked_lm": ""}[task]
+        (self.folder / "prep.toml").write_text(f"""
+[source]
+format = "tsv"
+files = ["{self.folder}/rows.tsv"]
+text = "text"
+{label}
+[split]
+train = 0.7
+validation = 0.15
+test = 0.15
+seed = 3
+[tokenizer]
+train_size = 120
+max_tokens = 32
+[task]
+name = "{task}"
+[output]
+directory = "{self.folder}/shards"
+""")
+        run("bert_hpc_prep", self.folder / "prep.toml", check=0)
+        self.task = task
+
+    def remove(self):
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def input(self, name="input.toml", **tables):
+        """An input file for a small model; tables given replace or add keys: input(run={"mode": "evaluate"})."""
+        shards = self.folder / "shards"
+        values = {
+            "run": {"mode": "train", "directory": str(self.folder / "run"), "seed": 5},
+            "model": {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64,
+                      "max_position_embeddings": 32},
+            "task": {"name": self.task},
+            "data": {"train": [f"{shards}/train-*.h5"], "validation": [f"{shards}/validation-*.h5"]},
+            "batch": {"global": 16},
+            "optimizer": {"learning_rate": 3e-3},
+            "schedule": {"epochs": 3, "warmup_ratio": 0.1},
+            "log": {"every_steps": 1, "progress": "lines"},
+        }
+        for table, keys in tables.items():
+            values[table] = None if keys is None else values.get(table, {}) | keys
+        path = self.folder / name
+        path.write_text("".join(
+            f"[{table}]\n" + "".join(f"{key} = {toml(value)}\n" for key, value in keys.items() if value is not None)
+            for table, keys in values.items() if keys is not None))
+        return path
+
+
+def toml(value):
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(toml, value)) + "]"
+    return f'"{value}"' if isinstance(value, str) else repr(value)
+
+
+class Case(unittest.TestCase):
+    task = "classification"
+
+    @classmethod
+    def setUpClass(cls):
+        if MPIRUN is None:
+            raise unittest.SkipTest("mpirun is not at hand")
+        cls.work = Workspace(cls.task)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.work.remove()

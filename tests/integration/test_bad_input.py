@@ -1,0 +1,81 @@
+"""What goes wrong gives one clear message and the promised exit status, on every number of ranks, and leaves earlier
+results as they were."""
+
+import shutil
+import unittest
+
+from program import Case, run
+
+
+class BadInput(Case):
+    def fails(self, status, *words, ranks=2, arguments=(), input=None, **tables):
+        path = input or self.work.input("bad.toml", **tables)
+        done = run("bert_hpc", path, *arguments, ranks=ranks, threads=1)
+        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        for word in words:
+            self.assertIn(word, done.stderr)
+        self.assertEqual(done.stderr.count("bert_hpc: error"), 1, "the message comes once:\n" + done.stderr)
+        return done
+
+    def copied_shards(self, name, damage):
+        target = self.work.folder / name
+        shutil.copytree(self.work.folder / "shards", target)
+        shard = next(target.glob("train-*.h5"))
+        damage(shard)
+        return {"train": [str(target / "train-*.h5")]}
+
+    def test_all_mistakes_in_the_input_come_at_once(self):
+        self.fails(2, '"globl"', '"learning_rat"', "bad.toml:", '"global"', '"learning_rate"', batch={"globl": 3},
+                   optimizer={"learning_rat": 1.0})
+
+    def test_an_input_that_is_not_there(self):
+        self.fails(2, "nowhere.toml", input=self.work.folder / "nowhere.toml")
+
+    def test_overrides_are_checked_like_the_file(self):
+        self.fails(2, "--set", arguments=("--set", "batch.global=-3"))
+
+    def test_missing_shards(self):
+        self.fails(3, "nothing-*.h5", data={"train": [str(self.work.folder / "nothing-*.h5")]})
+
+    def test_a_truncated_shard(self):
+        data = self.copied_shards("short", lambda shard: shard.write_bytes(shard.read_bytes()[:-100]))
+        self.fails(3, "train-00000.h5", "truncated", data=data)
+
+    def test_a_flipped_bit(self):
+        def flip(shard):
+            content = bytearray(shard.read_bytes())
+            content[len(content) // 2] ^= 16
+            shard.write_bytes(content)
+
+        self.fails(3, "train-00000.h5", data=self.copied_shards("flipped", flip))
+
+    def test_a_file_that_is_no_shard(self):
+        data = self.copied_shards("foreign", lambda shard: shard.write_bytes(b"not a shard" * 1000))
+        self.fails(3, "train-00000.h5", data=data)
+
+    def test_an_empty_file(self):
+        self.fails(3, "train-00000.h5", data=self.copied_shards("empty", lambda shard: shard.write_bytes(b"")))
+
+    def test_sequences_longer_than_the_model(self):
+        self.fails(3, "max_position_embeddings", model={"max_position_embeddings": 8})
+
+    def test_a_task_that_the_shards_are_not_for(self):
+        self.fails(3, "regression", task={"name": "regression"})
+
+    def test_more_ranks_than_samples(self):
+        self.fails(2, "[batch] global", "4 ranks", ranks=4, batch={"global": 2})
+
+    def test_a_loss_that_is_not_a_number(self):
+        self.fails(5, "learning_rate", "step", optimizer={"learning_rate": 1e30, "max_gradient_norm": 0.0},
+                   schedule={"epochs": 3, "warmup_ratio": 0.0}, run={"directory": str(self.work.folder / "nan")})
+
+    def test_a_run_directory_that_cannot_be_made(self):
+        (self.work.folder / "file").write_text("a file, no folder")
+        self.fails(4, str(self.work.folder / "file"), run={"directory": str(self.work.folder / "file/run")})
+
+    def test_weights_that_are_missing_or_damaged(self):
+        self.fails(4, "config.json", model={"pretrained": str(self.work.folder)})
+
+
+if __name__ == "__main__":
+    unittest.main()
