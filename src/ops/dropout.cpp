@@ -31,10 +31,7 @@ void dropout(const Dropout& dropout, const TokenRows& rows, Tensor<const float> 
         std::uint16_t bits[kernel::dropout_columns];
         fill_dropout_bits(site, site.sample[r.sequence[i]], static_cast<std::uint32_t>(r.position[i]),
                           static_cast<std::uint32_t>(begin / 8), kernel::divide_up(count, 8), bits);
-        const float* in = x.row(i) + begin;
-        float* out = y.row(i) + begin;
-#pragma omp simd
-        for (std::int64_t j = 0; j < count; ++j) out[j] = bits[j] >= threshold ? in[j] * scale : 0.0f;
+        apply_dropout(count, bits, threshold, scale, x.row(i) + begin, y.row(i) + begin);
       });
 }
 

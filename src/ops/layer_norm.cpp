@@ -6,61 +6,105 @@
 
 #include "dropout_fill.hpp"
 #include "kernel.hpp"
+#include "row_sum.hpp"
 
 namespace bert_hpc::ops {
 namespace {
 
-/// z = residual + dropout(x + bias) in place of x, returning Σ z. `bias` and `residual` may be null.
-struct ResidualRow {
+/// What decides and scales the dropped elements of a row.
+struct RowDropout {
   Dropout dropout;
   TokenRows rows;
   std::uint32_t threshold;
   float scale;
-  const float* bias;
 
-  KOKKOS_INLINE_FUNCTION float operator()(std::int64_t row, float* x, const float* residual,
-                                          std::int64_t columns) const {
-    std::uint16_t bits[kernel::dropout_columns];
-    float sum = 0.0f;
-    for (std::int64_t begin = 0; begin < columns; begin += kernel::dropout_columns) {
-      const std::int64_t count = columns - begin < kernel::dropout_columns ? columns - begin : kernel::dropout_columns;
-      float* z = x + begin;
-      if (bias != nullptr) {
-        const float* b = bias + begin;
-#pragma omp simd
-        for (std::int64_t j = 0; j < count; ++j) z[j] += b[j];
-      }
-      if (threshold > 0) {
-        fill_dropout_bits(dropout, dropout.sample[rows.sequence[row]], static_cast<std::uint32_t>(rows.position[row]),
-                          static_cast<std::uint32_t>(begin / 8), kernel::divide_up(count, 8), bits);
-#pragma omp simd
-        for (std::int64_t j = 0; j < count; ++j) z[j] = bits[j] >= threshold ? z[j] * scale : 0.0f;
-      }
-      if (residual != nullptr) {
-        const float* r = residual + begin;
-#pragma omp simd
-        for (std::int64_t j = 0; j < count; ++j) z[j] += r[j];
-      }
-#pragma omp simd reduction(+ : sum)
-      for (std::int64_t j = 0; j < count; ++j) sum += z[j];
-    }
-    return sum;
+  RowDropout(const Dropout& site, const TokenRows& token_rows)
+      : dropout(site),
+        rows(token_rows),
+        threshold(dropout_threshold(site.probability)),
+        scale(dropout_scale(threshold)) {}
+
+  /// Bits of columns [begin, begin + count) of a row.
+  KOKKOS_INLINE_FUNCTION void fill(std::int64_t row, std::int64_t begin, std::int64_t count,
+                                   std::uint16_t* bits) const {
+    fill_dropout_bits(dropout, dropout.sample[rows.sequence[row]], static_cast<std::uint32_t>(rows.position[row]),
+                      static_cast<std::uint32_t>(begin / 8), kernel::divide_up(count, 8), bits);
   }
 };
 
+/// z = residual + dropout(x + bias) of a run of columns, in place of x; returns Σ z.
+template <bool with_bias, bool with_dropout, bool with_residual>
+KOKKOS_INLINE_FUNCTION float residual_run(std::int64_t count, const float* bias, const std::uint16_t* bits,
+                                          std::uint32_t threshold, float scale, const float* residual, float* z) {
+  return kernel::sum_of<float>(count, [=](std::int64_t j) {
+    float value = z[j];
+    if constexpr (with_bias) value += bias[j];
+    if constexpr (with_dropout) value *= bits[j] >= threshold ? scale : 0.0f;
+    if constexpr (with_residual) value += residual[j];
+    z[j] = value;
+    return value;
+  });
+}
+
+template <bool with_bias, bool with_dropout>
+KOKKOS_INLINE_FUNCTION float residual_run(std::int64_t count, const float* bias, const std::uint16_t* bits,
+                                          std::uint32_t threshold, float scale, const float* residual, float* z) {
+  return residual != nullptr
+             ? residual_run<with_bias, with_dropout, true>(count, bias, bits, threshold, scale, residual, z)
+             : residual_run<with_bias, with_dropout, false>(count, bias, bits, threshold, scale, residual, z);
+}
+
+/// The same of a whole row; bias and residual may be null.
+KOKKOS_INLINE_FUNCTION float residual_row(const RowDropout& site, std::int64_t row, std::int64_t columns,
+                                          const float* bias, const float* residual, float* x) {
+  std::uint16_t bits[kernel::dropout_columns];
+  float sum = 0.0f;
+  for (std::int64_t begin = 0; begin < columns; begin += kernel::dropout_columns) {
+    const std::int64_t count = columns - begin < kernel::dropout_columns ? columns - begin : kernel::dropout_columns;
+    const float* b = bias == nullptr ? nullptr : bias + begin;
+    const float* r = residual == nullptr ? nullptr : residual + begin;
+    float* z = x + begin;
+    if (site.threshold > 0) {
+      site.fill(row, begin, count, bits);
+      sum += b != nullptr ? residual_run<true, true>(count, b, bits, site.threshold, site.scale, r, z)
+                          : residual_run<false, true>(count, b, bits, site.threshold, site.scale, r, z);
+    } else {
+      sum += b != nullptr ? residual_run<true, false>(count, b, bits, site.threshold, site.scale, r, z)
+                          : residual_run<false, false>(count, b, bits, site.threshold, site.scale, r, z);
+    }
+  }
+  return sum;
+}
+
 /// d_x = dropout(d_z) of one row.
-KOKKOS_INLINE_FUNCTION void dropout_row(const Dropout& dropout, const TokenRows& rows, std::uint32_t threshold,
-                                        float scale, std::int64_t row, const float* d_z, float* d_x,
-                                        std::int64_t columns) {
+KOKKOS_INLINE_FUNCTION void dropout_row(const RowDropout& site, std::int64_t row, std::int64_t columns,
+                                        const float* d_z, float* d_x) {
   std::uint16_t bits[kernel::dropout_columns];
   for (std::int64_t begin = 0; begin < columns; begin += kernel::dropout_columns) {
     const std::int64_t count = columns - begin < kernel::dropout_columns ? columns - begin : kernel::dropout_columns;
-    fill_dropout_bits(dropout, dropout.sample[rows.sequence[row]], static_cast<std::uint32_t>(rows.position[row]),
-                      static_cast<std::uint32_t>(begin / 8), kernel::divide_up(count, 8), bits);
-    const float* in = d_z + begin;
-    float* out = d_x + begin;
+    site.fill(row, begin, count, bits);
+    apply_dropout(count, bits, site.threshold, site.scale, d_z + begin, d_x + begin);
+  }
+}
+
+/// y = γ · (z − mean) · rstd + β of one row.
+KOKKOS_INLINE_FUNCTION void normalize_row(std::int64_t columns, const float* z, float mean, float rstd,
+                                          const float* gamma, const float* beta, float* y) {
 #pragma omp simd
-    for (std::int64_t j = 0; j < count; ++j) out[j] = bits[j] >= threshold ? in[j] * scale : 0.0f;
+  for (std::int64_t j = 0; j < columns; ++j) y[j] = gamma[j] * ((z[j] - mean) * rstd) + beta[j];
+}
+
+/// d_z of one row; see the formula below.
+KOKKOS_INLINE_FUNCTION void normalize_row_backward(std::int64_t columns, const float* d_y, const float* z, float mean,
+                                                   float rstd, const float* gamma, float* d_z) {
+  const float inverse = 1.0f / static_cast<float>(columns);
+  const float sum = inverse * kernel::sum_of<float>(columns, [=](std::int64_t j) { return d_y[j] * gamma[j]; });
+  const float product = inverse * rstd * kernel::sum_of<float>(columns, [=](std::int64_t j) {
+                          return d_y[j] * gamma[j] * (z[j] - mean);
+                        });
+#pragma omp simd
+  for (std::int64_t j = 0; j < columns; ++j) {
+    d_z[j] = rstd * (d_y[j] * gamma[j] - sum - (z[j] - mean) * rstd * product);
   }
 }
 
@@ -70,22 +114,18 @@ KOKKOS_INLINE_FUNCTION void dropout_row(const Dropout& dropout, const TokenRows&
 void residual_layer_norm_forward(const Dropout& dropout, const TokenRows& rows, Tensor<float> x, const float* bias,
                                  Tensor<const float> residual, const float* gamma, const float* beta, float epsilon,
                                  Tensor<float> y, float* mean, float* rstd) {
-  const std::uint32_t threshold = dropout_threshold(dropout.probability);
-  const ResidualRow residual_row{dropout, rows, threshold, dropout_scale(threshold), bias};
+  const RowDropout site(dropout, rows);
   kernel::for_items(
       "bert_hpc::ops::residual_layer_norm_forward", x.rows, KOKKOS_LAMBDA(std::int64_t i) {
         const std::int64_t columns = x.columns;
         float* z = x.row(i);
         const float inverse = 1.0f / static_cast<float>(columns);
-        const float center =
-            residual_row(i, z, residual.data == nullptr ? nullptr : residual.row(i), columns) * inverse;
-        float squares = 0.0f;
-#pragma omp simd reduction(+ : squares)
-        for (std::int64_t j = 0; j < columns; ++j) squares += (z[j] - center) * (z[j] - center);
+        const float* added = residual.data == nullptr ? nullptr : residual.row(i);
+        const float center = inverse * residual_row(site, i, columns, bias, added, z);
+        const float squares =
+            kernel::sum_of<float>(columns, [=](std::int64_t j) { return (z[j] - center) * (z[j] - center); });
         const float factor = 1.0f / std::sqrt(squares * inverse + epsilon);
-        float* out = y.row(i);
-#pragma omp simd
-        for (std::int64_t j = 0; j < columns; ++j) out[j] = gamma[j] * ((z[j] - center) * factor) + beta[j];
+        normalize_row(columns, z, center, factor, gamma, beta, y.row(i));
         mean[i] = center;
         rstd[i] = factor;
       });
@@ -95,34 +135,15 @@ void residual_layer_norm_forward(const Dropout& dropout, const TokenRows& rows, 
 void residual_layer_norm_backward(const Dropout& dropout, const TokenRows& rows, Tensor<const float> d_y,
                                   Tensor<const float> z, const float* gamma, const float* mean, const float* rstd,
                                   Tensor<float> d_z, Tensor<float> d_x) {
-  const Dropout site = dropout;
-  const TokenRows r = rows;
-  const std::uint32_t threshold = dropout_threshold(dropout.probability);
-  const float scale = dropout_scale(threshold);
-  const bool with_dropout = threshold > 0 && d_x.data != nullptr;
-  const bool copied = threshold == 0 && d_x.data != nullptr && d_x.data != d_z.data;
+  const RowDropout site(dropout, rows);
+  const bool dropped = site.threshold > 0 && d_x.data != nullptr;
+  const bool copied = site.threshold == 0 && d_x.data != nullptr && d_x.data != d_z.data;
   kernel::for_items(
       "bert_hpc::ops::residual_layer_norm_backward", z.rows, KOKKOS_LAMBDA(std::int64_t i) {
         const std::int64_t columns = z.columns;
-        const float* in = d_y.row(i);
-        const float* zi = z.row(i);
         float* out = d_z.row(i);
-        const float center = mean[i], factor = rstd[i];
-        const float inverse = 1.0f / static_cast<float>(columns);
-        float sum = 0.0f, product = 0.0f;
-#pragma omp simd reduction(+ : sum, product)
-        for (std::int64_t j = 0; j < columns; ++j) {
-          const float g = in[j] * gamma[j];
-          sum += g;
-          product += g * ((zi[j] - center) * factor);
-        }
-        sum *= inverse;
-        product *= inverse;
-#pragma omp simd
-        for (std::int64_t j = 0; j < columns; ++j) {
-          out[j] = factor * (in[j] * gamma[j] - sum - (zi[j] - center) * factor * product);
-        }
-        if (with_dropout) dropout_row(site, r, threshold, scale, i, out, d_x.row(i), columns);
+        normalize_row_backward(columns, d_y.row(i), z.row(i), mean[i], rstd[i], gamma, out);
+        if (dropped) dropout_row(site, i, columns, out, d_x.row(i));
         if (copied) {
           float* copy = d_x.row(i);
           for (std::int64_t j = 0; j < columns; ++j) copy[j] = out[j];

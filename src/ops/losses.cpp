@@ -5,6 +5,7 @@
 
 #include "bert_hpc/ops/vector_math.hpp"
 #include "kernel.hpp"
+#include "row_sum.hpp"
 
 namespace bert_hpc::ops {
 
@@ -16,21 +17,13 @@ void cross_entropy(Tensor<const float> logits, const std::int32_t* labels, float
         const std::int64_t columns = logits.columns;
         const float* x = logits.row(i);
         const float at_label = x[labels[i]];
-        float largest = x[0];
-#pragma omp simd reduction(max : largest)
-        for (std::int64_t j = 0; j < columns; ++j) largest = x[j] > largest ? x[j] : largest;
+        const float largest = kernel::max_of<float>(columns, x[0], [=](std::int64_t j) { return x[j]; });
         float total = 0.0f;
         if (d_logits.data == nullptr) {
-#pragma omp simd reduction(+ : total)
-          for (std::int64_t j = 0; j < columns; ++j) total += fast_exp(x[j] - largest);
+          total = kernel::sum_of<float>(columns, [=](std::int64_t j) { return fast_exp(x[j] - largest); });
         } else {
           float* d_x = d_logits.row(i);
-#pragma omp simd reduction(+ : total)
-          for (std::int64_t j = 0; j < columns; ++j) {
-            const float e = fast_exp(x[j] - largest);
-            d_x[j] = e;
-            total += e;
-          }
+          total = kernel::sum_of<float>(columns, [=](std::int64_t j) { return d_x[j] = fast_exp(x[j] - largest); });
           const float factor = scale / total;
 #pragma omp simd
           for (std::int64_t j = 0; j < columns; ++j) d_x[j] *= factor;
@@ -70,10 +63,7 @@ double sum(const float* x, std::int64_t count) {
   Kokkos::parallel_reduce(
       "bert_hpc::ops::sum", kernel::Range(0, 1),
       KOKKOS_LAMBDA(std::int64_t, double& result) {
-        double part = 0.0;
-#pragma omp simd reduction(+ : part)
-        for (std::int64_t i = 0; i < count; ++i) part += static_cast<double>(x[i]);
-        result += part;
+        result += kernel::sum_of<double>(count, [=](std::int64_t i) { return static_cast<double>(x[i]); });
       },
       total);
   return total;

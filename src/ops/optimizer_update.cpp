@@ -5,6 +5,7 @@
 
 #include "bert_hpc/core/error.hpp"
 #include "kernel.hpp"
+#include "row_sum.hpp"
 
 namespace bert_hpc::ops {
 
@@ -51,10 +52,9 @@ void squared_norm_blocks(std::span<const float> x, std::span<double> partial) {
       "bert_hpc::ops::squared_norm_blocks", blocks, KOKKOS_LAMBDA(std::int64_t b) {
         const std::int64_t begin = b * norm_block;
         const std::int64_t end = begin + norm_block < count ? begin + norm_block : count;
-        double total = 0.0;
-#pragma omp simd reduction(+ : total)
-        for (std::int64_t i = begin; i < end; ++i) total += static_cast<double>(in[i]) * static_cast<double>(in[i]);
-        out[b] = total;
+        const float* block = in + begin;
+        out[b] = kernel::sum_of<double>(
+            end - begin, [=](std::int64_t i) { return static_cast<double>(block[i]) * static_cast<double>(block[i]); });
       });
 }
 

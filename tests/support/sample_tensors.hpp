@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <catch2/catch_test_macros.hpp>
 #include <cmath>
 #include <cstdint>
 #include <random>
