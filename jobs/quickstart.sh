@@ -53,8 +53,8 @@ step test "Test: sequences that the model never saw" \
   mpirun -n "$ranks" bert_hpc "$bert_hpc_share/input/quickstart_test.toml" ${overwrite[@]+"${overwrite[@]}"}
 python=$(bert_hpc_python)
 if [ -n "$python" ] && "$python" -c 'import h5py, matplotlib' 2>/dev/null; then
-  step report "Report: tables and pictures" "$python" "$bert_hpc_share/postprocess/report.py" $here/run $here/test
-  pictures=$(find $here -name '*.png' | sort)
+  step report "Report: tables and pictures" "$python" "$bert_hpc_share/postprocess/report.py" $here/run --output $here/report
+  pictures="  $here/report           tables (summary.md, *.csv) and pictures (*.png, *.pdf)"
 else
   say "Report: left out, as no Python with h5py, numpy and matplotlib is at hand (set BERT_HPC_PYTHON to one)"
   pictures=
@@ -67,7 +67,7 @@ Done. In $PWD:
   $here/run/metrics.h5   loss, learning rate, evaluations, timings of the training; $here/test/metrics.h5 of the test
   $here/run/log.txt      what was printed
 END
-for picture in $pictures; do printf '  %s\n' "$picture"; done
+if [ -n "$pictures" ]; then printf '%s\n' "$pictures"; fi
 cat <<END
 Try next:
   mpirun -n $ranks bert_hpc $bert_hpc_share/input/quickstart.toml --set run.directory='"$here/wide"' --set model.hidden_size=256
