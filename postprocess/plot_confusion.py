@@ -1,0 +1,75 @@
+"""Confusion matrix of each split's last evaluation: rows are actual classes, columns predicted ones, each row divided by
+its sum, so that the diagonal is the recall of each class."""
+
+import sys
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import common
+
+
+def last_matrix(columns):
+    """The last evaluation's counts and step, or nothing."""
+    matrices = columns.get("confusion_matrix")
+    if matrices is None:
+        return None
+    for row in range(len(matrices) - 1, -1, -1):
+        if matrices[row].sum() > 0:
+            return np.asarray(matrices[row], dtype=float), int(columns["step"][row])
+    return None
+
+
+def label(name, width=22):
+    return name if len(name) <= width else name[: width - 1] + "…"
+
+
+def draw_matrix(counts, names, title):
+    classes = len(counts)
+    names = [label(name) for name in (names if len(names) == classes else [str(i) for i in range(classes)])]
+    sums = counts.sum(axis=1, keepdims=True)
+    shares = np.divide(counts, sums, out=np.zeros_like(counts), where=sums > 0)
+    # At 33 classes a cell of 0.27 inch still carries a label of 8 points on each axis.
+    cell = 0.62 if classes <= 8 else 0.46 if classes <= 16 else 0.27 if classes <= 60 else 0.16
+    font = 10 if classes <= 16 else 8 if classes <= 60 else 5
+    side = cell * classes
+    figure, axes = plt.subplots(figsize=(max(side + 3.4, 5.2), max(side + 2.4, 4.2)))
+    image = axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
+    axes.set_xticks(range(classes), names, rotation=90 if classes > 6 else 30, fontsize=font,
+                    ha="center" if classes > 6 else "right", rotation_mode="anchor" if classes <= 6 else None)
+    axes.set_yticks(range(classes), names, fontsize=font)
+    axes.grid(False)
+    axes.set_xticks(np.arange(classes + 1) - 0.5, minor=True)
+    axes.set_yticks(np.arange(classes + 1) - 0.5, minor=True)
+    axes.grid(True, which="minor", color="#EEEEEE", linewidth=0.5)
+    axes.tick_params(which="minor", length=0)
+    if classes <= 16:
+        for row, column in np.ndindex(classes, classes):
+            if shares[row, column] >= 0.005:
+                axes.text(column, row, f"{100 * shares[row, column]:.0f}", ha="center", va="center", fontsize=font,
+                          color="white" if shares[row, column] > 0.55 else "black")
+    bar = figure.colorbar(image, ax=axes, shrink=0.8, aspect=30, pad=0.02)
+    bar.set_label("Share of the actual class" + (" (cells in %)" if classes <= 16 else ""))
+    axes.set(xlabel="Predicted class", ylabel="Actual class", title=title)
+    return figure
+
+
+def draw(runs):
+    pictures = []
+    for run in runs:
+        for split, columns in sorted(run.evaluations.items()):
+            last = last_matrix(columns)
+            if last is None:
+                continue
+            counts, step = last
+            total = counts.sum()
+            accuracy = np.trace(counts) / total
+            place = f"{run.name}, {split}" + (f", step {step}" if step > 0 else "")
+            title = f"Confusion matrix: {place}\naccuracy {accuracy:.3f} on {int(total):,} samples"
+            name = f"confusion_matrix-{split}" + (f"-{run.name}" if len(runs) > 1 else "")
+            pictures.append((common.file_name(name), draw_matrix(counts, run.label_names, title)))
+    return pictures
+
+
+if __name__ == "__main__":
+    sys.exit(common.main(draw, __doc__))

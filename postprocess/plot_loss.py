@@ -1,0 +1,67 @@
+"""Loss against steps: training (each row faint, smoothed bold) and every evaluated split."""
+
+import sys
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import common
+
+
+def draw_training(axes, run, index, several):
+    steps, loss = run.steps["step"], run.steps["loss"]
+    if len(steps) == 0:
+        return
+    colour = common.colour(index)
+    name = f"{run.name}: training" if several else "training (smoothed)"
+    smoothed = common.smooth(loss)
+    if len(steps) >= 50:
+        axes.plot(steps, loss, color=colour, alpha=0.22, linewidth=0.8)
+    axes.plot(steps, smoothed, color=colour, label=name)
+
+
+def draw_evaluations(axes, run, index, several):
+    for number, (split, columns) in enumerate(sorted(run.evaluations.items())):
+        if len(columns["step"]) == 0 or (len(columns["step"]) == 1 and len(run.steps["step"]) == 0):
+            continue
+        colour = common.colour(index if several else number + 1)
+        name = f"{run.name}: {split}" if several else split
+        axes.plot(columns["step"], columns["loss"], color=colour, linestyle="--" if several else "-", marker="o",
+                  markersize=5, markerfacecolor="white", label=name)
+
+
+def limit(axes, runs):
+    """The scale follows the smoothed curves, so that one wild batch does not flatten everything."""
+    tops, bottoms = [], []
+    for run in runs:
+        loss = run.steps["loss"]
+        curves = [common.smooth(loss)] + [columns["loss"] for columns in run.evaluations.values()]
+        for values in curves:
+            values = np.asarray(values)[np.isfinite(values)]
+            if len(values):
+                tops.append(values.max())
+                bottoms.append(values.min())
+        if len(loss) and np.isfinite(loss).any():
+            bottoms.append(np.nanpercentile(loss, 0.5))
+            tops.append(np.nanpercentile(loss, 99.5))
+    if tops and max(tops) > min(bottoms):
+        room = 0.06 * (max(tops) - min(bottoms))
+        axes.set_ylim(max(0.0, min(bottoms) - room), max(tops) + room)
+
+
+def draw(runs):
+    runs = [run for run in runs if len(run.steps["step"]) > 0]
+    if not runs:
+        return []
+    figure, axes = plt.subplots(figsize=(8, 4.8))
+    for index, run in enumerate(runs):
+        draw_training(axes, run, index, len(runs) > 1)
+        draw_evaluations(axes, run, index, len(runs) > 1)
+    limit(axes, runs)
+    axes.set(xlabel="Step (updates)", ylabel="Loss (mean over the batch)", title=common.title_of("Loss", runs))
+    axes.legend()
+    return [("loss", figure)]
+
+
+if __name__ == "__main__":
+    sys.exit(common.main(draw, __doc__))

@@ -1,0 +1,68 @@
+"""Predicted against actual values and the histogram of errors, from predictions.h5 of a regression task."""
+
+import sys
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import common
+
+
+def known_pairs(run):
+    """Actual and predicted values where both are known; nothing for other tasks."""
+    data = run.predictions
+    if data is None or data.get("task") != "regression" or "label" not in data or "prediction" not in data:
+        return None
+    actual = np.asarray(data["label"], dtype=float).ravel()
+    predicted = np.asarray(data["prediction"], dtype=float).ravel()
+    known = np.isfinite(actual) & np.isfinite(predicted)
+    return (actual[known], predicted[known]) if known.sum() > 1 else None
+
+
+def draw_scatter(figure, axes, actual, predicted):
+    low, high = min(actual.min(), predicted.min()), max(actual.max(), predicted.max())
+    room = 0.04 * (high - low or 1.0)
+    limits = (low - room, high + room)
+    if len(actual) > 4000:
+        image = axes.hexbin(actual, predicted, gridsize=50, bins="log", cmap="Blues", mincnt=1, linewidths=0,
+                            extent=(*limits, *limits))
+        figure.colorbar(image, ax=axes, shrink=0.8, label="Samples in a cell")
+    else:
+        axes.plot(actual, predicted, "o", color=common.colour(0), alpha=0.35, markersize=5, markeredgewidth=0)
+    axes.plot(limits, limits, color="black", linewidth=1, linestyle="--", label="exact")
+    axes.set(xlim=limits, ylim=limits, aspect="equal", xlabel="Actual value", ylabel="Predicted value")
+    axes.legend(loc="upper left")
+
+
+def draw_errors(axes, errors):
+    # Twice the Freedman-Diaconis width keeps small sets from looking ragged.
+    axes.hist(errors, bins=min(60, max(10, len(np.histogram_bin_edges(errors, "fd")) // 2)), color=common.colour(0),
+              edgecolor="white", linewidth=0.5)
+    axes.axvline(0, color="black", linewidth=1, linestyle="--")
+    axes.axvline(errors.mean(), color=common.colour(1), linewidth=1.8, label=f"mean {errors.mean():+.3f}".replace("-", "−"))
+    axes.set(xlabel="Error (predicted − actual)", ylabel="Samples")
+    axes.legend(loc="upper right")
+
+
+def draw(runs):
+    pictures = []
+    for run in runs:
+        pairs = known_pairs(run)
+        if pairs is None:
+            continue
+        actual, predicted = pairs
+        errors = predicted - actual
+        spread = np.sum((actual - actual.mean()) ** 2)
+        r2 = 1 - np.sum(errors**2) / spread if spread > 0 else float("nan")
+        figure, (left, right) = plt.subplots(1, 2, figsize=(10.5, 5))
+        draw_scatter(figure, left, actual, predicted)
+        draw_errors(right, errors)
+        figure.suptitle(f"Predicted against actual: {run.name}\n{len(errors):,} samples, RMSE {np.sqrt(np.mean(errors**2)):.3f}, "
+                        f"MAE {np.mean(np.abs(errors)):.3f}, R² {r2:.3f}")
+        name = "regression" + (f"-{run.name}" if len(runs) > 1 else "")
+        pictures.append((common.file_name(name), figure))
+    return pictures
+
+
+if __name__ == "__main__":
+    sys.exit(common.main(draw, __doc__))

@@ -1,0 +1,37 @@
+"""Learning rate and gradient norm (before clipping) against steps."""
+
+import sys
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import common
+
+
+def draw(runs):
+    runs = [run for run in runs if len(run.steps["step"]) > 0]
+    if not runs:
+        return []
+    figure, (rate, norm) = plt.subplots(2, 1, figsize=(8, 6), sharex=True)
+    positive = []
+    for index, run in enumerate(runs):
+        colour, steps = common.colour(index), run.steps["step"]
+        norms = np.asarray(run.steps["gradient_norm"], dtype=float)
+        rate.plot(steps, run.steps["learning_rate"], color=colour, label=run.name)
+        if len(steps) >= 50:
+            norm.plot(steps, norms, color=colour, alpha=0.22, linewidth=0.8)
+        norm.plot(steps, common.smooth(norms), color=colour, label=run.name)
+        positive.extend(norms[np.isfinite(norms) & (norms > 0)])
+    if positive and max(positive) > 30 * np.median(positive):
+        norm.set_yscale("log")
+    rate.set(ylabel="Learning rate")
+    rate.ticklabel_format(axis="y", style="sci", scilimits=(-2, 3), useMathText=True)
+    norm.set(xlabel="Step (updates)", ylabel="Gradient norm\n(before clipping)")
+    if len(runs) > 1:
+        rate.legend()
+    figure.suptitle(common.title_of("Schedule", runs))
+    return [("schedule", figure)]
+
+
+if __name__ == "__main__":
+    sys.exit(common.main(draw, __doc__))

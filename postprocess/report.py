@@ -1,0 +1,40 @@
+"""Tables and pictures of one run of bert_hpc, or of several side by side.
+
+  report.py RUN                  one run, finished or not
+  report.py RUN RUN --output DIR   several in the same pictures, with scaling where their numbers of ranks differ
+
+Writes into DIR (default: report/ in the first RUN): summary.md, *.csv, and each picture as PNG and PDF. Prints the summary."""
+
+import sys
+
+import common
+import plot_confusion
+import plot_loss
+import plot_metrics
+import plot_regression
+import plot_scaling
+import plot_schedule
+import plot_throughput
+import plot_timers
+import tables
+
+PICTURES = [plot_loss, plot_metrics, plot_schedule, plot_confusion, plot_regression, plot_timers, plot_throughput, plot_scaling]
+
+
+def report(given=None):
+    options = common.arguments(__doc__, given)
+    runs = common.load_runs(options.runs, options.journal)
+    output = common.make_output(options.output, runs)
+    text, paths = tables.write_all(runs, output)
+    print(text)
+    for module in PICTURES:
+        for name, figure in module.draw(runs):
+            paths += common.save(figure, name, output)
+    print(f"\nIn {output}:")
+    for path in paths:
+        print(f"  {path.name}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(common.guarded(report))

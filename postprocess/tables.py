@@ -1,0 +1,143 @@
+"""The report's tables: a summary with one column per run, the evaluations, the classes, and the timers; as text, Markdown and CSV."""
+
+import csv
+import math
+
+import numpy as np
+
+import common
+from plot_confusion import last_matrix
+
+
+# The summary has these from the rows.
+KNOWN_TOTALS = ("total_steps", "total_samples", "total_tokens", "total_seconds")
+
+
+def number(value):
+    """A figure in four significant digits, or whole with its thousands parted."""
+    if isinstance(value, str):
+        return value
+    if value is None or not math.isfinite(value):
+        return "–"
+    if float(value).is_integer() and abs(value) < 1e15:
+        return f"{int(value):,}"
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.4g}"
+
+
+def summary_column(run):
+    """What one run says in the summary, by row name."""
+    steps = run.steps
+    column = {"status": run.status, "started (UTC)": str(run.attributes.get("started", "–")),
+              "version": f"{run.attributes.get('version', '–')} ({str(run.attributes.get('source_revision', '–'))[:10]})",
+              "mode, task": f"{run.attributes.get('mode') or '–'}, {run.attributes.get('task') or '–'}",
+              "ranks": float(run.rank_count) if run.rank_count else None}
+    if len(steps["step"]):
+        column["steps"] = float(steps["step"][-1])
+        column["epochs"] = float(steps["epoch"][-1])
+        column["samples"] = float(np.sum(steps["samples"]))
+        column["tokens"] = float(np.sum(steps["tokens"]))
+        column["time in steps"] = common.duration_text(float(np.sum(steps["seconds"])))
+        column["sequences per second"] = common.steady_rate(run, "samples")
+        column["tokens per second"] = common.steady_rate(run, "tokens")
+        column["training loss at the end"] = float(common.smooth(steps["loss"])[-1])
+    for split, columns in sorted(run.evaluations.items()):
+        if len(columns["step"]) == 0:
+            continue
+        for name in ["loss"] + [name for name in common.metric_names(run) if name in columns]:
+            column[f"{split} {common.spoken(name)}" + (" (last)" if len(columns["step"]) > 1 else "")] = float(columns[name][-1])
+    for name, value in run.attributes.items():
+        if name.startswith("total_") and name not in KNOWN_TOTALS:
+            column["total " + common.spoken(name[len("total_") :])] = float(value)
+    memory = run.ranks.get("peak_memory", [])
+    if len(memory) and np.max(memory) > 0:
+        column["peak memory of a rank"] = f"{np.max(memory) / 2**30:.2f} GiB"
+    return column
+
+
+def summary(runs):
+    columns = [summary_column(run) for run in runs]
+    names = list(dict.fromkeys(name for column in columns for name in column))
+    rows = [[name] + [number(column.get(name)) for column in columns] for name in names]
+    return ["", *[run.name for run in runs]], rows
+
+
+def evaluations(runs):
+    header, rows = ["run", "split", "step", "metric", "value"], []
+    for run in runs:
+        for split, columns in sorted(run.evaluations.items()):
+            for name, values in columns.items():
+                if name in ("step", "confusion_matrix"):
+                    continue
+                rows += [[run.name, split, int(step), name, repr(float(value))] for step, value in zip(columns["step"], values)]
+    return header, rows
+
+
+def classes(runs):
+    """Precision, recall and F1 of every class in each split's last evaluation."""
+    header, rows = ["run", "split", "class", "samples", "precision", "recall", "F1"], []
+    for run in runs:
+        for split, columns in sorted(run.evaluations.items()):
+            last = last_matrix(columns)
+            if last is None:
+                continue
+            counts = last[0]
+            names = run.label_names if len(run.label_names) == len(counts) else [str(i) for i in range(len(counts))]
+            for i, name in enumerate(names):
+                actual, predicted = counts[i].sum(), counts[:, i].sum()
+                precision = counts[i, i] / predicted if predicted else math.nan
+                recall = counts[i, i] / actual if actual else math.nan
+                f1 = 2 * counts[i, i] / (actual + predicted) if actual + predicted else math.nan
+                rows.append([run.name, split, name, int(actual), *(number(value) for value in (precision, recall, f1))])
+    return header, rows
+
+
+def timers(runs):
+    header = ["run", "section", "calls", "seconds (min)", "seconds (mean)", "seconds (max)", "per cent"]
+    rows = []
+    for run in runs:
+        average = np.asarray(run.timers["seconds_avg"], dtype=float)
+        total = float(np.sum(run.steps["seconds"])) or float(average.sum()) or 1.0
+        for i in np.argsort(average)[::-1]:
+            seconds = [f"{float(run.timers[key][i]):.3f}" for key in ("seconds_min", "seconds_avg", "seconds_max")]
+            rows.append([run.name, str(run.timers["name"][i]), int(run.timers["calls"][i]), *seconds,
+                         f"{100 * average[i] / total:.1f}"])
+    return header, rows
+
+
+def as_text(header, rows):
+    cells = [[str(cell) for cell in row] for row in [header, *rows]]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
+    lines = ["  ".join(cell.ljust(width) if i == 0 else cell.rjust(width) for i, (cell, width) in enumerate(zip(row, widths)))
+             for row in cells]
+    lines.insert(1, "  ".join("-" * width for width in widths))
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def as_markdown(header, rows):
+    def line(row):
+        return "| " + " | ".join(str(cell).replace("|", "\\|") for cell in row) + " |"
+
+    rule = "|" + "|".join("---" if i == 0 else "---:" for i in range(len(header))) + "|"
+    return "\n".join([line(header), rule, *(line(row) for row in rows)])
+
+
+def write_csv(path, header, rows):
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(header)
+        writer.writerows(rows)
+
+
+def write_all(runs, output):
+    """summary.md and the CSV files; returns the summary as text and the paths."""
+    tables = {"summary": summary(runs), "evaluations": evaluations(runs), "classes": classes(runs), "timers": timers(runs)}
+    paths = []
+    for name, (header, rows) in tables.items():
+        if rows:
+            paths.append(output / (name + ".csv"))
+            write_csv(paths[-1], header, rows)
+    titles = {"summary": "Summary", "classes": "Classes, last evaluation", "timers": "Time by section"}
+    parts = [f"## {title}\n\n{as_markdown(*tables[name])}" for name, title in titles.items() if tables[name][1]]
+    markdown = output / "summary.md"
+    markdown.write_text("\n\n".join(["# Report: " + ", ".join(run.name for run in runs), *parts]) + "\n", encoding="utf-8")
+    return as_text(*tables["summary"]), [markdown, *paths]

@@ -1,0 +1,163 @@
+"""Makes run directories as bert_hpc leaves them, with curves that look like real ones, for tests of postprocess/ and for
+looking at its pictures: python make_run.py DIR [classification|regression|unfinished|scaling]"""
+
+import pathlib
+import sys
+import zlib
+
+import h5py
+import numpy as np
+
+CATEGORIES = """noun.Tops noun.act noun.animal noun.artifact noun.attribute noun.body noun.cognition noun.communication
+noun.event noun.feeling noun.food noun.group noun.location noun.motive noun.object noun.person noun.phenomenon noun.plant
+noun.possession noun.process noun.quantity noun.relation noun.shape noun.state noun.substance noun.time verb.body verb.change
+verb.cognition verb.communication verb.competition verb.consumption verb.contact""".split()
+
+
+def step_columns(steps, epochs, rng, ranks=2, tokens_per_second=60000.0, floor=0.7):
+    at = np.arange(1, steps + 1)
+    warm = max(1, steps // 10)
+    loss = floor + 2.8 * np.exp(-at / (0.07 * steps)) + 0.35 * np.exp(-at / (0.5 * steps))
+    tokens = rng.normal(1126, 60, steps).astype(np.int64)
+    speed = tokens_per_second * np.where(at < 4, 0.5, 1.0) * rng.normal(1, 0.04, steps)
+    return {
+        "step": at,
+        "epoch": at * epochs / steps,
+        "loss": loss * rng.lognormal(0, 0.09, steps),
+        "learning_rate": 1e-3 * np.minimum(at / warm, (steps - at) / (steps - warm)),
+        "gradient_norm": 1.2 * rng.lognormal(0, 0.25, steps) * (1 + 6 * np.exp(-at / (0.01 * steps))),
+        "samples": np.full(steps, 64),
+        "tokens": tokens,
+        "seconds": tokens / speed,
+    }
+
+
+def confusion(rng, classes, samples, accuracy):
+    sizes = rng.dirichlet(np.full(classes, 1.5)) * samples
+    matrix = np.zeros((classes, classes), dtype=np.int64)
+    for row in range(classes):
+        wrong = rng.dirichlet(np.full(classes, 0.15))
+        wrong[row] = 0
+        share = np.clip(rng.normal(accuracy, 0.1), 0.2, 0.98)
+        shares = (1 - share) * wrong / max(wrong.sum(), 1e-9)
+        shares[row] = share
+        matrix[row] = rng.multinomial(max(5, int(sizes[row])), shares / shares.sum())
+    return matrix
+
+
+def classification_evaluations(rng, steps, count, names):
+    at = np.linspace(steps / count, steps, count).astype(np.int64)
+    accuracy = 0.79 - 0.25 * np.exp(-3 * at / steps) + rng.normal(0, 0.004, count)
+    return {
+        "step": at,
+        "loss": 0.78 + 1.1 * np.exp(-4 * at / steps) + 0.06 * (at / steps) ** 3,
+        "accuracy": accuracy,
+        "macro_f1": accuracy - 0.06 + rng.normal(0, 0.004, count),
+        "macro_precision": accuracy - 0.04 + rng.normal(0, 0.006, count),
+        "macro_recall": accuracy - 0.07 + rng.normal(0, 0.004, count),
+        "confusion_matrix": np.stack([confusion(rng, len(names), 11400, value) for value in accuracy]),
+    }
+
+
+TIMERS = {"forward": 0.36, "backward": 0.41, "gradient reduction": 0.06, "optimizer": 0.07, "data": 0.02, "evaluation": 0.05,
+          "checkpoint": 0.01, "other": 0.02}
+
+
+def write_metrics(folder, steps, evaluations, ranks=2, status="finished", task="classification", labels=(), mode="train"):
+    folder.mkdir(parents=True, exist_ok=True)
+    total = float(steps["seconds"].sum()) if steps else 12.0
+    with h5py.File(folder / "metrics.h5", "w", libver="v110") as file:
+        file.attrs.update({"schema": "bert_hpc metrics 1", "version": "0.1.0", "source_revision": "0123456789abcdef",
+                           "resolved_input": "[run]\nmode = \"train\"\n", "started": "2026-01-31T12:00:00Z",
+                           "updated": "2026-01-31T12:03:00Z", "status": status, "mode": mode, "task": task})
+        text = h5py.string_dtype()
+        file.attrs.create("label_names", list(labels), (len(labels),), dtype=text)
+        for name in ("step", "epoch", "loss", "learning_rate", "gradient_norm", "samples", "tokens", "seconds"):
+            kind = np.int64 if name in ("step", "samples", "tokens") else np.float64
+            file[f"steps/{name}"] = np.asarray(steps[name] if steps else [], dtype=kind)
+        file.create_group("evaluations")
+        for split, columns in evaluations.items():
+            for name, values in columns.items():
+                file[f"evaluations/{split}/{name}"] = values
+        sections = TIMERS if status == "finished" else {}
+        file.create_dataset("timers/name", data=list(sections), shape=(len(sections),), dtype=text)
+        average = np.array(list(sections.values())) * total
+        file["timers/calls"] = np.full(len(sections), len(steps["step"]) if steps else 1, dtype=np.int64)
+        file["timers/seconds_min"], file["timers/seconds_avg"], file["timers/seconds_max"] = 0.93 * average, average, 1.06 * average
+        file.create_dataset("ranks/host", data=[f"node{i // 2 + 1}" for i in range(ranks)], dtype=text)
+        file.create_dataset("ranks/device", data=["CPU"] * ranks, dtype=text)
+        file["ranks/threads"] = np.ones(ranks, dtype=np.int64)
+        file["ranks/peak_memory"] = np.full(ranks, 310 << 20, dtype=np.int64)
+        file["ranks/utilisation"] = np.full(ranks, np.nan)
+        file["ranks/power"] = np.full(ranks, np.nan)
+
+
+def write_journal(folder, steps, torn=True):
+    """The same steps as a journal whose last line the kill cut."""
+    lines = ["bert_hpc metrics journal 1",
+             "\t".join(["info", "0.1.0", "0123", "2026-01-31T12:00:00Z", "train", "classification", "a = 1\\n", "2", "x\\\\y", "z", "0"])]
+    for row in zip(*(steps[name] for name in ("step", "epoch", "loss", "learning_rate", "gradient_norm", "samples", "tokens", "seconds"))):
+        lines.append("\t".join(["step", *(repr(value.item()) for value in row)]))
+    lines.append("\t".join(["evaluation", "validation", "2", "0.5", "1", "accuracy", "0.75", "2", "3", "1", "0", "4"]))
+    content = b"".join(b"%08x %s\n" % (zlib.crc32(line.encode()), line.encode()) for line in lines)
+    if torn:
+        content += b"12345678 step\t99\t1"
+    (folder / "metrics.journal").write_bytes(content)
+
+
+def make_classification(folder, status="finished", share=1.0, updates=5700, classes=33):
+    """`share` of a run of so many updates."""
+    rng = np.random.default_rng(1)
+    names = CATEGORIES[:classes]
+    steps = step_columns(updates, 4, rng)
+    evaluations = {"validation": classification_evaluations(rng, updates, 8, names)}
+    kept = int(updates * share)
+    steps = {name: values[:kept] for name, values in steps.items()}
+    shown = evaluations["validation"]["step"] <= kept
+    evaluations["validation"] = {name: values[shown] for name, values in evaluations["validation"].items()}
+    write_metrics(folder, steps, evaluations, status=status, labels=names)
+
+
+def make_test(folder, classes=33):
+    rng = np.random.default_rng(5)
+    names = CATEGORIES[:classes]
+    row = {name: values[-1:] for name, values in classification_evaluations(rng, 1, 1, names).items()}
+    write_metrics(folder, None, {"test": row}, labels=names, mode="evaluate")
+
+
+def make_regression(folder, samples=900):
+    rng = np.random.default_rng(3)
+    steps = step_columns(400, 6, rng, tokens_per_second=9000, floor=0.4)
+    at = np.arange(50, 401, 50)
+    rmse = 0.72 + 0.6 * np.exp(-at / 120)
+    columns = {"step": at, "loss": rmse**2, "rmse": rmse, "mae": 0.78 * rmse, "r2": 1 - rmse**2 / 1.2}
+    write_metrics(folder, steps, {"validation": columns}, task="regression")
+    actual = np.clip(np.round(2 * rng.normal(6.2, 1.1, samples)) / 2, 1, 9)
+    predicted = 6.2 + 0.75 * (actual - 6.2) + rng.normal(0, 0.55, samples)
+    actual[:3] = np.nan
+    with h5py.File(folder / "predictions.h5", "w") as file:
+        file.attrs.update({"schema": "bert_hpc predictions 1", "task": "regression"})
+        file["source_index"] = np.arange(samples)
+        file["label"], file["prediction"] = actual.astype("f4"), predicted.astype("f4")
+
+
+def make_scaling(folder):
+    paths = []
+    for ranks, efficiency in ((1, 1.0), (2, 0.97), (4, 0.93), (8, 0.86)):
+        rng = np.random.default_rng(ranks)
+        steps = step_columns(300, 1, rng, tokens_per_second=30000.0 * ranks * efficiency)
+        paths.append(folder / f"ranks-{ranks}")
+        write_metrics(paths[-1], steps, {}, ranks=ranks)
+    return paths
+
+
+def main():
+    folder = pathlib.Path(sys.argv[1])
+    kind = sys.argv[2] if len(sys.argv) > 2 else "classification"
+    makers = {"classification": make_classification, "regression": make_regression, "scaling": make_scaling, "test": make_test,
+              "unfinished": lambda place: make_classification(place, status="running", share=0.3)}
+    makers[kind](folder)
+
+
+if __name__ == "__main__":
+    main()

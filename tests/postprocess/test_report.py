@@ -1,0 +1,217 @@
+"""postprocess/report.py on made runs: what it writes, on unfinished and odd runs too, and what it says of wrong paths."""
+
+import collections
+import contextlib
+import csv
+import importlib
+import io
+import pathlib
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import h5py
+import matplotlib
+import numpy as np
+
+HERE = pathlib.Path(__file__).resolve().parent
+SCRIPTS = HERE.parents[1] / "postprocess"
+sys.path[:0] = [str(HERE), str(SCRIPTS)]
+
+import common  # noqa: E402
+import make_run  # noqa: E402
+import report  # noqa: E402
+import tables  # noqa: E402
+
+matplotlib.rcParams["savefig.dpi"] = 50  # the drawing is tested, not its fineness
+Result = collections.namedtuple("Result", "returncode stdout stderr")
+
+
+def call(script, *arguments):
+    """A script of postprocess/ in this process, which saves starting Python and matplotlib each time."""
+    given = [str(argument) for argument in arguments]
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        module = importlib.import_module(script.removesuffix(".py"))
+        if module is report:
+            code = common.guarded(lambda: report.report(given))
+        else:
+            code = common.main(module.draw, module.__doc__, given)
+    return Result(code, out.getvalue(), err.getvalue())
+
+
+def png_size(path):
+    header = path.read_bytes()[:24]
+    assert header[:8] == b"\x89PNG\r\n\x1a\n", path
+    return struct.unpack(">II", header[16:24])
+
+
+class InFolder(unittest.TestCase):
+    def setUp(self):
+        self._folder = tempfile.TemporaryDirectory()
+        self.folder = pathlib.Path(self._folder.name)
+
+    def tearDown(self):
+        self._folder.cleanup()
+
+
+class Report(InFolder):
+    def check_pictures(self, output, names):
+        found = {path.stem for path in output.glob("*.png")}
+        self.assertEqual(found, set(names))
+        for name in names:
+            width, height = png_size(output / f"{name}.png")
+            self.assertGreater(min(width, height), 150)
+            self.assertEqual((output / f"{name}.pdf").read_bytes()[:5], b"%PDF-")
+
+    def test_classification(self):
+        run = self.folder / "run"
+        make_run.make_classification(run, updates=400)
+        result = call("report.py", run)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.stderr, "")
+        self.assertIn("validation accuracy (last)", result.stdout)
+        names = ["loss", "metrics", "schedule", "confusion_matrix-validation", "timers", "throughput"]
+        self.check_pictures(run / "report", names)
+        with open(run / "report" / "classes.csv", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        self.assertEqual([row["class"] for row in rows], make_run.CATEGORIES)
+        self.assertIn("| noun.act |", (run / "report" / "summary.md").read_text().replace("| run | validation ", ""))
+
+    def test_unfinished_says_so(self):
+        run = self.folder / "run"
+        make_run.make_classification(run, status="running", share=0.1, updates=400)
+        result = call("report.py", run)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("running", result.stdout)
+        self.check_pictures(run / "report", ["loss", "schedule", "throughput"])
+
+    def test_just_started(self):
+        run = self.folder / "run"
+        make_run.write_metrics(run, None, {}, status="running")
+        result = call("report.py", run)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(list((run / "report").glob("*.png")), [])
+
+    def test_training_and_test_side_by_side(self):
+        make_run.make_classification(self.folder / "run", share=0.5, updates=400, classes=4)
+        make_run.make_test(self.folder / "test", classes=5)
+        output = self.folder / "out"
+        result = call("report.py", self.folder / "run", self.folder / "test", "--output", output)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.check_pictures(output, ["loss", "metrics", "schedule", "timers", "throughput",
+                                     "confusion_matrix-validation-run", "confusion_matrix-test-test"])
+
+    def test_scaling(self):
+        paths = make_run.make_scaling(self.folder)
+        result = call("report.py", *paths, "--output", self.folder / "out")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.check_pictures(self.folder / "out", ["loss", "schedule", "timers", "throughput", "scaling"])
+
+    def test_one_kind_of_picture(self):
+        run = self.folder / "run"
+        make_run.make_regression(run)
+        for script in sorted(SCRIPTS.glob("plot_*.py")):
+            result = call(script.name, run)
+            self.assertEqual(result.returncode, 0, f"{script.name}: {result.stderr}")
+        self.check_pictures(run / "report", ["loss", "metrics", "schedule", "regression", "timers", "throughput"])
+
+    def test_from_the_command_line(self):
+        make_run.write_metrics(self.folder, None, {}, status="running")
+        command = [sys.executable, str(SCRIPTS / "report.py")]
+        result = subprocess.run([*command, str(self.folder)], capture_output=True, text=True, timeout=300)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        result = subprocess.run([*command, str(self.folder / "absent")], capture_output=True, text=True, timeout=300)
+        self.assertEqual(result.returncode, 4)
+        self.assertTrue(result.stderr.startswith("report.py: error: There is no"), result.stderr)
+
+    def test_same_data_same_bytes(self):
+        run = self.folder / "run"
+        make_run.write_metrics(run, make_run.step_columns(60, 1, np.random.default_rng(1)), {})
+        for name in ("a", "b"):
+            self.assertEqual(call("plot_loss.py", run, "--output", self.folder / name).returncode, 0)
+        for name in ("loss.png", "loss.pdf"):
+            self.assertEqual((self.folder / "a" / name).read_bytes(), (self.folder / "b" / name).read_bytes())
+
+    def test_values_that_are_no_numbers(self):
+        run = self.folder / "run"
+        steps = make_run.step_columns(100, 1, np.random.default_rng(1))
+        steps["loss"][40:60] = np.nan
+        steps["gradient_norm"][:] = np.inf
+        steps["seconds"][:] = 0
+        columns = {"step": np.array([1, 2]), "loss": np.array([np.nan, np.nan]), "accuracy": np.array([np.nan, np.nan])}
+        make_run.write_metrics(run, steps, {"validation": columns}, status="failed")
+        result = call("report.py", run)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.stderr, "")
+
+
+class Journal(InFolder):
+    def test_journal_equals_file(self):
+        steps = make_run.step_columns(20, 1, np.random.default_rng(2))
+        make_run.write_metrics(self.folder, steps, {})
+        make_run.write_journal(self.folder, steps)
+        file, journal = common.load_run(self.folder, "a"), common.load_run(self.folder, "a", journal=True)
+        for column in common.STEP_COLUMNS:
+            np.testing.assert_array_equal(file.steps[column], journal.steps[column])
+        self.assertEqual(journal.label_names, ["x\\y", "z"])
+        self.assertEqual(journal.attributes["resolved_input"], "a = 1\n")
+        np.testing.assert_array_equal(journal.evaluations["validation"]["confusion_matrix"], [[[3, 1], [0, 4]]])
+
+    def test_journal_alone_is_enough(self):
+        make_run.write_journal(self.folder, make_run.step_columns(20, 1, np.random.default_rng(2)))
+        result = call("report.py", self.folder)
+        self.assertEqual(result.returncode, 0, result.stderr)
+
+
+class WrongInput(InFolder):
+    def check_error(self, *arguments, says):
+        result = call("report.py", *arguments)
+        self.assertEqual(result.returncode, 4)
+        self.assertNotIn("Traceback", result.stderr)
+        self.assertEqual(len(result.stderr.strip().splitlines()), 1)
+        self.assertIn(says, result.stderr)
+
+    def test_wrong_paths(self):
+        self.check_error(self.folder / "absent", says="There is no")
+        self.check_error(self.folder, says="not the directory of a run")
+        (self.folder / "metrics.h5").write_text("not HDF5")
+        self.check_error(self.folder, says="Cannot read")
+        self.check_error(self.folder, "--journal", says="metrics.journal")
+
+    def test_foreign_file(self):
+        with h5py.File(self.folder / "metrics.h5", "w") as file:
+            file["x"] = [1, 2]
+        self.check_error(self.folder, says="not a metrics file of bert_hpc")
+
+    def test_output_that_cannot_be_made(self):
+        make_run.write_metrics(self.folder / "run", None, {})
+        (self.folder / "file").write_text("")
+        self.check_error(self.folder / "run", "--output", self.folder / "file" / "out", says="Cannot make the folder")
+
+
+class Numbers(unittest.TestCase):
+    def test_smooth_keeps_straight_lines(self):
+        line = np.linspace(5, 1, 400)
+        # Exact but for rounding: sums of about a hundred products near 5.
+        np.testing.assert_allclose(common.smooth(line), line, atol=1e-9)
+        line[100:110] = np.nan
+        self.assertTrue(np.isfinite(common.smooth(line)).all())
+
+    def test_run_names(self):
+        self.assertEqual(common.run_names(["a/run", "b/run/metrics.h5"]), ["a/run", "b/run"])
+        self.assertEqual(common.run_names(["x/one", "x/two"]), ["one", "two"])
+        self.assertEqual(common.run_names(["x/one", "x/one"]), ["one (1)", "one (2)"])
+
+    def test_text(self):
+        self.assertEqual(tables.number(1234567.8), "1,234,568")
+        self.assertEqual(tables.number(0.123456), "0.1235")
+        self.assertEqual(tables.number(float("nan")), "–")
+        self.assertEqual(common.duration_text(3725), "1 h 02 min")
+        self.assertEqual(common.unescape("a\\\\tb\\tc\\n"), "a\\tb\tc\n")
+
+
+if __name__ == "__main__":
+    unittest.main()
