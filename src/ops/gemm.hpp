@@ -13,7 +13,8 @@ namespace bert_hpc::ops {
 bool native_product_is_tuned();
 
 /// Each returns null where this build or processor lacks the back end.
-std::unique_ptr<MatrixProduct> make_native_product();
+std::unique_ptr<MatrixProduct> make_native_product();    ///< never null
+std::unique_ptr<MatrixProduct> make_portable_product();  ///< the same without special instructions, never null
 std::unique_ptr<MatrixProduct> make_onednn_product();
 std::unique_ptr<MatrixProduct> make_blas_product();
 

@@ -67,11 +67,14 @@ std::unique_ptr<MatrixProduct> make_matrix_product(const std::string& preferred)
     const char* name;
     std::unique_ptr<MatrixProduct> (*make)();
   };
-  const Kind kinds[] = {{"native", make_native_product}, {"onednn", make_onednn_product}, {"blas", make_blas_product}};
+  const Kind kinds[] = {{"native", make_native_product},
+                        {"onednn", make_onednn_product},
+                        {"blas", make_blas_product},
+                        {"portable", make_portable_product}};
   if (preferred.empty() && native_product_is_tuned()) return make_native_product();
-  // A library knows better what suits an unknown processor: the native products come last there.
+  // A library knows better what suits an unknown processor: the portable products come last there.
   if (preferred.empty()) {
-    for (const auto make : {make_onednn_product, make_blas_product, make_native_product}) {
+    for (const auto make : {make_onednn_product, make_blas_product, make_portable_product}) {
       if (auto product = make()) return product;
     }
   }

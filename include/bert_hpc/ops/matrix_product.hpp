@@ -57,7 +57,8 @@ class MatrixProduct {
                                Write write) = 0;
 };
 
-/// The fastest implementation for this build and processor. `preferred`: "" (automatic), "native", "onednn", "blas".
+/// The fastest implementation for this build and processor. `preferred`: "" (automatic), "native" (our own), "onednn",
+/// "blas", "portable" (our own without special instructions). Our own have independent rows and are always there.
 /// Throws Error(input) naming those there are if `preferred` is none of them.
 std::unique_ptr<MatrixProduct> make_matrix_product(const std::string& preferred = "");
 

@@ -10,7 +10,7 @@
 namespace bert_hpc::ops::cpu {
 namespace {
 
-constexpr std::int64_t longest_block = 256;                        // terms: a panel of B takes 16 KiB with AVX2
+constexpr std::int64_t longest_block = 384;                        // terms: a panel of B takes 24 KiB with AVX2
 constexpr std::int64_t longest_step = 4096;                        // terms packed at once
 constexpr std::int64_t step_floats = std::int64_t{5} << 19;        // 10 MiB: a whole weight matrix of a base-size model
 constexpr std::int64_t row_block_floats = std::int64_t{40} << 10;  // 160 KiB of A's rows
@@ -42,14 +42,15 @@ struct Blocking {
 Blocking blocking_of(const TileKernels& kernels, std::int64_t m, std::int64_t n, std::int64_t k, bool a_transposed) {
   Blocking b;
   b.k_block = std::min(k, round_up(divide_up(k, divide_up(k, longest_block)), 8));
-  // A that is read where it lies needs no steps over m, and k is cut only where one tall panel of B would be too long.
-  b.k_step = a_transposed ? b.k_block : longest_step / b.k_block * b.k_block;
-  const auto reach = [&](std::int64_t extent, std::int64_t unit) {
-    const std::int64_t most = step_floats / std::min(k, b.k_step) / unit * unit;
+  // A that is read where it lies needs no steps over m, and k is cut only where a panel of B would be too tall.
+  b.k_step = a_transposed ? b.k_block : k <= longest_step ? k : longest_step / b.k_block * b.k_block;
+  // Nearly equal steps whose packed panels, of `unit` rows or columns each, fit.
+  const auto reach = [](std::int64_t extent, std::int64_t unit, std::int64_t panel_floats) {
+    const std::int64_t most = step_floats / panel_floats * unit;
     return extent <= most ? extent : round_up(divide_up(extent, divide_up(extent, most)), unit);
   };
-  b.n_step = reach(n, kernels.columns);
-  b.m_step = a_transposed ? reach(m, kernels.rows) : m;
+  b.n_step = reach(n, kernels.columns, kernels.columns * std::min(k, b.k_step));
+  b.m_step = a_transposed ? reach(m, kernels.rows, kernels.row_panel_floats(b.k_block)) : m;
   return b;
 }
 
@@ -111,7 +112,7 @@ class Runner {
     s.k = range(index / m_steps_ % k_steps_, blocking_.k_step, p_.k);
     s.n = range(index / m_steps_ / k_steps_, blocking_.n_step, p_.n);
     const std::int64_t b_floats = padded_columns(blocking_.n_step) * std::min(p_.k, blocking_.k_step);
-    const std::int64_t a_floats = p_.a_transposed ? padded_rows(blocking_.m_step) * blocking_.k_block : 0;
+    const std::int64_t a_floats = p_.a_transposed ? row_panels(blocking_.m_step, blocking_.k_block) : 0;
     s.b = scratch_ + index % 2 * round_up(a_floats + b_floats, 16);
     s.a = s.b + b_floats;
     return s;
@@ -120,8 +121,8 @@ class Runner {
   std::int64_t padded_columns(std::int64_t count) const {
     return round_up(count, kernels_.columns);
   }
-  std::int64_t padded_rows(std::int64_t count) const {
-    return round_up(count, kernels_.rows);
+  std::int64_t row_panels(std::int64_t count, std::int64_t length) const {
+    return divide_up(count, kernels_.rows) * kernels_.row_panel_floats(length);
   }
 
   // This thread's share of packing: whole panels of each block over k.
@@ -149,8 +150,8 @@ class Runner {
     job.length = s.k.size();
     job.count = rows.size();
     job.stride = p_.a_stride;
-    job.panel_stride = kernels_.rows * job.length;
-    job.to = s.a + rows.begin * job.length;
+    job.panel_stride = kernels_.row_panel_floats(job.length);
+    job.to = s.a + rows.begin / kernels_.rows * job.panel_stride;
     job.from = p_.a + s.k.begin * p_.a_stride + s.m.begin + rows.begin;
     kernels_.pack_rows_transposed(job);
     if (p_.a_sums == nullptr || s.n.begin > 0) return;
@@ -166,14 +167,18 @@ class Runner {
     const Range rows = part_of(s.m.size(), kernels_.rows, thread / grid.columns, grid.rows);
     const Range columns = part_of(s.n.size(), kernels_.columns, thread % grid.columns, grid.columns);
     if (columns.size() == 0) return;
-    const std::int64_t most = std::max<std::int64_t>(1, row_block_floats / blocking_.k_block / kernels_.rows);
-    const std::int64_t blocks = std::max<std::int64_t>(1, divide_up(rows.size(), most * kernels_.rows));
+    const std::int64_t blocks = divide_up(rows.size(), rows_of_block());
     for (std::int64_t index = 0; index < blocks; ++index) {
       const Range block = part_of(rows.size(), kernels_.rows, index, blocks);
       for (std::int64_t k = s.k.begin; k < s.k.end; k += blocking_.k_block) {
         multiply_block(s, {rows.begin + block.begin, rows.begin + block.end}, columns, k);
       }
     }
+  }
+
+  // Rows of A that take their share of the second cache, in whole panels.
+  std::int64_t rows_of_block() const {
+    return std::max<std::int64_t>(1, row_block_floats / kernels_.row_panel_floats(blocking_.k_block)) * kernels_.rows;
   }
 
   // Rows and columns count from the step's; terms [k, k + block).
@@ -184,8 +189,8 @@ class Runner {
     job.n = columns.size();
     job.k = std::min(blocking_.k_block, s.k.end - k);
     job.a_packed = p_.a_transposed;
-    job.a = job.a_packed ? s.a + rows.begin * job.k : p_.a + row * p_.a_stride + k;
-    job.a_stride = job.a_packed ? kernels_.rows * job.k : p_.a_stride;
+    job.a_stride = job.a_packed ? kernels_.row_panel_floats(job.k) : p_.a_stride;
+    job.a = job.a_packed ? s.a + rows.begin / kernels_.rows * job.a_stride : p_.a + row * p_.a_stride + k;
     job.b = s.b + (k - s.k.begin) * padded_columns(s.n.size()) + columns.begin * job.k;
     job.b_stride = kernels_.columns * job.k;
     job.c = p_.c + row * p_.c_stride + column;
@@ -213,13 +218,10 @@ std::int64_t scratch_floats(const TileKernels& kernels, std::int64_t m, std::int
                             bool a_transposed) {
   // Bounds that grow with every extent, where blocking_of() itself may take less for more.
   const std::int64_t length = std::min(k, a_transposed ? longest_block : longest_step);
-  const auto packed = [&](std::int64_t extent, std::int64_t unit) {
-    return std::min(round_up(extent, unit) * length, step_floats + unit * length);
-  };
-  const std::int64_t one = packed(n, kernels.columns) + (a_transposed ? packed(m, kernels.rows) : 0) + 16;
-  const bool single = k <= length && round_up(n, kernels.columns) * length <= step_floats &&
-                      (!a_transposed || round_up(m, kernels.rows) * length <= step_floats);
-  return single ? one : 2 * one;
+  const std::int64_t b = round_up(n, kernels.columns) * length;
+  const std::int64_t a = a_transposed ? divide_up(m, kernels.rows) * kernels.row_panel_floats(length) : 0;
+  const bool single = k <= length && a <= step_floats && b <= step_floats;
+  return (single ? 1 : 2) * round_up(std::min(a, step_floats) + std::min(b, step_floats), 16);
 }
 
 void run(const TileKernels& kernels, const BlockedProduct& product, float* scratch) {

@@ -28,6 +28,8 @@ const cpu::TileKernels& best_tile_kernels() {
 
 class NativeProduct final : public MatrixProduct {
  public:
+  explicit NativeProduct(const cpu::TileKernels& kernels) : kernels_(kernels) {}
+
   std::string name() const override { return "native (" + std::string(kernels_.name) + ")"; }
   bool rows_are_independent() const override { return true; }
 
@@ -129,7 +131,7 @@ class NativeProduct final : public MatrixProduct {
     cpu::run(kernels_, p, scratch_.data());
   }
 
-  const cpu::TileKernels& kernels_ = best_tile_kernels();
+  const cpu::TileKernels& kernels_;
   core::Buffer<float> scratch_;
 };
 
@@ -140,7 +142,11 @@ bool native_product_is_tuned() {
 }
 
 std::unique_ptr<MatrixProduct> make_native_product() {
-  return std::make_unique<NativeProduct>();
+  return std::make_unique<NativeProduct>(best_tile_kernels());
+}
+
+std::unique_ptr<MatrixProduct> make_portable_product() {
+  return std::make_unique<NativeProduct>(cpu::baseline::tile_kernels());
 }
 
 }  // namespace bert_hpc::ops

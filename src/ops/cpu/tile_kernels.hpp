@@ -47,12 +47,14 @@ struct PackJob {
   std::int64_t stride = 0;  ///< elements from row to row of the matrix as stored
   std::int64_t length = 0, count = 0;
   float* to = nullptr;
-  std::int64_t panel_stride = 0;  ///< elements from panel to panel
+  std::int64_t panel_stride = 0;  ///< elements from panel to panel; of A at least row_panel_floats()
 };
 
 struct TileKernels {
   const char* name;
   std::int64_t rows, columns;  ///< of a tile
+  /// Floats from one packed panel of A to the next: whole vectors are stored, past the end of its last row.
+  std::int64_t row_panel_floats(std::int64_t length) const { return (rows * length + 31) / 16 * 16; }
   void (*multiply)(const TileJob&);
   void (*pack_columns)(const PackJob&);             ///< B stored (length, count)
   void (*pack_columns_transposed)(const PackJob&);  ///< B stored (count, length)

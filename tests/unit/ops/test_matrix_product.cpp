@@ -22,7 +22,7 @@ namespace {
 // The back ends of this build on this processor.
 std::vector<std::string> kinds() {
   std::vector<std::string> found;
-  for (const char* kind : {"native", "onednn", "blas"}) {
+  for (const char* kind : {"native", "onednn", "blas", "portable"}) {
     try {
       ops::make_matrix_product(kind);
       found.push_back(kind);
@@ -40,7 +40,8 @@ struct Extents {
 Extents some_extents() {
   return GENERATE(Extents{1, 1, 1, 0}, Extents{0, 5, 3, 1}, Extents{1, 768, 33, 0}, Extents{5, 3, 2, 3},
                   Extents{6, 16, 16, 0}, Extents{7, 17, 15, 1}, Extents{33, 128, 31, 5}, Extents{97, 130, 129, 7},
-                  Extents{290, 64, 48, 0}, Extents{1030, 20, 9, 2}, Extents{64, 1537, 70, 0}, Extents{50, 35, 1100, 4});
+                  Extents{290, 64, 48, 0}, Extents{1030, 20, 9, 2}, Extents{64, 1537, 70, 0}, Extents{50, 35, 1100, 4},
+                  Extents{9, 4500, 20, 0});
 }
 
 double gelu(double x) {
@@ -193,7 +194,7 @@ TEST_CASE("rows of products depend on nothing but themselves") {
   const Extents e =
       GENERATE(Extents{97, 130, 71, 0}, Extents{640, 128, 128, 0}, Extents{61, 700, 48, 3}, Extents{30, 9, 600, 1});
   const int all_threads = omp_get_max_threads();
-  const auto product = ops::make_matrix_product("native");
+  const auto product = ops::make_matrix_product(GENERATE("native", "portable"));
   CHECK(product->rows_are_independent());
   product->reserve({e.rows, e.in, e.out});
   const Matrix x = Matrix::random(e.rows, e.in, 1, 1.0f, e.padding);
@@ -250,7 +251,7 @@ TEST_CASE("rows of products depend on nothing but themselves") {
 TEST_CASE("gradients of weight and bias do not depend on the number of threads") {
   const Extents e = GENERATE(Extents{700, 130, 71, 0}, Extents{97, 64, 640, 1}, Extents{1100, 300, 200, 3});
   const int all_threads = omp_get_max_threads();
-  const auto product = ops::make_matrix_product("native");
+  const auto product = ops::make_matrix_product(GENERATE("native", "portable"));
   CHECK(product->rows_are_independent());
   product->reserve({e.rows, e.in, e.out});
   const Matrix x = Matrix::random(e.rows, e.in, 1, 1.0f, e.padding);

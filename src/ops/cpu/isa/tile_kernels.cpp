@@ -117,6 +117,14 @@ void edge_tile(const TileJob& job, const float* a, const float* b, std::int64_t 
   if (job.end == End::gelu) copy(second, tile_columns, rows, columns, second_out, job.second_stride);
 }
 
+// What the next tile reads of its place in C is asked for while this one is computed.
+inline void prefetch_rows(const float* place, std::int64_t stride, std::int64_t rows) {
+  for (std::int64_t i = 0; i < rows; ++i) {
+    __builtin_prefetch(place + i * stride);
+    __builtin_prefetch(place + i * stride + tile_columns - 1);
+  }
+}
+
 // A panel of B stays in the first cache while the rows of A, from the second, pass by.
 void multiply(const TileJob& job) {
   const std::int64_t a_panel = job.a_packed ? job.a_stride : job.a_stride * tile_rows;
@@ -131,6 +139,10 @@ void multiply(const TileJob& job) {
         continue;
       }
       float* c = job.c + row * job.c_stride + column;
+      const std::int64_t next = job.m - row - tile_rows;
+      if (next > 0 && job.begin == Begin::existing) {
+        prefetch_rows(c + tile_rows * job.c_stride, job.c_stride, next < tile_rows ? next : tile_rows);
+      }
       const float* bias = job.begin == Begin::bias ? job.bias + column : nullptr;
       tile_of_rows<tile_rows>(rows, job.a_packed, a, job.a_stride, b, job.k, job.begin, bias, c, job.c_stride);
       if (job.end != End::nothing) {
@@ -140,32 +152,49 @@ void multiply(const TileJob& job) {
   }
 }
 
-// Panels of `width` from a matrix stored (length, count): copies of short pieces of its rows. A few panels at a time
-// take a row's cache lines while they are at hand, without writing to more streams than the first cache has ways.
+// One piece of a row, `width` long. A store of whole vectors may run over the piece, into what the next row fills and
+// into the gap behind the panel at last; a load may not run over the row.
 template <int width>
-void pack_stored_by_length(const PackJob& job) {
-  constexpr std::int64_t together = 4 * width;
-  for (std::int64_t first = 0; first < job.count; first += together) {
-    const std::int64_t end = first + together < job.count ? first + together : job.count;
+inline void pack_piece(const float* from, std::int64_t rest, float* to) {
+  constexpr int whole = (width + lanes - 1) / lanes * lanes;
+  if (rest >= whole) {
+#pragma GCC unroll 4
+    for (int j = 0; j < whole; j += lanes) store(to + j, load(from + j));
+  } else if (rest >= width) {
+    __builtin_memcpy(to, from, sizeof(float) * width);
+  } else {
+    for (std::int64_t j = 0; j < width; ++j) to[j] = j < rest ? from[j] : 0.0f;
+  }
+}
+
+// Panels of `width` from a matrix stored (length, count). A few at a time: they take whole cache lines of each row, and
+// do not write to more streams than the first cache has ways.
+template <int width, int together>
+inline void pack_stored_by_length(const PackJob& job) {
+  for (std::int64_t begin = 0; begin < job.count; begin += width * together) {
+    const float* from = job.from + begin;
+    float* to = job.to + begin / width * job.panel_stride;
+    const std::int64_t rest = job.count - begin;
     for (std::int64_t l = 0; l < job.length; ++l) {
-      const float* from = job.from + l * job.stride;
-      for (std::int64_t begin = first; begin < end; begin += width) {
-        float* to = job.to + begin / width * job.panel_stride + l * width;
-        if (begin + width <= end) {
-          __builtin_memcpy(to, from + begin, sizeof(float) * width);
-        } else {
-          for (std::int64_t j = 0; j < width; ++j) to[j] = begin + j < end ? from[begin + j] : 0.0f;
+      if (rest >= width * together + lanes) {
+#pragma GCC unroll 8
+        for (int p = 0; p < together; ++p) pack_piece<width>(from + p * width, lanes * 2, to + p * job.panel_stride);
+      } else {
+        for (int p = 0; p * width < rest && p < together; ++p) {
+          pack_piece<width>(from + p * width, rest - p * width, to + p * job.panel_stride);
         }
       }
+      from += job.stride;
+      to += width;
     }
   }
 }
 
 void pack_columns(const PackJob& job) {
-  pack_stored_by_length<tile_columns>(job);
+  pack_stored_by_length<tile_columns, 4>(job);
 }
 void pack_rows_transposed(const PackJob& job) {
-  pack_stored_by_length<tile_rows>(job);
+  pack_stored_by_length<tile_rows, 8>(job);
 }
 
 // A square of lanes × lanes transposed by exchanging ever larger blocks across the diagonal.
