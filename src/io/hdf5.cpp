@@ -37,6 +37,13 @@ std::string library_reason() {
   // H5E_WALK_UPWARD starts where the error arose.
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, first, &reason);
   H5Eclear2(H5E_DEFAULT);
+  // A failed system call is told with time, addresses and sizes around the system's own words.
+  const std::string mark = "error message = '";
+  const std::size_t begin = reason.find(mark);
+  if (begin != std::string::npos) {
+    const std::size_t words = begin + mark.size();
+    reason = reason.substr(words, reason.find('\'', words) - words);
+  }
   return reason.empty() ? "the HDF5 library gives no reason" : reason;
 }
 
@@ -152,15 +159,30 @@ Hdf5File Hdf5File::create_in_memory(const std::string& path, core::ExitCode code
   return file;
 }
 
+void Hdf5File::fail_write(const std::string& object) {
+  const std::string reason = library_reason();
+  divert_to_memory(handle_.id());
+  detail::fail(code_, "write", object, path_, reason);
+}
+
 void Hdf5File::flush() {
-  if (H5Fflush(handle_.id(), H5F_SCOPE_LOCAL) < 0) fail("write", "");
+  if (H5Fflush(handle_.id(), H5F_SCOPE_LOCAL) < 0) fail_write("");
 }
 
 void Hdf5File::close() {
   if (handle_.id() < 0) return;
+  if (is_diverted(handle_.id())) detail::fail(code_, "write", "", path_, "an earlier write to it failed");
   // Flushing first gives the reason; closing alone loses it.
-  if (H5Fflush(handle_.id(), H5F_SCOPE_LOCAL) < 0) fail("write", "");
+  flush();
   if (!handle_.reset()) fail("close", "");
+}
+
+void Hdf5File::abandon() noexcept {
+  if (handle_.id() < 0) return;
+  unsigned intent = 0;
+  const bool written = H5Fget_intent(handle_.id(), &intent) >= 0 && (intent & H5F_ACC_RDWR) != 0;
+  if (written && H5Fflush(handle_.id(), H5F_SCOPE_LOCAL) < 0) divert_to_memory(handle_.id());
+  H5Eclear2(H5E_DEFAULT);
 }
 
 std::vector<std::byte> Hdf5File::close_to_bytes() {

@@ -248,6 +248,14 @@ Dataset Hdf5File::create_dataset(const std::string& name, std::int64_t type, con
   return dataset;
 }
 
+void Hdf5File::write_whole(const Dataset& dataset, std::int64_t type, const void* data) {
+  if (dataset.info_.elements() == 0) return;
+  // Chunks are kept in memory until the dataset closes; flushed here, their failure can still be told.
+  const bool good = H5Dwrite(dataset.handle_.id(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data) >= 0 &&
+                    H5Dflush(dataset.handle_.id()) >= 0;
+  if (!good) fail_write(dataset.name_);
+}
+
 template <Hdf5Element T>
 void Hdf5File::write_elements(const std::string& name, std::span<const T> data,
                               const std::vector<std::int64_t>& extents, const Storage& storage) {
@@ -255,9 +263,7 @@ void Hdf5File::write_elements(const std::string& name, std::span<const T> data,
   const std::vector<std::int64_t> shape = extents.empty() ? std::vector{count} : extents;
   core::require(checked_product(shape) == count, "dataset whose extents do not match its data");
   const Dataset dataset = create_dataset(name, memory_type<T>(), shape, storage, false, false);
-  if (count > 0 && H5Dwrite(dataset.handle_.id(), memory_type<T>(), H5S_ALL, H5S_ALL, H5P_DEFAULT, data.data()) < 0) {
-    fail("write", name);
-  }
+  write_whole(dataset, memory_type<T>(), data.data());
 }
 
 void Hdf5File::write_text(const std::string& name, const std::vector<std::string>& data) {
@@ -265,9 +271,7 @@ void Hdf5File::write_text(const std::string& name, const std::vector<std::string
   const Dataset dataset = create_dataset(name, type.id(), {static_cast<std::int64_t>(data.size())}, {}, false, false);
   std::vector<const char*> pointers;
   for (const std::string& text : data) pointers.push_back(text.c_str());
-  if (!data.empty() && H5Dwrite(dataset.handle_.id(), type.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT, pointers.data()) < 0) {
-    fail("write", name);
-  }
+  write_whole(dataset, type.id(), pointers.data());
 }
 
 void Hdf5File::write_fixed_text(const std::string& name, const std::vector<std::string>& data, const Storage& storage) {
@@ -278,9 +282,7 @@ void Hdf5File::write_fixed_text(const std::string& name, const std::vector<std::
   const Hdf5Handle type = text_type(width);
   const Dataset dataset =
       create_dataset(name, type.id(), {static_cast<std::int64_t>(data.size())}, storage, false, false);
-  if (!data.empty() && H5Dwrite(dataset.handle_.id(), type.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT, fields.data()) < 0) {
-    fail("write", name);
-  }
+  write_whole(dataset, type.id(), fields.data());
 }
 
 template <Hdf5Element T>
@@ -359,15 +361,28 @@ void Appender<T>::append(std::span<const T> elements) {
     const std::size_t taken = std::min(elements.size(), block_elements_ - block_.size());
     block_.insert(block_.end(), elements.begin(), elements.begin() + static_cast<std::ptrdiff_t>(taken));
     elements = elements.subspan(taken);
-    if (block_.size() == block_elements_) finish();
+    if (block_.size() == block_elements_) write_gathered();
   }
 }
 
 template <Hdf5Element T>
-void Appender<T>::finish() {
+void Appender<T>::write_gathered() {
   if (block_.empty()) return;
   write_block(block_);
   block_.clear();
+}
+
+template <Hdf5Element T>
+void Appender<T>::finish() {
+  write_gathered();
+  if (H5Dflush(dataset_.handle_.id()) < 0) fail_write();
+}
+
+template <Hdf5Element T>
+void Appender<T>::fail_write() {
+  const std::string reason = library_reason();
+  divert_to_memory(dataset_.handle_.id());
+  detail::fail(dataset_.code_, "write", dataset_.name_, dataset_.path_, reason);
 }
 
 template <Hdf5Element T>
@@ -392,7 +407,7 @@ void Appender<T>::write_block(std::span<const T> elements) {
            H5Dwrite(dataset_.handle_.id(), memory_type<T>(), memory_space.id(), file_space.id(), H5P_DEFAULT,
                     elements.data()) >= 0;
   };
-  if (!written()) detail::fail(dataset_.code_, "write", dataset_.name_, dataset_.path_, library_reason());
+  if (!written()) fail_write();
   written_rows_ += rows;
 }
 

@@ -67,7 +67,12 @@ inline int close_file(std::int64_t id) {
 /// UTF-8 text; width 0: of variable length.
 Hdf5Handle text_type(std::size_t width);
 
-/// Throws Error(code): "cannot {doing} 'object' of 'path': {reason}".
+/// After a failed write to the file that `object` (a file or dataset) lies in: lets the library finish in memory, so
+/// that it can close the file. See hdf5_salvage.cpp.
+void divert_to_memory(std::int64_t object) noexcept;
+bool is_diverted(std::int64_t object) noexcept;
+
+/// Throws Error(code): "Cannot {doing} 'object' of 'path': {reason}".
 [[noreturn]] void fail(core::ExitCode code, const std::string& doing, const std::string& object,
                        const std::string& path, const std::string& reason);
 

@@ -145,7 +145,7 @@ class Hdf5File {
     std::swap(code_, other.code_);
     return *this;
   }
-  ~Hdf5File() = default;  ///< closes without reporting; call close() to learn whether everything was written
+  ~Hdf5File() { abandon(); }  ///< closes without reporting; call close() to learn whether everything was written
 
   const std::string& path() const { return path_; }
   core::ExitCode code() const { return code_; }
@@ -214,6 +214,7 @@ class Hdf5File {
                       const Storage& storage);
   Dataset create_dataset(const std::string& name, std::int64_t type, const std::vector<std::int64_t>& extents,
                          const Storage& storage, bool extendable, bool allocate_early);
+  void write_whole(const Dataset& dataset, std::int64_t type, const void* data);
   Hdf5Handle open_object(const std::string& object) const;
   Hdf5Handle open_attribute(const std::string& object, const std::string& name) const;
   void replace_attribute(const std::string& object, const std::string& name, std::int64_t type, std::int64_t count,
@@ -222,6 +223,8 @@ class Hdf5File {
   std::vector<T> numeric_attributes(const std::string& object, const std::string& name,
                                     std::int64_t max_elements) const;
   [[noreturn]] void fail(const std::string& doing, const std::string& object) const;
+  [[noreturn]] void fail_write(const std::string& object);
+  void abandon() noexcept;
 
   std::shared_ptr<detail::FileMemory> memory_;  ///< of a file made in memory; outlives handle_, whose closing fills it
   Hdf5Handle handle_;
@@ -243,7 +246,9 @@ class Appender {
   std::int64_t rows() const;  ///< appended so far
 
  private:
+  void write_gathered();
   void write_block(std::span<const T> elements);
+  [[noreturn]] void fail_write();
 
   Dataset dataset_;
   std::int64_t row_elements_ = 1;

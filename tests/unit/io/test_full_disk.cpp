@@ -1,0 +1,126 @@
+// A disk that fills up, by way of a limit on file sizes, at many places of a file's making. Each time in a child
+// process, as the HDF5 library's clean-up at exit is part of what must go well: a crash there would replace the exit
+// status.
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <csignal>
+
+#include "bert_hpc/core/error.hpp"
+#include "bert_hpc/io/hdf5.hpp"
+#include "bert_hpc/io/predictions.hpp"
+#include "io_support.hpp"
+
+using namespace bert_hpc::io;
+using bert_hpc::core::ExitCode;
+using test_support::TemporaryDirectory;
+
+extern "C" int H5close();
+
+namespace {
+
+constexpr int cannot_mount = 77;
+
+/// A file system of so many bytes over `directory`, for this process alone.
+bool mount_small(const std::string& directory, long bytes) {
+  const uid_t user = geteuid();
+  const gid_t group = getegid();
+  if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return false;
+  std::ofstream("/proc/self/setgroups") << "deny";
+  std::ofstream("/proc/self/uid_map") << "0 " << user << " 1";
+  std::ofstream("/proc/self/gid_map") << "0 " << group << " 1";
+  const std::string options = "size=" + std::to_string(bytes);
+  return mount("none", directory.c_str(), "tmpfs", 0, options.c_str()) == 0;
+}
+
+/// Runs `action` in a child whose `directory` lies on a disk of so many bytes; its error's code, 0 without one, −1
+/// after a crash or a hang. The child ends the library as exit() would, and leaves by _exit: other libraries' clean-up
+/// does not survive fork.
+template <class Action>
+int in_child_on_disk(const std::string& directory, long bytes, const Action& action) {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60);
+    std::signal(SIGSEGV, SIG_DFL);
+    std::signal(SIGABRT, SIG_DFL);
+    if (!mount_small(directory, bytes)) _exit(cannot_mount);
+    int code = 0;
+    try {
+      action();
+    } catch (const bert_hpc::core::Error& error) {
+      code = static_cast<int>(error.code());
+    }
+    H5close();
+    _exit(code);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  const int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  if (code == cannot_mount) SKIP("no user namespaces here, so no small disk can be mounted");
+  return code;
+}
+
+/// Numbers that do not compress.
+std::vector<float> noise(std::size_t count) {
+  std::vector<float> values(count);
+  for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<float>((i * 2654435761u) % 1000003u) * 1.37f;
+  return values;
+}
+
+constexpr int files = static_cast<int>(ExitCode::files);
+
+}  // namespace
+
+TEST_CASE("a full disk while predictions are written is one error and a clean exit") {
+  const TemporaryDirectory directory;
+  const std::string path = directory / "predictions.h5";
+  const auto write = [&] {
+    PredictionsWriter writer(path, {"regression", {}, 0, {}});
+    const std::vector<float> values = noise(100000);
+    const std::vector<std::int64_t> index(values.begin(), values.end());
+    writer.append(index, values, values);
+    writer.close();
+  };
+  for (const long bytes : {4096, 8192, 20480, 200704, 401408}) {
+    INFO("limit " << bytes);
+    CHECK(in_child_on_disk(directory.path(), bytes, write) == files);
+  }
+  CHECK(in_child_on_disk(directory.path(), 1 << 24, write) == 0);
+}
+
+TEST_CASE("a full disk while a shard is written is one error and a clean exit") {
+  const TemporaryDirectory directory;
+  const auto write = [&] {
+    Hdf5File file = Hdf5File::create(directory / "s.h5", ExitCode::files, 512);
+    Appender<float> tokens(file, "input_ids", {.chunk_rows = 4096, .gzip = 1, .shuffle = true, .fletcher32 = true});
+    file.write("offsets", noise(3000));
+    file.write_text("label_names", std::vector<std::string>(200, "a name of some length"));
+    file.write("labels", noise(3000), {}, {.chunk_rows = 500, .gzip = 1});
+    tokens.append(noise(30000));
+    tokens.finish();
+    file.write_attribute("/", "count", std::int64_t{30000});
+    file.close();
+  };
+  for (long bytes = 4096; bytes < 100000; bytes += 4096) {
+    INFO("limit " << bytes);
+    CHECK(in_child_on_disk(directory.path(), bytes, write) == files);
+  }
+  CHECK(in_child_on_disk(directory.path(), 1 << 24, write) == 0);
+}
+
+TEST_CASE("a file that failed once stays failed") {
+  const TemporaryDirectory directory;
+  const auto write = [&] {
+    Hdf5File file = Hdf5File::create(directory / "s.h5", ExitCode::files);
+    try {
+      file.write("x", noise(30000));
+      file.flush();
+    } catch (const bert_hpc::core::Error&) {
+      file.close();  // must throw again
+    }
+  };
+  CHECK(in_child_on_disk(directory.path(), 20480, write) == files);
+}
