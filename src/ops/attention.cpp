@@ -146,13 +146,12 @@ void PlainAttention::backward(const AttentionExtents& extents, const TokenRows& 
 
 std::unique_ptr<Attention> make_attention(const std::string& kind) {
   if (kind == "plain") return std::make_unique<PlainAttention>();
-  if (kind == "fused") {
 #if BERT_HPC_KERNELS_ON_GPU
-    return std::make_unique<PlainAttention>();
+  if (kind == "fused") return std::make_unique<PlainAttention>();
 #else
-    return cpu::make_fused_attention();
+  if (kind == "fused") return cpu::make_fused_attention(cpu::InstructionSet::widest);
+  if (kind == "fused-baseline") return cpu::make_fused_attention(cpu::InstructionSet::baseline);
 #endif
-  }
   throw core::Error(core::ExitCode::input,
                     "model.attention = \"" + kind + "\" is not known; there are \"fused\" and \"plain\".");
 }

@@ -41,7 +41,8 @@ class Attention {
                         Tensor<float> d_q, Tensor<float> d_k, Tensor<float> d_v) = 0;
 };
 
-/// `kind`: "fused" (the fastest for this build and processor) or "plain" (the portable reference).
+/// `kind`: "fused" (the fastest for this build and processor), "fused-baseline" (the same without the processor's wider
+/// vectors; CPU builds, for tests) or "plain" (the portable reference). Throws Error(input) for any other.
 std::unique_ptr<Attention> make_attention(const std::string& kind = "fused");
 
 }  // namespace bert_hpc::ops

@@ -15,7 +15,7 @@
 namespace bert_hpc::ops::cpu {
 namespace {
 
-AttentionKernels best_kernels() {
+AttentionKernels widest_kernels() {
 #if defined(BERT_HPC_X86_KERNELS)
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512vl")) {
@@ -68,7 +68,7 @@ struct Call {
 
 class FusedAttention : public Attention {
  public:
-  FusedAttention() : kernels_(best_kernels()) {}
+  explicit FusedAttention(const AttentionKernels& kernels) : kernels_(kernels) {}
 
   std::string name() const override { return std::string("fused, ") + kernels_.instruction_set; }
 
@@ -140,8 +140,9 @@ class FusedAttention : public Attention {
 
 }  // namespace
 
-std::unique_ptr<Attention> make_fused_attention() {
-  return std::make_unique<FusedAttention>();
+std::unique_ptr<Attention> make_fused_attention(InstructionSet set) {
+  return std::make_unique<FusedAttention>(set == InstructionSet::widest ? widest_kernels()
+                                                                        : baseline::attention_kernels());
 }
 
 }  // namespace bert_hpc::ops::cpu

@@ -7,7 +7,11 @@
 
 namespace bert_hpc::ops::cpu {
 
-/// With the kernels of the widest instruction set that the processor has.
-std::unique_ptr<Attention> make_fused_attention();
+enum class InstructionSet {
+  widest,    ///< that this processor has
+  baseline,  ///< what every processor of the build's kind has
+};
+
+std::unique_ptr<Attention> make_fused_attention(InstructionSet set);
 
 }  // namespace bert_hpc::ops::cpu
