@@ -8,13 +8,14 @@
 #include <utility>
 
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/io/atomic_write.hpp"
 
 namespace bert_hpc::model {
 
 using core::Error;
 using core::ExitCode;
 
-AsideFile::AsideFile(std::filesystem::path path) : path_(std::move(path)), partial_(path_.string() + ".partial") {
+AsideFile::AsideFile(std::filesystem::path path) : path_(std::move(path)), partial_(io::name_beside(path_.string())) {
   descriptor_ = ::open(partial_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (descriptor_ < 0) fail("be created");
   pending_ = true;
@@ -49,20 +50,13 @@ void AsideFile::finish() {
 
 void AsideFile::publish() {
   core::require(descriptor_ < 0, "a file must be finished before it is published");
-  if (::rename(partial_.c_str(), path_.c_str()) != 0) fail("be renamed to its final name");
+  io::publish(path_.string());
   pending_ = false;
 }
 
 void AsideFile::fail(const char* what) const {
   throw Error(ExitCode::files, partial_.string() + ": cannot " + what + " (" + std::strerror(errno) +
                                    "). An earlier file of that name is untouched.");
-}
-
-void flush_folder(const std::filesystem::path& folder) {
-  const int descriptor = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return;  // the names are there; some file systems do not let folders be opened
-  ::fsync(descriptor);
-  ::close(descriptor);
 }
 
 }  // namespace bert_hpc::model

@@ -1,5 +1,5 @@
-// AsideFile: a file that is written beside its final name and takes that name only when it is complete on disk, so
-// that a reader (or a crash at any instant) sees the old file or the new one, never a part.
+// AsideFile: a file that is written piece by piece beside its final name and takes that name only when it is complete
+// on disk (see io/atomic_write.hpp). Several can be finished first and published together.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ class AsideFile {
   void write(const void* bytes, std::size_t count);
   void write(std::string_view text) { write(text.data(), text.size()); }
   void finish();   ///< flushes to disk and closes; nothing can be written any more
-  void publish();  ///< gives the file its name; call finish() before
+  void publish();  ///< gives the file its name, durably; call finish() before
 
  private:
   [[noreturn]] void fail(const char* what) const;
@@ -31,8 +31,5 @@ class AsideFile {
   int descriptor_ = -1;
   bool pending_ = false;  // the partial file is there
 };
-
-/// Makes the names published in `folder` durable.
-void flush_folder(const std::filesystem::path& folder);
 
 }  // namespace bert_hpc::model

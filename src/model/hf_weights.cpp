@@ -6,6 +6,7 @@
 #include <cstring>
 #include <set>
 
+#include "bert_hpc/io/atomic_write.hpp"
 #include "bert_hpc/model/hf_config.hpp"
 #include "hf_checkpoint.hpp"
 #include "safetensors_writer.hpp"
@@ -128,10 +129,6 @@ void check_tie(const HfCheckpoint& checkpoint, const std::string& name, std::spa
   }
 }
 
-std::string read_tokenizer_file(const std::filesystem::path& path) {
-  return read_text_file(path, longest_tokenizer_file);
-}
-
 }  // namespace
 
 std::string LoadReport::text() const {
@@ -203,7 +200,9 @@ void save_hf_folder(const std::filesystem::path& folder, const BertConfig& confi
   for (const char* name :
        {"vocab.txt", "tokenizer_config.json", "tokenizer.json", "special_tokens_map.json", "added_tokens.json"}) {
     const std::filesystem::path source = tokenizer_folder / name;
-    if (copies && std::filesystem::exists(source, problem)) write_text(name, read_tokenizer_file(source));
+    if (copies && std::filesystem::exists(source, problem)) {
+      write_text(name, io::read_text_file(source.string(), longest_tokenizer_file));
+    }
   }
   std::vector<TensorToWrite> tensors;
   for (const core::ParameterSlice& slice : store.slices()) {
@@ -215,7 +214,6 @@ void save_hf_folder(const std::filesystem::path& folder, const BertConfig& confi
   write_text("config.json", hf_config_text(config, head));  // last: a folder with a config.json is whole
   for (AsideFile& file : files) file.finish();
   for (AsideFile& file : files) file.publish();
-  flush_folder(folder);
 }
 
 }  // namespace bert_hpc::model

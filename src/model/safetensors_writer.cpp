@@ -38,7 +38,6 @@ void write_safetensors(const std::filesystem::path& path, std::vector<TensorToWr
   write_safetensors_into(file, std::move(tensors), metadata);
   file.finish();
   file.publish();
-  flush_folder(path.parent_path());
 }
 
 }  // namespace bert_hpc::model

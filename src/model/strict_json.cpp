@@ -1,13 +1,11 @@
 #include "strict_json.hpp"
 
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
-#include <memory>
 #include <set>
 #include <vector>
 
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/io/atomic_write.hpp"
 
 namespace bert_hpc::model {
 namespace {
@@ -85,26 +83,7 @@ json parse_strict_json(const std::string& text, const std::string& what) {
 }
 
 json read_strict_json(const std::filesystem::path& path, std::int64_t limit) {
-  return parse_strict_json(read_text_file(path, limit), path.string());
-}
-
-std::string read_text_file(const std::filesystem::path& path, std::int64_t limit) {
-  const auto fail = [&path](const std::string& reason) -> Error {
-    return Error(ExitCode::files, path.string() + ": cannot be read (" + reason + ").");
-  };
-  if (std::error_code ignored; std::filesystem::is_directory(path, ignored)) throw fail("is a folder, not a file");
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), &std::fclose);
-  if (!file) throw fail(std::strerror(errno));
-  std::string text;
-  char block[1 << 14];
-  while (const std::size_t count = std::fread(block, 1, sizeof block, file.get())) {
-    text.append(block, count);
-    if (static_cast<std::int64_t>(text.size()) > limit) {
-      throw fail("longer than " + std::to_string(limit) + " bytes, which no such file is");
-    }
-  }
-  if (std::ferror(file.get())) throw fail(std::strerror(errno));
-  return text;
+  return parse_strict_json(io::read_text_file(path.string(), limit), path.string());
 }
 
 }  // namespace bert_hpc::model

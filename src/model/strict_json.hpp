@@ -18,7 +18,4 @@ nlohmann::json read_strict_json(const std::filesystem::path& path, std::int64_t 
 /// `text` in double quotes for a message: control bytes and bytes beyond ASCII as \xNN, cut after 160 bytes.
 std::string in_quotes(const std::string& text);
 
-/// Whole text of a file of at most `limit` bytes; Error(files) names the path and the reason.
-std::string read_text_file(const std::filesystem::path& path, std::int64_t limit);
-
 }  // namespace bert_hpc::model

@@ -154,7 +154,7 @@ TEST_CASE("a folder without config.json, and a folder that is none, are told apa
   CHECK(failure_of([&] { model::read_hf_config(folder.path()); }).says("config.json: missing"));
   CHECK(failure_of([&] { model::read_hf_config(folder / "bert-base-uncased"); }).says("never downloaded"));
   std::filesystem::create_directory(folder / "config.json");
-  CHECK(failure_of([&] { model::read_hf_config(folder.path()); }).says("is a folder"));
+  CHECK(failure_of([&] { model::read_hf_config(folder.path()); }).says("directory"));
 }
 
 TEST_CASE("mutated configs are refused or give values in range") {
