@@ -1,29 +1,46 @@
 // bert_hpc: trains, evaluates and applies BERT-class models on the ranks of an MPI job.
-#include <string>
+#include <cstdio>
 
 #include "bert_hpc/app/application.hpp"
 #include "bert_hpc/app/collective.hpp"
+#include "bert_hpc/app/describe.hpp"
 #include "bert_hpc/comm/mpi_communicator.hpp"
+#include "bert_hpc/config/command_line.hpp"
 #include "bert_hpc/core/device_runtime.hpp"
+#include "bert_hpc/core/version.hpp"
+
+using namespace bert_hpc;
 
 int main(int argc, char** argv) {
-  using namespace bert_hpc;
+  const config::Program program{"bert_hpc",
+                                "Trains, evaluates and applies BERT-class models on the ranks of an MPI job.", true};
+  // 1. MPI first: launchers expect it of every process, whatever the command line says.
   comm::MpiRuntime mpi(&argc, &argv);
   const auto world = comm::make_world_communicator();
-  const auto node = comm::make_node_communicator();
   try {
-    core::DeviceRuntime device;
-    app::Invocation invocation;
-    for (int i = 1; i < argc; ++i) {
-      if (std::string(argv[i]) == "--set" && i + 1 < argc) {
-        invocation.overrides.push_back(argv[++i]);
-      } else {
-        invocation.input_path = argv[i];
-      }
+    // 2. The command line; --help and --version are for one reader.
+    config::CommandLine line;
+    app::collectively(*world, [&] { line = config::parse_command_line({argv + 1, argv + argc}, program); });
+    if (line.action != config::CommandLine::Action::run) {
+      if (world->rank() == 0) std::fputs(app::answer(line, program).c_str(), stdout);
+      return 0;
     }
-    return app::run_application(invocation, *world, *node, device.threads());
+    // 3. The device, then the run.
+    const core::DeviceRuntime device;
+    const app::Invocation invocation{.input_path = line.input,
+                                     .overrides = line.overrides,
+                                     .validate = line.validate,
+                                     .overwrite = line.overwrite,
+                                     .validate_ranks = line.validate_ranks};
+    return app::run_application(invocation, *world, device.threads());
+  } catch (const app::Stop& stop) {
+    return static_cast<int>(stop.code);
   } catch (const core::Error& error) {
+    // 4. What only this rank knows ends all of them.
     app::report(error, world->rank());
     comm::abort_all_ranks(static_cast<int>(error.code()));
+  } catch (const std::exception& error) {
+    app::report(core::Error(core::ExitCode::internal, error.what()), world->rank());
+    comm::abort_all_ranks(static_cast<int>(core::ExitCode::internal));
   }
 }

@@ -1,9 +1,9 @@
 #include "bert_hpc/app/application.hpp"
 
-#include <filesystem>
+#include <unistd.h>
 
 #include "bert_hpc/app/collective.hpp"
-#include "bert_hpc/app/training_run.hpp"
+#include "bert_hpc/app/run_directory.hpp"
 
 namespace bert_hpc::app {
 namespace {
@@ -18,27 +18,32 @@ config::Config read_input(const Invocation& invocation, comm::Communicator& worl
   config::Config input;
   collectively(world, [&] {
     input = config::parse_config_text(text, invocation.input_path, invocation.overrides);
-    config::require_valid(input, world.size());
+    config::require_valid(input, invocation.validate_ranks > 0 ? invocation.validate_ranks : world.size());
+    if (input.run.mode == "predict" && input.task.name == "masked_lm") {
+      throw core::Error(core::ExitCode::input,
+                        "run.mode = \"predict\" has nothing to write for task.name = \"masked_lm\"; use \"evaluate\".");
+    }
   });
   return input;
 }
 
 }  // namespace
 
-int run_application(const Invocation& invocation, comm::Communicator& world, comm::Communicator&, int threads) {
+int run_application(const Invocation& invocation, comm::Communicator& world, int threads) {
+  const auto begin = std::chrono::steady_clock::now();
+  core::Log log = world.rank() == 0 ? core::Log(STDOUT_FILENO) : core::Log();
   try {
     const config::Config input = read_input(invocation, world);
+    const RunContext context{input, invocation, world, threads, log, begin};
     collectively(world, [&] {
-      if (world.rank() != 0) return;
-      std::error_code problem;
-      std::filesystem::create_directories(input.run.directory, problem);
-      if (problem) {
-        throw core::Error(core::ExitCode::files, "the run directory " + input.run.directory + " cannot be made: " +
-                                                     problem.message() + ". Name another one in run.directory.");
-      }
+      if (world.rank() == 0) check_run_directory(input.run.directory, config::to_toml(input), invocation.overwrite);
     });
-    return input.run.mode == "train" ? run_training(input, invocation, world, threads)
-                                     : run_evaluation(input, invocation, world, threads);
+    if (input.run.mode == "train") {
+      run_training(context);
+    } else {
+      run_evaluation(context);
+    }
+    return 0;
   } catch (const Stop& stop) {
     return static_cast<int>(stop.code);
   } catch (const AgreedError& error) {

@@ -104,20 +104,22 @@ std::int64_t outputs_of(const model::BertConfig& config) {
 
 }  // namespace
 
-Assembly::Assembly(const config::Config& input, const model::BertConfig& model_config, bool is_training, int ranks)
+Assembly::Assembly(const config::Config& input, const model::BertConfig& model_config, Purpose for_what, int ranks)
     : traits(task_traits(input.task.name)),
       config(model_config),
-      training(is_training),
+      purpose(for_what),
       parameters(model::Bert::parameters(config, traits.kind, outputs_of(config)),
-                 is_training ? core::ParameterStore::Arenas::training : core::ParameterStore::Arenas::values,
+                 for_what == Purpose::training     ? core::ParameterStore::Arenas::training
+                 : for_what == Purpose::evaluation ? core::ParameterStore::Arenas::values
+                                                   : core::ParameterStore::Arenas::none,
                  std::int64_t{16} * ranks),
       bert(config, traits.kind, outputs_of(config), parameters),
       products(ops::make_matrix_product()),
       attention(ops::make_attention(input.model.attention)) {}
 
 void Assembly::allocate(const layers::BatchBounds& bounds) {
-  bert.plan(workspace, bounds, training);
-  workspace.allocate();
+  bert.plan(workspace, bounds, purpose != Purpose::evaluation);
+  if (purpose != Purpose::estimate) workspace.allocate();
   const std::int64_t hidden = config.hidden_size, wide = std::max(config.intermediate_size, 3 * hidden);
   scratch_bytes_ = products->reserve({bounds.tokens, wide, wide});
   if (traits.kind == model::HeadKind::masked_lm) {
@@ -126,11 +128,12 @@ void Assembly::allocate(const layers::BatchBounds& bounds) {
   scratch_bytes_ += attention->reserve(bounds.max_length, hidden / config.num_attention_heads);
 }
 
-void Assembly::add_memory(Memory& memory) const {
-  const std::int64_t arenas = training ? 4 : 1;
-  memory.parameters += arenas * parameters.arena_size() * static_cast<std::int64_t>(sizeof(float));
-  memory.activations += workspace.bytes();
-  memory.scratch += scratch_bytes_;
+MemoryPlan Assembly::memory(bool trains) const {
+  const std::int64_t arena = parameters.arena_size() * static_cast<std::int64_t>(sizeof(float));
+  MemoryPlan plan = {{trains ? "parameters, gradients, moments" : "parameters", (trains ? 4 : 1) * arena},
+                     {"activations", workspace.bytes()},
+                     {"packed weights and scratch", scratch_bytes_}};
+  return plan;
 }
 
 std::string Assembly::load_values(const config::Config& input, comm::Communicator& world) {
@@ -143,7 +146,7 @@ std::string Assembly::load_values(const config::Config& input, comm::Communicato
       return;
     }
     model::LoadOptions options;
-    if (training) {
+    if (purpose == Purpose::training) {
       options.may_be_missing = model::head_prefixes(traits.head);
       options.replace_other_shapes = true;
     }

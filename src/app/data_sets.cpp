@@ -20,8 +20,6 @@ void open_data(DataSets& sets, const config::Config& input, const model::BertCon
     options.paths = paths;
     options.limits = shard_limits(input, stated, labels);
     options.source_index = true;
-    options.verify_part = world.rank();
-    options.verify_parts = world.size();
     options.hdf5_mutex = &sets.hdf5;
     return std::make_unique<data::ShardReader>(options);
   };

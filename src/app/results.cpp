@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <map>
+#include <limits>
 #include <sstream>
 
 #include "bert_hpc/app/collective.hpp"
+#include "bert_hpc/app/machine.hpp"
+#include "bert_hpc/app/run_directory.hpp"
 #include "bert_hpc/core/version.hpp"
 #include "bert_hpc/io/provenance.hpp"
 
@@ -14,15 +15,6 @@ namespace bert_hpc::app {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// Peak resident memory of this process, bytes.
-std::int64_t peak_memory() {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with("VmHWM:")) return std::stoll(line.substr(6)) * 1024;
-  }
-  return 0;
-}
 
 }  // namespace
 
@@ -35,23 +27,35 @@ std::string tokenizer_folder(const config::Config& input) {
   return input.model.pretrained.value_or("");
 }
 
-Results::Results(const config::Config& input, const std::vector<std::string>& label_names,
-                 const std::vector<std::pair<std::string, std::string>>& provenance, comm::Communicator& world,
-                 std::mutex& hdf5)
-    : input_(input), world_(world), hdf5_(hdf5) {
-  collectively(world, [&] {
-    if (world.rank() != 0) return;
+Results::Results(const RunContext& context, const std::vector<std::string>& label_names,
+                 const std::vector<std::pair<std::string, std::string>>& provenance, std::mutex& hdf5)
+    : input_(context.input), world_(context.world), hdf5_(hdf5) {
+  collectively(world_, [&] {
+    if (world_.rank() != 0) return;
     io::RunInfo info;
     info.version = core::version();
     info.source_revision = core::revision();
-    info.resolved_input = config::to_toml(input);
-    info.mode = input.run.mode;
-    info.task = input.task.name;
+    info.resolved_input = config::to_toml(input_);
+    info.mode = input_.run.mode;
+    info.task = input_.task.name;
     info.label_names = label_names;
     info.provenance = io::collect_provenance(provenance);
+    begin_run(input_.run.directory, info.resolved_input);
+    context.log.attach(input_.run.directory + "/log.txt");
     const std::lock_guard lock(hdf5_);
-    metrics_ = std::make_unique<io::MetricsWriter>(input.run.directory, info);
+    metrics_ = std::make_unique<io::MetricsWriter>(input_.run.directory, info);
   });
+}
+
+Results::~Results() {
+  if (!metrics_ || finished_) return;
+  try {
+    metrics_->set_status(io::RunStatus::failed);
+    const std::lock_guard lock(hdf5_);
+    metrics_->close();
+    end_run(input_.run.directory, RunEnd::failed);
+  } catch (const std::exception&) {  // the failure that led here is the one to report
+  }
 }
 
 void Results::record_step(const io::StepRow& row) {
@@ -104,7 +108,7 @@ std::vector<io::TimerRow> Results::record_timers(const core::Timers& timers) {
 
 void Results::record_ranks(int threads, const std::string& device) {
   std::ostringstream mine;
-  mine << io::host_name() << '\t' << device << '\t' << threads << '\t' << peak_memory();
+  mine << io::host_name() << '\t' << device << '\t' << threads << '\t' << process_memory().peak_resident;
   std::vector<io::RankRow> rows;
   for (const std::string& text : world_.all_gather(mine.str())) {
     std::istringstream fields(text);
@@ -118,13 +122,15 @@ void Results::record_ranks(int threads, const std::string& device) {
   if (metrics_) metrics_->record_ranks(rows);
 }
 
-void Results::finish(io::RunStatus status, const std::vector<std::pair<std::string, double>>& totals) {
+void Results::finish(const std::vector<std::pair<std::string, double>>& totals) {
   collectively(world_, [&] {
     if (!metrics_) return;
     for (const auto& [name, value] : totals) metrics_->set_total(name, value);
-    metrics_->set_status(status);
+    metrics_->set_status(io::RunStatus::finished);
     const std::lock_guard lock(hdf5_);
     metrics_->close();
+    end_run(input_.run.directory, RunEnd::finished);
+    finished_ = true;
   });
 }
 

@@ -1,264 +1,242 @@
-#include "bert_hpc/app/training_run.hpp"
-
+// Mode "train". Set-up first: data, model, all memory; then the steps with evaluations in between; then what remains.
 #include <algorithm>
-#include <chrono>
 #include <cmath>
-#include <cstdio>
 #include <optional>
 
+#include "bert_hpc/app/application.hpp"
 #include "bert_hpc/app/collective.hpp"
 #include "bert_hpc/app/data_sets.hpp"
+#include "bert_hpc/app/describe.hpp"
 #include "bert_hpc/app/evaluator.hpp"
+#include "bert_hpc/app/progress.hpp"
 #include "bert_hpc/app/results.hpp"
+#include "bert_hpc/app/terminal.hpp"
+#include "bert_hpc/app/timing_table.hpp"
 #include "bert_hpc/app/trainer.hpp"
+#include "bert_hpc/core/text.hpp"
+#include "training_settings.hpp"
 
 namespace bert_hpc::app {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+/// Everything that lives as long as the training.
+struct Training {
+  DataSets sets;
+  data::BatchLoaderOptions batches;
+  std::optional<Assembly> assembly;
+  std::optional<data::BatchLoader> loader;
+  std::optional<Evaluator> validation, test;
+  std::unique_ptr<train::DataParallel> sums;  // null in an estimate
+};
 
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
+void set_up(Training& training, const RunContext& context) {
+  const config::Config& input = context.input;
+  comm::Communicator& world = context.world;
+  model::BertConfig stated, config;
+  collectively(world, [&] { stated = stated_model(input); });
+  open_data(training.sets, input, stated, world);
+  const data::ShardReader& train = *training.sets.train;
+  collectively(world, [&] {
+    config = complete_model(input, stated, train.info(), train.special_ids());
+    training.batches = training_batches(input, config, train.info().max_length,
+                                        std::min(world.rank(), context.ranks() - 1), context.ranks());
+    const bool estimates = context.invocation.validate;
+    training.assembly.emplace(input, config, estimates ? Assembly::Purpose::estimate : Assembly::Purpose::training,
+                              context.ranks());
+    training.loader.emplace(*training.sets.train, training.batches);
+    layers::BatchBounds bounds = model_bounds(training.loader->bounds(), training.loader->max_length(),
+                                              training.loader->most_masked(), training.assembly->traits.kind);
+    const auto add = [&](std::optional<Evaluator>& evaluator, const std::unique_ptr<data::ShardReader>& reader) {
+      if (!reader) return;
+      const std::int64_t tokens = evaluation_micro_tokens(input, reader->info().max_length);
+      evaluator.emplace(*training.assembly, *reader, data::evaluation_options(training.batches, tokens), true);
+      bounds = larger(bounds, evaluator->bounds());
+    };
+    add(training.validation, training.sets.validation);
+    add(training.test, training.sets.test);
+    training.assembly->allocate(bounds);
+    if (estimates) {
+      if (input.model.pretrained) {
+        const model::LoadOptions options{model::head_prefixes(training.assembly->traits.head), true};
+        model::check_hf_weights(*input.model.pretrained, training.assembly->parameters, options);
+      }
+      return;
+    }
+    const core::ParameterStore& parameters = training.assembly->parameters;
+    training.sums = input.run.reproducible
+                        ? train::make_reproducible_data_parallel(world, parameters, training.batches.plan.chunks)
+                        : train::make_overlapped_data_parallel(world, parameters);
+  });
 }
 
-train::LearningRateSchedule schedule_of(const config::Config& input, std::int64_t total_steps) {
-  using Kind = train::LearningRateSchedule::Kind;
-  train::LearningRateSchedule schedule;
-  const std::string& name = input.schedule.name;
-  schedule.kind = name == "cosine"       ? Kind::cosine
-                  : name == "polynomial" ? Kind::polynomial
-                  : name == "constant"   ? Kind::constant
-                                         : Kind::linear;
-  schedule.total_steps = total_steps;
-  // As Hugging Face's Trainer: the ratio's steps are rounded up.
-  schedule.warmup_steps = input.schedule.warmup_steps.value_or(static_cast<std::int64_t>(
-      std::ceil(input.schedule.warmup_ratio.value_or(0.0) * static_cast<double>(total_steps))));
-  schedule.power = input.schedule.power.value_or(1.0);
-  schedule.end_factor = input.schedule.end_factor.value_or(0.0);
-  return schedule;
+void describe(const Training& training, const RunContext& context) {
+  MemoryPlan memory = training.assembly->memory(true);
+  if (training.sums && training.sums->bytes() > 0) memory.emplace_back("partial sums", training.sums->bytes());
+  memory.emplace_back("prepared batches", training.loader->memory_bytes());
+  const std::int64_t steps = training.loader->total_steps(), per_epoch = training.loader->steps_per_epoch();
+  describe_run(context, *training.assembly, training.sets, memory,
+               {{"steps", core::with_commas(steps) + " of " + std::to_string(context.input.batch.global) +
+                              " sequences, " + core::with_commas(per_epoch) + " an epoch" +
+                              (context.input.run.reproducible ? "; reproducible" : "")}});
 }
 
-TrainerSettings trainer_settings(const config::Config& input, std::int64_t total_steps) {
-  TrainerSettings settings;
-  settings.seed = static_cast<std::uint64_t>(input.run.seed);
-  settings.learning_rate = input.optimizer.learning_rate.value_or(0.0);
-  settings.adamw = {.beta1 = input.optimizer.beta1,
-                    .beta2 = input.optimizer.beta2,
-                    .epsilon = input.optimizer.epsilon,
-                    .weight_decay = input.optimizer.weight_decay,
-                    .max_gradient_norm = input.optimizer.max_gradient_norm};
-  settings.schedule = schedule_of(input, total_steps);
-  return settings;
-}
-
-/// Value of the metric that evaluation.best names ("loss" or one of the metrics).
-double metric_of(const io::EvaluationRow& row, const std::string& name) {
-  for (const auto& [metric, value] : row.metrics) {
-    if (metric == name) return value;
-  }
-  return row.loss;
-}
-
-/// Which evaluation was the best so far, and how long ago.
-class BestModel {
+/// The steps and what accompanies them.
+class TrainingLoop {
  public:
-  explicit BestModel(const config::Evaluation& settings) : settings_(settings) {}
-
-  /// Is this evaluation better than all before?
-  bool offer(const io::EvaluationRow& row) {
-    if (!settings_.best) return false;
-    const double value = metric_of(row, *settings_.best);
-    const bool better = !kept_ || (train::larger_is_better(*settings_.best) ? value > best_ : value < best_);
-    evaluations_since_ = better ? 0 : evaluations_since_ + 1;
-    if (better) best_ = value;
-    return better;
+  TrainingLoop(Training& training, const RunContext& context, Results& results, core::Timers& timers)
+      : training_(training),
+        context_(context),
+        results_(results),
+        timers_(timers),
+        trainer_(trainer_settings(context.input, training.loader->total_steps()), *training.assembly, *training.sums,
+                 context.world, timers),
+        terminal_(inspect_terminal()),
+        display_(context.log,
+                 context.world.rank() == 0
+                     ? progress_mode(context.input.log.progress, terminal_.present, terminal_.name)
+                     : ProgressMode::none,
+                 terminal_.columns),
+        best_(context.input.evaluation) {
+    progress_.total_steps = training.loader->total_steps();
   }
-  bool patience_is_over() const { return settings_.patience && evaluations_since_ >= *settings_.patience; }
-  bool kept() const { return kept_; }
+
+  void run() {
+    data::BatchLoader& loader = *training_.loader;
+    const std::int64_t evaluation_interval = evaluation_steps(context_.input, loader.steps_per_epoch());
+    begin_ = row_begin_ = context_.seconds();
+    for (bool stop = false; loader.has_next() && !stop;) {
+      const data::LoadedStep& loaded = next_step();
+      const StepResult result = trainer_.step(loaded, done_);
+      ++done_;
+      account(result);
+      const bool evaluates = done_ % evaluation_interval == 0 || !loader.has_next();
+      if (done_ % context_.input.log.every_steps == 0 || evaluates) record();
+      display_.step(progress_, context_.seconds());
+      if (evaluates) stop = evaluate();
+      results_.poll();
+    }
+    display_.finish();
+    if (!best_.kept()) results_.export_model(*training_.assembly);
+  }
+
+  /// With the model that is kept.
+  void test() {
+    if (!training_.test) return;
+    if (best_.kept()) training_.assembly->load_folder(results_.model_folder(), context_.world);
+    const auto timed = timers_.measure("evaluation");
+    const io::EvaluationRow row = training_.test->evaluate(context_.world, best_.kept() ? best_.step() : done_);
+    results_.record_evaluation("test", row);
+    context_.log.info(evaluation_line("test", row));
+  }
+
+  void finish() {
+    TimingFacts facts;
+    facts.sections = results_.record_timers(timers_);
+    facts.ranks = context_.world.size();
+    facts.wall_seconds = context_.seconds() - begin_;
+    facts.model_flops = flops_;
+    facts.computing_seconds = training_seconds_;
+    facts.tokens = tokens_;
+    facts.samples = samples_;
+    facts.peak_gflops = context_.input.run.peak_gflops.value_or(0.0);
+    results_.record_ranks(context_.threads, "CPU");
+    results_.finish({{"steps", static_cast<double>(done_)},
+                     {"samples", static_cast<double>(samples_)},
+                     {"tokens", static_cast<double>(tokens_)},
+                     {"training_seconds", training_seconds_},
+                     {"seconds", context_.seconds()},
+                     {"model_flops", flops_}});
+    context_.log.info(timing_table(facts));
+    context_.log.info("model in " + results_.model_folder() + ", metrics in " + context_.input.run.directory +
+                      "/metrics.h5");
+  }
 
  private:
-  const config::Evaluation& settings_;
-  double best_ = 0;
-  bool kept_ = false;
-  std::int64_t evaluations_since_ = 0;
+  const data::LoadedStep& next_step() {
+    const auto timed = timers_.measure("data wait");
+    return training_.loader->next();
+  }
+
+  void account(const StepResult& result) {
+    row_.step = done_;
+    row_.epoch = static_cast<double>(done_) / static_cast<double>(training_.loader->steps_per_epoch());
+    row_.loss = result.loss;
+    row_.learning_rate = result.learning_rate;
+    row_.gradient_norm = result.gradient_norm;
+    row_.samples += result.samples;
+    row_.tokens += result.tokens;
+    flops_ += model::training_flops(training_.assembly->config, result.tokens, result.sum_of_squared_lengths);
+    progress_.step = progress_.new_steps = done_;
+    progress_.epoch = row_.epoch;
+    progress_.loss = result.loss;
+    progress_.learning_rate = result.learning_rate;
+    const double now = context_.seconds(), since_row = now - row_begin_;
+    progress_.seconds = now - begin_;
+    // Shorter spans than this say more about one batch than about the speed.
+    if (since_row > 0.5) progress_.tokens_per_second = static_cast<double>(row_.tokens) / since_row;
+  }
+
+  void record() {
+    const double now = context_.seconds();
+    row_.seconds = now - row_begin_;
+    row_begin_ = now;
+    results_.record_step(row_);
+    training_seconds_ += row_.seconds;
+    tokens_ += row_.tokens;
+    samples_ += row_.samples;
+    progress_.tokens_per_second = static_cast<double>(row_.tokens) / row_.seconds;
+    display_.line(progress_);
+    row_ = {};
+  }
+
+  /// True if patience is over.
+  bool evaluate() {
+    if (!training_.validation) return false;
+    const auto timed = timers_.measure("evaluation");
+    const io::EvaluationRow row = training_.validation->evaluate(context_.world, done_);
+    results_.record_evaluation("validation", row);
+    context_.log.info(evaluation_line("validation", row));
+    if (best_.offer(row)) results_.export_model(*training_.assembly);
+    row_begin_ = context_.seconds();
+    if (!best_.patience_is_over()) return false;
+    context_.log.info("stopping early: no better " + *context_.input.evaluation.best + " in the last " +
+                      core::counted(*context_.input.evaluation.patience, "evaluation"));
+    return true;
+  }
+
+  Training& training_;
+  const RunContext& context_;
+  Results& results_;
+  core::Timers& timers_;
+  Trainer trainer_;
+  Terminal terminal_;
+  ProgressDisplay display_;
+  BestModel best_;
+  ProgressState progress_;
+  io::StepRow row_;  // since the last recorded one
+  std::int64_t done_ = 0, samples_ = 0, tokens_ = 0;
+  double begin_ = 0, row_begin_ = 0, training_seconds_ = 0, flops_ = 0;
 };
 
 }  // namespace
 
-int run_training(const config::Config& input, const Invocation&, comm::Communicator& world, int threads) {
-  const Clock::time_point begin = Clock::now();
-  // 1. Data and model.
-  model::BertConfig stated, config;
-  collectively(world, [&] { stated = stated_model(input); });
-  DataSets sets;
-  open_data(sets, input, stated, world);
-  collectively(world, [&] { config = complete_model(input, stated, sets.any().info(), sets.any().special_ids()); });
-
-  // 2. Memory, all of it.
-  std::optional<Assembly> assembly;
-  std::optional<data::BatchLoader> loader;
-  std::optional<Evaluator> validation;
-  std::unique_ptr<train::DataParallel> sums;
-  const data::BatchLoaderOptions batches =
-      training_batches(input, config, sets.train->info().max_length, world.rank(), world.size());
-  collectively(world, [&] {
-    assembly.emplace(input, config, true, world.size());
-    loader.emplace(*sets.train, batches);
-    layers::BatchBounds bounds =
-        model_bounds(loader->bounds(), loader->max_length(), loader->most_masked(), assembly->traits.kind);
-    if (sets.validation) {
-      const std::int64_t tokens = evaluation_micro_tokens(input, sets.validation->info().max_length);
-      validation.emplace(*assembly, *sets.validation, data::evaluation_options(batches, tokens), true);
-      bounds = larger(bounds, validation->bounds());
-    }
-    assembly->allocate(bounds);
-    sums = input.run.reproducible
-               ? train::make_reproducible_data_parallel(world, assembly->parameters, input.batch.chunks)
-               : train::make_overlapped_data_parallel(world, assembly->parameters);
-  });
-  const std::string told = assembly->load_values(input, world);
+void run_training(const RunContext& context) {
+  Training training;
+  set_up(training, context);
+  describe(training, context);
+  if (context.invocation.validate) {
+    context.log.info("valid: nothing was computed");
+    return;
+  }
+  const std::string told = training.assembly->load_values(context.input, context.world);
+  if (!told.empty()) context.log.info(told);
   core::Timers timers;
-  const std::int64_t total_steps = loader->total_steps();
-  Trainer trainer(trainer_settings(input, total_steps), *assembly, *sums, world, timers);
-  Results results(input, config.label_names, {}, world, sets.hdf5);
-  const bool speaks = world.rank() == 0;
-  if (speaks) {
-    std::printf("%lld parameters, %lld training samples, %lld steps; ready after %.2f s\n%s",
-                static_cast<long long>(assembly->parameters.parameters()),
-                static_cast<long long>(sets.train->samples()), static_cast<long long>(total_steps),
-                seconds_since(begin), told.c_str());
-    std::fflush(stdout);
-  }
-
-  // 3. Steps.
-  BestModel best(input.evaluation);
-  const auto evaluate = [&](std::int64_t done) {
-    if (!validation) return false;
-    const auto timed = timers.measure("evaluation");
-    const io::EvaluationRow row = validation->evaluate(world, done);
-    results.record_evaluation("validation", row);
-    if (speaks) {
-      std::printf("step %lld: validation loss %.4f", static_cast<long long>(done), row.loss);
-      for (const auto& [name, value] : row.metrics) std::printf(", %s %.4f", name.c_str(), value);
-      std::printf("\n");
-      std::fflush(stdout);
-    }
-    if (best.offer(row)) results.export_model(*assembly);
-    return best.patience_is_over();
-  };
-  const std::int64_t per_epoch = loader->steps_per_epoch();
-  std::int64_t every = input.evaluation.every_steps.value_or(0);
-  if (every == 0) every = input.evaluation.every_epochs.value_or(1) * per_epoch;
-  io::StepRow row;
-  Clock::time_point row_begin = Clock::now();
-  std::int64_t done = 0, total_samples = 0, total_tokens = 0;
-  double flops = 0, training_seconds = 0;
-  bool stop = false;
-  while (loader->has_next() && !stop) {
-    const data::LoadedStep* loaded = nullptr;
-    {
-      const auto timed = timers.measure("data wait");
-      loaded = &loader->next();
-    }
-    const StepResult result = trainer.step(*loaded, done);
-    ++done;
-    flops += model::training_flops(config, result.tokens, result.sum_of_squared_lengths);
-    row.step = done;
-    row.epoch = static_cast<double>(done) / static_cast<double>(per_epoch);
-    row.loss = result.loss;
-    row.learning_rate = result.learning_rate;
-    row.gradient_norm = result.gradient_norm;
-    row.samples += result.samples;
-    row.tokens += result.tokens;
-    const bool last = !loader->has_next();
-    const bool evaluates = done % every == 0 || last;
-    if (done % input.log.every_steps == 0 || evaluates) {
-      row.seconds = seconds_since(row_begin);
-      training_seconds += row.seconds;
-      results.record_step(row);
-      if (speaks) {
-        std::printf("step %lld/%lld, epoch %.2f: loss %.4f, learning rate %.3g, %.0f tokens/s\n",
-                    static_cast<long long>(done), static_cast<long long>(total_steps), row.epoch, row.loss,
-                    row.learning_rate, static_cast<double>(row.tokens) / row.seconds);
-        std::fflush(stdout);
-      }
-      total_samples += row.samples;
-      total_tokens += row.tokens;
-      row = {};
-      if (evaluates) stop = evaluate(done);
-      results.poll();
-      row_begin = Clock::now();
-    }
-  }
-  if (!best.kept()) results.export_model(*assembly);
-
-  // 4. The test set, with the model that is kept.
-  if (sets.test) {
-    if (best.kept()) assembly->load_folder(results.model_folder(), world);
-    const std::int64_t tokens = evaluation_micro_tokens(input, sets.test->info().max_length);
-    std::optional<Evaluator> test;
-    collectively(world, [&] { test.emplace(*assembly, *sets.test, data::evaluation_options(batches, tokens), true); });
-    results.record_evaluation("test", test->evaluate(world, done));
-  }
-  const std::vector<io::TimerRow> table = results.record_timers(timers);
-  results.record_ranks(threads, "CPU");
-  results.finish(io::RunStatus::finished, {{"steps", static_cast<double>(done)},
-                                           {"samples", static_cast<double>(total_samples)},
-                                           {"tokens", static_cast<double>(total_tokens)},
-                                           {"training_seconds", training_seconds},
-                                           {"seconds", seconds_since(begin)},
-                                           {"model_flops", flops}});
-  if (speaks) {
-    for (const io::TimerRow& timer : table) {
-      std::printf("%-20s %8lld %10.3f %10.3f %10.3f\n", timer.name.c_str(), static_cast<long long>(timer.calls),
-                  timer.seconds_min, timer.seconds_avg, timer.seconds_max);
-    }
-    std::printf("%.1f GFLOP/s\n", flops / training_seconds / 1e9);
-  }
-  return 0;
-}
-
-int run_evaluation(const config::Config& input, const Invocation&, comm::Communicator& world, int threads) {
-  model::BertConfig stated, config;
-  collectively(world, [&] { stated = stated_model(input); });
-  DataSets sets;
-  open_data(sets, input, stated, world);
-  data::ShardReader& reader = sets.test ? *sets.test : *sets.validation;
-  collectively(world, [&] { config = complete_model(input, stated, reader.info(), reader.special_ids()); });
-  const bool predicts = input.run.mode == "predict";
-  std::optional<Assembly> assembly;
-  std::optional<Evaluator> evaluator;
-  collectively(world, [&] {
-    assembly.emplace(input, config, false, world.size());
-    const std::int64_t longest = reader.info().max_length;
-    evaluator.emplace(*assembly, reader,
-                      data::evaluation_options(training_batches(input, config, longest, world.rank(), world.size()),
-                                               evaluation_micro_tokens(input, longest)),
-                      !predicts);
-    assembly->allocate(evaluator->bounds());
-  });
-  assembly->load_values(input, world);
-  Results results(input, config.label_names, {}, world, sets.hdf5);
-  Predictions predictions;
-  const bool gathers = input.task.name != "masked_lm";
-  const io::EvaluationRow row = evaluator->evaluate(world, 0, gathers ? &predictions : nullptr);
-  if (!predicts) {
-    results.record_evaluation(sets.test ? "test" : "validation", row);
-    if (world.rank() == 0) {
-      std::printf("loss %.4f", row.loss);
-      for (const auto& [name, value] : row.metrics) std::printf(", %s %.4f", name.c_str(), value);
-      std::printf("\n");
-    }
-  }
-  collectively(world, [&] {
-    if (world.rank() != 0 || !gathers) return;
-    const std::lock_guard lock(sets.hdf5);
-    write_predictions(input.run.directory + "/predictions.h5", predictions, reader, input.task.name,
-                      config.label_names);
-  });
-  results.record_ranks(threads, "CPU");
-  results.finish(io::RunStatus::finished, {{"samples", static_cast<double>(reader.samples())}});
-  return 0;
+  Results results(context, training.assembly->config.label_names, {}, training.sets.hdf5);
+  context.log.info("ready after " + core::format_duration(context.seconds()));
+  TrainingLoop loop(training, context, results, timers);
+  loop.run();
+  loop.test();
+  loop.finish();
 }
 
 }  // namespace bert_hpc::app

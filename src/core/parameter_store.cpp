@@ -19,6 +19,7 @@ ParameterStore::ParameterStore(const std::vector<ParameterSpec>& specs, Arenas a
     slices_.push_back(std::move(slice));
   }
   arena_size_ = (arena_size_ + granularity - 1) / granularity * granularity;
+  if (arenas == Arenas::none) return;
   values_ = Buffer<float>(arena_size_);
   if (arenas != Arenas::values) gradients_ = Buffer<float>(arena_size_);
   if (arenas == Arenas::training) {

@@ -1,23 +1,46 @@
 // The program behind main(): what each mode does, from the input to the results on disk.
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <vector>
 
 #include "bert_hpc/comm/communicator.hpp"
 #include "bert_hpc/config/config.hpp"
+#include "bert_hpc/core/log.hpp"
 
 namespace bert_hpc::app {
 
 struct Invocation {
   std::string input_path;
   std::vector<std::string> overrides;  ///< of --set
-  bool validate = false, overwrite = false;
-  int validate_ranks = 0;
+  bool validate = false;               ///< check everything, say what would run, compute nothing
+  bool overwrite = false;              ///< a run directory with results is started anew
+  int validate_ranks = 0;              ///< for how many ranks; 0: as many as there are
+};
+
+/// What every mode is given.
+struct RunContext {
+  const config::Config& input;
+  const Invocation& invocation;
+  comm::Communicator& world;
+  int threads;     ///< of this rank's kernels
+  core::Log& log;  ///< silent but on rank 0
+  std::chrono::steady_clock::time_point begin;
+
+  /// Ranks that the run is, or would be, made for.
+  int ranks() const { return invocation.validate_ranks > 0 ? invocation.validate_ranks : world.size(); }
+  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); }
 };
 
 /// Collective over all ranks. Returns the exit status, the same on every rank. Throws core::Error where a rank fails
 /// alone: the caller then ends all ranks.
-int run_application(const Invocation& invocation, comm::Communicator& world, comm::Communicator& node, int threads);
+int run_application(const Invocation& invocation, comm::Communicator& world, int threads);
+
+/// Collective. Mode "train": set-up, the epochs, evaluations in between, the best model kept, results.
+void run_training(const RunContext& context);
+
+/// Collective. Modes "evaluate" and "predict".
+void run_evaluation(const RunContext& context);
 
 }  // namespace bert_hpc::app

@@ -35,19 +35,21 @@ model::BertConfig complete_model(const config::Config& input, const model::BertC
 /// What of a shard must fit the model; zeros where the model takes what the data say.
 data::ShardLimits shard_limits(const config::Config& input, const model::BertConfig& stated, bool labels);
 
-struct Memory {
-  std::int64_t parameters = 0;   ///< values, gradients, moments
-  std::int64_t activations = 0;  ///< the workspace
-  std::int64_t scratch = 0;      ///< packed weights, attention
-  std::int64_t sums = 0;         ///< partial sums of gradients
-};
+/// Planned memory of this rank by what it is for, bytes.
+using MemoryPlan = std::vector<std::pair<std::string, std::int64_t>>;
 
 class Assembly {
  public:
-  /// Allocates parameters for a group of `ranks`; values are zero.
-  Assembly(const config::Config& input, const model::BertConfig& config, bool training, int ranks);
+  enum class Purpose {
+    estimate,    ///< nothing is allocated
+    evaluation,  ///< values alone
+    training,
+  };
 
-  /// Plans and allocates for micro-batches within the bounds. Call once.
+  /// Allocates parameters for a group of `ranks`; values are zero.
+  Assembly(const config::Config& input, const model::BertConfig& config, Purpose purpose, int ranks);
+
+  /// Plans for micro-batches within the bounds and, unless this is an estimate, allocates. Call once.
   void allocate(const layers::BatchBounds& bounds);
 
   /// Collective. Rank 0 initialises or loads the values, everybody gets them. Returns what there is to tell.
@@ -56,11 +58,12 @@ class Assembly {
   void load_folder(const std::string& folder, comm::Communicator& world);
 
   layers::Engine engine() { return {*products, *attention}; }
-  void add_memory(Memory& memory) const;
+  /// Of a training or evaluation.
+  MemoryPlan memory(bool trains) const;
 
   TaskTraits traits;
   model::BertConfig config;
-  bool training;
+  Purpose purpose;
   core::ParameterStore parameters;
   model::Bert bert;
   std::unique_ptr<ops::MatrixProduct> products;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "bert_hpc/app/application.hpp"
 #include "bert_hpc/app/assembly.hpp"
 #include "bert_hpc/comm/communicator.hpp"
 #include "bert_hpc/config/config.hpp"
@@ -16,10 +17,14 @@ namespace bert_hpc::app {
 
 class Results {
  public:
-  /// Collective. Starts metrics in the run directory, which exists. `hdf5` is held during HDF5 calls.
-  Results(const config::Config& input, const std::vector<std::string>& label_names,
-          const std::vector<std::pair<std::string, std::string>>& provenance, comm::Communicator& world,
-          std::mutex& hdf5);
+  /// Collective. Begins the run in its directory: what an earlier run left there goes now, metrics and log start.
+  /// `hdf5` is held during HDF5 calls.
+  Results(const RunContext& context, const std::vector<std::string>& label_names,
+          const std::vector<std::pair<std::string, std::string>>& provenance, std::mutex& hdf5);
+  /// Marks the run as failed unless finish() was called.
+  ~Results();
+  Results(const Results&) = delete;
+  Results& operator=(const Results&) = delete;
 
   void record_step(const io::StepRow& row);
   void record_evaluation(const std::string& split, const io::EvaluationRow& row);
@@ -30,11 +35,11 @@ class Results {
 
   /// Collective. Timers of all ranks into metrics.h5; returns them for the table.
   std::vector<io::TimerRow> record_timers(const core::Timers& timers);
-  /// Collective.
+  /// Collective. Hosts, devices, threads and peak memory of all ranks.
   void record_ranks(int threads, const std::string& device);
 
-  /// Collective. Totals, status and the last snapshot.
-  void finish(io::RunStatus status, const std::vector<std::pair<std::string, double>>& totals);
+  /// Collective. Totals, the status "finished" and the last snapshot.
+  void finish(const std::vector<std::pair<std::string, double>>& totals);
 
   std::string model_folder() const { return input_.run.directory + "/model"; }
 
@@ -43,6 +48,7 @@ class Results {
   comm::Communicator& world_;
   std::mutex& hdf5_;
   std::unique_ptr<io::MetricsWriter> metrics_;  // rank 0
+  bool finished_ = false;
 };
 
 /// Folder with the tokenizer's files: that of the shards if it has a vocabulary, else of the pretrained model, else "".

@@ -33,6 +33,7 @@ struct ParameterSlice {
 class ParameterStore {
  public:
   enum class Arenas {
+    none,            ///< the layout alone, for estimates
     values,          ///< parameters alone, for evaluation and prediction
     with_gradients,  ///< and gradients
     training,        ///< and Adam's moments

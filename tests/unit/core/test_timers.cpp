@@ -13,6 +13,6 @@ TEST_CASE("timers add up calls and seconds by section, in order of first use") {
   REQUIRE(timers.sections().size() == 2);
   CHECK(timers.sections()[0].name == "outer");
   CHECK(timers.sections()[0].calls == 3);
-  CHECK(timers.sections()[1].seconds >= 0.006);                          // sleep_for never returns early
+  CHECK(timers.sections()[1].seconds >= 0.006);                         // sleep_for never returns early
   CHECK(timers.sections()[0].seconds >= timers.sections()[1].seconds);  // it contains the inner one
 }

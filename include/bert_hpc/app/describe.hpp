@@ -1,0 +1,29 @@
+// What a run tells about itself before it starts, gathered from all ranks; and the lines in between.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bert_hpc/app/application.hpp"
+#include "bert_hpc/app/assembly.hpp"
+#include "bert_hpc/app/data_sets.hpp"
+#include "bert_hpc/config/command_line.hpp"
+#include "bert_hpc/io/metrics.hpp"
+
+namespace bert_hpc::app {
+
+/// Versions of what this program is built on.
+std::vector<std::string> library_versions();
+
+/// The text for --help or --version.
+std::string answer(const config::CommandLine& line, const config::Program& program);
+
+/// Collective. The banner and warnings about the ranks' placement.
+void describe_run(const RunContext& context, const Assembly& assembly, const DataSets& sets, const MemoryPlan& memory,
+                  const std::vector<std::pair<std::string, std::string>>& more);
+
+/// "validation at step 120: loss 0.5123, accuracy 0.8412, …"
+std::string evaluation_line(const std::string& split, const io::EvaluationRow& row);
+
+}  // namespace bert_hpc::app

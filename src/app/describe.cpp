@@ -1,0 +1,88 @@
+#include "bert_hpc/app/describe.hpp"
+
+#include "bert_hpc/app/banner.hpp"
+#include "bert_hpc/app/machine.hpp"
+#include "bert_hpc/comm/mpi_communicator.hpp"
+#include "bert_hpc/core/device_runtime.hpp"
+#include "bert_hpc/core/text.hpp"
+#include "bert_hpc/core/version.hpp"
+#include "bert_hpc/io/provenance.hpp"
+
+namespace bert_hpc::app {
+namespace {
+
+std::string data_text(const DataSets& sets) {
+  std::string text;
+  const auto add = [&text](const char* name, const std::unique_ptr<data::ShardReader>& reader) {
+    if (!reader) return;
+    if (!text.empty()) text += "; ";
+    text += std::string(name) + " " + core::counted(reader->samples(), "sequence") + ", " +
+            core::with_commas(reader->info().tokens) + " tokens, longest " + std::to_string(reader->info().max_length);
+  };
+  add("train", sets.train);
+  add("validation", sets.validation);
+  add("test", sets.test);
+  return text;
+}
+
+std::string model_text(const model::BertConfig& config) {
+  return "bert, " + core::counted(config.num_hidden_layers, "layer") + " of " + std::to_string(config.hidden_size) +
+         ", " + core::counted(config.num_attention_heads, "head") + ", intermediate " +
+         std::to_string(config.intermediate_size) + ", vocabulary " + core::with_commas(config.vocab_size);
+}
+
+}  // namespace
+
+std::vector<std::string> library_versions() {
+  std::vector<std::string> versions = {comm::MpiRuntime::description(), core::DeviceRuntime::description()};
+  for (const auto& [name, value] : io::collect_provenance()) {
+    if (name == "HDF5") versions.push_back(name + " " + value);
+  }
+  return versions;
+}
+
+std::string answer(const config::CommandLine& line, const config::Program& program) {
+  if (line.action == config::CommandLine::Action::help) return config::help_text(program);
+  std::string text = program.name + " " + std::string(core::version()) + " (" + std::string(core::revision()) + ")\n";
+  for (const std::string& library : library_versions()) text += "  " + library + "\n";
+  return text;
+}
+
+void describe_run(const RunContext& context, const Assembly& assembly, const DataSets& sets, const MemoryPlan& memory,
+                  const std::vector<std::pair<std::string, std::string>>& more) {
+  const Machine machine = inspect_machine();
+  const RankPlacement mine{machine.host, "CPU", context.threads, machine.cores, machine.numa_nodes};
+  BannerFacts facts;
+  for (const std::string& text : context.world.all_gather(encode(mine))) {
+    facts.ranks.push_back(decode_placement(text));
+  }
+  const model::BertConfig& config = assembly.config;
+  facts.version = core::version();
+  facts.revision = core::revision();
+  facts.libraries = library_versions();
+  facts.libraries.push_back("products by " + assembly.products->name());
+  facts.libraries.push_back("attention by " + assembly.attention->name());
+  facts.processor = machine.processor;
+  facts.instruction_sets = machine.instruction_sets;
+  facts.input = context.invocation.input_path;
+  facts.run = context.input.run.mode + " " + context.input.task.name + " into " + context.input.run.directory;
+  facts.layout = "data " + std::to_string(context.ranks()) + " × pipeline 1 × tensor 1";
+  facts.model = model_text(config);
+  facts.parameters = assembly.parameters.parameters();
+  const data::ShardInfo& info = sets.any().info();
+  const double mean = static_cast<double>(info.tokens) / static_cast<double>(info.sequences);
+  facts.flops_per_token = model::training_flops(config, 1, mean);
+  facts.memory = memory;
+  facts.more.emplace_back("data", data_text(sets));
+  facts.more.insert(facts.more.end(), more.begin(), more.end());
+  context.log.info(banner(facts));
+  for (const std::string& warning : placement_warnings(facts.ranks)) context.log.warning(warning);
+}
+
+std::string evaluation_line(const std::string& split, const io::EvaluationRow& row) {
+  std::string text = split + " at step " + core::with_commas(row.step) + ": loss " + core::format_number(row.loss);
+  for (const auto& [name, value] : row.metrics) text += ", " + name + " " + core::format_number(value);
+  return text;
+}
+
+}  // namespace bert_hpc::app

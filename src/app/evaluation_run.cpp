@@ -1,0 +1,63 @@
+// Modes "evaluate" and "predict": a model from a Hugging Face folder over the test (or validation) data.
+#include <optional>
+
+#include "bert_hpc/app/application.hpp"
+#include "bert_hpc/app/collective.hpp"
+#include "bert_hpc/app/data_sets.hpp"
+#include "bert_hpc/app/describe.hpp"
+#include "bert_hpc/app/evaluator.hpp"
+#include "bert_hpc/app/results.hpp"
+#include "bert_hpc/core/text.hpp"
+
+namespace bert_hpc::app {
+
+void run_evaluation(const RunContext& context) {
+  const config::Config& input = context.input;
+  comm::Communicator& world = context.world;
+  const bool predicts = input.run.mode == "predict", estimates = context.invocation.validate;
+  model::BertConfig stated, config;
+  collectively(world, [&] { stated = stated_model(input); });
+  DataSets sets;
+  open_data(sets, input, stated, world);
+  data::ShardReader& reader = sets.test ? *sets.test : *sets.validation;
+  collectively(world, [&] { config = complete_model(input, stated, reader.info(), reader.special_ids()); });
+
+  std::optional<Assembly> assembly;
+  std::optional<Evaluator> evaluator;
+  collectively(world, [&] {
+    assembly.emplace(input, config, estimates ? Assembly::Purpose::estimate : Assembly::Purpose::evaluation,
+                     context.ranks());
+    const std::int64_t longest = reader.info().max_length;
+    const data::BatchLoaderOptions batches = training_batches(input, config, longest, world.rank(), context.ranks());
+    evaluator.emplace(*assembly, reader, data::evaluation_options(batches, evaluation_micro_tokens(input, longest)),
+                      !predicts);
+    assembly->allocate(evaluator->bounds());
+    if (estimates) model::check_hf_weights(*input.model.pretrained, assembly->parameters);
+  });
+  describe_run(context, *assembly, sets, assembly->memory(false), {});
+  if (estimates) {
+    context.log.info("valid: nothing was computed");
+    return;
+  }
+  assembly->load_values(input, world);
+  Results results(context, config.label_names, {}, sets.hdf5);
+  Predictions predictions;
+  const bool gathers = input.task.name != "masked_lm";
+  const io::EvaluationRow row = evaluator->evaluate(world, 0, gathers ? &predictions : nullptr);
+  if (!predicts) {
+    const std::string split = sets.test ? "test" : "validation";
+    results.record_evaluation(split, row);
+    context.log.info(evaluation_line(split, row));
+  }
+  collectively(world, [&] {
+    if (world.rank() != 0 || !gathers) return;
+    const std::lock_guard lock(sets.hdf5);
+    write_predictions(input.run.directory + "/predictions.h5", predictions, reader, input.task.name,
+                      config.label_names);
+  });
+  results.record_ranks(context.threads, "CPU");
+  results.finish({{"samples", static_cast<double>(reader.samples())}, {"seconds", context.seconds()}});
+  context.log.info("results in " + input.run.directory + " after " + core::format_duration(context.seconds()));
+}
+
+}  // namespace bert_hpc::app

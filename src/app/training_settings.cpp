@@ -1,0 +1,68 @@
+#include "training_settings.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "bert_hpc/train/evaluation_metrics.hpp"
+
+namespace bert_hpc::app {
+namespace {
+
+train::LearningRateSchedule schedule_of(const config::Config& input, std::int64_t total_steps) {
+  using Kind = train::LearningRateSchedule::Kind;
+  train::LearningRateSchedule schedule;
+  const std::string& name = input.schedule.name;
+  schedule.kind = name == "cosine"       ? Kind::cosine
+                  : name == "polynomial" ? Kind::polynomial
+                  : name == "constant"   ? Kind::constant
+                                         : Kind::linear;
+  schedule.total_steps = total_steps;
+  // As Hugging Face's Trainer: the ratio's steps are rounded up.
+  schedule.warmup_steps = input.schedule.warmup_steps.value_or(static_cast<std::int64_t>(
+      std::ceil(input.schedule.warmup_ratio.value_or(0.0) * static_cast<double>(total_steps))));
+  schedule.power = input.schedule.power.value_or(1.0);
+  schedule.end_factor = input.schedule.end_factor.value_or(0.0);
+  return schedule;
+}
+
+double metric_of(const io::EvaluationRow& row, const std::string& name) {
+  for (const auto& [metric, value] : row.metrics) {
+    if (metric == name) return value;
+  }
+  return row.loss;
+}
+
+}  // namespace
+
+TrainerSettings trainer_settings(const config::Config& input, std::int64_t total_steps) {
+  TrainerSettings settings;
+  settings.seed = static_cast<std::uint64_t>(input.run.seed);
+  settings.learning_rate = input.optimizer.learning_rate.value_or(0.0);
+  settings.adamw = {.beta1 = input.optimizer.beta1,
+                    .beta2 = input.optimizer.beta2,
+                    .epsilon = input.optimizer.epsilon,
+                    .weight_decay = input.optimizer.weight_decay,
+                    .max_gradient_norm = input.optimizer.max_gradient_norm};
+  settings.schedule = schedule_of(input, total_steps);
+  return settings;
+}
+
+std::int64_t evaluation_steps(const config::Config& input, std::int64_t steps_per_epoch) {
+  if (input.evaluation.every_steps) return *input.evaluation.every_steps;
+  return input.evaluation.every_epochs.value_or(1) * steps_per_epoch;
+}
+
+bool BestModel::offer(const io::EvaluationRow& row) {
+  if (!settings_.best) return false;
+  const double value = metric_of(row, *settings_.best);
+  const bool better = !kept_ || (train::larger_is_better(*settings_.best) ? value > best_ : value < best_);
+  if (better) {
+    best_ = value;
+    step_ = row.step;
+  }
+  evaluations_since_ = better ? 0 : evaluations_since_ + 1;
+  kept_ = true;
+  return better;
+}
+
+}  // namespace bert_hpc::app
