@@ -60,63 +60,76 @@ void visit(config::TomlKeys& keys, PrepConfig& c) {
   keys.key("shard_tokens", c.output.shard_tokens, between(1024, 1 << 30));
 }
 
+/// Adds "[table] key text" at the place of "table.key".
+void complain(config::TomlReader& reader, const std::string& path, const std::string& text) {
+  const std::size_t dot = path.find('.');
+  std::string sentence = "[";
+  sentence.append(path, 0, dot).append("] ");
+  if (dot != std::string::npos) sentence.append(path, dot + 1, std::string::npos).append(" ");
+  reader.problem(path, sentence + text);
+}
+
 void check_source(const PrepConfig& c, config::TomlReader& reader) {
   const bool table = c.source.format == "csv" || c.source.format == "tsv";
-  if (reader.given("source.files") && c.source.files.empty()) reader.problem("source.files", "names no file.");
-  if (c.source.text.empty()) reader.problem("source.text", "names no column.");
+  if (reader.given("source.files") && c.source.files.empty()) complain(reader, "source.files", "names no file.");
+  if (c.source.text.empty()) complain(reader, "source.text", "names no column.");
   const bool good_delimiter =
       !c.source.delimiter ||
       (c.source.delimiter->size() == 1 && std::string("\"\r\n").find(*c.source.delimiter) == std::string::npos);
   if (!good_delimiter) {
-    reader.problem("source.delimiter",
-                   "is one ASCII character that is neither a quote nor a line's end, e.g. \"\\t\".");
+    complain(reader, "source.delimiter",
+             "is one ASCII character that is neither a quote nor a line's end, e.g. \"\\t\".");
   }
-  for (const char* key : {"delimiter", "quotes", "columns", "header"}) {
-    const std::string path = std::string("source.") + key;
-    if (!table && !c.source.format.empty() && reader.given(path)) {
-      reader.problem(path, "is for formats csv and tsv, and the format is " + c.source.format + ".");
+  const bool known = !c.source.format.empty();
+  const auto only_tables = [&](bool differs, const std::string& key) {
+    if (known && !table && differs) {
+      complain(reader, "source." + key, "is for formats csv and tsv, and the format is " + c.source.format + ".");
     }
-  }
-  if (reader.given("source.unit") && c.source.format != "text" && !c.source.format.empty()) {
-    reader.problem("source.unit", "is for format text, and the format is " + c.source.format + ".");
+  };
+  only_tables(c.source.delimiter.has_value(), "delimiter");
+  only_tables(c.source.quotes.has_value(), "quotes");
+  only_tables(c.source.columns != 0, "columns");
+  only_tables(!c.source.header, "header");
+  if (known && c.source.unit != "line" && c.source.format != "text") {
+    complain(reader, "source.unit", "is for format text, and the format is " + c.source.format + ".");
   }
   if (c.source.format == "text" && c.has_labels() && !c.task.name.empty()) {
-    reader.problem("task.name",
-                   "\"" + c.task.name + "\" needs labels, and plain text has none: use csv, tsv or jsonl.");
+    complain(reader, "task.name",
+             "\"" + c.task.name + "\" needs labels, and plain text has none: use csv, tsv or jsonl.");
   }
   if (c.source.format == "text" && c.has_pairs()) {
-    reader.problem("source.text_pair", "has no meaning for plain text, which has one column.");
+    complain(reader, "source.text_pair", "has no meaning for plain text, which has one column.");
   }
-  if (c.has_labels() && c.source.label.empty()) reader.problem("source.label", "names no column.");
+  if (c.has_labels() && c.source.label.empty()) complain(reader, "source.label", "names no column.");
 }
 
 void check_rest(const PrepConfig& c, config::TomlReader& reader) {
   if (c.tokenizer.vocabulary.empty() == (c.tokenizer.train_size == 0)) {
-    reader.problem("tokenizer.vocabulary",
-                   "needs either a vocab.txt in vocabulary, or the number of pieces to make in train_size, and not "
-                   "both.");
+    complain(reader, "tokenizer.vocabulary",
+             "needs either a vocab.txt in vocabulary, or the number of pieces to make in train_size, and not "
+             "both.");
   }
   if (c.has_pairs() && c.tokenizer.max_tokens < 5) {
-    reader.problem("tokenizer.max_tokens", "must be at least 5 for pairs: [CLS] a [SEP] b [SEP].");
+    complain(reader, "tokenizer.max_tokens", "must be at least 5 for pairs: [CLS] a [SEP] b [SEP].");
   }
   if (c.split.train + c.split.validation + c.split.test <= 0) {
-    reader.problem("split", "needs a fraction above 0 in train, validation or test.");
+    complain(reader, "split", "needs a fraction above 0 in train, validation or test.");
   }
   std::vector<std::string> labels = c.task.labels;
   std::sort(labels.begin(), labels.end());
   const auto twice = std::adjacent_find(labels.begin(), labels.end());
-  if (twice != labels.end()) reader.problem("task.labels", "names \"" + *twice + "\" twice.");
+  if (twice != labels.end()) complain(reader, "task.labels", "names \"" + *twice + "\" twice.");
   if (!labels.empty() && !c.task.name.empty() && c.task.name != "classification") {
-    reader.problem("task.labels", "is for classification, and the task is " + c.task.name + ".");
+    complain(reader, "task.labels", "is for classification, and the task is " + c.task.name + ".");
   }
-  if (reader.given("task.pack") && c.has_labels() && !c.task.name.empty()) {
-    reader.problem("task.pack", "is for masked_lm, and the task is " + c.task.name + ".");
+  if (reader.given("task.pack") && c.task.pack && c.has_labels() && !c.task.name.empty()) {
+    complain(reader, "task.pack", "is for masked_lm, and the task is " + c.task.name + ".");
   }
   if (reader.given("task.pack") && c.packs() && c.has_pairs()) {
-    reader.problem("task.pack", "does not go with pairs.");
+    complain(reader, "task.pack", "does not go with pairs.");
   }
   if (reader.given("output.directory") && c.output.directory.empty()) {
-    reader.problem("output.directory", "is empty.");
+    complain(reader, "output.directory", "is empty.");
   }
 }
 
@@ -130,6 +143,7 @@ PrepConfig read(config::TomlReader& reader) {
   check_source(c, reader);
   check_rest(c, reader);
   reader.finish();
+  c.task.pack = c.packs();
   return c;
 }
 

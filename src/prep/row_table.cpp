@@ -162,14 +162,14 @@ class Scan {
       groups[stratify ? static_cast<std::size_t>(table_.classes[static_cast<std::size_t>(i)]) : 0].push_back(i);
     }
     for (std::vector<std::int64_t>& rows : groups) {
-      // Packed text stays in one piece: its splits are runs of neighbouring rows.
-      if (!config_.packs()) {
-        std::sort(rows.begin(), rows.end(), [this](std::int64_t a, std::int64_t b) {
-          const std::uint64_t key_a = random_key(config_.split.seed, use_split, a);
-          const std::uint64_t key_b = random_key(config_.split.seed, use_split, b);
-          return key_a != key_b ? key_a < key_b : a < b;
-        });
-      }
+      // Packed text goes to its split in runs of neighbouring rows, as sentences of one text belong together.
+      const auto run = config_.packs() ? std::clamp<std::int64_t>(std::ssize(rows) / 200, 1, 64) : 1;
+      const std::int64_t seed = config_.split.seed;
+      std::sort(rows.begin(), rows.end(), [run, seed](std::int64_t a, std::int64_t b) {
+        const std::uint64_t key_a = random_key(seed, use_split, a / run);
+        const std::uint64_t key_b = random_key(seed, use_split, b / run);
+        return key_a != key_b ? key_a < key_b : a < b;
+      });
       part_rows(rows, config_.split, table_.status);
     }
   }

@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+"""Compares the ids in bert_hpc_prep's shards with those of Transformers' BertTokenizer: on every code point in several
+contexts and on random hostile text (with a vocabulary in which every character counts), and on all text files of a
+folder with the vocabularies of BERT where they are at hand.
+
+compare_all.py [--prep BINARY] [--data DIR]    DIR has tok/bert-base-{uncased,cased}-vocab.txt and text anywhere below
+"""
+import argparse
+import os
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+import unicodedata
+
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
+import h5py
+import numpy as np
+from transformers import BertTokenizer
+
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+
+
+def ours(prep, text, vocabulary, lowercase, folder):
+    """Ids of each line of the file `text` that is not blank."""
+    toml = folder / "compare.toml"
+    toml.write_text(f"""[source]
+format = "text"
+files = ["{text}"]
+[split]
+train = 1
+validation = 0
+test = 0
+[tokenizer]
+vocabulary = "{vocabulary}"
+lowercase = {str(lowercase).lower()}
+max_tokens = 1048576
+[task]
+name = "masked_lm"
+pack = false
+[output]
+directory = "{folder / 'shards'}"
+""")
+    subprocess.run([prep, toml], check=True, stdout=subprocess.DEVNULL)
+    ids = {}
+    for shard in (folder / "shards").glob("*.h5"):
+        with h5py.File(shard) as f:
+            tokens, offsets, rows = f["input_ids"][:], f["offsets"][:], f["source_index"][:]
+        for row, begin, end in zip(rows, offsets[:-1], offsets[1:]):
+            ids[int(row)] = tokens[begin:end]
+    return [ids[row] for row in sorted(ids)]
+
+
+def compare(name, prep, content, vocabulary, tokenizer, lowercase, folder):
+    """Number of lines that differ, the first few printed."""
+    text = folder / "text.txt"
+    text.write_bytes(content)
+    lines = [line for line in content.split(b"\n") if line.strip(b" \t\r\v\f")]
+    got = ours(prep, text, vocabulary, lowercase, folder)
+    assert len(got) == len(lines), f"{name}: {len(lines)} lines, {len(got)} sequences"
+    different = 0
+    for begin in range(0, len(lines), 1000):
+        block = [line.decode("utf-8", "replace") for line in lines[begin : begin + 1000]]
+        for i, expected in enumerate(tokenizer(block, truncation=True, max_length=1 << 20)["input_ids"]):
+            if not np.array_equal(expected, got[begin + i]):
+                different += 1
+                if different <= 3:
+                    print(f"{name}: {ascii(block[i][:200])}\n  expected {expected[:40]}\n  got      {got[begin + i][:40]}")
+    print(f"{name}: {len(lines)} lines, {different} differ", flush=True)
+    return different
+
+
+def hostile():
+    state = random.Random(11)
+    points = [chr(p) for p in range(1, 0x110000) if not 0xD800 <= p < 0xE000 and p != 10]
+    marks = [c for c in points if unicodedata.combining(c) or unicodedata.category(c)[0] == "M"]
+    lines = []
+    for begin in range(0, len(points), 8):
+        lines.append(" ".join(f"a{c}b {c} {c}{c}E\u0301{c}\u302e" for c in points[begin : begin + 8]).encode())
+    kinds = (marks, marks, points, [chr(c) for c in range(32, 127)], ["[MASK]", "[SEP]", "[", "İ", "ΑΣ", "한", " ", "\r"])
+    for _ in range(20000):
+        lines.append("".join(state.choice(state.choice(kinds)) for _ in range(state.randrange(1, 40))).encode())
+    for _ in range(10000):
+        lines.append(bytes(state.choice((state.randrange(11, 256), state.choice(b"\xf0\x9f\x98\x80\xed\xa0\xe2[MASK]")))
+                           for _ in range(state.randrange(1, 40))))
+    lines += [("é" * n + mark * m).encode() for n in (99, 100, 101) for m in (0, 1, 200) for mark in ("\u0301", "\u302e")]
+    return b"\n".join(lines), points
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--prep", default=str(pathlib.Path(os.environ.get("BERT_HPC_BUILD", ROOT / "build")) / "bert_hpc_prep"))
+    arguments.add_argument("--data", type=pathlib.Path, default=ROOT.parent / "shared" / "data")
+    options = arguments.parse_args()
+    failures = 0
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = pathlib.Path(scratch)
+        content, points = hostile()
+        pieces = SPECIAL + [c for c in points if c not in "\r\n"]
+        pieces += ["##" + c for c in pieces[len(SPECIAL) :]]
+        vocabulary = folder / "characters.txt"
+        vocabulary.write_bytes("\n".join(pieces).encode())
+        numbers = {piece: i for i, piece in enumerate(pieces)}
+        for lowercase in (True, False):
+            tokenizer = BertTokenizer(vocab=numbers, do_lower_case=lowercase)
+            name = f"hostile text, {'un' if lowercase else ''}cased"
+            failures += compare(name, options.prep, content, vocabulary, tokenizer, lowercase, folder)
+        if not (options.data / "tok").is_dir():
+            print(f"skipped: no real text, as {options.data} is not there")
+        for lowercase in (True, False):
+            vocabulary = options.data / "tok" / f"bert-base-{'un' if lowercase else ''}cased-vocab.txt"
+            if not vocabulary.exists():
+                continue
+            tokenizer = BertTokenizer(vocab=str(vocabulary), do_lower_case=lowercase)
+            for path in sorted(options.data.rglob("*.*")):
+                if path.suffix in (".txt", ".tsv", ".csv", ".json") and path.parent.name != "tok":
+                    name = f"{path.name}, {'un' if lowercase else ''}cased"
+                    failures += compare(name, options.prep, path.read_bytes(), vocabulary, tokenizer, lowercase, folder)
+    print("all ids are equal" if failures == 0 else f"{failures} lines differ")
+    return failures > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

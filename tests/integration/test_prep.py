@@ -1,0 +1,190 @@
+"""bert_hpc_prep as users run it: results are the same bytes on 1, 2 and 4 ranks, shards say what the text said, wrong
+input gives one clear message and the promised exit status, and earlier results survive a failure."""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import h5py
+
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+LETTERS = "abcdefgh"
+VOCABULARY = SPECIAL + list(LETTERS) + ["##" + c for c in LETTERS]
+failures = []
+
+
+def check(holds, what):
+    if not holds:
+        failures.append(what)
+        if len(failures) <= 20:
+            print("FAILED:", what)
+
+
+def toml(folder, **changes):
+    """Writes prep.toml: the tables below with `table__key=TOML value` changed, None leaving the key out."""
+    keys = {
+        "source__format": '"csv"', "source__files": '["rows.csv"]', "tokenizer__vocabulary": '"vocab.txt"',
+        "tokenizer__max_tokens": "12", "task__name": '"classification"', "output__directory": '"out"',
+        "output__shard_tokens": "2048",
+    }
+    keys.update(changes)
+    tables = {}
+    for name, value in keys.items():
+        table, key = name.split("__")
+        if value is not None:
+            tables.setdefault(table, []).append(f"{key} = {value}")
+    text = "\n".join(f"[{table}]\n" + "\n".join(lines) for table, lines in tables.items())
+    (folder / "prep.toml").write_text(text + "\n")
+
+
+def run(folder, ranks=1, *arguments):
+    command = ["bert_hpc_prep", "prep.toml", *arguments]
+    if ranks > 1:
+        command = ["mpirun", "-n", str(ranks)] + command
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+
+
+def files_of(folder):
+    return {p.name: p.read_bytes() for p in sorted(folder.iterdir()) if p.name != "prep.toml"}
+
+
+def rows(count):
+    """CSV text and the rows by their index."""
+    table = []
+    for i in range(count):
+        words = [LETTERS[(i * 7 + j * j) % 8] * (1 + (i + j) % 3) for j in range(1 + i % 9)]
+        table.append((" ".join(words), " ".join(reversed(words))[:9], "xyz"[i % 3], i % 17 / 2))
+    lines = ["text,other,label,value"] + [f'"{a}",{b},{c},{d}' for a, b, c, d in table]
+    lines[6:6] = [",b,x,1"]  # row 6 has no text, and its index counts
+    table[5:5] = [None]
+    return "\n".join(lines) + "\n", table
+
+
+def ids_of(text):
+    return [VOCABULARY.index(("##" if i else "") + c) for word in text.split() for i, c in enumerate(word)]
+
+
+def same_on_any_ranks(folder):
+    cases = {
+        "classification": {},
+        "pairs and regression": {"source__text_pair": '"other"', "source__label": '"value"', "task__name": '"regression"'},
+        "own vocabulary": {"tokenizer__vocabulary": None, "tokenizer__train_size": "40"},
+        "packed": {"source__format": '"text"', "task__name": '"masked_lm"'},
+    }
+    for name, changes in cases.items():
+        toml(folder, **changes)
+        results = {}
+        for ranks in (1, 2, 4):
+            shutil.rmtree(folder / "out", ignore_errors=True)
+            done = run(folder, ranks)
+            check(done.returncode == 0, f"{name} on {ranks} ranks: {done.stderr}")
+            results[ranks] = files_of(folder / "out")
+        check(len([n for n in results[1] if n.startswith("train-")]) > 1, f"{name}: several shards")
+        check(results[1] == results[2] == results[4], f"{name}: the same bytes on 1, 2 and 4 ranks")
+
+
+def shards_say_what_the_text_said(folder, table):
+    toml(folder, source__text_pair='"other"')
+    check(run(folder).returncode == 0, "pairs are prepared")
+    seen = {}
+    for path in sorted((folder / "out").glob("*.h5")):
+        with h5py.File(path) as f:
+            names = json.loads(f.attrs["label_names"])
+            check(names == ["x", "y", "z"], "labels are sorted by name")
+            offsets = f["offsets"][:]
+            check(f.attrs["sequences"] == len(offsets) - 1 and f.attrs["tokens"] == offsets[-1], "counts")
+            labels = f["labels"][:]
+            check(max(sum(labels[i : i + 8] == labels[i]) for i in range(0, len(labels) - 8, 8)) < 8, "rows are mixed")
+            for i, row in enumerate(f["source_index"][:]):
+                span = slice(offsets[i], offsets[i + 1])
+                seen[int(row)] = (path.name.split("-")[0], f["input_ids"][span].tolist(),
+                                  f["token_type_ids"][span].tolist(), names[labels[i]])
+    kept = [i for i, row in enumerate(table) if row]
+    check(sorted(seen) == kept, "every row that is kept is in one shard, once")
+    for i in kept:
+        a, b = ids_of(table[i][0]), ids_of(table[i][1])
+        if len(a) + len(b) > 9:  # as Transformers' longest_first: the odd place goes to the longer, or the second
+            short = min(len(a), len(b), 4)
+            a, b = (a[: 9 - short], b[:short]) if len(a) > len(b) else (a[:short], b[: 9 - short])
+        expected = [2, *a, 3, *b, 3]
+        types = [0] * (len(a) + 2) + [1] * (len(b) + 1)
+        check(seen[i][1:] == (expected, types, table[i][2]), f"row {i}: {table[i]} became {seen[i]}")
+    for label in "xyz":
+        group = [i for i in kept if table[i][2] == label]
+        share = sum(seen[i][0] == "test" for i in group)
+        check(abs(share - 0.1 * len(group)) <= 1, f"a tenth of the rows of {label} is for testing")
+    rejects = (folder / "out" / "rejects.tsv").read_text().splitlines()
+    check(rejects[1:] == ["rows.csv\t6\t7\tthe text is empty"], f"rejects.tsv: {rejects}")
+
+
+def refused(folder, name, code, *needles, ranks=(1, 2), **changes):
+    """A failure: exit code, one message with these words, nothing touched."""
+    toml(folder, **changes)
+    for n in ranks:
+        before = files_of(folder / "out") if (folder / "out").is_dir() else None
+        done = run(folder, n)
+        check(done.returncode == code, f"{name} on {n} ranks: exit {done.returncode}, not {code}: {done.stderr}")
+        check(done.stderr.count("bert_hpc: error") == 1, f"{name} on {n} ranks: one message: {done.stderr}")
+        for needle in needles:
+            check(needle in done.stderr, f'{name}: "{needle}" is not in: {done.stderr}')
+        after = files_of(folder / "out") if (folder / "out").is_dir() else None
+        check(before == after, f"{name} on {n} ranks: earlier results are untouched")
+
+
+def wrong_input(folder):
+    (folder / "empty.csv").write_text("")
+    (folder / "header.csv").write_text("text,label\n")
+    (folder / "open.csv").write_text('text,label\n"a,x\n')
+    (folder / "short.txt").write_text("[PAD]\na\n")
+    (folder / "file").write_text("x")
+    refused(folder, "misspelt keys", 2, "prep.toml:", "fils", "max_tokens",
+            source__fils='["a"]', tokenizer__max_token="3")
+    refused(folder, "missing column", 3, 'no column "txt"', 'did you mean "text"', '"label" and "value"',
+            source__text='"txt"')
+    refused(folder, "missing file", 4, "none.csv", "No such file", source__files='["rows.csv", "none.csv"]')
+    refused(folder, "empty file", 3, "empty.csv: is empty", source__files='["empty.csv"]')
+    refused(folder, "only a header", 3, "No row is left", source__files='["header.csv"]')
+    refused(folder, "open quote", 3, "open.csv", "line 2", "never closed", source__files='["open.csv"]')
+    refused(folder, "no vocabulary", 3, "short.txt", "[CLS]", tokenizer__vocabulary='"short.txt"')
+    refused(folder, "labels are no numbers", 3, "no number", task__name='"regression"')
+    refused(folder, "rows that lack text", 3, "row 6, line 7", filter__drop_missing="false")
+    refused(folder, "an output directory that is a file", 4, "file", "directory", output__directory='"file"')
+    refused(folder, "too small a vocabulary", 3, "train_size", tokenizer__vocabulary=None, tokenizer__train_size="9")
+    (folder / "prep.toml").write_text("[source\n")
+    check(run(folder).returncode == 2, "malformed TOML")
+    done = subprocess.run(["bert_hpc_prep"], capture_output=True, text=True)
+    check(done.returncode == 2 and "usage" in done.stderr, "no input file")
+    if os.geteuid() != 0:
+        (folder / "locked").mkdir(mode=0o500)
+        refused(folder, "an output directory without permission", 4, "locked", output__directory='"locked"')
+    toml(folder, output__directory='"elsewhere"')
+    check(run(folder, 1, "--validate").returncode == 0, "--validate accepts good input")
+    check(not (folder / "elsewhere").exists(), "--validate makes nothing")
+    toml(folder, source__text='"txt"')
+    check(run(folder, 1, "--validate").returncode == 3, "--validate opens the files")
+
+
+def fewer_shards_replace_more(folder):
+    toml(folder)
+    run(folder)
+    check((folder / "out" / "train-00001.h5").exists(), "several shards at first")
+    done = run(folder, 1, "--set", "output.shard_tokens=1000000")
+    check(done.returncode == 0 and not (folder / "out" / "train-00001.h5").exists(), "old shards do not stay behind")
+    check(not (folder / "out" / ".bert_hpc_prep").exists(), "no scratch files stay behind")
+
+
+with tempfile.TemporaryDirectory() as scratch:
+    place = pathlib.Path(scratch)
+    text, table = rows(1500)
+    (place / "rows.csv").write_text(text)
+    (place / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n")
+    same_on_any_ranks(place)
+    shutil.rmtree(place / "out", ignore_errors=True)
+    shards_say_what_the_text_said(place, table)
+    wrong_input(place)
+    fewer_shards_replace_more(place)
+print(f"{len(failures)} failures")
+sys.exit(1 if failures else 0)

@@ -1,0 +1,88 @@
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include "bert_hpc/core/error.hpp"
+#include "bert_hpc/prep/prep_config.hpp"
+
+using namespace bert_hpc::prep;
+using bert_hpc::core::Error;
+using bert_hpc::core::ExitCode;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+const std::string good = R"([source]
+format = "tsv"
+files = ["a.tsv"]
+[tokenizer]
+train_size = 100
+[task]
+name = "classification"
+[output]
+directory = "out"
+)";
+
+PrepConfig parse(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  return parse_prep_config(text, "prep.toml", overrides);
+}
+
+std::string message(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  try {
+    parse(text, overrides);
+  } catch (const Error& error) {
+    CHECK(error.code() == ExitCode::input);
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("defaults follow the format") {
+  const auto tsv = parse(good).row_format();
+  CHECK(tsv.delimiter == '\t');
+  CHECK_FALSE(tsv.quotes);
+  const auto csv = parse(good, {"source.format=\"csv\""}).row_format();
+  CHECK(csv.delimiter == ',');
+  CHECK(csv.quotes);
+  CHECK(parse(good, {"source.quotes=true"}).row_format().quotes);
+}
+
+TEST_CASE("files for validation leave the rest to training") {
+  const PrepConfig config = parse(good, {"source.validation_files=[\"v.tsv\"]", "source.test_files=\"t.tsv\""});
+  CHECK(config.split.train == 0.8);
+  CHECK(config.split.validation == 0);
+  CHECK(config.split.test == 0);
+}
+
+TEST_CASE("all problems are told at once, with place and nearest name") {
+  const std::string text = message(
+      "[source]\nformat = \"tsv\"\nfile = [\"a\"]\ndelimiter = \"ab\"\n[filter]\nmax_character = 3\n"
+      "[split]\ntrain = \"x\"\n[task]\nname = \"masked\"\n[output]\ndirectory = \"out\"\n");
+  CHECK_THAT(text, ContainsSubstring("prep.toml:3:1") && ContainsSubstring("files"));
+  CHECK_THAT(text, ContainsSubstring("prep.toml:4:") && ContainsSubstring("delimiter"));
+  CHECK_THAT(text, ContainsSubstring("prep.toml:6:1") && ContainsSubstring("max_characters"));
+  CHECK_THAT(text, ContainsSubstring("prep.toml:8:") && ContainsSubstring("masked_lm"));
+  CHECK_THAT(text, ContainsSubstring("train_size"));
+}
+
+TEST_CASE("keys that contradict each other are refused") {
+  CHECK(message(good).empty());
+  CHECK_THAT(message(good, {"tokenizer.vocabulary=\"v\""}), ContainsSubstring("not both"));
+  CHECK_THAT(message(good, {"source.format=\"text\""}), ContainsSubstring("needs labels"));
+  CHECK_THAT(message(good, {"source.format=\"jsonl\"", "source.quotes=true"}), ContainsSubstring("csv and tsv"));
+  CHECK_THAT(message(good, {"split.train=0", "split.validation=0", "split.test=0"}), ContainsSubstring("above 0"));
+  CHECK_THAT(message(good, {"task.labels=[\"a\",\"a\"]"}), ContainsSubstring("twice"));
+  CHECK_THAT(message(good, {"task.pack=true"}), ContainsSubstring("masked_lm"));
+  CHECK_THAT(message(good, {"source.files=[]"}), ContainsSubstring("no file"));
+  CHECK_THAT(message(good, {"source.text_pair=\"b\"", "tokenizer.max_tokens=4"}), ContainsSubstring("at least 5"));
+  CHECK_THAT(message(good, {"tokenizer.type=\"byte_bpe\""}), ContainsSubstring("byte_bpe"));
+}
+
+TEST_CASE("the resolved input reads back to itself") {
+  const PrepConfig config =
+      parse(good, {"source.delimiter=\";\"", "filter.max_characters=7", "source.text=[\"a\",\"b\"]"});
+  const std::string text = resolved_toml(config);
+  CHECK(resolved_toml(parse(text)) == text);
+  CHECK_THAT(text, ContainsSubstring("max_characters = 7"));
+}
