@@ -8,9 +8,12 @@ if [ -z "$core" ]; then
   exit 77
 fi
 config=$(find "$bert_hpc_cache/kokkos5" -name KokkosCore_config.h -print -quit)
-# The same flags as the kernel files of the build, with the other Kokkos in front.
-mapfile -t files < <(grep -rlE '^#include <Kokkos_' src --include='*.cpp')
+# Files see Kokkos directly or through a header of ours that includes it.
+pattern='#include <Kokkos_'
+while read -r header; do pattern+="|#include \".*$(basename "$header")\""; done < <(grep -rlE '#include <Kokkos_' src include --include='*.hpp')
+mapfile -t files < <(grep -rlE "$pattern" src --include='*.cpp' | sort)
 [ ${#files[@]} -gt 0 ] || { echo "no file includes Kokkos"; exit 1; }
+# The same flags as the kernel files of the build, with the other Kokkos in front.
 failed=0
 check() {
   "${BERT_HPC_CXX:-c++}" -fsyntax-only -std=c++20 -fopenmp -Wall -Wextra -Wno-unknown-pragmas -march=x86-64-v3 -Iinclude \
