@@ -73,6 +73,11 @@ Grid grid_of(std::int64_t threads, std::int64_t row_tiles, std::int64_t column_t
   return best;
 }
 
+// A part of a step, counted from the step's own rows and columns.
+struct Part {
+  Range rows, columns;
+};
+
 // One step: the product of rows `m`, columns `n` and terms `k`, with its packed operands.
 struct Step {
   Range m, n, k;
@@ -81,29 +86,60 @@ struct Step {
 
 class Runner {
  public:
-  Runner(const TileKernels& kernels, const BlockedProduct& product, float* scratch)
+  Runner(const TileKernels& kernels, const BlockedProduct& product, float* scratch, std::int64_t scratch_size)
       : kernels_(kernels),
         p_(product),
         blocking_(blocking_of(kernels, p_.m, p_.n, p_.k, p_.a_transposed)),
         m_steps_(divide_up(p_.m, blocking_.m_step)),
         n_steps_(divide_up(p_.n, blocking_.n_step)),
         k_steps_(divide_up(p_.k, blocking_.k_step)),
-        scratch_(scratch) {}
+        scratch_(scratch),
+        scratch_size_(scratch_size) {}
 
-  // Called by every thread of a team. While some threads still multiply one step, others already pack the next into the
-  // other half of scratch; a barrier per step suffices.
+  // Called by every thread of a team. Small operands are packed by each thread for itself, which costs less than
+  // fetching what another has packed and waiting for it; large ones by all threads together.
   void work(std::int64_t thread, std::int64_t threads) const {
-    const std::int64_t steps = m_steps_ * n_steps_ * k_steps_;
-    pack(step(0), thread, threads);
-    for (std::int64_t index = 0; index < steps; ++index) {
-#pragma omp barrier
-      multiply(step(index), thread, threads);
-      if (index + 1 < steps) pack(step(index + 1), thread, threads);
+    if (threads * step_size() <= std::min(scratch_size_, step_floats)) {
+      work_apart(thread, threads);
+    } else {
+      work_together(thread, threads);
     }
   }
 
  private:
-  Step step(std::int64_t index) const {
+  std::int64_t steps() const { return m_steps_ * n_steps_ * k_steps_; }
+
+  void work_apart(std::int64_t thread, std::int64_t threads) const {
+    for (std::int64_t index = 0; index < steps(); ++index) {
+      const Step s = step(index, scratch_ + thread * step_size());
+      const Part own = own_part(s, thread, threads);
+      pack_columns(s, own.columns);
+      pack_rows(s, own.rows);
+      if (own.columns.begin == 0) sum_rows(s, own.rows);
+      multiply(s, own);
+    }
+  }
+
+  // While some threads still multiply one step, others already pack the next into the other half of scratch; a barrier
+  // per step suffices.
+  void work_together(std::int64_t thread, std::int64_t threads) const {
+    const auto half = [&](std::int64_t index) { return step(index, scratch_ + index % 2 * step_size()); };
+    const auto pack = [&](const Step& s) {
+      const Range rows = part_of(s.m.size(), kernels_.rows, thread, threads);
+      pack_columns(s, part_of(s.n.size(), kernels_.columns, thread, threads));
+      pack_rows(s, rows);
+      sum_rows(s, rows);
+    };
+    pack(half(0));
+    for (std::int64_t index = 0; index < steps(); ++index) {
+#pragma omp barrier
+      const Step s = half(index);
+      multiply(s, own_part(s, thread, threads));
+      if (index + 1 < steps()) pack(half(index + 1));
+    }
+  }
+
+  Step step(std::int64_t index, float* packed) const {
     const auto range = [](std::int64_t i, std::int64_t length, std::int64_t extent) {
       return Range{i * length, std::min(extent, (i + 1) * length)};
     };
@@ -111,11 +147,18 @@ class Runner {
     s.m = range(index % m_steps_, blocking_.m_step, p_.m);
     s.k = range(index / m_steps_ % k_steps_, blocking_.k_step, p_.k);
     s.n = range(index / m_steps_ / k_steps_, blocking_.n_step, p_.n);
-    const std::int64_t b_floats = padded_columns(blocking_.n_step) * std::min(p_.k, blocking_.k_step);
-    const std::int64_t a_floats = p_.a_transposed ? row_panels(blocking_.m_step, blocking_.k_block) : 0;
-    s.b = scratch_ + index % 2 * round_up(a_floats + b_floats, 16);
-    s.a = s.b + b_floats;
+    s.b = packed;
+    s.a = packed + b_floats();
     return s;
+  }
+
+  // Floats of the packed operands of a step.
+  std::int64_t b_floats() const {
+    return padded_columns(blocking_.n_step) * std::min(p_.k, blocking_.k_step);
+  }
+  std::int64_t step_size() const {
+    const std::int64_t a_floats = p_.a_transposed ? row_panels(blocking_.m_step, blocking_.k_block) : 0;
+    return round_up(a_floats + b_floats(), 16);
   }
 
   std::int64_t padded_columns(std::int64_t count) const {
@@ -125,9 +168,8 @@ class Runner {
     return divide_up(count, kernels_.rows) * kernels_.row_panel_floats(length);
   }
 
-  // This thread's share of packing: whole panels of each block over k.
-  void pack(const Step& s, std::int64_t thread, std::int64_t threads) const {
-    const Range columns = part_of(s.n.size(), kernels_.columns, thread, threads);
+  // Whole panels of each block over k.
+  void pack_columns(const Step& s, Range columns) const {
     for (std::int64_t k = s.k.begin; k < s.k.end && columns.size() > 0; k += blocking_.k_block) {
       PackJob job;
       job.length = std::min(blocking_.k_block, s.k.end - k);
@@ -139,13 +181,11 @@ class Runner {
       job.from = p_.b_transposed ? p_.b + column * p_.b_stride + k : p_.b + k * p_.b_stride + column;
       (p_.b_transposed ? kernels_.pack_columns_transposed : kernels_.pack_columns)(job);
     }
-    if (p_.a_transposed) pack_a(s, thread, threads);
   }
 
   // A step with packed A is one block over k.
-  void pack_a(const Step& s, std::int64_t thread, std::int64_t threads) const {
-    const Range rows = part_of(s.m.size(), kernels_.rows, thread, threads);
-    if (rows.size() == 0) return;
+  void pack_rows(const Step& s, Range rows) const {
+    if (!p_.a_transposed || rows.size() == 0) return;
     PackJob job;
     job.length = s.k.size();
     job.count = rows.size();
@@ -154,18 +194,26 @@ class Runner {
     job.to = s.a + rows.begin / kernels_.rows * job.panel_stride;
     job.from = p_.a + s.k.begin * p_.a_stride + s.m.begin + rows.begin;
     kernels_.pack_rows_transposed(job);
-    if (p_.a_sums == nullptr || s.n.begin > 0) return;
-    float* sums = p_.a_sums + s.m.begin + rows.begin;
-    if (s.k.begin == 0 && p_.begin == Begin::zero) std::fill_n(sums, rows.size(), 0.0f);
-    kernels_.add_column_sums(job.from, job.stride, job.length, job.count, sums);
   }
 
-  // This thread's rectangle of the step's part of C.
-  void multiply(const Step& s, std::int64_t thread, std::int64_t threads) const {
+  void sum_rows(const Step& s, Range rows) const {
+    if (p_.a_sums == nullptr || s.n.begin > 0 || rows.size() == 0) return;
+    float* sums = p_.a_sums + s.m.begin + rows.begin;
+    if (s.k.begin == 0 && p_.begin == Begin::zero) std::fill_n(sums, rows.size(), 0.0f);
+    const float* from = p_.a + s.k.begin * p_.a_stride + s.m.begin + rows.begin;
+    kernels_.add_column_sums(from, p_.a_stride, s.k.size(), rows.size(), sums);
+  }
+
+  // The rectangle of C that a thread computes in a step.
+  Part own_part(const Step& s, std::int64_t thread, std::int64_t threads) const {
     const Grid grid = grid_of(threads, divide_up(s.m.size(), kernels_.rows), divide_up(s.n.size(), kernels_.columns));
-    if (thread >= grid.rows * grid.columns) return;
-    const Range rows = part_of(s.m.size(), kernels_.rows, thread / grid.columns, grid.rows);
-    const Range columns = part_of(s.n.size(), kernels_.columns, thread % grid.columns, grid.columns);
+    if (thread >= grid.rows * grid.columns) return {{0, 0}, {s.n.size(), s.n.size()}};
+    return {part_of(s.m.size(), kernels_.rows, thread / grid.columns, grid.rows),
+            part_of(s.n.size(), kernels_.columns, thread % grid.columns, grid.columns)};
+  }
+
+  void multiply(const Step& s, const Part& part) const {
+    const auto& [rows, columns] = part;
     if (columns.size() == 0) return;
     const std::int64_t blocks = divide_up(rows.size(), rows_of_block());
     for (std::int64_t index = 0; index < blocks; ++index) {
@@ -210,22 +258,25 @@ class Runner {
   Blocking blocking_;
   std::int64_t m_steps_, n_steps_, k_steps_;
   float* scratch_;
+  std::int64_t scratch_size_;
 };
 
 }  // namespace
 
 std::int64_t scratch_floats(const TileKernels& kernels, std::int64_t m, std::int64_t n, std::int64_t k,
-                            bool a_transposed) {
+                            bool a_transposed, std::int64_t threads) {
   // Bounds that grow with every extent, where blocking_of() itself may take less for more.
   const std::int64_t length = std::min(k, a_transposed ? longest_block : longest_step);
   const std::int64_t b = round_up(n, kernels.columns) * length;
   const std::int64_t a = a_transposed ? divide_up(m, kernels.rows) * kernels.row_panel_floats(length) : 0;
   const bool single = k <= length && a <= step_floats && b <= step_floats;
-  return (single ? 1 : 2) * round_up(std::min(a, step_floats) + std::min(b, step_floats), 16);
+  const std::int64_t one = round_up(std::min(a, step_floats) + std::min(b, step_floats), 16);
+  const std::int64_t together = (single ? 1 : 2) * one;
+  return std::max(together, std::min(threads * one, step_floats));
 }
 
-void run(const TileKernels& kernels, const BlockedProduct& product, float* scratch) {
-  const Runner runner(kernels, product, scratch);
+void run(const TileKernels& kernels, const BlockedProduct& product, float* scratch, std::int64_t scratch_size) {
+  const Runner runner(kernels, product, scratch, scratch_size);
   const bool shared = product.m * product.n * product.k >= smallest_shared;
 #pragma omp parallel if (shared)
   runner.work(omp_get_thread_num(), omp_get_num_threads());

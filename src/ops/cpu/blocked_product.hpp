@@ -1,5 +1,6 @@
-// One product C (m, n) = A (m, k) · B (k, n) on all threads: cut into steps whose operands are packed into scratch by
-// all threads together, then multiplied, each thread its own rectangle of C.
+// One product C (m, n) = A (m, k) · B (k, n) on all threads: cut into steps whose operands are packed into scratch and
+// multiplied, each thread its own rectangle of C. B that is packed already (weights kept packed between steps) would be
+// one more way to be stored, that skips the packing.
 #pragma once
 
 #include <cstdint>
@@ -26,11 +27,12 @@ struct BlockedProduct {
   float* a_sums = nullptr;  ///< (m) or null: row sums of A, begun as C is; only where a_transposed
 };
 
-/// Floats of scratch that suffice for any product of at most these extents.
+/// Floats of scratch with which any product of at most these extents runs, and runs best on this number of threads.
 std::int64_t scratch_floats(const TileKernels& kernels, std::int64_t m, std::int64_t n, std::int64_t k,
-                            bool a_transposed);
+                            bool a_transposed, std::int64_t threads);
 
-/// Runs it. `scratch` is aligned to 64 bytes and has at least scratch_floats(); m, n, k ≥ 1.
-void run(const TileKernels& kernels, const BlockedProduct& product, float* scratch);
+/// Runs it. `scratch` is aligned to 64 bytes; its size, in floats, is at least scratch_floats() of one thread; m, n,
+/// k ≥ 1.
+void run(const TileKernels& kernels, const BlockedProduct& product, float* scratch, std::int64_t scratch_size);
 
 }  // namespace bert_hpc::ops::cpu

@@ -1,6 +1,8 @@
 // The matrix products written for this project: the forms of a linear layer as blocked products, on the best
 // instruction set that the processor has. They exist because libraries lack three things that training small models
 // needs: rows whose bits depend on nothing else, epilogues on tiles in registers, and speed at a few hundred rows.
+#include <omp.h>
+
 #include <algorithm>
 
 #include "../gemm.hpp"
@@ -34,9 +36,10 @@ class NativeProduct final : public MatrixProduct {
   bool rows_are_independent() const override { return true; }
 
   std::int64_t reserve(const ProductExtents& e) override {
-    const std::int64_t needed = std::max({cpu::scratch_floats(kernels_, e.rows, e.out, e.in, false),
-                                          cpu::scratch_floats(kernels_, e.rows, e.in, e.out, false),
-                                          cpu::scratch_floats(kernels_, e.out, e.in, e.rows, true)});
+    const std::int64_t threads = omp_get_max_threads();
+    const std::int64_t needed = std::max({cpu::scratch_floats(kernels_, e.rows, e.out, e.in, false, threads),
+                                          cpu::scratch_floats(kernels_, e.rows, e.in, e.out, false, threads),
+                                          cpu::scratch_floats(kernels_, e.out, e.in, e.rows, true, threads)});
     if (needed > scratch_.size()) scratch_ = core::Buffer<float>(needed);
     return scratch_.size() * static_cast<std::int64_t>(sizeof(float));
   }
@@ -126,9 +129,9 @@ class NativeProduct final : public MatrixProduct {
 
   void run(const BlockedProduct& p) {
     if (p.m == 0) return;
-    core::require(cpu::scratch_floats(kernels_, p.m, p.n, p.k, p.a_transposed) <= scratch_.size(),
+    core::require(cpu::scratch_floats(kernels_, p.m, p.n, p.k, p.a_transposed, 1) <= scratch_.size(),
                   "matrix product: a product is larger than what was reserved");
-    cpu::run(kernels_, p, scratch_.data());
+    cpu::run(kernels_, p, scratch_.data(), scratch_.size());
   }
 
   const cpu::TileKernels& kernels_;
