@@ -1,3 +1,4 @@
+// Appends to chunked, compressed datasets, then seals the file: whoever reads it checks the seal before HDF5 opens it.
 #include "bert_hpc/data/shard_writer.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The keys of bert_hpc_prep's input, visited once for reading and for writing, and the rules between them.
 #include "bert_hpc/prep/prep_config.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Rows of all files: opens the next file when one ends, joins text columns, trims labels.
 #include "bert_hpc/prep/row_stream.hpp"
 
 namespace bert_hpc::prep {

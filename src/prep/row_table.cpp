@@ -1,3 +1,5 @@
+// The first pass: judges rows, counts and numbers labels, parts the splits. Random order comes from a hash of (seed,
+// row), so no state is carried along and no rank count enters.
 #include "bert_hpc/prep/row_table.hpp"
 
 #include <algorithm>

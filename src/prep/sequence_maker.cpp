@@ -1,3 +1,4 @@
+// Truncation follows the "longest_first" of Hugging Face's tokenizers, down to who gets the odd place.
 #include "bert_hpc/prep/sequence_maker.hpp"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Order by hash and equal cuts. Packed sequence n is tokens [n · room, (n + 1) · room) of the split's rows laid end to
+// end, found by binary search in the running sum of row lengths.
 #include "bert_hpc/prep/split_layout.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Plain positioned reads and writes: the page cache serves random rows of what was just written.
 #include "bert_hpc/prep/token_store.hpp"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// Blocks from the file; the buffer grows only while one record does not fit.
 #include "bert_hpc/tokenize/line_source.hpp"
 
 #include <sys/stat.h>

@@ -1,3 +1,4 @@
+// Reading vocab.txt, and the trie for the longest match: built once, then only probed.
 #include "bert_hpc/tokenize/vocabulary.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Words through the cache, and the greedy cut for those not in it.
 #include "bert_hpc/tokenize/wordpiece.hpp"
 
 #include <cstring>

@@ -1,0 +1,31 @@
+// How ranks agree on a failure: the lowest rank that failed lends its message, so that rank 0 can speak for everybody
+// and all leave with the same status.
+#include <optional>
+
+#include "bert_hpc/prep/prepare.hpp"
+
+namespace bert_hpc::prep {
+
+using core::Error;
+using core::ExitCode;
+
+void agree(comm::Communicator& group, const std::function<void()>& step) {
+  std::optional<Error> mine;
+  try {
+    step();
+  } catch (const Error& error) {
+    mine = error;
+  } catch (const std::exception& error) {
+    mine = Error(ExitCode::internal, error.what());
+  }
+  std::int64_t first = mine ? group.rank() : group.size();
+  group.all_reduce(std::span(&first, 1), comm::Reduction::minimum);
+  if (first == group.size()) return;
+  const int speaker = static_cast<int>(first);
+  std::int64_t code = mine ? static_cast<std::int64_t>(mine->code()) : 0;
+  group.broadcast(std::as_writable_bytes(std::span(&code, 1)), speaker);
+  const std::string message = group.broadcast(mine ? std::string(mine->what()) : std::string(), speaker);
+  throw AgreedError(static_cast<ExitCode>(code), message);
+}
+
+}  // namespace bert_hpc::prep
