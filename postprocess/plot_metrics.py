@@ -12,20 +12,25 @@ import common
 LARGER_IS_BETTER = ("accuracy", "precision", "recall", "f1", "r2", "correlation", "pearson", "spearman", "mcc", "map", "mrr")
 
 
-def mark_best(axes, steps, values, name, colour):
-    known = np.isfinite(values)
-    if not known.any():
-        return
+def mark_best(axes, curves, name):
+    """Marks the best point of each curve (steps, values, colour). The highest mark is labelled above its point and the
+    others below theirs, so that neighbours do not cover each other."""
     larger = any(word in name for word in LARGER_IS_BETTER)
-    best = np.nanargmax(values) if larger else np.nanargmin(values)
-    above = larger or values[best] > np.nanmean(values)
-    axes.annotate(f"{values[best]:.4g}", (steps[best], values[best]), xytext=(0, 7 if above else -7),
-                  textcoords="offset points", ha="center", va="bottom" if above else "top", fontsize=9, color=colour)
-    axes.plot(steps[best], values[best], "o", color=colour, markersize=6)
+    marks = []
+    for steps, values, colour in curves:
+        if np.isfinite(values).any():
+            best = np.nanargmax(values) if larger else np.nanargmin(values)
+            marks.append((values[best], steps[best], colour))
+    for rank, (value, step, colour) in enumerate(sorted(marks, reverse=True)):
+        above = rank == 0 and (larger or len(marks) > 1)
+        axes.annotate(f"{value:.4g}", (step, value), xytext=(0, 7 if above else -7), textcoords="offset points",
+                      ha="center", va="bottom" if above else "top", fontsize=9, color=colour)
+        axes.plot(step, value, "o", color=colour, markersize=6)
 
 
 def draw_panel(axes, runs, name):
     several = len(runs) > 1
+    curves = []
     for index, run in enumerate(runs):
         for number, (split, columns) in enumerate(sorted(run.evaluations.items())):
             if name not in columns or len(columns["step"]) == 0:
@@ -35,7 +40,8 @@ def draw_panel(axes, runs, name):
             label = f"{run.name}: {split}" if several else split
             axes.plot(columns["step"], columns[name], color=colour, linestyle=style, marker="o", markersize=4,
                       markerfacecolor="white", label=label)
-            mark_best(axes, columns["step"], columns[name], name, colour)
+            curves.append((columns["step"], columns[name], colour))
+    mark_best(axes, curves, name)
     axes.margins(x=0.07, y=0.18)
     axes.set(xlabel="Step (updates)", title=common.capital(common.spoken(name)))
 

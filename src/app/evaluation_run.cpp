@@ -49,12 +49,7 @@ void run_evaluation(const RunContext& context) {
     results.record_evaluation(split, row);
     context.log.info(evaluation_line(split, row));
   }
-  collectively(world, [&] {
-    if (world.rank() != 0 || !gathers) return;
-    const std::lock_guard lock(sets.hdf5);
-    write_predictions(input.run.directory + "/predictions.h5", predictions, reader, input.task.name,
-                      config.label_names);
-  });
+  if (gathers) results.write_predictions(predictions, reader, config.label_names);
   results.record_ranks(context.threads, "CPU");
   results.finish({{"samples", static_cast<double>(reader.samples())}, {"seconds", context.seconds()}});
   context.log.info("results in " + input.run.directory + " after " + core::format_duration(context.seconds()));

@@ -80,6 +80,16 @@ void Results::export_model(const Assembly& assembly) {
   });
 }
 
+void Results::write_predictions(const Predictions& predictions, const data::ShardReader& reader,
+                                const std::vector<std::string>& label_names) {
+  collectively(world_, [&] {
+    if (world_.rank() != 0) return;
+    const std::lock_guard lock(hdf5_);
+    app::write_predictions(input_.run.directory + "/predictions.h5", predictions, reader, input_.task.name,
+                           label_names);
+  });
+}
+
 std::vector<io::TimerRow> Results::record_timers(const core::Timers& timers) {
   std::ostringstream mine;
   mine.precision(17);

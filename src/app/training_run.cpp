@@ -124,7 +124,13 @@ class TrainingLoop {
     if (!training_.test) return;
     if (best_.kept()) training_.assembly->load_folder(results_.model_folder(), context_.world);
     const auto timed = timers_.measure("evaluation");
-    const io::EvaluationRow row = training_.test->evaluate(context_.world, best_.kept() ? best_.step() : done_);
+    Predictions predictions;
+    const bool gathers = context_.input.task.name != "masked_lm";
+    const io::EvaluationRow row =
+        training_.test->evaluate(context_.world, best_.kept() ? best_.step() : done_, gathers ? &predictions : nullptr);
+    if (gathers) {
+      results_.write_predictions(predictions, *training_.sets.test, training_.assembly->config.label_names);
+    }
     results_.record_evaluation("test", row);
     context_.log.info(evaluation_line("test", row));
   }

@@ -8,6 +8,7 @@
 
 #include "bert_hpc/app/application.hpp"
 #include "bert_hpc/app/assembly.hpp"
+#include "bert_hpc/app/evaluator.hpp"
 #include "bert_hpc/comm/communicator.hpp"
 #include "bert_hpc/config/config.hpp"
 #include "bert_hpc/core/timers.hpp"
@@ -32,6 +33,10 @@ class Results {
 
   /// Collective. RUN/model in Hugging Face's form; the tokenizer's files come from where the data or the weights are.
   void export_model(const Assembly& assembly);
+
+  /// Collective. RUN/predictions.h5: what was gathered on rank 0 for the samples of `reader`, with their labels.
+  void write_predictions(const Predictions& predictions, const data::ShardReader& reader,
+                         const std::vector<std::string>& label_names);
 
   /// Collective. Timers of all ranks into metrics.h5; returns them for the table.
   std::vector<io::TimerRow> record_timers(const core::Timers& timers);
