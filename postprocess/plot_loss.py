@@ -58,7 +58,7 @@ def draw(runs):
         draw_training(axes, run, index, len(runs) > 1)
         draw_evaluations(axes, run, index, len(runs) > 1)
     limit(axes, runs)
-    axes.set(xlabel="Step (updates)", ylabel="Loss (mean over the batch)", title=common.title_of("Loss", runs))
+    axes.set(xlabel="Step (updates)", ylabel="Loss (mean over samples)", title=common.title_of("Loss", runs))
     axes.legend()
     return [("loss", figure)]
 

@@ -166,7 +166,7 @@ class TrainingLoop {
   void account(const StepResult& result) {
     row_.step = done_;
     row_.epoch = static_cast<double>(done_) / static_cast<double>(training_.loader->steps_per_epoch());
-    row_.loss = result.loss;
+    row_.loss += result.loss * static_cast<double>(result.samples);  // record() divides
     row_.learning_rate = result.learning_rate;
     row_.gradient_norm = result.gradient_norm;
     row_.samples += result.samples;
@@ -185,6 +185,7 @@ class TrainingLoop {
   void record() {
     const double now = context_.seconds();
     row_.seconds = now - row_begin_;
+    row_.loss /= static_cast<double>(row_.samples);
     row_begin_ = now;
     results_.record_step(row_);
     training_seconds_ += row_.seconds;
