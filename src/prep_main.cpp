@@ -4,10 +4,9 @@
 #include <cstdio>
 #include <exception>
 #include <string>
-#include <string_view>
-#include <vector>
 
 #include "bert_hpc/comm/mpi_communicator.hpp"
+#include "bert_hpc/config/command_line.hpp"
 #include "bert_hpc/core/version.hpp"
 #include "bert_hpc/prep/prepare.hpp"
 
@@ -15,44 +14,9 @@ namespace {
 
 using namespace bert_hpc;
 
-constexpr const char* usage =
-    "usage: bert_hpc_prep INPUT.toml [--set table.key=VALUE]... [--validate] [--version] [--help]\n"
-    "Turns text into the shards that bert_hpc trains on. Runs under srun or mpirun too; the shards are the same.\n"
-    "  --set       a value that wins over the file's, in TOML: --set split.seed=7 --set 'output.directory=\"shards\"'\n"
-    "  --validate  checks the input, the files and their columns, prints the resolved input and leaves\n";
-
-struct CommandLine {
-  std::string input;
-  std::vector<std::string> overrides;
-  bool validate = false, version = false, help = false;
-};
-
-CommandLine parse(int argc, char** argv) {
-  CommandLine line;
-  const auto refuse = [](const std::string& what) { throw core::Error(core::ExitCode::input, what + "\n" + usage); };
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view word = argv[i];
-    if (word == "--help" || word == "-h") {
-      line.help = true;
-    } else if (word == "--version") {
-      line.version = true;
-    } else if (word == "--validate") {
-      line.validate = true;
-    } else if (word == "--set" && i + 1 < argc) {
-      line.overrides.emplace_back(argv[++i]);
-    } else if (word.starts_with("--set=")) {
-      line.overrides.emplace_back(word.substr(6));
-    } else if (word.starts_with("-")) {
-      refuse("unknown or incomplete option " + std::string(word));
-    } else if (line.input.empty()) {
-      line.input = word;
-    } else {
-      refuse("more than one input file: " + line.input + " and " + std::string(word));
-    }
-  }
-  if (line.input.empty() && !line.help && !line.version) refuse("no input file is given");
-  return line;
-}
+const config::Program program{
+    "bert_hpc_prep",
+    "Turns text into the shards that bert_hpc trains on; the shards are the same on any number of ranks.", false};
 
 void say(const std::string& text) {
   std::printf("%s\n", text.c_str());
@@ -60,19 +24,20 @@ void say(const std::string& text) {
 }
 
 void run(int argc, char** argv, comm::Communicator& world) {
-  CommandLine line;
+  using Action = config::CommandLine::Action;
+  config::CommandLine line;
   prep::PrepConfig config;
   prep::agree(world, [&] {
-    line = parse(argc, argv);
-    if (line.help || line.version) return;
+    line = config::parse_command_line({argv + 1, argv + argc}, program);
+    if (line.action != Action::run) return;
     config = prep::read_prep_config(line.input, line.overrides);
     if (line.validate) prep::check_files(config);
   });
   const bool speaks = world.rank() == 0;
-  if (line.help || line.version) {
-    if (!speaks) return;
-    if (line.help) std::fputs(usage, stdout);
-    if (line.version) say("bert_hpc_prep " + std::string(core::version()) + " (" + std::string(core::revision()) + ")");
+  if (line.action == Action::help) {
+    if (speaks) std::fputs(config::help_text(program).c_str(), stdout);
+  } else if (line.action == Action::version) {
+    if (speaks) say("bert_hpc_prep " + std::string(core::version()) + " (" + std::string(core::revision()) + ")");
   } else if (line.validate) {
     if (speaks) say(prep::resolved_toml(config) + "\n" + line.input + ": no problem found");
   } else {

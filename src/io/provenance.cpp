@@ -5,6 +5,7 @@
 
 #include <cstdio>
 
+#include "bert_hpc/core/hash.hpp"
 #include "bert_hpc/io/hdf5.hpp"
 #include "descriptor.hpp"
 
@@ -28,20 +29,15 @@ std::string utc_now() {
   return utc_text(std::time(nullptr));
 }
 
-std::uint64_t fnv1a(std::span<const std::byte> content, std::uint64_t hash) {
-  for (const std::byte byte : content) hash = (hash ^ static_cast<std::uint64_t>(byte)) * 0x100000001B3ull;
-  return hash;
-}
-
 std::string fnv1a_of_file(const std::string& path, core::ExitCode code) {
   const detail::Descriptor file(path, O_RDONLY);
   if (!file.valid()) detail::fail_with_errno(code, "open", path);
-  std::vector<std::byte> block(std::size_t{1} << 20);
-  std::uint64_t hash = fnv1a_start;
+  std::vector<char> block(std::size_t{1} << 20);
+  std::uint64_t hash = core::fnv1a_start;
   for (;;) {
     const ssize_t got = file.read_some(block.data(), block.size());
     if (got < 0) detail::fail_with_errno(code, "read", path);
-    hash = fnv1a({block.data(), static_cast<std::size_t>(got)}, hash);
+    hash = core::fnv1a_64({block.data(), static_cast<std::size_t>(got)}, hash);
     if (got < static_cast<ssize_t>(block.size())) break;
   }
   char text[17];

@@ -10,6 +10,7 @@
 #include <iterator>
 
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/core/hash.hpp"
 #include "bert_hpc/tokenize/utf8.hpp"
 
 namespace bert_hpc::tokenize {
@@ -46,13 +47,9 @@ std::vector<std::string> split_lines(const std::string& text) {
   return lines;
 }
 
-std::string fnv1a(const std::vector<std::string>& pieces) {
-  std::uint64_t hash = 0xCBF29CE484222325;
-  const auto add = [&hash](char c) { hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3; };
-  for (const std::string& piece : pieces) {
-    for (const char c : piece) add(c);
-    add('\n');
-  }
+std::string identity(const std::vector<std::string>& pieces) {
+  std::uint64_t hash = core::fnv1a_start;
+  for (const std::string& piece : pieces) hash = core::fnv1a_64("\n", core::fnv1a_64(piece, hash));
   char text[17];
   std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash));
   return text;
@@ -84,7 +81,7 @@ Vocabulary::Vocabulary(std::vector<std::string> pieces, const std::string& sourc
     if (piece.starts_with("##")) insert(later_root, std::string_view(piece).substr(2), i);
   }
   check_and_find_special(source);
-  hash_ = fnv1a(pieces_);
+  hash_ = identity(pieces_);
 }
 
 void Vocabulary::check_and_find_special(const std::string& source) {

@@ -19,10 +19,7 @@ std::string host_name();
 std::string utc_text(std::time_t time);
 std::string utc_now();
 
-/// FNV-1a with 64 bits (Fowler, Noll, Vo): a name for content, not a defence against forgery. `hash` continues one.
-inline constexpr std::uint64_t fnv1a_start = 0xCBF29CE484222325ull;
-std::uint64_t fnv1a(std::span<const std::byte> content, std::uint64_t hash = fnv1a_start);
-/// Of a file's content, as 16 hexadecimal digits. Throws Error(code) when it cannot be read.
+/// core::fnv1a_64 of a file's content, as 16 hexadecimal digits. Throws Error(code) when it cannot be read.
 std::string fnv1a_of_file(const std::string& path, core::ExitCode code = core::ExitCode::files);
 
 /// For RunInfo::provenance: HDF5, zlib, compiler and C++ standard of this build, the host, and what the caller adds.

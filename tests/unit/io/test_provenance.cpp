@@ -6,12 +6,7 @@
 using namespace bert_hpc::io;
 using test_support::TemporaryDirectory;
 
-TEST_CASE("fnv-1a gives its authors' test values") {
-  // From the reference's own list of test vectors: "", "a", "foobar".
-  const auto hash = [](std::string_view text) { return fnv1a(std::as_bytes(std::span(text))); };
-  CHECK(hash("") == 0xCBF29CE484222325ull);
-  CHECK(hash("a") == 0xAF63DC4C8601EC8Cull);
-  CHECK(hash("foobar") == 0x85944171F73967E8ull);
+TEST_CASE("a file is named by the FNV-1a hash of its content") {
   const TemporaryDirectory directory;
   test_support::write_bytes(directory / "f", "foobar");
   CHECK(fnv1a_of_file(directory / "f") == "85944171f73967e8");
