@@ -29,7 +29,7 @@ fi
 folder=$(cat "$scratch/folder")
 
 # Format of a line (wndb(5)): offset, number of the lexicographer file, …, '|', gloss. Names: lexnames(5).
-# A field that holds a quote is quoted and its quotes doubled, as in CSV.
+# Words alone are kept: punctuation (the quotes around examples, mostly) tells nothing about the category.
 mkdir -p "$(dirname "$output")"
 (cd "$folder" && cat "${files[@]}") | LC_ALL=C awk '
   BEGIN {
@@ -46,9 +46,8 @@ mkdir -p "$(dirname "$output")"
     place = index($0, " | ")
     if (place == 0 || $2 + 1 > count) { print "unexpected line: " $0 > "/dev/stderr"; exit 1 }
     gloss = substr($0, place + 3)
-    sub(/[ \t\r]+$/, "", gloss)
-    gsub(/\t/, " ", gloss)
-    if (index(gloss, "\"")) { gsub(/"/, "\"\"", gloss); gloss = "\"" gloss "\"" }
+    gsub(/[^A-Za-z0-9\200-\377]+/, " ", gloss)
+    gsub(/^ | $/, "", gloss)
     print gloss "\t" names[$2 + 1]
   }' >"$scratch/glosses" || fail 3 "$folder does not hold the database of WordNet as expected (above)"
 mv "$scratch/glosses" "$output"

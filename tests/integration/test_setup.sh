@@ -26,7 +26,7 @@ expect_status 2 ./jobs/build.sh --cuda
 expect_text "CPUs only"
 expect_status 2 ./jobs/quickstart.sh --no-such-option
 
-# Glosses: the category by the number of the lexicographer file, quotes doubled, tabs gone, the licence left out.
+# Glosses: the category by the number of the lexicographer file, punctuation and tabs gone, the licence left out.
 mkdir "$scratch/wordnet"
 for part in noun verb adj adv; do
   printf '  1 licence | not a gloss\n' >"$scratch/wordnet/data.$part"
@@ -35,7 +35,7 @@ printf '00001740 03 n 01 entity 0 001 ~ 00001930 n 0000 | that which is\tperceiv
 printf '00001740 29 v 01 breathe 0 001 @ 1 v 0000 01 + 02 00 | draw air; "I breathe"  \n' >>"$scratch/wordnet/data.verb"
 printf '00001740 44 a 01 able 0 000 | last of the categories  \n' >>"$scratch/wordnet/data.adj"
 expect_status 0 env WORDNET_DIR="$scratch/wordnet" ./jobs/wordnet_glosses.sh "$scratch/new/glosses.tsv"
-printf 'text\tlabel\nthat which is perceived\tnoun.Tops\n"draw air; ""I breathe"""\tverb.body\nlast of the categories\tadj.ppl\n' \
+printf 'text\tlabel\nthat which is perceived\tnoun.Tops\ndraw air I breathe\tverb.body\nlast of the categories\tadj.ppl\n' \
   >"$scratch/expected"
 expect diff "$scratch/expected" "$scratch/new/glosses.tsv"
 printf 'not a line of WordNet\n' >>"$scratch/wordnet/data.adv"
