@@ -1,4 +1,4 @@
-// Datasets: what they say about themselves, checked before use; whole, partial and growing reads and writes.
+// Datasets: what they say about themselves, checked before use; whole and partial reads and writes.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -338,87 +338,13 @@ std::vector<std::string> Hdf5File::read_text(const std::string& name, std::int64
   return texts;
 }
 
-template <Hdf5Element T>
-Appender<T>::Appender(Hdf5File& file, const std::string& name, const Storage& storage, std::int64_t columns)
-    : row_elements_(std::max<std::int64_t>(1, columns)) {
-  core::require(storage.chunk_rows > 0, "a growing dataset needs chunks");
-  const std::vector<std::int64_t> extents =
-      columns > 0 ? std::vector<std::int64_t>{0, columns} : std::vector<std::int64_t>{0};
-  dataset_ = file.create_dataset(name, memory_type<T>(), extents, storage, true, false);
-  block_elements_ = static_cast<std::size_t>(storage.chunk_rows * row_elements_);
-  block_.reserve(block_elements_);
-}
-
-template <Hdf5Element T>
-void Appender<T>::append(std::span<const T> elements) {
-  core::require(elements.size() % static_cast<std::size_t>(row_elements_) == 0, "appended elements are not whole rows");
-  while (!elements.empty()) {
-    if (block_.empty() && elements.size() >= block_elements_) {
-      write_block(elements.first(block_elements_));
-      elements = elements.subspan(block_elements_);
-      continue;
-    }
-    const std::size_t taken = std::min(elements.size(), block_elements_ - block_.size());
-    block_.insert(block_.end(), elements.begin(), elements.begin() + static_cast<std::ptrdiff_t>(taken));
-    elements = elements.subspan(taken);
-    if (block_.size() == block_elements_) write_gathered();
-  }
-}
-
-template <Hdf5Element T>
-void Appender<T>::write_gathered() {
-  if (block_.empty()) return;
-  write_block(block_);
-  block_.clear();
-}
-
-template <Hdf5Element T>
-void Appender<T>::finish() {
-  write_gathered();
-  if (H5Dflush(dataset_.handle_.id()) < 0) fail_write();
-}
-
-template <Hdf5Element T>
-void Appender<T>::fail_write() {
-  const std::string reason = library_reason();
-  divert_to_memory(dataset_.handle_.id());
-  detail::fail(dataset_.code_, "write", dataset_.name_, dataset_.path_, reason);
-}
-
-template <Hdf5Element T>
-std::int64_t Appender<T>::rows() const {
-  return written_rows_ + static_cast<std::int64_t>(block_.size()) / row_elements_;
-}
-
-template <Hdf5Element T>
-void Appender<T>::write_block(std::span<const T> elements) {
-  const auto rows = static_cast<std::int64_t>(elements.size()) / row_elements_;
-  std::vector<hsize_t> extents(dataset_.info_.extents.begin(), dataset_.info_.extents.end());
-  std::vector<hsize_t> start(extents.size(), 0), shape = extents;
-  start[0] = static_cast<hsize_t>(written_rows_);
-  shape[0] = static_cast<hsize_t>(rows);
-  extents[0] = static_cast<hsize_t>(written_rows_ + rows);
-  const auto written = [&] {
-    if (H5Dset_extent(dataset_.handle_.id(), extents.data()) < 0) return false;
-    const Hdf5Handle file_space(H5Dget_space(dataset_.handle_.id()), close_space);
-    const auto count = static_cast<hsize_t>(elements.size());
-    const Hdf5Handle memory_space(H5Screate_simple(1, &count, nullptr), close_space);
-    return H5Sselect_hyperslab(file_space.id(), H5S_SELECT_SET, start.data(), nullptr, shape.data(), nullptr) >= 0 &&
-           H5Dwrite(dataset_.handle_.id(), memory_type<T>(), memory_space.id(), file_space.id(), H5P_DEFAULT,
-                    elements.data()) >= 0;
-  };
-  if (!written()) fail_write();
-  written_rows_ += rows;
-}
-
 #define BERT_HPC_FOR_ELEMENT(T)                                                                                       \
   template void Dataset::expect<T>(int) const;                                                                        \
   template void Dataset::read_elements<T>(std::int64_t, std::span<T>) const;                                          \
   template void Hdf5File::write_elements<T>(const std::string&, std::span<const T>, const std::vector<std::int64_t>&, \
                                             const Storage&);                                                          \
   template std::int64_t Hdf5File::allocate<T>(const std::string&, const std::vector<std::int64_t>&);                  \
-  template std::vector<T> Hdf5File::read<T>(const std::string&, std::int64_t) const;                                  \
-  template class Appender<T>;
+  template std::vector<T> Hdf5File::read<T>(const std::string&, std::int64_t) const;
 BERT_HPC_FOR_ELEMENT(std::int32_t)
 BERT_HPC_FOR_ELEMENT(std::int64_t)
 BERT_HPC_FOR_ELEMENT(std::uint8_t)
