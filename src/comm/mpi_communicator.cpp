@@ -71,8 +71,7 @@ class MpiRequest : public Request {
 };
 
 /// Sums the pieces of a small group: everybody sends each other rank its piece and adds what comes, in the order of
-/// ranks. Open MPI's own nonblocking reduce_scatter gathers everything on rank 0 first, which took three times as long
-/// for two ranks on one node.
+/// ranks. Open MPI's own nonblocking reduce_scatter gathers everything on rank 0 first and keeps the others waiting.
 class PairwiseSum : public Request {
  public:
   PairwiseSum(std::span<const float> data, std::span<float> mine, std::vector<float>& scratch, int rank, int size,
@@ -236,12 +235,6 @@ MpiRuntime::~MpiRuntime() {
 std::unique_ptr<Communicator> make_world_communicator() {
   MPI_Comm group = MPI_COMM_NULL;
   check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &group), "MPI_Comm_dup");
-  return std::make_unique<MpiCommunicator>(group);
-}
-
-std::unique_ptr<Communicator> make_node_communicator() {
-  MPI_Comm group = MPI_COMM_NULL;
-  check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &group), "MPI_Comm_split_type");
   return std::make_unique<MpiCommunicator>(group);
 }
 

@@ -21,8 +21,6 @@ class MpiRuntime {
 
 /// A duplicate of MPI_COMM_WORLD. Collective over all ranks, while MPI is up.
 std::unique_ptr<Communicator> make_world_communicator();
-/// The ranks that share memory with this one, ordered by world rank. Collective over all ranks, while MPI is up.
-std::unique_ptr<Communicator> make_node_communicator();
 
 /// Ends every rank at once with this exit status; for a rank that fails alone. Does not return.
 [[noreturn]] void abort_all_ranks(int exit_status);
