@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "bert_hpc/comm/request_pool.hpp"
 #include "bert_hpc/core/error.hpp"
 
 namespace bert_hpc::comm {
@@ -28,11 +29,11 @@ class SelfCommunicator : public Communicator {
   void all_reduce(std::span<float>, Reduction) override {}
   void all_reduce(std::span<double>, Reduction) override {}
   void all_reduce(std::span<std::int64_t>, Reduction) override {}
-  std::unique_ptr<Request> start_reduce_scatter(std::span<const float> data, std::span<float> mine) override {
+  RequestHandle start_reduce_scatter(std::span<const float> data, std::span<float> mine) override {
     std::copy(data.begin(), data.end(), mine.begin());
-    return std::make_unique<FinishedRequest>();
+    return requests_.make();
   }
-  std::unique_ptr<Request> start_all_gather(std::span<float>) override { return std::make_unique<FinishedRequest>(); }
+  RequestHandle start_all_gather(std::span<float>) override { return requests_.make(); }
   void broadcast(std::span<std::byte>, int) override {}
   void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) override {
     std::copy(mine.begin(), mine.end(), all.begin());
@@ -40,9 +41,18 @@ class SelfCommunicator : public Communicator {
   void exchange(std::span<const float>, std::span<float>, int) override { refuse(); }
   void send(std::span<const std::byte>, int) override { refuse(); }
   void receive(std::span<std::byte>, int) override { refuse(); }
+  RequestHandle start_send(std::span<const std::byte>, int) override { refuse(); }
+  RequestHandle start_receive(std::span<std::byte>, int) override { refuse(); }
+  std::unique_ptr<Communicator> split(int color, int) override {
+    return color < 0 ? nullptr : make_self_communicator();
+  }
 
  private:
-  static void refuse() { throw core::Error(core::ExitCode::internal, "a group of one has no peer to talk to"); }
+  [[noreturn]] static void refuse() {
+    throw core::Error(core::ExitCode::internal, "a group of one has no peer to talk to");
+  }
+
+  RequestPool<FinishedRequest> requests_;
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <map>
 #include <vector>
 
+#include "bert_hpc/comm/request_pool.hpp"
 #include "bert_hpc/core/error.hpp"
 
 namespace bert_hpc::comm {
@@ -161,7 +162,7 @@ class MpiCommunicator : public Communicator {
   void all_reduce(std::span<std::int64_t> data, Reduction reduction) override {
     all_reduce_pieces(data, MPI_INT64_T, reduction, group_);
   }
-  std::unique_ptr<Request> start_reduce_scatter(std::span<const float> data, std::span<float> mine) override {
+  RequestHandle start_reduce_scatter(std::span<const float> data, std::span<float> mine) override {
     core::require(data.size() == mine.size() * static_cast<std::size_t>(size_), "reduce_scatter: sizes do not fit");
     if (size_ <= PairwiseSum::largest_group) {
       return std::make_unique<PairwiseSum>(data, mine, scratch_for(mine.data()), rank_, size_, group_);
@@ -172,7 +173,7 @@ class MpiCommunicator : public Communicator {
               "MPI_Ireduce_scatter_block");
     return std::make_unique<MpiRequest>(request);
   }
-  std::unique_ptr<Request> start_all_gather(std::span<float> data) override {
+  RequestHandle start_all_gather(std::span<float> data) override {
     core::require(data.size() % static_cast<std::size_t>(size_) == 0, "all_gather: pieces differ");
     MPI_Request request = MPI_REQUEST_NULL;
     check_mpi(MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, data.data(),
@@ -205,6 +206,24 @@ class MpiCommunicator : public Communicator {
     check_mpi(MPI_Recv(data.data(), message_count(data.size()), MPI_BYTE, peer, 1, group_, MPI_STATUS_IGNORE),
               "MPI_Recv");
   }
+  RequestHandle start_send(std::span<const std::byte> data, int peer) override {
+    MPI_Request request = MPI_REQUEST_NULL;
+    check_mpi(MPI_Isend(data.data(), message_count(data.size()), MPI_BYTE, peer, 1, group_, &request), "MPI_Isend");
+    return requests_.make(request);
+  }
+  RequestHandle start_receive(std::span<std::byte> data, int peer) override {
+    MPI_Request request = MPI_REQUEST_NULL;
+    check_mpi(MPI_Irecv(data.data(), message_count(data.size()), MPI_BYTE, peer, 1, group_, &request), "MPI_Irecv");
+    return requests_.make(request);
+  }
+  std::unique_ptr<Communicator> split(int color, int key) override {
+    MPI_Comm part = MPI_COMM_NULL;
+    check_mpi(MPI_Comm_split(group_, color < 0 ? MPI_UNDEFINED : color, key, &part), "MPI_Comm_split");
+    if (part == MPI_COMM_NULL) return nullptr;
+    auto result = std::make_unique<MpiCommunicator>(part);
+    if (result->size() == 1) return make_self_communicator();  // does without MPI
+    return result;
+  }
 
  private:
   /// Sums under way at once have different destinations, and the same destinations come back every step.
@@ -213,6 +232,7 @@ class MpiCommunicator : public Communicator {
   MPI_Comm group_;
   int rank_ = 0, size_ = 1;
   std::map<const float*, std::vector<float>> scratch_;
+  RequestPool<MpiRequest> requests_;
 };
 
 }  // namespace

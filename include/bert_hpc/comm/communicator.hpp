@@ -19,7 +19,22 @@ class Request {
   virtual ~Request() = default;
   virtual void wait() = 0;
   virtual bool test() = 0;  ///< gives the library time to progress; true when finished
+
+ protected:
+  friend struct ReleaseRequest;
+  /// Ends its life where it was made: communicators take the memory back, as a step loop allocates nothing.
+  virtual void release() noexcept { delete this; }
 };
+
+struct ReleaseRequest {
+  ReleaseRequest() = default;
+  template <class T>
+  ReleaseRequest(const std::default_delete<T>&) {}  // for a request that was allocated singly
+  void operator()(Request* request) const noexcept { request->release(); }
+};
+
+/// Owns a started operation. Its communicator must outlive it.
+using RequestHandle = std::unique_ptr<Request, ReleaseRequest>;
 
 class Communicator {
  public:
@@ -35,10 +50,10 @@ class Communicator {
   virtual void all_reduce(std::span<std::int64_t> data, Reduction reduction) = 0;
 
   /// mine = sum over ranks of piece rank() of data, data being size() pieces of mine.size().
-  virtual std::unique_ptr<Request> start_reduce_scatter(std::span<const float> data, std::span<float> mine) = 0;
+  virtual RequestHandle start_reduce_scatter(std::span<const float> data, std::span<float> mine) = 0;
 
   /// In place: data is size() equal pieces; piece r comes from rank r.
-  virtual std::unique_ptr<Request> start_all_gather(std::span<float> data) = 0;
+  virtual RequestHandle start_all_gather(std::span<float> data) = 0;
 
   virtual void broadcast(std::span<std::byte> data, int root) = 0;
 
@@ -48,8 +63,16 @@ class Communicator {
   /// Pairwise: sends to `peer` and receives as much from it. Both call.
   virtual void exchange(std::span<const float> send, std::span<float> receive, int peer) = 0;
 
+  /// Messages from one rank to another arrive in the order in which they were sent, by whichever of these functions;
+  /// both sides know the size, at most 1 GiB.
   virtual void send(std::span<const std::byte> data, int peer) = 0;
   virtual void receive(std::span<std::byte> data, int peer) = 0;
+  virtual RequestHandle start_send(std::span<const std::byte> data, int peer) = 0;
+  virtual RequestHandle start_receive(std::span<std::byte> data, int peer) = 0;
+
+  /// Collective over the group: ranks of the same color become a group, ordered by key and then by rank here. Null
+  /// where color is negative.
+  virtual std::unique_ptr<Communicator> split(int color, int key) = 0;
 
   // Conveniences built from the above.
   double sum(double value);

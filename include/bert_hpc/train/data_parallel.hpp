@@ -58,7 +58,7 @@ class DataParallel {
   const core::ParameterStore& parameters_;
   std::int64_t bucket_;  // elements
   std::vector<OwnedRange> owned_;
-  std::vector<std::unique_ptr<comm::Request>> requests_;
+  std::vector<comm::RequestHandle> requests_;
 };
 
 /// `parameters` (with gradients, its arena a multiple of 16·group.size() elements) must outlive the result.

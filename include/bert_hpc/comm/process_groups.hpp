@@ -1,0 +1,32 @@
+// The communicators of a grid of ranks: one per direction and those that cut across.
+#pragma once
+
+#include <memory>
+
+#include "bert_hpc/comm/communicator.hpp"
+#include "bert_hpc/comm/process_grid.hpp"
+
+namespace bert_hpc::comm {
+
+/// This rank's groups. In `data`, `pipeline` and `tensor` a rank's number is its coordinate in that direction.
+struct ProcessGroups {
+  GridShape shape;
+  GridPlace place;
+  Communicator& world;                     ///< all ranks
+  std::unique_ptr<Communicator> data;      ///< ranks that hold the same parameters
+  std::unique_ptr<Communicator> pipeline;  ///< the stages one micro-batch goes through
+  std::unique_ptr<Communicator> tensor;    ///< ranks that share each layer of a stage
+  /// All ranks of this replica, pipeline × tensor; rank = place.pipeline · shape.tensor + place.tensor.
+  std::unique_ptr<Communicator> replica;
+  /// The first stage (rank 0) and the last one (rank 1) of the same data and tensor coordinates, or one rank that is
+  /// both; null on the stages between.
+  std::unique_ptr<Communicator> ends;
+
+  bool first_stage() const { return place.pipeline == 0; }
+  bool last_stage() const { return place.pipeline == shape.pipeline - 1; }
+};
+
+/// Collective over `world`, which has shape.ranks() ranks and outlives the result.
+ProcessGroups make_process_groups(Communicator& world, const GridShape& shape);
+
+}  // namespace bert_hpc::comm

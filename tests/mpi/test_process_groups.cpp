@@ -1,0 +1,122 @@
+// The groups of every grid that 1, 2 or 4 ranks can form, and the operations of a group that pipelines use.
+#include <array>
+#include <catch2/catch_test_macros.hpp>
+#include <numeric>
+#include <vector>
+
+#include "bert_hpc/comm/mpi_communicator.hpp"
+#include "bert_hpc/comm/process_groups.hpp"
+
+using namespace bert_hpc;
+
+namespace {
+
+comm::Communicator& world() {
+  static const auto group = comm::make_world_communicator();
+  return *group;
+}
+
+/// True where it holds on every rank.
+bool everywhere(bool holds) {
+  return !world().any(!holds);
+}
+
+/// The world's ranks of a group, in the order of the group.
+std::vector<int> members(comm::Communicator& group) {
+  const int mine = world().rank();
+  std::vector<int> all(static_cast<std::size_t>(group.size()));
+  group.all_gather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)));
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("split makes groups by color, in the order of key, and none for a negative color") {
+  const int rank = world().rank(), size = world().size();
+  const auto reversed = world().split(7, -rank);
+  std::vector<int> expected(static_cast<std::size_t>(size));
+  std::iota(expected.rbegin(), expected.rend(), 0);
+  CHECK(everywhere(reversed && members(*reversed) == expected && reversed->rank() == size - 1 - rank));
+
+  const auto half = world().split(rank % 2, 0);
+  std::vector<int> alike;
+  for (int r = rank % 2; r < size; r += 2) alike.push_back(r);
+  CHECK(everywhere(half && members(*half) == alike));
+
+  const auto some = world().split(rank == 0 ? 0 : -1, 0);
+  CHECK(everywhere((some != nullptr) == (rank == 0)));
+  const auto alone = comm::make_self_communicator();
+  CHECK(everywhere(alone->split(3, 0)->size() == 1 && alone->split(-1, 0) == nullptr));
+}
+
+TEST_CASE("each rank finds itself in the groups of its row, column and replica of every grid") {
+  const int size = world().size();
+  for (int data = 1; data <= size; data *= 2) {
+    for (int pipeline = 1; data * pipeline <= size; pipeline *= 2) {
+      const comm::GridShape shape{data, pipeline, size / data / pipeline};
+      const comm::ProcessGroups groups = comm::make_process_groups(world(), shape);
+      const comm::GridPlace at = comm::place(shape, world().rank());
+      // Everyone whose place differs from this rank's in the given directions only, by rank.
+      const auto along = [&](bool any_data, bool any_pipeline, bool any_tensor) {
+        std::vector<int> ranks;
+        for (int r = 0; r < size; ++r) {
+          const comm::GridPlace other = comm::place(shape, r);
+          if ((any_data || other.data == at.data) && (any_pipeline || other.pipeline == at.pipeline) &&
+              (any_tensor || other.tensor == at.tensor)) {
+            ranks.push_back(r);
+          }
+        }
+        return ranks;
+      };
+      CHECK(everywhere(groups.place == at && groups.data->rank() == at.data && groups.pipeline->rank() == at.pipeline &&
+                       groups.tensor->rank() == at.tensor));
+      CHECK(everywhere(members(*groups.data) == along(true, false, false)));
+      CHECK(everywhere(members(*groups.pipeline) == along(false, true, false)));
+      CHECK(everywhere(members(*groups.tensor) == along(false, false, true)));
+      CHECK(everywhere(members(*groups.replica) == along(false, true, true)));
+      const std::vector<int> stages = along(false, true, false);
+      const bool is_end = groups.first_stage() || groups.last_stage();
+      std::vector<int> ends = {stages.front()};
+      if (stages.size() > 1) ends.push_back(stages.back());
+      CHECK(everywhere(is_end ? groups.ends && members(*groups.ends) == ends : groups.ends == nullptr));
+    }
+  }
+}
+
+TEST_CASE("started messages arrive in order, both ways at once, and mix with those that wait") {
+  const int rank = world().rank(), size = world().size();
+  if (size < 2) SKIP("needs two ranks");
+  const int peer = rank ^ 1;
+  constexpr std::size_t messages = 5, count = 3000;
+  std::array<std::vector<float>, messages> sent, received;
+  std::vector<comm::RequestHandle> requests;
+  for (std::size_t i = 0; i < messages; ++i) {
+    sent[i].assign(count + i, static_cast<float>(10 * rank) + static_cast<float>(i));
+    received[i].resize(count + i);
+    requests.push_back(world().start_receive(std::as_writable_bytes(std::span(received[i])), peer));
+    requests.push_back(world().start_send(std::as_bytes(std::span(sent[i])), peer));
+  }
+  requests.back()->wait();
+  while (!requests.front()->test()) {
+  }
+  requests.clear();  // destroying waits
+  bool right = true;
+  for (std::size_t i = 0; i < messages; ++i) {
+    const std::vector<float> expected(count + i, static_cast<float>(10 * peer) + static_cast<float>(i));
+    right = right && received[i] == expected;
+  }
+  CHECK(everywhere(right));
+
+  std::int64_t token = rank, other = -1;
+  const auto token_bytes = std::as_bytes(std::span(&token, 1));
+  const auto other_bytes = std::as_writable_bytes(std::span(&other, 1));
+  if (rank % 2 == 0) {
+    world().send(token_bytes, peer);
+    world().start_receive(other_bytes, peer)->wait();
+  } else {
+    const auto request = world().start_receive(other_bytes, peer);
+    world().start_send(token_bytes, peer)->wait();
+    request->wait();
+  }
+  CHECK(everywhere(other == peer));
+}
