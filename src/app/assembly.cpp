@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "bert_hpc/app/collective.hpp"
+#include "bert_hpc/app/data_sets.hpp"
 #include "bert_hpc/core/hash.hpp"
 #include "bert_hpc/model/hf_config.hpp"
 
@@ -108,17 +109,19 @@ Assembly::Assembly(const config::Config& input, const model::BertConfig& model_c
     : traits(task_traits(input.task.name)),
       config(model_config),
       purpose(for_what),
-      parameters(model::Bert::parameters(config, traits.kind, outputs_of(config)),
+      parameters(model::bert_parameters(config, traits.kind, outputs_of(config)),
                  for_what == Purpose::training     ? core::ParameterStore::Arenas::training
                  : for_what == Purpose::evaluation ? core::ParameterStore::Arenas::values
                                                    : core::ParameterStore::Arenas::none,
                  std::int64_t{16} * ranks),
-      bert(config, traits.kind, outputs_of(config), parameters),
+      bert(config, traits.kind, outputs_of(config), model::whole(config), parameters),
       products(ops::make_matrix_product()),
       attention(ops::make_attention(input.model.attention)) {}
 
-void Assembly::allocate(const layers::BatchBounds& bounds) {
-  bert.plan(workspace, bounds, purpose != Purpose::evaluation);
+void Assembly::allocate(const layers::BatchBounds& training, const layers::BatchBounds& evaluation) {
+  if (training.tokens > 0) bert.plan(workspace, training, {.training = true});
+  if (evaluation.tokens > 0) bert.plan(workspace, evaluation, {.training = false});
+  const layers::BatchBounds bounds = larger(training, evaluation);
   if (purpose != Purpose::estimate) workspace.allocate();
   const std::int64_t hidden = config.hidden_size, wide = std::max(config.intermediate_size, 3 * hidden);
   scratch_bytes_ = products->reserve({bounds.tokens, wide, wide});

@@ -31,7 +31,7 @@ void run_evaluation(const RunContext& context) {
     const data::BatchLoaderOptions batches = training_batches(input, config, longest, world.rank(), context.ranks());
     evaluator.emplace(*assembly, reader, data::evaluation_options(batches, evaluation_micro_tokens(input, longest)),
                       !predicts);
-    assembly->allocate(evaluator->bounds());
+    assembly->allocate({}, evaluator->bounds());
     if (estimates) model::check_hf_weights(*input.model.pretrained, assembly->parameters);
   });
   describe_run(context, *assembly, sets, assembly->memory(false), {});

@@ -82,7 +82,8 @@ io::EvaluationRow Evaluator::evaluate(comm::Communicator& world, std::int64_t st
     for (const data::LoadedMicroBatch& micro : loaded.micro_batches) {
       if (micro.batch.sequences > 0) {
         const layers::Pass pass{.batch = micro.batch};
-        assembly_.bert.forward(engine, pass, assembly_.workspace);
+        assembly_.bert.open(assembly_.workspace, pass);
+        assembly_.bert.forward(engine, pass);
         if (labels_) assembly_.bert.loss(pass, 1.0f);
         add(micro, loaded.plan, index, sums);
       }

@@ -33,7 +33,8 @@ void Trainer::compute(const data::LoadedStep& loaded, std::int64_t done, double 
       const layers::Pass pass{.batch = micro.batch, .training = true, .key0 = key.key0, .key1 = key.key1};
       {
         const auto timed = timers_.measure("forward");
-        assembly_.bert.forward(engine, pass, assembly_.workspace);
+        assembly_.bert.open(assembly_.workspace, pass);
+        assembly_.bert.forward(engine, pass);
         assembly_.bert.loss(pass, scale);
         losses_[index] = ops::sum(assembly_.bert.row_losses(), assembly_.bert.head_rows(pass.batch));
       }

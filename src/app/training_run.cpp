@@ -44,17 +44,18 @@ void set_up(Training& training, const RunContext& context) {
     training.assembly.emplace(input, config, estimates ? Assembly::Purpose::estimate : Assembly::Purpose::training,
                               context.ranks());
     training.loader.emplace(*training.sets.train, training.batches);
-    layers::BatchBounds bounds = model_bounds(training.loader->bounds(), training.loader->max_length(),
-                                              training.loader->most_masked(), training.assembly->traits.kind);
+    const layers::BatchBounds bounds = model_bounds(training.loader->bounds(), training.loader->max_length(),
+                                                    training.loader->most_masked(), training.assembly->traits.kind);
+    layers::BatchBounds evaluation;
     const auto add = [&](std::optional<Evaluator>& evaluator, const std::unique_ptr<data::ShardReader>& reader) {
       if (!reader) return;
       const std::int64_t tokens = evaluation_micro_tokens(input, reader->info().max_length);
       evaluator.emplace(*training.assembly, *reader, data::evaluation_options(training.batches, tokens), true);
-      bounds = larger(bounds, evaluator->bounds());
+      evaluation = larger(evaluation, evaluator->bounds());
     };
     add(training.validation, training.sets.validation);
     add(training.test, training.sets.test);
-    training.assembly->allocate(bounds);
+    training.assembly->allocate(bounds, evaluation);
     if (estimates) {
       if (input.model.pretrained) {
         const model::LoadOptions options{model::head_prefixes(training.assembly->traits.head), true};

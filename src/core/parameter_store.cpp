@@ -7,7 +7,7 @@ namespace bert_hpc::core {
 ParameterStore::ParameterStore(const std::vector<ParameterSpec>& specs, Arenas arenas, std::int64_t granularity) {
   constexpr std::int64_t alignment = 16;  // floats: one cache line
   for (const ParameterSpec& spec : specs) {
-    ParameterSlice slice{.name = spec.name, .shape = spec.shape, .decay = spec.decay};
+    ParameterSlice slice{.name = spec.name, .shape = spec.shape, .decay = spec.decay, .copy_of = spec.copy_of};
     slice.columns = spec.shape.empty() ? 1 : spec.shape.back();
     slice.rows = 1;
     for (std::size_t i = 0; i + 1 < spec.shape.size(); ++i) slice.rows *= spec.shape[i];
@@ -15,7 +15,7 @@ ParameterStore::ParameterStore(const std::vector<ParameterSpec>& specs, Arenas a
     if (!spec.joined) arena_size_ = (arena_size_ + alignment - 1) / alignment * alignment;
     slice.offset = arena_size_;
     arena_size_ += slice.size;
-    parameters_ += slice.size;
+    if (slice.copy_of.empty()) parameters_ += slice.size;
     slices_.push_back(std::move(slice));
   }
   arena_size_ = (arena_size_ + granularity - 1) / granularity * granularity;

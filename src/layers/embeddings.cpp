@@ -42,7 +42,7 @@ void Embeddings::forward(const Pass& pass, Saved& saved) const {
   if (drop.probability > 0) ops::dropout(drop, pass.batch.tokens, saved.output, saved.output);
 }
 
-void Embeddings::backward(const Pass& pass, const Saved& saved, Tensor<float> d_y, Tensor<float> scratch) const {
+void Embeddings::backward_weight(const Pass& pass, const Saved& saved, Tensor<float> d_y) const {
   const core::Dropout drop = pass.dropout(settings_.hidden_dropout, settings_.site);
   if (drop.probability > 0) ops::dropout(drop, pass.batch.tokens, d_y, d_y);
   ops::layer_norm_backward_weight(d_y, saved.sum, saved.statistics.row(0), saved.statistics.row(1),
@@ -50,8 +50,8 @@ void Embeddings::backward(const Pass& pass, const Saved& saved, Tensor<float> d_
                                   ops::Write::accumulate);
   ops::residual_layer_norm_backward(pass.dropout(0.0f, settings_.site), pass.batch.tokens, d_y, saved.sum,
                                     parameters_.value(gamma_).data, saved.statistics.row(0), saved.statistics.row(1),
-                                    scratch, {});
-  ops::embedding_backward(pass.batch, scratch, parameters_.gradient(word_), parameters_.gradient(position_),
+                                    d_y, {});
+  ops::embedding_backward(pass.batch, d_y, parameters_.gradient(word_), parameters_.gradient(position_),
                           parameters_.gradient(type_));
 }
 

@@ -21,39 +21,46 @@ SequenceHead::SequenceHead(const HeadSettings& settings, const core::ParameterSt
       weight_(parameters.find("classifier.weight")),
       bias_(parameters.find("classifier.bias")) {}
 
-void SequenceHead::take(core::Workspace& workspace, std::int64_t rows) {
-  pooled_ = workspace.take<float>(rows, settings_.hidden);
-  dropped_ = workspace.take<float>(rows, settings_.hidden);
-  d_pooled_ = workspace.take<float>(rows, settings_.hidden);
-  logits_ = workspace.take<float>(rows, settings_.outputs);
-  row_losses_ = workspace.take<float>(1, rows);
+Head::Saved SequenceHead::take_saved(core::Workspace& workspace, std::int64_t rows) const {
+  Saved saved;
+  saved.dense = workspace.take<float>(rows, settings_.hidden);
+  saved.features = workspace.take<float>(rows, settings_.hidden);
+  saved.d_features = saved.d_dense = workspace.take<float>(rows, settings_.hidden);
+  saved.logits = workspace.take<float>(rows, settings_.outputs);
+  saved.row_losses = workspace.take<float>(1, rows);
+  return saved;
 }
 
-void SequenceHead::forward(Engine& engine, const Pass& pass, Tensor<const float> x) {
-  engine.products.forward(x, parameters_.value(pooler_weight_), parameters_.value(pooler_bias_).data, pooled_);
-  ops::tanh_forward(pooled_, pooled_);
-  ops::dropout(pass.dropout(settings_.classifier_dropout, settings_.site), pass.batch.first, pooled_, dropped_);
-  engine.products.forward(dropped_, parameters_.value(weight_), parameters_.value(bias_).data, logits_);
+void SequenceHead::forward(Engine& engine, const Pass& pass, Tensor<const float> x, Saved& saved) const {
+  engine.products.forward(x, parameters_.value(pooler_weight_), parameters_.value(pooler_bias_).data, saved.dense);
+  ops::tanh_forward(saved.dense, saved.dense);
+  ops::dropout(pass.dropout(settings_.classifier_dropout, settings_.site), pass.batch.first, saved.dense,
+               saved.features);
+  engine.products.forward(saved.features, parameters_.value(weight_), parameters_.value(bias_).data, saved.logits);
 }
 
-void SequenceHead::loss(const Pass& pass, float scale) {
-  const Tensor<float> d_logits = pass.training ? logits_ : Tensor<float>();
+void SequenceHead::loss(const Pass& pass, float scale, Saved& saved) const {
+  const Tensor<float> d_logits = pass.training ? saved.logits : Tensor<float>();
   if (settings_.kind == HeadSettings::Kind::regression) {
-    ops::squared_error(logits_, pass.batch.values, scale, row_losses_.data, d_logits);
+    ops::squared_error(saved.logits, pass.batch.values, scale, saved.row_losses.data, d_logits);
   } else {
-    ops::cross_entropy(logits_, pass.batch.class_labels, scale, row_losses_.data, d_logits);
+    ops::cross_entropy(saved.logits, pass.batch.class_labels, scale, saved.row_losses.data, d_logits);
   }
 }
 
-void SequenceHead::backward(Engine& engine, const Pass& pass, Tensor<const float> x, Tensor<float> d_x) {
-  engine.products.backward_weight(logits_, dropped_, parameters_.gradient(weight_), parameters_.gradient(bias_).data,
-                                  ops::Write::accumulate);
-  engine.products.backward_input(logits_, parameters_.value(weight_), d_pooled_, ops::Write::replace);
-  ops::dropout(pass.dropout(settings_.classifier_dropout, settings_.site), pass.batch.first, d_pooled_, d_pooled_);
-  ops::tanh_backward(pooled_, d_pooled_, d_pooled_);
-  engine.products.backward_weight(d_pooled_, x, parameters_.gradient(pooler_weight_),
+void SequenceHead::backward_input(Engine& engine, const Pass& pass, Saved& saved, Tensor<float> d_x) const {
+  engine.products.backward_input(saved.logits, parameters_.value(weight_), saved.d_features, ops::Write::replace);
+  ops::dropout(pass.dropout(settings_.classifier_dropout, settings_.site), pass.batch.first, saved.d_features,
+               saved.d_features);
+  ops::tanh_backward(saved.dense, saved.d_features, saved.d_dense);
+  engine.products.backward_input(saved.d_dense, parameters_.value(pooler_weight_), d_x, ops::Write::replace);
+}
+
+void SequenceHead::backward_weight(Engine& engine, const Saved& saved, Tensor<const float> x) const {
+  engine.products.backward_weight(saved.logits, saved.features, parameters_.gradient(weight_),
+                                  parameters_.gradient(bias_).data, ops::Write::accumulate);
+  engine.products.backward_weight(saved.d_dense, x, parameters_.gradient(pooler_weight_),
                                   parameters_.gradient(pooler_bias_).data, ops::Write::accumulate);
-  engine.products.backward_input(d_pooled_, parameters_.value(pooler_weight_), d_x, ops::Write::replace);
 }
 
 }  // namespace bert_hpc::layers

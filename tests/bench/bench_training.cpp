@@ -14,8 +14,8 @@
 
 #include "bert_hpc/comm/mpi_communicator.hpp"
 #include "bert_hpc/core/device_runtime.hpp"
-#include "bert_hpc/model/bert.hpp"
 #include "bert_hpc/model/hf_config.hpp"
+#include "bert_hpc/model/stage.hpp"
 #include "bert_hpc/ops/dropout.hpp"
 #include "bert_hpc/train/data_parallel.hpp"
 #include "bert_hpc/train/optimizer.hpp"
@@ -130,17 +130,17 @@ json run(const Options& options, comm::Communicator& world, int threads) {
   const int steps = options.steps < 0 ? case_file.at("steps").get<int>() : options.steps;
   const int warmup = options.warmup < 0 ? case_file.at("warmup").get<int>() : options.warmup;
 
-  const core::ParameterStore store(model::Bert::parameters(config, kind, config.num_labels()),
+  const core::ParameterStore store(model::bert_parameters(config, kind, config.num_labels()),
                                    core::ParameterStore::Arenas::training, std::int64_t{16} * world.size());
   model::initialize_parameters(store, config, 1);
-  model::Bert bert(config, kind, config.num_labels(), store);
+  model::Stage bert(config, kind, config.num_labels(), model::whole(config), store);
   const auto products = ops::make_matrix_product(options.products);
   const auto attention = ops::make_attention();
   layers::Engine engine{*products, *attention};
   const std::vector<Share> shares = make_shares(case_file, config.vocab_size, world.rank(), world.size());
   const layers::BatchBounds bounds = bounds_of(shares);
   core::Workspace workspace;
-  bert.plan(workspace, bounds, true);
+  bert.plan(workspace, bounds, {});
   workspace.allocate();
   const std::int64_t wide = std::max(config.intermediate_size, 3 * config.hidden_size);
   products->reserve({bounds.tokens, wide, wide});
@@ -161,7 +161,8 @@ json run(const Options& options, comm::Communicator& world, int threads) {
     whole.start();
     part.start();
     sums->begin_step(1);
-    bert.forward(engine, pass, workspace);
+    bert.open(workspace, pass);
+    bert.forward(engine, pass);
     bert.loss(pass, 1.0f / static_cast<float>(share.sequences_of_step));
     forward += part.lap();
     bert.backward(engine, pass, workspace, [&sums](std::int64_t begin) { sums->finished(begin); });

@@ -5,9 +5,9 @@
 #include <catch2/catch_test_macros.hpp>
 #include <memory>
 
-#include "bert_hpc/model/bert.hpp"
 #include "bert_hpc/model/hf_config.hpp"
 #include "bert_hpc/model/hf_weights.hpp"
+#include "bert_hpc/model/stage.hpp"
 #include "bert_hpc/train/optimizer.hpp"
 #include "golden/golden_file.hpp"
 #include "support/host_batch.hpp"
@@ -40,15 +40,15 @@ class Trainee {
   explicit Trainee(const std::string& task)
       : golden(task),
         config(model::read_hf_config(golden.model_folder())),
-        store(model::Bert::parameters(config, kind_of(task), config.num_labels()),
+        store(model::bert_parameters(config, kind_of(task), config.num_labels()),
               core::ParameterStore::Arenas::training),
-        bert(config, kind_of(task), config.num_labels(), store),
+        bert(config, kind_of(task), config.num_labels(), model::whole(config), store),
         products_(ops::make_matrix_product()),
         attention_(ops::make_attention()) {
     model::load_hf_weights(golden.model_folder(), store);
     for (int i = 0; i < tests::GoldenFile::batches; ++i) batches.push_back(host_batch(golden.batch(i)));
     const layers::BatchBounds bounds{.tokens = 256, .sequences = 8, .max_length = 64, .selected = 256};
-    bert.plan(workspace_, bounds, true);
+    bert.plan(workspace_, bounds, {});
     workspace_.allocate();
     products_->reserve({.rows = bounds.tokens, .in = 97, .out = 97});
     attention_->reserve(bounds.max_length, config.head_dim());
@@ -56,7 +56,11 @@ class Trainee {
 
   const core::MicroBatch& batch(int index) const { return batches[static_cast<std::size_t>(index)]->view(); }
 
-  void forward(const core::MicroBatch& batch) { bert.forward(engine_, {.batch = batch, .training = true}, workspace_); }
+  void forward(const core::MicroBatch& batch) {
+    const layers::Pass pass{.batch = batch, .training = true};
+    bert.open(workspace_, pass);
+    bert.forward(engine_, pass);
+  }
 
   /// Loss and, added to the store, the gradients of the pass before.
   double backward(const core::MicroBatch& batch) {
@@ -76,7 +80,7 @@ class Trainee {
   tests::GoldenFile golden;
   model::BertConfig config;
   core::ParameterStore store;
-  model::Bert bert;
+  model::Stage bert;
   std::vector<std::unique_ptr<tests::HostBatch>> batches;
 
  private:

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <random>
 
-#include "bert_hpc/model/bert.hpp"
+#include "bert_hpc/model/stage.hpp"
 #include "bert_hpc/ops/dropout.hpp"
 #include "support/host_batch.hpp"
 
@@ -30,13 +30,13 @@ model::BertConfig small_config(double dropout) {
 struct Fixture {
   Fixture(model::HeadKind kind, double dropout)
       : config(small_config(dropout)),
-        store(model::Bert::parameters(config, kind, outputs), core::ParameterStore::Arenas::with_gradients),
-        bert(config, kind, outputs, store),
+        store(model::bert_parameters(config, kind, outputs), core::ParameterStore::Arenas::with_gradients),
+        bert(config, kind, outputs, model::whole(config), store),
         products(ops::make_matrix_product()),
         attention(ops::make_attention()) {
     model::initialize_parameters(store, config, 5);
     const layers::BatchBounds bounds{.tokens = 64, .sequences = 8, .max_length = 12, .selected = 16};
-    bert.plan(workspace, bounds, true);
+    bert.plan(workspace, bounds, {});
     workspace.allocate();
     products->reserve({64, 40, 40});
     attention->reserve(12, 8);
@@ -47,7 +47,8 @@ struct Fixture {
     core::Dropout key;
     ops::set_dropout_key(key, 3, 17);
     const layers::Pass pass{.batch = batch, .training = true, .key0 = key.key0, .key1 = key.key1};
-    bert.forward(engine, pass, workspace);
+    bert.open(workspace, pass);
+    bert.forward(engine, pass);
     bert.loss(pass, 0.5f);
     double sum = 0;
     for (std::int64_t r = 0; r < bert.head_rows(batch); ++r) sum += 0.5 * bert.row_losses()[r];
@@ -58,7 +59,7 @@ struct Fixture {
   static constexpr std::int64_t outputs = 5;
   model::BertConfig config;
   core::ParameterStore store;
-  model::Bert bert;
+  model::Stage bert;
   std::unique_ptr<ops::MatrixProduct> products;
   std::unique_ptr<ops::Attention> attention;
   core::Workspace workspace;

@@ -8,8 +8,8 @@
 #include "bert_hpc/comm/communicator.hpp"
 #include "bert_hpc/config/config.hpp"
 #include "bert_hpc/data/shard_reader.hpp"
-#include "bert_hpc/model/bert.hpp"
 #include "bert_hpc/model/hf_weights.hpp"
+#include "bert_hpc/model/stage.hpp"
 #include "bert_hpc/train/evaluation_metrics.hpp"
 
 namespace bert_hpc::app {
@@ -49,8 +49,9 @@ class Assembly {
   /// Allocates parameters for a group of `ranks`; values are zero.
   Assembly(const config::Config& input, const model::BertConfig& config, Purpose purpose, int ranks);
 
-  /// Plans for micro-batches within the bounds and, unless this is an estimate, allocates. Call once.
-  void allocate(const layers::BatchBounds& bounds);
+  /// Plans for micro-batches of training and of evaluation within these bounds (all zero where there are none) and,
+  /// unless this is an estimate, allocates. Call once.
+  void allocate(const layers::BatchBounds& training, const layers::BatchBounds& evaluation);
 
   /// Collective. Rank 0 initialises or loads the values, everybody gets them. Returns what there is to tell.
   std::string load_values(const config::Config& input, comm::Communicator& world);
@@ -65,7 +66,7 @@ class Assembly {
   model::BertConfig config;
   Purpose purpose;
   core::ParameterStore parameters;
-  model::Bert bert;
+  model::Stage bert;
   std::unique_ptr<ops::MatrixProduct> products;
   std::unique_ptr<ops::Attention> attention;
   core::Workspace workspace;

@@ -19,6 +19,7 @@ struct ParameterSpec {
   std::vector<std::int64_t> shape;  ///< e.g. {hidden, hidden} or {hidden}
   bool decay = true;                ///< false for biases and layer norms: no weight decay
   bool joined = false;              ///< directly behind the parameter before, so that both form one taller matrix
+  std::string copy_of{};            ///< name of the parameter, perhaps on another rank, that this one always equals
 };
 
 struct ParameterSlice {
@@ -28,6 +29,7 @@ struct ParameterSlice {
   std::int64_t offset = 0;  ///< elements from the arena's begin
   std::int64_t size = 0;    ///< elements
   std::int64_t rows = 0, columns = 0;
+  std::string copy_of{};  ///< as in the spec; empty for a parameter in its own right
 };
 
 class ParameterStore {
@@ -46,7 +48,7 @@ class ParameterStore {
   const std::vector<ParameterSlice>& slices() const { return slices_; }
   /// Index of a name; throws Error(internal) if there is none.
   int find(const std::string& name) const;
-  std::int64_t parameters() const { return parameters_; }  ///< without padding between slices
+  std::int64_t parameters() const { return parameters_; }  ///< without padding between slices and without copies
   std::int64_t arena_size() const { return arena_size_; }  ///< elements, padding included (padding stays zero)
 
   Tensor<float> value(int slice) const { return view(values_.data(), slice); }

@@ -32,8 +32,8 @@ class Embeddings {
 
   /// The result is saved.output.
   void forward(const Pass& pass, Saved& saved) const;
-  /// d_y (tokens, hidden) is used up. Adds to the gradients of tables and layer norm; scratch (tokens, hidden).
-  void backward(const Pass& pass, const Saved& saved, Tensor<float> d_y, Tensor<float> scratch) const;
+  /// d_y (tokens, hidden) is used up. Adds to the gradients of tables and layer norm.
+  void backward_weight(const Pass& pass, const Saved& saved, Tensor<float> d_y) const;
 
  private:
   EmbeddingsSettings settings_;

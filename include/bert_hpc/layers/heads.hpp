@@ -1,10 +1,10 @@
 // What stands on top of the encoder. A head tells which token rows it reads (the encoder's last block computes only
-// those), turns them into logits and a loss, and starts the backward pass.
+// those), turns them into logits and a loss, and starts the backward pass. Both heads have one shape: a dense layer, an
+// activation, features made of it, and a linear layer to the logits.
 //   SequenceHead (classification, regression): logits = dropout(tanh(first·Wpᵀ + bp))·Wcᵀ + bc, the pooler and
 //     classifier of BertForSequenceClassification.
 //   MaskedLmHead: logits = layer_norm(gelu(masked·Wtᵀ + bt))·Eᵀ + b with the word embeddings E tied to the decoder, as
-//   in
-//     BertForMaskedLM.
+//     in BertForMaskedLM.
 #pragma once
 
 #include <memory>
@@ -24,29 +24,44 @@ struct HeadSettings {
   float classifier_dropout = 0.1f;
   float layer_norm_epsilon = 1e-12f;
   std::uint32_t site = 0;
+  /// masked_lm: the parameter that holds the decoder's weights, and whether the head declares it: a copy of the word
+  /// embeddings where they are elsewhere, or are to have their gradients summed apart.
+  std::string decoder = "bert.embeddings.word_embeddings.weight";
+  bool declares_decoder = false;
 };
 
 class Head {
  public:
   virtual ~Head() = default;
 
+  /// What a pass leaves for the backward pass and for whoever asks for results.
+  struct Saved {
+    Tensor<float> dense;       ///< (rows, hidden): before GELU (masked_lm), tanh's result otherwise
+    Tensor<float> activated;   ///< (rows, hidden): masked_lm only
+    Tensor<float> statistics;  ///< (2, rows): mean, rstd; masked_lm only
+    Tensor<float> features;    ///< (rows, hidden): what the logits are made of
+    Tensor<float> logits;      ///< (rows, outputs); their gradients after loss() in training
+    Tensor<float> row_losses;  ///< (1, rows)
+    Tensor<float> d_features;  ///< (rows, hidden)
+    Tensor<float> d_dense;     ///< (rows, hidden): at the result of the dense layer
+  };
+  virtual Saved take_saved(core::Workspace& workspace, std::int64_t rows) const = 0;
+
   /// The rows of this batch that the head reads.
   virtual RowSelection rows(const core::MicroBatch& batch) const = 0;
 
-  /// Takes what a pass over up to `rows` rows needs; call before forward (and while planning).
-  virtual void take(core::Workspace& workspace, std::int64_t rows) = 0;
+  /// x (rows, hidden) → saved.logits.
+  virtual void forward(Engine& engine, const Pass& pass, Tensor<const float> x, Saved& saved) const = 0;
 
-  /// x (rows, hidden) → logits(). With targets in the batch, row_losses() too.
-  virtual void forward(Engine& engine, const Pass& pass, Tensor<const float> x) = 0;
+  /// saved.row_losses (and, in training, the gradient of Σ row losses · scale at the logits). Needs targets in the
+  /// batch.
+  virtual void loss(const Pass& pass, float scale, Saved& saved) const = 0;
 
-  /// Row losses (and, in training, the gradient of Σ row losses · scale at the logits). Needs targets in the batch.
-  virtual void loss(const Pass& pass, float scale) = 0;
+  /// d_x (rows, hidden) is replaced.
+  virtual void backward_input(Engine& engine, const Pass& pass, Saved& saved, Tensor<float> d_x) const = 0;
 
-  /// d_x (rows, hidden) is replaced; adds to the gradients of the head's parameters.
-  virtual void backward(Engine& engine, const Pass& pass, Tensor<const float> x, Tensor<float> d_x) = 0;
-
-  virtual Tensor<float> logits() const = 0;     ///< (rows, outputs); gradients after loss() in training
-  virtual const float* row_losses() const = 0;  ///< (rows)
+  /// Adds to the gradients of the head's parameters; after backward_input. x as in forward.
+  virtual void backward_weight(Engine& engine, const Saved& saved, Tensor<const float> x) const = 0;
 };
 
 /// Appends the head's parameters.

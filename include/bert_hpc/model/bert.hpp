@@ -1,65 +1,28 @@
-// BERT (Devlin et al. 2019) as a list of layers: embeddings, encoder blocks, a head. Parameter names, shapes and
-// mathematics are those of Hugging Face's BertForSequenceClassification and BertForMaskedLM.
+// BERT (Devlin et al. 2019) as data: its parameters, their initial values, and what a step of it costs. Names, shapes
+// and mathematics are those of Hugging Face's BertForSequenceClassification and BertForMaskedLM. model/stage.hpp
+// computes.
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <memory>
+#include <string>
 #include <vector>
 
 #include "bert_hpc/core/parameter_store.hpp"
-#include "bert_hpc/core/workspace.hpp"
-#include "bert_hpc/layers/embeddings.hpp"
-#include "bert_hpc/layers/encoder_block.hpp"
-#include "bert_hpc/layers/heads.hpp"
 #include "bert_hpc/model/bert_config.hpp"
+#include "bert_hpc/model/partition.hpp"
 
 namespace bert_hpc::model {
 
-using core::Tensor;
-using HeadKind = layers::HeadSettings::Kind;
+/// Names of the word embeddings and of their copy for the decoder of masked language modelling.
+inline constexpr const char* word_embeddings_name = "bert.embeddings.word_embeddings.weight";
+inline constexpr const char* decoder_name = "cls.predictions.decoder.weight";
 
-class Bert {
- public:
-  /// Every parameter, in the order of a forward pass. `outputs`: classes, 1 for regression, unused for masked_lm.
-  static std::vector<core::ParameterSpec> parameters(const BertConfig& config, HeadKind kind, std::int64_t outputs);
-
-  /// `parameters` must outlive the model and hold what parameters() lists.
-  Bert(const BertConfig& config, HeadKind kind, std::int64_t outputs, const core::ParameterStore& parameters);
-
-  /// Makes the workspace (while it is planning) large enough for any micro-batch within the bounds.
-  void plan(core::Workspace& workspace, const layers::BatchBounds& bounds, bool training);
-
-  /// Up to logits(). The workspace is used from its begin, and belongs to this pass until the next forward.
-  void forward(layers::Engine& engine, const layers::Pass& pass, core::Workspace& workspace);
-
-  /// Row losses of the forward pass; in training, the loss gradient too: of Σ row losses · scale.
-  void loss(const layers::Pass& pass, float scale) { head_->loss(pass, scale); }
-
-  /// Adds to the gradients of all parameters. `finished(begin)` is called after each part of the model, the arena from
-  /// element `begin` on having its final gradients of this pass.
-  void backward(layers::Engine& engine, const layers::Pass& pass, core::Workspace& workspace,
-                const std::function<void(std::int64_t begin)>& finished);
-
-  Tensor<float> logits() const { return head_->logits(); }         ///< (rows the head reads, outputs)
-  const float* row_losses() const { return head_->row_losses(); }  ///< (rows the head reads)
-  std::int64_t head_rows(const core::MicroBatch& batch) const { return head_->rows(batch).rows.count; }
-
- private:
-  void take_activations(core::Workspace& workspace, std::int64_t tokens);
-
-  BertConfig config_;
-  layers::Embeddings embeddings_;
-  std::vector<layers::EncoderBlock> blocks_;
-  std::unique_ptr<layers::Head> head_;
-  std::vector<std::int64_t> block_begin_;  // arena offset of each block's first parameter
-  std::int64_t head_begin_ = 0;
-
-  // The pass under way.
-  layers::RowSelection selection_;
-  layers::Embeddings::Saved saved_embeddings_;
-  std::vector<layers::EncoderBlock::Saved> saved_blocks_;
-};
+/// Every parameter of a range of the model, in the order of a forward pass. `outputs`: classes, 1 for regression,
+/// unused for masked_lm.
+std::vector<core::ParameterSpec> bert_parameters(const BertConfig& config, HeadKind kind, std::int64_t outputs,
+                                                 const BlockRange& range);
+/// Of the whole model.
+std::vector<core::ParameterSpec> bert_parameters(const BertConfig& config, HeadKind kind, std::int64_t outputs);
 
 /// Floating-point operations of one training step's products on this many real tokens of these sequence lengths:
 /// 72·L·H² per token and 12·L·H·s for attention (forward and backward; intermediate size 4·H), generalised to any
@@ -67,7 +30,8 @@ class Bert {
 double training_flops(const BertConfig& config, std::int64_t tokens, double sum_of_squared_lengths);
 
 /// Fresh parameters as Hugging Face initialises them: normal(0, initializer_range) weights, zero biases, layer norms at
-/// one, the padding row of the word embeddings at zero. A value depends on (seed, parameter's name, element) alone.
+/// one, the padding row of the word embeddings at zero. A value depends on (seed, parameter's name, element) alone; a
+/// copy has the values of what it is a copy of.
 void initialize_parameters(const core::ParameterStore& parameters, const BertConfig& config, std::uint64_t seed,
                            const std::vector<std::string>& only = {});
 

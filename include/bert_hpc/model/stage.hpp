@@ -1,0 +1,127 @@
+// Stage: a range of a BERT's blocks with the embeddings before the first and the head behind the last; the whole model
+// where there is one stage. Several micro-batches may be in flight, each in a slot of its own: a fixed region of the
+// workspace with everything that its backward pass needs.
+//
+// A micro-batch goes through a slot in this order: open (its tensors are laid out), forward (from input(), which the
+// caller has filled, or from the embeddings), loss (head only), backward (from d_output(), filled by the caller, to
+// d_input()). backward is backward_input and backward_weight at once, with less memory: gradients inside the stage take
+// turns in two tensors. Zero-bubble schedules call the halves apart; what the second needs of the first is then kept
+// in regions of their own, fewer than the slots.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "bert_hpc/core/parameter_store.hpp"
+#include "bert_hpc/core/workspace.hpp"
+#include "bert_hpc/layers/embeddings.hpp"
+#include "bert_hpc/layers/encoder_block.hpp"
+#include "bert_hpc/layers/heads.hpp"
+#include "bert_hpc/model/bert.hpp"
+
+namespace bert_hpc::model {
+
+using core::Tensor;
+
+/// How many micro-batches a stage holds at once.
+struct StageMemory {
+  bool training = true;  ///< else forward only
+  int slots = 1;
+  int kept = 0;  ///< micro-batches between backward_input and backward_weight; 0: the two are never apart
+};
+
+class Stage {
+ public:
+  using Finished = std::function<void(std::int64_t begin)>;
+
+  /// `parameters` must outlive the stage and hold what bert_parameters() lists for the range.
+  Stage(const BertConfig& config, HeadKind kind, std::int64_t outputs, const BlockRange& range,
+        const core::ParameterStore& parameters);
+
+  const BlockRange& range() const { return range_; }
+  /// Elements [begin, end) of the arena that this stage's parameters take.
+  std::int64_t arena_begin() const { return arena_begin_; }
+  std::int64_t arena_end() const { return arena_end_; }
+
+  /// Makes the workspace (while it is planning) large enough for any micro-batches within the bounds. Training and
+  /// evaluation are planned apart, by two calls; both use the workspace from its begin.
+  void plan(core::Workspace& workspace, const layers::BatchBounds& bounds, const StageMemory& memory);
+  /// The same for several stages of one rank, memory[i] for stages[i]: slots apart, scratch shared.
+  static void plan(std::span<Stage> stages, core::Workspace& workspace, const layers::BatchBounds& bounds,
+                   std::span<const StageMemory> memory);
+
+  /// Gives a slot to a micro-batch. What the slot held is lost.
+  void open(core::Workspace& workspace, const layers::Pass& pass, int slot = 0);
+
+  void forward(layers::Engine& engine, const layers::Pass& pass, int slot = 0);
+
+  /// Row losses of the forward pass; in training, the loss gradient too: of Σ row losses · scale. With a head.
+  void loss(const layers::Pass& pass, float scale, int slot = 0) { head_->loss(pass, scale, at(slot).head); }
+
+  /// Adds to the gradients of all parameters. `finished(begin)` is called after each part of the model, the arena from
+  /// element `begin` to this stage's end having its final gradients of this pass.
+  void backward(layers::Engine& engine, const layers::Pass& pass, core::Workspace& workspace, const Finished& finished,
+                int slot = 0);
+
+  /// Everything but the gradients of parameters; those are added by backward_weight with the same `slot` and `kept`.
+  void backward_input(layers::Engine& engine, const layers::Pass& pass, core::Workspace& workspace, int slot, int kept);
+  void backward_weight(layers::Engine& engine, const layers::Pass& pass, const Finished& finished, int slot, int kept);
+
+  // Ends of a slot, all (tokens, hidden) and without data where the stage has embeddings or head instead.
+  Tensor<float> input(int slot) const { return at(slot).input; }
+  Tensor<float> output(int slot) const;  ///< stays until it is overwritten as d_output
+  Tensor<float> d_output(int slot) const { return output(slot); }
+  Tensor<float> d_input(int slot) const { return at(slot).d_input; }
+
+  // With a head:
+  Tensor<float> logits(int slot = 0) const { return at(slot).head.logits; }  ///< (rows the head reads, outputs)
+  const float* row_losses(int slot = 0) const { return at(slot).head.row_losses.data; }  ///< (rows the head reads)
+  std::int64_t head_rows(const core::MicroBatch& batch) const { return head_->rows(batch).rows.count; }
+
+ private:
+  struct Slot {
+    layers::RowSelection selection;  // of the last block, with a head
+    Tensor<float> input, d_input;    // (tokens, hidden)
+    layers::Embeddings::Saved embeddings;
+    std::vector<layers::EncoderBlock::Saved> blocks;
+    layers::Head::Saved head;
+  };
+  struct KeptGradients {
+    std::vector<Tensor<float>> d_outputs;  // of the embeddings, if here, then of each block but a last one without head
+    std::vector<layers::EncoderBlock::Kept> blocks;
+  };
+  /// Where slots lie in the workspace, bytes.
+  struct Layout {
+    std::int64_t slots_begin = 0, slot_size = 0, kept_begin = 0, kept_size = 0, scratch_begin = 0;
+    int slots = 0, kept = 0;
+  };
+
+  Slot& at(int slot) { return slots_[static_cast<std::size_t>(slot)]; }
+  const Slot& at(int slot) const { return slots_[static_cast<std::size_t>(slot)]; }
+  const layers::RowSelection* selection(const Slot& slot, std::size_t block) const {
+    return range_.head && block + 1 == blocks_.size() ? &slot.selection : nullptr;
+  }
+  Tensor<const float> block_input(const Slot& slot, std::size_t block) const;
+  void take_slot(core::Workspace& workspace, std::int64_t tokens, bool training, Slot& slot) const;
+  void take_kept(core::Workspace& workspace, std::int64_t tokens, const Slot& slot, KeptGradients& kept) const;
+  void plan_slots(core::Workspace& workspace, const layers::BatchBounds& bounds, const StageMemory& memory);
+  void plan_scratch(core::Workspace& workspace, const layers::BatchBounds& bounds) const;
+
+  BertConfig config_;
+  BlockRange range_;
+  std::optional<layers::Embeddings> embeddings_;
+  std::vector<layers::EncoderBlock> blocks_;
+  std::unique_ptr<layers::Head> head_;     // null where it is elsewhere
+  std::vector<std::int64_t> block_begin_;  // arena offset of each block's first parameter
+  std::int64_t head_begin_ = 0, arena_begin_ = 0, arena_end_ = 0;
+  Layout training_, evaluation_;
+
+  std::vector<Slot> slots_;
+  std::vector<KeptGradients> kept_;
+};
+
+}  // namespace bert_hpc::model

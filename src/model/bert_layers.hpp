@@ -1,0 +1,16 @@
+// From a BertConfig to the settings of its layers; used by what lists parameters and by what builds layers.
+#pragma once
+
+#include "bert_hpc/layers/embeddings.hpp"
+#include "bert_hpc/layers/encoder_block.hpp"
+#include "bert_hpc/layers/heads.hpp"
+#include "bert_hpc/model/partition.hpp"
+
+namespace bert_hpc::model {
+
+layers::EmbeddingsSettings embeddings_settings(const BertConfig& config);
+layers::EncoderBlockSettings block_settings(const BertConfig& config, std::int64_t index);
+layers::HeadSettings head_settings(const BertConfig& config, HeadKind kind, std::int64_t outputs,
+                                   const BlockRange& range);
+
+}  // namespace bert_hpc::model

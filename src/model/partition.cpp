@@ -1,0 +1,103 @@
+#include "bert_hpc/model/partition.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+
+#include "bert_hpc/core/error.hpp"
+
+namespace bert_hpc::model {
+namespace {
+
+using core::Error;
+using core::ExitCode;
+
+std::string list_text(std::span<const std::int64_t> numbers) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < numbers.size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(numbers[i]);
+  return text + "]";
+}
+
+/// Blocks of each stage when none may cost more than `limit`, filled from the front; empty where they do not fit.
+std::vector<std::int64_t> fill(std::int64_t blocks, int stages, const StageCosts& costs, double limit) {
+  std::vector<std::int64_t> counts;
+  std::int64_t left = blocks;
+  for (int stage = 0; stage < stages; ++stage) {
+    const double room = limit - (stage == 0 ? costs.embeddings : 0) - (stage + 1 == stages ? costs.head : 0);
+    const std::int64_t later = stages - 1 - stage;  // each of those needs one
+    const std::int64_t most = std::min(left - later, static_cast<std::int64_t>(room + 1e-9));
+    if (room < 1 || most < 1) return {};
+    counts.push_back(most);
+    left -= most;
+  }
+  return left == 0 ? counts : std::vector<std::int64_t>{};
+}
+
+/// The slowest stage costs embeddings, head or neither, plus whole blocks: few enough values to try them all.
+std::vector<std::int64_t> best_counts(std::int64_t blocks, int stages, const StageCosts& costs) {
+  std::vector<double> limits;
+  const double extra = stages == 1 ? costs.embeddings + costs.head : 0;
+  for (std::int64_t count = 1; count <= blocks; ++count) {
+    const auto cost = static_cast<double>(count);
+    for (const double more : {0.0, costs.embeddings, costs.head, extra}) limits.push_back(cost + more);
+  }
+  std::sort(limits.begin(), limits.end());
+  for (const double limit : limits) {
+    std::vector<std::int64_t> counts = fill(blocks, stages, costs, limit);
+    if (!counts.empty()) return counts;
+  }
+  return {blocks};
+}
+
+}  // namespace
+
+BlockRange whole(const BertConfig& config) {
+  return {.first = 0, .last = config.num_hidden_layers};
+}
+
+StageCosts stage_costs(const BertConfig& config, HeadKind kind, double mean_length) {
+  const auto hidden = static_cast<double>(config.hidden_size), wide = static_cast<double>(config.intermediate_size);
+  const double block = 4 * hidden * hidden + 2 * hidden * wide + 2 * hidden * mean_length;  // multiply-adds a token
+  StageCosts costs;
+  // A look-up moves rows instead of multiplying them: about as long as 64 multiply-adds an element.
+  costs.embeddings = 64 * hidden / block;
+  constexpr double masked_share = 0.15;
+  costs.head = kind == HeadKind::masked_lm
+                   ? masked_share * hidden * (hidden + static_cast<double>(config.vocab_size)) / block
+                   : hidden * hidden / std::max(1.0, mean_length) / block;
+  // The last block computes only the rows that the head reads: of its products, keys and values remain whole.
+  const double read = kind == HeadKind::masked_lm ? masked_share : 1 / std::max(1.0, mean_length);
+  const double saved = (1 - read) * (block - 2 * hidden * hidden) / block;
+  costs.head -= saved;
+  return costs;
+}
+
+std::vector<BlockRange> partition(const BertConfig& config, int stages, std::span<const std::int64_t> balance,
+                                  const StageCosts& costs) {
+  const std::int64_t blocks = config.num_hidden_layers;
+  if (stages > blocks) {
+    throw Error(ExitCode::input, "parallel.pipeline × parallel.virtual_stages = " + std::to_string(stages) +
+                                     " stages are more than the model's " + std::to_string(blocks) +
+                                     " blocks (model.num_hidden_layers); use at most " + std::to_string(blocks) + ".");
+  }
+  std::vector<std::int64_t> counts(balance.begin(), balance.end());
+  const std::vector<std::int64_t> proposed = best_counts(blocks, stages, costs);
+  if (counts.empty()) counts = proposed;
+  const bool positive = std::all_of(counts.begin(), counts.end(), [](std::int64_t count) { return count > 0; });
+  if (counts.size() != static_cast<std::size_t>(stages) || !positive ||
+      std::accumulate(counts.begin(), counts.end(), std::int64_t{0}) != blocks) {
+    throw Error(ExitCode::input, "parallel.balance = " + list_text(balance) + " does not give " +
+                                     std::to_string(stages) + " stages of one block or more that sum to the model's " +
+                                     std::to_string(blocks) + " blocks; " + list_text(proposed) + " would.");
+  }
+  std::vector<BlockRange> ranges;
+  std::int64_t first = 0;
+  for (const std::int64_t count : counts) {
+    ranges.push_back(
+        {.first = first, .last = first + count, .embeddings = first == 0, .head = first + count == blocks});
+    first += count;
+  }
+  return ranges;
+}
+
+}  // namespace bert_hpc::model

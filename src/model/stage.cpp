@@ -1,0 +1,135 @@
+#include "bert_hpc/model/stage.hpp"
+
+#include <algorithm>
+
+#include "bert_hpc/core/error.hpp"
+#include "bert_layers.hpp"
+
+namespace bert_hpc::model {
+
+Stage::Stage(const BertConfig& config, HeadKind kind, std::int64_t outputs, const BlockRange& range,
+             const core::ParameterStore& parameters)
+    : config_(config), range_(range) {
+  const auto slice = [&parameters](const std::string& name) {
+    return parameters.slices()[static_cast<std::size_t>(parameters.find(name))];
+  };
+  for (std::int64_t i = range.first; i < range.last; ++i) {
+    const layers::EncoderBlockSettings settings = block_settings(config, i);
+    blocks_.emplace_back(settings, parameters);
+    block_begin_.push_back(slice(settings.prefix + "attention.self.query.weight").offset);
+  }
+  const std::vector<core::ParameterSpec> own = bert_parameters(config, kind, outputs, range);
+  const core::ParameterSlice last = slice(own.back().name);
+  arena_begin_ = slice(own.front().name).offset;
+  arena_end_ = last.offset + last.size;
+  if (range.embeddings) embeddings_.emplace(embeddings_settings(config), parameters);
+  if (range.head) {
+    const layers::HeadSettings settings = head_settings(config, kind, outputs, range);
+    std::vector<core::ParameterSpec> of_head;
+    layers::declare_head(settings, of_head);
+    head_ = layers::make_head(settings, parameters);
+    head_begin_ = slice(of_head.front().name).offset;
+  }
+}
+
+Tensor<float> Stage::output(int slot) const {
+  return range_.head ? Tensor<float>() : at(slot).blocks.back().output;
+}
+
+Tensor<const float> Stage::block_input(const Slot& slot, std::size_t block) const {
+  if (block > 0) return slot.blocks[block - 1].output;
+  return range_.embeddings ? slot.embeddings.output : slot.input;
+}
+
+void Stage::open(core::Workspace& workspace, const layers::Pass& pass, int slot) {
+  const Layout& layout = pass.training ? training_ : evaluation_;
+  core::require(slot < layout.slots, "stage: a slot that was not planned");
+  const std::int64_t mark = workspace.mark(), begin = layout.slots_begin + slot * layout.slot_size;
+  Slot& opened = at(slot);
+  if (range_.head) opened.selection = head_->rows(pass.batch);
+  workspace.release(begin);
+  take_slot(workspace, pass.batch.tokens.count, pass.training, opened);
+  core::require(workspace.mark() - begin <= layout.slot_size, "stage: a micro-batch larger than was planned");
+  workspace.release(mark);
+}
+
+void Stage::forward(layers::Engine& engine, const layers::Pass& pass, int slot) {
+  Slot& s = at(slot);
+  if (range_.embeddings) embeddings_->forward(pass, s.embeddings);
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    blocks_[i].forward(engine, pass, selection(s, i), block_input(s, i), s.blocks[i]);
+  }
+  if (range_.head) head_->forward(engine, pass, s.blocks.back().output, s.head);
+}
+
+void Stage::backward(layers::Engine& engine, const layers::Pass& pass, core::Workspace& workspace,
+                     const Finished& finished, int slot) {
+  Slot& s = at(slot);
+  const std::int64_t tokens = pass.batch.tokens.count, hidden = config_.hidden_size, mark = workspace.mark();
+  workspace.release(training_.scratch_begin);
+  Tensor<float> d_y = range_.head ? workspace.take<float>(s.selection.rows.count, hidden) : d_output(slot);
+  Tensor<float> d_x = workspace.take<float>(tokens, hidden);
+  Tensor<float> d_next = workspace.take<float>(tokens, hidden);
+
+  if (range_.head) {
+    head_->backward_input(engine, pass, s.head, d_y);
+    head_->backward_weight(engine, s.head, s.blocks.back().output);
+    finished(head_begin_);
+  }
+  for (std::size_t i = blocks_.size(); i-- > 0;) {
+    if (i == 0 && !range_.embeddings) d_x = s.d_input;
+    const std::int64_t block_mark = workspace.mark();
+    layers::EncoderBlock::Kept kept = blocks_[i].take_kept(workspace, tokens, selection(s, i));
+    blocks_[i].backward_input(engine, pass, selection(s, i), s.blocks[i], d_y, kept, d_x, workspace);
+    blocks_[i].backward_weight(engine, selection(s, i), s.blocks[i], kept, block_input(s, i));
+    workspace.release(block_mark);
+    finished(block_begin_[i]);
+    d_y = d_x;
+    std::swap(d_x, d_next);
+  }
+  if (range_.embeddings) {
+    embeddings_->backward_weight(pass, s.embeddings, d_y);
+    finished(arena_begin_);
+  }
+  workspace.release(mark);
+}
+
+void Stage::backward_input(layers::Engine& engine, const layers::Pass& pass, core::Workspace& workspace, int slot,
+                           int kept) {
+  Slot& s = at(slot);
+  KeptGradients& k = kept_[static_cast<std::size_t>(kept)];
+  core::require(kept < training_.kept, "stage: the halves of the backward pass were not planned to be apart");
+  const std::int64_t mark = workspace.mark();
+  workspace.release(training_.kept_begin + kept * training_.kept_size);
+  take_kept(workspace, pass.batch.tokens.count, s, k);
+  workspace.release(training_.scratch_begin);
+  Tensor<float> d_y = range_.head ? k.d_outputs.back() : d_output(slot);
+  if (range_.head) head_->backward_input(engine, pass, s.head, d_y);
+  for (std::size_t i = blocks_.size(); i-- > 0;) {
+    // d_outputs begins with the embeddings' where they are here, else with the first block's own.
+    const Tensor<float> d_x = range_.embeddings ? k.d_outputs[i] : i > 0 ? k.d_outputs[i - 1] : s.d_input;
+    blocks_[i].backward_input(engine, pass, selection(s, i), s.blocks[i], d_y, k.blocks[i], d_x, workspace);
+    d_y = d_x;
+  }
+  workspace.release(mark);
+}
+
+void Stage::backward_weight(layers::Engine& engine, const layers::Pass& pass, const Finished& finished, int slot,
+                            int kept) {
+  const Slot& s = at(slot);
+  const KeptGradients& k = kept_[static_cast<std::size_t>(kept)];
+  if (range_.head) {
+    head_->backward_weight(engine, s.head, s.blocks.back().output);
+    finished(head_begin_);
+  }
+  for (std::size_t i = blocks_.size(); i-- > 0;) {
+    blocks_[i].backward_weight(engine, selection(s, i), s.blocks[i], k.blocks[i], block_input(s, i));
+    finished(block_begin_[i]);
+  }
+  if (range_.embeddings) {
+    embeddings_->backward_weight(pass, s.embeddings, k.d_outputs.front());
+    finished(arena_begin_);
+  }
+}
+
+}  // namespace bert_hpc::model

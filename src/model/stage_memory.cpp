@@ -1,0 +1,113 @@
+// Where a stage's tensors lie in the workspace: slots one behind the other, then what is kept between the halves of a
+// backward pass, then scratch. A slot is as large as the largest micro-batch needs; a smaller one uses its begin.
+#include <algorithm>
+
+#include "bert_hpc/core/error.hpp"
+#include "bert_hpc/model/stage.hpp"
+
+namespace bert_hpc::model {
+namespace {
+
+std::int64_t aligned(std::int64_t bytes) {
+  return (bytes + 63) / 64 * 64;
+}
+
+}  // namespace
+
+void Stage::take_slot(core::Workspace& workspace, std::int64_t tokens, bool training, Slot& slot) const {
+  if (range_.embeddings) {
+    slot.embeddings = embeddings_->take_saved(workspace, tokens);
+  } else {
+    slot.input = workspace.take<float>(tokens, config_.hidden_size);
+    if (training) slot.d_input = workspace.take<float>(tokens, config_.hidden_size);
+  }
+  slot.blocks.resize(blocks_.size());
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    slot.blocks[i] = blocks_[i].take_saved(workspace, tokens, selection(slot, i));
+  }
+  if (range_.head) slot.head = head_->take_saved(workspace, slot.selection.rows.count);
+}
+
+void Stage::take_kept(core::Workspace& workspace, std::int64_t tokens, const Slot& slot, KeptGradients& kept) const {
+  const std::int64_t hidden = config_.hidden_size;
+  // Gradients between the parts of this stage; that of the last output, without a head, is the caller's.
+  kept.d_outputs.resize(blocks_.size() - 1 + (range_.embeddings ? 1 : 0) + (range_.head ? 1 : 0));
+  for (std::size_t i = 0; i < kept.d_outputs.size(); ++i) {
+    const bool of_last_block = range_.head && i + 1 == kept.d_outputs.size();
+    kept.d_outputs[i] = workspace.take<float>(of_last_block ? slot.selection.rows.count : tokens, hidden);
+  }
+  kept.blocks.resize(blocks_.size());
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    kept.blocks[i] = blocks_[i].take_kept(workspace, tokens, selection(slot, i));
+  }
+}
+
+void Stage::plan_slots(core::Workspace& workspace, const layers::BatchBounds& bounds, const StageMemory& memory) {
+  Slot slot;
+  slot.selection.rows.count = bounds.selected;
+  Layout& layout = memory.training ? training_ : evaluation_;
+  layout = {};
+  layout.slots = memory.slots;
+  layout.kept = memory.kept;
+  layout.slots_begin = aligned(workspace.mark());
+  take_slot(workspace, bounds.tokens, memory.training, slot);
+  layout.slot_size = aligned(workspace.mark() - layout.slots_begin);
+  layout.kept_begin = layout.slots_begin + memory.slots * layout.slot_size;
+  if (memory.kept > 0) {
+    KeptGradients kept;
+    workspace.release(layout.kept_begin);
+    take_kept(workspace, bounds.tokens, slot, kept);
+    layout.kept_size = aligned(workspace.mark() - layout.kept_begin);
+  }
+  // Made here, so that nothing is in the step loop.
+  slots_.resize(std::max(slots_.size(), static_cast<std::size_t>(memory.slots)));
+  for (Slot& each : slots_) each.blocks.resize(blocks_.size());
+  kept_.resize(static_cast<std::size_t>(std::max(memory.kept, static_cast<int>(kept_.size()))));
+  for (KeptGradients& each : kept_) {
+    each.blocks.resize(blocks_.size());
+    each.d_outputs.resize(blocks_.size() + 1);
+  }
+  const std::int64_t end = layout.kept_begin + memory.kept * layout.kept_size;
+  workspace.release(layout.slots_begin);
+  workspace.take<unsigned char>(1, end - layout.slots_begin);
+}
+
+void Stage::plan_scratch(core::Workspace& workspace, const layers::BatchBounds& bounds) const {
+  // As in backward(): two gradients that take turns, and what one block keeps.
+  const std::int64_t begin = workspace.mark(), hidden = config_.hidden_size;
+  Slot slot;
+  slot.selection.rows.count = bounds.selected;
+  if (training_.kept == 0) {
+    if (range_.head) workspace.take<float>(bounds.selected, hidden);
+    workspace.take<float>(bounds.tokens, hidden);
+    workspace.take<float>(bounds.tokens, hidden);
+  }
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    const std::int64_t mark = workspace.mark();
+    if (training_.kept == 0) blocks_[i].take_kept(workspace, bounds.tokens, selection(slot, i));
+    blocks_[i].plan_scratch(workspace, bounds.tokens, selection(slot, i));
+    workspace.release(mark);
+  }
+  workspace.release(begin);
+}
+
+void Stage::plan(core::Workspace& workspace, const layers::BatchBounds& bounds, const StageMemory& memory) {
+  plan(std::span(this, 1), workspace, bounds, std::span(&memory, 1));
+}
+
+void Stage::plan(std::span<Stage> stages, core::Workspace& workspace, const layers::BatchBounds& bounds,
+                 std::span<const StageMemory> memory) {
+  workspace.release(0);
+  for (std::size_t i = 0; i < stages.size(); ++i) stages[i].plan_slots(workspace, bounds, memory[i]);
+  if (memory.front().training) {
+    const std::int64_t scratch = aligned(workspace.mark());
+    for (Stage& stage : stages) {
+      stage.training_.scratch_begin = scratch;
+      workspace.release(scratch);
+      stage.plan_scratch(workspace, bounds);
+    }
+  }
+  workspace.release(0);
+}
+
+}  // namespace bert_hpc::model

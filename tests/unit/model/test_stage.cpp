@@ -1,0 +1,223 @@
+// Stages against the whole model: the same operations in another order of micro-batches must give the same bits, for
+// every head, with several micro-batches in flight, and with the halves of the backward pass together or apart.
+#include "bert_hpc/model/stage.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <map>
+#include <random>
+
+#include "bert_hpc/ops/dropout.hpp"
+#include "support/host_batch.hpp"
+
+using namespace bert_hpc;
+using model::BlockRange;
+using model::HeadKind;
+
+namespace {
+
+constexpr std::int64_t outputs = 5;
+constexpr int micro_batches = 3;
+
+model::BertConfig small_config() {
+  model::BertConfig config;
+  config.vocab_size = 23;
+  config.hidden_size = 24;
+  config.num_hidden_layers = 3;
+  config.num_attention_heads = 3;
+  config.intermediate_size = 40;
+  config.max_position_embeddings = 12;
+  config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.2;
+  return config;
+}
+
+std::unique_ptr<tests::HostBatch> make_batch(unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<std::int32_t> lengths, ids, types, classes, masked_rows, masked_labels;
+  for (unsigned b = 0; b < 2 + seed % 3; ++b) {
+    lengths.push_back(static_cast<std::int32_t>(1 + random() % 12));
+    classes.push_back(static_cast<std::int32_t>(random() % 5));
+    for (std::int32_t t = 0; t < lengths.back(); ++t) {
+      if (random() % 4 == 0) {
+        masked_rows.push_back(static_cast<std::int32_t>(ids.size()));
+        masked_labels.push_back(static_cast<std::int32_t>(random() % 23));
+      }
+      ids.push_back(static_cast<std::int32_t>(random() % 23));
+      types.push_back(t % 2);
+    }
+  }
+  auto batch = std::make_unique<tests::HostBatch>(ids, types, lengths);
+  batch->set_classes(classes);
+  batch->set_masked(masked_rows, masked_labels);
+  return batch;
+}
+
+// Stages of a model over one store, as virtual stages of one rank, with what runs them.
+class Stages {
+ public:
+  Stages(HeadKind kind, std::vector<BlockRange> ranges, bool apart)
+      : store_(specs(kind, ranges), core::ParameterStore::Arenas::with_gradients),
+        products_(ops::make_matrix_product("native")),
+        attention_(ops::make_attention()),
+        apart_(apart) {
+    model::initialize_parameters(store_, small_config(), 5);
+    for (const BlockRange& range : ranges) stages_.emplace_back(small_config(), kind, outputs, range, store_);
+    const layers::BatchBounds bounds{.tokens = 60, .sequences = 5, .max_length = 12, .selected = 60};
+    const std::vector<model::StageMemory> memory(ranges.size(),
+                                                 {.slots = micro_batches, .kept = apart ? micro_batches : 0});
+    model::Stage::plan(stages_, workspace_, bounds, memory);
+    workspace_.allocate();
+    products_->reserve({60, 72, 72});
+    attention_->reserve(12, 8);
+  }
+
+  double forward(const layers::Pass& pass, int slot) {
+    layers::Engine engine{*products_, *attention_};
+    for (std::size_t i = 0; i < stages_.size(); ++i) {
+      stages_[i].open(workspace_, pass, slot);
+      if (i > 0) copy(stages_[i - 1].output(slot), stages_[i].input(slot));
+      stages_[i].forward(engine, pass, slot);
+    }
+    stages_.back().loss(pass, 0.5f, slot);
+    double sum = 0;
+    for (std::int64_t r = 0; r < stages_.back().head_rows(pass.batch); ++r) sum += stages_.back().row_losses(slot)[r];
+    return sum;
+  }
+
+  void backward(const layers::Pass& pass, int slot) {
+    layers::Engine engine{*products_, *attention_};
+    for (std::size_t i = stages_.size(); i-- > 0;) {
+      if (i + 1 < stages_.size()) copy(stages_[i + 1].d_input(slot), stages_[i].d_output(slot));
+      if (apart_) {
+        stages_[i].backward_input(engine, pass, workspace_, slot, slot);
+      } else {
+        stages_[i].backward(
+            engine, pass, workspace_, [](std::int64_t) {}, slot);
+      }
+    }
+  }
+
+  void backward_weight(const layers::Pass& pass, int slot) {
+    layers::Engine engine{*products_, *attention_};
+    for (model::Stage& stage : stages_) {
+      std::int64_t before = stage.arena_end();
+      const auto finished = [&](std::int64_t begin) {
+        CHECK(begin < before);
+        before = begin;
+      };
+      stage.backward_weight(engine, pass, finished, slot, slot);
+      CHECK(before == stage.arena_begin());
+    }
+  }
+
+  std::map<std::string, std::vector<float>> gradients() const {
+    std::map<std::string, std::vector<float>> result;
+    for (const core::ParameterSlice& slice : store_.slices()) {
+      const float* begin = store_.gradients().data() + slice.offset;
+      result[slice.name] = {begin, begin + slice.size};
+    }
+    return result;
+  }
+  std::int64_t workspace_bytes() const { return workspace_.bytes(); }
+
+ private:
+  static std::vector<core::ParameterSpec> specs(HeadKind kind, const std::vector<BlockRange>& ranges) {
+    std::vector<core::ParameterSpec> all;
+    for (const BlockRange& range : ranges) {
+      const auto part = model::bert_parameters(small_config(), kind, outputs, range);
+      all.insert(all.end(), part.begin(), part.end());
+    }
+    return all;
+  }
+  static void copy(core::Tensor<const float> from, core::Tensor<float> to) {
+    REQUIRE(from.size() == to.size());
+    std::copy_n(from.data, from.size(), to.data);
+  }
+
+  core::ParameterStore store_;
+  std::vector<model::Stage> stages_;
+  std::unique_ptr<ops::MatrixProduct> products_;
+  std::unique_ptr<ops::Attention> attention_;
+  core::Workspace workspace_;
+  bool apart_;
+};
+
+}  // namespace
+
+TEST_CASE("stages with several micro-batches in flight have the bits of the whole model") {
+  const auto kind = GENERATE(HeadKind::classification, HeadKind::masked_lm);
+  const int parts = GENERATE(1, 2, 3);
+  const bool apart = GENERATE(false, true);
+  INFO(parts << " stages, backward " << (apart ? "in halves" : "at once"));
+  BlockRange one = model::whole(small_config());
+  one.decoder_apart = true;  // as the stages sum its gradients
+  Stages reference(kind, {one}, false),
+      staged(kind, parts == 1 ? std::vector{one} : model::partition(small_config(), parts, {}, {}), apart);
+  std::vector<std::unique_ptr<tests::HostBatch>> batches;
+  core::Dropout key;
+  ops::set_dropout_key(key, 3, 17);
+  for (unsigned m = 0; m < micro_batches; ++m) batches.push_back(make_batch(m));
+  const auto pass = [&](int m) {
+    return layers::Pass{batches[static_cast<std::size_t>(m)]->view(), true, key.key0, key.key1};
+  };
+  double expected[micro_batches], losses[micro_batches];
+  for (int m = 0; m < micro_batches; ++m) {
+    expected[m] = reference.forward(pass(m), 0);
+    reference.backward(pass(m), 0);
+  }
+  for (int m = 0; m < micro_batches; ++m) losses[m] = staged.forward(pass(m), m);
+  for (int m = 0; m < micro_batches; ++m) staged.backward(pass(m), m);
+  for (int m = 0; apart && m < micro_batches; ++m) staged.backward_weight(pass(m), m);
+  for (int m = 0; m < micro_batches; ++m) CHECK(losses[m] == expected[m]);
+  const auto whole = reference.gradients(), mine = staged.gradients();
+  REQUIRE(mine.size() == whole.size());
+  for (const auto& [name, gradient] : whole) {
+    INFO(name);
+    CHECK(mine.at(name) == gradient);
+  }
+}
+
+TEST_CASE("a decoder apart takes its part of the word embeddings' gradient and the same values") {
+  const model::BertConfig config = small_config();
+  BlockRange range = model::whole(config);
+  Stages together(HeadKind::masked_lm, {range}, false);
+  range.decoder_apart = true;
+  Stages apart(HeadKind::masked_lm, {range}, false);
+  const auto batch = make_batch(1);
+  const layers::Pass pass{.batch = batch->view(), .training = true};
+  CHECK(together.forward(pass, 0) == apart.forward(pass, 0));
+  together.backward(pass, 0);
+  apart.backward(pass, 0);
+  const auto expected = together.gradients(), found = apart.gradients();
+  const auto &sum = expected.at(model::word_embeddings_name), &word = found.at(model::word_embeddings_name),
+             &decoder = found.at(model::decoder_name);
+  bool both = false;
+  for (std::size_t i = 0; i < sum.size(); ++i) {
+    CHECK(std::abs(sum[i] - (word[i] + decoder[i])) <= 1e-5f);  // the order of fewer than 60 additions of terms below 1
+    both |= word[i] != 0 && decoder[i] != 0;
+  }
+  CHECK(both);
+  const auto specs = model::bert_parameters(config, HeadKind::masked_lm, outputs, range);
+  CHECK(core::ParameterStore(specs, core::ParameterStore::Arenas::none).parameters() ==
+        core::ParameterStore(model::bert_parameters(config, HeadKind::masked_lm, outputs),
+                             core::ParameterStore::Arenas::none)
+            .parameters());
+}
+
+TEST_CASE("one slot with the backward pass at once takes the least memory") {
+  const BlockRange range = model::whole(small_config());
+  core::ParameterStore store(model::bert_parameters(small_config(), HeadKind::classification, outputs),
+                             core::ParameterStore::Arenas::none);
+  model::Stage stage(small_config(), HeadKind::classification, outputs, range, store);
+  const layers::BatchBounds bounds{.tokens = 600, .sequences = 50, .max_length = 12, .selected = 50};
+  const auto bytes = [&](model::StageMemory memory) {
+    core::Workspace workspace;
+    stage.plan(workspace, bounds, memory);
+    return workspace.bytes();
+  };
+  const std::int64_t one = bytes({.slots = 1}), two = bytes({.slots = 2}), three = bytes({.slots = 3});
+  CHECK(three - two == two - one);
+  CHECK(bytes({.slots = 1, .kept = 1}) > one);
+  CHECK(bytes({.training = false}) < one);
+  CHECK(two - one < one);
+}
