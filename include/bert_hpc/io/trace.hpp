@@ -1,0 +1,34 @@
+// Traces in the JSON form that Perfetto (ui.perfetto.dev) and Chrome (chrome://tracing) open: what each rank did when,
+// one row a rank. Simulated and measured steps are written alike, so that they can be laid beside each other, there or
+// by postprocess/plot_timeline.py. Format: "Trace Event Format", Google, complete events ("ph": "X").
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace bert_hpc::io {
+
+struct TraceEvent {
+  const char* name = "";      ///< a literal: what is done, e.g. "forward"
+  const char* category = "";  ///< a literal: "compute", "communication", "waiting" or "update"
+  int rank = 0;
+  double begin = 0, seconds = 0;  ///< since the trace's begin
+  int micro_batch = -1;           ///< -1: none
+  int virtual_stage = 0;
+};
+
+struct Trace {
+  std::vector<std::pair<std::string, std::string>> facts;  ///< name and text, e.g. {"kind", "simulated"}
+  std::vector<std::string> ranks;                          ///< names of the rows, by rank; "": no row
+  std::vector<TraceEvent> events;
+};
+
+/// The file's text. Times are in microseconds, to the nanosecond.
+std::string trace_json(const Trace& trace);
+
+/// Writes it whole or not at all. Throws Error(files).
+void write_trace(const std::string& path, const Trace& trace);
+
+}  // namespace bert_hpc::io

@@ -1,0 +1,68 @@
+// Simulates one training step on a grid of ranks: the pipeline's timeline, the sums over replicas, the update; from the
+// model's costs (train/step_costs.hpp) and a machine's rates, or from pass times that were measured. For planning: how
+// large is the bubble, what goes over which link, does it fit the memory, how many tokens a second? Pure and quick, so
+// a thousand ranks can be planned on a laptop.
+//
+// Collectives are rings (Thakur et al. 2005): n ranks send (n - 1)/n of the data in n - 1 turns for a sum scattered
+// over them, and as much for gathering it. Sums of gradients overlap with the last micro-batch's backward pass.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "bert_hpc/comm/process_grid.hpp"
+#include "bert_hpc/core/machine_description.hpp"
+#include "bert_hpc/train/step_costs.hpp"
+#include "bert_hpc/train/timeline.hpp"
+
+namespace bert_hpc::train {
+
+struct SimulationInput {
+  ModelShape model;
+  comm::GridShape grid;
+  ScheduleKind kind = ScheduleKind::one_f_one_b;
+  int virtual_stages = 1;
+  std::vector<std::int64_t> balance;           ///< blocks of each of the pipeline·virtual_stages parts
+  std::vector<MicroBatchShape> micro_batches;  ///< of one replica, the one with the most work
+  double step_tokens = 0;                      ///< of all replicas
+  int zero = 0;                                ///< which of optimizer states and gradients are sharded over replicas
+  core::MachineDescription machine;
+  /// Seconds of a compute instruction where they were measured; null: from costs and rates.
+  std::function<double(int stage, const Instruction&)> measured;
+};
+
+/// What one rank of a stage holds and sends in a step, bytes.
+struct StageLoad {
+  double parameters = 0;        ///< count
+  double state_bytes = 0;       ///< values, gradients, optimizer states
+  double activation_bytes = 0;  ///< of the micro-batches in flight
+  double sent_pipeline = 0;     ///< activations and gradients to both neighbours
+  double sent_data = 0;         ///< sums of gradients, new parameters
+  double sent_tensor = 0;       ///< inside the blocks
+  bool pipeline_leaves_node = false, data_leaves_node = false, tensor_leaves_node = false;
+
+  double memory() const { return state_bytes + activation_bytes; }
+};
+
+/// What follows the pipeline on a stage, seconds since the step's begin.
+struct StageTail {
+  double sums_end = 0;                      ///< gradients are summed over the replicas
+  double update_begin = 0, update_end = 0;  ///< begins when all stages know the gradient's norm
+  double share_end = 0;                     ///< everybody has the new parameters
+};
+
+struct SimulatedStep {
+  Timeline pipeline;
+  std::vector<StageTail> tails;  ///< (stages)
+  std::vector<StageLoad> loads;  ///< (stages)
+  double seconds = 0;            ///< of the whole step
+  double bubble = 0;             ///< share of the pipeline's time in which a stage waits
+  double exposed = 0;            ///< share of the step in which replicas sum and share, and nothing is computed
+  double tokens_per_second = 0;
+};
+
+/// Throws Error(input) where schedule and virtual stages do not go together; the balance must have the right length.
+SimulatedStep simulate_step(const SimulationInput& input);
+
+}  // namespace bert_hpc::train

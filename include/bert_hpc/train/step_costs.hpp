@@ -1,0 +1,62 @@
+// What a part of a BERT costs per micro-batch: operations of its matrix products, bytes that everything else moves,
+// memory for activations. Counted from the layers' formulas; good to some ten per cent, for planning. Pure.
+//
+// A product of (r, k) by (k, n) is 2·r·k·n operations. A block has products of 4·H² + 2·H·I weights a token (H hidden,
+// I intermediate) and attention of 4·H·s a token (s its sequence's length). Backward does as much again for the inputs
+// (attention twice: five products instead of two) and once more for the weights (attention none). The last block
+// computes keys and values for all tokens, the rest for the rows that the head reads alone.
+#pragma once
+
+#include <cstdint>
+
+#include "bert_hpc/core/machine_description.hpp"
+#include "bert_hpc/layers/heads.hpp"
+#include "bert_hpc/model/bert_config.hpp"
+
+namespace bert_hpc::train {
+
+/// The size of a micro-batch.
+struct MicroBatchShape {
+  double tokens = 0, squared_lengths = 0;  ///< Σ length, Σ length² over its sequences
+  double head_rows = 0;                    ///< rows that the head reads: sequences, or masked tokens
+};
+
+/// A run of blocks with what stands around them.
+struct PartShape {
+  std::int64_t blocks = 0;
+  bool embeddings = true, head = true;
+};
+
+struct Work {
+  double flops = 0, bytes = 0;
+
+  Work& operator+=(const Work& other) {
+    flops += other.flops;
+    bytes += other.bytes;
+    return *this;
+  }
+};
+
+/// Of one micro-batch: the passes that schedules tell apart.
+struct PassWork {
+  Work forward, backward_input, backward_weight;
+};
+
+/// The model as far as costs go.
+struct ModelShape {
+  double hidden = 0, intermediate = 0, heads = 0, vocabulary = 0, positions = 0, types = 0, outputs = 0;
+  bool masked_lm = false;
+};
+ModelShape model_shape(const model::BertConfig& config, layers::HeadSettings::Kind kind);
+
+/// Shared equally by `tensor` ranks; work of one of them.
+PassWork part_work(const ModelShape& model, const PartShape& part, const MicroBatchShape& batch, int tensor);
+
+/// Products and moves do not overlap: flops over their rate plus bytes over theirs.
+double seconds(const Work& work, const core::MachineDescription& machine);
+
+/// Parameters of one rank, and bytes of activations that a micro-batch in flight holds there.
+double part_parameters(const ModelShape& model, const PartShape& part, int tensor);
+double activation_bytes(const ModelShape& model, const PartShape& part, const MicroBatchShape& batch, int tensor);
+
+}  // namespace bert_hpc::train

@@ -1,0 +1,224 @@
+#include "bert_hpc/train/simulate.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "bert_hpc/core/error.hpp"
+
+namespace bert_hpc::train {
+
+namespace {
+
+using Kind = Instruction::Kind;
+
+constexpr double element = sizeof(float);
+
+/// Ranks first, first + stride, … that make collectives together.
+struct Group {
+  int first = 0, count = 1, stride = 1;
+};
+
+class Simulation {
+ public:
+  explicit Simulation(const SimulationInput& input)
+      : in_(input),
+        stages_(input.grid.pipeline),
+        schedules_(
+            make_schedules(input.kind, stages_, static_cast<int>(input.micro_batches.size()), input.virtual_stages)) {
+    core::require(input.balance.size() == static_cast<std::size_t>(stages_ * input.virtual_stages),
+                  "A balance has one number for each part of the model.");
+    core::require(input.machine.node_ranks > 0 && input.machine.flops > 0, "A simulation needs a machine's rates.");
+  }
+
+  SimulatedStep run() {
+    SimulatedStep step;
+    step.pipeline = play(schedules_, durations());
+    step.bubble = bubble(step.pipeline);
+    for (int stage = 0; stage < stages_; ++stage) step.loads.push_back(load(stage));
+    add_tails(step);
+    if (step.seconds > 0) step.tokens_per_second = in_.step_tokens / step.seconds;
+    return step;
+  }
+
+ private:
+  PartShape part(int stage, int virtual_stage) const {
+    const int number = virtual_stage * stages_ + stage, parts = stages_ * in_.virtual_stages;
+    return {.blocks = in_.balance[static_cast<std::size_t>(number)],
+            .embeddings = number == 0,
+            .head = number + 1 == parts};
+  }
+  const MicroBatchShape& micro_batch(int number) const { return in_.micro_batches[static_cast<std::size_t>(number)]; }
+
+  // --- Who shares a node.
+
+  bool leaves_node(const Group& group) const {
+    const std::int64_t last = group.first + static_cast<std::int64_t>(group.count - 1) * group.stride;
+    return group.first / in_.machine.node_ranks != last / in_.machine.node_ranks;
+  }
+  const core::LinkRates& link(bool leaves) const { return leaves ? in_.machine.between_nodes : in_.machine.in_node; }
+
+  /// Some group of this stage's leaves the node: it is the slowest that others wait for.
+  bool tensor_leaves(int stage) const {
+    return any(stage, [this](int rank, comm::GridPlace place) {
+      return leaves_node({rank - place.tensor, in_.grid.tensor, 1});
+    });
+  }
+  bool data_leaves(int stage) const {
+    return any(stage, [this](int rank, comm::GridPlace place) {
+      return leaves_node({rank - place.data * in_.grid.tensor, in_.grid.data, in_.grid.tensor});
+    });
+  }
+  bool pipeline_leaves(int from, int to) const {
+    return any(from, [this, to](int rank, comm::GridPlace place) {
+      place.pipeline = to;
+      const int other = comm::rank_at(in_.grid, place);
+      return rank / in_.machine.node_ranks != other / in_.machine.node_ranks;
+    });
+  }
+  template <class Test>
+  bool any(int stage, const Test& test) const {
+    for (int data = 0; data < in_.grid.data; ++data) {
+      for (int tensor = 0; tensor < in_.grid.tensor; ++tensor) {
+        const comm::GridPlace place{data, stage, tensor};
+        if (test(comm::rank_at(in_.grid, place), place)) return true;
+      }
+    }
+    return false;
+  }
+
+  // --- How long things take.
+
+  /// One half of a ring all-reduce: a sum scattered, or parts gathered.
+  static double ring_bytes(double bytes, int ranks) { return bytes * (ranks - 1) / ranks; }
+  double ring_seconds(double bytes, int ranks, bool leaves) const {
+    const core::LinkRates& rates = link(leaves);
+    return ranks == 1 ? 0 : ring_bytes(bytes, ranks) / rates.bandwidth + (ranks - 1) * rates.latency;
+  }
+
+  double message_bytes(int number) const {
+    return element * micro_batch(number).tokens * in_.model.hidden / in_.grid.tensor;
+  }
+
+  /// A block gathers its input's rows and scatters its output's sums, twice, forward and backward each.
+  static constexpr int tensor_rings = 4;
+  double tensor_bytes(const PartShape& shape, int number) const {
+    return element * micro_batch(number).tokens * in_.model.hidden * tensor_rings * static_cast<double>(shape.blocks);
+  }
+
+  double compute_seconds(int stage, const Instruction& i) const {
+    if (in_.measured) return in_.measured(stage, i);
+    const PartShape shape = part(stage, i.virtual_stage);
+    const PassWork work = part_work(in_.model, shape, micro_batch(i.micro_batch), in_.grid.tensor);
+    double result = 0;
+    if (i.kind == Kind::forward) result = seconds(work.forward, in_.machine);
+    if (i.kind == Kind::backward || i.kind == Kind::backward_input) result = seconds(work.backward_input, in_.machine);
+    if (i.kind == Kind::backward || i.kind == Kind::backward_weight) {
+      result += seconds(work.backward_weight, in_.machine);
+    }
+    if (in_.grid.tensor > 1 && i.kind != Kind::backward_weight) {
+      const bool leaves = tensor_leaves_[static_cast<std::size_t>(stage)];
+      const double turns = (in_.grid.tensor - 1) * tensor_rings * static_cast<double>(shape.blocks);
+      result += ring_bytes(tensor_bytes(shape, i.micro_batch), in_.grid.tensor) / link(leaves).bandwidth +
+                turns * link(leaves).latency;
+    }
+    return result;
+  }
+
+  PipelineDurations durations() {
+    for (int stage = 0; stage < stages_; ++stage) {
+      tensor_leaves_.push_back(tensor_leaves(stage));
+      next_leaves_.push_back(pipeline_leaves(stage, (stage + 1) % stages_));
+    }
+    PipelineDurations result;
+    result.compute = [this](int stage, const Instruction& i) { return compute_seconds(stage, i); };
+    result.transfer = [this](int from, int to, const Message& message) {
+      return message_bytes(message.micro_batch) / link(between(from, to)).bandwidth;
+    };
+    result.latency = [this](int from, int to) { return link(between(from, to)).latency; };
+    return result;
+  }
+  bool between(int from, int to) const {
+    return next_leaves_[static_cast<std::size_t>((from + 1) % stages_ == to ? from : to)];
+  }
+
+  // --- What a rank holds and sends.
+
+  StageLoad load(int stage) const {
+    StageLoad load;
+    const Schedule& schedule = schedules_[static_cast<std::size_t>(stage)];
+    for (int v = 0; v < in_.virtual_stages; ++v) {
+      const PartShape shape = part(stage, v);
+      load.parameters += part_parameters(in_.model, shape, in_.grid.tensor);
+      double largest = 0;
+      for (const MicroBatchShape& batch : in_.micro_batches) {
+        largest = std::max(largest, activation_bytes(in_.model, shape, batch, in_.grid.tensor));
+      }
+      load.activation_bytes += max_in_flight(schedule, v) * largest;
+      for (std::size_t m = 0; m < in_.micro_batches.size(); ++m) {
+        load.sent_tensor += 2 * ring_bytes(tensor_bytes(shape, static_cast<int>(m)), in_.grid.tensor);
+      }
+    }
+    // fp32 values, gradients and two moments, 4 bytes each; ZeRO shards the moments, then the gradients too.
+    const double replicas = in_.grid.data;
+    load.state_bytes = load.parameters * (in_.zero == 0 ? 16 : in_.zero == 1 ? 8 + 8 / replicas : 4 + 12 / replicas);
+    for (const Instruction& i : schedule) {
+      const auto send = transfer_of(i, stages_, stage).send;
+      if (!send) continue;
+      load.sent_pipeline += message_bytes(send->micro_batch);
+      load.pipeline_leaves_node = load.pipeline_leaves_node || between(stage, send->peer);
+    }
+    load.sent_data = 2 * ring_bytes(element * load.parameters, in_.grid.data);
+    load.data_leaves_node = in_.grid.data > 1 && data_leaves(stage);
+    load.tensor_leaves_node = in_.grid.tensor > 1 && tensor_leaves_[static_cast<std::size_t>(stage)];
+    return load;
+  }
+
+  /// Sums overlapped with the stage's last weight gradients; then, together, the norm; the update; its result shared.
+  void add_tails(SimulatedStep& step) const {
+    double known = 0;
+    for (std::size_t stage = 0; stage < step.pipeline.stages.size(); ++stage) {
+      const StageLoad& load = step.loads[stage];
+      const auto& events = step.pipeline.stages[stage];
+      double begin = 0, end = 0;
+      for (const TimedInstruction& timed : events) {
+        end = std::max(end, timed.end);
+        const Kind kind = timed.instruction.kind;
+        if (kind == Kind::backward || kind == Kind::backward_weight) begin = timed.begin;
+      }
+      const double sum = ring_seconds(element * load.parameters, in_.grid.data, load.data_leaves_node);
+      step.tails.push_back({.sums_end = std::max(end, begin + sum)});
+      known = std::max(known, step.tails.back().sums_end);
+    }
+    const int ranks = in_.grid.ranks();
+    const bool leaves = ranks > in_.machine.node_ranks;
+    known += 2 * std::ceil(std::log2(static_cast<double>(ranks))) * link(leaves).latency;
+    for (std::size_t stage = 0; stage < step.tails.size(); ++stage) {
+      const StageLoad& load = step.loads[stage];
+      StageTail& tail = step.tails[stage];
+      // AdamW reads four numbers of each parameter and writes three.
+      const double update = 7 * element * load.parameters / in_.grid.data / in_.machine.memory_bandwidth;
+      tail.update_begin = known;
+      tail.update_end = known + update;
+      tail.share_end = tail.update_end + ring_seconds(element * load.parameters, in_.grid.data, load.data_leaves_node);
+      step.seconds = std::max(step.seconds, tail.share_end);
+    }
+    double slowest_update = 0;
+    for (const StageTail& tail : step.tails) {
+      slowest_update = std::max(slowest_update, tail.update_end - tail.update_begin);
+    }
+    if (step.seconds > 0) step.exposed = (step.seconds - step.pipeline.seconds - slowest_update) / step.seconds;
+  }
+
+  const SimulationInput& in_;
+  int stages_;
+  std::vector<Schedule> schedules_;
+  std::vector<bool> tensor_leaves_, next_leaves_;  // (stages): the tensor group's, and the way to the next stage
+};
+
+}  // namespace
+
+SimulatedStep simulate_step(const SimulationInput& input) {
+  return Simulation(input).run();
+}
+
+}  // namespace bert_hpc::train

@@ -1,0 +1,118 @@
+// The simulated step against sums done by hand on small grids.
+#include "bert_hpc/train/simulate.hpp"
+
+#include <catch2/catch_approx.hpp>
+#include <catch2/catch_test_macros.hpp>
+#include <cmath>
+
+using namespace bert_hpc;
+using namespace bert_hpc::train;
+using Catch::Approx;
+using Kind = Instruction::Kind;
+
+namespace {
+
+SimulationInput input(comm::GridShape grid, int micro_batches) {
+  SimulationInput in;
+  in.model = model_shape({}, layers::HeadSettings::Kind::classification);
+  in.grid = grid;
+  in.balance.assign(static_cast<std::size_t>(grid.pipeline), 12 / grid.pipeline);
+  in.micro_batches.assign(static_cast<std::size_t>(micro_batches),
+                          {.tokens = 1024, .squared_lengths = 8 * 128.0 * 128.0, .head_rows = 8});
+  in.step_tokens = 1024.0 * micro_batches * grid.data;
+  in.machine.node_ranks = 4;
+  in.machine.flops = 1e11;
+  in.machine.memory_bandwidth = 3e10;
+  in.machine.in_node = {.bandwidth = 1e10, .latency = 1e-6};
+  in.machine.between_nodes = {.bandwidth = 1e9, .latency = 1e-5};
+  return in;
+}
+
+double equal_times(int, const Instruction& i) {
+  return i.kind == Kind::backward ? 2.0 : 1.0;
+}
+
+}  // namespace
+
+TEST_CASE("one rank computes all the time but for the update") {
+  const SimulationInput in = input({}, 3);
+  const SimulatedStep step = simulate_step(in);
+  CHECK(step.bubble == Approx(0).margin(1e-12));
+  CHECK(step.exposed == Approx(0).margin(1e-12));
+  const PassWork work = part_work(in.model, {.blocks = 12}, in.micro_batches[0], 1);
+  const double passes = seconds(work.forward, in.machine) + seconds(work.backward_input, in.machine) +
+                        seconds(work.backward_weight, in.machine);
+  const double update = 28 * part_parameters(in.model, {.blocks = 12}, 1) / in.machine.memory_bandwidth;
+  CHECK(step.seconds == Approx(3 * passes + update));
+  CHECK(step.tokens_per_second == Approx(3072 / step.seconds));
+  CHECK(step.loads[0].sent_pipeline + step.loads[0].sent_data + step.loads[0].sent_tensor == 0);
+}
+
+TEST_CASE("with measured times, the bubble of four stages and 16 micro-batches is the schedule's") {
+  SimulationInput in = input({.pipeline = 4}, 16);
+  in.measured = equal_times;
+  // Messages of 3 MB take 0.3 ms and passes a second, so that the formula holds to some thousandths.
+  CHECK(simulate_step(in).bubble == Approx(9.0 / 57.0).margin(2e-3));
+  CHECK(simulate_step(in).bubble <= 0.20);
+  in.kind = ScheduleKind::zb_h1;
+  CHECK(simulate_step(in).bubble == Approx(3.0 / 51.0).margin(2e-3));
+  CHECK(simulate_step(in).bubble <= 0.08);
+}
+
+TEST_CASE("what goes over which link is counted") {
+  // Rank = (pipeline·2 + data)·2 + tensor: tensor and data groups share a node of four, stages do not.
+  SimulationInput in = input({.data = 2, .pipeline = 2, .tensor = 2}, 4);
+  const SimulatedStep step = simulate_step(in);
+  const StageLoad& first = step.loads[0];
+  const double rows = 4.0 * 1024 * 768;        // bytes of a micro-batch's activations
+  CHECK(first.sent_pipeline == 4 * rows / 2);  // forward only, half of the rows each
+  CHECK(first.sent_data == 2 * 4 * first.parameters / 2);
+  CHECK(first.sent_tensor == 4 * (6 * 2 * 4 * rows / 2));  // four micro-batches, six blocks, both passes, four rings
+  CHECK(first.pipeline_leaves_node);
+  CHECK(!first.data_leaves_node);
+  CHECK(!first.tensor_leaves_node);
+  in.machine.node_ranks = 2;
+  CHECK(simulate_step(in).loads[0].data_leaves_node);
+  in.machine.node_ranks = 8;
+  CHECK(!simulate_step(in).loads[0].pipeline_leaves_node);
+}
+
+TEST_CASE("memory follows the schedule and the ZeRO stage") {
+  SimulationInput in = input({.data = 4, .pipeline = 4}, 16);
+  const auto loads = [&] { return simulate_step(in).loads; };
+  const double one =
+      activation_bytes(in.model, {.blocks = 3, .embeddings = false, .head = false}, in.micro_batches[0], 1);
+  CHECK(loads()[1].activation_bytes == 3 * one);
+  in.kind = ScheduleKind::gpipe;
+  CHECK(loads()[1].activation_bytes == 16 * one);
+  in.kind = ScheduleKind::zb_h1;
+  CHECK(loads()[1].activation_bytes == 4 * one);
+  CHECK(loads()[1].state_bytes == 16 * loads()[1].parameters);
+  in.zero = 1;
+  CHECK(loads()[1].state_bytes == 10 * loads()[1].parameters);
+  in.zero = 2;
+  CHECK(loads()[1].state_bytes == 7 * loads()[1].parameters);
+}
+
+TEST_CASE("sums hide behind the last backward pass, and show where links are slow") {
+  SimulationInput in = input({.data = 4}, 2);
+  in.machine.in_node = {.bandwidth = 1e13, .latency = 0};
+  CHECK(simulate_step(in).exposed < 1e-3);
+  in.machine.in_node = {.bandwidth = 1e7, .latency = 0};
+  const SimulatedStep step = simulate_step(in);
+  const double ring = 4 * step.loads[0].parameters * 3 / 4 / 1e7;
+  CHECK(step.tails[0].share_end - step.tails[0].update_end == Approx(ring));
+  CHECK(step.exposed > 0.5);
+}
+
+TEST_CASE("a thousand ranks are simulated") {
+  SimulationInput in = input({.data = 64, .pipeline = 4, .tensor = 4}, 32);
+  in.kind = ScheduleKind::interleaved;
+  in.virtual_stages = 3;
+  in.balance.assign(12, 1);
+  const SimulatedStep step = simulate_step(in);
+  CHECK(step.pipeline.stages.size() == 4);
+  CHECK(step.bubble > 0);
+  CHECK(step.bubble < 0.5);
+  CHECK(step.loads[0].data_leaves_node);
+}

@@ -1,0 +1,68 @@
+#include "bert_hpc/train/step_costs.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <cmath>
+
+#include "bert_hpc/core/parameter_store.hpp"
+#include "bert_hpc/model/bert.hpp"
+
+using namespace bert_hpc;
+using namespace bert_hpc::train;
+using Kind = layers::HeadSettings::Kind;
+
+namespace {
+
+const MicroBatchShape full = {.tokens = 4096, .squared_lengths = 32 * 128.0 * 128.0, .head_rows = 32};
+
+double flops(const PassWork& work) {
+  return work.forward.flops + work.backward_input.flops + work.backward_weight.flops;
+}
+
+}  // namespace
+
+TEST_CASE("a block's products are six operations a weight and token, and attention's twelve and two more") {
+  const model::BertConfig config;
+  const ModelShape shape = model_shape(config, Kind::classification);
+  const PartShape block{.blocks = 1, .embeddings = false, .head = false};
+  model::BertConfig one = config;
+  one.num_hidden_layers = 1;
+  // training_flops() leaves out that attention's backward computes its scores again: 2 of 14 parts of attention.
+  const double attention = 12 * shape.hidden * full.squared_lengths;
+  const double expected = model::training_flops(one, 4096, full.squared_lengths) + attention / 6;
+  // Sums of products of whole numbers below 2^53: equal but for the division by six.
+  CHECK(std::abs(flops(part_work(shape, block, full, 1)) / expected - 1) < 1e-14);
+  CHECK(std::abs(flops(part_work(shape, block, full, 2)) / expected - 0.5) < 1e-14);
+}
+
+TEST_CASE("parts add up to the whole, in work and in parameters") {
+  const ModelShape shape = model_shape({}, Kind::masked_lm);
+  const MicroBatchShape batch = {.tokens = 1000, .squared_lengths = 1e5, .head_rows = 150};
+  const double whole = flops(part_work(shape, {.blocks = 12}, batch, 1));
+  const double first = flops(part_work(shape, {.blocks = 7, .embeddings = true, .head = false}, batch, 1));
+  const double second = flops(part_work(shape, {.blocks = 5, .embeddings = false, .head = true}, batch, 1));
+  CHECK(std::abs((first + second) / whole - 1) < 1e-14);
+  // The decoder is there twice when the ends are apart.
+  const double parts = part_parameters(shape, {.blocks = 7, .embeddings = true, .head = false}, 1) +
+                       part_parameters(shape, {.blocks = 5, .embeddings = false, .head = true}, 1);
+  CHECK(parts == part_parameters(shape, {.blocks = 12}, 1) + shape.hidden * shape.vocabulary);
+}
+
+TEST_CASE("parameters are counted as the model has them") {
+  for (const Kind kind : {Kind::classification, Kind::masked_lm}) {
+    const model::BertConfig config;
+    double count = 0;
+    for (const core::ParameterSpec& spec : model::Bert::parameters(config, kind, config.num_labels())) {
+      double size = 1;
+      for (const std::int64_t extent : spec.shape) size *= static_cast<double>(extent);
+      count += size;
+    }
+    CHECK(part_parameters(model_shape(config, kind), {.blocks = 12}, 1) == count);
+  }
+}
+
+TEST_CASE("time is that of the operations and of the bytes") {
+  core::MachineDescription machine;
+  machine.flops = 100;
+  machine.memory_bandwidth = 10;
+  CHECK(seconds({200, 30}, machine) == 5.0);
+}
