@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "bert_hpc/comm/request_pool.hpp"
+#include "bert_hpc/core/buffer.hpp"
 #include "bert_hpc/core/error.hpp"
+#include "node_memory.hpp"
 
 namespace bert_hpc::comm {
 namespace {
@@ -152,6 +154,17 @@ class MpiCommunicator : public Communicator {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   void barrier() override { check_mpi(MPI_Barrier(group_), "MPI_Barrier"); }
+  std::span<std::byte> allocate(std::size_t bytes, Sharing sharing) override {
+    if (!asked_for_node_memory_) {  // not at construction: most groups never need it
+      asked_for_node_memory_ = true;
+      node_ = NodeMemory::make(group_);
+    }
+    if (node_) {
+      const std::span<std::byte> shared = node_->allocate(bytes, sharing);
+      if (!shared.empty() || bytes == 0) return shared;
+    }
+    return {memory_.emplace_back(static_cast<std::int64_t>(bytes)).data(), bytes};
+  }
 
   void all_reduce(std::span<float> data, Reduction reduction) override {
     all_reduce_pieces(data, MPI_FLOAT, reduction, group_);
@@ -164,25 +177,32 @@ class MpiCommunicator : public Communicator {
   }
   RequestHandle start_reduce_scatter(std::span<const float> data, std::span<float> mine) override {
     core::require(data.size() == mine.size() * static_cast<std::size_t>(size_), "reduce_scatter: sizes do not fit");
+    if (node_) {
+      if (auto request = node_->start_reduce_scatter(data, mine)) return request;
+    }
     if (size_ <= PairwiseSum::largest_group) {
-      return std::make_unique<PairwiseSum>(data, mine, scratch_for(mine.data()), rank_, size_, group_);
+      return sums_.make(data, mine, scratch_for(mine.data()), rank_, size_, group_);
     }
     MPI_Request request = MPI_REQUEST_NULL;
     check_mpi(MPI_Ireduce_scatter_block(data.data(), mine.data(), message_count(mine.size()), MPI_FLOAT, MPI_SUM,
                                         group_, &request),
               "MPI_Ireduce_scatter_block");
-    return std::make_unique<MpiRequest>(request);
+    return requests_.make(request);
   }
   RequestHandle start_all_gather(std::span<float> data) override {
     core::require(data.size() % static_cast<std::size_t>(size_) == 0, "all_gather: pieces differ");
+    if (node_) {
+      if (auto request = node_->start_all_gather(data)) return request;
+    }
     MPI_Request request = MPI_REQUEST_NULL;
     check_mpi(MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, data.data(),
                              message_count(data.size() / static_cast<std::size_t>(size_)), MPI_FLOAT, group_, &request),
               "MPI_Iallgather");
-    return std::make_unique<MpiRequest>(request);
+    return requests_.make(request);
   }
 
   void broadcast(std::span<std::byte> data, int root) override {
+    if (node_ && node_->is_replicated(data.data(), data.size())) return barrier();
     for (std::size_t begin = 0; begin < data.size(); begin += largest_piece) {
       const int count = static_cast<int>(std::min(largest_piece, data.size() - begin));
       check_mpi(MPI_Bcast(data.data() + begin, count, MPI_BYTE, root, group_), "MPI_Bcast");
@@ -233,6 +253,10 @@ class MpiCommunicator : public Communicator {
   int rank_ = 0, size_ = 1;
   std::map<const float*, std::vector<float>> scratch_;
   RequestPool<MpiRequest> requests_;
+  RequestPool<PairwiseSum> sums_;
+  std::unique_ptr<NodeMemory> node_;  // null where the ranks do not share a node
+  bool asked_for_node_memory_ = false;
+  std::vector<core::Buffer<std::byte>> memory_;
 };
 
 }  // namespace

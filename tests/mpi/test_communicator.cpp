@@ -153,3 +153,42 @@ TEST_CASE("overlapped sums: owned pieces are sums over ranks and shared paramete
     CHECK(everywhere(right));
   }
 }
+
+TEST_CASE("sums and gathers over memory that the group allocated") {
+  const auto rank = static_cast<std::size_t>(world().rank()), size = static_cast<std::size_t>(world().size());
+  const std::size_t piece = 10000, count = piece * size;  // several blocks of the sum
+  const auto floats = [&](comm::Sharing sharing) {
+    const std::span<std::byte> bytes = world().allocate(count * sizeof(float), sharing);
+    return std::span(reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float));
+  };
+  const std::span<float> gradients = floats(comm::Sharing::exposed), values = floats(comm::Sharing::replicated),
+                         copies = floats(comm::Sharing::exposed);
+  CHECK(everywhere(gradients.size() == count && gradients[0] == 0.0f && values[count - 1] == 0.0f));
+  std::vector<float> mine(piece);
+  bool right = true;
+  for (std::size_t round = 0; round < 20; ++round) {  // the data changes as soon as an operation has ended
+    for (std::size_t i = 0; i < count; ++i) gradients[i] = static_cast<float>(i % 1000 + round * rank);
+    const auto first = world().start_reduce_scatter(gradients.first(count / 2), std::span(mine).first(piece / 2));
+    const auto second = world().start_reduce_scatter(gradients.last(count / 2), std::span(mine).last(piece / 2));
+    second->wait();
+    first->wait();
+    std::fill(gradients.begin(), gradients.end(), -1.0f);
+    const auto expected = [&](std::size_t place) {
+      return static_cast<float>(size * (place % 1000) + round * (size * (size - 1) / 2));
+    };
+    for (std::size_t i = 0; i < piece / 2; ++i) {
+      right = right && mine[i] == expected(rank * piece / 2 + i) &&
+              mine[piece / 2 + i] == expected(count / 2 + rank * piece / 2 + i);
+    }
+    for (const std::span<float> all : {values, copies}) {
+      std::copy(mine.begin(), mine.end(), all.begin() + static_cast<std::ptrdiff_t>(rank * piece));
+      world().start_all_gather(all)->wait();
+      for (std::size_t r = 0; r < size; ++r) {
+        right = right && all[r * piece] == expected(r * piece / 2) &&
+                all[r * piece + piece - 1] == expected(count / 2 + (r + 1) * piece / 2 - 1);
+      }
+      world().barrier();  // everybody has read; the next round writes again
+    }
+  }
+  CHECK(everywhere(right));
+}

@@ -13,6 +13,13 @@ namespace bert_hpc::comm {
 
 enum class Reduction { sum, maximum, minimum };
 
+/// How the ranks of a group see memory that Communicator::allocate() gave.
+enum class Sharing {
+  exposed,     ///< each rank has its own
+  replicated,  ///< the same content on all ranks. It may be one memory for all of them, so between two collectives over
+               ///< it a rank writes only what no other rank reads or writes
+};
+
 /// A started operation; wait() ends it. Destroying an unfinished request waits.
 class Request {
  public:
@@ -44,12 +51,17 @@ class Communicator {
 
   virtual void barrier() = 0;
 
+  /// Collective over the group. Zeroed memory, aligned to 64, for as long as the communicator lives: data that its
+  /// start_reduce_scatter (exposed) and start_all_gather (either) handle with the fewest copies.
+  virtual std::span<std::byte> allocate(std::size_t bytes, Sharing sharing) = 0;
+
   /// Collective over the group: in place, the same result (same bits) on every rank.
   virtual void all_reduce(std::span<float> data, Reduction reduction) = 0;
   virtual void all_reduce(std::span<double> data, Reduction reduction) = 0;
   virtual void all_reduce(std::span<std::int64_t> data, Reduction reduction) = 0;
 
-  /// mine = sum over ranks of piece rank() of data, data being size() pieces of mine.size().
+  /// mine = sum over ranks, in their order, of piece rank() of data, data being size() pieces of mine.size(). They
+  /// do not overlap.
   virtual RequestHandle start_reduce_scatter(std::span<const float> data, std::span<float> mine) = 0;
 
   /// In place: data is size() equal pieces; piece r comes from rank r.

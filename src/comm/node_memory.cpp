@@ -1,0 +1,274 @@
+#include "node_memory.hpp"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <new>
+#include <string>
+
+#include "bert_hpc/core/error.hpp"
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25  // Linux 6.1
+#endif
+
+namespace bert_hpc::comm {
+
+namespace {
+
+constexpr std::size_t huge_page = std::size_t{2} << 20;
+constexpr std::size_t most_pending = 4096;  // operations under way at once
+
+void check(int status, const char* operation) {
+  if (status != MPI_SUCCESS) {
+    throw core::Error(core::ExitCode::communication, std::string("MPI failed in ") + operation + ".");
+  }
+}
+
+bool everywhere(bool holds, MPI_Comm group) {
+  int verdict = holds ? 1 : 0;
+  check(MPI_Allreduce(MPI_IN_PLACE, &verdict, 1, MPI_INT, MPI_MIN, group), "MPI_Allreduce");
+  return verdict != 0;
+}
+
+struct Descriptor {
+  ~Descriptor() {
+    if (number >= 0) close(number);
+  }
+  int number = -1;
+};
+
+}  // namespace
+
+/// A file mapped at an address that huge pages can be mapped at.
+class NodeMemory::Mapping {
+ public:
+  Mapping(int file, std::size_t bytes) : bytes_((bytes + huge_page - 1) / huge_page * huge_page) {
+    void* reserved = mmap(nullptr, bytes_ + huge_page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (reserved == MAP_FAILED) return;
+    reserved_ = static_cast<std::byte*>(reserved);
+    const auto address = reinterpret_cast<std::uintptr_t>(reserved_);
+    std::byte* const aligned = reserved_ + (huge_page - address % huge_page) % huge_page;
+    if (mmap(aligned, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) != MAP_FAILED) begin_ = aligned;
+  }
+  ~Mapping() {
+    if (reserved_ != nullptr) munmap(reserved_, bytes_ + huge_page);
+  }
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+
+  std::byte* begin() const { return begin_; }  // null if it could not be mapped
+  std::size_t bytes() const { return bytes_; }
+
+  /// Touches a part, so that its pages lie near this rank.
+  void touch(std::size_t begin, std::size_t end) const { std::memset(begin_ + begin, 0, end - begin); }
+  /// Small pages to huge ones where the system can: few systems give them to shared memory unasked.
+  void collapse() const { madvise(begin_, bytes_, MADV_COLLAPSE); }
+
+ private:
+  std::byte* reserved_ = nullptr;
+  std::byte* begin_ = nullptr;
+  std::size_t bytes_;
+};
+
+class NodeRequest : public Request {
+ public:
+  NodeRequest(NodeMemory& memory, std::uint64_t operation) : memory_(memory), operation_(operation) {}
+  ~NodeRequest() override { NodeRequest::wait(); }
+  NodeRequest(const NodeRequest&) = delete;
+  NodeRequest& operator=(const NodeRequest&) = delete;
+  bool test() override { return memory_.finished(operation_); }
+  void wait() override {
+    // Where ranks outnumber cores the one that is awaited needs this core.
+    for (int spins = 0; !memory_.finished(operation_);) {
+      if (++spins > 200) sched_yield();
+    }
+  }
+
+ private:
+  NodeMemory& memory_;
+  std::uint64_t operation_;
+};
+
+NodeMemory::NodeMemory(MPI_Comm group, int rank, int size) : group_(group), rank_(rank), size_(size) {}
+NodeMemory::~NodeMemory() = default;
+
+std::unique_ptr<NodeMemory> NodeMemory::make(MPI_Comm group) {
+  int rank = 0, size = 1, neighbours = 1;
+  check(MPI_Comm_rank(group, &rank), "MPI_Comm_rank");
+  check(MPI_Comm_size(group, &size), "MPI_Comm_size");
+  if (size == 1 || size > largest_group) return nullptr;
+  MPI_Comm node = MPI_COMM_NULL;
+  check(MPI_Comm_split_type(group, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node), "MPI_Comm_split_type");
+  check(MPI_Comm_size(node, &neighbours), "MPI_Comm_size");
+  MPI_Comm_free(&node);
+  if (!everywhere(neighbours == size, group)) return nullptr;
+
+  std::unique_ptr<NodeMemory> memory(new NodeMemory(group, rank, size));
+  const std::span<std::byte> block =
+      memory->allocate(sizeof(Progress) * static_cast<std::size_t>(size), Sharing::replicated);
+  if (block.empty()) return nullptr;
+  memory->progress_ = reinterpret_cast<Progress*>(block.data());
+  new (memory->progress_ + rank) Progress{};
+  memory->pending_.resize(most_pending);
+  check(MPI_Barrier(group), "MPI_Barrier");
+  return memory;
+}
+
+std::span<std::byte> NodeMemory::allocate(std::size_t bytes, Sharing sharing) {
+  if (bytes == 0) return {};
+  const bool creates = sharing == Sharing::exposed || rank_ == 0;
+  Descriptor file;
+  if (creates) {
+    file.number = memfd_create("bert_hpc", MFD_CLOEXEC);
+    const std::size_t whole = (bytes + huge_page - 1) / huge_page * huge_page;
+    if (file.number >= 0 && ftruncate(file.number, static_cast<off_t>(whole)) != 0) {
+      close(file.number);
+      file.number = -1;
+    }
+  }
+  if (!everywhere(!creates || file.number >= 0, group_)) return {};
+
+  std::int64_t mine[2] = {getpid(), file.number};
+  std::vector<std::int64_t> all(2 * static_cast<std::size_t>(size_));
+  check(MPI_Allgather(mine, 2, MPI_INT64_T, all.data(), 2, MPI_INT64_T, group_), "MPI_Allgather");
+  Region region{.bytes = bytes, .sharing = sharing, .ranks = {}};
+  bool mapped = true;
+  for (int r = 0; mapped && r < size_; ++r) {
+    if (sharing == Sharing::replicated && r > 0) {
+      region.ranks.push_back(region.ranks[0]);
+      continue;
+    }
+    Descriptor theirs;
+    int number = file.number;
+    if (r != rank_) {
+      char path[64];
+      std::snprintf(path, sizeof path, "/proc/%lld/fd/%lld",
+                    static_cast<long long>(all[2 * static_cast<std::size_t>(r)]),
+                    static_cast<long long>(all[2 * static_cast<std::size_t>(r) + 1]));
+      number = theirs.number = open(path, O_RDWR | O_CLOEXEC);
+    }
+    region.ranks.push_back(number < 0 ? nullptr : std::make_shared<Mapping>(number, bytes));
+    mapped = number >= 0 && region.ranks.back()->begin() != nullptr;
+  }
+  if (!everywhere(mapped, group_)) return {};
+
+  const Mapping& own = *region.ranks[static_cast<std::size_t>(rank_)];
+  const auto part = [&](int r) { return own.bytes() / static_cast<std::size_t>(size_) * static_cast<std::size_t>(r); };
+  if (sharing == Sharing::exposed) {
+    own.touch(0, own.bytes());
+  } else {
+    own.touch(part(rank_), rank_ + 1 == size_ ? own.bytes() : part(rank_ + 1));
+  }
+  check(MPI_Barrier(group_), "MPI_Barrier");  // all pages are there
+  for (int r = 0; r < size_; ++r) {
+    if (r == 0 || sharing == Sharing::exposed) region.ranks[static_cast<std::size_t>(r)]->collapse();
+  }
+  check(MPI_Barrier(group_), "MPI_Barrier");
+  regions_.push_back(std::move(region));
+  return {regions_.back().ranks[static_cast<std::size_t>(rank_)]->begin(), bytes};
+}
+
+const NodeMemory::Region* NodeMemory::find(const void* begin, std::size_t bytes) const {
+  const auto* first = static_cast<const std::byte*>(begin);
+  for (const Region& region : regions_) {
+    const std::byte* base = region.ranks[static_cast<std::size_t>(rank_)]->begin();
+    if (first >= base && first + bytes <= base + region.bytes) return &region;
+  }
+  return nullptr;
+}
+
+bool NodeMemory::is_replicated(const void* begin, std::size_t bytes) const {
+  const Region* region = find(begin, bytes);
+  return region != nullptr && region->sharing == Sharing::replicated;
+}
+
+RequestHandle NodeMemory::start_reduce_scatter(std::span<const float> data, std::span<float> mine) {
+  const Region* region = find(data.data(), data.size_bytes());
+  if (region == nullptr || region->sharing != Sharing::exposed) return nullptr;
+  return start({region, 0, {const_cast<float*>(data.data()), data.size()}, mine});
+}
+
+RequestHandle NodeMemory::start_all_gather(std::span<float> data) {
+  const Region* region = find(data.data(), data.size_bytes());
+  if (region == nullptr) return nullptr;
+  return start({region, 0, data, {}});
+}
+
+RequestHandle NodeMemory::start(const Operation& operation) {
+  core::require(started_ - done_ < pending_.size(), "more than 4096 operations of a group are under way");
+  ++started_;
+  Operation& slot = pending_[started_ % pending_.size()];
+  slot = operation;
+  slot.offset = static_cast<std::size_t>(reinterpret_cast<const std::byte*>(operation.data.data()) -
+                                         operation.region->ranks[static_cast<std::size_t>(rank_)]->begin());
+  progress_[rank_].arrived.store(started_, std::memory_order_release);
+  return requests_.make(*this, started_);
+}
+
+bool NodeMemory::all_reached(std::atomic<std::uint64_t> Progress::*what, std::uint64_t operation) const {
+  return std::all_of(progress_, progress_ + size_,
+                     [&](const Progress& p) { return (p.*what).load(std::memory_order_acquire) >= operation; });
+}
+
+void NodeMemory::progress() {
+  while (done_ < started_ && all_reached(&Progress::arrived, done_ + 1)) {
+    perform(pending_[(done_ + 1) % pending_.size()]);
+    ++done_;
+    progress_[rank_].read.store(done_, std::memory_order_release);
+  }
+}
+
+bool NodeMemory::finished(std::uint64_t operation) {
+  progress();
+  return done_ >= operation && all_reached(&Progress::read, operation);
+}
+
+void NodeMemory::perform(const Operation& operation) const {
+  if (!operation.mine.empty()) {
+    sum(operation);
+  } else if (operation.region->sharing == Sharing::exposed) {
+    gather(operation);
+  }
+}
+
+// mine = Σ over ranks, in their order, of piece rank() of their data
+void NodeMemory::sum(const Operation& operation) const {
+  const std::size_t begin = operation.offset + operation.mine.size_bytes() * static_cast<std::size_t>(rank_);
+  const auto piece = [&](int r) {
+    return reinterpret_cast<const float*>(operation.region->ranks[static_cast<std::size_t>(r)]->begin() + begin);
+  };
+  float* const mine = operation.mine.data();
+  const auto count = static_cast<std::int64_t>(operation.mine.size());
+  constexpr std::int64_t block = 4096;  // floats: the running sum stays in the first-level cache
+#pragma omp parallel for schedule(static)
+  for (std::int64_t first = 0; first < count; first += block) {
+    const std::int64_t last = std::min(first + block, count);
+    const float *a = piece(0), *b = piece(1);
+#pragma omp simd
+    for (std::int64_t i = first; i < last; ++i) mine[i] = a[i] + b[i];
+    for (int r = 2; r < size_; ++r) {
+      const float* other = piece(r);
+#pragma omp simd
+      for (std::int64_t i = first; i < last; ++i) mine[i] += other[i];
+    }
+  }
+}
+
+void NodeMemory::gather(const Operation& operation) const {
+  const std::size_t piece = operation.data.size_bytes() / static_cast<std::size_t>(size_);
+  auto* const destination = reinterpret_cast<std::byte*>(operation.data.data());
+  for (int r = 0; r < size_; ++r) {
+    if (r == rank_) continue;
+    const std::size_t begin = piece * static_cast<std::size_t>(r);
+    std::memcpy(destination + begin,
+                operation.region->ranks[static_cast<std::size_t>(r)]->begin() + operation.offset + begin, piece);
+  }
+}
+
+}  // namespace bert_hpc::comm
