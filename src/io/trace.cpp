@@ -35,10 +35,17 @@ std::string event_json(const TraceEvent& event) {
   std::string text = "{\"ph\":\"X\",\"name\":" + quoted(event.name) + ",\"cat\":" + quoted(event.category) +
                      ",\"pid\":" + std::to_string(event.rank) + ",\"tid\":0,\"ts\":" + microseconds(event.begin) +
                      ",\"dur\":" + microseconds(event.seconds);
+  std::string arguments;
+  const auto add = [&arguments](const char* name, std::int64_t value) {
+    arguments += arguments.empty() ? "\"" : ",\"";
+    ((arguments += name) += "\":") += std::to_string(value);
+  };
+  if (event.step >= 0) add("step", event.step);
   if (event.micro_batch >= 0) {
-    text += ",\"args\":{\"micro_batch\":" + std::to_string(event.micro_batch) +
-            ",\"virtual_stage\":" + std::to_string(event.virtual_stage) + '}';
+    add("micro_batch", event.micro_batch);
+    add("virtual_stage", event.virtual_stage);
   }
+  if (!arguments.empty()) text += ",\"args\":{" + arguments + '}';
   return text + '}';
 }
 

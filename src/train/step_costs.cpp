@@ -115,4 +115,13 @@ double activation_bytes(const ModelShape& m, const PartShape& part, const MicroB
   return element * elements / tensor;
 }
 
+double kept_bytes(const ModelShape& m, const PartShape& part, const MicroBatchShape& batch, int tensor) {
+  const auto block = [&](double rows) {  // as EncoderBlock::Kept lists them, and the gradient of its output
+    return batch.tokens * 2 * m.hidden + rows * (5 * m.hidden + m.intermediate);
+  };
+  const std::int64_t whole = part.blocks - (part.head && part.blocks > 0 ? 1 : 0);
+  const double elements = static_cast<double>(whole) * block(batch.tokens) + (part.head ? block(batch.head_rows) : 0);
+  return element * elements / tensor;
+}
+
 }  // namespace bert_hpc::train

@@ -12,9 +12,10 @@ namespace bert_hpc::io {
 
 struct TraceEvent {
   const char* name = "";      ///< a literal: what is done, e.g. "forward"
-  const char* category = "";  ///< a literal: "compute", "communication", "waiting" or "update"
+  const char* category = "";  ///< a literal: "compute", "communication" or "update"
   int rank = 0;
   double begin = 0, seconds = 0;  ///< since the trace's begin
+  std::int64_t step = -1;         ///< -1: none
   int micro_batch = -1;           ///< -1: none
   int virtual_stage = 0;
 };

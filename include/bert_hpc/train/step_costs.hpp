@@ -55,8 +55,10 @@ PassWork part_work(const ModelShape& model, const PartShape& part, const MicroBa
 /// Products and moves do not overlap: flops over their rate plus bytes over theirs.
 double seconds(const Work& work, const core::MachineDescription& machine);
 
-/// Parameters of one rank, and bytes of activations that a micro-batch in flight holds there.
+/// Parameters of one rank; bytes of activations that a micro-batch in flight holds there; bytes of gradients that one
+/// between backward_input and backward_weight holds beside them.
 double part_parameters(const ModelShape& model, const PartShape& part, int tensor);
 double activation_bytes(const ModelShape& model, const PartShape& part, const MicroBatchShape& batch, int tensor);
+double kept_bytes(const ModelShape& model, const PartShape& part, const MicroBatchShape& batch, int tensor);
 
 }  // namespace bert_hpc::train

@@ -51,7 +51,7 @@ TEST_CASE("parameters are counted as the model has them") {
   for (const Kind kind : {Kind::classification, Kind::masked_lm}) {
     const model::BertConfig config;
     double count = 0;
-    for (const core::ParameterSpec& spec : model::Bert::parameters(config, kind, config.num_labels())) {
+    for (const core::ParameterSpec& spec : model::bert_parameters(config, kind, config.num_labels())) {
       double size = 1;
       for (const std::int64_t extent : spec.shape) size *= static_cast<double>(extent);
       count += size;
