@@ -2,29 +2,39 @@
 
 #include <unistd.h>
 
+#include "bert_hpc/app/assembly.hpp"
 #include "bert_hpc/app/collective.hpp"
+#include "bert_hpc/app/grid_layout.hpp"
 #include "bert_hpc/app/run_directory.hpp"
 
 namespace bert_hpc::app {
 namespace {
 
 /// Rank 0 reads the file once for all: a thousand ranks opening one file at once hurts shared file systems.
-config::Config read_input(const Invocation& invocation, comm::Communicator& world) {
+struct Input {
+  config::Config config;
+  comm::GridShape grid;
+};
+
+Input read_input(const Invocation& invocation, comm::Communicator& world) {
   std::string text;
   collectively(world, [&] {
     if (world.rank() == 0) text = config::read_input_text(invocation.input_path);
   });
   text = world.broadcast(text, 0);
-  config::Config input;
+  Input result;
   collectively(world, [&] {
+    config::Config& input = result.config;
     input = config::parse_config_text(text, invocation.input_path, invocation.overrides);
-    config::require_valid(input, invocation.validate_ranks > 0 ? invocation.validate_ranks : world.size());
+    const int ranks = invocation.validate_ranks > 0 ? invocation.validate_ranks : world.size();
+    result.grid = grid_layout(input, ranks, stated_model(input));
+    config::require_valid(input, result.grid.data);
     if (input.run.mode == "predict" && input.task.name == "masked_lm") {
       throw core::Error(core::ExitCode::input,
                         "run.mode = \"predict\" has nothing to write for task.name = \"masked_lm\"; use \"evaluate\".");
     }
   });
-  return input;
+  return result;
 }
 
 }  // namespace
@@ -33,8 +43,9 @@ int run_application(const Invocation& invocation, comm::Communicator& world, int
   const auto begin = std::chrono::steady_clock::now();
   core::Log log = world.rank() == 0 ? core::Log(STDOUT_FILENO) : core::Log();
   try {
-    const config::Config input = read_input(invocation, world);
-    const RunContext context{input, invocation, world, threads, log, begin};
+    const Input given = read_input(invocation, world);
+    const config::Config& input = given.config;
+    const RunContext context{input, invocation, world, given.grid, threads, log, begin};
     collectively(world, [&] {
       if (world.rank() == 0) check_run_directory(input.run.directory, config::to_toml(input), invocation.overwrite);
     });

@@ -17,6 +17,7 @@ constexpr int largest_direction = 1 << 20;  // three of them multiply within 64 
 bool within(const GridShape& shape, const GridLimits& limits) {
   return (limits.stages == 0 || shape.pipeline <= limits.stages) &&
          (limits.heads == 0 || limits.heads % shape.tensor == 0) &&
+         (limits.intermediate == 0 || limits.intermediate % shape.tensor == 0) &&
          (!limits.power_of_two_data || std::has_single_bit(static_cast<unsigned>(shape.data)));
 }
 
@@ -106,6 +107,11 @@ GridShape resolve_grid(GridShape requested, int ranks, const GridLimits& limits)
   if (limits.heads > 0 && limits.heads % shape.tensor != 0) {
     refuse("[parallel] tensor = " + std::to_string(shape.tensor) + " does not divide the model's " +
                core::counted(limits.heads, "attention head"),
+           shape, ranks, limits);
+  }
+  if (limits.intermediate > 0 && limits.intermediate % shape.tensor != 0) {
+    refuse("[parallel] tensor = " + std::to_string(shape.tensor) + " does not divide the model's intermediate_size, " +
+               std::to_string(limits.intermediate),
            shape, ranks, limits);
   }
   if (!within(shape, limits)) {

@@ -66,6 +66,17 @@ void visit_schedule(TomlKeys& toml, Schedule& schedule) {
   toml.key("power", schedule.power, positive()).key("end_factor", schedule.end_factor, between(0, 1));
 }
 
+void visit_parallel(TomlKeys& toml, Parallel& parallel) {
+  const Range ranks = between(0, 1 << 20);
+  toml.table("parallel").key("data", parallel.data, ranks);
+  toml.key("pipeline", parallel.pipeline, ranks).key("tensor", parallel.tensor, ranks);
+  toml.key("pipeline_schedule", parallel.pipeline_schedule, one_of({"gpipe", "1f1b", "interleaved", "zb_h1"}));
+  toml.key("virtual_stages", parallel.virtual_stages, between(1, 1 << 10));
+  toml.key("balance", parallel.balance, between(1, 1 << 20));
+  toml.key("zero", parallel.zero, between(0, 2)).key("offload", parallel.offload);
+  toml.planned({"allow_shared_devices"});
+}
+
 }  // namespace
 
 void visit_keys(TomlKeys& toml, Config& config) {
@@ -89,11 +100,7 @@ void visit_keys(TomlKeys& toml, Config& config) {
   visit_optimizer(toml, config.optimizer);
   visit_schedule(toml, config.schedule);
 
-  Parallel& parallel = config.parallel;
-  toml.table("parallel").key("data", parallel.data, non_negative());
-  toml.key("pipeline", parallel.pipeline, non_negative()).key("tensor", parallel.tensor, non_negative());
-  toml.key("zero", parallel.zero, between(0, 2));
-  toml.planned({"pipeline_schedule", "virtual_stages", "balance", "offload", "allow_shared_devices"});
+  visit_parallel(toml, config.parallel);
 
   toml.table("precision").key("compute", config.precision.compute, one_of({"fp32"}, {"tf32", "bf16", "fp16", "fp8"}));
   toml.planned({"loss_scale"});
@@ -107,7 +114,12 @@ void visit_keys(TomlKeys& toml, Config& config) {
   toml.key("progress", config.log.progress, one_of({"auto", "bar", "lines", "none"}));
   toml.planned({"tensorboard", "trace"});
 
-  toml.planned_tables({"checkpoint", "debug", "distill"});
+  Debug& debug = config.debug;
+  toml.table("debug").key("check_collectives", debug.check_collectives);
+  toml.key("collective_timeout_seconds", debug.collective_timeout_seconds, positive());
+  toml.key("parameter_hash_every", debug.parameter_hash_every, non_negative());
+
+  toml.planned_tables({"checkpoint", "distill"});
 }
 
 void resolve(Config& config) {

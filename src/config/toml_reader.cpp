@@ -221,6 +221,11 @@ TomlKeys& TomlReader::key(const char* name, std::vector<std::string>& value) {
   return *this;
 }
 
+TomlKeys& TomlReader::key(const char* name, std::vector<std::int64_t>& value, const Range& each) {
+  state_->read(name, "a list of whole numbers", value, each);
+  return *this;
+}
+
 TomlKeys& TomlReader::key(const char* name, std::optional<bool>& value) {
   state_->read_optional(name, "true or false", value);
   return *this;

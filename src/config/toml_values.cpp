@@ -36,6 +36,14 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+/// An entry of a list, named and placed for messages.
+TomlValue entry_of(const TomlValue& list, const TomlValue& child, std::size_t number) {
+  TomlValue named = child;
+  named.name = list.name + " (entry " + std::to_string(number) + ")";
+  if (list.place.source > 0) named.place = list.place;
+  return named;
+}
+
 }  // namespace
 
 bool Range::contains(double value) const {
@@ -114,13 +122,23 @@ ValueProblem read_value(const TomlValue& value, std::vector<std::string>& result
     if (const auto bad = read_value(value, texts.back(), Choices{}); !bad.text.empty()) return bad;
   }
   for (const TomlValue& child : value.children) {
-    TomlValue named = child;
-    named.name = value.name + " (entry " + std::to_string(texts.size() + 1) + ")";
-    if (value.place.source > 0) named.place = value.place;
     texts.emplace_back();
-    if (const auto bad = read_value(named, texts.back(), Choices{}); !bad.text.empty()) return bad;
+    const auto bad = read_value(entry_of(value, child, texts.size()), texts.back(), Choices{});
+    if (!bad.text.empty()) return bad;
   }
   result = std::move(texts);
+  return {};
+}
+
+ValueProblem read_value(const TomlValue& value, std::vector<std::int64_t>& result, const Range& each) {
+  if (value.kind != Kind::list) return wrong_type(value, "a list of whole numbers, as in [3, 1]");
+  std::vector<std::int64_t> numbers;
+  for (const TomlValue& child : value.children) {
+    numbers.emplace_back();
+    const auto bad = read_value(entry_of(value, child, numbers.size()), numbers.back(), each);
+    if (!bad.text.empty()) return bad;
+  }
+  result = std::move(numbers);
   return {};
 }
 

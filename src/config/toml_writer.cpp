@@ -18,9 +18,10 @@ std::string written(const std::string& value) {
   return toml_string(value);
 }
 
-std::string written(const std::vector<std::string>& values) {
+template <class T>
+std::string written(const std::vector<T>& values) {
   std::string list = "[";
-  for (const std::string& value : values) list += (list.size() > 1 ? ", " : "") + toml_string(value);
+  for (const T& value : values) list += (list.size() > 1 ? ", " : "") + written(value);
   return list + ']';
 }
 
@@ -62,6 +63,11 @@ TomlKeys& TomlWriter::key(const char* name, std::string& value, const Choices&) 
 }
 
 TomlKeys& TomlWriter::key(const char* name, std::vector<std::string>& value) {
+  line(name, written(value));
+  return *this;
+}
+
+TomlKeys& TomlWriter::key(const char* name, std::vector<std::int64_t>& value, const Range&) {
   line(name, written(value));
   return *this;
 }

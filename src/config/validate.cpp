@@ -1,4 +1,5 @@
-// The rules that span keys, one function per table. Limits of single keys stand in visit_keys().
+// The rules that span keys, one function per table. Limits of single keys stand in visit_keys(); what the grid of ranks
+// and the model ask of each other, in app/grid_layout.
 #include <algorithm>
 
 #include "bert_hpc/config/config.hpp"
@@ -10,7 +11,7 @@ namespace {
 
 class Rules {
  public:
-  Rules(const Config& config, int ranks) : config_(config), ranks_(ranks) {}
+  Rules(const Config& config, int replicas) : config_(config), replicas_(replicas) {}
 
   std::vector<ConfigProblem> check() {
     check_run();
@@ -122,27 +123,37 @@ class Rules {
 
   void check_parallel() {
     const Parallel& p = config_.parallel;
-    const auto only = [&](const char* name, std::int64_t value, std::int64_t allowed) {
-      rule(value == allowed, std::string("parallel.") + name,
-           std::string("[parallel] ") + name + " = " + std::to_string(value) +
-               " is not available in this version, which has " + name + " = " + std::to_string(allowed) + '.');
-    };
-    only("pipeline", p.pipeline, 1);
-    only("tensor", p.tensor, 1);
-    only("zero", p.zero, 0);
-    if (ranks_ <= 0) return;
-    rule(p.data == 0 || p.data == ranks_, "parallel.data",
-         "[parallel] data = " + std::to_string(p.data) + " needs " + core::counted(p.data, "rank") + ", but there " +
-             (ranks_ == 1 ? "is 1" : "are " + std::to_string(ranks_)) +
-             ": start that many, or leave data at 0 to use what there is.");
-    rule(config_.batch.global >= ranks_, "batch.global",
+    const bool interleaved = p.pipeline_schedule == "interleaved";
+    rule(!interleaved || p.virtual_stages > 1, "parallel.virtual_stages",
+         "[parallel] pipeline_schedule = \"interleaved\" needs several parts of the model on each stage: set "
+         "virtual_stages = 2, or use \"1f1b\".");
+    rule(interleaved || p.virtual_stages == 1, "parallel.virtual_stages",
+         "[parallel] virtual_stages = " + std::to_string(p.virtual_stages) +
+             " belongs to pipeline_schedule = \"interleaved\": set that, or remove it.");
+    rule(!interleaved || p.pipeline != 1, "parallel.pipeline",
+         "[parallel] pipeline_schedule = \"interleaved\" needs a pipeline: set pipeline = 2 or more, or use \"1f1b\".");
+    const std::int64_t parts = p.pipeline * p.virtual_stages;
+    rule(p.balance.empty() || parts == 0 || static_cast<std::int64_t>(p.balance.size()) == parts, "parallel.balance",
+         "[parallel] balance has " + core::counted(static_cast<std::int64_t>(p.balance.size()), "number") + ", but " +
+             (p.virtual_stages == 1 ? "pipeline = " + std::to_string(p.pipeline) + " needs "
+                                    : "pipeline = " + std::to_string(p.pipeline) +
+                                          " times virtual_stages = " + std::to_string(p.virtual_stages) + " needs ") +
+             std::to_string(parts) + ": how many blocks each part of the model holds, from the first to the last.");
+    rule(!p.offload || p.zero > 0, "parallel.offload",
+         "[parallel] offload moves what zero shards: set zero = 1 or 2, or offload = false.");
+    if (replicas_ > 0) check_replicas();
+  }
+
+  void check_replicas() {
+    rule(config_.batch.global >= replicas_, "batch.global",
          "[batch] global = " + std::to_string(config_.batch.global) + " is less than the " +
-             core::counted(ranks_, "rank") + ": each needs at least one sequence of an update.");
+             core::counted(replicas_, "replica") +
+             " of the model (ranks / pipeline / tensor): each needs at least one sequence of an update.");
     if (config_.run.reproducible && config_.batch.chunks > 0) {
-      const bool power_of_two = (ranks_ & (ranks_ - 1)) == 0;
-      rule(power_of_two && config_.batch.chunks % ranks_ == 0, "batch.chunks",
-           "[run] reproducible needs a power of two of ranks that divides [batch] chunks = " +
-               std::to_string(config_.batch.chunks) + ", but there are " + core::counted(ranks_, "rank") + '.');
+      const bool power_of_two = (replicas_ & (replicas_ - 1)) == 0;
+      rule(power_of_two && config_.batch.chunks % replicas_ == 0, "batch.chunks",
+           "[run] reproducible needs a power of two of replicas that divides [batch] chunks = " +
+               std::to_string(config_.batch.chunks) + ", but there are " + core::counted(replicas_, "replica") + '.');
     }
   }
 
@@ -169,19 +180,39 @@ class Rules {
   }
 
   const Config& config_;
-  int ranks_;
+  int replicas_;
   std::vector<ConfigProblem> problems_;
 };
 
 }  // namespace
 
-std::vector<ConfigProblem> validate(const Config& config, int ranks) {
-  return Rules(config, ranks).check();
+std::vector<ConfigProblem> validate(const Config& config, int replicas) {
+  return Rules(config, replicas).check();
 }
 
-void require_valid(const Config& config, int ranks) {
+std::vector<ConfigProblem> unavailable(const Config& config) {
+  std::vector<ConfigProblem> problems;
+  const auto only = [&problems](bool holds, const std::string& key, const std::string& value) {
+    if (holds) return;
+    const auto dot = key.find('.');
+    problems.push_back({key, '[' + key.substr(0, dot) + "] " + key.substr(dot + 1) +
+                                 " is not available in this version, which has " + key.substr(dot + 1) + " = " + value +
+                                 " only."});
+  };
+  const Parallel& p = config.parallel;
+  only(p.pipeline == 1, "parallel.pipeline", "1");
+  only(p.tensor == 1, "parallel.tensor", "1");
+  only(p.zero == 0, "parallel.zero", "0");
+  only(!p.offload, "parallel.offload", "false");
+  only(!config.debug.check_collectives, "debug.check_collectives", "false");
+  only(config.debug.parameter_hash_every == 0, "debug.parameter_hash_every", "0");
+  return problems;
+}
+
+void require_valid(const Config& config, int replicas) {
   core::ProblemList list;
-  for (const ConfigProblem& problem : validate(config, ranks)) list.add(problem.text);
+  for (const ConfigProblem& problem : validate(config, replicas)) list.add(problem.text);
+  for (const ConfigProblem& problem : unavailable(config)) list.add(problem.text);
   list.throw_if_any(core::ExitCode::input, "the input cannot be used:");
 }
 

@@ -63,7 +63,28 @@ class BadInput(Case):
         self.fails(3, "regression", task={"name": "regression"})
 
     def test_more_ranks_than_samples(self):
-        self.fails(2, "[batch] global", "4 ranks", ranks=4, batch={"global": 2})
+        self.fails(2, "[batch] global", "4 replicas", ranks=4, batch={"global": 2})
+
+    def test_grids_that_do_not_fit_ranks_or_model(self):
+        # The model of these tests has 2 blocks and 2 heads. All are refused before the shards are looked for.
+        nothing = {"train": ["nowhere-*.h5"]}
+        for parallel, words in [
+            ({"data": 3}, ("needs 3 ranks, but there are 2 ranks", "data = 2, pipeline = 1, tensor = 1")),
+            ({"pipeline": 4}, ("needs a multiple of 4 ranks", "data = 1, pipeline = 2, tensor = 1")),
+            ({"pipeline": 0}, ("only one of the three can be 0",)),
+            ({"pipeline": 2, "balance": [3, 1]}, ("holds 4 blocks, but the model has 2", "balance = [1, 1]")),
+            ({"pipeline": 2, "balance": [2]}, ("[parallel] balance has 1 number",)),
+            ({"pipeline": 2, "pipeline_schedule": "interleaved"}, ("virtual_stages = 2",)),
+            ({"offload": True}, ("zero = 1 or 2",)),
+        ]:
+            with self.subTest(parallel=parallel):
+                self.fails(2, "[parallel]", *words, parallel=parallel, data=nothing)
+        self.fails(2, "pipeline = 4 is more than the model can be cut into, 2 stages",
+                   "data = 2, pipeline = 2, tensor = 1", ranks=4, parallel={"pipeline": 4}, data=nothing)
+        self.fails(2, "tensor = 4 does not divide the model's 2 attention heads", "data = 2, pipeline = 1, tensor = 2",
+                   ranks=4, parallel={"tensor": 4}, data=nothing)
+        self.fails(2, "reproducible needs a power of two", "data = 3", ranks=3, run={"reproducible": True},
+                   data=nothing)
 
     def test_a_loss_that_is_not_a_number(self):
         self.fails(5, "learning_rate", "step", optimizer={"learning_rate": 1e30, "max_gradient_norm": 0.0},

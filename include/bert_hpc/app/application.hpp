@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "bert_hpc/comm/communicator.hpp"
+#include "bert_hpc/comm/process_grid.hpp"
 #include "bert_hpc/config/config.hpp"
 #include "bert_hpc/core/log.hpp"
 
@@ -24,8 +25,9 @@ struct RunContext {
   const config::Config& input;
   const Invocation& invocation;
   comm::Communicator& world;
-  int threads;     ///< of this rank's kernels
-  core::Log& log;  ///< silent but on rank 0
+  comm::GridShape grid;  ///< of ranks()
+  int threads;           ///< of this rank's kernels
+  core::Log& log;        ///< silent but on rank 0
   std::chrono::steady_clock::time_point begin;
 
   /// Ranks that the run is, or would be, made for.

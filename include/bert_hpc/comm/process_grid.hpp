@@ -29,7 +29,8 @@ int rank_at(const GridShape& shape, GridPlace place);
 /// What a model and a way of summing ask of a grid; 0: nothing.
 struct GridLimits {
   int stages = 0;                  ///< pipeline is at most this
-  int heads = 0;                   ///< tensor divides this
+  int heads = 0;                   ///< attention heads: tensor divides them
+  int intermediate = 0;            ///< width of the feed-forward: tensor divides it
   bool power_of_two_data = false;  ///< for reproducible sums
 };
 

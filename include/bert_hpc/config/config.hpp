@@ -70,7 +70,11 @@ struct Schedule {
 
 struct Parallel {
   std::int64_t data = 0, pipeline = 1, tensor = 1;  ///< ranks in each direction; 0: what is left
-  std::int64_t zero = 0;
+  std::string pipeline_schedule = "1f1b";           ///< "gpipe", "1f1b", "interleaved", "zb_h1"
+  std::int64_t virtual_stages = 1;                  ///< parts of the model on each stage; more for "interleaved"
+  std::vector<std::int64_t> balance = {};  ///< blocks of each part, pipeline · virtual_stages numbers; empty: by cost
+  std::int64_t zero = 0;                   ///< sharded over data: 0 nothing, 1 optimizer states, 2 gradients too
+  bool offload = false;                    ///< optimizer states and updates in host memory; with zero
 };
 
 struct Precision {
@@ -89,6 +93,12 @@ struct Log {
   std::string progress = "auto";  ///< "auto", "bar", "lines", "none"
 };
 
+struct Debug {
+  bool check_collectives = false;           ///< compare what all ranks enter, and tell a mismatch instead of hanging
+  double collective_timeout_seconds = 300;  ///< with check_collectives: how long a rank may be missing
+  std::int64_t parameter_hash_every = 0;    ///< steps between comparisons of the replicas' parameters; 0: never
+};
+
 struct Config {
   Run run;
   Model model;
@@ -101,6 +111,7 @@ struct Config {
   Precision precision;
   Evaluation evaluation;
   Log log;
+  Debug debug;
 };
 
 /// A rule that spans keys is broken: `key` is the "table.key" to look at, `text` complete sentences with the cure.
@@ -115,11 +126,14 @@ void visit_keys(TomlKeys& toml, Config& config);
 /// Fills in defaults that depend on other keys. Doing it twice changes nothing.
 void resolve(Config& config);
 
-/// Rules that span keys, and what this version cannot do. `ranks` = 0: unknown yet. Pure.
-std::vector<ConfigProblem> validate(const Config& config, int ranks);
+/// Rules that span keys. `replicas`: ranks in the data direction, 0 where unknown yet. Pure.
+std::vector<ConfigProblem> validate(const Config& config, int replicas);
 
-/// Throws Error(input) with all that validate() finds for this many ranks.
-void require_valid(const Config& config, int ranks);
+/// Documented values that this version cannot serve. Pure.
+std::vector<ConfigProblem> unavailable(const Config& config);
+
+/// Throws Error(input) with all that validate() and unavailable() find.
+void require_valid(const Config& config, int replicas);
 
 /// Metrics that evaluation.best may name for a task: "loss" and those of the evaluation.
 std::vector<std::string> metrics_of_task(const std::string& task);

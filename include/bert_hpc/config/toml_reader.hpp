@@ -77,6 +77,7 @@ class TomlKeys {
   virtual TomlKeys& key(const char* name, double& value, const Range& range = {}) = 0;  ///< whole numbers too
   virtual TomlKeys& key(const char* name, std::string& value, const Choices& choices = {}) = 0;
   virtual TomlKeys& key(const char* name, std::vector<std::string>& value) = 0;  ///< one string counts as a list of one
+  virtual TomlKeys& key(const char* name, std::vector<std::int64_t>& value, const Range& each = {}) = 0;
   virtual TomlKeys& key(const char* name, std::optional<bool>& value) = 0;
   virtual TomlKeys& key(const char* name, std::optional<std::int64_t>& value, const Range& range = {}) = 0;
   virtual TomlKeys& key(const char* name, std::optional<double>& value, const Range& range = {}) = 0;
@@ -114,6 +115,7 @@ class TomlReader : public TomlKeys {
   TomlKeys& key(const char* name, double& value, const Range& range = {}) override;
   TomlKeys& key(const char* name, std::string& value, const Choices& choices = {}) override;
   TomlKeys& key(const char* name, std::vector<std::string>& value) override;
+  TomlKeys& key(const char* name, std::vector<std::int64_t>& value, const Range& each = {}) override;
   TomlKeys& key(const char* name, std::optional<bool>& value) override;
   TomlKeys& key(const char* name, std::optional<std::int64_t>& value, const Range& range = {}) override;
   TomlKeys& key(const char* name, std::optional<double>& value, const Range& range = {}) override;
@@ -149,6 +151,7 @@ class TomlWriter : public TomlKeys {
   TomlKeys& key(const char* name, double& value, const Range& range = {}) override;
   TomlKeys& key(const char* name, std::string& value, const Choices& choices = {}) override;
   TomlKeys& key(const char* name, std::vector<std::string>& value) override;
+  TomlKeys& key(const char* name, std::vector<std::int64_t>& value, const Range& each = {}) override;
   TomlKeys& key(const char* name, std::optional<bool>& value) override;
   TomlKeys& key(const char* name, std::optional<std::int64_t>& value, const Range& range = {}) override;
   TomlKeys& key(const char* name, std::optional<double>& value, const Range& range = {}) override;

@@ -36,9 +36,9 @@ std::string problems(const std::string& text, const std::vector<std::string>& ov
   return "no problem";
 }
 
-std::vector<std::string> problem_keys(const Config& config, int ranks) {
+std::vector<std::string> problem_keys(const Config& config, int replicas) {
   std::vector<std::string> keys;
-  for (const ConfigProblem& problem : validate(config, ranks)) keys.push_back(problem.key);
+  for (const ConfigProblem& problem : validate(config, replicas)) keys.push_back(problem.key);
   return keys;
 }
 
@@ -103,7 +103,8 @@ TEST_CASE("the resolved input reads back to the same") {
 TEST_CASE("rules that span keys are all told, with their places") {
   const std::string text = problems(
       "[run]\nmode = \"train\"\n[model]\nhidden_size = 100\nnum_attention_heads = 3\n[task]\nname = \"regression\"\n"
-      "mask_probability = 0.2\n[batch]\nmicro = 1\nmicro_tokens = 64\n[parallel]\npipeline = 2\nzero = 1\n[schedule]\n"
+      "mask_probability = 0.2\n[batch]\nmicro = 1\nmicro_tokens = 64\n[parallel]\npipeline = 2\noffload = "
+      "true\n[schedule]\n"
       "steps = 10\nwarmup_steps = 20\npower = 2\n[evaluation]\nbest = \"accuracy\"\npatience = 2\n[checkpoint]\nkeep = "
       "2\n"
       "[precision]\ncompute = \"bf16\"\n");
@@ -111,8 +112,7 @@ TEST_CASE("rules that span keys are all told, with their places") {
        {"in.toml:1:1: [run] directory is missing", "in.toml:3:1: [model] num_hidden_layers is missing",
         "in.toml:5:23: [model] hidden_size = 100 is no multiple of num_attention_heads = 3",
         "in.toml:8:20: [task] mask_probability belongs to the task \"masked_lm\"",
-        "in.toml:11:16: [batch] micro_tokens, micro",
-        "in.toml:13:12: [parallel] pipeline = 2 is not available in this version", "in.toml:14:8: [parallel] zero = 1",
+        "in.toml:11:16: [batch] micro_tokens, micro", "in.toml:14:11: [parallel] offload moves what zero shards",
         "in.toml:17:16: [schedule] warmup_steps = 20 is more than steps = 10", "in.toml:18:9: [schedule] power belongs",
         "in.toml:20:8: [evaluation] best needs validation data", "which has \"loss\", \"rmse\", \"mae\" and \"r2\"",
         "in.toml:22:2: the table [checkpoint] is not available",
@@ -131,22 +131,51 @@ TEST_CASE("a value told to be wrong is not told to be missing too") {
   CHECK_THAT(broken, ContainsSubstring("not valid TOML") && !ContainsSubstring("missing"));
 }
 
-TEST_CASE("what needs the number of ranks is checked when it is known") {
+TEST_CASE("what needs the number of replicas is checked when it is known") {
   using Keys = std::vector<std::string>;
   Config c = parse(minimal);
   CHECK(problem_keys(c, 0).empty());
   CHECK(problem_keys(c, 32).empty());
   CHECK(problem_keys(c, 33) == Keys{"batch.global"});
-  c.parallel.data = 4;
-  CHECK(problem_keys(c, 4).empty());
-  CHECK(problem_keys(c, 2) == Keys{"parallel.data"});
-  c.parallel.data = 0;
   c.run.reproducible = true;
   resolve(c);
-  for (const int ranks : {1, 2, 4, 8}) CHECK(problem_keys(c, ranks).empty());
-  for (const int ranks : {3, 6, 16}) CHECK(problem_keys(c, ranks) == Keys{"batch.chunks"});
+  for (const int replicas : {1, 2, 4, 8}) CHECK(problem_keys(c, replicas).empty());
+  for (const int replicas : {3, 6, 16}) CHECK(problem_keys(c, replicas) == Keys{"batch.chunks"});
   CHECK_THROWS_AS(require_valid(c, 3), Error);
   CHECK_NOTHROW(require_valid(c, 2));
+}
+
+TEST_CASE("the keys of [parallel] and [debug] are read, limited and checked against each other") {
+  const Config c = parse(minimal, {"parallel.pipeline=2", "parallel.pipeline_schedule='interleaved'",
+                                   "parallel.virtual_stages=2", "parallel.balance=[2, 1, 1, 2]", "parallel.zero=2",
+                                   "parallel.offload=true", "debug.check_collectives=true",
+                                   "debug.collective_timeout_seconds=2", "debug.parameter_hash_every=100"});
+  CHECK(c.parallel.balance == std::vector<std::int64_t>{2, 1, 1, 2});
+  CHECK((c.parallel.virtual_stages == 2 && c.parallel.pipeline_schedule == "interleaved" && c.parallel.offload));
+  CHECK((c.debug.check_collectives && c.debug.collective_timeout_seconds == 2 && c.debug.parameter_hash_every == 100));
+  CHECK(to_toml(parse(to_toml(c))) == to_toml(c));
+  CHECK_THAT(to_toml(c), ContainsSubstring("balance = [2, 1, 1, 2]\n"));
+
+  const std::pair<std::vector<std::string>, const char*> cases[] = {
+      {{"parallel.pipeline_schedule='interleaved'", "parallel.pipeline=2"},
+       "needs several parts of the model on each stage: set virtual_stages = 2, or use \"1f1b\""},
+      {{"parallel.virtual_stages=2", "parallel.pipeline=2"}, "belongs to pipeline_schedule = \"interleaved\""},
+      {{"parallel.virtual_stages=2", "parallel.pipeline_schedule='interleaved'"}, "needs a pipeline: set pipeline = 2"},
+      {{"parallel.balance=[3, 1]"}, "[parallel] balance has 2 numbers, but pipeline = 1 needs 1"},
+      {{"parallel.balance=[3, 1]", "parallel.pipeline=2", "parallel.virtual_stages=2",
+        "parallel.pipeline_schedule='interleaved'"},
+       "[parallel] balance has 2 numbers, but pipeline = 2 times virtual_stages = 2 needs 4"},
+      {{"parallel.offload=true"}, "set zero = 1 or 2, or offload = false"},
+      {{"parallel.balance=[3, 0]"}, "[parallel] balance (entry 2) = 0 is out of range: it must be from 1 to 1048576"},
+      {{"parallel.balance=[3, 'a']"}, "[parallel] balance (entry 2) must be a whole number"},
+      {{"parallel.balance=4"}, "[parallel] balance must be a list of whole numbers, as in [3, 1]"},
+      {{"parallel.tensor=-1"}, "[parallel] tensor = -1 is out of range"},
+      {{"parallel.zero=3"}, "[parallel] zero = 3 is out of range: it must be from 0 to 2"},
+      {{"parallel.pipeline_schedule='1f1bb'"}, "did you mean \"1f1b\"?"},
+      {{"debug.collective_timeout_seconds=0"}, "[debug] collective_timeout_seconds = 0.0 is out of range"}};
+  for (const auto& [overrides, expected] : cases) CHECK_THAT(problems(minimal, overrides), ContainsSubstring(expected));
+  // A pipeline of 0 takes what is left: how many stages there are is not known yet.
+  CHECK(problems(minimal, {"parallel.balance=[3, 1]", "parallel.pipeline=0", "parallel.data=1"}) == "no problem");
 }
 
 TEST_CASE("each mode asks for what it needs and no more") {

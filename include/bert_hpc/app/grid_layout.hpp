@@ -1,0 +1,18 @@
+// Which grid of ranks an input file gives for a model: what ranks, model and [parallel] ask of each other, checked
+// before anything is loaded. Pure.
+#pragma once
+
+#include "bert_hpc/comm/process_grid.hpp"
+#include "bert_hpc/config/config.hpp"
+#include "bert_hpc/model/bert_config.hpp"
+
+namespace bert_hpc::app {
+
+/// The grid of all `ranks`. Throws Error(input) that names the nearest layouts that would work: where it does not fit
+/// the ranks, the model's blocks, heads or feed-forward, or balance and virtual_stages do not fit the blocks.
+comm::GridShape grid_layout(const config::Config& input, int ranks, const model::BertConfig& model);
+
+/// "[3, 1]"
+std::string list_text(const std::vector<std::int64_t>& numbers);
+
+}  // namespace bert_hpc::app
