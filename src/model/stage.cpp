@@ -48,7 +48,7 @@ void Stage::open(core::Workspace& workspace, const layers::Pass& pass, int slot)
   Slot& opened = at(slot);
   if (range_.head) opened.selection = head_->rows(pass.batch);
   workspace.release(begin);
-  take_slot(workspace, pass.batch.tokens.count, pass.training, opened);
+  take_slot(workspace, pass.batch.tokens.count, opened);
   core::require(workspace.mark() - begin <= layout.slot_size, "stage: a micro-batch larger than was planned");
   workspace.release(mark);
 }
@@ -58,6 +58,7 @@ void Stage::forward(layers::Engine& engine, const layers::Pass& pass, int slot) 
   if (range_.embeddings) embeddings_->forward(pass, s.embeddings);
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     blocks_[i].forward(engine, pass, selection(s, i), block_input(s, i), s.blocks[i]);
+    progress();
   }
   if (range_.head) head_->forward(engine, pass, s.blocks.back().output, s.head);
 }
@@ -66,6 +67,7 @@ void Stage::backward(layers::Engine& engine, const layers::Pass& pass, core::Wor
                      const Finished& finished, int slot) {
   Slot& s = at(slot);
   const std::int64_t tokens = pass.batch.tokens.count, hidden = config_.hidden_size, mark = workspace.mark();
+  take_outbox(workspace, tokens, s);
   workspace.release(training_.scratch_begin);
   Tensor<float> d_y = range_.head ? workspace.take<float>(s.selection.rows.count, hidden) : d_output(slot);
   Tensor<float> d_x = workspace.take<float>(tokens, hidden);
@@ -84,6 +86,7 @@ void Stage::backward(layers::Engine& engine, const layers::Pass& pass, core::Wor
     blocks_[i].backward_weight(engine, selection(s, i), s.blocks[i], kept, block_input(s, i));
     workspace.release(block_mark);
     finished(block_begin_[i]);
+    progress();
     d_y = d_x;
     std::swap(d_x, d_next);
   }
@@ -102,6 +105,7 @@ void Stage::backward_input(layers::Engine& engine, const layers::Pass& pass, cor
   const std::int64_t mark = workspace.mark();
   workspace.release(training_.kept_begin + kept * training_.kept_size);
   take_kept(workspace, pass.batch.tokens.count, s, k);
+  take_outbox(workspace, pass.batch.tokens.count, s);
   workspace.release(training_.scratch_begin);
   Tensor<float> d_y = range_.head ? k.d_outputs.back() : d_output(slot);
   if (range_.head) head_->backward_input(engine, pass, s.head, d_y);
@@ -109,6 +113,7 @@ void Stage::backward_input(layers::Engine& engine, const layers::Pass& pass, cor
     // d_outputs begins with the embeddings' where they are here, else with the first block's own.
     const Tensor<float> d_x = range_.embeddings ? k.d_outputs[i] : i > 0 ? k.d_outputs[i - 1] : s.d_input;
     blocks_[i].backward_input(engine, pass, selection(s, i), s.blocks[i], d_y, k.blocks[i], d_x, workspace);
+    progress();
     d_y = d_x;
   }
   workspace.release(mark);
@@ -125,6 +130,7 @@ void Stage::backward_weight(layers::Engine& engine, const layers::Pass& pass, co
   for (std::size_t i = blocks_.size(); i-- > 0;) {
     blocks_[i].backward_weight(engine, selection(s, i), s.blocks[i], k.blocks[i], block_input(s, i));
     finished(block_begin_[i]);
+    progress();
   }
   if (range_.embeddings) {
     embeddings_->backward_weight(pass, s.embeddings, k.d_outputs.front());

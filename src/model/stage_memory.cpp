@@ -1,5 +1,6 @@
 // Where a stage's tensors lie in the workspace: slots one behind the other, then what is kept between the halves of a
-// backward pass, then scratch. A slot is as large as the largest micro-batch needs; a smaller one uses its begin.
+// backward pass, gradients to be sent, and scratch. A slot is as large as the largest micro-batch needs; a smaller one
+// uses its begin.
 #include <algorithm>
 
 #include "bert_hpc/core/error.hpp"
@@ -14,12 +15,18 @@ std::int64_t aligned(std::int64_t bytes) {
 
 }  // namespace
 
-void Stage::take_slot(core::Workspace& workspace, std::int64_t tokens, bool training, Slot& slot) const {
+void Stage::take_outbox(core::Workspace& workspace, std::int64_t tokens, Slot& slot) {
+  if (range_.embeddings) return;
+  workspace.release(training_.outboxes_begin + next_outbox_ * training_.outbox_size);
+  slot.d_input = workspace.take<float>(tokens, config_.hidden_size);
+  next_outbox_ = 1 - next_outbox_;
+}
+
+void Stage::take_slot(core::Workspace& workspace, std::int64_t tokens, Slot& slot) const {
   if (range_.embeddings) {
     slot.embeddings = embeddings_->take_saved(workspace, tokens);
   } else {
     slot.input = workspace.take<float>(tokens, config_.hidden_size);
-    if (training) slot.d_input = workspace.take<float>(tokens, config_.hidden_size);
   }
   slot.blocks.resize(blocks_.size());
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
@@ -50,7 +57,7 @@ void Stage::plan_slots(core::Workspace& workspace, const layers::BatchBounds& bo
   layout.slots = memory.slots;
   layout.kept = memory.kept;
   layout.slots_begin = aligned(workspace.mark());
-  take_slot(workspace, bounds.tokens, memory.training, slot);
+  take_slot(workspace, bounds.tokens, slot);
   layout.slot_size = aligned(workspace.mark() - layout.slots_begin);
   layout.kept_begin = layout.slots_begin + memory.slots * layout.slot_size;
   if (memory.kept > 0) {
@@ -67,7 +74,11 @@ void Stage::plan_slots(core::Workspace& workspace, const layers::BatchBounds& bo
     each.blocks.resize(blocks_.size());
     each.d_outputs.resize(blocks_.size() + 1);
   }
-  const std::int64_t end = layout.kept_begin + memory.kept * layout.kept_size;
+  layout.outboxes_begin = layout.kept_begin + memory.kept * layout.kept_size;
+  if (memory.training && !range_.embeddings) {
+    layout.outbox_size = aligned(bounds.tokens * config_.hidden_size * static_cast<std::int64_t>(sizeof(float)));
+  }
+  const std::int64_t end = layout.outboxes_begin + 2 * layout.outbox_size;
   workspace.release(layout.slots_begin);
   workspace.take<unsigned char>(1, end - layout.slots_begin);
 }

@@ -6,7 +6,8 @@
 // caller has filled, or from the embeddings), loss (head only), backward (from d_output(), filled by the caller, to
 // d_input()). backward is backward_input and backward_weight at once, with less memory: gradients inside the stage take
 // turns in two tensors. Zero-bubble schedules call the halves apart; what the second needs of the first is then kept
-// in regions of their own, fewer than the slots.
+// in regions of their own, fewer than the slots. What d_input() gives is outside the slot, so that it can be on its way
+// while the slot is used again: two such tensors take turns.
 #pragma once
 
 #include <cstdint>
@@ -59,6 +60,9 @@ class Stage {
 
   void forward(layers::Engine& engine, const layers::Pass& pass, int slot = 0);
 
+  /// Called between the blocks of every pass: where messages on their way get a chance to move.
+  void set_progress(std::function<void()> progress) { progress_ = std::move(progress); }
+
   /// Row losses of the forward pass; in training, the loss gradient too: of Σ row losses · scale. With a head.
   void loss(const layers::Pass& pass, float scale, int slot = 0) { head_->loss(pass, scale, at(slot).head); }
 
@@ -76,6 +80,8 @@ class Stage {
   Tensor<float> output(int slot) const;  ///< stays until it is overwritten as d_output
   Tensor<float> d_output(int slot) const { return output(slot); }
   Tensor<float> d_input(int slot) const { return at(slot).d_input; }
+  /// Which of the two tensors, 0 or 1, the next backward pass writes its d_input to.
+  int next_outbox() const { return next_outbox_; }
 
   // With a head:
   Tensor<float> logits(int slot = 0) const { return at(slot).head.logits; }  ///< (rows the head reads, outputs)
@@ -96,7 +102,8 @@ class Stage {
   };
   /// Where slots lie in the workspace, bytes.
   struct Layout {
-    std::int64_t slots_begin = 0, slot_size = 0, kept_begin = 0, kept_size = 0, scratch_begin = 0;
+    std::int64_t slots_begin = 0, slot_size = 0, kept_begin = 0, kept_size = 0, outboxes_begin = 0, outbox_size = 0;
+    std::int64_t scratch_begin = 0;
     int slots = 0, kept = 0;
   };
 
@@ -106,7 +113,11 @@ class Stage {
     return range_.head && block + 1 == blocks_.size() ? &slot.selection : nullptr;
   }
   Tensor<const float> block_input(const Slot& slot, std::size_t block) const;
-  void take_slot(core::Workspace& workspace, std::int64_t tokens, bool training, Slot& slot) const;
+  void progress() const {
+    if (progress_) progress_();
+  }
+  void take_outbox(core::Workspace& workspace, std::int64_t tokens, Slot& slot);
+  void take_slot(core::Workspace& workspace, std::int64_t tokens, Slot& slot) const;
   void take_kept(core::Workspace& workspace, std::int64_t tokens, const Slot& slot, KeptGradients& kept) const;
   void plan_slots(core::Workspace& workspace, const layers::BatchBounds& bounds, const StageMemory& memory);
   void plan_scratch(core::Workspace& workspace, const layers::BatchBounds& bounds) const;
@@ -119,6 +130,8 @@ class Stage {
   std::vector<std::int64_t> block_begin_;  // arena offset of each block's first parameter
   std::int64_t head_begin_ = 0, arena_begin_ = 0, arena_end_ = 0;
   Layout training_, evaluation_;
+  int next_outbox_ = 0;
+  std::function<void()> progress_;
 
   std::vector<Slot> slots_;
   std::vector<KeptGradients> kept_;

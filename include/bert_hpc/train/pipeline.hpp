@@ -1,0 +1,120 @@
+// Executes pipeline schedules (train/schedule.hpp): takes this rank's stages through the instructions of a step, while
+// activations and gradients travel to and from the neighbours. Nothing but the contents of messages is exchanged: every
+// rank of a pipeline knows the micro-batches and so all sizes.
+//
+// One schedule, that of the largest step, serves every step: instructions of micro-batches that a step lacks, or that
+// have no sequences, are left out by all ranks alike, which keeps an order that cannot deadlock one. Sends are started
+// and waited for when their memory is needed again, so a send never waits for its receive.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "bert_hpc/comm/communicator.hpp"
+#include "bert_hpc/core/timers.hpp"
+#include "bert_hpc/core/workspace.hpp"
+#include "bert_hpc/model/stage.hpp"
+#include "bert_hpc/train/schedule.hpp"
+#include "bert_hpc/train/timeline.hpp"
+
+namespace bert_hpc::train {
+
+struct PipelineSettings {
+  ScheduleKind kind = ScheduleKind::one_f_one_b;
+  int stages = 1, stage = 0;
+  int virtual_stages = 1;
+  int micro_batches = 1;  ///< most in a step
+};
+
+/// What each virtual stage of this rank must hold for training. Pure.
+std::vector<model::StageMemory> training_memory(const PipelineSettings& settings);
+/// And for evaluation.
+std::vector<model::StageMemory> evaluation_memory(const PipelineSettings& settings);
+
+/// Most micro-batches of a virtual stage between backward_input and backward_weight; 0 where they are never apart.
+int max_kept(const Schedule& schedule, int virtual_stage = 0);
+
+/// What a step tells its owner while it goes on.
+class PipelineEvents {
+ public:
+  virtual ~PipelineEvents() = default;
+  /// After the forward pass of the part with the head; in training this calls stage.loss().
+  virtual void result(int micro_batch, model::Stage& stage, int slot) = 0;
+  /// During the backward pass of a virtual stage: see model::Stage::backward.
+  virtual void finished(int /*virtual_stage*/, std::int64_t /*begin*/) {}
+  /// After the weight gradients of each micro-batch of a virtual stage, in order, also of those without sequences.
+  virtual void end_micro_batch(int /*virtual_stage*/) {}
+};
+
+class Pipeline {
+ public:
+  /// `stages` (of this rank, by virtual stage), `workspace` (after planning with the memory above), `group` (all stages
+  /// of this pipeline, by stage) and `timers` must outlive the pipeline, and not move.
+  Pipeline(const PipelineSettings& settings, std::span<model::Stage> stages, core::Workspace& workspace,
+           comm::Communicator& group, core::Timers& timers);
+  Pipeline(const Pipeline&) = delete;
+  Pipeline& operator=(const Pipeline&) = delete;
+
+  /// Collective over the group. Forward and backward of every micro-batch; passes (micro-batches) are for training.
+  void train(layers::Engine engine, std::span<const layers::Pass> passes, PipelineEvents& events);
+
+  /// Collective over the group. Forward alone, of any number of micro-batches.
+  void evaluate(layers::Engine engine, std::span<const layers::Pass> passes, PipelineEvents& events);
+
+  /// From now on every executed instruction of a training step is appended there, with seconds since the step's begin;
+  /// null: no longer.
+  void record(std::vector<TimedInstruction>* into) { record_ = into; }
+
+ private:
+  /// A virtual stage of this rank.
+  struct Part {
+    model::Stage* stage = nullptr;
+    int slots = 1, kept = 0;
+    std::vector<comm::RequestHandle> outputs;  // by slot: the last send of its output
+    std::vector<comm::RequestHandle> inputs;   // by slot: what is being received into it
+    comm::RequestHandle gradients[2];          // the last sends of d_input
+  };
+
+  void begin(layers::Engine engine, std::span<const layers::Pass> passes, PipelineEvents& events,
+             std::span<const model::StageMemory> memory);
+  /// Not in this step, or without sequences.
+  bool absent(int micro_batch) const;
+  void execute(const Instruction& instruction);
+  void compute(const Instruction& instruction);
+  void forward(Part& part, const Instruction& instruction);
+  void backward(Part& part, const Instruction& instruction);
+  void backward_weight(Part& part, const Instruction& instruction);
+  void send(const Message& message);
+  void receive(const Message& message);
+  void wait(comm::RequestHandle& request);
+  /// For what is being received into the slot; `kind` is the receive's.
+  void wait_for_input(Part& part, const Instruction& instruction, Instruction::Kind kind);
+  void finish();
+  void progress();
+  Part& part(int virtual_stage) { return parts_[static_cast<std::size_t>(virtual_stage)]; }
+  const layers::Pass& pass(int micro_batch) const { return passes_[static_cast<std::size_t>(micro_batch)]; }
+  static int slot(const Part& part, int micro_batch) { return micro_batch % part.slots; }
+  static int kept(const Part& part, int micro_batch) { return micro_batch % part.kept; }
+  double now() const;
+  void note(const Instruction& instruction, double begin);
+
+  PipelineSettings settings_;
+  core::Workspace& workspace_;
+  comm::Communicator& group_;
+  core::Timers& timers_;
+  Schedule schedule_;
+  std::vector<model::StageMemory> training_, evaluation_;
+  std::vector<Part> parts_;
+  std::vector<TimedInstruction>* record_ = nullptr;
+
+  // The step under way.
+  std::optional<layers::Engine> engine_;
+  std::span<const layers::Pass> passes_;
+  PipelineEvents* events_ = nullptr;
+  core::Timers::Clock::time_point begin_;
+};
+
+}  // namespace bert_hpc::train

@@ -1,0 +1,251 @@
+#include "bert_hpc/train/pipeline.hpp"
+
+#include <algorithm>
+
+#include "bert_hpc/core/error.hpp"
+
+namespace bert_hpc::train {
+namespace {
+
+using core::Tensor;
+using Kind = Instruction::Kind;
+
+Schedule schedule_of(const PipelineSettings& s) {
+  return make_schedule(s.kind, s.stages, s.stage, s.micro_batches, s.virtual_stages);
+}
+
+std::span<const std::byte> bytes_of(core::Tensor<float> tensor) {
+  return std::as_bytes(std::span<const float>(tensor.data, static_cast<std::size_t>(tensor.size())));
+}
+
+std::span<std::byte> writable_bytes_of(core::Tensor<float> tensor) {
+  return std::as_writable_bytes(std::span<float>(tensor.data, static_cast<std::size_t>(tensor.size())));
+}
+
+}  // namespace
+
+int max_kept(const Schedule& schedule, int virtual_stage) {
+  int kept = 0, most = 0;
+  for (const Instruction& i : schedule) {
+    if (i.virtual_stage != virtual_stage) continue;
+    if (i.kind == Kind::backward_input) most = std::max(most, ++kept);
+    if (i.kind == Kind::backward_weight) --kept;
+  }
+  return most;
+}
+
+std::vector<model::StageMemory> training_memory(const PipelineSettings& settings) {
+  const Schedule schedule = schedule_of(settings);
+  std::vector<model::StageMemory> memory;
+  for (int v = 0; v < settings.virtual_stages; ++v) {
+    memory.push_back(
+        {.training = true, .slots = std::max(1, max_in_flight(schedule, v)), .kept = max_kept(schedule, v)});
+  }
+  return memory;
+}
+
+std::vector<model::StageMemory> evaluation_memory(const PipelineSettings& settings) {
+  // With two slots a result is on its way while the next one is computed.
+  return std::vector<model::StageMemory>(static_cast<std::size_t>(settings.virtual_stages),
+                                         {.training = false, .slots = settings.stages > 1 ? 2 : 1, .kept = 0});
+}
+
+Pipeline::Pipeline(const PipelineSettings& settings, std::span<model::Stage> stages, core::Workspace& workspace,
+                   comm::Communicator& group, core::Timers& timers)
+    : settings_(settings),
+      workspace_(workspace),
+      group_(group),
+      timers_(timers),
+      schedule_(schedule_of(settings)),
+      training_(training_memory(settings)),
+      evaluation_(evaluation_memory(settings)),
+      parts_(stages.size()) {
+  core::require(stages.size() == static_cast<std::size_t>(settings.virtual_stages) && group.size() == settings.stages &&
+                    group.rank() == settings.stage,
+                "pipeline: stages, group and settings do not fit each other");
+  for (std::size_t v = 0; v < parts_.size(); ++v) {
+    parts_[v].stage = &stages[v];
+    const auto most = static_cast<std::size_t>(std::max(training_[v].slots, evaluation_[v].slots));
+    parts_[v].outputs.resize(most);
+    parts_[v].inputs.resize(most);
+    if (settings.stages > 1) stages[v].set_progress([this] { progress(); });
+  }
+}
+
+void Pipeline::begin(layers::Engine engine, std::span<const layers::Pass> passes, PipelineEvents& events,
+                     std::span<const model::StageMemory> memory) {
+  engine_.emplace(engine);
+  passes_ = passes;
+  events_ = &events;
+  begin_ = core::Timers::Clock::now();
+  for (std::size_t v = 0; v < parts_.size(); ++v) {
+    parts_[v].slots = memory[v].slots;
+    parts_[v].kept = memory[v].kept;
+  }
+}
+
+bool Pipeline::absent(int micro_batch) const {
+  return micro_batch < 0 || micro_batch >= static_cast<int>(passes_.size()) || pass(micro_batch).batch.sequences == 0;
+}
+
+void Pipeline::train(layers::Engine engine, std::span<const layers::Pass> passes, PipelineEvents& events) {
+  core::require(static_cast<int>(passes.size()) <= settings_.micro_batches,
+                "pipeline: more micro-batches than planned");
+  begin(engine, passes, events, training_);
+  for (const Instruction& instruction : schedule_) execute(instruction);
+  finish();
+}
+
+/// In groups of as many micro-batches as there are stages, each group through all virtual stages: whoever waits for a
+/// part before has as much to do as the others.
+void Pipeline::evaluate(layers::Engine engine, std::span<const layers::Pass> passes, PipelineEvents& events) {
+  begin(engine, passes, events, evaluation_);
+  const int count = static_cast<int>(passes.size()), last = settings_.virtual_stages - 1;
+  for (int first = 0; first < count; first += settings_.stages) {
+    for (int v = 0; v <= last; ++v) {
+      for (int m = first; m < std::min(count, first + settings_.stages); ++m) {
+        const bool first_part = v == 0 && settings_.stage == 0;
+        const bool last_part = v == last && settings_.stage == settings_.stages - 1;
+        if (!first_part) execute({.kind = Kind::receive_forward, .micro_batch = m, .virtual_stage = v});
+        execute({.kind = Kind::forward, .micro_batch = m, .virtual_stage = v});
+        if (!last_part) execute({.kind = Kind::send_forward, .micro_batch = m, .virtual_stage = v});
+      }
+    }
+  }
+  finish();
+}
+
+void Pipeline::execute(const Instruction& instruction) {
+  if (computes(instruction)) return compute(instruction);
+  const Transfer transfer = transfer_of(instruction, settings_.stages, settings_.stage);
+  if (transfer.send && !absent(transfer.send->micro_batch)) send(*transfer.send);
+  if (transfer.receive && !absent(transfer.receive->micro_batch)) receive(*transfer.receive);
+}
+
+void Pipeline::compute(const Instruction& instruction) {
+  Part& own = part(instruction.virtual_stage);
+  const bool last_half = instruction.kind == Kind::backward || instruction.kind == Kind::backward_weight;
+  if (!absent(instruction.micro_batch)) {
+    if (instruction.kind == Kind::forward) {
+      forward(own, instruction);
+    } else if (instruction.kind == Kind::backward_weight) {
+      backward_weight(own, instruction);
+    } else {
+      backward(own, instruction);
+    }
+  }
+  // Also for a micro-batch without sequences: a chunk without gradients is a chunk.
+  if (last_half && instruction.micro_batch < static_cast<int>(passes_.size())) {
+    events_->end_micro_batch(instruction.virtual_stage);
+  }
+}
+
+void Pipeline::forward(Part& own, const Instruction& instruction) {
+  const int m = instruction.micro_batch, s = slot(own, m);
+  if (own.stage->range().embeddings) {
+    wait(own.outputs[static_cast<std::size_t>(s)]);
+    own.stage->open(workspace_, pass(m), s);
+  }
+  wait_for_input(own, instruction, Kind::receive_forward);
+  const double begin = now();
+  const auto timed = timers_.measure("forward");
+  own.stage->forward(*engine_, pass(m), s);
+  if (own.stage->range().head) events_->result(m, *own.stage, s);
+  note(instruction, begin);
+}
+
+void Pipeline::backward(Part& own, const Instruction& instruction) {
+  const int m = instruction.micro_batch, v = instruction.virtual_stage, s = slot(own, m);
+  wait_for_input(own, instruction, Kind::receive_backward);
+  wait(own.gradients[own.stage->next_outbox()]);
+  const double begin = now();
+  if (instruction.kind == Kind::backward_input) {
+    const auto timed = timers_.measure("backward input");
+    own.stage->backward_input(*engine_, pass(m), workspace_, s, kept(own, m));
+  } else {
+    const auto timed = timers_.measure("backward");
+    own.stage->backward(
+        *engine_, pass(m), workspace_, [this, v](std::int64_t from) { events_->finished(v, from); }, s);
+  }
+  note(instruction, begin);
+}
+
+void Pipeline::backward_weight(Part& own, const Instruction& instruction) {
+  const int m = instruction.micro_batch, v = instruction.virtual_stage;
+  const double begin = now();
+  const auto timed = timers_.measure("backward weight");
+  own.stage->backward_weight(
+      *engine_, pass(m), [this, v](std::int64_t from) { events_->finished(v, from); }, slot(own, m), kept(own, m));
+  note(instruction, begin);
+}
+
+void Pipeline::send(const Message& message) {
+  Part& own = part(message.virtual_stage);
+  const int s = slot(own, message.micro_batch);
+  const auto at = static_cast<std::size_t>(s);
+  if (message.forward) {
+    own.outputs[at] = group_.start_send(bytes_of(own.stage->output(s)), message.peer);
+  } else {
+    // backward has turned the outboxes; what it wrote lies in the other one.
+    own.gradients[1 - own.stage->next_outbox()] = group_.start_send(bytes_of(own.stage->d_input(s)), message.peer);
+  }
+}
+
+void Pipeline::receive(const Message& message) {
+  Part& own = part(message.virtual_stage);
+  const int s = slot(own, message.micro_batch);
+  const auto at = static_cast<std::size_t>(s);
+  wait(own.outputs[at]);  // of the slot's last micro-batch, or of this one, whose output gives way to its gradient
+  if (message.forward) own.stage->open(workspace_, pass(message.micro_batch), s);
+  const Tensor<float> into = message.forward ? own.stage->input(s) : own.stage->d_output(s);
+  own.inputs[at] = group_.start_receive(writable_bytes_of(into), message.peer);
+}
+
+void Pipeline::wait(comm::RequestHandle& request) {
+  if (!request) return;
+  if (!request->test()) {
+    const auto timed = timers_.measure("pipeline wait");
+    request->wait();
+  }
+  request.reset();
+}
+
+void Pipeline::wait_for_input(Part& own, const Instruction& instruction, Kind kind) {
+  comm::RequestHandle& request = own.inputs[static_cast<std::size_t>(slot(own, instruction.micro_batch))];
+  if (!request) return;
+  const double begin = now();
+  wait(request);
+  Instruction received = instruction;
+  received.kind = kind;
+  note(received, begin);
+}
+
+void Pipeline::finish() {
+  for (Part& each : parts_) {
+    for (comm::RequestHandle& request : each.outputs) wait(request);
+    for (comm::RequestHandle& request : each.gradients) wait(request);
+  }
+}
+
+void Pipeline::progress() {
+  for (Part& each : parts_) {
+    for (auto* requests : {&each.outputs, &each.inputs}) {
+      for (const comm::RequestHandle& request : *requests) {
+        if (request) request->test();
+      }
+    }
+    for (const comm::RequestHandle& request : each.gradients) {
+      if (request) request->test();
+    }
+  }
+}
+
+double Pipeline::now() const {
+  return std::chrono::duration<double>(core::Timers::Clock::now() - begin_).count();
+}
+
+void Pipeline::note(const Instruction& instruction, double begin) {
+  if (record_ != nullptr) record_->push_back({instruction, begin, now()});
+}
+
+}  // namespace bert_hpc::train

@@ -1,0 +1,236 @@
+// Pipelines of all ranks against the whole model on one: losses and gradients must have the same bits for every
+// schedule, with micro-batches of different sizes, with one that is empty, and with steps shorter than the planned one.
+#include "bert_hpc/train/pipeline.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <map>
+#include <random>
+
+#include "bert_hpc/comm/mpi_communicator.hpp"
+#include "bert_hpc/ops/dropout.hpp"
+#include "support/host_batch.hpp"
+
+using namespace bert_hpc;
+using model::HeadKind;
+using train::ScheduleKind;
+
+namespace {
+
+constexpr std::int64_t outputs = 5;
+constexpr int most_micro_batches = 7;
+
+comm::Communicator& world() {
+  static const auto group = comm::make_world_communicator();
+  return *group;
+}
+
+model::BertConfig small_config() {
+  model::BertConfig config;
+  config.vocab_size = 23;
+  config.hidden_size = 24;
+  config.num_hidden_layers = 8;
+  config.num_attention_heads = 3;
+  config.intermediate_size = 40;
+  config.max_position_embeddings = 12;
+  config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.2;
+  return config;
+}
+
+// Micro-batches of one to four sequences; number 2 is empty.
+std::unique_ptr<tests::HostBatch> make_batch(unsigned number) {
+  std::mt19937 random(number);
+  std::vector<std::int32_t> lengths, ids, types, classes, masked_rows, masked_labels;
+  for (unsigned b = 0; b < (number == 2 ? 0 : 1 + number % 4); ++b) {
+    lengths.push_back(static_cast<std::int32_t>(1 + random() % 12));
+    classes.push_back(static_cast<std::int32_t>(random() % 5));
+    for (std::int32_t t = 0; t < lengths.back(); ++t) {
+      if (random() % 4 == 0) {
+        masked_rows.push_back(static_cast<std::int32_t>(ids.size()));
+        masked_labels.push_back(static_cast<std::int32_t>(random() % 23));
+      }
+      ids.push_back(static_cast<std::int32_t>(random() % 23));
+      types.push_back(t % 2);
+    }
+  }
+  auto batch = std::make_unique<tests::HostBatch>(ids, types, lengths);
+  batch->set_classes(classes);
+  batch->set_masked(masked_rows, masked_labels);
+  return batch;
+}
+
+struct Case {
+  HeadKind head;
+  train::PipelineSettings settings;
+};
+
+// One rank's part of a model with everything that runs it.
+class Trainee : public train::PipelineEvents {
+ public:
+  Trainee(const Case& c, comm::Communicator& group)
+      : settings_(c.settings),
+        ranges_(parts(c)),
+        store_(specs(c.head), core::ParameterStore::Arenas::with_gradients),
+        products_(ops::make_matrix_product("native")),
+        attention_(ops::make_attention()) {
+    model::initialize_parameters(store_, small_config(), 5);
+    for (const auto& range : ranges_) stages_.emplace_back(small_config(), c.head, outputs, range, store_);
+    const layers::BatchBounds bounds{.tokens = 48, .sequences = 4, .max_length = 12, .selected = 48};
+    model::Stage::plan(stages_, workspace_, bounds, train::training_memory(settings_));
+    model::Stage::plan(stages_, workspace_, bounds, train::evaluation_memory(settings_));
+    workspace_.allocate();
+    products_->reserve({48, 72, 72});
+    attention_->reserve(12, 8);
+    pipeline_.emplace(settings_, stages_, workspace_, group, timers_);
+    losses.resize(most_micro_batches);
+    ended_.resize(stages_.size());
+  }
+
+  void run(const std::vector<std::unique_ptr<tests::HostBatch>>& batches, int count, bool training) {
+    core::Dropout key;
+    ops::set_dropout_key(key, 3, 17);
+    std::vector<layers::Pass> passes;
+    for (int m = 0; m < count; ++m) {
+      passes.push_back({batches[static_cast<std::size_t>(m)]->view(), training, key.key0, key.key1});
+    }
+    passes_ = passes;
+    layers::Engine engine{*products_, *attention_};
+    if (training) {
+      pipeline_->train(engine, passes, *this);
+    } else {
+      pipeline_->evaluate(engine, passes, *this);
+    }
+  }
+
+  void result(int m, model::Stage& stage, int slot) override {
+    const layers::Pass& pass = passes_[static_cast<std::size_t>(m)];
+    stage.loss(pass, 0.5f, slot);
+    double& sum = losses[static_cast<std::size_t>(m)];
+    sum = 0;
+    for (std::int64_t r = 0; r < stage.head_rows(pass.batch); ++r) sum += stage.row_losses(slot)[r];
+  }
+  void finished(int virtual_stage, std::int64_t begin) override {
+    const model::Stage& stage = stages_[static_cast<std::size_t>(virtual_stage)];
+    in_place &= begin >= stage.arena_begin() && begin < stage.arena_end();
+  }
+  void end_micro_batch(int virtual_stage) override { ++ended_[static_cast<std::size_t>(virtual_stage)]; }
+
+  int ended() const {
+    int sum = 0;
+    for (const int count : ended_) sum += count;
+    return sum;
+  }
+  const core::ParameterStore& store() const { return store_; }
+  bool holds_head() const { return stages_.back().range().head; }
+  train::Pipeline& pipeline() { return *pipeline_; }
+
+  std::vector<double> losses;
+  bool in_place = true;
+
+ private:
+  static std::vector<model::BlockRange> parts(const Case& c) {
+    const auto& s = c.settings;
+    const auto all =
+        model::partition(small_config(), s.stages * s.virtual_stages, {}, {.embeddings = 0.4, .head = 0.6});
+    std::vector<model::BlockRange> mine;
+    for (int v = 0; v < s.virtual_stages; ++v) mine.push_back(all[static_cast<std::size_t>(v * s.stages + s.stage)]);
+    if (all.size() == 1) mine[0].decoder_apart = true;
+    return mine;
+  }
+  std::vector<core::ParameterSpec> specs(HeadKind head) const {
+    std::vector<core::ParameterSpec> all;
+    for (const auto& range : ranges_) {
+      const auto part = model::bert_parameters(small_config(), head, outputs, range);
+      all.insert(all.end(), part.begin(), part.end());
+    }
+    return all;
+  }
+
+  train::PipelineSettings settings_;
+  std::vector<model::BlockRange> ranges_;
+  core::ParameterStore store_;
+  std::vector<model::Stage> stages_;
+  std::unique_ptr<ops::MatrixProduct> products_;
+  std::unique_ptr<ops::Attention> attention_;
+  core::Workspace workspace_;
+  core::Timers timers_;
+  std::optional<train::Pipeline> pipeline_;
+  std::span<const layers::Pass> passes_;
+  std::vector<int> ended_;
+};
+
+bool everywhere(bool holds) {
+  return !world().any(!holds);
+}
+
+}  // namespace
+
+TEST_CASE("every schedule gives the bits of the whole model") {
+  const auto head = GENERATE(HeadKind::classification, HeadKind::masked_lm);
+  const auto kind =
+      GENERATE(ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::interleaved, ScheduleKind::zb_h1);
+  const int count = GENERATE(1, 3, most_micro_batches);
+  const int stages = world().size();
+  INFO(train::schedule_name(kind) << ", " << count << " micro-batches, " << stages << " stages");
+  std::vector<std::unique_ptr<tests::HostBatch>> batches;
+  for (unsigned m = 0; m < most_micro_batches; ++m) batches.push_back(make_batch(m));
+
+  const auto alone = comm::make_self_communicator();
+  Trainee whole({head, {.micro_batches = most_micro_batches}}, *alone);
+  const int virtual_stages = kind == ScheduleKind::interleaved && stages > 1 ? 2 : 1;
+  Trainee mine({head, {kind, stages, world().rank(), virtual_stages, most_micro_batches}}, world());
+  for (int round = 0; round < 2; ++round) {  // gradients add up
+    whole.run(batches, count, true);
+    mine.run(batches, count, true);
+    mine.run(batches, 2, false);  // an evaluation in between changes nothing
+    whole.run(batches, 2, false);
+  }
+  bool same = true;
+  for (std::size_t i = 0; i < mine.store().slices().size(); ++i) {
+    const core::ParameterSlice& slice = mine.store().slices()[i];
+    const float* found = mine.store().gradient(static_cast<int>(i)).data;
+    const float* expected = whole.store().gradient(whole.store().find(slice.name)).data;
+    same &= std::equal(found, found + slice.size, expected);
+  }
+  CHECK(everywhere(same));
+  CHECK(everywhere(!mine.holds_head() || mine.losses == whole.losses));
+  CHECK(everywhere(mine.in_place && mine.ended() == 2 * count * virtual_stages));
+}
+
+TEST_CASE("evaluation of any number of micro-batches gives the whole model's losses") {
+  const int virtual_stages = world().size() > 1 ? GENERATE(1, 2) : 1;
+  std::vector<std::unique_ptr<tests::HostBatch>> batches;
+  for (unsigned m = 0; m < most_micro_batches; ++m) batches.push_back(make_batch(m));
+  const auto alone = comm::make_self_communicator();
+  Trainee whole({HeadKind::masked_lm, {.micro_batches = 1}}, *alone);
+  const auto kind = virtual_stages > 1 ? ScheduleKind::interleaved : ScheduleKind::gpipe;
+  Trainee mine({HeadKind::masked_lm, {kind, world().size(), world().rank(), virtual_stages, 1}}, world());
+  for (int count = 1; count <= most_micro_batches; ++count) {
+    whole.run(batches, count, false);
+    mine.run(batches, count, false);
+    CHECK(everywhere(!mine.holds_head() || mine.losses == whole.losses));
+  }
+}
+
+TEST_CASE("a recorded step has every pass once, and waits where messages come in") {
+  std::vector<std::unique_ptr<tests::HostBatch>> batches;
+  for (unsigned m = 0; m < 4; ++m) batches.push_back(make_batch(m));
+  Trainee mine({HeadKind::classification, {ScheduleKind::zb_h1, world().size(), world().rank(), 1, 4}}, world());
+  std::vector<train::TimedInstruction> steps;
+  mine.pipeline().record(&steps);
+  mine.run(batches, 4, true);
+  std::map<train::Instruction::Kind, int> counts;
+  double before = 0;
+  bool ordered = true;
+  for (const train::TimedInstruction& step : steps) {
+    ++counts[step.instruction.kind];
+    ordered &= before <= step.begin && step.begin <= step.end;
+    before = step.end;
+  }
+  using Kind = train::Instruction::Kind;
+  const bool alone = world().size() == 1, first = world().rank() == 0, last = world().rank() + 1 == world().size();
+  CHECK(everywhere(ordered && counts[Kind::forward] == 3));  // one of the four is empty
+  CHECK(everywhere(counts[alone ? Kind::backward : Kind::backward_weight] == 3));
+  CHECK(everywhere(counts[Kind::receive_forward] == (first ? 0 : 3)));
+  CHECK(everywhere(counts[Kind::receive_backward] == (last ? 0 : 3)));
+}
