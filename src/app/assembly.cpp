@@ -7,6 +7,7 @@
 #include "bert_hpc/app/data_sets.hpp"
 #include "bert_hpc/core/hash.hpp"
 #include "bert_hpc/model/hf_config.hpp"
+#include "bert_hpc/train/shard_plan.hpp"
 
 namespace bert_hpc::app {
 
@@ -110,10 +111,10 @@ Assembly::Assembly(const config::Config& input, const model::BertConfig& model_c
       config(model_config),
       purpose(for_what),
       parameters(model::bert_parameters(config, traits.kind, outputs_of(config)),
-                 for_what == Purpose::training     ? core::ParameterStore::Arenas::training
+                 for_what == Purpose::training     ? core::ParameterStore::Arenas::with_gradients
                  : for_what == Purpose::evaluation ? core::ParameterStore::Arenas::values
                                                    : core::ParameterStore::Arenas::none,
-                 std::int64_t{16} * ranks),
+                 train::shard_alignment(input.run.reproducible, ranks)),
       bert(config, traits.kind, outputs_of(config), model::whole(config), parameters),
       products(ops::make_matrix_product()),
       attention(ops::make_attention(input.model.attention)) {}
@@ -133,9 +134,10 @@ void Assembly::allocate(const layers::BatchBounds& training, const layers::Batch
 
 MemoryPlan Assembly::memory(bool trains) const {
   const std::int64_t arena = parameters.arena_size() * static_cast<std::int64_t>(sizeof(float));
-  MemoryPlan plan = {{trains ? "parameters, gradients, moments" : "parameters", (trains ? 4 : 1) * arena},
-                     {"activations", workspace.bytes()},
-                     {"packed weights and scratch", scratch_bytes_}};
+  MemoryPlan plan;
+  if (!trains) plan.emplace_back("parameters", arena);  // with gradients and states they are in the shard plan
+  plan.emplace_back("activations", workspace.bytes());
+  plan.emplace_back("packed weights and scratch", scratch_bytes_);
   return plan;
 }
 

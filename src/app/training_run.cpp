@@ -26,6 +26,7 @@ struct Training {
   std::optional<Assembly> assembly;
   std::optional<data::BatchLoader> loader;
   std::optional<Evaluator> validation, test;
+  train::ShardPlan shards;
   std::unique_ptr<train::DataParallel> sums;  // null in an estimate
 };
 
@@ -56,6 +57,8 @@ void set_up(Training& training, const RunContext& context) {
     add(training.validation, training.sets.validation);
     add(training.test, training.sets.test);
     training.assembly->allocate(bounds, evaluation);
+    const train::ShardSettings shards = shard_settings(input, training.batches.plan.chunks);
+    training.shards = train::plan_shards(training.assembly->parameters, shards, context.ranks());
     if (estimates) {
       if (input.model.pretrained) {
         const model::LoadOptions options{model::head_prefixes(training.assembly->traits.head), true};
@@ -64,15 +67,13 @@ void set_up(Training& training, const RunContext& context) {
       return;
     }
     const core::ParameterStore& parameters = training.assembly->parameters;
-    training.sums = input.run.reproducible
-                        ? train::make_reproducible_data_parallel(world, parameters, training.batches.plan.chunks)
-                        : train::make_overlapped_data_parallel(world, parameters);
+    training.sums = train::make_data_parallel(world, parameters, shards);
   });
 }
 
 void describe(const Training& training, const RunContext& context) {
-  MemoryPlan memory = training.assembly->memory(true);
-  if (training.sums && training.sums->bytes() > 0) memory.emplace_back("partial sums", training.sums->bytes());
+  MemoryPlan memory = training.shards.memory();
+  for (auto& item : training.assembly->memory(true)) memory.push_back(std::move(item));
   memory.emplace_back("prepared batches", training.loader->memory_bytes());
   const std::int64_t steps = training.loader->total_steps(), per_epoch = training.loader->steps_per_epoch();
   describe_run(context, *training.assembly, training.sets, memory,

@@ -47,6 +47,14 @@ TrainerSettings trainer_settings(const config::Config& input, std::int64_t total
   return settings;
 }
 
+train::ShardSettings shard_settings(const config::Config& input, std::int64_t chunks) {
+  train::ShardSettings settings;
+  settings.reproducible = input.run.reproducible;
+  settings.zero = static_cast<int>(input.parallel.zero);
+  settings.chunks = chunks;
+  return settings;
+}
+
 std::int64_t evaluation_steps(const config::Config& input, std::int64_t steps_per_epoch) {
   if (input.evaluation.every_steps) return *input.evaluation.every_steps;
   return input.evaluation.every_epochs.value_or(1) * steps_per_epoch;

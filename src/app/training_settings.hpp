@@ -12,6 +12,9 @@ namespace bert_hpc::app {
 
 TrainerSettings trainer_settings(const config::Config& input, std::int64_t total_steps);
 
+/// How a data-parallel group shares out sums and states; `chunks` of a global batch.
+train::ShardSettings shard_settings(const config::Config& input, std::int64_t chunks);
+
 /// Steps from one evaluation to the next.
 std::int64_t evaluation_steps(const config::Config& input, std::int64_t steps_per_epoch);
 

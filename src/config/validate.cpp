@@ -202,7 +202,7 @@ std::vector<ConfigProblem> unavailable(const Config& config) {
   const Parallel& p = config.parallel;
   only(p.pipeline == 1, "parallel.pipeline", "1");
   only(p.tensor == 1, "parallel.tensor", "1");
-  only(p.zero == 0, "parallel.zero", "0");
+  only(p.zero <= 1, "parallel.zero", "0 and 1");
   only(!p.offload, "parallel.offload", "false");
   only(!config.debug.check_collectives, "debug.check_collectives", "false");
   only(config.debug.parameter_hash_every == 0, "debug.parameter_hash_every", "0");

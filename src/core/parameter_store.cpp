@@ -4,27 +4,33 @@
 
 namespace bert_hpc::core {
 
-ParameterStore::ParameterStore(const std::vector<ParameterSpec>& specs, Arenas arenas, std::int64_t granularity) {
-  constexpr std::int64_t alignment = 16;  // floats: one cache line
+ParameterStore::ParameterStore(const std::vector<ParameterSpec>& specs, Arenas arenas, const Alignment& alignment) {
   for (const ParameterSpec& spec : specs) {
-    ParameterSlice slice{.name = spec.name, .shape = spec.shape, .decay = spec.decay, .copy_of = spec.copy_of};
+    ParameterSlice slice{
+        .name = spec.name, .shape = spec.shape, .decay = spec.decay, .joined = spec.joined, .copy_of = spec.copy_of};
     slice.columns = spec.shape.empty() ? 1 : spec.shape.back();
     slice.rows = 1;
     for (std::size_t i = 0; i + 1 < spec.shape.size(); ++i) slice.rows *= spec.shape[i];
     slice.size = slice.rows * slice.columns;
-    if (!spec.joined) arena_size_ = (arena_size_ + alignment - 1) / alignment * alignment;
+    if (!spec.joined) arena_size_ = (arena_size_ + alignment.slice - 1) / alignment.slice * alignment.slice;
     slice.offset = arena_size_;
     arena_size_ += slice.size;
     if (slice.copy_of.empty()) parameters_ += slice.size;
     slices_.push_back(std::move(slice));
   }
-  arena_size_ = (arena_size_ + granularity - 1) / granularity * granularity;
+  arena_size_ = (arena_size_ + alignment.arena - 1) / alignment.arena * alignment.arena;
+  gradient_places_.resize(slices_.size());
   if (arenas == Arenas::none) return;
   values_ = Buffer<float>(arena_size_);
-  if (arenas != Arenas::values) gradients_ = Buffer<float>(arena_size_);
-  if (arenas == Arenas::training) {
-    first_moments_ = Buffer<float>(arena_size_);
-    second_moments_ = Buffer<float>(arena_size_);
+  if (arenas == Arenas::values) return;
+  gradients_ = Buffer<float>(arena_size_);
+  place_gradients(0, arena_size_, gradients_.data());
+}
+
+void ParameterStore::place_gradients(std::int64_t begin, std::int64_t end, float* gradients) {
+  for (std::size_t i = 0; i < slices_.size(); ++i) {
+    const std::int64_t offset = slices_[i].offset;
+    if (offset >= begin && offset < end) gradient_places_[i] = gradients + (offset - begin);
   }
 }
 

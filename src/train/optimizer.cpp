@@ -32,14 +32,19 @@ std::vector<DecayRange> decay_ranges(const core::ParameterStore& parameters) {
 Adamw::Adamw(const AdamwSettings& settings, const core::ParameterStore& parameters, std::span<const OwnedRange> owned)
     : settings_(settings), parameters_(parameters) {
   const std::vector<DecayRange> ranges = decay_ranges(parameters);
+  std::int64_t elements = 0;  // of the ranges before
   for (const OwnedRange& mine : owned) {
     for (const DecayRange& range : ranges) {
       const std::int64_t begin = std::max(mine.begin, range.begin), end = std::min(mine.begin + mine.size, range.end);
       if (begin >= end) continue;
       runs_.push_back({static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin),
-                       mine.gradient + (begin - mine.begin), range.decay});
+                       static_cast<std::size_t>(elements + begin - mine.begin), mine.gradient + (begin - mine.begin),
+                       range.decay});
     }
+    elements += mine.size;
   }
+  first_ = core::Buffer<float>(elements);
+  second_ = core::Buffer<float>(elements);
 }
 
 void Adamw::step(double learning_rate, std::int64_t update, double gradient_norm) {
@@ -56,8 +61,7 @@ void Adamw::step(double learning_rate, std::int64_t update, double gradient_norm
   for (const Run& run : runs_) {
     step.weight_decay = run.decay ? settings_.weight_decay : 0.0;
     ops::adamw_update(step, parameters_.values().subspan(run.begin, run.size), {run.gradient, run.size},
-                      parameters_.first_moments().subspan(run.begin, run.size),
-                      parameters_.second_moments().subspan(run.begin, run.size));
+                      first_moments().subspan(run.moment, run.size), second_moments().subspan(run.moment, run.size));
   }
 }
 

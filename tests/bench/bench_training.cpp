@@ -131,7 +131,8 @@ json run(const Options& options, comm::Communicator& world, int threads) {
   const int warmup = options.warmup < 0 ? case_file.at("warmup").get<int>() : options.warmup;
 
   const core::ParameterStore store(model::bert_parameters(config, kind, config.num_labels()),
-                                   core::ParameterStore::Arenas::training, std::int64_t{16} * world.size());
+                                   core::ParameterStore::Arenas::with_gradients,
+                                   train::shard_alignment(false, world.size()));
   model::initialize_parameters(store, config, 1);
   model::Stage bert(config, kind, config.num_labels(), model::whole(config), store);
   const auto products = ops::make_matrix_product(options.products);
@@ -145,7 +146,7 @@ json run(const Options& options, comm::Communicator& world, int threads) {
   const std::int64_t wide = std::max(config.intermediate_size, 3 * config.hidden_size);
   products->reserve({bounds.tokens, wide, wide});
   attention->reserve(bounds.max_length, config.head_dim());
-  const auto sums = train::make_overlapped_data_parallel(world, store);
+  const auto sums = train::make_data_parallel(world, store);
   train::Adamw adamw({}, store, sums->owned());
 
   json seconds = json::array();

@@ -41,7 +41,7 @@ class Trainee {
       : golden(task),
         config(model::read_hf_config(golden.model_folder())),
         store(model::bert_parameters(config, kind_of(task), config.num_labels()),
-              core::ParameterStore::Arenas::training),
+              core::ParameterStore::Arenas::with_gradients),
         bert(config, kind_of(task), config.num_labels(), model::whole(config), store),
         products_(ops::make_matrix_product()),
         attention_(ops::make_attention()) {

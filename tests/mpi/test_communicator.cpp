@@ -1,13 +1,10 @@
 // The common suite of communicators: run under 1, 2 and 4 ranks. Every check is a verdict reduced over the ranks, so
 // that one rank's failure cannot leave the others waiting in the next collective.
 #include <catch2/catch_test_macros.hpp>
-#include <cmath>
 #include <numeric>
 #include <vector>
 
 #include "bert_hpc/comm/mpi_communicator.hpp"
-#include "bert_hpc/core/parameter_store.hpp"
-#include "bert_hpc/train/data_parallel.hpp"
 
 using namespace bert_hpc;
 
@@ -89,71 +86,6 @@ TEST_CASE("texts, broadcasts and point-to-point messages arrive") {
     CHECK(everywhere(rank == size - 1 ? token == 0 : token == rank));
   }
 }
-
-TEST_CASE("reproducible sums have the same bits whatever the number of ranks") {
-  // Eight chunks of gradients that do not add exactly; one rank adds the tree alone as the reference.
-  const std::vector<core::ParameterSpec> specs = {{"w", {37, 50}}};
-  const std::int64_t chunks = 8, granularity = 64;
-  const auto fill = [](std::span<float> gradient, std::int64_t chunk) {
-    for (std::size_t i = 0; i < gradient.size(); ++i) {
-      gradient[i] += 1.0f / static_cast<float>(3 + (i * 7919 + static_cast<std::size_t>(chunk) * 104729) % 1000);
-    }
-  };
-  const auto total = [&](comm::Communicator& group) {
-    core::ParameterStore store(specs, core::ParameterStore::Arenas::with_gradients, granularity);
-    const auto sums = train::make_reproducible_data_parallel(group, store, chunks);
-    const std::int64_t mine = chunks / group.size();
-    sums->begin_step(mine);
-    for (std::int64_t c = 0; c < mine; ++c) {
-      fill(store.gradients(), group.rank() * mine + c);
-      sums->end_micro_batch();
-    }
-    sums->end_step();
-    return std::vector<float>(store.gradients().begin(), store.gradients().end());
-  };
-  const auto self = comm::make_self_communicator();
-  CHECK(everywhere(total(world()) == total(*self)));
-}
-
-TEST_CASE("overlapped sums: owned pieces are sums over ranks and shared parameters arrive everywhere") {
-  const std::vector<core::ParameterSpec> specs = {{"w", {100, 50}}, {"b", {50}, false}};
-  core::ParameterStore store(specs, core::ParameterStore::Arenas::with_gradients, std::int64_t{16} * world().size());
-  const auto sums = train::make_overlapped_data_parallel(world(), store, 1024);
-  for (int step = 0; step < 2; ++step) {
-    sums->begin_step(2);
-    for (int micro = 0; micro < 2; ++micro) {
-      for (std::size_t i = 0; i < store.gradients().size(); ++i) store.gradients()[i] += static_cast<float>(i % 100);
-      sums->finished(3000);
-      sums->finished(0);
-      sums->end_micro_batch();
-    }
-    sums->end_step();
-    bool right = true;
-    const double norm = sums->gradient_norm();
-    double squares = 0;
-    for (std::size_t i = 0; i < store.gradients().size(); ++i) {
-      squares += std::pow(2.0 * world().size() * static_cast<double>(i % 100), 2);
-    }
-    for (const train::OwnedRange& range : sums->owned()) {
-      for (std::int64_t i = 0; i < range.size; ++i) {
-        right = right && range.gradient[i] == static_cast<float>(2 * world().size() * ((range.begin + i) % 100));
-        store.values()[static_cast<std::size_t>(range.begin + i)] = static_cast<float>(range.begin + i + step);
-        range.gradient[i] = 0;
-      }
-    }
-    CHECK(everywhere(right));
-    // Squares and their sums are integers below 2^53, hence exact in double; only the root rounds.
-    CHECK(everywhere(std::abs(norm - std::sqrt(squares)) <= 1e-15 * norm));
-    sums->share_parameters();
-    right = true;
-    for (std::size_t i = 0; i < store.values().size(); ++i) {
-      right = right && store.values()[i] == static_cast<float>(i + static_cast<std::size_t>(step)) &&
-              store.gradients()[i] == 0;
-    }
-    CHECK(everywhere(right));
-  }
-}
-
 TEST_CASE("sums and gathers over memory that the group allocated") {
   const auto rank = static_cast<std::size_t>(world().rank()), size = static_cast<std::size_t>(world().size());
   const std::size_t piece = 10000, count = piece * size;  // several blocks of the sum

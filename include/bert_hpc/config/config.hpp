@@ -73,8 +73,9 @@ struct Parallel {
   std::string pipeline_schedule = "1f1b";           ///< "gpipe", "1f1b", "interleaved", "zb_h1"
   std::int64_t virtual_stages = 1;                  ///< parts of the model on each stage; more for "interleaved"
   std::vector<std::int64_t> balance = {};  ///< blocks of each part, pipeline · virtual_stages numbers; empty: by cost
-  std::int64_t zero = 0;                   ///< sharded over data: 0 nothing, 1 optimizer states, 2 gradients too
-  bool offload = false;                    ///< optimizer states and updates in host memory; with zero
+  /// Sharded over data: 0 nothing, 1 optimizer states and the update's work (in as many messages), 2 gradients too.
+  std::int64_t zero = 1;
+  bool offload = false;  ///< optimizer states and updates in host memory; with zero
 };
 
 struct Precision {

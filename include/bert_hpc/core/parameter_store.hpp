@@ -1,6 +1,7 @@
-// ParameterStore: every parameter of a model in one arena, with arenas of the same layout for gradients and for the
-// two moments of Adam: 16 bytes a parameter in fp32. One slice per parameter, under its Hugging Face name. Arenas make
-// reduction, update, sharding and checkpoints plain loops over flat ranges.
+// ParameterStore: every parameter of a model in one arena, and an arena of the same layout for gradients. One slice per
+// parameter, under its Hugging Face name. Arenas make reduction, update, sharding and checkpoints plain loops over flat
+// ranges. What only the owner of a range needs (Adam's moments) is with the optimizer; where gradients are sharded too,
+// there is no arena of them and slices are given a place while backward needs one.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +27,7 @@ struct ParameterSlice {
   std::string name;
   std::vector<std::int64_t> shape;
   bool decay = true;
+  bool joined = false;      ///< directly behind the slice before
   std::int64_t offset = 0;  ///< elements from the arena's begin
   std::int64_t size = 0;    ///< elements
   std::int64_t rows = 0, columns = 0;
@@ -38,12 +40,16 @@ class ParameterStore {
     none,            ///< the layout alone, for estimates
     values,          ///< parameters alone, for evaluation and prediction
     with_gradients,  ///< and gradients
-    training,        ///< and Adam's moments
   };
 
-  /// Arenas are padded to a multiple of `granularity` elements (itself a multiple of 16), so that a group of ranks can
-  /// share them out in equal, aligned pieces.
-  ParameterStore(const std::vector<ParameterSpec>& specs, Arenas arenas, std::int64_t granularity = 16);
+  /// In elements, multiples of 16. Slices (but joined ones) begin and the arena ends at a multiple, so that ranks can
+  /// share out any run of slices in equal pieces.
+  struct Alignment {
+    std::int64_t slice = 16, arena = 16;
+  };
+
+  ParameterStore(const std::vector<ParameterSpec>& specs, Arenas arenas, const Alignment& alignment);
+  ParameterStore(const std::vector<ParameterSpec>& specs, Arenas arenas) : ParameterStore(specs, arenas, Alignment{}) {}
 
   const std::vector<ParameterSlice>& slices() const { return slices_; }
   /// Index of a name; throws Error(internal) if there is none.
@@ -52,15 +58,17 @@ class ParameterStore {
   std::int64_t arena_size() const { return arena_size_; }  ///< elements, padding included (padding stays zero)
 
   Tensor<float> value(int slice) const { return view(values_.data(), slice); }
-  Tensor<float> gradient(int slice) const { return view(gradients_.data(), slice); }
+  Tensor<float> gradient(int slice) const {
+    const ParameterSlice& s = slices_[static_cast<std::size_t>(slice)];
+    return {gradient_places_[static_cast<std::size_t>(slice)], s.rows, s.columns};
+  }
+  /// From now on the gradients of the slices in [begin, end) of the arena are those from `gradients` on, in the same
+  /// layout.
+  void place_gradients(std::int64_t begin, std::int64_t end, float* gradients);
+
   std::span<float> values() const { return {values_.data(), size()}; }
+  /// Empty where there is no arena of them.
   std::span<float> gradients() const { return {gradients_.data(), static_cast<std::size_t>(gradients_.size())}; }
-  std::span<float> first_moments() const {
-    return {first_moments_.data(), static_cast<std::size_t>(first_moments_.size())};
-  }
-  std::span<float> second_moments() const {
-    return {second_moments_.data(), static_cast<std::size_t>(second_moments_.size())};
-  }
 
  private:
   std::size_t size() const { return static_cast<std::size_t>(arena_size_); }
@@ -72,7 +80,8 @@ class ParameterStore {
   std::vector<ParameterSlice> slices_;
   std::int64_t parameters_ = 0;
   std::int64_t arena_size_ = 0;
-  Buffer<float> values_, gradients_, first_moments_, second_moments_;
+  Buffer<float> values_, gradients_;
+  std::vector<float*> gradient_places_;  // by slice
 };
 
 }  // namespace bert_hpc::core

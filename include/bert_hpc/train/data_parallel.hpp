@@ -7,10 +7,11 @@
 // Reproducible: every chunk of the global batch gives one leaf of a binary tree over chunk numbers. A rank adds the
 // leaves it holds as a binary counter does; the rest of the tree is added pairwise between ranks (recursive doubling).
 // The layout decides only who holds which subtree, never the order of additions, so the bits do not depend on it.
+//
+// The arena consists of segments (virtual stages of a pipeline) whose micro-batches may interleave.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -18,33 +19,32 @@
 #include "bert_hpc/comm/communicator.hpp"
 #include "bert_hpc/core/buffer.hpp"
 #include "bert_hpc/core/parameter_store.hpp"
+#include "bert_hpc/train/gradient_norm.hpp"
+#include "bert_hpc/train/shard_plan.hpp"
 
 namespace bert_hpc::train {
-
-/// A range of the arena that this rank updates, and where its summed gradients lie.
-struct OwnedRange {
-  std::int64_t begin = 0, size = 0;
-  float* gradient = nullptr;  ///< (size)
-};
 
 class DataParallel {
  public:
   virtual ~DataParallel() = default;
 
-  /// Memory held beside the parameter store, bytes.
-  virtual std::int64_t bytes() const = 0;
-
-  /// Collective over the group. Before the first micro-batch of a step; `micro_batches` of this rank follow.
+  /// Collective over the group. Before the first micro-batch of a step; `micro_batches` of this rank follow in every
+  /// segment.
   virtual void begin_step(std::int64_t micro_batches) = 0;
-  /// During a micro-batch's backward: the arena from `begin` on has this micro-batch's gradients.
-  virtual void finished(std::int64_t begin) = 0;
-  /// After a micro-batch's backward.
-  virtual void end_micro_batch() = 0;
+  /// During a micro-batch's backward: the segment from `begin` (counted in the arena) on has its gradients.
+  virtual void finished(int segment, std::int64_t begin) = 0;
+  /// After a micro-batch's backward through a segment.
+  virtual void end_micro_batch(int segment) = 0;
   /// Collective. Afterwards the owned ranges' gradients are the sums over all ranks.
   virtual void end_step() = 0;
-  /// Collective. L2 norm of the summed gradient; after end_step().
-  virtual double gradient_norm() = 0;
+  /// Collective over the norm's scope. L2 norm of the summed gradient; after end_step().
+  double gradient_norm() { return norm_(); }
 
+  // Where there is one segment.
+  void finished(std::int64_t begin) { finished(0, begin); }
+  void end_micro_batch() { end_micro_batch(0); }
+
+  const ShardPlan& plan() const { return plan_; }
   /// What this rank updates.
   std::span<const OwnedRange> owned() const { return owned_; }
 
@@ -52,23 +52,25 @@ class DataParallel {
   void share_parameters();
 
  protected:
-  DataParallel(comm::Communicator& group, const core::ParameterStore& parameters, std::int64_t bucket_elements);
+  /// `parts` of the summed gradient are this rank's share of the norm.
+  DataParallel(comm::Communicator& group, const core::ParameterStore& parameters, const ShardPlan& plan,
+               const NormScope& scope, std::vector<OwnedRange> parts);
+  std::span<float> gradients(const ShardPlan::Bucket& bucket) const;
 
   comm::Communicator& group_;
   const core::ParameterStore& parameters_;
-  std::int64_t bucket_;  // elements
+  ShardPlan plan_;
   std::vector<OwnedRange> owned_;
+  GradientNorm norm_;
   std::vector<comm::RequestHandle> requests_;
 };
 
-/// `parameters` (with gradients, its arena a multiple of 16·group.size() elements) must outlive the result.
-std::unique_ptr<DataParallel> make_overlapped_data_parallel(comm::Communicator& group,
-                                                            const core::ParameterStore& parameters,
-                                                            std::int64_t bucket_elements = std::int64_t{1} << 19);
-
-/// `chunks` of a global batch and the group's size are powers of two; every micro-batch is one chunk, in order.
-std::unique_ptr<DataParallel> make_reproducible_data_parallel(comm::Communicator& group,
-                                                              const core::ParameterStore& parameters,
-                                                              std::int64_t chunks);
+/// For `group.size()` ranks that hold the same parameters (with gradients, aligned as shard_alignment() says);
+/// `parameters` must outlive the result. In reproducible mode every micro-batch is one chunk, in order.
+std::unique_ptr<DataParallel> make_data_parallel(comm::Communicator& group, const core::ParameterStore& parameters,
+                                                 const ShardSettings& settings, const NormScope& scope);
+/// Where the group shares the whole model.
+std::unique_ptr<DataParallel> make_data_parallel(comm::Communicator& group, const core::ParameterStore& parameters,
+                                                 const ShardSettings& settings = {});
 
 }  // namespace bert_hpc::train

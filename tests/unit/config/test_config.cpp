@@ -103,7 +103,7 @@ TEST_CASE("the resolved input reads back to the same") {
 TEST_CASE("rules that span keys are all told, with their places") {
   const std::string text = problems(
       "[run]\nmode = \"train\"\n[model]\nhidden_size = 100\nnum_attention_heads = 3\n[task]\nname = \"regression\"\n"
-      "mask_probability = 0.2\n[batch]\nmicro = 1\nmicro_tokens = 64\n[parallel]\npipeline = 2\noffload = "
+      "mask_probability = 0.2\n[batch]\nmicro = 1\nmicro_tokens = 64\n[parallel]\nzero = 0\noffload = "
       "true\n[schedule]\n"
       "steps = 10\nwarmup_steps = 20\npower = 2\n[evaluation]\nbest = \"accuracy\"\npatience = 2\n[checkpoint]\nkeep = "
       "2\n"
@@ -165,7 +165,7 @@ TEST_CASE("the keys of [parallel] and [debug] are read, limited and checked agai
       {{"parallel.balance=[3, 1]", "parallel.pipeline=2", "parallel.virtual_stages=2",
         "parallel.pipeline_schedule='interleaved'"},
        "[parallel] balance has 2 numbers, but pipeline = 2 times virtual_stages = 2 needs 4"},
-      {{"parallel.offload=true"}, "set zero = 1 or 2, or offload = false"},
+      {{"parallel.zero=0", "parallel.offload=true"}, "set zero = 1 or 2, or offload = false"},
       {{"parallel.balance=[3, 0]"}, "[parallel] balance (entry 2) = 0 is out of range: it must be from 1 to 1048576"},
       {{"parallel.balance=[3, 'a']"}, "[parallel] balance (entry 2) must be a whole number"},
       {{"parallel.balance=4"}, "[parallel] balance must be a list of whole numbers, as in [3, 1]"},

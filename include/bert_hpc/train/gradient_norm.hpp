@@ -1,0 +1,60 @@
+// The L2 norm of a gradient that many ranks hold in parts. Squares are summed in blocks of ops::norm_block elements,
+// counted from the begin of each parameter (of each run of joined parameters). In reproducible mode every block of the
+// whole model has its place in one vector, which its only owner fills; one all-reduce completes the vector (adding
+// zeros is exact) and everybody adds it up in the same order. The bits then depend neither on ranks nor on stages nor
+// on shards. In fast mode a rank adds up its own blocks, and one number is reduced.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "bert_hpc/comm/communicator.hpp"
+#include "bert_hpc/core/parameter_store.hpp"
+
+namespace bert_hpc::train {
+
+/// A range of the arena that this rank updates, and where its summed gradients lie.
+struct OwnedRange {
+  std::int64_t begin = 0, size = 0;
+  float* gradient = nullptr;  ///< (size)
+};
+
+/// Whose gradients make up the norm, and where this rank's part of the model stands in the whole.
+struct NormScope {
+  comm::Communicator* everyone = nullptr;  ///< all ranks that hold a part of the gradient
+  std::int64_t blocks = 0;                 ///< of the whole model
+  /// By slice: the place of its first block in the whole model; −1 where another rank counts it. Of joined slices the
+  /// first speaks for all.
+  std::vector<std::int64_t> first_block;
+};
+
+/// `local` are slices of one stage, `model` the parameters of the whole model in order. Copies of other parameters are
+/// not counted. Throws Error(internal) where a counted slice is not in the model. Pure.
+NormScope norm_scope(const std::vector<core::ParameterSlice>& local, const std::vector<core::ParameterSpec>& model,
+                     comm::Communicator& everyone);
+/// Where `local` is the whole model and `everyone` shares it.
+NormScope whole_model_scope(const std::vector<core::ParameterSlice>& local, comm::Communicator& everyone);
+
+class GradientNorm {
+ public:
+  /// `parts` are the ranges of the summed gradient that this rank counts: no element is in two ranks' parts. In
+  /// reproducible mode they begin and end at blocks of slices.
+  GradientNorm(const core::ParameterStore& parameters, const NormScope& scope, std::span<const OwnedRange> parts,
+               bool reproducible);
+
+  /// Collective over scope.everyone.
+  double operator()();
+
+ private:
+  struct Run {
+    const float* gradient = nullptr;
+    std::int64_t size = 0, first_block = 0;
+  };
+  comm::Communicator& everyone_;
+  bool reproducible_;
+  std::vector<Run> runs_;
+  std::vector<double> partials_;
+};
+
+}  // namespace bert_hpc::train

@@ -1,0 +1,57 @@
+// How the gradients, sums and optimizer states of an arena are shared out over a data-parallel group, as plain data: it
+// decides what every rank owns, what is sent in which pieces, and how much memory that takes, before anything is
+// allocated. The stages are those of Rajbhandari et al., "ZeRO: memory optimizations toward training trillion parameter
+// models" (2020): 0 shares nothing out, 1 the optimizer's states and work, 2 the gradients too.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bert_hpc/core/parameter_store.hpp"
+
+namespace bert_hpc::train {
+
+struct ShardSettings {
+  bool reproducible = false;
+  int zero = 1;             ///< 1 costs what 0 costs in messages, and divides memory and work of the update
+  std::int64_t chunks = 1;  ///< reproducible: of a global batch
+  std::int64_t bucket_elements = std::int64_t{1} << 19;  ///< fast: of one reduce-scatter, about
+  /// Where the arena's segments begin, ascending from 0. A segment is what goes through backward as one: a virtual
+  /// stage of a pipeline.
+  std::vector<std::int64_t> segments = {0};
+};
+
+/// For a group of `ranks`: what a parameter store must be aligned to.
+core::ParameterStore::Alignment shard_alignment(bool reproducible, int ranks);
+
+struct ShardPlan {
+  /// What is reduced and gathered at once: a range within one segment, in equal pieces, piece r for rank r.
+  struct Bucket {
+    std::int64_t begin = 0, size = 0;
+    int segment = 0;
+  };
+
+  ShardSettings settings;
+  int ranks = 1;
+  std::int64_t arena = 0;               ///< elements
+  std::vector<Bucket> buckets;          ///< ascending, without gaps
+  std::int64_t tree_levels = 0;         ///< reproducible: arenas of partial sums
+  std::int64_t optimizer_elements = 0;  ///< owned by one rank
+
+  std::int64_t segment_end(int segment) const;
+  int segments() const { return static_cast<int>(settings.segments.size()); }
+  /// Does a rank update a part only, so that the parts must be gathered afterwards?
+  bool shares_update() const { return ranks > 1 && settings.zero > 0; }
+
+  /// Bytes of one rank by what they are for; parameters and gradients included.
+  std::vector<std::pair<std::string, std::int64_t>> memory() const;
+  /// For the banner, e.g. "ZeRO 1 of 4 ranks".
+  std::string describe() const;
+};
+
+/// `parameters` may be a layout alone; it is aligned as shard_alignment() says. Throws Error(internal) where not.
+ShardPlan plan_shards(const core::ParameterStore& parameters, const ShardSettings& settings, int ranks);
+
+}  // namespace bert_hpc::train

@@ -1,0 +1,66 @@
+// Sums in buckets while backward goes on. Buckets start in one order on every rank, from the arena's end to its begin,
+// as collective operations must, whatever the order in which segments finish.
+#include <algorithm>
+
+#include "data_parallel_kinds.hpp"
+
+namespace bert_hpc::train {
+
+OverlappedDataParallel::OverlappedDataParallel(comm::Communicator& group, const core::ParameterStore& parameters,
+                                               const ShardPlan& plan, const NormScope& scope)
+    : OverlappedDataParallel(group, parameters, plan, scope,
+                             core::Buffer<float>(plan.ranks > 1 ? plan.arena / plan.ranks : 0)) {}
+
+OverlappedDataParallel::OverlappedDataParallel(comm::Communicator& group, const core::ParameterStore& parameters,
+                                               const ShardPlan& plan, const NormScope& scope, core::Buffer<float> sums)
+    : DataParallel(group, parameters, plan, scope, pieces_of(plan, group.rank(), parameters, sums.data())),
+      sums_(std::move(sums)),
+      pieces_(pieces_of(plan, group.rank(), parameters, sums_.data())),
+      remaining_(plan.settings.segments.size()) {}
+
+void OverlappedDataParallel::begin_step(std::int64_t micro_batches) {
+  std::fill(remaining_.begin(), remaining_.end(), micro_batches);
+  next_ = pieces_.size();
+}
+
+void OverlappedDataParallel::finished(int segment, std::int64_t begin) {
+  // Only the last micro-batch's gradients are final.
+  if (plan_.ranks == 1 || remaining_[static_cast<std::size_t>(segment)] != 1) return;
+  while (next_ > 0) {
+    const ShardPlan::Bucket& bucket = plan_.buckets[next_ - 1];
+    const bool final =
+        bucket.segment == segment ? bucket.begin >= begin : remaining_[static_cast<std::size_t>(bucket.segment)] == 0;
+    if (!final) break;
+    start();
+  }
+  for (const auto& request : requests_) request->test();  // lets MPI move data between two layers
+}
+
+void OverlappedDataParallel::end_micro_batch(int segment) {
+  --remaining_[static_cast<std::size_t>(segment)];
+}
+
+void OverlappedDataParallel::start() {
+  --next_;
+  const OwnedRange& piece = pieces_[next_];
+  requests_.push_back(group_.start_reduce_scatter(gradients(plan_.buckets[next_]),
+                                                  {piece.gradient, static_cast<std::size_t>(piece.size)}));
+}
+
+void OverlappedDataParallel::end_step() {
+  if (plan_.ranks == 1) return;
+  while (next_ > 0) start();
+  for (const auto& request : requests_) request->wait();
+  requests_.clear();
+  if (plan_.shares_update()) return;
+  // Everybody updates everything: the pieces make up the sums again.
+  for (std::size_t i = 0; i < pieces_.size(); ++i) {
+    const OwnedRange& piece = pieces_[i];
+    std::copy_n(piece.gradient, piece.size, parameters_.gradients().data() + piece.begin);
+    requests_.push_back(group_.start_all_gather(gradients(plan_.buckets[i])));
+  }
+  for (const auto& request : requests_) request->wait();
+  requests_.clear();
+}
+
+}  // namespace bert_hpc::train

@@ -1,0 +1,112 @@
+#include "bert_hpc/train/gradient_norm.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "bert_hpc/core/error.hpp"
+#include "bert_hpc/ops/optimizer_update.hpp"
+
+namespace bert_hpc::train {
+namespace {
+
+std::int64_t blocks_of(std::int64_t size) {
+  return (size + ops::norm_block - 1) / ops::norm_block;
+}
+
+/// Slices that lie joined in the arena, as one.
+struct Group {
+  std::size_t first_slice = 0;
+  std::int64_t begin = 0, size = 0;
+};
+
+std::vector<Group> groups_of(const std::vector<core::ParameterSlice>& slices) {
+  std::vector<Group> groups;
+  for (std::size_t i = 0; i < slices.size(); ++i) {
+    if (!slices[i].joined) groups.push_back({i, slices[i].offset, 0});
+    groups.back().size += slices[i].size;
+  }
+  return groups;
+}
+
+}  // namespace
+
+NormScope norm_scope(const std::vector<core::ParameterSlice>& local, const std::vector<core::ParameterSpec>& model,
+                     comm::Communicator& everyone) {
+  const core::ParameterStore whole(model, core::ParameterStore::Arenas::none);
+  std::map<std::string, std::int64_t> place;
+  NormScope scope{&everyone, 0, std::vector<std::int64_t>(local.size(), -1)};
+  for (const Group& group : groups_of(whole.slices())) {
+    if (!whole.slices()[group.first_slice].copy_of.empty()) continue;
+    place[whole.slices()[group.first_slice].name] = scope.blocks;
+    scope.blocks += blocks_of(group.size);
+  }
+  for (const Group& group : groups_of(local)) {
+    if (!local[group.first_slice].copy_of.empty()) continue;
+    const auto found = place.find(local[group.first_slice].name);
+    core::require(found != place.end(), "gradient norm: a stage has a parameter that the model has not");
+    scope.first_block[group.first_slice] = found->second;
+  }
+  return scope;
+}
+
+NormScope whole_model_scope(const std::vector<core::ParameterSlice>& local, comm::Communicator& everyone) {
+  NormScope scope{&everyone, 0, std::vector<std::int64_t>(local.size(), -1)};
+  for (const Group& group : groups_of(local)) {
+    if (!local[group.first_slice].copy_of.empty()) continue;
+    scope.first_block[group.first_slice] = scope.blocks;
+    scope.blocks += blocks_of(group.size);
+  }
+  return scope;
+}
+
+GradientNorm::GradientNorm(const core::ParameterStore& parameters, const NormScope& scope,
+                           std::span<const OwnedRange> parts, bool reproducible)
+    : everyone_(*scope.everyone), reproducible_(reproducible) {
+  core::require(scope.first_block.size() == parameters.slices().size(), "gradient norm: not the scope of this arena");
+  const std::vector<Group> groups = groups_of(parameters.slices());
+  for (const OwnedRange& part : parts) {
+    bool follows = false;  // does the run before end with the group before, in this part?
+    for (const Group& group : groups) {
+      const std::int64_t place = scope.first_block[group.first_slice];
+      const std::int64_t begin = std::max(part.begin, group.begin);
+      const std::int64_t end = std::min(part.begin + part.size, group.begin + group.size);
+      if (place < 0 || begin >= end) {
+        follows = false;
+        continue;
+      }
+      const float* gradient = part.gradient + (begin - part.begin);
+      if (reproducible) {
+        core::require((begin - group.begin) % ops::norm_block == 0, "gradient norm: a part begins within a block");
+        runs_.push_back({gradient, end - begin, place + (begin - group.begin) / ops::norm_block});
+      } else if (follows) {  // the padding between is zero
+        runs_.back().size = gradient + (end - begin) - runs_.back().gradient;
+      } else {
+        runs_.push_back({gradient, end - begin, 0});
+      }
+      follows = true;
+    }
+  }
+  std::int64_t blocks = 0;
+  for (Run& run : runs_) {
+    if (!reproducible) run.first_block = std::exchange(blocks, blocks + blocks_of(run.size));
+  }
+  partials_.resize(static_cast<std::size_t>(reproducible ? scope.blocks : blocks));
+}
+
+double GradientNorm::operator()() {
+  if (reproducible_) std::fill(partials_.begin(), partials_.end(), 0.0);
+  for (const Run& run : runs_) {
+    ops::squared_norm_blocks({run.gradient, static_cast<std::size_t>(run.size)},
+                             std::span(partials_).subspan(static_cast<std::size_t>(run.first_block),
+                                                          static_cast<std::size_t>(blocks_of(run.size))));
+  }
+  if (reproducible_ && everyone_.size() > 1) everyone_.all_reduce(std::span(partials_), comm::Reduction::sum);
+  double sum = 0;
+  for (const double partial : partials_) sum += partial;
+  return std::sqrt(reproducible_ || everyone_.size() == 1 ? sum : everyone_.sum(sum));
+}
+
+}  // namespace bert_hpc::train

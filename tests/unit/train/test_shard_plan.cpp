@@ -1,0 +1,73 @@
+// Shard plans: buckets tile the arena within segments, pieces are equal, and memory is what ZeRO promises.
+#include "bert_hpc/train/shard_plan.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <map>
+
+#include "bert_hpc/core/error.hpp"
+
+using namespace bert_hpc;
+using core::ParameterStore;
+
+namespace {
+
+ParameterStore layout(bool reproducible, int ranks) {
+  std::vector<core::ParameterSpec> specs;
+  for (int i = 0; i < 12; ++i) {
+    specs.push_back({"layer." + std::to_string(i) + ".weight", {700, 700}});
+    specs.push_back({"layer." + std::to_string(i) + ".bias", {700}, false});
+  }
+  return ParameterStore(specs, ParameterStore::Arenas::none, train::shard_alignment(reproducible, ranks));
+}
+
+std::map<std::string, std::int64_t> memory_of(const train::ShardPlan& plan) {
+  const auto list = plan.memory();
+  return {list.begin(), list.end()};
+}
+
+}  // namespace
+
+TEST_CASE("buckets tile every segment in equal, aligned pieces") {
+  for (const int ranks : {1, 2, 3, 4, 8}) {
+    const ParameterStore store = layout(false, ranks);
+    train::ShardSettings settings{.bucket_elements = 100'000};
+    settings.segments = {0, store.slices()[4].offset, store.slices()[10].offset};
+    const train::ShardPlan plan = train::plan_shards(store, settings, ranks);
+    std::int64_t end = 0;
+    for (const train::ShardPlan::Bucket& bucket : plan.buckets) {
+      CHECK(bucket.begin == end);
+      CHECK(bucket.size % (16 * ranks) == 0);
+      CHECK(bucket.begin >= settings.segments[static_cast<std::size_t>(bucket.segment)]);
+      end = bucket.begin + bucket.size;
+      CHECK(end <= plan.segment_end(bucket.segment));
+    }
+    CHECK(end == store.arena_size());
+  }
+}
+
+TEST_CASE("memory of the optimizer's states is divided by the ranks from ZeRO 1 on") {
+  for (const int ranks : {1, 2, 4}) {
+    const ParameterStore store = layout(false, ranks);
+    const std::int64_t arena = 4 * store.arena_size();
+    auto memory = memory_of(train::plan_shards(store, {.zero = 1}, ranks));
+    CHECK(memory["parameters"] == arena);
+    CHECK(memory["gradients"] == arena);
+    CHECK(memory["optimizer states"] == 2 * arena / ranks);
+    CHECK(memory["partial sums"] == (ranks > 1 ? arena / ranks : 0));
+    memory = memory_of(train::plan_shards(store, {.zero = 0}, ranks));
+    CHECK(memory["optimizer states"] == 2 * arena);
+  }
+}
+
+TEST_CASE("reproducible plans: levels of the tree, and powers of two only") {
+  const ParameterStore store = layout(true, 2);
+  const auto levels = [&](std::int64_t chunks) {
+    return train::plan_shards(store, {.reproducible = true, .chunks = chunks}, 2).tree_levels;
+  };
+  CHECK(levels(2) == 1);
+  CHECK(levels(4) == 1);
+  CHECK(levels(16) == 3);
+  CHECK_THROWS_AS(levels(6), core::Error);
+  CHECK_THROWS_AS(levels(1), core::Error);
+  for (const core::ParameterSlice& slice : store.slices()) CHECK(slice.offset % 4096 == 0);
+}
