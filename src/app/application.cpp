@@ -5,6 +5,7 @@
 #include "bert_hpc/app/assembly.hpp"
 #include "bert_hpc/app/collective.hpp"
 #include "bert_hpc/app/grid_layout.hpp"
+#include "bert_hpc/app/machine.hpp"
 #include "bert_hpc/app/run_directory.hpp"
 
 namespace bert_hpc::app {
@@ -45,7 +46,7 @@ int run_application(const Invocation& invocation, comm::Communicator& world, int
   try {
     const Input given = read_input(invocation, world);
     const config::Config& input = given.config;
-    const RunContext context{input, invocation, world, given.grid, threads, log, begin};
+    const RunContext context{input, invocation, world, given.grid, threads, log, begin, process_memory().resident};
     collectively(world, [&] {
       if (world.rank() == 0) check_run_directory(input.run.directory, config::to_toml(input), invocation.overwrite);
     });

@@ -98,6 +98,12 @@ model::BertConfig complete_model(const config::Config& input, const model::BertC
   return config;
 }
 
+std::int64_t total(const MemoryPlan& plan) {
+  std::int64_t bytes = 0;
+  for (const auto& [name, part] : plan) bytes += part;
+  return bytes;
+}
+
 namespace {
 
 std::int64_t outputs_of(const model::BertConfig& config) {

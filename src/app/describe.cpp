@@ -1,5 +1,7 @@
 #include "bert_hpc/app/describe.hpp"
 
+#include <algorithm>
+
 #include "bert_hpc/app/banner.hpp"
 #include "bert_hpc/app/machine.hpp"
 #include "bert_hpc/comm/mpi_communicator.hpp"
@@ -77,6 +79,16 @@ void describe_run(const RunContext& context, const Assembly& assembly, const Dat
   facts.more.insert(facts.more.end(), more.begin(), more.end());
   context.log.info(banner(facts));
   for (const std::string& warning : placement_warnings(facts.ranks)) context.log.warning(warning);
+}
+
+std::string memory_line(const std::vector<io::RankRow>& ranks) {
+  const auto excess = [](const io::RankRow& r) { return r.peak_memory - r.start_memory - r.planned_memory; };
+  const auto worst =
+      std::max_element(ranks.begin(), ranks.end(), [&](const auto& a, const auto& b) { return excess(a) < excess(b); });
+  if (worst == ranks.end() || worst->peak_memory <= 0 || worst->start_memory <= 0) return {};
+  return "memory of a rank: " + core::format_bytes(worst->planned_memory) + " planned, grew by " +
+         core::format_bytes(worst->peak_memory - worst->start_memory) + " to " +
+         core::format_bytes(worst->peak_memory) + " at most";
 }
 
 std::string evaluation_line(const std::string& split, const io::EvaluationRow& row) {

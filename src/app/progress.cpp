@@ -1,8 +1,5 @@
 #include "bert_hpc/app/progress.hpp"
 
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 
@@ -13,12 +10,8 @@ namespace bert_hpc::app {
 namespace {
 
 constexpr double redraw_seconds = 0.2;
+constexpr int usual_columns = 80;
 constexpr const char* clear_line = "\r\x1b[K";
-
-int terminal_width() {
-  winsize size{};
-  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
-}
 
 std::string steps_text(const ProgressState& state) {
   const std::string step = "step " + core::with_commas(state.step);
@@ -89,8 +82,8 @@ std::string progress_bar(const ProgressState& state, int width) {
   return text;
 }
 
-ProgressDisplay::ProgressDisplay(core::Log& log, ProgressMode mode, int width)
-    : log_(log), mode_(mode), width_(width) {}
+ProgressDisplay::ProgressDisplay(core::Log& log, ProgressMode mode, std::function<int()> columns)
+    : log_(log), mode_(mode), columns_(std::move(columns)) {}
 
 ProgressDisplay::~ProgressDisplay() {
   finish();
@@ -100,7 +93,8 @@ void ProgressDisplay::step(const ProgressState& state, double now) {
   if (mode_ != ProgressMode::bar || now < next_) return;
   next_ = now + redraw_seconds;
   // The last column stays free: some terminals wrap when it is written.
-  const int width = (width_ > 0 ? width_ : terminal_width()) - 1;
+  const int columns = columns_();
+  const int width = (columns > 0 ? columns : usual_columns) - 1;
   std::string drawing(1, '\r');
   drawing.append(progress_bar(state, width)).append("\x1b[K");
   log_.console(drawing);

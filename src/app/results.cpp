@@ -116,20 +116,23 @@ std::vector<io::TimerRow> Results::record_timers(const core::Timers& timers) {
   return rows;
 }
 
-void Results::record_ranks(int threads, const std::string& device) {
+std::vector<io::RankRow> Results::record_ranks(const RunContext& context, const std::string& device,
+                                               std::int64_t planned_memory) {
   std::ostringstream mine;
-  mine << io::host_name() << '\t' << device << '\t' << threads << '\t' << process_memory().peak_resident;
+  mine << io::host_name() << '\t' << device << '\t' << context.threads << '\t' << process_memory().peak_resident << '\t'
+       << context.start_memory << '\t' << planned_memory;
   std::vector<io::RankRow> rows;
   for (const std::string& text : world_.all_gather(mine.str())) {
     std::istringstream fields(text);
     io::RankRow row;
     std::getline(fields, row.host, '\t');
     std::getline(fields, row.device, '\t');
-    fields >> row.threads >> row.peak_memory;
+    fields >> row.threads >> row.peak_memory >> row.start_memory >> row.planned_memory;
     row.utilisation = row.power = std::numeric_limits<double>::quiet_NaN();
     rows.push_back(row);
   }
   if (metrics_) metrics_->record_ranks(rows);
+  return rows;
 }
 
 void Results::finish(const std::vector<std::pair<std::string, double>>& totals) {

@@ -27,6 +27,7 @@ struct Training {
   std::optional<data::BatchLoader> loader;
   std::optional<Evaluator> validation, test;
   train::ShardPlan shards;
+  std::int64_t message_bytes = 0;
   std::unique_ptr<train::DataParallel> sums;  // null in an estimate
 };
 
@@ -68,18 +69,35 @@ void set_up(Training& training, const RunContext& context) {
     }
     const core::ParameterStore& parameters = training.assembly->parameters;
     training.sums = train::make_data_parallel(world, parameters, shards);
+    if (!shards.reproducible) {
+      std::int64_t largest = 0;
+      for (const auto& bucket : training.shards.buckets)
+        largest = std::max(largest, bucket.size / training.shards.ranks);
+      training.message_bytes = world.reserve_sums(largest);
+    }
   });
 }
 
-void describe(const Training& training, const RunContext& context) {
+MemoryPlan memory_plan(const Training& training) {
   MemoryPlan memory = training.shards.memory();
   for (auto& item : training.assembly->memory(true)) memory.push_back(std::move(item));
+  if (training.message_bytes > 0) memory.emplace_back("messages", training.message_bytes);
   memory.emplace_back("prepared batches", training.loader->memory_bytes());
+  return memory;
+}
+
+void describe(const Training& training, const RunContext& context) {
   const std::int64_t steps = training.loader->total_steps(), per_epoch = training.loader->steps_per_epoch();
-  describe_run(context, *training.assembly, training.sets, memory,
+  describe_run(context, *training.assembly, training.sets, memory_plan(training),
                {{"steps", core::with_commas(steps) + " of " + std::to_string(context.input.batch.global) +
                               " sequences, " + core::with_commas(per_epoch) + " an epoch" +
                               (context.input.run.reproducible ? "; reproducible" : "")}});
+}
+
+ProgressMode display_mode(const RunContext& context) {
+  if (context.world.rank() != 0) return ProgressMode::none;
+  const Terminal terminal = inspect_terminal();
+  return progress_mode(context.input.log.progress, terminal.present, terminal.name);
 }
 
 /// The steps and what accompanies them.
@@ -92,12 +110,7 @@ class TrainingLoop {
         timers_(timers),
         trainer_(trainer_settings(context.input, training.loader->total_steps()), *training.assembly, *training.sums,
                  context.world, timers),
-        terminal_(inspect_terminal()),
-        display_(context.log,
-                 context.world.rank() == 0
-                     ? progress_mode(context.input.log.progress, terminal_.present, terminal_.name)
-                     : ProgressMode::none,
-                 terminal_.columns),
+        display_(context.log, display_mode(context), [] { return inspect_terminal().columns; }),
         best_(context.input.evaluation) {
     progress_.total_steps = training.loader->total_steps();
   }
@@ -147,7 +160,7 @@ class TrainingLoop {
     facts.tokens = tokens_;
     facts.samples = samples_;
     facts.peak_gflops = context_.input.run.peak_gflops.value_or(0.0);
-    results_.record_ranks(context_.threads, "CPU");
+    const std::string memory = memory_line(results_.record_ranks(context_, "CPU", total(memory_plan(training_))));
     results_.finish({{"steps", static_cast<double>(done_)},
                      {"samples", static_cast<double>(samples_)},
                      {"tokens", static_cast<double>(tokens_)},
@@ -155,6 +168,7 @@ class TrainingLoop {
                      {"seconds", context_.seconds()},
                      {"model_flops", flops_}});
     context_.log.info(timing_table(facts));
+    if (!memory.empty()) context_.log.info(memory);
     context_.log.info("model in " + results_.model_folder() + ", metrics in " + context_.input.run.directory +
                       "/metrics.h5");
   }
@@ -218,7 +232,6 @@ class TrainingLoop {
   Results& results_;
   core::Timers& timers_;
   Trainer trainer_;
-  Terminal terminal_;
   ProgressDisplay display_;
   BestModel best_;
   ProgressState progress_;

@@ -82,6 +82,8 @@ void write_ranks(Hdf5File& file, const MetricsTables& tables) {
   write_column(file, "ranks/device", tables.ranks, &RankRow::device, "");
   write_column(file, "ranks/threads", tables.ranks, &RankRow::threads, "threads");
   write_column(file, "ranks/peak_memory", tables.ranks, &RankRow::peak_memory, "bytes");
+  write_column(file, "ranks/start_memory", tables.ranks, &RankRow::start_memory, "bytes before set-up");
+  write_column(file, "ranks/planned_memory", tables.ranks, &RankRow::planned_memory, "bytes beside start_memory");
   write_column(file, "ranks/utilisation", tables.ranks, &RankRow::utilisation, "0 to 1");
   write_column(file, "ranks/power", tables.ranks, &RankRow::power, "W");
   if (tables.rank_samples.empty()) return;

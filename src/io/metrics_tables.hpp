@@ -1,7 +1,7 @@
 // The rows of a run, built from the journal's lines: the same way for lines just recorded and for lines replayed after
 // a restart, so that both give the same metrics.h5. Private to io.
 //
-// A line is a kind and fields, separated by tabs; text has tab, newline and backslash escaped.
+// Lines are spelled as metrics_line.hpp tells.
 #pragma once
 
 #include <cstddef>

@@ -6,6 +6,7 @@
 
 #include <Kokkos_Core.hpp>
 #include <cstdint>
+#include <string>
 
 #if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
 #define BERT_HPC_KERNELS_ON_GPU 1
@@ -37,16 +38,31 @@ constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) {
 using Range = Kokkos::RangePolicy<Kokkos::IndexType<std::int64_t>>;
 using UnevenRange = Kokkos::RangePolicy<Kokkos::IndexType<std::int64_t>, Kokkos::Schedule<Kokkos::Dynamic>>;
 
+/// A parallel loop of Kokkos that takes nothing from the heap. A loop's body has a type of its own, so its label
+/// becomes a string once. A team of one thread would be allocated anew each time (GCC's OpenMP keeps only larger ones),
+/// so one thread runs the loop itself, unless a profiling tool wants to see it.
+template <class Policy, class Body>
+void launch(const char* label, const Policy& policy, const Body& body) {
+  if constexpr (!on_gpu) {
+    if (Kokkos::DefaultExecutionSpace().concurrency() == 1 && !Kokkos::Tools::profileLibraryLoaded()) {
+      for (auto i = policy.begin(); i < policy.end(); ++i) body(i);
+      return;
+    }
+  }
+  static const std::string text(label);
+  Kokkos::parallel_for(text, policy, body);
+}
+
 /// body(i) for i in [0, count), items of about equal cost.
 template <class Body>
 void for_items(const char* label, std::int64_t count, const Body& body) {
-  if (count > 0) Kokkos::parallel_for(label, Range(0, count), body);
+  if (count > 0) launch(label, Range(0, count), body);
 }
 
 /// body(i) for i in [0, count), items of very different cost, the longest first.
 template <class Body>
 void for_uneven_items(const char* label, std::int64_t count, const Body& body) {
-  if (count > 0) Kokkos::parallel_for(label, UnevenRange(0, count, Kokkos::ChunkSize(on_gpu ? 128 : 4)), body);
+  if (count > 0) launch(label, UnevenRange(0, count, Kokkos::ChunkSize(on_gpu ? 128 : 4)), body);
 }
 
 /// body(row, column) for every element, none depending on another.

@@ -58,14 +58,13 @@ void arg_max(Tensor<const float> logits, std::int32_t* predicted) {
 }
 
 double sum(const float* x, std::int64_t count) {
+  const auto element = [=] KOKKOS_FUNCTION(std::int64_t i) { return static_cast<double>(x[i]); };
+  if constexpr (!kernel::on_gpu) return kernel::sum_of<double>(count, element);
   double total = 0.0;
   // One work item, so that the order is fixed: x holds one number per row of a batch, which is little.
   Kokkos::parallel_reduce(
       "bert_hpc::ops::sum", kernel::Range(0, 1),
-      KOKKOS_LAMBDA(std::int64_t, double& result) {
-        result += kernel::sum_of<double>(count, [=](std::int64_t i) { return static_cast<double>(x[i]); });
-      },
-      total);
+      KOKKOS_LAMBDA(std::int64_t, double& result) { result += kernel::sum_of<double>(count, element); }, total);
   return total;
 }
 

@@ -29,6 +29,7 @@ struct RunContext {
   int threads;           ///< of this rank's kernels
   core::Log& log;        ///< silent but on rank 0
   std::chrono::steady_clock::time_point begin;
+  std::int64_t start_memory;  ///< resident when the run began, bytes; 0: unknown
 
   /// Ranks that the run is, or would be, made for.
   int ranks() const { return invocation.validate_ranks > 0 ? invocation.validate_ranks : world.size(); }

@@ -37,6 +37,7 @@ data::ShardLimits shard_limits(const config::Config& input, const model::BertCon
 
 /// Planned memory of this rank by what it is for, bytes.
 using MemoryPlan = std::vector<std::pair<std::string, std::int64_t>>;
+std::int64_t total(const MemoryPlan& plan);
 
 class Assembly {
  public:

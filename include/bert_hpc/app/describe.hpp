@@ -23,6 +23,10 @@ std::string answer(const config::CommandLine& line, const config::Program& progr
 void describe_run(const RunContext& context, const Assembly& assembly, const DataSets& sets, const MemoryPlan& memory,
                   const std::vector<std::pair<std::string, std::string>>& more);
 
+/// What memory was used beside what was planned, of the rank that exceeds its plan by most; "" where the system does
+/// not say.
+std::string memory_line(const std::vector<io::RankRow>& ranks);
+
 /// "validation at step 120: loss 0.5123, accuracy 0.8412, …"
 std::string evaluation_line(const std::string& split, const io::EvaluationRow& row);
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "bert_hpc/core/log.hpp"
@@ -34,8 +35,9 @@ std::string progress_bar(const ProgressState& state, int width);
 
 class ProgressDisplay {
  public:
-  /// Draws on `log`, which must outlive it. `width`: columns of the terminal, 0: asked of the system at each drawing.
-  ProgressDisplay(core::Log& log, ProgressMode mode, int width = 0);
+  /// Draws on `log`, which must outlive it. `columns` tells the terminal's width, 0: unknown; it is asked at each
+  /// drawing, as windows are resized.
+  ProgressDisplay(core::Log& log, ProgressMode mode, std::function<int()> columns);
   ~ProgressDisplay();
   ProgressDisplay(const ProgressDisplay&) = delete;
   ProgressDisplay& operator=(const ProgressDisplay&) = delete;
@@ -50,7 +52,7 @@ class ProgressDisplay {
  private:
   core::Log& log_;
   ProgressMode mode_;
-  int width_;
+  std::function<int()> columns_;
   double next_ = 0;
   bool drawn_ = false;
 };

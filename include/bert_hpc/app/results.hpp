@@ -40,8 +40,10 @@ class Results {
 
   /// Collective. Timers of all ranks into metrics.h5; returns them for the table.
   std::vector<io::TimerRow> record_timers(const core::Timers& timers);
-  /// Collective. Hosts, devices, threads and peak memory of all ranks.
-  void record_ranks(int threads, const std::string& device);
+  /// Collective. Hosts, devices, threads and memory of all ranks: what was resident before set-up (`start_memory`),
+  /// what was planned beside it and the peak, bytes. Returns the rows.
+  std::vector<io::RankRow> record_ranks(const RunContext& context, const std::string& device,
+                                        std::int64_t planned_memory);
 
   /// Collective. Totals, the status "finished" and the last snapshot.
   void finish(const std::vector<std::pair<std::string, double>>& totals);

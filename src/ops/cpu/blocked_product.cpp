@@ -277,8 +277,12 @@ std::int64_t scratch_floats(const TileKernels& kernels, std::int64_t m, std::int
 
 void run(const TileKernels& kernels, const BlockedProduct& product, float* scratch, std::int64_t scratch_size) {
   const Runner runner(kernels, product, scratch, scratch_size);
-  const bool shared = product.m * product.n * product.k >= smallest_shared;
-#pragma omp parallel if (shared)
+  // A team of one thread would be allocated anew each time.
+  if (product.m * product.n * product.k < smallest_shared || omp_get_max_threads() == 1) {
+    runner.work(0, 1);
+    return;
+  }
+#pragma omp parallel
   runner.work(omp_get_thread_num(), omp_get_num_threads());
 }
 

@@ -124,7 +124,7 @@ class FusedAttention : public Attention {
     const std::int64_t workers = std::min<std::int64_t>(workers_, tasks);
     using HostRange = Kokkos::RangePolicy<Kokkos::DefaultHostExecutionSpace, Kokkos::IndexType<std::int64_t>>;
     if (workers == 0) return;
-    Kokkos::parallel_for(label, HostRange(0, workers), [&](std::int64_t worker) {
+    kernel::launch(label, HostRange(0, workers), [&](std::int64_t worker) {
       float* scratch = scratch_.data() + worker * worker_floats_;
       for (std::int64_t t; (t = next.fetch_add(1, std::memory_order_relaxed)) < tasks;) {
         const std::int64_t from_the_end = tasks - 1 - t;

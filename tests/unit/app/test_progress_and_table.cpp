@@ -65,8 +65,11 @@ TEST_CASE("the display is throttled, keeps the log clean and clears itself") {
   REQUIRE(pipe(pipes) == 0);
   {
     bert_hpc::core::Log log(pipes[1]);
-    ProgressDisplay display(log, ProgressMode::bar, 20);
+    int columns = 20;
+    ProgressDisplay display(log, ProgressMode::bar, [&columns] { return columns; });
     for (int i = 0; i < 100; ++i) display.step(state(), 0.001 * i);
+    columns = 6;  // resized
+    display.step(state(), 1);
     display.line(state());
     log.info("message");
     display.finish();
@@ -75,7 +78,7 @@ TEST_CASE("the display is throttled, keeps the log clean and clears itself") {
   char buffer[1000];
   const auto size = read(pipes[0], buffer, sizeof buffer);
   CHECK(std::string(buffer, static_cast<std::size_t>(size)) ==
-        "\r 25%  loss 0.6931\x1b[K\r\x1b[Kmessage\n\r\x1b[Kend\n");
+        "\r 25%  loss 0.6931\x1b[K\r 25%\x1b[K\r\x1b[Kmessage\n\r\x1b[Kend\n");
   close(pipes[0]);
   close(pipes[1]);
 }

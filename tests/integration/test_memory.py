@@ -1,0 +1,114 @@
+"""Memory: a run takes what it says before its first step, and its steps take nothing from the heap."""
+
+import collections
+import os
+import pathlib
+import re
+import subprocess
+import unittest
+
+import h5py
+
+from program import BUILD, MPIRUN, Case, run
+
+COUNTER = BUILD / "tests/libcount_allocations.so"
+
+# Names of libraries and programs whose allocations are ours to avoid: our own code (C++ code asks by operator new, in
+# libstdc++; kernels through OpenMP's runtime or oneDNN). MPI's libraries take and free memory for messages as they see
+# fit; HDF5 and the C library work when metrics.h5 is written, which is by the clock and not by the step.
+OURS = re.compile(r"bert_hpc$|libstdc\+\+|libgomp|libdnnl|libopenblas")
+
+
+class Planned(Case):
+    # 38 M parameters: 587 MiB of arenas, so that what is not planned stands out.
+    MODEL = {"hidden_size": 512, "num_hidden_layers": 4, "num_attention_heads": 8, "intermediate_size": 2048,
+             "vocab_size": 50000}
+    # Beside the plan: pages of the program and its libraries that are first used by the run (the programs' code is about
+    # 10 MiB, HDF5's and MPI's parts of 5 MiB each), HDF5's chunk caches (1 MiB a dataset), vectors of the data set's
+    # lengths, and MPI's shared memory (4 MiB a rank) and message buffers.
+    SLACK = 32 << 20
+
+    def check(self, name, ranks, **tables):
+        directory = self.work.folder / name
+        tables.setdefault("run", {})["directory"] = str(directory)
+        done = run("bert_hpc", self.work.input(f"{name}.toml", model=self.MODEL, batch={"global": 16}, **tables,
+                                               schedule={"epochs": None, "steps": 4}), ranks=ranks, threads=1, check=0)
+        self.assertIn("memory of a rank: ", done.stdout)
+        with h5py.File(directory / "metrics.h5") as file:
+            planned = file["ranks/planned_memory"][:]
+            start = file["ranks/start_memory"][:]
+            peak = file["ranks/peak_memory"][:]
+        self.assertEqual(len(planned), ranks)
+        parameters = int(re.search(r"parameters +([\d,]+)", done.stdout)[1].replace(",", ""))
+        for p, s, m in zip(planned, start, peak):
+            # Values and gradients of all, moments of what a rank updates: 16 bytes a parameter on one rank.
+            self.assertGreater(p, (8 + 8 / ranks) * parameters)
+            self.assertGreater(s, 1 << 20)
+            growth = m - s
+            self.assertLess(growth, p + self.SLACK, f"planned {p >> 20} MiB, grew by {growth >> 20} MiB")
+            # A plan that promises far too much would pass the line above.
+            self.assertGreater(growth, 0.8 * p)
+
+    def test_one_rank(self):
+        self.check("one", 1)
+
+    def test_two_ranks(self):
+        self.check("two", 2)
+
+    def test_reproducible_sums_are_in_the_plan(self):
+        self.check("sums", 2, run={"reproducible": True})
+
+
+class Steps(Case):
+    SHORT, LONG = 20, 520
+
+    def allocations(self, name, steps, ranks, threads, **tables):
+        """By library, of each rank."""
+        prefix = self.work.folder / f"{name}.allocations"
+        tables["run"] = tables.get("run", {}) | {"directory": str(self.work.folder / name)}
+        path = self.work.input(f"{name}.toml", **tables, data={"validation": None},
+                               schedule={"epochs": None, "steps": steps},
+                               log={"every_steps": 10 * self.LONG, "progress": "none"})
+        command = [MPIRUN, "-n", str(ranks), "env", f"LD_PRELOAD={COUNTER}", str(BUILD / "bert_hpc"), str(path)]
+        environment = dict(os.environ, OMP_NUM_THREADS=str(threads), BERT_HPC_COUNT_ALLOCATIONS=str(prefix))
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        counts = []
+        for report in sorted(self.work.folder.glob(f"{name}.allocations.*")):
+            lines = [line.split(None, 1) for line in report.read_text().splitlines()]
+            counts.append(collections.Counter({pathlib.Path(where).name: int(count) for count, where in lines}))
+        self.assertEqual(len(counts), ranks)
+        return counts
+
+    def check(self, name, ranks=1, threads=1, **tables):
+        short = self.allocations(f"{name}-short", self.SHORT, ranks, threads, **tables)
+        long = self.allocations(f"{name}-long", self.LONG, ranks, threads, **tables)
+        for library in sorted({key for counts in short + long for key in counts if OURS.search(key)}):
+            # Process numbers do not follow ranks, so sums over ranks are compared. One allocation a step would be 500
+            # more; what happens now and then (another snapshot of the metrics, a longer number) stays below half that.
+            more = sum(counts[library] for counts in long) - sum(counts[library] for counts in short)
+            self.assertLess(more, (self.LONG - self.SHORT) / 2, f"{library}: {more} allocations in 500 steps")
+
+    def setUp(self):
+        if not COUNTER.exists():
+            self.skipTest("the counter of allocations is not part of this build")
+
+    def test_one_rank_of_one_thread(self):
+        self.check("alone")
+
+    def test_one_rank_of_two_threads(self):
+        self.check("threads", threads=2)
+
+    def test_reproducible_micro_batches(self):
+        self.check("chunks", run={"reproducible": True}, batch={"global": 16, "chunks": 4})
+
+    def test_two_ranks(self):
+        self.check("ranks", ranks=2)
+
+
+class MaskedSteps(Steps):
+    task = "masked_lm"
+
+
+if __name__ == "__main__":
+    unittest.main()
