@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <map>
 #include <vector>
 
 #include "bert_hpc/comm/request_pool.hpp"
@@ -73,14 +72,20 @@ class MpiRequest : public Request {
   MPI_Request request_;
 };
 
+class PairwiseSum;
+
+/// Where one sum receives, and which.
+struct SumSlot {
+  std::vector<float> memory;  // (size − 1, elements of the largest piece)
+  PairwiseSum* user = nullptr;
+};
+
 /// Sums the pieces of a small group: everybody sends each other rank its piece and adds what comes, in the order of
 /// ranks. Open MPI's own nonblocking reduce_scatter gathers everything on rank 0 first and keeps the others waiting.
 class PairwiseSum : public Request {
  public:
-  PairwiseSum(std::span<const float> data, std::span<float> mine, std::vector<float>& scratch, int rank, int size,
-              MPI_Comm group)
-      : data_(data), mine_(mine), scratch_(scratch), rank_(rank) {
-    scratch_.resize(mine.size() * static_cast<std::size_t>(size));  // grows in the first step only
+  PairwiseSum(std::span<const float> data, std::span<float> mine, SumSlot& slot, int rank, int size, MPI_Comm group)
+      : data_(data), mine_(mine), slot_(slot), rank_(rank) {
     const int count = message_count(mine.size());
     for (int peer = 0; peer < size; ++peer) {
       if (peer == rank) continue;
@@ -92,8 +97,12 @@ class PairwiseSum : public Request {
       requests_[used_++] = receive;
       requests_[used_++] = send;
     }
+    slot_.user = this;
   }
-  ~PairwiseSum() override { MPI_Waitall(used_, requests_, MPI_STATUSES_IGNORE); }
+  ~PairwiseSum() override {
+    MPI_Waitall(used_, requests_, MPI_STATUSES_IGNORE);
+    if (slot_.user == this) slot_.user = nullptr;
+  }
   PairwiseSum(const PairwiseSum&) = delete;
   PairwiseSum& operator=(const PairwiseSum&) = delete;
 
@@ -111,11 +120,13 @@ class PairwiseSum : public Request {
   static constexpr int largest_group = 8;
 
  private:
-  float* piece_from(int peer) { return scratch_.data() + static_cast<std::size_t>(peer) * mine_.size(); }
+  float* piece_from(int peer) {
+    return slot_.memory.data() + static_cast<std::size_t>(peer < rank_ ? peer : peer - 1) * mine_.size();
+  }
 
   void add() {
-    if (added_) return;
-    added_ = true;
+    if (slot_.user != this) return;  // added before
+    slot_.user = nullptr;
     const std::size_t count = mine_.size();
     const float* own = data_.data() + static_cast<std::size_t>(rank_) * count;
     const int size = static_cast<int>(data_.size() / count);
@@ -129,11 +140,10 @@ class PairwiseSum : public Request {
 
   std::span<const float> data_;
   std::span<float> mine_;
-  std::vector<float>& scratch_;
+  SumSlot& slot_;
   int rank_;
   MPI_Request requests_[2 * largest_group];
   int used_ = 0;
-  bool added_ = false;
 };
 
 class MpiCommunicator : public Communicator {
@@ -181,13 +191,23 @@ class MpiCommunicator : public Communicator {
       if (auto request = node_->start_reduce_scatter(data, mine)) return request;
     }
     if (size_ <= PairwiseSum::largest_group) {
-      return sums_.make(data, mine, scratch_for(mine.data()), rank_, size_, group_);
+      return sums_.make(data, mine, free_slot(mine.size()), rank_, size_, group_);
     }
     MPI_Request request = MPI_REQUEST_NULL;
     check_mpi(MPI_Ireduce_scatter_block(data.data(), mine.data(), message_count(mine.size()), MPI_FLOAT, MPI_SUM,
                                         group_, &request),
               "MPI_Ireduce_scatter_block");
     return requests_.make(request);
+  }
+  std::int64_t reserve_sums(std::int64_t elements) override {
+    if (node_ || size_ > PairwiseSum::largest_group) return 0;
+    const auto count = static_cast<std::size_t>(elements * (size_ - 1));
+    std::size_t bytes = 0;
+    for (SumSlot& slot : slots_) {
+      if (slot.memory.size() < count) slot.memory.resize(count);
+      bytes += slot.memory.size() * sizeof(float);
+    }
+    return static_cast<std::int64_t>(bytes);
   }
   RequestHandle start_all_gather(std::span<float> data) override {
     core::require(data.size() % static_cast<std::size_t>(size_) == 0, "all_gather: pieces differ");
@@ -246,17 +266,27 @@ class MpiCommunicator : public Communicator {
   }
 
  private:
-  /// Sums under way at once have different destinations, and the same destinations come back every step.
-  std::vector<float>& scratch_for(const float* destination) { return scratch_[destination]; }
+  /// The slots go round. All ranks start sums in the same order, so waiting for the oldest one cannot hang.
+  SumSlot& free_slot(std::size_t elements) {
+    SumSlot& slot = slots_[next_slot_];
+    next_slot_ = (next_slot_ + 1) % sums_under_way;
+    if (slot.user != nullptr) slot.user->wait();
+    const std::size_t count = elements * static_cast<std::size_t>(size_ - 1);
+    if (slot.memory.size() < count) slot.memory.resize(count);
+    return slot;
+  }
+
+  static constexpr std::size_t sums_under_way = 8;
 
   MPI_Comm group_;
   int rank_ = 0, size_ = 1;
-  std::map<const float*, std::vector<float>> scratch_;
   RequestPool<MpiRequest> requests_;
-  RequestPool<PairwiseSum> sums_;
   std::unique_ptr<NodeMemory> node_;  // null where the ranks do not share a node
   bool asked_for_node_memory_ = false;
   std::vector<core::Buffer<std::byte>> memory_;
+  SumSlot slots_[sums_under_way];
+  std::size_t next_slot_ = 0;
+  RequestPool<PairwiseSum> sums_;
 };
 
 }  // namespace

@@ -38,6 +38,34 @@ TEST_CASE("all_reduce gives sums and extremes on every rank") {
   CHECK(everywhere(world().any(rank == size - 1) && !world().any(false)));
 }
 
+TEST_CASE("many sums may be under way, of several sizes, and be waited for in any order") {
+  const auto ranks = static_cast<std::size_t>(world().size());
+  constexpr std::size_t sums = 30;
+  std::vector<std::vector<float>> data(sums), mine(sums);
+  std::vector<comm::RequestHandle> requests;
+  const std::int64_t reserved = world().reserve_sums(31);
+  for (std::size_t k = 0; k < sums; ++k) {
+    const std::size_t piece = 1 + k % 7 * 5;
+    data[k].resize(piece * ranks);
+    // Element i of piece r: 100·rank + 10·r + k; small integers, so sums are exact.
+    for (std::size_t i = 0; i < data[k].size(); ++i) {
+      data[k][i] = static_cast<float>(100 * static_cast<std::size_t>(world().rank()) + 10 * (i / piece) + k);
+    }
+    mine[k].resize(piece);
+    requests.push_back(world().start_reduce_scatter(data[k], mine[k]));
+    if (k % 3 == 0) requests[k / 2]->test();
+  }
+  int wrong = 0;
+  for (std::size_t k = sums; k-- > 0;) {
+    requests[k]->wait();
+    const std::size_t others = 100 * (ranks * (ranks - 1) / 2);
+    const auto expected = static_cast<float>(others + ranks * (10 * static_cast<std::size_t>(world().rank()) + k));
+    for (const float x : mine[k]) wrong += x != expected;
+  }
+  CHECK(everywhere(wrong == 0));
+  CHECK(everywhere(world().reserve_sums(10) == reserved));  // nothing grew
+}
+
 TEST_CASE("reduce_scatter gives each rank its piece of the sum, and all_gather puts pieces together") {
   const auto rank = static_cast<std::size_t>(world().rank()), size = static_cast<std::size_t>(world().size());
   const std::size_t piece = 1000;

@@ -61,8 +61,13 @@ class Communicator {
   virtual void all_reduce(std::span<std::int64_t> data, Reduction reduction) = 0;
 
   /// mine = sum over ranks, in their order, of piece rank() of data, data being size() pieces of mine.size(). They
-  /// do not overlap.
+  /// do not overlap. May first wait
+  /// for one that was started long before, so that few are under way at once.
   virtual RequestHandle start_reduce_scatter(std::span<const float> data, std::span<float> mine) = 0;
+
+  /// Takes what start_reduce_scatter needs for pieces of up to `elements`, so that no step does. Returns its bytes: 0
+  /// where ranks sum straight in the memory of allocate(), or the library in its own.
+  virtual std::int64_t reserve_sums(std::int64_t elements);
 
   /// In place: data is size() equal pieces; piece r comes from rank r.
   virtual RequestHandle start_all_gather(std::span<float> data) = 0;
