@@ -60,7 +60,7 @@ class Planned(Case):
 
 
 class Steps(Case):
-    SHORT, LONG = 20, 520
+    SHORT, LONG = 20, 1020
 
     def allocations(self, name, steps, ranks, threads, **tables):
         """By library, of each rank."""
@@ -84,10 +84,11 @@ class Steps(Case):
         short = self.allocations(f"{name}-short", self.SHORT, ranks, threads, **tables)
         long = self.allocations(f"{name}-long", self.LONG, ranks, threads, **tables)
         for library in sorted({key for counts in short + long for key in counts if OURS.search(key)}):
-            # Process numbers do not follow ranks, so sums over ranks are compared. One allocation a step would be 500
-            # more; what happens now and then (another snapshot of the metrics, a longer number) stays below half that.
+            # Process numbers do not follow ranks, so sums over ranks are compared. One allocation a step would be 1,000
+            # more; another snapshot of the metrics, as one is made every few seconds, takes about 400.
             more = sum(counts[library] for counts in long) - sum(counts[library] for counts in short)
-            self.assertLess(more, (self.LONG - self.SHORT) / 2, f"{library}: {more} allocations in 500 steps")
+            steps = self.LONG - self.SHORT
+            self.assertLess(more, 0.9 * steps, f"{library}: {more} allocations in {steps} steps")
 
     def setUp(self):
         if not COUNTER.exists():
