@@ -15,10 +15,12 @@ import plot_regression
 import plot_scaling
 import plot_schedule
 import plot_throughput
+import plot_timeline
 import plot_timers
 import tables
 
-PICTURES = [plot_loss, plot_metrics, plot_schedule, plot_confusion, plot_regression, plot_timers, plot_throughput, plot_scaling]
+PICTURES = [plot_loss, plot_metrics, plot_schedule, plot_confusion, plot_regression, plot_timers, plot_timeline, plot_throughput,
+            plot_scaling]
 
 
 def report(given=None):
