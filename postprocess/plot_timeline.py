@@ -84,7 +84,7 @@ class TimelineTrace:
         kind = common.capital(str(self.facts.get("kind", "step")))
         details = [str(self.facts[name]) for name in ("schedule", "machine") if self.facts.get(name)]
         if len(self.rows) > 1 or self.bubble > 0.005:
-            details.append(f"bubble {100 * self.bubble:.1f} %")
+            details.append(f"{'bubble' if self.facts.get('schedule') else 'idle'} {100 * self.bubble:.1f} %")
         return f"{kind}: " + ", ".join(details) if details else kind
 
 

@@ -10,6 +10,8 @@
 #include "bert_hpc/app/evaluator.hpp"
 #include "bert_hpc/app/progress.hpp"
 #include "bert_hpc/app/results.hpp"
+#include "bert_hpc/app/simulation.hpp"
+#include "bert_hpc/app/step_trace.hpp"
 #include "bert_hpc/app/terminal.hpp"
 #include "bert_hpc/app/timing_table.hpp"
 #include "bert_hpc/app/trainer.hpp"
@@ -111,7 +113,8 @@ class TrainingLoop {
         trainer_(trainer_settings(context.input, training.loader->total_steps()), *training.assembly, *training.sums,
                  context.world, timers),
         display_(context.log, display_mode(context), [] { return inspect_terminal().columns; }),
-        best_(context.input.evaluation) {
+        best_(context.input.evaluation),
+        trace_(context.input.log.trace, training.loader->total_steps(), context.world, timers) {
     progress_.total_steps = training.loader->total_steps();
   }
 
@@ -120,8 +123,11 @@ class TrainingLoop {
     const std::int64_t evaluation_interval = evaluation_steps(context_.input, loader.steps_per_epoch());
     begin_ = row_begin_ = context_.seconds();
     for (bool stop = false; loader.has_next() && !stop;) {
+      trace_.begin(done_);
       const data::LoadedStep& loaded = next_step();
       const StepResult result = trainer_.step(loaded, done_);
+      trace_.end(done_);
+      if (trace_.complete()) write_trace();
       ++done_;
       account(result);
       const bool evaluates = done_ % evaluation_interval == 0 || !loader.has_next();
@@ -131,6 +137,7 @@ class TrainingLoop {
       results_.poll();
     }
     display_.finish();
+    write_trace();  // of a run that ended early
     if (!best_.kept()) results_.export_model(*training_.assembly);
   }
 
@@ -174,6 +181,11 @@ class TrainingLoop {
   }
 
  private:
+  void write_trace() {
+    trace_.write(context_.input.run.directory + "/trace.json", context_.grid,
+                 context_.grid.pipeline > 1 ? context_.input.parallel.pipeline_schedule : "");
+  }
+
   const data::LoadedStep& next_step() {
     const auto timed = timers_.measure("data wait");
     return training_.loader->next();
@@ -234,6 +246,7 @@ class TrainingLoop {
   Trainer trainer_;
   ProgressDisplay display_;
   BestModel best_;
+  StepTrace trace_;
   ProgressState progress_;
   io::StepRow row_;  // since the last recorded one
   std::int64_t done_ = 0, samples_ = 0, tokens_ = 0;
@@ -246,6 +259,8 @@ void run_training(const RunContext& context) {
   Training training;
   set_up(training, context);
   describe(training, context);
+  tell_simulation(context, *training.sets.train, training.batches, training.assembly->config,
+                  training.assembly->traits.kind);
   if (context.invocation.validate) {
     context.log.info("valid: nothing was computed");
     return;

@@ -15,7 +15,8 @@ void visit_run(TomlKeys& toml, Run& run) {
   toml.key("seed", run.seed, non_negative()).key("reproducible", run.reproducible);
   toml.key("resume", run.resume, one_of({"auto", "never"}));
   toml.key("peak_gflops", run.peak_gflops, positive());
-  toml.planned({"max_walltime", "machine"});
+  toml.key("machine", run.machine);
+  toml.planned({"max_walltime"});
 }
 
 void visit_model(TomlKeys& toml, Model& model) {
@@ -112,7 +113,7 @@ void visit_keys(TomlKeys& toml, Config& config) {
 
   toml.table("log").key("every_steps", config.log.every_steps, positive());
   toml.key("progress", config.log.progress, one_of({"auto", "bar", "lines", "none"}));
-  toml.planned({"tensorboard", "trace"});
+  toml.key("trace", config.log.trace).planned({"tensorboard"});
 
   Debug& debug = config.debug;
   toml.table("debug").key("check_collectives", debug.check_collectives);

@@ -20,6 +20,7 @@ struct Run {
   std::string resume = "auto";  ///< "auto" or "never"
   std::optional<double>
       peak_gflops;  ///< of one rank's hardware, GFLOP/s: for the share of the peak in the timing table
+  std::optional<std::string> machine;  ///< a machine description (config/machine_description.hpp), for estimates
 };
 
 /// Sizes and rates under config.json's names: the model from scratch, or what is to differ from `pretrained`.
@@ -92,6 +93,7 @@ struct Evaluation {
 struct Log {
   std::int64_t every_steps = 10;
   std::string progress = "auto";  ///< "auto", "bar", "lines", "none"
+  bool trace = false;             ///< timelines of a few steps to trace.json, and of a simulated one
 };
 
 struct Debug {

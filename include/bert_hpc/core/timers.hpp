@@ -1,5 +1,6 @@
 // Wall-clock timers of named sections. A section costs two clock reads and a short search (under 100 ns), so it may
-// stand in the step loop. The sections are plain data that can be reduced over ranks.
+// stand in the step loop. The sections are plain data that can be reduced over ranks; on request each measurement is
+// kept as a span, for traces.
 #pragma once
 
 #include <chrono>
@@ -19,14 +20,25 @@ class Timers {
     double seconds = 0;
   };
 
+  /// One measurement.
+  struct Span {
+    std::string_view name;  ///< a string literal's
+    Clock::time_point begin, end;
+  };
+
   /// Measures until its end of life.
   class Scope {
    public:
     Scope(Timers& timers, std::size_t section) : timers_(timers), section_(section), begin_(Clock::now()) {}
     ~Scope() {
       Section& section = timers_.sections_[section_];
+      const Clock::time_point end = Clock::now();
       ++section.calls;
-      section.seconds += std::chrono::duration<double>(Clock::now() - begin_).count();
+      section.seconds += std::chrono::duration<double>(end - begin_).count();
+      // Never grows: the step loop does not allocate.
+      if (std::vector<Span>* spans = timers_.spans_; spans != nullptr && spans->size() < spans->capacity()) {
+        spans->push_back({section.name, begin_, end});
+      }
     }
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
@@ -42,6 +54,9 @@ class Timers {
 
   const std::vector<Section>& sections() const { return sections_; }
 
+  /// From now on each measurement is appended there, as long as its capacity suffices; null: no longer.
+  void record(std::vector<Span>* into) { spans_ = into; }
+
  private:
   std::size_t find(std::string_view name) {
     for (std::size_t i = 0; i < sections_.size(); ++i) {
@@ -52,6 +67,7 @@ class Timers {
   }
 
   std::vector<Section> sections_;
+  std::vector<Span>* spans_ = nullptr;
 };
 
 }  // namespace bert_hpc::core

@@ -11,8 +11,8 @@
 namespace bert_hpc::io {
 
 struct TraceEvent {
-  const char* name = "";      ///< a literal: what is done, e.g. "forward"
-  const char* category = "";  ///< a literal: "compute", "communication" or "update"
+  std::string name;      ///< what is done, e.g. "forward"
+  std::string category;  ///< "compute", "communication", "update", …
   int rank = 0;
   double begin = 0, seconds = 0;  ///< since the trace's begin
   std::int64_t step = -1;         ///< -1: none

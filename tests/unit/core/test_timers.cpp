@@ -16,3 +16,20 @@ TEST_CASE("timers add up calls and seconds by section, in order of first use") {
   CHECK(timers.sections()[1].seconds >= 0.006);                         // sleep_for never returns early
   CHECK(timers.sections()[0].seconds >= timers.sections()[1].seconds);  // it contains the inner one
 }
+
+TEST_CASE("spans are kept on request, as many as there is room for") {
+  bert_hpc::core::Timers timers;
+  std::vector<bert_hpc::core::Timers::Span> spans;
+  spans.reserve(2);
+  const std::size_t room = spans.capacity();
+  { const auto before = timers.measure("before"); }
+  timers.record(&spans);
+  for (std::size_t i = 0; i < room + 3; ++i) const auto section = timers.measure("section");
+  timers.record(nullptr);
+  { const auto after = timers.measure("after"); }
+  REQUIRE(spans.size() == room);
+  CHECK(spans[0].name == "section");
+  CHECK(spans[0].begin <= spans[0].end);
+  CHECK(spans[0].end <= spans[1].begin);
+  CHECK(timers.sections().size() == 3);
+}

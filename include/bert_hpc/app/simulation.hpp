@@ -1,0 +1,40 @@
+// The simulated step of a run: from its first batch, model and grid to the text that --validate prints, and to a trace.
+// All pure but the last function.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bert_hpc/app/application.hpp"
+#include "bert_hpc/app/assembly.hpp"
+#include "bert_hpc/comm/process_grid.hpp"
+#include "bert_hpc/config/config.hpp"
+#include "bert_hpc/core/batch_plan.hpp"
+#include "bert_hpc/data/batch_loader.hpp"
+#include "bert_hpc/io/trace.hpp"
+#include "bert_hpc/train/simulate.hpp"
+
+namespace bert_hpc::app {
+
+/// A step of this plan (for as many replicas as the grid has) on this machine. Without a machine, one whose ranks do an
+/// operation a second and send in no time: shares of time mean something then, times do not.
+train::SimulationInput simulation_input(const config::Config& input, const model::BertConfig& model,
+                                        model::HeadKind kind, const comm::GridShape& grid, const core::BatchPlan& plan,
+                                        const std::optional<core::MachineDescription>& machine);
+
+/// A page on the step: bubble, memory and traffic of the ranks of each stage, and where the machine is known, times and
+/// tokens/s; with a warning where the memory does not suffice.
+std::string simulation_text(const train::SimulationInput& simulated, const train::SimulatedStep& step,
+                            bool machine_is_known);
+
+/// One row a stage, as its first rank.
+io::Trace simulated_trace(const train::SimulationInput& simulated, const train::SimulatedStep& step);
+
+/// Collective. Simulates the first step of a training on this data. Prints it where the input is validated; writes it
+/// to RUN/trace_simulated.json where log.trace asks for it and the machine is known. Throws Error(input) for a machine
+/// description that cannot be used, Error(files).
+void tell_simulation(const RunContext& context, const data::ShardReader& reader,
+                     const data::BatchLoaderOptions& batches, const model::BertConfig& model, model::HeadKind kind);
+
+}  // namespace bert_hpc::app

@@ -1,0 +1,245 @@
+#include "bert_hpc/app/simulation.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "bert_hpc/app/collective.hpp"
+#include "bert_hpc/config/machine_description.hpp"
+#include "bert_hpc/core/text.hpp"
+#include "bert_hpc/model/partition.hpp"
+
+namespace bert_hpc::app {
+namespace {
+
+double as_double(std::int64_t value) {
+  return static_cast<double>(value);
+}
+
+std::int64_t rounded(double value) {
+  return static_cast<std::int64_t>(std::llround(value));
+}
+
+train::MicroBatchShape shape_of(std::span<const core::PlannedSample> samples, model::HeadKind kind,
+                                double mask_probability) {
+  train::MicroBatchShape shape;
+  for (const core::PlannedSample& sample : samples) {
+    shape.tokens += sample.length;
+    shape.squared_lengths += as_double(sample.length) * sample.length;
+  }
+  shape.head_rows =
+      kind == model::HeadKind::masked_lm ? mask_probability * shape.tokens : as_double(std::ssize(samples));
+  return shape;
+}
+
+/// The micro-batches of the replica with the most tokens: the others wait for it.
+std::vector<train::MicroBatchShape> slowest_replica(const core::BatchPlan& plan, model::HeadKind kind,
+                                                    double mask_probability) {
+  std::vector<train::MicroBatchShape> slowest;
+  double most = -1;
+  for (int replica = 0; replica < plan.replicas(); ++replica) {
+    const auto r = static_cast<std::size_t>(replica);
+    std::vector<train::MicroBatchShape> shapes;
+    double tokens = 0;
+    for (int m = plan.replica_begin[r]; m < plan.replica_begin[r + 1]; ++m) {
+      shapes.push_back(shape_of(plan.micro_batch(m), kind, mask_probability));
+      tokens += shapes.back().tokens;
+    }
+    if (tokens <= most) continue;
+    most = tokens;
+    slowest = std::move(shapes);
+  }
+  return slowest;
+}
+
+core::MachineDescription unknown_machine() {
+  core::MachineDescription machine;
+  constexpr double endless = 1e30;
+  machine.node_ranks = 1;
+  machine.flops = 1;
+  machine.memory_bandwidth = machine.in_node.bandwidth = machine.between_nodes.bandwidth = endless;
+  return machine;
+}
+
+std::string percent(double share) {
+  return core::format_number(std::round(1000 * share) / 10, 3) + '%';
+}
+
+/// Steps are short: milliseconds where format_duration() would show nothing of them.
+std::string step_duration(double seconds) {
+  return seconds < 1 ? core::format_number(seconds * 1e3, 3) + " ms" : core::format_duration(seconds);
+}
+
+std::string line(const std::string& name, const std::string& text) {
+  return "  " + name + std::string(name.size() < 12 ? 12 - name.size() : 1, ' ') + text + '\n';
+}
+
+std::string sent_text(const char* what, double bytes, bool leaves_node, bool machine_is_known) {
+  if (bytes <= 0) return "";
+  return std::string(", ") + what + ' ' + core::format_bytes(rounded(bytes)) +
+         (machine_is_known && leaves_node ? " between nodes" : "");
+}
+
+std::string stage_text(const train::StageLoad& load, bool machine_is_known) {
+  const std::string sent = sent_text("pipeline", load.sent_pipeline, load.pipeline_leaves_node, machine_is_known) +
+                           sent_text("data", load.sent_data, load.data_leaves_node, machine_is_known) +
+                           sent_text("tensor", load.sent_tensor, load.tensor_leaves_node, machine_is_known);
+  return core::with_commas(rounded(load.parameters)) + " parameters, " + core::format_bytes(rounded(load.state_bytes)) +
+         " with gradients and moments, activations " + core::format_bytes(rounded(load.activation_bytes)) +
+         (sent.empty() ? "" : "; sends " + sent.substr(2));
+}
+
+/// The plan of a run's first step.
+core::BatchPlan first_plan(const data::ShardReader& reader, const data::BatchLoaderOptions& batches, int replicas) {
+  const std::span<const std::int32_t> all = reader.table().lengths();
+  data::BatchSampler sampler(
+      all, {.sampler = batches.sampler, .global_batch = batches.plan.global_batch, .drop_last = batches.drop_last});
+  std::vector<std::int64_t> samples;
+  std::vector<std::int32_t> lengths;
+  sampler.batch(0, samples);
+  for (const std::int64_t sample : samples) lengths.push_back(all[static_cast<std::size_t>(sample)]);
+  data::BatchPlanOptions options = batches.plan;
+  options.replicas = replicas;
+  data::check(options, reader.info().max_length);
+  return data::plan_batch(samples, lengths, options);
+}
+
+std::string blocks_text(const train::SimulationInput& simulated, int stage) {
+  std::string text;
+  std::int64_t first = 0;
+  for (std::size_t part = 0; part < simulated.balance.size(); ++part) {
+    const std::int64_t count = simulated.balance[part];
+    if (static_cast<int>(part) % simulated.grid.pipeline == stage) {
+      text += text.empty() ? "blocks " : ", ";
+      text += std::to_string(first);
+      if (count > 1) (text += '-') += std::to_string(first + count - 1);
+    }
+    first += count;
+  }
+  return text;
+}
+
+}  // namespace
+
+train::SimulationInput simulation_input(const config::Config& input, const model::BertConfig& model,
+                                        model::HeadKind kind, const comm::GridShape& grid, const core::BatchPlan& plan,
+                                        const std::optional<core::MachineDescription>& machine) {
+  train::SimulationInput simulated;
+  simulated.model = train::model_shape(model, kind);
+  simulated.grid = grid;
+  simulated.kind = train::schedule_kind(input.parallel.pipeline_schedule).value_or(simulated.kind);
+  simulated.virtual_stages = static_cast<int>(input.parallel.virtual_stages);
+  simulated.zero = static_cast<int>(input.parallel.zero);
+  simulated.micro_batches = slowest_replica(plan, kind, input.task.mask_probability.value_or(0.15));
+  for (const core::PlannedSample& sample : plan.samples) simulated.step_tokens += sample.length;
+  const double mean = plan.samples.empty() ? 1 : simulated.step_tokens / as_double(plan.sequences());
+  for (const model::BlockRange& range :
+       model::partition(model, grid.pipeline * simulated.virtual_stages, input.parallel.balance,
+                        model::stage_costs(model, kind, mean))) {
+    simulated.balance.push_back(range.blocks());
+  }
+  simulated.machine = machine.value_or(unknown_machine());
+  return simulated;
+}
+
+std::string simulation_text(const train::SimulationInput& simulated, const train::SimulatedStep& step,
+                            bool machine_is_known) {
+  const comm::GridShape& grid = simulated.grid;
+  const auto micro_batches = std::ssize(simulated.micro_batches);
+  std::string text = "simulated step";
+  if (machine_is_known) {
+    text += " on " + simulated.machine.name + (simulated.machine.measured ? "" : " (rates not measured)");
+  }
+  text += '\n';
+  if (grid.pipeline > 1) {
+    text += line("pipeline", train::schedule_name(simulated.kind) + ", " + core::counted(grid.pipeline, "stage") +
+                                 ", " + core::counted(micro_batches, "micro-batch", "micro-batches") +
+                                 " a replica: bubble " + percent(step.bubble));
+  }
+  for (int stage = 0; stage < grid.pipeline; ++stage) {
+    const auto s = static_cast<std::size_t>(stage);
+    const std::string name = grid.pipeline > 1 ? "stage " + std::to_string(stage) : "each rank";
+    text += line(name, (grid.pipeline > 1 ? blocks_text(simulated, stage) + ", " : "") +
+                           stage_text(step.loads[s], machine_is_known));
+  }
+  if (!machine_is_known) return text + line("time", "unknown: [run] machine names a machine description");
+  text += line("time",
+               step_duration(step.seconds) + " a step" +
+                   (simulated.grid.data == 1
+                        ? ""
+                        : "; sums and sharing between replicas that no computation hides: " + percent(step.exposed)));
+  text += line("speed", core::format_metric(step.tokens_per_second) + " tokens/s");
+  double most = 0;
+  for (const train::StageLoad& load : step.loads) most = std::max(most, load.memory());
+  if (most > simulated.machine.memory) {
+    text += line("warning", "a rank needs " + core::format_bytes(rounded(most)) + " and has " +
+                                core::format_bytes(rounded(simulated.machine.memory)) +
+                                ": more stages, tensor ranks or zero, or smaller micro-batches");
+  }
+  return text;
+}
+
+io::Trace simulated_trace(const train::SimulationInput& simulated, const train::SimulatedStep& step) {
+  const comm::GridShape& grid = simulated.grid;
+  io::Trace trace;
+  trace.facts = {{"kind", "simulated"},
+                 {"schedule", grid.pipeline > 1 ? train::schedule_name(simulated.kind) : ""},
+                 {"machine", simulated.machine.name},
+                 {"grid", comm::describe(grid)}};
+  for (int stage = 0; stage < grid.pipeline; ++stage) {
+    const auto s = static_cast<std::size_t>(stage);
+    const int rank = comm::rank_at(grid, {.data = 0, .pipeline = stage, .tensor = 0});
+    trace.ranks.resize(static_cast<std::size_t>(rank) + 1);
+    trace.ranks.back() = grid.pipeline > 1 ? "stage " + std::to_string(stage) : "each rank";
+    double end = 0;
+    for (const train::TimedInstruction& timed : step.pipeline.stages[s]) {
+      const train::Instruction& i = timed.instruction;
+      end = timed.end;
+      if (timed.end <= timed.begin) continue;
+      trace.events.push_back({.name = train::instruction_name(i.kind),
+                              .category = train::computes(i) ? "compute" : "communication",
+                              .rank = rank,
+                              .begin = timed.begin,
+                              .seconds = timed.end - timed.begin,
+                              .micro_batch = i.micro_batch,
+                              .virtual_stage = i.virtual_stage});
+    }
+    const auto add = [&](const char* name, const char* category, double begin, double until) {
+      if (until > begin) {
+        trace.events.push_back(
+            {.name = name, .category = category, .rank = rank, .begin = begin, .seconds = until - begin});
+      }
+    };
+    const train::StageTail& tail = step.tails[s];
+    add("gradient_sum", "communication", end, tail.sums_end);
+    add("update", "update", tail.update_begin, tail.update_end);
+    add("share_parameters", "communication", tail.update_end, tail.share_end);
+  }
+  return trace;
+}
+
+void tell_simulation(const RunContext& context, const data::ShardReader& reader,
+                     const data::BatchLoaderOptions& batches, const model::BertConfig& model, model::HeadKind kind) {
+  const config::Config& input = context.input;
+  std::string text;
+  collectively(context.world, [&] {
+    if (context.world.rank() != 0) return;
+    std::optional<core::MachineDescription> machine;
+    if (input.run.machine) machine = config::parse_machine(*input.run.machine, input.precision.compute);
+    const bool writes = input.log.trace && machine;
+    if (!writes && !context.invocation.validate) return;
+    const train::SimulationInput simulated =
+        simulation_input(input, model, kind, context.grid, first_plan(reader, batches, context.grid.data), machine);
+    const train::SimulatedStep step = train::simulate_step(simulated);
+    if (context.invocation.validate) text = simulation_text(simulated, step, machine.has_value());
+    if (!writes) return;
+    const std::string path = input.run.directory + "/trace_simulated.json";
+    std::error_code ignored;  // writing tells what is wrong
+    std::filesystem::create_directories(input.run.directory, ignored);
+    io::write_trace(path, simulated_trace(simulated, step));
+    text += line("trace", path);
+  });
+  if (context.invocation.validate && !text.empty()) context.log.info(text.substr(0, text.size() - 1));
+}
+
+}  // namespace bert_hpc::app

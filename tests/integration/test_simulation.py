@@ -1,0 +1,81 @@
+"""The simulated step of --validate, and traces of simulated and measured steps."""
+
+import json
+import unittest
+
+import program
+from program import run
+
+MACHINE = """[machine]
+name = "test machine"
+[node]
+ranks = 2
+[rank]
+memory_gib = 4
+memory_gb_per_second = 20
+fp32_gflops = 100
+[link_in_node]
+gb_per_second = 8
+latency_us = 1
+[link_between_nodes]
+gb_per_second = 2
+latency_us = 3
+"""
+
+
+class Simulation(program.Case):
+    def input(self, **tables):
+        machine = self.work.folder / "machine.toml"
+        machine.write_text(MACHINE)
+        directory = str(self.work.folder / self.id().rsplit(".", 1)[1])
+        return self.work.input(run={"directory": directory, "machine": str(machine)}, batch={"micro": 2}, schedule={"epochs": 1},
+                               **tables)
+
+    def test_validate_tells_times_of_a_known_machine(self):
+        said = run("bert_hpc", self.input(), "--validate", "--ranks", 4, check=0).stdout
+        self.assertIn("simulated step on test machine (rates not measured)", said)
+        self.assertIn("tokens/s", said)
+        self.assertIn("between nodes", said)  # four replicas on nodes of two ranks
+        self.assertFalse((self.work.folder / "test_validate_tells_times_of_a_known_machine").exists())
+
+    def test_without_a_machine_it_says_what_is_missing(self):
+        path = self.work.input(run={"directory": str(self.work.folder / "none")})
+        said = run("bert_hpc", path, "--validate", check=0).stdout
+        self.assertIn("[run] machine", said)
+        self.assertNotIn("tokens/s", said)
+
+    def test_traces(self):
+        path = self.input(log={"trace": True})
+        run("bert_hpc", path, "--validate", check=0)
+        folder = self.work.folder / "test_traces"
+        self.assertEqual([file.name for file in folder.iterdir()], ["trace_simulated.json"])
+        run("bert_hpc", path, ranks=2, check=0)
+        for name, kind in (("trace_simulated.json", "simulated"), ("trace.json", "measured")):
+            trace = json.loads((folder / name).read_text())
+            self.assertEqual(trace["otherData"]["kind"], kind)
+            events = [event for event in trace["traceEvents"] if event["ph"] == "X"]
+            self.assertGreaterEqual({event["name"] for event in events}, {"forward", "backward", "update"})
+            self.assertTrue(all(event["dur"] >= 0 for event in events))
+        self.assertEqual({event["pid"] for event in events}, {0, 1})
+        self.assertEqual({event["args"]["step"] for event in events}, {2, 3, 4, 5, 6})
+        # Every rank's sums of a step end after the last backward pass of all ranks has begun: one clock for all.
+        for step in range(2, 7):
+            chosen = [event for event in events if event["args"]["step"] == step]
+            last = max(event["ts"] for event in chosen if event["name"] == "backward")
+            for event in chosen:
+                if event["name"] == "gradient_sum":
+                    self.assertGreaterEqual(event["ts"] + event["dur"], last)
+
+    def test_a_machine_that_cannot_be_read(self):
+        (self.work.folder / "bad.toml").write_text(MACHINE.replace("fp32_gflops", "fp32_gflop"))
+        for machine, part in (("absent.toml", "absent.toml"), ("bad.toml", '"fp32_gflops"')):
+            path = self.work.input(run={"directory": str(self.work.folder / "bad"), "machine": str(self.work.folder / machine)})
+            for more in (["--validate"], []):
+                done = run("bert_hpc", path, *more)
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertIn(part, done.stderr)
+            self.assertFalse((self.work.folder / "bad").exists())
+
+
+if __name__ == "__main__":
+    unittest.main()
