@@ -69,7 +69,7 @@ void set_up(Training& training, const RunContext& context) {
       }
       return;
     }
-    const core::ParameterStore& parameters = training.assembly->parameters;
+    core::ParameterStore& parameters = training.assembly->parameters;
     training.sums = train::make_data_parallel(world, parameters, shards);
     if (!shards.reproducible) {
       std::int64_t largest = 0;

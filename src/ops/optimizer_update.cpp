@@ -2,6 +2,7 @@
 #include "bert_hpc/ops/optimizer_update.hpp"
 
 #include <cmath>
+#include <cstring>
 
 #include "bert_hpc/core/error.hpp"
 #include "kernel.hpp"
@@ -9,35 +10,106 @@
 
 namespace bert_hpc::ops {
 
-// g' = gradient_scale · g,  m ← m + (g' − m)(1 − β1),  v ← β2 v + (1 − β2) g'²,
-// w ← w (1 − lr · wd) − lr / bc1 · m / (√v / √bc2 + ε),  g ← 0
-void adamw_update(const AdamwStep& step, std::span<float> value, std::span<float> gradient,
-                  std::span<float> first_moment, std::span<float> second_moment) {
+namespace {
+
+/// Constants of a step, formed in double and rounded once, as torch does with Python's numbers.
+struct Adamw {
+  explicit Adamw(const AdamwStep& step)
+      : decay(static_cast<float>(1.0 - step.learning_rate * step.weight_decay)),
+        step_size(static_cast<float>(step.learning_rate / step.bias_correction1)),
+        inverse_root2(static_cast<float>(1.0 / std::sqrt(step.bias_correction2))),
+        new1(static_cast<float>(1.0 - step.beta1)),
+        new2(static_cast<float>(1.0 - step.beta2)),
+        beta2(static_cast<float>(step.beta2)),
+        epsilon(static_cast<float>(step.epsilon)),
+        gradient_scale(step.gradient_scale) {}
+
+  // g' = gradient_scale · g,  m ← m + (g' − m)(1 − β1),  v ← β2 v + (1 − β2) g'²,
+  // w ← w (1 − lr · wd) − lr / bc1 · m / (√v / √bc2 + ε),  g ← 0
+  KOKKOS_INLINE_FUNCTION void operator()(float& w, float& g, float& m, float& v) const {
+    const float grad = gradient_scale * g;
+    const float m_new = m + (grad - m) * new1;
+    const float v_new = beta2 * v + new2 * grad * grad;
+    m = m_new;
+    v = v_new;
+    w = w * decay - step_size * (m_new / (std::sqrt(v_new) * inverse_root2 + epsilon));
+    g = 0.0f;
+  }
+
+  float decay, step_size, inverse_root2, new1, new2, beta2, epsilon, gradient_scale;
+};
+
+void require_one_size(std::span<const float> value, std::span<const float> gradient,
+                      std::span<const float> first_moment, std::span<const float> second_moment) {
   core::require(
       gradient.size() == value.size() && first_moment.size() == value.size() && second_moment.size() == value.size(),
       "adamw_update: values, gradients and moments differ in size");
+}
+
+}  // namespace
+
+void adamw_update(const AdamwStep& step, std::span<float> value, std::span<float> gradient,
+                  std::span<float> first_moment, std::span<float> second_moment) {
+  require_one_size(value, gradient, first_moment, second_moment);
   float* w = value.data();
   float* g = gradient.data();
   float* m = first_moment.data();
   float* v = second_moment.data();
-  // Constants are formed in double and rounded once, as torch does with Python's numbers.
-  const float decay = static_cast<float>(1.0 - step.learning_rate * step.weight_decay);
-  const float step_size = static_cast<float>(step.learning_rate / step.bias_correction1);
-  const float inverse_root2 = static_cast<float>(1.0 / std::sqrt(step.bias_correction2));
-  const float new1 = static_cast<float>(1.0 - step.beta1);
-  const float new2 = static_cast<float>(1.0 - step.beta2);
-  const float beta2 = static_cast<float>(step.beta2), epsilon = static_cast<float>(step.epsilon);
-  const float gradient_scale = step.gradient_scale;
+  const Adamw update(step);
   kernel::for_flat(
-      "bert_hpc::ops::adamw_update", static_cast<std::int64_t>(value.size()), KOKKOS_LAMBDA(std::int64_t i) {
-        const float grad = gradient_scale * g[i];
-        const float m_new = m[i] + (grad - m[i]) * new1;
-        const float v_new = beta2 * v[i] + new2 * grad * grad;
-        m[i] = m_new;
-        v[i] = v_new;
-        w[i] = w[i] * decay - step_size * (m_new / (std::sqrt(v_new) * inverse_root2 + epsilon));
-        g[i] = 0.0f;
-      });
+      "bert_hpc::ops::adamw_update", static_cast<std::int64_t>(value.size()),
+      KOKKOS_LAMBDA(std::int64_t i) { update(w[i], g[i], m[i], v[i]); });
+}
+
+void adamw_update_on_host(const AdamwStep& step, std::span<float> value, std::span<float> gradient,
+                          std::span<float> first_moment, std::span<float> second_moment) {
+  if constexpr (!kernel::on_gpu) {
+    adamw_update(step, value, gradient, first_moment, second_moment);
+  } else {
+    require_one_size(value, gradient, first_moment, second_moment);
+    const Adamw update(step);
+    Kokkos::parallel_for(
+        "bert_hpc::ops::adamw_update_on_host",
+        Kokkos::RangePolicy<Kokkos::DefaultHostExecutionSpace, Kokkos::IndexType<std::size_t>>(0, value.size()),
+        [=](std::size_t i) { update(value[i], gradient[i], first_moment[i], second_moment[i]); });
+  }
+}
+
+namespace {
+
+template <class T>
+using DeviceArray = Kokkos::View<T*, Kokkos::DefaultExecutionSpace::memory_space, Kokkos::MemoryUnmanaged>;
+template <class T>
+using HostArray = Kokkos::View<T*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>;
+
+}  // namespace
+
+void copy_to_host(std::span<const float> device, std::span<float> host) {
+  core::require(device.size() == host.size(), "copy_to_host: ranges differ in size");
+  Kokkos::deep_copy(HostArray<float>(host.data(), host.size()), DeviceArray<const float>(device.data(), device.size()));
+}
+
+void copy_to_device(std::span<const float> host, std::span<float> device) {
+  core::require(device.size() == host.size(), "copy_to_device: ranges differ in size");
+  Kokkos::deep_copy(DeviceArray<float>(device.data(), device.size()), HostArray<const float>(host.data(), host.size()));
+}
+
+// Σ mix(bits_i + i · golden ratio), with the finalizer of splitmix64 (Steele et al. 2014), a bijection
+std::uint64_t hash_of_bits(std::span<const float> x) {
+  const float* in = x.data();
+  std::uint64_t hash = 0;
+  Kokkos::parallel_reduce(
+      "bert_hpc::ops::hash_of_bits", kernel::Range(0, static_cast<std::int64_t>(x.size())),
+      KOKKOS_LAMBDA(std::int64_t i, std::uint64_t & sum) {
+        std::uint32_t bits;
+        std::memcpy(&bits, in + i, sizeof bits);
+        std::uint64_t z = bits + static_cast<std::uint64_t>(i + 1) * 0x9E3779B97F4A7C15ull;
+        z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
+        z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
+        sum += z ^ (z >> 31);
+      },
+      hash);
+  return hash;
 }
 
 // partial_b = Σ x² over block b
@@ -66,6 +138,16 @@ void accumulate(std::span<const float> source, std::span<float> destination) {
   kernel::for_flat(
       "bert_hpc::ops::accumulate", static_cast<std::int64_t>(source.size()),
       KOKKOS_LAMBDA(std::int64_t i) { out[i] += in[i]; });
+}
+
+// y = x
+void copy(std::span<const float> source, std::span<float> destination) {
+  core::require(source.size() == destination.size(), "copy: ranges differ in size");
+  const float* in = source.data();
+  float* out = destination.data();
+  kernel::for_flat(
+      "bert_hpc::ops::copy", static_cast<std::int64_t>(source.size()),
+      KOKKOS_LAMBDA(std::int64_t i) { out[i] = in[i]; });
 }
 
 // x = 0

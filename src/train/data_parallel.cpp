@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "bert_hpc/core/error.hpp"
 #include "bert_hpc/ops/optimizer_update.hpp"
 #include "data_parallel_kinds.hpp"
 
@@ -18,7 +19,7 @@ std::vector<OwnedRange> pieces_of(const ShardPlan& plan, int rank, const core::P
   return pieces;
 }
 
-DataParallel::DataParallel(comm::Communicator& group, const core::ParameterStore& parameters, const ShardPlan& plan,
+DataParallel::DataParallel(comm::Communicator& group, core::ParameterStore& parameters, const ShardPlan& plan,
                            const NormScope& scope, std::vector<OwnedRange> parts)
     : group_(group), parameters_(parameters), plan_(plan), norm_(parameters, scope, parts, plan.settings.reproducible) {
   if (plan.shares_update()) {
@@ -33,25 +34,42 @@ std::span<float> DataParallel::gradients(const ShardPlan::Bucket& bucket) const 
   return parameters_.gradients().subspan(static_cast<std::size_t>(bucket.begin), static_cast<std::size_t>(bucket.size));
 }
 
+void DataParallel::tell_summed() {
+  for (std::size_t i = 0; summed_ && i < owned_.size(); ++i) summed_(i);
+}
+
+void DataParallel::add_squares(std::span<const float> gradients) {
+  partials_.resize((gradients.size() + ops::norm_block - 1) / ops::norm_block);  // grows in the first steps only
+  ops::squared_norm_blocks(gradients, partials_);
+  for (const double partial : partials_) squares_ += partial;
+}
+
+void DataParallel::share_range(std::size_t i) {
+  if (!plan_.shares_update()) return;
+  core::require(i == shared_, "data parallel: ranges are shared in order");
+  const ShardPlan::Bucket& bucket = plan_.buckets[shared_++];
+  requests_.push_back(group_.start_all_gather(
+      parameters_.values().subspan(static_cast<std::size_t>(bucket.begin), static_cast<std::size_t>(bucket.size))));
+}
+
 void DataParallel::share_parameters() {
   if (!plan_.shares_update()) return;  // the update has zeroed the gradients
-  for (const ShardPlan::Bucket& bucket : plan_.buckets) {
-    requests_.push_back(group_.start_all_gather(
-        parameters_.values().subspan(static_cast<std::size_t>(bucket.begin), static_cast<std::size_t>(bucket.size))));
-  }
+  while (shared_ < owned_.size()) share_range(shared_);
+  shared_ = 0;
   ops::set_zero(parameters_.gradients());
   for (const auto& request : requests_) request->wait();
   requests_.clear();
 }
 
-std::unique_ptr<DataParallel> make_data_parallel(comm::Communicator& group, const core::ParameterStore& parameters,
+std::unique_ptr<DataParallel> make_data_parallel(comm::Communicator& group, core::ParameterStore& parameters,
                                                  const ShardSettings& settings, const NormScope& scope) {
   const ShardPlan plan = plan_shards(parameters, settings, group.size());
+  if (plan.shards_gradients()) return std::make_unique<ShardedDataParallel>(group, parameters, plan, scope);
   if (settings.reproducible) return std::make_unique<ReproducibleDataParallel>(group, parameters, plan, scope);
   return std::make_unique<OverlappedDataParallel>(group, parameters, plan, scope);
 }
 
-std::unique_ptr<DataParallel> make_data_parallel(comm::Communicator& group, const core::ParameterStore& parameters,
+std::unique_ptr<DataParallel> make_data_parallel(comm::Communicator& group, core::ParameterStore& parameters,
                                                  const ShardSettings& settings) {
   return make_data_parallel(group, parameters, settings, whole_model_scope(parameters.slices(), group));
 }

@@ -11,7 +11,7 @@ namespace bert_hpc::train {
 
 class OverlappedDataParallel : public DataParallel {
  public:
-  OverlappedDataParallel(comm::Communicator& group, const core::ParameterStore& parameters, const ShardPlan& plan,
+  OverlappedDataParallel(comm::Communicator& group, core::ParameterStore& parameters, const ShardPlan& plan,
                          const NormScope& scope);
   void begin_step(std::int64_t micro_batches) override;
   void finished(int segment, std::int64_t begin) override;
@@ -20,19 +20,20 @@ class OverlappedDataParallel : public DataParallel {
 
  private:
   /// `sums` are pieces of all buckets, one after the other; null where gradients themselves are the sums.
-  OverlappedDataParallel(comm::Communicator& group, const core::ParameterStore& parameters, const ShardPlan& plan,
+  OverlappedDataParallel(comm::Communicator& group, core::ParameterStore& parameters, const ShardPlan& plan,
                          const NormScope& scope, core::Buffer<float> sums);
   void start();
 
   core::Buffer<float> sums_;
   std::vector<OwnedRange> pieces_;       // by bucket
   std::vector<std::int64_t> remaining_;  // by segment: micro-batches of the step still to come
-  std::size_t next_ = 0;                 // buckets from here on are being reduced
+  std::int64_t micro_batches_ = 0;
+  std::size_t next_ = 0;  // buckets from here on are being reduced
 };
 
 class ReproducibleDataParallel : public DataParallel {
  public:
-  ReproducibleDataParallel(comm::Communicator& group, const core::ParameterStore& parameters, const ShardPlan& plan,
+  ReproducibleDataParallel(comm::Communicator& group, core::ParameterStore& parameters, const ShardPlan& plan,
                            const NormScope& scope);
   void begin_step(std::int64_t micro_batches) override;
   void finished(int, std::int64_t) override {}
@@ -45,6 +46,49 @@ class ReproducibleDataParallel : public DataParallel {
   std::int64_t chunks_;             // of this rank
   std::vector<std::int64_t> done_;  // by segment: chunks in this step
   std::vector<core::Buffer<float>> levels_;
+};
+
+class ShardedDataParallel : public DataParallel {
+ public:
+  ShardedDataParallel(comm::Communicator& group, core::ParameterStore& parameters, const ShardPlan& plan,
+                      const NormScope& scope);
+  void begin_step(std::int64_t micro_batches) override;
+  void finished(int segment, std::int64_t begin) override;
+  void end_micro_batch(int segment) override;
+  void end_step() override;
+
+ private:
+  /// A segment on its way through backward.
+  struct Pass {
+    std::size_t first_unit = 0, end_unit = 0;
+    std::size_t unfinished = 0;  // units before this one are still to come in this micro-batch
+    std::int64_t round = 0;      // micro-batches done
+    std::span<float> ring;
+    core::Buffer<float> staged;  // pieces that are being received, at the ring's places divided by the ranks
+    std::int64_t at = 0;         // where the next unit goes in the ring
+  };
+  /// A bucket on its way.
+  struct Flight {
+    comm::RequestHandle request;
+    std::size_t bucket = 0;
+    std::span<float> data;    // in the ring
+    std::span<float> staged;  // this rank's piece
+    bool first = true;        // replaces the sums, else is added
+  };
+  ShardedDataParallel(comm::Communicator& group, core::ParameterStore& parameters, const ShardPlan& plan,
+                      const NormScope& scope, core::Buffer<float> sums);
+  void place_next(Pass& pass);
+  void reduce(Pass& pass, const ShardPlan::Unit& unit);
+  void land(Flight& flight);
+  void land_within(std::span<const float> range);
+
+  core::Buffer<float> sums_;
+  std::vector<OwnedRange> pieces_;  // by bucket
+  std::vector<Pass> passes_;        // by segment
+  std::vector<std::span<float>> unit_gradients_;
+  std::span<float> held_;
+  std::vector<Flight> flights_;
+  std::int64_t rounds_ = 0;  // micro-batches of the rank that has most
 };
 
 /// This rank's piece of every bucket, with its sums at `sums`, one after the other, or in the gradients.

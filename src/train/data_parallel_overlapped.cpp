@@ -2,16 +2,17 @@
 // as collective operations must, whatever the order in which segments finish.
 #include <algorithm>
 
+#include "bert_hpc/ops/optimizer_update.hpp"
 #include "data_parallel_kinds.hpp"
 
 namespace bert_hpc::train {
 
-OverlappedDataParallel::OverlappedDataParallel(comm::Communicator& group, const core::ParameterStore& parameters,
+OverlappedDataParallel::OverlappedDataParallel(comm::Communicator& group, core::ParameterStore& parameters,
                                                const ShardPlan& plan, const NormScope& scope)
     : OverlappedDataParallel(group, parameters, plan, scope,
                              core::Buffer<float>(plan.ranks > 1 ? plan.arena / plan.ranks : 0)) {}
 
-OverlappedDataParallel::OverlappedDataParallel(comm::Communicator& group, const core::ParameterStore& parameters,
+OverlappedDataParallel::OverlappedDataParallel(comm::Communicator& group, core::ParameterStore& parameters,
                                                const ShardPlan& plan, const NormScope& scope, core::Buffer<float> sums)
     : DataParallel(group, parameters, plan, scope, pieces_of(plan, group.rank(), parameters, sums.data())),
       sums_(std::move(sums)),
@@ -20,7 +21,9 @@ OverlappedDataParallel::OverlappedDataParallel(comm::Communicator& group, const 
 
 void OverlappedDataParallel::begin_step(std::int64_t micro_batches) {
   std::fill(remaining_.begin(), remaining_.end(), micro_batches);
+  micro_batches_ = micro_batches;
   next_ = pieces_.size();
+  squares_ = 0;
 }
 
 void OverlappedDataParallel::finished(int segment, std::int64_t begin) {
@@ -37,7 +40,13 @@ void OverlappedDataParallel::finished(int segment, std::int64_t begin) {
 }
 
 void OverlappedDataParallel::end_micro_batch(int segment) {
-  --remaining_[static_cast<std::size_t>(segment)];
+  std::int64_t& remaining = remaining_[static_cast<std::size_t>(segment)];
+  if (measures_ && remaining == micro_batches_) {
+    const std::int64_t begin = plan_.settings.segments[static_cast<std::size_t>(segment)];
+    add_squares(parameters_.gradients().subspan(static_cast<std::size_t>(begin),
+                                                static_cast<std::size_t>(plan_.segment_end(segment) - begin)));
+  }
+  --remaining;
 }
 
 void OverlappedDataParallel::start() {
@@ -48,19 +57,24 @@ void OverlappedDataParallel::start() {
 }
 
 void OverlappedDataParallel::end_step() {
-  if (plan_.ranks == 1) return;
+  if (plan_.ranks == 1) return tell_summed();
   while (next_ > 0) start();
-  for (const auto& request : requests_) request->wait();
+  for (std::size_t i = 0; i < requests_.size(); ++i) {
+    requests_[i]->wait();
+    if (summed_ && plan_.shares_update()) summed_(pieces_.size() - 1 - i);
+  }
   requests_.clear();
   if (plan_.shares_update()) return;
   // Everybody updates everything: the pieces make up the sums again.
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
     const OwnedRange& piece = pieces_[i];
-    std::copy_n(piece.gradient, piece.size, parameters_.gradients().data() + piece.begin);
+    const auto size = static_cast<std::size_t>(piece.size);
+    ops::copy({piece.gradient, size}, parameters_.gradients().subspan(static_cast<std::size_t>(piece.begin), size));
     requests_.push_back(group_.start_all_gather(gradients(plan_.buckets[i])));
   }
   for (const auto& request : requests_) request->wait();
   requests_.clear();
+  tell_summed();
 }
 
 }  // namespace bert_hpc::train

@@ -5,7 +5,7 @@
 
 namespace bert_hpc::train {
 
-ReproducibleDataParallel::ReproducibleDataParallel(comm::Communicator& group, const core::ParameterStore& parameters,
+ReproducibleDataParallel::ReproducibleDataParallel(comm::Communicator& group, core::ParameterStore& parameters,
                                                    const ShardPlan& plan, const NormScope& scope)
     : DataParallel(group, parameters, plan, scope, pieces_of(plan, group.rank(), parameters, nullptr)),
       chunks_(plan.settings.chunks / plan.ranks),
@@ -43,6 +43,7 @@ void ReproducibleDataParallel::end_step() {
     group_.exchange(parameters_.gradients(), whole(0), group_.rank() ^ distance);
     ops::accumulate(whole(0), parameters_.gradients());  // a + b and b + a have the same bits
   }
+  tell_summed();
 }
 
 }  // namespace bert_hpc::train

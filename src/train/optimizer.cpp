@@ -27,42 +27,77 @@ std::vector<DecayRange> decay_ranges(const core::ParameterStore& parameters) {
   return ranges;
 }
 
+std::span<float> part(const core::Buffer<float>& buffer, std::size_t begin, std::size_t size) {
+  return {buffer.data() + begin, size};
+}
+
 }  // namespace
 
-Adamw::Adamw(const AdamwSettings& settings, const core::ParameterStore& parameters, std::span<const OwnedRange> owned)
-    : settings_(settings), parameters_(parameters) {
+Adamw::Adamw(const AdamwSettings& settings, const core::ParameterStore& parameters, std::span<const OwnedRange> owned,
+             bool offload)
+    : settings_(settings), parameters_(parameters), offload_(offload) {
   const std::vector<DecayRange> ranges = decay_ranges(parameters);
   std::int64_t elements = 0;  // of the ranges before
   for (const OwnedRange& mine : owned) {
+    Range& own = ranges_.emplace_back();
+    own.state = static_cast<std::size_t>(elements);
+    own.owned = mine;
     for (const DecayRange& range : ranges) {
       const std::int64_t begin = std::max(mine.begin, range.begin), end = std::min(mine.begin + mine.size, range.end);
       if (begin >= end) continue;
-      runs_.push_back({static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin),
-                       static_cast<std::size_t>(elements + begin - mine.begin), mine.gradient + (begin - mine.begin),
-                       range.decay});
+      own.runs.push_back({static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin),
+                          static_cast<std::size_t>(elements + begin - mine.begin), mine.gradient + (begin - mine.begin),
+                          range.decay});
     }
     elements += mine.size;
   }
   first_ = core::Buffer<float>(elements);
   second_ = core::Buffer<float>(elements);
+  if (!offload) return;
+  masters_ = core::Buffer<float>(elements);
+  gradients_ = core::Buffer<float>(elements);
 }
 
-void Adamw::step(double learning_rate, std::int64_t update, double gradient_norm) {
+void Adamw::fetch(std::size_t range) {
+  Range& own = ranges_[range];
+  const auto size = static_cast<std::size_t>(own.owned.size);
+  ops::copy_to_host({own.owned.gradient, size}, part(gradients_, own.state, size));
+  own.fetched = true;
+}
+
+void Adamw::update(const Run& run, const ops::AdamwStep& step) {
+  const std::span<float> first = part(first_, run.state, run.size), second = part(second_, run.state, run.size);
+  const std::span<float> values = parameters_.values().subspan(run.begin, run.size);
+  if (!offload_) return ops::adamw_update(step, values, {run.gradient, run.size}, first, second);
+  const std::span<float> masters = part(masters_, run.state, run.size);
+  if (!has_masters_) ops::copy_to_host(values, masters);
+  ops::adamw_update_on_host(step, masters, part(gradients_, run.state, run.size), first, second);
+  ops::copy_to_device(masters, values);
+  ops::set_zero({run.gradient, run.size});
+}
+
+void Adamw::step(double learning_rate, std::int64_t update_number, double gradient_norm,
+                 const std::function<void(std::size_t)>& updated) {
   ops::AdamwStep step;
   step.learning_rate = learning_rate;
   step.beta1 = settings_.beta1;
   step.beta2 = settings_.beta2;
   step.epsilon = settings_.epsilon;
-  step.bias_correction1 = 1.0 - std::pow(settings_.beta1, static_cast<double>(update));
-  step.bias_correction2 = 1.0 - std::pow(settings_.beta2, static_cast<double>(update));
+  step.bias_correction1 = 1.0 - std::pow(settings_.beta1, static_cast<double>(update_number));
+  step.bias_correction2 = 1.0 - std::pow(settings_.beta2, static_cast<double>(update_number));
   const double limit = settings_.max_gradient_norm;
   // As torch.nn.utils.clip_grad_norm_: max_norm / (norm + 1e-6), at most 1.
   if (limit > 0) step.gradient_scale = static_cast<float>(std::min(1.0, limit / (gradient_norm + 1e-6)));
-  for (const Run& run : runs_) {
-    step.weight_decay = run.decay ? settings_.weight_decay : 0.0;
-    ops::adamw_update(step, parameters_.values().subspan(run.begin, run.size), {run.gradient, run.size},
-                      first_moments().subspan(run.moment, run.size), second_moments().subspan(run.moment, run.size));
+  for (std::size_t i = 0; i < ranges_.size(); ++i) {
+    if (offload_ && !ranges_[i].fetched) fetch(i);
+    ranges_[i].fetched = false;
+    for (const Run& run : ranges_[i].runs) {
+      step.weight_decay = run.decay ? settings_.weight_decay : 0.0;
+      update(run, step);
+    }
+    if (updated) updated(i);
   }
+  has_masters_ = true;
 }
 
 }  // namespace bert_hpc::train

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <sstream>
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/ops/optimizer_update.hpp"
@@ -12,15 +13,80 @@ namespace {
 constexpr std::int64_t cache_line = 16;  // floats
 constexpr std::int64_t float_bytes = sizeof(float);
 
-std::vector<ShardPlan::Bucket> cut(const ShardPlan& plan, std::int64_t size) {
+/// Where buckets must begin: with segments, and around tied parameters.
+std::vector<std::int64_t> cuts_of(const core::ParameterStore& parameters, const ShardPlan& plan) {
+  std::vector<std::int64_t> cuts = plan.settings.segments;
+  for (const ShardPlan::Unit& unit : plan.units) cuts.push_back(unit.begin);
+  const std::string& tied = plan.settings.tied;
+  const std::vector<core::ParameterSlice>& slices = parameters.slices();
+  for (std::size_t i = 0; i < slices.size(); ++i) {
+    if (tied.empty() || (slices[i].name != tied && slices[i].copy_of != tied)) continue;
+    cuts.push_back(slices[i].offset);
+    if (i + 1 < slices.size()) cuts.push_back(slices[i + 1].offset);
+  }
+  cuts.push_back(plan.arena);
+  std::sort(cuts.begin(), cuts.end());
+  cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+  return cuts;
+}
+
+std::vector<ShardPlan::Bucket> cut(const core::ParameterStore& parameters, const ShardPlan& plan, std::int64_t size) {
   std::vector<ShardPlan::Bucket> buckets;
-  for (int s = 0; s < plan.segments(); ++s) {
-    const std::int64_t end = plan.segment_end(s);
-    for (std::int64_t begin = plan.settings.segments[static_cast<std::size_t>(s)]; begin < end; begin += size) {
-      buckets.push_back({begin, std::min(size, end - begin), s});
+  const std::vector<std::int64_t> cuts = cuts_of(parameters, plan);
+  int segment = 0;
+  for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
+    if (cuts[i] == plan.segment_end(segment)) ++segment;
+    for (std::int64_t begin = cuts[i]; begin < cuts[i + 1]; begin += size) {
+      buckets.push_back({begin, std::min(size, cuts[i + 1] - begin), segment});
     }
   }
   return buckets;
+}
+
+std::vector<ShardPlan::Unit> units_of(const ShardPlan& plan) {
+  const ShardSettings& settings = plan.settings;
+  std::vector<ShardPlan::Unit> units;
+  int segment = -1;
+  for (std::size_t i = 0; i < settings.units.size(); ++i) {
+    const std::int64_t begin = settings.units[i];
+    const std::int64_t end = i + 1 < settings.units.size() ? settings.units[i + 1] : plan.arena;
+    if (segment + 1 < plan.segments() && begin == settings.segments[static_cast<std::size_t>(segment + 1)]) ++segment;
+    core::require(begin < end && segment >= 0 && end <= plan.segment_end(segment),
+                  "shard plan: the units are not the parts of the segments");
+    units.push_back({begin, end, segment, i == 0 && settings.first_unit_held, 0, 0});
+  }
+  core::require(!units.empty() && segment + 1 == plan.segments(), "shard plan: sharded gradients need units");
+  return units;
+}
+
+/// Room for each unit alone, and for each two neighbours (one being reduced while backward makes the next) but for the
+/// segment's first unit: the embeddings are several times the others, and what is behind them has nothing to wait for.
+std::vector<std::int64_t> rings_of(const ShardPlan& plan) {
+  std::vector<std::int64_t> rings(plan.settings.segments.size(), 0);
+  for (std::size_t i = 0; i < plan.units.size(); ++i) {
+    const ShardPlan::Unit& unit = plan.units[i];
+    std::int64_t& ring = rings[static_cast<std::size_t>(unit.segment)];
+    if (!unit.held) ring = std::max(ring, unit.end - unit.begin);
+    const bool second_or_later = i > 0 && plan.units[i - 1].segment == unit.segment;
+    const bool has_next = i + 1 < plan.units.size() && plan.units[i + 1].segment == unit.segment;
+    if (second_or_later && has_next) ring = std::max(ring, plan.units[i + 1].end - unit.begin);
+  }
+  return rings;
+}
+
+void plan_units(ShardPlan& plan) {
+  for (ShardPlan::Unit& unit : plan.units) {
+    const auto at = [&](std::int64_t place) {
+      return static_cast<std::size_t>(
+          std::lower_bound(plan.buckets.begin(), plan.buckets.end(), place,
+                           [](const ShardPlan::Bucket& bucket, std::int64_t begin) { return bucket.begin < begin; }) -
+          plan.buckets.begin());
+    };
+    unit.first_bucket = at(unit.begin);
+    unit.end_bucket = at(unit.end);
+    if (unit.held) plan.held += unit.end - unit.begin;
+  }
+  plan.ring = rings_of(plan);
 }
 
 void check(const ShardPlan& plan) {
@@ -47,6 +113,10 @@ core::ParameterStore::Alignment shard_alignment(bool reproducible, int ranks) {
   return {cache_line * ranks, cache_line * ranks};
 }
 
+bool shards_gradients(const ShardSettings& settings, int ranks) {
+  return settings.zero == 2 && ranks > 1 && !settings.reproducible;
+}
+
 std::int64_t ShardPlan::segment_end(int segment) const {
   const auto next = static_cast<std::size_t>(segment) + 1;
   return next < settings.segments.size() ? settings.segments[next] : arena;
@@ -65,27 +135,49 @@ ShardPlan plan_shards(const core::ParameterStore& parameters, const ShardSetting
     if (plan.tree_levels == 0 && ranks > 1) plan.tree_levels = 1;  // what the other ranks send
   } else {
     const std::int64_t unit = cache_line * ranks;
-    plan.buckets = cut(plan, std::max<std::int64_t>(1, settings.bucket_elements / unit) * unit);
+    if (plan.shards_gradients()) plan.units = units_of(plan);
+    const std::int64_t size =
+        plan.shards_gradients() ? plan.arena : std::max<std::int64_t>(1, settings.bucket_elements / unit) * unit;
+    plan.buckets = cut(parameters, plan, size);
+    plan_units(plan);
   }
   plan.optimizer_elements = plan.shares_update() ? plan.arena / ranks : plan.arena;
   return plan;
 }
 
 std::vector<std::pair<std::string, std::int64_t>> ShardPlan::memory() const {
-  std::vector<std::pair<std::string, std::int64_t>> bytes = {
-      {"parameters", arena * float_bytes},
-      {"gradients", arena * float_bytes},
-      {"optimizer states", 2 * optimizer_elements * float_bytes}};
+  std::vector<std::pair<std::string, std::int64_t>> bytes = {{"parameters", arena * float_bytes}};
+  const std::int64_t states = 2 * optimizer_elements * float_bytes;
+  if (shards_gradients()) {
+    std::int64_t places = held;
+    for (const std::int64_t elements : ring) places += elements + elements / ranks;
+    bytes.emplace_back("gradients, own part", arena / ranks * float_bytes);
+    bytes.emplace_back("gradients in the making", places * float_bytes);
+  } else {
+    bytes.emplace_back("gradients", arena * float_bytes);
+  }
+  if (!settings.offload) bytes.emplace_back("optimizer states", states);
   const std::int64_t sums = settings.reproducible ? tree_levels * arena : ranks > 1 ? arena / ranks : 0;
-  if (sums > 0) bytes.emplace_back("partial sums", sums * float_bytes);
+  if (sums > 0 && !shards_gradients()) bytes.emplace_back("partial sums", sums * float_bytes);
+  // Beside the moments: the parameters that are updated there, and their gradients.
+  if (settings.offload) bytes.emplace_back("optimizer states and parameters (host)", 2 * states);
   return bytes;
 }
 
 std::string ShardPlan::describe() const {
-  if (ranks == 1) return "optimizer states on the one rank";
-  const std::string group = " by " + std::to_string(ranks) + " ranks";
-  return settings.zero == 0 ? "ZeRO 0: every rank keeps all optimizer states"
-                            : "ZeRO 1: optimizer states shared" + group;
+  std::ostringstream text;
+  if (ranks == 1) {
+    text << "optimizer states on one rank";
+  } else if (settings.zero == 0) {
+    text << "ZeRO 0: every rank keeps all optimizer states";
+  } else {
+    text << "ZeRO " << settings.zero << " over " << ranks << " ranks: optimizer states"
+         << (shards_gradients() ? " and gradients sharded" : " sharded");
+    if (settings.zero == 2 && !shards_gradients()) text << "; gradients whole, as reproducible sums need them";
+    if (held > 0) text << "; gradients of the tied embeddings whole until the end of a step";
+  }
+  if (settings.offload) text << "; updated in host memory";
+  return text.str();
 }
 
 }  // namespace bert_hpc::train

@@ -1,7 +1,12 @@
 // The data-parallel part of a step on 1, 2 and 4 ranks: sums, norm, update and sharing of parameters give the same
 // whatever the layout; bits in reproducible mode. Every check is a verdict reduced over the ranks.
+#include <unistd.h>
+
 #include <catch2/catch_test_macros.hpp>
 #include <cmath>
+#include <cstring>
+#include <fstream>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -9,6 +14,7 @@
 #include "bert_hpc/core/parameter_store.hpp"
 #include "bert_hpc/train/data_parallel.hpp"
 #include "bert_hpc/train/optimizer.hpp"
+#include "bert_hpc/train/parameter_hash.hpp"
 
 using namespace bert_hpc;
 using core::ParameterStore;
@@ -64,36 +70,64 @@ std::vector<float> values_of(const ParameterStore& store) {
   return values;
 }
 
+struct Layout {
+  bool reproducible = false;
+  int zero = 0;
+  bool two_segments = false;
+  bool offload = false;
+  bool held = false;  // zero = 2: the first unit's gradients stay to the end of the step
+};
+
+std::string text(const Layout& layout) {
+  return "zero " + std::to_string(layout.zero) + (layout.reproducible ? ", reproducible" : "") +
+         (layout.two_segments ? ", two segments" : "") + (layout.offload ? ", offload" : "") +
+         (layout.held ? ", held" : "");
+}
+
 // Three steps of training on made-up gradients. With two segments their micro-batches interleave as in a pipeline.
-Outcome train_on(comm::Communicator& group, bool reproducible, int zero, bool two_segments) {
-  ParameterStore store(specs(), ParameterStore::Arenas::with_gradients,
-                       train::shard_alignment(reproducible, group.size()));
+Outcome train_on(comm::Communicator& group, const Layout& layout) {
   const std::size_t slices = specs().size();
-  train::ShardSettings settings{.reproducible = reproducible, .zero = zero, .chunks = chunks, .bucket_elements = 3000};
-  if (two_segments) settings.segments.push_back(store.slices()[second_segment].offset);
+  train::ShardSettings settings{.reproducible = layout.reproducible,
+                                .zero = layout.zero,
+                                .offload = layout.offload,
+                                .chunks = chunks,
+                                .bucket_elements = 3000,
+                                .first_unit_held = layout.held};
+  const bool whole = !train::shards_gradients(settings, group.size());
+  ParameterStore store(specs(), whole ? ParameterStore::Arenas::with_gradients : ParameterStore::Arenas::values,
+                       train::shard_alignment(layout.reproducible, group.size()));
+  if (layout.two_segments) settings.segments.push_back(store.slices()[second_segment].offset);
+  const std::vector<std::size_t> units = {0, 1, 4, second_segment, 6};  // first slices
+  for (const std::size_t unit : units) settings.units.push_back(store.slices()[unit].offset);
   const auto sums = train::make_data_parallel(group, store, settings);
-  train::Adamw adamw({.max_gradient_norm = 0.1}, store, sums->owned());
+  train::Adamw adamw({.max_gradient_norm = 0.1}, store, sums->owned(), layout.offload);
+  if (layout.offload) sums->set_summed([&](std::size_t range) { adamw.fetch(range); });
   Outcome outcome;
   const std::int64_t mine = chunks / group.size();
   for (int step = 0; step < 3; ++step) {
     sums->begin_step(mine);
     const auto backward = [&](std::int64_t c, int segment, std::size_t first, std::size_t last) {
-      add_gradients(store, (group.rank() * mine + c) + step * chunks, first, last);
-      sums->finished(segment, store.slices()[first].offset);
+      for (std::size_t u = units.size(); u-- > 0;) {
+        if (units[u] < first || units[u] >= last) continue;
+        const std::size_t end = u + 1 < units.size() ? units[u + 1] : slices;
+        add_gradients(store, (group.rank() * mine + c) + step * chunks, units[u], end);
+        sums->finished(segment, store.slices()[units[u]].offset);
+      }
       sums->end_micro_batch(segment);
     };
     for (std::int64_t c = 0; c < mine; ++c) {
-      if (!two_segments) {
+      if (!layout.two_segments) {
         backward(c, 0, 0, slices);
         continue;
       }
       backward(c, 1, second_segment, slices);
       if (c > 0) backward(c - 1, 0, 0, second_segment);
     }
-    if (two_segments) backward(mine - 1, 0, 0, second_segment);
+    if (layout.two_segments) backward(mine - 1, 0, 0, second_segment);
     sums->end_step();
     outcome.norms.push_back(sums->gradient_norm());
-    adamw.step(1e-2, step + 1, outcome.norms.back());
+    const auto share = [&](std::size_t range) { sums->share_range(range); };
+    adamw.step(1e-2, step + 1, outcome.norms.back(), step == 1 ? nullptr : std::function<void(std::size_t)>(share));
     sums->share_parameters();
     for (const float g : store.gradients()) {
       if (g != 0) outcome.norms.push_back(-1);  // gradients must be zero again
@@ -105,25 +139,30 @@ Outcome train_on(comm::Communicator& group, bool reproducible, int zero, bool tw
 
 }  // namespace
 
-TEST_CASE("reproducible training steps have the same bits on any ranks, ZeRO stage and segments") {
+TEST_CASE(
+    "reproducible training steps have the same bits on any ranks, ZeRO stage, segments, with or without offload") {
   const auto self = comm::make_self_communicator();
-  const Outcome alone = train_on(*self, true, 0, false);
+  const Outcome alone = train_on(*self, {.reproducible = true});
   CHECK(everywhere(alone.norms.size() == 3 && alone.norms[0] > 0.1));
-  for (const int zero : {0, 1}) {
+  for (const int zero : {0, 1, 2}) {
     for (const bool two : {false, true}) {
-      INFO("zero " << zero << ", two segments " << two);
-      CHECK(everywhere(train_on(world(), true, zero, two) == alone));
+      for (const bool offload : {false, true}) {
+        const Layout layout{.reproducible = true, .zero = zero, .two_segments = two, .offload = offload};
+        INFO(text(layout));
+        CHECK(everywhere(train_on(world(), layout) == alone));
+      }
     }
   }
 }
 
-TEST_CASE("fast training steps agree with those of one rank") {
+TEST_CASE("fast training steps agree with those of one rank, and offload with the device to the bit") {
   const auto self = comm::make_self_communicator();
-  const Outcome alone = train_on(*self, false, 0, false);
-  for (const int zero : {0, 1}) {
+  const Outcome alone = train_on(*self, {});
+  for (const int zero : {0, 1, 2}) {
     for (const bool two : {false, true}) {
-      INFO("zero " << zero << ", two segments " << two);
-      const Outcome shared = train_on(world(), false, zero, two);
+      const Layout layout{.zero = zero, .two_segments = two, .held = two};
+      INFO(text(layout));
+      const Outcome shared = train_on(world(), layout);
       bool right = shared.norms.size() == 3;
       // Sums of 8 floats in another order differ by 8 · 2^-24 of the largest, which moves Adam's step of 1e-2 by as
       // much where it is not divided by itself; three steps.
@@ -140,8 +179,114 @@ TEST_CASE("fast training steps agree with those of one rank") {
       double sum = 0;
       for (const float value : shared.values) sum += static_cast<double>(value);
       CHECK(everywhere(world().maximum(sum) == world().minimum(sum)));
+      Layout offloaded = layout;
+      offloaded.offload = true;
+      CHECK(everywhere(train_on(world(), offloaded) == shared));
     }
   }
+}
+
+TEST_CASE("sharded gradients: ranks with fewer micro-batches add zeros") {
+  const std::vector<core::ParameterSpec> list = {{"a", {64, 8}}, {"b", {64, 4}}};
+  const int size = world().size();
+  train::ShardSettings settings{.zero = 2};
+  const bool whole = !train::shards_gradients(settings, size);
+  ParameterStore store(list, whole ? ParameterStore::Arenas::with_gradients : ParameterStore::Arenas::values,
+                       train::shard_alignment(false, size));
+  settings.units = {0, store.slices()[1].offset};
+  const auto sums = train::make_data_parallel(world(), store, settings);
+  sums->measure_first_micro_batch(true);
+  sums->begin_step(world().rank());  // rank 0 has none
+  for (int micro = 0; micro < world().rank(); ++micro) {
+    for (int slice = 1; slice >= 0; --slice) {
+      for (std::int64_t i = 0; i < store.slices()[static_cast<std::size_t>(slice)].size; ++i) {
+        store.gradient(slice).data[i] += static_cast<float>(1 + slice);
+      }
+      sums->finished(store.slices()[static_cast<std::size_t>(slice)].offset);
+    }
+    sums->end_micro_batch();
+  }
+  sums->end_step();
+  const float micro_batches = static_cast<float>(size * (size - 1) / 2);
+  bool right = true;
+  for (const train::OwnedRange& range : sums->owned()) {
+    for (std::int64_t i = 0; i < range.size; ++i) {
+      right = right && range.gradient[i] == micro_batches * (range.begin + i >= 512 ? 2.0f : 1.0f);
+    }
+  }
+  CHECK(everywhere(right));
+  // 512 ones and 256 twos in every first micro-batch.
+  CHECK(everywhere(sums->first_micro_batch_squares() == (world().rank() == 0 ? 0.0 : 512 + 256 * 4)));
+}
+
+TEST_CASE("memory of a rank: 16 bytes a parameter, 4 + 4 + 12/N with ZeRO 1, 4 + 12/N and a ring with ZeRO 2") {
+  // 24 units of 0.5 M parameters. What the plan says is compared with the growth of this process: anonymous memory
+  // (statm's resident minus shared) and, for the ring that the ranks of a node share, the plan's figure.
+  const int size = world().size();
+  const auto anonymous = [] {
+    std::ifstream statm("/proc/self/statm");
+    std::int64_t total = 0, resident = 0, shared = 0;
+    statm >> total >> resident >> shared;
+    return (resident - shared) * sysconf(_SC_PAGESIZE);
+  };
+  std::vector<core::ParameterSpec> list;
+  for (int i = 0; i < 24; ++i) list.push_back({"layer." + std::to_string(i), {512, 1024}});
+  for (const int zero : {0, 1, 2}) {
+    train::ShardSettings settings{.zero = zero};
+    const bool whole = !train::shards_gradients(settings, size);
+    const std::int64_t before = anonymous();
+    ParameterStore store(list, whole ? ParameterStore::Arenas::with_gradients : ParameterStore::Arenas::values,
+                         train::shard_alignment(false, size));
+    for (const core::ParameterSlice& slice : store.slices()) settings.units.push_back(slice.offset);
+    const auto sums = train::make_data_parallel(world(), store, settings);
+    train::Adamw adamw({}, store, sums->owned());
+    const std::int64_t grown = anonymous() - before;
+    const double parameters = static_cast<double>(store.parameters()), n = size;
+    double planned = 0, making = 0;
+    for (const auto& [what, bytes] : sums->plan().memory()) {
+      planned += static_cast<double>(bytes);
+      if (what == "gradients in the making") making = static_cast<double>(bytes);
+    }
+    const double promised = n == 1 ? 16 : zero == 0 ? 16 + 4 / n : zero == 1 ? 8 + 12 / n : 4 + 12 / n;
+    INFO("zero " << zero << ": planned " << planned / parameters << " bytes a parameter, of them "
+                 << making / parameters << " in the making, grown " << static_cast<double>(grown) / parameters);
+    CHECK(everywhere(planned - making == promised * parameters));
+    // Two units of 24 and the pieces of them that arrive.
+    CHECK(everywhere(making == (zero == 2 && n > 1 ? 4 * parameters * 2 / 24 * (1 + 1 / n) : 0)));
+    // Rounding to huge pages: eight buffers. The ring may be shared memory, or not.
+    const double slack = 8 * 2097152.0;
+    CHECK(everywhere(static_cast<double>(grown) <= planned + slack));
+    CHECK(everywhere(static_cast<double>(grown) >= planned - making - slack));
+  }
+}
+
+TEST_CASE("a flipped bit is found, with rank and tensor") {
+  ParameterStore store(specs(), ParameterStore::Arenas::values, train::shard_alignment(false, world().size()));
+  for (std::size_t i = 0; i < store.values().size(); ++i) store.values()[i] = 0.01f * static_cast<float>(i % 97);
+  train::ParameterHash hash(world(), world(), store, 2);
+  const int size = world().size(), last = size - 1;
+  const auto flip = [&] {
+    if (world().rank() != last) return;
+    float& value = store.value(5).data[4321];
+    std::uint32_t bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    bits ^= 1u;  // the least bit of the mantissa
+    std::memcpy(&value, &bits, sizeof bits);
+  };
+  CHECK(everywhere(hash.after_update(1).empty() && hash.before_update(2).empty()));
+  CHECK(everywhere(hash.after_update(2).empty()));
+  flip();
+  const std::string moved = hash.before_update(3);
+  CHECK(everywhere(moved == "rank " + std::to_string(last) +
+                                ": second.weight has changed between updates 2 and 3, when nothing may write it."));
+  CHECK(everywhere(hash.after_update(3).empty()));  // not a step that is looked at
+  const std::string differs = hash.after_update(4);
+  const std::string one = "rank " + std::to_string(last) + ": second.weight differs from that of ";
+  if (size == 1) CHECK(everywhere(differs.empty()));
+  if (size == 2) CHECK(everywhere(differs.find(one + "half") != std::string::npos && differs.starts_with("rank 0: ")));
+  if (size == 4) CHECK(everywhere(differs == one + "most of the other replicas after update 4."));
+  flip();
+  CHECK(everywhere(hash.after_update(6).empty() && hash.before_update(7).empty()));
 }
 
 TEST_CASE("the norm of a model in stages has the bits of the whole model's") {
@@ -154,7 +299,7 @@ TEST_CASE("the norm of a model in stages has the bits of the whole model's") {
                                                      : std::vector<std::size_t>{0, 1, 4, 5, 7};
   if (cuts.size() != ranks + 1) SKIP("made for 1, 2 and 4 ranks");
   const auto norm_of = [&](const std::vector<core::ParameterSpec>& mine, bool reproducible, bool whole) {
-    const ParameterStore store(mine, ParameterStore::Arenas::with_gradients, train::shard_alignment(reproducible, 1));
+    ParameterStore store(mine, ParameterStore::Arenas::with_gradients, train::shard_alignment(reproducible, 1));
     add_gradients(store, 1, 0, mine.size());
     const train::NormScope scope = train::norm_scope(store.slices(), specs(), whole ? *self : world());
     return train::make_data_parallel(*self, store, {.reproducible = reproducible}, scope)->gradient_norm();

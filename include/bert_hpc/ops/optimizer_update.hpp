@@ -24,11 +24,25 @@ struct AdamwStep {
 void adamw_update(const AdamwStep& step, std::span<float> value, std::span<float> gradient,
                   std::span<float> first_moment, std::span<float> second_moment);
 
+/// The same in host memory by the host's processors; with CPU kernels the same bits.
+void adamw_update_on_host(const AdamwStep& step, std::span<float> value, std::span<float> gradient,
+                          std::span<float> first_moment, std::span<float> second_moment);
+
+/// Between kernels' memory and the host's, of one size.
+void copy_to_host(std::span<const float> device, std::span<float> host);
+void copy_to_device(std::span<const float> host, std::span<float> device);
+
+/// A sum over the elements of a mix of each one's bits and its index: any one changed bit changes it.
+std::uint64_t hash_of_bits(std::span<const float> x);
+
 /// partial[b] = Σ x² over block b of norm_block elements, in double. partial (ceil(x.size() / norm_block)).
 void squared_norm_blocks(std::span<const float> x, std::span<double> partial);
 
 /// destination += source.
 void accumulate(std::span<const float> source, std::span<float> destination);
+
+/// destination = source.
+void copy(std::span<const float> source, std::span<float> destination);
 
 /// x = 0.
 void set_zero(std::span<float> x);

@@ -4,6 +4,10 @@
 // Overlapped: buckets of the arena are reduced and scattered as soon as backward has finished them, from the arena's
 // end to its begin, while backward goes on.
 //
+// Sharded (ZeRO 2): the same, but there is no arena of gradients: a unit's gradients (a block's, say) live in a ring of
+// memory from the moment backward begins to make them until they are reduced, and of the sums a rank keeps its own
+// part. With several micro-batches each one is reduced and added to that part.
+//
 // Reproducible: every chunk of the global batch gives one leaf of a binary tree over chunk numbers. A rank adds the
 // leaves it holds as a binary counter does; the rest of the tree is added pairwise between ranks (recursive doubling).
 // The layout decides only who holds which subtree, never the order of additions, so the bits do not depend on it.
@@ -12,6 +16,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -37,6 +42,8 @@ class DataParallel {
   virtual void end_micro_batch(int segment) = 0;
   /// Collective. Afterwards the owned ranges' gradients are the sums over all ranks.
   virtual void end_step() = 0;
+  /// `summed(i)` is called in every end_step() as soon as owned()[i] has its sums.
+  void set_summed(std::function<void(std::size_t)> summed) { summed_ = std::move(summed); }
   /// Collective over the norm's scope. L2 norm of the summed gradient; after end_step().
   double gradient_norm() { return norm_(); }
 
@@ -48,29 +55,48 @@ class DataParallel {
   /// What this rank updates.
   std::span<const OwnedRange> owned() const { return owned_; }
 
+  /// Collective. owned()[i] is updated: begins to give it to everybody, so that this overlaps with the update of the
+  /// next. In order; ranges that are not named go with share_parameters().
+  void share_range(std::size_t i);
   /// Collective. After the update: everybody gets all new parameters, and all gradients are zero again.
   void share_parameters();
 
+  /// Squares of this rank's gradients of the first micro-batch of the steps from the next one on are to be summed, or
+  /// not: see train/efficiency.hpp.
+  void measure_first_micro_batch(bool measure) { measures_ = measure; }
+  /// Σ g² of the step's first micro-batch on this rank; 0 where it was not measured.
+  double first_micro_batch_squares() const { return squares_; }
+
  protected:
   /// `parts` of the summed gradient are this rank's share of the norm.
-  DataParallel(comm::Communicator& group, const core::ParameterStore& parameters, const ShardPlan& plan,
+  DataParallel(comm::Communicator& group, core::ParameterStore& parameters, const ShardPlan& plan,
                const NormScope& scope, std::vector<OwnedRange> parts);
   std::span<float> gradients(const ShardPlan::Bucket& bucket) const;
+  void tell_summed();  // all of owned_
+  void add_squares(std::span<const float> gradients);
 
   comm::Communicator& group_;
-  const core::ParameterStore& parameters_;
+  core::ParameterStore& parameters_;
   ShardPlan plan_;
   std::vector<OwnedRange> owned_;
   GradientNorm norm_;
   std::vector<comm::RequestHandle> requests_;
+  std::function<void(std::size_t)> summed_;
+  bool measures_ = false;
+  double squares_ = 0;
+
+ private:
+  std::size_t shared_ = 0;  // ranges whose parameters are on their way
+  std::vector<double> partials_;
 };
 
-/// For `group.size()` ranks that hold the same parameters (with gradients, aligned as shard_alignment() says);
+/// For `group.size()` ranks that hold the same parameters, aligned as shard_alignment() says, with gradients unless the
+/// plan shards them (then: values alone);
 /// `parameters` must outlive the result. In reproducible mode every micro-batch is one chunk, in order.
-std::unique_ptr<DataParallel> make_data_parallel(comm::Communicator& group, const core::ParameterStore& parameters,
+std::unique_ptr<DataParallel> make_data_parallel(comm::Communicator& group, core::ParameterStore& parameters,
                                                  const ShardSettings& settings, const NormScope& scope);
 /// Where the group shares the whole model.
-std::unique_ptr<DataParallel> make_data_parallel(comm::Communicator& group, const core::ParameterStore& parameters,
+std::unique_ptr<DataParallel> make_data_parallel(comm::Communicator& group, core::ParameterStore& parameters,
                                                  const ShardSettings& settings = {});
 
 }  // namespace bert_hpc::train

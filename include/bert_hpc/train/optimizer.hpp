@@ -1,13 +1,18 @@
 // AdamW over the ranges of a ParameterStore that this rank owns: biases and layer norms without weight decay, gradients
 // clipped by their global norm as torch.nn.utils.clip_grad_norm_ does. Moments exist for the owned ranges only.
+//
+// Offloaded (Ren et al., "ZeRO-Offload", 2021), moments and the parameters that are updated are in host memory: sums of
+// gradients are copied there, the host updates, new parameters are copied back, a range at a time.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
 #include "bert_hpc/core/buffer.hpp"
 #include "bert_hpc/core/parameter_store.hpp"
+#include "bert_hpc/ops/optimizer_update.hpp"
 #include "bert_hpc/train/data_parallel.hpp"
 
 namespace bert_hpc::train {
@@ -20,10 +25,20 @@ struct AdamwSettings {
 class Adamw {
  public:
   /// `parameters` must outlive the optimizer. `owned` is copied.
-  Adamw(const AdamwSettings& settings, const core::ParameterStore& parameters, std::span<const OwnedRange> owned);
+  Adamw(const AdamwSettings& settings, const core::ParameterStore& parameters, std::span<const OwnedRange> owned,
+        bool offload = false);
 
-  /// Update number `update` (from 1) with gradients of this global norm; zeroes the owned gradients.
-  void step(double learning_rate, std::int64_t update, double gradient_norm);
+  /// Offloaded: copies the gradients of owned range `range` to the host. Ranges that were not fetched before step() are
+  /// fetched there.
+  void fetch(std::size_t range);
+
+  /// Update number `update` (from 1) with gradients of this global norm; zeroes the owned gradients. `updated(range)`
+  /// is called after each owned range, in order.
+  void step(double learning_rate, std::int64_t update, double gradient_norm,
+            const std::function<void(std::size_t)>& updated = {});
+
+  /// Offloaded: the parameters have been set from elsewhere.
+  void parameters_changed() { has_masters_ = false; }
 
   /// Of the owned ranges, one after the other.
   std::span<float> first_moments() const { return {first_.data(), static_cast<std::size_t>(first_.size())}; }
@@ -32,14 +47,24 @@ class Adamw {
  private:
   struct Run {  // neighbouring owned elements with the same decay
     std::size_t begin = 0, size = 0;
-    std::size_t moment = 0;     // index of the first one's moments
+    std::size_t state = 0;      // index of the first one's moments
     float* gradient = nullptr;  // (size)
     bool decay = true;
   };
   AdamwSettings settings_;
   const core::ParameterStore& parameters_;
-  std::vector<Run> runs_;
+  struct Range {
+    std::vector<Run> runs;
+    std::size_t state = 0;
+    OwnedRange owned;
+    bool fetched = false;
+  };
+  void update(const Run& run, const ops::AdamwStep& step);
+
+  std::vector<Range> ranges_;
   core::Buffer<float> first_, second_;
+  bool offload_ = false, has_masters_ = false;
+  core::Buffer<float> masters_, gradients_;  // offloaded: of the owned ranges, one after the other
 };
 
 }  // namespace bert_hpc::train

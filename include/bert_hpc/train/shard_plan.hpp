@@ -16,15 +16,30 @@ namespace bert_hpc::train {
 struct ShardSettings {
   bool reproducible = false;
   int zero = 1;             ///< 1 costs what 0 costs in messages, and divides memory and work of the update
+  bool offload = false;     ///< the optimizer keeps its states in host memory and updates there
   std::int64_t chunks = 1;  ///< reproducible: of a global batch
   std::int64_t bucket_elements = std::int64_t{1} << 19;  ///< fast: of one reduce-scatter, about
   /// Where the arena's segments begin, ascending from 0. A segment is what goes through backward as one: a virtual
   /// stage of a pipeline.
   std::vector<std::int64_t> segments = {0};
+  /// Where the parameters' own pieces must lie alike on two stages: the name of a parameter that has a copy. Buckets
+  /// begin and end with it and with its copy.
+  std::string tied{};
+
+  // zero = 2 alone:
+  /// Where the parts of a segment begin whose gradients backward finishes at once, ascending, segments' begins included
+  /// (what finished() is called with).
+  std::vector<std::int64_t> units{};
+  /// The first unit gets gradients from the head too: they are kept until the end of the step.
+  bool first_unit_held = false;
 };
 
 /// For a group of `ranks`: what a parameter store must be aligned to.
 core::ParameterStore::Alignment shard_alignment(bool reproducible, int ranks);
+
+/// Does a group of `ranks` shard its gradients, so that parameter stores hold values alone? Reproducible sums need them
+/// whole.
+bool shards_gradients(const ShardSettings& settings, int ranks);
 
 struct ShardPlan {
   /// What is reduced and gathered at once: a range within one segment, in equal pieces, piece r for rank r.
@@ -40,10 +55,24 @@ struct ShardPlan {
   std::int64_t tree_levels = 0;         ///< reproducible: arenas of partial sums
   std::int64_t optimizer_elements = 0;  ///< owned by one rank
 
+  /// zero = 2: what is reduced as soon as backward has finished it. Its gradients live in a ring of its segment's until
+  /// then; those of a held unit in a place of their own.
+  struct Unit {
+    std::int64_t begin = 0, end = 0;
+    int segment = 0;
+    bool held = false;
+    std::size_t first_bucket = 0, end_bucket = 0;
+  };
+  std::vector<Unit> units;         ///< ascending; empty where gradients are not sharded
+  std::vector<std::int64_t> ring;  ///< by segment: elements
+  std::int64_t held = 0;           ///< elements
+
   std::int64_t segment_end(int segment) const;
   int segments() const { return static_cast<int>(settings.segments.size()); }
   /// Does a rank update a part only, so that the parts must be gathered afterwards?
   bool shares_update() const { return ranks > 1 && settings.zero > 0; }
+  /// Is there no arena of gradients?
+  bool shards_gradients() const { return train::shards_gradients(settings, ranks); }
 
   /// Bytes of one rank by what they are for; parameters and gradients included.
   std::vector<std::pair<std::string, std::int64_t>> memory() const;

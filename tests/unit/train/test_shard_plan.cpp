@@ -71,3 +71,31 @@ TEST_CASE("reproducible plans: levels of the tree, and powers of two only") {
   CHECK_THROWS_AS(levels(1), core::Error);
   for (const core::ParameterSlice& slice : store.slices()) CHECK(slice.offset % 4096 == 0);
 }
+
+TEST_CASE("sharded gradients: units, the ring that they take turns in, and buckets that part at a tied parameter") {
+  std::vector<core::ParameterSpec> specs = {{"words", {1000, 64}}, {"positions", {64, 64}}};
+  for (int i = 0; i < 4; ++i) specs.push_back({"block." + std::to_string(i), {100, 64}});
+  specs.push_back({"head", {10, 64}});
+  specs.push_back({.name = "decoder", .shape = {1000, 64}, .copy_of = "words"});
+  const ParameterStore store(specs, ParameterStore::Arenas::none, train::shard_alignment(false, 4));
+  train::ShardSettings settings{.zero = 2, .tied = "words"};
+  for (const int first : {0, 2, 3, 4, 5, 6}) {
+    settings.units.push_back(store.slices()[static_cast<std::size_t>(first)].offset);
+  }
+  const train::ShardPlan plan = train::plan_shards(store, settings, 4);
+  REQUIRE(plan.units.size() == 6);
+  CHECK(plan.buckets.size() == 8);  // words, positions, four blocks, head, decoder
+  CHECK(plan.units[0].end_bucket == 2);
+  CHECK(plan.units[5].first_bucket == 6);
+  // Head and decoder, and the last block before them: more than the embeddings.
+  CHECK(plan.ring == std::vector<std::int64_t>{(100 + 10 + 1000) * 64});
+  CHECK(plan.held == 0);
+  settings.first_unit_held = true;
+  const train::ShardPlan held = train::plan_shards(store, settings, 4);
+  CHECK(held.held == 1064 * 64);
+  CHECK(held.describe() ==
+        "ZeRO 2 over 4 ranks: optimizer states and gradients sharded; gradients of the tied embeddings whole until the "
+        "end of a step");
+  settings.units.erase(settings.units.begin());
+  CHECK_THROWS_AS(train::plan_shards(store, settings, 4), core::Error);
+}

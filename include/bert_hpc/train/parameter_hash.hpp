@@ -1,0 +1,40 @@
+// Finds a flipped bit. Replicas hold the same parameters: after an update they compare a hash of each tensor. Nothing
+// writes parameters between two updates: each rank compares its hashes after one update with those before the next. A
+// hash is 64 bits, from every bit of the tensor (ops::hash_of_bits).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bert_hpc/comm/communicator.hpp"
+#include "bert_hpc/core/parameter_store.hpp"
+
+namespace bert_hpc::train {
+
+class ParameterHash {
+ public:
+  /// `replicas`: ranks that hold the same parameters; `everyone`: all that must learn of a finding, this rank's number
+  /// there being what messages name. Both functions below do nothing but after every `every`-th update.
+  ParameterHash(comm::Communicator& replicas, comm::Communicator& everyone, const core::ParameterStore& parameters,
+                std::int64_t every);
+
+  /// Collective over everyone. After update number `update` (from 1), everybody having the new parameters: complete
+  /// sentences that name rank and tensor where replicas differ, the same on every rank; empty if all is well.
+  std::string after_update(std::int64_t update);
+  /// Collective over everyone. Before update number `update`: the same where parameters are not as after the last one.
+  std::string before_update(std::int64_t update);
+
+ private:
+  std::vector<std::uint64_t> hashes() const;
+  std::string agree(const std::string& mine);
+
+  comm::Communicator& replicas_;
+  comm::Communicator& everyone_;
+  const core::ParameterStore& parameters_;
+  std::int64_t every_;
+  std::int64_t hashed_ = 0;            // the update after which hashes_ were taken; 0: none
+  std::vector<std::uint64_t> hashes_;  // by slice
+};
+
+}  // namespace bert_hpc::train

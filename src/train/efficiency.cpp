@@ -1,0 +1,47 @@
+#include "bert_hpc/train/efficiency.hpp"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+namespace bert_hpc::train {
+
+NoiseEstimate noise_estimate(const NoiseMeasurement& m) {
+  const double trace = (m.small_square - m.big_square) / (m.inverse_small - m.inverse_big);
+  return {trace, m.big_square - trace * m.inverse_big};
+}
+
+double statistical_efficiency(double noise_scale, double batch, double base_batch) {
+  return (noise_scale + base_batch) / (noise_scale + batch);
+}
+
+void NoiseScale::add(const NoiseMeasurement& measurement) {
+  const NoiseEstimate estimate = noise_estimate(measurement);
+  weight_ = memory_ * weight_ + 1;
+  trace_ = memory_ * trace_ + estimate.trace;
+  square_ = memory_ * square_ + estimate.square_of_mean;
+}
+
+double NoiseScale::value() const {
+  if (weight_ == 0 || !(square_ > 0)) return std::numeric_limits<double>::quiet_NaN();
+  return std::max(0.0, trace_ / square_);
+}
+
+bool measure_noise(comm::Communicator& everyone, const SmallBatch& mine, bool speaks, double norm,
+                   std::int64_t batch_samples, double batch_targets, NoiseMeasurement& measurement) {
+  std::array<double, 3> sums = {};  // squares of mean gradients, inverse samples, small batches
+  if (mine.samples > 0 && mine.targets > 0) {
+    const double scale = batch_targets / static_cast<double>(mine.targets);
+    sums[0] = mine.squares * scale * scale;
+    if (speaks) {
+      sums[1] = 1.0 / static_cast<double>(mine.samples);
+      sums[2] = 1.0;
+    }
+  }
+  everyone.all_reduce(std::span<double>(sums), comm::Reduction::sum);
+  if (sums[2] == 0 || batch_samples <= 0) return false;
+  measurement = {sums[0] / sums[2], sums[1] / sums[2], norm * norm, 1.0 / static_cast<double>(batch_samples)};
+  return measurement.inverse_small > measurement.inverse_big * (1 + 1e-9);
+}
+
+}  // namespace bert_hpc::train
