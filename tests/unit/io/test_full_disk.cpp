@@ -1,6 +1,6 @@
-// A disk that fills up, by way of a limit on file sizes, at many places of a file's making. Each time in a child
-// process, as the HDF5 library's clean-up at exit is part of what must go well: a crash there would replace the exit
-// status.
+// A disk that fills up (a small file system, mounted for one process) at many places of a file's making. Each time in a
+// child process, as the HDF5 library's clean-up at exit is part of what must go well: without hdf5_salvage.cpp it
+// crashes or hangs there, which replaces the exit status.
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/wait.h>
