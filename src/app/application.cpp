@@ -7,6 +7,7 @@
 #include "bert_hpc/app/grid_layout.hpp"
 #include "bert_hpc/app/machine.hpp"
 #include "bert_hpc/app/run_directory.hpp"
+#include "bert_hpc/comm/checked_communicator.hpp"
 
 namespace bert_hpc::app {
 namespace {
@@ -46,8 +47,13 @@ int run_application(const Invocation& invocation, comm::Communicator& world, int
   try {
     const Input given = read_input(invocation, world);
     const config::Config& input = given.config;
-    const RunContext context{input, invocation, world, given.grid, threads, log, begin, process_memory().resident};
-    collectively(world, [&] {
+    std::unique_ptr<comm::Communicator> checked;
+    if (input.debug.check_collectives) {
+      checked = comm::make_checked_communicator(world, {.timeout_seconds = input.debug.collective_timeout_seconds});
+    }
+    const RunContext context{input, invocation, checked ? *checked : world, given.grid, threads,
+                             log,   begin,      process_memory().resident};
+    collectively(context.world, [&] {
       if (world.rank() == 0) check_run_directory(input.run.directory, config::to_toml(input), invocation.overwrite);
     });
     if (input.run.mode == "train") {

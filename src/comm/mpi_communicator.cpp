@@ -3,6 +3,7 @@
 #include "bert_hpc/comm/mpi_communicator.hpp"
 
 #include <mpi.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -53,15 +54,28 @@ int message_count(std::size_t size) {
   return static_cast<int>(size);
 }
 
+/// Ends the requests, doing this rank's part of operations in shared memory meanwhile.
+void wait_all(std::span<MPI_Request> requests, NodeMemory* node) {
+  const int count = static_cast<int>(requests.size());
+  for (int spins = 0; node != nullptr && node->pending(); ++spins) {
+    int finished = 0;
+    check_mpi(MPI_Testall(count, requests.data(), &finished, MPI_STATUSES_IGNORE), "MPI_Testall");
+    if (finished) return;
+    node->progress();
+    if (spins > 200) sched_yield();
+  }
+  check_mpi(MPI_Waitall(count, requests.data(), MPI_STATUSES_IGNORE), "MPI_Waitall");
+}
+
 class MpiRequest : public Request {
  public:
-  explicit MpiRequest(MPI_Request request) : request_(request) {}
+  MpiRequest(MPI_Request request, NodeMemory* node) : request_(request), node_(node) {}
   ~MpiRequest() override {
-    if (request_ != MPI_REQUEST_NULL) MPI_Wait(&request_, MPI_STATUS_IGNORE);
+    if (request_ != MPI_REQUEST_NULL && !fails_alone()) wait_all(std::span(&request_, 1), node_);
   }
   MpiRequest(const MpiRequest&) = delete;
   MpiRequest& operator=(const MpiRequest&) = delete;
-  void wait() override { check_mpi(MPI_Wait(&request_, MPI_STATUS_IGNORE), "MPI_Wait"); }
+  void wait() override { wait_all(std::span(&request_, 1), node_); }
   bool test() override {
     int finished = 0;
     check_mpi(MPI_Test(&request_, &finished, MPI_STATUS_IGNORE), "MPI_Test");
@@ -70,6 +84,7 @@ class MpiRequest : public Request {
 
  private:
   MPI_Request request_;
+  NodeMemory* node_;
 };
 
 class PairwiseSum;
@@ -84,8 +99,9 @@ struct SumSlot {
 /// ranks. Open MPI's own nonblocking reduce_scatter gathers everything on rank 0 first and keeps the others waiting.
 class PairwiseSum : public Request {
  public:
-  PairwiseSum(std::span<const float> data, std::span<float> mine, SumSlot& slot, int rank, int size, MPI_Comm group)
-      : data_(data), mine_(mine), slot_(slot), rank_(rank) {
+  PairwiseSum(std::span<const float> data, std::span<float> mine, SumSlot& slot, int rank, int size, MPI_Comm group,
+              NodeMemory* node)
+      : data_(data), mine_(mine), slot_(slot), rank_(rank), node_(node) {
     const int count = message_count(mine.size());
     for (int peer = 0; peer < size; ++peer) {
       if (peer == rank) continue;
@@ -100,14 +116,14 @@ class PairwiseSum : public Request {
     slot_.user = this;
   }
   ~PairwiseSum() override {
-    MPI_Waitall(used_, requests_, MPI_STATUSES_IGNORE);
+    if (!fails_alone()) wait_all({requests_, static_cast<std::size_t>(used_)}, node_);
     if (slot_.user == this) slot_.user = nullptr;
   }
   PairwiseSum(const PairwiseSum&) = delete;
   PairwiseSum& operator=(const PairwiseSum&) = delete;
 
   void wait() override {
-    check_mpi(MPI_Waitall(used_, requests_, MPI_STATUSES_IGNORE), "MPI_Waitall");
+    wait_all({requests_, static_cast<std::size_t>(used_)}, node_);
     add();
   }
   bool test() override {
@@ -142,6 +158,7 @@ class PairwiseSum : public Request {
   std::span<float> mine_;
   SumSlot& slot_;
   int rank_;
+  NodeMemory* node_;
   MPI_Request requests_[2 * largest_group];
   int used_ = 0;
 };
@@ -163,8 +180,12 @@ class MpiCommunicator : public Communicator {
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
-  void barrier() override { check_mpi(MPI_Barrier(group_), "MPI_Barrier"); }
+  void barrier() override {
+    catch_up();
+    check_mpi(MPI_Barrier(group_), "MPI_Barrier");
+  }
   std::span<std::byte> allocate(std::size_t bytes, Sharing sharing) override {
+    catch_up();
     if (!asked_for_node_memory_) {  // not at construction: most groups never need it
       asked_for_node_memory_ = true;
       node_ = NodeMemory::make(group_);
@@ -177,12 +198,15 @@ class MpiCommunicator : public Communicator {
   }
 
   void all_reduce(std::span<float> data, Reduction reduction) override {
+    catch_up();
     all_reduce_pieces(data, MPI_FLOAT, reduction, group_);
   }
   void all_reduce(std::span<double> data, Reduction reduction) override {
+    catch_up();
     all_reduce_pieces(data, MPI_DOUBLE, reduction, group_);
   }
   void all_reduce(std::span<std::int64_t> data, Reduction reduction) override {
+    catch_up();
     all_reduce_pieces(data, MPI_INT64_T, reduction, group_);
   }
   RequestHandle start_reduce_scatter(std::span<const float> data, std::span<float> mine) override {
@@ -191,13 +215,13 @@ class MpiCommunicator : public Communicator {
       if (auto request = node_->start_reduce_scatter(data, mine)) return request;
     }
     if (size_ <= PairwiseSum::largest_group) {
-      return sums_.make(data, mine, free_slot(mine.size()), rank_, size_, group_);
+      return sums_.make(data, mine, free_slot(mine.size()), rank_, size_, group_, node_.get());
     }
     MPI_Request request = MPI_REQUEST_NULL;
     check_mpi(MPI_Ireduce_scatter_block(data.data(), mine.data(), message_count(mine.size()), MPI_FLOAT, MPI_SUM,
                                         group_, &request),
               "MPI_Ireduce_scatter_block");
-    return requests_.make(request);
+    return requests_.make(request, node_.get());
   }
   std::int64_t reserve_sums(std::int64_t elements) override {
     if (node_ || size_ > PairwiseSum::largest_group) return 0;
@@ -218,10 +242,11 @@ class MpiCommunicator : public Communicator {
     check_mpi(MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, data.data(),
                              message_count(data.size() / static_cast<std::size_t>(size_)), MPI_FLOAT, group_, &request),
               "MPI_Iallgather");
-    return requests_.make(request);
+    return requests_.make(request, node_.get());
   }
 
   void broadcast(std::span<std::byte> data, int root) override {
+    catch_up();
     if (node_ && node_->is_replicated(data.data(), data.size())) return barrier();
     for (std::size_t begin = 0; begin < data.size(); begin += largest_piece) {
       const int count = static_cast<int>(std::min(largest_piece, data.size() - begin));
@@ -231,33 +256,32 @@ class MpiCommunicator : public Communicator {
   void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) override {
     core::require(all.size() == mine.size() * static_cast<std::size_t>(size_), "all_gather: sizes do not fit");
     const int count = message_count(mine.size());
+    catch_up();
     check_mpi(MPI_Allgather(mine.data(), count, MPI_BYTE, all.data(), count, MPI_BYTE, group_), "MPI_Allgather");
   }
   void exchange(std::span<const float> send, std::span<float> receive, int peer) override {
     core::require(send.size() == receive.size(), "exchange: sizes differ");
-    check_mpi(MPI_Sendrecv(send.data(), message_count(send.size()), MPI_FLOAT, peer, 0, receive.data(),
-                           message_count(receive.size()), MPI_FLOAT, peer, 0, group_, MPI_STATUS_IGNORE),
-              "MPI_Sendrecv");
+    MPI_Request requests[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+    const int count = message_count(send.size());
+    check_mpi(MPI_Irecv(receive.data(), count, MPI_FLOAT, peer, 0, group_, &requests[0]), "MPI_Irecv");
+    check_mpi(MPI_Isend(send.data(), count, MPI_FLOAT, peer, 0, group_, &requests[1]), "MPI_Isend");
+    wait_all(requests, node_.get());
   }
-  void send(std::span<const std::byte> data, int peer) override {
-    check_mpi(MPI_Send(data.data(), message_count(data.size()), MPI_BYTE, peer, 1, group_), "MPI_Send");
-  }
-  void receive(std::span<std::byte> data, int peer) override {
-    check_mpi(MPI_Recv(data.data(), message_count(data.size()), MPI_BYTE, peer, 1, group_, MPI_STATUS_IGNORE),
-              "MPI_Recv");
-  }
+  void send(std::span<const std::byte> data, int peer) override { start_send(data, peer)->wait(); }
+  void receive(std::span<std::byte> data, int peer) override { start_receive(data, peer)->wait(); }
   RequestHandle start_send(std::span<const std::byte> data, int peer) override {
     MPI_Request request = MPI_REQUEST_NULL;
     check_mpi(MPI_Isend(data.data(), message_count(data.size()), MPI_BYTE, peer, 1, group_, &request), "MPI_Isend");
-    return requests_.make(request);
+    return requests_.make(request, node_.get());
   }
   RequestHandle start_receive(std::span<std::byte> data, int peer) override {
     MPI_Request request = MPI_REQUEST_NULL;
     check_mpi(MPI_Irecv(data.data(), message_count(data.size()), MPI_BYTE, peer, 1, group_, &request), "MPI_Irecv");
-    return requests_.make(request);
+    return requests_.make(request, node_.get());
   }
   std::unique_ptr<Communicator> split(int color, int key) override {
     MPI_Comm part = MPI_COMM_NULL;
+    catch_up();
     check_mpi(MPI_Comm_split(group_, color < 0 ? MPI_UNDEFINED : color, key, &part), "MPI_Comm_split");
     if (part == MPI_COMM_NULL) return nullptr;
     auto result = std::make_unique<MpiCommunicator>(part);
@@ -266,6 +290,10 @@ class MpiCommunicator : public Communicator {
   }
 
  private:
+  void catch_up() {
+    if (node_) node_->catch_up();
+  }
+
   /// The slots go round. All ranks start sums in the same order, so waiting for the oldest one cannot hang.
   SumSlot& free_slot(std::size_t elements) {
     SumSlot& slot = slots_[next_slot_];

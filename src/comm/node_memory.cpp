@@ -79,15 +79,14 @@ class NodeMemory::Mapping {
 class NodeRequest : public Request {
  public:
   NodeRequest(NodeMemory& memory, std::uint64_t operation) : memory_(memory), operation_(operation) {}
-  ~NodeRequest() override { NodeRequest::wait(); }
+  ~NodeRequest() override {
+    if (!fails_alone()) NodeRequest::wait();
+  }
   NodeRequest(const NodeRequest&) = delete;
   NodeRequest& operator=(const NodeRequest&) = delete;
   bool test() override { return memory_.finished(operation_); }
   void wait() override {
-    // Where ranks outnumber cores the one that is awaited needs this core.
-    for (int spins = 0; !memory_.finished(operation_);) {
-      if (++spins > 200) sched_yield();
-    }
+    for (int spins = 1; !memory_.finished(operation_); ++spins) memory_.breathe(spins);
   }
 
  private:
@@ -222,6 +221,22 @@ void NodeMemory::progress() {
     ++done_;
     progress_[rank_].read.store(done_, std::memory_order_release);
   }
+}
+
+void NodeMemory::catch_up() {
+  progress();
+  for (int spins = 1; pending(); ++spins) {
+    breathe(spins);
+    progress();
+  }
+}
+
+// Where ranks outnumber cores the one that is awaited needs this core; and it may be sending to this rank, for which
+// MPI here must get its turn.
+void NodeMemory::breathe(int spins) const {
+  if (spins > 200) sched_yield();
+  int arrived = 0;
+  if (spins % 100 == 0) MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, group_, &arrived, MPI_STATUS_IGNORE);
 }
 
 bool NodeMemory::finished(std::uint64_t operation) {

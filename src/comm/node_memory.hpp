@@ -46,6 +46,13 @@ class NodeMemory {
 
   bool finished(std::uint64_t operation);  ///< number, from 1; does what can be done now
 
+  /// Other ranks wait for what this one has started and not yet done. A rank that waits for them in turn must first do
+  /// it (catch_up(), before a collective, which all enter after starting the same) or do it meanwhile (progress(),
+  /// while waiting for a message).
+  bool pending() const { return done_ < started_; }
+  void catch_up();
+  void progress();  ///< does whatever operations can be done now, in order
+
   /// Is this memory that all ranks map once?
   bool is_replicated(const void* begin, std::size_t bytes) const;
 
@@ -73,7 +80,6 @@ class NodeMemory {
   const Region* find(const void* begin, std::size_t bytes) const;
   bool all_reached(std::atomic<std::uint64_t> Progress::*what, std::uint64_t operation) const;
   RequestHandle start(const Operation& operation);
-  void progress();  // does whatever operations can be done now, in order
   void perform(const Operation& operation) const;
   void sum(const Operation& operation) const;
   void gather(const Operation& operation) const;
@@ -84,6 +90,9 @@ class NodeMemory {
   Progress* progress_ = nullptr;    // (size)
   std::vector<Operation> pending_;  // a ring: operation n at n modulo its size
   std::uint64_t started_ = 0, done_ = 0;
+  void breathe(int spins) const;
+
+  friend class NodeRequest;
   RequestPool<NodeRequest> requests_;
 };
 

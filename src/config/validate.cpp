@@ -204,7 +204,6 @@ std::vector<ConfigProblem> unavailable(const Config& config) {
   only(p.tensor == 1, "parallel.tensor", "1");
   only(p.zero <= 1, "parallel.zero", "0 and 1");
   only(!p.offload, "parallel.offload", "false");
-  only(!config.debug.check_collectives, "debug.check_collectives", "false");
   only(config.debug.parameter_hash_every == 0, "debug.parameter_hash_every", "0");
   return problems;
 }

@@ -1,10 +1,18 @@
-// The common suite of communicators: run under 1, 2 and 4 ranks. Every check is a verdict reduced over the ranks, so
-// that one rank's failure cannot leave the others waiting in the next collective.
+// The common suite of communicators, run under 1, 2 and 4 ranks: the group of one, MPI's world, parts of it, and what
+// is wrapped around them pass the same cases. Every check is a verdict reduced over all ranks, so that one rank's
+// failure cannot leave the others waiting in the next collective.
 #include <catch2/catch_test_macros.hpp>
+#include <cmath>
+#include <functional>
+#include <memory>
 #include <numeric>
+#include <string>
 #include <vector>
 
+#include "bert_hpc/comm/checked_communicator.hpp"
 #include "bert_hpc/comm/mpi_communicator.hpp"
+#include "bert_hpc/core/error.hpp"
+#include "support/delayed_communicator.hpp"
 
 using namespace bert_hpc;
 
@@ -15,7 +23,7 @@ comm::Communicator& world() {
   return *group;
 }
 
-/// True where it holds on every rank.
+/// True where it holds on every rank of the world, whichever group the case is about.
 bool everywhere(bool holds) {
   return !world().any(!holds);
 }
@@ -26,129 +34,273 @@ std::vector<float> ramp(std::size_t count, float start) {
   return x;
 }
 
+/// A communicator with those that it needs to live.
+struct Group {
+  std::vector<std::unique_ptr<comm::Communicator>> layers;  // the last one is the group
+  comm::Communicator& get() { return *layers.back(); }
+  Group& wrap(std::unique_ptr<comm::Communicator> layer) {
+    layers.push_back(std::move(layer));
+    return *this;
+  }
+  Group& delayed(unsigned seed) { return wrap(std::make_unique<test::DelayedCommunicator>(get(), seed)); }
+  Group& checked() { return wrap(comm::make_checked_communicator(get(), {.timeout_seconds = 60})); }
+};
+
+struct Kind {
+  std::string name;
+  std::function<Group()> make;  // collective over the world
+};
+
+Group of(std::unique_ptr<comm::Communicator> first) {
+  Group group;
+  group.wrap(std::move(first));
+  return group;
+}
+
+std::vector<Kind> kinds() {
+  const auto whole = [] { return of(world().split(0, world().rank())); };
+  const auto reversed = [] { return of(world().split(0, -world().rank())); };
+  const auto half = [] { return of(world().split(world().rank() % 2, 0)); };
+  return {
+      {"one rank", [] { return of(comm::make_self_communicator()); }},
+      {"the world", [] { return of(comm::make_world_communicator()); }},
+      {"all of the world", whole},
+      {"the world in reverse", reversed},
+      {"every other rank", half},
+      {"the checked world", [=] { return std::move(whole().checked()); }},
+      {"the delayed world", [=] { return std::move(whole().delayed(1)); }},
+      {"the world in reverse, delayed, checked, delayed",
+       [=] { return std::move(reversed().delayed(2).checked().delayed(3)); }},
+      {"every other rank, checked and delayed", [=] { return std::move(half().checked().delayed(4)); }},
+      {"half of a delayed, checked world",
+       [=] {
+         Group group = std::move(whole().delayed(5).checked());
+         return std::move(group.wrap(group.get().split(world().rank() % 2, -world().rank())));
+       }},
+  };
+}
+
+/// Runs a case on every kind of group.
+void on_all_kinds(const std::function<void(comm::Communicator&)>& body) {
+  for (const Kind& kind : kinds()) {
+    INFO(kind.name);
+    Group group = kind.make();
+    body(group.get());
+  }
+}
+
 }  // namespace
 
 TEST_CASE("all_reduce gives sums and extremes on every rank") {
-  const int rank = world().rank(), size = world().size();
-  std::vector<float> x = {static_cast<float>(rank), 1.0f};
-  world().all_reduce(x, comm::Reduction::sum);
-  CHECK(everywhere(x[0] == static_cast<float>(size * (size - 1) / 2) && x[1] == static_cast<float>(size)));
-  CHECK(everywhere(world().maximum(double(rank)) == size - 1 && world().minimum(double(rank)) == 0.0));
-  CHECK(everywhere(world().sum(std::int64_t{rank}) == size * (size - 1) / 2));
-  CHECK(everywhere(world().any(rank == size - 1) && !world().any(false)));
-}
-
-TEST_CASE("many sums may be under way, of several sizes, and be waited for in any order") {
-  const auto ranks = static_cast<std::size_t>(world().size());
-  constexpr std::size_t sums = 30;
-  std::vector<std::vector<float>> data(sums), mine(sums);
-  std::vector<comm::RequestHandle> requests;
-  const std::int64_t reserved = world().reserve_sums(31);
-  for (std::size_t k = 0; k < sums; ++k) {
-    const std::size_t piece = 1 + k % 7 * 5;
-    data[k].resize(piece * ranks);
-    // Element i of piece r: 100·rank + 10·r + k; small integers, so sums are exact.
-    for (std::size_t i = 0; i < data[k].size(); ++i) {
-      data[k][i] = static_cast<float>(100 * static_cast<std::size_t>(world().rank()) + 10 * (i / piece) + k);
-    }
-    mine[k].resize(piece);
-    requests.push_back(world().start_reduce_scatter(data[k], mine[k]));
-    if (k % 3 == 0) requests[k / 2]->test();
-  }
-  int wrong = 0;
-  for (std::size_t k = sums; k-- > 0;) {
-    requests[k]->wait();
-    const std::size_t others = 100 * (ranks * (ranks - 1) / 2);
-    const auto expected = static_cast<float>(others + ranks * (10 * static_cast<std::size_t>(world().rank()) + k));
-    for (const float x : mine[k]) wrong += x != expected;
-  }
-  CHECK(everywhere(wrong == 0));
-  CHECK(everywhere(world().reserve_sums(10) == reserved));  // nothing grew
+  on_all_kinds([](comm::Communicator& group) {
+    const int rank = group.rank(), size = group.size();
+    std::vector<float> x = {static_cast<float>(rank), 1.0f};
+    group.all_reduce(x, comm::Reduction::sum);
+    CHECK(everywhere(x[0] == static_cast<float>(size * (size - 1) / 2) && x[1] == static_cast<float>(size)));
+    CHECK(everywhere(group.maximum(double(rank)) == size - 1 && group.minimum(double(rank)) == 0.0));
+    CHECK(everywhere(group.sum(std::int64_t{rank}) == size * (size - 1) / 2));
+    CHECK(everywhere(group.any(rank == size - 1) && !group.any(false)));
+  });
 }
 
 TEST_CASE("reduce_scatter gives each rank its piece of the sum, and all_gather puts pieces together") {
-  const auto rank = static_cast<std::size_t>(world().rank()), size = static_cast<std::size_t>(world().size());
-  const std::size_t piece = 1000;
-  const std::vector<float> data = ramp(piece * size, static_cast<float>(rank));
-  std::vector<float> mine(piece);
-  world().start_reduce_scatter(data, mine)->wait();
-  bool right = true;
-  for (std::size_t i = 0; i < piece; ++i) {
-    right = right && mine[i] == static_cast<float>(size * (rank * piece + i) + size * (size - 1) / 2);
-  }
-  CHECK(everywhere(right));
+  on_all_kinds([](comm::Communicator& group) {
+    const auto rank = static_cast<std::size_t>(group.rank()), size = static_cast<std::size_t>(group.size());
+    const std::size_t piece = 1000;
+    const std::vector<float> data = ramp(piece * size, static_cast<float>(rank));
+    std::vector<float> mine(piece);
+    group.start_reduce_scatter(data, mine)->wait();
+    bool right = true;
+    for (std::size_t i = 0; i < piece; ++i) {
+      right = right && mine[i] == static_cast<float>(size * (rank * piece + i) + size * (size - 1) / 2);
+    }
+    CHECK(everywhere(right));
 
-  std::vector<float> all(piece * size);
-  std::copy(mine.begin(), mine.end(), all.begin() + static_cast<std::ptrdiff_t>(rank * piece));
-  const auto request = world().start_all_gather(all);
-  while (!request->test()) {
-  }
-  right = true;
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    right = right && all[i] == static_cast<float>(size * i + size * (size - 1) / 2);
-  }
-  CHECK(everywhere(right));
+    std::vector<float> all(piece * size);
+    std::copy(mine.begin(), mine.end(), all.begin() + static_cast<std::ptrdiff_t>(rank * piece));
+    const auto request = group.start_all_gather(all);
+    while (!request->test()) {
+    }
+    right = true;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      right = right && all[i] == static_cast<float>(size * i + size * (size - 1) / 2);
+    }
+    CHECK(everywhere(right));
+  });
 }
 
 TEST_CASE("texts, broadcasts and point-to-point messages arrive") {
-  const int rank = world().rank(), size = world().size();
-  const std::vector<std::string> texts =
-      world().all_gather("rank " + std::to_string(rank) + std::string(static_cast<std::size_t>(rank), '!'));
-  bool right = static_cast<int>(texts.size()) == size;
-  for (int r = 0; right && r < size; ++r) {
-    right = texts[static_cast<std::size_t>(r)] ==
-            "rank " + std::to_string(r) + std::string(static_cast<std::size_t>(r), '!');
-  }
-  CHECK(everywhere(right));
-  CHECK(everywhere(world().broadcast(rank == 0 ? "from zero" : "", 0) == "from zero"));
-  if (size % 2 == 0) {
-    const std::vector<float> send = ramp(10, static_cast<float>(rank));
-    std::vector<float> received(10);
-    world().exchange(send, received, rank ^ 1);
-    CHECK(everywhere(received[9] == static_cast<float>((rank ^ 1) + 9)));
-  }
-  if (size > 1) {
-    int token = rank;
-    if (rank == 0) world().send(std::as_bytes(std::span(&token, 1)), size - 1);
-    if (rank == size - 1) world().receive(std::as_writable_bytes(std::span(&token, 1)), 0);
-    CHECK(everywhere(rank == size - 1 ? token == 0 : token == rank));
-  }
+  on_all_kinds([](comm::Communicator& group) {
+    const int rank = group.rank(), size = group.size();
+    const std::vector<std::string> texts =
+        group.all_gather("rank " + std::to_string(rank) + std::string(static_cast<std::size_t>(rank), '!'));
+    bool right = static_cast<int>(texts.size()) == size;
+    for (int r = 0; right && r < size; ++r) {
+      right = texts[static_cast<std::size_t>(r)] ==
+              "rank " + std::to_string(r) + std::string(static_cast<std::size_t>(r), '!');
+    }
+    CHECK(everywhere(right));
+    CHECK(everywhere(group.broadcast(rank == 0 ? "from zero" : "", 0) == "from zero"));
+    if (size % 2 == 0) {
+      const std::vector<float> send = ramp(10, static_cast<float>(rank));
+      std::vector<float> received(10);
+      group.exchange(send, received, rank ^ 1);
+      CHECK(everywhere(received[9] == static_cast<float>((rank ^ 1) + 9)));
+    }
+    if (size > 1) {
+      int token = rank;
+      if (rank == 0) group.send(std::as_bytes(std::span(&token, 1)), size - 1);
+      if (rank == size - 1) group.receive(std::as_writable_bytes(std::span(&token, 1)), 0);
+      CHECK(everywhere(rank == size - 1 ? token == 0 : token == rank));
+    }
+  });
 }
+
 TEST_CASE("sums and gathers over memory that the group allocated") {
-  const auto rank = static_cast<std::size_t>(world().rank()), size = static_cast<std::size_t>(world().size());
-  const std::size_t piece = 10000, count = piece * size;  // several blocks of the sum
-  const auto floats = [&](comm::Sharing sharing) {
-    const std::span<std::byte> bytes = world().allocate(count * sizeof(float), sharing);
-    return std::span(reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float));
-  };
-  const std::span<float> gradients = floats(comm::Sharing::exposed), values = floats(comm::Sharing::replicated),
-                         copies = floats(comm::Sharing::exposed);
-  CHECK(everywhere(gradients.size() == count && gradients[0] == 0.0f && values[count - 1] == 0.0f));
-  std::vector<float> mine(piece);
-  bool right = true;
-  for (std::size_t round = 0; round < 20; ++round) {  // the data changes as soon as an operation has ended
-    for (std::size_t i = 0; i < count; ++i) gradients[i] = static_cast<float>(i % 1000 + round * rank);
-    const auto first = world().start_reduce_scatter(gradients.first(count / 2), std::span(mine).first(piece / 2));
-    const auto second = world().start_reduce_scatter(gradients.last(count / 2), std::span(mine).last(piece / 2));
-    second->wait();
-    first->wait();
-    std::fill(gradients.begin(), gradients.end(), -1.0f);
-    const auto expected = [&](std::size_t place) {
-      return static_cast<float>(size * (place % 1000) + round * (size * (size - 1) / 2));
+  on_all_kinds([](comm::Communicator& group) {
+    const auto rank = static_cast<std::size_t>(group.rank()), size = static_cast<std::size_t>(group.size());
+    const std::size_t piece = 10000, count = piece * size;  // several blocks of the sum
+    const auto floats = [&](comm::Sharing sharing) {
+      const std::span<std::byte> bytes = group.allocate(count * sizeof(float), sharing);
+      return std::span(reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float));
     };
-    for (std::size_t i = 0; i < piece / 2; ++i) {
-      right = right && mine[i] == expected(rank * piece / 2 + i) &&
-              mine[piece / 2 + i] == expected(count / 2 + rank * piece / 2 + i);
-    }
-    for (const std::span<float> all : {values, copies}) {
-      std::copy(mine.begin(), mine.end(), all.begin() + static_cast<std::ptrdiff_t>(rank * piece));
-      world().start_all_gather(all)->wait();
-      for (std::size_t r = 0; r < size; ++r) {
-        right = right && all[r * piece] == expected(r * piece / 2) &&
-                all[r * piece + piece - 1] == expected(count / 2 + (r + 1) * piece / 2 - 1);
+    const std::span<float> gradients = floats(comm::Sharing::exposed), values = floats(comm::Sharing::replicated),
+                           copies = floats(comm::Sharing::exposed);
+    CHECK(everywhere(gradients.size() == count && gradients[0] == 0.0f && values[count - 1] == 0.0f));
+    std::vector<float> mine(piece);
+    bool right = true;
+    for (std::size_t round = 0; round < 20; ++round) {  // the data changes as soon as an operation has ended
+      for (std::size_t i = 0; i < count; ++i) gradients[i] = static_cast<float>(i % 1000 + round * rank);
+      const auto first = group.start_reduce_scatter(gradients.first(count / 2), std::span(mine).first(piece / 2));
+      const auto second = group.start_reduce_scatter(gradients.last(count / 2), std::span(mine).last(piece / 2));
+      second->wait();
+      first->wait();
+      std::fill(gradients.begin(), gradients.end(), -1.0f);
+      const auto expected = [&](std::size_t place) {
+        return static_cast<float>(size * (place % 1000) + round * (size * (size - 1) / 2));
+      };
+      for (std::size_t i = 0; i < piece / 2; ++i) {
+        right = right && mine[i] == expected(rank * piece / 2 + i) &&
+                mine[piece / 2 + i] == expected(count / 2 + rank * piece / 2 + i);
       }
-      world().barrier();  // everybody has read; the next round writes again
+      for (const std::span<float> all : {values, copies}) {
+        std::copy(mine.begin(), mine.end(), all.begin() + static_cast<std::ptrdiff_t>(rank * piece));
+        group.start_all_gather(all)->wait();
+        for (std::size_t r = 0; r < size; ++r) {
+          right = right && all[r * piece] == expected(r * piece / 2) &&
+                  all[r * piece + piece - 1] == expected(count / 2 + (r + 1) * piece / 2 - 1);
+        }
+        group.barrier();  // everybody has read; the next round writes again
+      }
     }
-  }
-  CHECK(everywhere(right));
+    CHECK(everywhere(right));
+  });
+}
+
+TEST_CASE("started messages arrive in order, both ways at once, and mix with those that wait") {
+  on_all_kinds([](comm::Communicator& group) {
+    const int rank = group.rank(), size = group.size(), peer = rank ^ 1;
+    const bool pairs = size % 2 == 0;
+    constexpr std::size_t messages = 5, count = 3000;
+    std::vector<std::vector<float>> sent(messages), received(messages);
+    std::vector<comm::RequestHandle> requests;
+    for (std::size_t i = 0; pairs && i < messages; ++i) {
+      sent[i].assign(count + i, static_cast<float>(10 * rank) + static_cast<float>(i));
+      received[i].resize(count + i);
+      requests.push_back(group.start_receive(std::as_writable_bytes(std::span(received[i])), peer));
+      requests.push_back(group.start_send(std::as_bytes(std::span(sent[i])), peer));
+    }
+    if (pairs) {
+      requests.back()->wait();
+      while (!requests.front()->test()) {
+      }
+    }
+    requests.clear();  // destroying waits
+    bool right = true;
+    for (std::size_t i = 0; pairs && i < messages; ++i) {
+      right =
+          right && received[i] == std::vector<float>(count + i, static_cast<float>(10 * peer) + static_cast<float>(i));
+    }
+    CHECK(everywhere(right));
+
+    int token = rank, other = peer;
+    const auto token_bytes = std::as_bytes(std::span(&token, 1));
+    const auto other_bytes = std::as_writable_bytes(std::span(&other, 1));
+    if (pairs) other = -1;
+    if (pairs && rank % 2 == 0) {
+      group.send(token_bytes, peer);
+      group.start_receive(other_bytes, peer)->wait();
+    } else if (pairs) {
+      const auto request = group.start_receive(other_bytes, peer);
+      group.start_send(token_bytes, peer)->wait();
+      request->wait();
+    }
+    CHECK(everywhere(other == peer));
+  });
+}
+
+TEST_CASE("a group of one has no peer to talk to") {
+  const auto alone = comm::make_self_communicator();
+  std::byte byte{};
+  CHECK_THROWS_AS(alone->send(std::span(&byte, 1), 0), core::Error);
+  CHECK_THROWS_AS(alone->start_receive(std::span(&byte, 1), 0), core::Error);
+}
+
+TEST_CASE("a group can be split further, and a rank may stand aside") {
+  on_all_kinds([](comm::Communicator& group) {
+    const auto alone = group.split(group.rank(), 0);
+    const auto nobody = group.split(-1, 0);
+    CHECK(everywhere(alone->size() == 1 && alone->rank() == 0 && nobody == nullptr && alone->sum(3.0) == 3.0));
+  });
+}
+
+TEST_CASE("what was started ends whether a rank waits before or after the next collective") {
+  on_all_kinds([](comm::Communicator& group) {
+    const auto rank = static_cast<std::size_t>(group.rank()), size = static_cast<std::size_t>(group.size());
+    const std::size_t piece = 1000;
+    const std::span<std::byte> bytes = group.allocate(piece * size * sizeof(float), comm::Sharing::exposed);
+    const std::span gradients(reinterpret_cast<float*>(bytes.data()), piece * size);
+    std::vector<float> plain = ramp(piece * size, static_cast<float>(rank)), mine(piece), also_mine(piece);
+    std::copy(plain.begin(), plain.end(), gradients.begin());
+    const auto first = group.start_reduce_scatter(gradients, mine);
+    const auto second = group.start_reduce_scatter(plain, also_mine);
+    const bool early = rank % 2 == 0;
+    if (early) first->wait();
+    if (early) second->wait();
+    const double sum = group.sum(1.0);
+    if (!early) second->wait();
+    if (!early) first->wait();
+    const float expected = static_cast<float>(size * (rank * piece + piece - 1) + size * (size - 1) / 2);
+    CHECK(everywhere(sum == static_cast<double>(size) && mine.back() == expected && also_mine == mine));
+  });
+}
+
+TEST_CASE("many sums may be under way, of several sizes, and be waited for in any order") {
+  on_all_kinds([](comm::Communicator& group) {
+    const auto ranks = static_cast<std::size_t>(group.size());
+    constexpr std::size_t sums = 30;
+    std::vector<std::vector<float>> data(sums), mine(sums);
+    std::vector<comm::RequestHandle> requests;
+    const std::int64_t reserved = group.reserve_sums(31);
+    for (std::size_t k = 0; k < sums; ++k) {
+      const std::size_t piece = 1 + k % 7 * 5;
+      data[k].resize(piece * ranks);
+      // Element i of piece r: 100·rank + 10·r + k; small integers, so sums are exact.
+      for (std::size_t i = 0; i < data[k].size(); ++i) {
+        data[k][i] = static_cast<float>(100 * static_cast<std::size_t>(group.rank()) + 10 * (i / piece) + k);
+      }
+      mine[k].resize(piece);
+      requests.push_back(group.start_reduce_scatter(data[k], mine[k]));
+      if (k % 3 == 0) requests[k / 2]->test();
+    }
+    int wrong = 0;
+    for (std::size_t k = sums; k-- > 0;) {
+      requests[k]->wait();
+      const std::size_t others = 100 * (ranks * (ranks - 1) / 2);
+      const auto expected = static_cast<float>(others + ranks * (10 * static_cast<std::size_t>(group.rank()) + k));
+      for (const float x : mine[k]) wrong += x != expected;
+    }
+    CHECK(everywhere(wrong == 0));
+    CHECK(everywhere(group.reserve_sums(10) == reserved));  // nothing grew
+  });
 }

@@ -1,5 +1,4 @@
-// The groups of every grid that 1, 2 or 4 ranks can form, and the operations of a group that pipelines use.
-#include <array>
+// The groups of every grid that 1, 2 or 4 ranks can form.
 #include <catch2/catch_test_macros.hpp>
 #include <numeric>
 #include <vector>
@@ -81,42 +80,4 @@ TEST_CASE("each rank finds itself in the groups of its row, column and replica o
       CHECK(everywhere(is_end ? groups.ends && members(*groups.ends) == ends : groups.ends == nullptr));
     }
   }
-}
-
-TEST_CASE("started messages arrive in order, both ways at once, and mix with those that wait") {
-  const int rank = world().rank(), size = world().size();
-  if (size < 2) SKIP("needs two ranks");
-  const int peer = rank ^ 1;
-  constexpr std::size_t messages = 5, count = 3000;
-  std::array<std::vector<float>, messages> sent, received;
-  std::vector<comm::RequestHandle> requests;
-  for (std::size_t i = 0; i < messages; ++i) {
-    sent[i].assign(count + i, static_cast<float>(10 * rank) + static_cast<float>(i));
-    received[i].resize(count + i);
-    requests.push_back(world().start_receive(std::as_writable_bytes(std::span(received[i])), peer));
-    requests.push_back(world().start_send(std::as_bytes(std::span(sent[i])), peer));
-  }
-  requests.back()->wait();
-  while (!requests.front()->test()) {
-  }
-  requests.clear();  // destroying waits
-  bool right = true;
-  for (std::size_t i = 0; i < messages; ++i) {
-    const std::vector<float> expected(count + i, static_cast<float>(10 * peer) + static_cast<float>(i));
-    right = right && received[i] == expected;
-  }
-  CHECK(everywhere(right));
-
-  std::int64_t token = rank, other = -1;
-  const auto token_bytes = std::as_bytes(std::span(&token, 1));
-  const auto other_bytes = std::as_writable_bytes(std::span(&other, 1));
-  if (rank % 2 == 0) {
-    world().send(token_bytes, peer);
-    world().start_receive(other_bytes, peer)->wait();
-  } else {
-    const auto request = world().start_receive(other_bytes, peer);
-    world().start_send(token_bytes, peer)->wait();
-    request->wait();
-  }
-  CHECK(everywhere(other == peer));
 }

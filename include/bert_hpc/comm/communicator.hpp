@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <span>
 #include <string>
@@ -20,7 +21,8 @@ enum class Sharing {
                ///< it a rank writes only what no other rank reads or writes
 };
 
-/// A started operation; wait() ends it. Destroying an unfinished request waits.
+/// A started operation; wait() ends it. Destroying an unfinished request waits, but not while an exception is on its
+/// way: the other ranks may never do their part, and this one must get as far as ending them.
 class Request {
  public:
   virtual ~Request() = default;
@@ -29,6 +31,7 @@ class Request {
 
  protected:
   friend struct ReleaseRequest;
+  static bool fails_alone() { return std::uncaught_exceptions() > 0; }
   /// Ends its life where it was made: communicators take the memory back, as a step loop allocates nothing.
   virtual void release() noexcept { delete this; }
 };
@@ -61,8 +64,7 @@ class Communicator {
   virtual void all_reduce(std::span<std::int64_t> data, Reduction reduction) = 0;
 
   /// mine = sum over ranks, in their order, of piece rank() of data, data being size() pieces of mine.size(). They
-  /// do not overlap. May first wait
-  /// for one that was started long before, so that few are under way at once.
+  /// do not overlap. May first wait for one that was started long before, so that few are under way at once.
   virtual RequestHandle start_reduce_scatter(std::span<const float> data, std::span<float> mine) = 0;
 
   /// Takes what start_reduce_scatter needs for pieces of up to `elements`, so that no step does. Returns its bytes: 0

@@ -1,0 +1,45 @@
+// A communicator that is late at random: every operation waits before and after itself, differently on every rank, so
+// that tests meet orders of events that a quiet machine never shows. The same seed gives the same delays.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <random>
+#include <thread>
+#include <utility>
+
+#include "bert_hpc/comm/decorated_communicator.hpp"
+
+namespace test {
+
+class DelayedCommunicator : public bert_hpc::comm::DecoratedCommunicator {
+ public:
+  using Communicator = bert_hpc::comm::Communicator;
+
+  /// Each delay is from nothing to `longest`; half of them are nothing. `inner` must outlive this one.
+  DelayedCommunicator(Communicator& inner, unsigned seed,
+                      std::chrono::microseconds longest = std::chrono::microseconds(500))
+      : DecoratedCommunicator(inner), random_(seed + 7919u * static_cast<unsigned>(rank())), longest_(longest) {}
+  DelayedCommunicator(std::unique_ptr<Communicator> inner, unsigned seed, std::chrono::microseconds longest)
+      : DecoratedCommunicator(std::move(inner)),
+        random_(seed + 7919u * static_cast<unsigned>(rank())),
+        longest_(longest) {}
+
+ protected:
+  void enter(const bert_hpc::comm::Operation&) override { dawdle(); }
+  void leave(const bert_hpc::comm::Operation&) override { dawdle(); }
+  std::unique_ptr<Communicator> decorated(std::unique_ptr<Communicator> part) override {
+    return std::make_unique<DelayedCommunicator>(std::move(part), static_cast<unsigned>(random_()), longest_);
+  }
+
+ private:
+  void dawdle() {
+    if (random_() % 2 == 0) return;
+    std::this_thread::sleep_for(longest_ * static_cast<double>(random_()) / static_cast<double>(random_.max()));
+  }
+
+  std::mt19937 random_;
+  std::chrono::microseconds longest_;
+};
+
+}  // namespace test
