@@ -1,0 +1,128 @@
+// Bubbles of pipelines from pass times measured here: each stage of a model runs alone on this rank, its forward,
+// backward_input, backward_weight and whole backward are timed in turn, and train/timeline plays the schedules with
+// these times. So more stages than this machine has cores can be judged. Messages: activations at 5 GB/s and 5 µs.
+//
+// Usage: bench_pipeline [STAGES [MICRO_BATCHES [BLOCKS [HIDDEN]]]]     (4 stages, 16 micro-batches, 8 blocks of 512)
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <vector>
+
+#include "bert_hpc/core/device_runtime.hpp"
+#include "bert_hpc/model/bert.hpp"
+#include "bert_hpc/model/stage.hpp"
+#include "bert_hpc/train/timeline.hpp"
+#include "support/host_batch.hpp"
+
+using namespace bert_hpc;
+using Kind = train::Instruction::Kind;
+
+namespace {
+
+constexpr auto head = model::HeadKind::classification;
+constexpr std::int64_t outputs = 5, length = 128, sequences = 4;
+constexpr int rounds = 7;
+
+using PassTimes = std::map<Kind, double>;  // seconds
+
+/// The passes of one stage on a full batch, the quickest of the rounds (others on the machine only add); both halves of
+/// backward `apart`, or at once.
+PassTimes measure(const model::BertConfig& config, const model::BlockRange& range, const tests::HostBatch& batch,
+                  bool apart) {
+  const core::ParameterStore store(model::bert_parameters(config, head, outputs, range),
+                                   core::ParameterStore::Arenas::with_gradients);
+  model::initialize_parameters(store, config, 1);
+  model::Stage stage(config, head, outputs, range, store);
+  const auto products = ops::make_matrix_product();
+  const auto attention = ops::make_attention();
+  layers::Engine engine{*products, *attention};
+  const std::int64_t tokens = length * sequences, wide = std::max(config.intermediate_size, 3 * config.hidden_size);
+  core::Workspace workspace;
+  stage.plan(workspace, {.tokens = tokens, .sequences = sequences, .max_length = length, .selected = sequences},
+             {.slots = 1, .kept = apart ? 1 : 0});
+  workspace.allocate();
+  products->reserve({tokens, wide, wide});
+  attention->reserve(length, config.hidden_size / config.num_attention_heads);
+  const layers::Pass pass{.batch = batch.view(), .training = true, .key0 = 1, .key1 = 2};
+
+  std::map<Kind, std::vector<double>> times;
+  const auto timed = [&times](Kind kind, const auto& work) {
+    const auto begin = std::chrono::steady_clock::now();
+    work();
+    times[kind].push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  };
+  const auto fill = [](core::Tensor<float> x) {
+    for (std::int64_t i = 0; x.data != nullptr && i < tokens * x.columns; ++i) x.data[i] = 1e-3f * float(i % 97 - 48);
+  };
+  const auto nothing = [](std::int64_t) {};
+  for (int round = 0; round < rounds; ++round) {
+    stage.open(workspace, pass);
+    if (!range.embeddings) fill(stage.input(0));
+    timed(Kind::forward, [&] {
+      stage.forward(engine, pass);
+      if (range.head) stage.loss(pass, 1.0f);
+    });
+    if (!range.head) fill(stage.d_output(0));
+    if (apart) {
+      timed(Kind::backward_input, [&] { stage.backward_input(engine, pass, workspace, 0, 0); });
+      timed(Kind::backward_weight, [&] { stage.backward_weight(engine, pass, nothing, 0, 0); });
+    } else {
+      timed(Kind::backward, [&] { stage.backward(engine, pass, workspace, nothing); });
+    }
+  }
+  PassTimes least;
+  for (const auto& [kind, values] : times) least[kind] = *std::min_element(values.begin(), values.end());
+  return least;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const auto number = [&](int place, int usual) { return argc > place ? std::atoi(argv[place]) : usual; };
+  const int stages = number(1, 4), micro_batches = number(2, 16);
+  const core::DeviceRuntime device;
+  model::BertConfig config;
+  config.num_hidden_layers = number(3, 8);
+  config.hidden_size = number(4, 512);
+  config.num_attention_heads = config.hidden_size / 64;
+  config.intermediate_size = 4 * config.hidden_size;
+  config.vocab_size = 8192;
+  const auto tokens = static_cast<std::size_t>(length * sequences);
+  std::vector<std::int32_t> ids(tokens), types(tokens, 0);
+  for (std::size_t i = 0; i < tokens; ++i) ids[i] = static_cast<std::int32_t>(i * 37 % 8192);
+  tests::HostBatch batch(ids, types, std::vector<std::int32_t>(sequences, length));
+  batch.set_classes(std::vector<std::int32_t>(sequences, 1));
+
+  std::vector<PassTimes> times;
+  for (const model::BlockRange& range :
+       model::partition(config, stages, {}, model::stage_costs(config, head, static_cast<double>(length)))) {
+    times.push_back(measure(config, range, batch, true));
+    PassTimes& t = times.back();
+    t.merge(measure(config, range, batch, false));  // forward stays that of the first
+    std::printf("stage %zu: %2lld blocks, forward %.2f ms, backward %.2f ms, inputs %.2f ms, weights %.2f ms\n",
+                times.size() - 1, static_cast<long long>(range.blocks()), 1e3 * t[Kind::forward],
+                1e3 * t[Kind::backward], 1e3 * t[Kind::backward_input], 1e3 * t[Kind::backward_weight]);
+  }
+  PassTimes mean;
+  for (const PassTimes& stage : times) {
+    for (const auto& [kind, seconds] : stage) mean[kind] += seconds / stages;
+  }
+  const double bytes = 4.0 * static_cast<double>(config.hidden_size * length * sequences);
+  for (const bool even : {false, true}) {
+    std::printf(even ? "with the mean of the stages' times everywhere:\n" : "with each stage's own times:\n");
+    train::PipelineDurations durations;
+    durations.compute = [&](int stage, const train::Instruction& i) {
+      return even ? mean.at(i.kind) : times[static_cast<std::size_t>(stage)].at(i.kind);
+    };
+    durations.transfer = [bytes](int, int, const train::Message&) { return bytes / 5e9; };
+    durations.latency = [](int, int) { return 5e-6; };
+    for (const auto kind : {train::ScheduleKind::gpipe, train::ScheduleKind::one_f_one_b, train::ScheduleKind::zb_h1}) {
+      const train::Timeline timeline = train::play(train::make_schedules(kind, stages, micro_batches), durations);
+      std::printf("  %-6s %d stages, %d micro-batches: %.2f ms, bubble %.1f%%\n", train::schedule_name(kind).c_str(),
+                  stages, micro_batches, 1e3 * timeline.seconds, 100 * train::bubble(timeline));
+    }
+  }
+  return 0;
+}
