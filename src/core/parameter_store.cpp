@@ -6,8 +6,12 @@ namespace bert_hpc::core {
 
 ParameterStore::ParameterStore(const std::vector<ParameterSpec>& specs, Arenas arenas, const Alignment& alignment) {
   for (const ParameterSpec& spec : specs) {
-    ParameterSlice slice{
-        .name = spec.name, .shape = spec.shape, .decay = spec.decay, .joined = spec.joined, .copy_of = spec.copy_of};
+    ParameterSlice slice{.name = spec.name,
+                         .shape = spec.shape,
+                         .decay = spec.decay,
+                         .joined = spec.joined,
+                         .copy_of = spec.copy_of,
+                         .shard = spec.shard};
     slice.columns = spec.shape.empty() ? 1 : spec.shape.back();
     slice.rows = 1;
     for (std::size_t i = 0; i + 1 < spec.shape.size(); ++i) slice.rows *= spec.shape[i];

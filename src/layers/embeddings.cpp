@@ -6,17 +6,22 @@
 
 namespace bert_hpc::layers {
 
-void Embeddings::declare(const EmbeddingsSettings& settings, std::vector<core::ParameterSpec>& specs) {
-  specs.push_back({settings.prefix + "word_embeddings.weight", {settings.vocabulary, settings.hidden}});
+void Embeddings::declare(const EmbeddingsSettings& settings, std::vector<core::ParameterSpec>& specs,
+                         const TensorPlace& place) {
+  specs.push_back({.name = settings.prefix + "word_embeddings.weight",
+                   .shape = {place.share(settings.vocabulary), settings.hidden},
+                   .shard = place.rows(settings.vocabulary)});
   specs.push_back({settings.prefix + "position_embeddings.weight", {settings.positions, settings.hidden}});
   specs.push_back({settings.prefix + "token_type_embeddings.weight", {settings.types, settings.hidden}});
   specs.push_back({settings.prefix + "LayerNorm.weight", {settings.hidden}, false});
   specs.push_back({settings.prefix + "LayerNorm.bias", {settings.hidden}, false});
 }
 
-Embeddings::Embeddings(const EmbeddingsSettings& settings, const core::ParameterStore& parameters)
+Embeddings::Embeddings(const EmbeddingsSettings& settings, const core::ParameterStore& parameters,
+                       const TensorGroup& group)
     : settings_(settings),
       parameters_(parameters),
+      group_(group),
       word_(parameters.find(settings.prefix + "word_embeddings.weight")),
       position_(parameters.find(settings.prefix + "position_embeddings.weight")),
       type_(parameters.find(settings.prefix + "token_type_embeddings.weight")),
@@ -25,34 +30,51 @@ Embeddings::Embeddings(const EmbeddingsSettings& settings, const core::Parameter
 
 Embeddings::Saved Embeddings::take_saved(core::Workspace& workspace, std::int64_t tokens) const {
   Saved saved;
-  saved.sum = workspace.take<float>(tokens, settings_.hidden);
-  saved.output = workspace.take<float>(tokens, settings_.hidden);
-  saved.statistics = workspace.take<float>(2, tokens);
+  saved.sum = group_.take(workspace, tokens, settings_.hidden);
+  saved.output = group_.take(workspace, tokens, settings_.hidden);
+  saved.statistics = workspace.take<float>(2, group_.capacity(tokens));
   return saved;
 }
 
+/// saved.sum = word + position + type
+void Embeddings::look_up(const core::MicroBatch& batch, Saved& saved) const {
+  const Tensor<const float> word = parameters_.value(word_), position = parameters_.value(position_),
+                            type = parameters_.value(type_);
+  if (!group_.shared()) return ops::embedding_forward(batch, word, position, type, saved.sum);
+  const Tensor<float> words = group_.partial(saved.sum, batch.tokens.count);
+  ops::word_embedding_forward(batch, word, group_.place().begin(settings_.vocabulary), words);
+  group_.sum(words, saved.sum);
+  ops::add_position_and_type(batch, group_.begin(batch.tokens.count), position, type, saved.sum);
+}
+
 void Embeddings::forward(const Pass& pass, Saved& saved) const {
-  ops::embedding_forward(pass.batch, parameters_.value(word_), parameters_.value(position_), parameters_.value(type_),
-                         saved.sum);
-  ops::residual_layer_norm_forward(pass.dropout(0.0f, settings_.site), pass.batch.tokens, saved.sum, nullptr, {},
+  look_up(pass.batch, saved);
+  const core::TokenRows rows = group_.own(pass.batch.tokens);
+  ops::residual_layer_norm_forward(pass.dropout(0.0f, settings_.site), rows, saved.sum, nullptr, {},
                                    parameters_.value(gamma_).data, parameters_.value(beta_).data,
                                    settings_.layer_norm_epsilon, saved.output, saved.statistics.row(0),
                                    saved.statistics.row(1));
   const core::Dropout drop = pass.dropout(settings_.hidden_dropout, settings_.site);
-  if (drop.probability > 0) ops::dropout(drop, pass.batch.tokens, saved.output, saved.output);
+  if (drop.probability > 0) ops::dropout(drop, rows, saved.output, saved.output);
 }
 
 void Embeddings::backward_weight(const Pass& pass, const Saved& saved, Tensor<float> d_y) const {
+  const core::TokenRows rows = group_.own(pass.batch.tokens);
   const core::Dropout drop = pass.dropout(settings_.hidden_dropout, settings_.site);
-  if (drop.probability > 0) ops::dropout(drop, pass.batch.tokens, d_y, d_y);
-  ops::layer_norm_backward_weight(d_y, saved.sum, saved.statistics.row(0), saved.statistics.row(1),
-                                  parameters_.gradient(gamma_).data, parameters_.gradient(beta_).data,
-                                  ops::Write::accumulate);
-  ops::residual_layer_norm_backward(pass.dropout(0.0f, settings_.site), pass.batch.tokens, d_y, saved.sum,
+  if (drop.probability > 0) ops::dropout(drop, rows, d_y, d_y);
+  const NormGradient norm = {d_y,
+                             saved.sum,
+                             saved.statistics.row(0),
+                             saved.statistics.row(1),
+                             parameters_.gradient(gamma_).data,
+                             parameters_.gradient(beta_).data};
+  add_norm_gradients(group_, {&norm, 1});
+  ops::residual_layer_norm_backward(pass.dropout(0.0f, settings_.site), rows, d_y, saved.sum,
                                     parameters_.value(gamma_).data, saved.statistics.row(0), saved.statistics.row(1),
                                     d_y, {});
-  ops::embedding_backward(pass.batch, d_y, parameters_.gradient(word_), parameters_.gradient(position_),
-                          parameters_.gradient(type_));
+  ops::embedding_backward(pass.batch, group_.gather(d_y, pass.batch.tokens.count), parameters_.gradient(word_),
+                          parameters_.gradient(position_), parameters_.gradient(type_),
+                          group_.place().begin(settings_.vocabulary));
 }
 
 }  // namespace bert_hpc::layers

@@ -5,14 +5,17 @@
 
 namespace bert_hpc::layers {
 
-void declare_head(const HeadSettings& settings, std::vector<core::ParameterSpec>& specs) {
-  if (settings.kind == HeadSettings::Kind::masked_lm) return MaskedLmHead::declare(settings, specs);
+void declare_head(const HeadSettings& settings, std::vector<core::ParameterSpec>& specs, const TensorPlace& place) {
+  if (settings.kind == HeadSettings::Kind::masked_lm) return MaskedLmHead::declare(settings, specs, place);
   SequenceHead::declare(settings, specs);
 }
 
-std::unique_ptr<Head> make_head(const HeadSettings& settings, const core::ParameterStore& parameters) {
-  if (settings.kind == HeadSettings::Kind::masked_lm) return std::make_unique<MaskedLmHead>(settings, parameters);
-  return std::make_unique<SequenceHead>(settings, parameters);
+std::unique_ptr<Head> make_head(const HeadSettings& settings, const core::ParameterStore& parameters,
+                                const TensorGroup& group) {
+  if (settings.kind == HeadSettings::Kind::masked_lm) {
+    return std::make_unique<MaskedLmHead>(settings, parameters, group);
+  }
+  return std::make_unique<SequenceHead>(settings, parameters, group);
 }
 
 }  // namespace bert_hpc::layers

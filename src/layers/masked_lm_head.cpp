@@ -6,23 +6,32 @@
 
 namespace bert_hpc::layers {
 
-void MaskedLmHead::declare(const HeadSettings& settings, std::vector<core::ParameterSpec>& specs) {
+void MaskedLmHead::declare(const HeadSettings& settings, std::vector<core::ParameterSpec>& specs,
+                           const TensorPlace& place) {
   const std::string prefix = "cls.predictions.";
-  specs.push_back({prefix + "bias", {settings.outputs}, false});
+  specs.push_back({.name = prefix + "bias",
+                   .shape = {place.share(settings.outputs)},
+                   .decay = false,
+                   .shard = place.rows(settings.outputs)});
   specs.push_back({prefix + "transform.dense.weight", {settings.hidden, settings.hidden}});
   specs.push_back({prefix + "transform.dense.bias", {settings.hidden}, false});
   specs.push_back({prefix + "transform.LayerNorm.weight", {settings.hidden}, false});
   specs.push_back({prefix + "transform.LayerNorm.bias", {settings.hidden}, false});
   if (settings.declares_decoder) {
     specs.push_back({.name = settings.decoder,
-                     .shape = {settings.outputs, settings.hidden},
-                     .copy_of = "bert.embeddings.word_embeddings.weight"});
+                     .shape = {place.share(settings.outputs), settings.hidden},
+                     .copy_of = "bert.embeddings.word_embeddings.weight",
+                     .shard = place.rows(settings.outputs)});
   }
 }
 
-MaskedLmHead::MaskedLmHead(const HeadSettings& settings, const core::ParameterStore& parameters)
+MaskedLmHead::MaskedLmHead(const HeadSettings& settings, const core::ParameterStore& parameters,
+                           const TensorGroup& group)
     : settings_(settings),
       parameters_(parameters),
+      group_(group),
+      first_output_(group.place().begin(settings.outputs)),
+      outputs_(group.place().share(settings.outputs)),
       dense_weight_(parameters.find("cls.predictions.transform.dense.weight")),
       dense_bias_(parameters.find("cls.predictions.transform.dense.bias")),
       gamma_(parameters.find("cls.predictions.transform.LayerNorm.weight")),
@@ -32,13 +41,14 @@ MaskedLmHead::MaskedLmHead(const HeadSettings& settings, const core::ParameterSt
 
 Head::Saved MaskedLmHead::take_saved(core::Workspace& workspace, std::int64_t rows) const {
   Saved saved;
-  saved.dense = workspace.take<float>(rows, settings_.hidden);
-  saved.activated = workspace.take<float>(rows, settings_.hidden);
-  saved.features = workspace.take<float>(rows, settings_.hidden);
-  saved.statistics = workspace.take<float>(2, rows);
-  saved.d_features = workspace.take<float>(rows, settings_.hidden);
-  saved.d_dense = workspace.take<float>(rows, settings_.hidden);
-  saved.logits = workspace.take<float>(rows, settings_.outputs);
+  saved.dense = group_.take(workspace, rows, settings_.hidden);
+  saved.activated = group_.take(workspace, rows, settings_.hidden);
+  saved.features = group_.take(workspace, rows, settings_.hidden);
+  saved.statistics = workspace.take<float>(2, group_.capacity(rows));
+  saved.d_features = group_.take(workspace, rows, settings_.hidden);
+  saved.d_dense = group_.take(workspace, rows, settings_.hidden);
+  saved.logits = workspace.take<float>(rows, outputs_);
+  if (group_.shared()) saved.shard_sums = workspace.take<float>(3, rows);
   saved.row_losses = workspace.take<float>(1, rows);
   return saved;
 }
@@ -46,21 +56,43 @@ Head::Saved MaskedLmHead::take_saved(core::Workspace& workspace, std::int64_t ro
 void MaskedLmHead::forward(Engine& engine, const Pass& pass, Tensor<const float> x, Saved& saved) const {
   engine.products.forward_gelu(x, parameters_.value(dense_weight_), parameters_.value(dense_bias_).data, saved.dense,
                                saved.activated);
-  ops::residual_layer_norm_forward(pass.dropout(0.0f, settings_.site), pass.batch.masked, saved.activated, nullptr, {},
-                                   parameters_.value(gamma_).data, parameters_.value(beta_).data,
+  ops::residual_layer_norm_forward(pass.dropout(0.0f, settings_.site), group_.own(pass.batch.masked), saved.activated,
+                                   nullptr, {}, parameters_.value(gamma_).data, parameters_.value(beta_).data,
                                    settings_.layer_norm_epsilon, saved.features, saved.statistics.row(0),
                                    saved.statistics.row(1));
-  engine.products.forward(saved.features, parameters_.value(decoder_), parameters_.value(bias_).data, saved.logits);
+  engine.products.forward(group_.gather(saved.features, pass.batch.masked.count), parameters_.value(decoder_),
+                          parameters_.value(bias_).data, saved.logits);
 }
 
 void MaskedLmHead::loss(const Pass& pass, float scale, Saved& saved) const {
-  ops::cross_entropy(saved.logits, pass.batch.masked_labels, scale, saved.row_losses.data,
-                     pass.training ? saved.logits : Tensor<float>());
+  const Tensor<float> d_logits = pass.training ? saved.logits : Tensor<float>();
+  if (!group_.shared()) {
+    return ops::cross_entropy(saved.logits, pass.batch.masked_labels, scale, saved.row_losses.data, d_logits);
+  }
+  const Tensor<float> largest = saved.shard_sums.row_range(0, 1), totals = saved.shard_sums.row_range(1, 2);
+  ops::class_shard_maxima(saved.logits, largest.data);
+  group_.all_reduce({largest.data, static_cast<std::size_t>(largest.size())}, comm::Reduction::maximum);
+  ops::class_shard_totals(saved.logits, first_output_, pass.batch.masked_labels, largest.data, totals, d_logits);
+  group_.all_reduce({totals.data, static_cast<std::size_t>(totals.size())}, comm::Reduction::sum);
+  ops::class_shard_cross_entropy(first_output_, pass.batch.masked_labels, scale, totals, saved.row_losses.data,
+                                 d_logits);
+}
+
+void MaskedLmHead::predict(Saved& saved, std::int32_t* predicted) const {
+  if (!group_.shared()) return ops::arg_max(saved.logits, predicted);
+  const Tensor<float> largest = saved.shard_sums.row_range(0, 1), place = saved.shard_sums.row_range(1, 1);
+  ops::class_shard_maxima(saved.logits, largest.data);
+  group_.all_reduce({largest.data, static_cast<std::size_t>(largest.size())}, comm::Reduction::maximum);
+  ops::class_shard_arg_max(saved.logits, first_output_, largest.data, place.data);
+  group_.all_reduce({place.data, static_cast<std::size_t>(place.size())}, comm::Reduction::minimum);
+  ops::to_integers(place.data, place.size(), predicted);
 }
 
 void MaskedLmHead::backward_input(Engine& engine, const Pass& pass, Saved& saved, Tensor<float> d_x) const {
-  engine.products.backward_input(saved.logits, parameters_.value(decoder_), saved.d_features, ops::Write::replace);
-  ops::residual_layer_norm_backward(pass.dropout(0.0f, settings_.site), pass.batch.masked, saved.d_features,
+  const Tensor<float> sum = group_.partial(saved.d_features, pass.batch.masked.count);
+  engine.products.backward_input(saved.logits, parameters_.value(decoder_), sum, ops::Write::replace);
+  group_.sum(sum, saved.d_features);
+  ops::residual_layer_norm_backward(pass.dropout(0.0f, settings_.site), group_.own(pass.batch.masked), saved.d_features,
                                     saved.activated, parameters_.value(gamma_).data, saved.statistics.row(0),
                                     saved.statistics.row(1), saved.d_dense, {});
   ops::gelu_backward(saved.dense, saved.d_dense, saved.d_dense);
@@ -68,12 +100,18 @@ void MaskedLmHead::backward_input(Engine& engine, const Pass& pass, Saved& saved
 }
 
 void MaskedLmHead::backward_weight(Engine& engine, const Saved& saved, Tensor<const float> x) const {
-  engine.products.backward_weight(saved.logits, saved.features, parameters_.gradient(decoder_),
+  const std::int64_t rows = saved.logits.rows;
+  engine.products.backward_weight(saved.logits, group_.gather(saved.features, rows), parameters_.gradient(decoder_),
                                   parameters_.gradient(bias_).data, ops::Write::accumulate);
-  ops::layer_norm_backward_weight(saved.d_features, saved.activated, saved.statistics.row(0), saved.statistics.row(1),
-                                  parameters_.gradient(gamma_).data, parameters_.gradient(beta_).data,
-                                  ops::Write::accumulate);
-  engine.products.backward_weight(saved.d_dense, x, parameters_.gradient(dense_weight_),
+  const NormGradient norm = {saved.d_features,
+                             saved.activated,
+                             saved.statistics.row(0),
+                             saved.statistics.row(1),
+                             parameters_.gradient(gamma_).data,
+                             parameters_.gradient(beta_).data};
+  add_norm_gradients(group_, {&norm, 1});
+  const Tensor<const float> d_dense = group_.gather(saved.d_dense, rows), all = group_.gather(x, rows);
+  engine.products.backward_weight(d_dense, all, parameters_.gradient(dense_weight_),
                                   parameters_.gradient(dense_bias_).data, ops::Write::accumulate);
 }
 

@@ -13,9 +13,11 @@ void SequenceHead::declare(const HeadSettings& settings, std::vector<core::Param
   specs.push_back({"classifier.bias", {settings.outputs}, false});
 }
 
-SequenceHead::SequenceHead(const HeadSettings& settings, const core::ParameterStore& parameters)
+SequenceHead::SequenceHead(const HeadSettings& settings, const core::ParameterStore& parameters,
+                           const TensorGroup& group)
     : settings_(settings),
       parameters_(parameters),
+      group_(group),
       pooler_weight_(parameters.find("bert.pooler.dense.weight")),
       pooler_bias_(parameters.find("bert.pooler.dense.bias")),
       weight_(parameters.find("classifier.weight")),
@@ -32,7 +34,8 @@ Head::Saved SequenceHead::take_saved(core::Workspace& workspace, std::int64_t ro
 }
 
 void SequenceHead::forward(Engine& engine, const Pass& pass, Tensor<const float> x, Saved& saved) const {
-  engine.products.forward(x, parameters_.value(pooler_weight_), parameters_.value(pooler_bias_).data, saved.dense);
+  engine.products.forward(group_.gather(x, pass.batch.first.count), parameters_.value(pooler_weight_),
+                          parameters_.value(pooler_bias_).data, saved.dense);
   ops::tanh_forward(saved.dense, saved.dense);
   ops::dropout(pass.dropout(settings_.classifier_dropout, settings_.site), pass.batch.first, saved.dense,
                saved.features);
@@ -48,19 +51,25 @@ void SequenceHead::loss(const Pass& pass, float scale, Saved& saved) const {
   }
 }
 
+void SequenceHead::predict(Saved& saved, std::int32_t* predicted) const {
+  ops::arg_max(saved.logits, predicted);
+}
+
 void SequenceHead::backward_input(Engine& engine, const Pass& pass, Saved& saved, Tensor<float> d_x) const {
   engine.products.backward_input(saved.logits, parameters_.value(weight_), saved.d_features, ops::Write::replace);
   ops::dropout(pass.dropout(settings_.classifier_dropout, settings_.site), pass.batch.first, saved.d_features,
                saved.d_features);
   ops::tanh_backward(saved.dense, saved.d_features, saved.d_dense);
-  engine.products.backward_input(saved.d_dense, parameters_.value(pooler_weight_), d_x, ops::Write::replace);
+  engine.products.backward_input(group_.own(saved.d_dense), parameters_.value(pooler_weight_), d_x,
+                                 ops::Write::replace);
 }
 
 void SequenceHead::backward_weight(Engine& engine, const Saved& saved, Tensor<const float> x) const {
   engine.products.backward_weight(saved.logits, saved.features, parameters_.gradient(weight_),
                                   parameters_.gradient(bias_).data, ops::Write::accumulate);
-  engine.products.backward_weight(saved.d_dense, x, parameters_.gradient(pooler_weight_),
-                                  parameters_.gradient(pooler_bias_).data, ops::Write::accumulate);
+  engine.products.backward_weight(saved.d_dense, group_.gather(x, saved.d_dense.rows),
+                                  parameters_.gradient(pooler_weight_), parameters_.gradient(pooler_bias_).data,
+                                  ops::Write::accumulate);
 }
 
 }  // namespace bert_hpc::layers

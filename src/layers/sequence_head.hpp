@@ -8,18 +8,20 @@ namespace bert_hpc::layers {
 class SequenceHead : public Head {
  public:
   static void declare(const HeadSettings& settings, std::vector<core::ParameterSpec>& specs);
-  SequenceHead(const HeadSettings& settings, const core::ParameterStore& parameters);
+  SequenceHead(const HeadSettings& settings, const core::ParameterStore& parameters, const TensorGroup& group);
 
   Saved take_saved(core::Workspace& workspace, std::int64_t rows) const override;
   RowSelection rows(const core::MicroBatch& batch) const override { return {batch.first, batch.first_rows}; }
   void forward(Engine& engine, const Pass& pass, Tensor<const float> x, Saved& saved) const override;
   void loss(const Pass& pass, float scale, Saved& saved) const override;
+  void predict(Saved& saved, std::int32_t* predicted) const override;
   void backward_input(Engine& engine, const Pass& pass, Saved& saved, Tensor<float> d_x) const override;
   void backward_weight(Engine& engine, const Saved& saved, Tensor<const float> x) const override;
 
  private:
   HeadSettings settings_;
   const core::ParameterStore& parameters_;
+  TensorGroup group_;
   int pooler_weight_, pooler_bias_, weight_, bias_;
 };
 

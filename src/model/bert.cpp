@@ -56,13 +56,13 @@ layers::HeadSettings head_settings(const BertConfig& config, HeadKind kind, std:
 }
 
 std::vector<core::ParameterSpec> bert_parameters(const BertConfig& config, HeadKind kind, std::int64_t outputs,
-                                                 const BlockRange& range) {
+                                                 const BlockRange& range, const layers::TensorPlace& place) {
   std::vector<core::ParameterSpec> specs;
-  if (range.embeddings) layers::Embeddings::declare(embeddings_settings(config), specs);
+  if (range.embeddings) layers::Embeddings::declare(embeddings_settings(config), specs, place);
   for (std::int64_t i = range.first; i < range.last; ++i) {
-    layers::EncoderBlock::declare(block_settings(config, i), specs);
+    layers::EncoderBlock::declare(block_settings(config, i), specs, place);
   }
-  if (range.head) layers::declare_head(head_settings(config, kind, outputs, range), specs);
+  if (range.head) layers::declare_head(head_settings(config, kind, outputs, range), specs, place);
   return specs;
 }
 
@@ -78,6 +78,18 @@ double training_flops(const BertConfig& config, std::int64_t tokens, double sum_
   return layers * (6 * weights * static_cast<double>(tokens) + 12 * hidden * sum_of_squared_lengths);
 }
 
+namespace {
+
+void fill_normal(std::span<float> elements, const core::ParameterSlice& slice, float deviation, std::uint64_t seed) {
+  const core::ShardRuns runs = core::runs_of(slice.shape, slice.shard);
+  for (std::int64_t r = 0; r < runs.count; ++r) {
+    const auto begin = static_cast<std::size_t>(r * runs.length), length = static_cast<std::size_t>(runs.length);
+    ops::fill_normal(elements.subspan(begin, length), deviation, seed, runs.first + r * runs.stride);
+  }
+}
+
+}  // namespace
+
 void initialize_parameters(const core::ParameterStore& parameters, const BertConfig& config, std::uint64_t seed,
                            const std::vector<std::string>& only) {
   for (std::size_t i = 0; i < parameters.slices().size(); ++i) {
@@ -91,13 +103,11 @@ void initialize_parameters(const core::ParameterStore& parameters, const BertCon
     } else if (name.ends_with("bias")) {
       ops::fill(elements, 0.0f);
     } else {
-      ops::fill_normal(elements, static_cast<float>(config.initializer_range), seed ^ core::fnv1a_64(name));
+      fill_normal(elements, slice, static_cast<float>(config.initializer_range), seed ^ core::fnv1a_64(name));
     }
-    if (name == word_embeddings_name && config.pad_token_id >= 0 &&
-        config.pad_token_id < static_cast<std::int64_t>(slice.rows)) {
-      ops::fill(elements.subspan(static_cast<std::size_t>(config.pad_token_id * slice.columns),
-                                 static_cast<std::size_t>(slice.columns)),
-                0.0f);
+    const std::int64_t padding = config.pad_token_id - slice.shard.begin;
+    if (name == word_embeddings_name && padding >= 0 && padding < slice.rows) {
+      ops::fill({value.row(padding), static_cast<std::size_t>(slice.columns)}, 0.0f);
     }
   }
 }

@@ -8,26 +8,26 @@
 namespace bert_hpc::model {
 
 Stage::Stage(const BertConfig& config, HeadKind kind, std::int64_t outputs, const BlockRange& range,
-             const core::ParameterStore& parameters)
-    : config_(config), range_(range) {
+             const core::ParameterStore& parameters, const layers::TensorGroup& group)
+    : config_(config), range_(range), group_(group) {
   const auto slice = [&parameters](const std::string& name) {
     return parameters.slices()[static_cast<std::size_t>(parameters.find(name))];
   };
   for (std::int64_t i = range.first; i < range.last; ++i) {
     const layers::EncoderBlockSettings settings = block_settings(config, i);
-    blocks_.emplace_back(settings, parameters);
+    blocks_.emplace_back(settings, parameters, group);
     block_begin_.push_back(slice(settings.prefix + "attention.self.query.weight").offset);
   }
   const std::vector<core::ParameterSpec> own = bert_parameters(config, kind, outputs, range);
   const core::ParameterSlice last = slice(own.back().name);
   arena_begin_ = slice(own.front().name).offset;
   arena_end_ = last.offset + last.size;
-  if (range.embeddings) embeddings_.emplace(embeddings_settings(config), parameters);
+  if (range.embeddings) embeddings_.emplace(embeddings_settings(config), parameters, group);
   if (range.head) {
     const layers::HeadSettings settings = head_settings(config, kind, outputs, range);
     std::vector<core::ParameterSpec> of_head;
     layers::declare_head(settings, of_head);
-    head_ = layers::make_head(settings, parameters);
+    head_ = layers::make_head(settings, parameters, group);
     head_begin_ = slice(of_head.front().name).offset;
   }
 }
@@ -69,9 +69,9 @@ void Stage::backward(layers::Engine& engine, const layers::Pass& pass, core::Wor
   const std::int64_t tokens = pass.batch.tokens.count, hidden = config_.hidden_size, mark = workspace.mark();
   take_outbox(workspace, tokens, s);
   workspace.release(training_.scratch_begin);
-  Tensor<float> d_y = range_.head ? workspace.take<float>(s.selection.rows.count, hidden) : d_output(slot);
-  Tensor<float> d_x = workspace.take<float>(tokens, hidden);
-  Tensor<float> d_next = workspace.take<float>(tokens, hidden);
+  Tensor<float> d_y = range_.head ? group_.take(workspace, s.selection.rows.count, hidden) : d_output(slot);
+  Tensor<float> d_x = group_.take(workspace, tokens, hidden);
+  Tensor<float> d_next = group_.take(workspace, tokens, hidden);
 
   if (range_.head) {
     head_->backward_input(engine, pass, s.head, d_y);

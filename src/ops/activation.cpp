@@ -43,6 +43,12 @@ void tanh_backward(Tensor<const float> y, Tensor<const float> d_y, Tensor<float>
       });
 }
 
+// y = x
+void copy(Tensor<const float> x, Tensor<float> y) {
+  kernel::for_elements(
+      "bert_hpc::ops::copy", x.rows, x.columns, KOKKOS_LAMBDA(std::int64_t i, std::int64_t j) { y(i, j) = x(i, j); });
+}
+
 // y += x
 void add(Tensor<const float> x, Tensor<float> y) {
   kernel::for_elements(

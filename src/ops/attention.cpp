@@ -41,7 +41,7 @@ struct Problem {
   KOKKOS_INLINE_FUNCTION float kept(std::int64_t sequence, std::int64_t head, std::int64_t query,
                                     std::int64_t key_position) const {
     if (threshold == 0) return 1.0f;
-    const std::uint32_t row = static_cast<std::uint32_t>((head << 20) + queries.position[query]);
+    const std::uint32_t row = static_cast<std::uint32_t>(((extents.first_head + head) << 20) + queries.position[query]);
     const core::Philox4 bits =
         dropout_bits(dropout, dropout.sample[sequence], row, static_cast<std::uint32_t>(key_position / 8));
     return dropout_keeps(bits, static_cast<int>(key_position % 8), threshold) ? drop_scale : 0.0f;

@@ -18,6 +18,34 @@ void embedding_forward(const core::MicroBatch& batch, Tensor<const float> word, 
       });
 }
 
+// y_t = W[id_t − first], or 0
+void word_embedding_forward(const core::MicroBatch& batch, Tensor<const float> word, std::int64_t first,
+                            Tensor<float> y) {
+  const std::int32_t* ids = batch.input_ids;
+  kernel::for_items(
+      "bert_hpc::ops::word_embedding_forward", y.rows, KOKKOS_LAMBDA(std::int64_t t) {
+        const std::int64_t row = ids[t] - first;
+        float* out = y.row(t);
+        if (row < 0 || row >= word.rows) {
+          for (std::int64_t j = 0; j < y.columns; ++j) out[j] = 0.0f;
+        } else {
+          const float* in = word.row(row);
+          for (std::int64_t j = 0; j < y.columns; ++j) out[j] = in[j];
+        }
+      });
+}
+
+// y_i = (y_i + P[position_t]) + T[type_t] with t = begin + i: in this order it is what embedding_forward() adds
+void add_position_and_type(const core::MicroBatch& batch, std::int64_t begin, Tensor<const float> position,
+                           Tensor<const float> type, Tensor<float> y) {
+  const std::int32_t* types = batch.token_type_ids + begin;
+  const std::int32_t* positions = batch.tokens.position + begin;
+  kernel::for_elements(
+      "bert_hpc::ops::add_position_and_type", y.rows, y.columns, KOKKOS_LAMBDA(std::int64_t i, std::int64_t j) {
+        y(i, j) = y(i, j) + position(positions[i], j) + type(types[i], j);
+      });
+}
+
 namespace {
 
 /// Which row a work item owns, and how it adds tokens: the same for all three tables.
@@ -26,6 +54,7 @@ struct EmbeddingGradient {
   Tensor<const float> d_y;                   // (tokens, hidden)
   Tensor<float> d_word, d_position, d_type;  // (vocabulary, hidden), (positions, hidden), (types, hidden)
   std::int64_t type_strips;
+  std::int64_t first;  // id of d_word's first row
 
   static constexpr std::int64_t strip = kernel::on_gpu ? 1 : 64;
 
@@ -84,21 +113,23 @@ struct EmbeddingGradient {
     store(sums, d_position.row(p), begin);
   }
 
-  // d_W[id] += Σ d_y[t] over the tokens t of that id
+  // d_W[id − first] += Σ d_y[t] over the tokens t of that id
   KOKKOS_INLINE_FUNCTION void word_row(std::int64_t u, std::int64_t begin) const {
     const core::SortedIds& sorted = batch.sorted_ids;
+    const std::int64_t row = sorted.ids[u] - first;
+    if (row < 0 || row >= d_word.rows) return;
     float sums[strip] = {};
     for (std::int32_t s = sorted.segments[u]; s < sorted.segments[u + 1]; ++s) add_token(sorted.order[s], begin, sums);
-    store(sums, d_word.row(sorted.ids[u]), begin);
+    store(sums, d_word.row(row), begin);
   }
 };
 
 }  // namespace
 
 void embedding_backward(const core::MicroBatch& batch, Tensor<const float> d_y, Tensor<float> d_word,
-                        Tensor<float> d_position, Tensor<float> d_type) {
+                        Tensor<float> d_position, Tensor<float> d_type, std::int64_t first) {
   const std::int64_t type_strips = kernel::divide_up(d_y.columns, EmbeddingGradient::strip);
-  const EmbeddingGradient gradient{batch, d_y, d_word, d_position, d_type, type_strips};
+  const EmbeddingGradient gradient{batch, d_y, d_word, d_position, d_type, type_strips, first};
   kernel::for_uneven_items("bert_hpc::ops::embedding_backward",
                            d_type.rows * type_strips + batch.max_length + batch.sorted_ids.unique, gradient);
 }

@@ -2,6 +2,7 @@
 #include "bert_hpc/ops/losses.hpp"
 
 #include <cmath>
+#include <limits>
 
 #include "bert_hpc/ops/vector_math.hpp"
 #include "kernel.hpp"
@@ -33,6 +34,49 @@ void cross_entropy(Tensor<const float> logits, const std::int32_t* labels, float
       });
 }
 
+// m_i = max_j x_ij
+void class_shard_maxima(Tensor<const float> logits, float* largest) {
+  kernel::for_items(
+      "bert_hpc::ops::class_shard_maxima", logits.rows, KOKKOS_LAMBDA(std::int64_t i) {
+        const float* x = logits.row(i);
+        largest[i] = kernel::max_of<float>(logits.columns, x[0], [=](std::int64_t j) { return x[j]; });
+      });
+}
+
+// totals_0i = Σ_j exp(x_ij − m_i),  totals_1i = x_label − m_i or 0
+void class_shard_totals(Tensor<const float> logits, std::int64_t first, const std::int32_t* labels,
+                        const float* largest, Tensor<float> totals, Tensor<float> d_logits) {
+  kernel::for_items(
+      "bert_hpc::ops::class_shard_totals", logits.rows, KOKKOS_LAMBDA(std::int64_t i) {
+        const std::int64_t columns = logits.columns, label = labels[i] - first;
+        const float* x = logits.row(i);
+        const float m = largest[i];
+        totals(1, i) = label >= 0 && label < columns ? x[label] - m : 0.0f;
+        if (d_logits.data == nullptr) {
+          totals(0, i) = kernel::sum_of<float>(columns, [=](std::int64_t j) { return fast_exp(x[j] - m); });
+        } else {
+          float* d_x = d_logits.row(i);
+          totals(0, i) = kernel::sum_of<float>(columns, [=](std::int64_t j) { return d_x[j] = fast_exp(x[j] - m); });
+        }
+      });
+}
+
+// loss = log totals_0 − totals_1,  d_x = scale · (d_x / totals_0 − one_hot)
+void class_shard_cross_entropy(std::int64_t first, const std::int32_t* labels, float scale, Tensor<const float> totals,
+                               float* row_loss, Tensor<float> d_logits) {
+  kernel::for_items(
+      "bert_hpc::ops::class_shard_cross_entropy", totals.columns, KOKKOS_LAMBDA(std::int64_t i) {
+        row_loss[i] = std::log(totals(0, i)) - totals(1, i);
+        if (d_logits.data == nullptr) return;
+        float* d_x = d_logits.row(i);
+        const std::int64_t columns = d_logits.columns, label = labels[i] - first;
+        const float factor = scale / totals(0, i);
+#pragma omp simd
+        for (std::int64_t j = 0; j < columns; ++j) d_x[j] *= factor;
+        if (label >= 0 && label < columns) d_x[label] -= scale;
+      });
+}
+
 // loss = (x − t)²,  d_x = scale · 2 · (x − t)
 void squared_error(Tensor<const float> logits, const float* targets, float scale, float* row_loss,
                    Tensor<float> d_logits) {
@@ -55,6 +99,23 @@ void arg_max(Tensor<const float> logits, std::int32_t* predicted) {
         }
         predicted[i] = best;
       });
+}
+
+// place = first + the first j with x_j = m
+void class_shard_arg_max(Tensor<const float> logits, std::int64_t first, const float* largest, float* place) {
+  kernel::for_items(
+      "bert_hpc::ops::class_shard_arg_max", logits.rows, KOKKOS_LAMBDA(std::int64_t i) {
+        const float* x = logits.row(i);
+        std::int64_t j = 0;
+        while (j < logits.columns && x[j] != largest[i]) ++j;
+        place[i] = j < logits.columns ? static_cast<float>(first + j) : std::numeric_limits<float>::infinity();
+      });
+}
+
+// y = x
+void to_integers(const float* x, std::int64_t count, std::int32_t* y) {
+  kernel::for_flat(
+      "bert_hpc::ops::to_integers", count, KOKKOS_LAMBDA(std::int64_t i) { y[i] = static_cast<std::int32_t>(x[i]); });
 }
 
 double sum(const float* x, std::int64_t count) {

@@ -27,7 +27,8 @@ std::string ParameterHash::agree(const std::string& mine) {
   const std::vector<std::string> texts = everyone_.all_gather(mine);
   for (std::size_t rank = 0; rank < texts.size(); ++rank) {
     if (texts[rank].empty()) continue;
-    all += (all.empty() ? "" : " ") + ("rank " + std::to_string(rank) + ": " + texts[rank]);
+    all += all.empty() ? "rank " : " rank ";
+    all += std::to_string(rank) + ": " + texts[rank];
   }
   return all;
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bert_hpc/core/buffer.hpp"
+#include "bert_hpc/core/shard.hpp"
 #include "bert_hpc/core/tensor.hpp"
 
 namespace bert_hpc::core {
@@ -17,10 +18,11 @@ namespace bert_hpc::core {
 /// What a layer asks for. `rows` × `columns`, a vector being one row; `shape` as in the Hugging Face file.
 struct ParameterSpec {
   std::string name;                 ///< Hugging Face name, e.g. "bert.encoder.layer.0.attention.self.query.weight"
-  std::vector<std::int64_t> shape;  ///< e.g. {hidden, hidden} or {hidden}
+  std::vector<std::int64_t> shape;  ///< e.g. {hidden, hidden} or {hidden}; of this rank's part, where it is a shard
   bool decay = true;                ///< false for biases and layer norms: no weight decay
   bool joined = false;              ///< directly behind the parameter before, so that both form one taller matrix
   std::string copy_of{};            ///< name of the parameter, perhaps on another rank, that this one always equals
+  Shard shard{};                    ///< what part of the parameter it is
 };
 
 struct ParameterSlice {
@@ -32,6 +34,7 @@ struct ParameterSlice {
   std::int64_t size = 0;    ///< elements
   std::int64_t rows = 0, columns = 0;
   std::string copy_of{};  ///< as in the spec; empty for a parameter in its own right
+  Shard shard{};          ///< as in the spec
 };
 
 class ParameterStore {

@@ -1,4 +1,6 @@
-// BERT's input: dropout(layer_norm(word + position + token type)). Devlin et al. 2019.
+// BERT's input: dropout(layer_norm(word + position + token type)). Devlin et al. 2019. In a tensor group the rows of
+// the word embeddings are shared out; position and type embeddings are whole, and each rank computes their gradients
+// from all tokens, as it needs them for its words anyway.
 #pragma once
 
 #include <string>
@@ -7,6 +9,7 @@
 #include "bert_hpc/core/parameter_store.hpp"
 #include "bert_hpc/core/workspace.hpp"
 #include "bert_hpc/layers/pass.hpp"
+#include "bert_hpc/layers/tensor_group.hpp"
 
 namespace bert_hpc::layers {
 
@@ -20,24 +23,29 @@ struct EmbeddingsSettings {
 
 class Embeddings {
  public:
-  static void declare(const EmbeddingsSettings& settings, std::vector<core::ParameterSpec>& specs);
-  Embeddings(const EmbeddingsSettings& settings, const core::ParameterStore& parameters);
+  static void declare(const EmbeddingsSettings& settings, std::vector<core::ParameterSpec>& specs,
+                      const TensorPlace& place = {});
+  Embeddings(const EmbeddingsSettings& settings, const core::ParameterStore& parameters, const TensorGroup& group = {});
 
+  /// "rows": this rank's piece of the tokens; all of them in a group of one.
   struct Saved {
-    Tensor<float> sum;         ///< (tokens, hidden): before the layer norm
-    Tensor<float> output;      ///< (tokens, hidden)
-    Tensor<float> statistics;  ///< (2, tokens): mean, rstd
+    Tensor<float> sum;         ///< (rows, hidden): before the layer norm
+    Tensor<float> output;      ///< (rows, hidden)
+    Tensor<float> statistics;  ///< (2, rows): mean, rstd
   };
   Saved take_saved(core::Workspace& workspace, std::int64_t tokens) const;
 
   /// The result is saved.output.
   void forward(const Pass& pass, Saved& saved) const;
-  /// d_y (tokens, hidden) is used up. Adds to the gradients of tables and layer norm.
+  /// d_y (rows, hidden) is used up. Adds to the gradients of tables and layer norm.
   void backward_weight(const Pass& pass, const Saved& saved, Tensor<float> d_y) const;
 
  private:
+  void look_up(const core::MicroBatch& batch, Saved& saved) const;
+
   EmbeddingsSettings settings_;
   const core::ParameterStore& parameters_;
+  TensorGroup group_;
   int word_, position_, type_, gamma_, beta_;
 };
 

@@ -4,6 +4,10 @@
 // A block may be asked for a selection of its output rows only. The last block of a model always is: a classifier reads
 // one row a sequence, masked language modelling 15% of them. Keys and values are then computed for every token, all
 // else for the selected rows alone: the same numbers for a fraction of the work.
+//
+// In a tensor group a rank has the rows of the query, key, value and intermediate weights that belong to its heads and
+// feed-forward columns, and those columns of the two output weights; biases of the output weights and layer norms are
+// whole. What lies between products is kept in pieces of token rows and gathered for each product that needs it.
 #pragma once
 
 #include <string>
@@ -12,6 +16,7 @@
 #include "bert_hpc/core/parameter_store.hpp"
 #include "bert_hpc/core/workspace.hpp"
 #include "bert_hpc/layers/pass.hpp"
+#include "bert_hpc/layers/tensor_group.hpp"
 
 namespace bert_hpc::layers {
 
@@ -27,49 +32,53 @@ class EncoderBlock {
  public:
   /// Appends this block's parameters. Query, key and value weights lie behind each other, as do their biases, so that
   /// one product computes all three.
-  static void declare(const EncoderBlockSettings& settings, std::vector<core::ParameterSpec>& specs);
+  static void declare(const EncoderBlockSettings& settings, std::vector<core::ParameterSpec>& specs,
+                      const TensorPlace& place = {});
 
-  EncoderBlock(const EncoderBlockSettings& settings, const core::ParameterStore& parameters);
+  EncoderBlock(const EncoderBlockSettings& settings, const core::ParameterStore& parameters,
+               const TensorGroup& group = {});
 
-  /// What backward needs of forward. "rows": the selected rows, or all tokens where there is no selection.
+  /// What backward needs of forward. "rows": the selected rows, or all tokens where there is no selection; "piece":
+  /// those of them that this rank of the tensor group has (all in a group of one), as "width" and "wide" are what it
+  /// has of the hidden and the intermediate columns.
   struct Saved {
     Tensor<float> x_selected;        ///< (rows, hidden), only with a selection
-    Tensor<float> query;             ///< (rows, hidden)
-    Tensor<float> key_value;         ///< (tokens, 2·hidden); without a selection it and `query` are columns of
-    Tensor<float> query_key_value;   ///< (tokens, 3·hidden)
-    Tensor<float> context;           ///< (rows, hidden): attention's result
-    Tensor<float> log_sum_exp;       ///< (heads, rows)
-    Tensor<float> attention_sum;     ///< (rows, hidden): before the first layer norm
-    Tensor<float> attention_output;  ///< (rows, hidden): h
-    Tensor<float> intermediate;      ///< (rows, intermediate): before GELU
-    Tensor<float> activated;         ///< (rows, intermediate): after GELU
-    Tensor<float> output_sum;        ///< (rows, hidden): before the second layer norm
-    Tensor<float> output;            ///< (rows, hidden): y
-    Tensor<float> statistics;        ///< (4, rows): mean, rstd of the first layer norm, then of the second
+    Tensor<float> query;             ///< (rows, width)
+    Tensor<float> key_value;         ///< (tokens, 2·width); without a selection it and `query` are columns of
+    Tensor<float> query_key_value;   ///< (tokens, 3·width)
+    Tensor<float> context;           ///< (rows, width): attention's result
+    Tensor<float> log_sum_exp;       ///< (heads here, rows)
+    Tensor<float> attention_sum;     ///< (piece, hidden): before the first layer norm
+    Tensor<float> attention_output;  ///< (piece, hidden): h
+    Tensor<float> intermediate;      ///< (rows, wide): before GELU
+    Tensor<float> activated;         ///< (rows, wide): after GELU
+    Tensor<float> output_sum;        ///< (piece, hidden): before the second layer norm
+    Tensor<float> output;            ///< (piece, hidden): y
+    Tensor<float> statistics;        ///< (4, piece): mean, rstd of the first layer norm, then of the second
   };
 
   /// What the weight gradients need of the gradients.
   struct Kept {
-    Tensor<float> d_output;            ///< (rows, hidden): d_y as given
-    Tensor<float> d_feed_forward;      ///< (rows, hidden): at the result of W2
-    Tensor<float> d_intermediate;      ///< (rows, intermediate): before GELU
-    Tensor<float> d_attention_output;  ///< (rows, hidden): d_h
-    Tensor<float> d_projection;        ///< (rows, hidden): at the result of Wo
-    Tensor<float> d_query;             ///< (rows, hidden)
-    Tensor<float> d_key_value;         ///< (tokens, 2·hidden); without a selection it and `d_query` are columns of
-    Tensor<float> d_query_key_value;   ///< (tokens, 3·hidden)
+    Tensor<float> d_output;            ///< (piece, hidden): d_y as given
+    Tensor<float> d_feed_forward;      ///< (piece, hidden): at the result of W2
+    Tensor<float> d_intermediate;      ///< (rows, wide): before GELU
+    Tensor<float> d_attention_output;  ///< (piece, hidden): d_h
+    Tensor<float> d_projection;        ///< (piece, hidden): at the result of Wo
+    Tensor<float> d_query;             ///< (rows, width)
+    Tensor<float> d_key_value;         ///< (tokens, 2·width); without a selection it and `d_query` are columns of
+    Tensor<float> d_query_key_value;   ///< (tokens, 3·width)
   };
 
   /// `selection` is null where every row is computed.
   Saved take_saved(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection) const;
   Kept take_kept(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection) const;
 
-  /// x (tokens, hidden); the result is saved.output.
+  /// x (this rank's tokens, hidden); the result is saved.output.
   void forward(Engine& engine, const Pass& pass, const RowSelection* selection, Tensor<const float> x,
                Saved& saved) const;
 
-  /// d_y (rows, hidden) must stay until backward_weight; d_x (tokens, hidden) is replaced. Takes scratch from the
-  /// workspace and releases it.
+  /// d_y (piece, hidden) must stay until backward_weight; d_x (this rank's tokens, hidden) is replaced. Takes scratch
+  /// from the workspace and releases it.
   void backward_input(Engine& engine, const Pass& pass, const RowSelection* selection, const Saved& saved,
                       Tensor<float> d_y, Kept& kept, Tensor<float> d_x, core::Workspace& workspace) const;
   /// What backward_input takes, for planning.
@@ -85,17 +94,22 @@ class EncoderBlock {
   };
   Linear find(const std::string& name) const;
   ops::AttentionExtents extents(const Pass& pass) const;
+  void attend(Engine& engine, const Pass& pass, const RowSelection* selection, Tensor<const float> x,
+              Saved& saved) const;
+  void feed_forward(Engine& engine, const Pass& pass, const core::TokenRows& rows, Saved& saved) const;
   void feed_forward_backward(Engine& engine, const Pass& pass, const core::TokenRows& rows, const Saved& saved,
                              Tensor<float> d_y, Kept& kept) const;
   const float* values(int slice) const { return parameters_.value(slice).data; }
   float* gradients(int slice) const { return parameters_.gradient(slice).data; }
-  /// `count` weight matrices (hidden, hidden) from slice `first` on, as one.
+  /// `count` weight matrices (width, hidden) from slice `first` on, as one.
   Tensor<float> joined(Tensor<float> first, std::int64_t count) const {
-    return {first.data, count * settings_.hidden, settings_.hidden};
+    return {first.data, count * width_, settings_.hidden};
   }
 
   EncoderBlockSettings settings_;
   const core::ParameterStore& parameters_;
+  TensorGroup group_;
+  std::int64_t heads_, width_, wide_;  // here; columns of these heads; intermediate columns
   Linear query_, key_, projection_, attention_norm_, intermediate_, output_, output_norm_;
 };
 

@@ -5,6 +5,9 @@
 //     classifier of BertForSequenceClassification.
 //   MaskedLmHead: logits = layer_norm(gelu(masked·Wtᵀ + bt))·Eᵀ + b with the word embeddings E tied to the decoder, as
 //     in BertForMaskedLM.
+// In a tensor group the first is computed alike on every rank: it is small, and so are its weights. Of the second the
+// decoder and its bias are shared out by vocabulary, logits and loss with them; what comes before is computed of each
+// rank's rows.
 #pragma once
 
 #include <memory>
@@ -14,6 +17,7 @@
 #include "bert_hpc/core/parameter_store.hpp"
 #include "bert_hpc/core/workspace.hpp"
 #include "bert_hpc/layers/pass.hpp"
+#include "bert_hpc/layers/tensor_group.hpp"
 
 namespace bert_hpc::layers {
 
@@ -34,30 +38,36 @@ class Head {
  public:
   virtual ~Head() = default;
 
-  /// What a pass leaves for the backward pass and for whoever asks for results.
+  /// What a pass leaves for the backward pass and for whoever asks for results. "piece": this rank's rows (masked_lm in
+  /// a tensor group), otherwise all; "here": outputs that this rank has.
   struct Saved {
-    Tensor<float> dense;       ///< (rows, hidden): before GELU (masked_lm), tanh's result otherwise
-    Tensor<float> activated;   ///< (rows, hidden): masked_lm only
-    Tensor<float> statistics;  ///< (2, rows): mean, rstd; masked_lm only
-    Tensor<float> features;    ///< (rows, hidden): what the logits are made of
-    Tensor<float> logits;      ///< (rows, outputs); their gradients after loss() in training
+    Tensor<float> dense;       ///< (piece, hidden): before GELU (masked_lm), tanh's result otherwise
+    Tensor<float> activated;   ///< (piece, hidden): masked_lm only
+    Tensor<float> statistics;  ///< (2, piece): mean, rstd; masked_lm only
+    Tensor<float> features;    ///< (piece, hidden): what the logits are made of
+    Tensor<float> logits;      ///< (rows, here); their gradients after loss() in training
+    Tensor<float> shard_sums;  ///< (3, rows): where outputs are shared out
     Tensor<float> row_losses;  ///< (1, rows)
-    Tensor<float> d_features;  ///< (rows, hidden)
-    Tensor<float> d_dense;     ///< (rows, hidden): at the result of the dense layer
+    Tensor<float> d_features;  ///< (piece, hidden)
+    Tensor<float> d_dense;     ///< (piece, hidden): at the result of the dense layer
   };
   virtual Saved take_saved(core::Workspace& workspace, std::int64_t rows) const = 0;
 
   /// The rows of this batch that the head reads.
   virtual RowSelection rows(const core::MicroBatch& batch) const = 0;
 
-  /// x (rows, hidden) → saved.logits.
+  /// x (this rank's rows, hidden) → saved.logits.
   virtual void forward(Engine& engine, const Pass& pass, Tensor<const float> x, Saved& saved) const = 0;
 
   /// saved.row_losses (and, in training, the gradient of Σ row losses · scale at the logits). Needs targets in the
   /// batch.
   virtual void loss(const Pass& pass, float scale, Saved& saved) const = 0;
 
-  /// d_x (rows, hidden) is replaced.
+  /// The index of each row's largest logit, the first among equals: predicted (rows). After forward(), before any loss
+  /// gradient. Collective over the tensor group.
+  virtual void predict(Saved& saved, std::int32_t* predicted) const = 0;
+
+  /// d_x (this rank's rows, hidden) is replaced.
   virtual void backward_input(Engine& engine, const Pass& pass, Saved& saved, Tensor<float> d_x) const = 0;
 
   /// Adds to the gradients of the head's parameters; after backward_input. x as in forward.
@@ -65,7 +75,8 @@ class Head {
 };
 
 /// Appends the head's parameters.
-void declare_head(const HeadSettings& settings, std::vector<core::ParameterSpec>& specs);
-std::unique_ptr<Head> make_head(const HeadSettings& settings, const core::ParameterStore& parameters);
+void declare_head(const HeadSettings& settings, std::vector<core::ParameterSpec>& specs, const TensorPlace& place = {});
+std::unique_ptr<Head> make_head(const HeadSettings& settings, const core::ParameterStore& parameters,
+                                const TensorGroup& group = {});
 
 }  // namespace bert_hpc::layers

@@ -17,10 +17,10 @@ namespace bert_hpc::model {
 inline constexpr const char* word_embeddings_name = "bert.embeddings.word_embeddings.weight";
 inline constexpr const char* decoder_name = "cls.predictions.decoder.weight";
 
-/// Every parameter of a range of the model, in the order of a forward pass. `outputs`: classes, 1 for regression,
-/// unused for masked_lm.
+/// Every parameter of a range of the model, or what a rank of a tensor group holds of it, in the order of a forward
+/// pass. `outputs`: classes, 1 for regression, unused for masked_lm.
 std::vector<core::ParameterSpec> bert_parameters(const BertConfig& config, HeadKind kind, std::int64_t outputs,
-                                                 const BlockRange& range);
+                                                 const BlockRange& range, const layers::TensorPlace& place = {});
 /// Of the whole model.
 std::vector<core::ParameterSpec> bert_parameters(const BertConfig& config, HeadKind kind, std::int64_t outputs);
 
@@ -30,8 +30,8 @@ std::vector<core::ParameterSpec> bert_parameters(const BertConfig& config, HeadK
 double training_flops(const BertConfig& config, std::int64_t tokens, double sum_of_squared_lengths);
 
 /// Fresh parameters as Hugging Face initialises them: normal(0, initializer_range) weights, zero biases, layer norms at
-/// one, the padding row of the word embeddings at zero. A value depends on (seed, parameter's name, element) alone; a
-/// copy has the values of what it is a copy of.
+/// one, the padding row of the word embeddings at zero. A value depends on (seed, parameter's name, element of the
+/// whole parameter) alone; a copy has the values of what it is a copy of.
 void initialize_parameters(const core::ParameterStore& parameters, const BertConfig& config, std::uint64_t seed,
                            const std::vector<std::string>& only = {});
 

@@ -8,6 +8,9 @@
 // turns in two tensors. Zero-bubble schedules call the halves apart; what the second needs of the first is then kept
 // in regions of their own, fewer than the slots. What d_input() gives is outside the slot, so that it can be on its way
 // while the slot is used again: two such tensors take turns.
+//
+// A stage may be shared out over a tensor group (layers/tensor_group.hpp): "rows" below are then this rank's piece of
+// the token rows, and every pass is collective over the group.
 #pragma once
 
 #include <cstdint>
@@ -39,9 +42,9 @@ class Stage {
  public:
   using Finished = std::function<void(std::int64_t begin)>;
 
-  /// `parameters` must outlive the stage and hold what bert_parameters() lists for the range.
+  /// `parameters` must outlive the stage and hold what bert_parameters() lists for the range and the group's place.
   Stage(const BertConfig& config, HeadKind kind, std::int64_t outputs, const BlockRange& range,
-        const core::ParameterStore& parameters);
+        const core::ParameterStore& parameters, const layers::TensorGroup& group = {});
 
   const BlockRange& range() const { return range_; }
   /// Elements [begin, end) of the arena that this stage's parameters take.
@@ -75,7 +78,7 @@ class Stage {
   void backward_input(layers::Engine& engine, const layers::Pass& pass, core::Workspace& workspace, int slot, int kept);
   void backward_weight(layers::Engine& engine, const layers::Pass& pass, const Finished& finished, int slot, int kept);
 
-  // Ends of a slot, all (tokens, hidden) and without data where the stage has embeddings or head instead.
+  // Ends of a slot, all (rows, hidden) and without data where the stage has embeddings or head instead.
   Tensor<float> input(int slot) const { return at(slot).input; }
   Tensor<float> output(int slot) const;  ///< stays until it is overwritten as d_output
   Tensor<float> d_output(int slot) const { return output(slot); }
@@ -84,14 +87,16 @@ class Stage {
   int next_outbox() const { return next_outbox_; }
 
   // With a head:
-  Tensor<float> logits(int slot = 0) const { return at(slot).head.logits; }  ///< (rows the head reads, outputs)
+  Tensor<float> logits(int slot = 0) const { return at(slot).head.logits; }  ///< (rows the head reads, outputs here)
   const float* row_losses(int slot = 0) const { return at(slot).head.row_losses.data; }  ///< (rows the head reads)
+  /// Of each row that the head reads, in evaluation.
+  void predict(std::int32_t* predicted, int slot = 0) { head_->predict(at(slot).head, predicted); }
   std::int64_t head_rows(const core::MicroBatch& batch) const { return head_->rows(batch).rows.count; }
 
  private:
   struct Slot {
     layers::RowSelection selection;  // of the last block, with a head
-    Tensor<float> input, d_input;    // (tokens, hidden)
+    Tensor<float> input, d_input;    // (rows, hidden)
     layers::Embeddings::Saved embeddings;
     std::vector<layers::EncoderBlock::Saved> blocks;
     layers::Head::Saved head;
@@ -124,6 +129,7 @@ class Stage {
 
   BertConfig config_;
   BlockRange range_;
+  layers::TensorGroup group_;
   std::optional<layers::Embeddings> embeddings_;
   std::vector<layers::EncoderBlock> blocks_;
   std::unique_ptr<layers::Head> head_;     // null where it is elsewhere

@@ -22,6 +22,9 @@ void tanh_forward(Tensor<const float> x, Tensor<float> y);
 /// d_x = d_y ∘ (1 − y²), y being tanh's result; d_x may be d_y.
 void tanh_backward(Tensor<const float> y, Tensor<const float> d_y, Tensor<float> d_x);
 
+/// y = x. Shapes equal.
+void copy(Tensor<const float> x, Tensor<float> y);
+
 /// y += x. Shapes equal.
 void add(Tensor<const float> x, Tensor<float> y);
 

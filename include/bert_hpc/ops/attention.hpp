@@ -18,6 +18,7 @@ struct AttentionExtents {
   std::int64_t sequences = 0;
   std::int64_t heads = 0, head_dim = 0;  ///< hidden = heads · head_dim; head h is columns [h·head_dim, (h+1)·head_dim)
   std::int64_t max_length = 0;           ///< longest sequence of keys
+  std::int64_t first_head = 0;           ///< number of head 0 in the layer, where ranks share heads out: for dropout
 };
 
 class Attention {

@@ -53,7 +53,7 @@ struct Call {
     t.c3 = dropout.site | (static_cast<std::uint32_t>(sample >> 32) << 16);
     t.key0 = dropout.key0;
     t.key1 = dropout.key1;
-    t.first_row = static_cast<std::uint32_t>(head << 20);
+    t.first_row = static_cast<std::uint32_t>((extents.first_head + head) << 20);
     t.position = threshold > 0 ? queries.position + first_query : nullptr;
     t.q = {q.row(first_query) + column, q.stride};
     t.k = {k.row(first_key) + column, k.stride};

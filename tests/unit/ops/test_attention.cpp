@@ -263,3 +263,30 @@ TEST_CASE("attention's gradient against finite differences") {
 TEST_CASE("an unknown kind of attention is an input error") {
   CHECK_THROWS_AS(ops::make_attention("quantum"), core::Error);
 }
+
+TEST_CASE("heads that ranks share out drop what they drop together") {
+  const auto kind = GENERATE("plain", "fused", "fused-baseline");
+  const Problem all({{0, 2}, {0}, {0, 1, 2, 3, 4}}, {3, 1, 5}, 4, 8, 0.3f);
+  const Results expected = run(kind, all);
+  for (std::int64_t first = 0; first < 4; first += 2) {
+    const auto columns = [&](core::Tensor<const float> x) { return x.column_range(8 * first, 16); };
+    ops::AttentionExtents extents = all.extents;
+    extents.heads = 2;
+    extents.first_head = first;
+    Matrix out(all.q.tensor.rows, 16), lse(2, all.q.tensor.rows), d_q(all.q.tensor.rows, 16),
+        d_k(all.kv.tensor.rows, 16), d_v(all.kv.tensor.rows, 16);
+    const auto attention = ops::make_attention(kind);
+    attention->reserve(5, 8);
+    attention->forward(extents, all.queries.view(), all.keys.view(), all.dropout, columns(all.q), columns(all.k()),
+                       columns(all.v()), out, lse);
+    attention->backward(extents, all.queries.view(), all.keys.view(), all.dropout, columns(all.q), columns(all.k()),
+                        columns(all.v()), out, lse, columns(all.d_out), d_q, d_k, d_v);
+    const auto same = [&](const Matrix& part, core::Tensor<const float> whole) {
+      return test::largest_difference(part, [&](auto i, auto j) { return whole(i, 8 * first + j); }) == 0;
+    };
+    CHECK(same(out, expected.out));
+    CHECK(same(d_q, expected.d_q));
+    CHECK(same(d_k, expected.d_kv.tensor.column_range(0, 32)));
+    CHECK(same(d_v, expected.d_kv.tensor.column_range(32, 32)));
+  }
+}

@@ -89,3 +89,36 @@ TEST_CASE("an empty micro-batch adds nothing to embedding gradients") {
   for (const Matrix* m : {&d_word, &d_position, &d_type})
     CHECK(m->values == std::vector<float>(m->values.size(), 1.0f));
 }
+
+TEST_CASE("word embeddings in shards give the bits of the whole") {
+  constexpr std::int64_t hidden = 70, vocabulary = 23;
+  constexpr int ranks = 3;
+  const Batch b({5, 1, 9, 100, 2}, vocabulary, 2);
+  const std::int64_t tokens = b.batch.tokens.count;
+  const Matrix word = Matrix::random(vocabulary, hidden, 1), position = Matrix::random(256, hidden, 2),
+               type = Matrix::random(2, hidden, 3), d_y = Matrix::random(tokens, hidden, 4);
+  Matrix expected(tokens, hidden), d_word(vocabulary, hidden), d_position(256, hidden), d_type(2, hidden);
+  ops::embedding_forward(b.batch, word, position, type, expected);
+  const auto clear = [](Matrix& m) { std::fill(m.values.begin(), m.values.end(), 0.0f); };
+  clear(d_word), clear(d_position), clear(d_type);
+  ops::embedding_backward(b.batch, d_y, d_word, d_position, d_type);
+
+  Matrix sum(tokens, hidden), part(tokens, hidden), d_words(vocabulary, hidden);
+  clear(sum), clear(d_words);
+  for (int rank = 0; rank < ranks; ++rank) {
+    const std::int64_t begin = vocabulary * rank / ranks, count = vocabulary * (rank + 1) / ranks - begin;
+    ops::word_embedding_forward(b.batch, word.tensor.row_range(begin, count), begin, part);
+    for (std::size_t i = 0; i < sum.values.size(); ++i) sum.values[i] += part.values[i];
+    Matrix p(256, hidden), t(2, hidden);
+    clear(p), clear(t);
+    ops::embedding_backward(b.batch, d_y, d_words.tensor.row_range(begin, count), p, t, begin);
+    CHECK(p.values == d_position.values);
+    CHECK(t.values == d_type.values);
+  }
+  CHECK(d_words.values == d_word.values);
+  for (const std::int64_t begin : {std::int64_t{0}, std::int64_t{40}}) {  // in two pieces of rows
+    const std::int64_t count = begin == 0 ? 40 : tokens - 40;
+    ops::add_position_and_type(b.batch, begin, position, type, sum.tensor.row_range(begin, count));
+  }
+  CHECK(sum.values == expected.values);
+}

@@ -1,4 +1,5 @@
 #include <catch2/catch_test_macros.hpp>
+#include <cmath>
 
 #include "bert_hpc/ops/losses.hpp"
 #include "support/sample_tensors.hpp"
@@ -37,6 +38,56 @@ TEST_CASE("cross entropy and its gradient") {
     ops::cross_entropy(logits, labels.data(), scale, again.values.data(), core::Tensor<float>());
     CHECK(again.values == loss.values);
   }
+}
+
+TEST_CASE("cross entropy and the largest logit of classes that are shared out") {
+  constexpr std::int64_t rows = 9, classes = 101;
+  constexpr int ranks = 4;
+  Matrix logits = Matrix::random(rows, classes, 1, 3.0f, 2);
+  logits(0, 50) += 200.0f;
+  logits(3, 7) = logits(3, 90) = 40.0f;  // equal, on different ranks
+  std::vector<std::int32_t> labels;
+  for (std::int64_t i = 0; i < rows; ++i) labels.push_back(static_cast<std::int32_t>((i * 37 + 1) % classes));
+  const float scale = 0.125f;
+  Matrix loss(1, rows), d_logits(rows, classes, 2), shared(logits);
+  ops::cross_entropy(logits, labels.data(), scale, loss.values.data(), d_logits);
+  std::vector<std::int32_t> expected(rows), predicted(rows);
+  ops::arg_max(logits, expected.data());
+
+  const auto begin = [](int rank) { return classes * rank / ranks; };
+  const auto shard = [&](int rank) { return shared.tensor.column_range(begin(rank), begin(rank + 1) - begin(rank)); };
+  // What the ranks' all-reduces do.
+  std::vector<float> largest(rows, -INFINITY), part(rows), place(rows, INFINITY);
+  Matrix totals(2, rows), part_totals(2, rows);
+  std::fill(totals.values.begin(), totals.values.end(), 0.0f);
+  for (int rank = 0; rank < ranks; ++rank) {
+    ops::class_shard_maxima(shard(rank), part.data());
+    for (std::size_t i = 0; i < rows; ++i) largest[i] = std::max(largest[i], part[i]);
+  }
+  for (int rank = 0; rank < ranks; ++rank) {
+    ops::class_shard_arg_max(shard(rank), begin(rank), largest.data(), part.data());
+    for (std::size_t i = 0; i < rows; ++i) place[i] = std::min(place[i], part[i]);
+  }
+  ops::to_integers(place.data(), rows, predicted.data());
+  CHECK(predicted == expected);
+  CHECK(predicted[3] == 7);
+  for (const bool with_gradient : {false, true}) {
+    std::fill(totals.values.begin(), totals.values.end(), 0.0f);
+    for (int rank = 0; rank < ranks; ++rank) {
+      ops::class_shard_totals(shard(rank), begin(rank), labels.data(), largest.data(), part_totals,
+                              with_gradient ? shard(rank) : core::Tensor<float>());
+      for (std::size_t i = 0; i < totals.values.size(); ++i) totals.values[i] += part_totals.values[i];
+    }
+    Matrix row_loss(1, rows);
+    for (int rank = 0; rank < ranks; ++rank) {
+      ops::class_shard_cross_entropy(begin(rank), labels.data(), scale, totals, row_loss.values.data(),
+                                     with_gradient ? shard(rank) : core::Tensor<float>());
+    }
+    // Sums of 101 terms in another order: 101·2⁻²⁴ of them, and losses up to 210 with a rounding of 8e-6.
+    CHECK(test::largest_difference(row_loss, [&](auto, auto i) { return loss(0, i); }) < 2e-5);
+  }
+  CHECK(test::largest_difference(shared, [&](auto i, auto j) { return d_logits(i, j); }) < 101 * 6e-8 * scale);
+  CHECK(shared.padding_untouched());
 }
 
 TEST_CASE("squared error and its gradient") {

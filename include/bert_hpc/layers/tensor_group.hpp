@@ -1,0 +1,111 @@
+// Tensor parallelism with split token rows: the ranks of a group share out every block's heads and feed-forward columns
+// (Shoeybi et al., "Megatron-LM: training multi-billion parameter language models using model parallelism", 2019), and
+// between the products each of them computes layer norms, dropout and residuals of a piece of the token rows only
+// (Korthikanti et al., "Reducing activation recomputation in large transformer models", 2022). Before a product the
+// pieces are gathered, after it each rank's partial sums are added up and scattered.
+//
+// Layers are written for a TensorGroup; in a group of one every function gives back what it was given, so that a model
+// on one rank computes what it would without all this.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+
+#include "bert_hpc/comm/communicator.hpp"
+#include "bert_hpc/core/micro_batch.hpp"
+#include "bert_hpc/core/shard.hpp"
+#include "bert_hpc/core/tensor.hpp"
+#include "bert_hpc/core/workspace.hpp"
+
+namespace bert_hpc::layers {
+
+using core::Tensor;
+
+/// The place of a rank among those that share out each layer, and what falls to it there. Arithmetic only.
+struct TensorPlace {
+  int rank = 0, size = 1;
+
+  /// Of n rows or columns of a parameter it holds [begin(n), begin(n) + share(n)): shares differ by one at most.
+  std::int64_t begin(std::int64_t n) const { return n * rank / size; }
+  std::int64_t share(std::int64_t n) const { return n * (rank + 1) / size - begin(n); }
+  core::Shard rows(std::int64_t n) const { return size == 1 ? core::Shard() : core::Shard{0, begin(n), n}; }
+  core::Shard columns(std::int64_t n) const { return size == 1 ? core::Shard() : core::Shard{1, begin(n), n}; }
+};
+
+/// The memory through which a group exchanges token rows. For one thread.
+class TensorExchange {
+ public:
+  /// `group` must outlive it.
+  explicit TensorExchange(comm::Communicator& group) : group_(group) {}
+
+  /// Collective over the group, once: for matrices of up to (rows, columns).
+  void reserve(std::int64_t rows, std::int64_t columns);
+  /// What reserve() takes on each rank of `ranks`.
+  static std::int64_t bytes(std::int64_t rows, std::int64_t columns, int ranks);
+
+ private:
+  friend class TensorGroup;
+  comm::Communicator& group_;
+  /// Gathering takes turns between three, as ranks may share this memory: one is filled again two gatherings after it
+  /// was read, when no rank can still be reading it, even if two of them were read together.
+  std::span<float> gathered_[3], partial_;
+  int turn_ = 0;
+};
+
+class TensorGroup {
+ public:
+  /// A group of one.
+  TensorGroup() = default;
+  /// For planning memory and parameters alone.
+  explicit TensorGroup(const TensorPlace& place) : place_(place) {}
+  explicit TensorGroup(TensorExchange& exchange);
+
+  const TensorPlace& place() const { return place_; }
+  bool shared() const { return place_.size > 1; }
+
+  // Of `rows` token rows this rank has the piece [begin, begin + count); all pieces have room for `capacity` rows.
+  std::int64_t capacity(std::int64_t rows) const { return (rows + place_.size - 1) / place_.size; }
+  std::int64_t begin(std::int64_t rows) const { return std::min(rows, capacity(rows) * place_.rank); }
+  std::int64_t count(std::int64_t rows) const { return std::min(rows - begin(rows), capacity(rows)); }
+
+  /// Memory for this rank's piece of a matrix (rows, columns).
+  Tensor<float> take(core::Workspace& workspace, std::int64_t rows, std::int64_t columns) const;
+  /// This rank's piece of all rows.
+  template <class T>
+  Tensor<T> own(Tensor<T> all) const {
+    return shared() ? all.row_range(begin(all.rows), count(all.rows)) : all;
+  }
+  /// Sequences and positions of this rank's rows, without offsets.
+  core::TokenRows own(const core::TokenRows& all) const;
+
+  /// Collective. All `rows` rows of what the ranks have pieces of; valid until the next gather but one.
+  Tensor<const float> gather(Tensor<const float> piece, std::int64_t rows) const;
+
+  /// Where to put what sum() will add up over the ranks into `piece`, which take() has given: (rows, columns). Only one
+  /// is in use at a time. In a group of one it is `piece`.
+  Tensor<float> partial(Tensor<float> piece, std::int64_t rows) const;
+  /// Zeroes the other ranks' rows.
+  void keep_own(Tensor<float> all) const;
+  /// Collective. `all` is what partial() gave.
+  void sum(Tensor<const float> all, Tensor<float> piece) const;
+
+  /// Collective; in place.
+  void all_reduce(std::span<float> values, comm::Reduction reduction) const;
+
+ private:
+  TensorPlace place_;
+  TensorExchange* exchange_ = nullptr;
+};
+
+/// A layer norm's part in a backward pass; see ops::layer_norm_backward_weight. d_y and z are this rank's rows.
+struct NormGradient {
+  Tensor<const float> d_y, z;  // (rows, hidden)
+  const float *mean = nullptr, *rstd = nullptr;
+  float *d_gamma = nullptr, *d_beta = nullptr;
+};
+
+/// Collective. Adds the gradients of at most two layer norms, summed over the rows of all ranks: the same on each.
+void add_norm_gradients(const TensorGroup& group, std::span<const NormGradient> norms);
+
+}  // namespace bert_hpc::layers

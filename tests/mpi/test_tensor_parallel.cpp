@@ -1,0 +1,241 @@
+// Models shared out over tensor groups of 2 and 4 ranks against the same model on one: row losses, results and every
+// gradient (put together from its shards), with dropout, for every head, with the halves of the backward pass together
+// and apart, and with fewer rows than ranks.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <cmath>
+#include <random>
+
+#include "bert_hpc/comm/mpi_communicator.hpp"
+#include "bert_hpc/model/stage.hpp"
+#include "bert_hpc/ops/dropout.hpp"
+#include "support/host_batch.hpp"
+
+using namespace bert_hpc;
+using layers::TensorGroup;
+using model::HeadKind;
+
+namespace {
+
+constexpr std::int64_t outputs = 5, most_tokens = 60;
+
+comm::Communicator& world() {
+  static const auto group = comm::make_world_communicator();
+  return *group;
+}
+
+bool everywhere(bool holds) {
+  return !world().any(!holds);
+}
+
+// Vocabulary and intermediate size divide by neither 2 nor 4.
+model::BertConfig small_config() {
+  model::BertConfig config;
+  config.vocab_size = 23;
+  config.hidden_size = 24;
+  config.num_hidden_layers = 3;
+  config.num_attention_heads = 4;
+  config.intermediate_size = 41;
+  config.max_position_embeddings = 12;
+  config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.2;
+  config.initializer_range = 0.3;  // large enough that no gradient drowns in rounding
+  return config;
+}
+
+using Batch = std::unique_ptr<tests::HostBatch>;
+
+// Every `masked_every`-th token is to be predicted.
+Batch make_batch(const std::vector<std::int32_t>& lengths, int masked_every) {
+  std::mt19937 random(static_cast<unsigned>(lengths.size() + 100 * static_cast<std::size_t>(masked_every)));
+  std::vector<std::int32_t> ids, types, classes, masked_rows, masked_labels;
+  std::vector<float> values;
+  for (const std::int32_t length : lengths) {
+    classes.push_back(static_cast<std::int32_t>(random() % 5));
+    values.push_back(0.25f * static_cast<float>(random() % 9));
+    for (std::int32_t t = 0; t < length; ++t) {
+      if (static_cast<int>(ids.size()) % masked_every == masked_every - 1) {
+        masked_rows.push_back(static_cast<std::int32_t>(ids.size()));
+        masked_labels.push_back(static_cast<std::int32_t>(random() % 23));
+      }
+      ids.push_back(static_cast<std::int32_t>(random() % 23));
+      types.push_back(t % 2);
+    }
+  }
+  auto batch = std::make_unique<tests::HostBatch>(ids, types, lengths);
+  batch->set_classes(classes);
+  batch->set_values(values);
+  batch->set_masked(masked_rows, masked_labels);
+  return batch;
+}
+
+std::vector<Batch> make_batches() {
+  std::vector<Batch> batches;
+  batches.push_back(make_batch({1, 7, 12, 3}, 3));
+  batches.push_back(make_batch({1}, 1));           // fewer rows than ranks, of every kind
+  batches.push_back(make_batch({5, 1}, 6));        // one row to predict
+  batches.push_back(make_batch({2, 1, 1, 1}, 9));  // none
+  batches.push_back(make_batch({11, 9}, 2));
+  return batches;
+}
+
+// A model, or a rank's part of it, and what runs it.
+class Part {
+ public:
+  Part(HeadKind kind, layers::TensorExchange* exchange, bool apart, model::BlockRange range)
+      : group_(exchange != nullptr ? TensorGroup(*exchange) : TensorGroup()),
+        store_(model::bert_parameters(small_config(), kind, outputs, range, group_.place()),
+               core::ParameterStore::Arenas::with_gradients),
+        stage_(small_config(), kind, outputs, range, store_, group_),
+        products_(ops::make_matrix_product("native")),
+        attention_(ops::make_attention()),
+        apart_(apart) {
+    model::initialize_parameters(store_, small_config(), 5);
+    const layers::BatchBounds bounds{.tokens = most_tokens, .sequences = 5, .max_length = 12, .selected = most_tokens};
+    stage_.plan(workspace_, bounds, {.slots = 1, .kept = apart ? 1 : 0});
+    stage_.plan(workspace_, bounds, {.training = false});
+    workspace_.allocate();
+    if (exchange != nullptr) exchange->reserve(most_tokens, small_config().hidden_size);
+    products_->reserve({most_tokens, 72, 72});
+    attention_->reserve(12, 6);
+  }
+
+  std::vector<float> train(const layers::Pass& pass) {
+    layers::Engine engine{*products_, *attention_};
+    stage_.open(workspace_, pass);
+    stage_.forward(engine, pass);
+    stage_.loss(pass, 0.5f);
+    const std::vector<float> losses(stage_.row_losses(), stage_.row_losses() + stage_.head_rows(pass.batch));
+    const auto finished = [](std::int64_t) {};
+    if (apart_) {
+      stage_.backward_input(engine, pass, workspace_, 0, 0);
+      stage_.backward_weight(engine, pass, finished, 0, 0);
+    } else {
+      stage_.backward(engine, pass, workspace_, finished);
+    }
+    return losses;
+  }
+
+  std::vector<std::int32_t> predict(const layers::Pass& pass) {
+    layers::Engine engine{*products_, *attention_};
+    std::vector<std::int32_t> predicted(static_cast<std::size_t>(stage_.head_rows(pass.batch)));
+    stage_.open(workspace_, pass);
+    stage_.forward(engine, pass);
+    stage_.predict(predicted.data());
+    return predicted;
+  }
+
+  const core::ParameterStore& store() const { return store_; }
+  std::int64_t workspace_bytes() const { return workspace_.bytes(); }
+
+ private:
+  TensorGroup group_;
+  core::ParameterStore store_;
+  model::Stage stage_;
+  std::unique_ptr<ops::MatrixProduct> products_;
+  std::unique_ptr<ops::Attention> attention_;
+  core::Workspace workspace_;
+  bool apart_;
+};
+
+// The whole of a slice whose shards lie on the ranks of a group. A parameter that is whole must be alike on all.
+std::vector<float> assemble(const core::ParameterSlice& slice, std::span<const float> arena, comm::Communicator& group,
+                            bool& alike) {
+  const auto part = arena.subspan(static_cast<std::size_t>(slice.offset), static_cast<std::size_t>(slice.size));
+  if (slice.shard.is_whole()) {
+    std::vector<std::byte> all(part.size_bytes() * static_cast<std::size_t>(group.size()));
+    group.all_gather(std::as_bytes(part), all);
+    for (std::size_t i = 0; i < all.size(); ++i) alike &= all[i] == all[i % part.size_bytes()];
+    return {part.begin(), part.end()};
+  }
+  std::int64_t size = 1;
+  for (const std::int64_t extent : core::whole_shape(slice.shape, slice.shard)) size *= extent;
+  std::vector<float> whole(static_cast<std::size_t>(size));
+  core::place_shard(slice.shape, slice.shard, part, whole);
+  group.all_reduce(std::span<float>(whole), comm::Reduction::sum);
+  return whole;
+}
+
+double largest(std::span<const float> values) {
+  double result = 0;
+  for (const float value : values) result = std::max(result, std::abs(static_cast<double>(value)));
+  return result;
+}
+
+// Largest difference of two vectors of one size; infinity for NaN and other sizes.
+double difference(std::span<const float> a, std::span<const float> b) {
+  double result = a.size() == b.size() ? 0 : INFINITY;
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    const double d = std::abs(static_cast<double>(a[i]) - b[i]);
+    if (!(d <= result)) result = std::isnan(d) ? INFINITY : d;
+  }
+  return result;
+}
+
+// A pass is a chain of about 40 sums (forward and backward through three blocks with embeddings and head) of at most 72
+// terms, which a group adds in another order. Their roundings of 2^-24 add up as a random walk does, to √(40 · 72) ·
+// 2^-24 = 3.2e-6 of the largest of the numbers compared; five times that is allowed.
+constexpr double tolerance = 1.6e-5;
+
+}  // namespace
+
+TEST_CASE("a model on a tensor group computes what it computes on one rank") {
+  const int size = GENERATE(1, 2, 4);
+  if (world().size() % size != 0) return;
+  const auto kind = GENERATE(HeadKind::classification, HeadKind::regression, HeadKind::masked_lm);
+  const bool apart = GENERATE(false, true);
+  const auto group = world().split(world().rank() / size, world().rank());
+  layers::TensorExchange exchange(*group);
+  model::BlockRange range = model::whole(small_config());
+  range.decoder_apart = apart;
+  Part whole(kind, nullptr, apart, range), shared(kind, &exchange, apart, range);
+  INFO(size << " ranks, head " << static_cast<int>(kind) << (apart ? ", halves apart" : ""));
+
+  bool alike = true;
+  for (std::size_t i = 0; i < whole.store().slices().size(); ++i) {
+    const core::ParameterSlice& slice = whole.store().slices()[i];
+    const auto values =
+        whole.store().values().subspan(static_cast<std::size_t>(slice.offset), static_cast<std::size_t>(slice.size));
+    const auto mine = assemble(shared.store().slices()[i], shared.store().values(), *group, alike);
+    INFO(slice.name << ": initial values");
+    CHECK(everywhere(std::equal(values.begin(), values.end(), mine.begin(), mine.end())));
+  }
+
+  core::Dropout key;
+  ops::set_dropout_key(key, 3, 17);
+  for (const Batch& batch : make_batches()) {
+    const layers::Pass pass{batch->view(), true, key.key0, key.key1}, evaluation{.batch = batch->view()};
+    const std::vector<std::int32_t> expected = whole.predict(evaluation), found = shared.predict(evaluation);
+    CHECK(everywhere(expected == found));
+    const std::vector<float> losses = whole.train(pass), mine = shared.train(pass);
+    CHECK(everywhere(difference(losses, mine) <= (size == 1 ? 0 : tolerance * largest(losses))));
+  }
+
+  const double scale = largest(whole.store().gradients());
+  for (std::size_t i = 0; i < whole.store().slices().size(); ++i) {
+    const core::ParameterSlice& slice = whole.store().slices()[i];
+    const auto expected =
+        whole.store().gradients().subspan(static_cast<std::size_t>(slice.offset), static_cast<std::size_t>(slice.size));
+    const auto found = assemble(shared.store().slices()[i], shared.store().gradients(), *group, alike);
+    const double off = difference(expected, found);
+    INFO(slice.name << " differs by " << off << " of " << largest(expected) << ", the largest being " << scale);
+    CHECK(everywhere(off <= (size == 1 ? 0 : tolerance * scale)));
+  }
+  CHECK(everywhere(alike));
+}
+
+TEST_CASE("a tensor group divides parameters and activations") {
+  const int size = world().size();
+  if (size == 1) SKIP("needs two ranks");
+  layers::TensorExchange exchange(world());
+  const model::BlockRange range = model::whole(small_config());
+  Part whole(HeadKind::masked_lm, nullptr, false, range), shared(HeadKind::masked_lm, &exchange, false, range);
+  const std::int64_t parameters = world().sum(shared.store().parameters());
+  std::int64_t copies = 0;
+  for (const core::ParameterSlice& slice : shared.store().slices()) {
+    if (slice.shard.is_whole()) copies += slice.size;
+  }
+  CHECK(parameters == whole.store().parameters() + (size - 1) * copies);
+  // Selected inputs of the last block, rounding and alignment are all that is not divided.
+  CHECK(everywhere(static_cast<double>(shared.workspace_bytes()) <
+                   1.25 / size * static_cast<double>(whole.workspace_bytes())));
+}
