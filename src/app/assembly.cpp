@@ -1,141 +1,135 @@
 #include "bert_hpc/app/assembly.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include "bert_hpc/app/collective.hpp"
 #include "bert_hpc/app/data_sets.hpp"
-#include "bert_hpc/core/hash.hpp"
-#include "bert_hpc/model/hf_config.hpp"
 #include "bert_hpc/train/shard_plan.hpp"
 
 namespace bert_hpc::app {
-
-using core::Error;
-using core::ExitCode;
-
-TaskTraits task_traits(const std::string& task_name) {
-  using Kind = train::EvaluationSums::Kind;
-  if (task_name == "regression") {
-    return {data::ShardTask::regression, model::HeadKind::regression, model::BertHead::sequence_classification,
-            Kind::regression};
-  }
-  if (task_name == "masked_lm") {
-    return {data::ShardTask::masked_lm, model::HeadKind::masked_lm, model::BertHead::masked_lm, Kind::masked_lm};
-  }
-  return {};
-}
-
-model::BertConfig stated_model(const config::Config& input) {
-  model::BertConfig config;
-  if (input.model.pretrained) config = model::read_hf_config(*input.model.pretrained);
-  const auto set = [](auto& target, const auto& given) {
-    if (given) target = *given;
-  };
-  const config::Model& m = input.model;
-  set(config.vocab_size, m.vocab_size);
-  set(config.hidden_size, m.hidden_size);
-  set(config.num_hidden_layers, m.num_hidden_layers);
-  set(config.num_attention_heads, m.num_attention_heads);
-  set(config.intermediate_size, m.intermediate_size);
-  set(config.max_position_embeddings, m.max_position_embeddings);
-  set(config.type_vocab_size, m.type_vocab_size);
-  set(config.hidden_dropout_prob, m.hidden_dropout_prob);
-  set(config.attention_probs_dropout_prob, m.attention_probs_dropout_prob);
-  if (m.classifier_dropout) config.classifier_dropout = m.classifier_dropout;
-  set(config.layer_norm_eps, m.layer_norm_eps);
-  set(config.initializer_range, m.initializer_range);
-  set(config.hidden_act, m.hidden_act);
-  core::ProblemList problems;
-  model::check(config, problems);
-  problems.throw_if_any(ExitCode::input, "the model cannot be built:");
-  return config;
-}
-
 namespace {
 
-bool vocabulary_is_stated(const config::Config& input) {
-  return input.model.pretrained.has_value() || input.model.vocab_size.has_value();
+std::int64_t labels_of(const model::BertConfig& config) {
+  return std::max<std::int64_t>(1, config.num_labels());
+}
+
+std::vector<model::BlockRange> cut(const config::Config& input, const model::BertConfig& config, model::HeadKind kind,
+                                   bool trains, int pipeline, double mean_length) {
+  const int count = pipeline * static_cast<int>(input.parallel.virtual_stages);
+  const std::vector<std::int64_t>& balance = input.parallel.balance;
+  std::vector<model::BlockRange> parts =
+      model::partition(config, count, balance, model::stage_costs(config, kind, mean_length));
+  // Where the bits may not depend on the layout, one stage sums as two would.
+  parts[0].decoder_apart = count == 1 && trains && input.run.reproducible && kind == model::HeadKind::masked_lm;
+  return parts;
+}
+
+core::ParameterStore::Arenas arenas_for(Assembly::Purpose purpose) {
+  using Arenas = core::ParameterStore::Arenas;
+  return purpose == Assembly::Purpose::training     ? Arenas::with_gradients
+         : purpose == Assembly::Purpose::evaluation ? Arenas::values
+                                                    : Arenas::none;
 }
 
 }  // namespace
 
-data::ShardLimits shard_limits(const config::Config& input, const model::BertConfig& stated, bool labels) {
-  data::ShardLimits limits;
-  limits.task = task_traits(input.task.name).shards;
-  limits.vocabulary_size = vocabulary_is_stated(input) ? stated.vocab_size : 0;
-  limits.max_length = stated.max_position_embeddings;
-  limits.type_vocabulary = stated.type_vocab_size;
-  limits.labels = labels;
-  return limits;
+Assembly::Assembly(const config::Config& input, const model::BertConfig& model_config, Purpose for_what,
+                   const comm::GridShape& shape, const comm::GridPlace& at, double mean_length)
+    : traits(task_traits(input.task.name)),
+      config(model_config),
+      purpose(for_what),
+      grid(shape),
+      place(at),
+      parts(cut(input, config, traits.kind, input.run.mode == "train", grid.pipeline, mean_length)),
+      parameters(own_parameters(), arenas_for(for_what), train::shard_alignment(input.run.reproducible, grid.data)),
+      products(ops::make_matrix_product()),
+      attention(ops::make_attention(input.model.attention)) {
+  const std::vector<model::BlockRange> own = own_parts();
+  stages.reserve(own.size());
+  for (const model::BlockRange& part : own) {
+    stages.emplace_back(config, traits.kind, labels_of(config), part, parameters);
+  }
+  pipeline_settings_ = {.kind = train::schedule_kind(input.parallel.pipeline_schedule).value(),
+                        .stages = grid.pipeline,
+                        .stage = place.pipeline,
+                        .virtual_stages = static_cast<int>(own.size()),
+                        .micro_batches = 1};
 }
 
-model::BertConfig complete_model(const config::Config& input, const model::BertConfig& stated,
-                                 const data::ShardInfo& shards, const data::SpecialIds& special) {
-  model::BertConfig config = stated;
-  if (!vocabulary_is_stated(input)) config.vocab_size = shards.vocabulary_size;
-  if (shards.vocabulary_size > config.vocab_size) {
-    throw Error(ExitCode::data, "the shards were made with a vocabulary of " + std::to_string(shards.vocabulary_size) +
-                                    " pieces, the model has only " + std::to_string(config.vocab_size) +
-                                    ". Prepare the data with the model's own vocab.txt ([tokenizer] vocabulary), or "
-                                    "leave model.vocab_size out.");
+std::vector<model::BlockRange> Assembly::own_parts() const {
+  std::vector<model::BlockRange> own;
+  for (auto part = static_cast<std::size_t>(place.pipeline); part < parts.size();
+       part += static_cast<std::size_t>(grid.pipeline)) {
+    own.push_back(parts[part]);
   }
-  const bool trains = input.run.mode == "train";
-  if (input.task.name == "regression") {
-    config.label_names = model::default_label_names(1);
-    config.problem_type = "regression";
-  } else if (input.task.name == "classification") {
-    const auto labels = static_cast<std::int64_t>(shards.label_names.size());
-    if (!trains && !shards.label_names.empty() && labels != stated.num_labels()) {
-      throw Error(ExitCode::data, "the shards have " + std::to_string(labels) + " labels, the model tells apart " +
-                                      std::to_string(stated.num_labels()) +
-                                      ". Evaluate with shards made like those it was trained on.");
-    }
-    if (!shards.label_names.empty()) config.label_names = shards.label_names;
-    config.problem_type = "single_label_classification";
+  return own;
+}
+
+std::vector<core::ParameterSpec> Assembly::parameters_of(const model::BlockRange& part) const {
+  return model::bert_parameters(config, traits.kind, labels_of(config), part);
+}
+
+std::vector<core::ParameterSpec> Assembly::own_parameters() const {
+  std::vector<core::ParameterSpec> all;
+  for (const model::BlockRange& part : own_parts()) {
+    for (core::ParameterSpec& spec : parameters_of(part)) all.push_back(std::move(spec));
   }
-  if (special.pad >= 0) config.pad_token_id = special.pad;
-  return config;
+  return all;
+}
+
+std::vector<core::ParameterSpec> Assembly::all_parameters() const {
+  return parameters_of(model::whole(config));
+}
+
+std::int64_t Assembly::outputs() const {
+  return traits.kind == model::HeadKind::masked_lm ? config.vocab_size : labels_of(config);
+}
+
+bool Assembly::ties_gradients() const {
+  return traits.kind == model::HeadKind::masked_lm && (parts.size() > 1 || parts[0].decoder_apart);
+}
+
+std::vector<std::int64_t> Assembly::segments() const {
+  std::vector<std::int64_t> begins;
+  for (const model::Stage& stage : stages) begins.push_back(stage.arena_begin());
+  return begins;
+}
+
+std::vector<std::int64_t> Assembly::units() const {
+  std::vector<std::int64_t> begins;
+  for (const model::Stage& stage : stages) {
+    for (const std::int64_t begin : stage.finished_begins()) begins.push_back(begin);
+  }
+  return begins;
+}
+
+void Assembly::allocate(const layers::BatchBounds& training, int micro_batches, const layers::BatchBounds& evaluation) {
+  pipeline_settings_.micro_batches = std::max(1, micro_batches);
+  if (training.tokens > 0) {
+    model::Stage::plan(stages, workspace, training, train::training_memory(pipeline_settings_));
+  }
+  if (evaluation.tokens > 0) {
+    model::Stage::plan(stages, workspace, evaluation, train::evaluation_memory(pipeline_settings_));
+  }
+  const layers::BatchBounds bounds = larger(training, evaluation);
+  if (purpose != Purpose::estimate) workspace.allocate();
+  const std::int64_t hidden = config.hidden_size, wide = std::max(config.intermediate_size, 3 * hidden);
+  scratch_bytes_ = products->reserve({bounds.tokens, wide, wide});
+  if (traits.kind == model::HeadKind::masked_lm && holds_head()) {
+    scratch_bytes_ = products->reserve({bounds.selected, hidden, config.vocab_size});
+  }
+  scratch_bytes_ += attention->reserve(bounds.max_length, hidden / config.num_attention_heads);
+}
+
+void Assembly::connect(const comm::ProcessGroups& groups, core::Timers& timers) {
+  groups_ = &groups;
+  pipeline_.emplace(pipeline_settings_, stages, workspace, *groups.pipeline, timers);
 }
 
 std::int64_t total(const MemoryPlan& plan) {
   std::int64_t bytes = 0;
   for (const auto& [name, part] : plan) bytes += part;
   return bytes;
-}
-
-namespace {
-
-std::int64_t outputs_of(const model::BertConfig& config) {
-  return std::max<std::int64_t>(1, config.num_labels());
-}
-
-}  // namespace
-
-Assembly::Assembly(const config::Config& input, const model::BertConfig& model_config, Purpose for_what, int ranks)
-    : traits(task_traits(input.task.name)),
-      config(model_config),
-      purpose(for_what),
-      parameters(model::bert_parameters(config, traits.kind, outputs_of(config)),
-                 for_what == Purpose::training     ? core::ParameterStore::Arenas::with_gradients
-                 : for_what == Purpose::evaluation ? core::ParameterStore::Arenas::values
-                                                   : core::ParameterStore::Arenas::none,
-                 train::shard_alignment(input.run.reproducible, ranks)),
-      bert(config, traits.kind, outputs_of(config), model::whole(config), parameters),
-      products(ops::make_matrix_product()),
-      attention(ops::make_attention(input.model.attention)) {}
-
-void Assembly::allocate(const layers::BatchBounds& training, const layers::BatchBounds& evaluation) {
-  if (training.tokens > 0) bert.plan(workspace, training, {.training = true});
-  if (evaluation.tokens > 0) bert.plan(workspace, evaluation, {.training = false});
-  const layers::BatchBounds bounds = larger(training, evaluation);
-  if (purpose != Purpose::estimate) workspace.allocate();
-  const std::int64_t hidden = config.hidden_size, wide = std::max(config.intermediate_size, 3 * hidden);
-  scratch_bytes_ = products->reserve({bounds.tokens, wide, wide});
-  if (traits.kind == model::HeadKind::masked_lm) {
-    scratch_bytes_ = products->reserve({bounds.selected, hidden, config.vocab_size});
-  }
-  scratch_bytes_ += attention->reserve(bounds.max_length, hidden / config.num_attention_heads);
 }
 
 MemoryPlan Assembly::memory(bool trains) const {
@@ -147,10 +141,10 @@ MemoryPlan Assembly::memory(bool trains) const {
   return plan;
 }
 
-std::string Assembly::load_values(const config::Config& input, comm::Communicator& world) {
+std::string Assembly::load_values(const config::Config& input) {
   std::string told;
-  collectively(world, [&] {
-    if (world.rank() != 0) return;
+  collectively(groups_->world, [&] {
+    if (place.data != 0) return;
     const auto seed = static_cast<std::uint64_t>(input.run.seed);
     if (!input.model.pretrained) {
       model::initialize_parameters(parameters, config, seed);
@@ -161,21 +155,24 @@ std::string Assembly::load_values(const config::Config& input, comm::Communicato
       options.may_be_missing = model::head_prefixes(traits.head);
       options.replace_other_shapes = true;
     }
+    // What a stage does not use another one does: only a look at the whole tells what is new and what is not used.
+    if (groups_->world.rank() == 0) {
+      told = model::check_hf_weights(*input.model.pretrained, all_parameters(), options).text();
+    }
     const model::LoadReport report = model::load_hf_weights(*input.model.pretrained, parameters, options);
     if (!report.newly_initialised.empty()) {
       model::initialize_parameters(parameters, config, seed, report.newly_initialised);
     }
-    told = report.text();
   });
-  world.broadcast(std::as_writable_bytes(parameters.values()), 0);
+  groups_->data->broadcast(std::as_writable_bytes(parameters.values()), 0);
   return told;
 }
 
-void Assembly::load_folder(const std::string& folder, comm::Communicator& world) {
-  collectively(world, [&] {
-    if (world.rank() == 0) model::load_hf_weights(folder, parameters);
+void Assembly::load_folder(const std::string& folder) {
+  collectively(groups_->world, [&] {
+    if (place.data == 0) model::load_hf_weights(folder, parameters);
   });
-  world.broadcast(std::as_writable_bytes(parameters.values()), 0);
+  groups_->data->broadcast(std::as_writable_bytes(parameters.values()), 0);
 }
 
 }  // namespace bert_hpc::app

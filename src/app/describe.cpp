@@ -33,6 +33,11 @@ std::string model_text(const model::BertConfig& config) {
          std::to_string(config.intermediate_size) + ", vocabulary " + core::with_commas(config.vocab_size);
 }
 
+std::string layout_text(const comm::GridShape& grid) {
+  return "data " + std::to_string(grid.data) + " × pipeline " + std::to_string(grid.pipeline) + " × tensor " +
+         std::to_string(grid.tensor);
+}
+
 }  // namespace
 
 std::vector<std::string> library_versions() {
@@ -59,6 +64,7 @@ void describe_run(const RunContext& context, const Assembly& assembly, const Dat
     facts.ranks.push_back(decode_placement(text));
   }
   const model::BertConfig& config = assembly.config;
+  const core::ParameterStore whole_model(assembly.all_parameters(), core::ParameterStore::Arenas::none);
   facts.version = core::version();
   facts.revision = core::revision();
   facts.libraries = library_versions();
@@ -68,12 +74,11 @@ void describe_run(const RunContext& context, const Assembly& assembly, const Dat
   facts.instruction_sets = machine.instruction_sets;
   facts.input = context.invocation.input_path;
   facts.run = context.input.run.mode + " " + context.input.task.name + " into " + context.input.run.directory;
-  facts.layout = "data " + std::to_string(context.ranks()) + " × pipeline 1 × tensor 1";
+  facts.layout = layout_text(context.grid);
   facts.model = model_text(config);
-  facts.parameters = assembly.parameters.parameters();
+  facts.parameters = whole_model.parameters();
   const data::ShardInfo& info = sets.any().info();
-  const double mean = static_cast<double>(info.tokens) / static_cast<double>(info.sequences);
-  facts.flops_per_token = model::training_flops(config, 1, mean);
+  facts.flops_per_token = model::training_flops(config, 1, info.mean_length());
   facts.memory = memory;
   facts.more.emplace_back("data", data_text(sets));
   facts.more.insert(facts.more.end(), more.begin(), more.end());

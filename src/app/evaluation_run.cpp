@@ -1,4 +1,5 @@
 // Modes "evaluate" and "predict": a model from a Hugging Face folder over the test (or validation) data.
+#include <algorithm>
 #include <optional>
 
 #include "bert_hpc/app/application.hpp"
@@ -7,6 +8,7 @@
 #include "bert_hpc/app/describe.hpp"
 #include "bert_hpc/app/evaluator.hpp"
 #include "bert_hpc/app/results.hpp"
+#include "bert_hpc/app/stage_table.hpp"
 #include "bert_hpc/core/text.hpp"
 
 namespace bert_hpc::app {
@@ -22,28 +24,39 @@ void run_evaluation(const RunContext& context) {
   data::ShardReader& reader = sets.test ? *sets.test : *sets.validation;
   collectively(world, [&] { config = complete_model(input, stated, reader.info(), reader.special_ids()); });
 
+  const comm::GridPlace place = comm::place(context.grid, std::min(world.rank(), context.ranks() - 1));
+  std::optional<comm::ProcessGroups> groups;
+  core::Timers timers;
   std::optional<Assembly> assembly;
   std::optional<Evaluator> evaluator;
   collectively(world, [&] {
     assembly.emplace(input, config, estimates ? Assembly::Purpose::estimate : Assembly::Purpose::evaluation,
-                     context.ranks());
+                     context.grid, place, reader.info().mean_length());
     const std::int64_t longest = reader.info().max_length;
-    const data::BatchLoaderOptions batches = training_batches(input, config, longest, world.rank(), context.ranks());
+    const data::BatchLoaderOptions batches = training_batches(input, config, longest, place.data, context.grid.data);
     evaluator.emplace(*assembly, reader, data::evaluation_options(batches, evaluation_micro_tokens(input, longest)),
                       !predicts);
-    assembly->allocate({}, evaluator->bounds());
-    if (estimates) model::check_hf_weights(*input.model.pretrained, assembly->parameters);
+    assembly->allocate({}, 0, evaluator->bounds());
+    if (estimates) model::check_hf_weights(*input.model.pretrained, assembly->all_parameters());
   });
-  describe_run(context, *assembly, sets, assembly->memory(false), {});
+  const auto text_at = [&](const comm::GridPlace& at) {
+    if (at == place) return stage_text(*assembly, assembly->memory(false));
+    Assembly other(input, config, Assembly::Purpose::estimate, context.grid, at, reader.info().mean_length());
+    other.allocate({}, 0, evaluator->bounds());
+    return stage_text(other, other.memory(false));
+  };
+  describe_run(context, *assembly, sets, assembly->memory(false), stage_lines(context, text_at));
   if (estimates) {
     context.log.info("valid: nothing was computed");
     return;
   }
-  assembly->load_values(input, world);
+  groups.emplace(comm::make_process_groups(world, context.grid));
+  assembly->connect(*groups, timers);
+  assembly->load_values(input);
   Results results(context, config.label_names, {}, sets.hdf5);
   Predictions predictions;
   const bool gathers = input.task.name != "masked_lm";
-  const io::EvaluationRow row = evaluator->evaluate(world, 0, gathers ? &predictions : nullptr);
+  const io::EvaluationRow row = evaluator->evaluate(0, gathers ? &predictions : nullptr);
   if (!predicts) {
     const std::string split = sets.test ? "test" : "validation";
     results.record_evaluation(split, row);

@@ -34,7 +34,7 @@ void softmax_rows(std::vector<float>& logits, std::size_t classes) {
 
 Evaluator::Evaluator(Assembly& assembly, data::ShardReader& reader, const data::BatchLoaderOptions& options,
                      bool labels)
-    : assembly_(assembly), reader_(reader), loader_(reader, options), labels_(labels) {
+    : assembly_(assembly), reader_(reader), loader_(reader, options), labels_(labels), sums_(classes_of(assembly)) {
   predicted_.resize(static_cast<std::size_t>(bounds().selected));
 }
 
@@ -42,19 +42,26 @@ layers::BatchBounds Evaluator::bounds() const {
   return model_bounds(loader_.bounds(), loader_.max_length(), loader_.most_masked(), assembly_.traits.kind);
 }
 
-void Evaluator::add(const data::LoadedMicroBatch& micro, const core::BatchPlan& plan, int micro_index,
-                    train::EvaluationSums& sums) {
-  const core::MicroBatch& batch = micro.batch;
-  const std::int64_t rows = assembly_.bert.head_rows(batch);
-  const core::Tensor<float> logits = assembly_.bert.logits();
-  if (keep_) {
-    for (const core::PlannedSample& sample : plan.micro_batch(micro_index)) samples_.push_back(sample.index);
-    logits_.insert(logits_.end(), logits.data, logits.data + rows * logits.columns);
+void Evaluator::keep(int micro_batch, core::Tensor<const float> logits) {
+  const int first = loaded_->plan.replica_begin[static_cast<std::size_t>(assembly_.place.data)];
+  for (const core::PlannedSample& sample : loaded_->plan.micro_batch(first + micro_batch)) {
+    samples_.push_back(sample.index);
   }
+  logits_.insert(logits_.end(), logits.data, logits.data + logits.size());
+}
+
+void Evaluator::result(int micro_batch, model::Stage& stage, int slot) {
+  if (assembly_.place.tensor != 0) return;  // those ranks know the same
+  const layers::Pass& pass = passes_[static_cast<std::size_t>(micro_batch)];
+  const core::MicroBatch& batch = pass.batch;
+  const std::int64_t rows = stage.head_rows(batch);
+  const core::Tensor<float> logits = stage.logits(slot);
+  if (keep_) keep(micro_batch, logits);
   if (!labels_) return;
-  sums.add_loss(ops::sum(assembly_.bert.row_losses(), rows), rows);
+  stage.loss(pass, 1.0f, slot);
+  sums_.add_loss(ops::sum(stage.row_losses(slot), rows), rows);
   if (assembly_.traits.metrics == Kind::regression) {
-    for (std::int64_t r = 0; r < rows; ++r) sums.add_value(batch.values[r], logits(r, 0));
+    for (std::int64_t r = 0; r < rows; ++r) sums_.add_value(batch.values[r], logits(r, 0));
     return;
   }
   ops::arg_max(logits, predicted_.data());
@@ -63,46 +70,38 @@ void Evaluator::add(const data::LoadedMicroBatch& micro, const core::BatchPlan& 
   std::int64_t correct = 0;
   for (std::int64_t r = 0; r < rows; ++r) {
     const std::int32_t guess = predicted_[static_cast<std::size_t>(r)];
-    if (!masked) sums.add_class(actual[r], guess);
+    if (!masked) sums_.add_class(actual[r], guess);
     correct += actual[r] == guess;
   }
-  if (masked) sums.add_correct(correct);
+  if (masked) sums_.add_correct(correct);
 }
 
-io::EvaluationRow Evaluator::evaluate(comm::Communicator& world, std::int64_t step, Predictions* predictions) {
-  train::EvaluationSums sums(classes_of(assembly_));
+io::EvaluationRow Evaluator::evaluate(std::int64_t step, Predictions* predictions) {
+  sums_ = train::EvaluationSums(classes_of(assembly_));
   keep_ = predictions != nullptr;
   samples_.clear();
   logits_.clear();
   loader_.restart(0);
-  layers::Engine engine = assembly_.engine();
   while (loader_.has_next()) {
-    const data::LoadedStep& loaded = loader_.next();
-    int index = loaded.plan.replica_begin[static_cast<std::size_t>(world.rank())];
-    for (const data::LoadedMicroBatch& micro : loaded.micro_batches) {
-      if (micro.batch.sequences > 0) {
-        const layers::Pass pass{.batch = micro.batch};
-        assembly_.bert.open(assembly_.workspace, pass);
-        assembly_.bert.forward(engine, pass);
-        if (labels_) assembly_.bert.loss(pass, 1.0f);
-        add(micro, loaded.plan, index, sums);
-      }
-      ++index;
-    }
+    loaded_ = &loader_.next();
+    passes_.clear();
+    for (const data::LoadedMicroBatch& micro : loaded_->micro_batches) passes_.push_back({.batch = micro.batch});
+    assembly_.pipeline().evaluate(assembly_.engine(), passes_, *this);
   }
-  world.all_reduce(sums.sums(), comm::Reduction::sum);
-  if (keep_) gather(world, *predictions);
+  assembly_.groups().world.all_reduce(sums_.sums(), comm::Reduction::sum);
+  if (keep_) gather(*predictions);
   io::EvaluationRow row;
   row.step = step;
-  row.loss = sums.loss();
-  row.metrics = sums.metrics(assembly_.traits.metrics);
-  row.classes = sums.classes();
-  if (row.classes > 0) row.confusion_matrix = sums.confusion_matrix();
+  row.loss = sums_.loss();
+  row.metrics = sums_.metrics(assembly_.traits.metrics);
+  row.classes = sums_.classes();
+  if (row.classes > 0) row.confusion_matrix = sums_.confusion_matrix();
   return row;
 }
 
-void Evaluator::gather(comm::Communicator& world, Predictions& predictions) const {
-  const auto outputs = static_cast<std::size_t>(assembly_.bert.logits().columns);
+void Evaluator::gather(Predictions& predictions) const {
+  comm::Communicator& world = assembly_.groups().world;
+  const auto outputs = static_cast<std::size_t>(assembly_.outputs());
   if (world.rank() != 0) {
     const auto count = static_cast<std::int64_t>(samples_.size());
     world.send(std::as_bytes(std::span(&count, 1)), 0);

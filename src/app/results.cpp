@@ -7,6 +7,7 @@
 
 #include "bert_hpc/app/collective.hpp"
 #include "bert_hpc/app/machine.hpp"
+#include "bert_hpc/app/model_export.hpp"
 #include "bert_hpc/app/run_directory.hpp"
 #include "bert_hpc/core/version.hpp"
 #include "bert_hpc/io/provenance.hpp"
@@ -73,11 +74,7 @@ void Results::poll() {
 }
 
 void Results::export_model(const Assembly& assembly) {
-  collectively(world_, [&] {
-    if (world_.rank() != 0) return;
-    model::save_hf_folder(model_folder(), assembly.config, assembly.traits.head, assembly.parameters,
-                          tokenizer_folder(input_));
-  });
+  app::export_model(assembly, world_, model_folder(), tokenizer_folder(input_));
 }
 
 void Results::write_predictions(const Predictions& predictions, const data::ShardReader& reader,

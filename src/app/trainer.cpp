@@ -1,5 +1,6 @@
 #include "bert_hpc/app/trainer.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "bert_hpc/app/collective.hpp"
@@ -8,65 +9,63 @@
 
 namespace bert_hpc::app {
 
-Trainer::Trainer(const TrainerSettings& settings, Assembly& assembly, train::DataParallel& sums,
-                 comm::Communicator& group, core::Timers& timers)
+Trainer::Trainer(const TrainerSettings& settings, Assembly& assembly, train::DataParallel& sums, core::Timers& timers)
     : settings_(settings),
       assembly_(assembly),
       sums_(sums),
-      group_(group),
       timers_(timers),
-      optimizer_(settings.adamw, assembly.parameters, sums.owned()) {}
+      optimizer_(settings.adamw, assembly.parameters, sums.owned()) {
+  if (!assembly.ties_gradients()) return;
+  tied_.emplace(assembly.parameters, model::word_embeddings_name, model::decoder_name, assembly.groups().ends.get());
+  sums.set_completion([this](std::span<const train::OwnedRange> pieces) { tied_->add(pieces); });
+}
 
 double Trainer::global_targets(const data::LoadedStep& loaded) {
   if (loaded.global_target_count >= 0) return static_cast<double>(loaded.global_target_count);
-  return static_cast<double>(group_.sum(loaded.target_count));
+  return static_cast<double>(assembly_.groups().data->sum(loaded.target_count));
 }
 
-void Trainer::compute(const data::LoadedStep& loaded, std::int64_t done, double targets) {
+void Trainer::compute(const data::LoadedStep& loaded, std::int64_t done) {
   core::Dropout key;
   ops::set_dropout_key(key, settings_.seed, static_cast<std::uint64_t>(done));
-  layers::Engine engine = assembly_.engine();
-  const auto scale = static_cast<float>(1.0 / targets);
-  auto index = static_cast<std::size_t>(loaded.plan.replica_begin[static_cast<std::size_t>(group_.rank())]);
+  passes_.clear();
   for (const data::LoadedMicroBatch& micro : loaded.micro_batches) {
-    if (micro.batch.sequences > 0) {
-      const layers::Pass pass{.batch = micro.batch, .training = true, .key0 = key.key0, .key1 = key.key1};
-      {
-        const auto timed = timers_.measure("forward");
-        assembly_.bert.open(assembly_.workspace, pass);
-        assembly_.bert.forward(engine, pass);
-        assembly_.bert.loss(pass, scale);
-        losses_[index] = ops::sum(assembly_.bert.row_losses(), assembly_.bert.head_rows(pass.batch));
-      }
-      const auto timed = timers_.measure("backward");
-      assembly_.bert.backward(engine, pass, assembly_.workspace, [this](std::int64_t begin) { sums_.finished(begin); });
-    }
-    sums_.end_micro_batch();
-    ++index;
+    passes_.push_back({.batch = micro.batch, .training = true, .key0 = key.key0, .key1 = key.key1});
   }
+  const auto replica = static_cast<std::size_t>(assembly_.place.data);
+  first_micro_batch_ = static_cast<std::size_t>(loaded.plan.replica_begin[replica]);
+  assembly_.pipeline().train(assembly_.engine(), passes_, *this);
+}
+
+void Trainer::result(int micro_batch, model::Stage& stage, int slot) {
+  const layers::Pass& pass = passes_[static_cast<std::size_t>(micro_batch)];
+  stage.loss(pass, static_cast<float>(1.0 / targets_), slot);
+  if (assembly_.place.tensor != 0) return;  // those ranks know the same
+  losses_[first_micro_batch_ + static_cast<std::size_t>(micro_batch)] =
+      ops::sum(stage.row_losses(slot), stage.head_rows(pass.batch));
 }
 
 /// The sum runs in the order of micro-batches whoever computed them; adding the others' zeros is exact.
-double Trainer::global_loss(const data::LoadedStep& loaded, double targets) {
+double Trainer::global_loss(const data::LoadedStep& loaded) {
   const std::span<double> losses(losses_.data(), static_cast<std::size_t>(loaded.plan.micro_batches()));
-  group_.all_reduce(losses, comm::Reduction::sum);
+  assembly_.groups().world.all_reduce(losses, comm::Reduction::sum);
   double sum = 0;
   for (const double loss : losses) sum += loss;
-  return sum / targets;
+  return sum / targets_;
 }
 
 StepResult Trainer::step(const data::LoadedStep& loaded, std::int64_t done) {
   losses_.assign(static_cast<std::size_t>(loaded.plan.micro_batches()), 0.0);
-  const double targets = global_targets(loaded);
+  targets_ = global_targets(loaded);
   sums_.begin_step(static_cast<std::int64_t>(loaded.micro_batches.size()));
-  compute(loaded, done, targets);
+  compute(loaded, done);
 
   StepResult result;
   {
     const auto timed = timers_.measure("gradient sums");
     sums_.end_step();
     result.gradient_norm = sums_.gradient_norm();
-    result.loss = global_loss(loaded, targets);
+    result.loss = global_loss(loaded);
   }
   if (!std::isfinite(result.loss) || !std::isfinite(result.gradient_norm)) {
     throw AgreedError(core::ExitCode::numerical,

@@ -11,6 +11,7 @@
 #include "bert_hpc/app/progress.hpp"
 #include "bert_hpc/app/results.hpp"
 #include "bert_hpc/app/simulation.hpp"
+#include "bert_hpc/app/stage_table.hpp"
 #include "bert_hpc/app/step_trace.hpp"
 #include "bert_hpc/app/terminal.hpp"
 #include "bert_hpc/app/timing_table.hpp"
@@ -23,15 +24,27 @@ namespace {
 
 /// Everything that lives as long as the training.
 struct Training {
+  std::optional<comm::ProcessGroups> groups;  // none in an estimate
   DataSets sets;
   data::BatchLoaderOptions batches;
   std::optional<Assembly> assembly;
   std::optional<data::BatchLoader> loader;
   std::optional<Evaluator> validation, test;
-  train::ShardPlan shards;
   std::int64_t message_bytes = 0;
+  layers::BatchBounds bounds, evaluation_bounds;
   std::unique_ptr<train::DataParallel> sums;  // null in an estimate
+
+  int micro_batches() const { return static_cast<int>(loader->bounds().replica_micro_batches); }
 };
+
+train::ShardSettings shards_of(const Training& training, const Assembly& assembly, const RunContext& context) {
+  train::ShardSettings shards = shard_settings(context.input, training.batches.plan.chunks);
+  shards.segments = assembly.segments();
+  shards.units = assembly.units();
+  if (assembly.ties_gradients()) shards.tied = model::word_embeddings_name;
+  shards.first_unit_held = assembly.traits.kind == model::HeadKind::masked_lm && assembly.parts.size() == 1;
+  return shards;
+}
 
 void set_up(Training& training, const RunContext& context) {
   const config::Config& input = context.input;
@@ -40,60 +53,70 @@ void set_up(Training& training, const RunContext& context) {
   collectively(world, [&] { stated = stated_model(input); });
   open_data(training.sets, input, stated, world);
   const data::ShardReader& train = *training.sets.train;
+  if (!context.invocation.validate) training.groups.emplace(comm::make_process_groups(world, context.grid));
   collectively(world, [&] {
     config = complete_model(input, stated, train.info(), train.special_ids());
-    training.batches = training_batches(input, config, train.info().max_length,
-                                        std::min(world.rank(), context.ranks() - 1), context.ranks());
+    const comm::GridPlace place = comm::place(context.grid, std::min(world.rank(), context.ranks() - 1));
+    training.batches = training_batches(input, config, train.info().max_length, place.data, context.grid.data);
     const bool estimates = context.invocation.validate;
     training.assembly.emplace(input, config, estimates ? Assembly::Purpose::estimate : Assembly::Purpose::training,
-                              context.ranks());
+                              context.grid, place, train.info().mean_length());
     training.loader.emplace(*training.sets.train, training.batches);
-    const layers::BatchBounds bounds = model_bounds(training.loader->bounds(), training.loader->max_length(),
-                                                    training.loader->most_masked(), training.assembly->traits.kind);
-    layers::BatchBounds evaluation;
+    training.bounds = model_bounds(training.loader->bounds(), training.loader->max_length(),
+                                   training.loader->most_masked(), training.assembly->traits.kind);
     const auto add = [&](std::optional<Evaluator>& evaluator, const std::unique_ptr<data::ShardReader>& reader) {
       if (!reader) return;
       const std::int64_t tokens = evaluation_micro_tokens(input, reader->info().max_length);
       evaluator.emplace(*training.assembly, *reader, data::evaluation_options(training.batches, tokens), true);
-      evaluation = larger(evaluation, evaluator->bounds());
+      training.evaluation_bounds = larger(training.evaluation_bounds, evaluator->bounds());
     };
     add(training.validation, training.sets.validation);
     add(training.test, training.sets.test);
-    training.assembly->allocate(bounds, evaluation);
-    const train::ShardSettings shards = shard_settings(input, training.batches.plan.chunks);
-    training.shards = train::plan_shards(training.assembly->parameters, shards, context.ranks());
+    training.assembly->allocate(training.bounds, training.micro_batches(), training.evaluation_bounds);
     if (estimates) {
       if (input.model.pretrained) {
         const model::LoadOptions options{model::head_prefixes(training.assembly->traits.head), true};
-        model::check_hf_weights(*input.model.pretrained, training.assembly->parameters, options);
+        model::check_hf_weights(*input.model.pretrained, training.assembly->all_parameters(), options);
       }
       return;
     }
     core::ParameterStore& parameters = training.assembly->parameters;
-    training.sums = train::make_data_parallel(world, parameters, shards);
+    const train::ShardSettings shards = shards_of(training, *training.assembly, context);
+    const train::NormScope scope = train::norm_scope(parameters.slices(), training.assembly->all_parameters(), world);
+    comm::Communicator& replicas = *training.groups->data;
+    training.sums = train::make_data_parallel(replicas, parameters, shards, scope);
     if (!shards.reproducible) {
       std::int64_t largest = 0;
-      for (const auto& bucket : training.shards.buckets)
-        largest = std::max(largest, bucket.size / training.shards.ranks);
-      training.message_bytes = world.reserve_sums(largest);
+      for (const auto& bucket : training.sums->plan().buckets) largest = std::max(largest, bucket.size);
+      training.message_bytes = replicas.reserve_sums(largest / replicas.size());
     }
   });
 }
 
-MemoryPlan memory_plan(const Training& training) {
-  MemoryPlan memory = training.shards.memory();
-  for (auto& item : training.assembly->memory(true)) memory.push_back(std::move(item));
+MemoryPlan memory_of(const Training& training, const Assembly& assembly, const RunContext& context) {
+  const train::ShardSettings shards = shards_of(training, assembly, context);
+  MemoryPlan memory = train::plan_shards(assembly.parameters, shards, context.grid.data).memory();
+  for (auto& item : assembly.memory(true)) memory.push_back(std::move(item));
   if (training.message_bytes > 0) memory.emplace_back("messages", training.message_bytes);
   memory.emplace_back("prepared batches", training.loader->memory_bytes());
   return memory;
 }
 
 void describe(const Training& training, const RunContext& context) {
+  const auto text_at = [&](const comm::GridPlace& place) {
+    const Assembly& own = *training.assembly;
+    if (place == own.place) return stage_text(own, memory_of(training, own, context));
+    Assembly other(context.input, own.config, Assembly::Purpose::estimate, context.grid, place,
+                   training.sets.train->info().mean_length());
+    other.allocate(training.bounds, training.micro_batches(), training.evaluation_bounds);
+    return stage_text(other, memory_of(training, other, context));
+  };
   const std::int64_t steps = training.loader->total_steps(), per_epoch = training.loader->steps_per_epoch();
-  describe_run(context, *training.assembly, training.sets, memory_plan(training),
-               {{"steps", core::with_commas(steps) + " of " + std::to_string(context.input.batch.global) +
-                              " sequences, " + core::with_commas(per_epoch) + " an epoch" +
-                              (context.input.run.reproducible ? "; reproducible" : "")}});
+  auto lines = stage_lines(context, text_at);
+  lines.emplace_back("steps", core::with_commas(steps) + " of " + std::to_string(context.input.batch.global) +
+                                  " sequences, " + core::with_commas(per_epoch) + " an epoch" +
+                                  (context.input.run.reproducible ? "; reproducible" : ""));
+  describe_run(context, *training.assembly, training.sets, memory_of(training, *training.assembly, context), lines);
 }
 
 ProgressMode display_mode(const RunContext& context) {
@@ -111,7 +134,7 @@ class TrainingLoop {
         results_(results),
         timers_(timers),
         trainer_(trainer_settings(context.input, training.loader->total_steps()), *training.assembly, *training.sums,
-                 context.world, timers),
+                 timers),
         display_(context.log, display_mode(context), [] { return inspect_terminal().columns; }),
         best_(context.input.evaluation),
         trace_(context.input.log.trace, training.loader->total_steps(), context.world, timers) {
@@ -122,12 +145,16 @@ class TrainingLoop {
     data::BatchLoader& loader = *training_.loader;
     const std::int64_t evaluation_interval = evaluation_steps(context_.input, loader.steps_per_epoch());
     begin_ = row_begin_ = context_.seconds();
+    if (context_.input.log.trace) training_.assembly->pipeline().record(&trace_.instructions());
     for (bool stop = false; loader.has_next() && !stop;) {
       trace_.begin(done_);
       const data::LoadedStep& loaded = next_step();
       const StepResult result = trainer_.step(loaded, done_);
       trace_.end(done_);
-      if (trace_.complete()) write_trace();
+      if (trace_.complete()) {
+        write_trace();
+        training_.assembly->pipeline().record(nullptr);
+      }
       ++done_;
       account(result);
       const bool evaluates = done_ % evaluation_interval == 0 || !loader.has_next();
@@ -144,12 +171,12 @@ class TrainingLoop {
   /// With the model that is kept.
   void test() {
     if (!training_.test) return;
-    if (best_.kept()) training_.assembly->load_folder(results_.model_folder(), context_.world);
+    if (best_.kept()) training_.assembly->load_folder(results_.model_folder());
     const auto timed = timers_.measure("evaluation");
     Predictions predictions;
     const bool gathers = context_.input.task.name != "masked_lm";
     const io::EvaluationRow row =
-        training_.test->evaluate(context_.world, best_.kept() ? best_.step() : done_, gathers ? &predictions : nullptr);
+        training_.test->evaluate(best_.kept() ? best_.step() : done_, gathers ? &predictions : nullptr);
     if (gathers) {
       results_.write_predictions(predictions, *training_.sets.test, training_.assembly->config.label_names);
     }
@@ -167,7 +194,8 @@ class TrainingLoop {
     facts.tokens = tokens_;
     facts.samples = samples_;
     facts.peak_gflops = context_.input.run.peak_gflops.value_or(0.0);
-    const std::string memory = memory_line(results_.record_ranks(context_, "CPU", total(memory_plan(training_))));
+    const std::string memory =
+        memory_line(results_.record_ranks(context_, "CPU", total(memory_of(training_, *training_.assembly, context_))));
     results_.finish({{"steps", static_cast<double>(done_)},
                      {"samples", static_cast<double>(samples_)},
                      {"tokens", static_cast<double>(tokens_)},
@@ -228,7 +256,7 @@ class TrainingLoop {
   bool evaluate() {
     if (!training_.validation) return false;
     const auto timed = timers_.measure("evaluation");
-    const io::EvaluationRow row = training_.validation->evaluate(context_.world, done_);
+    const io::EvaluationRow row = training_.validation->evaluate(done_);
     results_.record_evaluation("validation", row);
     context_.log.info(evaluation_line("validation", row));
     if (best_.offer(row)) results_.export_model(*training_.assembly);
@@ -265,9 +293,10 @@ void run_training(const RunContext& context) {
     context.log.info("valid: nothing was computed");
     return;
   }
-  const std::string told = training.assembly->load_values(context.input, context.world);
-  if (!told.empty()) context.log.info(told);
   core::Timers timers;
+  training.assembly->connect(*training.groups, timers);
+  const std::string told = training.assembly->load_values(context.input);
+  if (!told.empty()) context.log.info(told);
   Results results(context, training.assembly->config.label_names, {}, training.sets.hdf5);
   context.log.info("ready after " + core::format_duration(context.seconds()));
   TrainingLoop loop(training, context, results, timers);

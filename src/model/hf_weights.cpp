@@ -97,8 +97,20 @@ LoadPlan make_plan(const HfCheckpoint& checkpoint, const std::filesystem::path& 
 
 std::vector<Wanted> wanted_of(const core::ParameterStore& store) {
   std::vector<Wanted> wanted;
-  for (const core::ParameterSlice& slice : store.slices()) wanted.push_back({slice.name, slice.shape});
+  for (const core::ParameterSlice& slice : store.slices()) {
+    wanted.push_back({slice.copy_of.empty() ? slice.name : slice.copy_of, slice.shape});
+  }
   return wanted;
+}
+
+/// Is the word embeddings' slice the decoder too?
+bool wants_decoder(const core::ParameterStore& store) {
+  bool predicts = false, apart = false;
+  for (const core::ParameterSlice& slice : store.slices()) {
+    predicts |= slice.name == prediction_bias;
+    apart |= slice.name == decoder_weight;
+  }
+  return predicts && !apart;
 }
 
 void check_finite(const HfCheckpoint& checkpoint, const HfCheckpoint::Entry& source, std::span<const float> values,
@@ -174,14 +186,12 @@ LoadReport load_hf_weights(const std::filesystem::path& folder, core::ParameterS
     checkpoint.read(*plan.sources[i], values);
     check_finite(checkpoint, *plan.sources[i], values, problems);
   }
-  bool has_decoder = false;
-  for (const core::ParameterSlice& slice : store.slices()) has_decoder |= slice.name == prediction_bias;
-  if (has_decoder) {
-    const auto tied = [&store, &values_of](const std::string& name) {
-      return values_of(store.slices()[static_cast<std::size_t>(store.find(name))]);
-    };
-    check_tie(checkpoint, decoder_weight, tied(word_embeddings), word_embeddings, problems);
-    check_tie(checkpoint, decoder_bias, tied(prediction_bias), prediction_bias, problems);
+  for (const core::ParameterSlice& slice : store.slices()) {
+    const bool embeds = slice.name == word_embeddings && wants_decoder(store);
+    if (embeds || slice.name == decoder_weight) {
+      check_tie(checkpoint, decoder_weight, values_of(slice), word_embeddings, problems);
+    }
+    if (slice.name == prediction_bias) check_tie(checkpoint, decoder_bias, values_of(slice), prediction_bias, problems);
   }
   problems.throw_if_any(ExitCode::files, folder.string() + ": the weights cannot be used:");
   return std::move(plan.report);
@@ -189,6 +199,20 @@ LoadReport load_hf_weights(const std::filesystem::path& folder, core::ParameterS
 
 void save_hf_folder(const std::filesystem::path& folder, const BertConfig& config, BertHead head,
                     const core::ParameterStore& store, const std::filesystem::path& tokenizer_folder) {
+  std::vector<TensorToWrite> tensors;
+  for (const core::ParameterSlice& slice : store.slices()) {
+    if (!slice.copy_of.empty()) continue;
+    const std::span<const float> all = store.values();
+    tensors.push_back(
+        {.name = slice.name,
+         .shape = slice.shape,
+         .values = all.subspan(static_cast<std::size_t>(slice.offset), static_cast<std::size_t>(slice.size))});
+  }
+  save_hf_folder(folder, config, head, std::move(tensors), tokenizer_folder);
+}
+
+void save_hf_folder(const std::filesystem::path& folder, const BertConfig& config, BertHead head,
+                    std::vector<TensorToWrite> tensors, const std::filesystem::path& tokenizer_folder) {
   std::error_code problem;
   std::filesystem::create_directories(folder, problem);
   if (problem) throw Error(ExitCode::files, folder.string() + ": cannot be created (" + problem.message() + ").");
@@ -203,12 +227,6 @@ void save_hf_folder(const std::filesystem::path& folder, const BertConfig& confi
     if (copies && std::filesystem::exists(source, problem)) {
       write_text(name, io::read_text_file(source.string(), longest_tokenizer_file));
     }
-  }
-  std::vector<TensorToWrite> tensors;
-  for (const core::ParameterSlice& slice : store.slices()) {
-    const std::span<const float> all = store.values();
-    tensors.push_back({slice.name, slice.shape,
-                       all.subspan(static_cast<std::size_t>(slice.offset), static_cast<std::size_t>(slice.size))});
   }
   write_safetensors_into(files.emplace_back(folder / "model.safetensors"), std::move(tensors), {{"format", "pt"}});
   write_text("config.json", hf_config_text(config, head));  // last: a folder with a config.json is whole

@@ -7,6 +7,25 @@
 #include "strict_json.hpp"
 
 namespace bert_hpc::model {
+namespace {
+
+void write_values(AsideFile& file, const TensorToWrite& tensor) {
+  if (!tensor.fetch) return file.write(tensor.values.data(), tensor.values.size_bytes());
+  for (std::int64_t begin = 0; begin < tensor.elements();) {
+    const std::span<const float> piece = tensor.fetch(begin);
+    begin += static_cast<std::int64_t>(piece.size());
+    core::require(!piece.empty() && begin <= tensor.elements(), "safetensors: a piece of another size than its tensor");
+    file.write(piece.data(), piece.size_bytes());
+  }
+}
+
+}  // namespace
+
+std::int64_t TensorToWrite::elements() const {
+  std::int64_t product = 1;
+  for (const std::int64_t extent : shape) product *= extent;
+  return product;
+}
 
 void write_safetensors_into(AsideFile& file, std::vector<TensorToWrite> tensors,
                             const std::map<std::string, std::string>& metadata) {
@@ -16,11 +35,10 @@ void write_safetensors_into(AsideFile& file, std::vector<TensorToWrite> tensors,
   if (!metadata.empty()) header["__metadata__"] = metadata;
   std::uint64_t offset = 0;
   for (const TensorToWrite& tensor : tensors) {
-    std::int64_t elements = 1;
-    for (const std::int64_t extent : tensor.shape) elements *= extent;
-    core::require(elements == static_cast<std::int64_t>(tensor.values.size()), "safetensors: shape and values differ");
+    core::require(tensor.fetch || tensor.elements() == static_cast<std::int64_t>(tensor.values.size()),
+                  "safetensors: shape and values differ");
     core::require(!header.contains(tensor.name), "safetensors: two tensors of one name");
-    const std::uint64_t end = offset + tensor.values.size_bytes();
+    const std::uint64_t end = offset + static_cast<std::uint64_t>(tensor.elements()) * sizeof(float);
     header[tensor.name] = {{"dtype", "F32"}, {"shape", tensor.shape}, {"data_offsets", {offset, end}}};
     offset = end;
   }
@@ -29,7 +47,7 @@ void write_safetensors_into(AsideFile& file, std::vector<TensorToWrite> tensors,
   const std::uint64_t length = text.size();
   file.write(&length, sizeof length);
   file.write(text);
-  for (const TensorToWrite& tensor : tensors) file.write(tensor.values.data(), tensor.values.size_bytes());
+  for (const TensorToWrite& tensor : tensors) write_values(file, tensor);
 }
 
 void write_safetensors(const std::filesystem::path& path, std::vector<TensorToWrite> tensors,

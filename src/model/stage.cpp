@@ -32,6 +32,13 @@ Stage::Stage(const BertConfig& config, HeadKind kind, std::int64_t outputs, cons
   }
 }
 
+std::vector<std::int64_t> Stage::finished_begins() const {
+  std::vector<std::int64_t> begins = block_begin_;
+  if (range_.embeddings) begins.insert(begins.begin(), arena_begin_);
+  if (range_.head) begins.push_back(head_begin_);
+  return begins;
+}
+
 Tensor<float> Stage::output(int slot) const {
   return range_.head ? Tensor<float>() : at(slot).blocks.back().output;
 }
@@ -48,7 +55,7 @@ void Stage::open(core::Workspace& workspace, const layers::Pass& pass, int slot)
   Slot& opened = at(slot);
   if (range_.head) opened.selection = head_->rows(pass.batch);
   workspace.release(begin);
-  take_slot(workspace, pass.batch.tokens.count, opened);
+  take_slot(workspace, pass.batch.tokens.count, pass.training, opened);
   core::require(workspace.mark() - begin <= layout.slot_size, "stage: a micro-batch larger than was planned");
   workspace.release(mark);
 }

@@ -22,14 +22,29 @@ void Stage::take_outbox(core::Workspace& workspace, std::int64_t tokens, Slot& s
   next_outbox_ = 1 - next_outbox_;
 }
 
-void Stage::take_slot(core::Workspace& workspace, std::int64_t tokens, Slot& slot) const {
+/// Without a backward pass a block's results are needed by the next one only: two regions take turns. The last block,
+/// which may compute fewer rows with more tensors, has one of its own.
+void Stage::take_passing_blocks(core::Workspace& workspace, std::int64_t tokens, Slot& slot) const {
+  std::int64_t begins[2] = {workspace.mark(), workspace.mark()}, end = workspace.mark();
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    const bool last = i + 1 == blocks_.size();
+    workspace.release(last ? end : begins[i % 2]);
+    slot.blocks[i] = blocks_[i].take_saved(workspace, tokens, selection(slot, i));
+    end = std::max(end, workspace.mark());
+    if (i == 0) begins[1] = end;
+  }
+  workspace.release(end);
+}
+
+void Stage::take_slot(core::Workspace& workspace, std::int64_t tokens, bool training, Slot& slot) const {
   if (range_.embeddings) {
     slot.embeddings = embeddings_->take_saved(workspace, tokens);
   } else {
     slot.input = group_.take(workspace, tokens, config_.hidden_size);
   }
   slot.blocks.resize(blocks_.size());
-  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+  if (!training) take_passing_blocks(workspace, tokens, slot);
+  for (std::size_t i = 0; training && i < blocks_.size(); ++i) {
     slot.blocks[i] = blocks_[i].take_saved(workspace, tokens, selection(slot, i));
   }
   if (range_.head) slot.head = head_->take_saved(workspace, slot.selection.rows.count);
@@ -57,7 +72,7 @@ void Stage::plan_slots(core::Workspace& workspace, const layers::BatchBounds& bo
   layout.slots = memory.slots;
   layout.kept = memory.kept;
   layout.slots_begin = aligned(workspace.mark());
-  take_slot(workspace, bounds.tokens, slot);
+  take_slot(workspace, bounds.tokens, memory.training, slot);
   layout.slot_size = aligned(workspace.mark() - layout.slots_begin);
   layout.kept_begin = layout.slots_begin + memory.slots * layout.slot_size;
   if (memory.kept > 0) {

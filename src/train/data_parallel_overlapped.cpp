@@ -57,13 +57,17 @@ void OverlappedDataParallel::start() {
 }
 
 void OverlappedDataParallel::end_step() {
-  if (plan_.ranks == 1) return tell_summed();
-  while (next_ > 0) start();
+  while (plan_.ranks > 1 && next_ > 0) start();
   for (std::size_t i = 0; i < requests_.size(); ++i) {
     requests_[i]->wait();
-    if (summed_ && plan_.shares_update()) summed_(pieces_.size() - 1 - i);
+    if (summed_ && !complete_ && plan_.shares_update()) summed_(pieces_.size() - 1 - i);
   }
   requests_.clear();
+  if (complete_) {
+    complete_(pieces_);
+    if (plan_.shares_update()) tell_summed();
+  }
+  if (plan_.ranks == 1) return tell_summed();
   if (plan_.shares_update()) return;
   // Everybody updates everything: the pieces make up the sums again.
   for (std::size_t i = 0; i < pieces_.size(); ++i) {

@@ -43,6 +43,8 @@ void ReproducibleDataParallel::end_step() {
     group_.exchange(parameters_.gradients(), whole(0), group_.rank() ^ distance);
     ops::accumulate(whole(0), parameters_.gradients());  // a + b and b + a have the same bits
   }
+  const OwnedRange all{0, plan_.arena, parameters_.gradients().data()};
+  if (complete_) complete_({&all, 1});
   tell_summed();
 }
 

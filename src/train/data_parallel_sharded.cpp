@@ -159,6 +159,7 @@ void ShardedDataParallel::end_step() {
   flights_.clear();
   for (const auto& request : requests_) request->wait();
   requests_.clear();
+  if (complete_) complete_(pieces_);
   tell_summed();
 }
 

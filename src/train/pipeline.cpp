@@ -77,6 +77,7 @@ void Pipeline::begin(layers::Engine engine, std::span<const layers::Pass> passes
   engine_.emplace(engine);
   passes_ = passes;
   events_ = &events;
+  timed_ = memory.front().training;
   begin_ = core::Timers::Clock::now();
   for (std::size_t v = 0; v < parts_.size(); ++v) {
     parts_[v].slots = memory[v].slots;
@@ -148,7 +149,7 @@ void Pipeline::forward(Part& own, const Instruction& instruction) {
   }
   wait_for_input(own, instruction, Kind::receive_forward);
   const double begin = now();
-  const auto timed = timers_.measure("forward");
+  const auto timed = timers().measure("forward");
   own.stage->forward(*engine_, pass(m), s);
   if (own.stage->range().head) events_->result(m, *own.stage, s);
   note(instruction, begin);
@@ -160,10 +161,10 @@ void Pipeline::backward(Part& own, const Instruction& instruction) {
   wait(own.gradients[own.stage->next_outbox()]);
   const double begin = now();
   if (instruction.kind == Kind::backward_input) {
-    const auto timed = timers_.measure("backward input");
+    const auto timed = timers().measure("backward input");
     own.stage->backward_input(*engine_, pass(m), workspace_, s, kept(own, m));
   } else {
-    const auto timed = timers_.measure("backward");
+    const auto timed = timers().measure("backward");
     own.stage->backward(
         *engine_, pass(m), workspace_, [this, v](std::int64_t from) { events_->finished(v, from); }, s);
   }
@@ -173,7 +174,7 @@ void Pipeline::backward(Part& own, const Instruction& instruction) {
 void Pipeline::backward_weight(Part& own, const Instruction& instruction) {
   const int m = instruction.micro_batch, v = instruction.virtual_stage;
   const double begin = now();
-  const auto timed = timers_.measure("backward weight");
+  const auto timed = timers().measure("backward weight");
   own.stage->backward_weight(
       *engine_, pass(m), [this, v](std::int64_t from) { events_->finished(v, from); }, slot(own, m), kept(own, m));
   note(instruction, begin);
@@ -204,7 +205,7 @@ void Pipeline::receive(const Message& message) {
 void Pipeline::wait(comm::RequestHandle& request) {
   if (!request) return;
   if (!request->test()) {
-    const auto timed = timers_.measure("pipeline wait");
+    const auto timed = timers().measure("pipeline wait");
     request->wait();
   }
   request.reset();

@@ -75,7 +75,7 @@ class BadInput(Case):
             ({"pipeline": 2, "balance": [3, 1]}, ("holds 4 blocks, but the model has 2", "balance = [1, 1]")),
             ({"pipeline": 2, "balance": [2]}, ("[parallel] balance has 1 number",)),
             ({"pipeline": 2, "pipeline_schedule": "interleaved"}, ("virtual_stages = 2",)),
-            ({"offload": True}, ("zero = 1 or 2",)),
+            ({"offload": True, "zero": 0}, ("zero = 1 or 2",)),
         ]:
             with self.subTest(parallel=parallel):
                 self.fails(2, "[parallel]", *words, parallel=parallel, data=nothing)

@@ -1,16 +1,19 @@
-// From the input and the data to a model that can run: configuration of the model, parameters, engine, memory.
+// From the input and the data to a model that can run on its place in the grid: configuration of the model, the parts
+// of it that this rank holds, engine, memory, pipeline.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "bert_hpc/comm/communicator.hpp"
+#include "bert_hpc/comm/process_groups.hpp"
 #include "bert_hpc/config/config.hpp"
 #include "bert_hpc/data/shard_reader.hpp"
 #include "bert_hpc/model/hf_weights.hpp"
 #include "bert_hpc/model/stage.hpp"
 #include "bert_hpc/train/evaluation_metrics.hpp"
+#include "bert_hpc/train/pipeline.hpp"
 
 namespace bert_hpc::app {
 
@@ -47,32 +50,65 @@ class Assembly {
     training,
   };
 
-  /// Allocates parameters for a group of `ranks`; values are zero.
-  Assembly(const config::Config& input, const model::BertConfig& config, Purpose purpose, int ranks);
+  /// Allocates the parameters of this place in a grid; values are zero. The model is cut by [parallel] balance, or by
+  /// its costs for sequences of `mean_length` tokens, the same on every rank. Throws Error(input) where it cannot be.
+  Assembly(const config::Config& input, const model::BertConfig& config, Purpose purpose, const comm::GridShape& grid,
+           const comm::GridPlace& place, double mean_length);
+  Assembly(const Assembly&) = delete;
+  Assembly& operator=(const Assembly&) = delete;
 
-  /// Plans for micro-batches of training and of evaluation within these bounds (all zero where there are none) and,
-  /// unless this is an estimate, allocates. Call once.
-  void allocate(const layers::BatchBounds& training, const layers::BatchBounds& evaluation);
+  /// Plans for micro-batches of training (at most `micro_batches` a step) and of evaluation within these bounds (all
+  /// zero where there are none) and, unless this is an estimate, allocates. Call once.
+  void allocate(const layers::BatchBounds& training, int micro_batches, const layers::BatchBounds& evaluation);
 
-  /// Collective. Rank 0 initialises or loads the values, everybody gets them. Returns what there is to tell.
-  std::string load_values(const config::Config& input, comm::Communicator& world);
+  /// Makes the pipeline; after allocate(). Both must outlive the assembly.
+  void connect(const comm::ProcessGroups& groups, core::Timers& timers);
+
+  /// Collective over all ranks, after connect(). The ranks of the first replica initialise or load their parameters,
+  /// the other replicas get them. Returns what there is to tell, on rank 0.
+  std::string load_values(const config::Config& input);
   /// Collective. The same from any Hugging Face folder that has every parameter.
-  void load_folder(const std::string& folder, comm::Communicator& world);
+  void load_folder(const std::string& folder);
 
   layers::Engine engine() { return {*products, *attention}; }
-  /// Of a training or evaluation.
+  const comm::ProcessGroups& groups() const { return *groups_; }
+  train::Pipeline& pipeline() { return *pipeline_; }
+  /// Of a training or evaluation: all but parameters, gradients and states, which a training's shard plan tells.
   MemoryPlan memory(bool trains) const;
+
+  /// What a part of the model consists of.
+  std::vector<core::ParameterSpec> parameters_of(const model::BlockRange& part) const;
+  /// Of the whole model, copies left out.
+  std::vector<core::ParameterSpec> all_parameters() const;
+  std::int64_t outputs() const;  ///< columns of the logits
+  /// Does the word embeddings' gradient come from two slices (of one rank or of two)?
+  bool ties_gradients() const;
+
+  /// Where in the arena each virtual stage begins: segments of sums over replicas (train/shard_plan.hpp).
+  std::vector<std::int64_t> segments() const;
+  /// Where what backward finishes at once begins, ascending.
+  std::vector<std::int64_t> units() const;
 
   TaskTraits traits;
   model::BertConfig config;
   Purpose purpose;
+  comm::GridShape grid;
+  comm::GridPlace place;
+  std::vector<model::BlockRange> parts;  ///< of the model; part v·pipeline + p is the virtual stage v of stage p
   core::ParameterStore parameters;
-  model::Stage bert;
+  std::vector<model::Stage> stages;  ///< of this rank, by virtual stage
   std::unique_ptr<ops::MatrixProduct> products;
   std::unique_ptr<ops::Attention> attention;
   core::Workspace workspace;
 
  private:
+  std::vector<model::BlockRange> own_parts() const;
+  std::vector<core::ParameterSpec> own_parameters() const;
+  bool holds_head() const { return own_parts().back().head; }
+
+  train::PipelineSettings pipeline_settings_;
+  const comm::ProcessGroups* groups_ = nullptr;
+  std::optional<train::Pipeline> pipeline_;
   std::int64_t scratch_bytes_ = 0;
 };
 

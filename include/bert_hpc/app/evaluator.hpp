@@ -16,21 +16,21 @@ struct Predictions {
   std::vector<float> logits;  ///< (samples, outputs)
 };
 
-class Evaluator {
+class Evaluator : private train::PipelineEvents {
  public:
   /// All must outlive it. `labels`: the data have targets.
   Evaluator(Assembly& assembly, data::ShardReader& reader, const data::BatchLoaderOptions& options, bool labels);
 
   layers::BatchBounds bounds() const;  ///< of its micro-batches
 
-  /// Collective over `world`. Every sample exactly once, shared out over the ranks. `step` goes into the row.
-  /// `predictions` is filled on rank 0 where it is not null.
-  io::EvaluationRow evaluate(comm::Communicator& world, std::int64_t step, Predictions* predictions = nullptr);
+  /// Collective over all ranks of the assembly's grid. Every sample exactly once, shared out over the replicas; the
+  /// last stages tell the results. `step` goes into the row. `predictions` is filled on rank 0 where it is not null.
+  io::EvaluationRow evaluate(std::int64_t step, Predictions* predictions = nullptr);
 
  private:
-  void add(const data::LoadedMicroBatch& micro, const core::BatchPlan& plan, int micro_index,
-           train::EvaluationSums& sums);
-  void gather(comm::Communicator& world, Predictions& predictions) const;
+  void result(int micro_batch, model::Stage& stage, int slot) override;
+  void keep(int micro_batch, core::Tensor<const float> logits);
+  void gather(Predictions& predictions) const;
 
   Assembly& assembly_;
   data::ShardReader& reader_;
@@ -41,6 +41,10 @@ class Evaluator {
   std::vector<std::int64_t> samples_;
   std::vector<float> logits_;
   std::vector<std::int32_t> predicted_;
+  // The step under way.
+  const data::LoadedStep* loaded_ = nullptr;
+  std::vector<layers::Pass> passes_;
+  train::EvaluationSums sums_;
 };
 
 /// RUN/predictions.h5 from gathered predictions. Throws Error(files).

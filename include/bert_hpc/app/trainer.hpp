@@ -1,8 +1,8 @@
-// The step loop: loader → forward → loss → backward → sums over ranks → update. Everything a step needs is allocated
-// before the first one.
+// The step loop: loader → pipeline (forward, loss, backward) → sums over replicas → update. Everything a step needs is
+// allocated before the first one.
 #pragma once
 
-#include <memory>
+#include <optional>
 #include <vector>
 
 #include "bert_hpc/app/assembly.hpp"
@@ -11,6 +11,7 @@
 #include "bert_hpc/train/data_parallel.hpp"
 #include "bert_hpc/train/learning_rate.hpp"
 #include "bert_hpc/train/optimizer.hpp"
+#include "bert_hpc/train/tied_gradients.hpp"
 
 namespace bert_hpc::app {
 
@@ -29,29 +30,36 @@ struct StepResult {
   double sum_of_squared_lengths = 0;
 };
 
-class Trainer {
+class Trainer : private train::PipelineEvents {
  public:
-  /// All must outlive the trainer.
-  Trainer(const TrainerSettings& settings, Assembly& assembly, train::DataParallel& sums, comm::Communicator& group,
-          core::Timers& timers);
+  /// All must outlive the trainer; the assembly is connected, and `sums` is of its segments.
+  Trainer(const TrainerSettings& settings, Assembly& assembly, train::DataParallel& sums, core::Timers& timers);
 
-  /// Collective over the group. Update number `done` + 1. Throws Error(numerical), on every rank alike, if loss or
+  /// Collective over all ranks. Update number `done` + 1. Throws Error(numerical), on every rank alike, if loss or
   /// gradient norm is not finite; the parameters are then as before the step.
   StepResult step(const data::LoadedStep& loaded, std::int64_t done);
 
  private:
+  void result(int micro_batch, model::Stage& stage, int slot) override;
+  void finished(int virtual_stage, std::int64_t begin) override { sums_.finished(virtual_stage, begin); }
+  void end_micro_batch(int virtual_stage) override { sums_.end_micro_batch(virtual_stage); }
+
   /// This replica's micro-batches; their loss sums go to losses_.
-  void compute(const data::LoadedStep& loaded, std::int64_t done, double targets);
+  void compute(const data::LoadedStep& loaded, std::int64_t done);
   double global_targets(const data::LoadedStep& loaded);
-  double global_loss(const data::LoadedStep& loaded, double targets);
+  double global_loss(const data::LoadedStep& loaded);
 
   TrainerSettings settings_;
   Assembly& assembly_;
   train::DataParallel& sums_;
-  comm::Communicator& group_;
   core::Timers& timers_;
   train::Adamw optimizer_;
+  std::optional<train::TiedGradients> tied_;
   std::vector<double> losses_;  // (micro-batches of all replicas): sums of row losses, zero for those of others
+  // The step under way.
+  std::vector<layers::Pass> passes_;
+  std::size_t first_micro_batch_ = 0;  // of this replica
+  double targets_ = 1;
 };
 
 }  // namespace bert_hpc::app

@@ -75,6 +75,8 @@ struct ShardInfo {
   std::int64_t sequences = 0;
   std::int64_t tokens = 0;
   std::int64_t max_length = 0;
+
+  double mean_length() const { return static_cast<double>(tokens) / static_cast<double>(sequences); }  ///< tokens
 };
 
 /// JSON array text of label names (the attribute's value).

@@ -10,6 +10,7 @@
 
 #include "bert_hpc/core/parameter_store.hpp"
 #include "bert_hpc/model/bert_config.hpp"
+#include "bert_hpc/model/safetensors.hpp"
 
 namespace bert_hpc::model {
 
@@ -49,5 +50,8 @@ LoadReport check_hf_weights(const std::filesystem::path& folder, const std::vect
 /// unexpected key. All files are written aside and flushed first, then renamed one after another. Throws Error(files).
 void save_hf_folder(const std::filesystem::path& folder, const BertConfig& config, BertHead head,
                     const core::ParameterStore& store, const std::filesystem::path& tokenizer_folder);
+/// The same from tensors wherever they are.
+void save_hf_folder(const std::filesystem::path& folder, const BertConfig& config, BertHead head,
+                    std::vector<TensorToWrite> tensors, const std::filesystem::path& tokenizer_folder);
 
 }  // namespace bert_hpc::model

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -65,7 +66,11 @@ class SafetensorsFile {
 struct TensorToWrite {
   std::string name;
   std::vector<std::int64_t> shape;
-  std::span<const float> values;  ///< row-major, product of shape elements
+  std::span<const float> values{};  ///< row-major, product of shape elements; empty where they come piece by piece:
+  /// The next elements from `begin` on, one or more; called until all are there, tensors in the order of their names.
+  std::function<std::span<const float>(std::int64_t begin)> fetch{};
+
+  std::int64_t elements() const;  ///< product of shape
 };
 
 /// Writes `tensors` in the order of their names: the same bytes for the same tensors, whatever their order here.

@@ -50,6 +50,8 @@ class Stage {
   /// Elements [begin, end) of the arena that this stage's parameters take.
   std::int64_t arena_begin() const { return arena_begin_; }
   std::int64_t arena_end() const { return arena_end_; }
+  /// What the backward passes call `finished` with, ascending.
+  std::vector<std::int64_t> finished_begins() const;
 
   /// Makes the workspace (while it is planning) large enough for any micro-batches within the bounds. Training and
   /// evaluation are planned apart, by two calls; both use the workspace from its begin.
@@ -122,7 +124,8 @@ class Stage {
     if (progress_) progress_();
   }
   void take_outbox(core::Workspace& workspace, std::int64_t tokens, Slot& slot);
-  void take_slot(core::Workspace& workspace, std::int64_t tokens, Slot& slot) const;
+  void take_slot(core::Workspace& workspace, std::int64_t tokens, bool training, Slot& slot) const;
+  void take_passing_blocks(core::Workspace& workspace, std::int64_t tokens, Slot& slot) const;
   void take_kept(core::Workspace& workspace, std::int64_t tokens, const Slot& slot, KeptGradients& kept) const;
   void plan_slots(core::Workspace& workspace, const layers::BatchBounds& bounds, const StageMemory& memory);
   void plan_scratch(core::Workspace& workspace, const layers::BatchBounds& bounds) const;

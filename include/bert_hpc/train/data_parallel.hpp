@@ -44,6 +44,11 @@ class DataParallel {
   virtual void end_step() = 0;
   /// `summed(i)` is called in every end_step() as soon as owned()[i] has its sums.
   void set_summed(std::function<void(std::size_t)> summed) { summed_ = std::move(summed); }
+  /// `complete` is called in every end_step(), when this rank's pieces of the sums are there and nobody has read them
+  /// yet: to add what ranks outside the group have summed.
+  void set_completion(std::function<void(std::span<const OwnedRange> pieces)> complete) {
+    complete_ = std::move(complete);
+  }
   /// Collective over the norm's scope. L2 norm of the summed gradient; after end_step().
   double gradient_norm() { return norm_(); }
 
@@ -82,6 +87,7 @@ class DataParallel {
   GradientNorm norm_;
   std::vector<comm::RequestHandle> requests_;
   std::function<void(std::size_t)> summed_;
+  std::function<void(std::span<const OwnedRange>)> complete_;
   bool measures_ = false;
   double squares_ = 0;
 

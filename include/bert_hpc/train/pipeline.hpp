@@ -61,7 +61,7 @@ class Pipeline {
   /// Collective over the group. Forward and backward of every micro-batch; passes (micro-batches) are for training.
   void train(layers::Engine engine, std::span<const layers::Pass> passes, PipelineEvents& events);
 
-  /// Collective over the group. Forward alone, of any number of micro-batches.
+  /// Collective over the group. Forward alone, of any number of micro-batches; not timed.
   void evaluate(layers::Engine engine, std::span<const layers::Pass> passes, PipelineEvents& events);
 
   /// From now on every executed instruction of a training step is appended there, with seconds since the step's begin;
@@ -99,6 +99,7 @@ class Pipeline {
   static int slot(const Part& part, int micro_batch) { return micro_batch % part.slots; }
   static int kept(const Part& part, int micro_batch) { return micro_batch % part.kept; }
   double now() const;
+  core::Timers& timers() { return timed_ ? timers_ : untold_; }
   void note(const Instruction& instruction, double begin);
 
   PipelineSettings settings_;
@@ -114,6 +115,8 @@ class Pipeline {
   std::optional<layers::Engine> engine_;
   std::span<const layers::Pass> passes_;
   PipelineEvents* events_ = nullptr;
+  bool timed_ = true;
+  core::Timers untold_;  // of evaluations
   core::Timers::Clock::time_point begin_;
 };
 

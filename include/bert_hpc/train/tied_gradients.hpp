@@ -1,0 +1,42 @@
+// A parameter that is used at both ends of the model (the word embeddings, tied to the decoder of masked language
+// modelling: Press and Wolf 2017) and held twice, once for each use: the gradients of the two uses are summed apart,
+// over micro-batches and replicas, and added to each other once a step. Both holders then make the same update.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "bert_hpc/comm/communicator.hpp"
+#include "bert_hpc/core/buffer.hpp"
+#include "bert_hpc/core/parameter_store.hpp"
+#include "bert_hpc/train/gradient_norm.hpp"
+
+namespace bert_hpc::train {
+
+class TiedGradients {
+ public:
+  /// Original and copy are slices of `parameters`, or one of them is and the other is in the same slice of the other
+  /// rank of `ends` (null where a rank has neither). Both must outlive this.
+  TiedGradients(const core::ParameterStore& parameters, const std::string& original, const std::string& copy,
+                comm::Communicator* ends);
+
+  std::int64_t bytes() const { return received_.size() * static_cast<std::int64_t>(sizeof(float)); }
+
+  /// Collective over `ends`. `sums` are this rank's pieces of the summed gradients, the same of original and copy.
+  void add(std::span<const OwnedRange> sums);
+
+ private:
+  /// Elements [begin, begin + size) of the arena; none: size 0.
+  struct Range {
+    std::int64_t begin = 0, size = 0;
+  };
+  static std::vector<std::span<float>> within(Range range, std::span<const OwnedRange> sums);
+
+  Range original_, copy_;
+  comm::Communicator* ends_;
+  core::Buffer<float> received_;
+};
+
+}  // namespace bert_hpc::train

@@ -1,0 +1,95 @@
+// The model as the input and the data state it.
+#include "bert_hpc/app/assembly.hpp"
+
+#include "bert_hpc/model/hf_config.hpp"
+
+namespace bert_hpc::app {
+
+using core::Error;
+using core::ExitCode;
+
+TaskTraits task_traits(const std::string& task_name) {
+  using Kind = train::EvaluationSums::Kind;
+  if (task_name == "regression") {
+    return {data::ShardTask::regression, model::HeadKind::regression, model::BertHead::sequence_classification,
+            Kind::regression};
+  }
+  if (task_name == "masked_lm") {
+    return {data::ShardTask::masked_lm, model::HeadKind::masked_lm, model::BertHead::masked_lm, Kind::masked_lm};
+  }
+  return {};
+}
+
+model::BertConfig stated_model(const config::Config& input) {
+  model::BertConfig config;
+  if (input.model.pretrained) config = model::read_hf_config(*input.model.pretrained);
+  const auto set = [](auto& target, const auto& given) {
+    if (given) target = *given;
+  };
+  const config::Model& m = input.model;
+  set(config.vocab_size, m.vocab_size);
+  set(config.hidden_size, m.hidden_size);
+  set(config.num_hidden_layers, m.num_hidden_layers);
+  set(config.num_attention_heads, m.num_attention_heads);
+  set(config.intermediate_size, m.intermediate_size);
+  set(config.max_position_embeddings, m.max_position_embeddings);
+  set(config.type_vocab_size, m.type_vocab_size);
+  set(config.hidden_dropout_prob, m.hidden_dropout_prob);
+  set(config.attention_probs_dropout_prob, m.attention_probs_dropout_prob);
+  if (m.classifier_dropout) config.classifier_dropout = m.classifier_dropout;
+  set(config.layer_norm_eps, m.layer_norm_eps);
+  set(config.initializer_range, m.initializer_range);
+  set(config.hidden_act, m.hidden_act);
+  core::ProblemList problems;
+  model::check(config, problems);
+  problems.throw_if_any(ExitCode::input, "the model cannot be built:");
+  return config;
+}
+
+namespace {
+
+bool vocabulary_is_stated(const config::Config& input) {
+  return input.model.pretrained.has_value() || input.model.vocab_size.has_value();
+}
+
+}  // namespace
+
+data::ShardLimits shard_limits(const config::Config& input, const model::BertConfig& stated, bool labels) {
+  data::ShardLimits limits;
+  limits.task = task_traits(input.task.name).shards;
+  limits.vocabulary_size = vocabulary_is_stated(input) ? stated.vocab_size : 0;
+  limits.max_length = stated.max_position_embeddings;
+  limits.type_vocabulary = stated.type_vocab_size;
+  limits.labels = labels;
+  return limits;
+}
+
+model::BertConfig complete_model(const config::Config& input, const model::BertConfig& stated,
+                                 const data::ShardInfo& shards, const data::SpecialIds& special) {
+  model::BertConfig config = stated;
+  if (!vocabulary_is_stated(input)) config.vocab_size = shards.vocabulary_size;
+  if (shards.vocabulary_size > config.vocab_size) {
+    throw Error(ExitCode::data, "the shards were made with a vocabulary of " + std::to_string(shards.vocabulary_size) +
+                                    " pieces, the model has only " + std::to_string(config.vocab_size) +
+                                    ". Prepare the data with the model's own vocab.txt ([tokenizer] vocabulary), or "
+                                    "leave model.vocab_size out.");
+  }
+  const bool trains = input.run.mode == "train";
+  if (input.task.name == "regression") {
+    config.label_names = model::default_label_names(1);
+    config.problem_type = "regression";
+  } else if (input.task.name == "classification") {
+    const auto labels = static_cast<std::int64_t>(shards.label_names.size());
+    if (!trains && !shards.label_names.empty() && labels != stated.num_labels()) {
+      throw Error(ExitCode::data, "the shards have " + std::to_string(labels) + " labels, the model tells apart " +
+                                      std::to_string(stated.num_labels()) +
+                                      ". Evaluate with shards made like those it was trained on.");
+    }
+    if (!shards.label_names.empty()) config.label_names = shards.label_names;
+    config.problem_type = "single_label_classification";
+  }
+  if (special.pad >= 0) config.pad_token_id = special.pad;
+  return config;
+}
+
+}  // namespace bert_hpc::app

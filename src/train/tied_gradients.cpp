@@ -1,0 +1,62 @@
+#include "bert_hpc/train/tied_gradients.hpp"
+
+#include <algorithm>
+
+#include "bert_hpc/core/error.hpp"
+#include "bert_hpc/ops/optimizer_update.hpp"
+
+namespace bert_hpc::train {
+namespace {
+
+constexpr std::int64_t most_at_once = std::int64_t{1} << 18;  // elements: 1 MiB
+
+}  // namespace
+
+TiedGradients::TiedGradients(const core::ParameterStore& parameters, const std::string& original,
+                             const std::string& copy, comm::Communicator* ends)
+    : ends_(ends) {
+  for (const core::ParameterSlice& slice : parameters.slices()) {
+    if (slice.name == original) original_ = {slice.offset, slice.size};
+    if (slice.name == copy) copy_ = {slice.offset, slice.size};
+  }
+  const std::int64_t size = std::max(original_.size, copy_.size);
+  if (size == 0) return;
+  const bool both = original_.size == copy_.size;
+  core::require(both || (ends != nullptr && ends->size() == 2), "tied gradients: the other one is nowhere");
+  if (!both) received_ = core::Buffer<float>(std::min(size, most_at_once));
+}
+
+std::vector<std::span<float>> TiedGradients::within(Range range, std::span<const OwnedRange> sums) {
+  std::vector<std::span<float>> parts;
+  for (const OwnedRange& piece : sums) {
+    const std::int64_t begin = std::max(range.begin, piece.begin);
+    const std::int64_t end = std::min(range.begin + range.size, piece.begin + piece.size);
+    if (begin < end) parts.emplace_back(piece.gradient + (begin - piece.begin), static_cast<std::size_t>(end - begin));
+  }
+  return parts;
+}
+
+void TiedGradients::add(std::span<const OwnedRange> sums) {
+  const std::vector<std::span<float>> originals = within(original_, sums), copies = within(copy_, sums);
+  if (originals.empty() && copies.empty()) return;
+  if (received_.size() == 0) {
+    core::require(originals.size() == copies.size(), "tied gradients: original and copy are shared out differently");
+    for (std::size_t i = 0; i < originals.size(); ++i) {
+      ops::accumulate(copies[i], originals[i]);
+      ops::set_zero(copies[i]);
+      ops::accumulate(originals[i], copies[i]);
+    }
+    return;
+  }
+  for (const std::span<float> part : originals.empty() ? copies : originals) {
+    for (std::size_t begin = 0; begin < part.size(); begin += static_cast<std::size_t>(received_.size())) {
+      const std::span<float> mine =
+          part.subspan(begin, std::min(part.size() - begin, static_cast<std::size_t>(received_.size())));
+      const std::span<float> theirs(received_.data(), mine.size());
+      ends_->exchange(mine, theirs, 1 - ends_->rank());
+      ops::accumulate(theirs, mine);  // a + b and b + a have the same bits
+    }
+  }
+}
+
+}  // namespace bert_hpc::train
