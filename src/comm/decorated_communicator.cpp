@@ -132,6 +132,15 @@ RequestHandle DecoratedCommunicator::start_reduce_scatter(std::span<const float>
   return request;
 }
 
+RequestHandle DecoratedCommunicator::start_reduce_scatter(std::span<const float> data, std::span<float> mine,
+                                                          const KnownZeros& zeros) {
+  const Operation operation = counted(Name::reduce_scatter, Type::float32, data);
+  enter(operation);
+  RequestHandle request = watched(inner_.start_reduce_scatter(data, mine, zeros), operation);
+  leave(operation);
+  return request;
+}
+
 RequestHandle DecoratedCommunicator::start_all_gather(std::span<float> data) {
   const Operation operation = counted(Name::all_gather_pieces, Type::float32, data);
   enter(operation);

@@ -233,6 +233,13 @@ class MpiCommunicator : public Communicator {
     }
     return static_cast<std::int64_t>(bytes);
   }
+  RequestHandle start_reduce_scatter(std::span<const float> data, std::span<float> mine,
+                                     const KnownZeros& zeros) override {
+    if (node_) {
+      if (auto request = node_->start_reduce_scatter(data, mine, zeros)) return request;
+    }
+    return Communicator::start_reduce_scatter(data, mine, zeros);
+  }
   RequestHandle start_all_gather(std::span<float> data) override {
     core::require(data.size() % static_cast<std::size_t>(size_) == 0, "all_gather: pieces differ");
     if (node_) {

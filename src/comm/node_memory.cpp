@@ -187,25 +187,47 @@ bool NodeMemory::is_replicated(const void* begin, std::size_t bytes) const {
   return region != nullptr && region->sharing == Sharing::replicated;
 }
 
+const std::byte* NodeMemory::base(const Region& region, int rank) const {
+  return region.ranks[static_cast<std::size_t>(rank)]->begin();
+}
+
+std::size_t NodeMemory::offset_in(const Region& region, const void* pointer) const {
+  return static_cast<std::size_t>(static_cast<const std::byte*>(pointer) - base(region, rank_));
+}
+
 RequestHandle NodeMemory::start_reduce_scatter(std::span<const float> data, std::span<float> mine) {
-  const Region* region = find(data.data(), data.size_bytes());
-  if (region == nullptr || region->sharing != Sharing::exposed) return nullptr;
-  return start({region, 0, {const_cast<float*>(data.data()), data.size()}, mine});
+  return start_reduce_scatter(data, mine, {});
+}
+
+RequestHandle NodeMemory::start_reduce_scatter(std::span<const float> data, std::span<float> mine,
+                                               const KnownZeros& zeros) {
+  Operation operation;
+  operation.region = find(data.data(), data.size_bytes());
+  operation.mine = mine;
+  if (operation.region == nullptr || operation.region->sharing != Sharing::exposed) return nullptr;
+  operation.offset = offset_in(*operation.region, data.data());
+  if (zeros.data != nullptr) {
+    operation.marks_region = find(zeros.data, data.size() / KnownZeros::line);
+    if (operation.marks_region == nullptr) return nullptr;
+    operation.marks_offset = offset_in(*operation.marks_region, zeros.data);
+    operation.mine_marks = zeros.mine;
+  }
+  return start(operation);
 }
 
 RequestHandle NodeMemory::start_all_gather(std::span<float> data) {
-  const Region* region = find(data.data(), data.size_bytes());
-  if (region == nullptr) return nullptr;
-  return start({region, 0, data, {}});
+  Operation operation;
+  operation.region = find(data.data(), data.size_bytes());
+  if (operation.region == nullptr) return nullptr;
+  operation.offset = offset_in(*operation.region, data.data());
+  operation.data = data;
+  return start(operation);
 }
 
 RequestHandle NodeMemory::start(const Operation& operation) {
   core::require(started_ - done_ < pending_.size(), "more than 4096 operations of a group are under way");
   ++started_;
-  Operation& slot = pending_[started_ % pending_.size()];
-  slot = operation;
-  slot.offset = static_cast<std::size_t>(reinterpret_cast<const std::byte*>(operation.data.data()) -
-                                         operation.region->ranks[static_cast<std::size_t>(rank_)]->begin());
+  pending_[started_ % pending_.size()] = operation;
   progress_[rank_].arrived.store(started_, std::memory_order_release);
   return requests_.make(*this, started_);
 }
@@ -245,7 +267,9 @@ bool NodeMemory::finished(std::uint64_t operation) {
 }
 
 void NodeMemory::perform(const Operation& operation) const {
-  if (!operation.mine.empty()) {
+  if (operation.marks_region != nullptr) {
+    sum_lines(operation);
+  } else if (!operation.mine.empty()) {
     sum(operation);
   } else if (operation.region->sharing == Sharing::exposed) {
     gather(operation);
@@ -255,9 +279,7 @@ void NodeMemory::perform(const Operation& operation) const {
 // mine = Σ over ranks, in their order, of piece rank() of their data
 void NodeMemory::sum(const Operation& operation) const {
   const std::size_t begin = operation.offset + operation.mine.size_bytes() * static_cast<std::size_t>(rank_);
-  const auto piece = [&](int r) {
-    return reinterpret_cast<const float*>(operation.region->ranks[static_cast<std::size_t>(r)]->begin() + begin);
-  };
+  const auto piece = [&](int r) { return reinterpret_cast<const float*>(base(*operation.region, r) + begin); };
   float* const mine = operation.mine.data();
   const auto count = static_cast<std::int64_t>(operation.mine.size());
   constexpr std::int64_t block = 4096;  // floats: the running sum stays in the first-level cache
@@ -275,14 +297,38 @@ void NodeMemory::sum(const Operation& operation) const {
   }
 }
 
+// The same, of the lines that some rank has marked.
+void NodeMemory::sum_lines(const Operation& operation) const {
+  constexpr std::size_t line = KnownZeros::line;
+  const std::size_t first = operation.mine.size() * static_cast<std::size_t>(rank_);  // element of the data
+  const auto lines = static_cast<std::int64_t>(operation.mine.size() / line);
+  float* const mine = operation.mine.data();
+#pragma omp parallel for schedule(static)
+  for (std::int64_t l = 0; l < lines; ++l) {
+    const auto begin = static_cast<std::size_t>(l) * line;
+    float total[line] = {};
+    bool marked = false;
+    for (int r = 0; r < size_; ++r) {
+      const auto* marks = reinterpret_cast<const std::uint8_t*>(base(*operation.marks_region, r)) +
+                          operation.marks_offset + first / line;
+      if (marks[l] == 0) continue;
+      const float* data = reinterpret_cast<const float*>(base(*operation.region, r) + operation.offset) + first + begin;
+      for (std::size_t i = 0; i < line; ++i) total[i] += data[i];
+      marked = true;
+    }
+    if (!marked && operation.mine_marks[l] == 0) continue;
+    std::copy_n(total, line, mine + begin);
+    operation.mine_marks[l] = marked ? 1 : 0;
+  }
+}
+
 void NodeMemory::gather(const Operation& operation) const {
   const std::size_t piece = operation.data.size_bytes() / static_cast<std::size_t>(size_);
   auto* const destination = reinterpret_cast<std::byte*>(operation.data.data());
   for (int r = 0; r < size_; ++r) {
     if (r == rank_) continue;
     const std::size_t begin = piece * static_cast<std::size_t>(r);
-    std::memcpy(destination + begin,
-                operation.region->ranks[static_cast<std::size_t>(r)]->begin() + operation.offset + begin, piece);
+    std::memcpy(destination + begin, base(*operation.region, r) + operation.offset + begin, piece);
   }
 }
 

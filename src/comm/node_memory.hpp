@@ -42,6 +42,7 @@ class NodeMemory {
   /// As Communicator::start_…; null if the data does not lie in memory of allocate(). The n-th operation of every rank
   /// is the same one.
   RequestHandle start_reduce_scatter(std::span<const float> data, std::span<float> mine);
+  RequestHandle start_reduce_scatter(std::span<const float> data, std::span<float> mine, const KnownZeros& zeros);
   RequestHandle start_all_gather(std::span<float> data);
 
   bool finished(std::uint64_t operation);  ///< number, from 1; does what can be done now
@@ -73,15 +74,21 @@ class NodeMemory {
     const Region* region = nullptr;
     std::size_t offset = 0;  // bytes, of the data in the region
     std::span<float> data;
-    std::span<float> mine;  // empty for all_gather
+    std::span<float> mine;                 // empty for all_gather
+    const Region* marks_region = nullptr;  // of known zeros, or null
+    std::size_t marks_offset = 0;
+    std::uint8_t* mine_marks = nullptr;
   };
 
   NodeMemory(MPI_Comm group, int rank, int size);
   const Region* find(const void* begin, std::size_t bytes) const;
   bool all_reached(std::atomic<std::uint64_t> Progress::*what, std::uint64_t operation) const;
   RequestHandle start(const Operation& operation);
+  std::size_t offset_in(const Region& region, const void* pointer) const;
+  const std::byte* base(const Region& region, int rank) const;
   void perform(const Operation& operation) const;
   void sum(const Operation& operation) const;
+  void sum_lines(const Operation& operation) const;
   void gather(const Operation& operation) const;
 
   MPI_Comm group_;

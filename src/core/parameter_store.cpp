@@ -3,8 +3,29 @@
 #include "bert_hpc/core/error.hpp"
 
 namespace bert_hpc::core {
+namespace {
 
-ParameterStore::ParameterStore(const std::vector<ParameterSpec>& specs, Arenas arenas, const Alignment& alignment) {
+template <class T>
+Buffer<T> take(const std::function<void*(std::size_t)>& memory, std::int64_t count) {
+  if (!memory || count == 0) return Buffer<T>(count);
+  return Buffer<T>::borrow(static_cast<T*>(memory(static_cast<std::size_t>(count) * sizeof(T))), count);
+}
+
+/// End of the slices whose gradients have few rows.
+std::int64_t end_of_few_rows(const std::vector<ParameterSpec>& specs, const std::vector<ParameterSlice>& slices,
+                             std::int64_t arena) {
+  std::size_t count = 0;
+  while (count < specs.size() && specs[count].few_rows) ++count;
+  for (std::size_t i = count; i < specs.size(); ++i) {
+    require(!specs[i].few_rows, "parameter store: parameters with few rows come first");
+  }
+  return count == 0 ? 0 : count < slices.size() ? slices[count].offset : arena;
+}
+
+}  // namespace
+
+ParameterStore::ParameterStore(const std::vector<ParameterSpec>& specs, Arenas arenas, const Alignment& alignment,
+                               const Memory& memory) {
   for (const ParameterSpec& spec : specs) {
     ParameterSlice slice{.name = spec.name,
                          .shape = spec.shape,
@@ -25,9 +46,12 @@ ParameterStore::ParameterStore(const std::vector<ParameterSpec>& specs, Arenas a
   arena_size_ = (arena_size_ + alignment.arena - 1) / alignment.arena * alignment.arena;
   gradient_places_.resize(slices_.size());
   if (arenas == Arenas::none) return;
-  values_ = Buffer<float>(arena_size_);
+  values_ = take<float>(memory.values, arena_size_);
   if (arenas == Arenas::values) return;
-  gradients_ = Buffer<float>(arena_size_);
+  gradients_ = take<float>(memory.gradients, arena_size_);
+  if (memory.known_zeros) {
+    marks_ = take<std::uint8_t>(memory.gradients, end_of_few_rows(specs, slices_, arena_size_) / floats_of_line);
+  }
   place_gradients(0, arena_size_, gradients_.data());
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "bert_hpc/core/hash.hpp"
+#include "bert_hpc/ops/optimizer_update.hpp"
 #include "bert_hpc/ops/random_fill.hpp"
 #include "bert_layers.hpp"
 
@@ -16,7 +17,7 @@ constexpr std::uint32_t embeddings_site = 0, head_site = 0xFFF0, first_block_sit
 
 }  // namespace
 
-layers::EmbeddingsSettings embeddings_settings(const BertConfig& config) {
+layers::EmbeddingsSettings embeddings_settings(const BertConfig& config, HeadKind kind) {
   layers::EmbeddingsSettings settings;
   settings.vocabulary = config.vocab_size;
   settings.positions = config.max_position_embeddings;
@@ -25,6 +26,8 @@ layers::EmbeddingsSettings embeddings_settings(const BertConfig& config) {
   settings.layer_norm_epsilon = static_cast<float>(config.layer_norm_eps);
   settings.hidden_dropout = static_cast<float>(config.hidden_dropout_prob);
   settings.site = embeddings_site;
+  // The masked-LM decoder, tied to the word embeddings, has a gradient for every row.
+  settings.few_rows = kind != HeadKind::masked_lm && config.hidden_size % ops::GradientMarks::line == 0;
   return settings;
 }
 
@@ -58,7 +61,7 @@ layers::HeadSettings head_settings(const BertConfig& config, HeadKind kind, std:
 std::vector<core::ParameterSpec> bert_parameters(const BertConfig& config, HeadKind kind, std::int64_t outputs,
                                                  const BlockRange& range, const layers::TensorPlace& place) {
   std::vector<core::ParameterSpec> specs;
-  if (range.embeddings) layers::Embeddings::declare(embeddings_settings(config), specs, place);
+  if (range.embeddings) layers::Embeddings::declare(embeddings_settings(config, kind), specs, place);
   for (std::int64_t i = range.first; i < range.last; ++i) {
     layers::EncoderBlock::declare(block_settings(config, i), specs, place);
   }

@@ -8,7 +8,7 @@
 
 namespace bert_hpc::model {
 
-layers::EmbeddingsSettings embeddings_settings(const BertConfig& config);
+layers::EmbeddingsSettings embeddings_settings(const BertConfig& config, HeadKind kind);
 layers::EncoderBlockSettings block_settings(const BertConfig& config, std::int64_t index);
 layers::HeadSettings head_settings(const BertConfig& config, HeadKind kind, std::int64_t outputs,
                                    const BlockRange& range);

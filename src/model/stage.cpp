@@ -22,7 +22,7 @@ Stage::Stage(const BertConfig& config, HeadKind kind, std::int64_t outputs, cons
   const core::ParameterSlice last = slice(own.back().name);
   arena_begin_ = slice(own.front().name).offset;
   arena_end_ = last.offset + last.size;
-  if (range.embeddings) embeddings_.emplace(embeddings_settings(config), parameters, group);
+  if (range.embeddings) embeddings_.emplace(embeddings_settings(config, kind), parameters, group);
   if (range.head) {
     const layers::HeadSettings settings = head_settings(config, kind, outputs, range);
     std::vector<core::ParameterSpec> of_head;

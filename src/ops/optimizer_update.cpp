@@ -1,6 +1,7 @@
 // Updates of flat parameter ranges: every array is read and written once.
 #include "bert_hpc/ops/optimizer_update.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -25,15 +26,14 @@ struct Adamw {
         gradient_scale(step.gradient_scale) {}
 
   // g' = gradient_scale · g,  m ← m + (g' − m)(1 − β1),  v ← β2 v + (1 − β2) g'²,
-  // w ← w (1 − lr · wd) − lr / bc1 · m / (√v / √bc2 + ε),  g ← 0
-  KOKKOS_INLINE_FUNCTION void operator()(float& w, float& g, float& m, float& v) const {
+  // w ← w (1 − lr · wd) − lr / bc1 · m / (√v / √bc2 + ε)
+  KOKKOS_INLINE_FUNCTION void operator()(float& w, float g, float& m, float& v) const {
     const float grad = gradient_scale * g;
     const float m_new = m + (grad - m) * new1;
     const float v_new = beta2 * v + new2 * grad * grad;
     m = m_new;
     v = v_new;
     w = w * decay - step_size * (m_new / (std::sqrt(v_new) * inverse_root2 + epsilon));
-    g = 0.0f;
   }
 
   float decay, step_size, inverse_root2, new1, new2, beta2, epsilon, gradient_scale;
@@ -46,19 +46,95 @@ void require_one_size(std::span<const float> value, std::span<const float> gradi
       "adamw_update: values, gradients and moments differ in size");
 }
 
+constexpr std::int64_t line = GradientMarks::line;
+
+/// body.element<known_zero>(i) for every i in [0, count): lines that are marked as zero go the short way. CPU items
+/// gather neighbouring lines of one kind, so that the inner loops are long.
+template <class Body>
+void for_marked(const char* label, std::int64_t count, const std::uint8_t* marks, const Body& body) {
+#if BERT_HPC_KERNELS_ON_GPU
+  kernel::for_items(
+      label, count, KOKKOS_LAMBDA(std::int64_t i) {
+        if (marks != nullptr && marks[i / line] == 0) {
+          body.template element<true>(i);
+        } else {
+          body.template element<false>(i);
+        }
+      });
+#else
+  kernel::for_items(label, kernel::divide_up(count, kernel::flat_block), [=](std::int64_t block) {
+    const std::int64_t end = std::min(count, (block + 1) * kernel::flat_block);
+    for (std::int64_t begin = block * kernel::flat_block, next; begin < end; begin = next) {
+      const bool zero = marks != nullptr && marks[begin / line] == 0;
+      next = marks == nullptr ? end : begin + line;
+      while (next < end && (marks[next / line] == 0) == zero) next += line;
+      next = std::min(next, end);
+      if (zero) {
+#pragma omp simd
+        for (std::int64_t i = begin; i < next; ++i) body.template element<true>(i);
+      } else {
+#pragma omp simd
+        for (std::int64_t i = begin; i < next; ++i) body.template element<false>(i);
+      }
+    }
+  });
+#endif
+}
+
+void clear(GradientMarks marks, std::int64_t count) {
+  std::uint8_t* const m = marks.marks;
+  if (m == nullptr) return;
+  kernel::for_flat(
+      "bert_hpc::ops::clear_marks", kernel::divide_up(count, line), KOKKOS_LAMBDA(std::int64_t i) { m[i] = 0; });
+}
+
+struct UpdateElement {
+  Adamw update;
+  float *w, *g, *m, *v;
+  template <bool known_zero>
+  KOKKOS_INLINE_FUNCTION void element(std::int64_t i) const {
+    if constexpr (known_zero) {
+      update(w[i], 0.0f, m[i], v[i]);
+    } else {
+      update(w[i], g[i], m[i], v[i]);
+      g[i] = 0.0f;
+    }
+  }
+};
+
+struct ZeroElement {
+  float* x;
+  template <bool known_zero>
+  KOKKOS_INLINE_FUNCTION void element(std::int64_t i) const {
+    if constexpr (!known_zero) x[i] = 0.0f;
+  }
+};
+
 }  // namespace
 
-void adamw_update(const AdamwStep& step, std::span<float> value, std::span<float> gradient,
-                  std::span<float> first_moment, std::span<float> second_moment) {
-  require_one_size(value, gradient, first_moment, second_moment);
-  float* w = value.data();
-  float* g = gradient.data();
-  float* m = first_moment.data();
-  float* v = second_moment.data();
-  const Adamw update(step);
+void mark_rows(GradientMarks marks, std::int64_t columns, const std::int32_t* rows, std::int64_t count) {
+  std::uint8_t* const m = marks.marks;
+  if (m == nullptr) return;
+  const std::int64_t lines = columns / line;
+  kernel::for_elements(
+      "bert_hpc::ops::mark_rows", count, lines,
+      KOKKOS_LAMBDA(std::int64_t r, std::int64_t j) { m[rows[r] * lines + j] = 1; });
+}
+
+void mark_first_rows(GradientMarks marks, std::int64_t columns, std::int64_t count) {
+  std::uint8_t* const m = marks.marks;
+  if (m == nullptr) return;
   kernel::for_flat(
-      "bert_hpc::ops::adamw_update", static_cast<std::int64_t>(value.size()),
-      KOKKOS_LAMBDA(std::int64_t i) { update(w[i], g[i], m[i], v[i]); });
+      "bert_hpc::ops::mark_first_rows", count * columns / line, KOKKOS_LAMBDA(std::int64_t i) { m[i] = 1; });
+}
+
+void adamw_update(const AdamwStep& step, std::span<float> value, std::span<float> gradient,
+                  std::span<float> first_moment, std::span<float> second_moment, GradientMarks marks) {
+  require_one_size(value, gradient, first_moment, second_moment);
+  const auto count = static_cast<std::int64_t>(value.size());
+  for_marked("bert_hpc::ops::adamw_update", count, marks.marks,
+             UpdateElement{Adamw(step), value.data(), gradient.data(), first_moment.data(), second_moment.data()});
+  clear(marks, count);
 }
 
 void adamw_update_on_host(const AdamwStep& step, std::span<float> value, std::span<float> gradient,
@@ -71,7 +147,10 @@ void adamw_update_on_host(const AdamwStep& step, std::span<float> value, std::sp
     Kokkos::parallel_for(
         "bert_hpc::ops::adamw_update_on_host",
         Kokkos::RangePolicy<Kokkos::DefaultHostExecutionSpace, Kokkos::IndexType<std::size_t>>(0, value.size()),
-        [=](std::size_t i) { update(value[i], gradient[i], first_moment[i], second_moment[i]); });
+        [=](std::size_t i) {
+          update(value[i], gradient[i], first_moment[i], second_moment[i]);
+          gradient[i] = 0.0f;
+        });
   }
 }
 
@@ -113,20 +192,24 @@ std::uint64_t hash_of_bits(std::span<const float> x) {
 }
 
 // partial_b = Σ x² over block b
-void squared_norm_blocks(std::span<const float> x, std::span<double> partial) {
+void squared_norm_blocks(std::span<const float> x, std::span<double> partial, GradientMarks marks) {
   const std::int64_t count = static_cast<std::int64_t>(x.size());
   const std::int64_t blocks = kernel::divide_up(count, norm_block);
   core::require(static_cast<std::int64_t>(partial.size()) == blocks,
                 "squared_norm_blocks: one partial sum per block of norm_block elements is needed");
   const float* in = x.data();
   double* out = partial.data();
+  const std::uint8_t* const m = marks.marks;
   kernel::for_items(
       "bert_hpc::ops::squared_norm_blocks", blocks, KOKKOS_LAMBDA(std::int64_t b) {
         const std::int64_t begin = b * norm_block;
         const std::int64_t end = begin + norm_block < count ? begin + norm_block : count;
+        bool zero = m != nullptr;
+        for (std::int64_t l = begin / line; zero && l * line < end; ++l) zero = m[l] == 0;
         const float* block = in + begin;
-        out[b] = kernel::sum_of<double>(
-            end - begin, [=](std::int64_t i) { return static_cast<double>(block[i]) * static_cast<double>(block[i]); });
+        out[b] = zero ? 0.0 : kernel::sum_of<double>(end - begin, [=](std::int64_t i) {
+          return static_cast<double>(block[i]) * static_cast<double>(block[i]);
+        });
       });
 }
 
@@ -151,10 +234,10 @@ void copy(std::span<const float> source, std::span<float> destination) {
 }
 
 // x = 0
-void set_zero(std::span<float> x) {
-  float* out = x.data();
-  kernel::for_flat(
-      "bert_hpc::ops::set_zero", static_cast<std::int64_t>(x.size()), KOKKOS_LAMBDA(std::int64_t i) { out[i] = 0.0f; });
+void set_zero(std::span<float> x, GradientMarks marks) {
+  const auto count = static_cast<std::int64_t>(x.size());
+  for_marked("bert_hpc::ops::set_zero", count, marks.marks, ZeroElement{x.data()});
+  clear(marks, count);
 }
 
 }  // namespace bert_hpc::ops

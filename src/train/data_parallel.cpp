@@ -8,13 +8,19 @@
 
 namespace bert_hpc::train {
 
-std::vector<OwnedRange> pieces_of(const ShardPlan& plan, int rank, const core::ParameterStore& parameters,
-                                  float* sums) {
+std::vector<OwnedRange> pieces_of(const ShardPlan& plan, int rank, const core::ParameterStore& parameters, float* sums,
+                                  std::uint8_t* marks) {
   std::vector<OwnedRange> pieces;
   for (const ShardPlan::Bucket& bucket : plan.buckets) {
     const std::int64_t size = bucket.size / plan.ranks, begin = bucket.begin + size * rank;
-    pieces.push_back({begin, size, sums != nullptr ? sums : parameters.gradients().data() + begin});
-    if (sums != nullptr) sums += size;
+    if (sums == nullptr) {
+      pieces.push_back({begin, size, parameters.gradients().data() + begin, parameters.marks(begin)});
+      continue;
+    }
+    const bool marked = bucket.begin < plan.marked && marks != nullptr;
+    pieces.push_back({begin, size, sums, marked ? marks : nullptr});
+    if (marked) marks += size / ops::GradientMarks::line;
+    sums += size;
   }
   return pieces;
 }
@@ -25,7 +31,9 @@ DataParallel::DataParallel(comm::Communicator& group, core::ParameterStore& para
   if (plan.shares_update()) {
     owned_ = std::move(parts);
   } else {
-    owned_ = {{0, plan.arena, parameters.gradients().data()}};
+    float* const gradients = parameters.gradients().data();
+    if (plan.marked > 0) owned_.push_back({0, plan.marked, gradients, parameters.marks(0)});
+    owned_.push_back({plan.marked, plan.arena - plan.marked, gradients + plan.marked, nullptr});
   }
   requests_.reserve(plan.buckets.size());
 }
@@ -38,9 +46,9 @@ void DataParallel::tell_summed() {
   for (std::size_t i = 0; summed_ && i < owned_.size(); ++i) summed_(i);
 }
 
-void DataParallel::add_squares(std::span<const float> gradients) {
+void DataParallel::add_squares(std::span<const float> gradients, std::uint8_t* marks) {
   partials_.resize((gradients.size() + ops::norm_block - 1) / ops::norm_block);  // grows in the first steps only
-  ops::squared_norm_blocks(gradients, partials_);
+  ops::squared_norm_blocks(gradients, partials_, {marks});
   for (const double partial : partials_) squares_ += partial;
 }
 
@@ -56,7 +64,9 @@ void DataParallel::share_parameters() {
   if (!plan_.shares_update()) return;  // the update has zeroed the gradients
   while (shared_ < owned_.size()) share_range(shared_);
   shared_ = 0;
-  ops::set_zero(parameters_.gradients());
+  const auto marked = static_cast<std::size_t>(plan_.marked);
+  ops::set_zero(parameters_.gradients().first(marked), {parameters_.marks(0)});
+  ops::set_zero(parameters_.gradients().subspan(std::min(marked, parameters_.gradients().size())));
   for (const auto& request : requests_) request->wait();
   requests_.clear();
 }

@@ -21,10 +21,11 @@ class OverlappedDataParallel : public DataParallel {
  private:
   /// `sums` are pieces of all buckets, one after the other; null where gradients themselves are the sums.
   OverlappedDataParallel(comm::Communicator& group, core::ParameterStore& parameters, const ShardPlan& plan,
-                         const NormScope& scope, core::Buffer<float> sums);
+                         const NormScope& scope, core::Buffer<float> sums, core::Buffer<std::uint8_t> marks);
   void start();
 
   core::Buffer<float> sums_;
+  core::Buffer<std::uint8_t> marks_;     // of the sums
   std::vector<OwnedRange> pieces_;       // by bucket
   std::vector<std::int64_t> remaining_;  // by segment: micro-batches of the step still to come
   std::int64_t micro_batches_ = 0;
@@ -91,7 +92,9 @@ class ShardedDataParallel : public DataParallel {
   std::int64_t rounds_ = 0;  // micro-batches of the rank that has most
 };
 
-/// This rank's piece of every bucket, with its sums at `sums`, one after the other, or in the gradients.
-std::vector<OwnedRange> pieces_of(const ShardPlan& plan, int rank, const core::ParameterStore& parameters, float* sums);
+/// This rank's piece of every bucket, with its sums at `sums` and their known zeros at `marks`, one after the other, or
+/// in the gradients.
+std::vector<OwnedRange> pieces_of(const ShardPlan& plan, int rank, const core::ParameterStore& parameters, float* sums,
+                                  std::uint8_t* marks = nullptr);
 
 }  // namespace bert_hpc::train

@@ -9,14 +9,18 @@ namespace bert_hpc::train {
 
 OverlappedDataParallel::OverlappedDataParallel(comm::Communicator& group, core::ParameterStore& parameters,
                                                const ShardPlan& plan, const NormScope& scope)
-    : OverlappedDataParallel(group, parameters, plan, scope,
-                             core::Buffer<float>(plan.ranks > 1 ? plan.arena / plan.ranks : 0)) {}
+    : OverlappedDataParallel(
+          group, parameters, plan, scope, core::Buffer<float>(plan.ranks > 1 ? plan.arena / plan.ranks : 0),
+          core::Buffer<std::uint8_t>(plan.ranks > 1 ? plan.marked / plan.ranks / ops::GradientMarks::line : 0)) {}
 
 OverlappedDataParallel::OverlappedDataParallel(comm::Communicator& group, core::ParameterStore& parameters,
-                                               const ShardPlan& plan, const NormScope& scope, core::Buffer<float> sums)
-    : DataParallel(group, parameters, plan, scope, pieces_of(plan, group.rank(), parameters, sums.data())),
+                                               const ShardPlan& plan, const NormScope& scope, core::Buffer<float> sums,
+                                               core::Buffer<std::uint8_t> marks)
+    : DataParallel(group, parameters, plan, scope,
+                   pieces_of(plan, group.rank(), parameters, sums.data(), marks.data())),
       sums_(std::move(sums)),
-      pieces_(pieces_of(plan, group.rank(), parameters, sums_.data())),
+      marks_(std::move(marks)),
+      pieces_(pieces_of(plan, group.rank(), parameters, sums_.data(), marks_.data())),
       remaining_(plan.settings.segments.size()) {}
 
 void OverlappedDataParallel::begin_step(std::int64_t micro_batches) {
@@ -43,8 +47,12 @@ void OverlappedDataParallel::end_micro_batch(int segment) {
   std::int64_t& remaining = remaining_[static_cast<std::size_t>(segment)];
   if (measures_ && remaining == micro_batches_) {
     const std::int64_t begin = plan_.settings.segments[static_cast<std::size_t>(segment)];
-    add_squares(parameters_.gradients().subspan(static_cast<std::size_t>(begin),
-                                                static_cast<std::size_t>(plan_.segment_end(segment) - begin)));
+    const std::int64_t end = plan_.segment_end(segment), middle = std::clamp(plan_.marked, begin, end);
+    const auto part = [&](std::int64_t first, std::int64_t last) {
+      return parameters_.gradients().subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first));
+    };
+    add_squares(part(begin, middle), parameters_.marks(begin));
+    add_squares(part(middle, end));
   }
   --remaining;
 }
@@ -52,8 +60,14 @@ void OverlappedDataParallel::end_micro_batch(int segment) {
 void OverlappedDataParallel::start() {
   --next_;
   const OwnedRange& piece = pieces_[next_];
-  requests_.push_back(group_.start_reduce_scatter(gradients(plan_.buckets[next_]),
-                                                  {piece.gradient, static_cast<std::size_t>(piece.size)}));
+  const ShardPlan::Bucket& bucket = plan_.buckets[next_];
+  const std::span<float> mine(piece.gradient, static_cast<std::size_t>(piece.size));
+  if (piece.marks == nullptr) {
+    requests_.push_back(group_.start_reduce_scatter(gradients(bucket), mine));
+  } else {
+    requests_.push_back(
+        group_.start_reduce_scatter(gradients(bucket), mine, {parameters_.marks(bucket.begin), piece.marks}));
+  }
 }
 
 void OverlappedDataParallel::end_step() {

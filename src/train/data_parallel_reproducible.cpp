@@ -7,7 +7,7 @@ namespace bert_hpc::train {
 
 ReproducibleDataParallel::ReproducibleDataParallel(comm::Communicator& group, core::ParameterStore& parameters,
                                                    const ShardPlan& plan, const NormScope& scope)
-    : DataParallel(group, parameters, plan, scope, pieces_of(plan, group.rank(), parameters, nullptr)),
+    : DataParallel(group, parameters, plan, scope, pieces_of(plan, group.rank(), parameters, nullptr, nullptr)),
       chunks_(plan.settings.chunks / plan.ranks),
       done_(plan.settings.segments.size()) {
   for (std::int64_t level = 0; level < plan.tree_levels; ++level) levels_.emplace_back(plan.arena);

@@ -78,13 +78,15 @@ GradientNorm::GradientNorm(const core::ParameterStore& parameters, const NormSco
         continue;
       }
       const float* gradient = part.gradient + (begin - part.begin);
+      std::uint8_t* const marks =
+          part.marks == nullptr ? nullptr : part.marks + (begin - part.begin) / ops::GradientMarks::line;
       if (reproducible) {
         core::require((begin - group.begin) % ops::norm_block == 0, "gradient norm: a part begins within a block");
-        runs_.push_back({gradient, end - begin, place + (begin - group.begin) / ops::norm_block});
+        runs_.push_back({gradient, end - begin, place + (begin - group.begin) / ops::norm_block, marks});
       } else if (follows) {  // the padding between is zero
         runs_.back().size = gradient + (end - begin) - runs_.back().gradient;
       } else {
-        runs_.push_back({gradient, end - begin, 0});
+        runs_.push_back({gradient, end - begin, 0, marks});
       }
       follows = true;
     }
@@ -101,7 +103,8 @@ double GradientNorm::operator()() {
   for (const Run& run : runs_) {
     ops::squared_norm_blocks({run.gradient, static_cast<std::size_t>(run.size)},
                              std::span(partials_).subspan(static_cast<std::size_t>(run.first_block),
-                                                          static_cast<std::size_t>(blocks_of(run.size))));
+                                                          static_cast<std::size_t>(blocks_of(run.size))),
+                             {run.marks});
   }
   if (reproducible_ && everyone_.size() > 1) everyone_.all_reduce(std::span(partials_), comm::Reduction::sum);
   double sum = 0;

@@ -45,9 +45,10 @@ Adamw::Adamw(const AdamwSettings& settings, const core::ParameterStore& paramete
     for (const DecayRange& range : ranges) {
       const std::int64_t begin = std::max(mine.begin, range.begin), end = std::min(mine.begin + mine.size, range.end);
       if (begin >= end) continue;
-      own.runs.push_back({static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin),
-                          static_cast<std::size_t>(elements + begin - mine.begin), mine.gradient + (begin - mine.begin),
-                          range.decay});
+      own.runs.push_back(
+          {static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin),
+           static_cast<std::size_t>(elements + begin - mine.begin), mine.gradient + (begin - mine.begin), range.decay,
+           mine.marks == nullptr ? nullptr : mine.marks + (begin - mine.begin) / ops::GradientMarks::line});
     }
     elements += mine.size;
   }
@@ -68,12 +69,12 @@ void Adamw::fetch(std::size_t range) {
 void Adamw::update(const Run& run, const ops::AdamwStep& step) {
   const std::span<float> first = part(first_, run.state, run.size), second = part(second_, run.state, run.size);
   const std::span<float> values = parameters_.values().subspan(run.begin, run.size);
-  if (!offload_) return ops::adamw_update(step, values, {run.gradient, run.size}, first, second);
+  if (!offload_) return ops::adamw_update(step, values, {run.gradient, run.size}, first, second, {run.marks});
   const std::span<float> masters = part(masters_, run.state, run.size);
   if (!has_masters_) ops::copy_to_host(values, masters);
   ops::adamw_update_on_host(step, masters, part(gradients_, run.state, run.size), first, second);
   ops::copy_to_device(masters, values);
-  ops::set_zero({run.gradient, run.size});
+  ops::set_zero({run.gradient, run.size}, {run.marks});
 }
 
 void Adamw::step(double learning_rate, std::int64_t update_number, double gradient_norm,

@@ -13,7 +13,7 @@ namespace {
 constexpr std::int64_t cache_line = 16;  // floats
 constexpr std::int64_t float_bytes = sizeof(float);
 
-/// Where buckets must begin: with segments, and around tied parameters.
+/// Where buckets must begin: with segments, around tied parameters, and where marks of known zeros end.
 std::vector<std::int64_t> cuts_of(const core::ParameterStore& parameters, const ShardPlan& plan) {
   std::vector<std::int64_t> cuts = plan.settings.segments;
   for (const ShardPlan::Unit& unit : plan.units) cuts.push_back(unit.begin);
@@ -24,6 +24,7 @@ std::vector<std::int64_t> cuts_of(const core::ParameterStore& parameters, const 
     cuts.push_back(slices[i].offset);
     if (i + 1 < slices.size()) cuts.push_back(slices[i + 1].offset);
   }
+  cuts.push_back(plan.marked);
   cuts.push_back(plan.arena);
   std::sort(cuts.begin(), cuts.end());
   cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
@@ -117,6 +118,19 @@ bool shards_gradients(const ShardSettings& settings, int ranks) {
   return settings.zero == 2 && ranks > 1 && !settings.reproducible;
 }
 
+core::ParameterStore::Memory shard_memory(const ShardSettings& settings, comm::Communicator& group) {
+  core::ParameterStore::Memory memory;
+  memory.known_zeros = !settings.reproducible && settings.zero == 1;
+  if (group.size() == 1) return memory;
+  const auto from = [&group](comm::Sharing sharing) {
+    return [&group, sharing](std::size_t bytes) -> void* { return group.allocate(bytes, sharing).data(); };
+  };
+  // Where every rank updates all parameters, each needs its own.
+  if (settings.zero > 0) memory.values = from(comm::Sharing::replicated);
+  if (!settings.reproducible) memory.gradients = from(comm::Sharing::exposed);
+  return memory;
+}
+
 std::int64_t ShardPlan::segment_end(int segment) const {
   const auto next = static_cast<std::size_t>(segment) + 1;
   return next < settings.segments.size() ? settings.segments[next] : arena;
@@ -127,6 +141,7 @@ ShardPlan plan_shards(const core::ParameterStore& parameters, const ShardSetting
   plan.settings = settings;
   plan.ranks = ranks;
   plan.arena = parameters.arena_size();
+  plan.marked = parameters.marked();
   check(plan);
   if (settings.reproducible) {
     plan.buckets = {{0, plan.arena, 0}};

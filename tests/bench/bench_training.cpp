@@ -131,7 +131,8 @@ json run(const Options& options, comm::Communicator& world, int threads) {
   const int warmup = options.warmup < 0 ? case_file.at("warmup").get<int>() : options.warmup;
 
   core::ParameterStore store(model::bert_parameters(config, kind, config.num_labels()),
-                             core::ParameterStore::Arenas::with_gradients, train::shard_alignment(false, world.size()));
+                             core::ParameterStore::Arenas::with_gradients, train::shard_alignment(false, world.size()),
+                             train::shard_memory({}, world));
   model::initialize_parameters(store, config, 1);
   model::Stage bert(config, kind, config.num_labels(), model::whole(config), store);
   const auto products = ops::make_matrix_product(options.products);

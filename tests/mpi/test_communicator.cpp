@@ -304,3 +304,35 @@ TEST_CASE("many sums may be under way, of several sizes, and be waited for in an
     CHECK(everywhere(group.reserve_sums(10) == reserved));  // nothing grew
   });
 }
+
+TEST_CASE("sums of data with known zeros") {
+  const auto rank = static_cast<std::size_t>(world().rank()), size = static_cast<std::size_t>(world().size());
+  constexpr std::size_t line = comm::KnownZeros::line, lines_of_piece = 50;
+  const std::size_t lines = lines_of_piece * size;
+  const auto shared = [](std::size_t bytes) { return world().allocate(bytes, comm::Sharing::exposed).data(); };
+  const std::span<float> data(reinterpret_cast<float*>(shared(lines * line * sizeof(float))), lines * line);
+  const std::span<std::uint8_t> marks(reinterpret_cast<std::uint8_t*>(shared(lines)), lines);
+  const std::vector<float> private_data(data.size());  // a group may be unable to use zeros of such memory
+  std::vector<std::uint8_t> mine_marks(lines_of_piece);
+  std::vector<float> mine(lines_of_piece * line);
+  bool right = true;
+  for (std::size_t round = 0; round < 5; ++round) {
+    // Each rank touches its own few lines, in places that wander; all ranks touch line 3 of every piece.
+    std::fill(data.begin(), data.end(), 0.0f);
+    std::fill(marks.begin(), marks.end(), std::uint8_t{0});
+    for (std::size_t l = 0; l < lines; ++l) {
+      if ((l + rank + round) % 7 != 0 && l % lines_of_piece != 3) continue;
+      marks[l] = 1;
+      for (std::size_t i = 0; i < line; ++i) data[l * line + i] = static_cast<float>(l * line + i + rank + round);
+    }
+    std::vector<float> expected(data.begin(), data.end());
+    world().all_reduce(expected, comm::Reduction::sum);
+    world().start_reduce_scatter(data, mine, {marks.data(), mine_marks.data()})->wait();
+    for (std::size_t i = 0; i < mine.size(); ++i) {
+      right = right && mine[i] == expected[rank * mine.size() + i] && (mine[i] == 0.0f || mine_marks[i / line] == 1);
+    }
+  }
+  CHECK(everywhere(right));
+  world().start_reduce_scatter(private_data, mine, {marks.data(), mine_marks.data()})->wait();
+  CHECK(everywhere(mine == std::vector<float>(mine.size()) && mine_marks[0] == 1));
+}

@@ -46,6 +46,14 @@ struct ReleaseRequest {
 /// Owns a started operation. Its communicator must outlive it.
 using RequestHandle = std::unique_ptr<Request, ReleaseRequest>;
 
+/// Known zeros of data to be summed, in lines of 16 elements: a mark of 0 says that the line is zero. Lines that are
+/// zero everywhere are neither read nor written.
+struct KnownZeros {
+  static constexpr std::size_t line = 16;
+  const std::uint8_t* data = nullptr;  ///< by line of all data
+  std::uint8_t* mine = nullptr;        ///< by line of the result: 0 where it is known to be zero already; updated
+};
+
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -66,6 +74,9 @@ class Communicator {
   /// mine = sum over ranks, in their order, of piece rank() of data, data being size() pieces of mine.size(). They
   /// do not overlap. May first wait for one that was started long before, so that few are under way at once.
   virtual RequestHandle start_reduce_scatter(std::span<const float> data, std::span<float> mine) = 0;
+  /// The same for data with many zeros. Pieces are whole lines; result and marks are ready after wait().
+  virtual RequestHandle start_reduce_scatter(std::span<const float> data, std::span<float> mine,
+                                             const KnownZeros& zeros);
 
   /// Takes what start_reduce_scatter needs for pieces of up to `elements`, so that no step does. Returns its bytes: 0
   /// where ranks sum straight in the memory of allocate(), or the library in its own.

@@ -49,6 +49,8 @@ class DecoratedCommunicator : public Communicator {
   void all_reduce(std::span<double> data, Reduction reduction) override;
   void all_reduce(std::span<std::int64_t> data, Reduction reduction) override;
   RequestHandle start_reduce_scatter(std::span<const float> data, std::span<float> mine) override;
+  RequestHandle start_reduce_scatter(std::span<const float> data, std::span<float> mine,
+                                     const KnownZeros& zeros) override;
   std::int64_t reserve_sums(std::int64_t elements) override { return inner_.reserve_sums(elements); }
   RequestHandle start_all_gather(std::span<float> data) override;
   void broadcast(std::span<std::byte> data, int root) override;

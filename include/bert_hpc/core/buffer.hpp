@@ -1,4 +1,4 @@
-// Buffer: owning, zeroed memory where kernels run (host memory on CPU builds, device memory on CUDA builds).
+// Buffer: zeroed memory, owned as a rule, where kernels run (host memory on CPU builds, device memory on CUDA builds).
 // Large host buffers are aligned to and advised for huge pages: at 2 MiB pages the arenas of a base-size model need
 // about 500 address translations instead of 250,000.
 #pragma once
@@ -19,12 +19,25 @@ class Buffer {
   Buffer() = default;
   explicit Buffer(std::int64_t count)
       : data_(static_cast<T*>(allocate_device_memory(static_cast<std::size_t>(count) * sizeof(T)))), count_(count) {}
-  ~Buffer() { free_device_memory(data_, static_cast<std::size_t>(count_) * sizeof(T)); }
+  /// Somebody else's memory under the same name; `memory` outlives it and is as the constructor's would be.
+  static Buffer borrow(T* memory, std::int64_t count) {
+    Buffer buffer;
+    buffer.data_ = memory;
+    buffer.count_ = count;
+    buffer.borrowed_ = true;
+    return buffer;
+  }
+  ~Buffer() {
+    if (!borrowed_) free_device_memory(data_, static_cast<std::size_t>(count_) * sizeof(T));
+  }
   Buffer(Buffer&& other) noexcept
-      : data_(std::exchange(other.data_, nullptr)), count_(std::exchange(other.count_, 0)) {}
+      : data_(std::exchange(other.data_, nullptr)),
+        count_(std::exchange(other.count_, 0)),
+        borrowed_(other.borrowed_) {}
   Buffer& operator=(Buffer&& other) noexcept {
     std::swap(data_, other.data_);
     std::swap(count_, other.count_);
+    std::swap(borrowed_, other.borrowed_);
     return *this;
   }
   Buffer(const Buffer&) = delete;
@@ -37,6 +50,7 @@ class Buffer {
  private:
   T* data_ = nullptr;
   std::int64_t count_ = 0;
+  bool borrowed_ = false;
 };
 
 }  // namespace bert_hpc::core

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,6 +24,8 @@ struct ParameterSpec {
   bool joined = false;              ///< directly behind the parameter before, so that both form one taller matrix
   std::string copy_of{};            ///< name of the parameter, perhaps on another rank, that this one always equals
   Shard shard{};                    ///< what part of the parameter it is
+  /// A batch gives a gradient to few rows only (an embedding table). Such parameters come first in a store.
+  bool few_rows = false;
 };
 
 struct ParameterSlice {
@@ -51,7 +54,17 @@ class ParameterStore {
     std::int64_t slice = 16, arena = 16;
   };
 
-  ParameterStore(const std::vector<ParameterSpec>& specs, Arenas arenas, const Alignment& alignment);
+  /// Where arenas lie: each function gives zeroed memory of that many bytes that outlives the store; the store's own
+  /// memory where there is none.
+  struct Memory {
+    std::function<void*(std::size_t)> values{}, gradients{};
+    bool known_zeros = false;  ///< keep marks of what parameters with few_rows have no gradient for
+  };
+
+  ParameterStore(const std::vector<ParameterSpec>& specs, Arenas arenas, const Alignment& alignment,
+                 const Memory& memory);
+  ParameterStore(const std::vector<ParameterSpec>& specs, Arenas arenas, const Alignment& alignment)
+      : ParameterStore(specs, arenas, alignment, Memory{}) {}
   ParameterStore(const std::vector<ParameterSpec>& specs, Arenas arenas) : ParameterStore(specs, arenas, Alignment{}) {}
 
   const std::vector<ParameterSlice>& slices() const { return slices_; }
@@ -69,11 +82,22 @@ class ParameterStore {
   /// layout.
   void place_gradients(std::int64_t begin, std::int64_t end, float* gradients);
 
+  /// The gradients [0, marked()) have marks, one for each cache line (ops/optimizer_update.hpp): 0 where the line is
+  /// zero. Who writes gradients sets them.
+  std::int64_t marked() const { return marks_.size() * floats_of_line; }
+  /// Of the line that holds element `begin` on; null from marked() on.
+  std::uint8_t* marks(std::int64_t begin) const {
+    return begin < marked() ? marks_.data() + begin / floats_of_line : nullptr;
+  }
+  std::uint8_t* marks_of(int slice) const { return marks(slices_[static_cast<std::size_t>(slice)].offset); }
+
   std::span<float> values() const { return {values_.data(), size()}; }
   /// Empty where there is no arena of them.
   std::span<float> gradients() const { return {gradients_.data(), static_cast<std::size_t>(gradients_.size())}; }
 
  private:
+  static constexpr std::int64_t floats_of_line = 16;
+
   std::size_t size() const { return static_cast<std::size_t>(arena_size_); }
   Tensor<float> view(float* arena, int slice) const {
     const ParameterSlice& s = slices_[static_cast<std::size_t>(slice)];
@@ -84,6 +108,7 @@ class ParameterStore {
   std::int64_t parameters_ = 0;
   std::int64_t arena_size_ = 0;
   Buffer<float> values_, gradients_;
+  Buffer<std::uint8_t> marks_;
   std::vector<float*> gradient_places_;  // by slice
 };
 

@@ -19,6 +19,7 @@ struct EmbeddingsSettings {
   float layer_norm_epsilon = 1e-12f;
   float hidden_dropout = 0.1f;
   std::uint32_t site = 0;
+  bool few_rows = false;  ///< nothing but look-ups gives the tables gradients, and hidden is a multiple of 16
 };
 
 class Embeddings {

@@ -19,10 +19,24 @@ struct AdamwStep {
   float gradient_scale = 1;     ///< multiplies every gradient first: clipping, and loss scaling undone
 };
 
-/// value ← value·(1 − lr·wd) − lr/bc1 · m / (sqrt(v)/sqrt(bc2) + ε) with m, v updated first; gradient ← 0. All of one
-/// size.
+/// Known zeros of a gradient. A batch touches few rows of a large embedding table; all else of its gradient is zero and
+/// is better not read, added up, sent or cleared again. A mark stands for a line of `line` elements, counted from the
+/// begin of the range: 0 says that the line holds zeros only, 1 nothing. A range without marks is read in full.
+struct GradientMarks {
+  static constexpr std::int64_t line = 16;  ///< one cache line of floats
+  std::uint8_t* marks = nullptr;            ///< (ceil(size / line)), or null
+};
+
+/// Marks lines [begin, end) / line of every row listed: rows (count) of a table with this many columns, a multiple of
+/// `line`, that begins at the begin of the range.
+void mark_rows(GradientMarks marks, std::int64_t columns, const std::int32_t* rows, std::int64_t count);
+/// Marks rows [0, count).
+void mark_first_rows(GradientMarks marks, std::int64_t columns, std::int64_t count);
+
+/// value ← value·(1 − lr·wd) − lr/bc1 · m / (sqrt(v)/sqrt(bc2) + ε) with m, v updated first; gradient ← 0, its
+/// marks too. All of one size.
 void adamw_update(const AdamwStep& step, std::span<float> value, std::span<float> gradient,
-                  std::span<float> first_moment, std::span<float> second_moment);
+                  std::span<float> first_moment, std::span<float> second_moment, GradientMarks marks = {});
 
 /// The same in host memory by the host's processors; with CPU kernels the same bits.
 void adamw_update_on_host(const AdamwStep& step, std::span<float> value, std::span<float> gradient,
@@ -36,7 +50,7 @@ void copy_to_device(std::span<const float> host, std::span<float> device);
 std::uint64_t hash_of_bits(std::span<const float> x);
 
 /// partial[b] = Σ x² over block b of norm_block elements, in double. partial (ceil(x.size() / norm_block)).
-void squared_norm_blocks(std::span<const float> x, std::span<double> partial);
+void squared_norm_blocks(std::span<const float> x, std::span<double> partial, GradientMarks marks = {});
 
 /// destination += source.
 void accumulate(std::span<const float> source, std::span<float> destination);
@@ -44,7 +58,7 @@ void accumulate(std::span<const float> source, std::span<float> destination);
 /// destination = source.
 void copy(std::span<const float> source, std::span<float> destination);
 
-/// x = 0.
-void set_zero(std::span<float> x);
+/// x = 0, its marks too.
+void set_zero(std::span<float> x, GradientMarks marks = {});
 
 }  // namespace bert_hpc::ops

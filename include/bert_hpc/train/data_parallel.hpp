@@ -78,7 +78,7 @@ class DataParallel {
                const NormScope& scope, std::vector<OwnedRange> parts);
   std::span<float> gradients(const ShardPlan::Bucket& bucket) const;
   void tell_summed();  // all of owned_
-  void add_squares(std::span<const float> gradients);
+  void add_squares(std::span<const float> gradients, std::uint8_t* marks = nullptr);
 
   comm::Communicator& group_;
   core::ParameterStore& parameters_;

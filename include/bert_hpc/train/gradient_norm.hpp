@@ -18,6 +18,8 @@ namespace bert_hpc::train {
 struct OwnedRange {
   std::int64_t begin = 0, size = 0;
   float* gradient = nullptr;  ///< (size)
+  /// Known zeros of the gradient (ops/optimizer_update.hpp), or null.
+  std::uint8_t* marks = nullptr;
 };
 
 /// Whose gradients make up the norm, and where this rank's part of the model stands in the whole.
@@ -50,6 +52,7 @@ class GradientNorm {
   struct Run {
     const float* gradient = nullptr;
     std::int64_t size = 0, first_block = 0;
+    std::uint8_t* marks = nullptr;
   };
   comm::Communicator& everyone_;
   bool reproducible_;

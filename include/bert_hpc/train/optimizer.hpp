@@ -50,6 +50,7 @@ class Adamw {
     std::size_t state = 0;      // index of the first one's moments
     float* gradient = nullptr;  // (size)
     bool decay = true;
+    std::uint8_t* marks = nullptr;  // of the gradient
   };
   AdamwSettings settings_;
   const core::ParameterStore& parameters_;

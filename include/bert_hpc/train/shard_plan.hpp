@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "bert_hpc/comm/communicator.hpp"
 #include "bert_hpc/core/parameter_store.hpp"
 
 namespace bert_hpc::train {
@@ -41,6 +42,9 @@ core::ParameterStore::Alignment shard_alignment(bool reproducible, int ranks);
 /// whole.
 bool shards_gradients(const ShardSettings& settings, int ranks);
 
+/// Memory of a store for these settings: what the group's operations work on is memory of the group.
+core::ParameterStore::Memory shard_memory(const ShardSettings& settings, comm::Communicator& group);
+
 struct ShardPlan {
   /// What is reduced and gathered at once: a range within one segment, in equal pieces, piece r for rank r.
   struct Bucket {
@@ -51,6 +55,7 @@ struct ShardPlan {
   ShardSettings settings;
   int ranks = 1;
   std::int64_t arena = 0;               ///< elements
+  std::int64_t marked = 0;              ///< elements from the begin whose known zeros are marked
   std::vector<Bucket> buckets;          ///< ascending, without gaps
   std::int64_t tree_levels = 0;         ///< reproducible: arenas of partial sums
   std::int64_t optimizer_elements = 0;  ///< owned by one rank

@@ -92,3 +92,48 @@ TEST_CASE("accumulate and set_zero") {
   ops::set_zero(y.values);
   CHECK(y.values == std::vector<float>(9001, 0.0f));
 }
+
+TEST_CASE("known zeros of a gradient change no bit of update, norm and clearing") {
+  // 300 rows of 48 columns, of which the marked ones hold gradients; a table row is three lines.
+  const std::int64_t rows = 300, columns = 48, size = rows * columns;
+  const std::vector<std::int32_t> touched{0, 7, 8, 150, 299};
+  Matrix w = Matrix::random(1, size, 1), m = Matrix::random(1, size, 2), v(1, size), g(1, size);
+  std::fill(v.values.begin(), v.values.end(), 0.5f);
+  std::fill(g.values.begin(), g.values.end(), 0.0f);
+  for (const std::int32_t row : touched) {
+    for (std::int64_t j = 0; j < columns; ++j) {
+      g.values[static_cast<std::size_t>(row * columns + j)] = static_cast<float>(row + 1) * 0.01f;
+    }
+  }
+  std::vector<std::uint8_t> marks(static_cast<std::size_t>(size / ops::GradientMarks::line));
+  const ops::GradientMarks view{marks.data()};
+  ops::mark_rows(view, columns, touched.data(), static_cast<std::int64_t>(touched.size()));
+  CHECK(std::count(marks.begin(), marks.end(), 1) == 15);
+
+  std::vector<double> all(static_cast<std::size_t>((size + 4095) / 4096)), marked(all.size());
+  ops::squared_norm_blocks(g.values, all);
+  ops::squared_norm_blocks(g.values, marked, view);
+  CHECK(all == marked);
+  CHECK(all[2] == 0.0);  // rows 171 to 255
+
+  Matrix w2 = w, m2 = m, v2 = v, g2 = g, g3 = g;
+  std::vector<std::uint8_t> marks3 = marks;
+  ops::AdamwStep step;
+  step.learning_rate = 1e-2;
+  step.weight_decay = 0.1;
+  ops::adamw_update(step, w.values, g.values, m.values, v.values);
+  ops::adamw_update(step, w2.values, g2.values, m2.values, v2.values, view);
+  CHECK((w.values == w2.values && m.values == m2.values && v.values == v2.values && g.values == g2.values));
+  CHECK(std::count(marks.begin(), marks.end(), 1) == 0);
+  ops::set_zero(g3.values, {marks3.data()});
+  CHECK(g3.values == g.values);
+  CHECK(std::count(marks3.begin(), marks3.end(), 1) == 0);
+  ops::mark_first_rows(view, columns, 2);
+  CHECK((std::count(marks.begin(), marks.end(), 1) == 6 && marks[5] == 1));
+
+  // A line that is not marked is not read: what lies there is left alone.
+  g.values[100] = 3.0f;
+  std::fill(marks.begin(), marks.end(), std::uint8_t{0});
+  ops::set_zero(g.values, view);
+  CHECK(g.values[100] == 3.0f);
+}
