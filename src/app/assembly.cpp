@@ -34,14 +34,16 @@ core::ParameterStore::Arenas arenas_for(Assembly::Purpose purpose) {
 }  // namespace
 
 Assembly::Assembly(const config::Config& input, const model::BertConfig& model_config, Purpose for_what,
-                   const comm::GridShape& shape, const comm::GridPlace& at, double mean_length)
+                   const comm::GridShape& shape, const comm::GridPlace& at, double mean_length,
+                   const core::ParameterStore::Memory& memory)
     : traits(task_traits(input.task.name)),
       config(model_config),
       purpose(for_what),
       grid(shape),
       place(at),
       parts(cut(input, config, traits.kind, input.run.mode == "train", grid.pipeline, mean_length)),
-      parameters(own_parameters(), arenas_for(for_what), train::shard_alignment(input.run.reproducible, grid.data)),
+      parameters(own_parameters(), arenas_for(for_what), train::shard_alignment(input.run.reproducible, grid.data),
+                 memory),
       products(ops::make_matrix_product()),
       attention(ops::make_attention(input.model.attention)) {
   const std::vector<model::BlockRange> own = own_parts();

@@ -74,7 +74,7 @@ Machine inspect_machine() {
 }
 
 ProcessMemory process_memory() {
-  return memory_from_status(file_text("/proc/self/status"));
+  return memory_from_status(file_text("/proc/self/status"), file_text("/proc/self/smaps_rollup"));
 }
 
 std::vector<int> parse_core_list(const std::string& text) {
@@ -128,8 +128,11 @@ std::vector<int> numa_nodes_of(const std::vector<int>& cores, const std::string&
   return nodes;
 }
 
-ProcessMemory memory_from_status(const std::string& status) {
-  return {kilobytes(value_of(status, "VmRSS")), kilobytes(value_of(status, "VmHWM"))};
+ProcessMemory memory_from_status(const std::string& status, const std::string& smaps_rollup) {
+  // The system tells the share of shared pages from Linux 5.4 on.
+  const std::string share = value_of(smaps_rollup, "Pss_Shmem"), whole = value_of(status, "RssShmem");
+  const std::int64_t others = share.empty() || whole.empty() ? 0 : kilobytes(whole) - kilobytes(share);
+  return {kilobytes(value_of(status, "VmRSS")) - others, kilobytes(value_of(status, "VmHWM")) - others};
 }
 
 std::string processor_from_cpuinfo(const std::string& cpuinfo) {

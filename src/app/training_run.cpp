@@ -59,8 +59,12 @@ void set_up(Training& training, const RunContext& context) {
     const comm::GridPlace place = comm::place(context.grid, std::min(world.rank(), context.ranks() - 1));
     training.batches = training_batches(input, config, train.info().max_length, place.data, context.grid.data);
     const bool estimates = context.invocation.validate;
+    core::ParameterStore::Memory memory;
+    if (!estimates) {
+      memory = train::shard_memory(shard_settings(input, training.batches.plan.chunks), *training.groups->data);
+    }
     training.assembly.emplace(input, config, estimates ? Assembly::Purpose::estimate : Assembly::Purpose::training,
-                              context.grid, place, train.info().mean_length());
+                              context.grid, place, train.info().mean_length(), memory);
     training.loader.emplace(*training.sets.train, training.batches);
     training.bounds = model_bounds(training.loader->bounds(), training.loader->max_length(),
                                    training.loader->most_masked(), training.assembly->traits.kind);

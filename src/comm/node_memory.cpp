@@ -1,6 +1,7 @@
 #include "node_memory.hpp"
 
 #include <fcntl.h>
+#include <omp.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -34,6 +35,17 @@ bool everywhere(bool holds, MPI_Comm group) {
   int verdict = holds ? 1 : 0;
   check(MPI_Allreduce(MPI_IN_PLACE, &verdict, 1, MPI_INT, MPI_MIN, group), "MPI_Allreduce");
   return verdict != 0;
+}
+
+/// body(i) for i in [0, count), on all threads. A team of one thread would only cost an allocation.
+template <class Body>
+void for_each(std::int64_t count, const Body& body) {
+  if (omp_get_max_threads() == 1) {
+    for (std::int64_t i = 0; i < count; ++i) body(i);
+    return;
+  }
+#pragma omp parallel for schedule(static)
+  for (std::int64_t i = 0; i < count; ++i) body(i);
 }
 
 struct Descriptor {
@@ -283,9 +295,8 @@ void NodeMemory::sum(const Operation& operation) const {
   float* const mine = operation.mine.data();
   const auto count = static_cast<std::int64_t>(operation.mine.size());
   constexpr std::int64_t block = 4096;  // floats: the running sum stays in the first-level cache
-#pragma omp parallel for schedule(static)
-  for (std::int64_t first = 0; first < count; first += block) {
-    const std::int64_t last = std::min(first + block, count);
+  for_each((count + block - 1) / block, [&](std::int64_t part) {
+    const std::int64_t first = part * block, last = std::min(first + block, count);
     const float *a = piece(0), *b = piece(1);
 #pragma omp simd
     for (std::int64_t i = first; i < last; ++i) mine[i] = a[i] + b[i];
@@ -294,7 +305,7 @@ void NodeMemory::sum(const Operation& operation) const {
 #pragma omp simd
       for (std::int64_t i = first; i < last; ++i) mine[i] += other[i];
     }
-  }
+  });
 }
 
 // The same, of the lines that some rank has marked.
@@ -303,8 +314,7 @@ void NodeMemory::sum_lines(const Operation& operation) const {
   const std::size_t first = operation.mine.size() * static_cast<std::size_t>(rank_);  // element of the data
   const auto lines = static_cast<std::int64_t>(operation.mine.size() / line);
   float* const mine = operation.mine.data();
-#pragma omp parallel for schedule(static)
-  for (std::int64_t l = 0; l < lines; ++l) {
+  for_each(lines, [&](std::int64_t l) {
     const auto begin = static_cast<std::size_t>(l) * line;
     float total[line] = {};
     bool marked = false;
@@ -316,10 +326,10 @@ void NodeMemory::sum_lines(const Operation& operation) const {
       for (std::size_t i = 0; i < line; ++i) total[i] += data[i];
       marked = true;
     }
-    if (!marked && operation.mine_marks[l] == 0) continue;
+    if (!marked && operation.mine_marks[l] == 0) return;
     std::copy_n(total, line, mine + begin);
     operation.mine_marks[l] = marked ? 1 : 0;
-  }
+  });
 }
 
 void NodeMemory::gather(const Operation& operation) const {

@@ -169,7 +169,7 @@ std::vector<std::pair<std::string, std::int64_t>> ShardPlan::memory() const {
     bytes.emplace_back("gradients, own part", arena / ranks * float_bytes);
     bytes.emplace_back("gradients in the making", places * float_bytes);
   } else {
-    bytes.emplace_back("gradients", arena * float_bytes);
+    bytes.emplace_back("gradients", arena * float_bytes + marked / cache_line);
   }
   if (!settings.offload) bytes.emplace_back("optimizer states", states);
   const std::int64_t sums = settings.reproducible ? tree_levels * arena : ranks > 1 ? arena / ranks : 0;

@@ -26,29 +26,29 @@ TiedGradients::TiedGradients(const core::ParameterStore& parameters, const std::
   if (!both) received_ = core::Buffer<float>(std::min(size, most_at_once));
 }
 
-std::vector<std::span<float>> TiedGradients::within(Range range, std::span<const OwnedRange> sums) {
-  std::vector<std::span<float>> parts;
+void TiedGradients::find(Range range, std::span<const OwnedRange> sums, std::vector<std::span<float>>& parts) {
+  parts.clear();
   for (const OwnedRange& piece : sums) {
     const std::int64_t begin = std::max(range.begin, piece.begin);
     const std::int64_t end = std::min(range.begin + range.size, piece.begin + piece.size);
     if (begin < end) parts.emplace_back(piece.gradient + (begin - piece.begin), static_cast<std::size_t>(end - begin));
   }
-  return parts;
 }
 
 void TiedGradients::add(std::span<const OwnedRange> sums) {
-  const std::vector<std::span<float>> originals = within(original_, sums), copies = within(copy_, sums);
-  if (originals.empty() && copies.empty()) return;
+  find(original_, sums, originals_);
+  find(copy_, sums, copies_);
+  if (originals_.empty() && copies_.empty()) return;
   if (received_.size() == 0) {
-    core::require(originals.size() == copies.size(), "tied gradients: original and copy are shared out differently");
-    for (std::size_t i = 0; i < originals.size(); ++i) {
-      ops::accumulate(copies[i], originals[i]);
-      ops::set_zero(copies[i]);
-      ops::accumulate(originals[i], copies[i]);
+    core::require(originals_.size() == copies_.size(), "tied gradients: original and copy are shared out differently");
+    for (std::size_t i = 0; i < originals_.size(); ++i) {
+      ops::accumulate(copies_[i], originals_[i]);
+      ops::set_zero(copies_[i]);
+      ops::accumulate(originals_[i], copies_[i]);
     }
     return;
   }
-  for (const std::span<float> part : originals.empty() ? copies : originals) {
+  for (const std::span<float> part : originals_.empty() ? copies_ : originals_) {
     for (std::size_t begin = 0; begin < part.size(); begin += static_cast<std::size_t>(received_.size())) {
       const std::span<float> mine =
           part.subspan(begin, std::min(part.size() - begin, static_cast<std::size_t>(received_.size())));

@@ -52,8 +52,9 @@ class Assembly {
 
   /// Allocates the parameters of this place in a grid; values are zero. The model is cut by [parallel] balance, or by
   /// its costs for sequences of `mean_length` tokens, the same on every rank. Throws Error(input) where it cannot be.
+  /// Collective over the group whose `memory` it is, if any.
   Assembly(const config::Config& input, const model::BertConfig& config, Purpose purpose, const comm::GridShape& grid,
-           const comm::GridPlace& place, double mean_length);
+           const comm::GridPlace& place, double mean_length, const core::ParameterStore::Memory& memory = {});
   Assembly(const Assembly&) = delete;
   Assembly& operator=(const Assembly&) = delete;
 

@@ -33,8 +33,9 @@ std::string format_core_list(const std::vector<int>& cores);
 /// NUMA nodes that hold one of the cores, from a folder like /sys/devices/system/node.
 std::vector<int> numa_nodes_of(const std::vector<int>& cores, const std::string& folder);
 
-/// From the text of /proc/self/status: VmRSS and VmHWM.
-ProcessMemory memory_from_status(const std::string& status);
+/// From the texts of /proc/self/status and /proc/self/smaps_rollup: VmRSS and VmHWM, but of the memory that ranks share
+/// this process's share.
+ProcessMemory memory_from_status(const std::string& status, const std::string& smaps_rollup);
 
 /// From the text of /proc/cpuinfo: model name, and the instruction sets behind "flags".
 std::string processor_from_cpuinfo(const std::string& cpuinfo);

@@ -32,11 +32,13 @@ class TiedGradients {
   struct Range {
     std::int64_t begin = 0, size = 0;
   };
-  static std::vector<std::span<float>> within(Range range, std::span<const OwnedRange> sums);
+  /// The parts of the range that `sums` hold.
+  static void find(Range range, std::span<const OwnedRange> sums, std::vector<std::span<float>>& parts);
 
   Range original_, copy_;
   comm::Communicator* ends_;
   core::Buffer<float> received_;
+  std::vector<std::span<float>> originals_, copies_;  // kept, as a step allocates nothing
 };
 
 }  // namespace bert_hpc::train

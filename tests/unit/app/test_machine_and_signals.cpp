@@ -36,10 +36,14 @@ TEST_CASE("NUMA nodes come from the system's folder") {
 }
 
 TEST_CASE("the system's texts are read") {
-  const ProcessMemory memory = memory_from_status("Name:\tx\nVmHWM:\t    2048 kB\nVmRSS:\t 1024 kB\n");
+  const ProcessMemory memory = memory_from_status("Name:\tx\nVmHWM:\t    2048 kB\nVmRSS:\t 1024 kB\n", "");
   CHECK(memory.resident == 1024 * 1024);
   CHECK(memory.peak_resident == 2048 * 1024);
-  CHECK(memory_from_status("").resident == 0);
+  const ProcessMemory shares = memory_from_status("VmHWM:\t 2048 kB\nVmRSS:\t 1024 kB\nRssShmem:\t 100 kB\n",
+                                                  "Pss:  70 kB\nPss_Shmem:  60 kB\n");
+  CHECK(shares.resident == 984 * 1024);  // 40 of the 100 are others'
+  CHECK(shares.peak_resident == 2008 * 1024);
+  CHECK(memory_from_status("", "").resident == 0);
   const std::string cpuinfo =
       "model\t\t: 17\nmodel name\t: Some Processor\nflags\t\t: fpu avx2 fma avx512f avx512_bf16\n";
   CHECK(processor_from_cpuinfo(cpuinfo) == "Some Processor");
