@@ -39,13 +39,13 @@ void run_evaluation(const RunContext& context) {
     assembly->allocate({}, 0, evaluator->bounds());
     if (estimates) model::check_hf_weights(*input.model.pretrained, assembly->all_parameters());
   });
-  const auto text_at = [&](const comm::GridPlace& at) {
-    if (at == place) return stage_text(*assembly, assembly->memory(false));
+  const auto facts_at = [&](const comm::GridPlace& at) {
+    if (at == place) return stage_facts(*assembly, assembly->memory(false));
     Assembly other(input, config, Assembly::Purpose::estimate, context.grid, at, reader.info().mean_length());
     other.allocate({}, 0, evaluator->bounds());
-    return stage_text(other, other.memory(false));
+    return stage_facts(other, other.memory(false));
   };
-  describe_run(context, *assembly, sets, assembly->memory(false), stage_lines(context, text_at));
+  describe_run(context, *assembly, sets, assembly->memory(false), stage_lines(context, facts_at));
   if (estimates) {
     context.log.info("valid: nothing was computed");
     return;

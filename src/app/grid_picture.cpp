@@ -15,13 +15,17 @@ std::string range_text(int first, int last) {
 /// "0-3" or "0-1, 4-5", "embeddings" and "head" where they belong.
 std::string blocks_text(const StageFacts& stage, bool first, bool last) {
   std::string text = first ? "embeddings" : "";
+  const bool single = stage.blocks.size() == 1 && stage.blocks[0].second - stage.blocks[0].first == 1;
   bool several = false;
   for (const auto& [begin, end] : stage.blocks) {
     if (begin >= end) continue;
     text += (text.empty() ? ""
              : several    ? ", "
                           : " + ") +
-            std::string(several ? "" : "blocks ") + range_text(begin, end - 1);
+            std::string(several  ? ""
+                        : single ? "block "
+                                 : "blocks ") +
+            range_text(begin, end - 1);
     several = true;
   }
   if (last) text += text.empty() ? "head" : " + head";

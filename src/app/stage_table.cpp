@@ -1,40 +1,52 @@
 #include "bert_hpc/app/stage_table.hpp"
 
-#include "bert_hpc/core/text.hpp"
+#include <sstream>
 
 namespace bert_hpc::app {
+namespace {
 
-std::string stage_text(const Assembly& assembly, const MemoryPlan& memory) {
-  std::string text;
+std::string encode(const StageFacts& stage) {
+  std::ostringstream text;
+  text << stage.parameters << ' ' << stage.bytes;
+  for (const auto& [begin, end] : stage.blocks) text << ' ' << begin << ' ' << end;
+  return text.str();
+}
+
+StageFacts decode(const std::string& text) {
+  std::istringstream fields(text);
+  StageFacts stage;
+  fields >> stage.parameters >> stage.bytes;
+  for (int begin = 0, end = 0; fields >> begin >> end;) stage.blocks.emplace_back(begin, end);
+  return stage;
+}
+
+}  // namespace
+
+StageFacts stage_facts(const Assembly& assembly, const MemoryPlan& memory) {
+  StageFacts facts{.blocks = {}, .parameters = assembly.parameters.parameters(), .bytes = total(memory)};
   for (const model::Stage& stage : assembly.stages) {
-    const model::BlockRange& range = stage.range();
-    if (!text.empty()) text += "; ";
-    if (range.embeddings) text += "embeddings, ";
-    text += range.blocks() == 1 ? "block " : "blocks ";
-    text += std::to_string(range.first);
-    if (range.blocks() > 1) text += " to " + std::to_string(range.last - 1);
-    if (range.head) text += ", head";
+    facts.blocks.emplace_back(static_cast<int>(stage.range().first), static_cast<int>(stage.range().last));
   }
-  return text + "; " + core::with_commas(assembly.parameters.parameters()) + " parameters, " +
-         core::format_bytes(total(memory)) + " a rank";
+  return facts;
 }
 
 std::vector<std::pair<std::string, std::string>> stage_lines(
-    const RunContext& context, const std::function<std::string(const comm::GridPlace&)>& text_at) {
-  std::vector<std::pair<std::string, std::string>> lines;
+    const RunContext& context, const std::function<StageFacts(const comm::GridPlace&)>& facts_at) {
   const comm::GridShape& grid = context.grid;
-  if (grid.pipeline == 1) return lines;
+  if (grid.pipeline == 1 && grid.tensor == 1) return {};
   std::vector<std::string> texts;
   if (!context.invocation.validate) {
-    texts = context.world.all_gather(text_at(comm::place(grid, context.world.rank())));
+    texts = context.world.all_gather(encode(facts_at(comm::place(grid, context.world.rank()))));
   }
+  std::vector<StageFacts> stages;
   for (int stage = 0; stage < grid.pipeline; ++stage) {
     const comm::GridPlace place{.data = 0, .pipeline = stage, .tensor = 0};
-    const int rank = comm::rank_at(grid, place);
-    lines.emplace_back("stage " + std::to_string(stage),
-                       "from rank " + std::to_string(rank) + ": " +
-                           (texts.empty() ? text_at(place) : texts[static_cast<std::size_t>(rank)]));
+    stages.push_back(texts.empty() ? facts_at(place)
+                                   : decode(texts[static_cast<std::size_t>(comm::rank_at(grid, place))]));
   }
+  std::vector<std::pair<std::string, std::string>> lines;
+  std::istringstream picture(grid_picture(grid, stages));
+  for (std::string line; std::getline(picture, line);) lines.emplace_back(lines.empty() ? "grid" : "", line);
   return lines;
 }
 

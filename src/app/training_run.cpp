@@ -107,16 +107,16 @@ MemoryPlan memory_of(const Training& training, const Assembly& assembly, const R
 }
 
 void describe(const Training& training, const RunContext& context) {
-  const auto text_at = [&](const comm::GridPlace& place) {
+  const auto facts_at = [&](const comm::GridPlace& place) {
     const Assembly& own = *training.assembly;
-    if (place == own.place) return stage_text(own, memory_of(training, own, context));
+    if (place == own.place) return stage_facts(own, memory_of(training, own, context));
     Assembly other(context.input, own.config, Assembly::Purpose::estimate, context.grid, place,
                    training.sets.train->info().mean_length());
     other.allocate(training.bounds, training.micro_batches(), training.evaluation_bounds);
-    return stage_text(other, memory_of(training, other, context));
+    return stage_facts(other, memory_of(training, other, context));
   };
   const std::int64_t steps = training.loader->total_steps(), per_epoch = training.loader->steps_per_epoch();
-  auto lines = stage_lines(context, text_at);
+  auto lines = stage_lines(context, facts_at);
   lines.emplace_back("steps", core::with_commas(steps) + " of " + std::to_string(context.input.batch.global) +
                                   " sequences, " + core::with_commas(per_epoch) + " an epoch" +
                                   (context.input.run.reproducible ? "; reproducible" : ""));

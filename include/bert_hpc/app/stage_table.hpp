@@ -1,4 +1,4 @@
-// Which rank of a pipeline holds what: lines for the banner.
+// Which rank of a grid holds what, for the banner: facts of every stage, drawn by grid_picture.
 #pragma once
 
 #include <functional>
@@ -8,15 +8,16 @@
 
 #include "bert_hpc/app/application.hpp"
 #include "bert_hpc/app/assembly.hpp"
+#include "bert_hpc/app/grid_picture.hpp"
 
 namespace bert_hpc::app {
 
-/// "embeddings, blocks 0 to 2; 23,840,256 parameters, 1.2 GiB a rank"
-std::string stage_text(const Assembly& assembly, const MemoryPlan& memory);
+/// What the rank of this assembly holds.
+StageFacts stage_facts(const Assembly& assembly, const MemoryPlan& memory);
 
-/// Collective over all ranks where something will be computed. One line for each stage, with its first rank; none
-/// without a pipeline. `text_at` tells about this rank's place, and in an estimate about any.
+/// Collective over all ranks where something will be computed. The picture as lines of the banner; none where ranks
+/// only share batches. `facts_at` tells about this rank's place, and in an estimate about any.
 std::vector<std::pair<std::string, std::string>> stage_lines(
-    const RunContext& context, const std::function<std::string(const comm::GridPlace&)>& text_at);
+    const RunContext& context, const std::function<StageFacts(const comm::GridPlace&)>& facts_at);
 
 }  // namespace bert_hpc::app

@@ -13,7 +13,7 @@ TEST_CASE("the picture of a grid of two ranks, and of one rank") {
   CHECK(grid_picture({1, 2, 1}, {{{{0, 3}}, 4'000'000, 64'000'000}, {{{3, 4}}, 1'500'000, 24'000'000}}) ==
         "stage  ranks  holds                    parameters a rank  memory a rank\n"
         "0      0      embeddings + blocks 0-2  4,000,000          61.0 MiB\n"
-        "1      1      blocks 3 + head          1,500,000          22.9 MiB\n");
+        "1      1      block 3 + head           1,500,000          22.9 MiB\n");
   CHECK(grid_picture({1, 1, 1}, {{{{0, 2}}, 100, 0}}) ==
         "stage  ranks  holds                           parameters a rank\n"
         "0      0      embeddings + blocks 0-1 + head  100\n");
