@@ -49,7 +49,8 @@ Assembly::Assembly(const config::Config& input, const model::BertConfig& model_c
   const std::vector<model::BlockRange> own = own_parts();
   stages.reserve(own.size());
   for (const model::BlockRange& part : own) {
-    stages.emplace_back(config, traits.kind, labels_of(config), part, parameters);
+    stages.emplace_back(config, traits.kind, labels_of(config), part, parameters,
+                        layers::TensorGroup(tensor_place(), exchange_));
   }
   pipeline_settings_ = {.kind = train::schedule_kind(input.parallel.pipeline_schedule).value(),
                         .stages = grid.pipeline,
@@ -67,14 +68,15 @@ std::vector<model::BlockRange> Assembly::own_parts() const {
   return own;
 }
 
-std::vector<core::ParameterSpec> Assembly::parameters_of(const model::BlockRange& part) const {
-  return model::bert_parameters(config, traits.kind, labels_of(config), part);
+std::vector<core::ParameterSpec> Assembly::parameters_of(const model::BlockRange& part,
+                                                         const layers::TensorPlace& share) const {
+  return model::bert_parameters(config, traits.kind, labels_of(config), part, share);
 }
 
 std::vector<core::ParameterSpec> Assembly::own_parameters() const {
   std::vector<core::ParameterSpec> all;
   for (const model::BlockRange& part : own_parts()) {
-    for (core::ParameterSpec& spec : parameters_of(part)) all.push_back(std::move(spec));
+    for (core::ParameterSpec& spec : parameters_of(part, tensor_place())) all.push_back(std::move(spec));
   }
   return all;
 }
@@ -114,17 +116,21 @@ void Assembly::allocate(const layers::BatchBounds& training, int micro_batches, 
     model::Stage::plan(stages, workspace, evaluation, train::evaluation_memory(pipeline_settings_));
   }
   const layers::BatchBounds bounds = larger(training, evaluation);
+  exchanged_rows_ = bounds.tokens;
   if (purpose != Purpose::estimate) workspace.allocate();
-  const std::int64_t hidden = config.hidden_size, wide = std::max(config.intermediate_size, 3 * hidden);
+  const layers::TensorPlace share = tensor_place();
+  const std::int64_t hidden = config.hidden_size, here = share.share(hidden);
+  const std::int64_t wide = std::max({hidden, share.share(config.intermediate_size), 3 * here});
   scratch_bytes_ = products->reserve({bounds.tokens, wide, wide});
   if (traits.kind == model::HeadKind::masked_lm && holds_head()) {
-    scratch_bytes_ = products->reserve({bounds.selected, hidden, config.vocab_size});
+    scratch_bytes_ = products->reserve({bounds.selected, hidden, share.share(config.vocab_size)});
   }
   scratch_bytes_ += attention->reserve(bounds.max_length, hidden / config.num_attention_heads);
 }
 
 void Assembly::connect(const comm::ProcessGroups& groups, core::Timers& timers) {
   groups_ = &groups;
+  exchange_.connect(*groups.tensor, exchanged_rows_, config.hidden_size);
   pipeline_.emplace(pipeline_settings_, stages, workspace, *groups.pipeline, timers);
 }
 
@@ -139,6 +145,10 @@ MemoryPlan Assembly::memory(bool trains) const {
   MemoryPlan plan;
   if (!trains) plan.emplace_back("parameters", arena);  // with gradients and states they are in the shard plan
   plan.emplace_back("activations", workspace.bytes());
+  if (grid.tensor > 1) {
+    plan.emplace_back("shared token rows",
+                      layers::TensorExchange::bytes(exchanged_rows_, config.hidden_size, grid.tensor));
+  }
   plan.emplace_back("packed weights and scratch", scratch_bytes_);
   return plan;
 }

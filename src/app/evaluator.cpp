@@ -51,20 +51,21 @@ void Evaluator::keep(int micro_batch, core::Tensor<const float> logits) {
 }
 
 void Evaluator::result(int micro_batch, model::Stage& stage, int slot) {
-  if (assembly_.place.tensor != 0) return;  // those ranks know the same
   const layers::Pass& pass = passes_[static_cast<std::size_t>(micro_batch)];
   const core::MicroBatch& batch = pass.batch;
   const std::int64_t rows = stage.head_rows(batch);
   const core::Tensor<float> logits = stage.logits(slot);
+  const bool predicts = labels_ && assembly_.traits.metrics != Kind::regression;
+  if (labels_) stage.loss(pass, 1.0f, slot);
+  if (predicts) stage.predict(predicted_.data(), slot);
+  if (assembly_.place.tensor != 0) return;  // those ranks know the same
   if (keep_) keep(micro_batch, logits);
   if (!labels_) return;
-  stage.loss(pass, 1.0f, slot);
   sums_.add_loss(ops::sum(stage.row_losses(slot), rows), rows);
-  if (assembly_.traits.metrics == Kind::regression) {
+  if (!predicts) {
     for (std::int64_t r = 0; r < rows; ++r) sums_.add_value(batch.values[r], logits(r, 0));
     return;
   }
-  ops::arg_max(logits, predicted_.data());
   const bool masked = assembly_.traits.metrics == Kind::masked_lm;
   const std::int32_t* actual = masked ? batch.masked_labels : batch.class_labels;
   std::int64_t correct = 0;

@@ -12,29 +12,43 @@ namespace {
 
 constexpr std::int64_t piece_elements = std::int64_t{1} << 20;  // 4 MiB
 
-/// A parameter and the rank that tells its values.
-struct Owned {
-  core::ParameterSpec spec;
-  int rank = 0;
+std::int64_t elements_of(const core::ParameterSpec& spec) {
+  std::int64_t product = 1;
+  for (const std::int64_t extent : spec.shape) product *= extent;
+  return product;
+}
 
-  std::int64_t elements() const {
-    std::int64_t product = 1;
-    for (const std::int64_t extent : spec.shape) product *= extent;
-    return product;
-  }
+/// A rank that tells its part of a parameter.
+struct Holder {
+  int rank = 0;
+  core::ParameterSpec part;
+};
+
+struct Owned {
+  std::string name;
+  std::vector<std::int64_t> shape;  // of the whole
+  std::vector<Holder> holders;      // by the place of their parts
 };
 
 /// All parameters of the model, in the order in which a file holds them. Copies are left out.
 std::vector<Owned> owners(const Assembly& assembly) {
   std::vector<Owned> all;
+  const int ranks = assembly.grid.tensor;
   for (std::size_t part = 0; part < assembly.parts.size(); ++part) {
     const int stage = static_cast<int>(part) % assembly.grid.pipeline;
-    const int rank = comm::rank_at(assembly.grid, {.data = 0, .pipeline = stage, .tensor = 0});
-    for (core::ParameterSpec& spec : assembly.parameters_of(assembly.parts[part])) {
-      if (spec.copy_of.empty()) all.push_back({std::move(spec), rank});
+    const std::size_t first = all.size();
+    for (int t = 0; t < ranks; ++t) {
+      const int rank = comm::rank_at(assembly.grid, {.data = 0, .pipeline = stage, .tensor = t});
+      std::size_t next = first;
+      for (core::ParameterSpec& spec : assembly.parameters_of(assembly.parts[part], {t, ranks})) {
+        if (!spec.copy_of.empty()) continue;
+        if (t == 0) all.push_back({spec.name, core::whole_shape(spec.shape, spec.shard), {}});
+        Owned& owned = all[next++];
+        if (t == 0 || !spec.shard.is_whole()) owned.holders.push_back({rank, std::move(spec)});
+      }
     }
   }
-  std::sort(all.begin(), all.end(), [](const Owned& a, const Owned& b) { return a.spec.name < b.spec.name; });
+  std::sort(all.begin(), all.end(), [](const Owned& a, const Owned& b) { return a.name < b.name; });
   return all;
 }
 
@@ -45,11 +59,13 @@ std::span<const float> values_of(const core::ParameterStore& store, const std::s
 
 void send_all(const Assembly& assembly, comm::Communicator& world, const std::vector<Owned>& parameters) {
   for (const Owned& parameter : parameters) {
-    if (parameter.rank != world.rank()) continue;
-    const std::span<const float> values = values_of(assembly.parameters, parameter.spec.name);
-    for (std::size_t begin = 0; begin < values.size(); begin += piece_elements) {
-      const std::size_t count = std::min<std::size_t>(piece_elements, values.size() - begin);
-      world.send(std::as_bytes(values.subspan(begin, count)), 0);
+    for (const Holder& holder : parameter.holders) {
+      if (holder.rank != world.rank()) continue;
+      const std::span<const float> values = values_of(assembly.parameters, parameter.name);
+      for (std::size_t begin = 0; begin < values.size(); begin += piece_elements) {
+        const std::size_t count = std::min<std::size_t>(piece_elements, values.size() - begin);
+        world.send(std::as_bytes(values.subspan(begin, count)), 0);
+      }
     }
   }
 }
@@ -59,9 +75,12 @@ class Arrivals {
  public:
   Arrivals(comm::Communicator& world, const std::vector<Owned>& parameters) : world_(world) {
     for (const Owned& parameter : parameters) {
-      if (parameter.rank == 0) continue;
-      for (std::int64_t begin = 0; begin < parameter.elements(); begin += piece_elements) {
-        pieces_.push_back({parameter.rank, std::min(piece_elements, parameter.elements() - begin)});
+      for (const Holder& holder : parameter.holders) {
+        if (holder.rank == 0) continue;
+        const std::int64_t elements = elements_of(holder.part);
+        for (std::int64_t begin = 0; begin < elements; begin += piece_elements) {
+          pieces_.push_back({holder.rank, std::min(piece_elements, elements - begin)});
+        }
       }
     }
     if (!pieces_.empty()) buffer_.resize(piece_elements);
@@ -88,6 +107,49 @@ class Arrivals {
   std::vector<float> buffer_;
 };
 
+/// On rank 0: the elements of a parameter from `begin` on, as they come. Shards by rows follow each other in the whole,
+/// so they pass through; those by columns are put together first.
+class Source {
+ public:
+  Source(const Assembly& assembly, Arrivals& arrivals) : assembly_(assembly), arrivals_(arrivals) {}
+
+  std::span<const float> fetch(const Owned& parameter, std::int64_t begin) {
+    if (parameter.holders.front().part.shard.dimension == 1) return put_together(parameter);
+    for (const Holder& holder : parameter.holders) {
+      const std::int64_t first = core::runs_of(holder.part.shape, holder.part.shard).first;
+      if (begin >= first + elements_of(holder.part)) continue;
+      return holder.rank == 0 ? own(parameter).subspan(static_cast<std::size_t>(begin - first)) : arrivals_.next();
+    }
+    return {};
+  }
+  std::span<const float> own(const Owned& parameter) const { return values_of(assembly_.parameters, parameter.name); }
+
+ private:
+  std::span<const float> put_together(const Owned& parameter) {
+    std::int64_t size = 1;
+    for (const std::int64_t extent : parameter.shape) size *= extent;
+    whole_.resize(static_cast<std::size_t>(size));
+    for (const Holder& holder : parameter.holders) {
+      std::span<const float> part = own_or_received(parameter, holder);
+      core::place_shard(holder.part.shape, holder.part.shard, part, whole_);
+    }
+    return whole_;
+  }
+  std::span<const float> own_or_received(const Owned& parameter, const Holder& holder) {
+    if (holder.rank == 0) return own(parameter);
+    part_.clear();
+    while (static_cast<std::int64_t>(part_.size()) < elements_of(holder.part)) {
+      const std::span<const float> values = arrivals_.next();
+      part_.insert(part_.end(), values.begin(), values.end());
+    }
+    return part_;
+  }
+
+  const Assembly& assembly_;
+  Arrivals& arrivals_;
+  std::vector<float> whole_, part_;
+};
+
 }  // namespace
 
 void export_model(const Assembly& assembly, comm::Communicator& world, const std::string& folder,
@@ -96,13 +158,14 @@ void export_model(const Assembly& assembly, comm::Communicator& world, const std
   std::exception_ptr failure;
   if (world.rank() == 0) {
     Arrivals arrivals(world, parameters);
+    Source source(assembly, arrivals);
     std::vector<model::TensorToWrite> tensors;
     for (const Owned& parameter : parameters) {
-      model::TensorToWrite tensor{.name = parameter.spec.name, .shape = parameter.spec.shape};
-      if (parameter.rank == 0) {
-        tensor.values = values_of(assembly.parameters, parameter.spec.name);
+      model::TensorToWrite tensor{.name = parameter.name, .shape = parameter.shape};
+      if (parameter.holders.size() == 1 && parameter.holders[0].rank == 0) {
+        tensor.values = source.own(parameter);
       } else {
-        tensor.fetch = [&arrivals](std::int64_t) { return arrivals.next(); };
+        tensor.fetch = [&source, &parameter](std::int64_t begin) { return source.fetch(parameter, begin); };
       }
       tensors.push_back(std::move(tensor));
     }

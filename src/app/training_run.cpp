@@ -86,7 +86,8 @@ void set_up(Training& training, const RunContext& context) {
     }
     core::ParameterStore& parameters = training.assembly->parameters;
     const train::ShardSettings shards = shards_of(training, *training.assembly, context);
-    const train::NormScope scope = train::norm_scope(parameters.slices(), training.assembly->all_parameters(), world);
+    const train::NormScope scope = train::norm_scope(parameters.slices(), training.assembly->all_parameters(), world,
+                                                     training.assembly->place.tensor);
     comm::Communicator& replicas = *training.groups->data;
     training.sums = train::make_data_parallel(replicas, parameters, shards, scope);
     if (!shards.reproducible) {

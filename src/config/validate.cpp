@@ -200,7 +200,6 @@ std::vector<ConfigProblem> unavailable(const Config& config) {
                                  " only."});
   };
   const Parallel& p = config.parallel;
-  only(p.tensor == 1, "parallel.tensor", "1");
   only(p.zero <= 1, "parallel.zero", "0 and 1");
   only(!p.offload, "parallel.offload", "false");
   only(config.debug.parameter_hash_every == 0, "debug.parameter_hash_every", "0");

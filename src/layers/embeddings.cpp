@@ -1,5 +1,6 @@
 #include "bert_hpc/layers/embeddings.hpp"
 
+#include "bert_hpc/core/error.hpp"
 #include "bert_hpc/ops/dropout.hpp"
 #include "bert_hpc/ops/embedding.hpp"
 #include "bert_hpc/ops/layer_norm.hpp"
@@ -31,7 +32,9 @@ Embeddings::Embeddings(const EmbeddingsSettings& settings, const core::Parameter
       position_(parameters.find(settings.prefix + "position_embeddings.weight")),
       type_(parameters.find(settings.prefix + "token_type_embeddings.weight")),
       gamma_(parameters.find(settings.prefix + "LayerNorm.weight")),
-      beta_(parameters.find(settings.prefix + "LayerNorm.bias")) {}
+      beta_(parameters.find(settings.prefix + "LayerNorm.bias")) {
+  core::require(settings.vocabulary >= group.place().size, "embeddings: a tensor group larger than the vocabulary");
+}
 
 Embeddings::Saved Embeddings::take_saved(core::Workspace& workspace, std::int64_t tokens) const {
   Saved saved;

@@ -28,19 +28,17 @@ std::int64_t TensorExchange::bytes(std::int64_t rows, std::int64_t columns, int 
   return ranks == 1 ? 0 : 4 * elements(rows, columns, ranks) * static_cast<std::int64_t>(sizeof(float));
 }
 
-void TensorExchange::reserve(std::int64_t rows, std::int64_t columns) {
-  if (group_.size() == 1) return;
-  const auto count = static_cast<std::size_t>(elements(rows, columns, group_.size()));
+void TensorExchange::connect(comm::Communicator& group, std::int64_t rows, std::int64_t columns) {
+  group_ = &group;
+  if (group.size() == 1) return;
+  const auto count = static_cast<std::size_t>(elements(rows, columns, group.size()));
   const auto allocate = [&](comm::Sharing sharing) {
-    const std::span<std::byte> memory = group_.allocate(count * sizeof(float), sharing);
+    const std::span<std::byte> memory = group.allocate(count * sizeof(float), sharing);
     return std::span<float>(reinterpret_cast<float*>(memory.data()), count);
   };
   for (std::span<float>& each : gathered_) each = allocate(comm::Sharing::replicated);
   partial_ = allocate(comm::Sharing::exposed);
 }
-
-TensorGroup::TensorGroup(TensorExchange& exchange)
-    : place_{exchange.group_.rank(), exchange.group_.size()}, exchange_(&exchange) {}
 
 Tensor<float> TensorGroup::take(core::Workspace& workspace, std::int64_t rows, std::int64_t columns) const {
   Tensor<float> piece = workspace.take<float>(capacity(rows), columns);
@@ -63,7 +61,7 @@ Tensor<const float> TensorGroup::gather(Tensor<const float> piece, std::int64_t 
   core::require(padded * piece.columns <= static_cast<std::int64_t>(buffer.size()),
                 "tensor parallelism: more rows than memory was reserved for");
   ops::copy(piece, own(all));
-  if (rows > 0) exchange_->group_.start_all_gather(span_of(all, padded))->wait();
+  if (rows > 0) exchange_->group_->start_all_gather(span_of(all, padded))->wait();
   return all;
 }
 
@@ -84,11 +82,11 @@ void TensorGroup::keep_own(Tensor<float> all) const {
 void TensorGroup::sum(Tensor<const float> all, Tensor<float> piece) const {
   if (!shared() || all.rows == 0) return;
   const std::int64_t room = capacity(all.rows);
-  exchange_->group_.start_reduce_scatter(span_of(all, room * place_.size), span_of(piece, room))->wait();
+  exchange_->group_->start_reduce_scatter(span_of(all, room * place_.size), span_of(piece, room))->wait();
 }
 
 void TensorGroup::all_reduce(std::span<float> values, comm::Reduction reduction) const {
-  if (shared() && !values.empty()) exchange_->group_.all_reduce(values, reduction);
+  if (shared() && !values.empty()) exchange_->group_->all_reduce(values, reduction);
 }
 
 void add_norm_gradients(const TensorGroup& group, std::span<const NormGradient> norms) {

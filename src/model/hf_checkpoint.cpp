@@ -1,5 +1,7 @@
 #include "hf_checkpoint.hpp"
 
+#include <algorithm>
+
 #include "strict_json.hpp"
 
 namespace bert_hpc::model {
@@ -121,6 +123,24 @@ void HfCheckpoint::open_shards(const std::filesystem::path& folder, const std::f
 const HfCheckpoint::Entry* HfCheckpoint::find(const std::string& canonical) const {
   const auto found = entries_.find(canonical);
   return found == entries_.end() ? nullptr : &found->second;
+}
+
+void HfCheckpoint::read(const Entry& entry, const std::vector<std::int64_t>& shape, const core::Shard& shard,
+                        std::span<float> out) const {
+  const core::ShardRuns runs = core::runs_of(shape, shard);
+  const SafetensorsFile& file = files_[entry.file];
+  if (runs.count == 1) return file.read_part(*entry.tensor, runs.first, out);
+  // Whole rows at a time, of which the shard's columns are kept: fewer and longer reads than one for each row.
+  const std::int64_t rows_at_once = std::max<std::int64_t>(1, (std::int64_t{1} << 20) / runs.stride);
+  std::vector<float> rows(static_cast<std::size_t>(std::min(rows_at_once, runs.count) * runs.stride));
+  for (std::int64_t row = 0; row < runs.count; row += rows_at_once) {
+    const std::int64_t count = std::min(rows_at_once, runs.count - row);
+    file.read_part(*entry.tensor, row * runs.stride,
+                   std::span(rows).first(static_cast<std::size_t>(count * runs.stride)));
+    for (std::int64_t i = 0; i < count; ++i) {
+      std::copy_n(rows.begin() + i * runs.stride + runs.first, runs.length, out.begin() + (row + i) * runs.length);
+    }
+  }
 }
 
 std::string HfCheckpoint::describe(const Entry& entry) const {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/core/shard.hpp"
 #include "bert_hpc/model/safetensors.hpp"
 
 namespace bert_hpc::model {
@@ -35,6 +36,9 @@ class HfCheckpoint {
   const Entry* find(const std::string& canonical) const;
   std::string describe(const Entry& entry) const;  ///< file and tensor, for messages
   void read(const Entry& entry, std::span<float> out) const { files_[entry.file].read(*entry.tensor, out); }
+  /// A shard of this shape.
+  void read(const Entry& entry, const std::vector<std::int64_t>& shape, const core::Shard& shard,
+            std::span<float> out) const;
 
  private:
   void open_shards(const std::filesystem::path& folder, const std::filesystem::path& index);

@@ -98,7 +98,8 @@ LoadPlan make_plan(const HfCheckpoint& checkpoint, const std::filesystem::path& 
 std::vector<Wanted> wanted_of(const core::ParameterStore& store) {
   std::vector<Wanted> wanted;
   for (const core::ParameterSlice& slice : store.slices()) {
-    wanted.push_back({slice.copy_of.empty() ? slice.name : slice.copy_of, slice.shape});
+    const std::string& name = slice.copy_of.empty() ? slice.name : slice.copy_of;
+    wanted.push_back({name, core::whole_shape(slice.shape, slice.shard)});
   }
   return wanted;
 }
@@ -113,26 +114,29 @@ bool wants_decoder(const core::ParameterStore& store) {
   return predicts && !apart;
 }
 
-void check_finite(const HfCheckpoint& checkpoint, const HfCheckpoint::Entry& source, std::span<const float> values,
-                  ProblemList& problems) {
+void check_finite(const HfCheckpoint& checkpoint, const HfCheckpoint::Entry& source, const core::ParameterSlice& slice,
+                  std::span<const float> values, ProblemList& problems) {
   constexpr std::uint32_t exponent = 0x7F800000u;
   const auto bad = std::find_if(values.begin(), values.end(), [](float value) {
     return (std::bit_cast<std::uint32_t>(value) & exponent) == exponent;
   });
   if (bad == values.end()) return;
+  const core::ShardRuns runs = core::runs_of(slice.shape, slice.shard);
+  const std::int64_t place = bad - values.begin(),
+                     element = runs.first + place / runs.length * runs.stride + place % runs.length;
   problems.add(checkpoint.describe(source) + " holds " + std::to_string(*bad) + " at element " +
-               std::to_string(bad - values.begin()) + ": no usable weights can.");
+               std::to_string(element) + ": no usable weights can.");
 }
 
 // A stored decoder must equal the weights it is tied to here.
-void check_tie(const HfCheckpoint& checkpoint, const std::string& name, std::span<const float> tied_to,
-               const std::string& tied_name, ProblemList& problems) {
+void check_tie(const HfCheckpoint& checkpoint, const std::string& name, const core::ParameterSlice& slice,
+               std::span<const float> tied_to, const std::string& tied_name, ProblemList& problems) {
   const HfCheckpoint::Entry* entry = checkpoint.find(name);
   if (entry == nullptr) return;
-  bool equal = entry->tensor->elements == static_cast<std::int64_t>(tied_to.size());
+  bool equal = entry->tensor->shape == core::whole_shape(slice.shape, slice.shard);
   if (equal) {
     std::vector<float> values(tied_to.size());
-    checkpoint.read(*entry, values);
+    checkpoint.read(*entry, slice.shape, slice.shard, values);
     equal = std::equal(values.begin(), values.end(), tied_to.begin());
   }
   if (!equal) {
@@ -168,7 +172,8 @@ LoadReport check_hf_weights(const std::filesystem::path& folder, const std::vect
                             const LoadOptions& options) {
   const HfCheckpoint checkpoint(folder);
   std::vector<Wanted> wanted;
-  for (const core::ParameterSpec& spec : specs) wanted.push_back({spec.name, spec.shape});
+  for (const core::ParameterSpec& spec : specs)
+    wanted.push_back({spec.name, core::whole_shape(spec.shape, spec.shard)});
   return make_plan(checkpoint, folder, wanted, options).report;
 }
 
@@ -182,16 +187,18 @@ LoadReport load_hf_weights(const std::filesystem::path& folder, core::ParameterS
   };
   for (std::size_t i = 0; i < plan.sources.size(); ++i) {
     if (plan.sources[i] == nullptr) continue;
-    const std::span<float> values = values_of(store.slices()[i]);
-    checkpoint.read(*plan.sources[i], values);
-    check_finite(checkpoint, *plan.sources[i], values, problems);
+    const core::ParameterSlice& slice = store.slices()[i];
+    const std::span<float> values = values_of(slice);
+    checkpoint.read(*plan.sources[i], slice.shape, slice.shard, values);
+    check_finite(checkpoint, *plan.sources[i], slice, values, problems);
   }
   for (const core::ParameterSlice& slice : store.slices()) {
     const bool embeds = slice.name == word_embeddings && wants_decoder(store);
     if (embeds || slice.name == decoder_weight) {
-      check_tie(checkpoint, decoder_weight, values_of(slice), word_embeddings, problems);
+      check_tie(checkpoint, decoder_weight, slice, values_of(slice), word_embeddings, problems);
     }
-    if (slice.name == prediction_bias) check_tie(checkpoint, decoder_bias, values_of(slice), prediction_bias, problems);
+    if (slice.name == prediction_bias)
+      check_tie(checkpoint, decoder_bias, slice, values_of(slice), prediction_bias, problems);
   }
   problems.throw_if_any(ExitCode::files, folder.string() + ": the weights cannot be used:");
   return std::move(plan.report);

@@ -233,31 +233,38 @@ void SafetensorsFile::read_bytes(const StoredTensor& tensor, std::int64_t offset
 }
 
 template <class Stored, class Out, class Convert>
-void SafetensorsFile::read_as(const StoredTensor& tensor, std::span<Out> out, Convert convert) const {
-  constexpr std::int64_t block = 1 << 16;
-  std::vector<Stored> stored(static_cast<std::size_t>(std::min(block, tensor.elements)));
-  for (std::int64_t first = 0; first < tensor.elements; first += block) {
-    const std::int64_t count = std::min(block, tensor.elements - first);
-    constexpr std::int64_t width = sizeof(Stored);
-    read_bytes(tensor, first * width, stored.data(), count * width);
+void SafetensorsFile::read_as(const StoredTensor& tensor, std::int64_t begin, std::span<Out> out,
+                              Convert convert) const {
+  constexpr std::int64_t block = 1 << 16, width = sizeof(Stored);
+  const auto elements = static_cast<std::int64_t>(out.size());
+  std::vector<Stored> stored(static_cast<std::size_t>(std::min(block, elements)));
+  for (std::int64_t first = 0; first < elements; first += block) {
+    const std::int64_t count = std::min(block, elements - first);
+    read_bytes(tensor, (begin + first) * width, stored.data(), count * width);
     std::transform(stored.begin(), stored.begin() + count, out.begin() + first, convert);
   }
 }
 
 void SafetensorsFile::read(const StoredTensor& tensor, std::span<float> out) const {
   core::require(static_cast<std::int64_t>(out.size()) == tensor.elements, "safetensors: output of another size");
-  if (tensor.dtype == "F32") return read_bytes(tensor, 0, out.data(), tensor.end - tensor.begin);
-  if (tensor.dtype == "F16") return read_as<std::uint16_t>(tensor, out, widen_half);
-  if (tensor.dtype == "BF16") return read_as<std::uint16_t>(tensor, out, widen_bfloat);
+  read_part(tensor, 0, out);
+}
+
+void SafetensorsFile::read_part(const StoredTensor& tensor, std::int64_t first, std::span<float> out) const {
+  const auto count = static_cast<std::int64_t>(out.size()), width = static_cast<std::int64_t>(sizeof(float));
+  core::require(first >= 0 && count <= tensor.elements - first, "safetensors: a part that the tensor does not have");
+  if (tensor.dtype == "F32") return read_bytes(tensor, first * width, out.data(), count * width);
+  if (tensor.dtype == "F16") return read_as<std::uint16_t>(tensor, first, out, widen_half);
+  if (tensor.dtype == "BF16") return read_as<std::uint16_t>(tensor, first, out, widen_bfloat);
   fail(path_, tensor.name, "is of type " + in_quotes(tensor.dtype) + ", but weights are read from F32, F16 or BF16.");
 }
 
 void SafetensorsFile::read(const StoredTensor& tensor, std::span<double> out) const {
   core::require(static_cast<std::int64_t>(out.size()) == tensor.elements, "safetensors: output of another size");
   if (tensor.dtype == "F64") return read_bytes(tensor, 0, out.data(), tensor.end - tensor.begin);
-  if (tensor.dtype == "F32") return read_as<float>(tensor, out, [](float x) { return static_cast<double>(x); });
-  if (tensor.dtype == "F16") return read_as<std::uint16_t>(tensor, out, widen_half);
-  if (tensor.dtype == "BF16") return read_as<std::uint16_t>(tensor, out, widen_bfloat);
+  if (tensor.dtype == "F32") return read_as<float>(tensor, 0, out, [](float x) { return static_cast<double>(x); });
+  if (tensor.dtype == "F16") return read_as<std::uint16_t>(tensor, 0, out, widen_half);
+  if (tensor.dtype == "BF16") return read_as<std::uint16_t>(tensor, 0, out, widen_bfloat);
   fail(path_, tensor.name, "is of type " + in_quotes(tensor.dtype) + ", but must be F64, F32, F16 or BF16.");
 }
 
@@ -265,8 +272,8 @@ void SafetensorsFile::read(const StoredTensor& tensor, std::span<std::int64_t> o
   core::require(static_cast<std::int64_t>(out.size()) == tensor.elements, "safetensors: output of another size");
   if (tensor.dtype == "I64") return read_bytes(tensor, 0, out.data(), tensor.end - tensor.begin);
   const auto widen = [](auto x) { return static_cast<std::int64_t>(x); };
-  if (tensor.dtype == "I32") return read_as<std::int32_t>(tensor, out, widen);
-  if (tensor.dtype == "U8") return read_as<std::uint8_t>(tensor, out, widen);
+  if (tensor.dtype == "I32") return read_as<std::int32_t>(tensor, 0, out, widen);
+  if (tensor.dtype == "U8") return read_as<std::uint8_t>(tensor, 0, out, widen);
   fail(path_, tensor.name, "is of type " + in_quotes(tensor.dtype) + ", but must be I64, I32 or U8.");
 }
 

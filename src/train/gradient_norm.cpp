@@ -34,7 +34,7 @@ std::vector<Group> groups_of(const std::vector<core::ParameterSlice>& slices) {
 }  // namespace
 
 NormScope norm_scope(const std::vector<core::ParameterSlice>& local, const std::vector<core::ParameterSpec>& model,
-                     comm::Communicator& everyone) {
+                     comm::Communicator& everyone, int tensor_rank) {
   const core::ParameterStore whole(model, core::ParameterStore::Arenas::none);
   std::map<std::string, std::int64_t> place;
   NormScope scope{&everyone, 0, std::vector<std::int64_t>(local.size(), -1)};
@@ -44,8 +44,9 @@ NormScope norm_scope(const std::vector<core::ParameterSlice>& local, const std::
     scope.blocks += blocks_of(group.size);
   }
   for (const Group& group : groups_of(local)) {
-    if (!local[group.first_slice].copy_of.empty()) continue;
-    const auto found = place.find(local[group.first_slice].name);
+    const core::ParameterSlice& first = local[group.first_slice];
+    if (!first.copy_of.empty() || (tensor_rank > 0 && first.shard.is_whole())) continue;
+    const auto found = place.find(first.name);
     core::require(found != place.end(), "gradient norm: a stage has a parameter that the model has not");
     scope.first_block[group.first_slice] = found->second;
   }

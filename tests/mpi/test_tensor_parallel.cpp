@@ -81,8 +81,8 @@ std::vector<Batch> make_batches() {
 // A model, or a rank's part of it, and what runs it.
 class Part {
  public:
-  Part(HeadKind kind, layers::TensorExchange* exchange, bool apart, model::BlockRange range)
-      : group_(exchange != nullptr ? TensorGroup(*exchange) : TensorGroup()),
+  Part(HeadKind kind, comm::Communicator* group, bool apart, model::BlockRange range)
+      : group_(group != nullptr ? TensorGroup({group->rank(), group->size()}, exchange_) : TensorGroup()),
         store_(model::bert_parameters(small_config(), kind, outputs, range, group_.place()),
                core::ParameterStore::Arenas::with_gradients),
         stage_(small_config(), kind, outputs, range, store_, group_),
@@ -94,7 +94,7 @@ class Part {
     stage_.plan(workspace_, bounds, {.slots = 1, .kept = apart ? 1 : 0});
     stage_.plan(workspace_, bounds, {.training = false});
     workspace_.allocate();
-    if (exchange != nullptr) exchange->reserve(most_tokens, small_config().hidden_size);
+    if (group != nullptr) exchange_.connect(*group, most_tokens, small_config().hidden_size);
     products_->reserve({most_tokens, 72, 72});
     attention_->reserve(12, 6);
   }
@@ -128,6 +128,7 @@ class Part {
   std::int64_t workspace_bytes() const { return workspace_.bytes(); }
 
  private:
+  layers::TensorExchange exchange_;
   TensorGroup group_;
   core::ParameterStore store_;
   model::Stage stage_;
@@ -184,10 +185,9 @@ TEST_CASE("a model on a tensor group computes what it computes on one rank") {
   const auto kind = GENERATE(HeadKind::classification, HeadKind::regression, HeadKind::masked_lm);
   const bool apart = GENERATE(false, true);
   const auto group = world().split(world().rank() / size, world().rank());
-  layers::TensorExchange exchange(*group);
   model::BlockRange range = model::whole(small_config());
   range.decoder_apart = apart;
-  Part whole(kind, nullptr, apart, range), shared(kind, &exchange, apart, range);
+  Part whole(kind, nullptr, apart, range), shared(kind, group.get(), apart, range);
   INFO(size << " ranks, head " << static_cast<int>(kind) << (apart ? ", halves apart" : ""));
 
   bool alike = true;
@@ -226,9 +226,8 @@ TEST_CASE("a model on a tensor group computes what it computes on one rank") {
 TEST_CASE("a tensor group divides parameters and activations") {
   const int size = world().size();
   if (size == 1) SKIP("needs two ranks");
-  layers::TensorExchange exchange(world());
   const model::BlockRange range = model::whole(small_config());
-  Part whole(HeadKind::masked_lm, nullptr, false, range), shared(HeadKind::masked_lm, &exchange, false, range);
+  Part whole(HeadKind::masked_lm, nullptr, false, range), shared(HeadKind::masked_lm, &world(), false, range);
   const std::int64_t parameters = world().sum(shared.store().parameters());
   std::int64_t copies = 0;
   for (const core::ParameterSlice& slice : shared.store().slices()) {

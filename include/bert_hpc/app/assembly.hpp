@@ -77,8 +77,9 @@ class Assembly {
   /// Of a training or evaluation: all but parameters, gradients and states, which a training's shard plan tells.
   MemoryPlan memory(bool trains) const;
 
-  /// What a part of the model consists of.
-  std::vector<core::ParameterSpec> parameters_of(const model::BlockRange& part) const;
+  /// What a part of the model consists of, or what one rank of a tensor group has of it.
+  std::vector<core::ParameterSpec> parameters_of(const model::BlockRange& part,
+                                                 const layers::TensorPlace& share = {}) const;
   /// Of the whole model, copies left out.
   std::vector<core::ParameterSpec> all_parameters() const;
   std::int64_t outputs() const;  ///< columns of the logits
@@ -105,9 +106,12 @@ class Assembly {
  private:
   std::vector<model::BlockRange> own_parts() const;
   std::vector<core::ParameterSpec> own_parameters() const;
+  layers::TensorPlace tensor_place() const { return {place.tensor, grid.tensor}; }
   bool holds_head() const { return own_parts().back().head; }
 
   train::PipelineSettings pipeline_settings_;
+  layers::TensorExchange exchange_;
+  std::int64_t exchanged_rows_ = 0;
   const comm::ProcessGroups* groups_ = nullptr;
   std::optional<train::Pipeline> pipeline_;
   std::int64_t scratch_bytes_ = 0;

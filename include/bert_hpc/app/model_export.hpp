@@ -1,6 +1,6 @@
 // The model as one Hugging Face folder, whatever the grid: rank 0 writes, and the stages of the first replica send it
 // their parameters, tensor by tensor in the order of the file and in small pieces, so that nobody holds more of the
-// model than before.
+// model than before, but for one matrix at a time whose columns were shared out.
 #pragma once
 
 #include <string>

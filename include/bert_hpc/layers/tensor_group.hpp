@@ -36,17 +36,14 @@ struct TensorPlace {
 /// The memory through which a group exchanges token rows. For one thread.
 class TensorExchange {
  public:
-  /// `group` must outlive it.
-  explicit TensorExchange(comm::Communicator& group) : group_(group) {}
-
-  /// Collective over the group, once: for matrices of up to (rows, columns).
-  void reserve(std::int64_t rows, std::int64_t columns);
-  /// What reserve() takes on each rank of `ranks`.
+  /// Collective over the group, which must outlive it; once, before any pass: for matrices of up to (rows, columns).
+  void connect(comm::Communicator& group, std::int64_t rows, std::int64_t columns);
+  /// What connect() takes on each rank of `ranks`.
   static std::int64_t bytes(std::int64_t rows, std::int64_t columns, int ranks);
 
  private:
   friend class TensorGroup;
-  comm::Communicator& group_;
+  comm::Communicator* group_ = nullptr;
   /// Gathering takes turns between three, as ranks may share this memory: one is filled again two gatherings after it
   /// was read, when no rank can still be reading it, even if two of them were read together.
   std::span<float> gathered_[3], partial_;
@@ -57,9 +54,8 @@ class TensorGroup {
  public:
   /// A group of one.
   TensorGroup() = default;
-  /// For planning memory and parameters alone.
-  explicit TensorGroup(const TensorPlace& place) : place_(place) {}
-  explicit TensorGroup(TensorExchange& exchange);
+  /// `exchange` must outlive the group and all its copies. Planning does not need it connected.
+  TensorGroup(const TensorPlace& place, TensorExchange& exchange) : place_(place), exchange_(&exchange) {}
 
   const TensorPlace& place() const { return place_; }
   bool shared() const { return place_.size > 1; }

@@ -33,8 +33,9 @@ struct LoadReport {
 std::vector<std::string> head_prefixes(BertHead head);
 
 /// Reads FOLDER/model.safetensors, or the shards that FOLDER/model.safetensors.index.json lists, into `store`'s
-/// values. Throws Error(files) with all missing, mis-shaped, non-finite or unreadable tensors at once; where only
-/// pytorch_model.bin is there, with the command that converts it. The store may be half filled after a throw.
+/// values; of a parameter that is a shard, that part. Throws Error(files) with all missing, mis-shaped, non-finite or
+/// unreadable tensors at once; where only pytorch_model.bin is there, with the command that converts it. The store may
+/// be half filled after a throw.
 LoadReport load_hf_weights(const std::filesystem::path& folder, core::ParameterStore& store,
                            const LoadOptions& options = {});
 

@@ -44,6 +44,8 @@ class SafetensorsFile {
   /// Reads all elements; `out` has tensor.elements. F32 as it is, F16 and BF16 widened exactly; other types are
   /// refused.
   void read(const StoredTensor& tensor, std::span<float> out) const;
+  /// The same of `out.size()` elements from element `first` on.
+  void read_part(const StoredTensor& tensor, std::int64_t first, std::span<float> out) const;
   /// F64, F32, F16 or BF16.
   void read(const StoredTensor& tensor, std::span<double> out) const;
   /// I64, I32 or U8.
@@ -54,7 +56,7 @@ class SafetensorsFile {
   void check_layout(std::int64_t data_begin, std::int64_t file_size);
   void read_bytes(const StoredTensor& tensor, std::int64_t offset, void* out, std::int64_t bytes) const;
   template <class Stored, class Out, class Convert>
-  void read_as(const StoredTensor& tensor, std::span<Out> out, Convert convert) const;
+  void read_as(const StoredTensor& tensor, std::int64_t begin, std::span<Out> out, Convert convert) const;
 
   std::filesystem::path path_;
   int descriptor_ = -1;

@@ -32,9 +32,10 @@ struct NormScope {
 };
 
 /// `local` are slices of one stage, `model` the parameters of the whole model in order. Copies of other parameters are
-/// not counted. Throws Error(internal) where a counted slice is not in the model. Pure.
+/// not counted, and what every rank of a tensor group has whole is counted by the first of them. Throws Error(internal)
+/// where a counted slice is not in the model. Pure.
 NormScope norm_scope(const std::vector<core::ParameterSlice>& local, const std::vector<core::ParameterSpec>& model,
-                     comm::Communicator& everyone);
+                     comm::Communicator& everyone, int tensor_rank = 0);
 /// Where `local` is the whole model and `everyone` shares it.
 NormScope whole_model_scope(const std::vector<core::ParameterSlice>& local, comm::Communicator& everyone);
 

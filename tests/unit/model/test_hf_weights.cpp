@@ -1,6 +1,7 @@
 // Hugging Face folders: names old and new, tied decoders, fresh heads, shards, and what must be refused.
 #include <bit>
 #include <catch2/catch_test_macros.hpp>
+#include <cmath>
 #include <map>
 
 #include "bert_hpc/model/hf_config.hpp"
@@ -257,4 +258,53 @@ TEST_CASE("a folder that cannot be written is an error and stays as it was") {
   CHECK(failure.code == tests::files_code);
   CHECK(failure.says("file: cannot be created"));
   CHECK(tests::read_file(folder / "file") == "x");
+}
+
+TEST_CASE("each rank of a tensor group reads its slices, and what is wrong is told by its place in the whole") {
+  tests::ScratchFolder folder;
+  std::vector<ParameterSpec> specs = masked_lm_specs;
+  specs.push_back({"bert.encoder.layer.0.output.dense.weight", {4, 7}});
+  ParameterStore whole = make_store(specs, 1);
+  Tensors tensors = tensors_of(whole);
+  tensors["cls.predictions.decoder.weight"] = tensors[specs[0].name];  // a tied decoder, stored
+  write(folder / "model.safetensors", tensors);
+
+  // A part of each, as its begin and its share say; the transform is whole.
+  const auto parts = [&](std::int64_t rows, std::int64_t row, std::int64_t columns, std::int64_t column) {
+    std::vector<ParameterSpec> mine = specs;
+    mine[0].shape[0] = mine[1].shape[0] = rows;
+    mine[0].shard = mine[1].shard = {0, row, 5};
+    mine[3].shape[1] = columns;
+    mine[3].shard = {1, column, 7};
+    return mine;
+  };
+  for (const auto& mine : {parts(2, 0, 3, 0), parts(3, 2, 4, 3)}) {
+    ParameterStore store(mine, ParameterStore::Arenas::values);
+    CHECK(model::load_hf_weights(folder.path(), store).unused.empty());
+    for (const ParameterSpec& spec : mine) {
+      const std::vector<float> all = values_of(whole, spec.name), part = values_of(store, spec.name);
+      const core::ShardRuns runs = core::runs_of(spec.shape, spec.shard);
+      bool same = true;
+      for (std::size_t i = 0; i < part.size(); ++i) {
+        const auto length = static_cast<std::size_t>(runs.length);
+        same &=
+            part[i] ==
+            all[static_cast<std::size_t>(runs.first) + i / length * static_cast<std::size_t>(runs.stride) + i % length];
+      }
+      CHECK(same);
+    }
+  }
+
+  const auto mine = parts(3, 2, 4, 3);
+  tensors["cls.predictions.decoder.weight"].second[8] += 1;  // row 2
+  write(folder / "model.safetensors", tensors);
+  CHECK(load_failure(folder, mine).says("untied decoder"));
+  CHECK(load_failure(folder, parts(2, 0, 3, 0)).code == -1);  // whose rows are as they should be
+  tensors.erase("cls.predictions.decoder.weight");
+  tensors[mine[3].name].second[2 * 7 + 5] = INFINITY;
+  write(folder / "model.safetensors", tensors);
+  CHECK(load_failure(folder, mine).says("at element 19"));
+  tensors[mine[3].name] = {{4, 4}, std::vector<float>(16)};
+  write(folder / "model.safetensors", tensors);
+  CHECK(load_failure(folder, mine).says("make it (4, 7)"));
 }
