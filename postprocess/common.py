@@ -181,9 +181,11 @@ def read_journal(run, path):
             for i, name in enumerate(["seconds_min", "seconds_avg", "seconds_max"]):
                 run.timers[name] = np.array([float(row[2 + i]) for row in rows])
         elif kind == "ranks":
-            rows, _ = take_groups(fields, 6)
+            names = ["threads", "peak_memory", "utilisation", "power", "start_memory", "planned_memory", "computing",
+                     "communicating", "waiting"]
+            rows, _ = take_groups(fields, 2 + len(names))
             run.ranks = {"host": [row[0] for row in rows], "device": [row[1] for row in rows]}
-            for i, name in enumerate(["threads", "peak_memory", "utilisation", "power"]):
+            for i, name in enumerate(names):
                 run.ranks[name] = np.array([float(row[2 + i]) for row in rows])
         elif kind == "status":
             run.attributes["status"] = fields[0]

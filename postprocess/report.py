@@ -11,6 +11,7 @@ import common
 import plot_confusion
 import plot_loss
 import plot_metrics
+import plot_ranks
 import plot_regression
 import plot_scaling
 import plot_schedule
@@ -19,7 +20,7 @@ import plot_timeline
 import plot_timers
 import tables
 
-PICTURES = [plot_loss, plot_metrics, plot_schedule, plot_confusion, plot_regression, plot_timers, plot_timeline, plot_throughput,
+PICTURES = [plot_loss, plot_metrics, plot_schedule, plot_confusion, plot_regression, plot_timers, plot_ranks, plot_timeline, plot_throughput,
             plot_scaling]
 
 

@@ -114,18 +114,21 @@ std::vector<io::TimerRow> Results::record_timers(const core::Timers& timers) {
 }
 
 std::vector<io::RankRow> Results::record_ranks(const RunContext& context, const std::string& device,
-                                               std::int64_t planned_memory) {
+                                               std::int64_t planned_memory, const RankTime& time) {
   std::ostringstream mine;
   mine << io::host_name() << '\t' << device << '\t' << context.threads << '\t' << process_memory().peak_resident << '\t'
-       << context.start_memory << '\t' << planned_memory;
+       << context.start_memory << '\t' << planned_memory << '\t' << time.computing << '\t' << time.communicating << '\t'
+       << time.waiting;
   std::vector<io::RankRow> rows;
   for (const std::string& text : world_.all_gather(mine.str())) {
     std::istringstream fields(text);
     io::RankRow row;
     std::getline(fields, row.host, '\t');
     std::getline(fields, row.device, '\t');
-    fields >> row.threads >> row.peak_memory >> row.start_memory >> row.planned_memory;
-    row.utilisation = row.power = std::numeric_limits<double>::quiet_NaN();
+    fields >> row.threads >> row.peak_memory >> row.start_memory >> row.planned_memory >> row.computing >>
+        row.communicating >> row.waiting;
+    row.power = std::numeric_limits<double>::quiet_NaN();
+    row.utilisation = time.wall > 0 ? row.computing / time.wall : row.power;
     rows.push_back(row);
   }
   if (metrics_) metrics_->record_ranks(rows);

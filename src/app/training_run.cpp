@@ -199,8 +199,10 @@ class TrainingLoop {
     facts.tokens = tokens_;
     facts.samples = samples_;
     facts.peak_gflops = context_.input.run.peak_gflops.value_or(0.0);
-    const std::string memory =
-        memory_line(results_.record_ranks(context_, "CPU", total(memory_of(training_, *training_.assembly, context_))));
+    const std::vector<io::RankRow> ranks =
+        results_.record_ranks(context_, "CPU", total(memory_of(training_, *training_.assembly, context_)),
+                              rank_time(timers_.sections(), training_seconds_));
+    const std::string memory = memory_line(ranks);
     results_.finish({{"steps", static_cast<double>(done_)},
                      {"samples", static_cast<double>(samples_)},
                      {"tokens", static_cast<double>(tokens_)},

@@ -85,6 +85,9 @@ void write_ranks(Hdf5File& file, const MetricsTables& tables) {
   write_column(file, "ranks/start_memory", tables.ranks, &RankRow::start_memory, "bytes before set-up");
   write_column(file, "ranks/planned_memory", tables.ranks, &RankRow::planned_memory, "bytes beside start_memory");
   write_column(file, "ranks/utilisation", tables.ranks, &RankRow::utilisation, "0 to 1");
+  write_column(file, "ranks/computing", tables.ranks, &RankRow::computing, "s");
+  write_column(file, "ranks/communicating", tables.ranks, &RankRow::communicating, "s");
+  write_column(file, "ranks/waiting", tables.ranks, &RankRow::waiting, "s");
   write_column(file, "ranks/power", tables.ranks, &RankRow::power, "W");
   if (tables.rank_samples.empty()) return;
   std::size_t ranks = 0;

@@ -73,7 +73,7 @@ class Report(InFolder):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(result.stderr, "")
         self.assertIn("validation accuracy (last)", result.stdout)
-        names = ["loss", "metrics", "schedule", "confusion_matrix-validation", "timers", "throughput"]
+        names = ["loss", "metrics", "schedule", "confusion_matrix-validation", "timers", "ranks", "throughput"]
         self.check_pictures(run / "report", names)
         with open(run / "report" / "classes.csv", encoding="utf-8") as file:
             rows = list(csv.DictReader(file))
@@ -101,14 +101,14 @@ class Report(InFolder):
         output = self.folder / "out"
         result = call("report.py", self.folder / "run", self.folder / "test", "--output", output)
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.check_pictures(output, ["loss", "metrics", "schedule", "timers", "throughput",
+        self.check_pictures(output, ["loss", "metrics", "schedule", "timers", "ranks", "throughput",
                                      "confusion_matrix-validation-run", "confusion_matrix-test-test"])
 
     def test_scaling(self):
         paths = make_run.make_scaling(self.folder)
         result = call("report.py", *paths, "--output", self.folder / "out")
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.check_pictures(self.folder / "out", ["loss", "schedule", "timers", "throughput", "scaling"])
+        self.check_pictures(self.folder / "out", ["loss", "schedule", "timers", "ranks", "throughput", "scaling"])
 
     def test_one_kind_of_picture(self):
         run = self.folder / "run"
@@ -116,7 +116,7 @@ class Report(InFolder):
         for script in sorted(SCRIPTS.glob("plot_*.py")):
             result = call(script.name, run)
             self.assertEqual(result.returncode, 0, f"{script.name}: {result.stderr}")
-        self.check_pictures(run / "report", ["loss", "metrics", "schedule", "regression", "timers", "throughput"])
+        self.check_pictures(run / "report", ["loss", "metrics", "schedule", "regression", "timers", "ranks", "throughput"])
 
     def test_from_the_command_line(self):
         make_run.write_metrics(self.folder, None, {}, status="running")

@@ -9,6 +9,7 @@
 #include "bert_hpc/app/application.hpp"
 #include "bert_hpc/app/assembly.hpp"
 #include "bert_hpc/app/evaluator.hpp"
+#include "bert_hpc/app/rank_time.hpp"
 #include "bert_hpc/comm/communicator.hpp"
 #include "bert_hpc/config/config.hpp"
 #include "bert_hpc/core/timers.hpp"
@@ -43,7 +44,7 @@ class Results {
   /// Collective. Hosts, devices, threads and memory of all ranks: what was resident before set-up (`start_memory`),
   /// what was planned beside it and the peak, bytes. Returns the rows.
   std::vector<io::RankRow> record_ranks(const RunContext& context, const std::string& device,
-                                        std::int64_t planned_memory);
+                                        std::int64_t planned_memory, const RankTime& time = {});
 
   /// Collective. Totals, the status "finished" and the last snapshot.
   void finish(const std::vector<std::pair<std::string, double>>& totals);

@@ -62,10 +62,11 @@ struct TimerRow {
 struct RankRow {
   std::string host, device;
   std::int64_t threads = 0;
-  std::int64_t peak_memory = 0;                       ///< bytes
-  double utilisation = 0;                             ///< 0 … 1, NaN where unknown
-  double power = 0;                                   ///< W, NaN where unknown
-  std::int64_t start_memory = 0, planned_memory = 0;  ///< bytes: resident before set-up, and planned beside it
+  std::int64_t peak_memory = 0;                          ///< bytes
+  double utilisation = 0;                                ///< computing of the steps' time: 0 … 1, NaN where unknown
+  double power = 0;                                      ///< W, NaN where unknown
+  std::int64_t start_memory = 0, planned_memory = 0;     ///< bytes: resident before set-up, and planned beside it
+  double computing = 0, communicating = 0, waiting = 0;  ///< seconds
 };
 
 enum class RunStatus { running, finished, failed, stopped };

@@ -59,8 +59,8 @@ TEST_CASE("metrics.h5 holds what was recorded, under the promised names") {
   writer.record_evaluation("validation", {3, 0.6, {{"accuracy", 0.75}, {"macro_f1", nan}}, 2, {5, 6, 7, 8}});
   writer.record_evaluation("test", {3, 0.65, {{"rmse", 0.1}}, 0, {}});
   writer.record_timers({{"forward", 3, 0.1, 0.2, 0.3}, {"with\ttab", 1, 1, 1, 1}});
-  writer.record_ranks(
-      {{"node1", "CPU", 2, 1 << 20, 0.9, nan}, {"node2", "CPU", 2, 1 << 21, 0.8, nan, 1 << 19, 1 << 20}});
+  writer.record_ranks({{"node1", "CPU", 2, 1 << 20, 0.9, nan},
+                       {"node2", "CPU", 2, 1 << 21, 0.8, nan, 1 << 19, 1 << 20, 3.0, 2.0, 1.0}});
   writer.record_rank_sample(1.5, {0.1, 0.2}, {100, nan});
   writer.record_efficiency({3, 1000, 0.9, 0.95});
   writer.set_total("flops", 1e15);
@@ -92,6 +92,8 @@ TEST_CASE("metrics.h5 holds what was recorded, under the promised names") {
   CHECK(file.read_text("ranks/host", 2)[1] == "node2");
   CHECK(file.read<std::int64_t>("ranks/start_memory", 2) == std::vector<std::int64_t>{0, 1 << 19});
   CHECK(file.read<std::int64_t>("ranks/planned_memory", 2) == std::vector<std::int64_t>{0, 1 << 20});
+  CHECK(file.read<double>("ranks/computing", 2) == std::vector<double>{0, 3});
+  CHECK(file.read<double>("ranks/waiting", 2)[1] == 1.0);
   CHECK(file.info("ranks/samples/power").extents == std::vector<std::int64_t>{1, 2});
   CHECK(file.read<double>("efficiency/goodput", 1)[0] == 0.95);
 }
