@@ -90,7 +90,8 @@ def write_metrics(folder, steps, evaluations, ranks=2, status="finished", task="
         file["ranks/peak_memory"] = np.full(ranks, 310 << 20, dtype=np.int64)
         file["ranks/utilisation"] = np.full(ranks, np.nan)
         file["ranks/power"] = np.full(ranks, np.nan)
-        seconds = float(np.sum(steps["seconds"])) if steps else 0.0
+        # Told at a run's end.
+        seconds = float(np.sum(steps["seconds"])) if steps and status == "finished" else 0.0
         for name, share in (("computing", 0.8), ("communicating", 0.1), ("waiting", 0.05)):
             file[f"ranks/{name}"] = seconds * share * (1 - 0.02 * np.arange(ranks) / ranks)
 
