@@ -33,12 +33,17 @@ void open_data(DataSets& sets, const config::Config& input, const model::BertCon
   });
 }
 
+std::int64_t pipeline_micro_batches(const comm::GridShape& grid, std::int64_t global_batch) {
+  if (grid.pipeline == 1) return 0;
+  return std::clamp<std::int64_t>(global_batch / grid.data, 1, std::int64_t{4} * grid.pipeline);
+}
+
 data::BatchLoaderOptions training_batches(const config::Config& input, const model::BertConfig& model,
-                                          std::int64_t max_length, int replica, int replicas) {
+                                          std::int64_t max_length, int replica, const comm::GridShape& grid) {
   data::BatchLoaderOptions options;
   options.plan.global_batch = input.batch.global;
   options.plan.hidden = model.hidden_size;
-  options.plan.replicas = replicas;
+  options.plan.replicas = grid.data;
   options.plan.reproducible = input.run.reproducible;
   options.plan.chunks = static_cast<int>(input.batch.chunks);
   options.plan.micro_tokens = input.batch.micro_tokens.value_or(0);
@@ -46,7 +51,8 @@ data::BatchLoaderOptions training_batches(const config::Config& input, const mod
   options.plan.micro_batches = input.batch.micro_batches.value_or(0);
   const bool stated = input.batch.micro_tokens || input.batch.micro || input.batch.micro_batches;
   if (!stated && !input.run.reproducible && input.batch.chunks == 0) {
-    options.plan.micro_tokens = std::max(usual_micro_tokens, max_length);
+    options.plan.micro_batches = pipeline_micro_batches(grid, input.batch.global);
+    if (options.plan.micro_batches == 0) options.plan.micro_tokens = std::max(usual_micro_tokens, max_length);
   }
   options.replica = replica;
   options.task = task_traits(input.task.name).shards;

@@ -33,7 +33,7 @@ void run_evaluation(const RunContext& context) {
     assembly.emplace(input, config, estimates ? Assembly::Purpose::estimate : Assembly::Purpose::evaluation,
                      context.grid, place, reader.info().mean_length());
     const std::int64_t longest = reader.info().max_length;
-    const data::BatchLoaderOptions batches = training_batches(input, config, longest, place.data, context.grid.data);
+    const data::BatchLoaderOptions batches = training_batches(input, config, longest, place.data, context.grid);
     evaluator.emplace(*assembly, reader, data::evaluation_options(batches, evaluation_micro_tokens(input, longest)),
                       !predicts);
     assembly->allocate({}, 0, evaluator->bounds());

@@ -57,7 +57,7 @@ void set_up(Training& training, const RunContext& context) {
   collectively(world, [&] {
     config = complete_model(input, stated, train.info(), train.special_ids());
     const comm::GridPlace place = comm::place(context.grid, std::min(world.rank(), context.ranks() - 1));
-    training.batches = training_batches(input, config, train.info().max_length, place.data, context.grid.data);
+    training.batches = training_batches(input, config, train.info().max_length, place.data, context.grid);
     const bool estimates = context.invocation.validate;
     core::ParameterStore::Memory memory;
     if (!estimates) {
