@@ -21,6 +21,7 @@ COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 LINE_STYLES = ["-", "--", ":", "-."]
 SCHEMA = "bert_hpc metrics 1"
 JOURNAL_TITLE = "bert_hpc metrics journal 1"
+EFFICIENCY_COLUMNS = ["step", "noise_scale", "efficiency", "goodput"]
 STEP_COLUMNS = ["step", "epoch", "loss", "learning_rate", "gradient_norm", "samples", "tokens", "seconds"]
 INTEGER_COLUMNS = {"step", "samples", "tokens"}
 
@@ -60,6 +61,7 @@ class Run:
         self.attributes = {}
         self.steps = {column: np.array([]) for column in STEP_COLUMNS}
         self.evaluations = {}  # split -> {"step", "loss", metrics…, "confusion_matrix"}
+        self.efficiency = {column: np.array([]) for column in EFFICIENCY_COLUMNS}
         self.timers = {"name": [], "calls": [], "seconds_min": [], "seconds_avg": [], "seconds_max": []}
         self.ranks = {}
         self.predictions = None
@@ -117,6 +119,8 @@ def read_metrics(run, path):
             run.steps.update(read_columns(file["steps"]))
         for split, group in file.get("evaluations", {}).items():
             run.evaluations[split] = read_columns(group)
+        if "efficiency" in file:
+            run.efficiency.update(read_columns(file["efficiency"]))
         if "timers" in file:
             run.timers.update(read_columns(file["timers"]))
         if "ranks" in file:
@@ -154,7 +158,7 @@ def take_groups(fields, width):
 
 def read_journal(run, path):
     """The same as metrics.h5 would hold, made from the journal."""
-    steps, evaluations = [], {}
+    steps, evaluations, efficiency = [], {}, []
     for kind, *fields in journal_lines(path):
         if kind == "info":
             names = ["version", "source_revision", "started", "mode", "task", "resolved_input"]
@@ -163,6 +167,8 @@ def read_journal(run, path):
             run.attributes.update(label_names=[label[0] for label in labels], status="running", schema=SCHEMA)
         elif kind == "step":
             steps.append([float(field) for field in fields])
+        elif kind == "efficiency":
+            efficiency.append([float(field) for field in fields])
         elif kind == "evaluation":
             metrics, rest = take_groups(fields[3:], 2)
             row = {"step": int(fields[1]), "loss": float(fields[2])}
@@ -174,6 +180,7 @@ def read_journal(run, path):
         elif kind == "rewind":
             last = int(fields[0])
             steps = [row for row in steps if row[0] <= last]
+            efficiency = [row for row in efficiency if row[0] <= last]
             evaluations = {split: [r for r in rows if r["step"] <= last] for split, rows in evaluations.items()}
         elif kind == "timers":
             rows, _ = take_groups(fields, 5)
@@ -194,6 +201,8 @@ def read_journal(run, path):
     table = np.array(steps, dtype=float).reshape(len(steps), len(STEP_COLUMNS))
     for i, column in enumerate(STEP_COLUMNS):
         run.steps[column] = table[:, i].astype(np.int64) if column in INTEGER_COLUMNS else table[:, i]
+    table = np.array(efficiency, dtype=float).reshape(len(efficiency), len(EFFICIENCY_COLUMNS))
+    run.efficiency = {column: table[:, i] for i, column in enumerate(EFFICIENCY_COLUMNS)}
     for split, rows in evaluations.items():
         run.evaluations[split] = evaluation_columns(rows)
 

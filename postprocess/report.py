@@ -9,6 +9,7 @@ import sys
 
 import common
 import plot_confusion
+import plot_efficiency
 import plot_loss
 import plot_metrics
 import plot_ranks
@@ -21,7 +22,7 @@ import plot_timers
 import tables
 
 PICTURES = [plot_loss, plot_metrics, plot_schedule, plot_confusion, plot_regression, plot_timers, plot_ranks, plot_timeline, plot_throughput,
-            plot_scaling]
+            plot_efficiency, plot_scaling]
 
 
 def report(given=None):

@@ -5,6 +5,7 @@
 #include "bert_hpc/app/collective.hpp"
 #include "bert_hpc/app/data_sets.hpp"
 #include "bert_hpc/train/shard_plan.hpp"
+#include "training_settings.hpp"
 
 namespace bert_hpc::app {
 namespace {
@@ -24,11 +25,12 @@ std::vector<model::BlockRange> cut(const config::Config& input, const model::Ber
   return parts;
 }
 
-core::ParameterStore::Arenas arenas_for(Assembly::Purpose purpose) {
+core::ParameterStore::Arenas arenas_for(Assembly::Purpose purpose, const config::Config& input, int replicas) {
   using Arenas = core::ParameterStore::Arenas;
-  return purpose == Assembly::Purpose::training     ? Arenas::with_gradients
-         : purpose == Assembly::Purpose::evaluation ? Arenas::values
-                                                    : Arenas::none;
+  if (purpose == Assembly::Purpose::estimate) return Arenas::none;
+  const bool values_alone =
+      purpose == Assembly::Purpose::evaluation || train::shards_gradients(shard_settings(input, 1), replicas);
+  return values_alone ? Arenas::values : Arenas::with_gradients;
 }
 
 }  // namespace
@@ -42,8 +44,8 @@ Assembly::Assembly(const config::Config& input, const model::BertConfig& model_c
       grid(shape),
       place(at),
       parts(cut(input, config, traits.kind, input.run.mode == "train", grid.pipeline, mean_length)),
-      parameters(own_parameters(), arenas_for(for_what), train::shard_alignment(input.run.reproducible, grid.data),
-                 memory),
+      parameters(own_parameters(), arenas_for(for_what, input, grid.data),
+                 train::shard_alignment(input.run.reproducible, grid.data), memory),
       products(ops::make_matrix_product()),
       attention(ops::make_attention(input.model.attention)) {
   const std::vector<model::BlockRange> own = own_parts();

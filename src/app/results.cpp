@@ -67,6 +67,10 @@ void Results::record_evaluation(const std::string& split, const io::EvaluationRo
   if (metrics_) metrics_->record_evaluation(split, row);
 }
 
+void Results::record_efficiency(const io::EfficiencyRow& row) {
+  if (metrics_) metrics_->record_efficiency(row);
+}
+
 void Results::poll() {
   if (!metrics_) return;
   const std::lock_guard lock(hdf5_);

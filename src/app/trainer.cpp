@@ -14,10 +14,34 @@ Trainer::Trainer(const TrainerSettings& settings, Assembly& assembly, train::Dat
       assembly_(assembly),
       sums_(sums),
       timers_(timers),
-      optimizer_(settings.adamw, assembly.parameters, sums.owned()) {
+      optimizer_(settings.adamw, assembly.parameters, sums.owned(), sums.plan().settings.offload),
+      hash_(*assembly.groups().data, assembly.groups().world, assembly.parameters, settings.parameter_hash_every) {
+  if (sums.plan().settings.offload) sums_.set_summed([this](std::size_t range) { optimizer_.fetch(range); });
   if (!assembly.ties_gradients()) return;
   tied_.emplace(assembly.parameters, model::word_embeddings_name, model::decoder_name, assembly.groups().ends.get());
   sums.set_completion([this](std::span<const train::OwnedRange> pieces) { tied_->add(pieces); });
+}
+
+void Trainer::require_intact(const std::string& finding) const {
+  if (finding.empty()) return;
+  throw AgreedError(core::ExitCode::numerical,
+                    "a parameter's bits are not what they were: " + finding +
+                        " Memory or processor of that rank's host is at fault, or a program error writes where it may "
+                        "not. Start again from before, on other hosts if it comes back.");
+}
+
+void Trainer::measure_noise(const data::LoadedStep& loaded, double norm) {
+  train::SmallBatch mine{.squares = sums_.first_micro_batch_squares()};
+  if (own_ > 0) {
+    mine.samples = loaded.micro_batches[first_].batch.sequences;
+    mine.targets = loaded.micro_batches[first_].target_count;
+  }
+  const bool speaks = assembly_.place.pipeline == 0;
+  train::NoiseMeasurement measurement;
+  if (train::measure_noise(assembly_.groups().world, mine, speaks, norm, loaded.plan.sequences(), targets_,
+                           measurement)) {
+    noise_.add(measurement);
+  }
 }
 
 double Trainer::global_targets(const data::LoadedStep& loaded) {
@@ -25,23 +49,29 @@ double Trainer::global_targets(const data::LoadedStep& loaded) {
   return static_cast<double>(assembly_.groups().data->sum(loaded.target_count));
 }
 
-void Trainer::compute(const data::LoadedStep& loaded, std::int64_t done) {
+void Trainer::prepare(const data::LoadedStep& loaded, std::int64_t done) {
   core::Dropout key;
   ops::set_dropout_key(key, settings_.seed, static_cast<std::uint64_t>(done));
+  const std::vector<int>& begins = loaded.plan.replica_begin;
+  first_index_ = begins[static_cast<std::size_t>(assembly_.place.data)];
+  own_ = loaded.micro_batches.size();
   passes_.clear();
-  for (const data::LoadedMicroBatch& micro : loaded.micro_batches) {
-    passes_.push_back({.batch = micro.batch, .training = true, .key0 = key.key0, .key1 = key.key1});
+  for (std::size_t i = 0; i < own_; ++i) {
+    passes_.push_back(
+        {.batch = loaded.micro_batches[turned(i)].batch, .training = true, .key0 = key.key0, .key1 = key.key1});
   }
-  const auto replica = static_cast<std::size_t>(assembly_.place.data);
-  first_micro_batch_ = static_cast<std::size_t>(loaded.plan.replica_begin[replica]);
-  assembly_.pipeline().train(assembly_.engine(), passes_, *this);
+  if (!sums_.plan().shards_gradients()) return;
+  // Replicas reduce the gradients of several segments in one order: whoever has fewer micro-batches adds empty ones.
+  int most = 0;
+  for (std::size_t r = 0; r + 1 < begins.size(); ++r) most = std::max(most, begins[r + 1] - begins[r]);
+  while (passes_.size() < static_cast<std::size_t>(most)) passes_.push_back({.batch = empty_, .training = true});
 }
 
 void Trainer::result(int micro_batch, model::Stage& stage, int slot) {
   const layers::Pass& pass = passes_[static_cast<std::size_t>(micro_batch)];
   stage.loss(pass, static_cast<float>(1.0 / targets_), slot);
   if (assembly_.place.tensor != 0) return;  // those ranks know the same
-  losses_[first_micro_batch_ + static_cast<std::size_t>(micro_batch)] =
+  losses_[static_cast<std::size_t>(first_index_) + turned(static_cast<std::size_t>(micro_batch))] =
       ops::sum(stage.row_losses(slot), stage.head_rows(pass.batch));
 }
 
@@ -57,8 +87,19 @@ double Trainer::global_loss(const data::LoadedStep& loaded) {
 StepResult Trainer::step(const data::LoadedStep& loaded, std::int64_t done) {
   losses_.assign(static_cast<std::size_t>(loaded.plan.micro_batches()), 0.0);
   targets_ = global_targets(loaded);
-  sums_.begin_step(static_cast<std::int64_t>(loaded.micro_batches.size()));
-  compute(loaded, done);
+  // Squares take a pass over the gradients: every few steps is enough for a mean over many. Where two stages sum the
+  // uses of tied parameters apart, or tensor ranks hold the same parameters, the squares of a single micro-batch do not
+  // add up to those of its gradient.
+  constexpr std::int64_t noise_interval = 8;
+  const bool adds_up = !tied_ && assembly_.grid.tensor == 1;
+  const bool measures = !sums_.plan().settings.reproducible && adds_up && done % noise_interval == 0;
+  const std::size_t count = loaded.micro_batches.size();
+  sums_.measure_first_micro_batch(measures);
+  // Micro-batches are in the order of their sequences' lengths: each has its turn to be the one that is measured.
+  first_ = measures ? static_cast<std::size_t>(done / noise_interval) % std::max<std::size_t>(1, count) : 0;
+  prepare(loaded, done);
+  sums_.begin_step(static_cast<std::int64_t>(passes_.size()));
+  assembly_.pipeline().train(assembly_.engine(), passes_, *this);
 
   StepResult result;
   {
@@ -66,6 +107,8 @@ StepResult Trainer::step(const data::LoadedStep& loaded, std::int64_t done) {
     sums_.end_step();
     result.gradient_norm = sums_.gradient_norm();
     result.loss = global_loss(loaded);
+    if (measures) measure_noise(loaded, result.gradient_norm);
+    result.noise_scale = noise_.value();
   }
   if (!std::isfinite(result.loss) || !std::isfinite(result.gradient_norm)) {
     throw AgreedError(core::ExitCode::numerical,
@@ -78,11 +121,14 @@ StepResult Trainer::step(const data::LoadedStep& loaded, std::int64_t done) {
   result.learning_rate = settings_.learning_rate * train::learning_rate_factor(settings_.schedule, done);
   {
     const auto timed = timers_.measure("optimizer");
-    optimizer_.step(result.learning_rate, done + 1, result.gradient_norm);
+    require_intact(hash_.before_update(done + 1));
+    optimizer_.step(result.learning_rate, done + 1, result.gradient_norm,
+                    [this](std::size_t range) { sums_.share_range(range); });
   }
   {
     const auto timed = timers_.measure("share parameters");
     sums_.share_parameters();
+    require_intact(hash_.after_update(done + 1));
   }
   for (const core::PlannedSample& sample : loaded.plan.samples) {
     result.tokens += sample.length;

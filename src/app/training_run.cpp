@@ -77,25 +77,23 @@ void set_up(Training& training, const RunContext& context) {
     add(training.validation, training.sets.validation);
     add(training.test, training.sets.test);
     training.assembly->allocate(training.bounds, training.micro_batches(), training.evaluation_bounds);
-    if (estimates) {
-      if (input.model.pretrained) {
-        const model::LoadOptions options{model::head_prefixes(training.assembly->traits.head), true};
-        model::check_hf_weights(*input.model.pretrained, training.assembly->all_parameters(), options);
-      }
-      return;
-    }
-    core::ParameterStore& parameters = training.assembly->parameters;
-    const train::ShardSettings shards = shards_of(training, *training.assembly, context);
-    const train::NormScope scope = train::norm_scope(parameters.slices(), training.assembly->all_parameters(), world,
-                                                     training.assembly->place.tensor);
-    comm::Communicator& replicas = *training.groups->data;
-    training.sums = train::make_data_parallel(replicas, parameters, shards, scope);
-    if (!shards.reproducible) {
-      std::int64_t largest = 0;
-      for (const auto& bucket : training.sums->plan().buckets) largest = std::max(largest, bucket.size);
-      training.message_bytes = replicas.reserve_sums(largest / replicas.size());
+    if (estimates && input.model.pretrained) {
+      const model::LoadOptions options{model::head_prefixes(training.assembly->traits.head), true};
+      model::check_hf_weights(*input.model.pretrained, training.assembly->all_parameters(), options);
     }
   });
+  if (context.invocation.validate) return;
+  // Communicates, so every rank must have come here.
+  core::ParameterStore& parameters = training.assembly->parameters;
+  const train::ShardSettings shards = shards_of(training, *training.assembly, context);
+  const train::NormScope scope = train::norm_scope(parameters.slices(), training.assembly->all_parameters(), world,
+                                                   training.assembly->place.tensor);
+  comm::Communicator& replicas = *training.groups->data;
+  training.sums = train::make_data_parallel(replicas, parameters, shards, scope);
+  if (shards.reproducible) return;
+  std::int64_t largest = 0;
+  for (const auto& bucket : training.sums->plan().buckets) largest = std::max(largest, bucket.size);
+  training.message_bytes = replicas.reserve_sums(largest / replicas.size());
 }
 
 MemoryPlan memory_of(const Training& training, const Assembly& assembly, const RunContext& context) {
@@ -121,6 +119,8 @@ void describe(const Training& training, const RunContext& context) {
   lines.emplace_back("steps", core::with_commas(steps) + " of " + std::to_string(context.input.batch.global) +
                                   " sequences, " + core::with_commas(per_epoch) + " an epoch" +
                                   (context.input.run.reproducible ? "; reproducible" : ""));
+  const train::ShardSettings shards = shards_of(training, *training.assembly, context);
+  lines.emplace_back("update", train::plan_shards(training.assembly->parameters, shards, context.grid.data).describe());
   describe_run(context, *training.assembly, training.sets, memory_of(training, *training.assembly, context), lines);
 }
 
@@ -162,6 +162,7 @@ class TrainingLoop {
       }
       ++done_;
       account(result);
+      noise_scale_ = result.noise_scale;
       const bool evaluates = done_ % evaluation_interval == 0 || !loader.has_next();
       if (done_ % context_.input.log.every_steps == 0 || evaluates) record();
       display_.step(progress_, context_.seconds());
@@ -251,6 +252,13 @@ class TrainingLoop {
     row_.loss /= static_cast<double>(row_.samples);
     row_begin_ = now;
     results_.record_step(row_);
+    if (std::isfinite(noise_scale_) && noise_scale_ != recorded_noise_scale_) {  // measured anew
+      recorded_noise_scale_ = noise_scale_;
+      const double batch = static_cast<double>(context_.input.batch.global);
+      const double efficiency = train::statistical_efficiency(noise_scale_, batch);
+      results_.record_efficiency(
+          {row_.step, noise_scale_, efficiency, static_cast<double>(row_.samples) / row_.seconds * efficiency});
+    }
     training_seconds_ += row_.seconds;
     tokens_ += row_.tokens;
     samples_ += row_.samples;
@@ -285,6 +293,7 @@ class TrainingLoop {
   ProgressState progress_;
   io::StepRow row_;  // since the last recorded one
   std::int64_t done_ = 0, samples_ = 0, tokens_ = 0;
+  double noise_scale_ = 0, recorded_noise_scale_ = -1;
   double begin_ = 0, row_begin_ = 0, training_seconds_ = 0, flops_ = 0;
 };
 

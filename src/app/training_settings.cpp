@@ -44,6 +44,7 @@ TrainerSettings trainer_settings(const config::Config& input, std::int64_t total
                     .weight_decay = input.optimizer.weight_decay,
                     .max_gradient_norm = input.optimizer.max_gradient_norm};
   settings.schedule = schedule_of(input, total_steps);
+  settings.parameter_hash_every = input.debug.parameter_hash_every;
   return settings;
 }
 
@@ -51,6 +52,7 @@ train::ShardSettings shard_settings(const config::Config& input, std::int64_t ch
   train::ShardSettings settings;
   settings.reproducible = input.run.reproducible;
   settings.zero = static_cast<int>(input.parallel.zero);
+  settings.offload = input.parallel.offload;
   settings.chunks = chunks;
   return settings;
 }

@@ -190,26 +190,9 @@ std::vector<ConfigProblem> validate(const Config& config, int replicas) {
   return Rules(config, replicas).check();
 }
 
-std::vector<ConfigProblem> unavailable(const Config& config) {
-  std::vector<ConfigProblem> problems;
-  const auto only = [&problems](bool holds, const std::string& key, const std::string& value) {
-    if (holds) return;
-    const auto dot = key.find('.');
-    problems.push_back({key, '[' + key.substr(0, dot) + "] " + key.substr(dot + 1) +
-                                 " is not available in this version, which has " + key.substr(dot + 1) + " = " + value +
-                                 " only."});
-  };
-  const Parallel& p = config.parallel;
-  only(p.zero <= 1, "parallel.zero", "0 and 1");
-  only(!p.offload, "parallel.offload", "false");
-  only(config.debug.parameter_hash_every == 0, "debug.parameter_hash_every", "0");
-  return problems;
-}
-
 void require_valid(const Config& config, int replicas) {
   core::ProblemList list;
   for (const ConfigProblem& problem : validate(config, replicas)) list.add(problem.text);
-  for (const ConfigProblem& problem : unavailable(config)) list.add(problem.text);
   list.throw_if_any(core::ExitCode::input, "the input cannot be used:");
 }
 

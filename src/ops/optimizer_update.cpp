@@ -174,20 +174,30 @@ void copy_to_device(std::span<const float> host, std::span<float> device) {
 }
 
 // Σ mix(bits_i + i · golden ratio), with the finalizer of splitmix64 (Steele et al. 2014), a bijection
-std::uint64_t hash_of_bits(std::span<const float> x) {
+std::uint64_t hash_of_bits(std::span<const float> x, std::span<std::uint64_t> partial) {
+  const std::int64_t count = static_cast<std::int64_t>(x.size());
+  const std::int64_t blocks = kernel::divide_up(count, norm_block);
+  core::require(static_cast<std::int64_t>(partial.size()) >= blocks,
+                "hash_of_bits: one partial sum per block of norm_block elements is needed");
   const float* in = x.data();
+  std::uint64_t* out = partial.data();
+  kernel::for_items(
+      "bert_hpc::ops::hash_of_bits", blocks, KOKKOS_LAMBDA(std::int64_t b) {
+        const std::int64_t begin = b * norm_block;
+        const std::int64_t end = begin + norm_block < count ? begin + norm_block : count;
+        std::uint64_t sum = 0;
+        for (std::int64_t i = begin; i < end; ++i) {
+          std::uint32_t bits;
+          std::memcpy(&bits, in + i, sizeof bits);
+          std::uint64_t z = bits + static_cast<std::uint64_t>(i + 1) * 0x9E3779B97F4A7C15ull;
+          z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
+          z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
+          sum += z ^ (z >> 31);
+        }
+        out[b] = sum;
+      });
   std::uint64_t hash = 0;
-  Kokkos::parallel_reduce(
-      "bert_hpc::ops::hash_of_bits", kernel::Range(0, static_cast<std::int64_t>(x.size())),
-      KOKKOS_LAMBDA(std::int64_t i, std::uint64_t & sum) {
-        std::uint32_t bits;
-        std::memcpy(&bits, in + i, sizeof bits);
-        std::uint64_t z = bits + static_cast<std::uint64_t>(i + 1) * 0x9E3779B97F4A7C15ull;
-        z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
-        z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
-        sum += z ^ (z >> 31);
-      },
-      hash);
+  for (std::int64_t b = 0; b < blocks; ++b) hash += out[b];
   return hash;
 }
 

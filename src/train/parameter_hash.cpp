@@ -9,15 +9,21 @@ namespace bert_hpc::train {
 
 ParameterHash::ParameterHash(comm::Communicator& replicas, comm::Communicator& everyone,
                              const core::ParameterStore& parameters, std::int64_t every)
-    : replicas_(replicas), everyone_(everyone), parameters_(parameters), every_(every) {}
+    : replicas_(replicas), everyone_(everyone), parameters_(parameters), every_(every) {
+  if (every <= 0) return;
+  std::int64_t largest = 0;
+  for (const core::ParameterSlice& slice : parameters.slices()) largest = std::max(largest, slice.size);
+  partial_.resize(static_cast<std::size_t>((largest + ops::norm_block - 1) / ops::norm_block));
+  hashes_.resize(parameters.slices().size());
+  now_.resize(hashes_.size());
+  all_.resize(hashes_.size() * static_cast<std::size_t>(replicas.size()));
+}
 
-std::vector<std::uint64_t> ParameterHash::hashes() const {
-  std::vector<std::uint64_t> result;
-  for (std::size_t i = 0; i < parameters_.slices().size(); ++i) {
+void ParameterHash::hash(std::vector<std::uint64_t>& hashes) {
+  for (std::size_t i = 0; i < hashes.size(); ++i) {
     const float* data = parameters_.value(static_cast<int>(i)).data;
-    result.push_back(ops::hash_of_bits({data, static_cast<std::size_t>(parameters_.slices()[i].size)}));
+    hashes[i] = ops::hash_of_bits({data, static_cast<std::size_t>(parameters_.slices()[i].size)}, partial_);
   }
-  return result;
 }
 
 /// Everyone's findings, by rank.
@@ -36,16 +42,15 @@ std::string ParameterHash::agree(const std::string& mine) {
 std::string ParameterHash::after_update(std::int64_t update) {
   hashed_ = 0;
   if (every_ <= 0 || update % every_ != 0) return {};
-  hashes_ = hashes();
+  hash(hashes_);
   hashed_ = update;
   const std::size_t slices = hashes_.size(), ranks = static_cast<std::size_t>(replicas_.size());
-  std::vector<std::uint64_t> all(slices * ranks);
-  replicas_.all_gather(std::as_bytes(std::span(hashes_)), std::as_writable_bytes(std::span(all)));
+  replicas_.all_gather(std::as_bytes(std::span(hashes_)), std::as_writable_bytes(std::span(all_)));
   std::string mine;
   for (std::size_t i = 0; i < slices && mine.empty(); ++i) {
     // This rank speaks if fewer than half of the replicas have its hash: of two, nobody can tell which one is right.
     std::size_t same = 0;
-    for (std::size_t r = 0; r < ranks; ++r) same += all[r * slices + i] == hashes_[i] ? 1 : 0;
+    for (std::size_t r = 0; r < ranks; ++r) same += all_[r * slices + i] == hashes_[i] ? 1 : 0;
     if (same == ranks || 2 * same > ranks) continue;
     mine = parameters_.slices()[i].name + " differs from that of " + (2 * same == ranks ? "half" : "most") +
            " of the other replicas after update " + std::to_string(update) + '.';
@@ -55,10 +60,10 @@ std::string ParameterHash::after_update(std::int64_t update) {
 
 std::string ParameterHash::before_update(std::int64_t update) {
   if (hashed_ == 0 || update != hashed_ + 1) return {};
-  const std::vector<std::uint64_t> now = hashes();
+  hash(now_);
   std::string mine;
-  for (std::size_t i = 0; i < now.size() && mine.empty(); ++i) {
-    if (now[i] == hashes_[i]) continue;
+  for (std::size_t i = 0; i < now_.size() && mine.empty(); ++i) {
+    if (now_[i] == hashes_[i]) continue;
     mine = parameters_.slices()[i].name + " has changed between updates " + std::to_string(hashed_) + " and " +
            std::to_string(update) + ", when nothing may write it.";
   }

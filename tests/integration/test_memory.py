@@ -66,9 +66,11 @@ class Steps(Case):
         """By library, of each rank."""
         prefix = self.work.folder / f"{name}.allocations"
         tables["run"] = tables.get("run", {}) | {"directory": str(self.work.folder / name)}
-        path = self.work.input(f"{name}.toml", **tables, data={"validation": None},
-                               schedule={"epochs": None, "steps": steps},
-                               log={"every_steps": 10 * self.LONG, "progress": "none"})
+        path = self.work.input(f"{name}.toml", **tables, schedule={"epochs": None, "steps": steps},
+                               # One evaluation and one row, at the end: rows and lines of the log take memory, and the
+                               # metrics' file is written anew by the clock, but only where there is something new.
+                               log={"every_steps": 10 * self.LONG, "progress": "none"},
+                               evaluation={"every_steps": 10 * self.LONG})
         command = [MPIRUN, "-n", str(ranks), "env", f"LD_PRELOAD={COUNTER}", str(BUILD / "bert_hpc"), str(path)]
         environment = dict(os.environ, OMP_NUM_THREADS=str(threads), BERT_HPC_COUNT_ALLOCATIONS=str(prefix))
         done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
@@ -85,10 +87,10 @@ class Steps(Case):
         long = self.allocations(f"{name}-long", self.LONG, ranks, threads, **tables)
         for library in sorted({key for counts in short + long for key in counts if OURS.search(key)}):
             # Process numbers do not follow ranks, so sums over ranks are compared. One allocation a step would be 1,000
-            # more; another snapshot of the metrics, as one is made every few seconds, takes about 400.
+            # more. A long run may rewrite the metrics' file once, with what was recorded before the steps: some 300.
             more = sum(counts[library] for counts in long) - sum(counts[library] for counts in short)
             steps = self.LONG - self.SHORT
-            self.assertLess(more, 0.9 * steps, f"{library}: {more} allocations in {steps} steps")
+            self.assertLess(more, 0.5 * steps, f"{library}: {more} allocations in {steps} steps")
 
     def setUp(self):
         if not COUNTER.exists():
@@ -105,6 +107,13 @@ class Steps(Case):
 
     def test_two_ranks(self):
         self.check("ranks", ranks=2)
+
+    def test_sharded_gradients_and_hashes(self):
+        self.check("sharded", ranks=2, parallel={"zero": 2, "offload": True}, batch={"global": 16, "micro_batches": 4},
+                   debug={"parameter_hash_every": 1})
+
+    def test_pipeline(self):
+        self.check("stages", ranks=2, parallel={"pipeline": 2}, batch={"global": 16, "micro_batches": 4})
 
 
 class MaskedSteps(Steps):

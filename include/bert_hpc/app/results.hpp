@@ -30,6 +30,7 @@ class Results {
 
   void record_step(const io::StepRow& row);
   void record_evaluation(const std::string& split, const io::EvaluationRow& row);
+  void record_efficiency(const io::EfficiencyRow& row);
   void poll();  ///< a snapshot of metrics.h5 when due
 
   /// Collective. RUN/model in Hugging Face's form; the tokenizer's files come from where the data or the weights are.

@@ -9,8 +9,10 @@
 #include "bert_hpc/core/timers.hpp"
 #include "bert_hpc/data/batch_loader.hpp"
 #include "bert_hpc/train/data_parallel.hpp"
+#include "bert_hpc/train/efficiency.hpp"
 #include "bert_hpc/train/learning_rate.hpp"
 #include "bert_hpc/train/optimizer.hpp"
+#include "bert_hpc/train/parameter_hash.hpp"
 #include "bert_hpc/train/tied_gradients.hpp"
 
 namespace bert_hpc::app {
@@ -20,6 +22,7 @@ struct TrainerSettings {
   double learning_rate = 0;
   train::AdamwSettings adamw;
   train::LearningRateSchedule schedule;
+  std::int64_t parameter_hash_every = 0;  ///< steps; 0: never
 };
 
 struct StepResult {
@@ -28,6 +31,7 @@ struct StepResult {
   double learning_rate = 0;
   std::int64_t samples = 0, tokens = 0;  ///< of the global batch
   double sum_of_squared_lengths = 0;
+  double noise_scale = 0;  ///< of the gradient so far, in sequences; NaN where it is not known
 };
 
 class Trainer : private train::PipelineEvents {
@@ -36,7 +40,7 @@ class Trainer : private train::PipelineEvents {
   Trainer(const TrainerSettings& settings, Assembly& assembly, train::DataParallel& sums, core::Timers& timers);
 
   /// Collective over all ranks. Update number `done` + 1. Throws Error(numerical), on every rank alike, if loss or
-  /// gradient norm is not finite; the parameters are then as before the step.
+  /// gradient norm is not finite or a parameter has changed by itself; the parameters are then as before the step.
   StepResult step(const data::LoadedStep& loaded, std::int64_t done);
 
  private:
@@ -44,9 +48,14 @@ class Trainer : private train::PipelineEvents {
   void finished(int virtual_stage, std::int64_t begin) override { sums_.finished(virtual_stage, begin); }
   void end_micro_batch(int virtual_stage) override { sums_.end_micro_batch(virtual_stage); }
 
-  /// This replica's micro-batches; their loss sums go to losses_.
-  void compute(const data::LoadedStep& loaded, std::int64_t done);
+  /// Makes the passes of this replica's micro-batches, from number first_ on.
+  void prepare(const data::LoadedStep& loaded, std::int64_t done);
+  /// The number among this replica's micro-batches of the one that is computed as number `i`.
+  std::size_t turned(std::size_t i) const { return (first_ + i) % own_; }
   double global_targets(const data::LoadedStep& loaded);
+  /// Throws AgreedError(numerical) unless `finding` is empty.
+  void require_intact(const std::string& finding) const;
+  void measure_noise(const data::LoadedStep& loaded, double norm);
   double global_loss(const data::LoadedStep& loaded);
 
   TrainerSettings settings_;
@@ -55,10 +64,15 @@ class Trainer : private train::PipelineEvents {
   core::Timers& timers_;
   train::Adamw optimizer_;
   std::optional<train::TiedGradients> tied_;
+  train::ParameterHash hash_;
+  train::NoiseScale noise_;
   std::vector<double> losses_;  // (micro-batches of all replicas): sums of row losses, zero for those of others
   // The step under way.
   std::vector<layers::Pass> passes_;
-  std::size_t first_micro_batch_ = 0;  // of this replica
+  core::MicroBatch empty_;
+  std::int64_t first_index_ = 0;  // of this replica's micro-batches, among all
+  std::size_t own_ = 0;           // micro-batches of this replica
+  std::size_t first_ = 0;         // the one that is computed first
   double targets_ = 1;
 };
 

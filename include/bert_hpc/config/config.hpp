@@ -132,10 +132,7 @@ void resolve(Config& config);
 /// Rules that span keys. `replicas`: ranks in the data direction, 0 where unknown yet. Pure.
 std::vector<ConfigProblem> validate(const Config& config, int replicas);
 
-/// Documented values that this version cannot serve. Pure.
-std::vector<ConfigProblem> unavailable(const Config& config);
-
-/// Throws Error(input) with all that validate() and unavailable() find.
+/// Throws Error(input) with all that validate() finds.
 void require_valid(const Config& config, int replicas);
 
 /// Metrics that evaluation.best may name for a task: "loss" and those of the evaluation.

@@ -46,8 +46,9 @@ void adamw_update_on_host(const AdamwStep& step, std::span<float> value, std::sp
 void copy_to_host(std::span<const float> device, std::span<float> host);
 void copy_to_device(std::span<const float> host, std::span<float> device);
 
-/// A sum over the elements of a mix of each one's bits and its index: any one changed bit changes it.
-std::uint64_t hash_of_bits(std::span<const float> x);
+/// A sum over the elements of a mix of each one's bits and its index: any one changed bit changes it. `partial` (at
+/// least ceil(x.size() / norm_block)) is scratch.
+std::uint64_t hash_of_bits(std::span<const float> x, std::span<std::uint64_t> partial);
 
 /// partial[b] = Σ x² over block b of norm_block elements, in double. partial (ceil(x.size() / norm_block)).
 void squared_norm_blocks(std::span<const float> x, std::span<double> partial, GradientMarks marks = {});

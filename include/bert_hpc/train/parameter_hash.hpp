@@ -26,7 +26,7 @@ class ParameterHash {
   std::string before_update(std::int64_t update);
 
  private:
-  std::vector<std::uint64_t> hashes() const;
+  void hash(std::vector<std::uint64_t>& hashes);
   std::string agree(const std::string& mine);
 
   comm::Communicator& replicas_;
@@ -35,6 +35,8 @@ class ParameterHash {
   std::int64_t every_;
   std::int64_t hashed_ = 0;            // the update after which hashes_ were taken; 0: none
   std::vector<std::uint64_t> hashes_;  // by slice
+  // Kept, as a step allocates nothing.
+  std::vector<std::uint64_t> now_, all_, partial_;
 };
 
 }  // namespace bert_hpc::train

@@ -1,3 +1,4 @@
+#include <bit>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
@@ -80,6 +81,31 @@ TEST_CASE("squared norms are summed per block") {
   }
   std::vector<double> wrong(partial.size() + 1);
   CHECK_THROWS_AS(ops::squared_norm_blocks(x.values, wrong), core::Error);
+}
+
+TEST_CASE("a hash sees every bit and every place") {
+  const std::int64_t size = GENERATE(1, 4096, 4097, 10000);
+  Matrix x = Matrix::random(1, size, 1);
+  std::vector<std::uint64_t> partial(4, 7);
+  const std::uint64_t hash = ops::hash_of_bits(x.values, partial);
+  CHECK(ops::hash_of_bits(x.values, partial) == hash);
+  for (const std::int64_t i : {std::int64_t{0}, size / 2, size - 1}) {
+    float& value = x.values[static_cast<std::size_t>(i)];
+    const auto bits = std::bit_cast<std::uint32_t>(value);
+    int unseen = 0;
+    for (int bit = 0; bit < 32; ++bit) {
+      value = std::bit_cast<float>(bits ^ (1u << bit));
+      if (ops::hash_of_bits(x.values, partial) == hash) ++unseen;
+    }
+    CHECK(unseen == 0);
+    value = std::bit_cast<float>(bits);
+  }
+  if (size > 1) {
+    std::swap(x.values.front(), x.values.back());
+    CHECK(ops::hash_of_bits(x.values, partial) != hash);
+  }
+  std::vector<std::uint64_t> too_few(static_cast<std::size_t>((size + 4095) / 4096) - 1);
+  CHECK_THROWS_AS(ops::hash_of_bits(x.values, too_few), core::Error);
 }
 
 TEST_CASE("accumulate and set_zero") {
