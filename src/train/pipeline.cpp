@@ -24,16 +24,6 @@ std::span<std::byte> writable_bytes_of(core::Tensor<float> tensor) {
 
 }  // namespace
 
-int max_kept(const Schedule& schedule, int virtual_stage) {
-  int kept = 0, most = 0;
-  for (const Instruction& i : schedule) {
-    if (i.virtual_stage != virtual_stage) continue;
-    if (i.kind == Kind::backward_input) most = std::max(most, ++kept);
-    if (i.kind == Kind::backward_weight) --kept;
-  }
-  return most;
-}
-
 std::vector<model::StageMemory> training_memory(const PipelineSettings& settings) {
   const Schedule schedule = schedule_of(settings);
   std::vector<model::StageMemory> memory;

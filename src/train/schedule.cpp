@@ -236,6 +236,16 @@ int max_in_flight(const Schedule& schedule, int virtual_stage) {
   return most;
 }
 
+int max_kept(const Schedule& schedule, int virtual_stage) {
+  int kept = 0, most = 0;
+  for (const Instruction& i : schedule) {
+    if (i.virtual_stage != virtual_stage) continue;
+    if (i.kind == Kind::backward_input) most = std::max(most, ++kept);
+    if (i.kind == Kind::backward_weight) --kept;
+  }
+  return most;
+}
+
 Transfer transfer_of(const Instruction& i, int stages, int stage) {
   const int before = (stage + stages - 1) % stages, behind = (stage + 1) % stages;
   switch (i.kind) {

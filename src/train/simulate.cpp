@@ -18,17 +18,6 @@ struct Group {
   int first = 0, count = 1, stride = 1;
 };
 
-/// Most micro-batches between backward_input and backward_weight.
-int most_kept(const Schedule& schedule, int virtual_stage) {
-  int kept = 0, most = 0;
-  for (const Instruction& i : schedule) {
-    if (i.virtual_stage != virtual_stage) continue;
-    if (i.kind == Kind::backward_input) most = std::max(most, ++kept);
-    if (i.kind == Kind::backward_weight) --kept;
-  }
-  return most;
-}
-
 class Simulation {
  public:
   explicit Simulation(const SimulationInput& input)
@@ -165,7 +154,7 @@ class Simulation {
         largest = std::max(largest, activation_bytes(in_.model, shape, batch, in_.grid.tensor));
         kept = std::max(kept, kept_bytes(in_.model, shape, batch, in_.grid.tensor));
       }
-      load.activation_bytes += max_in_flight(schedule, v) * largest + most_kept(schedule, v) * kept;
+      load.activation_bytes += max_in_flight(schedule, v) * largest + max_kept(schedule, v) * kept;
       for (std::size_t m = 0; m < in_.micro_batches.size(); ++m) {
         load.sent_tensor += 2 * ring_bytes(tensor_bytes(shape, static_cast<int>(m)), in_.grid.tensor);
       }

@@ -34,9 +34,6 @@ std::vector<model::StageMemory> training_memory(const PipelineSettings& settings
 /// And for evaluation.
 std::vector<model::StageMemory> evaluation_memory(const PipelineSettings& settings);
 
-/// Most micro-batches of a virtual stage between backward_input and backward_weight; 0 where they are never apart.
-int max_kept(const Schedule& schedule, int virtual_stage = 0);
-
 /// What a step tells its owner while it goes on.
 class PipelineEvents {
  public:
