@@ -12,12 +12,10 @@
 #include "bert_hpc/comm/request_pool.hpp"
 #include "bert_hpc/core/buffer.hpp"
 #include "bert_hpc/core/error.hpp"
+#include "check_mpi.hpp"
 #include "node_memory.hpp"
 
 namespace bert_hpc::comm {
-namespace {
-
-constexpr std::size_t largest_piece = std::size_t{1} << 30;  // elements of one MPI call
 
 void check_mpi(int status, const char* operation) {
   if (status == MPI_SUCCESS) return;
@@ -27,6 +25,10 @@ void check_mpi(int status, const char* operation) {
   throw core::Error(core::ExitCode::communication, std::string("MPI failed in ") + operation + ": " +
                                                        std::string(text, static_cast<std::size_t>(length)));
 }
+
+namespace {
+
+constexpr std::size_t largest_piece = std::size_t{1} << 30;  // elements of one MPI call
 
 MPI_Op operation(Reduction reduction) {
   switch (reduction) {

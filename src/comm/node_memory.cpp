@@ -4,15 +4,18 @@
 #include <omp.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 #include <new>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "bert_hpc/core/error.hpp"
+#include "check_mpi.hpp"
 
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25  // Linux 6.1
@@ -25,15 +28,9 @@ namespace {
 constexpr std::size_t huge_page = std::size_t{2} << 20;
 constexpr std::size_t most_pending = 4096;  // operations under way at once
 
-void check(int status, const char* operation) {
-  if (status != MPI_SUCCESS) {
-    throw core::Error(core::ExitCode::communication, std::string("MPI failed in ") + operation + ".");
-  }
-}
-
 bool everywhere(bool holds, MPI_Comm group) {
   int verdict = holds ? 1 : 0;
-  check(MPI_Allreduce(MPI_IN_PLACE, &verdict, 1, MPI_INT, MPI_MIN, group), "MPI_Allreduce");
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &verdict, 1, MPI_INT, MPI_MIN, group), "MPI_Allreduce");
   return verdict != 0;
 }
 
@@ -54,6 +51,29 @@ struct Descriptor {
   }
   int number = -1;
 };
+
+/// Where other processes find an open file, and how they know that it is the one. Plain data, sent as bytes.
+struct Place {
+  std::int64_t process = 0, number = -1;
+  std::uint64_t device = 0, inode = 0;
+};
+
+Place place_of(int number) {
+  struct stat facts {};
+  if (number < 0 || fstat(number, &facts) != 0) return {};
+  return {getpid(), number, facts.st_dev, facts.st_ino};
+}
+
+/// Another rank's file; −1 where it cannot be opened. In a container of its own a rank has another view of process
+/// numbers: what lies there may be anything, this rank's own file even.
+int open_at(const Place& place) {
+  const std::string path = "/proc/" + std::to_string(place.process) + "/fd/" + std::to_string(place.number);
+  Descriptor file{open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK)};
+  struct stat facts {};
+  if (file.number < 0 || fstat(file.number, &facts) != 0) return -1;
+  if (facts.st_dev != place.device || facts.st_ino != place.inode) return -1;
+  return std::exchange(file.number, -1);
+}
 
 }  // namespace
 
@@ -111,12 +131,12 @@ NodeMemory::~NodeMemory() = default;
 
 std::unique_ptr<NodeMemory> NodeMemory::make(MPI_Comm group) {
   int rank = 0, size = 1, neighbours = 1;
-  check(MPI_Comm_rank(group, &rank), "MPI_Comm_rank");
-  check(MPI_Comm_size(group, &size), "MPI_Comm_size");
+  check_mpi(MPI_Comm_rank(group, &rank), "MPI_Comm_rank");
+  check_mpi(MPI_Comm_size(group, &size), "MPI_Comm_size");
   if (size == 1 || size > largest_group) return nullptr;
   MPI_Comm node = MPI_COMM_NULL;
-  check(MPI_Comm_split_type(group, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node), "MPI_Comm_split_type");
-  check(MPI_Comm_size(node, &neighbours), "MPI_Comm_size");
+  check_mpi(MPI_Comm_split_type(group, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node), "MPI_Comm_split_type");
+  check_mpi(MPI_Comm_size(node, &neighbours), "MPI_Comm_size");
   MPI_Comm_free(&node);
   if (!everywhere(neighbours == size, group)) return nullptr;
 
@@ -127,7 +147,7 @@ std::unique_ptr<NodeMemory> NodeMemory::make(MPI_Comm group) {
   memory->progress_ = reinterpret_cast<Progress*>(block.data());
   new (memory->progress_ + rank) Progress{};
   memory->pending_.resize(most_pending);
-  check(MPI_Barrier(group), "MPI_Barrier");
+  check_mpi(MPI_Barrier(group), "MPI_Barrier");
   return memory;
 }
 
@@ -145,9 +165,9 @@ std::span<std::byte> NodeMemory::allocate(std::size_t bytes, Sharing sharing) {
   }
   if (!everywhere(!creates || file.number >= 0, group_)) return {};
 
-  std::int64_t mine[2] = {getpid(), file.number};
-  std::vector<std::int64_t> all(2 * static_cast<std::size_t>(size_));
-  check(MPI_Allgather(mine, 2, MPI_INT64_T, all.data(), 2, MPI_INT64_T, group_), "MPI_Allgather");
+  const Place mine = place_of(file.number);
+  std::vector<Place> places(static_cast<std::size_t>(size_));
+  check_mpi(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, places.data(), sizeof mine, MPI_BYTE, group_), "MPI_Allgather");
   Region region{.bytes = bytes, .sharing = sharing, .ranks = {}};
   bool mapped = true;
   for (int r = 0; mapped && r < size_; ++r) {
@@ -157,13 +177,7 @@ std::span<std::byte> NodeMemory::allocate(std::size_t bytes, Sharing sharing) {
     }
     Descriptor theirs;
     int number = file.number;
-    if (r != rank_) {
-      char path[64];
-      std::snprintf(path, sizeof path, "/proc/%lld/fd/%lld",
-                    static_cast<long long>(all[2 * static_cast<std::size_t>(r)]),
-                    static_cast<long long>(all[2 * static_cast<std::size_t>(r) + 1]));
-      number = theirs.number = open(path, O_RDWR | O_CLOEXEC);
-    }
+    if (r != rank_) number = theirs.number = open_at(places[static_cast<std::size_t>(r)]);
     region.ranks.push_back(number < 0 ? nullptr : std::make_shared<Mapping>(number, bytes));
     mapped = number >= 0 && region.ranks.back()->begin() != nullptr;
   }
@@ -176,11 +190,11 @@ std::span<std::byte> NodeMemory::allocate(std::size_t bytes, Sharing sharing) {
   } else {
     own.touch(part(rank_), rank_ + 1 == size_ ? own.bytes() : part(rank_ + 1));
   }
-  check(MPI_Barrier(group_), "MPI_Barrier");  // all pages are there
+  check_mpi(MPI_Barrier(group_), "MPI_Barrier");  // all pages are there
   for (int r = 0; r < size_; ++r) {
     if (r == 0 || sharing == Sharing::exposed) region.ranks[static_cast<std::size_t>(r)]->collapse();
   }
-  check(MPI_Barrier(group_), "MPI_Barrier");
+  check_mpi(MPI_Barrier(group_), "MPI_Barrier");
   regions_.push_back(std::move(region));
   return {regions_.back().ranks[static_cast<std::size_t>(rank_)]->begin(), bytes};
 }
