@@ -40,15 +40,15 @@ void check_balance(const Numbers& balance, std::int64_t parts, std::int64_t virt
   const bool right_size = static_cast<std::int64_t>(balance.size()) == parts;
   if (right_size && held == blocks) return;
   const Numbers even(static_cast<std::size_t>(parts), 1);
-  const std::string near = list_text(proportional(right_size ? balance : even, blocks));
+  const std::string near = core::list_text(proportional(right_size ? balance : even, blocks));
   const std::string pipeline = "pipeline = " + std::to_string(parts / virtual_stages);
   if (!right_size) {
-    refuse("balance = " + list_text(balance) + " has " +
+    refuse("balance = " + core::list_text(balance) + " has " +
            core::counted(static_cast<std::int64_t>(balance.size()), "number") + ", but " + pipeline +
            (virtual_stages == 1 ? "" : " times virtual_stages = " + std::to_string(virtual_stages)) + " needs " +
            std::to_string(parts) + ", one for each part of the model: balance = " + near + ", for one.");
   }
-  refuse("balance = " + list_text(balance) + " holds " + core::counted(held, "block") + ", but the model has " +
+  refuse("balance = " + core::list_text(balance) + " holds " + core::counted(held, "block") + ", but the model has " +
          std::to_string(blocks) + ": balance = " + near + " would fit.");
 }
 
@@ -68,16 +68,10 @@ void check_virtual_stages(const config::Parallel& parallel, std::int64_t stages,
          " makes " + core::counted(stages * virtual_stages, "part") + ", which do not divide the model's " +
          core::counted(blocks, "block") + " evenly" +
          (fitting.empty() ? ": " : ": virtual_stages = " + fitting + " would, or ") +
-         "say how many blocks each part holds, as in balance = " + list_text(proportional(even, blocks)) + '.');
+         "say how many blocks each part holds, as in balance = " + core::list_text(proportional(even, blocks)) + '.');
 }
 
 }  // namespace
-
-std::string list_text(const Numbers& numbers) {
-  std::string text = "[";
-  for (const std::int64_t number : numbers) text += (text.size() > 1 ? ", " : "") + std::to_string(number);
-  return text + ']';
-}
 
 comm::GridShape grid_layout(const config::Config& input, int ranks, const model::BertConfig& model) {
   const config::Parallel& parallel = input.parallel;

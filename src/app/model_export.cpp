@@ -5,18 +5,13 @@
 #include <vector>
 
 #include "bert_hpc/app/collective.hpp"
+#include "bert_hpc/core/shard.hpp"
 #include "bert_hpc/model/hf_weights.hpp"
 
 namespace bert_hpc::app {
 namespace {
 
 constexpr std::int64_t piece_elements = std::int64_t{1} << 20;  // 4 MiB
-
-std::int64_t elements_of(const core::ParameterSpec& spec) {
-  std::int64_t product = 1;
-  for (const std::int64_t extent : spec.shape) product *= extent;
-  return product;
-}
 
 /// A rank that tells its part of a parameter.
 struct Holder {
@@ -77,7 +72,7 @@ class Arrivals {
     for (const Owned& parameter : parameters) {
       for (const Holder& holder : parameter.holders) {
         if (holder.rank == 0) continue;
-        const std::int64_t elements = elements_of(holder.part);
+        const std::int64_t elements = core::elements_of(holder.part.shape);
         for (std::int64_t begin = 0; begin < elements; begin += piece_elements) {
           pieces_.push_back({holder.rank, std::min(piece_elements, elements - begin)});
         }
@@ -117,7 +112,7 @@ class Source {
     if (parameter.holders.front().part.shard.dimension == 1) return put_together(parameter);
     for (const Holder& holder : parameter.holders) {
       const std::int64_t first = core::runs_of(holder.part.shape, holder.part.shard).first;
-      if (begin >= first + elements_of(holder.part)) continue;
+      if (begin >= first + core::elements_of(holder.part.shape)) continue;
       return holder.rank == 0 ? own(parameter).subspan(static_cast<std::size_t>(begin - first)) : arrivals_.next();
     }
     return {};
@@ -126,9 +121,7 @@ class Source {
 
  private:
   std::span<const float> put_together(const Owned& parameter) {
-    std::int64_t size = 1;
-    for (const std::int64_t extent : parameter.shape) size *= extent;
-    whole_.resize(static_cast<std::size_t>(size));
+    whole_.resize(static_cast<std::size_t>(core::elements_of(parameter.shape)));
     for (const Holder& holder : parameter.holders) {
       std::span<const float> part = own_or_received(parameter, holder);
       core::place_shard(holder.part.shape, holder.part.shard, part, whole_);
@@ -138,7 +131,7 @@ class Source {
   std::span<const float> own_or_received(const Owned& parameter, const Holder& holder) {
     if (holder.rank == 0) return own(parameter);
     part_.clear();
-    while (static_cast<std::int64_t>(part_.size()) < elements_of(holder.part)) {
+    while (static_cast<std::int64_t>(part_.size()) < core::elements_of(holder.part.shape)) {
       const std::span<const float> values = arrivals_.next();
       part_.insert(part_.end(), values.begin(), values.end());
     }

@@ -54,17 +54,21 @@ void set_up(Training& training, const RunContext& context) {
   open_data(training.sets, input, stated, world);
   const data::ShardReader& train = *training.sets.train;
   if (!context.invocation.validate) training.groups.emplace(comm::make_process_groups(world, context.grid));
+  const bool estimates = context.invocation.validate;
+  const comm::GridPlace place = comm::place(context.grid, std::min(world.rank(), context.ranks() - 1));
   collectively(world, [&] {
     config = complete_model(input, stated, train.info(), train.special_ids());
-    const comm::GridPlace place = comm::place(context.grid, std::min(world.rank(), context.ranks() - 1));
     training.batches = training_batches(input, config, train.info().max_length, place.data, context.grid);
-    const bool estimates = context.invocation.validate;
-    core::ParameterStore::Memory memory;
-    if (!estimates) {
-      memory = train::shard_memory(shard_settings(input, training.batches.plan.chunks), *training.groups->data);
-    }
-    training.assembly.emplace(input, config, estimates ? Assembly::Purpose::estimate : Assembly::Purpose::training,
-                              context.grid, place, train.info().mean_length(), memory);
+    training.assembly.emplace(input, config, Assembly::Purpose::estimate, context.grid, place,
+                              train.info().mean_length());
+  });
+  // Communicates, so every rank must have come here: what is wrong with the input the estimate has found.
+  if (!estimates) {
+    training.assembly.emplace(
+        input, config, Assembly::Purpose::training, context.grid, place, train.info().mean_length(),
+        train::shard_memory(shard_settings(input, training.batches.plan.chunks), *training.groups->data));
+  }
+  collectively(world, [&] {
     training.loader.emplace(*training.sets.train, training.batches);
     training.bounds = model_bounds(training.loader->bounds(), training.loader->max_length(),
                                    training.loader->most_masked(), training.assembly->traits.kind);
@@ -82,8 +86,8 @@ void set_up(Training& training, const RunContext& context) {
       model::check_hf_weights(*input.model.pretrained, training.assembly->all_parameters(), options);
     }
   });
-  if (context.invocation.validate) return;
-  // Communicates, so every rank must have come here.
+  if (estimates) return;
+  // Communicates too.
   core::ParameterStore& parameters = training.assembly->parameters;
   const train::ShardSettings shards = shards_of(training, *training.assembly, context);
   const train::NormScope scope = train::norm_scope(parameters.slices(), training.assembly->all_parameters(), world,

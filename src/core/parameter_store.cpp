@@ -50,7 +50,7 @@ ParameterStore::ParameterStore(const std::vector<ParameterSpec>& specs, Arenas a
   if (arenas == Arenas::values) return;
   gradients_ = take<float>(memory.gradients, arena_size_);
   if (memory.known_zeros) {
-    marks_ = take<std::uint8_t>(memory.gradients, end_of_few_rows(specs, slices_, arena_size_) / floats_of_line);
+    marks_ = take<std::uint8_t>(memory.gradients, end_of_few_rows(specs, slices_, arena_size_) / floats_of_cache_line);
   }
   place_gradients(0, arena_size_, gradients_.data());
 }

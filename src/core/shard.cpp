@@ -1,23 +1,21 @@
 #include "bert_hpc/core/shard.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 
 #include "bert_hpc/core/error.hpp"
 
 namespace bert_hpc::core {
-namespace {
 
-std::int64_t product(const std::vector<std::int64_t>& shape, std::size_t first = 0) {
-  std::int64_t result = 1;
-  for (std::size_t i = first; i < shape.size(); ++i) result *= shape[i];
-  return result;
+std::int64_t elements_of(std::span<const std::int64_t> shape) {
+  return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
 }
 
-}  // namespace
-
 ShardRuns runs_of(const std::vector<std::int64_t>& shape, const Shard& shard) {
-  const std::int64_t size = product(shape);
-  if (shard.dimension <= 0) return {1, size, shard.is_whole() ? 0 : shard.begin * product(shape, 1), size};
+  const std::int64_t size = elements_of(shape);
+  if (shard.dimension <= 0)
+    return {1, size, shard.is_whole() ? 0 : shard.begin * elements_of(std::span(shape).subspan(1)), size};
   require(shape.size() == 2, "shard: only a matrix is shared out by columns");
   return {shape[0], shape[1], shard.begin, shard.whole};
 }
@@ -29,8 +27,8 @@ std::vector<std::int64_t> whole_shape(std::vector<std::int64_t> shape, const Sha
 
 void place_shard(const std::vector<std::int64_t>& shape, const Shard& shard, std::span<const float> part,
                  std::span<float> whole) {
-  require(static_cast<std::int64_t>(part.size()) == product(shape) &&
-              static_cast<std::int64_t>(whole.size()) == product(whole_shape(shape, shard)),
+  require(static_cast<std::int64_t>(part.size()) == elements_of(shape) &&
+              static_cast<std::int64_t>(whole.size()) == elements_of(whole_shape(shape, shard)),
           "shard: sizes do not fit the shape");
   const ShardRuns runs = runs_of(shape, shard);
   for (std::int64_t r = 0; r < runs.count; ++r) {

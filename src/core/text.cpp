@@ -172,6 +172,12 @@ std::string listed(const std::vector<std::string>& items, std::string_view last_
   return result;
 }
 
+std::string list_text(std::span<const std::int64_t> numbers) {
+  std::string text = "[";
+  for (const std::int64_t number : numbers) text += (text.size() > 1 ? ", " : "") + std::to_string(number);
+  return text + ']';
+}
+
 std::string printable(std::string_view text, std::size_t limit) {
   std::string result;
   for (std::size_t i = 0; i < text.size();) {

@@ -5,18 +5,13 @@
 #include <string>
 
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/core/text.hpp"
 
 namespace bert_hpc::model {
 namespace {
 
 using core::Error;
 using core::ExitCode;
-
-std::string list_text(std::span<const std::int64_t> numbers) {
-  std::string text = "[";
-  for (std::size_t i = 0; i < numbers.size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(numbers[i]);
-  return text + "]";
-}
 
 /// Blocks of each stage when none may cost more than `limit`, filled from the front; empty where they do not fit.
 std::vector<std::int64_t> fill(std::int64_t blocks, int stages, const StageCosts& costs, double limit) {
@@ -86,9 +81,9 @@ std::vector<BlockRange> partition(const BertConfig& config, int stages, std::spa
   const bool positive = std::all_of(counts.begin(), counts.end(), [](std::int64_t count) { return count > 0; });
   if (counts.size() != static_cast<std::size_t>(stages) || !positive ||
       std::accumulate(counts.begin(), counts.end(), std::int64_t{0}) != blocks) {
-    throw Error(ExitCode::input, "parallel.balance = " + list_text(balance) + " does not give " +
+    throw Error(ExitCode::input, "parallel.balance = " + core::list_text(balance) + " does not give " +
                                      std::to_string(stages) + " stages of one block or more that sum to the model's " +
-                                     std::to_string(blocks) + " blocks; " + list_text(proposed) + " would.");
+                                     std::to_string(blocks) + " blocks; " + core::list_text(proposed) + " would.");
   }
   std::vector<BlockRange> ranges;
   std::int64_t first = 0;

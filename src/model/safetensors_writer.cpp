@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/core/shard.hpp"
 #include "strict_json.hpp"
 
 namespace bert_hpc::model {
@@ -22,9 +23,7 @@ void write_values(AsideFile& file, const TensorToWrite& tensor) {
 }  // namespace
 
 std::int64_t TensorToWrite::elements() const {
-  std::int64_t product = 1;
-  for (const std::int64_t extent : shape) product *= extent;
-  return product;
+  return core::elements_of(shape);
 }
 
 void write_safetensors_into(AsideFile& file, std::vector<TensorToWrite> tensors,

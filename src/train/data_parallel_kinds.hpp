@@ -13,7 +13,7 @@ class OverlappedDataParallel : public DataParallel {
  public:
   OverlappedDataParallel(comm::Communicator& group, core::ParameterStore& parameters, const ShardPlan& plan,
                          const NormScope& scope);
-  void begin_step(std::int64_t micro_batches) override;
+  void begin_step(std::int64_t micro_batches, std::int64_t most) override;
   void finished(int segment, std::int64_t begin) override;
   void end_micro_batch(int segment) override;
   void end_step() override;
@@ -36,7 +36,7 @@ class ReproducibleDataParallel : public DataParallel {
  public:
   ReproducibleDataParallel(comm::Communicator& group, core::ParameterStore& parameters, const ShardPlan& plan,
                            const NormScope& scope);
-  void begin_step(std::int64_t micro_batches) override;
+  void begin_step(std::int64_t micro_batches, std::int64_t most) override;
   void finished(int, std::int64_t) override {}
   void end_micro_batch(int segment) override;
   void end_step() override;
@@ -53,7 +53,7 @@ class ShardedDataParallel : public DataParallel {
  public:
   ShardedDataParallel(comm::Communicator& group, core::ParameterStore& parameters, const ShardPlan& plan,
                       const NormScope& scope);
-  void begin_step(std::int64_t micro_batches) override;
+  void begin_step(std::int64_t micro_batches, std::int64_t most) override;
   void finished(int segment, std::int64_t begin) override;
   void end_micro_batch(int segment) override;
   void end_step() override;

@@ -23,7 +23,7 @@ OverlappedDataParallel::OverlappedDataParallel(comm::Communicator& group, core::
       pieces_(pieces_of(plan, group.rank(), parameters, sums_.data(), marks_.data())),
       remaining_(plan.settings.segments.size()) {}
 
-void OverlappedDataParallel::begin_step(std::int64_t micro_batches) {
+void OverlappedDataParallel::begin_step(std::int64_t micro_batches, std::int64_t) {
   std::fill(remaining_.begin(), remaining_.end(), micro_batches);
   micro_batches_ = micro_batches;
   next_ = pieces_.size();

@@ -13,7 +13,7 @@ ReproducibleDataParallel::ReproducibleDataParallel(comm::Communicator& group, co
   for (std::int64_t level = 0; level < plan.tree_levels; ++level) levels_.emplace_back(plan.arena);
 }
 
-void ReproducibleDataParallel::begin_step(std::int64_t micro_batches) {
+void ReproducibleDataParallel::begin_step(std::int64_t micro_batches, std::int64_t) {
   core::require(micro_batches == chunks_, "reproducible sums: a micro-batch is one chunk");
   std::fill(done_.begin(), done_.end(), 0);
 }

@@ -1,7 +1,5 @@
 // ZeRO 2. Units are reduced in the order in which backward finishes them, the same on every rank; a rank with fewer
 // micro-batches than others takes part in what remains with zeros.
-#include <array>
-
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/ops/optimizer_update.hpp"
 #include "data_parallel_kinds.hpp"
@@ -54,11 +52,9 @@ ShardedDataParallel::ShardedDataParallel(comm::Communicator& group, core::Parame
   flights_.reserve(plan.buckets.size());
 }
 
-void ShardedDataParallel::begin_step(std::int64_t micro_batches) {
-  std::array<std::int64_t, 2> range = {micro_batches, -micro_batches};
-  group_.all_reduce(std::span<std::int64_t>(range), comm::Reduction::maximum);
-  rounds_ = range[0];
-  core::require(passes_.size() == 1 || range[0] == -range[1],
+void ShardedDataParallel::begin_step(std::int64_t micro_batches, std::int64_t most) {
+  rounds_ = most;
+  core::require(passes_.size() == 1 || micro_batches == most,
                 "sharded gradients: with several segments every rank needs the same number of micro-batches");
   squares_ = 0;
   if (!held_.empty()) ops::set_zero(held_);

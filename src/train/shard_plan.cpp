@@ -10,7 +10,8 @@
 namespace bert_hpc::train {
 namespace {
 
-constexpr std::int64_t cache_line = 16;  // floats
+using core::floats_of_cache_line;
+
 constexpr std::int64_t float_bytes = sizeof(float);
 
 /// Where buckets must begin: with segments, around tied parameters, and where marks of known zeros end.
@@ -111,7 +112,7 @@ void check(const ShardPlan& plan) {
 core::ParameterStore::Alignment shard_alignment(bool reproducible, int ranks) {
   // A piece of a bucket begins at a cache line; in reproducible mode no block of the norm has two owners.
   if (reproducible) return {ops::norm_block, ops::norm_block * ranks};
-  return {cache_line * ranks, cache_line * ranks};
+  return {floats_of_cache_line * ranks, floats_of_cache_line * ranks};
 }
 
 bool shards_gradients(const ShardSettings& settings, int ranks) {
@@ -149,7 +150,7 @@ ShardPlan plan_shards(const core::ParameterStore& parameters, const ShardSetting
     plan.tree_levels = std::bit_width(static_cast<std::uint64_t>(chunks)) - 1;
     if (plan.tree_levels == 0 && ranks > 1) plan.tree_levels = 1;  // what the other ranks send
   } else {
-    const std::int64_t unit = cache_line * ranks;
+    const std::int64_t unit = floats_of_cache_line * ranks;
     if (plan.shards_gradients()) plan.units = units_of(plan);
     const std::int64_t size =
         plan.shards_gradients() ? plan.arena : std::max<std::int64_t>(1, settings.bucket_elements / unit) * unit;
@@ -169,7 +170,7 @@ std::vector<std::pair<std::string, std::int64_t>> ShardPlan::memory() const {
     bytes.emplace_back("gradients, own part", arena / ranks * float_bytes);
     bytes.emplace_back("gradients in the making", places * float_bytes);
   } else {
-    bytes.emplace_back("gradients", arena * float_bytes + marked / cache_line);
+    bytes.emplace_back("gradients", arena * float_bytes + marked / floats_of_cache_line);
   }
   if (!settings.offload) bytes.emplace_back("optimizer states", states);
   const std::int64_t sums = settings.reproducible ? tree_levels * arena : ranks > 1 ? arena / ranks : 0;

@@ -211,7 +211,7 @@ TEST_CASE("sharded gradients: ranks with fewer micro-batches add zeros") {
   settings.units = {0, store.slices()[1].offset};
   const auto sums = train::make_data_parallel(world(), store, settings);
   sums->measure_first_micro_batch(true);
-  sums->begin_step(world().rank());  // rank 0 has none
+  sums->begin_step(world().rank(), size - 1);  // rank 0 has none
   for (int micro = 0; micro < world().rank(); ++micro) {
     for (int slice = 1; slice >= 0; --slice) {
       for (std::int64_t i = 0; i < store.slices()[static_cast<std::size_t>(slice)].size; ++i) {

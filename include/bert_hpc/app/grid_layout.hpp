@@ -12,7 +12,4 @@ namespace bert_hpc::app {
 /// the ranks, the model's blocks, heads or feed-forward, or balance and virtual_stages do not fit the blocks.
 comm::GridShape grid_layout(const config::Config& input, int ranks, const model::BertConfig& model);
 
-/// "[3, 1]"
-std::string list_text(const std::vector<std::int64_t>& numbers);
-
 }  // namespace bert_hpc::app

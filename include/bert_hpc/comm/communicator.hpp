@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "bert_hpc/core/cache_line.hpp"
+
 namespace bert_hpc::comm {
 
 enum class Reduction { sum, maximum, minimum };
@@ -46,10 +48,10 @@ struct ReleaseRequest {
 /// Owns a started operation. Its communicator must outlive it.
 using RequestHandle = std::unique_ptr<Request, ReleaseRequest>;
 
-/// Known zeros of data to be summed, in lines of 16 elements: a mark of 0 says that the line is zero. Lines that are
+/// Known zeros of data to be summed, in cache lines: a mark of 0 says that the line is zero. Lines that are
 /// zero everywhere are neither read nor written.
 struct KnownZeros {
-  static constexpr std::size_t line = 16;
+  static constexpr auto line = static_cast<std::size_t>(core::floats_of_cache_line);
   const std::uint8_t* data = nullptr;  ///< by line of all data
   std::uint8_t* mine = nullptr;        ///< by line of the result: 0 where it is known to be zero already; updated
 };

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "bert_hpc/core/buffer.hpp"
+#include "bert_hpc/core/cache_line.hpp"
 #include "bert_hpc/core/shard.hpp"
 #include "bert_hpc/core/tensor.hpp"
 
@@ -51,7 +52,7 @@ class ParameterStore {
   /// In elements, multiples of 16. Slices (but joined ones) begin and the arena ends at a multiple, so that ranks can
   /// share out any run of slices in equal pieces.
   struct Alignment {
-    std::int64_t slice = 16, arena = 16;
+    std::int64_t slice = floats_of_cache_line, arena = floats_of_cache_line;
   };
 
   /// Where arenas lie: each function gives zeroed memory of that many bytes that outlives the store; the store's own
@@ -84,10 +85,10 @@ class ParameterStore {
 
   /// The gradients [0, marked()) have marks, one for each cache line (ops/optimizer_update.hpp): 0 where the line is
   /// zero. Who writes gradients sets them.
-  std::int64_t marked() const { return marks_.size() * floats_of_line; }
+  std::int64_t marked() const { return marks_.size() * floats_of_cache_line; }
   /// Of the line that holds element `begin` on; null from marked() on.
   std::uint8_t* marks(std::int64_t begin) const {
-    return begin < marked() ? marks_.data() + begin / floats_of_line : nullptr;
+    return begin < marked() ? marks_.data() + begin / floats_of_cache_line : nullptr;
   }
   std::uint8_t* marks_of(int slice) const { return marks(slices_[static_cast<std::size_t>(slice)].offset); }
 
@@ -96,8 +97,6 @@ class ParameterStore {
   std::span<float> gradients() const { return {gradients_.data(), static_cast<std::size_t>(gradients_.size())}; }
 
  private:
-  static constexpr std::int64_t floats_of_line = 16;
-
   std::size_t size() const { return static_cast<std::size_t>(arena_size_); }
   Tensor<float> view(float* arena, int slice) const {
     const ParameterSlice& s = slices_[static_cast<std::size_t>(slice)];

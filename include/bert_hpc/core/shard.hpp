@@ -17,6 +17,9 @@ struct Shard {
   bool operator==(const Shard&) const = default;
 };
 
+/// Product of the extents; 1 for a scalar.
+std::int64_t elements_of(std::span<const std::int64_t> shape);
+
 /// A shard as runs of neighbouring elements of the whole: run r is the shard's elements [r·length, (r + 1)·length) and
 /// the whole's from first + r·stride on.
 struct ShardRuns {

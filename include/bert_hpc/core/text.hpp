@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,6 +37,9 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
 
 /// "a, b or c", each in double quotes if `quote`.
 std::string listed(const std::vector<std::string>& items, std::string_view last_word, bool quote = true);
+
+/// "[3, 1]", as TOML writes it.
+std::string list_text(std::span<const std::int64_t> numbers);
 
 /// Untrusted bytes fit to print: control characters and invalid UTF-8 shown as \xNN, cut after `limit` bytes with "…".
 std::string printable(std::string_view text, std::size_t limit = 200);

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <span>
 
+#include "bert_hpc/core/cache_line.hpp"
+
 namespace bert_hpc::ops {
 
 /// Norms are summed in fixed blocks of this many elements, so that their bits do not depend on threads or ranks.
@@ -23,8 +25,8 @@ struct AdamwStep {
 /// is better not read, added up, sent or cleared again. A mark stands for a line of `line` elements, counted from the
 /// begin of the range: 0 says that the line holds zeros only, 1 nothing. A range without marks is read in full.
 struct GradientMarks {
-  static constexpr std::int64_t line = 16;  ///< one cache line of floats
-  std::uint8_t* marks = nullptr;            ///< (ceil(size / line)), or null
+  static constexpr std::int64_t line = core::floats_of_cache_line;
+  std::uint8_t* marks = nullptr;  ///< (ceil(size / line)), or null
 };
 
 /// Marks lines [begin, end) / line of every row listed: rows (count) of a table with this many columns, a multiple of

@@ -33,9 +33,12 @@ class DataParallel {
  public:
   virtual ~DataParallel() = default;
 
-  /// Collective over the group. Before the first micro-batch of a step; `micro_batches` of this rank follow in every
-  /// segment.
-  virtual void begin_step(std::int64_t micro_batches) = 0;
+  /// Before the first micro-batch of a step; `micro_batches` of this rank follow in every segment. `most`: of any rank,
+  /// as every rank knows from the plan. Where gradients are sharded a rank with fewer takes part in the others' sums,
+  /// which goes with one segment only.
+  virtual void begin_step(std::int64_t micro_batches, std::int64_t most) = 0;
+  /// Where all ranks have as many.
+  void begin_step(std::int64_t micro_batches) { begin_step(micro_batches, micro_batches); }
   /// During a micro-batch's backward: the segment from `begin` (counted in the arena) on has its gradients.
   virtual void finished(int segment, std::int64_t begin) = 0;
   /// After a micro-batch's backward through a segment.

@@ -1,6 +1,7 @@
 // Finds a flipped bit. Replicas hold the same parameters: after an update they compare a hash of each tensor. Nothing
 // writes parameters between two updates: each rank compares its hashes after one update with those before the next. A
-// hash is 64 bits, from every bit of the tensor (ops::hash_of_bits).
+// hash is 64 bits, from every bit of the tensor (ops::hash_of_bits). Replicas of one node that map the same parameters
+// (Communicator::allocate) cannot differ: there the second comparison alone finds a flipped bit.
 #pragma once
 
 #include <cstdint>
