@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -54,6 +55,34 @@ class Descriptor {
     std::size_t total = 0;
     while (total < bytes) {
       const ssize_t got = ::read(value_, static_cast<char*>(data) + total, bytes - total);
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) return -1;
+      if (got == 0) break;
+      total += static_cast<std::size_t>(got);
+    }
+    return static_cast<ssize_t>(total);
+  }
+
+  /// As write_all, at a place in the file and leaving the position alone.
+  bool write_all_at(const void* data, std::size_t bytes, std::int64_t place) const {
+    const char* next = static_cast<const char*>(data);
+    while (bytes > 0) {
+      const ssize_t written = ::pwrite(value_, next, bytes, place);
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) return false;
+      next += written;
+      place += written;
+      bytes -= static_cast<std::size_t>(written);
+    }
+    return true;
+  }
+
+  /// As read_some, at a place in the file and leaving the position alone.
+  ssize_t read_some_at(void* data, std::size_t bytes, std::int64_t place) const {
+    std::size_t total = 0;
+    while (total < bytes) {
+      const ssize_t got =
+          ::pread(value_, static_cast<char*>(data) + total, bytes - total, place + static_cast<std::int64_t>(total));
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) return -1;
       if (got == 0) break;

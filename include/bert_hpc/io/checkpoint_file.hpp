@@ -1,0 +1,90 @@
+// The files of one checkpoint: manifest.h5, which tells everything but the numbers, and a rank-00003.h5 for each rank
+// that saved some. All are HDF5 behind a checksummed user block (io/checksummed_file.hpp) that is verified before HDF5
+// opens them.
+//
+// Numbers are kept by whole tensors under their names, not by ranks: a file holds, one after the other, the elements of
+// its pieces (core/tensor_piece.hpp), in one dataset for each quantity; the manifest lists the pieces of all files.
+// Payloads are contiguous datasets, filled and read by plain pwrite and pread at their places in the file.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bert_hpc/core/tensor_piece.hpp"
+
+namespace bert_hpc::io {
+
+/// What is kept of every element.
+enum class Quantity { parameters, first_moments, second_moments };
+inline constexpr int quantities = 3;
+const char* to_string(Quantity quantity);  ///< the dataset's name: "parameters", …
+
+/// Spans of one element each for every quantity, in the order of the pieces.
+using Payload = std::array<std::span<const float>, quantities>;
+
+struct CheckpointManifest {
+  std::string id;  ///< the same in all files of one checkpoint and in no other
+  std::int64_t step = 0;
+  std::vector<core::WholeTensor> tensors;
+  struct File {
+    int rank = 0;
+    std::vector<core::TensorPiece> pieces;
+  };
+  std::vector<File> files;
+  // What else there is to keep, by name.
+  std::vector<std::pair<std::string, std::int64_t>> integers;
+  std::vector<std::pair<std::string, double>> reals;
+  std::vector<std::pair<std::string, std::string>> texts;
+
+  /// Throws Error(files) where there is none of that name.
+  std::int64_t integer(const std::string& name) const;
+  double real(const std::string& name) const;
+  const std::string& text(const std::string& name) const;
+};
+
+inline constexpr const char* manifest_name = "manifest.h5";
+std::string checkpoint_file_name(int rank);  ///< "rank-00003.h5"
+
+/// Bytes that a file with so many elements of each quantity takes, about.
+std::int64_t checkpoint_file_bytes(std::int64_t elements);
+
+/// Writes, seals and forces to the disk. `hdf5` is held during HDF5 calls, not while the payload is written, which ends
+/// early once `cancelled`. Throws Error(files).
+void write_checkpoint_file(const std::string& folder, int rank, const std::string& id, std::int64_t step,
+                           const Payload& payload, std::mutex& hdf5, const std::atomic<bool>& cancelled);
+void write_manifest(const std::string& folder, const CheckpointManifest& manifest, std::mutex& hdf5);
+
+/// Verifies its checksum and everything it claims: names, shapes within `most_elements` each, pieces inside their
+/// tensors that add up to every tensor once. Throws Error(files).
+CheckpointManifest read_manifest(const std::string& folder, std::mutex& hdf5);
+
+/// The file of manifest.files[file]: its checksum, that it belongs to the manifest, and its datasets' types and sizes.
+/// Throws Error(files).
+void verify_checkpoint_file(const std::string& folder, const CheckpointManifest& manifest, std::size_t file,
+                            std::mutex& hdf5);
+
+/// Reads numbers out of a checkpoint whose files have been verified.
+class CheckpointReader {
+ public:
+  /// All must outlive it.
+  CheckpointReader(std::string folder, const CheckpointManifest& manifest, std::mutex& hdf5);
+  ~CheckpointReader();
+  CheckpointReader(const CheckpointReader&) = delete;
+  CheckpointReader& operator=(const CheckpointReader&) = delete;
+
+  /// Elements [first, first + out.size()) of a whole tensor. Throws Error(files) where they are not all there.
+  void read(Quantity quantity, std::int64_t tensor, std::int64_t first, std::span<float> out);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace bert_hpc::io

@@ -1,0 +1,55 @@
+// RUN/checkpoints: one folder for each checkpoint, step-00000100, which bears that name only once it is whole; before
+// it is written in a folder aside. The text files `latest` and `best` name one each and switch after it is there.
+//
+// All functions here touch files and throw Error(files) with the system's reason; one process of a run (rank 0) calls
+// those that change something.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace bert_hpc::io {
+
+std::string checkpoint_name(std::int64_t step);                           ///< "step-00000100"
+std::optional<std::int64_t> step_of_checkpoint(const std::string& name);  ///< nothing for any other name
+
+class CheckpointFolder {
+ public:
+  /// RUN/checkpoints; nothing is touched yet.
+  explicit CheckpointFolder(std::string path) : path_(std::move(path)) {}
+
+  const std::string& path() const { return path_; }
+  std::string place(std::int64_t step) const;  ///< of a whole checkpoint
+  std::string aside(std::int64_t step) const;  ///< where it is written before
+
+  /// Steps of the checkpoints that bear their name, ascending; none where there is no folder.
+  std::vector<std::int64_t> steps() const;
+  /// What `latest` or `best` names; nothing where there is none or it is not a checkpoint's name.
+  std::optional<std::int64_t> named(const std::string& pointer) const;
+
+  /// Makes the folder and removes what a killed run left unfinished there.
+  void prepare() const;
+  /// Where the files of a checkpoint are written: makes it, any number of ranks at once.
+  std::string begin(std::int64_t step) const;
+  /// All files are there and on the disk: gives it its name. A checkpoint of that step from before goes.
+  void publish(std::int64_t step) const;
+  /// Drops what was written aside.
+  void abandon(std::int64_t step) const;
+  /// `pointer` names the checkpoint from now on.
+  void point(const std::string& pointer, std::int64_t step) const;
+  void forget(const std::string& pointer) const;
+  /// Removes all but the newest `keep` and those that `latest` and `best` name.
+  void prune(std::int64_t keep) const;
+  /// Renames a checkpoint so that nobody takes it for one of this run any more; returns the new name.
+  std::string set_aside(std::int64_t step) const;
+
+  /// Throws unless the disk has this much room for this user, and room to spare for what else a run writes.
+  void require_space(std::int64_t bytes) const;
+
+ private:
+  std::string path_;
+};
+
+}  // namespace bert_hpc::io

@@ -1,0 +1,92 @@
+#include "bert_hpc/core/tensor_piece.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "bert_hpc/core/error.hpp"
+
+namespace bert_hpc::core {
+namespace {
+
+/// Calls visit(slice, number, its elements begin … end in the ranges) for all slices that lie in the ranges.
+template <class Visit>
+void visit_overlaps(const std::vector<ParameterSlice>& slices, std::span<const ArenaRange> ranges, const Visit& visit) {
+  for (const ArenaRange& range : ranges) {
+    for (std::size_t i = 0; i < slices.size(); ++i) {
+      const std::int64_t begin = std::max(range.begin, slices[i].offset);
+      const std::int64_t end = std::min(range.begin + range.size, slices[i].offset + slices[i].size);
+      if (begin < end) visit(slices[i], i, begin - slices[i].offset, end - slices[i].offset);
+    }
+  }
+}
+
+class TensorNumbers {
+ public:
+  explicit TensorNumbers(std::span<const WholeTensor> tensors) : tensors_(tensors) {
+    for (std::size_t i = 0; i < tensors.size(); ++i) numbers_[tensors[i].name] = static_cast<std::int64_t>(i);
+  }
+  std::int64_t operator()(const ParameterSlice& slice) const {
+    const std::string& name = slice.copy_of.empty() ? slice.name : slice.copy_of;
+    const auto found = numbers_.find(name);
+    require(found != numbers_.end(), "checkpoint: the model has no parameter of a slice's name");
+    require(elements_of(tensors_[static_cast<std::size_t>(found->second)].shape) ==
+                elements_of(whole_shape(slice.shape, slice.shard)),
+            "checkpoint: a slice does not fit the model's parameter of that name");
+    return found->second;
+  }
+
+ private:
+  std::span<const WholeTensor> tensors_;
+  std::map<std::string, std::int64_t> numbers_;
+};
+
+}  // namespace
+
+std::vector<PlacedPiece> pieces_of(const ParameterSlice& slice, std::int64_t tensor, std::int64_t begin,
+                                   std::int64_t end) {
+  const ShardRuns runs = runs_of(slice.shape, slice.shard);
+  std::vector<PlacedPiece> pieces;
+  const auto add = [&](std::int64_t from, std::int64_t length, std::int64_t count) {
+    const std::int64_t row = from / runs.length;
+    const std::int64_t first = runs.first + row * runs.stride + (from - row * runs.length);
+    pieces.push_back({{tensor, first, length, count, count == 1 ? length : runs.stride}, slice.offset + from});
+  };
+  if (begin % runs.length != 0) {  // the rest of a run
+    const std::int64_t run_end = std::min(end, (begin / runs.length + 1) * runs.length);
+    add(begin, run_end - begin, 1);
+    begin = run_end;
+  }
+  const std::int64_t whole = (end - begin) / runs.length;
+  if (whole > 0) add(begin, runs.length, whole);
+  begin += whole * runs.length;
+  if (begin < end) add(begin, end - begin, 1);
+  return pieces;
+}
+
+std::vector<PlacedPiece> pieces_to_save(const std::vector<ParameterSlice>& slices, std::span<const WholeTensor> tensors,
+                                        std::span<const ArenaRange> ranges, int tensor_rank, int tensor_ranks) {
+  const TensorNumbers number(tensors);
+  std::vector<PlacedPiece> all;
+  visit_overlaps(slices, ranges, [&](const ParameterSlice& slice, std::size_t i, std::int64_t begin, std::int64_t end) {
+    if (!slice.copy_of.empty()) return;
+    if (slice.shard.is_whole() && static_cast<int>(i % static_cast<std::size_t>(tensor_ranks)) != tensor_rank) return;
+    for (const PlacedPiece& piece : pieces_of(slice, number(slice), begin, end)) all.push_back(piece);
+  });
+  return all;
+}
+
+std::vector<WantedPart> parts_to_load(const std::vector<ParameterSlice>& slices, std::span<const WholeTensor> tensors,
+                                      std::span<const ArenaRange> ranges) {
+  const TensorNumbers number(tensors);
+  std::vector<WantedPart> all;
+  visit_overlaps(slices, ranges, [&](const ParameterSlice& slice, std::size_t, std::int64_t begin, std::int64_t end) {
+    WantedPart part{.tensor = number(slice), .pieces = pieces_of(slice, number(slice), begin, end)};
+    part.first = part.pieces.front().piece.first;
+    const TensorPiece& back = part.pieces.back().piece;
+    part.last = back.first + (back.count - 1) * back.stride + back.length;
+    all.push_back(std::move(part));
+  });
+  return all;
+}
+
+}  // namespace bert_hpc::core

@@ -1,0 +1,178 @@
+#include "bert_hpc/io/checkpoint_folder.hpp"
+
+#include <sys/statvfs.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <filesystem>
+
+#include "bert_hpc/core/text.hpp"
+#include "bert_hpc/io/atomic_write.hpp"
+#include "descriptor.hpp"
+
+namespace bert_hpc::io {
+
+namespace fs = std::filesystem;
+using detail::fail_with_errno;
+
+namespace {
+
+constexpr core::ExitCode code = core::ExitCode::files;
+constexpr const char* prefix = "step-";
+constexpr const char* aside_prefix = ".writing-";
+constexpr const char* doomed_prefix = ".removing-";
+constexpr std::int64_t spare_bytes = std::int64_t{1} << 20;  // metrics, log
+constexpr std::int64_t longest_pointer = 4096;
+
+template <class Work>
+auto with_reason(const std::string& doing, const std::string& path, const Work& work) {
+  try {
+    return work();
+  } catch (const fs::filesystem_error& error) {
+    throw core::Error(code, "Cannot " + doing + " '" + path + "': " + error.code().message() + ".");
+  }
+}
+
+void rename_over(const std::string& from, const std::string& to) {
+  if (std::rename(from.c_str(), to.c_str()) != 0) fail_with_errno(code, "rename '" + from + "' to", to);
+}
+
+/// Its name goes first, so that a kill while files are removed leaves nothing that looks whole.
+void remove_checkpoint(const std::string& folder, std::int64_t step) {
+  const std::string doomed = folder + '/' + doomed_prefix + checkpoint_name(step);
+  fs::remove_all(doomed);
+  rename_over(folder + '/' + checkpoint_name(step), doomed);
+  fs::remove_all(doomed);
+}
+
+}  // namespace
+
+std::string checkpoint_name(std::int64_t step) {
+  char name[32];
+  std::snprintf(name, sizeof name, "%s%08lld", prefix, static_cast<long long>(step));
+  return name;
+}
+
+std::optional<std::int64_t> step_of_checkpoint(const std::string& name) {
+  if (!name.starts_with(prefix)) return std::nullopt;
+  std::int64_t step = 0;
+  const char *begin = name.data() + std::string_view(prefix).size(), *end = name.data() + name.size();
+  const auto [stop, problem] = std::from_chars(begin, end, step);
+  if (problem != std::errc{} || stop != end || step < 0 || checkpoint_name(step) != name) return std::nullopt;
+  return step;
+}
+
+std::string CheckpointFolder::place(std::int64_t step) const {
+  return path_ + '/' + checkpoint_name(step);
+}
+
+std::string CheckpointFolder::aside(std::int64_t step) const {
+  return path_ + '/' + aside_prefix + checkpoint_name(step);
+}
+
+std::vector<std::int64_t> CheckpointFolder::steps() const {
+  std::vector<std::int64_t> found;
+  std::error_code problem;
+  for (const fs::directory_entry& entry : fs::directory_iterator(path_, problem)) {
+    const auto step = step_of_checkpoint(entry.path().filename().string());
+    std::error_code ignored;
+    if (step && entry.is_directory(ignored)) found.push_back(*step);
+  }
+  if (problem && problem != std::errc::no_such_file_or_directory) {
+    throw core::Error(code, "Cannot list '" + path_ + "': " + problem.message() + ".");
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+std::optional<std::int64_t> CheckpointFolder::named(const std::string& pointer) const {
+  const std::string path = path_ + '/' + pointer;
+  std::error_code problem;
+  if (!fs::is_regular_file(path, problem)) return std::nullopt;
+  std::string name = read_text_file(path, longest_pointer, code);
+  while (!name.empty() && (name.back() == '\n' || name.back() == '\r')) name.pop_back();
+  return step_of_checkpoint(name);
+}
+
+void CheckpointFolder::prepare() const {
+  with_reason("prepare", path_, [&] {
+    fs::create_directories(path_);
+    std::vector<fs::path> stale;
+    for (const fs::directory_entry& entry : fs::directory_iterator(path_)) {
+      const std::string name = entry.path().filename().string();
+      if (name.starts_with(aside_prefix) || name.starts_with(doomed_prefix)) stale.push_back(entry.path());
+    }
+    for (const fs::path& path : stale) fs::remove_all(path);
+  });
+}
+
+std::string CheckpointFolder::begin(std::int64_t step) const {
+  const std::string folder = aside(step);
+  return with_reason("make", folder, [&] {
+    fs::create_directories(folder);
+    return folder;
+  });
+}
+
+void CheckpointFolder::publish(std::int64_t step) const {
+  const std::string from = aside(step), to = place(step);
+  sync_to_disk(from);
+  with_reason("replace", to, [&] {
+    if (fs::exists(fs::symlink_status(to))) remove_checkpoint(path_, step);
+  });
+  rename_over(from, to);
+  sync_to_disk(path_);
+}
+
+void CheckpointFolder::abandon(std::int64_t step) const {
+  with_reason("remove", aside(step), [&] { fs::remove_all(aside(step)); });
+}
+
+void CheckpointFolder::point(const std::string& pointer, std::int64_t step) const {
+  write_text_file(path_ + '/' + pointer, checkpoint_name(step) + '\n', code);
+}
+
+void CheckpointFolder::forget(const std::string& pointer) const {
+  with_reason("remove", path_ + '/' + pointer, [&] { fs::remove(path_ + '/' + pointer); });
+}
+
+void CheckpointFolder::prune(std::int64_t keep) const {
+  std::vector<std::int64_t> found = steps();
+  const auto latest = named("latest"), best = named("best");
+  const auto spare = static_cast<std::int64_t>(found.size()) - keep;
+  for (std::int64_t i = 0; i < spare; ++i) {
+    const std::int64_t step = found[static_cast<std::size_t>(i)];
+    if (step == latest || step == best) continue;
+    with_reason("remove", place(step), [&] { remove_checkpoint(path_, step); });
+  }
+}
+
+std::string CheckpointFolder::set_aside(std::int64_t step) const {
+  const std::string stem = "set-aside-" + checkpoint_name(step);
+  std::string name = stem;
+  std::error_code problem;
+  for (int i = 2; fs::exists(fs::symlink_status(path_ + '/' + name, problem)); ++i) {
+    name = stem + '-' + std::to_string(i);
+  }
+  rename_over(place(step), path_ + '/' + name);
+  return name;
+}
+
+void CheckpointFolder::require_space(std::int64_t bytes) const {
+  // The folder itself, or the nearest one above it that exists.
+  fs::path existing = fs::path(path_).is_absolute() ? fs::path(path_) : "." / fs::path(path_);
+  std::error_code problem;
+  while (!fs::exists(existing, problem) && existing.has_relative_path()) existing = existing.parent_path();
+  const std::string disk = existing.string();
+  struct statvfs status {};
+  if (::statvfs(disk.c_str(), &status) != 0) fail_with_errno(code, "ask for free space of", disk);
+  const auto free = static_cast<std::int64_t>(status.f_bavail) * static_cast<std::int64_t>(status.f_frsize);
+  if (free >= bytes + spare_bytes) return;
+  throw core::Error(code, "There is too little space in '" + disk + "': a checkpoint takes " +
+                              core::format_bytes(bytes + spare_bytes) + ", free are " + core::format_bytes(free) +
+                              ". Free some, keep fewer checkpoints (checkpoint.keep), or set run.directory to a larger "
+                              "disk.");
+}
+
+}  // namespace bert_hpc::io

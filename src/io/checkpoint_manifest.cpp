@@ -1,0 +1,223 @@
+// manifest.h5: root attributes schema, id, step; /tensors/{names, shapes (text "768,768")}; /files/{ranks, pieces}: the
+// number of pieces of each file; /pieces (pieces, 5): tensor, first, length, count, stride; /integers/{names, values},
+// /reals/…, /texts/…: what else there is.
+#include <algorithm>
+#include <charconv>
+#include <limits>
+
+#include "bert_hpc/core/text.hpp"
+#include "bert_hpc/io/atomic_write.hpp"
+#include "bert_hpc/io/checkpoint_file.hpp"
+#include "bert_hpc/io/checksummed_file.hpp"
+#include "bert_hpc/io/hdf5.hpp"
+
+namespace bert_hpc::io {
+namespace {
+
+constexpr core::ExitCode code = core::ExitCode::files;
+constexpr const char* kind = "checkpoint-manifest";
+constexpr const char* schema = "bert_hpc checkpoint 1";
+constexpr std::int64_t columns = 5;
+// What a manifest may claim.
+constexpr std::int64_t most_tensors = 1 << 20, most_pieces = std::int64_t{1} << 28, most_files = 1 << 20;
+constexpr std::int64_t most_entries = 1 << 16, most_elements = std::int64_t{1} << 46, most_ranks = 1 << 20;
+
+std::string manifest_path(const std::string& folder) {
+  return folder + '/' + manifest_name;
+}
+
+[[noreturn]] void refuse(const std::string& path, const std::string& why) {
+  throw core::Error(code, "Cannot use '" + path + "' as a manifest of a checkpoint: " + why + '.');
+}
+
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  std::string text;
+  for (const std::int64_t extent : shape) {
+    if (!text.empty()) text += ',';
+    text += std::to_string(extent);
+  }
+  return text;
+}
+
+std::vector<std::int64_t> shape_of(const std::string& text, const std::string& path) {
+  std::vector<std::int64_t> shape;
+  const char *next = text.data(), *const end = text.data() + text.size();
+  std::int64_t elements = 1;
+  while (next != end) {
+    std::int64_t extent = 0;
+    const auto [stop, problem] = std::from_chars(next, end, extent);
+    const bool good = problem == std::errc{} && (stop == end || (*stop == ',' && stop + 1 != end));
+    if (!good || extent < 1 || extent > most_elements / elements) {
+      refuse(path, core::listed({core::printable(text, 60)}, "") + " is no shape of a tensor");
+    }
+    shape.push_back(extent);
+    elements *= extent;
+    next = stop == end ? end : stop + 1;
+  }
+  return shape;
+}
+
+/// Every piece lies in its tensor, and together they have as many elements as the tensors.
+void check_pieces(const CheckpointManifest& manifest, const std::string& path) {
+  std::vector<std::int64_t> missing;
+  for (const core::WholeTensor& tensor : manifest.tensors) missing.push_back(tensor.elements());
+  for (const CheckpointManifest::File& file : manifest.files) {
+    for (const core::TensorPiece& piece : file.pieces) {
+      const bool known = piece.tensor >= 0 && piece.tensor < static_cast<std::int64_t>(missing.size());
+      if (!known) refuse(path, "a piece is of a tensor that is not in the list");
+      const std::int64_t size = manifest.tensors[static_cast<std::size_t>(piece.tensor)].elements();
+      const bool fits = piece.first >= 0 && piece.first < size && piece.length >= 1 && piece.length <= size &&
+                        piece.count >= 1 && piece.count <= size && piece.stride >= piece.length &&
+                        piece.stride <= size && piece.first <= size - piece.length &&
+                        (piece.count - 1) <= (size - piece.length - piece.first) / piece.stride;
+      if (!fits) refuse(path, "a piece is not inside its tensor");
+      missing[static_cast<std::size_t>(piece.tensor)] -= piece.elements();
+    }
+  }
+  for (std::size_t i = 0; i < missing.size(); ++i) {
+    if (missing[i] != 0) refuse(path, "it does not hold '" + manifest.tensors[i].name + "' exactly once");
+  }
+}
+
+template <class T>
+void write_entries(Hdf5File& file, const std::string& group, const std::vector<std::pair<std::string, T>>& entries) {
+  if (entries.empty()) return;
+  std::vector<std::string> names;
+  std::vector<T> values;
+  for (const auto& [name, value] : entries) {
+    names.push_back(name);
+    values.push_back(value);
+  }
+  file.write_text(group + "/names", names);
+  if constexpr (std::is_same_v<T, std::string>) {
+    file.write_text(group + "/values", values);
+  } else {
+    file.write(group + "/values", values);
+  }
+}
+
+template <class T>
+std::vector<std::pair<std::string, T>> read_entries(const Hdf5File& file, const std::string& group) {
+  std::vector<std::pair<std::string, T>> entries;
+  if (!file.exists(group)) return entries;
+  std::vector<std::string> names = file.read_text(group + "/names", most_entries);
+  std::vector<T> values;
+  if constexpr (std::is_same_v<T, std::string>) {
+    values = file.read_text(group + "/values", most_entries);
+  } else {
+    values = file.read<T>(group + "/values", most_entries);
+  }
+  if (names.size() != values.size()) refuse(file.path(), "names and values of '" + group + "' differ in number");
+  for (std::size_t i = 0; i < names.size(); ++i) entries.emplace_back(std::move(names[i]), std::move(values[i]));
+  return entries;
+}
+
+template <class T>
+const T& entry(const CheckpointManifest& manifest, const std::vector<std::pair<std::string, T>>& entries,
+               const std::string& name) {
+  const auto found = std::find_if(entries.begin(), entries.end(), [&](const auto& e) { return e.first == name; });
+  if (found != entries.end()) return found->second;
+  throw core::Error(code, "The checkpoint of step " + std::to_string(manifest.step) + " lacks '" + name +
+                              "': it is of another version of bert_hpc.");
+}
+
+void read_files(const Hdf5File& file, CheckpointManifest& manifest) {
+  const std::string& path = file.path();
+  const auto ranks = file.read<std::int64_t>("files/ranks", most_files);
+  const auto counts = file.read<std::int64_t>("files/pieces", most_files);
+  if (ranks.size() != counts.size()) refuse(path, "its list of files is not whole");
+  const Dataset pieces = file.dataset("pieces");
+  pieces.expect<std::int64_t>(2);
+  const std::vector<std::int64_t>& extents = pieces.info().extents;
+  if (extents[1] != columns || extents[0] > most_pieces) refuse(path, "its list of pieces has another form");
+  std::vector<std::int64_t> numbers(static_cast<std::size_t>(extents[0] * columns));
+  pieces.read_rows(0, numbers);
+  std::size_t next = 0;
+  for (std::size_t f = 0; f < ranks.size(); ++f) {
+    const bool ascends = f == 0 ? ranks[f] >= 0 : ranks[f] > ranks[f - 1];
+    if (!ascends || ranks[f] >= most_ranks || counts[f] < 0 ||
+        counts[f] > extents[0] - static_cast<std::int64_t>(next / columns)) {
+      refuse(path, "its list of files is not whole");
+    }
+    CheckpointManifest::File& entry = manifest.files.emplace_back();
+    entry.rank = static_cast<int>(ranks[f]);
+    for (std::int64_t i = 0; i < counts[f]; ++i, next += columns) {
+      entry.pieces.push_back(
+          {numbers[next], numbers[next + 1], numbers[next + 2], numbers[next + 3], numbers[next + 4]});
+    }
+  }
+  if (next != numbers.size()) refuse(path, "it lists more pieces than its files have");
+}
+
+}  // namespace
+
+std::int64_t CheckpointManifest::integer(const std::string& name) const {
+  return entry(*this, integers, name);
+}
+double CheckpointManifest::real(const std::string& name) const {
+  return entry(*this, reals, name);
+}
+const std::string& CheckpointManifest::text(const std::string& name) const {
+  return entry(*this, texts, name);
+}
+
+void write_manifest(const std::string& folder, const CheckpointManifest& manifest, std::mutex& hdf5) {
+  const std::string path = manifest_path(folder);
+  {
+    const std::lock_guard lock(hdf5);
+    Hdf5File file = Hdf5File::create(path, code, seal_bytes);
+    file.write_attribute("/", "schema", schema);
+    file.write_attribute("/", "id", manifest.id);
+    file.write_attribute("/", "step", manifest.step);
+    std::vector<std::string> names, shapes;
+    for (const core::WholeTensor& tensor : manifest.tensors) {
+      names.push_back(tensor.name);
+      shapes.push_back(shape_text(tensor.shape));
+    }
+    file.write_text("tensors/names", names);
+    file.write_text("tensors/shapes", shapes);
+    std::vector<std::int64_t> ranks, counts, pieces;
+    for (const CheckpointManifest::File& entry : manifest.files) {
+      ranks.push_back(entry.rank);
+      counts.push_back(static_cast<std::int64_t>(entry.pieces.size()));
+      for (const core::TensorPiece& p : entry.pieces) {
+        pieces.insert(pieces.end(), {p.tensor, p.first, p.length, p.count, p.stride});
+      }
+    }
+    file.write("files/ranks", ranks);
+    file.write("files/pieces", counts);
+    file.write("pieces", pieces, {static_cast<std::int64_t>(pieces.size()) / columns, columns});
+    write_entries(file, "integers", manifest.integers);
+    write_entries(file, "reals", manifest.reals);
+    write_entries(file, "texts", manifest.texts);
+    file.close();
+  }
+  seal(path, kind);
+  sync_to_disk(path);
+}
+
+CheckpointManifest read_manifest(const std::string& folder, std::mutex& hdf5) {
+  const std::string path = manifest_path(folder);
+  verify(path, kind, code);
+  const std::lock_guard lock(hdf5);
+  const Hdf5File file = Hdf5File::open_read(path, code);
+  if (file.text_attribute("/", "schema") != schema) refuse(path, "it is of another version of bert_hpc");
+  CheckpointManifest manifest;
+  manifest.id = file.text_attribute("/", "id");
+  manifest.step = file.integer_attribute("/", "step");
+  if (manifest.step < 0) refuse(path, "its step is negative");
+  std::vector<std::string> names = file.read_text("tensors/names", most_tensors);
+  const std::vector<std::string> shapes = file.read_text("tensors/shapes", most_tensors);
+  if (names.size() != shapes.size()) refuse(path, "its list of tensors is not whole");
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    manifest.tensors.push_back({std::move(names[i]), shape_of(shapes[i], path)});
+  }
+  read_files(file, manifest);
+  manifest.integers = read_entries<std::int64_t>(file, "integers");
+  manifest.reals = read_entries<double>(file, "reals");
+  manifest.texts = read_entries<std::string>(file, "texts");
+  check_pieces(manifest, path);
+  return manifest;
+}
+
+}  // namespace bert_hpc::io

@@ -1,0 +1,111 @@
+#include <catch2/catch_test_macros.hpp>
+#include <numeric>
+
+#include "bert_hpc/core/error.hpp"
+#include "bert_hpc/core/tensor_piece.hpp"
+
+using namespace bert_hpc::core;
+
+namespace {
+
+// A model of a tensor shared out by rows, one by columns, one that all have, and a copy; as rank `t` of `ranks` has it.
+std::vector<ParameterSpec> specs(int t, int ranks) {
+  const std::int64_t rows = 12 / ranks, columns = 8 / ranks;
+  return {{.name = "rows", .shape = {rows, 5}, .shard = {0, t * rows, 12}},
+          {.name = "columns", .shape = {7, columns}, .shard = {1, t * columns, 8}},
+          {.name = "whole", .shape = {11}},
+          {.name = "decoder", .shape = {rows, 5}, .copy_of = "rows", .shard = {0, t * rows, 12}}};
+}
+
+const std::vector<WholeTensor> tensors = {{"columns", {7, 8}}, {"rows", {12, 5}}, {"whole", {11}}};
+
+/// Places of a piece's elements in the whole, in order.
+std::vector<std::int64_t> places(const TensorPiece& piece) {
+  std::vector<std::int64_t> all;
+  for (std::int64_t r = 0; r < piece.count; ++r) {
+    for (std::int64_t i = 0; i < piece.length; ++i) all.push_back(piece.first + r * piece.stride + i);
+  }
+  return all;
+}
+
+std::vector<ArenaRange> share(std::int64_t arena, int part, int parts) {
+  const std::int64_t begin = arena * part / parts, end = arena * (part + 1) / parts;
+  return {{begin, (end - begin) / 2}, {begin + (end - begin) / 2, end - begin - (end - begin) / 2}};
+}
+
+}  // namespace
+
+TEST_CASE("a part of a slice by columns is a rest, whole runs and a begin") {
+  const ParameterSlice slice{.name = "columns", .shape = {7, 4}, .offset = 100, .size = 28, .shard = {1, 4, 8}};
+  const std::vector<PlacedPiece> pieces = pieces_of(slice, 3, 2, 23);
+  REQUIRE(pieces.size() == 3);
+  CHECK(pieces[0].piece == TensorPiece{3, 6, 2, 1, 2});
+  CHECK(pieces[1].piece == TensorPiece{3, 12, 4, 4, 8});
+  CHECK(pieces[2].piece == TensorPiece{3, 44, 3, 1, 3});
+  CHECK(pieces[0].arena == 102);
+  CHECK(pieces[1].arena == 104);
+  CHECK(pieces[2].arena == 120);
+  const std::vector<PlacedPiece> inside = pieces_of(slice, 3, 5, 7);
+  REQUIRE(inside.size() == 1);
+  CHECK(inside[0].piece == TensorPiece{3, 13, 2, 1, 2});
+}
+
+TEST_CASE("all ranks together save every element of the whole model once") {
+  for (const int ranks : {1, 2, 4}) {
+    for (const int replicas : {1, 2, 3}) {
+      std::vector<std::vector<int>> seen;
+      for (const WholeTensor& tensor : tensors) seen.emplace_back(static_cast<std::size_t>(tensor.elements()), 0);
+      for (int t = 0; t < ranks; ++t) {
+        const ParameterStore store(specs(t, ranks), ParameterStore::Arenas::none, {.slice = 1, .arena = 1});
+        for (int d = 0; d < replicas; ++d) {
+          const auto ranges = share(store.arena_size(), d, replicas);
+          for (const PlacedPiece& placed : pieces_to_save(store.slices(), tensors, ranges, t, ranks)) {
+            for (const std::int64_t i : places(placed.piece)) ++seen[static_cast<std::size_t>(placed.piece.tensor)][i];
+          }
+        }
+      }
+      INFO(ranks << " tensor ranks, " << replicas << " replicas");
+      for (const std::vector<int>& counts : seen) CHECK(counts == std::vector<int>(counts.size(), 1));
+    }
+  }
+}
+
+TEST_CASE("what one layout has saved another one loads") {
+  // Every element's value is its tensor's number and its place there.
+  const auto value = [](std::int64_t tensor, std::int64_t place) { return tensor * 1000 + place; };
+  const int ranks = 2;
+  for (int t = 0; t < ranks; ++t) {
+    const ParameterStore store(specs(t, ranks), ParameterStore::Arenas::none, {.slice = 1, .arena = 1});
+    std::vector<std::int64_t> arena(static_cast<std::size_t>(store.arena_size()), -1);
+    const std::vector<ArenaRange> all = {{0, store.arena_size()}};
+    for (const WantedPart& part : parts_to_load(store.slices(), tensors, all)) {
+      CHECK(part.first < part.last);
+      CHECK(part.last <= tensors[static_cast<std::size_t>(part.tensor)].elements());
+      for (const PlacedPiece& placed : part.pieces) {
+        std::int64_t at = placed.arena;
+        for (const std::int64_t i : places(placed.piece)) {
+          CHECK(i >= part.first);
+          CHECK(i < part.last);
+          arena[static_cast<std::size_t>(at++)] = value(part.tensor, i);
+        }
+      }
+    }
+    for (const ParameterSlice& slice : store.slices()) {
+      const std::int64_t tensor = slice.name == "columns" ? 0 : slice.name == "whole" ? 2 : 1;
+      const ShardRuns runs = runs_of(slice.shape, slice.shard);
+      for (std::int64_t i = 0; i < slice.size; ++i) {
+        const std::int64_t place = runs.first + i / runs.length * runs.stride + i % runs.length;
+        CHECK(arena[static_cast<std::size_t>(slice.offset + i)] == value(tensor, place));
+      }
+    }
+  }
+}
+
+TEST_CASE("a slice that the model does not have is a defect") {
+  const ParameterStore store(specs(0, 1), ParameterStore::Arenas::none);
+  const std::vector<ArenaRange> all = {{0, store.arena_size()}};
+  const std::vector<WholeTensor> few = {{"columns", {7, 8}}, {"rows", {12, 5}}};
+  CHECK_THROWS_AS(pieces_to_save(store.slices(), few, all, 0, 1), Error);
+  const std::vector<WholeTensor> other = {{"columns", {7, 8}}, {"rows", {12, 6}}, {"whole", {11}}};
+  CHECK_THROWS_AS(parts_to_load(store.slices(), other, all), Error);
+}

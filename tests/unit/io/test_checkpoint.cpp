@@ -1,0 +1,244 @@
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <numeric>
+#include <random>
+
+#include "bert_hpc/core/error.hpp"
+#include "bert_hpc/io/checkpoint_file.hpp"
+#include "bert_hpc/io/checkpoint_folder.hpp"
+#include "io_support.hpp"
+
+using namespace bert_hpc::io;
+using bert_hpc::core::Error;
+using bert_hpc::core::TensorPiece;
+using Catch::Matchers::ContainsSubstring;
+using test_support::TemporaryDirectory;
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// A matrix of 6 × 8 shared out by columns over two files, a vector of 10 in the second.
+CheckpointManifest example() {
+  CheckpointManifest manifest;
+  manifest.id = "run 7";
+  manifest.step = 100;
+  manifest.tensors = {{"matrix", {6, 8}}, {"vector", {10}}};
+  manifest.files = {{0, {{0, 0, 4, 6, 8}}}, {3, {{0, 4, 4, 6, 8}, {1, 0, 3, 1, 3}, {1, 3, 7, 1, 7}}}};
+  manifest.integers = {{"epoch", 3}, {"big", std::int64_t{1} << 60}};
+  manifest.reals = {{"loss", 0.1}};
+  manifest.texts = {{"input", "[run]\nseed = 1\n"}, {"empty", ""}};
+  return manifest;
+}
+
+float value(int quantity, std::int64_t tensor, std::int64_t place) {
+  return static_cast<float>(quantity * 10000 + tensor * 1000 + place);
+}
+
+void write_example(const std::string& folder, const CheckpointManifest& manifest) {
+  std::mutex hdf5;
+  for (const CheckpointManifest::File& file : manifest.files) {
+    std::vector<float> numbers[quantities];
+    Payload payload;
+    for (int q = 0; q < quantities; ++q) {
+      for (const TensorPiece& piece : file.pieces) {
+        for (std::int64_t r = 0; r < piece.count; ++r) {
+          for (std::int64_t i = 0; i < piece.length; ++i) {
+            numbers[q].push_back(value(q, piece.tensor, piece.first + r * piece.stride + i));
+          }
+        }
+      }
+      payload[static_cast<std::size_t>(q)] = numbers[q];
+    }
+    write_checkpoint_file(folder, file.rank, manifest.id, manifest.step, payload, hdf5, false);
+  }
+  write_manifest(folder, manifest, hdf5);
+}
+
+/// What a resuming run does: throws where anything is wrong.
+void read_all(const std::string& folder) {
+  std::mutex hdf5;
+  const CheckpointManifest manifest = read_manifest(folder, hdf5);
+  for (std::size_t f = 0; f < manifest.files.size(); ++f) verify_checkpoint_file(folder, manifest, f, hdf5);
+  CheckpointReader reader(folder, manifest, hdf5);
+  for (int q = 0; q < quantities; ++q) {
+    for (std::int64_t t = 0; t < 2; ++t) {
+      const std::int64_t elements = manifest.tensors.at(static_cast<std::size_t>(t)).elements();
+      for (std::int64_t begin = 0; begin < elements; begin += 5) {
+        for (const std::int64_t size :
+             {std::int64_t{1}, std::min<std::int64_t>(13, elements - begin), elements - begin}) {
+          std::vector<float> out(static_cast<std::size_t>(size), -1);
+          reader.read(static_cast<Quantity>(q), t, begin, out);
+          for (std::int64_t i = 0; i < size; ++i) {
+            if (out[static_cast<std::size_t>(i)] != value(q, t, begin + i)) throw std::runtime_error("a wrong value");
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a checkpoint reads back, whatever ranges are asked for") {
+  const TemporaryDirectory directory;
+  const CheckpointManifest manifest = example();
+  write_example(directory.path(), manifest);
+  std::mutex hdf5;
+  const CheckpointManifest found = read_manifest(directory.path(), hdf5);
+  CHECK(found.id == manifest.id);
+  CHECK(found.step == 100);
+  CHECK(found.tensors == manifest.tensors);
+  REQUIRE(found.files.size() == 2);
+  CHECK(found.files[1].rank == 3);
+  CHECK(found.files[1].pieces == manifest.files[1].pieces);
+  CHECK(found.integer("big") == std::int64_t{1} << 60);
+  CHECK(found.real("loss") == 0.1);
+  CHECK(found.text("input") == "[run]\nseed = 1\n");
+  CHECK(found.text("empty").empty());
+  CHECK_THROWS_WITH(found.real("epoch"), ContainsSubstring("lacks 'epoch'"));
+  read_all(directory.path());
+  // The estimate of its size is no less than the truth and near it.
+  const auto bytes = static_cast<std::int64_t>(fs::file_size(directory / checkpoint_file_name(3)));
+  CHECK(bytes <= checkpoint_file_bytes(34));
+  CHECK(bytes > checkpoint_file_bytes(34) - 8192);
+}
+
+TEST_CASE("a manifest that claims what is not so is refused") {
+  const TemporaryDirectory directory;
+  std::mutex hdf5;
+  const auto refused = [&](const char* why, auto&& change) {
+    CheckpointManifest manifest = example();
+    change(manifest);
+    write_manifest(directory.path(), manifest, hdf5);
+    CHECK_THROWS_WITH(read_manifest(directory.path(), hdf5), ContainsSubstring(why));
+  };
+  refused("exactly once", [](CheckpointManifest& m) { m.files[0].pieces[0].count = 5; });
+  refused("exactly once", [](CheckpointManifest& m) { m.files.pop_back(); });
+  refused("not inside", [](CheckpointManifest& m) { m.files[0].pieces[0].count = 7; });
+  refused("not inside", [](CheckpointManifest& m) { m.files[0].pieces[0].first = -1; });
+  refused("not inside", [](CheckpointManifest& m) { m.files[1].pieces[0].first = 5; });
+  refused("not inside", [](CheckpointManifest& m) { m.files[1].pieces[1].length = std::int64_t{1} << 62; });
+  refused("not inside", [](CheckpointManifest& m) { m.files[0].pieces[0].stride = 0; });
+  refused("not in the list", [](CheckpointManifest& m) { m.files[0].pieces[0].tensor = 2; });
+  refused("no shape", [](CheckpointManifest& m) { m.tensors[0].shape = {std::int64_t{1} << 40, 1 << 20}; });
+  refused("no shape", [](CheckpointManifest& m) { m.tensors[1].shape = {0}; });
+  refused("list of files", [](CheckpointManifest& m) { m.files[0].rank = 3; });
+  refused("negative", [](CheckpointManifest& m) { m.step = -1; });
+}
+
+TEST_CASE("files of two checkpoints do not mix") {
+  const TemporaryDirectory directory;
+  const CheckpointManifest manifest = example();
+  write_example(directory.path(), manifest);
+  CheckpointManifest other = manifest;
+  other.id = "run 8";
+  fs::create_directory(directory / "other");
+  write_example(directory / "other", other);
+  fs::copy_file(directory / "other/rank-00003.h5", directory / "rank-00003.h5", fs::copy_options::overwrite_existing);
+  CHECK_THROWS_WITH(read_all(directory.path()), ContainsSubstring("belongs to another checkpoint"));
+}
+
+TEST_CASE("damage anywhere in a checkpoint is found before its numbers are used") {
+  const TemporaryDirectory directory;
+  write_example(directory.path(), example());
+  std::mt19937 random(11);
+  for (const std::string name : {"manifest.h5", "rank-00000.h5", "rank-00003.h5"}) {
+    const std::string path = directory / name, bytes = test_support::file_bytes(path);
+    for (int trial = 0; trial < 200; ++trial) {
+      std::string damaged = bytes;
+      const std::size_t bit = random() % (8 * bytes.size());
+      damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
+      test_support::write_bytes(path, damaged);
+      INFO(name << " bit " << bit);
+      CHECK_THROWS_AS(read_all(directory.path()), Error);
+    }
+    for (const std::size_t size :
+         {std::size_t{0}, std::size_t{100}, std::size_t{512}, bytes.size() / 2, bytes.size() - 1}) {
+      test_support::write_bytes(path, bytes.substr(0, size));
+      INFO(name << " cut to " << size);
+      CHECK_THROWS_AS(read_all(directory.path()), Error);
+    }
+    fs::remove(path);
+    CHECK_THROWS_WITH(read_all(directory.path()), ContainsSubstring("no such file"));
+    test_support::write_bytes(path, bytes);
+  }
+  read_all(directory.path());
+}
+
+TEST_CASE("names of checkpoints are steps and nothing else") {
+  CHECK(checkpoint_name(100) == "step-00000100");
+  CHECK(step_of_checkpoint("step-00000100") == 100);
+  CHECK(step_of_checkpoint(checkpoint_name(12345678901)) == 12345678901);
+  for (const char* name : {"step-100", "step-0000010", "step-000000100", "step-", "step-0000010x", "../step-00000100",
+                           "step-00000100/..", "Step-00000100", ".writing-step-00000100", "step--0000001", ""}) {
+    INFO(name);
+    CHECK_FALSE(step_of_checkpoint(name));
+  }
+}
+
+TEST_CASE("a checkpoint bears its name once it is whole, and pointers are followed no further than names") {
+  const TemporaryDirectory directory;
+  const CheckpointFolder folder(directory / "run/checkpoints");
+  CHECK(folder.steps().empty());
+  CHECK_FALSE(folder.named("latest"));
+  folder.prepare();
+  for (const std::int64_t step : {300, 100, 200, 400}) {
+    CHECK(folder.begin(step) == folder.aside(step));
+    folder.begin(step);  // by another rank
+    test_support::write_bytes(folder.aside(step) + "/manifest.h5", std::to_string(step));
+    const std::size_t before = folder.steps().size();
+    folder.publish(step);
+    CHECK(folder.steps().size() == before + 1);
+    CHECK_FALSE(fs::exists(folder.aside(step)));
+  }
+  CHECK(folder.steps() == std::vector<std::int64_t>{100, 200, 300, 400});
+  folder.point("latest", 400);
+  folder.point("best", 100);
+  CHECK(folder.named("best") == 100);
+  CHECK(test_support::file_bytes(folder.path() + "/best") == "step-00000100\n");
+  folder.prune(1);
+  CHECK(folder.steps() == std::vector<std::int64_t>{100, 400});
+  folder.forget("best");
+  CHECK_FALSE(folder.named("best"));
+  for (const char* text : {"../../etc", "", "step-00000400/../step-00000100", "/step-00000400"}) {
+    test_support::write_bytes(folder.path() + "/best", text);
+    CHECK_FALSE(folder.named("best"));
+  }
+
+  // Again, in place of the one there is.
+  test_support::write_bytes(folder.begin(400) + "/manifest.h5", "new");
+  folder.publish(400);
+  CHECK(test_support::file_bytes(folder.place(400) + "/manifest.h5") == "new");
+
+  CHECK(folder.set_aside(400) == "set-aside-step-00000400");
+  CHECK(folder.steps() == std::vector<std::int64_t>{100});
+  folder.begin(400);
+  folder.publish(400);
+  CHECK(folder.set_aside(400) == "set-aside-step-00000400-2");
+}
+
+TEST_CASE("what a killed run left unfinished goes, and nothing else") {
+  const TemporaryDirectory directory;
+  const CheckpointFolder folder(directory.path());
+  folder.begin(5);
+  folder.begin(6);
+  folder.publish(6);
+  fs::create_directory(directory / ".removing-step-00000004");
+  test_support::write_bytes(directory / "notes.txt", "mine");
+  folder.prepare();
+  CHECK_FALSE(fs::exists(folder.aside(5)));
+  CHECK_FALSE(fs::exists(directory / ".removing-step-00000004"));
+  CHECK(fs::exists(directory / "notes.txt"));
+  CHECK(folder.steps() == std::vector<std::int64_t>{6});
+  folder.begin(7);
+  folder.abandon(7);
+  CHECK_FALSE(fs::exists(folder.aside(7)));
+}
+
+TEST_CASE("too little space is told before anything is written") {
+  const TemporaryDirectory directory;
+  const CheckpointFolder folder(directory / "not/yet/there");
+  folder.require_space(1000);
+  CHECK_THROWS_WITH(folder.require_space(std::int64_t{1} << 60), ContainsSubstring("too little space"));
+}
