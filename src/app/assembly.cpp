@@ -15,11 +15,9 @@ std::int64_t labels_of(const model::BertConfig& config) {
 }
 
 std::vector<model::BlockRange> cut(const config::Config& input, const model::BertConfig& config, model::HeadKind kind,
-                                   bool trains, int pipeline, double mean_length) {
+                                   bool trains, int pipeline, std::span<const std::int64_t> balance) {
   const int count = pipeline * static_cast<int>(input.parallel.virtual_stages);
-  const std::vector<std::int64_t>& balance = input.parallel.balance;
-  std::vector<model::BlockRange> parts =
-      model::partition(config, count, balance, model::stage_costs(config, kind, mean_length));
+  std::vector<model::BlockRange> parts = model::partition(config, count, balance, {});
   // Where the bits may not depend on the layout, one stage sums as two would.
   parts[0].decoder_apart = count == 1 && trains && input.run.reproducible && kind == model::HeadKind::masked_lm;
   return parts;
@@ -36,14 +34,14 @@ core::ParameterStore::Arenas arenas_for(Assembly::Purpose purpose, const config:
 }  // namespace
 
 Assembly::Assembly(const config::Config& input, const model::BertConfig& model_config, Purpose for_what,
-                   const comm::GridShape& shape, const comm::GridPlace& at, double mean_length,
+                   const comm::GridShape& shape, const comm::GridPlace& at, std::span<const std::int64_t> balance,
                    const core::ParameterStore::Memory& memory)
     : traits(task_traits(input.task.name)),
       config(model_config),
       purpose(for_what),
       grid(shape),
       place(at),
-      parts(cut(input, config, traits.kind, input.run.mode == "train", grid.pipeline, mean_length)),
+      parts(cut(input, config, traits.kind, input.run.mode == "train", grid.pipeline, balance)),
       parameters(own_parameters(), arenas_for(for_what, input, grid.data),
                  train::shard_alignment(input.run.reproducible, grid.data), memory),
       products(ops::make_matrix_product()),

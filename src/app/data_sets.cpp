@@ -5,13 +5,6 @@
 #include "bert_hpc/app/collective.hpp"
 
 namespace bert_hpc::app {
-namespace {
-
-/// Tokens of a micro-batch where the input does not say: enough for products at full speed, little enough memory.
-constexpr std::int64_t usual_micro_tokens = 4096;
-
-}  // namespace
-
 void open_data(DataSets& sets, const config::Config& input, const model::BertConfig& stated,
                comm::Communicator& world) {
   const auto open = [&](const char* name, const std::vector<std::string>& paths, bool labels) {
@@ -33,13 +26,9 @@ void open_data(DataSets& sets, const config::Config& input, const model::BertCon
   });
 }
 
-std::int64_t pipeline_micro_batches(const comm::GridShape& grid, std::int64_t global_batch) {
-  if (grid.pipeline == 1) return 0;
-  return std::clamp<std::int64_t>(global_batch / grid.data, 1, std::int64_t{4} * grid.pipeline);
-}
-
 data::BatchLoaderOptions training_batches(const config::Config& input, const model::BertConfig& model,
-                                          std::int64_t max_length, int replica, const comm::GridShape& grid) {
+                                          std::int64_t max_length, int replica, const comm::GridShape& grid,
+                                          std::int64_t micro_batches) {
   data::BatchLoaderOptions options;
   options.plan.global_batch = input.batch.global;
   options.plan.hidden = model.hidden_size;
@@ -51,7 +40,7 @@ data::BatchLoaderOptions training_batches(const config::Config& input, const mod
   options.plan.micro_batches = input.batch.micro_batches.value_or(0);
   const bool stated = input.batch.micro_tokens || input.batch.micro || input.batch.micro_batches;
   if (!stated && !input.run.reproducible && input.batch.chunks == 0) {
-    options.plan.micro_batches = pipeline_micro_batches(grid, input.batch.global);
+    options.plan.micro_batches = micro_batches;
     if (options.plan.micro_batches == 0) options.plan.micro_tokens = std::max(usual_micro_tokens, max_length);
   }
   options.replica = replica;

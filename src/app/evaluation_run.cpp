@@ -7,6 +7,7 @@
 #include "bert_hpc/app/data_sets.hpp"
 #include "bert_hpc/app/describe.hpp"
 #include "bert_hpc/app/evaluator.hpp"
+#include "bert_hpc/app/pipeline_setup.hpp"
 #include "bert_hpc/app/results.hpp"
 #include "bert_hpc/app/stage_table.hpp"
 #include "bert_hpc/core/text.hpp"
@@ -27,13 +28,16 @@ void run_evaluation(const RunContext& context) {
   const comm::GridPlace place = comm::place(context.grid, std::min(world.rank(), context.ranks() - 1));
   std::optional<comm::ProcessGroups> groups;
   core::Timers timers;
+  std::vector<std::int64_t> balance;
   std::optional<Assembly> assembly;
   std::optional<Evaluator> evaluator;
   collectively(world, [&] {
+    balance = balance_by_cost(input, config, task_traits(input.task.name).kind, context.grid.pipeline,
+                              reader.info().mean_length());
     assembly.emplace(input, config, estimates ? Assembly::Purpose::estimate : Assembly::Purpose::evaluation,
-                     context.grid, place, reader.info().mean_length());
+                     context.grid, place, balance);
     const std::int64_t longest = reader.info().max_length;
-    const data::BatchLoaderOptions batches = training_batches(input, config, longest, place.data, context.grid);
+    const data::BatchLoaderOptions batches = training_batches(input, config, longest, place.data, context.grid, 0);
     evaluator.emplace(*assembly, reader, data::evaluation_options(batches, evaluation_micro_tokens(input, longest)),
                       !predicts);
     assembly->allocate({}, 0, evaluator->bounds());
@@ -41,7 +45,7 @@ void run_evaluation(const RunContext& context) {
   });
   const auto facts_at = [&](const comm::GridPlace& at) {
     if (at == place) return stage_facts(*assembly, assembly->memory(false));
-    Assembly other(input, config, Assembly::Purpose::estimate, context.grid, at, reader.info().mean_length());
+    Assembly other(input, config, Assembly::Purpose::estimate, context.grid, at, balance);
     other.allocate({}, 0, evaluator->bounds());
     return stage_facts(other, other.memory(false));
   };

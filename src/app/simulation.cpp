@@ -7,7 +7,6 @@
 #include "bert_hpc/app/collective.hpp"
 #include "bert_hpc/config/machine_description.hpp"
 #include "bert_hpc/core/text.hpp"
-#include "bert_hpc/model/partition.hpp"
 
 namespace bert_hpc::app {
 namespace {
@@ -122,7 +121,8 @@ std::string blocks_text(const train::SimulationInput& simulated, int stage) {
 }  // namespace
 
 train::SimulationInput simulation_input(const config::Config& input, const model::BertConfig& model,
-                                        model::HeadKind kind, const comm::GridShape& grid, const core::BatchPlan& plan,
+                                        model::HeadKind kind, const comm::GridShape& grid,
+                                        const std::vector<std::int64_t>& balance, const core::BatchPlan& plan,
                                         const std::optional<core::MachineDescription>& machine) {
   train::SimulationInput simulated;
   simulated.model = train::model_shape(model, kind);
@@ -132,12 +132,7 @@ train::SimulationInput simulation_input(const config::Config& input, const model
   simulated.zero = static_cast<int>(input.parallel.zero);
   simulated.micro_batches = slowest_replica(plan, kind, input.task.mask_probability.value_or(0.15));
   for (const core::PlannedSample& sample : plan.samples) simulated.step_tokens += sample.length;
-  const double mean = plan.samples.empty() ? 1 : simulated.step_tokens / as_double(plan.sequences());
-  for (const model::BlockRange& range :
-       model::partition(model, grid.pipeline * simulated.virtual_stages, input.parallel.balance,
-                        model::stage_costs(model, kind, mean))) {
-    simulated.balance.push_back(range.blocks());
-  }
+  simulated.balance = balance;
   simulated.machine = machine.value_or(unknown_machine());
   return simulated;
 }
@@ -219,7 +214,8 @@ io::Trace simulated_trace(const train::SimulationInput& simulated, const train::
 }
 
 void tell_simulation(const RunContext& context, const data::ShardReader& reader,
-                     const data::BatchLoaderOptions& batches, const model::BertConfig& model, model::HeadKind kind) {
+                     const data::BatchLoaderOptions& batches, const Assembly& assembly,
+                     const std::vector<std::int64_t>& balance) {
   const config::Config& input = context.input;
   std::string text;
   collectively(context.world, [&] {
@@ -229,7 +225,8 @@ void tell_simulation(const RunContext& context, const data::ShardReader& reader,
     const bool writes = input.log.trace && machine;
     if (!writes && !context.invocation.validate) return;
     const train::SimulationInput simulated =
-        simulation_input(input, model, kind, context.grid, first_plan(reader, batches, context.grid.data), machine);
+        simulation_input(input, assembly.config, assembly.traits.kind, context.grid, balance,
+                         first_plan(reader, batches, context.grid.data), machine);
     const train::SimulatedStep step = train::simulate_step(simulated);
     if (context.invocation.validate) text = simulation_text(simulated, step, machine.has_value());
     if (!writes) return;

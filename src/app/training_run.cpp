@@ -8,6 +8,7 @@
 #include "bert_hpc/app/data_sets.hpp"
 #include "bert_hpc/app/describe.hpp"
 #include "bert_hpc/app/evaluator.hpp"
+#include "bert_hpc/app/pipeline_setup.hpp"
 #include "bert_hpc/app/progress.hpp"
 #include "bert_hpc/app/results.hpp"
 #include "bert_hpc/app/simulation.hpp"
@@ -26,6 +27,7 @@ namespace {
 struct Training {
   std::optional<comm::ProcessGroups> groups;  // none in an estimate
   DataSets sets;
+  PipelineSetup pipeline;
   data::BatchLoaderOptions batches;
   std::optional<Assembly> assembly;
   std::optional<data::BatchLoader> loader;
@@ -56,16 +58,19 @@ void set_up(Training& training, const RunContext& context) {
   if (!context.invocation.validate) training.groups.emplace(comm::make_process_groups(world, context.grid));
   const bool estimates = context.invocation.validate;
   const comm::GridPlace place = comm::place(context.grid, std::min(world.rank(), context.ranks() - 1));
+  collectively(world, [&] { config = complete_model(input, stated, train.info(), train.special_ids()); });
+  training.pipeline = set_up_pipeline(context, config, task_traits(input.task.name).kind, *training.sets.train,
+                                      training.groups ? &*training.groups : nullptr);
   collectively(world, [&] {
-    config = complete_model(input, stated, train.info(), train.special_ids());
-    training.batches = training_batches(input, config, train.info().max_length, place.data, context.grid);
+    training.batches = training_batches(input, config, train.info().max_length, place.data, context.grid,
+                                        training.pipeline.micro_batches);
     training.assembly.emplace(input, config, Assembly::Purpose::estimate, context.grid, place,
-                              train.info().mean_length());
+                              training.pipeline.balance);
   });
   // Communicates, so every rank must have come here: what is wrong with the input the estimate has found.
   if (!estimates) {
     training.assembly.emplace(
-        input, config, Assembly::Purpose::training, context.grid, place, train.info().mean_length(),
+        input, config, Assembly::Purpose::training, context.grid, place, training.pipeline.balance,
         train::shard_memory(shard_settings(input, training.batches.plan.chunks), *training.groups->data));
   }
   collectively(world, [&] {
@@ -114,12 +119,13 @@ void describe(const Training& training, const RunContext& context) {
     const Assembly& own = *training.assembly;
     if (place == own.place) return stage_facts(own, memory_of(training, own, context));
     Assembly other(context.input, own.config, Assembly::Purpose::estimate, context.grid, place,
-                   training.sets.train->info().mean_length());
+                   training.pipeline.balance);
     other.allocate(training.bounds, training.micro_batches(), training.evaluation_bounds);
     return stage_facts(other, memory_of(training, other, context));
   };
   const std::int64_t steps = training.loader->total_steps(), per_epoch = training.loader->steps_per_epoch();
   auto lines = stage_lines(context, facts_at);
+  lines.insert(lines.end(), training.pipeline.lines.begin(), training.pipeline.lines.end());
   lines.emplace_back("steps", core::with_commas(steps) + " of " + std::to_string(context.input.batch.global) +
                                   " sequences, " + core::with_commas(per_epoch) + " an epoch" +
                                   (context.input.run.reproducible ? "; reproducible" : ""));
@@ -307,8 +313,7 @@ void run_training(const RunContext& context) {
   Training training;
   set_up(training, context);
   describe(training, context);
-  tell_simulation(context, *training.sets.train, training.batches, training.assembly->config,
-                  training.assembly->traits.kind);
+  tell_simulation(context, *training.sets.train, training.batches, *training.assembly, training.pipeline.balance);
   if (context.invocation.validate) {
     context.log.info("valid: nothing was computed");
     return;

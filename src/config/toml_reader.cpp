@@ -226,6 +226,16 @@ TomlKeys& TomlReader::key(const char* name, std::vector<std::int64_t>& value, co
   return *this;
 }
 
+TomlKeys& TomlReader::key(const char* name, std::vector<std::int64_t>& value, const Range& each, std::string& word,
+                          const Choices& words) {
+  const TomlValue* given = state_->table_value == nullptr ? nullptr : state_->table_value->find(name);
+  if (given != nullptr && given->kind == Kind::text) {
+    if (state_->read(name, quoted_choices(words), word, words)) value.clear();
+    return *this;
+  }
+  return key(name, value, each);
+}
+
 TomlKeys& TomlReader::key(const char* name, std::optional<bool>& value) {
   state_->read_optional(name, "true or false", value);
   return *this;

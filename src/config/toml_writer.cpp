@@ -72,6 +72,12 @@ TomlKeys& TomlWriter::key(const char* name, std::vector<std::int64_t>& value, co
   return *this;
 }
 
+TomlKeys& TomlWriter::key(const char* name, std::vector<std::int64_t>& value, const Range&, std::string& word,
+                          const Choices&) {
+  line(name, value.empty() ? written(word) : written(value));
+  return *this;
+}
+
 TomlKeys& TomlWriter::key(const char* name, std::optional<bool>& value) {
   if (value) line(name, written(*value));
   return *this;

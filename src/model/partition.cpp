@@ -13,14 +13,15 @@ namespace {
 using core::Error;
 using core::ExitCode;
 
-/// Blocks of each stage when none may cost more than `limit`, filled from the front; empty where they do not fit.
-std::vector<std::int64_t> fill(std::int64_t blocks, int stages, const StageCosts& costs, double limit) {
+/// Blocks of each part when none may cost more than `limit`, filled from the front; empty where they do not fit.
+std::vector<std::int64_t> fill(std::int64_t blocks, std::span<const PartCosts> parts, double limit) {
+  constexpr double rounding = 1e-9;
   std::vector<std::int64_t> counts;
-  std::int64_t left = blocks;
-  for (int stage = 0; stage < stages; ++stage) {
-    const double room = limit - (stage == 0 ? costs.embeddings : 0) - (stage + 1 == stages ? costs.head : 0);
-    const std::int64_t later = stages - 1 - stage;  // each of those needs one
-    const std::int64_t most = std::min(left - later, static_cast<std::int64_t>(room + 1e-9));
+  std::int64_t left = blocks, later = std::ssize(parts);
+  for (const PartCosts& part : parts) {
+    --later;  // each of those needs one
+    const double room = (limit - part.extra) / part.block + rounding;
+    const std::int64_t most = std::min(left - later, static_cast<std::int64_t>(std::min(room, 1e9)));
     if (room < 1 || most < 1) return {};
     counts.push_back(most);
     left -= most;
@@ -28,26 +29,28 @@ std::vector<std::int64_t> fill(std::int64_t blocks, int stages, const StageCosts
   return left == 0 ? counts : std::vector<std::int64_t>{};
 }
 
-/// The slowest stage costs embeddings, head or neither, plus whole blocks: few enough values to try them all.
-std::vector<std::int64_t> best_counts(std::int64_t blocks, int stages, const StageCosts& costs) {
-  std::vector<double> limits;
-  const double extra = stages == 1 ? costs.embeddings + costs.head : 0;
-  for (std::int64_t count = 1; count <= blocks; ++count) {
-    const auto cost = static_cast<double>(count);
-    for (const double more : {0.0, costs.embeddings, costs.head, extra}) limits.push_back(cost + more);
-  }
-  std::sort(limits.begin(), limits.end());
-  for (const double limit : limits) {
-    std::vector<std::int64_t> counts = fill(blocks, stages, costs, limit);
-    if (!counts.empty()) return counts;
-  }
-  return {blocks};
-}
-
 }  // namespace
 
 BlockRange whole(const BertConfig& config) {
   return {.first = 0, .last = config.num_hidden_layers};
+}
+
+/// The dearest part costs a whole number of its blocks and its extra: the least of these values that suffices is found
+/// by bisection, as what suffices also does with more.
+std::vector<std::int64_t> balanced_counts(std::int64_t blocks, std::span<const PartCosts> parts) {
+  core::require(!parts.empty() && std::ssize(parts) <= blocks, "a model's parts hold a block each");
+  std::vector<double> limits;
+  for (const PartCosts& part : parts) {
+    core::require(part.block > 0, "a block costs something");
+    for (std::int64_t count = 1; count <= blocks; ++count) {
+      limits.push_back(static_cast<double>(count) * part.block + part.extra);
+    }
+  }
+  std::sort(limits.begin(), limits.end());
+  const auto enough = std::partition_point(limits.begin(), limits.end(),
+                                           [&](double limit) { return fill(blocks, parts, limit).empty(); });
+  core::require(enough != limits.end(), "no cut of the model was found");
+  return fill(blocks, parts, *enough);
 }
 
 StageCosts stage_costs(const BertConfig& config, HeadKind kind, double mean_length) {
@@ -76,7 +79,10 @@ std::vector<BlockRange> partition(const BertConfig& config, int stages, std::spa
                                      " blocks (model.num_hidden_layers); use at most " + std::to_string(blocks) + ".");
   }
   std::vector<std::int64_t> counts(balance.begin(), balance.end());
-  const std::vector<std::int64_t> proposed = best_counts(blocks, stages, costs);
+  std::vector<PartCosts> parts(static_cast<std::size_t>(stages));
+  parts.front().extra += costs.embeddings;
+  parts.back().extra += costs.head;
+  const std::vector<std::int64_t> proposed = balanced_counts(blocks, parts);
   if (counts.empty()) counts = proposed;
   const bool positive = std::all_of(counts.begin(), counts.end(), [](std::int64_t count) { return count > 0; });
   if (counts.size() != static_cast<std::size_t>(stages) || !positive ||

@@ -15,6 +15,7 @@ PIPELINES = {
     "zb_h1": {"pipeline": 2, "pipeline_schedule": "zb_h1"},
     "interleaved": {"pipeline": 2, "pipeline_schedule": "interleaved", "virtual_stages": 2},
     "balance": {"pipeline": 2, "balance": [3, 1]},
+    "measured": {"pipeline": 2, "balance": "measured"},
 }
 
 
@@ -89,6 +90,39 @@ class Classification(Layouts):
                 self.assertGreater(len(found), 1)
                 for key, values in found.items():
                     self.assertEqual(values, results[mode, "one"][key], f"{mode}, {name}, {key}")
+
+
+class Setup(Case):
+    """How the model is cut, and a step into micro-batches."""
+
+    def banner(self, ranks, parallel, *arguments, **tables):
+        tables = {"schedule": {"epochs": None, "steps": 2}, "model": {"num_hidden_layers": 4}} | tables
+        done = run("bert_hpc", self.work.input("setup.toml", parallel=parallel, **tables), "--overwrite", *arguments,
+                   ranks=ranks, threads=1, check=0)
+        lines = done.stdout.splitlines()
+        first = next(i for i, line in enumerate(lines) if line.startswith("  pipeline "))
+        return " ".join(line.strip() for line in lines[first:first + 2])
+
+    def test_the_banner_tells_what_was_measured_and_chosen(self):
+        for ranks, parallel in ((2, {"pipeline": 2}), (4, {"pipeline": 2}), (4, {"pipeline": 2, "tensor": 2}),
+                                (2, {"pipeline": 2, "pipeline_schedule": "zb_h1"})):
+            with self.subTest(ranks=ranks, **parallel):
+                text = self.banner(ranks, parallel | {"balance": "measured"})
+                self.assertRegex(text, r"blocks \[\d, \d\] measured, \d+ micro-batch\S* of about \d+ tokens .* by measured")
+                self.assertRegex(text, r"a block \S+ \+ \S+, the last block and the head \S+ \+ \S+")
+
+    def test_a_choice_by_counted_work_is_the_same_every_time(self):
+        texts = {self.banner(2, {"pipeline": 2}) for _ in range(2)}
+        self.assertEqual(len(texts), 1)
+        self.assertRegex(texts.pop(), r"blocks \[2, 2\] by cost, \d+ micro-batches of about \d+ tokens .* by counted")
+
+    def test_what_the_input_says_is_done(self):
+        text = self.banner(2, {"pipeline": 2, "balance": [3, 1]}, batch={"global": 16, "micro_batches": 5})
+        self.assertRegex(text, r"blocks \[3, 1\] as the input says, 5 micro-batches .* as the input says")
+
+    def test_nothing_is_measured_where_nothing_is_computed(self):
+        text = self.banner(1, {"pipeline": 2, "balance": "measured"}, "--validate", "--ranks", "2")
+        self.assertRegex(text, r"by cost, measured in a run, .* by counted work")
 
 
 class MaskedLm(Layouts):

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -50,11 +51,12 @@ class Assembly {
     training,
   };
 
-  /// Allocates the parameters of this place in a grid; values are zero. The model is cut by [parallel] balance, or by
-  /// its costs for sequences of `mean_length` tokens, the same on every rank. Throws Error(input) where it cannot be.
+  /// Allocates the parameters of this place in a grid; values are zero. `balance`: blocks of each part of the
+  /// model (app/pipeline_setup.hpp), the same on every rank. Throws Error(input) where they do not fit the model.
   /// Collective over the group whose `memory` it is, if any.
   Assembly(const config::Config& input, const model::BertConfig& config, Purpose purpose, const comm::GridShape& grid,
-           const comm::GridPlace& place, double mean_length, const core::ParameterStore::Memory& memory = {});
+           const comm::GridPlace& place, std::span<const std::int64_t> balance,
+           const core::ParameterStore::Memory& memory = {});
   Assembly(const Assembly&) = delete;
   Assembly& operator=(const Assembly&) = delete;
 

@@ -22,14 +22,14 @@ struct DataSets {
 /// Collective. Opens and checks what the mode reads; exit code 3 with every problem of a data set.
 void open_data(DataSets& sets, const config::Config& input, const model::BertConfig& stated, comm::Communicator& world);
 
-/// Micro-batches of a replica in a pipeline where the input leaves their number open: four for each stage, so that the
-/// bubble of 1F1B, (p − 1)/(m + p − 1) of the step, is a fifth at most; fewer where a replica has fewer sequences. 0
-/// without a pipeline. Pure.
-std::int64_t pipeline_micro_batches(const comm::GridShape& grid, std::int64_t global_batch);
+/// Tokens of a micro-batch where the input does not say: enough for products at full speed, little enough memory.
+inline constexpr std::int64_t usual_micro_tokens = 4096;
 
-/// How the training data become batches for this replica. Pure.
+/// How the training data become batches for this replica. Where the input leaves the size of micro-batches open, there
+/// are `micro_batches` of them for each replica, or with 0 as few as usual_micro_tokens allow. Pure.
 data::BatchLoaderOptions training_batches(const config::Config& input, const model::BertConfig& model,
-                                          std::int64_t max_length, int replica, const comm::GridShape& grid);
+                                          std::int64_t max_length, int replica, const comm::GridShape& grid,
+                                          std::int64_t micro_batches);
 
 /// Most tokens of an evaluation micro-batch.
 std::int64_t evaluation_micro_tokens(const config::Config& input, std::int64_t max_length);

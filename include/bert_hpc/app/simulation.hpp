@@ -17,10 +17,12 @@
 
 namespace bert_hpc::app {
 
-/// A step of this plan (for as many replicas as the grid has) on this machine. Without a machine, one whose ranks do an
-/// operation a second and send in no time: shares of time mean something then, times do not.
+/// A step of this plan, the model's parts holding `balance` blocks (for as many replicas as the grid has) on this
+/// machine. Without a machine, one whose ranks do an operation a second and send in no time: shares of time mean
+/// something then, times do not.
 train::SimulationInput simulation_input(const config::Config& input, const model::BertConfig& model,
-                                        model::HeadKind kind, const comm::GridShape& grid, const core::BatchPlan& plan,
+                                        model::HeadKind kind, const comm::GridShape& grid,
+                                        const std::vector<std::int64_t>& balance, const core::BatchPlan& plan,
                                         const std::optional<core::MachineDescription>& machine);
 
 /// A page on the step: bubble, memory and traffic of the ranks of each stage, and where the machine is known, times and
@@ -35,6 +37,7 @@ io::Trace simulated_trace(const train::SimulationInput& simulated, const train::
 /// to RUN/trace_simulated.json where log.trace asks for it and the machine is known. Throws Error(input) for a machine
 /// description that cannot be used, Error(files).
 void tell_simulation(const RunContext& context, const data::ShardReader& reader,
-                     const data::BatchLoaderOptions& batches, const model::BertConfig& model, model::HeadKind kind);
+                     const data::BatchLoaderOptions& batches, const Assembly& assembly,
+                     const std::vector<std::int64_t>& balance);
 
 }  // namespace bert_hpc::app

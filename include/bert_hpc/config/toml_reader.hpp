@@ -78,6 +78,9 @@ class TomlKeys {
   virtual TomlKeys& key(const char* name, std::string& value, const Choices& choices = {}) = 0;
   virtual TomlKeys& key(const char* name, std::vector<std::string>& value) = 0;  ///< one string counts as a list of one
   virtual TomlKeys& key(const char* name, std::vector<std::int64_t>& value, const Range& each = {}) = 0;
+  /// A list of whole numbers, or instead one of the words: `word` then holds it, else it is left as it was.
+  virtual TomlKeys& key(const char* name, std::vector<std::int64_t>& value, const Range& each, std::string& word,
+                        const Choices& words) = 0;
   virtual TomlKeys& key(const char* name, std::optional<bool>& value) = 0;
   virtual TomlKeys& key(const char* name, std::optional<std::int64_t>& value, const Range& range = {}) = 0;
   virtual TomlKeys& key(const char* name, std::optional<double>& value, const Range& range = {}) = 0;
@@ -116,6 +119,8 @@ class TomlReader : public TomlKeys {
   TomlKeys& key(const char* name, std::string& value, const Choices& choices = {}) override;
   TomlKeys& key(const char* name, std::vector<std::string>& value) override;
   TomlKeys& key(const char* name, std::vector<std::int64_t>& value, const Range& each = {}) override;
+  TomlKeys& key(const char* name, std::vector<std::int64_t>& value, const Range& each, std::string& word,
+                const Choices& words) override;
   TomlKeys& key(const char* name, std::optional<bool>& value) override;
   TomlKeys& key(const char* name, std::optional<std::int64_t>& value, const Range& range = {}) override;
   TomlKeys& key(const char* name, std::optional<double>& value, const Range& range = {}) override;
@@ -152,6 +157,8 @@ class TomlWriter : public TomlKeys {
   TomlKeys& key(const char* name, std::string& value, const Choices& choices = {}) override;
   TomlKeys& key(const char* name, std::vector<std::string>& value) override;
   TomlKeys& key(const char* name, std::vector<std::int64_t>& value, const Range& each = {}) override;
+  TomlKeys& key(const char* name, std::vector<std::int64_t>& value, const Range& each, std::string& word,
+                const Choices& words) override;
   TomlKeys& key(const char* name, std::optional<bool>& value) override;
   TomlKeys& key(const char* name, std::optional<std::int64_t>& value, const Range& range = {}) override;
   TomlKeys& key(const char* name, std::optional<double>& value, const Range& range = {}) override;

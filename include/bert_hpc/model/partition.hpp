@@ -34,6 +34,16 @@ struct StageCosts {
 };
 StageCosts stage_costs(const BertConfig& config, HeadKind kind, double mean_length);
 
+/// What a part of the model costs on the ranks that hold it, in any unit: each block, and all else (less than nothing
+/// where the last block is cheaper than others).
+struct PartCosts {
+  double block = 1, extra = 0;
+};
+
+/// How many of `blocks` each part holds, one or more: the cut whose dearest part is the cheapest; of those, the one
+/// with the most blocks in the first parts. There are no more parts than blocks.
+std::vector<std::int64_t> balanced_counts(std::int64_t blocks, std::span<const PartCosts> parts);
+
 /// `stages` ranges, none empty, in the order of a forward pass. `balance`: blocks of each stage, summing to the blocks;
 /// empty: the cut whose slowest stage is the fastest by `costs` (of those, the one with the most blocks in the first
 /// stages). Throws Error(input) on more stages than blocks and on a balance that does not fit, naming one that would.

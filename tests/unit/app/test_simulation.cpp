@@ -37,8 +37,8 @@ core::MachineDescription machine() {
 train::SimulationInput simulated(const std::optional<core::MachineDescription>& on) {
   config::Config input;
   input.parallel.pipeline_schedule = "gpipe";
-  input.parallel.balance = {7, 5};
-  return app::simulation_input(input, {}, model::HeadKind::classification, {.data = 2, .pipeline = 2}, plan(), on);
+  return app::simulation_input(input, {}, model::HeadKind::classification, {.data = 2, .pipeline = 2}, {7, 5}, plan(),
+                               on);
 }
 
 }  // namespace

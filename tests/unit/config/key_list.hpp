@@ -26,6 +26,9 @@ class KeyList : public bert_hpc::config::TomlKeys {
   Keys& key(const char* name, std::string&, const Choices&) override { return add(name); }
   Keys& key(const char* name, std::vector<std::string>&) override { return add(name); }
   Keys& key(const char* name, std::vector<std::int64_t>&, const Range&) override { return add(name); }
+  Keys& key(const char* name, std::vector<std::int64_t>&, const Range&, std::string&, const Choices&) override {
+    return add(name);
+  }
   Keys& key(const char* name, Maybe<bool>&) override { return add(name); }
   Keys& key(const char* name, Maybe<std::int64_t>&, const Range&) override { return add(name); }
   Keys& key(const char* name, Maybe<double>&, const Range&) override { return add(name); }

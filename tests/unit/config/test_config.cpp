@@ -156,6 +156,11 @@ TEST_CASE("the keys of [parallel] and [debug] are read, limited and checked agai
   CHECK(to_toml(parse(to_toml(c))) == to_toml(c));
   CHECK_THAT(to_toml(c), ContainsSubstring("balance = [2, 1, 1, 2]\n"));
 
+  const Config measured = parse(minimal, {"parallel.balance=[1]", "parallel.balance='measured'"});
+  CHECK((measured.parallel.balance.empty() && measured.parallel.balance_by == "measured"));
+  CHECK_THAT(to_toml(measured), ContainsSubstring("balance = \"measured\"\n"));
+  CHECK_THAT(to_toml(parse(minimal, {"parallel.balance=[]"})), ContainsSubstring("balance = \"cost\"\n"));
+
   const std::pair<std::vector<std::string>, const char*> cases[] = {
       {{"parallel.pipeline_schedule='interleaved'", "parallel.pipeline=2"},
        "needs several parts of the model on each stage: set virtual_stages = 2, or use \"1f1b\""},
@@ -168,6 +173,8 @@ TEST_CASE("the keys of [parallel] and [debug] are read, limited and checked agai
       {{"parallel.zero=0", "parallel.offload=true"}, "set zero = 1 or 2, or offload = false"},
       {{"parallel.balance=[3, 0]"}, "[parallel] balance (entry 2) = 0 is out of range: it must be from 1 to 1048576"},
       {{"parallel.balance=[3, 'a']"}, "[parallel] balance (entry 2) must be a whole number"},
+      {{"parallel.balance='measurd'"},
+       "[parallel] balance = \"measurd\" is unknown: it must be \"cost\" or \"measured\"; did you mean \"measured\"?"},
       {{"parallel.balance=4"}, "[parallel] balance must be a list of whole numbers, as in [3, 1]"},
       {{"parallel.tensor=-1"}, "[parallel] tensor = -1 is out of range"},
       {{"parallel.zero=3"}, "[parallel] zero = 3 is out of range: it must be from 0 to 2"},

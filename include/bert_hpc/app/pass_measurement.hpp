@@ -1,0 +1,32 @@
+// How long the passes of each piece of a model take here: the embeddings, a block, the last block with the head. Each
+// is made as a stage of its own, with memory that is given back afterwards, and computes real micro-batches; no
+// parameter of the run is touched. Of several rounds the quickest counts, as others on the machine can only add to it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bert_hpc/comm/process_groups.hpp"
+#include "bert_hpc/data/batch_loader.hpp"
+#include "bert_hpc/data/shard_reader.hpp"
+#include "bert_hpc/model/partition.hpp"
+#include "bert_hpc/train/pipeline_plan.hpp"
+
+namespace bert_hpc::app {
+
+struct MeasuredModel {
+  model::HeadKind kind = model::HeadKind::classification;
+  std::int64_t outputs = 1;  ///< columns of the logits that the head's parameters are made for
+  std::string attention;     ///< which implementation: see ops::make_attention
+  bool apart = false;        ///< backward_input and backward_weight one after the other, as zb_h1 has them
+};
+
+/// Collective over all ranks. Times every piece on one micro-batch of each of `batches`: the middle one of what this
+/// rank's replica does in the first step with these options. Returns the times of the slowest rank of each stage, the
+/// same on every rank. Throws Error where batches cannot be cut or memory does not suffice.
+std::vector<train::ModelSeconds> measure_passes(const comm::ProcessGroups& groups, const model::BertConfig& config,
+                                                const MeasuredModel& model, data::ShardReader& reader,
+                                                const std::vector<data::BatchLoaderOptions>& batches);
+
+}  // namespace bert_hpc::app

@@ -1,0 +1,191 @@
+#include "bert_hpc/app/pass_measurement.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <memory>
+#include <optional>
+
+#include "bert_hpc/app/collective.hpp"
+#include "bert_hpc/model/stage.hpp"
+
+namespace bert_hpc::app {
+namespace {
+
+constexpr int pieces = 3, passes = 3;  // embeddings, block, last; forward, backward_input, backward_weight
+constexpr int rounds = 5;
+
+using PassTimes = std::array<double, passes>;  // seconds
+
+/// A part of the model with all that it needs to compute a micro-batch.
+class Piece {
+ public:
+  Piece(const model::BertConfig& config, const MeasuredModel& how, const model::BlockRange& range,
+        const layers::TensorPlace& place, const layers::TensorGroup& group, const core::MicroBatch& batch)
+      : how_(how),
+        range_(range),
+        group_(group),
+        batch_(batch),
+        parameters_(model::bert_parameters(config, how.kind, how.outputs, range, place),
+                    core::ParameterStore::Arenas::with_gradients),
+        stage_(config, how.kind, how.outputs, range, parameters_, group),
+        products_(ops::make_matrix_product()),
+        attention_(ops::make_attention(how.attention)) {
+    model::initialize_parameters(parameters_, config, 1);
+    const bool masked = how.kind == model::HeadKind::masked_lm;
+    const std::int64_t selected = masked ? batch.masked.count : batch.sequences, hidden = config.hidden_size;
+    stage_.plan(workspace_,
+                {.tokens = batch.tokens.count,
+                 .sequences = batch.sequences,
+                 .max_length = batch.max_length,
+                 .selected = selected},
+                {.slots = 1, .kept = how.apart ? 1 : 0});
+    workspace_.allocate();
+    const std::int64_t wide = std::max({hidden, place.share(config.intermediate_size), 3 * place.share(hidden)});
+    products_->reserve({batch.tokens.count, wide, wide});
+    if (masked && range.head) products_->reserve({selected, hidden, place.share(config.vocab_size)});
+    attention_->reserve(batch.max_length, config.head_dim());
+  }
+
+  /// Collective over the tensor group.
+  PassTimes run() {
+    layers::Engine engine{*products_, *attention_};
+    const layers::Pass pass{.batch = batch_, .training = true, .key0 = 1, .key1 = 2};
+    const auto nothing = [](std::int64_t) {};
+    stage_.open(workspace_, pass);
+    if (!range_.embeddings) fill(stage_.input(0));
+    PassTimes times{};
+    times[0] = timed([&] {
+      stage_.forward(engine, pass);
+      if (range_.head) stage_.loss(pass, 1.0f);
+    });
+    if (!range_.head) fill(stage_.d_output(0));
+    if (how_.apart) {
+      times[1] = timed([&] { stage_.backward_input(engine, pass, workspace_, 0, 0); });
+      times[2] = timed([&] { stage_.backward_weight(engine, pass, nothing, 0, 0); });
+    } else {
+      times[1] = timed([&] { stage_.backward(engine, pass, workspace_, nothing); });
+    }
+    return times;
+  }
+
+ private:
+  static double timed(const auto& work) {
+    const auto begin = std::chrono::steady_clock::now();
+    work();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  }
+  /// Something small: what takes long is not the values.
+  static void fill(core::Tensor<float> x) {
+    for (std::int64_t i = 0; i < x.size(); ++i) x.data[i] = 1e-3f * static_cast<float>(i % 97 - 48);
+  }
+
+  MeasuredModel how_;
+  model::BlockRange range_;
+  layers::TensorGroup group_;
+  const core::MicroBatch& batch_;
+  core::ParameterStore parameters_;
+  model::Stage stage_;
+  std::unique_ptr<ops::MatrixProduct> products_;
+  std::unique_ptr<ops::Attention> attention_;
+  core::Workspace workspace_;
+};
+
+/// Tokens of a micro-batch and what every piece took for it.
+struct Measurement {
+  double tokens = 0;
+  std::array<PassTimes, pieces> seconds{};
+};
+
+const core::MicroBatch* middle(const data::LoadedStep& step) {
+  const std::size_t count = step.micro_batches.size();
+  for (std::size_t i = 0; i < count; ++i) {  // from the middle on: shorter sequences lie before it, longer ones behind
+    const core::MicroBatch& batch = step.micro_batches[(count / 2 + i) % count].batch;
+    if (batch.sequences > 0) return &batch;
+  }
+  return nullptr;
+}
+
+/// Collective over all ranks. Tokens are 0 where this rank's replica has nothing to do.
+Measurement measure(const comm::ProcessGroups& groups, const model::BertConfig& config, const MeasuredModel& how,
+                    data::BatchLoader& loader) {
+  const core::MicroBatch* const batch = middle(loader.next());
+  Measurement result;
+  const layers::TensorPlace place{groups.place.tensor, groups.shape.tensor};
+  // What a group has allocated stays as long as it does: this one ends with the measurement.
+  const auto tensor = groups.tensor->split(0, groups.tensor->rank());
+  layers::TensorExchange exchange;
+  if (batch != nullptr) exchange.connect(*tensor, batch->tokens.count, config.hidden_size);
+  const layers::TensorGroup group(place, exchange);
+  const std::int64_t last = config.num_hidden_layers;
+  const model::BlockRange ranges[pieces] = {{.first = 0, .last = 1, .embeddings = true, .head = false},
+                                            {.first = 0, .last = 1, .embeddings = false, .head = false},
+                                            {.first = last - 1, .last = last, .embeddings = false, .head = true}};
+  for (std::size_t p = 0; p < pieces; ++p) {
+    std::optional<Piece> piece;
+    collectively(groups.world, [&] {
+      if (batch != nullptr) piece.emplace(config, how, ranges[p], place, group, *batch);
+    });
+    groups.world.barrier();  // all at the same time, as they will later share the machine
+    if (!piece) continue;
+    piece->run();  // caches and pages get warm
+    PassTimes& least = result.seconds[p];
+    least = piece->run();
+    for (int round = 1; round < rounds; ++round) {
+      const PassTimes times = piece->run();
+      for (std::size_t i = 0; i < passes; ++i) least[i] = std::min(least[i], times[i]);
+    }
+  }
+  for (std::size_t i = 0; i < passes; ++i) {  // the first piece holds a block too
+    result.seconds[0][i] = std::max(0.0, result.seconds[0][i] - result.seconds[1][i]);
+  }
+  if (batch != nullptr) result.tokens = static_cast<double>(batch->tokens.count);
+  return result;
+}
+
+}  // namespace
+
+std::vector<train::ModelSeconds> measure_passes(const comm::ProcessGroups& groups, const model::BertConfig& config,
+                                                const MeasuredModel& model, data::ShardReader& reader,
+                                                const std::vector<data::BatchLoaderOptions>& batches) {
+  std::vector<Measurement> measured;
+  for (const data::BatchLoaderOptions& options : batches) {
+    std::optional<data::BatchLoader> loader;
+    collectively(groups.world, [&] { loader.emplace(reader, options); });
+    measured.push_back(measure(groups, config, model, *loader));
+  }
+  // Replicas measured micro-batches of different sizes: each one's lines are read off at the same two sizes, and there
+  // the slowest rank of a stage counts.
+  const double most = groups.world.maximum(measured.front().tokens), sizes[2] = {most / 8, most};
+  const auto line = [&](std::size_t piece, std::size_t pass) {
+    const Measurement &a = measured.front(), &b = measured.back();
+    return train::fit_line(a.tokens, a.seconds[piece][pass], b.tokens, b.seconds[piece][pass]);
+  };
+  const auto at = [](int stage, std::size_t piece, std::size_t pass, std::size_t size) {
+    return ((static_cast<std::size_t>(stage) * pieces + piece) * passes + pass) * 2 + size;
+  };
+  std::vector<double> seconds(at(groups.shape.pipeline, 0, 0, 0), 0.0);
+  for (std::size_t piece = 0; piece < pieces; ++piece) {
+    for (std::size_t pass = 0; pass < passes; ++pass) {
+      for (std::size_t size = 0; size < 2; ++size) {
+        seconds[at(groups.place.pipeline, piece, pass, size)] = line(piece, pass).of(sizes[size]);
+      }
+    }
+  }
+  groups.world.all_reduce(seconds, comm::Reduction::maximum);
+  std::vector<train::ModelSeconds> result(static_cast<std::size_t>(groups.shape.pipeline));
+  for (int stage = 0; stage < groups.shape.pipeline; ++stage) {
+    train::ModelSeconds& model_seconds = result[static_cast<std::size_t>(stage)];
+    train::PieceSeconds* const piece[pieces] = {&model_seconds.embeddings, &model_seconds.block, &model_seconds.last};
+    for (std::size_t p = 0; p < pieces; ++p) {
+      train::PassSeconds* const pass[passes] = {&piece[p]->forward, &piece[p]->backward_input,
+                                                &piece[p]->backward_weight};
+      for (std::size_t i = 0; i < passes; ++i) {
+        *pass[i] = train::fit_line(sizes[0], seconds[at(stage, p, i, 0)], sizes[1], seconds[at(stage, p, i, 1)]);
+      }
+    }
+  }
+  return result;
+}
+
+}  // namespace bert_hpc::app

@@ -1,0 +1,189 @@
+#include "bert_hpc/app/pipeline_setup.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "bert_hpc/app/collective.hpp"
+#include "bert_hpc/app/data_sets.hpp"
+#include "bert_hpc/app/pass_measurement.hpp"
+#include "bert_hpc/config/machine_description.hpp"
+#include "bert_hpc/core/text.hpp"
+#include "bert_hpc/train/pipeline_plan.hpp"
+
+namespace bert_hpc::app {
+namespace {
+
+/// Where no machine is described: ten operations in the time of a byte, as processors and GPUs have it alike in fp32,
+/// and messages by way of a node's memory. Only the proportions matter.
+core::MachineDescription usual_machine() {
+  core::MachineDescription machine;
+  machine.flops = 1e11;
+  machine.memory_bandwidth = 1e10;
+  machine.in_node = machine.between_nodes = {.bandwidth = 5e9, .latency = 5e-6};
+  return machine;
+}
+
+std::string milliseconds(double seconds) {
+  return core::format_number(seconds * 1e3, 3);
+}
+
+std::string piece_text(const train::PieceSeconds& piece, double tokens) {
+  return milliseconds(piece.forward.of(tokens)) + " + " +
+         milliseconds(piece.backward_input.of(tokens) + piece.backward_weight.of(tokens));
+}
+
+/// The stages' mean.
+std::string measured_text(const std::vector<train::ModelSeconds>& seconds, double tokens) {
+  const auto mean = [&](train::PieceSeconds train::ModelSeconds::*piece) {
+    train::PieceSeconds sum;
+    const auto add = [&](train::PassSeconds train::PieceSeconds::*pass) {
+      for (const train::ModelSeconds& of : seconds) {
+        (sum.*pass).fixed += (of.*piece.*pass).of(tokens) / static_cast<double>(seconds.size());
+      }
+    };
+    add(&train::PieceSeconds::forward);
+    add(&train::PieceSeconds::backward_input);
+    add(&train::PieceSeconds::backward_weight);
+    return sum;
+  };
+  double least = 1e300, most = 0;
+  for (const train::ModelSeconds& of : seconds) {
+    least = std::min(least, of.block.of(tokens));
+    most = std::max(most, of.block.of(tokens));
+  }
+  return "ms forward + backward: embeddings " + piece_text(mean(&train::ModelSeconds::embeddings), tokens) +
+         ", a block " + piece_text(mean(&train::ModelSeconds::block), tokens) + ", the last block and the head " +
+         piece_text(mean(&train::ModelSeconds::last), tokens) +
+         (least > 0 && most > 1.05 * least
+              ? "; the slowest stage " + core::format_number(most / least, 3) + " times the quickest"
+              : "");
+}
+
+bool leaves_micro_batches_open(const config::Config& input) {
+  return !input.batch.micro_tokens && !input.batch.micro && !input.batch.micro_batches && !input.run.reproducible &&
+         input.batch.chunks == 0;
+}
+
+/// As nearly as can be said before any plan.
+int stated_micro_batches(const config::Config& input, double sequences, double tokens) {
+  const config::Batch& batch = input.batch;
+  double count = 1;
+  if (input.run.reproducible || batch.chunks > 0) {
+    count = static_cast<double>(batch.chunks) * sequences / static_cast<double>(batch.global);
+  }
+  if (!input.run.reproducible) {
+    if (batch.micro_batches) count = static_cast<double>(*batch.micro_batches);
+    if (batch.micro) count = sequences / static_cast<double>(*batch.micro);
+    if (batch.micro_tokens) count = tokens / static_cast<double>(*batch.micro_tokens);
+  }
+  return static_cast<int>(std::ceil(std::clamp(count, 1.0, 4096.0)));
+}
+
+train::PipelineQuestion question_of(const RunContext& context, const model::BertConfig& config, double mean_length) {
+  const config::Config& input = context.input;
+  const core::MachineDescription machine =
+      input.run.machine ? config::parse_machine(*input.run.machine, input.precision.compute) : usual_machine();
+  const bool leaves_node = context.ranks() > machine.node_ranks && input.run.machine;
+  const core::LinkRates& link = leaves_node ? machine.between_nodes : machine.in_node;
+  const double sequences = static_cast<double>(input.batch.global) / context.grid.data;
+  train::PipelineQuestion question;
+  question.kind = train::schedule_kind(input.parallel.pipeline_schedule).value();
+  question.stages = context.grid.pipeline;
+  question.virtual_stages = static_cast<int>(input.parallel.virtual_stages);
+  question.blocks = config.num_hidden_layers;
+  question.tokens = sequences * mean_length;
+  question.message_per_token =
+      static_cast<double>(config.hidden_size) * sizeof(float) / context.grid.tensor / link.bandwidth;
+  question.latency = link.latency;
+  return question;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> balance_by_cost(const config::Config& input, const model::BertConfig& config,
+                                          model::HeadKind kind, int pipeline, double mean_length) {
+  std::vector<std::int64_t> balance;
+  for (const model::BlockRange& part :
+       model::partition(config, pipeline * static_cast<int>(input.parallel.virtual_stages), input.parallel.balance,
+                        model::stage_costs(config, kind, mean_length))) {
+    balance.push_back(part.blocks());
+  }
+  return balance;
+}
+
+std::vector<int> micro_batch_candidates(int stages, std::int64_t sequences, double tokens, double most_tokens) {
+  std::set<int> numbers;
+  const auto most = static_cast<int>(std::clamp<std::int64_t>(sequences, 1, 1 << 20));
+  for (const int times : {1, 2, 3, 4, 6, 8, 12, 16}) {
+    const int number = std::min(times * stages, most);
+    if (tokens <= most_tokens * number) numbers.insert(number);
+  }
+  if (numbers.empty()) {
+    const int rounds = static_cast<int>(std::ceil(tokens / most_tokens / stages));
+    numbers.insert(std::min(rounds * stages, most));
+  }
+  return {numbers.begin(), numbers.end()};
+}
+
+PipelineSetup set_up_pipeline(const RunContext& context, const model::BertConfig& config, model::HeadKind kind,
+                              data::ShardReader& reader, const comm::ProcessGroups* groups) {
+  const config::Config& input = context.input;
+  const comm::GridShape& grid = context.grid;
+  const double mean_length = reader.info().mean_length();
+  const bool measured = input.parallel.balance.empty() && input.parallel.balance_by == "measured";
+  PipelineSetup setup;
+  train::PipelineQuestion question;
+  collectively(context.world, [&] {
+    setup.balance = balance_by_cost(input, config, kind, grid.pipeline, mean_length);
+    if (grid.pipeline > 1) question = question_of(context, config, mean_length);
+  });
+  if (grid.pipeline == 1) return setup;
+
+  const std::int64_t longest = reader.info().max_length, sequences = input.batch.global / grid.data;
+  const bool open = leaves_micro_batches_open(input);
+  question.micro_batches = {stated_micro_batches(input, static_cast<double>(sequences), question.tokens)};
+  if (open) {
+    question.micro_batches = micro_batch_candidates(grid.pipeline, sequences, question.tokens,
+                                                    static_cast<double>(std::max(usual_micro_tokens, longest)));
+  }
+  if (measured && groups != nullptr) {
+    const MeasuredModel model{.kind = kind,
+                              .outputs = std::max<std::int64_t>(1, config.num_labels()),
+                              .attention = input.model.attention,
+                              .apart = question.kind == train::ScheduleKind::zb_h1};
+    std::vector<data::BatchLoaderOptions> batches;
+    for (const int number : std::set<int>{question.micro_batches.front(), question.micro_batches.back()}) {
+      batches.push_back(training_batches(input, config, longest, groups->place.data, grid, open ? number : 0));
+    }
+    question.seconds = measure_passes(*groups, config, model, reader, batches);
+  } else {
+    const core::MachineDescription machine =
+        input.run.machine ? config::parse_machine(*input.run.machine, input.precision.compute) : usual_machine();
+    const double read = kind == model::HeadKind::masked_lm ? input.task.mask_probability.value_or(0.15)
+                                                           : 1 / std::max(1.0, mean_length);
+    question.seconds.assign(
+        static_cast<std::size_t>(grid.pipeline),
+        train::modelled_seconds(train::model_shape(config, kind), mean_length, read, grid.tensor, machine));
+    question.balance = setup.balance;
+  }
+  const train::PipelinePlan plan = train::plan_pipeline(question);
+  setup.balance = plan.balance;
+  if (open) setup.micro_batches = plan.micro_batches;
+  const double tokens = question.tokens / plan.micro_batches;
+  const std::string origin = groups != nullptr && measured    ? "measured"
+                             : measured                       ? "by cost, measured in a run"
+                             : input.parallel.balance.empty() ? "by cost"
+                                                              : "as the input says";
+  setup.lines.emplace_back("pipeline", train::schedule_name(question.kind) + ", blocks " +
+                                           core::list_text(plan.balance) + ' ' + origin + ", " +
+                                           core::counted(plan.micro_batches, "micro-batch", "micro-batches") +
+                                           " of about " + std::to_string(std::llround(tokens)) + " tokens a replica" +
+                                           (open ? " by " : " as the input says; by ") +
+                                           (question.balance.empty() ? "measured times" : "counted work") +
+                                           ": bubble " + core::format_number(100 * plan.bubble, 3) + '%');
+  if (measured && groups != nullptr) setup.lines.emplace_back("", measured_text(question.seconds, tokens));
+  return setup;
+}
+
+}  // namespace bert_hpc::app
