@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -12,26 +13,63 @@ namespace bert_hpc::core {
 namespace {
 
 constexpr std::size_t huge_page = std::size_t{2} << 20;
+#if defined(__SANITIZE_ADDRESS__)
+constexpr std::size_t mapped_from = SIZE_MAX;  // it watches the ends of what the heap gave
+#else
+constexpr std::size_t mapped_from = huge_page;
+#endif
+
+std::size_t rounded_up(std::size_t bytes, std::size_t multiple) {
+  return (bytes + multiple - 1) / multiple * multiple;
+}
+
+/// Pages of zeros, made by the threads that will work on them: all at once, each near its own memory, and now, so that
+/// what a run needs is there before it starts. Null if there are none.
+void* map_huge_pages(std::size_t bytes) {
+  const std::size_t mapped = bytes + huge_page;  // to cut an aligned range from
+  if (mapped < bytes) return nullptr;
+  void* const all = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (all == MAP_FAILED) return nullptr;
+  const auto address = reinterpret_cast<std::uintptr_t>(all);
+  const std::size_t before = rounded_up(address, huge_page) - address;
+  auto* const begin = static_cast<char*>(all) + before;
+  if (before > 0) munmap(all, before);
+  if (before < huge_page) munmap(begin + bytes, huge_page - before);
+  madvise(begin, bytes, MADV_HUGEPAGE);
+  constexpr std::size_t page = 4096;  // or smaller than the system's
+  const auto pages = static_cast<std::int64_t>(bytes / page);
+#pragma omp parallel for schedule(static) if (bytes >= 8 * huge_page)
+  for (std::int64_t i = 0; i < pages; ++i) begin[static_cast<std::size_t>(i) * page] = 0;
+  return begin;
+}
 
 }  // namespace
 
 void* allocate_device_memory(std::size_t bytes) {
   if (bytes == 0) return nullptr;
-  const std::size_t alignment = bytes >= huge_page ? huge_page : 64;
-  const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
-  void* pointer = rounded >= bytes ? std::aligned_alloc(alignment, rounded) : nullptr;
+  void* pointer = nullptr;
+  if (bytes >= mapped_from) {
+    const std::size_t rounded = rounded_up(bytes, huge_page);
+    if (rounded >= bytes) pointer = map_huge_pages(rounded);
+  } else {
+    const std::size_t rounded = rounded_up(bytes, 64);
+    pointer = std::aligned_alloc(64, rounded);
+    if (pointer != nullptr) std::memset(pointer, 0, rounded);
+  }
   if (pointer == nullptr) {
     throw Error(ExitCode::internal, "out of memory: " + std::to_string(bytes >> 20) +
                                         " MiB could not be allocated; use a smaller batch.micro_tokens, a smaller "
                                         "model, or more memory per rank.");
   }
-  if (alignment == huge_page) madvise(pointer, rounded, MADV_HUGEPAGE);
-  std::memset(pointer, 0, rounded);
   return pointer;
 }
 
-void free_device_memory(void* pointer, std::size_t) noexcept {
-  std::free(pointer);
+void free_device_memory(void* pointer, std::size_t bytes) noexcept {
+  if (bytes >= mapped_from) {
+    munmap(pointer, rounded_up(bytes, huge_page));
+  } else {
+    std::free(pointer);
+  }
 }
 
 }  // namespace bert_hpc::core

@@ -1,17 +1,63 @@
 #include "bert_hpc/ops/random_fill.hpp"
 
-#include <Kokkos_Core.hpp>
 #include <cmath>
 
 #include "bert_hpc/core/rng.hpp"
+#include "bert_hpc/ops/vector_math.hpp"
+#include "cpu/philox_lanes.hpp"
+#include "kernel.hpp"
 
 namespace bert_hpc::ops {
+namespace {
+
+/// Philox blocks of four values that one work item draws, so that its loops become vector code.
+constexpr int item_blocks = kernel::on_gpu ? 1 : 64;
+constexpr int item_values = 4 * item_blocks;
+
+/// Words of blocks [block, block + item_blocks), one block behind another.
+KOKKOS_INLINE_FUNCTION void fill_words(std::uint64_t block, std::uint32_t key0, std::uint32_t key1,
+                                       std::uint32_t* words) {
+#if BERT_HPC_KERNELS_ON_GPU
+  const core::Philox4 bits =
+      core::philox(static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), 0, 0, key0, key1);
+  for (int word = 0; word < 4; ++word) words[word] = bits.word[word];
+#else
+  const cpu::PhiloxStream stream{.c2 = 0, .c3 = 0, .key0 = key0, .key1 = key1};
+  for (int begin = 0; begin < item_blocks; begin += 8, block += 8) {
+    std::uint32_t low[8], high[8];
+    for (std::uint64_t lane = 0; lane < 8; ++lane) {
+      low[lane] = static_cast<std::uint32_t>(block + lane);
+      high[lane] = static_cast<std::uint32_t>((block + lane) >> 32);
+    }
+    std::uint16_t halves[64];
+    cpu::philox_of_8(cpu::listed_counters(low, high), stream, halves);
+    for (int word = 0; word < 32; ++word) {
+      words[4 * begin + word] =
+          halves[2 * word] | static_cast<std::uint32_t>(static_cast<std::uint32_t>(halves[2 * word + 1]) << 16);
+    }
+  }
+#endif
+}
+
+/// Pairs of words to pairs of values: √(−2·ln u)·(cos, sin)(2π·v), with u in (0, 1] (Box and Muller, "A note on the
+/// generation of random normal deviates", 1958).
+KOKKOS_INLINE_FUNCTION void normal_values(const std::uint32_t* words, float deviation, float* value) {
+#pragma omp simd
+  for (int pair = 0; pair < item_values / 2; ++pair) {
+    const float u = 1.0f - core::uniform_float(words[2 * pair]);
+    const SineCosine angle = sine_cosine_of_turns(core::uniform_float(words[2 * pair + 1]));
+    const float radius = deviation * std::sqrt(-2.0f * fast_log(u));
+    value[2 * pair] = radius * angle.cosine;
+    value[2 * pair + 1] = radius * angle.sine;
+  }
+}
+
+}  // namespace
 
 void fill(std::span<float> x, float value) {
   float* data = x.data();
-  Kokkos::parallel_for(
-      "bert_hpc::ops::fill", Kokkos::RangePolicy<>(0, static_cast<std::int64_t>(x.size())),
-      KOKKOS_LAMBDA(const std::int64_t i) { data[i] = value; });
+  kernel::for_flat(
+      "bert_hpc::ops::fill", static_cast<std::int64_t>(x.size()), KOKKOS_LAMBDA(std::int64_t i) { data[i] = value; });
   Kokkos::fence();
 }
 
@@ -20,21 +66,14 @@ void fill_normal(std::span<float> x, float deviation, std::uint64_t seed, std::i
   const auto count = static_cast<std::int64_t>(x.size());
   const auto key0 = static_cast<std::uint32_t>(seed), key1 = static_cast<std::uint32_t>(seed >> 32);
   const std::int64_t first_block = first / 4, skipped = first % 4;
-  Kokkos::parallel_for(
-      "bert_hpc::ops::fill_normal", Kokkos::RangePolicy<>(0, (skipped + count + 3) / 4),
-      KOKKOS_LAMBDA(const std::int64_t block) {
-        const auto b = static_cast<std::uint64_t>(first_block + block);
-        const core::Philox4 bits =
-            core::philox(static_cast<std::uint32_t>(b), static_cast<std::uint32_t>(b >> 32), 0, 0, key0, key1);
-        for (int pair = 0; pair < 2; ++pair) {
-          // sqrt(−2·ln u)·(cos, sin)(2π·v), with u in (0, 1]
-          const float u = 1.0f - core::uniform_float(bits.word[2 * pair]);
-          const float angle = 6.28318530717958648f * core::uniform_float(bits.word[2 * pair + 1]);
-          const float radius = deviation * std::sqrt(-2.0f * std::log(u));
-          const std::int64_t i = 4 * block + 2 * pair - skipped;
-          if (i >= 0 && i < count) data[i] = radius * std::cos(angle);
-          if (i + 1 >= 0 && i + 1 < count) data[i + 1] = radius * std::sin(angle);
-        }
+  kernel::for_items(
+      "bert_hpc::ops::fill_normal", kernel::divide_up(skipped + count, item_values), KOKKOS_LAMBDA(std::int64_t item) {
+        std::uint32_t words[item_values];
+        fill_words(static_cast<std::uint64_t>(first_block + item * item_blocks), key0, key1, words);
+        float value[item_values];
+        normal_values(words, deviation, value);
+        const std::int64_t from = item * item_values - skipped;
+        for (std::int64_t i = from < 0 ? -from : 0; i < item_values && from + i < count; ++i) data[from + i] = value[i];
       });
   Kokkos::fence();
 }

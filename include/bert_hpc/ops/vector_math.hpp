@@ -1,7 +1,7 @@
-// exp, erf, tanh, and GELU with its derivative as straight-line polynomials, so that loops over them become vector code
-// without -ffast-math (GCC: -O3 -fno-trapping-math, which the ops module has), and one source serves every device.
-// Coefficients are minimax fits (Lawson's reweighted least squares, in double) made for this file; the errors stated
-// were measured against double over the whole range.
+// exp, ln, sine and cosine, erf, tanh, and GELU with its derivative as straight-line polynomials, so that loops over
+// them become vector code without -ffast-math (GCC: -O3 -fno-trapping-math, which the ops module has), and one source
+// serves every device. Coefficients are minimax fits (Lawson's reweighted least squares, in double) made for this file;
+// the errors stated were measured against double over the whole range.
 //
 // GELU uses Φ(−a) = exp(−a²/2)·P(a)/Q(a), the scaled form of the complementary error function: the tail keeps its
 // relative accuracy where 1 + erf would cancel, and the derivative x·φ(x) + Φ(x) shares the exponential.
@@ -107,6 +107,50 @@ BERT_HPC_DEVICE float fast_tanh(float x) {
   series = multiply_add(series, s, 1.0f);
   const float outer = 1.0f - 2.0f / (detail::bounded_exp(2.0f * detail::bounded_magnitude(x)) + 1.0f);
   return __builtin_fabsf(x) >= 0.55f ? __builtin_copysignf(outer, x) : x * series;
+}
+
+/// ln(x) for normal x > 0: relative error below 2.5e-7, also near 1.
+BERT_HPC_DEVICE float fast_log(float x) {
+  // x = 2^n·(1 + f) with 1 + f in [√½, √2); ln(1 + f) = f − f²/2 + f³·P(f).
+  const std::int32_t bits = __builtin_bit_cast(std::int32_t, x);
+  const std::int32_t exponent = (bits - 0x3F3504F3) >> 23;
+  const float f = __builtin_bit_cast(float, bits - exponent * (1 << 23)) - 1.0f;
+  float p = -0.0763449371f;
+  p = multiply_add(p, f, 0.127615765f);
+  p = multiply_add(p, f, -0.13160184f);
+  p = multiply_add(p, f, 0.142017588f);
+  p = multiply_add(p, f, -0.166233569f);
+  p = multiply_add(p, f, 0.200012267f);
+  p = multiply_add(p, f, -0.250008196f);
+  p = multiply_add(p, f, 0.333333313f);
+  const float n = static_cast<float>(exponent), f2 = f * f;
+  const float small = multiply_add(n, 1.42860677e-6f, multiply_add(f * f2, p, -0.5f * f2));  // ln 2 in two parts
+  return multiply_add(n, 0.693145752f, f + small);
+}
+
+struct SineCosine {
+  float sine, cosine;
+};
+
+/// sin(2π·v) and cos(2π·v) for |v| < 2^20: absolute errors below 2e-7.
+BERT_HPC_DEVICE SineCosine sine_cosine_of_turns(float v) {
+  constexpr float shift = 12582912.0f;  // 1.5·2^23: see bounded_exp
+  const float quarters = 4.0f * v;
+  const std::int32_t nearest = __builtin_bit_cast(std::int32_t, quarters + shift);
+  const float r = quarters - (__builtin_bit_cast(float, nearest) - shift);  // in [−½, ½], of π/2
+  const float s = r * r;
+  float sine = -0.00460166065f;
+  sine = multiply_add(sine, s, 0.0796800256f);
+  sine = multiply_add(sine, s, -0.645963490f);
+  sine = multiply_add(sine, s, 1.57079637f) * r;
+  float cosine = 0.000903363398f;
+  cosine = multiply_add(cosine, s, -0.0208599362f);
+  cosine = multiply_add(cosine, s, 0.253669173f);
+  cosine = multiply_add(cosine, s, -1.23370051f);
+  cosine = multiply_add(cosine, s, 1.0f);
+  const bool odd = (nearest & 1) != 0;
+  const float a = odd ? cosine : sine, b = odd ? sine : cosine;
+  return {(nearest & 2) != 0 ? -a : a, ((nearest + 1) & 2) != 0 ? -b : b};
 }
 
 }  // namespace bert_hpc::ops

@@ -7,9 +7,9 @@
 using namespace bert_hpc;
 
 TEST_CASE("a part of a random vector has the bits of the whole") {
-  std::vector<float> whole(103);
+  std::vector<float> whole(1003);
   ops::fill_normal(whole, 0.5f, 42);
-  for (const std::size_t first : {0u, 1u, 2u, 3u, 4u, 50u, 102u}) {
+  for (const std::size_t first : {0u, 1u, 2u, 3u, 4u, 50u, 255u, 256u, 1002u}) {
     for (const std::size_t count : {std::size_t{1}, std::size_t{2}, std::size_t{7}, whole.size() - first}) {
       if (first + count > whole.size()) continue;
       std::vector<float> part(count + 1, -7.0f);

@@ -49,6 +49,27 @@ TEST_CASE("fast_exp, erf and tanh keep the stated accuracy") {
   }
 }
 
+TEST_CASE("fast_log keeps the stated accuracy") {
+  const auto exact = [](double x) { return std::log(x); };
+  const auto magnitude = [](double x) { return std::max(1e-30, std::abs(std::log(x))); };
+  CHECK(worst(1e-6, 0.9999, fast_log, exact, magnitude) < 2.5e-7);
+  CHECK(worst(0.9, 0.99999988, fast_log, exact, magnitude) < 2.5e-7);
+  CHECK(worst(1.0001, 1e6, fast_log, exact, magnitude) < 2.5e-7);
+  CHECK(worst(1.2e-38, 1e-36, fast_log, exact, magnitude) < 2.5e-7);
+  CHECK(fast_log(1.0f) == 0.0f);
+}
+
+TEST_CASE("sine and cosine of turns keep the stated accuracy") {
+  for (const double reach : {1.0, 1000.0}) {
+    CHECK(worst(
+              -reach, reach, [](float v) { return sine_cosine_of_turns(v).sine; },
+              [](double v) { return std::sin(2 * M_PI * v); }, one) < 2e-7);
+    CHECK(worst(
+              -reach, reach, [](float v) { return sine_cosine_of_turns(v).cosine; },
+              [](double v) { return std::cos(2 * M_PI * v); }, one) < 2e-7);
+  }
+}
+
 TEST_CASE("gelu and its derivative keep the stated accuracy") {
   const auto exact = [](double x) { return x * normal(x); };
   const auto slope = [](double x) { return normal(x) + x * phi(x); };
