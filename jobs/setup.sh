@@ -11,7 +11,7 @@ usage() {
   cat <<'USAGE'
 jobs/setup.sh [--tests] [--reference] [--check]
 
-  --tests      also what the tests need: Catch2 3, clang-format, Kokkos 5 headers, cblas
+  --tests      also what the tests need: Catch2 3, clang-format, Kokkos 5 headers, cblas, in containers Slurm
   --reference  also PyTorch and Transformers, in an environment of their own (about 1.5 GB): they make the golden
                numbers anew and are the yardstick of the benchmarks
   --check      only report; install, fetch and build nothing (exit 2 if something required is missing)
@@ -109,6 +109,17 @@ get_kokkos5_headers() {
     rm -rf "$bert_hpc_cache/kokkos5"
     note "not to be had here: that check will be skipped"
   fi
+}
+
+# Slurm for its tests: only in a container, as elsewhere its packages would start services.
+get_slurm() {
+  have slurmctld && have slurmd && have munged && have ip && return 0
+  if [ -d /run/systemd/system ] || [ "$(id -u)" != 0 ] || ! may_install; then
+    note "no Slurm for its tests: they will be skipped"
+    return 0
+  fi
+  say "Slurm: installing it with apt (tests/slurm starts one of its own)"
+  apt_install slurmctld slurmd slurm-client munge libpmix-dev iproute2 || note "not to be had here: its tests will be skipped"
 }
 
 # --- Tools.
@@ -247,7 +258,7 @@ fi
 use_cache_prefix
 need_tools
 need_libraries
-if [ "$with_tests" = 1 ] && [ "$only_check" = 0 ]; then get_kokkos5_headers; fi
+if [ "$with_tests" = 1 ] && [ "$only_check" = 0 ]; then get_kokkos5_headers; get_slurm; fi
 need_python
 [ "$only_check" = 1 ] || record_versions
 say "Set up. Versions: $bert_hpc_cache/versions.txt"
