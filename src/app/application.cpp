@@ -2,7 +2,10 @@
 
 #include <unistd.h>
 
+#include <filesystem>
+
 #include "bert_hpc/app/assembly.hpp"
+#include "bert_hpc/app/checkpointer.hpp"
 #include "bert_hpc/app/collective.hpp"
 #include "bert_hpc/app/grid_layout.hpp"
 #include "bert_hpc/app/machine.hpp"
@@ -39,6 +42,16 @@ Input read_input(const Invocation& invocation, comm::Communicator& world) {
   return result;
 }
 
+/// Is an unfinished run in the run's directory to be continued?
+bool resumes_there(const config::Config& input) {
+  if (input.run.resume == "never") return false;
+  if (input.run.resume == "auto") return true;
+  std::error_code problem;
+  const std::filesystem::path own = checkpoint_folder(input).path();
+  return std::filesystem::equivalent(std::filesystem::path(input.run.resume + '/').parent_path().parent_path(), own,
+                                     problem);
+}
+
 }  // namespace
 
 int run_application(const Invocation& invocation, comm::Communicator& world, int threads) {
@@ -54,7 +67,9 @@ int run_application(const Invocation& invocation, comm::Communicator& world, int
     const RunContext context{input, invocation, checked ? *checked : world, given.grid, threads,
                              log,   begin,      process_memory().resident};
     collectively(context.world, [&] {
-      if (world.rank() == 0) check_run_directory(input.run.directory, config::to_toml(input), invocation.overwrite);
+      if (world.rank() != 0) return;
+      const bool goes_on = input.run.mode == "train" && resumes_there(input);
+      check_run_directory(input.run.directory, config::to_toml(input), invocation.overwrite, goes_on);
     });
     if (input.run.mode == "train") {
       run_training(context);

@@ -29,7 +29,8 @@ std::string tokenizer_folder(const config::Config& input) {
 }
 
 Results::Results(const RunContext& context, const std::vector<std::string>& label_names,
-                 const std::vector<std::pair<std::string, std::string>>& provenance, std::mutex& hdf5)
+                 const std::vector<std::pair<std::string, std::string>>& provenance, std::mutex& hdf5,
+                 const std::optional<GoesOn>& goes_on)
     : input_(context.input), world_(context.world), hdf5_(hdf5) {
   collectively(world_, [&] {
     if (world_.rank() != 0) return;
@@ -41,10 +42,17 @@ Results::Results(const RunContext& context, const std::vector<std::string>& labe
     info.task = input_.task.name;
     info.label_names = label_names;
     info.provenance = io::collect_provenance(provenance);
-    begin_run(input_.run.directory, info.resolved_input);
+    io::MetricsWriter::Options options;
+    if (goes_on) {
+      continue_run(input_.run.directory, info.resolved_input, goes_on->log_bytes);
+      options.resume_step = goes_on->step;
+    } else {
+      begin_run(input_.run.directory, info.resolved_input);
+    }
     context.log.attach(input_.run.directory + "/log.txt");
     const std::lock_guard lock(hdf5_);
-    metrics_ = std::make_unique<io::MetricsWriter>(input_.run.directory, info);
+    metrics_ = std::make_unique<io::MetricsWriter>(input_.run.directory, info, options);
+    for (const std::string& warning : metrics_->warnings()) context.log.warning(warning);
   });
 }
 
@@ -75,6 +83,16 @@ void Results::poll() {
   if (!metrics_) return;
   const std::lock_guard lock(hdf5_);
   metrics_->poll();
+}
+
+void Results::sync() {
+  if (metrics_) metrics_->sync();
+}
+
+std::int64_t Results::log_bytes() const {
+  std::error_code problem;
+  const auto bytes = metrics_ ? fs::file_size(input_.run.directory + "/log.txt", problem) : 0;
+  return problem ? 0 : static_cast<std::int64_t>(bytes);
 }
 
 void Results::export_model(const Assembly& assembly) {
@@ -137,6 +155,17 @@ std::vector<io::RankRow> Results::record_ranks(const RunContext& context, const 
   }
   if (metrics_) metrics_->record_ranks(rows);
   return rows;
+}
+
+void Results::stop() {
+  collectively(world_, [&] {
+    if (!metrics_) return;
+    metrics_->set_status(io::RunStatus::stopped);
+    const std::lock_guard lock(hdf5_);
+    metrics_->close();
+    end_run(input_.run.directory, RunEnd::stopped);
+    finished_ = true;
+  });
 }
 
 void Results::finish(const std::vector<std::pair<std::string, double>>& totals) {

@@ -121,8 +121,47 @@ std::vector<std::string> input_differences(const std::string& there, const std::
   return differences;
 }
 
+std::vector<std::string> lasting_differences(const std::vector<std::string>& differences) {
+  // Tables and keys that may differ; "data." because content is compared, not its place.
+  static const std::vector<std::string> free = {"run.directory",
+                                                "run.resume",
+                                                "run.max_walltime",
+                                                "run.peak_gflops",
+                                                "run.machine",
+                                                "model.pretrained",
+                                                "model.attention",
+                                                "data.train",
+                                                "data.validation",
+                                                "data.test",
+                                                "batch.micro_tokens",
+                                                "batch.micro",
+                                                "batch.micro_batches",
+                                                "batch.chunks",
+                                                "parallel.",
+                                                "schedule.",
+                                                "evaluation.",
+                                                "checkpoint.",
+                                                "log.",
+                                                "debug.",
+                                                "optimizer.learning_rate",
+                                                "optimizer.beta1",
+                                                "optimizer.beta2",
+                                                "optimizer.epsilon",
+                                                "optimizer.weight_decay",
+                                                "optimizer.max_gradient_norm"};
+  std::vector<std::string> lasting;
+  for (const std::string& difference : differences) {
+    const std::string key = difference.substr(0, difference.find(':'));
+    const bool allowed = std::any_of(free.begin(), free.end(), [&](const std::string& name) {
+      return name.back() == '.' ? key.starts_with(name) : key == name;
+    });
+    if (!allowed) lasting.push_back(difference);
+  }
+  return lasting;
+}
+
 std::string refusal(const RunDirectory& found, const std::string& path, const std::string& resolved_input,
-                    bool overwrite) {
+                    bool overwrite, bool goes_on) {
   if (found.state == State::fresh) return {};
   const std::string where = core::printable(path);
   if (found.state == State::foreign) {
@@ -131,8 +170,13 @@ std::string refusal(const RunDirectory& found, const std::string& path, const st
   }
   if (overwrite) return {};
   std::string text = "the directory " + where + " holds a run that ";
-  text += found.state == State::finished ? "is finished" : "is not finished, without a checkpoint to go on from";
+  const bool finished = found.state == State::finished;
+  text += finished ? "is finished" : "is not finished";
   std::vector<std::string> differences = input_differences(found.input, resolved_input);
+  if (!finished && goes_on) {
+    differences = lasting_differences(differences);
+    if (differences.empty()) return {};
+  }
   if (!differences.empty()) {
     constexpr std::size_t most = 5;
     const std::size_t more = differences.size() > most ? differences.size() - most : 0;
@@ -147,13 +191,13 @@ std::string refusal(const RunDirectory& found, const std::string& path, const st
   return text + " run.directory to another one, or start with --overwrite to replace its results.";
 }
 
-void check_run_directory(const std::string& path, const std::string& resolved_input, bool overwrite) {
+void check_run_directory(const std::string& path, const std::string& resolved_input, bool overwrite, bool goes_on) {
   const fs::path existing = nearest_existing(path);
   std::error_code error;
   if (!fs::is_directory(existing, error))
     cannot("make the run directory", path, existing.string() + " is no directory");
   if (::access(existing.c_str(), W_OK | X_OK) != 0) cannot("write into the run directory", path, std::strerror(errno));
-  const std::string why = refusal(inspect_run_directory(path), path, resolved_input, overwrite);
+  const std::string why = refusal(inspect_run_directory(path), path, resolved_input, overwrite, goes_on);
   if (!why.empty()) throw core::Error(core::ExitCode::input, why);
 }
 
@@ -173,6 +217,18 @@ void begin_run(const std::string& path, const std::string& resolved_input) {
     cannot("begin a run in", path, error.code().message());
   }
   write_file(directory / "input.toml", resolved_input);
+}
+
+void continue_run(const std::string& path, const std::string& resolved_input, std::int64_t log_bytes) {
+  const fs::path directory(path), log = directory / "log.txt";
+  write_file(directory / status_name, "running\n");
+  write_file(directory / "input.toml", resolved_input);
+  std::error_code problem;
+  const auto bytes = fs::file_size(log, problem);
+  if (!problem && static_cast<std::int64_t>(bytes) > log_bytes) {
+    fs::resize_file(log, static_cast<std::uintmax_t>(log_bytes), problem);
+    if (problem) cannot("cut back", log.string(), problem.message());
+  }
 }
 
 void end_run(const std::string& path, RunEnd end) {

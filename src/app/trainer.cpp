@@ -8,6 +8,11 @@
 #include "bert_hpc/ops/losses.hpp"
 
 namespace bert_hpc::app {
+namespace {
+
+constexpr std::size_t votes_per_step = 4;
+
+}  // namespace
 
 Trainer::Trainer(const TrainerSettings& settings, Assembly& assembly, train::DataParallel& sums, core::Timers& timers)
     : settings_(settings),
@@ -76,16 +81,22 @@ void Trainer::result(int micro_batch, model::Stage& stage, int slot) {
 }
 
 /// The sum runs in the order of micro-batches whoever computed them; adding the others' zeros is exact.
-double Trainer::global_loss(const data::LoadedStep& loaded) {
+double Trainer::global_loss(const data::LoadedStep& loaded, Votes& votes) {
   const std::span<double> losses(losses_.data(), static_cast<std::size_t>(loaded.plan.micro_batches()));
-  assembly_.groups().world.all_reduce(losses, comm::Reduction::sum);
+  double* const said = losses_.data() + losses.size();
+  said[0] = votes.stop;
+  said[1] = votes.checkpoint;
+  said[2] = votes.written;
+  said[3] = votes.failed;
+  assembly_.groups().world.all_reduce(std::span<double>(losses_), comm::Reduction::sum);
+  votes = {said[0], said[1], said[2], said[3]};
   double sum = 0;
   for (const double loss : losses) sum += loss;
   return sum / targets_;
 }
 
-StepResult Trainer::step(const data::LoadedStep& loaded, std::int64_t done) {
-  losses_.assign(static_cast<std::size_t>(loaded.plan.micro_batches()), 0.0);
+StepResult Trainer::step(const data::LoadedStep& loaded, std::int64_t done, const Votes& votes) {
+  losses_.assign(static_cast<std::size_t>(loaded.plan.micro_batches()) + votes_per_step, 0.0);
   targets_ = global_targets(loaded);
   // Squares take a pass over the gradients: every few steps is enough for a mean over many. Where two stages sum the
   // uses of tied parameters apart, or tensor ranks hold the same parameters, the squares of a single micro-batch do not
@@ -106,7 +117,8 @@ StepResult Trainer::step(const data::LoadedStep& loaded, std::int64_t done) {
     const auto timed = timers_.measure("gradient sums");
     sums_.end_step();
     result.gradient_norm = sums_.gradient_norm();
-    result.loss = global_loss(loaded);
+    result.votes = votes;
+    result.loss = global_loss(loaded, result.votes);
     if (measures) measure_noise(loaded, result.gradient_norm);
     result.noise_scale = noise_.value();
   }

@@ -1,43 +1,22 @@
 // Mode "train". Set-up first: data, model, all memory; then the steps with evaluations in between; then what remains.
 #include <algorithm>
-#include <cmath>
 #include <optional>
 
 #include "bert_hpc/app/application.hpp"
 #include "bert_hpc/app/collective.hpp"
 #include "bert_hpc/app/data_sets.hpp"
 #include "bert_hpc/app/describe.hpp"
-#include "bert_hpc/app/evaluator.hpp"
-#include "bert_hpc/app/pipeline_setup.hpp"
-#include "bert_hpc/app/progress.hpp"
 #include "bert_hpc/app/results.hpp"
+#include "bert_hpc/app/resume.hpp"
 #include "bert_hpc/app/simulation.hpp"
 #include "bert_hpc/app/stage_table.hpp"
-#include "bert_hpc/app/step_trace.hpp"
-#include "bert_hpc/app/terminal.hpp"
-#include "bert_hpc/app/timing_table.hpp"
-#include "bert_hpc/app/trainer.hpp"
+#include "bert_hpc/app/stop_request.hpp"
 #include "bert_hpc/core/text.hpp"
+#include "training.hpp"
+#include "training_loop.hpp"
 #include "training_settings.hpp"
 
 namespace bert_hpc::app {
-namespace {
-
-/// Everything that lives as long as the training.
-struct Training {
-  std::optional<comm::ProcessGroups> groups;  // none in an estimate
-  DataSets sets;
-  PipelineSetup pipeline;
-  data::BatchLoaderOptions batches;
-  std::optional<Assembly> assembly;
-  std::optional<data::BatchLoader> loader;
-  std::optional<Evaluator> validation, test;
-  std::int64_t message_bytes = 0;
-  layers::BatchBounds bounds, evaluation_bounds;
-  std::unique_ptr<train::DataParallel> sums;  // null in an estimate
-
-  int micro_batches() const { return static_cast<int>(loader->bounds().replica_micro_batches); }
-};
 
 train::ShardSettings shards_of(const Training& training, const Assembly& assembly, const RunContext& context) {
   train::ShardSettings shards = shard_settings(context.input, training.batches.plan.chunks);
@@ -47,6 +26,19 @@ train::ShardSettings shards_of(const Training& training, const Assembly& assembl
   shards.first_unit_held = assembly.traits.kind == model::HeadKind::masked_lm && assembly.parts.size() == 1;
   return shards;
 }
+
+MemoryPlan memory_of(const Training& training, const Assembly& assembly, const RunContext& context) {
+  const train::ShardSettings shards = shards_of(training, assembly, context);
+  const train::ShardPlan plan = train::plan_shards(assembly.parameters, shards, context.grid.data);
+  MemoryPlan memory = plan.memory();
+  for (auto& item : assembly.memory(true)) memory.push_back(std::move(item));
+  if (training.message_bytes > 0) memory.emplace_back("messages", training.message_bytes);
+  memory.emplace_back("prepared batches", training.loader->memory_bytes());
+  memory.emplace_back("snapshot for checkpoints", snapshot_bytes(plan));
+  return memory;
+}
+
+namespace {
 
 void set_up(Training& training, const RunContext& context) {
   const config::Config& input = context.input;
@@ -105,13 +97,17 @@ void set_up(Training& training, const RunContext& context) {
   training.message_bytes = replicas.reserve_sums(largest / replicas.size());
 }
 
-MemoryPlan memory_of(const Training& training, const Assembly& assembly, const RunContext& context) {
-  const train::ShardSettings shards = shards_of(training, assembly, context);
-  MemoryPlan memory = train::plan_shards(assembly.parameters, shards, context.grid.data).memory();
-  for (auto& item : assembly.memory(true)) memory.push_back(std::move(item));
-  if (training.message_bytes > 0) memory.emplace_back("messages", training.message_bytes);
-  memory.emplace_back("prepared batches", training.loader->memory_bytes());
-  return memory;
+std::string checkpoints_text(const Training& training, const RunContext& context) {
+  const config::Checkpoint& settings = context.input.checkpoint;
+  std::string text;
+  if (settings.every_steps) text = "every " + core::counted(*settings.every_steps, "step");
+  if (settings.every_minutes) {
+    if (!text.empty()) text += " and ";
+    text += "every " + core::format_number(*settings.every_minutes) + " minutes";
+  }
+  const std::int64_t bytes = checkpoint_bytes(*training.assembly, context.ranks());
+  return text + ", " + core::format_bytes(bytes) + " each, at most " + core::format_bytes(bytes * (settings.keep + 2)) +
+         " in " + checkpoint_folder(context.input).path();
 }
 
 void describe(const Training& training, const RunContext& context) {
@@ -130,202 +126,71 @@ void describe(const Training& training, const RunContext& context) {
                                   " sequences, " + core::with_commas(per_epoch) + " an epoch" +
                                   (context.input.run.reproducible ? "; reproducible" : ""));
   const train::ShardSettings shards = shards_of(training, *training.assembly, context);
+  lines.emplace_back("checkpoints", checkpoints_text(training, context));
   lines.emplace_back("update", train::plan_shards(training.assembly->parameters, shards, context.grid.data).describe());
   describe_run(context, *training.assembly, training.sets, memory_of(training, *training.assembly, context), lines);
 }
 
-ProgressMode display_mode(const RunContext& context) {
-  if (context.world.rank() != 0) return ProgressMode::none;
-  const Terminal terminal = inspect_terminal();
-  return progress_mode(context.input.log.progress, terminal.present, terminal.name);
+}  // namespace
+
+namespace {
+
+/// What it takes to go on from here: nothing of a later step is left that a resuming run could take for its own.
+void tell_and_tidy(const Resume& resume, const RunContext& context) {
+  context.log.info("goes on after step " + core::with_commas(resume.manifest.step) + ", from " + resume.place());
+  for (const std::string& change : resume.changes) context.log.info("changed since then: " + change);
+  if (!resume.same_run) return;
+  collectively(context.world, [&] {
+    if (context.world.rank() != 0) return;
+    const io::CheckpointFolder& folder = resume.folder;
+    for (const std::int64_t step : folder.steps()) {
+      if (step <= resume.manifest.step) continue;
+      context.log.info("the later checkpoint of step " + core::with_commas(step) + " is kept as " +
+                       folder.set_aside(step));
+    }
+    const auto best = folder.named("best");
+    if (best && *best > resume.manifest.step) {
+      if (resume.state.best.kept)
+        folder.point("best", resume.state.best.step);
+      else
+        folder.forget("best");
+    }
+  });
 }
-
-/// The steps and what accompanies them.
-class TrainingLoop {
- public:
-  TrainingLoop(Training& training, const RunContext& context, Results& results, core::Timers& timers)
-      : training_(training),
-        context_(context),
-        results_(results),
-        timers_(timers),
-        trainer_(trainer_settings(context.input, training.loader->total_steps()), *training.assembly, *training.sums,
-                 timers),
-        display_(context.log, display_mode(context), [] { return inspect_terminal().columns; }),
-        best_(context.input.evaluation),
-        trace_(context.input.log.trace, training.loader->total_steps(), context.world, timers) {
-    progress_.total_steps = training.loader->total_steps();
-  }
-
-  void run() {
-    data::BatchLoader& loader = *training_.loader;
-    const std::int64_t evaluation_interval = evaluation_steps(context_.input, loader.steps_per_epoch());
-    begin_ = row_begin_ = context_.seconds();
-    if (context_.input.log.trace) training_.assembly->pipeline().record(&trace_.instructions());
-    for (bool stop = false; loader.has_next() && !stop;) {
-      trace_.begin(done_);
-      const data::LoadedStep& loaded = next_step();
-      const StepResult result = trainer_.step(loaded, done_);
-      trace_.end(done_);
-      if (trace_.complete()) {
-        write_trace();
-        training_.assembly->pipeline().record(nullptr);
-      }
-      ++done_;
-      account(result);
-      noise_scale_ = result.noise_scale;
-      const bool evaluates = done_ % evaluation_interval == 0 || !loader.has_next();
-      if (done_ % context_.input.log.every_steps == 0 || evaluates) record();
-      display_.step(progress_, context_.seconds());
-      if (evaluates) stop = evaluate();
-      results_.poll();
-    }
-    display_.finish();
-    write_trace();  // of a run that ended early
-    if (!best_.kept()) results_.export_model(*training_.assembly);
-  }
-
-  /// With the model that is kept.
-  void test() {
-    if (!training_.test) return;
-    if (best_.kept()) training_.assembly->load_folder(results_.model_folder());
-    const auto timed = timers_.measure("evaluation");
-    Predictions predictions;
-    const bool gathers = context_.input.task.name != "masked_lm";
-    const io::EvaluationRow row =
-        training_.test->evaluate(best_.kept() ? best_.step() : done_, gathers ? &predictions : nullptr);
-    if (gathers) {
-      results_.write_predictions(predictions, *training_.sets.test, training_.assembly->config.label_names);
-    }
-    results_.record_evaluation("test", row);
-    context_.log.info(evaluation_line("test", row));
-  }
-
-  void finish() {
-    TimingFacts facts;
-    facts.sections = results_.record_timers(timers_);
-    facts.ranks = context_.world.size();
-    facts.wall_seconds = context_.seconds() - begin_;
-    facts.model_flops = flops_;
-    facts.computing_seconds = training_seconds_;
-    facts.tokens = tokens_;
-    facts.samples = samples_;
-    facts.peak_gflops = context_.input.run.peak_gflops.value_or(0.0);
-    const std::vector<io::RankRow> ranks =
-        results_.record_ranks(context_, "CPU", total(memory_of(training_, *training_.assembly, context_)),
-                              rank_time(timers_.sections(), training_seconds_));
-    const std::string memory = memory_line(ranks);
-    results_.finish({{"steps", static_cast<double>(done_)},
-                     {"samples", static_cast<double>(samples_)},
-                     {"tokens", static_cast<double>(tokens_)},
-                     {"training_seconds", training_seconds_},
-                     {"seconds", context_.seconds()},
-                     {"model_flops", flops_}});
-    context_.log.info(timing_table(facts));
-    if (!memory.empty()) context_.log.info(memory);
-    context_.log.info("model in " + results_.model_folder() + ", metrics in " + context_.input.run.directory +
-                      "/metrics.h5");
-  }
-
- private:
-  void write_trace() {
-    trace_.write(context_.input.run.directory + "/trace.json", context_.grid,
-                 context_.grid.pipeline > 1 ? context_.input.parallel.pipeline_schedule : "");
-  }
-
-  const data::LoadedStep& next_step() {
-    const auto timed = timers_.measure("data wait");
-    return training_.loader->next();
-  }
-
-  void account(const StepResult& result) {
-    row_.step = done_;
-    row_.epoch = static_cast<double>(done_) / static_cast<double>(training_.loader->steps_per_epoch());
-    row_.loss += result.loss * static_cast<double>(result.samples);  // record() divides
-    row_.learning_rate = result.learning_rate;
-    row_.gradient_norm = result.gradient_norm;
-    row_.samples += result.samples;
-    row_.tokens += result.tokens;
-    flops_ += model::training_flops(training_.assembly->config, result.tokens, result.sum_of_squared_lengths);
-    progress_.step = progress_.new_steps = done_;
-    progress_.epoch = row_.epoch;
-    progress_.loss = result.loss;
-    progress_.learning_rate = result.learning_rate;
-    const double now = context_.seconds(), since_row = now - row_begin_;
-    progress_.seconds = now - begin_;
-    // Shorter spans than this say more about one batch than about the speed.
-    if (since_row > 0.5) progress_.tokens_per_second = static_cast<double>(row_.tokens) / since_row;
-  }
-
-  void record() {
-    const double now = context_.seconds();
-    row_.seconds = now - row_begin_;
-    row_.loss /= static_cast<double>(row_.samples);
-    row_begin_ = now;
-    results_.record_step(row_);
-    if (std::isfinite(noise_scale_) && noise_scale_ != recorded_noise_scale_) {  // measured anew
-      recorded_noise_scale_ = noise_scale_;
-      const double batch = static_cast<double>(context_.input.batch.global);
-      const double efficiency = train::statistical_efficiency(noise_scale_, batch);
-      results_.record_efficiency(
-          {row_.step, noise_scale_, efficiency, static_cast<double>(row_.samples) / row_.seconds * efficiency});
-    }
-    training_seconds_ += row_.seconds;
-    tokens_ += row_.tokens;
-    samples_ += row_.samples;
-    progress_.tokens_per_second = static_cast<double>(row_.tokens) / row_.seconds;
-    display_.line(progress_);
-    row_ = {};
-  }
-
-  /// True if patience is over.
-  bool evaluate() {
-    if (!training_.validation) return false;
-    const auto timed = timers_.measure("evaluation");
-    const io::EvaluationRow row = training_.validation->evaluate(done_);
-    results_.record_evaluation("validation", row);
-    context_.log.info(evaluation_line("validation", row));
-    if (best_.offer(row)) results_.export_model(*training_.assembly);
-    row_begin_ = context_.seconds();
-    if (!best_.patience_is_over()) return false;
-    context_.log.info("stopping early: no better " + *context_.input.evaluation.best + " in the last " +
-                      core::counted(*context_.input.evaluation.patience, "evaluation"));
-    return true;
-  }
-
-  Training& training_;
-  const RunContext& context_;
-  Results& results_;
-  core::Timers& timers_;
-  Trainer trainer_;
-  ProgressDisplay display_;
-  BestModel best_;
-  StepTrace trace_;
-  ProgressState progress_;
-  io::StepRow row_;  // since the last recorded one
-  std::int64_t done_ = 0, samples_ = 0, tokens_ = 0;
-  double noise_scale_ = 0, recorded_noise_scale_ = -1;
-  double begin_ = 0, row_begin_ = 0, training_seconds_ = 0, flops_ = 0;
-};
 
 }  // namespace
 
 void run_training(const RunContext& context) {
+  StopRequest requests;
   Training training;
   set_up(training, context);
   describe(training, context);
   tell_simulation(context, *training.sets.train, training.batches, *training.assembly, training.pipeline.balance);
+  const std::optional<Resume> resume =
+      choose_checkpoint(context, *training.assembly, training.sets, training.loader->total_steps());
   if (context.invocation.validate) {
+    if (resume) context.log.info("it would go on after step " + core::with_commas(resume->manifest.step));
     context.log.info("valid: nothing was computed");
     return;
   }
+  collectively(context.world, [&] {
+    if (context.world.rank() != 0) return;
+    checkpoint_folder(context.input).require_space(checkpoint_bytes(*training.assembly, context.world.size()));
+  });
   core::Timers timers;
   training.assembly->connect(*training.groups, timers);
-  const std::string told = training.assembly->load_values(context.input);
-  if (!told.empty()) context.log.info(told);
-  Results results(context, training.assembly->config.label_names, {}, training.sets.hdf5);
+  if (!resume) {
+    const std::string told = training.assembly->load_values(context.input);
+    if (!told.empty()) context.log.info(told);
+  }
+  std::optional<Results::GoesOn> goes_on;
+  if (resume && resume->same_run) goes_on = {resume->manifest.step, resume->state.log_bytes};
+  Results results(context, training.assembly->config.label_names, {}, training.sets.hdf5, goes_on);
+  if (resume) tell_and_tidy(*resume, context);
+  TrainingLoop loop(training, context, results, requests, timers);
+  if (resume) loop.restore(*resume);
   context.log.info("ready after " + core::format_duration(context.seconds()));
-  TrainingLoop loop(training, context, results, timers);
-  loop.run();
+  if (!loop.run()) throw Stop{core::ExitCode::stopped};
   loop.test();
   loop.finish();
 }

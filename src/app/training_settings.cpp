@@ -65,13 +65,14 @@ std::int64_t evaluation_steps(const config::Config& input, std::int64_t steps_pe
 bool BestModel::offer(const io::EvaluationRow& row) {
   if (!settings_.best) return false;
   const double value = metric_of(row, *settings_.best);
-  const bool better = !kept_ || (train::larger_is_better(*settings_.best) ? value > best_ : value < best_);
+  const bool larger_is_better = train::larger_is_better(*settings_.best);
+  const bool better = !state_.kept || (larger_is_better ? value > state_.value : value < state_.value);
   if (better) {
-    best_ = value;
-    step_ = row.step;
+    state_.value = value;
+    state_.step = row.step;
   }
-  evaluations_since_ = better ? 0 : evaluations_since_ + 1;
-  kept_ = true;
+  state_.evaluations_since = better ? 0 : state_.evaluations_since + 1;
+  state_.kept = true;
   return better;
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "bert_hpc/app/trainer.hpp"
+#include "bert_hpc/app/training_state.hpp"
 #include "bert_hpc/config/config.hpp"
 #include "bert_hpc/io/metrics.hpp"
 
@@ -25,16 +26,16 @@ class BestModel {
 
   /// Is this evaluation better than all before? Never where evaluation.best is not set.
   bool offer(const io::EvaluationRow& row);
-  bool patience_is_over() const { return settings_.patience && evaluations_since_ >= *settings_.patience; }
-  bool kept() const { return kept_; }
-  std::int64_t step() const { return step_; }  ///< of the best evaluation
+  bool patience_is_over() const { return settings_.patience && state_.evaluations_since >= *settings_.patience; }
+  bool kept() const { return state_.kept; }
+  std::int64_t step() const { return state_.step; }  ///< of the best evaluation
+
+  const BestSoFar& state() const { return state_; }
+  void restore(const BestSoFar& state) { state_ = state; }
 
  private:
   const config::Evaluation& settings_;
-  double best_ = 0;
-  bool kept_ = false;
-  std::int64_t step_ = 0;
-  std::int64_t evaluations_since_ = 0;
+  BestSoFar state_;
 };
 
 }  // namespace bert_hpc::app

@@ -13,10 +13,9 @@ void visit_run(TomlKeys& toml, Run& run) {
   toml.table("run").key("mode", run.mode, one_of({"train", "evaluate", "predict"}, {"embed"}));
   toml.key("directory", run.directory).required();
   toml.key("seed", run.seed, non_negative()).key("reproducible", run.reproducible);
-  toml.key("resume", run.resume, one_of({"auto", "never"}));
+  toml.key("resume", run.resume).key("max_walltime", run.max_walltime);
   toml.key("peak_gflops", run.peak_gflops, positive());
   toml.key("machine", run.machine);
-  toml.planned({"max_walltime"});
 }
 
 void visit_model(TomlKeys& toml, Model& model) {
@@ -111,6 +110,11 @@ void visit_keys(TomlKeys& toml, Config& config) {
   toml.key("every_epochs", evaluation.every_epochs, positive());
   toml.key("best", evaluation.best).key("patience", evaluation.patience, positive());
 
+  Checkpoint& checkpoint = config.checkpoint;
+  toml.table("checkpoint").key("every_steps", checkpoint.every_steps, positive());
+  toml.key("every_minutes", checkpoint.every_minutes, positive());
+  toml.key("keep", checkpoint.keep, between(1, 1 << 20));
+
   toml.table("log").key("every_steps", config.log.every_steps, positive());
   toml.key("progress", config.log.progress, one_of({"auto", "bar", "lines", "none"}));
   toml.key("trace", config.log.trace).planned({"tensorboard"});
@@ -120,7 +124,7 @@ void visit_keys(TomlKeys& toml, Config& config) {
   toml.key("collective_timeout_seconds", debug.collective_timeout_seconds, positive());
   toml.key("parameter_hash_every", debug.parameter_hash_every, non_negative());
 
-  toml.planned_tables({"checkpoint", "distill"});
+  toml.planned_tables({"distill"});
 }
 
 void resolve(Config& config) {
@@ -136,6 +140,8 @@ void resolve(Config& config) {
   }
   Evaluation& evaluation = config.evaluation;
   const bool evaluates = config.run.mode == "train" && !config.data.validation.empty();
+  Checkpoint& checkpoint = config.checkpoint;
+  if (config.run.mode == "train" && !checkpoint.every_steps && !checkpoint.every_minutes) checkpoint.every_minutes = 30;
   if (evaluates && !evaluation.every_steps && !evaluation.every_epochs) evaluation.every_epochs = 1;
 }
 

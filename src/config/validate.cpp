@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "bert_hpc/config/config.hpp"
+#include "bert_hpc/config/walltime.hpp"
 #include "bert_hpc/core/text.hpp"
 
 namespace bert_hpc::config {
@@ -36,6 +37,13 @@ class Rules {
   void check_run() {
     rule(!config_.run.directory.empty(), "run.directory",
          "[run] directory is empty: name the directory for the results.");
+    rule(!config_.run.resume.empty(), "run.resume",
+         "[run] resume is empty: it is \"auto\", \"never\" or the folder of a checkpoint.");
+    const std::string& walltime = config_.run.max_walltime ? *config_.run.max_walltime : "1";
+    rule(walltime_seconds(walltime).has_value(), "run.max_walltime",
+         "[run] max_walltime = \"" + core::printable(walltime, 40) +
+             "\" is no time: give it as Slurm's --time, for instance \"90\" (minutes), \"12:00:00\" or "
+             "\"2-12:00:00\".");
   }
 
   void check_model() {

@@ -128,6 +128,22 @@ FileCheck check_seal(const std::string& path, const std::string& kind) {
   return judge(file, kind);
 }
 
+std::string seal_text(const std::string& path, core::ExitCode code) {
+  const Descriptor file(path, O_RDONLY);
+  if (!file.valid()) fail_with_errno(code, "open", path);
+  SealBlock block{};
+  long long bytes = 0;
+  unsigned checksum = 0;
+  const ssize_t got = file.read_some(block.data(), block.size());
+  if (got != static_cast<ssize_t>(block.size()) || block.back() != '\0' ||
+      std::sscanf(block.data(), "bert_hpc %*s 1\nbytes %lld\ncrc32 %8x\n", &bytes, &checksum) != 2) {
+    throw core::Error(code, "Cannot use '" + path + "': it is no file of bert_hpc.");
+  }
+  char text[64];
+  std::snprintf(text, sizeof text, "bytes %lld crc32 %08x", bytes, checksum);
+  return text;
+}
+
 void verify(const std::string& path, const std::string& kind, core::ExitCode code) {
   const FileCheck check = check_seal(path, kind);
   if (check.state == FileState::good) return;

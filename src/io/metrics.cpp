@@ -137,6 +137,10 @@ void MetricsWriter::set_total(const std::string& name, double value) {
   state_->record(detail::encode_total(name, value));
 }
 
+void MetricsWriter::sync() {
+  state_->journal->sync();  // appending goes on meanwhile
+}
+
 bool MetricsWriter::poll() {
   if (Clock::now() < state_->next) return false;
   {

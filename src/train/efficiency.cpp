@@ -17,14 +17,14 @@ double statistical_efficiency(double noise_scale, double batch, double base_batc
 
 void NoiseScale::add(const NoiseMeasurement& measurement) {
   const NoiseEstimate estimate = noise_estimate(measurement);
-  weight_ = memory_ * weight_ + 1;
-  trace_ = memory_ * trace_ + estimate.trace;
-  square_ = memory_ * square_ + estimate.square_of_mean;
+  sums_.weight = memory_ * sums_.weight + 1;
+  sums_.trace = memory_ * sums_.trace + estimate.trace;
+  sums_.square = memory_ * sums_.square + estimate.square_of_mean;
 }
 
 double NoiseScale::value() const {
-  if (weight_ == 0 || !(square_ > 0)) return std::numeric_limits<double>::quiet_NaN();
-  return std::max(0.0, trace_ / square_);
+  if (sums_.weight == 0 || !(sums_.square > 0)) return std::numeric_limits<double>::quiet_NaN();
+  return std::max(0.0, sums_.trace / sums_.square);
 }
 
 bool measure_noise(comm::Communicator& everyone, const SmallBatch& mine, bool speaks, double norm,

@@ -1,5 +1,5 @@
-"""A run that is told to end (the scheduler's SIGTERM, a person's Ctrl-C) or killed: every rank is gone within seconds, the
-launcher's status says so, and what was recorded until then can be read."""
+"""A run that is told to end (the scheduler's SIGTERM, a person's Ctrl-C) writes a checkpoint and leaves with 75; one that is
+killed is gone within seconds on every rank. What was recorded until then can be read, and the same command goes on."""
 
 import os
 import pathlib
@@ -27,11 +27,12 @@ def ranks_of(marker):
 
 
 class Signals(Case):
-    def end(self, name, number, to_rank=False):
-        """Starts an endless run on two ranks, sends the signal once some steps are recorded; the launcher's status."""
+    def start(self, name, run=None):
+        """An endless run on two ranks, some steps of which are recorded."""
         directory = self.work.folder / name
-        path = self.work.input(f"{name}.toml", run={"directory": str(directory)},
-                               schedule={"epochs": None, "steps": 1000000}, data={"validation": None})
+        path = self.work.input(f"{name}.toml", run={"directory": str(directory), **(run or {})},
+                               schedule={"name": "constant", "epochs": None, "steps": 1000000, "warmup_ratio": None},
+                               data={"validation": None})
         command = [MPIRUN, "-n", "2", str(BUILD / "bert_hpc"), str(path)]
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                    env=dict(os.environ, OMP_NUM_THREADS="1"), start_new_session=True)
@@ -43,7 +44,14 @@ class Signals(Case):
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.1)
         self.assertEqual(len(ranks_of(marker)), 2)
-        os.kill(ranks_of(marker)[0] if to_rank else process.pid, number)
+        return directory, path, process
+
+    def end(self, name, *numbers, to_rank=False):
+        """Sends it the signals; the launcher's status."""
+        directory, path, process = self.start(name)
+        marker = path.name.encode()
+        for number in numbers:
+            os.kill(ranks_of(marker)[0] if to_rank else process.pid, number)
         begin = time.monotonic()
         status = process.wait(timeout=30)
         # Open MPI gives its ranks some seconds between SIGTERM and SIGKILL.
@@ -53,9 +61,9 @@ class Signals(Case):
         self.assertEqual(ranks_of(marker), [])
         return directory, path, status
 
-    def check_results(self, directory, path):
+    def check_results(self, directory, path, states=("running",)):
         with h5py.File(directory / "metrics.h5") as file:
-            self.assertEqual(file.attrs["status"], "running")
+            self.assertIn(file.attrs["status"], states)
             self.assertIn("steps", file)
         # The journal has every row, whole lines up to the last.
         rows = [line for line in (directory / "metrics.journal").read_text().splitlines() if "step\t" in line]
@@ -68,20 +76,68 @@ class Signals(Case):
             self.assertEqual(list(file["steps/step"]), [1, 2, 3])
 
     def test_signals_to_the_launcher(self):
+        # Open MPI's launcher gives its ranks a moment; whether it suffices for the checkpoint depends on the machine.
         for number in (signal.SIGTERM, signal.SIGINT):
             directory, path, status = self.end(f"launcher-{number}", number)
             self.assertNotEqual(status, 0)
-            self.check_results(directory, path)
+            self.check_results(directory, path, ("running", "stopped"))
 
     def test_a_rank_that_is_killed_ends_all(self):
         directory, path, status = self.end("killed", signal.SIGKILL, to_rank=True)
         self.assertEqual(status, 128 + signal.SIGKILL)
         self.check_results(directory, path)
 
-    def test_a_rank_that_is_terminated_ends_all(self):
-        directory, path, status = self.end("terminated", signal.SIGTERM, to_rank=True)
-        self.assertEqual(status, 128 + signal.SIGTERM)
-        self.check_results(directory, path)
+    def latest(self, directory):
+        return int((directory / "checkpoints" / "latest").read_text()[5:])
+
+    def check_stopped(self, directory, path, status, name):
+        self.assertEqual(status, 75)
+        step = self.latest(directory)
+        with h5py.File(directory / "metrics.h5") as file:
+            self.assertEqual(file.attrs["status"], "stopped")
+            self.assertEqual(file["steps/step"][-1], step)
+        self.assertEqual((directory / ".status").read_text(), "stopped\n")
+        self.assertIn(f"as asked{name}, with a checkpoint", (directory / "log.txt").read_text())
+        # The same command goes on where it was.
+        done = run("bert_hpc", path, "--set", f"schedule.steps={step + 3}", ranks=2, threads=1, check=0)
+        self.assertIn(f"goes on after step {step:,},", done.stdout)
+        with h5py.File(directory / "metrics.h5") as file:
+            self.assertEqual(file.attrs["status"], "finished")
+            self.assertEqual(list(file["steps/step"]), list(range(1, step + 4)))
+
+    def test_one_rank_that_is_asked_to_stop_stops_all(self):
+        # Which one it reaches, and whether that is the one that tells the reason, is left open.
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
+            directory, path, status = self.end(f"asked-{number}", number, to_rank=True)
+            text = (directory / "log.txt").read_text()
+            name = f" ({signal.Signals(number).name})"
+            self.check_stopped(directory, path, status, name if name in text else "")
+
+    def test_asked_twice(self):
+        directory, path, status = self.end("twice", signal.SIGUSR1, signal.SIGTERM, signal.SIGTERM, to_rank=True)
+        text = (directory / "log.txt").read_text()
+        self.check_stopped(directory, path, status, " (SIGUSR1)" if "SIGUSR1" in text else "")
+
+    def test_a_checkpoint_on_request(self):
+        directory, path, process = self.start("usr2")
+        for _ in range(2):
+            before = self.latest(directory) if (directory / "checkpoints" / "latest").exists() else 0
+            os.kill(process.pid, signal.SIGUSR2)  # the launcher hands it on to all ranks
+            deadline = time.monotonic() + 30
+            while not (directory / "checkpoints" / "latest").exists() or self.latest(directory) == before:
+                self.assertIsNone(process.poll(), "it ended")
+                self.assertLess(time.monotonic(), deadline)
+                time.sleep(0.05)
+        os.kill(process.pid, signal.SIGUSR1)
+        self.check_stopped(directory, path, process.wait(timeout=30), " (SIGUSR1)")
+
+    def test_the_wall_time_is_kept(self):
+        begin = time.monotonic()
+        directory, path, process = self.start("walltime", {"max_walltime": "0:20"})
+        status = process.wait(timeout=40)
+        self.assertLess(time.monotonic() - begin, 30)
+        self.assertGreater(time.monotonic() - begin, 8)  # a half of it is used at least
+        self.check_stopped(directory, path, status, "")
 
 
 if __name__ == "__main__":

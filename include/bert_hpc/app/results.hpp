@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,10 +20,16 @@ namespace bert_hpc::app {
 
 class Results {
  public:
-  /// Collective. Begins the run in its directory: what an earlier run left there goes now, metrics and log start.
-  /// `hdf5` is held during HDF5 calls.
+  /// Where a run goes on: after which update, and how much of log.txt stays.
+  struct GoesOn {
+    std::int64_t step = 0, log_bytes = 0;
+  };
+
+  /// Collective. Begins the run in its directory: what an earlier run left there goes now, metrics and log start; or
+  /// they are cut back to where the run goes on. `hdf5` is held during HDF5 calls.
   Results(const RunContext& context, const std::vector<std::string>& label_names,
-          const std::vector<std::pair<std::string, std::string>>& provenance, std::mutex& hdf5);
+          const std::vector<std::pair<std::string, std::string>>& provenance, std::mutex& hdf5,
+          const std::optional<GoesOn>& goes_on = {});
   /// Marks the run as failed unless finish() was called.
   ~Results();
   Results(const Results&) = delete;
@@ -31,7 +38,9 @@ class Results {
   void record_step(const io::StepRow& row);
   void record_evaluation(const std::string& split, const io::EvaluationRow& row);
   void record_efficiency(const io::EfficiencyRow& row);
-  void poll();  ///< a snapshot of metrics.h5 when due
+  void poll();                     ///< a snapshot of metrics.h5 when due
+  void sync();                     ///< forces what was recorded to the disk; any thread
+  std::int64_t log_bytes() const;  ///< of log.txt; 0 but on rank 0
 
   /// Collective. RUN/model in Hugging Face's form; the tokenizer's files come from where the data or the weights are.
   void export_model(const Assembly& assembly);
@@ -46,6 +55,9 @@ class Results {
   /// what was planned beside it and the peak, bytes. Returns the rows.
   std::vector<io::RankRow> record_ranks(const RunContext& context, const std::string& device,
                                         std::int64_t planned_memory, const RankTime& time = {});
+
+  /// Collective. The status "stopped" and the last snapshot: the run is to be submitted again.
+  void stop();
 
   /// Collective. Totals, the status "finished" and the last snapshot.
   void finish(const std::vector<std::pair<std::string, double>>& totals);

@@ -3,6 +3,7 @@
 // "failed". Rank 0 calls the functions that touch files; the decision itself is pure.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -23,20 +24,29 @@ struct RunDirectory {
 
 RunDirectory inspect_run_directory(const std::string& path);
 
-/// Why no run with this resolved input may begin there, and the cure; "" if it may. Pure.
+/// Why no run with this resolved input may begin or go on there, and the cure; "" if it may. `goes_on`: an unfinished
+/// run is to be continued, where nothing has changed that must stay (lasting_differences()). Pure.
 std::string refusal(const RunDirectory& found, const std::string& path, const std::string& resolved_input,
-                    bool overwrite);
+                    bool overwrite, bool goes_on);
+
+/// Of input_differences() those that a run cannot go on with. What may change: layout and micro-batches, the
+/// optimizer's rates, the schedule's length, evaluation, checkpoints, log. Data may lie elsewhere: a checkpoint knows
+/// their content. Pure.
+std::vector<std::string> lasting_differences(const std::vector<std::string>& differences);
 
 /// "batch.global: 32 there, 64 here" for each key of two resolved inputs that differs, run.directory aside. Pure.
 std::vector<std::string> input_differences(const std::string& there, const std::string& here);
 
 /// Before anything is computed; changes nothing. Throws Error(input) if refused, Error(files) if the directory cannot
 /// be made or written.
-void check_run_directory(const std::string& path, const std::string& resolved_input, bool overwrite);
+void check_run_directory(const std::string& path, const std::string& resolved_input, bool overwrite, bool goes_on);
 
 /// When the first result is about to be written: makes the directory, removes what an earlier run left there (as a
 /// whole, by moving it aside first), writes input.toml and the status "running". Throws Error(files).
 void begin_run(const std::string& path, const std::string& resolved_input);
+
+/// The same for a run that goes on: what is there stays, log.txt up to its first `log_bytes`. Throws Error(files).
+void continue_run(const std::string& path, const std::string& resolved_input, std::int64_t log_bytes);
 
 enum class RunEnd { finished, stopped, failed };
 

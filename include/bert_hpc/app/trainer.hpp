@@ -25,6 +25,15 @@ struct TrainerSettings {
   std::int64_t parameter_hash_every = 0;  ///< steps; 0: never
 };
 
+/// What ranks tell each other beside a step's losses, summed over all of them, so that agreeing takes no message of its
+/// own.
+struct Votes {
+  double stop = 0;        ///< asked to stop
+  double checkpoint = 0;  ///< asked for a checkpoint
+  double written = 0;     ///< has ended its part of the checkpoint under way, or failed to
+  double failed = 0;      ///< has failed to
+};
+
 struct StepResult {
   double loss = 0;           ///< mean over the global batch's targets
   double gradient_norm = 0;  ///< before clipping
@@ -32,6 +41,7 @@ struct StepResult {
   std::int64_t samples = 0, tokens = 0;  ///< of the global batch
   double sum_of_squared_lengths = 0;
   double noise_scale = 0;  ///< of the gradient so far, in sequences; NaN where it is not known
+  Votes votes;             ///< of all ranks
 };
 
 class Trainer : private train::PipelineEvents {
@@ -41,7 +51,12 @@ class Trainer : private train::PipelineEvents {
 
   /// Collective over all ranks. Update number `done` + 1. Throws Error(numerical), on every rank alike, if loss or
   /// gradient norm is not finite or a parameter has changed by itself; the parameters are then as before the step.
-  StepResult step(const data::LoadedStep& loaded, std::int64_t done);
+  StepResult step(const data::LoadedStep& loaded, std::int64_t done, const Votes& votes = {});
+
+  /// What a checkpoint keeps beside the parameters. After its moments were set from elsewhere, as the parameters were:
+  /// optimizer().parameters_changed().
+  train::Adamw& optimizer() { return optimizer_; }
+  train::NoiseScale& noise() { return noise_; }
 
  private:
   void result(int micro_batch, model::Stage& stage, int slot) override;
@@ -56,7 +71,8 @@ class Trainer : private train::PipelineEvents {
   /// Throws AgreedError(numerical) unless `finding` is empty.
   void require_intact(const std::string& finding) const;
   void measure_noise(const data::LoadedStep& loaded, double norm);
-  double global_loss(const data::LoadedStep& loaded);
+  /// Sums `votes` too.
+  double global_loss(const data::LoadedStep& loaded, Votes& votes);
 
   TrainerSettings settings_;
   Assembly& assembly_;
@@ -66,7 +82,7 @@ class Trainer : private train::PipelineEvents {
   std::optional<train::TiedGradients> tied_;
   train::ParameterHash hash_;
   train::NoiseScale noise_;
-  std::vector<double> losses_;  // (micro-batches of all replicas): sums of row losses, zero for those of others
+  std::vector<double> losses_;  // (micro-batches of all replicas): sums of row losses, zero for those of others; votes
   // The step under way.
   std::vector<layers::Pass> passes_;
   core::MicroBatch empty_;

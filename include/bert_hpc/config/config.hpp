@@ -13,11 +13,12 @@
 namespace bert_hpc::config {
 
 struct Run {
-  std::string mode = "train";   ///< "train", "evaluate", "predict"
-  std::string directory;        ///< results go here
-  std::int64_t seed = 1;        ///< of initial values, order, dropout and masking
-  bool reproducible = false;    ///< the same bits on 1, 2 or 4 ranks and any micro-batch size
-  std::string resume = "auto";  ///< "auto" or "never"
+  std::string mode = "train";               ///< "train", "evaluate", "predict"
+  std::string directory;                    ///< results go here
+  std::int64_t seed = 1;                    ///< of initial values, order, dropout and masking
+  bool reproducible = false;                ///< the same bits on 1, 2 or 4 ranks and any micro-batch size
+  std::string resume = "auto";              ///< "auto", "never", or the folder of a checkpoint
+  std::optional<std::string> max_walltime;  ///< stop with a checkpoint in time; in Slurm's forms (config/walltime.hpp)
   std::optional<double>
       peak_gflops;  ///< of one rank's hardware, GFLOP/s: for the share of the peak in the timing table
   std::optional<std::string> machine;  ///< a machine description (config/machine_description.hpp), for estimates
@@ -91,6 +92,12 @@ struct Evaluation {
   std::optional<std::int64_t> patience;  ///< stop after so many evaluations without a better one
 };
 
+struct Checkpoint {
+  std::optional<std::int64_t> every_steps;
+  std::optional<double> every_minutes;  ///< 30 after resolve() where neither is given
+  std::int64_t keep = 2;                ///< the newest so many, and those that `latest` and `best` name
+};
+
 struct Log {
   std::int64_t every_steps = 10;
   std::string progress = "auto";  ///< "auto", "bar", "lines", "none"
@@ -114,6 +121,7 @@ struct Config {
   Parallel parallel;
   Precision precision;
   Evaluation evaluation;
+  Checkpoint checkpoint;
   Log log;
   Debug debug;
 };

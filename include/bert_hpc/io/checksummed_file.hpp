@@ -29,6 +29,10 @@ void seal(const std::string& path, const std::string& kind, core::ExitCode code 
 /// Reads the whole file in blocks and compares.
 FileCheck check_seal(const std::string& path, const std::string& kind);
 
+/// What the block says of size and checksum, "bytes N crc32 XXXXXXXX", without reading the rest: names the content of a
+/// file that has been checked. Throws Error(code) where there is no block.
+std::string seal_text(const std::string& path, core::ExitCode code = core::ExitCode::files);
+
 /// Throws Error(code) with path and reason unless the file is good.
 void verify(const std::string& path, const std::string& kind, core::ExitCode code);
 

@@ -96,6 +96,7 @@ class MetricsWriter {
   void set_status(RunStatus status);
   void set_total(const std::string& name, double value);  ///< root attribute "total_NAME"
 
+  void sync();      ///< forces what was recorded to the disk; any thread
   bool poll();      ///< a snapshot if the interval has passed and something changed; true if one was made
   void snapshot();  ///< metrics.h5 as of now
   void close();     ///< the last snapshot; nothing may be recorded afterwards

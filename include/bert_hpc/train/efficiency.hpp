@@ -41,9 +41,16 @@ class NoiseScale {
   /// φ in samples; NaN before the first measurement or while |G|² cannot be told from noise (≤ 0); at least 0.
   double value() const;
 
+  /// What a resumed run goes on with: sums with weights that decay.
+  struct Sums {
+    double weight = 0, trace = 0, square = 0;
+  };
+  const Sums& sums() const { return sums_; }
+  void restore(const Sums& sums) { sums_ = sums; }
+
  private:
   double memory_;
-  double weight_ = 0, trace_ = 0, square_ = 0;  // sums with weights that decay
+  Sums sums_;
 };
 
 /// One replica's part of a measurement. `squares`: Σ g² of its first micro-batch, where the gradient is of the sum of

@@ -29,9 +29,9 @@ struct Scratch {
 const std::string input = "[run]\ndirectory = \"r\"\nseed = 1\n\n[batch]\nglobal = 32\n";
 const std::string other = "[run]\ndirectory = \"s\"\nseed = 1\n\n[batch]\nglobal = 64\nmicro = 2\n";
 
-ExitCode code_of(const std::string& path, const std::string& resolved, bool overwrite) {
+ExitCode code_of(const std::string& path, const std::string& resolved, bool overwrite, bool goes_on = false) {
   try {
-    check_run_directory(path, resolved, overwrite);
+    check_run_directory(path, resolved, overwrite, goes_on);
   } catch (const Error& error) {
     return error.code();
   }
@@ -79,23 +79,55 @@ TEST_CASE("foreign files are never overwritten, unrelated ones do not matter") {
   scratch.put("metrics.h5");
   CHECK(code_of(scratch.run, input, false) == ExitCode::input);
   CHECK(code_of(scratch.run, input, true) == ExitCode::input);
-  CHECK_THAT(refusal(inspect_run_directory(scratch.run), scratch.run, input, true),
+  CHECK_THAT(refusal(inspect_run_directory(scratch.run), scratch.run, input, true, true),
              ContainsSubstring("holds metrics.h5, which no run of bert_hpc left there"));
 }
 
 TEST_CASE("a refusal tells what differs and the cure") {
   RunDirectory found{RunDirectory::State::finished, "finished", input, {}};
-  const std::string text = refusal(found, "out", other, false);
+  const std::string text = refusal(found, "out", other, false, true);
   CHECK_THAT(text, ContainsSubstring("holds a run that is finished, and its input differs:"));
   CHECK_THAT(text, ContainsSubstring("batch.global: 32 there, 64 here"));
   CHECK_THAT(text, ContainsSubstring("batch.micro: not given there, 2 here"));
   CHECK_THAT(text, !ContainsSubstring("run.directory: "));
   CHECK_THAT(text, ContainsSubstring("--overwrite"));
-  CHECK(refusal(found, "out", other, true).empty());
+  CHECK(refusal(found, "out", other, true, false).empty());
   found.state = RunDirectory::State::unfinished;
-  CHECK_THAT(refusal(found, "out", input, false),
-             ContainsSubstring("is not finished, without a checkpoint to go on from, with the same"));
+  CHECK_THAT(refusal(found, "out", input, false, false), ContainsSubstring("is not finished, with the same input"));
   CHECK(input_differences(other, input).size() == 2);
+}
+
+TEST_CASE("an unfinished run goes on where nothing lasting differs") {
+  RunDirectory found{RunDirectory::State::unfinished, "running", input, {}};
+  CHECK(refusal(found, "out", input, false, true).empty());
+  const std::string text = refusal(found, "out", other, false, true);
+  CHECK_THAT(text, ContainsSubstring("is not finished, and its input differs:"));
+  CHECK_THAT(text, ContainsSubstring("batch.global"));
+  CHECK_THAT(text, !ContainsSubstring("batch.micro"));
+  found.input = "[run]\nseed = 1\n\n[optimizer]\nname = \"adamw\"\nlearning_rate = 1.0\n\n[parallel]\nzero = 1\n";
+  CHECK(
+      refusal(found, "out", "[run]\nseed = 1\n\n[optimizer]\nname = \"adamw\"\n\n[log]\nevery_steps = 2\n", false, true)
+          .empty());
+  CHECK(lasting_differences({"optimizer.name: a there, b here", "optimizer.learning_rate: 1 there, 2 here",
+                             "parallel.zero: 0 there, 1 here", "data.order: a there, b here"}) ==
+        std::vector<std::string>{"optimizer.name: a there, b here", "data.order: a there, b here"});
+  found.state = RunDirectory::State::finished;
+  CHECK_THAT(refusal(found, "out", input, false, true), ContainsSubstring("is finished"));
+}
+
+TEST_CASE("a run that goes on keeps what is there, and of its log what it was then") {
+  Scratch scratch;
+  begin_run(scratch.run, input);
+  scratch.put("metrics.journal");
+  std::ofstream(fs::path(scratch.run) / "log.txt") << "one\ntwo\n";
+  end_run(scratch.run, RunEnd::stopped);
+  continue_run(scratch.run, other, 100);
+  CHECK(fs::file_size(fs::path(scratch.run) / "log.txt") == 8);
+  continue_run(scratch.run, other, 4);
+  CHECK(fs::file_size(fs::path(scratch.run) / "log.txt") == 4);
+  CHECK(scratch.has("metrics.journal"));
+  CHECK(inspect_run_directory(scratch.run).status == "running");
+  CHECK(inspect_run_directory(scratch.run).input == other);
 }
 
 TEST_CASE("a directory that cannot be made or written is told before computing") {

@@ -105,7 +105,7 @@ TEST_CASE("rules that span keys are all told, with their places") {
       "[run]\nmode = \"train\"\n[model]\nhidden_size = 100\nnum_attention_heads = 3\n[task]\nname = \"regression\"\n"
       "mask_probability = 0.2\n[batch]\nmicro = 1\nmicro_tokens = 64\n[parallel]\nzero = 0\noffload = "
       "true\n[schedule]\n"
-      "steps = 10\nwarmup_steps = 20\npower = 2\n[evaluation]\nbest = \"accuracy\"\npatience = 2\n[checkpoint]\nkeep = "
+      "steps = 10\nwarmup_steps = 20\npower = 2\n[evaluation]\nbest = \"accuracy\"\npatience = 2\n[distill]\nalpha = "
       "2\n"
       "[precision]\ncompute = \"bf16\"\n");
   for (const char* expected :
@@ -115,7 +115,7 @@ TEST_CASE("rules that span keys are all told, with their places") {
         "in.toml:11:16: [batch] micro_tokens, micro", "in.toml:14:11: [parallel] offload moves what zero shards",
         "in.toml:17:16: [schedule] warmup_steps = 20 is more than steps = 10", "in.toml:18:9: [schedule] power belongs",
         "in.toml:20:8: [evaluation] best needs validation data", "which has \"loss\", \"rmse\", \"mae\" and \"r2\"",
-        "in.toml:22:2: the table [checkpoint] is not available",
+        "in.toml:22:2: the table [distill] is not available",
         "[precision] compute = \"bf16\" is not available in this version", "in.toml: [data] train is missing",
         "in.toml: [optimizer] learning_rate is missing"}) {
     CHECK_THAT(text, ContainsSubstring(expected));

@@ -1,0 +1,78 @@
+// Writes checkpoints while training goes on. Between two steps every rank copies what it owns (a share of parameters
+// and moments; no number is saved twice) into memory taken at the start; its I/O thread writes that to a file. When all
+// ranks have done so, which they learn from the votes that go with each step's losses, rank 0's thread writes the
+// manifest and gives the checkpoint its name. Until then the one before stays what there is.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bert_hpc/app/application.hpp"
+#include "bert_hpc/app/assembly.hpp"
+#include "bert_hpc/app/stop_request.hpp"
+#include "bert_hpc/app/trainer.hpp"
+#include "bert_hpc/app/training_state.hpp"
+#include "bert_hpc/core/timers.hpp"
+#include "bert_hpc/io/checkpoint_folder.hpp"
+
+namespace bert_hpc::app {
+
+/// RUN/checkpoints.
+io::CheckpointFolder checkpoint_folder(const config::Config& input);
+
+/// Memory of a rank's snapshot, bytes at most. Pure.
+std::int64_t snapshot_bytes(const train::ShardPlan& plan);
+/// What a checkpoint takes on disk, bytes. Pure.
+std::int64_t checkpoint_bytes(const Assembly& assembly, int ranks);
+
+/// All tensors of the model, as a checkpoint lists them.
+std::vector<core::WholeTensor> whole_tensors(const Assembly& assembly);
+
+/// What a checkpoint says of the run that made it, by name: the same on every rank.
+using CheckpointTexts = std::vector<std::pair<std::string, std::string>>;
+
+class Checkpointer {
+ public:
+  struct Parts {  // all must outlive the checkpointer
+    const RunContext& context;
+    const Assembly& assembly;
+    const train::DataParallel& sums;
+    train::Adamw& optimizer;
+    StopRequest& requests;
+    std::mutex& hdf5;  ///< held during HDF5 calls
+    core::Timers& timers;
+  };
+
+  /// Collective. Takes all memory. `before_naming` is called by rank 0's thread before a checkpoint gets its name: what
+  /// was recorded until then must be on the disk too.
+  Checkpointer(const Parts& parts, CheckpointTexts texts, std::function<void()> before_naming);
+  /// Gives up what is under way.
+  ~Checkpointer();
+  Checkpointer(const Checkpointer&) = delete;
+  Checkpointer& operator=(const Checkpointer&) = delete;
+
+  /// What this rank has to say with the next step: signals; of rank 0 the clock too.
+  Votes votes();
+  /// After every step, with all ranks' votes: ends what is under way where all have written. Communicates only where
+  /// some have failed; that is told, and the run goes on.
+  void follow(const Votes& agreed);
+  /// Does a checkpoint follow this step?
+  bool due(std::int64_t done, const Votes& agreed) const;
+
+  /// Collective. Saves the state; first waits for the one under way. `best`: it is the best model so far.
+  void save(const TrainingState& state, bool best);
+
+  /// Collective. What is under way gets written. False, on every rank, if the last checkpoint could not be.
+  bool finish();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace bert_hpc::app

@@ -1,0 +1,37 @@
+// What a training is at one step beside its parameters and the optimizer's moments: counts, sums that go on, the best
+// evaluation. Samples, dropout and masks of every step follow from (seed, step, sample) and need nothing here.
+#pragma once
+
+#include <cstdint>
+
+#include "bert_hpc/io/checkpoint_file.hpp"
+#include "bert_hpc/io/metrics.hpp"
+#include "bert_hpc/train/efficiency.hpp"
+
+namespace bert_hpc::app {
+
+/// The best evaluation so far, and how long ago.
+struct BestSoFar {
+  bool kept = false;
+  double value = 0;
+  std::int64_t step = 0;
+  std::int64_t evaluations_since = 0;
+};
+
+struct TrainingState {
+  std::int64_t done = 0;                 ///< updates
+  std::int64_t samples = 0, tokens = 0;  ///< in recorded rows
+  bool evaluation_due = false;           ///< after these updates, and not done yet
+  io::StepRow row;                       ///< of the updates since the last recorded one, its loss not divided yet
+  double training_seconds = 0, seconds = 0, flops = 0;
+  double recorded_noise_scale = -1;
+  train::NoiseScale::Sums noise;
+  BestSoFar best;
+  std::int64_t log_bytes = 0;  ///< of log.txt; rank 0 knows
+};
+
+/// Into the manifest's numbers and back. Throws Error(files) where one is missing.
+void put(const TrainingState& state, io::CheckpointManifest& manifest);
+TrainingState training_state(const io::CheckpointManifest& manifest);
+
+}  // namespace bert_hpc::app

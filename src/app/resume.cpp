@@ -1,0 +1,269 @@
+#include "bert_hpc/app/resume.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <sstream>
+
+#include "bert_hpc/app/collective.hpp"
+#include "bert_hpc/app/run_directory.hpp"
+#include "bert_hpc/core/text.hpp"
+#include "bert_hpc/core/version.hpp"
+#include "bert_hpc/io/checksummed_file.hpp"
+#include "bert_hpc/model/hf_config.hpp"
+#include "checkpoint_parts.hpp"
+
+namespace bert_hpc::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// One line a shard: name, size and checksum.
+std::string data_text(const data::ShardReader* reader) {
+  if (reader == nullptr) return {};
+  std::string text = "vocabulary " + reader->info().vocabulary_hash + '\n';
+  for (const std::string& file : reader->files()) {
+    text += fs::path(file).filename().string() + ' ' + io::seal_text(file) + '\n';
+  }
+  return text;
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+/// "" where the texts agree, else the first line that does not.
+std::string first_difference(const std::string& there, const std::string& here) {
+  const std::vector<std::string> before = lines_of(there), now = lines_of(here);
+  for (std::size_t i = 0; i < std::max(before.size(), now.size()); ++i) {
+    const std::string a = i < before.size() ? before[i] : "nothing", b = i < now.size() ? now[i] : "nothing";
+    if (a != b) return core::printable(a, 120) + " there, " + core::printable(b, 120) + " here";
+  }
+  return {};
+}
+
+/// What keeps the run from going on with this checkpoint; empty if nothing does.
+std::vector<std::string> obstacles(const RunContext& context, const Assembly& assembly, const DataSets& sets,
+                                   const io::CheckpointManifest& manifest, std::int64_t total_steps) {
+  std::vector<std::string> found =
+      lasting_differences(input_differences(manifest.text("input"), config::to_toml(context.input)));
+  const CheckpointTexts here = checkpoint_texts(context, assembly, sets);
+  const auto compare = [&](const char* name, const char* what) {
+    const auto text = std::find_if(here.begin(), here.end(), [&](const auto& entry) { return entry.first == name; });
+    const std::string difference = first_difference(manifest.text(name), text->second);
+    if (!difference.empty()) found.push_back(std::string(what) + ": " + difference);
+  };
+  compare("data_train", "the training data");
+  if (context.input.evaluation.best) compare("data_validation", "the validation data, which decide what is best");
+  compare("model", "the model");
+  if (found.empty() && manifest.tensors != whole_tensors(assembly)) found.push_back("the model's parameters");
+  if (found.empty() && manifest.step > total_steps) {
+    found.push_back("it has done " + core::with_commas(manifest.step) + " steps, [schedule] asks for " +
+                    core::with_commas(total_steps));
+  }
+  return found;
+}
+
+/// Where to look: the folder and the steps there, the first choice first.
+struct Candidates {
+  io::CheckpointFolder folder;
+  std::vector<std::int64_t> steps;
+};
+
+Candidates candidates(const RunContext& context) {
+  const io::CheckpointFolder own = checkpoint_folder(context.input);
+  const std::string& resume = context.input.run.resume;
+  if (resume == "never" || (resume == "auto" && context.invocation.overwrite)) return {io::CheckpointFolder("-"), {}};
+  if (resume == "auto") {
+    std::vector<std::int64_t> steps = own.steps();
+    std::reverse(steps.begin(), steps.end());
+    return {own, std::move(steps)};
+  }
+  const fs::path given = fs::path(resume).has_filename() ? fs::path(resume) : fs::path(resume).parent_path();
+  const auto step = io::step_of_checkpoint(given.filename().string());
+  if (!step || !fs::is_directory(given)) {
+    throw core::Error(core::ExitCode::input, "[run] resume = \"" + core::printable(resume) +
+                                                 "\" is neither \"auto\" nor \"never\" nor the folder of a checkpoint, "
+                                                 "as in \"run/checkpoints/step-00000100\".");
+  }
+  const fs::path folder = given.parent_path();
+  return {io::CheckpointFolder(folder.empty() ? "." : folder.string()), {*step}};
+}
+
+/// Collective. Why the checkpoint cannot be used, the same on every rank; "" if it is whole. Each file is verified by
+/// one rank.
+std::string damage(comm::Communicator& world, const std::string& place, io::CheckpointManifest& manifest,
+                   std::mutex& hdf5) {
+  std::string mine;
+  const auto attempt = [&](const std::function<void()>& work) {
+    try {
+      if (mine.empty()) work();
+    } catch (const std::exception& failure) {
+      mine = failure.what();
+    }
+  };
+  const auto agree = [&] {
+    if (!world.any(!mine.empty())) return std::string();
+    for (const std::string& text : world.all_gather(mine)) {
+      if (!text.empty()) return text;
+    }
+    return std::string();
+  };
+  attempt([&] { manifest = io::read_manifest(place, hdf5); });
+  const std::string broken = agree();
+  if (!broken.empty()) return broken;
+  for (std::size_t f = 0; f < manifest.files.size(); ++f) {
+    if (static_cast<int>(f % static_cast<std::size_t>(world.size())) != world.rank()) continue;
+    attempt([&] { io::verify_checkpoint_file(place, manifest, f, hdf5); });
+  }
+  attempt([&] { training_state(manifest); });
+  return agree();
+}
+
+/// Reads the parts of one quantity; put(arena, elements) says where they go.
+template <class Put>
+void read_parts(io::CheckpointReader& reader, io::Quantity quantity, const std::vector<core::WantedPart>& parts,
+                const Put& put) {
+  std::vector<float> whole;
+  for (const core::WantedPart& part : parts) {
+    whole.resize(static_cast<std::size_t>(part.last - part.first));
+    reader.read(quantity, part.tensor, part.first, whole);
+    for (const core::PlacedPiece& placed : part.pieces) {
+      const core::TensorPiece& piece = placed.piece;
+      for (std::int64_t r = 0; r < piece.count; ++r) {
+        const std::span<const float> run(whole.data() + (piece.first + r * piece.stride - part.first),
+                                         static_cast<std::size_t>(piece.length));
+        ops::copy_to_device(run, put(placed.arena + r * piece.length, run.size()));
+      }
+    }
+  }
+}
+
+}  // namespace
+
+CheckpointTexts checkpoint_texts(const RunContext& context, const Assembly& assembly, const DataSets& sets) {
+  const config::Config& input = context.input;
+  return {{"version", std::string(core::version()) + " " + std::string(core::revision())},
+          {"input", config::to_toml(input)},
+          {"layout", comm::describe(context.grid) + ", zero = " + std::to_string(input.parallel.zero)},
+          {"model", model::hf_config_text(assembly.config, assembly.traits.head)},
+          {"data_train", data_text(sets.train.get())},
+          {"data_validation", data_text(sets.validation.get())},
+          {"best_metric", input.evaluation.best.value_or("")}};
+}
+
+std::optional<Resume> choose_checkpoint(const RunContext& context, const Assembly& assembly, DataSets& sets,
+                                        std::int64_t total_steps) {
+  comm::Communicator& world = context.world;
+  // Rank 0 looks for all: what it sees is what they try.
+  std::optional<Candidates> found;
+  std::string said;
+  collectively(world, [&] {
+    if (world.rank() != 0) return;
+    found = candidates(context);
+    std::error_code problem;
+    const bool same = fs::equivalent(found->folder.path(), checkpoint_folder(context.input).path(), problem);
+    if (same && context.invocation.overwrite) {
+      throw core::Error(core::ExitCode::input,
+                        "--overwrite would remove the checkpoint that [run] resume names: leave one of them out.");
+    }
+    said = found->folder.path() + (same ? "\nown" : "\nother");
+    for (const std::int64_t step : found->steps) said += ' ' + std::to_string(step);
+  });
+  std::istringstream told(world.broadcast(said, 0));
+  std::string path, whose;
+  std::getline(told, path);
+  told >> whose;
+  const bool own = whose == "own";
+  const io::CheckpointFolder folder(path);
+  std::string first_damage;
+  for (std::int64_t step; told >> step;) {
+    Resume resume{.folder = folder, .manifest = {}, .state = {}, .same_run = true, .changes = {}};
+    const std::string place = folder.place(step);
+    const std::string why = damage(world, place, resume.manifest, sets.hdf5);
+    if (!why.empty()) {
+      context.log.warning("the checkpoint " + place + " is passed over. " + why);
+      if (first_damage.empty()) first_damage = why;
+      continue;
+    }
+    const std::vector<std::string> against = obstacles(context, assembly, sets, resume.manifest, total_steps);
+    if (!against.empty()) {
+      std::string text = "the run cannot go on from " + place + ", because it differs:";
+      for (const std::string& difference : against) text += "\n     " + difference;
+      throw AgreedError(core::ExitCode::input, text +
+                                                   "\n  Put that back as it was, set run.directory to another one, or "
+                                                   "start with --overwrite to replace the run.");
+    }
+    resume.state = training_state(resume.manifest);
+    resume.same_run = own;
+    resume.changes = input_differences(resume.manifest.text("input"), config::to_toml(context.input));
+    if (resume.manifest.text("best_metric") != context.input.evaluation.best.value_or("")) resume.state.best = {};
+    return resume;
+  }
+  if (!first_damage.empty()) {
+    throw AgreedError(core::ExitCode::files,
+                      "none of the checkpoints in " + path + " can be used: " + first_damage +
+                          "\n  Start with --overwrite to begin anew, or with run.directory set to "
+                          "another one.");
+  }
+  return std::nullopt;
+}
+
+void load_parameters(const io::CheckpointFolder& folder, const io::CheckpointManifest& manifest, Assembly& assembly,
+                     std::mutex& hdf5) {
+  const comm::ProcessGroups& groups = assembly.groups();
+  const std::span<float> values = assembly.parameters.values();
+  collectively(groups.world, [&] {
+    if (assembly.place.data != 0) return;
+    io::CheckpointReader reader(folder.place(manifest.step), manifest, hdf5);
+    const std::vector<core::ArenaRange> all = {{0, assembly.parameters.arena_size()}};
+    const auto parts = core::parts_to_load(assembly.parameters.slices(), manifest.tensors, all);
+    read_parts(reader, io::Quantity::parameters, parts, [&](std::int64_t arena, std::size_t count) {
+      return values.subspan(static_cast<std::size_t>(arena), count);
+    });
+  });
+  groups.data->broadcast(std::as_writable_bytes(values), 0);
+}
+
+void load_moments(const Resume& resume, Assembly& assembly, const train::DataParallel& sums, train::Adamw& optimizer,
+                  std::mutex& hdf5) {
+  const comm::ProcessGroups& groups = assembly.groups();
+  // Where every replica owns all, one reads for the others.
+  const bool shared = !sums.plan().shares_update();
+  const MomentPlaces places(sums.owned());
+  const auto moments = [&](io::Quantity quantity) {
+    return quantity == io::Quantity::first_moments ? optimizer.first_moments() : optimizer.second_moments();
+  };
+  collectively(groups.world, [&] {
+    if (shared && assembly.place.data != 0) return;
+    io::CheckpointReader reader(resume.place(), resume.manifest, hdf5);
+    const auto parts = core::parts_to_load(assembly.parameters.slices(), resume.manifest.tensors, owned_ranges(sums));
+    for (const io::Quantity quantity : {io::Quantity::first_moments, io::Quantity::second_moments}) {
+      read_parts(reader, quantity, parts, [&](std::int64_t arena, std::size_t count) {
+        return moments(quantity).subspan(places.of(arena), count);
+      });
+    }
+  });
+  if (shared) {
+    groups.data->broadcast(std::as_writable_bytes(optimizer.first_moments()), 0);
+    groups.data->broadcast(std::as_writable_bytes(optimizer.second_moments()), 0);
+  }
+  optimizer.parameters_changed();
+}
+
+bool load_best(const RunContext& context, const Resume& resume, Assembly& assembly, std::mutex& hdf5) {
+  const std::string place = resume.folder.place(resume.state.best.step);
+  io::CheckpointManifest manifest;
+  const std::string why = damage(context.world, place, manifest, hdf5);
+  if (why.empty() && manifest.tensors == resume.manifest.tensors) {
+    load_parameters(resume.folder, manifest, assembly, hdf5);
+    return true;
+  }
+  context.log.warning("the best model so far, of step " + std::to_string(resume.state.best.step) +
+                      ", cannot be read again. " + why);
+  return false;
+}
+
+}  // namespace bert_hpc::app

@@ -1,0 +1,257 @@
+#include "training_loop.hpp"
+
+#include <cmath>
+#include <csignal>
+#include <utility>
+
+#include "bert_hpc/app/collective.hpp"
+#include "bert_hpc/app/describe.hpp"
+#include "bert_hpc/app/terminal.hpp"
+#include "bert_hpc/app/timing_table.hpp"
+#include "bert_hpc/core/text.hpp"
+
+namespace bert_hpc::app {
+namespace {
+
+ProgressMode display_mode(const RunContext& context) {
+  if (context.world.rank() != 0) return ProgressMode::none;
+  const Terminal terminal = inspect_terminal();
+  return progress_mode(context.input.log.progress, terminal.present, terminal.name);
+}
+
+const char* name_of(int signal) {
+  return signal == SIGTERM ? " (SIGTERM)" : signal == SIGINT ? " (SIGINT)" : signal == SIGUSR1 ? " (SIGUSR1)" : "";
+}
+
+}  // namespace
+
+TrainingLoop::TrainingLoop(Training& training, const RunContext& context, Results& results, StopRequest& requests,
+                           core::Timers& timers)
+    : training_(training),
+      context_(context),
+      results_(results),
+      requests_(requests),
+      timers_(timers),
+      trainer_(trainer_settings(context.input, training.loader->total_steps()), *training.assembly, *training.sums,
+               timers),
+      checkpoints_(
+          {context, *training.assembly, *training.sums, trainer_.optimizer(), requests, training.sets.hdf5, timers},
+          checkpoint_texts(context, *training.assembly, training.sets), [&results] { results.sync(); }),
+      display_(context.log, display_mode(context), [] { return inspect_terminal().columns; }),
+      best_(context.input.evaluation),
+      trace_(context.input.log.trace, training.loader->total_steps(), context.world, timers) {
+  progress_.total_steps = training.loader->total_steps();
+}
+
+void TrainingLoop::restore(const Resume& resume) {
+  std::mutex& hdf5 = training_.sets.hdf5;
+  Assembly& assembly = *training_.assembly;
+  state_ = resume.state;
+  // RUN/model may be of a later step than this, of which nothing is left.
+  if (state_.best.kept) {
+    state_.best.kept = load_best(context_, resume, assembly, hdf5);
+    if (state_.best.kept) results_.export_model(assembly);
+  }
+  best_.restore(state_.best);
+  load_parameters(resume.folder, resume.manifest, assembly, hdf5);
+  load_moments(resume, assembly, *training_.sums, trainer_.optimizer(), hdf5);
+  trainer_.noise().restore(state_.noise);
+  training_.loader->restart(state_.done);
+  first_step_ = state_.done;
+  first_samples_ = state_.samples;
+  first_tokens_ = state_.tokens;
+  first_training_seconds_ = state_.training_seconds;
+  first_flops_ = state_.flops;
+  seconds_before_ = state_.seconds;
+}
+
+bool TrainingLoop::run() {
+  begin_ = context_.seconds();
+  row_begin_ = begin_ - state_.row.seconds;
+  if (context_.input.log.trace) training_.assembly->pipeline().record(&trace_.instructions());
+  try {
+    for (bool last = steps(); !last;) last = step();
+  } catch (const AgreedError&) {
+    // What was saved before is good: it must not be lost with what comes after.
+    checkpoints_.finish();
+    throw;
+  }
+  display_.finish();
+  write_trace();  // of a run that ended early
+  if (stopped_) {
+    stop();
+    return false;
+  }
+  checkpoints_.finish();  // a failure is told as a warning: the results are what counts now
+  if (!best_.kept()) results_.export_model(*training_.assembly);
+  return true;
+}
+
+/// Before the first step: is there none?
+bool TrainingLoop::steps() {
+  if (std::exchange(state_.evaluation_due, false) && evaluate()) return true;
+  return best_.patience_is_over() || !training_.loader->has_next();
+}
+
+bool TrainingLoop::step() {
+  const data::BatchLoader& loader = *training_.loader;
+  const std::int64_t interval = evaluation_steps(context_.input, loader.steps_per_epoch());
+  trace_.begin(state_.done);
+  const data::LoadedStep& loaded = next_step();
+  const StepResult result = trainer_.step(loaded, state_.done, checkpoints_.votes());
+  trace_.end(state_.done);
+  if (trace_.complete()) {
+    write_trace();
+    training_.assembly->pipeline().record(nullptr);
+  }
+  ++state_.done;
+  account(result);
+  noise_scale_ = result.noise_scale;
+  const bool evaluates = state_.done % interval == 0 || !loader.has_next();
+  if (state_.done % context_.input.log.every_steps == 0 || evaluates) record();
+  display_.step(progress_, context_.seconds());
+  checkpoints_.follow(result.votes);
+  // Who is asked to stop has little time: the evaluation is for the run that goes on.
+  stopped_ = result.votes.stop > 0;
+  bool last = !loader.has_next();
+  if (evaluates && !stopped_) last = evaluate() || last;
+  const bool best = std::exchange(better_, false);
+  if (best || checkpoints_.due(state_.done, result.votes)) save(evaluates && stopped_, best);
+  results_.poll();
+  return last || stopped_;
+}
+
+void TrainingLoop::save(bool evaluation_due, bool best) {
+  TrainingState state = state_;
+  state.evaluation_due = evaluation_due && training_.validation;
+  state.row.seconds = context_.seconds() - row_begin_;
+  state.seconds = total_seconds();
+  state.noise = trainer_.noise().sums();
+  state.best = best_.state();
+  state.log_bytes = results_.log_bytes();
+  checkpoints_.save(state, best);
+}
+
+void TrainingLoop::stop() {
+  if (!checkpoints_.finish()) {
+    throw AgreedError(core::ExitCode::files,
+                      "the run was asked to stop, and its checkpoint could not be written: what was computed since the "
+                      "one before is lost. The warning above tells why.");
+  }
+  context_.log.info("stopped after step " + core::with_commas(state_.done) + " as asked" +
+                    name_of(requests_.stop_signal()) + ", with a checkpoint: submit it again to go on");
+  results_.stop();
+}
+
+void TrainingLoop::test() {
+  if (!training_.test) return;
+  if (best_.kept()) training_.assembly->load_folder(results_.model_folder());
+  const auto timed = timers_.measure("evaluation");
+  Predictions predictions;
+  const bool gathers = context_.input.task.name != "masked_lm";
+  const io::EvaluationRow row =
+      training_.test->evaluate(best_.kept() ? best_.step() : state_.done, gathers ? &predictions : nullptr);
+  if (gathers) {
+    results_.write_predictions(predictions, *training_.sets.test, training_.assembly->config.label_names);
+  }
+  results_.record_evaluation("test", row);
+  context_.log.info(evaluation_line("test", row));
+}
+
+void TrainingLoop::finish() {
+  const double training_seconds = state_.training_seconds - first_training_seconds_;
+  TimingFacts facts;
+  facts.sections = results_.record_timers(timers_);
+  facts.ranks = context_.world.size();
+  facts.wall_seconds = context_.seconds() - begin_;
+  facts.model_flops = state_.flops - first_flops_;
+  facts.computing_seconds = training_seconds;
+  facts.tokens = state_.tokens - first_tokens_;
+  facts.samples = state_.samples - first_samples_;
+  facts.peak_gflops = context_.input.run.peak_gflops.value_or(0.0);
+  const std::vector<io::RankRow> ranks =
+      results_.record_ranks(context_, "CPU", total(memory_of(training_, *training_.assembly, context_)),
+                            rank_time(timers_.sections(), training_seconds));
+  const std::string memory = memory_line(ranks);
+  results_.finish({{"steps", static_cast<double>(state_.done)},
+                   {"samples", static_cast<double>(state_.samples)},
+                   {"tokens", static_cast<double>(state_.tokens)},
+                   {"training_seconds", state_.training_seconds},
+                   {"seconds", total_seconds()},
+                   {"model_flops", state_.flops}});
+  context_.log.info(timing_table(facts));
+  if (!memory.empty()) context_.log.info(memory);
+  context_.log.info("model in " + results_.model_folder() + ", metrics in " + context_.input.run.directory +
+                    "/metrics.h5");
+}
+
+void TrainingLoop::write_trace() {
+  trace_.write(context_.input.run.directory + "/trace.json", context_.grid,
+               context_.grid.pipeline > 1 ? context_.input.parallel.pipeline_schedule : "");
+}
+
+const data::LoadedStep& TrainingLoop::next_step() {
+  const auto timed = timers_.measure("data wait");
+  return training_.loader->next();
+}
+
+void TrainingLoop::account(const StepResult& result) {
+  io::StepRow& row = state_.row;
+  row.step = state_.done;
+  row.epoch = static_cast<double>(state_.done) / static_cast<double>(training_.loader->steps_per_epoch());
+  row.loss += result.loss * static_cast<double>(result.samples);  // record() divides
+  row.learning_rate = result.learning_rate;
+  row.gradient_norm = result.gradient_norm;
+  row.samples += result.samples;
+  row.tokens += result.tokens;
+  state_.flops += model::training_flops(training_.assembly->config, result.tokens, result.sum_of_squared_lengths);
+  progress_.step = state_.done;
+  progress_.new_steps = state_.done - first_step_;
+  progress_.epoch = row.epoch;
+  progress_.loss = result.loss;
+  progress_.learning_rate = result.learning_rate;
+  const double now = context_.seconds(), since_row = now - row_begin_;
+  progress_.seconds = now - begin_;
+  // Shorter spans than this say more about one batch than about the speed.
+  if (since_row > 0.5) progress_.tokens_per_second = static_cast<double>(row.tokens) / since_row;
+}
+
+void TrainingLoop::record() {
+  io::StepRow& row = state_.row;
+  const double now = context_.seconds();
+  row.seconds = now - row_begin_;
+  row.loss /= static_cast<double>(row.samples);
+  row_begin_ = now;
+  results_.record_step(row);
+  if (std::isfinite(noise_scale_) && noise_scale_ != state_.recorded_noise_scale) {  // measured anew
+    state_.recorded_noise_scale = noise_scale_;
+    const double batch = static_cast<double>(context_.input.batch.global);
+    const double efficiency = train::statistical_efficiency(noise_scale_, batch);
+    results_.record_efficiency(
+        {row.step, noise_scale_, efficiency, static_cast<double>(row.samples) / row.seconds * efficiency});
+  }
+  state_.training_seconds += row.seconds;
+  state_.tokens += row.tokens;
+  state_.samples += row.samples;
+  progress_.tokens_per_second = static_cast<double>(row.tokens) / row.seconds;
+  display_.line(progress_);
+  row = {};
+}
+
+/// True if patience is over.
+bool TrainingLoop::evaluate() {
+  if (!training_.validation) return false;
+  const auto timed = timers_.measure("evaluation");
+  const io::EvaluationRow row = training_.validation->evaluate(state_.done);
+  results_.record_evaluation("validation", row);
+  context_.log.info(evaluation_line("validation", row));
+  better_ = best_.offer(row);
+  if (better_) results_.export_model(*training_.assembly);
+  row_begin_ = context_.seconds();
+  if (!best_.patience_is_over()) return false;
+  context_.log.info("stopping early: no better " + *context_.input.evaluation.best + " in the last " +
+                    core::counted(*context_.input.evaluation.patience, "evaluation"));
+  return true;
+}
+
+}  // namespace bert_hpc::app

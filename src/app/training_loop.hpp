@@ -1,0 +1,65 @@
+// The steps of a training and what accompanies them: evaluations, rows and lines, checkpoints, the end on request.
+#pragma once
+
+#include "bert_hpc/app/checkpointer.hpp"
+#include "bert_hpc/app/progress.hpp"
+#include "bert_hpc/app/results.hpp"
+#include "bert_hpc/app/resume.hpp"
+#include "bert_hpc/app/step_trace.hpp"
+#include "bert_hpc/app/stop_request.hpp"
+#include "bert_hpc/app/trainer.hpp"
+#include "bert_hpc/app/training_state.hpp"
+#include "training.hpp"
+#include "training_settings.hpp"
+
+namespace bert_hpc::app {
+
+class TrainingLoop {
+ public:
+  /// Collective. All must outlive it.
+  TrainingLoop(Training& training, const RunContext& context, Results& results, StopRequest& requests,
+               core::Timers& timers);
+
+  /// Collective. Before run(): goes on from this checkpoint.
+  void restore(const Resume& resume);
+
+  /// Collective. The steps that are left. False where the run was asked to stop and has done so, with a checkpoint.
+  bool run();
+  /// Collective. The test data, with the model that is kept.
+  void test();
+  /// Collective. Timing table, totals.
+  void finish();
+
+ private:
+  bool steps();
+  bool step();  // true if it is the last one
+  bool evaluate();
+  void account(const StepResult& result);
+  void record();
+  void save(bool evaluation_due, bool best);
+  void stop();
+  void write_trace();
+  const data::LoadedStep& next_step();
+  double total_seconds() const { return seconds_before_ + context_.seconds(); }
+
+  Training& training_;
+  const RunContext& context_;
+  Results& results_;
+  StopRequest& requests_;
+  core::Timers& timers_;
+  Trainer trainer_;
+  Checkpointer checkpoints_;
+  ProgressDisplay display_;
+  BestModel best_;
+  StepTrace trace_;
+  ProgressState progress_;
+  TrainingState state_;
+  bool stopped_ = false, better_ = false;
+  double noise_scale_ = 0;
+  double begin_ = 0, row_begin_ = 0, seconds_before_ = 0;
+  // Of this start of the run.
+  std::int64_t first_step_ = 0, first_samples_ = 0, first_tokens_ = 0;
+  double first_training_seconds_ = 0, first_flops_ = 0;
+};
+
+}  // namespace bert_hpc::app

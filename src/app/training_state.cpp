@@ -1,0 +1,58 @@
+#include "bert_hpc/app/training_state.hpp"
+
+#include <type_traits>
+
+namespace bert_hpc::app {
+namespace {
+
+/// Every field with its name in the file: the one list for both directions.
+template <class State, class Visit>
+void visit_fields(State& state, const Visit& visit) {
+  visit("done", state.done);
+  visit("samples", state.samples);
+  visit("tokens", state.tokens);
+  visit("evaluation_due", state.evaluation_due);
+  visit("row_samples", state.row.samples);
+  visit("row_tokens", state.row.tokens);
+  visit("row_loss", state.row.loss);
+  visit("row_seconds", state.row.seconds);
+  visit("training_seconds", state.training_seconds);
+  visit("seconds", state.seconds);
+  visit("flops", state.flops);
+  visit("recorded_noise_scale", state.recorded_noise_scale);
+  visit("noise_weight", state.noise.weight);
+  visit("noise_trace", state.noise.trace);
+  visit("noise_square", state.noise.square);
+  visit("best_kept", state.best.kept);
+  visit("best_value", state.best.value);
+  visit("best_step", state.best.step);
+  visit("evaluations_since_best", state.best.evaluations_since);
+  visit("log_bytes", state.log_bytes);
+}
+
+}  // namespace
+
+void put(const TrainingState& state, io::CheckpointManifest& manifest) {
+  visit_fields(state, [&](const char* name, const auto& value) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(value)>, double>) {
+      manifest.reals.emplace_back(name, value);
+    } else {
+      manifest.integers.emplace_back(name, static_cast<std::int64_t>(value));
+    }
+  });
+}
+
+TrainingState training_state(const io::CheckpointManifest& manifest) {
+  TrainingState state;
+  visit_fields(state, [&](const char* name, auto& value) {
+    using T = std::decay_t<decltype(value)>;
+    if constexpr (std::is_same_v<T, double>) {
+      value = manifest.real(name);
+    } else {
+      value = static_cast<T>(manifest.integer(name));
+    }
+  });
+  return state;
+}
+
+}  // namespace bert_hpc::app

@@ -1,0 +1,248 @@
+"""Stopping and going on: a run that is stopped, or killed, and submitted again on any other grid gives the bits of one that
+was never disturbed; what does not fit is refused by name."""
+
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import time
+import unittest
+
+import h5py
+import numpy as np
+
+import program
+from program import BUILD, MPIRUN
+
+STEPS = 12
+
+
+def weights(directory):
+    return hashlib.sha256((directory / "model" / "model.safetensors").read_bytes()).hexdigest()
+
+
+def rows(directory, *names):
+    with h5py.File(directory / "metrics.h5") as file:
+        return [np.array(file[f"steps/{name}"]).tolist() for name in names]
+
+
+def checkpoints(directory):
+    return sorted(path.name for path in (directory / "checkpoints").glob("step-*"))
+
+
+class Checkpoints(unittest.TestCase):
+    def setUp(self):
+        self.tasks = {}
+
+    def work(self, task="classification"):
+        if task not in self.tasks:
+            self.tasks[task] = program.Workspace(task, rows=200)
+            self.addCleanup(self.tasks[task].remove)
+        return self.tasks[task]
+
+    def path(self, name, task="classification", **tables):
+        work = self.work(task)
+        tables["run"] = {"directory": str(work.folder / name)} | tables.get("run", {})
+        tables.setdefault("schedule", {"epochs": None, "steps": STEPS, "warmup_ratio": 0.2})
+        return work.input(f"{name}.toml", **tables), pathlib.Path(tables["run"]["directory"])
+
+    def run_all(self, name, ranks=1, check=0, overrides=(), **tables):
+        path, directory = self.path(name, **tables)
+        arguments = [word for text in overrides for word in ("--set", text)]
+        return program.run("bert_hpc", path, *arguments, ranks=ranks, threads=1, check=check), directory
+
+    def stopped_at(self, name, step, **tables):
+        """A run of STEPS steps as it is when it was killed after the checkpoint of `step`."""
+        ranks = tables.pop("ranks", 1)
+        done, directory = self.run_all(name, ranks, checkpoint={"every_steps": step, "keep": 100}, **tables)
+        for path in (directory / "checkpoints").glob("step-*"):
+            if int(path.name[5:]) > step:
+                shutil.rmtree(path)
+        (directory / "checkpoints" / "latest").write_text(f"step-{step:08d}\n")
+        (directory / ".status").write_text("running\n")
+        return directory
+
+    def check_grids(self, task, grids, **tables):
+        """From each grid to the next one, against a run on one rank that nobody disturbs."""
+        tables = {"task": task, "run": {"reproducible": True}, **tables}
+        _, whole = self.run_all("whole", **tables)
+        for number, ((ranks, there), (ranks_after, here)) in enumerate(zip(grids, grids[1:] + grids[:1])):
+            name = f"grid{number}"
+            run = {"run": {**tables["run"], "directory": str(self.work(task).folder / name)}}
+            given = {key: value for key, value in tables.items() if key != "run"}
+            directory = self.stopped_at(name, 5, ranks=ranks, parallel=there, **given, **run)
+            done, _ = self.run_all(name, ranks_after, parallel=here, **given, **run)
+            self.assertIn("goes on after step 5", done.stdout)
+            self.assertEqual(rows(directory, "step", "loss", "gradient_norm", "learning_rate"),
+                             rows(whole, "step", "loss", "gradient_norm", "learning_rate"), f"{there} to {here}")
+            self.assertEqual(weights(directory), weights(whole), f"{there} to {here}")
+
+    def test_the_same_bits_on_any_grid(self):
+        self.check_grids("classification", [
+            (1, {"zero": 0}), (2, {"zero": 1}), (2, {"zero": 0}), (4, {"zero": 2}), (2, {"pipeline": 2, "zero": 0}),
+            (4, {"pipeline": 2, "zero": 1, "pipeline_schedule": "gpipe"}), (1, {"zero": 1, "offload": True}),
+            (2, {"pipeline": 2, "pipeline_schedule": "zb_h1"})])
+
+    def test_the_same_bits_with_tied_embeddings(self):
+        self.check_grids("masked_lm", [(1, {"zero": 1}), (2, {"pipeline": 2, "zero": 0}), (4, {"pipeline": 2, "zero": 1}),
+                                       (2, {"zero": 2, "offload": True})])
+
+    def test_rows_between_checkpoints_are_the_same_too(self):
+        # A row spans four steps, the checkpoint is in the middle of one.
+        self.check_grids("regression", [(1, {}), (2, {})], log={"every_steps": 4})
+
+    def test_fast_runs_go_on_with_the_same_bits_on_the_same_grid(self):
+        for name, ranks, parallel in (("alone", 1, {}), ("zero1", 2, {"zero": 1}), ("zero2", 2, {"zero": 2}),
+                                      ("stages", 2, {"pipeline": 2})):
+            _, whole = self.run_all(f"{name}-whole", ranks, parallel=parallel)
+            directory = self.stopped_at(name, 5, ranks=ranks, parallel=parallel)
+            self.run_all(name, ranks, parallel=parallel)
+            self.assertEqual(rows(directory, "step", "loss"), rows(whole, "step", "loss"), name)
+            self.assertEqual(weights(directory), weights(whole), name)
+            with h5py.File(directory / "metrics.h5") as file, h5py.File(whole / "metrics.h5") as other:
+                for key in file.get("efficiency", []):
+                    if key != "goodput":  # depends on the time
+                        self.assertEqual(list(file[f"efficiency/{key}"]), list(other[f"efficiency/{key}"]), name)
+
+    def test_tensor_ranks_read_what_others_wrote(self):
+        # Tensor ranks sum in another order: losses agree to rounding, and a checkpoint's parameters to the bit.
+        _, whole = self.run_all("whole")
+        for name, (ranks, there), (after, here) in (("split", (2, {"tensor": 2}), (1, {})), ("join", (1, {}), (2, {"tensor": 2})),
+                                                    ("cross", (4, {"tensor": 2, "zero": 1}), (2, {"tensor": 2}))):
+            directory = self.stopped_at(name, 5, ranks=ranks, parallel=there)
+            self.run_all(name, after, parallel=here)
+            # Seven steps of rounding of 1e-7, amplified by the learning rate's feedback to well below 1e-4.
+            np.testing.assert_allclose(rows(directory, "loss")[0], rows(whole, "loss")[0], atol=1e-4, err_msg=name)
+
+    def test_the_best_model_and_patience_go_on(self):
+        tables = {"evaluation": {"every_steps": 2, "best": "loss"}, "run": {"reproducible": True},
+                  "schedule": {"epochs": None, "steps": STEPS, "warmup_ratio": 0.2},
+                  "optimizer": {"learning_rate": 2e-2}}
+        _, whole = self.run_all("whole", **tables)
+        directory = self.stopped_at("stopped", 6, **tables)
+        self.assertTrue((directory / "checkpoints" / "best").read_text().startswith("step-"))
+        self.run_all("stopped", 2, **tables)
+        self.assertEqual(weights(directory), weights(whole))
+        with h5py.File(directory / "metrics.h5") as file, h5py.File(whole / "metrics.h5") as other:
+            for name in ("step", "loss", "accuracy"):
+                self.assertEqual(list(file[f"evaluations/validation/{name}"]), list(other[f"evaluations/validation/{name}"]))
+            self.assertEqual(file.attrs["total_samples"], other.attrs["total_samples"])
+        best = (directory / "checkpoints" / "best").read_text()
+        self.assertEqual(best, (whole / "checkpoints" / "best").read_text())
+        self.assertIn(best.strip(), checkpoints(directory))
+
+    def test_a_checkpoint_holds_the_model(self):
+        """The file is what the documentation says: whole tensors in pieces, under their Hugging Face names."""
+        from safetensors.numpy import load_file
+        _, directory = self.run_all("run", 4, parallel={"pipeline": 2, "zero": 1}, checkpoint={"every_steps": STEPS})
+        place = directory / "checkpoints" / f"step-{STEPS:08d}"
+        with h5py.File(place / "manifest.h5") as file:
+            names = [name.decode() for name in file["tensors/names"][:]]
+            shapes = [tuple(map(int, shape.decode().split(","))) for shape in file["tensors/shapes"][:]]
+            ranks, counts, pieces = file["files/ranks"][:], file["files/pieces"][:], file["pieces"][:]
+            self.assertEqual(file.attrs["step"], STEPS)
+        found = [np.full(np.prod(shape), np.nan, np.float32) for shape in shapes]
+        next_piece = 0
+        for rank, count in zip(ranks, counts):
+            with h5py.File(place / f"rank-{rank:05d}.h5") as file:
+                numbers, at = file["parameters"][:], 0
+                self.assertEqual(file["second_moments"].shape, numbers.shape)
+                for tensor, first, length, runs, stride in pieces[next_piece:next_piece + count]:
+                    for r in range(runs):
+                        found[tensor][first + r * stride:first + r * stride + length] = numbers[at:at + length]
+                        at += length
+                self.assertEqual(at, len(numbers))
+            next_piece += count
+        model = load_file(directory / "model" / "model.safetensors")
+        for name, shape, values in zip(names, shapes, found):
+            np.testing.assert_array_equal(values.reshape(shape), model[name], err_msg=name)
+        # Every rank wrote a share.
+        self.assertEqual(list(ranks), [0, 1, 2, 3])
+
+    def test_old_checkpoints_go_and_named_ones_stay(self):
+        _, directory = self.run_all("keep", checkpoint={"every_steps": 2, "keep": 2})
+        self.assertEqual(checkpoints(directory), ["step-00000010", "step-00000012"])
+        self.assertEqual((directory / "checkpoints" / "latest").read_text(), "step-00000012\n")
+        self.assertFalse((directory / "checkpoints" / "best").exists())
+
+    def test_a_run_directory_that_exists(self):
+        directory = self.stopped_at("there", 5)
+        # What must stay is named.
+        for override, named in (("batch.global=8", "batch.global"), ("run.seed=6", "run.seed"),
+                                ("model.hidden_size=64", "model.hidden_size"),
+                                ("model.hidden_dropout_prob=0.3", "model.hidden_dropout_prob")):
+            done, _ = self.run_all("there", check=2, overrides=[override])
+            self.assertIn(named, done.stderr)
+            self.assertIn("--overwrite", done.stderr)
+        done, _ = self.run_all("there", check=2, overrides=['run.resume="never"'])
+        self.assertIn("not finished", done.stderr)
+        done, _ = self.run_all("there", check=2, overrides=["schedule.steps=4"])
+        self.assertIn("it has done 5 steps", done.stderr)
+        # What may change is told, and recorded.
+        done, _ = self.run_all("there", overrides=["optimizer.learning_rate=1e-3", "schedule.steps=10"])
+        self.assertIn("changed since then: optimizer.learning_rate: 0.003 there, 0.001 here", done.stdout)
+        self.assertEqual(rows(directory, "step")[0], list(range(1, 11)))
+        self.assertIn("learning_rate = 0.001", (directory / "input.toml").read_text())
+        with h5py.File(directory / "metrics.h5") as file:
+            self.assertIn("learning_rate = 0.001", file.attrs["resolved_input"])
+            self.assertEqual(len(file.attrs["restarts"]), 1)
+        # Finished is finished, until told otherwise.
+        done, _ = self.run_all("there", check=2)
+        self.assertIn("is finished", done.stderr)
+        path, _ = self.path("there")
+        program.run("bert_hpc", path, "--overwrite", "--set", "schedule.steps=3", threads=1, check=0)
+        self.assertEqual(rows(directory, "step")[0], [1, 2, 3])
+        self.assertFalse((directory / "checkpoints").exists() and checkpoints(directory))
+
+    def test_changed_data_are_found(self):
+        self.stopped_at("data", 5)
+        shard = sorted((self.work().folder / "shards").glob("train-*.h5"))[0]
+        content = shard.read_bytes()
+        # The same shards elsewhere are the same data.
+        other = self.work().folder / "moved"
+        shutil.copytree(shard.parent, other)
+        done, _ = self.run_all("data", overrides=[f'data.train="{other}/train-*.h5"', "schedule.steps=6"])
+        self.assertIn("goes on after step 5", done.stdout)
+        self.stopped_at("data2", 5)
+        prep = (self.work().folder / "prep.toml").read_text()
+        program.write_tsv(self.work().folder / "rows.tsv", program.sentences(200, seed=2))
+        program.run("bert_hpc_prep", self.work().folder / "prep.toml", check=0)
+        self.assertNotEqual(shard.read_bytes(), content)
+        done, _ = self.run_all("data2", check=2)
+        self.assertIn("the training data: ", done.stderr)
+
+    def test_log_and_metrics_are_cut_back(self):
+        directory = self.stopped_at("cut", 5)
+        text = (directory / "log.txt").read_text()
+        self.assertIn("step 12/12", text)
+        self.run_all("cut", overrides=["schedule.steps=7"])
+        text = (directory / "log.txt").read_text()
+        self.assertEqual(text.count("step 5/12"), 1)
+        self.assertEqual(text.count("step 6/12"), 0)
+        self.assertEqual(text.count("step 6/7,"), 1)
+        self.assertIn("goes on after step 5", text)
+        self.assertEqual(rows(directory, "step")[0], [1, 2, 3, 4, 5, 6, 7])
+
+    def test_from_a_checkpoint_into_another_run(self):
+        directory = self.stopped_at("from", 5)
+        source = directory / "checkpoints" / "step-00000005"
+        done, other = self.run_all("into", overrides=[f'run.resume="{source}"'])
+        self.assertEqual(rows(other, "step")[0], list(range(6, STEPS + 1)))
+        self.run_all("from")
+        self.assertEqual(weights(other), weights(directory))
+        done, _ = self.run_all("nowhere", check=2, overrides=['run.resume="atuo"'])
+        self.assertIn("neither", done.stderr)
+
+    def test_validate_tells_where_it_would_go_on(self):
+        self.stopped_at("told", 5)
+        path, _ = self.path("told")
+        done = program.run("bert_hpc", path, "--validate", threads=1, check=0)
+        self.assertIn("it would go on after step 5", done.stdout)
+        self.assertIn("snapshot for checkpoints", done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
