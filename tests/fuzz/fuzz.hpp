@@ -1,0 +1,61 @@
+// What the fuzzers share. A reader of hostile input either succeeds or throws core::Error; anything else, any memory or
+// undefined behaviour error, and any broken promise (require) is a finding.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "bert_hpc/core/error.hpp"
+
+namespace fuzz {
+
+inline std::string_view text(const std::uint8_t* data, std::size_t size) {
+  return {reinterpret_cast<const char*>(data), size};
+}
+
+/// Not through core::require, whose exception would count as refused input.
+inline void require(bool condition, const char* promise) {
+  if (condition) return;
+  std::fprintf(stderr, "broken promise: %s\n", promise);
+  std::abort();
+}
+
+/// Runs `read`; true unless it refused its input as it should.
+template <class Read>
+bool accepts(const Read& read) {
+  try {
+    read();
+    return true;
+  } catch (const bert_hpc::core::Error& error) {
+    require(error.code() != bert_hpc::core::ExitCode::internal, "bad input is not our own mistake");
+    require(*error.what() != '\0', "an error says something");
+    return false;
+  }
+}
+
+/// Bytes as a file in memory, with a path, as long as this lives.
+class File {
+ public:
+  explicit File(std::string_view bytes) : descriptor_(memfd_create("fuzz", 0)) {
+    require(descriptor_ >= 0 && write(descriptor_, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()),
+            "a file in memory can be had");
+    path_ = "/proc/self/fd/" + std::to_string(descriptor_);
+  }
+  ~File() { close(descriptor_); }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  int descriptor_;
+  std::string path_;
+};
+
+}  // namespace fuzz

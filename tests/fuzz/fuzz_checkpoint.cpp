@@ -1,0 +1,89 @@
+// Manifests of checkpoints whose checksum is right and whose content lies: shapes, files and pieces as the input says.
+// What is accepted covers every tensor once.
+#include <fuzzer/FuzzedDataProvider.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <vector>
+
+#include "bert_hpc/io/checkpoint_file.hpp"
+#include "fuzz.hpp"
+
+using namespace bert_hpc;
+
+namespace {
+
+std::int64_t perhaps(FuzzedDataProvider& input, std::int64_t right) {
+  return input.ConsumeIntegralInRange(0, 11) != 0 ? right : input.ConsumeIntegral<std::int64_t>();
+}
+
+io::CheckpointManifest manifest_of(FuzzedDataProvider& input) {
+  io::CheckpointManifest manifest;
+  manifest.id = input.ConsumeRandomLengthString(8);
+  manifest.step = perhaps(input, 100);
+  std::vector<core::TensorPiece> pieces;
+  for (std::int64_t t = input.ConsumeIntegralInRange(0, 4); t > 0; --t) {
+    const std::int64_t rows = input.ConsumeIntegralInRange(1, 4), columns = input.ConsumeIntegralInRange(1, 6);
+    const auto number = static_cast<std::int64_t>(manifest.tensors.size());
+    manifest.tensors.push_back({input.ConsumeBool() ? "t" + std::to_string(number) : input.ConsumeRandomLengthString(6),
+                                {perhaps(input, rows), perhaps(input, columns)}});
+    // Whole, or its left and right columns.
+    const std::int64_t cut = input.ConsumeIntegralInRange<std::int64_t>(0, columns - 1);
+    if (cut == 0) {
+      pieces.push_back({perhaps(input, number), perhaps(input, 0), perhaps(input, rows * columns), 1, 0});
+    } else {
+      pieces.push_back({number, perhaps(input, 0), perhaps(input, cut), perhaps(input, rows), columns});
+      pieces.push_back({number, cut, columns - cut, rows, perhaps(input, columns)});
+    }
+  }
+  for (const core::TensorPiece& piece : pieces) {
+    if (manifest.files.empty() || input.ConsumeBool()) {
+      const auto rank = static_cast<int>(manifest.files.size());
+      manifest.files.push_back({input.ConsumeIntegralInRange(0, 9) != 0 ? rank : input.ConsumeIntegral<int>(), {}});
+    }
+    manifest.files.back().pieces.push_back(piece);
+  }
+  manifest.integers.emplace_back(input.ConsumeRandomLengthString(6), input.ConsumeIntegral<std::int64_t>());
+  manifest.texts.emplace_back("input", input.ConsumeRandomLengthString(20));
+  return manifest;
+}
+
+void require_whole(const io::CheckpointManifest& manifest) {
+  for (std::size_t t = 0; t < manifest.tensors.size(); ++t) {
+    const std::int64_t elements = manifest.tensors[t].elements();
+    fuzz::require(elements >= 0, "a tensor has elements");
+    if (elements > 4096) continue;  // none of ours
+    std::vector<int> times(static_cast<std::size_t>(elements));
+    for (const auto& file : manifest.files) {
+      for (const core::TensorPiece& piece : file.pieces) {
+        if (piece.tensor != static_cast<std::int64_t>(t)) continue;
+        for (std::int64_t run = 0; run < piece.count; ++run) {
+          for (std::int64_t i = 0; i < piece.length; ++i) {
+            const std::int64_t place = piece.first + run * piece.stride + i;
+            fuzz::require(place >= 0 && place < elements, "pieces lie in their tensors");
+            ++times[static_cast<std::size_t>(place)];
+          }
+        }
+      }
+    }
+    for (const int count : times) fuzz::require(count == 1, "pieces cover a tensor once");
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
+  static const std::string folder = [] {
+    std::string name = "/dev/shm/bert_hpc_fuzz_XXXXXX";
+    fuzz::require(mkdtemp(name.data()) != nullptr, "a folder can be had");
+    return name;
+  }();
+  static const int removed = std::atexit([] { std::filesystem::remove_all(folder); });
+  static_cast<void>(removed);
+  FuzzedDataProvider input(bytes, size);
+  std::mutex hdf5;
+  const io::CheckpointManifest written = manifest_of(input);
+  if (!fuzz::accepts([&] { io::write_manifest(folder, written, hdf5); })) return 0;
+  fuzz::accepts([&] { require_whole(io::read_manifest(folder, hdf5)); });
+  return 0;
+}

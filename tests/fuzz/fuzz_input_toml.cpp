@@ -1,0 +1,24 @@
+// Input files of bert_hpc: what is accepted is written back as text that reads as the same.
+#include "bert_hpc/config/config.hpp"
+#include "fuzz.hpp"
+
+using namespace bert_hpc;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  // Behind a zero byte: one --set.
+  const std::string_view all = fuzz::text(data, size);
+  const std::size_t cut = all.find('\0');
+  std::vector<std::string> overrides;
+  if (cut != std::string_view::npos) overrides.emplace_back(all.substr(cut + 1));
+  config::Config config;
+  if (!fuzz::accepts(
+          [&] { config = config::parse_config_text(std::string(all.substr(0, cut)), "input.toml", overrides); })) {
+    return 0;
+  }
+  const std::string resolved = config::to_toml(config);
+  config::Config again;
+  fuzz::require(fuzz::accepts([&] { again = config::parse_config_text(resolved, "resolved", {}); }),
+                "a resolved input is an input");
+  fuzz::require(config::to_toml(again) == resolved, "a resolved input reads back as the same");
+  return 0;
+}

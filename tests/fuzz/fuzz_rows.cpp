@@ -1,0 +1,41 @@
+// CSV, TSV, JSONL and plain text. The first byte says how the rest is to be read.
+#include "bert_hpc/tokenize/row_reader.hpp"
+#include "fuzz.hpp"
+
+using namespace bert_hpc;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size < 1) return 0;
+  using tokenize::RowFormat;
+  RowFormat format;
+  const int choice = data[0];
+  format.format = static_cast<tokenize::TextFormat>(choice & 3);
+  format.encoding = (choice & 4) != 0 ? tokenize::TextEncoding::latin1 : tokenize::TextEncoding::utf8;
+  format.header = (choice & 8) == 0;
+  format.quotes = (choice & 16) == 0;
+  format.delimiter = format.format == tokenize::TextFormat::tsv ? '\t' : ',';
+  format.column_limit = (choice & 32) != 0 ? 3 : 0;
+  format.unit = (choice & 64) != 0 ? tokenize::TextUnit::paragraph : tokenize::TextUnit::line;
+  std::vector<std::string> columns = {"text", "label"};
+  if (!format.header) columns = {"1", "2"};
+  if (format.format == tokenize::TextFormat::text) columns = {"text"};
+  const fuzz::File file(fuzz::text(data + 1, size - 1));
+  fuzz::accepts([&] {
+    const auto rows = tokenize::open_rows(file.path(), format, columns);
+    tokenize::Row row;
+    std::int64_t number = 0, line = 0;
+    std::size_t bytes = 0;
+    while (rows->next(row)) {
+      fuzz::require(row.number == ++number, "rows are numbered one after the other");
+      fuzz::require(row.line > line || (row.line == line && number == 1), "rows begin on ascending lines");
+      line = row.line;
+      fuzz::require(row.values.size() == columns.size() || !row.problem.empty(), "a row has the columns asked for");
+      for (const auto& value : row.values) {
+        if (!value) continue;
+        for (const char letter : *value) bytes += letter != 0;
+      }
+    }
+    fuzz::require(bytes <= 8 * size, "rows hold what the file holds");  // \uXXXX and Latin-1 grow by less
+  });
+  return 0;
+}

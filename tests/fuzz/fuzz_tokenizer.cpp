@@ -1,0 +1,27 @@
+// WordPiece on any bytes, with a vocabulary that the input's first part may add to; and vocab.txt itself.
+#include "bert_hpc/tokenize/vocabulary.hpp"
+#include "bert_hpc/tokenize/wordpiece.hpp"
+#include "fuzz.hpp"
+
+using namespace bert_hpc;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view all = fuzz::text(data, size);
+  const std::size_t cut = all.find('\0');
+  const std::string_view pieces = cut == std::string_view::npos ? std::string_view() : all.substr(0, cut);
+  const std::string_view text = cut == std::string_view::npos ? all : all.substr(cut + 1);
+  const std::string special = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n##b\n##c\nab\n.\n";
+  const fuzz::File file(special + std::string(pieces));
+  fuzz::accepts([&] {
+    const tokenize::Vocabulary vocabulary = tokenize::Vocabulary::load(file.path());
+    for (const bool lowercase : {false, true}) {
+      tokenize::WordPieceEncoder encoder(vocabulary, lowercase);
+      std::vector<std::int32_t> once, twice;
+      encoder.encode(text, once);
+      encoder.encode(text, twice);  // words come from its cache now
+      fuzz::require(once == twice, "the same text has the same ids");
+      for (const std::int32_t id : once) fuzz::require(id >= 0 && id < vocabulary.size(), "ids lie in the vocabulary");
+    }
+  });
+  return 0;
+}
