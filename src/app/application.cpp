@@ -52,7 +52,26 @@ bool resumes_there(const config::Config& input) {
                                      problem);
 }
 
+void check_directory(const RunContext& context) {
+  const config::Config& input = context.input;
+  const bool goes_on = input.run.mode == "train" && resumes_there(input);
+  check_run_directory(input.run.directory, config::to_toml(input), context.invocation.overwrite, goes_on);
+}
+
 }  // namespace
+
+std::unique_ptr<io::RunLock> lock_run_directory(const RunContext& context) {
+  std::unique_ptr<io::RunLock> lock;
+  collectively(context.world, [&] {
+    if (context.world.rank() != 0) return;
+    lock = std::make_unique<io::RunLock>(context.input.run.directory);
+    if (!lock->took_over().empty()) {
+      context.log.warning("the lock of " + lock->took_over() + " was stale: that run is gone, this one takes over.");
+    }
+    check_directory(context);
+  });
+  return lock;
+}
 
 int run_application(const Invocation& invocation, comm::Communicator& world, int threads) {
   const auto begin = std::chrono::steady_clock::now();
@@ -67,9 +86,7 @@ int run_application(const Invocation& invocation, comm::Communicator& world, int
     const RunContext context{input, invocation, checked ? *checked : world, given.grid, threads,
                              log,   begin,      process_memory().resident};
     collectively(context.world, [&] {
-      if (world.rank() != 0) return;
-      const bool goes_on = input.run.mode == "train" && resumes_there(input);
-      check_run_directory(input.run.directory, config::to_toml(input), invocation.overwrite, goes_on);
+      if (world.rank() == 0) check_directory(context);
     });
     if (input.run.mode == "train") {
       run_training(context);

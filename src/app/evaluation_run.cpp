@@ -57,6 +57,7 @@ void run_evaluation(const RunContext& context) {
   groups.emplace(comm::make_process_groups(world, context.grid));
   assembly->connect(*groups, timers);
   assembly->load_values(input);
+  const std::unique_ptr<io::RunLock> lock = lock_run_directory(context);
   Results results(context, config.label_names, {}, sets.hdf5);
   Predictions predictions;
   const bool gathers = input.task.name != "masked_lm";

@@ -143,17 +143,19 @@ void tell_and_tidy(const Resume& resume, const RunContext& context) {
   collectively(context.world, [&] {
     if (context.world.rank() != 0) return;
     const io::CheckpointFolder& folder = resume.folder;
+    const auto latest = folder.named("latest"), best = folder.named("best");
+    if (!latest || *latest > resume.manifest.step) folder.point("latest", resume.manifest.step);
+    if (best && *best > resume.manifest.step) {
+      if (resume.state.best.kept) {
+        folder.point("best", resume.state.best.step);
+      } else {
+        folder.forget("best");
+      }
+    }
     for (const std::int64_t step : folder.steps()) {
       if (step <= resume.manifest.step) continue;
       context.log.info("the later checkpoint of step " + core::with_commas(step) + " is kept as " +
                        folder.set_aside(step));
-    }
-    const auto best = folder.named("best");
-    if (best && *best > resume.manifest.step) {
-      if (resume.state.best.kept)
-        folder.point("best", resume.state.best.step);
-      else
-        folder.forget("best");
     }
   });
 }
@@ -166,6 +168,8 @@ void run_training(const RunContext& context) {
   set_up(training, context);
   describe(training, context);
   tell_simulation(context, *training.sets.train, training.batches, *training.assembly, training.pipeline.balance);
+  std::unique_ptr<io::RunLock> lock;
+  if (!context.invocation.validate) lock = lock_run_directory(context);
   const std::optional<Resume> resume =
       choose_checkpoint(context, *training.assembly, training.sets, training.loader->total_steps());
   if (context.invocation.validate) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "bert_hpc/comm/process_grid.hpp"
 #include "bert_hpc/config/config.hpp"
 #include "bert_hpc/core/log.hpp"
+#include "bert_hpc/io/run_lock.hpp"
 
 namespace bert_hpc::app {
 
@@ -35,6 +37,10 @@ struct RunContext {
   int ranks() const { return invocation.validate_ranks > 0 ? invocation.validate_ranks : world.size(); }
   double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); }
 };
+
+/// Collective. Takes the lock of the run's directory, for rank 0, before anything is read or written there, and looks
+/// again whether the run may begin: another one may have done so meanwhile. Throws Stop.
+std::unique_ptr<io::RunLock> lock_run_directory(const RunContext& context);
 
 /// Collective over all ranks. Returns the exit status, the same on every rank. Throws core::Error where a rank fails
 /// alone: the caller then ends all ranks.

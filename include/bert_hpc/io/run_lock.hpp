@@ -1,0 +1,38 @@
+// A lock on a run's directory that works on any file system, NFS too, and without a lock daemon: the file .lock, made
+// under another name and given its own by link(), which fails where there is one. It tells who holds it since when; a
+// thread touches it every few seconds. A lock is stale, and taken over, if its process is gone (same host), if it is of
+// an earlier start of the same Slurm job (requeued), or if nobody has touched it for a while, measured by our own
+// clock.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+namespace bert_hpc::io {
+
+class RunLock {
+ public:
+  struct Timing {
+    std::chrono::milliseconds touch = std::chrono::seconds(10);  ///< time between signs of life
+    std::chrono::milliseconds stale = std::chrono::seconds(60);  ///< without one for so long: its holder is gone
+  };
+
+  /// Takes DIRECTORY/.lock, making the directory. Waits up to `stale` where another host holds it, to see whether it is
+  /// alive. Throws Error(files) naming the holder where it is.
+  RunLock(const std::string& directory, const Timing& timing);
+  explicit RunLock(const std::string& directory) : RunLock(directory, Timing{}) {}
+  /// Gives it back, if it is still ours.
+  ~RunLock();
+  RunLock(const RunLock&) = delete;
+  RunLock& operator=(const RunLock&) = delete;
+
+  /// What was found and taken over, for the log; "" if nothing was.
+  const std::string& took_over() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace bert_hpc::io

@@ -1,0 +1,222 @@
+#include "bert_hpc/io/run_lock.hpp"
+
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <sstream>
+#include <thread>
+
+#include "bert_hpc/core/text.hpp"
+#include "bert_hpc/io/atomic_write.hpp"
+#include "bert_hpc/io/provenance.hpp"
+#include "descriptor.hpp"
+
+namespace bert_hpc::io {
+
+namespace fs = std::filesystem;
+using detail::Descriptor;
+using detail::fail_with_errno;
+
+namespace {
+
+constexpr core::ExitCode code = core::ExitCode::files;
+constexpr std::int64_t most_bytes = 1 << 16;
+
+std::string first_line(const std::string& path) {
+  std::string line;
+  std::getline(std::ifstream(path), line);
+  return line;
+}
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+/// When a process began, so that its number used again is no sign of life: field 22 of its stat, behind the name in
+/// brackets. Nothing for one that is not there, or dead and not yet waited for by its parent.
+std::string start_of(const std::string& pid) {
+  const std::string stat = first_line("/proc/" + pid + "/stat");
+  const std::size_t bracket = stat.rfind(')');
+  if (bracket == std::string::npos) return {};
+  std::istringstream fields(stat.substr(bracket + 1));
+  std::string state, field;
+  fields >> state;
+  for (int i = 4; i <= 22; ++i) fields >> field;
+  return state == "Z" || state == "X" ? "" : field;
+}
+
+/// Process numbers mean the same where this text does: boot of the machine, and name space of a container.
+std::string process_space() {
+  std::error_code ignored;
+  const std::string space = fs::read_symlink("/proc/self/ns/pid", ignored).string();
+  return first_line("/proc/sys/kernel/random/boot_id") + ' ' + space;
+}
+
+using Fields = std::map<std::string, std::string>;
+
+std::string text_of_ours() {
+  const std::string pid = std::to_string(::getpid());
+  return "host " + host_name() + "\npid " + pid + "\nsince " + utc_now() + "\nbegan " + start_of(pid) + "\nspace " +
+         process_space() + "\njob " + environment("SLURM_JOB_ID") + "\nrestart " + environment("SLURM_RESTART_COUNT") +
+         "\n";
+}
+
+Fields fields_of(const std::string& text) {
+  Fields fields;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t space = line.find(' ');
+    if (space != std::string::npos) fields[line.substr(0, space)] = line.substr(space + 1);
+  }
+  return fields;
+}
+
+std::string holder(const Fields& fields) {
+  const auto field = [&](const char* name) {
+    const auto found = fields.find(name);
+    return found == fields.end() || found->second.empty() ? std::string("?") : core::printable(found->second, 80);
+  };
+  std::string text = "process " + field("pid") + " on " + field("host") + " since " + field("since");
+  if (field("job") != "?") text += " (Slurm job " + field("job") + ")";
+  return text;
+}
+
+enum class Holder { alive, gone, unknown };
+
+Holder judge(Fields theirs) {
+  Fields ours = fields_of(text_of_ours());
+  if (!ours["job"].empty() && ours["job"] == theirs["job"] && ours["restart"] != theirs["restart"]) return Holder::gone;
+  if (theirs["space"].empty() || theirs["space"] != ours["space"] || theirs["host"] != ours["host"]) {
+    return Holder::unknown;
+  }
+  const std::string began = start_of(theirs["pid"]);
+  return !began.empty() && began == theirs["began"] ? Holder::alive : Holder::gone;
+}
+
+/// Changes whenever the holder touches its lock; nothing where there is none.
+std::optional<std::string> sign_of_life(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return std::nullopt;
+  return std::to_string(status.st_mtim.tv_sec) + '.' + std::to_string(status.st_mtim.tv_nsec) + ' ' +
+         std::to_string(status.st_ino);
+}
+
+std::optional<std::string> read_lock(const std::string& path) {
+  try {
+    return read_text_file(path, most_bytes, code);
+  } catch (const core::Error&) {  // it went away
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+struct RunLock::State {
+  std::string path, text, took_over;
+  Timing timing;
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool ending = false;
+  std::thread thread;
+
+  /// False where there is a lock already.
+  bool take() {
+    text = text_of_ours();
+    const std::string beside = path + '.' + host_name() + '.' + std::to_string(::getpid());
+    ::unlink(beside.c_str());
+    Descriptor file(beside, O_WRONLY | O_CREAT | O_EXCL);
+    if (!file.valid()) fail_with_errno(code, "create", beside);
+    const bool wrote = file.write_all(text.data(), text.size()) && ::fsync(file.get()) == 0 && file.close();
+    if (!wrote) fail_with_errno(code, "write", beside);
+    const bool linked = ::link(beside.c_str(), path.c_str()) == 0;
+    const int reason = errno;
+    // Over NFS an answer may be lost and link() say that the name exists, though it has just made it.
+    struct stat status {};
+    const bool ours = linked || (::stat(beside.c_str(), &status) == 0 && status.st_nlink == 2);
+    ::unlink(beside.c_str());
+    errno = reason;
+    if (!ours && reason != EEXIST) fail_with_errno(code, "lock", path);
+    return ours;
+  }
+
+  /// Is its holder alive, by its touching it while we look on?
+  bool touched_while_watched() {
+    const std::optional<std::string> before = sign_of_life(path);
+    const auto end = std::chrono::steady_clock::now() + timing.stale;
+    while (std::chrono::steady_clock::now() < end) {
+      std::this_thread::sleep_for(timing.touch / 5);
+      const std::optional<std::string> now = sign_of_life(path);
+      if (!now) return false;  // given back
+      if (now != before) return true;
+    }
+    return false;
+  }
+
+  /// Removes the lock that was found stale; not another one that came in between.
+  void remove_stale(const std::string& found) {
+    const std::string aside = path + ".stale." + host_name() + '.' + std::to_string(::getpid());
+    if (read_lock(path) != found || std::rename(path.c_str(), aside.c_str()) != 0) return;
+    const bool same = read_lock(aside) == found;
+    if (!same) static_cast<void>(::link(aside.c_str(), path.c_str()));
+    ::unlink(aside.c_str());
+  }
+
+  void acquire() {
+    constexpr int attempts = 5;
+    for (int i = 0; i < attempts; ++i) {
+      if (take()) return;
+      const std::optional<std::string> found = read_lock(path);
+      if (!found) continue;
+      const Fields fields = fields_of(*found);
+      const Holder state = judge(fields);
+      if (state == Holder::alive || (state == Holder::unknown && touched_while_watched())) break;
+      took_over = holder(fields);
+      remove_stale(*found);
+    }
+    throw core::Error(code, "another run is at work in '" + fs::path(path).parent_path().string() +
+                                "': " + holder(fields_of(read_lock(path).value_or(""))) +
+                                ". Wait for its end, or set run.directory to another one.");
+  }
+
+  void keep_touching() {
+    std::unique_lock lock(mutex);
+    while (!changed.wait_for(lock, timing.touch, [this] { return ending; })) {
+      if (read_lock(path) == text) ::utimensat(AT_FDCWD, path.c_str(), nullptr, 0);
+    }
+  }
+};
+
+RunLock::RunLock(const std::string& directory, const Timing& timing) : state_(std::make_unique<State>()) {
+  std::error_code problem;
+  fs::create_directories(directory, problem);
+  if (problem) throw core::Error(code, "Cannot make '" + directory + "': " + problem.message() + ".");
+  state_->path = directory + "/.lock";
+  state_->timing = timing;
+  state_->acquire();
+  state_->thread = std::thread([state = state_.get()] { state->keep_touching(); });
+}
+
+RunLock::~RunLock() {
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->ending = true;
+  }
+  state_->changed.notify_all();
+  state_->thread.join();
+  if (read_lock(state_->path) == state_->text) ::unlink(state_->path.c_str());
+}
+
+const std::string& RunLock::took_over() const {
+  return state_->took_over;
+}
+
+}  // namespace bert_hpc::io

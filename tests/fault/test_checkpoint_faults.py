@@ -1,0 +1,316 @@
+"""Faults around checkpoints, each caused for real: ranks killed at any instant of saving, damaged checkpoints, full disks, two
+jobs in one directory. Nothing is lost but the steps since the last checkpoint, and in reproducible mode a run that was
+disturbed ends with the bits of one that was not.
+
+BERT_HPC_KILLS=1000 makes the long version of the kills; 50 in the usual one."""
+
+import hashlib
+import os
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import h5py
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "integration"))
+import program
+from program import BUILD, MPIRUN
+
+KILLS = int(os.environ.get("BERT_HPC_KILLS", "50"))
+
+
+def weights(directory):
+    return hashlib.sha256((directory / "model" / "model.safetensors").read_bytes()).hexdigest()
+
+
+def checkpoints(directory):
+    return sorted(path.name for path in (directory / "checkpoints").glob("step-*"))
+
+
+def ranks_of(marker):
+    """Processes of bert_hpc whose command line has the marker, the lowest number first: mpirun starts rank 0 first."""
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        try:
+            words = (entry / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if words and words[0].endswith(b"bert_hpc") and any(marker in word for word in words[1:]):
+            found.append(int(entry.name))
+    return sorted(found)
+
+
+class Faults(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        if MPIRUN is None:
+            raise unittest.SkipTest("mpirun is not at hand")
+        cls.work = program.Workspace(rows=200)
+        cls.addClassCleanup(cls.work.remove)
+
+    def path(self, name, directory=None, steps=60, **tables):
+        directory = directory or self.work.folder / name
+        run = {"directory": str(directory), "reproducible": True} | tables.pop("run", {})
+        return self.work.input(f"{name}.toml", run=run, data={"validation": None},
+                               **({"schedule": {"epochs": None, "steps": steps}} | tables)), pathlib.Path(directory)
+
+    def launch(self, path, ranks, *arguments):
+        command = [str(BUILD / "bert_hpc"), str(path), *arguments]
+        if ranks > 1:
+            command = [MPIRUN, "-n", str(ranks), *command]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                env=dict(os.environ, OMP_NUM_THREADS="1"), start_new_session=True)
+
+    def whole(self, steps=60):
+        """Weights of an undisturbed run."""
+        path, directory = self.path(f"whole{steps}", steps=steps)
+        if not (directory / "model").exists():
+            program.run("bert_hpc", path, threads=1, check=0)
+        return weights(directory)
+
+    def check_folder(self, directory):
+        """At any moment: what bears a name is whole, and the pointers name what is there."""
+        folder = directory / "checkpoints"
+        if not folder.exists():
+            return
+        for name in checkpoints(directory):
+            with h5py.File(folder / name / "manifest.h5") as file:
+                self.assertEqual(file.attrs["step"], int(name[5:]))
+                for rank in file["files/ranks"][:]:
+                    self.assertTrue((folder / name / f"rank-{rank:05d}.h5").exists(), name)
+        if (folder / "latest").exists():
+            self.assertIn((folder / "latest").read_text().strip(), checkpoints(directory))
+
+    def kill_one(self, path, directory, ranks, draw):
+        """Starts the run and kills one of its ranks: most often while checkpoints are being saved, now and then while it
+        starts."""
+        process = self.launch(path, ranks)
+        marker = path.name.encode()
+        before = checkpoints(directory)
+        if draw.random() < 0.8:
+            deadline = time.monotonic() + 20
+            while checkpoints(directory) == before and process.poll() is None and time.monotonic() < deadline:
+                time.sleep(0.001)
+            time.sleep(draw.uniform(0, 0.06))
+        else:
+            time.sleep(draw.uniform(0, 0.8))
+        alive = ranks_of(marker)
+        while not alive and process.poll() is None:  # the launcher has not started them yet
+            alive = ranks_of(marker)
+        self.assertIsNone(process.poll(), "it ended by itself")
+        os.kill(draw.choice(alive), signal.SIGKILL)
+        try:
+            out, err = process.communicate(timeout=30)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+        self.assertEqual(ranks_of(marker), [])
+        self.assertNotIn(process.returncode, (1, 2, 3, 4, 5), out + err)
+
+    def test_ranks_killed_at_any_instant(self):
+        """A checkpoint every step, so that most instants are within the saving of one. Each run is killed up to ten times, one
+        rank or another, on one grid or another, and then goes on to its end."""
+        draw = random.Random(17)
+        grids = [(1, {}), (1, {}), (2, {"zero": 1}), (2, {"pipeline": 2}), (2, {"zero": 0})]
+        schedule = {"name": "constant", "epochs": None, "warmup_ratio": None}  # so that the run's length changes nothing
+        killed = progressed = number = 0
+        while killed < KILLS:
+            name = f"killed{number}"
+            number += 1
+            last = 0
+            for _ in range(min(10, KILLS - killed)):
+                ranks, parallel = draw.choice(grids)
+                path, directory = self.path(name, parallel=parallel, checkpoint={"every_steps": 1},
+                                            schedule=schedule | {"steps": 100000})
+                self.kill_one(path, directory, ranks, draw)
+                killed += 1
+                self.check_folder(directory)
+                found = checkpoints(directory)
+                now = int(found[-1][5:]) if found else 0
+                self.assertGreaterEqual(now, last, "a checkpoint was lost")
+                progressed += now > last
+                last = now
+            given = {"parallel": {}, "schedule": schedule | {"steps": last + 3}}
+            path, directory = self.path(name, **given)
+            done = program.run("bert_hpc", path, threads=1, check=0)
+            if last > 0:
+                self.assertIn(f"goes on after step {last:,},", done.stdout)
+            path, undisturbed = self.path(f"{name}-undisturbed", **given)
+            program.run("bert_hpc", path, threads=1, check=0)
+            self.assertEqual(weights(directory), weights(undisturbed))
+            for column in ("step", "loss"):
+                with h5py.File(directory / "metrics.h5") as file, h5py.File(undisturbed / "metrics.h5") as other:
+                    self.assertEqual(list(file[f"steps/{column}"]), list(other[f"steps/{column}"]))
+        self.assertGreater(progressed, KILLS // 3)
+
+    def test_a_killed_run_ends_with_the_bits_of_one_that_was_not(self):
+        draw = random.Random(5)
+        path, directory = self.path("bits", checkpoint={"every_steps": 2})
+        for ranks in (2, 1, 2):
+            process = self.launch(path, ranks)
+            marker = path.name.encode()
+            begin = len(checkpoints(directory)) and checkpoints(directory)[-1]
+            deadline = time.monotonic() + 30
+            while process.poll() is None and time.monotonic() < deadline:
+                now = len(checkpoints(directory)) and checkpoints(directory)[-1]
+                if now != begin and draw.random() < 0.3:
+                    break
+                time.sleep(0.002)
+            for rank in ranks_of(marker)[-1:]:
+                os.kill(rank, signal.SIGKILL)
+            process.communicate(timeout=60)
+            self.check_folder(directory)
+        program.run("bert_hpc", path, ranks=2, threads=1, check=0)
+        self.assertEqual((directory / ".status").read_text(), "finished\n")
+        self.assertEqual(weights(directory), self.whole())
+
+    def stopped(self, name, **tables):
+        """A run with checkpoints of steps 6, 8 and 10, as if killed then."""
+        path, directory = self.path(name, steps=10, checkpoint={"every_steps": 2, "keep": 3}, **tables)
+        program.run("bert_hpc", path, ranks=2, threads=1, check=0)
+        (directory / ".status").write_text("running\n")
+        return self.path(name, steps=10, **tables)
+
+    def test_damaged_checkpoints_are_passed_over(self):
+        draw = random.Random(3)
+        whole = self.whole(10)
+
+        def flip(file):
+            content = bytearray(file.read_bytes())
+            bit = draw.randrange(8 * len(content))
+            content[bit // 8] ^= 1 << bit % 8
+            file.write_bytes(content)
+
+        damages = {"flip": flip, "truncate": lambda file: os.truncate(file, file.stat().st_size // 2),
+                   "empty": lambda file: os.truncate(file, 0), "remove": os.remove,
+                   "other": lambda file: shutil.copy(file.parent.parent / "step-00000006" / file.name, file)}
+        for how, damage in damages.items():
+            for victim in ("manifest.h5", "rank-00000.h5", "rank-00001.h5"):
+                with self.subTest(how=how, victim=victim):
+                    path, directory = self.stopped("damaged")
+                    damage(directory / "checkpoints" / "step-00000010" / victim)
+                    damage(directory / "checkpoints" / "step-00000008" / victim)
+                    done = program.run("bert_hpc", path, ranks=2, threads=1, check=0)
+                    self.assertIn("goes on after step 6", done.stdout)
+                    self.assertEqual(done.stdout.count("is passed over"), 2)
+                    self.assertEqual(weights(directory), whole)
+                    self.assertTrue((directory / "checkpoints" / "set-aside-step-00000010").exists())
+                    shutil.rmtree(directory)
+
+    def test_no_whole_checkpoint_is_an_error_that_says_so(self):
+        path, directory = self.stopped("none")
+        for file in directory.glob("checkpoints/step-*/manifest.h5"):
+            os.truncate(file, 700)
+        done = program.run("bert_hpc", path, ranks=2, threads=1, check=4)
+        self.assertIn("none of the checkpoints", done.stderr)
+        self.assertIn("--overwrite", done.stderr)
+        self.assertEqual(len(checkpoints(directory)), 3)  # nothing was touched
+        program.run("bert_hpc", path, "--overwrite", ranks=2, threads=1, check=0)
+
+    def test_pointers_lead_nowhere_else(self):
+        path, directory = self.stopped("pointers")
+        (directory / "checkpoints" / "latest").write_text("../../../etc\n")
+        (directory / "checkpoints" / "best").write_text("x" * 10000)
+        done = program.run("bert_hpc", path, ranks=1, threads=1)
+        self.assertIn(done.returncode, (0, 4), done.stderr)
+
+    def tmpfs(self, kibibytes):
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="bert_hpc_disk_"))
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={kibibytes}k", "tmpfs", str(folder)],
+                                 capture_output=True, text=True)
+        if mounted.returncode != 0:
+            folder.rmdir()
+            self.skipTest(f"no small disk can be mounted here: {mounted.stderr.strip()}")
+        self.addCleanup(folder.rmdir)
+        self.addCleanup(subprocess.run, ["umount", str(folder)], check=False)
+        return folder
+
+    def test_too_little_space_at_the_start(self):
+        disk = self.tmpfs(400)
+        path, directory = self.path("small", directory=disk / "run")
+        done = program.run("bert_hpc", path, ranks=2, threads=1, check=4)
+        self.assertIn("too little space", done.stderr)
+        self.assertFalse((directory / "metrics.h5").exists())
+
+    def test_a_disk_that_fills_up(self):
+        # A checkpoint takes about 0.3 MiB; the first ones fit, then somebody else fills the disk.
+        disk = self.tmpfs(8000)
+        path, directory = self.path("full", directory=disk / "run", steps=100000, checkpoint={"every_steps": 20})
+        process = self.launch(path, 2)
+        deadline = time.monotonic() + 60
+        while len(checkpoints(directory)) < 2 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        with open(disk / "filler", "wb") as filler:
+            try:
+                while True:
+                    filler.write(bytes(1 << 14))
+                    filler.flush()
+            except OSError:
+                pass
+        free = os.statvfs(disk)
+        self.assertLess(free.f_bavail * free.f_frsize, 1 << 19)
+        out, err = "", ""
+        time.sleep(3)
+        for rank in ranks_of(path.name.encode())[:1]:
+            os.kill(rank, signal.SIGTERM)
+        out, err = process.communicate(timeout=60)
+        # Either the checkpoint or the metrics found the disk full first; both are an error of files.
+        self.assertEqual(process.returncode, 4, out + err)
+        self.check_folder(directory)
+        self.assertGreater(len(checkpoints(directory)), 0)
+        os.remove(disk / "filler")
+        last = int(checkpoints(directory)[-1][5:])
+        done = program.run("bert_hpc", path, "--set", f"schedule.steps={last + 10}", ranks=1, threads=1, check=0)
+        self.assertIn(f"goes on after step {last:,},", done.stdout)
+
+    def test_two_jobs_in_one_directory(self):
+        path, directory = self.path("two", steps=1000000)
+        first = self.launch(path, 2)
+        deadline = time.monotonic() + 60
+        while not (directory / "metrics.journal").exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        done = program.run("bert_hpc", path, ranks=2, threads=1, check=4)
+        self.assertIn("another run is at work in", done.stderr)
+        self.assertRegex(done.stderr, r"process \d+ on \S+ since 20")
+        done = program.run("bert_hpc", path, "--overwrite", ranks=1, threads=1, check=4)
+        self.assertIsNone(first.poll())
+        # Killed, it leaves its lock behind, which stops nobody.
+        for rank in ranks_of(path.name.encode()):
+            os.kill(rank, signal.SIGKILL)
+        first.communicate(timeout=60)
+        self.assertTrue((directory / ".lock").exists())
+        done = program.run("bert_hpc", path, "--set", "schedule.steps=3", ranks=1, threads=1, check=0)
+        self.assertIn("was stale", done.stdout)
+        self.assertFalse((directory / ".lock").exists())
+
+    def test_asked_to_stop_while_it_starts(self):
+        path, directory = self.path("start", steps=1000000)
+        process = self.launch(path, 2)
+        marker = path.name.encode()
+        deadline = time.monotonic() + 30
+        while not directory.exists() and time.monotonic() < deadline:
+            time.sleep(0.001)
+        for rank in ranks_of(marker):
+            os.kill(rank, signal.SIGUSR1)
+        out, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 75, out + err)
+        self.assertEqual(checkpoints(directory), ["step-00000001"])
+
+    def test_a_directory_that_cannot_be_written(self):
+        if os.geteuid() == 0:
+            self.skipTest("the superuser may write anywhere")
+        path, directory = self.path("readonly")
+        directory.mkdir()
+        directory.chmod(0o500)
+        self.addCleanup(directory.chmod, 0o700)
+        program.run("bert_hpc", path, ranks=2, threads=1, check=4)
+
+
+if __name__ == "__main__":
+    unittest.main()

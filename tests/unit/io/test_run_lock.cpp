@@ -1,0 +1,174 @@
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <memory>
+#include <thread>
+
+#include "bert_hpc/core/error.hpp"
+#include "bert_hpc/io/provenance.hpp"
+#include "bert_hpc/io/run_lock.hpp"
+#include "io_support.hpp"
+
+using namespace bert_hpc::io;
+using Catch::Matchers::ContainsSubstring;
+using namespace std::chrono_literals;
+using test_support::TemporaryDirectory;
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// Signs of life ten times within the time after which there should have been one, on a busy machine too.
+const RunLock::Timing quick{.touch = 30ms, .stale = 1500ms};
+
+std::string refused(const std::string& directory) {
+  try {
+    const RunLock lock(directory, quick);
+  } catch (const bert_hpc::core::Error& error) {
+    return error.what();
+  }
+  return "taken";
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const std::size_t at = text.find(from);
+  if (at != std::string::npos) text.replace(at, text.find('\n', at) - at, to);
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("one run at a time holds a directory, and gives it back") {
+  const TemporaryDirectory directory;
+  const std::string run = directory / "run";
+  {
+    const RunLock lock(run, quick);
+    CHECK(lock.took_over().empty());
+    const std::string why = refused(run);
+    CHECK_THAT(why, ContainsSubstring("another run is at work in"));
+    CHECK_THAT(why, ContainsSubstring("process " + std::to_string(getpid()) + " on " + host_name() + " since 20"));
+    // Nothing but the lock itself is left lying about.
+    CHECK(std::distance(fs::directory_iterator(run), fs::directory_iterator()) == 1);
+  }
+  CHECK(fs::is_empty(run));
+  CHECK(refused(run) == "taken");
+}
+
+TEST_CASE("the lock of a process of this host that is gone is taken over at once") {
+  const TemporaryDirectory directory;
+  const pid_t child = fork();
+  if (child == 0) {
+    new RunLock(directory.path(), quick);
+    _exit(0);  // as a kill: nothing is given back
+  }
+  siginfo_t ended;
+  REQUIRE(waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT) == 0);  // dead, and still in the table
+  REQUIRE(fs::exists(directory / ".lock"));
+  const std::string text = test_support::file_bytes(directory / ".lock");
+  const auto begin = std::chrono::steady_clock::now();
+  for (const bool waited_for : {false, true}) {
+    if (waited_for) waitpid(child, nullptr, 0);
+    test_support::write_bytes(directory / ".lock", text);
+    const RunLock lock(directory.path(), RunLock::Timing{.touch = 30ms, .stale = 60s});
+    CHECK_THAT(lock.took_over(), ContainsSubstring("process " + std::to_string(child)));
+  }
+  CHECK(std::chrono::steady_clock::now() - begin < 30s);
+}
+
+TEST_CASE("a process number that is used again is no sign of life") {
+  const TemporaryDirectory directory;
+  {
+    const RunLock lock(directory.path(), quick);
+    const std::string text = test_support::file_bytes(directory / ".lock");
+    test_support::write_bytes(directory / "copy", replaced(text, "began ", "began 12345"));
+  }
+  fs::rename(directory / "copy", directory / ".lock");
+  CHECK(refused(directory.path()) == "taken");
+}
+
+TEST_CASE("a lock of another host is stale when nobody touches it, and not before") {
+  const TemporaryDirectory directory;
+  std::string foreign;
+  {
+    const RunLock lock(directory.path(), quick);
+    foreign = replaced(test_support::file_bytes(directory / ".lock"), "host ", "host elsewhere");
+  }
+  test_support::write_bytes(directory / ".lock", foreign);
+  std::atomic<bool> alive = true;
+  std::thread holder([&] {
+    while (alive) {
+      utimensat(AT_FDCWD, (directory / ".lock").c_str(), nullptr, 0);
+      std::this_thread::sleep_for(20ms);
+    }
+  });
+  CHECK_THAT(refused(directory.path()), ContainsSubstring("on elsewhere since"));
+  alive = false;
+  holder.join();
+  const auto begin = std::chrono::steady_clock::now();
+  const RunLock lock(directory.path(), quick);
+  CHECK(std::chrono::steady_clock::now() - begin >= quick.stale);
+  CHECK_THAT(lock.took_over(), ContainsSubstring("on elsewhere"));
+}
+
+TEST_CASE("a requeued job takes over from its earlier start") {
+  const TemporaryDirectory directory;
+  setenv("SLURM_JOB_ID", "77", 1);
+  std::string text;
+  {
+    const RunLock lock(directory.path(), quick);
+    text = replaced(test_support::file_bytes(directory / ".lock"), "host ", "host elsewhere");
+  }
+  test_support::write_bytes(directory / ".lock", text);
+  setenv("SLURM_RESTART_COUNT", "1", 1);
+  const auto begin = std::chrono::steady_clock::now();
+  {
+    const RunLock lock(directory.path(), RunLock::Timing{.touch = 30ms, .stale = 60s});
+    CHECK_THAT(lock.took_over(), ContainsSubstring("(Slurm job 77)"));
+  }
+  CHECK(std::chrono::steady_clock::now() - begin < 30s);
+  unsetenv("SLURM_JOB_ID");
+  unsetenv("SLURM_RESTART_COUNT");
+}
+
+TEST_CASE("its holder gives signs of life, and gives back nothing that is not its own") {
+  const TemporaryDirectory directory;
+  const auto touched = [&] { return fs::last_write_time(directory / ".lock"); };
+  {
+    const RunLock lock(directory.path(), quick);
+    const auto before = touched();
+    for (int i = 0; i < 200 && touched() == before; ++i) std::this_thread::sleep_for(10ms);
+    CHECK(touched() > before);
+    test_support::write_bytes(directory / ".lock", "host other\npid 1\n");
+  }
+  CHECK(fs::exists(directory / ".lock"));
+}
+
+TEST_CASE("of many that come at once to a stale lock one gets it") {
+  const TemporaryDirectory directory;
+  test_support::write_bytes(directory / ".lock", "host gone\npid 1\n");
+  std::vector<pid_t> children;
+  for (int i = 0; i < 6; ++i) {
+    children.push_back(fork());
+    if (children.back() != 0) continue;
+    int status = 1;
+    try {
+      const RunLock lock(directory.path(), RunLock::Timing{.touch = 20ms, .stale = 300ms});
+      std::this_thread::sleep_for(3s);
+      status = 0;
+    } catch (const bert_hpc::core::Error&) {
+    }
+    _exit(status);
+  }
+  int holders = 0;
+  for (const pid_t child : children) {
+    int status = 0;
+    waitpid(child, &status, 0);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) ++holders;
+  }
+  CHECK(holders == 1);
+}
