@@ -46,6 +46,6 @@ mkdir -p "$build"
 cmake -S . -B "$build" ${generator[@]+"${generator[@]}"} -DCMAKE_INSTALL_PREFIX="$prefix" -DBERT_HPC_TESTS=$tests \
   -DBERT_HPC_SANITIZE=$sanitize -DBERT_HPC_PYTHON="$(bert_hpc_python)" ${options[@]+"${options[@]}"} >"$log" 2>&1 ||
   { tail -n 40 "$log" >&2; fail 1 "CMake failed; all of its output is in $log (a build folder from elsewhere? delete $build)"; }
-cmake --build "$build" -j "$(nproc)"
+cmake --build "$build" -j "$(core_count)"
 cmake --install "$build" >"$build/install.log" || { tail -n 5 "$build/install.log" >&2; fail 4 "cannot install into $prefix"; }
 say "Installed in $prefix"

@@ -23,6 +23,8 @@ fail() {
   exit "$status"
 }
 have() { command -v "$1" >/dev/null 2>&1; }
+# Cores that may be used. Without the unset, nproc answers with OMP_NUM_THREADS, which says nothing about compiling.
+core_count() { env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc; }
 
 # The site's own prefixes come first: what the cache holds is for machines that have none.
 use_cache_prefix() {

@@ -7,7 +7,7 @@ set -euo pipefail
 [ $# -ge 1 ] || fail 2 "usage: jobs/local.sh INPUT.toml [RANKS] [options of bert_hpc, e.g. --set run.seed=2]"
 input=$1
 shift
-cores=$(nproc)
+cores=$(core_count)
 ranks=$((cores > 1 ? 2 : 1))
 case ${1:-} in
   '' | *[!0-9]*) ;;

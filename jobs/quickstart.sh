@@ -23,7 +23,7 @@ fi
 export PATH="$bin:$PATH"
 use_mpi_environment
 ranks=${BERT_HPC_RANKS:-2}
-cores=$(nproc)
+cores=$(core_count)
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$((cores > ranks ? cores / ranks : 1))}
 here=quickstart
 mkdir -p $here

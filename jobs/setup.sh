@@ -83,7 +83,7 @@ build_kokkos() {
   { cmake -S "$source" -B "$build" -DCMAKE_BUILD_TYPE=Release -DKokkos_ENABLE_OPENMP=ON -DKokkos_ENABLE_SERIAL=ON \
       -DCMAKE_CXX_STANDARD=$standard -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DCMAKE_INSTALL_LIBDIR=lib \
       -DCMAKE_INSTALL_PREFIX="$bert_hpc_cache/prefix" &&
-    cmake --build "$build" -j "$(nproc)" && cmake --install "$build"; } >"$log" 2>&1 || { tail -n 20 "$log" >&2; return 1; }
+    cmake --build "$build" -j "$(core_count)" && cmake --install "$build"; } >"$log" 2>&1 || { tail -n 20 "$log" >&2; return 1; }
 }
 get_catch2() {
   have apt-get || return 1

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Sets up, builds (warnings are errors) and runs every test. The last line counts ctest's entries:
 # "N passed, N failed, N skipped". Arguments go to ctest, e.g. `tests/run.sh -L unit` or `tests/run.sh -R softmax`.
-# With --sanitize first, everything is built with AddressSanitizer and UndefinedBehaviorSanitizer in build-sanitize.
+# With --sanitize first, everything is built with AddressSanitizer (leaks included) and UndefinedBehaviorSanitizer, in
+# build-sanitize.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 . jobs/common.sh
@@ -20,7 +21,7 @@ fi
 say "Testing"
 report=$PWD/$build/tests.xml
 rm -f "$report"
-ctest --test-dir "$build" --output-on-failure --timeout 600 -j "$(nproc)" --output-junit "$report" "$@"
+ctest --test-dir "$build" --output-on-failure --timeout 600 -j "$(core_count)" --output-junit "$report" "$@"
 status=$?
 
 # ctest's own report counts what it skipped; what could not be started counts as failed.

@@ -17,7 +17,7 @@ if [ "$1" = build ]; then
   generator=()
   if command -v ninja >/dev/null; then generator=(-G Ninja); fi
   cmake -S "$here" -B "$build" "${generator[@]}" -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=None
-  cmake --build "$build" -j "$(nproc)"
+  cmake --build "$build" -j "$(core_count)"
   exit
 fi
 

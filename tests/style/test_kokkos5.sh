@@ -21,6 +21,6 @@ check() {
 }
 export -f check
 [ "$(uname -m)" = x86_64 ] || { echo "skipped: the headers in the cache are for x86-64"; exit 77; }
-printf '%s\n' "${files[@]}" | xargs -P "$(nproc)" -I FILE bash -c 'check "$@"' _ "$core" "$config" FILE || failed=1
+printf '%s\n' "${files[@]}" | xargs -P "$(core_count)" -I FILE bash -c 'check "$@"' _ "$core" "$config" FILE || failed=1
 echo "${#files[@]} files against $core"
 exit $failed
