@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "bert_hpc/app/collective.hpp"
+#include "bert_hpc/app/own_simulation.hpp"
 #include "bert_hpc/config/machine_description.hpp"
 #include "bert_hpc/core/text.hpp"
 
@@ -101,6 +102,23 @@ core::BatchPlan first_plan(const data::ShardReader& reader, const data::BatchLoa
   options.replicas = replicas;
   data::check(options, reader.info().max_length);
   return data::plan_batch(samples, lengths, options);
+}
+
+train::SimulationInput input_of(const RunContext& context, const SimulatedRun& run,
+                                const std::optional<core::MachineDescription>& machine) {
+  std::vector<std::int64_t> balance;
+  for (const model::BlockRange& part : run.assembly.parts) balance.push_back(part.blocks());
+  return simulation_input(context.input, run.assembly.config, run.assembly.traits.kind, context.grid, balance,
+                          first_plan(run.reader, run.batches, context.grid.data), machine);
+}
+
+/// Returns its path.
+std::string write_simulation(const std::string& directory, const io::Trace& trace) {
+  std::error_code ignored;  // writing tells what is wrong
+  std::filesystem::create_directories(directory, ignored);
+  std::string path = directory + "/trace_simulated.json";
+  io::write_trace(path, trace);
+  return path;
 }
 
 std::string blocks_text(const train::SimulationInput& simulated, int stage) {
@@ -213,9 +231,7 @@ io::Trace simulated_trace(const train::SimulationInput& simulated, const train::
   return trace;
 }
 
-void tell_simulation(const RunContext& context, const data::ShardReader& reader,
-                     const data::BatchLoaderOptions& batches, const Assembly& assembly,
-                     const std::vector<std::int64_t>& balance) {
+void tell_simulation(const RunContext& context, const SimulatedRun& run) {
   const config::Config& input = context.input;
   std::string text;
   collectively(context.world, [&] {
@@ -224,19 +240,28 @@ void tell_simulation(const RunContext& context, const data::ShardReader& reader,
     if (input.run.machine) machine = config::parse_machine(*input.run.machine, input.precision.compute);
     const bool writes = input.log.trace && machine;
     if (!writes && !context.invocation.validate) return;
-    const train::SimulationInput simulated =
-        simulation_input(input, assembly.config, assembly.traits.kind, context.grid, balance,
-                         first_plan(reader, batches, context.grid.data), machine);
+    const train::SimulationInput simulated = input_of(context, run, machine);
     const train::SimulatedStep step = train::simulate_step(simulated);
     if (context.invocation.validate) text = simulation_text(simulated, step, machine.has_value());
-    if (!writes) return;
-    const std::string path = input.run.directory + "/trace_simulated.json";
-    std::error_code ignored;  // writing tells what is wrong
-    std::filesystem::create_directories(input.run.directory, ignored);
-    io::write_trace(path, simulated_trace(simulated, step));
-    text += line("trace", path);
+    if (writes) text += line("trace", write_simulation(input.run.directory, simulated_trace(simulated, step)));
   });
   if (context.invocation.validate && !text.empty()) context.log.info(text.substr(0, text.size() - 1));
+}
+
+void tell_own_simulation(const RunContext& context, const SimulatedRun& run, const io::Trace* measured) {
+  std::string text;
+  collectively(context.world, [&] {
+    if (measured == nullptr) return;
+    const OwnSimulation own = simulate_from_trace(input_of(context, run, std::nullopt), *measured);
+    text = own_simulation_text(own);
+    if (context.input.run.machine) return;
+    io::Trace trace = simulated_trace(own.input, own.simulated);
+    for (auto& [name, value] : trace.facts) {
+      if (name == "machine") value = "this one, by the times of the run's own passes";
+    }
+    write_simulation(context.input.run.directory, trace);
+  });
+  if (!text.empty()) context.log.info(text);
 }
 
 }  // namespace bert_hpc::app

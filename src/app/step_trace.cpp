@@ -158,13 +158,15 @@ void StepTrace::end(std::int64_t step) {
   events_.insert(events_.end(), events.begin(), events.end());
 }
 
-void StepTrace::write(const std::string& path, const comm::GridShape& grid, const std::string& schedule) {
-  if (!on_ || written_ || traced_ == 0) return;
+std::optional<io::Trace> StepTrace::write(const std::string& path, const comm::GridShape& grid,
+                                          const std::string& schedule) {
+  if (!pending()) return std::nullopt;
   written_ = true;
   const std::vector<std::string> texts = world_.all_gather(encode(events_));
+  std::optional<io::Trace> written;
   collectively(world_, [&] {
     if (world_.rank() != 0) return;
-    io::Trace trace;
+    io::Trace& trace = written.emplace();
     trace.facts = {{"kind", "measured"}, {"schedule", schedule}, {"grid", comm::describe(grid)}};
     for (std::size_t rank = 0; rank < texts.size(); ++rank) {
       trace.ranks.push_back(row_name(grid, static_cast<int>(rank)));
@@ -172,6 +174,7 @@ void StepTrace::write(const std::string& path, const comm::GridShape& grid, cons
     }
     io::write_trace(path, trace);
   });
+  return written;
 }
 
 }  // namespace bert_hpc::app

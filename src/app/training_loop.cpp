@@ -186,8 +186,11 @@ void TrainingLoop::finish() {
 }
 
 void TrainingLoop::write_trace() {
-  trace_.write(context_.input.run.directory + "/trace.json", context_.grid,
-               context_.grid.pipeline > 1 ? context_.input.parallel.pipeline_schedule : "");
+  if (!trace_.pending()) return;
+  const auto trace = trace_.write(context_.input.run.directory + "/trace.json", context_.grid,
+                                  context_.grid.pipeline > 1 ? context_.input.parallel.pipeline_schedule : "");
+  tell_own_simulation(context_, {*training_.sets.train, training_.batches, *training_.assembly},
+                      trace ? &*trace : nullptr);
 }
 
 const data::LoadedStep& TrainingLoop::next_step() {

@@ -167,7 +167,7 @@ void run_training(const RunContext& context) {
   Training training;
   set_up(training, context);
   describe(training, context);
-  tell_simulation(context, *training.sets.train, training.batches, *training.assembly, training.pipeline.balance);
+  tell_simulation(context, {*training.sets.train, training.batches, *training.assembly});
   std::unique_ptr<io::RunLock> lock;
   if (!context.invocation.validate) lock = lock_run_directory(context);
   const std::optional<Resume> resume =

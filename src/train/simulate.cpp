@@ -187,20 +187,29 @@ class Simulation {
         if (kind == Kind::backward || kind == Kind::backward_weight) begin = timed.begin;
       }
       const double sum = ring_seconds(element * load.parameters, in_.grid.data, load.data_leaves_node);
-      step.tails.push_back({.sums_end = std::max(end, begin + sum)});
+      step.tails.push_back({.sums_end = in_.measured_tail ? end : std::max(end, begin + sum)});
       known = std::max(known, step.tails.back().sums_end);
     }
-    const int ranks = in_.grid.ranks();
-    const bool leaves = ranks > in_.machine.node_ranks;
-    known += 2 * std::ceil(std::log2(static_cast<double>(ranks))) * link(leaves).latency;
+    if (in_.measured_tail) {  // all stages end their sums together, when the slowest has come
+      known += in_.measured_tail->sums;
+      for (StageTail& tail : step.tails) tail.sums_end = known;
+    } else {
+      const int ranks = in_.grid.ranks();
+      const bool leaves = ranks > in_.machine.node_ranks;
+      known += 2 * std::ceil(std::log2(static_cast<double>(ranks))) * link(leaves).latency;
+    }
     for (std::size_t stage = 0; stage < step.tails.size(); ++stage) {
       const StageLoad& load = step.loads[stage];
       StageTail& tail = step.tails[stage];
       // AdamW reads four numbers of each parameter and writes three.
-      const double update = 7 * element * load.parameters / in_.grid.data / in_.machine.memory_bandwidth;
+      const double update = in_.measured_tail
+                                ? in_.measured_tail->update
+                                : 7 * element * load.parameters / in_.grid.data / in_.machine.memory_bandwidth;
       tail.update_begin = known;
       tail.update_end = known + update;
-      tail.share_end = tail.update_end + ring_seconds(element * load.parameters, in_.grid.data, load.data_leaves_node);
+      tail.share_end = tail.update_end + (in_.measured_tail ? in_.measured_tail->share
+                                                            : ring_seconds(element * load.parameters, in_.grid.data,
+                                                                           load.data_leaves_node));
       step.seconds = std::max(step.seconds, tail.share_end);
     }
     double slowest_update = 0;

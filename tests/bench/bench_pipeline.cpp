@@ -2,7 +2,8 @@
 // backward_input, backward_weight and whole backward are timed in turn, and train/timeline plays the schedules with
 // these times. So more stages than this machine has cores can be judged. Messages: activations at 5 GB/s and 5 µs.
 //
-// Usage: bench_pipeline [STAGES [MICRO_BATCHES [BLOCKS [HIDDEN]]]]     (4 stages, 16 micro-batches, 8 blocks of 512)
+// Usage: bench_pipeline [STAGES [MICRO_BATCHES [BLOCKS [HIDDEN [SEQUENCES [LENGTH]]]]]]
+// (4 stages, 16 micro-batches of 4 sequences of 128 tokens, 8 blocks of 512)
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -22,7 +23,7 @@ using Kind = train::Instruction::Kind;
 namespace {
 
 constexpr auto head = model::HeadKind::classification;
-constexpr std::int64_t outputs = 5, length = 128, sequences = 4;
+constexpr std::int64_t outputs = 5;
 constexpr int rounds = 7;
 
 using PassTimes = std::map<Kind, double>;  // seconds
@@ -38,7 +39,9 @@ PassTimes measure(const model::BertConfig& config, const model::BlockRange& rang
   const auto products = ops::make_matrix_product();
   const auto attention = ops::make_attention();
   layers::Engine engine{*products, *attention};
-  const std::int64_t tokens = length * sequences, wide = std::max(config.intermediate_size, 3 * config.hidden_size);
+  const core::MicroBatch& view = batch.view();
+  const std::int64_t tokens = view.tokens.count, length = view.max_length, sequences = view.sequences,
+                     wide = std::max(config.intermediate_size, 3 * config.hidden_size);
   core::Workspace workspace;
   stage.plan(workspace, {.tokens = tokens, .sequences = sequences, .max_length = length, .selected = sequences},
              {.slots = 1, .kept = apart ? 1 : 0});
@@ -53,7 +56,7 @@ PassTimes measure(const model::BertConfig& config, const model::BlockRange& rang
     work();
     times[kind].push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   };
-  const auto fill = [](core::Tensor<float> x) {
+  const auto fill = [tokens](core::Tensor<float> x) {
     for (std::int64_t i = 0; x.data != nullptr && i < tokens * x.columns; ++i) x.data[i] = 1e-3f * float(i % 97 - 48);
   };
   const auto nothing = [](std::int64_t) {};
@@ -89,11 +92,12 @@ int main(int argc, char** argv) {
   config.num_attention_heads = config.hidden_size / 64;
   config.intermediate_size = 4 * config.hidden_size;
   config.vocab_size = 8192;
+  const int sequences = number(5, 4), length = number(6, 128);
   const auto tokens = static_cast<std::size_t>(length * sequences);
   std::vector<std::int32_t> ids(tokens), types(tokens, 0);
   for (std::size_t i = 0; i < tokens; ++i) ids[i] = static_cast<std::int32_t>(i * 37 % 8192);
-  tests::HostBatch batch(ids, types, std::vector<std::int32_t>(sequences, length));
-  batch.set_classes(std::vector<std::int32_t>(sequences, 1));
+  tests::HostBatch batch(ids, types, std::vector<std::int32_t>(static_cast<std::size_t>(sequences), length));
+  batch.set_classes(std::vector<std::int32_t>(static_cast<std::size_t>(sequences), 1));
 
   std::vector<PassTimes> times;
   for (const model::BlockRange& range :

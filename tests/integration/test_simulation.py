@@ -66,6 +66,20 @@ class Simulation(program.Case):
                 if event["name"] == "gradient_sum":
                     self.assertGreaterEqual(event["ts"] + event["dur"], last)
 
+    def test_a_run_without_a_machine_is_simulated_with_its_own_times(self):
+        for ranks, parallel in ((1, {}), (2, {"pipeline": 2}), (4, {"pipeline": 2, "pipeline_schedule": "zb_h1"})):
+            with self.subTest(ranks=ranks):
+                folder = self.work.folder / f"own-{ranks}"
+                path = self.work.input(run={"directory": str(folder)}, log={"trace": True}, schedule={"epochs": 1},
+                                       parallel=parallel)
+                said = run("bert_hpc", path, ranks=ranks, threads=1, check=0).stdout
+                self.assertRegex(said, r"traced steps: \S+ ms.*; simulated with the times of their own passes.*: \S+ ms")
+                self.assertEqual("bubble" in said.split("traced steps", 1)[1].split("\n", 1)[0], "pipeline" in parallel)
+                simulated = json.loads((folder / "trace_simulated.json").read_text())
+                self.assertIn("this one", simulated["otherData"]["machine"])
+                names = {event["name"] for event in simulated["traceEvents"] if event["ph"] == "X"}
+                self.assertGreaterEqual(names, {"forward", "update"})
+
     def test_a_machine_that_cannot_be_read(self):
         (self.work.folder / "bad.toml").write_text(MACHINE.replace("fp32_gflops", "fp32_gflop"))
         for machine, part in (("absent.toml", "absent.toml"), ("bad.toml", '"fp32_gflops"')):

@@ -33,11 +33,21 @@ std::string simulation_text(const train::SimulationInput& simulated, const train
 /// One row a stage, as its first rank.
 io::Trace simulated_trace(const train::SimulationInput& simulated, const train::SimulatedStep& step);
 
+/// What a run simulates of itself.
+struct SimulatedRun {
+  const data::ShardReader& reader;  ///< of the training data
+  const data::BatchLoaderOptions& batches;
+  const Assembly& assembly;
+};
+
 /// Collective. Simulates the first step of a training on this data. Prints it where the input is validated; writes it
 /// to RUN/trace_simulated.json where log.trace asks for it and the machine is known. Throws Error(input) for a machine
 /// description that cannot be used, Error(files).
-void tell_simulation(const RunContext& context, const data::ShardReader& reader,
-                     const data::BatchLoaderOptions& batches, const Assembly& assembly,
-                     const std::vector<std::int64_t>& balance);
+void tell_simulation(const RunContext& context, const SimulatedRun& run);
+
+/// Collective. After steps were traced (null but on rank 0): the same step with the times of the run's own passes
+/// (app/own_simulation.hpp). Prints how it compares; where no machine is known, this is what RUN/trace_simulated.json
+/// gets. Throws Error(files).
+void tell_own_simulation(const RunContext& context, const SimulatedRun& run, const io::Trace* measured);
 
 }  // namespace bert_hpc::app

@@ -3,6 +3,7 @@
 // costs some ten nanoseconds more and nothing is allocated; spans become events between the steps.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,11 +30,12 @@ class StepTrace {
   /// their micro-batches. Without it passes are numbered as they come.
   std::vector<train::TimedInstruction>& instructions() { return instructions_; }
 
+  bool pending() const { return on_ && !written_ && traced_ > 0; }  ///< something is there to be written
   bool complete() const { return on_ && !written_ && traced_ == wanted_; }
 
-  /// Collective over the world. Rank 0 writes what was traced, once; nothing where there is nothing new. Throws
-  /// Error(files) on rank 0.
-  void write(const std::string& path, const comm::GridShape& grid, const std::string& schedule);
+  /// Collective over the world. Rank 0 writes what was traced, once, and returns it; nothing where there is nothing new
+  /// and on other ranks. Throws Error(files) on rank 0.
+  std::optional<io::Trace> write(const std::string& path, const comm::GridShape& grid, const std::string& schedule);
 
  private:
   static constexpr std::int64_t warm_up_steps = 2, most_steps = 5;

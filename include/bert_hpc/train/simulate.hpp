@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "bert_hpc/comm/process_grid.hpp"
@@ -17,6 +18,11 @@
 #include "bert_hpc/train/timeline.hpp"
 
 namespace bert_hpc::train {
+
+/// Seconds of what follows the passes, where they were measured.
+struct TailSeconds {
+  double sums = 0, update = 0, share = 0;
+};
 
 struct SimulationInput {
   ModelShape model;
@@ -30,6 +36,8 @@ struct SimulationInput {
   core::MachineDescription machine;
   /// Seconds of a compute instruction where they were measured; null: from costs and rates.
   std::function<double(int stage, const Instruction&)> measured;
+  /// The same of sums (after the last pass), update and sharing.
+  std::optional<TailSeconds> measured_tail;
 };
 
 /// What one rank of a stage holds and sends in a step, bytes.
