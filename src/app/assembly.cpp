@@ -4,6 +4,7 @@
 
 #include "bert_hpc/app/collective.hpp"
 #include "bert_hpc/app/data_sets.hpp"
+#include "bert_hpc/comm/mpi_communicator.hpp"
 #include "bert_hpc/train/shard_plan.hpp"
 #include "training_settings.hpp"
 
@@ -131,7 +132,13 @@ void Assembly::allocate(const layers::BatchBounds& training, int micro_batches, 
 void Assembly::connect(const comm::ProcessGroups& groups, core::Timers& timers) {
   groups_ = &groups;
   exchange_.connect(*groups.tensor, exchanged_rows_, config.hidden_size);
+  groups.pipeline->reserve_messages(message_bytes());
   pipeline_.emplace(pipeline_settings_, stages, workspace, *groups.pipeline, timers);
+}
+
+std::int64_t Assembly::message_bytes() const {
+  const std::int64_t rows = (exchanged_rows_ + grid.tensor - 1) / grid.tensor;
+  return rows * config.hidden_size * static_cast<std::int64_t>(sizeof(float));
 }
 
 std::int64_t total(const MemoryPlan& plan) {
@@ -148,6 +155,9 @@ MemoryPlan Assembly::memory(bool trains) const {
   if (grid.tensor > 1) {
     plan.emplace_back("shared token rows",
                       layers::TensorExchange::bytes(exchanged_rows_, config.hidden_size, grid.tensor));
+  }
+  if (grid.pipeline > 1) {
+    plan.emplace_back("messages between stages", comm::message_room_bytes(message_bytes(), grid.pipeline));
   }
   plan.emplace_back("packed weights and scratch", scratch_bytes_);
   return plan;

@@ -6,6 +6,7 @@
 
 #include "bert_hpc/app/collective.hpp"
 #include "bert_hpc/app/describe.hpp"
+#include "bert_hpc/app/simulation.hpp"
 #include "bert_hpc/app/terminal.hpp"
 #include "bert_hpc/app/timing_table.hpp"
 #include "bert_hpc/core/text.hpp"

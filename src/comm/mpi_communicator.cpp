@@ -13,6 +13,7 @@
 #include "bert_hpc/core/buffer.hpp"
 #include "bert_hpc/core/error.hpp"
 #include "check_mpi.hpp"
+#include "mailbox.hpp"
 #include "node_memory.hpp"
 
 namespace bert_hpc::comm {
@@ -188,10 +189,7 @@ class MpiCommunicator : public Communicator {
   }
   std::span<std::byte> allocate(std::size_t bytes, Sharing sharing) override {
     catch_up();
-    if (!asked_for_node_memory_) {  // not at construction: most groups never need it
-      asked_for_node_memory_ = true;
-      node_ = NodeMemory::make(group_);
-    }
+    ask_for_node_memory();
     if (node_) {
       const std::span<std::byte> shared = node_->allocate(bytes, sharing);
       if (!shared.empty() || bytes == 0) return shared;
@@ -224,6 +222,13 @@ class MpiCommunicator : public Communicator {
                                         group_, &request),
               "MPI_Ireduce_scatter_block");
     return requests_.make(request, node_.get());
+  }
+  std::int64_t reserve_messages(std::int64_t bytes) override {
+    core::require(!mailbox_, "room for messages is taken once");
+    catch_up();
+    ask_for_node_memory();
+    if (node_) mailbox_ = Mailbox::make(group_, *node_, static_cast<std::size_t>(bytes));
+    return mailbox_ ? Mailbox::bytes(static_cast<std::size_t>(bytes), size_) : 0;
   }
   std::int64_t reserve_sums(std::int64_t elements) override {
     if (node_ || size_ > PairwiseSum::largest_group) return 0;
@@ -280,10 +285,15 @@ class MpiCommunicator : public Communicator {
   void receive(std::span<std::byte> data, int peer) override { start_receive(data, peer)->wait(); }
   RequestHandle start_send(std::span<const std::byte> data, int peer) override {
     MPI_Request request = MPI_REQUEST_NULL;
+    if (mailbox_ && mailbox_->carries(data.size(), peer)) {
+      mailbox_->send(data, peer, request);  // a request of null has ended
+      return requests_.make(request, node_.get());
+    }
     check_mpi(MPI_Isend(data.data(), message_count(data.size()), MPI_BYTE, peer, 1, group_, &request), "MPI_Isend");
     return requests_.make(request, node_.get());
   }
   RequestHandle start_receive(std::span<std::byte> data, int peer) override {
+    if (mailbox_ && mailbox_->carries(data.size(), peer)) return mailbox_->start_receive(data, peer);
     MPI_Request request = MPI_REQUEST_NULL;
     check_mpi(MPI_Irecv(data.data(), message_count(data.size()), MPI_BYTE, peer, 1, group_, &request), "MPI_Irecv");
     return requests_.make(request, node_.get());
@@ -303,6 +313,13 @@ class MpiCommunicator : public Communicator {
     if (node_) node_->catch_up();
   }
 
+  /// Collective. Not at construction: most groups never need it.
+  void ask_for_node_memory() {
+    if (asked_for_node_memory_) return;
+    asked_for_node_memory_ = true;
+    node_ = NodeMemory::make(group_);
+  }
+
   /// The slots go round. All ranks start sums in the same order, so waiting for the oldest one cannot hang.
   SumSlot& free_slot(std::size_t elements) {
     SumSlot& slot = slots_[next_slot_];
@@ -320,6 +337,7 @@ class MpiCommunicator : public Communicator {
   RequestPool<MpiRequest> requests_;
   std::unique_ptr<NodeMemory> node_;  // null where the ranks do not share a node
   bool asked_for_node_memory_ = false;
+  std::unique_ptr<Mailbox> mailbox_;  // null where nobody asked for it, or there is no memory of the node
   std::vector<core::Buffer<std::byte>> memory_;
   SumSlot slots_[sums_under_way];
   std::size_t next_slot_ = 0;
@@ -358,6 +376,10 @@ std::string MpiRuntime::description() {
   std::string name = version.substr(0, version.find_first_of(",\n"));
   if (name.starts_with("Open MPI v")) name.erase(9, 1);
   return name;
+}
+
+std::int64_t message_room_bytes(std::int64_t bytes, int ranks) {
+  return Mailbox::bytes(static_cast<std::size_t>(bytes), ranks);
 }
 
 void abort_all_ranks(int exit_status) {

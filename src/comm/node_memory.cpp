@@ -217,6 +217,12 @@ const std::byte* NodeMemory::base(const Region& region, int rank) const {
   return region.ranks[static_cast<std::size_t>(rank)]->begin();
 }
 
+std::byte* NodeMemory::of_rank(const std::byte* mine, int rank) const {
+  const Region* region = find(mine, 1);
+  core::require(region != nullptr, "this is not memory of the group");
+  return region->ranks[static_cast<std::size_t>(rank)]->begin() + offset_in(*region, mine);
+}
+
 std::size_t NodeMemory::offset_in(const Region& region, const void* pointer) const {
   return static_cast<std::size_t>(static_cast<const std::byte*>(pointer) - base(region, rank_));
 }

@@ -54,6 +54,12 @@ class NodeMemory {
   void catch_up();
   void progress();  ///< does whatever operations can be done now, in order
 
+  /// Where another rank's exposed memory lies that corresponds to this place in this rank's.
+  std::byte* of_rank(const std::byte* mine, int rank) const;
+
+  /// While waiting for what other ranks do: gives them this core, and MPI its turn.
+  void breathe(int spins) const;
+
   /// Is this memory that all ranks map once?
   bool is_replicated(const void* begin, std::size_t bytes) const;
 
@@ -97,7 +103,6 @@ class NodeMemory {
   Progress* progress_ = nullptr;    // (size)
   std::vector<Operation> pending_;  // a ring: operation n at n modulo its size
   std::uint64_t started_ = 0, done_ = 0;
-  void breathe(int spins) const;
 
   friend class NodeRequest;
   RequestPool<NodeRequest> requests_;

@@ -109,6 +109,7 @@ class Assembly {
   std::vector<model::BlockRange> own_parts() const;
   std::vector<core::ParameterSpec> own_parameters() const;
   layers::TensorPlace tensor_place() const { return {place.tensor, grid.tensor}; }
+  std::int64_t message_bytes() const;  ///< most that a stage sends another one at once
   bool holds_head() const { return own_parts().back().head; }
 
   train::PipelineSettings pipeline_settings_;

@@ -84,6 +84,11 @@ class Communicator {
   /// where ranks sum straight in the memory of allocate(), or the library in its own.
   virtual std::int64_t reserve_sums(std::int64_t elements);
 
+  /// Collective over the group. Takes what quick messages of up to `bytes` between neighbours (ranks that follow each
+  /// other, the first the last) need; larger ones and others' still arrive. May be called once. Returns its bytes: 0
+  /// where there is nothing to take.
+  virtual std::int64_t reserve_messages(std::int64_t bytes);
+
   /// In place: data is size() equal pieces; piece r comes from rank r.
   virtual RequestHandle start_all_gather(std::span<float> data) = 0;
 

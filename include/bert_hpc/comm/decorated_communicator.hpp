@@ -52,6 +52,7 @@ class DecoratedCommunicator : public Communicator {
   RequestHandle start_reduce_scatter(std::span<const float> data, std::span<float> mine,
                                      const KnownZeros& zeros) override;
   std::int64_t reserve_sums(std::int64_t elements) override { return inner_.reserve_sums(elements); }
+  std::int64_t reserve_messages(std::int64_t bytes) override { return inner_.reserve_messages(bytes); }
   RequestHandle start_all_gather(std::span<float> data) override;
   void broadcast(std::span<std::byte> data, int root) override;
   void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) override;

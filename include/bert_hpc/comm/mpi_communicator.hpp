@@ -1,6 +1,7 @@
 // The MPI side of comm: start-up and shutdown of MPI, and communicators over it. mpi.h stays in the .cpp file.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -21,6 +22,9 @@ class MpiRuntime {
 
 /// A duplicate of MPI_COMM_WORLD. Collective over all ranks, while MPI is up.
 std::unique_ptr<Communicator> make_world_communicator();
+
+/// What reserve_messages(bytes) takes on each of so many ranks, if they share a node.
+std::int64_t message_room_bytes(std::int64_t bytes, int ranks);
 
 /// Ends every rank at once with this exit status; for a rank that fails alone. Does not return.
 [[noreturn]] void abort_all_ranks(int exit_status);
