@@ -43,6 +43,8 @@ class Layouts(Case):
         layouts["four stages"] = (4, {"pipeline": 4})
         layouts["four stages of zero bubble"] = (4, {"pipeline": 4, "pipeline_schedule": "zb_h1"})
         layouts["sharded"] = (4, {"pipeline": 2, "zero": 1})
+        layouts["eight ranks"] = (8, {"pipeline": 4, "zero": 2})
+        layouts["eight ranks, more replicas"] = (8, {"pipeline": 2, "balance": "measured", "zero": 2, "offload": True})
         for name, (ranks, parallel) in layouts.items():
             with self.subTest(name):
                 found = self.train(name.replace(" ", "-"), ranks, parallel, **tables)
@@ -58,9 +60,11 @@ class Classification(Layouts):
     def test_layouts_change_only_rounding_in_fast_mode(self):
         batch = {"global": 16, "micro_batches": 4}
         one = self.train("fast-one", 1, batch=batch)
-        for name, parallel in PIPELINES.items():
+        layouts = {name: (2, parallel) for name, parallel in PIPELINES.items()}
+        layouts["four-stages-of-two"] = (8, {"pipeline": 4, "tensor": 2})
+        for name, (ranks, parallel) in layouts.items():
             # Ten steps: rounding of 1e-7 grows by the learning rate's feedback to well below 1e-4.
-            found = self.train(f"fast-{name}", 2, parallel, batch=batch)
+            found = self.train(f"fast-{name}", ranks, parallel, batch=batch)
             for mine, whole in zip(found[1], one[1], strict=True):
                 self.assertAlmostEqual(mine, whole, delta=1e-4, msg=name)
 

@@ -14,6 +14,8 @@ LAYOUTS = {
     "two": (2, {"tensor": 2}),
     "four": (4, {"tensor": 4}),
     "replicas": (4, {"tensor": 2, "data": 2, "zero": 1}),
+    "sharded": (4, {"tensor": 2, "data": 2, "zero": 2, "offload": True}),
+    "all three": (8, {"tensor": 2, "data": 2, "pipeline": 2, "zero": 2}),
     "stages": (4, {"tensor": 2, "pipeline": 2, "pipeline_schedule": "zb_h1"}),
 }
 
