@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <memory>
+#include <numeric>
 #include <optional>
 
 #include "bert_hpc/app/collective.hpp"
@@ -12,8 +13,10 @@
 namespace bert_hpc::app {
 namespace {
 
-constexpr int pieces = 3, passes = 3;  // embeddings, block, last; forward, backward_input, backward_weight
-constexpr int rounds = 5;
+constexpr int pieces = 3, passes = 3;      // embeddings, block, last; forward, backward_input, backward_weight
+constexpr double seconds_of_rounds = 0.3;  // of a piece, within these numbers of rounds:
+constexpr double fewest_rounds = 5, most_rounds = 50;
+constexpr double noise = 1.1;  // stages that differ by less are taken to be alike
 
 using PassTimes = std::array<double, passes>;  // seconds
 
@@ -45,6 +48,10 @@ class Piece {
     products_->reserve({batch.tokens.count, wide, wide});
     if (masked && range.head) products_->reserve({selected, hidden, place.share(config.vocab_size)});
     attention_->reserve(batch.max_length, config.head_dim());
+    // A stage's other blocks push a block's weights out of the caches before it has its turn again.
+    constexpr std::int64_t most_others = std::int64_t{16} << 20;  // floats: more than caches hold
+    const std::int64_t touched = 2 * parameters_.arena_size() * (how.blocks_of_stage - 1);
+    others_.assign(static_cast<std::size_t>(std::clamp<std::int64_t>(touched, 0, most_others)), 0.0f);
   }
 
   /// Collective over the tensor group.
@@ -70,7 +77,8 @@ class Piece {
   }
 
  private:
-  static double timed(const auto& work) {
+  double timed(const auto& work) {
+    for (float& other : others_) other += 1.0f;
     const auto begin = std::chrono::steady_clock::now();
     work();
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -89,6 +97,7 @@ class Piece {
   std::unique_ptr<ops::MatrixProduct> products_;
   std::unique_ptr<ops::Attention> attention_;
   core::Workspace workspace_;
+  std::vector<float> others_;
 };
 
 /// Tokens of a micro-batch and what every piece took for it.
@@ -126,11 +135,14 @@ Measurement measure(const comm::ProcessGroups& groups, const model::BertConfig& 
     collectively(groups.world, [&] {
       if (batch != nullptr) piece.emplace(config, how, ranges[p], place, group, *batch);
     });
-    groups.world.barrier();  // all at the same time, as they will later share the machine
+    if (piece) piece->run();  // caches and pages get warm
+    const PassTimes first = piece ? piece->run() : PassTimes{};
+    // The same number everywhere: all at the same time, as they will later share the machine.
+    const double slowest = groups.world.maximum(std::accumulate(first.begin(), first.end(), 0.0));
+    const double rounds = std::clamp(seconds_of_rounds / std::max(slowest, 1e-9), fewest_rounds, most_rounds);
     if (!piece) continue;
-    piece->run();  // caches and pages get warm
     PassTimes& least = result.seconds[p];
-    least = piece->run();
+    least = first;
     for (int round = 1; round < rounds; ++round) {
       const PassTimes times = piece->run();
       for (std::size_t i = 0; i < passes; ++i) least[i] = std::min(least[i], times[i]);
@@ -143,47 +155,52 @@ Measurement measure(const comm::ProcessGroups& groups, const model::BertConfig& 
   return result;
 }
 
+/// Gives every stage the mean of all where the largest and the least sum of a stage's times are near to each other.
+void even_out(std::vector<double>& seconds, int stages) {
+  const std::size_t each = seconds.size() / static_cast<std::size_t>(stages);
+  std::vector<double> mean(each, 0.0);
+  double least = 1e300, most = 0;
+  for (std::size_t begin = 0; begin < seconds.size(); begin += each) {
+    double sum = 0;
+    for (std::size_t i = 0; i < each; ++i) {
+      sum += seconds[begin + i];
+      mean[i] += seconds[begin + i] / stages;
+    }
+    least = std::min(least, sum);
+    most = std::max(most, sum);
+  }
+  if (most > noise * least) return;
+  for (std::size_t i = 0; i < seconds.size(); ++i) seconds[i] = mean[i % each];
+}
+
 }  // namespace
 
 std::vector<train::ModelSeconds> measure_passes(const comm::ProcessGroups& groups, const model::BertConfig& config,
                                                 const MeasuredModel& model, data::ShardReader& reader,
-                                                const std::vector<data::BatchLoaderOptions>& batches) {
-  std::vector<Measurement> measured;
-  for (const data::BatchLoaderOptions& options : batches) {
-    std::optional<data::BatchLoader> loader;
-    collectively(groups.world, [&] { loader.emplace(reader, options); });
-    measured.push_back(measure(groups, config, model, *loader));
-  }
-  // Replicas measured micro-batches of different sizes: each one's lines are read off at the same two sizes, and there
-  // the slowest rank of a stage counts.
-  const double most = groups.world.maximum(measured.front().tokens), sizes[2] = {most / 8, most};
-  const auto line = [&](std::size_t piece, std::size_t pass) {
-    const Measurement &a = measured.front(), &b = measured.back();
-    return train::fit_line(a.tokens, a.seconds[piece][pass], b.tokens, b.seconds[piece][pass]);
+                                                const data::BatchLoaderOptions& batches) {
+  std::optional<data::BatchLoader> loader;
+  collectively(groups.world, [&] { loader.emplace(reader, batches); });
+  const Measurement measured = measure(groups, config, model, *loader);
+  // Seconds a token, as replicas measured micro-batches of different sizes.
+  const auto at = [](int stage, std::size_t piece, std::size_t pass) {
+    return (static_cast<std::size_t>(stage) * pieces + piece) * passes + pass;
   };
-  const auto at = [](int stage, std::size_t piece, std::size_t pass, std::size_t size) {
-    return ((static_cast<std::size_t>(stage) * pieces + piece) * passes + pass) * 2 + size;
-  };
-  std::vector<double> seconds(at(groups.shape.pipeline, 0, 0, 0), 0.0);
+  std::vector<double> seconds(at(groups.shape.pipeline, 0, 0), 0.0);
   for (std::size_t piece = 0; piece < pieces; ++piece) {
-    for (std::size_t pass = 0; pass < passes; ++pass) {
-      for (std::size_t size = 0; size < 2; ++size) {
-        seconds[at(groups.place.pipeline, piece, pass, size)] = line(piece, pass).of(sizes[size]);
-      }
+    for (std::size_t pass = 0; measured.tokens > 0 && pass < passes; ++pass) {
+      seconds[at(groups.place.pipeline, piece, pass)] = measured.seconds[piece][pass] / measured.tokens;
     }
   }
   groups.world.all_reduce(seconds, comm::Reduction::maximum);
-  std::vector<train::ModelSeconds> result(static_cast<std::size_t>(groups.shape.pipeline));
+  even_out(seconds, groups.shape.pipeline);
+  std::vector<train::ModelSeconds> result;
   for (int stage = 0; stage < groups.shape.pipeline; ++stage) {
-    train::ModelSeconds& model_seconds = result[static_cast<std::size_t>(stage)];
-    train::PieceSeconds* const piece[pieces] = {&model_seconds.embeddings, &model_seconds.block, &model_seconds.last};
-    for (std::size_t p = 0; p < pieces; ++p) {
-      train::PassSeconds* const pass[passes] = {&piece[p]->forward, &piece[p]->backward_input,
-                                                &piece[p]->backward_weight};
-      for (std::size_t i = 0; i < passes; ++i) {
-        *pass[i] = train::fit_line(sizes[0], seconds[at(stage, p, i, 0)], sizes[1], seconds[at(stage, p, i, 1)]);
-      }
-    }
+    const auto piece = [&](std::size_t p) {
+      return train::PieceSeconds{.forward = {.per_token = seconds[at(stage, p, 0)]},
+                                 .backward_input = {.per_token = seconds[at(stage, p, 1)]},
+                                 .backward_weight = {.per_token = seconds[at(stage, p, 2)]}};
+    };
+    result.push_back({.embeddings = piece(0), .block = piece(1), .last = piece(2)});
   }
   return result;
 }

@@ -148,42 +148,46 @@ PipelineSetup set_up_pipeline(const RunContext& context, const model::BertConfig
     question.micro_batches = micro_batch_candidates(grid.pipeline, sequences, question.tokens,
                                                     static_cast<double>(std::max(usual_micro_tokens, longest)));
   }
-  if (measured && groups != nullptr) {
+  // The number by counted work, so that it is the same in every run: measured times of short passes and long ones do
+  // not suffer alike from what else a machine does. They decide the cut, for passes of this size.
+  const core::MachineDescription machine =
+      input.run.machine ? config::parse_machine(*input.run.machine, input.precision.compute) : usual_machine();
+  const double read =
+      kind == model::HeadKind::masked_lm ? input.task.mask_probability.value_or(0.15) : 1 / std::max(1.0, mean_length);
+  question.seconds.assign(
+      static_cast<std::size_t>(grid.pipeline),
+      train::modelled_seconds(train::model_shape(config, kind), mean_length, read, grid.tensor, machine));
+  question.balance = setup.balance;
+  train::PipelinePlan plan = train::plan_pipeline(question);
+  if (open) setup.micro_batches = plan.micro_batches;
+  const double tokens = question.tokens / plan.micro_batches;
+  const bool measures = measured && groups != nullptr;
+  if (measures) {
     const MeasuredModel model{.kind = kind,
                               .outputs = std::max<std::int64_t>(1, config.num_labels()),
                               .attention = input.model.attention,
+                              .blocks_of_stage = config.num_hidden_layers / grid.pipeline,
                               .apart = question.kind == train::ScheduleKind::zb_h1};
-    std::vector<data::BatchLoaderOptions> batches;
-    for (const int number : std::set<int>{question.micro_batches.front(), question.micro_batches.back()}) {
-      batches.push_back(training_batches(input, config, longest, groups->place.data, grid, open ? number : 0));
-    }
+    const data::BatchLoaderOptions batches =
+        training_batches(input, config, longest, groups->place.data, grid, setup.micro_batches);
     question.seconds = measure_passes(*groups, config, model, reader, batches);
-  } else {
-    const core::MachineDescription machine =
-        input.run.machine ? config::parse_machine(*input.run.machine, input.precision.compute) : usual_machine();
-    const double read = kind == model::HeadKind::masked_lm ? input.task.mask_probability.value_or(0.15)
-                                                           : 1 / std::max(1.0, mean_length);
-    question.seconds.assign(
-        static_cast<std::size_t>(grid.pipeline),
-        train::modelled_seconds(train::model_shape(config, kind), mean_length, read, grid.tensor, machine));
-    question.balance = setup.balance;
+    question.balance.clear();
+    question.micro_batches = {plan.micro_batches};
+    plan = train::plan_pipeline(question);
+    setup.balance = plan.balance;
   }
-  const train::PipelinePlan plan = train::plan_pipeline(question);
-  setup.balance = plan.balance;
-  if (open) setup.micro_batches = plan.micro_batches;
-  const double tokens = question.tokens / plan.micro_batches;
-  const std::string origin = groups != nullptr && measured    ? "measured"
+  const std::string origin = measures                         ? "measured"
                              : measured                       ? "by cost, measured in a run"
                              : input.parallel.balance.empty() ? "by cost"
                                                               : "as the input says";
   setup.lines.emplace_back("pipeline", train::schedule_name(question.kind) + ", blocks " +
                                            core::list_text(plan.balance) + ' ' + origin + ", " +
                                            core::counted(plan.micro_batches, "micro-batch", "micro-batches") +
-                                           " of about " + std::to_string(std::llround(tokens)) + " tokens a replica" +
-                                           (open ? " by " : " as the input says; by ") +
-                                           (question.balance.empty() ? "measured times" : "counted work") +
-                                           ": bubble " + core::format_number(100 * plan.bubble, 3) + '%');
-  if (measured && groups != nullptr) setup.lines.emplace_back("", measured_text(question.seconds, tokens));
+                                           " of about " + std::to_string(std::llround(tokens)) + " tokens a replica " +
+                                           (open ? "by counted work" : "as the input says") + ": bubble " +
+                                           core::format_number(100 * plan.bubble, 3) + "% by " +
+                                           (measures ? "measured times" : "counted work"));
+  if (measures) setup.lines.emplace_back("", measured_text(question.seconds, tokens));
   return setup;
 }
 

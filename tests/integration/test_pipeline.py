@@ -112,7 +112,7 @@ class Setup(Case):
                                 (2, {"pipeline": 2, "pipeline_schedule": "zb_h1"})):
             with self.subTest(ranks=ranks, **parallel):
                 text = self.banner(ranks, parallel | {"balance": "measured"})
-                self.assertRegex(text, r"blocks \[\d, \d\] measured, \d+ micro-batch\S* of about \d+ tokens .* by measured")
+                self.assertRegex(text, r"blocks \[\d, \d\] measured, \d+ micro-batch\S* of about \d+ tokens .* by counted work: bubble \S+ by measured times")
                 self.assertRegex(text, r"a block \S+ \+ \S+, the last block and the head \S+ \+ \S+")
 
     def test_a_choice_by_counted_work_is_the_same_every_time(self):

@@ -17,16 +17,18 @@ namespace bert_hpc::app {
 
 struct MeasuredModel {
   model::HeadKind kind = model::HeadKind::classification;
-  std::int64_t outputs = 1;  ///< columns of the logits that the head's parameters are made for
-  std::string attention;     ///< which implementation: see ops::make_attention
-  bool apart = false;        ///< backward_input and backward_weight one after the other, as zb_h1 has them
+  std::int64_t outputs = 1;          ///< columns of the logits that the head's parameters are made for
+  std::string attention;             ///< which implementation: see ops::make_attention
+  std::int64_t blocks_of_stage = 1;  ///< about as many as a stage will hold
+  bool apart = false;                ///< backward_input and backward_weight one after the other, as zb_h1 has them
 };
 
-/// Collective over all ranks. Times every piece on one micro-batch of each of `batches`: the middle one of what this
-/// rank's replica does in the first step with these options. Returns the times of the slowest rank of each stage, the
-/// same on every rank. Throws Error where batches cannot be cut or memory does not suffice.
+/// Collective over all ranks. Times every piece on the middle micro-batch of what this rank's replica does in the first
+/// step with these options. Returns the times of the slowest rank of each stage, as proportional to the tokens, the
+/// same on every rank; stages that differ by less than a tenth are taken to be alike. Throws Error where batches cannot
+/// be cut or memory does not suffice.
 std::vector<train::ModelSeconds> measure_passes(const comm::ProcessGroups& groups, const model::BertConfig& config,
                                                 const MeasuredModel& model, data::ShardReader& reader,
-                                                const std::vector<data::BatchLoaderOptions>& batches);
+                                                const data::BatchLoaderOptions& batches);
 
 }  // namespace bert_hpc::app

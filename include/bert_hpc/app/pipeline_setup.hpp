@@ -1,6 +1,6 @@
 // Before a run: how the model is cut into the parts of a pipeline, and into how many micro-batches a step. What the
-// input leaves open is decided from counted work, or with balance = "measured" from passes that are timed on all ranks.
-// Ranks come to the same decision, as they decide from the same numbers.
+// input leaves open is decided from counted work; with balance = "measured" the cut from passes that are timed on all
+// ranks. Ranks come to the same decision, as they decide from the same numbers.
 #pragma once
 
 #include <string>
