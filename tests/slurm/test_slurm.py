@@ -1,4 +1,6 @@
-"""bert_hpc as a batch job of a real Slurm of two nodes: srun over both, jobs/train.slurm, exit codes, scancel."""
+"""bert_hpc as a batch job of a real Slurm of two nodes: srun over both, jobs/train.slurm and array.slurm, exit codes,
+scancel; and what interrupts jobs: a signal, preemption, a node that dies. A job that was interrupted ends with the bits of
+one that was not."""
 
 import hashlib
 import os
@@ -24,12 +26,9 @@ def weights(run):
     return hashlib.sha256((run / "model/model.safetensors").read_bytes()).hexdigest()
 
 
-def rows(run):
-    """Of /steps in metrics.h5, which comes to be and is replaced while a run goes on."""
-    if not (run / "metrics.h5").exists():
-        return 0
+def status(run):
     with h5py.File(run / "metrics.h5") as metrics:
-        return metrics["steps/step"].shape[0]
+        return metrics.attrs["status"]
 
 
 class Slurm(program.Case):
@@ -102,17 +101,84 @@ class Slurm(program.Case):
             self.assertEqual(metrics.attrs["status"], "finished")
             self.assertIn("seed = 9", metrics.attrs["resolved_input"])
 
-    def test_scancel(self):
-        path, run = self.input("cancelled", schedule={"epochs": 100000})
+    def test_array(self):
+        path, _ = self.input("array", schedule={"epochs": None, "steps": 20})
+        job = self.slurm.submit("--array=1-2", "-N1", "--ntasks-per-node=2", "--cpus-per-task=1", JOBS / "array.slurm", path,
+                                self.folder / "seeds", cwd=JOBS.parent, environment=self.environment)
+        for seed in (1, 2):
+            self.slurm.wait_for(f"{job}_{seed}", {"COMPLETED"})
+        first, second = (self.folder / f"seeds/seed-{seed}" for seed in (1, 2))
+        for run in (first, second):
+            self.assertEqual(status(run), "finished")
+        self.assertNotEqual(weights(first), weights(second))
+
+    # Long enough to be caught on the way; a checkpoint every 50 steps for what gives no warning.
+    LONG = {"schedule": {"epochs": None, "steps": 1000}, "log": {"every_steps": 10, "progress": "lines"},
+            "checkpoint": {"every_steps": 50}}
+
+    def undisturbed(self):
+        """Weights after the same steps on one rank without any interruption."""
+        if not hasattr(type(self), "expected"):
+            path, run = self.input("undisturbed", **self.LONG)
+            program.run("bert_hpc", path, check=0)
+            type(self).expected = weights(run)
+        return self.expected
+
+    def wait_until(self, condition, log, seconds=90):
+        deadline = time.monotonic() + seconds
+        while not condition():
+            self.assertLess(time.monotonic(), deadline, log.read_text() if log.exists() else self.slurm.logs())
+            time.sleep(0.05)
+
+    def wait_until_under_way(self, log):
+        self.wait_until(lambda: log.exists() and "step 10/" in log.read_text(), log)
+
+    def assert_finished_undisturbed(self, job, run, log):
+        fields = self.slurm.wait_for(job, {"COMPLETED", "FAILED", "CANCELLED"}, seconds=180)
+        self.assertEqual(fields["JobState"], "COMPLETED", log.read_text())
+        self.assertEqual(int(fields["Restarts"]), 1)
+        self.assertEqual(status(run), "finished")
+        self.assertEqual(weights(run), self.undisturbed())
+
+    def test_signal_and_requeue(self):
+        """What --signal sends before the time limit: a checkpoint, status 75, the job queues itself and goes on."""
+        path, run = self.input("signalled", **self.LONG)
         job, log = self.sbatch(path)
-        deadline = time.monotonic() + 60
-        while rows(run) == 0:
-            self.assertLess(time.monotonic(), deadline, log.read_text() if log.exists() else "no log")
-            time.sleep(0.2)
+        self.wait_until_under_way(log)
+        self.slurm.run("scancel", "--signal=USR1", job, check=0)
+        self.assert_finished_undisturbed(job, run, log)
+        self.assertIn("the job queues itself again", log.read_text())
+
+    def test_preemption(self):
+        path, run = self.input("preempted", **self.LONG)
+        job, log = self.sbatch(path)
+        self.wait_until_under_way(log)
+        urgent = self.slurm.submit("-N2", "--exclusive", "--partition=urgent", "--wrap", "true", cwd=self.folder,
+                                   environment=self.environment)
+        self.slurm.wait_for(urgent, {"COMPLETED"})
+        self.assert_finished_undisturbed(job, run, log)
+
+    def test_scancel(self):
+        path, run = self.input("cancelled", **self.LONG | {"schedule": {"epochs": None, "steps": 1000000}})
+        job, log = self.sbatch(path)
+        self.wait_until_under_way(log)
         self.slurm.run("scancel", job, check=0)
         self.slurm.wait_for(job, {"CANCELLED"})
         self.assert_nobody_left()
-        self.assertGreater(rows(run), 0)  # readable after it
+        self.assertEqual(status(run), "stopped")
+        self.assertTrue((run / "checkpoints/latest").exists())
+
+    def test_z_node_failure(self):
+        """Last, as the node does not come back: the job goes on with half the ranks on the node that is left."""
+        path, run = self.input("orphaned", **self.LONG)
+        job, log = self.sbatch(path)
+        self.wait_until(lambda: (run / "checkpoints/latest").exists(), log)
+        self.slurm.fail_node(2)
+        # It queues itself, for two nodes; an administrator, or its user, lets it have one.
+        self.wait_until(lambda: self.slurm.state(job)["Restarts"] == "1", log)
+        self.slurm.run("scontrol", "update", f"JobId={job}", "NumNodes=1", "NumTasks=2", "NumCPUs=2", check=0)
+        self.assert_finished_undisturbed(job, run, log)
+        self.assertIn("start 2, on node1\n", log.read_text())
 
 
 if __name__ == "__main__":
