@@ -103,8 +103,9 @@ class Slurm(program.Case):
 
     def test_array(self):
         path, _ = self.input("array", schedule={"epochs": None, "steps": 20})
-        job = self.slurm.submit("--array=1-2", f"--output={self.folder}/array-%a.log", "-N1", "--ntasks-per-node=2", "--cpus-per-task=1", JOBS / "array.slurm", path,
-                                self.folder / "seeds", cwd=JOBS.parent, environment=self.environment)
+        job = self.slurm.submit("--array=1-2", f"--output={self.folder}/array-%a.log", "-N1", "--ntasks-per-node=2",
+                                "--cpus-per-task=1", JOBS / "array.slurm", path, self.folder / "seeds", cwd=JOBS.parent,
+                                environment=self.environment)
         for seed in (1, 2):
             self.slurm.wait_for(f"{job}_{seed}", {"COMPLETED"})
         first, second = (self.folder / f"seeds/seed-{seed}" for seed in (1, 2))
