@@ -2,6 +2,7 @@
 # run.sh build          builds the fuzzers with clang in $BERT_HPC_BUILD/fuzz
 # run.sh NAME           runs fuzz_NAME for $BERT_HPC_FUZZ_SECONDS (60), or $BERT_HPC_FUZZ_RUNS inputs where that is set, from
 #                       the seeds in corpus/NAME; what it learns stays in $BERT_HPC_BUILD/fuzz/corpus/NAME
+# Inputs follow from the seed BERT_HPC_FUZZ_SEED (1), so that a run can be repeated.
 # A finding is printed, kept in $BERT_HPC_BUILD/fuzz/findings, and fails the test.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -30,7 +31,7 @@ case $name in *_toml) seeds+=("$here/../../input") ;; esac
 amount=(-max_total_time="${BERT_HPC_FUZZ_SECONDS:-60}")
 if [ -n "${BERT_HPC_FUZZ_RUNS:-}" ]; then amount=(-runs="$BERT_HPC_FUZZ_RUNS"); fi
 # Inputs are small, so whatever asks for much memory believed a number that it should have checked.
-"$build/fuzz_$name" "${amount[@]}" -timeout=10 -rss_limit_mb=1024 -malloc_limit_mb=128 -max_len=4096 -verbosity=1 \
+"$build/fuzz_$name" "${amount[@]}" -seed="${BERT_HPC_FUZZ_SEED:-1}" -timeout=10 -rss_limit_mb=1024 -malloc_limit_mb=128 -max_len=4096 -verbosity=1 \
   -print_final_stats=1 -artifact_prefix="$build/findings/$name-" "$build/corpus/$name" ${seeds[@]+"${seeds[@]}"} \
   >"$build/$name.log" 2>&1 || { tail -n 60 "$build/$name.log"; exit 1; }
 grep -E "stat::number_of_executed_units|DONE" "$build/$name.log"
