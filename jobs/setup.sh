@@ -11,7 +11,7 @@ usage() {
   cat <<'USAGE'
 jobs/setup.sh [--tests] [--reference] [--check]
 
-  --tests      also what the tests need: Catch2 3, clang-format, Kokkos 5 headers, cblas, in containers Slurm
+  --tests      also what the tests need: Catch2 3, clang-format, headers of Kokkos 5 and oneDNN 3, cblas, in containers Slurm
   --reference  also PyTorch and Transformers, in an environment of their own (about 1.5 GB): they make the golden
                numbers anew and are the yardstick of the benchmarks
   --check      only report; install, fetch and build nothing (exit 2 if something required is missing)
@@ -97,20 +97,19 @@ get_kokkos() {
   if may_install && apt_offers libkokkos-dev 3.4.01; then apt_install libkokkos-dev && return 0; fi
   build_kokkos
 }
-# The headers of the newest Kokkos, unpacked aside: the tests check that our files compile against them.
-get_kokkos5_headers() {
-  [ -f "$bert_hpc_cache/kokkos5/.complete" ] && return 0
+# Headers of the newest Kokkos and oneDNN, unpacked aside: the tests check that our files compile against them.
+get_newest_headers() { # get_newest_headers NAME PACKAGE FOLDER
+  [ -f "$bert_hpc_cache/$3/.complete" ] && return 0
   have apt-get && ! is_ubuntu || return 0
-  say "Kokkos 5 headers: unpacking them into the cache (the tests check our kernel files against them)"
-  rm -rf "$bert_hpc_cache/kokkos5"
-  if fetch_deb libkokkos-dev sid "$bert_hpc_cache/kokkos5"; then
-    touch "$bert_hpc_cache/kokkos5/.complete"
+  say "$1 headers: unpacking them into the cache (the tests check our files against them)"
+  rm -rf "${bert_hpc_cache:?}/$3"
+  if fetch_deb "$2" sid "$bert_hpc_cache/$3"; then
+    touch "$bert_hpc_cache/$3/.complete"
   else
-    rm -rf "$bert_hpc_cache/kokkos5"
+    rm -rf "${bert_hpc_cache:?}/$3"
     note "not to be had here: that check will be skipped"
   fi
 }
-
 # Slurm for its tests: only in a container, as elsewhere its packages would start services.
 get_slurm() {
   have slurmctld && have slurmd && have munged && have ip && return 0
@@ -258,7 +257,11 @@ fi
 use_cache_prefix
 need_tools
 need_libraries
-if [ "$with_tests" = 1 ] && [ "$only_check" = 0 ]; then get_kokkos5_headers; get_slurm; fi
+if [ "$with_tests" = 1 ] && [ "$only_check" = 0 ]; then
+  get_newest_headers "Kokkos 5" libkokkos-dev kokkos5
+  get_newest_headers "oneDNN 3" libdnnl-dev onednn3
+  get_slurm
+fi
 need_python
 [ "$only_check" = 1 ] || record_versions
 say "Set up. Versions: $bert_hpc_cache/versions.txt"
