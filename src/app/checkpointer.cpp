@@ -49,14 +49,16 @@ class WallTime {
   }
   void saved(double seconds) { saving_ = seconds; }
   /// Called once a step.
-  bool is_over() {
-    if (limit_ <= 0) return false;
+  void step() {
     const double now = context_.seconds();
     if (last_ > 0) longest_ = std::max(longest_, now - last_);
     last_ = now;
+  }
+  bool is_over() const {
+    if (limit_ <= 0) return false;
     constexpr double finalising = 2;
     const double margin = std::min(limit_ / 2, 2 * longest_ + 1.5 * saving_ + finalising);
-    return now + margin >= limit_;
+    return context_.seconds() + margin >= limit_;
   }
 
  private:
@@ -285,11 +287,16 @@ Votes Checkpointer::votes() {
   const bool clock_says =
       s.speaks() && s.settings.every_minutes && seconds_since(s.last) >= *s.settings.every_minutes * 60;
   const bool asked = s.parts.requests.take_checkpoint();
-  const bool stops = s.parts.requests.stop() || (s.speaks() && s.wall_time.is_over());
-  return {.stop = stops ? 1.0 : 0.0,
+  s.wall_time.step();
+  return {.stop = wants_stop() ? 1.0 : 0.0,
           .checkpoint = asked || clock_says ? 1.0 : 0.0,
           .written = phase >= State::written ? 1.0 : 0.0,
           .failed = phase == State::failed ? 1.0 : 0.0};
+}
+
+bool Checkpointer::wants_stop() const {
+  const State& s = *state_;
+  return s.parts.requests.stop() || (s.speaks() && s.wall_time.is_over());
 }
 
 void Checkpointer::follow(const Votes& agreed) {

@@ -77,20 +77,23 @@ void Evaluator::result(int micro_batch, model::Stage& stage, int slot) {
   if (masked) sums_.add_correct(correct);
 }
 
-io::EvaluationRow Evaluator::evaluate(std::int64_t step, Predictions* predictions) {
+bool Evaluator::pass_over_data(const std::function<bool()>& give_up) {
   sums_ = train::EvaluationSums(classes_of(assembly_));
-  keep_ = predictions != nullptr;
   samples_.clear();
   logits_.clear();
   loader_.restart(0);
   while (loader_.has_next()) {
+    if (give_up && give_up()) return false;
     loaded_ = &loader_.next();
     passes_.clear();
     for (const data::LoadedMicroBatch& micro : loaded_->micro_batches) passes_.push_back({.batch = micro.batch});
     assembly_.pipeline().evaluate(assembly_.engine(), passes_, *this);
   }
   assembly_.groups().world.all_reduce(sums_.sums(), comm::Reduction::sum);
-  if (keep_) gather(*predictions);
+  return true;
+}
+
+io::EvaluationRow Evaluator::row(std::int64_t step) {
   io::EvaluationRow row;
   row.step = step;
   row.loss = sums_.loss();
@@ -98,6 +101,19 @@ io::EvaluationRow Evaluator::evaluate(std::int64_t step, Predictions* prediction
   row.classes = sums_.classes();
   if (row.classes > 0) row.confusion_matrix = sums_.confusion_matrix();
   return row;
+}
+
+io::EvaluationRow Evaluator::evaluate(std::int64_t step, Predictions* predictions) {
+  keep_ = predictions != nullptr;
+  pass_over_data({});
+  if (keep_) gather(*predictions);
+  return row(step);
+}
+
+std::optional<io::EvaluationRow> Evaluator::evaluate_unless(std::int64_t step, const std::function<bool()>& give_up) {
+  keep_ = false;
+  if (!pass_over_data(give_up)) return std::nullopt;
+  return row(step);
 }
 
 void Evaluator::gather(Predictions& predictions) const {

@@ -76,6 +76,7 @@ Candidates candidates(const RunContext& context) {
   const io::CheckpointFolder own = checkpoint_folder(context.input);
   const std::string& resume = context.input.run.resume;
   if (resume == "never" || (resume == "auto" && context.invocation.overwrite)) return {io::CheckpointFolder("-"), {}};
+  if (!context.invocation.validate) own.tidy();
   if (resume == "auto") {
     std::vector<std::int64_t> steps = own.steps();
     std::reverse(steps.begin(), steps.end());

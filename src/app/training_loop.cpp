@@ -90,7 +90,9 @@ bool TrainingLoop::run() {
 
 /// Before the first step: is there none?
 bool TrainingLoop::steps() {
-  if (std::exchange(state_.evaluation_due, false) && evaluate()) return true;
+  if (state_.evaluation_due && evaluate()) return true;
+  state_.evaluation_due = false;
+  if (std::exchange(better_, false)) save(false, true);
   return best_.patience_is_over() || !training_.loader->has_next();
 }
 
@@ -117,7 +119,7 @@ bool TrainingLoop::step() {
   bool last = !loader.has_next();
   if (evaluates && !stopped_) last = evaluate() || last;
   const bool best = std::exchange(better_, false);
-  if (best || checkpoints_.due(state_.done, result.votes)) save(evaluates && stopped_, best);
+  if (best || stopped_ || checkpoints_.due(state_.done, result.votes)) save(evaluates && stopped_, best);
   results_.poll();
   return last || stopped_;
 }
@@ -242,14 +244,19 @@ void TrainingLoop::record() {
   row = {};
 }
 
-/// True if patience is over.
+/// True if there is no further step: patience is over, or the evaluation was given up for a stop.
 bool TrainingLoop::evaluate() {
   if (!training_.validation) return false;
   const auto timed = timers_.measure("evaluation");
-  const io::EvaluationRow row = training_.validation->evaluate(state_.done);
-  results_.record_evaluation("validation", row);
-  context_.log.info(evaluation_line("validation", row));
-  better_ = best_.offer(row);
+  const auto asked_to_stop = [this] { return context_.world.any(checkpoints_.wants_stop()); };
+  const std::optional<io::EvaluationRow> row = training_.validation->evaluate_unless(state_.done, asked_to_stop);
+  if (!row) {
+    stopped_ = true;
+    return true;
+  }
+  results_.record_evaluation("validation", *row);
+  context_.log.info(evaluation_line("validation", *row));
+  better_ = best_.offer(*row);
   if (better_) results_.export_model(*training_.assembly);
   row_begin_ = context_.seconds();
   if (!best_.patience_is_over()) return false;

@@ -21,6 +21,7 @@ namespace {
 constexpr core::ExitCode code = core::ExitCode::files;
 constexpr const char* prefix = "step-";
 constexpr const char* aside_prefix = ".writing-";
+constexpr const char* replaced_prefix = ".replaced-";
 constexpr const char* doomed_prefix = ".removing-";
 constexpr std::int64_t spare_bytes = std::int64_t{1} << 20;  // metrics, log
 constexpr std::int64_t longest_pointer = 4096;
@@ -39,10 +40,10 @@ void rename_over(const std::string& from, const std::string& to) {
 }
 
 /// Its name goes first, so that a kill while files are removed leaves nothing that looks whole.
-void remove_checkpoint(const std::string& folder, std::int64_t step) {
-  const std::string doomed = folder + '/' + doomed_prefix + checkpoint_name(step);
+void remove_checkpoint(const std::string& folder, const std::string& name) {
+  const std::string doomed = folder + '/' + doomed_prefix + name;
   fs::remove_all(doomed);
-  rename_over(folder + '/' + checkpoint_name(step), doomed);
+  rename_over(folder + '/' + name, doomed);
   fs::remove_all(doomed);
 }
 
@@ -95,16 +96,29 @@ std::optional<std::int64_t> CheckpointFolder::named(const std::string& pointer) 
   return step_of_checkpoint(name);
 }
 
-void CheckpointFolder::prepare() const {
-  with_reason("prepare", path_, [&] {
-    fs::create_directories(path_);
-    std::vector<fs::path> stale;
+void CheckpointFolder::tidy() const {
+  with_reason("tidy", path_, [&] {
+    if (!fs::exists(path_)) return;
+    std::vector<std::string> names;
     for (const fs::directory_entry& entry : fs::directory_iterator(path_)) {
-      const std::string name = entry.path().filename().string();
-      if (name.starts_with(aside_prefix) || name.starts_with(doomed_prefix)) stale.push_back(entry.path());
+      names.push_back(entry.path().filename().string());
     }
-    for (const fs::path& path : stale) fs::remove_all(path);
+    for (const std::string& name : names) {
+      if (name.starts_with(aside_prefix) || name.starts_with(doomed_prefix)) fs::remove_all(path_ + '/' + name);
+      if (!name.starts_with(replaced_prefix)) continue;
+      const std::string place_of_it = path_ + '/' + name.substr(std::string_view(replaced_prefix).size());
+      if (fs::exists(fs::symlink_status(place_of_it))) {
+        remove_checkpoint(path_, name);
+      } else {
+        rename_over(path_ + '/' + name, place_of_it);
+      }
+    }
   });
+}
+
+void CheckpointFolder::prepare() const {
+  with_reason("make", path_, [&] { fs::create_directories(path_); });
+  tidy();
 }
 
 std::string CheckpointFolder::begin(std::int64_t step) const {
@@ -118,11 +132,12 @@ std::string CheckpointFolder::begin(std::int64_t step) const {
 void CheckpointFolder::publish(std::int64_t step) const {
   const std::string from = aside(step), to = place(step);
   sync_to_disk(from);
-  with_reason("replace", to, [&] {
-    if (fs::exists(fs::symlink_status(to))) remove_checkpoint(path_, step);
-  });
+  const std::string old_name = replaced_prefix + checkpoint_name(step);
+  const bool replaces = with_reason("look at", to, [&] { return fs::exists(fs::symlink_status(to)); });
+  if (replaces) rename_over(to, path_ + '/' + old_name);
   rename_over(from, to);
   sync_to_disk(path_);
+  if (replaces) with_reason("remove", path_ + '/' + old_name, [&] { remove_checkpoint(path_, old_name); });
 }
 
 void CheckpointFolder::abandon(std::int64_t step) const {
@@ -144,7 +159,7 @@ void CheckpointFolder::prune(std::int64_t keep) const {
   for (std::int64_t i = 0; i < spare; ++i) {
     const std::int64_t step = found[static_cast<std::size_t>(i)];
     if (step == latest || step == best) continue;
-    with_reason("remove", place(step), [&] { remove_checkpoint(path_, step); });
+    with_reason("remove", place(step), [&] { remove_checkpoint(path_, checkpoint_name(step)); });
   }
 }
 

@@ -10,7 +10,7 @@ import unittest
 
 import h5py
 
-from program import BUILD, MPIRUN, Case, run
+from program import BUILD, MPIRUN, Case, Workspace, run
 
 
 def ranks_of(marker):
@@ -130,6 +130,36 @@ class Signals(Case):
                 time.sleep(0.05)
         os.kill(process.pid, signal.SIGUSR1)
         self.check_stopped(directory, path, process.wait(timeout=30), " (SIGUSR1)")
+
+    def test_asked_while_it_evaluates(self):
+        # Five windows of samples after every step of 16 take nearly all of the time.
+        work = Workspace(rows=30000)
+        self.addCleanup(work.remove)
+        directory = work.folder / "evaluating"
+        path = work.input("evaluating.toml", run={"directory": str(directory), "reproducible": True},
+                          schedule={"name": "constant", "epochs": None, "steps": 1000000, "warmup_ratio": None},
+                          evaluation={"every_steps": 1}, batch={"global": 16})
+        for _ in range(2):
+            process = subprocess.Popen([MPIRUN, "-n", "2", str(BUILD / "bert_hpc"), str(path)], stdout=subprocess.DEVNULL,
+                                       stderr=subprocess.DEVNULL,
+                                       env=dict(os.environ, OMP_NUM_THREADS="1"), start_new_session=True)
+            log = directory / "log.txt"
+            lines = lambda: log.read_text().count("validation at step") if log.exists() else 0
+            before, deadline = lines(), time.monotonic() + 60
+            while lines() < before + 2:
+                self.assertIsNone(process.poll(), "it ended by itself")
+                self.assertLess(time.monotonic(), deadline)
+                time.sleep(0.02)
+            os.kill(process.pid, signal.SIGUSR1)
+            self.assertEqual(process.wait(timeout=30), 75)
+        step = self.latest(directory)
+        with h5py.File(directory / "checkpoints" / f"step-{step:08d}" / "manifest.h5") as file:
+            due = dict(zip(file["integers/names"][:], file["integers/values"][:]))[b"evaluation_due"]
+        with h5py.File(directory / "metrics.h5") as file:
+            self.assertEqual(file["evaluations/validation/step"][-1], step - due)
+        run("bert_hpc", path, "--set", f"schedule.steps={step + 1}", ranks=1, threads=1, check=0)
+        with h5py.File(directory / "metrics.h5") as file:
+            self.assertEqual(list(file["evaluations/validation/step"]), list(range(1, step + 2)))
 
     def test_the_wall_time_is_kept(self):
         begin = time.monotonic()

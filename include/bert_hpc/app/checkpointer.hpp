@@ -58,6 +58,8 @@ class Checkpointer {
 
   /// What this rank has to say with the next step: signals; of rank 0 the clock too.
   Votes votes();
+  /// Has this rank been asked to stop, by a signal or (rank 0) by the clock?
+  bool wants_stop() const;
   /// After every step, with all ranks' votes: ends what is under way where all have written. Communicates only where
   /// some have failed; that is told, and the run goes on.
   void follow(const Votes& agreed);

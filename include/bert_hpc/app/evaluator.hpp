@@ -1,6 +1,8 @@
 // Runs a model over a data set without training: sums for metrics, and where asked the prediction of every sample.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,8 +28,13 @@ class Evaluator : private train::PipelineEvents {
   /// Collective over all ranks of the assembly's grid. Every sample exactly once, shared out over the replicas; the
   /// last stages tell the results. `step` goes into the row. `predictions` is filled on rank 0 where it is not null.
   io::EvaluationRow evaluate(std::int64_t step, Predictions* predictions = nullptr);
+  /// The same, but `give_up`, which is collective, is asked before every window of samples: nothing where it says so.
+  std::optional<io::EvaluationRow> evaluate_unless(std::int64_t step, const std::function<bool()>& give_up);
 
  private:
+  /// False if given up.
+  bool pass_over_data(const std::function<bool()>& give_up);
+  io::EvaluationRow row(std::int64_t step);
   void result(int micro_batch, model::Stage& stage, int slot) override;
   void keep(int micro_batch, core::Tensor<const float> logits);
   void gather(Predictions& predictions) const;

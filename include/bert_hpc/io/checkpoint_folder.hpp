@@ -29,11 +29,13 @@ class CheckpointFolder {
   /// What `latest` or `best` names; nothing where there is none or it is not a checkpoint's name.
   std::optional<std::int64_t> named(const std::string& pointer) const;
 
-  /// Makes the folder and removes what a killed run left unfinished there.
+  /// Removes what a killed run left unfinished there, and puts back what it was about to replace.
+  void tidy() const;
+  /// Makes the folder, and tidies.
   void prepare() const;
   /// Where the files of a checkpoint are written: makes it, any number of ranks at once.
   std::string begin(std::int64_t step) const;
-  /// All files are there and on the disk: gives it its name. A checkpoint of that step from before goes.
+  /// All files are there and on the disk: gives it its name. A checkpoint of that step from before goes afterwards.
   void publish(std::int64_t step) const;
   /// Drops what was written aside.
   void abandon(std::int64_t step) const;

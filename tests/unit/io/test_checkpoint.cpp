@@ -210,6 +210,15 @@ TEST_CASE("a checkpoint bears its name once it is whole, and pointers are follow
   test_support::write_bytes(folder.begin(400) + "/manifest.h5", "new");
   folder.publish(400);
   CHECK(test_support::file_bytes(folder.place(400) + "/manifest.h5") == "new");
+  CHECK_FALSE(fs::exists(folder.path() + "/.replaced-step-00000400"));
+  // Killed before the new one had the name: the old one gets it back; after that, it goes.
+  fs::rename(folder.place(400), folder.path() + "/.replaced-step-00000400");
+  folder.tidy();
+  CHECK(folder.steps() == std::vector<std::int64_t>{100, 400});
+  fs::copy(folder.place(400), folder.path() + "/.replaced-step-00000400", fs::copy_options::recursive);
+  folder.tidy();
+  CHECK(folder.steps() == std::vector<std::int64_t>{100, 400});
+  CHECK_FALSE(fs::exists(folder.path() + "/.replaced-step-00000400"));
 
   CHECK(folder.set_aside(400) == "set-aside-step-00000400");
   CHECK(folder.steps() == std::vector<std::int64_t>{100});
