@@ -269,6 +269,36 @@ class Faults(unittest.TestCase):
         done = program.run("bert_hpc", path, "--set", f"schedule.steps={last + 10}", ranks=1, threads=1, check=0)
         self.assertIn(f"goes on after step {last:,},", done.stdout)
 
+    def run_on_bad_disk(self, path, ranks, **variables):
+        library = BUILD / "tests/libfailing_files.so"
+        if not library.exists():
+            self.skipTest("the failing disk is not part of this build")
+        settings = [f"{name}={value}" for name, value in variables.items()]
+        command = [MPIRUN, "-n", str(ranks), "env", f"LD_PRELOAD={library}", *settings, str(BUILD / "bert_hpc"), str(path)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=120, env=dict(os.environ, OMP_NUM_THREADS="1"))
+
+    def test_a_disk_that_keeps_nothing(self):
+        # The first half is written well; then nothing can be forced to the disk any more.
+        path, directory = self.stopped("unsynced")
+        path, directory = self.path("unsynced", steps=20, checkpoint={"every_steps": 2})
+        done = self.run_on_bad_disk(path, 2, BERT_HPC_FAIL_SYNC="/.writing-")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("warning: the checkpoint of step 12 was not written; the one before stays. Cannot force to the disk",
+                      done.stdout)
+        self.assertEqual((directory / "checkpoints" / "latest").read_text(), "step-00000010\n")
+        self.assertEqual(checkpoints(directory)[-1], "step-00000010")
+        self.assertEqual(list((directory / "checkpoints").glob(".writing-*")), [])
+
+    def test_writes_that_take_little_at_a_time(self):
+        path, directory = self.path("short", steps=10, checkpoint={"every_steps": 2})
+        done = self.run_on_bad_disk(path, 2, BERT_HPC_SHORT_WRITES="1000")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(weights(directory), self.whole(10))
+        self.check_folder(directory)
+        (directory / ".status").write_text("running\n")
+        done = program.run("bert_hpc", path, "--set", "schedule.steps=11", ranks=1, threads=1, check=0)
+        self.assertIn("goes on after step 10,", done.stdout)
+
     def test_two_jobs_in_one_directory(self):
         path, directory = self.path("two", steps=1000000)
         first = self.launch(path, 2)
