@@ -12,11 +12,12 @@ jobs/build.sh [--prefix DIR] [--tests] [--werror] [--sanitize] [--cuda]
   --tests       also build the tests (tests/run.sh does)
   --werror      warnings are errors, in this build folder from now on
   --sanitize    with AddressSanitizer and UndefinedBehaviorSanitizer, in build-sanitize
-  --cuda        for NVIDIA GPUs: not part of this version yet
+  --cuda        for NVIDIA GPUs, in build-cuda: a program that needs one to compute; nvcc (CUDA 12 or newer) and NCCL
+                must be there. CUDA_ARCHITECTURES=90 in the environment builds for one kind only (default: 80 and 90)
 USAGE
 }
 
-build=build prefix='' tests=OFF sanitize=OFF setup_options=() options=()
+build=build prefix='' tests=OFF sanitize=OFF cuda=OFF setup_options=() options=()
 while [ $# -gt 0 ]; do
   case $1 in
     --prefix) [ $# -ge 2 ] || fail 2 "--prefix needs a folder"; prefix=$2; shift ;;
@@ -24,7 +25,7 @@ while [ $# -gt 0 ]; do
     --tests) tests=ON setup_options+=(--tests) ;;
     --werror) options+=(-DBERT_HPC_WERROR=ON) ;;
     --sanitize) sanitize=ON build=build-sanitize ;;
-    --cuda) fail 2 "--cuda: this version of bert_hpc runs on CPUs only; build without --cuda" ;;
+    --cuda) cuda=ON build=build-cuda setup_options+=(--cuda) ;;
     -h | --help) usage; exit 0 ;;
     *) usage >&2; fail 2 "unknown option $1" ;;
   esac
@@ -36,9 +37,15 @@ case $prefix in '' | /*) ;; *) prefix=$PWD/$prefix ;; esac
 cd "$bert_hpc_source"
 ./jobs/setup.sh ${setup_options[@]+"${setup_options[@]}"}
 use_cache_prefix
+if [ $cuda = ON ]; then
+  use_cache_cuda
+  options+=(-DBERT_HPC_CUDA=ON "-DBERT_HPC_CUDA_ARCHITECTURES=${CUDA_ARCHITECTURES:-80-real;90}")
+fi
 [ -n "$prefix" ] || prefix=$PWD/$build/install
 
 say "Building in $build"
+# Two build folders compile most files alike: ccache need not tell them apart by the folder's name in debug information.
+export CCACHE_NOHASHDIR=1
 generator=()
 if [ ! -f "$build/CMakeCache.txt" ] && have ninja; then generator=(-G Ninja); fi
 log=$build/configure.log

@@ -31,6 +31,13 @@ use_cache_prefix() {
   export CMAKE_PREFIX_PATH="${CMAKE_PREFIX_PATH:+$CMAKE_PREFIX_PATH:}$bert_hpc_cache/prefix:$bert_hpc_cache/prefix/usr"
 }
 
+# Kokkos is made for one kind of device: the one for GPUs lies beside the other.
+use_cache_cuda() {
+  if [ -z "${Kokkos_ROOT:-}" ] && [ -d "$bert_hpc_cache/prefix-cuda/lib" ]; then
+    export Kokkos_ROOT=$bert_hpc_cache/prefix-cuda
+  fi
+}
+
 # Prints the Python that has the packages of postprocess/: $BERT_HPC_PYTHON, the cache's environment, or python3.
 bert_hpc_python() {
   if [ -n "${BERT_HPC_PYTHON:-}" ]; then

@@ -9,8 +9,9 @@ set -euo pipefail
 
 usage() {
   cat <<'USAGE'
-jobs/setup.sh [--tests] [--reference] [--check]
+jobs/setup.sh [--cuda] [--tests] [--reference] [--check]
 
+  --cuda       for NVIDIA GPUs: Kokkos with CUDA, and NCCL; the CUDA toolkit (nvcc) must be there
   --tests      also what the tests need: Catch2 3, clang-format, headers of Kokkos 5 and oneDNN 3, cblas, in containers Slurm
   --reference  also PyTorch and Transformers, in an environment of their own (about 1.5 GB): they make the golden
                numbers anew and are the yardstick of the benchmarks
@@ -20,9 +21,10 @@ The cache is $BERT_HPC_CACHE, else $XDG_CACHE_HOME/bert_hpc, else ~/.cache/bert_
 USAGE
 }
 
-with_tests=0 with_reference=0 only_check=0
+with_cuda=0 with_tests=0 with_reference=0 only_check=0
 for argument in "$@"; do
   case $argument in
+    --cuda) with_cuda=1 ;;
     --tests) with_tests=1 ;;
     --reference) with_reference=1 ;;
     --check) only_check=1 ;;
@@ -71,19 +73,40 @@ apt_offers() { # apt_offers PACKAGE VERSION: does apt have PACKAGE in at least V
 
 # --- Kokkos and Catch2.
 build_kokkos() {
-  say "Kokkos: building it into the cache (no installed one was found; half a minute)"
+  local spaces="OpenMP, Serial" prefix=$bert_hpc_cache/prefix duration="half a minute"
+  if [ "$with_cuda" = 1 ]; then spaces="CUDA, $spaces" prefix=$bert_hpc_cache/prefix-cuda duration="two minutes"; fi
+  say "Kokkos ($spaces): building it into the cache (no installed one was found; $duration)"
   note "fetching the source package trilinos, which carries Kokkos"
   fetch_source trilinos "$(codename)" || return 1
-  local source=$scratch/kokkos build=$scratch/kokkos-build standard=17 version log=$scratch/kokkos.log
+  local source=$scratch/kokkos build=$scratch/kokkos-build standard=17 version log=$scratch/kokkos.log options=()
   mkdir -p "$source"
   tar -C "$source" --strip-components=3 --wildcards -xf "$scratch"/trilinos_*.orig.tar.* '*/packages/kokkos/*'
   version=$(sed -n 's/^set(Kokkos_VERSION_\(MAJOR\|MINOR\|PATCH\) *\([0-9]*\)).*/\2/Ip' "$source/CMakeLists.txt" | paste -sd.)
   [ "${version%%.*}" -lt 5 ] 2>/dev/null || standard=20
-  note "compiling Kokkos $version (OpenMP, Serial)"
-  { cmake -S "$source" -B "$build" -DCMAKE_BUILD_TYPE=Release -DKokkos_ENABLE_OPENMP=ON -DKokkos_ENABLE_SERIAL=ON \
-      -DCMAKE_CXX_STANDARD=$standard -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DCMAKE_INSTALL_LIBDIR=lib \
-      -DCMAKE_INSTALL_PREFIX="$bert_hpc_cache/prefix" &&
+  if [ "$with_cuda" = 1 ]; then
+    adapt_kokkos_to_cuda "$source" "$version"
+    # Its few kernels as machine code for 8.0 (A100) and as PTX, which the driver translates for newer devices once.
+    options=(-DKokkos_ENABLE_CUDA=ON -DKokkos_ENABLE_CUDA_LAMBDA=ON -DKokkos_ARCH_AMPERE80=ON
+      -DCMAKE_CXX_COMPILER="$source/bin/nvcc_wrapper")
+  fi
+  note "compiling Kokkos $version"
+  { NVCC_WRAPPER_DEFAULT_COMPILER=$(command -v c++) cmake -S "$source" -B "$build" -DCMAKE_BUILD_TYPE=Release \
+      -DKokkos_ENABLE_OPENMP=ON -DKokkos_ENABLE_SERIAL=ON -DCMAKE_CXX_STANDARD=$standard \
+      -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DCMAKE_INSTALL_LIBDIR=lib -DCMAKE_INSTALL_PREFIX="$prefix" \
+      ${options[@]+"${options[@]}"} &&
     cmake --build "$build" -j "$(core_count)" && cmake --install "$build"; } >"$log" 2>&1 || { tail -n 20 "$log" >&2; return 1; }
+}
+
+# Kokkos 3.4.01 is older than CUDA 12 and 13: nvcc no longer knows its wrapper's default architecture, conversions to half
+# precision have other attributes, and from 13 on cudaMemPrefetchAsync takes a location and flags. Kokkos supports them by
+# itself from 4.7.01 on.
+adapt_kokkos_to_cuda() { # adapt_kokkos_to_cuda SOURCE VERSION
+  case $2 in 3.4.*) ;; *) return 0 ;; esac
+  sed -i 's/^default_arch="sm_35"/default_arch="sm_80"/' "$1/bin/nvcc_wrapper"
+  sed -i 's/^#if (CUDA_VERSION < 11100)$/#if 1/' "$1/core/src/Cuda/Kokkos_Cuda_Half.hpp"
+  [ "$(nvcc --version | sed -n 's/.*release \([0-9]*\)\..*/\1/p')" -ge 13 ] || return 0
+  sed -i 's/\(cudaMemPrefetchAsync(ptr, bytes,\) space.cuda_device(),/\1 cudaMemLocation{cudaMemLocationTypeDevice, space.cuda_device()}, 0,/' \
+    "$1/core/src/Cuda/Kokkos_CudaSpace.cpp"
 }
 get_catch2() {
   have apt-get || return 1
@@ -94,7 +117,7 @@ get_catch2() {
 }
 get_kokkos() {
   have apt-get || return 1
-  if may_install && apt_offers libkokkos-dev 3.4.01; then apt_install libkokkos-dev && return 0; fi
+  if [ "$with_cuda" = 0 ] && may_install && apt_offers libkokkos-dev 3.4.01; then apt_install libkokkos-dev && return 0; fi
   build_kokkos
 }
 # Headers of the newest Kokkos and oneDNN, unpacked aside: the tests check that our files compile against them.
@@ -124,6 +147,9 @@ get_slurm() {
 # --- Tools.
 need_tools() {
   local missing=() tool line
+  if [ "$with_cuda" = 1 ] && ! have nvcc; then
+    fail 2 "no nvcc: give CUDA 12 or newer, e.g. 'module load cuda' or PATH=/usr/local/cuda/bin:\$PATH; without --cuda bert_hpc is built for CPUs"
+  fi
   while IFS='|' read -r tool package purpose; do
     have "$tool" || missing+=("$tool|$package|$purpose")
   done <<'TOOLS'
@@ -155,7 +181,9 @@ TOOLS
 # each that is missing.
 probe() {
   rm -rf "$scratch/probe"
+  if [ "$with_cuda" = 1 ]; then use_cache_cuda; fi
   cmake -S "$bert_hpc_source" -B "$scratch/probe" -DBERT_HPC_PROBE=ON -DBERT_HPC_TESTS="$with_tests" \
+    -DBERT_HPC_CUDA="$with_cuda" \
     >"$scratch/probe.log" 2>&1 || { tail -n 30 "$scratch/probe.log" >&2; fail 1 "CMake could not look for the libraries (above)"; }
   sed -n 's/^-- missing: //p' "$scratch/probe.log" >"$scratch/missing"
 }
@@ -169,7 +197,7 @@ need_libraries() {
   [ -s "$scratch/missing" ] || return 0
   while IFS='|' read -r name kind purpose apt spack; do
     note "missing: $name ($kind) - $purpose"
-    case $name in Kokkos | Catch2) ;; *) for package in $apt; do packages+=("$package"); done ;; esac
+    case $name in Kokkos | Catch2 | NCCL | CUDA*) ;; *) for package in $apt; do packages+=("$package"); done ;; esac
   done <"$scratch/missing"
   if [ ${#packages[@]} -gt 0 ] && may_install; then
     say "Installing libraries with apt: ${packages[*]}"

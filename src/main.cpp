@@ -1,11 +1,13 @@
 // bert_hpc: trains, evaluates and applies BERT-class models on the ranks of an MPI job.
 #include <cstdio>
+#include <optional>
 
 #include "bert_hpc/app/application.hpp"
 #include "bert_hpc/app/collective.hpp"
 #include "bert_hpc/app/describe.hpp"
 #include "bert_hpc/comm/mpi_communicator.hpp"
 #include "bert_hpc/config/command_line.hpp"
+#include "bert_hpc/core/device_choice.hpp"
 #include "bert_hpc/core/device_runtime.hpp"
 #include "bert_hpc/core/version.hpp"
 
@@ -25,14 +27,22 @@ int main(int argc, char** argv) {
       if (world->rank() == 0) std::fputs(app::answer(line, program).c_str(), stdout);
       return 0;
     }
-    // 3. The device, then the run.
-    const core::DeviceRuntime device;
+    // 3. The device, then the run. What is only validated needs none.
+    std::optional<core::DeviceRuntime> device;
+    const bool computes = !line.validate || core::DeviceRuntime::missing_device().empty();
+    const comm::NodePlace place = comm::place_on_node();
+    core::DeviceChoice choice;
+    app::collectively(*world, [&] {
+      if (!computes) return;
+      choice = core::choose_device(place.rank);
+      device.emplace();
+    });
     const app::Invocation invocation{.input_path = line.input,
                                      .overrides = line.overrides,
                                      .validate = line.validate,
                                      .overwrite = line.overwrite,
                                      .validate_ranks = line.validate_ranks};
-    return app::run_application(invocation, *world, device.threads());
+    return app::run_application(invocation, *world, device ? device->threads() : 1, choice);
   } catch (const app::Stop& stop) {
     return static_cast<int>(stop.code);
   } catch (const core::Error& error) {

@@ -11,6 +11,7 @@
 #include "bert_hpc/app/machine.hpp"
 #include "bert_hpc/app/run_directory.hpp"
 #include "bert_hpc/comm/checked_communicator.hpp"
+#include "bert_hpc/comm/device_communicator.hpp"
 
 namespace bert_hpc::app {
 namespace {
@@ -58,6 +59,18 @@ void check_directory(const RunContext& context) {
   check_run_directory(input.run.directory, config::to_toml(input), context.invocation.overwrite, goes_on);
 }
 
+/// What floats travel over where that is not `world`.
+std::unique_ptr<comm::Communicator> connect_devices(const config::Config& input, const Invocation& invocation,
+                                                    comm::Communicator& world, const core::DeviceChoice& device) {
+  if (invocation.validate || device.identity.empty()) return nullptr;
+  const std::string problem = core::shared_device_problem(world.all_gather(device.identity));
+  collectively(world, [&] {
+    if (problem.empty() || input.parallel.allow_shared_devices) return;
+    throw core::Error(core::ExitCode::input, problem);
+  });
+  return comm::make_device_communicator(world, !problem.empty());
+}
+
 }  // namespace
 
 std::unique_ptr<io::RunLock> lock_run_directory(const RunContext& context) {
@@ -73,17 +86,20 @@ std::unique_ptr<io::RunLock> lock_run_directory(const RunContext& context) {
   return lock;
 }
 
-int run_application(const Invocation& invocation, comm::Communicator& world, int threads) {
+int run_application(const Invocation& invocation, comm::Communicator& world, int threads,
+                    const core::DeviceChoice& device) {
   const auto begin = std::chrono::steady_clock::now();
   core::Log log = world.rank() == 0 ? core::Log(STDOUT_FILENO) : core::Log();
   try {
     const Input given = read_input(invocation, world);
     const config::Config& input = given.config;
+    const std::unique_ptr<comm::Communicator> devices = connect_devices(input, invocation, world, device);
+    comm::Communicator& ranks = devices ? *devices : world;
     std::unique_ptr<comm::Communicator> checked;
     if (input.debug.check_collectives) {
-      checked = comm::make_checked_communicator(world, {.timeout_seconds = input.debug.collective_timeout_seconds});
+      checked = comm::make_checked_communicator(ranks, {.timeout_seconds = input.debug.collective_timeout_seconds});
     }
-    const RunContext context{input, invocation, checked ? *checked : world, given.grid, threads,
+    const RunContext context{input, invocation, checked ? *checked : ranks, given.grid, threads, device,
                              log,   begin,      process_memory().resident};
     collectively(context.world, [&] {
       if (world.rank() == 0) check_directory(context);

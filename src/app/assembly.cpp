@@ -186,7 +186,7 @@ std::string Assembly::load_values(const config::Config& input) {
       model::initialize_parameters(parameters, config, seed, report.newly_initialised);
     }
   });
-  groups_->data->broadcast(std::as_writable_bytes(parameters.values()), 0);
+  groups_->data->broadcast(parameters.values(), 0);
   return told;
 }
 
@@ -194,7 +194,7 @@ void Assembly::load_folder(const std::string& folder) {
   collectively(groups_->world, [&] {
     if (place.data == 0) model::load_hf_weights(folder, parameters);
   });
-  groups_->data->broadcast(std::as_writable_bytes(parameters.values()), 0);
+  groups_->data->broadcast(parameters.values(), 0);
 }
 
 }  // namespace bert_hpc::app

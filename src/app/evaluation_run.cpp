@@ -68,7 +68,7 @@ void run_evaluation(const RunContext& context) {
     context.log.info(evaluation_line(split, row));
   }
   if (gathers) results.write_predictions(predictions, reader, config.label_names);
-  results.record_ranks(context, "CPU", total(assembly->memory(false)));
+  results.record_ranks(context, context.device.name, total(assembly->memory(false)));
   results.finish({{"samples", static_cast<double>(reader.samples())}, {"seconds", context.seconds()}});
   context.log.info("results in " + input.run.directory + " after " + core::format_duration(context.seconds()));
 }

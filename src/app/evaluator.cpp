@@ -34,43 +34,54 @@ void softmax_rows(std::vector<float>& logits, std::size_t classes) {
 
 Evaluator::Evaluator(Assembly& assembly, data::ShardReader& reader, const data::BatchLoaderOptions& options,
                      bool labels)
-    : assembly_(assembly), reader_(reader), loader_(reader, options), labels_(labels), sums_(classes_of(assembly)) {
-  predicted_.resize(static_cast<std::size_t>(bounds().selected));
+    : assembly_(assembly),
+      reader_(reader),
+      loader_(reader, options),
+      labels_(labels),
+      loss_(1),
+      sums_(classes_of(assembly)) {
+  predicted_ = core::MirroredArray<std::int32_t>(bounds().selected);
 }
 
 layers::BatchBounds Evaluator::bounds() const {
   return model_bounds(loader_.bounds(), loader_.max_length(), loader_.most_masked(), assembly_.traits.kind);
 }
 
-void Evaluator::keep(int micro_batch, core::Tensor<const float> logits) {
+void Evaluator::keep(int micro_batch, std::span<const float> logits) {
   const int first = loaded_->plan.replica_begin[static_cast<std::size_t>(assembly_.place.data)];
   for (const core::PlannedSample& sample : loaded_->plan.micro_batch(first + micro_batch)) {
     samples_.push_back(sample.index);
   }
-  logits_.insert(logits_.end(), logits.data, logits.data + logits.size());
+  logits_.insert(logits_.end(), logits.begin(), logits.end());
 }
 
 void Evaluator::result(int micro_batch, model::Stage& stage, int slot) {
   const layers::Pass& pass = passes_[static_cast<std::size_t>(micro_batch)];
-  const core::MicroBatch& batch = pass.batch;
-  const std::int64_t rows = stage.head_rows(batch);
-  const core::Tensor<float> logits = stage.logits(slot);
+  const core::MicroBatch& batch = loaded_->micro_batches[static_cast<std::size_t>(micro_batch)].on_host;
+  const std::int64_t rows = stage.head_rows(pass.batch);
   const bool predicts = labels_ && assembly_.traits.metrics != Kind::regression;
   if (labels_) stage.loss(pass, 1.0f, slot);
-  if (predicts) stage.predict(predicted_.data(), slot);
+  if (predicts) stage.predict(predicted_.device(), slot);
   if (assembly_.place.tensor != 0) return;  // those ranks know the same
-  if (keep_) keep(micro_batch, logits);
+  const auto logits = [&] {
+    const core::Tensor<const float> all = stage.logits(slot);  // contiguous
+    return core::on_host(std::span<const float>(all.data, static_cast<std::size_t>(all.size())), aside_);
+  };
+  if (keep_) keep(micro_batch, logits());
   if (!labels_) return;
-  sums_.add_loss(ops::sum(stage.row_losses(slot), rows), rows);
+  ops::sum(stage.row_losses(slot), rows, loss_.device());
+  sums_.add_loss(loss_.to_host(1)[0], rows);
   if (!predicts) {
-    for (std::int64_t r = 0; r < rows; ++r) sums_.add_value(batch.values[r], logits(r, 0));
+    const std::span<const float> values = logits();
+    for (std::int64_t r = 0; r < rows; ++r) sums_.add_value(batch.values[r], values[static_cast<std::size_t>(r)]);
     return;
   }
+  const std::span<const std::int32_t> predicted = predicted_.to_host(rows);
   const bool masked = assembly_.traits.metrics == Kind::masked_lm;
   const std::int32_t* actual = masked ? batch.masked_labels : batch.class_labels;
   std::int64_t correct = 0;
   for (std::int64_t r = 0; r < rows; ++r) {
-    const std::int32_t guess = predicted_[static_cast<std::size_t>(r)];
+    const std::int32_t guess = predicted[static_cast<std::size_t>(r)];
     if (!masked) sums_.add_class(actual[r], guess);
     correct += actual[r] == guess;
   }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "bert_hpc/app/collective.hpp"
+#include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/shard.hpp"
 #include "bert_hpc/model/hf_weights.hpp"
 
@@ -53,10 +54,11 @@ std::span<const float> values_of(const core::ParameterStore& store, const std::s
 }
 
 void send_all(const Assembly& assembly, comm::Communicator& world, const std::vector<Owned>& parameters) {
+  std::vector<float> aside;
   for (const Owned& parameter : parameters) {
     for (const Holder& holder : parameter.holders) {
       if (holder.rank != world.rank()) continue;
-      const std::span<const float> values = values_of(assembly.parameters, parameter.name);
+      const std::span<const float> values = core::on_host(values_of(assembly.parameters, parameter.name), aside);
       for (std::size_t begin = 0; begin < values.size(); begin += piece_elements) {
         const std::size_t count = std::min<std::size_t>(piece_elements, values.size() - begin);
         world.send(std::as_bytes(values.subspan(begin, count)), 0);
@@ -117,9 +119,11 @@ class Source {
     }
     return {};
   }
-  std::span<const float> own(const Owned& parameter) const { return values_of(assembly_.parameters, parameter.name); }
 
  private:
+  std::span<const float> own(const Owned& parameter) {
+    return core::on_host(values_of(assembly_.parameters, parameter.name), aside_);
+  }
   std::span<const float> put_together(const Owned& parameter) {
     whole_.resize(static_cast<std::size_t>(core::elements_of(parameter.shape)));
     for (const Holder& holder : parameter.holders) {
@@ -140,7 +144,7 @@ class Source {
 
   const Assembly& assembly_;
   Arrivals& arrivals_;
-  std::vector<float> whole_, part_;
+  std::vector<float> whole_, part_, aside_;
 };
 
 }  // namespace
@@ -155,11 +159,7 @@ void export_model(const Assembly& assembly, comm::Communicator& world, const std
     std::vector<model::TensorToWrite> tensors;
     for (const Owned& parameter : parameters) {
       model::TensorToWrite tensor{.name = parameter.name, .shape = parameter.shape};
-      if (parameter.holders.size() == 1 && parameter.holders[0].rank == 0) {
-        tensor.values = source.own(parameter);
-      } else {
-        tensor.fetch = [&source, &parameter](std::int64_t begin) { return source.fetch(parameter, begin); };
-      }
+      tensor.fetch = [&source, &parameter](std::int64_t begin) { return source.fetch(parameter, begin); };
       tensors.push_back(std::move(tensor));
     }
     try {

@@ -8,7 +8,9 @@
 #include <optional>
 
 #include "bert_hpc/app/collective.hpp"
+#include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/model/stage.hpp"
+#include "bert_hpc/ops/random_fill.hpp"
 
 namespace bert_hpc::app {
 namespace {
@@ -81,12 +83,11 @@ class Piece {
     for (float& other : others_) other += 1.0f;
     const auto begin = std::chrono::steady_clock::now();
     work();
+    core::wait_for_kernels();
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }
   /// Something small: what takes long is not the values.
-  static void fill(core::Tensor<float> x) {
-    for (std::int64_t i = 0; i < x.size(); ++i) x.data[i] = 1e-3f * static_cast<float>(i % 97 - 48);
-  }
+  static void fill(core::Tensor<float> x) { ops::fill_normal({x.data, static_cast<std::size_t>(x.size())}, 0.03f, 1); }
 
   MeasuredModel how_;
   model::BlockRange range_;

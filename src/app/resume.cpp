@@ -225,7 +225,7 @@ void load_parameters(const io::CheckpointFolder& folder, const io::CheckpointMan
       return values.subspan(static_cast<std::size_t>(arena), count);
     });
   });
-  groups.data->broadcast(std::as_writable_bytes(values), 0);
+  groups.data->broadcast(values, 0);
 }
 
 void load_moments(const Resume& resume, Assembly& assembly, const train::DataParallel& sums, train::Adamw& optimizer,
@@ -248,8 +248,13 @@ void load_moments(const Resume& resume, Assembly& assembly, const train::DataPar
     }
   });
   if (shared) {
-    groups.data->broadcast(std::as_writable_bytes(optimizer.first_moments()), 0);
-    groups.data->broadcast(std::as_writable_bytes(optimizer.second_moments()), 0);
+    for (const std::span<float> states : {optimizer.first_moments(), optimizer.second_moments()}) {
+      if (sums.plan().settings.offload) {
+        groups.data->broadcast(std::as_writable_bytes(states), 0);  // in host memory
+      } else {
+        groups.data->broadcast(states, 0);
+      }
+    }
   }
   optimizer.parameters_changed();
 }

@@ -76,19 +76,20 @@ void Trainer::result(int micro_batch, model::Stage& stage, int slot) {
   const layers::Pass& pass = passes_[static_cast<std::size_t>(micro_batch)];
   stage.loss(pass, static_cast<float>(1.0 / targets_), slot);
   if (assembly_.place.tensor != 0) return;  // those ranks know the same
-  losses_[static_cast<std::size_t>(first_index_) + turned(static_cast<std::size_t>(micro_batch))] =
-      ops::sum(stage.row_losses(slot), stage.head_rows(pass.batch));
+  ops::sum(stage.row_losses(slot), stage.head_rows(pass.batch),
+           losses_.device() + first_index_ + turned(static_cast<std::size_t>(micro_batch)));
 }
 
 /// The sum runs in the order of micro-batches whoever computed them; adding the others' zeros is exact.
 double Trainer::global_loss(const data::LoadedStep& loaded, Votes& votes) {
-  const std::span<double> losses(losses_.data(), static_cast<std::size_t>(loaded.plan.micro_batches()));
-  double* const said = losses_.data() + losses.size();
+  const auto micro_batches = static_cast<std::size_t>(loaded.plan.micro_batches());
+  const std::span<double> losses = losses_.to_host(loaded.plan.micro_batches());
+  double* const said = losses_.host() + micro_batches;
   said[0] = votes.stop;
   said[1] = votes.checkpoint;
   said[2] = votes.written;
   said[3] = votes.failed;
-  assembly_.groups().world.all_reduce(std::span<double>(losses_), comm::Reduction::sum);
+  assembly_.groups().world.all_reduce(std::span(losses_.host(), micro_batches + votes_per_step), comm::Reduction::sum);
   votes = {said[0], said[1], said[2], said[3]};
   double sum = 0;
   for (const double loss : losses) sum += loss;
@@ -96,7 +97,10 @@ double Trainer::global_loss(const data::LoadedStep& loaded, Votes& votes) {
 }
 
 StepResult Trainer::step(const data::LoadedStep& loaded, std::int64_t done, const Votes& votes) {
-  losses_.assign(static_cast<std::size_t>(loaded.plan.micro_batches()) + votes_per_step, 0.0);
+  const auto micro_batches = static_cast<std::size_t>(loaded.plan.micro_batches());
+  const auto sums = static_cast<std::int64_t>(micro_batches + votes_per_step);
+  if (losses_.size() < sums) losses_ = core::MirroredArray<double>(sums);  // in the first steps only
+  core::fill_on_device(losses_.device(), 0, micro_batches * sizeof(double));
   targets_ = global_targets(loaded);
   // Squares take a pass over the gradients: every few steps is enough for a mean over many. Where two stages sum the
   // uses of tied parameters apart, or tensor ranks hold the same parameters, the squares of a single micro-batch do not

@@ -173,7 +173,7 @@ void TrainingLoop::finish() {
   facts.samples = state_.samples - first_samples_;
   facts.peak_gflops = context_.input.run.peak_gflops.value_or(0.0);
   const std::vector<io::RankRow> ranks =
-      results_.record_ranks(context_, "CPU", total(memory_of(training_, *training_.assembly, context_)),
+      results_.record_ranks(context_, context_.device.name, total(memory_of(training_, *training_.assembly, context_)),
                             rank_time(timers_.sections(), training_seconds));
   const std::string memory = memory_line(ranks);
   results_.finish({{"steps", static_cast<double>(state_.done)},

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "bert_hpc/comm/request_pool.hpp"
-#include "bert_hpc/core/buffer.hpp"
+#include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/error.hpp"
 
 namespace bert_hpc::comm {
@@ -35,10 +35,11 @@ class SelfCommunicator : public Communicator {
   void all_reduce(std::span<double>, Reduction) override {}
   void all_reduce(std::span<std::int64_t>, Reduction) override {}
   RequestHandle start_reduce_scatter(std::span<const float> data, std::span<float> mine) override {
-    std::copy(data.begin(), data.end(), mine.begin());
+    core::copy_on_device(data.data(), mine.data(), mine.size_bytes());
     return requests_.make();
   }
   RequestHandle start_all_gather(std::span<float>) override { return requests_.make(); }
+  void broadcast(std::span<float>, int) override {}
   void broadcast(std::span<std::byte>, int) override {}
   void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) override {
     std::copy(mine.begin(), mine.end(), all.begin());
@@ -46,6 +47,8 @@ class SelfCommunicator : public Communicator {
   void exchange(std::span<const float>, std::span<float>, int) override { refuse(); }
   void send(std::span<const std::byte>, int) override { refuse(); }
   void receive(std::span<std::byte>, int) override { refuse(); }
+  RequestHandle start_send(std::span<const float>, int) override { refuse(); }
+  RequestHandle start_receive(std::span<float>, int) override { refuse(); }
   RequestHandle start_send(std::span<const std::byte>, int) override { refuse(); }
   RequestHandle start_receive(std::span<std::byte>, int) override { refuse(); }
   std::unique_ptr<Communicator> split(int color, int) override {
@@ -74,7 +77,7 @@ std::int64_t Communicator::reserve_messages(std::int64_t) {
 // Where a group makes no use of known zeros: all lines are computed, none is known to be zero.
 RequestHandle Communicator::start_reduce_scatter(std::span<const float> data, std::span<float> mine,
                                                  const KnownZeros& zeros) {
-  std::fill_n(zeros.mine, mine.size() / KnownZeros::line, std::uint8_t{1});
+  core::fill_on_device(zeros.mine, 1, mine.size() / KnownZeros::line);
   return start_reduce_scatter(data, mine);
 }
 

@@ -149,6 +149,13 @@ RequestHandle DecoratedCommunicator::start_all_gather(std::span<float> data) {
   return request;
 }
 
+void DecoratedCommunicator::broadcast(std::span<float> data, int root) {
+  const Operation operation = counted(Name::broadcast, Type::float32, data, root);
+  enter(operation);
+  inner_.broadcast(data, root);
+  leave(operation);
+}
+
 void DecoratedCommunicator::broadcast(std::span<std::byte> data, int root) {
   const Operation operation = counted(Name::broadcast, Type::bytes, data, root);
   enter(operation);
@@ -182,6 +189,22 @@ void DecoratedCommunicator::receive(std::span<std::byte> data, int peer) {
   enter(operation);
   inner_.receive(data, peer);
   leave(operation);
+}
+
+RequestHandle DecoratedCommunicator::start_send(std::span<const float> data, int peer) {
+  const Operation operation = counted(Name::send, Type::float32, data, 0, peer);
+  enter(operation);
+  RequestHandle request = watched(inner_.start_send(data, peer), operation);
+  leave(operation);
+  return request;
+}
+
+RequestHandle DecoratedCommunicator::start_receive(std::span<float> data, int peer) {
+  const Operation operation = counted(Name::receive, Type::float32, data, 0, peer);
+  enter(operation);
+  RequestHandle request = watched(inner_.start_receive(data, peer), operation);
+  leave(operation);
+  return request;
 }
 
 RequestHandle DecoratedCommunicator::start_send(std::span<const std::byte> data, int peer) {

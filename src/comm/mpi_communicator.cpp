@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "bert_hpc/comm/request_pool.hpp"
-#include "bert_hpc/core/buffer.hpp"
+#include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/error.hpp"
 #include "check_mpi.hpp"
 #include "mailbox.hpp"
@@ -50,6 +50,15 @@ void all_reduce_pieces(std::span<T> data, MPI_Datatype type, Reduction reduction
     check_mpi(MPI_Allreduce(MPI_IN_PLACE, data.data() + begin, count, type, operation(reduction), group),
               "MPI_Allreduce");
   }
+}
+
+/// Floats lie in device memory: at an address where MPI reaches them.
+template <class T>
+std::span<T> reach(std::span<T> device) {
+  core::require(core::host_sees_device_memory() || core::device_memory_is_guarded(),
+                "MPI was handed device memory: that is NCCL's part");
+  core::require_device_memory(device.data(), "an operation between ranks");
+  return {core::transport_address(device.data()), device.size()};
 }
 
 int message_count(std::size_t size) {
@@ -199,7 +208,7 @@ class MpiCommunicator : public Communicator {
 
   void all_reduce(std::span<float> data, Reduction reduction) override {
     catch_up();
-    all_reduce_pieces(data, MPI_FLOAT, reduction, group_);
+    all_reduce_pieces(reach(data), MPI_FLOAT, reduction, group_);
   }
   void all_reduce(std::span<double> data, Reduction reduction) override {
     catch_up();
@@ -214,6 +223,8 @@ class MpiCommunicator : public Communicator {
     if (node_) {
       if (auto request = node_->start_reduce_scatter(data, mine)) return request;
     }
+    data = reach(data);
+    mine = reach(mine);
     if (size_ <= PairwiseSum::largest_group) {
       return sums_.make(data, mine, free_slot(mine.size()), rank_, size_, group_, node_.get());
     }
@@ -252,6 +263,7 @@ class MpiCommunicator : public Communicator {
     if (node_) {
       if (auto request = node_->start_all_gather(data)) return request;
     }
+    data = reach(data);
     MPI_Request request = MPI_REQUEST_NULL;
     check_mpi(MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, data.data(),
                              message_count(data.size() / static_cast<std::size_t>(size_)), MPI_FLOAT, group_, &request),
@@ -259,6 +271,10 @@ class MpiCommunicator : public Communicator {
     return requests_.make(request, node_.get());
   }
 
+  void broadcast(std::span<float> data, int root) override {
+    const std::span<float> reached = reach(data);
+    broadcast(std::as_writable_bytes(reached), root);
+  }
   void broadcast(std::span<std::byte> data, int root) override {
     catch_up();
     if (node_ && node_->is_replicated(data.data(), data.size())) return barrier();
@@ -275,6 +291,8 @@ class MpiCommunicator : public Communicator {
   }
   void exchange(std::span<const float> send, std::span<float> receive, int peer) override {
     core::require(send.size() == receive.size(), "exchange: sizes differ");
+    send = reach(send);
+    receive = reach(receive);
     MPI_Request requests[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
     const int count = message_count(send.size());
     check_mpi(MPI_Irecv(receive.data(), count, MPI_FLOAT, peer, 0, group_, &requests[0]), "MPI_Irecv");
@@ -283,6 +301,12 @@ class MpiCommunicator : public Communicator {
   }
   void send(std::span<const std::byte> data, int peer) override { start_send(data, peer)->wait(); }
   void receive(std::span<std::byte> data, int peer) override { start_receive(data, peer)->wait(); }
+  RequestHandle start_send(std::span<const float> data, int peer) override {
+    return start_send(std::as_bytes(reach(data)), peer);
+  }
+  RequestHandle start_receive(std::span<float> data, int peer) override {
+    return start_receive(std::as_writable_bytes(reach(data)), peer);
+  }
   RequestHandle start_send(std::span<const std::byte> data, int peer) override {
     MPI_Request request = MPI_REQUEST_NULL;
     if (mailbox_ && mailbox_->carries(data.size(), peer)) {
@@ -315,7 +339,7 @@ class MpiCommunicator : public Communicator {
 
   /// Collective. Not at construction: most groups never need it.
   void ask_for_node_memory() {
-    if (asked_for_node_memory_) return;
+    if (asked_for_node_memory_ || !core::host_sees_device_memory()) return;
     asked_for_node_memory_ = true;
     node_ = NodeMemory::make(group_);
   }
@@ -380,6 +404,19 @@ std::string MpiRuntime::description() {
 
 std::int64_t message_room_bytes(std::int64_t bytes, int ranks) {
   return Mailbox::bytes(static_cast<std::size_t>(bytes), ranks);
+}
+
+NodePlace place_on_node() {
+  MPI_Comm node = MPI_COMM_NULL;
+  int rank = 0;
+  check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
+  check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node),
+            "MPI_Comm_split_type");
+  NodePlace place;
+  check_mpi(MPI_Comm_rank(node, &place.rank), "MPI_Comm_rank");
+  check_mpi(MPI_Comm_size(node, &place.ranks), "MPI_Comm_size");
+  MPI_Comm_free(&node);
+  return place;
 }
 
 void abort_all_ranks(int exit_status) {

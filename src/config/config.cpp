@@ -74,7 +74,7 @@ void visit_parallel(TomlKeys& toml, Parallel& parallel) {
   toml.key("virtual_stages", parallel.virtual_stages, between(1, 1 << 10));
   toml.key("balance", parallel.balance, between(1, 1 << 20), parallel.balance_by, one_of({"cost", "measured"}));
   toml.key("zero", parallel.zero, between(0, 2)).key("offload", parallel.offload);
-  toml.planned({"allow_shared_devices"});
+  toml.key("allow_shared_devices", parallel.allow_shared_devices);
 }
 
 }  // namespace

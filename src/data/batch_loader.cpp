@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/error.hpp"
 
 namespace bert_hpc::data {
@@ -88,8 +89,15 @@ BatchLoader::BatchLoader(ShardReader& reader, const BatchLoaderOptions& options)
   samples_.reserve(most);
   lengths_.reserve(most);
   for (Slot& slot : slots_) {
-    // Not initialised: pages that no step reaches are never touched.
-    slot.memory = std::make_unique_for_overwrite<std::byte[]>(slot_bytes_);
+    if (core::host_sees_device_memory()) {
+      // Not initialised: pages that no step reaches are never touched.
+      slot.own = std::make_unique_for_overwrite<std::byte[]>(slot_bytes_);
+      slot.memory = slot.own.get();
+    } else {
+      slot.pinned = core::Buffer<std::byte>(static_cast<std::int64_t>(slot_bytes_), core::MemoryKind::host);
+      slot.device = core::Buffer<std::byte>(static_cast<std::int64_t>(slot_bytes_));
+      slot.memory = slot.pinned.data();
+    }
     slot.step.micro_batches.reserve(static_cast<std::size_t>(bounds_.replica_micro_batches));
     planner_.reserve(reader.samples(), reader.info().max_length, slot.step.plan);
   }
@@ -154,7 +162,9 @@ const LoadedStep& BatchLoader::next() {
     if (prepared_ <= next_step_) std::rethrow_exception(error_);
   }
   wait_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  return slots_[next_step_++ % 2].step;
+  Slot& slot = slots_[next_step_++ % 2];
+  upload(slot);
+  return slot.step;
 }
 
 std::int64_t BatchLoader::memory_bytes() const {

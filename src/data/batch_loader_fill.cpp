@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/data/batch_loader.hpp"
 
@@ -28,19 +29,67 @@ void BatchLoader::prepare(std::int64_t step, Slot& slot) {
     micro_batch.chunks = loaded.plan.micro_begin[static_cast<std::size_t>(m) + 1] - micro_batch.first_chunk;
     fill(loaded.plan.micro_batch(m), slot, micro_batch);
     loaded.target_count += micro_batch.target_count;
-    loaded.sequences += micro_batch.batch.sequences;
-    loaded.tokens += micro_batch.batch.tokens.count;
+    loaded.sequences += micro_batch.on_host.sequences;
+    loaded.tokens += micro_batch.on_host.tokens.count;
   }
+}
+
+namespace {
+
+/// Where a micro-batch's arrays lie after the memory they are in was copied.
+class Relocation {
+ public:
+  Relocation(const std::byte* from, const std::byte* to) : from_(from), to_(to) {}
+
+  core::MicroBatch operator()(const core::MicroBatch& batch) const {
+    core::MicroBatch moved = batch;
+    for (core::TokenRows* rows : {&moved.tokens, &moved.masked, &moved.first}) {
+      move(rows->offsets);
+      move(rows->sequence);
+      move(rows->position);
+    }
+    move(moved.input_ids);
+    move(moved.token_type_ids);
+    move(moved.sample);
+    move(moved.sorted_ids.ids);
+    move(moved.sorted_ids.segments);
+    move(moved.sorted_ids.order);
+    move(moved.class_labels);
+    move(moved.values);
+    move(moved.masked_rows);
+    move(moved.masked_labels);
+    move(moved.first_rows);
+    return moved;
+  }
+
+ private:
+  template <class T>
+  void move(const T*& pointer) const {
+    if (pointer == nullptr) return;
+    pointer = reinterpret_cast<const T*>(to_ + (reinterpret_cast<const std::byte*>(pointer) - from_));
+  }
+
+  const std::byte *from_, *to_;
+};
+
+}  // namespace
+
+/// One copy for the whole step. Where the host sees device memory, the arrays are there already.
+void BatchLoader::upload(Slot& slot) {
+  const std::byte* const there = slot.device.size() > 0 ? slot.device.data() : slot.memory;
+  if (slot.device.size() > 0) core::start_copy_to_device(slot.memory, slot.device.data(), slot.used);
+  const Relocation relocated(slot.memory, there);
+  for (LoadedMicroBatch& micro : slot.step.micro_batches) micro.batch = relocated(micro.on_host);
 }
 
 template <class T>
 T* BatchLoader::take(Slot& slot, std::int64_t count) const {
-  void* memory = slot.memory.get() + slot.used;
+  void* memory = slot.memory + slot.used;
   std::size_t space = slot_bytes_ - slot.used;
   const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(T);
   core::require(std::align(array_alignment, bytes, memory, space) != nullptr,
                 "a step needs more memory than was planned");
-  slot.used = static_cast<std::size_t>(static_cast<std::byte*>(memory) + bytes - slot.memory.get());
+  slot.used = static_cast<std::size_t>(static_cast<std::byte*>(memory) + bytes - slot.memory);
   return static_cast<T*>(memory);
 }
 
@@ -59,7 +108,7 @@ void BatchLoader::fill(std::span<const core::PlannedSample> samples, Slot& slot,
   auto* first_position = take<std::int32_t>(slot, sequences);
   auto* first_rows = take<std::int32_t>(slot, sequences);
 
-  core::MicroBatch& batch = loaded.batch = {};
+  core::MicroBatch& batch = loaded.on_host = {};
   std::int32_t row = 0;
   for (std::int32_t s = 0; s < static_cast<std::int32_t>(sequences); ++s) {
     const core::PlannedSample& sample = samples[static_cast<std::size_t>(s)];
@@ -107,7 +156,7 @@ void BatchLoader::fill(std::span<const core::PlannedSample> samples, Slot& slot,
 
 void BatchLoader::fill_masks(std::span<const core::PlannedSample> samples, std::int32_t* ids, Slot& slot,
                              LoadedMicroBatch& loaded) {
-  core::MicroBatch& batch = loaded.batch;
+  core::MicroBatch& batch = loaded.on_host;
   std::int64_t most = 0;
   for (const core::PlannedSample& sample : samples) most += masker_->most(sample.length);
   auto* offsets = take<std::int32_t>(slot, batch.sequences + 1);

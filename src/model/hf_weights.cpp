@@ -6,6 +6,7 @@
 #include <cstring>
 #include <set>
 
+#include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/io/atomic_write.hpp"
 #include "bert_hpc/model/hf_config.hpp"
 #include "hf_checkpoint.hpp"
@@ -185,20 +186,22 @@ LoadReport load_hf_weights(const std::filesystem::path& folder, core::ParameterS
   const auto values_of = [&store](const core::ParameterSlice& slice) {
     return store.values().subspan(static_cast<std::size_t>(slice.offset), static_cast<std::size_t>(slice.size));
   };
+  std::vector<float> aside;
   for (std::size_t i = 0; i < plan.sources.size(); ++i) {
     if (plan.sources[i] == nullptr) continue;
     const core::ParameterSlice& slice = store.slices()[i];
-    const std::span<float> values = values_of(slice);
+    const std::span<float> values = core::host_side(values_of(slice), aside);
     checkpoint.read(*plan.sources[i], slice.shape, slice.shard, values);
     check_finite(checkpoint, *plan.sources[i], slice, values, problems);
+    core::copy_to_device<float>(values, values_of(slice));
   }
   for (const core::ParameterSlice& slice : store.slices()) {
     const bool embeds = slice.name == word_embeddings && wants_decoder(store);
+    const auto tied_to = [&] { return core::on_host<float>(values_of(slice), aside); };
     if (embeds || slice.name == decoder_weight) {
-      check_tie(checkpoint, decoder_weight, slice, values_of(slice), word_embeddings, problems);
+      check_tie(checkpoint, decoder_weight, slice, tied_to(), word_embeddings, problems);
     }
-    if (slice.name == prediction_bias)
-      check_tie(checkpoint, decoder_bias, slice, values_of(slice), prediction_bias, problems);
+    if (slice.name == prediction_bias) check_tie(checkpoint, decoder_bias, slice, tied_to(), prediction_bias, problems);
   }
   problems.throw_if_any(ExitCode::files, folder.string() + ": the weights cannot be used:");
   return std::move(plan.report);
@@ -207,13 +210,16 @@ LoadReport load_hf_weights(const std::filesystem::path& folder, core::ParameterS
 void save_hf_folder(const std::filesystem::path& folder, const BertConfig& config, BertHead head,
                     const core::ParameterStore& store, const std::filesystem::path& tokenizer_folder) {
   std::vector<TensorToWrite> tensors;
+  std::vector<float> aside;
   for (const core::ParameterSlice& slice : store.slices()) {
     if (!slice.copy_of.empty()) continue;
-    const std::span<const float> all = store.values();
-    tensors.push_back(
-        {.name = slice.name,
-         .shape = slice.shape,
-         .values = all.subspan(static_cast<std::size_t>(slice.offset), static_cast<std::size_t>(slice.size))});
+    const std::span<const float> values =
+        store.values().subspan(static_cast<std::size_t>(slice.offset), static_cast<std::size_t>(slice.size));
+    TensorToWrite tensor{.name = slice.name, .shape = slice.shape};
+    tensor.fetch = [values, &aside](std::int64_t begin) {
+      return core::on_host(values, aside).subspan(static_cast<std::size_t>(begin));
+    };
+    tensors.push_back(std::move(tensor));
   }
   save_hf_folder(folder, config, head, std::move(tensors), tokenizer_folder);
 }

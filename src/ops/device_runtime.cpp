@@ -3,20 +3,39 @@
 
 #include <Kokkos_Core.hpp>
 
+#include "bert_hpc/core/device_memory.hpp"
+#include "bert_hpc/core/error.hpp"
+
+#ifdef KOKKOS_ENABLE_CUDA
+#include <cuda_runtime_api.h>
+#endif
+
 namespace bert_hpc::core {
 
 DeviceRuntime::DeviceRuntime(int threads) {
-  // InitArguments gave way to InitializationSettings in Kokkos 3.7.
+  // Kokkos ends the process where there is no device: asked for before.
+  if (const std::string missing = missing_device(); !missing.empty()) throw Error(ExitCode::input, missing);
+    // InitArguments gave way to InitializationSettings in Kokkos 3.7.
 #if KOKKOS_VERSION >= 30700
   Kokkos::InitializationSettings settings;
   if (threads > 0) settings.set_num_threads(threads);
   settings.set_disable_warnings(true);
+#ifdef KOKKOS_ENABLE_CUDA
+  int device = 0;
+  if (cudaGetDevice(&device) == cudaSuccess) settings.set_device_id(device);
+#endif
   Kokkos::initialize(settings);
 #else
   Kokkos::InitArguments arguments;
   if (threads > 0) arguments.num_threads = threads;
   arguments.disable_warnings = true;
+#ifdef KOKKOS_ENABLE_CUDA
+  if (cudaGetDevice(&arguments.device_id) != cudaSuccess) arguments.device_id = 0;
+#endif
   Kokkos::initialize(arguments);
+#endif
+#ifdef KOKKOS_ENABLE_CUDA
+  set_kernel_stream(Kokkos::Cuda().cuda_stream());
 #endif
 }
 
@@ -25,7 +44,7 @@ DeviceRuntime::~DeviceRuntime() {
 }
 
 int DeviceRuntime::threads() const {
-  return Kokkos::DefaultExecutionSpace().concurrency();
+  return Kokkos::DefaultHostExecutionSpace().concurrency();
 }
 
 std::string DeviceRuntime::description() {

@@ -6,8 +6,10 @@
 #include <cstdint>
 
 #include "bert_hpc/ops/dropout.hpp"
-#include "cpu/philox_lanes.hpp"
 #include "kernel.hpp"
+#if !BERT_HPC_KERNELS_ON_GPU
+#include "cpu/philox_lanes.hpp"
+#endif
 
 namespace bert_hpc::ops {
 

@@ -4,25 +4,29 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "bert_hpc/ops/matrix_product.hpp"
 
 namespace bert_hpc::ops {
 
-/// Has the native back end kernels for this processor, or only portable ones?
-bool native_product_is_tuned();
+/// A back end of this build. `make` returns null where it is not to be had after all.
+struct ProductKind {
+  const char* name;
+  std::unique_ptr<MatrixProduct> (*make)();
+};
 
-/// Each returns null where this build or processor lacks the back end.
-std::unique_ptr<MatrixProduct> make_native_product();    ///< never null
-std::unique_ptr<MatrixProduct> make_portable_product();  ///< the same without special instructions, never null
-std::unique_ptr<MatrixProduct> make_onednn_product();
-std::unique_ptr<MatrixProduct> make_blas_product();
+/// Those for this build's kind of device, the one to take on this machine first.
+std::vector<ProductKind> product_kinds();
 
 namespace detail {
 
 /// Throws Error(internal) unless the shapes of y (rows, out) = x (rows, in) · w (out, in)ᵀ agree, in and out are at
 /// least 1, and strides at least the columns: a product would otherwise read or write beyond its operands.
 void require_product_shapes(const Tensor<const float>& x, const Tensor<const float>& w, const Tensor<const float>& y);
+
+/// x = 0, in the order of kernels.
+void set_zero_rows(Tensor<float> x);
 
 }  // namespace detail
 

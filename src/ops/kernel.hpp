@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <string>
 
+#include "bert_hpc/core/device_memory.hpp"
+
 #if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
 #define BERT_HPC_KERNELS_ON_GPU 1
 #else
@@ -42,7 +44,7 @@ using UnevenRange = Kokkos::RangePolicy<Kokkos::IndexType<std::int64_t>, Kokkos:
 /// becomes a string once. A team of one thread would be allocated anew each time (GCC's OpenMP keeps only larger ones),
 /// so one thread runs the loop itself, unless a profiling tool wants to see it.
 template <class Policy, class Body>
-void launch(const char* label, const Policy& policy, const Body& body) {
+void run(const char* label, const Policy& policy, const Body& body) {
   if constexpr (!on_gpu) {
     if (Kokkos::DefaultExecutionSpace().concurrency() == 1 && !Kokkos::Tools::profileLibraryLoaded()) {
       for (auto i = policy.begin(); i < policy.end(); ++i) body(i);
@@ -51,6 +53,30 @@ void launch(const char* label, const Policy& policy, const Body& body) {
   }
   static const std::string text(label);
   Kokkos::parallel_for(text, policy, body);
+}
+
+/// The guard of device memory looks at a body's words; what lay where its padding is now is none of them.
+template <class Body>
+void require_on_device(const Body& body, const char* label) {
+  Body copy(body);
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_clear_padding)
+  __builtin_clear_padding(&copy);
+#endif
+#endif
+  core::require_device_operands(&copy, sizeof copy, label);
+}
+
+/// A loop whose body goes to the device: copied as it is, with addresses of device memory.
+template <class Policy, class Body>
+void launch(const char* label, const Policy& policy, const Body& body) {
+  if constexpr (!on_gpu) {
+    const core::DeviceAccess access;
+    if (core::device_memory_is_guarded()) require_on_device(body, label);
+    run(label, policy, body);
+  } else {
+    run(label, policy, body);
+  }
 }
 
 /// body(i) for i in [0, count), items of about equal cost.

@@ -118,15 +118,13 @@ void to_integers(const float* x, std::int64_t count, std::int32_t* y) {
       "bert_hpc::ops::to_integers", count, KOKKOS_LAMBDA(std::int64_t i) { y[i] = static_cast<std::int32_t>(x[i]); });
 }
 
-double sum(const float* x, std::int64_t count) {
-  const auto element = [=] KOKKOS_FUNCTION(std::int64_t i) { return static_cast<double>(x[i]); };
-  if constexpr (!kernel::on_gpu) return kernel::sum_of<double>(count, element);
-  double total = 0.0;
+// total = Σ x
+void sum(const float* x, std::int64_t count, double* total) {
   // One work item, so that the order is fixed: x holds one number per row of a batch, which is little.
-  Kokkos::parallel_reduce(
-      "bert_hpc::ops::sum", kernel::Range(0, 1),
-      KOKKOS_LAMBDA(std::int64_t, double& result) { result += kernel::sum_of<double>(count, element); }, total);
-  return total;
+  kernel::for_items(
+      "bert_hpc::ops::sum", 1, KOKKOS_LAMBDA(std::int64_t) {
+        *total = kernel::sum_of<double>(count, [=](std::int64_t i) { return static_cast<double>(x[i]); });
+      });
 }
 
 }  // namespace bert_hpc::ops

@@ -1,9 +1,9 @@
 // The choice among the back ends, and the products of a linear layer for those that are a plain GEMM.
 #include "bert_hpc/ops/matrix_product.hpp"
 
-#include <algorithm>
 #include <string>
 
+#include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/ops/activation.hpp"
 #include "gemm.hpp"
@@ -17,6 +17,13 @@ void require_product_shapes(const Tensor<const float>& x, const Tensor<const flo
                 "matrix product: x (rows, in), w (out, in) and y (rows, out) do not agree");
   const auto fits = [](const Tensor<const float>& t) { return t.rows <= 1 || t.stride >= t.columns; };
   core::require(fits(x) && fits(w) && fits(y), "matrix product: a row stride is shorter than its row");
+}
+
+void set_zero_rows(Tensor<float> x) {
+  if (x.contiguous()) return core::fill_on_device(x.data, 0, static_cast<std::size_t>(x.size()) * sizeof(float));
+  for (std::int64_t i = 0; i < x.rows; ++i) {
+    core::fill_on_device(x.row(i), 0, static_cast<std::size_t>(x.columns) * sizeof(float));
+  }
 }
 
 }  // namespace detail
@@ -53,9 +60,7 @@ void GemmProduct::backward_weight(Tensor<const float> d_y, Tensor<const float> x
   detail::require_product_shapes(x, d_w, d_y);
   if (d_bias != nullptr) column_sums(d_y, d_bias, write);
   if (x.rows == 0) {
-    if (write == Write::replace) {
-      for (std::int64_t i = 0; i < d_w.rows; ++i) std::fill_n(d_w.row(i), d_w.columns, 0.0f);
-    }
+    if (write == Write::replace) detail::set_zero_rows(d_w);
     return;
   }
   gemm(Use::transposed, Use::as_is, d_w.rows, d_w.columns, x.rows, d_y.data, d_y.stride, x.data, x.stride,
@@ -63,28 +68,13 @@ void GemmProduct::backward_weight(Tensor<const float> d_y, Tensor<const float> x
 }
 
 std::unique_ptr<MatrixProduct> make_matrix_product(const std::string& preferred) {
-  struct Kind {
-    const char* name;
-    std::unique_ptr<MatrixProduct> (*make)();
-  };
-  const Kind kinds[] = {{"native", make_native_product},
-                        {"onednn", make_onednn_product},
-                        {"blas", make_blas_product},
-                        {"portable", make_portable_product}};
-  if (preferred.empty() && native_product_is_tuned()) return make_native_product();
-  // A library knows better what suits an unknown processor: the portable products come last there.
-  if (preferred.empty()) {
-    for (const auto make : {make_onednn_product, make_blas_product, make_portable_product}) {
-      if (auto product = make()) return product;
-    }
-  }
-  for (const Kind& kind : kinds) {
-    if (preferred != kind.name) continue;
-    if (auto product = kind.make()) return product;
-  }
   std::string available;
-  for (const Kind& kind : kinds) {
-    if (kind.make() != nullptr) available += (available.empty() ? "\"" : ", \"") + std::string(kind.name) + "\"";
+  for (const ProductKind& kind : product_kinds()) {
+    if (!preferred.empty() && preferred != kind.name) {
+      available += (available.empty() ? "\"" : ", \"") + std::string(kind.name) + "\"";
+      continue;
+    }
+    if (auto product = kind.make()) return product;
   }
   throw core::Error(core::ExitCode::input, "no matrix product \"" + preferred + "\" in this build on this processor; " +
                                                "there are: " + available + ".");

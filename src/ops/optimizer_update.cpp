@@ -165,22 +165,25 @@ using HostArray = Kokkos::View<T*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>;
 
 void copy_to_host(std::span<const float> device, std::span<float> host) {
   core::require(device.size() == host.size(), "copy_to_host: ranges differ in size");
+  core::require_device_memory(device.data(), "copy_to_host");
+  const core::DeviceAccess access;
   Kokkos::deep_copy(HostArray<float>(host.data(), host.size()), DeviceArray<const float>(device.data(), device.size()));
 }
 
 void copy_to_device(std::span<const float> host, std::span<float> device) {
   core::require(device.size() == host.size(), "copy_to_device: ranges differ in size");
+  core::require_device_memory(device.data(), "copy_to_device");
+  const core::DeviceAccess access;
   Kokkos::deep_copy(DeviceArray<float>(device.data(), device.size()), HostArray<const float>(host.data(), host.size()));
 }
 
 // Σ mix(bits_i + i · golden ratio), with the finalizer of splitmix64 (Steele et al. 2014), a bijection
-std::uint64_t hash_of_bits(std::span<const float> x, std::span<std::uint64_t> partial) {
+std::uint64_t hash_of_bits(std::span<const float> x, const core::MirroredArray<std::uint64_t>& partial) {
   const std::int64_t count = static_cast<std::int64_t>(x.size());
   const std::int64_t blocks = kernel::divide_up(count, norm_block);
-  core::require(static_cast<std::int64_t>(partial.size()) >= blocks,
-                "hash_of_bits: one partial sum per block of norm_block elements is needed");
+  core::require(partial.size() >= blocks, "hash_of_bits: one partial sum per block of norm_block elements is needed");
   const float* in = x.data();
-  std::uint64_t* out = partial.data();
+  std::uint64_t* out = partial.device();
   kernel::for_items(
       "bert_hpc::ops::hash_of_bits", blocks, KOKKOS_LAMBDA(std::int64_t b) {
         const std::int64_t begin = b * norm_block;
@@ -197,7 +200,7 @@ std::uint64_t hash_of_bits(std::span<const float> x, std::span<std::uint64_t> pa
         out[b] = sum;
       });
   std::uint64_t hash = 0;
-  for (std::int64_t b = 0; b < blocks; ++b) hash += out[b];
+  for (const std::uint64_t part : partial.to_host(blocks)) hash += part;
   return hash;
 }
 

@@ -4,8 +4,10 @@
 
 #include "bert_hpc/core/rng.hpp"
 #include "bert_hpc/ops/vector_math.hpp"
-#include "cpu/philox_lanes.hpp"
 #include "kernel.hpp"
+#if !BERT_HPC_KERNELS_ON_GPU
+#include "cpu/philox_lanes.hpp"
+#endif
 
 namespace bert_hpc::ops {
 namespace {
@@ -75,7 +77,6 @@ void fill_normal(std::span<float> x, float deviation, std::uint64_t seed, std::i
         const std::int64_t from = item * item_values - skipped;
         for (std::int64_t i = from < 0 ? -from : 0; i < item_values && from + i < count; ++i) data[from + i] = value[i];
       });
-  Kokkos::fence();
 }
 
 }  // namespace bert_hpc::ops

@@ -47,9 +47,10 @@ void DataParallel::tell_summed() {
 }
 
 void DataParallel::add_squares(std::span<const float> gradients, std::uint8_t* marks) {
-  partials_.resize((gradients.size() + ops::norm_block - 1) / ops::norm_block);  // grows in the first steps only
-  ops::squared_norm_blocks(gradients, partials_, {marks});
-  for (const double partial : partials_) squares_ += partial;
+  const auto blocks = static_cast<std::int64_t>((gradients.size() + ops::norm_block - 1) / ops::norm_block);
+  if (partials_.size() < blocks) partials_ = core::MirroredArray<double>(blocks);  // in the first steps only
+  ops::squared_norm_blocks(gradients, {partials_.device(), static_cast<std::size_t>(blocks)}, {marks});
+  for (const double partial : partials_.to_host(blocks)) squares_ += partial;
 }
 
 void DataParallel::share_range(std::size_t i) {

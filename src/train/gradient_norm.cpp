@@ -96,20 +96,22 @@ GradientNorm::GradientNorm(const core::ParameterStore& parameters, const NormSco
   for (Run& run : runs_) {
     if (!reproducible) run.first_block = std::exchange(blocks, blocks + blocks_of(run.size));
   }
-  partials_.resize(static_cast<std::size_t>(reproducible ? scope.blocks : blocks));
+  partials_ = core::MirroredArray<double>(reproducible ? scope.blocks : blocks);
 }
 
 double GradientNorm::operator()() {
-  if (reproducible_) std::fill(partials_.begin(), partials_.end(), 0.0);
+  const std::span<double> device(partials_.device(), static_cast<std::size_t>(partials_.size()));
+  if (reproducible_) core::fill_on_device(device.data(), 0, device.size_bytes());
   for (const Run& run : runs_) {
-    ops::squared_norm_blocks({run.gradient, static_cast<std::size_t>(run.size)},
-                             std::span(partials_).subspan(static_cast<std::size_t>(run.first_block),
-                                                          static_cast<std::size_t>(blocks_of(run.size))),
-                             {run.marks});
+    ops::squared_norm_blocks(
+        {run.gradient, static_cast<std::size_t>(run.size)},
+        device.subspan(static_cast<std::size_t>(run.first_block), static_cast<std::size_t>(blocks_of(run.size))),
+        {run.marks});
   }
-  if (reproducible_ && everyone_.size() > 1) everyone_.all_reduce(std::span(partials_), comm::Reduction::sum);
+  const std::span<double> partials = partials_.to_host(partials_.size());
+  if (reproducible_ && everyone_.size() > 1) everyone_.all_reduce(partials, comm::Reduction::sum);
   double sum = 0;
-  for (const double partial : partials_) sum += partial;
+  for (const double partial : partials) sum += partial;
   return std::sqrt(reproducible_ || everyone_.size() == 1 ? sum : everyone_.sum(sum));
 }
 

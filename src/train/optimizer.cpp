@@ -52,11 +52,12 @@ Adamw::Adamw(const AdamwSettings& settings, const core::ParameterStore& paramete
     }
     elements += mine.size;
   }
-  first_ = core::Buffer<float>(elements);
-  second_ = core::Buffer<float>(elements);
+  const core::MemoryKind states = offload ? core::MemoryKind::host : core::MemoryKind::device;
+  first_ = core::Buffer<float>(elements, states);
+  second_ = core::Buffer<float>(elements, states);
   if (!offload) return;
-  masters_ = core::Buffer<float>(elements);
-  gradients_ = core::Buffer<float>(elements);
+  masters_ = core::Buffer<float>(elements, states);
+  gradients_ = core::Buffer<float>(elements, states);
 }
 
 void Adamw::fetch(std::size_t range) {

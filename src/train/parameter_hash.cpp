@@ -13,7 +13,7 @@ ParameterHash::ParameterHash(comm::Communicator& replicas, comm::Communicator& e
   if (every <= 0) return;
   std::int64_t largest = 0;
   for (const core::ParameterSlice& slice : parameters.slices()) largest = std::max(largest, slice.size);
-  partial_.resize(static_cast<std::size_t>((largest + ops::norm_block - 1) / ops::norm_block));
+  partial_ = core::MirroredArray<std::uint64_t>((largest + ops::norm_block - 1) / ops::norm_block);
   hashes_.resize(parameters.slices().size());
   now_.resize(hashes_.size());
   all_.resize(hashes_.size() * static_cast<std::size_t>(replicas.size()));

@@ -14,12 +14,8 @@ Schedule schedule_of(const PipelineSettings& s) {
   return make_schedule(s.kind, s.stages, s.stage, s.micro_batches, s.virtual_stages);
 }
 
-std::span<const std::byte> bytes_of(core::Tensor<float> tensor) {
-  return std::as_bytes(std::span<const float>(tensor.data, static_cast<std::size_t>(tensor.size())));
-}
-
-std::span<std::byte> writable_bytes_of(core::Tensor<float> tensor) {
-  return std::as_writable_bytes(std::span<float>(tensor.data, static_cast<std::size_t>(tensor.size())));
+std::span<float> elements_of(core::Tensor<float> tensor) {
+  return {tensor.data, static_cast<std::size_t>(tensor.size())};
 }
 
 }  // namespace
@@ -175,10 +171,10 @@ void Pipeline::send(const Message& message) {
   const int s = slot(own, message.micro_batch);
   const auto at = static_cast<std::size_t>(s);
   if (message.forward) {
-    own.outputs[at] = group_.start_send(bytes_of(own.stage->output(s)), message.peer);
+    own.outputs[at] = group_.start_send(elements_of(own.stage->output(s)), message.peer);
   } else {
     // backward has turned the outboxes; what it wrote lies in the other one.
-    own.gradients[1 - own.stage->next_outbox()] = group_.start_send(bytes_of(own.stage->d_input(s)), message.peer);
+    own.gradients[1 - own.stage->next_outbox()] = group_.start_send(elements_of(own.stage->d_input(s)), message.peer);
   }
 }
 
@@ -189,7 +185,7 @@ void Pipeline::receive(const Message& message) {
   wait(own.outputs[at]);  // of the slot's last micro-batch, or of this one, whose output gives way to its gradient
   if (message.forward) own.stage->open(workspace_, pass(message.micro_batch), s);
   const Tensor<float> into = message.forward ? own.stage->input(s) : own.stage->d_output(s);
-  own.inputs[at] = group_.start_receive(writable_bytes_of(into), message.peer);
+  own.inputs[at] = group_.start_receive(elements_of(into), message.peer);
 }
 
 void Pipeline::wait(comm::RequestHandle& request) {

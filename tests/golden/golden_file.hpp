@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -67,7 +68,8 @@ class GoldenFile {
 
  private:
   static std::filesystem::path folder(const std::string& task) {
-    return std::filesystem::path(BERT_HPC_TESTS_DIRECTORY) / "golden" / "bert" / task;
+    const char* const elsewhere = std::getenv("BERT_HPC_TESTS_DIRECTORY");  // of a packed build: tests/gpu.sh
+    return std::filesystem::path(elsewhere ? elsewhere : BERT_HPC_TESTS_DIRECTORY) / "golden" / "bert" / task;
   }
   const model::StoredTensor& find(const std::string& name) const {
     const model::StoredTensor* tensor = file_.find(name);

@@ -30,7 +30,8 @@ model::BertConfig small_config(double dropout) {
 struct Fixture {
   Fixture(model::HeadKind kind, double dropout)
       : config(small_config(dropout)),
-        store(model::bert_parameters(config, kind, outputs), core::ParameterStore::Arenas::with_gradients),
+        store(model::bert_parameters(config, kind, outputs), core::ParameterStore::Arenas::with_gradients, {},
+              arenas.memory()),
         bert(config, kind, outputs, model::whole(config), store),
         products(ops::make_matrix_product()),
         attention(ops::make_attention()) {
@@ -51,13 +52,14 @@ struct Fixture {
     bert.forward(engine, pass);
     bert.loss(pass, 0.5f);
     double sum = 0;
-    for (std::int64_t r = 0; r < bert.head_rows(batch); ++r) sum += 0.5 * bert.row_losses()[r];
+    for (const float row : test::copy_of(bert.row_losses(), bert.head_rows(batch))) sum += 0.5 * row;
     if (backward) bert.backward(engine, pass, workspace, [](std::int64_t) {});
     return sum;
   }
 
   static constexpr std::int64_t outputs = 5;
   model::BertConfig config;
+  test::Arenas arenas;
   core::ParameterStore store;
   model::Stage bert;
   std::unique_ptr<ops::MatrixProduct> products;

@@ -10,16 +10,14 @@
 #include "bert_hpc/comm/checked_communicator.hpp"
 #include "bert_hpc/comm/mpi_communicator.hpp"
 #include "bert_hpc/core/error.hpp"
+#include "support/world.hpp"
 
 using namespace bert_hpc;
 using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-comm::Communicator& world() {
-  static const auto group = comm::make_world_communicator();
-  return *group;
-}
+using test::world;
 
 /// What a rank was told; checked without collectives of the broken group.
 std::string told(const std::function<void()>& work) {

@@ -13,25 +13,29 @@
 #include "bert_hpc/comm/mpi_communicator.hpp"
 #include "bert_hpc/core/error.hpp"
 #include "support/delayed_communicator.hpp"
+#include "support/vector.hpp"
+#include "support/world.hpp"
 
 using namespace bert_hpc;
 
 namespace {
 
-comm::Communicator& world() {
-  static const auto group = comm::make_world_communicator();
-  return *group;
-}
+using test::world;
 
 /// True where it holds on every rank of the world, whichever group the case is about.
 bool everywhere(bool holds) {
   return !world().any(!holds);
 }
 
-std::vector<float> ramp(std::size_t count, float start) {
-  std::vector<float> x(count);
+test::Vector<float> ramp(std::size_t count, float start) {
+  test::Vector<float> x(count);
   std::iota(x.begin(), x.end(), start);
   return x;
+}
+
+template <class T>
+void write(std::span<T> device, const std::vector<T>& content) {
+  core::copy_to_device(content.data(), device.data(), device.size_bytes());
 }
 
 /// A communicator with those that it needs to live.
@@ -94,7 +98,7 @@ void on_all_kinds(const std::function<void(comm::Communicator&)>& body) {
 TEST_CASE("all_reduce gives sums and extremes on every rank") {
   on_all_kinds([](comm::Communicator& group) {
     const int rank = group.rank(), size = group.size();
-    std::vector<float> x = {static_cast<float>(rank), 1.0f};
+    test::Vector<float> x = {static_cast<float>(rank), 1.0f};
     group.all_reduce(x, comm::Reduction::sum);
     CHECK(everywhere(x[0] == static_cast<float>(size * (size - 1) / 2) && x[1] == static_cast<float>(size)));
     CHECK(everywhere(group.maximum(double(rank)) == size - 1 && group.minimum(double(rank)) == 0.0));
@@ -107,8 +111,8 @@ TEST_CASE("reduce_scatter gives each rank its piece of the sum, and all_gather p
   on_all_kinds([](comm::Communicator& group) {
     const auto rank = static_cast<std::size_t>(group.rank()), size = static_cast<std::size_t>(group.size());
     const std::size_t piece = 1000;
-    const std::vector<float> data = ramp(piece * size, static_cast<float>(rank));
-    std::vector<float> mine(piece);
+    const test::Vector<float> data = ramp(piece * size, static_cast<float>(rank));
+    test::Vector<float> mine(piece);
     group.start_reduce_scatter(data, mine)->wait();
     bool right = true;
     for (std::size_t i = 0; i < piece; ++i) {
@@ -116,7 +120,7 @@ TEST_CASE("reduce_scatter gives each rank its piece of the sum, and all_gather p
     }
     CHECK(everywhere(right));
 
-    std::vector<float> all(piece * size);
+    test::Vector<float> all(piece * size);
     std::copy(mine.begin(), mine.end(), all.begin() + static_cast<std::ptrdiff_t>(rank * piece));
     const auto request = group.start_all_gather(all);
     while (!request->test()) {
@@ -142,8 +146,8 @@ TEST_CASE("texts, broadcasts and point-to-point messages arrive") {
     CHECK(everywhere(right));
     CHECK(everywhere(group.broadcast(rank == 0 ? "from zero" : "", 0) == "from zero"));
     if (size % 2 == 0) {
-      const std::vector<float> send = ramp(10, static_cast<float>(rank));
-      std::vector<float> received(10);
+      const test::Vector<float> send = ramp(10, static_cast<float>(rank));
+      test::Vector<float> received(10);
       group.exchange(send, received, rank ^ 1);
       CHECK(everywhere(received[9] == static_cast<float>((rank ^ 1) + 9)));
     }
@@ -166,16 +170,18 @@ TEST_CASE("sums and gathers over memory that the group allocated") {
     };
     const std::span<float> gradients = floats(comm::Sharing::exposed), values = floats(comm::Sharing::replicated),
                            copies = floats(comm::Sharing::exposed);
-    CHECK(everywhere(gradients.size() == count && gradients[0] == 0.0f && values[count - 1] == 0.0f));
-    std::vector<float> mine(piece);
+    CHECK(everywhere(test::copy_of(gradients) == std::vector<float>(count) && test::copy_of(values).back() == 0.0f));
+    std::vector<float> content(count);
+    test::Vector<float> mine(piece);
     bool right = true;
     for (std::size_t round = 0; round < 20; ++round) {  // the data changes as soon as an operation has ended
-      for (std::size_t i = 0; i < count; ++i) gradients[i] = static_cast<float>(i % 1000 + round * rank);
+      for (std::size_t i = 0; i < count; ++i) content[i] = static_cast<float>(i % 1000 + round * rank);
+      write(gradients, content);
       const auto first = group.start_reduce_scatter(gradients.first(count / 2), std::span(mine).first(piece / 2));
       const auto second = group.start_reduce_scatter(gradients.last(count / 2), std::span(mine).last(piece / 2));
       second->wait();
       first->wait();
-      std::fill(gradients.begin(), gradients.end(), -1.0f);
+      write(gradients, std::vector<float>(count, -1.0f));
       const auto expected = [&](std::size_t place) {
         return static_cast<float>(size * (place % 1000) + round * (size * (size - 1) / 2));
       };
@@ -184,11 +190,12 @@ TEST_CASE("sums and gathers over memory that the group allocated") {
                 mine[piece / 2 + i] == expected(count / 2 + rank * piece / 2 + i);
       }
       for (const std::span<float> all : {values, copies}) {
-        std::copy(mine.begin(), mine.end(), all.begin() + static_cast<std::ptrdiff_t>(rank * piece));
+        core::copy_to_device(mine.data(), all.data() + rank * piece, piece * sizeof(float));
         group.start_all_gather(all)->wait();
+        const std::vector<float> found = test::copy_of(all);
         for (std::size_t r = 0; r < size; ++r) {
-          right = right && all[r * piece] == expected(r * piece / 2) &&
-                  all[r * piece + piece - 1] == expected(count / 2 + (r + 1) * piece / 2 - 1);
+          right = right && found[r * piece] == expected(r * piece / 2) &&
+                  found[r * piece + piece - 1] == expected(count / 2 + (r + 1) * piece / 2 - 1);
         }
         group.barrier();  // everybody has read; the next round writes again
       }
@@ -202,13 +209,13 @@ TEST_CASE("started messages arrive in order, both ways at once, and mix with tho
     const int rank = group.rank(), size = group.size(), peer = rank ^ 1;
     const bool pairs = size % 2 == 0;
     constexpr std::size_t messages = 5, count = 3000;
-    std::vector<std::vector<float>> sent(messages), received(messages);
+    std::vector<test::Vector<float>> sent(messages), received(messages);
     std::vector<comm::RequestHandle> requests;
     for (std::size_t i = 0; pairs && i < messages; ++i) {
       sent[i].assign(count + i, static_cast<float>(10 * rank) + static_cast<float>(i));
       received[i].resize(count + i);
-      requests.push_back(group.start_receive(std::as_writable_bytes(std::span(received[i])), peer));
-      requests.push_back(group.start_send(std::as_bytes(std::span(sent[i])), peer));
+      requests.push_back(group.start_receive(std::span(received[i]), peer));
+      requests.push_back(group.start_send(std::span<const float>(sent[i]), peer));
     }
     if (pairs) {
       requests.back()->wait();
@@ -219,7 +226,7 @@ TEST_CASE("started messages arrive in order, both ways at once, and mix with tho
     bool right = true;
     for (std::size_t i = 0; pairs && i < messages; ++i) {
       right =
-          right && received[i] == std::vector<float>(count + i, static_cast<float>(10 * peer) + static_cast<float>(i));
+          right && received[i] == test::Vector<float>(count + i, static_cast<float>(10 * peer) + static_cast<float>(i));
     }
     CHECK(everywhere(right));
 
@@ -309,8 +316,8 @@ TEST_CASE("what was started ends whether a rank waits before or after the next c
     const std::size_t piece = 1000;
     const std::span<std::byte> bytes = group.allocate(piece * size * sizeof(float), comm::Sharing::exposed);
     const std::span gradients(reinterpret_cast<float*>(bytes.data()), piece * size);
-    std::vector<float> plain = ramp(piece * size, static_cast<float>(rank)), mine(piece), also_mine(piece);
-    std::copy(plain.begin(), plain.end(), gradients.begin());
+    test::Vector<float> plain = ramp(piece * size, static_cast<float>(rank)), mine(piece), also_mine(piece);
+    core::copy_to_device(plain.data(), gradients.data(), gradients.size_bytes());
     const auto first = group.start_reduce_scatter(gradients, mine);
     const auto second = group.start_reduce_scatter(plain, also_mine);
     const bool early = rank % 2 == 0;
@@ -328,7 +335,7 @@ TEST_CASE("many sums may be under way, of several sizes, and be waited for in an
   on_all_kinds([](comm::Communicator& group) {
     const auto ranks = static_cast<std::size_t>(group.size());
     constexpr std::size_t sums = 30;
-    std::vector<std::vector<float>> data(sums), mine(sums);
+    std::vector<test::Vector<float>> data(sums), mine(sums);
     std::vector<comm::RequestHandle> requests;
     const std::int64_t reserved = group.reserve_sums(31);
     for (std::size_t k = 0; k < sums; ++k) {
@@ -361,20 +368,22 @@ TEST_CASE("sums of data with known zeros") {
   const auto shared = [](std::size_t bytes) { return world().allocate(bytes, comm::Sharing::exposed).data(); };
   const std::span<float> data(reinterpret_cast<float*>(shared(lines * line * sizeof(float))), lines * line);
   const std::span<std::uint8_t> marks(reinterpret_cast<std::uint8_t*>(shared(lines)), lines);
-  const std::vector<float> private_data(data.size());  // a group may be unable to use zeros of such memory
-  std::vector<std::uint8_t> mine_marks(lines_of_piece);
-  std::vector<float> mine(lines_of_piece * line);
+  const test::Vector<float> private_data(data.size());  // a group may be unable to use zeros of such memory
+  test::Vector<std::uint8_t> mine_marks(lines_of_piece);
+  test::Vector<float> mine(lines_of_piece * line);
   bool right = true;
   for (std::size_t round = 0; round < 5; ++round) {
     // Each rank touches its own few lines, in places that wander; all ranks touch line 3 of every piece.
-    std::fill(data.begin(), data.end(), 0.0f);
-    std::fill(marks.begin(), marks.end(), std::uint8_t{0});
+    std::vector<float> content(data.size());
+    std::vector<std::uint8_t> marked(lines);
     for (std::size_t l = 0; l < lines; ++l) {
       if ((l + rank + round) % 7 != 0 && l % lines_of_piece != 3) continue;
-      marks[l] = 1;
-      for (std::size_t i = 0; i < line; ++i) data[l * line + i] = static_cast<float>(l * line + i + rank + round);
+      marked[l] = 1;
+      for (std::size_t i = 0; i < line; ++i) content[l * line + i] = static_cast<float>(l * line + i + rank + round);
     }
-    std::vector<float> expected(data.begin(), data.end());
+    write(data, content);
+    write(marks, marked);
+    test::Vector<float> expected(content.begin(), content.end());
     world().all_reduce(expected, comm::Reduction::sum);
     world().start_reduce_scatter(data, mine, {marks.data(), mine_marks.data()})->wait();
     for (std::size_t i = 0; i < mine.size(); ++i) {
@@ -383,5 +392,5 @@ TEST_CASE("sums of data with known zeros") {
   }
   CHECK(everywhere(right));
   world().start_reduce_scatter(private_data, mine, {marks.data(), mine_marks.data()})->wait();
-  CHECK(everywhere(mine == std::vector<float>(mine.size()) && mine_marks[0] == 1));
+  CHECK(everywhere(mine == test::Vector<float>(mine.size()) && mine_marks[0] == 1));
 }

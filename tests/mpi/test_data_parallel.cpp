@@ -16,16 +16,15 @@
 #include "bert_hpc/train/data_parallel.hpp"
 #include "bert_hpc/train/optimizer.hpp"
 #include "bert_hpc/train/parameter_hash.hpp"
+#include "support/vector.hpp"
+#include "support/world.hpp"
 
 using namespace bert_hpc;
 using core::ParameterStore;
 
 namespace {
 
-comm::Communicator& world() {
-  static const auto group = comm::make_world_communicator();
-  return *group;
-}
+using test::world;
 
 /// True where it holds on every rank.
 bool everywhere(bool holds) {
@@ -52,15 +51,18 @@ constexpr std::int64_t chunks = 8;
 void add_gradients(const ParameterStore& store, std::int64_t chunk, std::size_t first, std::size_t last) {
   for (std::size_t s = first; s < last; ++s) {
     const core::Tensor<float> gradient = store.gradient(static_cast<int>(s));
+    std::vector<float> content = test::copy_of(gradient.data, gradient.size());
+    test::Vector<std::int32_t> row(1);
     const std::size_t name = store.slices()[s].name.size();
     const bool few_rows = store.slices()[s].name == "words";
     for (std::int64_t i = 0; i < store.slices()[s].size; ++i) {
-      const auto row = static_cast<std::int32_t>(i / gradient.columns);
-      if (few_rows && (row + chunk) % 5 != 0) continue;
-      if (few_rows) ops::mark_rows({store.marks_of(static_cast<int>(s))}, gradient.columns, &row, 1);
+      row[0] = static_cast<std::int32_t>(i / gradient.columns);
+      if (few_rows && (row[0] + chunk) % 5 != 0) continue;
+      if (few_rows) ops::mark_rows({store.marks_of(static_cast<int>(s))}, gradient.columns, row.data(), 1);
       const std::size_t mixed = (static_cast<std::size_t>(i) * 7919 + static_cast<std::size_t>(chunk) * 104729) % 1000;
-      gradient.data[i] += 1.0f / static_cast<float>(3 + mixed + name) - 0.002f;
+      content[static_cast<std::size_t>(i)] += 1.0f / static_cast<float>(3 + mixed + name) - 0.002f;
     }
+    core::copy_to_device(content.data(), gradient.data, content.size() * sizeof(float));
   }
 }
 
@@ -74,8 +76,8 @@ struct Outcome {
 std::vector<float> values_of(const ParameterStore& store) {
   std::vector<float> values;
   for (std::size_t s = 0; s < store.slices().size(); ++s) {
-    const float* data = store.value(static_cast<int>(s)).data;
-    values.insert(values.end(), data, data + store.slices()[s].size);
+    const std::vector<float> slice = test::copy_of(store.value(static_cast<int>(s)).data, store.slices()[s].size);
+    values.insert(values.end(), slice.begin(), slice.end());
   }
   return values;
 }
@@ -141,7 +143,7 @@ Outcome train_on(comm::Communicator& group, const Layout& layout) {
     const auto share = [&](std::size_t range) { sums->share_range(range); };
     adamw.step(1e-2, step + 1, outcome.norms.back(), step == 1 ? nullptr : std::function<void(std::size_t)>(share));
     sums->share_parameters();
-    for (const float g : store.gradients()) {
+    for (const float g : test::copy_of(store.gradients())) {
       if (g != 0) outcome.norms.push_back(-1);  // gradients must be zero again
     }
   }
@@ -214,9 +216,10 @@ TEST_CASE("sharded gradients: ranks with fewer micro-batches add zeros") {
   sums->begin_step(world().rank(), size - 1);  // rank 0 has none
   for (int micro = 0; micro < world().rank(); ++micro) {
     for (int slice = 1; slice >= 0; --slice) {
-      for (std::int64_t i = 0; i < store.slices()[static_cast<std::size_t>(slice)].size; ++i) {
-        store.gradient(slice).data[i] += static_cast<float>(1 + slice);
-      }
+      const core::Tensor<float> gradient = store.gradient(slice);
+      std::vector<float> content = test::copy_of(gradient.data, gradient.size());
+      for (float& g : content) g += static_cast<float>(1 + slice);
+      core::copy_to_device(content.data(), gradient.data, content.size() * sizeof(float));
       sums->finished(store.slices()[static_cast<std::size_t>(slice)].offset);
     }
     sums->end_micro_batch();
@@ -225,8 +228,9 @@ TEST_CASE("sharded gradients: ranks with fewer micro-batches add zeros") {
   const float micro_batches = static_cast<float>(size * (size - 1) / 2);
   bool right = true;
   for (const train::OwnedRange& range : sums->owned()) {
+    const std::vector<float> found = test::copy_of(range.gradient, range.size);
     for (std::int64_t i = 0; i < range.size; ++i) {
-      right = right && range.gradient[i] == micro_batches * (range.begin + i >= 512 ? 2.0f : 1.0f);
+      right = right && found[static_cast<std::size_t>(i)] == micro_batches * (range.begin + i >= 512 ? 2.0f : 1.0f);
     }
   }
   CHECK(everywhere(right));
@@ -235,6 +239,7 @@ TEST_CASE("sharded gradients: ranks with fewer micro-batches add zeros") {
 }
 
 TEST_CASE("memory of a rank: 16 bytes a parameter, 4 + 4 + 12/N with ZeRO 1, 4 + 12/N and a ring with ZeRO 2") {
+  if (!core::host_sees_device_memory()) SKIP("device memory is not memory of this process");
   // 24 units of 0.5 M parameters. What the plan says is compared with the growth of this process: anonymous memory
   // (statm's resident minus shared) and, for the ring that the ranks of a node share, the plan's figure.
   const int size = world().size();
@@ -276,7 +281,9 @@ TEST_CASE("memory of a rank: 16 bytes a parameter, 4 + 4 + 12/N with ZeRO 1, 4 +
 }
 
 TEST_CASE("a flipped bit is found, with rank and tensor") {
-  ParameterStore store(specs(), ParameterStore::Arenas::values, train::shard_alignment(false, world().size()));
+  test::Arenas arenas;
+  ParameterStore store(specs(), ParameterStore::Arenas::values, train::shard_alignment(false, world().size()),
+                       arenas.memory());
   for (std::size_t i = 0; i < store.values().size(); ++i) store.values()[i] = 0.01f * static_cast<float>(i % 97);
   train::ParameterHash hash(world(), world(), store, 2);
   const int size = world().size(), last = size - 1;
@@ -330,7 +337,9 @@ TEST_CASE("the norm of a model in stages has the bits of the whole model's") {
 
 TEST_CASE("overlapped sums: owned pieces are sums over ranks and shared parameters arrive everywhere") {
   const std::vector<core::ParameterSpec> list = {{"w", {100, 64}}, {"b", {64}, false}};
-  ParameterStore store(list, ParameterStore::Arenas::with_gradients, train::shard_alignment(false, world().size()));
+  test::Arenas arenas;
+  ParameterStore store(list, ParameterStore::Arenas::with_gradients, train::shard_alignment(false, world().size()),
+                       arenas.memory());
   const auto sums = train::make_data_parallel(world(), store, {.bucket_elements = 1024});
   for (int step = 0; step < 2; ++step) {
     sums->begin_step(2);
@@ -348,11 +357,13 @@ TEST_CASE("overlapped sums: owned pieces are sums over ranks and shared paramete
       squares += std::pow(2.0 * world().size() * static_cast<double>(i % 100), 2);
     }
     for (const train::OwnedRange& range : sums->owned()) {
+      const std::vector<float> found = test::copy_of(range.gradient, range.size);
       for (std::int64_t i = 0; i < range.size; ++i) {
-        right = right && range.gradient[i] == static_cast<float>(2 * world().size() * ((range.begin + i) % 100));
+        right = right && found[static_cast<std::size_t>(i)] ==
+                             static_cast<float>(2 * world().size() * ((range.begin + i) % 100));
         store.values()[static_cast<std::size_t>(range.begin + i)] = static_cast<float>(range.begin + i + step);
-        range.gradient[i] = 0;
       }
+      core::fill_on_device(range.gradient, 0, static_cast<std::size_t>(range.size) * sizeof(float));
     }
     CHECK(everywhere(right));
     // Squares and their sums are integers below 2^53, hence exact in double; only the root rounds.

@@ -10,6 +10,7 @@
 #include "bert_hpc/comm/mpi_communicator.hpp"
 #include "bert_hpc/ops/dropout.hpp"
 #include "support/host_batch.hpp"
+#include "support/world.hpp"
 
 using namespace bert_hpc;
 using model::HeadKind;
@@ -20,10 +21,7 @@ namespace {
 constexpr std::int64_t outputs = 5;
 constexpr int most_micro_batches = 7;
 
-comm::Communicator& world() {
-  static const auto group = comm::make_world_communicator();
-  return *group;
-}
+using test::world;
 
 model::BertConfig small_config() {
   model::BertConfig config;
@@ -71,7 +69,7 @@ class Trainee : public train::PipelineEvents {
       : settings_(c.settings),
         ranges_(parts(c)),
         store_(specs(c.head), core::ParameterStore::Arenas::with_gradients),
-        products_(ops::make_matrix_product("native")),
+        products_(ops::make_matrix_product(test::independent_products())),
         attention_(ops::make_attention()) {
     model::initialize_parameters(store_, small_config(), 5);
     for (const auto& range : ranges_) stages_.emplace_back(small_config(), c.head, outputs, range, store_);
@@ -107,7 +105,7 @@ class Trainee : public train::PipelineEvents {
     stage.loss(pass, 0.5f, slot);
     double& sum = losses[static_cast<std::size_t>(m)];
     sum = 0;
-    for (std::int64_t r = 0; r < stage.head_rows(pass.batch); ++r) sum += stage.row_losses(slot)[r];
+    for (const float loss : test::copy_of(stage.row_losses(slot), stage.head_rows(pass.batch))) sum += loss;
   }
   void finished(int virtual_stage, std::int64_t begin) override {
     const model::Stage& stage = stages_[static_cast<std::size_t>(virtual_stage)];
@@ -188,9 +186,8 @@ TEST_CASE("every schedule gives the bits of the whole model") {
   bool same = true;
   for (std::size_t i = 0; i < mine.store().slices().size(); ++i) {
     const core::ParameterSlice& slice = mine.store().slices()[i];
-    const float* found = mine.store().gradient(static_cast<int>(i)).data;
-    const float* expected = whole.store().gradient(whole.store().find(slice.name)).data;
-    same &= std::equal(found, found + slice.size, expected);
+    same &= test::copy_of(mine.store().gradient(static_cast<int>(i)).data, slice.size) ==
+            test::copy_of(whole.store().gradient(whole.store().find(slice.name)).data, slice.size);
   }
   CHECK(everywhere(same));
   CHECK(everywhere(!mine.holds_head() || mine.losses == whole.losses));

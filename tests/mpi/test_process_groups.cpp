@@ -5,15 +5,13 @@
 
 #include "bert_hpc/comm/mpi_communicator.hpp"
 #include "bert_hpc/comm/process_groups.hpp"
+#include "support/world.hpp"
 
 using namespace bert_hpc;
 
 namespace {
 
-comm::Communicator& world() {
-  static const auto group = comm::make_world_communicator();
-  return *group;
-}
+using test::world;
 
 /// True where it holds on every rank.
 bool everywhere(bool holds) {

@@ -10,6 +10,7 @@
 #include "bert_hpc/model/stage.hpp"
 #include "bert_hpc/ops/dropout.hpp"
 #include "support/host_batch.hpp"
+#include "support/world.hpp"
 
 using namespace bert_hpc;
 using layers::TensorGroup;
@@ -19,10 +20,7 @@ namespace {
 
 constexpr std::int64_t outputs = 5, most_tokens = 60;
 
-comm::Communicator& world() {
-  static const auto group = comm::make_world_communicator();
-  return *group;
-}
+using test::world;
 
 bool everywhere(bool holds) {
   return !world().any(!holds);
@@ -86,7 +84,7 @@ class Part {
         store_(model::bert_parameters(small_config(), kind, outputs, range, group_.place()),
                core::ParameterStore::Arenas::with_gradients),
         stage_(small_config(), kind, outputs, range, store_, group_),
-        products_(ops::make_matrix_product("native")),
+        products_(ops::make_matrix_product(test::independent_products())),
         attention_(ops::make_attention()),
         apart_(apart) {
     model::initialize_parameters(store_, small_config(), 5);
@@ -104,7 +102,7 @@ class Part {
     stage_.open(workspace_, pass);
     stage_.forward(engine, pass);
     stage_.loss(pass, 0.5f);
-    const std::vector<float> losses(stage_.row_losses(), stage_.row_losses() + stage_.head_rows(pass.batch));
+    const std::vector<float> losses = test::copy_of(stage_.row_losses(), stage_.head_rows(pass.batch));
     const auto finished = [](std::int64_t) {};
     if (apart_) {
       stage_.backward_input(engine, pass, workspace_, 0, 0);
@@ -117,11 +115,11 @@ class Part {
 
   std::vector<std::int32_t> predict(const layers::Pass& pass) {
     layers::Engine engine{*products_, *attention_};
-    std::vector<std::int32_t> predicted(static_cast<std::size_t>(stage_.head_rows(pass.batch)));
+    test::Vector<std::int32_t> predicted(static_cast<std::size_t>(stage_.head_rows(pass.batch)));
     stage_.open(workspace_, pass);
     stage_.forward(engine, pass);
     stage_.predict(predicted.data());
-    return predicted;
+    return {predicted.begin(), predicted.end()};
   }
 
   const core::ParameterStore& store() const { return store_; }
@@ -141,7 +139,9 @@ class Part {
 // The whole of a slice whose shards lie on the ranks of a group. A parameter that is whole must be alike on all.
 std::vector<float> assemble(const core::ParameterSlice& slice, std::span<const float> arena, comm::Communicator& group,
                             bool& alike) {
-  const auto part = arena.subspan(static_cast<std::size_t>(slice.offset), static_cast<std::size_t>(slice.size));
+  const std::vector<float> content =
+      test::copy_of(arena.subspan(static_cast<std::size_t>(slice.offset), static_cast<std::size_t>(slice.size)));
+  const std::span<const float> part(content);
   if (slice.shard.is_whole()) {
     std::vector<std::byte> all(part.size_bytes() * static_cast<std::size_t>(group.size()));
     group.all_gather(std::as_bytes(part), all);
@@ -150,10 +150,10 @@ std::vector<float> assemble(const core::ParameterSlice& slice, std::span<const f
   }
   std::int64_t size = 1;
   for (const std::int64_t extent : core::whole_shape(slice.shape, slice.shard)) size *= extent;
-  std::vector<float> whole(static_cast<std::size_t>(size));
+  test::Vector<float> whole(static_cast<std::size_t>(size));
   core::place_shard(slice.shape, slice.shard, part, whole);
   group.all_reduce(std::span<float>(whole), comm::Reduction::sum);
-  return whole;
+  return test::copy_of(whole.data(), size);
 }
 
 double largest(std::span<const float> values) {
@@ -193,8 +193,8 @@ TEST_CASE("a model on a tensor group computes what it computes on one rank") {
   bool alike = true;
   for (std::size_t i = 0; i < whole.store().slices().size(); ++i) {
     const core::ParameterSlice& slice = whole.store().slices()[i];
-    const auto values =
-        whole.store().values().subspan(static_cast<std::size_t>(slice.offset), static_cast<std::size_t>(slice.size));
+    const auto values = test::copy_of(
+        whole.store().values().subspan(static_cast<std::size_t>(slice.offset), static_cast<std::size_t>(slice.size)));
     const auto mine = assemble(shared.store().slices()[i], shared.store().values(), *group, alike);
     INFO(slice.name << ": initial values");
     CHECK(everywhere(std::equal(values.begin(), values.end(), mine.begin(), mine.end())));
@@ -210,11 +210,11 @@ TEST_CASE("a model on a tensor group computes what it computes on one rank") {
     CHECK(everywhere(difference(losses, mine) <= (size == 1 ? 0 : tolerance * largest(losses))));
   }
 
-  const double scale = largest(whole.store().gradients());
+  const double scale = largest(test::copy_of(whole.store().gradients()));
   for (std::size_t i = 0; i < whole.store().slices().size(); ++i) {
     const core::ParameterSlice& slice = whole.store().slices()[i];
-    const auto expected =
-        whole.store().gradients().subspan(static_cast<std::size_t>(slice.offset), static_cast<std::size_t>(slice.size));
+    const auto expected = test::copy_of(whole.store().gradients().subspan(static_cast<std::size_t>(slice.offset),
+                                                                          static_cast<std::size_t>(slice.size)));
     const auto found = assemble(shared.store().slices()[i], shared.store().gradients(), *group, alike);
     const double off = difference(expected, found);
     INFO(slice.name << " differs by " << off << " of " << largest(expected) << ", the largest being " << scale);

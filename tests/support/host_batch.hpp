@@ -1,4 +1,5 @@
-// A micro-batch made from plain vectors, for tests and benchmarks: owns every array that core::MicroBatch points to.
+// A micro-batch made from plain vectors, for tests and benchmarks: owns every array that core::MicroBatch points to,
+// in memory that kernels reach.
 #pragma once
 
 #include <algorithm>
@@ -7,14 +8,16 @@
 #include <vector>
 
 #include "bert_hpc/core/micro_batch.hpp"
+#include "support/vector.hpp"
 
 namespace bert_hpc::tests {
 
 class HostBatch {
  public:
   /// ids, types: all tokens of all sequences; lengths: of each sequence.
-  HostBatch(std::vector<std::int32_t> ids, std::vector<std::int32_t> types, const std::vector<std::int32_t>& lengths)
-      : ids_(std::move(ids)), types_(std::move(types)) {
+  HostBatch(const std::vector<std::int32_t>& ids, const std::vector<std::int32_t>& types,
+            const std::vector<std::int32_t>& lengths)
+      : ids_(ids.begin(), ids.end()), types_(types.begin(), types.end()) {
     offsets_ = {0};
     for (std::size_t b = 0; b < lengths.size(); ++b) {
       for (std::int32_t p = 0; p < lengths[b]; ++p) {
@@ -44,22 +47,22 @@ class HostBatch {
   HostBatch(const HostBatch&) = delete;
   HostBatch& operator=(const HostBatch&) = delete;
 
-  void set_classes(std::vector<std::int32_t> labels) {
-    classes_ = std::move(labels);
+  void set_classes(const std::vector<std::int32_t>& labels) {
+    classes_.assign(labels.begin(), labels.end());
     view_.class_labels = classes_.data();
   }
-  void set_values(std::vector<float> values) {
-    values_ = std::move(values);
+  void set_values(const std::vector<float>& values) {
+    values_.assign(values.begin(), values.end());
     view_.values = values_.data();
   }
-  void set_samples(std::vector<std::int64_t> samples) {
-    samples_ = std::move(samples);
+  void set_samples(const std::vector<std::int64_t>& samples) {
+    samples_.assign(samples.begin(), samples.end());
     view_.sample = samples_.data();
   }
   /// rows ascending, with the ids to predict there.
-  void set_masked(std::vector<std::int32_t> rows, std::vector<std::int32_t> labels) {
-    masked_rows_ = std::move(rows);
-    masked_labels_ = std::move(labels);
+  void set_masked(const std::vector<std::int32_t>& rows, const std::vector<std::int32_t>& labels) {
+    masked_rows_.assign(rows.begin(), rows.end());
+    masked_labels_.assign(labels.begin(), labels.end());
     masked_offsets_.assign(static_cast<std::size_t>(view_.sequences) + 1, 0);
     for (const std::int32_t row : masked_rows_) {
       const auto r = static_cast<std::size_t>(row);
@@ -93,11 +96,11 @@ class HostBatch {
     segments_.push_back(static_cast<std::int32_t>(order_.size()));
   }
 
-  std::vector<std::int32_t> ids_, types_, offsets_, sequence_, position_, first_rows_, first_offsets_, first_sequence_,
+  test::Vector<std::int32_t> ids_, types_, offsets_, sequence_, position_, first_rows_, first_offsets_, first_sequence_,
       zeros_, unique_, segments_, order_, classes_, masked_rows_, masked_labels_, masked_offsets_, masked_sequence_,
       masked_position_;
-  std::vector<float> values_;
-  std::vector<std::int64_t> samples_;
+  test::Vector<float> values_;
+  test::Vector<std::int64_t> samples_;
   core::MicroBatch view_;
 };
 

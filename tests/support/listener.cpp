@@ -1,7 +1,10 @@
 // Starts the device layer before a test run's first case and stops it after the last, in every test program.
 #include <catch2/reporters/catch_reporter_event_listener.hpp>
 #include <catch2/reporters/catch_reporter_registrars.hpp>
+#include <cstdio>
+#include <cstdlib>
 #include <memory>
+#include <string>
 
 #include "bert_hpc/core/device_runtime.hpp"
 
@@ -11,6 +14,10 @@ class DeviceListener : public Catch::EventListenerBase {
  public:
   using Catch::EventListenerBase::EventListenerBase;
   void testRunStarting(const Catch::TestRunInfo&) override {
+    if (const std::string missing = bert_hpc::core::DeviceRuntime::missing_device(); !missing.empty()) {
+      std::printf("skipped: %s\n", missing.c_str());
+      std::exit(4);  // Catch2's own status for runs of which everything was skipped
+    }
     runtime_ = std::make_unique<bert_hpc::core::DeviceRuntime>();
   }
   void testRunEnded(const Catch::TestRunStats&) override { runtime_.reset(); }

@@ -12,6 +12,7 @@
 #include <sstream>
 #include <string>
 
+#include "bert_hpc/core/device_choice.hpp"
 #include "bert_hpc/core/device_runtime.hpp"
 
 namespace {
@@ -39,8 +40,12 @@ int main(int argc, char** argv) {
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   int status = 0;
-  {
-    bert_hpc::core::DeviceRuntime runtime;
+  if (const std::string missing = bert_hpc::core::DeviceRuntime::missing_device(); !missing.empty()) {
+    if (rank == 0) std::printf("skipped: %s\n", missing.c_str());
+    status = 4;  // Catch2's own for runs of which everything was skipped
+  } else {
+    bert_hpc::core::choose_device(rank);
+    const bert_hpc::core::DeviceRuntime runtime;
     status = run_session(argc, argv, rank);
   }
   int worst = 0;

@@ -10,6 +10,7 @@
 
 #include "bert_hpc/core/micro_batch.hpp"
 #include "bert_hpc/core/tensor.hpp"
+#include "support/vector.hpp"
 
 namespace test {
 
@@ -54,7 +55,7 @@ struct Matrix {
   operator Tensor<float>() const { return tensor; }
   operator Tensor<const float>() const { return tensor; }
 
-  std::vector<float> values;
+  Vector<float> values;
   Tensor<float> tensor;
 };
 
@@ -82,7 +83,7 @@ struct Rows {
   bert_hpc::core::TokenRows view() const {
     return {static_cast<std::int64_t>(position.size()), offsets.data(), sequence.data(), position.data()};
   }
-  std::vector<std::int32_t> offsets, sequence, position;
+  Vector<std::int32_t> offsets, sequence, position;
 };
 
 /// Largest |result − reference| over all elements.

@@ -9,6 +9,7 @@
 #include "bert_hpc/comm/communicator.hpp"
 #include "bert_hpc/comm/process_grid.hpp"
 #include "bert_hpc/config/config.hpp"
+#include "bert_hpc/core/device_choice.hpp"
 #include "bert_hpc/core/log.hpp"
 #include "bert_hpc/io/run_lock.hpp"
 
@@ -29,7 +30,8 @@ struct RunContext {
   comm::Communicator& world;
   comm::GridShape grid;  ///< of ranks()
   int threads;           ///< of this rank's kernels
-  core::Log& log;        ///< silent but on rank 0
+  core::DeviceChoice device;
+  core::Log& log;  ///< silent but on rank 0
   std::chrono::steady_clock::time_point begin;
   std::int64_t start_memory;  ///< resident when the run began, bytes; 0: unknown
 
@@ -44,7 +46,9 @@ std::unique_ptr<io::RunLock> lock_run_directory(const RunContext& context);
 
 /// Collective over all ranks. Returns the exit status, the same on every rank. Throws core::Error where a rank fails
 /// alone: the caller then ends all ranks.
-int run_application(const Invocation& invocation, comm::Communicator& world, int threads);
+/// The device layer is up, unless the input is only validated.
+int run_application(const Invocation& invocation, comm::Communicator& world, int threads,
+                    const core::DeviceChoice& device = {});
 
 /// Collective. Mode "train": set-up, the epochs, evaluations in between, the best model kept, results.
 void run_training(const RunContext& context);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bert_hpc/app/assembly.hpp"
+#include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/data/batch_loader.hpp"
 #include "bert_hpc/io/metrics.hpp"
 
@@ -36,7 +37,7 @@ class Evaluator : private train::PipelineEvents {
   bool pass_over_data(const std::function<bool()>& give_up);
   io::EvaluationRow row(std::int64_t step);
   void result(int micro_batch, model::Stage& stage, int slot) override;
-  void keep(int micro_batch, core::Tensor<const float> logits);
+  void keep(int micro_batch, std::span<const float> logits);
   void gather(Predictions& predictions) const;
 
   Assembly& assembly_;
@@ -47,7 +48,9 @@ class Evaluator : private train::PipelineEvents {
   bool keep_ = false;
   std::vector<std::int64_t> samples_;
   std::vector<float> logits_;
-  std::vector<std::int32_t> predicted_;
+  std::vector<float> aside_;                     // a micro-batch's logits, where the host cannot see them in place
+  core::MirroredArray<std::int32_t> predicted_;  // (rows of a micro-batch that the head reads)
+  core::MirroredArray<double> loss_;             // (1)
   // The step under way.
   const data::LoadedStep* loaded_ = nullptr;
   std::vector<layers::Pass> passes_;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "bert_hpc/app/assembly.hpp"
+#include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/timers.hpp"
 #include "bert_hpc/data/batch_loader.hpp"
 #include "bert_hpc/train/data_parallel.hpp"
@@ -82,7 +83,8 @@ class Trainer : private train::PipelineEvents {
   std::optional<train::TiedGradients> tied_;
   train::ParameterHash hash_;
   train::NoiseScale noise_;
-  std::vector<double> losses_;  // (micro-batches of all replicas): sums of row losses, zero for those of others; votes
+  /// (micro-batches of all replicas, then votes): sums of row losses, zero for those of others.
+  core::MirroredArray<double> losses_;
   // The step under way.
   std::vector<layers::Pass> passes_;
   core::MicroBatch empty_;

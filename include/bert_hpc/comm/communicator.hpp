@@ -1,6 +1,9 @@
 // Communicator: a group of ranks and the operations the program needs from it. MPI, NCCL and the group of one ("self")
 // implement it; all pass the same tests. Operations are collective over the group and start in the same order on every
 // rank. Buffers stay untouched by the caller from start to wait.
+//
+// Floats are what kernels compute on: they (and the marks of known zeros) lie in device memory, and operations on them
+// take their turn among the kernels. Everything else lies in the host's.
 #pragma once
 
 #include <cstdint>
@@ -84,14 +87,15 @@ class Communicator {
   /// where ranks sum straight in the memory of allocate(), or the library in its own.
   virtual std::int64_t reserve_sums(std::int64_t elements);
 
-  /// Collective over the group. Takes what quick messages of up to `bytes` between neighbours (ranks that follow each
-  /// other, the first the last) need; larger ones and others' still arrive. May be called once. Returns its bytes: 0
-  /// where there is nothing to take.
+  /// Collective over the group, before its first message of floats. Takes what quick messages of up to `bytes` between
+  /// neighbours (ranks that follow each other, the first the last) need; larger ones and others' still arrive. May be
+  /// called once. Returns its bytes: 0 where there is nothing to take.
   virtual std::int64_t reserve_messages(std::int64_t bytes);
 
   /// In place: data is size() equal pieces; piece r comes from rank r.
   virtual RequestHandle start_all_gather(std::span<float> data) = 0;
 
+  virtual void broadcast(std::span<float> data, int root) = 0;
   virtual void broadcast(std::span<std::byte> data, int root) = 0;
 
   /// all[r·mine.size() …] = mine of rank r.
@@ -100,10 +104,12 @@ class Communicator {
   /// Pairwise: sends to `peer` and receives as much from it. Both call.
   virtual void exchange(std::span<const float> send, std::span<float> receive, int peer) = 0;
 
-  /// Messages from one rank to another arrive in the order in which they were sent, by whichever of these functions;
-  /// both sides know the size, at most 1 GiB.
+  /// Messages of floats from one rank to another, and those of bytes, arrive in the order in which they were sent, by
+  /// whichever of these functions; both sides know the size, at most 1 GiB.
   virtual void send(std::span<const std::byte> data, int peer) = 0;
   virtual void receive(std::span<std::byte> data, int peer) = 0;
+  virtual RequestHandle start_send(std::span<const float> data, int peer) = 0;
+  virtual RequestHandle start_receive(std::span<float> data, int peer) = 0;
   virtual RequestHandle start_send(std::span<const std::byte> data, int peer) = 0;
   virtual RequestHandle start_receive(std::span<std::byte> data, int peer) = 0;
 

@@ -54,11 +54,14 @@ class DecoratedCommunicator : public Communicator {
   std::int64_t reserve_sums(std::int64_t elements) override { return inner_.reserve_sums(elements); }
   std::int64_t reserve_messages(std::int64_t bytes) override { return inner_.reserve_messages(bytes); }
   RequestHandle start_all_gather(std::span<float> data) override;
+  void broadcast(std::span<float> data, int root) override;
   void broadcast(std::span<std::byte> data, int root) override;
   void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) override;
   void exchange(std::span<const float> send, std::span<float> receive, int peer) override;
   void send(std::span<const std::byte> data, int peer) override;
   void receive(std::span<std::byte> data, int peer) override;
+  RequestHandle start_send(std::span<const float> data, int peer) override;
+  RequestHandle start_receive(std::span<float> data, int peer) override;
   RequestHandle start_send(std::span<const std::byte> data, int peer) override;
   RequestHandle start_receive(std::span<std::byte> data, int peer) override;
   std::unique_ptr<Communicator> split(int color, int key) override;

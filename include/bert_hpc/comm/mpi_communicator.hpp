@@ -26,6 +26,14 @@ std::unique_ptr<Communicator> make_world_communicator();
 /// What reserve_messages(bytes) takes on each of so many ranks, if they share a node.
 std::int64_t message_room_bytes(std::int64_t bytes, int ranks);
 
+/// Where this rank stands among those that share its host's memory. Launchers number ranks of a host differently (under
+/// mpirun within a Slurm job every rank has SLURM_LOCALID 0); MPI knows.
+struct NodePlace {
+  int rank = 0, ranks = 1;
+};
+/// Collective over all ranks, while MPI is up.
+NodePlace place_on_node();
+
 /// Ends every rank at once with this exit status; for a rank that fails alone. Does not return.
 [[noreturn]] void abort_all_ranks(int exit_status);
 

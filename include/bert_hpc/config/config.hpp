@@ -78,7 +78,8 @@ struct Parallel {
   std::string balance_by = "cost";                  ///< "cost" or "measured": the key `balance` takes these words too
   /// Sharded over data: 0 nothing, 1 optimizer states and the update's work (in as many messages), 2 gradients too.
   std::int64_t zero = 1;
-  bool offload = false;  ///< optimizer states and updates in host memory; with zero
+  bool offload = false;               ///< optimizer states and updates in host memory; with zero
+  bool allow_shared_devices = false;  ///< several ranks on one GPU: slow, for tests
 };
 
 struct Precision {

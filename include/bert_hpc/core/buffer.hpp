@@ -1,6 +1,6 @@
-// Buffer: zeroed memory, owned as a rule, where kernels run (host memory on CPU builds, device memory on CUDA builds).
-// Large host buffers are aligned to and advised for huge pages: at 2 MiB pages the arenas of a base-size model need
-// about 500 address translations instead of 250,000.
+// Buffer: zeroed memory, owned as a rule, where kernels run (host memory on CPU builds, device memory on CUDA builds),
+// or beside it, where the host works. Large host buffers are aligned to and advised for huge pages: at 2 MiB pages the
+// arenas of a base-size model need about 500 address translations instead of 250,000.
 #pragma once
 
 #include <cstddef>
@@ -9,16 +9,23 @@
 
 namespace bert_hpc::core {
 
+enum class MemoryKind {
+  device,  ///< where kernels run
+  host,    ///< the host's own; kernels and copies reach it too (pinned on CUDA builds)
+};
+
 /// Zeroed memory of `bytes`, aligned to at least 64. Throws Error(internal) naming the size if there is none.
-void* allocate_device_memory(std::size_t bytes);
-void free_device_memory(void* pointer, std::size_t bytes) noexcept;
+void* allocate_memory(std::size_t bytes, MemoryKind kind);
+void free_memory(void* pointer, std::size_t bytes, MemoryKind kind) noexcept;
 
 template <class T>
 class Buffer {
  public:
   Buffer() = default;
-  explicit Buffer(std::int64_t count)
-      : data_(static_cast<T*>(allocate_device_memory(static_cast<std::size_t>(count) * sizeof(T)))), count_(count) {}
+  explicit Buffer(std::int64_t count, MemoryKind kind = MemoryKind::device)
+      : data_(static_cast<T*>(allocate_memory(static_cast<std::size_t>(count) * sizeof(T), kind))),
+        count_(count),
+        kind_(kind) {}
   /// Somebody else's memory under the same name; `memory` outlives it and is as the constructor's would be.
   static Buffer borrow(T* memory, std::int64_t count) {
     Buffer buffer;
@@ -28,15 +35,17 @@ class Buffer {
     return buffer;
   }
   ~Buffer() {
-    if (!borrowed_) free_device_memory(data_, static_cast<std::size_t>(count_) * sizeof(T));
+    if (!borrowed_) free_memory(data_, static_cast<std::size_t>(count_) * sizeof(T), kind_);
   }
   Buffer(Buffer&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)),
         count_(std::exchange(other.count_, 0)),
+        kind_(other.kind_),
         borrowed_(other.borrowed_) {}
   Buffer& operator=(Buffer&& other) noexcept {
     std::swap(data_, other.data_);
     std::swap(count_, other.count_);
+    std::swap(kind_, other.kind_);
     std::swap(borrowed_, other.borrowed_);
     return *this;
   }
@@ -45,11 +54,13 @@ class Buffer {
 
   T* data() const { return data_; }
   std::int64_t size() const { return count_; }
+  /// For host memory: device memory is read and written by kernels and by the copies of core/device_memory.hpp.
   T& operator[](std::int64_t index) const { return data_[index]; }
 
  private:
   T* data_ = nullptr;
   std::int64_t count_ = 0;
+  MemoryKind kind_ = MemoryKind::device;
   bool borrowed_ = false;
 };
 

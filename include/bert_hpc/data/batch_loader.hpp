@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "bert_hpc/core/batch_plan.hpp"
+#include "bert_hpc/core/buffer.hpp"
 #include "bert_hpc/core/micro_batch.hpp"
 #include "bert_hpc/data/batch_plan.hpp"
 #include "bert_hpc/data/batch_sampler.hpp"
@@ -42,7 +43,8 @@ BatchLoaderOptions evaluation_options(const BatchLoaderOptions& training, std::i
                                       std::int64_t window = 1024);
 
 struct LoadedMicroBatch {
-  core::MicroBatch batch;         ///< in host memory that the step owns; may have no sequences
+  core::MicroBatch batch;         ///< in device memory that the step owns; may have no sequences
+  core::MicroBatch on_host;       ///< the same for the host to read
   std::int64_t target_count = 0;  ///< what its loss is a sum over: sequences, or masked tokens
   int first_chunk = 0;            ///< of the plan
   int chunks = 0;
@@ -93,16 +95,19 @@ class BatchLoader {
  private:
   static constexpr std::size_t array_alignment = 64;  // bytes
 
-  /// A prepared step and the memory its pointers lead to.
+  /// A prepared step and the memory its pointers lead to: the thread's, and the device's where that is another one.
   struct Slot {
     LoadedStep step;
-    std::unique_ptr<std::byte[]> memory;
+    std::unique_ptr<std::byte[]> own;
+    core::Buffer<std::byte> pinned, device;
+    std::byte* memory = nullptr;  // own or pinned
     std::size_t used = 0;
   };
 
   void run();
   void stop();
   void prepare(std::int64_t step, Slot& slot);
+  static void upload(Slot& slot);
   void fill(std::span<const core::PlannedSample> samples, Slot& slot, LoadedMicroBatch& loaded);
   void fill_masks(std::span<const core::PlannedSample> samples, std::int32_t* ids, Slot& slot,
                   LoadedMicroBatch& loaded);

@@ -37,7 +37,7 @@ void class_shard_arg_max(Tensor<const float> logits, std::int64_t first, const f
 /// y[i] = x[i], whole numbers below 2^24.
 void to_integers(const float* x, std::int64_t count, std::int32_t* y);
 
-/// Σ x in double, in a fixed order.
-double sum(const float* x, std::int64_t count);
+/// *total = Σ x in double, in a fixed order; in device memory, as x is.
+void sum(const float* x, std::int64_t count, double* total);
 
 }  // namespace bert_hpc::ops

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "bert_hpc/core/cache_line.hpp"
+#include "bert_hpc/core/device_memory.hpp"
 
 namespace bert_hpc::ops {
 
@@ -44,13 +45,14 @@ void adamw_update(const AdamwStep& step, std::span<float> value, std::span<float
 void adamw_update_on_host(const AdamwStep& step, std::span<float> value, std::span<float> gradient,
                           std::span<float> first_moment, std::span<float> second_moment);
 
-/// Between kernels' memory and the host's, of one size.
+/// Between kernels' memory and the host's, of one size, with all of the host's threads where both are its own. They
+/// wait for the kernels before.
 void copy_to_host(std::span<const float> device, std::span<float> host);
 void copy_to_device(std::span<const float> host, std::span<float> device);
 
 /// A sum over the elements of a mix of each one's bits and its index: any one changed bit changes it. `partial` (at
-/// least ceil(x.size() / norm_block)) is scratch.
-std::uint64_t hash_of_bits(std::span<const float> x, std::span<std::uint64_t> partial);
+/// least ceil(x.size() / norm_block)) is scratch. Waits for the kernels.
+std::uint64_t hash_of_bits(std::span<const float> x, const core::MirroredArray<std::uint64_t>& partial);
 
 /// partial[b] = Σ x² over block b of norm_block elements, in double. partial (ceil(x.size() / norm_block)).
 void squared_norm_blocks(std::span<const float> x, std::span<double> partial, GradientMarks marks = {});

@@ -15,7 +15,9 @@ namespace bert_hpc::ops {
 
 /// a·b + c, rounded once wherever the processor can: written out so that scalar tails and vector bodies agree.
 BERT_HPC_DEVICE float multiply_add(float a, float b, float c) {
-#if defined(FP_FAST_FMAF) || defined(__FP_FAST_FMAF) || defined(__FMA__) || defined(__CUDACC__)
+#if defined(__CUDA_ARCH__)
+  return ::fmaf(a, b, c);
+#elif defined(FP_FAST_FMAF) || defined(__FP_FAST_FMAF) || defined(__FMA__)
   return __builtin_fmaf(a, b, c);
 #else
   return a * b + c;
@@ -23,6 +25,22 @@ BERT_HPC_DEVICE float multiply_add(float a, float b, float c) {
 }
 
 namespace detail {
+
+BERT_HPC_DEVICE float magnitude(float x) {
+#if defined(__CUDA_ARCH__)
+  return ::fabsf(x);
+#else
+  return __builtin_fabsf(x);
+#endif
+}
+
+BERT_HPC_DEVICE float with_sign(float x, float sign) {
+#if defined(__CUDA_ARCH__)
+  return ::copysignf(x, sign);
+#else
+  return __builtin_copysignf(x, sign);
+#endif
+}
 
 /// exp(t) for t in [−88.03, ∞): the nearest power of two, limited to 2^127, times a polynomial in what remains.
 BERT_HPC_DEVICE float bounded_exp(float t) {
@@ -53,7 +71,7 @@ BERT_HPC_DEVICE float scaled_normal_tail(float a) {
 
 /// |x|, held where bounded_exp(−a²/2) has become exactly zero.
 BERT_HPC_DEVICE float bounded_magnitude(float x) {
-  const float a = __builtin_fabsf(x);
+  const float a = detail::magnitude(x);
   return a < 13.265f ? a : 13.265f;
 }
 
@@ -71,7 +89,7 @@ BERT_HPC_DEVICE float gelu(float x) {
   const float a = detail::bounded_magnitude(x);
   const float tail = detail::bounded_exp(-0.5f * (a * a)) * detail::scaled_normal_tail(a);
   const float positive = x > 0.0f ? x : 0.0f;
-  return multiply_add(-__builtin_fabsf(x), tail, positive);
+  return multiply_add(-detail::magnitude(x), tail, positive);
 }
 
 /// gelu'(x) = Φ(x) + x·φ(x): absolute error below 3e-7.
@@ -93,7 +111,7 @@ BERT_HPC_DEVICE float fast_erf(float x) {
   series = multiply_add(series, s, 1.12837911f);
   const float a = detail::bounded_magnitude(1.41421356f * x);
   const float outer = 1.0f - 2.0f * (detail::bounded_exp(-0.5f * (a * a)) * detail::scaled_normal_tail(a));
-  return __builtin_fabsf(x) >= 0.75f ? __builtin_copysignf(outer, x) : x * series;
+  return detail::magnitude(x) >= 0.75f ? detail::with_sign(outer, x) : x * series;
 }
 
 /// tanh(x): absolute error below 2e-7, relative error below 3e-7.
@@ -106,7 +124,7 @@ BERT_HPC_DEVICE float fast_tanh(float x) {
   series = multiply_add(series, s, -0.333333105f);
   series = multiply_add(series, s, 1.0f);
   const float outer = 1.0f - 2.0f / (detail::bounded_exp(2.0f * detail::bounded_magnitude(x)) + 1.0f);
-  return __builtin_fabsf(x) >= 0.55f ? __builtin_copysignf(outer, x) : x * series;
+  return detail::magnitude(x) >= 0.55f ? detail::with_sign(outer, x) : x * series;
 }
 
 /// ln(x) for normal x > 0: relative error below 2.5e-7, also near 1.

@@ -96,7 +96,7 @@ class DataParallel {
 
  private:
   std::size_t shared_ = 0;  // ranges whose parameters are on their way
-  std::vector<double> partials_;
+  core::MirroredArray<double> partials_;
 };
 
 /// For `group.size()` ranks that hold the same parameters, aligned as shard_alignment() says, with gradients unless the

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bert_hpc/comm/communicator.hpp"
+#include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/parameter_store.hpp"
 
 namespace bert_hpc::train {
@@ -58,7 +59,7 @@ class GradientNorm {
   comm::Communicator& everyone_;
   bool reproducible_;
   std::vector<Run> runs_;
-  std::vector<double> partials_;
+  core::MirroredArray<double> partials_;
 };
 
 }  // namespace bert_hpc::train

@@ -40,7 +40,7 @@ class Adamw {
   /// Offloaded: the parameters have been set from elsewhere.
   void parameters_changed() { has_masters_ = false; }
 
-  /// Of the owned ranges, one after the other.
+  /// Of the owned ranges, one after the other; in device memory, unless offloaded.
   std::span<float> first_moments() const { return {first_.data(), static_cast<std::size_t>(first_.size())}; }
   std::span<float> second_moments() const { return {second_.data(), static_cast<std::size_t>(second_.size())}; }
 

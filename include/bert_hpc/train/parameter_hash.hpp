@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bert_hpc/comm/communicator.hpp"
+#include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/parameter_store.hpp"
 
 namespace bert_hpc::train {
@@ -37,7 +38,8 @@ class ParameterHash {
   std::int64_t hashed_ = 0;            // the update after which hashes_ were taken; 0: none
   std::vector<std::uint64_t> hashes_;  // by slice
   // Kept, as a step allocates nothing.
-  std::vector<std::uint64_t> now_, all_, partial_;
+  std::vector<std::uint64_t> now_, all_;
+  core::MirroredArray<std::uint64_t> partial_;
 };
 
 }  // namespace bert_hpc::train

@@ -79,7 +79,7 @@ class FusedAttention : public Attention {
       worker_floats_ = std::max(floats, worker_floats_);
       workers_ = std::max(workers, workers_);
       scratch_ = core::Buffer<float>();  // the old before the new
-      scratch_ = core::Buffer<float>(worker_floats_ * workers_);
+      scratch_ = core::Buffer<float>(worker_floats_ * workers_, core::MemoryKind::host);
     }
     return scratch_.size() * static_cast<std::int64_t>(sizeof(float));
   }
@@ -89,6 +89,7 @@ class FusedAttention : public Attention {
                Tensor<float> log_sum_exp) override {
     const Call call{extents,          queries,           keys, dropout, q, k, v, out.data, out.stride,
                     log_sum_exp.data, log_sum_exp.stride};
+    require_on_device(call);
     for_tasks("bert_hpc::ops::fused_attention_forward", extents,
               [&](std::int64_t sequence, std::int64_t head, float* scratch) {
                 kernels_.forward(call.task(sequence, head, scratch));
@@ -101,6 +102,11 @@ class FusedAttention : public Attention {
                 Tensor<float> d_k, Tensor<float> d_v) override {
     const Call call{extents,          queries,           keys, dropout, q, k, v, out.data, out.stride,
                     log_sum_exp.data, log_sum_exp.stride};
+    require_on_device(call);
+    for (const float* gradient : {d_out.data, static_cast<const float*>(d_q.data), static_cast<const float*>(d_k.data),
+                                  static_cast<const float*>(d_v.data)}) {
+      core::require_device_memory(gradient, "attention");
+    }
     for_tasks("bert_hpc::ops::fused_attention_backward", extents,
               [&](std::int64_t sequence, std::int64_t head, float* scratch) {
                 const std::int64_t query = queries.offsets[sequence], key = keys.offsets[sequence];
@@ -114,6 +120,16 @@ class FusedAttention : public Attention {
   }
 
  private:
+  static void require_on_device(const Call& call) {
+    for (const void* operand :
+         {static_cast<const void*>(call.q.data), static_cast<const void*>(call.k.data),
+          static_cast<const void*>(call.v.data), static_cast<const void*>(call.out),
+          static_cast<const void*>(call.log_sum_exp), static_cast<const void*>(call.queries.offsets),
+          static_cast<const void*>(call.keys.offsets), static_cast<const void*>(call.dropout.sample)}) {
+      core::require_device_memory(operand, "attention");
+    }
+  }
+
   /// run(sequence, head, scratch) for every pair; one work item per thread, which takes pairs until none is left.
   template <class Run>
   void for_tasks(const char* label, const AttentionExtents& extents, const Run& run) {
@@ -124,7 +140,8 @@ class FusedAttention : public Attention {
     const std::int64_t workers = std::min<std::int64_t>(workers_, tasks);
     using HostRange = Kokkos::RangePolicy<Kokkos::DefaultHostExecutionSpace, Kokkos::IndexType<std::int64_t>>;
     if (workers == 0) return;
-    kernel::launch(label, HostRange(0, workers), [&](std::int64_t worker) {
+    const core::DeviceAccess access;
+    kernel::run(label, HostRange(0, workers), [&](std::int64_t worker) {
       float* scratch = scratch_.data() + worker * worker_floats_;
       for (std::int64_t t; (t = next.fetch_add(1, std::memory_order_relaxed)) < tasks;) {
         const std::int64_t from_the_end = tasks - 1 - t;

@@ -5,10 +5,10 @@
 
 #include <algorithm>
 
-#include "../gemm.hpp"
-#include "bert_hpc/core/buffer.hpp"
+#include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/error.hpp"
 #include "blocked_product.hpp"
+#include "cpu_products.hpp"
 
 namespace bert_hpc::ops {
 namespace {
@@ -40,7 +40,7 @@ class NativeProduct final : public MatrixProduct {
     const std::int64_t needed = std::max({cpu::scratch_floats(kernels_, e.rows, e.out, e.in, false, threads),
                                           cpu::scratch_floats(kernels_, e.rows, e.in, e.out, false, threads),
                                           cpu::scratch_floats(kernels_, e.out, e.in, e.rows, true, threads)});
-    if (needed > scratch_.size()) scratch_ = core::Buffer<float>(needed);
+    if (needed > scratch_.size()) scratch_ = core::Buffer<float>(needed, core::MemoryKind::host);
     return scratch_.size() * static_cast<std::int64_t>(sizeof(float));
   }
 
@@ -77,8 +77,8 @@ class NativeProduct final : public MatrixProduct {
     detail::require_product_shapes(x, d_w, d_y);
     if (x.rows == 0) {
       if (write == Write::accumulate) return;
-      for (std::int64_t i = 0; i < d_w.rows; ++i) std::fill_n(d_w.row(i), d_w.columns, 0.0f);
-      if (d_bias != nullptr) std::fill_n(d_bias, d_w.rows, 0.0f);
+      detail::set_zero_rows(d_w);
+      if (d_bias != nullptr) core::fill_on_device(d_bias, 0, static_cast<std::size_t>(d_w.rows) * sizeof(float));
       return;
     }
     BlockedProduct p = operands(d_y, x, d_w);
@@ -131,6 +131,11 @@ class NativeProduct final : public MatrixProduct {
     if (p.m == 0) return;
     core::require(cpu::scratch_floats(kernels_, p.m, p.n, p.k, p.a_transposed, 1) <= scratch_.size(),
                   "matrix product: a product is larger than what was reserved");
+    for (const float* operand : {p.a, p.b, static_cast<const float*>(p.c), static_cast<const float*>(p.second), p.bias,
+                                 static_cast<const float*>(p.a_sums)}) {
+      core::require_device_memory(operand, "matrix product");
+    }
+    const core::DeviceAccess access;
     cpu::run(kernels_, p, scratch_.data(), scratch_.size());
   }
 

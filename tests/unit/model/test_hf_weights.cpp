@@ -8,6 +8,7 @@
 #include "bert_hpc/model/hf_weights.hpp"
 #include "bert_hpc/model/safetensors.hpp"
 #include "files.hpp"
+#include "support/vector.hpp"
 
 using namespace bert_hpc;
 using core::ParameterSpec;
@@ -35,17 +36,24 @@ const std::vector<ParameterSpec> masked_lm_specs = {
 
 ParameterStore make_store(const std::vector<ParameterSpec>& specs, float first = 0) {
   ParameterStore store(specs, ParameterStore::Arenas::values);
+  std::vector<float> values = test::copy_of(store.values());
   for (const core::ParameterSlice& slice : store.slices()) {
     for (std::int64_t i = 0; i < slice.size; ++i) {
-      store.values()[static_cast<std::size_t>(slice.offset + i)] = first + 0.1f * static_cast<float>(slice.offset + i);
+      values[static_cast<std::size_t>(slice.offset + i)] = first + 0.1f * static_cast<float>(slice.offset + i);
     }
   }
+  core::copy_to_device<float>(values, store.values());
   return store;
 }
 
 std::vector<float> values_of(const ParameterStore& store, const std::string& name) {
   const core::Tensor<float> view = store.value(store.find(name));
-  return {view.data, view.data + view.size()};
+  return test::copy_of(view.data, view.size());
+}
+
+bool same_bits(const ParameterStore& a, const ParameterStore& b) {
+  const std::vector<float> left = test::copy_of(a.values()), right = test::copy_of(b.values());
+  return left.size() == right.size() && std::memcmp(left.data(), right.data(), left.size() * sizeof(float)) == 0;
 }
 
 using Tensors = std::map<std::string, std::pair<std::vector<std::int64_t>, std::vector<float>>>;
@@ -83,8 +91,8 @@ TEST_CASE("a folder comes back bit for bit, config and tokenizer files with it")
   tests::write_file(tokenizer / "vocab.txt", "[PAD]\n[UNK]\n\xC3\xA9\n");
   tests::write_file(tokenizer / "tokenizer_config.json", "{\"do_lower_case\": true}");
   ParameterStore store = make_store(classifier_specs);
-  store.values()[0] = -0.0f;
-  store.values()[1] = std::bit_cast<float>(1u);  // the smallest subnormal
+  const std::vector<float> special = {-0.0f, std::bit_cast<float>(1u)};  // and the smallest subnormal
+  core::copy_to_device<float>(special, store.values().first(2));
   model::BertConfig config;
   config.label_names = {"a", "b", "c"};
   model::save_hf_folder(folder / "new/model", config, BertHead::sequence_classification, store, tokenizer.path());
@@ -93,7 +101,7 @@ TEST_CASE("a folder comes back bit for bit, config and tokenizer files with it")
   CHECK(report.newly_initialised.empty());
   CHECK(report.unused.empty());
   CHECK(report.text().empty());
-  CHECK(std::memcmp(read.values().data(), store.values().data(), store.values().size_bytes()) == 0);
+  CHECK(same_bits(read, store));
   CHECK(model::read_hf_config(folder / "new/model").label_names == config.label_names);
   CHECK(tests::read_file(folder / "new/model/vocab.txt") == "[PAD]\n[UNK]\n\xC3\xA9\n");
   CHECK(tests::read_file(folder / "new/model/tokenizer_config.json") == "{\"do_lower_case\": true}");
@@ -118,7 +126,7 @@ TEST_CASE("names without prefix, gamma and beta, and buffers are understood") {
   write(folder / "model.safetensors", tensors);
   ParameterStore read(classifier_specs, ParameterStore::Arenas::values);
   const model::LoadReport report = model::load_hf_weights(folder.path(), read);
-  CHECK(std::memcmp(read.values().data(), store.values().data(), store.values().size_bytes()) == 0);
+  CHECK(same_bits(read, store));
   CHECK(report.unused == std::vector<std::string>{"cls.seq_relationship.bias"});
   CHECK(report.text() == "not used from the file (1): cls.seq_relationship.bias\n");
 }
@@ -170,7 +178,7 @@ TEST_CASE("a stored decoder must be the tied one, and its bias may have either n
   ParameterStore read(masked_lm_specs, ParameterStore::Arenas::values);
   const model::LoadReport report = model::load_hf_weights(folder.path(), read);
   CHECK(report.unused.empty());
-  CHECK(std::memcmp(read.values().data(), store.values().data(), store.values().size_bytes()) == 0);
+  CHECK(same_bits(read, store));
 
   tensors["cls.predictions.bias"] = tensors["cls.predictions.decoder.bias"];
   write(folder / "model.safetensors", tensors);
@@ -221,7 +229,7 @@ TEST_CASE("weights in shards are found through the index") {
   index("\"" + name2 + "\"");
   ParameterStore read(classifier_specs, ParameterStore::Arenas::values);
   CHECK(model::load_hf_weights(folder.path(), read).unused.empty());
-  CHECK(std::memcmp(read.values().data(), store.values().data(), store.values().size_bytes()) == 0);
+  CHECK(same_bits(read, store));
 
   index("\"" + name1 + "\"");
   CHECK(load_failure(folder, classifier_specs).says(name1 + " lacks \"classifier.weight\""));

@@ -57,7 +57,7 @@ class Stages {
  public:
   Stages(HeadKind kind, std::vector<BlockRange> ranges, bool apart)
       : store_(specs(kind, ranges), core::ParameterStore::Arenas::with_gradients),
-        products_(ops::make_matrix_product("native")),
+        products_(ops::make_matrix_product(test::independent_products())),
         attention_(ops::make_attention()),
         apart_(apart) {
     model::initialize_parameters(store_, small_config(), 5);
@@ -80,7 +80,9 @@ class Stages {
     }
     stages_.back().loss(pass, 0.5f, slot);
     double sum = 0;
-    for (std::int64_t r = 0; r < stages_.back().head_rows(pass.batch); ++r) sum += stages_.back().row_losses(slot)[r];
+    for (const float loss : test::copy_of(stages_.back().row_losses(slot), stages_.back().head_rows(pass.batch))) {
+      sum += loss;
+    }
     return sum;
   }
 
@@ -113,8 +115,7 @@ class Stages {
   std::map<std::string, std::vector<float>> gradients() const {
     std::map<std::string, std::vector<float>> result;
     for (const core::ParameterSlice& slice : store_.slices()) {
-      const float* begin = store_.gradients().data() + slice.offset;
-      result[slice.name] = {begin, begin + slice.size};
+      result[slice.name] = test::copy_of(store_.gradients().data() + slice.offset, slice.size);
     }
     return result;
   }
@@ -131,7 +132,7 @@ class Stages {
   }
   static void copy(core::Tensor<const float> from, core::Tensor<float> to) {
     REQUIRE(from.size() == to.size());
-    std::copy_n(from.data, from.size(), to.data);
+    core::copy_on_device(from.data, to.data, static_cast<std::size_t>(from.size()) * sizeof(float));
   }
 
   core::ParameterStore store_;

@@ -118,7 +118,7 @@ TEST_CASE("column sums replace or accumulate") {
 
 TEST_CASE("gather and scatter rows") {
   const Matrix x = Matrix::random(6, 9, 9, 1.0f, 3);
-  const std::vector<std::int32_t> rows{5, 0, 3};
+  const test::Vector<std::int32_t> rows{5, 0, 3};
   Matrix y(3, 9);
   ops::gather_rows(x, rows.data(), y);
   Matrix sums(x);

@@ -37,7 +37,7 @@ struct Problem {
   Rows queries, keys;
   std::int64_t heads, hidden;
   ops::AttentionExtents extents;
-  std::vector<std::int64_t> samples;
+  test::Vector<std::int64_t> samples;
   core::Dropout dropout;
   Matrix q, kv, d_out;
 };
@@ -93,7 +93,7 @@ struct Reference {
     const std::int64_t begin = p.keys.offsets[sequence], length = p.keys.offsets[sequence + 1] - begin;
     const std::int64_t h = head * d;
     const double scale = 1.0 / std::sqrt(static_cast<double>(d));
-    std::vector<double> s(static_cast<std::size_t>(length)), probability(s), d_p(s);
+    test::Vector<double> s(static_cast<std::size_t>(length)), probability(s), d_p(s);
     double total = 0.0, diagonal = 0.0, largest = -1e300;
     for (std::int64_t j = 0; j < length; ++j) {
       double& value = s[static_cast<std::size_t>(j)];
@@ -126,10 +126,10 @@ struct Reference {
   }
 
   std::int64_t rows, hidden;
-  std::vector<double> out, d_q, d_kv, lse;
+  test::Vector<double> out, d_q, d_kv, lse;
 };
 
-auto matrix_of(const std::vector<double>& values, std::int64_t columns) {
+auto matrix_of(const test::Vector<double>& values, std::int64_t columns) {
   return
       [&values, columns](std::int64_t i, std::int64_t j) { return values[static_cast<std::size_t>(i * columns + j)]; };
 }

@@ -11,13 +11,13 @@ using test::Rows;
 namespace {
 
 struct Site {
-  explicit Site(float probability, std::vector<std::int64_t> samples_) : samples(std::move(samples_)) {
+  explicit Site(float probability, test::Vector<std::int64_t> samples_) : samples(std::move(samples_)) {
     dropout.probability = probability;
     dropout.site = 37;
     dropout.sample = samples.data();
     ops::set_dropout_key(dropout, 1234, 56);
   }
-  std::vector<std::int64_t> samples;
+  test::Vector<std::int64_t> samples;
   core::Dropout dropout;
 };
 
@@ -65,7 +65,7 @@ TEST_CASE("dropout decides every element by dropout_bits, scales by the exact pr
 TEST_CASE("dropout drops its share and differs between samples, steps and sites") {
   const std::int64_t columns = 1024;
   std::vector<int> lengths(16, 16);
-  std::vector<std::int64_t> samples(16);
+  test::Vector<std::int64_t> samples(16);
   for (std::size_t b = 0; b < 16; ++b) samples[b] = static_cast<std::int64_t>(b * 1000);
   const Rows rows(lengths);
   Site site(0.1f, samples);

@@ -35,7 +35,7 @@ struct Batch {
     batch.sorted_ids = {static_cast<std::int64_t>(unique.size()), unique.data(), segments.data(), order.data()};
   }
   Rows rows;
-  std::vector<std::int32_t> ids, types, unique, segments, order;
+  test::Vector<std::int32_t> ids, types, unique, segments, order;
   core::MicroBatch batch;
 };
 
@@ -64,7 +64,7 @@ TEST_CASE("embedding look-up and gradients") {
                  start_type = Matrix::random(2, hidden, 7);
     Matrix d_word(start_word), d_position(start_position), d_type(start_type);
     ops::embedding_backward(b.batch, d_y, d_word, d_position, d_type);
-    const auto gradient = [&](const Matrix& start, const std::vector<std::int32_t>& index) {
+    const auto gradient = [&](const Matrix& start, const test::Vector<std::int32_t>& index) {
       return [&](std::int64_t row, std::int64_t j) {
         double sum = start(row, j);
         for (std::int64_t t = 0; t < tokens; ++t) {
@@ -87,7 +87,7 @@ TEST_CASE("an empty micro-batch adds nothing to embedding gradients") {
   ops::embedding_forward(b.batch, d_word, d_position, d_type, Matrix(0, 8));
   ops::embedding_backward(b.batch, Matrix(0, 8), d_word, d_position, d_type);
   for (const Matrix* m : {&d_word, &d_position, &d_type})
-    CHECK(m->values == std::vector<float>(m->values.size(), 1.0f));
+    CHECK(m->values == test::Vector<float>(m->values.size(), 1.0f));
 }
 
 TEST_CASE("word embeddings in shards give the bits of the whole") {

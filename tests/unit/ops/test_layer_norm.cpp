@@ -32,7 +32,7 @@ struct Reference {
     return (at(i, j) - mean[static_cast<std::size_t>(i)]) * rstd[static_cast<std::size_t>(i)];
   }
   std::int64_t columns;
-  std::vector<double> z, mean, rstd;
+  test::Vector<double> z, mean, rstd;
 };
 
 }  // namespace
@@ -43,7 +43,7 @@ TEST_CASE("residual layer norm, forward and backward") {
              with_dropout = GENERATE(false, true);
   const Rows rows({3, 4, 1});
   const std::int64_t count = 8;
-  const std::vector<std::int64_t> samples{4, 9, 2};
+  const test::Vector<std::int64_t> samples{4, 9, 2};
   core::Dropout site;
   site.probability = with_dropout ? 0.25f : 0.0f;
   site.site = 3;
@@ -54,7 +54,7 @@ TEST_CASE("residual layer norm, forward and backward") {
   const Matrix bias = Matrix::random(1, columns, 3), gamma = Matrix::random(1, columns, 4),
                beta = Matrix::random(1, columns, 5);
   Matrix z(x), y(count, columns, 1);
-  std::vector<float> mean(8), rstd(8);
+  test::Vector<float> mean(8), rstd(8);
   ops::residual_layer_norm_forward(site, rows.view(), z, with_bias ? bias.values.data() : nullptr,
                                    with_residual ? residual.tensor : core::Tensor<float>(), gamma.values.data(),
                                    beta.values.data(), epsilon, y, mean.data(), rstd.data());
@@ -130,13 +130,13 @@ TEST_CASE("layer norm of no rows, and the weight gradient over many rows") {
   Matrix empty(0, 16);
   ops::residual_layer_norm_forward(core::Dropout{}, none.view(), empty, nullptr, core::Tensor<float>(), nullptr,
                                    nullptr, epsilon, empty, nullptr, nullptr);
-  std::vector<float> d_gamma(16, 5.0f), d_beta(16, 5.0f);
+  test::Vector<float> d_gamma(16, 5.0f), d_beta(16, 5.0f);
   ops::layer_norm_backward_weight(empty, empty, nullptr, nullptr, d_gamma.data(), d_beta.data(), ops::Write::replace);
-  CHECK(d_gamma == std::vector<float>(16, 0.0f));
-  CHECK(d_beta == std::vector<float>(16, 0.0f));
+  CHECK(d_gamma == test::Vector<float>(16, 0.0f));
+  CHECK(d_beta == test::Vector<float>(16, 0.0f));
 
   const Matrix d_y = Matrix::random(1000, 40, 1, 1.0f, 4), z = Matrix::random(1000, 40, 2);
-  const std::vector<float> mean(1000, 0.5f), rstd(1000, 2.0f);
+  const test::Vector<float> mean(1000, 0.5f), rstd(1000, 2.0f);
   Matrix gamma(1, 40), beta(1, 40);
   ops::layer_norm_backward_weight(d_y, z, mean.data(), rstd.data(), gamma.values.data(), beta.values.data(),
                                   ops::Write::replace);

@@ -207,7 +207,7 @@ TEST_CASE("rows of products depend on nothing but themselves") {
   const auto bits = [&](std::int64_t begin, std::int64_t count, std::int64_t padding) {
     const auto rows = [&](const Matrix& m) { return m.tensor.row_range(begin, count); };
     Matrix y(count, e.out, padding), pre(count, e.out, padding), d_x(count, e.in, padding);
-    std::vector<std::uint64_t> found;
+    test::Vector<std::uint64_t> found;
     const auto note = [&](const Matrix& m) {
       for (std::int64_t i = 0; i < count; ++i) found.push_back(test::bits_of(m.tensor.row_range(i, 1)));
     };
@@ -256,7 +256,7 @@ TEST_CASE("gradients of weight and bias do not depend on the number of threads")
   product->reserve({e.rows, e.in, e.out});
   const Matrix x = Matrix::random(e.rows, e.in, 1, 1.0f, e.padding);
   const Matrix d_y = Matrix::random(e.rows, e.out, 2, 1.0f, e.padding);
-  std::vector<std::uint64_t> weight, bias;
+  test::Vector<std::uint64_t> weight, bias;
   for (const int threads : {1, 2, 3, 5}) {
     omp_set_num_threads(threads);
     Matrix d_w(e.out, e.in, threads), d_bias(1, e.out);
@@ -266,8 +266,8 @@ TEST_CASE("gradients of weight and bias do not depend on the number of threads")
     bias.push_back(test::bits_of(d_bias));
   }
   omp_set_num_threads(all_threads);
-  CHECK(weight == std::vector<std::uint64_t>(4, weight[0]));
-  CHECK(bias == std::vector<std::uint64_t>(4, bias[0]));
+  CHECK(weight == test::Vector<std::uint64_t>(4, weight[0]));
+  CHECK(bias == test::Vector<std::uint64_t>(4, bias[0]));
 }
 
 TEST_CASE("a product beyond what was reserved is refused") {

@@ -14,14 +14,14 @@ TEST_CASE("AdamW follows its formulas in double, and zeroes the gradient") {
   Matrix w = Matrix::random(1, size, 1), m(1, size), v(1, size), g(1, size);
   std::fill(m.values.begin(), m.values.end(), 0.0f);
   std::fill(v.values.begin(), v.values.end(), 0.0f);
-  std::vector<double> w2(w.values.begin(), w.values.end()), m2(w2.size(), 0.0), v2(w2.size(), 0.0);
+  test::Vector<double> w2(w.values.begin(), w.values.end()), m2(w2.size(), 0.0), v2(w2.size(), 0.0);
   ops::AdamwStep step;
   step.learning_rate = 1e-2;
   step.weight_decay = 0.1;
   step.gradient_scale = 0.25f;
   for (int t = 1; t <= 5; ++t) {
     g.values = Matrix::random(1, size, 10u + static_cast<unsigned>(t), 2.0f).values;
-    const std::vector<float> gradient = g.values;
+    const test::Vector<float> gradient = g.values;
     step.bias_correction1 = 1.0 - std::pow(static_cast<double>(step.beta1), t);
     step.bias_correction2 = 1.0 - std::pow(static_cast<double>(step.beta2), t);
     ops::adamw_update(step, w.values, g.values, m.values, v.values);
@@ -34,7 +34,7 @@ TEST_CASE("AdamW follows its formulas in double, and zeroes the gradient") {
       w2[i] -= static_cast<double>(step.learning_rate) / step.bias_correction1 * m2[i] /
                (std::sqrt(v2[i]) / std::sqrt(step.bias_correction2) + static_cast<double>(step.epsilon));
     }
-    CHECK(g.values == std::vector<float>(g.values.size(), 0.0f));
+    CHECK(g.values == test::Vector<float>(g.values.size(), 0.0f));
   }
   // Five steps, |w| < 5: two roundings each (5·2·2.4e-7), and an update of at most 0.02 with few relative roundings.
   CHECK(test::largest_difference(w, [&](auto, auto j) { return w2[static_cast<std::size_t>(j)]; }) < 3e-6);
@@ -43,7 +43,7 @@ TEST_CASE("AdamW follows its formulas in double, and zeroes the gradient") {
 TEST_CASE("AdamW gives torch.optim.AdamW's numbers") {
   // torch 2.x in float64: w = [0.5, -1.25, 3], gradients [0.1, -0.2, 0.3] then [-0.4, 0.05, 0], lr 0.01, weight_decay
   // 0.01, other settings torch's defaults; written down after steps 1 and 2.
-  std::vector<float> w{0.5f, -1.25f, 3.0f}, m(3, 0.0f), v(3, 0.0f), g{0.1f, -0.2f, 0.3f};
+  test::Vector<float> w{0.5f, -1.25f, 3.0f}, m(3, 0.0f), v(3, 0.0f), g{0.1f, -0.2f, 0.3f};
   const double expected[2][3] = {{0.4899500009999999, -1.2398750005, 2.989700000333333},
                                  {0.49549604074841286, -1.2350563316099947, 2.982700448107882}};
   ops::AdamwStep step;
@@ -62,14 +62,14 @@ TEST_CASE("AdamW gives torch.optim.AdamW's numbers") {
 }
 
 TEST_CASE("AdamW refuses ranges of different sizes") {
-  std::vector<float> three(3), two(2);
+  test::Vector<float> three(3), two(2);
   CHECK_THROWS_AS(ops::adamw_update({}, three, two, three, three), core::Error);
 }
 
 TEST_CASE("squared norms are summed per block") {
   const std::int64_t size = GENERATE(0, 1, 4096, 10000);
   const Matrix x = Matrix::random(1, size, 1);
-  std::vector<double> partial(static_cast<std::size_t>((size + 4095) / 4096), -1.0);
+  test::Vector<double> partial(static_cast<std::size_t>((size + 4095) / 4096), -1.0);
   ops::squared_norm_blocks(x.values, partial);
   for (std::size_t b = 0; b < partial.size(); ++b) {
     double total = 0.0;
@@ -79,14 +79,14 @@ TEST_CASE("squared norms are summed per block") {
     // 4,096 additions in double of partial sums below 5,000.
     CHECK(std::abs(partial[b] - total) < 1e-9);
   }
-  std::vector<double> wrong(partial.size() + 1);
+  test::Vector<double> wrong(partial.size() + 1);
   CHECK_THROWS_AS(ops::squared_norm_blocks(x.values, wrong), core::Error);
 }
 
 TEST_CASE("a hash sees every bit and every place") {
   const std::int64_t size = GENERATE(1, 4096, 4097, 10000);
   Matrix x = Matrix::random(1, size, 1);
-  std::vector<std::uint64_t> partial(4, 7);
+  const core::MirroredArray<std::uint64_t> partial(4);
   const std::uint64_t hash = ops::hash_of_bits(x.values, partial);
   CHECK(ops::hash_of_bits(x.values, partial) == hash);
   for (const std::int64_t i : {std::int64_t{0}, size / 2, size - 1}) {
@@ -104,7 +104,7 @@ TEST_CASE("a hash sees every bit and every place") {
     std::swap(x.values.front(), x.values.back());
     CHECK(ops::hash_of_bits(x.values, partial) != hash);
   }
-  std::vector<std::uint64_t> too_few(static_cast<std::size_t>((size + 4095) / 4096) - 1);
+  const core::MirroredArray<std::uint64_t> too_few((size + 4095) / 4096 - 1);
   CHECK_THROWS_AS(ops::hash_of_bits(x.values, too_few), core::Error);
 }
 
@@ -116,13 +116,13 @@ TEST_CASE("accumulate and set_zero") {
   for (std::int64_t j = 0; j < 9001; ++j) equal = equal && y(0, j) == start(0, j) + x(0, j);
   CHECK(equal);
   ops::set_zero(y.values);
-  CHECK(y.values == std::vector<float>(9001, 0.0f));
+  CHECK(y.values == test::Vector<float>(9001, 0.0f));
 }
 
 TEST_CASE("known zeros of a gradient change no bit of update, norm and clearing") {
   // 300 rows of 48 columns, of which the marked ones hold gradients; a table row is three lines.
   const std::int64_t rows = 300, columns = 48, size = rows * columns;
-  const std::vector<std::int32_t> touched{0, 7, 8, 150, 299};
+  const test::Vector<std::int32_t> touched{0, 7, 8, 150, 299};
   Matrix w = Matrix::random(1, size, 1), m = Matrix::random(1, size, 2), v(1, size), g(1, size);
   std::fill(v.values.begin(), v.values.end(), 0.5f);
   std::fill(g.values.begin(), g.values.end(), 0.0f);
@@ -131,19 +131,19 @@ TEST_CASE("known zeros of a gradient change no bit of update, norm and clearing"
       g.values[static_cast<std::size_t>(row * columns + j)] = static_cast<float>(row + 1) * 0.01f;
     }
   }
-  std::vector<std::uint8_t> marks(static_cast<std::size_t>(size / ops::GradientMarks::line));
+  test::Vector<std::uint8_t> marks(static_cast<std::size_t>(size / ops::GradientMarks::line));
   const ops::GradientMarks view{marks.data()};
   ops::mark_rows(view, columns, touched.data(), static_cast<std::int64_t>(touched.size()));
   CHECK(std::count(marks.begin(), marks.end(), 1) == 15);
 
-  std::vector<double> all(static_cast<std::size_t>((size + 4095) / 4096)), marked(all.size());
+  test::Vector<double> all(static_cast<std::size_t>((size + 4095) / 4096)), marked(all.size());
   ops::squared_norm_blocks(g.values, all);
   ops::squared_norm_blocks(g.values, marked, view);
   CHECK(all == marked);
   CHECK(all[2] == 0.0);  // rows 171 to 255
 
   Matrix w2 = w, m2 = m, v2 = v, g2 = g, g3 = g;
-  std::vector<std::uint8_t> marks3 = marks;
+  test::Vector<std::uint8_t> marks3 = marks;
   ops::AdamwStep step;
   step.learning_rate = 1e-2;
   step.weight_decay = 0.1;

@@ -1,4 +1,5 @@
 #include "bert_hpc/ops/random_fill.hpp"
+#include "support/vector.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <cmath>
@@ -7,12 +8,12 @@
 using namespace bert_hpc;
 
 TEST_CASE("a part of a random vector has the bits of the whole") {
-  std::vector<float> whole(1003);
+  test::Vector<float> whole(1003);
   ops::fill_normal(whole, 0.5f, 42);
   for (const std::size_t first : {0u, 1u, 2u, 3u, 4u, 50u, 255u, 256u, 1002u}) {
     for (const std::size_t count : {std::size_t{1}, std::size_t{2}, std::size_t{7}, whole.size() - first}) {
       if (first + count > whole.size()) continue;
-      std::vector<float> part(count + 1, -7.0f);
+      test::Vector<float> part(count + 1, -7.0f);
       ops::fill_normal(std::span(part).first(count), 0.5f, 42, static_cast<std::int64_t>(first));
       CHECK(std::equal(part.begin(), part.end() - 1, whole.begin() + static_cast<std::ptrdiff_t>(first)));
       CHECK(part.back() == -7.0f);
@@ -22,7 +23,7 @@ TEST_CASE("a part of a random vector has the bits of the whole") {
 
 TEST_CASE("random values have the mean and deviation asked for") {
   constexpr std::size_t count = 40000;
-  std::vector<float> values(count);
+  test::Vector<float> values(count);
   ops::fill_normal(values, 2.0f, 7);
   double sum = 0, squares = 0;
   for (const float x : values) {

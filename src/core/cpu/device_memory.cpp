@@ -1,4 +1,5 @@
-#include "bert_hpc/core/buffer.hpp"
+// Device memory of CPU builds: the host's own.
+#include "bert_hpc/core/device_memory.hpp"
 
 #include <sys/mman.h>
 
@@ -8,6 +9,7 @@
 #include <string>
 
 #include "bert_hpc/core/error.hpp"
+#include "device_guard.hpp"
 
 namespace bert_hpc::core {
 namespace {
@@ -43,10 +45,21 @@ void* map_huge_pages(std::size_t bytes) {
   return begin;
 }
 
+[[noreturn]] void out_of_memory(std::size_t bytes) {
+  throw Error(ExitCode::internal, "out of memory: " + std::to_string(bytes >> 20) +
+                                      " MiB could not be allocated; use a smaller batch.micro_tokens, a smaller "
+                                      "model, or more memory per rank.");
+}
+
 }  // namespace
 
-void* allocate_device_memory(std::size_t bytes) {
+void* allocate_memory(std::size_t bytes, MemoryKind kind) {
   if (bytes == 0) return nullptr;
+  if (device_memory_is_guarded()) {
+    void* const pointer = guard::allocate(bytes, kind);
+    if (pointer == nullptr) out_of_memory(bytes);
+    return pointer;
+  }
   void* pointer = nullptr;
   if (bytes >= mapped_from) {
     const std::size_t rounded = rounded_up(bytes, huge_page);
@@ -56,20 +69,55 @@ void* allocate_device_memory(std::size_t bytes) {
     pointer = std::aligned_alloc(64, rounded);
     if (pointer != nullptr) std::memset(pointer, 0, rounded);
   }
-  if (pointer == nullptr) {
-    throw Error(ExitCode::internal, "out of memory: " + std::to_string(bytes >> 20) +
-                                        " MiB could not be allocated; use a smaller batch.micro_tokens, a smaller "
-                                        "model, or more memory per rank.");
-  }
+  if (pointer == nullptr) out_of_memory(bytes);
   return pointer;
 }
 
-void free_device_memory(void* pointer, std::size_t bytes) noexcept {
+void free_memory(void* pointer, std::size_t bytes, MemoryKind kind) noexcept {
+  if (device_memory_is_guarded()) return guard::free(pointer, bytes, kind);
   if (bytes >= mapped_from) {
     munmap(pointer, rounded_up(bytes, huge_page));
   } else {
     std::free(pointer);
   }
+}
+
+void wait_for_kernels() {}
+
+void* kernel_stream() {
+  return nullptr;
+}
+
+void set_kernel_stream(void*) {}
+
+bool host_sees_device_memory() {
+  return !device_memory_is_guarded();
+}
+
+void copy_to_host(const void* device, void* host, std::size_t bytes) {
+  require_device_memory(device, "copy_to_host");
+  if (device != host && bytes > 0) std::memcpy(host, transport_address(device), bytes);
+}
+
+void copy_to_device(const void* host, void* device, std::size_t bytes) {
+  require_device_memory(device, "copy_to_device");
+  if (device != host && bytes > 0) std::memcpy(transport_address(device), host, bytes);
+}
+
+void start_copy_to_device(const void* host, void* device, std::size_t bytes) {
+  require_device_memory(host, "start_copy_to_device");  // pinned, as the copy goes on by itself
+  copy_to_device(host, device, bytes);
+}
+
+void copy_on_device(const void* from, void* to, std::size_t bytes) {
+  require_device_memory(from, "copy_on_device");
+  require_device_memory(to, "copy_on_device");
+  if (from != to && bytes > 0) std::memmove(transport_address(to), transport_address(from), bytes);
+}
+
+void fill_on_device(void* device, unsigned char value, std::size_t bytes) {
+  require_device_memory(device, "fill_on_device");
+  if (bytes > 0) std::memset(transport_address(device), value, bytes);
 }
 
 }  // namespace bert_hpc::core

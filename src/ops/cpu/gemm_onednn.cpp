@@ -1,10 +1,11 @@
 // Products by oneDNN's sgemm: row-major, sizes at run time, nothing compiled per shape, and the same call in versions
 // 2.6 and 3.x (its primitives are described differently in the two). The only file that sees oneDNN's headers.
-#include "gemm.hpp"
+#include "cpu_products.hpp"
 
 #ifdef BERT_HPC_HAVE_ONEDNN
 #include <dnnl.h>
 
+#include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/error.hpp"
 #endif
 
@@ -24,6 +25,7 @@ class OneDnnProduct final : public GemmProduct {
  private:
   void gemm(Use use_a, Use use_b, std::int64_t m, std::int64_t n, std::int64_t k, const float* a, std::int64_t a_stride,
             const float* b, std::int64_t b_stride, float beta, float* c, std::int64_t c_stride) override {
+    const core::DeviceAccess access;
     const auto letter = [](Use use) { return use == Use::transposed ? 'T' : 'N'; };
     const dnnl_status_t status =
         dnnl_sgemm(letter(use_a), letter(use_b), m, n, k, 1.0f, a, a_stride, b, b_stride, beta, c, c_stride);

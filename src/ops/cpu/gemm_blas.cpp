@@ -1,12 +1,13 @@
 // Products by any library with the C interface of BLAS (OpenBLAS, BLIS, MKL, the reference). The only file that sees
 // cblas.h.
-#include "gemm.hpp"
+#include "cpu_products.hpp"
 
 #ifdef BERT_HPC_HAVE_CBLAS
 #include <cblas.h>
 
 #include <limits>
 
+#include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/error.hpp"
 #endif
 
@@ -28,6 +29,7 @@ class BlasProduct final : public GemmProduct {
  private:
   void gemm(Use use_a, Use use_b, std::int64_t m, std::int64_t n, std::int64_t k, const float* a, std::int64_t a_stride,
             const float* b, std::int64_t b_stride, float beta, float* c, std::int64_t c_stride) override {
+    const core::DeviceAccess access;
     const auto flag = [](Use use) { return use == Use::transposed ? CblasTrans : CblasNoTrans; };
     cblas_sgemm(CblasRowMajor, flag(use_a), flag(use_b), narrow(m), narrow(n), narrow(k), 1.0f, a, narrow(a_stride), b,
                 narrow(b_stride), beta, c, narrow(c_stride));

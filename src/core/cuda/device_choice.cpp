@@ -1,0 +1,64 @@
+#include "bert_hpc/core/device_choice.hpp"
+
+#include <algorithm>
+#include <fstream>
+
+#include "bert_hpc/core/device_runtime.hpp"
+#include "bert_hpc/core/error.hpp"
+#include "check_cuda.hpp"
+
+namespace bert_hpc::core {
+namespace {
+
+/// As nvidia-smi writes it.
+std::string text_of(const cudaUUID_t& uuid) {
+  static constexpr char digits[] = "0123456789abcdef";
+  std::string text = "GPU-";
+  for (std::size_t i = 0; i < sizeof uuid.bytes; ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    const auto byte = static_cast<unsigned char>(uuid.bytes[i]);
+    text += digits[byte >> 4];
+    text += digits[byte & 15];
+  }
+  return text;
+}
+
+int numa_node_of(int device) {
+  char place[32] = "";
+  if (cudaDeviceGetPCIBusId(place, sizeof place, device) != cudaSuccess) return -1;
+  std::string name(place);
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](char c) { return c >= 'A' && c <= 'F' ? c - 'A' + 'a' : c; });
+  int node = -1;
+  std::ifstream("/sys/bus/pci/devices/" + name + "/numa_node") >> node;
+  return node;
+}
+
+}  // namespace
+
+std::string DeviceRuntime::missing_device() {
+  int devices = 0;
+  const cudaError_t status = cudaGetDeviceCount(&devices);
+  if (status == cudaSuccess && devices > 0) return {};
+  static_cast<void>(cudaGetLastError());  // told here; the next call is not to find it
+  const std::string why = status == cudaSuccess ? "CUDA_VISIBLE_DEVICES hides all" : cudaGetErrorString(status);
+  return "no GPU found (" + why +
+         "), and this build of bert_hpc computes on GPUs only. Run it where there is one (under Slurm: ask for it with "
+         "--gpus-per-task=1), or use the CPU build (jobs/build.sh without --cuda).";
+}
+
+DeviceChoice choose_device(int rank_on_node) {
+  if (const std::string missing = DeviceRuntime::missing_device(); !missing.empty()) {
+    throw Error(ExitCode::input, missing);
+  }
+  int devices = 0;
+  check_cuda(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
+  const int device = rank_on_node % devices;
+  check_cuda(cudaSetDevice(device), "cudaSetDevice");
+  cudaDeviceProp properties{};
+  check_cuda(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
+  return {properties.name, text_of(properties.uuid), numa_node_of(device),
+          static_cast<std::int64_t>(properties.totalGlobalMem)};
+}
+
+}  // namespace bert_hpc::core

@@ -1,0 +1,111 @@
+// Device memory of CUDA builds. Copies and fills go to the stream of the kernels, so that they take their turn among
+// them; those that the host waits for wait for that stream alone.
+#include "bert_hpc/core/device_memory.hpp"
+
+#include <cstring>
+#include <string>
+
+#include "check_cuda.hpp"
+
+namespace bert_hpc::core {
+namespace {
+
+/// Kokkos', which is one for the process.
+cudaStream_t stream_of_kernels = nullptr;
+
+cudaStream_t stream() {
+  return stream_of_kernels;
+}
+
+[[noreturn]] void out_of_memory(std::size_t bytes, const char* where) {
+  std::size_t available = 0, all = 0;
+  std::string rest;
+  if (cudaMemGetInfo(&available, &all) == cudaSuccess) {
+    rest = " (" + std::to_string(available >> 20) + " of the GPU's " + std::to_string(all >> 20) + " MiB are free)";
+  }
+  throw Error(ExitCode::internal, "out of memory: " + std::to_string(bytes >> 20) + " MiB could not be allocated " +
+                                      where + rest + "; use a smaller batch.micro_tokens, more of [parallel] zero, a " +
+                                      "smaller model, or more GPUs.");
+}
+
+}  // namespace
+
+void* allocate_memory(std::size_t bytes, MemoryKind kind) {
+  if (bytes == 0) return nullptr;
+  void* pointer = nullptr;
+  if (kind == MemoryKind::host) {
+    if (cudaMallocHost(&pointer, bytes) != cudaSuccess) out_of_memory(bytes, "as pinned host memory");
+    std::memset(pointer, 0, bytes);
+    return pointer;
+  }
+  if (cudaMalloc(&pointer, bytes) != cudaSuccess) {
+    static_cast<void>(cudaGetLastError());  // told here; the next call is not to find it
+    out_of_memory(bytes, "on the GPU");
+  }
+  check_cuda(cudaMemsetAsync(pointer, 0, bytes, stream()), "cudaMemset");
+  return pointer;
+}
+
+void free_memory(void* pointer, std::size_t, MemoryKind kind) noexcept {
+  if (pointer == nullptr) return;
+  static_cast<void>(kind == MemoryKind::host ? cudaFreeHost(pointer) : cudaFree(pointer));
+}
+
+void wait_for_kernels() {
+  check_cuda(cudaStreamSynchronize(stream()), "the kernels so far");
+}
+
+void* kernel_stream() {
+  return stream_of_kernels;
+}
+
+void set_kernel_stream(void* stream) {
+  stream_of_kernels = static_cast<cudaStream_t>(stream);
+}
+
+bool host_sees_device_memory() {
+  return false;
+}
+
+void copy_to_host(const void* device, void* host, std::size_t bytes) {
+  if (device == host || bytes == 0) return;
+  check_cuda(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDefault, stream()), "a copy from the GPU");
+  check_cuda(cudaStreamSynchronize(stream()), "the kernels before a copy from the GPU");
+}
+
+void copy_to_device(const void* host, void* device, std::size_t bytes) {
+  if (device == host || bytes == 0) return;
+  check_cuda(cudaMemcpyAsync(device, host, bytes, cudaMemcpyDefault, stream()), "a copy to the GPU");
+  check_cuda(cudaStreamSynchronize(stream()), "the kernels before a copy to the GPU");
+}
+
+void start_copy_to_device(const void* host, void* device, std::size_t bytes) {
+  if (device == host || bytes == 0) return;
+  check_cuda(cudaMemcpyAsync(device, host, bytes, cudaMemcpyDefault, stream()), "a copy to the GPU");
+}
+
+void copy_on_device(const void* from, void* to, std::size_t bytes) {
+  if (from == to || bytes == 0) return;
+  check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream()), "a copy on the GPU");
+}
+
+void fill_on_device(void* device, unsigned char value, std::size_t bytes) {
+  if (bytes > 0) check_cuda(cudaMemsetAsync(device, value, bytes, stream()), "cudaMemset");
+}
+
+DeviceAccess::DeviceAccess() = default;
+DeviceAccess::~DeviceAccess() = default;
+
+bool device_memory_is_guarded() {
+  return false;
+}
+
+void require_device_memory(const void*, const char*) {}
+
+void require_device_operands(const void*, std::size_t, const char*) {}
+
+void* transport_address(const void* pointer) {
+  return const_cast<void*>(pointer);
+}
+
+}  // namespace bert_hpc::core

@@ -1,0 +1,21 @@
+#include "bert_hpc/core/device_choice.hpp"
+
+#include <map>
+
+namespace bert_hpc::core {
+
+std::string shared_device_problem(const std::vector<std::string>& identities) {
+  std::map<std::string, std::size_t> first;
+  for (std::size_t rank = 0; rank < identities.size(); ++rank) {
+    if (identities[rank].empty()) continue;
+    const auto [found, is_new] = first.try_emplace(identities[rank], rank);
+    if (is_new) continue;
+    return "ranks " + std::to_string(found->second) + " and " + std::to_string(rank) + " would use one GPU (" +
+           identities[rank] +
+           "). Start one rank per GPU (under Slurm: --ntasks-per-node and --gpus-per-task=1, or as many ranks as "
+           "CUDA_VISIBLE_DEVICES lists on each host); for tests, [parallel] allow_shared_devices = true.";
+  }
+  return {};
+}
+
+}  // namespace bert_hpc::core

@@ -1,0 +1,19 @@
+// The back ends of matrix products on CPUs; see product_kinds() in ../gemm.hpp.
+#pragma once
+
+#include <memory>
+
+#include "../gemm.hpp"
+
+namespace bert_hpc::ops {
+
+/// Has the native back end kernels for this processor, or only portable ones?
+bool native_product_is_tuned();
+
+/// Each returns null where this build or processor lacks the back end.
+std::unique_ptr<MatrixProduct> make_native_product();    ///< never null
+std::unique_ptr<MatrixProduct> make_portable_product();  ///< the same without special instructions, never null
+std::unique_ptr<MatrixProduct> make_onednn_product();
+std::unique_ptr<MatrixProduct> make_blas_product();
+
+}  // namespace bert_hpc::ops

@@ -1,0 +1,9 @@
+#include "cuda_products.hpp"
+
+namespace bert_hpc::ops {
+
+std::vector<ProductKind> product_kinds() {
+  return {{"cublas", make_cublas_product}, {"portable", make_portable_product}};
+}
+
+}  // namespace bert_hpc::ops

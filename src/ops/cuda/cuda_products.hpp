@@ -1,0 +1,13 @@
+// The back ends of matrix products on NVIDIA GPUs; see product_kinds() in ../gemm.hpp.
+#pragma once
+
+#include <memory>
+
+#include "../gemm.hpp"
+
+namespace bert_hpc::ops {
+
+std::unique_ptr<MatrixProduct> make_cublas_product();
+std::unique_ptr<MatrixProduct> make_portable_product();  ///< one dot product per element: the reference
+
+}  // namespace bert_hpc::ops

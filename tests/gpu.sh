@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# Packs the CUDA build's tests into a folder that runs on a machine with a GPU where nothing of this is installed: our
+# programs, Open MPI and HDF5. CUDA's libraries and NCCL are those of that machine, found through LD_LIBRARY_PATH.
+#   tests/gpu.sh [FOLDER]      packs build-cuda into FOLDER (default build-cuda/bundle)
+#   FOLDER/run.sh              runs every test there; the last line is "N passed, N failed, N skipped"
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+. jobs/common.sh
+
+build=$PWD/build-cuda bundle=${1:-$PWD/build-cuda/bundle}
+[ -x "$build/bert_hpc" ] || fail 2 "there is no CUDA build in build-cuda: run jobs/build.sh --cuda --tests first"
+rm -rf "$bundle"
+mkdir -p "$bundle/bin" "$bundle/lib" "$bundle/tests"
+programs=("$build"/bert_hpc "$build"/bert_hpc_prep "$build"/tests/test_*)
+for program in "${programs[@]}"; do
+  if [ -f "$program" ] && [ -x "$program" ]; then strip -o "$bundle/bin/$(basename "$program")" "$program"; fi
+done
+cp -r tests/golden "$bundle/tests/"
+
+# What the programs load from here, but for the C library and what comes with CUDA, NCCL and the driver.
+needed() {
+  for file in "$bundle"/bin/* "$@"; do ldd "$file" 2>/dev/null || true; done | sed -n 's/.* => \(\/[^ ]*\).*/\1/p' | sort -u |
+    grep -Ev '/(libc|libm|libdl|librt|libpthread|libresolv|ld-linux[^/]*)\.so|/lib(cudart|cublas|cublasLt|nccl|cuda|nvidia)[^/]*\.so' || true
+}
+mpirun=$(command -v mpirun || true)
+plugins=$(find /usr/lib /usr/local/lib -path '*openmpi*' -name 'mca_*.so' 2>/dev/null || true)
+extra=()
+if [ -n "$mpirun" ]; then extra+=("$(readlink -f "$mpirun")" "$(command -v orted || readlink -f "$mpirun")"); fi
+for library in $(needed "${extra[@]}" $plugins); do cp -L "$library" "$bundle/lib/"; done
+if [ -n "$mpirun" ]; then
+  cp -L "$(readlink -f "$mpirun")" "$bundle/bin/mpirun"
+  have orted && cp -L "$(command -v orted)" "$bundle/bin/orted"
+  mkdir -p "$bundle/lib/openmpi" "$bundle/share"
+  for plugin in $plugins; do cp -L "$plugin" "$bundle/lib/openmpi/"; done
+  if [ -d /usr/share/openmpi ]; then cp -r /usr/share/openmpi "$bundle/share/"; fi
+fi
+
+cat >"$bundle/run.sh" <<'RUN'
+#!/usr/bin/env bash
+# Runs the tests of this folder on the GPU at hand.
+cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
+export LD_LIBRARY_PATH=$PWD/lib:${LD_LIBRARY_PATH:-}:/usr/local/cuda/lib64 PATH=$PWD/bin:$PATH OPAL_PREFIX=$PWD
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+export OMPI_MCA_hwloc_base_binding_policy=none OMP_PROC_BIND=false CUDA_LAUNCH_BLOCKING=1
+export BERT_HPC_TESTS_DIRECTORY=$PWD/tests
+passed=0 failed=0 skipped=0
+attempt() {
+  local name=$1 status=0
+  shift
+  timeout 300 "$@" >"$name.log" 2>&1 || status=$?
+  case $status in
+    0) passed=$((passed + 1)) ;;
+    4) skipped=$((skipped + 1)); echo "skipped: $name: $(grep -m 1 skipped "$name.log")" ;;
+    *) failed=$((failed + 1)); echo "FAILED ($status): $name"; tail -n 40 "$name.log" ;;
+  esac
+}
+for program in bin/test_*; do
+  name=$(basename "$program")
+  case $name in
+    test_mpi_*) for ranks in 1 2; do attempt "$name-$ranks" mpirun -n $ranks "$program"; done ;;
+    *) attempt "$name" "$program" ;;
+  esac
+done
+echo "$passed passed, $failed failed, $skipped skipped"
+[ $failed = 0 ]
+RUN
+chmod +x "$bundle/run.sh"
+note "$bundle: $(du -sm "$bundle" | cut -f1) MiB"

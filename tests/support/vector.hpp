@@ -1,0 +1,69 @@
+// A std::vector that kernels reach: what tests hand to operations and read again. On CUDA builds it is pinned host
+// memory, and tests run with CUDA_LAUNCH_BLOCKING=1, so that results are there when an operation returns.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+#include "bert_hpc/core/device_memory.hpp"
+#include "bert_hpc/core/parameter_store.hpp"
+
+namespace test {
+
+template <class T>
+struct KernelMemory {
+  using value_type = T;
+  KernelMemory() = default;
+  template <class U>
+  KernelMemory(const KernelMemory<U>&) {}  // NOLINT: allocators convert
+  T* allocate(std::size_t count) {
+    using namespace bert_hpc::core;
+    return static_cast<T*>(allocate_memory(count * sizeof(T), MemoryKind::host));
+  }
+  void deallocate(T* pointer, std::size_t count) {
+    using namespace bert_hpc::core;
+    free_memory(pointer, count * sizeof(T), MemoryKind::host);
+  }
+  bool operator==(const KernelMemory&) const { return true; }
+};
+
+template <class T>
+using Vector = std::vector<T, KernelMemory<T>>;
+
+/// What device memory holds.
+template <class T>
+std::vector<std::remove_const_t<T>> copy_of(T* device, std::int64_t count) {
+  std::vector<std::remove_const_t<T>> copy(static_cast<std::size_t>(count));
+  bert_hpc::core::copy_to_host(device, copy.data(), copy.size() * sizeof(T));
+  return copy;
+}
+template <class T>
+std::vector<std::remove_const_t<T>> copy_of(std::span<T> device) {
+  return copy_of(device.data(), static_cast<std::int64_t>(device.size()));
+}
+
+/// Products whose rows depend on nothing else, on this build's kind of device.
+inline const char* independent_products() {
+  return bert_hpc::core::kernel_stream() == nullptr ? "native" : "cublas";
+}
+
+/// Memory for a core::ParameterStore whose arenas the test itself reads and writes; outlives the store.
+class Arenas {
+ public:
+  bert_hpc::core::ParameterStore::Memory memory() {
+    const auto take = [this](std::size_t bytes) -> void* {
+      taken_.emplace_back(static_cast<std::int64_t>(bytes), bert_hpc::core::MemoryKind::host);
+      return taken_.back().data();
+    };
+    return {.values = take, .gradients = take};
+  }
+
+ private:
+  std::deque<bert_hpc::core::Buffer<std::byte>> taken_;
+};
+
+}  // namespace test
