@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Packs the CUDA build's tests into a folder that runs on a machine with a GPU where nothing of this is installed: our
 # programs, Open MPI and HDF5. CUDA's libraries and NCCL are those of that machine, found through LD_LIBRARY_PATH.
-#   tests/gpu.sh [FOLDER]      packs build-cuda into FOLDER (default build-cuda/bundle)
+#   tests/gpu.sh [FOLDER]      packs build-cuda into FOLDER (default build-cuda/bundle) and FOLDER.tar.xz
 #   FOLDER/run.sh              runs every test there; the last line is "N passed, N failed, N skipped"
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -23,7 +23,9 @@ needed() {
     grep -Ev '/(libc|libm|libdl|librt|libpthread|libresolv|ld-linux[^/]*)\.so|/lib(cudart|cublas|cublasLt|nccl|cuda|nvidia)[^/]*\.so' || true
 }
 mpirun=$(command -v mpirun || true)
-plugins=$(find /usr/lib /usr/local/lib -path '*openmpi*' -name 'mca_*.so' 2>/dev/null || true)
+# One host needs neither network cards' plugins nor those for parallel files, which would bring many libraries.
+plugins=$(find /usr/lib /usr/local/lib -path '*openmpi*' -name 'mca_*.so' 2>/dev/null |
+  grep -vE 'ucx|ofi|psm|openib|usnic|portals|_ud_|uct|/mca_(fs|io|fbtl|fcoll|sharedfp|osc|mtl|oob_ud|ras|plm_(slurm|tm))' || true)
 extra=()
 if [ -n "$mpirun" ]; then extra+=("$(readlink -f "$mpirun")" "$(command -v orted || readlink -f "$mpirun")"); fi
 for library in $(needed "${extra[@]}" $plugins); do cp -L "$library" "$bundle/lib/"; done
@@ -65,4 +67,5 @@ echo "$passed passed, $failed failed, $skipped skipped"
 [ $failed = 0 ]
 RUN
 chmod +x "$bundle/run.sh"
-note "$bundle: $(du -sm "$bundle" | cut -f1) MiB"
+tar -C "$(dirname "$bundle")" -cf - "$(basename "$bundle")" | xz -T0 -2 >"$bundle.tar.xz"
+note "$bundle: $(du -sm "$bundle" | cut -f1) MiB; $bundle.tar.xz: $(du -sm "$bundle.tar.xz" | cut -f1) MiB"

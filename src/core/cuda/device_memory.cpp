@@ -2,9 +2,11 @@
 // them; those that the host waits for wait for that stream alone.
 #include "bert_hpc/core/device_memory.hpp"
 
+#include <cstdlib>
 #include <cstring>
 #include <string>
 
+#include "bert_hpc/core/device_runtime.hpp"
 #include "check_cuda.hpp"
 
 namespace bert_hpc::core {
@@ -15,6 +17,12 @@ cudaStream_t stream_of_kernels = nullptr;
 
 cudaStream_t stream() {
   return stream_of_kernels;
+}
+
+/// Without a GPU an input can still be validated, which computes nothing: what it allocates is the host's.
+bool without_device() {
+  static const bool without = !DeviceRuntime::missing_device().empty();
+  return without;
 }
 
 [[noreturn]] void out_of_memory(std::size_t bytes, const char* where) {
@@ -33,6 +41,11 @@ cudaStream_t stream() {
 void* allocate_memory(std::size_t bytes, MemoryKind kind) {
   if (bytes == 0) return nullptr;
   void* pointer = nullptr;
+  if (without_device()) {
+    pointer = std::calloc(1, bytes);
+    if (pointer == nullptr) out_of_memory(bytes, "");
+    return pointer;
+  }
   if (kind == MemoryKind::host) {
     if (cudaMallocHost(&pointer, bytes) != cudaSuccess) out_of_memory(bytes, "as pinned host memory");
     std::memset(pointer, 0, bytes);
@@ -48,6 +61,7 @@ void* allocate_memory(std::size_t bytes, MemoryKind kind) {
 
 void free_memory(void* pointer, std::size_t, MemoryKind kind) noexcept {
   if (pointer == nullptr) return;
+  if (without_device()) return std::free(pointer);
   static_cast<void>(kind == MemoryKind::host ? cudaFreeHost(pointer) : cudaFree(pointer));
 }
 
@@ -64,7 +78,7 @@ void set_kernel_stream(void* stream) {
 }
 
 bool host_sees_device_memory() {
-  return false;
+  return without_device();
 }
 
 void copy_to_host(const void* device, void* host, std::size_t bytes) {
