@@ -25,7 +25,7 @@ needed() {
 mpirun=$(command -v mpirun || true)
 # One host needs neither network cards' plugins nor those for parallel files, which would bring many libraries.
 plugins=$(find /usr/lib /usr/local/lib -path '*openmpi*' -name 'mca_*.so' 2>/dev/null |
-  grep -vE 'ucx|ofi|psm|openib|usnic|portals|_ud_|uct|/mca_(fs|io|fbtl|fcoll|sharedfp|osc|mtl|oob_ud|ras|plm_(slurm|tm))' || true)
+  grep -vE 'ucx|ofi|psm|openib|usnic|portals|_ud_|uct|/mca_(fs|io|fbtl|fcoll|sharedfp|osc|mtl)_|plm_(slurm|tm)|ras_(slurm|tm)' || true)
 extra=()
 if [ -n "$mpirun" ]; then extra+=("$(readlink -f "$mpirun")" "$(command -v orted || readlink -f "$mpirun")"); fi
 for library in $(needed "${extra[@]}" $plugins); do cp -L "$library" "$bundle/lib/"; done
@@ -44,7 +44,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
 export LD_LIBRARY_PATH=$PWD/lib:${LD_LIBRARY_PATH:-}:/usr/local/cuda/lib64 PATH=$PWD/bin:$PATH OPAL_PREFIX=$PWD
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 export OMPI_MCA_hwloc_base_binding_policy=none OMP_PROC_BIND=false CUDA_LAUNCH_BLOCKING=1
-export BERT_HPC_TESTS_DIRECTORY=$PWD/tests
+export BERT_HPC_TESTS_DIRECTORY=$PWD/tests OMPI_MCA_mca_base_component_path=$PWD/lib/openmpi
 passed=0 failed=0 skipped=0
 attempt() {
   local name=$1 status=0
