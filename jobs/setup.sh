@@ -280,7 +280,10 @@ print(sys.argv[1] + ": " + " ".join(sorted(d.metadata["Name"] + "==" + d.version
 if [ "$only_check" = 0 ]; then
   mkdir -p "$bert_hpc_cache" || fail 4 "cannot write the cache $bert_hpc_cache; set BERT_HPC_CACHE to a folder that can be written"
   exec 9>"$bert_hpc_cache/lock"
-  if have flock; then flock 9; fi
+  if have flock && ! flock -n 9; then
+    note "another set-up is at work on $bert_hpc_cache: waiting for it"
+    flock 9
+  fi
 fi
 use_cache_prefix
 need_tools
