@@ -33,19 +33,6 @@ def checkpoints(directory):
     return sorted(path.name for path in (directory / "checkpoints").glob("step-*"))
 
 
-def ranks_of(marker):
-    """Processes of bert_hpc whose command line has the marker, the lowest number first: mpirun starts rank 0 first."""
-    found = []
-    for entry in pathlib.Path("/proc").iterdir():
-        try:
-            words = (entry / "cmdline").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if words and words[0].endswith(b"bert_hpc") and any(marker in word for word in words[1:]):
-            found.append(int(entry.name))
-    return sorted(found)
-
-
 class Faults(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -100,9 +87,9 @@ class Faults(unittest.TestCase):
             time.sleep(draw.uniform(0, 0.06))
         else:
             time.sleep(draw.uniform(0, 0.8))
-        alive = ranks_of(marker)
+        alive = program.ranks_of(marker)
         while not alive and process.poll() is None:  # the launcher has not started them yet
-            alive = ranks_of(marker)
+            alive = program.ranks_of(marker)
         self.assertIsNone(process.poll(), "it ended by itself")
         os.kill(draw.choice(alive), signal.SIGKILL)
         try:
@@ -110,7 +97,7 @@ class Faults(unittest.TestCase):
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             raise
-        self.assertEqual(ranks_of(marker), [])
+        self.assertEqual(program.ranks_of(marker), [])
         self.assertNotIn(process.returncode, (1, 2, 3, 4, 5), out + err)
 
     def test_ranks_killed_at_any_instant(self):
@@ -162,7 +149,7 @@ class Faults(unittest.TestCase):
                 if now != begin and draw.random() < 0.3:
                     break
                 time.sleep(0.002)
-            for rank in ranks_of(marker)[-1:]:
+            for rank in program.ranks_of(marker)[-1:]:
                 os.kill(rank, signal.SIGKILL)
             process.communicate(timeout=60)
             self.check_folder(directory)
@@ -257,7 +244,7 @@ class Faults(unittest.TestCase):
         self.assertLess(free.f_bavail * free.f_frsize, 1 << 19)
         out, err = "", ""
         time.sleep(3)
-        for rank in ranks_of(path.name.encode())[:1]:
+        for rank in program.ranks_of(path.name.encode())[:1]:
             os.kill(rank, signal.SIGTERM)
         out, err = process.communicate(timeout=60)
         # Either the checkpoint or the metrics found the disk full first; both are an error of files.
@@ -311,7 +298,7 @@ class Faults(unittest.TestCase):
         done = program.run("bert_hpc", path, "--overwrite", ranks=1, threads=1, check=4)
         self.assertIsNone(first.poll())
         # Killed, it leaves its lock behind, which stops nobody.
-        for rank in ranks_of(path.name.encode()):
+        for rank in program.ranks_of(path.name.encode()):
             os.kill(rank, signal.SIGKILL)
         first.communicate(timeout=60)
         self.assertTrue((directory / ".lock").exists())
@@ -326,7 +313,7 @@ class Faults(unittest.TestCase):
         deadline = time.monotonic() + 30
         while not directory.exists() and time.monotonic() < deadline:
             time.sleep(0.001)
-        for rank in ranks_of(marker):
+        for rank in program.ranks_of(marker):
             os.kill(rank, signal.SIGUSR1)
         out, err = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 75, out + err)
