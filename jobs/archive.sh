@@ -25,7 +25,8 @@ archive() {
   printf '%s %s%s %s %s\n' "$kind" "$keyring" "$mirror" "$suite" "$components" >"$area/sources.list"
   isolated=(-o "Dir::Etc::SourceList=$area/sources.list" -o Dir::Etc::SourceParts=/dev/null
     -o "Dir::State::Lists=$area/lists" -o "Dir::Cache=$area/cache" -o "APT::Sandbox::User=$(id -un)")
-  apt-get "${isolated[@]}" update >"$scratch/apt.log" 2>&1
+  [ -f "$area/.updated" ] && return 0
+  apt-get "${isolated[@]}" update >"$scratch/apt.log" 2>&1 && touch "$area/.updated"
 }
 
 # shellcheck disable=SC1091
@@ -34,13 +35,17 @@ codename() { (. /etc/os-release && printf '%s' "${VERSION_CODENAME:-unknown}"); 
 is_ubuntu() { (. /etc/os-release && [ "${ID:-}" = ubuntu ]); }
 components() { if is_ubuntu; then echo "main universe"; else echo main; fi; }
 
-# fetch_deb PACKAGE SUITE FOLDER: unpacks PACKAGE of SUITE into FOLDER. Fails where there is no apt or no such package.
+# fetch_deb "PACKAGE..." SUITE FOLDER: unpacks the packages of SUITE into FOLDER. Fails where there is no apt or not all of
+# them.
 fetch_deb() {
+  local package area packages
   have apt-get && have dpkg-deb || return 1
   archive deb "$2" "$(components)" || return 1
-  (cd "$scratch" && apt-get "${isolated[@]}" download "$1" >"$scratch/apt.log" 2>&1) || return 1
+  area=$(mktemp -d "$scratch/debs.XXXXXX")
+  read -ra packages <<<"$1"
+  (cd "$area" && apt-get "${isolated[@]}" download "${packages[@]}" >"$scratch/apt.log" 2>&1) || return 1
   mkdir -p "$3"
-  dpkg-deb -x "$scratch/$1"_*.deb "$3"
+  for package in "$area"/*.deb; do dpkg-deb -x "$package" "$3" || return 1; done
 }
 
 # fetch_source PACKAGE SUITE: downloads the original source of PACKAGE into $scratch, unpacking nothing.

@@ -6,13 +6,15 @@
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 . "$bert_hpc_jobs/archive.sh"
+. "$bert_hpc_jobs/test_tools.sh"
 
 usage() {
   cat <<'USAGE'
 jobs/setup.sh [--cuda] [--tests] [--reference] [--check]
 
   --cuda       for NVIDIA GPUs: Kokkos with CUDA, and NCCL; the CUDA toolkit (nvcc) must be there
-  --tests      also what the tests need: Catch2 3, clang-format, headers of Kokkos 5 and oneDNN 3, cblas, in containers Slurm
+  --tests      also what the tests need: Catch2 3, clang-format, headers of Kokkos 5 and oneDNN 3, cblas,
+               Lmod and environment-modules (unpacked into the cache), in containers Slurm
   --reference  also PyTorch and Transformers, in an environment of their own (about 1.5 GB): they make the golden
                numbers anew and are the yardstick of the benchmarks
   --check      only report; install, fetch and build nothing (exit 2 if something required is missing)
@@ -119,29 +121,6 @@ get_kokkos() {
   have apt-get || return 1
   if [ "$with_cuda" = 0 ] && may_install && apt_offers libkokkos-dev 3.4.01; then apt_install libkokkos-dev && return 0; fi
   build_kokkos
-}
-# Headers of the newest Kokkos and oneDNN, unpacked aside: the tests check that our files compile against them.
-get_newest_headers() { # get_newest_headers NAME PACKAGE FOLDER
-  [ -f "$bert_hpc_cache/$3/.complete" ] && return 0
-  have apt-get && ! is_ubuntu || return 0
-  say "$1 headers: unpacking them into the cache (the tests check our files against them)"
-  rm -rf "${bert_hpc_cache:?}/$3"
-  if fetch_deb "$2" sid "$bert_hpc_cache/$3"; then
-    touch "$bert_hpc_cache/$3/.complete"
-  else
-    rm -rf "${bert_hpc_cache:?}/$3"
-    note "not to be had here: that check will be skipped"
-  fi
-}
-# Slurm for its tests: only in a container, as elsewhere its packages would start services.
-get_slurm() {
-  have slurmctld && have slurmd && have munged && have ip && return 0
-  if [ -d /run/systemd/system ] || [ "$(id -u)" != 0 ] || ! may_install; then
-    note "no Slurm for its tests: they will be skipped"
-    return 0
-  fi
-  say "Slurm: installing it with apt (tests/slurm starts one of its own)"
-  apt_install slurmctld slurmd slurm-client munge libpmix-dev iproute2 || note "not to be had here: its tests will be skipped"
 }
 
 # --- Tools.
@@ -292,6 +271,7 @@ if [ "$with_tests" = 1 ] && [ "$only_check" = 0 ]; then
   get_newest_headers "Kokkos 5" libkokkos-dev kokkos5
   get_newest_headers "oneDNN 3" libdnnl-dev onednn3
   get_slurm
+  get_module_tools
 fi
 need_python
 [ "$only_check" = 1 ] || record_versions
