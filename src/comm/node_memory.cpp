@@ -26,6 +26,7 @@ namespace bert_hpc::comm {
 namespace {
 
 constexpr std::size_t huge_page = std::size_t{2} << 20;
+constexpr std::size_t small_page = 4096;  // or a part of the system's
 constexpr std::size_t most_pending = 4096;  // operations under way at once
 
 bool everywhere(bool holds, MPI_Comm group) {
@@ -97,10 +98,16 @@ class NodeMemory::Mapping {
   std::byte* begin() const { return begin_; }  // null if it could not be mapped
   std::size_t bytes() const { return bytes_; }
 
-  /// Touches a part, so that its pages lie near this rank.
-  void touch(std::size_t begin, std::size_t end) const { std::memset(begin_ + begin, 0, end - begin); }
-  /// Small pages to huge ones where the system can: few systems give them to shared memory unasked.
-  void collapse() const { madvise(begin_, bytes_, MADV_COLLAPSE); }
+  /// Makes the pages of a part, from a huge page's begin to another's, near this rank: huge ones where the system can, as
+  /// few systems give them to shared memory unasked. One small page tells it where, so that it clears each of the others
+  /// once and has none to copy.
+  void make_pages(std::size_t begin, std::size_t end) const {
+    for (std::size_t i = begin; i < end; i += huge_page) begin_[i] = std::byte{0};
+    madvise(begin_ + begin, end - begin, MADV_COLLAPSE);
+    for (std::size_t i = begin; i < end; i += small_page) begin_[i] = std::byte{0};
+  }
+  /// Maps as huge pages what others made so.
+  void map_huge_pages() const { madvise(begin_, bytes_, MADV_COLLAPSE); }
 
  private:
   std::byte* reserved_ = nullptr;
@@ -184,15 +191,17 @@ std::span<std::byte> NodeMemory::allocate(std::size_t bytes, Sharing sharing) {
   if (!everywhere(mapped, group_)) return {};
 
   const Mapping& own = *region.ranks[static_cast<std::size_t>(rank_)];
-  const auto part = [&](int r) { return own.bytes() / static_cast<std::size_t>(size_) * static_cast<std::size_t>(r); };
   if (sharing == Sharing::exposed) {
-    own.touch(0, own.bytes());
+    own.make_pages(0, own.bytes());
   } else {
-    own.touch(part(rank_), rank_ + 1 == size_ ? own.bytes() : part(rank_ + 1));
+    const auto part = [&](int r) {
+      return own.bytes() / huge_page * static_cast<std::size_t>(r) / static_cast<std::size_t>(size_) * huge_page;
+    };
+    own.make_pages(part(rank_), part(rank_ + 1));
   }
   check_mpi(MPI_Barrier(group_), "MPI_Barrier");  // all pages are there
   for (int r = 0; r < size_; ++r) {
-    if (r == 0 || sharing == Sharing::exposed) region.ranks[static_cast<std::size_t>(r)]->collapse();
+    if (r == 0 || sharing == Sharing::exposed) region.ranks[static_cast<std::size_t>(r)]->map_huge_pages();
   }
   check_mpi(MPI_Barrier(group_), "MPI_Barrier");
   regions_.push_back(std::move(region));
