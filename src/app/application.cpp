@@ -10,6 +10,7 @@
 #include "bert_hpc/app/grid_layout.hpp"
 #include "bert_hpc/app/machine.hpp"
 #include "bert_hpc/app/run_directory.hpp"
+#include "bert_hpc/app/watchdog.hpp"
 #include "bert_hpc/comm/checked_communicator.hpp"
 #include "bert_hpc/comm/device_communicator.hpp"
 
@@ -90,9 +91,11 @@ int run_application(const Invocation& invocation, comm::Communicator& world, int
                     const core::DeviceChoice& device) {
   const auto begin = std::chrono::steady_clock::now();
   core::Log log = world.rank() == 0 ? core::Log(STDOUT_FILENO) : core::Log();
+  core::Activity activity;
   try {
     const Input given = read_input(invocation, world);
     const config::Config& input = given.config;
+    const Watchdog watchdog({input.run.watchdog_seconds, input.run.watchdog_limit_seconds}, world, activity, log);
     const std::unique_ptr<comm::Communicator> devices = connect_devices(input, invocation, world, device);
     comm::Communicator& ranks = devices ? *devices : world;
     std::unique_ptr<comm::Communicator> checked;
@@ -100,7 +103,7 @@ int run_application(const Invocation& invocation, comm::Communicator& world, int
       checked = comm::make_checked_communicator(ranks, {.timeout_seconds = input.debug.collective_timeout_seconds});
     }
     const RunContext context{input, invocation, checked ? *checked : ranks, given.grid, threads, device,
-                             log,   begin,      process_memory().resident};
+                             log,   begin,      process_memory().resident,  activity};
     collectively(context.world, [&] {
       if (world.rank() == 0) check_directory(context);
     });

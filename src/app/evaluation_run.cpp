@@ -27,7 +27,7 @@ void run_evaluation(const RunContext& context) {
 
   const comm::GridPlace place = comm::place(context.grid, std::min(world.rank(), context.ranks() - 1));
   std::optional<comm::ProcessGroups> groups;
-  core::Timers timers;
+  core::Timers timers(context.activity);
   std::vector<std::int64_t> balance;
   std::optional<Assembly> assembly;
   std::optional<Evaluator> evaluator;

@@ -128,6 +128,8 @@ std::vector<std::string> lasting_differences(const std::vector<std::string>& dif
                                                 "run.max_walltime",
                                                 "run.peak_gflops",
                                                 "run.machine",
+                                                "run.watchdog_seconds",
+                                                "run.watchdog_limit_seconds",
                                                 "model.pretrained",
                                                 "model.attention",
                                                 "data.train",

@@ -59,6 +59,7 @@ void TrainingLoop::restore(const Resume& resume) {
   trainer_.noise().restore(state_.noise);
   training_.loader->restart(state_.done);
   first_step_ = state_.done;
+  context_.activity.finished(state_.done);
   first_samples_ = state_.samples;
   first_tokens_ = state_.tokens;
   first_training_seconds_ = state_.training_seconds;
@@ -67,6 +68,7 @@ void TrainingLoop::restore(const Resume& resume) {
 }
 
 bool TrainingLoop::run() {
+  context_.activity.enter("step");
   begin_ = context_.seconds();
   row_begin_ = begin_ - state_.row.seconds;
   if (context_.input.log.trace) training_.assembly->pipeline().record(&trace_.instructions());
@@ -107,7 +109,7 @@ bool TrainingLoop::step() {
     write_trace();
     training_.assembly->pipeline().record(nullptr);
   }
-  ++state_.done;
+  context_.activity.finished(++state_.done);
   account(result);
   noise_scale_ = result.noise_scale;
   const bool evaluates = state_.done % interval == 0 || !loader.has_next();

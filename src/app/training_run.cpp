@@ -181,7 +181,7 @@ void run_training(const RunContext& context) {
     if (context.world.rank() != 0) return;
     checkpoint_folder(context.input).require_space(checkpoint_bytes(*training.assembly, context.world.size()));
   });
-  core::Timers timers;
+  core::Timers timers(context.activity);
   training.assembly->connect(*training.groups, timers);
   if (!resume) {
     const std::string told = training.assembly->load_values(context.input);

@@ -15,6 +15,8 @@ void visit_run(TomlKeys& toml, Run& run) {
   toml.key("seed", run.seed, non_negative()).key("reproducible", run.reproducible);
   toml.key("resume", run.resume).key("max_walltime", run.max_walltime);
   toml.key("peak_gflops", run.peak_gflops, positive());
+  toml.key("watchdog_seconds", run.watchdog_seconds, non_negative());
+  toml.key("watchdog_limit_seconds", run.watchdog_limit_seconds, non_negative());
   toml.key("machine", run.machine);
 }
 

@@ -44,6 +44,10 @@ class Rules {
          "[run] max_walltime = \"" + core::printable(walltime, 40) +
              "\" is no time: give it as Slurm's --time, for instance \"90\" (minutes), \"12:00:00\" or "
              "\"2-12:00:00\".");
+    const double named = config_.run.watchdog_seconds, limit = config_.run.watchdog_limit_seconds;
+    rule(limit == 0 || (named > 0 && limit > named), "run.watchdog_limit_seconds",
+         "[run] watchdog_limit_seconds must be longer than watchdog_seconds (a silent rank is named before the run is "
+         "ended for it), or 0 for a run that waits for ever.");
   }
 
   void check_model() {

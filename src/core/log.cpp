@@ -81,6 +81,7 @@ Log& Log::operator=(Log&& other) noexcept {
 }
 
 void Log::attach(const std::string& path) {
+  const std::lock_guard lock(mutex_);
   const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   if (file < 0) throw Error(ExitCode::files, "cannot write " + path + ": " + std::strerror(errno));
   if (file_ >= 0) ::close(file_);
@@ -89,6 +90,7 @@ void Log::attach(const std::string& path) {
 }
 
 void Log::write(LogLevel level, std::string_view text) {
+  const std::lock_guard lock(mutex_);
   if (level > most_ || (console_ < 0 && file_ < 0)) return;
   std::string line = level == LogLevel::error ? "error: " : level == LogLevel::warning ? "warning: " : "";
   line += text;
@@ -98,10 +100,12 @@ void Log::write(LogLevel level, std::string_view text) {
 }
 
 void Log::console(std::string_view bytes) {
+  const std::lock_guard lock(mutex_);
   to_console(bytes);
 }
 
 void Log::file_only(std::string_view line) {
+  const std::lock_guard lock(mutex_);
   to_file(std::string(line) + '\n');
 }
 

@@ -9,6 +9,7 @@
 #include "bert_hpc/comm/communicator.hpp"
 #include "bert_hpc/comm/process_grid.hpp"
 #include "bert_hpc/config/config.hpp"
+#include "bert_hpc/core/activity.hpp"
 #include "bert_hpc/core/device_choice.hpp"
 #include "bert_hpc/core/log.hpp"
 #include "bert_hpc/io/run_lock.hpp"
@@ -34,6 +35,7 @@ struct RunContext {
   core::Log& log;  ///< silent but on rank 0
   std::chrono::steady_clock::time_point begin;
   std::int64_t start_memory;  ///< resident when the run began, bytes; 0: unknown
+  core::Activity& activity;   ///< what this rank is at
 
   /// Ranks that the run is, or would be, made for.
   int ranks() const { return invocation.validate_ranks > 0 ? invocation.validate_ranks : world.size(); }

@@ -20,8 +20,10 @@ struct Run {
   std::string resume = "auto";              ///< "auto", "never", or the folder of a checkpoint
   std::optional<std::string> max_walltime;  ///< stop with a checkpoint in time; in Slurm's forms (config/walltime.hpp)
   std::optional<double>
-      peak_gflops;  ///< of one rank's hardware, GFLOP/s: for the share of the peak in the timing table
-  std::optional<std::string> machine;  ///< a machine description (config/machine_description.hpp), for estimates
+      peak_gflops;               ///< of one rank's hardware, GFLOP/s: for the share of the peak in the timing table
+  double watchdog_seconds = 60;  ///< a rank that gives no sign of life for so long is named; 0: never
+  double watchdog_limit_seconds = 600;  ///< for so long, and the run ends; 0: never
+  std::optional<std::string> machine;   ///< a machine description (config/machine_description.hpp), for estimates
 };
 
 /// Sizes and rates under config.json's names: the model from scratch, or what is to differ from `pretrained`.

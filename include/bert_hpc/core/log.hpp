@@ -1,8 +1,10 @@
 // Log: what rank 0 tells. Each message goes to standard output and, once attached, to RUN/log.txt, at once. A reader of
-// the output that goes away (a closed pipe, a full disk) ends that output and never the run. Not for kernels, and not
-// shared between threads. Other ranks get a Log that is silent, so that callers need not ask who they are.
+// the output that goes away (a closed pipe, a full disk) ends that output and never the run. Threads may share one (the
+// watchdog's speaks while the main thread waits). Not for kernels. Other ranks get a Log that is silent, so that
+// callers need not ask who they are.
 #pragma once
 
+#include <mutex>
 #include <string>
 #include <string_view>
 
@@ -36,14 +38,21 @@ class Log {
   void file_only(std::string_view line);
 
   /// Called by the owner of a progress bar: text that clears the bar's line before the next message.
-  void set_clearing(std::string clearing) { clearing_ = std::move(clearing); }
+  void set_clearing(std::string clearing) {
+    const std::lock_guard lock(mutex_);
+    clearing_ = std::move(clearing);
+  }
 
-  bool console_is_open() const { return console_ >= 0; }
+  bool console_is_open() const {
+    const std::lock_guard lock(mutex_);
+    return console_ >= 0;
+  }
 
  private:
   void to_console(std::string_view bytes);
   void to_file(std::string_view bytes);
 
+  mutable std::mutex mutex_;  // stays where it is when the rest is moved
   int console_ = -1;
   int file_ = -1;
   LogLevel most_ = LogLevel::info;

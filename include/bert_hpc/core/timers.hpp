@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "bert_hpc/core/activity.hpp"
+
 namespace bert_hpc::core {
 
 class Timers {
@@ -29,8 +31,11 @@ class Timers {
   /// Measures until its end of life.
   class Scope {
    public:
-    Scope(Timers& timers, std::size_t section) : timers_(timers), section_(section), begin_(Clock::now()) {}
+    Scope(Timers& timers, std::size_t section) : timers_(timers), section_(section), begin_(Clock::now()) {
+      if (timers.activity_ != nullptr) before_ = timers.activity_->enter(timers.sections_[section].name.data());
+    }
     ~Scope() {
+      if (timers_.activity_ != nullptr) timers_.activity_->enter(before_);
       Section& section = timers_.sections_[section_];
       const Clock::time_point end = Clock::now();
       ++section.calls;
@@ -47,7 +52,12 @@ class Timers {
     Timers& timers_;
     std::size_t section_;
     Clock::time_point begin_;
+    const char* before_ = nullptr;
   };
+
+  Timers() = default;
+  /// Sections are told to `activity` too, which must outlive this.
+  explicit Timers(Activity& activity) : activity_(&activity) {}
 
   /// `name` is a string literal; sections appear in the order of their first use.
   [[nodiscard]] Scope measure(std::string_view name) { return Scope(*this, find(name)); }
@@ -68,6 +78,7 @@ class Timers {
 
   std::vector<Section> sections_;
   std::vector<Span>* spans_ = nullptr;
+  Activity* activity_ = nullptr;
 };
 
 }  // namespace bert_hpc::core

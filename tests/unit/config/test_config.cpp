@@ -179,6 +179,8 @@ TEST_CASE("the keys of [parallel] and [debug] are read, limited and checked agai
       {{"parallel.tensor=-1"}, "[parallel] tensor = -1 is out of range"},
       {{"parallel.zero=3"}, "[parallel] zero = 3 is out of range: it must be from 0 to 2"},
       {{"parallel.pipeline_schedule='1f1bb'"}, "did you mean \"1f1b\"?"},
+      {{"run.watchdog_seconds=60", "run.watchdog_limit_seconds=60"}, "must be longer than watchdog_seconds"},
+      {{"run.watchdog_seconds=0"}, "or 0 for a run that waits for ever"},
       {{"debug.collective_timeout_seconds=0"}, "[debug] collective_timeout_seconds = 0.0 is out of range"}};
   for (const auto& [overrides, expected] : cases) CHECK_THAT(problems(minimal, overrides), ContainsSubstring(expected));
   // A pipeline of 0 takes what is left: how many stages there are is not known yet.

@@ -1,0 +1,212 @@
+#include "bert_hpc/app/watchdog.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+#include "bert_hpc/app/collective.hpp"
+#include "bert_hpc/comm/heartbeat.hpp"
+#include "bert_hpc/comm/mpi_communicator.hpp"
+#include "bert_hpc/core/text.hpp"
+#include "bert_hpc/io/provenance.hpp"
+
+namespace bert_hpc::app {
+
+using Clock = std::chrono::steady_clock;
+using comm::SignOfLife;
+
+SilenceTable::SilenceTable(const WatchdogSettings& settings, int ranks, double now)
+    : settings_(settings), ranks_(static_cast<std::size_t>(ranks)) {
+  forgive(now);
+}
+
+SilenceTable::Change SilenceTable::heard(int rank, double now) {
+  Rank& r = of(rank);
+  const bool was_named = r.told && r.known;
+  r.last = now;
+  r.known = true;
+  r.told = false;
+  return was_named ? Change::back : Change::none;
+}
+
+void SilenceTable::ended(int rank) {
+  of(rank).ended = true;
+}
+
+SilenceTable::Change SilenceTable::judge(int rank, double now) {
+  Rank& r = of(rank);
+  if (r.ended || r.over) return Change::none;
+  const double silent = now - r.last;
+  // Who was never heard may be out of reach: that is told, but no reason to end a run.
+  if (r.known && settings_.limit_seconds > 0 && silent >= settings_.limit_seconds) {
+    r.over = true;
+    return Change::over;
+  }
+  if (r.told || silent < settings_.seconds) return Change::none;
+  r.told = true;
+  return Change::silent;
+}
+
+void SilenceTable::forgive(double now) {
+  for (Rank& r : ranks_) r.last = now;
+}
+
+struct Watchdog::State {
+  State(const WatchdogSettings& given, comm::Communicator& group, const core::Activity& what, core::Log& told)
+      : settings(given),
+        rank(group.rank()),
+        ranks(group.size()),
+        activity(what),
+        log(told),
+        hosts(group.all_gather(io::host_name())),
+        heartbeat(comm::Heartbeat::make(group)),
+        table(given, group.size(), 0),
+        last(static_cast<std::size_t>(group.size())) {}
+
+  double now() const { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+  void run();
+  void heard(int who, const SignOfLife& sign);
+  void judge(int who);
+  void tell(const std::string& text);
+  [[noreturn]] void end(const std::string& text);
+  SignOfLife own(bool ends) const;
+  std::string name(int who) const;
+  std::string last_words(int who) const;
+
+  WatchdogSettings settings;
+  int rank, ranks;
+  const core::Activity& activity;
+  core::Log& log;
+  std::vector<std::string> hosts;
+  std::unique_ptr<comm::Heartbeat> heartbeat;  // null where there are no sockets
+  Clock::time_point begin = Clock::now();
+  SilenceTable table;
+  std::vector<SignOfLife> last;  // of each rank
+  std::atomic<bool> ending = false;
+  std::thread thread;
+};
+
+SignOfLife Watchdog::State::own(bool ends) const {
+  SignOfLife sign{.step = activity.step(), .section = {}, .ended = ends ? 1 : 0};
+  std::strncpy(sign.section, activity.section(), sizeof sign.section - 1);
+  return sign;
+}
+
+std::string Watchdog::State::name(int who) const {
+  return "rank " + std::to_string(who) + " on " + core::printable(hosts[static_cast<std::size_t>(who)], 80);
+}
+
+std::string Watchdog::State::last_words(int who) const {
+  const SignOfLife& sign = last[static_cast<std::size_t>(who)];
+  return "it had finished step " + core::with_commas(sign.step) + " and was in \"" + core::printable(sign.section, 40) +
+         "\"";
+}
+
+/// Rank 0 through the log. Where rank 0 is the silent one, rank 1 speaks, and the last rank if it is on another node.
+void Watchdog::State::tell(const std::string& text) {
+  if (rank == 0) return log.warning(text);
+  const std::size_t own_place = static_cast<std::size_t>(rank);
+  if (rank != 1 && (rank != ranks - 1 || hosts[own_place] == hosts[1])) return;
+  const std::string line = "warning: " + text + '\n';
+  std::fwrite(line.data(), 1, line.size(), stderr);
+  std::fflush(stderr);
+}
+
+void Watchdog::State::end(const std::string& text) {
+  // Of those that find rank 0 silent, rank 1 speaks and ends them all; the others only where it has not.
+  static constexpr auto grace = std::chrono::seconds(2);
+  if (rank > 1) std::this_thread::sleep_for(grace);
+  if (rank == 0) log.file_only("error: " + text);
+  report(core::Error(core::ExitCode::communication, text), rank);
+  static constexpr int status = static_cast<int>(core::ExitCode::communication);
+  // The main thread is within MPI, and may hold what MPI_Abort needs: this process ends in any case.
+  std::thread([] {
+    std::this_thread::sleep_for(2 * grace);
+    std::_Exit(status);
+  }).detach();
+  comm::abort_all_ranks(status);
+}
+
+void Watchdog::State::heard(int who, const SignOfLife& sign) {
+  const double silent = table.silence(who, now());
+  if (table.heard(who, now()) == SilenceTable::Change::back) {
+    tell(name(who) + " is back after " + core::format_duration(silent) + " without a sign of life: the run goes on.");
+  }
+  last[static_cast<std::size_t>(who)] = sign;
+  if (sign.ended != 0) table.ended(who);
+}
+
+void Watchdog::State::judge(int who) {
+  const bool known = table.known(who);
+  const double silent = table.silence(who, now());
+  const std::string since = name(who) + " has given no sign of life for " + core::format_duration(silent);
+  switch (table.judge(who, now())) {
+    case SilenceTable::Change::silent:
+      if (!known) {
+        return tell("the watchdog has heard nothing of " + name(who) +
+                    " yet: either it was stopped, or its datagrams (UDP over IPv4) do not reach " + name(rank) +
+                    ". Until one does it is not watched.");
+      }
+      return tell(since + "; " + last_words(who) +
+                  ". Its process may have been stopped (SIGSTOP, a debugger), or its node hangs. The run waits for it" +
+                  (settings.limit_seconds > 0 ? ", for " + core::format_duration(settings.limit_seconds) +
+                                                    " in all ([run] watchdog_limit_seconds)."
+                                              : "."));
+    case SilenceTable::Change::over:
+      end(since + " ([run] watchdog_limit_seconds): the run is ended. When last heard " + last_words(who) +
+          ". If it had been stopped on purpose, give it longer; else leave that node out. Submit again: the run goes "
+          "on "
+          "from its last checkpoint.");
+    default:
+      return;
+  }
+}
+
+void Watchdog::State::run() {
+  // Twenty signs until a rank is named, so that datagrams may be lost, but not so many that rank 0 feels them.
+  const double interval = std::clamp(settings.seconds / 20, 0.05, 5.0);
+  const auto pause = std::chrono::milliseconds(static_cast<std::int64_t>(interval * 1000));
+  const comm::Heartbeat::Heard hears = [this](int who, const SignOfLife& sign) { heard(who, sign); };
+  double woke = now();
+  while (!ending) {
+    if (rank != 0) heartbeat->send(own(false));
+    heartbeat->listen(pause, own(false), hears);
+    // All of the job may have been suspended, this process with it.
+    if (now() - woke > settings.seconds / 2) {
+      table.forgive(now());
+      heartbeat->listen(std::chrono::milliseconds(0), own(false), hears);
+    }
+    woke = now();
+    if (rank != 0) {
+      if (table.known(0)) judge(0);
+      continue;
+    }
+    for (int who = 1; who < ranks; ++who) judge(who);
+  }
+  for (int i = 0; i < 3; ++i) heartbeat->send(own(true));
+}
+
+Watchdog::Watchdog(const WatchdogSettings& settings, comm::Communicator& world, const core::Activity& activity,
+                   core::Log& log) {
+  if (world.size() == 1 || settings.seconds <= 0) return;
+  state_ = std::make_unique<State>(settings, world, activity, log);
+  if (!state_->heartbeat) {
+    log.warning(
+        "some rank can open no socket (UDP over IPv4): there is no watchdog that names ranks which are stopped.");
+    state_.reset();
+    return;
+  }
+  state_->thread = std::thread([state = state_.get()] { state->run(); });
+}
+
+Watchdog::~Watchdog() {
+  if (!state_) return;
+  state_->ending = true;
+  state_->heartbeat->wake();
+  state_->thread.join();
+}
+
+}  // namespace bert_hpc::app

@@ -1,0 +1,132 @@
+"""A rank that is stopped: named by the others after run.watchdog_seconds, and the run goes on when it does; the run ends with
+status 6 where it does not within run.watchdog_limit_seconds."""
+
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import unittest
+
+import h5py
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "integration"))
+import program
+from program import BUILD, MPIRUN
+
+HOST = re.escape(socket.gethostname())
+
+
+class Watchdog(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        if MPIRUN is None:
+            raise unittest.SkipTest("mpirun is not at hand")
+        cls.work = program.Workspace(rows=200)
+        cls.addClassCleanup(cls.work.remove)
+
+    def start(self, name, ranks, seconds, limit, **tables):
+        """A run that has done some steps: the process, what it says so far, its ranks and its directory."""
+        directory = self.work.folder / name
+        path = self.work.input(f"{name}.toml", run={"directory": str(directory), "watchdog_seconds": seconds,
+                                                    "watchdog_limit_seconds": limit},
+                               data={"validation": None}, schedule={"epochs": None, "steps": 1000000}, **tables)
+        process = subprocess.Popen([MPIRUN, "-n", str(ranks), str(BUILD / "bert_hpc"), str(path)], stdout=subprocess.PIPE,
+                                   stderr=subprocess.STDOUT, text=True, bufsize=1, start_new_session=True,
+                                   env=dict(os.environ, OMP_NUM_THREADS="1"))
+        said = []
+        reader = threading.Thread(target=lambda: said.extend(iter(process.stdout.readline, "")))
+        reader.start()
+        marker = path.name.encode()
+
+        def end():
+            for rank in program.ranks_of(marker):
+                os.kill(rank, signal.SIGCONT)
+                os.kill(rank, signal.SIGKILL)
+            process.wait(timeout=30)
+            reader.join()
+            process.stdout.close()
+
+        self.addCleanup(end)
+        self.wait(lambda: len(self.lines(said, "loss")) > 20, 60, process)
+        return process, said, marker, directory
+
+    def wait(self, condition, seconds, process=None):
+        end = time.monotonic() + seconds
+        while not condition():
+            self.assertLess(time.monotonic(), end, "it did not come")
+            if process:
+                self.assertIsNone(process.poll(), "it ended by itself")
+            time.sleep(0.01)
+
+    def lines(self, said, part):
+        return [line for line in said if part in line]
+
+    def test_stopped_for_a_while(self):
+        for ranks, victim in ((2, 1), (2, 0)):
+            with self.subTest(ranks=ranks, victim=victim):
+                process, said, marker, directory = self.start(f"while-{ranks}-{victim}", ranks, 0.5, 60)
+                rank = program.ranks_of(marker)[victim]
+                os.kill(rank, signal.SIGSTOP)
+                begin = time.monotonic()
+                self.wait(lambda: self.lines(said, "no sign of life"), 5, process)
+                self.assertGreater(time.monotonic() - begin, 0.4)
+                time.sleep(0.3)
+                steps = len(self.lines(said, "loss"))
+                os.kill(rank, signal.SIGCONT)
+                self.wait(lambda: self.lines(said, "is back after"), 5, process)
+                self.wait(lambda: len(self.lines(said, "loss")) > steps + 10, 20, process)
+                told = self.lines(said, "no sign of life")
+                self.assertEqual(len(told), 1, told)
+                self.assertRegex(told[0], rf'warning: rank {victim} on {HOST} has given no sign of life for 0\.[5-9].* s; '
+                                          rf'it had finished step [\d,]+ and was in "[a-z ]+"\.')
+                if victim != 0:
+                    self.assertIn("no sign of life", (directory / "log.txt").read_text())
+                os.kill(process.pid, signal.SIGUSR1)
+                self.assertEqual(process.wait(timeout=30), 75)
+
+    def test_stopped_for_ever(self):
+        for ranks, victim, parallel in ((2, 0, {}), (4, 2, {"pipeline": 2, "tensor": 2})):
+            with self.subTest(ranks=ranks, victim=victim):
+                process, said, marker, directory = self.start(f"ever-{ranks}-{victim}", ranks, 0.5, 2, parallel=parallel,
+                                                              checkpoint={"every_steps": 10})
+                os.kill(program.ranks_of(marker)[victim], signal.SIGSTOP)
+                begin = time.monotonic()
+                status = process.wait(timeout=30)
+                taken = time.monotonic() - begin
+                self.assertEqual(status, 6, said[-10:])
+                self.assertGreater(taken, 1.8)
+                self.assertLess(taken, 2 + 10)
+                self.wait(lambda: program.ranks_of(marker) == [], 10)
+                self.assertEqual(len(self.lines(said, "bert_hpc: error")), 1, said[-20:])
+                self.assertRegex("".join(said), rf"rank {victim} on {HOST} has given no sign of life for 2.* s .*: the run is ended")
+                # Nothing is lost but the steps since the last checkpoint.
+                path = self.work.folder / f"ever-{ranks}-{victim}.toml"
+                last = int((directory / "checkpoints/latest").read_text()[5:])
+                done = program.run("bert_hpc", path, "--set", f"schedule.steps={last + 2}", "--set", "parallel.pipeline=1",
+                                   "--set", "parallel.tensor=1", ranks=2, threads=1, check=0)
+                self.assertIn(f"goes on after step {last:,},", done.stdout)
+                with h5py.File(directory / "metrics.h5") as file:
+                    self.assertEqual(file.attrs["status"], "finished")
+
+    def test_a_job_that_is_suspended_as_a_whole(self):
+        process, said, marker, _ = self.start("suspended", 2, 0.5, 2)
+        for rank in program.ranks_of(marker):
+            os.kill(rank, signal.SIGSTOP)
+        time.sleep(3)
+        steps = len(self.lines(said, "loss"))
+        for rank in program.ranks_of(marker):
+            os.kill(rank, signal.SIGCONT)
+        self.wait(lambda: len(self.lines(said, "loss")) > steps + 10, 20, process)
+        time.sleep(1)
+        self.assertEqual(self.lines(said, "sign of life"), [])
+        os.kill(process.pid, signal.SIGUSR1)
+        self.assertEqual(process.wait(timeout=30), 75)
+
+
+if __name__ == "__main__":
+    unittest.main()

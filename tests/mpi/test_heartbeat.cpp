@@ -1,0 +1,100 @@
+// Signs of life: rank 0 hears all others, they hear its answers, and what is not of this run is not heard.
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <vector>
+
+#include "bert_hpc/comm/heartbeat.hpp"
+#include "bert_hpc/comm/mpi_communicator.hpp"
+
+using namespace bert_hpc::comm;
+
+namespace {
+
+SignOfLife sign(std::int64_t step) {
+  SignOfLife result{.step = step, .section = {}, .ended = 0};
+  std::strcpy(result.section, "forward");
+  return result;
+}
+
+/// Ports of all UDP sockets of this host.
+std::vector<std::uint16_t> ports() {
+  std::vector<std::uint16_t> found;
+  std::ifstream table("/proc/net/udp");
+  std::string line;
+  std::getline(table, line);
+  while (std::getline(table, line)) {
+    const std::size_t colon = line.find(':', line.find(':') + 1);
+    found.push_back(static_cast<std::uint16_t>(std::stoul(line.substr(colon + 1, 4), nullptr, 16)));
+  }
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("rank 0 hears all others and they hear it") {
+  const auto world = make_world_communicator();
+  const auto heartbeat = Heartbeat::make(*world);
+  REQUIRE(heartbeat != nullptr);
+  std::vector<std::int64_t> steps(static_cast<std::size_t>(world->size()), -1);
+  int bad = 0, ended = 0;
+  const auto heard = [&](int rank, const SignOfLife& said) {
+    steps[static_cast<std::size_t>(rank)] = said.step;
+    bad += std::strcmp(said.section, "forward") != 0 && said.ended == 0;
+    ended += said.ended != 0;
+  };
+  // Up to 10 s for what takes a millisecond, as datagrams may be lost.
+  const auto is_missing = [&] {
+    if (world->rank() != 0) return steps[0] < 0;
+    for (std::size_t r = 1; r < steps.size(); ++r) {
+      if (steps[r] < 0) return true;
+    }
+    return false;
+  };
+  for (int i = 0; i < 1000 && world->any(is_missing()); ++i) {
+    if (world->rank() != 0) heartbeat->send(sign(100 + world->rank()));
+    heartbeat->listen(std::chrono::milliseconds(10), sign(100 + world->rank()), heard);
+  }
+  CHECK(!is_missing());
+  for (std::size_t r = 0; r < steps.size(); ++r) {
+    if (steps[r] >= 0) CHECK(steps[r] == 100 + static_cast<std::int64_t>(r));
+  }
+  CHECK(bad == 0);
+
+  // Strangers: wrong lengths and wrong words at every port.
+  if (world->rank() == 0) {
+    const int stranger = socket(AF_INET, SOCK_DGRAM, 0);
+    for (const std::uint16_t port : ports()) {
+      sockaddr_in to{};
+      to.sin_family = AF_INET;
+      to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+      to.sin_port = htons(port);
+      std::vector<char> bytes(4096, 1);
+      for (const std::size_t size : {0, 1, 16, 23, 79, 80, 81, 88, 4096}) {
+        sendto(stranger, bytes.data(), size, 0, reinterpret_cast<sockaddr*>(&to), sizeof to);
+      }
+    }
+    close(stranger);
+  }
+  world->barrier();
+  const std::vector<std::int64_t> before = steps;
+  heartbeat->listen(std::chrono::milliseconds(50), sign(100 + world->rank()), heard);
+  CHECK(steps == before);
+  CHECK(ended == 0);
+  world->barrier();
+}
+
+TEST_CASE("a wake-up ends listening") {
+  const auto world = make_world_communicator();
+  const auto heartbeat = Heartbeat::make(*world);
+  REQUIRE(heartbeat != nullptr);
+  heartbeat->wake();
+  const auto begin = std::chrono::steady_clock::now();
+  heartbeat->listen(std::chrono::seconds(20), sign(1), [](int, const SignOfLife&) {});
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(10));
+}

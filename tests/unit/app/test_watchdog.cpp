@@ -1,0 +1,57 @@
+#include <catch2/catch_test_macros.hpp>
+
+#include "bert_hpc/app/watchdog.hpp"
+
+using bert_hpc::app::SilenceTable;
+using Change = SilenceTable::Change;
+
+namespace {
+
+const bert_hpc::app::WatchdogSettings settings{.seconds = 10, .limit_seconds = 30};
+
+}  // namespace
+
+TEST_CASE("a silent rank is named once, and once more when it is back") {
+  SilenceTable table(settings, 3, 0);
+  CHECK(table.heard(1, 1) == Change::none);
+  CHECK(table.heard(2, 1) == Change::none);
+  CHECK(table.judge(1, 10.9) == Change::none);
+  CHECK(table.judge(1, 11) == Change::silent);
+  CHECK(table.judge(1, 12) == Change::none);
+  CHECK(table.heard(2, 12) == Change::none);
+  CHECK(table.heard(1, 13) == Change::back);
+  CHECK(table.heard(1, 14) == Change::none);
+  CHECK(table.judge(1, 23) == Change::none);
+  CHECK(table.judge(1, 24) == Change::silent);
+}
+
+TEST_CASE("a rank that stays silent ends the run, one that has left does not") {
+  SilenceTable table(settings, 3, 0);
+  table.heard(1, 0);
+  table.heard(2, 0);
+  table.ended(2);
+  CHECK(table.judge(1, 10) == Change::silent);
+  CHECK(table.judge(1, 29.9) == Change::none);
+  CHECK(table.judge(1, 30) == Change::over);
+  CHECK(table.judge(1, 31) == Change::none);
+  CHECK(table.judge(2, 1000) == Change::none);
+}
+
+TEST_CASE("a rank that was never heard is told of, and never ends a run") {
+  SilenceTable table(settings, 2, 5);
+  CHECK(table.judge(1, 14.9) == Change::none);
+  CHECK(table.judge(1, 15) == Change::silent);
+  CHECK(table.judge(1, 1000) == Change::none);
+  CHECK(table.heard(1, 1001) == Change::none);  // it was not missing: it could not be heard
+  CHECK(table.judge(1, 1011) == Change::silent);
+}
+
+TEST_CASE("who was away itself blames nobody; without a limit nothing ends") {
+  SilenceTable table({.seconds = 10, .limit_seconds = 0}, 2, 0);
+  table.heard(1, 0);
+  table.forgive(100);
+  CHECK(table.judge(1, 109) == Change::none);
+  CHECK(table.judge(1, 110) == Change::silent);
+  CHECK(table.judge(1, 1e6) == Change::none);
+  CHECK(table.heard(1, 1e6) == Change::back);
+}
