@@ -129,12 +129,14 @@ void BatchPlanner::reserve(std::int64_t most_samples, std::int64_t max_length, c
   const auto replicas = static_cast<std::size_t>(options_.replicas);
   const auto parts =
       replicas * static_cast<std::size_t>(bounds(options_, max_length).replica_micro_batches) + replicas + 1;
+  const auto chunks = parts + static_cast<std::size_t>(options_.chunks);
   plan.samples.reserve(samples);
-  work_.reserve(samples + 1);
-  tokens_.reserve(samples + 1);
-  earliest_.reserve(parts + static_cast<std::size_t>(options_.chunks));
+  placed_.reserve(samples);
+  part_of_.reserve(samples);
+  parts_.reserve(chunks);
+  begins_.reserve(chunks + 1);
   replicas_.reserve(replicas + 1);
-  plan.chunk_begin.reserve(parts + static_cast<std::size_t>(options_.chunks));
+  plan.chunk_begin.reserve(chunks);
   plan.micro_begin.reserve(parts);
   plan.replica_begin.reserve(replicas + 1);
 }
@@ -143,7 +145,11 @@ void BatchPlanner::plan(std::span<const std::int64_t> samples, std::span<const s
                         core::BatchPlan& plan) {
   core::require(samples.size() == lengths.size() && static_cast<std::int64_t>(samples.size()) <= options_.global_batch,
                 "batch plan: one length a sample, at most batch.global samples");
-  order(samples, lengths, plan);
+  plan.samples.resize(samples.size());
+  for (std::size_t i = 0; i < samples.size(); ++i) plan.samples[i] = {samples[i], lengths[i]};
+  std::sort(plan.samples.begin(), plan.samples.end(),
+            [](const auto& a, const auto& b) { return std::tie(a.length, a.index) < std::tie(b.length, b.index); });
+  longest_ = plan.samples.empty() ? 1 : plan.samples.back().length;
   plan.chunk_begin.assign(1, 0);
   plan.micro_begin.assign(1, 0);
   plan.replica_begin.assign(1, 0);
@@ -154,32 +160,19 @@ void BatchPlanner::plan(std::span<const std::int64_t> samples, std::span<const s
   }
 }
 
-void BatchPlanner::order(std::span<const std::int64_t> samples, std::span<const std::int32_t> lengths,
-                         core::BatchPlan& plan) {
-  plan.samples.resize(samples.size());
-  for (std::size_t i = 0; i < samples.size(); ++i) plan.samples[i] = {samples[i], lengths[i]};
-  std::sort(plan.samples.begin(), plan.samples.end(),
-            [](const auto& a, const auto& b) { return std::tie(a.length, a.index) < std::tie(b.length, b.index); });
-  work_.resize(samples.size() + 1);
-  tokens_.resize(samples.size() + 1);
-  work_[0] = tokens_[0] = 0;
-  for (std::size_t i = 0; i < samples.size(); ++i) {
-    const std::int64_t length = plan.samples[i].length;
-    work_[i + 1] = work_[i] + length * (6 * options_.hidden + length);
-    tokens_[i + 1] = tokens_[i] + length;
-  }
-}
-
 /// Chunks first, from the batch alone; replicas and micro-batches are whole chunks.
 void BatchPlanner::plan_chunks(core::BatchPlan& plan) {
   const BatchPlanOptions& o = options_;
-  const std::int64_t sequences = plan.sequences();
-  const std::int64_t longest = plan.samples.empty() ? 1 : plan.samples.back().length;
-  cut(0, static_cast<std::int32_t>(sequences), o.chunks, Measure::tokens, token_limit(sequences, o.chunks, longest),
-      plan.chunk_begin);
+  const auto all = static_cast<std::int32_t>(plan.sequences());
+  const bool fits =
+      share_out(plan, 0, all, o.chunks, {.tokens = token_limit(all, o.chunks, longest_)}, plan.chunk_begin);
+  core::require(fits, "batch plan: the chunks cannot hold the batch");
   const auto tokens_of = [&](int first, int last) {
-    return tokens_[static_cast<std::size_t>(plan.chunk_begin[static_cast<std::size_t>(last)])] -
-           tokens_[static_cast<std::size_t>(plan.chunk_begin[static_cast<std::size_t>(first)])];
+    std::int64_t tokens = 0;
+    for (int c = first; c < last; ++c) {
+      for (const core::PlannedSample& sample : plan.chunk(c)) tokens += sample.length;
+    }
+    return tokens;
   };
   const std::int64_t joined = std::max(o.micro_sequences / ceil_divide(o.global_batch, o.chunks), std::int64_t{1});
   for (std::int64_t r = 0; r < o.replicas; ++r) {
@@ -203,86 +196,83 @@ void BatchPlanner::plan_chunks(core::BatchPlan& plan) {
   }
 }
 
-/// Replicas first, balanced in work; then each into as few micro-batches as its limit allows; a chunk each.
+/// Replicas first; then each into as few micro-batches as its limit allows; a chunk each.
 void BatchPlanner::plan_layout(core::BatchPlan& plan) {
   const BatchPlanOptions& o = options_;
-  const std::int64_t sequences = plan.sequences();
-  const std::int64_t longest = plan.samples.empty() ? 1 : plan.samples.back().length;
+  const auto all = static_cast<std::int32_t>(plan.sequences());
   replicas_.assign(1, 0);
-  cut(0, static_cast<std::int32_t>(sequences), o.replicas, Measure::tokens, token_limit(sequences, o.replicas, longest),
-      replicas_);
+  bool fits = share_out(plan, 0, all, o.replicas, {.tokens = token_limit(all, o.replicas, longest_)}, replicas_);
+  core::require(fits, "batch plan: the replicas cannot hold the batch");
   for (std::size_t r = 0; r < static_cast<std::size_t>(o.replicas); ++r) {
     const std::int32_t begin = replicas_[r], end = replicas_[r + 1];
-    Measure what = Measure::tokens;
+    std::int64_t tokens = 0;
+    for (std::int32_t i = begin; i < end; ++i) tokens += plan.samples[static_cast<std::size_t>(i)].length;
     std::int64_t parts = std::max(o.micro_batches, std::int64_t{1});
-    std::int64_t limit = even_limit(measure(what, end) - measure(what, begin), parts, longest);
-    if (o.micro_tokens > 0 || o.micro_sequences > 0) {
-      if (o.micro_sequences > 0) what = Measure::sequences;
-      limit = std::max(o.micro_tokens, o.micro_sequences);
-      parts = parts_needed(begin, end, what, limit);
+    PartLimit limit{.tokens = even_limit(tokens, parts, longest_)};
+    if (o.micro_tokens > 0) {
+      core::require(longest_ <= o.micro_tokens, "batch plan: a sequence is longer than batch.micro_tokens");
+      limit = {.tokens = o.micro_tokens};
+      parts = ceil_divide(tokens, o.micro_tokens);
+    } else if (o.micro_sequences > 0) {
+      limit = {.sequences = o.micro_sequences};
+      parts = ceil_divide(end - begin, o.micro_sequences);
     }
-    cut(begin, end, parts, what, limit, plan.chunk_begin);
+    parts = std::max(parts, std::int64_t{1});
+    // Sequences that go into k parts by their sum need not go into them one by one. Longest first, one that finds no
+    // room among k parts leaves them more than half full on average with it: no more than 2·tokens / limit parts.
+    while (!share_out(plan, begin, end, parts, limit, plan.chunk_begin)) ++parts;
     for (std::int64_t m = 0; m < parts; ++m) plan.micro_begin.push_back(plan.micro_begin.back() + 1);
     plan.replica_begin.push_back(static_cast<std::int32_t>(plan.micro_begin.size()) - 1);
   }
 }
 
-std::int64_t BatchPlanner::measure(Measure what, std::int32_t i) const {
-  return what == Measure::tokens ? tokens_[static_cast<std::size_t>(i)] : i;
-}
-
-/// The furthest end, up to `end`, of a part that begins at `begin` and stays within the limit.
-std::int32_t BatchPlanner::reach(std::int32_t begin, std::int32_t end, Measure what, std::int64_t limit) const {
-  const std::int64_t most = measure(what, begin) + limit;
-  if (what == Measure::sequences) return static_cast<std::int32_t>(std::min<std::int64_t>(most, end));
-  const auto last = std::upper_bound(tokens_.begin() + begin, tokens_.begin() + end + 1, most);
-  return static_cast<std::int32_t>(last - tokens_.begin()) - 1;
-}
-
-std::int64_t BatchPlanner::parts_needed(std::int32_t begin, std::int32_t end, Measure what, std::int64_t limit) const {
-  std::int64_t parts = 0;
-  while (begin < end) {
-    const std::int32_t next = reach(begin, end, what, limit);
-    core::require(next > begin, "batch plan: a sequence is longer than batch.micro_tokens");
-    begin = next;
-    ++parts;
-  }
-  return std::max(parts, std::int64_t{1});
-}
-
-/// Appends the ends of `parts` contiguous parts of samples [begin, end), each within the limit. Boundary c is the one
-/// nearest to c / parts of the work, but late enough for the rest to fit into the parts behind it, and early enough for
-/// its own part's limit.
-void BatchPlanner::cut(std::int32_t begin, std::int32_t end, std::int64_t parts, Measure what, std::int64_t limit,
-                       std::vector<std::int32_t>& boundaries) {
-  earliest_.resize(static_cast<std::size_t>(parts) + 1);
-  std::int32_t earliest = end;
-  for (std::size_t c = static_cast<std::size_t>(parts); c-- > 0;) {
-    earliest_[c + 1] = earliest;
-    while (earliest > begin && measure(what, earliest_[c + 1]) - measure(what, earliest - 1) <= limit) --earliest;
-  }
-  core::require(earliest <= begin, "batch plan: the parts cannot hold the batch");
-
-  const std::int64_t before = work_[static_cast<std::size_t>(begin)];
-  const std::int64_t total = work_[static_cast<std::size_t>(end)] - before;
-  std::int32_t previous = begin;
-  for (std::int64_t c = 1; c < parts; ++c) {
-    // Compared times `parts`, so that the share c / parts stays an integer.
-    const auto nearest =
-        std::lower_bound(work_.begin() + previous, work_.begin() + end, total * c,
-                         [&](std::int64_t work, std::int64_t share) { return (work - before) * parts < share; });
-    auto boundary = static_cast<std::int32_t>(nearest - work_.begin());
-    if (boundary > previous) {
-      const std::int64_t above = (work_[static_cast<std::size_t>(boundary)] - before) * parts - total * c;
-      const std::int64_t below = total * c - (work_[static_cast<std::size_t>(boundary) - 1] - before) * parts;
-      if (below <= above) --boundary;
+bool BatchPlanner::share_out(core::BatchPlan& plan, std::int32_t begin, std::int32_t end, std::int64_t parts,
+                             const PartLimit& limit, std::vector<std::int32_t>& boundaries) {
+  const std::span<core::PlannedSample> samples(plan.samples.data() + begin, static_cast<std::size_t>(end - begin));
+  const auto less_urgent = [](const Part& a, const Part& b) {
+    return std::tie(a.work, a.number) > std::tie(b.work, b.number);
+  };
+  const auto fits = [&](const Part& part, std::int64_t length) {
+    return part.tokens + length <= limit.tokens && part.sequences < limit.sequences;
+  };
+  parts_.clear();  // a heap: the part with the least work in front
+  for (std::int64_t p = 0; p < parts; ++p) parts_.push_back({.number = static_cast<std::int32_t>(p)});
+  part_of_.resize(samples.size());
+  begins_.assign(static_cast<std::size_t>(parts) + 1, 0);
+  for (std::size_t i = samples.size(); i-- > 0;) {
+    const std::int64_t length = samples[i].length;
+    const auto add_to = [&](Part& part) {
+      part.work += length * (6 * options_.hidden + length);
+      part.tokens += length;
+      ++part.sequences;
+      part_of_[i] = part.number;
+      ++begins_[static_cast<std::size_t>(part.number) + 1];
+    };
+    if (fits(parts_.front(), length)) {
+      std::pop_heap(parts_.begin(), parts_.end(), less_urgent);
+      add_to(parts_.back());
+      std::push_heap(parts_.begin(), parts_.end(), less_urgent);
+    } else {
+      auto best = parts_.end();
+      for (auto part = parts_.begin(); part != parts_.end(); ++part) {
+        if (fits(*part, length) && (best == parts_.end() || less_urgent(*best, *part))) best = part;
+      }
+      if (best == parts_.end()) return false;
+      add_to(*best);
+      std::make_heap(parts_.begin(), parts_.end(), less_urgent);
     }
-    boundary = std::max(boundary, earliest_[static_cast<std::size_t>(c)]);
-    boundary = std::min(boundary, reach(previous, end, what, limit));
-    boundaries.push_back(boundary);
-    previous = boundary;
   }
-  boundaries.push_back(end);
+
+  for (std::size_t p = 1; p < begins_.size(); ++p) {
+    begins_[p] += begins_[p - 1];
+    boundaries.push_back(begin + begins_[p]);
+  }
+  placed_.resize(samples.size());
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    placed_[static_cast<std::size_t>(begins_[static_cast<std::size_t>(part_of_[i])]++)] = samples[i];
+  }
+  std::copy(placed_.begin(), placed_.end(), samples.begin());
+  return true;
 }
 
 core::BatchPlan plan_batch(std::span<const std::int64_t> samples, std::span<const std::int32_t> lengths,

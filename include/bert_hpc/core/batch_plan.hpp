@@ -1,7 +1,7 @@
 // BatchPlan: which samples form one update, and which replica works on them in which micro-batch. A pure function of
 // the samples and their lengths (data/batch_plan.hpp), the same on every rank, so that no sizes are ever exchanged.
 //
-// Three nested runs over one list: samples, ordered by (length, index), are cut into chunks; a micro-batch is a run of
+// Three nested runs over one list: a chunk is a run of samples, ordered by (length, index); a micro-batch is a run of
 // chunks; a replica is a run of micro-batches. Everything contiguous, so three arrays of boundaries say it all.
 #pragma once
 
@@ -18,7 +18,7 @@ struct PlannedSample {
 };
 
 struct BatchPlan {
-  std::vector<PlannedSample> samples;       ///< of the global batch, ordered by (length, index)
+  std::vector<PlannedSample> samples;       ///< of the global batch; each chunk by (length, index)
   std::vector<std::int32_t> chunk_begin;    ///< (chunks + 1): chunk c is samples [chunk_begin[c], chunk_begin[c + 1])
   std::vector<std::int32_t> micro_begin;    ///< (micro-batches + 1): chunks of each micro-batch
   std::vector<std::int32_t> replica_begin;  ///< (replicas + 1): micro-batches of each replica

@@ -1,11 +1,13 @@
 // Cuts a global batch into chunks, micro-batches and replicas (core/batch_plan.hpp): arithmetic only, no ranks needed.
 //
 // Work of a sequence is length·(6·hidden + length): its products with weights grow with the length, attention with its
-// square. Boundaries are those nearest to equal shares of work, moved as little as is needed to keep every part within
-// its limit of tokens, so that memory planned before the first step suffices for every step.
+// square. Sequences are given out longest first, each to the part with the least work so far (Graham 1969) among those
+// that have room within their limit of tokens, so that memory planned before the first step suffices for every step.
+// Equal parts matter most to pipelines: stages work on neighbouring micro-batches at once and wait for each other.
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -57,22 +59,30 @@ class BatchPlanner {
   void plan(std::span<const std::int64_t> samples, std::span<const std::int32_t> lengths, core::BatchPlan& plan);
 
  private:
-  enum class Measure { tokens, sequences };
+  struct Part {
+    std::int64_t work = 0, tokens = 0, sequences = 0;
+    std::int32_t number = 0;
+  };
+  /// The most that a part may hold.
+  struct PartLimit {
+    std::int64_t tokens = std::numeric_limits<std::int64_t>::max();
+    std::int64_t sequences = std::numeric_limits<std::int64_t>::max();
+  };
 
-  void order(std::span<const std::int64_t> samples, std::span<const std::int32_t> lengths, core::BatchPlan& plan);
   void plan_chunks(core::BatchPlan& plan);
   void plan_layout(core::BatchPlan& plan);
-  std::int64_t measure(Measure what, std::int32_t i) const;
-  std::int32_t reach(std::int32_t begin, std::int32_t end, Measure what, std::int64_t limit) const;
-  std::int64_t parts_needed(std::int32_t begin, std::int32_t end, Measure what, std::int64_t limit) const;
-  void cut(std::int32_t begin, std::int32_t end, std::int64_t parts, Measure what, std::int64_t limit,
-           std::vector<std::int32_t>& boundaries);
+  /// Orders samples [begin, end), which come by (length, index), by part, each part by (length, index), and appends the
+  /// parts' ends. False, and nothing changed, if they find no room.
+  bool share_out(core::BatchPlan& plan, std::int32_t begin, std::int32_t end, std::int64_t parts,
+                 const PartLimit& limit, std::vector<std::int32_t>& boundaries);
 
   BatchPlanOptions options_;
-  std::vector<std::int64_t> work_;      // (sequences + 1): work of the samples before
-  std::vector<std::int64_t> tokens_;    // (sequences + 1): tokens of the samples before
-  std::vector<std::int32_t> earliest_;  // (parts + 1): where each boundary may lie at the earliest
-  std::vector<std::int32_t> replicas_;  // (replicas + 1): samples of each replica
+  std::int64_t longest_ = 1;                 // sequence of this batch
+  std::vector<Part> parts_;                  // (parts)
+  std::vector<std::int32_t> part_of_;        // (sequences)
+  std::vector<std::int32_t> begins_;         // (parts + 1)
+  std::vector<core::PlannedSample> placed_;  // (sequences)
+  std::vector<std::int32_t> replicas_;       // (replicas + 1): samples of each replica
 };
 
 /// One plan, for tests and one-off use.
