@@ -4,6 +4,7 @@ The losses are those of an ordinary run."""
 
 import os
 import re
+import sys
 import unittest
 
 import program
@@ -81,4 +82,7 @@ class Regression(Guarded):
 
 
 if __name__ == "__main__":
+    if os.environ.get("BERT_HPC_SANITIZED"):
+        print("skipped: what a sanitizer leaves between the words of a kernel's body looks like host memory")
+        sys.exit(77)
     unittest.main()
