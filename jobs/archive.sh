@@ -54,3 +54,17 @@ fetch_source() {
   archive deb-src "$2" "$(components)" || return 1
   (cd "$scratch" && apt-get "${isolated[@]}" source --download-only "$1" >"$scratch/apt.log" 2>&1)
 }
+
+# unpack_kokkos FOLDER: the source of Kokkos, which is a member of the source package trilinos. Where setup.sh has a bundle
+# it is taken from there.
+unpack_kokkos() {
+  mkdir -p "$1"
+  if [ -n "${bundle:-}" ]; then
+    unpack_bundled kokkos "$1"
+    return
+  fi
+  note "fetching the source package trilinos, which carries Kokkos"
+  fetch_source trilinos "$(codename)" || return 1
+  tar -C "$1" --strip-components=3 --wildcards -xf "$scratch"/trilinos_*.orig.tar.* '*/packages/kokkos/*'
+}
+kokkos_version() { sed -n 's/^set(Kokkos_VERSION_\(MAJOR\|MINOR\|PATCH\) *\([0-9]*\)).*/\2/Ip' "$1/CMakeLists.txt" | paste -sd.; }

@@ -6,7 +6,7 @@ set -euo pipefail
 
 usage() {
   cat <<'USAGE'
-jobs/build.sh [--prefix DIR] [--tests] [--werror] [--sanitize] [--cuda]
+jobs/build.sh [--prefix DIR] [--tests] [--werror] [--sanitize] [--cuda] [--bundle FILE]
 
   --prefix DIR  install into DIR (default build/install)
   --tests       also build the tests (tests/run.sh does)
@@ -14,6 +14,7 @@ jobs/build.sh [--prefix DIR] [--tests] [--werror] [--sanitize] [--cuda]
   --sanitize    with AddressSanitizer and UndefinedBehaviorSanitizer, in build-sanitize
   --cuda        for NVIDIA GPUs, in build-cuda: a program that needs one to compute; nvcc (CUDA 12 or newer) and NCCL
                 must be there. CUDA_ARCHITECTURES=90 in the environment builds for one kind only (default: 80 and 90)
+  --bundle FILE without internet: what is missing is built from the sources that jobs/bundle.sh packed
 USAGE
 }
 
@@ -26,6 +27,7 @@ while [ $# -gt 0 ]; do
     --werror) options+=(-DBERT_HPC_WERROR=ON) ;;
     --sanitize) sanitize=ON build=build-sanitize ;;
     --cuda) cuda=ON build=build-cuda setup_options+=(--cuda) ;;
+    --bundle) [ $# -ge 2 ] || fail 2 "--bundle needs a file"; setup_options+=(--bundle "$(realpath -m "$2")"); shift ;;
     -h | --help) usage; exit 0 ;;
     *) usage >&2; fail 2 "unknown option $1" ;;
   esac

@@ -6,38 +6,48 @@
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 . "$bert_hpc_jobs/archive.sh"
+. "$bert_hpc_jobs/bundled.sh"
 . "$bert_hpc_jobs/test_tools.sh"
 
 usage() {
   cat <<'USAGE'
-jobs/setup.sh [--cuda] [--tests] [--reference] [--check]
+jobs/setup.sh [--cuda] [--tests] [--reference] [--check] [--bundle FILE [--from-bundle NAMES]]
 
   --cuda       for NVIDIA GPUs: Kokkos with CUDA, and NCCL; the CUDA toolkit (nvcc) must be there
   --tests      also what the tests need: Catch2 3, clang-format, headers of Kokkos 5 and oneDNN 3, cblas,
                Lmod and environment-modules (unpacked into the cache), in containers Slurm
   --reference  also PyTorch and Transformers, in an environment of their own (about 1.5 GB): they make the golden
                numbers anew and are the yardstick of the benchmarks
+  --bundle FILE        asks no network: what is missing is built from the sources that jobs/bundle.sh packed (a tar file, or
+                       the folder in it)
+  --from-bundle NAMES  builds these from it, whatever the system has; in quotes, of: MPI HDF5 ZLIB Kokkos toml++
+                       nlohmann_json utf8proc oneDNN Catch2
   --check      only report; install, fetch and build nothing (exit 2 if something required is missing)
 
 The cache is $BERT_HPC_CACHE, else $XDG_CACHE_HOME/bert_hpc, else ~/.cache/bert_hpc.
 USAGE
 }
 
-with_cuda=0 with_tests=0 with_reference=0 only_check=0
-for argument in "$@"; do
-  case $argument in
+with_cuda=0 with_tests=0 with_reference=0 only_check=0 bundle='' forced=''
+while [ $# -gt 0 ]; do
+  case $1 in
+    --bundle) [ $# -ge 2 ] || fail 2 "--bundle needs a file"; bundle=$2; shift ;;
+    --from-bundle) [ $# -ge 2 ] || fail 2 "--from-bundle needs names"; forced=$2; shift ;;
     --cuda) with_cuda=1 ;;
     --tests) with_tests=1 ;;
     --reference) with_reference=1 ;;
     --check) only_check=1 ;;
     -h | --help) usage; exit 0 ;;
-    *) usage >&2; fail 2 "unknown option $argument" ;;
+    *) usage >&2; fail 2 "unknown option $1" ;;
   esac
+  shift
 done
+[ -z "$forced" ] || [ -n "$bundle" ] || fail 2 "--from-bundle needs --bundle FILE"
 [ -n "$bert_hpc_source" ] || fail 2 "jobs/setup.sh works from a checkout; an installed bert_hpc needs no set-up"
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
+if [ -n "$bundle" ]; then open_bundle "$bundle"; fi
 
 # --- apt: only where this system has it and we may install.
 apt_updated=0
@@ -48,7 +58,7 @@ as_root() {
   fi
 }
 may_install() {
-  [ "$only_check" = 0 ] && have apt-get && have dpkg-query || return 1
+  [ "$only_check" = 0 ] && [ -z "$bundle" ] && have apt-get && have dpkg-query || return 1
   [ "$(id -u)" = 0 ] && return 0
   have sudo && { [ -t 0 ] || sudo -n true 2>/dev/null; }
 }
@@ -78,12 +88,9 @@ build_kokkos() {
   local spaces="OpenMP, Serial" prefix=$bert_hpc_cache/prefix duration="half a minute"
   if [ "$with_cuda" = 1 ]; then spaces="CUDA, $spaces" prefix=$bert_hpc_cache/prefix-cuda duration="two minutes"; fi
   say "Kokkos ($spaces): building it into the cache (no installed one was found; $duration)"
-  note "fetching the source package trilinos, which carries Kokkos"
-  fetch_source trilinos "$(codename)" || return 1
   local source=$scratch/kokkos build=$scratch/kokkos-build standard=17 version log=$scratch/kokkos.log options=()
-  mkdir -p "$source"
-  tar -C "$source" --strip-components=3 --wildcards -xf "$scratch"/trilinos_*.orig.tar.* '*/packages/kokkos/*'
-  version=$(sed -n 's/^set(Kokkos_VERSION_\(MAJOR\|MINOR\|PATCH\) *\([0-9]*\)).*/\2/Ip' "$source/CMakeLists.txt" | paste -sd.)
+  unpack_kokkos "$source" || return 1
+  version=$(kokkos_version "$source")
   [ "${version%%.*}" -lt 5 ] 2>/dev/null || standard=20
   if [ "$with_cuda" = 1 ]; then
     adapt_kokkos_to_cuda "$source" "$version"
@@ -170,24 +177,40 @@ could_not() {
   note "$1 could not be had$(have apt-get || echo ': there is no apt here')"
   sed -n 's/^[EW]: /     apt: /p' "$scratch/apt.log" 2>/dev/null | tail -n 2 || true
 }
+# What comes first is used by what comes later.
+build_missing_from_bundle() {
+  local name
+  for name in ZLIB MPI mpiexec HDF5 Kokkos toml++ nlohmann_json utf8proc oneDNN Catch2; do
+    case " $forced " in
+      *" $name "*) ;;
+      *) grep -q "^$name|" "$scratch/missing" || continue ;;
+    esac
+    from_bundle "$name" || note "$name could not be built from the bundle"
+  done
+}
 need_libraries() {
   local name kind purpose apt spack packages=()
   probe
-  [ -s "$scratch/missing" ] || return 0
+  [ -s "$scratch/missing" ] || [ -n "$forced" ] || return 0
   while IFS='|' read -r name kind purpose apt spack; do
     note "missing: $name ($kind) - $purpose"
     case $name in Kokkos | Catch2 | NCCL | CUDA*) ;; *) for package in $apt; do packages+=("$package"); done ;; esac
   done <"$scratch/missing"
+  if [ -n "$bundle" ] && [ "$only_check" = 0 ]; then build_missing_from_bundle; fi
   if [ ${#packages[@]} -gt 0 ] && may_install; then
     say "Installing libraries with apt: ${packages[*]}"
     apt_install "${packages[@]}" || true
   fi
-  if grep -q '^Catch2|' "$scratch/missing" && [ "$only_check" = 0 ]; then get_catch2 || could_not "Catch2 3"; fi
-  if grep -q '^Kokkos|' "$scratch/missing" && [ "$only_check" = 0 ]; then get_kokkos || could_not Kokkos; fi
+  if grep -q '^Catch2|' "$scratch/missing" && [ "$only_check" = 0 ] && [ -z "$bundle" ]; then get_catch2 || could_not "Catch2 3"; fi
+  if grep -q '^Kokkos|' "$scratch/missing" && [ "$only_check" = 0 ] && [ -z "$bundle" ]; then get_kokkos || could_not Kokkos; fi
   probe
   grep -q '|required|' "$scratch/missing" || return 0
   {
-    printf 'error: these are missing, and cannot be installed from here (that needs apt, and root or sudo):\n'
+    if [ -n "$bundle" ]; then
+      printf 'error: these are missing, and not in the bundle or not to be built from it:\n'
+    else
+      printf 'error: these are missing, and cannot be installed from here (that needs apt, and root or sudo):\n'
+    fi
     while IFS='|' read -r name kind purpose apt spack; do
       [ "$kind" = required ] || continue
       printf '  %-14s %s\n%17sDebian/Ubuntu: %s   Spack: %s\n' "$name" "$purpose" "" "$apt" "$spack"
@@ -198,6 +221,7 @@ need_libraries() {
     # shellcheck disable=SC2016
     printf '  a folder export CMAKE_PREFIX_PATH=/where/it/is:$CMAKE_PREFIX_PATH\n'
     printf '  an admin apt-get install PACKAGES                    (the packages above)\n'
+    printf '  a bundle jobs/bundle.sh, where there is internet, packs all sources; here: --bundle FILE\n'
   } >&2
   exit 2
 }
@@ -224,7 +248,10 @@ need_python() {
   local python
   python=$(bert_hpc_python)
   if [ -z "$python" ] || ! has_modules "$python" h5py numpy matplotlib; then
-    if [ "$only_check" = 1 ]; then note "missing: h5py, numpy, matplotlib (optional) - pictures and tables"; return; fi
+    if [ "$only_check" = 1 ] || [ -n "$bundle" ]; then
+      note "missing: h5py, numpy, matplotlib (optional) - pictures and tables; BERT_HPC_PYTHON names a Python that has them"
+      return 0
+    fi
     say "Python: making an environment in the cache (h5py, numpy, matplotlib: for tables and pictures)"
     make_environment "$bert_hpc_cache/venv" h5py numpy matplotlib ||
       note "could not be made: training works without; for pictures set BERT_HPC_PYTHON to a Python with h5py, numpy, matplotlib"
@@ -267,7 +294,7 @@ fi
 use_cache_prefix
 need_tools
 need_libraries
-if [ "$with_tests" = 1 ] && [ "$only_check" = 0 ]; then
+if [ "$with_tests" = 1 ] && [ "$only_check" = 0 ] && [ -z "$bundle" ]; then
   get_newest_headers "Kokkos 5" libkokkos-dev kokkos5
   get_newest_headers "oneDNN 3" libdnnl-dev onednn3
   get_slurm
