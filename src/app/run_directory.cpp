@@ -150,7 +150,8 @@ std::vector<std::string> lasting_differences(const std::vector<std::string>& dif
                                                 "optimizer.beta2",
                                                 "optimizer.epsilon",
                                                 "optimizer.weight_decay",
-                                                "optimizer.max_gradient_norm"};
+                                                "optimizer.max_gradient_norm",
+                                                "optimizer.max_skipped_steps"};
   std::vector<std::string> lasting;
   for (const std::string& difference : differences) {
     const std::string key = difference.substr(0, difference.find(':'));

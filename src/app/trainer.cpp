@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <sstream>
 
 #include "bert_hpc/app/collective.hpp"
 #include "bert_hpc/ops/dropout.hpp"
 #include "bert_hpc/ops/losses.hpp"
+#include "bert_hpc/ops/optimizer_update.hpp"
 
 namespace bert_hpc::app {
 namespace {
@@ -20,7 +22,9 @@ Trainer::Trainer(const TrainerSettings& settings, Assembly& assembly, train::Dat
       sums_(sums),
       timers_(timers),
       optimizer_(settings.adamw, assembly.parameters, sums.owned(), sums.plan().settings.offload),
-      hash_(*assembly.groups().data, assembly.groups().world, assembly.parameters, settings.parameter_hash_every) {
+      hash_(*assembly.groups().data, assembly.groups().world, assembly.parameters, settings.parameter_hash_every),
+      row_losses_(settings.rows * settings.micro_batches),
+      row_counts_(static_cast<std::size_t>(settings.micro_batches)) {
   if (sums.plan().settings.offload) sums_.set_summed([this](std::size_t range) { optimizer_.fetch(range); });
   if (!assembly.ties_gradients()) return;
   tied_.emplace(assembly.parameters, model::word_embeddings_name, model::decoder_name, assembly.groups().ends.get());
@@ -60,6 +64,7 @@ void Trainer::prepare(const data::LoadedStep& loaded, std::int64_t done) {
   const std::vector<int>& begins = loaded.plan.replica_begin;
   first_index_ = begins[static_cast<std::size_t>(assembly_.place.data)];
   own_ = loaded.micro_batches.size();
+  std::fill(row_counts_.begin(), row_counts_.end(), 0);
   passes_.clear();
   for (std::size_t i = 0; i < own_; ++i) {
     passes_.push_back(
@@ -76,8 +81,57 @@ void Trainer::result(int micro_batch, model::Stage& stage, int slot) {
   const layers::Pass& pass = passes_[static_cast<std::size_t>(micro_batch)];
   stage.loss(pass, static_cast<float>(1.0 / targets_), slot);
   if (assembly_.place.tensor != 0) return;  // those ranks know the same
-  ops::sum(stage.row_losses(slot), stage.head_rows(pass.batch),
-           losses_.device() + first_index_ + turned(static_cast<std::size_t>(micro_batch)));
+  const std::size_t number = turned(static_cast<std::size_t>(micro_batch));
+  const std::int64_t count = stage.head_rows(pass.batch);
+  ops::sum(stage.row_losses(slot), count, losses_.device() + first_index_ + number);
+  const auto rows = static_cast<std::size_t>(count);
+  ops::copy({stage.row_losses(slot), rows},
+            {row_losses_.data() + settings_.rows * static_cast<std::int64_t>(number), rows});
+  row_counts_[number] = count;
+}
+
+std::vector<std::int64_t> Trainer::samples_without_loss(const data::LoadedStep& loaded) {
+  std::string mine;
+  std::vector<float> rows;
+  for (std::size_t m = 0; m < own_; ++m) {
+    rows.resize(static_cast<std::size_t>(row_counts_[m]));
+    core::copy_to_host(row_losses_.data() + settings_.rows * static_cast<std::int64_t>(m), rows.data(),
+                       rows.size() * sizeof(float));
+    const core::MicroBatch& batch = loaded.micro_batches[m].on_host;
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      if (std::isfinite(rows[r])) continue;
+      const std::size_t sequence =
+          batch.masked_rows == nullptr ? r : static_cast<std::size_t>(batch.masked.sequence[r]);
+      mine += std::to_string(batch.sample[sequence]) + ' ';
+    }
+  }
+  std::vector<std::int64_t> samples;
+  for (const std::string& text : assembly_.groups().world.all_gather(mine)) {
+    std::istringstream numbers(text);
+    for (std::int64_t sample; numbers >> sample;) samples.push_back(sample);
+  }
+  std::sort(samples.begin(), samples.end());  // a sample may have several rows
+  samples.erase(std::unique(samples.begin(), samples.end()), samples.end());
+  return samples;
+}
+
+void Trainer::update(const StepResult& result, std::int64_t done) {
+  {
+    const auto timed = timers_.measure("optimizer");
+    require_intact(hash_.before_update(done + 1));
+    if (result.skipped) {
+      optimizer_.discard();
+      ++skipped_.total;
+      ++skipped_.in_a_row;
+    } else {
+      optimizer_.step(result.learning_rate, done + 1 - skipped_.total, result.gradient_norm,
+                      [this](std::size_t range) { sums_.share_range(range); });
+      skipped_.in_a_row = 0;
+    }
+  }
+  const auto timed = timers_.measure("share parameters");
+  sums_.share_parameters();
+  require_intact(hash_.after_update(done + 1));
 }
 
 /// The sum runs in the order of micro-batches whoever computed them; adding the others' zeros is exact.
@@ -123,29 +177,19 @@ StepResult Trainer::step(const data::LoadedStep& loaded, std::int64_t done, cons
     result.gradient_norm = sums_.gradient_norm();
     result.votes = votes;
     result.loss = global_loss(loaded, result.votes);
-    if (measures) measure_noise(loaded, result.gradient_norm);
+    result.skipped = !std::isfinite(result.loss) || !std::isfinite(result.gradient_norm);
+    if (measures && !result.skipped) measure_noise(loaded, result.gradient_norm);
     result.noise_scale = noise_.value();
   }
-  if (!std::isfinite(result.loss) || !std::isfinite(result.gradient_norm)) {
-    throw AgreedError(core::ExitCode::numerical,
-                      "step " + std::to_string(done + 1) + ": loss " + std::to_string(result.loss) +
-                          ", gradient norm " + std::to_string(result.gradient_norm) +
-                          ". Training cannot go on from here. A smaller optimizer.learning_rate, a longer warm-up "
-                          "(schedule.warmup_ratio) or clipping (optimizer.max_gradient_norm = 1.0) usually mends it; "
-                          "otherwise look for broken values in the pretrained weights.");
+  if (result.skipped) {
+    if (!std::isfinite(result.loss)) result.bad_samples = samples_without_loss(loaded);
+    for (const core::PlannedSample& sample : loaded.plan.samples) {
+      if (std::isfinite(result.loss)) result.bad_samples.push_back(sample.index);
+    }
+    std::sort(result.bad_samples.begin(), result.bad_samples.end());
   }
   result.learning_rate = settings_.learning_rate * train::learning_rate_factor(settings_.schedule, done);
-  {
-    const auto timed = timers_.measure("optimizer");
-    require_intact(hash_.before_update(done + 1));
-    optimizer_.step(result.learning_rate, done + 1, result.gradient_norm,
-                    [this](std::size_t range) { sums_.share_range(range); });
-  }
-  {
-    const auto timed = timers_.measure("share parameters");
-    sums_.share_parameters();
-    require_intact(hash_.after_update(done + 1));
-  }
+  update(result, done);
   for (const core::PlannedSample& sample : loaded.plan.samples) {
     result.tokens += sample.length;
     result.sum_of_squared_lengths += static_cast<double>(sample.length) * sample.length;

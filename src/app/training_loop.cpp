@@ -1,7 +1,9 @@
 #include "training_loop.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <csignal>
+#include <limits>
 #include <utility>
 
 #include "bert_hpc/app/collective.hpp"
@@ -20,6 +22,17 @@ ProgressMode display_mode(const RunContext& context) {
   return progress_mode(context.input.log.progress, terminal.present, terminal.name);
 }
 
+TrainerSettings settings_of(const Training& training, const config::Config& input) {
+  TrainerSettings settings = trainer_settings(input, training.loader->total_steps());
+  settings.rows = training.bounds.selected;
+  settings.micro_batches = training.micro_batches();
+  return settings;
+}
+
+std::string number_text(double value) {
+  return std::isnan(value) ? "nan" : core::format_number(value);  // without the sign that some give it
+}
+
 const char* name_of(int signal) {
   return signal == SIGTERM ? " (SIGTERM)" : signal == SIGINT ? " (SIGINT)" : signal == SIGUSR1 ? " (SIGUSR1)" : "";
 }
@@ -33,8 +46,7 @@ TrainingLoop::TrainingLoop(Training& training, const RunContext& context, Result
       results_(results),
       requests_(requests),
       timers_(timers),
-      trainer_(trainer_settings(context.input, training.loader->total_steps()), *training.assembly, *training.sums,
-               timers),
+      trainer_(settings_of(training, context.input), *training.assembly, *training.sums, timers),
       checkpoints_(
           {context, *training.assembly, *training.sums, trainer_.optimizer(), requests, training.sets.hdf5, timers},
           checkpoint_texts(context, *training.assembly, training.sets), [&results] { results.sync(); }),
@@ -57,6 +69,7 @@ void TrainingLoop::restore(const Resume& resume) {
   load_parameters(resume.folder, resume.manifest, assembly, hdf5);
   load_moments(resume, assembly, *training_.sums, trainer_.optimizer(), hdf5);
   trainer_.noise().restore(state_.noise);
+  trainer_.skipped() = state_.skipped;
   training_.loader->restart(state_.done);
   first_step_ = state_.done;
   context_.activity.finished(state_.done);
@@ -111,6 +124,7 @@ bool TrainingLoop::step() {
   }
   context_.activity.finished(++state_.done);
   account(result);
+  if (result.skipped) tell_skipped(result);
   noise_scale_ = result.noise_scale;
   const bool evaluates = state_.done % interval == 0 || !loader.has_next();
   if (state_.done % context_.input.log.every_steps == 0 || evaluates) record();
@@ -132,6 +146,7 @@ void TrainingLoop::save(bool evaluation_due, bool best) {
   state.row.seconds = context_.seconds() - row_begin_;
   state.seconds = total_seconds();
   state.noise = trainer_.noise().sums();
+  state.skipped = trainer_.skipped();
   state.best = best_.state();
   state.log_bytes = results_.log_bytes();
   checkpoints_.save(state, best);
@@ -181,6 +196,7 @@ void TrainingLoop::finish() {
   results_.finish({{"steps", static_cast<double>(state_.done)},
                    {"samples", static_cast<double>(state_.samples)},
                    {"tokens", static_cast<double>(state_.tokens)},
+                   {"skipped_steps", static_cast<double>(trainer_.skipped().total)},
                    {"training_seconds", state_.training_seconds},
                    {"seconds", total_seconds()},
                    {"model_flops", state_.flops}});
@@ -207,7 +223,12 @@ void TrainingLoop::account(const StepResult& result) {
   io::StepRow& row = state_.row;
   row.step = state_.done;
   row.epoch = static_cast<double>(state_.done) / static_cast<double>(training_.loader->steps_per_epoch());
-  row.loss += result.loss * static_cast<double>(result.samples);  // record() divides
+  if (result.skipped) {
+    ++row.skipped;
+    state_.row_skipped_samples += result.samples;
+  } else {
+    row.loss += result.loss * static_cast<double>(result.samples);  // record() divides
+  }
   row.learning_rate = result.learning_rate;
   row.gradient_norm = result.gradient_norm;
   row.samples += result.samples;
@@ -224,11 +245,41 @@ void TrainingLoop::account(const StepResult& result) {
   if (since_row > 0.5) progress_.tokens_per_second = static_cast<double>(row.tokens) / since_row;
 }
 
+void TrainingLoop::tell_skipped(const StepResult& result) {
+  const SkippedSteps& skipped = trainer_.skipped();
+  const std::int64_t most = context_.input.optimizer.max_skipped_steps;
+  constexpr std::int64_t told = 20, told_every = 100;  // a run may skip the same samples in every epoch
+  if (skipped.in_a_row <= most && skipped.total > told && skipped.total % told_every != 0) return;
+  std::string text = "step " + core::with_commas(state_.done) + " was skipped, as its ";
+  text += std::isfinite(result.loss) ? "gradient norm is " + number_text(result.gradient_norm) +
+                                           " (the loss is finite, so any of these may be the reason: "
+                                     : "loss is " + number_text(result.loss) + " (";
+  constexpr std::size_t named = 8;
+  const std::size_t count = result.bad_samples.size();
+  for (std::size_t i = 0; i < std::min(named, count); ++i) {
+    text += (i > 0 ? "; " : "") + training_.sets.train->place(result.bad_samples[i]);
+  }
+  text += (count > named ? "; and " + core::with_commas(static_cast<std::int64_t>(count - named)) + " more)" : ")");
+  if (skipped.in_a_row <= most) {
+    context_.log.warning(text + ". Parameters stay as they were; " + core::counted(skipped.total, "step") +
+                         " skipped so far.");
+    return;
+  }
+  record();
+  throw AgreedError(core::ExitCode::numerical,
+                    text + ", the last of " + std::to_string(skipped.in_a_row) +
+                        " in a row (optimizer.max_skipped_steps = " + std::to_string(most) +
+                        "). Training cannot go on from here. A smaller optimizer.learning_rate, a longer warm-up "
+                        "(schedule.warmup_ratio) or clipping (optimizer.max_gradient_norm = 1.0) usually mends it; "
+                        "otherwise look at these samples, and for broken values in the pretrained weights.");
+}
+
 void TrainingLoop::record() {
   io::StepRow& row = state_.row;
   const double now = context_.seconds();
   row.seconds = now - row_begin_;
-  row.loss /= static_cast<double>(row.samples);
+  const std::int64_t samples = row.samples - std::exchange(state_.row_skipped_samples, 0);
+  row.loss = samples > 0 ? row.loss / static_cast<double>(samples) : std::numeric_limits<double>::quiet_NaN();
   row_begin_ = now;
   results_.record_step(row);
   if (std::isfinite(noise_scale_) && noise_scale_ != state_.recorded_noise_scale) {  // measured anew

@@ -35,6 +35,8 @@ class TrainingLoop {
   bool step();  // true if it is the last one
   bool evaluate();
   void account(const StepResult& result);
+  /// Tells of a skipped step. Throws AgreedError(numerical) where it is one too many.
+  void tell_skipped(const StepResult& result);
   void record();
   void save(bool evaluation_due, bool best);
   void stop();

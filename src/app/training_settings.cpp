@@ -66,13 +66,14 @@ bool BestModel::offer(const io::EvaluationRow& row) {
   if (!settings_.best) return false;
   const double value = metric_of(row, *settings_.best);
   const bool larger_is_better = train::larger_is_better(*settings_.best);
-  const bool better = !state_.kept || (larger_is_better ? value > state_.value : value < state_.value);
+  const bool better =
+      std::isfinite(value) && (!state_.kept || (larger_is_better ? value > state_.value : value < state_.value));
   if (better) {
     state_.value = value;
     state_.step = row.step;
   }
   state_.evaluations_since = better ? 0 : state_.evaluations_since + 1;
-  state_.kept = true;
+  state_.kept = state_.kept || better;
   return better;
 }
 

@@ -16,6 +16,10 @@ void visit_fields(State& state, const Visit& visit) {
   visit("row_tokens", state.row.tokens);
   visit("row_loss", state.row.loss);
   visit("row_seconds", state.row.seconds);
+  visit("row_skipped", state.row.skipped);
+  visit("row_skipped_samples", state.row_skipped_samples);
+  visit("skipped", state.skipped.total);
+  visit("skipped_in_a_row", state.skipped.in_a_row);
   visit("training_seconds", state.training_seconds);
   visit("seconds", state.seconds);
   visit("flops", state.flops);

@@ -57,6 +57,7 @@ void visit_optimizer(TomlKeys& toml, Optimizer& optimizer) {
   toml.key("epsilon", optimizer.epsilon, positive());
   toml.key("weight_decay", optimizer.weight_decay, non_negative());
   toml.key("max_gradient_norm", optimizer.max_gradient_norm, non_negative());
+  toml.key("max_skipped_steps", optimizer.max_skipped_steps, non_negative());
 }
 
 void visit_schedule(TomlKeys& toml, Schedule& schedule) {

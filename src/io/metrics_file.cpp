@@ -37,6 +37,7 @@ void write_steps(Hdf5File& file, const std::vector<StepRow>& rows) {
   write_column(file, "steps/samples", rows, &StepRow::samples, "samples since the row before");
   write_column(file, "steps/tokens", rows, &StepRow::tokens, "tokens since the row before");
   write_column(file, "steps/seconds", rows, &StepRow::seconds, "s since the row before");
+  write_column(file, "steps/skipped", rows, &StepRow::skipped, "updates since the row before that were left out");
 }
 
 void write_confusion(Hdf5File& file, const std::string& group, const std::vector<EvaluationRow>& rows) {

@@ -30,7 +30,8 @@ void fields(Line& line, Is<RunInfo> auto& info) {
 
 template <class Line>
 void fields(Line& line, Is<StepRow> auto& row) {
-  line(row.step, row.epoch, row.loss, row.learning_rate, row.gradient_norm, row.samples, row.tokens, row.seconds);
+  line(row.step, row.epoch, row.loss, row.learning_rate, row.gradient_norm, row.samples, row.tokens, row.seconds,
+       row.skipped);
 }
 
 template <class Line>

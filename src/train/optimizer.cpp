@@ -78,6 +78,13 @@ void Adamw::update(const Run& run, const ops::AdamwStep& step) {
   ops::set_zero({run.gradient, run.size}, {run.marks});
 }
 
+void Adamw::discard() {
+  for (Range& range : ranges_) {
+    range.fetched = false;
+    for (const Run& run : range.runs) ops::set_zero({run.gradient, run.size}, {run.marks});
+  }
+}
+
 void Adamw::step(double learning_rate, std::int64_t update_number, double gradient_norm,
                  const std::function<void(std::size_t)>& updated) {
   ops::AdamwStep step;

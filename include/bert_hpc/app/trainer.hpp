@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "bert_hpc/app/assembly.hpp"
+#include "bert_hpc/app/training_state.hpp"
+#include "bert_hpc/core/buffer.hpp"
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/timers.hpp"
 #include "bert_hpc/data/batch_loader.hpp"
@@ -24,6 +26,8 @@ struct TrainerSettings {
   train::AdamwSettings adamw;
   train::LearningRateSchedule schedule;
   std::int64_t parameter_hash_every = 0;  ///< steps; 0: never
+  std::int64_t rows = 0;                  ///< most that the head reads of a micro-batch
+  std::int64_t micro_batches = 0;         ///< most of this replica in a step
 };
 
 /// What ranks tell each other beside a step's losses, summed over all of them, so that agreeing takes no message of its
@@ -42,7 +46,11 @@ struct StepResult {
   std::int64_t samples = 0, tokens = 0;  ///< of the global batch
   double sum_of_squared_lengths = 0;
   double noise_scale = 0;  ///< of the gradient so far, in sequences; NaN where it is not known
-  Votes votes;             ///< of all ranks
+  bool skipped = false;    ///< loss or gradient norm is not finite: parameters and moments are as before
+  /// Where skipped: the samples with losses that are not finite, ascending; those of the whole batch where the gradient
+  /// alone is not.
+  std::vector<std::int64_t> bad_samples;
+  Votes votes;  ///< of all ranks
 };
 
 class Trainer : private train::PipelineEvents {
@@ -50,14 +58,15 @@ class Trainer : private train::PipelineEvents {
   /// All must outlive the trainer; the assembly is connected, and `sums` is of its segments.
   Trainer(const TrainerSettings& settings, Assembly& assembly, train::DataParallel& sums, core::Timers& timers);
 
-  /// Collective over all ranks. Update number `done` + 1. Throws Error(numerical), on every rank alike, if loss or
-  /// gradient norm is not finite or a parameter has changed by itself; the parameters are then as before the step.
+  /// Collective over all ranks. Step number `done` + 1. Nothing is updated where loss or gradient norm is not finite:
+  /// see StepResult::skipped. Throws Error(numerical), on every rank alike, if a parameter has changed by itself.
   StepResult step(const data::LoadedStep& loaded, std::int64_t done, const Votes& votes = {});
 
   /// What a checkpoint keeps beside the parameters. After its moments were set from elsewhere, as the parameters were:
   /// optimizer().parameters_changed().
   train::Adamw& optimizer() { return optimizer_; }
   train::NoiseScale& noise() { return noise_; }
+  SkippedSteps& skipped() { return skipped_; }
 
  private:
   void result(int micro_batch, model::Stage& stage, int slot) override;
@@ -74,6 +83,10 @@ class Trainer : private train::PipelineEvents {
   void measure_noise(const data::LoadedStep& loaded, double norm);
   /// Sums `votes` too.
   double global_loss(const data::LoadedStep& loaded, Votes& votes);
+  /// Collective. Of a step whose loss is not finite.
+  std::vector<std::int64_t> samples_without_loss(const data::LoadedStep& loaded);
+  /// The update, or where `result` says so none; all get the parameters.
+  void update(const StepResult& result, std::int64_t done);
 
   TrainerSettings settings_;
   Assembly& assembly_;
@@ -85,6 +98,9 @@ class Trainer : private train::PipelineEvents {
   train::NoiseScale noise_;
   /// (micro-batches of all replicas, then votes): sums of row losses, zero for those of others.
   core::MirroredArray<double> losses_;
+  SkippedSteps skipped_;
+  core::Buffer<float> row_losses_;        // (micro-batches of this replica, rows): for who asks which are not finite
+  std::vector<std::int64_t> row_counts_;  // (micro-batches of this replica): 0 where the head is elsewhere
   // The step under way.
   std::vector<layers::Pass> passes_;
   core::MicroBatch empty_;

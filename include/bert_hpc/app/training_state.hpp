@@ -18,11 +18,18 @@ struct BestSoFar {
   std::int64_t evaluations_since = 0;
 };
 
+/// Steps whose loss or gradient was not finite, so that nothing was updated.
+struct SkippedSteps {
+  std::int64_t total = 0, in_a_row = 0;
+};
+
 struct TrainingState {
   std::int64_t done = 0;                 ///< updates
   std::int64_t samples = 0, tokens = 0;  ///< in recorded rows
   bool evaluation_due = false;           ///< after these updates, and not done yet
   io::StepRow row;                       ///< of the updates since the last recorded one, its loss not divided yet
+  std::int64_t row_skipped_samples = 0;  ///< of its samples, those of skipped updates: not in its loss
+  SkippedSteps skipped;
   double training_seconds = 0, seconds = 0, flops = 0;
   double recorded_noise_scale = -1;
   train::NoiseScale::Sums noise;

@@ -60,7 +60,8 @@ struct Optimizer {
   std::string name = "adamw";
   std::optional<double> learning_rate;  ///< the peak; training needs it
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0.01;
-  double max_gradient_norm = 1.0;  ///< 0: no clipping
+  double max_gradient_norm = 1.0;       ///< 0: no clipping
+  std::int64_t max_skipped_steps = 10;  ///< in a row, whose loss or gradient is not finite; one more ends the run
 };
 
 struct Schedule {

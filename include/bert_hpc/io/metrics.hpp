@@ -28,7 +28,8 @@ struct RunInfo {
   std::vector<std::pair<std::string, std::string>> provenance;  ///< name, value: library versions, hashes, layout
 };
 
-/// The updates since the row before: sums for samples, tokens and seconds, the mean over samples for the loss, the last
+/// The updates since the row before: sums for samples, tokens and seconds, the mean over samples for the loss (of
+/// updates that were not skipped; NaN where all were), the last
 /// step's value for the others.
 struct StepRow {
   std::int64_t step = 0;  ///< number of updates done, from 1
@@ -37,7 +38,8 @@ struct StepRow {
   double learning_rate = 0;
   double gradient_norm = 0;  ///< before clipping
   std::int64_t samples = 0, tokens = 0;
-  double seconds = 0;  ///< duration
+  double seconds = 0;        ///< duration
+  std::int64_t skipped = 0;  ///< of these updates were left out, their loss or gradient not being finite
 };
 
 struct EvaluationRow {

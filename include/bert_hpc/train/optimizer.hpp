@@ -37,6 +37,9 @@ class Adamw {
   void step(double learning_rate, std::int64_t update, double gradient_norm,
             const std::function<void(std::size_t)>& updated = {});
 
+  /// Instead of step(): the owned gradients are zeroed, parameters and moments stay.
+  void discard();
+
   /// Offloaded: the parameters have been set from elsewhere.
   void parameters_changed() { has_masters_ = false; }
 

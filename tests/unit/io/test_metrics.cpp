@@ -79,7 +79,7 @@ TEST_CASE("metrics.h5 holds what was recorded, under the promised names") {
   CHECK(file.real_attribute("/", "total_seconds") == 0.75);
   CHECK(file.real_attribute("/", "total_flops") == 1e15);
   CHECK(file.names("steps") == std::vector<std::string>{"epoch", "gradient_norm", "learning_rate", "loss", "samples",
-                                                        "seconds", "step", "tokens"});
+                                                        "seconds", "skipped", "step", "tokens"});
   CHECK(file.read<double>("steps/loss", 3) == std::vector<double>{1, 0.5, 1.0 / 3});  // text keeps every bit
   CHECK(file.read<std::int64_t>("steps/tokens", 3)[2] == 1100);
   CHECK(file.read<double>("evaluations/validation/accuracy", 2) == std::vector<double>{0.5, 0.75});
@@ -195,7 +195,7 @@ TEST_CASE("a foreign journal is refused") {
   Journal journal = Journal::create(path, "bert_hpc metrics journal 1");
   for (const char* line :
        {"", "step", "step\t1\t2", "step\tx\t0\t0\t0\t0\t0\t0\t0", "unheard\t1", "timers\t99999999999",
-        "evaluation\tvalidation\t1\t0\t0\t9000000000", "total\t\\", "step\t1\t0\t0\t0\t0\t0\t0\t0\t9"}) {
+        "evaluation\tvalidation\t1\t0\t0\t9000000000", "total\t\\", "step\t1\t0\t0\t0\t0\t0\t0\t0\t0\t9"}) {
     journal.append(line);
   }
   CHECK(rebuild_metrics(directory.path()) == 9);

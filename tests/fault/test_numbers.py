@@ -1,0 +1,159 @@
+"""Losses and gradients that are not finite: such a step is skipped, counted and told with the samples that made it; too many in
+a row end the run with status 5. Caused by weights made for it: a position's embedding that overflows, which only the longest
+sequences meet; and scales that leave the loss finite and not the gradient."""
+
+import json
+import pathlib
+import re
+import shutil
+import struct
+import sys
+import unittest
+
+import h5py
+import numpy as np
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "integration"))
+from program import Case, run
+
+
+class Numbers(Case):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.seed = cls.folder_of_weights("seed")
+        with h5py.File(cls.work.folder / "shards/train-00000.h5") as file:
+            lengths = np.diff(file["offsets"][:])
+        cls.longest = int(lengths.max())
+        cls.bad = set(np.flatnonzero(lengths == cls.longest).tolist())
+
+    @classmethod
+    def folder_of_weights(cls, name):
+        path = cls.work.input(f"{name}.toml", run={"directory": str(cls.work.folder / name)}, data={"validation": None},
+                              schedule={"epochs": None, "steps": 1})
+        run("bert_hpc", path, threads=1, check=0)
+        return cls.work.folder / name / "model"
+
+    def changed(self, name, change):
+        """A copy of the weights: change(tensor's name, its values) on each."""
+        folder = self.work.folder / name
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(self.seed, folder)
+        content = bytearray((folder / "model.safetensors").read_bytes())
+        begin = 8 + struct.unpack("<Q", content[:8])[0]
+        for tensor, facts in json.loads(content[8:begin]).items():
+            if tensor == "__metadata__":
+                continue
+            first, last = facts["data_offsets"]
+            values = np.frombuffer(content, np.float32, (last - first) // 4, begin + first).reshape(facts["shape"])
+            values.flags.writeable = True
+            change(tensor, values)
+        (folder / "model.safetensors").write_bytes(content)
+        return folder
+
+    def train(self, name, weights, ranks=1, check=0, arguments=(), **tables):
+        given = {"optimizer": {"learning_rate": 1e-3}} | tables
+        path = self.work.input(f"{name}.toml",
+                               run={"directory": str(self.work.folder / name), "reproducible": True} | given.pop("run", {}),
+                               model={key: None for key in ("hidden_size", "num_hidden_layers", "num_attention_heads",
+                                                            "intermediate_size", "max_position_embeddings")} |
+                                     {"pretrained": str(weights)},
+                               data={"validation": None}, batch={"global": 8}, **given)
+        done = run("bert_hpc", path, *arguments, ranks=ranks, threads=1, check=check)
+        return done, self.work.folder / name
+
+    def steps(self, directory):
+        with h5py.File(directory / "metrics.h5") as file:
+            return {name: file[f"steps/{name}"][:] for name in ("step", "loss", "gradient_norm", "skipped")}, dict(file.attrs)
+
+    def overflowing_position(self):
+        def change(tensor, values):
+            if tensor.endswith("position_embeddings.weight"):
+                values[self.longest - 1] = 3e38  # their sum is infinite
+
+        return self.changed("position", change)
+
+    def test_bad_samples_are_left_out_on_any_grid(self):
+        weights = self.overflowing_position()
+        grids = {"one": (1, {}), "two": (2, {"zero": 0}), "zero1": (2, {"zero": 1}), "pipeline": (2, {"pipeline": 2}),
+                 "offload": (2, {"zero": 1, "offload": True})}
+        found = {}
+        for name, (ranks, parallel) in grids.items():
+            with self.subTest(name):
+                done, directory = self.train(f"skip-{name}", weights, ranks, parallel=parallel)
+                rows, attributes = self.steps(directory)
+                # Each bad sample is named, and no other.
+                named = {int(n) for line in done.stdout.splitlines() if "was skipped" in line
+                         for n in re.findall(r"sequence (\d+)", line)}
+                self.assertLessEqual(named, self.bad)
+                self.assertGreater(len(named), 0)
+                skipped = rows["skipped"] > 0
+                self.assertGreater(skipped.sum(), 0)
+                self.assertLess(skipped.sum(), len(skipped))
+                self.assertEqual(attributes["total_skipped_steps"], skipped.sum())
+                np.testing.assert_array_equal(np.isnan(rows["loss"]), skipped)
+                self.assertLess(rows["loss"][~skipped][-10:].mean(), rows["loss"][~skipped][:10].mean())
+                found[name] = rows, (directory / "model/model.safetensors").read_bytes()
+        for name, (rows, model) in found.items():
+            np.testing.assert_array_equal(rows["skipped"], found["one"][0]["skipped"], name)
+            self.assertEqual(model, found["one"][1], name)
+
+    def test_also_where_sums_are_not_in_order(self):
+        weights = self.overflowing_position()
+        skipped = []
+        for name, ranks, parallel in (("a", 1, {}), ("b", 2, {"zero": 2}), ("c", 2, {"zero": 1}),
+                                      ("d", 4, {"tensor": 2, "pipeline": 2})):
+            _, directory = self.train(f"fast-{name}", weights, ranks, run={"reproducible": False}, parallel=parallel)
+            rows, _ = self.steps(directory)
+            skipped.append(rows["skipped"])
+            np.testing.assert_array_equal(skipped[0], rows["skipped"], name)
+            with h5py.File(directory / "metrics.h5") as file:
+                if "efficiency/noise_scale" in file:
+                    self.assertTrue(np.isfinite(file["efficiency/noise_scale"][:]).all())
+
+    def test_the_count_goes_on_after_a_stop(self):
+        weights = self.overflowing_position()
+        whole, directory = self.train("whole", weights)
+        rows, attributes = self.steps(directory)
+        middle = int(np.flatnonzero(rows["skipped"])[2]) + 1  # so many steps, the last of them a skipped one
+        constant = {"name": "constant", "warmup_ratio": None}
+        for name, steps in (("cut", middle), ("uncut", None)):
+            self.train(name, weights, schedule=constant | ({"epochs": None, "steps": steps} if steps else {}),
+                       checkpoint={"every_steps": middle})
+        (self.work.folder / "cut/.status").write_text("running\n")
+        done, directory = self.train("cut", weights, ranks=2, schedule=constant, checkpoint={"every_steps": middle})
+        self.assertIn(f"goes on after step {middle}", done.stdout)
+        self.assertEqual((directory / "model/model.safetensors").read_bytes(),
+                         (self.work.folder / "uncut/model/model.safetensors").read_bytes())
+        cut, uncut = self.steps(directory), self.steps(self.work.folder / "uncut")
+        np.testing.assert_array_equal(cut[0]["skipped"], uncut[0]["skipped"])
+        self.assertEqual(cut[1]["total_skipped_steps"], uncut[1]["total_skipped_steps"])
+
+    def test_an_infinite_gradient_of_a_finite_loss_ends_the_run(self):
+        def change(tensor, values):
+            if tensor == "bert.encoder.layer.1.output.LayerNorm.weight":
+                values *= 1e-37
+            elif tensor == "bert.encoder.layer.1.output.LayerNorm.bias":
+                values[:] = 0
+            elif tensor == "bert.pooler.dense.weight":
+                values *= 1e37
+            elif tensor == "classifier.weight":
+                values *= 1e6
+
+        weights = self.changed("steep", change)
+        for ranks, parallel, limit in ((1, {}, 3), (2, {"pipeline": 2}, 0)):
+            done, directory = self.train(f"steep-{ranks}", weights, ranks, check=5, parallel=parallel,
+                                         optimizer={"learning_rate": 1e-3, "max_skipped_steps": limit})
+            self.assertEqual(done.stdout.count("was skipped"), limit)
+            self.assertEqual(done.stderr.count("bert_hpc: error"), 1, done.stderr)
+            told = " ".join(done.stderr.split())
+            self.assertRegex(told, rf"step {limit + 1} was skipped, as its gradient norm is (inf|nan) \(the loss is finite, so any "
+                                   rf"of these may be the reason: .*train-00000\.h5, sequence \d+;.*\), the last of {limit + 1} in a row "
+                                   rf"\(optimizer\.max_skipped_steps = {limit}\)")
+            rows, attributes = self.steps(directory)
+            self.assertEqual(list(rows["skipped"]), [1] * (limit + 1))
+            self.assertEqual(attributes["status"], "failed")
+
+
+if __name__ == "__main__":
+    unittest.main()
