@@ -22,8 +22,8 @@ LINE_STYLES = ["-", "--", ":", "-."]
 SCHEMA = "bert_hpc metrics 1"
 JOURNAL_TITLE = "bert_hpc metrics journal 1"
 EFFICIENCY_COLUMNS = ["step", "noise_scale", "efficiency", "goodput"]
-STEP_COLUMNS = ["step", "epoch", "loss", "learning_rate", "gradient_norm", "samples", "tokens", "seconds"]
-INTEGER_COLUMNS = {"step", "samples", "tokens"}
+STEP_COLUMNS = ["step", "epoch", "loss", "learning_rate", "gradient_norm", "samples", "tokens", "seconds", "skipped"]
+INTEGER_COLUMNS = {"step", "samples", "tokens", "skipped"}
 
 matplotlib.rcParams.update(
     {
@@ -73,6 +73,16 @@ class Run:
     @property
     def rank_count(self):
         return len(self.ranks.get("host", []))
+
+    @property
+    def went_on(self):
+        """Whether it was stopped or killed and submitted again: ranks and timers are those of the last start alone."""
+        return len(self.attributes.get("restarts", [])) > 0
+
+    @property
+    def timed_seconds(self):
+        """Wall time that the timers are parts of, as in the table at the log's end; NaN where they are not told."""
+        return float(self.attributes.get("total_timed_seconds", math.nan))
 
     @property
     def status(self):
@@ -156,55 +166,80 @@ def take_groups(fields, width):
     return groups, fields[1 + width * count :]
 
 
+def read_evaluation(fields):
+    """Split and row of an evaluation's line."""
+    metrics, rest = take_groups(fields[3:], 2)
+    row = {"step": int(fields[1]), "loss": float(fields[2])}
+    row.update((name, float(value)) for name, value in metrics)
+    classes = int(rest[0])
+    counts, _ = take_groups(rest[1:], 1)
+    if classes > 0:
+        row["confusion_matrix"] = np.array(counts, dtype=np.int64).reshape(classes, classes)
+    return fields[0], row
+
+
 def read_journal(run, path):
-    """The same as metrics.h5 would hold, made from the journal."""
-    steps, evaluations, efficiency = [], {}, []
-    for kind, *fields in journal_lines(path):
+    """The same as metrics.h5 would hold, made from the journal; lines that make no sense are left out."""
+    starts, steps, evaluations, efficiency = [], [], {}, []
+
+    def take(kind, fields):
         if kind == "info":
             names = ["version", "source_revision", "started", "mode", "task", "resolved_input"]
             run.attributes.update(zip(names, fields))
             labels, _ = take_groups(fields[6:], 1)
+            starts.append(run.attributes["started"])
+            run.attributes.update(started=starts[0], restarts=starts[1:])
             run.attributes.update(label_names=[label[0] for label in labels], status="running", schema=SCHEMA)
         elif kind == "step":
-            steps.append([float(field) for field in fields])
+            row = [float(field) for field in fields]
+            if len(row) == len(STEP_COLUMNS):
+                steps.append(row)
         elif kind == "efficiency":
-            efficiency.append([float(field) for field in fields])
+            row = [float(field) for field in fields]
+            if len(row) == len(EFFICIENCY_COLUMNS):
+                efficiency.append(row)
         elif kind == "evaluation":
-            metrics, rest = take_groups(fields[3:], 2)
-            row = {"step": int(fields[1]), "loss": float(fields[2])}
-            row.update((name, float(value)) for name, value in metrics)
-            classes = int(rest[0])
-            if classes > 0:
-                row["confusion_matrix"] = np.array(rest[1:], dtype=np.int64).reshape(classes, classes)
-            evaluations.setdefault(fields[0], []).append(row)
+            split, row = read_evaluation(fields)
+            evaluations.setdefault(split, []).append(row)
         elif kind == "rewind":
             last = int(fields[0])
-            steps = [row for row in steps if row[0] <= last]
-            efficiency = [row for row in efficiency if row[0] <= last]
-            evaluations = {split: [r for r in rows if r["step"] <= last] for split, rows in evaluations.items()}
+            steps[:] = [row for row in steps if row[0] <= last]
+            efficiency[:] = [row for row in efficiency if row[0] <= last]
+            for rows in evaluations.values():
+                rows[:] = [row for row in rows if row["step"] <= last]
         elif kind == "timers":
-            rows, _ = take_groups(fields, 5)
-            run.timers = {"name": [row[0] for row in rows], "calls": np.array([int(row[1]) for row in rows])}
-            for i, name in enumerate(["seconds_min", "seconds_avg", "seconds_max"]):
-                run.timers[name] = np.array([float(row[2 + i]) for row in rows])
+            run.timers = table_of(fields, ["name"], ["calls", "seconds_min", "seconds_avg", "seconds_max"])
         elif kind == "ranks":
-            names = ["threads", "peak_memory", "utilisation", "power", "start_memory", "planned_memory", "computing",
-                     "communicating", "waiting"]
-            rows, _ = take_groups(fields, 2 + len(names))
-            run.ranks = {"host": [row[0] for row in rows], "device": [row[1] for row in rows]}
-            for i, name in enumerate(names):
-                run.ranks[name] = np.array([float(row[2 + i]) for row in rows])
+            run.ranks = table_of(fields, ["host", "device"], [
+                "threads", "peak_memory", "utilisation", "power", "start_memory", "planned_memory", "computing", "communicating",
+                "waiting"])
         elif kind == "status":
             run.attributes["status"] = fields[0]
         elif kind == "total":
             run.attributes["total_" + fields[0]] = float(fields[1])
+
+    for kind, *fields in journal_lines(path):
+        try:
+            take(kind, fields)
+        except (ValueError, IndexError):
+            continue
     table = np.array(steps, dtype=float).reshape(len(steps), len(STEP_COLUMNS))
     for i, column in enumerate(STEP_COLUMNS):
         run.steps[column] = table[:, i].astype(np.int64) if column in INTEGER_COLUMNS else table[:, i]
     table = np.array(efficiency, dtype=float).reshape(len(efficiency), len(EFFICIENCY_COLUMNS))
     run.efficiency = {column: table[:, i] for i, column in enumerate(EFFICIENCY_COLUMNS)}
     for split, rows in evaluations.items():
-        run.evaluations[split] = evaluation_columns(rows)
+        if rows:
+            run.evaluations[split] = evaluation_columns(rows)
+
+
+def table_of(fields, texts, numbers):
+    """Columns of a line that holds a whole table, row by row."""
+    rows, _ = take_groups(fields, len(texts) + len(numbers))
+    table = {name: [row[i] for row in rows] for i, name in enumerate(texts)}
+    for i, name in enumerate(numbers, len(texts)):
+        table[name] = np.array([float(row[i]) for row in rows])
+    return table
 
 
 def evaluation_columns(rows):

@@ -12,8 +12,17 @@ PARTS = [("computing", "computing"), ("communicating", "sums over replicas that 
 MOST = 64  # bars that can be told apart
 
 
+def steps_seconds(run):
+    """The time that the ranks' parts are of. Where a run went on they are of the last start, its rows of all."""
+    computing, share = (np.asarray(run.ranks.get(name, []), dtype=float) for name in ("computing", "utilisation"))
+    known = np.isfinite(share) & (share > 0) if len(share) == len(computing) else np.array([], dtype=bool)
+    if known.any():
+        return float(np.median(computing[known] / share[known]))
+    return 0.0 if run.went_on else float(np.sum(run.steps["seconds"]))
+
+
 def draw_run(axes, run):
-    total = float(np.sum(run.steps["seconds"]))
+    total = steps_seconds(run)
     ranks = np.arange(len(run.ranks["host"]))
     shown = ranks if len(ranks) <= MOST else np.unique(np.linspace(0, len(ranks) - 1, MOST).astype(int))
     left = np.zeros(len(shown))
@@ -32,7 +41,7 @@ def draw_run(axes, run):
 
 
 def draw(runs):
-    runs = [run for run in runs if np.sum(run.ranks.get("computing", [0])) > 0 and np.sum(run.steps["seconds"]) > 0]
+    runs = [run for run in runs if np.sum(run.ranks.get("computing", [0])) > 0 and steps_seconds(run) > 0]
     if not runs:
         return []
     heights = [2.6 + 0.3 * min(len(run.ranks["host"]), MOST // 2) for run in runs]

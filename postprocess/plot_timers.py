@@ -1,4 +1,5 @@
-"""Where the time went: each section's mean over ranks, with the least and the most of any rank."""
+"""Where the time went: each section's mean over ranks, with the least and the most of any rank, in per cent of the wall time,
+as in the table at the log's end."""
 
 import sys
 
@@ -8,31 +9,38 @@ import numpy as np
 import common
 
 
-def draw_run(axes, run, most=14):
-    average = np.asarray(run.timers["seconds_avg"], dtype=float)
-    order = np.argsort(average)[::-1][:most][::-1]
+def draw_run(axes, run):
+    low, average, high = (np.asarray(run.timers[key], dtype=float) for key in ("seconds_min", "seconds_avg", "seconds_max"))
+    wall = run.timed_seconds
+    order = np.argsort(average)
     names = [str(run.timers["name"][i]) for i in order]
-    low = average[order] - np.asarray(run.timers["seconds_min"], dtype=float)[order]
-    high = np.asarray(run.timers["seconds_max"], dtype=float)[order] - average[order]
-    total = float(np.sum(run.steps["seconds"])) or float(average.sum())
-    axes.barh(names, average[order], color=common.colour(0), height=0.68)
-    axes.errorbar(average[order], range(len(order)), xerr=np.maximum([low, high], 0), fmt="none", ecolor="black",
-                  elinewidth=1.2, capsize=3)
-    for place, i in enumerate(order):
-        end = average[i] + max(high[place], 0)
-        axes.annotate(f"{100 * average[i] / total:.1f} %", (end, place), xytext=(6, 0), textcoords="offset points",
-                      va="center", fontsize=9.5)
+    places = np.arange(len(order)) + 1.0  # the largest at the top
+    axes.barh(places, average[order], color=common.colour(0), height=0.68)
+    axes.errorbar(average[order], places, xerr=np.maximum([average[order] - low[order], high[order] - average[order]], 0), fmt="none",
+                  ecolor="black", elinewidth=1.2, capsize=3)
+    if wall > 0:
+        shown = [*zip(places, average[order], np.maximum(average, high)[order])]
+        rest = max(0.0, wall - average.sum())
+        axes.barh([0], [rest], color="0.75", height=0.68)
+        for place, seconds, end in [(0, rest, rest), *shown]:
+            axes.annotate(f"{100 * seconds / wall:.1f} %", (end, place), xytext=(6, 0), textcoords="offset points",
+                          va="center", fontsize=9.5)
+        names, places = ["other", *names], [0, *places]
+    axes.set_yticks(places, names)
+    axes.set_ylim(places[0] - 0.6, places[-1] + 0.6)
     axes.margins(x=0.14)
     axes.set_xlim(left=0)
     axes.grid(False, axis="y")
-    axes.set(xlabel="Seconds (mean over ranks; whiskers: least and most of a rank)", title=common.title_of("Time by section", [run]))
+    kind = "Time by section" + (" (last start that finished)" if run.went_on else "")
+    whole = f"\n% of {common.duration_text(wall)} of wall time" if wall > 0 else ""
+    axes.set(xlabel="Seconds (mean over ranks; whiskers: least and most of a rank)", title=common.title_of(kind, [run]) + whole)
 
 
 def draw(runs):
     runs = [run for run in runs if len(run.timers["name"]) > 0]
     if not runs:
         return []
-    heights = [0.8 + 0.32 * min(len(run.timers["name"]), 14) for run in runs]
+    heights = [1.4 + 0.32 * len(run.timers["name"]) for run in runs]
     figure, grid = plt.subplots(len(runs), 1, figsize=(8.5, sum(heights) + 0.6 * len(runs)), squeeze=False,
                                 gridspec_kw={"height_ratios": heights})
     for axes, run in zip(grid.flat, runs):

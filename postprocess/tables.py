@@ -9,8 +9,8 @@ import common
 from plot_confusion import last_matrix
 
 
-# The summary has these from the rows.
-KNOWN_TOTALS = ("total_steps", "total_samples", "total_tokens", "total_seconds")
+# The summary has these from the rows, the table of timers the last.
+KNOWN_TOTALS = ("total_steps", "total_samples", "total_tokens", "total_seconds", "total_timed_seconds")
 
 
 def number(value):
@@ -92,15 +92,21 @@ def classes(runs):
 
 
 def timers(runs):
-    header = ["run", "section", "calls", "seconds (min)", "seconds (mean)", "seconds (max)", "per cent"]
+    """The log's table of sections, largest first; per cents are of the wall time, as there."""
+    header = ["run", "section", "calls", "seconds (min)", "seconds (mean)", "seconds (max)", "% of wall time"]
     rows = []
     for run in runs:
-        average = np.asarray(run.timers["seconds_avg"], dtype=float)
-        total = float(np.sum(run.steps["seconds"])) or float(average.sum()) or 1.0
-        for i in np.argsort(average)[::-1]:
-            seconds = [f"{float(run.timers[key][i]):.3f}" for key in ("seconds_min", "seconds_avg", "seconds_max")]
-            rows.append([run.name, str(run.timers["name"][i]), int(run.timers["calls"][i]), *seconds,
-                         f"{100 * average[i] / total:.1f}"])
+        columns = [np.asarray(run.timers[key], dtype=float) for key in ("seconds_min", "seconds_avg", "seconds_max")]
+        wall = run.timed_seconds
+        lines = [(str(run.timers["name"][i]), int(run.timers["calls"][i]), [column[i] for column in columns])
+                 for i in np.argsort(columns[1])[::-1]]
+        if lines and wall > 0:
+            # Of the rank with the most in all sections at most; sums of extremes over sections are bounds.
+            lines.append(("other", "", [max(0.0, wall - column.sum()) for column in reversed(columns)]))
+            lines.append(("wall time", "", [wall] * 3))
+        for name, calls, seconds in lines:
+            share = f"{100 * seconds[1] / wall:.1f}" if wall > 0 else "–"
+            rows.append([run.name, name, calls, *(f"{value:.3f}" for value in seconds), share])
     return header, rows
 
 

@@ -199,6 +199,7 @@ void TrainingLoop::finish() {
                    {"skipped_steps", static_cast<double>(trainer_.skipped().total)},
                    {"training_seconds", state_.training_seconds},
                    {"seconds", total_seconds()},
+                   {"timed_seconds", facts.wall_seconds},
                    {"model_flops", state_.flops}});
   context_.log.info(timing_table(facts));
   if (!memory.empty()) context_.log.info(memory);

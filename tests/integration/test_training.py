@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import unittest
 
 import h5py
@@ -35,6 +36,7 @@ class Classification(Case):
             self.assertEqual(file.attrs["status"], "finished")
             self.assertEqual(len(file["ranks/host"]), 2)
             self.assertIn(b"forward", list(file["timers/name"]))
+            self.check_timers(file, (directory / "log.txt").read_text())
         config = json.loads((directory / "model/config.json").read_text())
         self.assertEqual(list(config["id2label"].values()), ["animal", "machine", "music", "nature"])
         for name in ("model.safetensors", "vocab.txt", "tokenizer_config.json"):
@@ -47,6 +49,15 @@ class Classification(Case):
         with h5py.File(str(directory) + "-again/metrics.h5") as again, h5py.File(directory / "metrics.h5") as file:
             best = max(file["evaluations/validation/accuracy"])
             self.assertAlmostEqual(again["evaluations/validation/accuracy"][0], best, places=6)
+
+    def check_timers(self, file, log):
+        """The log's table of sections can be made again from metrics.h5, per cents too."""
+        rows = {row[0]: row[1:] for row in re.findall(r"^  (\S.*?)  .*?([\d.]+) +[\d.]+ +([\d.]+)$", log, re.MULTILINE)}
+        wall = file.attrs["total_timed_seconds"]
+        self.assertEqual(rows["wall time"], (f"{wall:.3f}", "100.0"))
+        timers = file["timers"]
+        for name, seconds in zip(timers["name"].asstr(), timers["seconds_avg"]):
+            self.assertEqual(rows[name], (f"{seconds:.3f}", f"{100 * seconds / wall:.1f}"), name)
 
     def test_layouts_change_no_bit_in_reproducible_mode(self):
         layouts = {"one": (1, 1, {}), "threads": (1, 2, {}), "two": (2, 1, {}), "four": (4, 1, {})}

@@ -29,6 +29,7 @@ def step_columns(steps, epochs, rng, ranks=2, tokens_per_second=60000.0, floor=0
         "samples": np.full(steps, 64),
         "tokens": tokens,
         "seconds": tokens / speed,
+        "skipped": np.zeros(steps, dtype=np.int64),
     }
 
 
@@ -72,8 +73,8 @@ def write_metrics(folder, steps, evaluations, ranks=2, status="finished", task="
                            "updated": "2026-01-31T12:03:00Z", "status": status, "mode": mode, "task": task})
         text = h5py.string_dtype()
         file.attrs.create("label_names", list(labels), (len(labels),), dtype=text)
-        for name in ("step", "epoch", "loss", "learning_rate", "gradient_norm", "samples", "tokens", "seconds"):
-            kind = np.int64 if name in ("step", "samples", "tokens") else np.float64
+        for name in ("step", "epoch", "loss", "learning_rate", "gradient_norm", "samples", "tokens", "seconds", "skipped"):
+            kind = np.int64 if name in ("step", "samples", "tokens", "skipped") else np.float64
             file[f"steps/{name}"] = np.asarray(steps[name] if steps else [], dtype=kind)
         file.create_group("evaluations")
         for split, columns in evaluations.items():
@@ -83,26 +84,31 @@ def write_metrics(folder, steps, evaluations, ranks=2, status="finished", task="
         file.create_dataset("timers/name", data=list(sections), shape=(len(sections),), dtype=text)
         average = np.array(list(sections.values())) * total
         file["timers/calls"] = np.full(len(sections), len(steps["step"]) if steps else 1, dtype=np.int64)
+        if sections:
+            file.attrs["total_timed_seconds"] = 1.05 * float(average.sum())
         file["timers/seconds_min"], file["timers/seconds_avg"], file["timers/seconds_max"] = 0.93 * average, average, 1.06 * average
         file.create_dataset("ranks/host", data=[f"node{i // 2 + 1}" for i in range(ranks)], dtype=text)
         file.create_dataset("ranks/device", data=["CPU"] * ranks, dtype=text)
         file["ranks/threads"] = np.ones(ranks, dtype=np.int64)
         file["ranks/peak_memory"] = np.full(ranks, 310 << 20, dtype=np.int64)
-        file["ranks/utilisation"] = np.full(ranks, np.nan)
         file["ranks/power"] = np.full(ranks, np.nan)
         # Told at a run's end.
         seconds = float(np.sum(steps["seconds"])) if steps and status == "finished" else 0.0
         for name, share in (("computing", 0.8), ("communicating", 0.1), ("waiting", 0.05)):
             file[f"ranks/{name}"] = seconds * share * (1 - 0.02 * np.arange(ranks) / ranks)
+        file["ranks/utilisation"] = file["ranks/computing"][()] / seconds if seconds > 0 else np.full(ranks, np.nan)
 
 
 def write_journal(folder, steps, torn=True):
     """The same steps as a journal whose last line the kill cut."""
     lines = ["bert_hpc metrics journal 1",
              "\t".join(["info", "0.1.0", "0123", "2026-01-31T12:00:00Z", "train", "classification", "a = 1\\n", "2", "x\\\\y", "z", "0"])]
-    for row in zip(*(steps[name] for name in ("step", "epoch", "loss", "learning_rate", "gradient_norm", "samples", "tokens", "seconds"))):
+    columns = ("step", "epoch", "loss", "learning_rate", "gradient_norm", "samples", "tokens", "seconds", "skipped")
+    for row in zip(*(steps[name] for name in columns)):
         lines.append("\t".join(["step", *(repr(value.item()) for value in row)]))
-    lines.append("\t".join(["evaluation", "validation", "2", "0.5", "1", "accuracy", "0.75", "2", "3", "1", "0", "4"]))
+    lines.append("\t".join(["evaluation", "validation", "2", "0.5", "1", "accuracy", "0.75", "2", "4", "3", "1", "0", "4"]))
+    lines.append("evaluation\tvalidation\t3\t0.5\t0\t2\t4\t3")  # makes no sense
+    lines.append("total\ttimed_seconds\t1.5")
     content = b"".join(b"%08x %s\n" % (zlib.crc32(line.encode()), line.encode()) for line in lines)
     if torn:
         content += b"12345678 step\t99\t1"

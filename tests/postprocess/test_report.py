@@ -22,6 +22,8 @@ sys.path[:0] = [str(HERE), str(SCRIPTS)]
 
 import common  # noqa: E402
 import make_run  # noqa: E402
+import plot_ranks  # noqa: E402
+import plot_timers  # noqa: E402
 import report  # noqa: E402
 import tables  # noqa: E402
 
@@ -157,6 +159,7 @@ class Journal(InFolder):
         for column in common.STEP_COLUMNS:
             np.testing.assert_array_equal(file.steps[column], journal.steps[column])
         self.assertEqual(journal.label_names, ["x\\y", "z"])
+        self.assertEqual((journal.went_on, journal.timed_seconds), (False, 1.5))
         self.assertEqual(journal.attributes["resolved_input"], "a = 1\n")
         np.testing.assert_array_equal(journal.evaluations["validation"]["confusion_matrix"], [[[3, 1], [0, 4]]])
 
@@ -190,6 +193,48 @@ class WrongInput(InFolder):
         make_run.write_metrics(self.folder / "run", None, {})
         (self.folder / "file").write_text("")
         self.check_error(self.folder / "run", "--output", self.folder / "file" / "out", says="Cannot make the folder")
+
+
+def texts(figure):
+    """All that stands in a picture, legends too."""
+    return [text.get_text() for text in figure.findobj(matplotlib.text.Text)]
+
+
+class Timers(InFolder):
+    def run_of(self, **attributes):
+        """A step of 2 s and an evaluation of 6 s in 10 s of wall time, on two ranks."""
+        run = common.Run(self.folder, "run")
+        run.attributes.update(status="finished", **attributes)
+        run.steps["seconds"] = np.array([2.0])
+        run.timers = {"name": ["forward", "evaluation"], "calls": np.array([1, 1]), "seconds_min": np.array([1.5, 5.0]),
+                      "seconds_avg": np.array([2.0, 6.0]), "seconds_max": np.array([2.5, 7.0])}
+        return run
+
+    def test_per_cents_are_of_the_wall_time(self):
+        run = self.run_of(total_timed_seconds=10.0)
+        _, rows = tables.timers([run])
+        self.assertEqual([(row[1], *row[3:]) for row in rows],
+                         [("evaluation", "5.000", "6.000", "7.000", "60.0"), ("forward", "1.500", "2.000", "2.500", "20.0"),
+                          ("other", "0.500", "2.000", "3.500", "20.0"), ("wall time", "10.000", "10.000", "10.000", "100.0")])
+        [(_, figure)] = plot_timers.draw([run])
+        self.assertEqual([text for text in texts(figure) if text.endswith(" %")], ["20.0 %", "20.0 %", "60.0 %"])
+        self.assertIn("Time by section: run\n% of 10.0 s of wall time", texts(figure))
+
+    def test_unknown_wall_time_gives_no_per_cents(self):
+        run = self.run_of()
+        self.assertEqual([row[-1] for row in tables.timers([run])[1]], ["–", "–"])
+        [(_, figure)] = plot_timers.draw([run])
+        self.assertFalse([text for text in texts(figure) if text.endswith(" %")])
+
+    def test_a_run_that_went_on(self):
+        run = self.run_of(total_timed_seconds=10.0, restarts=["2026-01-31T12:00:00Z"])
+        self.assertIn("last start that finished", " ".join(texts(plot_timers.draw([run])[0][1])))
+        # Ranks' times are of the last start too, the rows of all of them: half of 4 s, not a quarter of 8 s.
+        run.steps["seconds"] = np.array([8.0])
+        run.ranks = {"host": ["a"], "computing": np.array([2.0]), "utilisation": np.array([0.5])}
+        self.assertEqual(plot_ranks.steps_seconds(run), 4.0)
+        run.ranks["utilisation"] = np.array([np.nan])
+        self.assertEqual(plot_ranks.steps_seconds(run), 0.0)
 
 
 class Numbers(unittest.TestCase):
