@@ -9,6 +9,7 @@
 #include "bert_hpc/config/command_line.hpp"
 #include "bert_hpc/core/device_choice.hpp"
 #include "bert_hpc/core/device_runtime.hpp"
+#include "bert_hpc/core/standard_streams.hpp"
 #include "bert_hpc/core/version.hpp"
 
 using namespace bert_hpc;
@@ -16,6 +17,7 @@ using namespace bert_hpc;
 int main(int argc, char** argv) {
   const config::Program program{"bert_hpc",
                                 "Trains, evaluates and applies BERT-class models on the ranks of an MPI job.", true};
+  core::keep_standard_streams();
   // 1. MPI first: launchers expect it of every process, whatever the command line says.
   comm::MpiRuntime mpi(&argc, &argv);
   const auto world = comm::make_world_communicator();
@@ -45,12 +47,10 @@ int main(int argc, char** argv) {
     return app::run_application(invocation, *world, device ? device->threads() : 1, choice);
   } catch (const app::Stop& stop) {
     return static_cast<int>(stop.code);
-  } catch (const core::Error& error) {
-    // 4. What only this rank knows ends all of them.
-    app::report(error, world->rank());
-    comm::abort_all_ranks(static_cast<int>(error.code()));
   } catch (const std::exception& error) {
-    app::report(core::Error(core::ExitCode::internal, error.what()), world->rank());
-    comm::abort_all_ranks(static_cast<int>(core::ExitCode::internal));
+    // 4. What only this rank knows ends all of them.
+    const core::Error told = app::as_error(error);
+    app::report(told, world->rank());
+    comm::abort_all_ranks(static_cast<int>(told.code()));
   }
 }

@@ -7,6 +7,7 @@
 
 #include "bert_hpc/comm/mpi_communicator.hpp"
 #include "bert_hpc/config/command_line.hpp"
+#include "bert_hpc/core/standard_streams.hpp"
 #include "bert_hpc/core/version.hpp"
 #include "bert_hpc/prep/prepare.hpp"
 
@@ -74,6 +75,7 @@ int run_or_report(int argc, char** argv, comm::Communicator& world) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  core::keep_standard_streams();
   comm::MpiRuntime mpi(&argc, &argv);
   const auto world = comm::make_world_communicator();
   return run_or_report(argc, argv, *world);

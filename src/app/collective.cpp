@@ -1,6 +1,7 @@
 #include "bert_hpc/app/collective.hpp"
 
 #include <cstdio>
+#include <new>
 #include <optional>
 
 #include "bert_hpc/io/provenance.hpp"
@@ -13,14 +14,24 @@ void report(const core::Error& error, int rank) {
   std::fflush(stderr);
 }
 
+core::Error as_error(const std::exception& thrown) {
+  if (const auto* error = dynamic_cast<const core::Error*>(&thrown)) return *error;
+  if (dynamic_cast<const std::bad_alloc*>(&thrown) == nullptr) {
+    return core::Error(core::ExitCode::internal, thrown.what());
+  }
+  return core::Error(
+      core::ExitCode::input,
+      "out of memory: this rank got no more. Give it more (fewer ranks on its host, a limit of ulimit -v "
+      "or of the job that is higher), or set batch.micro_tokens so that it needs less; --validate tells "
+      "how much.");
+}
+
 void collectively(comm::Communicator& world, const std::function<void()>& work) {
   std::optional<core::Error> failure;
   try {
     work();
-  } catch (const core::Error& error) {
-    failure = error;
   } catch (const std::exception& error) {
-    failure = core::Error(core::ExitCode::internal, error.what());
+    failure = as_error(error);
   }
   const double nobody = world.size();
   const int speaker = static_cast<int>(world.minimum(failure ? double(world.rank()) : nobody));

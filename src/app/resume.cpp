@@ -95,8 +95,9 @@ Candidates candidates(const RunContext& context) {
 
 /// Collective. Why the checkpoint cannot be used, the same on every rank; "" if it is whole. Each file is verified by
 /// one rank.
-std::string damage(comm::Communicator& world, const std::string& place, io::CheckpointManifest& manifest,
-                   std::mutex& hdf5) {
+std::string damage(comm::Communicator& world, const io::CheckpointFolder& folder, std::int64_t step,
+                   io::CheckpointManifest& manifest, std::mutex& hdf5) {
+  const std::string place = folder.place(step);
   std::string mine;
   const auto attempt = [&](const std::function<void()>& work) {
     try {
@@ -112,9 +113,21 @@ std::string damage(comm::Communicator& world, const std::string& place, io::Chec
     }
     return std::string();
   };
-  attempt([&] { manifest = io::read_manifest(place, hdf5); });
+  // One reads it for all: a thousand ranks opening one file at once hurts shared file systems, and ranks whose view of
+  // the disk is older cannot take another step for this one.
+  std::string message;
+  if (world.rank() == 0) {
+    attempt([&] {
+      manifest = io::read_manifest(place, hdf5);
+      if (manifest.step != step)
+        throw core::Error(core::ExitCode::files, "It is of step " + std::to_string(manifest.step) + '.');
+      message = io::to_message(manifest);
+    });
+  }
   const std::string broken = agree();
   if (!broken.empty()) return broken;
+  message = world.broadcast(message, 0);
+  if (world.rank() != 0) manifest = io::manifest_of_message(message);
   for (std::size_t f = 0; f < manifest.files.size(); ++f) {
     if (static_cast<int>(f % static_cast<std::size_t>(world.size())) != world.rank()) continue;
     attempt([&] { io::verify_checkpoint_file(place, manifest, f, hdf5); });
@@ -183,7 +196,7 @@ std::optional<Resume> choose_checkpoint(const RunContext& context, const Assembl
   for (std::int64_t step; told >> step;) {
     Resume resume{.folder = folder, .manifest = {}, .state = {}, .same_run = true, .changes = {}};
     const std::string place = folder.place(step);
-    const std::string why = damage(world, place, resume.manifest, sets.hdf5);
+    const std::string why = damage(world, folder, step, resume.manifest, sets.hdf5);
     if (!why.empty()) {
       context.log.warning("the checkpoint " + place + " is passed over. " + why);
       if (first_damage.empty()) first_damage = why;
@@ -260,9 +273,8 @@ void load_moments(const Resume& resume, Assembly& assembly, const train::DataPar
 }
 
 bool load_best(const RunContext& context, const Resume& resume, Assembly& assembly, std::mutex& hdf5) {
-  const std::string place = resume.folder.place(resume.state.best.step);
   io::CheckpointManifest manifest;
-  const std::string why = damage(context.world, place, manifest, hdf5);
+  const std::string why = damage(context.world, resume.folder, resume.state.best.step, manifest, hdf5);
   if (why.empty() && manifest.tensors == resume.manifest.tensors) {
     load_parameters(resume.folder, manifest, assembly, hdf5);
     return true;

@@ -157,6 +157,12 @@ void tell_and_tidy(const Resume& resume, const RunContext& context) {
       context.log.info("the later checkpoint of step " + core::with_commas(step) + " is kept as " +
                        folder.set_aside(step));
     }
+    // A run never reads them: they are for a person to look into, and would fill the disk of a run that is often
+    // damaged.
+    constexpr std::size_t kept = 2;
+    for (const std::string& name : folder.prune_set_aside(kept)) {
+      context.log.info(name + " is removed: the newest " + std::to_string(kept) + " that were set aside are kept");
+    }
   });
 }
 

@@ -23,6 +23,7 @@ constexpr const char* prefix = "step-";
 constexpr const char* aside_prefix = ".writing-";
 constexpr const char* replaced_prefix = ".replaced-";
 constexpr const char* doomed_prefix = ".removing-";
+constexpr const char* set_aside_prefix = "set-aside-";
 constexpr std::int64_t spare_bytes = std::int64_t{1} << 20;  // metrics, log
 constexpr std::int64_t longest_pointer = 4096;
 
@@ -164,14 +165,32 @@ void CheckpointFolder::prune(std::int64_t keep) const {
 }
 
 std::string CheckpointFolder::set_aside(std::int64_t step) const {
-  const std::string stem = "set-aside-" + checkpoint_name(step);
+  const std::string stem = set_aside_prefix + checkpoint_name(step);
   std::string name = stem;
   std::error_code problem;
   for (int i = 2; fs::exists(fs::symlink_status(path_ + '/' + name, problem)); ++i) {
     name = stem + '-' + std::to_string(i);
   }
   rename_over(place(step), path_ + '/' + name);
+  fs::last_write_time(path_ + '/' + name, fs::file_time_type::clock::now(), problem);  // what is oldest goes first
   return name;
+}
+
+std::vector<std::string> CheckpointFolder::prune_set_aside(std::size_t keep) const {
+  return with_reason("tidy", path_, [&] {
+    std::vector<std::pair<fs::file_time_type, std::string>> found;
+    for (const fs::directory_entry& entry : fs::directory_iterator(path_)) {
+      const std::string name = entry.path().filename().string();
+      if (name.starts_with(std::string(set_aside_prefix) + prefix)) found.emplace_back(entry.last_write_time(), name);
+    }
+    std::sort(found.begin(), found.end());
+    std::vector<std::string> removed;
+    for (std::size_t i = 0; i + keep < found.size(); ++i) {
+      remove_checkpoint(path_, found[i].second);
+      removed.push_back(found[i].second);
+    }
+    return removed;
+  });
 }
 
 void CheckpointFolder::require_space(std::int64_t bytes) const {

@@ -69,6 +69,10 @@ Hdf5Handle access_properties() {
   Hdf5Handle properties(H5Pcreate(H5P_FILE_ACCESS), close_properties);
   H5Pset_libver_bounds(properties.id(), H5F_LIBVER_V110, H5F_LIBVER_V110);
   H5Pset_fclose_degree(properties.id(), H5F_CLOSE_STRONG);
+  // Files are read, or written aside and renamed: nobody needs the library's locks, which some file systems refuse.
+#if H5_VERSION_GE(1, 12, 1) || (H5_VERSION_GE(1, 10, 7) && !H5_VERSION_GE(1, 12, 0))
+  H5Pset_file_locking(properties.id(), false, true);
+#endif
   return properties;
 }
 

@@ -1,13 +1,22 @@
-// Put before a program by LD_PRELOAD: a disk that fails. Forcing a file to the disk whose path contains
-// $BERT_HPC_FAIL_SYNC fails with EIO; with $BERT_HPC_SHORT_WRITES = N no write takes more than N bytes.
+// Put before a program by LD_PRELOAD: surroundings that fail. Forcing a file to the disk whose path contains
+// $BERT_HPC_FAIL_SYNC fails with EIO; with $BERT_HPC_SHORT_WRITES = N no write takes more than N bytes;
+// with $BERT_HPC_FAIL_LOCKS no file can be locked (ENOLCK); with $BERT_HPC_CLOCK_JUMPS = N the wall clock is N seconds
+// late or early, in turns of a fifth of a second; with $BERT_HPC_STALE = NAME=OTHER files below a folder NAME are
+// opened below OTHER, as by a rank whose view of a shared disk is old.
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
+#include <string>
 
 namespace {
 
@@ -22,6 +31,31 @@ bool is_to_fail(int file) {
   char link[64], path[4096] = {};
   std::snprintf(link, sizeof link, "/proc/self/fd/%d", file);
   return readlink(link, path, sizeof path - 1) > 0 && std::strstr(path, part) != nullptr;
+}
+
+long clock_error() {
+  const char* jump = std::getenv("BERT_HPC_CLOCK_JUMPS");
+  if (jump == nullptr) return 0;
+  static auto* const real = next<int(clockid_t, timespec*)>("clock_gettime");
+  timespec steady{};
+  real(CLOCK_MONOTONIC, &steady);
+  const long turn = steady.tv_sec * 5 + steady.tv_nsec / 200000000;
+  return turn % 2 == 0 ? std::atol(jump) : -std::atol(jump);
+}
+
+bool locks_fail() {
+  return std::getenv("BERT_HPC_FAIL_LOCKS") != nullptr;
+}
+
+std::string redirected(const char* path) {
+  std::string result = path;
+  const char* rule = std::getenv("BERT_HPC_STALE");
+  const char* equals = rule == nullptr ? nullptr : std::strchr(rule, '=');
+  if (equals == nullptr) return result;
+  const std::string name(rule, equals);
+  const std::size_t at = result.find(name);
+  if (at != std::string::npos) result.replace(at, name.size(), equals + 1);
+  return result;
 }
 
 std::size_t taken(std::size_t bytes) {
@@ -45,6 +79,64 @@ int fdatasync(int file) {
   if (!is_to_fail(file)) return real(file);
   errno = EIO;
   return -1;
+}
+
+int flock(int file, int operation) {
+  static auto* const real = next<int(int, int)>("flock");
+  if (!locks_fail()) return real(file, operation);
+  errno = ENOLCK;
+  return -1;
+}
+
+int fcntl(int file, int command, ...) {
+  static auto* const real = next<int(int, int, ...)>("fcntl");
+  va_list arguments;
+  va_start(arguments, command);
+  void* const argument = va_arg(arguments, void*);  // a pointer or a number, handed on as it came
+  va_end(arguments);
+  const bool locks = command == F_SETLK || command == F_SETLKW || command == F_OFD_SETLK || command == F_OFD_SETLKW;
+  if (!locks || !locks_fail()) return real(file, command, argument);
+  errno = ENOLCK;
+  return -1;
+}
+
+int clock_gettime(clockid_t clock, timespec* time) noexcept {
+  static auto* const real = next<int(clockid_t, timespec*)>("clock_gettime");
+  const int result = real(clock, time);
+  if (clock == CLOCK_REALTIME) time->tv_sec += clock_error();
+  return result;
+}
+
+int gettimeofday(timeval* __restrict time, void* __restrict zone) noexcept {
+  static auto* const real = next<int(timeval*, void*)>("gettimeofday");
+  const int result = real(time, zone);
+  time->tv_sec += clock_error();
+  return result;
+}
+
+time_t time(time_t* out) noexcept {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  if (out != nullptr) *out = now.tv_sec;
+  return now.tv_sec;
+}
+
+int open(const char* path, int flags, ...) {
+  static auto* const real = next<int(const char*, int, ...)>("open");
+  va_list arguments;
+  va_start(arguments, flags);
+  const auto mode = va_arg(arguments, mode_t);
+  va_end(arguments);
+  return real(redirected(path).c_str(), flags, mode);
+}
+
+int open64(const char* path, int flags, ...) {
+  static auto* const real = next<int(const char*, int, ...)>("open64");
+  va_list arguments;
+  va_start(arguments, flags);
+  const auto mode = va_arg(arguments, mode_t);
+  va_end(arguments);
+  return real(redirected(path).c_str(), flags, mode);
 }
 
 ssize_t write(int file, const void* data, std::size_t bytes) {

@@ -26,6 +26,10 @@ struct Stop {
 /// reports its error and every rank throws Stop with that rank's code.
 void collectively(comm::Communicator& world, const std::function<void()>& work);
 
+/// What was thrown, as an error for the user: memory that could not be had is one of the input, anything unknown an
+/// internal one.
+core::Error as_error(const std::exception& thrown);
+
 /// Writes the error's block to standard error. Rank 0 speaks without naming itself.
 void report(const core::Error& error, int rank);
 

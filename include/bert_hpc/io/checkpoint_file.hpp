@@ -65,6 +65,10 @@ void write_manifest(const std::string& folder, const CheckpointManifest& manifes
 /// tensors that add up to every tensor once. Throws Error(files).
 CheckpointManifest read_manifest(const std::string& folder, std::mutex& hdf5);
 
+/// For who has read it to tell other ranks of the same program.
+std::string to_message(const CheckpointManifest& manifest);
+CheckpointManifest manifest_of_message(const std::string& message);
+
 /// The file of manifest.files[file]: its checksum, that it belongs to the manifest, and its datasets' types and sizes.
 /// Throws Error(files).
 void verify_checkpoint_file(const std::string& folder, const CheckpointManifest& manifest, std::size_t file,

@@ -46,6 +46,8 @@ class CheckpointFolder {
   void prune(std::int64_t keep) const;
   /// Renames a checkpoint so that nobody takes it for one of this run any more; returns the new name.
   std::string set_aside(std::int64_t step) const;
+  /// Removes all that was set aside but the `keep` that were so last; returns their names.
+  std::vector<std::string> prune_set_aside(std::size_t keep) const;
 
   /// Throws unless the disk has this much room for this user, and room to spare for what else a run writes.
   void require_space(std::int64_t bytes) const;

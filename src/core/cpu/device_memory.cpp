@@ -46,9 +46,9 @@ void* map_huge_pages(std::size_t bytes) {
 }
 
 [[noreturn]] void out_of_memory(std::size_t bytes) {
-  throw Error(ExitCode::internal, "out of memory: " + std::to_string(bytes >> 20) +
-                                      " MiB could not be allocated; use a smaller batch.micro_tokens, a smaller "
-                                      "model, or more memory per rank.");
+  throw Error(ExitCode::input, "out of memory: " + std::to_string(bytes >> 20) +
+                                   " MiB could not be allocated; use a smaller batch.micro_tokens, a smaller "
+                                   "model, or more memory per rank.");
 }
 
 }  // namespace

@@ -31,9 +31,9 @@ bool without_device() {
   if (cudaMemGetInfo(&available, &all) == cudaSuccess) {
     rest = " (" + std::to_string(available >> 20) + " of the GPU's " + std::to_string(all >> 20) + " MiB are free)";
   }
-  throw Error(ExitCode::internal, "out of memory: " + std::to_string(bytes >> 20) + " MiB could not be allocated " +
-                                      where + rest + "; use a smaller batch.micro_tokens, more of [parallel] zero, a " +
-                                      "smaller model, or more GPUs.");
+  throw Error(ExitCode::input, "out of memory: " + std::to_string(bytes >> 20) + " MiB could not be allocated " +
+                                   where + rest + "; use a smaller batch.micro_tokens, more of [parallel] zero, a " +
+                                   "smaller model, or more GPUs.");
 }
 
 }  // namespace

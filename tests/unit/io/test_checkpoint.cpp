@@ -245,6 +245,44 @@ TEST_CASE("what a killed run left unfinished goes, and nothing else") {
   CHECK_FALSE(fs::exists(folder.aside(7)));
 }
 
+TEST_CASE("of what was set aside the newest stay") {
+  const TemporaryDirectory directory;
+  const CheckpointFolder folder(directory.path());
+  std::vector<std::string> names;
+  for (const std::int64_t step : {9, 3, 9, 5}) {
+    folder.begin(step);
+    folder.publish(step);
+    names.push_back(folder.set_aside(step));
+    // Renamed within one tick of the disk's clock otherwise.
+    fs::last_write_time(directory / names.back(),
+                        fs::file_time_type::clock::now() - std::chrono::hours(10 - static_cast<int>(names.size())));
+  }
+  CHECK(names[2] == "set-aside-step-00000009-2");
+  fs::create_directory(directory / "set-aside-by-hand");
+  CHECK(folder.prune_set_aside(2) == std::vector<std::string>{names[0], names[1]});
+  CHECK(folder.prune_set_aside(2).empty());
+  CHECK((fs::exists(directory / names[2]) && fs::exists(directory / names[3])));
+  CHECK(fs::exists(directory / "set-aside-by-hand"));
+}
+
+TEST_CASE("a manifest as a message is the same manifest") {
+  const TemporaryDirectory directory;
+  write_example(directory.path(), example());
+  std::mutex hdf5;
+  const CheckpointManifest manifest = read_manifest(directory.path(), hdf5);
+  const std::string message = to_message(manifest);
+  const CheckpointManifest told = manifest_of_message(message);
+  CHECK((told.id == manifest.id && told.step == manifest.step && told.tensors == manifest.tensors));
+  CHECK((told.integers == manifest.integers && told.reals == manifest.reals && told.texts == manifest.texts));
+  REQUIRE(told.files.size() == manifest.files.size());
+  for (std::size_t f = 0; f < told.files.size(); ++f) {
+    CHECK((told.files[f].rank == manifest.files[f].rank && told.files[f].pieces == manifest.files[f].pieces));
+  }
+  for (const std::size_t cut : {std::size_t{0}, std::size_t{7}, message.size() / 2, message.size() - 1}) {
+    CHECK_THROWS_AS(manifest_of_message(message.substr(0, cut)), Error);
+  }
+}
+
 TEST_CASE("too little space is told before anything is written") {
   const TemporaryDirectory directory;
   const CheckpointFolder folder(directory / "not/yet/there");
