@@ -40,12 +40,12 @@ void Trainer::require_intact(const std::string& finding) const {
 }
 
 void Trainer::measure_noise(const data::LoadedStep& loaded, double norm) {
-  train::SmallBatch mine{.squares = sums_.first_micro_batch_squares()};
+  train::SmallBatch mine{.squares = sums_.first_micro_batch_squares(), .left_out = sums_.squares_without_noise()};
   if (own_ > 0) {
     mine.samples = loaded.micro_batches[first_].batch.sequences;
     mine.targets = loaded.micro_batches[first_].target_count;
   }
-  const bool speaks = assembly_.place.pipeline == 0;
+  const bool speaks = assembly_.place.pipeline == 0 && assembly_.place.tensor == 0;
   train::NoiseMeasurement measurement;
   if (train::measure_noise(assembly_.groups().world, mine, speaks, norm, loaded.plan.sequences(), targets_,
                            measurement)) {
@@ -156,16 +156,15 @@ StepResult Trainer::step(const data::LoadedStep& loaded, std::int64_t done, cons
   if (losses_.size() < sums) losses_ = core::MirroredArray<double>(sums);  // in the first steps only
   core::fill_on_device(losses_.device(), 0, micro_batches * sizeof(double));
   targets_ = global_targets(loaded);
-  // Squares take a pass over the gradients: every few steps is enough for a mean over many. Where two stages sum the
-  // uses of tied parameters apart, or tensor ranks hold the same parameters, the squares of a single micro-batch do not
-  // add up to those of its gradient.
+  // Squares take a pass over the gradients: every few steps is enough for a mean over many.
   constexpr std::int64_t noise_interval = 8;
-  const bool adds_up = !tied_ && assembly_.grid.tensor == 1;
-  const bool measures = !sums_.plan().settings.reproducible && adds_up && done % noise_interval == 0;
+  const bool measures = done % noise_interval == 0;
   const std::size_t count = loaded.micro_batches.size();
   sums_.measure_first_micro_batch(measures);
-  // Micro-batches are in the order of their sequences' lengths: each has its turn to be the one that is measured.
-  first_ = measures ? static_cast<std::size_t>(done / noise_interval) % std::max<std::size_t>(1, count) : 0;
+  // The first micro-batch has the longest sequence, the last ones have more of the short ones: each has its turn to be
+  // the one that is measured, but where the order of sums is fixed.
+  const bool turns = measures && !sums_.plan().settings.reproducible;
+  first_ = turns ? static_cast<std::size_t>(done / noise_interval) % std::max<std::size_t>(1, count) : 0;
   prepare(loaded, done);
   sums_.begin_step(static_cast<std::int64_t>(passes_.size()));
   assembly_.pipeline().train(assembly_.engine(), passes_, *this);

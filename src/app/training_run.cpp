@@ -87,8 +87,10 @@ void set_up(Training& training, const RunContext& context) {
   // Communicates too.
   core::ParameterStore& parameters = training.assembly->parameters;
   const train::ShardSettings shards = shards_of(training, *training.assembly, context);
-  const train::NormScope scope = train::norm_scope(parameters.slices(), training.assembly->all_parameters(), world,
-                                                   training.assembly->place.tensor);
+  const bool tied = training.assembly->traits.kind == model::HeadKind::masked_lm;
+  const train::NormScope scope =
+      train::norm_scope(parameters.slices(), training.assembly->all_parameters(), world,
+                        training.assembly->place.tensor, tied ? model::word_embeddings_name : "");
   comm::Communicator& replicas = *training.groups->data;
   training.sums = train::make_data_parallel(replicas, parameters, shards, scope);
   if (shards.reproducible) return;

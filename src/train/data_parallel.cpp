@@ -1,5 +1,6 @@
 #include "bert_hpc/train/data_parallel.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "bert_hpc/core/error.hpp"
@@ -27,7 +28,11 @@ std::vector<OwnedRange> pieces_of(const ShardPlan& plan, int rank, const core::P
 
 DataParallel::DataParallel(comm::Communicator& group, core::ParameterStore& parameters, const ShardPlan& plan,
                            const NormScope& scope, std::vector<OwnedRange> parts)
-    : group_(group), parameters_(parameters), plan_(plan), norm_(parameters, scope, parts, plan.settings.reproducible) {
+    : group_(group),
+      parameters_(parameters),
+      plan_(plan),
+      norm_(parameters, scope, parts, plan.settings.reproducible),
+      noise_(noise_ranges(parameters.slices(), scope)) {
   if (plan.shares_update()) {
     owned_ = std::move(parts);
   } else {
@@ -46,10 +51,25 @@ void DataParallel::tell_summed() {
   for (std::size_t i = 0; summed_ && i < owned_.size(); ++i) summed_(i);
 }
 
-void DataParallel::add_squares(std::span<const float> gradients, std::uint8_t* marks) {
-  const auto blocks = static_cast<std::int64_t>((gradients.size() + ops::norm_block - 1) / ops::norm_block);
-  if (partials_.size() < blocks) partials_ = core::MirroredArray<double>(blocks);  // in the first steps only
-  ops::squared_norm_blocks(gradients, {partials_.device(), static_cast<std::size_t>(blocks)}, {marks});
+void DataParallel::add_squares(std::int64_t begin, std::span<const float> gradients) {
+  const std::int64_t end = begin + static_cast<std::int64_t>(gradients.size());
+  const auto blocks_of = [](std::int64_t elements) { return (elements + ops::norm_block - 1) / ops::norm_block; };
+  const std::int64_t most = blocks_of(end - begin) + 2 * static_cast<std::int64_t>(noise_.size());
+  if (partials_.size() < most) partials_ = core::MirroredArray<double>(most);  // in the first steps only
+  std::int64_t blocks = 0;
+  const auto square = [&](std::int64_t first, std::int64_t last, std::uint8_t* marks) {
+    if (first >= last) return;
+    const auto size = static_cast<std::size_t>(last - first), count = static_cast<std::size_t>(blocks_of(last - first));
+    ops::squared_norm_blocks(gradients.subspan(static_cast<std::size_t>(first - begin), size),
+                             {partials_.device() + blocks, count}, {marks});
+    blocks += static_cast<std::int64_t>(count);
+  };
+  for (const ArenaRange& range : noise_) {
+    const std::int64_t first = std::max(begin, range.begin), last = std::min(end, range.end);
+    const std::int64_t middle = std::clamp(plan_.marked, first, std::max(first, last));
+    square(first, std::min(middle, last), parameters_.marks(first));
+    square(middle, last, nullptr);
+  }
   for (const double partial : partials_.to_host(blocks)) squares_ += partial;
 }
 

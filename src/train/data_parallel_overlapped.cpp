@@ -47,12 +47,8 @@ void OverlappedDataParallel::end_micro_batch(int segment) {
   std::int64_t& remaining = remaining_[static_cast<std::size_t>(segment)];
   if (measures_ && remaining == micro_batches_) {
     const std::int64_t begin = plan_.settings.segments[static_cast<std::size_t>(segment)];
-    const std::int64_t end = plan_.segment_end(segment), middle = std::clamp(plan_.marked, begin, end);
-    const auto part = [&](std::int64_t first, std::int64_t last) {
-      return parameters_.gradients().subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first));
-    };
-    add_squares(part(begin, middle), parameters_.marks(begin));
-    add_squares(part(middle, end));
+    add_squares(begin, parameters_.gradients().subspan(static_cast<std::size_t>(begin),
+                                                       static_cast<std::size_t>(plan_.segment_end(segment) - begin)));
   }
   --remaining;
 }

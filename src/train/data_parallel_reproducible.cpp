@@ -16,6 +16,7 @@ ReproducibleDataParallel::ReproducibleDataParallel(comm::Communicator& group, co
 void ReproducibleDataParallel::begin_step(std::int64_t micro_batches, std::int64_t) {
   core::require(micro_batches == chunks_, "reproducible sums: a micro-batch is one chunk");
   std::fill(done_.begin(), done_.end(), 0);
+  squares_ = 0;
 }
 
 std::span<float> ReproducibleDataParallel::whole(std::size_t level) const {
@@ -30,6 +31,7 @@ void ReproducibleDataParallel::end_micro_batch(int segment) {
   };
   std::int64_t& chunk = done_[static_cast<std::size_t>(segment)];
   const std::span<float> sums = part(parameters_.gradients());
+  if (measures_ && chunk == 0) add_squares(begin, sums);
   std::size_t level = 0;
   for (; (chunk >> level) & 1; ++level) ops::accumulate(part(whole(level)), sums);
   if (++chunk == chunks_) return;

@@ -85,7 +85,7 @@ void ShardedDataParallel::finished(int segment, std::int64_t begin) {
   while (pass.unfinished > pass.first_unit && plan_.units[pass.unfinished - 1].begin >= begin) {
     --pass.unfinished;
     const ShardPlan::Unit& unit = plan_.units[pass.unfinished];
-    if (measures_ && pass.round == 0) add_squares(unit_gradients_[pass.unfinished]);
+    if (measures_ && pass.round == 0) add_squares(unit.begin, unit_gradients_[pass.unfinished]);
     if (!unit.held) reduce(pass, unit);
     place_next(pass);
   }

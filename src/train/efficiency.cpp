@@ -29,7 +29,8 @@ double NoiseScale::value() const {
 
 bool measure_noise(comm::Communicator& everyone, const SmallBatch& mine, bool speaks, double norm,
                    std::int64_t batch_samples, double batch_targets, NoiseMeasurement& measurement) {
-  std::array<double, 3> sums = {};  // squares of mean gradients, inverse samples, small batches
+  // Squares of mean gradients, inverse samples, small batches, what is left out of the whole gradient.
+  std::array<double, 4> sums = {0, 0, 0, mine.left_out};
   if (mine.samples > 0 && mine.targets > 0) {
     const double scale = batch_targets / static_cast<double>(mine.targets);
     sums[0] = mine.squares * scale * scale;
@@ -40,7 +41,8 @@ bool measure_noise(comm::Communicator& everyone, const SmallBatch& mine, bool sp
   }
   everyone.all_reduce(std::span<double>(sums), comm::Reduction::sum);
   if (sums[2] == 0 || batch_samples <= 0) return false;
-  measurement = {sums[0] / sums[2], sums[1] / sums[2], norm * norm, 1.0 / static_cast<double>(batch_samples)};
+  const double big_square = std::max(0.0, norm * norm - sums[3]);
+  measurement = {sums[0] / sums[2], sums[1] / sums[2], big_square, 1.0 / static_cast<double>(batch_samples)};
   return measurement.inverse_small > measurement.inverse_big * (1 + 1e-9);
 }
 

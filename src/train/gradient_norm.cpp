@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -34,7 +35,7 @@ std::vector<Group> groups_of(const std::vector<core::ParameterSlice>& slices) {
 }  // namespace
 
 NormScope norm_scope(const std::vector<core::ParameterSlice>& local, const std::vector<core::ParameterSpec>& model,
-                     comm::Communicator& everyone, int tensor_rank) {
+                     comm::Communicator& everyone, int tensor_rank, const std::string& without_noise) {
   const core::ParameterStore whole(model, core::ParameterStore::Arenas::none);
   std::map<std::string, std::int64_t> place;
   NormScope scope{&everyone, 0, std::vector<std::int64_t>(local.size(), -1)};
@@ -49,8 +50,25 @@ NormScope norm_scope(const std::vector<core::ParameterSlice>& local, const std::
     const auto found = place.find(first.name);
     core::require(found != place.end(), "gradient norm: a stage has a parameter that the model has not");
     scope.first_block[group.first_slice] = found->second;
+    if (first.name == without_noise) scope.without_noise = static_cast<int>(group.first_slice);
   }
   return scope;
+}
+
+std::vector<ArenaRange> noise_ranges(const std::vector<core::ParameterSlice>& local, const NormScope& scope) {
+  std::vector<ArenaRange> ranges;
+  bool follows = false;  // is the last range that of the group before?
+  for (const Group& group : groups_of(local)) {
+    const bool counts =
+        scope.first_block[group.first_slice] >= 0 && static_cast<int>(group.first_slice) != scope.without_noise;
+    if (counts && follows) {
+      ranges.back().end = group.begin + group.size;  // the padding between is zero
+    } else if (counts) {
+      ranges.push_back({group.begin, group.begin + group.size});
+    }
+    follows = counts;
+  }
+  return ranges;
 }
 
 NormScope whole_model_scope(const std::vector<core::ParameterSlice>& local, comm::Communicator& everyone) {
@@ -81,6 +99,9 @@ GradientNorm::GradientNorm(const core::ParameterStore& parameters, const NormSco
       const float* gradient = part.gradient + (begin - part.begin);
       std::uint8_t* const marks =
           part.marks == nullptr ? nullptr : part.marks + (begin - part.begin) / ops::GradientMarks::line;
+      if (static_cast<int>(group.first_slice) == scope.without_noise) {
+        without_noise_.push_back({gradient, end - begin, 0, marks});
+      }
       if (reproducible) {
         core::require((begin - group.begin) % ops::norm_block == 0, "gradient norm: a part begins within a block");
         runs_.push_back({gradient, end - begin, place + (begin - group.begin) / ops::norm_block, marks});
@@ -93,26 +114,40 @@ GradientNorm::GradientNorm(const core::ParameterStore& parameters, const NormSco
     }
   }
   std::int64_t blocks = 0;
+  for (Run& run : without_noise_) run.first_block = std::exchange(blocks, blocks + blocks_of(run.size));
+  blocks = 0;
   for (Run& run : runs_) {
     if (!reproducible) run.first_block = std::exchange(blocks, blocks + blocks_of(run.size));
   }
   partials_ = core::MirroredArray<double>(reproducible ? scope.blocks : blocks);
 }
 
-double GradientNorm::operator()() {
-  const std::span<double> device(partials_.device(), static_cast<std::size_t>(partials_.size()));
-  if (reproducible_) core::fill_on_device(device.data(), 0, device.size_bytes());
-  for (const Run& run : runs_) {
+std::span<const double> GradientNorm::square_blocks(std::span<const Run> runs, std::int64_t blocks) {
+  const std::span<double> device(partials_.device(), static_cast<std::size_t>(blocks));
+  for (const Run& run : runs) {
     ops::squared_norm_blocks(
         {run.gradient, static_cast<std::size_t>(run.size)},
         device.subspan(static_cast<std::size_t>(run.first_block), static_cast<std::size_t>(blocks_of(run.size))),
         {run.marks});
   }
-  const std::span<double> partials = partials_.to_host(partials_.size());
+  return partials_.to_host(blocks);
+}
+
+double GradientNorm::operator()() {
+  const auto all = static_cast<std::size_t>(partials_.size());
+  if (reproducible_) core::fill_on_device(partials_.device(), 0, all * sizeof(double));
+  square_blocks(runs_, partials_.size());
+  const std::span<double> partials(partials_.host(), all);
   if (reproducible_ && everyone_.size() > 1) everyone_.all_reduce(partials, comm::Reduction::sum);
-  double sum = 0;
-  for (const double partial : partials) sum += partial;
+  const double sum = std::accumulate(partials.begin(), partials.end(), 0.0);
   return std::sqrt(reproducible_ || everyone_.size() == 1 ? sum : everyone_.sum(sum));
+}
+
+double GradientNorm::squares_without_noise() {
+  if (without_noise_.empty()) return 0;
+  const Run& last = without_noise_.back();
+  const std::span<const double> partials = square_blocks(without_noise_, last.first_block + blocks_of(last.size));
+  return std::accumulate(partials.begin(), partials.end(), 0.0);
 }
 
 }  // namespace bert_hpc::train

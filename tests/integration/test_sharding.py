@@ -100,6 +100,29 @@ class Sharding(unittest.TestCase):
             np.testing.assert_allclose(rows["efficiency"], (rows["noise_scale"] + 1) / (rows["noise_scale"] + 16))
             self.assertTrue(np.all(rows["goodput"] > 0))
 
+    def test_the_noise_scale_is_the_same_on_every_layout(self):
+        """One replica, so that the same micro-batch is measured everywhere; decoder tied across stages and shares."""
+        layouts = {"alone": (1, {}), "sharded": (1, {"zero": 2}), "tensor": (2, {"tensor": 2}),
+                   "stages": (2, {"pipeline": 2}), "zb_h1": (2, {"pipeline": 2, "pipeline_schedule": "zb_h1"}),
+                   "both": (4, {"tensor": 2, "pipeline": 2})}
+        fixed = {"model": {"num_attention_heads": 4}, "batch": {"global": 16, "chunks": 4, "micro": 4},
+                 "schedule": {"epochs": None, "steps": 9}, "log": {"every_steps": 1}}
+
+        def scales(directory):
+            with h5py.File(directory / "metrics.h5") as file:
+                self.assertEqual(list(file["efficiency/step"]), [1, 9])
+                return np.array(file["efficiency/noise_scale"])
+
+        results = self.runs("masked_lm", layouts, **fixed)
+        first = scales(results["alone"][0])
+        for name, (directory, _) in results.items():
+            # Squares of gradients differ by rounding, some 1e-6; their differences are a fifth of them or more.
+            np.testing.assert_allclose(scales(directory), first, rtol=1e-5, err_msg=name)
+        # Chunks in their order: the first micro-batch measured is the same, later ones may be others.
+        fixed["run"] = {"reproducible": True}
+        for name, (directory, _) in self.runs("masked_lm", {"alone": (1, {}), "stages": (2, {"pipeline": 2})}, **fixed).items():
+            np.testing.assert_allclose(scales(directory)[0], first[0], rtol=1e-5, err_msg=name)
+
 
 if __name__ == "__main__":
     unittest.main()

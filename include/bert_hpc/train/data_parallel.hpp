@@ -72,8 +72,12 @@ class DataParallel {
   /// Squares of this rank's gradients of the first micro-batch of the steps from the next one on are to be summed, or
   /// not: see train/efficiency.hpp.
   void measure_first_micro_batch(bool measure) { measures_ = measure; }
-  /// Σ g² of the step's first micro-batch on this rank; 0 where it was not measured.
+  /// Σ g² of the step's first micro-batch on this rank, of what the norm's scope counts here and does not leave out; 0
+  /// where it was not measured.
   double first_micro_batch_squares() const { return squares_; }
+  /// The same of what the scope leaves out of measurements, in this rank's part of the summed gradient; after
+  /// end_step().
+  double squares_without_noise() { return norm_.squares_without_noise(); }
 
  protected:
   /// `parts` of the summed gradient are this rank's share of the norm.
@@ -81,7 +85,8 @@ class DataParallel {
                const NormScope& scope, std::vector<OwnedRange> parts);
   std::span<float> gradients(const ShardPlan::Bucket& bucket) const;
   void tell_summed();  // all of owned_
-  void add_squares(std::span<const float> gradients, std::uint8_t* marks = nullptr);
+  /// Of the arena's elements from `begin` on, whose gradients are given.
+  void add_squares(std::int64_t begin, std::span<const float> gradients);
 
   comm::Communicator& group_;
   core::ParameterStore& parameters_;
@@ -95,7 +100,8 @@ class DataParallel {
   double squares_ = 0;
 
  private:
-  std::size_t shared_ = 0;  // ranges whose parameters are on their way
+  std::size_t shared_ = 0;         // ranges whose parameters are on their way
+  std::vector<ArenaRange> noise_;  // what is counted
   core::MirroredArray<double> partials_;
 };
 

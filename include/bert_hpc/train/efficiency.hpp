@@ -2,6 +2,8 @@
 // empirical model of large-batch training", 2018, appendix A.1) from squared norms of the same step's gradient over a
 // small part of the batch (a replica's first micro-batch) and over the whole: E|G_b|² = |G|² + tr Σ / b, so two batch
 // sizes give both unknowns. Either estimate is noisy and may be negative: numerator and denominator are smoothed apart.
+// Word embeddings that are tied to a decoder are left out: a pipeline makes their gradient in two places, and adds the
+// two up once a step, not for the small batch. So φ is of the same parameters on every layout.
 //
 // Statistical efficiency as in Pollux (Qiao et al. 2021): EFF(M) = (φ + M₀) / (φ + M), the progress per sample of a
 // batch of M against one of M₀ samples, and goodput = throughput · EFF(M).
@@ -54,15 +56,16 @@ class NoiseScale {
 };
 
 /// One replica's part of a measurement. `squares`: Σ g² of its first micro-batch, where the gradient is of the sum of
-/// losses over the global batch's `targets`; 0 samples: an empty micro-batch, which tells nothing.
+/// losses over the global batch's `targets`; 0 samples: an empty micro-batch, which tells nothing. `left_out`: this
+/// rank's part of the whole batch's Σ g² that is not to be counted.
 struct SmallBatch {
-  double squares = 0;
+  double squares = 0, left_out = 0;
   std::int64_t samples = 0, targets = 0;
 };
 
-/// Collective over everyone. `mine` of this rank, or of its part of a replica in stages: samples and targets are
-/// counted by one rank of each replica (`speaks`). False where there is nothing to measure: the small batches are the
-/// whole.
+/// Collective over everyone. `mine` of this rank, or of its part of a replica in stages or shares: samples are counted
+/// by one rank of each replica (`speaks`), targets must be known to all of them. `norm` is of the whole gradient. False
+/// where there is nothing to measure: the small batches are the whole.
 bool measure_noise(comm::Communicator& everyone, const SmallBatch& mine, bool speaks, double norm,
                    std::int64_t batch_samples, double batch_targets, NoiseMeasurement& measurement);
 

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "bert_hpc/comm/communicator.hpp"
@@ -30,13 +31,24 @@ struct NormScope {
   /// By slice: the place of its first block in the whole model; −1 where another rank counts it. Of joined slices the
   /// first speaks for all.
   std::vector<std::int64_t> first_block;
+  /// The slice whose gradient measurements of noise leave out (train/efficiency.hpp); −1: none is here.
+  int without_noise = -1;
 };
 
 /// `local` are slices of one stage, `model` the parameters of the whole model in order. Copies of other parameters are
 /// not counted, and what every rank of a tensor group has whole is counted by the first of them. Throws Error(internal)
-/// where a counted slice is not in the model. Pure.
+/// where a counted slice is not in the model. Measurements of noise leave out the parameter of the name
+/// `without_noise`. Pure.
 NormScope norm_scope(const std::vector<core::ParameterSlice>& local, const std::vector<core::ParameterSpec>& model,
-                     comm::Communicator& everyone, int tensor_rank = 0);
+                     comm::Communicator& everyone, int tensor_rank = 0, const std::string& without_noise = {});
+/// Elements [begin, end) of the arena whose gradients this rank counts in measurements of noise; ascending, neighbours
+/// joined. Pure.
+struct ArenaRange {
+  std::int64_t begin = 0, end = 0;
+
+  bool operator==(const ArenaRange&) const = default;
+};
+std::vector<ArenaRange> noise_ranges(const std::vector<core::ParameterSlice>& local, const NormScope& scope);
 /// Where `local` is the whole model and `everyone` shares it.
 NormScope whole_model_scope(const std::vector<core::ParameterSlice>& local, comm::Communicator& everyone);
 
@@ -49,6 +61,8 @@ class GradientNorm {
 
   /// Collective over scope.everyone.
   double operator()();
+  /// Σ g² of this rank's parts of what measurements of noise leave out.
+  double squares_without_noise();
 
  private:
   struct Run {
@@ -56,9 +70,12 @@ class GradientNorm {
     std::int64_t size = 0, first_block = 0;
     std::uint8_t* marks = nullptr;
   };
+  /// Squares of the runs' blocks, of which there are `blocks` with those between, on the host.
+  std::span<const double> square_blocks(std::span<const Run> runs, std::int64_t blocks);
+
   comm::Communicator& everyone_;
   bool reproducible_;
-  std::vector<Run> runs_;
+  std::vector<Run> runs_, without_noise_;
   core::MirroredArray<double> partials_;
 };
 

@@ -80,6 +80,10 @@ TEST_CASE("a small batch's gradient is scaled from the sum over the batch to its
   CHECK(m.inverse_small == 0.2);
   CHECK(m.big_square == 9);
   CHECK(m.inverse_big == 0.05);
+  // What is left out is left out of the whole batch's gradient too.
+  CHECK(train::measure_noise(*self, {.squares = 2, .left_out = 5, .samples = 5, .targets = 10}, true, 3, 20, 40, m));
+  CHECK(m.small_square == 32);
+  CHECK(m.big_square == 4);
   CHECK_FALSE(train::measure_noise(*self, {.squares = 2, .samples = 20, .targets = 40}, true, 3, 20, 40, m));
   CHECK_FALSE(train::measure_noise(*self, {}, true, 3, 20, 40, m));
 }
