@@ -1,6 +1,7 @@
 #include "bert_hpc/app/data_sets.hpp"
 
 #include <algorithm>
+#include <functional>
 
 #include "bert_hpc/app/collective.hpp"
 
@@ -23,6 +24,9 @@ void open_data(DataSets& sets, const config::Config& input, const model::BertCon
       sets.validation = open("data.validation", input.data.validation, true);
     }
     if (!input.data.test.empty()) sets.test = open("data.test", input.data.test, input.run.mode != "predict");
+    for (const auto& other : {std::cref(sets.validation), std::cref(sets.test)}) {
+      if (other.get()) data::require_alike(sets.any(), *other.get(), input.run.mode != "predict");
+    }
   });
 }
 

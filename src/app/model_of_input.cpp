@@ -1,6 +1,7 @@
 // The model as the input and the data state it.
 #include "bert_hpc/app/assembly.hpp"
 
+#include "bert_hpc/core/text.hpp"
 #include "bert_hpc/model/hf_config.hpp"
 
 namespace bert_hpc::app {
@@ -23,30 +24,43 @@ TaskTraits task_traits(const std::string& task_name) {
 model::BertConfig stated_model(const config::Config& input) {
   model::BertConfig config;
   if (input.model.pretrained) config = model::read_hf_config(*input.model.pretrained);
+  core::ProblemList problems;
   const auto set = [](auto& target, const auto& given) {
     if (given) target = *given;
   };
+  // The sizes of a model that is there are what they are.
+  const auto set_size = [&](const char* name, auto& target, const auto& given) {
+    if (given && input.model.pretrained && *given != target) {
+      problems.add("model." + std::string(name) + " = " + std::to_string(*given) + ", but config.json in '" +
+                   *input.model.pretrained + "' says " + std::to_string(target) +
+                   "; leave it out: with model.pretrained the sizes are that model's.");
+    }
+    set(target, given);
+  };
   const config::Model& m = input.model;
-  set(config.vocab_size, m.vocab_size);
-  set(config.hidden_size, m.hidden_size);
-  set(config.num_hidden_layers, m.num_hidden_layers);
-  set(config.num_attention_heads, m.num_attention_heads);
-  set(config.intermediate_size, m.intermediate_size);
-  set(config.max_position_embeddings, m.max_position_embeddings);
-  set(config.type_vocab_size, m.type_vocab_size);
+  set_size("vocab_size", config.vocab_size, m.vocab_size);
+  set_size("hidden_size", config.hidden_size, m.hidden_size);
+  set_size("num_hidden_layers", config.num_hidden_layers, m.num_hidden_layers);
+  set_size("num_attention_heads", config.num_attention_heads, m.num_attention_heads);
+  set_size("intermediate_size", config.intermediate_size, m.intermediate_size);
+  set_size("max_position_embeddings", config.max_position_embeddings, m.max_position_embeddings);
+  set_size("type_vocab_size", config.type_vocab_size, m.type_vocab_size);
   set(config.hidden_dropout_prob, m.hidden_dropout_prob);
   set(config.attention_probs_dropout_prob, m.attention_probs_dropout_prob);
   if (m.classifier_dropout) config.classifier_dropout = m.classifier_dropout;
   set(config.layer_norm_eps, m.layer_norm_eps);
   set(config.initializer_range, m.initializer_range);
   set(config.hidden_act, m.hidden_act);
-  core::ProblemList problems;
-  model::check(config, problems);
+  if (problems.empty()) model::check(config, problems);
   problems.throw_if_any(ExitCode::input, "the model cannot be built:");
   return config;
 }
 
 namespace {
+
+std::string names_text(const std::vector<std::string>& names) {
+  return core::printable(core::listed(names, "and"), 120);
+}
 
 bool vocabulary_is_stated(const config::Config& input) {
   return input.model.pretrained.has_value() || input.model.vocab_size.has_value();
@@ -83,6 +97,13 @@ model::BertConfig complete_model(const config::Config& input, const model::BertC
     if (!trains && !shards.label_names.empty() && labels != stated.num_labels()) {
       throw Error(ExitCode::data, "the shards have " + std::to_string(labels) + " labels, the model tells apart " +
                                       std::to_string(stated.num_labels()) +
+                                      ". Evaluate with shards made like those it was trained on.");
+    }
+    // A model that was trained without names has made-up ones.
+    const bool named = stated.label_names != model::default_label_names(stated.num_labels());
+    if (!trains && named && !shards.label_names.empty() && shards.label_names != stated.label_names) {
+      throw Error(ExitCode::data, "the shards' labels are " + names_text(shards.label_names) + ", the model's are " +
+                                      names_text(stated.label_names) +
                                       ". Evaluate with shards made like those it was trained on.");
     }
     if (!shards.label_names.empty()) config.label_names = shards.label_names;

@@ -160,6 +160,18 @@ Config parse_config(const std::string& path, const std::vector<std::string>& ove
 
 Config parse_config_text(const std::string& text, const std::string& name, const std::vector<std::string>& overrides) {
   TomlReader reader(text, name, overrides);
+  reader.override_excludes("schedule.steps", {"schedule.epochs"});
+  reader.override_excludes("schedule.epochs", {"schedule.steps"});
+  reader.override_excludes("schedule.warmup_steps", {"schedule.warmup_ratio"});
+  reader.override_excludes("schedule.warmup_ratio", {"schedule.warmup_steps"});
+  reader.override_excludes("evaluation.every_steps", {"evaluation.every_epochs"});
+  reader.override_excludes("evaluation.every_epochs", {"evaluation.every_steps"});
+  reader.override_excludes("batch.micro_tokens", {"batch.micro", "batch.micro_batches"});
+  reader.override_excludes("batch.micro", {"batch.micro_tokens", "batch.micro_batches"});
+  reader.override_excludes("batch.micro_batches", {"batch.micro_tokens", "batch.micro"});
+  reader.override_excludes("model.pretrained", {"model.vocab_size", "model.hidden_size", "model.num_hidden_layers",
+                                                "model.num_attention_heads", "model.intermediate_size",
+                                                "model.max_position_embeddings", "model.type_vocab_size"});
   Config config;
   visit_keys(reader, config);
   resolve(config);

@@ -183,6 +183,19 @@ TomlReader::TomlReader(std::string_view text, const std::string& name, const std
 
 TomlReader::~TomlReader() = default;
 
+void TomlReader::override_excludes(const std::string& key, const std::vector<std::string>& others) {
+  const TomlValue* given = state_->at(key);
+  if (given == nullptr || given->name_place.source == 0) return;
+  for (const std::string& other : others) {
+    const auto dot = other.rfind('.');
+    TomlValue* table = state_->at(other.substr(0, dot));
+    if (table == nullptr) continue;
+    std::erase_if(table->children, [&](const TomlValue& value) {
+      return value.name == other.substr(dot + 1) && value.name_place.source == 0;
+    });
+  }
+}
+
 TomlKeys& TomlReader::table(const std::string& name) {
   const bool first = !state_->known.contains(name);
   state_->known[name];

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/core/text.hpp"
 
 namespace bert_hpc::data {
 namespace {
@@ -28,9 +29,13 @@ struct ShardIdentity {
   SpecialIds special_ids;
 };
 
+std::string names_text(const std::vector<std::string>& names) {
+  return names.empty() ? "none" : core::printable(core::listed(names, "and"), 120);
+}
+
 /// Compares a shard with the first one: what differs, or nothing.
-std::string difference(const ShardIdentity& first, const ShardFile& other) {
-  const ShardInfo &a = first.info, &b = other.info();
+std::string difference(const ShardIdentity& first, const ShardInfo& b, const SpecialIds& special_ids, bool labels) {
+  const ShardInfo& a = first.info;
   const std::string suffix = " differ from those of '" + first.path + "'; prepare all shards together.";
   if (a.vocabulary_hash != b.vocabulary_hash || a.vocabulary_size != b.vocabulary_size) {
     return "its vocabulary (" + std::to_string(b.vocabulary_size) + " pieces, hash " + b.vocabulary_hash +
@@ -38,12 +43,21 @@ std::string difference(const ShardIdentity& first, const ShardFile& other) {
            a.vocabulary_hash + "); prepare all shards with one vocabulary.";
   }
   if (a.task != b.task) return "its task '" + std::string(to_string(b.task)) + "' and labels" + suffix;
-  if (a.label_names != b.label_names) return "its label names" + suffix;
-  if (!(first.special_ids == other.special_ids())) return "its special tokens" + suffix;
+  if (labels && a.label_names != b.label_names) {
+    return "its label names (" + names_text(b.label_names) + ") differ from those of '" + first.path + "' (" +
+           names_text(a.label_names) + "); prepare all shards together.";
+  }
+  if (!(first.special_ids == special_ids)) return "its special tokens" + suffix;
   return "";
 }
 
 }  // namespace
+
+void require_alike(const ShardReader& first, const ShardReader& other, bool labels) {
+  const std::string what =
+      difference({first.files().front(), first.info(), first.special_ids()}, other.info(), other.special_ids(), labels);
+  if (!what.empty()) throw Error(ExitCode::data, other.files().front() + ": " + what);
+}
 
 std::vector<std::string> match_paths(const std::vector<std::string>& paths, core::ProblemList& problems) {
   std::vector<std::string> files;
@@ -86,7 +100,7 @@ void ShardReader::open_all() {
         info_ = shard.info();
         special_ids_ = shard.special_ids();
       }
-      if (const std::string what = difference(first, shard); !what.empty()) {
+      if (const std::string what = difference(first, shard.info(), shard.special_ids(), true); !what.empty()) {
         throw Error(ExitCode::data, files_[f] + ": " + what);
       }
       load(shard);

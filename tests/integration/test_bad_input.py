@@ -24,6 +24,14 @@ class BadInput(Case):
         damage(shard)
         return {"train": [str(target / "train-*.h5")]}
 
+    def other_shards(self, name, old, new):
+        """Shards like the usual ones, but for one thing in the rows or in what prep is told."""
+        for kind, usual in (("tsv", "rows.tsv"), ("toml", "prep.toml")):
+            text = (self.work.folder / usual).read_text().replace(old, new)
+            (self.work.folder / f"{name}.{kind}").write_text(
+                text.replace("rows.tsv", f"{name}.tsv").replace("/shards", f"/{name}"))
+        run("bert_hpc_prep", self.work.folder / f"{name}.toml", check=0)
+
     def test_all_mistakes_in_the_input_come_at_once(self):
         self.fails(2, '"globl"', '"learning_rat"', "bad.toml:", '"global"', '"learning_rate"', batch={"globl": 3},
                    optimizer={"learning_rat": 1.0})
@@ -55,6 +63,16 @@ class BadInput(Case):
 
     def test_an_empty_file(self):
         self.fails(3, "train-00000.h5", data=self.copied_shards("empty", lambda shard: shard.write_bytes(b"")))
+
+    def test_data_sets_that_do_not_go_together(self):
+        """What was trained on one vocabulary and labels is not judged by another's."""
+        for name, old, new, words in (
+                ("labels", "\tanimal\t", "\tplant\t", ("label names (", "plant", "animal")),
+                ("vocabulary", "train_size = 120", "train_size = 100", ("its vocabulary (100 pieces", "(108 pieces"))):
+            self.other_shards(name, old, new)
+            for split in ("validation", "test"):
+                data = {split: [f"{self.work.folder}/{name}/{split}-*.h5"]}
+                self.fails(3, f"{name}/{split}-00000.h5", "train-00000.h5", *words, data=data)
 
     def test_sequences_longer_than_the_model(self):
         self.fails(3, "max_position_embeddings", model={"max_position_embeddings": 8})
@@ -96,6 +114,23 @@ class BadInput(Case):
 
     def test_weights_that_are_missing_or_damaged(self):
         self.fails(4, "config.json", model={"pretrained": str(self.work.folder)})
+
+    def test_a_trained_model_is_taken_as_it_is(self):
+        model = self.work.folder / "trained/model"
+        run("bert_hpc", self.work.input(run={"directory": str(model.parent)}, schedule={"epochs": None, "steps": 2}), check=0)
+        self.fails(2, "model.hidden_size = 64", "says 32", "model.num_hidden_layers = 1", "says 2", "leave it out",
+                   model={"pretrained": str(model), "hidden_size": 64, "num_hidden_layers": 1})
+        # Sizes in the file give way to a model named on the command line.
+        done = run("bert_hpc", self.work.input("sizes.toml", model={"hidden_size": 64}), "--validate", "--set",
+                   f'model.pretrained="{model}"', check=0)
+        self.assertIn("2 layers of 32", done.stdout)
+        # Its labels are those it was trained on.
+        self.other_shards("other", "\tanimal\t", "\tplant\t")
+        self.fails(3, "plant", "animal", run={"mode": "evaluate", "directory": str(self.work.folder / "judged")},
+                   model={"pretrained": str(model), "hidden_size": None, "num_hidden_layers": None,
+                          "num_attention_heads": None, "intermediate_size": None, "max_position_embeddings": None},
+                   optimizer=None, schedule=None,
+                   data={"train": None, "validation": None, "test": [f"{self.work.folder}/other/test-*.h5"]})
 
 
 if __name__ == "__main__":

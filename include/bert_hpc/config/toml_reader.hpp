@@ -111,6 +111,10 @@ class TomlReader : public TomlKeys {
   TomlReader(const TomlReader&) = delete;
   TomlReader& operator=(const TomlReader&) = delete;
 
+  /// Where --set gives `key`, what the file itself says of `others` is forgotten: they exclude each other, and --set
+  /// wins. All are "table.key".
+  void override_excludes(const std::string& key, const std::vector<std::string>& others);
+
   using TomlKeys::key;
   TomlKeys& table(const std::string& name) override;
   TomlKeys& key(const char* name, bool& value) override;

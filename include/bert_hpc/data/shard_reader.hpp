@@ -91,6 +91,10 @@ class ShardReader {
   std::vector<int> open_order_;                         // those open, the longest first
 };
 
+/// Throws Error(data) where two data sets of one run do not go together: tokens of another vocabulary, other label names,
+/// another task. Without `labels` those are not compared.
+void require_alike(const ShardReader& first, const ShardReader& other, bool labels);
+
 /// Files that paths name: patterns matched and sorted, the rest as they are. Adds to `problems` what matches nothing.
 std::vector<std::string> match_paths(const std::vector<std::string>& paths, core::ProblemList& problems);
 

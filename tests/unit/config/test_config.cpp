@@ -36,6 +36,26 @@ std::string problems(const std::string& text, const std::vector<std::string>& ov
   return "no problem";
 }
 
+}  // namespace
+
+TEST_CASE("--set wins over what the file says in another way") {
+  const std::string file =
+      "[model]\nhidden_size = 64\nnum_hidden_layers = 2\n[task]\nname = \"classification\"\n"
+      "[run]\ndirectory = \"r\"\n[data]\ntrain = [\"a.h5\"]\nvalidation = [\"v.h5\"]\n"
+      "[optimizer]\nlearning_rate = 1e-4\n[schedule]\nepochs = 3\n[evaluation]\nevery_epochs = 1\n";
+  const Config config = parse(file, {"schedule.steps=400", "evaluation.every_steps=7", "model.pretrained=\"other\""});
+  CHECK(config.schedule.steps == 400);
+  CHECK_FALSE(config.schedule.epochs);
+  CHECK(config.evaluation.every_steps == 7);
+  CHECK_FALSE(config.evaluation.every_epochs);
+  CHECK_FALSE(config.model.hidden_size);
+  // Two of them by --set still contradict each other, and so do two of the file.
+  CHECK_THAT(problems(file, {"schedule.steps=400", "schedule.epochs=1"}), ContainsSubstring("keep one of them"));
+  CHECK_THAT(problems(file + "every_steps = 2\n"), ContainsSubstring("keep one of them"));
+}
+
+namespace {
+
 std::vector<std::string> problem_keys(const Config& config, int replicas) {
   std::vector<std::string> keys;
   for (const ConfigProblem& problem : validate(config, replicas)) keys.push_back(problem.key);

@@ -176,6 +176,26 @@ TEST_CASE("attention of long sequences against double") {
   check_against_reference(kind, Problem(all_positions(lengths), lengths, 2, head_dim, 0.1f));
 }
 
+TEST_CASE("memory for long sequences is enough for shorter ones of the same batch") {
+  const std::string kind = GENERATE("fused", "fused-baseline");
+  const std::int64_t head_dim = GENERATE(8, 32, 64);
+  // Worked on by several threads, in memory that lies side by side.
+  const std::vector<int> lengths{384, 400, 384, 383, 337, 384};
+  check_against_reference(kind, Problem(all_positions(lengths), lengths, 2, head_dim, 0.0f));
+}
+
+TEST_CASE("memory for attention never falls with the sequences' length") {
+  const std::string kind = GENERATE("plain", "fused", "fused-baseline");
+  for (const std::int64_t head_dim : {8, 32, 48, 64, 128}) {
+    std::int64_t before = 0;
+    for (std::int64_t length = 1; length <= 700; length += length < 380 ? 31 : 1) {
+      const std::int64_t bytes = ops::make_attention(kind)->reserve(length, head_dim);
+      REQUIRE(bytes >= before);
+      before = bytes;
+    }
+  }
+}
+
 TEST_CASE("attention of selected query rows, some sequences without any") {
   const std::string kind = GENERATE("plain", "fused", "fused-baseline");
   const float probability = GENERATE(0.0f, 0.2f);

@@ -21,8 +21,9 @@ constexpr std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
 }
 
 /// Most query rows of a block: their score rows should leave room in the second-level cache.
+constexpr std::int64_t most_keys_of_tall_blocks = 384;
 constexpr std::int64_t most_block_rows(std::int64_t keys) {
-  return keys <= 384 ? 48 : 24;
+  return keys <= most_keys_of_tall_blocks ? 48 : 24;
 }
 
 /// Elements from one score row to the next: an odd number of cache lines, so that a column of scores spreads over sets.
@@ -63,7 +64,10 @@ struct Layout {
 };
 
 std::int64_t scratch_floats(std::int64_t keys, std::int64_t head_dim) {
-  return Layout(keys, head_dim).size;
+  const std::int64_t most = Layout(keys, head_dim).size;
+  if (keys <= most_keys_of_tall_blocks) return most;
+  const std::int64_t tall = Layout(most_keys_of_tall_blocks, head_dim).size;  // fewer keys may take more
+  return tall > most ? tall : most;
 }
 
 typedef float Eight __attribute__((vector_size(32)));
