@@ -33,7 +33,7 @@ unpack_bundled() {
 from_bundle() {
   local name source log prefix=$bert_hpc_cache/prefix
   case $1 in
-    MPI | mpiexec) name=openmpi ;;
+    MPI) name=openmpi ;;
     HDF5) name=hdf5 ;;
     ZLIB) name=zlib ;;
     toml++) name=tomlplusplus ;;
@@ -46,12 +46,24 @@ from_bundle() {
     return
   fi
   source=$scratch/source-$name log=$scratch/$name.log
-  [ ! -d "$source" ] || return 0  # MPI and mpiexec are one
   unpack_bundled "$name" "$source" || return 1
   say "$1: building $(basename "$bundle/$name"-*.tar.*) into the cache"
-  "bundled_$name" "$source" >"$log" 2>&1 && return 0
-  tail -n 20 "$log" >&2
-  return 1
+  if ! "bundled_$name" "$source" >"$log" 2>&1; then
+    tail -n 20 "$log" >&2
+    return 1
+  fi
+  if [ "$name" = openmpi ]; then note "mpirun lies in $prefix/bin: put it on PATH, also where bert_hpc runs"; fi
+}
+# build_missing_from_bundle: what the probe missed, and what --from-bundle names. What comes first is used by what comes later.
+build_missing_from_bundle() {
+  local name
+  for name in ZLIB MPI HDF5 Kokkos toml++ nlohmann_json utf8proc oneDNN Catch2; do
+    case " $forced " in
+      *" $name "*) ;;
+      *) grep -q "^$name|" "$scratch/missing" || continue ;;
+    esac
+    from_bundle "$name" || note "$name could not be built from the bundle"
+  done
 }
 bundled_cmake() { # bundled_cmake SOURCE OPTION...
   local source=$1
@@ -67,9 +79,13 @@ bundled_openmpi() {
   (cd "$1" && ./configure --prefix="$prefix" --disable-mpi-fortran --disable-oshmem --disable-man-pages --without-verbs \
     --with-libevent=internal --with-hwloc=internal --with-pmix=internal && make -j "$(core_count)" && make install)
 }
+# CMake's FindHDF5 asks the h5pcc that this makes.
 bundled_hdf5() {
-  bundled_cmake "$1" -DHDF5_ENABLE_PARALLEL=ON -DHDF5_BUILD_CPP_LIB=OFF -DHDF5_BUILD_HL_LIB=OFF -DHDF5_BUILD_TOOLS=OFF \
-    -DHDF5_BUILD_EXAMPLES=OFF -DHDF5_ENABLE_Z_LIB_SUPPORT=ON -DHDF5_BUILD_UTILS=OFF
+  local compiler
+  compiler=$(PATH=$PATH:$prefix/bin; command -v mpicc || command -v cc)
+  (cd "$1" && CC=$compiler CPPFLAGS=-I$prefix/include LDFLAGS=-L$prefix/lib ./configure --prefix="$prefix" --enable-parallel \
+    --disable-cxx --disable-fortran --disable-hl --disable-tests --disable-tools --disable-shared --with-pic \
+    --enable-build-mode=production && make -j "$(core_count)" && make install)
 }
 bundled_nlohmann_json() { bundled_cmake "$1" -DJSON_BuildTests=OFF; }
 bundled_utf8proc() { bundled_cmake "$1"; }

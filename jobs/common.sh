@@ -52,6 +52,8 @@ bert_hpc_python() {
 # Open MPI refuses root and counts cores strictly, and binds each of one or two ranks to a single core, where all of its
 # threads would then share that core. None of these settings matters to another MPI. What the user has set stays.
 use_mpi_environment() {
+  # An MPI that was built from a bundle lies in the cache.
+  if ! have mpirun && [ -x "$bert_hpc_cache/prefix/bin/mpirun" ]; then export PATH="$PATH:$bert_hpc_cache/prefix/bin"; fi
   if [ "$(id -u)" = 0 ]; then
     export OMPI_ALLOW_RUN_AS_ROOT=${OMPI_ALLOW_RUN_AS_ROOT:-1}
     export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=${OMPI_ALLOW_RUN_AS_ROOT_CONFIRM:-1}

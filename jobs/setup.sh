@@ -177,17 +177,6 @@ could_not() {
   note "$1 could not be had$(have apt-get || echo ': there is no apt here')"
   sed -n 's/^[EW]: /     apt: /p' "$scratch/apt.log" 2>/dev/null | tail -n 2 || true
 }
-# What comes first is used by what comes later.
-build_missing_from_bundle() {
-  local name
-  for name in ZLIB MPI mpiexec HDF5 Kokkos toml++ nlohmann_json utf8proc oneDNN Catch2; do
-    case " $forced " in
-      *" $name "*) ;;
-      *) grep -q "^$name|" "$scratch/missing" || continue ;;
-    esac
-    from_bundle "$name" || note "$name could not be built from the bundle"
-  done
-}
 need_libraries() {
   local name kind purpose apt spack packages=()
   probe
