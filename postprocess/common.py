@@ -259,11 +259,22 @@ def read_predictions(run, folder):
         return
     try:
         with h5py.File(path, "r") as file:
-            wanted = ["label", "prediction", "source_index"]
-            run.predictions = {name: file[name][()] for name in wanted if name in file}
-            run.predictions["task"] = plain(file.attrs.get("task", ""))
+            found = {name: np.ravel(file[name][()]) for name in ("label", "prediction", "source_index") if name in file}
+            if len({len(column) for column in found.values()}) != 1 or len(found) < 3:
+                raise ReportError(f"'{path}' is damaged: it needs 'label', 'prediction' and 'source_index' of one length.")
+            if "probabilities" in file and file["probabilities"].ndim == 2:
+                found["probability"] = highest(file["probabilities"])
+            found["task"] = plain(file.attrs.get("task", ""))
+            found["label_names"] = [str(name) for name in plain(file.attrs.get("label_names", np.array([])))]
+            run.predictions = found
     except OSError as problem:
         raise ReportError(f"Cannot read '{path}': {problem}.") from None
+
+
+def highest(probabilities, rows=65536):
+    """Each row's largest, a piece at a time, as there may be many classes."""
+    pieces = [probabilities[i : i + rows].max(axis=1) for i in range(0, len(probabilities), rows) if probabilities.shape[1] > 0]
+    return np.concatenate(pieces) if pieces else np.array([])
 
 
 def load_run(path, name, journal=False):
@@ -305,28 +316,87 @@ def load_runs(paths, journal=False):
 # --- Numbers.
 
 
-def smooth(values, share=0.02):
-    """A straight line fitted around each value, with bell-shaped weights about `share` of the values wide. Unlike a moving
-    mean it does not bend the ends of a falling curve. NaNs are left out."""
+def smooths(count, share=0.02):
+    """Whether smooth() does anything to so many values."""
+    return count >= 10 and int(round(count * share)) >= 2
+
+
+def smooth(values, share=0.02, weights=None):
+    """A straight line fitted around each value, with bell-shaped weights about `share` of the values wide, times `weights`.
+    Unlike a moving mean it does not bend the ends of a falling curve. NaNs are left out."""
     values = np.asarray(values, dtype=float)
-    width = max(1, int(round(len(values) * share)))
-    if width < 2 or len(values) < 10:
+    if not smooths(len(values), share):
         return values
+    width = int(round(len(values) * share))
     reach = np.arange(-3 * width, 3 * width + 1)
-    weights = np.exp(-0.5 * (reach / width) ** 2)
-    known = np.isfinite(values)
-    filled = np.where(known, values, 0.0)
+    bell = np.exp(-0.5 * (reach / width) ** 2)
+    known = np.isfinite(values) * (1.0 if weights is None else np.asarray(weights, dtype=float))
+    filled = np.where(np.isfinite(values), values, 0.0) * known
 
     def sums(data, power):
         # Convolution mirrors its kernel, and the bell is even: only odd powers change sign.
-        kernel = weights * (-reach.astype(float)) ** power
+        kernel = bell * (-reach.astype(float)) ** power
         return np.convolve(data, kernel, mode="full")[len(reach) // 2 :][: len(values)]
 
-    s0, s1, s2 = (sums(known.astype(float), power) for power in (0, 1, 2))
+    s0, s1, s2 = (sums(known, power) for power in (0, 1, 2))
     t0, t1 = sums(filled, 0), sums(filled, 1)
     determinant = s0 * s2 - s1 * s1
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(determinant > 1e-9 * s0 * s2, (s2 * t0 - s1 * t1) / determinant, np.where(s0 > 0, t0 / s0, np.nan))
+
+
+def batch_sizes(run):
+    """Samples of an update: each row's mean, and each row's last update. The last batch of an epoch may be small; a row's
+    loss is of all its updates, its gradient norm of the last one."""
+    steps, epochs = np.asarray(run.steps["step"], dtype=float), np.asarray(run.steps["epoch"], dtype=float)
+    samples = np.asarray(run.steps["samples"], dtype=float)
+    updates = np.maximum(np.diff(steps, prepend=0), 1)
+    means = samples / updates
+    stated = settings(run).get("batch.global", "")
+    usual = max(means.max(initial=0), float(stated) if stated.isdigit() else 0.0)
+    # What a row lacks of whole batches is missing at the ends of its epochs.
+    ends = np.floor(epochs + 1e-9) - np.floor(np.concatenate([[0.0], epochs[:-1]]) + 1e-9)
+    lacking = (usual * updates - samples) / np.maximum(ends, 1)
+    last = np.where(np.abs(epochs - np.round(epochs)) < 1e-9, usual - lacking, np.where(updates > 1, usual, means))
+    return means, np.clip(last, 0, usual)
+
+
+def curve(run, column):
+    """The bold line of a column: its steps and values, smoothed with the samples as weights; and which rows were left out of
+    it, as they tell of less than half a batch: their noise would pass for a jump."""
+    values, steps = np.asarray(run.steps[column], dtype=float), np.asarray(run.steps["step"])
+    means, last = batch_sizes(run)
+    sizes = last if column == "gradient_norm" else means
+    light = sizes < 0.5 * sizes.max(initial=0)
+    weights = np.where(light, 0.0, last if column == "gradient_norm" else np.asarray(run.steps["samples"], dtype=float))
+    bold = smooth(np.where(light, np.nan, values), weights=weights if weights.any() else None)
+    return (steps, bold, light) if smooths(len(values)) else (steps[~light], values[~light], light)
+
+
+def draw_rows(axes, run, column, colour, label=None):
+    """A column of the rows: each row faint, as far as there are many, and the bold line."""
+    apart = "of less than half a batch"
+    steps, values = np.asarray(run.steps["step"]), np.asarray(run.steps[column], dtype=float)
+    at, bold, light = curve(run, column)
+    if len(steps) >= 50:
+        axes.plot(steps, values, color=colour, alpha=0.22, linewidth=0.8)
+    elif light.any():
+        told = apart in axes.get_legend_handles_labels()[1]
+        axes.plot(steps[light], values[light], "o", color=colour, alpha=0.6, markersize=5, markerfacecolor="none",
+                  label=None if told else apart)
+    axes.plot(at, bold, color=colour, label=label)
+
+
+def settings(run):
+    """The resolved input as {"table.key": value}, values as they are written there."""
+    table, found = "", {}
+    for line in str(run.attributes.get("resolved_input", "")).splitlines():
+        key, equals, value = line.partition(" = ")
+        if line.startswith("["):
+            table = line.strip("[] ")
+        elif equals:
+            found[f"{table}.{key.strip()}"] = value.strip()
+    return found
 
 
 def steady_rate(run, column):
@@ -348,6 +418,11 @@ def spoken(name):
     """A column's name for people."""
     known = {"rmse": "RMSE", "mae": "MAE", "r2": "R²", "f1": "F1", "mcc": "MCC"}
     return " ".join(known.get(word, word) for word in name.split("_"))
+
+
+def minus(text):
+    """With the minus sign for the hyphen before numbers."""
+    return text.replace("-", "−")
 
 
 def capital(text):

@@ -1,4 +1,4 @@
-"""Confusion matrix of each split's last evaluation: rows are actual classes, columns predicted ones, each row divided by
+"""Confusion matrix of each split's last evaluation, or of a run's predictions where it has none: rows are actual classes, columns predicted ones, each row divided by
 its sum, so that the diagonal is the recall of each class."""
 
 import sys
@@ -7,6 +7,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import common
+import predictions
 
 
 def last_matrix(columns):
@@ -18,6 +19,20 @@ def last_matrix(columns):
         if matrices[row].sum() > 0:
             return np.asarray(matrices[row], dtype=float), int(columns["step"][row])
     return None
+
+
+def matrices(run):
+    """(split, counts, step, class names) of each; the split of a run that only predicted is "predictions"."""
+    found = []
+    for split, columns in sorted(run.evaluations.items()):
+        last = last_matrix(columns)
+        if last is not None:
+            found.append((split, *last, run.label_names))
+    if not found:
+        counts = predictions.confusion(run)
+        if counts is not None:
+            found.append(("predictions", counts, 0, run.predictions["label_names"]))
+    return found
 
 
 def label(name, width=22):
@@ -57,17 +72,13 @@ def draw_matrix(counts, names, title):
 def draw(runs):
     pictures = []
     for run in runs:
-        for split, columns in sorted(run.evaluations.items()):
-            last = last_matrix(columns)
-            if last is None:
-                continue
-            counts, step = last
+        for split, counts, step, names in matrices(run):
             total = counts.sum()
             accuracy = np.trace(counts) / total
             place = f"{run.name}, {split}" + (f", step {step}" if step > 0 else "")
             title = f"Confusion matrix: {place}\naccuracy {accuracy:.3f} on {int(total):,} samples"
             name = f"confusion_matrix-{split}" + (f"-{run.name}" if len(runs) > 1 else "")
-            pictures.append((common.file_name(name), draw_matrix(counts, run.label_names, title)))
+            pictures.append((common.file_name(name), draw_matrix(counts, names, title)))
     return pictures
 
 

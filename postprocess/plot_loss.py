@@ -1,4 +1,4 @@
-"""Loss against steps: training (each row faint, smoothed bold) and every evaluated split."""
+"""Loss against steps: training (each row faint; bold: smoothed, without rows of less than half a batch) and every evaluated split."""
 
 import sys
 
@@ -9,15 +9,8 @@ import common
 
 
 def draw_training(axes, run, index, several):
-    steps, loss = run.steps["step"], run.steps["loss"]
-    if len(steps) == 0:
-        return
-    colour = common.colour(index)
-    name = f"{run.name}: training" if several else "training (smoothed)"
-    smoothed = common.smooth(loss)
-    if len(steps) >= 50:
-        axes.plot(steps, loss, color=colour, alpha=0.22, linewidth=0.8)
-    axes.plot(steps, smoothed, color=colour, label=name)
+    smoothed = " (smoothed)" if common.smooths(len(run.steps["step"])) else ""
+    common.draw_rows(axes, run, "loss", common.colour(index), f"{run.name}: training" if several else "training" + smoothed)
 
 
 def draw_evaluations(axes, run, index, several):
@@ -35,15 +28,17 @@ def limit(axes, runs):
     tops, bottoms = [], []
     for run in runs:
         loss = run.steps["loss"]
-        curves = [common.smooth(loss)] + [columns["loss"] for columns in run.evaluations.values()]
+        curves = [common.curve(run, "loss")[1]] + [columns["loss"] for columns in run.evaluations.values()]
         for values in curves:
             values = np.asarray(values)[np.isfinite(values)]
             if len(values):
                 tops.append(values.max())
                 bottoms.append(values.min())
         if len(loss) and np.isfinite(loss).any():
-            bottoms.append(np.nanpercentile(loss, 0.5))
-            tops.append(np.nanpercentile(loss, 99.5))
+            finite = loss[np.isfinite(loss)]
+            share = 0.5 if len(loss) >= 50 else 0  # few rows are all shown
+            bottoms.append(np.percentile(finite, share))
+            tops.append(np.percentile(finite, 100 - share))
     if tops and max(tops) > min(bottoms):
         room = 0.06 * (max(tops) - min(bottoms))
         axes.set_ylim(max(0.0, min(bottoms) - room), max(tops) + room)

@@ -4,17 +4,18 @@ import sys
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.ticker import MaxNLocator
 
 import common
+import predictions
 
 
 def known_pairs(run):
     """Actual and predicted values where both are known; nothing for other tasks."""
-    data = run.predictions
-    if data is None or data.get("task") != "regression" or "label" not in data or "prediction" not in data:
+    if run.predictions is None or run.predictions["task"] != "regression":
         return None
-    actual = np.asarray(data["label"], dtype=float).ravel()
-    predicted = np.asarray(data["prediction"], dtype=float).ravel()
+    actual = np.asarray(predictions.labels(run), dtype=float)
+    predicted = np.asarray(run.predictions["prediction"], dtype=float)
     known = np.isfinite(actual) & np.isfinite(predicted)
     return (actual[known], predicted[known]) if known.sum() > 1 else None
 
@@ -39,8 +40,10 @@ def draw_errors(axes, errors):
     axes.hist(errors, bins=min(60, max(10, len(np.histogram_bin_edges(errors, "fd")) // 2)), color=common.colour(0),
               edgecolor="white", linewidth=0.5)
     axes.axvline(0, color="black", linewidth=1, linestyle="--")
-    axes.axvline(errors.mean(), color=common.colour(1), linewidth=1.8, label=f"mean {errors.mean():+.3f}".replace("-", "−"))
+    axes.axvline(errors.mean(), color=common.colour(1), linewidth=1.8, label=common.minus(f"mean {errors.mean():+.3f}"))
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set(xlabel="Error (predicted − actual)", ylabel="Samples")
+    axes.margins(y=0.15)
     axes.legend(loc="upper right")
 
 
@@ -58,7 +61,7 @@ def draw(runs):
         draw_scatter(figure, left, actual, predicted)
         draw_errors(right, errors)
         figure.suptitle(f"Predicted against actual: {run.name}\n{len(errors):,} samples, RMSE {np.sqrt(np.mean(errors**2)):.3f}, "
-                        f"MAE {np.mean(np.abs(errors)):.3f}, R² {r2:.3f}")
+                        f"MAE {np.mean(np.abs(errors)):.3f}, R² " + common.minus(f"{r2:.3f}"))
         name = "regression" + (f"-{run.name}" if len(runs) > 1 else "")
         pictures.append((common.file_name(name), figure))
     return pictures

@@ -18,9 +18,7 @@ def draw(runs):
         colour, steps = common.colour(index), run.steps["step"]
         norms = np.asarray(run.steps["gradient_norm"], dtype=float)
         rate.plot(steps, run.steps["learning_rate"], color=colour, label=run.name)
-        if len(steps) >= 50:
-            norm.plot(steps, norms, color=colour, alpha=0.22, linewidth=0.8)
-        norm.plot(steps, common.smooth(norms), color=colour, label=run.name)
+        common.draw_rows(norm, run, "gradient_norm", colour)
         positive.extend(norms[np.isfinite(norms) & (norms > 0)])
     if positive and max(positive) > 30 * np.median(positive):
         norm.set_yscale("log")
@@ -29,6 +27,8 @@ def draw(runs):
     norm.set(xlabel="Step (updates)", ylabel="Gradient norm\n(before clipping)")
     if len(runs) > 1:
         rate.legend()
+    if norm.get_legend_handles_labels()[1]:
+        norm.legend()
     figure.suptitle(common.title_of("Schedule", runs))
     return [("schedule", figure)]
 

@@ -23,7 +23,7 @@ def draw(runs):
             label = f"{run.name}: {mean:,.0f}" if len(runs) > 1 else f"mean {mean:,.0f}"
             if len(steps) >= 50:
                 axes.plot(steps, rates, color=colour, alpha=0.22, linewidth=0.8)
-            axes.plot(steps, common.smooth(rates), color=colour)
+            axes.plot(steps, common.smooth(rates, weights=seconds if seconds.any() else None), color=colour)
             axes.axhline(mean, color=colour, linestyle="--", linewidth=1.2, label=label)
             if np.isfinite(rates).any():
                 tops.append(np.nanpercentile(rates, 99.5))

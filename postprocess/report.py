@@ -12,6 +12,7 @@ import plot_confusion
 import plot_efficiency
 import plot_loss
 import plot_metrics
+import plot_predictions
 import plot_ranks
 import plot_regression
 import plot_scaling
@@ -21,7 +22,7 @@ import plot_timeline
 import plot_timers
 import tables
 
-PICTURES = [plot_loss, plot_metrics, plot_schedule, plot_confusion, plot_regression, plot_timers, plot_ranks, plot_timeline, plot_throughput,
+PICTURES = [plot_loss, plot_metrics, plot_schedule, plot_confusion, plot_regression, plot_predictions, plot_timers, plot_ranks, plot_timeline, plot_throughput,
             plot_efficiency, plot_scaling]
 
 

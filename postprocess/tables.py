@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 import common
-from plot_confusion import last_matrix
+from plot_confusion import matrices
 
 
 # The summary has these from the rows, the table of timers the last.
@@ -24,6 +24,10 @@ def number(value):
     return f"{value:,.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.4g}"
 
 
+def last_of(values):
+    return float(values[-1]) if len(values) else math.nan
+
+
 def summary_column(run):
     """What one run says in the summary, by row name."""
     steps = run.steps
@@ -39,7 +43,7 @@ def summary_column(run):
         column["time in steps"] = common.duration_text(float(np.sum(steps["seconds"])))
         column["sequences per second"] = common.steady_rate(run, "samples")
         column["tokens per second"] = common.steady_rate(run, "tokens")
-        column["training loss at the end"] = float(common.smooth(steps["loss"])[-1])
+        column["training loss at the end"] = last_of(common.curve(run, "loss")[1])
     for split, columns in sorted(run.evaluations.items()):
         if len(columns["step"]) == 0:
             continue
@@ -76,12 +80,8 @@ def classes(runs):
     """Precision, recall and F1 of every class in each split's last evaluation."""
     header, rows = ["run", "split", "class", "samples", "precision", "recall", "F1"], []
     for run in runs:
-        for split, columns in sorted(run.evaluations.items()):
-            last = last_matrix(columns)
-            if last is None:
-                continue
-            counts = last[0]
-            names = run.label_names if len(run.label_names) == len(counts) else [str(i) for i in range(len(counts))]
+        for split, counts, _, labels in matrices(run):
+            names = labels if len(labels) == len(counts) else [str(i) for i in range(len(counts))]
             for i, name in enumerate(names):
                 actual, predicted = counts[i].sum(), counts[:, i].sum()
                 precision = counts[i, i] / predicted if predicted else math.nan

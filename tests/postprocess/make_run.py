@@ -64,14 +64,16 @@ TIMERS = {"forward": 0.36, "backward": 0.41, "gradient reduction": 0.06, "optimi
           "checkpoint": 0.01, "other": 0.02}
 
 
-def write_metrics(folder, steps, evaluations, ranks=2, status="finished", task="classification", labels=(), mode="train"):
+def write_metrics(folder, steps, evaluations, ranks=2, status="finished", task="classification", labels=(), mode="train",
+                  resolved_input="[run]\nmode = \"train\"\n", restarts=()):
     folder.mkdir(parents=True, exist_ok=True)
     total = float(steps["seconds"].sum()) if steps else 12.0
     with h5py.File(folder / "metrics.h5", "w", libver="v110") as file:
         file.attrs.update({"schema": "bert_hpc metrics 1", "version": "0.1.0", "source_revision": "0123456789abcdef",
-                           "resolved_input": "[run]\nmode = \"train\"\n", "started": "2026-01-31T12:00:00Z",
+                           "resolved_input": resolved_input, "started": "2026-01-31T12:00:00Z",
                            "updated": "2026-01-31T12:03:00Z", "status": status, "mode": mode, "task": task})
         text = h5py.string_dtype()
+        file.attrs.create("restarts", list(restarts), (len(restarts),), dtype=text)
         file.attrs.create("label_names", list(labels), (len(labels),), dtype=text)
         for name in ("step", "epoch", "loss", "learning_rate", "gradient_norm", "samples", "tokens", "seconds", "skipped"):
             kind = np.int64 if name in ("step", "samples", "tokens", "skipped") else np.float64
@@ -135,6 +137,13 @@ def make_test(folder, classes=33):
     write_metrics(folder, None, {"test": row}, labels=names, mode="evaluate")
 
 
+def write_predictions(folder, task, label, prediction, names=()):
+    with h5py.File(folder / "predictions.h5", "w") as file:
+        file.attrs.update({"schema": "bert_hpc predictions 1", "task": task})
+        file.attrs.create("label_names", list(names), (len(names),), dtype=h5py.string_dtype())
+        file["source_index"], file["label"], file["prediction"] = np.arange(len(prediction)), label, prediction
+
+
 def make_regression(folder, samples=900):
     rng = np.random.default_rng(3)
     steps = step_columns(400, 6, rng, tokens_per_second=9000, floor=0.4)
@@ -145,10 +154,7 @@ def make_regression(folder, samples=900):
     actual = np.clip(np.round(2 * rng.normal(6.2, 1.1, samples)) / 2, 1, 9)
     predicted = 6.2 + 0.75 * (actual - 6.2) + rng.normal(0, 0.55, samples)
     actual[:3] = np.nan
-    with h5py.File(folder / "predictions.h5", "w") as file:
-        file.attrs.update({"schema": "bert_hpc predictions 1", "task": "regression"})
-        file["source_index"] = np.arange(samples)
-        file["label"], file["prediction"] = actual.astype("f4"), predicted.astype("f4")
+    write_predictions(folder, "regression", actual.astype("f4"), predicted.astype("f4"))
 
 
 def make_scaling(folder):

@@ -5,7 +5,9 @@ import contextlib
 import csv
 import importlib
 import io
+import json
 import pathlib
+import shutil
 import struct
 import subprocess
 import sys
@@ -22,8 +24,12 @@ sys.path[:0] = [str(HERE), str(SCRIPTS)]
 
 import common  # noqa: E402
 import make_run  # noqa: E402
+import plot_confusion  # noqa: E402
+import plot_predictions  # noqa: E402
 import plot_ranks  # noqa: E402
+import plot_regression  # noqa: E402
 import plot_timers  # noqa: E402
+import predictions  # noqa: E402
 import report  # noqa: E402
 import tables  # noqa: E402
 
@@ -235,6 +241,120 @@ class Timers(InFolder):
         self.assertEqual(plot_ranks.steps_seconds(run), 4.0)
         run.ranks["utilisation"] = np.array([np.nan])
         self.assertEqual(plot_ranks.steps_seconds(run), 0.0)
+
+
+class Predictions(InFolder):
+    """Runs that predict, whose labels the predictions, the shards or nobody tells."""
+
+    def predict(self, task, labels, prediction, names=()):
+        run = self.folder / "place" / "run"
+        make_run.write_metrics(run, None, {}, task=task, mode="predict",
+                               resolved_input='[run]\ndirectory = "run"\n\n[data]\ntest = ["shards/*.h5"]\n')
+        make_run.write_predictions(run, task, labels, prediction, names)
+        return run
+
+    def drawn(self, run, module):
+        return module.draw([common.load_run(run, "run")])
+
+    def shards(self, task, labels, names, source=(0, 1, 2, 3)):
+        (self.folder / "place" / "shards").mkdir()
+        for part in (0, 1):
+            with h5py.File(self.folder / "place" / "shards" / f"test-{part}.h5", "w") as file:
+                file.attrs.update({"task": task, "label_names": json.dumps(names)})
+                file["labels"], file["source_index"] = labels[2 * part : 2 * part + 2], source[2 * part : 2 * part + 2]
+
+    def test_classes_with_labels(self):
+        run = self.predict("classification", np.int32([0, 1, 1, -1]), np.int32([0, 1, 0, 1]), ["a", "b"])
+        [(name, figure)] = self.drawn(run, plot_confusion)
+        self.assertEqual(name, "confusion_matrix-predictions")
+        self.assertIn("accuracy 0.667 on 3 samples", " ".join(texts(figure)))
+        self.assertEqual([row[2:4] for row in tables.classes([common.load_run(run, "run")])[1]], [["a", 1], ["b", 2]])
+        self.assertEqual(self.drawn(run, plot_predictions), [])
+
+    def test_classes_with_labels_in_the_shards(self):
+        run = self.predict("classification", np.full(4, -1, "i4"), np.int32([0, 1, 0, 1]), ["a", "b"])
+        self.shards("classification", np.int32([0, 1, 0, 0]), ["a", "b"])
+        np.testing.assert_array_equal(predictions.confusion(common.load_run(run, "run")), [[2, 1], [0, 1]])
+
+    def test_shards_of_other_samples_or_classes_are_not_taken(self):
+        run = self.predict("classification", np.full(4, -1, "i4"), np.int32([0, 1, 0, 1]), ["a", "b"])
+        self.shards("classification", np.int32([0, 1, 0, 0]), ["a", "b"], source=(0, 1, 3, 2))
+        self.assertIsNone(predictions.confusion(common.load_run(run, "run")))
+        shutil.rmtree(self.folder / "place" / "shards")
+        self.shards("classification", np.int32([0, 1, 0, 0]), ["b", "a"])
+        self.assertIsNone(predictions.confusion(common.load_run(run, "run")))
+
+    def test_classes_without_labels(self):
+        run = self.predict("classification", np.full(4, -1, "i4"), np.int32([0, 1, 1, 1]), ["few", "many"])
+        self.assertEqual(self.drawn(run, plot_confusion), [])
+        [(name, figure)] = self.drawn(run, plot_predictions)
+        self.assertEqual(name, "predictions")
+        self.assertEqual([label.get_text() for label in figure.axes[0].get_yticklabels()], ["few", "many"])
+        self.assertEqual([bar.get_width() for bar in figure.axes[0].patches], [1, 3])
+
+    def test_numbers(self):
+        run = self.predict("regression", np.full(4, np.nan, "f4"), np.float32([4, 3, 2, 1]))
+        self.assertEqual([name for name, _ in self.drawn(run, plot_predictions)], ["predictions"])
+        self.assertEqual(self.drawn(run, plot_regression), [])
+        self.shards("regression", np.float32([1, 2, 3, 4]), [])
+        [(name, figure)] = self.drawn(run, plot_regression)
+        self.assertEqual(self.drawn(run, plot_predictions), [])
+        # Errors of 3, 1, 1, 3 where the values' spread is 5: 1 - 20 / 5. With the minus sign, not a hyphen.
+        self.assertIn("R² −3.000", " ".join(texts(figure)))
+
+    def test_beside_a_training_run(self):
+        run = self.predict("classification", np.int32([0, 1, 1, -1]), np.int32([0, 1, 0, 1]), ["a", "b"])
+        make_run.make_classification(self.folder / "training", updates=20, classes=2)
+        runs = common.load_runs([self.folder / "training", run])
+        self.assertEqual([name for name, _ in plot_confusion.draw(runs)],
+                         ["confusion_matrix-validation-training", "confusion_matrix-predictions-run"])
+
+    def test_damaged(self):
+        run = self.predict("regression", np.float32([1, 2, 3]), np.float32([1, 2, 3, 4]))
+        with self.assertRaisesRegex(common.ReportError, "is damaged"):
+            common.load_run(run, "run")
+
+
+class SmallBatches(unittest.TestCase):
+    """Two epochs of 40 updates; each ends in a batch of 4 samples where the others have 64."""
+
+    def run_of(self, every):
+        run = common.Run(None, "run")
+        run.attributes["resolved_input"] = "[batch]\nglobal = 64\n"
+        done = np.arange(every, 81, every)
+        sizes = np.where(np.arange(1, 81) % 40 == 0, 4, 64)
+        run.steps.update(step=done, epoch=done / 40, samples=sizes.reshape(-1, every).sum(axis=1))
+        return run
+
+    def test_sizes_of_batches(self):
+        for every in (1, 2, 8, 40):
+            run = self.run_of(every)
+            means, last = common.batch_sizes(run)
+            np.testing.assert_allclose(last, np.where(run.steps["step"] % 40 == 0, 4, 64))
+            np.testing.assert_allclose(means, run.steps["samples"] / every)
+
+    def test_the_bold_line_has_no_spike_and_every_row_is_drawn(self):
+        for every, count in ((1, 80), (2, 40)):
+            run = self.run_of(every)
+            spiked = np.where(run.steps["step"] % 40 == 0, 9.0, 1.0)
+            for column in ("gradient_norm", "loss"):
+                run.steps[column] = spiked
+                steps, bold, light = common.curve(run, column)
+                if column == "loss" and every == 2:  # 68 of 128 samples: more than half a batch
+                    continue
+                np.testing.assert_allclose(bold, 1)
+                self.assertEqual((len(steps) + (light.sum() if every > 1 else 0), light.sum()), (count, 2))
+                figure, axes = matplotlib.pyplot.subplots()
+                common.draw_rows(axes, run, column, "black", "name")
+                drawn = {(x, y) for line in axes.lines for x, y in zip(*line.get_data())}
+                self.assertLessEqual(set(zip(run.steps["step"], spiked)), drawn)
+                matplotlib.pyplot.close(figure)
+
+    def test_weights_of_samples(self):
+        # The mean of two values of which one weighs three times as much. The bell of width 20 is cut where it has fallen to
+        # 0.011; of its sum of 50 that is 2e-4, times the difference of the values at most 1e-3.
+        values, weights = np.tile([1.0, 5.0], 200), np.tile([3.0, 1.0], 200)
+        np.testing.assert_allclose(common.smooth(values, 0.05, weights)[100:300], 2, atol=1e-3)
 
 
 class Numbers(unittest.TestCase):

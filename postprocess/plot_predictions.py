@@ -1,0 +1,71 @@
+"""What a run predicted for samples whose labels nobody knows: how often each class, and how sure the model was; or the histogram of
+the predicted values. With labels there are the confusion matrix and the picture of regression instead."""
+
+import sys
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.ticker import MaxNLocator
+
+import common
+import predictions
+
+MOST = 40  # classes that are drawn
+
+
+def draw_histogram(axes, values, label):
+    axes.hist(values, bins=min(60, max(10, len(np.histogram_bin_edges(values, "fd")) // 2)), color=common.colour(0), edgecolor="white",
+              linewidth=0.5)
+    axes.axvline(np.median(values), color=common.colour(1), linewidth=1.8, label=common.minus(f"median {np.median(values):.3f}"))
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.margins(y=0.15)
+    axes.set(xlabel=label, ylabel="Samples")
+    axes.legend()
+
+
+def draw_classes(run, predicted, title):
+    names = run.predictions["label_names"]
+    numbers, counts = np.unique(predicted, return_counts=True)
+    order = np.argsort(counts, kind="stable")[-MOST:]
+    labels = [names[number] if 0 <= number < len(names) else str(number) for number in numbers[order]]
+    sure = np.asarray(run.predictions.get("probability", []), dtype=float)
+    sure = sure[np.isfinite(sure)]
+    panels = 2 if len(sure) > 1 else 1
+    figure, grid = plt.subplots(1, panels, figsize=(5.6 * panels, max(4.4, 1.4 + 0.24 * len(order))), squeeze=False)
+    axes = grid[0][0]
+    axes.barh(range(len(order)), counts[order], color=common.colour(0), height=0.72)
+    axes.set_yticks(range(len(order)), [label if len(label) <= 22 else label[:21] + "…" for label in labels],
+                    fontsize=10 if len(order) <= 20 else 8.5)
+    axes.set_ylim(-0.7, len(order) - 0.3)
+    axes.grid(False, axis="y")
+    some = "" if len(order) == len(numbers) else f" (the most usual {len(order)} of {len(numbers)})"
+    axes.set(xlabel="Samples", ylabel="Predicted class" + some)
+    if panels > 1:
+        draw_histogram(grid[0][1], sure, "Probability of the predicted class")
+    figure.suptitle(title)
+    return figure
+
+
+def draw(runs):
+    pictures = []
+    for run in runs:
+        data = run.predictions
+        if data is None or data["task"] not in ("classification", "regression") or predictions.known(predictions.labels(run)).any():
+            continue
+        predicted = data["prediction"][np.isfinite(data["prediction"])]
+        if len(predicted) < 2:
+            continue
+        title = f"Predictions: {run.name}\n{len(predicted):,} samples without labels"
+        if data["task"] == "classification":
+            figure = draw_classes(run, predicted, title)
+        else:
+            figure, axes = plt.subplots(figsize=(7, 4.4))
+            draw_histogram(axes, predicted.astype(float), "Predicted value")
+            axes.set_title(title)
+        name = "predictions" + (f"-{run.name}" if len(runs) > 1 else "")
+        pictures.append((common.file_name(name), figure))
+    return pictures
+
+
+if __name__ == "__main__":
+    sys.exit(common.main(draw, __doc__))

@@ -1,0 +1,78 @@
+"""What a run predicted, beside what is known of its samples. Mode "predict" does not read labels; where the shards named in the
+run's input are still there, hold the same samples and have labels, these are taken."""
+
+import glob
+import json
+import os
+import pathlib
+
+import h5py
+import numpy as np
+
+import common
+
+
+def known(labels):
+    """Which labels are: unknown ones are NaN, or -1 for classes."""
+    return labels >= 0 if np.issubdtype(labels.dtype, np.integer) else np.isfinite(labels)
+
+
+def shard_files(run):
+    """The files that [data] test names, from where the run was started, or from here."""
+    settings = common.settings(run)
+    try:
+        patterns = [str(pattern) for pattern in json.loads(settings.get("data.test", "[]"))]
+        directory = pathlib.PurePath(json.loads(settings.get("run.directory", '""')))
+    except (ValueError, TypeError):
+        return []
+    here, own = run.path.resolve().parts, directory.parts
+    started_in = [pathlib.Path(*here[: -len(own)])] if own and here[-len(own) :] == own else []
+    for folder in [*started_in, pathlib.Path()]:
+        found = [path for pattern in patterns for path in sorted(glob.glob(os.path.join(folder, pattern)))]
+        if found:
+            return found
+    return []
+
+
+def labels_of_shards(run):
+    """The labels of exactly the predicted samples, or nothing."""
+    labels, sources = [], []
+    try:
+        for path in shard_files(run):
+            with h5py.File(path, "r") as file:
+                if common.plain(file.attrs.get("task", "")) != run.predictions["task"]:
+                    return None
+                names = json.loads(common.plain(file.attrs.get("label_names", "[]")))
+                if run.predictions["label_names"] and names != run.predictions["label_names"]:
+                    return None
+                labels.append(np.ravel(file["labels"][()]))
+                sources.append(np.ravel(file["source_index"][()]))
+    except (OSError, KeyError, ValueError, TypeError):
+        return None
+    same = labels and np.array_equal(np.concatenate(sources), run.predictions["source_index"])
+    return np.concatenate(labels) if same and sum(map(len, labels)) == len(run.predictions["source_index"]) else None
+
+
+def labels(run):
+    """(samples) as long as the predictions; unknown where nothing tells."""
+    own = run.predictions["label"]
+    if not known(own).any():
+        found = labels_of_shards(run)
+        if found is not None and found.dtype.kind == own.dtype.kind:
+            run.predictions["label"] = found
+    return run.predictions["label"]
+
+
+def confusion(run):
+    """Counts (classes, classes) over samples whose class is known; nothing for other tasks or without such samples."""
+    data = run.predictions
+    if data is None or data["task"] != "classification":
+        return None
+    actual, predicted, classes = labels(run), data["prediction"], len(data["label_names"])
+    if not all(np.issubdtype(column.dtype, np.integer) for column in (actual, predicted)):
+        return None
+    good = (actual >= 0) & (actual < classes) & (predicted >= 0) & (predicted < classes)
+    if not good.any():
+        return None
+    pairs = actual[good].astype(np.int64) * classes + predicted[good]
+    return np.bincount(pairs, minlength=classes * classes).reshape(classes, classes).astype(float)
