@@ -5,6 +5,7 @@ import sys
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.ticker import LogFormatter, MaxNLocator
 
 import common
 
@@ -17,26 +18,45 @@ def batch_size(run):
     return float(np.median(np.asarray(run.steps["samples"]) / np.diff(steps, prepend=0)))
 
 
+def plot(axes, steps, values, colour, label):
+    """A line, with its points marked where they are few: a single one has no line."""
+    marker = "o" if np.isfinite(values).sum() <= 50 else None
+    axes.plot(steps, values, color=colour, marker=marker, markersize=4, label=label)
+
+
 def draw(runs):
-    runs = [run for run in runs if len(run.efficiency["step"]) > 0]
-    if not runs:
+    shown = []
+    for run in runs:
+        # A noise scale may be estimated as negative or infinite: neither can be drawn on a logarithmic scale.
+        noise, goodput = (np.asarray(run.efficiency[name], dtype=float) for name in ("noise_scale", "goodput"))
+        noise = np.where(np.isfinite(noise) & (noise > 0), noise, np.nan)
+        if np.isfinite(noise).any() or np.isfinite(goodput).any():
+            shown.append((run, noise, goodput))
+    if not shown:
         return []
-    figure, (noise, goodput) = plt.subplots(2, 1, figsize=(8, 6), sharex=True)
-    for index, run in enumerate(runs):
+    several = len(shown) > 1
+    figure, (upper, lower) = plt.subplots(2, 1, figsize=(8, 6), sharex=True)
+    for index, (run, noise, goodput) in enumerate(shown):
         colour, steps = common.colour(index), run.efficiency["step"]
-        noise.plot(steps, run.efficiency["noise_scale"], color=colour, label=run.name if len(runs) > 1 else "noise scale")
-        noise.axhline(batch_size(run), color=colour, linestyle="--", linewidth=1.2, label=None if len(runs) > 1 else "batch")
-        goodput.plot(steps, common.smooth(run.efficiency["goodput"]), color=colour,
-                     label=run.name if len(runs) > 1 else "goodput")
-    values = np.concatenate([np.asarray(run.efficiency["noise_scale"], dtype=float) for run in runs])
-    if np.any(values > 0):
-        noise.set_yscale("log")
-    noise.set(ylabel="Gradient noise scale\n(sequences; dashed: batch)")
-    goodput.set(xlabel="Step (updates)", ylabel="Goodput (useful\nsequences per second)")
-    goodput.set_ylim(bottom=0)
-    if len(runs) > 1:
-        noise.legend()
-    figure.suptitle(common.title_of("Statistical efficiency", runs))
+        if np.isfinite(noise).any():
+            plot(upper, steps, noise, colour, run.name if several else "noise scale")
+        upper.axhline(batch_size(run), color=colour, linestyle="--", linewidth=1.2, label=None if several else "batch")
+        if np.isfinite(goodput).any():
+            plot(lower, steps, common.smooth(goodput), colour, run.name if several else "goodput")
+    if any(np.isfinite(noise).any() for _, noise, _ in shown):
+        upper.set_yscale("log")
+        upper.yaxis.set_major_formatter(LogFormatter())
+        upper.yaxis.set_minor_formatter(LogFormatter(minor_thresholds=(1.2, 0.5)))
+    upper.set(ylabel="Gradient noise scale\n(sequences; dashed: batch)")
+    lower.set(xlabel="Step (updates)", ylabel="Goodput (useful\nsequences per second)")
+    lower.set_ylim(bottom=0)
+    lower.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
+    if several:
+        handles = {}
+        for axes in (upper, lower):
+            handles.update((label, handle) for handle, label in zip(*axes.get_legend_handles_labels()))
+        figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=min(len(handles), 4))
+    figure.suptitle(common.title_of("Statistical efficiency", [run for run, _, _ in shown]))
     return [("efficiency", figure)]
 
 

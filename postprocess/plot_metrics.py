@@ -6,44 +6,59 @@ import sys
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.ticker import MaxNLocator
 
 import common
 
 LARGER_IS_BETTER = ("accuracy", "precision", "recall", "f1", "r2", "correlation", "pearson", "spearman", "mcc", "map", "mrr")
 
 
-def mark_best(axes, curves, name):
-    """Marks the best point of each curve (steps, values, colour). The highest mark is labelled above its point and the
-    others below theirs, so that neighbours do not cover each other."""
+def best_of(values, name):
+    """Index of the best value, or nothing where none is a number."""
+    if not np.isfinite(values).any():
+        return None
     larger = any(word in name for word in LARGER_IS_BETTER)
-    marks = []
-    for steps, values, colour in curves:
-        if np.isfinite(values).any():
-            best = np.nanargmax(values) if larger else np.nanargmin(values)
-            marks.append((values[best], steps[best], colour))
-    for rank, (value, step, colour) in enumerate(sorted(marks, reverse=True)):
-        above = rank == 0 and (larger or len(marks) > 1)
-        axes.annotate(f"{value:.4g}", (step, value), xytext=(0, 7 if above else -7), textcoords="offset points",
-                      ha="center", va="bottom" if above else "top", fontsize=9, color=colour)
-        axes.plot(step, value, "o", color=colour, markersize=6)
+    return int(np.nanargmax(values) if larger else np.nanargmin(values))
+
+
+def label_best(axes, step, value, name):
+    """Beside the point, on the side where a single curve cannot be: the best is its highest or its lowest point."""
+    above = any(word in name for word in LARGER_IS_BETTER)
+    axes.annotate(common.minus(f"{value:.4g}"), (step, value), xytext=(0, 7 if above else -7), textcoords="offset points",
+                  ha="center", va="bottom" if above else "top", fontsize=9, color=axes.lines[-1].get_color())
+
+
+def curves_of(runs, name):
+    """(label, steps, values, colour, line style) of every run and split that has the metric."""
+    several, curves = len(runs) > 1, []
+    for index, run in enumerate(runs):
+        for number, (split, columns) in enumerate(sorted(run.evaluations.items())):
+            if name in columns and len(columns["step"]) > 0:
+                curves.append((f"{run.name}: {split}" if several else split, np.asarray(columns["step"]),
+                               np.asarray(columns[name], dtype=float), common.colour(index if several else number + 1),
+                               common.LINE_STYLES[number % len(common.LINE_STYLES)] if several else "-"))
+    return curves
 
 
 def draw_panel(axes, runs, name):
-    several = len(runs) > 1
-    curves = []
-    for index, run in enumerate(runs):
-        for number, (split, columns) in enumerate(sorted(run.evaluations.items())):
-            if name not in columns or len(columns["step"]) == 0:
-                continue
-            colour = common.colour(index if several else number + 1)
-            style = common.LINE_STYLES[number % len(common.LINE_STYLES)] if several else "-"
-            label = f"{run.name}: {split}" if several else split
-            axes.plot(columns["step"], columns[name], color=colour, linestyle=style, marker="o", markersize=4,
-                      markerfacecolor="white", label=label)
-            curves.append((columns["step"], columns[name], colour))
-    mark_best(axes, curves, name)
+    """Curves with their best points filled. Where there are several, the values stand in the legend below: between the
+    curves they would cover each other."""
+    curves = curves_of(runs, name)
+    for index, (label, steps, values, colour, style) in enumerate(curves):
+        # Rings of falling size, so that equal curves do not hide each other.
+        size = 5 + 2 * min(len(curves) - 1 - index, 4)
+        best = best_of(values, name)
+        told = "" if best is None else common.minus(f", best {values[best]:.4g}") + (f" at step {steps[best]:,}" if len(steps) > 1 else "")
+        axes.plot(steps, values, color=colour, linestyle=style, marker="o", markersize=size, markerfacecolor="white",
+                  markeredgewidth=1.3, label=label + (told if len(curves) > 1 else ""))
+        if best is not None:
+            if len(curves) == 1:
+                label_best(axes, steps[best], values[best], name)
+            axes.plot(steps[best], values[best], "o", color=colour, markersize=size)
     axes.margins(x=0.07, y=0.18)
     axes.set(xlabel="Step (updates)", title=common.capital(common.spoken(name)))
+    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True, steps=[1, 2, 5, 10]))
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.19), fontsize=9, ncols=1 if len(curves) < 6 else 2)
 
 
 def draw(runs):
@@ -53,17 +68,15 @@ def draw(runs):
     names = list(dict.fromkeys(name for run in runs for name in common.metric_names(run)))
     columns = min(len(names), 2)
     rows = math.ceil(len(names) / columns)
-    figure, grid = plt.subplots(rows, columns, figsize=(4.7 * columns if columns > 1 else 7, 3.3 * rows + 0.6), squeeze=False)
+    entries = max(len(curves_of(runs, name)) for name in names)
+    height = 3.4 + 0.2 * (entries if entries < 6 else (entries + 1) // 2)
+    figure, grid = plt.subplots(rows, columns, figsize=(4.7 * columns if columns > 1 else 7, height * rows + 0.3), squeeze=False)
     panels = list(grid.flat)
     for axes, name in zip(panels, names):
         draw_panel(axes, runs, name)
     for axes in panels[len(names) :]:
         axes.set_axis_off()
-    handles = {}
-    for axes in panels[: len(names)]:
-        handles.update((label, handle) for handle, label in zip(*axes.get_legend_handles_labels()))
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=min(len(handles), 3))
-    figure.suptitle(common.title_of("Evaluations (best marked)", runs))
+    figure.suptitle(common.title_of("Evaluations (best filled)", runs))
     return [("metrics", figure)]
 
 

@@ -1,28 +1,80 @@
 """Scaling over several runs: time per million tokens against the number of ranks, and the parallel efficiency against the run
-with the fewest ranks. Needs runs with at least two different numbers of ranks."""
+with the fewest ranks. Compares runs of one model, task, training data, batch, precision, device and number of threads, and says which
+were left out. Needs such runs with at least two different numbers of ranks."""
 
 import math
 import sys
+import textwrap
 
 import matplotlib.pyplot as plt
 import numpy as np
 
 import common
 
+SAME = ("model.", "task.", "data.train", "data.order", "data.padding", "batch.global", "precision.")
+
+
+def traits(run):
+    """What must agree between runs that are compared."""
+    found = {key: value for key, value in common.settings(run).items() if key.startswith(SAME)}
+    for name in ("threads", "device"):
+        found[f"{name} of a rank"] = ", ".join(sorted({str(value) for value in run.ranks.get(name, [])}))
+    return found
+
+
+def fault_of(run):
+    """Why the run's speed cannot be put down to its number of ranks; empty if it can."""
+    if run.went_on:
+        return "went on after a stop, perhaps on other ranks"
+    if run.rank_count == 0:
+        return "has no table of ranks, as it has not finished"
+    rate = common.steady_rate(run, "tokens")
+    return "" if math.isfinite(rate) and rate > 0 else "has no speed"
+
+
+def difference(own, other):
+    """In words, of two runs' traits."""
+    keys = [key for key in sorted(own.keys() | other.keys()) if own.get(key) != other.get(key)]
+    words = [f"{key} = {own.get(key, 'not set')} instead of {other.get(key, 'not set')}" for key in keys[:2]]
+    return "has " + ", ".join(words) + (f" and {len(keys) - 2} more" if len(keys) > 2 else "")
+
+
+def choose(runs):
+    """The largest set of runs that can be compared, by numbers of ranks, then by runs; and (run, reason) of the others."""
+    runs = [run for run in runs if len(run.steps["step"]) > 0]
+    left_out = [(run, fault_of(run)) for run in runs if fault_of(run)]
+    groups = {}
+    for run in runs:
+        if not fault_of(run):
+            groups.setdefault(tuple(sorted(traits(run).items())), []).append(run)
+    if not groups:
+        return [], left_out
+    same = max(groups, key=lambda key: (len({run.rank_count for run in groups[key]}), len(groups[key])))
+    left_out += [(run, difference(dict(key), dict(same))) for key in groups if key != same for run in groups[key]]
+    return groups[same], left_out
+
+
+def footnote(left_out, most=8):
+    lines = [f"Left out: {run.name}, which {reason}." for run, reason in left_out[:most]]
+    if len(left_out) > most:
+        lines.append(f"Left out: {len(left_out) - most} more.")
+    return "\n".join("\n".join(textwrap.wrap(line, 125)) for line in lines)
+
 
 def times_by_ranks(runs):
     """{ranks: seconds per million tokens, each run's}."""
     times = {}
     for run in runs:
-        rate = common.steady_rate(run, "tokens")
-        if run.rank_count > 0 and math.isfinite(rate) and rate > 0:
-            times.setdefault(run.rank_count, []).append(1e6 / rate)
+        times.setdefault(run.rank_count, []).append(1e6 / common.steady_rate(run, "tokens"))
     return dict(sorted(times.items()))
 
 
 def draw(runs):
-    times = times_by_ranks(runs)
+    compared, left_out = choose(runs)
+    times = times_by_ranks(compared)
     if len(times) < 2:
+        if len({run.rank_count for run in runs if len(run.steps["step"]) > 0}) > 1:
+            print("No picture of scaling, as no two runs differ in their ranks alone.\n" + footnote(left_out))
         return []
     ranks = np.array(list(times))
     medians = np.array([np.median(values) for values in times.values()])
@@ -50,7 +102,10 @@ def draw(runs):
     low, high = min(medians.min(), ideal.min()), max(medians.max(), ideal.max())
     ticks = [base * 10.0**power for power in range(-6, 7) for base in (1, 2, 5) if 0.7 * low <= base * 10.0**power <= 1.4 * high]
     left.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
-    figure.suptitle("Scaling")
+    figure.suptitle(f"Scaling: {len(compared)} runs of the same model, data and batch")
+    if left_out:
+        figure.supxlabel(footnote(left_out), fontsize=9, x=0.02, ha="left")
+        print(footnote(left_out).replace("Left out:", "Left out of scaling:"))
     return [("scaling", figure)]
 
 

@@ -25,9 +25,12 @@ sys.path[:0] = [str(HERE), str(SCRIPTS)]
 import common  # noqa: E402
 import make_run  # noqa: E402
 import plot_confusion  # noqa: E402
+import plot_efficiency  # noqa: E402
+import plot_metrics  # noqa: E402
 import plot_predictions  # noqa: E402
 import plot_ranks  # noqa: E402
 import plot_regression  # noqa: E402
+import plot_scaling  # noqa: E402
 import plot_timers  # noqa: E402
 import predictions  # noqa: E402
 import report  # noqa: E402
@@ -241,6 +244,71 @@ class Timers(InFolder):
         self.assertEqual(plot_ranks.steps_seconds(run), 4.0)
         run.ranks["utilisation"] = np.array([np.nan])
         self.assertEqual(plot_ranks.steps_seconds(run), 0.0)
+
+
+class SideBySide(InFolder):
+    def test_metrics_labels_stand_in_the_legend(self):
+        runs = []
+        for name, best in (("a", 0.5), ("b", 0.5), ("c", -0.25)):
+            run = common.Run(self.folder, name)
+            run.steps["step"] = np.array([1, 2])
+            run.evaluations["validation"] = {"step": np.array([1, 2]), "loss": np.ones(2), "r2": np.array([best, best - 1])}
+            runs.append(run)
+        [(_, figure)] = plot_metrics.draw(runs)
+        [axes] = figure.axes
+        self.assertEqual([text for text in axes.texts], [])  # nothing between the curves
+        self.assertEqual([text.get_text() for text in axes.get_legend().get_texts()],
+                         ["a: validation, best 0.5 at step 1", "b: validation, best 0.5 at step 1", "c: validation, best −0.25 at step 1"])
+        # Equal curves are drawn as rings of falling size.
+        sizes = [line.get_markersize() for line in axes.lines[::2]]
+        self.assertEqual(sizes, sorted(sizes, reverse=True))
+        self.assertEqual(len(set(sizes)), 3)
+        [(_, alone)] = plot_metrics.draw(runs[2:])
+        self.assertEqual([text.get_text() for text in alone.axes[0].texts], ["−0.25"])
+
+    def test_efficiency_names_what_it_draws(self):
+        runs = []
+        for name, noise, goodput in (("point", [70.0], [5.0]), ("none", [np.inf, -1.0], [np.nan, np.nan]), ("line", [7.0, 8.0], [5.0, 6.0]),
+                                     ("negative", [-3.0], [4.0])):
+            run = common.Run(self.folder, name)
+            at = np.arange(1, len(noise) + 1)
+            run.steps.update(step=at, samples=64 * at)
+            run.efficiency = {"step": at, "noise_scale": np.array(noise), "efficiency": np.array(noise), "goodput": np.array(goodput)}
+            runs.append(run)
+        [(_, figure)] = plot_efficiency.draw(runs)
+        [legend] = figure.legends
+        self.assertEqual([text.get_text() for text in legend.get_texts()], ["point", "line", "negative"])
+        for axes, drawn in zip(figure.axes, (["point", "line"], ["point", "line", "negative"])):
+            named = [line for line in axes.lines if not line.get_label().startswith("_")]
+            self.assertEqual([line.get_label() for line in named], drawn)
+            self.assertTrue(all(line.get_marker() == "o" for line in named))  # a single point has no line
+        self.assertEqual(plot_efficiency.draw(runs[1:2]), [])
+
+    def scaling_run(self, name, ranks, batch=64, **options):
+        make_run.write_metrics(self.folder / name, make_run.step_columns(40, 1, np.random.default_rng(1)), {}, ranks=ranks,
+                               resolved_input=f'[model]\nhidden_size = 8\n\n[batch]\nglobal = {batch}\n\n[run]\nseed = {ranks}\n', **options)
+        return common.load_run(self.folder / name, name)
+
+    def test_scaling_compares_what_can_be_compared(self):
+        runs = [self.scaling_run("one", 1), self.scaling_run("two", 2), self.scaling_run("other", 4, batch=32),
+                self.scaling_run("resumed", 8, restarts=["2026-01-31T12:00:00Z"])]
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            [(_, figure)] = plot_scaling.draw(runs)
+        said = ["resumed, which went on after a stop", "other, which has batch.global = 32 instead of 64."]
+        for words in said:
+            self.assertIn(words, " ".join(texts(figure)))
+            self.assertIn(words, out.getvalue())
+        self.assertEqual(list(plot_scaling.times_by_ranks(plot_scaling.choose(runs)[0])), [1, 2])
+        self.assertIn("Scaling: 2 runs of the same model, data and batch", texts(figure))
+
+    def test_scaling_without_two_that_can_be_compared(self):
+        runs = [self.scaling_run("one", 1), self.scaling_run("two", 2, batch=32)]
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            self.assertEqual(plot_scaling.draw(runs), [])
+        self.assertIn("No picture of scaling", out.getvalue())
+        runs[1].ranks["threads"] = np.array([2, 2])
+        runs[1].attributes["resolved_input"] = runs[0].attributes["resolved_input"]
+        self.assertIn("threads of a rank = 2 instead of 1", plot_scaling.choose(runs)[1][0][1])
 
 
 class Predictions(InFolder):
