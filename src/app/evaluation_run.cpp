@@ -43,13 +43,18 @@ void run_evaluation(const RunContext& context) {
     assembly->allocate({}, 0, evaluator->bounds());
     if (estimates) model::check_hf_weights(*input.model.pretrained, assembly->all_parameters());
   });
+  const auto memory_of = [&](const Assembly& part) {
+    MemoryPlan memory = part.memory(false);
+    add_surroundings(sets, memory);
+    return memory;
+  };
   const auto facts_at = [&](const comm::GridPlace& at) {
-    if (at == place) return stage_facts(*assembly, assembly->memory(false));
+    if (at == place) return stage_facts(*assembly, memory_of(*assembly));
     Assembly other(input, config, Assembly::Purpose::estimate, context.grid, at, balance);
     other.allocate({}, 0, evaluator->bounds());
-    return stage_facts(other, other.memory(false));
+    return stage_facts(other, memory_of(other));
   };
-  describe_run(context, *assembly, sets, assembly->memory(false), stage_lines(context, facts_at));
+  describe_run(context, *assembly, sets, memory_of(*assembly), stage_lines(context, facts_at));
   if (estimates) {
     context.log.info("valid: nothing was computed");
     return;
@@ -68,7 +73,7 @@ void run_evaluation(const RunContext& context) {
     context.log.info(evaluation_line(split, row));
   }
   if (gathers) results.write_predictions(predictions, reader, config.label_names);
-  results.record_ranks(context, context.device.name, total(assembly->memory(false)));
+  results.record_ranks(context, context.device.name, total(memory_of(*assembly)));
   results.finish({{"samples", static_cast<double>(reader.samples())}, {"seconds", context.seconds()}});
   context.log.info("results in " + input.run.directory + " after " + core::format_duration(context.seconds()));
 }

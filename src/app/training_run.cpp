@@ -35,6 +35,7 @@ MemoryPlan memory_of(const Training& training, const Assembly& assembly, const R
   if (training.message_bytes > 0) memory.emplace_back("messages", training.message_bytes);
   memory.emplace_back("prepared batches", training.loader->memory_bytes());
   memory.emplace_back("snapshot for checkpoints", snapshot_bytes(plan));
+  add_surroundings(training.sets, memory);
   return memory;
 }
 

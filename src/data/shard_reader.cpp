@@ -117,6 +117,13 @@ void ShardReader::open_all() {
   problems.throw_if_any(ExitCode::data, "Cannot use the shards of " + options_.name + ":");
 }
 
+std::int64_t ShardReader::memory_bytes() const {
+  const auto bytes = [](const auto& all) { return static_cast<std::int64_t>(all.capacity() * sizeof(all[0])); };
+  std::int64_t sum = table_.memory_bytes() + bytes(classes_) + bytes(values_) + bytes(source_index_);
+  for (const Tokens& file : tokens_) sum += bytes(file.ids) + bytes(file.types);
+  return cache_ ? sum + cache_->memory_bytes() : sum;
+}
+
 void ShardReader::load(const ShardFile& file) {
   const auto append = [](auto& all, const auto& part) { all.insert(all.end(), part.begin(), part.end()); };
   const ShardLimits& limits = options_.limits;

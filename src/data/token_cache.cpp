@@ -22,6 +22,11 @@ TokenCache::TokenCache(std::span<const std::int64_t> file_tokens, bool types, st
   slots_.reserve(most_slots_);
 }
 
+std::int64_t TokenCache::memory_bytes() const {
+  return static_cast<std::int64_t>(most_slots_) * unit_tokens_ * (types_ ? 5 : 4) +
+         static_cast<std::int64_t>(slot_of_.capacity() * sizeof(std::int32_t));
+}
+
 const TokenCache::Slot& TokenCache::fetch(int file, std::int64_t unit_in_file) {
   const auto f = static_cast<std::size_t>(file);
   const auto unit = static_cast<std::size_t>(first_unit_[f] + unit_in_file);

@@ -21,6 +21,11 @@ class SequenceTable {
   std::span<const std::int32_t> lengths() const { return lengths_; }  ///< (sequences)
   std::int32_t length(std::int64_t sequence) const { return lengths_[static_cast<std::size_t>(sequence)]; }
 
+  std::int64_t memory_bytes() const {
+    return static_cast<std::int64_t>(lengths_.capacity() * sizeof(std::int32_t) +
+                                     places_.capacity() * sizeof(std::int64_t));
+  }
+
   /// Tokens before a sequence.
   std::int64_t begin(std::int64_t sequence) const {
     const auto last = static_cast<std::size_t>(sequence);

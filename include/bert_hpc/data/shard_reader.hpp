@@ -46,6 +46,8 @@ class ShardReader {
   const SequenceTable& table() const { return table_; }
   std::int64_t samples() const { return table_.sequences(); }
   bool in_memory() const { return cache_ == nullptr; }
+  /// Of what it keeps, with a full cache.
+  std::int64_t memory_bytes() const;
   const std::vector<std::string>& files() const { return files_; }  ///< after patterns were matched
 
   /// (samples); empty unless the task is classification, regression, or source_index was asked for.
@@ -91,8 +93,8 @@ class ShardReader {
   std::vector<int> open_order_;                         // those open, the longest first
 };
 
-/// Throws Error(data) where two data sets of one run do not go together: tokens of another vocabulary, other label names,
-/// another task. Without `labels` those are not compared.
+/// Throws Error(data) where two data sets of one run do not go together: tokens of another vocabulary, other label
+/// names, another task. Without `labels` those are not compared.
 void require_alike(const ShardReader& first, const ShardReader& other, bool labels);
 
 /// Files that paths name: patterns matched and sorted, the rest as they are. Adds to `problems` what matches nothing.

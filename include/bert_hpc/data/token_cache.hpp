@@ -23,6 +23,8 @@ class TokenCache {
   /// cache is full.
   void copy(int file, std::int64_t begin, std::int64_t length, std::int32_t* ids, std::int32_t* types);
 
+  /// Once it is full.
+  std::int64_t memory_bytes() const;
   std::int64_t units_read() const { return units_read_; }
 
  private:
