@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "bert_hpc/app/assembly.hpp"
@@ -59,5 +60,9 @@ inline std::vector<core::PlacedPiece> parts_to_save(const Assembly& assembly, co
   return core::pieces_to_save(assembly.parameters.slices(), tensors, ranges, assembly.place.tensor,
                               assembly.grid.tensor);
 }
+
+/// Pieces as a text, a line each, and back.
+std::string text_of(const std::vector<core::PlacedPiece>& pieces);
+std::vector<core::TensorPiece> pieces_of(const std::string& text);
 
 }  // namespace bert_hpc::app

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <sstream>
 
 #include "background_worker.hpp"
 #include "bert_hpc/app/collective.hpp"
@@ -21,22 +20,6 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
-std::string encode(const std::vector<core::PlacedPiece>& pieces) {
-  std::ostringstream text;
-  for (const core::PlacedPiece& p : pieces) {
-    text << p.piece.tensor << ' ' << p.piece.first << ' ' << p.piece.length << ' ' << p.piece.count << ' '
-         << p.piece.stride << '\n';
-  }
-  return text.str();
-}
-
-std::vector<core::TensorPiece> decode(const std::string& text) {
-  std::vector<core::TensorPiece> pieces;
-  std::istringstream numbers(text);
-  for (core::TensorPiece p; numbers >> p.tensor >> p.first >> p.length >> p.count >> p.stride;) pieces.push_back(p);
-  return pieces;
 }
 
 }  // namespace
@@ -97,10 +80,10 @@ struct Checkpointer::State {
 };
 
 void Checkpointer::State::gather_files() {
-  const std::vector<std::string> all = world().all_gather(encode(pieces));
+  const std::vector<std::string> all = world().all_gather(text_of(pieces));
   if (!speaks()) return;
   for (std::size_t r = 0; r < all.size(); ++r) {
-    std::vector<core::TensorPiece> theirs = decode(all[r]);
+    std::vector<core::TensorPiece> theirs = pieces_of(all[r]);
     if (!theirs.empty()) files.push_back({static_cast<int>(r), std::move(theirs)});
   }
 }
@@ -209,30 +192,6 @@ void Checkpointer::State::tell_named() {
   log.warning("the checkpoint of step " + std::to_string(step) + " was not written; the one before stays. " +
               naming_error);
   naming_error.clear();
-}
-
-io::CheckpointFolder checkpoint_folder(const config::Config& input) {
-  return io::CheckpointFolder(input.run.directory + "/checkpoints");
-}
-
-std::int64_t snapshot_bytes(const train::ShardPlan& plan) {
-  return plan.arena / plan.ranks * io::quantities * static_cast<std::int64_t>(sizeof(float));
-}
-
-std::int64_t checkpoint_bytes(const Assembly& assembly, int ranks) {
-  std::int64_t bytes = 0;
-  for (const core::WholeTensor& tensor : whole_tensors(assembly)) {
-    bytes += tensor.elements() * io::quantities * static_cast<std::int64_t>(sizeof(float));
-  }
-  return bytes + (ranks + 1) * io::checkpoint_file_bytes(0);
-}
-
-std::vector<core::WholeTensor> whole_tensors(const Assembly& assembly) {
-  std::vector<core::WholeTensor> tensors;
-  for (const core::ParameterSpec& spec : assembly.all_parameters()) {
-    if (spec.copy_of.empty()) tensors.push_back({spec.name, core::whole_shape(spec.shape, spec.shard)});
-  }
-  return tensors;
 }
 
 Checkpointer::Checkpointer(const Parts& parts, CheckpointTexts texts, std::function<void()> before_naming)

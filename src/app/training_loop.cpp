@@ -12,6 +12,7 @@
 #include "bert_hpc/app/terminal.hpp"
 #include "bert_hpc/app/timing_table.hpp"
 #include "bert_hpc/core/text.hpp"
+#include "skipped_step.hpp"
 
 namespace bert_hpc::app {
 namespace {
@@ -27,10 +28,6 @@ TrainerSettings settings_of(const Training& training, const config::Config& inpu
   settings.rows = training.bounds.selected;
   settings.micro_batches = training.micro_batches();
   return settings;
-}
-
-std::string number_text(double value) {
-  return std::isnan(value) ? "nan" : core::format_number(value);  // without the sign that some give it
 }
 
 const char* name_of(int signal) {
@@ -251,16 +248,8 @@ void TrainingLoop::tell_skipped(const StepResult& result) {
   const std::int64_t most = context_.input.optimizer.max_skipped_steps;
   constexpr std::int64_t told = 20, told_every = 100;  // a run may skip the same samples in every epoch
   if (skipped.in_a_row <= most && skipped.total > told && skipped.total % told_every != 0) return;
-  std::string text = "step " + core::with_commas(state_.done) + " was skipped, as its ";
-  text += std::isfinite(result.loss) ? "gradient norm is " + number_text(result.gradient_norm) +
-                                           " (the loss is finite, so any of these may be the reason: "
-                                     : "loss is " + number_text(result.loss) + " (";
-  constexpr std::size_t named = 8;
-  const std::size_t count = result.bad_samples.size();
-  for (std::size_t i = 0; i < std::min(named, count); ++i) {
-    text += (i > 0 ? "; " : "") + training_.sets.train->place(result.bad_samples[i]);
-  }
-  text += (count > named ? "; and " + core::with_commas(static_cast<std::int64_t>(count - named)) + " more)" : ")");
+  const std::string text =
+      skipped_text(state_.done, result, [this](std::int64_t sample) { return training_.sets.train->place(sample); });
   if (skipped.in_a_row <= most) {
     context_.log.warning(text + ". Parameters stay as they were; " + core::counted(skipped.total, "step") +
                          " skipped so far.");

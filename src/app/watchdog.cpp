@@ -166,8 +166,8 @@ void Watchdog::State::judge(int who) {
 }
 
 void Watchdog::State::run() {
-  // Twenty signs until a rank is named, so that datagrams may be lost, but not so many that rank 0 feels them.
-  const double interval = std::clamp(settings.seconds / 20, 0.05, 5.0);
+  // A dozen signs until a rank is named, so that datagrams may be lost, but not so many that rank 0 feels them.
+  const double interval = std::clamp(settings.seconds / 12, 0.05, 5.0);
   const auto pause = std::chrono::milliseconds(static_cast<std::int64_t>(interval * 1000));
   const comm::Heartbeat::Heard hears = [this](int who, const SignOfLife& sign) { heard(who, sign); };
   double woke = now();

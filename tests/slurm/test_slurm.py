@@ -5,7 +5,9 @@ one that was not."""
 import hashlib
 import os
 import pathlib
+import signal
 import sys
+import threading
 import time
 import unittest
 
@@ -81,6 +83,28 @@ class Slurm(program.Case):
         path, run = self.input("grid", schedule={"epochs": None, "steps": 10}, parallel={"data": 2, "pipeline": 2})
         self.srun("bert_hpc", path, check=0)
         self.assertEqual(weights(run), weights(alone_run))
+
+    def test_a_rank_of_the_other_node_that_is_stopped_for_ever(self):
+        path, run = self.input("stopped", schedule={"epochs": None, "steps": 10000000, "warmup_ratio": None, "name": "constant"},
+                               run={"watchdog_seconds": 1.0, "watchdog_limit_seconds": 4.0})
+        done = []
+        thread = threading.Thread(target=lambda: done.append(self.srun("bert_hpc", path)))
+        thread.start()
+        deadline = time.monotonic() + 60
+        while not (run / "metrics.journal").exists() or (run / "metrics.journal").stat().st_size < 3000:
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.05)
+        number = lambda pid: pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0").count(b"SLURM_PROCID=3")
+        victim, = (pid for pid in program.ranks_of(path.name.encode()) if number(pid))
+        os.kill(victim, signal.SIGSTOP)
+        begin = time.monotonic()
+        thread.join(timeout=60)
+        self.assertLess(time.monotonic() - begin, 4 + 10)
+        self.assertEqual(done[0].returncode, 6, done[0].stderr)
+        self.assertNotIn("has heard nothing", done[0].stdout)
+        self.assertEqual(done[0].stdout.count("warning: rank 3 on node2 has given no sign of life for"), 1, done[0].stdout)
+        self.assertEqual(done[0].stderr.count("bert_hpc: error: rank 3 on node2 has given no sign of life"), 1, done[0].stderr)
+        self.assert_nobody_left()
 
     def test_exit_status_of_a_bad_input(self):
         path, run = self.input("bad", optimizer={"learning_rat": 1.0})

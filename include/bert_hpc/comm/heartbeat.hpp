@@ -32,8 +32,8 @@ class Heartbeat {
 
   /// To rank 0; rank 0: to all that it has heard of. What is lost on the way is not sent again.
   virtual void send(const SignOfLife& own) = 0;
-  /// Hears for so long, or until wake() is called by another thread, and calls `heard` for each sign: on rank 0 of all
-  /// others, which get `own` as an answer; elsewhere of rank 0. Does not allocate.
+  /// Waits for so long, or until wake() is called by another thread, and calls `heard` for each sign that came: on rank
+  /// 0 of all others, which get `own` as an answer; elsewhere of rank 0. Does not allocate.
   virtual void listen(std::chrono::milliseconds time, const SignOfLife& own, const Heard& heard) = 0;
   virtual void wake() = 0;
 };
