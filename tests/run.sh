@@ -3,17 +3,19 @@
 # "N passed, N failed, N skipped". Arguments go to ctest, e.g. `tests/run.sh -L unit` or `tests/run.sh -R softmax`.
 # With --sanitize first, everything is built with AddressSanitizer (leaks included) and UndefinedBehaviorSanitizer, in
 # build-sanitize.
-# With --cuda first, the CUDA variant is built too, in build-cuda, for one kind of GPU; its tests, labelled gpu, are skipped
-# where there is none.
+# Where there is nvcc, the CUDA variant is built too, in build-cuda, for one kind of GPU; its tests, labelled gpu, are skipped
+# where there is no GPU. --no-cuda first leaves it out, --cuda wants it.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 . jobs/common.sh
 
 build=build options=() cuda=0
+if have nvcc; then cuda=1; fi
 while :; do
   case ${1:-} in
     --sanitize) build=build-sanitize options=(--sanitize) cuda=0 ;;
     --cuda) cuda=1 ;;
+    --no-cuda) cuda=0 ;;
     *) break ;;
   esac
   shift

@@ -235,7 +235,9 @@ void TrainingLoop::account(const StepResult& result) {
   progress_.step = state_.done;
   progress_.new_steps = state_.done - first_step_;
   progress_.epoch = row.epoch;
-  progress_.loss = result.loss;
+  // Since the last line: a step alone, the small one at an epoch's end above all, says little.
+  const std::int64_t counted = row.samples - state_.row_skipped_samples;
+  progress_.loss = counted > 0 ? row.loss / static_cast<double>(counted) : result.loss;
   progress_.learning_rate = result.learning_rate;
   const double now = context_.seconds(), since_row = now - row_begin_;
   progress_.seconds = now - begin_;

@@ -155,7 +155,7 @@ std::vector<std::byte> MetricsTables::to_hdf5(const std::string& path) const {
     write_column(file, "efficiency/step", efficiency, &EfficiencyRow::step, "updates");
     write_column(file, "efficiency/noise_scale", efficiency, &EfficiencyRow::noise_scale, "samples");
     write_column(file, "efficiency/efficiency", efficiency, &EfficiencyRow::efficiency, "0 to 1");
-    write_column(file, "efficiency/goodput", efficiency, &EfficiencyRow::goodput, "0 to 1");
+    write_column(file, "efficiency/goodput", efficiency, &EfficiencyRow::goodput, "useful samples per second");
   }
   return file.close_to_bytes();
 }
