@@ -28,11 +28,14 @@ void run(int argc, char** argv, comm::Communicator& world) {
   using Action = config::CommandLine::Action;
   config::CommandLine line;
   prep::PrepConfig config;
+  std::string replaced;
   prep::agree(world, [&] {
     line = config::parse_command_line({argv + 1, argv + argc}, program);
     if (line.action != Action::run) return;
     config = prep::read_prep_config(line.input, line.overrides);
-    if (line.validate) prep::check_files(config);
+    if (!line.validate) return;
+    prep::check_files(config);
+    if (world.rank() == 0) replaced = prep::describe_replaced(config);
   });
   const bool speaks = world.rank() == 0;
   if (line.action == Action::help) {
@@ -40,7 +43,11 @@ void run(int argc, char** argv, comm::Communicator& world) {
   } else if (line.action == Action::version) {
     if (speaks) say("bert_hpc_prep " + std::string(core::version()) + " (" + std::string(core::revision()) + ")");
   } else if (line.validate) {
-    if (speaks) say(prep::resolved_toml(config) + "\n" + line.input + ": no problem found");
+    if (speaks) {
+      say(prep::resolved_toml(config));
+      if (!replaced.empty()) say(replaced);
+      say(line.input + ": no problem found");
+    }
   } else {
     const prep::Summary summary = prep::prepare(config, world, say);
     if (speaks) std::fputs(prep::describe(summary, config).c_str(), stdout);

@@ -17,6 +17,7 @@
 #include <charconv>
 #include <cmath>
 #include <stdexcept>
+#include <tuple>
 
 #include "bert_hpc/core/text.hpp"
 
@@ -57,6 +58,10 @@ class TextScan {
     return true;
   }
 
+  /// Where the first string begins that never ends, with line 0 if all end; and its quotes.
+  const Place& unclosed() const { return unclosed_; }
+  const std::string& unclosed_quotes() const { return unclosed_quotes_; }
+
  private:
   static bool is_ascii(char c) { return static_cast<unsigned char>(c) < 0x80; }
 
@@ -82,6 +87,7 @@ class TextScan {
   void skip_string(char quote) {
     const std::string triple(3, quote);
     const bool multi_line = text_.substr(at_).starts_with(triple);
+    const Place begin{0, line_, static_cast<int>(at_ - line_begin_) + 1};
     advance(multi_line ? 3 : 1);
     while (at_ < text_.size() && problem_.empty()) {
       const char c = text_[at_];
@@ -92,10 +98,11 @@ class TextScan {
         return;
       }
       if (!multi_line && (c == quote || c == '\n')) {
-        if (c == quote) advance();
+        if (c == '\n') break;
+        advance();
         return;
       }
-      if (quote == '"' && c == '\\' && at_ + 1 < text_.size()) {
+      if (quote == '"' && c == '\\' && at_ + 1 < text_.size() && (multi_line || text_[at_ + 1] != '\n')) {
         const auto next = text_.find_first_not_of(" \t\r\n", at_ + 1);
         if (multi_line && next != std::string_view::npos && !is_ascii(text_[next])) {
           problem_ = "a backslash stands before a character beyond ASCII: write the string in one line";
@@ -105,10 +112,14 @@ class TextScan {
       }
       advance();
     }
+    if (!problem_.empty() || unclosed_.line > 0) return;
+    unclosed_ = begin;
+    unclosed_quotes_ = multi_line ? triple : std::string(1, quote);
   }
 
   std::string_view text_;
-  std::string problem_;
+  std::string problem_, unclosed_quotes_;
+  Place unclosed_;
   std::size_t at_ = 0, line_begin_ = 0;
   int line_ = 1, dots_ = 0;
 };
@@ -189,6 +200,13 @@ std::string syntax_problem(std::string_view text, const toml::parse_error& error
   return result + "\n     Strings need quotes: " + core::printable(name) + " = " + toml_string(core::printable(value));
 }
 
+/// Instead of toml++'s message, which is about the line feed that the string then holds.
+std::string unclosed_problem(std::string_view text, const Place& place, const std::string& quotes) {
+  const std::string where = quotes.size() == 1 ? "the end of the line" : "the end of the file";
+  return "not valid TOML: the string that begins here is not closed: there is no second " + quotes + " before " +
+         where + "\n     " + core::printable(line_of(text, place.line), 120);
+}
+
 std::string quoting_hint(std::string_view text) {
   return "; a string needs quotes that the shell leaves alone: '" + toml_string(core::printable(text, 100)) + "'";
 }
@@ -264,11 +282,17 @@ std::string TomlValue::description() const {
 }
 
 TomlValue parse_toml(std::string_view text, std::vector<TomlProblem>& problems) {
-  if (TextScan(text).find(problems)) return {};
+  TextScan scan(text);
+  if (scan.find(problems)) return {};
   try {
     return converted(toml::parse(text), 0);
   } catch (const toml::parse_error& error) {
-    problems.push_back({place_of(error.source(), 0), syntax_problem(text, error)});
+    const Place place = place_of(error.source(), 0), open = scan.unclosed();
+    if (open.line > 0 && std::tie(open.line, open.column) <= std::tie(place.line, place.column)) {
+      problems.push_back({open, unclosed_problem(text, open, scan.unclosed_quotes())});
+    } else {
+      problems.push_back({place, syntax_problem(text, error)});
+    }
   } catch (const std::exception& error) {
     problems.push_back({{}, "not valid TOML: " + core::printable(error.what())});
   }

@@ -67,9 +67,12 @@ struct TomlReader::State {
   TomlValue* table_value = nullptr;  // null: not given
   std::string last_key, last_kind;
   bool last_given = false;
-  std::set<std::string> failed;  // "table.key" of values that could not be read
+  std::set<std::string> failed;  // "table.key" of values that could not be read, or are told to be missing
+  std::set<std::string> meant;   // "table.key" and tables that unknown names seem to stand for
 
-  void add(const Place& place, const std::string& text) { problems.push_back({place, text}); }
+  void add(const Place& place, const std::string& text, const std::string& absent = {}) {
+    problems.push_back({place, text, absent});
+  }
 
   /// The current table's value under this key, null if not given; notes that it is known.
   TomlValue* ask(const char* name, const std::string& kind) {
@@ -111,21 +114,25 @@ struct TomlReader::State {
   }
 
   /// "did you mean …" for an unknown key: in its own table, else the same name in another one.
-  std::string key_hint(const std::string& in_table, const std::string& name) const {
+  std::string key_hint(const std::string& in_table, const std::string& name) {
     for (const auto& [other, keys] : known) {
-      if (std::find(keys.begin(), keys.end(), name) != keys.end()) return "; it belongs to [" + other + ']';
+      if (std::find(keys.begin(), keys.end(), name) == keys.end()) continue;
+      meant.insert(other + '.' + name);
+      return "; it belongs to [" + other + ']';
     }
     const auto here = known.find(in_table);
     if (here == known.end() || here->second.empty()) return {};
     const std::string nearest = core::nearest_name(name, here->second);
+    if (!nearest.empty()) meant.insert(in_table + '.' + nearest);
     return nearest.empty() ? ", which has " + core::listed(here->second, "and", false)
                            : "; did you mean \"" + nearest + "\"?";
   }
 
-  std::string table_hint(const std::string& name) const {
+  std::string table_hint(const std::string& name) {
     std::vector<std::string> names;
     for (const auto& entry : known) names.push_back(entry.first);
     const std::string nearest = core::nearest_name(name, names);
+    if (!nearest.empty()) meant.insert(nearest);
     return nearest.empty() ? "; the tables are " + core::listed(names, "and", false)
                            : "; did you mean [" + nearest + "]?";
   }
@@ -272,8 +279,10 @@ TomlKeys& TomlReader::key(const char* name, std::optional<std::string>& value, c
 TomlKeys& TomlReader::required() {
   if (state_->last_given || !state_->readable) return *this;
   const TomlValue* table = state_->table_value;
+  const std::string path = state_->table + '.' + state_->last_key;
   state_->add(table != nullptr ? table->place : Place{},
-              '[' + state_->table + "] " + state_->last_key + " is missing: it must be " + state_->last_kind);
+              '[' + state_->table + "] " + state_->last_key + " is missing: it must be " + state_->last_kind, path);
+  state_->failed.insert(path);
   return *this;
 }
 
@@ -304,9 +313,10 @@ bool TomlReader::given(const std::string& path) const {
 void TomlReader::problem(const std::string& path, const std::string& text) {
   if (!state_->readable || state_->failed.contains(path)) return;
   const TomlValue* value = state_->at(path);
+  const std::string absent = value == nullptr ? path : "";
   const auto dot = path.rfind('.');
   if (value == nullptr && dot != std::string::npos) value = state_->at(path.substr(0, dot));
-  state_->add(value != nullptr ? value->place : Place{}, text);
+  state_->add(value != nullptr ? value->place : Place{}, text, absent);
 }
 
 bool TomlReader::has_problems() const {
@@ -316,6 +326,11 @@ bool TomlReader::has_problems() const {
 void TomlReader::finish() {
   state_->report_unknown(state_->root, "");
   auto& problems = state_->problems;
+  // A mistyped name is told once: with "did you mean", not as something that is missing too.
+  std::erase_if(problems, [this](const TomlProblem& problem) {
+    const std::string table = problem.absent.substr(0, problem.absent.rfind('.'));
+    return !table.empty() && (state_->meant.contains(problem.absent) || state_->meant.contains(table));
+  });
   const auto order = [](const Place& place) { return std::tie(place.source, place.line, place.column); };
   std::stable_sort(problems.begin(), problems.end(),
                    [&order](const TomlProblem& a, const TomlProblem& b) { return order(a.place) < order(b.place); });

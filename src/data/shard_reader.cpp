@@ -51,6 +51,17 @@ std::string difference(const ShardIdentity& first, const ShardInfo& b, const Spe
   return "";
 }
 
+/// The outermost folder of a pattern's part without wildcards that is not there; "" if there are all.
+std::string missing_folder(const std::string& pattern) {
+  const std::size_t wildcard = pattern.find_first_of("*?[");
+  std::error_code ignored;
+  for (std::size_t end = pattern.find('/', 1); end < wildcard; end = pattern.find('/', end + 1)) {
+    std::string folder = pattern.substr(0, end);
+    if (!std::filesystem::is_directory(folder, ignored)) return folder;
+  }
+  return "";
+}
+
 }  // namespace
 
 void require_alike(const ShardReader& first, const ShardReader& other, bool labels) {
@@ -72,7 +83,11 @@ std::vector<std::string> match_paths(const std::vector<std::string>& paths, core
     if (status == 0) {
       files.insert(files.end(), found.gl_pathv, found.gl_pathv + found.gl_pathc);
     } else {
-      problems.add("No file matches '" + path + "'" + (status == GLOB_ABORTED ? ": a directory cannot be read." : "."));
+      const std::string folder = missing_folder(path);
+      const std::string why = !folder.empty()          ? ": there is no folder '" + folder + "'."
+                              : status == GLOB_ABORTED ? ": a directory cannot be read."
+                                                       : ".";
+      problems.add("No file matches '" + path + "'" + why);
     }
     ::globfree(&found);
   }

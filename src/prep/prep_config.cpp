@@ -11,7 +11,9 @@ using config::between;
 using config::non_negative;
 using config::one_of;
 
-void visit(config::TomlKeys& keys, PrepConfig& c) {
+}  // namespace
+
+void visit_keys(config::TomlKeys& keys, PrepConfig& c) {
   keys.table("source");
   keys.key("format", c.source.format, one_of({"csv", "tsv", "jsonl", "text"}, {"squad", "wikiqa"})).required();
   keys.key("files", c.source.files).required();
@@ -26,6 +28,7 @@ void visit(config::TomlKeys& keys, PrepConfig& c) {
   keys.key("delimiter", c.source.delimiter);
   keys.key("quotes", c.source.quotes);
   keys.key("columns", c.source.columns, between(0, 1e6));
+  keys.key("extra_columns", c.source.extra_columns);
   keys.key("unit", c.source.unit, one_of({"line", "paragraph"}));
 
   keys.table("filter");
@@ -61,6 +64,8 @@ void visit(config::TomlKeys& keys, PrepConfig& c) {
   keys.key("shard_tokens", c.output.shard_tokens, between(1024, 1 << 30));
 }
 
+namespace {
+
 /// Adds "[table] key text" at the place of "table.key".
 void complain(config::TomlReader& reader, const std::string& path, const std::string& text) {
   const std::size_t dot = path.find('.');
@@ -91,6 +96,10 @@ void check_source(const PrepConfig& c, config::TomlReader& reader) {
   only_tables(c.source.quotes.has_value(), "quotes");
   only_tables(c.source.columns != 0, "columns");
   only_tables(!c.source.header, "header");
+  only_tables(c.source.extra_columns, "extra_columns");
+  if (table && c.source.extra_columns && !c.source.header) {
+    complain(reader, "source.extra_columns", "has no meaning without a header, which says how many columns there are.");
+  }
   if (known && c.source.unit != "line" && c.source.format != "text") {
     complain(reader, "source.unit", "is for format text, and the format is " + c.source.format + ".");
   }
@@ -136,7 +145,7 @@ void check_rest(const PrepConfig& c, config::TomlReader& reader) {
 
 PrepConfig read(config::TomlReader& reader) {
   PrepConfig c;
-  visit(reader, c);
+  visit_keys(reader, c);
   // Validation files given apart: the rest is for training, unless [split] says otherwise.
   if (!c.source.validation_files.empty() && !reader.given("split.validation")) c.split.validation = 0;
   if (!c.source.test_files.empty() && !reader.given("split.test")) c.split.test = 0;
@@ -161,6 +170,7 @@ tokenize::RowFormat PrepConfig::row_format() const {
   row.delimiter = source.delimiter ? source.delimiter->front() : source.format == "tsv" ? '\t' : ',';
   row.quotes = source.quotes.value_or(source.format == "csv");
   row.column_limit = static_cast<int>(source.columns);
+  row.extra_columns = source.extra_columns;
   row.unit = source.unit == "paragraph" ? tokenize::TextUnit::paragraph : tokenize::TextUnit::line;
   return row;
 }
@@ -178,7 +188,7 @@ PrepConfig parse_prep_config(std::string_view text, const std::string& name,
 
 std::string resolved_toml(PrepConfig config) {
   config::TomlWriter writer;
-  visit(writer, config);
+  visit_keys(writer, config);
   return writer.text();
 }
 

@@ -71,9 +71,14 @@ class Preparation {
 
   Summary run() {
     const auto begin = std::chrono::steady_clock::now();
-    agree(group_, [this] {
-      if (is_root()) staging_.make();
+    agree(group_, [this] { vocabulary_ = checked_vocabulary(config_); });
+    std::string replaced;
+    agree(group_, [&] {
+      if (!is_root()) return;
+      replaced = describe_replaced(config_);
+      staging_.make();
     });
+    if (!replaced.empty()) tell(replaced);
     try {
       work();
     } catch (const AgreedError&) {
@@ -116,9 +121,7 @@ class Preparation {
 
   void make_vocabulary() {
     std::string text;
-    if (config_.tokenizer.train_size == 0) {
-      agree(group_, [this] { vocabulary_.emplace(Vocabulary::load(vocabulary_file(config_))); });
-    } else {
+    if (!vocabulary_) {
       WordCounter counter(config_.tokenizer.lowercase);
       agree(group_, [&] { count_words(counter); });
       gather_counts(group_, counter);

@@ -4,11 +4,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
+#include <map>
+#include <sstream>
 
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/prep/prepare.hpp"
-#include "bert_hpc/tokenize/vocabulary.hpp"
+#include "staging.hpp"
 
 namespace bert_hpc::prep {
 
@@ -16,26 +20,117 @@ using core::Error;
 using core::ExitCode;
 using tokenize::Vocabulary;
 
-std::string vocabulary_file(const PrepConfig& config) {
-  const std::string& given = config.tokenizer.vocabulary;
-  std::error_code ignored;
-  return std::filesystem::is_directory(given, ignored) ? given + "/vocab.txt" : given;
+namespace {
+
+constexpr std::size_t most_problems = 20, most_keys = 6;  // shown
+
+/// The lines of resolved_toml() as "[table] key" and the value.
+std::map<std::string, std::string> keyed_lines(const std::string& toml) {
+  std::map<std::string, std::string> keys;
+  std::istringstream lines(toml);
+  std::string line, table;
+  while (std::getline(lines, line)) {
+    const auto equals = line.find(" = ");
+    if (line.starts_with('[')) {
+      table = line + ' ';
+    } else if (equals != std::string::npos) {
+      keys[table + line.substr(0, equals)] = line.substr(equals + 3);
+    }
+  }
+  return keys;
 }
 
-void check_files(const PrepConfig& config) {
+/// Runs `check`; what it throws becomes one of the problems, headed by the keys that it is about.
+template <class Check>
+void note(core::ProblemList& problems, ExitCode& code, const std::string& keys, const Check& check) {
+  try {
+    check();
+  } catch (const Error& error) {
+    if (problems.empty()) code = error.code();
+    problems.add(keys + ": " + error.what());
+  }
+}
+
+void check_directory(const std::string& directory) {
+  std::error_code error;
+  std::filesystem::path folder = std::filesystem::absolute(directory, error);
+  while (!std::filesystem::exists(folder, error) && folder.has_relative_path()) folder = folder.parent_path();
+  if (!std::filesystem::is_directory(folder, error)) {
+    throw Error(ExitCode::files, directory + ": cannot be written: " + folder.string() + " is no directory.");
+  }
+  if (::access(folder.c_str(), W_OK) != 0) {
+    throw Error(ExitCode::files,
+                directory + ": cannot be written: " + folder.string() + ": " + std::strerror(errno) + ".");
+  }
+}
+
+/// The values of an earlier run that differ now, as "[table] key"; nothing if its prep.toml cannot be read.
+std::optional<std::vector<std::string>> changed_keys(const PrepConfig& config) {
+  try {
+    PrepConfig earlier = read_prep_config(config.output.directory + "/prep.toml", {});
+    earlier.output.directory = config.output.directory;  // it was perhaps named otherwise
+    const auto before = keyed_lines(resolved_toml(earlier)), now = keyed_lines(resolved_toml(config));
+    std::vector<std::string> changed;
+    for (const auto& [key, value] : now) {
+      const auto found = before.find(key);
+      if (found == before.end() || found->second != value) changed.push_back(key);
+    }
+    for (const auto& [key, value] : before) {
+      if (!now.contains(key)) changed.push_back(key);
+    }
+    return changed;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+std::optional<Vocabulary> checked_vocabulary(const PrepConfig& config) {
   std::vector<std::string> columns = config.source.text;
   columns.insert(columns.end(), config.source.text_pair.begin(), config.source.text_pair.end());
   if (config.has_labels()) columns.push_back(config.source.label);
-  for (const auto* files : {&config.source.files, &config.source.validation_files, &config.source.test_files}) {
-    for (const std::string& file : *files) tokenize::open_rows(file, config.row_format(), columns);
+  core::ProblemList problems;
+  ExitCode code = ExitCode::files;
+  const std::pair<const char*, const std::vector<std::string>*> lists[] = {
+      {"[source] files", &config.source.files},
+      {"[source] validation_files", &config.source.validation_files},
+      {"[source] test_files", &config.source.test_files}};
+  for (const auto& [key, files] : lists) {
+    for (const std::string& file : *files) {
+      if (problems.all().size() == most_problems) break;
+      note(problems, code, key, [&] { tokenize::open_rows(file, config.row_format(), columns); });
+    }
   }
-  if (config.tokenizer.train_size == 0) Vocabulary::load(vocabulary_file(config));
-  std::filesystem::path folder = std::filesystem::absolute(config.output.directory);
-  while (!std::filesystem::exists(folder) && folder.has_relative_path()) folder = folder.parent_path();
-  if (!std::filesystem::is_directory(folder) || ::access(folder.c_str(), W_OK) != 0) {
-    throw Error(ExitCode::files,
-                config.output.directory + ": [output] directory cannot be written: " + folder.string() + ".");
+  std::optional<Vocabulary> vocabulary;
+  if (config.tokenizer.train_size == 0) {
+    const std::string& given = config.tokenizer.vocabulary;
+    std::error_code ignored;
+    const bool folder = std::filesystem::is_directory(given, ignored);
+    note(problems, code, "[tokenizer] vocabulary",
+         [&] { vocabulary = Vocabulary::load(folder ? given + "/vocab.txt" : given); });
   }
+  note(problems, code, "[output] directory", [&] { check_directory(config.output.directory); });
+  if (problems.all().size() == 1) throw Error(code, problems.all().front());
+  problems.throw_if_any(code, "the text cannot be prepared:");
+  return vocabulary;
+}
+
+void check_files(const PrepConfig& config) {
+  checked_vocabulary(config);
+}
+
+std::string describe_replaced(const PrepConfig& config) {
+  const auto count = static_cast<std::int64_t>(shard_names(config.output.directory).size());
+  if (count == 0) return {};
+  std::string line = "replaces " + core::counted(count, "shard") + " of an earlier run in " + config.output.directory;
+  const auto changed = changed_keys(config);
+  if (!changed) return line + ", whose prep.toml is missing or cannot be read";
+  if (changed->empty()) return line + ", made with the same input file";
+  const bool all = changed->size() <= most_keys;
+  std::vector<std::string> shown(changed->begin(), all ? changed->end() : changed->begin() + most_keys);
+  if (!all) shown.push_back("others");
+  return line + ", made with another input file: it differs in " + core::listed(shown, "and", false);
 }
 
 std::string describe(const Summary& summary, const PrepConfig& config) {

@@ -43,6 +43,7 @@ bool RowStream::next(SourceRow& out) {
   out.line = row_.line;
   out.file = file_;
   out.problem = row_.problem;
+  out.too_wide = row_.too_wide;
   out.missing_column.clear();
   out.text = join(0, text_columns_, out, text_);
   out.text_pair = join(text_columns_, pair_columns_, out, text_pair_);

@@ -64,6 +64,7 @@ class Scan {
 
  private:
   RowStatus judge(const SourceRow& row) {
+    if (row.too_wide) return RowStatus::extra_columns;
     if (!row.problem.empty()) return RowStatus::unreadable;
     if (!row.missing_column.empty()) return RowStatus::missing_column;
     if (row.text.empty() || (config_.has_pairs() && row.text_pair.empty())) return RowStatus::empty_text;
@@ -203,6 +204,8 @@ const char* reason(RowStatus status) {
   switch (status) {
     case RowStatus::unreadable:
       return "the row cannot be read";
+    case RowStatus::extra_columns:
+      return "the row has more columns than the header (see [source] extra_columns)";
     case RowStatus::missing_column:
       return "a column is missing";
     case RowStatus::empty_text:
@@ -226,6 +229,7 @@ std::string describe_reject(RowStatus status, const SourceRow& row, const PrepCo
   const std::string label = " (\"" + core::printable(row.label, 60) + "\")";
   switch (status) {
     case RowStatus::unreadable:
+    case RowStatus::extra_columns:
       return "the row " + row.problem;
     case RowStatus::missing_column:
       return "the row has no column \"" + core::printable(row.missing_column, 60) + "\"";

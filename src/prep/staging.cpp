@@ -15,6 +15,23 @@ namespace fs = std::filesystem;
 using core::Error;
 using core::ExitCode;
 
+std::vector<std::string> shard_names(const std::string& directory) {
+  std::vector<std::string> names;
+  std::error_code ignored;
+  if (!fs::exists(directory, ignored)) return names;
+  try {
+    const std::regex shard("(train|validation|test)-[0-9]{5,}\\.h5");
+    for (const auto& entry : fs::directory_iterator(directory)) {
+      std::string name = entry.path().filename().string();
+      if (std::regex_match(name, shard)) names.push_back(std::move(name));
+    }
+  } catch (const fs::filesystem_error& error) {
+    throw Error(ExitCode::files, directory + ": [output] directory cannot be read: " + error.code().message() + ".");
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
 Staging::Staging(std::string directory) : directory_(std::move(directory)), path_(directory_ + "/.bert_hpc_prep") {}
 
 void Staging::make() const {
@@ -35,11 +52,8 @@ void Staging::publish() const {
       const std::string name = entry.path().filename().string();
       if (!name.starts_with("tokens-")) names.push_back(name);
     }
-    const std::regex shard("(train|validation|test)-[0-9]{5}\\.h5");
-    for (const auto& entry : fs::directory_iterator(directory_)) {
-      const std::string name = entry.path().filename().string();
-      const bool replaced = std::find(names.begin(), names.end(), name) != names.end();
-      if (std::regex_match(name, shard) && !replaced) fs::remove(entry.path());
+    for (const std::string& name : shard_names(directory_)) {
+      if (std::find(names.begin(), names.end(), name) == names.end()) fs::remove(directory_ + "/" + name);
     }
     for (const std::string& name : names) {
       io::sync_to_disk(file(name));

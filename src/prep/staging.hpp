@@ -2,8 +2,12 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace bert_hpc::prep {
+
+/// Names of the shards that `directory` holds, sorted; none if there is no such directory. Throws Error(files).
+std::vector<std::string> shard_names(const std::string& directory);
 
 class Staging {
  public:

@@ -29,6 +29,7 @@ class DelimitedRows : public RowReader {
     if (format.header) {
       if (!read_record()) throw Error(ExitCode::data, file + ": has no header row.");
       for (std::size_t i = 0; i < fields_.size(); ++i) names.emplace_back(value(i, 0));
+      if (!format.extra_columns) widest_ = names.size();
     }
     for (const std::string& column : columns) indices_.push_back(find(column, names));
     storage_.resize(std::max<std::size_t>(1, columns.size()));
@@ -39,6 +40,10 @@ class DelimitedRows : public RowReader {
     row.number = ++number_;
     row.line = record_line_;
     row.problem.clear();
+    row.too_wide = widest_ > 0 && fields_.size() > widest_;
+    if (row.too_wide) {  // a delimiter that should have been quoted: which column is which cannot be known
+      row.problem = "has " + std::to_string(fields_.size()) + " columns, the header " + std::to_string(widest_);
+    }
     row.values.resize(indices_.size());
     for (std::size_t i = 0; i < indices_.size(); ++i) {
       row.values[i].reset();
@@ -66,7 +71,7 @@ class DelimitedRows : public RowReader {
     for (const std::string& name : names) printable.push_back(core::printable(name, 60));
     const std::string near = core::nearest_name(column, names);
     throw Error(ExitCode::data, source_.file() + ": has no column \"" + shown + "\"" +
-                                    (near.empty() ? "" : "; did you mean \"" + core::printable(near, 60) + "\"?") +
+                                    (near.empty() ? "." : "; did you mean \"" + core::printable(near, 60) + "\"?") +
                                     " Its columns are " + core::listed(printable, "and") + ".");
   }
 
@@ -196,6 +201,7 @@ class DelimitedRows : public RowReader {
   LineSource source_;
   RowFormat format_;
   std::vector<std::size_t> indices_;  // of the columns asked for
+  std::size_t widest_ = 0;            // columns of the header; 0: rows may have any number
   std::vector<Field> fields_;         // of the record
   std::string_view record_;
   std::int64_t record_line_ = 0, number_ = 0;

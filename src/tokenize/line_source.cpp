@@ -17,7 +17,7 @@ LineSource::LineSource(const std::string& file) : file_(file), stream_(std::fope
   if (!stream_) throw Error(ExitCode::files, file + ": cannot be opened: " + std::strerror(errno) + ".");
   struct stat status {};
   if (fstat(fileno(stream_.get()), &status) == 0 && S_ISDIR(status.st_mode)) {
-    throw Error(ExitCode::files, file + ": is a directory; [source] files names files.");
+    throw Error(ExitCode::files, file + ": is a directory; name the files in it.");
   }
   std::setvbuf(stream_.get(), nullptr, _IONBF, 0);  // blocks are read by fill()
   buffer_.resize(1 << 20);

@@ -15,6 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   format.quotes = (choice & 16) == 0;
   format.delimiter = format.format == tokenize::TextFormat::tsv ? '\t' : ',';
   format.column_limit = (choice & 32) != 0 ? 3 : 0;
+  format.extra_columns = (choice & 128) != 0;
   format.unit = (choice & 64) != 0 ? tokenize::TextUnit::paragraph : tokenize::TextUnit::line;
   std::vector<std::string> columns = {"text", "label"};
   if (!format.header) columns = {"1", "2"};

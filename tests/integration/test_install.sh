@@ -11,6 +11,8 @@ cd "$scratch"
 for program in bert_hpc bert_hpc_prep; do
   expect_status 0 env -i PATH="$root/bin:/usr/bin:/bin" "$program" --version
   expect_text "$program"
+  named=$(env -i PATH="$root/bin:/usr/bin:/bin" "$program" --help | grep -o 'share/[^ ]*\.toml')
+  expect [ -f "$root/$named" ]
 done
 for folder in input jobs postprocess; do expect [ -d "$root/share/bert_hpc/$folder" ]; done
 expect_status 2 "$root/share/bert_hpc/jobs/build.sh"

@@ -120,8 +120,9 @@ def shards_say_what_the_text_said(folder, table):
     check(rejects[1:] == ["rows.csv\t6\t7\tthe text is empty"], f"rejects.tsv: {rejects}")
 
 
-def refused(folder, name, code, *needles, ranks=(1, 2), **changes):
-    """A failure: exit code, one message with these words, nothing touched."""
+def refused(folder, name, code, *needles, ranks=(1, 2), absent=(), **changes):
+    """A failure: exit code, one message with these words, nothing touched. What is wrong beside the text is told before
+    the text is read."""
     toml(folder, **changes)
     for n in ranks:
         before = files_of(folder / "out") if (folder / "out").is_dir() else None
@@ -130,6 +131,9 @@ def refused(folder, name, code, *needles, ranks=(1, 2), **changes):
         check(done.stderr.count("bert_hpc: error") == 1, f"{name} on {n} ranks: one message: {done.stderr}")
         for needle in needles:
             check(needle in done.stderr, f'{name}: "{needle}" is not in: {done.stderr}')
+        for needle in absent:
+            check(needle not in done.stderr, f'{name}: "{needle}" is in: {done.stderr}')
+        check(code not in (2, 4) or "read " not in done.stdout, f"{name}: told before the text is read: {done.stdout}")
         after = files_of(folder / "out") if (folder / "out").is_dir() else None
         check(before == after, f"{name} on {n} ranks: earlier results are untouched")
 
@@ -142,6 +146,14 @@ def wrong_input(folder):
     (folder / "file").write_text("x")
     refused(folder, "misspelt keys", 2, "prep.toml:", "fils", "max_tokens",
             source__fils='["a"]', tokenizer__max_token="3")
+    refused(folder, "a misspelt directory", 2, 'did you mean "directory"', absent=["missing", "empty"],
+            output__directory=None, output__directry='"out"')
+    refused(folder, "no such vocabulary", 4, "[tokenizer] vocabulary: nosuch: cannot be opened",
+            tokenizer__vocabulary='"nosuch"')
+    refused(folder, "several things at once", 3, '1. [source] files: empty.csv: is empty',
+            "2. [source] test_files: none.csv: cannot be opened", "3. [tokenizer] vocabulary: nosuch",
+            "4. [output] directory: file/sub: cannot be written", source__files='["rows.csv", "empty.csv"]',
+            source__test_files='["none.csv"]', tokenizer__vocabulary='"nosuch"', output__directory='"file/sub"')
     refused(folder, "missing column", 3, 'no column "txt"', 'did you mean "text"', '"label" and "value"',
             source__text='"txt"')
     refused(folder, "missing file", 4, "none.csv", "No such file", source__files='["rows.csv", "none.csv"]')
@@ -176,6 +188,39 @@ def fewer_shards_replace_more(folder):
     check(not (folder / "out" / ".bert_hpc_prep").exists(), "no scratch files stay behind")
 
 
+def too_many_columns(folder):
+    """Text with a comma that nobody quoted must not become another text with another label."""
+    (folder / "wide.csv").write_text("id,text,label\n5,a b,x\n6,c,d,y\n7,b a,x\n8,a,y\n9,b,y\n")
+    wide = {"source__files": '["wide.csv"]', "output__directory": '"wide"'}
+    toml(folder, **wide)
+    done = run(folder)
+    check(done.returncode == 0 and "1: the row has more columns than the header (see [source] extra_columns)" in done.stdout,
+          f"wide rows are left out: {done.stdout}{done.stderr}")
+    rejects = (folder / "wide" / "rejects.tsv").read_text().splitlines()
+    check(rejects[1:] == ["wide.csv\t2\t3\tthe row has 4 columns, the header 3"], f"rejects.tsv: {rejects}")
+    toml(folder, source__extra_columns="true", **wide)
+    done = run(folder)
+    check(done.returncode == 0 and "5 read, 5 kept" in done.stdout, f"extra columns are allowed: {done.stdout}{done.stderr}")
+
+
+def replacing_is_told(folder):
+    """Results of an earlier run are replaced, with one line that says whether they came from the same input."""
+    toml(folder, output__directory='"told"')
+    first = run(folder)
+    check(first.returncode == 0 and "replaces" not in first.stdout, f"nothing is replaced at first: {first.stdout}")
+    count = len(list((folder / "told").glob("*.h5")))
+    line = f"replaces {count} shards of an earlier run in told, "
+    for ranks in (1, 2):
+        again = run(folder, ranks)
+        check(again.stdout.splitlines()[0] == line + "made with the same input file", f"the same input: {again.stdout}")
+    check(line in run(folder, 1, "--validate").stdout, "--validate tells what would be replaced")
+    other = run(folder, 1, "--set", "split.seed=7", "--set", "tokenizer.max_tokens=9")
+    check(other.stdout.splitlines()[0] == line + "made with another input file: it differs in [split] seed and "
+          "[tokenizer] max_tokens", f"another input: {other.stdout}")
+    (folder / "told" / "prep.toml").write_text("[\n")
+    check("whose prep.toml is missing or cannot be read" in run(folder).stdout, "an unknown input")
+
+
 with tempfile.TemporaryDirectory() as scratch:
     place = pathlib.Path(scratch)
     text, table = rows(1500)
@@ -186,5 +231,7 @@ with tempfile.TemporaryDirectory() as scratch:
     shards_say_what_the_text_said(place, table)
     wrong_input(place)
     fewer_shards_replace_more(place)
+    too_many_columns(place)
+    replacing_is_told(place)
 print(f"{len(failures)} failures")
 sys.exit(1 if failures else 0)

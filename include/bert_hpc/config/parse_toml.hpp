@@ -38,6 +38,7 @@ struct TomlValue {
 struct TomlProblem {
   Place place;
   std::string text;
+  std::string absent = {};  ///< "table.key" where it is about a key that is not given
 };
 
 /// The root table. After a syntax error the tree is empty and problems has one more entry.

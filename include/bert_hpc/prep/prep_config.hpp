@@ -25,6 +25,7 @@ struct SourceConfig {
   std::optional<std::string> delimiter;  ///< default: comma or tab, by format
   std::optional<bool> quotes;            ///< default: csv yes, tsv no
   std::int64_t columns = 0;              ///< the last of so many takes the rest of its row; 0: no limit
+  bool extra_columns = false;            ///< rows may have more columns than the header; those are not read
   std::string unit = "line";             ///< of text: "line" | "paragraph"
 };
 
@@ -73,6 +74,9 @@ struct PrepConfig {
   bool packs() const { return task.name == "masked_lm" && task.pack; }
   tokenize::RowFormat row_format() const;
 };
+
+/// Visits every key, table by table.
+void visit_keys(config::TomlKeys& keys, PrepConfig& config);
 
 /// Reads `path` and applies `overrides` ("table.key=VALUE"). Throws Error(input) with all problems.
 PrepConfig read_prep_config(const std::string& path, const std::vector<std::string>& overrides);

@@ -44,9 +44,13 @@ struct Summary {
 Summary prepare(const PrepConfig& config, comm::Communicator& group,
                 const std::function<void(const std::string&)>& say);
 
-/// What can be checked without tokenizing: files open, columns exist, the vocabulary loads, the directory can be
-/// written. Throws Error.
+/// What can be checked without reading the text: files open, columns exist, the vocabulary loads, the directory can be
+/// written. prepare() begins with it. Throws one Error with all problems, and the code of the first.
 void check_files(const PrepConfig& config);
+
+/// One line on the shards of an earlier run that the results will replace: how many, and which keys its input gave
+/// otherwise; "" if [output] directory holds none. One rank calls it. Throws Error(files).
+std::string describe_replaced(const PrepConfig& config);
 
 /// The lines printed at the end.
 std::string describe(const Summary& summary, const PrepConfig& config);

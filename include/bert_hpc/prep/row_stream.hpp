@@ -25,6 +25,7 @@ struct SourceRow {
   std::size_t file = 0;     ///< index into RowStream::files()
   std::string_view text, text_pair, label;
   std::string problem;         ///< why it cannot be read; empty if it can
+  bool too_wide = false;       ///< because it has more columns than the header
   std::string missing_column;  ///< name of a column asked for that the row lacks; empty if none
 };
 

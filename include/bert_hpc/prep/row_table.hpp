@@ -18,6 +18,7 @@ enum class RowStatus : std::uint8_t {
   validation,
   test,
   unreadable,
+  extra_columns,
   missing_column,
   empty_text,
   empty_label,
@@ -26,7 +27,7 @@ enum class RowStatus : std::uint8_t {
   unlisted_label,
   rare_label,
 };
-inline constexpr int row_status_count = 11;
+inline constexpr int row_status_count = 12;
 
 inline bool is_kept(RowStatus status) {
   return status <= RowStatus::test;

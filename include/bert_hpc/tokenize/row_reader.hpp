@@ -22,6 +22,7 @@ struct RowFormat {
   char delimiter = ',';            ///< csv, tsv
   bool quotes = true;              ///< csv, tsv: "…" may hold delimiters and line feeds, "" is a quote
   int column_limit = 0;            ///< csv, tsv: the last of so many columns takes the rest of the row; 0: no limit
+  bool extra_columns = false;      ///< csv, tsv: a row may have more columns than the header
   TextUnit unit = TextUnit::line;  ///< text
 };
 
@@ -31,6 +32,7 @@ struct Row {
   std::int64_t line = 0;                                ///< on which it begins, from 1
   std::vector<std::optional<std::string_view>> values;  ///< the columns asked for; none where the row lacks one
   std::string problem;                                  ///< why the row cannot be read; empty if it can
+  bool too_wide = false;                                ///< the problem is that it has more columns than the header
 };
 
 class RowReader {

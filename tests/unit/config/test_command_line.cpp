@@ -2,6 +2,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <filesystem>
 
 #include "bert_hpc/core/error.hpp"
 
@@ -64,4 +65,12 @@ TEST_CASE("help names every option") {
     CHECK_THAT(help_text(trainer), ContainsSubstring(option));
   }
   CHECK_THAT(help_text(prep), !ContainsSubstring("--overwrite"));
+  for (const Program& program : {trainer, prep}) {
+    const std::string text = help_text(program);
+    const std::size_t at = text.find("input/example_");
+    REQUIRE(at != std::string::npos);
+    const std::string file = text.substr(at, text.find(".toml", at) + 5 - at);
+    INFO(file);
+    CHECK(std::filesystem::exists(std::string(BERT_HPC_TESTS_DIRECTORY) + "/../" + file));
+  }
 }

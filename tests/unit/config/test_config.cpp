@@ -5,9 +5,9 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <random>
 #include <set>
-#include <sstream>
 
 #include "key_list.hpp"
+#include "support/example_input.hpp"
 
 using namespace bert_hpc::config;
 using bert_hpc::core::Error;
@@ -16,7 +16,7 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-const std::string example_path = std::string(BERT_HPC_TESTS_DIRECTORY) + "/../input/example_bert_hpc.toml";
+const std::string example_path = test::example_input("bert_hpc");
 
 const std::string minimal =
     "[run]\ndirectory = \"out\"\n[model]\npretrained = \"folder\"\n[task]\nname = \"regression\"\n"
@@ -60,29 +60,6 @@ std::vector<std::string> problem_keys(const Config& config, int replicas) {
   std::vector<std::string> keys;
   for (const ConfigProblem& problem : validate(config, replicas)) keys.push_back(problem.key);
   return keys;
-}
-
-/// Lines of the example that give a key, commented out or not, as (table, "key = value", is it commented out).
-struct KeyLine {
-  std::string table, key, text;
-  bool comment;
-};
-
-std::vector<KeyLine> example_lines() {
-  std::istringstream file(read_input_text(example_path));
-  std::vector<KeyLine> lines;
-  std::string line, table;
-  while (std::getline(file, line)) {
-    if (line.starts_with('[')) table = line.substr(1, line.find(']') - 1);
-    const bool comment = line.starts_with("# ");
-    const std::string text = comment ? line.substr(2) : line;
-    const auto equals = text.find(" = ");
-    if (table.empty() || equals == std::string::npos) continue;
-    const std::string key = text.substr(0, equals);
-    if (key.find_first_not_of("abcdefghijklmnopqrstuvwxyz_12") != std::string::npos) continue;
-    lines.push_back({table, key, text, comment});
-  }
-  return lines;
 }
 
 }  // namespace
@@ -149,6 +126,37 @@ TEST_CASE("a value told to be wrong is not told to be missing too") {
   CHECK_THAT(problems(minimal, {"batch.global=x"}), !ContainsSubstring("unknown"));
   const std::string broken = problems("[run\n");
   CHECK_THAT(broken, ContainsSubstring("not valid TOML") && !ContainsSubstring("missing"));
+}
+
+TEST_CASE("a mistyped or absent key is told once") {
+  const auto count = [](const std::string& text) {
+    int problems = 0;
+    for (std::size_t at = text.find("in.toml:"); at != std::string::npos; at = text.find("in.toml:", at + 1))
+      ++problems;
+    return problems;
+  };
+  const auto with = [](const std::string& from, const std::string& to) {
+    std::string text = minimal;
+    return text.replace(text.find(from), from.size(), to);
+  };
+  for (const auto& [from, to] : {std::pair{"directory", "directry"},
+                                 {"train = ", "trian = "},
+                                 {"learning_rate", "learning_rte"},
+                                 {"epochs", "epoch"}}) {
+    const std::string text = problems(with(from, to));
+    INFO(text);
+    CHECK(count(text) == 1);
+    const std::string name(from);
+    CHECK_THAT(text, ContainsSubstring("did you mean \"" + name.substr(0, name.find(' ')) + "\"?"));
+  }
+  CHECK(count(problems(with("[optimizer]", "[optimiser]"))) == 1);
+  CHECK(count(problems(with("directory = \"out\"\n[model]", "[model]\ndirectory = \"out\""))) == 1);
+  const std::string absent = problems(with("directory = \"out\"", ""));
+  INFO(absent);
+  CHECK((count(absent) == 1 && absent.find("[run] directory is missing") != std::string::npos));
+  // Another key is missing all the same.
+  const std::string two = problems(with("directory = \"out\"\n[model]", "directry = \"out\"\nmode = \"x\"\n[model]"));
+  CHECK_THAT(two, ContainsSubstring("did you mean \"directory\"?") && ContainsSubstring("mode = \"x\" is unknown"));
 }
 
 TEST_CASE("what needs the number of replicas is checked when it is known") {
@@ -227,7 +235,7 @@ TEST_CASE("the example input runs, shows every key, and every key of it is known
   visit_keys(list, config);
   std::set<std::string> shown;
   const std::string text = read_input_text(example_path);
-  for (const KeyLine& line : example_lines()) {
+  for (const test::KeyLine& line : test::key_lines(example_path)) {
     shown.insert(line.table + '.' + line.key);
     if (!line.comment) continue;
     // As if its "# " were removed: a value of the right type, whatever other keys it excludes.

@@ -224,6 +224,29 @@ TEST_CASE("hostile text gives a message, whatever its depth or size") {
   CHECK(problems("# " + repeated(".", 500) + "\n[data]\ntrain = [\"" + repeated(".", 99) + "\"]\n") == "no problem");
 }
 
+TEST_CASE("a string that is never closed is told where it begins") {
+  const auto told = [](const std::string& text) {
+    try {
+      TomlReader reader(text, "in.toml", {});
+      reader.finish();
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  const std::string closed = "the string that begins here is not closed: there is no second ";
+  CHECK_THAT(told("[a]\nx = \"abc\ny = 1\n"), ContainsSubstring("in.toml:2:5: not valid TOML: " + closed +
+                                                                "\" before the end of the line\n     x = \"abc"));
+  CHECK_THAT(told("[a]\nx = 'abc"), ContainsSubstring("in.toml:2:5: not valid TOML: " + closed + "' before"));
+  CHECK_THAT(told("[a]\nx = [\"b\", \"c]\n"), ContainsSubstring("in.toml:2:11: not valid TOML: " + closed));
+  CHECK_THAT(told("[a]\nx = \"C:\\\"\ny = \"d\"\n"), ContainsSubstring("in.toml:2:5: not valid TOML: " + closed));
+  CHECK_THAT(told("[a]\nx = \"b\\\ny = \"d\"\n"), ContainsSubstring("in.toml:2:5: not valid TOML: " + closed));
+  CHECK_THAT(told("[a]\n\nx = \"\"\"abc\n\"\n"),
+             ContainsSubstring("in.toml:3:5: not valid TOML: " + closed + "\"\"\" before the end of the file"));
+  // What stands before it is wrong first.
+  CHECK_THAT(told("[a]\nx = = 1\ny = \"abc\n"), ContainsSubstring("in.toml:2:") && !ContainsSubstring("closed"));
+}
+
 TEST_CASE("an input file that cannot be read says why") {
   const auto message = [](const std::string& path) -> std::string {
     try {

@@ -1,8 +1,11 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <set>
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/prep/prep_config.hpp"
+#include "support/example_input.hpp"
+#include "unit/config/key_list.hpp"
 
 using namespace bert_hpc::prep;
 using bert_hpc::core::Error;
@@ -74,6 +77,10 @@ TEST_CASE("keys that contradict each other are refused") {
   CHECK_THAT(message(good, {"split.train=0", "split.validation=0", "split.test=0"}), ContainsSubstring("above 0"));
   CHECK_THAT(message(good, {"task.labels=[\"a\",\"a\"]"}), ContainsSubstring("twice"));
   CHECK_THAT(message(good, {"task.pack=true"}), ContainsSubstring("masked_lm"));
+  CHECK_THAT(message(good, {"source.format=\"jsonl\"", "source.extra_columns=true"}), ContainsSubstring("csv and tsv"));
+  CHECK_THAT(message(good, {"source.header=false", "source.extra_columns=true"}),
+             ContainsSubstring("without a header"));
+  CHECK(parse(good, {"source.extra_columns=true"}).row_format().extra_columns);
   CHECK_THAT(message(good, {"source.files=[]"}), ContainsSubstring("no file"));
   CHECK_THAT(message(good, {"source.text_pair=\"b\"", "tokenizer.max_tokens=4"}), ContainsSubstring("at least 5"));
   CHECK_THAT(message(good, {"tokenizer.type=\"byte_bpe\""}), ContainsSubstring("byte_bpe"));
@@ -85,4 +92,27 @@ TEST_CASE("the resolved input reads back to itself") {
   const std::string text = resolved_toml(config);
   CHECK(resolved_toml(parse(text)) == text);
   CHECK_THAT(text, ContainsSubstring("max_characters = 7"));
+}
+
+TEST_CASE("the example input runs, shows every key, and every key of it is known") {
+  const std::string path = test::example_input("bert_hpc_prep"), text = bert_hpc::config::read_input_text(path);
+  const PrepConfig example = read_prep_config(path, {});
+  KeyList list;
+  PrepConfig config;
+  visit_keys(list, config);
+  std::set<std::string> shown;
+  for (const test::KeyLine& line : test::key_lines(path)) {
+    shown.insert(line.table + '.' + line.key);
+    if (!line.comment) continue;
+    // As if its "# " were removed: a value of the right type, whatever other keys it excludes.
+    std::string changed = text;
+    changed.erase(changed.find("# " + line.text), 2);
+    const std::string result = message(changed);
+    INFO(line.text << ": " << result);
+    for (const char* wrong : {"unknown", " must be ", "not available", "not valid TOML"}) {
+      CHECK(result.find(wrong) == std::string::npos);
+    }
+  }
+  CHECK(shown == std::set<std::string>(list.names.begin(), list.names.end()));
+  CHECK(resolved_toml(parse(resolved_toml(example))) == resolved_toml(example));
 }

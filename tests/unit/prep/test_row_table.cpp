@@ -127,6 +127,18 @@ TEST_CASE("rows that lack something are left out with a reason, or refused") {
                                      ContainsSubstring("row 5, line 6: the row has no column \"label\""));
 }
 
+TEST_CASE("rows with more columns than the header are left out by that name") {
+  Text text("id,text,label\n5,x,a\n6,too,many,cols\n7,z,a\n");
+  const RowTable rows = text.scan();
+  CHECK(rows.status[1] == RowStatus::extra_columns);
+  CHECK(rows.label_names == std::vector<std::string>{"a"});
+  SourceRow row;
+  row.problem = "has 4 columns, the header 3";
+  CHECK(describe_reject(RowStatus::extra_columns, row, text.config) == "the row has 4 columns, the header 3");
+  text.config.source.extra_columns = true;
+  CHECK(text.scan().label_names == std::vector<std::string>{"a", "many"});
+}
+
 TEST_CASE("regression labels are finite numbers") {
   Text text("text,label\nx,6.5\nx,+3\nx,1e2\nx,abc\nx,nan\nx,1e999\nx,7 of 9\nx,-0.5 \n");
   text.config.task.name = "regression";

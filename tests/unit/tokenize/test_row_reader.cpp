@@ -62,8 +62,32 @@ TEST_CASE("CSV: quotes, doubled quotes, line feeds in fields, BOM, CRLF, no last
         Rows{"2:x \"y\"\r\n z|2", "4:u|v"});
   CHECK(rows("a,b\n\n1,2\n\n\n3,4", csv, {"a", "b"}) == Rows{"3:1|2", "6:3|4"});
   CHECK(rows("a,b\n\"\",\"\"\n,\n", csv, {"a", "b"}) == Rows{"2:|", "3:|"});
-  CHECK(rows("a,b\n1\n1,2,3\n", csv, {"a", "b"}) == Rows{"2:1|-", "3:1|2"});
+  CHECK(rows("a,b\n1\n1,2\n", csv, {"a", "b"}) == Rows{"2:1|-", "3:1|2"});
   CHECK(rows("a,b\nx \"q\" y,\"p\" r\n", csv, {"a", "b"}) == Rows{"2:x \"q\" y|p r"});
+}
+
+TEST_CASE("a row with more columns than the header cannot be read, unless that is allowed or nothing says how many") {
+  const std::string text = "id,text,label\n5,a,x\n6,too,many,cols\n7,\"b,c\",y\n8,d,z,\n";
+  CHECK(rows(text, csv, {"text", "label"}) == Rows{"2:a|x", "3:!", "4:b,c|y", "5:!"});
+  {
+    const TemporaryFile file(text);
+    const auto reader = open_rows(file.path(), csv, {"text"});
+    Row row;
+    for (const char* problem : {"", "has 4 columns, the header 3", "", "has 4 columns, the header 3"}) {
+      REQUIRE(reader->next(row));
+      CHECK(row.problem == problem);
+      CHECK(row.too_wide == !row.problem.empty());
+    }
+  }
+  RowFormat lenient = csv;
+  lenient.extra_columns = true;
+  CHECK(rows(text, lenient, {"text", "label"}) == Rows{"2:a|x", "3:too|many", "4:b,c|y", "5:d|z"});
+  RowFormat bare = csv;
+  bare.header = false;
+  CHECK(rows("5,a\n6,b,c,d\n", bare, {"1", "2"}) == Rows{"1:5|a", "2:6|b"});
+  RowFormat limited = csv;  // the rest is the last column, so there is nothing too much
+  limited.column_limit = 3;
+  CHECK(rows(text, limited, {"label"}) == Rows{"2:x", "3:many,cols", "4:y", "5:z,"});
 }
 
 TEST_CASE("TSV: quotes mean nothing unless asked for") {
@@ -126,7 +150,9 @@ TEST_CASE("files that cannot be right are told apart") {
   CHECK_THROWS_WITH(open_rows("/nowhere/x.csv", csv, {"a"}), ContainsSubstring("cannot be opened"));
   CHECK_THROWS_WITH(open_rows("/", csv, {"a"}), ContainsSubstring("directory"));
   CHECK_THROWS_WITH(open_rows(good.path(), csv, {"lable"}),
-                    ContainsSubstring("did you mean \"label\"") && ContainsSubstring("\"text\" and \"label\""));
+                    ContainsSubstring("\"lable\"; did you mean \"label\"? Its columns are \"text\" and \"label\"."));
+  CHECK_THROWS_WITH(open_rows(good.path(), csv, {"nosuch"}),
+                    ContainsSubstring("has no column \"nosuch\". Its columns are \"text\" and \"label\"."));
   RowFormat bare = csv;
   bare.header = false;
   CHECK_THROWS_WITH(open_rows(good.path(), bare, {"text"}), ContainsSubstring("number"));
