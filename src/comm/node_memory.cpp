@@ -26,7 +26,7 @@ namespace bert_hpc::comm {
 namespace {
 
 constexpr std::size_t huge_page = std::size_t{2} << 20;
-constexpr std::size_t small_page = 4096;  // or a part of the system's
+constexpr std::size_t small_page = 4096;    // or a part of the system's
 constexpr std::size_t most_pending = 4096;  // operations under way at once
 
 bool everywhere(bool holds, MPI_Comm group) {
@@ -98,9 +98,9 @@ class NodeMemory::Mapping {
   std::byte* begin() const { return begin_; }  // null if it could not be mapped
   std::size_t bytes() const { return bytes_; }
 
-  /// Makes the pages of a part, from a huge page's begin to another's, near this rank: huge ones where the system can, as
-  /// few systems give them to shared memory unasked. One small page tells it where, so that it clears each of the others
-  /// once and has none to copy.
+  /// Makes the pages of a part, from a huge page's begin to another's, near this rank: huge ones where the system can,
+  /// as few systems give them to shared memory unasked. One small page tells it where, so that it clears each of the
+  /// others once and has none to copy.
   void make_pages(std::size_t begin, std::size_t end) const {
     for (std::size_t i = begin; i < end; i += huge_page) begin_[i] = std::byte{0};
     madvise(begin_ + begin, end - begin, MADV_COLLAPSE);
