@@ -34,10 +34,17 @@ core::ParameterStore::Arenas arenas_for(Assembly::Purpose purpose, const config:
 
 }  // namespace
 
+core::DataType storage_type(const config::Config& input) {
+  return input.precision.compute == "bf16"   ? core::DataType::bf16
+         : input.precision.compute == "fp16" ? core::DataType::fp16
+                                             : core::DataType::fp32;
+}
+
 Assembly::Assembly(const config::Config& input, const model::BertConfig& model_config, Purpose for_what,
                    const comm::GridShape& shape, const comm::GridPlace& at, std::span<const std::int64_t> balance,
                    const core::ParameterStore::Memory& memory)
     : traits(task_traits(input.task.name)),
+      storage(storage_type(input)),
       config(model_config),
       purpose(for_what),
       grid(shape),
@@ -45,19 +52,24 @@ Assembly::Assembly(const config::Config& input, const model::BertConfig& model_c
       parts(cut(input, config, traits.kind, input.run.mode == "train", grid.pipeline, balance)),
       parameters(own_parameters(), arenas_for(for_what, input, grid.data),
                  train::shard_alignment(input.run.reproducible, grid.data), memory),
-      products(ops::make_matrix_product()),
-      attention(ops::make_attention(input.model.attention)) {
+      products(ops::make_matrix_product("", storage)),
+      attention(ops::make_attention(input.model.attention, storage)) {
   const std::vector<model::BlockRange> own = own_parts();
   stages.reserve(own.size());
   for (const model::BlockRange& part : own) {
     stages.emplace_back(config, traits.kind, labels_of(config), part, parameters,
-                        layers::TensorGroup(tensor_place(), exchange_));
+                        layers::TensorGroup(tensor_place(), exchange_), storage);
   }
   pipeline_settings_ = {.kind = train::schedule_kind(input.parallel.pipeline_schedule).value(),
                         .stages = grid.pipeline,
                         .stage = place.pipeline,
                         .virtual_stages = static_cast<int>(own.size()),
                         .micro_batches = 1};
+  if (storage != core::DataType::fp32 && config.hidden_size % 2 != 0) {
+    throw core::Error(core::ExitCode::input, "[precision] compute = \"" + input.precision.compute +
+                                                 "\" needs an even hidden_size; this model's is " +
+                                                 std::to_string(config.hidden_size) + ": use \"fp32\".");
+  }
 }
 
 std::vector<model::BlockRange> Assembly::own_parts() const {
@@ -131,14 +143,14 @@ void Assembly::allocate(const layers::BatchBounds& training, int micro_batches, 
 
 void Assembly::connect(const comm::ProcessGroups& groups, core::Timers& timers) {
   groups_ = &groups;
-  exchange_.connect(*groups.tensor, exchanged_rows_, config.hidden_size);
+  exchange_.connect(*groups.tensor, exchanged_rows_, config.hidden_size, storage);
   groups.pipeline->reserve_messages(message_bytes());
   pipeline_.emplace(pipeline_settings_, stages, workspace, *groups.pipeline, timers);
 }
 
 std::int64_t Assembly::message_bytes() const {
   const std::int64_t rows = (exchanged_rows_ + grid.tensor - 1) / grid.tensor;
-  return rows * config.hidden_size * static_cast<std::int64_t>(sizeof(float));
+  return rows * config.hidden_size * core::bytes_of(storage);
 }
 
 std::int64_t total(const MemoryPlan& plan) {
@@ -154,7 +166,7 @@ MemoryPlan Assembly::memory(bool trains) const {
   plan.emplace_back("activations", workspace.bytes());
   if (grid.tensor > 1) {
     plan.emplace_back("shared token rows",
-                      layers::TensorExchange::bytes(exchanged_rows_, config.hidden_size, grid.tensor));
+                      layers::TensorExchange::bytes(exchanged_rows_, config.hidden_size, grid.tensor, storage));
   }
   if (grid.pipeline > 1) {
     plan.emplace_back("messages between stages", comm::message_room_bytes(message_bytes(), grid.pipeline));

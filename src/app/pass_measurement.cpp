@@ -10,6 +10,7 @@
 #include "bert_hpc/app/collective.hpp"
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/model/stage.hpp"
+#include "bert_hpc/ops/activation.hpp"
 #include "bert_hpc/ops/random_fill.hpp"
 
 namespace bert_hpc::app {
@@ -33,9 +34,9 @@ class Piece {
         batch_(batch),
         parameters_(model::bert_parameters(config, how.kind, how.outputs, range, place),
                     core::ParameterStore::Arenas::with_gradients),
-        stage_(config, how.kind, how.outputs, range, parameters_, group),
-        products_(ops::make_matrix_product()),
-        attention_(ops::make_attention(how.attention)) {
+        stage_(config, how.kind, how.outputs, range, parameters_, group, how.storage),
+        products_(ops::make_matrix_product("", how.storage)),
+        attention_(ops::make_attention(how.attention, how.storage)) {
     model::initialize_parameters(parameters_, config, 1);
     const bool masked = how.kind == model::HeadKind::masked_lm;
     const std::int64_t selected = masked ? batch.masked.count : batch.sequences, hidden = config.hidden_size;
@@ -87,7 +88,11 @@ class Piece {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }
   /// Something small: what takes long is not the values.
-  static void fill(core::Tensor<float> x) { ops::fill_normal({x.data, static_cast<std::size_t>(x.size())}, 0.03f, 1); }
+  static void fill(const core::Matrix& x) {
+    const core::Buffer<float> values(x.size());
+    ops::fill_normal({values.data(), static_cast<std::size_t>(values.size())}, 0.03f, 1);
+    ops::copy(core::Tensor<float>(values.data(), x.rows, x.columns), x);
+  }
 
   MeasuredModel how_;
   model::BlockRange range_;
@@ -125,7 +130,7 @@ Measurement measure(const comm::ProcessGroups& groups, const model::BertConfig& 
   // What a group has allocated stays as long as it does: this one ends with the measurement.
   const auto tensor = groups.tensor->split(0, groups.tensor->rank());
   layers::TensorExchange exchange;
-  if (batch != nullptr) exchange.connect(*tensor, batch->tokens.count, config.hidden_size);
+  if (batch != nullptr) exchange.connect(*tensor, batch->tokens.count, config.hidden_size, how.storage);
   const layers::TensorGroup group(place, exchange);
   const std::int64_t last = config.num_hidden_layers;
   const model::BlockRange ranges[pieces] = {{.first = 0, .last = 1, .embeddings = true, .head = false},

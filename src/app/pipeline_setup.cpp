@@ -94,8 +94,8 @@ train::PipelineQuestion question_of(const RunContext& context, const model::Bert
   question.virtual_stages = static_cast<int>(input.parallel.virtual_stages);
   question.blocks = config.num_hidden_layers;
   question.tokens = sequences * mean_length;
-  question.message_per_token =
-      static_cast<double>(config.hidden_size) * sizeof(float) / context.grid.tensor / link.bandwidth;
+  question.message_per_token = static_cast<double>(config.hidden_size * core::bytes_of(storage_type(input))) /
+                               context.grid.tensor / link.bandwidth;
   question.latency = link.latency;
   return question;
 }
@@ -154,9 +154,9 @@ PipelineSetup set_up_pipeline(const RunContext& context, const model::BertConfig
       input.run.machine ? config::parse_machine(*input.run.machine, input.precision.compute) : usual_machine();
   const double read =
       kind == model::HeadKind::masked_lm ? input.task.mask_probability.value_or(0.15) : 1 / std::max(1.0, mean_length);
-  question.seconds.assign(
-      static_cast<std::size_t>(grid.pipeline),
-      train::modelled_seconds(train::model_shape(config, kind), mean_length, read, grid.tensor, machine));
+  question.seconds.assign(static_cast<std::size_t>(grid.pipeline),
+                          train::modelled_seconds(train::model_shape(config, kind, storage_type(input)), mean_length,
+                                                  read, grid.tensor, machine));
   question.balance = setup.balance;
   train::PipelinePlan plan = train::plan_pipeline(question);
   if (open) setup.micro_batches = plan.micro_batches;
@@ -166,6 +166,7 @@ PipelineSetup set_up_pipeline(const RunContext& context, const model::BertConfig
     const MeasuredModel model{.kind = kind,
                               .outputs = std::max<std::int64_t>(1, config.num_labels()),
                               .attention = input.model.attention,
+                              .storage = storage_type(input),
                               .blocks_of_stage = config.num_hidden_layers / grid.pipeline,
                               .apart = question.kind == train::ScheduleKind::zb_h1};
     const data::BatchLoaderOptions batches =

@@ -75,6 +75,10 @@ void Results::record_evaluation(const std::string& split, const io::EvaluationRo
   if (metrics_) metrics_->record_evaluation(split, row);
 }
 
+void Results::record_loss_scale(const io::LossScaleRow& row) {
+  if (metrics_) metrics_->record_loss_scale(row);
+}
+
 void Results::record_efficiency(const io::EfficiencyRow& row) {
   if (metrics_) metrics_->record_efficiency(row);
 }

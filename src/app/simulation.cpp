@@ -143,7 +143,7 @@ train::SimulationInput simulation_input(const config::Config& input, const model
                                         const std::vector<std::int64_t>& balance, const core::BatchPlan& plan,
                                         const std::optional<core::MachineDescription>& machine) {
   train::SimulationInput simulated;
-  simulated.model = train::model_shape(model, kind);
+  simulated.model = train::model_shape(model, kind, storage_type(input));
   simulated.grid = grid;
   simulated.kind = train::schedule_kind(input.parallel.pipeline_schedule).value_or(simulated.kind);
   simulated.virtual_stages = static_cast<int>(input.parallel.virtual_stages);

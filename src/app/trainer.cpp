@@ -25,6 +25,7 @@ Trainer::Trainer(const TrainerSettings& settings, Assembly& assembly, train::Dat
       hash_(*assembly.groups().data, assembly.groups().world, assembly.parameters, settings.parameter_hash_every),
       row_losses_(settings.rows * settings.micro_batches),
       row_counts_(static_cast<std::size_t>(settings.micro_batches)) {
+  if (settings.loss_scale) scale_ = train::LossScale(*settings.loss_scale);
   if (sums.plan().settings.offload) sums_.set_summed([this](std::size_t range) { optimizer_.fetch(range); });
   if (!assembly.ties_gradients()) return;
   tied_.emplace(assembly.parameters, model::word_embeddings_name, model::decoder_name, assembly.groups().ends.get());
@@ -40,7 +41,9 @@ void Trainer::require_intact(const std::string& finding) const {
 }
 
 void Trainer::measure_noise(const data::LoadedStep& loaded, double norm) {
-  train::SmallBatch mine{.squares = sums_.first_micro_batch_squares(), .left_out = sums_.squares_without_noise()};
+  const double scale = scale_.scale() * scale_.scale();
+  train::SmallBatch mine{.squares = sums_.first_micro_batch_squares() / scale,
+                         .left_out = sums_.squares_without_noise() / scale};
   if (own_ > 0) {
     mine.samples = loaded.micro_batches[first_].batch.sequences;
     mine.targets = loaded.micro_batches[first_].target_count;
@@ -79,7 +82,7 @@ void Trainer::prepare(const data::LoadedStep& loaded, std::int64_t done) {
 
 void Trainer::result(int micro_batch, model::Stage& stage, int slot) {
   const layers::Pass& pass = passes_[static_cast<std::size_t>(micro_batch)];
-  stage.loss(pass, static_cast<float>(1.0 / targets_), slot);
+  stage.loss(pass, static_cast<float>(scale_.scale() / targets_), slot);
   if (assembly_.place.tensor != 0) return;  // those ranks know the same
   const std::size_t number = turned(static_cast<std::size_t>(micro_batch));
   const std::int64_t count = stage.head_rows(pass.batch);
@@ -122,12 +125,14 @@ void Trainer::update(const StepResult& result, std::int64_t done) {
     if (result.skipped) {
       optimizer_.discard();
       ++skipped_.total;
-      ++skipped_.in_a_row;
+      if (!result.backed_off) ++skipped_.in_a_row;  // finding a scale is no failure
     } else {
-      optimizer_.step(result.learning_rate, done + 1 - skipped_.total, result.gradient_norm,
-                      [this](std::size_t range) { sums_.share_range(range); });
+      optimizer_.step(
+          result.learning_rate, done + 1 - skipped_.total, result.gradient_norm,
+          [this](std::size_t range) { sums_.share_range(range); }, scale_.scale());
       skipped_.in_a_row = 0;
     }
+    scale_.update(!result.skipped);
   }
   const auto timed = timers_.measure("share parameters");
   sums_.share_parameters();
@@ -173,13 +178,14 @@ StepResult Trainer::step(const data::LoadedStep& loaded, std::int64_t done, cons
   {
     const auto timed = timers_.measure("gradient sums");
     sums_.end_step();
-    result.gradient_norm = sums_.gradient_norm();
+    result.gradient_norm = sums_.gradient_norm() / scale_.scale();
     result.votes = votes;
     result.loss = global_loss(loaded, result.votes);
     result.skipped = !std::isfinite(result.loss) || !std::isfinite(result.gradient_norm);
     if (measures && !result.skipped) measure_noise(loaded, result.gradient_norm);
     result.noise_scale = noise_.value();
   }
+  result.backed_off = result.skipped && scale_.may_back_off();
   if (result.skipped) {
     if (!std::isfinite(result.loss)) result.bad_samples = samples_without_loss(loaded);
     for (const core::PlannedSample& sample : loaded.plan.samples) {

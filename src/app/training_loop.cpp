@@ -67,6 +67,7 @@ void TrainingLoop::restore(const Resume& resume) {
   load_moments(resume, assembly, *training_.sums, trainer_.optimizer(), hdf5);
   trainer_.noise().restore(state_.noise);
   trainer_.skipped() = state_.skipped;
+  trainer_.loss_scale().restore(state_.loss_scale);
   training_.loader->restart(state_.done);
   first_step_ = state_.done;
   context_.activity.finished(state_.done);
@@ -144,6 +145,7 @@ void TrainingLoop::save(bool evaluation_due, bool best) {
   state.seconds = total_seconds();
   state.noise = trainer_.noise().sums();
   state.skipped = trainer_.skipped();
+  state.loss_scale = trainer_.loss_scale().state();
   state.best = best_.state();
   state.log_bytes = results_.log_bytes();
   checkpoints_.save(state, best);
@@ -250,6 +252,12 @@ void TrainingLoop::tell_skipped(const StepResult& result) {
   const std::int64_t most = context_.input.optimizer.max_skipped_steps;
   constexpr std::int64_t told = 20, told_every = 100;  // a run may skip the same samples in every epoch
   if (skipped.in_a_row <= most && skipped.total > told && skipped.total % told_every != 0) return;
+  if (result.backed_off) {
+    context_.log.info("step " + core::with_commas(state_.done) +
+                      " was skipped: beyond fp16's range; the loss scale is " +
+                      core::format_number(trainer_.loss_scale().scale()) + " now");
+    return;
+  }
   const std::string text =
       skipped_text(state_.done, result, [this](std::int64_t sample) { return training_.sets.train->place(sample); });
   if (skipped.in_a_row <= most) {
@@ -274,6 +282,8 @@ void TrainingLoop::record() {
   row.loss = samples > 0 ? row.loss / static_cast<double>(samples) : std::numeric_limits<double>::quiet_NaN();
   row_begin_ = now;
   results_.record_step(row);
+  const train::LossScale::State& scale = trainer_.loss_scale().state();
+  if (context_.input.precision.compute == "fp16") results_.record_loss_scale({row.step, scale.scale, scale.skipped});
   if (std::isfinite(noise_scale_) && noise_scale_ != state_.recorded_noise_scale) {  // measured anew
     state_.recorded_noise_scale = noise_scale_;
     const double batch = static_cast<double>(context_.input.batch.global);

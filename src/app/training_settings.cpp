@@ -44,6 +44,13 @@ TrainerSettings trainer_settings(const config::Config& input, std::int64_t total
                     .weight_decay = input.optimizer.weight_decay,
                     .max_gradient_norm = input.optimizer.max_gradient_norm};
   settings.schedule = schedule_of(input, total_steps);
+  if (input.precision.compute == "fp16") {
+    settings.loss_scale = train::LossScaleSettings();
+    if (input.precision.loss_scale) {
+      settings.loss_scale->initial = *input.precision.loss_scale;
+      settings.loss_scale->dynamic = false;
+    }
+  }
   settings.parameter_hash_every = input.debug.parameter_hash_every;
   return settings;
 }

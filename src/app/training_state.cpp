@@ -1,5 +1,6 @@
 #include "bert_hpc/app/training_state.hpp"
 
+#include <string_view>
 #include <type_traits>
 
 namespace bert_hpc::app {
@@ -27,6 +28,9 @@ void visit_fields(State& state, const Visit& visit) {
   visit("noise_weight", state.noise.weight);
   visit("noise_trace", state.noise.trace);
   visit("noise_square", state.noise.square);
+  visit("loss_scale", state.loss_scale.scale);
+  visit("loss_scale_growth_tracker", state.loss_scale.growth_tracker);
+  visit("loss_scale_skipped", state.loss_scale.skipped);
   visit("best_kept", state.best.kept);
   visit("best_value", state.best.value);
   visit("best_step", state.best.step);
@@ -50,6 +54,7 @@ TrainingState training_state(const io::CheckpointManifest& manifest) {
   TrainingState state;
   visit_fields(state, [&](const char* name, auto& value) {
     using T = std::decay_t<decltype(value)>;
+    if (std::string_view(name).starts_with("loss_scale") && !manifest.has_number(name)) return;
     if constexpr (std::is_same_v<T, double>) {
       value = manifest.real(name);
     } else {

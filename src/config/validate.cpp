@@ -22,6 +22,7 @@ class Rules {
     check_batch();
     check_schedule();
     check_parallel();
+    check_precision();
     check_evaluation();
     return std::move(problems_);
   }
@@ -154,6 +155,15 @@ class Rules {
     rule(!p.offload || p.zero > 0, "parallel.offload",
          "[parallel] offload moves what zero shards: set zero = 1 or 2, or offload = false.");
     if (replicas_ > 0) check_replicas();
+  }
+
+  void check_precision() {
+    const Precision& p = config_.precision;
+    rule(!p.loss_scale || p.compute == "fp16", "precision.loss_scale",
+         "[precision] loss_scale belongs to compute = \"fp16\": remove it.");
+    const std::optional<std::int64_t>& hidden = config_.model.hidden_size;
+    rule(p.compute == "fp32" || !hidden || *hidden % 2 == 0, "model.hidden_size",
+         "[model] hidden_size must be even with compute = \"" + p.compute + "\".");
   }
 
   void check_replicas() {

@@ -157,6 +157,12 @@ std::int64_t CheckpointManifest::integer(const std::string& name) const {
 double CheckpointManifest::real(const std::string& name) const {
   return entry(*this, reals, name);
 }
+bool CheckpointManifest::has_number(const std::string& name) const {
+  const auto named = [&name](const auto& list) {
+    return std::any_of(list.begin(), list.end(), [&name](const auto& entry) { return entry.first == name; });
+  };
+  return named(integers) || named(reals);
+}
 const std::string& CheckpointManifest::text(const std::string& name) const {
   return entry(*this, texts, name);
 }

@@ -117,6 +117,9 @@ void MetricsWriter::record_evaluation(const std::string& split, const Evaluation
 void MetricsWriter::record_efficiency(const EfficiencyRow& row) {
   state_->record(detail::encode(row));
 }
+void MetricsWriter::record_loss_scale(const LossScaleRow& row) {
+  state_->record(detail::encode(row));
+}
 void MetricsWriter::record_timers(const std::vector<TimerRow>& rows) {
   state_->record(detail::encode(rows));
 }

@@ -157,6 +157,11 @@ std::vector<std::byte> MetricsTables::to_hdf5(const std::string& path) const {
     write_column(file, "efficiency/efficiency", efficiency, &EfficiencyRow::efficiency, "0 to 1");
     write_column(file, "efficiency/goodput", efficiency, &EfficiencyRow::goodput, "useful samples per second");
   }
+  if (!loss_scale.empty()) {
+    write_column(file, "loss_scale/step", loss_scale, &LossScaleRow::step, "updates");
+    write_column(file, "loss_scale/scale", loss_scale, &LossScaleRow::scale, "1");
+    write_column(file, "loss_scale/skipped", loss_scale, &LossScaleRow::skipped, "updates left out so far");
+  }
   return file.close_to_bytes();
 }
 

@@ -43,6 +43,11 @@ void fields(Line& line, Is<EvaluationRow> auto& row) {
 }
 
 template <class Line>
+void fields(Line& line, Is<LossScaleRow> auto& row) {
+  line(row.step, row.scale, row.skipped);
+}
+
+template <class Line>
 void fields(Line& line, Is<EfficiencyRow> auto& row) {
   line(row.step, row.noise_scale, row.efficiency, row.goodput);
 }
@@ -130,6 +135,8 @@ void apply_fields(MetricsTables& tables, std::string_view kind, LineReader& line
     add_evaluation(tables, line);
   } else if (kind == "efficiency") {
     tables.efficiency.push_back(decoded<EfficiencyRow>(line));
+  } else if (kind == "loss_scale") {
+    tables.loss_scale.push_back(decoded<LossScaleRow>(line));
   } else if (kind == "rank_sample") {
     tables.rank_samples.push_back(decoded<RankSample>(line));
   } else if (kind == "timers") {
@@ -147,6 +154,7 @@ void apply_fields(MetricsTables& tables, std::string_view kind, LineReader& line
     const auto step = field<std::int64_t>(line);
     forget_after(tables.steps, step);
     forget_after(tables.efficiency, step);
+    forget_after(tables.loss_scale, step);
     for (auto& [split, rows] : tables.evaluations) forget_after(rows, step);
   } else {
     throw Nonsense{};
@@ -169,6 +177,10 @@ std::string encode(const std::string& split, const EvaluationRow& row) {
   line(split);
   fields(line, row);
   return line.take();
+}
+
+std::string encode(const LossScaleRow& row) {
+  return encoded("loss_scale", row);
 }
 
 std::string encode(const EfficiencyRow& row) {

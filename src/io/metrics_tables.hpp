@@ -22,6 +22,7 @@ std::string encode(const RunInfo& info);
 std::string encode(const StepRow& row);
 std::string encode(const std::string& split, const EvaluationRow& row);
 std::string encode(const EfficiencyRow& row);
+std::string encode(const LossScaleRow& row);
 std::string encode(const std::vector<TimerRow>& rows);
 std::string encode(const std::vector<RankRow>& rows);
 std::string encode_rank_sample(double seconds, const std::vector<double>& utilisation,
@@ -42,6 +43,7 @@ struct MetricsTables {
   std::vector<StepRow> steps;
   std::map<std::string, std::vector<EvaluationRow>> evaluations;  ///< by split
   std::vector<EfficiencyRow> efficiency;
+  std::vector<LossScaleRow> loss_scale;
   std::vector<TimerRow> timers;
   std::vector<RankRow> ranks;
   std::vector<RankSample> rank_samples;

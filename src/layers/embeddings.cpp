@@ -38,8 +38,8 @@ Embeddings::Embeddings(const EmbeddingsSettings& settings, const core::Parameter
 
 Embeddings::Saved Embeddings::take_saved(core::Workspace& workspace, std::int64_t tokens) const {
   Saved saved;
-  saved.sum = group_.take(workspace, tokens, settings_.hidden);
-  saved.output = group_.take(workspace, tokens, settings_.hidden);
+  saved.sum = group_.take(workspace, tokens, settings_.hidden, settings_.storage);
+  saved.output = group_.take(workspace, tokens, settings_.hidden, settings_.storage);
   saved.statistics = workspace.take<float>(2, group_.capacity(tokens));
   return saved;
 }
@@ -49,8 +49,8 @@ void Embeddings::look_up(const core::MicroBatch& batch, Saved& saved) const {
   const Tensor<const float> word = parameters_.value(word_), position = parameters_.value(position_),
                             type = parameters_.value(type_);
   if (!group_.shared()) return ops::embedding_forward(batch, word, position, type, saved.sum);
-  const Tensor<float> words = group_.partial(saved.sum, batch.tokens.count);
-  ops::word_embedding_forward(batch, word, group_.place().begin(settings_.vocabulary), words);
+  const Matrix words = group_.partial(saved.sum, batch.tokens.count);
+  ops::word_embedding_forward(batch, word, group_.place().begin(settings_.vocabulary), words.as<float>());
   group_.sum(words, saved.sum);
   ops::add_position_and_type(batch, group_.begin(batch.tokens.count), position, type, saved.sum);
 }
@@ -66,7 +66,7 @@ void Embeddings::forward(const Pass& pass, Saved& saved) const {
   if (drop.probability > 0) ops::dropout(drop, rows, saved.output, saved.output);
 }
 
-void Embeddings::backward_weight(const Pass& pass, const Saved& saved, Tensor<float> d_y) const {
+void Embeddings::backward_weight(const Pass& pass, const Saved& saved, Matrix d_y) const {
   const core::TokenRows rows = group_.own(pass.batch.tokens);
   const core::Dropout drop = pass.dropout(settings_.hidden_dropout, settings_.site);
   if (drop.probability > 0) ops::dropout(drop, rows, d_y, d_y);

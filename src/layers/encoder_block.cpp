@@ -75,24 +75,25 @@ EncoderBlock::EncoderBlock(const EncoderBlockSettings& settings, const core::Par
 EncoderBlock::Saved EncoderBlock::take_saved(core::Workspace& workspace, std::int64_t tokens,
                                              const RowSelection* selection) const {
   const std::int64_t rows = row_count(tokens, selection), hidden = settings_.hidden;
+  const DataType type = settings_.storage;
   Saved saved;
   if (selection != nullptr) {
-    saved.x_selected = workspace.take<float>(rows, hidden);
-    saved.query = workspace.take<float>(rows, width_);
-    saved.key_value = workspace.take<float>(tokens, 2 * width_);
+    saved.x_selected = workspace.take(rows, hidden, type);
+    saved.query = workspace.take(rows, width_, type);
+    saved.key_value = workspace.take(tokens, 2 * width_, type);
   } else {
-    saved.query_key_value = workspace.take<float>(tokens, 3 * width_);
+    saved.query_key_value = workspace.take(tokens, 3 * width_, type);
     saved.query = saved.query_key_value.column_range(0, width_);
     saved.key_value = saved.query_key_value.column_range(width_, 2 * width_);
   }
-  saved.context = workspace.take<float>(rows, width_);
+  saved.context = workspace.take(rows, width_, type);
   saved.log_sum_exp = workspace.take<float>(heads_, rows);
-  saved.attention_sum = group_.take(workspace, rows, hidden);
-  saved.attention_output = group_.take(workspace, rows, hidden);
-  saved.intermediate = workspace.take<float>(rows, wide_);
-  saved.activated = workspace.take<float>(rows, wide_);
-  saved.output_sum = group_.take(workspace, rows, hidden);
-  saved.output = group_.take(workspace, rows, hidden);
+  saved.attention_sum = group_.take(workspace, rows, hidden, type);
+  saved.attention_output = group_.take(workspace, rows, hidden, type);
+  saved.intermediate = workspace.take(rows, wide_, type);
+  saved.activated = workspace.take(rows, wide_, type);
+  saved.output_sum = group_.take(workspace, rows, hidden, type);
+  saved.output = group_.take(workspace, rows, hidden, type);
   saved.statistics = workspace.take<float>(4, group_.capacity(rows));
   return saved;
 }
@@ -100,16 +101,17 @@ EncoderBlock::Saved EncoderBlock::take_saved(core::Workspace& workspace, std::in
 EncoderBlock::Kept EncoderBlock::take_kept(core::Workspace& workspace, std::int64_t tokens,
                                            const RowSelection* selection) const {
   const std::int64_t rows = row_count(tokens, selection), hidden = settings_.hidden;
+  const DataType type = settings_.storage;
   Kept kept;
-  kept.d_feed_forward = group_.take(workspace, rows, hidden);
-  kept.d_intermediate = workspace.take<float>(rows, wide_);
-  kept.d_attention_output = group_.take(workspace, rows, hidden);
-  kept.d_projection = group_.take(workspace, rows, hidden);
+  kept.d_feed_forward = group_.take(workspace, rows, hidden, type);
+  kept.d_intermediate = workspace.take(rows, wide_, type);
+  kept.d_attention_output = group_.take(workspace, rows, hidden, type);
+  kept.d_projection = group_.take(workspace, rows, hidden, type);
   if (selection != nullptr) {
-    kept.d_query = workspace.take<float>(rows, width_);
-    kept.d_key_value = workspace.take<float>(tokens, 2 * width_);
+    kept.d_query = workspace.take(rows, width_, type);
+    kept.d_key_value = workspace.take(tokens, 2 * width_, type);
   } else {
-    kept.d_query_key_value = workspace.take<float>(tokens, 3 * width_);
+    kept.d_query_key_value = workspace.take(tokens, 3 * width_, type);
     kept.d_query = kept.d_query_key_value.column_range(0, width_);
     kept.d_key_value = kept.d_query_key_value.column_range(width_, 2 * width_);
   }
@@ -118,8 +120,9 @@ EncoderBlock::Kept EncoderBlock::take_kept(core::Workspace& workspace, std::int6
 
 void EncoderBlock::plan_scratch(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection) const {
   const std::int64_t mark = workspace.mark();
-  workspace.take<float>(row_count(tokens, selection), width_);
-  if (selection != nullptr) workspace.take<float>(row_count(tokens, selection), settings_.hidden);
+  const std::int64_t rows = row_count(tokens, selection);
+  workspace.take(rows, width_, settings_.storage);
+  if (selection != nullptr) workspace.take(rows, settings_.hidden, group_.partial_type(settings_.storage));
   workspace.release(mark);
 }
 
@@ -132,11 +135,11 @@ ops::AttentionExtents EncoderBlock::extents(const Pass& pass) const {
 }
 
 /// To saved.attention_output.
-void EncoderBlock::attend(Engine& engine, const Pass& pass, const RowSelection* selection, Tensor<const float> x,
+void EncoderBlock::attend(Engine& engine, const Pass& pass, const RowSelection* selection, ConstMatrix x,
                           Saved& saved) const {
   const TokenRows& rows = output_rows(pass, selection);
-  const Tensor<const float> all = group_.gather(x, pass.batch.tokens.count);
-  Tensor<const float> residual = x;
+  const ConstMatrix all = group_.gather(x, pass.batch.tokens.count);
+  ConstMatrix residual = x;
   if (selection != nullptr) {
     ops::gather_rows(all, selection->index, saved.x_selected);
     residual = group_.own(saved.x_selected);
@@ -146,13 +149,13 @@ void EncoderBlock::attend(Engine& engine, const Pass& pass, const RowSelection* 
     engine.products.forward(all, joined(parameters_.value(query_.weight), 3), values(query_.bias),
                             saved.query_key_value);
   }
-  const Tensor<const float> key_value = saved.key_value;
+  const ConstMatrix key_value = saved.key_value;
   engine.attention.forward(extents(pass), rows, pass.batch.tokens,
                            pass.dropout(settings_.attention_dropout, settings_.first_site), saved.query,
                            key_value.column_range(0, width_), key_value.column_range(width_, width_), saved.context,
                            saved.log_sum_exp);
 
-  const Tensor<float> sum = group_.partial(saved.attention_sum, rows.count);
+  const Matrix sum = group_.partial(saved.attention_sum, rows.count);
   engine.products.forward(saved.context, parameters_.value(projection_.weight), nullptr, sum);
   group_.sum(sum, saved.attention_sum);
   ops::residual_layer_norm_forward(
@@ -166,7 +169,7 @@ void EncoderBlock::feed_forward(Engine& engine, const Pass& pass, const TokenRow
   engine.products.forward_gelu(group_.gather(saved.attention_output, rows.count),
                                parameters_.value(intermediate_.weight), values(intermediate_.bias), saved.intermediate,
                                saved.activated);
-  const Tensor<float> sum = group_.partial(saved.output_sum, rows.count);
+  const Matrix sum = group_.partial(saved.output_sum, rows.count);
   engine.products.forward(saved.activated, parameters_.value(output_.weight), nullptr, sum);
   group_.sum(sum, saved.output_sum);
   ops::residual_layer_norm_forward(pass.dropout(settings_.hidden_dropout, settings_.first_site + 2), group_.own(rows),
@@ -175,7 +178,7 @@ void EncoderBlock::feed_forward(Engine& engine, const Pass& pass, const TokenRow
                                    saved.output, saved.statistics.row(2), saved.statistics.row(3));
 }
 
-void EncoderBlock::forward(Engine& engine, const Pass& pass, const RowSelection* selection, Tensor<const float> x,
+void EncoderBlock::forward(Engine& engine, const Pass& pass, const RowSelection* selection, ConstMatrix x,
                            Saved& saved) const {
   attend(engine, pass, selection, x, saved);
   feed_forward(engine, pass, output_rows(pass, selection), saved);
@@ -183,9 +186,9 @@ void EncoderBlock::forward(Engine& engine, const Pass& pass, const RowSelection*
 
 /// From d_y to kept.d_attention_output, which includes the residual's share.
 void EncoderBlock::feed_forward_backward(Engine& engine, const Pass& pass, const TokenRows& rows, const Saved& saved,
-                                         Tensor<float> d_y, Kept& kept) const {
+                                         Matrix d_y, Kept& kept) const {
   kept.d_output = d_y;
-  const Tensor<float> sum = group_.partial(kept.d_attention_output, rows.count);
+  const Matrix sum = group_.partial(kept.d_attention_output, rows.count);
   group_.keep_own(sum);
   ops::residual_layer_norm_backward(pass.dropout(settings_.hidden_dropout, settings_.first_site + 2), group_.own(rows),
                                     d_y, saved.output_sum, values(output_norm_.weight), saved.statistics.row(2),
@@ -197,16 +200,17 @@ void EncoderBlock::feed_forward_backward(Engine& engine, const Pass& pass, const
 }
 
 void EncoderBlock::backward_input(Engine& engine, const Pass& pass, const RowSelection* selection, const Saved& saved,
-                                  Tensor<float> d_y, Kept& kept, Tensor<float> d_x, core::Workspace& workspace) const {
+                                  Matrix d_y, Kept& kept, Matrix d_x, core::Workspace& workspace) const {
   const TokenRows& rows = output_rows(pass, selection);
   const std::int64_t mark = workspace.mark();
   feed_forward_backward(engine, pass, rows, saved, d_y, kept);
 
   // The gradient at the block's input begins with the residual's share; where every row is computed on one rank it is
   // d_x itself.
-  const Tensor<float> d_context = workspace.take<float>(rows.count, width_);
-  const Tensor<float> sum = group_.partial(d_x, pass.batch.tokens.count);
-  const Tensor<float> d_rows = selection != nullptr ? workspace.take<float>(rows.count, settings_.hidden) : sum;
+  const Matrix d_context = workspace.take(rows.count, width_, settings_.storage);
+  const Matrix sum = group_.partial(d_x, pass.batch.tokens.count);
+  const Matrix d_rows =
+      selection != nullptr ? workspace.take(rows.count, settings_.hidden, group_.partial_type(settings_.storage)) : sum;
   group_.keep_own(d_rows);
   ops::residual_layer_norm_backward(pass.dropout(settings_.hidden_dropout, settings_.first_site + 1), group_.own(rows),
                                     kept.d_attention_output, saved.attention_sum, values(attention_norm_.weight),
@@ -214,7 +218,7 @@ void EncoderBlock::backward_input(Engine& engine, const Pass& pass, const RowSel
                                     kept.d_projection);
   engine.products.backward_input(group_.gather(kept.d_projection, rows.count), parameters_.value(projection_.weight),
                                  d_context, Write::replace);
-  const Tensor<const float> key_value = saved.key_value;
+  const ConstMatrix key_value = saved.key_value;
   engine.attention.backward(extents(pass), rows, pass.batch.tokens,
                             pass.dropout(settings_.attention_dropout, settings_.first_site), saved.query,
                             key_value.column_range(0, width_), key_value.column_range(width_, width_), saved.context,
@@ -233,12 +237,12 @@ void EncoderBlock::backward_input(Engine& engine, const Pass& pass, const RowSel
 }
 
 void EncoderBlock::backward_weight(Engine& engine, const RowSelection* selection, const Saved& saved, const Kept& kept,
-                                   Tensor<const float> x) const {
+                                   ConstMatrix x) const {
   const std::int64_t rows = saved.context.rows, tokens = saved.key_value.rows;
-  const auto add = [&](Tensor<const float> d_y, Tensor<const float> input, Tensor<float> d_weight, int bias) {
+  const auto add = [&](ConstMatrix d_y, ConstMatrix input, Tensor<float> d_weight, int bias) {
     engine.products.backward_weight(d_y, input, d_weight, gradients(bias), Write::accumulate);
   };
-  const auto norm = [&](Tensor<const float> d_y, Tensor<const float> z, std::int64_t statistic, const Linear& slices) {
+  const auto norm = [&](ConstMatrix d_y, ConstMatrix z, std::int64_t statistic, const Linear& slices) {
     return NormGradient{d_y,
                         z,
                         saved.statistics.row(statistic),
@@ -254,7 +258,7 @@ void EncoderBlock::backward_weight(Engine& engine, const RowSelection* selection
       intermediate_.bias);
   add(group_.gather(kept.d_projection, rows), saved.context, parameters_.gradient(projection_.weight),
       projection_.bias);
-  const Tensor<const float> all = group_.gather(x, tokens);
+  const ConstMatrix all = group_.gather(x, tokens);
   if (selection != nullptr) {
     add(kept.d_query, saved.x_selected, parameters_.gradient(query_.weight), query_.bias);
     add(kept.d_key_value, all, joined(parameters_.gradient(key_.weight), 2), key_.bias);

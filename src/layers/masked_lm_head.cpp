@@ -41,19 +41,19 @@ MaskedLmHead::MaskedLmHead(const HeadSettings& settings, const core::ParameterSt
 
 Head::Saved MaskedLmHead::take_saved(core::Workspace& workspace, std::int64_t rows) const {
   Saved saved;
-  saved.dense = group_.take(workspace, rows, settings_.hidden);
-  saved.activated = group_.take(workspace, rows, settings_.hidden);
-  saved.features = group_.take(workspace, rows, settings_.hidden);
+  saved.dense = group_.take(workspace, rows, settings_.hidden, settings_.storage);
+  saved.activated = group_.take(workspace, rows, settings_.hidden, settings_.storage);
+  saved.features = group_.take(workspace, rows, settings_.hidden, settings_.storage);
   saved.statistics = workspace.take<float>(2, group_.capacity(rows));
-  saved.d_features = group_.take(workspace, rows, settings_.hidden);
-  saved.d_dense = group_.take(workspace, rows, settings_.hidden);
+  saved.d_features = group_.take(workspace, rows, settings_.hidden, settings_.storage);
+  saved.d_dense = group_.take(workspace, rows, settings_.hidden, settings_.storage);
   saved.logits = workspace.take<float>(rows, outputs_);
   if (group_.shared()) saved.shard_sums = workspace.take<float>(3, rows);
   saved.row_losses = workspace.take<float>(1, rows);
   return saved;
 }
 
-void MaskedLmHead::forward(Engine& engine, const Pass& pass, Tensor<const float> x, Saved& saved) const {
+void MaskedLmHead::forward(Engine& engine, const Pass& pass, ConstMatrix x, Saved& saved) const {
   engine.products.forward_gelu(x, parameters_.value(dense_weight_), parameters_.value(dense_bias_).data, saved.dense,
                                saved.activated);
   ops::residual_layer_norm_forward(pass.dropout(0.0f, settings_.site), group_.own(pass.batch.masked), saved.activated,
@@ -88,8 +88,8 @@ void MaskedLmHead::predict(Saved& saved, std::int32_t* predicted) const {
   ops::to_integers(place.data, place.size(), predicted);
 }
 
-void MaskedLmHead::backward_input(Engine& engine, const Pass& pass, Saved& saved, Tensor<float> d_x) const {
-  const Tensor<float> sum = group_.partial(saved.d_features, pass.batch.masked.count);
+void MaskedLmHead::backward_input(Engine& engine, const Pass& pass, Saved& saved, Matrix d_x) const {
+  const Matrix sum = group_.partial(saved.d_features, pass.batch.masked.count);
   engine.products.backward_input(saved.logits, parameters_.value(decoder_), sum, ops::Write::replace);
   group_.sum(sum, saved.d_features);
   ops::residual_layer_norm_backward(pass.dropout(0.0f, settings_.site), group_.own(pass.batch.masked), saved.d_features,
@@ -99,7 +99,7 @@ void MaskedLmHead::backward_input(Engine& engine, const Pass& pass, Saved& saved
   engine.products.backward_input(saved.d_dense, parameters_.value(dense_weight_), d_x, ops::Write::replace);
 }
 
-void MaskedLmHead::backward_weight(Engine& engine, const Saved& saved, Tensor<const float> x) const {
+void MaskedLmHead::backward_weight(Engine& engine, const Saved& saved, ConstMatrix x) const {
   const std::int64_t rows = saved.logits.rows;
   engine.products.backward_weight(saved.logits, group_.gather(saved.features, rows), parameters_.gradient(decoder_),
                                   parameters_.gradient(bias_).data, ops::Write::accumulate);
@@ -110,7 +110,7 @@ void MaskedLmHead::backward_weight(Engine& engine, const Saved& saved, Tensor<co
                              parameters_.gradient(gamma_).data,
                              parameters_.gradient(beta_).data};
   add_norm_gradients(group_, {&norm, 1});
-  const Tensor<const float> d_dense = group_.gather(saved.d_dense, rows), all = group_.gather(x, rows);
+  const ConstMatrix d_dense = group_.gather(saved.d_dense, rows), all = group_.gather(x, rows);
   engine.products.backward_weight(d_dense, all, parameters_.gradient(dense_weight_),
                                   parameters_.gradient(dense_bias_).data, ops::Write::accumulate);
 }

@@ -12,11 +12,11 @@ class MaskedLmHead : public Head {
 
   Saved take_saved(core::Workspace& workspace, std::int64_t rows) const override;
   RowSelection rows(const core::MicroBatch& batch) const override { return {batch.masked, batch.masked_rows}; }
-  void forward(Engine& engine, const Pass& pass, Tensor<const float> x, Saved& saved) const override;
+  void forward(Engine& engine, const Pass& pass, ConstMatrix x, Saved& saved) const override;
   void loss(const Pass& pass, float scale, Saved& saved) const override;
   void predict(Saved& saved, std::int32_t* predicted) const override;
-  void backward_input(Engine& engine, const Pass& pass, Saved& saved, Tensor<float> d_x) const override;
-  void backward_weight(Engine& engine, const Saved& saved, Tensor<const float> x) const override;
+  void backward_input(Engine& engine, const Pass& pass, Saved& saved, Matrix d_x) const override;
+  void backward_weight(Engine& engine, const Saved& saved, ConstMatrix x) const override;
 
  private:
   HeadSettings settings_;

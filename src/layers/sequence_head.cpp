@@ -25,15 +25,15 @@ SequenceHead::SequenceHead(const HeadSettings& settings, const core::ParameterSt
 
 Head::Saved SequenceHead::take_saved(core::Workspace& workspace, std::int64_t rows) const {
   Saved saved;
-  saved.dense = workspace.take<float>(rows, settings_.hidden);
-  saved.features = workspace.take<float>(rows, settings_.hidden);
-  saved.d_features = saved.d_dense = workspace.take<float>(rows, settings_.hidden);
+  saved.dense = workspace.take(rows, settings_.hidden, settings_.storage);
+  saved.features = workspace.take(rows, settings_.hidden, settings_.storage);
+  saved.d_features = saved.d_dense = workspace.take(rows, settings_.hidden, settings_.storage);
   saved.logits = workspace.take<float>(rows, settings_.outputs);
   saved.row_losses = workspace.take<float>(1, rows);
   return saved;
 }
 
-void SequenceHead::forward(Engine& engine, const Pass& pass, Tensor<const float> x, Saved& saved) const {
+void SequenceHead::forward(Engine& engine, const Pass& pass, ConstMatrix x, Saved& saved) const {
   engine.products.forward(group_.gather(x, pass.batch.first.count), parameters_.value(pooler_weight_),
                           parameters_.value(pooler_bias_).data, saved.dense);
   ops::tanh_forward(saved.dense, saved.dense);
@@ -55,7 +55,7 @@ void SequenceHead::predict(Saved& saved, std::int32_t* predicted) const {
   ops::arg_max(saved.logits, predicted);
 }
 
-void SequenceHead::backward_input(Engine& engine, const Pass& pass, Saved& saved, Tensor<float> d_x) const {
+void SequenceHead::backward_input(Engine& engine, const Pass& pass, Saved& saved, Matrix d_x) const {
   engine.products.backward_input(saved.logits, parameters_.value(weight_), saved.d_features, ops::Write::replace);
   ops::dropout(pass.dropout(settings_.classifier_dropout, settings_.site), pass.batch.first, saved.d_features,
                saved.d_features);
@@ -64,7 +64,7 @@ void SequenceHead::backward_input(Engine& engine, const Pass& pass, Saved& saved
                                  ops::Write::replace);
 }
 
-void SequenceHead::backward_weight(Engine& engine, const Saved& saved, Tensor<const float> x) const {
+void SequenceHead::backward_weight(Engine& engine, const Saved& saved, ConstMatrix x) const {
   engine.products.backward_weight(saved.logits, saved.features, parameters_.gradient(weight_),
                                   parameters_.gradient(bias_).data, ops::Write::accumulate);
   engine.products.backward_weight(saved.d_dense, group_.gather(x, saved.d_dense.rows),

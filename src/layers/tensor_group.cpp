@@ -17,31 +17,33 @@ std::int64_t elements(std::int64_t rows, std::int64_t columns, int ranks) {
   return piece * ranks * columns;
 }
 
-template <class T>
-std::span<T> span_of(Tensor<T> x, std::int64_t rows) {
+std::span<float> span_of(Tensor<float> x, std::int64_t rows) {
   return {x.data, static_cast<std::size_t>(rows * x.columns)};
 }
 
 }  // namespace
 
-std::int64_t TensorExchange::bytes(std::int64_t rows, std::int64_t columns, int ranks) {
-  return ranks == 1 ? 0 : 4 * elements(rows, columns, ranks) * static_cast<std::int64_t>(sizeof(float));
+std::int64_t TensorExchange::bytes(std::int64_t rows, std::int64_t columns, int ranks, DataType type) {
+  if (ranks == 1) return 0;
+  constexpr std::int64_t of_float = core::bytes_of(DataType::fp32);
+  const std::int64_t all = elements(rows, columns, ranks);
+  return all * (3 * core::bytes_of(type) + of_float) + (type == DataType::fp32 ? 0 : all / ranks * of_float);
 }
 
-void TensorExchange::connect(comm::Communicator& group, std::int64_t rows, std::int64_t columns) {
+void TensorExchange::connect(comm::Communicator& group, std::int64_t rows, std::int64_t columns, DataType type) {
   group_ = &group;
   if (group.size() == 1) return;
-  const auto count = static_cast<std::size_t>(elements(rows, columns, group.size()));
-  const auto allocate = [&](comm::Sharing sharing) {
-    const std::span<std::byte> memory = group.allocate(count * sizeof(float), sharing);
-    return std::span<float>(reinterpret_cast<float*>(memory.data()), count);
-  };
-  for (std::span<float>& each : gathered_) each = allocate(comm::Sharing::replicated);
-  partial_ = allocate(comm::Sharing::exposed);
+  core::require(type == DataType::fp32 || columns % 2 == 0, "tensor parallelism: rows in 16 bits of odd length");
+  const std::int64_t all = elements(rows, columns, group.size());
+  const auto count = static_cast<std::size_t>(all);
+  const auto width = static_cast<std::size_t>(core::bytes_of(type));
+  for (std::span<std::byte>& each : gathered_) each = group.allocate(count * width, comm::Sharing::replicated);
+  partial_ = {reinterpret_cast<float*>(group.allocate(count * sizeof(float), comm::Sharing::exposed).data()), count};
+  if (type != DataType::fp32) summed_ = core::Buffer<float>(all / group.size());
 }
 
-Tensor<float> TensorGroup::take(core::Workspace& workspace, std::int64_t rows, std::int64_t columns) const {
-  Tensor<float> piece = workspace.take<float>(capacity(rows), columns);
+Matrix TensorGroup::take(core::Workspace& workspace, std::int64_t rows, std::int64_t columns, DataType type) const {
+  Matrix piece = workspace.take(capacity(rows), columns, type);
   piece.rows = count(rows);
   return piece;
 }
@@ -52,37 +54,46 @@ core::TokenRows TensorGroup::own(const core::TokenRows& all) const {
   return {count(all.count), nullptr, all.sequence + first, all.position + first};
 }
 
-Tensor<const float> TensorGroup::gather(Tensor<const float> piece, std::int64_t rows) const {
+ConstMatrix TensorGroup::gather(const ConstMatrix& piece, std::int64_t rows) const {
   if (!shared()) return piece;
-  std::span<float>& buffer = exchange_->gathered_[exchange_->turn_];
+  const std::span<std::byte> buffer = exchange_->gathered_[exchange_->turn_];
   exchange_->turn_ = (exchange_->turn_ + 1) % 3;
   const std::int64_t padded = capacity(rows) * place_.size;
-  const Tensor<float> all(buffer.data(), rows, piece.columns);
-  core::require(padded * piece.columns <= static_cast<std::int64_t>(buffer.size()),
+  const Matrix all(buffer.data(), rows, piece.columns, piece.columns, piece.type);
+  const std::int64_t bytes = padded * piece.columns * core::bytes_of(piece.type);
+  core::require(bytes <= static_cast<std::int64_t>(buffer.size()),
                 "tensor parallelism: more rows than memory was reserved for");
   ops::copy(piece, own(all));
-  if (rows > 0) exchange_->group_->start_all_gather(span_of(all, padded))->wait();
+  // As floats, whatever they hold: they are moved as they are.
+  const std::span<float> moved(reinterpret_cast<float*>(buffer.data()),
+                               static_cast<std::size_t>(bytes) / sizeof(float));
+  if (rows > 0) exchange_->group_->start_all_gather(moved)->wait();
   return all;
 }
 
-Tensor<float> TensorGroup::partial(Tensor<float> piece, std::int64_t rows) const {
+Matrix TensorGroup::partial(const Matrix& piece, std::int64_t rows) const {
   if (!shared()) return piece;
   core::require(capacity(rows) * place_.size * piece.columns <= static_cast<std::int64_t>(exchange_->partial_.size()),
                 "tensor parallelism: more rows than memory was reserved for");
-  return {exchange_->partial_.data(), rows, piece.columns};
+  return Tensor<float>(exchange_->partial_.data(), rows, piece.columns);
 }
 
-void TensorGroup::keep_own(Tensor<float> all) const {
+void TensorGroup::keep_own(const Matrix& matrix) const {
   if (!shared()) return;
+  const Tensor<float> all = matrix.as<float>();
   const std::int64_t first = begin(all.rows), end = first + count(all.rows);
   ops::fill(span_of(all, first), 0.0f);
   ops::fill(span_of(all.row_range(end, 0), all.rows - end), 0.0f);
 }
 
-void TensorGroup::sum(Tensor<const float> all, Tensor<float> piece) const {
+void TensorGroup::sum(const Matrix& all, const Matrix& piece) const {
   if (!shared() || all.rows == 0) return;
   const std::int64_t room = capacity(all.rows);
-  exchange_->group_->start_reduce_scatter(span_of(all, room * place_.size), span_of(piece, room))->wait();
+  const bool narrows = piece.type != DataType::fp32;
+  const Tensor<float> total =
+      narrows ? Tensor<float>(exchange_->summed_.data(), piece.rows, piece.columns) : piece.as<float>();
+  exchange_->group_->start_reduce_scatter(span_of(all.as<float>(), room * place_.size), span_of(total, room))->wait();
+  if (narrows) ops::copy(total, piece);
 }
 
 void TensorGroup::all_reduce(std::span<float> values, comm::Reduction reduction) const {
@@ -98,7 +109,8 @@ void add_norm_gradients(const TensorGroup& group, std::span<const NormGradient> 
   }
   core::require(static_cast<std::int64_t>(norms.size()) <= most_norms, "tensor parallelism: too many norms at once");
   const std::int64_t columns = norms[0].z.columns, count = 2 * static_cast<std::int64_t>(norms.size());
-  const Tensor<float> sums = group.partial({nullptr, 0, columns}, count);  // (2 · norms, hidden)
+  const Tensor<float> sums =
+      group.partial(Tensor<float>(nullptr, 0, columns), count).as<float>();  // (2 · norms, hidden)
   for (std::size_t i = 0; i < norms.size(); ++i) {
     const NormGradient& n = norms[i];
     const std::int64_t row = 2 * static_cast<std::int64_t>(i);
@@ -107,8 +119,8 @@ void add_norm_gradients(const TensorGroup& group, std::span<const NormGradient> 
   group.all_reduce(span_of(sums, count), comm::Reduction::sum);
   for (std::size_t i = 0; i < norms.size(); ++i) {
     const std::int64_t row = 2 * static_cast<std::int64_t>(i);
-    ops::add(sums.row_range(row, 1), {norms[i].d_gamma, 1, columns});
-    ops::add(sums.row_range(row + 1, 1), {norms[i].d_beta, 1, columns});
+    ops::add(sums.row_range(row, 1), Tensor<float>(norms[i].d_gamma, 1, columns));
+    ops::add(sums.row_range(row + 1, 1), Tensor<float>(norms[i].d_beta, 1, columns));
   }
 }
 

@@ -8,13 +8,14 @@
 namespace bert_hpc::model {
 
 Stage::Stage(const BertConfig& config, HeadKind kind, std::int64_t outputs, const BlockRange& range,
-             const core::ParameterStore& parameters, const layers::TensorGroup& group)
-    : config_(config), range_(range), group_(group) {
+             const core::ParameterStore& parameters, const layers::TensorGroup& group, DataType storage)
+    : config_(config), range_(range), group_(group), storage_(storage) {
   const auto slice = [&parameters](const std::string& name) {
     return parameters.slices()[static_cast<std::size_t>(parameters.find(name))];
   };
   for (std::int64_t i = range.first; i < range.last; ++i) {
-    const layers::EncoderBlockSettings settings = block_settings(config, i);
+    layers::EncoderBlockSettings settings = block_settings(config, i);
+    settings.storage = storage;
     blocks_.emplace_back(settings, parameters, group);
     block_begin_.push_back(slice(settings.prefix + "attention.self.query.weight").offset);
   }
@@ -22,9 +23,14 @@ Stage::Stage(const BertConfig& config, HeadKind kind, std::int64_t outputs, cons
   const core::ParameterSlice last = slice(own.back().name);
   arena_begin_ = slice(own.front().name).offset;
   arena_end_ = last.offset + last.size;
-  if (range.embeddings) embeddings_.emplace(embeddings_settings(config, kind), parameters, group);
+  if (range.embeddings) {
+    layers::EmbeddingsSettings settings = embeddings_settings(config, kind);
+    settings.storage = storage;
+    embeddings_.emplace(settings, parameters, group);
+  }
   if (range.head) {
-    const layers::HeadSettings settings = head_settings(config, kind, outputs, range);
+    layers::HeadSettings settings = head_settings(config, kind, outputs, range);
+    settings.storage = storage;
     std::vector<core::ParameterSpec> of_head;
     layers::declare_head(settings, of_head);
     head_ = layers::make_head(settings, parameters, group);
@@ -39,11 +45,11 @@ std::vector<std::int64_t> Stage::finished_begins() const {
   return begins;
 }
 
-Tensor<float> Stage::output(int slot) const {
-  return range_.head ? Tensor<float>() : at(slot).blocks.back().output;
+Matrix Stage::output(int slot) const {
+  return range_.head ? Matrix() : at(slot).blocks.back().output;
 }
 
-Tensor<const float> Stage::block_input(const Slot& slot, std::size_t block) const {
+ConstMatrix Stage::block_input(const Slot& slot, std::size_t block) const {
   if (block > 0) return slot.blocks[block - 1].output;
   return range_.embeddings ? slot.embeddings.output : slot.input;
 }
@@ -76,9 +82,9 @@ void Stage::backward(layers::Engine& engine, const layers::Pass& pass, core::Wor
   const std::int64_t tokens = pass.batch.tokens.count, hidden = config_.hidden_size, mark = workspace.mark();
   take_outbox(workspace, tokens, s);
   workspace.release(training_.scratch_begin);
-  Tensor<float> d_y = range_.head ? group_.take(workspace, s.selection.rows.count, hidden) : d_output(slot);
-  Tensor<float> d_x = group_.take(workspace, tokens, hidden);
-  Tensor<float> d_next = group_.take(workspace, tokens, hidden);
+  Matrix d_y = range_.head ? group_.take(workspace, s.selection.rows.count, hidden, storage_) : d_output(slot);
+  Matrix d_x = group_.take(workspace, tokens, hidden, storage_);
+  Matrix d_next = group_.take(workspace, tokens, hidden, storage_);
 
   if (range_.head) {
     head_->backward_input(engine, pass, s.head, d_y);
@@ -114,11 +120,11 @@ void Stage::backward_input(layers::Engine& engine, const layers::Pass& pass, cor
   take_kept(workspace, pass.batch.tokens.count, s, k);
   take_outbox(workspace, pass.batch.tokens.count, s);
   workspace.release(training_.scratch_begin);
-  Tensor<float> d_y = range_.head ? k.d_outputs.back() : d_output(slot);
+  Matrix d_y = range_.head ? k.d_outputs.back() : d_output(slot);
   if (range_.head) head_->backward_input(engine, pass, s.head, d_y);
   for (std::size_t i = blocks_.size(); i-- > 0;) {
     // d_outputs begins with the embeddings' where they are here, else with the first block's own.
-    const Tensor<float> d_x = range_.embeddings ? k.d_outputs[i] : i > 0 ? k.d_outputs[i - 1] : s.d_input;
+    const Matrix d_x = range_.embeddings ? k.d_outputs[i] : i > 0 ? k.d_outputs[i - 1] : s.d_input;
     blocks_[i].backward_input(engine, pass, selection(s, i), s.blocks[i], d_y, k.blocks[i], d_x, workspace);
     progress();
     d_y = d_x;

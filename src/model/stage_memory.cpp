@@ -18,7 +18,7 @@ std::int64_t aligned(std::int64_t bytes) {
 void Stage::take_outbox(core::Workspace& workspace, std::int64_t tokens, Slot& slot) {
   if (range_.embeddings) return;
   workspace.release(training_.outboxes_begin + next_outbox_ * training_.outbox_size);
-  slot.d_input = group_.take(workspace, tokens, config_.hidden_size);
+  slot.d_input = group_.take(workspace, tokens, config_.hidden_size, storage_);
   next_outbox_ = 1 - next_outbox_;
 }
 
@@ -40,7 +40,7 @@ void Stage::take_slot(core::Workspace& workspace, std::int64_t tokens, bool trai
   if (range_.embeddings) {
     slot.embeddings = embeddings_->take_saved(workspace, tokens);
   } else {
-    slot.input = group_.take(workspace, tokens, config_.hidden_size);
+    slot.input = group_.take(workspace, tokens, config_.hidden_size, storage_);
   }
   slot.blocks.resize(blocks_.size());
   if (!training) take_passing_blocks(workspace, tokens, slot);
@@ -56,7 +56,7 @@ void Stage::take_kept(core::Workspace& workspace, std::int64_t tokens, const Slo
   kept.d_outputs.resize(blocks_.size() - 1 + (range_.embeddings ? 1 : 0) + (range_.head ? 1 : 0));
   for (std::size_t i = 0; i < kept.d_outputs.size(); ++i) {
     const bool of_last_block = range_.head && i + 1 == kept.d_outputs.size();
-    kept.d_outputs[i] = group_.take(workspace, of_last_block ? slot.selection.rows.count : tokens, hidden);
+    kept.d_outputs[i] = group_.take(workspace, of_last_block ? slot.selection.rows.count : tokens, hidden, storage_);
   }
   kept.blocks.resize(blocks_.size());
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
@@ -91,8 +91,7 @@ void Stage::plan_slots(core::Workspace& workspace, const layers::BatchBounds& bo
   }
   layout.outboxes_begin = layout.kept_begin + memory.kept * layout.kept_size;
   if (memory.training && !range_.embeddings) {
-    layout.outbox_size =
-        aligned(group_.capacity(bounds.tokens) * config_.hidden_size * static_cast<std::int64_t>(sizeof(float)));
+    layout.outbox_size = aligned(group_.capacity(bounds.tokens) * config_.hidden_size * core::bytes_of(storage_));
   }
   const std::int64_t end = layout.outboxes_begin + 2 * layout.outbox_size;
   workspace.release(layout.slots_begin);
@@ -105,9 +104,9 @@ void Stage::plan_scratch(core::Workspace& workspace, const layers::BatchBounds& 
   Slot slot;
   slot.selection.rows.count = bounds.selected;
   if (training_.kept == 0) {
-    if (range_.head) group_.take(workspace, bounds.selected, hidden);
-    group_.take(workspace, bounds.tokens, hidden);
-    group_.take(workspace, bounds.tokens, hidden);
+    if (range_.head) group_.take(workspace, bounds.selected, hidden, storage_);
+    group_.take(workspace, bounds.tokens, hidden, storage_);
+    group_.take(workspace, bounds.tokens, hidden, storage_);
   }
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     const std::int64_t mark = workspace.mark();

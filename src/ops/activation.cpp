@@ -5,37 +5,43 @@
 #include "kernel.hpp"
 
 namespace bert_hpc::ops {
+namespace {
 
 // y_ij += bias_j
-void add_bias(Tensor<float> y, const float* bias) {
+template <class T>
+void add_bias_in(Tensor<T> y, const float* bias) {
   kernel::for_elements(
       "bert_hpc::ops::add_bias", y.rows, y.columns,
       KOKKOS_LAMBDA(std::int64_t i, std::int64_t j) { y(i, j) += bias[j]; });
 }
 
 // y = x · Φ(x)
-void gelu_forward(Tensor<const float> pre, Tensor<float> y) {
+template <class T>
+void gelu_forward_in(Tensor<const T> pre, Tensor<T> y) {
   kernel::for_elements(
       "bert_hpc::ops::gelu_forward", pre.rows, pre.columns,
       KOKKOS_LAMBDA(std::int64_t i, std::int64_t j) { y(i, j) = gelu(pre(i, j)); });
 }
 
 // d_x = d_y · (Φ(x) + x · φ(x)), φ(x) = exp(−x² / 2) / √(2π)
-void gelu_backward(Tensor<const float> pre, Tensor<const float> d_y, Tensor<float> d_pre) {
+template <class T>
+void gelu_backward_in(Tensor<const T> pre, Tensor<const T> d_y, Tensor<T> d_pre) {
   kernel::for_elements(
       "bert_hpc::ops::gelu_backward", pre.rows, pre.columns,
       KOKKOS_LAMBDA(std::int64_t i, std::int64_t j) { d_pre(i, j) = d_y(i, j) * gelu_derivative(pre(i, j)); });
 }
 
 // y = tanh(x)
-void tanh_forward(Tensor<const float> x, Tensor<float> y) {
+template <class T>
+void tanh_forward_in(Tensor<const T> x, Tensor<T> y) {
   kernel::for_elements(
       "bert_hpc::ops::tanh_forward", x.rows, x.columns,
       KOKKOS_LAMBDA(std::int64_t i, std::int64_t j) { y(i, j) = fast_tanh(x(i, j)); });
 }
 
 // d_x = d_y · (1 − y²)
-void tanh_backward(Tensor<const float> y, Tensor<const float> d_y, Tensor<float> d_x) {
+template <class T>
+void tanh_backward_in(Tensor<const T> y, Tensor<const T> d_y, Tensor<T> d_x) {
   kernel::for_elements(
       "bert_hpc::ops::tanh_backward", y.rows, y.columns, KOKKOS_LAMBDA(std::int64_t i, std::int64_t j) {
         const float value = y(i, j);
@@ -44,19 +50,23 @@ void tanh_backward(Tensor<const float> y, Tensor<const float> d_y, Tensor<float>
 }
 
 // y = x
-void copy(Tensor<const float> x, Tensor<float> y) {
+template <class From, class To>
+void copy_in(Tensor<const From> x, Tensor<To> y) {
   kernel::for_elements(
-      "bert_hpc::ops::copy", x.rows, x.columns, KOKKOS_LAMBDA(std::int64_t i, std::int64_t j) { y(i, j) = x(i, j); });
+      "bert_hpc::ops::copy", x.rows, x.columns,
+      KOKKOS_LAMBDA(std::int64_t i, std::int64_t j) { y(i, j) = static_cast<float>(x(i, j)); });
 }
 
 // y += x
-void add(Tensor<const float> x, Tensor<float> y) {
+template <class T>
+void add_in(Tensor<const T> x, Tensor<T> y) {
   kernel::for_elements(
       "bert_hpc::ops::add", x.rows, x.columns, KOKKOS_LAMBDA(std::int64_t i, std::int64_t j) { y(i, j) += x(i, j); });
 }
 
 // sums_j = or += Σ_i x_ij
-void column_sums(Tensor<const float> x, float* sums, Write write) {
+template <class T>
+void column_sums_in(Tensor<const T> x, float* sums, Write write) {
   constexpr std::int64_t strip = kernel::strip_columns;
   const bool replace = write == Write::replace;
   kernel::for_items(
@@ -83,17 +93,63 @@ void column_sums(Tensor<const float> x, float* sums, Write write) {
 }
 
 // y_i = x_rows(i)
-void gather_rows(Tensor<const float> x, const std::int32_t* rows, Tensor<float> y) {
+template <class T>
+void gather_rows_in(Tensor<const T> x, const std::int32_t* rows, Tensor<T> y) {
   kernel::for_elements(
       "bert_hpc::ops::gather_rows", y.rows, y.columns,
       KOKKOS_LAMBDA(std::int64_t i, std::int64_t j) { y(i, j) = x(rows[i], j); });
 }
 
 // y_rows(i) += x_i
-void scatter_add_rows(Tensor<const float> x, const std::int32_t* rows, Tensor<float> y) {
+template <class T>
+void scatter_add_rows_in(Tensor<const T> x, const std::int32_t* rows, Tensor<T> y) {
   kernel::for_elements(
       "bert_hpc::ops::scatter_add_rows", x.rows, x.columns,
       KOKKOS_LAMBDA(std::int64_t i, std::int64_t j) { y(rows[i], j) += x(i, j); });
+}
+
+}  // namespace
+
+void add_bias(Matrix y, const float* bias) {
+  core::with_type(y.type, [&]<class T>() { add_bias_in<T>(y.as<T>(), bias); });
+}
+
+void gelu_forward(ConstMatrix pre, Matrix y) {
+  core::with_type(pre.type, [&]<class T>() { gelu_forward_in<T>(pre.as<T>(), y.as<T>()); });
+}
+
+void gelu_backward(ConstMatrix pre, ConstMatrix d_y, Matrix d_pre) {
+  core::with_type(pre.type, [&]<class T>() { gelu_backward_in<T>(pre.as<T>(), d_y.as<T>(), d_pre.as<T>()); });
+}
+
+void tanh_forward(ConstMatrix x, Matrix y) {
+  core::with_type(x.type, [&]<class T>() { tanh_forward_in<T>(x.as<T>(), y.as<T>()); });
+}
+
+void tanh_backward(ConstMatrix y, ConstMatrix d_y, Matrix d_x) {
+  core::with_type(y.type, [&]<class T>() { tanh_backward_in<T>(y.as<T>(), d_y.as<T>(), d_x.as<T>()); });
+}
+
+void copy(ConstMatrix x, Matrix y) {
+  core::with_type(x.type, [&]<class From>() {
+    core::with_type(y.type, [&]<class To>() { copy_in<From, To>(x.as<From>(), y.as<To>()); });
+  });
+}
+
+void add(ConstMatrix x, Matrix y) {
+  core::with_type(x.type, [&]<class T>() { add_in<T>(x.as<T>(), y.as<T>()); });
+}
+
+void column_sums(ConstMatrix x, float* sums, Write write) {
+  core::with_type(x.type, [&]<class T>() { column_sums_in<T>(x.as<T>(), sums, write); });
+}
+
+void gather_rows(ConstMatrix x, const std::int32_t* rows, Matrix y) {
+  core::with_type(x.type, [&]<class T>() { gather_rows_in<T>(x.as<T>(), rows, y.as<T>()); });
+}
+
+void scatter_add_rows(ConstMatrix x, const std::int32_t* rows, Matrix y) {
+  core::with_type(x.type, [&]<class T>() { scatter_add_rows_in<T>(x.as<T>(), rows, y.as<T>()); });
 }
 
 }  // namespace bert_hpc::ops

@@ -11,26 +11,25 @@
 namespace bert_hpc::ops {
 namespace {
 
+/// Columns of a result that a work item sums up at once: sums are float, whatever the results are stored in.
+constexpr std::int64_t sum_columns = 128;
+
 /// What every kernel of one call reads.
+template <class T>
 struct Problem {
   AttentionExtents extents;
   TokenRows queries, keys;
   Dropout dropout;
   std::uint32_t threshold;
-  float drop_scale;             // 1 / P(keep)
-  float scale;                  // 1 / √head_dim
-  Tensor<const float> q, k, v;  // (query rows, hidden), (key rows, hidden), (key rows, hidden)
+  float drop_scale;         // 1 / P(keep)
+  float scale;              // 1 / √head_dim
+  Tensor<const T> q, k, v;  // (query rows, hidden), (key rows, hidden), (key rows, hidden)
 
-  KOKKOS_INLINE_FUNCTION float dot(const float* a, const float* b) const {
+  KOKKOS_INLINE_FUNCTION float dot(const T* a, const T* b) const {
     float total = 0.0f;
 #pragma omp simd reduction(+ : total)
     for (std::int64_t j = 0; j < extents.head_dim; ++j) total += a[j] * b[j];
     return total;
-  }
-
-  KOKKOS_INLINE_FUNCTION void add_scaled(float factor, const float* x, float* y) const {
-#pragma omp simd
-    for (std::int64_t j = 0; j < extents.head_dim; ++j) y[j] += factor * x[j];
   }
 
   KOKKOS_INLINE_FUNCTION float score(std::int64_t query, std::int64_t key, std::int64_t column) const {
@@ -46,37 +45,40 @@ struct Problem {
         dropout_bits(dropout, dropout.sample[sequence], row, static_cast<std::uint32_t>(key_position / 8));
     return dropout_keeps(bits, static_cast<int>(key_position % 8), threshold) ? drop_scale : 0.0f;
   }
+
+  /// Columns [begin, begin + width) of a head, a stretch of sum_columns at a time.
+  KOKKOS_INLINE_FUNCTION std::int64_t width(std::int64_t begin) const {
+    return extents.head_dim - begin < sum_columns ? extents.head_dim - begin : sum_columns;
+  }
 };
 
-Problem make_problem(const AttentionExtents& extents, const TokenRows& queries, const TokenRows& keys,
-                     const Dropout& dropout, Tensor<const float> q, Tensor<const float> k, Tensor<const float> v) {
-  const std::uint32_t threshold = dropout_threshold(dropout.probability);
-  const float scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(extents.head_dim)));
-  return {extents, queries, keys, dropout, threshold, dropout_scale(threshold), scale, q, k, v};
+/// sums += factor · x
+template <class T>
+KOKKOS_INLINE_FUNCTION void add_scaled(std::int64_t count, float factor, const T* x, float* sums) {
+#pragma omp simd
+  for (std::int64_t j = 0; j < count; ++j) sums[j] += factor * x[j];
 }
 
-class PlainAttention : public Attention {
- public:
-  std::string name() const override { return "plain"; }
-  std::int64_t reserve(std::int64_t, std::int64_t) override { return 0; }
+template <class T>
+KOKKOS_INLINE_FUNCTION void store_sums(std::int64_t count, const float* sums, T* to) {
+#pragma omp simd
+  for (std::int64_t j = 0; j < count; ++j) to[j] = sums[j];
+}
 
-  void forward(const AttentionExtents& extents, const TokenRows& queries, const TokenRows& keys, const Dropout& dropout,
-               Tensor<const float> q, Tensor<const float> k, Tensor<const float> v, Tensor<float> out,
-               Tensor<float> log_sum_exp) override;
-
-  void backward(const AttentionExtents& extents, const TokenRows& queries, const TokenRows& keys,
-                const Dropout& dropout, Tensor<const float> q, Tensor<const float> k, Tensor<const float> v,
-                Tensor<const float> out, Tensor<const float> log_sum_exp, Tensor<const float> d_out, Tensor<float> d_q,
-                Tensor<float> d_k, Tensor<float> d_v) override;
-};
+template <class T>
+Problem<T> make_problem(const AttentionExtents& extents, const TokenRows& queries, const TokenRows& keys,
+                        const Dropout& dropout, ConstMatrix q, ConstMatrix k, ConstMatrix v) {
+  const std::uint32_t threshold = dropout_threshold(dropout.probability);
+  const float scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(extents.head_dim)));
+  return {extents, queries, keys, dropout, threshold, dropout_scale(threshold), scale, q.as<T>(), k.as<T>(), v.as<T>()};
+}
 
 // s_j = q·k_j / √d,  lse = log Σ_j exp(s_j),  out = Σ_j kept_j · exp(s_j − lse) · v_j
-void PlainAttention::forward(const AttentionExtents& extents, const TokenRows& queries, const TokenRows& keys,
-                             const Dropout& dropout, Tensor<const float> q, Tensor<const float> k,
-                             Tensor<const float> v, Tensor<float> out, Tensor<float> log_sum_exp) {
-  const Problem p = make_problem(extents, queries, keys, dropout, q, k, v);
+template <class T>
+void plain_forward(const Problem<T>& problem, Tensor<T> out, Tensor<float> log_sum_exp) {
+  const Problem<T> p = problem;
   kernel::for_items(
-      "bert_hpc::ops::attention_forward", queries.count * extents.heads, KOKKOS_LAMBDA(std::int64_t item) {
+      "bert_hpc::ops::attention_forward", p.queries.count * p.extents.heads, KOKKOS_LAMBDA(std::int64_t item) {
         const std::int64_t i = item / p.extents.heads, head = item % p.extents.heads;
         const std::int64_t sequence = p.queries.sequence[i], column = head * p.extents.head_dim;
         const std::int64_t begin = p.keys.offsets[sequence], end = p.keys.offsets[sequence + 1];
@@ -91,66 +93,100 @@ void PlainAttention::forward(const AttentionExtents& extents, const TokenRows& q
         }
         const float lse = largest + std::log(total);
         log_sum_exp(head, i) = lse;
-        float* row = out.row(i) + column;
-        for (std::int64_t c = 0; c < p.extents.head_dim; ++c) row[c] = 0.0f;
-        for (std::int64_t j = begin; j < end; ++j) {
-          const float probability = std::exp(p.score(i, j, column) - lse) * p.kept(sequence, head, i, j - begin);
-          p.add_scaled(probability, v.row(j) + column, row);
+        for (std::int64_t c = 0; c < p.extents.head_dim; c += sum_columns) {
+          float sums[sum_columns] = {};
+          for (std::int64_t j = begin; j < end; ++j) {
+            const float probability = std::exp(p.score(i, j, column) - lse) * p.kept(sequence, head, i, j - begin);
+            add_scaled(p.width(c), probability, p.v.row(j) + column + c, sums);
+          }
+          store_sums(p.width(c), sums, out.row(i) + column + c);
         }
       });
 }
 
 // With p_ij = exp(s_ij − lse_i), D_i = d_out_i · out_i and ds_ij = p_ij · (kept_ij · d_out_i · v_j − D_i):
 // d_q_i = Σ_j ds_ij · k_j / √d,  d_k_j = Σ_i ds_ij · q_i / √d,  d_v_j = Σ_i kept_ij · p_ij · d_out_i
-void PlainAttention::backward(const AttentionExtents& extents, const TokenRows& queries, const TokenRows& keys,
-                              const Dropout& dropout, Tensor<const float> q, Tensor<const float> k,
-                              Tensor<const float> v, Tensor<const float> out, Tensor<const float> log_sum_exp,
-                              Tensor<const float> d_out, Tensor<float> d_q, Tensor<float> d_k, Tensor<float> d_v) {
-  const Problem p = make_problem(extents, queries, keys, dropout, q, k, v);
+template <class T>
+void plain_backward_q(const Problem<T>& problem, Tensor<const T> out, Tensor<const float> log_sum_exp,
+                      Tensor<const T> d_out, Tensor<T> d_q) {
+  const Problem<T> p = problem;
   kernel::for_items(
-      "bert_hpc::ops::attention_backward_q", queries.count * extents.heads, KOKKOS_LAMBDA(std::int64_t item) {
+      "bert_hpc::ops::attention_backward_q", p.queries.count * p.extents.heads, KOKKOS_LAMBDA(std::int64_t item) {
         const std::int64_t i = item / p.extents.heads, head = item % p.extents.heads;
         const std::int64_t sequence = p.queries.sequence[i], column = head * p.extents.head_dim;
         const std::int64_t begin = p.keys.offsets[sequence], end = p.keys.offsets[sequence + 1];
-        const float* d_o = d_out.row(i) + column;
+        const T* d_o = d_out.row(i) + column;
         const float diagonal = p.dot(d_o, out.row(i) + column), lse = log_sum_exp(head, i);
-        float* row = d_q.row(i) + column;
-        for (std::int64_t c = 0; c < p.extents.head_dim; ++c) row[c] = 0.0f;
-        for (std::int64_t j = begin; j < end; ++j) {
-          const float probability = std::exp(p.score(i, j, column) - lse);
-          const float d_p = p.kept(sequence, head, i, j - begin) * p.dot(d_o, v.row(j) + column);
-          p.add_scaled(p.scale * probability * (d_p - diagonal), k.row(j) + column, row);
-        }
-      });
-  kernel::for_items(
-      "bert_hpc::ops::attention_backward_kv", keys.count * extents.heads, KOKKOS_LAMBDA(std::int64_t item) {
-        const std::int64_t j = item / p.extents.heads, head = item % p.extents.heads;
-        const std::int64_t sequence = p.keys.sequence[j], column = head * p.extents.head_dim;
-        const std::int64_t position = j - p.keys.offsets[sequence];
-        float* row_k = d_k.row(j) + column;
-        float* row_v = d_v.row(j) + column;
-        for (std::int64_t c = 0; c < p.extents.head_dim; ++c) row_k[c] = row_v[c] = 0.0f;
-        for (std::int64_t i = p.queries.offsets[sequence]; i < p.queries.offsets[sequence + 1]; ++i) {
-          const float* d_o = d_out.row(i) + column;
-          const float probability = std::exp(p.score(i, j, column) - log_sum_exp(head, i));
-          const float kept = p.kept(sequence, head, i, position);
-          const float d_p = kept * p.dot(d_o, v.row(j) + column);
-          const float diagonal = p.dot(d_o, out.row(i) + column);
-          p.add_scaled(p.scale * probability * (d_p - diagonal), q.row(i) + column, row_k);
-          p.add_scaled(kept * probability, d_o, row_v);
+        for (std::int64_t c = 0; c < p.extents.head_dim; c += sum_columns) {
+          float sums[sum_columns] = {};
+          for (std::int64_t j = begin; j < end; ++j) {
+            const float probability = std::exp(p.score(i, j, column) - lse);
+            const float d_p = p.kept(sequence, head, i, j - begin) * p.dot(d_o, p.v.row(j) + column);
+            add_scaled(p.width(c), p.scale * probability * (d_p - diagonal), p.k.row(j) + column + c, sums);
+          }
+          store_sums(p.width(c), sums, d_q.row(i) + column + c);
         }
       });
 }
 
+template <class T>
+void plain_backward_kv(const Problem<T>& problem, Tensor<const T> out, Tensor<const float> log_sum_exp,
+                       Tensor<const T> d_out, Tensor<T> d_k, Tensor<T> d_v) {
+  const Problem<T> p = problem;
+  kernel::for_items(
+      "bert_hpc::ops::attention_backward_kv", p.keys.count * p.extents.heads, KOKKOS_LAMBDA(std::int64_t item) {
+        const std::int64_t j = item / p.extents.heads, head = item % p.extents.heads;
+        const std::int64_t sequence = p.keys.sequence[j], column = head * p.extents.head_dim;
+        const std::int64_t position = j - p.keys.offsets[sequence];
+        for (std::int64_t c = 0; c < p.extents.head_dim; c += sum_columns) {
+          float sums_k[sum_columns] = {}, sums_v[sum_columns] = {};
+          for (std::int64_t i = p.queries.offsets[sequence]; i < p.queries.offsets[sequence + 1]; ++i) {
+            const T* d_o = d_out.row(i) + column;
+            const float probability = std::exp(p.score(i, j, column) - log_sum_exp(head, i));
+            const float kept = p.kept(sequence, head, i, position);
+            const float d_p = kept * p.dot(d_o, p.v.row(j) + column);
+            const float diagonal = p.dot(d_o, out.row(i) + column);
+            add_scaled(p.width(c), p.scale * probability * (d_p - diagonal), p.q.row(i) + column + c, sums_k);
+            add_scaled(p.width(c), kept * probability, d_o + c, sums_v);
+          }
+          store_sums(p.width(c), sums_k, d_k.row(j) + column + c);
+          store_sums(p.width(c), sums_v, d_v.row(j) + column + c);
+        }
+      });
+}
+
+class PlainAttention : public Attention {
+ public:
+  std::string name() const override { return "plain"; }
+  std::int64_t reserve(std::int64_t, std::int64_t) override { return 0; }
+
+  void forward(const AttentionExtents& extents, const TokenRows& queries, const TokenRows& keys, const Dropout& dropout,
+               ConstMatrix q, ConstMatrix k, ConstMatrix v, Matrix out, Tensor<float> log_sum_exp) override {
+    core::with_type(q.type, [&]<class T>() {
+      plain_forward<T>(make_problem<T>(extents, queries, keys, dropout, q, k, v), out.as<T>(), log_sum_exp);
+    });
+  }
+
+  void backward(const AttentionExtents& extents, const TokenRows& queries, const TokenRows& keys,
+                const Dropout& dropout, ConstMatrix q, ConstMatrix k, ConstMatrix v, ConstMatrix out,
+                Tensor<const float> log_sum_exp, ConstMatrix d_out, Matrix d_q, Matrix d_k, Matrix d_v) override {
+    core::with_type(q.type, [&]<class T>() {
+      const Problem<T> problem = make_problem<T>(extents, queries, keys, dropout, q, k, v);
+      plain_backward_q<T>(problem, out.as<T>(), log_sum_exp, d_out.as<T>(), d_q.as<T>());
+      plain_backward_kv<T>(problem, out.as<T>(), log_sum_exp, d_out.as<T>(), d_k.as<T>(), d_v.as<T>());
+    });
+  }
+};
+
 }  // namespace
 
-std::unique_ptr<Attention> make_attention(const std::string& kind) {
+std::unique_ptr<Attention> make_attention(const std::string& kind, [[maybe_unused]] core::DataType type) {
   if (kind == "plain") return std::make_unique<PlainAttention>();
 #if BERT_HPC_KERNELS_ON_GPU
   if (kind == "fused") return std::make_unique<PlainAttention>();
 #else
-  if (kind == "fused") return cpu::make_fused_attention(cpu::InstructionSet::widest);
-  if (kind == "fused-baseline") return cpu::make_fused_attention(cpu::InstructionSet::baseline);
+  if (kind == "fused") return cpu::make_fused_attention(cpu::InstructionSet::widest, type);
+  if (kind == "fused-baseline") return cpu::make_fused_attention(cpu::InstructionSet::baseline, type);
 #endif
   throw core::Error(core::ExitCode::input,
                     "model.attention = \"" + kind + "\" is not known; there are \"fused\" and \"plain\".");

@@ -6,9 +6,11 @@
 #include "kernel.hpp"
 
 namespace bert_hpc::ops {
+namespace {
 
 // y = x · keep / P(keep)
-void dropout(const Dropout& dropout, const TokenRows& rows, Tensor<const float> x, Tensor<float> y) {
+template <class T>
+void dropout_in(const Dropout& dropout, const TokenRows& rows, Tensor<const T> x, Tensor<T> y) {
   const std::int64_t columns = x.columns;
   if (dropout.probability <= 0.0f) {
     if (x.data != y.data) {
@@ -33,6 +35,12 @@ void dropout(const Dropout& dropout, const TokenRows& rows, Tensor<const float> 
                           static_cast<std::uint32_t>(begin / 8), kernel::divide_up(count, 8), bits);
         apply_dropout(count, bits, threshold, scale, x.row(i) + begin, y.row(i) + begin);
       });
+}
+
+}  // namespace
+
+void dropout(const Dropout& dropout, const TokenRows& rows, ConstMatrix x, Matrix y) {
+  core::with_type(x.type, [&]<class T>() { dropout_in<T>(dropout, rows, x.as<T>(), y.as<T>()); });
 }
 
 }  // namespace bert_hpc::ops

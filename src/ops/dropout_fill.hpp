@@ -34,8 +34,9 @@ KOKKOS_INLINE_FUNCTION void fill_dropout_bits(const core::Dropout& dropout, std:
 }
 
 /// out = in · keep · scale of a run of columns; out may be in.
+template <class In, class Out>
 KOKKOS_INLINE_FUNCTION void apply_dropout(std::int64_t count, const std::uint16_t* bits, std::uint32_t threshold,
-                                          float scale, const float* in, float* out) {
+                                          float scale, const In* in, Out* out) {
 #pragma omp simd
   for (std::int64_t j = 0; j < count; ++j) out[j] = in[j] * (bits[j] >= threshold ? scale : 0.0f);
 }

@@ -5,10 +5,12 @@
 #include "kernel.hpp"
 
 namespace bert_hpc::ops {
+namespace {
 
 // y_t = W[id_t] + P[position_t] + T[type_t]
-void embedding_forward(const core::MicroBatch& batch, Tensor<const float> word, Tensor<const float> position,
-                       Tensor<const float> type, Tensor<float> y) {
+template <class T>
+void forward_in(const core::MicroBatch& batch, Tensor<const float> word, Tensor<const float> position,
+                Tensor<const float> type, Tensor<T> y) {
   const std::int32_t* ids = batch.input_ids;
   const std::int32_t* types = batch.token_type_ids;
   const std::int32_t* positions = batch.tokens.position;
@@ -18,26 +20,10 @@ void embedding_forward(const core::MicroBatch& batch, Tensor<const float> word, 
       });
 }
 
-// y_t = W[id_t − first], or 0
-void word_embedding_forward(const core::MicroBatch& batch, Tensor<const float> word, std::int64_t first,
-                            Tensor<float> y) {
-  const std::int32_t* ids = batch.input_ids;
-  kernel::for_items(
-      "bert_hpc::ops::word_embedding_forward", y.rows, KOKKOS_LAMBDA(std::int64_t t) {
-        const std::int64_t row = ids[t] - first;
-        float* out = y.row(t);
-        if (row < 0 || row >= word.rows) {
-          for (std::int64_t j = 0; j < y.columns; ++j) out[j] = 0.0f;
-        } else {
-          const float* in = word.row(row);
-          for (std::int64_t j = 0; j < y.columns; ++j) out[j] = in[j];
-        }
-      });
-}
-
 // y_i = (y_i + P[position_t]) + T[type_t] with t = begin + i: in this order it is what embedding_forward() adds
-void add_position_and_type(const core::MicroBatch& batch, std::int64_t begin, Tensor<const float> position,
-                           Tensor<const float> type, Tensor<float> y) {
+template <class T>
+void add_position_and_type_in(const core::MicroBatch& batch, std::int64_t begin, Tensor<const float> position,
+                              Tensor<const float> type, Tensor<T> y) {
   const std::int32_t* types = batch.token_type_ids + begin;
   const std::int32_t* positions = batch.tokens.position + begin;
   kernel::for_elements(
@@ -46,12 +32,11 @@ void add_position_and_type(const core::MicroBatch& batch, std::int64_t begin, Te
       });
 }
 
-namespace {
-
 /// Which row a work item owns, and how it adds tokens: the same for all three tables.
+template <class T>
 struct EmbeddingGradient {
   core::MicroBatch batch;
-  Tensor<const float> d_y;                   // (tokens, hidden)
+  Tensor<const T> d_y;                       // (tokens, hidden)
   Tensor<float> d_word, d_position, d_type;  // (vocabulary, hidden), (positions, hidden), (types, hidden)
   std::int64_t type_strips;
   std::int64_t first;  // id of d_word's first row
@@ -77,7 +62,7 @@ struct EmbeddingGradient {
 
   /// sums += d_y[t, begin …)
   KOKKOS_INLINE_FUNCTION void add_token(std::int64_t t, std::int64_t begin, float* sums) const {
-    const float* row = d_y.row(t) + begin;
+    const T* row = d_y.row(t) + begin;
     const std::int64_t count = width(begin);
 #pragma omp simd
     for (std::int64_t j = 0; j < count; ++j) sums[j] += row[j];
@@ -126,12 +111,41 @@ struct EmbeddingGradient {
 
 }  // namespace
 
-void embedding_backward(const core::MicroBatch& batch, Tensor<const float> d_y, Tensor<float> d_word,
-                        Tensor<float> d_position, Tensor<float> d_type, std::int64_t first) {
-  const std::int64_t type_strips = kernel::divide_up(d_y.columns, EmbeddingGradient::strip);
-  const EmbeddingGradient gradient{batch, d_y, d_word, d_position, d_type, type_strips, first};
-  kernel::for_uneven_items("bert_hpc::ops::embedding_backward",
-                           d_type.rows * type_strips + batch.max_length + batch.sorted_ids.unique, gradient);
+void embedding_forward(const core::MicroBatch& batch, Tensor<const float> word, Tensor<const float> position,
+                       Tensor<const float> type, Matrix y) {
+  core::with_type(y.type, [&]<class T>() { forward_in<T>(batch, word, position, type, y.as<T>()); });
+}
+
+// y_t = W[id_t − first], or 0
+void word_embedding_forward(const core::MicroBatch& batch, Tensor<const float> word, std::int64_t first,
+                            Tensor<float> y) {
+  const std::int32_t* ids = batch.input_ids;
+  kernel::for_items(
+      "bert_hpc::ops::word_embedding_forward", y.rows, KOKKOS_LAMBDA(std::int64_t t) {
+        const std::int64_t row = ids[t] - first;
+        float* out = y.row(t);
+        if (row < 0 || row >= word.rows) {
+          for (std::int64_t j = 0; j < y.columns; ++j) out[j] = 0.0f;
+        } else {
+          const float* in = word.row(row);
+          for (std::int64_t j = 0; j < y.columns; ++j) out[j] = in[j];
+        }
+      });
+}
+
+void add_position_and_type(const core::MicroBatch& batch, std::int64_t begin, Tensor<const float> position,
+                           Tensor<const float> type, Matrix y) {
+  core::with_type(y.type, [&]<class T>() { add_position_and_type_in<T>(batch, begin, position, type, y.as<T>()); });
+}
+
+void embedding_backward(const core::MicroBatch& batch, ConstMatrix d_y, Tensor<float> d_word, Tensor<float> d_position,
+                        Tensor<float> d_type, std::int64_t first) {
+  core::with_type(d_y.type, [&]<class T>() {
+    const std::int64_t type_strips = kernel::divide_up(d_y.columns, EmbeddingGradient<T>::strip);
+    const EmbeddingGradient<T> gradient{batch, d_y.as<T>(), d_word, d_position, d_type, type_strips, first};
+    kernel::for_uneven_items("bert_hpc::ops::embedding_backward",
+                             d_type.rows * type_strips + batch.max_length + batch.sorted_ids.unique, gradient);
+  });
 }
 
 }  // namespace bert_hpc::ops

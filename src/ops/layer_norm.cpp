@@ -33,37 +33,37 @@ struct RowDropout {
 };
 
 /// z = residual + dropout(x + bias) of a run of columns, in place of x; returns Σ z.
-template <bool with_bias, bool with_dropout, bool with_residual>
+template <bool with_bias, bool with_dropout, bool with_residual, class T>
 KOKKOS_INLINE_FUNCTION float residual_run(std::int64_t count, const float* bias, const std::uint16_t* bits,
-                                          std::uint32_t threshold, float scale, const float* residual, float* z) {
+                                          std::uint32_t threshold, float scale, const T* residual, T* z) {
   return kernel::sum_of<float>(count, [=](std::int64_t j) {
     float value = z[j];
     if constexpr (with_bias) value += bias[j];
     if constexpr (with_dropout) value *= bits[j] >= threshold ? scale : 0.0f;
     if constexpr (with_residual) value += residual[j];
-    z[j] = value;
-    return value;
+    return static_cast<float>(z[j] = value);  // as it is stored
   });
 }
 
-template <bool with_bias, bool with_dropout>
+template <bool with_bias, bool with_dropout, class T>
 KOKKOS_INLINE_FUNCTION float residual_run(std::int64_t count, const float* bias, const std::uint16_t* bits,
-                                          std::uint32_t threshold, float scale, const float* residual, float* z) {
+                                          std::uint32_t threshold, float scale, const T* residual, T* z) {
   return residual != nullptr
              ? residual_run<with_bias, with_dropout, true>(count, bias, bits, threshold, scale, residual, z)
              : residual_run<with_bias, with_dropout, false>(count, bias, bits, threshold, scale, residual, z);
 }
 
 /// The same of a whole row; bias and residual may be null.
+template <class T>
 KOKKOS_INLINE_FUNCTION float residual_row(const RowDropout& site, std::int64_t row, std::int64_t columns,
-                                          const float* bias, const float* residual, float* x) {
+                                          const float* bias, const T* residual, T* x) {
   std::uint16_t bits[kernel::dropout_columns];
   float sum = 0.0f;
   for (std::int64_t begin = 0; begin < columns; begin += kernel::dropout_columns) {
     const std::int64_t count = columns - begin < kernel::dropout_columns ? columns - begin : kernel::dropout_columns;
     const float* b = bias == nullptr ? nullptr : bias + begin;
-    const float* r = residual == nullptr ? nullptr : residual + begin;
-    float* z = x + begin;
+    const T* r = residual == nullptr ? nullptr : residual + begin;
+    T* z = x + begin;
     if (site.threshold > 0) {
       site.fill(row, begin, count, bits);
       sum += b != nullptr ? residual_run<true, true>(count, b, bits, site.threshold, site.scale, r, z)
@@ -77,8 +77,9 @@ KOKKOS_INLINE_FUNCTION float residual_row(const RowDropout& site, std::int64_t r
 }
 
 /// d_x = dropout(d_z) of one row.
-KOKKOS_INLINE_FUNCTION void dropout_row(const RowDropout& site, std::int64_t row, std::int64_t columns,
-                                        const float* d_z, float* d_x) {
+template <class T, class Z>
+KOKKOS_INLINE_FUNCTION void dropout_row(const RowDropout& site, std::int64_t row, std::int64_t columns, const Z* d_z,
+                                        T* d_x) {
   std::uint16_t bits[kernel::dropout_columns];
   for (std::int64_t begin = 0; begin < columns; begin += kernel::dropout_columns) {
     const std::int64_t count = columns - begin < kernel::dropout_columns ? columns - begin : kernel::dropout_columns;
@@ -88,15 +89,17 @@ KOKKOS_INLINE_FUNCTION void dropout_row(const RowDropout& site, std::int64_t row
 }
 
 /// y = γ · (z − mean) · rstd + β of one row.
-KOKKOS_INLINE_FUNCTION void normalize_row(std::int64_t columns, const float* z, float mean, float rstd,
-                                          const float* gamma, const float* beta, float* y) {
+template <class T>
+KOKKOS_INLINE_FUNCTION void normalize_row(std::int64_t columns, const T* z, float mean, float rstd, const float* gamma,
+                                          const float* beta, T* y) {
 #pragma omp simd
   for (std::int64_t j = 0; j < columns; ++j) y[j] = gamma[j] * ((z[j] - mean) * rstd) + beta[j];
 }
 
 /// d_z of one row; see the formula below.
-KOKKOS_INLINE_FUNCTION void normalize_row_backward(std::int64_t columns, const float* d_y, const float* z, float mean,
-                                                   float rstd, const float* gamma, float* d_z) {
+template <class T, class Z>
+KOKKOS_INLINE_FUNCTION void normalize_row_backward(std::int64_t columns, const T* d_y, const T* z, float mean,
+                                                   float rstd, const float* gamma, Z* d_z) {
   const float inverse = 1.0f / static_cast<float>(columns);
   const float sum = inverse * kernel::sum_of<float>(columns, [=](std::int64_t j) { return d_y[j] * gamma[j]; });
   const float product = inverse * rstd * kernel::sum_of<float>(columns, [=](std::int64_t j) {
@@ -108,19 +111,17 @@ KOKKOS_INLINE_FUNCTION void normalize_row_backward(std::int64_t columns, const f
   }
 }
 
-}  // namespace
-
 // z = r + dropout(x + b), μ = Σ z / n, rstd = 1 / √(Σ (z − μ)² / n + ε), y = γ · (z − μ) · rstd + β
-void residual_layer_norm_forward(const Dropout& dropout, const TokenRows& rows, Tensor<float> x, const float* bias,
-                                 Tensor<const float> residual, const float* gamma, const float* beta, float epsilon,
-                                 Tensor<float> y, float* mean, float* rstd) {
+template <class T>
+void forward_in(const Dropout& dropout, const TokenRows& rows, Tensor<T> x, const float* bias, Tensor<const T> residual,
+                const float* gamma, const float* beta, float epsilon, Tensor<T> y, float* mean, float* rstd) {
   const RowDropout site(dropout, rows);
   kernel::for_items(
       "bert_hpc::ops::residual_layer_norm_forward", x.rows, KOKKOS_LAMBDA(std::int64_t i) {
         const std::int64_t columns = x.columns;
-        float* z = x.row(i);
+        T* z = x.row(i);
         const float inverse = 1.0f / static_cast<float>(columns);
-        const float* added = residual.data == nullptr ? nullptr : residual.row(i);
+        const T* added = residual.data == nullptr ? nullptr : residual.row(i);
         const float center = inverse * residual_row(site, i, columns, bias, added, z);
         const float squares =
             kernel::sum_of<float>(columns, [=](std::int64_t j) { return (z[j] - center) * (z[j] - center); });
@@ -132,28 +133,29 @@ void residual_layer_norm_forward(const Dropout& dropout, const TokenRows& rows, 
 }
 
 // With ẑ = (z − μ) · rstd and g = d_y ∘ γ:  d_z = rstd · (g − Σ g / n − ẑ · Σ (g ∘ ẑ) / n)
-void residual_layer_norm_backward(const Dropout& dropout, const TokenRows& rows, Tensor<const float> d_y,
-                                  Tensor<const float> z, const float* gamma, const float* mean, const float* rstd,
-                                  Tensor<float> d_z, Tensor<float> d_x) {
+template <class T, class Z>
+void backward_in(const Dropout& dropout, const TokenRows& rows, Tensor<const T> d_y, Tensor<const T> z,
+                 const float* gamma, const float* mean, const float* rstd, Tensor<Z> d_z, Tensor<T> d_x) {
   const RowDropout site(dropout, rows);
   const bool dropped = site.threshold > 0 && d_x.data != nullptr;
-  const bool copied = site.threshold == 0 && d_x.data != nullptr && d_x.data != d_z.data;
+  const bool copied = site.threshold == 0 && d_x.data != nullptr && static_cast<const void*>(d_x.data) != d_z.data;
   kernel::for_items(
       "bert_hpc::ops::residual_layer_norm_backward", z.rows, KOKKOS_LAMBDA(std::int64_t i) {
         const std::int64_t columns = z.columns;
-        float* out = d_z.row(i);
+        Z* out = d_z.row(i);
         normalize_row_backward(columns, d_y.row(i), z.row(i), mean[i], rstd[i], gamma, out);
         if (dropped) dropout_row(site, i, columns, out, d_x.row(i));
         if (copied) {
-          float* copy = d_x.row(i);
-          for (std::int64_t j = 0; j < columns; ++j) copy[j] = out[j];
+          T* copy = d_x.row(i);
+          for (std::int64_t j = 0; j < columns; ++j) copy[j] = static_cast<float>(out[j]);
         }
       });
 }
 
 // d_γ_j = or += Σ_i d_y_ij · ẑ_ij,  d_β_j = or += Σ_i d_y_ij
-void layer_norm_backward_weight(Tensor<const float> d_y, Tensor<const float> z, const float* mean, const float* rstd,
-                                float* d_gamma, float* d_beta, Write write) {
+template <class T>
+void backward_weight_in(Tensor<const T> d_y, Tensor<const T> z, const float* mean, const float* rstd, float* d_gamma,
+                        float* d_beta, Write write) {
   constexpr std::int64_t strip = kernel::strip_columns;
   const bool replace = write == Write::replace;
   kernel::for_items(
@@ -167,8 +169,8 @@ void layer_norm_backward_weight(Tensor<const float> d_y, Tensor<const float> z, 
           float part_gamma[strip] = {}, part_beta[strip] = {};
           for (std::int64_t i = block; i < end; ++i) {
             const float center = mean[i], factor = rstd[i];
-            const float* g = d_y.row(i) + begin;
-            const float* zi = z.row(i) + begin;
+            const T* g = d_y.row(i) + begin;
+            const T* zi = z.row(i) + begin;
             if (width == strip) {  // the width known to the compiler
               for (std::int64_t j = 0; j < strip; ++j) {
                 part_gamma[j] += g[j] * ((zi[j] - center) * factor);
@@ -191,6 +193,35 @@ void layer_norm_backward_weight(Tensor<const float> d_y, Tensor<const float> z, 
           d_beta[begin + j] = replace ? total_beta[j] : d_beta[begin + j] + total_beta[j];
         }
       });
+}
+
+}  // namespace
+
+void residual_layer_norm_forward(const Dropout& dropout, const TokenRows& rows, Matrix x, const float* bias,
+                                 ConstMatrix residual, const float* gamma, const float* beta, float epsilon, Matrix y,
+                                 float* mean, float* rstd) {
+  core::with_type(x.type, [&]<class T>() {
+    const Tensor<const T> added = residual.data == nullptr ? Tensor<const T>() : residual.as<T>();
+    forward_in<T>(dropout, rows, x.as<T>(), bias, added, gamma, beta, epsilon, y.as<T>(), mean, rstd);
+  });
+}
+
+void residual_layer_norm_backward(const Dropout& dropout, const TokenRows& rows, ConstMatrix d_y, ConstMatrix z,
+                                  const float* gamma, const float* mean, const float* rstd, Matrix d_z, Matrix d_x) {
+  core::with_type(z.type, [&]<class T>() {
+    const Tensor<T> dropped = d_x.data == nullptr ? Tensor<T>() : d_x.as<T>();
+    if (d_z.type == core::DataType::fp32) {
+      backward_in<T>(dropout, rows, d_y.as<T>(), z.as<T>(), gamma, mean, rstd, d_z.as<float>(), dropped);
+    } else {
+      backward_in<T>(dropout, rows, d_y.as<T>(), z.as<T>(), gamma, mean, rstd, d_z.as<T>(), dropped);
+    }
+  });
+}
+
+void layer_norm_backward_weight(ConstMatrix d_y, ConstMatrix z, const float* mean, const float* rstd, float* d_gamma,
+                                float* d_beta, Write write) {
+  core::with_type(
+      z.type, [&]<class T>() { backward_weight_in<T>(d_y.as<T>(), z.as<T>(), mean, rstd, d_gamma, d_beta, write); });
 }
 
 }  // namespace bert_hpc::ops

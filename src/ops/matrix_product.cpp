@@ -11,12 +11,14 @@
 namespace bert_hpc::ops {
 namespace detail {
 
-void require_product_shapes(const Tensor<const float>& x, const Tensor<const float>& w, const Tensor<const float>& y) {
+void require_product_shapes(core::DataType compute, const ConstMatrix& x, const ConstMatrix& w, const ConstMatrix& y) {
   core::require(x.columns >= 1 && y.columns >= 1, "matrix product: a layer without inputs or outputs");
   core::require(x.rows == y.rows && x.columns == w.columns && w.rows == y.columns,
                 "matrix product: x (rows, in), w (out, in) and y (rows, out) do not agree");
-  const auto fits = [](const Tensor<const float>& t) { return t.rows <= 1 || t.stride >= t.columns; };
+  const auto fits = [](const ConstMatrix& t) { return t.rows <= 1 || t.stride >= t.columns; };
   core::require(fits(x) && fits(w) && fits(y), "matrix product: a row stride is shorter than its row");
+  const auto known = [compute](const ConstMatrix& t) { return t.type == compute || t.type == core::DataType::fp32; };
+  core::require(known(x) && known(y), "matrix product: not made for operands of this type");
 }
 
 void set_zero_rows(Tensor<float> x) {
@@ -28,53 +30,51 @@ void set_zero_rows(Tensor<float> x) {
 
 }  // namespace detail
 
-void MatrixProduct::forward_gelu(Tensor<const float> x, Tensor<const float> w, const float* bias, Tensor<float> pre,
-                                 Tensor<float> y) {
+void MatrixProduct::forward_gelu(ConstMatrix x, Tensor<const float> w, const float* bias, Matrix pre, Matrix y) {
   forward(x, w, bias, pre);
   gelu_forward(pre, y);
 }
 
-void MatrixProduct::backward_input_gelu(Tensor<const float> d_y, Tensor<const float> w, Tensor<const float> pre,
-                                        Tensor<float> d_pre) {
+void MatrixProduct::backward_input_gelu(ConstMatrix d_y, Tensor<const float> w, ConstMatrix pre, Matrix d_pre) {
   backward_input(d_y, w, d_pre, Write::replace);
   gelu_backward(pre, d_pre, d_pre);
 }
 
-void GemmProduct::forward(Tensor<const float> x, Tensor<const float> w, const float* bias, Tensor<float> y) {
-  detail::require_product_shapes(x, w, y);
+void GemmProduct::forward(ConstMatrix x, Tensor<const float> w, const float* bias, Matrix y) {
+  detail::require_product_shapes(compute_, x, w, y);
   if (y.rows == 0) return;
-  gemm(Use::as_is, Use::transposed, y.rows, y.columns, x.columns, x.data, x.stride, w.data, w.stride, 0.0f, y.data,
-       y.stride);
+  gemm(y.rows, y.columns, x.columns, operand(x, Use::as_is), operand(w, Use::transposed), 0.0f,
+       {y.data, y.stride, y.type});
   if (bias != nullptr) add_bias(y, bias);
 }
 
-void GemmProduct::backward_input(Tensor<const float> d_y, Tensor<const float> w, Tensor<float> d_x, Write write) {
-  detail::require_product_shapes(d_x, w, d_y);
+void GemmProduct::backward_input(ConstMatrix d_y, Tensor<const float> w, Matrix d_x, Write write) {
+  detail::require_product_shapes(compute_, d_x, w, d_y);
   if (d_x.rows == 0) return;
-  gemm(Use::as_is, Use::as_is, d_x.rows, d_x.columns, d_y.columns, d_y.data, d_y.stride, w.data, w.stride,
-       write == Write::accumulate ? 1.0f : 0.0f, d_x.data, d_x.stride);
+  gemm(d_x.rows, d_x.columns, d_y.columns, operand(d_y, Use::as_is), operand(w, Use::as_is),
+       write == Write::accumulate ? 1.0f : 0.0f, {d_x.data, d_x.stride, d_x.type});
 }
 
-void GemmProduct::backward_weight(Tensor<const float> d_y, Tensor<const float> x, Tensor<float> d_w, float* d_bias,
-                                  Write write) {
-  detail::require_product_shapes(x, d_w, d_y);
+void GemmProduct::backward_weight(ConstMatrix d_y, ConstMatrix x, Tensor<float> d_w, float* d_bias, Write write) {
+  detail::require_product_shapes(compute_, x, d_w, d_y);
   if (d_bias != nullptr) column_sums(d_y, d_bias, write);
   if (x.rows == 0) {
     if (write == Write::replace) detail::set_zero_rows(d_w);
     return;
   }
-  gemm(Use::transposed, Use::as_is, d_w.rows, d_w.columns, x.rows, d_y.data, d_y.stride, x.data, x.stride,
-       write == Write::accumulate ? 1.0f : 0.0f, d_w.data, d_w.stride);
+  gemm(d_w.rows, d_w.columns, x.rows, operand(d_y, Use::transposed), operand(x, Use::as_is),
+       write == Write::accumulate ? 1.0f : 0.0f, {d_w.data, d_w.stride, core::DataType::fp32});
 }
 
-std::unique_ptr<MatrixProduct> make_matrix_product(const std::string& preferred) {
+std::unique_ptr<MatrixProduct> make_matrix_product(const std::string& preferred, core::DataType compute) {
   std::string available;
   for (const ProductKind& kind : product_kinds()) {
+    if (!preferred.empty() && preferred != kind.name && kind.make(compute) == nullptr) continue;
     if (!preferred.empty() && preferred != kind.name) {
       available += (available.empty() ? "\"" : ", \"") + std::string(kind.name) + "\"";
       continue;
     }
-    if (auto product = kind.make()) return product;
+    if (auto product = kind.make(compute)) return product;
   }
   throw core::Error(core::ExitCode::input, "no matrix product \"" + preferred + "\" in this build on this processor; " +
                                                "there are: " + available + ".");

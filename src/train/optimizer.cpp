@@ -86,7 +86,7 @@ void Adamw::discard() {
 }
 
 void Adamw::step(double learning_rate, std::int64_t update_number, double gradient_norm,
-                 const std::function<void(std::size_t)>& updated) {
+                 const std::function<void(std::size_t)>& updated, double scale) {
   ops::AdamwStep step;
   step.learning_rate = learning_rate;
   step.beta1 = settings_.beta1;
@@ -96,7 +96,8 @@ void Adamw::step(double learning_rate, std::int64_t update_number, double gradie
   step.bias_correction2 = 1.0 - std::pow(settings_.beta2, static_cast<double>(update_number));
   const double limit = settings_.max_gradient_norm;
   // As torch.nn.utils.clip_grad_norm_: max_norm / (norm + 1e-6), at most 1.
-  if (limit > 0) step.gradient_scale = static_cast<float>(std::min(1.0, limit / (gradient_norm + 1e-6)));
+  const double clip = limit > 0 ? std::min(1.0, limit / (gradient_norm + 1e-6)) : 1.0;
+  step.gradient_scale = static_cast<float>(clip / scale);
   for (std::size_t i = 0; i < ranges_.size(); ++i) {
     if (offload_ && !ranges_[i].fetched) fetch(i);
     ranges_[i].fetched = false;

@@ -7,15 +7,17 @@
 namespace bert_hpc::train {
 namespace {
 
-using core::Tensor;
 using Kind = Instruction::Kind;
 
 Schedule schedule_of(const PipelineSettings& s) {
   return make_schedule(s.kind, s.stages, s.stage, s.micro_batches, s.virtual_stages);
 }
 
-std::span<float> elements_of(core::Tensor<float> tensor) {
-  return {tensor.data, static_cast<std::size_t>(tensor.size())};
+/// A stage's result or gradient as a message: floats whatever it holds, as it is moved as it is. Rows in 16 bits have
+/// an even number of elements.
+std::span<float> elements_of(const core::Matrix& matrix) {
+  const std::int64_t bytes = matrix.size() * core::bytes_of(matrix.type);
+  return {static_cast<float*>(matrix.data), static_cast<std::size_t>(bytes) / sizeof(float)};
 }
 
 }  // namespace
@@ -184,7 +186,7 @@ void Pipeline::receive(const Message& message) {
   const auto at = static_cast<std::size_t>(s);
   wait(own.outputs[at]);  // of the slot's last micro-batch, or of this one, whose output gives way to its gradient
   if (message.forward) own.stage->open(workspace_, pass(message.micro_batch), s);
-  const Tensor<float> into = message.forward ? own.stage->input(s) : own.stage->d_output(s);
+  const core::Matrix into = message.forward ? own.stage->input(s) : own.stage->d_output(s);
   own.inputs[at] = group_.start_receive(elements_of(into), message.peer);
 }
 

@@ -96,13 +96,14 @@ class Simulation {
   }
 
   double message_bytes(int number) const {
-    return element * micro_batch(number).tokens * in_.model.hidden / in_.grid.tensor;
+    return in_.model.activation * micro_batch(number).tokens * in_.model.hidden / in_.grid.tensor;
   }
 
   /// A block gathers its input's rows and scatters its output's sums, twice, forward and backward each.
   static constexpr int tensor_rings = 4;
   double tensor_bytes(const PartShape& shape, int number) const {
-    return element * micro_batch(number).tokens * in_.model.hidden * tensor_rings * static_cast<double>(shape.blocks);
+    return in_.model.activation * micro_batch(number).tokens * in_.model.hidden * tensor_rings *
+           static_cast<double>(shape.blocks);
   }
 
   double compute_seconds(int stage, const Instruction& i) const {

@@ -18,19 +18,19 @@ PassWork block_work(const ModelShape& m, const MicroBatchShape& batch, double ro
   const double attention = 4 * m.hidden * batch.squared_lengths * share;
   // Rows read and written once by each product and each elementwise step of the forward pass: 18 of width H (keys and
   // values 7 of them) and 3 of width I; backward reads those and moves as many gradients.
-  const double rows_moved = element * (batch.tokens * 7 * m.hidden + rows * (11 * m.hidden + 3 * m.intermediate));
+  const double rows_moved = m.activation * (batch.tokens * 7 * m.hidden + rows * (11 * m.hidden + 3 * m.intermediate));
   const double weights = element * block_weights(m);
   PassWork work;
   work.forward = {products + attention, rows_moved + weights};
   work.backward_input = {products + 2.5 * attention, 2 * rows_moved + weights};
   // Inputs and output gradients of the products, and sums that are read and written.
-  const double operands = element * (batch.tokens * 3 * m.hidden + rows * (5 * m.hidden + 2 * m.intermediate));
+  const double operands = m.activation * (batch.tokens * 3 * m.hidden + rows * (5 * m.hidden + 2 * m.intermediate));
   work.backward_weight = {products, operands + 2 * weights};
   return work;
 }
 
 PassWork embeddings_work(const ModelShape& m, const MicroBatchShape& batch) {
-  const double rows = element * batch.tokens * m.hidden;
+  const double rows = m.activation * batch.tokens * m.hidden;
   PassWork work;
   work.forward.bytes = 6 * rows;  // three tables read, their sum written, the layer norm's reading and writing
   work.backward_input.bytes = 3 * rows;
@@ -44,7 +44,7 @@ double head_weights(const ModelShape& m) {
 
 PassWork head_work(const ModelShape& m, const MicroBatchShape& batch) {
   const double products = 2 * batch.head_rows * head_weights(m), weights = element * head_weights(m);
-  const double rows = element * batch.head_rows * (4 * m.hidden + 3 * m.outputs);
+  const double rows = batch.head_rows * (m.activation * 4 * m.hidden + element * 3 * m.outputs);
   PassWork work;
   work.forward = {products, rows + weights};
   work.backward_input = {products, rows + weights};
@@ -60,7 +60,7 @@ void add(PassWork& sum, const PassWork& more) {
 
 }  // namespace
 
-ModelShape model_shape(const model::BertConfig& config, layers::HeadSettings::Kind kind) {
+ModelShape model_shape(const model::BertConfig& config, layers::HeadSettings::Kind kind, core::DataType storage) {
   using Kind = layers::HeadSettings::Kind;
   ModelShape shape;
   shape.hidden = static_cast<double>(config.hidden_size);
@@ -71,6 +71,7 @@ ModelShape model_shape(const model::BertConfig& config, layers::HeadSettings::Ki
   shape.types = static_cast<double>(config.type_vocab_size);
   shape.masked_lm = kind == Kind::masked_lm;
   shape.outputs = shape.masked_lm ? shape.vocabulary : static_cast<double>(config.num_labels());
+  shape.activation = static_cast<double>(core::bytes_of(storage));
   return shape;
 }
 
@@ -112,7 +113,7 @@ double activation_bytes(const ModelShape& m, const PartShape& part, const MicroB
   const std::int64_t whole = part.blocks - (part.head && part.blocks > 0 ? 1 : 0);
   elements += static_cast<double>(whole) * block(batch.tokens);
   if (part.head) elements += block(batch.head_rows) + batch.head_rows * (3 * m.hidden + m.outputs);
-  return element * elements / tensor;
+  return m.activation * elements / tensor;
 }
 
 double kept_bytes(const ModelShape& m, const PartShape& part, const MicroBatchShape& batch, int tensor) {
@@ -121,7 +122,7 @@ double kept_bytes(const ModelShape& m, const PartShape& part, const MicroBatchSh
   };
   const std::int64_t whole = part.blocks - (part.head && part.blocks > 0 ? 1 : 0);
   const double elements = static_cast<double>(whole) * block(batch.tokens) + (part.head ? block(batch.head_rows) : 0);
-  return element * elements / tensor;
+  return m.activation * elements / tensor;
 }
 
 }  // namespace bert_hpc::train

@@ -37,14 +37,14 @@ std::unique_ptr<tests::HostBatch> host_batch(const tests::GoldenBatch& golden) {
 // One model of the golden files with everything that runs it.
 class Trainee {
  public:
-  explicit Trainee(const std::string& task)
+  explicit Trainee(const std::string& task, core::DataType storage = core::DataType::fp32)
       : golden(task),
         config(model::read_hf_config(golden.model_folder())),
         store(model::bert_parameters(config, kind_of(task), config.num_labels()),
               core::ParameterStore::Arenas::with_gradients, {}, arenas_.memory()),
-        bert(config, kind_of(task), config.num_labels(), model::whole(config), store),
-        products_(ops::make_matrix_product()),
-        attention_(ops::make_attention()) {
+        bert(config, kind_of(task), config.num_labels(), model::whole(config), store, {}, storage),
+        products_(ops::make_matrix_product("", storage)),
+        attention_(ops::make_attention("fused", storage)) {
     model::load_hf_weights(golden.model_folder(), store);
     for (int i = 0; i < tests::GoldenFile::batches; ++i) batches.push_back(host_batch(golden.batch(i)));
     const layers::BatchBounds bounds{.tokens = 256, .sequences = 8, .max_length = 64, .selected = 256};
@@ -131,6 +131,40 @@ TEST_CASE("logits, losses and every gradient are those of Transformers") {
       // the largest gradient, 1e-4 of the floor being 1e-7 of it.
       const double tolerance = slice.name.ends_with("key.bias") ? 1e-4 : 5e-6;
       CHECK(tests::relative_error(trainee.slice(trainee.store.gradients(), slice), golden, 1e-3 * largest) < tolerance);
+    }
+  }
+}
+
+// In 16 bits an activation is rounded about ten times a block, each time by at most u of it (2⁻⁸ for bf16, 2⁻¹¹ for
+// fp16) and by less than half of that on average: some 3·u after three blocks if roundings add up like a random walk.
+// The layers are bent and steep here, so that a rounding may grow on its way: 10·u are allowed in logits and losses,
+// 20·u in gradients, which go through twice as many.
+TEST_CASE("in 16 bits logits, losses and gradients are those of Transformers but for rounding") {
+  for (const core::DataType type : {core::DataType::bf16, core::DataType::fp16}) {
+    const double unit = core::unit_roundoff(type);
+    for (const std::string task : tasks) {
+      INFO(task << " in " << core::name_of(type));
+      Trainee trainee(task, type);
+      const core::MicroBatch& batch = trainee.batch(0);
+      trainee.forward(batch);
+      const core::Tensor<float> logits = trainee.bert.logits();
+      const std::vector<float> dense = test::copy_of(logits.data, logits.size());
+      const double of_logits = tests::relative_error(dense, trainee.golden.numbers("logits"));
+      CHECK(of_logits < 10 * unit);
+      CHECK(of_logits > 0.1 * unit);  // it does compute in 16 bits
+      const double loss = trainee.backward(batch);
+      CHECK(std::abs(loss - trainee.golden.numbers("loss")[0]) < 10 * unit * loss);
+      double largest = 0;
+      for (const core::ParameterSlice& slice : trainee.store.slices()) {
+        largest = std::max(largest, tests::norm(trainee.golden.numbers("gradient." + slice.name)));
+      }
+      for (const core::ParameterSlice& slice : trainee.store.slices()) {
+        if (slice.name.ends_with("key.bias")) continue;  // zero but for rounding
+        INFO(slice.name);
+        const std::vector<double> golden = trainee.golden.numbers("gradient." + slice.name);
+        CHECK(tests::relative_error(trainee.slice(trainee.store.gradients(), slice), golden, 0.02 * largest) <
+              20 * unit);
+      }
     }
   }
 }

@@ -8,8 +8,8 @@
 #include <random>
 #include <vector>
 
+#include "bert_hpc/core/matrix.hpp"
 #include "bert_hpc/core/micro_batch.hpp"
-#include "bert_hpc/core/tensor.hpp"
 #include "support/vector.hpp"
 
 namespace test {
@@ -54,6 +54,8 @@ struct Matrix {
   float& operator()(std::int64_t i, std::int64_t j) const { return tensor(i, j); }
   operator Tensor<float>() const { return tensor; }
   operator Tensor<const float>() const { return tensor; }
+  operator bert_hpc::core::Matrix() const { return tensor; }
+  operator bert_hpc::core::ConstMatrix() const { return tensor; }
 
   Vector<float> values;
   Tensor<float> tensor;

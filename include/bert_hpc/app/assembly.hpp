@@ -39,6 +39,9 @@ model::BertConfig complete_model(const config::Config& input, const model::BertC
 /// What of a shard must fit the model; zeros where the model takes what the data say.
 data::ShardLimits shard_limits(const config::Config& input, const model::BertConfig& stated, bool labels);
 
+/// In what activations, and products' operands, are kept: precision.compute.
+core::DataType storage_type(const config::Config& input);
+
 /// Planned memory of this rank by what it is for, bytes.
 using MemoryPlan = std::vector<std::pair<std::string, std::int64_t>>;
 std::int64_t total(const MemoryPlan& plan);
@@ -94,6 +97,7 @@ class Assembly {
   std::vector<std::int64_t> units() const;
 
   TaskTraits traits;
+  core::DataType storage;  ///< of activations
   model::BertConfig config;
   Purpose purpose;
   comm::GridShape grid;

@@ -38,6 +38,7 @@ class Results {
   void record_step(const io::StepRow& row);
   void record_evaluation(const std::string& split, const io::EvaluationRow& row);
   void record_efficiency(const io::EfficiencyRow& row);
+  void record_loss_scale(const io::LossScaleRow& row);
   void poll();                     ///< a snapshot of metrics.h5 when due
   void sync();                     ///< forces what was recorded to the disk; any thread
   std::int64_t log_bytes() const;  ///< of log.txt; 0 but on rank 0

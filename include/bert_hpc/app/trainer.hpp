@@ -14,6 +14,7 @@
 #include "bert_hpc/train/data_parallel.hpp"
 #include "bert_hpc/train/efficiency.hpp"
 #include "bert_hpc/train/learning_rate.hpp"
+#include "bert_hpc/train/loss_scale.hpp"
 #include "bert_hpc/train/optimizer.hpp"
 #include "bert_hpc/train/parameter_hash.hpp"
 #include "bert_hpc/train/tied_gradients.hpp"
@@ -25,9 +26,10 @@ struct TrainerSettings {
   double learning_rate = 0;
   train::AdamwSettings adamw;
   train::LearningRateSchedule schedule;
-  std::int64_t parameter_hash_every = 0;  ///< steps; 0: never
-  std::int64_t rows = 0;                  ///< most that the head reads of a micro-batch
-  std::int64_t micro_batches = 0;         ///< most of this replica in a step
+  std::int64_t parameter_hash_every = 0;                 ///< steps; 0: never
+  std::optional<train::LossScaleSettings> loss_scale{};  ///< none where gradients need no scaling
+  std::int64_t rows = 0;                                 ///< most that the head reads of a micro-batch
+  std::int64_t micro_batches = 0;                        ///< most of this replica in a step
 };
 
 /// What ranks tell each other beside a step's losses, summed over all of them, so that agreeing takes no message of its
@@ -45,8 +47,9 @@ struct StepResult {
   double learning_rate = 0;
   std::int64_t samples = 0, tokens = 0;  ///< of the global batch
   double sum_of_squared_lengths = 0;
-  double noise_scale = 0;  ///< of the gradient so far, in sequences; NaN where it is not known
-  bool skipped = false;    ///< loss or gradient norm is not finite: parameters and moments are as before
+  double noise_scale = 0;   ///< of the gradient so far, in sequences; NaN where it is not known
+  bool skipped = false;     ///< loss or gradient norm is not finite: parameters and moments are as before
+  bool backed_off = false;  ///< where skipped: the loss scale was the likely reason, and is smaller now
   /// Where skipped: the samples with losses that are not finite, ascending; those of the whole batch where the gradient
   /// alone is not.
   std::vector<std::int64_t> bad_samples;
@@ -67,6 +70,7 @@ class Trainer : private train::PipelineEvents {
   train::Adamw& optimizer() { return optimizer_; }
   train::NoiseScale& noise() { return noise_; }
   SkippedSteps& skipped() { return skipped_; }
+  train::LossScale& loss_scale() { return scale_; }
 
  private:
   void result(int micro_batch, model::Stage& stage, int slot) override;
@@ -99,6 +103,7 @@ class Trainer : private train::PipelineEvents {
   /// (micro-batches of all replicas, then votes): sums of row losses, zero for those of others.
   core::MirroredArray<double> losses_;
   SkippedSteps skipped_;
+  train::LossScale scale_;
   core::Buffer<float> row_losses_;        // (micro-batches of this replica, rows): for who asks which are not finite
   std::vector<std::int64_t> row_counts_;  // (micro-batches of this replica): 0 where the head is elsewhere
   // The step under way.

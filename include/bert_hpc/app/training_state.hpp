@@ -7,6 +7,7 @@
 #include "bert_hpc/io/checkpoint_file.hpp"
 #include "bert_hpc/io/metrics.hpp"
 #include "bert_hpc/train/efficiency.hpp"
+#include "bert_hpc/train/loss_scale.hpp"
 
 namespace bert_hpc::app {
 
@@ -33,11 +34,13 @@ struct TrainingState {
   double training_seconds = 0, seconds = 0, flops = 0;
   double recorded_noise_scale = -1;
   train::NoiseScale::Sums noise;
+  train::LossScale::State loss_scale;
   BestSoFar best;
   std::int64_t log_bytes = 0;  ///< of log.txt; rank 0 knows
 };
 
-/// Into the manifest's numbers and back. Throws Error(files) where one is missing.
+/// Into the manifest's numbers and back. Throws Error(files) where one is missing; those of the loss scale are left as
+/// they are, as checkpoints of before there was one lack them.
 void put(const TrainingState& state, io::CheckpointManifest& manifest);
 TrainingState training_state(const io::CheckpointManifest& manifest);
 

@@ -86,7 +86,8 @@ struct Parallel {
 };
 
 struct Precision {
-  std::string compute = "fp32";
+  std::string compute = "fp32";      ///< "bf16", "fp16": how activations are stored and what products read
+  std::optional<double> loss_scale;  ///< fp16: a fixed one; none: found on the way
 };
 
 struct Evaluation {

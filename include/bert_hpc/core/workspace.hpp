@@ -6,6 +6,7 @@
 
 #include "bert_hpc/core/buffer.hpp"
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/core/matrix.hpp"
 #include "bert_hpc/core/tensor.hpp"
 
 namespace bert_hpc::core {
@@ -36,6 +37,11 @@ class Workspace {
     }
     require(used_ <= peak_, "workspace: a step asked for more than was planned");
     return Tensor<T>(reinterpret_cast<T*>(memory_.data() + begin), rows, columns);
+  }
+
+  /// The same with elements of a type known at run time.
+  Matrix take(std::int64_t rows, std::int64_t columns, DataType type) {
+    return with_type(type, [&]<class T>() -> Matrix { return take<T>(rows, columns); });
   }
 
   std::int64_t mark() const { return used_; }

@@ -46,6 +46,7 @@ struct CheckpointManifest {
   /// Throws Error(files) where there is none of that name.
   std::int64_t integer(const std::string& name) const;
   double real(const std::string& name) const;
+  bool has_number(const std::string& name) const;  ///< of either kind
   const std::string& text(const std::string& name) const;
 };
 

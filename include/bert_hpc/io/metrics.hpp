@@ -50,6 +50,13 @@ struct EvaluationRow {
   std::vector<std::int64_t> confusion_matrix;           ///< (actual classes, predicted classes), row-major
 };
 
+/// Of training in fp16.
+struct LossScaleRow {
+  std::int64_t step = 0;
+  double scale = 1;
+  std::int64_t skipped = 0;  ///< updates left out so far
+};
+
 struct EfficiencyRow {
   std::int64_t step = 0;
   double noise_scale = 0, efficiency = 0, goodput = 0;
@@ -91,6 +98,7 @@ class MetricsWriter {
   void record_step(const StepRow& row);
   void record_evaluation(const std::string& split, const EvaluationRow& row);
   void record_efficiency(const EfficiencyRow& row);
+  void record_loss_scale(const LossScaleRow& row);
   void record_timers(const std::vector<TimerRow>& rows);  ///< replaces
   void record_ranks(const std::vector<RankRow>& rows);    ///< replaces
   /// Utilisation (0 … 1) and power (W) of every rank, `seconds` after the run's start.

@@ -18,6 +18,7 @@ struct EmbeddingsSettings {
   std::int64_t vocabulary = 0, positions = 0, types = 0, hidden = 0;
   float layer_norm_epsilon = 1e-12f;
   float hidden_dropout = 0.1f;
+  DataType storage = DataType::fp32;  ///< of activations
   std::uint32_t site = 0;
   bool few_rows = false;  ///< nothing but look-ups gives the tables gradients, and hidden is a multiple of 16
 };
@@ -30,8 +31,8 @@ class Embeddings {
 
   /// "rows": this rank's piece of the tokens; all of them in a group of one.
   struct Saved {
-    Tensor<float> sum;         ///< (rows, hidden): before the layer norm
-    Tensor<float> output;      ///< (rows, hidden)
+    Matrix sum;                ///< (rows, hidden): before the layer norm
+    Matrix output;             ///< (rows, hidden)
     Tensor<float> statistics;  ///< (2, rows): mean, rstd
   };
   Saved take_saved(core::Workspace& workspace, std::int64_t tokens) const;
@@ -39,7 +40,7 @@ class Embeddings {
   /// The result is saved.output.
   void forward(const Pass& pass, Saved& saved) const;
   /// d_y (rows, hidden) is used up. Adds to the gradients of tables and layer norm.
-  void backward_weight(const Pass& pass, const Saved& saved, Tensor<float> d_y) const;
+  void backward_weight(const Pass& pass, const Saved& saved, Matrix d_y) const;
 
  private:
   void look_up(const core::MicroBatch& batch, Saved& saved) const;

@@ -25,7 +25,8 @@ struct EncoderBlockSettings {
   std::int64_t hidden = 0, heads = 0, intermediate = 0;
   float layer_norm_epsilon = 1e-12f;
   float hidden_dropout = 0.1f, attention_dropout = 0.1f;
-  std::uint32_t first_site = 0;  ///< dropout sites first_site … first_site + 2
+  DataType storage = DataType::fp32;  ///< of activations
+  std::uint32_t first_site = 0;       ///< dropout sites first_site … first_site + 2
 };
 
 class EncoderBlock {
@@ -42,31 +43,31 @@ class EncoderBlock {
   /// those of them that this rank of the tensor group has (all in a group of one), as "width" and "wide" are what it
   /// has of the hidden and the intermediate columns.
   struct Saved {
-    Tensor<float> x_selected;        ///< (rows, hidden), only with a selection
-    Tensor<float> query;             ///< (rows, width)
-    Tensor<float> key_value;         ///< (tokens, 2·width); without a selection it and `query` are columns of
-    Tensor<float> query_key_value;   ///< (tokens, 3·width)
-    Tensor<float> context;           ///< (rows, width): attention's result
-    Tensor<float> log_sum_exp;       ///< (heads here, rows)
-    Tensor<float> attention_sum;     ///< (piece, hidden): before the first layer norm
-    Tensor<float> attention_output;  ///< (piece, hidden): h
-    Tensor<float> intermediate;      ///< (rows, wide): before GELU
-    Tensor<float> activated;         ///< (rows, wide): after GELU
-    Tensor<float> output_sum;        ///< (piece, hidden): before the second layer norm
-    Tensor<float> output;            ///< (piece, hidden): y
-    Tensor<float> statistics;        ///< (4, piece): mean, rstd of the first layer norm, then of the second
+    Matrix x_selected;          ///< (rows, hidden), only with a selection
+    Matrix query;               ///< (rows, width)
+    Matrix key_value;           ///< (tokens, 2·width); without a selection it and `query` are columns of
+    Matrix query_key_value;     ///< (tokens, 3·width)
+    Matrix context;             ///< (rows, width): attention's result
+    Tensor<float> log_sum_exp;  ///< (heads here, rows)
+    Matrix attention_sum;       ///< (piece, hidden): before the first layer norm
+    Matrix attention_output;    ///< (piece, hidden): h
+    Matrix intermediate;        ///< (rows, wide): before GELU
+    Matrix activated;           ///< (rows, wide): after GELU
+    Matrix output_sum;          ///< (piece, hidden): before the second layer norm
+    Matrix output;              ///< (piece, hidden): y
+    Tensor<float> statistics;   ///< (4, piece): mean, rstd of the first layer norm, then of the second
   };
 
   /// What the weight gradients need of the gradients.
   struct Kept {
-    Tensor<float> d_output;            ///< (piece, hidden): d_y as given
-    Tensor<float> d_feed_forward;      ///< (piece, hidden): at the result of W2
-    Tensor<float> d_intermediate;      ///< (rows, wide): before GELU
-    Tensor<float> d_attention_output;  ///< (piece, hidden): d_h
-    Tensor<float> d_projection;        ///< (piece, hidden): at the result of Wo
-    Tensor<float> d_query;             ///< (rows, width)
-    Tensor<float> d_key_value;         ///< (tokens, 2·width); without a selection it and `d_query` are columns of
-    Tensor<float> d_query_key_value;   ///< (tokens, 3·width)
+    Matrix d_output;            ///< (piece, hidden): d_y as given
+    Matrix d_feed_forward;      ///< (piece, hidden): at the result of W2
+    Matrix d_intermediate;      ///< (rows, wide): before GELU
+    Matrix d_attention_output;  ///< (piece, hidden): d_h
+    Matrix d_projection;        ///< (piece, hidden): at the result of Wo
+    Matrix d_query;             ///< (rows, width)
+    Matrix d_key_value;         ///< (tokens, 2·width); without a selection it and `d_query` are columns of
+    Matrix d_query_key_value;   ///< (tokens, 3·width)
   };
 
   /// `selection` is null where every row is computed.
@@ -74,19 +75,18 @@ class EncoderBlock {
   Kept take_kept(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection) const;
 
   /// x (this rank's tokens, hidden); the result is saved.output.
-  void forward(Engine& engine, const Pass& pass, const RowSelection* selection, Tensor<const float> x,
-               Saved& saved) const;
+  void forward(Engine& engine, const Pass& pass, const RowSelection* selection, ConstMatrix x, Saved& saved) const;
 
   /// d_y (piece, hidden) must stay until backward_weight; d_x (this rank's tokens, hidden) is replaced. Takes scratch
   /// from the workspace and releases it.
-  void backward_input(Engine& engine, const Pass& pass, const RowSelection* selection, const Saved& saved,
-                      Tensor<float> d_y, Kept& kept, Tensor<float> d_x, core::Workspace& workspace) const;
+  void backward_input(Engine& engine, const Pass& pass, const RowSelection* selection, const Saved& saved, Matrix d_y,
+                      Kept& kept, Matrix d_x, core::Workspace& workspace) const;
   /// What backward_input takes, for planning.
   void plan_scratch(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection) const;
 
   /// Adds to the gradients of this block's parameters.
   void backward_weight(Engine& engine, const RowSelection* selection, const Saved& saved, const Kept& kept,
-                       Tensor<const float> x) const;
+                       ConstMatrix x) const;
 
  private:
   struct Linear {
@@ -94,11 +94,10 @@ class EncoderBlock {
   };
   Linear find(const std::string& name) const;
   ops::AttentionExtents extents(const Pass& pass) const;
-  void attend(Engine& engine, const Pass& pass, const RowSelection* selection, Tensor<const float> x,
-              Saved& saved) const;
+  void attend(Engine& engine, const Pass& pass, const RowSelection* selection, ConstMatrix x, Saved& saved) const;
   void feed_forward(Engine& engine, const Pass& pass, const core::TokenRows& rows, Saved& saved) const;
   void feed_forward_backward(Engine& engine, const Pass& pass, const core::TokenRows& rows, const Saved& saved,
-                             Tensor<float> d_y, Kept& kept) const;
+                             Matrix d_y, Kept& kept) const;
   const float* values(int slice) const { return parameters_.value(slice).data; }
   float* gradients(int slice) const { return parameters_.gradient(slice).data; }
   /// `count` weight matrices (width, hidden) from slice `first` on, as one.

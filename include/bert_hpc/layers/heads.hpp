@@ -27,6 +27,7 @@ struct HeadSettings {
   std::int64_t hidden = 0, outputs = 0;  ///< outputs: classes, 1, or the vocabulary
   float classifier_dropout = 0.1f;
   float layer_norm_epsilon = 1e-12f;
+  DataType storage = DataType::fp32;  ///< of activations
   std::uint32_t site = 0;
   /// masked_lm: the parameter that holds the decoder's weights, and whether the head declares it: a copy of the word
   /// embeddings where they are elsewhere, or are to have their gradients summed apart.
@@ -41,15 +42,15 @@ class Head {
   /// What a pass leaves for the backward pass and for whoever asks for results. "piece": this rank's rows (masked_lm in
   /// a tensor group), otherwise all; "here": outputs that this rank has.
   struct Saved {
-    Tensor<float> dense;       ///< (piece, hidden): before GELU (masked_lm), tanh's result otherwise
-    Tensor<float> activated;   ///< (piece, hidden): masked_lm only
+    Matrix dense;              ///< (piece, hidden): before GELU (masked_lm), tanh's result otherwise
+    Matrix activated;          ///< (piece, hidden): masked_lm only
     Tensor<float> statistics;  ///< (2, piece): mean, rstd; masked_lm only
-    Tensor<float> features;    ///< (piece, hidden): what the logits are made of
+    Matrix features;           ///< (piece, hidden): what the logits are made of
     Tensor<float> logits;      ///< (rows, here); their gradients after loss() in training
     Tensor<float> shard_sums;  ///< (3, rows): where outputs are shared out
     Tensor<float> row_losses;  ///< (1, rows)
-    Tensor<float> d_features;  ///< (piece, hidden)
-    Tensor<float> d_dense;     ///< (piece, hidden): at the result of the dense layer
+    Matrix d_features;         ///< (piece, hidden)
+    Matrix d_dense;            ///< (piece, hidden): at the result of the dense layer
   };
   virtual Saved take_saved(core::Workspace& workspace, std::int64_t rows) const = 0;
 
@@ -57,7 +58,7 @@ class Head {
   virtual RowSelection rows(const core::MicroBatch& batch) const = 0;
 
   /// x (this rank's rows, hidden) → saved.logits.
-  virtual void forward(Engine& engine, const Pass& pass, Tensor<const float> x, Saved& saved) const = 0;
+  virtual void forward(Engine& engine, const Pass& pass, ConstMatrix x, Saved& saved) const = 0;
 
   /// saved.row_losses (and, in training, the gradient of Σ row losses · scale at the logits). Needs targets in the
   /// batch.
@@ -68,10 +69,10 @@ class Head {
   virtual void predict(Saved& saved, std::int32_t* predicted) const = 0;
 
   /// d_x (this rank's rows, hidden) is replaced.
-  virtual void backward_input(Engine& engine, const Pass& pass, Saved& saved, Tensor<float> d_x) const = 0;
+  virtual void backward_input(Engine& engine, const Pass& pass, Saved& saved, Matrix d_x) const = 0;
 
   /// Adds to the gradients of the head's parameters; after backward_input. x as in forward.
-  virtual void backward_weight(Engine& engine, const Saved& saved, Tensor<const float> x) const = 0;
+  virtual void backward_weight(Engine& engine, const Saved& saved, ConstMatrix x) const = 0;
 };
 
 /// Appends the head's parameters.

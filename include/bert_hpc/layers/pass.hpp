@@ -4,15 +4,20 @@
 // The contract of a layer: it owns parameter slices, never activations. forward() fills the activations it will need
 // (`Saved`); backward_input() replaces d_x and fills what the weight gradients need (`Kept`); backward_weight() adds to
 // the gradients. The two backward halves are apart because zero-bubble pipeline schedules part them. Several
-// micro-batches may be in flight, each with its own Saved and Kept.
+// micro-batches may be in flight, each with its own Saved and Kept. Activations and the gradients with respect to them
+// are matrices of the layer's storage type; statistics, logits, losses and everything about parameters are floats.
 #pragma once
 
+#include "bert_hpc/core/matrix.hpp"
 #include "bert_hpc/core/micro_batch.hpp"
 #include "bert_hpc/ops/attention.hpp"
 #include "bert_hpc/ops/matrix_product.hpp"
 
 namespace bert_hpc::layers {
 
+using core::ConstMatrix;
+using core::DataType;
+using core::Matrix;
 using core::Tensor;
 
 struct Engine {

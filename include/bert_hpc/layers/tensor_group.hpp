@@ -9,17 +9,22 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
 #include "bert_hpc/comm/communicator.hpp"
+#include "bert_hpc/core/buffer.hpp"
+#include "bert_hpc/core/matrix.hpp"
 #include "bert_hpc/core/micro_batch.hpp"
 #include "bert_hpc/core/shard.hpp"
-#include "bert_hpc/core/tensor.hpp"
 #include "bert_hpc/core/workspace.hpp"
 
 namespace bert_hpc::layers {
 
+using core::ConstMatrix;
+using core::DataType;
+using core::Matrix;
 using core::Tensor;
 
 /// The place of a rank among those that share out each layer, and what falls to it there. Arithmetic only.
@@ -36,17 +41,20 @@ struct TensorPlace {
 /// The memory through which a group exchanges token rows. For one thread.
 class TensorExchange {
  public:
-  /// Collective over the group, which must outlive it; once, before any pass: for matrices of up to (rows, columns).
-  void connect(comm::Communicator& group, std::int64_t rows, std::int64_t columns);
+  /// Collective over the group, which must outlive it; once, before any pass: for matrices of up to (rows, columns), an
+  /// even number of columns where `type` has 16 bits.
+  void connect(comm::Communicator& group, std::int64_t rows, std::int64_t columns, DataType type = DataType::fp32);
   /// What connect() takes on each rank of `ranks`.
-  static std::int64_t bytes(std::int64_t rows, std::int64_t columns, int ranks);
+  static std::int64_t bytes(std::int64_t rows, std::int64_t columns, int ranks, DataType type = DataType::fp32);
 
  private:
   friend class TensorGroup;
   comm::Communicator* group_ = nullptr;
   /// Gathering takes turns between three, as ranks may share this memory: one is filled again two gatherings after it
   /// was read, when no rank can still be reading it, even if two of them were read together.
-  std::span<float> gathered_[3], partial_;
+  std::span<std::byte> gathered_[3];
+  std::span<float> partial_;
+  core::Buffer<float> summed_;  // this rank's piece, on its way to 16 bits
   int turn_ = 0;
 };
 
@@ -66,25 +74,26 @@ class TensorGroup {
   std::int64_t count(std::int64_t rows) const { return std::min(rows - begin(rows), capacity(rows)); }
 
   /// Memory for this rank's piece of a matrix (rows, columns).
-  Tensor<float> take(core::Workspace& workspace, std::int64_t rows, std::int64_t columns) const;
+  Matrix take(core::Workspace& workspace, std::int64_t rows, std::int64_t columns, DataType type) const;
   /// This rank's piece of all rows.
-  template <class T>
-  Tensor<T> own(Tensor<T> all) const {
+  template <class Address>
+  core::BasicMatrix<Address> own(const core::BasicMatrix<Address>& all) const {
     return shared() ? all.row_range(begin(all.rows), count(all.rows)) : all;
   }
   /// Sequences and positions of this rank's rows, without offsets.
   core::TokenRows own(const core::TokenRows& all) const;
 
   /// Collective. All `rows` rows of what the ranks have pieces of; valid until the next gather but one.
-  Tensor<const float> gather(Tensor<const float> piece, std::int64_t rows) const;
+  ConstMatrix gather(const ConstMatrix& piece, std::int64_t rows) const;
 
   /// Where to put what sum() will add up over the ranks into `piece`, which take() has given: (rows, columns). Only one
-  /// is in use at a time. In a group of one it is `piece`.
-  Tensor<float> partial(Tensor<float> piece, std::int64_t rows) const;
-  /// Zeroes the other ranks' rows.
-  void keep_own(Tensor<float> all) const;
-  /// Collective. `all` is what partial() gave.
-  void sum(Tensor<const float> all, Tensor<float> piece) const;
+  /// is in use at a time. In a group of one it is `piece`; otherwise its elements are partial_type(), always float.
+  Matrix partial(const Matrix& piece, std::int64_t rows) const;
+  DataType partial_type(DataType type) const { return shared() ? DataType::fp32 : type; }
+  /// Zeroes the other ranks' rows of what partial() gave.
+  void keep_own(const Matrix& all) const;
+  /// Collective. `all` is what partial() gave; sums are rounded, if at all, when they are complete.
+  void sum(const Matrix& all, const Matrix& piece) const;
 
   /// Collective; in place.
   void all_reduce(std::span<float> values, comm::Reduction reduction) const;
@@ -96,7 +105,7 @@ class TensorGroup {
 
 /// A layer norm's part in a backward pass; see ops::layer_norm_backward_weight. d_y and z are this rank's rows.
 struct NormGradient {
-  Tensor<const float> d_y, z;  // (rows, hidden)
+  ConstMatrix d_y, z;  // (rows, hidden)
   const float *mean = nullptr, *rstd = nullptr;
   float *d_gamma = nullptr, *d_beta = nullptr;
 };

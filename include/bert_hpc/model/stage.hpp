@@ -29,6 +29,9 @@
 
 namespace bert_hpc::model {
 
+using core::ConstMatrix;
+using core::DataType;
+using core::Matrix;
 using core::Tensor;
 
 /// How many micro-batches a stage holds at once.
@@ -43,8 +46,10 @@ class Stage {
   using Finished = std::function<void(std::int64_t begin)>;
 
   /// `parameters` must outlive the stage and hold what bert_parameters() lists for the range and the group's place.
+  /// `storage`: of activations and the gradients with respect to them, so of all that goes in or out but logits.
   Stage(const BertConfig& config, HeadKind kind, std::int64_t outputs, const BlockRange& range,
-        const core::ParameterStore& parameters, const layers::TensorGroup& group = {});
+        const core::ParameterStore& parameters, const layers::TensorGroup& group = {},
+        DataType storage = DataType::fp32);
 
   const BlockRange& range() const { return range_; }
   /// Elements [begin, end) of the arena that this stage's parameters take.
@@ -81,10 +86,10 @@ class Stage {
   void backward_weight(layers::Engine& engine, const layers::Pass& pass, const Finished& finished, int slot, int kept);
 
   // Ends of a slot, all (rows, hidden) and without data where the stage has embeddings or head instead.
-  Tensor<float> input(int slot) const { return at(slot).input; }
-  Tensor<float> output(int slot) const;  ///< stays until it is overwritten as d_output
-  Tensor<float> d_output(int slot) const { return output(slot); }
-  Tensor<float> d_input(int slot) const { return at(slot).d_input; }
+  Matrix input(int slot) const { return at(slot).input; }
+  Matrix output(int slot) const;  ///< stays until it is overwritten as d_output
+  Matrix d_output(int slot) const { return output(slot); }
+  Matrix d_input(int slot) const { return at(slot).d_input; }
   /// Which of the two tensors, 0 or 1, the next backward pass writes its d_input to.
   int next_outbox() const { return next_outbox_; }
 
@@ -98,13 +103,13 @@ class Stage {
  private:
   struct Slot {
     layers::RowSelection selection;  // of the last block, with a head
-    Tensor<float> input, d_input;    // (rows, hidden)
+    Matrix input, d_input;           // (rows, hidden)
     layers::Embeddings::Saved embeddings;
     std::vector<layers::EncoderBlock::Saved> blocks;
     layers::Head::Saved head;
   };
   struct KeptGradients {
-    std::vector<Tensor<float>> d_outputs;  // of the embeddings, if here, then of each block but a last one without head
+    std::vector<Matrix> d_outputs;  // of the embeddings, if here, then of each block but a last one without head
     std::vector<layers::EncoderBlock::Kept> blocks;
   };
   /// Where slots lie in the workspace, bytes.
@@ -119,7 +124,7 @@ class Stage {
   const layers::RowSelection* selection(const Slot& slot, std::size_t block) const {
     return range_.head && block + 1 == blocks_.size() ? &slot.selection : nullptr;
   }
-  Tensor<const float> block_input(const Slot& slot, std::size_t block) const;
+  ConstMatrix block_input(const Slot& slot, std::size_t block) const;
   void progress() const {
     if (progress_) progress_();
   }
@@ -133,6 +138,7 @@ class Stage {
   BertConfig config_;
   BlockRange range_;
   layers::TensorGroup group_;
+  DataType storage_;
   std::optional<layers::Embeddings> embeddings_;
   std::vector<layers::EncoderBlock> blocks_;
   std::unique_ptr<layers::Head> head_;     // null where it is elsewhere

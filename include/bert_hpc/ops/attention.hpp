@@ -8,8 +8,8 @@
 #include <memory>
 #include <string>
 
+#include "bert_hpc/core/matrix.hpp"
 #include "bert_hpc/core/micro_batch.hpp"
-#include "bert_hpc/core/tensor.hpp"
 #include "bert_hpc/ops/dropout.hpp"
 
 namespace bert_hpc::ops {
@@ -32,18 +32,19 @@ class Attention {
   /// q (query rows, hidden), k and v (key rows, hidden), all with any row stride; out (query rows, hidden);
   /// log_sum_exp (heads, query rows) is kept for backward. queries.offsets and keys.offsets are (sequences + 1).
   virtual void forward(const AttentionExtents& extents, const TokenRows& queries, const TokenRows& keys,
-                       const Dropout& dropout, Tensor<const float> q, Tensor<const float> k, Tensor<const float> v,
-                       Tensor<float> out, Tensor<float> log_sum_exp) = 0;
+                       const Dropout& dropout, ConstMatrix q, ConstMatrix k, ConstMatrix v, Matrix out,
+                       Tensor<float> log_sum_exp) = 0;
 
   /// d_q, d_k, d_v (replaced) from d_out; shapes as in forward.
   virtual void backward(const AttentionExtents& extents, const TokenRows& queries, const TokenRows& keys,
-                        const Dropout& dropout, Tensor<const float> q, Tensor<const float> k, Tensor<const float> v,
-                        Tensor<const float> out, Tensor<const float> log_sum_exp, Tensor<const float> d_out,
-                        Tensor<float> d_q, Tensor<float> d_k, Tensor<float> d_v) = 0;
+                        const Dropout& dropout, ConstMatrix q, ConstMatrix k, ConstMatrix v, ConstMatrix out,
+                        Tensor<const float> log_sum_exp, ConstMatrix d_out, Matrix d_q, Matrix d_k, Matrix d_v) = 0;
 };
 
-/// `kind`: "fused" (the fastest for this build and processor), "fused-baseline" (the same without the processor's wider
-/// vectors; CPU builds, for tests) or "plain" (the portable reference). Throws Error(input) for any other.
-std::unique_ptr<Attention> make_attention(const std::string& kind = "fused");
+/// For matrices of elements of this type; scores and probabilities are float. `kind`: "fused" (the fastest for this
+/// build and processor), "fused-baseline" (the same without the processor's wider vectors; CPU builds, for tests) or
+/// "plain" (the portable reference). Throws Error(input) for any other.
+std::unique_ptr<Attention> make_attention(const std::string& kind = "fused",
+                                          core::DataType type = core::DataType::fp32);
 
 }  // namespace bert_hpc::ops

@@ -13,13 +13,15 @@
 #include <cstdint>
 
 #include "bert_hpc/core/device.hpp"
+#include "bert_hpc/core/matrix.hpp"
 #include "bert_hpc/core/micro_batch.hpp"
 #include "bert_hpc/core/rng.hpp"
-#include "bert_hpc/core/tensor.hpp"
 
 namespace bert_hpc::ops {
 
+using core::ConstMatrix;
 using core::Dropout;
+using core::Matrix;
 using core::Tensor;
 using core::TokenRows;
 
@@ -54,7 +56,7 @@ inline void set_dropout_key(Dropout& dropout, std::uint64_t seed, std::uint64_t 
 }
 
 /// y = dropout(x) on hidden states; y may be x. rows tells sequence and position of each row. Its own backward:
-/// d_x = dropout(d_y).
-void dropout(const Dropout& dropout, const TokenRows& rows, Tensor<const float> x, Tensor<float> y);
+/// d_x = dropout(d_y). x and y have elements of one type.
+void dropout(const Dropout& dropout, const TokenRows& rows, ConstMatrix x, Matrix y);
 
 }  // namespace bert_hpc::ops

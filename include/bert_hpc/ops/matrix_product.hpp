@@ -4,6 +4,10 @@
 // The fused forms exist because bias, GELU and its derivative cost nothing while a tile of the product is in cache; the
 // base class computes them from the plain product and the kernels of ops/activation.hpp.
 //
+// A product computes in float, or from 16-bit operands in float: then weights, which are always stored as floats, and
+// any other operand in float are rounded to that type as they are read, and sums stay floats until a result is stored
+// in its own type. Biases and gradients of parameters are never rounded.
+//
 // Rows of y and d_x depend on the same row of x and d_y alone, bit for bit, whatever the other rows, their number and
 // the number of threads, if `rows_are_independent()`; reproducible training asks for it.
 #pragma once
@@ -11,10 +15,12 @@
 #include <memory>
 #include <string>
 
-#include "bert_hpc/core/tensor.hpp"
+#include "bert_hpc/core/matrix.hpp"
 
 namespace bert_hpc::ops {
 
+using core::ConstMatrix;
+using core::Matrix;
 using core::Tensor;
 
 enum class Write {
@@ -38,28 +44,28 @@ class MatrixProduct {
   virtual std::int64_t reserve(const ProductExtents& largest) = 0;
 
   /// y = x·wᵀ + bias. x (rows, in), w (out, in), bias (out) or null, y (rows, out).
-  virtual void forward(Tensor<const float> x, Tensor<const float> w, const float* bias, Tensor<float> y) = 0;
+  virtual void forward(ConstMatrix x, Tensor<const float> w, const float* bias, Matrix y) = 0;
 
-  /// pre = x·wᵀ + bias, y = gelu(pre). Shapes as in forward(); bias is not null.
-  virtual void forward_gelu(Tensor<const float> x, Tensor<const float> w, const float* bias, Tensor<float> pre,
-                            Tensor<float> y);
+  /// pre = x·wᵀ + bias, y = gelu(pre), of pre as it is stored. Shapes as in forward(); bias is not null; pre and y are
+  /// of one type.
+  virtual void forward_gelu(ConstMatrix x, Tensor<const float> w, const float* bias, Matrix pre, Matrix y);
 
   /// d_x = d_y·w (or +=). d_y (rows, out), w (out, in), d_x (rows, in).
-  virtual void backward_input(Tensor<const float> d_y, Tensor<const float> w, Tensor<float> d_x, Write write) = 0;
+  virtual void backward_input(ConstMatrix d_y, Tensor<const float> w, Matrix d_x, Write write) = 0;
 
   /// d_pre = (d_y·w) ∘ gelu'(pre): the gradient through a GELU that fed this layer. pre and d_pre (rows, in); d_pre may
-  /// not be pre.
-  virtual void backward_input_gelu(Tensor<const float> d_y, Tensor<const float> w, Tensor<const float> pre,
-                                   Tensor<float> d_pre);
+  /// not be pre; both are of one type.
+  virtual void backward_input_gelu(ConstMatrix d_y, Tensor<const float> w, ConstMatrix pre, Matrix d_pre);
 
   /// d_w = or += d_yᵀ·x, and d_bias = or += column sums of d_y where d_bias is not null. d_w (out, in), d_bias (out).
-  virtual void backward_weight(Tensor<const float> d_y, Tensor<const float> x, Tensor<float> d_w, float* d_bias,
-                               Write write) = 0;
+  virtual void backward_weight(ConstMatrix d_y, ConstMatrix x, Tensor<float> d_w, float* d_bias, Write write) = 0;
 };
 
 /// The fastest implementation for this build and processor. `preferred`: "" (automatic), "native" (our own), "onednn",
 /// "blas", "portable" (our own without special instructions). Our own have independent rows and are always there.
-/// Throws Error(input) naming those there are if `preferred` is none of them.
-std::unique_ptr<MatrixProduct> make_matrix_product(const std::string& preferred = "");
+/// `compute`: the type of its operands; only our own take others than fp32 on CPUs. Throws Error(input) naming those
+/// there are if `preferred` is none of them.
+std::unique_ptr<MatrixProduct> make_matrix_product(const std::string& preferred = "",
+                                                   core::DataType compute = core::DataType::fp32);
 
 }  // namespace bert_hpc::ops

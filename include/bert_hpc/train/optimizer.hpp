@@ -32,10 +32,10 @@ class Adamw {
   /// fetched there.
   void fetch(std::size_t range);
 
-  /// Update number `update` (from 1) with gradients of this global norm; zeroes the owned gradients. `updated(range)`
-  /// is called after each owned range, in order.
+  /// Update number `update` (from 1) with gradients that are `scale` times the true ones, whose global norm is
+  /// gradient_norm; zeroes the owned gradients. `updated(range)` is called after each owned range, in order.
   void step(double learning_rate, std::int64_t update, double gradient_norm,
-            const std::function<void(std::size_t)>& updated = {});
+            const std::function<void(std::size_t)>& updated = {}, double scale = 1);
 
   /// Instead of step(): the owned gradients are zeroed, parameters and moments stay.
   void discard();

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 
+#include "bert_hpc/core/data_type.hpp"
 #include "bert_hpc/core/machine_description.hpp"
 #include "bert_hpc/layers/heads.hpp"
 #include "bert_hpc/model/bert_config.hpp"
@@ -46,8 +47,10 @@ struct PassWork {
 struct ModelShape {
   double hidden = 0, intermediate = 0, heads = 0, vocabulary = 0, positions = 0, types = 0, outputs = 0;
   bool masked_lm = false;
+  double activation = 4;  ///< bytes of an element of activations and the gradients with respect to them
 };
-ModelShape model_shape(const model::BertConfig& config, layers::HeadSettings::Kind kind);
+ModelShape model_shape(const model::BertConfig& config, layers::HeadSettings::Kind kind,
+                       core::DataType storage = core::DataType::fp32);
 
 /// Shared equally by `tensor` ranks; work of one of them.
 PassWork part_work(const ModelShape& model, const PartShape& part, const MicroBatchShape& batch, int tensor);

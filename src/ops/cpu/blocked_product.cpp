@@ -1,6 +1,10 @@
 // Blocks are chosen for three levels of cache: a panel of B in the first, a block of A's rows in the second, a step's
 // packed operands in the last (Goto and van de Geijn 2008). How a product is cut decides no bit of it: see
 // tile_kernels.hpp. The row sums of A are likewise one chain per row.
+//
+// Where A is read as it lies but not as floats, or C is stored in 16 bits, a block of A's rows and one of C take the
+// way through a thread's own floats: small enough for the second cache, and C is rounded once, when its chains are
+// complete.
 #include "blocked_product.hpp"
 
 #include <omp.h>
@@ -14,7 +18,9 @@ constexpr std::int64_t longest_block = 384;                        // terms: a p
 constexpr std::int64_t longest_step = 4096;                        // terms packed at once
 constexpr std::int64_t step_floats = std::int64_t{5} << 19;        // 10 MiB: a whole weight matrix of a base-size model
 constexpr std::int64_t row_block_floats = std::int64_t{40} << 10;  // 160 KiB of A's rows
-constexpr std::int64_t smallest_shared = std::int64_t{1} << 18;    // multiply-adds worth waking threads for
+constexpr std::int64_t most_block_rows = 192;                      // of C's block of floats
+constexpr std::int64_t block_columns = 256;
+constexpr std::int64_t smallest_shared = std::int64_t{1} << 18;  // multiply-adds worth waking threads for
 
 std::int64_t divide_up(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
@@ -39,11 +45,18 @@ struct Blocking {
   std::int64_t k_block, m_step, n_step, k_step;
 };
 
-Blocking blocking_of(const TileKernels& kernels, std::int64_t m, std::int64_t n, std::int64_t k, bool a_transposed) {
+// Terms whose panel of B is packed at once. Where C is stored in 16 bits, all terms: it would be rounded between steps.
+std::int64_t longest_step_of(const TileKernels& kernels, bool rounds) {
+  return rounds ? step_floats / kernels.columns : longest_step;
+}
+
+Blocking blocking_of(const TileKernels& kernels, std::int64_t m, std::int64_t n, std::int64_t k, bool a_transposed,
+                     bool rounds) {
+  const std::int64_t longest = longest_step_of(kernels, rounds);
   Blocking b;
   b.k_block = std::min(k, round_up(divide_up(k, divide_up(k, longest_block)), 8));
   // A that is read where it lies needs no steps over m, and k is cut only where a panel of B would be too tall.
-  b.k_step = a_transposed ? b.k_block : k <= longest_step ? k : longest_step / b.k_block * b.k_block;
+  b.k_step = a_transposed ? b.k_block : k <= longest ? k : longest / b.k_block * b.k_block;
   // Nearly equal steps whose packed panels, of `unit` rows or columns each, fit.
   const auto reach = [](std::int64_t extent, std::int64_t unit, std::int64_t panel_floats) {
     const std::int64_t most = step_floats / panel_floats * unit;
@@ -84,22 +97,32 @@ struct Step {
   float *a, *b;
 };
 
+const void* element(const void* data, Source source, std::int64_t index) {
+  return static_cast<const char*>(data) + index * bytes_of(source);
+}
+void* element(void* data, Source source, std::int64_t index) {
+  return static_cast<char*>(data) + index * bytes_of(source);
+}
+
+bool rounds(const BlockedProduct& p) {
+  return p.a_source != Source::fp32 || p.b_source != Source::fp32 || p.c_source != Source::fp32;
+}
+
 class Runner {
  public:
-  Runner(const TileKernels& kernels, const BlockedProduct& product, float* scratch, std::int64_t scratch_size)
+  Runner(const TileKernels& kernels, const BlockedProduct& product, const ProductScratch& scratch)
       : kernels_(kernels),
         p_(product),
-        blocking_(blocking_of(kernels, p_.m, p_.n, p_.k, p_.a_transposed)),
+        blocking_(blocking_of(kernels, p_.m, p_.n, p_.k, p_.a_transposed, rounds(p_))),
         m_steps_(divide_up(p_.m, blocking_.m_step)),
         n_steps_(divide_up(p_.n, blocking_.n_step)),
         k_steps_(divide_up(p_.k, blocking_.k_step)),
-        scratch_(scratch),
-        scratch_size_(scratch_size) {}
+        scratch_(scratch) {}
 
   // Called by every thread of a team. Small operands are packed by each thread for itself, which costs less than
   // fetching what another has packed and waiting for it; large ones by all threads together.
   void work(std::int64_t thread, std::int64_t threads) const {
-    if (threads * step_size() <= std::min(scratch_size_, step_floats)) {
+    if (threads * step_size() <= std::min(scratch_.size, step_floats)) {
       work_apart(thread, threads);
     } else {
       work_together(thread, threads);
@@ -111,19 +134,19 @@ class Runner {
 
   void work_apart(std::int64_t thread, std::int64_t threads) const {
     for (std::int64_t index = 0; index < steps(); ++index) {
-      const Step s = step(index, scratch_ + thread * step_size());
+      const Step s = step(index, scratch_.data + thread * step_size());
       const Part own = own_part(s, thread, threads);
       pack_columns(s, own.columns);
       pack_rows(s, own.rows);
       if (own.columns.begin == 0) sum_rows(s, own.rows);
-      multiply(s, own);
+      multiply(s, own, thread);
     }
   }
 
   // While some threads still multiply one step, others already pack the next into the other half of scratch; a barrier
   // per step suffices.
   void work_together(std::int64_t thread, std::int64_t threads) const {
-    const auto half = [&](std::int64_t index) { return step(index, scratch_ + index % 2 * step_size()); };
+    const auto half = [&](std::int64_t index) { return step(index, scratch_.data + index % 2 * step_size()); };
     const auto pack = [&](const Step& s) {
       const Range rows = part_of(s.m.size(), kernels_.rows, thread, threads);
       pack_columns(s, part_of(s.n.size(), kernels_.columns, thread, threads));
@@ -134,7 +157,7 @@ class Runner {
     for (std::int64_t index = 0; index < steps(); ++index) {
 #pragma omp barrier
       const Step s = half(index);
-      multiply(s, own_part(s, thread, threads));
+      multiply(s, own_part(s, thread, threads), thread);
       if (index + 1 < steps()) pack(half(index + 1));
     }
   }
@@ -178,8 +201,9 @@ class Runner {
       job.panel_stride = kernels_.columns * job.length;
       job.to = s.b + (k - s.k.begin) * padded_columns(s.n.size()) + columns.begin * job.length;
       const std::int64_t column = s.n.begin + columns.begin;
-      job.from = p_.b_transposed ? p_.b + column * p_.b_stride + k : p_.b + k * p_.b_stride + column;
-      (p_.b_transposed ? kernels_.pack_columns_transposed : kernels_.pack_columns)(job);
+      const SourceKernels& source = kernels_.of(p_.b_source);
+      job.from = element(p_.b, p_.b_source, p_.b_transposed ? column * p_.b_stride + k : k * p_.b_stride + column);
+      (p_.b_transposed ? source.pack_columns_transposed : source.pack_columns)(job);
     }
   }
 
@@ -192,16 +216,16 @@ class Runner {
     job.stride = p_.a_stride;
     job.panel_stride = kernels_.row_panel_floats(job.length);
     job.to = s.a + rows.begin / kernels_.rows * job.panel_stride;
-    job.from = p_.a + s.k.begin * p_.a_stride + s.m.begin + rows.begin;
-    kernels_.pack_rows_transposed(job);
+    job.from = element(p_.a, p_.a_source, s.k.begin * p_.a_stride + s.m.begin + rows.begin);
+    kernels_.of(p_.a_source).pack_rows_transposed(job);
   }
 
   void sum_rows(const Step& s, Range rows) const {
     if (p_.a_sums == nullptr || s.n.begin > 0 || rows.size() == 0) return;
     float* sums = p_.a_sums + s.m.begin + rows.begin;
     if (s.k.begin == 0 && p_.begin == Begin::zero) std::fill_n(sums, rows.size(), 0.0f);
-    const float* from = p_.a + s.k.begin * p_.a_stride + s.m.begin + rows.begin;
-    kernels_.add_column_sums(from, p_.a_stride, s.k.size(), rows.size(), sums);
+    const void* from = element(p_.a, p_.a_source, s.k.begin * p_.a_stride + s.m.begin + rows.begin);
+    kernels_.of(p_.a_source).add_column_sums(from, p_.a_stride, s.k.size(), rows.size(), sums);
   }
 
   // The rectangle of C that a thread computes in a step.
@@ -212,16 +236,81 @@ class Runner {
             part_of(s.n.size(), kernels_.columns, thread % grid.columns, grid.columns)};
   }
 
-  void multiply(const Step& s, const Part& part) const {
+  bool widens_a() const {
+    return !p_.a_transposed && p_.a_source != Source::fp32;
+  }
+  bool narrows_c() const {
+    return p_.c_source != Source::fp32;
+  }
+
+  void multiply(const Step& s, const Part& part, std::int64_t thread) const {
     const auto& [rows, columns] = part;
     if (columns.size() == 0) return;
-    const std::int64_t blocks = divide_up(rows.size(), rows_of_block());
+    const std::int64_t most = narrows_c() ? std::min(rows_of_block(), most_block_rows) : rows_of_block();
+    const std::int64_t blocks = divide_up(rows.size(), most);
     for (std::int64_t index = 0; index < blocks; ++index) {
       const Range block = part_of(rows.size(), kernels_.rows, index, blocks);
+      const Range block_rows{rows.begin + block.begin, rows.begin + block.end};
+      if (widens_a() || narrows_c()) {
+        multiply_through_blocks(s, block_rows, columns, scratch_.blocks + thread * block_floats());
+        continue;
+      }
       for (std::int64_t k = s.k.begin; k < s.k.end; k += blocking_.k_block) {
-        multiply_block(s, {rows.begin + block.begin, rows.begin + block.end}, columns, k);
+        kernels_.multiply(block_job(s, block_rows, columns, k));
       }
     }
+  }
+
+  // The same through floats of this thread, a few columns at a time.
+  void multiply_through_blocks(const Step& s, Range rows, Range columns, float* blocks) const {
+    float* const c = blocks + row_block_floats;
+    for (std::int64_t begin = columns.begin; begin < columns.end; begin += block_columns) {
+      const Range here{begin, std::min(columns.end, begin + block_columns)};
+      for (std::int64_t k = s.k.begin; k < s.k.end; k += blocking_.k_block) {
+        TileJob job = block_job(s, rows, here, k);
+        if (widens_a()) widen(s, rows, k, blocks, job);
+        if (narrows_c()) {
+          job.c = c;
+          job.c_stride = block_columns;
+          if (job.begin == Begin::existing && k == s.k.begin)
+            kernels_.of(p_.c_source).load_block(result(s, rows, here, c));
+        }
+        kernels_.multiply(job);
+      }
+      if (!narrows_c()) continue;
+      BlockJob stored = result(s, rows, here, c);
+      if (s.k.end == p_.k) stored.end = p_.end;
+      kernels_.of(p_.c_source).store_block(stored);
+    }
+  }
+
+  // Rows of A, `job`'s terms of them.
+  void widen(const Step& s, Range rows, std::int64_t k, float* to, TileJob& job) const {
+    PackJob widened;
+    widened.from = element(p_.a, p_.a_source, (s.m.begin + rows.begin) * p_.a_stride + k);
+    widened.stride = p_.a_stride;
+    widened.length = job.k;
+    widened.count = rows.size();
+    widened.to = to;
+    widened.panel_stride = job.k;
+    kernels_.of(p_.a_source).widen_rows(widened);
+    job.a = to;
+    job.a_stride = job.k;
+  }
+
+  // Where a block of C is stored.
+  BlockJob result(const Step& s, Range rows, Range columns, float* block) const {
+    const std::int64_t row = s.m.begin + rows.begin, column = s.n.begin + columns.begin;
+    BlockJob job;
+    job.block = block;
+    job.block_stride = block_columns;
+    job.rows = rows.size();
+    job.columns = columns.size();
+    job.stored = element(p_.c, p_.c_source, row * p_.c_stride + column);
+    job.stride = p_.c_stride;
+    if (p_.second != nullptr) job.second = element(p_.second, p_.c_source, row * p_.second_stride + column);
+    job.second_stride = p_.second_stride;
+    return job;
   }
 
   // Rows of A that take their share of the second cache, in whole panels.
@@ -229,8 +318,8 @@ class Runner {
     return std::max<std::int64_t>(1, row_block_floats / kernels_.row_panel_floats(blocking_.k_block)) * kernels_.rows;
   }
 
-  // Rows and columns count from the step's; terms [k, k + block).
-  void multiply_block(const Step& s, Range rows, Range columns, std::int64_t k) const {
+  // Rows and columns count from the step's; terms [k, k + block). Of 16-bit operands A, C and `second` are missing.
+  TileJob block_job(const Step& s, Range rows, Range columns, std::int64_t k) const {
     const std::int64_t row = s.m.begin + rows.begin, column = s.n.begin + columns.begin;
     TileJob job;
     job.m = rows.size();
@@ -238,35 +327,39 @@ class Runner {
     job.k = std::min(blocking_.k_block, s.k.end - k);
     job.a_packed = p_.a_transposed;
     job.a_stride = job.a_packed ? kernels_.row_panel_floats(job.k) : p_.a_stride;
-    job.a = job.a_packed ? s.a + rows.begin / kernels_.rows * job.a_stride : p_.a + row * p_.a_stride + k;
+    if (job.a_packed) {
+      job.a = s.a + rows.begin / kernels_.rows * job.a_stride;
+    } else if (!widens_a()) {
+      job.a = static_cast<const float*>(p_.a) + row * p_.a_stride + k;
+    }
     job.b = s.b + (k - s.k.begin) * padded_columns(s.n.size()) + columns.begin * job.k;
     job.b_stride = kernels_.columns * job.k;
-    job.c = p_.c + row * p_.c_stride + column;
-    job.c_stride = p_.c_stride;
     job.begin = k == 0 ? p_.begin : Begin::existing;
     if (job.begin == Begin::bias) job.bias = p_.bias + column;
+    if (narrows_c()) return job;
+    job.c = static_cast<float*>(p_.c) + row * p_.c_stride + column;
+    job.c_stride = p_.c_stride;
     if (k + job.k == p_.k && p_.end != End::nothing) {
       job.end = p_.end;
-      job.second = p_.second + row * p_.second_stride + column;
+      job.second = static_cast<float*>(p_.second) + row * p_.second_stride + column;
       job.second_stride = p_.second_stride;
     }
-    kernels_.multiply(job);
+    return job;
   }
 
   const TileKernels& kernels_;
   const BlockedProduct& p_;
   Blocking blocking_;
   std::int64_t m_steps_, n_steps_, k_steps_;
-  float* scratch_;
-  std::int64_t scratch_size_;
+  const ProductScratch& scratch_;
 };
 
 }  // namespace
 
 std::int64_t scratch_floats(const TileKernels& kernels, std::int64_t m, std::int64_t n, std::int64_t k,
-                            bool a_transposed, std::int64_t threads) {
+                            bool a_transposed, bool rounds, std::int64_t threads) {
   // Bounds that grow with every extent, where blocking_of() itself may take less for more.
-  const std::int64_t length = std::min(k, a_transposed ? longest_block : longest_step);
+  const std::int64_t length = std::min(k, a_transposed ? longest_block : longest_step_of(kernels, rounds));
   const std::int64_t b = round_up(n, kernels.columns) * length;
   const std::int64_t a = a_transposed ? divide_up(m, kernels.rows) * kernels.row_panel_floats(length) : 0;
   const bool single = k <= length && a <= step_floats && b <= step_floats;
@@ -275,14 +368,20 @@ std::int64_t scratch_floats(const TileKernels& kernels, std::int64_t m, std::int
   return std::max(together, std::min(threads * one, step_floats));
 }
 
-void run(const TileKernels& kernels, const BlockedProduct& product, float* scratch, std::int64_t scratch_size) {
-  const Runner runner(kernels, product, scratch, scratch_size);
+std::int64_t block_floats() {
+  return row_block_floats + most_block_rows * block_columns;
+}
+
+void run(const TileKernels& kernels, const BlockedProduct& product, const ProductScratch& scratch) {
+  const Runner runner(kernels, product, scratch);
+  const int most = omp_get_max_threads();
+  const int threads = rounds(product) ? std::min(most, static_cast<int>(scratch.threads)) : most;
   // A team of one thread would be allocated anew each time.
-  if (product.m * product.n * product.k < smallest_shared || omp_get_max_threads() == 1) {
+  if (product.m * product.n * product.k < smallest_shared || threads == 1) {
     runner.work(0, 1);
     return;
   }
-#pragma omp parallel
+#pragma omp parallel num_threads(threads)
   runner.work(omp_get_thread_num(), omp_get_num_threads());
 }
 

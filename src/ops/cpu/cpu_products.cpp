@@ -8,7 +8,7 @@ std::vector<ProductKind> product_kinds() {
   // A library knows better what suits an unknown processor: our own products come last there.
   if (native_product_is_tuned()) kinds.push_back(native);
   for (const ProductKind& library : {ProductKind{"onednn", make_onednn_product}, {"blas", make_blas_product}}) {
-    if (library.make() != nullptr) kinds.push_back(library);
+    if (library.make(core::DataType::fp32) != nullptr) kinds.push_back(library);
   }
   kinds.push_back(portable);
   if (!native_product_is_tuned()) kinds.push_back(native);

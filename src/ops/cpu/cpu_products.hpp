@@ -10,10 +10,11 @@ namespace bert_hpc::ops {
 /// Has the native back end kernels for this processor, or only portable ones?
 bool native_product_is_tuned();
 
-/// Each returns null where this build or processor lacks the back end.
-std::unique_ptr<MatrixProduct> make_native_product();    ///< never null
-std::unique_ptr<MatrixProduct> make_portable_product();  ///< the same without special instructions, never null
-std::unique_ptr<MatrixProduct> make_onednn_product();
-std::unique_ptr<MatrixProduct> make_blas_product();
+/// Each returns null where this build or processor lacks the back end; the libraries' only compute in fp32.
+std::unique_ptr<MatrixProduct> make_native_product(core::DataType compute);  ///< never null
+/// The same without special instructions, never null.
+std::unique_ptr<MatrixProduct> make_portable_product(core::DataType compute);
+std::unique_ptr<MatrixProduct> make_onednn_product(core::DataType compute);
+std::unique_ptr<MatrixProduct> make_blas_product(core::DataType compute);
 
 }  // namespace bert_hpc::ops

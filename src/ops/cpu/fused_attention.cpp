@@ -1,6 +1,7 @@
 // Fused attention on CPUs: tasks of (sequence, head), drawn by the threads from a counter, longest sequences first
 // where a batch is ordered by length. A task writes only what is its own and computes alike on any thread, so results
-// depend neither on the number of threads nor on the other sequences of a batch.
+// depend neither on the number of threads nor on the other sequences of a batch. Rows of 16-bit types are widened to
+// floats in a task's scratch, where they stay in cache, and results rounded from there.
 #include "fused_attention.hpp"
 
 #include <atomic>
@@ -31,15 +32,13 @@ struct Call {
   const AttentionExtents& extents;
   const TokenRows &queries, &keys;
   const Dropout& dropout;
-  Tensor<const float> q, k, v;  // (query rows, hidden), (key rows, hidden), (key rows, hidden)
-  const float* out;             // (query rows, hidden)
-  std::int64_t out_stride;
-  const float* log_sum_exp;  // (heads, query rows)
-  std::int64_t log_sum_exp_stride;
+  ConstMatrix q, k, v;              // (query rows, hidden), (key rows, hidden), (key rows, hidden)
+  ConstMatrix out;                  // (query rows, hidden)
+  Tensor<const float> log_sum_exp;  // (heads, query rows)
 
+  /// Without q, k, v and out.
   AttentionTask task(std::int64_t sequence, std::int64_t head, float* scratch) const {
     const std::int64_t first_query = queries.offsets[sequence], first_key = keys.offsets[sequence];
-    const std::int64_t column = head * extents.head_dim;
     const std::uint32_t threshold = dropout_threshold(dropout.probability);
     const std::uint64_t sample = threshold > 0 ? static_cast<std::uint64_t>(dropout.sample[sequence]) : 0;
     AttentionTask t{};
@@ -55,25 +54,94 @@ struct Call {
     t.key1 = dropout.key1;
     t.first_row = static_cast<std::uint32_t>((extents.first_head + head) << 20);
     t.position = threshold > 0 ? queries.position + first_query : nullptr;
-    t.q = {q.row(first_query) + column, q.stride};
-    t.k = {k.row(first_key) + column, k.stride};
-    t.v = {v.row(first_key) + column, v.stride};
-    // Forward writes these two, backward only reads them.
-    t.out = {const_cast<float*>(out) + first_query * out_stride + column, out_stride};
-    t.log_sum_exp = const_cast<float*>(log_sum_exp) + head * log_sum_exp_stride + first_query;
+    // Forward writes it, backward only reads it.
+    t.log_sum_exp = const_cast<float*>(log_sum_exp.row(head)) + first_query;
     t.scratch = scratch;
     return t;
   }
 };
 
+/// The rows of a sequence and the columns of a head of one operand.
+template <class Address>
+core::BasicMatrix<Address> part_of(const core::BasicMatrix<Address>& all, const TokenRows& rows, std::int64_t sequence,
+                                   const AttentionExtents& extents, std::int64_t head) {
+  const std::int64_t begin = rows.offsets[sequence], count = rows.offsets[sequence + 1] - begin;
+  return all.row_range(begin, count).column_range(head * extents.head_dim, extents.head_dim);
+}
+
+template <class T>
+void widen(const Tensor<const T>& from, float* to) {
+  for (std::int64_t i = 0; i < from.rows; ++i) {
+    const T* row = from.row(i);
+    float* out = to + i * from.columns;
+#pragma omp simd
+    for (std::int64_t j = 0; j < from.columns; ++j) out[j] = row[j];
+  }
+}
+
+template <class T>
+void narrow(const float* from, const Tensor<T>& to) {
+  for (std::int64_t i = 0; i < to.rows; ++i) {
+    const float* row = from + i * to.columns;
+    T* out = to.row(i);
+#pragma omp simd
+    for (std::int64_t j = 0; j < to.columns; ++j) out[j] = row[j];
+  }
+}
+
+/// Operands of a task as floats: where they lie, or copies of them in a task's scratch.
+class Operands {
+ public:
+  explicit Operands(float* scratch) : free_(scratch) {}
+
+  HeadRows read(const ConstMatrix& x) {
+    if (x.type == core::DataType::fp32) return {static_cast<const float*>(x.data), x.stride};
+    float* copy = take(x.size());
+    core::with_type(x.type, [&]<class T>() { widen<T>(x.as<T>(), copy); });
+    return {copy, x.columns};
+  }
+  /// For a result; finish() rounds it to where it belongs.
+  HeadRowsOut write(const Matrix& x) {
+    if (x.type == core::DataType::fp32) return {static_cast<float*>(x.data), x.stride};
+    results_[count_] = {x, take(x.size())};
+    return {results_[count_++].from, x.columns};
+  }
+  void finish() const {
+    for (int i = 0; i < count_; ++i) {
+      const Result& r = results_[i];
+      core::with_type(r.to.type, [&]<class T>() { narrow<T>(r.from, r.to.as<T>()); });
+    }
+  }
+  /// Floats that a task's copies take.
+  static std::int64_t floats(std::int64_t rows, std::int64_t head_dim) {
+    return 8 * ((rows * head_dim + 15) / 16 * 16);
+  }
+
+ private:
+  struct Result {
+    Matrix to;
+    float* from;
+  };
+
+  float* take(std::int64_t count) {
+    float* const begin = free_;
+    free_ += (count + 15) / 16 * 16;
+    return begin;
+  }
+
+  float* free_;
+  Result results_[3];
+  int count_ = 0;
+};
+
 class FusedAttention : public Attention {
  public:
-  explicit FusedAttention(const AttentionKernels& kernels) : kernels_(kernels) {}
+  FusedAttention(const AttentionKernels& kernels, core::DataType type) : kernels_(kernels), type_(type) {}
 
   std::string name() const override { return std::string("fused, ") + kernels_.instruction_set; }
 
   std::int64_t reserve(std::int64_t max_length, std::int64_t head_dim) override {
-    const std::int64_t floats = (kernels_.scratch_floats(max_length, head_dim) + 1023) / 1024 * 1024 + 16;
+    const std::int64_t floats = (scratch_floats(max_length, head_dim) + 1023) / 1024 * 1024 + 16;
     const std::int64_t workers = Kokkos::DefaultHostExecutionSpace().concurrency();
     if (floats > worker_floats_ || workers > workers_) {
       worker_floats_ = std::max(floats, worker_floats_);
@@ -85,47 +153,69 @@ class FusedAttention : public Attention {
   }
 
   void forward(const AttentionExtents& extents, const TokenRows& queries, const TokenRows& keys, const Dropout& dropout,
-               Tensor<const float> q, Tensor<const float> k, Tensor<const float> v, Tensor<float> out,
-               Tensor<float> log_sum_exp) override {
-    const Call call{extents,          queries,           keys, dropout, q, k, v, out.data, out.stride,
-                    log_sum_exp.data, log_sum_exp.stride};
+               ConstMatrix q, ConstMatrix k, ConstMatrix v, Matrix out, Tensor<float> log_sum_exp) override {
+    const Call call{extents, queries, keys, dropout, q, k, v, out, log_sum_exp};
     require_on_device(call);
     for_tasks("bert_hpc::ops::fused_attention_forward", extents,
               [&](std::int64_t sequence, std::int64_t head, float* scratch) {
-                kernels_.forward(call.task(sequence, head, scratch));
+                Operands operands(copies_in(scratch, extents));
+                AttentionTask task = with_operands(call, sequence, head, scratch, operands);
+                task.out = operands.write(part_of(out, queries, sequence, extents, head));
+                kernels_.forward(task);
+                operands.finish();
               });
   }
 
   void backward(const AttentionExtents& extents, const TokenRows& queries, const TokenRows& keys,
-                const Dropout& dropout, Tensor<const float> q, Tensor<const float> k, Tensor<const float> v,
-                Tensor<const float> out, Tensor<const float> log_sum_exp, Tensor<const float> d_out, Tensor<float> d_q,
-                Tensor<float> d_k, Tensor<float> d_v) override {
-    const Call call{extents,          queries,           keys, dropout, q, k, v, out.data, out.stride,
-                    log_sum_exp.data, log_sum_exp.stride};
+                const Dropout& dropout, ConstMatrix q, ConstMatrix k, ConstMatrix v, ConstMatrix out,
+                Tensor<const float> log_sum_exp, ConstMatrix d_out, Matrix d_q, Matrix d_k, Matrix d_v) override {
+    const Call call{extents, queries, keys, dropout, q, k, v, out, log_sum_exp};
     require_on_device(call);
-    for (const float* gradient : {d_out.data, static_cast<const float*>(d_q.data), static_cast<const float*>(d_k.data),
-                                  static_cast<const float*>(d_v.data)}) {
-      core::require_device_memory(gradient, "attention");
+    for (const ConstMatrix& gradient : {d_out, ConstMatrix(d_q), ConstMatrix(d_k), ConstMatrix(d_v)}) {
+      core::require_device_memory(gradient.data, "attention");
     }
     for_tasks("bert_hpc::ops::fused_attention_backward", extents,
               [&](std::int64_t sequence, std::int64_t head, float* scratch) {
-                const std::int64_t query = queries.offsets[sequence], key = keys.offsets[sequence];
-                const std::int64_t column = head * extents.head_dim;
-                kernels_.backward({call.task(sequence, head, scratch),
-                                   {d_out.row(query) + column, d_out.stride},
-                                   {d_q.row(query) + column, d_q.stride},
-                                   {d_k.row(key) + column, d_k.stride},
-                                   {d_v.row(key) + column, d_v.stride}});
+                Operands operands(copies_in(scratch, extents));
+                AttentionTask task = with_operands(call, sequence, head, scratch, operands);
+                const HeadRows result = operands.read(part_of(out, queries, sequence, extents, head));
+                task.out = {const_cast<float*>(result.data), result.stride};  // only read
+                kernels_.backward({task, operands.read(part_of(d_out, queries, sequence, extents, head)),
+                                   operands.write(part_of(d_q, queries, sequence, extents, head)),
+                                   operands.write(part_of(d_k, keys, sequence, extents, head)),
+                                   operands.write(part_of(d_v, keys, sequence, extents, head))});
+                operands.finish();
               });
   }
 
  private:
-  static void require_on_device(const Call& call) {
+  /// Of a task: the kernels', then the copies.
+  std::int64_t scratch_floats(std::int64_t max_length, std::int64_t head_dim) const {
+    const std::int64_t copies = type_ == core::DataType::fp32 ? 0 : Operands::floats(max_length, head_dim);
+    return kernels_floats(max_length, head_dim) + copies;
+  }
+  std::int64_t kernels_floats(std::int64_t max_length, std::int64_t head_dim) const {
+    return (kernels_.scratch_floats(max_length, head_dim) + 15) / 16 * 16;
+  }
+  float* copies_in(float* scratch, const AttentionExtents& extents) const {
+    return scratch + kernels_floats(extents.max_length, extents.head_dim);
+  }
+
+  static AttentionTask with_operands(const Call& call, std::int64_t sequence, std::int64_t head, float* scratch,
+                                     Operands& operands) {
+    AttentionTask task = call.task(sequence, head, scratch);
+    task.q = operands.read(part_of(call.q, call.queries, sequence, call.extents, head));
+    task.k = operands.read(part_of(call.k, call.keys, sequence, call.extents, head));
+    task.v = operands.read(part_of(call.v, call.keys, sequence, call.extents, head));
+    return task;
+  }
+
+  void require_on_device(const Call& call) const {
+    core::require(call.q.type == type_, "attention: not made for operands of this type");
     for (const void* operand :
-         {static_cast<const void*>(call.q.data), static_cast<const void*>(call.k.data),
-          static_cast<const void*>(call.v.data), static_cast<const void*>(call.out),
-          static_cast<const void*>(call.log_sum_exp), static_cast<const void*>(call.queries.offsets),
-          static_cast<const void*>(call.keys.offsets), static_cast<const void*>(call.dropout.sample)}) {
+         {call.q.data, call.k.data, call.v.data, call.out.data, static_cast<const void*>(call.log_sum_exp.data),
+          static_cast<const void*>(call.queries.offsets), static_cast<const void*>(call.keys.offsets),
+          static_cast<const void*>(call.dropout.sample)}) {
       core::require_device_memory(operand, "attention");
     }
   }
@@ -133,7 +223,7 @@ class FusedAttention : public Attention {
   /// run(sequence, head, scratch) for every pair; one work item per thread, which takes pairs until none is left.
   template <class Run>
   void for_tasks(const char* label, const AttentionExtents& extents, const Run& run) {
-    core::require(kernels_.scratch_floats(extents.max_length, extents.head_dim) <= worker_floats_,
+    core::require(scratch_floats(extents.max_length, extents.head_dim) <= worker_floats_,
                   "attention: sequences are longer than reserve() was told");
     const std::int64_t tasks = extents.sequences * extents.heads;
     std::atomic<std::int64_t> next{0};
@@ -151,15 +241,16 @@ class FusedAttention : public Attention {
   }
 
   AttentionKernels kernels_;
+  core::DataType type_;
   core::Buffer<float> scratch_;  // (workers, worker_floats)
   std::int64_t workers_ = 0, worker_floats_ = 0;
 };
 
 }  // namespace
 
-std::unique_ptr<Attention> make_fused_attention(InstructionSet set) {
-  return std::make_unique<FusedAttention>(set == InstructionSet::widest ? widest_kernels()
-                                                                        : baseline::attention_kernels());
+std::unique_ptr<Attention> make_fused_attention(InstructionSet set, core::DataType type) {
+  return std::make_unique<FusedAttention>(
+      set == InstructionSet::widest ? widest_kernels() : baseline::attention_kernels(), type);
 }
 
 }  // namespace bert_hpc::ops::cpu

@@ -12,6 +12,7 @@ enum class InstructionSet {
   baseline,  ///< what every processor of the build's kind has
 };
 
-std::unique_ptr<Attention> make_fused_attention(InstructionSet set);
+/// For operands whose elements have this type.
+std::unique_ptr<Attention> make_fused_attention(InstructionSet set, core::DataType type);
 
 }  // namespace bert_hpc::ops::cpu

@@ -27,22 +27,23 @@ class BlasProduct final : public GemmProduct {
   std::string name() const override { return "BLAS"; }
 
  private:
-  void gemm(Use use_a, Use use_b, std::int64_t m, std::int64_t n, std::int64_t k, const float* a, std::int64_t a_stride,
-            const float* b, std::int64_t b_stride, float beta, float* c, std::int64_t c_stride) override {
+  void gemm(std::int64_t m, std::int64_t n, std::int64_t k, const Operand& a, const Operand& b, float beta,
+            const Result& c) override {
     const core::DeviceAccess access;
     const auto flag = [](Use use) { return use == Use::transposed ? CblasTrans : CblasNoTrans; };
-    cblas_sgemm(CblasRowMajor, flag(use_a), flag(use_b), narrow(m), narrow(n), narrow(k), 1.0f, a, narrow(a_stride), b,
-                narrow(b_stride), beta, c, narrow(c_stride));
+    cblas_sgemm(CblasRowMajor, flag(a.use), flag(b.use), narrow(m), narrow(n), narrow(k), 1.0f,
+                static_cast<const float*>(a.data), narrow(a.stride), static_cast<const float*>(b.data),
+                narrow(b.stride), beta, static_cast<float*>(c.data), narrow(c.stride));
   }
 };
 
 }  // namespace
 
-std::unique_ptr<MatrixProduct> make_blas_product() {
-  return std::make_unique<BlasProduct>();
+std::unique_ptr<MatrixProduct> make_blas_product(core::DataType compute) {
+  return compute == core::DataType::fp32 ? std::make_unique<BlasProduct>() : nullptr;
 }
 #else
-std::unique_ptr<MatrixProduct> make_blas_product() {
+std::unique_ptr<MatrixProduct> make_blas_product(core::DataType) {
   return nullptr;
 }
 #endif

@@ -23,23 +23,24 @@ class OneDnnProduct final : public GemmProduct {
   }
 
  private:
-  void gemm(Use use_a, Use use_b, std::int64_t m, std::int64_t n, std::int64_t k, const float* a, std::int64_t a_stride,
-            const float* b, std::int64_t b_stride, float beta, float* c, std::int64_t c_stride) override {
+  void gemm(std::int64_t m, std::int64_t n, std::int64_t k, const Operand& a, const Operand& b, float beta,
+            const Result& c) override {
     const core::DeviceAccess access;
     const auto letter = [](Use use) { return use == Use::transposed ? 'T' : 'N'; };
     const dnnl_status_t status =
-        dnnl_sgemm(letter(use_a), letter(use_b), m, n, k, 1.0f, a, a_stride, b, b_stride, beta, c, c_stride);
+        dnnl_sgemm(letter(a.use), letter(b.use), m, n, k, 1.0f, static_cast<const float*>(a.data), a.stride,
+                   static_cast<const float*>(b.data), b.stride, beta, static_cast<float*>(c.data), c.stride);
     core::require(status == dnnl_success, "oneDNN's sgemm refused a product");
   }
 };
 
 }  // namespace
 
-std::unique_ptr<MatrixProduct> make_onednn_product() {
-  return std::make_unique<OneDnnProduct>();
+std::unique_ptr<MatrixProduct> make_onednn_product(core::DataType compute) {
+  return compute == core::DataType::fp32 ? std::make_unique<OneDnnProduct>() : nullptr;
 }
 #else
-std::unique_ptr<MatrixProduct> make_onednn_product() {
+std::unique_ptr<MatrixProduct> make_onednn_product(core::DataType) {
   return nullptr;
 }
 #endif

@@ -18,7 +18,7 @@ using cpu::BlockedProduct;
 const cpu::TileKernels& best_tile_kernels() {
 #if defined(BERT_HPC_X86_KERNELS)
   __builtin_cpu_init();
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
   if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")) {
     return cpu::x86_64_v4::tile_kernels();
@@ -30,27 +30,31 @@ const cpu::TileKernels& best_tile_kernels() {
 
 class NativeProduct final : public MatrixProduct {
  public:
-  explicit NativeProduct(const cpu::TileKernels& kernels) : kernels_(kernels) {}
+  NativeProduct(const cpu::TileKernels& kernels, core::DataType compute) : kernels_(kernels), compute_(compute) {}
 
   std::string name() const override { return "native (" + std::string(kernels_.name) + ")"; }
   bool rows_are_independent() const override { return true; }
 
   std::int64_t reserve(const ProductExtents& e) override {
     const std::int64_t threads = omp_get_max_threads();
-    const std::int64_t needed = std::max({cpu::scratch_floats(kernels_, e.rows, e.out, e.in, false, threads),
-                                          cpu::scratch_floats(kernels_, e.rows, e.in, e.out, false, threads),
-                                          cpu::scratch_floats(kernels_, e.out, e.in, e.rows, true, threads)});
+    const std::int64_t needed = std::max({scratch_floats(e.rows, e.out, e.in, false, threads),
+                                          scratch_floats(e.rows, e.in, e.out, false, threads),
+                                          scratch_floats(e.out, e.in, e.rows, true, threads)});
     if (needed > scratch_.size()) scratch_ = core::Buffer<float>(needed, core::MemoryKind::host);
-    return scratch_.size() * static_cast<std::int64_t>(sizeof(float));
+    if (rounds() && threads > threads_) {
+      blocks_ = core::Buffer<float>(threads * cpu::block_floats(), core::MemoryKind::host);
+      threads_ = threads;
+    }
+    return (scratch_.size() + blocks_.size()) * static_cast<std::int64_t>(sizeof(float));
   }
 
-  void forward(Tensor<const float> x, Tensor<const float> w, const float* bias, Tensor<float> y) override {
+  void forward(ConstMatrix x, Tensor<const float> w, const float* bias, Matrix y) override {
     run(forward_product(x, w, bias, y));
   }
 
-  void forward_gelu(Tensor<const float> x, Tensor<const float> w, const float* bias, Tensor<float> pre,
-                    Tensor<float> y) override {
-    detail::require_product_shapes(x, w, y);
+  void forward_gelu(ConstMatrix x, Tensor<const float> w, const float* bias, Matrix pre, Matrix y) override {
+    detail::require_product_shapes(compute_, x, w, y);
+    core::require(pre.type == y.type, "matrix product: results of two types");
     BlockedProduct p = forward_product(x, w, bias, pre);
     p.end = cpu::End::gelu;
     p.second = y.data;
@@ -58,23 +62,22 @@ class NativeProduct final : public MatrixProduct {
     run(p);
   }
 
-  void backward_input(Tensor<const float> d_y, Tensor<const float> w, Tensor<float> d_x, Write write) override {
+  void backward_input(ConstMatrix d_y, Tensor<const float> w, Matrix d_x, Write write) override {
     run(backward_product(d_y, w, d_x, write));
   }
 
-  void backward_input_gelu(Tensor<const float> d_y, Tensor<const float> w, Tensor<const float> pre,
-                           Tensor<float> d_pre) override {
-    detail::require_product_shapes(pre, w, d_y);
+  void backward_input_gelu(ConstMatrix d_y, Tensor<const float> w, ConstMatrix pre, Matrix d_pre) override {
+    detail::require_product_shapes(compute_, pre, w, d_y);
+    core::require(pre.type == d_pre.type, "matrix product: a GELU and its gradient of two types");
     BlockedProduct p = backward_product(d_y, w, d_pre, Write::replace);
     p.end = cpu::End::gelu_slope;
-    p.second = const_cast<float*>(pre.data);  // gelu_slope only reads it
+    p.second = const_cast<void*>(pre.data);  // gelu_slope only reads it
     p.second_stride = pre.stride;
     run(p);
   }
 
-  void backward_weight(Tensor<const float> d_y, Tensor<const float> x, Tensor<float> d_w, float* d_bias,
-                       Write write) override {
-    detail::require_product_shapes(x, d_w, d_y);
+  void backward_weight(ConstMatrix d_y, ConstMatrix x, Tensor<float> d_w, float* d_bias, Write write) override {
+    detail::require_product_shapes(compute_, x, d_w, d_y);
     if (x.rows == 0) {
       if (write == Write::accumulate) return;
       detail::set_zero_rows(d_w);
@@ -92,8 +95,29 @@ class NativeProduct final : public MatrixProduct {
   }
 
  private:
-  static BlockedProduct operands(Tensor<const float> a, Tensor<const float> b, Tensor<float> c) {
+  bool rounds() const { return compute_ != core::DataType::fp32; }
+
+  std::int64_t scratch_floats(std::int64_t m, std::int64_t n, std::int64_t k, bool a_transposed,
+                              std::int64_t threads) const {
+    return cpu::scratch_floats(kernels_, m, n, k, a_transposed, rounds(), threads);
+  }
+
+  static cpu::Source stored(core::DataType type) {
+    return type == core::DataType::bf16   ? cpu::Source::bf16
+           : type == core::DataType::fp16 ? cpu::Source::fp16
+                                          : cpu::Source::fp32;
+  }
+  /// What is read of an operand: floats beside 16-bit ones are rounded.
+  cpu::Source source(const ConstMatrix& x) const {
+    if (x.type != core::DataType::fp32 || !rounds()) return stored(x.type);
+    return compute_ == core::DataType::bf16 ? cpu::Source::fp32_as_bf16 : cpu::Source::fp32_as_fp16;
+  }
+
+  BlockedProduct operands(const ConstMatrix& a, const ConstMatrix& b, const Matrix& c) const {
     BlockedProduct p;
+    p.a_source = source(a);
+    p.b_source = source(b);
+    p.c_source = stored(c.type);
     p.a = a.data;
     p.a_stride = a.stride;
     p.b = b.data;
@@ -103,9 +127,8 @@ class NativeProduct final : public MatrixProduct {
     return p;
   }
 
-  static BlockedProduct forward_product(Tensor<const float> x, Tensor<const float> w, const float* bias,
-                                        Tensor<float> y) {
-    detail::require_product_shapes(x, w, y);
+  BlockedProduct forward_product(ConstMatrix x, Tensor<const float> w, const float* bias, Matrix y) const {
+    detail::require_product_shapes(compute_, x, w, y);
     BlockedProduct p = operands(x, w, y);
     p.m = y.rows;
     p.n = y.columns;
@@ -116,9 +139,8 @@ class NativeProduct final : public MatrixProduct {
     return p;
   }
 
-  static BlockedProduct backward_product(Tensor<const float> d_y, Tensor<const float> w, Tensor<float> d_x,
-                                         Write write) {
-    detail::require_product_shapes(d_x, w, d_y);
+  BlockedProduct backward_product(ConstMatrix d_y, Tensor<const float> w, Matrix d_x, Write write) const {
+    detail::require_product_shapes(compute_, d_x, w, d_y);
     BlockedProduct p = operands(d_y, w, d_x);
     p.m = d_x.rows;
     p.n = d_x.columns;
@@ -129,18 +151,20 @@ class NativeProduct final : public MatrixProduct {
 
   void run(const BlockedProduct& p) {
     if (p.m == 0) return;
-    core::require(cpu::scratch_floats(kernels_, p.m, p.n, p.k, p.a_transposed, 1) <= scratch_.size(),
+    core::require(scratch_floats(p.m, p.n, p.k, p.a_transposed, 1) <= scratch_.size(),
                   "matrix product: a product is larger than what was reserved");
-    for (const float* operand : {p.a, p.b, static_cast<const float*>(p.c), static_cast<const float*>(p.second), p.bias,
-                                 static_cast<const float*>(p.a_sums)}) {
+    for (const void* operand : {p.a, p.b, static_cast<const void*>(p.c), static_cast<const void*>(p.second),
+                                static_cast<const void*>(p.bias), static_cast<const void*>(p.a_sums)}) {
       core::require_device_memory(operand, "matrix product");
     }
     const core::DeviceAccess access;
-    cpu::run(kernels_, p, scratch_.data(), scratch_.size());
+    cpu::run(kernels_, p, {scratch_.data(), scratch_.size(), blocks_.data(), threads_});
   }
 
   const cpu::TileKernels& kernels_;
-  core::Buffer<float> scratch_;
+  core::DataType compute_;
+  core::Buffer<float> scratch_, blocks_;
+  std::int64_t threads_ = 0;  // that blocks_ are for
 };
 
 }  // namespace
@@ -149,12 +173,12 @@ bool native_product_is_tuned() {
   return &best_tile_kernels() != &cpu::baseline::tile_kernels();
 }
 
-std::unique_ptr<MatrixProduct> make_native_product() {
-  return std::make_unique<NativeProduct>(best_tile_kernels());
+std::unique_ptr<MatrixProduct> make_native_product(core::DataType compute) {
+  return std::make_unique<NativeProduct>(best_tile_kernels(), compute);
 }
 
-std::unique_ptr<MatrixProduct> make_portable_product() {
-  return std::make_unique<NativeProduct>(cpu::baseline::tile_kernels());
+std::unique_ptr<MatrixProduct> make_portable_product(core::DataType compute) {
+  return std::make_unique<NativeProduct>(cpu::baseline::tile_kernels(), compute);
 }
 
 }  // namespace bert_hpc::ops

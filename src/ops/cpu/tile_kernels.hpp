@@ -8,6 +8,10 @@
 // Bits: an element of C is one chain of multiply-adds over k in order, begun with its bias, its old value or zero.
 // Blocks over k continue the chain through C, and edge tiles run the same chain, so nothing but the operands decides
 // the bits.
+//
+// Kernels multiply floats. Operands of other kinds (Source) become floats where they are packed, or, of an A that would
+// be read where it lies, in a block of its own in the second cache; a result of 16 bits leaves a block of floats once
+// its chains are complete.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +27,14 @@ enum class End {
   gelu,        ///< second = gelu(c)
   gelu_slope,  ///< c = c · gelu'(second)
 };
+
+/// How an operand is stored, and what is read of it: its elements, or floats rounded to a 16-bit type.
+enum class Source { fp32, bf16, fp16, fp32_as_bf16, fp32_as_fp16 };
+inline constexpr int sources = 5;
+
+constexpr std::int64_t bytes_of(Source source) {
+  return source == Source::bf16 || source == Source::fp16 ? 2 : 4;
+}
 
 /// One block of C: all of its m × n elements, k of their terms.
 struct TileJob {
@@ -43,11 +55,36 @@ struct TileJob {
 
 /// A matrix to be packed: `length` terms of `count` rows of A or columns of B.
 struct PackJob {
-  const float* from = nullptr;
+  const void* from = nullptr;
   std::int64_t stride = 0;  ///< elements from row to row of the matrix as stored
   std::int64_t length = 0, count = 0;
   float* to = nullptr;
   std::int64_t panel_stride = 0;  ///< elements from panel to panel; of A at least row_panel_floats()
+};
+
+/// Rows of a block of C between its floats and where it is stored.
+struct BlockJob {
+  float* block = nullptr;
+  std::int64_t block_stride = 0, rows = 0, columns = 0;
+  void* stored = nullptr;
+  std::int64_t stride = 0;
+  End end = End::nothing;
+  void* second = nullptr;  ///< of the type of `stored`: written by gelu (of what was stored), read by gelu_slope
+  std::int64_t second_stride = 0;
+};
+
+/// What is made for each Source.
+struct SourceKernels {
+  void (*pack_columns)(const PackJob&);             ///< B stored (length, count)
+  void (*pack_columns_transposed)(const PackJob&);  ///< B stored (count, length)
+  void (*pack_rows_transposed)(const PackJob&);     ///< A stored (length, count)
+  /// to (count, length), its rows panel_stride apart, from A stored (count, length).
+  void (*widen_rows)(const PackJob&);
+  /// sums[i] += Σ over the rows in order of from (length, count), never rounded.
+  void (*add_column_sums)(const void* from, std::int64_t stride, std::int64_t length, std::int64_t count, float* sums);
+  /// Of stored elements, null where Source rounds.
+  void (*load_block)(const BlockJob&);
+  void (*store_block)(const BlockJob&);
 };
 
 struct TileKernels {
@@ -56,11 +93,8 @@ struct TileKernels {
   /// Floats from one packed panel of A to the next: whole vectors are stored, past the end of its last row.
   std::int64_t row_panel_floats(std::int64_t length) const { return (rows * length + 31) / 16 * 16; }
   void (*multiply)(const TileJob&);
-  void (*pack_columns)(const PackJob&);             ///< B stored (length, count)
-  void (*pack_columns_transposed)(const PackJob&);  ///< B stored (count, length)
-  void (*pack_rows_transposed)(const PackJob&);     ///< A stored (length, count)
-  /// sums[i] += Σ over the rows in order of from (length, count).
-  void (*add_column_sums)(const float* from, std::int64_t stride, std::int64_t length, std::int64_t count, float* sums);
+  SourceKernels by_source[sources];
+  const SourceKernels& of(Source source) const { return by_source[static_cast<int>(source)]; }
 };
 
 /// One per instruction set of this build.

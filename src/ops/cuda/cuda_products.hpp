@@ -7,7 +7,8 @@
 
 namespace bert_hpc::ops {
 
-std::unique_ptr<MatrixProduct> make_cublas_product();
-std::unique_ptr<MatrixProduct> make_portable_product();  ///< one dot product per element: the reference
+std::unique_ptr<MatrixProduct> make_cublas_product(core::DataType compute);
+/// One dot product per element: the reference.
+std::unique_ptr<MatrixProduct> make_portable_product(core::DataType compute);
 
 }  // namespace bert_hpc::ops

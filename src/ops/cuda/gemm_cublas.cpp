@@ -1,5 +1,8 @@
-// Products by cuBLASLt: single precision as written (never TF32), row counts at run time. The only file that sees
-// cuBLAS.
+// Products by cuBLASLt: single precision as written (never TF32), or of 16-bit operands with sums in single precision;
+// row counts at run time. The only file that sees cuBLAS.
+//
+// The library wants both operands in one type. What is stored in float beside 16-bit operands (weights, and the
+// gradients of logits) is rounded into scratch before its product.
 //
 // An algorithm is chosen once per kind of product, for a nominal number of rows, and without a split of the inner
 // dimension: what a row gives then depends on that row and on the kernel, which is the same whatever the batch, and
@@ -15,6 +18,7 @@
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/device_runtime.hpp"
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/ops/activation.hpp"
 #include "cuda_products.hpp"
 
 namespace bert_hpc::ops {
@@ -32,21 +36,32 @@ void check_cublas(cublasStatus_t status, const char* operation) {
 /// The largest power of two up to 16 that divides an address or a stride in bytes: what vector loads may count on.
 std::uint32_t alignment_of(std::uint64_t bytes) {
   std::uint32_t alignment = 16;
-  while (alignment > 4 && bytes % alignment != 0) alignment /= 2;
+  while (alignment > 2 && bytes % alignment != 0) alignment /= 2;
   return alignment;
 }
 
-std::uint32_t alignment_of(const float* pointer, std::int64_t stride) {
-  return std::min(alignment_of(reinterpret_cast<std::uintptr_t>(pointer)),
-                  alignment_of(static_cast<std::uint64_t>(stride) * sizeof(float)));
+/// A matrix as the library gets it.
+struct Place {
+  const void* data;
+  std::int64_t stride;
+  core::DataType type;
+
+  std::uint32_t alignment() const {
+    return std::min(alignment_of(reinterpret_cast<std::uintptr_t>(data)),
+                    alignment_of(static_cast<std::uint64_t>(stride * core::bytes_of(type))));
+  }
+};
+
+cudaDataType_t cuda_type(core::DataType type) {
+  return type == core::DataType::bf16 ? CUDA_R_16BF : type == core::DataType::fp16 ? CUDA_R_16F : CUDA_R_32F;
 }
 
-/// What an algorithm is chosen by: extents without the rows, kind, alignments.
+/// What an algorithm is chosen by: extents without the rows, kind (and the result's type), alignments.
 using Key = std::tuple<std::int64_t, std::int64_t, int, bool, std::uint32_t, std::uint32_t, std::uint32_t>;
 
 class CublasProduct final : public GemmProduct {
  public:
-  CublasProduct() = default;
+  using GemmProduct::GemmProduct;
   ~CublasProduct() override {
     if (handle_ != nullptr) cublasLtDestroy(handle_);
   }
@@ -60,13 +75,19 @@ class CublasProduct final : public GemmProduct {
   bool rows_are_independent() const override { return true; }
 
   /// Without a GPU (an estimate on a login node) only the bytes are told.
-  std::int64_t reserve(const ProductExtents&) override {
+  std::int64_t reserve(const ProductExtents& e) override {
+    if (compute() != core::DataType::fp32) {
+      rounded_elements_[0] = std::max(rounded_elements_[0], e.rows * std::max(e.in, e.out));
+      rounded_elements_[1] = std::max(rounded_elements_[1], std::max(e.in * e.out, e.rows * std::max(e.in, e.out)));
+    }
     if (core::DeviceRuntime::missing_device().empty()) prepare();
-    return static_cast<std::int64_t>(workspace_bytes);
+    return static_cast<std::int64_t>(workspace_bytes) +
+           core::bytes_of(compute()) * (rounded_elements_[0] + rounded_elements_[1]);
   }
 
-  void forward(Tensor<const float> x, Tensor<const float> w, const float* bias, Tensor<float> y) override {
-    detail::require_product_shapes(x, w, y);
+  void forward(ConstMatrix x, Tensor<const float> w, const float* bias, Matrix y) override {
+    detail::require_product_shapes(compute(), x, w, y);
+    if (compute() != core::DataType::fp32) return GemmProduct::forward(x, w, bias, y);
     bias_ = bias;  // added where the result leaves the kernel
     GemmProduct::forward(x, w, nullptr, y);
     bias_ = nullptr;
@@ -74,59 +95,69 @@ class CublasProduct final : public GemmProduct {
 
  private:
   void prepare() {
+    for (int i = 0; i < 2; ++i) {
+      if (rounded_[i].size() >= rounded_elements_[i]) continue;
+      rounded_[i] = core::Buffer<std::uint16_t>();  // the old before the new
+      rounded_[i] = core::Buffer<std::uint16_t>(rounded_elements_[i]);
+    }
     if (handle_ != nullptr) return;
     check_cublas(cublasLtCreate(&handle_), "cublasLtCreate");
     workspace_ = core::Buffer<unsigned char>(static_cast<std::int64_t>(workspace_bytes));
   }
 
-  // Row-major c = op(a)·op(b) is column-major cᵀ = op(b)ᵀ·op(a)ᵀ, on the same memory.
-  void gemm(Use use_a, Use use_b, std::int64_t m, std::int64_t n, std::int64_t k, const float* a, std::int64_t a_stride,
-            const float* b, std::int64_t b_stride, float beta, float* c, std::int64_t c_stride) override {
-    prepare();
-    const bool a_turned = use_a == Use::transposed, b_turned = use_b == Use::transposed;
+  /// An operand (rows, columns) in the type of the computation, the second of a product in the second scratch.
+  Place placed(const Operand& x, std::int64_t rows, std::int64_t columns, int scratch) {
     // A matrix of one row may have any stride; the library wants one that fits.
-    a_stride = std::max(a_stride, a_turned ? m : k);
-    b_stride = std::max(b_stride, b_turned ? k : n);
-    c_stride = std::max(c_stride, n);
+    const std::int64_t stride = std::max(x.stride, columns);
+    if (x.type == compute()) return {x.data, stride, x.type};
+    core::require(rows * columns <= rounded_[scratch].size(), "matrix product: an operand is larger than was reserved");
+    const Matrix to(rounded_[scratch].data(), rows, columns, columns, compute());
+    copy(ConstMatrix(x.data, rows, columns, stride, x.type), to);
+    return {to.data, columns, compute()};
+  }
+
+  // Row-major c = op(a)·op(b) is column-major cᵀ = op(b)ᵀ·op(a)ᵀ, on the same memory.
+  void gemm(std::int64_t m, std::int64_t n, std::int64_t k, const Operand& stored_a, const Operand& stored_b,
+            float beta, const Result& stored_c) override {
+    prepare();
+    const bool a_turned = stored_a.use == Use::transposed, b_turned = stored_b.use == Use::transposed;
+    const Place a = placed(stored_a, a_turned ? k : m, a_turned ? m : k, 0);
+    const Place b = placed(stored_b, b_turned ? n : k, b_turned ? k : n, 1);
+    const Place c{stored_c.data, std::max(stored_c.stride, n), stored_c.type};
     cublasLtMatmulDescOpaque_t product;
     describe(product, a_turned, b_turned);
     const auto chosen = [&](std::int64_t rows_m, std::int64_t rows_k) {
-      Layouts nominal(a_turned, b_turned, rows_m, n, rows_k, a_stride, b_stride, c_stride);
-      return choose(product, nominal, a, a_stride, b, b_stride, c, c_stride);
+      Layouts nominal(a_turned, b_turned, rows_m, n, rows_k, a, b, c);
+      return choose(product, nominal, a, b, c);
     };
-    const int kind = (a_turned ? 1 : 0) + (b_turned ? 2 : 0) + (beta != 0.0f ? 4 : 0);
+    const int kind =
+        (a_turned ? 1 : 0) + (b_turned ? 2 : 0) + (beta != 0.0f ? 4 : 0) + (c.type != core::DataType::fp32 ? 8 : 0);
     // Rows are m, but k where both operands are batches (gradients of weights).
-    const Key key{n,
-                  a_turned ? m : k,
-                  kind,
-                  bias_ != nullptr,
-                  alignment_of(a, a_stride),
-                  alignment_of(b, b_stride),
-                  alignment_of(c, c_stride)};
+    const Key key{n, a_turned ? m : k, kind, bias_ != nullptr, a.alignment(), b.alignment(), c.alignment()};
     auto found = algorithms_.find(key);
     if (found == algorithms_.end()) {
       found = algorithms_.emplace(key, a_turned ? chosen(m, nominal_rows) : chosen(nominal_rows, k)).first;
     }
-    Layouts layouts(a_turned, b_turned, m, n, k, a_stride, b_stride, c_stride);
+    Layouts layouts(a_turned, b_turned, m, n, k, a, b, c);
     const float one = 1.0f;
-    check_cublas(cublasLtMatmul(handle_, &product, &one, b, &layouts.b, a, &layouts.a, &beta, c, &layouts.c, c,
-                                &layouts.c, &found->second, workspace_.data(), workspace_bytes,
-                                static_cast<cudaStream_t>(core::kernel_stream())),
+    check_cublas(cublasLtMatmul(handle_, &product, &one, b.data, &layouts.b, a.data, &layouts.a, &beta, c.data,
+                                &layouts.c, stored_c.data, &layouts.c, &found->second, workspace_.data(),
+                                workspace_bytes, static_cast<cudaStream_t>(core::kernel_stream())),
                  "cublasLtMatmul");
   }
 
   struct Layouts {
-    Layouts(bool a_turned, bool b_turned, std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t a_stride,
-            std::int64_t b_stride, std::int64_t c_stride) {
-      init(a, a_turned ? k : m, a_turned ? m : k, a_stride);
-      init(b, b_turned ? n : k, b_turned ? k : n, b_stride);
-      init(c, m, n, c_stride);
+    Layouts(bool a_turned, bool b_turned, std::int64_t m, std::int64_t n, std::int64_t k, const Place& place_a,
+            const Place& place_b, const Place& place_c) {
+      init(a, a_turned ? k : m, a_turned ? m : k, place_a);
+      init(b, b_turned ? n : k, b_turned ? k : n, place_b);
+      init(c, m, n, place_c);
     }
     /// Of a row-major (rows, columns): column-major (columns, rows).
     static void init(cublasLtMatrixLayoutOpaque_t& layout, std::int64_t rows, std::int64_t columns,
-                     std::int64_t stride) {
-      check_cublas(cublasLtMatrixLayoutInit(&layout, CUDA_R_32F, static_cast<std::uint64_t>(columns),
-                                            static_cast<std::uint64_t>(rows), stride),
+                     const Place& place) {
+      check_cublas(cublasLtMatrixLayoutInit(&layout, cuda_type(place.type), static_cast<std::uint64_t>(columns),
+                                            static_cast<std::uint64_t>(rows), place.stride),
                    "cublasLtMatrixLayoutInit");
     }
     cublasLtMatrixLayoutOpaque_t a, b, c;
@@ -155,18 +186,17 @@ class CublasProduct final : public GemmProduct {
                  "cublasLtMatmulPreferenceSetAttribute");
   }
 
-  cublasLtMatmulAlgo_t choose(cublasLtMatmulDescOpaque_t& product, Layouts& layouts, const float* a,
-                              std::int64_t a_stride, const float* b, std::int64_t b_stride, const float* c,
-                              std::int64_t c_stride) const {
+  cublasLtMatmulAlgo_t choose(cublasLtMatmulDescOpaque_t& product, Layouts& layouts, const Place& a, const Place& b,
+                              const Place& c) const {
     cublasLtMatmulPreferenceOpaque_t preference;
     check_cublas(cublasLtMatmulPreferenceInit(&preference), "cublasLtMatmulPreferenceInit");
     prefer(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes);
     const std::uint32_t no_split = CUBLASLT_REDUCTION_SCHEME_NONE;
     prefer(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, no_split);
-    prefer(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(b, b_stride));
-    prefer(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(a, a_stride));
-    prefer(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(c, c_stride));
-    prefer(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(c, c_stride));
+    prefer(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, b.alignment());
+    prefer(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, a.alignment());
+    prefer(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, c.alignment());
+    prefer(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, c.alignment());
     cublasLtMatmulHeuristicResult_t result{};
     int found = 0;
     check_cublas(cublasLtMatmulAlgoGetHeuristic(handle_, &product, &layouts.b, &layouts.a, &layouts.c, &layouts.c,
@@ -180,12 +210,15 @@ class CublasProduct final : public GemmProduct {
   core::Buffer<unsigned char> workspace_;
   std::map<Key, cublasLtMatmulAlgo_t> algorithms_;
   const float* bias_ = nullptr;  // of the forward product under way
+  // Operands that are rounded: the first of a product (a batch), and the second (weights, or a batch).
+  core::Buffer<std::uint16_t> rounded_[2];
+  std::int64_t rounded_elements_[2] = {};
 };
 
 }  // namespace
 
-std::unique_ptr<MatrixProduct> make_cublas_product() {
-  return std::make_unique<CublasProduct>();
+std::unique_ptr<MatrixProduct> make_cublas_product(core::DataType compute) {
+  return std::make_unique<CublasProduct>(compute);
 }
 
 }  // namespace bert_hpc::ops

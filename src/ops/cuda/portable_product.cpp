@@ -1,27 +1,34 @@
-// The reference product on GPUs: every element is one dot product by one thread, whose order depends on nothing else.
+// The reference product on GPUs: every element is one dot product by one thread, in float, whose order depends on
+// nothing else.
 #include "../kernel.hpp"
 #include "cuda_products.hpp"
 
 namespace bert_hpc::ops {
 
-/// An operand as the product sees it: element (i, j) of op(x).
+/// An operand as the product sees it: element (i, j) of op(x), rounded to Read where it is stored in float beside
+/// 16-bit ones.
+template <class Stored, class Read>
 struct PortableOperand {
-  const float* data;
+  const Stored* data;
   std::int64_t row, column;  // strides
 
-  KOKKOS_INLINE_FUNCTION float operator()(std::int64_t i, std::int64_t j) const { return data[i * row + j * column]; }
+  KOKKOS_INLINE_FUNCTION float operator()(std::int64_t i, std::int64_t j) const {
+    return static_cast<float>(Read(static_cast<float>(data[i * row + j * column])));
+  }
 };
 
 // c = op(a)·op(b) + beta·c
-void portable_gemm(const PortableOperand& a, const PortableOperand& b, std::int64_t m, std::int64_t n, std::int64_t k,
-                   float beta, float* c, std::int64_t c_stride) {
-  const PortableOperand left = a, right = b;
+template <class A, class B, class C>
+void portable_gemm(const A& a, const B& b, std::int64_t m, std::int64_t n, std::int64_t k, float beta, C* c,
+                   std::int64_t c_stride) {
+  const A left = a;
+  const B right = b;
   kernel::for_elements(
       "bert_hpc::ops::portable_gemm", m, n, KOKKOS_LAMBDA(std::int64_t i, std::int64_t j) {
         float sum = 0.0f;
         for (std::int64_t l = 0; l < k; ++l) sum += left(i, l) * right(l, j);
-        float& result = c[i * c_stride + j];
-        result = beta != 0.0f ? result + sum : sum;
+        C& result = c[i * c_stride + j];
+        result = beta != 0.0f ? static_cast<float>(result) + sum : sum;
       });
 }
 
@@ -29,23 +36,48 @@ namespace {
 
 class PortableProduct final : public GemmProduct {
  public:
+  using GemmProduct::GemmProduct;
   std::string name() const override { return "portable"; }
   bool rows_are_independent() const override { return true; }
 
  private:
-  void gemm(Use use_a, Use use_b, std::int64_t m, std::int64_t n, std::int64_t k, const float* a, std::int64_t a_stride,
-            const float* b, std::int64_t b_stride, float beta, float* c, std::int64_t c_stride) override {
-    const auto operand = [](Use use, const float* data, std::int64_t stride) {
-      return use == Use::transposed ? PortableOperand{data, 1, stride} : PortableOperand{data, stride, 1};
-    };
-    portable_gemm(operand(use_a, a, a_stride), operand(use_b, b, b_stride), m, n, k, beta, c, c_stride);
+  template <class Stored, class Read>
+  static PortableOperand<Stored, Read> seen(const Operand& x) {
+    const auto* data = static_cast<const Stored*>(x.data);
+    if (x.use == Use::transposed) return {data, 1, x.stride};
+    return {data, x.stride, 1};
+  }
+
+  /// run(operand) with the operand as it is stored: as the type of the computation, or float.
+  template <class Read, class Run>
+  static void with_operand(const Operand& x, const Run& run) {
+    if (x.type == core::DataType::fp32) {
+      run(seen<float, Read>(x));
+    } else {
+      run(seen<Read, Read>(x));
+    }
+  }
+
+  void gemm(std::int64_t m, std::int64_t n, std::int64_t k, const Operand& a, const Operand& b, float beta,
+            const Result& c) override {
+    core::with_type(compute(), [&]<class Read>() {
+      with_operand<Read>(a, [&](const auto& left) {
+        with_operand<Read>(b, [&](const auto& right) {
+          if (c.type == core::DataType::fp32) {
+            portable_gemm(left, right, m, n, k, beta, static_cast<float*>(c.data), c.stride);
+          } else {
+            portable_gemm(left, right, m, n, k, beta, static_cast<Read*>(c.data), c.stride);
+          }
+        });
+      });
+    });
   }
 };
 
 }  // namespace
 
-std::unique_ptr<MatrixProduct> make_portable_product() {
-  return std::make_unique<PortableProduct>();
+std::unique_ptr<MatrixProduct> make_portable_product(core::DataType compute) {
+  return std::make_unique<PortableProduct>(compute);
 }
 
 }  // namespace bert_hpc::ops

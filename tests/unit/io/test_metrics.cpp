@@ -63,6 +63,7 @@ TEST_CASE("metrics.h5 holds what was recorded, under the promised names") {
                        {"node2", "CPU", 2, 1 << 21, 0.8, nan, 1 << 19, 1 << 20, 3.0, 2.0, 1.0}});
   writer.record_rank_sample(1.5, {0.1, 0.2}, {100, nan});
   writer.record_efficiency({3, 1000, 0.9, 0.95});
+  writer.record_loss_scale({3, 32768, 1});
   writer.set_total("flops", 1e15);
   writer.set_status(RunStatus::finished);
   writer.close();
@@ -96,6 +97,8 @@ TEST_CASE("metrics.h5 holds what was recorded, under the promised names") {
   CHECK(file.read<double>("ranks/waiting", 2)[1] == 1.0);
   CHECK(file.info("ranks/samples/power").extents == std::vector<std::int64_t>{1, 2});
   CHECK(file.read<double>("efficiency/goodput", 1)[0] == 0.95);
+  CHECK(file.read<double>("loss_scale/scale", 1)[0] == 32768);
+  CHECK(file.read<std::int64_t>("loss_scale/skipped", 1)[0] == 1);
 }
 
 TEST_CASE("poll makes a snapshot only when due and needed") {

@@ -75,7 +75,7 @@ class Stages {
     layers::Engine engine{*products_, *attention_};
     for (std::size_t i = 0; i < stages_.size(); ++i) {
       stages_[i].open(workspace_, pass, slot);
-      if (i > 0) copy(stages_[i - 1].output(slot), stages_[i].input(slot));
+      if (i > 0) copy(stages_[i - 1].output(slot).as<float>(), stages_[i].input(slot).as<float>());
       stages_[i].forward(engine, pass, slot);
     }
     stages_.back().loss(pass, 0.5f, slot);
@@ -89,7 +89,7 @@ class Stages {
   void backward(const layers::Pass& pass, int slot) {
     layers::Engine engine{*products_, *attention_};
     for (std::size_t i = stages_.size(); i-- > 0;) {
-      if (i + 1 < stages_.size()) copy(stages_[i + 1].d_input(slot), stages_[i].d_output(slot));
+      if (i + 1 < stages_.size()) copy(stages_[i + 1].d_input(slot).as<float>(), stages_[i].d_output(slot).as<float>());
       if (apart_) {
         stages_[i].backward_input(engine, pass, workspace_, slot, slot);
       } else {
