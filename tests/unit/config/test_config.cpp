@@ -38,7 +38,7 @@ std::string problems(const std::string& text, const std::vector<std::string>& ov
 
 }  // namespace
 
-TEST_CASE("--set wins over what the file says in another way") {
+TEST_CASE("an override wins over what the file says in another way") {
   const std::string file =
       "[model]\nhidden_size = 64\nnum_hidden_layers = 2\n[task]\nname = \"classification\"\n"
       "[run]\ndirectory = \"r\"\n[data]\ntrain = [\"a.h5\"]\nvalidation = [\"v.h5\"]\n"
