@@ -33,13 +33,8 @@ def checkpoints(directory):
     return sorted(path.name for path in (directory / "checkpoints").glob("step-*"))
 
 
-class Faults(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        if MPIRUN is None:
-            raise unittest.SkipTest("mpirun is not at hand")
-        cls.work = program.Workspace(rows=200)
-        cls.addClassCleanup(cls.work.remove)
+class Faults(program.Case):
+    rows = 200
 
     def path(self, name, directory=None, steps=60, **tables):
         directory = directory or self.work.folder / name

@@ -26,13 +26,8 @@ def weights(directory):
     return hashlib.sha256((directory / "model" / "model.safetensors").read_bytes()).hexdigest()
 
 
-class Surroundings(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        if MPIRUN is None:
-            raise unittest.SkipTest("mpirun is not at hand")
-        cls.work = program.Workspace(rows=200)
-        cls.addClassCleanup(cls.work.remove)
+class Surroundings(program.Case):
+    rows = 200
 
     def path(self, name, steps=10, **tables):
         directory = self.work.folder / name

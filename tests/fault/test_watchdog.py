@@ -21,13 +21,8 @@ from program import BUILD, MPIRUN
 HOST = re.escape(socket.gethostname())
 
 
-class Watchdog(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        if MPIRUN is None:
-            raise unittest.SkipTest("mpirun is not at hand")
-        cls.work = program.Workspace(rows=200)
-        cls.addClassCleanup(cls.work.remove)
+class Watchdog(program.Case):
+    rows = 200
 
     def start(self, name, ranks, seconds, limit, **tables):
         """A run that has done some steps: the process, what it says so far, its ranks and its directory."""

@@ -126,12 +126,13 @@ def toml(value):
 
 class Case(unittest.TestCase):
     task = "classification"
+    rows = 500
 
     @classmethod
     def setUpClass(cls):
         if MPIRUN is None:
             raise unittest.SkipTest("mpirun is not at hand")
-        cls.work = Workspace(cls.task)
+        cls.work = Workspace(cls.task, cls.rows)
 
     @classmethod
     def tearDownClass(cls):
