@@ -1,12 +1,9 @@
-// MPI errors return and become core::Error, so that the message names the operation. Counts are checked against MPI's
-// int; larger buffers go in pieces.
+// Groups of ranks over MPI. Counts are checked against MPI's int; larger buffers go in pieces.
 #include "bert_hpc/comm/mpi_communicator.hpp"
 
 #include <mpi.h>
-#include <sched.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <vector>
 
 #include "bert_hpc/comm/request_pool.hpp"
@@ -14,22 +11,12 @@
 #include "bert_hpc/core/error.hpp"
 #include "check_mpi.hpp"
 #include "mailbox.hpp"
+#include "mpi_requests.hpp"
 #include "node_memory.hpp"
 
 namespace bert_hpc::comm {
 
-void check_mpi(int status, const char* operation) {
-  if (status == MPI_SUCCESS) return;
-  char text[MPI_MAX_ERROR_STRING];
-  int length = 0;
-  MPI_Error_string(status, text, &length);
-  throw core::Error(core::ExitCode::communication, std::string("MPI failed in ") + operation + ": " +
-                                                       std::string(text, static_cast<std::size_t>(length)));
-}
-
 namespace {
-
-constexpr std::size_t largest_piece = std::size_t{1} << 30;  // elements of one MPI call
 
 MPI_Op operation(Reduction reduction) {
   switch (reduction) {
@@ -60,120 +47,6 @@ std::span<T> reach(std::span<T> device) {
   core::require_device_memory(device.data(), "an operation between ranks");
   return {core::transport_address(device.data()), device.size()};
 }
-
-int message_count(std::size_t size) {
-  core::require(size <= largest_piece, "a message is longer than 1 GiB");
-  return static_cast<int>(size);
-}
-
-/// Ends the requests, doing this rank's part of operations in shared memory meanwhile.
-void wait_all(std::span<MPI_Request> requests, NodeMemory* node) {
-  const int count = static_cast<int>(requests.size());
-  for (int spins = 0; node != nullptr && node->pending(); ++spins) {
-    int finished = 0;
-    check_mpi(MPI_Testall(count, requests.data(), &finished, MPI_STATUSES_IGNORE), "MPI_Testall");
-    if (finished) return;
-    node->progress();
-    if (spins > 200) sched_yield();
-  }
-  check_mpi(MPI_Waitall(count, requests.data(), MPI_STATUSES_IGNORE), "MPI_Waitall");
-}
-
-class MpiRequest : public Request {
- public:
-  MpiRequest(MPI_Request request, NodeMemory* node) : request_(request), node_(node) {}
-  ~MpiRequest() override {
-    if (request_ != MPI_REQUEST_NULL && !fails_alone()) wait_all(std::span(&request_, 1), node_);
-  }
-  MpiRequest(const MpiRequest&) = delete;
-  MpiRequest& operator=(const MpiRequest&) = delete;
-  void wait() override { wait_all(std::span(&request_, 1), node_); }
-  bool test() override {
-    int finished = 0;
-    check_mpi(MPI_Test(&request_, &finished, MPI_STATUS_IGNORE), "MPI_Test");
-    return finished != 0;
-  }
-
- private:
-  MPI_Request request_;
-  NodeMemory* node_;
-};
-
-class PairwiseSum;
-
-/// Where one sum receives, and which.
-struct SumSlot {
-  std::vector<float> memory;  // (size − 1, elements of the largest piece)
-  PairwiseSum* user = nullptr;
-};
-
-/// Sums the pieces of a small group: everybody sends each other rank its piece and adds what comes, in the order of
-/// ranks. Open MPI's own nonblocking reduce_scatter gathers everything on rank 0 first and keeps the others waiting.
-class PairwiseSum : public Request {
- public:
-  PairwiseSum(std::span<const float> data, std::span<float> mine, SumSlot& slot, int rank, int size, MPI_Comm group,
-              NodeMemory* node)
-      : data_(data), mine_(mine), slot_(slot), rank_(rank), node_(node) {
-    const int count = message_count(mine.size());
-    for (int peer = 0; peer < size; ++peer) {
-      if (peer == rank) continue;
-      MPI_Request receive = MPI_REQUEST_NULL, send = MPI_REQUEST_NULL;
-      check_mpi(MPI_Irecv(piece_from(peer), count, MPI_FLOAT, peer, 2, group, &receive), "MPI_Irecv");
-      check_mpi(MPI_Isend(data.data() + static_cast<std::size_t>(peer) * mine.size(), count, MPI_FLOAT, peer, 2, group,
-                          &send),
-                "MPI_Isend");
-      requests_[used_++] = receive;
-      requests_[used_++] = send;
-    }
-    slot_.user = this;
-  }
-  ~PairwiseSum() override {
-    if (!fails_alone()) wait_all({requests_, static_cast<std::size_t>(used_)}, node_);
-    if (slot_.user == this) slot_.user = nullptr;
-  }
-  PairwiseSum(const PairwiseSum&) = delete;
-  PairwiseSum& operator=(const PairwiseSum&) = delete;
-
-  void wait() override {
-    wait_all({requests_, static_cast<std::size_t>(used_)}, node_);
-    add();
-  }
-  bool test() override {
-    int finished = 0;
-    check_mpi(MPI_Testall(used_, requests_, &finished, MPI_STATUSES_IGNORE), "MPI_Testall");
-    if (finished) add();
-    return finished != 0;
-  }
-
-  static constexpr int largest_group = 8;
-
- private:
-  float* piece_from(int peer) {
-    return slot_.memory.data() + static_cast<std::size_t>(peer < rank_ ? peer : peer - 1) * mine_.size();
-  }
-
-  void add() {
-    if (slot_.user != this) return;  // added before
-    slot_.user = nullptr;
-    const std::size_t count = mine_.size();
-    const float* own = data_.data() + static_cast<std::size_t>(rank_) * count;
-    const int size = static_cast<int>(data_.size() / count);
-    const float* first = rank_ == 0 ? own : piece_from(0);
-    std::copy_n(first, count, mine_.data());
-    for (int peer = 1; peer < size; ++peer) {
-      const float* piece = peer == rank_ ? own : piece_from(peer);
-      for (std::size_t i = 0; i < count; ++i) mine_[i] += piece[i];
-    }
-  }
-
-  std::span<const float> data_;
-  std::span<float> mine_;
-  SumSlot& slot_;
-  int rank_;
-  NodeMemory* node_;
-  MPI_Request requests_[2 * largest_group];
-  int used_ = 0;
-};
 
 class MpiCommunicator : public Communicator {
  public:
@@ -370,58 +243,14 @@ class MpiCommunicator : public Communicator {
 
 }  // namespace
 
-MpiRuntime::MpiRuntime(int* argc, char*** argv) {
-  int provided = 0;
-  // Only the main thread talks to MPI; the I/O thread of a rank does not.
-  check_mpi(MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
-  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-  if (provided < MPI_THREAD_FUNNELED) {
-    throw core::Error(core::ExitCode::communication,
-                      "this MPI library offers no thread support (MPI_THREAD_FUNNELED is needed).");
-  }
-}
-
-MpiRuntime::~MpiRuntime() {
-  MPI_Finalize();
-}
-
 std::unique_ptr<Communicator> make_world_communicator() {
   MPI_Comm group = MPI_COMM_NULL;
   check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &group), "MPI_Comm_dup");
   return std::make_unique<MpiCommunicator>(group);
 }
 
-std::string MpiRuntime::description() {
-  char text[MPI_MAX_LIBRARY_VERSION_STRING];
-  int length = 0;
-  MPI_Get_library_version(text, &length);
-  const std::string version(text, static_cast<std::size_t>(length));
-  // Open MPI's text goes on with package, ident and date: the part before the first comma is what a reader needs.
-  std::string name = version.substr(0, version.find_first_of(",\n"));
-  if (name.starts_with("Open MPI v")) name.erase(9, 1);
-  return name;
-}
-
 std::int64_t message_room_bytes(std::int64_t bytes, int ranks) {
   return Mailbox::bytes(static_cast<std::size_t>(bytes), ranks);
-}
-
-NodePlace place_on_node() {
-  MPI_Comm node = MPI_COMM_NULL;
-  int rank = 0;
-  check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
-  check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node),
-            "MPI_Comm_split_type");
-  NodePlace place;
-  check_mpi(MPI_Comm_rank(node, &place.rank), "MPI_Comm_rank");
-  check_mpi(MPI_Comm_size(node, &place.ranks), "MPI_Comm_size");
-  MPI_Comm_free(&node);
-  return place;
-}
-
-void abort_all_ranks(int exit_status) {
-  MPI_Abort(MPI_COMM_WORLD, exit_status);
-  std::_Exit(exit_status);
 }
 
 }  // namespace bert_hpc::comm

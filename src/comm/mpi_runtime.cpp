@@ -1,0 +1,67 @@
+// MPI as a whole: its start and end, errors, the ranks of this host. Errors return and become core::Error, so that the
+// message names the operation.
+#include <mpi.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "bert_hpc/comm/mpi_communicator.hpp"
+#include "bert_hpc/core/error.hpp"
+#include "check_mpi.hpp"
+
+namespace bert_hpc::comm {
+
+void check_mpi(int status, const char* operation) {
+  if (status == MPI_SUCCESS) return;
+  char text[MPI_MAX_ERROR_STRING];
+  int length = 0;
+  MPI_Error_string(status, text, &length);
+  throw core::Error(core::ExitCode::communication, std::string("MPI failed in ") + operation + ": " +
+                                                       std::string(text, static_cast<std::size_t>(length)));
+}
+
+MpiRuntime::MpiRuntime(int* argc, char*** argv) {
+  int provided = 0;
+  // Only the main thread talks to MPI; the I/O thread of a rank does not.
+  check_mpi(MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  if (provided < MPI_THREAD_FUNNELED) {
+    throw core::Error(core::ExitCode::communication,
+                      "this MPI library offers no thread support (MPI_THREAD_FUNNELED is needed).");
+  }
+}
+
+MpiRuntime::~MpiRuntime() {
+  MPI_Finalize();
+}
+
+std::string MpiRuntime::description() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING];
+  int length = 0;
+  MPI_Get_library_version(text, &length);
+  const std::string version(text, static_cast<std::size_t>(length));
+  // Open MPI's text goes on with package, ident and date: the part before the first comma is what a reader needs.
+  std::string name = version.substr(0, version.find_first_of(",\n"));
+  if (name.starts_with("Open MPI v")) name.erase(9, 1);
+  return name;
+}
+
+NodePlace place_on_node() {
+  MPI_Comm node = MPI_COMM_NULL;
+  int rank = 0;
+  check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
+  check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node),
+            "MPI_Comm_split_type");
+  NodePlace place;
+  check_mpi(MPI_Comm_rank(node, &place.rank), "MPI_Comm_rank");
+  check_mpi(MPI_Comm_size(node, &place.ranks), "MPI_Comm_size");
+  MPI_Comm_free(&node);
+  return place;
+}
+
+void abort_all_ranks(int exit_status) {
+  MPI_Abort(MPI_COMM_WORLD, exit_status);
+  std::_Exit(exit_status);
+}
+
+}  // namespace bert_hpc::comm
