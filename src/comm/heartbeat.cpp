@@ -15,9 +15,12 @@
 #include <utility>
 #include <vector>
 
+#include "bert_hpc/core/descriptor.hpp"
+
 namespace bert_hpc::comm {
 namespace {
 
+using core::Descriptor;
 using Clock = std::chrono::steady_clock;
 
 struct Datagram {
@@ -33,20 +36,6 @@ struct Meeting {
   std::uint16_t port = 0;  // as in a datagram
   std::uint32_t count = 0;
   std::uint32_t addresses[most] = {};
-};
-
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  ~Descriptor() {
-    if (number_ >= 0) ::close(number_);
-  }
-  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  Descriptor& operator=(Descriptor&&) = delete;
-  int get() const { return number_; }
-
- private:
-  int number_;
 };
 
 sockaddr_in address_of(std::uint32_t address, std::uint16_t port) {

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "bert_hpc/core/descriptor.hpp"
 #include "bert_hpc/core/error.hpp"
 #include "check_mpi.hpp"
 
@@ -46,13 +47,6 @@ void for_each(std::int64_t count, const Body& body) {
   for (std::int64_t i = 0; i < count; ++i) body(i);
 }
 
-struct Descriptor {
-  ~Descriptor() {
-    if (number >= 0) close(number);
-  }
-  int number = -1;
-};
-
 /// Where other processes find an open file, and how they know that it is the one. Plain data, sent as bytes.
 struct Place {
   std::int64_t process = 0, number = -1;
@@ -65,15 +59,15 @@ Place place_of(int number) {
   return {getpid(), number, facts.st_dev, facts.st_ino};
 }
 
-/// Another rank's file; −1 where it cannot be opened. In a container of its own a rank has another view of process
+/// Another rank's file; none where it cannot be opened. In a container of its own a rank has another view of process
 /// numbers: what lies there may be anything, this rank's own file even.
-int open_at(const Place& place) {
+core::Descriptor open_at(const Place& place) {
   const std::string path = "/proc/" + std::to_string(place.process) + "/fd/" + std::to_string(place.number);
-  Descriptor file{open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK)};
+  core::Descriptor file(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
   struct stat facts {};
-  if (file.number < 0 || fstat(file.number, &facts) != 0) return -1;
-  if (facts.st_dev != place.device || facts.st_ino != place.inode) return -1;
-  return std::exchange(file.number, -1);
+  const bool same =
+      file.valid() && fstat(file.get(), &facts) == 0 && facts.st_dev == place.device && facts.st_ino == place.inode;
+  return same ? std::move(file) : core::Descriptor();
 }
 
 }  // namespace
@@ -161,18 +155,15 @@ std::unique_ptr<NodeMemory> NodeMemory::make(MPI_Comm group) {
 std::span<std::byte> NodeMemory::allocate(std::size_t bytes, Sharing sharing) {
   if (bytes == 0) return {};
   const bool creates = sharing == Sharing::exposed || rank_ == 0;
-  Descriptor file;
+  core::Descriptor file;
   if (creates) {
-    file.number = memfd_create("bert_hpc", MFD_CLOEXEC);
+    file = core::Descriptor(memfd_create("bert_hpc", MFD_CLOEXEC));
     const std::size_t whole = (bytes + huge_page - 1) / huge_page * huge_page;
-    if (file.number >= 0 && ftruncate(file.number, static_cast<off_t>(whole)) != 0) {
-      close(file.number);
-      file.number = -1;
-    }
+    if (file.valid() && ftruncate(file.get(), static_cast<off_t>(whole)) != 0) file.reset();
   }
-  if (!everywhere(!creates || file.number >= 0, group_)) return {};
+  if (!everywhere(!creates || file.valid(), group_)) return {};
 
-  const Place mine = place_of(file.number);
+  const Place mine = place_of(file.get());
   std::vector<Place> places(static_cast<std::size_t>(size_));
   check_mpi(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, places.data(), sizeof mine, MPI_BYTE, group_), "MPI_Allgather");
   Region region{.bytes = bytes, .sharing = sharing, .ranks = {}};
@@ -182,9 +173,9 @@ std::span<std::byte> NodeMemory::allocate(std::size_t bytes, Sharing sharing) {
       region.ranks.push_back(region.ranks[0]);
       continue;
     }
-    Descriptor theirs;
-    int number = file.number;
-    if (r != rank_) number = theirs.number = open_at(places[static_cast<std::size_t>(r)]);
+    core::Descriptor theirs;
+    if (r != rank_) theirs = open_at(places[static_cast<std::size_t>(r)]);
+    const int number = r == rank_ ? file.get() : theirs.get();
     region.ranks.push_back(number < 0 ? nullptr : std::make_shared<Mapping>(number, bytes));
     mapped = number >= 0 && region.ranks.back()->begin() != nullptr;
   }

@@ -1,4 +1,4 @@
-// An owned POSIX file descriptor and the loops that plain read and write need. Private to io.
+// A file's descriptor (core/descriptor.hpp) and the loops that plain read and write need. Private to io.
 #pragma once
 
 #include <fcntl.h>
@@ -9,39 +9,23 @@
 #include <cstdint>
 #include <cstring>
 #include <string>
-#include <utility>
 
+#include "bert_hpc/core/descriptor.hpp"
 #include "bert_hpc/core/error.hpp"
 
 namespace bert_hpc::io::detail {
 
-class Descriptor {
+class Descriptor : public core::Descriptor {
  public:
   Descriptor() = default;
-  Descriptor(const std::string& path, int flags, mode_t mode = 0666) {
-    do {
-      value_ = ::open(path.c_str(), flags | O_CLOEXEC, mode);
-    } while (value_ < 0 && errno == EINTR);
-  }
-  ~Descriptor() {
-    if (value_ >= 0) ::close(value_);
-  }
-  Descriptor(Descriptor&& other) noexcept : value_(std::exchange(other.value_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(value_, other.value_);
-    return *this;
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-
-  bool valid() const { return value_ >= 0; }
-  int get() const { return value_; }
+  Descriptor(const std::string& path, int flags, mode_t mode = 0666)
+      : core::Descriptor(opened(path.c_str(), flags | O_CLOEXEC, mode)) {}
 
   /// False with errno set when something could not be written; part of it may have been.
   bool write_all(const void* data, std::size_t bytes) const {
     const char* next = static_cast<const char*>(data);
     while (bytes > 0) {
-      const ssize_t written = ::write(value_, next, bytes);
+      const ssize_t written = ::write(get(), next, bytes);
       if (written < 0 && errno == EINTR) continue;
       if (written < 0) return false;
       next += written;
@@ -54,7 +38,7 @@ class Descriptor {
   ssize_t read_some(void* data, std::size_t bytes) const {
     std::size_t total = 0;
     while (total < bytes) {
-      const ssize_t got = ::read(value_, static_cast<char*>(data) + total, bytes - total);
+      const ssize_t got = ::read(get(), static_cast<char*>(data) + total, bytes - total);
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) return -1;
       if (got == 0) break;
@@ -67,7 +51,7 @@ class Descriptor {
   bool write_all_at(const void* data, std::size_t bytes, std::int64_t place) const {
     const char* next = static_cast<const char*>(data);
     while (bytes > 0) {
-      const ssize_t written = ::pwrite(value_, next, bytes, place);
+      const ssize_t written = ::pwrite(get(), next, bytes, place);
       if (written < 0 && errno == EINTR) continue;
       if (written < 0) return false;
       next += written;
@@ -82,7 +66,7 @@ class Descriptor {
     std::size_t total = 0;
     while (total < bytes) {
       const ssize_t got =
-          ::pread(value_, static_cast<char*>(data) + total, bytes - total, place + static_cast<std::int64_t>(total));
+          ::pread(get(), static_cast<char*>(data) + total, bytes - total, place + static_cast<std::int64_t>(total));
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) return -1;
       if (got == 0) break;
@@ -93,12 +77,18 @@ class Descriptor {
 
   /// Closing reports errors that some network file systems keep until then.
   bool close() {
-    const int value = std::exchange(value_, -1);
-    return value < 0 || ::close(value) == 0 || errno == EINTR;
+    const int number = release();
+    return number < 0 || ::close(number) == 0 || errno == EINTR;
   }
 
  private:
-  int value_ = -1;
+  static int opened(const char* path, int flags, mode_t mode) {
+    int number = -1;
+    do {
+      number = ::open(path, flags, mode);
+    } while (number < 0 && errno == EINTR);
+    return number;
+  }
 };
 
 /// Throws "Cannot {doing} 'path': {system's reason}."
