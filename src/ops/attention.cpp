@@ -185,7 +185,7 @@ std::unique_ptr<Attention> make_attention(const std::string& kind, [[maybe_unuse
 #if BERT_HPC_KERNELS_ON_GPU
   if (kind == "fused") return std::make_unique<PlainAttention>();
 #else
-  if (kind == "fused") return cpu::make_fused_attention(cpu::InstructionSet::widest, type);
+  if (kind == "fused") return cpu::make_fused_attention(cpu::widest_instruction_set(), type);
   if (kind == "fused-baseline") return cpu::make_fused_attention(cpu::InstructionSet::baseline, type);
 #endif
   throw core::Error(core::ExitCode::input,

@@ -16,13 +16,10 @@
 namespace bert_hpc::ops::cpu {
 namespace {
 
-AttentionKernels widest_kernels() {
+AttentionKernels kernels_of([[maybe_unused]] InstructionSet set) {
 #if defined(BERT_HPC_X86_KERNELS)
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512vl")) {
-    return x86_64_v4::attention_kernels();
-  }
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return x86_64_v3::attention_kernels();
+  if (set == InstructionSet::x86_64_v4) return x86_64_v4::attention_kernels();
+  if (set == InstructionSet::x86_64_v3) return x86_64_v3::attention_kernels();
 #endif
   return baseline::attention_kernels();
 }
@@ -249,8 +246,7 @@ class FusedAttention : public Attention {
 }  // namespace
 
 std::unique_ptr<Attention> make_fused_attention(InstructionSet set, core::DataType type) {
-  return std::make_unique<FusedAttention>(
-      set == InstructionSet::widest ? widest_kernels() : baseline::attention_kernels(), type);
+  return std::make_unique<FusedAttention>(kernels_of(set), type);
 }
 
 }  // namespace bert_hpc::ops::cpu

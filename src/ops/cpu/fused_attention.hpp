@@ -4,13 +4,9 @@
 #include <memory>
 
 #include "bert_hpc/ops/attention.hpp"
+#include "instruction_set.hpp"
 
 namespace bert_hpc::ops::cpu {
-
-enum class InstructionSet {
-  widest,    ///< that this processor has
-  baseline,  ///< what every processor of the build's kind has
-};
 
 /// For operands whose elements have this type.
 std::unique_ptr<Attention> make_fused_attention(InstructionSet set, core::DataType type);

@@ -9,21 +9,17 @@
 #include "bert_hpc/core/error.hpp"
 #include "blocked_product.hpp"
 #include "cpu_products.hpp"
+#include "instruction_set.hpp"
 
 namespace bert_hpc::ops {
 namespace {
 
 using cpu::BlockedProduct;
 
-const cpu::TileKernels& best_tile_kernels() {
+const cpu::TileKernels& kernels_of([[maybe_unused]] cpu::InstructionSet set) {
 #if defined(BERT_HPC_X86_KERNELS)
-  __builtin_cpu_init();
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
-  if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")) {
-    return cpu::x86_64_v4::tile_kernels();
-  }
-  if (avx2) return cpu::x86_64_v3::tile_kernels();
+  if (set == cpu::InstructionSet::x86_64_v4) return cpu::x86_64_v4::tile_kernels();
+  if (set == cpu::InstructionSet::x86_64_v3) return cpu::x86_64_v3::tile_kernels();
 #endif
   return cpu::baseline::tile_kernels();
 }
@@ -170,15 +166,15 @@ class NativeProduct final : public MatrixProduct {
 }  // namespace
 
 bool native_product_is_tuned() {
-  return &best_tile_kernels() != &cpu::baseline::tile_kernels();
+  return cpu::widest_instruction_set() != cpu::InstructionSet::baseline;
 }
 
 std::unique_ptr<MatrixProduct> make_native_product(core::DataType compute) {
-  return std::make_unique<NativeProduct>(best_tile_kernels(), compute);
+  return std::make_unique<NativeProduct>(kernels_of(cpu::widest_instruction_set()), compute);
 }
 
 std::unique_ptr<MatrixProduct> make_portable_product(core::DataType compute) {
-  return std::make_unique<NativeProduct>(cpu::baseline::tile_kernels(), compute);
+  return std::make_unique<NativeProduct>(kernels_of(cpu::InstructionSet::baseline), compute);
 }
 
 }  // namespace bert_hpc::ops
