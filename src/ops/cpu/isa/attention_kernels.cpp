@@ -1,7 +1,7 @@
 // The fused attention of one sequence and head on a CPU, compiled once per instruction set. A block of query rows meets
 // all keys: its scores, probabilities and their gradients stay in the second-level cache, and every step is a small
-// product from vector.hpp or a pass over score rows. Keys are packed transposed, so that scores need no sums across
-// lanes; rows of long sequences are packed into panels, because rows of a joined projection lie a power of two
+// product (attention_product.hpp) or a pass over score rows. Keys are packed transposed, so that scores need no sums
+// across lanes; rows of long sequences are packed into panels, because rows of a joined projection lie a power of two
 // apart often enough to fight for the same cache sets. Formulas: ops/attention.hpp and ops/attention.cpp.
 //
 // No function of a shared header may be called here (see attention_task.hpp).
@@ -9,7 +9,7 @@
 
 #include "../attention_task.hpp"
 #include "../philox_lanes.hpp"
-#include "vector.hpp"
+#include "attention_product.hpp"
 
 namespace bert_hpc::ops::cpu {
 namespace {

@@ -1,8 +1,5 @@
-// Vectors as wide as the instruction set this file is compiled for, and the one small matrix product on them that
-// attention is made of: C (+)= A·B with A read element by element (any strides, so also transposed) and B in panels of
-// two vectors. An element of C is always summed over k in order with fused multiply-adds, whatever the tile it falls
-// into, so its bits do not depend on how many rows are computed together. (Goto and van de Geijn, "Anatomy of
-// high-performance matrix multiplication", 2008, for the register blocking.)
+// Vectors as wide as the instruction set this file is compiled for. Everything has internal linkage, as a function
+// shared with other files could be merged with a copy that the processor cannot run.
 #pragma once
 
 #include <cstdint>
@@ -78,101 +75,6 @@ inline Vector exp_of_negative(Vector x) {
   p = p * r + 1.0f;
   const IntVector exponent = (reinterpret_cast<IntVector>(shifted) << 23) + 0x3F800000;
   return p * reinterpret_cast<Vector>(exponent);
-}
-
-enum class Into { replace, accumulate, scale_rows };
-
-/// A (rows, depth) by its strides, B panels of (depth, panel), C (rows, columns).
-struct Product {
-  std::int64_t rows, columns, depth;
-  const float* a;
-  std::int64_t a_row, a_depth;  ///< elements between neighbours in a row, along the depth
-  const float* b;
-  std::int64_t b_depth, b_panel;  ///< elements from one k to the next, from one panel to the next
-  float* c;
-  std::int64_t c_row;
-  const float* row_scale;  ///< (rows), for Into::scale_rows
-};
-
-template <Into into, int rows, int vectors>
-inline void tile(const Product& p, std::int64_t first_row, const float* b, float* c, std::int64_t c_row) {
-  Vector sums[rows][vectors];
-#pragma GCC unroll 16
-  for (int i = 0; i < rows; ++i) {
-#pragma GCC unroll 2
-    for (int n = 0; n < vectors; ++n) sums[i][n] = Vector{};
-  }
-  const float* a = p.a + first_row * p.a_row;
-  for (std::int64_t k = 0; k < p.depth; ++k) {
-    Vector bk[vectors];
-#pragma GCC unroll 2
-    for (int n = 0; n < vectors; ++n) bk[n] = load(b + n * lanes);
-#pragma GCC unroll 16
-    for (int i = 0; i < rows; ++i) {
-      const Vector ak = broadcast(a[i * p.a_row]);
-#pragma GCC unroll 2
-      for (int n = 0; n < vectors; ++n) sums[i][n] += ak * bk[n];
-    }
-    a += p.a_depth;
-    b += p.b_depth;
-  }
-#pragma GCC unroll 16
-  for (int i = 0; i < rows; ++i) {
-#pragma GCC unroll 2
-    for (int n = 0; n < vectors; ++n) {
-      float* to = c + i * c_row + n * lanes;
-      if constexpr (into == Into::accumulate) sums[i][n] += load(to);
-      if constexpr (into == Into::scale_rows) sums[i][n] *= broadcast(p.row_scale[first_row + i]);
-      store(to, sums[i][n]);
-    }
-  }
-}
-
-template <Into into, int vectors, int rows = tile_rows>
-inline void tile_of(std::int64_t row_count, const Product& p, std::int64_t first_row, const float* b, float* c,
-                    std::int64_t c_row) {
-  if (row_count == rows) {
-    tile<into, rows, vectors>(p, first_row, b, c, c_row);
-  } else if constexpr (rows > 1) {
-    tile_of<into, vectors, rows - 1>(row_count, p, first_row, b, c, c_row);
-  }
-}
-
-/// A tile whose last columns do not fill a vector: through a small copy.
-template <Into into>
-void ragged_tile(std::int64_t row_count, std::int64_t columns, const Product& p, std::int64_t first_row, const float* b,
-                 float* c) {
-  alignas(64) float copy[tile_rows * panel] = {};
-  if (into == Into::accumulate) {
-    for (std::int64_t i = 0; i < row_count; ++i) {
-      for (std::int64_t j = 0; j < columns; ++j) copy[i * panel + j] = c[i * p.c_row + j];
-    }
-  }
-  tile_of<into, 2>(row_count, p, first_row, b, copy, panel);
-  for (std::int64_t i = 0; i < row_count; ++i) {
-    for (std::int64_t j = 0; j < columns; ++j) c[i * p.c_row + j] = copy[i * panel + j];
-  }
-}
-
-/// C = A·B, += A·B, or row_scale ∘ A·B. Columns that do not fill a vector need B in padded panels.
-template <Into into>
-void multiply(const Product& p) {
-  const std::int64_t tiles = (p.rows + tile_rows - 1) / tile_rows;
-  for (std::int64_t j = 0; j < p.columns; j += panel) {
-    const float* b = p.b + j / panel * p.b_panel;
-    const std::int64_t columns = p.columns - j < panel ? p.columns - j : panel;
-    for (std::int64_t t = 0; t < tiles; ++t) {  // tiles of nearly equal height
-      const std::int64_t first = t * p.rows / tiles, count = (t + 1) * p.rows / tiles - first;
-      float* c = p.c + first * p.c_row + j;
-      if (columns == panel) {
-        tile_of<into, 2>(count, p, first, b, c, p.c_row);
-      } else if (columns == lanes) {
-        tile_of<into, 1>(count, p, first, b, c, p.c_row);
-      } else {
-        ragged_tile<into>(count, columns, p, first, b, c);
-      }
-    }
-  }
 }
 
 }  // namespace
