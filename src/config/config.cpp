@@ -175,7 +175,9 @@ Config parse_config_text(const std::string& text, const std::string& name, const
   Config config;
   visit_keys(reader, config);
   resolve(config);
-  for (const ConfigProblem& problem : validate(config, 0)) reader.problem(problem.key, problem.text);
+  for (const ConfigProblem& problem : validate(config, 0)) {
+    reader.problem(problem.key, problem.text, problem.alternatives);
+  }
   reader.finish();
   return config;
 }

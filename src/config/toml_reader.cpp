@@ -70,8 +70,8 @@ struct TomlReader::State {
   std::set<std::string> failed;  // "table.key" of values that could not be read, or are told to be missing
   std::set<std::string> meant;   // "table.key" and tables that unknown names seem to stand for
 
-  void add(const Place& place, const std::string& text, const std::string& absent = {}) {
-    problems.push_back({place, text, absent});
+  void add(const Place& place, const std::string& text, std::vector<std::string> absent = {}) {
+    problems.push_back({place, text, std::move(absent)});
   }
 
   /// The current table's value under this key, null if not given; notes that it is known.
@@ -281,7 +281,7 @@ TomlKeys& TomlReader::required() {
   const TomlValue* table = state_->table_value;
   const std::string path = state_->table + '.' + state_->last_key;
   state_->add(table != nullptr ? table->place : Place{},
-              '[' + state_->table + "] " + state_->last_key + " is missing: it must be " + state_->last_kind, path);
+              '[' + state_->table + "] " + state_->last_key + " is missing: it must be " + state_->last_kind, {path});
   state_->failed.insert(path);
   return *this;
 }
@@ -310,13 +310,17 @@ bool TomlReader::given(const std::string& path) const {
   return state_->at(path) != nullptr;
 }
 
-void TomlReader::problem(const std::string& path, const std::string& text) {
+void TomlReader::problem(const std::string& path, const std::string& text, std::vector<std::string> alternatives) {
   if (!state_->readable || state_->failed.contains(path)) return;
   const TomlValue* value = state_->at(path);
-  const std::string absent = value == nullptr ? path : "";
+  std::vector<std::string> absent;
+  if (value == nullptr) {
+    absent = std::move(alternatives);
+    absent.push_back(path);
+  }
   const auto dot = path.rfind('.');
   if (value == nullptr && dot != std::string::npos) value = state_->at(path.substr(0, dot));
-  state_->add(value != nullptr ? value->place : Place{}, text, absent);
+  state_->add(value != nullptr ? value->place : Place{}, text, std::move(absent));
 }
 
 bool TomlReader::has_problems() const {
@@ -327,9 +331,10 @@ void TomlReader::finish() {
   state_->report_unknown(state_->root, "");
   auto& problems = state_->problems;
   // A mistyped name is told once: with "did you mean", not as something that is missing too.
-  std::erase_if(problems, [this](const TomlProblem& problem) {
-    const std::string table = problem.absent.substr(0, problem.absent.rfind('.'));
-    return !table.empty() && (state_->meant.contains(problem.absent) || state_->meant.contains(table));
+  std::erase_if(problems, [&meant = state_->meant](const TomlProblem& problem) {
+    return std::any_of(problem.absent.begin(), problem.absent.end(), [&meant](const std::string& path) {
+      return meant.contains(path) || meant.contains(path.substr(0, path.rfind('.')));
+    });
   });
   const auto order = [](const Place& place) { return std::tie(place.source, place.line, place.column); };
   std::stable_sort(problems.begin(), problems.end(),

@@ -31,8 +31,8 @@ class Rules {
   bool trains() const { return config_.run.mode == "train"; }
 
   /// Adds the problem unless the rule holds.
-  void rule(bool holds, const std::string& key, const std::string& text) {
-    if (!holds) problems_.push_back({key, text});
+  void rule(bool holds, const std::string& key, const std::string& text, std::vector<std::string> alternatives = {}) {
+    if (!holds) problems_.push_back({key, text, std::move(alternatives)});
   }
 
   void check_run() {
@@ -62,7 +62,8 @@ class Rules {
       const auto needed = [&](const char* name, bool given, const char* example) {
         rule(given, std::string("model.") + name,
              std::string("[model] ") + name + " is missing: a model from scratch needs it (" + example +
-                 "), and without it pretrained must name a Hugging Face folder.");
+                 "), and without it pretrained must name a Hugging Face folder.",
+             {"model.pretrained"});
       };
       needed("hidden_size", m.hidden_size.has_value(), "128 in BERT-tiny, 768 in BERT-base");
       needed("num_hidden_layers", m.num_hidden_layers.has_value(), "2 in BERT-tiny, 12 in BERT-base");
@@ -87,7 +88,8 @@ class Rules {
            "[data] train is missing: list the shards to train on, as in [\"shards/train-*.h5\"].");
     } else if (config_.run.mode == "evaluate") {
       rule(!data.validation.empty() || !data.test.empty(), "data.test",
-           "[data] test is missing: mode \"evaluate\" needs test or validation shards, as in [\"shards/test-*.h5\"].");
+           "[data] test is missing: mode \"evaluate\" needs test or validation shards, as in [\"shards/test-*.h5\"].",
+           {"data.validation"});
     } else {
       rule(!data.test.empty(), "data.test",
            "[data] test is missing: mode \"predict\" needs the shards to predict, as in [\"shards/test-*.h5\"].");
@@ -118,7 +120,7 @@ class Rules {
     rule(!s.epochs || !s.steps, "schedule.steps", "[schedule] epochs and steps are both given: keep one of them.");
     if (trains()) {
       rule(s.epochs || s.steps, "schedule.epochs",
-           "[schedule] epochs is missing: say how long to train, in epochs or in steps.");
+           "[schedule] epochs is missing: say how long to train, in epochs or in steps.", {"schedule.steps"});
       rule(config_.optimizer.learning_rate.has_value(), "optimizer.learning_rate",
            "[optimizer] learning_rate is missing: 2e-5 to 5e-5 is usual for a pretrained model, 1e-4 to 1e-3 from "
            "scratch.");

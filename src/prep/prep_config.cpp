@@ -67,12 +67,13 @@ void visit_keys(config::TomlKeys& keys, PrepConfig& c) {
 namespace {
 
 /// Adds "[table] key text" at the place of "table.key".
-void complain(config::TomlReader& reader, const std::string& path, const std::string& text) {
+void complain(config::TomlReader& reader, const std::string& path, const std::string& text,
+              std::vector<std::string> alternatives = {}) {
   const std::size_t dot = path.find('.');
   std::string sentence = "[";
   sentence.append(path, 0, dot).append("] ");
   if (dot != std::string::npos) sentence.append(path, dot + 1, std::string::npos).append(" ");
-  reader.problem(path, sentence + text);
+  reader.problem(path, sentence + text, std::move(alternatives));
 }
 
 void check_source(const PrepConfig& c, config::TomlReader& reader) {
@@ -117,7 +118,8 @@ void check_rest(const PrepConfig& c, config::TomlReader& reader) {
   if (c.tokenizer.vocabulary.empty() == (c.tokenizer.train_size == 0)) {
     complain(reader, "tokenizer.vocabulary",
              "needs either a vocab.txt in vocabulary, or the number of pieces to make in train_size, and not "
-             "both.");
+             "both.",
+             {"tokenizer.train_size"});
   }
   if (c.has_pairs() && c.tokenizer.max_tokens < 5) {
     complain(reader, "tokenizer.max_tokens", "must be at least 5 for pairs: [CLS] a [SEP] b [SEP].");

@@ -135,6 +135,7 @@ struct Config {
 struct ConfigProblem {
   std::string key;
   std::string text;
+  std::vector<std::string> alternatives = {};  ///< other keys that would do as well, where the key is missing
 };
 
 /// All keys with their types and limits. Reads into or writes from `config`.

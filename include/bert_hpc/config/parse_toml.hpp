@@ -38,7 +38,7 @@ struct TomlValue {
 struct TomlProblem {
   Place place;
   std::string text;
-  std::string absent = {};  ///< "table.key" where it is about a key that is not given
+  std::vector<std::string> absent = {};  ///< "table.key" of the keys that are not given and would have answered it
 };
 
 /// The root table. After a syntax error the tree is empty and problems has one more entry.

@@ -139,7 +139,9 @@ class TomlReader : public TomlKeys {
   /// Adds a problem of the caller's own ("[batch] micro and micro_tokens are both given: …"), at the place of
   /// "table.key", or of its table or of the whole file where the key is not given. Nothing is added where the key's
   /// value was already told to be wrong, nor where the file is no TOML: then all is missing, and one thing to mend.
-  void problem(const std::string& path, const std::string& text);
+  /// `alternatives`: other keys that would do as well where this one is missing. A mistyped name of any of them is the
+  /// thing to mend, and the only one told.
+  void problem(const std::string& path, const std::string& text, std::vector<std::string> alternatives = {});
 
   bool has_problems() const;
 

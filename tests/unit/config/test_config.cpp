@@ -150,6 +150,9 @@ TEST_CASE("a mistyped or absent key is told once") {
     CHECK_THAT(text, ContainsSubstring("did you mean \"" + name.substr(0, name.find(' ')) + "\"?"));
   }
   CHECK(count(problems(with("[optimizer]", "[optimiser]"))) == 1);
+  // Nor is what another key would have answered.
+  CHECK(count(problems(with("pretrained", "pretraned"))) == 1);
+  CHECK(count(problems(with("epochs = 3", "stps = 9"))) == 1);
   CHECK(count(problems(with("directory = \"out\"\n[model]", "[model]\ndirectory = \"out\""))) == 1);
   const std::string absent = problems(with("directory = \"out\"", ""));
   INFO(absent);
