@@ -1,0 +1,367 @@
+#!/usr/bin/env python3
+"""A training step on paper: for every kernel of a step of BERT the bytes it moves, the operations it does and the time
+that a GPU needs at least, beside what the compiler says of it. It is written so that the first hour on a GPU goes to
+measuring what is far from its line.
+
+    python3 roofline.py [--build build-cuda] > results/roofline.md
+
+With --build the kernel files of a CUDA build are compiled once more, for ptxas' report of registers, spills and shared
+memory (a minute or two); nothing of the build is changed.
+
+The model. A matrix product takes the longest of its bytes at the memory's rate and its tiles at the tensor cores' rate:
+tiles go to multiprocessors in whole waves, so a small product leaves most of them idle. Attention takes the rates that
+the project aims at. Everything else takes its bytes at the memory's rate. No kernel is shorter than the floor of one
+that depends on the kernel before. The step takes no less than the host needs to launch all of it.
+"""
+
+import argparse
+import json
+import math
+import os
+import re
+import shlex
+import subprocess
+import sys
+from dataclasses import dataclass
+
+import cases
+
+
+@dataclass(frozen=True)
+class Gpu:
+    name: str
+    tensor: float  # dense bf16 operations a second, by the data sheet
+    memory: float  # bytes a second, by the data sheet
+    processors: int
+    product_share: float  # of `tensor` that a large product reaches: power and issue limits
+    attention: tuple  # operations a second forward and backward at length 512; shorter sequences fill tiles less
+
+
+# Shares and attention's rates are what is published of cuBLAS and of FlashAttention on these chips, or this project's aim.
+GPUS = [
+    Gpu("H100", 989e12, 3.35e12, 132, 0.70, (330e12, 260e12)),
+    Gpu("H200", 989e12, 4.80e12, 132, 0.70, (330e12, 260e12)),
+    Gpu("A100", 312e12, 2.04e12, 108, 0.80, (180e12, 140e12)),
+]
+MEMORY_SHARE = 0.90  # of the data sheet's rate, for long streams
+FLOOR = 2.5e-6  # seconds of a dependent kernel that does next to nothing
+LAUNCH = 2.2e-6  # seconds of the host for a launch; about 0.4 inside a CUDA graph
+TILES = [(128, 256, 1.0), (128, 128, 0.9), (64, 128, 0.75), (64, 64, 0.55)]  # and their rate, of the best
+
+
+@dataclass(frozen=True)
+class Model:
+    name: str
+    layers: int
+    hidden: int
+    vocabulary: int = 30522
+    positions: int = 512
+
+    @property
+    def wide(self):
+        return 4 * self.hidden
+
+    @property
+    def parameters(self):
+        h = self.hidden
+        block = 4 * h * h + 2 * h * self.wide + 9 * h + self.wide
+        return self.layers * (block + 0) + (self.vocabulary + self.positions + 4) * h + h * h + 3 * h + 2
+
+
+BASE, LARGE = Model("BERT-base", 12, 768), Model("BERT-large", 24, 1024)
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """`launches` a step. A product has `shape` (rows, columns, inner) of one launch; attention says which way."""
+
+    name: str
+    launches: int
+    bytes: float  # of all launches
+    operations: float = 0.0  # of the tensor cores, in all launches
+    shape: tuple = None
+    attention: int = None  # 0 forward, 1 backward
+
+
+def product(name, launches, rows, columns, inner, extra=0.0, out=2):
+    """16-bit operands; `out` bytes an element of the result, `extra` bytes beside operands and result."""
+    moved = 2.0 * (rows * inner + inner * columns) + out * rows * columns + extra
+    return Kernel(name, launches, launches * moved, launches * 2.0 * rows * columns * inner, (rows, columns, inner))
+
+
+def products_of_step(model, tokens):
+    n, h, w = model.layers, model.hidden, model.wide
+    linear = [("query, key, value", 3 * h, h), ("attention output", h, h), ("feed-forward in", w, h), ("feed-forward out", h, w)]
+    kernels = []
+    for name, out, inner in linear:
+        kernels.append(product(name + ": forward", n, tokens, out, inner))
+        # Two of the four add to the residual's gradient, which is read too.
+        more = 2.0 * tokens * inner if inner == h and out != h else 0.0
+        kernels.append(product(name + ": gradient of input", n, tokens, inner, out, more))
+        kernels.append(product(name + ": gradient of weight", n, out, inner, tokens, out=8))  # read, added to, written
+    return kernels
+
+
+def streams_of_step(model, tokens, sequences, ranks=1):
+    """All that is not a product: by the elements that each reads and writes, 2 bytes an activation, 4 a parameter."""
+    n, h, w, p = model.layers, model.hidden, model.wide, model.parameters
+    t = float(tokens)
+    encoder = n * (4 * h * h + 2 * h * w)
+    kernels = [
+        Kernel("embedding: look-up", 1, t * h * (12 + 2)),
+        Kernel("embedding: layer norm, dropout", 2, t * h * (6 + 4)),
+        Kernel("bias of query, key, value", n, n * t * 3 * h * 4),
+        Kernel("bias + GELU", n, n * t * w * 6),
+        Kernel("bias + dropout + residual + layer norm", 2 * n, 2 * n * t * h * 8),
+        Kernel("layer norm, dropout: backward", 2 * n + 1, (2 * n + 1) * t * h * 8),
+        Kernel("layer norm: gradients of weights", 2 * n + 1, (2 * n + 1) * t * h * 4),
+        Kernel("GELU: backward", n, n * t * w * 6),
+        Kernel("gradients of biases", 4 * n, n * t * (5 * h + w) * 2),
+        Kernel("embedding: backward", 2, t * h * (2 + 2) + t * h * 12),
+        Kernel("head and loss", 14, sequences * h * 2 * 30 + 6.0 * h * h * 4),
+        Kernel("weights to 16 bits", 1, encoder * 6.0),
+        Kernel("gradient norm", 1, p * 4.0),
+        Kernel("AdamW", 1, p * 32.0),  # value, gradient, two moments: each read and written
+    ]
+    if ranks > 1:
+        kernels.append(Kernel(f"all-reduce over {ranks} ranks (NVLink, beside backward)", 8, p * 8.0 * (ranks - 1) / ranks))
+    return kernels
+
+
+def attention_of_step(model, lengths):
+    """Forward 4·hidden·s² operations a sequence; backward 10, two of which compute scores again."""
+    squares = float(sum(s * s for s in lengths))
+    tokens, n, h = float(sum(lengths)), model.layers, model.hidden
+    return [
+        Kernel("attention: forward", n, n * tokens * h * 8, 4.0 * n * h * squares, attention=0),
+        Kernel("attention: backward", 3 * n, n * tokens * h * 18, 10.0 * n * h * squares, attention=1),
+    ]
+
+
+def kernels_of_step(model, lengths, ranks=1):
+    tokens = sum(lengths)
+    return products_of_step(model, tokens) + attention_of_step(model, lengths) + streams_of_step(
+        model, tokens, len(lengths), ranks)
+
+
+def tile_share(rows, columns, processors):
+    """Of the tensor cores' rate that whole waves of the best tile leave."""
+    best = 0.0
+    for height, width, rate in TILES:
+        tiles = math.ceil(rows / height) * math.ceil(columns / width)
+        useful = rows * columns / (tiles * height * width)
+        best = max(best, rate * useful * tiles / (math.ceil(tiles / processors) * processors))
+    return best
+
+
+def attention_share(lengths):
+    """Of the rate at length 512: tiles of 128 queries by 128 keys, filled by the real rows; and shorter loops."""
+    used = sum(s * s for s in lengths)
+    taken = sum((128 * math.ceil(s / 128)) ** 2 for s in lengths)
+    mean = used / sum(lengths)
+    return used / taken * min(1.0, 0.5 + 0.5 * mean / 512)
+
+
+def seconds(kernel, gpu, lengths):
+    """Of all launches of a kernel in a step."""
+    streaming = kernel.bytes / (gpu.memory * MEMORY_SHARE)
+    computing = 0.0
+    if kernel.shape is not None:
+        rows, columns, _ = kernel.shape
+        computing = kernel.operations / (gpu.tensor * gpu.product_share * tile_share(rows, columns, gpu.processors))
+    elif kernel.attention is not None:
+        computing = kernel.operations / (gpu.attention[kernel.attention] * attention_share(lengths))
+    return max(streaming, computing, kernel.launches * FLOOR)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    rows: list  # (kernel, seconds)
+    device: float
+    host: float
+    useful: float  # operations: 72·L·H² + 12·L·H·s a token
+
+    @property
+    def step(self):
+        return max(self.device, self.host)
+
+
+def estimate(model, lengths, gpu, ranks=1):
+    rows = [(kernel, seconds(kernel, gpu, lengths)) for kernel in kernels_of_step(model, lengths, ranks)]
+    useful = sum(s * (72.0 * model.layers * model.hidden**2 + 12.0 * model.layers * model.hidden * s) for s in lengths)
+    launches = sum(kernel.launches for kernel, _ in rows)
+    return Estimate(rows, sum(time for _, time in rows), launches * LAUNCH, useful)
+
+
+# --- What the compiler says.
+
+
+def parse_ptxas(text):
+    """ptxas -v's report as {mangled name: {registers, stack, spill_stores, spill_loads, shared}}."""
+    found, name = {}, None
+    for line in text.splitlines():
+        begin = re.search(r"Compiling entry function '([^']+)'", line)
+        if begin:
+            name = begin.group(1)
+            found[name] = {"registers": 0, "stack": 0, "spill_stores": 0, "spill_loads": 0, "shared": 0}
+            continue
+        if name is None:
+            continue
+        memory = re.search(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", line)
+        if memory:
+            for key, value in zip(("stack", "spill_stores", "spill_loads"), memory.groups()):
+                found[name][key] = int(value)
+        used = re.search(r"Used (\d+) registers", line)
+        if used:
+            found[name]["registers"] = int(used.group(1))
+            shared = re.search(r"(\d+) bytes smem", line)
+            found[name]["shared"] = int(shared.group(1)) if shared else 0
+            name = None
+    return found
+
+
+LAUNCHERS = {"kernel", "launch", "run", "warps", "blocks", "for_items", "for_elements", "for_flat", "for_uneven_items", "for_marked"}
+ELEMENT = re.compile(r"I(?:(?P<float>f)|N[^E]*?\d(?P<half>Bf16|Fp16)E)")
+
+
+def identifiers(mangled):
+    """The length-prefixed names in a mangled one, each with where it ends."""
+    place = 0
+    while found := re.compile(r"S[0-9A-Z]*_|\d+").search(mangled, place):
+        place = found.end()
+        if found.group().startswith("S"):  # a substitution
+            continue
+        length = int(found.group())
+        name = mangled[place : place + length]
+        if len(name) == length and re.fullmatch(r"[A-Za-z_]\w*", name):
+            place += length
+            yield name, place
+
+
+def short_name(mangled):
+    """The function of ours that a kernel's body was written in, with its first type; None for kernels of libraries. (Not
+    every demangler knows nvcc's lambdas.)"""
+    inside = False
+    for name, end in identifiers(mangled):
+        if name == "ops":
+            inside = True
+        elif inside and name not in LAUNCHERS and not name.startswith(("_GLOBAL__N_", "_INTERNAL_")):
+            element = ELEMENT.match(mangled, end)
+            kind = "" if not element else " (fp32)" if element["float"] else f" ({element['half'].lower()})"
+            return name + kind
+    return None
+
+
+def compiler_report(build):
+    """{file: ptxas' words on it} for the kernel files of a CUDA build."""
+    said = {}
+    with open(os.path.join(build, "compile_commands.json")) as file:
+        commands = json.load(file)
+    for entry in commands:
+        words = shlex.split(entry["command"])
+        if not any(word.endswith("nvcc") for word in words[:2]) or "/src/ops/" not in entry["file"]:
+            continue
+        words = words[next(i for i, word in enumerate(words) if word.endswith("nvcc")) :]
+        words[words.index("-o") + 1] = os.devnull
+        done = subprocess.run([*words, "-Xptxas=-v"], cwd=entry["directory"], capture_output=True, text=True, check=True)
+        said[os.path.splitext(os.path.basename(entry["file"]))[0]] = done.stderr
+    return said
+
+
+def kernel_resources(said):
+    """{"file: kernel of ours": its figures}; of several instances the largest of each figure."""
+    kernels = {}
+    for file, text in said.items():
+        for full, figures in parse_ptxas(text).items():
+            name = short_name(full)
+            if name is None:
+                continue
+            known = kernels.setdefault(f"{file}: {name}", dict(figures))
+            for key, value in figures.items():
+                known[key] = max(known[key], value)
+    return kernels
+
+
+# --- Text.
+
+
+def shape_cases():
+    squad = cases.squad_like(32, 1)
+    short = cases.gloss_like(32, 1)
+    return [
+        ("BERT-base, 32 sequences of SQuAD's lengths", BASE, squad),
+        ("BERT-large, 32 sequences of SQuAD's lengths", LARGE, squad),
+        ("BERT-base, 32 sequences of 512", BASE, [512] * 32),
+        ("BERT-base, 32 short sequences", BASE, short),
+    ]
+
+
+def summary_lines():
+    lines = ["| case | tokens | GPU | device, ms | launches | launching, ms | step, ms | TFLOP/s | sequences/s |",
+             "|---|---|---|---|---|---|---|---|---|"]
+    for title, model, lengths in shape_cases():
+        for gpu in GPUS:
+            e = estimate(model, lengths, gpu)
+            launches = sum(kernel.launches for kernel, _ in e.rows)
+            lines.append(
+                f"| {title} | {sum(lengths)} | {gpu.name} | {1e3 * e.device:.2f} | {launches} | {1e3 * e.host:.2f} "
+                f"| {1e3 * e.step:.2f} | {1e-12 * e.useful / e.step:.0f} | {len(lengths) / e.step:.0f} |")
+    return lines
+
+
+def case_lines(title, model, lengths):
+    lines = [f"## {title}", "",
+             "| kernel | launches | MB | GFLOP | " + " | ".join(f"{gpu.name}, µs" for gpu in GPUS) + f" | share on {GPUS[0].name} |",
+             "|---|---|---|---|" + "---|" * (len(GPUS) + 1)]
+    estimates = [estimate(model, lengths, gpu) for gpu in GPUS]
+    order = sorted(range(len(estimates[0].rows)), key=lambda i: -estimates[0].rows[i][1])
+    for i in order:
+        kernel = estimates[0].rows[i][0]
+        times = " | ".join(f"{1e6 * e.rows[i][1]:.0f}" for e in estimates)
+        lines.append(f"| {kernel.name} | {kernel.launches} | {1e-6 * kernel.bytes:.1f} | {1e-9 * kernel.operations:.1f} "
+                     f"| {times} | {100 * estimates[0].rows[i][1] / estimates[0].device:.1f} % |")
+    return lines + [""]
+
+
+def resource_lines(kernels):
+    lines = ["## What ptxas says", "", "The largest of a kernel's instances. Spills are bytes stored and loaded.", "",
+             "| kernel | registers | stack | spills | shared |", "|---|---|---|---|---|"]
+    for name, figures in sorted(kernels.items()):
+        lines.append(f"| {name} | {figures['registers']} | {figures['stack']} "
+                     f"| {figures['spill_stores']} + {figures['spill_loads']} | {figures['shared']} |")
+    return lines + [""]
+
+
+def document(commit, kernels, remarks=""):
+    lines = ["# A training step on paper", "",
+             f"Made by `tests/bench/roofline.py` at commit {commit}; nothing here was measured on a GPU. bf16, dropout 0.1, one rank. "
+             f"Products at {', '.join(f'{gpu.name} {gpu.product_share:.0%}' for gpu in GPUS)} of the data sheet's dense rate and whole "
+             f"waves of tiles, memory at {MEMORY_SHARE:.0%} of its rate, no kernel below {1e6 * FLOOR:.1f} µs, {1e6 * LAUNCH:.1f} µs of the "
+             "host a launch. TFLOP/s count 72·L·H² + 12·L·H·s a token.", ""]
+    lines += summary_lines() + [""]
+    if remarks:
+        lines += [remarks.strip(), ""]
+    for title, model, lengths in shape_cases():
+        lines += case_lines(title, model, lengths)
+    if kernels:
+        lines += resource_lines(kernels)
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", help="a CUDA build folder, for ptxas' report")
+    arguments = parser.parse_args()
+    here = os.path.dirname(os.path.abspath(__file__))
+    commit = subprocess.run(["git", "-C", here, "describe", "--always"], capture_output=True, text=True).stdout.strip()
+    remarks = os.path.join(here, "results", "roofline_remarks.md")
+    text = ""
+    if os.path.exists(remarks):
+        with open(remarks) as file:
+            text = file.read()
+    kernels = kernel_resources(compiler_report(arguments.build)) if arguments.build else {}
+    sys.stdout.write(document(commit or "unknown", kernels, text))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+"""The roofline's arithmetic against sums done by hand, and ptxas' report as it writes it."""
+
+import os
+import unittest
+
+import roofline
+from roofline import BASE, GPUS, LARGE
+
+H100, H200, A100 = GPUS
+
+REPORT = """\
+ptxas info    : 0 bytes gmem
+ptxas info    : Compiling entry function '_Z5firstv' for 'sm_90'
+ptxas info    : Function properties for _Z5firstv
+    24 bytes stack frame, 4 bytes spill stores, 8 bytes spill loads
+ptxas info    : Used 40 registers, used 1 barriers, 24 bytes cumulative stack size, 2048 bytes smem
+ptxas info    : Compiling entry function '_Z6secondv' for 'sm_90'
+ptxas info    : Function properties for _Z6secondv
+    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 16 registers, used 0 barriers
+"""
+
+
+class Model(unittest.TestCase):
+    def test_parameters_are_those_of_the_published_models_with_a_classifier(self):
+        self.assertEqual(BASE.parameters, 109_482_240 + 2 * 768 + 2)
+        self.assertEqual(LARGE.parameters, 335_141_888 + 2 * 1024 + 2)
+
+    def test_products_are_72_l_h_squared_operations_a_token(self):
+        for model in (BASE, LARGE):
+            total = sum(kernel.operations for kernel in roofline.products_of_step(model, 1000))
+            self.assertAlmostEqual(total / (72.0 * model.layers * model.hidden**2 * 1000), 1.0)
+
+    def test_attention_counts_pairs_of_tokens(self):
+        forward, backward = roofline.attention_of_step(BASE, [10, 20])
+        self.assertEqual(forward.operations, 4 * 12 * 768 * (100 + 400))
+        self.assertEqual(backward.operations, 10 * 12 * 768 * (100 + 400))
+
+    def test_bytes_of_a_product_by_hand(self):
+        kernel = roofline.product("x", 3, 2, 5, 7, out=4)
+        self.assertEqual(kernel.bytes, 3 * (2 * 2 * 7 + 2 * 7 * 5 + 4 * 2 * 5))
+        self.assertEqual(kernel.operations, 3 * 2 * 2 * 5 * 7)
+
+
+class Times(unittest.TestCase):
+    def test_a_stream_takes_its_bytes_and_a_small_one_the_floor(self):
+        stream = roofline.Kernel("x", 2, 9e9)
+        self.assertAlmostEqual(roofline.seconds(stream, H100, [1]), 9e9 / (0.9 * 3.35e12))
+        self.assertAlmostEqual(roofline.seconds(roofline.Kernel("x", 2, 10.0), H100, [1]), 2 * roofline.FLOOR)
+
+    def test_whole_waves_of_whole_tiles(self):
+        # 132 tiles of 128 × 256 fill an H100 once; one more column of tiles needs a second wave.
+        self.assertAlmostEqual(roofline.tile_share(128 * 132, 256, 132), 1.0)
+        self.assertLess(roofline.tile_share(128 * 133, 256, 132), 0.9)
+        # A tile half empty is half wasted, whichever tile is best.
+        self.assertLessEqual(roofline.tile_share(32, 64, 1), 0.5)
+
+    def test_full_attention_tiles_at_512_run_at_the_rate_named(self):
+        self.assertAlmostEqual(roofline.attention_share([512, 512]), 1.0)
+        self.assertLess(roofline.attention_share([129]), 0.5)
+
+    def test_a_step_is_at_least_its_launches_and_faster_memory_never_hurts(self):
+        for title, model, lengths in roofline.shape_cases():
+            with self.subTest(title):
+                e = roofline.estimate(model, lengths, H100)
+                self.assertGreaterEqual(e.step, e.host)
+                self.assertGreaterEqual(e.step, e.useful / H100.tensor)
+                self.assertLessEqual(roofline.estimate(model, lengths, H200).device, e.device)
+                self.assertGreater(roofline.estimate(model, lengths, A100).device, e.device)
+
+
+class Compiler(unittest.TestCase):
+    def test_report(self):
+        found = roofline.parse_ptxas(REPORT)
+        self.assertEqual(
+            found["_Z5firstv"],
+            {"registers": 40, "stack": 24, "spill_stores": 4, "spill_loads": 8, "shared": 2048},
+        )
+        self.assertEqual(found["_Z6secondv"]["registers"], 16)
+        self.assertEqual(found["_Z6secondv"]["shared"], 0)
+        self.assertEqual(roofline.parse_ptxas("nothing of the kind"), {})
+
+    def test_names(self):
+        space = "47_GLOBAL__N__cddbb1a2_14_activation_cpp_a6784da1"
+        body = f"_ZN6Kokkos4Impl6launchIZN8bert_hpc3ops6kernel12for_elementsIZNS4_{space}7gelu_inI"
+        self.assertEqual(roofline.short_name(body + "N8bert_hpc4core4Bf16EEEvv"), "gelu_in (bf16)")
+        self.assertEqual(roofline.short_name(body + "fEEvv"), "gelu_in (fp32)")
+        self.assertEqual(roofline.short_name("_ZN8bert_hpc3ops9hash_bitsEv"), "hash_bits")
+        self.assertIsNone(roofline.short_name("_ZN3cub9somethingEv"))
+        kernels = roofline.kernel_resources({"file": REPORT.replace("_Z5firstv", body + "fEEvv")})
+        self.assertEqual(list(kernels), ["file: gelu_in (fp32)"])
+
+
+class Document(unittest.TestCase):
+    def test_has_every_case_and_the_committed_one_is_of_this_script(self):
+        text = roofline.document("abc", {"k (bf16)": {"registers": 1, "stack": 2, "spill_stores": 3, "spill_loads": 4, "shared": 5}})
+        self.assertIn("| k (bf16) | 1 | 2 | 3 + 4 | 5 |", text)
+        with open(os.path.join(os.path.dirname(roofline.__file__), "results", "roofline.md")) as file:
+            committed = file.read()
+        for line in roofline.summary_lines():
+            self.assertIn(line, committed, "run tests/bench/roofline.py again")
+
+
+if __name__ == "__main__":
+    unittest.main()
