@@ -226,7 +226,7 @@ make_environment() { # make_environment FOLDER PACKAGE...
     rm -rf "$folder"
     python3 -m venv "$folder" >"$scratch/venv.log" 2>&1 || return 1
   fi
-  "$folder/bin/python" -m pip install --quiet "$@" >"$scratch/pip.log" 2>&1 || { tail -n 3 "$scratch/pip.log" >&2; rm -rf "$folder"; return 1; }
+  "$folder/bin/python" -m pip install --quiet --retries 1 "$@" >"$scratch/pip.log" 2>&1 || { tail -n 3 "$scratch/pip.log" >&2; rm -rf "$folder"; return 1; }
 }
 has_modules() { # has_modules PYTHON MODULE...
   local python=$1
@@ -243,6 +243,7 @@ need_python() {
     fi
     say "Python: making an environment in the cache (h5py, numpy, matplotlib: for tables and pictures)"
     make_environment "$bert_hpc_cache/venv" h5py numpy matplotlib ||
+      { may_install && apt_install python3-h5py python3-numpy python3-matplotlib; } ||
       note "could not be made: training works without; for pictures set BERT_HPC_PYTHON to a Python with h5py, numpy, matplotlib"
   fi
   [ "$with_reference" = 1 ] || return 0
