@@ -16,6 +16,19 @@ namespace {
 
 typedef unsigned Bits __attribute__((vector_size(lanes * 4)));
 
+#if defined(__F16C__) && !defined(__AVX512F__)
+/// The vector whose lanes from `at` on, eight of them, are eight(at).
+template <class Eight>
+inline Vector by_eights(const Eight& eight) {
+  Vector result;
+  for (std::int64_t at = 0; at < lanes; at += 8) {
+    const __m256 part = eight(at);
+    __builtin_memcpy(reinterpret_cast<char*>(&result) + at * sizeof(float), &part, sizeof part);
+  }
+  return result;
+}
+#endif
+
 template <Source>
 struct Reader;
 
@@ -46,7 +59,9 @@ struct Reader<Source::fp16> {
 #if defined(__AVX512F__)
     return _mm512_maskz_cvtph_ps(0xFFFF, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
 #elif defined(__F16C__)
-    return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+    return by_eights([from](std::int64_t at) {
+      return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + at)));
+    });
 #else
     Vector result;
     for (int l = 0; l < lanes; ++l) result[l] = one(from + l);
@@ -75,7 +90,9 @@ struct Reader<Source::fp32_as_fp16> {
 #if defined(__AVX512F__)
     return _mm512_maskz_cvtph_ps(0xFFFF, _mm512_maskz_cvtps_ph(0xFFFF, load(from), _MM_FROUND_TO_NEAREST_INT));
 #elif defined(__F16C__)
-    return _mm256_cvtph_ps(_mm256_cvtps_ph(load(from), _MM_FROUND_TO_NEAREST_INT));
+    return by_eights([from](std::int64_t at) {
+      return _mm256_cvtph_ps(_mm256_cvtps_ph(_mm256_loadu_ps(from + at), _MM_FROUND_TO_NEAREST_INT));
+    });
 #else
     Vector result;
     for (int l = 0; l < lanes; ++l) result[l] = one(from + l);

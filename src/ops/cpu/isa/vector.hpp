@@ -1,5 +1,6 @@
-// Vectors as wide as the instruction set this file is compiled for. Everything has internal linkage, as a function
-// shared with other files could be merged with a copy that the processor cannot run.
+// Vectors as wide as the instruction set this file is compiled for, or of 512 bits where BERT_HPC_WIDE_VECTORS asks for
+// them: the compiler then makes each of narrower ones, so that tests run this on any processor. Everything has internal
+// linkage, as a function shared with other files could be merged with a copy that the processor cannot run.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +8,7 @@
 namespace bert_hpc::ops::cpu {
 namespace {
 
-#if defined(__AVX512F__)
+#if defined(__AVX512F__) || defined(BERT_HPC_WIDE_VECTORS)
 constexpr std::int64_t lanes = 16, tile_rows = 12;
 #elif defined(__AVX2__)
 constexpr std::int64_t lanes = 8, tile_rows = 6;

@@ -1,0 +1,19 @@
+// Instead of src/ops/cpu/instruction_set.cpp in the program that tests the kernels for 512-bit vectors: every processor
+// with AVX2 takes for them those that tests/CMakeLists.txt compiles from vectors of half the width.
+#include <cstdio>
+#include <cstdlib>
+
+#include "../../src/ops/cpu/instruction_set.hpp"
+
+namespace bert_hpc::ops::cpu {
+
+InstructionSet widest_instruction_set() {
+  __builtin_cpu_init();
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !__builtin_cpu_supports("f16c")) {
+    std::puts("skipped: this processor has no AVX2");
+    std::exit(4);
+  }
+  return InstructionSet::x86_64_v4;
+}
+
+}  // namespace bert_hpc::ops::cpu
