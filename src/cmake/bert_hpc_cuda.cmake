@@ -38,12 +38,12 @@ endif()
 bert_hpc_need(NCCL "${nccl_FOUND}" required "communication between GPUs" "libnccl-dev" "nccl")
 
 # The files of src/ops that hold kernels, as objects of their own: only they see Kokkos, whose CUDA installs hand nvcc's
-# flags to everything that uses them and refuse the C++ compiler.
+# flags to everything that uses them and refuse the C++ compiler. Those that launch their own kernels include cuda_warp.hpp.
 function(bert_hpc_link_cuda)
   get_target_property(sources ops SOURCES)
   set(kernels "")
   foreach(source ${sources})
-    file(STRINGS ${source} found REGEX "#include (<Kokkos_Core.hpp>|\"(../)?kernel.hpp\")" LIMIT_COUNT 1)
+    file(STRINGS ${source} found REGEX "#include (<Kokkos_Core.hpp>|\"((../)?kernel|cuda_warp).hpp\")" LIMIT_COUNT 1)
     if(found)
       list(APPEND kernels ${source})
       list(REMOVE_ITEM sources ${source})

@@ -5,8 +5,12 @@
 #include <cmath>
 
 #include "bert_hpc/core/error.hpp"
-#include "cpu/fused_attention.hpp"
 #include "kernel.hpp"
+#if BERT_HPC_KERNELS_ON_GPU
+#include "cuda/fused_attention.hpp"
+#else
+#include "cpu/fused_attention.hpp"
+#endif
 
 namespace bert_hpc::ops {
 namespace {
@@ -183,7 +187,7 @@ class PlainAttention : public Attention {
 std::unique_ptr<Attention> make_attention(const std::string& kind, [[maybe_unused]] core::DataType type) {
   if (kind == "plain") return std::make_unique<PlainAttention>();
 #if BERT_HPC_KERNELS_ON_GPU
-  if (kind == "fused") return std::make_unique<PlainAttention>();
+  if (kind == "fused") return cuda::make_fused_attention(type, std::make_unique<PlainAttention>());
 #else
   if (kind == "fused") return cpu::make_fused_attention(cpu::widest_instruction_set(), type);
   if (kind == "fused-baseline") return cpu::make_fused_attention(cpu::InstructionSet::baseline, type);

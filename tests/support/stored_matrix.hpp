@@ -46,6 +46,7 @@ class StoredMatrix {
   void set(std::int64_t i, std::int64_t j, float x) {
     bert_hpc::core::with_type(matrix_.type, [&]<class T>() { matrix_.as<T>()(i, j) = T(x); });
   }
+  bool same_bits(const StoredMatrix& other) const { return bytes_ == other.bytes_; }
   bool padding_untouched() const {
     const std::int64_t width = bert_hpc::core::bytes_of(matrix_.type);
     for (std::int64_t i = 0; i < matrix_.rows; ++i) {

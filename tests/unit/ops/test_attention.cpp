@@ -1,8 +1,10 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
+#include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/ops/attention.hpp"
+#include "support/attention_case.hpp"
 #include "support/sample_tensors.hpp"
 
 using namespace bert_hpc;
@@ -10,6 +12,12 @@ using test::Matrix;
 using test::Rows;
 
 namespace {
+
+/// What there is in this build.
+std::string a_kind() {
+  if (core::kernel_stream() != nullptr) return GENERATE("plain", "fused");
+  return GENERATE("plain", "fused", "fused-baseline");
+}
 
 /// One attention problem with its arrays. q, k and v are column ranges of one wide matrix, as a joined projection
 /// leaves them.
@@ -162,7 +170,7 @@ std::vector<std::vector<int>> all_positions(const std::vector<int>& lengths) {
 }  // namespace
 
 TEST_CASE("attention of whole sequences against double") {
-  const std::string kind = GENERATE("plain", "fused", "fused-baseline");
+  const std::string kind = a_kind();
   const float probability = GENERATE(0.0f, 0.1f, 0.5f);
   const std::int64_t head_dim = GENERATE(1, 5, 16, 32, 64, 80, 128);
   const std::vector<int> lengths{1, 2, 7, 8, 17, 33};
@@ -170,14 +178,14 @@ TEST_CASE("attention of whole sequences against double") {
 }
 
 TEST_CASE("attention of long sequences against double") {
-  const std::string kind = GENERATE("plain", "fused", "fused-baseline");
+  const std::string kind = a_kind();
   const std::int64_t head_dim = GENERATE(32, 64);
   const std::vector<int> lengths{300, 65, 128};
   check_against_reference(kind, Problem(all_positions(lengths), lengths, 2, head_dim, 0.1f));
 }
 
 TEST_CASE("memory for long sequences is enough for shorter ones of the same batch") {
-  const std::string kind = GENERATE("fused", "fused-baseline");
+  const std::string kind = a_kind();
   const std::int64_t head_dim = GENERATE(8, 32, 64);
   // Worked on by several threads, in memory that lies side by side.
   const std::vector<int> lengths{384, 400, 384, 383, 337, 384};
@@ -185,7 +193,7 @@ TEST_CASE("memory for long sequences is enough for shorter ones of the same batc
 }
 
 TEST_CASE("memory for attention never falls with the sequences' length") {
-  const std::string kind = GENERATE("plain", "fused", "fused-baseline");
+  const std::string kind = a_kind();
   for (const std::int64_t head_dim : {8, 32, 48, 64, 128}) {
     std::int64_t before = 0;
     for (std::int64_t length = 1; length <= 700; length += length < 380 ? 31 : 1) {
@@ -197,13 +205,13 @@ TEST_CASE("memory for attention never falls with the sequences' length") {
 }
 
 TEST_CASE("attention of selected query rows, some sequences without any") {
-  const std::string kind = GENERATE("plain", "fused", "fused-baseline");
+  const std::string kind = a_kind();
   const float probability = GENERATE(0.0f, 0.2f);
   check_against_reference(kind, Problem({{0}, {}, {3, 8, 11}, {0, 69}}, {4, 9, 12, 70}, 2, 32, probability));
 }
 
 TEST_CASE("a selected row has the bits it has among all rows") {
-  const std::string kind = GENERATE("plain", "fused", "fused-baseline");
+  const std::string kind = a_kind();
   const std::vector<int> lengths{40, 21};
   const Problem all(all_positions(lengths), lengths, 2, 32, 0.1f);
   Problem some({{0, 39}, {5}}, lengths, 2, 32, 0.1f);
@@ -219,7 +227,7 @@ TEST_CASE("a selected row has the bits it has among all rows") {
 }
 
 TEST_CASE("a sequence's attention does not depend on the others of the batch") {
-  const std::string kind = GENERATE("plain", "fused", "fused-baseline");
+  const std::string kind = a_kind();
   Problem pair(all_positions({50, 23}), {50, 23}, 2, 64, 0.1f), alone(all_positions({23}), {23}, 2, 64, 0.1f);
   alone.samples[0] = pair.samples[1];
   for (std::int64_t i = 0; i < 23; ++i) {
@@ -236,7 +244,7 @@ TEST_CASE("a sequence's attention does not depend on the others of the batch") {
 }
 
 TEST_CASE("attention survives large scores") {
-  const std::string kind = GENERATE("plain", "fused", "fused-baseline");
+  const std::string kind = a_kind();
   Problem p(all_positions({20}), {20}, 1, 32, 0.0f);
   for (float& value : p.q.values) value *= 100.0f;
   const Results r = run(kind, p);
@@ -246,7 +254,7 @@ TEST_CASE("attention survives large scores") {
 }
 
 TEST_CASE("attention's gradient against finite differences") {
-  const std::string kind = GENERATE("plain", "fused", "fused-baseline");
+  const std::string kind = a_kind();
   Problem p(all_positions({6, 3}), {6, 3}, 2, 8, 0.3f);
   const Results r = run(kind, p);
   // Of Σ out ∘ d_out, in double through the reference, by central differences: exact to h² + 1e-16/h.
@@ -280,12 +288,54 @@ TEST_CASE("attention's gradient against finite differences") {
   CHECK(check(p.kv, r.d_kv) < 1e-4);
 }
 
+TEST_CASE("attention on 16-bit matrices against double") {
+  const std::string kind = a_kind();
+  const auto type = GENERATE(test::DataType::bf16, test::DataType::fp16);
+  const std::int64_t head_dim = GENERATE(32, 64, 128);
+  const float probability = GENERATE(0.0f, 0.1f);
+  CAPTURE(kind, core::name_of(type), head_dim, probability);
+  const std::vector<int> lengths{1, 129, 2, 63, 15, 64, 16, 127, 17, 65, 128, 200, 512};
+  const bool selected = GENERATE(false, true);
+  if (selected && (kind == "plain" || head_dim != 64)) return;
+  std::vector<std::vector<int>> positions = test::every_position(lengths);
+  if (selected) {
+    for (auto& rows : positions) rows.resize(rows.size() / 9);
+  }
+  // On a CPU the long ones take too long.
+  const bool on_gpu = core::kernel_stream() != nullptr;
+  if (!on_gpu) positions.resize(8);
+  const test::AttentionCase c(type, positions, {lengths.begin(), lengths.begin() + (on_gpu ? 13 : 8)}, 2, head_dim,
+                              probability, 3);
+  const auto attention = ops::make_attention(kind, type);
+  attention->reserve(c.extents.max_length, head_dim);
+  test::AttentionResults r(c), again(c);
+  for (test::AttentionResults* results : {&r, &again}) {
+    attention->forward(c.extents, c.queries.view(), c.keys.view(), c.dropout, c.q, c.k(), c.v(), results->out,
+                       results->lse);
+    attention->backward(c.extents, c.queries.view(), c.keys.view(), c.dropout, c.q, c.k(), c.v(), results->out,
+                        results->lse, c.d_out, results->d_q, results->d_k(), results->d_v());
+  }
+  core::wait_for_kernels();
+  const test::AttentionCheck wrong(c, r);
+  CHECK(wrong.wrong_out == 0);
+  CHECK(wrong.wrong_lse == 0);
+  CHECK(wrong.wrong_d_q == 0);
+  CHECK(wrong.wrong_d_k == 0);
+  CHECK(wrong.wrong_d_v == 0);
+  CHECK(r.out.padding_untouched());
+  CHECK(r.d_q.padding_untouched());
+  CHECK(r.d_kv.padding_untouched());
+  CHECK(r.out.same_bits(again.out));
+  CHECK(r.d_q.same_bits(again.d_q));
+  CHECK(r.d_kv.same_bits(again.d_kv));
+}
+
 TEST_CASE("an unknown kind of attention is an input error") {
   CHECK_THROWS_AS(ops::make_attention("quantum"), core::Error);
 }
 
 TEST_CASE("heads that ranks share out drop what they drop together") {
-  const auto kind = GENERATE("plain", "fused", "fused-baseline");
+  const std::string kind = a_kind();
   const Problem all({{0, 2}, {0}, {0, 1, 2, 3, 4}}, {3, 1, 5}, 4, 8, 0.3f);
   const Results expected = run(kind, all);
   for (std::int64_t first = 0; first < 4; first += 2) {

@@ -1,0 +1,142 @@
+// Attention's forward kernel on tensor cores: a block takes a tile of queries of one head, 16·R to a warp, and runs
+// over the keys' tiles with a running maximum and sum per row (Milakov and Gimelshein, 2018; Dao, FlashAttention-2,
+// 2023). The next tile of keys arrives while values are multiplied, values while scores are. Nothing depends on which
+// rows share a tile, so a query's result has the same bits among all of them or a few.
+#pragma once
+
+#include "attention_tile.hpp"
+
+namespace bert_hpc::ops::cuda {
+
+/// Sizes of a block: R row tiles of 16 for each warp, keys at a time. Two row tiles halve what is read from shared
+/// memory per product; heads of 128 have no registers for that.
+template <int D>
+struct ForwardShape {
+  static constexpr int warps = 4, row_tiles = D == 128 ? 1 : 2, keys = 64;
+  static constexpr int threads = 32 * warps, rows = 16 * row_tiles * warps;
+  static constexpr int shared_bytes = (rows + 2 * keys) * D * 2;
+  static constexpr int blocks = 2;  // to a multiprocessor, at least
+};
+
+template <int D>
+Launch forward_launch(const AttentionExtents& extents, const TokenRows& queries) {
+  using Shape = ForwardShape<D>;
+  return {row_slots(queries.count, extents.sequences, Shape::rows), extents.heads, Shape::threads, Shape::shared_bytes};
+}
+
+/// One step of the softmax: scores become exp(s − maximum), what was summed under the former maximum is scaled down.
+template <class Warp, int R, int N, int Columns>
+BERT_HPC_WARP_CODE void softmax_step(float scale_log2, typename Warp::F32 (&s)[R][N][4],
+                                     typename Warp::F32 (&maximum)[R][2], typename Warp::F32 (&total)[R][2],
+                                     typename Warp::F32 (&out)[R][Columns][4]) {
+  using F32 = typename Warp::F32;
+#pragma unroll
+  for (int r = 0; r < R; ++r) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      F32 largest = maximum[r][half];
+#pragma unroll
+      for (int n = 0; n < N; ++n) {
+        largest = Warp::max(largest, Warp::max(s[r][n][2 * half], s[r][n][2 * half + 1]));
+      }
+      largest = Warp::max(largest, Warp::exchange(largest, 1));
+      largest = Warp::max(largest, Warp::exchange(largest, 2));
+      const F32 shrink = Warp::exp2((maximum[r][half] - largest) * scale_log2), offset = largest * scale_log2;
+      maximum[r][half] = largest;
+      F32 sum = 0.0f;
+#pragma unroll
+      for (int n = 0; n < N; ++n) {
+#pragma unroll
+        for (int i = 2 * half; i < 2 * half + 2; ++i) {
+          s[r][n][i] = Warp::exp2(s[r][n][i] * scale_log2 - offset);
+          sum = sum + s[r][n][i];
+        }
+      }
+      total[r][half] = total[r][half] * shrink + sum;
+#pragma unroll
+      for (int n = 0; n < Columns; ++n) {
+        out[r][n][2 * half] = out[r][n][2 * half] * shrink;
+        out[r][n][2 * half + 1] = out[r][n][2 * half + 1] * shrink;
+      }
+    }
+  }
+}
+
+/// s = q·kᵀ/√D, lse = log Σ exp(s), out = dropout(exp(s − lse))·v for the block's queries of one head.
+template <class Warp, class T, int D>
+BERT_HPC_WARP_CODE void attention_forward(const AttentionCall<T>& call) {
+  using Shape = ForwardShape<D>;
+  using F32 = typename Warp::F32;
+  constexpr int R = Shape::row_tiles, N = Shape::keys / 8, threads = Shape::threads;
+  constexpr int q_tile = 0, k_tile = Shape::rows * D * 2, v_tile = k_tile + Shape::keys * D * 2;
+  const BlockRows mine = block_rows<Warp>(call.query_offsets, call.sequences, Shape::rows, Warp::block_x());
+  if (mine.rows <= 0) return;
+  const int head = Warp::block_y(), column = head * D;
+  const std::int64_t keys = Warp::load_one(call.key_offsets + mine.sequence);
+  const int length = Warp::load_one(call.key_offsets + mine.sequence + 1) - static_cast<int>(keys);
+  const int own = Warp::warp() * 16 * R;  // this warp's first row of the tile
+  const bool at_work = own < mine.rows;
+  const float scale_log2 = call.scale * log2_e;
+
+  std::int64_t sample = 0;
+  typename Warp::U32 row_word[R] = {};
+  if (call.threshold != 0) {
+    sample = Warp::load_one(call.dropout.sample + mine.sequence);
+    dropout_rows<Warp, T, R>(call, head, mine.first + own, mine.rows - own, row_word);
+  }
+  F32 maximum[R][2], total[R][2], out[R][D / 8][4];
+#pragma unroll
+  for (int r = 0; r < R; ++r) {
+    maximum[r][0] = maximum[r][1] = -__builtin_inff();
+    total[r][0] = total[r][1] = 0.0f;
+#pragma unroll
+    for (int n = 0; n < D / 8; ++n) out[r][n][0] = out[r][n][1] = out[r][n][2] = out[r][n][3] = 0.0f;
+  }
+  LeftRows<Warp, D, R, true> q;
+  load_tile<Warp, T, D, Shape::rows, threads>(q_tile, call.q, mine.first, mine.rows, column);
+  load_tile<Warp, T, D, Shape::keys, threads>(k_tile, call.k, keys, length, column);
+  Warp::commit();
+  for (int key = 0; key < length; key += Shape::keys) {
+    F32 s[R][N][4];
+    Warp::template wait<0>();
+    Warp::sync_block();
+    load_tile<Warp, T, D, Shape::keys, threads>(v_tile, call.v, keys + key, length - key, column);
+    Warp::commit();
+    if (at_work) {
+      if (key == 0) q.open(q_tile, own);
+      multiply_by_transposed<Warp, T, D>(q, k_tile, s);
+    }
+    Warp::template wait<0>();
+    Warp::sync_block();
+    if (key + Shape::keys < length) {
+      load_tile<Warp, T, D, Shape::keys, threads>(k_tile, call.k, keys + key + Shape::keys, length - key - Shape::keys,
+                                                  column);
+      Warp::commit();
+    }
+    if (at_work) {
+      if (length - key < Shape::keys) mask_keys<Warp>(length - key, -__builtin_inff(), s);
+      softmax_step<Warp>(scale_log2, s, maximum, total, out);
+      if (call.threshold != 0) drop<Warp, T>(call, sample, row_word, key / 8, s);
+      multiply_add_rounded<Warp, T, D>(s, v_tile, out);
+    }
+  }
+  if (!at_work) return;
+
+  const typename Warp::I32 lane = Warp::lane();
+#pragma unroll
+  for (int r = 0; r < R; ++r) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      F32 sum = total[r][half];
+      sum = sum + Warp::exchange(sum, 1);
+      sum = sum + Warp::exchange(sum, 2);
+      const typename Warp::I32 row = lane / 4 + (own + 16 * r + 8 * half);
+      Warp::store(call.log_sum_exp.row(head) + mine.first, row, maximum[r][half] * call.scale + Warp::log(sum),
+                  lane % 4 == 0 && row < mine.rows);
+      total[r][half] = F32(call.drop_scale) / sum;
+    }
+  }
+  store_rows<Warp, T, D, R>(q_tile, own, out, total, call.out, mine.first + own, mine.rows - own, column);
+}
+
+}  // namespace bert_hpc::ops::cuda

@@ -1,0 +1,328 @@
+// What the tensor cores' attention kernels share: the arguments of a call, how blocks find their rows among unpadded
+// sequences, tiles in shared memory and their fragments, and dropout in the layout of fragments.
+//
+// Kernels are written for one warp, against a class Warp that holds its 32 lanes: CudaWarp (cuda_warp.hpp) on a GPU,
+// where F32, U32, I32 and I64 are a lane's own numbers, and the tests' emulator on a host, where they are 32 of them.
+// Hence no branch on a lane's value, only Warp::select; branches are on plain ints, which all lanes share.
+//
+// Fragments are those of mma.m16n8k16 (PTX ISA, "Matrix fragments for mma.m16n8k16 with floating point type"): of an
+// accumulator a lane holds columns 2·(lane % 4) and the next, of rows lane / 4 (elements 0, 1) and lane / 4 + 8 (2, 3).
+// Two accumulators side by side are, rounded, an operand of the next product: probabilities stay in registers (Dao,
+// FlashAttention-2, 2023).
+#pragma once
+
+#include <cmath>
+
+#include "bert_hpc/ops/attention.hpp"
+
+#if defined(__CUDACC__)
+#define BERT_HPC_WARP_CODE __device__ __forceinline__
+#else
+#define BERT_HPC_WARP_CODE inline
+#endif
+
+namespace bert_hpc::ops::cuda {
+
+/// What the kernels of one call read and write; shapes as in ops/attention.hpp. Rows begin at multiples of 16 bytes.
+template <class T>
+struct AttentionCall {
+  std::int32_t sequences, heads, first_head;
+  const std::int32_t *query_offsets, *key_offsets;  // (sequences + 1)
+  const std::int32_t* query_position;               // (query rows)
+  Dropout dropout;
+  std::uint32_t threshold;
+  float drop_scale;  // 1 / P(keep)
+  float scale;       // 1 / √head_dim
+  Tensor<const T> q, k, v;
+  Tensor<T> out;
+  Tensor<float> log_sum_exp;
+  // Backward alone. Until d_q is written, its rows lend their first four bytes per head to D = d_out · out.
+  Tensor<const T> saved_out, d_out;
+  Tensor<const float> saved_log_sum_exp;
+  Tensor<T> d_q, d_k, d_v;
+};
+
+/// What forward and backward are given alike.
+template <class T>
+AttentionCall<T> attention_call(const AttentionExtents& extents, const TokenRows& queries, const TokenRows& keys,
+                                const Dropout& dropout, ConstMatrix q, ConstMatrix k, ConstMatrix v) {
+  AttentionCall<T> call{};
+  call.sequences = static_cast<std::int32_t>(extents.sequences);
+  call.heads = static_cast<std::int32_t>(extents.heads);
+  call.first_head = static_cast<std::int32_t>(extents.first_head);
+  call.query_offsets = queries.offsets;
+  call.key_offsets = keys.offsets;
+  call.query_position = queries.position;
+  call.dropout = dropout;
+  call.threshold = dropout_threshold(dropout.probability);
+  call.drop_scale = dropout_scale(call.threshold);
+  call.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(extents.head_dim)));
+  call.q = q.as<T>();
+  call.k = k.as<T>();
+  call.v = v.as<T>();
+  return call;
+}
+
+/// A kernel's grid.
+struct Launch {
+  std::int64_t blocks_x, blocks_y;
+  int threads, shared_bytes;
+};
+
+inline constexpr float log2_e = 1.44269504088896340736f;
+
+/// A block's rows: `rows` of them from `first` on in all rows, `start` on in those of the sequence; none: nothing to
+/// do.
+struct BlockRows {
+  int sequence, start, rows;
+  std::int64_t first;
+};
+
+/// Slots of `tile` rows that are enough for every sequence: sequence b's begin at slot offsets[b] / tile + b.
+constexpr std::int64_t row_slots(std::int64_t rows, std::int64_t sequences, int tile) {
+  return rows / tile + sequences;
+}
+
+/// The rows of a slot: the last sequence that begins at or before it, found among 32 candidates at a time.
+template <class Warp>
+BERT_HPC_WARP_CODE BlockRows block_rows(const std::int32_t* offsets, int sequences, int tile, int slot) {
+  int low = 0, count = sequences;
+  while (count > 1) {
+    const int step = (count + 31) / 32;
+    const typename Warp::I32 b = Warp::lane() * step;
+    const typename Warp::Mask inside = b < count;
+    const typename Warp::I32 begin = Warp::load(offsets + low, b, inside, 0) / tile + b + low;
+    const int before = (Warp::count(inside && begin <= slot) - 1) * step;
+    low += before;
+    count = count - before < step ? count - before : step;
+  }
+  const int begin = Warp::load_one(offsets + low), end = Warp::load_one(offsets + low + 1);
+  const int start = (slot - begin / tile - low) * tile;
+  const int rows = end - begin - start;
+  return {low, start, rows < tile ? rows : tile, static_cast<std::int64_t>(begin) + start};
+}
+
+/// Bytes from a tile's beginning to 16-byte chunk `chunk` of row `row`. Chunks are permuted within a row so that eight
+/// rows' chunks of one column, which ldmatrix reads at once, lie in different banks.
+template <int D, class I>
+BERT_HPC_WARP_CODE I tile_offset(I row, I chunk) {
+  constexpr int chunks = D / 8, shift = chunks < 8 ? 1 : 0, mask = (chunks < 8 ? chunks : 8) - 1;
+  static_assert(D == 32 || D == 64 || D == 128);
+  return (row * chunks + (chunk ^ ((row >> shift) & mask))) * 16;
+}
+
+/// Starts to copy rows [first, first + Rows) of a head into a tile; rows from `valid` on become zeros.
+template <class Warp, class T, int D, int Rows, int Threads>
+BERT_HPC_WARP_CODE void load_tile(int tile, Tensor<const T> from, std::int64_t first, int valid, int column) {
+  constexpr int chunks = D / 8;
+  static_assert(Rows * chunks % Threads == 0);
+#pragma unroll
+  for (int i = 0; i < Rows * chunks / Threads; ++i) {
+    const typename Warp::I32 item = Warp::thread() + i * Threads, row = item / chunks, chunk = item % chunks;
+    Warp::copy16_async(tile + tile_offset<D>(row, chunk), from.data,
+                       (Warp::wide(row) + first) * from.stride + Warp::wide(chunk * 8 + column), row < valid);
+  }
+}
+
+/// Rows [row, row + 16·R) of a tile as the left operand, k over the head's D columns: kept in registers, or read from
+/// the tile each time where registers are short.
+template <class Warp, int D, int R, bool Kept>
+struct LeftRows {
+  using U32 = typename Warp::U32;
+  int tile = 0, row = 0;
+  U32 kept[Kept ? R : 1][Kept ? D / 16 : 1][4];
+
+  BERT_HPC_WARP_CODE void load(int r, int k, U32 (&a)[4]) const {
+    const typename Warp::I32 lane = Warp::lane();
+    Warp::load_matrix(tile + tile_offset<D>(lane % 16 + (row + 16 * r), lane / 16 + 2 * k), a);
+  }
+  BERT_HPC_WARP_CODE void open(int tile_, int row_) {
+    tile = tile_;
+    row = row_;
+    if constexpr (Kept) {
+#pragma unroll
+      for (int r = 0; r < R; ++r) {
+#pragma unroll
+        for (int k = 0; k < D / 16; ++k) load(r, k, kept[r][k]);
+      }
+    }
+  }
+  BERT_HPC_WARP_CODE void get(int r, int k, U32 (&a)[4]) const {
+    if constexpr (Kept) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) a[i] = kept[r][k][i];
+    } else {
+      load(r, k, a);
+    }
+  }
+};
+
+/// c (16·R, 8·N) = left (16·R, D) · tile (8·N, D)ᵀ
+template <class Warp, class T, int D, int R, int N, class Left>
+BERT_HPC_WARP_CODE void multiply_by_transposed(const Left& left, int tile, typename Warp::F32 (&c)[R][N][4]) {
+  const typename Warp::I32 lane = Warp::lane(), row = lane % 8 + lane / 16 * 8, chunk = lane / 8 % 2;
+#pragma unroll
+  for (int r = 0; r < R; ++r) {
+#pragma unroll
+    for (int n = 0; n < N; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) c[r][n][i] = 0.0f;
+    }
+  }
+#pragma unroll
+  for (int k = 0; k < D / 16; ++k) {
+    typename Warp::U32 a[R][4];
+#pragma unroll
+    for (int r = 0; r < R; ++r) left.get(r, k, a[r]);
+#pragma unroll
+    for (int n = 0; n < N; n += 2) {
+      typename Warp::U32 b[4];
+      Warp::load_matrix(tile + tile_offset<D>(row + 8 * n, chunk + 2 * k), b);
+#pragma unroll
+      for (int r = 0; r < R; ++r) {
+        Warp::template multiply_add<T>(a[r], b[0], b[1], c[r][n]);
+        Warp::template multiply_add<T>(a[r], b[2], b[3], c[r][n + 1]);
+      }
+    }
+  }
+}
+
+/// c (16·R, D) += p (16·R, 8·N), rounded to T, · tile (8·N, D)
+template <class Warp, class T, int D, int R, int N>
+BERT_HPC_WARP_CODE void multiply_add_rounded(const typename Warp::F32 (&p)[R][N][4], int tile,
+                                             typename Warp::F32 (&c)[R][D / 8][4]) {
+  const typename Warp::I32 lane = Warp::lane(), row = lane % 16, chunk = lane / 16;
+#pragma unroll
+  for (int k = 0; k < N; k += 2) {
+    typename Warp::U32 a[R][4];
+#pragma unroll
+    for (int r = 0; r < R; ++r) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const auto& from = p[r][k + i / 2];
+        a[r][i] = Warp::template pack<T>(from[i % 2 * 2], from[i % 2 * 2 + 1]);
+      }
+    }
+#pragma unroll
+    for (int n = 0; n < D / 8; n += 2) {
+      typename Warp::U32 b[4];
+      Warp::load_matrix_transposed(tile + tile_offset<D>(row + 8 * k, chunk + n), b);
+#pragma unroll
+      for (int r = 0; r < R; ++r) {
+        Warp::template multiply_add<T>(a[r], b[0], b[1], c[r][n]);
+        Warp::template multiply_add<T>(a[r], b[2], b[3], c[r][n + 1]);
+      }
+    }
+  }
+}
+
+/// Rounds c (16·R, D), row by row times `factor`, and writes its first `valid` rows to rows from `first` on of a head,
+/// by way of the tile's rows [row, row + 16·R), which belong to this warp.
+template <class Warp, class T, int D, int R>
+BERT_HPC_WARP_CODE void store_rows(int tile, int row, const typename Warp::F32 (&c)[R][D / 8][4],
+                                   const typename Warp::F32 (&factor)[R][2], Tensor<T> to, std::int64_t first,
+                                   int valid, int column) {
+  using I32 = typename Warp::I32;
+  constexpr int chunks = D / 8;
+  const I32 lane = Warp::lane();
+  Warp::sync_warp();
+#pragma unroll
+  for (int r = 0; r < R; ++r) {
+#pragma unroll
+    for (int n = 0; n < chunks; ++n) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const I32 at = tile_offset<D>(lane / 4 + (row + 16 * r + 8 * half), I32(n)) + lane % 4 * 4;
+        Warp::store_shared(tile + at, Warp::template pack<T>(c[r][n][2 * half] * factor[r][half],
+                                                             c[r][n][2 * half + 1] * factor[r][half]));
+      }
+    }
+  }
+  Warp::sync_warp();
+#pragma unroll
+  for (int i = 0; i < R * chunks / 2; ++i) {
+    const I32 item = lane + 32 * i, r = item / chunks, chunk = item % chunks;
+    typename Warp::U32 words[4];
+    Warp::load_shared16(tile + tile_offset<D>(r + row, chunk), words);
+    Warp::store16(to.data, (Warp::wide(r) + first) * to.stride + Warp::wide(chunk * 8 + column), words, r < valid);
+  }
+}
+
+/// Word lane % 4 of the blocks of random bits that the four lanes of a quad have each drawn (ops/dropout.hpp): a block
+/// is for eight neighbouring keys, a word for two, as a lane holds them of an accumulator's row.
+template <class Warp>
+BERT_HPC_WARP_CODE void dropout_words(const Dropout& dropout, std::int64_t sample, typename Warp::U32 row,
+                                      typename Warp::U32 block, typename Warp::U32 (&words)[4]) {
+  using U32 = typename Warp::U32;
+  Warp::dropout_bits(dropout, sample, row, block, words);
+#pragma unroll
+  for (int distance = 1; distance < 4; distance *= 2) {  // a transposition of 4 by 4
+    const typename Warp::Mask upper = (Warp::lane() & distance) != 0;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if ((i & distance) != 0) continue;
+      U32 &low = words[i], &high = words[i + distance];
+      const U32 received = Warp::exchange(Warp::select(upper, low, high), distance);
+      low = Warp::select(upper, received, low);
+      high = Warp::select(upper, high, received);
+    }
+  }
+}
+
+/// x, zero where the lower (part 0) or upper (part 1) half of `word` says that it is dropped.
+template <class Warp>
+BERT_HPC_WARP_CODE typename Warp::F32 dropped(typename Warp::F32 x, typename Warp::U32 word, int part,
+                                              std::uint32_t threshold) {
+  return Warp::select(((word >> (16 * part)) & 0xFFFFu) >= threshold, x, typename Warp::F32(0.0f));
+}
+
+/// Drops elements of x (queries 16·R by keys 8·N). `row_word` is the generator's row of query lane / 4 + 8·(lane % 4 /
+/// 2) of each 16; `block` the number of the first eight keys.
+template <class Warp, class T, int R, int N>
+BERT_HPC_WARP_CODE void drop(const AttentionCall<T>& call, std::int64_t sample, const typename Warp::U32 (&row_word)[R],
+                             int block, typename Warp::F32 (&x)[R][N][4]) {
+#pragma unroll
+  for (int r = 0; r < R; ++r) {
+#pragma unroll
+    for (int n = 0; n < N; n += 2) {
+      typename Warp::U32 words[4];
+      dropout_words<Warp>(call.dropout, sample, row_word[r], Warp::bits(Warp::lane() % 2 + (block + n)), words);
+#pragma unroll
+      for (int b = 0; b < 4; ++b) {
+        auto& tile = x[r][n + b % 2];
+        tile[b / 2 * 2] = dropped<Warp>(tile[b / 2 * 2], words[b], 0, call.threshold);
+        tile[b / 2 * 2 + 1] = dropped<Warp>(tile[b / 2 * 2 + 1], words[b], 1, call.threshold);
+      }
+    }
+  }
+}
+
+/// The generator's rows for drop(): of the warp's queries from `first` on, `valid` of which there are.
+template <class Warp, class T, int R>
+BERT_HPC_WARP_CODE void dropout_rows(const AttentionCall<T>& call, int head, std::int64_t first, int valid,
+                                     typename Warp::U32 (&row_word)[R]) {
+#pragma unroll
+  for (int r = 0; r < R; ++r) {
+    const typename Warp::I32 row = Warp::lane() / 4 + Warp::lane() % 4 / 2 * 8 + 16 * r;
+    const typename Warp::I32 position = Warp::load(call.query_position + first, row, row < valid, 0);
+    row_word[r] = Warp::bits(position) + (static_cast<std::uint32_t>(call.first_head + head) << 20);
+  }
+}
+
+/// Puts `value` where the key, counted from the first of x, is `valid` or more.
+template <class Warp, int R, int N>
+BERT_HPC_WARP_CODE void mask_keys(int valid, float value, typename Warp::F32 (&x)[R][N][4]) {
+#pragma unroll
+  for (int r = 0; r < R; ++r) {
+#pragma unroll
+    for (int n = 0; n < N; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        x[r][n][i] =
+            Warp::select(Warp::lane() % 4 * 2 + (8 * n + i % 2) < valid, x[r][n][i], typename Warp::F32(value));
+      }
+    }
+  }
+}
+
+}  // namespace bert_hpc::ops::cuda

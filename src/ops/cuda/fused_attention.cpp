@@ -1,0 +1,151 @@
+// Attention on NVIDIA's tensor cores: the choice between these kernels and the portable ones, and their launches.
+#include "fused_attention.hpp"
+
+#include <cmath>
+
+#include "../../core/cuda/check_cuda.hpp"
+#include "attention_backward.hpp"
+#include "attention_choice.hpp"
+#include "attention_forward.hpp"
+#include "bert_hpc/core/device_memory.hpp"
+#include "cuda_warp.hpp"
+
+namespace bert_hpc::ops::cuda {
+
+template <class T, int D>
+__global__ void __launch_bounds__(ForwardShape<D>::threads, ForwardShape<D>::blocks)
+    attention_forward_kernel(const __grid_constant__ AttentionCall<T> call) {
+  attention_forward<CudaWarp, T, D>(call);
+}
+
+template <class T, int D>
+__global__ void __launch_bounds__(BackwardShape<D>::threads)
+    attention_dots_kernel(const __grid_constant__ AttentionCall<T> call) {
+  attention_dots<CudaWarp, T, D>(call);
+}
+
+template <class T, int D>
+__global__ void __launch_bounds__(BackwardShape<D>::threads, BackwardShape<D>::blocks)
+    attention_backward_keys_kernel(const __grid_constant__ AttentionCall<T> call) {
+  attention_backward_keys<CudaWarp, T, D>(call);
+}
+
+template <class T, int D>
+__global__ void __launch_bounds__(BackwardShape<D>::threads, BackwardShape<D>::blocks)
+    attention_backward_queries_kernel(const __grid_constant__ AttentionCall<T> call) {
+  attention_backward_queries<CudaWarp, T, D>(call);
+}
+
+namespace {
+
+template <class T>
+using Kernel = void (*)(AttentionCall<T>);
+
+template <class T>
+void launch(Kernel<T> kernel, const Launch& how, const AttentionCall<T>& call) {
+  if (how.blocks_x == 0 || how.blocks_y == 0) return;
+  const dim3 blocks(static_cast<unsigned>(how.blocks_x), static_cast<unsigned>(how.blocks_y));
+  kernel<<<blocks, static_cast<unsigned>(how.threads), static_cast<std::size_t>(how.shared_bytes),
+           static_cast<cudaStream_t>(core::kernel_stream())>>>(call);
+  core::check_cuda(cudaGetLastError(), "the launch of an attention kernel");
+}
+
+/// More than 48 KiB of shared memory is for kernels that ask.
+template <class T>
+void allow_shared_memory(Kernel<T> kernel, int bytes) {
+  core::check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
+                   "cudaFuncSetAttribute");
+}
+
+/// run.template operator()<T, D>()
+template <class Run>
+void with_shape(core::DataType type, std::int64_t head_dim, const Run& run) {
+  const auto with_head = [&]<class T>() {
+    if (head_dim == 32) return run.template operator()<T, 32>();
+    if (head_dim == 64) return run.template operator()<T, 64>();
+    return run.template operator()<T, 128>();
+  };
+  if (type == core::DataType::bf16) return with_head.template operator()<core::Bf16>();
+  with_head.template operator()<core::Fp16>();
+}
+
+int capability_of_device() {
+  int device = 0, major = 0, minor = 0;
+  core::check_cuda(cudaGetDevice(&device), "cudaGetDevice");
+  core::check_cuda(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "cudaDeviceGetAttribute");
+  core::check_cuda(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device), "cudaDeviceGetAttribute");
+  return 10 * major + minor;
+}
+
+class FusedAttention : public Attention {
+ public:
+  FusedAttention(core::DataType type, std::unique_ptr<Attention> portable)
+      : type_(type), capability_(capability_of_device()), portable_(std::move(portable)) {}
+
+  std::string name() const override { return attention_name(type_, head_dim_, capability_); }
+
+  std::int64_t reserve(std::int64_t max_length, std::int64_t head_dim) override {
+    head_dim_ = head_dim;
+    if (!tensor_cores_attend(type_, head_dim, capability_)) return portable_->reserve(max_length, head_dim);
+    with_shape(type_, head_dim, [&]<class T, int D>() {
+      allow_shared_memory<T>(attention_forward_kernel<T, D>, ForwardShape<D>::shared_bytes);
+      allow_shared_memory<T>(attention_backward_keys_kernel<T, D>, BackwardShape<D>::key_bytes);
+      allow_shared_memory<T>(attention_backward_queries_kernel<T, D>, BackwardShape<D>::query_bytes);
+    });
+    return 0;
+  }
+
+  void forward(const AttentionExtents& extents, const TokenRows& queries, const TokenRows& keys, const Dropout& dropout,
+               ConstMatrix q, ConstMatrix k, ConstMatrix v, Matrix out, Tensor<float> log_sum_exp) override {
+    if (!here(extents, {q, k, v, out})) {
+      return portable_->forward(extents, queries, keys, dropout, q, k, v, out, log_sum_exp);
+    }
+    with_shape(type_, extents.head_dim, [&]<class T, int D>() {
+      AttentionCall<T> call = attention_call<T>(extents, queries, keys, dropout, q, k, v);
+      call.out = out.as<T>();
+      call.log_sum_exp = log_sum_exp;
+      launch<T>(attention_forward_kernel<T, D>, forward_launch<D>(extents, queries), call);
+    });
+  }
+
+  void backward(const AttentionExtents& extents, const TokenRows& queries, const TokenRows& keys,
+                const Dropout& dropout, ConstMatrix q, ConstMatrix k, ConstMatrix v, ConstMatrix out,
+                Tensor<const float> log_sum_exp, ConstMatrix d_out, Matrix d_q, Matrix d_k, Matrix d_v) override {
+    if (!here(extents, {q, k, v, out, d_out, d_q, d_k, d_v})) {
+      return portable_->backward(extents, queries, keys, dropout, q, k, v, out, log_sum_exp, d_out, d_q, d_k, d_v);
+    }
+    with_shape(type_, extents.head_dim, [&]<class T, int D>() {
+      AttentionCall<T> call = attention_call<T>(extents, queries, keys, dropout, q, k, v);
+      call.saved_out = out.as<T>();
+      call.saved_log_sum_exp = log_sum_exp;
+      call.d_out = d_out.as<T>();
+      call.d_q = d_q.as<T>();
+      call.d_k = d_k.as<T>();
+      call.d_v = d_v.as<T>();
+      launch<T>(attention_dots_kernel<T, D>, dots_launch<D>(extents, queries), call);
+      launch<T>(attention_backward_keys_kernel<T, D>, backward_keys_launch<D>(extents, keys), call);
+      launch<T>(attention_backward_queries_kernel<T, D>, backward_queries_launch<D>(extents, queries), call);
+    });
+  }
+
+ private:
+  /// Do the tensor cores take this call? Operands whose rows begin anywhere are for the portable kernels.
+  bool here(const AttentionExtents& extents, std::initializer_list<ConstMatrix> operands) const {
+    bool aligned = true;
+    for (const ConstMatrix& x : operands) aligned = aligned && x.type == type_ && rows_are_aligned(x);
+    return aligned && tensor_cores_attend(type_, extents.head_dim, capability_);
+  }
+
+  core::DataType type_;
+  int capability_;
+  std::unique_ptr<Attention> portable_;
+  std::int64_t head_dim_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Attention> make_fused_attention(core::DataType type, std::unique_ptr<Attention> portable) {
+  return std::make_unique<FusedAttention>(type, std::move(portable));
+}
+
+}  // namespace bert_hpc::ops::cuda

@@ -1,0 +1,174 @@
+// An attention problem on 16-bit matrices with its results, and what they should be: a loop in double over the same
+// numbers, with a bound for each element of what kernels on tensor cores may be off.
+#pragma once
+
+#include <cmath>
+#include <string>
+
+#include "bert_hpc/ops/attention.hpp"
+#include "support/stored_matrix.hpp"
+
+namespace test {
+
+struct AttentionCase {
+  /// q is a matrix of its own; k and v are column ranges of one, as a joined projection leaves them. Rows begin at
+  /// multiples of 16 bytes.
+  AttentionCase(DataType type_, const std::vector<std::vector<int>>& query_positions, const std::vector<int>& lengths,
+                std::int64_t heads, std::int64_t head_dim, float probability, std::int64_t first_head = 0)
+      : type(type_),
+        queries(query_positions),
+        keys(lengths),
+        hidden(heads * head_dim),
+        q(StoredMatrix::random(type, queries.view().count, hidden, 1, 1.0f, 8)),
+        kv(StoredMatrix::random(type, keys.view().count, 2 * hidden, 2)),
+        d_out(StoredMatrix::random(type, queries.view().count, hidden, 3, 1.0f, 16)) {
+    extents = {static_cast<std::int64_t>(lengths.size()), heads, head_dim, 0, first_head};
+    for (int length : lengths) extents.max_length = std::max<std::int64_t>(extents.max_length, length);
+    for (std::size_t b = 0; b < lengths.size(); ++b) {
+      samples.push_back(static_cast<std::int64_t>(b) * 0x300000001 + 7);  // beyond 32 bits
+    }
+    dropout.probability = probability;
+    dropout.site = 5;
+    dropout.sample = samples.data();
+    bert_hpc::ops::set_dropout_key(dropout, 11, 12);
+  }
+  bert_hpc::core::ConstMatrix k() const { return bert_hpc::core::ConstMatrix(kv).column_range(0, hidden); }
+  bert_hpc::core::ConstMatrix v() const { return bert_hpc::core::ConstMatrix(kv).column_range(hidden, hidden); }
+
+  DataType type;
+  Rows queries, keys;
+  std::int64_t hidden;
+  StoredMatrix q, kv, d_out;
+  bert_hpc::ops::AttentionExtents extents;
+  Vector<std::int64_t> samples;
+  bert_hpc::core::Dropout dropout;
+};
+
+inline std::vector<std::vector<int>> every_position(const std::vector<int>& lengths) {
+  std::vector<std::vector<int>> positions;
+  for (int length : lengths) {
+    positions.emplace_back();
+    for (int p = 0; p < length; ++p) positions.back().push_back(p);
+  }
+  return positions;
+}
+
+struct AttentionResults {
+  explicit AttentionResults(const AttentionCase& c)
+      : out(c.type, c.queries.view().count, c.hidden, 8),
+        d_q(c.type, c.queries.view().count, c.hidden, 24),
+        d_kv(c.type, c.keys.view().count, 2 * c.hidden, 8),
+        lse(c.extents.heads, c.queries.view().count) {}
+  bert_hpc::core::Matrix d_k() const { return bert_hpc::core::Matrix(d_kv).column_range(0, d_kv.view().columns / 2); }
+  bert_hpc::core::Matrix d_v() const {
+    return bert_hpc::core::Matrix(d_kv).column_range(d_kv.view().columns / 2, d_kv.view().columns / 2);
+  }
+  StoredMatrix out, d_q, d_kv;
+  Matrix lse;
+};
+
+/// Counts elements of results that are further from the definition than they may be.
+///
+/// With u the type's unit roundoff: probabilities and ds are rounded before they are multiplied, each off by u of
+/// itself (2⁻²⁵ where fp16 is subnormal: probabilities are divided by their sum, 1 or more, later), the result once
+/// more by u of itself. Sums in float: a score below 8 is off by about 8·√128·2⁻²⁴, and exp2 on a GPU by 2⁻²², which
+/// makes 2e-5 of a probability. d_p − D is a difference of sums below |d_p| + |D| + Σ|d_out·v|, off by 2e-6 of these.
+class AttentionCheck {
+ public:
+  AttentionCheck(const AttentionCase& c, const AttentionResults& r) : c_(c), r_(r), u_(unit_roundoff(c.type)) {
+    d_kv_.resize(static_cast<std::size_t>(c.keys.view().count * 2 * c.hidden));
+    for (std::int64_t i = 0; i < c.queries.view().count; ++i) {
+      for (std::int64_t head = 0; head < c.extents.heads; ++head) row(i, head);
+    }
+    for (std::int64_t j = 0; j < c.keys.view().count; ++j) {
+      for (std::int64_t column = 0; column < 2 * c.hidden; ++column) {
+        (column < c.hidden ? wrong_d_k : wrong_d_v) +=
+            wrong(r.d_kv(j, column), d_kv_[static_cast<std::size_t>(j * 2 * c.hidden + column)]);
+      }
+    }
+  }
+  std::int64_t wrong_out = 0, wrong_lse = 0, wrong_d_q = 0, wrong_d_k = 0, wrong_d_v = 0;
+
+ private:
+  struct Sum {
+    double value = 0.0, bound = 0.0;
+    void add(double factor, double factor_bound, double x) {
+      value += factor * x;
+      bound += factor_bound * std::abs(x);
+    }
+  };
+
+  std::int64_t wrong(double result, const Sum& expected) const {
+    const double allowed = expected.bound + u_ * std::abs(expected.value) + 0x1p-24;
+    return std::abs(result - expected.value) <= allowed * 1.01 ? 0 : 1;  // takes NaN for wrong
+  }
+
+  double kept(std::size_t sequence, std::int64_t head, std::int64_t position, std::int64_t j) const {
+    if (c_.dropout.probability == 0.0f) return 1.0;
+    const std::uint32_t threshold = bert_hpc::ops::dropout_threshold(c_.dropout.probability);
+    const auto word = static_cast<std::uint32_t>((c_.extents.first_head + head) * (1 << 20) + position);
+    const auto bits =
+        bert_hpc::ops::dropout_bits(c_.dropout, c_.samples[sequence], word, static_cast<std::uint32_t>(j / 8));
+    const bool stays = bert_hpc::ops::dropout_keeps(bits, static_cast<int>(j % 8), threshold);
+    return stays ? 65536.0 / (65536.0 - threshold) : 0.0;
+  }
+
+  void row(std::int64_t i, std::int64_t head) {
+    const std::int64_t d = c_.extents.head_dim, h = head * d;
+    const auto row = static_cast<std::size_t>(i), width = static_cast<std::size_t>(d);
+    const auto sequence = static_cast<std::size_t>(c_.queries.sequence[row]);
+    const std::int64_t begin = c_.keys.offsets[sequence], length = c_.keys.offsets[sequence + 1] - begin;
+    const double scale = 1.0 / std::sqrt(static_cast<double>(d));
+    std::vector<double> q(width), d_o(width), p(static_cast<std::size_t>(length)), d_p(p), size(p), keep(p);
+    double largest = -1e300, total = 0.0, dot = 0.0, dot_size = 0.0;
+    for (std::size_t x = 0; x < width; ++x) {
+      q[x] = c_.q(i, h + static_cast<std::int64_t>(x));
+      d_o[x] = c_.d_out(i, h + static_cast<std::int64_t>(x));
+      const double o = r_.out(i, h + static_cast<std::int64_t>(x));  // backward reads it as it was stored
+      dot += d_o[x] * o;
+      dot_size += std::abs(d_o[x] * o);
+    }
+    for (std::size_t j = 0; j < p.size(); ++j) {
+      const std::int64_t at = begin + static_cast<std::int64_t>(j);
+      for (std::size_t x = 0; x < width; ++x) {
+        const double v = c_.kv(at, c_.hidden + h + static_cast<std::int64_t>(x));
+        p[j] += q[x] * c_.kv(at, h + static_cast<std::int64_t>(x)) * scale;
+        d_p[j] += d_o[x] * v;
+        size[j] += std::abs(d_o[x] * v);
+      }
+      keep[j] = kept(sequence, head, c_.queries.position[row], static_cast<std::int64_t>(j));
+      largest = std::max(largest, p[j]);
+    }
+    for (double& s : p) total += s = std::exp(s - largest);
+    const double lse = largest + std::log(total);
+    wrong_lse += std::abs(r_.lse(head, i) - lse) <= 2e-5 ? 0 : 1;
+    std::vector<Sum> out(width), d_q(width);
+    for (std::size_t j = 0; j < p.size(); ++j) {
+      const std::int64_t at = begin + static_cast<std::int64_t>(j);
+      p[j] /= total;
+      const double probability = keep[j] * p[j], probability_bound = (u_ + 2e-5) * probability + keep[j] * 0x1p-25;
+      const double slope = p[j] * (keep[j] * d_p[j] - dot);
+      const double slope_bound =
+          u_ * std::abs(slope) + 0x1p-25 + 2e-5 * std::abs(slope) + 2e-6 * p[j] * (keep[j] * size[j] + dot_size);
+      for (std::size_t x = 0; x < width; ++x) {
+        const std::int64_t column = h + static_cast<std::int64_t>(x);
+        const auto place = static_cast<std::size_t>(at * 2 * c_.hidden + column);
+        out[x].add(probability, probability_bound, c_.kv(at, c_.hidden + column));
+        d_q[x].add(scale * slope, scale * slope_bound, c_.kv(at, column));
+        d_kv_[place].add(scale * slope, scale * slope_bound, q[x]);
+        d_kv_[place + static_cast<std::size_t>(c_.hidden)].add(probability, probability_bound, d_o[x]);
+      }
+    }
+    for (std::size_t x = 0; x < width; ++x) {
+      wrong_out += wrong(r_.out(i, h + static_cast<std::int64_t>(x)), out[x]);
+      wrong_d_q += wrong(r_.d_q(i, h + static_cast<std::int64_t>(x)), d_q[x]);
+    }
+  }
+
+  const AttentionCase& c_;
+  const AttentionResults& r_;
+  double u_;
+  std::vector<Sum> d_kv_;
+};
+
+}  // namespace test

@@ -1,0 +1,532 @@
+// A GPU's warp on the host, for kernels written against class Warp (src/ops/cuda/attention_tile.hpp): numbers of 32
+// lanes at once, a block's warps as threads that take turns at barriers, fragments of mma, ldmatrix and movmatrix laid
+// out as the PTX ISA says. It watches what no result shows: accesses outside the arrays that were named, shared memory
+// read before it was written or copied, accesses to one word by two warps between barriers (or two lanes between
+// __syncwarp()s) of which one writes, barriers that not every warp reaches, misaligned addresses, bank conflicts.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <condition_variable>
+#include <cstring>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+#include "bert_hpc/ops/dropout.hpp"
+
+namespace test {
+
+inline constexpr int lanes = 32;
+
+/// A number of each lane.
+template <class T>
+struct Lanes {
+  std::array<T, lanes> v{};
+
+  Lanes() = default;
+  Lanes(T x) { v.fill(x); }  // NOLINT: conversion on purpose
+  template <class Make>
+  requires(std::is_invocable_r_v<T, Make, int>) static Lanes of(const Make& make) {
+    Lanes r;
+    for (int i = 0; i < lanes; ++i) r[i] = static_cast<T>(make(i));
+    return r;
+  }
+  T& operator[](int i) { return v[static_cast<std::size_t>(i)]; }
+  T operator[](int i) const { return v[static_cast<std::size_t>(i)]; }
+
+  friend Lanes operator+(const Lanes& a, const Lanes& b) {
+    return of([&](int i) { return a[i] + b[i]; });
+  }
+  friend Lanes operator-(const Lanes& a, const Lanes& b) {
+    return of([&](int i) { return a[i] - b[i]; });
+  }
+  friend Lanes operator*(const Lanes& a, const Lanes& b) {
+    return of([&](int i) { return a[i] * b[i]; });
+  }
+  friend Lanes operator/(const Lanes& a, const Lanes& b) {
+    return of([&](int i) { return a[i] / b[i]; });
+  }
+  friend Lanes operator%(const Lanes& a, const Lanes& b) {
+    return of([&](int i) { return a[i] % b[i]; });
+  }
+  friend Lanes operator&(const Lanes& a, const Lanes& b) {
+    return of([&](int i) { return a[i] & b[i]; });
+  }
+  friend Lanes operator^(const Lanes& a, const Lanes& b) {
+    return of([&](int i) { return a[i] ^ b[i]; });
+  }
+  friend Lanes operator>>(const Lanes& a, int shift) {
+    return of([&](int i) { return a[i] >> shift; });
+  }
+  using Mask = Lanes<bool>;
+  friend Mask operator<(const Lanes& a, const Lanes& b) {
+    return Mask::of([&](int i) { return a[i] < b[i]; });
+  }
+  friend Mask operator<=(const Lanes& a, const Lanes& b) {
+    return Mask::of([&](int i) { return a[i] <= b[i]; });
+  }
+  friend Mask operator>=(const Lanes& a, const Lanes& b) {
+    return Mask::of([&](int i) { return a[i] >= b[i]; });
+  }
+  friend Mask operator==(const Lanes& a, const Lanes& b) {
+    return Mask::of([&](int i) { return a[i] == b[i]; });
+  }
+  friend Mask operator!=(const Lanes& a, const Lanes& b) {
+    return Mask::of([&](int i) { return a[i] != b[i]; });
+  }
+  friend Lanes operator&&(const Lanes& a, const Lanes& b) {
+    return of([&](int i) { return a[i] && b[i]; });
+  }
+};
+
+/// One block at a time on a make-believe multiprocessor.
+class EmulatedDevice {
+ public:
+  /// Arrays that kernels may read, or read and write.
+  void allow(const void* begin, std::size_t bytes, bool writes) {
+    const char* first = static_cast<const char*>(begin);
+    ranges_.push_back({first, first + bytes, writes});
+  }
+  void forget_arrays() { ranges_.clear(); }
+
+  /// Runs body() in every warp of every block.
+  void launch(std::int64_t blocks_x, int blocks_y, int warps, int shared_bytes, const std::function<void()>& body) {
+    for (int y = 0; y < blocks_y; ++y) {
+      for (int x = 0; x < blocks_x; ++x) run_block(x, y, warps, shared_bytes, body);
+    }
+  }
+
+  const std::vector<std::string>& complaints() const { return complaints_; }
+  /// Wavefronts that accesses to shared memory took beyond those without conflicts, and those.
+  std::int64_t conflicts = 0, wavefronts = 0;
+
+  // --- What EmulatedWarp asks for.
+  static EmulatedDevice*& current() {
+    static thread_local EmulatedDevice* device = nullptr;
+    return device;
+  }
+  static int& warp() {
+    static thread_local int number = 0;
+    return number;
+  }
+  int block_x = 0, block_y = 0;
+
+  void complain(const std::string& what) {
+    if (complaints_.size() < 20) complaints_.push_back(what);
+  }
+  bool allowed(const void* address, std::size_t bytes, bool writes) {
+    const char* p = static_cast<const char*>(address);
+    if (reinterpret_cast<std::uintptr_t>(p) % bytes != 0) complain("a misaligned access to device memory");
+    for (const Range& r : ranges_) {
+      if (p >= r.begin && p + bytes <= r.end && (r.writes || !writes)) return true;
+    }
+    complain(writes ? "a write outside arrays" : "a read outside arrays");
+    return false;
+  }
+
+  void sync_warp() { ++turn_of_[index()]; }
+  void sync_block() {
+    std::unique_lock lock(mutex_);
+    at_barrier_[index()] = true;
+    pass_on(lock);
+    changed_.wait(lock, [this, me = warp()] { return turn_ == me && !at_barrier_[static_cast<std::size_t>(me)]; });
+  }
+
+  /// `bytes` of shared memory from `offset` on, watched.
+  bool read_shared(int offset, int bytes, void* to) {
+    if (!inside(offset, bytes)) return false;
+    for (int w = offset / 4; w < (offset + bytes) / 4; ++w) {
+      Word& word = words_[static_cast<std::size_t>(w)];
+      if (word.pending) {
+        complain("shared memory read while it is copied to");
+      } else if (word.written == 0) {
+        complain("shared memory read that nothing wrote");
+      } else if (word.written == epoch_ && word.writer != warp()) {
+        complain("shared memory read that another warp wrote since the last barrier");
+      } else if (word.writer == warp() && word.written_turn == turn_of_[index()]) {
+        complain("shared memory read that another lane wrote since the last __syncwarp()");
+      }
+      if (word.read != epoch_) word.readers = 0;
+      word.read = epoch_;
+      word.readers |= 1u << warp();
+      word.read_turn = turn_of_[index()];
+    }
+    std::memcpy(to, shared_.data() + offset, static_cast<std::size_t>(bytes));
+    return true;
+  }
+  void write_shared(int offset, int bytes, const void* from) {
+    if (!inside(offset, bytes)) return;
+    begin_write(offset, bytes, false);
+    std::memcpy(shared_.data() + offset, from, static_cast<std::size_t>(bytes));
+  }
+
+  struct Copy {
+    int to, bytes;
+    std::array<char, 16> data;
+  };
+  void start_copy(const Copy& copy) {
+    if (!inside(copy.to, copy.bytes)) return;
+    begin_write(copy.to, copy.bytes, true);
+    started_[index()].push_back(copy);
+  }
+  void commit() {
+    groups_[index()].push_back(started_[index()]);
+    started_[index()].clear();
+  }
+  void wait(std::size_t but) {
+    auto& groups = groups_[index()];
+    while (groups.size() > but) {
+      for (const Copy& copy : groups.front()) {
+        for (int w = copy.to / 4; w < (copy.to + copy.bytes) / 4; ++w) {
+          words_[static_cast<std::size_t>(w)].pending = false;
+        }
+        begin_write(copy.to, copy.bytes, false);
+        std::memcpy(shared_.data() + copy.to, copy.data.data(), static_cast<std::size_t>(copy.bytes));
+      }
+      groups.erase(groups.begin());
+    }
+  }
+
+  /// One access of a warp, `bytes` at each lane's offset: lanes are served in groups that together move 128 bytes, and
+  /// each further word of a bank takes one more turn.
+  void count_conflicts(const Lanes<int>& offset, int bytes, const Lanes<bool>& there) {
+    const int group = bytes == 16 ? 8 : lanes;
+    for (int first = 0; first < lanes; first += group) {
+      std::array<std::array<int, lanes>, 32> words;  // what each bank has to hand out
+      std::array<int, 32> counts{};
+      int most = 0;
+      for (int i = first; i < first + group; ++i) {
+        if (!there[i]) continue;
+        for (int w = offset[i] / 4; w < (offset[i] + bytes) / 4; ++w) {
+          auto& bank = words[static_cast<std::size_t>(w % 32)];
+          int& held = counts[static_cast<std::size_t>(w % 32)];
+          if (std::find(bank.begin(), bank.begin() + held, w) != bank.begin() + held) continue;
+          bank[static_cast<std::size_t>(held++)] = w;
+          most = std::max(most, held);
+        }
+      }
+      if (most == 0) continue;
+      wavefronts += 1;
+      conflicts += most - 1;
+    }
+  }
+
+ private:
+  struct Range {
+    const char *begin, *end;
+    bool writes;
+  };
+  struct Word {
+    std::int64_t written = 0, read = 0;  // epochs: barriers so far + 1
+    std::int64_t written_turn = 0, read_turn = 0;
+    unsigned readers = 0;
+    int writer = -1;
+    bool pending = false;
+  };
+
+  static std::size_t index() { return static_cast<std::size_t>(warp()); }
+
+  bool inside(int offset, int bytes) {
+    if (offset % bytes != 0) complain("a misaligned access to shared memory");
+    if (offset >= 0 && offset + bytes <= static_cast<int>(shared_.size())) return true;
+    complain("an access outside shared memory");
+    return false;
+  }
+
+  void begin_write(int offset, int bytes, bool pending) {
+    for (int w = offset / 4; w < (offset + bytes) / 4; ++w) {
+      Word& word = words_[static_cast<std::size_t>(w)];
+      if (word.pending) complain("shared memory written while it is copied to");
+      if (word.read == epoch_ && (word.readers & ~(1u << warp())) != 0) {
+        complain("shared memory written that another warp read since the last barrier");
+      } else if (word.read == epoch_ && word.readers != 0 && word.read_turn == turn_of_[index()]) {
+        complain("shared memory written that another lane read since the last __syncwarp()");
+      }
+      if (word.written == epoch_ && word.writer != warp()) {
+        complain("shared memory written by two warps since the last barrier");
+      }
+      word.written = epoch_;
+      word.writer = warp();
+      word.written_turn = turn_of_[index()];
+      word.pending = pending;
+    }
+  }
+
+  void run_block(int x, int y, int warps, int shared_bytes, const std::function<void()>& body) {
+    const auto count = static_cast<std::size_t>(warps);
+    block_x = x;
+    block_y = y;
+    shared_.assign(static_cast<std::size_t>(shared_bytes), static_cast<char>(0xFF));  // NaN in every type
+    words_.assign(shared_.size() / 4, {});
+    started_.assign(count, {});
+    groups_.assign(count, {});
+    turn_of_.assign(count, 1);
+    at_barrier_.assign(count, false);
+    finished_.assign(count, false);
+    epoch_ = 1;
+    left_in_ = 0;
+    turn_ = 0;
+    std::vector<std::thread> threads;
+    for (int w = 0; w < warps; ++w) {
+      threads.emplace_back([this, w, &body] {
+        current() = this;
+        warp() = w;
+        {
+          std::unique_lock lock(mutex_);
+          changed_.wait(lock, [&] { return turn_ == w; });
+        }
+        body();
+        std::unique_lock lock(mutex_);
+        finished_[static_cast<std::size_t>(w)] = true;
+        if (!started_[static_cast<std::size_t>(w)].empty() || !groups_[static_cast<std::size_t>(w)].empty()) {
+          complain("a warp left before its copies were there");
+        }
+        pass_on(lock);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+
+  /// Gives the turn to the next warp; after the last the barrier opens.
+  void pass_on(const std::unique_lock<std::mutex>&) {
+    const int warps = static_cast<int>(finished_.size());
+    if (finished_[index()]) left_in_ = epoch_;
+    int next = turn_ + 1;
+    while (next < warps && finished_[static_cast<std::size_t>(next)]) ++next;
+    if (next == warps) {
+      bool waiting = false;
+      for (std::size_t w = 0; w < finished_.size(); ++w) {
+        waiting = waiting || at_barrier_[w];
+        at_barrier_[w] = false;
+      }
+      if (waiting && left_in_ == epoch_) complain("a barrier that some warps never reach");
+      ++epoch_;
+      for (std::int64_t& turn : turn_of_) ++turn;
+      for (next = 0; next < warps && finished_[static_cast<std::size_t>(next)];) ++next;
+    }
+    turn_ = next;
+    changed_.notify_all();
+  }
+
+  std::vector<Range> ranges_;
+  std::vector<std::string> complaints_;
+  std::vector<char> shared_;
+  std::vector<Word> words_;
+  std::vector<std::vector<Copy>> started_;
+  std::vector<std::vector<std::vector<Copy>>> groups_;
+  std::vector<std::int64_t> turn_of_;
+  std::vector<bool> at_barrier_, finished_;
+  std::int64_t epoch_ = 1, left_in_ = 0;
+  int turn_ = 0;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+};
+
+/// The functions are those of CudaWarp (src/ops/cuda/cuda_warp.hpp), where they are explained.
+struct EmulatedWarp {
+  using F32 = Lanes<float>;
+  using U32 = Lanes<std::uint32_t>;
+  using I32 = Lanes<int>;
+  using I64 = Lanes<std::int64_t>;
+  using Mask = Lanes<bool>;
+
+  static EmulatedDevice& device() { return *EmulatedDevice::current(); }
+  static int block_x() { return device().block_x; }
+  static int block_y() { return device().block_y; }
+  static I32 lane() {
+    return I32::of([](int i) { return i; });
+  }
+  static I32 thread() { return lane() + warp() * lanes; }
+  static int warp() { return EmulatedDevice::warp(); }
+  static void sync_warp() { device().sync_warp(); }
+  static void sync_block() { device().sync_block(); }
+
+  static I64 wide(const I32& x) {
+    return I64::of([&](int i) { return x[i]; });
+  }
+  static U32 bits(const I32& x) {
+    return U32::of([&](int i) { return static_cast<std::uint32_t>(x[i]); });
+  }
+  template <class T>
+  static Lanes<T> select(const Mask& which, const Lanes<T>& yes, const Lanes<T>& no) {
+    return Lanes<T>::of([&](int i) { return which[i] ? yes[i] : no[i]; });
+  }
+  static F32 max(const F32& a, const F32& b) {
+    return F32::of([&](int i) { return std::fmax(a[i], b[i]); });
+  }
+  static F32 exp2(const F32& x) {
+    return F32::of([&](int i) { return std::exp2(x[i]); });
+  }
+  static F32 log(const F32& x) {
+    return F32::of([&](int i) { return std::log(x[i]); });
+  }
+  template <class T>
+  static U32 pack(const F32& low, const F32& high) {
+    return U32::of([&](int i) { return T(low[i]).bits | static_cast<std::uint32_t>(T(high[i]).bits) << 16; });
+  }
+  template <class T>
+  static F32 lower(const U32& pair) {
+    return F32::of([&](int i) { return number<T>(pair[i]); });
+  }
+  template <class T>
+  static F32 upper(const U32& pair) {
+    return F32::of([&](int i) { return number<T>(pair[i] >> 16); });
+  }
+  static void dropout_bits(const bert_hpc::core::Dropout& dropout, std::int64_t sample, const U32& row,
+                           const U32& block, U32 (&words)[4]) {
+    for (int i = 0; i < lanes; ++i) {
+      const auto drawn = bert_hpc::ops::dropout_bits(dropout, sample, row[i], block[i]);
+      for (int w = 0; w < 4; ++w) words[w][i] = drawn.word[w];
+    }
+  }
+
+  template <class T>
+  static Lanes<T> exchange(const Lanes<T>& x, int distance) {
+    return Lanes<T>::of([&](int i) { return x[i ^ distance]; });
+  }
+  static int count(const Mask& x) {
+    int total = 0;
+    for (int i = 0; i < lanes; ++i) total += x[i] ? 1 : 0;
+    return total;
+  }
+  /// Element (row, column) of an 8 × 8 matrix in lanes.
+  static std::uint16_t element(const U32& pairs, int row, int column) {
+    return static_cast<std::uint16_t>(pairs[row * 4 + column / 2] >> (16 * (column % 2)));
+  }
+  static U32 transpose(const U32& pairs) {
+    return U32::of([&](int i) {
+      const int row = i / 4, column = i % 4 * 2;
+      return element(pairs, column, row) | static_cast<std::uint32_t>(element(pairs, column + 1, row)) << 16;
+    });
+  }
+  template <class T>
+  static void multiply_add(const U32 (&a)[4], const U32& b0, const U32& b1, F32 (&c)[4]) {
+    float left[16][16], right[16][8];
+    for (int i = 0; i < lanes; ++i) {
+      const int group = i / 4, in_group = i % 4;
+      for (int e = 0; e < 8; ++e) {  // a0 … a7 of a lane
+        const int row = e % 4 < 2 ? group : group + 8, column = in_group * 2 + e % 2 + (e < 4 ? 0 : 8);
+        left[row][column] = number<T>(a[e / 2][i] >> (16 * (e % 2)));
+      }
+      for (int e = 0; e < 4; ++e) {  // b0 … b3
+        right[in_group * 2 + e % 2 + (e < 2 ? 0 : 8)][group] = number<T>((e < 2 ? b0 : b1)[i] >> (16 * (e % 2)));
+      }
+    }
+    float sums[16][8] = {};
+    for (int row = 0; row < 16; ++row) {
+      for (int k = 0; k < 16; ++k) {
+        for (int column = 0; column < 8; ++column) sums[row][column] += left[row][k] * right[k][column];
+      }
+    }
+    for (int i = 0; i < lanes; ++i) {
+      for (int e = 0; e < 4; ++e) c[e][i] += sums[i / 4 + (e < 2 ? 0 : 8)][i % 4 * 2 + e % 2];
+    }
+  }
+
+  template <class V>
+  static V load_one(const V* from) {
+    return device().allowed(from, sizeof(V), false) ? *from : V{};
+  }
+  template <class V, class I>
+  static Lanes<V> load(const V* from, const Lanes<I>& index, const Mask& mask, V otherwise) {
+    return Lanes<V>::of([&](int i) { return mask[i] ? load_one(from + index[i]) : otherwise; });
+  }
+  template <class I>
+  static void store(float* to, const Lanes<I>& index, const F32& value, const Mask& mask) {
+    for (int i = 0; i < lanes; ++i) {
+      if (mask[i] && device().allowed(to + index[i], 4, true)) std::memcpy(to + index[i], &value.v[std::size_t(i)], 4);
+    }
+  }
+  template <class T>
+  static void load16(const T* from, const I64& index, U32 (&words)[4], const Mask& mask) {
+    for (int i = 0; i < lanes; ++i) {
+      std::uint32_t read[4] = {};
+      if (mask[i] && device().allowed(from + index[i], 16, false)) std::memcpy(read, from + index[i], 16);
+      for (int w = 0; w < 4; ++w) words[w][i] = read[w];
+    }
+  }
+  template <class T>
+  static void store16(T* to, const I64& index, const U32 (&words)[4], const Mask& mask) {
+    for (int i = 0; i < lanes; ++i) {
+      const std::uint32_t written[4] = {words[0][i], words[1][i], words[2][i], words[3][i]};
+      if (mask[i] && device().allowed(to + index[i], 16, true)) std::memcpy(to + index[i], written, 16);
+    }
+  }
+
+  template <class T>
+  static void copy16_async(const I32& to, const T* from, const I64& index, const Mask& mask) {
+    copy_async(to, 16, from, index, true, mask);
+  }
+  template <class V>
+  static void copy4_async(const I32& to, const V* from, const I64& index, const Mask& there, const Mask& mask) {
+    copy_async(to, 4, from, index, there, mask);
+  }
+  static void commit() { device().commit(); }
+  template <int N>
+  static void wait() {
+    device().wait(N);
+  }
+  static void load_matrix(const I32& from, U32 (&words)[4]) {
+    device().count_conflicts(from, 16, true);
+    for (int matrix = 0; matrix < 4; ++matrix) {
+      for (int row = 0; row < 8; ++row) {
+        std::uint32_t read[4] = {};
+        device().read_shared(from[8 * matrix + row], 16, read);
+        for (int i = 0; i < 4; ++i) words[matrix][4 * row + i] = read[i];
+      }
+    }
+  }
+  static void load_matrix_transposed(const I32& from, U32 (&words)[4]) {
+    load_matrix(from, words);
+    for (U32& matrix : words) matrix = transpose(matrix);
+  }
+  static U32 load_shared(const I32& from) {
+    device().count_conflicts(from, 4, true);
+    U32 result;
+    for (int i = 0; i < lanes; ++i) device().read_shared(from[i], 4, &result[i]);
+    return result;
+  }
+  static F32 load_shared_float(const I32& from) {
+    const U32 read = load_shared(from);
+    return F32::of([&](int i) { return __builtin_bit_cast(float, read[i]); });
+  }
+  static void load_shared16(const I32& from, U32 (&words)[4]) {
+    device().count_conflicts(from, 16, true);
+    for (int i = 0; i < lanes; ++i) {
+      std::uint32_t read[4] = {};
+      device().read_shared(from[i], 16, read);
+      for (int w = 0; w < 4; ++w) words[w][i] = read[w];
+    }
+  }
+  static void store_shared(const I32& to, const U32& value) {
+    device().count_conflicts(to, 4, true);
+    for (int i = 0; i < lanes; ++i) device().write_shared(to[i], 4, &value.v[static_cast<std::size_t>(i)]);
+  }
+
+ private:
+  template <class T>
+  static float number(std::uint32_t bits) {
+    T x;
+    x.bits = static_cast<std::uint16_t>(bits);
+    return x;
+  }
+  template <class V>
+  static void copy_async(const I32& to, int bytes, const V* from, const I64& index, const Mask& there,
+                         const Mask& mask) {
+    device().count_conflicts(to, bytes, there);
+    for (int i = 0; i < lanes; ++i) {
+      if (!there[i]) continue;
+      EmulatedDevice::Copy copy{to[i], bytes, {}};
+      const auto size = static_cast<std::size_t>(bytes);
+      if (mask[i] && device().allowed(from + index[i], size, false)) std::memcpy(&copy.data, from + index[i], size);
+      device().start_copy(copy);
+    }
+  }
+};
+
+}  // namespace test
