@@ -15,10 +15,10 @@ std::int64_t labels_of(const model::BertConfig& config) {
   return std::max<std::int64_t>(1, config.num_labels());
 }
 
-std::vector<model::BlockRange> cut(const config::Config& input, const model::BertConfig& config, model::HeadKind kind,
+std::vector<model::ModelRange> cut(const config::Config& input, const model::BertConfig& config, model::HeadKind kind,
                                    bool trains, int pipeline, std::span<const std::int64_t> balance) {
   const int count = pipeline * static_cast<int>(input.parallel.virtual_stages);
-  std::vector<model::BlockRange> parts = model::partition(config, count, balance, {});
+  std::vector<model::ModelRange> parts = model::partition(config, count, balance, {});
   // Where the bits may not depend on the layout, one stage sums as two would.
   parts[0].decoder_apart = count == 1 && trains && input.run.reproducible && kind == model::HeadKind::masked_lm;
   return parts;
@@ -54,9 +54,9 @@ Assembly::Assembly(const config::Config& input, const model::BertConfig& model_c
                  train::shard_alignment(input.run.reproducible, grid.data), memory),
       products(ops::make_matrix_product("", storage)),
       attention(ops::make_attention(input.model.attention, storage)) {
-  const std::vector<model::BlockRange> own = own_parts();
+  const std::vector<model::ModelRange> own = own_parts();
   stages.reserve(own.size());
-  for (const model::BlockRange& part : own) {
+  for (const model::ModelRange& part : own) {
     stages.emplace_back(config, traits.kind, labels_of(config), part, parameters,
                         layers::TensorGroup(tensor_place(), exchange_), storage);
   }
@@ -72,8 +72,8 @@ Assembly::Assembly(const config::Config& input, const model::BertConfig& model_c
   }
 }
 
-std::vector<model::BlockRange> Assembly::own_parts() const {
-  std::vector<model::BlockRange> own;
+std::vector<model::ModelRange> Assembly::own_parts() const {
+  std::vector<model::ModelRange> own;
   for (auto part = static_cast<std::size_t>(place.pipeline); part < parts.size();
        part += static_cast<std::size_t>(grid.pipeline)) {
     own.push_back(parts[part]);
@@ -81,14 +81,14 @@ std::vector<model::BlockRange> Assembly::own_parts() const {
   return own;
 }
 
-std::vector<core::ParameterSpec> Assembly::parameters_of(const model::BlockRange& part,
+std::vector<core::ParameterSpec> Assembly::parameters_of(const model::ModelRange& part,
                                                          const layers::TensorPlace& share) const {
   return model::bert_parameters(config, traits.kind, labels_of(config), part, share);
 }
 
 std::vector<core::ParameterSpec> Assembly::own_parameters() const {
   std::vector<core::ParameterSpec> all;
-  for (const model::BlockRange& part : own_parts()) {
+  for (const model::ModelRange& part : own_parts()) {
     for (core::ParameterSpec& spec : parameters_of(part, tensor_place())) all.push_back(std::move(spec));
   }
   return all;

@@ -4,6 +4,7 @@
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/text.hpp"
+#include "bert_hpc/model/partition.hpp"
 
 namespace bert_hpc::app {
 namespace {
@@ -12,23 +13,19 @@ std::string range_text(int first, int last) {
   return first == last ? std::to_string(first) : std::to_string(first) + '-' + std::to_string(last);
 }
 
-/// "0-3" or "0-1, 4-5", "embeddings" and "head" where they belong.
-std::string blocks_text(const StageFacts& stage, bool first, bool last) {
-  std::string text = first ? "embeddings" : "";
-  const bool single = stage.blocks.size() == 1 && stage.blocks[0].second - stage.blocks[0].first == 1;
-  bool several = false;
-  for (const auto& [begin, end] : stage.blocks) {
-    if (begin >= end) continue;
-    text += (text.empty() ? ""
-             : several    ? ", "
-                          : " + ") +
-            std::string(several  ? ""
-                        : single ? "block "
-                                 : "blocks ") +
-            range_text(begin, end - 1);
-    several = true;
+/// "embeddings + blocks 0-3", "blocks 0-1, 4-5", "block 3 + head", "attention of 2": what belongs there.
+std::string holds_text(const StageFacts& stage, bool first, bool last) {
+  std::string blocks;
+  for (const auto& [begin, end] : stage.halves) {
+    if (begin < end) blocks += (blocks.empty() ? "" : ", ") + model::blocks_text(begin, end);
   }
-  if (last) text += text.empty() ? "head" : " + head";
+  const bool begins_whole = !blocks.empty() && blocks[0] >= '0' && blocks[0] <= '9';
+  const bool single = blocks.find_first_not_of("0123456789") == std::string::npos;
+  if (begins_whole) blocks = (single ? "block " : "blocks ") + blocks;
+  std::string text = first ? "embeddings" : "";
+  for (const std::string& more : {blocks, std::string(last ? "head" : "")}) {
+    if (!more.empty()) text += (text.empty() ? "" : " + ") + more;
+  }
   return text;
 }
 
@@ -36,10 +33,11 @@ std::string blocks_text(const StageFacts& stage, bool first, bool last) {
 bool alike(const StageFacts& a, const StageFacts& b) {
   const auto lengths = [](const StageFacts& stage) {
     std::vector<int> result;
-    for (const auto& [begin, end] : stage.blocks) result.push_back(end - begin);
+    for (const auto& [begin, end] : stage.halves) result.push_back(end - begin);
     return result;
   };
-  return a.parameters == b.parameters && a.bytes == b.bytes && lengths(a) == lengths(b);
+  const auto begin = [](const StageFacts& stage) { return stage.halves.empty() ? 0 : stage.halves[0].first % 2; };
+  return a.parameters == b.parameters && a.bytes == b.bytes && lengths(a) == lengths(b) && begin(a) == begin(b);
 }
 
 using Row = std::vector<std::string>;
@@ -77,9 +75,9 @@ std::string grid_picture(const comm::GridShape& shape, const std::vector<StageFa
     if (first > 0) {
       while (last + 2 < count && alike(stages[static_cast<std::size_t>(last) + 1], stage)) ++last;
     }
-    std::string holds = blocks_text(stage, first == 0, first == count - 1);
+    std::string holds = holds_text(stage, first == 0, first == count - 1);
     if (last > first)
-      holds += (last == first + 1 ? "; " : " to ") + blocks_text(stages[static_cast<std::size_t>(last)], false, false);
+      holds += (last == first + 1 ? "; " : " to ") + holds_text(stages[static_cast<std::size_t>(last)], false, false);
     Row row = {range_text(first, last), range_text(first * width, (last + 1) * width - 1), holds,
                core::with_commas(stage.parameters)};
     if (memory) row.push_back(core::format_bytes(stage.bytes));

@@ -16,7 +16,7 @@
 namespace bert_hpc::app {
 namespace {
 
-constexpr int pieces = 3, passes = 3;      // embeddings, block, last; forward, backward_input, backward_weight
+constexpr int pieces = 5, passes = 3;      // as train::ModelSeconds and train::PieceSeconds list them
 constexpr double seconds_of_rounds = 0.3;  // of a piece, within these numbers of rounds:
 constexpr double fewest_rounds = 5, most_rounds = 50;
 constexpr double noise = 1.1;  // stages that differ by less are taken to be alike
@@ -26,7 +26,7 @@ using PassTimes = std::array<double, passes>;  // seconds
 /// A part of the model with all that it needs to compute a micro-batch.
 class Piece {
  public:
-  Piece(const model::BertConfig& config, const MeasuredModel& how, const model::BlockRange& range,
+  Piece(const model::BertConfig& config, const MeasuredModel& how, const model::ModelRange& range,
         const layers::TensorPlace& place, const layers::TensorGroup& group, const core::MicroBatch& batch)
       : how_(how),
         range_(range),
@@ -51,9 +51,9 @@ class Piece {
     products_->reserve({batch.tokens.count, wide, wide});
     if (masked && range.head) products_->reserve({selected, hidden, place.share(config.vocab_size)});
     attention_->reserve(batch.max_length, config.head_dim());
-    // A stage's other blocks push a block's weights out of the caches before it has its turn again.
+    // A stage's other halves push a half's weights out of the caches before it has its turn again.
     constexpr std::int64_t most_others = std::int64_t{16} << 20;  // floats: more than caches hold
-    const std::int64_t touched = 2 * parameters_.arena_size() * (how.blocks_of_stage - 1);
+    const std::int64_t touched = 2 * parameters_.arena_size() * (how.halves_of_stage - 1);
     others_.assign(static_cast<std::size_t>(std::clamp<std::int64_t>(touched, 0, most_others)), 0.0f);
   }
 
@@ -95,7 +95,7 @@ class Piece {
   }
 
   MeasuredModel how_;
-  model::BlockRange range_;
+  model::ModelRange range_;
   layers::TensorGroup group_;
   const core::MicroBatch& batch_;
   core::ParameterStore parameters_;
@@ -122,7 +122,7 @@ const core::MicroBatch* middle(const data::LoadedStep& step) {
 }
 
 /// Collective over all ranks. Tokens are 0 where this rank's replica has nothing to do.
-Measurement measure(const comm::ProcessGroups& groups, const model::BertConfig& config, const MeasuredModel& how,
+Measurement measure(const comm::ProcessGroups& groups, model::BertConfig config, const MeasuredModel& how,
                     data::BatchLoader& loader) {
   const core::MicroBatch* const batch = middle(loader.next());
   Measurement result;
@@ -132,10 +132,12 @@ Measurement measure(const comm::ProcessGroups& groups, const model::BertConfig& 
   layers::TensorExchange exchange;
   if (batch != nullptr) exchange.connect(*tensor, batch->tokens.count, config.hidden_size, how.storage);
   const layers::TensorGroup group(place, exchange);
-  const std::int64_t last = config.num_hidden_layers;
-  const model::BlockRange ranges[pieces] = {{.first = 0, .last = 1, .embeddings = true, .head = false},
+  config.num_hidden_layers = 2;  // one like all others, and the last
+  const model::ModelRange ranges[pieces] = {{.first = 0, .last = 1, .embeddings = true, .head = false},
                                             {.first = 0, .last = 1, .embeddings = false, .head = false},
-                                            {.first = last - 1, .last = last, .embeddings = false, .head = true}};
+                                            {.first = 1, .last = 2, .embeddings = false, .head = false},
+                                            {.first = 2, .last = 3, .embeddings = false, .head = false},
+                                            {.first = 3, .last = 4, .embeddings = false, .head = true}};
   for (std::size_t p = 0; p < pieces; ++p) {
     std::optional<Piece> piece;
     collectively(groups.world, [&] {
@@ -154,7 +156,7 @@ Measurement measure(const comm::ProcessGroups& groups, const model::BertConfig& 
       for (std::size_t i = 0; i < passes; ++i) least[i] = std::min(least[i], times[i]);
     }
   }
-  for (std::size_t i = 0; i < passes; ++i) {  // the first piece holds a block too
+  for (std::size_t i = 0; i < passes; ++i) {  // the first piece holds an attention too
     result.seconds[0][i] = std::max(0.0, result.seconds[0][i] - result.seconds[1][i]);
   }
   if (batch != nullptr) result.tokens = static_cast<double>(batch->tokens.count);
@@ -206,7 +208,11 @@ std::vector<train::ModelSeconds> measure_passes(const comm::ProcessGroups& group
                                  .backward_input = {.per_token = seconds[at(stage, p, 1)]},
                                  .backward_weight = {.per_token = seconds[at(stage, p, 2)]}};
     };
-    result.push_back({.embeddings = piece(0), .block = piece(1), .last = piece(2)});
+    result.push_back({.embeddings = piece(0),
+                      .attention = piece(1),
+                      .feed_forward = piece(2),
+                      .last_attention = piece(3),
+                      .last = piece(4)});
   }
   return result;
 }

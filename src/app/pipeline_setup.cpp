@@ -50,11 +50,14 @@ std::string measured_text(const std::vector<train::ModelSeconds>& seconds, doubl
   };
   double least = 1e300, most = 0;
   for (const train::ModelSeconds& of : seconds) {
-    least = std::min(least, of.block.of(tokens));
-    most = std::max(most, of.block.of(tokens));
+    const double block = of.attention.of(tokens) + of.feed_forward.of(tokens);
+    least = std::min(least, block);
+    most = std::max(most, block);
   }
   return "ms forward + backward: embeddings " + piece_text(mean(&train::ModelSeconds::embeddings), tokens) +
-         ", a block " + piece_text(mean(&train::ModelSeconds::block), tokens) + ", the last block and the head " +
+         ", attention " + piece_text(mean(&train::ModelSeconds::attention), tokens) + ", feed-forward " +
+         piece_text(mean(&train::ModelSeconds::feed_forward), tokens) + ", the last block's attention " +
+         piece_text(mean(&train::ModelSeconds::last_attention), tokens) + ", its feed-forward and the head " +
          piece_text(mean(&train::ModelSeconds::last), tokens) +
          (least > 0 && most > 1.05 * least
               ? "; the slowest stage " + core::format_number(most / least, 3) + " times the quickest"
@@ -81,10 +84,27 @@ int stated_micro_batches(const config::Config& input, double sequences, double t
   return static_cast<int>(std::ceil(std::clamp(count, 1.0, 4096.0)));
 }
 
-train::PipelineQuestion question_of(const RunContext& context, const model::BertConfig& config, double mean_length) {
+core::MachineDescription machine_of(const config::Config& input) {
+  return input.run.machine ? config::parse_machine(*input.run.machine, input.precision.compute) : usual_machine();
+}
+
+/// Rows that the head reads, of all tokens.
+double head_share(const config::Config& input, model::HeadKind kind, double mean_length) {
+  return kind == model::HeadKind::masked_lm ? input.task.mask_probability.value_or(0.15)
+                                            : 1 / std::max(1.0, mean_length);
+}
+
+train::ModelSeconds counted_seconds(const config::Config& input, const model::BertConfig& config, model::HeadKind kind,
+                                    double mean_length, int tensor) {
+  return train::modelled_seconds(train::model_shape(config, kind, storage_type(input)), mean_length,
+                                 head_share(input, kind, mean_length), tensor, machine_of(input));
+}
+
+/// But for times and numbers of micro-batches.
+train::PipelineQuestion question_of(const RunContext& context, const model::BertConfig& config, model::HeadKind kind,
+                                    double mean_length) {
   const config::Config& input = context.input;
-  const core::MachineDescription machine =
-      input.run.machine ? config::parse_machine(*input.run.machine, input.precision.compute) : usual_machine();
+  const core::MachineDescription machine = machine_of(input);
   const bool leaves_node = context.ranks() > machine.node_ranks && input.run.machine;
   const core::LinkRates& link = leaves_node ? machine.between_nodes : machine.in_node;
   const double sequences = static_cast<double>(input.batch.global) / context.grid.data;
@@ -92,8 +112,10 @@ train::PipelineQuestion question_of(const RunContext& context, const model::Bert
   question.kind = train::schedule_kind(input.parallel.pipeline_schedule).value();
   question.stages = context.grid.pipeline;
   question.virtual_stages = static_cast<int>(input.parallel.virtual_stages);
-  question.blocks = config.num_hidden_layers;
+  question.halves = 2 * config.num_hidden_layers;
   question.tokens = sequences * mean_length;
+  question.balance = model::in_halves(input.parallel.balance);
+  question.head_share = head_share(input, kind, mean_length);
   question.message_per_token = static_cast<double>(config.hidden_size * core::bytes_of(storage_type(input))) /
                                context.grid.tensor / link.bandwidth;
   question.latency = link.latency;
@@ -104,11 +126,12 @@ train::PipelineQuestion question_of(const RunContext& context, const model::Bert
 
 std::vector<std::int64_t> balance_by_cost(const config::Config& input, const model::BertConfig& config,
                                           model::HeadKind kind, int pipeline, double mean_length) {
+  const std::vector<std::int64_t> given = model::in_halves(input.parallel.balance);
+  const model::ModelCosts costs = counted_seconds(input, config, kind, mean_length, 1).of(usual_micro_tokens);
   std::vector<std::int64_t> balance;
-  for (const model::BlockRange& part :
-       model::partition(config, pipeline * static_cast<int>(input.parallel.virtual_stages), input.parallel.balance,
-                        model::stage_costs(config, kind, mean_length))) {
-    balance.push_back(part.blocks());
+  for (const model::ModelRange& part :
+       model::partition(config, pipeline * static_cast<int>(input.parallel.virtual_stages), given, costs)) {
+    balance.push_back(part.halves());
   }
   return balance;
 }
@@ -137,7 +160,7 @@ PipelineSetup set_up_pipeline(const RunContext& context, const model::BertConfig
   train::PipelineQuestion question;
   collectively(context.world, [&] {
     setup.balance = balance_by_cost(input, config, kind, grid.pipeline, mean_length);
-    if (grid.pipeline > 1) question = question_of(context, config, mean_length);
+    if (grid.pipeline > 1) question = question_of(context, config, kind, mean_length);
   });
   if (grid.pipeline == 1) return setup;
 
@@ -150,14 +173,8 @@ PipelineSetup set_up_pipeline(const RunContext& context, const model::BertConfig
   }
   // The number by counted work, so that it is the same in every run: measured times of short passes and long ones do
   // not suffer alike from what else a machine does. They decide the cut, for passes of this size.
-  const core::MachineDescription machine =
-      input.run.machine ? config::parse_machine(*input.run.machine, input.precision.compute) : usual_machine();
-  const double read =
-      kind == model::HeadKind::masked_lm ? input.task.mask_probability.value_or(0.15) : 1 / std::max(1.0, mean_length);
   question.seconds.assign(static_cast<std::size_t>(grid.pipeline),
-                          train::modelled_seconds(train::model_shape(config, kind, storage_type(input)), mean_length,
-                                                  read, grid.tensor, machine));
-  question.balance = setup.balance;
+                          counted_seconds(input, config, kind, mean_length, grid.tensor));
   train::PipelinePlan plan = train::plan_pipeline(question);
   if (open) setup.micro_batches = plan.micro_batches;
   const double tokens = question.tokens / plan.micro_batches;
@@ -167,22 +184,21 @@ PipelineSetup set_up_pipeline(const RunContext& context, const model::BertConfig
                               .outputs = std::max<std::int64_t>(1, config.num_labels()),
                               .attention = input.model.attention,
                               .storage = storage_type(input),
-                              .blocks_of_stage = config.num_hidden_layers / grid.pipeline,
+                              .halves_of_stage = question.halves / grid.pipeline,
                               .apart = question.kind == train::ScheduleKind::zb_h1};
     const data::BatchLoaderOptions batches =
         training_batches(input, config, longest, groups->place.data, grid, setup.micro_batches);
     question.seconds = measure_passes(*groups, config, model, reader, batches);
-    question.balance.clear();
     question.micro_batches = {plan.micro_batches};
     plan = train::plan_pipeline(question);
-    setup.balance = plan.balance;
   }
+  setup.balance = plan.balance;
   const std::string origin = measures                         ? "measured"
                              : measured                       ? "by cost, measured in a run"
                              : input.parallel.balance.empty() ? "by cost"
                                                               : "as the input says";
   setup.lines.emplace_back("pipeline", train::schedule_name(question.kind) + ", blocks " +
-                                           core::list_text(plan.balance) + ' ' + origin + ", " +
+                                           model::balance_text(plan.balance) + ' ' + origin + ", " +
                                            core::counted(plan.micro_batches, "micro-batch", "micro-batches") +
                                            " of about " + std::to_string(std::llround(tokens)) + " tokens a replica " +
                                            (open ? "by counted work" : "as the input says") + ": bubble " +

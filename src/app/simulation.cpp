@@ -107,7 +107,7 @@ core::BatchPlan first_plan(const data::ShardReader& reader, const data::BatchLoa
 train::SimulationInput input_of(const RunContext& context, const SimulatedRun& run,
                                 const std::optional<core::MachineDescription>& machine) {
   std::vector<std::int64_t> balance;
-  for (const model::BlockRange& part : run.assembly.parts) balance.push_back(part.blocks());
+  for (const model::ModelRange& part : run.assembly.parts) balance.push_back(part.halves());
   return simulation_input(context.input, run.assembly.config, run.assembly.traits.kind, context.grid, balance,
                           first_plan(run.reader, run.batches, context.grid.data), machine);
 }
@@ -127,9 +127,7 @@ std::string blocks_text(const train::SimulationInput& simulated, int stage) {
   for (std::size_t part = 0; part < simulated.balance.size(); ++part) {
     const std::int64_t count = simulated.balance[part];
     if (static_cast<int>(part) % simulated.grid.pipeline == stage) {
-      text += text.empty() ? "blocks " : ", ";
-      text += std::to_string(first);
-      if (count > 1) (text += '-') += std::to_string(first + count - 1);
+      text += (text.empty() ? "blocks " : ", ") + model::blocks_text(first, first + count);
     }
     first += count;
   }

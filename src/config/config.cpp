@@ -75,7 +75,8 @@ void visit_parallel(TomlKeys& toml, Parallel& parallel) {
   toml.key("pipeline", parallel.pipeline, ranks).key("tensor", parallel.tensor, ranks);
   toml.key("pipeline_schedule", parallel.pipeline_schedule, one_of({"gpipe", "1f1b", "interleaved", "zb_h1"}));
   toml.key("virtual_stages", parallel.virtual_stages, between(1, 1 << 10));
-  toml.key("balance", parallel.balance, between(1, 1 << 20), parallel.balance_by, one_of({"cost", "measured"}));
+  toml.key("balance", parallel.balance, multiples(0.5, 0.5, 1 << 20), parallel.balance_by,
+           one_of({"cost", "measured"}));
   toml.key("zero", parallel.zero, between(0, 2)).key("offload", parallel.offload);
   toml.key("allow_shared_devices", parallel.allow_shared_devices);
 }

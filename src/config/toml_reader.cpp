@@ -241,12 +241,12 @@ TomlKeys& TomlReader::key(const char* name, std::vector<std::string>& value) {
   return *this;
 }
 
-TomlKeys& TomlReader::key(const char* name, std::vector<std::int64_t>& value, const Range& each) {
-  state_->read(name, "a list of whole numbers", value, each);
+TomlKeys& TomlReader::key(const char* name, std::vector<double>& value, const Range& each) {
+  state_->read(name, "a list of numbers", value, each);
   return *this;
 }
 
-TomlKeys& TomlReader::key(const char* name, std::vector<std::int64_t>& value, const Range& each, std::string& word,
+TomlKeys& TomlReader::key(const char* name, std::vector<double>& value, const Range& each, std::string& word,
                           const Choices& words) {
   const TomlValue* given = state_->table_value == nullptr ? nullptr : state_->table_value->find(name);
   if (given != nullptr && given->kind == Kind::text) {

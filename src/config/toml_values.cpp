@@ -47,10 +47,15 @@ TomlValue entry_of(const TomlValue& list, const TomlValue& child, std::size_t nu
 }  // namespace
 
 bool Range::contains(double value) const {
-  return (low_open ? value > low : value >= low) && (high_open ? value < high : value <= high);
+  const bool multiple = step == 0 || value / step == std::floor(value / step);
+  return multiple && (low_open ? value > low : value >= low) && (high_open ? value < high : value <= high);
 }
 
 std::string Range::text() const {
+  if (step > 0) {
+    const std::string rest = Range{low, high, low_open, high_open}.text();
+    return "a multiple of " + bound(step) + (rest.empty() ? "" : ' ' + rest);
+  }
   const bool has_low = std::isfinite(low), has_high = std::isfinite(high);
   if (has_low && has_high) {
     return (low_open ? "above " : "from ") + bound(low) + (high_open ? " to below " : " to ") + bound(high);
@@ -130,9 +135,9 @@ ValueProblem read_value(const TomlValue& value, std::vector<std::string>& result
   return {};
 }
 
-ValueProblem read_value(const TomlValue& value, std::vector<std::int64_t>& result, const Range& each) {
-  if (value.kind != Kind::list) return wrong_type(value, "a list of whole numbers, as in [3, 1]");
-  std::vector<std::int64_t> numbers;
+ValueProblem read_value(const TomlValue& value, std::vector<double>& result, const Range& each) {
+  if (value.kind != Kind::list) return wrong_type(value, "a list of numbers, as in [3, 1]");
+  std::vector<double> numbers;
   for (const TomlValue& child : value.children) {
     numbers.emplace_back();
     const auto bad = read_value(entry_of(value, child, numbers.size()), numbers.back(), each);

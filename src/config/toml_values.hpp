@@ -22,6 +22,6 @@ ValueProblem read_value(const TomlValue& value, std::int64_t& result, const Rang
 ValueProblem read_value(const TomlValue& value, double& result, const Range& range);
 ValueProblem read_value(const TomlValue& value, std::string& result, const Choices& choices);
 ValueProblem read_value(const TomlValue& value, std::vector<std::string>& result);
-ValueProblem read_value(const TomlValue& value, std::vector<std::int64_t>& result, const Range& each);
+ValueProblem read_value(const TomlValue& value, std::vector<double>& result, const Range& each);
 
 }  // namespace bert_hpc::config

@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "bert_hpc/config/parse_toml.hpp"
 #include "bert_hpc/config/toml_reader.hpp"
 
@@ -18,10 +20,19 @@ std::string written(const std::string& value) {
   return toml_string(value);
 }
 
+/// An entry of a list: whole numbers as such, as most people write them there.
+std::string entry(double value) {
+  const bool whole = value == std::floor(value) && std::abs(value) < 1e15;
+  return whole ? std::to_string(static_cast<std::int64_t>(value)) : written(value);
+}
+std::string entry(const std::string& value) {
+  return written(value);
+}
+
 template <class T>
 std::string written(const std::vector<T>& values) {
   std::string list = "[";
-  for (const T& value : values) list += (list.size() > 1 ? ", " : "") + written(value);
+  for (const T& value : values) list += (list.size() > 1 ? ", " : "") + entry(value);
   return list + ']';
 }
 
@@ -67,12 +78,12 @@ TomlKeys& TomlWriter::key(const char* name, std::vector<std::string>& value) {
   return *this;
 }
 
-TomlKeys& TomlWriter::key(const char* name, std::vector<std::int64_t>& value, const Range&) {
+TomlKeys& TomlWriter::key(const char* name, std::vector<double>& value, const Range&) {
   line(name, written(value));
   return *this;
 }
 
-TomlKeys& TomlWriter::key(const char* name, std::vector<std::int64_t>& value, const Range&, std::string& word,
+TomlKeys& TomlWriter::key(const char* name, std::vector<double>& value, const Range&, std::string& word,
                           const Choices&) {
   line(name, value.empty() ? written(word) : written(value));
   return *this;

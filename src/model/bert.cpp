@@ -31,8 +31,11 @@ layers::EmbeddingsSettings embeddings_settings(const BertConfig& config, HeadKin
   return settings;
 }
 
-layers::EncoderBlockSettings block_settings(const BertConfig& config, std::int64_t index) {
-  layers::EncoderBlockSettings settings;
+layers::EncoderHalfSettings half_settings(const BertConfig& config, std::int64_t half) {
+  using Kind = layers::EncoderHalfSettings::Kind;
+  const std::int64_t index = half / 2;
+  layers::EncoderHalfSettings settings;
+  settings.kind = half % 2 == 0 ? Kind::attention : Kind::feed_forward;
   settings.prefix = "bert.encoder.layer." + std::to_string(index) + ".";
   settings.hidden = config.hidden_size;
   settings.heads = config.num_attention_heads;
@@ -45,7 +48,7 @@ layers::EncoderBlockSettings block_settings(const BertConfig& config, std::int64
 }
 
 layers::HeadSettings head_settings(const BertConfig& config, HeadKind kind, std::int64_t outputs,
-                                   const BlockRange& range) {
+                                   const ModelRange& range) {
   layers::HeadSettings settings;
   settings.kind = kind;
   settings.hidden = config.hidden_size;
@@ -59,11 +62,11 @@ layers::HeadSettings head_settings(const BertConfig& config, HeadKind kind, std:
 }
 
 std::vector<core::ParameterSpec> bert_parameters(const BertConfig& config, HeadKind kind, std::int64_t outputs,
-                                                 const BlockRange& range, const layers::TensorPlace& place) {
+                                                 const ModelRange& range, const layers::TensorPlace& place) {
   std::vector<core::ParameterSpec> specs;
   if (range.embeddings) layers::Embeddings::declare(embeddings_settings(config, kind), specs, place);
   for (std::int64_t i = range.first; i < range.last; ++i) {
-    layers::EncoderBlock::declare(block_settings(config, i), specs, place);
+    layers::declare_half(half_settings(config, i), specs, place);
   }
   if (range.head) layers::declare_head(head_settings(config, kind, outputs, range), specs, place);
   return specs;

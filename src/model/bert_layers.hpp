@@ -2,15 +2,16 @@
 #pragma once
 
 #include "bert_hpc/layers/embeddings.hpp"
-#include "bert_hpc/layers/encoder_block.hpp"
+#include "bert_hpc/layers/encoder_half.hpp"
 #include "bert_hpc/layers/heads.hpp"
 #include "bert_hpc/model/partition.hpp"
 
 namespace bert_hpc::model {
 
 layers::EmbeddingsSettings embeddings_settings(const BertConfig& config, HeadKind kind);
-layers::EncoderBlockSettings block_settings(const BertConfig& config, std::int64_t index);
+/// `half`: as ModelRange counts them.
+layers::EncoderHalfSettings half_settings(const BertConfig& config, std::int64_t half);
 layers::HeadSettings head_settings(const BertConfig& config, HeadKind kind, std::int64_t outputs,
-                                   const BlockRange& range);
+                                   const ModelRange& range);
 
 }  // namespace bert_hpc::model

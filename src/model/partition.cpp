@@ -1,8 +1,8 @@
 #include "bert_hpc/model/partition.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
-#include <string>
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/text.hpp"
@@ -12,93 +12,150 @@ namespace {
 
 using core::Error;
 using core::ExitCode;
+using Counts = std::vector<std::int64_t>;
 
-/// Blocks of each part when none may cost more than `limit`, filled from the front; empty where they do not fit.
-std::vector<std::int64_t> fill(std::int64_t blocks, std::span<const PartCosts> parts, double limit) {
-  constexpr double rounding = 1e-9;
-  std::vector<std::int64_t> counts;
-  std::int64_t left = blocks, later = std::ssize(parts);
-  for (const PartCosts& part : parts) {
-    --later;  // each of those needs one
-    const double room = (limit - part.extra) / part.block + rounding;
-    const std::int64_t most = std::min(left - later, static_cast<std::int64_t>(std::min(room, 1e9)));
-    if (room < 1 || most < 1) return {};
-    counts.push_back(most);
-    left -= most;
+/// Halves of each part when none may cost more than `limit`, as many as can be in the first parts; empty where they do
+/// not fit. Found from the last part on: part p can begin where it reaches a beginning of the next one. (Filling from
+/// the front alone would not do: a slow part may be left no half that it can afford.)
+Counts fill(std::int64_t halves, std::span<const ModelCosts> parts, double limit) {
+  const auto places = static_cast<std::size_t>(halves) + 1;
+  std::vector<Counts> ends;      // by part, last first, and beginning: where it ends, or -1
+  Counts nearest(places, -1);    // the last beginning of the next part up to here, or -1
+  nearest[places - 1] = halves;  // behind the last part: the end
+  for (std::size_t p = parts.size(); p-- > 0;) {
+    Counts end(places, -1), own(places, -1);
+    std::int64_t reach = 0;
+    for (std::int64_t first = 0; first < halves; ++first) {
+      reach = std::max(reach, first);
+      while (reach < halves && parts[p].of(first, reach + 1, halves) <= limit) ++reach;
+      const auto at = static_cast<std::size_t>(first);
+      const std::int64_t last = nearest[static_cast<std::size_t>(reach)];
+      if (last > first) end[at] = last;
+      own[at] = end[at] >= 0 ? first : at > 0 ? own[at - 1] : -1;
+    }
+    own[places - 1] = own[places - 2];
+    nearest = std::move(own);
+    ends.push_back(std::move(end));
   }
-  return left == 0 ? counts : std::vector<std::int64_t>{};
+  Counts counts;
+  std::int64_t first = 0;
+  for (std::size_t p = 0; p < parts.size(); ++p) {
+    const std::int64_t last = ends[parts.size() - 1 - p][static_cast<std::size_t>(first)];
+    if (last < 0) return {};
+    counts.push_back(last - first);
+    first = last;
+  }
+  return counts;
+}
+
+double dearest(const Counts& counts, std::span<const ModelCosts> parts, std::int64_t halves) {
+  double most = 0;
+  std::int64_t first = 0;
+  for (std::size_t p = 0; p < parts.size(); ++p) {
+    most = std::max(most, parts[p].of(first, first + counts[p], halves));
+    first += counts[p];
+  }
+  return most;
 }
 
 }  // namespace
 
-BlockRange whole(const BertConfig& config) {
-  return {.first = 0, .last = config.num_hidden_layers};
+ModelRange whole(const BertConfig& config) {
+  return {.first = 0, .last = 2 * config.num_hidden_layers};
 }
 
-/// The dearest part costs a whole number of its blocks and its extra: the least of these values that suffices is found
-/// by bisection, as what suffices also does with more.
-std::vector<std::int64_t> balanced_counts(std::int64_t blocks, std::span<const PartCosts> parts) {
-  core::require(!parts.empty() && std::ssize(parts) <= blocks, "a model's parts hold a block each");
-  std::vector<double> limits;
-  for (const PartCosts& part : parts) {
-    core::require(part.block > 0, "a block costs something");
-    for (std::int64_t count = 1; count <= blocks; ++count) {
-      limits.push_back(static_cast<double>(count) * part.block + part.extra);
+double ModelCosts::of(std::int64_t first, std::int64_t last_half, std::int64_t halves) const {
+  const std::int64_t inner = std::min(last_half, halves - 2);  // without the last block
+  double sum = first == 0 ? embeddings : 0;
+  if (inner > first) {
+    sum += static_cast<double>((inner + 1) / 2 - (first + 1) / 2) * attention +
+           static_cast<double>(inner / 2 - first / 2) * feed_forward;
+  }
+  if (first <= halves - 2 && last_half >= halves - 1) sum += last_attention;
+  if (last_half == halves) sum += last;
+  return sum;
+}
+
+/// What suffices also does with more: the least limit is found by bisection, down to rounding.
+std::vector<std::int64_t> balanced_counts(std::int64_t halves, std::span<const ModelCosts> parts) {
+  core::require(!parts.empty() && std::ssize(parts) <= halves, "a model's parts hold a half of a block each");
+  constexpr double rounding = 1e-12;
+  double too_little = 0, enough = 0;
+  for (const ModelCosts& part : parts) {
+    for (const double cost : {part.embeddings, part.attention, part.feed_forward, part.last_attention, part.last}) {
+      core::require(cost >= 0 && std::isfinite(cost), "no piece of a model costs less than nothing");
+    }
+    enough = std::max(enough, part.of(0, halves, halves));
+  }
+  Counts counts = fill(halves, parts, enough * (1 + rounding));
+  core::require(!counts.empty(), "no cut of the model was found");
+  enough = dearest(counts, parts, halves);
+  while (enough - too_little > enough * rounding) {
+    const double middle = (too_little + enough) / 2;
+    const Counts found = fill(halves, parts, middle);
+    if (found.empty()) {
+      too_little = middle;
+    } else {
+      enough = dearest(found, parts, halves);
     }
   }
-  std::sort(limits.begin(), limits.end());
-  const auto enough = std::partition_point(limits.begin(), limits.end(),
-                                           [&](double limit) { return fill(blocks, parts, limit).empty(); });
-  core::require(enough != limits.end(), "no cut of the model was found");
-  return fill(blocks, parts, *enough);
+  return fill(halves, parts, enough * (1 + 1e3 * rounding));
 }
 
-StageCosts stage_costs(const BertConfig& config, HeadKind kind, double mean_length) {
-  const auto hidden = static_cast<double>(config.hidden_size), wide = static_cast<double>(config.intermediate_size);
-  const double block = 4 * hidden * hidden + 2 * hidden * wide + 2 * hidden * mean_length;  // multiply-adds a token
-  StageCosts costs;
-  // A look-up moves rows instead of multiplying them: about as long as 64 multiply-adds an element.
-  costs.embeddings = 64 * hidden / block;
-  constexpr double masked_share = 0.15;
-  costs.head = kind == HeadKind::masked_lm
-                   ? masked_share * hidden * (hidden + static_cast<double>(config.vocab_size)) / block
-                   : hidden * hidden / std::max(1.0, mean_length) / block;
-  // The last block computes only the rows that the head reads: of its products, keys and values remain whole.
-  const double read = kind == HeadKind::masked_lm ? masked_share : 1 / std::max(1.0, mean_length);
-  const double saved = (1 - read) * (block - 2 * hidden * hidden) / block;
-  costs.head -= saved;
-  return costs;
-}
-
-std::vector<BlockRange> partition(const BertConfig& config, int stages, std::span<const std::int64_t> balance,
-                                  const StageCosts& costs) {
-  const std::int64_t blocks = config.num_hidden_layers;
-  if (stages > blocks) {
+std::vector<ModelRange> partition(const BertConfig& config, int stages, std::span<const std::int64_t> balance,
+                                  const ModelCosts& costs) {
+  const std::int64_t blocks = config.num_hidden_layers, halves = 2 * blocks;
+  if (stages > halves) {
     throw Error(ExitCode::input, "parallel.pipeline × parallel.virtual_stages = " + std::to_string(stages) +
                                      " stages are more than the model's " + std::to_string(blocks) +
-                                     " blocks (model.num_hidden_layers); use at most " + std::to_string(blocks) + ".");
+                                     " blocks (model.num_hidden_layers) have halves; use at most " +
+                                     std::to_string(halves) + ".");
   }
-  std::vector<std::int64_t> counts(balance.begin(), balance.end());
-  std::vector<PartCosts> parts(static_cast<std::size_t>(stages));
-  parts.front().extra += costs.embeddings;
-  parts.back().extra += costs.head;
-  const std::vector<std::int64_t> proposed = balanced_counts(blocks, parts);
+  Counts counts(balance.begin(), balance.end());
+  const std::vector<ModelCosts> parts(static_cast<std::size_t>(stages), costs);
+  const Counts proposed = balanced_counts(halves, parts);
   if (counts.empty()) counts = proposed;
   const bool positive = std::all_of(counts.begin(), counts.end(), [](std::int64_t count) { return count > 0; });
   if (counts.size() != static_cast<std::size_t>(stages) || !positive ||
-      std::accumulate(counts.begin(), counts.end(), std::int64_t{0}) != blocks) {
-    throw Error(ExitCode::input, "parallel.balance = " + core::list_text(balance) + " does not give " +
-                                     std::to_string(stages) + " stages of one block or more that sum to the model's " +
-                                     std::to_string(blocks) + " blocks; " + core::list_text(proposed) + " would.");
+      std::accumulate(counts.begin(), counts.end(), std::int64_t{0}) != halves) {
+    throw Error(ExitCode::input, "parallel.balance = " + balance_text(balance) + " does not give " +
+                                     std::to_string(stages) +
+                                     " stages of half a block or more that sum to the model's " +
+                                     std::to_string(blocks) + " blocks; " + balance_text(proposed) + " would.");
   }
-  std::vector<BlockRange> ranges;
+  std::vector<ModelRange> ranges;
   std::int64_t first = 0;
   for (const std::int64_t count : counts) {
     ranges.push_back(
-        {.first = first, .last = first + count, .embeddings = first == 0, .head = first + count == blocks});
+        {.first = first, .last = first + count, .embeddings = first == 0, .head = first + count == halves});
     first += count;
   }
   return ranges;
+}
+
+std::vector<std::int64_t> in_halves(std::span<const double> blocks) {
+  Counts halves;
+  for (const double count : blocks) halves.push_back(std::llround(2 * count));
+  return halves;
+}
+
+std::string balance_text(std::span<const std::int64_t> halves) {
+  std::string text;
+  for (const std::int64_t count : halves) {
+    text += (text.empty() ? "" : ", ") + std::to_string(count / 2) + (count % 2 == 0 ? "" : ".5");
+  }
+  return '[' + text + ']';
+}
+
+std::string blocks_text(std::int64_t first, std::int64_t last) {
+  std::string text;
+  const auto add = [&text](const std::string& more) { text += (text.empty() ? "" : ", ") + more; };
+  if (first % 2 != 0 && first < last) add("feed-forward of " + std::to_string(first / 2));
+  const std::int64_t begin = (first + 1) / 2, end = last / 2;
+  if (begin + 1 == end) add(std::to_string(begin));
+  if (begin + 1 < end) add(std::to_string(begin) + '-' + std::to_string(end - 1));
+  if (last % 2 != 0 && first < last) add("attention of " + std::to_string(end));
+  return text;
 }
 
 }  // namespace bert_hpc::model

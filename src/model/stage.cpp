@@ -7,17 +7,19 @@
 
 namespace bert_hpc::model {
 
-Stage::Stage(const BertConfig& config, HeadKind kind, std::int64_t outputs, const BlockRange& range,
+Stage::Stage(const BertConfig& config, HeadKind kind, std::int64_t outputs, const ModelRange& range,
              const core::ParameterStore& parameters, const layers::TensorGroup& group, DataType storage)
-    : config_(config), range_(range), group_(group), storage_(storage) {
+    : config_(config), kind_(kind), range_(range), group_(group), storage_(storage) {
   const auto slice = [&parameters](const std::string& name) {
     return parameters.slices()[static_cast<std::size_t>(parameters.find(name))];
   };
   for (std::int64_t i = range.first; i < range.last; ++i) {
-    layers::EncoderBlockSettings settings = block_settings(config, i);
+    layers::EncoderHalfSettings settings = half_settings(config, i);
     settings.storage = storage;
-    blocks_.emplace_back(settings, parameters, group);
-    block_begin_.push_back(slice(settings.prefix + "attention.self.query.weight").offset);
+    std::vector<core::ParameterSpec> of_half;
+    layers::declare_half(settings, of_half);
+    halves_.push_back(layers::make_half(settings, parameters, group));
+    half_begin_.push_back(slice(of_half.front().name).offset);
   }
   const std::vector<core::ParameterSpec> own = bert_parameters(config, kind, outputs, range);
   const core::ParameterSlice last = slice(own.back().name);
@@ -39,18 +41,18 @@ Stage::Stage(const BertConfig& config, HeadKind kind, std::int64_t outputs, cons
 }
 
 std::vector<std::int64_t> Stage::finished_begins() const {
-  std::vector<std::int64_t> begins = block_begin_;
+  std::vector<std::int64_t> begins = half_begin_;
   if (range_.embeddings) begins.insert(begins.begin(), arena_begin_);
   if (range_.head) begins.push_back(head_begin_);
   return begins;
 }
 
 Matrix Stage::output(int slot) const {
-  return range_.head ? Matrix() : at(slot).blocks.back().output;
+  return range_.head ? Matrix() : at(slot).halves.back().output;
 }
 
-ConstMatrix Stage::block_input(const Slot& slot, std::size_t block) const {
-  if (block > 0) return slot.blocks[block - 1].output;
+ConstMatrix Stage::half_input(const Slot& slot, std::size_t half) const {
+  if (half > 0) return slot.halves[half - 1].output;
   return range_.embeddings ? slot.embeddings.output : slot.input;
 }
 
@@ -59,7 +61,7 @@ void Stage::open(core::Workspace& workspace, const layers::Pass& pass, int slot)
   core::require(slot < layout.slots, "stage: a slot that was not planned");
   const std::int64_t mark = workspace.mark(), begin = layout.slots_begin + slot * layout.slot_size;
   Slot& opened = at(slot);
-  if (range_.head) opened.selection = head_->rows(pass.batch);
+  opened.selection = layers::rows_read(kind_, pass.batch);
   workspace.release(begin);
   take_slot(workspace, pass.batch.tokens.count, pass.training, opened);
   core::require(workspace.mark() - begin <= layout.slot_size, "stage: a micro-batch larger than was planned");
@@ -69,39 +71,43 @@ void Stage::open(core::Workspace& workspace, const layers::Pass& pass, int slot)
 void Stage::forward(layers::Engine& engine, const layers::Pass& pass, int slot) {
   Slot& s = at(slot);
   if (range_.embeddings) embeddings_->forward(pass, s.embeddings);
-  for (std::size_t i = 0; i < blocks_.size(); ++i) {
-    blocks_[i].forward(engine, pass, selection(s, i), block_input(s, i), s.blocks[i]);
+  for (std::size_t i = 0; i < halves_.size(); ++i) {
+    halves_[i]->forward(engine, pass, selection(s, i), half_input(s, i), s.halves[i]);
     progress();
   }
-  if (range_.head) head_->forward(engine, pass, s.blocks.back().output, s.head);
+  if (range_.head) head_->forward(engine, pass, s.halves.back().output, s.head);
 }
 
 void Stage::backward(layers::Engine& engine, const layers::Pass& pass, core::Workspace& workspace,
                      const Finished& finished, int slot) {
   Slot& s = at(slot);
-  const std::int64_t tokens = pass.batch.tokens.count, hidden = config_.hidden_size, mark = workspace.mark();
+  const std::int64_t tokens = pass.batch.tokens.count, mark = workspace.mark();
   take_outbox(workspace, tokens, s);
   workspace.release(training_.scratch_begin);
-  Matrix d_y = range_.head ? group_.take(workspace, s.selection.rows.count, hidden, storage_) : d_output(slot);
-  Matrix d_x = group_.take(workspace, tokens, hidden, storage_);
-  Matrix d_next = group_.take(workspace, tokens, hidden, storage_);
+  Matrix turns[2];
+  take_turns(workspace, tokens, s, turns);
+  Matrix d_y = d_output(slot);
+  int turn = 0;
 
   if (range_.head) {
+    d_y = group_.first(turns[turn], s.selection.rows.count);
+    turn = 1 - turn;
     head_->backward_input(engine, pass, s.head, d_y);
-    head_->backward_weight(engine, s.head, s.blocks.back().output);
+    head_->backward_weight(engine, s.head, s.halves.back().output);
     finished(head_begin_);
   }
-  for (std::size_t i = blocks_.size(); i-- > 0;) {
-    if (i == 0 && !range_.embeddings) d_x = s.d_input;
-    const std::int64_t block_mark = workspace.mark();
-    layers::EncoderBlock::Kept kept = blocks_[i].take_kept(workspace, tokens, selection(s, i));
-    blocks_[i].backward_input(engine, pass, selection(s, i), s.blocks[i], d_y, kept, d_x, workspace);
-    blocks_[i].backward_weight(engine, selection(s, i), s.blocks[i], kept, block_input(s, i));
-    workspace.release(block_mark);
-    finished(block_begin_[i]);
+  for (std::size_t i = halves_.size(); i-- > 0;) {
+    const bool sent = i == 0 && !range_.embeddings;
+    const Matrix d_x = sent ? s.d_input : group_.first(turns[turn], rows_into(s, i, tokens));
+    const std::int64_t half_mark = workspace.mark();
+    layers::EncoderHalf::Kept kept = halves_[i]->take_kept(workspace, tokens, selection(s, i));
+    halves_[i]->backward_input(engine, pass, selection(s, i), s.halves[i], d_y, kept, d_x, workspace);
+    halves_[i]->backward_weight(engine, selection(s, i), s.halves[i], kept, half_input(s, i));
+    workspace.release(half_mark);
+    finished(half_begin_[i]);
     progress();
     d_y = d_x;
-    std::swap(d_x, d_next);
+    turn = 1 - turn;
   }
   if (range_.embeddings) {
     embeddings_->backward_weight(pass, s.embeddings, d_y);
@@ -122,10 +128,10 @@ void Stage::backward_input(layers::Engine& engine, const layers::Pass& pass, cor
   workspace.release(training_.scratch_begin);
   Matrix d_y = range_.head ? k.d_outputs.back() : d_output(slot);
   if (range_.head) head_->backward_input(engine, pass, s.head, d_y);
-  for (std::size_t i = blocks_.size(); i-- > 0;) {
-    // d_outputs begins with the embeddings' where they are here, else with the first block's own.
+  for (std::size_t i = halves_.size(); i-- > 0;) {
+    // d_outputs begins with the embeddings' where they are here, else with the first half's own.
     const Matrix d_x = range_.embeddings ? k.d_outputs[i] : i > 0 ? k.d_outputs[i - 1] : s.d_input;
-    blocks_[i].backward_input(engine, pass, selection(s, i), s.blocks[i], d_y, k.blocks[i], d_x, workspace);
+    halves_[i]->backward_input(engine, pass, selection(s, i), s.halves[i], d_y, k.halves[i], d_x, workspace);
     progress();
     d_y = d_x;
   }
@@ -137,12 +143,12 @@ void Stage::backward_weight(layers::Engine& engine, const layers::Pass& pass, co
   const Slot& s = at(slot);
   const KeptGradients& k = kept_[static_cast<std::size_t>(kept)];
   if (range_.head) {
-    head_->backward_weight(engine, s.head, s.blocks.back().output);
+    head_->backward_weight(engine, s.head, s.halves.back().output);
     finished(head_begin_);
   }
-  for (std::size_t i = blocks_.size(); i-- > 0;) {
-    blocks_[i].backward_weight(engine, selection(s, i), s.blocks[i], k.blocks[i], block_input(s, i));
-    finished(block_begin_[i]);
+  for (std::size_t i = halves_.size(); i-- > 0;) {
+    halves_[i]->backward_weight(engine, selection(s, i), s.halves[i], k.halves[i], half_input(s, i));
+    finished(half_begin_[i]);
     progress();
   }
   if (range_.embeddings) {

@@ -18,18 +18,23 @@ std::int64_t aligned(std::int64_t bytes) {
 void Stage::take_outbox(core::Workspace& workspace, std::int64_t tokens, Slot& slot) {
   if (range_.embeddings) return;
   workspace.release(training_.outboxes_begin + next_outbox_ * training_.outbox_size);
-  slot.d_input = group_.take(workspace, tokens, config_.hidden_size, storage_);
+  slot.d_input = group_.take(workspace, rows_into(slot, 0, tokens), config_.hidden_size, storage_);
   next_outbox_ = 1 - next_outbox_;
 }
 
-/// Without a backward pass a block's results are needed by the next one only: two regions take turns. The last block,
-/// which may compute fewer rows with more tensors, has one of its own.
-void Stage::take_passing_blocks(core::Workspace& workspace, std::int64_t tokens, Slot& slot) const {
+/// As backward() needs them: two matrices in which the gradients between the parts of a stage take turns.
+void Stage::take_turns(core::Workspace& workspace, std::int64_t tokens, const Slot& slot, Matrix* turns) const {
+  const std::int64_t most = std::max(tokens, slot.selection.rows.count);
+  for (int i = 0; i < 2; ++i) turns[i] = group_.take(workspace, most, config_.hidden_size, storage_);
+}
+
+/// Without a backward pass the results of a half are needed by the next one only: two regions take turns, one for each
+/// kind of half. Those of the last block, which compute fewer rows with more tensors, have their own.
+void Stage::take_passing_halves(core::Workspace& workspace, std::int64_t tokens, Slot& slot) const {
   std::int64_t begins[2] = {workspace.mark(), workspace.mark()}, end = workspace.mark();
-  for (std::size_t i = 0; i < blocks_.size(); ++i) {
-    const bool last = i + 1 == blocks_.size();
-    workspace.release(last ? end : begins[i % 2]);
-    slot.blocks[i] = blocks_[i].take_saved(workspace, tokens, selection(slot, i));
+  for (std::size_t i = 0; i < halves_.size(); ++i) {
+    workspace.release(selection(slot, i) == nullptr ? begins[i % 2] : end);
+    slot.halves[i] = halves_[i]->take_saved(workspace, tokens, selection(slot, i));
     end = std::max(end, workspace.mark());
     if (i == 0) begins[1] = end;
   }
@@ -40,12 +45,12 @@ void Stage::take_slot(core::Workspace& workspace, std::int64_t tokens, bool trai
   if (range_.embeddings) {
     slot.embeddings = embeddings_->take_saved(workspace, tokens);
   } else {
-    slot.input = group_.take(workspace, tokens, config_.hidden_size, storage_);
+    slot.input = group_.take(workspace, rows_into(slot, 0, tokens), config_.hidden_size, storage_);
   }
-  slot.blocks.resize(blocks_.size());
-  if (!training) take_passing_blocks(workspace, tokens, slot);
-  for (std::size_t i = 0; training && i < blocks_.size(); ++i) {
-    slot.blocks[i] = blocks_[i].take_saved(workspace, tokens, selection(slot, i));
+  slot.halves.resize(halves_.size());
+  if (!training) take_passing_halves(workspace, tokens, slot);
+  for (std::size_t i = 0; training && i < halves_.size(); ++i) {
+    slot.halves[i] = halves_[i]->take_saved(workspace, tokens, selection(slot, i));
   }
   if (range_.head) slot.head = head_->take_saved(workspace, slot.selection.rows.count);
 }
@@ -53,14 +58,14 @@ void Stage::take_slot(core::Workspace& workspace, std::int64_t tokens, bool trai
 void Stage::take_kept(core::Workspace& workspace, std::int64_t tokens, const Slot& slot, KeptGradients& kept) const {
   const std::int64_t hidden = config_.hidden_size;
   // Gradients between the parts of this stage; that of the last output, without a head, is the caller's.
-  kept.d_outputs.resize(blocks_.size() - 1 + (range_.embeddings ? 1 : 0) + (range_.head ? 1 : 0));
-  for (std::size_t i = 0; i < kept.d_outputs.size(); ++i) {
-    const bool of_last_block = range_.head && i + 1 == kept.d_outputs.size();
-    kept.d_outputs[i] = group_.take(workspace, of_last_block ? slot.selection.rows.count : tokens, hidden, storage_);
+  const std::size_t first = range_.embeddings ? 0 : 1, last = range_.head ? halves_.size() : halves_.size() - 1;
+  kept.d_outputs.clear();
+  for (std::size_t i = first; i <= last; ++i) {
+    kept.d_outputs.push_back(group_.take(workspace, rows_into(slot, i, tokens), hidden, storage_));
   }
-  kept.blocks.resize(blocks_.size());
-  for (std::size_t i = 0; i < blocks_.size(); ++i) {
-    kept.blocks[i] = blocks_[i].take_kept(workspace, tokens, selection(slot, i));
+  kept.halves.resize(halves_.size());
+  for (std::size_t i = 0; i < halves_.size(); ++i) {
+    kept.halves[i] = halves_[i]->take_kept(workspace, tokens, selection(slot, i));
   }
 }
 
@@ -83,15 +88,16 @@ void Stage::plan_slots(core::Workspace& workspace, const layers::BatchBounds& bo
   }
   // Made here, so that nothing is in the step loop.
   slots_.resize(std::max(slots_.size(), static_cast<std::size_t>(memory.slots)));
-  for (Slot& each : slots_) each.blocks.resize(blocks_.size());
+  for (Slot& each : slots_) each.halves.resize(halves_.size());
   kept_.resize(static_cast<std::size_t>(std::max(memory.kept, static_cast<int>(kept_.size()))));
   for (KeptGradients& each : kept_) {
-    each.blocks.resize(blocks_.size());
-    each.d_outputs.resize(blocks_.size() + 1);
+    each.halves.resize(halves_.size());
+    each.d_outputs.reserve(halves_.size() + 1);
   }
   layout.outboxes_begin = layout.kept_begin + memory.kept * layout.kept_size;
   if (memory.training && !range_.embeddings) {
-    layout.outbox_size = aligned(group_.capacity(bounds.tokens) * config_.hidden_size * core::bytes_of(storage_));
+    const std::int64_t rows = rows_into(slot, 0, bounds.tokens);
+    layout.outbox_size = aligned(group_.capacity(rows) * config_.hidden_size * core::bytes_of(storage_));
   }
   const std::int64_t end = layout.outboxes_begin + 2 * layout.outbox_size;
   workspace.release(layout.slots_begin);
@@ -99,19 +105,16 @@ void Stage::plan_slots(core::Workspace& workspace, const layers::BatchBounds& bo
 }
 
 void Stage::plan_scratch(core::Workspace& workspace, const layers::BatchBounds& bounds) const {
-  // As in backward(): two gradients that take turns, and what one block keeps.
-  const std::int64_t begin = workspace.mark(), hidden = config_.hidden_size;
+  // As in backward(): two gradients that take turns, and what one half keeps.
+  const std::int64_t begin = workspace.mark();
   Slot slot;
   slot.selection.rows.count = bounds.selected;
-  if (training_.kept == 0) {
-    if (range_.head) group_.take(workspace, bounds.selected, hidden, storage_);
-    group_.take(workspace, bounds.tokens, hidden, storage_);
-    group_.take(workspace, bounds.tokens, hidden, storage_);
-  }
-  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+  Matrix turns[2];
+  if (training_.kept == 0) take_turns(workspace, bounds.tokens, slot, turns);
+  for (std::size_t i = 0; i < halves_.size(); ++i) {
     const std::int64_t mark = workspace.mark();
-    if (training_.kept == 0) blocks_[i].take_kept(workspace, bounds.tokens, selection(slot, i));
-    blocks_[i].plan_scratch(workspace, bounds.tokens, selection(slot, i));
+    if (training_.kept == 0) halves_[i]->take_kept(workspace, bounds.tokens, selection(slot, i));
+    halves_[i]->plan_scratch(workspace, bounds.tokens, selection(slot, i));
     workspace.release(mark);
   }
   workspace.release(begin);

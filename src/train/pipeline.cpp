@@ -172,12 +172,11 @@ void Pipeline::send(const Message& message) {
   Part& own = part(message.virtual_stage);
   const int s = slot(own, message.micro_batch);
   const auto at = static_cast<std::size_t>(s);
-  if (message.forward) {
-    own.outputs[at] = group_.start_send(elements_of(own.stage->output(s)), message.peer);
-  } else {
-    // backward has turned the outboxes; what it wrote lies in the other one.
-    own.gradients[1 - own.stage->next_outbox()] = group_.start_send(elements_of(own.stage->d_input(s)), message.peer);
-  }
+  const std::span<float> elements = elements_of(message.forward ? own.stage->output(s) : own.stage->d_input(s));
+  if (elements.empty()) return;  // no row that the head reads: the other end knows
+  // backward has turned the outboxes; what it wrote lies in the other one.
+  comm::RequestHandle& sent = message.forward ? own.outputs[at] : own.gradients[1 - own.stage->next_outbox()];
+  sent = group_.start_send(elements, message.peer);
 }
 
 void Pipeline::receive(const Message& message) {
@@ -186,8 +185,8 @@ void Pipeline::receive(const Message& message) {
   const auto at = static_cast<std::size_t>(s);
   wait(own.outputs[at]);  // of the slot's last micro-batch, or of this one, whose output gives way to its gradient
   if (message.forward) own.stage->open(workspace_, pass(message.micro_batch), s);
-  const core::Matrix into = message.forward ? own.stage->input(s) : own.stage->d_output(s);
-  own.inputs[at] = group_.start_receive(elements_of(into), message.peer);
+  const std::span<float> into = elements_of(message.forward ? own.stage->input(s) : own.stage->d_output(s));
+  if (!into.empty()) own.inputs[at] = group_.start_receive(into, message.peer);
 }
 
 void Pipeline::wait(comm::RequestHandle& request) {

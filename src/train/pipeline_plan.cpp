@@ -1,15 +1,24 @@
 #include "bert_hpc/train/pipeline_plan.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "bert_hpc/core/error.hpp"
-#include "bert_hpc/model/partition.hpp"
 #include "bert_hpc/train/timeline.hpp"
 
 namespace bert_hpc::train {
 namespace {
 
 using Kind = Instruction::Kind;
+
+template <class Cost>
+model::ModelCosts costs_of(const ModelSeconds& model, const Cost& cost) {
+  return {.embeddings = cost(model.embeddings),
+          .attention = cost(model.attention),
+          .feed_forward = cost(model.feed_forward),
+          .last_attention = cost(model.last_attention),
+          .last = cost(model.last)};
+}
 
 class Planner {
  public:
@@ -25,7 +34,10 @@ class Planner {
     plan.balance = q_.balance.empty() ? cut(tokens) : q_.balance;
     PipelineDurations durations;
     durations.compute = [&](int stage, const Instruction& i) { return seconds(plan.balance, stage, i, tokens); };
-    durations.transfer = [&](int, int, const Message&) { return tokens * q_.message_per_token; };
+    durations.transfer = [&](int from, int, const Message& message) {
+      const bool read = half_behind(plan.balance, q_.stages, from, message) + 1 >= q_.halves;
+      return tokens * (read ? q_.head_share : 1) * q_.message_per_token;
+    };
     durations.latency = [&](int, int) { return q_.latency; };
     const Timeline timeline = play(make_schedules(q_.kind, q_.stages, micro_batches, q_.virtual_stages), durations);
     plan.seconds = timeline.seconds;
@@ -37,15 +49,9 @@ class Planner {
   const ModelSeconds& of_part(int part) const { return q_.seconds[static_cast<std::size_t>(part % q_.stages)]; }
 
   std::vector<std::int64_t> cut(double tokens) const {
-    std::vector<model::PartCosts> costs;
-    for (int part = 0; part < parts_; ++part) {
-      const ModelSeconds& model = of_part(part);
-      const double block = model.block.of(tokens);
-      costs.push_back({.block = block,
-                       .extra = (part == 0 ? model.embeddings.of(tokens) : 0) +
-                                (part + 1 == parts_ ? model.last.of(tokens) - block : 0)});
-    }
-    return model::balanced_counts(q_.blocks, costs);
+    std::vector<model::ModelCosts> costs;
+    for (int part = 0; part < parts_; ++part) costs.push_back(of_part(part).of(tokens));
+    return model::balanced_counts(q_.halves, costs);
   }
 
   static double piece_seconds(const PieceSeconds& piece, Kind kind, double tokens) {
@@ -63,13 +69,9 @@ class Planner {
 
   double seconds(const std::vector<std::int64_t>& balance, int stage, const Instruction& i, double tokens) const {
     const int part = i.virtual_stage * q_.stages + stage;
-    const ModelSeconds& model = of_part(part);
-    const bool head = part + 1 == parts_;
-    const auto whole = static_cast<double>(balance[static_cast<std::size_t>(part)] - (head ? 1 : 0));
-    double sum = whole * piece_seconds(model.block, i.kind, tokens);
-    if (part == 0) sum += piece_seconds(model.embeddings, i.kind, tokens);
-    if (head) sum += piece_seconds(model.last, i.kind, tokens);
-    return sum;
+    const auto piece = [&](const PieceSeconds& of) { return piece_seconds(of, i.kind, tokens); };
+    const std::int64_t first = std::accumulate(balance.begin(), balance.begin() + part, std::int64_t{0});
+    return costs_of(of_part(part), piece).of(first, first + balance[static_cast<std::size_t>(part)], q_.halves);
   }
 
   const PipelineQuestion& q_;
@@ -90,10 +92,12 @@ PassSeconds fit_line(double tokens_a, double seconds_a, double tokens_b, double 
   return {.fixed = fixed, .per_token = slope};
 }
 
-ModelSeconds modelled_seconds(const ModelShape& model, double length, double head_share, int tensor,
+ModelSeconds modelled_seconds(const ModelShape& given, double length, double head_share, int tensor,
                               const core::MachineDescription& machine) {
+  ModelShape model = given;
+  model.blocks = 2;  // one like all others, and the last
   // Work is a line over the tokens where lengths and shares stay: two points give it.
-  const auto piece = [&](const PartShape& shape) {
+  const auto piece = [&](const model::ModelRange& shape) {
     const double tokens = 1024;
     const MicroBatchShape full{.tokens = tokens, .squared_lengths = tokens * length, .head_rows = tokens * head_share};
     const PassWork none = part_work(model, shape, {}, tensor), all = part_work(model, shape, full, tensor);
@@ -104,9 +108,23 @@ ModelSeconds modelled_seconds(const ModelShape& model, double length, double hea
                         .backward_input = line(none.backward_input, all.backward_input),
                         .backward_weight = line(none.backward_weight, all.backward_weight)};
   };
-  return {.embeddings = piece({.blocks = 0, .embeddings = true, .head = false}),
-          .block = piece({.blocks = 1, .embeddings = false, .head = false}),
-          .last = piece({.blocks = 1, .embeddings = false, .head = true})};
+  const auto half = [&](std::int64_t number) {
+    return piece({.first = number, .last = number + 1, .embeddings = false, .head = number == 3});
+  };
+  return {.embeddings = piece({.embeddings = true, .head = false}),
+          .attention = half(0),
+          .feed_forward = half(1),
+          .last_attention = half(2),
+          .last = half(3)};
+}
+
+model::ModelCosts ModelSeconds::of(double tokens) const {
+  return costs_of(*this, [tokens](const PieceSeconds& piece) { return piece.of(tokens); });
+}
+
+std::int64_t half_behind(std::span<const std::int64_t> balance, int stages, int from, const Message& message) {
+  const int part = message.virtual_stage * stages + from + (message.forward ? 1 : 0);
+  return std::accumulate(balance.begin(), balance.begin() + part, std::int64_t{0});
 }
 
 PipelinePlan plan_pipeline(const PipelineQuestion& question) {

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/train/pipeline_plan.hpp"
 
 namespace bert_hpc::train {
 
@@ -41,9 +43,11 @@ class Simulation {
   }
 
  private:
-  PartShape part(int stage, int virtual_stage) const {
+  model::ModelRange part(int stage, int virtual_stage) const {
     const int number = virtual_stage * stages_ + stage, parts = stages_ * in_.virtual_stages;
-    return {.blocks = in_.balance[static_cast<std::size_t>(number)],
+    const std::int64_t first = std::accumulate(in_.balance.begin(), in_.balance.begin() + number, std::int64_t{0});
+    return {.first = first,
+            .last = first + in_.balance[static_cast<std::size_t>(number)],
             .embeddings = number == 0,
             .head = number + 1 == parts};
   }
@@ -95,20 +99,22 @@ class Simulation {
     return ranks == 1 ? 0 : ring_bytes(bytes, ranks) / rates.bandwidth + (ranks - 1) * rates.latency;
   }
 
-  double message_bytes(int number) const {
-    return in_.model.activation * micro_batch(number).tokens * in_.model.hidden / in_.grid.tensor;
+  double message_bytes(int from, const Message& message) const {
+    const std::int64_t half = half_behind(in_.balance, stages_, from, message);
+    const double rows = rows_into(in_.model, half, micro_batch(message.micro_batch));
+    return in_.model.activation * rows * in_.model.hidden / in_.grid.tensor;
   }
 
-  /// A block gathers its input's rows and scatters its output's sums, twice, forward and backward each.
-  static constexpr int tensor_rings = 4;
-  double tensor_bytes(const PartShape& shape, int number) const {
+  /// Half a block gathers its input's rows and scatters its output's sums, forward and backward each.
+  static constexpr int tensor_rings = 2;
+  double tensor_bytes(const model::ModelRange& shape, int number) const {
     return in_.model.activation * micro_batch(number).tokens * in_.model.hidden * tensor_rings *
-           static_cast<double>(shape.blocks);
+           static_cast<double>(shape.halves());
   }
 
   double compute_seconds(int stage, const Instruction& i) const {
     if (in_.measured) return in_.measured(stage, i);
-    const PartShape shape = part(stage, i.virtual_stage);
+    const model::ModelRange shape = part(stage, i.virtual_stage);
     const PassWork work = part_work(in_.model, shape, micro_batch(i.micro_batch), in_.grid.tensor);
     double result = 0;
     if (i.kind == Kind::forward) result = seconds(work.forward, in_.machine);
@@ -118,7 +124,7 @@ class Simulation {
     }
     if (in_.grid.tensor > 1 && i.kind != Kind::backward_weight) {
       const bool leaves = tensor_leaves_[static_cast<std::size_t>(stage)];
-      const double turns = (in_.grid.tensor - 1) * tensor_rings * static_cast<double>(shape.blocks);
+      const double turns = (in_.grid.tensor - 1) * tensor_rings * static_cast<double>(shape.halves());
       result += ring_bytes(tensor_bytes(shape, i.micro_batch), in_.grid.tensor) / link(leaves).bandwidth +
                 turns * link(leaves).latency;
     }
@@ -133,7 +139,7 @@ class Simulation {
     PipelineDurations result;
     result.compute = [this](int stage, const Instruction& i) { return compute_seconds(stage, i); };
     result.transfer = [this](int from, int to, const Message& message) {
-      return message_bytes(message.micro_batch) / link(between(from, to)).bandwidth;
+      return message_bytes(from, message) / link(between(from, to)).bandwidth;
     };
     result.latency = [this](int from, int to) { return link(between(from, to)).latency; };
     return result;
@@ -148,7 +154,7 @@ class Simulation {
     StageLoad load;
     const Schedule& schedule = schedules_[static_cast<std::size_t>(stage)];
     for (int v = 0; v < in_.virtual_stages; ++v) {
-      const PartShape shape = part(stage, v);
+      const model::ModelRange shape = part(stage, v);
       load.parameters += part_parameters(in_.model, shape, in_.grid.tensor);
       double largest = 0, kept = 0;
       for (const MicroBatchShape& batch : in_.micro_batches) {
@@ -166,7 +172,7 @@ class Simulation {
     for (const Instruction& i : schedule) {
       const auto send = transfer_of(i, stages_, stage).send;
       if (!send) continue;
-      load.sent_pipeline += message_bytes(send->micro_batch);
+      load.sent_pipeline += message_bytes(stage, *send);
       load.pipeline_leaves_node = load.pipeline_leaves_node || between(stage, send->peer);
     }
     load.sent_data = 2 * ring_bytes(element * load.parameters, in_.grid.data);

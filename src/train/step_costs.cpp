@@ -6,27 +6,42 @@ namespace {
 
 constexpr double element = sizeof(float);
 
-double block_weights(const ModelShape& m) {
-  return 4 * m.hidden * m.hidden + 2 * m.hidden * m.intermediate;
+double attention_weights(const ModelShape& m) {
+  return 4 * m.hidden * m.hidden;
+}
+double feed_forward_weights(const ModelShape& m) {
+  return 2 * m.hidden * m.intermediate;
+}
+
+/// Products of so many operations, attention between them, rows that the forward pass reads and writes (backward reads
+/// those and moves as many gradients), and the operands of the weight gradients' products, all but rows in numbers.
+PassWork half_work(double products, double attention, double moved, double operands, double weights) {
+  PassWork work;
+  work.forward = {products + attention, moved + element * weights};
+  work.backward_input = {products + 2.5 * attention, 2 * moved + element * weights};
+  work.backward_weight = {products, operands + 2 * element * weights};  // sums are read and written
+  return work;
 }
 
 /// `rows`: those that come out; keys and values are computed of all tokens.
-PassWork block_work(const ModelShape& m, const MicroBatchShape& batch, double rows) {
-  const double key_value = 2 * m.hidden * m.hidden;
-  const double products = 2 * (batch.tokens * key_value + rows * (block_weights(m) - key_value));
+PassWork attention_work(const ModelShape& m, const MicroBatchShape& batch, double rows) {
+  const double key_value = 2 * m.hidden * m.hidden, weights = attention_weights(m);
   const double share = batch.tokens > 0 ? rows / batch.tokens : 0;
-  const double attention = 4 * m.hidden * batch.squared_lengths * share;
-  // Rows read and written once by each product and each elementwise step of the forward pass: 18 of width H (keys and
-  // values 7 of them) and 3 of width I; backward reads those and moves as many gradients.
-  const double rows_moved = m.activation * (batch.tokens * 7 * m.hidden + rows * (11 * m.hidden + 3 * m.intermediate));
-  const double weights = element * block_weights(m);
-  PassWork work;
-  work.forward = {products + attention, rows_moved + weights};
-  work.backward_input = {products + 2.5 * attention, 2 * rows_moved + weights};
-  // Inputs and output gradients of the products, and sums that are read and written.
-  const double operands = m.activation * (batch.tokens * 3 * m.hidden + rows * (5 * m.hidden + 2 * m.intermediate));
-  work.backward_weight = {products, operands + 2 * weights};
-  return work;
+  return half_work(2 * (batch.tokens * key_value + rows * (weights - key_value)),
+                   4 * m.hidden * batch.squared_lengths * share,
+                   m.activation * m.hidden * (batch.tokens * 7 + rows * 5),
+                   m.activation * m.hidden * (batch.tokens * 3 + rows * 3), weights);
+}
+
+PassWork feed_forward_work(const ModelShape& m, double rows) {
+  const double weights = feed_forward_weights(m);
+  return half_work(2 * rows * weights, 0, m.activation * rows * (6 * m.hidden + 3 * m.intermediate),
+                   m.activation * rows * (2 * m.hidden + 2 * m.intermediate), weights);
+}
+
+/// Of a half: the last block's are as few as the head reads.
+double rows_out(const ModelShape& m, std::int64_t half, const MicroBatchShape& batch) {
+  return rows_into(m, half + 1, batch);
 }
 
 PassWork embeddings_work(const ModelShape& m, const MicroBatchShape& batch) {
@@ -63,6 +78,7 @@ void add(PassWork& sum, const PassWork& more) {
 ModelShape model_shape(const model::BertConfig& config, layers::HeadSettings::Kind kind, core::DataType storage) {
   using Kind = layers::HeadSettings::Kind;
   ModelShape shape;
+  shape.blocks = config.num_hidden_layers;
   shape.hidden = static_cast<double>(config.hidden_size);
   shape.intermediate = static_cast<double>(config.intermediate_size);
   shape.heads = static_cast<double>(config.num_attention_heads);
@@ -75,12 +91,16 @@ ModelShape model_shape(const model::BertConfig& config, layers::HeadSettings::Ki
   return shape;
 }
 
-PassWork part_work(const ModelShape& model, const PartShape& part, const MicroBatchShape& batch, int tensor) {
+double rows_into(const ModelShape& shape, std::int64_t half, const MicroBatchShape& batch) {
+  return half + 1 >= 2 * shape.blocks ? batch.head_rows : batch.tokens;
+}
+
+PassWork part_work(const ModelShape& model, const model::ModelRange& part, const MicroBatchShape& batch, int tensor) {
   PassWork work;
   if (part.embeddings) add(work, embeddings_work(model, batch));
-  for (std::int64_t i = 0; i < part.blocks; ++i) {
-    const bool selected = part.head && i + 1 == part.blocks;
-    add(work, block_work(model, batch, selected ? batch.head_rows : batch.tokens));
+  for (std::int64_t half = part.first; half < part.last; ++half) {
+    const double rows = rows_out(model, half, batch);
+    add(work, half % 2 == 0 ? attention_work(model, batch, rows) : feed_forward_work(model, rows));
   }
   if (part.head) add(work, head_work(model, batch));
   for (Work* pass : {&work.forward, &work.backward_input, &work.backward_weight}) {
@@ -94,9 +114,12 @@ double seconds(const Work& work, const core::MachineDescription& machine) {
   return work.flops / machine.flops + work.bytes / machine.memory_bandwidth;
 }
 
-double part_parameters(const ModelShape& m, const PartShape& part, int tensor) {
-  // Weights, their biases (4·H and I + H) and two layer norms.
-  double count = static_cast<double>(part.blocks) * (block_weights(m) + 9 * m.hidden + m.intermediate);
+double part_parameters(const ModelShape& m, const model::ModelRange& part, int tensor) {
+  double count = 0;
+  for (std::int64_t half = part.first; half < part.last; ++half) {  // weights, biases, layer norm
+    count +=
+        half % 2 == 0 ? attention_weights(m) + 6 * m.hidden : feed_forward_weights(m) + m.intermediate + 3 * m.hidden;
+  }
   const double tables = (m.vocabulary + m.positions + m.types + 2) * m.hidden;
   if (part.embeddings) count += tables;
   // The decoder of masked_lm is the word embeddings: where those lie with another stage, a copy of them.
@@ -105,23 +128,25 @@ double part_parameters(const ModelShape& m, const PartShape& part, int tensor) {
   return count / tensor;
 }
 
-double activation_bytes(const ModelShape& m, const PartShape& part, const MicroBatchShape& batch, int tensor) {
-  const auto block = [&](double rows) {  // as EncoderBlock::Saved lists them
-    return batch.tokens * 2 * m.hidden + rows * (6 * m.hidden + 2 * m.intermediate + m.heads + 4);
-  };
-  double elements = 2 * batch.tokens * m.hidden;  // the input of the part, or the embeddings' sum and output
-  const std::int64_t whole = part.blocks - (part.head && part.blocks > 0 ? 1 : 0);
-  elements += static_cast<double>(whole) * block(batch.tokens);
-  if (part.head) elements += block(batch.head_rows) + batch.head_rows * (3 * m.hidden + m.outputs);
+double activation_bytes(const ModelShape& m, const model::ModelRange& part, const MicroBatchShape& batch, int tensor) {
+  // The input of the part and its gradient, or the embeddings' sum and output.
+  double elements = 2 * rows_into(m, part.first, batch) * m.hidden;
+  for (std::int64_t half = part.first; half < part.last; ++half) {  // as EncoderHalf::Saved lists them
+    const double rows = rows_out(m, half, batch);
+    elements += half % 2 == 0 ? batch.tokens * 2 * m.hidden + rows * (4 * m.hidden + m.heads + 2)
+                              : rows * (2 * m.hidden + 2 * m.intermediate + 2);
+  }
+  if (part.head) elements += batch.head_rows * (3 * m.hidden + m.outputs);
   return m.activation * elements / tensor;
 }
 
-double kept_bytes(const ModelShape& m, const PartShape& part, const MicroBatchShape& batch, int tensor) {
-  const auto block = [&](double rows) {  // as EncoderBlock::Kept lists them, and the gradient of its output
-    return batch.tokens * 2 * m.hidden + rows * (5 * m.hidden + m.intermediate);
-  };
-  const std::int64_t whole = part.blocks - (part.head && part.blocks > 0 ? 1 : 0);
-  const double elements = static_cast<double>(whole) * block(batch.tokens) + (part.head ? block(batch.head_rows) : 0);
+double kept_bytes(const ModelShape& m, const model::ModelRange& part, const MicroBatchShape& batch, int tensor) {
+  double elements = 0;
+  for (std::int64_t half = part.first; half < part.last; ++half) {  // as EncoderHalf::Kept, and the output's gradient
+    const double rows = rows_out(m, half, batch);
+    elements +=
+        half % 2 == 0 ? batch.tokens * 2 * m.hidden + rows * 3 * m.hidden : rows * (2 * m.hidden + m.intermediate);
+  }
   return m.activation * elements / tensor;
 }
 

@@ -14,6 +14,7 @@
 #include "bert_hpc/core/device_runtime.hpp"
 #include "bert_hpc/model/bert.hpp"
 #include "bert_hpc/model/stage.hpp"
+#include "bert_hpc/train/pipeline_plan.hpp"
 #include "bert_hpc/train/timeline.hpp"
 #include "support/host_batch.hpp"
 
@@ -30,7 +31,7 @@ using PassTimes = std::map<Kind, double>;  // seconds
 
 /// The passes of one stage on a full batch, the quickest of the rounds (others on the machine only add); both halves of
 /// backward `apart`, or at once.
-PassTimes measure(const model::BertConfig& config, const model::BlockRange& range, const tests::HostBatch& batch,
+PassTimes measure(const model::BertConfig& config, const model::ModelRange& range, const tests::HostBatch& batch,
                   bool apart) {
   const core::ParameterStore store(model::bert_parameters(config, head, outputs, range),
                                    core::ParameterStore::Arenas::with_gradients);
@@ -56,18 +57,18 @@ PassTimes measure(const model::BertConfig& config, const model::BlockRange& rang
     work();
     times[kind].push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   };
-  const auto fill = [tokens](core::Tensor<float> x) {
-    for (std::int64_t i = 0; x.data != nullptr && i < tokens * x.columns; ++i) x.data[i] = 1e-3f * float(i % 97 - 48);
+  const auto fill = [](core::Tensor<float> x) {
+    for (std::int64_t i = 0; i < x.size(); ++i) x.data[i] = 1e-3f * float(i % 97 - 48);
   };
   const auto nothing = [](std::int64_t) {};
   for (int round = 0; round < rounds; ++round) {
     stage.open(workspace, pass);
-    if (!range.embeddings) fill(stage.input(0));
+    if (!range.embeddings) fill(stage.input(0).as<float>());
     timed(Kind::forward, [&] {
       stage.forward(engine, pass);
       if (range.head) stage.loss(pass, 1.0f);
     });
-    if (!range.head) fill(stage.d_output(0));
+    if (!range.head) fill(stage.d_output(0).as<float>());
     if (apart) {
       timed(Kind::backward_input, [&] { stage.backward_input(engine, pass, workspace, 0, 0); });
       timed(Kind::backward_weight, [&] { stage.backward_weight(engine, pass, nothing, 0, 0); });
@@ -100,13 +101,18 @@ int main(int argc, char** argv) {
   batch.set_classes(std::vector<std::int32_t>(static_cast<std::size_t>(sequences), 1));
 
   std::vector<PassTimes> times;
-  for (const model::BlockRange& range :
-       model::partition(config, stages, {}, model::stage_costs(config, head, static_cast<double>(length)))) {
+  core::MachineDescription machine;
+  machine.flops = 1e11;
+  machine.memory_bandwidth = 2e10;
+  const train::ModelSeconds counted =
+      train::modelled_seconds(train::model_shape(config, head), length, 1.0 / length, 1, machine);
+  for (const model::ModelRange& range :
+       model::partition(config, stages, {}, counted.of(static_cast<double>(sequences * length)))) {
     times.push_back(measure(config, range, batch, true));
     PassTimes& t = times.back();
     t.merge(measure(config, range, batch, false));  // forward stays that of the first
-    std::printf("stage %zu: %2lld blocks, forward %.2f ms, backward %.2f ms, inputs %.2f ms, weights %.2f ms\n",
-                times.size() - 1, static_cast<long long>(range.blocks()), 1e3 * t[Kind::forward],
+    std::printf("stage %zu: blocks %s, forward %.2f ms, backward %.2f ms, inputs %.2f ms, weights %.2f ms\n",
+                times.size() - 1, model::blocks_text(range.first, range.last).c_str(), 1e3 * t[Kind::forward],
                 1e3 * t[Kind::backward], 1e3 * t[Kind::backward_input], 1e3 * t[Kind::backward_weight]);
   }
   PassTimes mean;

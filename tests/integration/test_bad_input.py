@@ -91,14 +91,18 @@ class BadInput(Case):
             ({"pipeline": 4}, ("needs a multiple of 4 ranks", "data = 1, pipeline = 2, tensor = 1")),
             ({"pipeline": 0}, ("only one of the three can be 0",)),
             ({"pipeline": 2, "balance": [3, 1]}, ("holds 4 blocks, but the model has 2", "balance = [1, 1]")),
+            ({"pipeline": 2, "balance": [3.5, 0.5]}, ("holds 4 blocks, but the model has 2", "balance = [1.5, 0.5]")),
+            ({"pipeline": 2, "balance": [1.5, 1]}, ("holds 2.5 blocks, but the model has 2", "balance = [1, 1]")),
+            ({"pipeline": 2, "balance": [1.3333333333333333, 0.6666666666666667]}, ("a multiple of 0.5",)),
+            ({"pipeline": 2, "balance": [2.5, -0.5]}, ("(entry 2) = -0.5 is out of range", "a multiple of 0.5")),
             ({"pipeline": 2, "balance": [2]}, ("[parallel] balance has 1 number",)),
             ({"pipeline": 2, "pipeline_schedule": "interleaved"}, ("virtual_stages = 2",)),
             ({"offload": True, "zero": 0}, ("zero = 1 or 2",)),
         ]:
             with self.subTest(parallel=parallel):
                 self.fails(2, "[parallel]", *words, parallel=parallel, data=nothing)
-        self.fails(2, "pipeline = 4 is more than the model can be cut into, 2 stages",
-                   "data = 2, pipeline = 2, tensor = 1", ranks=4, parallel={"pipeline": 4}, data=nothing)
+        self.fails(2, "pipeline = 8 is more than the model can be cut into, 4 stages",
+                   "data = 2, pipeline = 4, tensor = 1", ranks=8, parallel={"pipeline": 8}, data=nothing)
         self.fails(2, "tensor = 4 does not divide the model's 2 attention heads", "data = 2, pipeline = 1, tensor = 2",
                    ranks=4, parallel={"tensor": 4}, data=nothing)
         self.fails(2, "reproducible needs a power of two", "data = 3", ranks=3, run={"reproducible": True},

@@ -35,7 +35,7 @@ model::BertConfig small_config() {
   return config;
 }
 
-// Micro-batches of one to four sequences; number 2 is empty.
+// Micro-batches of one to four sequences; number 2 is empty, of number 1 nothing is masked.
 std::unique_ptr<tests::HostBatch> make_batch(unsigned number) {
   std::mt19937 random(number);
   std::vector<std::int32_t> lengths, ids, types, classes, masked_rows, masked_labels;
@@ -43,7 +43,7 @@ std::unique_ptr<tests::HostBatch> make_batch(unsigned number) {
     lengths.push_back(static_cast<std::int32_t>(1 + random() % 12));
     classes.push_back(static_cast<std::int32_t>(random() % 5));
     for (std::int32_t t = 0; t < lengths.back(); ++t) {
-      if (random() % 4 == 0) {
+      if (random() % 4 == 0 && number != 1) {
         masked_rows.push_back(static_cast<std::int32_t>(ids.size()));
         masked_labels.push_back(static_cast<std::int32_t>(random() % 23));
       }
@@ -60,6 +60,7 @@ std::unique_ptr<tests::HostBatch> make_batch(unsigned number) {
 struct Case {
   HeadKind head;
   train::PipelineSettings settings;
+  bool inside_blocks = false;  // the first cut and the last lie inside blocks
 };
 
 // One rank's part of a model with everything that runs it.
@@ -126,11 +127,17 @@ class Trainee : public train::PipelineEvents {
   bool in_place = true;
 
  private:
-  static std::vector<model::BlockRange> parts(const Case& c) {
+  static std::vector<model::ModelRange> parts(const Case& c) {
     const auto& s = c.settings;
-    const auto all =
-        model::partition(small_config(), s.stages * s.virtual_stages, {}, {.embeddings = 0.4, .head = 0.6});
-    std::vector<model::BlockRange> mine;
+    const int count = s.stages * s.virtual_stages;
+    std::vector<std::int64_t> balance;
+    if (c.inside_blocks && count > 1) {  // 3 halves, …, 1: only the last feed-forward and the head
+      balance.assign(static_cast<std::size_t>(count), 1);
+      balance.front() = count == 2 ? 15 : 3;
+      if (count > 2) balance[1] = 16 - 3 - (count - 2);
+    }
+    const auto all = model::partition(small_config(), count, balance, {.embeddings = 0.4, .last = 1.6});
+    std::vector<model::ModelRange> mine;
     for (int v = 0; v < s.virtual_stages; ++v) mine.push_back(all[static_cast<std::size_t>(v * s.stages + s.stage)]);
     if (all.size() == 1) mine[0].decoder_apart = true;
     return mine;
@@ -145,7 +152,7 @@ class Trainee : public train::PipelineEvents {
   }
 
   train::PipelineSettings settings_;
-  std::vector<model::BlockRange> ranges_;
+  std::vector<model::ModelRange> ranges_;
   core::ParameterStore store_;
   std::vector<model::Stage> stages_;
   std::unique_ptr<ops::MatrixProduct> products_;
@@ -168,15 +175,17 @@ TEST_CASE("every schedule gives the bits of the whole model") {
   const auto kind =
       GENERATE(ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::interleaved, ScheduleKind::zb_h1);
   const int count = GENERATE(1, 3, most_micro_batches);
+  const bool inside_blocks = GENERATE(false, true);
   const int stages = world().size();
-  INFO(train::schedule_name(kind) << ", " << count << " micro-batches, " << stages << " stages");
+  INFO((inside_blocks ? "cut inside blocks, " : "")
+       << train::schedule_name(kind) << ", " << count << " micro-batches, " << stages << " stages");
   std::vector<std::unique_ptr<tests::HostBatch>> batches;
   for (unsigned m = 0; m < most_micro_batches; ++m) batches.push_back(make_batch(m));
 
   const auto alone = comm::make_self_communicator();
   Trainee whole({head, {.micro_batches = most_micro_batches}}, *alone);
   const int virtual_stages = kind == ScheduleKind::interleaved && stages > 1 ? 2 : 1;
-  Trainee mine({head, {kind, stages, world().rank(), virtual_stages, most_micro_batches}}, world());
+  Trainee mine({head, {kind, stages, world().rank(), virtual_stages, most_micro_batches}, inside_blocks}, world());
   for (int round = 0; round < 2; ++round) {  // gradients add up
     whole.run(batches, count, true);
     mine.run(batches, count, true);
@@ -201,7 +210,7 @@ TEST_CASE("evaluation of any number of micro-batches gives the whole model's los
   const auto alone = comm::make_self_communicator();
   Trainee whole({HeadKind::masked_lm, {.micro_batches = 1}}, *alone);
   const auto kind = virtual_stages > 1 ? ScheduleKind::interleaved : ScheduleKind::gpipe;
-  Trainee mine({HeadKind::masked_lm, {kind, world().size(), world().rank(), virtual_stages, 1}}, world());
+  Trainee mine({HeadKind::masked_lm, {kind, world().size(), world().rank(), virtual_stages, 1}, true}, world());
   for (int count = 1; count <= most_micro_batches; ++count) {
     whole.run(batches, count, false);
     mine.run(batches, count, false);

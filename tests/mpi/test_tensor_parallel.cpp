@@ -79,7 +79,7 @@ std::vector<Batch> make_batches() {
 // A model, or a rank's part of it, and what runs it.
 class Part {
  public:
-  Part(HeadKind kind, comm::Communicator* group, bool apart, model::BlockRange range)
+  Part(HeadKind kind, comm::Communicator* group, bool apart, model::ModelRange range)
       : group_(group != nullptr ? TensorGroup({group->rank(), group->size()}, exchange_) : TensorGroup()),
         store_(model::bert_parameters(small_config(), kind, outputs, range, group_.place()),
                core::ParameterStore::Arenas::with_gradients),
@@ -185,7 +185,7 @@ TEST_CASE("a model on a tensor group computes what it computes on one rank") {
   const auto kind = GENERATE(HeadKind::classification, HeadKind::regression, HeadKind::masked_lm);
   const bool apart = GENERATE(false, true);
   const auto group = world().split(world().rank() / size, world().rank());
-  model::BlockRange range = model::whole(small_config());
+  model::ModelRange range = model::whole(small_config());
   range.decoder_apart = apart;
   Part whole(kind, nullptr, apart, range), shared(kind, group.get(), apart, range);
   INFO(size << " ranks, head " << static_cast<int>(kind) << (apart ? ", halves apart" : ""));
@@ -226,7 +226,7 @@ TEST_CASE("a model on a tensor group computes what it computes on one rank") {
 TEST_CASE("a tensor group divides parameters and activations") {
   const int size = world().size();
   if (size == 1) SKIP("needs two ranks");
-  const model::BlockRange range = model::whole(small_config());
+  const model::ModelRange range = model::whole(small_config());
   Part whole(HeadKind::masked_lm, nullptr, false, range), shared(HeadKind::masked_lm, &world(), false, range);
   const std::int64_t parameters = world().sum(shared.store().parameters());
   std::int64_t copies = 0;

@@ -54,9 +54,9 @@ class Assembly {
     training,
   };
 
-  /// Allocates the parameters of this place in a grid; values are zero. `balance`: blocks of each part of the
-  /// model (app/pipeline_setup.hpp), the same on every rank. Throws Error(input) where they do not fit the model.
-  /// Collective over the group whose `memory` it is, if any.
+  /// Allocates the parameters of this place in a grid; values are zero. `balance`: halves of blocks of each part
+  /// of the model (app/pipeline_setup.hpp), the same on every rank. Throws Error(input) where they do not fit the
+  /// model. Collective over the group whose `memory` it is, if any.
   Assembly(const config::Config& input, const model::BertConfig& config, Purpose purpose, const comm::GridShape& grid,
            const comm::GridPlace& place, std::span<const std::int64_t> balance,
            const core::ParameterStore::Memory& memory = {});
@@ -83,7 +83,7 @@ class Assembly {
   MemoryPlan memory(bool trains) const;
 
   /// What a part of the model consists of, or what one rank of a tensor group has of it.
-  std::vector<core::ParameterSpec> parameters_of(const model::BlockRange& part,
+  std::vector<core::ParameterSpec> parameters_of(const model::ModelRange& part,
                                                  const layers::TensorPlace& share = {}) const;
   /// Of the whole model, copies left out.
   std::vector<core::ParameterSpec> all_parameters() const;
@@ -102,7 +102,7 @@ class Assembly {
   Purpose purpose;
   comm::GridShape grid;
   comm::GridPlace place;
-  std::vector<model::BlockRange> parts;  ///< of the model; part v·pipeline + p is the virtual stage v of stage p
+  std::vector<model::ModelRange> parts;  ///< of the model; part v·pipeline + p is the virtual stage v of stage p
   core::ParameterStore parameters;
   std::vector<model::Stage> stages;  ///< of this rank, by virtual stage
   std::unique_ptr<ops::MatrixProduct> products;
@@ -110,7 +110,7 @@ class Assembly {
   core::Workspace workspace;
 
  private:
-  std::vector<model::BlockRange> own_parts() const;
+  std::vector<model::ModelRange> own_parts() const;
   std::vector<core::ParameterSpec> own_parameters() const;
   layers::TensorPlace tensor_place() const { return {place.tensor, grid.tensor}; }
   std::int64_t message_bytes() const;  ///< most that a stage sends another one at once

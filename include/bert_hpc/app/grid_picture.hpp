@@ -13,7 +13,7 @@
 namespace bert_hpc::app {
 
 struct StageFacts {
-  std::vector<std::pair<int, int>> blocks;  ///< [begin, end) of each virtual stage, in the order of the model
+  std::vector<std::pair<int, int>> halves;  ///< halves [begin, end) of each virtual stage, in the order of the model
   std::int64_t parameters = 0;              ///< of one rank
   std::int64_t bytes = 0;                   ///< planned memory of one rank; 0: not told
 };

@@ -1,6 +1,7 @@
-// How long the passes of each piece of a model take here: the embeddings, a block, the last block with the head. Each
-// is made as a stage of its own, with memory that is given back afterwards, and computes real micro-batches; no
-// parameter of the run is touched. Of several rounds the quickest counts, as others on the machine can only add to it.
+// How long the passes of each piece of a model take here: the embeddings, the halves of a block, those of the last
+// block, with the head. Each is made as a stage of its own, with memory that is given back afterwards, and computes
+// real micro-batches; no parameter of the run is touched. Of several rounds the quickest counts, as others on the
+// machine can only add to it.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,7 @@ struct MeasuredModel {
   std::int64_t outputs = 1;  ///< columns of the logits that the head's parameters are made for
   std::string attention;     ///< which implementation: see ops::make_attention
   core::DataType storage = core::DataType::fp32;
-  std::int64_t blocks_of_stage = 1;  ///< about as many as a stage will hold
+  std::int64_t halves_of_stage = 1;  ///< about as many as a stage will hold
   bool apart = false;                ///< backward_input and backward_weight one after the other, as zb_h1 has them
 };
 

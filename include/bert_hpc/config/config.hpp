@@ -77,8 +77,9 @@ struct Parallel {
   std::int64_t data = 0, pipeline = 1, tensor = 1;  ///< ranks in each direction; 0: what is left
   std::string pipeline_schedule = "1f1b";           ///< "gpipe", "1f1b", "interleaved", "zb_h1"
   std::int64_t virtual_stages = 1;                  ///< parts of the model on each stage; more for "interleaved"
-  std::vector<std::int64_t> balance = {};           ///< blocks of each part, pipeline · virtual_stages numbers; empty:
-  std::string balance_by = "cost";                  ///< "cost" or "measured": the key `balance` takes these words too
+  /// Blocks of each part, pipeline · virtual_stages multiples of 0.5 (a block's attention or its feed-forward); empty:
+  std::vector<double> balance = {};
+  std::string balance_by = "cost";  ///< "cost" or "measured": the key `balance` takes these words too
   /// Sharded over data: 0 nothing, 1 optimizer states and the update's work (in as many messages), 2 gradients too.
   std::int64_t zero = 1;
   bool offload = false;               ///< optimizer states and updates in host memory; with zero

@@ -18,14 +18,15 @@
 
 namespace bert_hpc::config {
 
-/// Which numbers are allowed. An open end excludes its bound.
+/// Which numbers are allowed. An open end excludes its bound; with a step, only its multiples are.
 struct Range {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
   bool low_open = false, high_open = false;
+  double step = 0;
 
   bool contains(double value) const;
-  std::string text() const;  ///< "at least 1", "from 0 to below 1"; "" if everything is allowed
+  std::string text() const;  ///< "at least 1", "a multiple of 0.5 from 0 to below 1"; "" if everything is allowed
 };
 
 inline Range any_number() {
@@ -42,6 +43,9 @@ inline Range at_least(double low) {
 }
 inline Range between(double low, double high) {
   return {.low = low, .high = high};
+}
+inline Range multiples(double step, double low, double high) {
+  return {.low = low, .high = high, .step = step};
 }
 inline Range from_to_below(double low, double high) {
   return {.low = low, .high = high, .high_open = true};
@@ -77,9 +81,9 @@ class TomlKeys {
   virtual TomlKeys& key(const char* name, double& value, const Range& range = {}) = 0;  ///< whole numbers too
   virtual TomlKeys& key(const char* name, std::string& value, const Choices& choices = {}) = 0;
   virtual TomlKeys& key(const char* name, std::vector<std::string>& value) = 0;  ///< one string counts as a list of one
-  virtual TomlKeys& key(const char* name, std::vector<std::int64_t>& value, const Range& each = {}) = 0;
-  /// A list of whole numbers, or instead one of the words: `word` then holds it, else it is left as it was.
-  virtual TomlKeys& key(const char* name, std::vector<std::int64_t>& value, const Range& each, std::string& word,
+  virtual TomlKeys& key(const char* name, std::vector<double>& value, const Range& each = {}) = 0;
+  /// A list of numbers, or instead one of the words: `word` then holds it, else it is left as it was.
+  virtual TomlKeys& key(const char* name, std::vector<double>& value, const Range& each, std::string& word,
                         const Choices& words) = 0;
   virtual TomlKeys& key(const char* name, std::optional<bool>& value) = 0;
   virtual TomlKeys& key(const char* name, std::optional<std::int64_t>& value, const Range& range = {}) = 0;
@@ -122,8 +126,8 @@ class TomlReader : public TomlKeys {
   TomlKeys& key(const char* name, double& value, const Range& range = {}) override;
   TomlKeys& key(const char* name, std::string& value, const Choices& choices = {}) override;
   TomlKeys& key(const char* name, std::vector<std::string>& value) override;
-  TomlKeys& key(const char* name, std::vector<std::int64_t>& value, const Range& each = {}) override;
-  TomlKeys& key(const char* name, std::vector<std::int64_t>& value, const Range& each, std::string& word,
+  TomlKeys& key(const char* name, std::vector<double>& value, const Range& each = {}) override;
+  TomlKeys& key(const char* name, std::vector<double>& value, const Range& each, std::string& word,
                 const Choices& words) override;
   TomlKeys& key(const char* name, std::optional<bool>& value) override;
   TomlKeys& key(const char* name, std::optional<std::int64_t>& value, const Range& range = {}) override;
@@ -162,8 +166,8 @@ class TomlWriter : public TomlKeys {
   TomlKeys& key(const char* name, double& value, const Range& range = {}) override;
   TomlKeys& key(const char* name, std::string& value, const Choices& choices = {}) override;
   TomlKeys& key(const char* name, std::vector<std::string>& value) override;
-  TomlKeys& key(const char* name, std::vector<std::int64_t>& value, const Range& each = {}) override;
-  TomlKeys& key(const char* name, std::vector<std::int64_t>& value, const Range& each, std::string& word,
+  TomlKeys& key(const char* name, std::vector<double>& value, const Range& each = {}) override;
+  TomlKeys& key(const char* name, std::vector<double>& value, const Range& each, std::string& word,
                 const Choices& words) override;
   TomlKeys& key(const char* name, std::optional<bool>& value) override;
   TomlKeys& key(const char* name, std::optional<std::int64_t>& value, const Range& range = {}) override;

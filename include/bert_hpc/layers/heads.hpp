@@ -1,5 +1,5 @@
-// What stands on top of the encoder. A head tells which token rows it reads (the encoder's last block computes only
-// those), turns them into logits and a loss, and starts the backward pass. Both heads have one shape: a dense layer, an
+// What stands on top of the encoder. A head reads some token rows only (the encoder's last block computes no others),
+// turns them into logits and a loss, and starts the backward pass. Both heads have one shape: a dense layer, an
 // activation, features made of it, and a linear layer to the logits.
 //   SequenceHead (classification, regression): logits = dropout(tanh(first·Wpᵀ + bp))·Wcᵀ + bc, the pooler and
 //     classifier of BertForSequenceClassification.
@@ -54,9 +54,6 @@ class Head {
   };
   virtual Saved take_saved(core::Workspace& workspace, std::int64_t rows) const = 0;
 
-  /// The rows of this batch that the head reads.
-  virtual RowSelection rows(const core::MicroBatch& batch) const = 0;
-
   /// x (this rank's rows, hidden) → saved.logits.
   virtual void forward(Engine& engine, const Pass& pass, ConstMatrix x, Saved& saved) const = 0;
 
@@ -74,6 +71,9 @@ class Head {
   /// Adds to the gradients of the head's parameters; after backward_input. x as in forward.
   virtual void backward_weight(Engine& engine, const Saved& saved, ConstMatrix x) const = 0;
 };
+
+/// The rows of this batch that a head reads.
+RowSelection rows_read(HeadSettings::Kind kind, const core::MicroBatch& batch);
 
 /// Appends the head's parameters.
 void declare_head(const HeadSettings& settings, std::vector<core::ParameterSpec>& specs, const TensorPlace& place = {});

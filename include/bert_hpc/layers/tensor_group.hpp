@@ -75,6 +75,11 @@ class TensorGroup {
 
   /// Memory for this rank's piece of a matrix (rows, columns).
   Matrix take(core::Workspace& workspace, std::int64_t rows, std::int64_t columns, DataType type) const;
+  /// What take() has given for more rows, as the piece of the first `rows`.
+  Matrix first(Matrix piece, std::int64_t rows) const {
+    piece.rows = count(rows);
+    return piece;
+  }
   /// This rank's piece of all rows.
   template <class Address>
   core::BasicMatrix<Address> own(const core::BasicMatrix<Address>& all) const {

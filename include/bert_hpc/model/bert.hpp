@@ -20,7 +20,7 @@ inline constexpr const char* decoder_name = "cls.predictions.decoder.weight";
 /// Every parameter of a range of the model, or what a rank of a tensor group holds of it, in the order of a forward
 /// pass. `outputs`: classes, 1 for regression, unused for masked_lm.
 std::vector<core::ParameterSpec> bert_parameters(const BertConfig& config, HeadKind kind, std::int64_t outputs,
-                                                 const BlockRange& range, const layers::TensorPlace& place = {});
+                                                 const ModelRange& range, const layers::TensorPlace& place = {});
 /// Of the whole model.
 std::vector<core::ParameterSpec> bert_parameters(const BertConfig& config, HeadKind kind, std::int64_t outputs);
 

@@ -1,9 +1,12 @@
-// How a model is cut into the stages of a pipeline: contiguous ranges of its blocks, the embeddings with the first, the
-// head with the last. Arithmetic only; the same on every rank.
+// How a model is cut into the stages of a pipeline: contiguous ranges of the halves of its blocks, the embeddings with
+// the first, the head with the last. Half 2b is the attention of block b, half 2b + 1 its feed-forward; what goes from
+// one half to the next is as large wherever the cut lies, but behind the attention of the last block, where only the
+// rows that the head reads go on. Arithmetic only; the same on every rank.
 #pragma once
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "bert_hpc/layers/heads.hpp"
@@ -13,41 +16,55 @@ namespace bert_hpc::model {
 
 using HeadKind = layers::HeadSettings::Kind;
 
-/// Blocks [first, last) and what stands around them.
-struct BlockRange {
+/// Halves [first, last) of the blocks and what stands around them.
+struct ModelRange {
   std::int64_t first = 0, last = 0;
   bool embeddings = true, head = true;
   /// masked_lm with both embeddings and head: the decoder is a parameter of its own, a copy of the word embeddings, so
   /// that the gradients of the two uses are summed apart, as they are where the two lie in different stages.
   bool decoder_apart = false;
 
-  std::int64_t blocks() const { return last - first; }
-  bool operator==(const BlockRange&) const = default;
+  std::int64_t halves() const { return last - first; }
+  bool operator==(const ModelRange&) const = default;
 };
 
 /// The model in one stage.
-BlockRange whole(const BertConfig& config);
+ModelRange whole(const BertConfig& config);
 
-/// What a step costs, in units of one block's floating-point operations, for sequences of this many tokens.
-struct StageCosts {
-  double embeddings = 0, head = 0;
+/// Does this half compute only the rows that the head reads? The last block's do.
+inline bool computes_selection(const BertConfig& config, std::int64_t half) {
+  return half + 2 >= 2 * config.num_hidden_layers;
+}
+/// And is it given nothing but those? What stands behind the last attention is.
+inline bool receives_selection(const BertConfig& config, std::int64_t half) {
+  return half + 1 >= 2 * config.num_hidden_layers;
+}
+
+/// What the pieces of a model cost, in any unit.
+struct ModelCosts {
+  double embeddings = 0, attention = 1, feed_forward = 1;
+  double last_attention = 1, last = 1;  ///< of the last block; `last`: its feed-forward and the head
+
+  /// Of halves [first, last) of a model of `halves`, with the embeddings and the head where they are at its ends.
+  double of(std::int64_t first, std::int64_t last_half, std::int64_t halves) const;
 };
-StageCosts stage_costs(const BertConfig& config, HeadKind kind, double mean_length);
 
-/// What a part of the model costs on the ranks that hold it, in any unit: each block, and all else (less than nothing
-/// where the last block is cheaper than others).
-struct PartCosts {
-  double block = 1, extra = 0;
-};
+/// How many of a model's `halves` each part holds, one or more, where parts[p] says what the model costs on the ranks
+/// that hold part p: the cut whose dearest part is the cheapest; of those, the one with the most in the first parts.
+/// There are no more parts than halves, an even number.
+std::vector<std::int64_t> balanced_counts(std::int64_t halves, std::span<const ModelCosts> parts);
 
-/// How many of `blocks` each part holds, one or more: the cut whose dearest part is the cheapest; of those, the one
-/// with the most blocks in the first parts. There are no more parts than blocks.
-std::vector<std::int64_t> balanced_counts(std::int64_t blocks, std::span<const PartCosts> parts);
+/// `stages` ranges, none empty, in the order of a forward pass. `balance`: halves of each stage, summing to the
+/// model's; empty: balanced by `costs`. Throws Error(input) on more stages than halves and on a balance that does not
+/// fit, naming one that would.
+std::vector<ModelRange> partition(const BertConfig& config, int stages, std::span<const std::int64_t> balance,
+                                  const ModelCosts& costs);
 
-/// `stages` ranges, none empty, in the order of a forward pass. `balance`: blocks of each stage, summing to the blocks;
-/// empty: the cut whose slowest stage is the fastest by `costs` (of those, the one with the most blocks in the first
-/// stages). Throws Error(input) on more stages than blocks and on a balance that does not fit, naming one that would.
-std::vector<BlockRange> partition(const BertConfig& config, int stages, std::span<const std::int64_t> balance,
-                                  const StageCosts& costs);
+/// From numbers of blocks, multiples of a half, as inputs give them; and back, as text: "[4.5, 3.5]".
+std::vector<std::int64_t> in_halves(std::span<const double> blocks);
+std::string balance_text(std::span<const std::int64_t> halves);
+
+/// Halves [first, last) in words: "0-3", "4", "0-3, attention of 4", "feed-forward of 4, 5-7".
+std::string blocks_text(std::int64_t first, std::int64_t last);
 
 }  // namespace bert_hpc::model

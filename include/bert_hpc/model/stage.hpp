@@ -1,6 +1,6 @@
-// Stage: a range of a BERT's blocks with the embeddings before the first and the head behind the last; the whole model
-// where there is one stage. Several micro-batches may be in flight, each in a slot of its own: a fixed region of the
-// workspace with everything that its backward pass needs.
+// Stage: a range of the halves of a BERT's blocks with the embeddings before the first and the head behind the last;
+// the whole model where there is one stage. Several micro-batches may be in flight, each in a slot of its own: a fixed
+// region of the workspace with everything that its backward pass needs.
 //
 // A micro-batch goes through a slot in this order: open (its tensors are laid out), forward (from input(), which the
 // caller has filled, or from the embeddings), loss (head only), backward (from d_output(), filled by the caller, to
@@ -23,7 +23,7 @@
 #include "bert_hpc/core/parameter_store.hpp"
 #include "bert_hpc/core/workspace.hpp"
 #include "bert_hpc/layers/embeddings.hpp"
-#include "bert_hpc/layers/encoder_block.hpp"
+#include "bert_hpc/layers/encoder_half.hpp"
 #include "bert_hpc/layers/heads.hpp"
 #include "bert_hpc/model/bert.hpp"
 
@@ -47,11 +47,11 @@ class Stage {
 
   /// `parameters` must outlive the stage and hold what bert_parameters() lists for the range and the group's place.
   /// `storage`: of activations and the gradients with respect to them, so of all that goes in or out but logits.
-  Stage(const BertConfig& config, HeadKind kind, std::int64_t outputs, const BlockRange& range,
+  Stage(const BertConfig& config, HeadKind kind, std::int64_t outputs, const ModelRange& range,
         const core::ParameterStore& parameters, const layers::TensorGroup& group = {},
         DataType storage = DataType::fp32);
 
-  const BlockRange& range() const { return range_; }
+  const ModelRange& range() const { return range_; }
   /// Elements [begin, end) of the arena that this stage's parameters take.
   std::int64_t arena_begin() const { return arena_begin_; }
   std::int64_t arena_end() const { return arena_end_; }
@@ -70,7 +70,7 @@ class Stage {
 
   void forward(layers::Engine& engine, const layers::Pass& pass, int slot = 0);
 
-  /// Called between the blocks of every pass: where messages on their way get a chance to move.
+  /// Called between the halves of blocks of every pass: where messages on their way get a chance to move.
   void set_progress(std::function<void()> progress) { progress_ = std::move(progress); }
 
   /// Row losses of the forward pass; in training, the loss gradient too: of Σ row losses · scale. With a head.
@@ -85,7 +85,8 @@ class Stage {
   void backward_input(layers::Engine& engine, const layers::Pass& pass, core::Workspace& workspace, int slot, int kept);
   void backward_weight(layers::Engine& engine, const layers::Pass& pass, const Finished& finished, int slot, int kept);
 
-  // Ends of a slot, all (rows, hidden) and without data where the stage has embeddings or head instead.
+  // Ends of a slot, all (rows, hidden) and without data where the stage has embeddings or head instead. The rows are
+  // all tokens, or behind the last block's attention those that the head reads.
   Matrix input(int slot) const { return at(slot).input; }
   Matrix output(int slot) const;  ///< stays until it is overwritten as d_output
   Matrix d_output(int slot) const { return output(slot); }
@@ -98,19 +99,19 @@ class Stage {
   const float* row_losses(int slot = 0) const { return at(slot).head.row_losses.data; }  ///< (rows the head reads)
   /// Of each row that the head reads, in evaluation.
   void predict(std::int32_t* predicted, int slot = 0) { head_->predict(at(slot).head, predicted); }
-  std::int64_t head_rows(const core::MicroBatch& batch) const { return head_->rows(batch).rows.count; }
+  std::int64_t head_rows(const core::MicroBatch& batch) const { return layers::rows_read(kind_, batch).rows.count; }
 
  private:
   struct Slot {
-    layers::RowSelection selection;  // of the last block, with a head
+    layers::RowSelection selection;  // of the last block
     Matrix input, d_input;           // (rows, hidden)
     layers::Embeddings::Saved embeddings;
-    std::vector<layers::EncoderBlock::Saved> blocks;
+    std::vector<layers::EncoderHalf::Saved> halves;
     layers::Head::Saved head;
   };
   struct KeptGradients {
-    std::vector<Matrix> d_outputs;  // of the embeddings, if here, then of each block but a last one without head
-    std::vector<layers::EncoderBlock::Kept> blocks;
+    std::vector<Matrix> d_outputs;  // of the embeddings, if here, then of each half but a last one without head
+    std::vector<layers::EncoderHalf::Kept> halves;
   };
   /// Where slots lie in the workspace, bytes.
   struct Layout {
@@ -121,28 +122,36 @@ class Stage {
 
   Slot& at(int slot) { return slots_[static_cast<std::size_t>(slot)]; }
   const Slot& at(int slot) const { return slots_[static_cast<std::size_t>(slot)]; }
-  const layers::RowSelection* selection(const Slot& slot, std::size_t block) const {
-    return range_.head && block + 1 == blocks_.size() ? &slot.selection : nullptr;
+  /// Null where the half (counted from the stage's first) computes every row.
+  const layers::RowSelection* selection(const Slot& slot, std::size_t half) const {
+    return computes_selection(config_, range_.first + static_cast<std::int64_t>(half)) ? &slot.selection : nullptr;
   }
-  ConstMatrix block_input(const Slot& slot, std::size_t block) const;
+  /// Rows, on all ranks of the group, of what goes into it.
+  std::int64_t rows_into(const Slot& slot, std::size_t half, std::int64_t tokens) const {
+    return receives_selection(config_, range_.first + static_cast<std::int64_t>(half)) ? slot.selection.rows.count
+                                                                                       : tokens;
+  }
+  ConstMatrix half_input(const Slot& slot, std::size_t half) const;
   void progress() const {
     if (progress_) progress_();
   }
   void take_outbox(core::Workspace& workspace, std::int64_t tokens, Slot& slot);
+  void take_turns(core::Workspace& workspace, std::int64_t tokens, const Slot& slot, Matrix* turns) const;
   void take_slot(core::Workspace& workspace, std::int64_t tokens, bool training, Slot& slot) const;
-  void take_passing_blocks(core::Workspace& workspace, std::int64_t tokens, Slot& slot) const;
+  void take_passing_halves(core::Workspace& workspace, std::int64_t tokens, Slot& slot) const;
   void take_kept(core::Workspace& workspace, std::int64_t tokens, const Slot& slot, KeptGradients& kept) const;
   void plan_slots(core::Workspace& workspace, const layers::BatchBounds& bounds, const StageMemory& memory);
   void plan_scratch(core::Workspace& workspace, const layers::BatchBounds& bounds) const;
 
   BertConfig config_;
-  BlockRange range_;
+  HeadKind kind_;
+  ModelRange range_;
   layers::TensorGroup group_;
   DataType storage_;
   std::optional<layers::Embeddings> embeddings_;
-  std::vector<layers::EncoderBlock> blocks_;
-  std::unique_ptr<layers::Head> head_;     // null where it is elsewhere
-  std::vector<std::int64_t> block_begin_;  // arena offset of each block's first parameter
+  std::vector<std::unique_ptr<layers::EncoderHalf>> halves_;
+  std::unique_ptr<layers::Head> head_;    // null where it is elsewhere
+  std::vector<std::int64_t> half_begin_;  // arena offset of each half's first parameter
   std::int64_t head_begin_ = 0, arena_begin_ = 0, arena_end_ = 0;
   Layout training_, evaluation_;
   int next_outbox_ = 0;

@@ -4,7 +4,8 @@
 // A product of (r, k) by (k, n) is 2·r·k·n operations. A block has products of 4·H² + 2·H·I weights a token (H hidden,
 // I intermediate) and attention of 4·H·s a token (s its sequence's length). Backward does as much again for the inputs
 // (attention twice: five products instead of two) and once more for the weights (attention none). The last block
-// computes keys and values for all tokens, the rest for the rows that the head reads alone.
+// computes keys and values for all tokens, the rest for the rows that the head reads alone. Parts are ranges of halves
+// of blocks (model/partition.hpp).
 #pragma once
 
 #include <cstdint>
@@ -13,6 +14,7 @@
 #include "bert_hpc/core/machine_description.hpp"
 #include "bert_hpc/layers/heads.hpp"
 #include "bert_hpc/model/bert_config.hpp"
+#include "bert_hpc/model/partition.hpp"
 
 namespace bert_hpc::train {
 
@@ -20,12 +22,6 @@ namespace bert_hpc::train {
 struct MicroBatchShape {
   double tokens = 0, squared_lengths = 0;  ///< Σ length, Σ length² over its sequences
   double head_rows = 0;                    ///< rows that the head reads: sequences, or masked tokens
-};
-
-/// A run of blocks with what stands around them.
-struct PartShape {
-  std::int64_t blocks = 0;
-  bool embeddings = true, head = true;
 };
 
 struct Work {
@@ -45,6 +41,7 @@ struct PassWork {
 
 /// The model as far as costs go.
 struct ModelShape {
+  std::int64_t blocks = 0;
   double hidden = 0, intermediate = 0, heads = 0, vocabulary = 0, positions = 0, types = 0, outputs = 0;
   bool masked_lm = false;
   double activation = 4;  ///< bytes of an element of activations and the gradients with respect to them
@@ -53,15 +50,19 @@ ModelShape model_shape(const model::BertConfig& config, layers::HeadSettings::Ki
                        core::DataType storage = core::DataType::fp32);
 
 /// Shared equally by `tensor` ranks; work of one of them.
-PassWork part_work(const ModelShape& model, const PartShape& part, const MicroBatchShape& batch, int tensor);
+PassWork part_work(const ModelShape& shape, const model::ModelRange& part, const MicroBatchShape& batch, int tensor);
+
+/// Rows of what goes into this half of a block, or behind the last one: all, or those that the head reads.
+double rows_into(const ModelShape& shape, std::int64_t half, const MicroBatchShape& batch);
 
 /// Products and moves do not overlap: flops over their rate plus bytes over theirs.
 double seconds(const Work& work, const core::MachineDescription& machine);
 
 /// Parameters of one rank; bytes of activations that a micro-batch in flight holds there; bytes of gradients that one
 /// between backward_input and backward_weight holds beside them.
-double part_parameters(const ModelShape& model, const PartShape& part, int tensor);
-double activation_bytes(const ModelShape& model, const PartShape& part, const MicroBatchShape& batch, int tensor);
-double kept_bytes(const ModelShape& model, const PartShape& part, const MicroBatchShape& batch, int tensor);
+double part_parameters(const ModelShape& shape, const model::ModelRange& part, int tensor);
+double activation_bytes(const ModelShape& shape, const model::ModelRange& part, const MicroBatchShape& batch,
+                        int tensor);
+double kept_bytes(const ModelShape& shape, const model::ModelRange& part, const MicroBatchShape& batch, int tensor);
 
 }  // namespace bert_hpc::train

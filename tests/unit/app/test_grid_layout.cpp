@@ -46,9 +46,10 @@ TEST_CASE("the grid of an input file for a model") {
 }
 
 TEST_CASE("what does not fit the model is refused with what would") {
-  CHECK_THAT(refusal(with({.pipeline = 8}), 8, sized(4)),
-             ContainsSubstring("pipeline = 8 is more than the model can be cut into, 4 stages") &&
-                 ContainsSubstring("data = 2, pipeline = 4, tensor = 1"));
+  CHECK(app::grid_layout(with({.pipeline = 8}), 8, sized(4)) == comm::GridShape{1, 8, 1});  // a half each
+  CHECK_THAT(refusal(with({.pipeline = 16}), 16, sized(4)),
+             ContainsSubstring("pipeline = 16 is more than the model can be cut into, 8 stages") &&
+                 ContainsSubstring("data = 2, pipeline = 8, tensor = 1"));
   CHECK_THAT(refusal(with({.tensor = 4}), 4, sized(4, 6)),
              ContainsSubstring("tensor = 4 does not divide the model's 6 attention heads") &&
                  ContainsSubstring("data = 2, pipeline = 1, tensor = 2"));
@@ -67,6 +68,13 @@ TEST_CASE("a balance that does not fit is refused with the nearest one that does
         "[parallel] balance = [1, 1] holds 2 blocks, but the model has 12: balance = [6, 6] would fit.");
   CHECK(refusal(with({.pipeline = 3, .balance = {1000, 1, 1}}), 3, sized(4)) ==
         "[parallel] balance = [1000, 1, 1] holds 1,002 blocks, but the model has 4: balance = [2, 1, 1] would fit.");
+  CHECK(refusal(with({.pipeline = 2, .balance = {6.5, 1}}), 2, sized(4)) ==
+        "[parallel] balance = [6.5, 1] holds 7.5 blocks, but the model has 4: balance = [3.5, 0.5] would fit.");
+  CHECK(refusal(with({.pipeline = 3, .balance = {1, 1, 1}}), 3, sized(1)).find("more than the model can") !=
+        std::string::npos);
+  CHECK(refusal(with({.pipeline = 3, .balance = {1, 1, 1}}), 3, sized(2)) ==
+        "[parallel] balance = [1, 1, 1] holds 3 blocks, but the model has 2: balance = [1, 0.5, 0.5] would fit.");
+  CHECK(app::grid_layout(with({.pipeline = 2, .balance = {3.5, 0.5}}), 2, sized(4)) == comm::GridShape{1, 2, 1});
   CHECK(refusal(with({.data = 1, .pipeline = 0, .balance = {2, 2}}), 3, sized(4)) ==
         "[parallel] balance = [2, 2] has 2 numbers, but pipeline = 3 needs 3, one for each part of the model: balance "
         "= [2, 1, 1], for one.");
@@ -74,14 +82,14 @@ TEST_CASE("a balance that does not fit is refused with the nearest one that does
 
 TEST_CASE("virtual stages that do not divide the blocks are refused, unless a balance says how to cut") {
   CHECK(refusal(with({.pipeline = 2, .virtual_stages = 3}), 2, sized(8)) ==
-        "[parallel] virtual_stages = 3 times pipeline = 2 makes 6 parts, which do not divide the model's 8 blocks "
-        "evenly: virtual_stages = 2, 4 would, or say how many blocks each part holds, as in balance = [2, 2, 1, 1, 1, "
-        "1].");
+        "[parallel] virtual_stages = 3 times pipeline = 2 makes 6 parts, which do not divide the halves of the model's "
+        "8 blocks evenly: virtual_stages = 2, 4, 8 would, or say how many blocks each part holds, as in balance = [2, "
+        "2, 1, 1, 1, 1].");
   CHECK(refusal(with({.pipeline = 2, .virtual_stages = 3, .balance = {2, 2, 1, 1, 1, 1}}), 2, sized(8)) == "accepted");
-  CHECK_THAT(refusal(with({.pipeline = 2, .virtual_stages = 3}), 2, sized(4)),
-             ContainsSubstring("more than the model can be cut into, 1 stage"));
   CHECK_THAT(refusal(with({.pipeline = 2, .virtual_stages = 5}), 2, sized(4)),
-             ContainsSubstring("virtual_stages = 5 is more than the model's 4 blocks"));
+             ContainsSubstring("more than the model can be cut into, 1 stage"));
+  CHECK_THAT(refusal(with({.pipeline = 2, .virtual_stages = 9}), 2, sized(4)),
+             ContainsSubstring("virtual_stages = 9 is more than the model's 4 blocks can be cut into"));
   CHECK_THAT(refusal(with({.data = 2, .pipeline = 0, .virtual_stages = 2}), 2, sized(4)),
              ContainsSubstring("the ranks make pipeline = 1"));
 }

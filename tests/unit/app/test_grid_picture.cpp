@@ -10,30 +10,38 @@ using bert_hpc::app::grid_picture;
 using bert_hpc::app::StageFacts;
 
 TEST_CASE("the picture of a grid of two ranks, and of one rank") {
-  CHECK(grid_picture({1, 2, 1}, {{{{0, 3}}, 4'000'000, 64'000'000}, {{{3, 4}}, 1'500'000, 24'000'000}}) ==
+  CHECK(grid_picture({1, 2, 1}, {{{{0, 6}}, 4'000'000, 64'000'000}, {{{6, 8}}, 1'500'000, 24'000'000}}) ==
         "stage  ranks  holds                    parameters a rank  memory a rank\n"
         "0      0      embeddings + blocks 0-2  4,000,000          61.0 MiB\n"
         "1      1      block 3 + head           1,500,000          22.9 MiB\n");
-  CHECK(grid_picture({1, 1, 1}, {{{{0, 2}}, 100, 0}}) ==
+  CHECK(grid_picture({1, 1, 1}, {{{{0, 4}}, 100, 0}}) ==
         "stage  ranks  holds                           parameters a rank\n"
         "0      0      embeddings + blocks 0-1 + head  100\n");
-  CHECK(grid_picture({2, 1, 1}, {{{{0, 2}}, 100, 0}}) ==
+  CHECK(grid_picture({2, 1, 1}, {{{{0, 4}}, 100, 0}}) ==
         "stage  ranks  holds                           parameters a rank\n"
         "0      0-1    embeddings + blocks 0-1 + head  100\n"
         "2 replicas, a rank each in every stage\n");
 }
 
 TEST_CASE("virtual stages are told with all their blocks") {
-  CHECK(grid_picture({1, 2, 2}, {{{{0, 2}, {4, 6}}, 10, 0}, {{{2, 4}, {6, 7}}, 20, 0}}) ==
+  CHECK(grid_picture({1, 2, 2}, {{{{0, 4}, {8, 12}}, 10, 0}, {{{4, 8}, {12, 14}}, 20, 0}}) ==
         "stage  ranks  holds                         parameters a rank\n"
         "0      0-1    embeddings + blocks 0-1, 4-5  10\n"
         "1      2-3    blocks 2-3, 6 + head          20\n"
         "2 neighbouring ranks share the blocks of a stage\n");
 }
 
+TEST_CASE("cuts inside blocks are told") {
+  CHECK(grid_picture({1, 3, 1}, {{{{0, 7}}, 10, 0}, {{{7, 15}}, 20, 0}, {{{15, 16}}, 30, 0}}) ==
+        "stage  ranks  holds                                    parameters a rank\n"
+        "0      0      embeddings + blocks 0-2, attention of 3  10\n"
+        "1      1      feed-forward of 3, 4-6, attention of 7   20\n"
+        "2      2      feed-forward of 7 + head                 30\n");
+}
+
 TEST_CASE("a thousand ranks take a few lines: equal stages stand together, the ends apart") {
   std::vector<StageFacts> stages;
-  for (int p = 0; p < 32; ++p) stages.push_back({{{3 * p, 3 * p + 3}}, 5, 1 << 20});
+  for (int p = 0; p < 32; ++p) stages.push_back({{{6 * p, 6 * p + 6}}, 5, 1 << 20});
   CHECK(grid_picture({8, 32, 4}, stages) ==
         "stage  ranks     holds                       parameters a rank  memory a rank\n"
         "0      0-31      embeddings + blocks 0-2     5                  1.0 MiB\n"

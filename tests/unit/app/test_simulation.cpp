@@ -37,7 +37,7 @@ core::MachineDescription machine() {
 train::SimulationInput simulated(const std::optional<core::MachineDescription>& on) {
   config::Config input;
   input.parallel.pipeline_schedule = "gpipe";
-  return app::simulation_input(input, {}, model::HeadKind::classification, {.data = 2, .pipeline = 2}, {7, 5}, plan(),
+  return app::simulation_input(input, {}, model::HeadKind::classification, {.data = 2, .pipeline = 2}, {13, 11}, plan(),
                                on);
 }
 
@@ -46,7 +46,7 @@ train::SimulationInput simulated(const std::optional<core::MachineDescription>& 
 TEST_CASE("the replica with the most work is simulated, on the grid and balance of the input") {
   const train::SimulationInput in = simulated(machine());
   CHECK(in.kind == train::ScheduleKind::gpipe);
-  CHECK(in.balance == std::vector<std::int64_t>{7, 5});
+  CHECK(in.balance == std::vector<std::int64_t>{13, 11});
   CHECK(in.step_tokens == 100);
   REQUIRE(in.micro_batches.size() == 2);
   CHECK(in.micro_batches[1].tokens == 40);
@@ -59,7 +59,7 @@ TEST_CASE("the text tells stages, memory that lacks, and time where the machine 
   const std::string text = app::simulation_text(in, train::simulate_step(in), true);
   CHECK_THAT(text, ContainsSubstring("on test machine (rates not measured)"));
   CHECK_THAT(text, ContainsSubstring("gpipe, 2 stages, 2 micro-batches a replica: bubble "));
-  CHECK_THAT(text, ContainsSubstring("stage 1     blocks 7-11, "));
+  CHECK_THAT(text, ContainsSubstring("stage 1     blocks feed-forward of 6, 7-11, "));
   CHECK_THAT(text, ContainsSubstring("tokens/s"));
   CHECK_THAT(text, ContainsSubstring("warning"));
 

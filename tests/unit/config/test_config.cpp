@@ -178,14 +178,14 @@ TEST_CASE("what needs the number of replicas is checked when it is known") {
 
 TEST_CASE("the keys of [parallel] and [debug] are read, limited and checked against each other") {
   const Config c = parse(minimal, {"parallel.pipeline=2", "parallel.pipeline_schedule='interleaved'",
-                                   "parallel.virtual_stages=2", "parallel.balance=[2, 1, 1, 2]", "parallel.zero=2",
-                                   "parallel.offload=true", "debug.check_collectives=true",
+                                   "parallel.virtual_stages=2", "parallel.balance=[2, 1.5, 0.5, 2.0]",
+                                   "parallel.zero=2", "parallel.offload=true", "debug.check_collectives=true",
                                    "debug.collective_timeout_seconds=2", "debug.parameter_hash_every=100"});
-  CHECK(c.parallel.balance == std::vector<std::int64_t>{2, 1, 1, 2});
+  CHECK(c.parallel.balance == std::vector<double>{2, 1.5, 0.5, 2});
   CHECK((c.parallel.virtual_stages == 2 && c.parallel.pipeline_schedule == "interleaved" && c.parallel.offload));
   CHECK((c.debug.check_collectives && c.debug.collective_timeout_seconds == 2 && c.debug.parameter_hash_every == 100));
   CHECK(to_toml(parse(to_toml(c))) == to_toml(c));
-  CHECK_THAT(to_toml(c), ContainsSubstring("balance = [2, 1, 1, 2]\n"));
+  CHECK_THAT(to_toml(c), ContainsSubstring("balance = [2, 1.5, 0.5, 2]\n"));
 
   const Config measured = parse(minimal, {"parallel.balance=[1]", "parallel.balance='measured'"});
   CHECK((measured.parallel.balance.empty() && measured.parallel.balance_by == "measured"));
@@ -202,11 +202,16 @@ TEST_CASE("the keys of [parallel] and [debug] are read, limited and checked agai
         "parallel.pipeline_schedule='interleaved'"},
        "[parallel] balance has 2 numbers, but pipeline = 2 times virtual_stages = 2 needs 4"},
       {{"parallel.zero=0", "parallel.offload=true"}, "set zero = 1 or 2, or offload = false"},
-      {{"parallel.balance=[3, 0]"}, "[parallel] balance (entry 2) = 0 is out of range: it must be from 1 to 1048576"},
-      {{"parallel.balance=[3, 'a']"}, "[parallel] balance (entry 2) must be a whole number"},
+      {{"parallel.balance=[3, 0]"},
+       "[parallel] balance (entry 2) = 0.0 is out of range: it must be a multiple of 0.5 from 0.5 to 1048576"},
+      {{"parallel.balance=[3.3333333333333335, 0.5]"},
+       "[parallel] balance (entry 1) = 3.3333333333333335 is out of range: it must be a multiple of 0.5"},
+      {{"parallel.balance=[3.5, -0.5]"}, "[parallel] balance (entry 2) = -0.5 is out of range"},
+      {{"parallel.balance=[3, nan]"}, "[parallel] balance (entry 2) = nan is out of range"},
+      {{"parallel.balance=[3, 'a']"}, "[parallel] balance (entry 2) must be a number"},
       {{"parallel.balance='measurd'"},
        "[parallel] balance = \"measurd\" is unknown: it must be \"cost\" or \"measured\"; did you mean \"measured\"?"},
-      {{"parallel.balance=4"}, "[parallel] balance must be a list of whole numbers, as in [3, 1]"},
+      {{"parallel.balance=4"}, "[parallel] balance must be a list of numbers, as in [3, 1]"},
       {{"parallel.tensor=-1"}, "[parallel] tensor = -1 is out of range"},
       {{"parallel.zero=3"}, "[parallel] zero = 3 is out of range: it must be from 0 to 2"},
       {{"parallel.pipeline_schedule='1f1bb'"}, "did you mean \"1f1b\"?"},

@@ -1,15 +1,20 @@
 #include "bert_hpc/model/partition.hpp"
 
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <functional>
+#include <random>
 #include <string>
 
 #include "bert_hpc/core/error.hpp"
 
 using namespace bert_hpc;
 using Catch::Matchers::ContainsSubstring;
-using model::BlockRange;
+using model::ModelCosts;
+using model::ModelRange;
+using Counts = std::vector<std::int64_t>;
 
 namespace {
 
@@ -19,13 +24,13 @@ model::BertConfig layers_of(std::int64_t count) {
   return config;
 }
 
-std::vector<std::int64_t> counts(const std::vector<BlockRange>& ranges) {
-  std::vector<std::int64_t> result;
-  for (const BlockRange& range : ranges) result.push_back(range.blocks());
+Counts counts(const std::vector<ModelRange>& ranges) {
+  Counts result;
+  for (const ModelRange& range : ranges) result.push_back(range.halves());
   return result;
 }
 
-std::string message(const model::BertConfig& config, int stages, const std::vector<std::int64_t>& balance) {
+std::string message(const model::BertConfig& config, int stages, const Counts& balance) {
   try {
     model::partition(config, stages, balance, {});
   } catch (const core::Error& error) {
@@ -35,51 +40,120 @@ std::string message(const model::BertConfig& config, int stages, const std::vect
   return "";
 }
 
+// Half by half, as the definition says.
+double cost_of(const ModelCosts& costs, std::int64_t first, std::int64_t last, std::int64_t halves) {
+  double sum = first == 0 ? costs.embeddings : 0;
+  for (std::int64_t half = first; half < last; ++half) {
+    const bool of_last_block = half + 2 >= halves;
+    sum += half % 2 == 0 ? (of_last_block ? costs.last_attention : costs.attention)
+                         : (of_last_block ? costs.last : costs.feed_forward);
+  }
+  return sum;
+}
+
+double dearest(const Counts& counts, const std::vector<ModelCosts>& parts, std::int64_t halves) {
+  double most = 0;
+  std::int64_t first = 0;
+  for (std::size_t p = 0; p < parts.size(); ++p) {
+    most = std::max(most, cost_of(parts[p], first, first + counts[p], halves));
+    first += counts[p];
+  }
+  return most;
+}
+
+// All ways to cut `halves` into as many parts, those with more in front first.
+void for_each_cut(std::int64_t halves, std::size_t parts, Counts& counts,
+                  const std::function<void(const Counts&)>& use) {
+  const std::int64_t later = static_cast<std::int64_t>(parts - counts.size()) - 1;
+  if (later == 0) {
+    counts.push_back(halves);
+    use(counts);
+    counts.pop_back();
+    return;
+  }
+  for (std::int64_t count = halves - later; count >= 1; --count) {
+    counts.push_back(count);
+    for_each_cut(halves - count, parts, counts, use);
+    counts.pop_back();
+  }
+}
+
 }  // namespace
 
 TEST_CASE("stages cover the model in order, whatever their number") {
-  for (std::int64_t blocks = 1; blocks <= 13; ++blocks) {
-    for (int stages = 1; stages <= blocks; ++stages) {
-      for (const model::StageCosts costs :
-           {model::StageCosts{}, model::StageCosts{0.3, -0.7}, model::StageCosts{0, 9}}) {
+  for (std::int64_t blocks = 1; blocks <= 7; ++blocks) {
+    for (int stages = 1; stages <= 2 * blocks; ++stages) {
+      for (const ModelCosts& costs :
+           {ModelCosts{}, ModelCosts{.embeddings = 0.3, .last = 0.1}, ModelCosts{.last = 9}}) {
         const auto ranges = model::partition(layers_of(blocks), stages, {}, costs);
         REQUIRE(ranges.size() == static_cast<std::size_t>(stages));
         std::int64_t next = 0;
-        for (const BlockRange& range : ranges) {
+        for (const ModelRange& range : ranges) {
           CHECK(range.first == next);
-          CHECK(range.blocks() >= 1);
+          CHECK(range.halves() >= 1);
           CHECK(range.embeddings == (&range == &ranges.front()));
           CHECK(range.head == (&range == &ranges.back()));
           next = range.last;
         }
-        CHECK(next == blocks);
+        CHECK(next == 2 * blocks);
       }
     }
   }
 }
 
-TEST_CASE("the slowest stage is as fast as it can be") {
-  CHECK(counts(model::partition(layers_of(12), 4, {}, {})) == std::vector<std::int64_t>{3, 3, 3, 3});
-  CHECK(counts(model::partition(layers_of(12), 4, {}, {.head = 2})) == std::vector<std::int64_t>{4, 4, 3, 1});
-  CHECK(counts(model::partition(layers_of(12), 2, {}, {.embeddings = 2})) == std::vector<std::int64_t>{5, 7});
-  CHECK(counts(model::partition(layers_of(4), 2, {}, {.head = -0.9})) == std::vector<std::int64_t>{2, 2});
+TEST_CASE("no other cut has a cheaper dearest part, nor an equal one with more in front") {
+  std::mt19937 random(7);
+  const auto draw = [&random] { return static_cast<double>(random() % 16) / 4; };  // sums are exact; zeros, too
+  for (int trial = 0; trial < 300; ++trial) {
+    const std::int64_t halves = 2 * (1 + static_cast<std::int64_t>(random() % 5));
+    const std::size_t count = 1 + random() % std::min<std::size_t>(5, static_cast<std::size_t>(halves));
+    std::vector<ModelCosts> parts(count, {draw(), draw(), draw(), draw(), draw()});
+    if (trial % 2 == 1) {
+      for (ModelCosts& part : parts) part = {draw(), draw(), draw(), draw(), draw()};
+    }
+    double least = 1e300;
+    Counts best, begin;
+    for_each_cut(halves, count, begin, [&](const Counts& cut) {
+      const double cost = dearest(cut, parts, halves);
+      if (cost < least) {
+        least = cost;
+        best = cut;
+      }
+    });
+    INFO(model::balance_text(best) << " is the best");
+    CHECK(model::balanced_counts(halves, parts) == best);
+  }
 }
 
-TEST_CASE("a cheap last block and a dear vocabulary are seen in the costs") {
-  const model::BertConfig base = layers_of(12);
-  const auto classification = model::stage_costs(base, model::HeadKind::classification, 128);
-  const auto masked = model::stage_costs(base, model::HeadKind::masked_lm, 128);
-  CHECK(classification.head < -0.7);  // of the last block only keys and values remain: 2 of 12 hidden² products
-  CHECK(classification.head > -0.9);
-  CHECK(masked.head > classification.head);
-  CHECK(classification.embeddings < 0.05);
+TEST_CASE("the slowest stage is as fast as it can be") {
+  CHECK(counts(model::partition(layers_of(12), 4, {}, {})) == Counts{6, 6, 6, 6});
+  CHECK(counts(model::partition(layers_of(12), 4, {}, {.last = 5})) == Counts{7, 7, 7, 3});
+  CHECK(counts(model::partition(layers_of(12), 2, {}, {.embeddings = 3})) == Counts{11, 13});
+  // A classifier of 8 blocks: attention 0.4 and feed-forward 0.6 of a block, the last one 0.15 and nearly nothing.
+  const ModelCosts classifier{.attention = 0.4, .feed_forward = 0.6, .last_attention = 0.15, .last = 0.01};
+  CHECK(counts(model::partition(layers_of(8), 2, {}, classifier)) == Counts{7, 9});
 }
 
 TEST_CASE("a balance is taken as it is, or refused with one that would do") {
-  const std::vector<std::int64_t> balance = {3, 1};
+  const Counts balance = {7, 1};
   CHECK(counts(model::partition(layers_of(4), 2, balance, {})) == balance);
-  CHECK_THAT(message(layers_of(4), 2, {3, 2}), ContainsSubstring("[3, 2]") && ContainsSubstring("[2, 2] would"));
-  CHECK_THAT(message(layers_of(4), 2, {4, 0}), ContainsSubstring("[2, 2] would"));
-  CHECK_THAT(message(layers_of(4), 2, {4}), ContainsSubstring("[2, 2] would"));
-  CHECK_THAT(message(layers_of(4), 5, {}), ContainsSubstring("at most 4"));
+  CHECK_THAT(message(layers_of(4), 2, {6, 3}), ContainsSubstring("[3, 1.5]") && ContainsSubstring("[2, 2] would"));
+  CHECK_THAT(message(layers_of(4), 2, {8, 0}), ContainsSubstring("[2, 2] would"));
+  CHECK_THAT(message(layers_of(4), 2, {8}), ContainsSubstring("[2, 2] would"));
+  CHECK_THAT(message(layers_of(4), 9, {}), ContainsSubstring("at most 8"));
+}
+
+TEST_CASE("halves as inputs and banners write them") {
+  const std::vector<double> blocks = {4.5, 0.5, 3};
+  CHECK(model::in_halves(blocks) == Counts{9, 1, 6});
+  CHECK(model::balance_text(Counts{9, 1, 6}) == "[4.5, 0.5, 3]");
+  CHECK(model::balance_text({}) == "[]");
+  CHECK(model::blocks_text(0, 8) == "0-3");
+  CHECK(model::blocks_text(6, 8) == "3");
+  CHECK(model::blocks_text(0, 9) == "0-3, attention of 4");
+  CHECK(model::blocks_text(9, 16) == "feed-forward of 4, 5-7");
+  CHECK(model::blocks_text(9, 10) == "feed-forward of 4");
+  CHECK(model::blocks_text(10, 11) == "attention of 5");
+  CHECK(model::blocks_text(9, 11) == "feed-forward of 4, attention of 5");
+  CHECK(model::blocks_text(9, 9).empty());
 }

@@ -17,9 +17,21 @@ PieceSeconds piece(double fixed, double per_token) {
   return {.forward = {fixed, per_token}, .backward_input = {fixed, per_token}, .backward_weight = {fixed, per_token}};
 }
 
+/// Of a model whose halves take half of `block` each.
+ModelSeconds model_of(const PieceSeconds& embeddings, const PieceSeconds& block, const PieceSeconds& last) {
+  const auto half = [](PieceSeconds piece) {
+    for (PassSeconds* pass : {&piece.forward, &piece.backward_input, &piece.backward_weight}) {
+      pass->fixed /= 2;
+      pass->per_token /= 2;
+    }
+    return piece;
+  };
+  return {embeddings, half(block), half(block), half(last), half(last)};
+}
+
 PipelineQuestion question(const ModelSeconds& seconds, std::vector<int> micro_batches) {
   PipelineQuestion q;
-  q.blocks = 8;
+  q.halves = 16;
   q.seconds = {seconds, seconds};
   q.tokens = 1024;
   q.micro_batches = std::move(micro_batches);
@@ -42,41 +54,52 @@ TEST_CASE("two measurements give a line without negative parts") {
 
 TEST_CASE("more micro-batches shorten the bubble, until what each of them costs outweighs it") {
   // Without a fixed cost: of t seconds of work a stage, 1F1B takes t·(m + 1)/m.
-  const ModelSeconds linear{.embeddings = {}, .block = piece(0, 1e-3), .last = piece(0, 1e-3)};
+  const ModelSeconds linear = model_of({}, piece(0, 1e-3), piece(0, 1e-3));
   const PipelinePlan many = plan_pipeline(question(linear, {2, 4, 8, 16}));
   CHECK(many.micro_batches == 16);
-  CHECK(many.balance == Counts{4, 4});
+  CHECK(many.balance == Counts{8, 8});
   CHECK(many.seconds == Approx(4 * 3 * 1.024 * 17 / 16));
   CHECK(many.bubble == Approx(1.0 / 17));
   // With f seconds a pass of a block: (1.024/m + f)·(m + 1)·12, least at m = sqrt(1.024/f).
-  const ModelSeconds dear{.embeddings = {}, .block = piece(0.064, 1e-3), .last = piece(0.064, 1e-3)};
+  const ModelSeconds dear = model_of({}, piece(0.064, 1e-3), piece(0.064, 1e-3));
   CHECK(plan_pipeline(question(dear, {2, 4, 8, 16})).micro_batches == 4);
 }
 
 TEST_CASE("the cut follows the measured pieces and the speed of each stage") {
   const PieceSeconds block = piece(0, 1e-3), nothing = piece(0, 0);
-  // An even cut leaves the last stage 3 of 4; 5 + 3 would make the first the slowest.
-  CHECK(plan_pipeline(question({nothing, block, nothing}, {8})).balance == Counts{4, 4});
-  CHECK(plan_pipeline(question({piece(0, 2e-3), block, nothing}, {8})).balance == Counts{3, 5});
-  CHECK(plan_pipeline(question({nothing, block, piece(0, 3e-3)}, {8})).balance == Counts{5, 3});
-  PipelineQuestion uneven = question({nothing, block, block}, {8});
-  uneven.seconds[1].block = uneven.seconds[1].last = piece(0, 3e-3);
-  CHECK(plan_pipeline(uneven).balance == Counts{6, 2});
-  uneven.balance = {4, 4};
-  CHECK(plan_pipeline(uneven).balance == Counts{4, 4});
+  // Seven blocks that cost something: three and a half for each.
+  CHECK(plan_pipeline(question(model_of(nothing, block, nothing), {8})).balance == Counts{7, 9});
+  CHECK(plan_pipeline(question(model_of(piece(0, 2e-3), block, nothing), {8})).balance == Counts{5, 11});
+  CHECK(plan_pipeline(question(model_of(nothing, block, piece(0, 3e-3)), {8})).balance == Counts{10, 6});
+  PipelineQuestion uneven = question(model_of(nothing, block, block), {8});
+  uneven.seconds[1] = model_of(nothing, piece(0, 3e-3), piece(0, 3e-3));
+  CHECK(plan_pipeline(uneven).balance == Counts{12, 4});
+  uneven.balance = {8, 8};
+  CHECK(plan_pipeline(uneven).balance == Counts{8, 8});
+  // A block whose feed-forward is three times its attention: 8·4 - 3 = 29 is best cut at 16 or 13.
+  PipelineQuestion lopsided = question({{}, piece(0, 1e-3), piece(0, 3e-3), piece(0, 1e-3), nothing}, {8});
+  CHECK(plan_pipeline(lopsided).balance == Counts{8, 8});
+}
+
+TEST_CASE("a message knows the cut that it passes") {
+  const Counts balance = {3, 4, 5, 4};  // two stages, two virtual stages each
+  CHECK(half_behind(balance, 2, 0, {.peer = 1, .forward = true, .virtual_stage = 0}) == 3);
+  CHECK(half_behind(balance, 2, 1, {.peer = 0, .forward = true, .virtual_stage = 0}) == 7);
+  CHECK(half_behind(balance, 2, 0, {.peer = 1, .forward = false, .virtual_stage = 1}) == 7);
+  CHECK(half_behind(balance, 2, 1, {.peer = 0, .forward = false, .virtual_stage = 1}) == 12);
 }
 
 TEST_CASE("every schedule can be planned, with virtual stages too") {
   for (const auto kind :
        {ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::interleaved, ScheduleKind::zb_h1}) {
-    PipelineQuestion q = question({piece(0, 1e-4), piece(0.001, 1e-3), piece(0, 1e-4)}, {2, 4, 8});
+    PipelineQuestion q = question(model_of(piece(0, 1e-4), piece(0.001, 1e-3), piece(0, 1e-4)), {2, 4, 8});
     q.kind = kind;
     q.virtual_stages = kind == ScheduleKind::interleaved ? 2 : 1;
     q.message_per_token = 1e-6;
     q.latency = 1e-5;
     const PipelinePlan plan = plan_pipeline(q);
     CHECK(plan.balance.size() == static_cast<std::size_t>(2 * q.virtual_stages));
-    CHECK(std::accumulate(plan.balance.begin(), plan.balance.end(), std::int64_t{0}) == 8);
+    CHECK(std::accumulate(plan.balance.begin(), plan.balance.end(), std::int64_t{0}) == 16);
     CHECK(plan.bubble < 0.25);
   }
 }
@@ -87,10 +110,13 @@ TEST_CASE("counted work gives a last block that costs less and passes with a fix
   machine.memory_bandwidth = 1e10;
   const ModelShape shape = model_shape({}, layers::HeadSettings::Kind::classification);
   const ModelSeconds modelled = modelled_seconds(shape, 128, 1.0 / 128, 1, machine);
-  CHECK(modelled.last.of(1024) < 0.5 * modelled.block.of(1024));
+  CHECK(modelled.last_attention.of(1024) < 0.7 * modelled.attention.of(1024));
+  CHECK(modelled.last.of(1024) < 0.3 * modelled.feed_forward.of(1024));
   // A block's 7.1 million weights are read in each pass.
-  CHECK(modelled.block.forward.fixed == Approx(4 * 7.08e6 / 1e10).epsilon(0.01));
+  CHECK(modelled.attention.forward.fixed + modelled.feed_forward.forward.fixed ==
+        Approx(4 * 7.08e6 / 1e10).epsilon(0.01));
   const MicroBatchShape batch{.tokens = 512, .squared_lengths = 512 * 128.0, .head_rows = 4};
-  const PassWork work = part_work(shape, {.blocks = 1, .embeddings = false, .head = false}, batch, 1);
-  CHECK(modelled.block.backward_weight.of(512) == Approx(seconds(work.backward_weight, machine)));
+  const PassWork work = part_work(shape, {.first = 0, .last = 2, .embeddings = false, .head = false}, batch, 1);
+  CHECK(modelled.attention.backward_weight.of(512) + modelled.feed_forward.backward_weight.of(512) ==
+        Approx(seconds(work.backward_weight, machine)));
 }

@@ -16,7 +16,7 @@ SimulationInput input(comm::GridShape grid, int micro_batches) {
   SimulationInput in;
   in.model = model_shape({}, layers::HeadSettings::Kind::classification);
   in.grid = grid;
-  in.balance.assign(static_cast<std::size_t>(grid.pipeline), 12 / grid.pipeline);
+  in.balance.assign(static_cast<std::size_t>(grid.pipeline), 24 / grid.pipeline);
   in.micro_batches.assign(static_cast<std::size_t>(micro_batches),
                           {.tokens = 1024, .squared_lengths = 8 * 128.0 * 128.0, .head_rows = 8});
   in.step_tokens = 1024.0 * micro_batches * grid.data;
@@ -39,10 +39,10 @@ TEST_CASE("one rank computes all the time but for the update") {
   const SimulatedStep step = simulate_step(in);
   CHECK(step.bubble == Approx(0).margin(1e-12));
   CHECK(step.exposed == Approx(0).margin(1e-12));
-  const PassWork work = part_work(in.model, {.blocks = 12}, in.micro_batches[0], 1);
+  const PassWork work = part_work(in.model, {.first = 0, .last = 24}, in.micro_batches[0], 1);
   const double passes = seconds(work.forward, in.machine) + seconds(work.backward_input, in.machine) +
                         seconds(work.backward_weight, in.machine);
-  const double update = 28 * part_parameters(in.model, {.blocks = 12}, 1) / in.machine.memory_bandwidth;
+  const double update = 28 * part_parameters(in.model, {.first = 0, .last = 24}, 1) / in.machine.memory_bandwidth;
   CHECK(step.seconds == Approx(3 * passes + update));
   CHECK(step.tokens_per_second == Approx(3072 / step.seconds));
   CHECK(step.loads[0].sent_pipeline + step.loads[0].sent_data + step.loads[0].sent_tensor == 0);
@@ -77,18 +77,29 @@ TEST_CASE("what goes over which link is counted") {
   CHECK(!simulate_step(in).loads[0].pipeline_leaves_node);
 }
 
+TEST_CASE("behind the last attention only the rows that the head reads are sent") {
+  SimulationInput in = input({.pipeline = 2}, 4);
+  in.balance = {23, 1};
+  const auto loads = simulate_step(in).loads;
+  CHECK(loads[0].sent_pipeline == 4 * (4.0 * 8 * 768));  // four micro-batches of eight sequences, floats
+  CHECK(loads[1].sent_pipeline == loads[0].sent_pipeline);
+  in.balance = {22, 2};
+  CHECK(simulate_step(in).loads[1].sent_pipeline == 4 * (4.0 * 1024 * 768));
+}
+
 TEST_CASE("memory follows the schedule and the ZeRO stage") {
   SimulationInput in = input({.data = 4, .pipeline = 4}, 16);
   const auto loads = [&] { return simulate_step(in).loads; };
   const double one =
-      activation_bytes(in.model, {.blocks = 3, .embeddings = false, .head = false}, in.micro_batches[0], 1);
+      activation_bytes(in.model, {.first = 6, .last = 12, .embeddings = false, .head = false}, in.micro_batches[0], 1);
   CHECK(loads()[1].activation_bytes == 3 * one);
   in.kind = ScheduleKind::gpipe;
   CHECK(loads()[1].activation_bytes == 16 * one);
   in.kind = ScheduleKind::zb_h1;
   // Weight gradients of the second stage come one micro-batch late: two are between the halves of backward.
   CHECK(loads()[1].activation_bytes ==
-        4 * one + 2 * kept_bytes(in.model, {.blocks = 3, .embeddings = false, .head = false}, in.micro_batches[0], 1));
+        4 * one + 2 * kept_bytes(in.model, {.first = 6, .last = 12, .embeddings = false, .head = false},
+                                 in.micro_batches[0], 1));
   CHECK(loads()[1].state_bytes == 16 * loads()[1].parameters);
   in.zero = 1;
   CHECK(loads()[1].state_bytes == 10 * loads()[1].parameters);
@@ -111,7 +122,7 @@ TEST_CASE("a thousand ranks are simulated") {
   SimulationInput in = input({.data = 64, .pipeline = 4, .tensor = 4}, 32);
   in.kind = ScheduleKind::interleaved;
   in.virtual_stages = 3;
-  in.balance.assign(12, 1);
+  in.balance.assign(12, 2);
   const SimulatedStep step = simulate_step(in);
   CHECK(step.pipeline.stages.size() == 4);
   CHECK(step.bubble > 0);

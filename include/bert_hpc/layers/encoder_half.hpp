@@ -1,0 +1,101 @@
+// The two halves of a block of BERT's encoder (Devlin et al. 2019; post-norm as in Vaswani et al. 2017), each a
+// residual step of its own, so that a pipeline can be cut between them:
+//   attention     y = layer_norm(x + dropout(attention(x)·Woᵀ + bo)),
+//   feed-forward  y = layer_norm(x + dropout(gelu(x·Wiᵀ + bi)·W2ᵀ + b2)).
+//
+// The last block of a model computes a selection of its rows only, those that the head reads: a classifier one row a
+// sequence, masked language modelling 15% of them. Its attention computes keys and values for every token, all else for
+// the selected rows alone, and its feed-forward is given nothing but these: the same numbers for a fraction of the
+// work.
+//
+// In a tensor group a rank has the rows of the query, key, value and intermediate weights that belong to its heads and
+// feed-forward columns, and those columns of the two output weights; biases of the output weights and layer norms are
+// whole. What lies between products is kept in pieces of token rows and gathered for each product that needs it.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bert_hpc/core/parameter_store.hpp"
+#include "bert_hpc/core/workspace.hpp"
+#include "bert_hpc/layers/pass.hpp"
+#include "bert_hpc/layers/tensor_group.hpp"
+
+namespace bert_hpc::layers {
+
+struct EncoderHalfSettings {
+  enum class Kind { attention, feed_forward };
+  Kind kind = Kind::attention;
+  std::string prefix;  ///< of its block, e.g. "bert.encoder.layer.0."
+  std::int64_t hidden = 0, heads = 0, intermediate = 0;
+  float layer_norm_epsilon = 1e-12f;
+  float hidden_dropout = 0.1f, attention_dropout = 0.1f;
+  DataType storage = DataType::fp32;  ///< of activations
+  std::uint32_t first_site = 0;       ///< of its block, whose dropout sites are first_site … first_site + 2
+};
+
+class EncoderHalf {
+ public:
+  virtual ~EncoderHalf() = default;
+
+  /// What backward needs of forward. "rows": those that it computes, the selected ones or all tokens; "piece": those of
+  /// them that this rank of the tensor group has (all in a group of one), as "width" and "wide" are what it has of the
+  /// hidden and the intermediate columns.
+  struct Saved {
+    Matrix sum;                ///< (piece, hidden): before the layer norm
+    Matrix output;             ///< (piece, hidden): y
+    Tensor<float> statistics;  ///< (2, piece): mean, rstd of the layer norm
+    // Of attention:
+    Matrix x_selected;          ///< (rows, hidden), only with a selection
+    Matrix query;               ///< (rows, width)
+    Matrix key_value;           ///< (tokens, 2·width); without a selection it and `query` are columns of
+    Matrix query_key_value;     ///< (tokens, 3·width)
+    Matrix context;             ///< (rows, width): attention's result
+    Tensor<float> log_sum_exp;  ///< (heads here, rows)
+    // Of feed-forward:
+    Matrix intermediate;  ///< (rows, wide): before GELU
+    Matrix activated;     ///< (rows, wide): after GELU
+  };
+
+  /// What the weight gradients need of the gradients.
+  struct Kept {
+    Matrix d_output;   ///< (piece, hidden): d_y as given
+    Matrix d_product;  ///< (piece, hidden): at the result of the last product, Wo's or W2's
+    // Of attention:
+    Matrix d_query;            ///< (rows, width)
+    Matrix d_key_value;        ///< (tokens, 2·width); without a selection it and `d_query` are columns of
+    Matrix d_query_key_value;  ///< (tokens, 3·width)
+    // Of feed-forward:
+    Matrix d_intermediate;  ///< (rows, wide): before GELU
+  };
+
+  /// `selection` is null where every row is computed.
+  virtual Saved take_saved(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection) const = 0;
+  virtual Kept take_kept(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection) const = 0;
+
+  /// x (this rank's piece, hidden), of all tokens for attention, of the rows that it computes for feed-forward; the
+  /// result is saved.output.
+  virtual void forward(Engine& engine, const Pass& pass, const RowSelection* selection, ConstMatrix x,
+                       Saved& saved) const = 0;
+
+  /// d_y (piece, hidden) must stay until backward_weight; d_x, shaped as x, is replaced. Takes scratch from the
+  /// workspace and releases it.
+  virtual void backward_input(Engine& engine, const Pass& pass, const RowSelection* selection, const Saved& saved,
+                              Matrix d_y, Kept& kept, Matrix d_x, core::Workspace& workspace) const = 0;
+  /// What backward_input takes, for planning.
+  virtual void plan_scratch(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection) const = 0;
+
+  /// Adds to the gradients of this half's parameters.
+  virtual void backward_weight(Engine& engine, const RowSelection* selection, const Saved& saved, const Kept& kept,
+                               ConstMatrix x) const = 0;
+};
+
+/// Appends the half's parameters. Query, key and value weights lie behind each other, as do their biases, so that one
+/// product computes all three.
+void declare_half(const EncoderHalfSettings& settings, std::vector<core::ParameterSpec>& specs,
+                  const TensorPlace& place = {});
+std::unique_ptr<EncoderHalf> make_half(const EncoderHalfSettings& settings, const core::ParameterStore& parameters,
+                                       const TensorGroup& group = {});
+
+}  // namespace bert_hpc::layers

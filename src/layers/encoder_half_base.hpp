@@ -1,0 +1,56 @@
+// What the two halves of an encoder block have in common: finding parameters, and the residual step that each ends with
+// (bias, dropout, residual, layer norm), forward and backward.
+#pragma once
+
+#include <string>
+
+#include "bert_hpc/layers/encoder_half.hpp"
+
+namespace bert_hpc::layers {
+
+class EncoderHalfBase : public EncoderHalf {
+ protected:
+  struct Linear {
+    int weight = 0, bias = 0;
+  };
+
+  /// `output`: the name of the product that ends this half, inside its block. `site`: its dropout, counted in the
+  /// block.
+  EncoderHalfBase(const EncoderHalfSettings& settings, const core::ParameterStore& parameters, const TensorGroup& group,
+                  const std::string& output, std::uint32_t site);
+
+  /// Appends weight and bias of the last product, (hidden, its share of `columns`), and of the layer norm.
+  static void declare_output(const EncoderHalfSettings& settings, const std::string& output, std::int64_t columns,
+                             std::vector<core::ParameterSpec>& specs, const TensorPlace& place);
+
+  Linear find(const std::string& name) const;
+  const float* values(int slice) const { return parameters_.value(slice).data; }
+  float* gradients(int slice) const { return parameters_.gradient(slice).data; }
+
+  static const core::TokenRows& rows_of(const Pass& pass, const RowSelection* selection) {
+    return selection != nullptr ? selection->rows : pass.batch.tokens;
+  }
+  static std::int64_t row_count(std::int64_t tokens, const RowSelection* selection) {
+    return selection != nullptr ? selection->rows.count : tokens;
+  }
+  void take_output(core::Workspace& workspace, std::int64_t rows, Saved& saved) const;
+
+  /// From inner (rows, its columns) to saved.sum = inner·weightᵀ and saved.output, with the residual (piece, hidden).
+  void finish_forward(Engine& engine, const Pass& pass, const core::TokenRows& rows, ConstMatrix inner,
+                      ConstMatrix residual, Saved& saved) const;
+  /// From d_y to kept.d_output, kept.d_product and the residual's share, which replaces this rank's rows of `d_rows`
+  /// (rows, hidden).
+  void begin_backward(const Pass& pass, const core::TokenRows& rows, const Saved& saved, Matrix d_y, Kept& kept,
+                      const Matrix& d_rows) const;
+  /// Adds the gradients of the last product and of the layer norm.
+  void add_output_gradients(Engine& engine, const Saved& saved, const Kept& kept, ConstMatrix inner) const;
+  void add_gradients(Engine& engine, ConstMatrix d_y, ConstMatrix input, Tensor<float> d_weight, int bias) const;
+
+  EncoderHalfSettings settings_;
+  const core::ParameterStore& parameters_;
+  TensorGroup group_;
+  std::uint32_t output_site_;
+  Linear output_, norm_;
+};
+
+}  // namespace bert_hpc::layers

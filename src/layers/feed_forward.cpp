@@ -1,0 +1,73 @@
+#include "feed_forward.hpp"
+
+namespace bert_hpc::layers {
+namespace {
+
+constexpr const char* output_name = "output.dense";
+constexpr std::uint32_t site_in_block = 2;
+
+}  // namespace
+
+void FeedForward::declare(const EncoderHalfSettings& settings, std::vector<core::ParameterSpec>& specs,
+                          const TensorPlace& place) {
+  const std::int64_t intermediate = settings.intermediate, wide = place.share(intermediate);
+  const std::string name = settings.prefix + "intermediate.dense";
+  const core::Shard here = place.rows(intermediate);
+  specs.push_back({.name = name + ".weight", .shape = {wide, settings.hidden}, .decay = true, .shard = here});
+  specs.push_back({.name = name + ".bias", .shape = {wide}, .decay = false, .shard = here});
+  declare_output(settings, output_name, intermediate, specs, place);
+}
+
+FeedForward::FeedForward(const EncoderHalfSettings& settings, const core::ParameterStore& parameters,
+                         const TensorGroup& group)
+    : EncoderHalfBase(settings, parameters, group, output_name, site_in_block),
+      wide_(group.place().share(settings.intermediate)),
+      intermediate_(find("intermediate.dense")) {}
+
+EncoderHalf::Saved FeedForward::take_saved(core::Workspace& workspace, std::int64_t tokens,
+                                           const RowSelection* selection) const {
+  const std::int64_t rows = row_count(tokens, selection);
+  Saved saved;
+  saved.intermediate = workspace.take(rows, wide_, settings_.storage);
+  saved.activated = workspace.take(rows, wide_, settings_.storage);
+  take_output(workspace, rows, saved);
+  return saved;
+}
+
+EncoderHalf::Kept FeedForward::take_kept(core::Workspace& workspace, std::int64_t tokens,
+                                         const RowSelection* selection) const {
+  const std::int64_t rows = row_count(tokens, selection);
+  Kept kept;
+  kept.d_product = group_.take(workspace, rows, settings_.hidden, settings_.storage);
+  kept.d_intermediate = workspace.take(rows, wide_, settings_.storage);
+  return kept;
+}
+
+void FeedForward::forward(Engine& engine, const Pass& pass, const RowSelection* selection, ConstMatrix x,
+                          Saved& saved) const {
+  const core::TokenRows& rows = rows_of(pass, selection);
+  engine.products.forward_gelu(group_.gather(x, rows.count), parameters_.value(intermediate_.weight),
+                               values(intermediate_.bias), saved.intermediate, saved.activated);
+  finish_forward(engine, pass, rows, saved.activated, x, saved);
+}
+
+void FeedForward::backward_input(Engine& engine, const Pass& pass, const RowSelection* selection, const Saved& saved,
+                                 Matrix d_y, Kept& kept, Matrix d_x, core::Workspace&) const {
+  const core::TokenRows& rows = rows_of(pass, selection);
+  const Matrix sum = group_.partial(d_x, rows.count);
+  begin_backward(pass, rows, saved, d_y, kept, sum);
+  engine.products.backward_input_gelu(group_.gather(kept.d_product, rows.count), parameters_.value(output_.weight),
+                                      saved.intermediate, kept.d_intermediate);
+  engine.products.backward_input(kept.d_intermediate, parameters_.value(intermediate_.weight), sum,
+                                 ops::Write::accumulate);
+  group_.sum(sum, d_x);
+}
+
+void FeedForward::backward_weight(Engine& engine, const RowSelection*, const Saved& saved, const Kept& kept,
+                                  ConstMatrix x) const {
+  add_output_gradients(engine, saved, kept, saved.activated);
+  add_gradients(engine, kept.d_intermediate, group_.gather(x, saved.activated.rows),
+                parameters_.gradient(intermediate_.weight), intermediate_.bias);
+}
+
+}  // namespace bert_hpc::layers

@@ -1,0 +1,29 @@
+// The feed-forward half of an encoder block: gelu(x·Wiᵀ + bi)·W2ᵀ + b2 and its residual step.
+#pragma once
+
+#include "encoder_half_base.hpp"
+
+namespace bert_hpc::layers {
+
+class FeedForward : public EncoderHalfBase {
+ public:
+  static void declare(const EncoderHalfSettings& settings, std::vector<core::ParameterSpec>& specs,
+                      const TensorPlace& place);
+  FeedForward(const EncoderHalfSettings& settings, const core::ParameterStore& parameters, const TensorGroup& group);
+
+  Saved take_saved(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection) const override;
+  Kept take_kept(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection) const override;
+  void forward(Engine& engine, const Pass& pass, const RowSelection* selection, ConstMatrix x,
+               Saved& saved) const override;
+  void backward_input(Engine& engine, const Pass& pass, const RowSelection* selection, const Saved& saved, Matrix d_y,
+                      Kept& kept, Matrix d_x, core::Workspace& workspace) const override;
+  void plan_scratch(core::Workspace&, std::int64_t, const RowSelection*) const override {}
+  void backward_weight(Engine& engine, const RowSelection* selection, const Saved& saved, const Kept& kept,
+                       ConstMatrix x) const override;
+
+ private:
+  std::int64_t wide_;  // intermediate columns here
+  Linear intermediate_;
+};
+
+}  // namespace bert_hpc::layers

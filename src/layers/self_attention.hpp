@@ -1,0 +1,35 @@
+// The attention half of an encoder block: queries, keys and values, attention, output projection, residual step.
+#pragma once
+
+#include "encoder_half_base.hpp"
+
+namespace bert_hpc::layers {
+
+class SelfAttention : public EncoderHalfBase {
+ public:
+  static void declare(const EncoderHalfSettings& settings, std::vector<core::ParameterSpec>& specs,
+                      const TensorPlace& place);
+  SelfAttention(const EncoderHalfSettings& settings, const core::ParameterStore& parameters, const TensorGroup& group);
+
+  Saved take_saved(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection) const override;
+  Kept take_kept(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection) const override;
+  void forward(Engine& engine, const Pass& pass, const RowSelection* selection, ConstMatrix x,
+               Saved& saved) const override;
+  void backward_input(Engine& engine, const Pass& pass, const RowSelection* selection, const Saved& saved, Matrix d_y,
+                      Kept& kept, Matrix d_x, core::Workspace& workspace) const override;
+  void plan_scratch(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection) const override;
+  void backward_weight(Engine& engine, const RowSelection* selection, const Saved& saved, const Kept& kept,
+                       ConstMatrix x) const override;
+
+ private:
+  ops::AttentionExtents extents(const Pass& pass) const;
+  /// `count` weight matrices (width, hidden) from slice `first` on, as one.
+  Tensor<float> joined(Tensor<float> first, std::int64_t count) const {
+    return {first.data, count * width_, settings_.hidden};
+  }
+
+  std::int64_t heads_, width_;  // here, and the columns of these heads
+  Linear query_, key_;
+};
+
+}  // namespace bert_hpc::layers
