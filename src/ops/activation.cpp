@@ -3,6 +3,8 @@
 
 #include "bert_hpc/ops/vector_math.hpp"
 #include "kernel.hpp"
+#include "kernel_rows.hpp"
+#include "layer_norm_row.hpp"
 
 namespace bert_hpc::ops {
 namespace {
@@ -10,65 +12,88 @@ namespace {
 // y_ij += bias_j
 template <class T>
 void add_bias_in(Tensor<T> y, const float* bias) {
-  kernel::for_elements(
-      "bert_hpc::ops::add_bias", y.rows, y.columns,
-      KOKKOS_LAMBDA(std::int64_t i, std::int64_t j) { y(i, j) += bias[j]; });
+  kernel::map(
+      "bert_hpc::ops::add_bias", y, y, KOKKOS_LAMBDA(std::int64_t j, float x) { return x + bias[j]; });
 }
 
 // y = x · Φ(x)
 template <class T>
 void gelu_forward_in(Tensor<const T> pre, Tensor<T> y) {
+  kernel::map(
+      "bert_hpc::ops::gelu_forward", pre, y, KOKKOS_LAMBDA(std::int64_t, float x) { return gelu(x); });
+}
+
+// pre_ij += bias_j, y = pre · Φ(pre), of pre as it is stored
+template <class T>
+void bias_gelu_forward_in(Tensor<T> pre, const float* bias, Tensor<T> y) {
+#if BERT_HPC_WARPS
+  kernel::for_octets(
+      "bert_hpc::ops::bias_gelu_forward", y.rows, y.columns,
+      KOKKOS_LAMBDA(std::int64_t i, std::int64_t begin, int count) {
+        float x[octets::width], b[octets::width];
+        octets::load(pre.row(i) + begin, count, x);
+        octets::load(bias + begin, count, b);
+        for (int j = 0; j < octets::width; ++j) x[j] += b[j];
+        octets::store(x, count, pre.row(i) + begin);
+        for (int j = 0; j < octets::width; ++j) x[j] = gelu(x[j]);
+        octets::store(x, count, y.row(i) + begin);
+      });
+#else
   kernel::for_elements(
-      "bert_hpc::ops::gelu_forward", pre.rows, pre.columns,
-      KOKKOS_LAMBDA(std::int64_t i, std::int64_t j) { y(i, j) = gelu(pre(i, j)); });
+      "bert_hpc::ops::bias_gelu_forward", y.rows, y.columns, KOKKOS_LAMBDA(std::int64_t i, std::int64_t j) {
+        pre(i, j) += bias[j];
+        y(i, j) = gelu(pre(i, j));
+      });
+#endif
 }
 
 // d_x = d_y · (Φ(x) + x · φ(x)), φ(x) = exp(−x² / 2) / √(2π)
 template <class T>
 void gelu_backward_in(Tensor<const T> pre, Tensor<const T> d_y, Tensor<T> d_pre) {
-  kernel::for_elements(
-      "bert_hpc::ops::gelu_backward", pre.rows, pre.columns,
-      KOKKOS_LAMBDA(std::int64_t i, std::int64_t j) { d_pre(i, j) = d_y(i, j) * gelu_derivative(pre(i, j)); });
+  kernel::map(
+      "bert_hpc::ops::gelu_backward", pre, d_y, d_pre,
+      KOKKOS_LAMBDA(float x, float d) { return d * gelu_derivative(x); });
 }
 
 // y = tanh(x)
 template <class T>
 void tanh_forward_in(Tensor<const T> x, Tensor<T> y) {
-  kernel::for_elements(
-      "bert_hpc::ops::tanh_forward", x.rows, x.columns,
-      KOKKOS_LAMBDA(std::int64_t i, std::int64_t j) { y(i, j) = fast_tanh(x(i, j)); });
+  kernel::map(
+      "bert_hpc::ops::tanh_forward", x, y, KOKKOS_LAMBDA(std::int64_t, float value) { return fast_tanh(value); });
 }
 
 // d_x = d_y · (1 − y²)
 template <class T>
 void tanh_backward_in(Tensor<const T> y, Tensor<const T> d_y, Tensor<T> d_x) {
-  kernel::for_elements(
-      "bert_hpc::ops::tanh_backward", y.rows, y.columns, KOKKOS_LAMBDA(std::int64_t i, std::int64_t j) {
-        const float value = y(i, j);
-        d_x(i, j) = d_y(i, j) * (1.0f - value * value);
-      });
+  kernel::map(
+      "bert_hpc::ops::tanh_backward", y, d_y, d_x,
+      KOKKOS_LAMBDA(float value, float d) { return d * (1.0f - value * value); });
 }
 
 // y = x
 template <class From, class To>
 void copy_in(Tensor<const From> x, Tensor<To> y) {
-  kernel::for_elements(
-      "bert_hpc::ops::copy", x.rows, x.columns,
-      KOKKOS_LAMBDA(std::int64_t i, std::int64_t j) { y(i, j) = static_cast<float>(x(i, j)); });
+  kernel::map(
+      "bert_hpc::ops::copy", x, y, KOKKOS_LAMBDA(std::int64_t, float value) { return value; });
 }
 
 // y += x
 template <class T>
 void add_in(Tensor<const T> x, Tensor<T> y) {
-  kernel::for_elements(
-      "bert_hpc::ops::add", x.rows, x.columns, KOKKOS_LAMBDA(std::int64_t i, std::int64_t j) { y(i, j) += x(i, j); });
+  kernel::map(
+      "bert_hpc::ops::add", Tensor<const T>(y), x, y, KOKKOS_LAMBDA(float sum, float value) { return sum + value; });
 }
 
 // sums_j = or += Σ_i x_ij
 template <class T>
 void column_sums_in(Tensor<const T> x, float* sums, Write write) {
-  constexpr std::int64_t strip = kernel::strip_columns;
   const bool replace = write == Write::replace;
+#if BERT_HPC_WARPS
+  kernel::for_strips<1>(
+      "bert_hpc::ops::column_sums", x.rows, x.columns, octets::ColumnTerm<T>{x},
+      KOKKOS_LAMBDA(std::int64_t j, int, float total) { sums[j] = replace ? total : sums[j] + total; });
+#else
+  constexpr std::int64_t strip = kernel::strip_columns;
   kernel::for_items(
       "bert_hpc::ops::column_sums", kernel::divide_up(x.columns, strip), KOKKOS_LAMBDA(std::int64_t item) {
         const std::int64_t begin = item * strip;
@@ -90,6 +115,7 @@ void column_sums_in(Tensor<const T> x, float* sums, Write write) {
         }
         for (std::int64_t j = 0; j < width; ++j) sums[begin + j] = replace ? total[j] : sums[begin + j] + total[j];
       });
+#endif
 }
 
 // y_i = x_rows(i)
@@ -116,6 +142,10 @@ void add_bias(Matrix y, const float* bias) {
 
 void gelu_forward(ConstMatrix pre, Matrix y) {
   core::with_type(pre.type, [&]<class T>() { gelu_forward_in<T>(pre.as<T>(), y.as<T>()); });
+}
+
+void bias_gelu_forward(Matrix pre, const float* bias, Matrix y) {
+  core::with_type(pre.type, [&]<class T>() { bias_gelu_forward_in<T>(pre.as<T>(), bias, y.as<T>()); });
 }
 
 void gelu_backward(ConstMatrix pre, ConstMatrix d_y, Matrix d_pre) {

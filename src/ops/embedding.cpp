@@ -3,6 +3,8 @@
 #include "bert_hpc/ops/embedding.hpp"
 
 #include "kernel.hpp"
+#include "kernel_rows.hpp"
+#include "layer_norm_row.hpp"
 
 namespace bert_hpc::ops {
 namespace {
@@ -38,16 +40,23 @@ struct EmbeddingGradient {
   core::MicroBatch batch;
   Tensor<const T> d_y;                       // (tokens, hidden)
   Tensor<float> d_word, d_position, d_type;  // (vocabulary, hidden), (positions, hidden), (types, hidden)
-  std::int64_t type_strips;
-  std::int64_t first;  // id of d_word's first row
+  std::int64_t type_strips;                  // 0: types are summed elsewhere
+  std::int64_t first;                        // id of d_word's first row
 
-  static constexpr std::int64_t strip = kernel::on_gpu ? 1 : 64;
+  static constexpr std::int64_t strip = kernel::on_gpu ? 8 : 64;
+
+  /// Items for a row of the other two tables: on a GPU a strip of columns is one, on a CPU the row.
+  KOKKOS_INLINE_FUNCTION std::int64_t items_of_row() const {
+    return kernel::on_gpu ? kernel::divide_up(d_y.columns, strip) : 1;
+  }
 
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t item) const {
     const std::int64_t type_items = d_type.rows * type_strips;
     if (item < type_items) return type_row(item / type_strips, item % type_strips * strip);
-    const std::int64_t position_or_word = item - type_items;
-    for (std::int64_t begin = 0; begin < d_y.columns; begin += strip) {
+    const std::int64_t parts = items_of_row(), position_or_word = (item - type_items) / parts;
+    const std::int64_t first_strip = (item - type_items) % parts;
+    const std::int64_t end = parts == 1 ? d_y.columns : (first_strip + 1) * strip;
+    for (std::int64_t begin = first_strip * strip; begin < end; begin += strip) {
       if (position_or_word < batch.max_length) {
         position_row(position_or_word, begin);
       } else {
@@ -109,6 +118,32 @@ struct EmbeddingGradient {
   }
 };
 
+#if BERT_HPC_WARPS
+/// What a row's octet adds to the gradient of one type.
+template <class T>
+struct TypeTerm {
+  octets::ColumnTerm<T> column;
+  const std::int32_t* types;
+  std::int32_t type;
+
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row, std::int64_t begin, int count, float* sums) const {
+    if (types[row] == type) column(row, begin, count, sums);
+  }
+};
+
+// d_T[type] += Σ d_y[t] over tokens of that type
+template <class T>
+void add_type_gradients(const core::MicroBatch& batch, Tensor<const T> d_y, Tensor<float> d_type) {
+  for (std::int64_t type = 0; type < d_type.rows; ++type) {
+    float* row = d_type.row(type);
+    kernel::for_strips<1>(
+        "bert_hpc::ops::embedding_backward_types", d_y.rows, d_y.columns,
+        TypeTerm<T>{{d_y}, batch.token_type_ids, static_cast<std::int32_t>(type)},
+        KOKKOS_LAMBDA(std::int64_t j, int, float total) { row[j] += total; });
+  }
+}
+#endif
+
 }  // namespace
 
 void embedding_forward(const core::MicroBatch& batch, Tensor<const float> word, Tensor<const float> position,
@@ -141,10 +176,15 @@ void add_position_and_type(const core::MicroBatch& batch, std::int64_t begin, Te
 void embedding_backward(const core::MicroBatch& batch, ConstMatrix d_y, Tensor<float> d_word, Tensor<float> d_position,
                         Tensor<float> d_type, std::int64_t first) {
   core::with_type(d_y.type, [&]<class T>() {
-    const std::int64_t type_strips = kernel::divide_up(d_y.columns, EmbeddingGradient<T>::strip);
+    std::int64_t type_strips = kernel::divide_up(d_y.columns, EmbeddingGradient<T>::strip);
+#if BERT_HPC_WARPS
+    type_strips = 0;  // few items with every token each: threads share them instead
+    add_type_gradients(batch, d_y.as<T>(), d_type);
+#endif
     const EmbeddingGradient<T> gradient{batch, d_y.as<T>(), d_word, d_position, d_type, type_strips, first};
+    const std::int64_t rows = batch.max_length + batch.sorted_ids.unique;
     kernel::for_uneven_items("bert_hpc::ops::embedding_backward",
-                             d_type.rows * type_strips + batch.max_length + batch.sorted_ids.unique, gradient);
+                             d_type.rows * type_strips + rows * gradient.items_of_row(), gradient);
   });
 }
 

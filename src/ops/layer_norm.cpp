@@ -6,6 +6,8 @@
 
 #include "dropout_fill.hpp"
 #include "kernel.hpp"
+#include "kernel_rows.hpp"
+#include "layer_norm_row.hpp"
 #include "row_sum.hpp"
 
 namespace bert_hpc::ops {
@@ -111,11 +113,46 @@ KOKKOS_INLINE_FUNCTION void normalize_row_backward(std::int64_t columns, const T
   }
 }
 
+#if BERT_HPC_WARPS
+/// A warp a row, its columns in `slots` octets a thread. True.
+template <int slots, class T>
+bool norm_in_warps(const octets::RowSite& site, const octets::NormParameters& parameters, Tensor<T> x,
+                   Tensor<const T> residual, Tensor<T> y, float* mean, float* rstd) {
+  kernel::for_warps(
+      "bert_hpc::ops::residual_layer_norm_forward", x.rows, KOKKOS_LAMBDA(int lane, std::int64_t i) {
+        octets::norm_row(octets::Warp<slots>{lane}, site, i, x.columns, x.row(i),
+                         residual.data == nullptr ? nullptr : residual.row(i), parameters, y.row(i), mean + i,
+                         rstd + i);
+      });
+  return true;
+}
+
+template <int slots, class T, class Z>
+bool norm_in_warps_backward(const octets::RowSite& site, Tensor<const T> d_y, Tensor<const T> z, const float* gamma,
+                            const float* mean, const float* rstd, Tensor<Z> d_z, Tensor<T> d_x) {
+  kernel::for_warps(
+      "bert_hpc::ops::residual_layer_norm_backward", z.rows, KOKKOS_LAMBDA(int lane, std::int64_t i) {
+        octets::norm_row_backward(octets::Warp<slots>{lane}, site, i, z.columns, d_y.row(i), z.row(i), gamma, mean[i],
+                                  rstd[i], d_z.row(i), d_x.data == nullptr ? nullptr : d_x.row(i));
+      });
+  return true;
+}
+#endif
+
 // z = r + dropout(x + b), μ = Σ z / n, rstd = 1 / √(Σ (z − μ)² / n + ε), y = γ · (z − μ) · rstd + β
 template <class T>
 void forward_in(const Dropout& dropout, const TokenRows& rows, Tensor<T> x, const float* bias, Tensor<const T> residual,
                 const float* gamma, const float* beta, float epsilon, Tensor<T> y, float* mean, float* rstd) {
   const RowDropout site(dropout, rows);
+#if BERT_HPC_WARPS
+  const octets::RowSite row_site{dropout, rows, site.threshold, site.scale};
+  const octets::NormParameters parameters{bias, gamma, beta, epsilon};
+  const auto in_registers = [&]<int slots>() {
+    return x.columns <= octets::Warp<slots>::most_columns &&
+           norm_in_warps<slots>(row_site, parameters, x, residual, y, mean, rstd);
+  };
+  if (in_registers.template operator()<4>() || in_registers.template operator()<8>()) return;
+#endif
   kernel::for_items(
       "bert_hpc::ops::residual_layer_norm_forward", x.rows, KOKKOS_LAMBDA(std::int64_t i) {
         const std::int64_t columns = x.columns;
@@ -137,6 +174,14 @@ template <class T, class Z>
 void backward_in(const Dropout& dropout, const TokenRows& rows, Tensor<const T> d_y, Tensor<const T> z,
                  const float* gamma, const float* mean, const float* rstd, Tensor<Z> d_z, Tensor<T> d_x) {
   const RowDropout site(dropout, rows);
+#if BERT_HPC_WARPS
+  const octets::RowSite row_site{dropout, rows, site.threshold, site.scale};
+  const auto in_registers = [&]<int slots>() {
+    return z.columns <= octets::Warp<slots>::most_columns &&
+           norm_in_warps_backward<slots>(row_site, d_y, z, gamma, mean, rstd, d_z, d_x);
+  };
+  if (in_registers.template operator()<4>() || in_registers.template operator()<8>()) return;
+#endif
   const bool dropped = site.threshold > 0 && d_x.data != nullptr;
   const bool copied = site.threshold == 0 && d_x.data != nullptr && static_cast<const void*>(d_x.data) != d_z.data;
   kernel::for_items(
@@ -156,8 +201,16 @@ void backward_in(const Dropout& dropout, const TokenRows& rows, Tensor<const T> 
 template <class T>
 void backward_weight_in(Tensor<const T> d_y, Tensor<const T> z, const float* mean, const float* rstd, float* d_gamma,
                         float* d_beta, Write write) {
-  constexpr std::int64_t strip = kernel::strip_columns;
   const bool replace = write == Write::replace;
+#if BERT_HPC_WARPS
+  kernel::for_strips<2>(
+      "bert_hpc::ops::layer_norm_backward_weight", z.rows, z.columns, octets::NormWeightTerm<T>{d_y, z, mean, rstd},
+      KOKKOS_LAMBDA(std::int64_t j, int kind, float total) {
+        float& sum = (kind == 0 ? d_gamma : d_beta)[j];
+        sum = replace ? total : sum + total;
+      });
+#else
+  constexpr std::int64_t strip = kernel::strip_columns;
   kernel::for_items(
       "bert_hpc::ops::layer_norm_backward_weight", kernel::divide_up(z.columns, strip),
       KOKKOS_LAMBDA(std::int64_t item) {
@@ -193,6 +246,7 @@ void backward_weight_in(Tensor<const T> d_y, Tensor<const T> z, const float* mea
           d_beta[begin + j] = replace ? total_beta[j] : d_beta[begin + j] + total_beta[j];
         }
       });
+#endif
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Losses and their gradients, one work item per row.
+// Losses and their gradients, a row at a time (kernel_rows.hpp says by whom).
 #include "bert_hpc/ops/losses.hpp"
 
 #include <cmath>
@@ -6,57 +6,65 @@
 
 #include "bert_hpc/ops/vector_math.hpp"
 #include "kernel.hpp"
-#include "row_sum.hpp"
+#include "kernel_rows.hpp"
 
 namespace bert_hpc::ops {
 
 // loss = log Σ_j exp(x_j − m) + m − x_label with m = max x,  d_x = scale · (exp(x − m) / Σ − one_hot)
 void cross_entropy(Tensor<const float> logits, const std::int32_t* labels, float scale, float* row_loss,
                    Tensor<float> d_logits) {
-  kernel::for_items(
-      "bert_hpc::ops::cross_entropy", logits.rows, KOKKOS_LAMBDA(std::int64_t i) {
+  kernel::for_rows(
+      "bert_hpc::ops::cross_entropy", logits.rows, KOKKOS_LAMBDA(const kernel::RowTeam& team, std::int64_t i) {
         const std::int64_t columns = logits.columns;
         const float* x = logits.row(i);
         const float at_label = x[labels[i]];
-        const float largest = kernel::max_of<float>(columns, x[0], [=](std::int64_t j) { return x[j]; });
+        team.meet();  // before it may be written over
+        const float largest = team.max<float>(columns, x[0], [=](std::int64_t j) { return x[j]; });
         float total = 0.0f;
         if (d_logits.data == nullptr) {
-          total = kernel::sum_of<float>(columns, [=](std::int64_t j) { return fast_exp(x[j] - largest); });
+          total = team.sum<float>(columns, [=](std::int64_t j) { return fast_exp(x[j] - largest); });
         } else {
           float* d_x = d_logits.row(i);
-          total = kernel::sum_of<float>(columns, [=](std::int64_t j) { return d_x[j] = fast_exp(x[j] - largest); });
+          total = team.sum<float>(columns, [=](std::int64_t j) { return d_x[j] = fast_exp(x[j] - largest); });
           const float factor = scale / total;
-#pragma omp simd
-          for (std::int64_t j = 0; j < columns; ++j) d_x[j] *= factor;
-          d_x[labels[i]] -= scale;
+          team.each(columns, [=](std::int64_t j) { d_x[j] *= factor; });
+          team.meet();
+          if (team.leads()) d_x[labels[i]] -= scale;
         }
-        row_loss[i] = std::log(total) + (largest - at_label);
+        if (team.leads()) row_loss[i] = std::log(total) + (largest - at_label);
       });
 }
 
 // m_i = max_j x_ij
 void class_shard_maxima(Tensor<const float> logits, float* largest) {
-  kernel::for_items(
-      "bert_hpc::ops::class_shard_maxima", logits.rows, KOKKOS_LAMBDA(std::int64_t i) {
+  kernel::for_rows(
+      "bert_hpc::ops::class_shard_maxima", logits.rows, KOKKOS_LAMBDA(const kernel::RowTeam& team, std::int64_t i) {
         const float* x = logits.row(i);
-        largest[i] = kernel::max_of<float>(logits.columns, x[0], [=](std::int64_t j) { return x[j]; });
+        const float found = team.max<float>(logits.columns, x[0], [=](std::int64_t j) { return x[j]; });
+        if (team.leads()) largest[i] = found;
       });
 }
 
 // totals_0i = Σ_j exp(x_ij − m_i),  totals_1i = x_label − m_i or 0
 void class_shard_totals(Tensor<const float> logits, std::int64_t first, const std::int32_t* labels,
                         const float* largest, Tensor<float> totals, Tensor<float> d_logits) {
-  kernel::for_items(
-      "bert_hpc::ops::class_shard_totals", logits.rows, KOKKOS_LAMBDA(std::int64_t i) {
+  kernel::for_rows(
+      "bert_hpc::ops::class_shard_totals", logits.rows, KOKKOS_LAMBDA(const kernel::RowTeam& team, std::int64_t i) {
         const std::int64_t columns = logits.columns, label = labels[i] - first;
         const float* x = logits.row(i);
         const float m = largest[i];
-        totals(1, i) = label >= 0 && label < columns ? x[label] - m : 0.0f;
+        const float at_label = label >= 0 && label < columns ? x[label] - m : 0.0f;
+        team.meet();  // before the label's logit may be written over
+        float total = 0.0f;
         if (d_logits.data == nullptr) {
-          totals(0, i) = kernel::sum_of<float>(columns, [=](std::int64_t j) { return fast_exp(x[j] - m); });
+          total = team.sum<float>(columns, [=](std::int64_t j) { return fast_exp(x[j] - m); });
         } else {
           float* d_x = d_logits.row(i);
-          totals(0, i) = kernel::sum_of<float>(columns, [=](std::int64_t j) { return d_x[j] = fast_exp(x[j] - m); });
+          total = team.sum<float>(columns, [=](std::int64_t j) { return d_x[j] = fast_exp(x[j] - m); });
+        }
+        if (team.leads()) {
+          totals(0, i) = total;
+          totals(1, i) = at_label;
         }
       });
 }
@@ -64,16 +72,17 @@ void class_shard_totals(Tensor<const float> logits, std::int64_t first, const st
 // loss = log totals_0 − totals_1,  d_x = scale · (d_x / totals_0 − one_hot)
 void class_shard_cross_entropy(std::int64_t first, const std::int32_t* labels, float scale, Tensor<const float> totals,
                                float* row_loss, Tensor<float> d_logits) {
-  kernel::for_items(
-      "bert_hpc::ops::class_shard_cross_entropy", totals.columns, KOKKOS_LAMBDA(std::int64_t i) {
-        row_loss[i] = std::log(totals(0, i)) - totals(1, i);
+  kernel::for_rows(
+      "bert_hpc::ops::class_shard_cross_entropy", totals.columns,
+      KOKKOS_LAMBDA(const kernel::RowTeam& team, std::int64_t i) {
+        if (team.leads()) row_loss[i] = std::log(totals(0, i)) - totals(1, i);
         if (d_logits.data == nullptr) return;
         float* d_x = d_logits.row(i);
         const std::int64_t columns = d_logits.columns, label = labels[i] - first;
         const float factor = scale / totals(0, i);
-#pragma omp simd
-        for (std::int64_t j = 0; j < columns; ++j) d_x[j] *= factor;
-        if (label >= 0 && label < columns) d_x[label] -= scale;
+        team.each(columns, [=](std::int64_t j) { d_x[j] *= factor; });
+        team.meet();
+        if (team.leads() && label >= 0 && label < columns) d_x[label] -= scale;
       });
 }
 
@@ -120,10 +129,11 @@ void to_integers(const float* x, std::int64_t count, std::int32_t* y) {
 
 // total = Σ x
 void sum(const float* x, std::int64_t count, double* total) {
-  // One work item, so that the order is fixed: x holds one number per row of a batch, which is little.
-  kernel::for_items(
-      "bert_hpc::ops::sum", 1, KOKKOS_LAMBDA(std::int64_t) {
-        *total = kernel::sum_of<double>(count, [=](std::int64_t i) { return static_cast<double>(x[i]); });
+  // One team, so that the order is fixed: x holds one number per row of a batch, which is little.
+  kernel::for_rows(
+      "bert_hpc::ops::sum", 1, KOKKOS_LAMBDA(const kernel::RowTeam& team, std::int64_t) {
+        const double all = team.sum<double>(count, [=](std::int64_t i) { return static_cast<double>(x[i]); });
+        if (team.leads()) *total = all;
       });
 }
 

@@ -31,8 +31,8 @@ void set_zero_rows(Tensor<float> x) {
 }  // namespace detail
 
 void MatrixProduct::forward_gelu(ConstMatrix x, Tensor<const float> w, const float* bias, Matrix pre, Matrix y) {
-  forward(x, w, bias, pre);
-  gelu_forward(pre, y);
+  forward(x, w, nullptr, pre);
+  bias_gelu_forward(pre, bias, y);
 }
 
 void MatrixProduct::backward_input_gelu(ConstMatrix d_y, Tensor<const float> w, ConstMatrix pre, Matrix d_pre) {

@@ -7,7 +7,7 @@
 
 #include "bert_hpc/core/error.hpp"
 #include "kernel.hpp"
-#include "row_sum.hpp"
+#include "kernel_rows.hpp"
 
 namespace bert_hpc::ops {
 
@@ -184,20 +184,19 @@ std::uint64_t hash_of_bits(std::span<const float> x, const core::MirroredArray<s
   core::require(partial.size() >= blocks, "hash_of_bits: one partial sum per block of norm_block elements is needed");
   const float* in = x.data();
   std::uint64_t* out = partial.device();
-  kernel::for_items(
-      "bert_hpc::ops::hash_of_bits", blocks, KOKKOS_LAMBDA(std::int64_t b) {
+  kernel::for_rows(
+      "bert_hpc::ops::hash_of_bits", blocks, KOKKOS_LAMBDA(const kernel::RowTeam& team, std::int64_t b) {
         const std::int64_t begin = b * norm_block;
         const std::int64_t end = begin + norm_block < count ? begin + norm_block : count;
-        std::uint64_t sum = 0;
-        for (std::int64_t i = begin; i < end; ++i) {
+        const std::uint64_t sum = team.sum<std::uint64_t>(end - begin, [=](std::int64_t i) {
           std::uint32_t bits;
-          std::memcpy(&bits, in + i, sizeof bits);
-          std::uint64_t z = bits + static_cast<std::uint64_t>(i + 1) * 0x9E3779B97F4A7C15ull;
+          std::memcpy(&bits, in + begin + i, sizeof bits);
+          std::uint64_t z = bits + static_cast<std::uint64_t>(begin + i + 1) * 0x9E3779B97F4A7C15ull;
           z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
           z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
-          sum += z ^ (z >> 31);
-        }
-        out[b] = sum;
+          return z ^ (z >> 31);
+        });
+        if (team.leads()) out[b] = sum;
       });
   std::uint64_t hash = 0;
   for (const std::uint64_t part : partial.to_host(blocks)) hash += part;
@@ -213,16 +212,17 @@ void squared_norm_blocks(std::span<const float> x, std::span<double> partial, Gr
   const float* in = x.data();
   double* out = partial.data();
   const std::uint8_t* const m = marks.marks;
-  kernel::for_items(
-      "bert_hpc::ops::squared_norm_blocks", blocks, KOKKOS_LAMBDA(std::int64_t b) {
+  kernel::for_rows(
+      "bert_hpc::ops::squared_norm_blocks", blocks, KOKKOS_LAMBDA(const kernel::RowTeam& team, std::int64_t b) {
         const std::int64_t begin = b * norm_block;
         const std::int64_t end = begin + norm_block < count ? begin + norm_block : count;
         bool zero = m != nullptr;
         for (std::int64_t l = begin / line; zero && l * line < end; ++l) zero = m[l] == 0;
         const float* block = in + begin;
-        out[b] = zero ? 0.0 : kernel::sum_of<double>(end - begin, [=](std::int64_t i) {
+        const double sum = zero ? 0.0 : team.sum<double>(end - begin, [=](std::int64_t i) {
           return static_cast<double>(block[i]) * static_cast<double>(block[i]);
         });
+        if (team.leads()) out[b] = sum;
       });
 }
 

@@ -17,6 +17,9 @@ void add_bias(Matrix y, const float* bias);
 /// y = gelu(pre). Shapes equal; y may be pre.
 void gelu_forward(ConstMatrix pre, Matrix y);
 
+/// pre += bias, y = gelu(pre), of pre as it is stored: one pass. Shapes equal, bias (columns); y is not pre.
+void bias_gelu_forward(Matrix pre, const float* bias, Matrix y);
+
 /// d_pre = d_y ∘ gelu'(pre). Shapes equal; d_pre may be d_y.
 void gelu_backward(ConstMatrix pre, ConstMatrix d_y, Matrix d_pre);
 
@@ -32,7 +35,7 @@ void copy(ConstMatrix x, Matrix y);
 /// y += x. Shapes equal.
 void add(ConstMatrix x, Matrix y);
 
-/// sums = or += column sums of x, rows added in order whatever the number of threads. x (rows, columns), sums
+/// sums = or += column sums of x, rows added in a fixed order whatever the number of threads. x (rows, columns), sums
 /// (columns).
 void column_sums(ConstMatrix x, float* sums, Write write);
 

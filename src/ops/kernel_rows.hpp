@@ -1,0 +1,226 @@
+// Launches for work that is shared by rows: bodies for a warp a row, for strips of columns, and for elements in octets
+// on CUDA devices (see octets.hpp). Elsewhere a row is one item with vector code inside. Only kernel files include
+// this.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "bert_hpc/core/error.hpp"
+#include "bert_hpc/core/tensor.hpp"
+#include "kernel.hpp"
+#include "octets.hpp"
+#include "row_sum.hpp"
+
+namespace bert_hpc::ops::kernel {
+
+#if defined(KOKKOS_ENABLE_CUDA)
+#define BERT_HPC_WARPS 1
+inline constexpr bool in_warps = true;
+#else
+#define BERT_HPC_WARPS 0
+inline constexpr bool in_warps = false;
+#endif
+
+/// Who works on a row of numbers: sums and maxima are given to all of them. On CPUs one thread, in a fixed number of
+/// lanes of vector code; on CUDA devices a warp, each thread taking every 32nd column.
+struct RowTeam {
+  int lane = 0;
+
+  KOKKOS_INLINE_FUNCTION bool leads() const { return lane == 0; }
+
+  /// body(j) for j in [0, count), none depending on another.
+  template <class Body>
+  KOKKOS_INLINE_FUNCTION void each(std::int64_t count, const Body& body) const {
+#if BERT_HPC_WARPS
+    for (std::int64_t j = lane; j < count; j += octets::warp_lanes) body(j);
+#else
+#pragma omp simd
+    for (std::int64_t j = 0; j < count; ++j) body(j);
+#endif
+  }
+
+  template <class T, class Term>
+  KOKKOS_INLINE_FUNCTION T sum(std::int64_t count, const Term& term) const {
+#if BERT_HPC_WARPS
+    T total(0);
+    each(count, [&](std::int64_t j) { total += term(j); });
+#if defined(__CUDA_ARCH__)
+    for (int apart = octets::warp_lanes / 2; apart > 0; apart /= 2) {
+      total += __shfl_xor_sync(0xFFFFFFFFu, total, apart);
+    }
+#endif
+    return total;
+#else
+    return sum_of<T>(count, term);
+#endif
+  }
+
+  /// At least `least`.
+  template <class T, class Term>
+  KOKKOS_INLINE_FUNCTION T max(std::int64_t count, T least, const Term& term) const {
+#if BERT_HPC_WARPS
+    T largest(least);
+    each(count, [&](std::int64_t j) {
+      const T value = term(j);
+      largest = largest > value ? largest : value;
+    });
+#if defined(__CUDA_ARCH__)
+    for (int apart = octets::warp_lanes / 2; apart > 0; apart /= 2) {
+      const T value = __shfl_xor_sync(0xFFFFFFFFu, largest, apart);
+      largest = largest > value ? largest : value;
+    }
+#endif
+    return largest;
+#else
+    return max_of<T>(count, least, term);
+#endif
+  }
+
+  /// What each has written to memory is there for all of them.
+  KOKKOS_INLINE_FUNCTION void meet() const {
+#if defined(__CUDA_ARCH__)
+    __syncwarp();
+#endif
+  }
+};
+
+#if BERT_HPC_WARPS
+inline constexpr int warps_of_block = 4;
+
+inline void require_launched(const char* label) {
+  if (const cudaError_t status = cudaGetLastError(); status != cudaSuccess) {
+    throw core::Error(core::ExitCode::internal,
+                      std::string("CUDA refused to start ") + label + ": " + cudaGetErrorString(status) + ".");
+  }
+}
+
+inline cudaStream_t stream() {
+  return static_cast<cudaStream_t>(core::kernel_stream());
+}
+
+template <class Body>
+__global__ void __launch_bounds__(warps_of_block* octets::warp_lanes) warps(std::int64_t count, const Body body) {
+  const std::int64_t item = std::int64_t{blockIdx.x} * warps_of_block + threadIdx.x / octets::warp_lanes;
+  if (item < count) body(static_cast<int>(threadIdx.x % octets::warp_lanes), item);
+}
+
+/// body(lane, item), all lanes of an item at once.
+template <class Body>
+void for_warps(const char* label, std::int64_t count, const Body& body) {
+  if (count <= 0) return;
+  warps<<<static_cast<unsigned>(divide_up(count, warps_of_block)), warps_of_block * octets::warp_lanes, 0, stream()>>>(
+      count, body);
+  require_launched(label);
+}
+
+template <int kinds, class Term, class Finish>
+__global__ void __launch_bounds__(octets::strip_threads)
+    strips(std::int64_t rows, std::int64_t columns, const Term term, const Finish finish) {
+  using namespace octets;
+  constexpr int size = kinds * width;
+  __shared__ float parts[strip_warps][strip_octets][size];
+  const int lane = static_cast<int>(threadIdx.x) % warp_lanes, warp = static_cast<int>(threadIdx.x) / warp_lanes;
+  const int side = lane % strip_octets;
+  const std::int64_t first = std::int64_t{blockIdx.x} * strip_octets, octet = first + side;
+  float sums[size];
+  strip_part(warp * rows_of_warp + lane / strip_octets, octet * width < columns ? rows : 0, octet, columns, term, sums);
+  for (int i = 0; i < size; ++i) {
+    for (int apart = warp_lanes / 2; apart >= strip_octets; apart /= 2) {
+      sums[i] += __shfl_xor_sync(0xFFFFFFFFu, sums[i], apart);
+    }
+    if (lane < strip_octets) parts[warp][side][i] = sums[i];
+  }
+  __syncthreads();
+  const int i = static_cast<int>(threadIdx.x) % size, mine = static_cast<int>(threadIdx.x) / size;
+  if (mine >= strip_octets) return;
+  float total = 0.0f;
+  for (int w = 0; w < strip_warps; ++w) total += parts[w][mine][i];
+  const std::int64_t column = (first + mine) * width + i % width;
+  if (column < columns) finish(column, i / width, total);
+}
+
+/// finish(column, kind, total) for each of `kinds` sums over rows of every column: see octets::strip_in_turn().
+template <int kinds, class Term, class Finish>
+void for_strips(const char* label, std::int64_t rows, std::int64_t columns, const Term& term, const Finish& finish) {
+  if (columns <= 0) return;
+  strips<kinds><<<static_cast<unsigned>(divide_up(columns, octets::strip_octets * octets::width)),
+                  octets::strip_threads, 0, stream()>>>(rows, columns, term, finish);
+  require_launched(label);
+}
+
+template <class Body>
+__global__ void __launch_bounds__(256) octet_rows(std::int64_t columns, const Body body) {
+  const std::int64_t octet = std::int64_t{blockIdx.y} * blockDim.x + threadIdx.x;
+  if (octet * octets::width < columns) {
+    body(std::int64_t{blockIdx.x}, octet * octets::width, octets::columns_of(octet, columns));
+  }
+}
+
+/// body(row, first column, columns) for every octet of every row.
+template <class Body>
+void for_octets(const char* label, std::int64_t rows, std::int64_t columns, const Body& body) {
+  if (rows <= 0 || columns <= 0) return;
+  const std::int64_t octet_count = octets::count_of(columns);
+  const std::int64_t threads =
+      octet_count < 256 ? divide_up(octet_count, octets::warp_lanes) * octets::warp_lanes : 128;
+  octet_rows<<<dim3(static_cast<unsigned>(rows), static_cast<unsigned>(divide_up(octet_count, threads))),
+               static_cast<unsigned>(threads), 0, stream()>>>(columns, body);
+  require_launched(label);
+}
+#endif
+
+/// body(team, row) for rows in [0, count).
+template <class Body>
+void for_rows(const char* label, std::int64_t count, const Body& body) {
+#if BERT_HPC_WARPS
+  for_warps(
+      label, count, KOKKOS_LAMBDA(int lane, std::int64_t row) { body(RowTeam{lane}, row); });
+#else
+  for_items(
+      label, count, KOKKOS_LAMBDA(std::int64_t row) { body(RowTeam{}, row); });
+#endif
+}
+
+/// y_ij = f(j, x_ij); y may be x.
+template <class F, class X, class Y>
+void map(const char* label, core::Tensor<X> x, core::Tensor<Y> y, const F& f) {
+#if BERT_HPC_WARPS
+  for_octets(
+      label, y.rows, y.columns, KOKKOS_LAMBDA(std::int64_t i, std::int64_t begin, int count) {
+        float value[octets::width];
+        octets::load(x.row(i) + begin, count, value);
+        for (int j = 0; j < octets::width; ++j) {
+          if (j < count) value[j] = f(begin + j, value[j]);
+        }
+        octets::store(value, count, y.row(i) + begin);
+      });
+#else
+  for_elements(
+      label, y.rows, y.columns,
+      KOKKOS_LAMBDA(std::int64_t i, std::int64_t j) { y(i, j) = f(j, static_cast<float>(x(i, j))); });
+#endif
+}
+
+/// y_ij = f(a_ij, b_ij); y may be a or b.
+template <class F, class X, class Y>
+void map(const char* label, core::Tensor<X> a, core::Tensor<X> b, core::Tensor<Y> y, const F& f) {
+#if BERT_HPC_WARPS
+  for_octets(
+      label, y.rows, y.columns, KOKKOS_LAMBDA(std::int64_t i, std::int64_t begin, int count) {
+        float first[octets::width], second[octets::width];
+        octets::load(a.row(i) + begin, count, first);
+        octets::load(b.row(i) + begin, count, second);
+        for (int j = 0; j < octets::width; ++j) first[j] = f(first[j], second[j]);
+        octets::store(first, count, y.row(i) + begin);
+      });
+#else
+  for_elements(
+      label, y.rows, y.columns, KOKKOS_LAMBDA(std::int64_t i, std::int64_t j) {
+        y(i, j) = f(static_cast<float>(a(i, j)), static_cast<float>(b(i, j)));
+      });
+#endif
+}
+
+}  // namespace bert_hpc::ops::kernel

@@ -1,0 +1,190 @@
+// How a GPU's threads share a matrix of activations. A thread reads and writes eight neighbouring columns at once (an
+// octet: 16 bytes in the 16-bit types, and what one block of dropout's bits decides). A row belongs to the 32 threads
+// of a warp, which keep it in registers and add up by exchanging partial sums; a sum over rows belongs to a strip of
+// columns, whose threads each take every so many rows.
+//
+// Bodies are written for any of these: on a GPU a thread does its part; WarpInTurn and strip_in_turn() do all threads'
+// parts one after the other on the host, with the same additions in the same order, so that tests without a GPU see
+// what a GPU computes.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "bert_hpc/core/data_type.hpp"
+#include "bert_hpc/core/device.hpp"
+
+namespace bert_hpc::ops::octets {
+
+inline constexpr int width = 8;  // columns of an octet
+inline constexpr int warp_lanes = 32;
+
+constexpr std::int64_t count_of(std::int64_t columns) {
+  return (columns + width - 1) / width;
+}
+
+/// Columns of octet `octet`: fewer than eight in a row's last.
+BERT_HPC_DEVICE int columns_of(std::int64_t octet, std::int64_t columns) {
+  const std::int64_t left = columns - octet * width;
+  return static_cast<int>(left < width ? left : width);
+}
+
+/// 16 bytes, moved as one.
+struct alignas(16) Chunk {
+  std::uint32_t words[4];
+};
+
+template <class T>
+BERT_HPC_DEVICE bool in_chunks(const T* address, int count) {
+  return count == width && reinterpret_cast<std::uintptr_t>(address) % sizeof(Chunk) == 0;
+}
+
+/// to[0 … count) = from[0 … count); the rest of `to` is 0.
+template <class T>
+BERT_HPC_DEVICE void load(const T* from, int count, float (&to)[width]) {
+  if (in_chunks(from, count)) {
+    constexpr int chunks = static_cast<int>(width * sizeof(T) / sizeof(Chunk));
+    T part[width];
+#if defined(__CUDA_ARCH__)
+    Chunk raw[chunks];
+    for (int c = 0; c < chunks; ++c) raw[c] = reinterpret_cast<const Chunk*>(from)[c];
+    std::memcpy(part, raw, sizeof part);
+#else
+    std::memcpy(part, from, chunks * sizeof(Chunk));
+#endif
+    for (int j = 0; j < width; ++j) to[j] = part[j];
+  } else {
+    for (int j = 0; j < width; ++j) to[j] = j < count ? static_cast<float>(from[j]) : 0.0f;
+  }
+}
+
+/// to[0 … count) = from[0 … count), and `from` becomes what was stored.
+template <class T>
+BERT_HPC_DEVICE void store(float (&from)[width], int count, T* to) {
+  T part[width];
+  for (int j = 0; j < width; ++j) {
+    part[j] = T(from[j]);
+    from[j] = part[j];
+  }
+  if (in_chunks(to, count)) {
+    constexpr int chunks = static_cast<int>(width * sizeof(T) / sizeof(Chunk));
+#if defined(__CUDA_ARCH__)
+    Chunk raw[chunks];
+    std::memcpy(raw, part, sizeof part);
+    for (int c = 0; c < chunks; ++c) reinterpret_cast<Chunk*>(to)[c] = raw[c];
+#else
+    std::memcpy(to, part, chunks * sizeof(Chunk));
+#endif
+  } else {
+    for (int j = 0; j < width; ++j) {
+      if (j < count) to[j] = part[j];
+    }
+  }
+}
+
+/// The threads of a warp that share a row of up to 256·slots columns: octet o belongs to lane o mod 32, which keeps it
+/// in slot o / 32 of arrays of `held` octets.
+template <int slots>
+struct Warp {
+  static constexpr int held = slots;
+  static constexpr std::int64_t most_columns = std::int64_t{slots} * warp_lanes * width;
+  int lane;
+
+  BERT_HPC_DEVICE bool leads() const { return lane == 0; }
+
+  /// body(slot, octet) for this lane's octets.
+  template <class Body>
+  BERT_HPC_DEVICE void each(std::int64_t octet_count, const Body& body) const {
+#if defined(__CUDA_ARCH__)
+#pragma unroll
+#endif
+    for (int s = 0; s < slots; ++s) {
+      const std::int64_t o = s * warp_lanes + lane;
+      if (o < octet_count) body(s, o);
+    }
+  }
+
+  /// Σ term(slot, octet) over all lanes' octets, to every lane.
+  template <class Term>
+  BERT_HPC_DEVICE float sum(std::int64_t octet_count, const Term& term) const {
+    float total = 0.0f;
+    each(octet_count, [&](int slot, std::int64_t octet) { total += term(slot, octet); });
+#if defined(__CUDA_ARCH__)
+    for (int apart = warp_lanes / 2; apart > 0; apart /= 2) total += __shfl_xor_sync(0xFFFFFFFFu, total, apart);
+#endif
+    return total;
+  }
+};
+
+/// The same, one lane after the other.
+template <int slots>
+struct WarpInTurn {
+  static constexpr int held = slots * warp_lanes;
+
+  bool leads() const { return true; }
+
+  template <class Body>
+  void each(std::int64_t octet_count, const Body& body) const {
+    for (std::int64_t o = 0; o < octet_count; ++o) body(static_cast<int>(o), o);
+  }
+
+  template <class Term>
+  float sum(std::int64_t octet_count, const Term& term) const {
+    float part[warp_lanes] = {};
+    for (std::int64_t o = 0; o < octet_count; ++o) part[o % warp_lanes] += term(static_cast<int>(o), o);
+    for (int apart = warp_lanes / 2; apart > 0; apart /= 2) {
+      float next[warp_lanes];
+      for (int l = 0; l < warp_lanes; ++l) next[l] = part[l] + part[l ^ apart];
+      std::memcpy(part, next, sizeof part);
+    }
+    return part[0];
+  }
+};
+
+// A strip: `strip_octets` neighbouring octets (two, so that 16-bit rows are read in whole sectors of 32 bytes), shared
+// by threads of which each takes every strip_rows-th row. 16 rows' threads of each octet form a warp.
+inline constexpr int strip_octets = 2, strip_rows = 256, strip_threads = strip_octets * strip_rows;
+inline constexpr int strip_warps = strip_threads / warp_lanes, rows_of_warp = warp_lanes / strip_octets;
+
+/// sums[k·8 + j] of one thread: term(row, column, columns, sums) adds what a row's octet gives.
+template <class Term, int size>
+BERT_HPC_DEVICE void strip_part(int first_row, std::int64_t rows, std::int64_t octet, std::int64_t columns,
+                                const Term& term, float (&sums)[size]) {
+  for (int i = 0; i < size; ++i) sums[i] = 0.0f;
+  const int here = columns_of(octet, columns);
+#if defined(__CUDA_ARCH__)
+#pragma unroll 4
+#endif
+  for (std::int64_t row = first_row; row < rows; row += strip_rows) term(row, octet * width, here, sums);
+}
+
+/// What a GPU's strips give: finish(column, kind, total) for each of `kinds` sums of every column.
+template <int kinds, class Term, class Finish>
+void strip_in_turn(std::int64_t rows, std::int64_t columns, const Term& term, const Finish& finish) {
+  constexpr int size = kinds * width;
+  std::vector<float> parts(strip_rows * size), next(parts.size());
+  for (std::int64_t octet = 0; octet < count_of(columns); ++octet) {
+    for (int r = 0; r < strip_rows; ++r) {
+      float sums[size];
+      strip_part(r, rows, octet, columns, term, sums);
+      for (int i = 0; i < size; ++i) parts[static_cast<std::size_t>(r * size + i)] = sums[i];
+    }
+    for (int apart = rows_of_warp / 2; apart > 0; apart /= 2) {  // in each warp
+      for (int r = 0; r < strip_rows; ++r) {
+        for (int i = 0; i < size; ++i) {
+          next[static_cast<std::size_t>(r * size + i)] =
+              parts[static_cast<std::size_t>(r * size + i)] + parts[static_cast<std::size_t>((r ^ apart) * size + i)];
+        }
+      }
+      parts.swap(next);
+    }
+    for (int i = 0; i < size; ++i) {
+      float total = 0.0f;
+      for (int w = 0; w < strip_warps; ++w) total += parts[static_cast<std::size_t>(w * rows_of_warp * size + i)];
+      if (i % width < columns_of(octet, columns)) finish(octet * width + i % width, i / width, total);
+    }
+  }
+}
+
+}  // namespace bert_hpc::ops::octets

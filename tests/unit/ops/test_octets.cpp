@@ -1,0 +1,170 @@
+// Kernels for GPUs, done by one thread in the order of a warp's: the same bodies, against plain loops in double and
+// against the kernels of this build.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+#include "../src/ops/layer_norm_row.hpp"
+#include "bert_hpc/ops/activation.hpp"
+#include "bert_hpc/ops/layer_norm.hpp"
+#include "support/sample_tensors.hpp"
+
+using namespace bert_hpc;
+using core::Bf16;
+using test::Matrix;
+using test::Rows;
+namespace octets = ops::octets;
+
+namespace {
+
+/// Rows of a type, with one element of padding in each, from a matrix of floats.
+template <class T>
+struct Typed {
+  explicit Typed(const Matrix& from)
+      : values(static_cast<std::size_t>(from.tensor.rows * (from.tensor.columns + 1)), T(0.0f)),
+        tensor(values.data(), from.tensor.rows, from.tensor.columns, from.tensor.columns + 1) {
+    for (std::int64_t i = 0; i < from.tensor.rows; ++i) {
+      for (std::int64_t j = 0; j < from.tensor.columns; ++j) tensor(i, j) = T(from(i, j));
+    }
+  }
+  test::Vector<T> values;
+  core::Tensor<T> tensor;
+};
+
+struct Case {
+  explicit Case(std::int64_t width, float probability)
+      : columns(width),
+        x(Matrix::random(8, width, 1)),
+        residual(Matrix::random(8, width, 2)),
+        d_y(Matrix::random(8, width, 3)),
+        bias(Matrix::random(1, width, 4)),
+        gamma(Matrix::random(1, width, 5)),
+        beta(Matrix::random(1, width, 6)) {
+    site.probability = probability;
+    site.site = 3;
+    site.sample = samples.data();
+    ops::set_dropout_key(site, 5, 6);
+    const std::uint32_t threshold = ops::dropout_threshold(probability);
+    row_site = {site, rows.view(), threshold, ops::dropout_scale(threshold)};
+  }
+  std::int64_t columns;
+  Rows rows{{3, 4, 1}};
+  test::Vector<std::int64_t> samples{4, 9, 2};
+  core::Dropout site;
+  octets::RowSite row_site{};
+  Matrix x, residual, d_y, bias, gamma, beta;
+};
+
+template <class T>
+void norms_agree(const Case& c, float tolerance) {
+  // The kernels of this build, which their own tests compare with double.
+  Typed<T> z(c.x), residual(c.residual), y(c.x), d_y(c.d_y), d_x(c.x);
+  test::Vector<float> mean(8), rstd(8);
+  Matrix d_z(8, c.columns, 1);
+  ops::residual_layer_norm_forward(c.site, c.rows.view(), z.tensor, c.bias.values.data(), residual.tensor,
+                                   c.gamma.values.data(), c.beta.values.data(), 1e-12f, y.tensor, mean.data(),
+                                   rstd.data());
+  ops::residual_layer_norm_backward(c.site, c.rows.view(), d_y.tensor, z.tensor, c.gamma.values.data(), mean.data(),
+                                    rstd.data(), d_z, d_x.tensor);
+  // The same by octets.
+  Typed<T> z2(c.x), y2(c.x), d_x2(c.x);
+  test::Vector<float> mean2(8), rstd2(8);
+  Matrix d_z2(8, c.columns, 1);
+  const octets::WarpInTurn<8> team;
+  const octets::NormParameters p{c.bias.values.data(), c.gamma.values.data(), c.beta.values.data(), 1e-12f};
+  for (std::int64_t i = 0; i < 8; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    octets::norm_row(team, c.row_site, i, c.columns, z2.tensor.row(i), residual.tensor.row(i), p, y2.tensor.row(i),
+                     &mean2[at], &rstd2[at]);
+    octets::norm_row_backward(team, c.row_site, i, c.columns, d_y.tensor.row(i), z.tensor.row(i), c.gamma.values.data(),
+                              mean[at], rstd[at], d_z2.tensor.row(i), d_x2.tensor.row(i));
+  }
+  CHECK(d_z2.padding_untouched());
+  for (std::int64_t i = 0; i < 8; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    REQUIRE(std::abs(mean[at] - mean2[at]) <= tolerance);
+    REQUIRE(std::abs(rstd[at] / rstd2[at] - 1.0f) <= tolerance);
+    for (std::int64_t j = 0; j < c.columns; ++j) {
+      const auto agree = [&](float a, float b) { return std::abs(a - b) <= tolerance * (1.0f + std::abs(a)); };
+      REQUIRE(agree(z.tensor(i, j), z2.tensor(i, j)));
+      REQUIRE(agree(y.tensor(i, j), y2.tensor(i, j)));
+      REQUIRE(agree(d_z(i, j), d_z2(i, j)));
+      REQUIRE(agree(d_x.tensor(i, j), d_x2.tensor(i, j)));
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("octets: layer norm as a warp does it") {
+  // Whole octets, a part of one, one octet, less than one, and all that a warp holds.
+  const std::int64_t columns = GENERATE(768, 300, 8, 3, 2048);
+  const float probability = GENERATE(0.0f, 0.25f);
+  const Case c(columns, probability);
+  // Sums in another order: 2048 terms of size one differ by at most 2048 · 2^-24 = 1.2e-4 relative to their magnitudes'
+  // sum, in practice by its root; 16-bit results may round to the neighbour, 2^-7.
+  norms_agree<float>(c, 2e-5f);
+  norms_agree<Bf16>(c, 0x1p-7f + 1e-5f);
+}
+
+TEST_CASE("octets: sums over rows as a strip's threads do them") {
+  const std::int64_t rows = GENERATE(1, 255, 256, 1100), columns = GENERATE(16, 19, 5);
+  const Matrix x = Matrix::random(rows, columns, 1, 1.0f, 3), d_y = Matrix::random(rows, columns, 2);
+  const Matrix mean = Matrix::random(1, rows, 3), rstd = Matrix::random(1, rows, 4);
+  test::Vector<double> sums(static_cast<std::size_t>(columns)), gamma(sums);
+  for (std::int64_t j = 0; j < columns; ++j) {
+    for (std::int64_t i = 0; i < rows; ++i) {
+      sums[static_cast<std::size_t>(j)] += x(i, j);
+      gamma[static_cast<std::size_t>(j)] += static_cast<double>(d_y(i, j)) * (x(i, j) - mean(0, i)) * rstd(0, i);
+    }
+  }
+  // 1100 terms of about 1 (products of three normals: up to 30), each partial sum rounded: 1100 · 30 · 2^-24.
+  const double tolerance = 2e-3;
+  std::int64_t finished = 0;
+  octets::strip_in_turn<1>(rows, columns, octets::ColumnTerm<float>{x.tensor},
+                           [&](std::int64_t j, int kind, float total) {
+                             REQUIRE(kind == 0);
+                             REQUIRE(std::abs(total - sums[static_cast<std::size_t>(j)]) < tolerance);
+                             ++finished;
+                           });
+  CHECK(finished == columns);
+  const octets::NormWeightTerm<float> term{d_y.tensor, x.tensor, mean.values.data(), rstd.values.data()};
+  octets::strip_in_turn<2>(rows, columns, term, [&](std::int64_t j, int kind, float total) {
+    if (kind == 0) REQUIRE(std::abs(total - gamma[static_cast<std::size_t>(j)]) < tolerance);
+    ++finished;
+  });
+  CHECK(finished == 3 * columns);
+}
+
+TEST_CASE("octets: loads and stores of parts touch nothing beside them") {
+  const int count = GENERATE(1, 7, 8), offset = GENERATE(0, 1);
+  alignas(16) Bf16 memory[24] = {};
+  for (int i = 0; i < 24; ++i) memory[i] = static_cast<float>(i);
+  float x[octets::width];
+  octets::load(memory + 8 + offset, count, x);
+  for (int j = 0; j < octets::width; ++j) {
+    CHECK(x[j] == (j < count ? static_cast<float>(8 + offset + j) : 0.0f));
+    x[j] = 100.0f + 0.001f;
+  }
+  octets::store(x, count, memory + 8 + offset);
+  for (int i = 0; i < 24; ++i) {
+    const bool inside = i >= 8 + offset && i < 8 + offset + count;
+    CHECK(static_cast<float>(memory[i]) == (inside ? 100.0f : static_cast<float>(i)));
+  }
+  CHECK(x[0] == 100.0f);  // as it was stored
+}
+
+TEST_CASE("bias and GELU in one pass") {
+  const std::int64_t columns = GENERATE(1, 8, 37);
+  const Matrix product = Matrix::random(5, columns, 1, 1.0f, 2), bias = Matrix::random(1, columns, 2);
+  Matrix pre(product), y(5, columns, 1);
+  ops::bias_gelu_forward(pre, bias.values.data(), y);
+  CHECK(pre.padding_untouched());
+  CHECK(y.padding_untouched());
+  for (std::int64_t i = 0; i < 5; ++i) {
+    for (std::int64_t j = 0; j < columns; ++j) {
+      const double x = static_cast<double>(product(i, j)) + bias(0, j);
+      REQUIRE(std::abs(pre(i, j) - x) < 1e-6);                                             // one rounding of at most 8
+      REQUIRE(std::abs(y(i, j) - 0.5 * x * (1.0 + std::erf(x / std::sqrt(2.0)))) < 4e-6);  // see ops/vector_math.hpp
+    }
+  }
+}
