@@ -37,7 +37,8 @@ std::string place_text(const RankPlacement& rank) {
   if (!rank.cores.empty()) text += " on " + cores_text(rank.cores);
   if (!rank.numa_nodes.empty()) {
     text += std::string(" (NUMA ") + (rank.numa_nodes.size() == 1 ? "node " : "nodes ") +
-            format_core_list(rank.numa_nodes) + ')';
+            format_core_list(rank.numa_nodes) +
+            (rank.device_node >= 0 ? ", the GPU's " + std::to_string(rank.device_node) : "") + ')';
   }
   return text;
 }
@@ -177,6 +178,26 @@ std::string warning_text(const Sharing& group, int times) {
          " --cpu-bind=cores)";
 }
 
+/// Ranks none of whose cores are on the NUMA node of their GPU: every launch and copy crosses the host.
+std::string far_from_gpu(const std::vector<RankPlacement>& ranks, const std::vector<int>& members) {
+  std::vector<int> far;
+  const RankPlacement* first = nullptr;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const RankPlacement& rank = ranks[static_cast<std::size_t>(members[i])];
+    const std::vector<int>& nodes = rank.numa_nodes;
+    if (rank.device_node < 0 || nodes.empty()) continue;
+    if (std::find(nodes.begin(), nodes.end(), rank.device_node) != nodes.end()) continue;
+    if (first == nullptr) first = &rank;
+    far.push_back(static_cast<int>(i));
+  }
+  if (far.empty()) return {};
+  return (far.size() == 1 ? "rank " : "ranks ") + format_core_list(far) + (far.size() == 1 ? " runs" : " run") +
+         " far from the GPU: on NUMA node " + format_core_list(first->numa_nodes) + ", the GPU on node " +
+         std::to_string(first->device_node) + (far.size() == 1 ? "" : " (the first of them)") +
+         "; bind each rank to its GPU's cores (srun --gpus-per-task=1 --gpu-bind=closest, mpirun --map-by "
+         "ppr:N:numa --bind-to numa)";
+}
+
 /// Warnings of one host, without its name; groups of the same numbers are one warning.
 std::vector<std::string> host_warnings(const std::vector<RankPlacement>& ranks, const std::vector<int>& members) {
   std::map<std::tuple<std::size_t, int, std::size_t>, std::pair<Sharing, int>> kinds;
@@ -186,6 +207,7 @@ std::vector<std::string> host_warnings(const std::vector<RankPlacement>& ranks, 
   }
   std::vector<std::string> warnings;
   for (const auto& [key, kind] : kinds) warnings.push_back(warning_text(kind.first, kind.second));
+  if (std::string far = far_from_gpu(ranks, members); !far.empty()) warnings.push_back(std::move(far));
   return warnings;
 }
 
@@ -193,7 +215,8 @@ std::vector<std::string> host_warnings(const std::vector<RankPlacement>& ranks, 
 
 std::string encode(const RankPlacement& placement) {
   return placement.host + '\t' + placement.device + '\t' + std::to_string(placement.threads) + '\t' +
-         format_core_list(placement.cores) + '\t' + format_core_list(placement.numa_nodes);
+         format_core_list(placement.cores) + '\t' + format_core_list(placement.numa_nodes) + '\t' +
+         std::to_string(placement.device_node);
 }
 
 RankPlacement decode_placement(const std::string& text) {
@@ -203,9 +226,10 @@ RankPlacement decode_placement(const std::string& text) {
     parts.push_back(text.substr(begin, tab - begin));
     begin = tab + 1;
   }
-  if (parts.size() != 5) return {};
+  if (parts.size() != 6) return {};
   RankPlacement placement{parts[0], parts[1], 1, parse_core_list(parts[3]), parse_core_list(parts[4])};
   std::from_chars(parts[2].data(), parts[2].data() + parts[2].size(), placement.threads);
+  std::from_chars(parts[5].data(), parts[5].data() + parts[5].size(), placement.device_node);
   return placement;
 }
 

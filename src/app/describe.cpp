@@ -58,7 +58,8 @@ std::string answer(const config::CommandLine& line, const config::Program& progr
 void describe_run(const RunContext& context, const Assembly& assembly, const DataSets& sets, const MemoryPlan& memory,
                   const std::vector<std::pair<std::string, std::string>>& more) {
   const Machine machine = inspect_machine();
-  const RankPlacement mine{machine.host, context.device.name, context.threads, machine.cores, machine.numa_nodes};
+  const RankPlacement mine{machine.host,  context.device.name, context.threads,
+                           machine.cores, machine.numa_nodes,  context.device.numa_node};
   BannerFacts facts;
   for (const std::string& text : context.world.all_gather(encode(mine))) {
     facts.ranks.push_back(decode_placement(text));

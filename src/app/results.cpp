@@ -31,7 +31,7 @@ std::string tokenizer_folder(const config::Config& input) {
 Results::Results(const RunContext& context, const std::vector<std::string>& label_names,
                  const std::vector<std::pair<std::string, std::string>>& provenance, std::mutex& hdf5,
                  const std::optional<GoesOn>& goes_on)
-    : input_(context.input), world_(context.world), hdf5_(hdf5) {
+    : input_(context.input), world_(context.world), hdf5_(hdf5), monitor_(context.device.identity) {
   collectively(world_, [&] {
     if (world_.rank() != 0) return;
     io::RunInfo info;
@@ -139,24 +139,50 @@ std::vector<io::TimerRow> Results::record_timers(const core::Timers& timers) {
   return rows;
 }
 
+/// The series of all ranks' GPUs, as long as all of them go on.
+void Results::record_samples(const std::vector<std::vector<GpuSample>>& samples) {
+  if (!metrics_) return;
+  std::size_t most = 0, least = std::numeric_limits<std::size_t>::max();
+  for (const auto& series : samples) most = std::max(most, series.size());
+  for (const auto& series : samples) least = series.empty() ? least : std::min(least, series.size());
+  for (std::size_t i = 0; i < std::min(least, most); ++i) {
+    std::vector<double> utilisation, power;
+    double seconds = 0;
+    for (const auto& series : samples) {
+      utilisation.push_back(series.empty() ? std::numeric_limits<double>::quiet_NaN() : series[i].utilisation);
+      power.push_back(series.empty() ? std::numeric_limits<double>::quiet_NaN() : series[i].power);
+      if (!series.empty()) seconds = series[i].seconds;
+    }
+    metrics_->record_rank_sample(seconds, utilisation, power);
+  }
+}
+
 std::vector<io::RankRow> Results::record_ranks(const RunContext& context, const std::string& device,
                                                std::int64_t planned_memory, const RankTime& time) {
   std::ostringstream mine;
   mine << io::host_name() << '\t' << device << '\t' << context.threads << '\t' << process_memory().peak_resident << '\t'
        << context.start_memory << '\t' << planned_memory << '\t' << time.computing << '\t' << time.communicating << '\t'
-       << time.waiting;
+       << time.waiting << '\n'
+       << encode(monitor_.samples());
   std::vector<io::RankRow> rows;
+  std::vector<std::vector<GpuSample>> samples;
   for (const std::string& text : world_.all_gather(mine.str())) {
     std::istringstream fields(text);
+    samples.push_back(decode_samples(text.substr(std::min(text.find('\n'), text.size()))));
     io::RankRow row;
     std::getline(fields, row.host, '\t');
     std::getline(fields, row.device, '\t');
     fields >> row.threads >> row.peak_memory >> row.start_memory >> row.planned_memory >> row.computing >>
         row.communicating >> row.waiting;
-    row.power = std::numeric_limits<double>::quiet_NaN();
-    row.utilisation = time.wall > 0 ? row.computing / time.wall : row.power;
+    row.utilisation = time.wall > 0 ? row.computing / time.wall : std::numeric_limits<double>::quiet_NaN();
+    const GpuSummary gpu = summary_of(samples.back());
+    row.power = gpu.power;
+    row.energy = gpu.energy;
+    row.gpu_utilisation = gpu.utilisation;
+    row.gpu_memory = gpu.peak_memory;
     rows.push_back(row);
   }
+  record_samples(samples);
   if (metrics_) metrics_->record_ranks(rows);
   return rows;
 }

@@ -1,8 +1,18 @@
 #include "bert_hpc/core/device_choice.hpp"
 
+#include <cctype>
+#include <fstream>
 #include <map>
 
 namespace bert_hpc::core {
+
+int numa_node_of_pci(const std::string& address, const std::string& folder) {
+  std::string name;
+  for (const char c : address) name += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  int node = -1;
+  std::ifstream file(folder + '/' + name + "/numa_node");
+  return !name.empty() && file >> node && node >= 0 ? node : -1;
+}
 
 std::string shared_device_problem(const std::vector<std::string>& identities) {
   std::map<std::string, std::size_t> first;

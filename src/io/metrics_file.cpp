@@ -90,6 +90,9 @@ void write_ranks(Hdf5File& file, const MetricsTables& tables) {
   write_column(file, "ranks/communicating", tables.ranks, &RankRow::communicating, "s");
   write_column(file, "ranks/waiting", tables.ranks, &RankRow::waiting, "s");
   write_column(file, "ranks/power", tables.ranks, &RankRow::power, "W");
+  write_column(file, "ranks/energy", tables.ranks, &RankRow::energy, "J");
+  write_column(file, "ranks/gpu_utilisation", tables.ranks, &RankRow::gpu_utilisation, "0 to 1");
+  write_column(file, "ranks/gpu_memory", tables.ranks, &RankRow::gpu_memory, "bytes");
   if (tables.rank_samples.empty()) return;
   std::size_t ranks = 0;
   for (const RankSample& sample : tables.rank_samples) ranks = std::max(ranks, sample.utilisation.size());

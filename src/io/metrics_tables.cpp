@@ -62,7 +62,8 @@ template <class Line>
 void fields(Line& line, Is<std::vector<RankRow>> auto& rows) {
   line.list(rows, [](auto& l, auto& row) {
     l(row.host, row.device, row.threads, row.peak_memory, row.utilisation, row.power, row.start_memory,
-      row.planned_memory, row.computing, row.communicating, row.waiting);
+      row.planned_memory, row.computing, row.communicating, row.waiting, row.gpu_utilisation, row.gpu_memory,
+      row.energy);
   });
 }
 

@@ -15,6 +15,7 @@ struct RankPlacement {
   int threads = 1;
   std::vector<int> cores;  ///< logical cores it may use; empty: unknown
   std::vector<int> numa_nodes;
+  int device_node = -1;  ///< NUMA node that its GPU is connected to; −1: unknown, or no GPU
 
   bool operator==(const RankPlacement&) const = default;
 };
@@ -42,7 +43,8 @@ struct BannerFacts {
 
 std::string banner(const BannerFacts& facts);
 
-/// Ranks that share cores with too few for their threads, and ranks with more threads than cores, each with its cure;
+/// Ranks that share cores with too few for their threads, ranks with more threads than cores, and ranks on another NUMA
+/// node than their GPU, each with its cure;
 /// equal cases on several hosts are one warning.
 std::vector<std::string> placement_warnings(const std::vector<RankPlacement>& ranks);
 

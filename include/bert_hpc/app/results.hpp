@@ -10,6 +10,7 @@
 #include "bert_hpc/app/application.hpp"
 #include "bert_hpc/app/assembly.hpp"
 #include "bert_hpc/app/evaluator.hpp"
+#include "bert_hpc/app/gpu_monitor.hpp"
 #include "bert_hpc/app/rank_time.hpp"
 #include "bert_hpc/comm/communicator.hpp"
 #include "bert_hpc/config/config.hpp"
@@ -52,8 +53,8 @@ class Results {
 
   /// Collective. Timers of all ranks into metrics.h5; returns them for the table.
   std::vector<io::TimerRow> record_timers(const core::Timers& timers);
-  /// Collective. Hosts, devices, threads and memory of all ranks: what was resident before set-up (`start_memory`),
-  /// what was planned beside it and the peak, bytes. Returns the rows.
+  /// Collective. Hosts, devices, threads, memory and GPUs of all ranks: what was resident before set-up
+  /// (`start_memory`), what was planned beside it and the peak, bytes. Returns the rows.
   std::vector<io::RankRow> record_ranks(const RunContext& context, const std::string& device,
                                         std::int64_t planned_memory, const RankTime& time = {});
 
@@ -66,9 +67,12 @@ class Results {
   std::string model_folder() const { return input_.run.directory + "/model"; }
 
  private:
+  void record_samples(const std::vector<std::vector<GpuSample>>& samples);
+
   const config::Config& input_;
   comm::Communicator& world_;
   std::mutex& hdf5_;
+  GpuMonitor monitor_;                          // of this rank's GPU
   std::unique_ptr<io::MetricsWriter> metrics_;  // rank 0
   bool finished_ = false;
 };

@@ -19,6 +19,10 @@ struct DeviceChoice {
 /// CPU builds: nothing to choose.
 DeviceChoice choose_device(int rank_on_node);
 
+/// The NUMA node of the device at a PCI address, as CUDA writes it ("0000:3B:00.0"), told by the system's folder of PCI
+/// devices; −1: unknown.
+int numa_node_of_pci(const std::string& address, const std::string& folder = "/sys/bus/pci/devices");
+
 /// What is wrong with ranks that use one GPU, by rank, and the cure; empty if nothing is.
 std::string shared_device_problem(const std::vector<std::string>& identities);
 

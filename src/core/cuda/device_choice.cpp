@@ -1,8 +1,5 @@
 #include "bert_hpc/core/device_choice.hpp"
 
-#include <algorithm>
-#include <fstream>
-
 #include "bert_hpc/core/device_runtime.hpp"
 #include "bert_hpc/core/error.hpp"
 #include "check_cuda.hpp"
@@ -25,13 +22,7 @@ std::string text_of(const cudaUUID_t& uuid) {
 
 int numa_node_of(int device) {
   char place[32] = "";
-  if (cudaDeviceGetPCIBusId(place, sizeof place, device) != cudaSuccess) return -1;
-  std::string name(place);
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](char c) { return c >= 'A' && c <= 'F' ? c - 'A' + 'a' : c; });
-  int node = -1;
-  std::ifstream("/sys/bus/pci/devices/" + name + "/numa_node") >> node;
-  return node;
+  return cudaDeviceGetPCIBusId(place, sizeof place, device) == cudaSuccess ? numa_node_of_pci(place) : -1;
 }
 
 }  // namespace

@@ -94,3 +94,24 @@ TEST_CASE("a placement survives being gathered as text") {
   CHECK(decode_placement(encode(one)) == one);
   CHECK(decode_placement("nonsense") == RankPlacement{});
 }
+
+TEST_CASE("the banner warns of ranks far from their GPU") {
+  const auto gpu = [](int core_node, int device_node) {
+    RankPlacement placement = rank("n1", 1, {core_node}, {core_node});
+    placement.device = "NVIDIA H200";
+    placement.device_node = device_node;
+    return placement;
+  };
+  CHECK(placement_warnings({gpu(0, 0), gpu(1, 1)}).empty());
+  CHECK(placement_warnings({gpu(0, -1)}).empty());
+  CHECK(placement_warnings({rank("n1", 1, {0})}).empty());
+  const auto far = placement_warnings({gpu(0, 0), gpu(1, 0), gpu(2, 0)});
+  REQUIRE(far.size() == 1);
+  CHECK_THAT(far[0], ContainsSubstring("on n1, ranks 1-2 run far from the GPU: on NUMA node 1, the GPU on node 0"));
+  CHECK_THAT(far[0], ContainsSubstring("--gpu-bind=closest"));
+  CHECK_THAT(placement_warnings({gpu(0, 3)})[0], ContainsSubstring("rank 0 runs far"));
+  CHECK(decode_placement(encode(gpu(1, 0))) == gpu(1, 0));
+  BannerFacts facts;
+  facts.ranks = {gpu(1, 0)};
+  CHECK_THAT(banner(facts), ContainsSubstring("(NUMA node 1, the GPU's 0)"));
+}

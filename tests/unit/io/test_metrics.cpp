@@ -60,7 +60,7 @@ TEST_CASE("metrics.h5 holds what was recorded, under the promised names") {
   writer.record_evaluation("test", {3, 0.65, {{"rmse", 0.1}}, 0, {}});
   writer.record_timers({{"forward", 3, 0.1, 0.2, 0.3}, {"with\ttab", 1, 1, 1, 1}});
   writer.record_ranks({{"node1", "CPU", 2, 1 << 20, 0.9, nan},
-                       {"node2", "CPU", 2, 1 << 21, 0.8, nan, 1 << 19, 1 << 20, 3.0, 2.0, 1.0}});
+                       {"node2", "CPU", 2, 1 << 21, 0.8, nan, 1 << 19, 1 << 20, 3.0, 2.0, 1.0, 0.7, 5e9, 123.5}});
   writer.record_rank_sample(1.5, {0.1, 0.2}, {100, nan});
   writer.record_efficiency({3, 1000, 0.9, 0.95});
   writer.record_loss_scale({3, 32768, 1});
@@ -95,6 +95,9 @@ TEST_CASE("metrics.h5 holds what was recorded, under the promised names") {
   CHECK(file.read<std::int64_t>("ranks/planned_memory", 2) == std::vector<std::int64_t>{0, 1 << 20});
   CHECK(file.read<double>("ranks/computing", 2) == std::vector<double>{0, 3});
   CHECK(file.read<double>("ranks/waiting", 2)[1] == 1.0);
+  CHECK(file.read<double>("ranks/gpu_utilisation", 2)[1] == 0.7);
+  CHECK(file.read<double>("ranks/gpu_memory", 2)[1] == 5e9);
+  CHECK(file.read<double>("ranks/energy", 2)[1] == 123.5);
   CHECK(file.info("ranks/samples/power").extents == std::vector<std::int64_t>{1, 2});
   CHECK(file.read<double>("efficiency/goodput", 1)[0] == 0.95);
   CHECK(file.read<double>("loss_scale/scale", 1)[0] == 32768);

@@ -1,0 +1,90 @@
+#include <dlfcn.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <cmath>
+#include <limits>
+
+#include "bert_hpc/app/gpu_monitor.hpp"
+
+using namespace bert_hpc::app;
+
+namespace {
+
+constexpr double missing = std::numeric_limits<double>::quiet_NaN();
+const std::string fake = BERT_HPC_FAKE_NVML;
+
+/// How often the fake library is up, as long as this lives.
+struct Started {
+  void* library = dlopen(fake.c_str(), RTLD_NOW);
+  int count() const { return reinterpret_cast<int (*)()>(dlsym(library, "fake_nvml_started"))(); }
+  ~Started() { dlclose(library); }
+};
+
+}  // namespace
+
+TEST_CASE("NVML: nothing where there is no library or no such GPU") {
+  CHECK(Nvml::open("GPU-fake", "libno-such-library.so.1") == nullptr);
+  CHECK(Nvml::open("", fake) == nullptr);
+  const Started started;
+  REQUIRE(started.library != nullptr);
+  CHECK(Nvml::open("GPU-other", fake) == nullptr);
+  CHECK(started.count() == 0);  // stopped again
+  const GpuMonitor monitor("GPU-other", std::chrono::milliseconds(1), fake);
+  CHECK(monitor.samples().empty());
+}
+
+TEST_CASE("NVML: figures in our units; what the GPU does not tell is NaN") {
+  const Started started;
+  {
+    const auto nvml = Nvml::open("GPU-fake", fake);
+    REQUIRE(nvml != nullptr);
+    CHECK(started.count() == 1);
+    const GpuSample first = nvml->sample(), second = nvml->sample();
+    CHECK(first.utilisation == 0.5);
+    CHECK(first.memory == 600);
+    CHECK(std::isnan(first.power));
+    CHECK(second.energy - first.energy == 2.0);
+  }
+  CHECK(started.count() == 0);
+}
+
+TEST_CASE("GPU monitor: samples come by themselves and it ends at once") {
+  const auto begin = std::chrono::steady_clock::now();
+  {
+    const GpuMonitor monitor("GPU-fake", std::chrono::milliseconds(1), fake);
+    while (monitor.samples().size() < 3 && std::chrono::steady_clock::now() - begin < std::chrono::seconds(60)) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    CHECK(monitor.samples().size() >= 3);
+    CHECK(monitor.samples()[1].seconds >= monitor.samples()[0].seconds);
+    const GpuMonitor sleeping("GPU-fake", std::chrono::hours(24), fake);  // does not wait for its next sample
+  }
+}
+
+TEST_CASE("GPU monitor: a full series is thinned evenly") {
+  SampleSeries series(8);
+  for (int i = 0; i < 100; ++i) series.add({static_cast<double>(i), 0, 0, 0, 0});
+  CHECK(series.stride() == 16);
+  for (std::size_t i = 0; i < series.samples().size(); ++i) {
+    CHECK(series.samples()[i].seconds == 16.0 * static_cast<double>(i));
+  }
+  CHECK(series.samples().size() == 7);  // 0, 16, … 96
+}
+
+TEST_CASE("GPU monitor: means, peak and energy; the text form keeps every number") {
+  const std::vector<GpuSample> samples{
+      {0, 0.25, 100, missing, 7}, {1, 0.75, 300, 200, 9}, {2, missing, 200, 400, 12.5}};
+  const GpuSummary summary = summary_of(samples);
+  CHECK(summary.utilisation == 0.5);
+  CHECK(summary.power == 300);
+  CHECK(summary.peak_memory == 300);
+  CHECK(summary.energy == 5.5);
+  CHECK(std::isnan(summary_of({}).power));
+  CHECK(std::isnan(summary_of({}).energy));
+  const std::vector<GpuSample> back = decode_samples(encode(samples));
+  REQUIRE(back.size() == 3);
+  CHECK(back[2].energy == 12.5);
+  CHECK(std::isnan(back[0].power));
+  CHECK(back[1].memory == 300);
+  CHECK(decode_samples("").empty());
+}
