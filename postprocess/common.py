@@ -21,6 +21,7 @@ COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 LINE_STYLES = ["-", "--", ":", "-."]
 SCHEMA = "bert_hpc metrics 1"
 JOURNAL_TITLE = "bert_hpc metrics journal 1"
+LOSS_SCALE_COLUMNS = ["step", "scale", "skipped"]
 EFFICIENCY_COLUMNS = ["step", "noise_scale", "efficiency", "goodput"]
 STEP_COLUMNS = ["step", "epoch", "loss", "learning_rate", "gradient_norm", "samples", "tokens", "seconds", "skipped"]
 INTEGER_COLUMNS = {"step", "samples", "tokens", "skipped"}
@@ -64,6 +65,8 @@ class Run:
         self.efficiency = {column: np.array([]) for column in EFFICIENCY_COLUMNS}
         self.timers = {"name": [], "calls": [], "seconds_min": [], "seconds_avg": [], "seconds_max": []}
         self.ranks = {}
+        self.rank_samples = {}  # of GPUs: seconds (rows), utilisation and power (rows, ranks)
+        self.loss_scale = {column: np.array([]) for column in LOSS_SCALE_COLUMNS}
         self.predictions = None
 
     @property
@@ -135,6 +138,10 @@ def read_metrics(run, path):
             run.timers.update(read_columns(file["timers"]))
         if "ranks" in file:
             run.ranks = read_columns(file["ranks"])
+            if "samples" in file["ranks"]:
+                run.rank_samples = read_columns(file["ranks/samples"])
+        if "loss_scale" in file:
+            run.loss_scale.update(read_columns(file["loss_scale"]))
 
 
 def journal_lines(path):
@@ -180,7 +187,7 @@ def read_evaluation(fields):
 
 def read_journal(run, path):
     """The same as metrics.h5 would hold, made from the journal; lines that make no sense are left out."""
-    starts, steps, evaluations, efficiency = [], [], {}, []
+    starts, steps, evaluations, efficiency, scales, samples = [], [], {}, [], [], []
 
     def take(kind, fields):
         if kind == "info":
@@ -205,6 +212,7 @@ def read_journal(run, path):
             last = int(fields[0])
             steps[:] = [row for row in steps if row[0] <= last]
             efficiency[:] = [row for row in efficiency if row[0] <= last]
+            scales[:] = [row for row in scales if row[0] <= last]
             for rows in evaluations.values():
                 rows[:] = [row for row in rows if row["step"] <= last]
         elif kind == "timers":
@@ -212,7 +220,15 @@ def read_journal(run, path):
         elif kind == "ranks":
             run.ranks = table_of(fields, ["host", "device"], [
                 "threads", "peak_memory", "utilisation", "power", "start_memory", "planned_memory", "computing", "communicating",
-                "waiting"])
+                "waiting", "gpu_utilisation", "gpu_memory", "energy"])
+        elif kind == "loss_scale":
+            row = [float(field) for field in fields]
+            if len(row) == len(LOSS_SCALE_COLUMNS):
+                scales.append(row)
+        elif kind == "rank_sample":
+            utilisation, rest = take_groups(fields[1:], 1)
+            power, _ = take_groups(rest, 1)
+            samples.append((float(fields[0]), [float(x[0]) for x in utilisation], [float(x[0]) for x in power]))
         elif kind == "status":
             run.attributes["status"] = fields[0]
         elif kind == "total":
@@ -228,6 +244,14 @@ def read_journal(run, path):
         run.steps[column] = table[:, i].astype(np.int64) if column in INTEGER_COLUMNS else table[:, i]
     table = np.array(efficiency, dtype=float).reshape(len(efficiency), len(EFFICIENCY_COLUMNS))
     run.efficiency = {column: table[:, i] for i, column in enumerate(EFFICIENCY_COLUMNS)}
+    table = np.array(scales, dtype=float).reshape(len(scales), len(LOSS_SCALE_COLUMNS))
+    run.loss_scale = {column: table[:, i] for i, column in enumerate(LOSS_SCALE_COLUMNS)}
+    if samples:
+        ranks = max(len(utilisation) for _, utilisation, _ in samples)
+        filled = lambda values: values + [math.nan] * (ranks - len(values))  # noqa: E731
+        run.rank_samples = {"seconds": np.array([sample[0] for sample in samples]),
+                            "utilisation": np.array([filled(sample[1]) for sample in samples]),
+                            "power": np.array([filled(sample[2]) for sample in samples])}
     for split, rows in evaluations.items():
         if rows:
             run.evaluations[split] = evaluation_columns(rows)

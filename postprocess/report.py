@@ -10,7 +10,9 @@ import sys
 import common
 import plot_confusion
 import plot_efficiency
+import plot_gpus
 import plot_loss
+import plot_loss_scale
 import plot_metrics
 import plot_predictions
 import plot_ranks
@@ -23,7 +25,7 @@ import plot_timers
 import tables
 
 PICTURES = [plot_loss, plot_metrics, plot_schedule, plot_confusion, plot_regression, plot_predictions, plot_timers, plot_ranks, plot_timeline, plot_throughput,
-            plot_efficiency, plot_scaling]
+            plot_efficiency, plot_loss_scale, plot_gpus, plot_scaling]
 
 
 def report(given=None):

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import zlib
 
 import h5py
 import matplotlib
@@ -26,6 +27,8 @@ import common  # noqa: E402
 import make_run  # noqa: E402
 import plot_confusion  # noqa: E402
 import plot_efficiency  # noqa: E402
+import plot_gpus  # noqa: E402
+import plot_loss_scale  # noqa: E402
 import plot_metrics  # noqa: E402
 import plot_predictions  # noqa: E402
 import plot_ranks  # noqa: E402
@@ -66,6 +69,51 @@ class InFolder(unittest.TestCase):
 
     def tearDown(self):
         self._folder.cleanup()
+
+
+class Gpus(InFolder):
+    """Of a run in fp16 on GPUs: from metrics.h5 and from the journal alike."""
+
+    LINES = ["loss_scale\t10\t65536\t0", "loss_scale\t20\t32768\t1", "loss_scale\t30\tnonsense\t1",
+             "rank_sample\t1.5\t2\t0.5\t0.7\t2\t300\tnan", "rank_sample\t2.5\t2\t0.6\t0.8\t2\t320\tnan",
+             "ranks\t1\tnode1\tNVIDIA H200\t4\t1000\t0.9\t310\t1\t2\t3\t4\t5\t0.75\t5e9\t999"]
+
+    def test_from_the_journal(self):
+        steps = make_run.step_columns(40, 1, np.random.default_rng(1))
+        make_run.write_journal(self.folder, steps, torn=False)
+        with open(self.folder / "metrics.journal", "ab") as file:
+            for line in self.LINES:
+                file.write(b"%08x %s\n" % (zlib.crc32(line.encode()), line.encode()))
+        run = common.load_runs([str(self.folder)], True)[0]
+        np.testing.assert_array_equal(run.loss_scale["scale"], [65536, 32768])
+        np.testing.assert_array_equal(run.rank_samples["utilisation"], [[0.5, 0.7], [0.6, 0.8]])
+        self.assertEqual((run.ranks["energy"][0], run.ranks["waiting"][0]), (999, 5))
+        self.check(run)
+
+    def test_from_the_metrics(self):
+        make_run.make_classification(self.folder, updates=40)
+        with h5py.File(self.folder / "metrics.h5", "r+") as file:
+            for name, values in (("step", [10, 20]), ("scale", [65536.0, 32768.0]), ("skipped", [0, 1])):
+                file[f"loss_scale/{name}"] = values
+            file["ranks/samples/seconds"] = [1.5, 2.5]
+            file["ranks/samples/utilisation"] = [[0.5, 0.7], [0.6, 0.8]]
+            file["ranks/samples/power"] = [[300.0, np.nan], [320.0, np.nan]]
+        self.check(common.load_runs([str(self.folder)], False)[0])
+
+    def check(self, run):
+        ((name, figure),) = plot_loss_scale.draw([run])
+        self.assertEqual(name, "loss_scale")
+        np.testing.assert_array_equal(figure.axes[0].lines[0].get_ydata(), [65536, 32768])
+        ((name, figure),) = plot_gpus.draw([run])
+        self.assertEqual(name, "gpus")
+        np.testing.assert_allclose(figure.axes[0].lines[0].get_ydata(), [60, 70])
+        np.testing.assert_allclose(figure.axes[1].lines[0].get_ydata(), [300, 320])
+        common.plt.close("all")
+
+    def test_nothing_to_draw(self):
+        make_run.make_classification(self.folder, updates=40)
+        runs = common.load_runs([str(self.folder)], False)
+        self.assertEqual(plot_loss_scale.draw(runs) + plot_gpus.draw(runs), [])
 
 
 class Report(InFolder):

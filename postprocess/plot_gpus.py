@@ -1,0 +1,48 @@
+"""What NVML said of the ranks' GPUs: utilisation and power against time; the mean over ranks, and their range."""
+
+import sys
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import common
+
+
+def known(run, name):
+    """(seconds, values) of the rows where a rank's value is known."""
+    values = np.asarray(run.rank_samples.get(name, np.empty((0, 0))), dtype=float)
+    if values.ndim != 2 or values.size == 0:
+        return np.array([]), np.empty((0, 1))
+    rows = np.isfinite(values).any(axis=1)
+    return np.asarray(run.rank_samples["seconds"], dtype=float)[rows], values[rows]
+
+
+def draw_one(axes, run, name, factor, colour):
+    seconds, values = known(run, name)
+    if len(seconds) == 0:
+        return
+    axes.plot(seconds, factor * np.nanmean(values, axis=1), color=colour, marker="o" if len(seconds) == 1 else None, label=run.name)
+    if values.shape[1] > 1:
+        axes.fill_between(seconds, factor * np.nanmin(values, axis=1), factor * np.nanmax(values, axis=1), color=colour, alpha=0.2,
+                          linewidth=0)
+
+
+def draw(runs):
+    runs = [run for run in runs if any(len(known(run, name)[0]) for name in ("utilisation", "power"))]
+    if not runs:
+        return []
+    figure, (upper, lower) = plt.subplots(2, 1, figsize=(8, 5.4), sharex=True)
+    for index, run in enumerate(runs):
+        draw_one(upper, run, "utilisation", 100, common.colour(index))
+        draw_one(lower, run, "power", 1, common.colour(index))
+    upper.set(ylabel="GPU busy (% of time)", ylim=(0, 103))
+    lower.set(xlabel="Seconds", ylabel="Power (W a GPU)")
+    lower.set_ylim(bottom=0)
+    if len(runs) > 1:
+        upper.legend()
+    figure.suptitle(common.title_of("GPUs", runs))
+    return [("gpus", figure)]
+
+
+if __name__ == "__main__":
+    sys.exit(common.main(draw, __doc__))
