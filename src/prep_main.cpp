@@ -68,14 +68,11 @@ int run_or_report(int argc, char** argv, comm::Communicator& world) {
   } catch (const prep::AgreedError& error) {
     if (world.rank() == 0) complain(error, -1);
     return static_cast<int>(error.code());
-  } catch (const core::Error& error) {
+  } catch (const std::exception& thrown) {
+    const core::Error error = prep::as_error(thrown);
     complain(error, world.size() > 1 ? world.rank() : -1);
     if (world.size() > 1) comm::abort_all_ranks(static_cast<int>(error.code()));
     return static_cast<int>(error.code());
-  } catch (const std::exception& error) {
-    complain(core::Error(core::ExitCode::internal, error.what()), world.size() > 1 ? world.rank() : -1);
-    if (world.size() > 1) comm::abort_all_ranks(static_cast<int>(core::ExitCode::internal));
-    return static_cast<int>(core::ExitCode::internal);
   }
 }
 

@@ -1,7 +1,6 @@
 #include "bert_hpc/app/collective.hpp"
 
 #include <cstdio>
-#include <new>
 #include <optional>
 
 #include "bert_hpc/io/provenance.hpp"
@@ -15,15 +14,7 @@ void report(const core::Error& error, int rank) {
 }
 
 core::Error as_error(const std::exception& thrown) {
-  if (const auto* error = dynamic_cast<const core::Error*>(&thrown)) return *error;
-  if (dynamic_cast<const std::bad_alloc*>(&thrown) == nullptr) {
-    return core::Error(core::ExitCode::internal, thrown.what());
-  }
-  return core::Error(
-      core::ExitCode::input,
-      "out of memory: this rank got no more. Give it more (fewer ranks on its host, a limit of ulimit -v "
-      "or of the job that is higher), or set batch.micro_tokens so that it needs less; --validate tells "
-      "how much.");
+  return core::as_error(thrown, "set batch.micro_tokens so that it needs less; --validate tells how much");
 }
 
 void collectively(comm::Communicator& world, const std::function<void()>& work) {

@@ -1,5 +1,6 @@
 #include "bert_hpc/core/error.hpp"
 
+#include <new>
 #include <sstream>
 
 namespace bert_hpc::core {
@@ -12,6 +13,16 @@ void ProblemList::throw_if_any(ExitCode code, const std::string& headline, std::
   int number = 0;
   for (const std::string& problem : problems_) text << "\n  " << ++number << ". " << problem;
   throw Error(code, text.str(), where);
+}
+
+Error as_error(const std::exception& thrown, const std::string& advice) {
+  if (const auto* error = dynamic_cast<const Error*>(&thrown)) return *error;
+  if (dynamic_cast<const std::bad_alloc*>(&thrown) == nullptr) return Error(ExitCode::internal, thrown.what());
+  return Error(
+      ExitCode::input,
+      "out of memory: this rank got no more. Give it more (fewer ranks on its host, a limit of ulimit -v or of "
+      "the job that is higher), or " +
+          advice + '.');
 }
 
 std::string describe(const Error& error, int rank, const std::string& host) {

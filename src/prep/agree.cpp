@@ -9,14 +9,18 @@ namespace bert_hpc::prep {
 using core::Error;
 using core::ExitCode;
 
+Error as_error(const std::exception& thrown) {
+  return core::as_error(thrown,
+                        "set output.shard_tokens lower; a vocabulary made from the text (tokenizer.train_size) needs "
+                        "memory for every different word");
+}
+
 void agree(comm::Communicator& group, const std::function<void()>& step) {
   std::optional<Error> mine;
   try {
     step();
-  } catch (const Error& error) {
-    mine = error;
   } catch (const std::exception& error) {
-    mine = Error(ExitCode::internal, error.what());
+    mine = as_error(error);
   }
   std::int64_t first = mine ? group.rank() : group.size();
   group.all_reduce(std::span(&first, 1), comm::Reduction::minimum);

@@ -26,8 +26,7 @@ struct Stop {
 /// reports its error and every rank throws Stop with that rank's code.
 void collectively(comm::Communicator& world, const std::function<void()>& work);
 
-/// What was thrown, as an error for the user: memory that could not be had is one of the input, anything unknown an
-/// internal one.
+/// What was thrown, as an error for the user, with what a run can do about too little memory.
 core::Error as_error(const std::exception& thrown);
 
 /// Writes the error's block to standard error. Rank 0 speaks without naming itself.

@@ -58,6 +58,10 @@ class ProblemList {
   std::vector<std::string> problems_;
 };
 
+/// What was thrown, as an error for the user: memory that could not be had is one of the input, told with what would
+/// need less (`advice`, the end of a sentence); anything unknown is an internal one.
+Error as_error(const std::exception& thrown, const std::string& advice);
+
 /// The block printed on standard error: "bert_hpc: error: …", with rank and host if `rank` ≥ 0.
 std::string describe(const Error& error, int rank, const std::string& host);
 

@@ -26,6 +26,9 @@ class AgreedError : public core::Error {
 /// AgreedError. `step` makes no collective calls.
 void agree(comm::Communicator& group, const std::function<void()>& step);
 
+/// What was thrown, as an error for the user, with what prep can do about too little memory.
+core::Error as_error(const std::exception& thrown);
+
 struct SplitSummary {
   std::int64_t sequences = 0, tokens = 0, longest = 0, shards = 0;
 };
