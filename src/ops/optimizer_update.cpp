@@ -63,20 +63,8 @@ void for_marked(const char* label, std::int64_t count, const std::uint8_t* marks
       });
 #else
   kernel::for_items(label, kernel::divide_up(count, kernel::flat_block), [=](std::int64_t block) {
-    const std::int64_t end = std::min(count, (block + 1) * kernel::flat_block);
-    for (std::int64_t begin = block * kernel::flat_block, next; begin < end; begin = next) {
-      const bool zero = marks != nullptr && marks[begin / line] == 0;
-      next = marks == nullptr ? end : begin + line;
-      while (next < end && (marks[next / line] == 0) == zero) next += line;
-      next = std::min(next, end);
-      if (zero) {
-#pragma omp simd
-        for (std::int64_t i = begin; i < next; ++i) body.template element<true>(i);
-      } else {
-#pragma omp simd
-        for (std::int64_t i = begin; i < next; ++i) body.template element<false>(i);
-      }
-    }
+    const std::int64_t begin = block * kernel::flat_block;
+    for_marked_runs(begin, std::min(count, begin + kernel::flat_block), marks, body);
   });
 #endif
 }
@@ -86,6 +74,26 @@ void clear(GradientMarks marks, std::int64_t count) {
   if (m == nullptr) return;
   kernel::for_flat(
       "bert_hpc::ops::clear_marks", kernel::divide_up(count, line), KOKKOS_LAMBDA(std::int64_t i) { m[i] = 0; });
+}
+
+/// body.element<known_zero>(i) for i in [begin, end), which marks[0] begins: runs of lines of one kind, so that loops
+/// are long.
+template <class Body>
+KOKKOS_INLINE_FUNCTION void for_marked_runs(std::int64_t begin, std::int64_t end, const std::uint8_t* marks,
+                                            const Body& body) {
+  for (std::int64_t next; begin < end; begin = next) {
+    const bool zero = marks != nullptr && marks[begin / line] == 0;
+    next = marks == nullptr ? end : begin + line;
+    while (next < end && (marks[next / line] == 0) == zero) next += line;
+    next = next < end ? next : end;
+    if (zero) {
+#pragma omp simd
+      for (std::int64_t i = begin; i < next; ++i) body.template element<true>(i);
+    } else {
+#pragma omp simd
+      for (std::int64_t i = begin; i < next; ++i) body.template element<false>(i);
+    }
+  }
 }
 
 struct UpdateElement {
@@ -135,6 +143,53 @@ void adamw_update(const AdamwStep& step, std::span<float> value, std::span<float
   for_marked("bert_hpc::ops::adamw_update", count, marks.marks,
              UpdateElement{Adamw(step), value.data(), gradient.data(), first_moment.data(), second_moment.data()});
   clear(marks, count);
+}
+
+AdamwRanges::AdamwRanges(std::span<const AdamwRange> ranges)
+    : ranges_(static_cast<std::int64_t>(ranges.size())), first_piece_(1, 0) {
+  std::vector<Piece> pieces;
+  for (std::size_t r = 0; r < ranges.size(); ++r) {
+    for (std::int64_t begin = 0; begin < ranges[r].size; begin += norm_block) {
+      pieces.push_back({static_cast<std::int64_t>(r), begin});
+    }
+    first_piece_.push_back(static_cast<std::int64_t>(pieces.size()));
+  }
+  pieces_ = core::Buffer<Piece>(static_cast<std::int64_t>(pieces.size()));
+  core::copy_to_device(ranges.data(), ranges_.data(), ranges.size_bytes());
+  core::copy_to_device(pieces.data(), pieces_.data(), pieces.size() * sizeof(Piece));
+}
+
+void AdamwRanges::update(const AdamwStep& step, std::size_t first, std::size_t last) const {
+  core::require(first <= last && last < first_piece_.size(), "adamw_update: ranges that there are not");
+  AdamwStep undecayed = step;
+  undecayed.weight_decay = 0;
+  const Adamw with(step), without(undecayed);
+  const AdamwRange* all = ranges_.data();
+  const Piece* pieces = pieces_.data() + first_piece_[first];
+  kernel::for_rows(
+      "bert_hpc::ops::adamw_update_ranges", first_piece_[last] - first_piece_[first],
+      KOKKOS_LAMBDA(const kernel::RowTeam& team, std::int64_t p) {
+        const Piece piece = pieces[p];
+        const AdamwRange r = all[piece.range];
+        const std::int64_t left = r.size - piece.begin, count = left < norm_block ? left : norm_block;
+        const UpdateElement body{r.decay ? with : without, r.value + piece.begin, r.gradient + piece.begin,
+                                 r.first_moment + piece.begin, r.second_moment + piece.begin};
+        std::uint8_t* const marks = r.marks == nullptr ? nullptr : r.marks + piece.begin / line;
+        if constexpr (kernel::in_warps) {
+          team.each(count, [&](std::int64_t i) {
+            if (marks != nullptr && marks[i / line] == 0) {
+              body.template element<true>(i);
+            } else {
+              body.template element<false>(i);
+            }
+          });
+        } else {
+          for_marked_runs(0, count, marks, body);
+        }
+        if (marks == nullptr) return;
+        team.meet();  // all have read them
+        team.each(kernel::divide_up(count, line), [&](std::int64_t l) { marks[l] = 0; });
+      });
 }
 
 void adamw_update_on_host(const AdamwStep& step, std::span<float> value, std::span<float> gradient,

@@ -52,10 +52,22 @@ Adamw::Adamw(const AdamwSettings& settings, const core::ParameterStore& paramete
     }
     elements += mine.size;
   }
+  std::size_t runs = 0;
+  for (Range& range : ranges_) {
+    range.first_run = runs;
+    runs += range.runs.size();
+  }
   const core::MemoryKind states = offload ? core::MemoryKind::host : core::MemoryKind::device;
   first_ = core::Buffer<float>(elements, states);
   second_ = core::Buffer<float>(elements, states);
-  if (!offload) return;
+  if (!offload) {
+    std::vector<ops::AdamwRange> resident_runs;
+    for (const Range& range : ranges_) {
+      for (const Run& run : range.runs) resident_runs.push_back(resident(run));
+    }
+    resident_ = ops::AdamwRanges(resident_runs);
+    return;
+  }
   masters_ = core::Buffer<float>(elements, states);
   gradients_ = core::Buffer<float>(elements, states);
 }
@@ -67,15 +79,35 @@ void Adamw::fetch(std::size_t range) {
   own.fetched = true;
 }
 
-void Adamw::update(const Run& run, const ops::AdamwStep& step) {
+ops::AdamwRange Adamw::resident(const Run& run) const {
+  return {.value = parameters_.values().data() + run.begin,
+          .gradient = run.gradient,
+          .first_moment = first_.data() + run.state,
+          .second_moment = second_.data() + run.state,
+          .marks = run.marks,
+          .size = static_cast<std::int64_t>(run.size),
+          .decay = run.decay};
+}
+
+void Adamw::update_on_host(const Run& run, const ops::AdamwStep& step) {
   const std::span<float> first = part(first_, run.state, run.size), second = part(second_, run.state, run.size);
   const std::span<float> values = parameters_.values().subspan(run.begin, run.size);
-  if (!offload_) return ops::adamw_update(step, values, {run.gradient, run.size}, first, second, {run.marks});
   const std::span<float> masters = part(masters_, run.state, run.size);
   if (!has_masters_) ops::copy_to_host(values, masters);
   ops::adamw_update_on_host(step, masters, part(gradients_, run.state, run.size), first, second);
   ops::copy_to_device(masters, values);
   ops::set_zero({run.gradient, run.size}, {run.marks});
+}
+
+void Adamw::update_offloaded(std::size_t range, ops::AdamwStep step) {
+  Range& own = ranges_[range];
+  if (!own.fetched) fetch(range);
+  own.fetched = false;
+  const double decay = step.weight_decay;
+  for (const Run& run : own.runs) {
+    step.weight_decay = run.decay ? decay : 0.0;
+    update_on_host(run, step);
+  }
 }
 
 void Adamw::discard() {
@@ -98,12 +130,14 @@ void Adamw::step(double learning_rate, std::int64_t update_number, double gradie
   // As torch.nn.utils.clip_grad_norm_: max_norm / (norm + 1e-6), at most 1.
   const double clip = limit > 0 ? std::min(1.0, limit / (gradient_norm + 1e-6)) : 1.0;
   step.gradient_scale = static_cast<float>(clip / scale);
+  step.weight_decay = settings_.weight_decay;
+  // One kernel for everything, unless somebody waits for each range.
+  if (!offload_ && !updated) return resident_.update(step, 0, resident_.size());
   for (std::size_t i = 0; i < ranges_.size(); ++i) {
-    if (offload_ && !ranges_[i].fetched) fetch(i);
-    ranges_[i].fetched = false;
-    for (const Run& run : ranges_[i].runs) {
-      step.weight_decay = run.decay ? settings_.weight_decay : 0.0;
-      update(run, step);
+    if (!offload_) {
+      resident_.update(step, ranges_[i].first_run, ranges_[i].first_run + ranges_[i].runs.size());
+    } else {
+      update_offloaded(i, step);
     }
     if (updated) updated(i);
   }

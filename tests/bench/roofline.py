@@ -117,11 +117,11 @@ def streams_of_step(model, tokens, sequences, ranks=1):
         Kernel("layer norm: gradients of weights", 2 * n + 1, (2 * n + 1) * t * h * 4),
         Kernel("GELU: backward", n, n * t * w * 6),
         Kernel("gradients of biases", 4 * n, n * t * (5 * h + w) * 2),
-        Kernel("embedding: backward", 2, t * h * (2 + 2) + t * h * 12),
+        Kernel("embedding: backward", 5, t * h * (2 + 2) + t * h * 12),
         Kernel("head and loss", 14, sequences * h * 2 * 30 + 6.0 * h * h * 4),
-        Kernel("weights to 16 bits", 1, encoder * 6.0),
-        Kernel("gradient norm", 1, p * 4.0),
-        Kernel("AdamW", 1, p * 32.0),  # value, gradient, two moments: each read and written
+        Kernel("weights to 16 bits, before each product", 8 * n, 2 * encoder * 6.0),
+        Kernel("gradient norm", 2, p * 4.0),
+        Kernel("AdamW", 2, p * 32.0),  # value, gradient, two moments: each read and written
     ]
     if ranks > 1:
         kernels.append(Kernel(f"all-reduce over {ranks} ranks (NVLink, beside backward)", 8, p * 8.0 * (ranks - 1) / ranks))

@@ -36,6 +36,7 @@ HOMES = {
     r"cublas.*": r"ops/.*cublas",
     r"cuda_runtime.*": r"core/cuda/|ops/cuda/|ops/device_runtime|comm/cuda/",
     r"nvml\.h": r"core/nvml|app/nvml",
+    r"nvtx3/.*": r"core/cuda/",
     r"utf8proc\.h": r"tokenize/",
     r"nlohmann/.*": r"io/|model/|data/|tokenize/|prep/",
     r"catch2/.*": r"$^",

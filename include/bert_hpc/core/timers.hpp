@@ -1,6 +1,6 @@
 // Wall-clock timers of named sections. A section costs two clock reads and a short search (under 100 ns), so it may
 // stand in the step loop. The sections are plain data that can be reduced over ranks; on request each measurement is
-// kept as a span, for traces.
+// kept as a span, for traces. A profiler that watches sees each as a range.
 #pragma once
 
 #include <chrono>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bert_hpc/core/activity.hpp"
+#include "bert_hpc/core/profiler_range.hpp"
 
 namespace bert_hpc::core {
 
@@ -32,9 +33,11 @@ class Timers {
   class Scope {
    public:
     Scope(Timers& timers, std::size_t section) : timers_(timers), section_(section), begin_(Clock::now()) {
+      begin_profiler_range(timers.sections_[section].name.data());
       if (timers.activity_ != nullptr) before_ = timers.activity_->enter(timers.sections_[section].name.data());
     }
     ~Scope() {
+      end_profiler_range();
       if (timers_.activity_ != nullptr) timers_.activity_->enter(before_);
       Section& section = timers_.sections_[section_];
       const Clock::time_point end = Clock::now();

@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
+#include "bert_hpc/core/buffer.hpp"
 #include "bert_hpc/core/cache_line.hpp"
 #include "bert_hpc/core/device_memory.hpp"
 
@@ -40,6 +42,37 @@ void mark_first_rows(GradientMarks marks, std::int64_t columns, std::int64_t cou
 /// marks too. All of one size.
 void adamw_update(const AdamwStep& step, std::span<float> value, std::span<float> gradient,
                   std::span<float> first_moment, std::span<float> second_moment, GradientMarks marks = {});
+
+/// A range of parameters with its gradient, moments and known zeros (or null), all of `size` elements in device memory.
+struct AdamwRange {
+  float *value = nullptr, *gradient = nullptr, *first_moment = nullptr, *second_moment = nullptr;
+  std::uint8_t* marks = nullptr;
+  std::int64_t size = 0;
+  bool decay = true;  ///< false: without weight decay
+};
+
+/// Ranges that are updated together: one kernel for all of them, which takes pieces of norm_block elements. A model has
+/// a hundred ranges with and without weight decay in turn, most of them small.
+class AdamwRanges {
+ public:
+  AdamwRanges() = default;
+  /// Their memory must outlive this.
+  explicit AdamwRanges(std::span<const AdamwRange> ranges);
+
+  /// adamw_update() of ranges [first, last), with the same bits.
+  void update(const AdamwStep& step, std::size_t first, std::size_t last) const;
+  std::size_t size() const { return first_piece_.empty() ? 0 : first_piece_.size() - 1; }
+
+  /// Elements from `begin` on of a range: public, as nvcc wants types in kernels to be.
+  struct Piece {
+    std::int64_t range = 0, begin = 0;
+  };
+
+ private:
+  core::Buffer<AdamwRange> ranges_;
+  core::Buffer<Piece> pieces_;
+  std::vector<std::int64_t> first_piece_;  // by range, and one more
+};
 
 /// The same in host memory by the host's processors; with CPU kernels the same bits.
 void adamw_update_on_host(const AdamwStep& step, std::span<float> value, std::span<float> gradient,

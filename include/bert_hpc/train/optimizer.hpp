@@ -61,12 +61,16 @@ class Adamw {
     std::vector<Run> runs;
     std::size_t state = 0;
     OwnedRange owned;
+    std::size_t first_run = 0;  // of those of all ranges
     bool fetched = false;
   };
-  void update(const Run& run, const ops::AdamwStep& step);
+  ops::AdamwRange resident(const Run& run) const;
+  void update_on_host(const Run& run, const ops::AdamwStep& step);
+  void update_offloaded(std::size_t range, ops::AdamwStep step);
 
   std::vector<Range> ranges_;
   core::Buffer<float> first_, second_;
+  ops::AdamwRanges resident_;  // the runs of all ranges, unless offloaded
   bool offload_ = false, has_masters_ = false;
   core::Buffer<float> masters_, gradients_;  // offloaded: of the owned ranges, one after the other
 };

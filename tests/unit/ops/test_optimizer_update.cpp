@@ -163,3 +163,47 @@ TEST_CASE("known zeros of a gradient change no bit of update, norm and clearing"
   ops::set_zero(g.values, view);
   CHECK(g.values[100] == 3.0f);
 }
+
+TEST_CASE("many ranges in one kernel give the bits of one after the other") {
+  // Shorter than a line, than a piece, and several pieces with a part of one; every other one without decay, the third
+  // with marks of which some are zero.
+  const std::vector<std::int64_t> sizes{5, 4096, 9000, 0, 16};
+  std::vector<Matrix> w, g, m, v, w2, g2, m2, v2;
+  test::Vector<std::uint8_t> marks(563, 1), marks2;
+  for (std::size_t i = 0; i < marks.size(); i += 3) marks[i] = 0;
+  marks2 = marks;
+  for (std::size_t r = 0; r < sizes.size(); ++r) {
+    const auto seed = static_cast<unsigned>(10 * r);
+    w.push_back(Matrix::random(1, sizes[r], seed + 1));
+    g.push_back(Matrix::random(1, sizes[r], seed + 2));
+    m.push_back(Matrix::random(1, sizes[r], seed + 3));
+    v.push_back(Matrix::random(1, sizes[r], seed + 4));
+    for (float& x : v.back().values) x = std::abs(x);
+  }
+  for (std::int64_t i = 0; i < sizes[2]; ++i) {
+    if (marks[static_cast<std::size_t>(i / 16)] == 0) g[2].values[static_cast<std::size_t>(i)] = 0.0f;
+  }
+  w2 = w, g2 = g, m2 = m, v2 = v;
+  std::vector<ops::AdamwRange> ranges;
+  ops::AdamwStep step;
+  step.learning_rate = 1e-2;
+  step.gradient_scale = 0.5f;
+  for (std::size_t r = 0; r < sizes.size(); ++r) {
+    ranges.push_back({w[r].values.data(), g[r].values.data(), m[r].values.data(), v[r].values.data(),
+                      r == 2 ? marks.data() : nullptr, sizes[r], r % 2 == 0});
+    step.weight_decay = r % 2 == 0 ? 0.1 : 0.0;
+    ops::adamw_update(step, w2[r].values, g2[r].values, m2[r].values, v2[r].values, {r == 2 ? marks2.data() : nullptr});
+  }
+  step.weight_decay = 0.1;
+  const ops::AdamwRanges all(ranges);
+  CHECK(all.size() == sizes.size());
+  const std::size_t split = static_cast<std::size_t>(GENERATE(0, 2, 5));
+  all.update(step, 0, split);
+  all.update(step, split, sizes.size());
+  for (std::size_t r = 0; r < sizes.size(); ++r) {
+    CHECK((w[r].values == w2[r].values && g[r].values == g2[r].values));
+    CHECK((m[r].values == m2[r].values && v[r].values == v2[r].values));
+  }
+  CHECK(marks == marks2);
+  CHECK_THROWS_AS(all.update(step, 0, sizes.size() + 1), core::Error);
+}
