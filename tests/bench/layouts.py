@@ -12,6 +12,7 @@ import argparse
 import os
 import pathlib
 import random
+import re
 import shutil
 import statistics
 import subprocess
@@ -76,7 +77,7 @@ steps = {options.steps}
 every_steps = 1
 progress = "none"
 [parallel]
-""" + "".join(key + "\n" for key in layout.split(",")))
+""" + "".join(key + "\n" for key in re.split(r",(?![^\[]*\])", layout)))
 
 
 def seconds_of_steps(folder, options, number):
