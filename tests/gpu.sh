@@ -3,6 +3,7 @@
 # programs, Open MPI and HDF5. CUDA's libraries and NCCL are those of that machine, found through LD_LIBRARY_PATH.
 #   tests/gpu.sh [FOLDER]      packs build-cuda into FOLDER (default build-cuda/bundle) and FOLDER.tar.xz
 #   FOLDER/run.sh              runs every test there; the last line is "N passed, N failed, N skipped"
+#   FOLDER/bench.sh            measures attention there, fused beside portable kernels
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . jobs/common.sh
@@ -11,7 +12,8 @@ build=$PWD/build-cuda bundle=${1:-$PWD/build-cuda/bundle}
 [ -x "$build/bert_hpc" ] || fail 2 "there is no CUDA build in build-cuda: run jobs/build.sh --cuda --tests first"
 rm -rf "$bundle"
 mkdir -p "$bundle/bin" "$bundle/lib" "$bundle/tests"
-programs=("$build"/bert_hpc "$build"/bert_hpc_prep "$build"/tests/test_*)
+cmake --build "$build" --target bench_attention >"$build/bench.log" 2>&1 || fail 1 "the benchmark does not build; see $build/bench.log"
+programs=("$build"/bert_hpc "$build"/bert_hpc_prep "$build"/tests/test_* "$build"/tests/bench_attention)
 for program in "${programs[@]}"; do
   if [ -f "$program" ] && [ -x "$program" ]; then strip -o "$bundle/bin/$(basename "$program")" "$program"; fi
 done
@@ -66,6 +68,13 @@ done
 echo "$passed passed, $failed failed, $skipped skipped"
 [ $failed = 0 ]
 RUN
-chmod +x "$bundle/run.sh"
+cat >"$bundle/bench.sh" <<'BENCH'
+#!/usr/bin/env bash
+# Measures attention on the GPU at hand: BERT-base's and BERT-large's heads, short and long ones, both types.
+cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
+export LD_LIBRARY_PATH=$PWD/lib:${LD_LIBRARY_PATH:-}:/usr/local/cuda/lib64 OMP_PROC_BIND=false
+for arguments in "bf16 12 64" "bf16 16 64" "fp16 16 64" "bf16 8 128" "bf16 12 32"; do bin/bench_attention $arguments; done
+BENCH
+chmod +x "$bundle/run.sh" "$bundle/bench.sh"
 tar -C "$(dirname "$bundle")" -cf - "$(basename "$bundle")" | xz -T0 -2 >"$bundle.tar.xz"
 note "$bundle: $(du -sm "$bundle" | cut -f1) MiB; $bundle.tar.xz: $(du -sm "$bundle.tar.xz" | cut -f1) MiB"
