@@ -88,18 +88,19 @@ class Kernel:
 
 def kernels(head_dim):
     """As ForwardShape and BackwardShape in src/ops/cuda have them."""
-    row_tiles, others = (1 if head_dim == 128 else 2), (32 if head_dim == 128 else 64)
+    row_tiles = 1 if head_dim == 128 else 2
     rescaling = head_dim / 64.0  # of the result, once a tile of 64 keys
     return [
         Kernel("forward", head_dim, 64 * row_tiles, 64, 2, 2, 2, 1, 0, True, 4.5 + rescaling),
-        Kernel("backward: keys", head_dim, 64, others, 4, 0, 4, 2, 6, head_dim <= 64, 8.0),
-        Kernel("backward: queries", head_dim, 64, others, 3, 0, 4, 2, 0, True, 6.0),
+        Kernel("backward: keys", head_dim, 64 * row_tiles, 32, 4, 0, 4, 2, 6, head_dim == 32, 8.0),
+        Kernel("backward: queries", head_dim, 64 * row_tiles, 32, 3, 0, 4, 2, 0, True, 6.0),
     ]
 
 
 def pairs_computed(kernel, lengths):
-    """Whole tiles of the other side; of the own rows whole 16s, as warps without rows rest."""
-    return float(sum(16 * math.ceil(s / 16) * kernel.others * math.ceil(s / kernel.others) for s in lengths))
+    """Whole tiles of the other side; of the own rows whole warps' shares, as warps without rows rest."""
+    share = kernel.rows // 4
+    return float(sum(share * math.ceil(s / share) * kernel.others * math.ceil(s / kernel.others) for s in lengths))
 
 
 def seconds(kernel, chip, lengths, heads, dropout):
@@ -163,10 +164,10 @@ def document(reports):
                     f, b = both_ways(head_dim, chip, [length] * (16384 // length), heads, dropout)
                     lines.append(f"| {heads} of {head_dim} | {length} | {0.1 if dropout else 0.0} | {chip.name} | {1e6 * f[1]:.0f} "
                                  f"| {f[2]:.0f} | {f[3]} | {1e6 * b[1]:.0f} | {b[2]:.0f} | {b[3]} |")
-    lines += ["", "What it says: with dropout the instructions of the generator bound every kernel but those of large heads, as they do in "
-              "other implementations that draw per element; the aims for Hopper at dropout 0 (330 and 260 TFLOP/s at head size 64) are beyond "
-              "mma.sync backward, where seven products are computed for five that count: wgmma, or sums of d_q in the keys' kernel, "
-              "would be the next step.", ""]
+    lines += ["", "What it says: with dropout the generator's instructions bound the kernels of small heads and the forward kernel, as in every "
+              "implementation that draws per element. At dropout 0 the forward kernel's aim on Hopper (330 TFLOP/s at head size 64) leaves "
+              "room for latencies; the backward aim (260) leaves little, as seven products are computed for five that count: wgmma, "
+              "or sums of d_q in the keys' kernel, would be the next step.", ""]
     return "\n".join(lines)
 
 

@@ -20,7 +20,7 @@ class Attention(unittest.TestCase):
         # A warp reads a tile's row of 128 bytes twice for its 32 queries.
         self.assertEqual(forward.operand_bytes, 2 * 128 / 32)
         self.assertEqual(forward.shared_bytes, (128 + 2 * 64) * 64 * 2)
-        self.assertEqual(keys.shared_bytes, (2 * 64 + 4 * 64) * 64 * 2 + 6 * 4 * 64)
+        self.assertEqual(keys.shared_bytes, (2 * 128 + 4 * 32) * 64 * 2 + 6 * 4 * 32)
 
     def test_whole_tiles_are_computed(self):
         forward = roofline.kernels(64)[0]

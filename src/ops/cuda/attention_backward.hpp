@@ -10,11 +10,13 @@
 
 namespace bert_hpc::ops::cuda {
 
-/// Sizes of a block: the rows it owns, 16 to a warp, and the rows of the other side that it runs over, a tile at a
-/// time, in two tiles of shared memory by turns.
+/// Sizes of a block: the rows it owns, row tiles of 16 for each warp, and the rows of the other side that it runs over,
+/// a tile at a time, in two tiles of shared memory by turns. Two row tiles halve what is read from shared memory per
+/// product; heads of 128 have no registers for that.
 template <int D>
 struct BackwardShape {
-  static constexpr int warps = 4, threads = 32 * warps, rows = 16 * warps, others = D == 128 ? 32 : 64;
+  static constexpr int warps = 4, threads = 32 * warps, others = 32;
+  static constexpr int row_tiles = D == 128 ? 1 : 2, rows = 16 * row_tiles * warps;
   static constexpr int own_tile = rows * D * 2, other_tile = others * D * 2;
   static constexpr int numbers = 4 * others;  // bytes of one number for each of the other rows
   static constexpr int query_bytes = 2 * own_tile + 4 * other_tile;
@@ -67,56 +69,59 @@ BERT_HPC_WARP_CODE void attention_dots(const AttentionCall<T>& call) {
 
 /// Starts to copy, for the queries of a tile, log-sum-exp, D and position into three arrays.
 template <class Warp, class T, int D>
-BERT_HPC_WARP_CODE void load_numbers(const AttentionCall<T>& call, int to, int head, std::int64_t first, int valid) {
+BERT_HPC_WARP_CODE void load_numbers(const AttentionCall<T>& call, int to, int head, int first, int valid) {
   using Shape = BackwardShape<D>;
   const typename Warp::I32 row = Warp::thread();
   const typename Warp::Mask there = row < Shape::others, copied = row < valid;
   Warp::copy4_async(to + row * 4, call.saved_log_sum_exp.row(head) + first, Warp::wide(row), there, copied);
   Warp::copy4_async(to + Shape::numbers + row * 4, reinterpret_cast<const float*>(call.d_q.data),
-                    ((Warp::wide(row) + first) * call.d_q.stride + head * D) / 2, there, copied);
+                    (Warp::wide(row + first) * call.d_q.stride + head * D) / 2, there, copied);
   if (call.threshold != 0) {
     Warp::copy4_async(to + 2 * Shape::numbers + row * 4, call.query_position + first, Warp::wide(row), there, copied);
   }
 }
 
-/// For keys 16 by queries 8·N: p becomes what d_v sums, d_p becomes ds. `numbers` as load_numbers() left them.
-template <class Warp, class T, int D, int N>
+/// For keys 16·R by queries 8·N: p becomes what d_v sums, d_p becomes ds. `numbers` as load_numbers() left them.
+template <class Warp, class T, int D, int R, int N>
 BERT_HPC_WARP_CODE void probabilities_of_keys(const AttentionCall<T>& call, std::int64_t sample, int head, int block,
-                                              int numbers, typename Warp::F32 (&p)[1][N][4],
-                                              typename Warp::F32 (&d_p)[1][N][4]) {
+                                              int numbers, typename Warp::F32 (&p)[R][N][4],
+                                              typename Warp::F32 (&d_p)[R][N][4]) {
   using U32 = typename Warp::U32;
   constexpr int stride = BackwardShape<D>::numbers;
   const typename Warp::I32 lane = Warp::lane();
   const float scale_log2 = call.scale * log2_e;
 #pragma unroll
   for (int n = 0; n < N; n += 2) {
-    U32 words[4] = {};
-    if (call.threshold != 0) {
-      // A block of bits is for eight keys of one query: drawn with queries as rows, then turned over.
-      const U32 position = Warp::load_shared(numbers + 2 * stride + (lane / 4 + lane % 2 * 8 + 8 * n) * 4);
-      dropout_words<Warp>(call.dropout, sample, position + (static_cast<std::uint32_t>(call.first_head + head) << 20),
-                          Warp::bits(lane % 4 / 2 + block), words);
 #pragma unroll
-      for (int b = 0; b < 4; ++b) words[b] = Warp::transpose(words[b]);
-    }
+    for (int r = 0; r < R; ++r) {
+      U32 words[4] = {};
+      if (call.threshold != 0) {
+        // A block of bits is for eight keys of one query: drawn with queries as rows, then turned over.
+        const U32 position = Warp::load_shared(numbers + 2 * stride + (lane / 4 + lane % 2 * 8 + 8 * n) * 4);
+        dropout_words<Warp>(call.dropout, sample, position + (static_cast<std::uint32_t>(call.first_head + head) << 20),
+                            Warp::bits(lane % 4 / 2 + (block + 2 * r)), words);
 #pragma unroll
-    for (int b = 0; b < 4; ++b) {  // of queries tile n + b % 2, keys' half b / 2
+        for (int b = 0; b < 4; ++b) words[b] = Warp::transpose(words[b]);
+      }
 #pragma unroll
-      for (int part = 0; part < 2; ++part) {
-        const int tile = n + b % 2, i = b / 2 * 2 + part;
-        const typename Warp::I32 query = (lane % 4 * 2 + (8 * tile + part)) * 4;
-        const typename Warp::F32 lse = Warp::load_shared_float(numbers + query);
-        const typename Warp::F32 dot = Warp::load_shared_float(numbers + stride + query);
-        typename Warp::F32& probability = p[0][tile][i];
-        typename Warp::F32& slope = d_p[0][tile][i];
-        probability = Warp::exp2(probability * scale_log2 - lse * log2_e);
-        typename Warp::F32 kept = probability;
-        if (call.threshold != 0) {
-          slope = dropped<Warp>(slope, words[b], part, call.threshold);
-          kept = dropped<Warp>(kept, words[b], part, call.threshold);
+      for (int b = 0; b < 4; ++b) {  // of queries tile n + b % 2, keys' half b / 2
+#pragma unroll
+        for (int part = 0; part < 2; ++part) {
+          const int tile = n + b % 2, i = b / 2 * 2 + part;
+          const typename Warp::I32 query = (lane % 4 * 2 + (8 * tile + part)) * 4;
+          const typename Warp::F32 lse = Warp::load_shared_float(numbers + query);
+          const typename Warp::F32 dot = Warp::load_shared_float(numbers + stride + query);
+          typename Warp::F32& probability = p[r][tile][i];
+          typename Warp::F32& slope = d_p[r][tile][i];
+          probability = Warp::exp2(probability * scale_log2 - lse * log2_e);
+          typename Warp::F32 kept = probability;
+          if (call.threshold != 0) {
+            slope = dropped<Warp>(slope, words[b], part, call.threshold);
+            kept = dropped<Warp>(kept, words[b], part, call.threshold);
+          }
+          slope = probability * (slope * call.drop_scale - dot);
+          probability = kept;
         }
-        slope = probability * (slope * call.drop_scale - dot);
-        probability = kept;
       }
     }
   }
@@ -127,15 +132,15 @@ template <class Warp, class T, int D>
 BERT_HPC_WARP_CODE void attention_backward_keys(const AttentionCall<T>& call) {
   using Shape = BackwardShape<D>;
   using F32 = typename Warp::F32;
-  constexpr int N = Shape::others / 8, threads = Shape::threads;
+  constexpr int R = Shape::row_tiles, N = Shape::others / 8, threads = Shape::threads;
   constexpr int k_tile = 0, v_tile = Shape::own_tile, q_tiles = 2 * Shape::own_tile;
   constexpr int d_tiles = q_tiles + 2 * Shape::other_tile, numbers = d_tiles + 2 * Shape::other_tile;
   const BlockRows mine = block_rows<Warp>(call.key_offsets, call.sequences, Shape::rows, Warp::block_x());
   if (mine.rows <= 0) return;
   const int head = Warp::block_y(), column = head * D;
-  const std::int64_t queries = Warp::load_one(call.query_offsets + mine.sequence);
-  const int count = Warp::load_one(call.query_offsets + mine.sequence + 1) - static_cast<int>(queries);
-  const int own = Warp::warp() * 16;
+  const int queries = Warp::load_one(call.query_offsets + mine.sequence);
+  const int count = Warp::load_one(call.query_offsets + mine.sequence + 1) - queries;
+  const int own = Warp::warp() * 16 * R;
   const bool at_work = own < mine.rows;
   const std::int64_t sample = call.threshold != 0 ? Warp::load_one(call.dropout.sample + mine.sequence) : 0;
 
@@ -151,13 +156,18 @@ BERT_HPC_WARP_CODE void attention_backward_keys(const AttentionCall<T>& call) {
   load_tile<Warp, T, D, Shape::rows, threads>(v_tile, call.v, mine.first, mine.rows, column);
   load_queries(0, 0);
 
-  F32 d_k[1][D / 8][4], d_v[1][D / 8][4];
+  F32 d_k[R][D / 8][4], d_v[R][D / 8][4], k_factor[R][2], v_factor[R][2];
 #pragma unroll
-  for (int n = 0; n < D / 8; ++n) {
+  for (int r = 0; r < R; ++r) {
+    k_factor[r][0] = k_factor[r][1] = call.scale;
+    v_factor[r][0] = v_factor[r][1] = call.drop_scale;
 #pragma unroll
-    for (int i = 0; i < 4; ++i) d_k[0][n][i] = d_v[0][n][i] = 0.0f;
+    for (int n = 0; n < D / 8; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) d_k[r][n][i] = d_v[r][n][i] = 0.0f;
+    }
   }
-  LeftRows<Warp, D, 1, D <= 64> k, v;
+  LeftRows<Warp, D, R, D == 32> k, v;
   int stage = 0;
   for (int query = 0; query < count; query += Shape::others) {
     Warp::template wait<0>();
@@ -169,7 +179,7 @@ BERT_HPC_WARP_CODE void attention_backward_keys(const AttentionCall<T>& call) {
     if (query + Shape::others < count) load_queries(query + Shape::others, 1 - stage);
     if (at_work) {
       const int q_tile = q_tiles + stage * Shape::other_tile, d_tile = d_tiles + stage * Shape::other_tile;
-      F32 p[1][N][4], d_p[1][N][4];
+      F32 p[R][N][4], d_p[R][N][4];
       multiply_by_transposed<Warp, T, D>(k, q_tile, p);
       multiply_by_transposed<Warp, T, D>(v, d_tile, d_p);
       probabilities_of_keys<Warp, T, D>(call, sample, head, (mine.start + own) / 8,
@@ -182,9 +192,8 @@ BERT_HPC_WARP_CODE void attention_backward_keys(const AttentionCall<T>& call) {
   Warp::template wait<0>();
   Warp::sync_block();  // where there was no query, the tiles are still on their way
   if (!at_work) return;
-  const F32 k_factor[1][2] = {{call.scale, call.scale}}, v_factor[1][2] = {{call.drop_scale, call.drop_scale}};
-  store_rows<Warp, T, D, 1>(k_tile, own, d_k, k_factor, call.d_k, mine.first + own, mine.rows - own, column);
-  store_rows<Warp, T, D, 1>(v_tile, own, d_v, v_factor, call.d_v, mine.first + own, mine.rows - own, column);
+  store_rows<Warp, T, D, R>(k_tile, own, d_k, k_factor, call.d_k, mine.first + own, mine.rows - own, column);
+  store_rows<Warp, T, D, R>(v_tile, own, d_v, v_factor, call.d_v, mine.first + own, mine.rows - own, column);
 }
 
 /// d_q of the block's queries of one head.
@@ -192,15 +201,15 @@ template <class Warp, class T, int D>
 BERT_HPC_WARP_CODE void attention_backward_queries(const AttentionCall<T>& call) {
   using Shape = BackwardShape<D>;
   using F32 = typename Warp::F32;
-  constexpr int N = Shape::others / 8, threads = Shape::threads;
+  constexpr int R = Shape::row_tiles, N = Shape::others / 8, threads = Shape::threads;
   constexpr int q_tile = 0, d_tile = Shape::own_tile, k_tiles = 2 * Shape::own_tile;
   constexpr int v_tiles = k_tiles + 2 * Shape::other_tile;
   const BlockRows mine = block_rows<Warp>(call.query_offsets, call.sequences, Shape::rows, Warp::block_x());
   if (mine.rows <= 0) return;
   const int head = Warp::block_y(), column = head * D;
-  const std::int64_t keys = Warp::load_one(call.key_offsets + mine.sequence);
-  const int length = Warp::load_one(call.key_offsets + mine.sequence + 1) - static_cast<int>(keys);
-  const int own = Warp::warp() * 16;
+  const int keys = Warp::load_one(call.key_offsets + mine.sequence);
+  const int length = Warp::load_one(call.key_offsets + mine.sequence + 1) - keys;
+  const int own = Warp::warp() * 16 * R;
   const bool at_work = own < mine.rows;
   const float scale_log2 = call.scale * log2_e;
 
@@ -216,24 +225,28 @@ BERT_HPC_WARP_CODE void attention_backward_queries(const AttentionCall<T>& call)
   load_keys(0, 0);
 
   std::int64_t sample = 0;
-  typename Warp::U32 row_word[1] = {};
+  typename Warp::U32 row_word[R] = {};
   if (call.threshold != 0) {
     sample = Warp::load_one(call.dropout.sample + mine.sequence);
-    dropout_rows<Warp, T, 1>(call, head, mine.first + own, mine.rows - own, row_word);
+    dropout_rows<Warp, T, R>(call, head, mine.first + own, mine.rows - own, row_word);
   }
-  F32 lse[2], dot[2], d_q[1][D / 8][4];
+  F32 lse[R][2], dot[R][2], factor[R][2], d_q[R][D / 8][4];
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const typename Warp::I32 row = Warp::lane() / 4 + (own + 8 * half);
-    const typename Warp::Mask valid = row < mine.rows;
-    lse[half] = Warp::load(call.saved_log_sum_exp.row(head) + mine.first, row, valid, 0.0f) * log2_e;
-    dot[half] = Warp::load(reinterpret_cast<const float*>(call.d_q.data),
-                           ((Warp::wide(row) + mine.first) * call.d_q.stride + column) / 2, valid, 0.0f);
+  for (int r = 0; r < R; ++r) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const typename Warp::I32 row = Warp::lane() / 4 + (own + 16 * r + 8 * half);
+      const typename Warp::Mask valid = row < mine.rows;
+      lse[r][half] = Warp::load(call.saved_log_sum_exp.row(head) + mine.first, row, valid, 0.0f) * log2_e;
+      dot[r][half] = Warp::load(reinterpret_cast<const float*>(call.d_q.data),
+                                (Warp::wide(row + mine.first) * call.d_q.stride + column) / 2, valid, 0.0f);
+      factor[r][half] = call.scale;
+    }
+#pragma unroll
+    for (int n = 0; n < D / 8; ++n) d_q[r][n][0] = d_q[r][n][1] = d_q[r][n][2] = d_q[r][n][3] = 0.0f;
   }
-#pragma unroll
-  for (int n = 0; n < D / 8; ++n) d_q[0][n][0] = d_q[0][n][1] = d_q[0][n][2] = d_q[0][n][3] = 0.0f;
 
-  LeftRows<Warp, D, 1, true> q, d_out;
+  LeftRows<Warp, D, R, true> q, d_out;
   int stage = 0;
   for (int key = 0; key < length; key += Shape::others) {
     Warp::template wait<0>();
@@ -245,16 +258,19 @@ BERT_HPC_WARP_CODE void attention_backward_queries(const AttentionCall<T>& call)
     if (key + Shape::others < length) load_keys(key + Shape::others, 1 - stage);
     if (at_work) {
       const int k_tile = k_tiles + stage * Shape::other_tile, v_tile = v_tiles + stage * Shape::other_tile;
-      F32 p[1][N][4], d_p[1][N][4];
+      F32 p[R][N][4], d_p[R][N][4];
       multiply_by_transposed<Warp, T, D>(q, k_tile, p);
       multiply_by_transposed<Warp, T, D>(d_out, v_tile, d_p);
       if (call.threshold != 0) drop<Warp, T>(call, sample, row_word, key / 8, d_p);
 #pragma unroll
-      for (int n = 0; n < N; ++n) {
+      for (int r = 0; r < R; ++r) {
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          const F32 probability = Warp::exp2(p[0][n][i] * scale_log2 - lse[i / 2]);
-          d_p[0][n][i] = probability * (d_p[0][n][i] * call.drop_scale - dot[i / 2]);
+        for (int n = 0; n < N; ++n) {
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+            const F32 probability = Warp::exp2(p[r][n][i] * scale_log2 - lse[r][i / 2]);
+            d_p[r][n][i] = probability * (d_p[r][n][i] * call.drop_scale - dot[r][i / 2]);
+          }
         }
       }
       if (length - key < Shape::others) mask_keys<Warp>(length - key, 0.0f, d_p);
@@ -263,8 +279,7 @@ BERT_HPC_WARP_CODE void attention_backward_queries(const AttentionCall<T>& call)
     stage = 1 - stage;
   }
   if (!at_work) return;
-  const F32 factor[1][2] = {{call.scale, call.scale}};
-  store_rows<Warp, T, D, 1>(q_tile, own, d_q, factor, call.d_q, mine.first + own, mine.rows - own, column);
+  store_rows<Warp, T, D, R>(q_tile, own, d_q, factor, call.d_q, mine.first + own, mine.rows - own, column);
 }
 
 }  // namespace bert_hpc::ops::cuda

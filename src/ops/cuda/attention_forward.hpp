@@ -72,8 +72,8 @@ BERT_HPC_WARP_CODE void attention_forward(const AttentionCall<T>& call) {
   const BlockRows mine = block_rows<Warp>(call.query_offsets, call.sequences, Shape::rows, Warp::block_x());
   if (mine.rows <= 0) return;
   const int head = Warp::block_y(), column = head * D;
-  const std::int64_t keys = Warp::load_one(call.key_offsets + mine.sequence);
-  const int length = Warp::load_one(call.key_offsets + mine.sequence + 1) - static_cast<int>(keys);
+  const int keys = Warp::load_one(call.key_offsets + mine.sequence);
+  const int length = Warp::load_one(call.key_offsets + mine.sequence + 1) - keys;
   const int own = Warp::warp() * 16 * R;  // this warp's first row of the tile
   const bool at_work = own < mine.rows;
   const float scale_log2 = call.scale * log2_e;

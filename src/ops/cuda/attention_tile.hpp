@@ -74,8 +74,7 @@ inline constexpr float log2_e = 1.44269504088896340736f;
 /// A block's rows: `rows` of them from `first` on in all rows, `start` on in those of the sequence; none: nothing to
 /// do.
 struct BlockRows {
-  int sequence, start, rows;
-  std::int64_t first;
+  int sequence, start, rows, first;
 };
 
 /// Slots of `tile` rows that are enough for every sequence: sequence b's begin at slot offsets[b] / tile + b.
@@ -99,7 +98,7 @@ BERT_HPC_WARP_CODE BlockRows block_rows(const std::int32_t* offsets, int sequenc
   const int begin = Warp::load_one(offsets + low), end = Warp::load_one(offsets + low + 1);
   const int start = (slot - begin / tile - low) * tile;
   const int rows = end - begin - start;
-  return {low, start, rows < tile ? rows : tile, static_cast<std::int64_t>(begin) + start};
+  return {low, start, rows < tile ? rows : tile, begin + start};
 }
 
 /// Bytes from a tile's beginning to 16-byte chunk `chunk` of row `row`. Chunks are permuted within a row so that eight
@@ -113,14 +112,14 @@ BERT_HPC_WARP_CODE I tile_offset(I row, I chunk) {
 
 /// Starts to copy rows [first, first + Rows) of a head into a tile; rows from `valid` on become zeros.
 template <class Warp, class T, int D, int Rows, int Threads>
-BERT_HPC_WARP_CODE void load_tile(int tile, Tensor<const T> from, std::int64_t first, int valid, int column) {
+BERT_HPC_WARP_CODE void load_tile(int tile, Tensor<const T> from, int first, int valid, int column) {
   constexpr int chunks = D / 8;
   static_assert(Rows * chunks % Threads == 0);
 #pragma unroll
   for (int i = 0; i < Rows * chunks / Threads; ++i) {
     const typename Warp::I32 item = Warp::thread() + i * Threads, row = item / chunks, chunk = item % chunks;
     Warp::copy16_async(tile + tile_offset<D>(row, chunk), from.data,
-                       (Warp::wide(row) + first) * from.stride + Warp::wide(chunk * 8 + column), row < valid);
+                       Warp::wide(row + first) * from.stride + Warp::wide(chunk * 8 + column), row < valid);
   }
 }
 
@@ -220,8 +219,8 @@ BERT_HPC_WARP_CODE void multiply_add_rounded(const typename Warp::F32 (&p)[R][N]
 /// by way of the tile's rows [row, row + 16·R), which belong to this warp.
 template <class Warp, class T, int D, int R>
 BERT_HPC_WARP_CODE void store_rows(int tile, int row, const typename Warp::F32 (&c)[R][D / 8][4],
-                                   const typename Warp::F32 (&factor)[R][2], Tensor<T> to, std::int64_t first,
-                                   int valid, int column) {
+                                   const typename Warp::F32 (&factor)[R][2], Tensor<T> to, int first, int valid,
+                                   int column) {
   using I32 = typename Warp::I32;
   constexpr int chunks = D / 8;
   const I32 lane = Warp::lane();
@@ -244,7 +243,7 @@ BERT_HPC_WARP_CODE void store_rows(int tile, int row, const typename Warp::F32 (
     const I32 item = lane + 32 * i, r = item / chunks, chunk = item % chunks;
     typename Warp::U32 words[4];
     Warp::load_shared16(tile + tile_offset<D>(r + row, chunk), words);
-    Warp::store16(to.data, (Warp::wide(r) + first) * to.stride + Warp::wide(chunk * 8 + column), words, r < valid);
+    Warp::store16(to.data, Warp::wide(r + first) * to.stride + Warp::wide(chunk * 8 + column), words, r < valid);
   }
 }
 
@@ -299,7 +298,7 @@ BERT_HPC_WARP_CODE void drop(const AttentionCall<T>& call, std::int64_t sample, 
 
 /// The generator's rows for drop(): of the warp's queries from `first` on, `valid` of which there are.
 template <class Warp, class T, int R>
-BERT_HPC_WARP_CODE void dropout_rows(const AttentionCall<T>& call, int head, std::int64_t first, int valid,
+BERT_HPC_WARP_CODE void dropout_rows(const AttentionCall<T>& call, int head, int first, int valid,
                                      typename Warp::U32 (&row_word)[R]) {
 #pragma unroll
   for (int r = 0; r < R; ++r) {
