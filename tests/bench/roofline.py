@@ -220,16 +220,17 @@ def parse_ptxas(text):
     return found
 
 
-LAUNCHERS = {"kernel", "launch", "run", "warps", "blocks", "for_items", "for_elements", "for_flat", "for_uneven_items", "for_marked"}
+LAUNCHERS = {"kernel", "launch", "run", "map", "warps", "strips", "octets", "octet_rows", "cuda", "for_items", "for_elements", "for_flat",
+             "for_uneven_items", "for_marked", "for_rows", "for_warps", "for_strips", "for_octets"}
 ELEMENT = re.compile(r"I(?:(?P<float>f)|N[^E]*?\d(?P<half>Bf16|Fp16)E)")
 
 
 def identifiers(mangled):
     """The length-prefixed names in a mangled one, each with where it ends."""
     place = 0
-    while found := re.compile(r"S[0-9A-Z]*_|\d+").search(mangled, place):
+    while found := re.compile(r"S[0-9A-Z]*_|L[a-z]n?\d+E|\d+").search(mangled, place):
         place = found.end()
-        if found.group().startswith("S"):  # a substitution
+        if found.group()[0] in "SL":  # a substitution, or a number
             continue
         length = int(found.group())
         name = mangled[place : place + length]
@@ -324,7 +325,7 @@ def case_lines(title, model, lengths):
 
 
 def resource_lines(kernels):
-    lines = ["## What ptxas says", "", "The largest of a kernel's instances. Spills are bytes stored and loaded.", "",
+    lines = ["## What ptxas says", "", "For sm_90; the largest of a kernel's instances (layer norms: rows of 2048 columns). Spills are bytes stored and loaded.", "",
              "| kernel | registers | stack | spills | shared |", "|---|---|---|---|---|"]
     for name, figures in sorted(kernels.items()):
         lines.append(f"| {name} | {figures['registers']} | {figures['stack']} "
