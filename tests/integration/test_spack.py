@@ -37,4 +37,8 @@ if __name__ == "__main__":
     if not (root / "bin/spack").exists():
         print("skipped: no Spack here to concretise the recipe (SPACK_ROOT names one)")
         sys.exit(77)
+    version = subprocess.run([root / "bin/spack", "--version"], capture_output=True, text=True, timeout=60).stdout.strip()
+    if version.startswith("0."):
+        print(f"skipped: Spack {version} has no tomlplusplus, and reads folders' names otherwise than 1.0")
+        sys.exit(77)
     check_with_spack(root)

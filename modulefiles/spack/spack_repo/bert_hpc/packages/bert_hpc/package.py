@@ -11,10 +11,13 @@ elsewhere sets `git` to where the sources are.
 
 import pathlib
 
-from spack_repo.builtin.build_systems.cmake import CMakePackage
-from spack_repo.builtin.build_systems.cuda import CudaPackage
-
 from spack.package import *
+
+try:
+    from spack_repo.builtin.build_systems.cmake import CMakePackage
+    from spack_repo.builtin.build_systems.cuda import CudaPackage
+except ImportError:
+    pass  # Spack before 1.0 has them in spack.package
 
 
 class BertHpc(CMakePackage, CudaPackage):
