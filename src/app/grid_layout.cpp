@@ -98,6 +98,7 @@ comm::GridShape grid_layout(const config::Config& input, int ranks, const model:
   const comm::GridLimits limits{.stages = static_cast<int>(halves / virtual_stages),
                                 .heads = static_cast<int>(model.num_attention_heads),
                                 .intermediate = static_cast<int>(model.intermediate_size),
+                                .vocabulary = static_cast<int>(model.vocab_size),
                                 .power_of_two_data = input.run.reproducible};
   const comm::GridShape shape = comm::resolve_grid(requested, ranks, limits);
   check_virtual_stages(parallel, shape.pipeline, halves);

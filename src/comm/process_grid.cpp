@@ -18,6 +18,7 @@ bool within(const GridShape& shape, const GridLimits& limits) {
   return (limits.stages == 0 || shape.pipeline <= limits.stages) &&
          (limits.heads == 0 || limits.heads % shape.tensor == 0) &&
          (limits.intermediate == 0 || limits.intermediate % shape.tensor == 0) &&
+         (limits.vocabulary == 0 || shape.tensor <= limits.vocabulary) &&
          (!limits.power_of_two_data || std::has_single_bit(static_cast<unsigned>(shape.data)));
 }
 
@@ -112,6 +113,11 @@ GridShape resolve_grid(GridShape requested, int ranks, const GridLimits& limits)
   if (limits.intermediate > 0 && limits.intermediate % shape.tensor != 0) {
     refuse("[parallel] tensor = " + std::to_string(shape.tensor) + " does not divide the model's intermediate_size, " +
                std::to_string(limits.intermediate),
+           shape, ranks, limits);
+  }
+  if (limits.vocabulary > 0 && shape.tensor > limits.vocabulary) {
+    refuse("[parallel] tensor = " + std::to_string(shape.tensor) + " is more than the model's vocabulary has words, " +
+               std::to_string(limits.vocabulary),
            shape, ranks, limits);
   }
   if (!within(shape, limits)) {

@@ -33,9 +33,10 @@ class Gpu(unittest.TestCase):
         return program.run("bert_hpc", self.input, *arguments)
 
     def test_without_a_gpu(self):
-        validated = self.on(self.build, "--validate")
-        self.assertEqual(validated.returncode, 0, validated.stderr)
-        self.assertIn("valid: nothing was computed", validated.stdout)
+        for compute in ("fp32", "bf16", "fp16"):
+            validated = self.on(self.build, "--validate", "--set", f'precision.compute="{compute}"')
+            self.assertEqual(validated.returncode, 0, validated.stderr)
+            self.assertIn("valid: nothing was computed", validated.stdout)
         done = self.on(self.build)
         if done.returncode == 0:
             self.skipTest("there is a GPU")

@@ -31,6 +31,7 @@ struct GridLimits {
   int stages = 0;                  ///< pipeline is at most this
   int heads = 0;                   ///< attention heads: tensor divides them
   int intermediate = 0;            ///< width of the feed-forward: tensor divides it
+  int vocabulary = 0;              ///< rows of the word embeddings: tensor is at most this
   bool power_of_two_data = false;  ///< for reproducible sums
 };
 

@@ -69,8 +69,13 @@ void with_shape(core::DataType type, std::int64_t head_dim, const Run& run) {
   with_head.template operator()<core::Fp16>();
 }
 
+/// 0 where there is no GPU: a plan is made then, and nothing is launched.
 int capability_of_device() {
-  int device = 0, major = 0, minor = 0;
+  int devices = 0, device = 0, major = 0, minor = 0;
+  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
+    cudaGetLastError();  // is told once more otherwise
+    return 0;
+  }
   core::check_cuda(cudaGetDevice(&device), "cudaGetDevice");
   core::check_cuda(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "cudaDeviceGetAttribute");
   core::check_cuda(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device), "cudaDeviceGetAttribute");
@@ -80,13 +85,17 @@ int capability_of_device() {
 class FusedAttention : public Attention {
  public:
   FusedAttention(core::DataType type, std::unique_ptr<Attention> portable)
-      : type_(type), capability_(capability_of_device()), portable_(std::move(portable)) {}
+      : type_(type),
+        has_device_(capability_of_device() > 0),
+        capability_(has_device_ ? capability_of_device() : planned_capability),
+        portable_(std::move(portable)) {}
 
   std::string name() const override { return attention_name(type_, head_dim_, capability_); }
 
   std::int64_t reserve(std::int64_t max_length, std::int64_t head_dim) override {
     head_dim_ = head_dim;
     if (!tensor_cores_attend(type_, head_dim, capability_)) return portable_->reserve(max_length, head_dim);
+    if (!has_device_) return 0;
     with_shape(type_, head_dim, [&]<class T, int D>() {
       allow_shared_memory<T>(attention_forward_kernel<T, D>, ForwardShape<D>::shared_bytes);
       allow_shared_memory<T>(attention_backward_keys_kernel<T, D>, BackwardShape<D>::key_bytes);
@@ -136,7 +145,10 @@ class FusedAttention : public Attention {
     return aligned && tensor_cores_attend(type_, extents.head_dim, capability_);
   }
 
+  static constexpr int planned_capability = 80;  // the least that this build is made for
+
   core::DataType type_;
+  bool has_device_;
   int capability_;
   std::unique_ptr<Attention> portable_;
   std::int64_t head_dim_ = 0;

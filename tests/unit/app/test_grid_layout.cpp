@@ -55,6 +55,11 @@ TEST_CASE("what does not fit the model is refused with what would") {
                  ContainsSubstring("data = 2, pipeline = 1, tensor = 2"));
   CHECK_THAT(refusal(with({.tensor = 4}), 4, sized(4, 12, 1022)),
              ContainsSubstring("tensor = 4 does not divide the model's intermediate_size, 1022"));
+  model::BertConfig few_words = sized(4);
+  few_words.vocab_size = 3;
+  CHECK_THAT(refusal(with({.tensor = 4}), 4, few_words),
+             ContainsSubstring("tensor = 4 is more than the model's vocabulary has words, 3") &&
+                 ContainsSubstring("data = 2, pipeline = 1, tensor = 2"));
   config::Config reproducible;
   reproducible.run.reproducible = true;
   CHECK_THAT(refusal(reproducible, 6, sized(4)),
