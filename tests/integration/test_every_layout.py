@@ -1,7 +1,7 @@
 """One rank against every factorisation of 2, 4 and 8 ranks, with every schedule and every stage of ZeRO, with and without
 offload: ten steps in reproducible mode with dropout on. Layouts without tensor ranks give the same bits, the others the
 same to rounding. The usual tests take a selection of these (test_pipeline, test_sharding, test_tensor);
-BERT_HPC_EVERY_LAYOUT=1 asks for all, which takes some ten minutes on two cores."""
+BERT_HPC_EVERY_LAYOUT=1 asks for all, which takes three minutes on two cores."""
 
 import os
 import sys
@@ -62,6 +62,6 @@ class EveryLayout(Case):
 
 if __name__ == "__main__":
     if os.environ.get("BERT_HPC_EVERY_LAYOUT") != "1":
-        print("skipped: BERT_HPC_EVERY_LAYOUT=1 runs every layout, which takes some ten minutes")
+        print("skipped: BERT_HPC_EVERY_LAYOUT=1 runs every layout, which takes some minutes")
         sys.exit(77)
     unittest.main()
