@@ -222,19 +222,20 @@ class Faults(program.Case):
 
     def test_a_disk_that_fills_up(self):
         # A checkpoint takes about 0.3 MiB; the first ones fit, then somebody else fills the disk.
-        disk = self.tmpfs(8000)
+        disk = self.tmpfs(9000)
+        filler = open(disk / "filler", "wb", buffering=0)  # opened, and with room to give back, before the run takes any
+        self.addCleanup(filler.close)
+        filler.write(bytes(1 << 20))
         path, directory = self.path("full", directory=disk / "run", steps=100000, checkpoint={"every_steps": 20})
         process = self.launch(path, 2)
         deadline = time.monotonic() + 60
         while len(checkpoints(directory)) < 2 and time.monotonic() < deadline:
             time.sleep(0.05)
-        with open(disk / "filler", "wb") as filler:
-            try:
-                while True:
-                    filler.write(bytes(1 << 14))
-                    filler.flush()
-            except OSError:
-                pass
+        try:
+            while True:
+                filler.write(bytes(1 << 14))
+        except OSError:
+            pass
         free = os.statvfs(disk)
         self.assertLess(free.f_bavail * free.f_frsize, 1 << 19)
         out, err = "", ""
@@ -246,6 +247,7 @@ class Faults(program.Case):
         self.assertEqual(process.returncode, 4, out + err)
         self.check_folder(directory)
         self.assertGreater(len(checkpoints(directory)), 0)
+        filler.close()
         os.remove(disk / "filler")
         last = int(checkpoints(directory)[-1][5:])
         done = program.run("bert_hpc", path, "--set", f"schedule.steps={last + 10}", ranks=1, threads=1, check=0)

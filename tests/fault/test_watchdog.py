@@ -48,6 +48,9 @@ class Watchdog(program.Case):
 
         self.addCleanup(end)
         self.wait(lambda: len(self.lines(said, "loss")) > 20, 60, process)
+        # Twenty steps may take less time than the ranks' watchdogs need to have heard of each other, and who was never
+        # heard is not judged.
+        time.sleep(1)
         return process, said, marker, directory
 
     def wait(self, condition, seconds, process=None):
