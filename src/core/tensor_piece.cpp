@@ -1,7 +1,9 @@
 #include "bert_hpc/core/tensor_piece.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <utility>
 
 #include "bert_hpc/core/error.hpp"
 
@@ -40,7 +42,75 @@ class TensorNumbers {
   std::map<std::string, std::int64_t> numbers_;
 };
 
+/// Rows [top, bottom) × columns [left, right) of a tensor whose rows have a given number of elements.
+struct Rectangle {
+  std::int64_t top, bottom, left, right;
+};
+
+/// The elements [begin, end) as at most three rectangles.
+void add_interval(std::int64_t begin, std::int64_t end, std::int64_t row, std::vector<Rectangle>& to) {
+  while (begin < end) {
+    const std::int64_t top = begin / row, left = begin % row;
+    const std::int64_t rows = left == 0 ? std::max<std::int64_t>(1, (end - begin) / row) : 1;
+    const std::int64_t right = std::min(row, left + end - begin);
+    to.push_back({top, top + rows, left, right});
+    begin += (rows - 1) * row + right - left;
+  }
+}
+
+/// By a line that sweeps over the rows, with the columns that are taken in the row where it stands (Shamos and Hoey
+/// 1976): n·log n of n rectangles.
+bool are_disjoint(std::span<const Rectangle> rectangles) {
+  struct Event {
+    std::int64_t row;
+    bool begins;  // what ends in a row makes way for what begins there
+    const Rectangle* rectangle;
+    auto key() const { return std::pair(row, begins); }
+  };
+  std::vector<Event> events;
+  for (const Rectangle& r : rectangles) {
+    events.push_back({r.top, true, &r});
+    events.push_back({r.bottom, false, &r});
+  }
+  std::sort(events.begin(), events.end(), [](const Event& a, const Event& b) { return a.key() < b.key(); });
+  std::map<std::int64_t, std::int64_t> taken;  // left → right
+  for (const Event& event : events) {
+    const Rectangle& r = *event.rectangle;
+    if (!event.begins) {
+      taken.erase(r.left);
+      continue;
+    }
+    const auto next = taken.lower_bound(r.left);
+    if (next != taken.end() && next->first < r.right) return false;
+    if (next != taken.begin() && std::prev(next)->second > r.left) return false;
+    taken.emplace_hint(next, r.left, r.right);
+  }
+  return true;
+}
+
 }  // namespace
+
+bool cover_once(std::int64_t elements, std::span<const TensorPiece> pieces) {
+  std::int64_t row = elements, missing = elements;
+  for (const TensorPiece& piece : pieces) {
+    if (piece.count > 1) row = piece.stride;
+  }
+  std::vector<Rectangle> rectangles;
+  for (const TensorPiece& piece : pieces) {
+    missing -= piece.elements();
+    if (missing < 0 || (piece.count > 1 && piece.stride != row)) return false;
+    const std::int64_t left = piece.first % row, top = piece.first / row;
+    if (piece.count == 1) {
+      add_interval(piece.first, piece.first + piece.length, row, rectangles);
+    } else if (left + piece.length <= row) {
+      rectangles.push_back({top, top + piece.count, left, left + piece.length});
+    } else {  // each run ends in the row below the one where it begins
+      rectangles.push_back({top, top + piece.count, left, row});
+      rectangles.push_back({top + 1, top + 1 + piece.count, 0, left + piece.length - row});
+    }
+  }
+  return missing == 0 && are_disjoint(rectangles);
+}
 
 std::vector<PlacedPiece> pieces_of(const ParameterSlice& slice, std::int64_t tensor, std::int64_t begin,
                                    std::int64_t end) {

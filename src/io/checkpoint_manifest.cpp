@@ -57,13 +57,12 @@ std::vector<std::int64_t> shape_of(const std::string& text, const std::string& p
   return shape;
 }
 
-/// Every piece lies in its tensor, and together they have as many elements as the tensors.
+/// Every piece lies in its tensor, and together they hold each element once.
 void check_pieces(const CheckpointManifest& manifest, const std::string& path) {
-  std::vector<std::int64_t> missing;
-  for (const core::WholeTensor& tensor : manifest.tensors) missing.push_back(tensor.elements());
+  std::vector<std::vector<core::TensorPiece>> of_tensor(manifest.tensors.size());
   for (const CheckpointManifest::File& file : manifest.files) {
     for (const core::TensorPiece& piece : file.pieces) {
-      const bool known = piece.tensor >= 0 && piece.tensor < static_cast<std::int64_t>(missing.size());
+      const bool known = piece.tensor >= 0 && piece.tensor < static_cast<std::int64_t>(of_tensor.size());
       if (!known) refuse(path, "a piece is of a tensor that is not in the list");
       const std::int64_t size = manifest.tensors[static_cast<std::size_t>(piece.tensor)].elements();
       const bool fits = piece.first >= 0 && piece.first < size && piece.length >= 1 && piece.length <= size &&
@@ -71,11 +70,14 @@ void check_pieces(const CheckpointManifest& manifest, const std::string& path) {
                         piece.stride <= size && piece.first <= size - piece.length &&
                         (piece.count - 1) <= (size - piece.length - piece.first) / piece.stride;
       if (!fits) refuse(path, "a piece is not inside its tensor");
-      missing[static_cast<std::size_t>(piece.tensor)] -= piece.elements();
+      of_tensor[static_cast<std::size_t>(piece.tensor)].push_back(piece);
     }
   }
-  for (std::size_t i = 0; i < missing.size(); ++i) {
-    if (missing[i] != 0) refuse(path, "it does not hold '" + manifest.tensors[i].name + "' exactly once");
+  for (std::size_t i = 0; i < of_tensor.size(); ++i) {
+    const core::WholeTensor& tensor = manifest.tensors[i];
+    if (!core::cover_once(tensor.elements(), of_tensor[i])) {
+      refuse(path, "it does not hold '" + tensor.name + "' exactly once");
+    }
   }
 }
 

@@ -35,16 +35,13 @@ struct Body {
 
 /// Size and checksum of what follows the file position; nothing with errno set when reading fails.
 std::optional<Body> read_body(const Descriptor& file) {
-  const auto buffer = std::make_unique_for_overwrite<unsigned char[]>(read_block);
   Body body;
   uLong checksum = crc32_z(0, nullptr, 0);
-  for (;;) {
-    const ssize_t got = file.read_some(buffer.get(), read_block);
-    if (got < 0) return std::nullopt;
-    checksum = crc32_z(checksum, buffer.get(), static_cast<std::size_t>(got));
-    body.bytes += got;
-    if (got < static_cast<ssize_t>(read_block)) break;
-  }
+  const bool read = file.read_blocks(read_block, [&](const char* block, std::size_t size) {
+    checksum = crc32_z(checksum, reinterpret_cast<const unsigned char*>(block), size);
+    body.bytes += static_cast<std::int64_t>(size);
+  });
+  if (!read) return std::nullopt;
   body.checksum = static_cast<std::uint32_t>(checksum);
   return body;
 }

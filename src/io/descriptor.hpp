@@ -2,12 +2,15 @@
 #pragma once
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <string>
 
 #include "bert_hpc/core/descriptor.hpp"
@@ -47,6 +50,24 @@ class Descriptor : public core::Descriptor {
     return static_cast<ssize_t>(total);
   }
 
+  /// take(bytes, size) with each block of at most `block_bytes` from the file's position to its end, in turn; false
+  /// with errno set when reading fails. A small file is read in one block of its own size.
+  template <class Take>
+  bool read_blocks(std::size_t block_bytes, const Take& take) const {
+    struct stat status {};
+    if (::fstat(get(), &status) != 0) return false;
+    // Some files, those of /proc among them, say that they are empty.
+    const std::size_t needed = std::max<std::size_t>(page_bytes, static_cast<std::size_t>(status.st_size) + 1);
+    if (S_ISREG(status.st_mode)) block_bytes = std::min(block_bytes, needed);
+    const auto block = std::make_unique_for_overwrite<char[]>(block_bytes);
+    for (;;) {
+      const ssize_t got = read_some(block.get(), block_bytes);
+      if (got < 0) return false;
+      take(block.get(), static_cast<std::size_t>(got));
+      if (got < static_cast<ssize_t>(block_bytes)) return true;
+    }
+  }
+
   /// As write_all, at a place in the file and leaving the position alone.
   bool write_all_at(const void* data, std::size_t bytes, std::int64_t place) const {
     const char* next = static_cast<const char*>(data);
@@ -82,6 +103,8 @@ class Descriptor : public core::Descriptor {
   }
 
  private:
+  static constexpr std::size_t page_bytes = 4096;
+
   static int opened(const char* path, int flags, mode_t mode) {
     int number = -1;
     do {

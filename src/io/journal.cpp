@@ -3,7 +3,6 @@
 #include <zlib.h>
 
 #include <charconv>
-#include <vector>
 
 #include "descriptor.hpp"
 
@@ -15,6 +14,7 @@ using detail::fail_with_errno;
 namespace {
 
 constexpr std::size_t prefix = 9;  ///< eight digits and a space
+constexpr std::size_t read_block = std::size_t{1} << 20;
 
 std::uint32_t checksum_of(std::string_view payload) {
   return static_cast<std::uint32_t>(crc32_z(0, reinterpret_cast<const unsigned char*>(payload.data()), payload.size()));
@@ -84,7 +84,6 @@ std::int64_t Journal::replay(const std::string& path, const std::string& title,
                              const std::function<void(std::string_view)>& line) {
   const Descriptor file(path, O_RDONLY);
   if (!file.valid()) fail_with_errno(core::ExitCode::files, "open", path);
-  std::vector<char> block(std::size_t{1} << 20);
   std::string rest;  // of a line that the block's end cut
   std::int64_t bad = 0;
   bool first = true;
@@ -98,18 +97,16 @@ std::int64_t Journal::replay(const std::string& path, const std::string& title,
     if (!good && !text.empty()) ++bad;
     first = false;
   };
-  for (;;) {
-    const ssize_t got = file.read_some(block.data(), block.size());
-    if (got < 0) fail_with_errno(core::ExitCode::files, "read", path);
-    std::string_view text(block.data(), static_cast<std::size_t>(got));
+  const bool read = file.read_blocks(read_block, [&](const char* block, std::size_t size) {
+    std::string_view text(block, size);
     for (std::size_t end; (end = text.find('\n')) != std::string_view::npos; text.remove_prefix(end + 1)) {
       rest += text.substr(0, end);
       take(rest);
       rest.clear();
     }
     rest += text;
-    if (got < static_cast<ssize_t>(block.size())) break;
-  }
+  });
+  if (!read) fail_with_errno(core::ExitCode::files, "read", path);
   // What has no newline was being written when its process ended; it counts even if it happens to be whole.
   if (first || !rest.empty()) take(rest);
   return bad;

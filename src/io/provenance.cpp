@@ -32,14 +32,11 @@ std::string utc_now() {
 std::string fnv1a_of_file(const std::string& path, core::ExitCode code) {
   const detail::Descriptor file(path, O_RDONLY);
   if (!file.valid()) detail::fail_with_errno(code, "open", path);
-  std::vector<char> block(std::size_t{1} << 20);
   std::uint64_t hash = core::fnv1a_start;
-  for (;;) {
-    const ssize_t got = file.read_some(block.data(), block.size());
-    if (got < 0) detail::fail_with_errno(code, "read", path);
-    hash = core::fnv1a_64({block.data(), static_cast<std::size_t>(got)}, hash);
-    if (got < static_cast<ssize_t>(block.size())) break;
-  }
+  const bool read = file.read_blocks(std::size_t{1} << 20, [&](const char* block, std::size_t size) {
+    hash = core::fnv1a_64({block, size}, hash);
+  });
+  if (!read) detail::fail_with_errno(code, "read", path);
   char text[17];
   std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash));
   return text;

@@ -3,6 +3,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -13,6 +14,12 @@ namespace bert_hpc::tokenize {
 using core::Error;
 using core::ExitCode;
 
+namespace {
+
+constexpr std::size_t smallest_block = 4096, largest_block = std::size_t{1} << 20;
+
+}  // namespace
+
 LineSource::LineSource(const std::string& file) : file_(file), stream_(std::fopen(file.c_str(), "rb")) {
   if (!stream_) throw Error(ExitCode::files, file + ": cannot be opened: " + std::strerror(errno) + ".");
   struct stat status {};
@@ -20,7 +27,9 @@ LineSource::LineSource(const std::string& file) : file_(file), stream_(std::fope
     throw Error(ExitCode::files, file + ": is a directory; name the files in it.");
   }
   std::setvbuf(stream_.get(), nullptr, _IONBF, 0);  // blocks are read by fill()
-  buffer_.resize(1 << 20);
+  // No larger than a small file needs: one more byte tells its end. What is no regular file says no size.
+  const auto needed = S_ISREG(status.st_mode) ? static_cast<std::size_t>(status.st_size) + 1 : largest_block;
+  buffer_.resize(std::clamp(needed, smallest_block, largest_block));
   const std::string_view start = peek(3);
   if (start.empty()) throw Error(ExitCode::data, file + ": is empty.");
   if (start.starts_with("\xFF\xFE") || start.starts_with("\xFE\xFF")) {

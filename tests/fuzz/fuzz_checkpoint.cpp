@@ -8,6 +8,7 @@
 
 #include "bert_hpc/io/checkpoint_file.hpp"
 #include "fuzz.hpp"
+#include "hdf5_memory.hpp"
 
 using namespace bert_hpc;
 

@@ -3,6 +3,7 @@
 #include "bert_hpc/io/checksummed_file.hpp"
 #include "bert_hpc/io/journal.hpp"
 #include "fuzz.hpp"
+#include "hdf5_memory.hpp"
 #include "io/metrics_tables.hpp"
 
 using namespace bert_hpc;

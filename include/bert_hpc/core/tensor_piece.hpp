@@ -30,6 +30,10 @@ struct TensorPiece {
   bool operator==(const TensorPiece&) const = default;
 };
 
+/// Whether the pieces, each inside the tensor of that many elements, hold every element of it once. Runs that are apart
+/// have one stride in common, the tensor's row. Pure.
+bool cover_once(std::int64_t elements, std::span<const TensorPiece> pieces);
+
 /// A piece whose elements follow each other from `arena` on in a parameter store.
 struct PlacedPiece {
   TensorPiece piece;

@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <numeric>
+#include <random>
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/tensor_piece.hpp"
@@ -99,6 +101,55 @@ TEST_CASE("what one layout has saved another one loads") {
       }
     }
   }
+}
+
+TEST_CASE("pieces cover a tensor once if counting says so") {
+  // Tensors of up to 6 rows of up to 6, cut as layouts cut them: into columns, and those into runs of elements; then
+  // perhaps one piece is moved, stretched, repeated or left out. Of these pieces elements are counted.
+  std::mt19937 random(1);
+  const auto pick = [&](std::int64_t low, std::int64_t high) {
+    return std::uniform_int_distribution<std::int64_t>(low, high)(random);
+  };
+  int covered = 0, others = 0;
+  for (int round = 0; round < 20000; ++round) {
+    const std::int64_t rows = pick(1, 6), columns = pick(1, 6), elements = rows * columns;
+    std::vector<TensorPiece> pieces;
+    for (std::int64_t left = 0; left < columns;) {
+      const std::int64_t width = pick(1, columns - left);
+      const std::int64_t top = pick(0, rows - 1);  // above it row by row, below it in one piece
+      for (std::int64_t r = 0; r < top; ++r) pieces.push_back({0, r * columns + left, width, 1, width});
+      const bool alone = rows - top == 1;
+      pieces.push_back({0, top * columns + left, width, rows - top, alone ? width : columns});
+      left += width;
+    }
+    if (pick(0, 1) == 1) {
+      const auto number = pick(0, static_cast<std::int64_t>(pieces.size()) - 1);
+      TensorPiece& piece = pieces[static_cast<std::size_t>(number)];
+      const std::int64_t change = pick(0, 4);
+      if (change == 0) piece.first = pick(0, elements - 1);
+      if (change == 1) piece.length = pick(1, piece.stride);
+      if (change == 2) piece.count = pick(1, rows);
+      if (change == 3) pieces.push_back(TensorPiece(piece));
+      if (change == 4) pieces.erase(pieces.begin() + number);
+    }
+    std::vector<int> times(static_cast<std::size_t>(elements));
+    bool inside = true, one_row = true;
+    for (const TensorPiece& piece : pieces) {
+      for (const std::int64_t place : places(piece)) {
+        inside = inside && place < elements;
+        if (inside) ++times[static_cast<std::size_t>(place)];
+      }
+      one_row = one_row && (piece.count == 1 || piece.stride == columns);
+    }
+    if (!inside || !one_row) continue;  // not what is promised to be told
+    const bool once = std::all_of(times.begin(), times.end(), [](int count) { return count == 1; });
+    INFO("round " << round << ", " << rows << " x " << columns);
+    REQUIRE(cover_once(elements, pieces) == once);
+    ++(once ? covered : others);
+  }
+  CHECK(covered > 5000);
+  CHECK(others > 5000);
+  CHECK_FALSE(cover_once(12, std::vector<TensorPiece>{{0, 0, 1, 6, 2}, {0, 1, 1, 3, 4}, {0, 3, 1, 3, 4}}));  // two rows
 }
 
 TEST_CASE("a slice that the model does not have is a defect") {

@@ -115,6 +115,7 @@ TEST_CASE("a manifest that claims what is not so is refused") {
   };
   refused("exactly once", [](CheckpointManifest& m) { m.files[0].pieces[0].count = 5; });
   refused("exactly once", [](CheckpointManifest& m) { m.files.pop_back(); });
+  refused("exactly once", [](CheckpointManifest& m) { m.files[1].pieces[0].first = m.files[0].pieces[0].first; });
   refused("not inside", [](CheckpointManifest& m) { m.files[0].pieces[0].count = 7; });
   refused("not inside", [](CheckpointManifest& m) { m.files[0].pieces[0].first = -1; });
   refused("not inside", [](CheckpointManifest& m) { m.files[1].pieces[0].first = 5; });
