@@ -39,19 +39,25 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
   return text;
 }
 
+/// Extents are at least 1, and their product is no more than most_elements.
+bool is_shape(const std::vector<std::int64_t>& shape) {
+  std::int64_t elements = 1;
+  for (const std::int64_t extent : shape) {
+    if (extent < 1 || extent > most_elements / elements) return false;
+    elements *= extent;
+  }
+  return true;
+}
+
 std::vector<std::int64_t> shape_of(const std::string& text, const std::string& path) {
   std::vector<std::int64_t> shape;
   const char *next = text.data(), *const end = text.data() + text.size();
-  std::int64_t elements = 1;
   while (next != end) {
     std::int64_t extent = 0;
     const auto [stop, problem] = std::from_chars(next, end, extent);
     const bool good = problem == std::errc{} && (stop == end || (*stop == ',' && stop + 1 != end));
-    if (!good || extent < 1 || extent > most_elements / elements) {
-      refuse(path, core::listed({core::printable(text, 60)}, "") + " is no shape of a tensor");
-    }
+    if (!good) refuse(path, core::listed({core::printable(text, 60)}, "") + " is no shape of a tensor");
     shape.push_back(extent);
-    elements *= extent;
     next = stop == end ? end : stop + 1;
   }
   return shape;
@@ -136,9 +142,8 @@ void read_files(const Hdf5File& file, CheckpointManifest& manifest) {
   pieces.read_rows(0, numbers);
   std::size_t next = 0;
   for (std::size_t f = 0; f < ranks.size(); ++f) {
-    const bool ascends = f == 0 ? ranks[f] >= 0 : ranks[f] > ranks[f - 1];
-    if (!ascends || ranks[f] >= most_ranks || counts[f] < 0 ||
-        counts[f] > extents[0] - static_cast<std::int64_t>(next / columns)) {
+    const std::int64_t left = extents[0] - static_cast<std::int64_t>(next / columns);
+    if (ranks[f] < 0 || ranks[f] >= most_ranks || counts[f] < 0 || counts[f] > left) {
       refuse(path, "its list of files is not whole");
     }
     CheckpointManifest::File& entry = manifest.files.emplace_back();
@@ -204,6 +209,19 @@ void write_manifest(const std::string& folder, const CheckpointManifest& manifes
   sync_to_disk(path);
 }
 
+void require_sound(const CheckpointManifest& manifest, const std::string& path) {
+  if (manifest.step < 0) refuse(path, "its step is negative");
+  for (const core::WholeTensor& tensor : manifest.tensors) {
+    if (!is_shape(tensor.shape)) {
+      refuse(path, core::listed({shape_text(tensor.shape)}, "") + " is no shape of a tensor");
+    }
+  }
+  for (std::size_t f = 1; f < manifest.files.size(); ++f) {
+    if (manifest.files[f].rank <= manifest.files[f - 1].rank) refuse(path, "its files are not in the order of ranks");
+  }
+  check_pieces(manifest, path);
+}
+
 CheckpointManifest read_manifest(const std::string& folder, std::mutex& hdf5) {
   const std::string path = manifest_path(folder);
   verify(path, kind, code);
@@ -213,7 +231,6 @@ CheckpointManifest read_manifest(const std::string& folder, std::mutex& hdf5) {
   CheckpointManifest manifest;
   manifest.id = file.text_attribute("/", "id");
   manifest.step = file.integer_attribute("/", "step");
-  if (manifest.step < 0) refuse(path, "its step is negative");
   std::vector<std::string> names = file.read_text("tensors/names", most_tensors);
   const std::vector<std::string> shapes = file.read_text("tensors/shapes", most_tensors);
   if (names.size() != shapes.size()) refuse(path, "its list of tensors is not whole");
@@ -224,7 +241,7 @@ CheckpointManifest read_manifest(const std::string& folder, std::mutex& hdf5) {
   manifest.integers = read_entries<std::int64_t>(file, "integers");
   manifest.reals = read_entries<double>(file, "reals");
   manifest.texts = read_entries<std::string>(file, "texts");
-  check_pieces(manifest, path);
+  require_sound(manifest, path);
   return manifest;
 }
 

@@ -14,14 +14,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const fuzz::File file(special + std::string(pieces));
   fuzz::accepts([&] {
     const tokenize::Vocabulary vocabulary = tokenize::Vocabulary::load(file.path());
-    for (const bool lowercase : {false, true}) {
-      tokenize::WordPieceEncoder encoder(vocabulary, lowercase);
-      std::vector<std::int32_t> once, twice;
-      encoder.encode(text, once);
-      encoder.encode(text, twice);  // words come from its cache now
-      fuzz::require(once == twice, "the same text has the same ids");
-      for (const std::int32_t id : once) fuzz::require(id >= 0 && id < vocabulary.size(), "ids lie in the vocabulary");
-    }
+    tokenize::WordPieceEncoder encoder(vocabulary, size % 2 == 0);  // lowercase or not
+    std::vector<std::int32_t> once, twice;
+    encoder.encode(text, once);
+    encoder.encode(text, twice);  // words come from its cache now
+    fuzz::require(once == twice, "the same text has the same ids");
+    for (const std::int32_t id : once) fuzz::require(id >= 0 && id < vocabulary.size(), "ids lie in the vocabulary");
   });
   return 0;
 }

@@ -62,8 +62,11 @@ void write_checkpoint_file(const std::string& folder, int rank, const std::strin
                            const Payload& payload, std::mutex& hdf5, const std::atomic<bool>& cancelled);
 void write_manifest(const std::string& folder, const CheckpointManifest& manifest, std::mutex& hdf5);
 
-/// Verifies its checksum and everything it claims: names, shapes within `most_elements` each, pieces inside their
-/// tensors that add up to every tensor once. Throws Error(files).
+/// Throws Error(files), naming `path`, unless the step is not negative, shapes are shapes, ranks ascend, and the pieces
+/// lie inside their tensors and hold every element of them once. Pure.
+void require_sound(const CheckpointManifest& manifest, const std::string& path);
+
+/// Verifies its checksum and everything it claims. Throws Error(files).
 CheckpointManifest read_manifest(const std::string& folder, std::mutex& hdf5);
 
 /// For who has read it to tell other ranks of the same program.

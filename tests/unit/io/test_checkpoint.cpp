@@ -124,7 +124,8 @@ TEST_CASE("a manifest that claims what is not so is refused") {
   refused("not in the list", [](CheckpointManifest& m) { m.files[0].pieces[0].tensor = 2; });
   refused("no shape", [](CheckpointManifest& m) { m.tensors[0].shape = {std::int64_t{1} << 40, 1 << 20}; });
   refused("no shape", [](CheckpointManifest& m) { m.tensors[1].shape = {0}; });
-  refused("list of files", [](CheckpointManifest& m) { m.files[0].rank = 3; });
+  refused("order of ranks", [](CheckpointManifest& m) { m.files[0].rank = 3; });
+  refused("list of files", [](CheckpointManifest& m) { m.files[0].rank = -1; });
   refused("negative", [](CheckpointManifest& m) { m.step = -1; });
 }
 
