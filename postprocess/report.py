@@ -1,7 +1,8 @@
 """Tables and pictures of one run of bert_hpc, or of several side by side.
 
   report.py RUN                  one run, finished or not
-  report.py RUN RUN --output DIR   several in the same pictures, with scaling where their numbers of ranks differ
+  report.py RUN RUN --output DIR   several in the same pictures, with scaling where their numbers of ranks differ, and
+                                   means, standard errors and differences where their seeds differ
 
 Writes into DIR (default: report/ in the first RUN): summary.md, *.csv, and each picture as PNG and PDF. Prints the summary."""
 
@@ -19,13 +20,14 @@ import plot_ranks
 import plot_regression
 import plot_scaling
 import plot_schedule
+import plot_seeds
 import plot_throughput
 import plot_timeline
 import plot_timers
 import tables
 
 PICTURES = [plot_loss, plot_metrics, plot_schedule, plot_confusion, plot_regression, plot_predictions, plot_timers, plot_ranks, plot_timeline, plot_throughput,
-            plot_efficiency, plot_loss_scale, plot_gpus, plot_scaling]
+            plot_efficiency, plot_loss_scale, plot_gpus, plot_scaling, plot_seeds]
 
 
 def report(given=None):

@@ -6,6 +6,7 @@ import math
 import numpy as np
 
 import common
+import plot_seeds
 from plot_confusion import matrices
 
 
@@ -110,6 +111,12 @@ def timers(runs):
     return header, rows
 
 
+def seeds(runs):
+    """Means over seeds, and differences between variants of an input."""
+    header, rows = plot_seeds.table(runs)
+    return header, [[number(cell) if isinstance(cell, float) else cell for cell in row] for row in rows]
+
+
 def as_text(header, rows):
     cells = [[str(cell) for cell in row] for row in [header, *rows]]
     widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
@@ -136,13 +143,15 @@ def write_csv(path, header, rows):
 
 def write_all(runs, output):
     """summary.md and the CSV files; returns the summary as text and the paths."""
-    tables = {"summary": summary(runs), "evaluations": evaluations(runs), "classes": classes(runs), "timers": timers(runs)}
+    tables = {"summary": summary(runs), "evaluations": evaluations(runs), "classes": classes(runs), "timers": timers(runs),
+              "seeds": seeds(runs)}
     paths = []
     for name, (header, rows) in tables.items():
         if rows:
             paths.append(output / (name + ".csv"))
             write_csv(paths[-1], header, rows)
-    titles = {"summary": "Summary", "classes": "Classes, last evaluation", "timers": "Time by section"}
+    titles = {"summary": "Summary", "seeds": "Seeds: means, and differences to the first variant",
+              "classes": "Classes, last evaluation", "timers": "Time by section"}
     parts = [f"## {title}\n\n{as_markdown(*tables[name])}" for name, title in titles.items() if tables[name][1]]
     markdown = output / "summary.md"
     markdown.write_text("\n\n".join(["# Report: " + ", ".join(run.name for run in runs), *parts]) + "\n", encoding="utf-8")

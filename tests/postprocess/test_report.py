@@ -34,6 +34,7 @@ import plot_predictions  # noqa: E402
 import plot_ranks  # noqa: E402
 import plot_regression  # noqa: E402
 import plot_scaling  # noqa: E402
+import plot_seeds  # noqa: E402
 import plot_timers  # noqa: E402
 import predictions  # noqa: E402
 import report  # noqa: E402
@@ -357,6 +358,65 @@ class SideBySide(InFolder):
         runs[1].ranks["threads"] = np.array([2, 2])
         runs[1].attributes["resolved_input"] = runs[0].attributes["resolved_input"]
         self.assertIn("threads of a rank = 2 instead of 1", plot_scaling.choose(runs)[1][0][1])
+
+
+class Seeds(InFolder):
+    """Variants of an input with several seeds: statistics of accuracies that are known."""
+
+    ACCURACY = {("fp32", 1): 0.70, ("fp32", 2): 0.80, ("fp32", 3): 0.90, ("bf16", 1): 0.71, ("bf16", 2): 0.82, ("bf16", 3): 0.93,
+                ("bf16", 4): 0.10}
+
+    def runs(self, **options):
+        found = []
+        for (precision, seed), accuracy in self.ACCURACY.items():
+            name = f"{precision}-{seed}"
+            evaluation = {"step": np.array([10, 20]), "loss": np.array([2.0, 1.0]), "accuracy": np.array([0.5, accuracy])}
+            make_run.write_metrics(self.folder / name, make_run.step_columns(20, 1, np.random.default_rng(seed)),
+                                   {"validation": evaluation}, resolved_input=f"""[run]
+seed = {seed}
+directory = "{name}"
+
+[parallel]
+data = {seed}
+
+[precision]
+compute = "{precision}"
+
+[evaluation]
+best = "accuracy"
+""", **options)
+            found.append(common.load_run(self.folder / name, name))
+        return found
+
+    def test_statistics(self):
+        header, rows = plot_seeds.table(self.runs())
+        rows = [dict(zip(header, row)) for row in rows if row[1] == "accuracy"]
+        self.assertEqual([row["variant"] for row in rows], ['precision.compute = "fp32"', 'precision.compute = "bf16"'])
+        self.assertEqual([row["seeds"] for row in rows], [3, 4])
+        # 0.7, 0.8, 0.9: mean 0.8, deviation 0.1. Differences of the seeds that both have: 0.01, 0.02, 0.03.
+        self.assertAlmostEqual(rows[0]["mean"], 0.8)
+        self.assertAlmostEqual(rows[0]["standard error"], 0.1 / np.sqrt(3))
+        self.assertAlmostEqual(rows[1]["difference"], 0.02)
+        self.assertAlmostEqual(rows[1]["standard error of the difference"], 0.01 / np.sqrt(3))
+        self.assertAlmostEqual(rows[1]["difference in standard errors"], 2 * np.sqrt(3))
+
+    def test_picture_and_table_of_the_report(self):
+        self.runs()
+        paths = [self.folder / f"{precision}-{seed}" for precision, seed in self.ACCURACY]
+        result = call("report.py", *paths, "--output", self.folder / "out")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertGreater(png_size(self.folder / "out" / "seeds.png")[0], 100)
+        self.assertIn("difference", (self.folder / "out" / "seeds.csv").read_text())
+        self.assertIn("## Seeds", (self.folder / "out" / "summary.md").read_text())
+
+    def test_nothing_to_compare(self):
+        runs = self.runs()
+        self.assertEqual(plot_seeds.draw([runs[0], runs[3]]), [])  # a seed each
+        self.assertEqual(plot_seeds.table([runs[0], runs[3]])[1], [])
+        unfinished = self.runs(status="running")
+        self.assertEqual(plot_seeds.draw(unfinished), [])
+        [(_, figure)] = plot_seeds.draw(runs[:3])  # one variant
+        self.assertIn("all runs\n3 seeds", texts(figure))
 
 
 class Predictions(InFolder):

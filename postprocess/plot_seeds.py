@@ -1,0 +1,140 @@
+"""Seeds: runs of one input that differ in run.seed, and variants of that input beside each other. For each variant the mean over
+its seeds with its standard error; against the first variant the mean of the differences between runs of the same seed, whose standard
+error is smaller where seeds matter more than variants. Needs two finished runs of the same input with different seeds."""
+
+import math
+import sys
+
+import matplotlib.pyplot as plt
+import matplotlib.ticker
+import numpy as np
+
+import common
+
+# Tables that tell where and how a run computes, not what: layouts never change the mathematics.
+ELSEWHERE = ("run.", "parallel.", "log.", "checkpoint.", "debug.", "batch.micro")
+
+
+def identity(run):
+    """What makes a run's numbers, the seed apart."""
+    return {key: value for key, value in common.settings(run).items() if not key.startswith(ELSEWHERE)}
+
+
+def seed_of(run):
+    return common.settings(run).get("run.seed", "")
+
+
+def name_of(own, others):
+    """The settings in which a variant differs from others."""
+    keys = sorted({key for other in others for key in own.keys() | other.keys() if own.get(key) != other.get(key)})
+    return ", ".join(f"{key} = {own.get(key, 'not set')}" for key in keys)
+
+
+def variants(runs):
+    """[(name, {seed: run})] of the finished runs, in the order given; of two runs with one input and one seed the first counts."""
+    found = {}
+    for run in runs:
+        if run.status == "finished" and run.evaluations and seed_of(run):
+            found.setdefault(tuple(sorted(identity(run).items())), {}).setdefault(seed_of(run), run)
+    inputs = [dict(key) for key in found]
+    names = [name_of(own, [other for other in inputs if other is not own]) or "all runs" for own in inputs]
+    return list(zip(names, found.values()))
+
+
+def mean_and_error(values):
+    """The mean and its standard error, NaN for a single value."""
+    values = np.asarray(list(values), dtype=float)
+    error = values.std(ddof=1) / math.sqrt(len(values)) if len(values) > 1 else math.nan
+    return (float(values.mean()) if len(values) else math.nan), float(error)
+
+
+def last_value(run, split, metric):
+    column = run.evaluations.get(split, {}).get(metric, [])
+    return float(column[-1]) if len(column) else math.nan
+
+
+def values_of(by_seed, split, metric):
+    values = {seed: last_value(run, split, metric) for seed, run in by_seed.items()}
+    return {seed: value for seed, value in values.items() if math.isfinite(value)}
+
+
+def differences(own, first):
+    """Of the seeds that both have."""
+    return [own[seed] - first[seed] for seed in own if seed in first]
+
+
+def comparable(runs):
+    """The variants, if any of them has two seeds."""
+    found = variants(runs)
+    return found if any(len(by_seed) > 1 for _, by_seed in found) else []
+
+
+def splits_and_metrics(found):
+    runs = [run for _, by_seed in found for run in by_seed.values()]
+    splits = dict.fromkeys(split for run in runs for split in run.evaluations)
+    metrics = dict.fromkeys(["loss", *(name for run in runs for name in common.metric_names(run))])
+    return [(split, metric) for split in splits for metric in metrics]
+
+
+def table(runs):
+    """Every split and metric: each variant's mean, and its difference to the first."""
+    header = ["split", "metric", "variant", "seeds", "mean", "standard error", "difference", "standard error of the difference",
+              "difference in standard errors"]
+    rows, found = [], comparable(runs)
+    for split, metric in splits_and_metrics(found):
+        first = values_of(found[0][1], split, metric)
+        for index, (name, by_seed) in enumerate(found):
+            own = values_of(by_seed, split, metric)
+            if not own:
+                continue
+            row = [split, common.spoken(metric), name, len(own), *mean_and_error(own.values())]
+            apart, error = mean_and_error(differences(own, first)) if index else (math.nan, math.nan)
+            rows.append([*row, apart, error, apart / error if error > 0 else math.nan])
+    return header, rows
+
+
+def headline(found):
+    """The split and metric of the picture: what the runs' input selects models by, else the first there is."""
+    run = next(iter(found[0][1].values()))
+    best = common.settings(run).get("evaluation.best", "").strip('"')
+    metrics = [best] if best in common.metric_names(run) else common.metric_names(run) or ["loss"]
+    split = "validation" if "validation" in run.evaluations else next(iter(run.evaluations))
+    return split, metrics[0]
+
+
+def draw_points(axes, at, values, colour):
+    mean, error = mean_and_error(values)
+    spread = np.linspace(-0.12, 0.12, len(values)) if len(values) > 1 else [0.0]
+    axes.plot(values, at + np.asarray(spread), "o", color=colour, alpha=0.5, markersize=5)
+    axes.errorbar([mean], [at + 0.27], xerr=None if math.isnan(error) else [2 * error], fmt="D", color=colour, markersize=6, capsize=4)
+
+
+def draw(runs):
+    found = comparable(runs)
+    if not found:
+        return []
+    split, metric = headline(found)
+    columns = [values_of(by_seed, split, metric) for _, by_seed in found]
+    apart = [differences(own, columns[0]) for own in columns]
+    figure, panels = plt.subplots(1, 2 if len(found) > 1 else 1, figsize=(10, 1.6 + 0.9 * len(found)), squeeze=False, sharey=True)
+    left = panels[0][0]
+    for index, own in enumerate(columns):
+        if own:
+            draw_points(left, index, list(own.values()), common.colour(index))
+    left.set(xlabel=common.capital(f"{common.spoken(metric)} ({split})"), ylim=(len(found) - 0.4, -0.5))
+    left.set_yticks(range(len(found)), [f"{name}\n{len(own)} seeds" for (name, _), own in zip(found, columns)])
+    if len(found) > 1:
+        right = panels[0][1]
+        right.axvline(0, color="black", linestyle="--", linewidth=1.2)
+        for index, values in enumerate(apart[1:], 1):
+            if values:
+                draw_points(right, index, values, common.colour(index))
+        right.set(xlabel="Difference to the first, seed by seed")
+    for axes in panels[0]:
+        axes.xaxis.set_major_locator(matplotlib.ticker.MaxNLocator(4))
+    figure.suptitle("Seeds: runs, and their mean ± 2 standard errors")
+    return [("seeds", figure)]
+
+
+if __name__ == "__main__":
+    sys.exit(common.main(draw, __doc__))
