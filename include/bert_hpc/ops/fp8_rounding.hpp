@@ -1,0 +1,17 @@
+// From floats or bf16 numbers to 8-bit ones of a scale that lies in device memory, with a note of the largest magnitude
+// on the way; see ops/fp8_scales.hpp.
+#pragma once
+
+#include "bert_hpc/core/matrix.hpp"
+#include "bert_hpc/ops/fp8_scales.hpp"
+
+namespace bert_hpc::ops {
+
+/// Notes the largest magnitude of x at scale.largest: the larger of it and what is there. NaN counts as infinity.
+void note_magnitude(core::ConstMatrix x, const Fp8Scale& scale);
+
+/// y = x through FP8: scaled, rounded, scaled back, stored in y's type, which holds it exactly if it is float or bf16.
+/// Shapes equal; y may be x. `notes`: the largest magnitude of x too.
+void round_through_fp8(core::ConstMatrix x, const Fp8Scale& scale, bool notes, core::Matrix y);
+
+}  // namespace bert_hpc::ops
