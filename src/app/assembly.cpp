@@ -35,9 +35,10 @@ core::ParameterStore::Arenas arenas_for(Assembly::Purpose purpose, const config:
 }  // namespace
 
 core::DataType storage_type(const config::Config& input) {
-  return input.precision.compute == "bf16"   ? core::DataType::bf16
-         : input.precision.compute == "fp16" ? core::DataType::fp16
-                                             : core::DataType::fp32;
+  const std::string& compute = input.precision.compute;
+  return compute == "bf16" || compute == "fp8" ? core::DataType::bf16
+         : compute == "fp16"                   ? core::DataType::fp16
+                                               : core::DataType::fp32;
 }
 
 Assembly::Assembly(const config::Config& input, const model::BertConfig& model_config, Purpose for_what,
@@ -65,11 +66,35 @@ Assembly::Assembly(const config::Config& input, const model::BertConfig& model_c
                         .stage = place.pipeline,
                         .virtual_stages = static_cast<int>(own.size()),
                         .micro_batches = 1};
+  require_extents(input);
+  if (input.precision.compute == "fp8" && purpose != Purpose::evaluation && input.run.mode == "train") make_fp8();
+}
+
+void Assembly::require_extents(const config::Config& input) const {
+  const std::string& compute = input.precision.compute;
   if (storage != core::DataType::fp32 && config.hidden_size % 2 != 0) {
-    throw core::Error(core::ExitCode::input, "[precision] compute = \"" + input.precision.compute +
+    throw core::Error(core::ExitCode::input, "[precision] compute = \"" + compute +
                                                  "\" needs an even hidden_size; this model's is " +
                                                  std::to_string(config.hidden_size) + ": use \"fp32\".");
   }
+  const std::int64_t multiple = ops::fp8_granularity * grid.tensor;
+  if (compute != "fp8" || input.run.mode != "train" ||
+      (config.hidden_size % multiple == 0 && config.intermediate_size % multiple == 0))
+    return;
+  throw core::Error(
+      core::ExitCode::input,
+      "[precision] compute = \"fp8\" needs a hidden_size and an intermediate_size that are multiples of " +
+          std::to_string(ops::fp8_granularity) + " on every rank, so of " + std::to_string(multiple) +
+          " here; this model's are " + std::to_string(config.hidden_size) + " and " +
+          std::to_string(config.intermediate_size) + ": use \"bf16\".");
+}
+
+void Assembly::make_fp8() {
+  std::vector<ops::Fp8Layer> all;
+  for (const model::Stage& stage : stages) {
+    for (layers::LinearWeight& w : stage.linear_weights()) all.push_back({w.slice, std::move(w.name), w.weights});
+  }
+  fp8 = ops::make_fp8_product(*products, std::move(all), purpose != Purpose::estimate);
 }
 
 std::vector<model::ModelRange> Assembly::own_parts() const {
@@ -135,6 +160,7 @@ void Assembly::allocate(const layers::BatchBounds& training, int micro_batches, 
   const std::int64_t hidden = config.hidden_size, here = share.share(hidden);
   const std::int64_t wide = std::max({hidden, share.share(config.intermediate_size), 3 * here});
   scratch_bytes_ = products->reserve({bounds.tokens, wide, wide});
+  if (fp8) fp8_bytes_ = fp8->reserve({training.tokens, wide, wide});
   if (traits.kind == model::HeadKind::masked_lm && holds_head()) {
     scratch_bytes_ = products->reserve({bounds.selected, hidden, share.share(config.vocab_size)});
   }
@@ -172,6 +198,7 @@ MemoryPlan Assembly::memory(bool trains) const {
     plan.emplace_back("messages between stages", comm::message_room_bytes(message_bytes(), grid.pipeline));
   }
   plan.emplace_back("packed weights and scratch", scratch_bytes_);
+  if (fp8) plan.emplace_back("FP8 operands and scales", fp8_bytes_);
   return plan;
 }
 

@@ -8,6 +8,7 @@
 #include "bert_hpc/ops/dropout.hpp"
 #include "bert_hpc/ops/losses.hpp"
 #include "bert_hpc/ops/optimizer_update.hpp"
+#include "bert_hpc/train/fp8_step.hpp"
 
 namespace bert_hpc::app {
 namespace {
@@ -38,6 +39,22 @@ void Trainer::require_intact(const std::string& finding) const {
                     "a parameter's bits are not what they were: " + finding +
                         " Memory or processor of that rank's host is at fault, or a program error writes where it may "
                         "not. Start again from before, on other hosts if it comes back.");
+}
+
+std::string Trainer::fp8_magnitudes() const {
+  if (!assembly_.fp8) return {};
+  const bool speaks = assembly_.place.data == 0 && assembly_.place.tensor == 0;  // for those that know the same
+  std::string all;
+  for (const std::string& text :
+       assembly_.groups().world.all_gather(speaks ? assembly_.fp8->scales().text() : std::string())) {
+    all += text;
+  }
+  return all;
+}
+
+void Trainer::restore_fp8(const std::string& magnitudes) {
+  if (!assembly_.fp8 || magnitudes.empty()) return;  // of before the first step that was not skipped
+  collectively(assembly_.groups().world, [&] { assembly_.fp8->scales().restore(magnitudes); });
 }
 
 void Trainer::measure_noise(const data::LoadedStep& loaded, double norm) {
@@ -171,8 +188,9 @@ StepResult Trainer::step(const data::LoadedStep& loaded, std::int64_t done, cons
   const bool turns = measures && !sums_.plan().settings.reproducible;
   first_ = turns ? static_cast<std::size_t>(done / noise_interval) % std::max<std::size_t>(1, count) : 0;
   prepare(loaded, done);
+  if (assembly_.fp8) train::begin_fp8_step(*assembly_.fp8, *assembly_.groups().tensor);
   sums_.begin_step(static_cast<std::int64_t>(passes_.size()));
-  assembly_.pipeline().train(assembly_.engine(), passes_, *this);
+  assembly_.pipeline().train(assembly_.training_engine(), passes_, *this);
 
   StepResult result;
   {
@@ -184,6 +202,10 @@ StepResult Trainer::step(const data::LoadedStep& loaded, std::int64_t done, cons
     result.skipped = !std::isfinite(result.loss) || !std::isfinite(result.gradient_norm);
     if (measures && !result.skipped) measure_noise(loaded, result.gradient_norm);
     result.noise_scale = noise_.value();
+  }
+  if (assembly_.fp8) {
+    const comm::ProcessGroups& groups = assembly_.groups();
+    train::end_fp8_step(*assembly_.fp8, *groups.tensor, *groups.data, result.skipped);
   }
   result.backed_off = result.skipped && scale_.may_back_off();
   if (result.skipped) {

@@ -68,6 +68,7 @@ void TrainingLoop::restore(const Resume& resume) {
   trainer_.noise().restore(state_.noise);
   trainer_.skipped() = state_.skipped;
   trainer_.loss_scale().restore(state_.loss_scale);
+  trainer_.restore_fp8(std::exchange(state_.fp8_magnitudes, {}));
   training_.loader->restart(state_.done);
   first_step_ = state_.done;
   context_.activity.finished(state_.done);
@@ -146,6 +147,7 @@ void TrainingLoop::save(bool evaluation_due, bool best) {
   state.noise = trainer_.noise().sums();
   state.skipped = trainer_.skipped();
   state.loss_scale = trainer_.loss_scale().state();
+  state.fp8_magnitudes = trainer_.fp8_magnitudes();
   state.best = best_.state();
   state.log_bytes = results_.log_bytes();
   checkpoints_.save(state, best);

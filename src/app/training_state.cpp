@@ -6,7 +6,9 @@
 namespace bert_hpc::app {
 namespace {
 
-/// Every field with its name in the file: the one list for both directions.
+constexpr const char* fp8_name = "fp8_magnitudes";
+
+/// Every number with its name in the file: the one list for both directions.
 template <class State, class Visit>
 void visit_fields(State& state, const Visit& visit) {
   visit("done", state.done);
@@ -48,6 +50,7 @@ void put(const TrainingState& state, io::CheckpointManifest& manifest) {
       manifest.integers.emplace_back(name, static_cast<std::int64_t>(value));
     }
   });
+  if (!state.fp8_magnitudes.empty()) manifest.texts.emplace_back(fp8_name, state.fp8_magnitudes);
 }
 
 TrainingState training_state(const io::CheckpointManifest& manifest) {
@@ -61,6 +64,9 @@ TrainingState training_state(const io::CheckpointManifest& manifest) {
       value = static_cast<T>(manifest.integer(name));
     }
   });
+  for (const auto& [name, text] : manifest.texts) {
+    if (name == fp8_name) state.fp8_magnitudes = text;
+  }
   return state;
 }
 

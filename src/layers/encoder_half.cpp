@@ -51,7 +51,7 @@ void EncoderHalfBase::take_output(core::Workspace& workspace, std::int64_t rows,
 void EncoderHalfBase::finish_forward(Engine& engine, const Pass& pass, const core::TokenRows& rows, ConstMatrix inner,
                                      ConstMatrix residual, Saved& saved) const {
   const Matrix sum = group_.partial(saved.sum, rows.count);
-  engine.products.forward(inner, parameters_.value(output_.weight), nullptr, sum);
+  engine.products_of(output_.weight).forward(inner, parameters_.value(output_.weight), nullptr, sum);
   group_.sum(sum, saved.sum);
   ops::residual_layer_norm_forward(pass.dropout(settings_.hidden_dropout, output_site_), group_.own(rows), saved.sum,
                                    values(output_.bias), residual, values(norm_.weight), values(norm_.bias),
@@ -69,8 +69,14 @@ void EncoderHalfBase::begin_backward(const Pass& pass, const core::TokenRows& ro
 }
 
 void EncoderHalfBase::add_gradients(Engine& engine, ConstMatrix d_y, ConstMatrix input, Tensor<float> d_weight,
-                                    int bias) const {
-  engine.products.backward_weight(d_y, input, d_weight, gradients(bias), ops::Write::accumulate);
+                                    const Linear& layer) const {
+  engine.products_of(layer.weight).backward_weight(d_y, input, d_weight, gradients(layer.bias), ops::Write::accumulate);
+}
+
+LinearWeight EncoderHalfBase::linear_weight(const Linear& layer, std::int64_t count) const {
+  const core::ParameterSlice& slice = parameters_.slices()[static_cast<std::size_t>(layer.weight)];
+  const Tensor<const float> first = parameters_.value(layer.weight);
+  return {layer.weight, slice.name, {first.data, count * first.rows, first.columns}};
 }
 
 void EncoderHalfBase::add_output_gradients(Engine& engine, const Saved& saved, const Kept& kept,
@@ -80,7 +86,7 @@ void EncoderHalfBase::add_output_gradients(Engine& engine, const Saved& saved, c
                              gradients(norm_.weight), gradients(norm_.bias)};
   add_norm_gradients(group_, std::span(&norm, 1));
   add_gradients(engine, group_.gather(kept.d_product, inner.rows), inner, parameters_.gradient(output_.weight),
-                output_.bias);
+                output_);
 }
 
 void declare_half(const EncoderHalfSettings& settings, std::vector<core::ParameterSpec>& specs,

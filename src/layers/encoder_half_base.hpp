@@ -44,7 +44,10 @@ class EncoderHalfBase : public EncoderHalf {
                       const Matrix& d_rows) const;
   /// Adds the gradients of the last product and of the layer norm.
   void add_output_gradients(Engine& engine, const Saved& saved, const Kept& kept, ConstMatrix inner) const;
-  void add_gradients(Engine& engine, ConstMatrix d_y, ConstMatrix input, Tensor<float> d_weight, int bias) const;
+  void add_gradients(Engine& engine, ConstMatrix d_y, ConstMatrix input, Tensor<float> d_weight,
+                     const Linear& layer) const;
+  /// Of the layer and of `count` - 1 whose weights are joined to it.
+  LinearWeight linear_weight(const Linear& layer, std::int64_t count = 1) const;
 
   EncoderHalfSettings settings_;
   const core::ParameterStore& parameters_;

@@ -43,11 +43,16 @@ EncoderHalf::Kept FeedForward::take_kept(core::Workspace& workspace, std::int64_
   return kept;
 }
 
+std::vector<LinearWeight> FeedForward::linear_weights(bool) const {
+  return {linear_weight(intermediate_), linear_weight(output_)};
+}
+
 void FeedForward::forward(Engine& engine, const Pass& pass, const RowSelection* selection, ConstMatrix x,
                           Saved& saved) const {
   const core::TokenRows& rows = rows_of(pass, selection);
-  engine.products.forward_gelu(group_.gather(x, rows.count), parameters_.value(intermediate_.weight),
-                               values(intermediate_.bias), saved.intermediate, saved.activated);
+  engine.products_of(intermediate_.weight)
+      .forward_gelu(group_.gather(x, rows.count), parameters_.value(intermediate_.weight), values(intermediate_.bias),
+                    saved.intermediate, saved.activated);
   finish_forward(engine, pass, rows, saved.activated, x, saved);
 }
 
@@ -56,10 +61,11 @@ void FeedForward::backward_input(Engine& engine, const Pass& pass, const RowSele
   const core::TokenRows& rows = rows_of(pass, selection);
   const Matrix sum = group_.partial(d_x, rows.count);
   begin_backward(pass, rows, saved, d_y, kept, sum);
-  engine.products.backward_input_gelu(group_.gather(kept.d_product, rows.count), parameters_.value(output_.weight),
-                                      saved.intermediate, kept.d_intermediate);
-  engine.products.backward_input(kept.d_intermediate, parameters_.value(intermediate_.weight), sum,
-                                 ops::Write::accumulate);
+  engine.products_of(output_.weight)
+      .backward_input_gelu(group_.gather(kept.d_product, rows.count), parameters_.value(output_.weight),
+                           saved.intermediate, kept.d_intermediate);
+  engine.products_of(intermediate_.weight)
+      .backward_input(kept.d_intermediate, parameters_.value(intermediate_.weight), sum, ops::Write::accumulate);
   group_.sum(sum, d_x);
 }
 
@@ -67,7 +73,7 @@ void FeedForward::backward_weight(Engine& engine, const RowSelection*, const Sav
                                   ConstMatrix x) const {
   add_output_gradients(engine, saved, kept, saved.activated);
   add_gradients(engine, kept.d_intermediate, group_.gather(x, saved.activated.rows),
-                parameters_.gradient(intermediate_.weight), intermediate_.bias);
+                parameters_.gradient(intermediate_.weight), intermediate_);
 }
 
 }  // namespace bert_hpc::layers

@@ -13,6 +13,7 @@ class FeedForward : public EncoderHalfBase {
 
   Saved take_saved(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection) const override;
   Kept take_kept(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection) const override;
+  std::vector<LinearWeight> linear_weights(bool selects) const override;
   void forward(Engine& engine, const Pass& pass, const RowSelection* selection, ConstMatrix x,
                Saved& saved) const override;
   void backward_input(Engine& engine, const Pass& pass, const RowSelection* selection, const Saved& saved, Matrix d_y,

@@ -92,6 +92,11 @@ ops::AttentionExtents SelfAttention::extents(const Pass& pass) const {
           .first_head = group_.place().begin(settings_.heads)};
 }
 
+std::vector<LinearWeight> SelfAttention::linear_weights(bool selects) const {
+  if (!selects) return {linear_weight(query_, 3), linear_weight(output_)};
+  return {linear_weight(query_), linear_weight(key_, 2), linear_weight(output_)};
+}
+
 void SelfAttention::forward(Engine& engine, const Pass& pass, const RowSelection* selection, ConstMatrix x,
                             Saved& saved) const {
   const TokenRows& rows = rows_of(pass, selection);
@@ -100,11 +105,13 @@ void SelfAttention::forward(Engine& engine, const Pass& pass, const RowSelection
   if (selection != nullptr) {
     ops::gather_rows(all, selection->index, saved.x_selected);
     residual = group_.own(saved.x_selected);
-    engine.products.forward(saved.x_selected, parameters_.value(query_.weight), values(query_.bias), saved.query);
-    engine.products.forward(all, joined(parameters_.value(key_.weight), 2), values(key_.bias), saved.key_value);
+    engine.products_of(query_.weight)
+        .forward(saved.x_selected, parameters_.value(query_.weight), values(query_.bias), saved.query);
+    engine.products_of(key_.weight)
+        .forward(all, joined(parameters_.value(key_.weight), 2), values(key_.bias), saved.key_value);
   } else {
-    engine.products.forward(all, joined(parameters_.value(query_.weight), 3), values(query_.bias),
-                            saved.query_key_value);
+    engine.products_of(query_.weight)
+        .forward(all, joined(parameters_.value(query_.weight), 3), values(query_.bias), saved.query_key_value);
   }
   const ConstMatrix key_value = saved.key_value;
   engine.attention.forward(extents(pass), rows, pass.batch.tokens,
@@ -125,8 +132,9 @@ void SelfAttention::backward_input(Engine& engine, const Pass& pass, const RowSe
   const Matrix d_rows =
       selection != nullptr ? workspace.take(rows.count, settings_.hidden, group_.partial_type(settings_.storage)) : sum;
   begin_backward(pass, rows, saved, d_y, kept, d_rows);
-  engine.products.backward_input(group_.gather(kept.d_product, rows.count), parameters_.value(output_.weight),
-                                 d_context, Write::replace);
+  engine.products_of(output_.weight)
+      .backward_input(group_.gather(kept.d_product, rows.count), parameters_.value(output_.weight), d_context,
+                      Write::replace);
   const ConstMatrix key_value = saved.key_value;
   engine.attention.backward(extents(pass), rows, pass.batch.tokens,
                             pass.dropout(settings_.attention_dropout, settings_.first_site), saved.query,
@@ -134,12 +142,14 @@ void SelfAttention::backward_input(Engine& engine, const Pass& pass, const RowSe
                             saved.log_sum_exp, d_context, kept.d_query, kept.d_key_value.column_range(0, width_),
                             kept.d_key_value.column_range(width_, width_));
   if (selection != nullptr) {
-    engine.products.backward_input(kept.d_query, parameters_.value(query_.weight), d_rows, Write::accumulate);
-    engine.products.backward_input(kept.d_key_value, joined(parameters_.value(key_.weight), 2), sum, Write::replace);
+    engine.products_of(query_.weight)
+        .backward_input(kept.d_query, parameters_.value(query_.weight), d_rows, Write::accumulate);
+    engine.products_of(key_.weight)
+        .backward_input(kept.d_key_value, joined(parameters_.value(key_.weight), 2), sum, Write::replace);
     ops::scatter_add_rows(d_rows, selection->index, sum);
   } else {
-    engine.products.backward_input(kept.d_query_key_value, joined(parameters_.value(query_.weight), 3), sum,
-                                   Write::accumulate);
+    engine.products_of(query_.weight)
+        .backward_input(kept.d_query_key_value, joined(parameters_.value(query_.weight), 3), sum, Write::accumulate);
   }
   group_.sum(sum, d_x);
   workspace.release(mark);
@@ -150,10 +160,10 @@ void SelfAttention::backward_weight(Engine& engine, const RowSelection* selectio
   add_output_gradients(engine, saved, kept, saved.context);
   const ConstMatrix all = group_.gather(x, saved.key_value.rows);
   if (selection != nullptr) {
-    add_gradients(engine, kept.d_query, saved.x_selected, parameters_.gradient(query_.weight), query_.bias);
-    add_gradients(engine, kept.d_key_value, all, joined(parameters_.gradient(key_.weight), 2), key_.bias);
+    add_gradients(engine, kept.d_query, saved.x_selected, parameters_.gradient(query_.weight), query_);
+    add_gradients(engine, kept.d_key_value, all, joined(parameters_.gradient(key_.weight), 2), key_);
   } else {
-    add_gradients(engine, kept.d_query_key_value, all, joined(parameters_.gradient(query_.weight), 3), query_.bias);
+    add_gradients(engine, kept.d_query_key_value, all, joined(parameters_.gradient(query_.weight), 3), query_);
   }
 }
 

@@ -50,6 +50,9 @@ class Classification(Guarded):
                 self.check(ranks=2, run={"reproducible": True}, parallel={"zero": zero, "offload": offload},
                            debug={"parameter_hash_every": 2})
 
+    def test_fp8(self):
+        self.check(ranks=2, precision={"compute": "fp8"}, parallel={"tensor": 2}, checkpoint={"every_steps": 3})
+
     def test_resumed(self):
         for offload in (False, True):
             with self.subTest(offload=offload):

@@ -54,6 +54,9 @@ class Planned(Case):
     def test_reproducible_sums_are_in_the_plan(self):
         self.check("sums", 2, run={"reproducible": True})
 
+    def test_fp8_operands_are_in_the_plan(self):
+        self.check("fp8", 1, precision={"compute": "fp8"})
+
 
 class Steps(Case):
     SHORT, LONG = 20, 1020
@@ -107,6 +110,9 @@ class Steps(Case):
     def test_sharded_gradients_and_hashes(self):
         self.check("sharded", ranks=2, parallel={"zero": 2, "offload": True}, batch={"global": 16, "micro_batches": 4},
                    debug={"parameter_hash_every": 1})
+
+    def test_fp8(self):
+        self.check("fp8", ranks=2, precision={"compute": "fp8"}, parallel={"tensor": 2})
 
     def test_pipeline(self):
         self.check("stages", ranks=2, parallel={"pipeline": 2}, batch={"global": 16, "micro_batches": 4})

@@ -77,6 +77,8 @@ class Assembly {
   void load_folder(const std::string& folder);
 
   layers::Engine engine() { return {*products, *attention}; }
+  /// Evaluations compute in bf16 where training does in FP8: they are of the model that is exported.
+  layers::Engine training_engine() { return {*products, *attention, fp8.get()}; }
   const comm::ProcessGroups& groups() const { return *groups_; }
   train::Pipeline& pipeline() { return *pipeline_; }
   /// Of a training or evaluation: all but parameters, gradients and states, which a training's shard plan tells.
@@ -106,6 +108,7 @@ class Assembly {
   core::ParameterStore parameters;
   std::vector<model::Stage> stages;  ///< of this rank, by virtual stage
   std::unique_ptr<ops::MatrixProduct> products;
+  std::unique_ptr<ops::Fp8Product> fp8;  ///< trainings with precision.compute = "fp8"
   std::unique_ptr<ops::Attention> attention;
   core::Workspace workspace;
 
@@ -114,12 +117,15 @@ class Assembly {
   std::vector<core::ParameterSpec> own_parameters() const;
   layers::TensorPlace tensor_place() const { return {place.tensor, grid.tensor}; }
   std::int64_t message_bytes() const;  ///< most that a stage sends another one at once
+  void require_extents(const config::Config& input) const;
+  void make_fp8();
   bool holds_head() const { return own_parts().back().head; }
 
   train::PipelineSettings pipeline_settings_;
   layers::TensorExchange exchange_;
   std::int64_t exchanged_rows_ = 0;
   const comm::ProcessGroups* groups_ = nullptr;
+  std::int64_t fp8_bytes_ = 0;
   std::optional<train::Pipeline> pipeline_;
   std::int64_t scratch_bytes_ = 0;
 };

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "bert_hpc/app/assembly.hpp"
@@ -71,6 +72,10 @@ class Trainer : private train::PipelineEvents {
   train::NoiseScale& noise() { return noise_; }
   SkippedSteps& skipped() { return skipped_; }
   train::LossScale& loss_scale() { return scale_; }
+  /// Collective over all ranks. What is known of FP8's operands, of all ranks, on rank 0; empty without FP8.
+  std::string fp8_magnitudes() const;
+  /// Collective over all ranks. Throws AgreedError(files) where it does not have this rank's layers.
+  void restore_fp8(const std::string& magnitudes);
 
  private:
   void result(int micro_batch, model::Stage& stage, int slot) override;

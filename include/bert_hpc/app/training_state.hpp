@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "bert_hpc/io/checkpoint_file.hpp"
 #include "bert_hpc/io/metrics.hpp"
@@ -35,12 +36,13 @@ struct TrainingState {
   double recorded_noise_scale = -1;
   train::NoiseScale::Sums noise;
   train::LossScale::State loss_scale;
+  std::string fp8_magnitudes;  ///< of FP8's operands, of all ranks (ops::Fp8Scales::text); rank 0 knows
   BestSoFar best;
   std::int64_t log_bytes = 0;  ///< of log.txt; rank 0 knows
 };
 
-/// Into the manifest's numbers and back. Throws Error(files) where one is missing; those of the loss scale are left as
-/// they are, as checkpoints of before there was one lack them.
+/// Into the manifest's numbers and back. Throws Error(files) where one is missing; those of the loss scale and of FP8
+/// are left as they are, as checkpoints of before there were any lack them.
 void put(const TrainingState& state, io::CheckpointManifest& manifest);
 TrainingState training_state(const io::CheckpointManifest& manifest);
 

@@ -87,7 +87,7 @@ struct Parallel {
 };
 
 struct Precision {
-  std::string compute = "fp32";      ///< "bf16", "fp16": how activations are stored and what products read
+  std::string compute = "fp32";      ///< "bf16", "fp16", "fp8": how activations are stored, what products read
   std::optional<double> loss_scale;  ///< fp16: a fixed one; none: found on the way
 };
 

@@ -35,9 +35,19 @@ struct EncoderHalfSettings {
   std::uint32_t first_site = 0;       ///< of its block, whose dropout sites are first_site … first_site + 2
 };
 
+/// What a product of a half reads beside activations: a weight, or several joined ones.
+struct LinearWeight {
+  int slice = 0;                ///< of the parameters: the first one's
+  std::string name;             ///< the first one's
+  Tensor<const float> weights;  ///< (out, in); no data where there are no values
+};
+
 class EncoderHalf {
  public:
   virtual ~EncoderHalf() = default;
+
+  /// Of its products, where it computes a selection of its rows or all of them.
+  virtual std::vector<LinearWeight> linear_weights(bool selects) const = 0;
 
   /// What backward needs of forward. "rows": those that it computes, the selected ones or all tokens; "piece": those of
   /// them that this rank of the tensor group has (all in a group of one), as "width" and "wide" are what it has of the

@@ -11,6 +11,7 @@
 #include "bert_hpc/core/matrix.hpp"
 #include "bert_hpc/core/micro_batch.hpp"
 #include "bert_hpc/ops/attention.hpp"
+#include "bert_hpc/ops/fp8_product.hpp"
 #include "bert_hpc/ops/matrix_product.hpp"
 
 namespace bert_hpc::layers {
@@ -23,6 +24,10 @@ using core::Tensor;
 struct Engine {
   ops::MatrixProduct& products;
   ops::Attention& attention;
+  ops::Fp8Product* fp8 = nullptr;  ///< of the encoder's linear layers, where they are trained in FP8
+
+  /// The products of the encoder's layer whose weight, or first weight, is this slice of the parameters.
+  ops::MatrixProduct& products_of(int weight) const { return fp8 != nullptr ? fp8->of(weight) : products; }
 };
 
 struct Pass {

@@ -52,6 +52,8 @@ class Stage {
         DataType storage = DataType::fp32);
 
   const ModelRange& range() const { return range_; }
+  /// Of the products of all blocks here.
+  std::vector<layers::LinearWeight> linear_weights() const;
   /// Elements [begin, end) of the arena that this stage's parameters take.
   std::int64_t arena_begin() const { return arena_begin_; }
   std::int64_t arena_end() const { return arena_end_; }

@@ -104,7 +104,7 @@ TEST_CASE("rules that span keys are all told, with their places") {
       "true\n[schedule]\n"
       "steps = 10\nwarmup_steps = 20\npower = 2\n[evaluation]\nbest = \"accuracy\"\npatience = 2\n[distill]\nalpha = "
       "2\n"
-      "[precision]\ncompute = \"fp8\"\nloss_scale = 8\n");
+      "[precision]\ncompute = \"tf32\"\nloss_scale = 8\n");
   for (const char* expected :
        {"in.toml:1:1: [run] directory is missing", "in.toml:3:1: [model] num_hidden_layers is missing",
         "in.toml:5:23: [model] hidden_size = 100 is no multiple of num_attention_heads = 3",
@@ -113,7 +113,7 @@ TEST_CASE("rules that span keys are all told, with their places") {
         "in.toml:17:16: [schedule] warmup_steps = 20 is more than steps = 10", "in.toml:18:9: [schedule] power belongs",
         "in.toml:20:8: [evaluation] best needs validation data", "which has \"loss\", \"rmse\", \"mae\" and \"r2\"",
         "in.toml:22:2: the table [distill] is not available",
-        "[precision] compute = \"fp8\" is not available in this version", "[precision] loss_scale belongs to compute",
+        "[precision] compute = \"tf32\" is not available in this version", "[precision] loss_scale belongs to compute",
         "in.toml: [data] train is missing", "in.toml: [optimizer] learning_rate is missing"}) {
     CHECK_THAT(text, ContainsSubstring(expected));
   }
