@@ -159,6 +159,7 @@ void Assembly::allocate(const layers::BatchBounds& training, int micro_batches, 
   const layers::TensorPlace share = tensor_place();
   const std::int64_t hidden = config.hidden_size, here = share.share(hidden);
   const std::int64_t wide = std::max({hidden, share.share(config.intermediate_size), 3 * here});
+  kept_weights_bytes_ = products->keep_weights(parameters);
   scratch_bytes_ = products->reserve({bounds.tokens, wide, wide});
   if (fp8) fp8_bytes_ = fp8->reserve({training.tokens, wide, wide});
   if (traits.kind == model::HeadKind::masked_lm && holds_head()) {
@@ -197,6 +198,7 @@ MemoryPlan Assembly::memory(bool trains) const {
   if (grid.pipeline > 1) {
     plan.emplace_back("messages between stages", comm::message_room_bytes(message_bytes(), grid.pipeline));
   }
+  if (kept_weights_bytes_ > 0) plan.emplace_back("weights in 16 bits", kept_weights_bytes_);
   plan.emplace_back("packed weights and scratch", scratch_bytes_);
   if (fp8) plan.emplace_back("FP8 operands and scales", fp8_bytes_);
   return plan;
@@ -225,7 +227,7 @@ std::string Assembly::load_values(const config::Config& input) {
       model::initialize_parameters(parameters, config, seed, report.newly_initialised);
     }
   });
-  groups_->data->broadcast(parameters.values(), 0);
+  groups_->data->broadcast(parameters.change_values(), 0);
   return told;
 }
 
@@ -233,7 +235,7 @@ void Assembly::load_folder(const std::string& folder) {
   collectively(groups_->world, [&] {
     if (place.data == 0) model::load_hf_weights(folder, parameters);
   });
-  groups_->data->broadcast(parameters.values(), 0);
+  groups_->data->broadcast(parameters.change_values(), 0);
 }
 
 }  // namespace bert_hpc::app

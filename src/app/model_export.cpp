@@ -49,7 +49,7 @@ std::vector<Owned> owners(const Assembly& assembly) {
 }
 
 std::span<const float> values_of(const core::ParameterStore& store, const std::string& name) {
-  const core::Tensor<float> value = store.value(store.find(name));
+  const core::Tensor<const float> value = store.value(store.find(name));
   return {value.data, static_cast<std::size_t>(value.size())};
 }
 

@@ -48,6 +48,7 @@ class Piece {
                 {.slots = 1, .kept = how.apart ? 1 : 0});
     workspace_.allocate();
     const std::int64_t wide = std::max({hidden, place.share(config.intermediate_size), 3 * place.share(hidden)});
+    products_->keep_weights(parameters_);
     products_->reserve({batch.tokens.count, wide, wide});
     if (masked && range.head) products_->reserve({selected, hidden, place.share(config.vocab_size)});
     attention_->reserve(batch.max_length, config.head_dim());

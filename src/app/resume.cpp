@@ -228,7 +228,7 @@ std::optional<Resume> choose_checkpoint(const RunContext& context, const Assembl
 void load_parameters(const io::CheckpointFolder& folder, const io::CheckpointManifest& manifest, Assembly& assembly,
                      std::mutex& hdf5) {
   const comm::ProcessGroups& groups = assembly.groups();
-  const std::span<float> values = assembly.parameters.values();
+  const std::span<float> values = assembly.parameters.change_values();
   collectively(groups.world, [&] {
     if (assembly.place.data != 0) return;
     io::CheckpointReader reader(folder.place(manifest.step), manifest, hdf5);

@@ -22,7 +22,8 @@ Trainer::Trainer(const TrainerSettings& settings, Assembly& assembly, train::Dat
       assembly_(assembly),
       sums_(sums),
       timers_(timers),
-      optimizer_(settings.adamw, assembly.parameters, sums.owned(), sums.plan().settings.offload),
+      optimizer_(settings.adamw, assembly.parameters, sums.owned(), sums.plan().settings.offload,
+                 assembly.products->kept_weights()),
       hash_(*assembly.groups().data, assembly.groups().world, assembly.parameters, settings.parameter_hash_every),
       row_losses_(settings.rows * settings.micro_batches),
       row_counts_(static_cast<std::size_t>(settings.micro_batches)) {

@@ -11,13 +11,13 @@ Buffer<T> take(const std::function<void*(std::size_t)>& memory, std::int64_t cou
   return Buffer<T>::borrow(static_cast<T*>(memory(static_cast<std::size_t>(count) * sizeof(T))), count);
 }
 
-/// End of the slices whose gradients have few rows.
-std::int64_t end_of_few_rows(const std::vector<ParameterSpec>& specs, const std::vector<ParameterSlice>& slices,
-                             std::int64_t arena) {
+/// End of the slices at the begin that are `such`.
+std::int64_t end_of(bool ParameterSpec::*such, const std::vector<ParameterSpec>& specs,
+                    const std::vector<ParameterSlice>& slices, std::int64_t arena) {
   std::size_t count = 0;
-  while (count < specs.size() && specs[count].few_rows) ++count;
+  while (count < specs.size() && specs[count].*such) ++count;
   for (std::size_t i = count; i < specs.size(); ++i) {
-    require(!specs[i].few_rows, "parameter store: parameters with few rows come first");
+    require(!(specs[i].*such), "parameter store: parameters that are looked up come first");
   }
   return count == 0 ? 0 : count < slices.size() ? slices[count].offset : arena;
 }
@@ -44,13 +44,15 @@ ParameterStore::ParameterStore(const std::vector<ParameterSpec>& specs, Arenas a
     slices_.push_back(std::move(slice));
   }
   arena_size_ = (arena_size_ + alignment.arena - 1) / alignment.arena * alignment.arena;
+  products_begin_ = end_of(&ParameterSpec::looked_up, specs, slices_, arena_size_);
   gradient_places_.resize(slices_.size());
   if (arenas == Arenas::none) return;
   values_ = take<float>(memory.values, arena_size_);
   if (arenas == Arenas::values) return;
   gradients_ = take<float>(memory.gradients, arena_size_);
   if (memory.known_zeros) {
-    marks_ = take<std::uint8_t>(memory.gradients, end_of_few_rows(specs, slices_, arena_size_) / floats_of_cache_line);
+    const std::int64_t marked = end_of(&ParameterSpec::few_rows, specs, slices_, arena_size_);
+    marks_ = take<std::uint8_t>(memory.gradients, marked / floats_of_cache_line);
   }
   place_gradients(0, arena_size_, gradients_.data());
 }

@@ -11,7 +11,7 @@ namespace bert_hpc::layers {
 void Embeddings::declare(const EmbeddingsSettings& settings, std::vector<core::ParameterSpec>& specs,
                          const TensorPlace& place) {
   // The rows of a shard of the vocabulary are not the ids of tokens: there all rows count as touched.
-  const bool few_rows = settings.few_rows && place.size == 1;
+  const bool few_rows = settings.few_rows() && place.size == 1;
   specs.push_back({.name = settings.prefix + "word_embeddings.weight",
                    .shape = {place.share(settings.vocabulary), settings.hidden},
                    .shard = place.rows(settings.vocabulary)});
@@ -19,6 +19,9 @@ void Embeddings::declare(const EmbeddingsSettings& settings, std::vector<core::P
   specs.push_back({settings.prefix + "position_embeddings.weight", {settings.positions, settings.hidden}});
   specs.back().few_rows = few_rows;
   specs.push_back({settings.prefix + "token_type_embeddings.weight", {settings.types, settings.hidden}});
+  for (std::size_t table = specs.size() - 3; table < specs.size(); ++table) {
+    specs[table].looked_up = settings.looked_up;
+  }
   specs.push_back({settings.prefix + "LayerNorm.weight", {settings.hidden}, false});
   specs.push_back({settings.prefix + "LayerNorm.bias", {settings.hidden}, false});
 }
@@ -83,7 +86,7 @@ void Embeddings::backward_weight(const Pass& pass, const Saved& saved, Matrix d_
   ops::embedding_backward(pass.batch, group_.gather(d_y, pass.batch.tokens.count), parameters_.gradient(word_),
                           parameters_.gradient(position_), parameters_.gradient(type_),
                           group_.place().begin(settings_.vocabulary));
-  if (!settings_.few_rows || group_.shared()) return;
+  if (!settings_.few_rows() || group_.shared()) return;
   const core::SortedIds& words = pass.batch.sorted_ids;
   ops::mark_rows({parameters_.marks_of(word_)}, settings_.hidden, words.ids, words.unique);
   ops::mark_first_rows({parameters_.marks_of(position_)}, settings_.hidden, pass.batch.max_length);

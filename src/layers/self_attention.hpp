@@ -25,7 +25,8 @@ class SelfAttention : public EncoderHalfBase {
  private:
   ops::AttentionExtents extents(const Pass& pass) const;
   /// `count` weight matrices (width, hidden) from slice `first` on, as one.
-  Tensor<float> joined(Tensor<float> first, std::int64_t count) const {
+  template <class T>
+  Tensor<T> joined(Tensor<T> first, std::int64_t count) const {
     return {first.data, count * width_, settings_.hidden};
   }
 

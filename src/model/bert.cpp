@@ -26,8 +26,8 @@ layers::EmbeddingsSettings embeddings_settings(const BertConfig& config, HeadKin
   settings.layer_norm_epsilon = static_cast<float>(config.layer_norm_eps);
   settings.hidden_dropout = static_cast<float>(config.hidden_dropout_prob);
   settings.site = embeddings_site;
-  // The masked-LM decoder, tied to the word embeddings, has a gradient for every row.
-  settings.few_rows = kind != HeadKind::masked_lm && config.hidden_size % ops::GradientMarks::line == 0;
+  // The masked-LM decoder is tied to the word embeddings: a product, which has a gradient for every row.
+  settings.looked_up = kind != HeadKind::masked_lm;
   return settings;
 }
 
@@ -96,12 +96,12 @@ void fill_normal(std::span<float> elements, const core::ParameterSlice& slice, f
 
 }  // namespace
 
-void initialize_parameters(const core::ParameterStore& parameters, const BertConfig& config, std::uint64_t seed,
+void initialize_parameters(core::ParameterStore& parameters, const BertConfig& config, std::uint64_t seed,
                            const std::vector<std::string>& only) {
   for (std::size_t i = 0; i < parameters.slices().size(); ++i) {
     const core::ParameterSlice& slice = parameters.slices()[i];
     if (!only.empty() && std::find(only.begin(), only.end(), slice.name) == only.end()) continue;
-    const Tensor<float> value = parameters.value(static_cast<int>(i));
+    const Tensor<float> value = parameters.change_value(static_cast<int>(i));
     const std::span<float> elements(value.data, static_cast<std::size_t>(slice.size));
     const std::string& name = slice.copy_of.empty() ? slice.name : slice.copy_of;
     if (name.ends_with("LayerNorm.weight")) {

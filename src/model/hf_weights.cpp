@@ -183,8 +183,9 @@ LoadReport load_hf_weights(const std::filesystem::path& folder, core::ParameterS
   const HfCheckpoint checkpoint(folder);
   LoadPlan plan = make_plan(checkpoint, folder, wanted_of(store), options);
   ProblemList problems;
-  const auto values_of = [&store](const core::ParameterSlice& slice) {
-    return store.values().subspan(static_cast<std::size_t>(slice.offset), static_cast<std::size_t>(slice.size));
+  const std::span<float> all = store.change_values();
+  const auto values_of = [&all](const core::ParameterSlice& slice) {
+    return all.subspan(static_cast<std::size_t>(slice.offset), static_cast<std::size_t>(slice.size));
   };
   std::vector<float> aside;
   for (std::size_t i = 0; i < plan.sources.size(); ++i) {

@@ -34,7 +34,7 @@ void set_zero_rows(Tensor<float> x);
 /// A library with a row-major GEMM.
 class GemmProduct : public MatrixProduct {
  public:
-  explicit GemmProduct(core::DataType compute = core::DataType::fp32) : compute_(compute) {}
+  using MatrixProduct::MatrixProduct;
   bool rows_are_independent() const override { return false; }
   std::int64_t reserve(const ProductExtents&) override { return 0; }
   void forward(ConstMatrix x, Tensor<const float> w, const float* bias, Matrix y) override;
@@ -61,12 +61,8 @@ class GemmProduct : public MatrixProduct {
   virtual void gemm(std::int64_t m, std::int64_t n, std::int64_t k, const Operand& a, const Operand& b, float beta,
                     const Result& c) = 0;
 
-  core::DataType compute() const { return compute_; }
-
  private:
   static Operand operand(const ConstMatrix& x, Use use) { return {x.data, x.stride, x.type, use}; }
-
-  core::DataType compute_;
 };
 
 }  // namespace bert_hpc::ops

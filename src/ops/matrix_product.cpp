@@ -30,6 +30,12 @@ void set_zero_rows(Tensor<float> x) {
 
 }  // namespace detail
 
+std::int64_t MatrixProduct::keep_weights(const core::ParameterStore& parameters) {
+  if (compute_ == core::DataType::fp32) return 0;
+  kept_.emplace(parameters, compute_);
+  return kept_->bytes();
+}
+
 void MatrixProduct::forward_gelu(ConstMatrix x, Tensor<const float> w, const float* bias, Matrix pre, Matrix y) {
   forward(x, w, nullptr, pre);
   bias_gelu_forward(pre, bias, y);
@@ -41,22 +47,22 @@ void MatrixProduct::backward_input_gelu(ConstMatrix d_y, Tensor<const float> w, 
 }
 
 void GemmProduct::forward(ConstMatrix x, Tensor<const float> w, const float* bias, Matrix y) {
-  detail::require_product_shapes(compute_, x, w, y);
+  detail::require_product_shapes(compute(), x, w, y);
   if (y.rows == 0) return;
-  gemm(y.rows, y.columns, x.columns, operand(x, Use::as_is), operand(w, Use::transposed), 0.0f,
+  gemm(y.rows, y.columns, x.columns, operand(x, Use::as_is), operand(read(w), Use::transposed), 0.0f,
        {y.data, y.stride, y.type});
   if (bias != nullptr) add_bias(y, bias);
 }
 
 void GemmProduct::backward_input(ConstMatrix d_y, Tensor<const float> w, Matrix d_x, Write write) {
-  detail::require_product_shapes(compute_, d_x, w, d_y);
+  detail::require_product_shapes(compute(), d_x, w, d_y);
   if (d_x.rows == 0) return;
-  gemm(d_x.rows, d_x.columns, d_y.columns, operand(d_y, Use::as_is), operand(w, Use::as_is),
+  gemm(d_x.rows, d_x.columns, d_y.columns, operand(d_y, Use::as_is), operand(read(w), Use::as_is),
        write == Write::accumulate ? 1.0f : 0.0f, {d_x.data, d_x.stride, d_x.type});
 }
 
 void GemmProduct::backward_weight(ConstMatrix d_y, ConstMatrix x, Tensor<float> d_w, float* d_bias, Write write) {
-  detail::require_product_shapes(compute_, x, d_w, d_y);
+  detail::require_product_shapes(compute(), x, d_w, d_y);
   if (d_bias != nullptr) column_sums(d_y, d_bias, write);
   if (x.rows == 0) {
     if (write == Write::replace) detail::set_zero_rows(d_w);

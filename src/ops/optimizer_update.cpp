@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <type_traits>
 
 #include "bert_hpc/core/error.hpp"
 #include "kernel.hpp"
@@ -96,9 +97,12 @@ KOKKOS_INLINE_FUNCTION void for_marked_runs(std::int64_t begin, std::int64_t end
   }
 }
 
+/// `Copy`: the type of rounded copies, or void without them.
+template <class Copy>
 struct UpdateElement {
   Adamw update;
   float *w, *g, *m, *v;
+  Copy* copy;
   template <bool known_zero>
   KOKKOS_INLINE_FUNCTION void element(std::int64_t i) const {
     if constexpr (known_zero) {
@@ -107,8 +111,26 @@ struct UpdateElement {
       update(w[i], g[i], m[i], v[i]);
       g[i] = 0.0f;
     }
+    if constexpr (!std::is_void_v<Copy>) copy[i] = Copy(w[i]);
   }
 };
+
+/// The elements [0, count) of a piece that `marks` are of.
+template <class Body>
+KOKKOS_INLINE_FUNCTION void update_piece(const kernel::RowTeam& team, std::int64_t count, const std::uint8_t* marks,
+                                         const Body& body) {
+  if constexpr (kernel::in_warps) {
+    team.each(count, [&](std::int64_t i) {
+      if (marks != nullptr && marks[i / line] == 0) {
+        body.template element<true>(i);
+      } else {
+        body.template element<false>(i);
+      }
+    });
+  } else {
+    for_marked_runs(0, count, marks, body);
+  }
+}
 
 struct ZeroElement {
   float* x;
@@ -141,12 +163,13 @@ void adamw_update(const AdamwStep& step, std::span<float> value, std::span<float
   require_one_size(value, gradient, first_moment, second_moment);
   const auto count = static_cast<std::int64_t>(value.size());
   for_marked("bert_hpc::ops::adamw_update", count, marks.marks,
-             UpdateElement{Adamw(step), value.data(), gradient.data(), first_moment.data(), second_moment.data()});
+             UpdateElement<void>{Adamw(step), value.data(), gradient.data(), first_moment.data(), second_moment.data(),
+                                 nullptr});
   clear(marks, count);
 }
 
-AdamwRanges::AdamwRanges(std::span<const AdamwRange> ranges)
-    : ranges_(static_cast<std::int64_t>(ranges.size())), first_piece_(1, 0) {
+AdamwRanges::AdamwRanges(std::span<const AdamwRange> ranges, core::DataType copies)
+    : copies_(copies), ranges_(static_cast<std::int64_t>(ranges.size())), first_piece_(1, 0) {
   std::vector<Piece> pieces;
   for (std::size_t r = 0; r < ranges.size(); ++r) {
     for (std::int64_t begin = 0; begin < ranges[r].size; begin += norm_block) {
@@ -159,37 +182,38 @@ AdamwRanges::AdamwRanges(std::span<const AdamwRange> ranges)
   core::copy_to_device(pieces.data(), pieces_.data(), pieces.size() * sizeof(Piece));
 }
 
-void AdamwRanges::update(const AdamwStep& step, std::size_t first, std::size_t last) const {
-  core::require(first <= last && last < first_piece_.size(), "adamw_update: ranges that there are not");
-  AdamwStep undecayed = step;
-  undecayed.weight_decay = 0;
-  const Adamw with(step), without(undecayed);
-  const AdamwRange* all = ranges_.data();
-  const Piece* pieces = pieces_.data() + first_piece_[first];
+template <class Copy>
+void update_pieces(const Adamw& with_decay, const Adamw& without_decay, const AdamwRange* all,
+                   const AdamwRanges::Piece* pieces, std::int64_t piece_count) {
+  const Adamw with = with_decay, without = without_decay;
   kernel::for_rows(
-      "bert_hpc::ops::adamw_update_ranges", first_piece_[last] - first_piece_[first],
-      KOKKOS_LAMBDA(const kernel::RowTeam& team, std::int64_t p) {
-        const Piece piece = pieces[p];
+      "bert_hpc::ops::adamw_update_ranges", piece_count, KOKKOS_LAMBDA(const kernel::RowTeam& team, std::int64_t p) {
+        const AdamwRanges::Piece piece = pieces[p];
         const AdamwRange r = all[piece.range];
         const std::int64_t left = r.size - piece.begin, count = left < norm_block ? left : norm_block;
-        const UpdateElement body{r.decay ? with : without, r.value + piece.begin, r.gradient + piece.begin,
-                                 r.first_moment + piece.begin, r.second_moment + piece.begin};
+        const UpdateElement<void> plain{r.decay ? with : without,      r.value + piece.begin,
+                                        r.gradient + piece.begin,      r.first_moment + piece.begin,
+                                        r.second_moment + piece.begin, nullptr};
         std::uint8_t* const marks = r.marks == nullptr ? nullptr : r.marks + piece.begin / line;
-        if constexpr (kernel::in_warps) {
-          team.each(count, [&](std::int64_t i) {
-            if (marks != nullptr && marks[i / line] == 0) {
-              body.template element<true>(i);
-            } else {
-              body.template element<false>(i);
-            }
-          });
+        if (r.copy == nullptr) {
+          update_piece(team, count, marks, plain);
         } else {
-          for_marked_runs(0, count, marks, body);
+          auto* const copy = reinterpret_cast<Copy*>(r.copy) + piece.begin;
+          update_piece(team, count, marks, UpdateElement<Copy>{plain.update, plain.w, plain.g, plain.m, plain.v, copy});
         }
         if (marks == nullptr) return;
         team.meet();  // all have read them
         team.each(kernel::divide_up(count, line), [&](std::int64_t l) { marks[l] = 0; });
       });
+}
+
+void AdamwRanges::update(const AdamwStep& step, std::size_t first, std::size_t last) const {
+  core::require(first <= last && last < first_piece_.size(), "adamw_update: ranges that there are not");
+  AdamwStep undecayed = step;
+  undecayed.weight_decay = 0;
+  const auto run = copies_ == core::DataType::fp16 ? update_pieces<core::Fp16> : update_pieces<core::Bf16>;
+  run(Adamw(step), Adamw(undecayed), ranges_.data(), pieces_.data() + first_piece_[first],
+      first_piece_[last] - first_piece_[first]);
 }
 
 void adamw_update_on_host(const AdamwStep& step, std::span<float> value, std::span<float> gradient,

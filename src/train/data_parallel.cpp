@@ -77,8 +77,8 @@ void DataParallel::share_range(std::size_t i) {
   if (!plan_.shares_update()) return;
   core::require(i == shared_, "data parallel: ranges are shared in order");
   const ShardPlan::Bucket& bucket = plan_.buckets[shared_++];
-  requests_.push_back(group_.start_all_gather(
-      parameters_.values().subspan(static_cast<std::size_t>(bucket.begin), static_cast<std::size_t>(bucket.size))));
+  requests_.push_back(group_.start_all_gather(parameters_.change_values().subspan(
+      static_cast<std::size_t>(bucket.begin), static_cast<std::size_t>(bucket.size))));
 }
 
 void DataParallel::share_parameters() {
@@ -90,6 +90,7 @@ void DataParallel::share_parameters() {
   ops::set_zero(parameters_.gradients().subspan(std::min(marked, parameters_.gradients().size())));
   for (const auto& request : requests_) request->wait();
   requests_.clear();
+  parameters_.change_values();  // now they are the new ones
 }
 
 std::unique_ptr<DataParallel> make_data_parallel(comm::Communicator& group, core::ParameterStore& parameters,

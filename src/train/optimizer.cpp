@@ -13,12 +13,12 @@ struct DecayRange {
   bool decay = true;
 };
 
-/// Neighbouring slices with the same decay as one range; padding behind a slice belongs to it (it is zero and stays
-/// so).
+/// Neighbouring slices with the same decay as one range, with or without copies; padding behind a slice belongs to it
+/// (it is zero and stays so).
 std::vector<DecayRange> decay_ranges(const core::ParameterStore& parameters) {
   std::vector<DecayRange> ranges;
   for (const core::ParameterSlice& slice : parameters.slices()) {
-    if (ranges.empty() || ranges.back().decay != slice.decay) {
+    if (ranges.empty() || ranges.back().decay != slice.decay || slice.offset == parameters.products_begin()) {
       if (!ranges.empty()) ranges.back().end = slice.offset;
       ranges.push_back({slice.offset, 0, slice.decay});
     }
@@ -31,11 +31,20 @@ std::span<float> part(const core::Buffer<float>& buffer, std::size_t begin, std:
   return {buffer.data() + begin, size};
 }
 
+bool owns_everything(const core::ParameterStore& parameters, std::span<const OwnedRange> owned) {
+  std::int64_t elements = 0;
+  for (const OwnedRange& range : owned) elements += range.size;
+  return elements == parameters.arena_size();
+}
+
 }  // namespace
 
-Adamw::Adamw(const AdamwSettings& settings, const core::ParameterStore& parameters, std::span<const OwnedRange> owned,
-             bool offload)
-    : settings_(settings), parameters_(parameters), offload_(offload) {
+Adamw::Adamw(const AdamwSettings& settings, core::ParameterStore& parameters, std::span<const OwnedRange> owned,
+             bool offload, ops::RoundedWeights* copies)
+    : settings_(settings),
+      parameters_(parameters),
+      copies_(!offload && owns_everything(parameters, owned) ? copies : nullptr),
+      offload_(offload) {
   const std::vector<DecayRange> ranges = decay_ranges(parameters);
   std::int64_t elements = 0;  // of the ranges before
   for (const OwnedRange& mine : owned) {
@@ -65,7 +74,7 @@ Adamw::Adamw(const AdamwSettings& settings, const core::ParameterStore& paramete
     for (const Range& range : ranges_) {
       for (const Run& run : range.runs) resident_runs.push_back(resident(run));
     }
-    resident_ = ops::AdamwRanges(resident_runs);
+    resident_ = copies_ == nullptr ? ops::AdamwRanges(resident_runs) : ops::AdamwRanges(resident_runs, copies_->type());
     return;
   }
   masters_ = core::Buffer<float>(elements, states);
@@ -80,10 +89,13 @@ void Adamw::fetch(std::size_t range) {
 }
 
 ops::AdamwRange Adamw::resident(const Run& run) const {
-  return {.value = parameters_.values().data() + run.begin,
+  const auto begin = static_cast<std::int64_t>(run.begin);
+  const bool copied = copies_ != nullptr && begin >= copies_->begin();
+  return {.value = parameters_.change_values().data() + run.begin,
           .gradient = run.gradient,
           .first_moment = first_.data() + run.state,
           .second_moment = second_.data() + run.state,
+          .copy = copied ? copies_->data() + (begin - copies_->begin()) : nullptr,
           .marks = run.marks,
           .size = static_cast<std::int64_t>(run.size),
           .decay = run.decay};
@@ -91,7 +103,7 @@ ops::AdamwRange Adamw::resident(const Run& run) const {
 
 void Adamw::update_on_host(const Run& run, const ops::AdamwStep& step) {
   const std::span<float> first = part(first_, run.state, run.size), second = part(second_, run.state, run.size);
-  const std::span<float> values = parameters_.values().subspan(run.begin, run.size);
+  const std::span<float> values = parameters_.change_values().subspan(run.begin, run.size);
   const std::span<float> masters = part(masters_, run.state, run.size);
   if (!has_masters_) ops::copy_to_host(values, masters);
   ops::adamw_update_on_host(step, masters, part(gradients_, run.state, run.size), first, second);
@@ -131,9 +143,10 @@ void Adamw::step(double learning_rate, std::int64_t update_number, double gradie
   const double clip = limit > 0 ? std::min(1.0, limit / (gradient_norm + 1e-6)) : 1.0;
   step.gradient_scale = static_cast<float>(clip / scale);
   step.weight_decay = settings_.weight_decay;
+  parameters_.change_values();
   // One kernel for everything, unless somebody waits for each range.
-  if (!offload_ && !updated) return resident_.update(step, 0, resident_.size());
-  for (std::size_t i = 0; i < ranges_.size(); ++i) {
+  if (!offload_ && !updated) resident_.update(step, 0, resident_.size());
+  for (std::size_t i = 0; (offload_ || updated) && i < ranges_.size(); ++i) {
     if (!offload_) {
       resident_.update(step, ranges_[i].first_run, ranges_[i].first_run + ranges_[i].runs.size());
     } else {
@@ -142,6 +155,7 @@ void Adamw::step(double learning_rate, std::int64_t update_number, double gradie
     if (updated) updated(i);
   }
   has_masters_ = true;
+  if (copies_ != nullptr) copies_->written();
 }
 
 }  // namespace bert_hpc::train

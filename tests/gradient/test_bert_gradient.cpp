@@ -94,7 +94,7 @@ TEST_CASE("gradients of every parameter agree with central differences") {
   std::normal_distribution<float> normal;
   for (std::size_t i = 0; i < fixture.store.slices().size(); ++i) {
     const core::ParameterSlice& slice = fixture.store.slices()[i];
-    const core::Tensor<float> value = fixture.store.value(static_cast<int>(i));
+    const core::Tensor<float> value = fixture.store.change_value(static_cast<int>(i));
     const core::Tensor<float> gradient = fixture.store.gradient(static_cast<int>(i));
     std::vector<float> direction(static_cast<std::size_t>(slice.size)), before(value.data, value.data + slice.size);
     double norm = 0, expected = 0;

@@ -127,7 +127,7 @@ class Assembly {
   const comm::ProcessGroups* groups_ = nullptr;
   std::int64_t fp8_bytes_ = 0;
   std::optional<train::Pipeline> pipeline_;
-  std::int64_t scratch_bytes_ = 0;
+  std::int64_t kept_weights_bytes_ = 0, scratch_bytes_ = 0;
 };
 
 }  // namespace bert_hpc::app

@@ -27,6 +27,8 @@ struct ParameterSpec {
   Shard shard{};                    ///< what part of the parameter it is
   /// A batch gives a gradient to few rows only (an embedding table). Such parameters come first in a store.
   bool few_rows = false;
+  /// Its rows are looked up, and no matrix product reads it. Such parameters come first too.
+  bool looked_up = false;
 };
 
 struct ParameterSlice {
@@ -74,7 +76,24 @@ class ParameterStore {
   std::int64_t parameters() const { return parameters_; }  ///< without padding between slices and without copies
   std::int64_t arena_size() const { return arena_size_; }  ///< elements, padding included (padding stays zero)
 
-  Tensor<float> value(int slice) const { return view(values_.data(), slice); }
+  // Parameters are read as constants. Who changes them says so: what was made of them (16-bit copies for products, say)
+  // is behind from then on.
+  std::span<const float> values() const { return {values_.data(), size()}; }
+  Tensor<const float> value(int slice) const { return view(values_.data(), slice); }
+  /// To be written before anybody reads what is made of the values; who goes on writing later says so again.
+  std::span<float> change_values() {
+    ++version_;
+    return {values_.data(), size()};
+  }
+  Tensor<float> change_value(int slice) {
+    ++version_;
+    return view(values_.data(), slice);
+  }
+  std::uint64_t version() const { return version_; }  ///< another one after each change
+
+  /// Where the parameters begin that are not just looked up, in elements.
+  std::int64_t products_begin() const { return products_begin_; }
+
   Tensor<float> gradient(int slice) const {
     const ParameterSlice& s = slices_[static_cast<std::size_t>(slice)];
     return {gradient_places_[static_cast<std::size_t>(slice)], s.rows, s.columns};
@@ -92,7 +111,6 @@ class ParameterStore {
   }
   std::uint8_t* marks_of(int slice) const { return marks(slices_[static_cast<std::size_t>(slice)].offset); }
 
-  std::span<float> values() const { return {values_.data(), size()}; }
   /// Empty where there is no arena of them.
   std::span<float> gradients() const { return {gradients_.data(), static_cast<std::size_t>(gradients_.size())}; }
 
@@ -106,6 +124,8 @@ class ParameterStore {
   std::vector<ParameterSlice> slices_;
   std::int64_t parameters_ = 0;
   std::int64_t arena_size_ = 0;
+  std::int64_t products_begin_ = 0;
+  std::uint64_t version_ = 0;
   Buffer<float> values_, gradients_;
   Buffer<std::uint8_t> marks_;
   std::vector<float*> gradient_places_;  // by slice

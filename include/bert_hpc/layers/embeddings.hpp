@@ -20,7 +20,10 @@ struct EmbeddingsSettings {
   float hidden_dropout = 0.1f;
   DataType storage = DataType::fp32;  ///< of activations
   std::uint32_t site = 0;
-  bool few_rows = false;  ///< nothing but look-ups gives the tables gradients, and hidden is a multiple of 16
+  bool looked_up = false;  ///< nothing but look-ups reads the tables and gives them gradients
+
+  /// A batch touches few rows of the tables, and rows are whole cache lines.
+  bool few_rows() const { return looked_up && hidden % core::floats_of_cache_line == 0; }
 };
 
 class Embeddings {

@@ -32,7 +32,7 @@ double training_flops(const BertConfig& config, std::int64_t tokens, double sum_
 /// Fresh parameters as Hugging Face initialises them: normal(0, initializer_range) weights, zero biases, layer norms at
 /// one, the padding row of the word embeddings at zero. A value depends on (seed, parameter's name, element of the
 /// whole parameter) alone; a copy has the values of what it is a copy of.
-void initialize_parameters(const core::ParameterStore& parameters, const BertConfig& config, std::uint64_t seed,
+void initialize_parameters(core::ParameterStore& parameters, const BertConfig& config, std::uint64_t seed,
                            const std::vector<std::string>& only = {});
 
 }  // namespace bert_hpc::model

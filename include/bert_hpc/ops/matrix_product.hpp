@@ -6,16 +6,19 @@
 //
 // A product computes in float, or from 16-bit operands in float: then weights, which are always stored as floats, and
 // any other operand in float are rounded to that type as they are read, and sums stay floats until a result is stored
-// in its own type. Biases and gradients of parameters are never rounded.
+// in its own type. Biases and gradients of parameters are never rounded. Weights may be kept rounded between products
+// (ops/rounded_weights.hpp), which changes no bit.
 //
 // Rows of y and d_x depend on the same row of x and d_y alone, bit for bit, whatever the other rows, their number and
 // the number of threads, if `rows_are_independent()`; reproducible training asks for it.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "bert_hpc/core/matrix.hpp"
+#include "bert_hpc/ops/rounded_weights.hpp"
 
 namespace bert_hpc::ops {
 
@@ -35,9 +38,18 @@ struct ProductExtents {
 
 class MatrixProduct {
  public:
+  explicit MatrixProduct(core::DataType compute = core::DataType::fp32) : compute_(compute) {}
   virtual ~MatrixProduct() = default;
+  MatrixProduct(const MatrixProduct&) = delete;
+  MatrixProduct& operator=(const MatrixProduct&) = delete;
   virtual std::string name() const = 0;  ///< e.g. "oneDNN 2.6.3"
   virtual bool rows_are_independent() const = 0;
+
+  /// Products of 16-bit operands: from now on weights of `parameters` are read from copies. Call before reserve(), as
+  /// they need no scratch then. Returns the copies' bytes.
+  std::int64_t keep_weights(const core::ParameterStore& parameters);
+  /// The copies, if any, for updates that can write them too.
+  RoundedWeights* kept_weights() { return kept_ ? &*kept_ : nullptr; }
 
   /// Allocates scratch for products up to these extents (each extent is the largest over all products; tight callers
   /// call it once per kind of product). Nothing is allocated afterwards. Returns the bytes held in all.
@@ -59,6 +71,16 @@ class MatrixProduct {
 
   /// d_w = or += d_yᵀ·x, and d_bias = or += column sums of d_y where d_bias is not null. d_w (out, in), d_bias (out).
   virtual void backward_weight(ConstMatrix d_y, ConstMatrix x, Tensor<float> d_w, float* d_bias, Write write) = 0;
+
+ protected:
+  core::DataType compute() const { return compute_; }
+  /// A weight as it is read: its copy, where one is kept.
+  ConstMatrix read(Tensor<const float> w) { return kept_ ? kept_->of(w) : ConstMatrix(w); }
+  bool keeps_weights() const { return kept_.has_value(); }
+
+ private:
+  core::DataType compute_;
+  std::optional<RoundedWeights> kept_;
 };
 
 /// The fastest implementation for this build and processor. `preferred`: "" (automatic), "native" (our own), "onednn",

@@ -8,6 +8,7 @@
 
 #include "bert_hpc/core/buffer.hpp"
 #include "bert_hpc/core/cache_line.hpp"
+#include "bert_hpc/core/data_type.hpp"
 #include "bert_hpc/core/device_memory.hpp"
 
 namespace bert_hpc::ops {
@@ -43,9 +44,11 @@ void mark_first_rows(GradientMarks marks, std::int64_t columns, std::int64_t cou
 void adamw_update(const AdamwStep& step, std::span<float> value, std::span<float> gradient,
                   std::span<float> first_moment, std::span<float> second_moment, GradientMarks marks = {});
 
-/// A range of parameters with its gradient, moments and known zeros (or null), all of `size` elements in device memory.
+/// A range of parameters with its gradient, moments, known zeros (or null) and rounded copy (or null), all of `size`
+/// elements in device memory.
 struct AdamwRange {
   float *value = nullptr, *gradient = nullptr, *first_moment = nullptr, *second_moment = nullptr;
+  std::uint16_t* copy = nullptr;
   std::uint8_t* marks = nullptr;
   std::int64_t size = 0;
   bool decay = true;  ///< false: without weight decay
@@ -56,10 +59,10 @@ struct AdamwRange {
 class AdamwRanges {
  public:
   AdamwRanges() = default;
-  /// Their memory must outlive this.
-  explicit AdamwRanges(std::span<const AdamwRange> ranges);
+  /// Their memory must outlive this. Copies are of type `copies`.
+  explicit AdamwRanges(std::span<const AdamwRange> ranges, core::DataType copies = core::DataType::bf16);
 
-  /// adamw_update() of ranges [first, last), with the same bits.
+  /// adamw_update() of ranges [first, last), with the same bits; new values are rounded into the copies.
   void update(const AdamwStep& step, std::size_t first, std::size_t last) const;
   std::size_t size() const { return first_piece_.empty() ? 0 : first_piece_.size() - 1; }
 
@@ -69,6 +72,7 @@ class AdamwRanges {
   };
 
  private:
+  core::DataType copies_ = core::DataType::bf16;
   core::Buffer<AdamwRange> ranges_;
   core::Buffer<Piece> pieces_;
   std::vector<std::int64_t> first_piece_;  // by range, and one more

@@ -13,6 +13,7 @@
 #include "bert_hpc/core/buffer.hpp"
 #include "bert_hpc/core/parameter_store.hpp"
 #include "bert_hpc/ops/optimizer_update.hpp"
+#include "bert_hpc/ops/rounded_weights.hpp"
 #include "bert_hpc/train/data_parallel.hpp"
 
 namespace bert_hpc::train {
@@ -24,9 +25,10 @@ struct AdamwSettings {
 
 class Adamw {
  public:
-  /// `parameters` must outlive the optimizer. `owned` is copied.
-  Adamw(const AdamwSettings& settings, const core::ParameterStore& parameters, std::span<const OwnedRange> owned,
-        bool offload = false);
+  /// `parameters`, and their `copies` if there are any, must outlive the optimizer. `owned` is copied. An update of
+  /// everything in device memory writes the copies too.
+  Adamw(const AdamwSettings& settings, core::ParameterStore& parameters, std::span<const OwnedRange> owned,
+        bool offload = false, ops::RoundedWeights* copies = nullptr);
 
   /// Offloaded: copies the gradients of owned range `range` to the host. Ranges that were not fetched before step() are
   /// fetched there.
@@ -56,7 +58,8 @@ class Adamw {
     std::uint8_t* marks = nullptr;  // of the gradient
   };
   AdamwSettings settings_;
-  const core::ParameterStore& parameters_;
+  core::ParameterStore& parameters_;
+  ops::RoundedWeights* copies_;  // that updates write; or null
   struct Range {
     std::vector<Run> runs;
     std::size_t state = 0;

@@ -26,7 +26,7 @@ const cpu::TileKernels& kernels_of([[maybe_unused]] cpu::InstructionSet set) {
 
 class NativeProduct final : public MatrixProduct {
  public:
-  NativeProduct(const cpu::TileKernels& kernels, core::DataType compute) : kernels_(kernels), compute_(compute) {}
+  NativeProduct(const cpu::TileKernels& kernels, core::DataType compute) : MatrixProduct(compute), kernels_(kernels) {}
 
   std::string name() const override { return "native (" + std::string(kernels_.name) + ")"; }
   bool rows_are_independent() const override { return true; }
@@ -49,7 +49,7 @@ class NativeProduct final : public MatrixProduct {
   }
 
   void forward_gelu(ConstMatrix x, Tensor<const float> w, const float* bias, Matrix pre, Matrix y) override {
-    detail::require_product_shapes(compute_, x, w, y);
+    detail::require_product_shapes(compute(), x, w, y);
     core::require(pre.type == y.type, "matrix product: results of two types");
     BlockedProduct p = forward_product(x, w, bias, pre);
     p.end = cpu::End::gelu;
@@ -63,7 +63,7 @@ class NativeProduct final : public MatrixProduct {
   }
 
   void backward_input_gelu(ConstMatrix d_y, Tensor<const float> w, ConstMatrix pre, Matrix d_pre) override {
-    detail::require_product_shapes(compute_, pre, w, d_y);
+    detail::require_product_shapes(compute(), pre, w, d_y);
     core::require(pre.type == d_pre.type, "matrix product: a GELU and its gradient of two types");
     BlockedProduct p = backward_product(d_y, w, d_pre, Write::replace);
     p.end = cpu::End::gelu_slope;
@@ -73,7 +73,7 @@ class NativeProduct final : public MatrixProduct {
   }
 
   void backward_weight(ConstMatrix d_y, ConstMatrix x, Tensor<float> d_w, float* d_bias, Write write) override {
-    detail::require_product_shapes(compute_, x, d_w, d_y);
+    detail::require_product_shapes(compute(), x, d_w, d_y);
     if (x.rows == 0) {
       if (write == Write::accumulate) return;
       detail::set_zero_rows(d_w);
@@ -91,7 +91,7 @@ class NativeProduct final : public MatrixProduct {
   }
 
  private:
-  bool rounds() const { return compute_ != core::DataType::fp32; }
+  bool rounds() const { return compute() != core::DataType::fp32; }
 
   std::int64_t scratch_floats(std::int64_t m, std::int64_t n, std::int64_t k, bool a_transposed,
                               std::int64_t threads) const {
@@ -106,7 +106,7 @@ class NativeProduct final : public MatrixProduct {
   /// What is read of an operand: floats beside 16-bit ones are rounded.
   cpu::Source source(const ConstMatrix& x) const {
     if (x.type != core::DataType::fp32 || !rounds()) return stored(x.type);
-    return compute_ == core::DataType::bf16 ? cpu::Source::fp32_as_bf16 : cpu::Source::fp32_as_fp16;
+    return compute() == core::DataType::bf16 ? cpu::Source::fp32_as_bf16 : cpu::Source::fp32_as_fp16;
   }
 
   BlockedProduct operands(const ConstMatrix& a, const ConstMatrix& b, const Matrix& c) const {
@@ -123,9 +123,9 @@ class NativeProduct final : public MatrixProduct {
     return p;
   }
 
-  BlockedProduct forward_product(ConstMatrix x, Tensor<const float> w, const float* bias, Matrix y) const {
-    detail::require_product_shapes(compute_, x, w, y);
-    BlockedProduct p = operands(x, w, y);
+  BlockedProduct forward_product(ConstMatrix x, Tensor<const float> w, const float* bias, Matrix y) {
+    detail::require_product_shapes(compute(), x, w, y);
+    BlockedProduct p = operands(x, read(w), y);
     p.m = y.rows;
     p.n = y.columns;
     p.k = x.columns;
@@ -135,9 +135,9 @@ class NativeProduct final : public MatrixProduct {
     return p;
   }
 
-  BlockedProduct backward_product(ConstMatrix d_y, Tensor<const float> w, Matrix d_x, Write write) const {
-    detail::require_product_shapes(compute_, d_x, w, d_y);
-    BlockedProduct p = operands(d_y, w, d_x);
+  BlockedProduct backward_product(ConstMatrix d_y, Tensor<const float> w, Matrix d_x, Write write) {
+    detail::require_product_shapes(compute(), d_x, w, d_y);
+    BlockedProduct p = operands(d_y, read(w), d_x);
     p.m = d_x.rows;
     p.n = d_x.columns;
     p.k = d_y.columns;
@@ -158,7 +158,6 @@ class NativeProduct final : public MatrixProduct {
   }
 
   const cpu::TileKernels& kernels_;
-  core::DataType compute_;
   core::Buffer<float> scratch_, blocks_;
   std::int64_t threads_ = 0;  // that blocks_ are for
 };

@@ -1,8 +1,8 @@
 // Products by cuBLASLt: single precision as written (never TF32), or of 16-bit operands with sums in single precision;
 // row counts at run time.
 //
-// The library wants both operands in one type. What is stored in float beside 16-bit operands (weights, and the
-// gradients of logits) is rounded into scratch before its product.
+// The library wants both operands in one type. What is stored in float beside 16-bit operands (the gradients of logits,
+// and weights that no copies are kept of) is rounded into scratch before its product.
 #include <algorithm>
 #include <cstdint>
 
@@ -29,7 +29,8 @@ class CublasProduct final : public GemmProduct {
   std::int64_t reserve(const ProductExtents& e) override {
     if (compute() != core::DataType::fp32) {
       rounded_elements_[0] = std::max(rounded_elements_[0], e.rows * std::max(e.in, e.out));
-      rounded_elements_[1] = std::max(rounded_elements_[1], std::max(e.in * e.out, e.rows * std::max(e.in, e.out)));
+      const std::int64_t weight = keeps_weights() ? 0 : e.in * e.out;
+      rounded_elements_[1] = std::max({rounded_elements_[1], weight, e.rows * std::max(e.in, e.out)});
     }
     if (core::DeviceRuntime::missing_device().empty()) prepare();
     return static_cast<std::int64_t>(CublasMatmul::workspace_bytes) +

@@ -42,12 +42,12 @@ ParameterStore make_store(const std::vector<ParameterSpec>& specs, float first =
       values[static_cast<std::size_t>(slice.offset + i)] = first + 0.1f * static_cast<float>(slice.offset + i);
     }
   }
-  core::copy_to_device<float>(values, store.values());
+  core::copy_to_device<float>(values, store.change_values());
   return store;
 }
 
 std::vector<float> values_of(const ParameterStore& store, const std::string& name) {
-  const core::Tensor<float> view = store.value(store.find(name));
+  const core::Tensor<const float> view = store.value(store.find(name));
   return test::copy_of(view.data, view.size());
 }
 
@@ -92,7 +92,7 @@ TEST_CASE("a folder comes back bit for bit, config and tokenizer files with it")
   tests::write_file(tokenizer / "tokenizer_config.json", "{\"do_lower_case\": true}");
   ParameterStore store = make_store(classifier_specs);
   const std::vector<float> special = {-0.0f, std::bit_cast<float>(1u)};  // and the smallest subnormal
-  core::copy_to_device<float>(special, store.values().first(2));
+  core::copy_to_device<float>(special, store.change_values().first(2));
   model::BertConfig config;
   config.label_names = {"a", "b", "c"};
   model::save_hf_folder(folder / "new/model", config, BertHead::sequence_classification, store, tokenizer.path());

@@ -184,18 +184,22 @@ TEST_CASE("many ranges in one kernel give the bits of one after the other") {
     if (marks[static_cast<std::size_t>(i / 16)] == 0) g[2].values[static_cast<std::size_t>(i)] = 0.0f;
   }
   w2 = w, g2 = g, m2 = m, v2 = v;
+  const core::DataType type = GENERATE(core::DataType::bf16, core::DataType::fp16);
+  std::vector<test::Vector<std::uint16_t>> copies(sizes.size());  // of the second and the third
+  for (const std::size_t r : {1u, 2u}) copies[r].assign(static_cast<std::size_t>(sizes[r]), 0xABCD);
   std::vector<ops::AdamwRange> ranges;
   ops::AdamwStep step;
   step.learning_rate = 1e-2;
   step.gradient_scale = 0.5f;
   for (std::size_t r = 0; r < sizes.size(); ++r) {
     ranges.push_back({w[r].values.data(), g[r].values.data(), m[r].values.data(), v[r].values.data(),
-                      r == 2 ? marks.data() : nullptr, sizes[r], r % 2 == 0});
+                      copies[r].empty() ? nullptr : copies[r].data(), r == 2 ? marks.data() : nullptr, sizes[r],
+                      r % 2 == 0});
     step.weight_decay = r % 2 == 0 ? 0.1 : 0.0;
     ops::adamw_update(step, w2[r].values, g2[r].values, m2[r].values, v2[r].values, {r == 2 ? marks2.data() : nullptr});
   }
   step.weight_decay = 0.1;
-  const ops::AdamwRanges all(ranges);
+  const ops::AdamwRanges all(ranges, type);
   CHECK(all.size() == sizes.size());
   const std::size_t split = static_cast<std::size_t>(GENERATE(0, 2, 5));
   all.update(step, 0, split);
@@ -203,6 +207,12 @@ TEST_CASE("many ranges in one kernel give the bits of one after the other") {
   for (std::size_t r = 0; r < sizes.size(); ++r) {
     CHECK((w[r].values == w2[r].values && g[r].values == g2[r].values));
     CHECK((m[r].values == m2[r].values && v[r].values == v2[r].values));
+    std::int64_t wrong = 0;
+    for (std::size_t i = 0; i < copies[r].size(); ++i) {
+      const float value = w[r].values[i];
+      wrong += copies[r][i] != (type == core::DataType::bf16 ? core::bf16_of_float(value) : core::fp16_of_float(value));
+    }
+    CHECK(wrong == 0);
   }
   CHECK(marks == marks2);
   CHECK_THROWS_AS(all.update(step, 0, sizes.size() + 1), core::Error);
