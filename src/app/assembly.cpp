@@ -159,7 +159,8 @@ void Assembly::allocate(const layers::BatchBounds& training, int micro_batches, 
   const layers::TensorPlace share = tensor_place();
   const std::int64_t hidden = config.hidden_size, here = share.share(hidden);
   const std::int64_t wide = std::max({hidden, share.share(config.intermediate_size), 3 * here});
-  kept_weights_bytes_ = products->keep_weights(parameters);
+  // FP8 products have their own of nearly all weights, and leave few to these.
+  if (!fp8) kept_weights_bytes_ = products->keep_weights(parameters);
   scratch_bytes_ = products->reserve({bounds.tokens, wide, wide});
   if (fp8) fp8_bytes_ = fp8->reserve({training.tokens, wide, wide});
   if (traits.kind == model::HeadKind::masked_lm && holds_head()) {
