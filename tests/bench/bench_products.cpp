@@ -2,7 +2,10 @@
 // models asks for. The back ends take turns within each round and the best round counts, so that a busy machine slows
 // all alike.
 //
-// Usage: bench_products [--seconds PER_CASE] [--threads "1 2"] [--shapes tiny|mini|base|all]
+// With --compute bf16 or fp16 activations are of that type, as in training with precision.compute, and the libraries,
+// which have fp32 only, stand aside.
+//
+// Usage: bench_products [--seconds PER_CASE] [--threads "1 2"] [--shapes tiny|mini|base|all] [--compute fp32|bf16|fp16]
 #include <omp.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,8 +25,11 @@
 #include "bert_hpc/core/device_runtime.hpp"
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/ops/matrix_product.hpp"
+#include "support/type_named.hpp"
 
 using namespace bert_hpc;
+using core::DataType;
+using core::Matrix;
 using core::Tensor;
 using ops::MatrixProduct;
 using ops::Write;
@@ -46,6 +52,7 @@ struct Options {
   double seconds = 0.3;  // per case and back end
   std::string threads = "1 2";
   std::string group = "all";
+  DataType compute = DataType::fp32;
 };
 
 void fill(core::Buffer<float>& buffer) {
@@ -60,27 +67,44 @@ double seconds_of(const std::function<void()>& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
+// Activations of the type that products compute in.
+class Stored {
+ public:
+  Stored(DataType type, std::int64_t size) : type_(type), values_(size * core::bytes_of(type) / 4 + 1) {
+    std::mt19937 engine(1);
+    std::normal_distribution<float> normal;
+    core::with_type(type, [&]<class T>() {
+      T* to = reinterpret_cast<T*>(values_.data());
+      for (std::int64_t i = 0; i < size; ++i) to[i] = T(normal(engine));
+    });
+  }
+  Matrix matrix(std::int64_t rows, std::int64_t columns) { return {values_.data(), rows, columns, columns, type_}; }
+
+ private:
+  DataType type_;
+  core::Buffer<float> values_;
+};
+
 // The products of one layer, each on operands that all back ends share.
 struct Case {
-  explicit Case(const Shape& s)
+  Case(const Shape& s, DataType compute)
       : shape(s),
-        x_values(s.rows * s.in),
+        x_values(compute, s.rows * s.in),
+        y_values(compute, s.rows * s.out),
+        d_x_values(compute, s.rows * s.in),
+        pre_values(compute, s.rows * std::max(s.in, s.out)),
         w_values(s.out * s.in),
-        y_values(s.rows * s.out),
-        d_x_values(s.rows * s.in),
         d_w_values(s.out * s.in),
-        pre_values(s.rows * std::max(s.in, s.out)),
         bias(s.out),
         d_bias(s.out) {
-    for (auto* b : {&x_values, &w_values, &y_values, &pre_values, &bias}) fill(*b);
+    for (auto* b : {&w_values, &bias}) fill(*b);
   }
   using Form = std::pair<const char*, std::function<void(MatrixProduct&)>>;
   std::vector<Form> forms() {
-    const Tensor<float> x(x_values.data(), shape.rows, shape.in), w(w_values.data(), shape.out, shape.in);
-    const Tensor<float> y(y_values.data(), shape.rows, shape.out), d_x(d_x_values.data(), shape.rows, shape.in);
-    const Tensor<float> d_w(d_w_values.data(), shape.out, shape.in);
-    const Tensor<float> pre_out(pre_values.data(), shape.rows, shape.out);
-    const Tensor<float> pre_in(pre_values.data(), shape.rows, shape.in);
+    const Matrix x = x_values.matrix(shape.rows, shape.in), y = y_values.matrix(shape.rows, shape.out);
+    const Matrix d_x = d_x_values.matrix(shape.rows, shape.in);
+    const Matrix pre_out = pre_values.matrix(shape.rows, shape.out), pre_in = pre_values.matrix(shape.rows, shape.in);
+    const Tensor<float> w(w_values.data(), shape.out, shape.in), d_w(d_w_values.data(), shape.out, shape.in);
     return {
         {"forward", [=, this](MatrixProduct& p) { p.forward(x, w, bias.data(), y); }},
         {"forward+gelu", [=, this](MatrixProduct& p) { p.forward_gelu(x, w, bias.data(), pre_out, y); }},
@@ -90,7 +114,8 @@ struct Case {
     };
   }
   Shape shape;
-  core::Buffer<float> x_values, w_values, y_values, d_x_values, d_w_values, pre_values, bias, d_bias;
+  Stored x_values, y_values, d_x_values, pre_values;
+  core::Buffer<float> w_values, d_w_values, bias, d_bias;
 };
 
 void run(const Options& options, int threads) {
@@ -99,17 +124,17 @@ void run(const Options& options, int threads) {
   std::vector<std::unique_ptr<MatrixProduct>> products;
   for (const char* kind : {"native", "onednn", "blas"}) {
     try {
-      products.push_back(ops::make_matrix_product(kind));
+      products.push_back(ops::make_matrix_product(kind, options.compute));
     } catch (const core::Error&) {
     }
   }
-  std::printf("%d thread%s, GFLOP/s\n%-6s %5s %5s %5s  %-13s", threads, threads == 1 ? "" : "s", "group", "rows", "in",
-              "out", "product");
+  std::printf("%d thread%s, %s, GFLOP/s\n%-6s %5s %5s %5s  %-13s", threads, threads == 1 ? "" : "s",
+              core::name_of(options.compute), "group", "rows", "in", "out", "product");
   for (const auto& p : products) std::printf(" %18s", p->name().c_str());
   std::printf("  first / best other\n");
   for (const Shape& shape : shapes) {
     if (options.group != "all" && options.group != shape.group) continue;
-    Case problem(shape);
+    Case problem(shape, options.compute);
     const double work = 2e-9 * static_cast<double>(shape.rows * shape.in * shape.out);
     for (const auto& [name, form] : problem.forms()) {
       std::vector<double> best(products.size(), 1e9);
@@ -143,6 +168,7 @@ int main(int argc, char** argv) {
     if (std::strcmp(argv[i], "--seconds") == 0) options.seconds = std::stod(argv[i + 1]);
     if (std::strcmp(argv[i], "--threads") == 0) options.threads = argv[i + 1];
     if (std::strcmp(argv[i], "--shapes") == 0) options.group = argv[i + 1];
+    if (std::strcmp(argv[i], "--compute") == 0) options.compute = tests::type_named(argv[i + 1]);
   }
   // A process per number of threads: the device layer starts once per process.
   std::istringstream counts(options.threads);

@@ -1,8 +1,9 @@
 // Our side of the training benchmark: whole steps (forward, backward, gradient sums, clipping, AdamW) on the sequences
 // of a case file, see cases.py; run.py runs it beside PyTorch. Under mpirun the ranks share every batch.
 //
-// Usage: bench_training --case CASE.json [--steps N] [--warmup W] [--products native|onednn|blas]
-// Prints one line of JSON: {"program", "ranks", "threads", "seconds": [of each timed step], "sections": {…}}.
+// Usage: bench_training --case CASE.json [--steps N] [--warmup W] [--products native|onednn|blas] [--compute
+// fp32|bf16|fp16] Prints one line of JSON: {"program", "compute", "ranks", "threads", "seconds": [of each timed step],
+// "sections": {…}}.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -20,6 +21,7 @@
 #include "bert_hpc/train/data_parallel.hpp"
 #include "bert_hpc/train/optimizer.hpp"
 #include "support/host_batch.hpp"
+#include "support/type_named.hpp"
 
 using namespace bert_hpc;
 using nlohmann::json;
@@ -30,6 +32,7 @@ constexpr auto kind = model::HeadKind::classification;
 
 struct Options {
   std::string path, products;
+  core::DataType compute = core::DataType::fp32;
   int steps = -1, warmup = -1;
 };
 
@@ -43,6 +46,8 @@ Options parse_options(int argc, char** argv) {
       options.path = value;
     } else if (name == "--products") {
       options.products = value;
+    } else if (name == "--compute") {
+      options.compute = tests::type_named(value);
     } else if (name == "--steps") {
       options.steps = std::stoi(value);
     } else if (name == "--warmup") {
@@ -134,9 +139,9 @@ json run(const Options& options, comm::Communicator& world, int threads) {
                              core::ParameterStore::Arenas::with_gradients, train::shard_alignment(false, world.size()),
                              train::shard_memory({}, world));
   model::initialize_parameters(store, config, 1);
-  model::Stage bert(config, kind, config.num_labels(), model::whole(config), store);
-  const auto products = ops::make_matrix_product(options.products);
-  const auto attention = ops::make_attention();
+  model::Stage bert(config, kind, config.num_labels(), model::whole(config), store, {}, options.compute);
+  const auto products = ops::make_matrix_product(options.products, options.compute);
+  const auto attention = ops::make_attention("fused", options.compute);
   layers::Engine engine{*products, *attention};
   const std::vector<Share> shares = make_shares(case_file, config.vocab_size, world.rank(), world.size());
   const layers::BatchBounds bounds = bounds_of(shares);
@@ -179,6 +184,7 @@ json run(const Options& options, comm::Communicator& world, int threads) {
     if (step >= warmup) seconds.push_back(world.maximum(whole.lap()));
   }
   return {{"program", "bert_hpc, " + products->name() + ", " + attention->name()},
+          {"compute", core::name_of(options.compute)},
           {"ranks", world.size()},
           {"threads", threads},
           {"seconds", seconds},

@@ -13,7 +13,7 @@ InstructionSet widest_instruction_set() {
     std::puts("skipped: this processor has no AVX2");
     std::exit(4);
   }
-  return InstructionSet::x86_64_v4;
+  return InstructionSet::x86_64_v4_bf16;
 }
 
 }  // namespace bert_hpc::ops::cpu

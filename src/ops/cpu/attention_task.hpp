@@ -57,5 +57,8 @@ AttentionKernels attention_kernels();
 namespace x86_64_v4 {
 AttentionKernels attention_kernels();
 }
+namespace x86_64_v4_bf16 {
+AttentionKernels attention_kernels();
+}
 
 }  // namespace bert_hpc::ops::cpu

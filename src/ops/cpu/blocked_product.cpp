@@ -2,9 +2,11 @@
 // packed operands in the last (Goto and van de Geijn 2008). How a product is cut decides no bit of it: see
 // tile_kernels.hpp. The row sums of A are likewise one chain per row.
 //
-// Where A is read as it lies but not as floats, or C is stored in 16 bits, a block of A's rows and one of C take the
-// way through a thread's own floats: small enough for the second cache, and C is rounded once, when its chains are
-// complete.
+// Where A is read as it lies but is no row of words (tile_kernels.hpp), or C is stored in 16 bits, a block of A's rows
+// and one of C take the way through a thread's own memory: small enough for the second cache, and C is rounded once,
+// when its chains are complete.
+//
+// Lengths and places along k count words here, but for what operands and packing are asked.
 #include "blocked_product.hpp"
 
 #include <omp.h>
@@ -14,8 +16,8 @@
 namespace bert_hpc::ops::cpu {
 namespace {
 
-constexpr std::int64_t longest_block = 384;                        // terms: a panel of B takes 24 KiB with AVX2
-constexpr std::int64_t longest_step = 4096;                        // terms packed at once
+constexpr std::int64_t longest_block = 384;                        // words: a panel of B takes 24 KiB with AVX2
+constexpr std::int64_t longest_step = 4096;                        // words packed at once
 constexpr std::int64_t step_floats = std::int64_t{5} << 19;        // 10 MiB: a whole weight matrix of a base-size model
 constexpr std::int64_t row_block_floats = std::int64_t{40} << 10;  // 160 KiB of A's rows
 constexpr std::int64_t most_block_rows = 192;                      // of C's block of floats
@@ -45,7 +47,7 @@ struct Blocking {
   std::int64_t k_block, m_step, n_step, k_step;
 };
 
-// Terms whose panel of B is packed at once. Where C is stored in 16 bits, all terms: it would be rounded between steps.
+// Words whose panel of B is packed at once. Where C is stored in 16 bits, all: it would be rounded between steps.
 std::int64_t longest_step_of(const TileKernels& kernels, bool rounds) {
   return rounds ? step_floats / kernels.columns : longest_step;
 }
@@ -63,7 +65,7 @@ Blocking blocking_of(const TileKernels& kernels, std::int64_t m, std::int64_t n,
     return extent <= most ? extent : round_up(divide_up(extent, divide_up(extent, most)), unit);
   };
   b.n_step = reach(n, kernels.columns, kernels.columns * std::min(k, b.k_step));
-  b.m_step = a_transposed ? reach(m, kernels.rows, kernels.row_panel_floats(b.k_block)) : m;
+  b.m_step = a_transposed ? reach(m, kernels.rows, kernels.row_panel_words(b.k_block)) : m;
   return b;
 }
 
@@ -91,7 +93,7 @@ struct Part {
   Range rows, columns;
 };
 
-// One step: the product of rows `m`, columns `n` and terms `k`, with its packed operands.
+// One step: the product of rows `m`, columns `n` and words `k` of terms, with its packed operands.
 struct Step {
   Range m, n, k;
   float *a, *b;
@@ -113,10 +115,11 @@ class Runner {
   Runner(const TileKernels& kernels, const BlockedProduct& product, const ProductScratch& scratch)
       : kernels_(kernels),
         p_(product),
-        blocking_(blocking_of(kernels, p_.m, p_.n, p_.k, p_.a_transposed, rounds(p_))),
+        words_(kernels.words(p_.k)),
+        blocking_(blocking_of(kernels, p_.m, p_.n, words_, p_.a_transposed, rounds(p_))),
         m_steps_(divide_up(p_.m, blocking_.m_step)),
         n_steps_(divide_up(p_.n, blocking_.n_step)),
-        k_steps_(divide_up(p_.k, blocking_.k_step)),
+        k_steps_(divide_up(words_, blocking_.k_step)),
         scratch_(scratch) {}
 
   // Called by every thread of a team. Small operands are packed by each thread for itself, which costs less than
@@ -168,41 +171,47 @@ class Runner {
     };
     Step s;
     s.m = range(index % m_steps_, blocking_.m_step, p_.m);
-    s.k = range(index / m_steps_ % k_steps_, blocking_.k_step, p_.k);
+    s.k = range(index / m_steps_ % k_steps_, blocking_.k_step, words_);
     s.n = range(index / m_steps_ / k_steps_, blocking_.n_step, p_.n);
     s.b = packed;
     s.a = packed + b_floats();
     return s;
   }
 
-  // Floats of the packed operands of a step.
+  // Of the packed operands of a step.
   std::int64_t b_floats() const {
-    return padded_columns(blocking_.n_step) * std::min(p_.k, blocking_.k_step);
+    return padded_columns(blocking_.n_step) * std::min(words_, blocking_.k_step);
   }
   std::int64_t step_size() const {
     const std::int64_t a_floats = p_.a_transposed ? row_panels(blocking_.m_step, blocking_.k_block) : 0;
     return round_up(a_floats + b_floats(), 16);
   }
 
+  Range terms_of(Range words) const {
+    return {words.begin * kernels_.terms, std::min(p_.k, words.end * kernels_.terms)};
+  }
   std::int64_t padded_columns(std::int64_t count) const {
     return round_up(count, kernels_.columns);
   }
   std::int64_t row_panels(std::int64_t count, std::int64_t length) const {
-    return divide_up(count, kernels_.rows) * kernels_.row_panel_floats(length);
+    return divide_up(count, kernels_.rows) * kernels_.row_panel_words(length);
   }
 
   // Whole panels of each block over k.
   void pack_columns(const Step& s, Range columns) const {
     for (std::int64_t k = s.k.begin; k < s.k.end && columns.size() > 0; k += blocking_.k_block) {
+      const std::int64_t words = std::min(blocking_.k_block, s.k.end - k);
+      const Range terms = terms_of({k, k + words});
       PackJob job;
-      job.length = std::min(blocking_.k_block, s.k.end - k);
+      job.length = terms.size();
       job.count = columns.size();
       job.stride = p_.b_stride;
-      job.panel_stride = kernels_.columns * job.length;
-      job.to = s.b + (k - s.k.begin) * padded_columns(s.n.size()) + columns.begin * job.length;
+      job.panel_stride = kernels_.columns * words;
+      job.to = s.b + (k - s.k.begin) * padded_columns(s.n.size()) + columns.begin * words;
       const std::int64_t column = s.n.begin + columns.begin;
       const SourceKernels& source = kernels_.of(p_.b_source);
-      job.from = element(p_.b, p_.b_source, p_.b_transposed ? column * p_.b_stride + k : k * p_.b_stride + column);
+      job.from = element(p_.b, p_.b_source,
+                         p_.b_transposed ? column * p_.b_stride + terms.begin : terms.begin * p_.b_stride + column);
       (p_.b_transposed ? source.pack_columns_transposed : source.pack_columns)(job);
     }
   }
@@ -210,13 +219,14 @@ class Runner {
   // A step with packed A is one block over k.
   void pack_rows(const Step& s, Range rows) const {
     if (!p_.a_transposed || rows.size() == 0) return;
+    const Range terms = terms_of(s.k);
     PackJob job;
-    job.length = s.k.size();
+    job.length = terms.size();
     job.count = rows.size();
     job.stride = p_.a_stride;
-    job.panel_stride = kernels_.row_panel_floats(job.length);
+    job.panel_stride = kernels_.row_panel_words(s.k.size());
     job.to = s.a + rows.begin / kernels_.rows * job.panel_stride;
-    job.from = element(p_.a, p_.a_source, s.k.begin * p_.a_stride + s.m.begin + rows.begin);
+    job.from = element(p_.a, p_.a_source, terms.begin * p_.a_stride + s.m.begin + rows.begin);
     kernels_.of(p_.a_source).pack_rows_transposed(job);
   }
 
@@ -224,8 +234,9 @@ class Runner {
     if (p_.a_sums == nullptr || s.n.begin > 0 || rows.size() == 0) return;
     float* sums = p_.a_sums + s.m.begin + rows.begin;
     if (s.k.begin == 0 && p_.begin == Begin::zero) std::fill_n(sums, rows.size(), 0.0f);
-    const void* from = element(p_.a, p_.a_source, s.k.begin * p_.a_stride + s.m.begin + rows.begin);
-    kernels_.of(p_.a_source).add_column_sums(from, p_.a_stride, s.k.size(), rows.size(), sums);
+    const Range terms = terms_of(s.k);
+    const void* from = element(p_.a, p_.a_source, terms.begin * p_.a_stride + s.m.begin + rows.begin);
+    kernels_.of(p_.a_source).add_column_sums(from, p_.a_stride, terms.size(), rows.size(), sums);
   }
 
   // The rectangle of C that a thread computes in a step.
@@ -236,8 +247,12 @@ class Runner {
             part_of(s.n.size(), kernels_.columns, thread % grid.columns, grid.columns)};
   }
 
-  bool widens_a() const {
-    return !p_.a_transposed && p_.a_source != Source::fp32;
+  // Is A read from a copy of its rows? Rows of bf16 are words as they lie where they hold pairs only, a whole number
+  // apart.
+  bool copies_a() const {
+    if (p_.a_transposed) return false;
+    if (kernels_.terms == 1) return p_.a_source != Source::fp32;
+    return p_.a_source != Source::bf16 || p_.k % kernels_.terms != 0 || p_.a_stride % kernels_.terms != 0;
   }
   bool narrows_c() const {
     return p_.c_source != Source::fp32;
@@ -251,7 +266,7 @@ class Runner {
     for (std::int64_t index = 0; index < blocks; ++index) {
       const Range block = part_of(rows.size(), kernels_.rows, index, blocks);
       const Range block_rows{rows.begin + block.begin, rows.begin + block.end};
-      if (widens_a() || narrows_c()) {
+      if (copies_a() || narrows_c()) {
         multiply_through_blocks(s, block_rows, columns, scratch_.blocks + thread * block_floats());
         continue;
       }
@@ -261,14 +276,14 @@ class Runner {
     }
   }
 
-  // The same through floats of this thread, a few columns at a time.
+  // The same through memory of this thread, a few columns at a time.
   void multiply_through_blocks(const Step& s, Range rows, Range columns, float* blocks) const {
     float* const c = blocks + row_block_floats;
     for (std::int64_t begin = columns.begin; begin < columns.end; begin += block_columns) {
       const Range here{begin, std::min(columns.end, begin + block_columns)};
       for (std::int64_t k = s.k.begin; k < s.k.end; k += blocking_.k_block) {
         TileJob job = block_job(s, rows, here, k);
-        if (widens_a()) widen(s, rows, k, blocks, job);
+        if (copies_a()) copy_rows(s, rows, k, blocks, job);
         if (narrows_c()) {
           job.c = c;
           job.c_stride = block_columns;
@@ -279,21 +294,22 @@ class Runner {
       }
       if (!narrows_c()) continue;
       BlockJob stored = result(s, rows, here, c);
-      if (s.k.end == p_.k) stored.end = p_.end;
+      if (s.k.end == words_) stored.end = p_.end;
       kernels_.of(p_.c_source).store_block(stored);
     }
   }
 
-  // Rows of A, `job`'s terms of them.
-  void widen(const Step& s, Range rows, std::int64_t k, float* to, TileJob& job) const {
-    PackJob widened;
-    widened.from = element(p_.a, p_.a_source, (s.m.begin + rows.begin) * p_.a_stride + k);
-    widened.stride = p_.a_stride;
-    widened.length = job.k;
-    widened.count = rows.size();
-    widened.to = to;
-    widened.panel_stride = job.k;
-    kernels_.of(p_.a_source).widen_rows(widened);
+  // Rows of A, `job`'s words of them.
+  void copy_rows(const Step& s, Range rows, std::int64_t k, float* to, TileJob& job) const {
+    const Range terms = terms_of({k, k + job.k});
+    PackJob copied;
+    copied.from = element(p_.a, p_.a_source, (s.m.begin + rows.begin) * p_.a_stride + terms.begin);
+    copied.stride = p_.a_stride;
+    copied.length = terms.size();
+    copied.count = rows.size();
+    copied.to = to;
+    copied.panel_stride = job.k;
+    kernels_.of(p_.a_source).copy_rows(copied);
     job.a = to;
     job.a_stride = job.k;
   }
@@ -315,10 +331,10 @@ class Runner {
 
   // Rows of A that take their share of the second cache, in whole panels.
   std::int64_t rows_of_block() const {
-    return std::max<std::int64_t>(1, row_block_floats / kernels_.row_panel_floats(blocking_.k_block)) * kernels_.rows;
+    return std::max<std::int64_t>(1, row_block_floats / kernels_.row_panel_words(blocking_.k_block)) * kernels_.rows;
   }
 
-  // Rows and columns count from the step's; terms [k, k + block). Of 16-bit operands A, C and `second` are missing.
+  // Rows and columns count from the step's; words [k, k + block). A that is copied and C that is rounded are missing.
   TileJob block_job(const Step& s, Range rows, Range columns, std::int64_t k) const {
     const std::int64_t row = s.m.begin + rows.begin, column = s.n.begin + columns.begin;
     TileJob job;
@@ -326,11 +342,11 @@ class Runner {
     job.n = columns.size();
     job.k = std::min(blocking_.k_block, s.k.end - k);
     job.a_packed = p_.a_transposed;
-    job.a_stride = job.a_packed ? kernels_.row_panel_floats(job.k) : p_.a_stride;
+    job.a_stride = job.a_packed ? kernels_.row_panel_words(job.k) : p_.a_stride / kernels_.terms;
     if (job.a_packed) {
       job.a = s.a + rows.begin / kernels_.rows * job.a_stride;
-    } else if (!widens_a()) {
-      job.a = static_cast<const float*>(p_.a) + row * p_.a_stride + k;
+    } else if (!copies_a()) {
+      job.a = static_cast<const float*>(element(p_.a, p_.a_source, row * p_.a_stride)) + k;
     }
     job.b = s.b + (k - s.k.begin) * padded_columns(s.n.size()) + columns.begin * job.k;
     job.b_stride = kernels_.columns * job.k;
@@ -339,7 +355,7 @@ class Runner {
     if (narrows_c()) return job;
     job.c = static_cast<float*>(p_.c) + row * p_.c_stride + column;
     job.c_stride = p_.c_stride;
-    if (k + job.k == p_.k && p_.end != End::nothing) {
+    if (k + job.k == words_ && p_.end != End::nothing) {
       job.end = p_.end;
       job.second = static_cast<float*>(p_.second) + row * p_.second_stride + column;
       job.second_stride = p_.second_stride;
@@ -349,6 +365,7 @@ class Runner {
 
   const TileKernels& kernels_;
   const BlockedProduct& p_;
+  std::int64_t words_;  // along k
   Blocking blocking_;
   std::int64_t m_steps_, n_steps_, k_steps_;
   const ProductScratch& scratch_;
@@ -359,10 +376,11 @@ class Runner {
 std::int64_t scratch_floats(const TileKernels& kernels, std::int64_t m, std::int64_t n, std::int64_t k,
                             bool a_transposed, bool rounds, std::int64_t threads) {
   // Bounds that grow with every extent, where blocking_of() itself may take less for more.
-  const std::int64_t length = std::min(k, a_transposed ? longest_block : longest_step_of(kernels, rounds));
+  const std::int64_t words = kernels.words(k);
+  const std::int64_t length = std::min(words, a_transposed ? longest_block : longest_step_of(kernels, rounds));
   const std::int64_t b = round_up(n, kernels.columns) * length;
-  const std::int64_t a = a_transposed ? divide_up(m, kernels.rows) * kernels.row_panel_floats(length) : 0;
-  const bool single = k <= length && a <= step_floats && b <= step_floats;
+  const std::int64_t a = a_transposed ? divide_up(m, kernels.rows) * kernels.row_panel_words(length) : 0;
+  const bool single = words <= length && a <= step_floats && b <= step_floats;
   const std::int64_t one = round_up(std::min(a, step_floats) + std::min(b, step_floats), 16);
   const std::int64_t together = (single ? 1 : 2) * one;
   return std::max(together, std::min(threads * one, step_floats));

@@ -16,8 +16,11 @@ namespace {
 
 using cpu::BlockedProduct;
 
-const cpu::TileKernels& kernels_of([[maybe_unused]] cpu::InstructionSet set) {
+const cpu::TileKernels& kernels_of([[maybe_unused]] cpu::InstructionSet set, [[maybe_unused]] core::DataType compute) {
 #if defined(BERT_HPC_X86_KERNELS)
+  if (set == cpu::InstructionSet::x86_64_v4_bf16) {
+    return compute == core::DataType::bf16 ? cpu::x86_64_v4_bf16::pair_kernels() : cpu::x86_64_v4_bf16::tile_kernels();
+  }
   if (set == cpu::InstructionSet::x86_64_v4) return cpu::x86_64_v4::tile_kernels();
   if (set == cpu::InstructionSet::x86_64_v3) return cpu::x86_64_v3::tile_kernels();
 #endif
@@ -169,11 +172,11 @@ bool native_product_is_tuned() {
 }
 
 std::unique_ptr<MatrixProduct> make_native_product(core::DataType compute) {
-  return std::make_unique<NativeProduct>(kernels_of(cpu::widest_instruction_set()), compute);
+  return std::make_unique<NativeProduct>(kernels_of(cpu::widest_instruction_set(), compute), compute);
 }
 
 std::unique_ptr<MatrixProduct> make_portable_product(core::DataType compute) {
-  return std::make_unique<NativeProduct>(kernels_of(cpu::InstructionSet::baseline), compute);
+  return std::make_unique<NativeProduct>(kernels_of(cpu::InstructionSet::baseline, compute), compute);
 }
 
 }  // namespace bert_hpc::ops

@@ -9,9 +9,10 @@
 // Blocks over k continue the chain through C, and edge tiles run the same chain, so nothing but the operands decides
 // the bits.
 //
-// Kernels multiply floats. Operands of other kinds (Source) become floats where they are packed, or, of an A that would
-// be read where it lies, in a block of its own in the second cache; a result of 16 bits leaves a block of floats once
-// its chains are complete.
+// Kernels multiply words of 32 bits: floats, or pairs of bf16, neighbours along k, where a processor multiplies them
+// (the last with a zero where k is odd; isa/words.hpp). Operands of other kinds (Source) become such words where they
+// are packed, or, of an A that would be read where it lies, in a block of its own in the second cache; a result of 16
+// bits leaves a block of floats once its chains are complete.
 #pragma once
 
 #include <cstdint>
@@ -36,14 +37,14 @@ constexpr std::int64_t bytes_of(Source source) {
   return source == Source::bf16 || source == Source::fp16 ? 2 : 4;
 }
 
-/// One block of C: all of its m × n elements, k of their terms.
+/// One block of C: all of its m × n elements, k words of their terms. Strides of A and B count words.
 struct TileJob {
   std::int64_t m = 0, n = 0, k = 0;
   const float* a = nullptr;
   bool a_packed = false;
-  std::int64_t a_stride = 0;  ///< elements from row to row; of packed A: from panel to panel
+  std::int64_t a_stride = 0;  ///< from row to row; of packed A: from panel to panel
   const float* b = nullptr;
-  std::int64_t b_stride = 0;  ///< elements from panel to panel
+  std::int64_t b_stride = 0;  ///< from panel to panel
   float* c = nullptr;
   std::int64_t c_stride = 0;
   Begin begin = Begin::zero;
@@ -59,7 +60,7 @@ struct PackJob {
   std::int64_t stride = 0;  ///< elements from row to row of the matrix as stored
   std::int64_t length = 0, count = 0;
   float* to = nullptr;
-  std::int64_t panel_stride = 0;  ///< elements from panel to panel; of A at least row_panel_floats()
+  std::int64_t panel_stride = 0;  ///< words from panel to panel; of A at least row_panel_words()
 };
 
 /// Rows of a block of C between its floats and where it is stored.
@@ -73,13 +74,13 @@ struct BlockJob {
   std::int64_t second_stride = 0;
 };
 
-/// What is made for each Source.
+/// What is made for each Source; of kernels for pairs only bf16 and fp32_as_bf16 have it.
 struct SourceKernels {
   void (*pack_columns)(const PackJob&);             ///< B stored (length, count)
   void (*pack_columns_transposed)(const PackJob&);  ///< B stored (count, length)
   void (*pack_rows_transposed)(const PackJob&);     ///< A stored (length, count)
-  /// to (count, length), its rows panel_stride apart, from A stored (count, length).
-  void (*widen_rows)(const PackJob&);
+  /// to: words of (count, length), its rows panel_stride apart, from A stored (count, length).
+  void (*copy_rows)(const PackJob&);
   /// sums[i] += Σ over the rows in order of from (length, count), never rounded.
   void (*add_column_sums)(const void* from, std::int64_t stride, std::int64_t length, std::int64_t count, float* sums);
   /// Of stored elements, null where Source rounds.
@@ -90,8 +91,10 @@ struct SourceKernels {
 struct TileKernels {
   const char* name;
   std::int64_t rows, columns;  ///< of a tile
-  /// Floats from one packed panel of A to the next: whole vectors are stored, past the end of its last row.
-  std::int64_t row_panel_floats(std::int64_t length) const { return (rows * length + 31) / 16 * 16; }
+  std::int64_t terms;          ///< of a word
+  std::int64_t words(std::int64_t length) const { return (length + terms - 1) / terms; }
+  /// From one packed panel of A to the next: whole vectors are stored, past the end of its last row.
+  std::int64_t row_panel_words(std::int64_t word_rows) const { return (rows * word_rows + 31) / 16 * 16; }
   void (*multiply)(const TileJob&);
   SourceKernels by_source[sources];
   const SourceKernels& of(Source source) const { return by_source[static_cast<int>(source)]; }
@@ -107,5 +110,9 @@ const TileKernels& tile_kernels();
 namespace x86_64_v4 {
 const TileKernels& tile_kernels();
 }
+namespace x86_64_v4_bf16 {
+const TileKernels& tile_kernels();
+const TileKernels& pair_kernels();  ///< for products of which both operands are read as bf16
+}  // namespace x86_64_v4_bf16
 
 }  // namespace bert_hpc::ops::cpu

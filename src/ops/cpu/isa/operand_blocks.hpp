@@ -1,11 +1,11 @@
-// What stands between operands as they are stored and the floats that tiles multiply: packing into panels, rows widened
-// to floats, blocks of 16-bit results.
+// What stands between operands as they are stored and the words (words.hpp) that tiles multiply: packing into panels,
+// copies of rows, blocks of 16-bit results.
 #pragma once
 
 #include <cstdint>
 
 #include "bert_hpc/ops/vector_math.hpp"
-#include "source_reader.hpp"
+#include "words.hpp"
 
 namespace bert_hpc::ops::cpu {
 namespace {
@@ -14,51 +14,55 @@ constexpr std::int64_t tile_columns = panel;
 
 // One piece of a row, `width` long. A store of whole vectors may run over the piece, into what the next row fills and
 // into the gap behind the panel at last; a load may not run over the row.
-template <Source source, int width>
-inline void pack_piece(const ElementOf<source>* from, std::int64_t rest, float* to) {
+template <class Words, Source source, int width>
+inline void pack_piece(const ElementOf<source>* from, std::int64_t stride, std::int64_t left, std::int64_t rest,
+                       float* to) {
   constexpr int whole = (width + lanes - 1) / lanes * lanes;
   if (rest >= whole) {
 #pragma GCC unroll 4
-    for (int j = 0; j < whole; j += lanes) store(to + j, Reader<source>::vector(from + j));
+    for (int j = 0; j < whole; j += lanes) store(to + j, Words::template down<source>(from + j, stride, left));
   } else if (source == Source::fp32 && rest >= width) {
     __builtin_memcpy(to, from, sizeof(float) * width);
   } else {
-    for (std::int64_t j = 0; j < width; ++j) to[j] = j < rest ? Reader<source>::one(from + j) : 0.0f;
+    for (std::int64_t j = 0; j < width; ++j) {
+      to[j] = j < rest ? Words::template one_down<source>(from + j, stride, left) : 0.0f;
+    }
   }
 }
 
 // Panels of `width` from a matrix stored (length, count). A few at a time: they take whole cache lines of each row, and
 // do not write to more streams than the first cache has ways.
-template <Source source, int width, int together>
+template <class Words, Source source, int width, int together>
 inline void pack_stored_by_length(const PackJob& job) {
   for (std::int64_t begin = 0; begin < job.count; begin += width * together) {
     const ElementOf<source>* from = static_cast<const ElementOf<source>*>(job.from) + begin;
     float* to = job.to + begin / width * job.panel_stride;
     const std::int64_t rest = job.count - begin;
-    for (std::int64_t l = 0; l < job.length; ++l) {
+    for (std::int64_t left = job.length; left > 0; left -= Words::terms) {
       if (rest >= width * together + lanes) {
 #pragma GCC unroll 8
         for (int p = 0; p < together; ++p) {
-          pack_piece<source, width>(from + p * width, lanes * 2, to + p * job.panel_stride);
+          pack_piece<Words, source, width>(from + p * width, job.stride, left, lanes * 2, to + p * job.panel_stride);
         }
       } else {
         for (int p = 0; p * width < rest && p < together; ++p) {
-          pack_piece<source, width>(from + p * width, rest - p * width, to + p * job.panel_stride);
+          pack_piece<Words, source, width>(from + p * width, job.stride, left, rest - p * width,
+                                           to + p * job.panel_stride);
         }
       }
-      from += job.stride;
+      from += Words::terms * job.stride;
       to += width;
     }
   }
 }
 
-template <Source source>
+template <class Words, Source source>
 void pack_columns(const PackJob& job) {
-  pack_stored_by_length<source, tile_columns, 4>(job);
+  pack_stored_by_length<Words, source, tile_columns, 4>(job);
 }
-template <Source source>
+template <class Words, Source source>
 void pack_rows_transposed(const PackJob& job) {
-  pack_stored_by_length<source, tile_rows, 8>(job);
+  pack_stored_by_length<Words, source, tile_rows, 8>(job);
 }
 
 // A square of lanes × lanes transposed by exchanging ever larger blocks across the diagonal.
@@ -81,39 +85,47 @@ inline void transpose(Vector (&v)[lanes]) {
   }
 }
 
-template <Source source>
+template <class Words, Source source>
 void pack_columns_transposed(const PackJob& job) {
+  constexpr int terms = Words::terms;
+  const std::int64_t words = (job.length + terms - 1) / terms, whole = job.length / terms;
   for (std::int64_t begin = 0; begin < job.count; begin += tile_columns) {
     float* packed = job.to + begin / tile_columns * job.panel_stride;
     for (int half = 0; half < tile_columns; half += lanes) {
       const std::int64_t rows = job.count - begin - half;
       const ElementOf<source>* from = static_cast<const ElementOf<source>*>(job.from) + (begin + half) * job.stride;
       std::int64_t l = 0;
-      for (; rows >= lanes && l + lanes <= job.length; l += lanes) {
+      for (; rows >= lanes && l + lanes <= whole; l += lanes) {
         Vector square[lanes];
 #pragma GCC unroll 16
-        for (int i = 0; i < lanes; ++i) square[i] = Reader<source>::vector(from + i * job.stride + l);
+        for (int i = 0; i < lanes; ++i) square[i] = Words::template along<source>(from + i * job.stride + l * terms);
         transpose(square);
 #pragma GCC unroll 16
         for (int i = 0; i < lanes; ++i) store(packed + (l + i) * tile_columns + half, square[i]);
       }
-      for (; l < job.length; ++l) {
+      for (; l < words; ++l) {
+        const std::int64_t term = l * terms, left = job.length - term;
         for (int i = 0; i < lanes; ++i) {
-          packed[l * tile_columns + half + i] = i < rows ? Reader<source>::one(from + i * job.stride + l) : 0.0f;
+          packed[l * tile_columns + half + i] =
+              i < rows ? Words::template one_along<source>(from + i * job.stride + term, left) : 0.0f;
         }
       }
     }
   }
 }
 
-template <Source source>
-void widen_rows(const PackJob& job) {
+template <class Words, Source source>
+void copy_rows(const PackJob& job) {
+  constexpr int terms = Words::terms;
   for (std::int64_t i = 0; i < job.count; ++i) {
     const ElementOf<source>* from = static_cast<const ElementOf<source>*>(job.from) + i * job.stride;
     float* to = job.to + i * job.panel_stride;
     std::int64_t l = 0;
-    for (; l + lanes <= job.length; l += lanes) store(to + l, Reader<source>::vector(from + l));
-    for (; l < job.length; ++l) to[l] = Reader<source>::one(from + l);
+    for (; l + lanes * terms <= job.length; l += lanes * terms) {
+      store(to, Words::template along<source>(from + l));
+      to += lanes;
+    }
+    for (; l < job.length; l += terms) *to++ = Words::template one_along<source>(from + l, job.length - l);
   }
 }
 

@@ -13,8 +13,8 @@
 namespace bert_hpc::ops::cpu::BERT_HPC_ISA {
 namespace {
 
-// c (R, tile_columns) begun as told, plus k terms. a_stride counts from row to row where A is not packed.
-template <int R, bool packed>
+// c (R, tile_columns) begun as told, plus k words of terms. a_stride counts from row to row where A is not packed.
+template <class Words, int R, bool packed>
 inline void tile(const float* __restrict a, std::int64_t a_stride, const float* __restrict b, std::int64_t k,
                  Begin begin, const float* bias, float* __restrict c, std::int64_t c_stride) {
   Vector left[R], right[R];
@@ -34,9 +34,9 @@ inline void tile(const float* __restrict a, std::int64_t a_stride, const float* 
     const Vector b0 = load(b), b1 = load(b + lanes);
 #pragma GCC unroll 16
     for (int i = 0; i < R; ++i) {
-      const float factor = packed ? a[i] : a[i * a_stride];
-      left[i] += factor * b0;
-      right[i] += factor * b1;
+      const auto factor = Words::factor(packed ? a + i : a + i * a_stride);
+      left[i] = Words::multiply_add(factor, b0, left[i]);
+      right[i] = Words::multiply_add(factor, b1, right[i]);
     }
     a += packed ? tile_rows : 1;
     b += tile_columns;
@@ -48,14 +48,14 @@ inline void tile(const float* __restrict a, std::int64_t a_stride, const float* 
   }
 }
 
-template <int R>
+template <class Words, int R = tile_rows>
 inline void tile_of_rows(std::int64_t rows, bool packed, const float* a, std::int64_t a_stride, const float* b,
                          std::int64_t k, Begin begin, const float* bias, float* c, std::int64_t c_stride) {
   if (rows == R) {
-    if (packed) return tile<R, true>(a, a_stride, b, k, begin, bias, c, c_stride);
-    return tile<R, false>(a, a_stride, b, k, begin, bias, c, c_stride);
+    if (packed) return tile<Words, R, true>(a, a_stride, b, k, begin, bias, c, c_stride);
+    return tile<Words, R, false>(a, a_stride, b, k, begin, bias, c, c_stride);
   }
-  if constexpr (R > 1) tile_of_rows<R - 1>(rows, packed, a, a_stride, b, k, begin, bias, c, c_stride);
+  if constexpr (R > 1) tile_of_rows<Words, R - 1>(rows, packed, a, a_stride, b, k, begin, bias, c, c_stride);
 }
 
 // What follows a finished tile, while it is in the first cache. Whole vectors always, so that an element's bits do not
@@ -84,6 +84,7 @@ void copy(const float* from, std::int64_t from_stride, std::int64_t rows, std::i
 }
 
 // A tile at the right edge: the same computation on padded copies.
+template <class Words>
 void edge_tile(const TileJob& job, const float* a, const float* b, std::int64_t row, std::int64_t column,
                std::int64_t rows, std::int64_t columns) {
   float c[tile_rows * tile_columns] = {}, second[tile_rows * tile_columns] = {}, bias[tile_columns] = {};
@@ -92,7 +93,7 @@ void edge_tile(const TileJob& job, const float* a, const float* b, std::int64_t 
   if (job.begin == Begin::existing) copy(c_out, job.c_stride, rows, columns, c, tile_columns);
   if (job.begin == Begin::bias) copy(job.bias + column, 0, 1, columns, bias, 0);
   if (job.end == End::gelu_slope) copy(second_out, job.second_stride, rows, columns, second, tile_columns);
-  tile_of_rows<tile_rows>(rows, job.a_packed, a, job.a_stride, b, job.k, job.begin, bias, c, tile_columns);
+  tile_of_rows<Words>(rows, job.a_packed, a, job.a_stride, b, job.k, job.begin, bias, c, tile_columns);
   finish(job.end, rows, c, tile_columns, second, tile_columns);
   copy(c, tile_columns, rows, columns, c_out, job.c_stride);
   if (job.end == End::gelu) copy(second, tile_columns, rows, columns, second_out, job.second_stride);
@@ -107,6 +108,7 @@ inline void prefetch_rows(const float* place, std::int64_t stride, std::int64_t 
 }
 
 // A panel of B stays in the first cache while the rows of A, from the second, pass by.
+template <class Words>
 void multiply(const TileJob& job) {
   const std::int64_t a_panel = job.a_packed ? job.a_stride : job.a_stride * tile_rows;
   for (std::int64_t column = 0; column < job.n; column += tile_columns) {
@@ -116,7 +118,7 @@ void multiply(const TileJob& job) {
       const float* a = job.a + row / tile_rows * a_panel;
       const std::int64_t rows = job.m - row < tile_rows ? job.m - row : tile_rows;
       if (columns < tile_columns) {
-        edge_tile(job, a, b, row, column, rows, columns);
+        edge_tile<Words>(job, a, b, row, column, rows, columns);
         continue;
       }
       float* c = job.c + row * job.c_stride + column;
@@ -125,7 +127,7 @@ void multiply(const TileJob& job) {
         prefetch_rows(c + tile_rows * job.c_stride, job.c_stride, next < tile_rows ? next : tile_rows);
       }
       const float* bias = job.begin == Begin::bias ? job.bias + column : nullptr;
-      tile_of_rows<tile_rows>(rows, job.a_packed, a, job.a_stride, b, job.k, job.begin, bias, c, job.c_stride);
+      tile_of_rows<Words>(rows, job.a_packed, a, job.a_stride, b, job.k, job.begin, bias, c, job.c_stride);
       if (job.end != End::nothing) {
         finish(job.end, rows, c, job.c_stride, job.second + row * job.second_stride + column, job.second_stride);
       }
@@ -133,12 +135,12 @@ void multiply(const TileJob& job) {
   }
 }
 
-template <Source source>
+template <class Words, Source source>
 constexpr SourceKernels kernels_of() {
-  SourceKernels kernels{pack_columns<source>,
-                        pack_columns_transposed<source>,
-                        pack_rows_transposed<source>,
-                        widen_rows<source>,
+  SourceKernels kernels{pack_columns<Words, source>,
+                        pack_columns_transposed<Words, source>,
+                        pack_rows_transposed<Words, source>,
+                        copy_rows<Words, source>,
                         add_column_sums<source>,
                         nullptr,
                         nullptr};
@@ -151,17 +153,33 @@ constexpr SourceKernels kernels_of() {
 
 }  // namespace
 
-const TileKernels& tile_kernels() {
 #define BERT_HPC_TEXT_OF(name) #name
 #define BERT_HPC_TEXT(name) BERT_HPC_TEXT_OF(name)
+
+const TileKernels& tile_kernels() {
   static constexpr TileKernels kernels = {
       BERT_HPC_TEXT(BERT_HPC_ISA),
       tile_rows,
       tile_columns,
-      multiply,
-      {kernels_of<Source::fp32>(), kernels_of<Source::bf16>(), kernels_of<Source::fp16>(),
-       kernels_of<Source::fp32_as_bf16>(), kernels_of<Source::fp32_as_fp16>()}};
+      FloatWords::terms,
+      multiply<FloatWords>,
+      {kernels_of<FloatWords, Source::fp32>(), kernels_of<FloatWords, Source::bf16>(),
+       kernels_of<FloatWords, Source::fp16>(), kernels_of<FloatWords, Source::fp32_as_bf16>(),
+       kernels_of<FloatWords, Source::fp32_as_fp16>()}};
   return kernels;
 }
+
+#if defined(BERT_HPC_PAIR_KERNELS)
+const TileKernels& pair_kernels() {
+  static constexpr TileKernels kernels = {
+      BERT_HPC_TEXT(BERT_HPC_ISA),
+      tile_rows,
+      tile_columns,
+      PairWords::terms,
+      multiply<PairWords>,
+      {{}, kernels_of<PairWords, Source::bf16>(), {}, kernels_of<PairWords, Source::fp32_as_bf16>(), {}}};
+  return kernels;
+}
+#endif
 
 }  // namespace bert_hpc::ops::cpu::BERT_HPC_ISA
