@@ -5,7 +5,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <thread>
+#include <utility>
 
 #include "bert_hpc/app/collective.hpp"
 #include "bert_hpc/comm/heartbeat.hpp"
@@ -50,8 +52,46 @@ SilenceTable::Change SilenceTable::judge(int rank, double now) {
   return Change::silent;
 }
 
+bool SilenceTable::anyone_is_silent() const {
+  return std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.told && r.known && !r.ended; });
+}
+
 void SilenceTable::forgive(double now) {
   for (Rank& r : ranks_) r.last = now;
+}
+
+void Standstill::seen(int rank, std::int64_t moves, double now) {
+  std::int64_t& known = moves_[static_cast<std::size_t>(rank)];
+  if (moves == known) return;
+  known = moves;
+  moved_ = now;
+}
+
+Standstill::Change Standstill::judge(double now) {
+  if (told_since_ >= 0 && moved_ != told_since_) {
+    told_since_ = -1;
+    return Change::moving;
+  }
+  if (told_since_ >= 0 || duration(now) < seconds_) return Change::none;
+  told_since_ = moved_;
+  return Change::still;
+}
+
+std::string whereabouts(const std::vector<std::string>& sections, const std::vector<std::string>& hosts) {
+  std::map<std::string, std::vector<int>> ranks;
+  for (std::size_t r = 0; r < sections.size(); ++r) ranks[sections[r]].push_back(static_cast<int>(r));
+  std::vector<std::pair<std::string, std::vector<int>>> groups(ranks.begin(), ranks.end());
+  std::stable_sort(groups.begin(), groups.end(),
+                   [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
+  std::string text;
+  for (const auto& [section, members] : groups) {
+    if (!text.empty()) text += ", ";
+    const auto first = static_cast<std::size_t>(members.front());
+    text += members.size() > 1 ? "ranks " + core::ranges_text(members) + " are"
+                               : "rank " + std::to_string(first) + " on " + core::printable(hosts[first], 80) + " is";
+    text += " in \"" + core::printable(section, 40) + '"';
+  }
+  return text;
 }
 
 struct Watchdog::State {
@@ -64,12 +104,14 @@ struct Watchdog::State {
         hosts(group.all_gather(io::host_name())),
         heartbeat(comm::Heartbeat::make(group)),
         table(given, group.size(), 0),
+        standstill(given.seconds, group.size(), 0),
         last(static_cast<std::size_t>(group.size())) {}
 
   double now() const { return std::chrono::duration<double>(Clock::now() - begin).count(); }
   void run();
   void heard(int who, const SignOfLife& sign);
   void judge(int who);
+  void judge_standstill();
   void tell(const std::string& text);
   [[noreturn]] void end(const std::string& text);
   SignOfLife own(bool ends) const;
@@ -84,13 +126,14 @@ struct Watchdog::State {
   std::unique_ptr<comm::Heartbeat> heartbeat;  // null where there are no sockets
   Clock::time_point begin = Clock::now();
   SilenceTable table;
+  Standstill standstill;         // on rank 0
   std::vector<SignOfLife> last;  // of each rank
   std::atomic<bool> ending = false;
   std::thread thread;
 };
 
 SignOfLife Watchdog::State::own(bool ends) const {
-  SignOfLife sign{.step = activity.step(), .section = {}, .ended = ends ? 1 : 0};
+  SignOfLife sign{.step = activity.step(), .section = {}, .ended = ends ? 1 : 0, .moves = activity.moves()};
   std::strncpy(sign.section, activity.section(), sizeof sign.section - 1);
   return sign;
 }
@@ -136,6 +179,7 @@ void Watchdog::State::heard(int who, const SignOfLife& sign) {
     tell(name(who) + " is back after " + core::format_duration(silent) + " without a sign of life: the run goes on.");
   }
   last[static_cast<std::size_t>(who)] = sign;
+  standstill.seen(who, sign.moves, now());
   if (sign.ended != 0) table.ended(who);
 }
 
@@ -165,6 +209,29 @@ void Watchdog::State::judge(int who) {
   }
 }
 
+/// Before the first section all ranks may be busy with one thing for long: they read and check files.
+void Watchdog::State::judge_standstill() {
+  last[0] = own(false);
+  standstill.seen(0, last[0].moves, now());
+  if (table.anyone_is_silent() || std::strcmp(last[0].section, core::Activity::first_section) == 0) {
+    return standstill.forgive(now());
+  }
+  const double since = standstill.duration(now());
+  switch (standstill.judge(now())) {
+    case Standstill::Change::still: {
+      std::vector<std::string> sections;
+      for (const SignOfLife& sign : last) sections.emplace_back(sign.section);
+      return log.warning_at_once("no rank has gone on for " + core::format_duration(since) + " after step " +
+                                 core::with_commas(last[0].step) + ": " + whereabouts(sections, hosts) +
+                                 ". All processes live: a file system or the network may hang. The run waits.");
+    }
+    case Standstill::Change::moving:
+      return log.warning_at_once("the ranks go on again.");
+    default:
+      return;
+  }
+}
+
 void Watchdog::State::run() {
   // A dozen signs until a rank is named, so that datagrams may be lost, but not so many that rank 0 feels them.
   const double interval = std::clamp(settings.seconds / 12, 0.05, 5.0);
@@ -177,6 +244,7 @@ void Watchdog::State::run() {
     // All of the job may have been suspended, this process with it.
     if (now() - woke > settings.seconds / 2) {
       table.forgive(now());
+      standstill.forgive(now());
       heartbeat->listen(std::chrono::milliseconds(0), own(false), hears);
     }
     woke = now();
@@ -185,6 +253,7 @@ void Watchdog::State::run() {
       continue;
     }
     for (int who = 1; who < ranks; ++who) judge(who);
+    judge_standstill();
   }
   for (int i = 0; i < 3; ++i) heartbeat->send(own(true));
 }

@@ -91,6 +91,17 @@ void Log::attach(const std::string& path) {
 
 void Log::write(LogLevel level, std::string_view text) {
   const std::lock_guard lock(mutex_);
+  write_locked(level, text);
+}
+
+void Log::warning_at_once(std::string_view text) {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (lock.owns_lock()) return write_locked(LogLevel::warning, text);
+  const std::string line = "warning: " + std::string(text) + '\n';
+  [[maybe_unused]] const ssize_t told = ::write(STDERR_FILENO, line.data(), line.size());
+}
+
+void Log::write_locked(LogLevel level, std::string_view text) {
   if (level > most_ || (console_ < 0 && file_ < 0)) return;
   std::string line = level == LogLevel::error ? "error: " : level == LogLevel::warning ? "warning: " : "";
   line += text;

@@ -172,6 +172,21 @@ std::string listed(const std::vector<std::string>& items, std::string_view last_
   return result;
 }
 
+std::string ranges_text(std::span<const int> numbers, std::size_t most) {
+  std::string text;
+  std::size_t runs = 0;
+  for (std::size_t begin = 0, end = 0; begin < numbers.size(); begin = end) {
+    for (end = begin + 1; end < numbers.size() && numbers[end] == numbers[end - 1] + 1;) ++end;
+    if (begin > 0) text += ", ";
+    if (runs++ == most) return text + "…";
+    text += std::to_string(numbers[begin]);
+    if (end - begin == 2) text += ", ";
+    if (end - begin > 2) text += '-';
+    if (end - begin > 1) text += std::to_string(numbers[end - 1]);
+  }
+  return text;
+}
+
 std::string list_text(std::span<const std::int64_t> numbers) {
   std::string text = "[";
   for (const std::int64_t number : numbers) text += (text.size() > 1 ? ", " : "") + std::to_string(number);

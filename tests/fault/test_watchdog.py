@@ -18,19 +18,20 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "integratio
 import program
 from program import BUILD, MPIRUN
 
+SHIM = BUILD / "tests" / "libfailing_files.so"
 HOST = re.escape(socket.gethostname())
 
 
 class Watchdog(program.Case):
     rows = 200
 
-    def start(self, name, ranks, seconds, limit, **tables):
+    def start(self, name, ranks, seconds, limit, first=(), **tables):
         """A run that has done some steps: the process, what it says so far, its ranks and its directory."""
         directory = self.work.folder / name
         path = self.work.input(f"{name}.toml", run={"directory": str(directory), "watchdog_seconds": seconds,
                                                     "watchdog_limit_seconds": limit},
                                data={"validation": None}, schedule={"epochs": None, "steps": 1000000}, **tables)
-        process = subprocess.Popen([MPIRUN, "-n", str(ranks), str(BUILD / "bert_hpc"), str(path)], stdout=subprocess.PIPE,
+        process = subprocess.Popen([MPIRUN, *first, "-n", str(ranks), str(BUILD / "bert_hpc"), str(path)], stdout=subprocess.PIPE,
                                    stderr=subprocess.STDOUT, text=True, bufsize=1, start_new_session=True,
                                    env=dict(os.environ, OMP_NUM_THREADS="1"))
         said = []
@@ -111,6 +112,29 @@ class Watchdog(program.Case):
                 self.assertIn(f"goes on after step {last:,},", done.stdout)
                 with h5py.File(directory / "metrics.h5") as file:
                     self.assertEqual(file.attrs["status"], "finished")
+
+    def test_a_main_thread_that_hangs(self):
+        # Rank 0's, while its process lives: nobody is silent, and nobody goes on.
+        if not SHIM.exists():
+            self.skipTest("failing surroundings are not part of this build")
+        flag = self.work.folder / "hang"
+        path = self.work.folder / "hangs.toml"
+        first = ["-n", "1", "env", f"LD_PRELOAD={SHIM}", f"BERT_HPC_HANG={flag}", str(BUILD / "bert_hpc"), str(path), ":"]
+        process, said, marker, _ = self.start("hangs", 1, 0.5, 2, first)
+        flag.touch()
+        self.wait(lambda: self.lines(said, "no rank has gone on"), 10, process)
+        time.sleep(2.5)  # beyond the limit for ranks that are silent
+        steps = len(self.lines(said, "loss"))
+        flag.unlink()
+        self.wait(lambda: len(self.lines(said, "loss")) > steps + 10, 20, process)
+        self.wait(lambda: self.lines(said, "go on again"), 5, process)
+        told = self.lines(said, "no rank has gone on")
+        self.assertEqual(len(told), 1, told)
+        where = rf'(rank [01] on {HOST} is in "[a-z, ]+", rank [01] on {HOST} is|ranks 0, 1 are) in "[a-z, ]+"'
+        self.assertRegex(told[0], rf"warning: no rank has gone on for 0\.[5-9].* s after step [\d,]+: {where}\. All processes live")
+        self.assertEqual(self.lines(said, "no sign of life"), [])
+        os.kill(process.pid, signal.SIGUSR1)
+        self.assertEqual(process.wait(timeout=30), 75)
 
     def test_a_job_that_is_suspended_as_a_whole(self):
         process, said, marker, _ = self.start("suspended", 2, 0.5, 2)

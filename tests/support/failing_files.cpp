@@ -2,7 +2,8 @@
 // $BERT_HPC_FAIL_SYNC fails with EIO; with $BERT_HPC_SHORT_WRITES = N no write takes more than N bytes;
 // with $BERT_HPC_FAIL_LOCKS no file can be locked (ENOLCK); with $BERT_HPC_CLOCK_JUMPS = N the wall clock is N seconds
 // late or early, in turns of a fifth of a second; with $BERT_HPC_STALE = NAME=OTHER files below a folder NAME are
-// opened below OTHER, as by a rank whose view of a shared disk is old.
+// opened below OTHER, as by a rank whose view of a shared disk is old; while there is a file $BERT_HPC_HANG the main
+// thread hangs when it next asks for the time.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/file.h>
@@ -101,6 +102,8 @@ int fcntl(int file, int command, ...) {
 }
 
 int clock_gettime(clockid_t clock, timespec* time) noexcept {
+  static const char* const hang = std::getenv("BERT_HPC_HANG");
+  while (hang != nullptr && gettid() == getpid() && access(hang, F_OK) == 0) usleep(10000);
   static auto* const real = next<int(clockid_t, timespec*)>("clock_gettime");
   const int result = real(clock, time);
   if (clock == CLOCK_REALTIME) time->tv_sec += clock_error();

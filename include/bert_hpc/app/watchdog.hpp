@@ -2,9 +2,11 @@
 // sends a sign of life every few seconds (comm/heartbeat) and hears those of others; no part of it is in the step loop.
 // Rank 0 watches all ranks, the others rank 0.
 //
-// What it cannot see: a main thread that hangs while its process lives (a dead file system: the section that it is in
-// is known only to that rank), ranks on nodes that cannot reach rank 0 by UDP over IPv4 (told once), and which of
-// several ranks stopped first.
+// A process may live while its main thread hangs (a dead file system, a lost message). Then no rank goes on sooner or
+// later: rank 0 tells what section each of them is in. That is never a reason to end a run, as file systems come back.
+//
+// What it cannot see: ranks on nodes that cannot reach rank 0 by UDP over IPv4 (told once), and which of several ranks
+// stopped first.
 #pragma once
 
 #include <chrono>
@@ -41,6 +43,8 @@ class SilenceTable {
   /// Has it ever been heard?
   bool known(int rank) const { return of(rank).known; }
   double silence(int rank, double now) const { return now - of(rank).last; }
+  /// Is a rank named as silent?
+  bool anyone_is_silent() const;
 
  private:
   struct Rank {
@@ -53,6 +57,34 @@ class SilenceTable {
   WatchdogSettings settings_;
   std::vector<Rank> ranks_;
 };
+
+/// Whether the run as a whole stands still: no rank enters or leaves a section. Times as above. Pure.
+class Standstill {
+ public:
+  enum class Change { none, still, moving };
+
+  Standstill(double seconds, int ranks, double now)
+      : seconds_(seconds), moved_(now), moves_(static_cast<std::size_t>(ranks)) {}
+
+  /// What a rank says of itself (core::Activity::moves).
+  void seen(int rank, std::int64_t moves, double now);
+  /// Each answer but `none` comes once.
+  Change judge(double now);
+  /// What was missed until now tells nothing.
+  void forgive(double now) {
+    moved_ = now;
+    told_since_ = -1;
+  }
+  double duration(double now) const { return now - moved_; }
+
+ private:
+  double seconds_, moved_;
+  double told_since_ = -1;  // the standstill that was told began then
+  std::vector<std::int64_t> moves_;
+};
+
+/// Who is where, the fewest first: `rank 3 on node7 is in "data", ranks 0-2 are in "gradient sum"`.
+std::string whereabouts(const std::vector<std::string>& sections, const std::vector<std::string>& hosts);
 
 class Watchdog {
  public:

@@ -19,6 +19,7 @@ struct SignOfLife {
   std::int64_t step = 0;   ///< the last one finished
   char section[40] = {};   ///< the part of the program it is in; ends with 0
   std::int64_t ended = 0;  ///< 1: it leaves, and will say no more
+  std::int64_t moves = 0;  ///< changes with every section entered or left and every step finished
 };
 
 class Heartbeat {

@@ -32,6 +32,10 @@ class Log {
   void warning(std::string_view text) { write(LogLevel::warning, text); }
   void debug(std::string_view text) { write(LogLevel::debug, text); }
 
+  /// A warning that does not wait for a thread that is stuck within the log (its file's disk hangs): then it goes to
+  /// standard error alone.
+  void warning_at_once(std::string_view text);
+
   /// For what a terminal alone should see (progress bars): no line end is added and the file does not get it.
   void console(std::string_view bytes);
   /// For what the file alone should get (progress lines while the terminal has a bar).
@@ -49,6 +53,7 @@ class Log {
   }
 
  private:
+  void write_locked(LogLevel level, std::string_view text);
   void to_console(std::string_view bytes);
   void to_file(std::string_view bytes);
 

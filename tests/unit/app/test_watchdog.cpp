@@ -55,3 +55,30 @@ TEST_CASE("who was away itself blames nobody; without a limit nothing ends") {
   CHECK(table.judge(1, 1e6) == Change::none);
   CHECK(table.heard(1, 1e6) == Change::back);
 }
+
+TEST_CASE("a run whose ranks all stay where they are stands still, and is told once") {
+  using bert_hpc::app::Standstill;
+  using Still = Standstill::Change;
+  Standstill table(10, 3, 0);
+  table.seen(0, 5, 1);
+  table.seen(1, 5, 2);
+  table.seen(2, 7, 4);  // the last that moved
+  table.seen(1, 5, 13);
+  CHECK(table.judge(13.9) == Still::none);
+  CHECK(table.judge(14) == Still::still);
+  CHECK(table.judge(15) == Still::none);
+  table.seen(1, 6, 20);
+  CHECK(table.judge(20) == Still::moving);
+  CHECK(table.judge(29) == Still::none);
+  CHECK(table.judge(30) == Still::still);
+  table.forgive(40);
+  CHECK(table.judge(49) == Still::none);
+  CHECK(table.judge(50) == Still::still);
+}
+
+TEST_CASE("whoever is elsewhere than most is told first") {
+  const std::vector<std::string> hosts = {"a", "a", "b", "b", "c"};
+  CHECK(bert_hpc::app::whereabouts({"sum", "sum", "sum", "data", "sum"}, hosts) ==
+        "rank 3 on b is in \"data\", ranks 0-2, 4 are in \"sum\"");
+  CHECK(bert_hpc::app::whereabouts({"sum", "sum"}, hosts) == "ranks 0, 1 are in \"sum\"");
+}

@@ -66,6 +66,9 @@ TEST_CASE("lists read as a sentence") {
   CHECK(listed({"a"}, "or") == "\"a\"");
   CHECK(listed({"a", "b", "c"}, "or") == "\"a\", \"b\" or \"c\"");
   CHECK(listed({"1", "2"}, "and", false) == "1 and 2");
+  CHECK(ranges_text(std::vector<int>{}).empty());
+  CHECK(ranges_text(std::vector{0, 2, 3, 4, 7, 8}) == "0, 2-4, 7, 8");
+  CHECK(ranges_text(std::vector{0, 2, 4, 6, 7}, 2) == "0, 2, …");
 }
 
 TEST_CASE("untrusted text cannot disturb the terminal") {
