@@ -7,6 +7,7 @@
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/ops/activation.hpp"
 #include "bert_hpc/ops/fp8_rounding.hpp"
+#include "fp8_byte_product.hpp"
 
 namespace bert_hpc::ops {
 namespace {
@@ -148,7 +149,10 @@ void Fp8Product::backward_weight(ConstMatrix d_y, ConstMatrix x, Tensor<float> d
 }
 
 std::unique_ptr<Fp8Product> make_fp8_product(MatrixProduct& rounded, std::vector<Fp8Layer> layers, bool allocates,
-                                             bool) {
+                                             bool portable) {
+  if (!portable) {
+    if (auto product = make_device_fp8_product(rounded, layers, allocates)) return product;
+  }
   return std::make_unique<PortableFp8Product>(rounded, std::move(layers), allocates);
 }
 

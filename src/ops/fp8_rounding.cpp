@@ -1,6 +1,7 @@
 // FP8 rounding, element by element; the largest magnitude by integer maxima of bit patterns, which have no order.
 #include "bert_hpc/ops/fp8_rounding.hpp"
 
+#include "fp8_note.hpp"
 #include "kernel.hpp"
 #include "kernel_rows.hpp"
 
@@ -9,17 +10,6 @@ namespace {
 
 using core::Float8;
 using core::Tensor;
-
-/// The magnitude as bits that are ordered as it is; NaN as infinity.
-KOKKOS_INLINE_FUNCTION std::uint32_t magnitude_bits(float x) {
-  const std::uint32_t bits = __builtin_bit_cast(std::uint32_t, x) & 0x7FFFFFFFu;
-  return bits < 0x7F800000u ? bits : 0x7F800000u;
-}
-
-/// Few threads find more than is noted already: most need no atomic operation.
-KOKKOS_INLINE_FUNCTION void note(std::uint32_t* noted, std::uint32_t mine) {
-  if (mine > *static_cast<const volatile std::uint32_t*>(noted)) Kokkos::atomic_fetch_max(noted, mine);
-}
 
 /// y_ij = f(x_ij) where y is there; *noted = max(*noted, |x_ij|) where that is.
 template <class T, class U, class F>

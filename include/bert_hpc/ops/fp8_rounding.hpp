@@ -14,4 +14,11 @@ void note_magnitude(core::ConstMatrix x, const Fp8Scale& scale);
 /// Shapes equal; y may be x. `notes`: the largest magnitude of x too.
 void round_through_fp8(core::ConstMatrix x, const Fp8Scale& scale, bool notes, core::Matrix y);
 
+/// y = the 8-bit numbers of x themselves. Shapes equal.
+void round_to_fp8(core::ConstMatrix x, const Fp8Scale& scale, bool notes, core::Tensor<std::uint8_t> y);
+
+/// y = those of xᵀ: (x.columns, at least x.rows), zeros behind these. Rows of y are multiples of 16 bytes at multiples
+/// of 16.
+void round_to_fp8_turned(core::ConstMatrix x, const Fp8Scale& scale, core::Tensor<std::uint8_t> y);
+
 }  // namespace bert_hpc::ops

@@ -22,7 +22,9 @@ std::uint32_t alignment_of(std::uint64_t bytes) {
   return alignment;
 }
 
-cudaDataType_t cuda_type(core::DataType type) {
+cudaDataType_t cuda_type(const Matmul::Operand& x) {
+  if (x.eight) return *x.eight == core::Float8::e4m3 ? CUDA_R_8F_E4M3 : CUDA_R_8F_E5M2;
+  const core::DataType type = x.type;
   return type == core::DataType::bf16 ? CUDA_R_16BF : type == core::DataType::fp16 ? CUDA_R_16F : CUDA_R_32F;
 }
 
@@ -45,6 +47,10 @@ void describe(cublasLtMatmulDescOpaque_t& description, const Matmul& product) {
   const cublasOperation_t second = product.a.turned ? CUBLAS_OP_T : CUBLAS_OP_N;
   set(description, CUBLASLT_MATMUL_DESC_TRANSA, first);
   set(description, CUBLASLT_MATMUL_DESC_TRANSB, second);
+  if (product.a.eight) {
+    set(description, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, product.b.inverse);
+    set(description, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, product.a.inverse);
+  }
   if (product.bias == nullptr) return;
   set(description, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
   set(description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, product.bias);
@@ -60,7 +66,7 @@ struct Layouts {
   static void init(cublasLtMatrixLayoutOpaque_t& layout, std::int64_t rows, std::int64_t columns,
                    const Matmul::Operand& x) {
     if (x.turned) std::swap(rows, columns);
-    check_cublas(cublasLtMatrixLayoutInit(&layout, cuda_type(x.type), static_cast<std::uint64_t>(columns),
+    check_cublas(cublasLtMatrixLayoutInit(&layout, cuda_type(x), static_cast<std::uint64_t>(columns),
                                           static_cast<std::uint64_t>(rows), x.stride),
                  "cublasLtMatrixLayoutInit");
   }
@@ -77,7 +83,7 @@ void check_cublas(cublasStatus_t status, const char* operation) {
 
 std::uint32_t Matmul::Operand::alignment() const {
   return std::min(alignment_of(reinterpret_cast<std::uintptr_t>(data)),
-                  alignment_of(static_cast<std::uint64_t>(stride * core::bytes_of(type))));
+                  alignment_of(static_cast<std::uint64_t>(stride * (eight ? 1 : core::bytes_of(type)))));
 }
 
 CublasMatmul::~CublasMatmul() {
@@ -92,7 +98,8 @@ void CublasMatmul::prepare() {
 
 CublasMatmul::Key CublasMatmul::key_of(const Matmul& p) {
   const int kind = (p.a.turned ? 1 : 0) + (p.b.turned ? 2 : 0) + (p.beta != 0.0f ? 4 : 0) +
-                   (p.c.type != core::DataType::fp32 ? 8 : 0) + (p.bias != nullptr ? 16 : 0);
+                   (p.c.type != core::DataType::fp32 ? 8 : 0) + (p.bias != nullptr ? 16 : 0) + (p.a.eight ? 32 : 0) +
+                   (p.a.eight == core::Float8::e5m2 ? 64 : 0) + (p.sums_over_padded_rows ? 128 : 0);
   return {p.n, p.sums_over_rows() ? p.m : p.k, kind, p.a.alignment(), p.b.alignment(), p.c.alignment()};
 }
 

@@ -8,10 +8,12 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <tuple>
 
 #include "bert_hpc/core/buffer.hpp"
 #include "bert_hpc/core/data_type.hpp"
+#include "bert_hpc/core/float8.hpp"
 
 namespace bert_hpc::ops {
 
@@ -24,6 +26,10 @@ struct Matmul {
     std::int64_t stride = 0;
     core::DataType type = core::DataType::fp32;
     bool turned = false;  ///< stored as (columns, rows)
+    /// 8-bit numbers instead of `type`, and 1 / their scale in device memory. Such products have an a that is not
+    /// turned and a b that is: nothing else is offered before Blackwell. Extents are multiples of 16, but for m.
+    std::optional<core::Float8> eight{};
+    const float* inverse = nullptr;
 
     /// The largest power of two up to 16 bytes that divides address and stride.
     std::uint32_t alignment() const;
@@ -31,10 +37,11 @@ struct Matmul {
   std::int64_t m = 0, n = 0, k = 0;
   Operand a{}, b{}, c{};
   float beta = 0;
-  const float* bias = nullptr;  ///< (n), added where the result leaves the kernel; or null
+  const float* bias = nullptr;         ///< (n), added where the result leaves the kernel; or null
+  bool sums_over_padded_rows = false;  ///< of 8-bit numbers
 
   /// Rows of a batch: m, but k where both operands are batches (gradients of weights).
-  bool sums_over_rows() const { return a.turned; }
+  bool sums_over_rows() const { return a.turned || sums_over_padded_rows; }
 };
 
 /// The library's handle with its scratch and what algorithms were chosen.

@@ -1,0 +1,64 @@
+// FP8 products by cuBLASLt, on Ada, Hopper and later. The library multiplies by what the scale pointers of its operands
+// show: the inverses of the scales with which they were made. Sums are floats: its quicker, coarser way of adding
+// (CUBLASLT_MATMUL_DESC_FAST_ACCUM) is off, as it is by default.
+#include <cuda_runtime_api.h>
+
+#include "../fp8_byte_product.hpp"
+#include "bert_hpc/core/device_runtime.hpp"
+#include "cublas_matmul.hpp"
+
+namespace bert_hpc::ops {
+namespace {
+
+class CublasFp8Product final : public ByteFp8Product {
+ public:
+  using ByteFp8Product::ByteFp8Product;
+  std::string name() const override { return "cuBLASLt in FP8"; }
+
+ private:
+  static Matmul::Operand operand(const Fp8Matmul::Operand& x, bool turned) {
+    return {.data = const_cast<std::uint8_t*>(x.data),
+            .stride = x.stride,
+            .turned = turned,
+            .eight = x.format,
+            .inverse = x.inverse};
+  }
+
+  std::int64_t reserve_rounded(const ProductExtents& largest) override {
+    if (allocates()) matmul_.prepare();
+    return ByteFp8Product::reserve_rounded(largest) + static_cast<std::int64_t>(CublasMatmul::workspace_bytes);
+  }
+
+  void multiply(const Fp8Matmul& p) override {
+    matmul_.run({.m = p.m,
+                 .n = p.n,
+                 .k = p.k,
+                 .a = operand(p.a, false),
+                 .b = operand(p.b, true),
+                 .c = {.data = p.c.data, .stride = p.c.stride, .type = p.c.type},
+                 .beta = p.beta,
+                 .sums_over_padded_rows = p.sums_over_rows});
+  }
+
+  CublasMatmul matmul_;
+};
+
+/// Without a GPU (an estimate on a login node) it is planned for one that has.
+bool device_multiplies_fp8() {
+  if (!core::DeviceRuntime::missing_device().empty()) return true;
+  int device = 0, major = 0, minor = 0;
+  const bool known = cudaGetDevice(&device) == cudaSuccess &&
+                     cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
+                     cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) == cudaSuccess;
+  return known && 10 * major + minor >= 89;
+}
+
+}  // namespace
+
+std::unique_ptr<Fp8Product> make_device_fp8_product(MatrixProduct& rounded, const std::vector<Fp8Layer>& layers,
+                                                    bool allocates) {
+  if (!device_multiplies_fp8()) return nullptr;
+  return std::make_unique<CublasFp8Product>(rounded, layers, allocates);
+}
+
+}  // namespace bert_hpc::ops

@@ -1,0 +1,69 @@
+// FP8 products of 8-bit numbers, but for the multiplication itself: what is rounded, what is turned, and how each
+// product of a linear layer is one of the form that tensor cores offer on Hopper, c = a·bᵀ with the inner dimension of
+// both operands behind each other (cuBLASLt's "TN") and extents that are multiples of 16:
+//   y   (rows, out) = x (rows, in) · w (out, in)ᵀ
+//   d_x (rows, in)  = d_y (rows, out) · wᵗ (in, out)ᵀ                  wᵗ: turned once a step
+//   d_w (out, in)   = d_yᵗ (out, rows) · xᵗ (in, rows)ᵀ                both turned, zeros up to a multiple of 16 rows
+#pragma once
+
+#include <vector>
+
+#include "bert_hpc/ops/fp8_product.hpp"
+
+namespace bert_hpc::ops {
+
+/// c (m, n) = a·bᵀ / (scales of a and b) + beta·c, with a (m, k) and b (n, k); beta is 0 or 1.
+struct Fp8Matmul {
+  struct Operand {
+    const std::uint8_t* data = nullptr;
+    std::int64_t stride = 0;
+    core::Float8 format = core::Float8::e4m3;
+    const float* inverse = nullptr;  ///< 1 / scale, in device memory
+  };
+  std::int64_t m = 0, n = 0, k = 0;
+  Operand a{}, b{};
+  Matrix c{};  ///< bf16 or float
+  float beta = 0;
+  bool sums_over_rows = false;  ///< k are the rows of a batch; else m
+};
+
+/// Rows of a batch as an inner dimension.
+constexpr std::int64_t padded_rows(std::int64_t rows) {
+  return (rows + fp8_granularity - 1) / fp8_granularity * fp8_granularity;
+}
+
+class ByteFp8Product : public Fp8Product {
+ public:
+  ByteFp8Product(MatrixProduct& rounded, std::vector<Fp8Layer> layers, bool allocates);
+
+ protected:
+  virtual void multiply(const Fp8Matmul& product) = 0;
+  std::int64_t reserve_rounded(const ProductExtents& largest) override;
+
+ private:
+  void round_weight(std::size_t layer) override;
+  void run_forward(ConstMatrix x, const float* bias, Matrix y) override;
+  void run_forward_gelu(ConstMatrix x, const float* bias, Matrix pre, Matrix y) override;
+  void run_backward_input(ConstMatrix d_y, Matrix d_x, Write write) override;
+  void run_backward_input_gelu(ConstMatrix d_y, ConstMatrix pre, Matrix d_pre) override;
+  void run_backward_weight(ConstMatrix d_y, ConstMatrix x, Tensor<float> d_w, Write write) override;
+
+  Fp8Matmul::Operand as_it_is(ConstMatrix x, Fp8Operand operand);
+  Fp8Matmul::Operand turned(ConstMatrix x, Fp8Operand operand);
+  Fp8Matmul::Operand weight(bool turned) const;
+  Fp8Matmul::Operand described(const Tensor<std::uint8_t>& numbers, Fp8Operand operand) const;
+  /// The layer's weights as they are, or turned.
+  Tensor<std::uint8_t> weight_place(std::size_t layer, bool turned) const;
+  Tensor<std::uint8_t> scratch(Fp8Operand operand, std::int64_t rows, std::int64_t columns) const;
+
+  std::vector<std::int64_t> begins_;  // by layer
+  std::int64_t elements_ = 0, scratch_bytes_ = 0;
+  core::Buffer<std::uint8_t> weights_[2];  // as they are, and turned
+  core::Buffer<std::uint8_t> scratch_[2];  // of x, and of d_y
+};
+
+/// Products of 8-bit numbers on this machine's devices; null where they have none.
+std::unique_ptr<Fp8Product> make_device_fp8_product(MatrixProduct& rounded, const std::vector<Fp8Layer>& layers,
+                                                    bool allocates);
+
+}  // namespace bert_hpc::ops

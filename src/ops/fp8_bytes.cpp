@@ -1,0 +1,115 @@
+// 8-bit numbers for products of their own. Tensor cores want both operands with the inner dimension behind each other:
+// of what is stored the other way round a turned copy is made. There a thread turns 32 rows of an octet of columns in
+// its registers, so that it reads 16 neighbouring bytes of each row, as its neighbours do behind it, and writes 32 of
+// each column, a sector of memory.
+#include "bert_hpc/core/error.hpp"
+#include "bert_hpc/ops/fp8_rounding.hpp"
+#include "fp8_note.hpp"
+#include "kernel.hpp"
+#include "kernel_rows.hpp"
+
+namespace bert_hpc::ops {
+namespace {
+
+using core::Float8;
+using core::Tensor;
+
+constexpr int turned_rows = 32, word_bytes = 4, chunk_bytes = 16;
+
+/// y (columns, rows) = float8(x·s)ᵀ, of 32 rows and 8 columns. Behind x's last row come zeros, as far as y goes.
+template <Float8 format, class T>
+KOKKOS_INLINE_FUNCTION void turn(const Tensor<const T>& x, float s, std::int64_t first_row, std::int64_t octet,
+                                 const Tensor<std::uint8_t>& y) {
+  constexpr int words = turned_rows / word_bytes;
+  const std::int64_t begin = octet * octets::width;
+  const int count = octets::columns_of(octet, x.columns);
+  std::uint32_t turned[octets::width][words] = {};
+#if defined(__CUDA_ARCH__)
+#pragma unroll
+#endif
+  for (int r = 0; r < turned_rows; ++r) {
+    float value[octets::width] = {};
+    if (first_row + r < x.rows) octets::load(x.row(first_row + r) + begin, count, value);
+    for (int j = 0; j < octets::width; ++j) {
+      const std::uint32_t byte = core::float8_of_float<format>(value[j] * s);
+      turned[j][r / word_bytes] |= byte << (8 * (r % word_bytes));
+    }
+  }
+  // Bounds known to the compiler keep the array in registers.
+  for (int j = 0; j < octets::width; ++j) {
+    for (int c = 0; c < turned_rows / chunk_bytes; ++c) {
+      const std::int64_t at = first_row + c * chunk_bytes;
+      if (j >= count || at >= y.columns) continue;
+      octets::Chunk chunk;
+      std::memcpy(&chunk, &turned[j][c * chunk_bytes / word_bytes], sizeof chunk);
+      *reinterpret_cast<octets::Chunk*>(y.row(begin + j) + at) = chunk;
+    }
+  }
+}
+
+template <Float8 format, class T>
+void round_turned_in(Tensor<const T> x, const float* scale, Tensor<std::uint8_t> y) {
+  const std::int64_t octet_count = octets::count_of(x.columns), blocks = kernel::divide_up(y.columns, turned_rows);
+  kernel::for_items(
+      "bert_hpc::ops::fp8_round_turned", blocks * octet_count,
+      KOKKOS_LAMBDA(std::int64_t i) { turn<format>(x, *scale, i / octet_count * turned_rows, i % octet_count, y); });
+}
+
+// y = float8(x·s)
+template <Float8 format, class T>
+void round_in(Tensor<const T> x, const Fp8Scale& scale, bool notes, Tensor<std::uint8_t> y) {
+  const float* const s = scale.scale;
+  std::uint32_t* const noted = notes ? scale.largest : nullptr;
+  const std::int64_t octet_count = octets::count_of(x.columns);
+  kernel::for_items(
+      "bert_hpc::ops::fp8_round_to_bytes", x.rows * octet_count, KOKKOS_LAMBDA(std::int64_t item) {
+        const std::int64_t row = item / octet_count, begin = item % octet_count * octets::width;
+        const int count = octets::columns_of(item % octet_count, x.columns);
+        float value[octets::width];
+        octets::load(x.row(row) + begin, count, value);  // zeros behind the last column
+        std::uint32_t largest = 0, words[2] = {};
+        for (int j = 0; j < octets::width; ++j) {
+          const std::uint32_t bits = magnitude_bits(value[j]), byte = core::float8_of_float<format>(value[j] * *s);
+          largest = bits > largest ? bits : largest;
+          words[j / word_bytes] |= byte << (8 * (j % word_bytes));
+        }
+        if (noted != nullptr) note(noted, largest);
+        std::uint8_t* const to = y.row(row) + begin;
+        if (count == octets::width && reinterpret_cast<std::uintptr_t>(to) % sizeof words == 0) {
+          *reinterpret_cast<std::uint64_t*>(to) = words[0] | std::uint64_t{words[1]} << 32;
+        } else {
+          for (int j = 0; j < octets::width; ++j) {
+            if (j < count) to[j] = static_cast<std::uint8_t>(words[j / word_bytes] >> (8 * (j % word_bytes)));
+          }
+        }
+      });
+}
+
+}  // namespace
+
+void round_to_fp8(core::ConstMatrix x, const Fp8Scale& scale, bool notes, Tensor<std::uint8_t> y) {
+  core::require(x.rows == y.rows && x.columns == y.columns, "FP8 rounding: shapes differ");
+  core::with_type(x.type, [&]<class T>() {
+    if (scale.format == Float8::e4m3) {
+      round_in<Float8::e4m3, T>(x.as<T>(), scale, notes, y);
+    } else {
+      round_in<Float8::e5m2, T>(x.as<T>(), scale, notes, y);
+    }
+  });
+}
+
+void round_to_fp8_turned(core::ConstMatrix x, const Fp8Scale& scale, Tensor<std::uint8_t> y) {
+  core::require(x.columns == y.rows && x.rows <= y.columns, "FP8 rounding: shapes are not those of a turned copy");
+  core::require(y.columns % chunk_bytes == 0 && y.stride % chunk_bytes == 0 &&
+                    reinterpret_cast<std::uintptr_t>(y.data) % chunk_bytes == 0,
+                "FP8 rounding: a turned copy's rows are not made of 16 bytes");
+  core::with_type(x.type, [&]<class T>() {
+    if (scale.format == Float8::e4m3) {
+      round_turned_in<Float8::e4m3, T>(x.as<T>(), scale.scale, y);
+    } else {
+      round_turned_in<Float8::e5m2, T>(x.as<T>(), scale.scale, y);
+    }
+  });
+}
+
+}  // namespace bert_hpc::ops

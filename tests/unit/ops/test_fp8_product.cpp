@@ -1,0 +1,219 @@
+// FP8 products against inner products in double of the numbers that they read: the portable ones through bf16, and
+// those of 8-bit numbers with a multiplication of our own in place of the library's.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <cmath>
+#include <functional>
+
+#include "../src/ops/fp8_byte_product.hpp"
+#include "bert_hpc/core/error.hpp"
+#include "support/fp8_case.hpp"
+
+using namespace bert_hpc;
+using core::Float8;
+using ops::Fp8Operand;
+using ops::Write;
+using test::DataType;
+using test::Matrix;
+using test::nearest;
+using test::note;
+using test::StoredMatrix;
+
+namespace {
+
+using Element = std::function<double(std::int64_t)>;
+
+/// 8-bit numbers multiplied here, in float as tensor cores do; where the host sees them.
+class HostFp8Product final : public ops::ByteFp8Product {
+ public:
+  using ByteFp8Product::ByteFp8Product;
+  std::string name() const override { return "FP8 on the host"; }
+
+ private:
+  static float value(const ops::Fp8Matmul::Operand& x, std::int64_t row, std::int64_t k) {
+    const std::uint8_t bits = x.data[row * x.stride + k];
+    return x.format == Float8::e4m3 ? core::float_of_float8<Float8::e4m3>(bits)
+                                    : core::float_of_float8<Float8::e5m2>(bits);
+  }
+  void multiply(const ops::Fp8Matmul& p) override {
+    // What cuBLASLt asks for.
+    CHECK((p.n % 16 == 0 && p.k % 16 == 0 && p.a.stride % 16 == 0 && p.b.stride % 16 == 0));
+    CHECK((p.a.format == Float8::e4m3 || p.b.format == Float8::e4m3));
+    for (const void* address : {static_cast<const void*>(p.a.data), static_cast<const void*>(p.b.data)}) {
+      CHECK(reinterpret_cast<std::uintptr_t>(address) % 16 == 0);
+    }
+    const core::DeviceAccess access;
+    for (std::int64_t i = 0; i < p.m; ++i) {
+      for (std::int64_t j = 0; j < p.n; ++j) {
+        float sum = 0;
+        for (std::int64_t k = 0; k < p.k; ++k) sum += value(p.a, i, k) * value(p.b, j, k);
+        sum *= *p.a.inverse * *p.b.inverse;
+        core::with_type(p.c.type, [&]<class T>() {
+          T& c = p.c.as<T>()(i, j);
+          c = T(p.beta * static_cast<float>(c) + sum);
+        });
+      }
+    }
+  }
+};
+
+enum class Kind { portable, bytes, fastest };
+
+std::unique_ptr<ops::Fp8Product> make(Kind kind, ops::MatrixProduct& inner, const std::vector<ops::Fp8Layer>& layers) {
+  if (kind == Kind::bytes) return std::make_unique<HostFp8Product>(inner, layers, true);
+  return ops::make_fp8_product(inner, layers, true, kind == Kind::portable);
+}
+
+/// The first two are tested everywhere but where the host cannot see what kernels have made.
+Kind some_kind() {
+  if (core::kernel_stream() == nullptr) return GENERATE(Kind::portable, Kind::bytes);
+  return GENERATE(Kind::portable, Kind::fastest);
+}
+
+/// One layer with weights (out, in), a step of history behind it.
+struct Layer {
+  Layer(std::int64_t row_count, std::int64_t in, std::int64_t out, Kind kind)
+      : rows(row_count),
+        x(StoredMatrix::random(DataType::bf16, rows, in, 1, 3.0f, 4)),
+        d_y(StoredMatrix::random(DataType::bf16, rows, out, 2, 1e-4f, 2)),
+        w(Matrix::random(out, in, 3, 0.05f)),
+        bias(Matrix::random(1, out, 4)),
+        inner(ops::make_matrix_product("", DataType::bf16)),
+        product(make(kind, *inner, {{.id = 7, .name = "layer", .weight = w.tensor}})) {
+    inner->reserve({rows, std::max(in, out), std::max(in, out)});
+    product->reserve({rows, in, out});
+  }
+  void know() {
+    note(product->scales(), 0, Fp8Operand::x, 3.0f);  // what is larger saturates
+    note(product->scales(), 0, Fp8Operand::d_y, 1e-4f);
+    product->scales().end_step();
+    product->note_weights();
+    product->round_weights();
+  }
+  double read_x(std::int64_t i, std::int64_t k) const { return read(x(i, k), core::float8_scale(3.0f, Float8::e4m3)); }
+  double read_d_y(std::int64_t i, std::int64_t k) const {
+    const double scale = core::float8_scale(1e-4f, Float8::e5m2);
+    return nearest(d_y(i, k) * scale, Float8::e5m2) / scale;
+  }
+  double read_w(std::int64_t i, std::int64_t k) const {
+    float largest = 0;
+    for (std::int64_t r = 0; r < w.tensor.rows; ++r) {
+      for (std::int64_t c = 0; c < w.tensor.columns; ++c) largest = std::max(largest, std::abs(w(r, c)));
+    }
+    return read(w(i, k), core::float8_scale(largest, Float8::e4m3));
+  }
+  static double read(double value, double scale) { return nearest(value * scale, Float8::e4m3) / scale; }
+
+  std::int64_t rows;
+  StoredMatrix x, d_y;
+  Matrix w, bias;
+  std::unique_ptr<ops::MatrixProduct> inner;
+  std::unique_ptr<ops::Fp8Product> product;
+};
+
+/// Sums of `length` terms in float: each addition errs by 2⁻²⁴ of the sum so far, which is no more than Σ|a·b|; and the
+/// result is rounded to its type, `unit`. `before`: the same of the sum, where it is rounded before `begin` is added.
+bool agrees(double result, std::int64_t length, const Element& a, const Element& b, double begin, double unit,
+            double before = 0) {
+  double value = begin, magnitude = std::abs(begin);
+  for (std::int64_t k = 0; k < length; ++k) {
+    value += a(k) * b(k);
+    magnitude += std::abs(a(k) * b(k));
+  }
+  const double sums = static_cast<double>(length + 1) * 0x1p-24 * magnitude;
+  const double early = before * (std::abs(value - begin) + sums);
+  return std::abs(result - value) <= sums + early + unit * (std::abs(value) + sums + early);
+}
+
+double gelu(double x) {
+  return 0.5 * x * std::erfc(-x / std::sqrt(2.0));
+}
+
+constexpr double bf16_unit = 0x1p-8;
+
+}  // namespace
+
+TEST_CASE("FP8 products are those of the rounded numbers") {
+  const std::int64_t rows = GENERATE(0, 1, 33), in = GENERATE(16, 80), out = GENERATE(32, 112);
+  const Kind kind = some_kind();
+  CAPTURE(static_cast<int>(kind), rows, in, out);
+  Layer layer(rows, in, out, kind);
+  layer.know();
+  ops::MatrixProduct& product = layer.product->of(7);
+  std::int64_t wrong = 0;
+  StoredMatrix y(DataType::bf16, rows, out, 1), pre(DataType::bf16, rows, out);
+  const auto x_row = [&](std::int64_t i) { return [&, i](std::int64_t k) { return layer.read_x(i, k); }; };
+  const auto w_row = [&](std::int64_t j) { return [&, j](std::int64_t k) { return layer.read_w(j, k); }; };
+  product.forward(layer.x, layer.w.tensor, layer.bias.tensor.data, y);
+  for (std::int64_t i = 0; i < rows; ++i) {
+    // Plain products get their bias when they are rounded already.
+    const double before = core::kernel_stream() == nullptr && kind == Kind::portable ? 0 : bf16_unit;
+    for (std::int64_t j = 0; j < out; ++j) {
+      wrong += !agrees(y(i, j), in, x_row(i), w_row(j), layer.bias(0, j), bf16_unit, before);
+    }
+  }
+  CHECK(wrong == 0);
+  CHECK(y.padding_untouched());
+  product.forward_gelu(layer.x, layer.w.tensor, layer.bias.tensor.data, pre, y);
+  for (std::int64_t i = 0; i < rows; ++i) {
+    for (std::int64_t j = 0; j < out; ++j) {
+      // The approximation of erf, and the rounding of the result.
+      wrong += std::abs(y(i, j) - gelu(pre(i, j))) > 2 * bf16_unit * std::abs(gelu(pre(i, j))) + 1e-5;
+    }
+  }
+  CHECK(wrong == 0);
+
+  const auto d_row = [&](std::int64_t i) { return [&, i](std::int64_t k) { return layer.read_d_y(i, k); }; };
+  const auto w_column = [&](std::int64_t j) { return [&, j](std::int64_t k) { return layer.read_w(k, j); }; };
+  StoredMatrix d_x(DataType::bf16, rows, in);
+  product.backward_input(layer.d_y, layer.w.tensor, d_x, Write::replace);
+  for (std::int64_t i = 0; i < rows; ++i) {
+    for (std::int64_t j = 0; j < in; ++j) wrong += !agrees(d_x(i, j), out, d_row(i), w_column(j), 0, bf16_unit);
+  }
+  CHECK(wrong == 0);
+
+  Matrix d_w = Matrix::random(out, in, 5, 1e-3f), d_bias = Matrix::random(1, out, 6, 1e-3f);
+  const Matrix w_before = d_w, bias_before = d_bias;
+  product.backward_weight(layer.d_y, layer.x, d_w.tensor, d_bias.tensor.data, Write::accumulate);
+  for (std::int64_t o = 0; o < out; ++o) {
+    const auto d_column = [&](std::int64_t k) { return layer.read_d_y(k, o); };
+    for (std::int64_t j = 0; j < in; ++j) {
+      const auto x_column = [&](std::int64_t k) { return layer.read_x(k, j); };
+      wrong += !agrees(d_w(o, j), rows, d_column, x_column, w_before(o, j), 0x1p-24);
+    }
+    // Of the gradients as they are.
+    wrong += !agrees(
+        d_bias(0, o), rows, [&](std::int64_t k) { return layer.d_y(k, o); }, [](std::int64_t) { return 1; },
+        bias_before(0, o), 0x1p-24);
+  }
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("FP8 products note what they see, and compute in bf16 before anything is known") {
+  const bool knows = GENERATE(false, true);
+  const Kind kind = some_kind();
+  CAPTURE(knows, static_cast<int>(kind));
+  Layer layer(9, 32, 48, kind);
+  if (knows) layer.know();
+  ops::MatrixProduct& product = layer.product->of(7);
+  StoredMatrix y(DataType::bf16, 9, 48), expected(y), d_x(DataType::bf16, 9, 32), expected_d_x(d_x);
+  Matrix d_w(48, 32), expected_d_w(48, 32), d_bias(1, 48), expected_d_bias(1, 48);
+  product.forward(layer.x, layer.w.tensor, layer.bias.tensor.data, y);
+  product.backward_input(layer.d_y, layer.w.tensor, d_x, Write::replace);
+  product.backward_weight(layer.d_y, layer.x, d_w.tensor, d_bias.tensor.data, Write::replace);
+  layer.inner->forward(layer.x, layer.w.tensor, layer.bias.tensor.data, expected);
+  layer.inner->backward_input(layer.d_y, layer.w.tensor, expected_d_x, Write::replace);
+  layer.inner->backward_weight(layer.d_y, layer.x, expected_d_w.tensor, expected_d_bias.tensor.data, Write::replace);
+  CHECK(y.same_bits(expected) != knows);
+  CHECK(d_x.same_bits(expected_d_x) != knows);
+  CHECK((d_w(3, 5) == expected_d_w(3, 5)) != knows);
+  float x = 0, d_y = 0;
+  for (std::int64_t i = 0; i < 9; ++i) {
+    for (std::int64_t j = 0; j < 32; ++j) x = std::max(x, std::abs(layer.x(i, j)));
+    for (std::int64_t j = 0; j < 48; ++j) d_y = std::max(d_y, std::abs(layer.d_y(i, j)));
+  }
+  const std::vector<float> seen = test::copy_of(layer.product->scales().step_magnitudes());
+  CHECK(seen[0] == x);
+  CHECK(seen[1] == d_y);
+  CHECK_THROWS_AS(layer.product->of(8), core::Error);
+}
