@@ -149,10 +149,11 @@ json run(const Options& options, comm::Communicator& world, int threads) {
   bert.plan(workspace, bounds, {});
   workspace.allocate();
   const std::int64_t wide = std::max(config.intermediate_size, 3 * config.hidden_size);
+  products->keep_weights(store);
   products->reserve({bounds.tokens, wide, wide});
   attention->reserve(bounds.max_length, config.head_dim());
   const auto sums = train::make_data_parallel(world, store);
-  train::Adamw adamw({}, store, sums->owned());
+  train::Adamw adamw({}, store, sums->owned(), false, products->kept_weights());
 
   json seconds = json::array();
   double forward = 0, backward = 0, reduction = 0, update = 0;

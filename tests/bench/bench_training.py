@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """The PyTorch + Transformers side of the training benchmark: the same steps as our bench_training.
 
-    python3 bench_training.py --case CASE.json [--steps N] [--warmup W] [--padding longest|cap] [--threads T]
+    python3 bench_training.py --case CASE.json [--steps N] [--warmup W] [--padding longest|cap]
+                              [--threads T] [--precision fp32|bf16]
 
 BertForSequenceClassification with scaled dot product attention (SDPA), dropout on, fused AdamW, clipping by the global
-norm. Prints one line of JSON: {"program", "padding", "threads", "seconds": [of each timed step]}. Batches are padded
+norm; in bf16 the forward pass and the loss run under torch.autocast. Prints one line of JSON: {"program", "precision",
+"padding", "threads", "seconds": [of each timed step]}. Batches are padded
 before the clock starts, as a data loader's worker would do it.
 """
 
@@ -41,6 +43,7 @@ def main():
     parser.add_argument("--warmup", type=int)
     parser.add_argument("--padding", choices=["longest", "cap"], default="longest")
     parser.add_argument("--threads", type=int, default=0)
+    parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32")
     options = parser.parse_args()
     with open(options.case) as file:
         case = json.load(file)
@@ -57,7 +60,8 @@ def main():
     for step in range(warmup + steps):
         batch = batches[step % len(batches)]
         begin = time.perf_counter()
-        loss = model(**batch).loss
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=options.precision == "bf16"):
+            loss = model(**batch).loss
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
@@ -70,6 +74,7 @@ def main():
         json.dumps(
             {
                 "program": name,
+                "precision": options.precision,
                 "padding": options.padding,
                 "threads": torch.get_num_threads(),
                 "seconds": seconds[warmup:],

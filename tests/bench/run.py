@@ -2,13 +2,15 @@
 """The training benchmark: ours and PyTorch + Transformers, alternately in one run, on the same steps.
 
     python3 run.py --bench BUILD/bench_training [--python PYTHON] [--case NAME]... [--rounds R] [--threads T] [--cap]
-                   [--launch "mpirun -n 2"] [--json FILE]
+                   [--precision fp32|bf16]... [--launch "mpirun -n 2"] [--json FILE]
 
-  --bench    our program: bench_training --case CASE.json --steps N --warmup W, one line of JSON with "seconds": [per
-             timed step] on standard output
+  --bench    our program: bench_training --case CASE.json --steps N --warmup W --compute PRECISION, one line of JSON with
+             "seconds": [per timed step] on standard output
   --python   a Python with torch and transformers (default: this one); where they are missing, PyTorch's columns say so
   --rounds   how often both run, one after the other (default 2); a program's time is its least over the rounds, which on
              a busy machine is the one least disturbed
+  --precision  fp32 (the default), bf16 (ours with precision.compute = "bf16", PyTorch under torch.autocast), or both by
+             turns
   --cap      PyTorch also with every batch padded to the cap
   --launch   put before our program
   --tuned    PyTorch with its memory kept between steps (MALLOC_MMAP_MAX_=0), 8 to 29% faster than as it comes
@@ -40,11 +42,14 @@ def parse_options():
     parser.add_argument("--steps", type=int)
     parser.add_argument("--warmup", type=int)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--precision", action="append", choices=["fp32", "bf16"])
     parser.add_argument("--cap", action="store_true")
     parser.add_argument("--tuned", action="store_true")
     parser.add_argument("--launch", default="")
     parser.add_argument("--json")
-    return parser.parse_args()
+    options = parser.parse_args()
+    options.precision = options.precision or ["fp32"]
+    return options
 
 
 def has_pytorch(python):
@@ -66,33 +71,36 @@ def run(command, environment):
 
 
 def programs(options, with_pytorch):
-    """[(key, command before --case, environment)] in the order of a round."""
+    """[(key, precision, command before --case, environment)] in the order of a round."""
     environment = dict(os.environ, OMP_NUM_THREADS=str(options.threads))
+    torch_environment = dict(environment, TOKENIZERS_PARALLELISM="false")
+    if options.tuned:
+        torch_environment.update(MALLOC_MMAP_MAX_="0", MALLOC_TRIM_THRESHOLD_="-1")
     listed = []
-    if options.bench:
-        listed.append(("ours", shlex.split(options.launch) + [options.bench], environment))
-    if with_pytorch:
-        torch_environment = dict(environment, TOKENIZERS_PARALLELISM="false")
-        if options.tuned:
-            torch_environment.update(MALLOC_MMAP_MAX_="0", MALLOC_TRIM_THRESHOLD_="-1")
-        command = [options.python, os.path.join(HERE, "bench_training.py"), "--threads", str(options.threads)]
-        listed.append(("longest", command + ["--padding", "longest"], torch_environment))
-        if options.cap:
-            listed.append(("cap", command + ["--padding", "cap"], torch_environment))
+    for precision in options.precision:
+        if options.bench:
+            ours = shlex.split(options.launch) + [options.bench, "--compute", precision]
+            listed.append(("ours", precision, ours, environment))
+        if with_pytorch:
+            theirs = [options.python, os.path.join(HERE, "bench_training.py"), "--threads", str(options.threads)]
+            theirs += ["--precision", precision, "--padding"]
+            listed.append(("longest", precision, theirs + ["longest"], torch_environment))
+            if options.cap:
+                listed.append(("cap", precision, theirs + ["cap"], torch_environment))
     return listed
 
 
 def measure(path, case, options, listed):
-    """{key: [the program's reports, one per round]}"""
+    """{precision: {key: [the program's reports, one per round]}}"""
     steps = options.steps if options.steps is not None else case["steps"]
     warmup = options.warmup if options.warmup is not None else case["warmup"]
-    reports = {key: [] for key, _, _ in listed}
+    reports = {precision: {} for precision in options.precision}
     for _ in range(options.rounds):
-        for key, command, environment in listed:
+        for key, precision, command, environment in listed:
             if key == "cap" and min(map(min, case["lengths"])) == case["cap"]:
                 continue  # nothing to pad
             arguments = ["--case", path, "--steps", str(steps), "--warmup", str(warmup)]
-            reports[key].append(run(command + arguments, environment))
+            reports[precision].setdefault(key, []).append(run(command + arguments, environment))
     return reports, warmup, steps
 
 
@@ -105,10 +113,10 @@ def cell(value, form="{:.1f}"):
     return "-" if value is None else form.format(value)
 
 
-HEADER = ["case", "ours seq/s", "GFLOP/s", "PyTorch seq/s", "GFLOP/s", "ratio", "aim", "to cap seq/s", "ratio"]
+HEADER = ["case", "type", "ours seq/s", "GFLOP/s", "PyTorch seq/s", "GFLOP/s", "ratio", "aim", "to cap seq/s", "ratio"]
 
 
-def row(case, reports, warmup, steps):
+def row(case, precision, reports, warmup, steps):
     sequences, _, operations = cases.work(case, warmup, steps)
     ours, theirs, capped = (speed(reports.get(key, []), sequences) for key in ("ours", "longest", "cap"))
     giga = lambda value: None if value is None else value / sequences * operations / 1e9  # noqa: E731
@@ -117,6 +125,7 @@ def row(case, reports, warmup, steps):
     verdict = "" if ratio is None else (" reached" if ratio >= case["aim"] else " missed")
     return [
         case["name"],
+        precision,
         cell(ours, "{:.4g}"),
         cell(giga(ours)),
         cell(theirs, "{:.4g}"),
@@ -129,7 +138,7 @@ def row(case, reports, warmup, steps):
 
 
 def print_row(cells):
-    widths = [13, 11, 8, 14, 8, 6, 12, 13, 6]
+    widths = [13, 4, 11, 8, 14, 8, 6, 12, 13, 6]
     print("  ".join(text.ljust(width) if i == 0 else text.rjust(width) for i, (text, width) in enumerate(zip(cells, widths))))
     sys.stdout.flush()
 
@@ -149,10 +158,11 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         for name, (path, case) in cases.write_cases(folder, options.case).items():
             reports, warmup, steps = measure(path, case, options, listed)
-            cells = row(case, reports, warmup, steps)
-            measured[name] = {"reports": reports, "table": cells}
-            print_row(cells)
-    print(f"{options.threads} threads; fp32; PyTorch pads to the longest of a batch; GFLOP/s of real tokens")
+            rows = [row(case, precision, reports[precision], warmup, steps) for precision in options.precision]
+            measured[name] = {"reports": reports, "table": rows}
+            for cells in rows:
+                print_row(cells)
+    print(f"{options.threads} threads; PyTorch pads to the longest of a batch; GFLOP/s of real tokens")
     if options.json:
         with open(options.json, "w") as file:
             json.dump({"columns": HEADER, "cases": measured}, file, indent=1)

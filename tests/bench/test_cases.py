@@ -71,8 +71,17 @@ class Driver(unittest.TestCase):
             result = subprocess.run(command, capture_output=True, text=True)
         self.assertEqual(result.returncode, 0, result.stderr)
         row = [line for line in result.stdout.splitlines() if line.startswith("tiny_short")][0].split()
-        self.assertEqual(row[1], "64")  # two steps of 32 sequences in one second
-        self.assertEqual(row[3:6], ["-", "-", "-"])
+        self.assertEqual(row[1:3], ["fp32", "64"])  # two steps of 32 sequences in one second
+        self.assertEqual(row[4:7], ["-", "-", "-"])
+
+    def test_precisions_by_turns(self):
+        with tempfile.TemporaryDirectory() as folder:
+            text = "case \"$*\" in *'--compute bf16'*) t=0.25 ;; *) t=0.5 ;; esac; echo \"{\\\"seconds\\\": [$t, $t]}\"\n"
+            command = self.pretend(folder, text) + ["--precision", "fp32", "--precision", "bf16"]
+            result = subprocess.run(command, capture_output=True, text=True)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        rows = [line.split()[1:3] for line in result.stdout.splitlines() if line.startswith("tiny_short")]
+        self.assertEqual(rows, [["fp32", "64"], ["bf16", "128"]])
 
     def test_a_program_that_fails_is_an_error(self):
         with tempfile.TemporaryDirectory() as folder:
