@@ -16,11 +16,10 @@
 namespace bert_hpc::ops::cpu {
 namespace {
 
-constexpr std::int64_t longest_block = 384;                        // words: a panel of B takes 24 KiB with AVX2
-constexpr std::int64_t longest_step = 4096;                        // words packed at once
-constexpr std::int64_t step_floats = std::int64_t{5} << 19;        // 10 MiB: a whole weight matrix of a base-size model
-constexpr std::int64_t row_block_floats = std::int64_t{40} << 10;  // 160 KiB of A's rows
-constexpr std::int64_t most_block_rows = 192;                      // of C's block of floats
+constexpr std::int64_t longest_block = 384;                  // words: a panel of B takes 24 KiB with AVX2
+constexpr std::int64_t longest_step = 4096;                  // words packed at once
+constexpr std::int64_t step_floats = std::int64_t{5} << 19;  // 10 MiB: a whole weight matrix of a base-size model
+constexpr std::int64_t most_block_rows = 192;                // of C's block of floats
 constexpr std::int64_t block_columns = 256;
 constexpr std::int64_t smallest_shared = std::int64_t{1} << 18;  // multiply-adds worth waking threads for
 
@@ -267,7 +266,7 @@ class Runner {
       const Range block = part_of(rows.size(), kernels_.rows, index, blocks);
       const Range block_rows{rows.begin + block.begin, rows.begin + block.end};
       if (copies_a() || narrows_c()) {
-        multiply_through_blocks(s, block_rows, columns, scratch_.blocks + thread * block_floats());
+        multiply_through_blocks(s, block_rows, columns, scratch_.blocks + thread * block_floats(kernels_));
         continue;
       }
       for (std::int64_t k = s.k.begin; k < s.k.end; k += blocking_.k_block) {
@@ -278,7 +277,7 @@ class Runner {
 
   // The same through memory of this thread, a few columns at a time.
   void multiply_through_blocks(const Step& s, Range rows, Range columns, float* blocks) const {
-    float* const c = blocks + row_block_floats;
+    float* const c = blocks + kernels_.row_block;
     for (std::int64_t begin = columns.begin; begin < columns.end; begin += block_columns) {
       const Range here{begin, std::min(columns.end, begin + block_columns)};
       for (std::int64_t k = s.k.begin; k < s.k.end; k += blocking_.k_block) {
@@ -331,7 +330,7 @@ class Runner {
 
   // Rows of A that take their share of the second cache, in whole panels.
   std::int64_t rows_of_block() const {
-    return std::max<std::int64_t>(1, row_block_floats / kernels_.row_panel_words(blocking_.k_block)) * kernels_.rows;
+    return std::max<std::int64_t>(1, kernels_.row_block / kernels_.row_panel_words(blocking_.k_block)) * kernels_.rows;
   }
 
   // Rows and columns count from the step's; words [k, k + block). A that is copied and C that is rounded are missing.
@@ -386,8 +385,8 @@ std::int64_t scratch_floats(const TileKernels& kernels, std::int64_t m, std::int
   return std::max(together, std::min(threads * one, step_floats));
 }
 
-std::int64_t block_floats() {
-  return row_block_floats + most_block_rows * block_columns;
+std::int64_t block_floats(const TileKernels& kernels) {
+  return kernels.row_block + most_block_rows * block_columns;
 }
 
 void run(const TileKernels& kernels, const BlockedProduct& product, const ProductScratch& scratch) {

@@ -35,7 +35,7 @@ std::int64_t scratch_floats(const TileKernels& kernels, std::int64_t m, std::int
                             bool a_transposed, bool rounds, std::int64_t threads);
 
 /// Floats that a product which rounds needs beside, for each thread.
-std::int64_t block_floats();
+std::int64_t block_floats(const TileKernels& kernels);
 
 /// Scratch aligned to 64 bytes. `size`, in floats, is at least scratch_floats() of one thread; `blocks` has
 /// block_floats() for each of `threads`, the most that take part, or is null where no product rounds.

@@ -41,7 +41,7 @@ class NativeProduct final : public MatrixProduct {
                                           scratch_floats(e.out, e.in, e.rows, true, threads)});
     if (needed > scratch_.size()) scratch_ = core::Buffer<float>(needed, core::MemoryKind::host);
     if (rounds() && threads > threads_) {
-      blocks_ = core::Buffer<float>(threads * cpu::block_floats(), core::MemoryKind::host);
+      blocks_ = core::Buffer<float>(threads * cpu::block_floats(kernels_), core::MemoryKind::host);
       threads_ = threads;
     }
     return (scratch_.size() + blocks_.size()) * static_cast<std::int64_t>(sizeof(float));

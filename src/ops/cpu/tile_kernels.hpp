@@ -92,6 +92,7 @@ struct TileKernels {
   const char* name;
   std::int64_t rows, columns;  ///< of a tile
   std::int64_t terms;          ///< of a word
+  std::int64_t row_block;      ///< words of A's rows between two readings of B: what its second cache has room for
   std::int64_t words(std::int64_t length) const { return (length + terms - 1) / terms; }
   /// From one packed panel of A to the next: whole vectors are stored, past the end of its last row.
   std::int64_t row_panel_words(std::int64_t word_rows) const { return (rows * word_rows + 31) / 16 * 16; }

@@ -107,6 +107,9 @@ inline void prefetch_rows(const float* place, std::int64_t stride, std::int64_t 
   }
 }
 
+// Processors with vectors of 512 bits have second caches of 1 MiB and more, others often of 256 KiB.
+constexpr std::int64_t row_block = (lanes == 16 ? std::int64_t{512} : 160) << 8;
+
 // A panel of B stays in the first cache while the rows of A, from the second, pass by.
 template <class Words>
 void multiply(const TileJob& job) {
@@ -162,6 +165,7 @@ const TileKernels& tile_kernels() {
       tile_rows,
       tile_columns,
       FloatWords::terms,
+      row_block,
       multiply<FloatWords>,
       {kernels_of<FloatWords, Source::fp32>(), kernels_of<FloatWords, Source::bf16>(),
        kernels_of<FloatWords, Source::fp16>(), kernels_of<FloatWords, Source::fp32_as_bf16>(),
@@ -176,6 +180,7 @@ const TileKernels& pair_kernels() {
       tile_rows,
       tile_columns,
       PairWords::terms,
+      row_block,
       multiply<PairWords>,
       {{}, kernels_of<PairWords, Source::bf16>(), {}, kernels_of<PairWords, Source::fp32_as_bf16>(), {}}};
   return kernels;
