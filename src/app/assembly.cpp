@@ -41,6 +41,13 @@ core::DataType storage_type(const config::Config& input) {
                                                : core::DataType::fp32;
 }
 
+ops::ProductSettings product_settings(const config::Config& input) {
+  // What is not trained is the same in every run.
+  return {.compute = storage_type(input),
+          .tf32 = input.precision.compute == "tf32",
+          .reproducible = input.run.reproducible || input.run.mode != "train"};
+}
+
 Assembly::Assembly(const config::Config& input, const model::BertConfig& model_config, Purpose for_what,
                    const comm::GridShape& shape, const comm::GridPlace& at, std::span<const std::int64_t> balance,
                    const core::ParameterStore::Memory& memory)
@@ -53,7 +60,7 @@ Assembly::Assembly(const config::Config& input, const model::BertConfig& model_c
       parts(cut(input, config, traits.kind, input.run.mode == "train", grid.pipeline, balance)),
       parameters(own_parameters(), arenas_for(for_what, input, grid.data),
                  train::shard_alignment(input.run.reproducible, grid.data), memory),
-      products(ops::make_matrix_product("", storage)),
+      products(ops::make_matrix_product("", product_settings(input))),
       attention(ops::make_attention(input.model.attention, storage)) {
   const std::vector<model::ModelRange> own = own_parts();
   stages.reserve(own.size());
@@ -66,12 +73,18 @@ Assembly::Assembly(const config::Config& input, const model::BertConfig& model_c
                         .stage = place.pipeline,
                         .virtual_stages = static_cast<int>(own.size()),
                         .micro_batches = 1};
-  require_extents(input);
+  require_precision(input);
   if (input.precision.compute == "fp8" && purpose != Purpose::evaluation && input.run.mode == "train") make_fp8();
 }
 
-void Assembly::require_extents(const config::Config& input) const {
+void Assembly::require_precision(const config::Config& input) const {
   const std::string& compute = input.precision.compute;
+  if (compute == "tf32" && !ops::has_tf32()) {
+    throw core::Error(
+        core::ExitCode::input,
+        "[precision] compute = \"tf32\" is what NVIDIA's GPUs read floats as; this build computes on CPUs: use "
+        "\"fp32\", or \"bf16\" for less memory and time, or a CUDA build (jobs/build.sh --cuda).");
+  }
   if (storage != core::DataType::fp32 && config.hidden_size % 2 != 0) {
     throw core::Error(core::ExitCode::input, "[precision] compute = \"" + compute +
                                                  "\" needs an even hidden_size; this model's is " +
@@ -155,7 +168,6 @@ void Assembly::allocate(const layers::BatchBounds& training, int micro_batches, 
   }
   const layers::BatchBounds bounds = larger(training, evaluation);
   exchanged_rows_ = bounds.tokens;
-  if (purpose != Purpose::estimate) workspace.allocate();
   const layers::TensorPlace share = tensor_place();
   const std::int64_t hidden = config.hidden_size, here = share.share(hidden);
   const std::int64_t wide = std::max({hidden, share.share(config.intermediate_size), 3 * here});
@@ -167,6 +179,22 @@ void Assembly::allocate(const layers::BatchBounds& training, int micro_batches, 
     scratch_bytes_ = products->reserve({bounds.selected, hidden, share.share(config.vocab_size)});
   }
   scratch_bytes_ += attention->reserve(bounds.max_length, hidden / config.num_attention_heads);
+  if (purpose == Purpose::estimate) return;
+  if (purpose == Purpose::training) tune(training);
+  workspace.allocate();
+}
+
+void Assembly::tune(const layers::BatchBounds& training) {
+  const layers::TensorPlace share = tensor_place();
+  const std::int64_t hidden = config.hidden_size, here = share.share(hidden);
+  const std::int64_t inner = share.share(config.intermediate_size);
+  products->tune({training.tokens, hidden, 3 * here});
+  products->tune({training.tokens, here, hidden});
+  products->tune({training.tokens, hidden, inner});
+  products->tune({training.tokens, inner, hidden});
+  if (traits.kind != model::HeadKind::masked_lm || !holds_head()) return;
+  products->tune({training.selected, hidden, hidden});
+  products->tune({training.selected, hidden, share.share(config.vocab_size)});
 }
 
 void Assembly::connect(const comm::ProcessGroups& groups, core::Timers& timers) {

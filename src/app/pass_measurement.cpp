@@ -35,7 +35,7 @@ class Piece {
         parameters_(model::bert_parameters(config, how.kind, how.outputs, range, place),
                     core::ParameterStore::Arenas::with_gradients),
         stage_(config, how.kind, how.outputs, range, parameters_, group, how.storage),
-        products_(ops::make_matrix_product("", how.storage)),
+        products_(ops::make_matrix_product("", how.products)),
         attention_(ops::make_attention(how.attention, how.storage)) {
     model::initialize_parameters(parameters_, config, 1);
     const bool masked = how.kind == model::HeadKind::masked_lm;

@@ -184,6 +184,7 @@ PipelineSetup set_up_pipeline(const RunContext& context, const model::BertConfig
                               .outputs = std::max<std::int64_t>(1, config.num_labels()),
                               .attention = input.model.attention,
                               .storage = storage_type(input),
+                              .products = product_settings(input),
                               .halves_of_stage = question.halves / grid.pipeline,
                               .apart = question.kind == train::ScheduleKind::zb_h1};
     const data::BatchLoaderOptions batches =

@@ -106,7 +106,7 @@ void visit_keys(TomlKeys& toml, Config& config) {
 
   visit_parallel(toml, config.parallel);
 
-  toml.table("precision").key("compute", config.precision.compute, one_of({"fp32", "bf16", "fp16", "fp8"}, {"tf32"}));
+  toml.table("precision").key("compute", config.precision.compute, one_of({"fp32", "tf32", "bf16", "fp16", "fp8"}));
   toml.key("loss_scale", config.precision.loss_scale, positive());
 
   Evaluation& evaluation = config.evaluation;

@@ -13,7 +13,7 @@ namespace bert_hpc::ops {
 /// A back end of this build. `make` returns null where it is not to be had after all, or not with such operands.
 struct ProductKind {
   const char* name;
-  std::unique_ptr<MatrixProduct> (*make)(core::DataType compute);
+  std::unique_ptr<MatrixProduct> (*make)(const ProductSettings& settings);
 };
 
 /// Those for this build's kind of device, the one to take on this machine first.

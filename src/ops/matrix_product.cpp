@@ -72,15 +72,15 @@ void GemmProduct::backward_weight(ConstMatrix d_y, ConstMatrix x, Tensor<float> 
        write == Write::accumulate ? 1.0f : 0.0f, {d_w.data, d_w.stride, core::DataType::fp32});
 }
 
-std::unique_ptr<MatrixProduct> make_matrix_product(const std::string& preferred, core::DataType compute) {
+std::unique_ptr<MatrixProduct> make_matrix_product(const std::string& preferred, const ProductSettings& settings) {
   std::string available;
   for (const ProductKind& kind : product_kinds()) {
-    if (!preferred.empty() && preferred != kind.name && kind.make(compute) == nullptr) continue;
+    if (!preferred.empty() && preferred != kind.name && kind.make(settings) == nullptr) continue;
     if (!preferred.empty() && preferred != kind.name) {
       available += (available.empty() ? "\"" : ", \"") + std::string(kind.name) + "\"";
       continue;
     }
-    if (auto product = kind.make(compute)) return product;
+    if (auto product = kind.make(settings)) return product;
   }
   throw core::Error(core::ExitCode::input, "no matrix product \"" + preferred + "\" in this build on this processor; " +
                                                "there are: " + available + ".");

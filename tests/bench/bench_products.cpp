@@ -124,7 +124,7 @@ void run(const Options& options, int threads) {
   std::vector<std::unique_ptr<MatrixProduct>> products;
   for (const char* kind : {"native", "onednn", "blas"}) {
     try {
-      products.push_back(ops::make_matrix_product(kind, options.compute));
+      products.push_back(ops::make_matrix_product(kind, {.compute = options.compute}));
     } catch (const core::Error&) {
     }
   }

@@ -140,7 +140,7 @@ json run(const Options& options, comm::Communicator& world, int threads) {
                              train::shard_memory({}, world));
   model::initialize_parameters(store, config, 1);
   model::Stage bert(config, kind, config.num_labels(), model::whole(config), store, {}, options.compute);
-  const auto products = ops::make_matrix_product(options.products, options.compute);
+  const auto products = ops::make_matrix_product(options.products, {.compute = options.compute});
   const auto attention = ops::make_attention("fused", options.compute);
   layers::Engine engine{*products, *attention};
   const std::vector<Share> shares = make_shares(case_file, config.vocab_size, world.rank(), world.size());

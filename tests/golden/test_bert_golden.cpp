@@ -43,7 +43,7 @@ class Trainee {
         store(model::bert_parameters(config, kind_of(task), config.num_labels()),
               core::ParameterStore::Arenas::with_gradients, {}, arenas_.memory()),
         bert(config, kind_of(task), config.num_labels(), model::whole(config), store, {}, storage),
-        products_(ops::make_matrix_product("", storage)),
+        products_(ops::make_matrix_product("", {.compute = storage})),
         attention_(ops::make_attention("fused", storage)) {
     model::load_hf_weights(golden.model_folder(), store);
     for (int i = 0; i < tests::GoldenFile::batches; ++i) batches.push_back(host_batch(golden.batch(i)));

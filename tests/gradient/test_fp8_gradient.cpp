@@ -37,7 +37,7 @@ struct Model {
         store(model::bert_parameters(config, kind, 5), core::ParameterStore::Arenas::with_gradients, {},
               arenas.memory()),
         bert(config, kind, 5, model::whole(config), store, {}, storage),
-        products(ops::make_matrix_product("", storage)),
+        products(ops::make_matrix_product("", {.compute = storage})),
         attention(ops::make_attention("fused", storage)) {
     model::initialize_parameters(store, config, 5);
     bert.plan(workspace, {.tokens = 64, .sequences = 8, .max_length = 12, .selected = 16}, {});

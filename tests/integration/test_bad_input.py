@@ -108,6 +108,9 @@ class BadInput(Case):
         self.fails(2, "reproducible needs a power of two", "data = 3", ranks=3, run={"reproducible": True},
                    data=nothing)
 
+    def test_tf32_without_a_gpu(self):
+        self.fails(2, "[precision]", "tf32", '"fp32"', '"bf16"', "CUDA build", precision={"compute": "tf32"})
+
     def test_a_loss_that_is_not_a_number(self):
         self.fails(5, "learning_rate", "step", optimizer={"learning_rate": 1e30, "max_gradient_norm": 0.0},
                    schedule={"epochs": 3, "warmup_ratio": 0.0}, run={"directory": str(self.work.folder / "nan")})

@@ -19,7 +19,7 @@ struct Fixture {
     for (std::int64_t i = 0; i < 16; ++i) {
       for (std::int64_t j = 0; j < 32; ++j) w.tensor(i, j) = weight;
     }
-    inner = ops::make_matrix_product("", core::DataType::bf16);
+    inner = ops::make_matrix_product("", {.compute = core::DataType::bf16});
     product = ops::make_fp8_product(*inner, {{.id = 0, .name = "layer", .weight = w.tensor}}, true, true);
     product->reserve({4, 32, 32});
   }

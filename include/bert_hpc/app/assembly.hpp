@@ -41,6 +41,7 @@ data::ShardLimits shard_limits(const config::Config& input, const model::BertCon
 
 /// In what activations, and products' operands, are kept: precision.compute.
 core::DataType storage_type(const config::Config& input);
+ops::ProductSettings product_settings(const config::Config& input);
 
 /// Planned memory of this rank by what it is for, bytes.
 using MemoryPlan = std::vector<std::pair<std::string, std::int64_t>>;
@@ -117,7 +118,8 @@ class Assembly {
   std::vector<core::ParameterSpec> own_parameters() const;
   layers::TensorPlace tensor_place() const { return {place.tensor, grid.tensor}; }
   std::int64_t message_bytes() const;  ///< most that a stage sends another one at once
-  void require_extents(const config::Config& input) const;
+  void require_precision(const config::Config& input) const;
+  void tune(const layers::BatchBounds& training);
   void make_fp8();
   bool holds_head() const { return own_parts().back().head; }
 

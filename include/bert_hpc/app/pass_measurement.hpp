@@ -21,6 +21,7 @@ struct MeasuredModel {
   std::int64_t outputs = 1;  ///< columns of the logits that the head's parameters are made for
   std::string attention;     ///< which implementation: see ops::make_attention
   core::DataType storage = core::DataType::fp32;
+  ops::ProductSettings products{};
   std::int64_t halves_of_stage = 1;  ///< about as many as a stage will hold
   bool apart = false;                ///< backward_input and backward_weight one after the other, as zb_h1 has them
 };

@@ -36,6 +36,17 @@ struct ProductExtents {
   std::int64_t rows = 0, in = 0, out = 0;
 };
 
+/// What products are made for.
+struct ProductSettings {
+  core::DataType compute = core::DataType::fp32;  ///< of operands; only our own take others than fp32 on CPUs
+  /// Operands in fp32 may be rounded to TF32's 10 bits of fraction as they are read: by GPUs that can; ignored
+  /// elsewhere.
+  bool tf32 = false;
+  /// Rows are to depend on nothing else (rows_are_independent()), and the same products to give the same bits in every
+  /// run; otherwise algorithms may be chosen by the number of rows and by how long they took.
+  bool reproducible = true;
+};
+
 class MatrixProduct {
  public:
   explicit MatrixProduct(core::DataType compute = core::DataType::fp32) : compute_(compute) {}
@@ -54,6 +65,11 @@ class MatrixProduct {
   /// Allocates scratch for products up to these extents (each extent is the largest over all products; tight callers
   /// call it once per kind of product). Nothing is allocated afterwards. Returns the bytes held in all.
   virtual std::int64_t reserve(const ProductExtents& largest) = 0;
+
+  /// Products of a linear layer of these extents, the rows being the most there are, will come: the back end may try
+  /// which of its algorithms are fastest. After reserve() and before the first step; takes memory like the operands'
+  /// for a moment, so better before activations have theirs.
+  virtual void tune(const ProductExtents&) {}
 
   /// y = x·wᵀ + bias. x (rows, in), w (out, in), bias (out) or null, y (rows, out).
   virtual void forward(ConstMatrix x, Tensor<const float> w, const float* bias, Matrix y) = 0;
@@ -83,11 +99,13 @@ class MatrixProduct {
   std::optional<RoundedWeights> kept_;
 };
 
+/// Can products of this build's kind of device read fp32 operands as TF32?
+bool has_tf32();
+
 /// The fastest implementation for this build and processor. `preferred`: "" (automatic), "native" (our own), "onednn",
 /// "blas", "portable" (our own without special instructions). Our own have independent rows and are always there.
-/// `compute`: the type of its operands; only our own take others than fp32 on CPUs. Throws Error(input) naming those
-/// there are if `preferred` is none of them.
+/// Throws Error(input) naming those there are if `preferred` is none of them.
 std::unique_ptr<MatrixProduct> make_matrix_product(const std::string& preferred = "",
-                                                   core::DataType compute = core::DataType::fp32);
+                                                   const ProductSettings& settings = {});
 
 }  // namespace bert_hpc::ops

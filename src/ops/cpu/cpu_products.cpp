@@ -2,13 +2,17 @@
 
 namespace bert_hpc::ops {
 
+bool has_tf32() {
+  return false;
+}
+
 std::vector<ProductKind> product_kinds() {
   std::vector<ProductKind> kinds;
   const ProductKind native{"native", make_native_product}, portable{"portable", make_portable_product};
   // A library knows better what suits an unknown processor: our own products come last there.
   if (native_product_is_tuned()) kinds.push_back(native);
   for (const ProductKind& library : {ProductKind{"onednn", make_onednn_product}, {"blas", make_blas_product}}) {
-    if (library.make(core::DataType::fp32) != nullptr) kinds.push_back(library);
+    if (library.make({}) != nullptr) kinds.push_back(library);
   }
   kinds.push_back(portable);
   if (!native_product_is_tuned()) kinds.push_back(native);

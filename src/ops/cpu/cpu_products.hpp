@@ -11,10 +11,10 @@ namespace bert_hpc::ops {
 bool native_product_is_tuned();
 
 /// Each returns null where this build or processor lacks the back end; the libraries' only compute in fp32.
-std::unique_ptr<MatrixProduct> make_native_product(core::DataType compute);  ///< never null
+std::unique_ptr<MatrixProduct> make_native_product(const ProductSettings& settings);  ///< never null
 /// The same without special instructions, never null.
-std::unique_ptr<MatrixProduct> make_portable_product(core::DataType compute);
-std::unique_ptr<MatrixProduct> make_onednn_product(core::DataType compute);
-std::unique_ptr<MatrixProduct> make_blas_product(core::DataType compute);
+std::unique_ptr<MatrixProduct> make_portable_product(const ProductSettings& settings);
+std::unique_ptr<MatrixProduct> make_onednn_product(const ProductSettings& settings);
+std::unique_ptr<MatrixProduct> make_blas_product(const ProductSettings& settings);
 
 }  // namespace bert_hpc::ops

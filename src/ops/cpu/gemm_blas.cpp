@@ -39,11 +39,11 @@ class BlasProduct final : public GemmProduct {
 
 }  // namespace
 
-std::unique_ptr<MatrixProduct> make_blas_product(core::DataType compute) {
-  return compute == core::DataType::fp32 ? std::make_unique<BlasProduct>() : nullptr;
+std::unique_ptr<MatrixProduct> make_blas_product(const ProductSettings& settings) {
+  return settings.compute == core::DataType::fp32 ? std::make_unique<BlasProduct>() : nullptr;
 }
 #else
-std::unique_ptr<MatrixProduct> make_blas_product(core::DataType) {
+std::unique_ptr<MatrixProduct> make_blas_product(const ProductSettings&) {
   return nullptr;
 }
 #endif

@@ -36,11 +36,11 @@ class OneDnnProduct final : public GemmProduct {
 
 }  // namespace
 
-std::unique_ptr<MatrixProduct> make_onednn_product(core::DataType compute) {
-  return compute == core::DataType::fp32 ? std::make_unique<OneDnnProduct>() : nullptr;
+std::unique_ptr<MatrixProduct> make_onednn_product(const ProductSettings& settings) {
+  return settings.compute == core::DataType::fp32 ? std::make_unique<OneDnnProduct>() : nullptr;
 }
 #else
-std::unique_ptr<MatrixProduct> make_onednn_product(core::DataType) {
+std::unique_ptr<MatrixProduct> make_onednn_product(const ProductSettings&) {
   return nullptr;
 }
 #endif

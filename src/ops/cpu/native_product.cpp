@@ -171,12 +171,12 @@ bool native_product_is_tuned() {
   return cpu::widest_instruction_set() != cpu::InstructionSet::baseline;
 }
 
-std::unique_ptr<MatrixProduct> make_native_product(core::DataType compute) {
-  return std::make_unique<NativeProduct>(kernels_of(cpu::widest_instruction_set(), compute), compute);
+std::unique_ptr<MatrixProduct> make_native_product(const ProductSettings& settings) {
+  return std::make_unique<NativeProduct>(kernels_of(cpu::widest_instruction_set(), settings.compute), settings.compute);
 }
 
-std::unique_ptr<MatrixProduct> make_portable_product(core::DataType compute) {
-  return std::make_unique<NativeProduct>(kernels_of(cpu::InstructionSet::baseline, compute), compute);
+std::unique_ptr<MatrixProduct> make_portable_product(const ProductSettings& settings) {
+  return std::make_unique<NativeProduct>(kernels_of(cpu::InstructionSet::baseline, settings.compute), settings.compute);
 }
 
 }  // namespace bert_hpc::ops

@@ -1,9 +1,16 @@
-// An algorithm is chosen once per kind of product, for a nominal number of rows, and without a split of the inner
-// dimension: what a row gives then depends on that row and on the kernel, which is the same whatever the batch, and
-// nothing is searched for when a batch brings a new number of rows.
+// In reproducible mode an algorithm is chosen once per kind of product, for a nominal number of rows, and without a
+// split of the inner dimension: what a row gives then depends on that row and on the kernel, which is the same whatever
+// the batch, and nothing is searched for when a batch brings a new number of rows.
+//
+// Otherwise there is one for each bucket of rows (algorithm_choice.hpp): what was fastest of the library's suggestions
+// where tune() has tried them, else its first one. Sums may be split then, which gradients of weights gain most from:
+// their results are a few tiles, and their inner dimension is the batch.
 #include "cublas_matmul.hpp"
 
+#include <cuda_runtime_api.h>
+
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -13,14 +20,8 @@
 namespace bert_hpc::ops {
 namespace {
 
-constexpr std::int64_t nominal_rows = 4096;
-
-/// The largest power of two up to 16 that divides an address or a stride in bytes: what vector loads may count on.
-std::uint32_t alignment_of(std::uint64_t bytes) {
-  std::uint32_t alignment = 16;
-  while (alignment > 2 && bytes % alignment != 0) alignment /= 2;
-  return alignment;
-}
+constexpr std::int64_t rows_of_all = 4096;  // that stand for any number in reproducible mode
+constexpr int most_candidates = 8, rounds = 3;
 
 cudaDataType_t cuda_type(const Matmul::Operand& x) {
   if (x.eight) return *x.eight == core::Float8::e4m3 ? CUDA_R_8F_E4M3 : CUDA_R_8F_E5M2;
@@ -41,37 +42,20 @@ void prefer(cublasLtMatmulPreferenceOpaque_t& preference, cublasLtMatmulPreferen
                "cublasLtMatmulPreferenceSetAttribute");
 }
 
-void describe(cublasLtMatmulDescOpaque_t& description, const Matmul& product) {
-  check_cublas(cublasLtMatmulDescInit(&description, CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescInit");
-  const cublasOperation_t first = product.b.turned ? CUBLAS_OP_T : CUBLAS_OP_N;
-  const cublasOperation_t second = product.a.turned ? CUBLAS_OP_T : CUBLAS_OP_N;
-  set(description, CUBLASLT_MATMUL_DESC_TRANSA, first);
-  set(description, CUBLASLT_MATMUL_DESC_TRANSB, second);
-  if (product.a.eight) {
-    set(description, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, product.b.inverse);
-    set(description, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, product.a.inverse);
-  }
-  if (product.bias == nullptr) return;
-  set(description, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
-  set(description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, product.bias);
+/// Of op(x) (rows, columns): stored row-major (rows, columns), or turned, it is column-major the other way round.
+void init(cublasLtMatrixLayoutOpaque_t& layout, std::int64_t rows, std::int64_t columns, const Matmul::Operand& x) {
+  if (x.turned) std::swap(rows, columns);
+  check_cublas(cublasLtMatrixLayoutInit(&layout, cuda_type(x), static_cast<std::uint64_t>(columns),
+                                        static_cast<std::uint64_t>(rows), x.stride),
+               "cublasLtMatrixLayoutInit");
 }
 
-struct Layouts {
-  explicit Layouts(const Matmul& p) {
-    init(a, p.m, p.k, p.a);
-    init(b, p.k, p.n, p.b);
-    init(c, p.m, p.n, p.c);
-  }
-  /// Of op(x) (rows, columns): stored row-major (rows, columns), or turned, it is column-major the other way round.
-  static void init(cublasLtMatrixLayoutOpaque_t& layout, std::int64_t rows, std::int64_t columns,
-                   const Matmul::Operand& x) {
-    if (x.turned) std::swap(rows, columns);
-    check_cublas(cublasLtMatrixLayoutInit(&layout, cuda_type(x), static_cast<std::uint64_t>(columns),
-                                          static_cast<std::uint64_t>(rows), x.stride),
-                 "cublasLtMatrixLayoutInit");
-  }
-  cublasLtMatrixLayoutOpaque_t a, b, c;
-};
+/// How sums may be split. Parts are added in float: in the result's place only where that is a float.
+std::uint32_t reductions(const Matmul& product, bool reproducible) {
+  if (reproducible) return CUBLASLT_REDUCTION_SCHEME_NONE;
+  const std::uint32_t in_place = product.c.type == core::DataType::fp32 ? CUBLASLT_REDUCTION_SCHEME_INPLACE : 0;
+  return CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | in_place;
+}
 
 }  // namespace
 
@@ -81,10 +65,34 @@ void check_cublas(cublasStatus_t status, const char* operation) {
                     std::string("cuBLASLt failed in ") + operation + ": " + cublasLtGetStatusString(status) + ".");
 }
 
-std::uint32_t Matmul::Operand::alignment() const {
-  return std::min(alignment_of(reinterpret_cast<std::uintptr_t>(data)),
-                  alignment_of(static_cast<std::uint64_t>(stride * (eight ? 1 : core::bytes_of(type)))));
-}
+/// A product with its description in the library's terms, which wants it writable.
+struct CublasMatmul::Call {
+  Call(const Matmul& matmul, bool tf32) : product(matmul) {
+    const bool rounds_operands = tf32 && !product.a.eight && product.a.type == core::DataType::fp32;
+    check_cublas(cublasLtMatmulDescInit(
+                     &description, rounds_operands ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F),
+                 "cublasLtMatmulDescInit");
+    const cublasOperation_t first = product.b.turned ? CUBLAS_OP_T : CUBLAS_OP_N;
+    const cublasOperation_t second = product.a.turned ? CUBLAS_OP_T : CUBLAS_OP_N;
+    set(description, CUBLASLT_MATMUL_DESC_TRANSA, first);
+    set(description, CUBLASLT_MATMUL_DESC_TRANSB, second);
+    if (product.a.eight) {
+      set(description, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, product.b.inverse);
+      set(description, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, product.a.inverse);
+    }
+    if (product.bias != nullptr) {
+      set(description, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+      set(description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, product.bias);
+    }
+    init(a, product.m, product.k, product.a);
+    init(b, product.k, product.n, product.b);
+    init(c, product.m, product.n, product.c);
+  }
+
+  const Matmul& product;
+  mutable cublasLtMatmulDescOpaque_t description;
+  mutable cublasLtMatrixLayoutOpaque_t a, b, c;
+};
 
 CublasMatmul::~CublasMatmul() {
   if (handle_ != nullptr) cublasLtDestroy(handle_);
@@ -96,49 +104,81 @@ void CublasMatmul::prepare() {
   workspace_ = core::Buffer<unsigned char>(static_cast<std::int64_t>(workspace_bytes));
 }
 
-CublasMatmul::Key CublasMatmul::key_of(const Matmul& p) {
-  const int kind = (p.a.turned ? 1 : 0) + (p.b.turned ? 2 : 0) + (p.beta != 0.0f ? 4 : 0) +
-                   (p.c.type != core::DataType::fp32 ? 8 : 0) + (p.bias != nullptr ? 16 : 0) + (p.a.eight ? 32 : 0) +
-                   (p.a.eight == core::Float8::e5m2 ? 64 : 0) + (p.sums_over_padded_rows ? 128 : 0);
-  return {p.n, p.sums_over_rows() ? p.m : p.k, kind, p.a.alignment(), p.b.alignment(), p.c.alignment()};
+std::int64_t CublasMatmul::nominal_rows(const Matmul& product) const {
+  return reproducible_ ? rows_of_all : row_bucket(product.rows());
 }
 
 void CublasMatmul::run(const Matmul& product) {
   prepare();
-  const Key key = key_of(product);
+  const MatmulKey key = key_of(product, nominal_rows(product));
   auto found = algorithms_.find(key);
-  if (found == algorithms_.end()) found = algorithms_.emplace(key, choose(product)).first;
-  cublasLtMatmulDescOpaque_t description;
-  describe(description, product);
-  Layouts layouts(product);
-  const float one = 1.0f;
-  check_cublas(cublasLtMatmul(handle_, &description, &one, product.b.data, &layouts.b, product.a.data, &layouts.a,
-                              &product.beta, product.c.data, &layouts.c, product.c.data, &layouts.c, &found->second,
-                              workspace_.data(), workspace_bytes, static_cast<cudaStream_t>(core::kernel_stream())),
-               "cublasLtMatmul");
+  if (found == algorithms_.end()) {
+    Matmul nominal = product;
+    nominal.rows() = nominal_rows(product);
+    found = algorithms_.emplace(key, candidates(Call(nominal, tf32_), 1).front()).first;
+  }
+  check_cublas(launch(Call(product, tf32_), found->second), "cublasLtMatmul");
 }
 
-cublasLtMatmulAlgo_t CublasMatmul::choose(Matmul product) const {
-  (product.sums_over_rows() ? product.k : product.m) = nominal_rows;
-  cublasLtMatmulDescOpaque_t description;
-  describe(description, product);
-  Layouts layouts(product);
+void CublasMatmul::tune(const Matmul& product) {
+  if (reproducible_) return;
+  prepare();
+  const MatmulKey key = key_of(product, nominal_rows(product));
+  if (algorithms_.contains(key)) return;
+  const Call call(product, tf32_);
+  const std::vector<cublasLtMatmulAlgo_t> all = candidates(call, most_candidates);
+  std::vector<float> times;
+  for (const cublasLtMatmulAlgo_t& algorithm : all) times.push_back(milliseconds(call, algorithm));
+  const std::size_t chosen = choose_algorithm(times);
+  algorithms_.emplace(key, all[chosen < all.size() ? chosen : 0]);
+}
+
+cublasStatus_t CublasMatmul::launch(const Call& call, const cublasLtMatmulAlgo_t& algorithm) const {
+  const float one = 1.0f;
+  const Matmul& p = call.product;
+  return cublasLtMatmul(handle_, &call.description, &one, p.b.data, &call.b, p.a.data, &call.a, &p.beta, p.c.data,
+                        &call.c, p.c.data, &call.c, &algorithm, workspace_.data(), workspace_bytes,
+                        static_cast<cudaStream_t>(core::kernel_stream()));
+}
+
+/// The least of a few rounds; NaN where the algorithm does not work.
+float CublasMatmul::milliseconds(const Call& call, const cublasLtMatmulAlgo_t& algorithm) const {
+  const auto stream = static_cast<cudaStream_t>(core::kernel_stream());
+  cudaEvent_t begin = nullptr, end = nullptr;
+  bool works = cudaEventCreate(&begin) == cudaSuccess && cudaEventCreate(&end) == cudaSuccess;
+  works = works && launch(call, algorithm) == CUBLAS_STATUS_SUCCESS;  // loads the kernel
+  float least = INFINITY;
+  for (int round = 0; works && round < rounds; ++round) {
+    float time = 0.0f;
+    works = cudaEventRecord(begin, stream) == cudaSuccess && launch(call, algorithm) == CUBLAS_STATUS_SUCCESS &&
+            cudaEventRecord(end, stream) == cudaSuccess && cudaEventSynchronize(end) == cudaSuccess &&
+            cudaEventElapsedTime(&time, begin, end) == cudaSuccess;
+    least = std::min(least, time);
+  }
+  if (begin != nullptr) cudaEventDestroy(begin);
+  if (end != nullptr) cudaEventDestroy(end);
+  return works ? least : NAN;
+}
+
+std::vector<cublasLtMatmulAlgo_t> CublasMatmul::candidates(const Call& call, int most) const {
+  const Matmul& product = call.product;
   cublasLtMatmulPreferenceOpaque_t preference;
   check_cublas(cublasLtMatmulPreferenceInit(&preference), "cublasLtMatmulPreferenceInit");
   prefer(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes);
-  const std::uint32_t no_split = CUBLASLT_REDUCTION_SCHEME_NONE;
-  prefer(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, no_split);
+  prefer(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reductions(product, reproducible_));
   prefer(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, product.b.alignment());
   prefer(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, product.a.alignment());
   prefer(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, product.c.alignment());
   prefer(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, product.c.alignment());
-  cublasLtMatmulHeuristicResult_t result{};
+  std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<std::size_t>(most));
   int found = 0;
-  check_cublas(cublasLtMatmulAlgoGetHeuristic(handle_, &description, &layouts.b, &layouts.a, &layouts.c, &layouts.c,
-                                              &preference, 1, &result, &found),
+  check_cublas(cublasLtMatmulAlgoGetHeuristic(handle_, &call.description, &call.b, &call.a, &call.c, &call.c,
+                                              &preference, most, results.data(), &found),
                "cublasLtMatmulAlgoGetHeuristic");
   core::require(found > 0, "cuBLASLt knows no algorithm for a product of a linear layer");
-  return result.algo;
+  std::vector<cublasLtMatmulAlgo_t> algorithms;
+  for (int i = 0; i < found; ++i) algorithms.push_back(results[static_cast<std::size_t>(i)].algo);
+  return algorithms;
 }
 
 }  // namespace bert_hpc::ops

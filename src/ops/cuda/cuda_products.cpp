@@ -2,6 +2,10 @@
 
 namespace bert_hpc::ops {
 
+bool has_tf32() {
+  return true;
+}
+
 std::vector<ProductKind> product_kinds() {
   return {{"cublas", make_cublas_product}, {"portable", make_portable_product}};
 }

@@ -7,8 +7,8 @@
 
 namespace bert_hpc::ops {
 
-std::unique_ptr<MatrixProduct> make_cublas_product(core::DataType compute);
+std::unique_ptr<MatrixProduct> make_cublas_product(const ProductSettings& settings);
 /// One dot product per element: the reference.
-std::unique_ptr<MatrixProduct> make_portable_product(core::DataType compute);
+std::unique_ptr<MatrixProduct> make_portable_product(const ProductSettings& settings);
 
 }  // namespace bert_hpc::ops

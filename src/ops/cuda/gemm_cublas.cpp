@@ -1,11 +1,12 @@
-// Products by cuBLASLt: single precision as written (never TF32), or of 16-bit operands with sums in single precision;
-// row counts at run time.
+// Products by cuBLASLt: single precision as written (TF32 on request only), or of 16-bit operands with sums in single
+// precision; row counts at run time.
 //
 // The library wants both operands in one type. What is stored in float beside 16-bit operands (the gradients of logits,
 // and weights that no copies are kept of) is rounded into scratch before its product.
 #include <algorithm>
 #include <cstdint>
 
+#include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/device_runtime.hpp"
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/ops/activation.hpp"
@@ -17,13 +18,18 @@ namespace {
 
 class CublasProduct final : public GemmProduct {
  public:
-  using GemmProduct::GemmProduct;
+  explicit CublasProduct(const ProductSettings& settings)
+      : GemmProduct(settings.compute),
+        reproducible_(settings.reproducible),
+        tf32_(settings.tf32 && settings.compute == core::DataType::fp32),
+        matmul_(settings.reproducible, tf32_) {}
 
   std::string name() const override {
     const std::size_t version = cublasLtGetVersion();
-    return "cuBLASLt " + std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100);
+    return "cuBLASLt " + std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) +
+           (tf32_ ? ", TF32" : "");
   }
-  bool rows_are_independent() const override { return true; }
+  bool rows_are_independent() const override { return reproducible_; }
 
   /// Without a GPU (an estimate on a login node) only the bytes are told.
   std::int64_t reserve(const ProductExtents& e) override {
@@ -35,6 +41,32 @@ class CublasProduct final : public GemmProduct {
     if (core::DeviceRuntime::missing_device().empty()) prepare();
     return static_cast<std::int64_t>(CublasMatmul::workspace_bytes) +
            core::bytes_of(compute()) * (rounded_elements_[0] + rounded_elements_[1]);
+  }
+
+  /// Tries the products of full micro-batches and smaller ones.
+  void tune(const ProductExtents& e) override {
+    if (reproducible_ || e.rows == 0 || !core::DeviceRuntime::missing_device().empty()) return;
+    prepare();
+    const std::int64_t width = core::bytes_of(compute());
+    const core::Buffer<unsigned char> x(e.rows * e.in * width), y(e.rows * e.out * width), w(e.in * e.out * width);
+    const core::Buffer<float> d_w(e.in * e.out), bias(compute() == core::DataType::fp32 ? e.out : 0);
+    for (const auto* buffer : {&x, &y, &w}) {  // small numbers, in any type
+      core::fill_on_device(buffer->data(), 0x3C, static_cast<std::size_t>(buffer->size()));
+    }
+    const LinearOperands at{x.data(), y.data(), w.data(), d_w.data(), bias.size() > 0 ? bias.data() : nullptr};
+    for (const std::int64_t bucket : buckets_to_try(e.rows)) {
+      for (const Matmul& product : linear_products(std::min(bucket, e.rows), e.in, e.out, compute(), at)) {
+        matmul_.tune(product);
+      }
+    }
+    core::wait_for_kernels();
+  }
+
+  /// The epilogue adds a bias in float to a result in float only.
+  void forward_gelu(ConstMatrix x, Tensor<const float> w, const float* bias, Matrix pre, Matrix y) override {
+    if (compute() != core::DataType::fp32) return GemmProduct::forward_gelu(x, w, bias, pre, y);
+    forward(x, w, bias, pre);
+    gelu_forward(pre, y);
   }
 
   void forward(ConstMatrix x, Tensor<const float> w, const float* bias, Matrix y) override {
@@ -82,6 +114,7 @@ class CublasProduct final : public GemmProduct {
                  .bias = bias_});
   }
 
+  bool reproducible_, tf32_;
   CublasMatmul matmul_;
   const float* bias_ = nullptr;  // of the forward product under way
   // Operands that are rounded: the first of a product (a batch), and the second (weights, or a batch).
@@ -91,8 +124,8 @@ class CublasProduct final : public GemmProduct {
 
 }  // namespace
 
-std::unique_ptr<MatrixProduct> make_cublas_product(core::DataType compute) {
-  return std::make_unique<CublasProduct>(compute);
+std::unique_ptr<MatrixProduct> make_cublas_product(const ProductSettings& settings) {
+  return std::make_unique<CublasProduct>(settings);
 }
 
 }  // namespace bert_hpc::ops

@@ -76,8 +76,8 @@ class PortableProduct final : public GemmProduct {
 
 }  // namespace
 
-std::unique_ptr<MatrixProduct> make_portable_product(core::DataType compute) {
-  return std::make_unique<PortableProduct>(compute);
+std::unique_ptr<MatrixProduct> make_portable_product(const ProductSettings& settings) {
+  return std::make_unique<PortableProduct>(settings.compute);
 }
 
 }  // namespace bert_hpc::ops

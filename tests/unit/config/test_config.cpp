@@ -73,6 +73,7 @@ TEST_CASE("a short input gets defaults that are PyTorch's and Hugging Face's") {
   CHECK(c.optimizer.epsilon == 1e-8);
   CHECK(c.optimizer.weight_decay == 0.01);
   CHECK(c.optimizer.max_gradient_norm == 1.0);
+  CHECK(c.precision.compute == "fp32");
   CHECK(c.schedule.name == "linear");
   CHECK(c.log.every_steps == 10);
   CHECK(c.batch.chunks == 0);
@@ -81,6 +82,15 @@ TEST_CASE("a short input gets defaults that are PyTorch's and Hugging Face's") {
   CHECK(parse(minimal, {"run.reproducible=true"}).batch.chunks == 8);
   CHECK(parse(minimal, {"run.reproducible=true", "batch.global=6"}).batch.chunks == 4);
   CHECK(parse(minimal, {"task.name='masked_lm'"}).task.mask_probability == 0.15);
+}
+
+TEST_CASE("every precision is known, and others are told from them") {
+  for (const std::string name : {"fp32", "tf32", "bf16", "fp16", "fp8"}) {
+    const Config c = parse(minimal, {"precision.compute='" + name + "'"});
+    CHECK(c.precision.compute == name);
+    CHECK(parse(to_toml(c)).precision.compute == name);
+  }
+  CHECK_THAT(problems(minimal, {"precision.compute='tf16'"}), ContainsSubstring("\"tf32\""));
 }
 
 TEST_CASE("the resolved input reads back to the same") {
@@ -112,8 +122,7 @@ TEST_CASE("rules that span keys are all told, with their places") {
         "in.toml:11:16: [batch] micro_tokens, micro", "in.toml:14:11: [parallel] offload moves what zero shards",
         "in.toml:17:16: [schedule] warmup_steps = 20 is more than steps = 10", "in.toml:18:9: [schedule] power belongs",
         "in.toml:20:8: [evaluation] best needs validation data", "which has \"loss\", \"rmse\", \"mae\" and \"r2\"",
-        "in.toml:22:2: the table [distill] is not available",
-        "[precision] compute = \"tf32\" is not available in this version", "[precision] loss_scale belongs to compute",
+        "in.toml:22:2: the table [distill] is not available", "[precision] loss_scale belongs to compute",
         "in.toml: [data] train is missing", "in.toml: [optimizer] learning_rate is missing"}) {
     CHECK_THAT(text, ContainsSubstring(expected));
   }

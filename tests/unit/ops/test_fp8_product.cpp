@@ -78,7 +78,7 @@ struct Layer {
         d_y(StoredMatrix::random(DataType::bf16, rows, out, 2, 1e-4f, 2)),
         w(Matrix::random(out, in, 3, 0.05f)),
         bias(Matrix::random(1, out, 4)),
-        inner(ops::make_matrix_product("", DataType::bf16)),
+        inner(ops::make_matrix_product("", {.compute = DataType::bf16})),
         product(make(kind, *inner, {{.id = 7, .name = "layer", .weight = w.tensor}})) {
     inner->reserve({rows, std::max(in, out), std::max(in, out)});
     product->reserve({rows, in, out});

@@ -100,8 +100,10 @@ TEST_CASE("products of 16-bit operands: forward, with and without bias and GELU"
   const std::string kind = any_kind();
   const Extents e = some_extents();
   CAPTURE(kind, core::name_of(type), core::name_of(result), e.rows, e.in, e.out);
-  const auto product = ops::make_matrix_product(kind, type);
+  const bool reproducible = core::kernel_stream() == nullptr || GENERATE(true, false);  // elsewhere they are the same
+  const auto product = ops::make_matrix_product(kind, {.compute = type, .reproducible = reproducible});
   product->reserve({e.rows, e.in, e.out});
+  product->tune({e.rows, e.in, e.out});
   const StoredMatrix x = StoredMatrix::random(type, e.rows, e.in, 1, 1.0f, e.padding);
   const Matrix w = Matrix::random(e.out, e.in, 2, 0.2f, e.padding), bias = Matrix::random(1, e.out, 3);
   StoredMatrix y(result, e.rows, e.out, e.padding), pre(result, e.rows, e.out, e.padding + 1);
@@ -131,8 +133,10 @@ TEST_CASE("products of 16-bit operands: backward") {
   const std::string kind = any_kind();
   const Extents e = some_extents();
   CAPTURE(kind, core::name_of(type), core::name_of(result), core::name_of(gradient), e.rows, e.in, e.out);
-  const auto product = ops::make_matrix_product(kind, type);
+  const bool reproducible = core::kernel_stream() == nullptr || GENERATE(true, false);  // elsewhere they are the same
+  const auto product = ops::make_matrix_product(kind, {.compute = type, .reproducible = reproducible});
   product->reserve({e.rows, e.in, e.out});
+  product->tune({e.rows, e.in, e.out});
   const StoredMatrix d_y = StoredMatrix::random(gradient, e.rows, e.out, 1, 1.0f, e.padding);
   const Matrix w = Matrix::random(e.out, e.in, 2, 0.2f, e.padding);
   const Matrix read = numbers(d_y, type), w_read = numbers(w, type);
@@ -184,7 +188,8 @@ TEST_CASE("products of 16-bit operands: backward") {
 
 TEST_CASE("rows of 16-bit products depend on nothing but themselves, whatever the threads") {
   const DataType type = GENERATE(DataType::bf16, DataType::fp16);
-  const auto product = ops::make_matrix_product(core::kernel_stream() == nullptr ? "native" : "cublas", type);
+  const auto product =
+      ops::make_matrix_product(core::kernel_stream() == nullptr ? "native" : "cublas", {.compute = type});
   const std::int64_t rows = 300, in = 500, out = 140;
   product->reserve({rows, in, out});
   const StoredMatrix x = StoredMatrix::random(type, rows, in, 1);
@@ -207,7 +212,7 @@ TEST_CASE("rows of 16-bit products depend on nothing but themselves, whatever th
 // The order that keeps rows' bits free of everything else, to the bit; isa/words.hpp tells that of pairs.
 TEST_CASE("an element of a bf16 product is one chain of fused multiply-adds, in pairs the second element first") {
   const auto product =
-      ops::make_matrix_product(core::kernel_stream() == nullptr ? "native" : "portable", DataType::bf16);
+      ops::make_matrix_product(core::kernel_stream() == nullptr ? "native" : "portable", {.compute = DataType::bf16});
   if (product->name().find("x86_64") == std::string::npos) SKIP("no fused multiply-adds: " << product->name());
   const bool pairs = product->name().find("bf16") != std::string::npos;
   const std::int64_t rows = 13, in = GENERATE(2, 7, 64, 801, 1540), out = 35;
@@ -232,13 +237,13 @@ TEST_CASE("an element of a bf16 product is one chain of fused multiply-adds, in 
 }
 
 TEST_CASE("products refuse types that they were not made for") {
-  const auto product = ops::make_matrix_product("", DataType::bf16);
+  const auto product = ops::make_matrix_product("", {.compute = DataType::bf16});
   product->reserve({2, 2, 2});
   const StoredMatrix x(DataType::fp16, 2, 2);
   const Matrix w = Matrix::random(2, 2, 1);
   StoredMatrix y(DataType::bf16, 2, 2);
   CHECK_THROWS_AS(product->forward(x, w, nullptr, y), core::Error);
   for (const char* kind : {"onednn", "blas"}) {
-    CHECK_THROWS_AS(ops::make_matrix_product(kind, DataType::bf16), core::Error);
+    CHECK_THROWS_AS(ops::make_matrix_product(kind, {.compute = DataType::bf16}), core::Error);
   }
 }

@@ -98,8 +98,8 @@ TEST_CASE("products with and without copies of weights give the same bits") {
   const DataType type = GENERATE(DataType::bf16, DataType::fp16);
   const std::int64_t rows = 33, in = 90, out = 140;
   ParameterStore store(specs(), ParameterStore::Arenas::values);
-  const auto keeps = ops::make_matrix_product(test::independent_products(), type),
-             rounds = ops::make_matrix_product(test::independent_products(), type);
+  const auto keeps = ops::make_matrix_product(test::independent_products(), {.compute = type}),
+             rounds = ops::make_matrix_product(test::independent_products(), {.compute = type});
   const auto single = ops::make_matrix_product("");
   CHECK(single->keep_weights(store) == 0);
   CHECK(single->kept_weights() == nullptr);

@@ -1,0 +1,83 @@
+// What back ends on GPUs decide before they call a library: buckets of rows, the choice among measured algorithms, and
+// which products a linear layer is.
+#include "../../../src/ops/algorithm_choice.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <cmath>
+#include <set>
+#include <vector>
+#include "../../../src/ops/cuda/matmul.hpp"
+
+using namespace bert_hpc;
+
+TEST_CASE("buckets of rows are the least of 1, 2, 3, 4, 6, 8, … that hold them") {
+  CHECK(ops::row_bucket(0) == 1);
+  const std::vector<std::int64_t> buckets = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128};
+  std::size_t next = 0;
+  for (std::int64_t rows = 1; rows <= 128; ++rows) {
+    if (rows > buckets[next]) ++next;
+    CHECK(ops::row_bucket(rows) == buckets[next]);
+    CHECK(ops::row_bucket(buckets[next]) == buckets[next]);
+  }
+  CHECK(ops::row_bucket(4097) == 6144);
+}
+
+TEST_CASE("buckets are tried from the largest batch down to an eighth of it") {
+  CHECK(ops::buckets_to_try(16384) == std::vector<std::int64_t>{16384, 12288, 8192, 6144, 4096, 3072, 2048});
+  CHECK(ops::buckets_to_try(9000) == std::vector<std::int64_t>{12288, 8192, 6144, 4096, 3072, 2048, 1536});
+  CHECK(ops::buckets_to_try(1) == std::vector<std::int64_t>{1});
+  CHECK(ops::buckets_to_try(5) == std::vector<std::int64_t>{6, 4, 3, 2, 1});
+}
+
+TEST_CASE("the fastest algorithm is taken, an earlier one where they are equal but for noise, none that failed") {
+  const auto choose = [](const std::vector<float>& times) { return ops::choose_algorithm(times); };
+  CHECK(choose({3.0f, 1.0f, 2.0f}) == 1);
+  CHECK(choose({1.019f, 1.5f, 1.0f}) == 0);
+  CHECK(choose({1.03f, 1.5f, 1.0f}) == 2);
+  CHECK(choose({NAN, 0.0f, 5.0f, -1.0f, INFINITY}) == 2);
+  CHECK(choose({NAN, INFINITY}) == 2);
+  CHECK(choose({}) == 0);
+}
+
+TEST_CASE("alignments are what address and stride have in common") {
+  alignas(16) static std::uint16_t memory[64];
+  const auto alignment = [](int element, std::int64_t stride, core::DataType type) {
+    return ops::Matmul::Operand{memory + element, stride, type}.alignment();
+  };
+  CHECK(alignment(0, 768, core::DataType::bf16) == 16);
+  CHECK(alignment(4, 768, core::DataType::bf16) == 8);
+  CHECK(alignment(0, 770, core::DataType::bf16) == 4);
+  CHECK(alignment(1, 768, core::DataType::bf16) == 2);
+  CHECK(alignment(0, 769, core::DataType::bf16) == 2);
+  CHECK(alignment(0, 769, core::DataType::fp32) == 4);
+}
+
+TEST_CASE("a linear layer's products are those that layers ask for, with keys of their own") {
+  alignas(16) static float memory[16];
+  const ops::LinearOperands at{memory, memory, memory, memory, memory};
+  const std::int64_t rows = 700, in = 64, out = 128;
+  const auto all = ops::linear_products(rows, in, out, core::DataType::bf16, at);
+  std::set<ops::MatmulKey> keys;
+  double forward = 0, sums = 0;
+  for (const ops::Matmul& p : all) {
+    CHECK(p.m * p.n * p.k == rows * in * out);
+    CHECK(p.rows() == rows);
+    // Strides are the columns as they are stored.
+    CHECK(p.a.stride == (p.a.turned ? p.m : p.k));
+    CHECK(p.b.stride == (p.b.turned ? p.k : p.n));
+    CHECK(p.c.stride == p.n);
+    forward += p.b.turned;
+    sums += p.sums_over_rows();
+    CHECK(keys.insert(ops::key_of(p, ops::row_bucket(rows))).second);
+    // What is tried for the largest of a bucket is taken for others of it, and for no other bucket.
+    ops::Matmul fewer = p;
+    fewer.rows() = 600;
+    CHECK(ops::key_of(fewer, ops::row_bucket(fewer.rows())) == ops::key_of(p, ops::row_bucket(rows)));
+    fewer.rows() = 500;
+    CHECK(ops::key_of(fewer, ops::row_bucket(fewer.rows())) != ops::key_of(p, ops::row_bucket(rows)));
+  }
+  CHECK((all.size() == 5 && forward == 2 && sums == 1));
+  ops::LinearOperands without = at;
+  without.bias = nullptr;
+  CHECK(ops::linear_products(rows, in, out, core::DataType::bf16, without).size() == 4);
+}
