@@ -33,8 +33,8 @@ using PassTimes = std::map<Kind, double>;  // seconds
 /// backward `apart`, or at once.
 PassTimes measure(const model::BertConfig& config, const model::ModelRange& range, const tests::HostBatch& batch,
                   bool apart) {
-  const core::ParameterStore store(model::bert_parameters(config, head, outputs, range),
-                                   core::ParameterStore::Arenas::with_gradients);
+  core::ParameterStore store(model::bert_parameters(config, head, outputs, range),
+                             core::ParameterStore::Arenas::with_gradients);
   model::initialize_parameters(store, config, 1);
   model::Stage stage(config, head, outputs, range, store);
   const auto products = ops::make_matrix_product();
