@@ -9,8 +9,9 @@ With --build the kernel files of a CUDA build are compiled once more, for ptxas'
 memory (a minute or two); nothing of the build is changed.
 
 The model. A matrix product takes the longest of its bytes at the memory's rate and its tiles at the tensor cores' rate:
-tiles go to multiprocessors in whole waves, so a small product leaves most of them idle. Attention takes the rates that
-the project aims at. Everything else takes its bytes at the memory's rate. No kernel is shorter than the floor of one
+tiles go to multiprocessors in whole waves, so a small product leaves most of them idle. Gradients of weights may split
+their inner dimension, the batch, as they do where runs need not be reproducible: parts of sums are then written and added
+by a kernel of their own. Attention takes the rates that the project aims at. Everything else takes its bytes at the memory's rate. No kernel is shorter than the floor of one
 that depends on the kernel before. The step takes no less than the host needs to launch all of it.
 """
 
@@ -46,6 +47,8 @@ GPUS = [
 MEMORY_SHARE = 0.90  # of the data sheet's rate, for long streams
 FLOOR = 2.5e-6  # seconds of a dependent kernel that does next to nothing
 LAUNCH = 2.2e-6  # seconds of the host for a launch; about 0.4 inside a CUDA graph
+WORKSPACE = 32 * 2**20  # bytes, of partial sums where the inner dimension is split
+SPLITS = range(1, 17)
 TILES = [(128, 256, 1.0), (128, 128, 0.9), (64, 128, 0.75), (64, 64, 0.55)]  # and their rate, of the best
 
 
@@ -62,6 +65,11 @@ class Model:
         return 4 * self.hidden
 
     @property
+    def tables(self):
+        """Parameters that are looked up, and that no product reads."""
+        return (self.vocabulary + self.positions + 2) * self.hidden
+
+    @property
     def parameters(self):
         h = self.hidden
         block = 4 * h * h + 2 * h * self.wide + 9 * h + self.wide
@@ -73,7 +81,8 @@ BASE, LARGE = Model("BERT-base", 12, 768), Model("BERT-large", 24, 1024)
 
 @dataclass(frozen=True)
 class Kernel:
-    """`launches` a step. A product has `shape` (rows, columns, inner) of one launch; attention says which way."""
+    """`launches` a step. A product has `shape` (rows, columns, inner) of one launch, and may be `split`; attention says
+    which way."""
 
     name: str
     launches: int
@@ -81,12 +90,14 @@ class Kernel:
     operations: float = 0.0  # of the tensor cores, in all launches
     shape: tuple = None
     attention: int = None  # 0 forward, 1 backward
+    split: bool = False
 
 
-def product(name, launches, rows, columns, inner, extra=0.0, out=2):
+def product(name, launches, rows, columns, inner, extra=0.0, out=2, split=False):
     """16-bit operands; `out` bytes an element of the result, `extra` bytes beside operands and result."""
     moved = 2.0 * (rows * inner + inner * columns) + out * rows * columns + extra
-    return Kernel(name, launches, launches * moved, launches * 2.0 * rows * columns * inner, (rows, columns, inner))
+    return Kernel(name, launches, launches * moved, launches * 2.0 * rows * columns * inner, (rows, columns, inner),
+                  split=split)
 
 
 def products_of_step(model, tokens):
@@ -98,7 +109,7 @@ def products_of_step(model, tokens):
         # Two of the four add to the residual's gradient, which is read too.
         more = 2.0 * tokens * inner if inner == h and out != h else 0.0
         kernels.append(product(name + ": gradient of input", n, tokens, inner, out, more))
-        kernels.append(product(name + ": gradient of weight", n, out, inner, tokens, out=8))  # read, added to, written
+        kernels.append(product(name + ": gradient of weight", n, out, inner, tokens, out=8, split=True))  # read, added to, written
     return kernels
 
 
@@ -106,7 +117,7 @@ def streams_of_step(model, tokens, sequences, ranks=1):
     """All that is not a product: by the elements that each reads and writes, 2 bytes an activation, 4 a parameter."""
     n, h, w, p = model.layers, model.hidden, model.wide, model.parameters
     t = float(tokens)
-    encoder = n * (4 * h * h + 2 * h * w)
+    weights = float(p - model.tables)
     kernels = [
         Kernel("embedding: look-up", 1, t * h * (12 + 2)),
         Kernel("embedding: layer norm, dropout", 2, t * h * (6 + 4)),
@@ -119,11 +130,13 @@ def streams_of_step(model, tokens, sequences, ranks=1):
         Kernel("gradients of biases", 4 * n, n * t * (5 * h + w) * 2),
         Kernel("embedding: backward", 5, t * h * (2 + 2) + t * h * 12),
         Kernel("head and loss", 14, sequences * h * 2 * 30 + 6.0 * h * h * 4),
-        Kernel("weights to 16 bits, before each product", 8 * n, 2 * encoder * 6.0),
         Kernel("gradient norm", 2, p * 4.0),
-        Kernel("AdamW", 2, p * 32.0),  # value, gradient, two moments: each read and written
+        # Value, gradient, two moments: each read and written. Rounded copies of what products read are written with them
+        # where a rank updates everything.
+        Kernel("AdamW", 2, p * 32.0 + (weights * 2.0 if ranks == 1 else 0.0)),
     ]
     if ranks > 1:
+        kernels.append(Kernel("weights to 16 bits, after the update", 2, weights * 6.0))
         kernels.append(Kernel(f"all-reduce over {ranks} ranks (NVLink, beside backward)", 8, p * 8.0 * (ranks - 1) / ranks))
     return kernels
 
@@ -144,12 +157,12 @@ def kernels_of_step(model, lengths, ranks=1):
         model, tokens, len(lengths), ranks)
 
 
-def tile_share(rows, columns, processors):
-    """Of the tensor cores' rate that whole waves of the best tile leave."""
+def tile_share(rows, columns, processors, parts=1):
+    """Of the tensor cores' rate that whole waves of the best tile leave, each tile being made in this many parts."""
     best = 0.0
     for height, width, rate in TILES:
-        tiles = math.ceil(rows / height) * math.ceil(columns / width)
-        useful = rows * columns / (tiles * height * width)
+        tiles = math.ceil(rows / height) * math.ceil(columns / width) * parts
+        useful = parts * rows * columns / (tiles * height * width)
         best = max(best, rate * useful * tiles / (math.ceil(tiles / processors) * processors))
     return best
 
@@ -162,13 +175,27 @@ def attention_share(lengths):
     return used / taken * min(1.0, 0.5 + 0.5 * mean / 512)
 
 
+def product_seconds(kernel, gpu, parts):
+    """Of all launches, the inner dimension in this many parts, whose sums are written as floats and read to be added."""
+    rows, columns, _ = kernel.shape
+    partial = kernel.launches * 4.0 * parts * rows * columns if parts > 1 else 0.0
+    rate = gpu.memory * MEMORY_SHARE
+    computing = kernel.operations / (gpu.tensor * gpu.product_share * tile_share(rows, columns, gpu.processors, parts))
+    return max((kernel.bytes + partial) / rate, computing) + (partial / rate + kernel.launches * FLOOR if parts > 1 else 0.0)
+
+
+def parts_of(kernel):
+    """In how many parts a product may be made."""
+    rows, columns, inner = kernel.shape
+    return [s for s in SPLITS if s == 1 or (kernel.split and 4 * s * rows * columns <= WORKSPACE and inner >= 128 * s)]
+
+
 def seconds(kernel, gpu, lengths):
     """Of all launches of a kernel in a step."""
     streaming = kernel.bytes / (gpu.memory * MEMORY_SHARE)
     computing = 0.0
     if kernel.shape is not None:
-        rows, columns, _ = kernel.shape
-        computing = kernel.operations / (gpu.tensor * gpu.product_share * tile_share(rows, columns, gpu.processors))
+        computing = min(product_seconds(kernel, gpu, parts) for parts in parts_of(kernel))
     elif kernel.attention is not None:
         computing = kernel.operations / (gpu.attention[kernel.attention] * attention_share(lengths))
     return max(streaming, computing, kernel.launches * FLOOR)
@@ -335,7 +362,7 @@ def resource_lines(kernels):
 
 def document(commit, kernels, remarks=""):
     lines = ["# A training step on paper", "",
-             f"Made by `tests/bench/roofline.py` at commit {commit}; nothing here was measured on a GPU. bf16, dropout 0.1, one rank. "
+             f"Made by `tests/bench/roofline.py` at commit {commit}; nothing here was measured on a GPU. bf16, dropout 0.1, one rank, not reproducible. "
              f"Products at {', '.join(f'{gpu.name} {gpu.product_share:.0%}' for gpu in GPUS)} of the data sheet's dense rate and whole "
              f"waves of tiles, memory at {MEMORY_SHARE:.0%} of its rate, no kernel below {1e6 * FLOOR:.1f} µs, {1e6 * LAUNCH:.1f} µs of the "
              "host a launch. TFLOP/s count 72·L·H² + 12·L·H·s a token.", ""]

@@ -55,6 +55,27 @@ class Times(unittest.TestCase):
         # A tile half empty is half wasted, whichever tile is best.
         self.assertLessEqual(roofline.tile_share(32, 64, 1), 0.5)
 
+    def test_a_split_fills_the_device_and_pays_for_its_partial_sums(self):
+        # 36 tiles of 128 × 128: in three parts they fill 108 of 132 multiprocessors. Whole, 72 smaller ones do best.
+        self.assertAlmostEqual(roofline.tile_share(768, 768, 132, 3), 0.9 * 108 / 132)
+        self.assertAlmostEqual(roofline.tile_share(768, 768, 132), 0.75 * 72 / 132)
+        whole = roofline.product("x", 1, 768, 768, 100_000)
+        split = roofline.product("x", 1, 768, 768, 100_000, split=True)
+        self.assertEqual(roofline.parts_of(whole), [1])
+        self.assertEqual(roofline.parts_of(split)[-1], 14)  # 14 · 4 · 768² bytes are within 32 MiB, 15 are not
+        self.assertEqual(roofline.parts_of(roofline.product("x", 1, 768, 768, 300, split=True)), [1, 2])
+        self.assertLess(roofline.seconds(split, H100, [1]), 0.7 * roofline.seconds(whole, H100, [1]))
+        bytes_of_parts = 2 * 3 * 4 * 768 * 768  # written and read
+        tiny = roofline.Kernel("x", 1, 0.0, 1.0, (768, 768, 768))
+        self.assertAlmostEqual(roofline.product_seconds(tiny, H100, 3), bytes_of_parts / (0.9 * 3.35e12) + roofline.FLOOR)
+
+    def test_one_rank_writes_rounded_weights_with_the_update(self):
+        weights = BASE.parameters - (30522 + 512 + 2) * 768
+        of = lambda ranks: {k.name: k.bytes for k in roofline.streams_of_step(BASE, 100, 2, ranks)}
+        self.assertEqual(of(1)["AdamW"], 32 * BASE.parameters + 2 * weights)
+        self.assertEqual(of(4)["AdamW"], 32 * BASE.parameters)
+        self.assertEqual(of(4)["weights to 16 bits, after the update"], 6 * weights)
+
     def test_full_attention_tiles_at_512_run_at_the_rate_named(self):
         self.assertAlmostEqual(roofline.attention_share([512, 512]), 1.0)
         self.assertLess(roofline.attention_share([129]), 0.5)
