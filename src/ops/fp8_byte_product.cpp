@@ -35,8 +35,7 @@ Tensor<std::uint8_t> ByteFp8Product::weight_place(std::size_t layer, bool turned
 
 void ByteFp8Product::round_weight(std::size_t layer) {
   const Fp8Scale scale = scales().of(layer, Fp8Operand::weight);
-  round_to_fp8(layers()[layer].weight, scale, false, weight_place(layer, false));
-  round_to_fp8_turned(layers()[layer].weight, scale, weight_place(layer, true));
+  round_to_fp8_turned(layers()[layer].weight, scale, weight_place(layer, true), weight_place(layer, false));
 }
 
 Fp8Matmul::Operand ByteFp8Product::described(const Tensor<std::uint8_t>& numbers, Fp8Operand operand) const {

@@ -16,22 +16,48 @@ using core::Tensor;
 
 constexpr int turned_rows = 32, word_bytes = 4, chunk_bytes = 16;
 
-/// y (columns, rows) = float8(x·s)ᵀ, of 32 rows and 8 columns. Behind x's last row come zeros, as far as y goes.
+/// Eight numbers in two words.
+template <Float8 format>
+KOKKOS_INLINE_FUNCTION void pack(const float (&value)[octets::width], float s, std::uint32_t (&words)[2]) {
+  words[0] = words[1] = 0;
+  for (int j = 0; j < octets::width; ++j) {
+    const std::uint32_t byte = core::float8_of_float<format>(value[j] * s);
+    words[j / word_bytes] |= byte << (8 * (j % word_bytes));
+  }
+}
+
+/// to[0 … count) = what is packed.
+KOKKOS_INLINE_FUNCTION void store(const std::uint32_t (&words)[2], int count, std::uint8_t* to) {
+  if (count == octets::width && reinterpret_cast<std::uintptr_t>(to) % sizeof words == 0) {
+    *reinterpret_cast<std::uint64_t*>(to) = words[0] | std::uint64_t{words[1]} << 32;
+    return;
+  }
+  for (int j = 0; j < octets::width; ++j) {
+    if (j < count) to[j] = static_cast<std::uint8_t>(words[j / word_bytes] >> (8 * (j % word_bytes)));
+  }
+}
+
+/// y (columns, rows) = float8(x·s)ᵀ, of 32 rows and 8 columns; and plain = float8(x·s) where it is there. Behind x's
+/// last row come zeros, as far as y goes.
 template <Float8 format, class T>
 KOKKOS_INLINE_FUNCTION void turn(const Tensor<const T>& x, float s, std::int64_t first_row, std::int64_t octet,
-                                 const Tensor<std::uint8_t>& y) {
-  constexpr int words = turned_rows / word_bytes;
+                                 const Tensor<std::uint8_t>& plain, const Tensor<std::uint8_t>& y) {
+  constexpr int column_words = turned_rows / word_bytes;
   const std::int64_t begin = octet * octets::width;
   const int count = octets::columns_of(octet, x.columns);
-  std::uint32_t turned[octets::width][words] = {};
+  std::uint32_t turned[octets::width][column_words] = {};
 #if defined(__CUDA_ARCH__)
 #pragma unroll
 #endif
   for (int r = 0; r < turned_rows; ++r) {
+    const std::int64_t row = first_row + r;
     float value[octets::width] = {};
-    if (first_row + r < x.rows) octets::load(x.row(first_row + r) + begin, count, value);
+    if (row < x.rows) octets::load(x.row(row) + begin, count, value);
+    std::uint32_t words[2];
+    pack<format>(value, s, words);
+    if (plain.data != nullptr && row < x.rows) store(words, count, plain.row(row) + begin);
     for (int j = 0; j < octets::width; ++j) {
-      const std::uint32_t byte = core::float8_of_float<format>(value[j] * s);
+      const std::uint32_t byte = words[j / word_bytes] >> (8 * (j % word_bytes)) & 0xFFu;
       turned[j][r / word_bytes] |= byte << (8 * (r % word_bytes));
     }
   }
@@ -48,11 +74,12 @@ KOKKOS_INLINE_FUNCTION void turn(const Tensor<const T>& x, float s, std::int64_t
 }
 
 template <Float8 format, class T>
-void round_turned_in(Tensor<const T> x, const float* scale, Tensor<std::uint8_t> y) {
+void round_turned_in(Tensor<const T> x, const float* scale, Tensor<std::uint8_t> plain, Tensor<std::uint8_t> y) {
   const std::int64_t octet_count = octets::count_of(x.columns), blocks = kernel::divide_up(y.columns, turned_rows);
   kernel::for_items(
-      "bert_hpc::ops::fp8_round_turned", blocks * octet_count,
-      KOKKOS_LAMBDA(std::int64_t i) { turn<format>(x, *scale, i / octet_count * turned_rows, i % octet_count, y); });
+      "bert_hpc::ops::fp8_round_turned", blocks * octet_count, KOKKOS_LAMBDA(std::int64_t i) {
+        turn<format>(x, *scale, i / octet_count * turned_rows, i % octet_count, plain, y);
+      });
 }
 
 // y = float8(x·s)
@@ -67,21 +94,14 @@ void round_in(Tensor<const T> x, const Fp8Scale& scale, bool notes, Tensor<std::
         const int count = octets::columns_of(item % octet_count, x.columns);
         float value[octets::width];
         octets::load(x.row(row) + begin, count, value);  // zeros behind the last column
-        std::uint32_t largest = 0, words[2] = {};
+        std::uint32_t largest = 0, words[2];
         for (int j = 0; j < octets::width; ++j) {
-          const std::uint32_t bits = magnitude_bits(value[j]), byte = core::float8_of_float<format>(value[j] * *s);
+          const std::uint32_t bits = magnitude_bits(value[j]);
           largest = bits > largest ? bits : largest;
-          words[j / word_bytes] |= byte << (8 * (j % word_bytes));
         }
+        pack<format>(value, *s, words);
         if (noted != nullptr) note(noted, largest);
-        std::uint8_t* const to = y.row(row) + begin;
-        if (count == octets::width && reinterpret_cast<std::uintptr_t>(to) % sizeof words == 0) {
-          *reinterpret_cast<std::uint64_t*>(to) = words[0] | std::uint64_t{words[1]} << 32;
-        } else {
-          for (int j = 0; j < octets::width; ++j) {
-            if (j < count) to[j] = static_cast<std::uint8_t>(words[j / word_bytes] >> (8 * (j % word_bytes)));
-          }
-        }
+        store(words, count, y.row(row) + begin);
       });
 }
 
@@ -98,16 +118,19 @@ void round_to_fp8(core::ConstMatrix x, const Fp8Scale& scale, bool notes, Tensor
   });
 }
 
-void round_to_fp8_turned(core::ConstMatrix x, const Fp8Scale& scale, Tensor<std::uint8_t> y) {
+void round_to_fp8_turned(core::ConstMatrix x, const Fp8Scale& scale, Tensor<std::uint8_t> y,
+                         Tensor<std::uint8_t> plain) {
+  core::require(plain.data == nullptr || (plain.rows == x.rows && plain.columns == x.columns),
+                "FP8 rounding: shapes differ");
   core::require(x.columns == y.rows && x.rows <= y.columns, "FP8 rounding: shapes are not those of a turned copy");
   core::require(y.columns % chunk_bytes == 0 && y.stride % chunk_bytes == 0 &&
                     reinterpret_cast<std::uintptr_t>(y.data) % chunk_bytes == 0,
                 "FP8 rounding: a turned copy's rows are not made of 16 bytes");
   core::with_type(x.type, [&]<class T>() {
     if (scale.format == Float8::e4m3) {
-      round_turned_in<Float8::e4m3, T>(x.as<T>(), scale.scale, y);
+      round_turned_in<Float8::e4m3, T>(x.as<T>(), scale.scale, plain, y);
     } else {
-      round_turned_in<Float8::e5m2, T>(x.as<T>(), scale.scale, y);
+      round_turned_in<Float8::e5m2, T>(x.as<T>(), scale.scale, plain, y);
     }
   });
 }

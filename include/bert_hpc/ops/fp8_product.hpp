@@ -6,7 +6,7 @@
 // next call. Everything is rounded anew where it is read but weights, which are rounded once a step: round_weights().
 //
 // The portable form rounds through FP8 into bf16 and leaves the product to another one: the bits of an FP8 product but
-// for the order of its sums, as scales are powers of two.
+// for the order and the precision of its sums, as scales are powers of two.
 #pragma once
 
 #include <map>

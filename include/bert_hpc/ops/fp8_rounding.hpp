@@ -18,7 +18,8 @@ void round_through_fp8(core::ConstMatrix x, const Fp8Scale& scale, bool notes, c
 void round_to_fp8(core::ConstMatrix x, const Fp8Scale& scale, bool notes, core::Tensor<std::uint8_t> y);
 
 /// y = those of xᵀ: (x.columns, at least x.rows), zeros behind these. Rows of y are multiples of 16 bytes at multiples
-/// of 16.
-void round_to_fp8_turned(core::ConstMatrix x, const Fp8Scale& scale, core::Tensor<std::uint8_t> y);
+/// of 16. In the same pass `plain`, if it has data, gets what round_to_fp8() gives.
+void round_to_fp8_turned(core::ConstMatrix x, const Fp8Scale& scale, core::Tensor<std::uint8_t> y,
+                         core::Tensor<std::uint8_t> plain = {});
 
 }  // namespace bert_hpc::ops

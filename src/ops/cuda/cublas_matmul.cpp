@@ -113,8 +113,7 @@ void CublasMatmul::run(const Matmul& product) {
   const MatmulKey key = key_of(product, nominal_rows(product));
   auto found = algorithms_.find(key);
   if (found == algorithms_.end()) {
-    Matmul nominal = product;
-    nominal.rows() = nominal_rows(product);
+    const Matmul nominal = with_rows(product, nominal_rows(product));
     found = algorithms_.emplace(key, candidates(Call(nominal, tf32_), 1).front()).first;
   }
   check_cublas(launch(Call(product, tf32_), found->second), "cublasLtMatmul");

@@ -46,6 +46,14 @@ struct Matmul {
   std::int64_t rows() const { return sums_over_rows() ? k : m; }
 };
 
+/// The same product with another number of rows, for the library to suggest algorithms for. Operands that are stored
+/// with rows behind each other need strides for as many.
+inline Matmul with_rows(Matmul product, std::int64_t rows) {
+  product.rows() = rows;
+  if (product.sums_over_padded_rows) product.a.stride = product.b.stride = rows;
+  return product;
+}
+
 /// What an algorithm is chosen by: extents, with the number of rows that stands for this one; kind, and the result's
 /// type; alignments.
 using MatmulKey =

@@ -81,3 +81,22 @@ TEST_CASE("a linear layer's products are those that layers ask for, with keys of
   without.bias = nullptr;
   CHECK(ops::linear_products(rows, in, out, core::DataType::bf16, without).size() == 4);
 }
+
+TEST_CASE("a product with another number of rows fits into the memory that its strides describe") {
+  // Of 8-bit numbers turned copies lie with their rows behind each other.
+  const ops::Matmul::Operand d_y{.stride = 320, .eight = core::Float8::e5m2},
+      x{.stride = 320, .turned = true, .eight = core::Float8::e4m3};
+  const ops::Matmul sums{
+      .m = 64, .n = 32, .k = 320, .a = d_y, .b = x, .c = {.stride = 32}, .beta = 1, .sums_over_padded_rows = true};
+  const ops::Matmul more = ops::with_rows(sums, 4096);
+  CHECK((more.k == 4096 && more.a.stride == 4096 && more.b.stride == 4096));
+  CHECK((more.m == 64 && more.n == 32 && more.c.stride == 32));
+  CHECK(ops::key_of(more, 4096) == ops::key_of(sums, 4096));
+  // Others have rows above each other: strides are what they were.
+  for (const ops::Matmul& product : ops::linear_products(320, 32, 64, core::DataType::bf16, {})) {
+    const ops::Matmul other = ops::with_rows(product, 4096);
+    CHECK(other.rows() == 4096);
+    CHECK((other.a.stride == product.a.stride && other.b.stride == product.b.stride));
+    CHECK(other.a.stride >= (other.a.turned ? other.m : other.k));
+  }
+}

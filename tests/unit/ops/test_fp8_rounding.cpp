@@ -105,6 +105,12 @@ TEST_CASE("8-bit numbers, and turned ones with zeros behind them, are those of t
   }
   CHECK(wrong == 0);
   CHECK(given.numbers[2] == largest);
+  // Both in one pass.
+  test::Vector<std::uint8_t> both(plain.size(), mark), again(turned.size(), mark);
+  ops::round_to_fp8_turned(x, given.view(), {again.data(), columns, padded, stride},
+                           {both.data(), rows, columns, columns + padding});
+  CHECK(both == plain);
+  CHECK(again == turned);
 }
 
 TEST_CASE("a scale looks back on the largest magnitude of the last 16 steps") {
