@@ -91,30 +91,51 @@ class Kernel:
     shape: tuple = None
     attention: int = None  # 0 forward, 1 backward
     split: bool = False
+    operand: int = 2  # bytes of a number of a product's operands
 
 
-def product(name, launches, rows, columns, inner, extra=0.0, out=2, split=False):
-    """16-bit operands; `out` bytes an element of the result, `extra` bytes beside operands and result."""
-    moved = 2.0 * (rows * inner + inner * columns) + out * rows * columns + extra
+def product(name, launches, rows, columns, inner, extra=0.0, out=2, split=False, operand=2):
+    """`operand` and `out` bytes an element of operands and result, `extra` bytes beside them."""
+    moved = float(operand) * (rows * inner + inner * columns) + out * rows * columns + extra
     return Kernel(name, launches, launches * moved, launches * 2.0 * rows * columns * inner, (rows, columns, inner),
-                  split=split)
+                  split=split, operand=operand)
 
 
-def products_of_step(model, tokens):
-    n, h, w = model.layers, model.hidden, model.wide
-    linear = [("query, key, value", 3 * h, h), ("attention output", h, h), ("feed-forward in", w, h), ("feed-forward out", h, w)]
+def linear_layers(model):
+    """(name, out, in) of a block's."""
+    h, w = model.hidden, model.wide
+    return [("query, key, value", 3 * h, h), ("attention output", h, h), ("feed-forward in", w, h), ("feed-forward out", h, w)]
+
+
+def products_of_step(model, tokens, operand=2):
+    n, h = model.layers, model.hidden
     kernels = []
-    for name, out, inner in linear:
-        kernels.append(product(name + ": forward", n, tokens, out, inner))
+    for name, out, inner in linear_layers(model):
+        kernels.append(product(name + ": forward", n, tokens, out, inner, operand=operand))
         # Two of the four add to the residual's gradient, which is read too.
         more = 2.0 * tokens * inner if inner == h and out != h else 0.0
-        kernels.append(product(name + ": gradient of input", n, tokens, inner, out, more))
-        kernels.append(product(name + ": gradient of weight", n, out, inner, tokens, out=8, split=True))  # read, added to, written
+        kernels.append(product(name + ": gradient of input", n, tokens, inner, out, more, operand=operand))
+        # The sum is read, added to and written. Products of 8-bit numbers are not split.
+        kernels.append(product(name + ": gradient of weight", n, out, inner, tokens, out=8, split=operand > 1, operand=operand))
     return kernels
 
 
-def streams_of_step(model, tokens, sequences, ranks=1):
-    """All that is not a product: by the elements that each reads and writes, 2 bytes an activation, 4 a parameter."""
+def fp8_roundings_of_step(model, tokens):
+    """From two bytes to one: x and d_y for their products, and both turned for the gradient of the weight. Of the weights,
+    which are floats, the largest magnitudes, and then 8-bit numbers both as they are and turned."""
+    n, layers = model.layers, linear_layers(model)
+    activations = sum(tokens * (out + inner) for _, out, inner in layers)
+    weights = sum(out * inner for _, out, inner in layers)
+    return [
+        Kernel("activations and gradients to FP8", 2 * n * len(layers), 3.0 * n * activations),
+        Kernel("the same, turned", 2 * n * len(layers), 3.0 * n * activations),
+        Kernel("weights to FP8", 2 * n * len(layers), 10.0 * n * weights),
+    ]
+
+
+def streams_of_step(model, tokens, sequences, ranks=1, copies=True):
+    """All that is not a product: by the elements that each reads and writes, 2 bytes an activation, 4 a parameter.
+    `copies`: of weights in 16 bits are kept, as in all but FP8 trainings."""
     n, h, w, p = model.layers, model.hidden, model.wide, model.parameters
     t = float(tokens)
     weights = float(p - model.tables)
@@ -133,7 +154,7 @@ def streams_of_step(model, tokens, sequences, ranks=1):
         Kernel("gradient norm", 2, p * 4.0),
         # Value, gradient, two moments: each read and written. Rounded copies of what products read are written with them
         # where a rank updates everything.
-        Kernel("AdamW", 2, p * 32.0 + (weights * 2.0 if ranks == 1 else 0.0)),
+        Kernel("AdamW", 2, p * 32.0 + (weights * 2.0 if ranks == 1 and copies else 0.0)),
     ]
     if ranks > 1:
         kernels.append(Kernel("weights to 16 bits, after the update", 2, weights * 6.0))
@@ -149,6 +170,14 @@ def attention_of_step(model, lengths):
         Kernel("attention: forward", n, n * tokens * h * 8, 4.0 * n * h * squares, attention=0),
         Kernel("attention: backward", 3 * n, n * tokens * h * 18, 10.0 * n * h * squares, attention=1),
     ]
+
+
+def fp8_kernels_of_step(model, lengths):
+    """One rank's."""
+    tokens = sum(lengths)
+    streams = streams_of_step(model, tokens, len(lengths), copies=False)
+    return (products_of_step(model, tokens, operand=1) + fp8_roundings_of_step(model, tokens) +
+            attention_of_step(model, lengths) + streams)
 
 
 def kernels_of_step(model, lengths, ranks=1):
@@ -180,7 +209,8 @@ def product_seconds(kernel, gpu, parts):
     rows, columns, _ = kernel.shape
     partial = kernel.launches * 4.0 * parts * rows * columns if parts > 1 else 0.0
     rate = gpu.memory * MEMORY_SHARE
-    computing = kernel.operations / (gpu.tensor * gpu.product_share * tile_share(rows, columns, gpu.processors, parts))
+    tensor = gpu.tensor * 2 / kernel.operand  # numbers of half the size go through at twice the rate
+    computing = kernel.operations / (tensor * gpu.product_share * tile_share(rows, columns, gpu.processors, parts))
     return max((kernel.bytes + partial) / rate, computing) + (partial / rate + kernel.launches * FLOOR if parts > 1 else 0.0)
 
 
@@ -213,8 +243,9 @@ class Estimate:
         return max(self.device, self.host)
 
 
-def estimate(model, lengths, gpu, ranks=1):
-    rows = [(kernel, seconds(kernel, gpu, lengths)) for kernel in kernels_of_step(model, lengths, ranks)]
+def estimate(model, lengths, gpu, ranks=1, fp8=False):
+    kernels = fp8_kernels_of_step(model, lengths) if fp8 else kernels_of_step(model, lengths, ranks)
+    rows = [(kernel, seconds(kernel, gpu, lengths)) for kernel in kernels]
     useful = sum(s * (72.0 * model.layers * model.hidden**2 + 12.0 * model.layers * model.hidden * s) for s in lengths)
     launches = sum(kernel.launches for kernel, _ in rows)
     return Estimate(rows, sum(time for _, time in rows), launches * LAUNCH, useful)
@@ -337,6 +368,21 @@ def summary_lines():
     return lines
 
 
+def fp8_lines():
+    """Of the GPUs that multiply 8-bit numbers."""
+    lines = ["## In FP8", "", "The encoder's products at twice the rate, and what it takes to round their operands; one rank.", "",
+             "| case | GPU | bf16: device, ms | FP8: device, ms | products | roundings | FP8 / bf16 |", "|---|---|---|---|---|---|---|"]
+    for title, model, lengths in shape_cases():
+        for gpu in GPUS[:2]:
+            half, eighth = (estimate(model, lengths, gpu, fp8=fp8) for fp8 in (False, True))
+            roundings = {kernel.name for kernel in fp8_roundings_of_step(model, 1)}
+            products = sum(time for kernel, time in eighth.rows if kernel.shape)
+            rounding = sum(time for kernel, time in eighth.rows if kernel.name in roundings)
+            lines.append(f"| {title} | {gpu.name} | {1e3 * half.device:.2f} | {1e3 * eighth.device:.2f} | {1e3 * products:.2f} "
+                         f"| {1e3 * rounding:.2f} | {eighth.device / half.device:.2f} |")
+    return lines + [""]
+
+
 def case_lines(title, model, lengths):
     lines = [f"## {title}", "",
              "| kernel | launches | MB | GFLOP | " + " | ".join(f"{gpu.name}, µs" for gpu in GPUS) + f" | share on {GPUS[0].name} |",
@@ -369,6 +415,7 @@ def document(commit, kernels, remarks=""):
     lines += summary_lines() + [""]
     if remarks:
         lines += [remarks.strip(), ""]
+    lines += fp8_lines()
     for title, model, lengths in shape_cases():
         lines += case_lines(title, model, lengths)
     if kernels:

@@ -42,6 +42,18 @@ class Model(unittest.TestCase):
         self.assertEqual(kernel.operations, 3 * 2 * 2 * 5 * 7)
 
 
+    def test_fp8_halves_operands_and_rounds_them(self):
+        half, eighth = (roofline.products_of_step(BASE, 1000, operand) for operand in (2, 1))
+        for wide, narrow in zip(half, eighth):
+            rows, columns, inner = narrow.shape
+            self.assertEqual(narrow.operations, wide.operations)
+            self.assertEqual(wide.bytes - narrow.bytes, narrow.launches * inner * (rows + columns))
+        # In and out of a block's layers: 3h + h, h + h, 4h + h, h + 4h. Twice three bytes of each element.
+        plain, turned, weights = roofline.fp8_roundings_of_step(BASE, 1000)
+        self.assertEqual(plain.bytes + turned.bytes, 2 * 3 * 12 * 1000 * 16 * 768)
+        self.assertEqual(weights.bytes, 12 * 12 * 768**2 * (4 + 4 + 1 + 1))
+
+
 class Times(unittest.TestCase):
     def test_a_stream_takes_its_bytes_and_a_small_one_the_floor(self):
         stream = roofline.Kernel("x", 2, 9e9)
@@ -52,6 +64,8 @@ class Times(unittest.TestCase):
         # 132 tiles of 128 × 256 fill an H100 once; one more column of tiles needs a second wave.
         self.assertAlmostEqual(roofline.tile_share(128 * 132, 256, 132), 1.0)
         self.assertLess(roofline.tile_share(128 * 133, 256, 132), 0.9)
+        self.assertAlmostEqual(2 * roofline.seconds(roofline.product("x", 1, 8448, 8192, 99999, operand=1), H100, [1]),
+                               roofline.seconds(roofline.product("x", 1, 8448, 8192, 99999), H100, [1]))
         # A tile half empty is half wasted, whichever tile is best.
         self.assertLessEqual(roofline.tile_share(32, 64, 1), 0.5)
 
@@ -118,7 +132,7 @@ class Document(unittest.TestCase):
         self.assertIn("| k (bf16) | 1 | 2 | 3 + 4 | 5 |", text)
         with open(os.path.join(os.path.dirname(roofline.__file__), "results", "roofline.md")) as file:
             committed = file.read()
-        for line in roofline.summary_lines():
+        for line in roofline.summary_lines() + roofline.fp8_lines():
             self.assertIn(line, committed, "run tests/bench/roofline.py again")
 
 
