@@ -12,6 +12,11 @@ struct HeadRows {
   const float* data;
   std::int64_t stride;
 };
+/// The same rows stored as bf16, in words of two: null where they are not, or words do not begin at each row.
+struct HeadPairs {
+  const float* data = nullptr;  ///< pairs under this type's name
+  std::int64_t stride = 0;      ///< words
+};
 struct HeadRowsOut {
   float* data;
   std::int64_t stride;
@@ -27,6 +32,7 @@ struct AttentionTask {
   std::uint32_t first_row;       ///< head · 2^20
   const std::int32_t* position;  ///< (queries): position of each query in its sequence
   HeadRows q, k, v;
+  HeadPairs q_pairs, k_pairs, v_pairs;  ///< where given, forward reads no q and k, backward no v
   HeadRowsOut out;
   float* log_sum_exp;  ///< (queries)
   float* scratch;      ///< scratch_floats() of it, aligned to 64 bytes
@@ -35,12 +41,14 @@ struct AttentionTask {
 struct AttentionGradientTask {
   AttentionTask forward;  ///< out and log_sum_exp as forward left them
   HeadRows d_out;
+  HeadPairs d_out_pairs;  ///< given where v_pairs are
   HeadRowsOut d_q, d_k, d_v;
 };
 
 /// The kernels of one instruction set.
 struct AttentionKernels {
   const char* instruction_set;
+  bool multiplies_pairs;  ///< of bf16
   void (*forward)(const AttentionTask& task);
   void (*backward)(const AttentionGradientTask& task);
   /// Scratch of one task, both directions, for up to `keys` keys and queries.

@@ -1,11 +1,14 @@
 // Fused attention on CPUs: tasks of (sequence, head), drawn by the threads from a counter, longest sequences first
 // where a batch is ordered by length. A task writes only what is its own and computes alike on any thread, so results
 // depend neither on the number of threads nor on the other sequences of a batch. Rows of 16-bit types are widened to
-// floats in a task's scratch, where they stay in cache, and results rounded from there.
+// floats in a task's scratch, where they stay in cache, and results rounded from there; rows of bf16 that are
+// multiplied as pairs only are read where they lie.
 #include "fused_attention.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <initializer_list>
 #include <string>
 
 #include "../kernel.hpp"
@@ -87,6 +90,11 @@ void narrow(const float* from, const Tensor<T>& to) {
   }
 }
 
+/// Rows of bf16 as words of two.
+HeadPairs pairs_of(const ConstMatrix& x) {
+  return {static_cast<const float*>(x.data), x.stride / 2};
+}
+
 /// Operands of a task as floats: where they lie, or copies of them in a task's scratch.
 class Operands {
  public:
@@ -154,10 +162,11 @@ class FusedAttention : public Attention {
                ConstMatrix q, ConstMatrix k, ConstMatrix v, Matrix out, Tensor<float> log_sum_exp) override {
     const Call call{extents, queries, keys, dropout, q, k, v, out, log_sum_exp};
     require_on_device(call);
+    const bool pairs = reads_pairs(extents, {q, k});
     for_tasks("bert_hpc::ops::fused_attention_forward", extents,
               [&](std::int64_t sequence, std::int64_t head, float* scratch) {
                 Operands operands(copies_in(scratch, extents));
-                AttentionTask task = with_operands(call, sequence, head, scratch, operands);
+                AttentionTask task = with_operands(call, sequence, head, scratch, operands, pairs, Direction::forward);
                 task.out = operands.write(part_of(out, queries, sequence, extents, head));
                 kernels_.forward(task);
                 operands.finish();
@@ -172,13 +181,15 @@ class FusedAttention : public Attention {
     for (const ConstMatrix& gradient : {d_out, ConstMatrix(d_q), ConstMatrix(d_k), ConstMatrix(d_v)}) {
       core::require_device_memory(gradient.data, "attention");
     }
+    const bool pairs = reads_pairs(extents, {q, k, v, d_out});
     for_tasks("bert_hpc::ops::fused_attention_backward", extents,
               [&](std::int64_t sequence, std::int64_t head, float* scratch) {
                 Operands operands(copies_in(scratch, extents));
-                AttentionTask task = with_operands(call, sequence, head, scratch, operands);
+                AttentionTask task = with_operands(call, sequence, head, scratch, operands, pairs, Direction::backward);
                 const HeadRows result = operands.read(part_of(out, queries, sequence, extents, head));
                 task.out = {const_cast<float*>(result.data), result.stride};  // only read
-                kernels_.backward({task, operands.read(part_of(d_out, queries, sequence, extents, head)),
+                const ConstMatrix d_out_part = part_of(d_out, queries, sequence, extents, head);
+                kernels_.backward({task, operands.read(d_out_part), pairs ? pairs_of(d_out_part) : HeadPairs{},
                                    operands.write(part_of(d_q, queries, sequence, extents, head)),
                                    operands.write(part_of(d_k, keys, sequence, extents, head)),
                                    operands.write(part_of(d_v, keys, sequence, extents, head))});
@@ -199,12 +210,31 @@ class FusedAttention : public Attention {
     return scratch + kernels_floats(extents.max_length, extents.head_dim);
   }
 
+  enum class Direction { forward, backward };
+
+  /// Are all of them rows of whole pairs, for kernels that multiply those?
+  bool reads_pairs(const AttentionExtents& extents, std::initializer_list<ConstMatrix> operands) const {
+    return kernels_.multiplies_pairs && type_ == core::DataType::bf16 && extents.head_dim % 2 == 0 &&
+           std::all_of(operands.begin(), operands.end(), [](const ConstMatrix& x) { return x.stride % 2 == 0; });
+  }
+
   static AttentionTask with_operands(const Call& call, std::int64_t sequence, std::int64_t head, float* scratch,
-                                     Operands& operands) {
+                                     Operands& operands, bool pairs, Direction direction) {
     AttentionTask task = call.task(sequence, head, scratch);
-    task.q = operands.read(part_of(call.q, call.queries, sequence, call.extents, head));
-    task.k = operands.read(part_of(call.k, call.keys, sequence, call.extents, head));
-    task.v = operands.read(part_of(call.v, call.keys, sequence, call.extents, head));
+    const ConstMatrix q = part_of(call.q, call.queries, sequence, call.extents, head);
+    const ConstMatrix k = part_of(call.k, call.keys, sequence, call.extents, head);
+    const ConstMatrix v = part_of(call.v, call.keys, sequence, call.extents, head);
+    if (pairs) {
+      task.q_pairs = pairs_of(q);
+      task.k_pairs = pairs_of(k);
+      task.v_pairs = pairs_of(v);
+    }
+    // Where a product of pairs is all that reads them, there are no floats.
+    if (!pairs || direction == Direction::backward) {
+      task.q = operands.read(q);
+      task.k = operands.read(k);
+    }
+    if (!pairs || direction == Direction::forward) task.v = operands.read(v);
     return task;
   }
 

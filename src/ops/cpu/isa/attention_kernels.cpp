@@ -4,6 +4,9 @@
 // across lanes; rows of long sequences are packed into panels, because rows of a joined projection lie a power of two
 // apart often enough to fight for the same cache sets. Formulas: ops/attention.hpp and ops/attention.cpp.
 //
+// Of operands in bf16 the two products that read nothing else, q·kᵀ and d_out·vᵀ, multiply pairs where the processor
+// does; probabilities and score gradients stay floats.
+//
 // No function of a shared header may be called here (see attention_task.hpp).
 #include <cstdint>
 
@@ -116,6 +119,29 @@ void pack_transposed(HeadRows from, std::int64_t rows, std::int64_t columns, flo
   }
 }
 
+/// C (rows, columns) = A·Bᵀ over a head: A's rows from `first` on, B packed by pack_heads() from rows of the same kind.
+void multiply_heads(HeadRows a, [[maybe_unused]] HeadPairs a_pairs, std::int64_t first, std::int64_t rows,
+                    std::int64_t columns, std::int64_t head_dim, const float* b, float* c, std::int64_t c_row) {
+#if defined(BERT_HPC_PAIR_KERNELS)
+  if (a_pairs.data != nullptr) {
+    const std::int64_t words = head_dim / 2;
+    multiply<Into::replace, PairWords>({rows, columns, words, a_pairs.data + first * a_pairs.stride, a_pairs.stride, 1,
+                                        b, panel, panel * words, c, c_row, nullptr});
+    return;
+  }
+#endif
+  multiply<Into::replace>(
+      {rows, columns, head_dim, a.data + first * a.stride, a.stride, 1, b, panel, panel * head_dim, c, c_row, nullptr});
+}
+
+void pack_heads(HeadRows from, HeadPairs pairs, std::int64_t rows, std::int64_t head_dim, float* to) {
+  if (pairs.data != nullptr) {
+    pack_transposed({pairs.data, pairs.stride}, rows, head_dim / 2, to);
+  } else {
+    pack_transposed(from, rows, head_dim, to);
+  }
+}
+
 /// The right side of a product: rows as they lie, or packed into panels.
 struct Panels {
   const float* data;
@@ -220,8 +246,8 @@ void forward(const AttentionTask& task) {
   const Layout layout(task.keys, task.head_dim);
   float* at = task.scratch;
   if (task.queries == 0) return;
-  const std::int64_t stride = score_stride(task.keys), d = task.head_dim;
-  pack_transposed(task.k, task.keys, d, at + layout.keys_transposed);
+  const std::int64_t stride = score_stride(task.keys), d = task.head_dim, columns = round_up(task.keys, lanes);
+  pack_heads(task.k, task.k_pairs, task.keys, d, at + layout.keys_transposed);
   const bool pack = must_pack(task.keys, d) && (task.queries > 2 || d % lanes != 0);
   const Panels v = panels_of(task.v, task.keys, d, pack, at + layout.packed);
   float* scores = at + layout.scores;
@@ -231,8 +257,7 @@ void forward(const AttentionTask& task) {
   const BlockPlan plan(task);
   for (std::int64_t first = 0; first < task.queries; first += plan.rows) {
     const std::int64_t rows = task.queries - first < plan.rows ? task.queries - first : plan.rows;
-    multiply<Into::replace>({rows, round_up(task.keys, lanes), d, task.q.data + first * task.q.stride, task.q.stride, 1,
-                             at + layout.keys_transposed, panel, panel * d, scores, stride, nullptr});
+    multiply_heads(task.q, task.q_pairs, first, rows, columns, d, at + layout.keys_transposed, scores, stride);
     if (task.threshold > 0) draw_bits(task, first, rows, bits);
     for (std::int64_t r = 0; r < rows; ++r) {
       const RowResult result = softmax_row(task, scores + r * stride, bits + r * bits_stride);
@@ -303,8 +328,8 @@ void backward(const AttentionGradientTask& gradient) {
     return;
   }
   const bool pack = must_pack(task.keys, d);
-  pack_transposed(task.k, task.keys, d, at + layout.keys_transposed);
-  pack_transposed(task.v, task.keys, d, at + layout.values_transposed);
+  pack_heads(task.k, task.k_pairs, task.keys, d, at + layout.keys_transposed);
+  pack_heads(task.v, task.v_pairs, task.keys, d, at + layout.values_transposed);
   const Panels k = panels_of(task.k, task.keys, d, pack, at + layout.packed);
   float* scores = at + layout.scores;
   float* d_scores = at + layout.d_scores;
@@ -315,10 +340,9 @@ void backward(const AttentionGradientTask& gradient) {
     const std::int64_t rows = task.queries - first < plan.rows ? task.queries - first : plan.rows;
     const HeadRows q{task.q.data + first * task.q.stride, task.q.stride};
     const HeadRows d_out{gradient.d_out.data + first * gradient.d_out.stride, gradient.d_out.stride};
-    multiply<Into::replace>({rows, columns, d, q.data, q.stride, 1, at + layout.keys_transposed, panel, panel * d,
-                             scores, stride, nullptr});
-    multiply<Into::replace>({rows, columns, d, d_out.data, d_out.stride, 1, at + layout.values_transposed, panel,
-                             panel * d, d_scores, stride, nullptr});
+    multiply_heads(task.q, task.q_pairs, first, rows, columns, d, at + layout.keys_transposed, scores, stride);
+    multiply_heads(gradient.d_out, gradient.d_out_pairs, first, rows, columns, d, at + layout.values_transposed,
+                   d_scores, stride);
     if (task.threshold > 0) draw_bits(task, first, rows, bits);
     for (std::int64_t r = 0; r < rows; ++r) {
       const float diagonal = dot(d_out.data + r * d_out.stride, task.out.data + (first + r) * task.out.stride, d);
@@ -340,7 +364,12 @@ namespace BERT_HPC_ISA {
 
 AttentionKernels attention_kernels() {
   constexpr const char* name = lanes == 16 ? "AVX-512" : (lanes == 8 ? "AVX2" : "128 bits");
-  return {name, forward, backward, scratch_floats};
+#if defined(BERT_HPC_PAIR_KERNELS)
+  constexpr bool pairs = true;
+#else
+  constexpr bool pairs = false;
+#endif
+  return {name, pairs, forward, backward, scratch_floats};
 }
 
 }  // namespace BERT_HPC_ISA

@@ -1,31 +1,31 @@
-// The one small matrix product that attention is made of: C (+)= A·B with A read element by element (any strides, so
-// also transposed) and B in panels of two vectors. An element of C is always summed over k in order with fused
+// The one small matrix product that attention is made of: C (+)= A·B with A read word by word (words.hpp; any strides,
+// so also transposed) and B in panels of two vectors. An element of C is always summed over k in order with fused
 // multiply-adds, whatever the tile it falls into, so its bits do not depend on how many rows are computed together.
 // (Goto and van de Geijn, "Anatomy of high-performance matrix multiplication", 2008, for the register blocking.)
 #pragma once
 
 #include <cstdint>
 
-#include "vector.hpp"
+#include "words.hpp"
 
 namespace bert_hpc::ops::cpu {
 namespace {
 
 enum class Into { replace, accumulate, scale_rows };
 
-/// A (rows, depth) by its strides, B panels of (depth, panel), C (rows, columns).
+/// A (rows, depth) by its strides, B panels of (depth, panel), both of words; C (rows, columns).
 struct Product {
   std::int64_t rows, columns, depth;
   const float* a;
-  std::int64_t a_row, a_depth;  ///< elements between neighbours in a row, along the depth
+  std::int64_t a_row, a_depth;  ///< words between neighbours in a row, along the depth
   const float* b;
-  std::int64_t b_depth, b_panel;  ///< elements from one k to the next, from one panel to the next
+  std::int64_t b_depth, b_panel;  ///< words from one k to the next, from one panel to the next
   float* c;
   std::int64_t c_row;
   const float* row_scale;  ///< (rows), for Into::scale_rows
 };
 
-template <Into into, int rows, int vectors>
+template <class Words, Into into, int rows, int vectors>
 inline void tile(const Product& p, std::int64_t first_row, const float* b, float* c, std::int64_t c_row) {
   Vector sums[rows][vectors];
 #pragma GCC unroll 16
@@ -40,9 +40,9 @@ inline void tile(const Product& p, std::int64_t first_row, const float* b, float
     for (int n = 0; n < vectors; ++n) bk[n] = load(b + n * lanes);
 #pragma GCC unroll 16
     for (int i = 0; i < rows; ++i) {
-      const Vector ak = broadcast(a[i * p.a_row]);
+      const auto ak = Words::factor(a + i * p.a_row);
 #pragma GCC unroll 2
-      for (int n = 0; n < vectors; ++n) sums[i][n] += ak * bk[n];
+      for (int n = 0; n < vectors; ++n) sums[i][n] = Words::multiply_add(ak, bk[n], sums[i][n]);
     }
     a += p.a_depth;
     b += p.b_depth;
@@ -59,18 +59,18 @@ inline void tile(const Product& p, std::int64_t first_row, const float* b, float
   }
 }
 
-template <Into into, int vectors, int rows = tile_rows>
+template <class Words, Into into, int vectors, int rows = tile_rows>
 inline void tile_of(std::int64_t row_count, const Product& p, std::int64_t first_row, const float* b, float* c,
                     std::int64_t c_row) {
   if (row_count == rows) {
-    tile<into, rows, vectors>(p, first_row, b, c, c_row);
+    tile<Words, into, rows, vectors>(p, first_row, b, c, c_row);
   } else if constexpr (rows > 1) {
-    tile_of<into, vectors, rows - 1>(row_count, p, first_row, b, c, c_row);
+    tile_of<Words, into, vectors, rows - 1>(row_count, p, first_row, b, c, c_row);
   }
 }
 
 /// A tile whose last columns do not fill a vector: through a small copy.
-template <Into into>
+template <class Words, Into into>
 void ragged_tile(std::int64_t row_count, std::int64_t columns, const Product& p, std::int64_t first_row, const float* b,
                  float* c) {
   alignas(64) float copy[tile_rows * panel] = {};
@@ -79,14 +79,14 @@ void ragged_tile(std::int64_t row_count, std::int64_t columns, const Product& p,
       for (std::int64_t j = 0; j < columns; ++j) copy[i * panel + j] = c[i * p.c_row + j];
     }
   }
-  tile_of<into, 2>(row_count, p, first_row, b, copy, panel);
+  tile_of<Words, into, 2>(row_count, p, first_row, b, copy, panel);
   for (std::int64_t i = 0; i < row_count; ++i) {
     for (std::int64_t j = 0; j < columns; ++j) c[i * p.c_row + j] = copy[i * panel + j];
   }
 }
 
 /// C = A·B, += A·B, or row_scale ∘ A·B. Columns that do not fill a vector need B in padded panels.
-template <Into into>
+template <Into into, class Words = FloatWords>
 void multiply(const Product& p) {
   const std::int64_t tiles = (p.rows + tile_rows - 1) / tile_rows;
   for (std::int64_t j = 0; j < p.columns; j += panel) {
@@ -96,11 +96,11 @@ void multiply(const Product& p) {
       const std::int64_t first = t * p.rows / tiles, count = (t + 1) * p.rows / tiles - first;
       float* c = p.c + first * p.c_row + j;
       if (columns == panel) {
-        tile_of<into, 2>(count, p, first, b, c, p.c_row);
+        tile_of<Words, into, 2>(count, p, first, b, c, p.c_row);
       } else if (columns == lanes) {
-        tile_of<into, 1>(count, p, first, b, c, p.c_row);
+        tile_of<Words, into, 1>(count, p, first, b, c, p.c_row);
       } else {
-        ragged_tile<into>(count, columns, p, first, b, c);
+        ragged_tile<Words, into>(count, columns, p, first, b, c);
       }
     }
   }
