@@ -185,16 +185,17 @@ void Assembly::allocate(const layers::BatchBounds& training, int micro_batches, 
 }
 
 void Assembly::tune(const layers::BatchBounds& training) {
-  const layers::TensorPlace share = tensor_place();
-  const std::int64_t hidden = config.hidden_size, here = share.share(hidden);
-  const std::int64_t inner = share.share(config.intermediate_size);
-  products->tune({training.tokens, hidden, 3 * here});
-  products->tune({training.tokens, here, hidden});
+  // The ranks of a tensor group compute parts of the head each for itself and must get the same: what is chosen by time
+  // may differ between them.
+  if (grid.tensor > 1) return;
+  const std::int64_t hidden = config.hidden_size, inner = config.intermediate_size;
+  products->tune({training.tokens, hidden, 3 * hidden});
+  products->tune({training.tokens, hidden, hidden});
   products->tune({training.tokens, hidden, inner});
   products->tune({training.tokens, inner, hidden});
   if (traits.kind != model::HeadKind::masked_lm || !holds_head()) return;
   products->tune({training.selected, hidden, hidden});
-  products->tune({training.selected, hidden, share.share(config.vocab_size)});
+  products->tune({training.selected, hidden, config.vocab_size});
 }
 
 void Assembly::connect(const comm::ProcessGroups& groups, core::Timers& timers) {
