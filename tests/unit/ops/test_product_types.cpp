@@ -236,6 +236,29 @@ TEST_CASE("an element of a bf16 product is one chain of fused multiply-adds, in 
   CHECK(different == 0);
 }
 
+TEST_CASE("TF32 rounds operands in fp32 where there are tensor cores, and changes nothing elsewhere") {
+  const std::int64_t rows = 70, in = 96, out = 64;
+  const auto exact = ops::make_matrix_product(test::independent_products()),
+             tf32 = ops::make_matrix_product(test::independent_products(), {.tf32 = true});
+  exact->reserve({rows, in, out});
+  tf32->reserve({rows, in, out});
+  const Matrix x = Matrix::random(rows, in, 1), w = Matrix::random(out, in, 2);
+  Matrix y(rows, out), y2(rows, out);
+  exact->forward(x, w, nullptr, y);
+  tf32->forward(x, w, nullptr, y2);
+  CHECK((y.values == y2.values) == !ops::has_tf32());
+  // 10 bits of fraction: each operand is off by 2⁻¹¹ of itself at most, or by twice that where it is cut off.
+  std::int64_t wrong = 0;
+  for (std::int64_t i = 0; i < rows; ++i) {
+    for (std::int64_t j = 0; j < out; ++j) {
+      double terms = 0;
+      for (std::int64_t k = 0; k < in; ++k) terms += std::abs(static_cast<double>(x(i, k)) * w(j, k));
+      if (!(std::abs(y(i, j) - y2(i, j)) <= 2.1 * 0x1p-10 * terms)) ++wrong;
+    }
+  }
+  CHECK(wrong == 0);
+}
+
 TEST_CASE("products refuse types that they were not made for") {
   const auto product = ops::make_matrix_product("", {.compute = DataType::bf16});
   product->reserve({2, 2, 2});
