@@ -74,7 +74,7 @@ Assembly::Assembly(const config::Config& input, const model::BertConfig& model_c
                         .virtual_stages = static_cast<int>(own.size()),
                         .micro_batches = 1};
   require_precision(input);
-  if (input.precision.compute == "fp8" && purpose != Purpose::evaluation && input.run.mode == "train") make_fp8();
+  if (input.precision.compute == "fp8" && purpose != Purpose::evaluation && input.run.mode == "train") make_fp8(input);
 }
 
 void Assembly::require_precision(const config::Config& input) const {
@@ -102,12 +102,14 @@ void Assembly::require_precision(const config::Config& input) const {
           std::to_string(config.intermediate_size) + ": use \"bf16\".");
 }
 
-void Assembly::make_fp8() {
+void Assembly::make_fp8(const config::Config& input) {
   std::vector<ops::Fp8Layer> all;
   for (const model::Stage& stage : stages) {
     for (layers::LinearWeight& w : stage.linear_weights()) all.push_back({w.slice, std::move(w.name), w.weights});
   }
-  fp8 = ops::make_fp8_product(*products, std::move(all), purpose != Purpose::estimate);
+  fp8 = ops::make_fp8_product(
+      *products, std::move(all),
+      {.allocates = purpose != Purpose::estimate, .reproducible = product_settings(input).reproducible});
 }
 
 std::vector<model::ModelRange> Assembly::own_parts() const {

@@ -64,6 +64,6 @@ class ByteFp8Product : public Fp8Product {
 
 /// Products of 8-bit numbers on this machine's devices; null where they have none.
 std::unique_ptr<Fp8Product> make_device_fp8_product(MatrixProduct& rounded, const std::vector<Fp8Layer>& layers,
-                                                    bool allocates);
+                                                    const Fp8Settings& settings);
 
 }  // namespace bert_hpc::ops

@@ -148,12 +148,12 @@ void Fp8Product::backward_weight(ConstMatrix d_y, ConstMatrix x, Tensor<float> d
   run_backward_weight(d_y, x, d_w, write);
 }
 
-std::unique_ptr<Fp8Product> make_fp8_product(MatrixProduct& rounded, std::vector<Fp8Layer> layers, bool allocates,
-                                             bool portable) {
-  if (!portable) {
-    if (auto product = make_device_fp8_product(rounded, layers, allocates)) return product;
+std::unique_ptr<Fp8Product> make_fp8_product(MatrixProduct& rounded, std::vector<Fp8Layer> layers,
+                                             const Fp8Settings& settings) {
+  if (!settings.portable) {
+    if (auto product = make_device_fp8_product(rounded, layers, settings)) return product;
   }
-  return std::make_unique<PortableFp8Product>(rounded, std::move(layers), allocates);
+  return std::make_unique<PortableFp8Product>(rounded, std::move(layers), settings.allocates);
 }
 
 }  // namespace bert_hpc::ops

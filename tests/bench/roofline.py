@@ -115,8 +115,8 @@ def products_of_step(model, tokens, operand=2):
         # Two of the four add to the residual's gradient, which is read too.
         more = 2.0 * tokens * inner if inner == h and out != h else 0.0
         kernels.append(product(name + ": gradient of input", n, tokens, inner, out, more, operand=operand))
-        # The sum is read, added to and written. Products of 8-bit numbers are not split.
-        kernels.append(product(name + ": gradient of weight", n, out, inner, tokens, out=8, split=operand > 1, operand=operand))
+        # The sum is read, added to and written.
+        kernels.append(product(name + ": gradient of weight", n, out, inner, tokens, out=8, split=True, operand=operand))
     return kernels
 
 

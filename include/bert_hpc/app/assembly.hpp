@@ -120,7 +120,7 @@ class Assembly {
   std::int64_t message_bytes() const;  ///< most that a stage sends another one at once
   void require_precision(const config::Config& input) const;
   void tune(const layers::BatchBounds& training);
-  void make_fp8();
+  void make_fp8(const config::Config& input);
   bool holds_head() const { return own_parts().back().head; }
 
   train::PipelineSettings pipeline_settings_;

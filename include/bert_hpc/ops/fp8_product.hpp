@@ -79,9 +79,15 @@ class Fp8Product : public MatrixProduct {
   std::size_t layer_ = 0;
 };
 
-/// The fastest for this build and device, or where `portable` that form. `rounded`: bf16 products that it may use, and
-/// that outlive it. An estimate (`allocates` = false) tells bytes alone.
+/// What FP8 products are made for.
+struct Fp8Settings {
+  bool allocates = true;     ///< else an estimate, which tells bytes alone
+  bool portable = false;     ///< the portable form, whatever the device has
+  bool reproducible = true;  ///< as ProductSettings::reproducible
+};
+
+/// The fastest for this build and device. `rounded`: bf16 products that it may use, and that outlive it.
 std::unique_ptr<Fp8Product> make_fp8_product(MatrixProduct& rounded, std::vector<Fp8Layer> layers,
-                                             bool allocates = true, bool portable = false);
+                                             const Fp8Settings& settings = {});
 
 }  // namespace bert_hpc::ops

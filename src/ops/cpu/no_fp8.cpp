@@ -3,7 +3,7 @@
 
 namespace bert_hpc::ops {
 
-std::unique_ptr<Fp8Product> make_device_fp8_product(MatrixProduct&, const std::vector<Fp8Layer>&, bool) {
+std::unique_ptr<Fp8Product> make_device_fp8_product(MatrixProduct&, const std::vector<Fp8Layer>&, const Fp8Settings&) {
   return nullptr;
 }
 

@@ -1,6 +1,7 @@
 // FP8 products by cuBLASLt, on Ada, Hopper and later. The library multiplies by what the scale pointers of its operands
 // show: the inverses of the scales with which they were made. Sums are floats: its quicker, coarser way of adding
-// (CUBLASLT_MATMUL_DESC_FAST_ACCUM) is off, as it is by default.
+// (CUBLASLT_MATMUL_DESC_FAST_ACCUM) is off, as it is by default. Algorithms are the library's first suggestions: for
+// the rows that there are, or in reproducible mode for any.
 #include <cuda_runtime_api.h>
 
 #include "../fp8_byte_product.hpp"
@@ -12,7 +13,8 @@ namespace {
 
 class CublasFp8Product final : public ByteFp8Product {
  public:
-  using ByteFp8Product::ByteFp8Product;
+  CublasFp8Product(MatrixProduct& rounded, const std::vector<Fp8Layer>& layers, const Fp8Settings& settings)
+      : ByteFp8Product(rounded, layers, settings.allocates), matmul_(settings.reproducible) {}
   std::string name() const override { return "cuBLASLt in FP8"; }
 
  private:
@@ -56,9 +58,9 @@ bool device_multiplies_fp8() {
 }  // namespace
 
 std::unique_ptr<Fp8Product> make_device_fp8_product(MatrixProduct& rounded, const std::vector<Fp8Layer>& layers,
-                                                    bool allocates) {
+                                                    const Fp8Settings& settings) {
   if (!device_multiplies_fp8()) return nullptr;
-  return std::make_unique<CublasFp8Product>(rounded, layers, allocates);
+  return std::make_unique<CublasFp8Product>(rounded, layers, settings);
 }
 
 }  // namespace bert_hpc::ops

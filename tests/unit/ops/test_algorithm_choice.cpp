@@ -20,6 +20,8 @@ TEST_CASE("buckets of rows are the least of 1, 2, 3, 4, 6, 8, … that hold them
     CHECK(ops::row_bucket(buckets[next]) == buckets[next]);
   }
   CHECK(ops::row_bucket(4097) == 6144);
+  // What 8-bit numbers want of rows to sum over, buckets of theirs have too.
+  for (std::int64_t rows = 16; rows <= 4096; rows += 16) CHECK(ops::row_bucket(rows) % 16 == 0);
 }
 
 TEST_CASE("buckets are tried from the largest batch down to an eighth of it") {

@@ -61,7 +61,7 @@ enum class Kind { portable, bytes, fastest };
 
 std::unique_ptr<ops::Fp8Product> make(Kind kind, ops::MatrixProduct& inner, const std::vector<ops::Fp8Layer>& layers) {
   if (kind == Kind::bytes) return std::make_unique<HostFp8Product>(inner, layers, true);
-  return ops::make_fp8_product(inner, layers, true, kind == Kind::portable);
+  return ops::make_fp8_product(inner, layers, {.portable = kind == Kind::portable});
 }
 
 /// The first two are tested everywhere but where the host cannot see what kernels have made.
