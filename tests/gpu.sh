@@ -3,7 +3,9 @@
 # programs, Open MPI and HDF5. CUDA's libraries and NCCL are those of that machine, found through LD_LIBRARY_PATH.
 #   tests/gpu.sh [FOLDER]      packs build-cuda into FOLDER (default build-cuda/bundle) and FOLDER.tar.xz
 #   FOLDER/run.sh              runs every test there; the last line is "N passed, N failed, N skipped"
-#   FOLDER/bench.sh            measures attention there, fused beside portable kernels
+#   FOLDER/bench.sh            measures attention there, fused beside portable kernels, and training steps beside PyTorch's,
+#                              as it comes and compiled, with the python3 that has torch and transformers; figures also go
+#                              to FOLDER/training.json
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . jobs/common.sh
@@ -12,12 +14,14 @@ build=$PWD/build-cuda bundle=${1:-$PWD/build-cuda/bundle}
 [ -x "$build/bert_hpc" ] || fail 2 "there is no CUDA build in build-cuda: run jobs/build.sh --cuda --tests first"
 rm -rf "$bundle"
 mkdir -p "$bundle/bin" "$bundle/lib" "$bundle/tests"
-cmake --build "$build" --target bench_attention >"$build/bench.log" 2>&1 || fail 1 "the benchmark does not build; see $build/bench.log"
-programs=("$build"/bert_hpc "$build"/bert_hpc_prep "$build"/tests/test_* "$build"/tests/bench_attention)
+cmake --build "$build" --target bench_attention bench_training >"$build/bench.log" 2>&1 || fail 1 "the benchmarks do not build; see $build/bench.log"
+programs=("$build"/bert_hpc "$build"/bert_hpc_prep "$build"/tests/test_* "$build"/tests/bench_attention "$build"/tests/bench_training)
 for program in "${programs[@]}"; do
   if [ -f "$program" ] && [ -x "$program" ]; then strip -o "$bundle/bin/$(basename "$program")" "$program"; fi
 done
 cp -r tests/golden "$bundle/tests/"
+mkdir -p "$bundle/bench"
+cp tests/bench/{run,cases,bench_training}.py "$bundle/bench/"
 
 # What the programs load from here, but for the C library and what comes with CUDA, NCCL and the driver.
 needed() {
@@ -70,10 +74,25 @@ echo "$passed passed, $failed failed, $skipped skipped"
 RUN
 cat >"$bundle/bench.sh" <<'BENCH'
 #!/usr/bin/env bash
-# Measures attention on the GPU at hand: BERT-base's and BERT-large's heads, short and long ones, both types.
+# Measures on the GPU at hand: attention with BERT-base's and BERT-large's heads, short and long ones, both types; then
+# training steps. bench.sh attention or bench.sh training: only these. What follows goes to run.py, e.g. --case base_squad.
 cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
-export LD_LIBRARY_PATH=$PWD/lib:${LD_LIBRARY_PATH:-}:/usr/local/cuda/lib64 OMP_PROC_BIND=false
-for arguments in "bf16 12 64" "bf16 16 64" "fp16 16 64" "bf16 8 128" "bf16 12 32"; do bin/bench_attention $arguments; done
+libraries=$PWD/lib:${LD_LIBRARY_PATH:-}:/usr/local/cuda/lib64 what=${1:-all}
+[ $# = 0 ] || shift
+export OMP_PROC_BIND=false OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OPAL_PREFIX=$PWD
+export OMPI_MCA_mca_base_component_path=$PWD/lib/openmpi
+if [ "$what" != training ]; then
+  for arguments in "bf16 12 64" "bf16 16 64" "fp16 16 64" "bf16 8 128" "bf16 12 32"; do
+    LD_LIBRARY_PATH=$libraries bin/bench_attention $arguments
+  done
+fi
+if [ "$what" != attention ]; then
+  # Python's own libraries must not be ours.
+  printf '#!/bin/sh\nexec env LD_LIBRARY_PATH="%s" "%s/bin/bench_training" "$@"\n' "$libraries" "$PWD" >bin/bench_training.sh
+  chmod +x bin/bench_training.sh
+  python3 bench/run.py --bench bin/bench_training.sh --device cuda --precision bf16 --compile --rounds 2 --threads 1 \
+    --json training.json "$@"
+fi
 BENCH
 chmod +x "$bundle/run.sh" "$bundle/bench.sh"
 tar -C "$(dirname "$bundle")" -cf - "$(basename "$bundle")" | xz -T0 -2 >"$bundle.tar.xz"

@@ -11,9 +11,11 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bert_hpc/comm/mpi_communicator.hpp"
+#include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/device_runtime.hpp"
 #include "bert_hpc/model/hf_config.hpp"
 #include "bert_hpc/model/stage.hpp"
@@ -140,7 +142,7 @@ json run(const Options& options, comm::Communicator& world, int threads) {
                              train::shard_memory({}, world));
   model::initialize_parameters(store, config, 1);
   model::Stage bert(config, kind, config.num_labels(), model::whole(config), store, {}, options.compute);
-  const auto products = ops::make_matrix_product(options.products, {.compute = options.compute});
+  const auto products = ops::make_matrix_product(options.products, {.compute = options.compute, .reproducible = false});
   const auto attention = ops::make_attention("fused", options.compute);
   layers::Engine engine{*products, *attention};
   const std::vector<Share> shares = make_shares(case_file, config.vocab_size, world.rank(), world.size());
@@ -151,6 +153,10 @@ json run(const Options& options, comm::Communicator& world, int threads) {
   const std::int64_t wide = std::max(config.intermediate_size, 3 * config.hidden_size);
   products->keep_weights(store);
   products->reserve({bounds.tokens, wide, wide});
+  const std::int64_t hidden = config.hidden_size, inner = config.intermediate_size;
+  for (const auto& [in, out] : {std::pair{hidden, 3 * hidden}, {hidden, hidden}, {hidden, inner}, {inner, hidden}}) {
+    products->tune({bounds.tokens, in, out});
+  }
   attention->reserve(bounds.max_length, config.head_dim());
   const auto sums = train::make_data_parallel(world, store);
   train::Adamw adamw({}, store, sums->owned(), false, products->kept_weights());
@@ -181,6 +187,7 @@ json run(const Options& options, comm::Communicator& world, int threads) {
     if (!(norm < 1e9)) throw core::Error(core::ExitCode::numerical, "the gradient's norm is not finite.");
     adamw.step(2e-5, step + 1, norm);
     sums->share_parameters();
+    core::wait_for_kernels();
     update += part.lap();
     if (step >= warmup) seconds.push_back(world.maximum(whole.lap()));
   }

@@ -2,11 +2,12 @@
 """The PyTorch + Transformers side of the training benchmark: the same steps as our bench_training.
 
     python3 bench_training.py --case CASE.json [--steps N] [--warmup W] [--padding longest|cap]
-                              [--threads T] [--precision fp32|bf16]
+                              [--threads T] [--precision fp32|bf16|fp16] [--device cpu|cuda] [--compile]
 
 BertForSequenceClassification with scaled dot product attention (SDPA), dropout on, fused AdamW, clipping by the global
-norm; in bf16 the forward pass and the loss run under torch.autocast. Prints one line of JSON: {"program", "precision",
-"padding", "threads", "seconds": [of each timed step]}. Batches are padded
+norm; in 16 bits the forward pass and the loss run under torch.autocast, in fp16 with a gradient scaler. On a GPU the
+device is waited for after each step, and batches lie there before the clock starts. Prints one line of JSON: {"program", "precision",
+"compiled", "padding", "threads", "seconds": [of each timed step]}. Batches are padded
 before the clock starts, as a data loader's worker would do it.
 """
 
@@ -20,7 +21,7 @@ import transformers
 import cases
 
 
-def make_batches(case, padding):
+def make_batches(case, padding, device):
     batches = []
     for ids in cases.token_ids(case):
         width = case["cap"] if padding == "cap" else max(len(sequence) for sequence in ids)
@@ -32,7 +33,7 @@ def make_batches(case, padding):
         batch = {"input_ids": input_ids, "labels": torch.arange(len(ids)) % case["labels"]}
         if not mask.all():  # without padding attention needs no mask, which is faster
             batch["attention_mask"] = mask
-        batches.append(batch)
+        batches.append({name: tensor.to(device) for name, tensor in batch.items()})
     return batches
 
 
@@ -43,7 +44,9 @@ def main():
     parser.add_argument("--warmup", type=int)
     parser.add_argument("--padding", choices=["longest", "cap"], default="longest")
     parser.add_argument("--threads", type=int, default=0)
-    parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32")
+    parser.add_argument("--precision", choices=["fp32", "bf16", "fp16"], default="fp32")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--compile", action="store_true", help="torch.compile, with shapes that may change")
     options = parser.parse_args()
     with open(options.case) as file:
         case = json.load(file)
@@ -53,21 +56,28 @@ def main():
         torch.set_num_threads(options.threads)
     torch.manual_seed(1)
     config = transformers.BertConfig(**case["config"], num_labels=case["labels"], attn_implementation="sdpa")
-    model = transformers.BertForSequenceClassification(config).train()
+    model = transformers.BertForSequenceClassification(config).train().to(options.device)
+    run = torch.compile(model, dynamic=True) if options.compile else model
+    scaler = torch.amp.GradScaler(options.device, enabled=options.precision == "fp16")
+    storage = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[options.precision]
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-5, weight_decay=0.01, fused=True)
-    batches = make_batches(case, options.padding)
+    batches = make_batches(case, options.padding, options.device)
     seconds = []
     for step in range(warmup + steps):
         batch = batches[step % len(batches)]
         begin = time.perf_counter()
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=options.precision == "bf16"):
-            loss = model(**batch).loss
-        loss.backward()
+        with torch.autocast(options.device, dtype=storage, enabled=options.precision != "fp32"):
+            loss = run(**batch).loss
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
+        scaler.step(optimizer)
+        scaler.update()
         optimizer.zero_grad(set_to_none=True)
         if not loss.item() < 1e9:
             raise SystemExit(f"the loss of step {step} is {loss.item()}")
+        if options.device == "cuda":
+            torch.cuda.synchronize()
         seconds.append(time.perf_counter() - begin)
     name = f"PyTorch {torch.__version__}, Transformers {transformers.__version__}"
     print(
@@ -75,6 +85,7 @@ def main():
             {
                 "program": name,
                 "precision": options.precision,
+                "compiled": options.compile,
                 "padding": options.padding,
                 "threads": torch.get_num_threads(),
                 "seconds": seconds[warmup:],

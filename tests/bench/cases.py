@@ -2,7 +2,7 @@
 """The cases of the training benchmark, made by integer arithmetic and one exponential, so that every machine and both
 sides (bench_training and bench_training.py) work on the same sequences.
 
-    python3 cases.py FOLDER        writes FOLDER/NAME.json for every case
+    python3 cases.py FOLDER [cpu|cuda]    writes FOLDER/NAME.json for every case of that kind of device (default cpu)
 
 A case file holds
   name, description, aim     aim: the least ratio to PyTorch padding to the longest that this project wants
@@ -92,15 +92,35 @@ def make_case(name, description, aim, config, batch, cap, lengths, lists, steps,
     }
 
 
-def all_cases():
-    full = lambda count, seed: [128] * count  # noqa: E731
+def full(length):
+    """Every sequence of this length."""
+    return lambda count, seed: [length] * count
+
+
+def cpu_cases():
     return [
-        make_case("base_full", "BERT-base, 128 tokens each", 1.2, model(12, 768, 12), 32, 128, full, 2, 2, 1),
+        make_case("base_full", "BERT-base, 128 tokens each", 1.2, model(12, 768, 12), 32, 128, full(128), 2, 2, 1),
         make_case("base_squad", "BERT-base, SQuAD-like lengths", 2.0, model(12, 768, 12), 8, 384, squad_like, 16, 4, 1),
         make_case("minilm_squad", "MiniLM, SQuAD-like lengths", 2.6, model(6, 384, 12), 8, 384, squad_like, 16, 12, 3),
         make_case("mini_short", "mini, short texts", 2.5, model(4, 256, 4), 32, 64, gloss_like, 32, 24, 6),
         make_case("tiny_short", "tiny, short texts", 4.0, model(2, 128, 2), 32, 64, gloss_like, 32, 64, 16),
     ]
+
+
+def gpu_cases():
+    """For a GPU of the H100's kind; a list of lengths more than once in the timed steps."""
+    base, large = model(12, 768, 12), model(24, 1024, 16)
+    return [
+        make_case("base_squad", "BERT-base, SQuAD-like lengths", 2.0, base, 32, 384, squad_like, 16, 48, 16),
+        make_case("large_squad", "BERT-large, SQuAD-like lengths", 2.0, large, 32, 384, squad_like, 16, 32, 16),
+        make_case("base_512", "BERT-base, 512 tokens each", 1.0, base, 32, 512, full(512), 2, 24, 8),
+        make_case("large_512", "BERT-large, 512 tokens each", 1.0, large, 32, 512, full(512), 2, 16, 6),
+        make_case("base_short", "BERT-base, short texts", 2.0, base, 32, 64, gloss_like, 32, 96, 32),
+    ]
+
+
+def all_cases(device="cpu"):
+    return gpu_cases() if device == "cuda" else cpu_cases()
 
 
 def work(case, first, steps):
@@ -117,11 +137,11 @@ def work(case, first, steps):
     return sequences, tokens, operations
 
 
-def write_cases(folder, names=None):
+def write_cases(folder, names=None, device="cpu"):
     """Writes the case files; returns {name: (path, case)}."""
     os.makedirs(folder, exist_ok=True)
     written = {}
-    for case in all_cases():
+    for case in all_cases(device):
         if names and case["name"] not in names:
             continue
         path = os.path.join(folder, case["name"] + ".json")
@@ -132,8 +152,8 @@ def write_cases(folder, names=None):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
+    if len(sys.argv) not in (2, 3) or sys.argv[1].startswith("-") or sys.argv[2:] not in ([], ["cpu"], ["cuda"]):
         sys.exit(__doc__)
-    for name, (path, case) in write_cases(sys.argv[1]).items():
+    for name, (path, case) in write_cases(sys.argv[1], device=sys.argv[2] if sys.argv[2:] else "cpu").items():
         lengths = [n for step in case["lengths"] for n in step]
         print(f"{path}: mean {sum(lengths) / len(lengths):.1f}, longest {max(lengths)}")

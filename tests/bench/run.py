@@ -2,15 +2,17 @@
 """The training benchmark: ours and PyTorch + Transformers, alternately in one run, on the same steps.
 
     python3 run.py --bench BUILD/bench_training [--python PYTHON] [--case NAME]... [--rounds R] [--threads T] [--cap]
-                   [--precision fp32|bf16]... [--launch "mpirun -n 2"] [--json FILE]
+                   [--precision fp32|bf16|fp16]... [--device cpu|cuda] [--compile] [--launch "mpirun -n 2"] [--json FILE]
 
   --bench    our program: bench_training --case CASE.json --steps N --warmup W --compute PRECISION, one line of JSON with
              "seconds": [per timed step] on standard output
   --python   a Python with torch and transformers (default: this one); where they are missing, PyTorch's columns say so
   --rounds   how often both run, one after the other (default 2); a program's time is its least over the rounds, which on
              a busy machine is the one least disturbed
-  --precision  fp32 (the default), bf16 (ours with precision.compute = "bf16", PyTorch under torch.autocast), or both by
-             turns
+  --precision  fp32 (the default), bf16 or fp16 (ours with that precision.compute, PyTorch under torch.autocast), or
+             several by turns
+  --device   cuda: our program is of a CUDA build, PyTorch runs on the GPU, and cases are larger (cases.py)
+  --compile  PyTorch also compiled (torch.compile), which the warm-up pays for
   --cap      PyTorch also with every batch padded to the cap
   --launch   put before our program
   --tuned    PyTorch with its memory kept between steps (MALLOC_MMAP_MAX_=0), 8 to 29% faster than as it comes
@@ -37,12 +39,14 @@ def parse_options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bench")
     parser.add_argument("--python", default=sys.executable)
-    parser.add_argument("--case", action="append", choices=[case["name"] for case in cases.all_cases()])
+    parser.add_argument("--case", action="append", choices=sorted({case["name"] for kind in ("cpu", "cuda") for case in cases.all_cases(kind)}))
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--steps", type=int)
     parser.add_argument("--warmup", type=int)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument("--precision", action="append", choices=["fp32", "bf16"])
+    parser.add_argument("--precision", action="append", choices=["fp32", "bf16", "fp16"])
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--compile", action="store_true")
     parser.add_argument("--cap", action="store_true")
     parser.add_argument("--tuned", action="store_true")
     parser.add_argument("--launch", default="")
@@ -83,8 +87,10 @@ def programs(options, with_pytorch):
             listed.append(("ours", precision, ours, environment))
         if with_pytorch:
             theirs = [options.python, os.path.join(HERE, "bench_training.py"), "--threads", str(options.threads)]
-            theirs += ["--precision", precision, "--padding"]
+            theirs += ["--precision", precision, "--device", options.device, "--padding"]
             listed.append(("longest", precision, theirs + ["longest"], torch_environment))
+            if options.compile:
+                listed.append(("compiled", precision, theirs + ["longest", "--compile"], torch_environment))
             if options.cap:
                 listed.append(("cap", precision, theirs + ["cap"], torch_environment))
     return listed
@@ -113,15 +119,17 @@ def cell(value, form="{:.1f}"):
     return "-" if value is None else form.format(value)
 
 
-HEADER = ["case", "type", "ours seq/s", "GFLOP/s", "PyTorch seq/s", "GFLOP/s", "ratio", "aim", "to cap seq/s", "ratio"]
+HEADER = ["case", "type", "ours seq/s", "GFLOP/s", "PyTorch seq/s", "GFLOP/s", "ratio", "aim", "to cap seq/s", "ratio",
+          "compiled seq/s", "ratio"]
 
 
 def row(case, precision, reports, warmup, steps):
     sequences, _, operations = cases.work(case, warmup, steps)
-    ours, theirs, capped = (speed(reports.get(key, []), sequences) for key in ("ours", "longest", "cap"))
+    ours, theirs, capped, compiled = (speed(reports.get(key, []), sequences) for key in ("ours", "longest", "cap", "compiled"))
     giga = lambda value: None if value is None else value / sequences * operations / 1e9  # noqa: E731
     ratio = ours / theirs if ours and theirs else None
     cap_ratio = ours / capped if ours and capped else None
+    compiled_ratio = ours / compiled if ours and compiled else None
     verdict = "" if ratio is None else (" reached" if ratio >= case["aim"] else " missed")
     return [
         case["name"],
@@ -134,11 +142,13 @@ def row(case, precision, reports, warmup, steps):
         f"{case['aim']:.1f}{verdict}",
         cell(capped, "{:.4g}"),
         cell(cap_ratio, "{:.2f}"),
+        cell(compiled, "{:.4g}"),
+        cell(compiled_ratio, "{:.2f}"),
     ]
 
 
 def print_row(cells):
-    widths = [13, 4, 11, 8, 14, 8, 6, 12, 13, 6]
+    widths = [13, 4, 11, 8, 14, 8, 6, 12, 13, 6, 15, 6]
     print("  ".join(text.ljust(width) if i == 0 else text.rjust(width) for i, (text, width) in enumerate(zip(cells, widths))))
     sys.stdout.flush()
 
@@ -156,7 +166,7 @@ def main():
     measured = {}
     print_row(HEADER)
     with tempfile.TemporaryDirectory() as folder:
-        for name, (path, case) in cases.write_cases(folder, options.case).items():
+        for name, (path, case) in cases.write_cases(folder, options.case, options.device).items():
             reports, warmup, steps = measure(path, case, options, listed)
             rows = [row(case, precision, reports[precision], warmup, steps) for precision in options.precision]
             measured[name] = {"reports": reports, "table": rows}

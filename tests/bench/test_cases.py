@@ -30,13 +30,30 @@ class Cases(unittest.TestCase):
         # The means that the cases promise, to a token or to three per cent.
         self.assertAlmostEqual(mean(self.cases["base_squad"]), 165, delta=5)
         self.assertAlmostEqual(mean(self.cases["tiny_short"]), 17, delta=1)
-        for case in self.cases.values():
+        for case in [*self.cases.values(), *cases.all_cases("cuda")]:
             self.assertTrue(all(len(step) == case["batch"] for step in case["lengths"]))
             self.assertTrue(all(1 <= n <= case["cap"] for step in case["lengths"] for n in step))
 
     def test_lengths_never_change(self):
         text = json.dumps([case["lengths"] for case in cases.all_cases()])
         self.assertEqual(hashlib.sha256(text.encode()).hexdigest()[:16], "58965bee6a0d397d")
+
+    def test_gpu_cases(self):
+        found = {case["name"]: case for case in cases.all_cases("cuda")}
+        self.assertAlmostEqual(mean(found["large_squad"]), 165, delta=8)
+        self.assertEqual({n for step in found["base_512"]["lengths"] for n in step}, {512})
+        self.assertEqual(found["large_512"]["config"]["hidden_size"], 1024)
+        # Every list of lengths is timed, so that the sequences counted are those of whole rounds.
+        for case in found.values():
+            self.assertGreaterEqual(case["steps"], len(case["lengths"]), case["name"])
+
+    def test_command_line(self):
+        script = os.path.join(HERE, "cases.py")
+        with tempfile.TemporaryDirectory() as folder:
+            for arguments, expected in (([folder, "cuda"], 0), (["--help"], 1), ([folder, "tpu"], 1)):
+                done = subprocess.run([sys.executable, script, *arguments], capture_output=True, text=True, cwd=folder)
+                self.assertEqual(done.returncode, expected, done.stderr)
+            self.assertEqual(sorted(os.listdir(folder)), sorted(case["name"] + ".json" for case in cases.all_cases("cuda")))
 
     def test_token_ids_follow_the_documented_generator(self):
         ids = cases.token_ids(self.cases["tiny_short"])
