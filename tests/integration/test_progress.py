@@ -102,7 +102,8 @@ class Progress(Case):
         self.check_bar(40)
 
     def test_a_window_may_be_resized(self):
-        text = self.on_terminal(132, self.command(), resized=50)
+        # Many steps, so that fast processors too draw several times after the change.
+        text = self.on_terminal(132, [*self.command(), "--set", "schedule.steps=400"], resized=50)
         widths = [len(drawing) for drawing in re.findall(r"\r( *\d+%[^\r\n\x1b]*)\x1b\[K", text)]
         self.assertGreater(widths[0], 50)
         self.assertLess(max(widths[2:]), 50)  # the second one may be on its way already
