@@ -16,6 +16,7 @@ namespace detail {
 /// sound image: 1.10.8 clears a mark in the superblock there without renewing the block's checksum.)
 struct FileMemory {
   void* data = nullptr;
+  std::size_t bytes = 0;  // of the last allocation, which closing may make smaller than the file was
   FileMemory() = default;
   FileMemory(const FileMemory&) = delete;
   FileMemory& operator=(const FileMemory&) = delete;
@@ -85,8 +86,12 @@ Hdf5Handle creation_properties(std::int64_t user_block) {
 
 H5FD_file_image_callbacks_t memory_callbacks(FileMemory* memory) {
   H5FD_file_image_callbacks_t callbacks{};
-  callbacks.image_malloc = [](std::size_t bytes, H5FD_file_image_op_t, void*) { return std::malloc(bytes); };
-  callbacks.image_realloc = [](void* old, std::size_t bytes, H5FD_file_image_op_t, void*) {
+  callbacks.image_malloc = [](std::size_t bytes, H5FD_file_image_op_t, void* owner) {
+    static_cast<FileMemory*>(owner)->bytes = bytes;
+    return std::malloc(bytes);
+  };
+  callbacks.image_realloc = [](void* old, std::size_t bytes, H5FD_file_image_op_t, void* owner) {
+    static_cast<FileMemory*>(owner)->bytes = bytes;
     return std::realloc(old, bytes);
   };
   callbacks.image_memcpy = [](void* to, const void* from, std::size_t bytes, H5FD_file_image_op_t, void*) {
@@ -197,7 +202,7 @@ std::vector<std::byte> Hdf5File::close_to_bytes() {
   close();
   core::require(memory_->data != nullptr, "the HDF5 library kept the image of a file made in memory");
   const auto* begin = static_cast<const std::byte*>(memory_->data);
-  return {begin, begin + bytes};
+  return {begin, begin + std::min<std::size_t>(bytes, memory_->bytes)};
 }
 
 bool Hdf5File::exists(const std::string& name) const {
