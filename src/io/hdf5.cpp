@@ -16,7 +16,7 @@ namespace detail {
 /// sound image: 1.10.8 clears a mark in the superblock there without renewing the block's checksum.)
 struct FileMemory {
   void* data = nullptr;
-  std::size_t bytes = 0;  // of the last allocation, which closing may make smaller than the file was
+  std::size_t bytes = 0;  // of its last allocation
   FileMemory() = default;
   FileMemory(const FileMemory&) = delete;
   FileMemory& operator=(const FileMemory&) = delete;
@@ -196,13 +196,13 @@ void Hdf5File::abandon() noexcept {
 
 std::vector<std::byte> Hdf5File::close_to_bytes() {
   core::require(memory_ != nullptr, "only a file made in memory has bytes to give");
+  // Flushing returns free space at the file's end, and the flush within close() the memory of it.
   flush();
-  hsize_t bytes = 0;
-  if (H5Fget_filesize(handle_.id(), &bytes) < 0) fail("measure", "");
   close();
   core::require(memory_->data != nullptr, "the HDF5 library kept the image of a file made in memory");
+  // Only the allocation tells the size: before closing, H5Fget_filesize may give more.
   const auto* begin = static_cast<const std::byte*>(memory_->data);
-  return {begin, begin + std::min<std::size_t>(bytes, memory_->bytes)};
+  return {begin, begin + memory_->bytes};
 }
 
 bool Hdf5File::exists(const std::string& name) const {

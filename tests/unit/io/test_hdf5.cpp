@@ -4,6 +4,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <chrono>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <thread>
@@ -164,6 +165,29 @@ TEST_CASE("a file made in memory has the bytes of a file") {
   std::ofstream(directory / "image.h5", std::ios::binary)
       .write(reinterpret_cast<const char*>(image.data()), static_cast<std::streamsize>(image.size()));
   CHECK(Hdf5File::open_read(directory / "image.h5", ExitCode::files).read<double>("x", 2) == std::vector<double>{1, 2});
+}
+
+TEST_CASE("a file made in memory gives no byte beyond its own, whatever closing returned") {
+  // Sizes at which the free space that the library returns at closing spans a boundary of the memory's growth.
+  constexpr std::size_t growth = 1 << 16;
+  constexpr std::size_t end_of_file = 28;  // in a superblock of version 2 or 3 (HDF5 File Format Specification, II.A)
+  const TemporaryDirectory directory;
+  const std::string path = directory / "image.h5";
+  for (std::size_t size = growth - 9216; size <= growth; size += 256) {
+    CAPTURE(size);
+    Hdf5File memory = Hdf5File::create_in_memory(path, ExitCode::files);
+    const std::vector<std::uint8_t> payload(size, 7);
+    memory.write("payload", payload);
+    for (int i = 0; i < 12; ++i) memory.write("small" + std::to_string(i), std::vector<double>{1, 2, 3});
+    const std::vector<std::byte> image = memory.close_to_bytes();
+    std::uint64_t end = 0;
+    REQUIRE(image.size() >= end_of_file + sizeof end);
+    std::memcpy(&end, image.data() + end_of_file, sizeof end);
+    CHECK(image.size() == (end + growth - 1) / growth * growth);
+    std::ofstream(path, std::ios::binary)
+        .write(reinterpret_cast<const char*>(image.data()), static_cast<std::streamsize>(image.size()));
+    CHECK(Hdf5File::open_read(path, ExitCode::files).read<std::uint8_t>("payload", growth) == payload);
+  }
 }
 
 TEST_CASE("what a file holds is checked against what is wanted") {
