@@ -1,4 +1,4 @@
-#include "skipped_step.hpp"
+#include "bert_hpc/app/skipped_step.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -8,23 +8,32 @@
 namespace bert_hpc::app {
 namespace {
 
-std::string number_text(double value) {
-  return std::isnan(value) ? "nan" : core::format_number(value);  // without the sign that some give it
+/// "train-0.h5, sequences 3, 17; train-1.h5, sequence 0": places in the order of their files.
+std::string places_text(const std::vector<data::SamplePlace>& places) {
+  std::string text;
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const bool first = i == 0 || places[i].file != places[i - 1].file;
+    const bool several = i + 1 < places.size() && places[i + 1].file == places[i].file;
+    if (first) text += (i > 0 ? "; " : "") + places[i].file + (several ? ", sequences " : ", sequence ");
+    if (!first) text += ", ";
+    text += std::to_string(places[i].sequence);
+  }
+  return text;
 }
 
 }  // namespace
 
 std::string skipped_text(std::int64_t step, const StepResult& result,
-                         const std::function<std::string(std::int64_t sample)>& place) {
+                         const std::function<data::SamplePlace(std::int64_t sample)>& place) {
   std::string text = "step " + core::with_commas(step) + " was skipped, as its ";
-  text += std::isfinite(result.loss) ? "gradient norm is " + number_text(result.gradient_norm) +
+  text += std::isfinite(result.loss) ? "gradient norm is " + core::format_number(result.gradient_norm) +
                                            " (the loss is finite, so any of these may be the reason: "
-                                     : "loss is " + number_text(result.loss) + " (";
+                                     : "loss is " + core::format_number(result.loss) + " (";
   constexpr std::size_t named = 8;
   const std::size_t count = result.bad_samples.size();
-  for (std::size_t i = 0; i < std::min(named, count); ++i) {
-    text += (i > 0 ? "; " : "") + place(result.bad_samples[i]);
-  }
+  std::vector<data::SamplePlace> places;
+  for (std::size_t i = 0; i < std::min(named, count); ++i) places.push_back(place(result.bad_samples[i]));
+  text += places_text(places);
   text += (count > named ? "; and " + core::with_commas(static_cast<std::int64_t>(count - named)) + " more)" : ")");
   return text;
 }

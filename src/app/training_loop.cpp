@@ -9,10 +9,10 @@
 #include "bert_hpc/app/collective.hpp"
 #include "bert_hpc/app/describe.hpp"
 #include "bert_hpc/app/simulation.hpp"
+#include "bert_hpc/app/skipped_step.hpp"
 #include "bert_hpc/app/terminal.hpp"
 #include "bert_hpc/app/timing_table.hpp"
 #include "bert_hpc/core/text.hpp"
-#include "skipped_step.hpp"
 
 namespace bert_hpc::app {
 namespace {
@@ -268,12 +268,15 @@ void TrainingLoop::tell_skipped(const StepResult& result) {
     return;
   }
   record();
-  throw AgreedError(core::ExitCode::numerical,
-                    text + ", the last of " + std::to_string(skipped.in_a_row) +
-                        " in a row (optimizer.max_skipped_steps = " + std::to_string(most) +
-                        "). Training cannot go on from here. A smaller optimizer.learning_rate, a longer warm-up "
-                        "(schedule.warmup_ratio) or clipping (optimizer.max_gradient_norm = 1.0) usually mends it; "
-                        "otherwise look at these samples, and for broken values in the pretrained weights.");
+  const bool fp16 = context_.input.precision.compute == "fp16";
+  throw AgreedError(
+      core::ExitCode::numerical,
+      text + ", the last of " + std::to_string(skipped.in_a_row) +
+          " in a row (optimizer.max_skipped_steps = " + std::to_string(most) + "). Training cannot go on from here. " +
+          (fp16 ? "No loss scale helps; precision.compute = \"bf16\" has the range that fp16 lacks. " : "") +
+          "A smaller optimizer.learning_rate, a longer warm-up "
+          "(schedule.warmup_ratio) or clipping (optimizer.max_gradient_norm = 1.0) usually mends it; "
+          "otherwise look at these samples, and for broken values in the pretrained weights.");
 }
 
 void TrainingLoop::record() {

@@ -90,7 +90,7 @@ std::string format_duration(double seconds) {
 }
 
 std::string format_number(double value, int digits) {
-  return formatted("%.*g", digits, value);
+  return std::isnan(value) ? "nan" : formatted("%.*g", digits, value);  // without the sign that some processors give
 }
 
 std::string format_metric(double value, int digits) {

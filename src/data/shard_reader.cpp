@@ -225,9 +225,9 @@ void ShardReader::read(std::int64_t sample, std::int32_t* ids, std::int32_t* typ
   }
 }
 
-std::string ShardReader::place(std::int64_t sample) const {
+SamplePlace ShardReader::place(std::int64_t sample) const {
   const std::size_t file = file_of(sample);
-  return files_[file] + ", sequence " + std::to_string(sample - first_sample_[file]);
+  return {files_[file], sample - first_sample_[file]};
 }
 
 }  // namespace bert_hpc::data

@@ -84,7 +84,7 @@ class Numbers(Case):
                 rows, attributes = self.steps(directory)
                 # Each bad sample is named, and no other.
                 named = {int(n) for line in done.stdout.splitlines() if "was skipped" in line
-                         for n in re.findall(r"sequence (\d+)", line)}
+                         for some in re.findall(r"sequences? ([\d, ]+)", line) for n in some.split(",")}
                 self.assertLessEqual(named, self.bad)
                 self.assertGreater(len(named), 0)
                 skipped = rows["skipped"] > 0
@@ -129,7 +129,7 @@ class Numbers(Case):
         np.testing.assert_array_equal(cut[0]["skipped"], uncut[0]["skipped"])
         self.assertEqual(cut[1]["total_skipped_steps"], uncut[1]["total_skipped_steps"])
 
-    def test_an_infinite_gradient_of_a_finite_loss_ends_the_run(self):
+    def steep(self):
         def change(tensor, values):
             if tensor == "bert.encoder.layer.1.output.LayerNorm.weight":
                 values *= 1e-37
@@ -140,7 +140,10 @@ class Numbers(Case):
             elif tensor == "classifier.weight":
                 values *= 1e6
 
-        weights = self.changed("steep", change)
+        return self.changed("steep", change)
+
+    def test_an_infinite_gradient_of_a_finite_loss_ends_the_run(self):
+        weights = self.steep()
         for ranks, parallel, limit in ((1, {}, 3), (2, {"pipeline": 2}, 0)):
             done, directory = self.train(f"steep-{ranks}", weights, ranks, check=5, parallel=parallel,
                                          optimizer={"learning_rate": 1e-3, "max_skipped_steps": limit})
@@ -148,11 +151,28 @@ class Numbers(Case):
             self.assertEqual(done.stderr.count("bert_hpc: error"), 1, done.stderr)
             told = " ".join(done.stderr.split())
             self.assertRegex(told, rf"step {limit + 1} was skipped, as its gradient norm is (inf|nan) \(the loss is finite, so any "
-                                   rf"of these may be the reason: .*train-00000\.h5, sequence \d+;.*\), the last of {limit + 1} in a row "
+                                   rf"of these may be the reason: .*train-00000\.h5, sequences (\d+, ){{7}}\d+\), the last of {limit + 1} in a row "
                                    rf"\(optimizer\.max_skipped_steps = {limit}\)")
             rows, attributes = self.steps(directory)
             self.assertEqual(list(rows["skipped"]), [1] * (limit + 1))
             self.assertEqual(attributes["status"], "failed")
+
+    def test_a_loss_scale_at_its_floor_ends_the_run(self):
+        # No scale helps: 65536 is halved sixteen times without blame, at 1 the steps count.
+        for ranks, parallel in ((1, {}), (2, {"zero": 1}), (2, {"pipeline": 2})):
+            done, directory = self.train(f"floor-{ranks}-{len(parallel)}", self.steep(), ranks, check=5, parallel=parallel,
+                                         precision={"compute": "fp16"},
+                                         optimizer={"learning_rate": 1e-3, "max_skipped_steps": 2})
+            self.assertEqual(done.stderr.count("bert_hpc: error"), 1, done.stderr)
+            told = " ".join(done.stderr.split())
+            self.assertIn("step 19 was skipped", told)
+            self.assertIn("the last of 3 in a row (optimizer.max_skipped_steps = 2)", told)
+            self.assertIn('precision.compute = "bf16"', told)
+            rows, attributes = self.steps(directory)
+            self.assertEqual(list(rows["skipped"]), [1] * 19)
+            self.assertEqual(attributes["status"], "failed")
+            with h5py.File(directory / "metrics.h5") as file:
+                self.assertEqual(list(file["loss_scale/scale"][:]), [2.0 ** max(0, 15 - i) for i in range(19)])
 
 
 if __name__ == "__main__":

@@ -33,6 +33,11 @@ struct ShardReaderOptions {
   std::mutex* hdf5_mutex = nullptr;
 };
 
+struct SamplePlace {
+  std::string file;
+  std::int64_t sequence = 0;  ///< of that file, from 0
+};
+
 class ShardReader {
  public:
   /// Opens and checks everything; throws one Error(data) with all problems found, at most one a file.
@@ -59,8 +64,8 @@ class ShardReader {
   /// thread at a time. Throws Error(data) on bad data, naming file and row; only where !in_memory().
   void read(std::int64_t sample, std::int32_t* ids, std::int32_t* types);
 
-  /// "shard.h5, sequence 17": for messages.
-  std::string place(std::int64_t sample) const;
+  /// Where a sample lies, for messages.
+  SamplePlace place(std::int64_t sample) const;
 
  private:
   /// Tokens of one shard, where they are kept.

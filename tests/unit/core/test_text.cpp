@@ -24,6 +24,7 @@ TEST_CASE("numbers are written for people") {
   CHECK(format_metric(45.6e9) == "45.6 G");
   CHECK(format_metric(456e12) == "456 T");
   CHECK(format_number(0.69314718) == "0.6931");
+  CHECK(format_number(-std::numeric_limits<double>::quiet_NaN()) == "nan");
   CHECK(counted(1, "rank") == "1 rank");
   CHECK(counted(1200, "entry", "entries") == "1,200 entries");
 }

@@ -6,11 +6,13 @@
 #include <string>
 
 #include "bert_hpc/app/trainer.hpp"
+#include "bert_hpc/data/shard_reader.hpp"
 
 namespace bert_hpc::app {
 
-/// A sentence without its full stop: which step, why, and the samples, of which `place` tells shard and sequence. Pure.
+/// A sentence without its full stop: which step, why, and the samples, which come in the order of
+/// the shards. Pure.
 std::string skipped_text(std::int64_t step, const StepResult& result,
-                         const std::function<std::string(std::int64_t sample)>& place);
+                         const std::function<data::SamplePlace(std::int64_t sample)>& place);
 
 }  // namespace bert_hpc::app
