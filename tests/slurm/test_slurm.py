@@ -49,7 +49,8 @@ class Slurm(program.Case):
     def input(self, name, **tables):
         """An input whose run goes to the folder of that name; the input and that folder."""
         run = {"directory": str(self.folder / name), "reproducible": True} | tables.pop("run", {})
-        return self.work.input(f"{name}.toml", run=run, data={"validation": None}, **tables), self.folder / name
+        data = {"validation": None} | tables.pop("data", {})
+        return self.work.input(f"{name}.toml", run=run, data=data, **tables), self.folder / name
 
     def srun(self, *command, ranks=4, **options):
         return self.slurm.run("srun", f"-n{ranks}", "-N2", f"--ntasks-per-node={ranks // 2}", *command,
@@ -66,6 +67,24 @@ class Slurm(program.Case):
         while self.slurm.run("pgrep", "-x", "bert_hpc").stdout.strip():
             self.assertLess(time.monotonic(), deadline, "ranks are still there")
             time.sleep(0.2)
+
+    def started(self, path, run):
+        """srun in a thread, some steps of whose run are recorded; where its end will be, and the thread."""
+        done = []
+        thread = threading.Thread(target=lambda: done.append(self.srun("bert_hpc", path)))
+        thread.start()
+        deadline = time.monotonic() + 60
+        while not (run / "metrics.journal").exists() or (run / "metrics.journal").stat().st_size < 3000:
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.05)
+        return done, thread
+
+    def rank(self, path, number):
+        """The process of that rank."""
+        variable = f"SLURM_PROCID={number}".encode()
+        process, = (p for p in program.ranks_of(path.name.encode())
+                    if variable in pathlib.Path(f"/proc/{p}/environ").read_bytes().split(b"\0"))
+        return process
 
     def test_four_ranks_on_two_nodes_give_the_bits_of_one(self):
         alone, alone_run = self.input("alone", schedule={"epochs": None, "steps": 10})
@@ -87,16 +106,8 @@ class Slurm(program.Case):
     def test_a_rank_of_the_other_node_that_is_stopped_for_ever(self):
         path, run = self.input("stopped", schedule={"epochs": None, "steps": 10000000, "warmup_ratio": None, "name": "constant"},
                                run={"watchdog_seconds": 1.0, "watchdog_limit_seconds": 4.0})
-        done = []
-        thread = threading.Thread(target=lambda: done.append(self.srun("bert_hpc", path)))
-        thread.start()
-        deadline = time.monotonic() + 60
-        while not (run / "metrics.journal").exists() or (run / "metrics.journal").stat().st_size < 3000:
-            self.assertLess(time.monotonic(), deadline)
-            time.sleep(0.05)
-        number = lambda pid: pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0").count(b"SLURM_PROCID=3")
-        victim, = (pid for pid in program.ranks_of(path.name.encode()) if number(pid))
-        os.kill(victim, signal.SIGSTOP)
+        done, thread = self.started(path, run)
+        os.kill(self.rank(path, "3"), signal.SIGSTOP)
         begin = time.monotonic()
         thread.join(timeout=60)
         self.assertLess(time.monotonic() - begin, 4 + 10)
@@ -113,6 +124,34 @@ class Slurm(program.Case):
         self.assertEqual(done.stderr.count("learning_rat\""), 1, done.stderr)
         self.assertFalse(run.exists())
         self.assert_nobody_left()
+
+    def test_exit_status_is_that_of_the_failure(self):
+        """The same under srun as under mpirun, whichever rank finds it."""
+        shards = self.folder / "shards"
+        diverging = {"optimizer": {"learning_rate": 1e30, "max_skipped_steps": 0, "max_gradient_norm": None},
+                     "schedule": {"epochs": 5, "warmup_ratio": None, "name": "constant"}}
+        for name, expected, words, tables in (
+                ("data", 3, "nothing-*.h5", {"data": {"train": [f"{shards}/nothing-*.h5"]}}),
+                ("files", 4, "rows.tsv", {"run": {"directory": str(self.folder / "rows.tsv/run")}}),
+                ("numbers", 5, "was skipped", diverging)):
+            with self.subTest(name):
+                path, _ = self.input(name, **tables)
+                done = self.srun("bert_hpc", path, check=expected)
+                self.assertEqual(done.stderr.count("bert_hpc: error"), 1, done.stderr)
+                self.assertIn(words, done.stderr)
+                self.assert_nobody_left()
+
+    def test_a_rank_that_is_killed_ends_all(self):
+        for name, victim in (("killed", "3"), ("killed0", "0")):
+            with self.subTest(name):
+                path, run = self.input(name, schedule={"epochs": None, "steps": 10000000, "warmup_ratio": None, "name": "constant"})
+                done, thread = self.started(path, run)
+                os.kill(self.rank(path, victim), signal.SIGKILL)
+                begin = time.monotonic()
+                thread.join(timeout=60)
+                self.assertLess(time.monotonic() - begin, 10)
+                self.assertEqual(done[0].returncode, 137, done[0].stderr)
+                self.assert_nobody_left()
 
     def test_batch_script(self):
         path, run = self.input("batch", schedule={"epochs": 1})

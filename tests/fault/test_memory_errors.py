@@ -1,0 +1,117 @@
+"""A bit that flips in the parameters of a running rank, as memory without error correction does: with debug.parameter_hash_every
+the run ends with status 5 and names rank and tensor; what was saved before is good. The bit is flipped from outside, through
+/proc/PID/mem. The learning rate is so small that weights keep their bits, by which they are found there."""
+
+import json
+import os
+import pathlib
+import re
+import signal
+import struct
+import subprocess
+import sys
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "integration"))
+from program import BUILD, MPIRUN, Case, ranks_of, run
+
+TENSOR = "bert.encoder.layer.1.intermediate.dense.weight"
+
+
+def tensor_bytes(folder, name):
+    content = (folder / "model.safetensors").read_bytes()
+    begin = 8 + struct.unpack("<Q", content[:8])[0]
+    first, last = json.loads(content[8:begin])[name]["data_offsets"]
+    return content[begin + first:begin + last]
+
+
+def places(process, wanted):
+    """Addresses of these bytes in the memory that the process can write, whatever the first of them is."""
+    found = []
+    with open(f"/proc/{process}/maps") as maps, open(f"/proc/{process}/mem", "rb", 0) as memory:
+        for line in maps:
+            fields = line.split()
+            if not fields[1].startswith("rw") or "[v" in line:
+                continue
+            begin, end = (int(word, 16) for word in fields[0].split("-"))
+            try:
+                memory.seek(begin)
+                content = memory.read(end - begin)
+            except OSError:  # a device's
+                continue
+            at = content.find(wanted[1:])
+            while at > 0:
+                found.append(begin + at - 1)
+                at = content.find(wanted[1:], at + 1)
+    return found
+
+
+def flip(process, addresses):
+    with open(f"/proc/{process}/mem", "r+b", 0) as memory:
+        for address in addresses:
+            memory.seek(address)
+            byte = memory.read(1)[0]
+            memory.seek(address)
+            memory.write(bytes([byte ^ 1]))
+
+
+class MemoryErrors(Case):
+    def input_for(self, name, steps, **tables):
+        directory = self.work.folder / name
+        tables = {"debug": {"parameter_hash_every": 1}, "log": {"every_steps": 100}} | tables
+        return directory, self.work.input(f"{name}.toml", run={"directory": str(directory)}, data={"validation": None},
+                                          optimizer={"learning_rate": 1e-30, "weight_decay": 0.0},
+                                          schedule={"name": "constant", "epochs": None, "steps": steps, "warmup_ratio": None},
+                                          **tables)
+
+    def wait_for(self, condition, deadline):
+        while not condition():
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.1)
+
+    def test_a_flipped_bit_ends_the_run(self):
+        seed, path = self.input_for("seed", 1)
+        run("bert_hpc", path, threads=1, check=0)
+        weights = tensor_bytes(seed / "model", TENSOR)
+        wanted = weights[len(weights) // 2:][:64]
+        for name, ranks, parallel in (("copies", 2, {"zero": 0}), ("shared", 2, {"zero": 1}), ("stages", 2, {"pipeline": 2}),
+                                      ("many", 4, {"zero": 0})):
+            with self.subTest(name):
+                directory, path = self.input_for(name, 10000000, parallel=parallel)
+                with subprocess.Popen([MPIRUN, "-n", str(ranks), str(BUILD / "bert_hpc"), str(path)], text=True,
+                                      stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                      env=dict(os.environ, OMP_NUM_THREADS="1")) as process:
+                    try:
+                        deadline = time.monotonic() + 60
+                        marker = path.name.encode()
+                        self.wait_for(lambda: (directory / "metrics.h5").exists() and len(ranks_of(marker)) == ranks, deadline)
+                        victim = ranks_of(marker)[-1]
+                        # Asked for, and whole before anything is flipped: its snapshot is found in memory too.
+                        os.kill(victim, signal.SIGUSR2)
+                        self.wait_for((directory / "checkpoints/latest").exists, deadline)
+                        while process.poll() is None:
+                            self.assertLess(time.monotonic(), deadline, "nobody noticed")
+                            # Between an update and the hash of what it wrote nobody can know: then once more.
+                            try:
+                                flip(victim, places(victim, wanted))
+                            except OSError:  # it is gone
+                                break
+                            time.sleep(0.5)
+                        process.wait(timeout=30)
+                    finally:
+                        process.kill()
+                    told = " ".join(process.stderr.read().split())
+                self.assertEqual(process.returncode, 5, told)
+                self.assertEqual(told.count("bert_hpc: error"), 1, told)
+                self.assertIn("a parameter's bits are not what they were", told)
+                self.assertRegex(told, rf"rank {ranks - 1}: {re.escape(TENSOR)} (has changed between updates|differs from)")
+                # The checkpoints from before are good, and the same command goes on, with a bit that is as it was.
+                step = int((directory / "checkpoints/latest").read_text()[5:])
+                done = run("bert_hpc", path, "--set", f"schedule.steps={step + 5}", ranks=ranks, threads=1, check=0)
+                self.assertIn(f"goes on after step {step:,},", done.stdout)
+                self.assertEqual(tensor_bytes(directory / "model", TENSOR), weights)
+
+
+if __name__ == "__main__":
+    unittest.main()
