@@ -176,6 +176,7 @@ std::string refusal(const RunDirectory& found, const std::string& path, const st
   const bool finished = found.state == State::finished;
   text += finished ? "is finished" : "is not finished";
   std::vector<std::string> differences = input_differences(found.input, resolved_input);
+  const bool may_differ = lasting_differences(differences).empty();
   if (!finished && goes_on) {
     differences = lasting_differences(differences);
     if (differences.empty()) return {};
@@ -191,7 +192,12 @@ std::string refusal(const RunDirectory& found, const std::string& path, const st
   } else {
     text += ", with the same input: set";
   }
-  return text + " run.directory to another one, or start with --overwrite to replace its results.";
+  text += " run.directory to another one, or start with --overwrite to replace its results.";
+  // What differs is what may: the wish is likely to train on.
+  if (finished && may_differ && !differences.empty()) {
+    text += " To train on from one of its checkpoints, set run.resume to that folder too.";
+  }
+  return text;
 }
 
 void check_run_directory(const std::string& path, const std::string& resolved_input, bool overwrite, bool goes_on) {

@@ -90,7 +90,9 @@ TEST_CASE("a refusal tells what differs and the cure") {
   CHECK_THAT(text, ContainsSubstring("batch.global: 32 there, 64 here"));
   CHECK_THAT(text, ContainsSubstring("batch.micro: not given there, 2 here"));
   CHECK_THAT(text, !ContainsSubstring("run.directory: "));
-  CHECK_THAT(text, ContainsSubstring("--overwrite"));
+  CHECK_THAT(text, ContainsSubstring("--overwrite") && !ContainsSubstring("train on"));
+  CHECK_THAT(refusal(found, "out", input + "\n[schedule]\nsteps = 9\n", false, true), ContainsSubstring("run.resume"));
+  CHECK_THAT(refusal(found, "out", input, false, true), !ContainsSubstring("run.resume"));
   CHECK(refusal(found, "out", other, true, false).empty());
   found.state = RunDirectory::State::unfinished;
   CHECK_THAT(refusal(found, "out", input, false, false), ContainsSubstring("is not finished, with the same input"));
