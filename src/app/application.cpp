@@ -54,10 +54,14 @@ bool resumes_there(const config::Config& input) {
                                      problem);
 }
 
+bool goes_on_there(const config::Config& input) {
+  return input.run.mode == "train" && resumes_there(input);
+}
+
 void check_directory(const RunContext& context) {
   const config::Config& input = context.input;
-  const bool goes_on = input.run.mode == "train" && resumes_there(input);
-  check_run_directory(input.run.directory, config::to_toml(input), context.invocation.overwrite, goes_on);
+  if (context.invocation.validate) return require_place(input.run.directory);
+  check_run_directory(input.run.directory, config::to_toml(input), context.invocation.overwrite, goes_on_there(input));
 }
 
 /// What floats travel over where that is not `world`.
@@ -73,6 +77,17 @@ std::unique_ptr<comm::Communicator> connect_devices(const config::Config& input,
 }
 
 }  // namespace
+
+std::string directory_note(const RunContext& context) {
+  const config::Config& input = context.input;
+  std::string why;
+  collectively(context.world, [&] {
+    if (context.world.rank() != 0) return;
+    why = refusal(inspect_run_directory(input.run.directory), input.run.directory, config::to_toml(input),
+                  context.invocation.overwrite, goes_on_there(input));
+  });
+  return context.world.broadcast(why, 0);
+}
 
 std::unique_ptr<io::RunLock> lock_run_directory(const RunContext& context) {
   std::unique_ptr<io::RunLock> lock;

@@ -87,6 +87,10 @@ void describe_run(const RunContext& context, const Assembly& assembly, const Dat
   for (const std::string& warning : placement_warnings(facts.ranks)) context.log.warning(warning);
 }
 
+void tell_directory(const RunContext& context, const std::string& why) {
+  if (!why.empty()) context.log.info("note: as things are, the run would not begin: " + why);
+}
+
 std::string memory_line(const std::vector<io::RankRow>& ranks) {
   const auto excess = [](const io::RankRow& r) { return r.peak_memory - r.start_memory - r.planned_memory; };
   const auto worst =

@@ -56,6 +56,7 @@ void run_evaluation(const RunContext& context) {
   };
   describe_run(context, *assembly, sets, memory_of(*assembly), stage_lines(context, facts_at));
   if (estimates) {
+    tell_directory(context, directory_note(context));
     context.log.info("valid: nothing was computed");
     return;
   }

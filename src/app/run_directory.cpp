@@ -200,12 +200,16 @@ std::string refusal(const RunDirectory& found, const std::string& path, const st
   return text;
 }
 
-void check_run_directory(const std::string& path, const std::string& resolved_input, bool overwrite, bool goes_on) {
+void require_place(const std::string& path) {
   const fs::path existing = nearest_existing(path);
   std::error_code error;
   if (!fs::is_directory(existing, error))
     cannot("make the run directory", path, existing.string() + " is no directory");
   if (::access(existing.c_str(), W_OK | X_OK) != 0) cannot("write into the run directory", path, std::strerror(errno));
+}
+
+void check_run_directory(const std::string& path, const std::string& resolved_input, bool overwrite, bool goes_on) {
+  require_place(path);
   const std::string why = refusal(inspect_run_directory(path), path, resolved_input, overwrite, goes_on);
   if (!why.empty()) throw core::Error(core::ExitCode::input, why);
 }

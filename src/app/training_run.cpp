@@ -169,6 +169,23 @@ void tell_and_tidy(const Resume& resume, const RunContext& context) {
   });
 }
 
+/// For --validate: where the run would begin. The state of its own directory is a note; a checkpoint that the input
+/// names must serve.
+void tell_beginning(Training& training, const RunContext& context) {
+  std::string note = directory_note(context);
+  const bool own = context.input.run.resume == "auto";
+  if (note.empty() || !own) {
+    try {
+      const auto resume = choose_checkpoint(context, *training.assembly, training.sets, training.loader->total_steps());
+      if (resume) context.log.info("it would go on after step " + core::with_commas(resume->manifest.step));
+    } catch (const AgreedError& error) {
+      if (!own) throw;
+      note = error.what();
+    }
+  }
+  tell_directory(context, note);
+}
+
 }  // namespace
 
 void run_training(const RunContext& context) {
@@ -177,15 +194,14 @@ void run_training(const RunContext& context) {
   set_up(training, context);
   describe(training, context);
   tell_simulation(context, {*training.sets.train, training.batches, *training.assembly});
-  std::unique_ptr<io::RunLock> lock;
-  if (!context.invocation.validate) lock = lock_run_directory(context);
-  const std::optional<Resume> resume =
-      choose_checkpoint(context, *training.assembly, training.sets, training.loader->total_steps());
   if (context.invocation.validate) {
-    if (resume) context.log.info("it would go on after step " + core::with_commas(resume->manifest.step));
+    tell_beginning(training, context);
     context.log.info("valid: nothing was computed");
     return;
   }
+  const std::unique_ptr<io::RunLock> lock = lock_run_directory(context);
+  const std::optional<Resume> resume =
+      choose_checkpoint(context, *training.assembly, training.sets, training.loader->total_steps());
   collectively(context.world, [&] {
     if (context.world.rank() != 0) return;
     checkpoint_folder(context.input).require_space(checkpoint_bytes(*training.assembly, context.world.size()));

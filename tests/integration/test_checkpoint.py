@@ -254,6 +254,28 @@ class Checkpoints(unittest.TestCase):
         self.assertIn("it would go on after step 5", done.stdout)
         self.assertIn("snapshot for checkpoints", done.stdout)
 
+    def test_validate_notes_what_the_directory_holds(self):
+        """The state of the directory is no error of an input, and stays as it is."""
+        directory = self.stopped_at("noted", 5)
+        path, _ = self.path("noted")
+
+        def validated(*words, arguments=(), ranks=1):
+            before = {file: file.read_bytes() for file in directory.rglob("*") if file.is_file()}
+            done = program.run("bert_hpc", path, "--validate", *arguments, ranks=ranks, threads=1, check=0)
+            after = {file: file.read_bytes() for file in directory.rglob("*") if file.is_file()}
+            self.assertEqual(before, after)
+            for word in (*words, "valid: nothing was computed"):
+                self.assertIn(word, done.stdout)
+            return done.stdout
+
+        validated("note: ", "is not finished, and its input differs", "run.seed", arguments=("--set", "run.seed=6"))
+        validated("note: ", "it has done 5 steps", arguments=("--set", "schedule.steps=4"), ranks=2)
+        self.assertNotIn("note: ", validated("it would go on after step 5"))
+        self.run_all("noted")
+        said = validated("note: ", "is finished, with the same input", arguments=("--ranks", "4"))
+        self.assertNotIn("go on after", said)
+        self.assertNotIn("note: ", validated(arguments=("--overwrite",)))
+
 
 if __name__ == "__main__":
     unittest.main()

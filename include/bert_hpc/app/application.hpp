@@ -46,6 +46,10 @@ struct RunContext {
 /// again whether the run may begin: another one may have done so meanwhile. Throws Stop.
 std::unique_ptr<io::RunLock> lock_run_directory(const RunContext& context);
 
+/// Collective. For --validate: why the run may not begin in its directory as that is now, and the cure; "" where it
+/// may. A note, no error: what is planned may be meant for another one.
+std::string directory_note(const RunContext& context);
+
 /// Collective over all ranks. Returns the exit status, the same on every rank. Throws core::Error where a rank fails
 /// alone: the caller then ends all ranks.
 /// The device layer is up, unless the input is only validated.

@@ -30,4 +30,7 @@ std::string memory_line(const std::vector<io::RankRow>& ranks);
 /// "validation at step 120: loss 0.5123, accuracy 0.8412, …"
 std::string evaluation_line(const std::string& split, const io::EvaluationRow& row);
 
+/// What --validate says of a directory that no run may begin in as it is; nothing where `why` is empty.
+void tell_directory(const RunContext& context, const std::string& why);
+
 }  // namespace bert_hpc::app

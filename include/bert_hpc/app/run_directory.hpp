@@ -37,8 +37,10 @@ std::vector<std::string> lasting_differences(const std::vector<std::string>& dif
 /// "batch.global: 32 there, 64 here" for each key of two resolved inputs that differs, run.directory aside. Pure.
 std::vector<std::string> input_differences(const std::string& there, const std::string& here);
 
-/// Before anything is computed; changes nothing. Throws Error(input) if refused, Error(files) if the directory cannot
-/// be made or written.
+/// Changes nothing. Throws Error(files) if the directory cannot be made or written.
+void require_place(const std::string& path);
+
+/// Before anything is computed; changes nothing. Throws Error(input) if refused, and as require_place() does.
 void check_run_directory(const std::string& path, const std::string& resolved_input, bool overwrite, bool goes_on);
 
 /// When the first result is about to be written: makes the directory, removes what an earlier run left there (as a
