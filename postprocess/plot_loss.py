@@ -13,14 +13,14 @@ def draw_training(axes, run, index, several):
     common.draw_rows(axes, run, "loss", common.colour(index), f"{run.name}: training" if several else "training" + smoothed)
 
 
-def draw_evaluations(axes, run, index, several):
+def draw_evaluations(axes, run, index, several, styles):
     for number, (split, columns) in enumerate(sorted(run.evaluations.items())):
         if len(columns["step"]) == 0 or (len(columns["step"]) == 1 and len(run.steps["step"]) == 0):
             continue
         colour = common.colour(index if several else number + 1)
         name = f"{run.name}: {split}" if several else split
-        axes.plot(columns["step"], columns["loss"], color=colour, linestyle="--" if several else "-", marker="o",
-                  markersize=5, markerfacecolor="white", label=name)
+        style = styles[split] if several else styles[split] | {"linestyle": "-"}
+        axes.plot(columns["step"], columns["loss"], color=colour, markersize=5, markerfacecolor="white", label=name, **style)
 
 
 def limit(axes, runs):
@@ -49,12 +49,18 @@ def draw(runs):
     if not runs:
         return []
     figure, axes = plt.subplots(figsize=(8, 4.8))
+    styles = common.split_styles(runs)
     for index, run in enumerate(runs):
         draw_training(axes, run, index, len(runs) > 1)
-        draw_evaluations(axes, run, index, len(runs) > 1)
+        draw_evaluations(axes, run, index, len(runs) > 1, styles)
     limit(axes, runs)
     axes.set(xlabel="Step (updates)", ylabel="Loss (mean over samples)", title=common.title_of("Loss", runs))
-    axes.legend()
+    if len(runs) > 1:
+        told = common.LIGHT_ROWS in axes.get_legend_handles_labels()[1]
+        light = {common.LIGHT_ROWS: {"linestyle": "none", "marker": "o", "alpha": 0.6}} if told else {}
+        common.shared_legend(figure, runs, {"training": {"linestyle": "-"}} | light | styles)
+    else:
+        axes.legend()
     return [("loss", figure)]
 
 

@@ -13,6 +13,9 @@ import common
 LARGER_IS_BETTER = ("accuracy", "precision", "recall", "f1", "r2", "correlation", "pearson", "spearman", "mcc", "map", "mrr")
 
 
+MOST_LABELS, WIDEST_LABEL = 4, 52  # in a panel's own legend
+
+
 def best_of(values, name):
     """Index of the best value, or nothing where none is a number."""
     if not np.isfinite(values).any():
@@ -29,36 +32,52 @@ def label_best(axes, step, value, name):
 
 
 def curves_of(runs, name):
-    """(label, steps, values, colour, line style) of every run and split that has the metric."""
-    several, curves = len(runs) > 1, []
+    """(label, steps, values, colour, line style, marker) of every run and split that has the metric."""
+    several, curves, styles = len(runs) > 1, [], common.split_styles(runs)
     for index, run in enumerate(runs):
         for number, (split, columns) in enumerate(sorted(run.evaluations.items())):
             if name in columns and len(columns["step"]) > 0:
                 curves.append((f"{run.name}: {split}" if several else split, np.asarray(columns["step"]),
                                np.asarray(columns[name], dtype=float), common.colour(index if several else number + 1),
-                               common.LINE_STYLES[number % len(common.LINE_STYLES)] if several else "-"))
+                               styles[split]["linestyle"] if several and len(styles) > 1 else "-", styles[split]["marker"]))
     return curves
 
 
-def draw_panel(axes, runs, name):
-    """Curves with their best points filled. Where there are several, the values stand in the legend below: between the
-    curves they would cover each other."""
+def labels_of(runs, name):
+    """A label for each curve. Where there are several, it tells the best value: between the curves the values would cover
+    each other."""
+    curves, labels = curves_of(runs, name), []
+    for label, steps, values, *_ in curves:
+        best = best_of(values, name)
+        told = "" if best is None else common.minus(f", best {values[best]:.4g}") + (f" at step {steps[best]:,}" if len(steps) > 1 else "")
+        labels.append(label + (told if len(curves) > 1 else ""))
+    return labels
+
+
+def shares_legend(runs, names):
+    """Whether a legend in each panel would leave it no room."""
+    labels = [labels_of(runs, name) for name in names]
+    return len(runs) > 1 and any(len(panel) > MOST_LABELS or len(label) > WIDEST_LABEL for panel in labels for label in panel)
+
+
+def draw_panel(axes, runs, name, own_legend):
+    """Curves with their best points filled."""
     curves = curves_of(runs, name)
-    for index, (label, steps, values, colour, style) in enumerate(curves):
+    for index, ((_, steps, values, colour, style, marker), label) in enumerate(zip(curves, labels_of(runs, name))):
         # Rings of falling size, so that equal curves do not hide each other.
         size = 5 + 2 * min(len(curves) - 1 - index, 4)
         best = best_of(values, name)
-        told = "" if best is None else common.minus(f", best {values[best]:.4g}") + (f" at step {steps[best]:,}" if len(steps) > 1 else "")
-        axes.plot(steps, values, color=colour, linestyle=style, marker="o", markersize=size, markerfacecolor="white",
-                  markeredgewidth=1.3, label=label + (told if len(curves) > 1 else ""))
+        axes.plot(steps, values, color=colour, linestyle=style, marker=marker, markersize=size, markerfacecolor="white",
+                  markeredgewidth=1.3, label=label)
         if best is not None:
             if len(curves) == 1:
                 label_best(axes, steps[best], values[best], name)
-            axes.plot(steps[best], values[best], "o", color=colour, markersize=size)
+            axes.plot(steps[best], values[best], marker, color=colour, markersize=size)
     axes.margins(x=0.07, y=0.18)
     axes.set(xlabel="Step (updates)", title=common.capital(common.spoken(name)))
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True, steps=[1, 2, 5, 10]))
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.19), fontsize=9, ncols=1 if len(curves) < 6 else 2)
+    if own_legend:
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.19), fontsize=9)
 
 
 def draw(runs):
@@ -68,14 +87,17 @@ def draw(runs):
     names = list(dict.fromkeys(name for run in runs for name in common.metric_names(run)))
     columns = min(len(names), 2)
     rows = math.ceil(len(names) / columns)
-    entries = max(len(curves_of(runs, name)) for name in names)
-    height = 3.4 + 0.2 * (entries if entries < 6 else (entries + 1) // 2)
+    shared = shares_legend(runs, names)
+    height = 3.4 + (0 if shared else 0.2 * max(len(curves_of(runs, name)) for name in names))
     figure, grid = plt.subplots(rows, columns, figsize=(4.7 * columns if columns > 1 else 7, height * rows + 0.3), squeeze=False)
     panels = list(grid.flat)
     for axes, name in zip(panels, names):
-        draw_panel(axes, runs, name)
+        draw_panel(axes, runs, name, own_legend=not shared)
     for axes in panels[len(names) :]:
         axes.set_axis_off()
+    if shared:
+        styles = common.split_styles(runs)
+        common.shared_legend(figure, runs, styles if len(styles) > 1 else {})
     figure.suptitle(common.title_of("Evaluations (best filled)", runs))
     return [("metrics", figure)]
 

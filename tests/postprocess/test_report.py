@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import warnings
 import zlib
 
 import h5py
@@ -28,6 +29,7 @@ import make_run  # noqa: E402
 import plot_confusion  # noqa: E402
 import plot_efficiency  # noqa: E402
 import plot_gpus  # noqa: E402
+import plot_loss  # noqa: E402
 import plot_loss_scale  # noqa: E402
 import plot_metrics  # noqa: E402
 import plot_predictions  # noqa: E402
@@ -314,6 +316,59 @@ class SideBySide(InFolder):
         self.assertEqual(len(set(sizes)), 3)
         [(_, alone)] = plot_metrics.draw(runs[2:])
         self.assertEqual([text.get_text() for text in alone.axes[0].texts], ["−0.25"])
+
+    SPLITS = ("validation", "dev", "test")
+
+    def runs_of_three_splits(self, names):
+        runs = []
+        for index, name in enumerate(names):
+            run = common.Run(self.folder, name)
+            run.steps = make_run.step_columns(20, 2, np.random.default_rng(index))
+            for split in self.SPLITS[: 2 if index == 0 else 3]:
+                at = np.array([20]) if split == "test" else np.array([5, 10, 20])
+                run.evaluations[split] = {"step": at, "loss": 1 / at + index} | {
+                    metric: at / 40 + 0.1 * index for metric in ("accuracy", "f1", "precision", "recall")}
+            runs.append(run)
+        return runs
+
+    def check_room(self, figure, least):
+        """Panels keep their size, and nothing lies over a legend or out of the picture."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            figure.canvas.draw()
+        inside = figure.bbox.padded(1)
+        panels = [axes.get_tightbbox() for axes in figure.axes]
+        for axes, box in zip(figure.axes, panels):
+            self.assertGreater(min(axes.get_window_extent().size / figure.dpi), least)
+            self.assertTrue(inside.containsx(box.x0) and inside.containsy(box.y0) and inside.containsx(box.x1))
+        for legend in figure.legends:
+            box = legend.get_window_extent()
+            self.assertTrue(inside.containsx(box.x0) and inside.containsx(box.x1) and inside.containsy(box.y0))
+            self.assertFalse(any(box.overlaps(panel) for panel in panels))
+
+    def test_three_runs_with_three_splits_leave_the_panels_room(self):
+        for prefix in ("seed", "runs/of/a/folder/whose/name/is/so/long/that/no/panel/is/as/wide/as/its/entry/in/a/legend/seed"):
+            names = [f"{prefix}-{index}" for index in range(3)]
+            for module, own in ((plot_metrics, []), (plot_loss, ["training"])):
+                [(_, figure)] = module.draw(self.runs_of_three_splits(names))
+                self.check_room(figure, least=2.2)
+                [legend] = figure.legends
+                told = [text.get_text() for text in legend.get_texts() if text.get_text().strip()]
+                self.assertEqual({text[-6:] for text in told if "seed-" in text}, {"seed-0", "seed-1", "seed-2"})
+                self.assertEqual(sorted(text for text in told if "seed-" not in text), sorted([*own, *self.SPLITS]))
+
+    def test_splits_of_several_runs_are_told_apart(self):
+        runs = self.runs_of_three_splits(("a", "b"))
+        [(_, figure)] = plot_loss.draw(runs)
+        looks = {}
+        for line in figure.axes[0].lines:
+            if line.get_marker() != "None":
+                name, _, split = line.get_label().partition(": ")
+                looks.setdefault(split, set()).add((line.get_linestyle(), line.get_marker()))
+        self.assertEqual(set(looks), set(self.SPLITS))
+        self.assertEqual([len(look) for look in looks.values()], [1, 1, 1])  # alike in every run, though "a" has no test
+        self.assertEqual(len(set.union(*looks.values())), 3)
+        self.assertEqual(len({marker for look in looks.values() for _, marker in look}), 3)  # one point has no line
 
     def test_efficiency_names_what_it_draws(self):
         runs = []
