@@ -118,7 +118,14 @@ void ShardFile::check_datasets() {
     token_types_ = dataset(shard_dataset::token_type_ids, Type::integer, 1, false, info_.tokens);
   }
   dataset(shard_dataset::source_index, Type::integer, 8, true, info_.sequences);
+  info_.labelled = file_.exists(shard_dataset::labels);
   if (!limits_.labels || limits_.task == ShardTask::masked_lm) return;
+  if (!info_.labelled) {
+    fail(
+        "it has no dataset '/labels': its texts have no labels (see [source] label of bert_hpc_prep's input). They can "
+        "be predicted (run.mode = "
+        "\"predict\"), and neither trained nor evaluated on.");
+  }
   const bool classes = limits_.task == ShardTask::classification;
   dataset(shard_dataset::labels, classes ? Type::integer : Type::real, 4, classes, info_.sequences);
 }

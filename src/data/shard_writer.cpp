@@ -26,9 +26,9 @@ ShardWriter::ShardWriter(const std::string& path, ShardInfo info, bool token_typ
       offsets_(file_, shard_dataset::offsets, storage(sequence_chunk)),
       source_index_(file_, shard_dataset::source_index, storage(sequence_chunk)) {
   if (token_types_) types_.emplace_back(file_, shard_dataset::token_type_ids, storage(token_chunk));
-  if (info_.task == ShardTask::classification) {
+  if (info_.labelled && info_.task == ShardTask::classification) {
     classes_.emplace_back(file_, shard_dataset::labels, storage(sequence_chunk));
-  } else if (info_.task == ShardTask::regression) {
+  } else if (info_.labelled && info_.task == ShardTask::regression) {
     values_.emplace_back(file_, shard_dataset::labels, storage(sequence_chunk));
   }
   info_.sequences = info_.tokens = info_.max_length = 0;

@@ -16,7 +16,7 @@ using config::one_of;
 void visit_keys(config::TomlKeys& keys, PrepConfig& c) {
   keys.table("source");
   keys.key("format", c.source.format, one_of({"csv", "tsv", "jsonl", "text"}, {"squad", "wikiqa"})).required();
-  keys.key("files", c.source.files).required();
+  keys.key("files", c.source.files);
   keys.key("validation_files", c.source.validation_files);
   keys.key("test_files", c.source.test_files);
   keys.key("text", c.source.text);
@@ -76,9 +76,14 @@ void complain(config::TomlReader& reader, const std::string& path, const std::st
   reader.problem(path, sentence + text, std::move(alternatives));
 }
 
+constexpr const char* only_predicted = ", or [source] label = \"\" for text that is only to be predicted.";
+
 void check_source(const PrepConfig& c, config::TomlReader& reader) {
   const bool table = c.source.format == "csv" || c.source.format == "tsv";
-  if (reader.given("source.files") && c.source.files.empty()) complain(reader, "source.files", "names no file.");
+  if (c.source.files.empty() && c.source.validation_files.empty() && c.source.test_files.empty()) {
+    complain(reader, "source.files", "names no file, and neither do validation_files and test_files.",
+             {"source.validation_files", "source.test_files"});
+  }
   if (c.source.text.empty()) complain(reader, "source.text", "names no column.");
   const bool good_delimiter =
       !c.source.delimiter ||
@@ -106,12 +111,29 @@ void check_source(const PrepConfig& c, config::TomlReader& reader) {
   }
   if (c.source.format == "text" && c.has_labels() && !c.task.name.empty()) {
     complain(reader, "task.name",
-             "\"" + c.task.name + "\" needs labels, and plain text has none: use csv, tsv or jsonl.");
+             "\"" + c.task.name + "\" needs labels, and plain text has none: use csv, tsv or jsonl" + only_predicted);
   }
   if (c.source.format == "text" && c.has_pairs()) {
     complain(reader, "source.text_pair", "has no meaning for plain text, which has one column.");
   }
-  if (c.has_labels() && c.source.label.empty()) complain(reader, "source.label", "names no column.");
+}
+
+/// Without labels rows are good for prediction alone, by a model that has its vocabulary and its labels already.
+void check_unlabelled(const PrepConfig& c, config::TomlReader& reader) {
+  if (!c.wants_labels() || c.has_labels() || c.task.name.empty()) return;
+  if (!c.only_tests()) {
+    complain(reader, "source.label",
+             "= \"\" is for text that is only to be predicted, and such text is for the test split: leave [split] "
+             "train and validation and [source] validation_files out, or name the column of the labels.");
+  }
+  if (c.tokenizer.train_size > 0) {
+    complain(reader, "tokenizer.train_size",
+             "makes a vocabulary, and text that is only to be predicted needs the model's: set vocabulary to the "
+             "model's folder instead, as in \"RUN/model\".");
+  }
+  if (!c.task.labels.empty()) {
+    complain(reader, "task.labels", "has no meaning for text without labels: their names are the model's.");
+  }
 }
 
 void check_rest(const PrepConfig& c, config::TomlReader& reader) {
@@ -134,7 +156,7 @@ void check_rest(const PrepConfig& c, config::TomlReader& reader) {
   if (!labels.empty() && !c.task.name.empty() && c.task.name != "classification") {
     complain(reader, "task.labels", "is for classification, and the task is " + c.task.name + ".");
   }
-  if (reader.given("task.pack") && c.task.pack && c.has_labels() && !c.task.name.empty()) {
+  if (reader.given("task.pack") && c.task.pack && c.wants_labels() && !c.task.name.empty()) {
     complain(reader, "task.pack", "is for masked_lm, and the task is " + c.task.name + ".");
   }
   if (reader.given("task.pack") && c.packs() && c.has_pairs()) {
@@ -152,7 +174,15 @@ PrepConfig read(config::TomlReader& reader) {
   if (!c.source.validation_files.empty() && !reader.given("split.validation")) c.split.validation = 0;
   if (!c.source.test_files.empty() && !reader.given("split.test")) c.split.test = 0;
   if (c.has_pairs() && !reader.given("task.pack")) c.task.pack = false;
+  c.source.label_given = reader.given("source.label");
+  if (c.wants_labels() && !c.source.label_given && c.source.format == "text" && c.only_tests()) c.source.label.clear();
+  if (c.wants_labels() && !c.has_labels()) {
+    if (!reader.given("split.train")) c.split.train = 0;
+    if (!reader.given("split.validation")) c.split.validation = 0;
+    if (!reader.given("split.test")) c.split.test = 1;
+  }
   check_source(c, reader);
+  check_unlabelled(c, reader);
   check_rest(c, reader);
   reader.finish();
   c.task.pack = c.packs();
@@ -160,6 +190,10 @@ PrepConfig read(config::TomlReader& reader) {
 }
 
 }  // namespace
+
+bool PrepConfig::only_tests() const {
+  return source.validation_files.empty() && (source.files.empty() || (split.train == 0 && split.validation == 0));
+}
 
 tokenize::RowFormat PrepConfig::row_format() const {
   tokenize::RowFormat row;

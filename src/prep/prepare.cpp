@@ -268,6 +268,7 @@ class Preparation {
     info.vocabulary_hash = vocabulary_->hash();
     info.vocabulary_size = vocabulary_->size();
     info.label_names = table_.label_names;
+    info.labelled = config_.has_labels();
     const tokenize::SpecialTokens& special = vocabulary_->special();
     info.tokenizer = nlohmann::json{
         {"type", config_.tokenizer.type},

@@ -116,6 +116,25 @@ std::optional<Vocabulary> checked_vocabulary(const PrepConfig& config) {
   return vocabulary;
 }
 
+void find_labels(PrepConfig& config) {
+  if (!config.has_labels() || config.source.label_given || !config.only_tests()) return;
+  std::vector<std::string> files = config.source.files;
+  files.insert(files.end(), config.source.test_files.begin(), config.source.test_files.end());
+  const auto has_column = [&](const std::string& file, const std::vector<std::string>& columns) {
+    try {
+      tokenize::Row row;
+      const auto reader = tokenize::open_rows(file, config.row_format(), columns);
+      return reader->next(row) && row.problem.empty() && row.values.back().has_value();
+    } catch (const Error&) {
+      return false;
+    }
+  };
+  for (const std::string& file : files) {
+    if (!has_column(file, config.source.text) || has_column(file, {config.source.label})) return;
+  }
+  config.source.label.clear();
+}
+
 void check_files(const PrepConfig& config) {
   checked_vocabulary(config);
 }
@@ -157,6 +176,8 @@ std::string describe(const Summary& summary, const PrepConfig& config) {
   }
   if (!summary.label_names.empty())
     line("labels      " + core::with_commas(static_cast<std::int64_t>(summary.label_names.size())));
+  if (config.wants_labels() && !config.has_labels())
+    line("labels      none: to be predicted, not to train or evaluate on");
   const double tokens = std::max<double>(1, static_cast<double>(summary.words_tokens));
   line("vocabulary  " + core::counted(summary.vocabulary_size, "piece") + "; unknown words " +
        core::format_number(100 * static_cast<double>(summary.unknown) / tokens, 2) + "% of the tokens; " +

@@ -50,13 +50,13 @@ class Scan {
       const auto& file = stream.files()[row.file];
       table_.status.push_back(is_kept(status) ? static_cast<RowStatus>(file.split) : status);
       if (file.parted) parted_rows_ = row.index + 1;  // parted files come first
-      if (config_.task.name == "classification") table_.classes.push_back(class_);
-      if (config_.task.name == "regression") table_.values.push_back(value_);
+      if (config_.has_classes()) table_.classes.push_back(class_);
+      if (config_.has_values()) table_.values.push_back(value_);
       if (!config_.filter.drop_missing) note_missing(status, row, file.path);
     }
     missing_.throw_if_any(ExitCode::data,
                           "Rows lack their text or label, and [filter] drop_missing is false (the first ones):");
-    if (config_.task.name == "classification") settle_labels();
+    if (config_.has_classes()) settle_labels();
     part();
     refuse_nothing();
     return std::move(table_);
@@ -74,10 +74,10 @@ class Scan {
         tokenize::count_characters(row.text) + tokenize::count_characters(row.text_pair) > limit) {
       return RowStatus::too_many_characters;
     }
-    if (config_.task.name == "regression") {
+    if (config_.has_values()) {
       return parse_number(row.label, value_) ? RowStatus::train : RowStatus::no_number;
     }
-    if (config_.task.name == "classification") {
+    if (config_.has_classes()) {
       const std::string label = tokenize::valid_utf8(row.label);
       const auto found = numbers_.find(label);
       if (found == numbers_.end() && !config_.task.labels.empty()) return RowStatus::unlisted_label;
@@ -158,7 +158,7 @@ class Scan {
 
   /// [split] for the rows of `files`.
   void part() {
-    const bool stratify = config_.split.stratify && config_.task.name == "classification";
+    const bool stratify = config_.split.stratify && config_.has_classes();
     std::vector<std::vector<std::int64_t>> groups(stratify ? table_.label_names.size() : 1);
     for (std::int64_t i = 0; i < parted_rows_; ++i) {
       if (!is_kept(table_.status[static_cast<std::size_t>(i)])) continue;

@@ -2,16 +2,86 @@
 
 import hashlib
 import json
+import os
+import pathlib
 import re
+import subprocess
+import sys
 import unittest
 
 import h5py
 
 from program import Case, run
 
+REPORT = pathlib.Path(__file__).resolve().parents[2] / "postprocess" / "report.py"
+
 
 def digest(path):
     return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def predict(case, model, name, lines, **source):
+    """Prepares the lines as a table for the test split alone, without a word on labels but what `source` says, and predicts
+    them: prep's output and the open predictions.h5."""
+    folder = case.work.folder
+    (folder / f"{name}.tsv").write_text("\n".join(lines) + "\n")
+    keys = "".join(f"{key} = {value}\n" for key, value in source.items())
+    (folder / f"{name}_prep.toml").write_text(f"""
+[source]
+format = "tsv"
+test_files = ["{folder}/{name}.tsv"]
+{keys}
+[tokenizer]
+vocabulary = "{model}"
+max_tokens = 32
+[task]
+name = "{case.task}"
+[output]
+directory = "{folder}/{name}_shards"
+""")
+    prepared = run("bert_hpc_prep", folder / f"{name}_prep.toml", check=0)
+    path = case.work.input(f"{name}.toml", run={"mode": "predict", "directory": f"{folder}/{name}"},
+                           model={key: None for key in ("hidden_size", "num_hidden_layers", "num_attention_heads",
+                                                        "intermediate_size", "max_position_embeddings")}
+                           | {"pretrained": str(model)},
+                           data={"train": None, "validation": None, "test": [f"{folder}/{name}_shards/test-*.h5"]})
+    run("bert_hpc", path, ranks=2, threads=1, check=0)
+    return prepared.stdout, h5py.File(folder / name / "predictions.h5")
+
+
+def check_unlabelled(case, model):
+    """Texts without labels are predicted as the same texts with labels, and serve nothing else."""
+    folder, column = case.work.folder, {"classification": "label", "regression": "score"}[case.task]
+    rows = [line.split("\t") for line in (folder / "rows.tsv").read_text().splitlines()[:41]]
+    texts, tables = [row[0] for row in rows], ["\t".join(row) for row in rows]
+    _, known = predict(case, model, "labelled", tables, label=f'"{column}"')
+    # No column of the name that is taken where none is given; none at all; and one that is there is not read.
+    for name, lines, source in (("absent", texts, {}), ("empty", texts, {"label": '""'}), ("unread", tables, {"label": '""'})):
+        said, found = predict(case, model, name, lines, **source)
+        case.assertIn("labels      none: to be predicted", said)
+        with found:
+            for column in ("source_index", "prediction") + (("probabilities",) if case.task == "classification" else ()):
+                case.assertEqual(found[column][()].tolist(), known[column][()].tolist(), f"{name}: {column}")
+            case.assertEqual(sorted(found["source_index"]), list(range(40)))
+            case.assertEqual(found["label"].shape, (40,))
+            unknown = found["label"][()] == -1 if case.task == "classification" else found["label"][()] != found["label"][()]
+            case.assertTrue(unknown.all())
+            case.assertEqual(list(found.attrs["label_names"]), list(known.attrs["label_names"]))
+    known.close()
+    done = subprocess.run([sys.executable, str(REPORT), str(folder / "empty"), "--output", str(folder / "report")],
+                          capture_output=True, text=True, env=os.environ | {"MPLCONFIGDIR": str(folder)})
+    case.assertEqual(done.returncode, 0, done.stderr)
+    case.assertFalse(list((folder / "report").glob("confusion*")))
+    case.assertTrue((folder / "report" / "predictions.png").exists())
+    shards = [f"{folder}/empty_shards/test-*.h5"]
+    for tables in ({"data": {"train": shards}}, {"data": {"validation": shards}}, {"data": {"test": shards}},
+                   {"run": {"mode": "evaluate"}, "data": {"train": None, "validation": None, "test": shards},
+                    "model": {"hidden_size": None, "num_hidden_layers": None, "num_attention_heads": None,
+                              "intermediate_size": None, "max_position_embeddings": None, "pretrained": str(model)}}):
+        tables = tables | {"run": tables.get("run", {}) | {"directory": str(folder / "refused")}}
+        done = run("bert_hpc", case.work.input("refused.toml", **tables), check=3)
+        case.assertIn("have no labels", done.stderr)
+        case.assertIn('"predict"', done.stderr)
 
 
 class Classification(Case):
@@ -49,6 +119,15 @@ class Classification(Case):
         with h5py.File(str(directory) + "-again/metrics.h5") as again, h5py.File(directory / "metrics.h5") as file:
             best = max(file["evaluations/validation/accuracy"])
             self.assertAlmostEqual(again["evaluations/validation/accuracy"][0], best, places=6)
+
+    def test_texts_without_labels_are_predicted(self):
+        directory = self.train("unlabelled", schedule={"epochs": 3})
+        check_unlabelled(self, directory / "model")
+        # A column that should be there is still missed.
+        (self.work.folder / "missing.toml").write_text(
+            (self.work.folder / "prep.toml").read_text().replace('label = "label"', "").replace("rows.tsv", "empty.tsv"))
+        done = run("bert_hpc_prep", self.work.folder / "missing.toml", check=3)
+        self.assertIn('"label"', done.stderr)
 
     def check_timers(self, file, log):
         """The log's table of sections can be made again from metrics.h5, per cents too."""
@@ -104,6 +183,7 @@ class Regression(Case):
         with h5py.File(str(directory) + "-p/predictions.h5") as file:
             self.assertEqual(len(file["prediction"]), len(file["source_index"]))
             self.assertGreater(len(file["prediction"]), 20)
+        check_unlabelled(self, directory / "model")
 
 
 class MaskedLm(Case):

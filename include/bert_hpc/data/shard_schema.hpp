@@ -23,8 +23,8 @@ namespace shard_dataset {
 inline constexpr const char* input_ids = "/input_ids";  ///< int32 (tokens): ids, special tokens included
 inline constexpr const char* offsets = "/offsets";      ///< int64 (sequences + 1): from 0, ascending, to tokens
 inline constexpr const char* token_type_ids = "/token_type_ids";  ///< uint8 (tokens): only where there are text pairs
-inline constexpr const char* labels = "/labels";                  ///< (sequences): int32 class | float32 value | absent
-inline constexpr const char* source_index = "/source_index";      ///< int64 (sequences): row in the source text
+inline constexpr const char* labels = "/labels";  ///< (sequences): int32 class | float32 value | absent where unknown
+inline constexpr const char* source_index = "/source_index";  ///< int64 (sequences): row in the source text
 }  // namespace shard_dataset
 
 namespace shard_attribute {                                        // of the root group
@@ -75,6 +75,10 @@ struct ShardInfo {
   std::int64_t sequences = 0;
   std::int64_t tokens = 0;
   std::int64_t max_length = 0;
+
+  /// Classification and regression: are the labels known? Else /labels is absent and label_names is empty: the
+  /// sequences can be predicted, and neither trained nor evaluated on.
+  bool labelled = true;
 
   double mean_length() const { return static_cast<double>(tokens) / static_cast<double>(sequences); }  ///< tokens
 };

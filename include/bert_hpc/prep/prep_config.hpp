@@ -18,7 +18,8 @@ struct SourceConfig {
   std::vector<std::string> validation_files, test_files;  ///< go whole into their split
   std::vector<std::string> text{"text"};                  ///< columns, joined by a blank
   std::vector<std::string> text_pair;                     ///< columns of the second text; none: single texts
-  std::string label = "label";
+  std::string label = "label";     ///< column; empty: no labels, for text that is only to be predicted
+  bool label_given = false;        ///< no key: was the column named? Else text may do without it (find_labels())
   std::string label_separator;     ///< a label ends before it: ":" makes "DESC:manner" "DESC"; empty: whole
   std::string encoding = "utf-8";  ///< "utf-8" | "latin-1"
   bool header = true;
@@ -69,7 +70,13 @@ struct PrepConfig {
   TaskConfig task;
   OutputConfig output;
 
-  bool has_labels() const { return task.name != "masked_lm"; }
+  /// Does the task learn from labels, and does the text have them?
+  bool wants_labels() const { return task.name != "masked_lm"; }
+  bool has_labels() const { return wants_labels() && !source.label.empty(); }
+  bool has_classes() const { return has_labels() && task.name == "classification"; }
+  bool has_values() const { return has_labels() && task.name == "regression"; }
+  /// Are all rows for the test split?
+  bool only_tests() const;
   bool has_pairs() const { return !source.text_pair.empty(); }
   bool packs() const { return task.name == "masked_lm" && task.pack; }
   tokenize::RowFormat row_format() const;

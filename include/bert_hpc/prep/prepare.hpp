@@ -47,6 +47,11 @@ struct Summary {
 Summary prepare(const PrepConfig& config, comm::Communicator& group,
                 const std::function<void(const std::string&)>& say);
 
+/// Where the input names no label column and all rows are for the test split, text without a column "label" has no
+/// labels and is prepared to be predicted. Looks at the first row of each file. Throws nothing: what cannot be read
+/// check_files() tells.
+void find_labels(PrepConfig& config);
+
 /// What can be checked without reading the text: files open, columns exist, the vocabulary loads, the directory can be
 /// written. prepare() begins with it. Throws one Error with all problems, and the code of the first.
 void check_files(const PrepConfig& config);

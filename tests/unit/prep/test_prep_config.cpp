@@ -58,6 +58,29 @@ TEST_CASE("files for validation leave the rest to training") {
   CHECK(config.split.test == 0);
 }
 
+TEST_CASE("text without labels goes to the test split alone") {
+  const std::string model = "tokenizer.train_size=0", folder = "tokenizer.vocabulary=\"run/model\"";
+  const PrepConfig config = parse(good, {"source.label=\"\"", model, folder});
+  CHECK_FALSE(config.has_labels());
+  CHECK(config.only_tests());
+  CHECK(config.split.test == 1);
+  CHECK(resolved_toml(parse(resolved_toml(config))) == resolved_toml(config));
+  CHECK(message(good, {"source.label=\"\"", model, folder, "source.format=\"text\""}).empty());
+  CHECK_THAT(message(good, {"source.label=\"\"", model, folder, "split.train=0.5"}),
+             ContainsSubstring("only to be predicted"));
+  CHECK_THAT(message(good, {"source.label=\"\"", model, folder, "source.validation_files=[\"v.tsv\"]"}),
+             ContainsSubstring("only to be predicted"));
+  CHECK_THAT(message(good, {"source.label=\"\""}), ContainsSubstring("needs the model's: set vocabulary"));
+  CHECK_THAT(message(good, {"source.label=\"\"", model, folder, "task.labels=[\"a\"]"}),
+             ContainsSubstring("their names are the model's"));
+}
+
+TEST_CASE("files for the test split may stand alone") {
+  const PrepConfig config = parse(good, {"source.files=[]", "source.test_files=[\"t.tsv\"]"});
+  CHECK(config.only_tests());
+  CHECK(config.has_labels());
+}
+
 TEST_CASE("all problems are told at once, with place and nearest name") {
   const std::string text = message(
       "[source]\nformat = \"tsv\"\nfile = [\"a\"]\ndelimiter = \"ab\"\n[filter]\nmax_character = 3\n"
