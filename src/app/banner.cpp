@@ -243,8 +243,11 @@ std::string banner(const BannerFacts& facts) {
   const std::vector<HostGroup> groups = host_groups(facts.ranks);
   std::int64_t hosts = 0;
   for (const HostGroup& group : groups) hosts += static_cast<std::int64_t>(group.hosts.size());
-  page.line("ranks", core::counted(static_cast<std::int64_t>(facts.ranks.size()), "rank") + " on " +
-                         core::counted(hosts, "host"));
+  const std::string here =
+      core::counted(static_cast<std::int64_t>(facts.ranks.size()), "rank") + " on " + core::counted(hosts, "host");
+  page.line("ranks", facts.planned_ranks == 0 ? here
+                                              : core::with_commas(facts.planned_ranks) +
+                                                    " planned, for what follows; this check itself: " + here);
   constexpr std::size_t most_groups = 16;
   for (std::size_t g = 0; g < std::min(groups.size(), most_groups); ++g) {
     page.line("", hosts_text(groups[g].hosts) + ", from rank " + std::to_string(groups[g].first_rank) + ':');

@@ -64,6 +64,7 @@ void describe_run(const RunContext& context, const Assembly& assembly, const Dat
   for (const std::string& text : context.world.all_gather(encode(mine))) {
     facts.ranks.push_back(decode_placement(text));
   }
+  if (context.ranks() != context.world.size()) facts.planned_ranks = context.ranks();
   const model::BertConfig& config = assembly.config;
   const core::ParameterStore whole_model(assembly.all_parameters(), core::ParameterStore::Arenas::none);
   facts.version = core::version();

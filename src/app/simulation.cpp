@@ -85,8 +85,8 @@ std::string stage_text(const train::StageLoad& load, bool machine_is_known) {
                            sent_text("data", load.sent_data, load.data_leaves_node, machine_is_known) +
                            sent_text("tensor", load.sent_tensor, load.tensor_leaves_node, machine_is_known);
   return core::with_commas(rounded(load.parameters)) + " parameters, " + core::format_bytes(rounded(load.state_bytes)) +
-         " with gradients and moments, activations " + core::format_bytes(rounded(load.activation_bytes)) +
-         (sent.empty() ? "" : "; sends " + sent.substr(2));
+         " with gradients and moments, " + core::format_bytes(rounded(load.activation_bytes)) +
+         " kept for the backward pass of this batch" + (sent.empty() ? "" : "; sends " + sent.substr(2));
 }
 
 /// The plan of a run's first step.

@@ -129,12 +129,14 @@ std::string help_text(const Program& program) {
           "quotes:\n";
   text += program.makes_runs ? "                         --set batch.global=64 --set 'run.directory=\"other\"'\n"
                              : "                         --set split.seed=7 --set 'output.directory=\"shards\"'\n";
-  text +=
-      "  --validate             check everything that can be checked without computing, show the resolved input, "
-      "leave\n";
+  text += program.makes_runs
+              ? "  --validate             check everything that can be checked without computing, tell layout, memory "
+                "and disk, leave\n"
+              : "  --validate             check everything that can be checked without computing, show the resolved "
+                "input, leave\n";
   if (program.makes_runs) {
     text +=
-        "  --ranks N              with --validate: as if started on N ranks\n"
+        "  --ranks N              with --validate: plan for N ranks\n"
         "  --overwrite            replace the results that run.directory holds\n";
   }
   text +=

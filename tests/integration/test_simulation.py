@@ -35,6 +35,9 @@ class Simulation(program.Case):
         said = run("bert_hpc", self.input(), "--validate", "--ranks", 4, check=0).stdout
         self.assertIn("simulated step on test machine (rates not measured)", said)
         self.assertIn("tokens/s", said)
+        self.assertRegex(said, r"ranks +4 planned, for what follows; this check itself: 1 rank on 1 host\n")
+        self.assertEqual(said.count("activations "), 1)  # those of the plan
+        self.assertIn("kept for the backward pass of this batch", said)
         self.assertIn("between nodes", said)  # four replicas on nodes of two ranks
         self.assertFalse((self.work.folder / "test_validate_tells_times_of_a_known_machine").exists())
 

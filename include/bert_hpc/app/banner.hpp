@@ -31,8 +31,9 @@ struct BannerFacts {
   std::string input;                        ///< path of the input file
   std::string run;                          ///< e.g. "train classification into quickstart/run"
   std::vector<RankPlacement> ranks;
-  std::string layout;  ///< e.g. "data 2 × pipeline 1 × tensor 1"
-  std::string model;   ///< e.g. "bert, 2 layers of 128, 4 heads"
+  int planned_ranks = 0;  ///< of --validate --ranks, which plans for others than these; 0: for these
+  std::string layout;     ///< e.g. "data 2 × pipeline 1 × tensor 1"
+  std::string model;      ///< e.g. "bert, 2 layers of 128, 4 heads"
   std::int64_t parameters = 0;
   double flops_per_token = 0;  ///< of the model, forward and backward; 0: not told
   /// Planned memory of one rank in bytes, by what it is for.

@@ -41,6 +41,16 @@ TEST_CASE("the banner tells ranks, cores, layout and sizes") {
   }
 }
 
+TEST_CASE("ranks that are planned are told apart from those that check") {
+  BannerFacts facts;
+  facts.ranks = {rank("n1", 1, {0})};
+  facts.layout = "data 8 × pipeline 1 × tensor 1";
+  CHECK_THAT(banner(facts), ContainsSubstring("ranks       1 rank on 1 host\n"));
+  facts.planned_ranks = 8;
+  CHECK_THAT(banner(facts),
+             ContainsSubstring("ranks       8 planned, for what follows; this check itself: 1 rank on 1 host\n"));
+}
+
 TEST_CASE("a thousand equal ranks fit on a screen") {
   BannerFacts facts;
   for (int host = 0; host < 64; ++host) {

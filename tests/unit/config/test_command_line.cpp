@@ -65,6 +65,9 @@ TEST_CASE("help names every option") {
     CHECK_THAT(help_text(trainer), ContainsSubstring(option));
   }
   CHECK_THAT(help_text(prep), !ContainsSubstring("--overwrite"));
+  // Only prep prints it.
+  CHECK_THAT(help_text(prep), ContainsSubstring("show the resolved input"));
+  CHECK_THAT(help_text(trainer), !ContainsSubstring("resolved input"));
   for (const Program& program : {trainer, prep}) {
     const std::string text = help_text(program);
     const std::size_t at = text.find("input/example_");
