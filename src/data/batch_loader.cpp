@@ -120,6 +120,7 @@ void BatchLoader::stop() {
 
 void BatchLoader::restart(std::int64_t step) {
   stop();
+  for (const Slot& slot : slots_) slot.copied.wait();
   next_step_ = prepared_ = step;
   free_ = step + 2;
   stopping_ = false;
@@ -153,6 +154,7 @@ void BatchLoader::run() {
 const LoadedStep& BatchLoader::next() {
   core::require(has_next(), "the loader's last step was delivered");
   const auto begin = std::chrono::steady_clock::now();
+  slots_[(next_step_ + 1) % 2].copied.wait();  // not all that call this wait for what the step before computed
   {
     std::unique_lock lock(mutex_);
     // The step delivered before this one is done with: its slot may take the step after this one.

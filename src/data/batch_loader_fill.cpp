@@ -77,7 +77,10 @@ class Relocation {
 /// One copy for the whole step. Where the host sees device memory, the arrays are there already.
 void BatchLoader::upload(Slot& slot) {
   const std::byte* const there = slot.device.size() > 0 ? slot.device.data() : slot.memory;
-  if (slot.device.size() > 0) core::start_copy_to_device(slot.memory, slot.device.data(), slot.used);
+  if (slot.device.size() > 0) {
+    core::start_copy_to_device(slot.memory, slot.device.data(), slot.used);
+    slot.copied.set();
+  }
   const Relocation relocated(slot.memory, there);
   for (LoadedMicroBatch& micro : slot.step.micro_batches) micro.batch = relocated(micro.on_host);
 }

@@ -34,16 +34,6 @@ class Classification(Guarded):
     def test_one_rank(self):
         self.check()
 
-    def test_export_evaluate_and_predict(self):
-        self.check(evaluation={"best": "accuracy", "every_steps": 3})
-        pretrained = str(self.work.folder / "run" / "model")
-        for mode in ("evaluate", "predict"):
-            self.train(True, ranks=2, run={"mode": mode, "directory": str(self.work.folder / mode)},
-                       data={"test": [f"{self.work.folder}/shards/test-*.h5"]},
-                       model={"pretrained": pretrained, "hidden_size": None, "num_hidden_layers": None,
-                              "num_attention_heads": None, "intermediate_size": None, "max_position_embeddings": None},
-                       optimizer=None, batch=None)
-
     def test_sharded_and_offloaded(self):
         for zero, offload in ((0, False), (1, True), (2, False)):
             with self.subTest(zero=zero, offload=offload):
@@ -65,6 +55,21 @@ class Classification(Guarded):
     def test_fast_sums(self):
         self.train(True, ranks=2, parallel={"zero": 1}, debug={"check_collectives": True})
         self.train(True, ranks=2, parallel={"zero": 2})
+
+
+class Evaluation(Guarded):
+    rows = 3300  # four steps of an evaluation
+
+    def test_export_evaluate_and_predict(self):
+        self.check(evaluation={"best": "accuracy", "every_steps": 3})
+        pretrained = str(self.work.folder / "run" / "model")
+        # Ranks that read no results (a first stage, the second of a tensor group) wait for nothing by themselves.
+        for mode, parallel in (("evaluate", {}), ("predict", {}), ("evaluate", {"pipeline": 2}), ("predict", {"tensor": 2})):
+            self.train(True, ranks=2, run={"mode": mode, "directory": str(self.work.folder / mode)}, parallel=parallel,
+                       data={"train": None, "validation": None, "test": [f"{self.work.folder}/shards/*-*.h5"]},
+                       model={"pretrained": pretrained, "hidden_size": None, "num_hidden_layers": None,
+                              "num_attention_heads": None, "intermediate_size": None, "max_position_embeddings": None},
+                       optimizer=None, batch=None)
 
 
 class MaskedLanguageModelling(Guarded):

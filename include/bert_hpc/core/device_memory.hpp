@@ -23,20 +23,36 @@ bool host_sees_device_memory();
 /// done.
 void copy_to_host(const void* device, void* host, std::size_t bytes);
 void copy_to_device(const void* host, void* device, std::size_t bytes);
-/// In the order of kernels, without waiting: `host` (from allocate_host_memory()) stays as it is until what was started
-/// before the next wait is done.
+/// In the order of kernels, without waiting: `host` (MemoryKind::host) stays as it is until the copy is done, which a
+/// DeviceMark set behind it tells, or any wait for kernels.
 void start_copy_to_device(const void* host, void* device, std::size_t bytes);
 /// Within device memory, in the order of kernels.
 void copy_on_device(const void* from, void* to, std::size_t bytes);
 void fill_on_device(void* device, unsigned char value, std::size_t bytes);
 
-/// CUDA builds: the stream of kernels, for libraries that take their turn among them; null elsewhere. DeviceRuntime
-/// sets it.
+/// Is this a build whose kernels a GPU runs?
+bool is_gpu_build();
+
+/// CUDA builds: the stream of kernels, for libraries that take their turn among them. It may be the null stream, which
+/// Kokkos takes by default; null elsewhere. DeviceRuntime sets it.
 void* kernel_stream();
 void set_kernel_stream(void* stream);
 
 /// Kernels have run and what they wrote is there; for timing, as every copy to the host waits by itself.
 void wait_for_kernels();
+
+/// A place in the order of kernels and copies, for the host to wait until all before it is done. Nothing on CPU builds.
+class DeviceMark {
+ public:
+  DeviceMark() = default;
+  DeviceMark(const DeviceMark&) = delete;
+  DeviceMark& operator=(const DeviceMark&) = delete;
+  ~DeviceMark();
+  void set();         ///< behind all that was started so far
+  void wait() const;  ///< until all before the last set() is done; nothing where none was
+ private:
+  void* event_ = nullptr;
+};
 
 template <class T>
 void copy_to_host(std::span<const T> device, std::span<T> host) {

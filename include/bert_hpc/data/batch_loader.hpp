@@ -15,6 +15,7 @@
 
 #include "bert_hpc/core/batch_plan.hpp"
 #include "bert_hpc/core/buffer.hpp"
+#include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/micro_batch.hpp"
 #include "bert_hpc/data/batch_plan.hpp"
 #include "bert_hpc/data/batch_sampler.hpp"
@@ -100,6 +101,7 @@ class BatchLoader {
     LoadedStep step;
     std::unique_ptr<std::byte[]> own;
     core::Buffer<std::byte> pinned, device;
+    core::DeviceMark copied;  // from pinned to device
     std::byte* memory = nullptr;  // own or pinned
     std::size_t used = 0;
   };

@@ -10,6 +10,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/error.hpp"
@@ -74,11 +75,20 @@ class Range {
   std::multimap<std::size_t, std::size_t> free_;  // size → offset
 };
 
+/// Pages that a copy reads.
+struct Source {
+  unsigned char* begin;
+  std::size_t bytes;
+  std::uint64_t number;  // of the copy, from 1
+};
+
 struct Guard {
   Range device{PROT_NONE}, host{PROT_READ | PROT_WRITE};
   unsigned char* transport = device.map(PROT_READ | PROT_WRITE);
   std::mutex mutex;
   int users = 0;
+  std::vector<Source> copies;  // that nobody has waited for
+  std::uint64_t started = 0;
 };
 
 /// One for the process: memory protection is the process's.
@@ -147,6 +157,46 @@ void* transport_address(const void* pointer) {
 }
 
 namespace guard {
+namespace {
+
+/// Freeing waits.
+void end_copies_of(Guard& guard, unsigned char* begin, std::size_t bytes) noexcept {
+  mprotect(begin, bytes, PROT_READ | PROT_WRITE);
+  std::erase_if(guard.copies, [&](const Source& copy) { return copy.begin >= begin && copy.begin < begin + bytes; });
+}
+
+}  // namespace
+
+void begin_copy(const void* host, std::size_t bytes) {
+  if (!device_memory_is_guarded()) return;
+  Guard& guard = guard_of_process();
+  const std::lock_guard lock(guard.mutex);
+  ++guard.started;
+  if (!guard.host.holds(host)) return;
+  auto* const first = static_cast<unsigned char*>(const_cast<void*>(host));
+  unsigned char* const begin = first - reinterpret_cast<std::uintptr_t>(first) % page;
+  guard.copies.push_back({begin, whole_pages(static_cast<std::size_t>(first - begin) + bytes), guard.started});
+  mprotect(begin, guard.copies.back().bytes, PROT_READ);
+}
+
+std::uint64_t copies_started() {
+  if (!device_memory_is_guarded()) return 0;
+  Guard& guard = guard_of_process();
+  const std::lock_guard lock(guard.mutex);
+  return guard.started;
+}
+
+void end_copies(std::uint64_t count) {
+  if (!device_memory_is_guarded()) return;
+  Guard& guard = guard_of_process();
+  const std::lock_guard lock(guard.mutex);
+  for (const Source& copy : guard.copies) {
+    if (copy.number <= count) mprotect(copy.begin, copy.bytes, PROT_READ | PROT_WRITE);
+  }
+  std::erase_if(guard.copies, [&](const Source& copy) { return copy.number <= count; });
+  // Of two copies from the same pages the later one still reads them.
+  for (const Source& copy : guard.copies) mprotect(copy.begin, copy.bytes, PROT_READ);
+}
 
 void* allocate(std::size_t bytes, MemoryKind kind) {
   Guard& guard = guard_of_process();
@@ -161,6 +211,7 @@ void free(void* pointer, std::size_t bytes, MemoryKind kind) noexcept {
   if (pointer == nullptr) return;
   Guard& guard = guard_of_process();
   const std::lock_guard lock(guard.mutex);
+  if (kind == MemoryKind::host) end_copies_of(guard, static_cast<unsigned char*>(pointer), whole_pages(bytes));
   (kind == MemoryKind::device ? guard.device : guard.host).give_back(pointer, bytes);
 }
 

@@ -82,7 +82,24 @@ void free_memory(void* pointer, std::size_t bytes, MemoryKind kind) noexcept {
   }
 }
 
-void wait_for_kernels() {}
+void wait_for_kernels() {
+  guard::end_copies(guard::copies_started());
+}
+
+DeviceMark::~DeviceMark() = default;
+
+// The event is the number of copies started so far.
+void DeviceMark::set() {
+  event_ = reinterpret_cast<void*>(static_cast<std::uintptr_t>(guard::copies_started()));
+}
+
+void DeviceMark::wait() const {
+  guard::end_copies(reinterpret_cast<std::uintptr_t>(event_));
+}
+
+bool is_gpu_build() {
+  return false;
+}
 
 void* kernel_stream() {
   return nullptr;
@@ -96,17 +113,24 @@ bool host_sees_device_memory() {
 
 void copy_to_host(const void* device, void* host, std::size_t bytes) {
   require_device_memory(device, "copy_to_host");
-  if (device != host && bytes > 0) std::memcpy(host, transport_address(device), bytes);
+  if (device == host || bytes == 0) return;
+  std::memcpy(host, transport_address(device), bytes);
+  wait_for_kernels();
 }
 
 void copy_to_device(const void* host, void* device, std::size_t bytes) {
   require_device_memory(device, "copy_to_device");
-  if (device != host && bytes > 0) std::memcpy(transport_address(device), host, bytes);
+  if (device == host || bytes == 0) return;
+  std::memcpy(transport_address(device), host, bytes);
+  wait_for_kernels();
 }
 
 void start_copy_to_device(const void* host, void* device, std::size_t bytes) {
   require_device_memory(host, "start_copy_to_device");  // pinned, as the copy goes on by itself
-  copy_to_device(host, device, bytes);
+  require_device_memory(device, "start_copy_to_device");
+  if (device == host || bytes == 0) return;
+  std::memcpy(transport_address(device), host, bytes);
+  guard::begin_copy(host, bytes);
 }
 
 void copy_on_device(const void* from, void* to, std::size_t bytes) {

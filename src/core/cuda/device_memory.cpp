@@ -69,6 +69,27 @@ void wait_for_kernels() {
   check_cuda(cudaStreamSynchronize(stream()), "the kernels so far");
 }
 
+DeviceMark::~DeviceMark() {
+  if (event_ != nullptr) static_cast<void>(cudaEventDestroy(static_cast<cudaEvent_t>(event_)));
+}
+
+void DeviceMark::set() {
+  if (without_device()) return;
+  cudaEvent_t event = static_cast<cudaEvent_t>(event_);
+  if (event == nullptr) check_cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreate");
+  event_ = event;
+  check_cuda(cudaEventRecord(event, stream()), "cudaEventRecord");
+}
+
+void DeviceMark::wait() const {
+  if (event_ == nullptr) return;
+  check_cuda(cudaEventSynchronize(static_cast<cudaEvent_t>(event_)), "the kernels before a mark");
+}
+
+bool is_gpu_build() {
+  return true;
+}
+
 void* kernel_stream() {
   return stream_of_kernels;
 }
