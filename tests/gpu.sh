@@ -65,7 +65,8 @@ attempt() {
 for program in bin/test_*; do
   name=$(basename "$program")
   case $name in
-    test_mpi_*) for ranks in 1 2; do attempt "$name-$ranks" mpirun -n $ranks "$program"; done ;;
+    # A launch that blocks would keep a rank from sending what lets another one go on: these tests ask by themselves.
+    test_mpi_*) for ranks in 1 2; do attempt "$name-$ranks" env -u CUDA_LAUNCH_BLOCKING mpirun -n $ranks "$program"; done ;;
     *) attempt "$name" "$program" ;;
   esac
 done

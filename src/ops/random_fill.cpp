@@ -60,7 +60,6 @@ void fill(std::span<float> x, float value) {
   float* data = x.data();
   kernel::for_flat(
       "bert_hpc::ops::fill", static_cast<std::int64_t>(x.size()), KOKKOS_LAMBDA(std::int64_t i) { data[i] = value; });
-  Kokkos::fence();
 }
 
 void fill_normal(std::span<float> x, float deviation, std::uint64_t seed, std::int64_t first) {

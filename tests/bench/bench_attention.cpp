@@ -125,7 +125,7 @@ std::vector<int> lengths_of_texts(double mean, int most, std::int64_t tokens) {
 
 int main(int argc, char** argv) {
   const core::DeviceRuntime runtime;
-  const bool on_gpu = core::kernel_stream() != nullptr;
+  const bool on_gpu = core::is_gpu_build();
   const std::string name = argc > 1 ? argv[1] : "bf16";
   const core::DataType type = name == "fp32"   ? core::DataType::fp32
                               : name == "fp16" ? core::DataType::fp16

@@ -119,6 +119,7 @@ class Part {
     stage_.open(workspace_, pass);
     stage_.forward(engine, pass);
     stage_.predict(predicted.data());
+    core::wait_for_kernels();
     return {predicted.begin(), predicted.end()};
   }
 

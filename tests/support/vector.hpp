@@ -1,5 +1,7 @@
 // A std::vector that kernels reach: what tests hand to operations and read again. On CUDA builds it is pinned host
-// memory, and tests run with CUDA_LAUNCH_BLOCKING=1, so that results are there when an operation returns.
+// memory, and tests of one process run with CUDA_LAUNCH_BLOCKING=1, so that what kernels wrote is there when an operation
+// returns; those of several ranks wait (core::wait_for_kernels) before they look, as do those that read what copies and
+// fills wrote.
 #pragma once
 
 #include <cstddef>
@@ -48,7 +50,7 @@ std::vector<std::remove_const_t<T>> copy_of(std::span<T> device) {
 
 /// Products whose rows depend on nothing else, on this build's kind of device.
 inline const char* independent_products() {
-  return bert_hpc::core::kernel_stream() == nullptr ? "native" : "cublas";
+  return bert_hpc::core::is_gpu_build() ? "cublas" : "native";
 }
 
 /// Memory for a core::ParameterStore whose arenas the test itself reads and writes; outlives the store.

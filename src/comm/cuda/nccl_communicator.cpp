@@ -263,8 +263,11 @@ class NcclCommunicator : public Communicator {
   }
 
   std::int64_t reserve_messages(std::int64_t) override {
-    if (!up_) up_ = std::make_unique<Channel>(inner_, *watch_);
-    if (!down_) down_ = std::make_unique<Channel>(inner_, *watch_);
+    for (auto* way : {&up_, &down_}) {
+      if (*way) continue;
+      *way = std::make_unique<Channel>(inner_, *watch_);
+      connect_neighbours(**way);
+    }
     return 0;
   }
   RequestHandle start_send(std::span<const float> data, int peer) override {
@@ -293,6 +296,22 @@ class NcclCommunicator : public Communicator {
   Channel& channel() {
     if (!channel_) channel_ = std::make_unique<Channel>(inner_, *watch_);
     return *channel_;
+  }
+  /// NCCL connects two ranks at their first message and has the host wait for it: of two that both receive first, each
+  /// would wait for the other. Here all do it at once.
+  void connect_neighbours(Channel& way) {
+    const int next = (rank() + 1) % size(), before = (rank() + size() - 1) % size();
+    const core::Buffer<float> sent(1), received(2);
+    way.start("connecting neighbours", [&](ncclComm_t group, cudaStream_t stream) {
+      ncclGroupStart();
+      ncclSend(sent.data(), 1, ncclFloat, next, group, stream);
+      ncclSend(sent.data(), 1, ncclFloat, before, group, stream);
+      ncclRecv(received.data(), 1, ncclFloat, before, group, stream);
+      ncclRecv(received.data() + 1, 1, ncclFloat, next, group, stream);
+      return ncclGroupEnd();
+    });
+    way.finish();
+    core::wait_for_kernels();
   }
   Channel& direction(bool upwards) {
     core::require(up_ != nullptr, "messages of floats before reserve_messages()");

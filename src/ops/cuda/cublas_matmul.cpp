@@ -57,12 +57,26 @@ std::uint32_t reductions(const Matmul& product, bool reproducible) {
   return CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | in_place;
 }
 
+[[noreturn]] void fail(cublasStatus_t status, const std::string& operation) {
+  throw core::Error(core::ExitCode::internal,
+                    "cuBLASLt failed in " + operation + ": " + cublasLtGetStatusString(status) + ".");
+}
+
+/// For messages.
+std::string text_of(const Matmul& p) {
+  const auto operand = [](const char* name, const Matmul::Operand& x) {
+    return std::string(", ") + name + (x.eight ? " fp8" : core::name_of(x.type)) + (x.turned ? " turned" : "") +
+           " with rows of " + std::to_string(x.stride);
+  };
+  return "m " + std::to_string(p.m) + ", n " + std::to_string(p.n) + ", k " + std::to_string(p.k) + operand("a ", p.a) +
+         operand("b ", p.b) + operand("c ", p.c) + (p.beta != 0.0f ? ", added" : "") +
+         (p.bias != nullptr ? ", with bias" : "");
+}
+
 }  // namespace
 
 void check_cublas(cublasStatus_t status, const char* operation) {
-  if (status == CUBLAS_STATUS_SUCCESS) return;
-  throw core::Error(core::ExitCode::internal,
-                    std::string("cuBLASLt failed in ") + operation + ": " + cublasLtGetStatusString(status) + ".");
+  if (status != CUBLAS_STATUS_SUCCESS) fail(status, operation);
 }
 
 /// A product with its description in the library's terms, which wants it writable.
@@ -116,7 +130,15 @@ void CublasMatmul::run(const Matmul& product) {
     const Matmul nominal = with_rows(product, nominal_rows(product));
     found = algorithms_.emplace(key, candidates(Call(nominal, tf32_), 1).front()).first;
   }
-  check_cublas(launch(Call(product, tf32_), found->second), "cublasLtMatmul");
+  const Call call(product, tf32_);
+  cublasStatus_t status = launch(call, found->second);
+  // An algorithm that was suggested or timed for the bucket's rows may not do for these: another is kept from now on.
+  // In reproducible mode that would change bits with the batch, so it is an error.
+  if ((status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) && !reproducible_) {
+    found->second = candidates(call, 1).front();
+    status = launch(call, found->second);
+  }
+  if (status != CUBLAS_STATUS_SUCCESS) fail(status, "cublasLtMatmul: " + text_of(product));
 }
 
 void CublasMatmul::tune(const Matmul& product) {
@@ -174,9 +196,12 @@ std::vector<cublasLtMatmulAlgo_t> CublasMatmul::candidates(const Call& call, int
   check_cublas(cublasLtMatmulAlgoGetHeuristic(handle_, &call.description, &call.b, &call.a, &call.c, &call.c,
                                               &preference, most, results.data(), &found),
                "cublasLtMatmulAlgoGetHeuristic");
-  core::require(found > 0, "cuBLASLt knows no algorithm for a product of a linear layer");
   std::vector<cublasLtMatmulAlgo_t> algorithms;
-  for (int i = 0; i < found; ++i) algorithms.push_back(results[static_cast<std::size_t>(i)].algo);
+  for (int i = 0; i < found; ++i) {
+    const cublasLtMatmulHeuristicResult_t& result = results[static_cast<std::size_t>(i)];
+    if (result.state == CUBLAS_STATUS_SUCCESS) algorithms.push_back(result.algo);
+  }
+  if (algorithms.empty()) fail(CUBLAS_STATUS_NOT_SUPPORTED, "cublasLtMatmulAlgoGetHeuristic: " + text_of(product));
   return algorithms;
 }
 

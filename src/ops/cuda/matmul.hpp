@@ -22,7 +22,8 @@ struct Matmul {
     core::DataType type = core::DataType::fp32;
     bool turned = false;  ///< stored as (columns, rows)
     /// 8-bit numbers instead of `type`, and 1 / their scale in device memory. Such products have an a that is not
-    /// turned and a b that is: nothing else is offered before Blackwell. Extents are multiples of 16, but for m.
+    /// turned and a b that is: nothing else is offered before Blackwell. Extents are multiples of 16, but for m,
+    /// and rows of all three begin at multiples of 16 bytes.
     std::optional<core::Float8> eight{};
     const float* inverse = nullptr;
 

@@ -15,7 +15,7 @@ namespace {
 
 /// What there is in this build.
 std::string a_kind() {
-  if (core::kernel_stream() != nullptr) return GENERATE("plain", "fused");
+  if (core::is_gpu_build()) return GENERATE("plain", "fused");
   return GENERATE("plain", "fused", "fused-baseline");
 }
 
@@ -302,7 +302,7 @@ TEST_CASE("attention on 16-bit matrices against double") {
     for (auto& rows : positions) rows.resize(rows.size() / 9);
   }
   // On a CPU the long ones take too long.
-  const bool on_gpu = core::kernel_stream() != nullptr;
+  const bool on_gpu = core::is_gpu_build();
   if (!on_gpu) positions.resize(8);
   const test::AttentionCase c(type, positions, {lengths.begin(), lengths.begin() + (on_gpu ? 13 : 8)}, 2, head_dim,
                               probability, 3);

@@ -1,0 +1,55 @@
+// A communicator whose operations have ended for the host too when they return: on CUDA builds an operation on floats
+// takes its turn among the kernels, and tests read its results without asking. CUDA_LAUNCH_BLOCKING is no way to that:
+// a receive would block the host before it comes to its send.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "bert_hpc/comm/decorated_communicator.hpp"
+#include "bert_hpc/core/device_memory.hpp"
+
+namespace test {
+
+class SettledCommunicator : public bert_hpc::comm::DecoratedCommunicator {
+ public:
+  using Communicator = bert_hpc::comm::Communicator;
+  using Operation = bert_hpc::comm::Operation;
+  using RequestHandle = bert_hpc::comm::RequestHandle;
+
+  /// `inner` must outlive this one.
+  explicit SettledCommunicator(Communicator& inner) : DecoratedCommunicator(inner) {}
+  explicit SettledCommunicator(std::unique_ptr<Communicator> inner) : DecoratedCommunicator(std::move(inner)) {}
+
+ protected:
+  void enter(const Operation&) override {}
+  void leave(const Operation&) override { bert_hpc::core::wait_for_kernels(); }
+  RequestHandle watched(RequestHandle request, const Operation&) override {
+    return std::make_unique<Settled>(std::move(request));
+  }
+  std::unique_ptr<Communicator> decorated(std::unique_ptr<Communicator> part) override {
+    return std::make_unique<SettledCommunicator>(std::move(part));
+  }
+
+ private:
+  class Settled : public bert_hpc::comm::Request {
+   public:
+    explicit Settled(RequestHandle inner) : inner_(std::move(inner)) {}
+    ~Settled() override {
+      inner_.reset();
+      if (!fails_alone()) bert_hpc::core::wait_for_kernels();
+    }
+    Settled(const Settled&) = delete;
+    Settled& operator=(const Settled&) = delete;
+    void wait() override {
+      inner_->wait();
+      bert_hpc::core::wait_for_kernels();
+    }
+    bool test() override { return inner_->test(); }
+
+   private:
+    RequestHandle inner_;
+  };
+};
+
+}  // namespace test
