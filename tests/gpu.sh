@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Packs the CUDA build's tests into a folder that runs on a machine with a GPU where nothing of this is installed: our
-# programs, Open MPI and HDF5. CUDA's libraries and NCCL are those of that machine, found through LD_LIBRARY_PATH.
+# programs, Open MPI and HDF5. CUDA's libraries and NCCL are those of that machine, found through LD_LIBRARY_PATH, in
+# /usr/local/cuda or among the packages of its python3.
 #   tests/gpu.sh [FOLDER]      packs build-cuda into FOLDER (default build-cuda/bundle) and FOLDER.tar.xz
 #   FOLDER/run.sh              runs every test there; the last line is "N passed, N failed, N skipped"
 #   FOLDER/bench.sh            measures attention there, fused beside portable kernels, and training steps beside PyTorch's,
@@ -43,11 +44,19 @@ if [ -n "$mpirun" ]; then
   if [ -d /usr/share/openmpi ]; then cp -r /usr/share/openmpi "$bundle/share/"; fi
 fi
 
+cat >"$bundle/libraries.sh" <<'LIBRARIES'
+# Where programs of this folder find their libraries: here, where the caller says, with the toolkit, with Python's packages.
+packages=$(python3 -c 'import glob, site
+folders = [*site.getsitepackages(), site.getusersitepackages()]
+print(":".join(found for folder in folders for found in sorted(glob.glob(folder + "/nvidia/*/lib"))))' 2>/dev/null || true)
+libraries=$PWD/lib:${LD_LIBRARY_PATH:-}:/usr/local/cuda/lib64:$packages
+LIBRARIES
 cat >"$bundle/run.sh" <<'RUN'
 #!/usr/bin/env bash
 # Runs the tests of this folder on the GPU at hand.
 cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
-export LD_LIBRARY_PATH=$PWD/lib:${LD_LIBRARY_PATH:-}:/usr/local/cuda/lib64 PATH=$PWD/bin:$PATH OPAL_PREFIX=$PWD
+. ./libraries.sh
+export LD_LIBRARY_PATH=$libraries PATH=$PWD/bin:$PATH OPAL_PREFIX=$PWD
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 export OMPI_MCA_hwloc_base_binding_policy=none OMP_PROC_BIND=false CUDA_LAUNCH_BLOCKING=1
 export BERT_HPC_TESTS_DIRECTORY=$PWD/tests OMPI_MCA_mca_base_component_path=$PWD/lib/openmpi
@@ -78,7 +87,8 @@ cat >"$bundle/bench.sh" <<'BENCH'
 # Measures on the GPU at hand: attention with BERT-base's and BERT-large's heads, short and long ones, both types; then
 # training steps. bench.sh attention or bench.sh training: only these. What follows goes to run.py, e.g. --case base_squad.
 cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
-libraries=$PWD/lib:${LD_LIBRARY_PATH:-}:/usr/local/cuda/lib64 what=${1:-all}
+. ./libraries.sh
+what=${1:-all}
 [ $# = 0 ] || shift
 export OMP_PROC_BIND=false OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OPAL_PREFIX=$PWD
 export OMPI_MCA_mca_base_component_path=$PWD/lib/openmpi
