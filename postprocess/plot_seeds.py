@@ -1,6 +1,7 @@
 """Seeds: runs of one input that differ in run.seed, and variants of that input beside each other. For each variant the mean over
 its seeds with its standard error; against the first variant the mean of the differences between runs of the same seed, whose standard
-error is smaller where seeds matter more than variants. Needs two finished runs of the same input with different seeds."""
+error is smaller where seeds matter more than variants. Needs two finished runs of the same input with different seeds. Of a split that
+was evaluated several times it is the evaluation that evaluation.best selects, the model that was kept, else the last."""
 
 import math
 import sys
@@ -10,6 +11,7 @@ import matplotlib.ticker
 import numpy as np
 
 import common
+from plot_metrics import best_of
 
 # Tables that tell where and how a run computes, not what: layouts never change the mathematics.
 ELSEWHERE = ("run.", "parallel.", "log.", "checkpoint.", "debug.", "batch.micro")
@@ -48,13 +50,29 @@ def mean_and_error(values):
     return (float(values.mean()) if len(values) else math.nan), float(error)
 
 
-def last_value(run, split, metric):
-    column = run.evaluations.get(split, {}).get(metric, [])
-    return float(column[-1]) if len(column) else math.nan
+def chosen(run, split):
+    """The evaluation that counts, and which that is; nothing without any."""
+    columns = run.evaluations.get(split, {})
+    count = len(columns.get("step", []))
+    best = common.settings(run).get("evaluation.best", "").strip('"')
+    row = best_of(np.asarray(columns[best], dtype=float), best) if best in columns and count > 1 else None
+    if row is not None:
+        return row, f"best {common.spoken(best)}"
+    return (count - 1, "last" if count > 1 else "only one") if count else (None, "")
+
+
+def choice(by_seed, split):
+    """Which evaluations of the runs count."""
+    return " or ".join(dict.fromkeys(word for word in (chosen(run, split)[1] for run in by_seed.values()) if word))
+
+
+def value(run, split, metric):
+    column, (row, _) = run.evaluations.get(split, {}).get(metric, []), chosen(run, split)
+    return float(column[row]) if row is not None and row < len(column) else math.nan
 
 
 def values_of(by_seed, split, metric):
-    values = {seed: last_value(run, split, metric) for seed, run in by_seed.items()}
+    values = {seed: value(run, split, metric) for seed, run in by_seed.items()}
     return {seed: value for seed, value in values.items() if math.isfinite(value)}
 
 
@@ -78,7 +96,7 @@ def splits_and_metrics(found):
 
 def table(runs):
     """Every split and metric: each variant's mean, and its difference to the first."""
-    header = ["split", "metric", "variant", "seeds", "mean", "standard error", "difference", "standard error of the difference",
+    header = ["split", "evaluation", "metric", "variant", "seeds", "mean", "standard error", "difference", "standard error of the difference",
               "difference in standard errors"]
     rows, found = [], comparable(runs)
     for split, metric in splits_and_metrics(found):
@@ -87,7 +105,7 @@ def table(runs):
             own = values_of(by_seed, split, metric)
             if not own:
                 continue
-            row = [split, common.spoken(metric), name, len(own), *mean_and_error(own.values())]
+            row = [split, choice(by_seed, split), common.spoken(metric), name, len(own), *mean_and_error(own.values())]
             apart, error = mean_and_error(differences(own, first)) if index else (math.nan, math.nan)
             rows.append([*row, apart, error, apart / error if error > 0 else math.nan])
     return header, rows
@@ -121,7 +139,8 @@ def draw(runs):
     for index, own in enumerate(columns):
         if own:
             draw_points(left, index, list(own.values()), common.colour(index))
-    left.set(xlabel=common.capital(f"{common.spoken(metric)} ({split})"), ylim=(len(found) - 0.4, -0.5))
+    which = choice({(index, seed): run for index, (_, by_seed) in enumerate(found) for seed, run in by_seed.items()}, split)
+    left.set(xlabel=common.capital(f"{common.spoken(metric)} ({split}: {which})"), ylim=(len(found) - 0.4, -0.5))
     left.set_yticks(range(len(found)), [f"{name}\n{len(own)} seeds" for (name, _), own in zip(found, columns)])
     if len(found) > 1:
         right = panels[0][1]

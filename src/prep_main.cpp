@@ -46,7 +46,7 @@ void run(int argc, char** argv, comm::Communicator& world) {
   } else if (line.validate) {
     if (speaks) {
       say(prep::resolved_toml(config));
-      if (!replaced.empty()) say(replaced);
+      if (!replaced.empty()) say("would replace " + replaced);
       say(line.input + ": no problem found");
     }
   } else {

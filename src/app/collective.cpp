@@ -14,7 +14,8 @@ void report(const core::Error& error, int rank) {
 }
 
 core::Error as_error(const std::exception& thrown) {
-  return core::as_error(thrown, "set batch.micro_tokens so that it needs less; --validate tells how much");
+  return core::as_error(
+      thrown, "lower batch.global or set batch.micro_tokens so that it needs less; --validate tells how much");
 }
 
 void collectively(comm::Communicator& world, const std::function<void()>& work) {

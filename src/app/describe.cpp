@@ -103,7 +103,8 @@ std::string memory_line(const std::vector<io::RankRow>& ranks) {
 }
 
 std::string evaluation_line(const std::string& split, const io::EvaluationRow& row) {
-  std::string text = split + " at step " + core::with_commas(row.step) + ": loss " + core::format_number(row.loss);
+  const std::string place = row.step > 0 ? " at step " + core::with_commas(row.step) : "";
+  std::string text = split + place + ": loss " + core::format_number(row.loss);
   for (const auto& [name, value] : row.metrics) text += ", " + name + " " + core::format_number(value);
   return text;
 }

@@ -137,11 +137,13 @@ void check_unlabelled(const PrepConfig& c, config::TomlReader& reader) {
 }
 
 void check_rest(const PrepConfig& c, config::TomlReader& reader) {
-  if (c.tokenizer.vocabulary.empty() == (c.tokenizer.train_size == 0)) {
+  if (c.tokenizer.vocabulary.empty() && c.tokenizer.train_size == 0) {
     complain(reader, "tokenizer.vocabulary",
-             "needs either a vocab.txt in vocabulary, or the number of pieces to make in train_size, and not "
-             "both.",
+             "is missing, and so is train_size: give a vocab.txt (or a folder that has one), or in train_size the "
+             "number of pieces to make.",
              {"tokenizer.train_size"});
+  } else if (!c.tokenizer.vocabulary.empty() && c.tokenizer.train_size > 0) {
+    complain(reader, "tokenizer.vocabulary", "and train_size are both given: keep one of them.");
   }
   if (c.has_pairs() && c.tokenizer.max_tokens < 5) {
     complain(reader, "tokenizer.max_tokens", "must be at least 5 for pairs: [CLS] a [SEP] b [SEP].");

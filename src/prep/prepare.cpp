@@ -78,9 +78,9 @@ class Preparation {
       replaced = describe_replaced(config_);
       staging_.make();
     });
-    if (!replaced.empty()) tell(replaced);
     try {
       work();
+      if (!replaced.empty()) tell("replaced " + replaced);
     } catch (const AgreedError&) {
       if (is_root()) staging_.discard();
       throw;

@@ -142,7 +142,7 @@ void check_files(const PrepConfig& config) {
 std::string describe_replaced(const PrepConfig& config) {
   const auto count = static_cast<std::int64_t>(shard_names(config.output.directory).size());
   if (count == 0) return {};
-  std::string line = "replaces " + core::counted(count, "shard") + " of an earlier run in " + config.output.directory;
+  std::string line = core::counted(count, "shard") + " of an earlier run in " + config.output.directory;
   const auto changed = changed_keys(config);
   if (!changed) return line + ", whose prep.toml is missing or cannot be read";
   if (changed->empty()) return line + ", made with the same input file";

@@ -12,7 +12,7 @@ import program
 
 def result(output):
     """The last training loss and the evaluations, as printed."""
-    return re.findall(r"(?:test|validation) at step \S+ loss \S+.*", output)
+    return re.findall(r"(?:test|validation)(?: at step [\d,]+)?: loss \S+.*", output)
 
 
 class Guarded(program.Case):

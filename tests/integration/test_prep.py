@@ -207,16 +207,18 @@ def replacing_is_told(folder):
     """Results of an earlier run are replaced, with one line that says whether they came from the same input."""
     toml(folder, output__directory='"told"')
     first = run(folder)
-    check(first.returncode == 0 and "replaces" not in first.stdout, f"nothing is replaced at first: {first.stdout}")
+    check(first.returncode == 0 and "replace" not in first.stdout, f"nothing is replaced at first: {first.stdout}")
     count = len(list((folder / "told").glob("*.h5")))
-    line = f"replaces {count} shards of an earlier run in told, "
+    line = f"{count} shards of an earlier run in told, "
     for ranks in (1, 2):
         again = run(folder, ranks)
-        check(again.stdout.splitlines()[0] == line + "made with the same input file", f"the same input: {again.stdout}")
-    check(line in run(folder, 1, "--validate").stdout, "--validate tells what would be replaced")
+        check("replaced " + line + "made with the same input file" in again.stdout.splitlines(), f"the same input: {again.stdout}")
+    check("would replace " + line in run(folder, 1, "--validate").stdout, "--validate tells what would be replaced")
+    failed = run(folder, 1, "--set", 'source.text="other"', "--set", 'task.labels=["no such label"]')
+    check(failed.returncode == 3 and "replace" not in failed.stdout, f"nothing was replaced: {failed.stdout}{failed.stderr}")
     other = run(folder, 1, "--set", "split.seed=7", "--set", "tokenizer.max_tokens=9")
-    check(other.stdout.splitlines()[0] == line + "made with another input file: it differs in [split] seed and "
-          "[tokenizer] max_tokens", f"another input: {other.stdout}")
+    check("replaced " + line + "made with another input file: it differs in [split] seed and [tokenizer] max_tokens"
+          in other.stdout.splitlines(), f"another input: {other.stdout}")
     (folder / "told" / "prep.toml").write_text("[\n")
     check("whose prep.toml is missing or cannot be read" in run(folder).stdout, "an unknown input")
 

@@ -445,7 +445,7 @@ best = "accuracy"
 
     def test_statistics(self):
         header, rows = plot_seeds.table(self.runs())
-        rows = [dict(zip(header, row)) for row in rows if row[1] == "accuracy"]
+        rows = [row for row in map(lambda row: dict(zip(header, row)), rows) if row["metric"] == "accuracy"]
         self.assertEqual([row["variant"] for row in rows], ['precision.compute = "fp32"', 'precision.compute = "bf16"'])
         self.assertEqual([row["seeds"] for row in rows], [3, 4])
         # 0.7, 0.8, 0.9: mean 0.8, deviation 0.1. Differences of the seeds that both have: 0.01, 0.02, 0.03.
@@ -454,6 +454,28 @@ best = "accuracy"
         self.assertAlmostEqual(rows[1]["difference"], 0.02)
         self.assertAlmostEqual(rows[1]["standard error of the difference"], 0.01 / np.sqrt(3))
         self.assertAlmostEqual(rows[1]["difference in standard errors"], 2 * np.sqrt(3))
+
+    def test_the_evaluation_of_the_model_that_was_kept(self):
+        runs = self.runs()[:3]
+        for run in runs:
+            run.evaluations["validation"]["accuracy"] = run.evaluations["validation"]["accuracy"][::-1]  # the first is better
+            run.evaluations["test"] = {"step": np.array([10]), "loss": np.ones(1), "accuracy": np.array([0.6])}
+
+        def told():
+            header, rows = plot_seeds.table(runs)
+            rows = [dict(zip(header, row)) for row in rows]
+            return {(row["split"], row["metric"]): (row["evaluation"], round(row["mean"], 9)) for row in rows}
+
+        # Losses fall from 2 to 1, and are those of the evaluation with the best accuracy.
+        self.assertEqual(told(), {("validation", "loss"): ("best accuracy", 2.0), ("validation", "accuracy"): ("best accuracy", 0.8),
+                                  ("test", "loss"): ("only one", 1.0), ("test", "accuracy"): ("only one", 0.6)})
+        [(_, figure)] = plot_seeds.draw(runs)
+        self.assertEqual(figure.axes[0].get_xlabel(), "Accuracy (validation: best accuracy)")
+        for run in runs:
+            run.attributes["resolved_input"] = run.attributes["resolved_input"].replace('best = "accuracy"', "")
+        self.assertEqual(told()["validation", "accuracy"], ("last", 0.5))
+        [(_, figure)] = plot_seeds.draw(runs)
+        self.assertEqual(figure.axes[0].get_xlabel(), "Accuracy (validation: last)")
 
     def test_picture_and_table_of_the_report(self):
         self.runs()

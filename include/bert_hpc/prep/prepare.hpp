@@ -56,8 +56,8 @@ void find_labels(PrepConfig& config);
 /// written. prepare() begins with it. Throws one Error with all problems, and the code of the first.
 void check_files(const PrepConfig& config);
 
-/// One line on the shards of an earlier run that the results will replace: how many, and which keys its input gave
-/// otherwise; "" if [output] directory holds none. One rank calls it. Throws Error(files).
+/// The shards of an earlier run that the results replace, "3 shards of an earlier run in …": how many, and which keys
+/// its input gave otherwise; "" if [output] directory holds none. One rank calls it. Throws Error(files).
 std::string describe_replaced(const PrepConfig& config);
 
 /// The lines printed at the end.

@@ -94,7 +94,9 @@ TEST_CASE("all problems are told at once, with place and nearest name") {
 
 TEST_CASE("keys that contradict each other are refused") {
   CHECK(message(good).empty());
-  CHECK_THAT(message(good, {"tokenizer.vocabulary=\"v\""}), ContainsSubstring("not both"));
+  CHECK_THAT(message(good, {"tokenizer.vocabulary=\"v\""}), ContainsSubstring("both given"));
+  CHECK_THAT(message(good, {"tokenizer.train_size=0"}),
+             ContainsSubstring("vocabulary is missing, and so is train_size") && !ContainsSubstring("both"));
   CHECK_THAT(message(good, {"source.format=\"text\""}), ContainsSubstring("needs labels"));
   CHECK_THAT(message(good, {"source.format=\"jsonl\"", "source.quotes=true"}), ContainsSubstring("csv and tsv"));
   CHECK_THAT(message(good, {"split.train=0", "split.validation=0", "split.test=0"}), ContainsSubstring("above 0"));
