@@ -4,8 +4,25 @@
 #include <functional>
 
 #include "bert_hpc/app/collective.hpp"
+#include "bert_hpc/data/tokenizer_folder.hpp"
 
 namespace bert_hpc::app {
+namespace {
+
+/// Throws Error(data) where shards were not made with the tokenizer that lies beside the model.
+void require_tokenizer(const DataSets& sets, const std::string& model_folder) {
+  const data::TokenizerFolder model = data::read_tokenizer_folder(model_folder);
+  for (const data::ShardReader* reader : {sets.train.get(), sets.validation.get(), sets.test.get()}) {
+    if (reader == nullptr) continue;
+    const data::ShardInfo& info = reader->info();
+    const std::string& file = reader->files().front();
+    const std::string what = tokenizer_difference(model, info, data::lowercase_from_json(info.tokenizer, file));
+    if (!what.empty()) throw core::Error(core::ExitCode::data, file + ": " + what);
+  }
+}
+
+}  // namespace
+
 void open_data(DataSets& sets, const config::Config& input, const model::BertConfig& stated,
                comm::Communicator& world) {
   const auto open = [&](const char* name, const std::vector<std::string>& paths, bool labels) {
@@ -27,6 +44,7 @@ void open_data(DataSets& sets, const config::Config& input, const model::BertCon
     for (const auto& other : {std::cref(sets.validation), std::cref(sets.test)}) {
       if (other.get()) data::require_alike(sets.any(), *other.get(), input.run.mode != "predict");
     }
+    if (input.model.pretrained) require_tokenizer(sets, *input.model.pretrained);
   });
 }
 

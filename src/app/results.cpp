@@ -10,6 +10,7 @@
 #include "bert_hpc/app/model_export.hpp"
 #include "bert_hpc/app/run_directory.hpp"
 #include "bert_hpc/core/version.hpp"
+#include "bert_hpc/data/tokenizer_folder.hpp"
 #include "bert_hpc/io/provenance.hpp"
 
 namespace bert_hpc::app {
@@ -19,13 +20,18 @@ namespace fs = std::filesystem;
 
 }  // namespace
 
-std::string tokenizer_folder(const config::Config& input) {
+std::string tokenizer_folder(const config::Config& input, const data::ShardInfo& shards, std::int64_t vocab_size) {
   for (const auto* paths : {&input.data.train, &input.data.test, &input.data.validation}) {
     if (paths->empty()) continue;
-    const fs::path folder = fs::path(paths->front()).parent_path();
-    if (fs::exists(folder / "vocab.txt")) return folder.string();
+    const fs::path parent = fs::path(paths->front()).parent_path();
+    const std::string folder = parent.empty() ? "." : parent.string();
+    if (data::is_vocabulary_of(data::read_tokenizer_folder(folder), shards, vocab_size)) return folder;
   }
-  return input.model.pretrained.value_or("");
+  if (!input.model.pretrained) return "";
+  // It may have a tokenizer in another form, of which nothing is known.
+  const data::TokenizerFolder folder = data::read_tokenizer_folder(*input.model.pretrained);
+  const bool other = folder.has_vocabulary() && !data::is_vocabulary_of(folder, shards, vocab_size);
+  return other ? "" : folder.path;
 }
 
 Results::Results(const RunContext& context, const std::vector<std::string>& label_names,
@@ -99,8 +105,12 @@ std::int64_t Results::log_bytes() const {
   return problem ? 0 : static_cast<std::int64_t>(bytes);
 }
 
-void Results::export_model(const Assembly& assembly) {
-  app::export_model(assembly, world_, model_folder(), tokenizer_folder(input_));
+void Results::export_model(const Assembly& assembly, const data::ShardInfo& shards) {
+  std::string tokenizer;
+  collectively(world_, [&] {
+    if (world_.rank() == 0) tokenizer = tokenizer_folder(input_, shards, assembly.config.vocab_size);
+  });
+  app::export_model(assembly, world_, model_folder(), tokenizer);
 }
 
 void Results::write_predictions(const Predictions& predictions, const data::ShardReader& reader,

@@ -60,7 +60,7 @@ void TrainingLoop::restore(const Resume& resume) {
   // RUN/model may be of a later step than this, of which nothing is left.
   if (state_.best.kept) {
     state_.best.kept = load_best(context_, resume, assembly, hdf5);
-    if (state_.best.kept) results_.export_model(assembly);
+    if (state_.best.kept) results_.export_model(assembly, training_.sets.train->info());
   }
   best_.restore(state_.best);
   load_parameters(resume.folder, resume.manifest, assembly, hdf5);
@@ -98,7 +98,7 @@ bool TrainingLoop::run() {
     return false;
   }
   checkpoints_.finish();  // a failure is told as a warning: the results are what counts now
-  if (!best_.kept()) results_.export_model(*training_.assembly);
+  if (!best_.kept()) results_.export_model(*training_.assembly, training_.sets.train->info());
   return true;
 }
 
@@ -317,7 +317,7 @@ bool TrainingLoop::evaluate() {
   results_.record_evaluation("validation", *row);
   context_.log.info(evaluation_line("validation", *row));
   better_ = best_.offer(*row);
-  if (better_) results_.export_model(*training_.assembly);
+  if (better_) results_.export_model(*training_.assembly, training_.sets.train->info());
   row_begin_ = context_.seconds();
   if (!best_.patience_is_over()) return false;
   context_.log.info("stopping early: no better " + *context_.input.evaluation.best + " in the last " +

@@ -84,6 +84,13 @@ void set_up(Training& training, const RunContext& context) {
       model::check_hf_weights(*input.model.pretrained, training.assembly->all_parameters(), options);
     }
   });
+  std::string tokenizer;
+  collectively(world, [&] { tokenizer = tokenizer_folder(input, train.info(), config.vocab_size); });
+  if (tokenizer.empty()) {
+    context.log.warning(
+        "the vocabulary that the shards were made with lies neither beside them nor in model.pretrained; " +
+        input.run.directory + "/model will have no vocab.txt");
+  }
   if (estimates) return;
   // Communicates too.
   core::ParameterStore& parameters = training.assembly->parameters;

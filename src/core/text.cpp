@@ -172,6 +172,18 @@ std::string listed(const std::vector<std::string>& items, std::string_view last_
   return result;
 }
 
+std::vector<std::string> split_lines(std::string_view text) {
+  std::vector<std::string> lines;
+  std::size_t start = 0;
+  while (start < text.size()) {
+    const std::size_t end = std::min(text.find_first_of("\r\n", start), text.size());
+    lines.emplace_back(text.substr(start, end - start));
+    start = end + 1;
+    if (end + 1 < text.size() && text[end] == '\r' && text[end + 1] == '\n') ++start;
+  }
+  return lines;
+}
+
 std::string ranges_text(std::span<const int> numbers, std::size_t most) {
   std::string text;
   std::size_t runs = 0;

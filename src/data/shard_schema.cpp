@@ -32,6 +32,14 @@ std::int32_t special_id(const Json& settings, const char* key, const std::string
   return entry->get<std::int32_t>();
 }
 
+Json settings_of(const std::string& json, const std::string& file) {
+  Json settings = parse(json, shard_attribute::tokenizer, file);
+  if (!settings.is_object()) {
+    throw Error(ExitCode::data, file + ": attribute 'tokenizer' must be a JSON object of settings.");
+  }
+  return settings;
+}
+
 }  // namespace
 
 const char* to_string(ShardTask task) {
@@ -71,12 +79,16 @@ std::vector<std::string> label_names_from_json(const std::string& json, const st
 }
 
 SpecialIds special_ids_from_json(const std::string& json, const std::string& file) {
-  const Json settings = parse(json, shard_attribute::tokenizer, file);
-  if (!settings.is_object()) {
-    throw Error(ExitCode::data, file + ": attribute 'tokenizer' must be a JSON object of settings.");
-  }
+  const Json settings = settings_of(json, file);
   return {special_id(settings, tokenizer_key::cls_id, file), special_id(settings, tokenizer_key::sep_id, file),
           special_id(settings, tokenizer_key::mask_id, file), special_id(settings, tokenizer_key::pad_id, file)};
+}
+
+std::optional<bool> lowercase_from_json(const std::string& json, const std::string& file) {
+  const Json settings = settings_of(json, file);
+  const auto entry = settings.find(tokenizer_key::lowercase);
+  if (entry == settings.end() || !entry->is_boolean()) return std::nullopt;
+  return entry->get<bool>();
 }
 
 }  // namespace bert_hpc::data

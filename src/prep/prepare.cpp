@@ -272,7 +272,7 @@ class Preparation {
     const tokenize::SpecialTokens& special = vocabulary_->special();
     info.tokenizer = nlohmann::json{
         {"type", config_.tokenizer.type},
-        {"lowercase", config_.tokenizer.lowercase},
+        {data::tokenizer_key::lowercase, config_.tokenizer.lowercase},
         {"max_tokens", config_.tokenizer.max_tokens},
         {data::tokenizer_key::pad_id, special.pad},
         {"unk_id", special.unk},

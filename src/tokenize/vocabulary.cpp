@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <iterator>
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/hash.hpp"
+#include "bert_hpc/core/text.hpp"
 #include "bert_hpc/tokenize/utf8.hpp"
 
 namespace bert_hpc::tokenize {
@@ -34,33 +34,12 @@ std::string read_file(const std::string& file) {
   return text;
 }
 
-/// Lines as Python's text mode sees them: ended by LF, CRLF or CR.
-std::vector<std::string> split_lines(const std::string& text) {
-  std::vector<std::string> lines;
-  std::size_t start = 0;
-  while (start < text.size()) {
-    const std::size_t end = std::min(text.find_first_of("\r\n", start), text.size());
-    lines.push_back(text.substr(start, end - start));
-    start = end + 1;
-    if (end + 1 < text.size() && text[end] == '\r' && text[end + 1] == '\n') ++start;
-  }
-  return lines;
-}
-
-std::string identity(const std::vector<std::string>& pieces) {
-  std::uint64_t hash = core::fnv1a_start;
-  for (const std::string& piece : pieces) hash = core::fnv1a_64("\n", core::fnv1a_64(piece, hash));
-  char text[17];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash));
-  return text;
-}
-
 }  // namespace
 
 Vocabulary Vocabulary::load(const std::string& file) {
   std::string text = read_file(file);
   if (text.empty()) throw Error(ExitCode::data, file + ": is empty; a vocabulary has one piece a line.");
-  return {split_lines(text), file};
+  return {core::split_lines(text), file};
 }
 
 Vocabulary::Vocabulary(std::vector<std::string> pieces, const std::string& source) : pieces_(std::move(pieces)) {
@@ -81,7 +60,7 @@ Vocabulary::Vocabulary(std::vector<std::string> pieces, const std::string& sourc
     if (piece.starts_with("##")) insert(later_root, std::string_view(piece).substr(2), i);
   }
   check_and_find_special(source);
-  hash_ = identity(pieces_);
+  hash_ = core::hash_of_lines(pieces_);
 }
 
 void Vocabulary::check_and_find_special(const std::string& source) {

@@ -139,6 +139,26 @@ class BadInput(Case):
                    optimizer=None, schedule=None,
                    data={"train": None, "validation": None, "test": [f"{self.work.folder}/other/test-*.h5"]})
 
+    def test_a_trained_model_reads_its_own_vocabulary_and_case_alone(self):
+        folder = self.work.folder
+        model = folder / "worded/model"
+        run("bert_hpc", self.work.input(run={"directory": str(model.parent)}, schedule={"epochs": None, "steps": 2}), check=0)
+        (folder / "bare").mkdir()
+        shutil.copy(model / "vocab.txt", folder / "bare")  # alone: it does not say that it is for lowercased text
+        self.other_shards("fewer", "train_size = 120", "train_size = 100")
+        self.other_shards("cased", "train_size = 120", f'vocabulary = "{folder}/bare"\nlowercase = false')
+        sizes = {key: None for key in ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
+                                       "max_position_embeddings")}
+        for name, words in (("fewer", ("another vocabulary (100 pieces", "(108 pieces")),
+                            ("cased", ("lowercase = false", "do_lower_case = true"))):
+            for mode in ("evaluate", "predict", "train"):
+                data = {"test": [f"{folder}/{name}/test-*.h5"], "validation": None,
+                        "train": [f"{folder}/{name}/train-*.h5"] if mode == "train" else None}
+                rest = {} if mode == "train" else {"optimizer": None, "schedule": None}
+                self.fails(3, f"{folder}/{name}/{'train' if mode == 'train' else 'test'}-00000.h5", *words,
+                           f'[tokenizer] vocabulary = "{model}"', run={"mode": mode, "directory": str(folder / "no")},
+                           model={"pretrained": str(model), **sizes}, data=data, **rest)
+
 
 if __name__ == "__main__":
     unittest.main()

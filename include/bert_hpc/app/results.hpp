@@ -45,7 +45,8 @@ class Results {
   std::int64_t log_bytes() const;  ///< of log.txt; 0 but on rank 0
 
   /// Collective. RUN/model in Hugging Face's form; the tokenizer's files come from where the data or the weights are.
-  void export_model(const Assembly& assembly);
+  /// `shards`: what it was trained on.
+  void export_model(const Assembly& assembly, const data::ShardInfo& shards);
 
   /// Collective. RUN/predictions.h5: what was gathered on rank 0 for the samples of `reader`, with their labels.
   void write_predictions(const Predictions& predictions, const data::ShardReader& reader,
@@ -77,7 +78,8 @@ class Results {
   bool finished_ = false;
 };
 
-/// Folder with the tokenizer's files: that of the shards if it has a vocabulary, else of the pretrained model, else "".
-std::string tokenizer_folder(const config::Config& input);
+/// Folder with the tokenizer's files: that of the shards if it has the vocabulary that they were made with, else of the
+/// pretrained model, else "": a model never gets a vocabulary that is not its own.
+std::string tokenizer_folder(const config::Config& input, const data::ShardInfo& shards, std::int64_t vocab_size);
 
 }  // namespace bert_hpc::app

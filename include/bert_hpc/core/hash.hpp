@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace bert_hpc::core {
 
@@ -16,5 +18,8 @@ constexpr std::uint64_t fnv1a_64(std::string_view bytes, std::uint64_t so_far = 
   }
   return so_far;
 }
+
+/// 16 hexadecimal digits that tell lists of lines apart, as vocabularies are: FNV-1a over each line and a line feed.
+std::string hash_of_lines(const std::vector<std::string>& lines);
 
 }  // namespace bert_hpc::core

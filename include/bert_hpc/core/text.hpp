@@ -38,6 +38,9 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
 /// "a, b or c", each in double quotes if `quote`.
 std::string listed(const std::vector<std::string>& items, std::string_view last_word, bool quote = true);
 
+/// Lines as Python's text mode sees them: ended by LF, CRLF or CR.
+std::vector<std::string> split_lines(std::string_view text);
+
 /// Ascending numbers, {0, 2, 3, 4, 7} → "0, 2-4, 7"; of more than `most` runs the rest is "…".
 std::string ranges_text(std::span<const int> numbers, std::size_t most = 8);
 

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,12 +40,13 @@ inline constexpr const char* tokens = "tokens";                    ///< int64
 inline constexpr const char* max_length = "max_length";            ///< int64: tokens of the longest sequence
 }  // namespace shard_attribute
 
-/// Keys of the tokenizer's JSON object that a reader needs: ids of the special tokens.
+/// Keys of the tokenizer's JSON object that a reader needs: ids of the special tokens, and how text was read.
 namespace tokenizer_key {
 inline constexpr const char* cls_id = "cls_id";
 inline constexpr const char* sep_id = "sep_id";
 inline constexpr const char* mask_id = "mask_id";
 inline constexpr const char* pad_id = "pad_id";
+inline constexpr const char* lowercase = "lowercase";  ///< true or false; foreign shards may not say
 }  // namespace tokenizer_key
 
 /// What the sequences of a shard are labelled with.
@@ -87,6 +89,8 @@ struct ShardInfo {
 std::string label_names_to_json(const std::vector<std::string>& names);
 /// Label names of JSON text; throws Error(data) with `file` in the message if it is no array of strings.
 std::vector<std::string> label_names_from_json(const std::string& json, const std::string& file);
+/// Was the text lowercased? Nothing where the tokenizer's JSON text does not say; throws as special_ids_from_json().
+std::optional<bool> lowercase_from_json(const std::string& json, const std::string& file);
 /// Special ids of tokenizer JSON text; throws Error(data) with `file` in the message if it is malformed.
 SpecialIds special_ids_from_json(const std::string& json, const std::string& file);
 

@@ -35,7 +35,7 @@ class Vocabulary {
   /// Id of a piece ("##" included); -1 if there is none.
   std::int32_t id(std::string_view piece) const;
 
-  /// 16 hexadecimal digits that tell vocabularies apart: FNV-1a (64 bits) over each piece and a line feed.
+  /// Tells vocabularies apart: core::hash_of_lines() of the pieces.
   const std::string& hash() const { return hash_; }
 
   /// The text of vocab.txt.

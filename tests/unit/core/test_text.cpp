@@ -63,6 +63,13 @@ TEST_CASE("the nearest name is found by spelling, beginning or initials, and nev
   CHECK(nearest_name(std::string(100000, 'x'), names).empty());
 }
 
+TEST_CASE("lines end as in Python's text mode") {
+  using Lines = std::vector<std::string>;
+  CHECK(split_lines("a\nb\r\nc\rd") == Lines{"a", "b", "c", "d"});
+  CHECK(split_lines("\na\n\n") == Lines{"", "a", ""});
+  CHECK(split_lines("").empty());
+}
+
 TEST_CASE("lists read as a sentence") {
   CHECK(listed({"a"}, "or") == "\"a\"");
   CHECK(listed({"a", "b", "c"}, "or") == "\"a\", \"b\" or \"c\"");

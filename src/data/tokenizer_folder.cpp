@@ -1,0 +1,73 @@
+#include "bert_hpc/data/tokenizer_folder.hpp"
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "bert_hpc/core/error.hpp"
+#include "bert_hpc/core/hash.hpp"
+#include "bert_hpc/core/text.hpp"
+#include "bert_hpc/io/atomic_write.hpp"
+
+namespace bert_hpc::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t longest_file = std::int64_t{64} << 20;  // bytes; the largest vocabularies known have 4 MB
+
+std::optional<bool> read_lowercase(const std::string& file) {
+  const auto json = nlohmann::json::parse(io::read_text_file(file, longest_file), nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) {
+    throw core::Error(core::ExitCode::files, file + ": is no JSON object; write it again, or take it away.");
+  }
+  const auto entry = json.find("do_lower_case");
+  if (entry == json.end() || !entry->is_boolean()) return std::nullopt;
+  return entry->get<bool>();
+}
+
+std::string vocabulary_text(std::int64_t pieces, const std::string& hash) {
+  return core::counted(pieces, "piece") + ", hash " + hash;
+}
+
+const char* case_text(bool lowercase) {
+  return lowercase ? "true" : "false";
+}
+
+}  // namespace
+
+TokenizerFolder read_tokenizer_folder(const std::string& path) {
+  TokenizerFolder folder;
+  folder.path = path;
+  std::error_code ignored;
+  const std::string vocabulary = path + "/vocab.txt", settings = path + "/tokenizer_config.json";
+  if (fs::is_regular_file(vocabulary, ignored)) {
+    const auto pieces = core::split_lines(io::read_text_file(vocabulary, longest_file));
+    folder.pieces = static_cast<std::int64_t>(pieces.size());
+    folder.vocabulary_hash = core::hash_of_lines(pieces);
+  }
+  if (fs::is_regular_file(settings, ignored)) folder.lowercase = read_lowercase(settings);
+  return folder;
+}
+
+std::string tokenizer_difference(const TokenizerFolder& model, const ShardInfo& shards, std::optional<bool> lowercase) {
+  const std::string mend = " Prepare the text with [tokenizer] vocabulary = \"" + model.path + "\"";
+  if (model.has_vocabulary() && !shards.vocabulary_hash.empty() && model.vocabulary_hash != shards.vocabulary_hash) {
+    return "its ids are of another vocabulary (" + vocabulary_text(shards.vocabulary_size, shards.vocabulary_hash) +
+           ") than the model's, " + model.path + "/vocab.txt (" + vocabulary_text(model.pieces, model.vocabulary_hash) +
+           "), and would be other words to it." + mend + ".";
+  }
+  if (model.lowercase && lowercase && *model.lowercase != *lowercase) {
+    return "its text was prepared with lowercase = " + std::string(case_text(*lowercase)) + ", and the model's " +
+           model.path + "/tokenizer_config.json says do_lower_case = " + case_text(*model.lowercase) + "." + mend +
+           " and lowercase = " + case_text(*model.lowercase) + ".";
+  }
+  return "";
+}
+
+bool is_vocabulary_of(const TokenizerFolder& folder, const ShardInfo& shards, std::int64_t vocab_size) {
+  if (!folder.has_vocabulary()) return false;
+  if (shards.vocabulary_hash.empty()) return folder.pieces <= vocab_size;
+  return folder.vocabulary_hash == shards.vocabulary_hash;
+}
+
+}  // namespace bert_hpc::data

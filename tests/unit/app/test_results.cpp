@@ -1,0 +1,39 @@
+// Which tokenizer an exported model gets.
+#include "bert_hpc/app/results.hpp"
+
+#include <unistd.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <filesystem>
+#include <fstream>
+
+#include "bert_hpc/core/hash.hpp"
+
+using namespace bert_hpc;
+namespace fs = std::filesystem;
+
+TEST_CASE("a model gets the vocabulary that its shards were made with, and no other") {
+  const fs::path root = fs::temp_directory_path() / ("bert_hpc_results_" + std::to_string(getpid()));
+  for (const char* name : {"shards", "model"}) fs::create_directories(root / name);
+  const auto put = [&](const char* name, const char* text) { std::ofstream(root / name / "vocab.txt") << text; };
+  config::Config input;
+  input.data.train = {(root / "shards/train-*.h5").string()};
+  input.model.pretrained = (root / "model").string();
+  data::ShardInfo shards;
+  shards.vocabulary_hash = core::hash_of_lines({"a", "b"});
+  shards.vocabulary_size = 2;
+  const auto chosen = [&] { return app::tokenizer_folder(input, shards, 2); };
+
+  CHECK(chosen() == root / "model");  // which may have a tokenizer.json
+  put("model", "a\nb\n");
+  CHECK(chosen() == root / "model");
+  put("shards", "a\nb\n");
+  CHECK(chosen() == root / "shards");
+  put("shards", "b\na\n");
+  CHECK(chosen() == root / "model");
+  put("model", "a\nb\nc\n");
+  CHECK(chosen().empty());
+  shards.vocabulary_hash = "";
+  CHECK(chosen() == root / "shards");
+  fs::remove_all(root);
+}

@@ -1,0 +1,71 @@
+// Vocabularies and cases that do not go together are told; what is not known is not.
+#include "bert_hpc/data/tokenizer_folder.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <fstream>
+
+#include "bert_hpc/core/error.hpp"
+#include "bert_hpc/core/hash.hpp"
+#include "shard_fixture.hpp"
+
+using namespace bert_hpc;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+data::ShardInfo shards_of(const std::vector<std::string>& pieces) {
+  data::ShardInfo info;
+  info.vocabulary_hash = core::hash_of_lines(pieces);
+  info.vocabulary_size = static_cast<std::int64_t>(pieces.size());
+  return info;
+}
+
+}  // namespace
+
+TEST_CASE("a folder's vocabulary is told by its lines, however they end") {
+  const test::ScratchDirectory scratch;
+  CHECK_FALSE(data::read_tokenizer_folder(scratch.path.string()).has_vocabulary());
+  for (const char* text : {"a\nb\n", "a\r\nb\r\n", "a\nb"}) {
+    std::ofstream(scratch / "vocab.txt", std::ios::binary) << text;
+    const data::TokenizerFolder folder = data::read_tokenizer_folder(scratch.path.string());
+    CHECK(folder.pieces == 2);
+    CHECK(folder.vocabulary_hash == core::hash_of_lines({"a", "b"}));
+    CHECK_FALSE(folder.lowercase);
+  }
+  std::ofstream(scratch / "tokenizer_config.json") << R"({"do_lower_case": false})";
+  CHECK(data::read_tokenizer_folder(scratch.path.string()).lowercase == false);
+  std::ofstream(scratch / "tokenizer_config.json") << R"({"do_lower_case": null})";
+  CHECK_FALSE(data::read_tokenizer_folder(scratch.path.string()).lowercase);
+  std::ofstream(scratch / "tokenizer_config.json") << "[";
+  CHECK_THROWS_WITH(data::read_tokenizer_folder(scratch.path.string()), ContainsSubstring("tokenizer_config.json"));
+}
+
+TEST_CASE("shards of another vocabulary or case are not for a model; what either side does not tell is not compared") {
+  data::TokenizerFolder model{"run/model", core::hash_of_lines({"a", "b"}), 2, true};
+  const data::ShardInfo same = shards_of({"a", "b"}), other = shards_of({"b", "a"});
+  CHECK(tokenizer_difference(model, same, true).empty());
+  CHECK(tokenizer_difference(model, same, std::nullopt).empty());
+  CHECK_THAT(tokenizer_difference(model, other, true), ContainsSubstring("another vocabulary") &&
+                                                           ContainsSubstring(other.vocabulary_hash) &&
+                                                           ContainsSubstring("run/model/vocab.txt") &&
+                                                           ContainsSubstring("[tokenizer] vocabulary = \"run/model\""));
+  CHECK_THAT(tokenizer_difference(model, same, false),
+             ContainsSubstring("lowercase = false") && ContainsSubstring("do_lower_case = true"));
+  data::ShardInfo foreign = other;
+  foreign.vocabulary_hash = "";
+  CHECK(tokenizer_difference(model, foreign, std::nullopt).empty());
+  model.lowercase.reset();
+  CHECK(tokenizer_difference(model, same, false).empty());
+  model.vocabulary_hash = "";
+  CHECK(tokenizer_difference(model, other, true).empty());
+}
+
+TEST_CASE("a vocabulary is the shards' own where they say which, else one that fits into the model") {
+  const data::TokenizerFolder folder{"f", core::hash_of_lines({"a", "b"}), 2, {}};
+  CHECK(is_vocabulary_of(folder, shards_of({"a", "b"}), 2));
+  CHECK_FALSE(is_vocabulary_of(folder, shards_of({"b", "a"}), 2));
+  CHECK(data::is_vocabulary_of(folder, {}, 3));
+  CHECK_FALSE(is_vocabulary_of(folder, {}, 1));
+  CHECK_FALSE(data::is_vocabulary_of({}, {}, 3));
+}
