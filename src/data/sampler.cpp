@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <bit>
+#include <string>
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/rng.hpp"
+#include "bert_hpc/core/text.hpp"
 
 namespace bert_hpc::data {
 namespace {
@@ -78,6 +80,24 @@ std::int64_t Sampler::operator()(std::int64_t i) const {
 
 std::int64_t steps_per_epoch(std::int64_t samples, std::int64_t global_batch, bool drop_last) {
   return drop_last ? samples / global_batch : (samples + global_batch - 1) / global_batch;
+}
+
+std::int64_t total_steps(std::int64_t steps, std::int64_t epochs, std::int64_t steps_per_epoch) {
+  using core::with_commas;
+  const std::string most = " run is of at most " + with_commas(most_steps) + " steps: set ";
+  if (steps > most_steps) {
+    throw core::Error(core::ExitCode::input,
+                      "[schedule] steps = " + with_commas(steps) + " is too many. A" + most + "fewer.");
+  }
+  if (steps > 0) return steps;
+  const std::int64_t most_epochs = most_steps / steps_per_epoch;
+  if (epochs > most_epochs) {
+    throw core::Error(core::ExitCode::input, "[schedule] epochs = " + with_commas(epochs) +
+                                                 " is too many: an epoch has " +
+                                                 core::counted(steps_per_epoch, "step") + ". A" + most + "at most " +
+                                                 with_commas(most_epochs) + " epochs.");
+  }
+  return epochs * steps_per_epoch;
 }
 
 }  // namespace bert_hpc::data

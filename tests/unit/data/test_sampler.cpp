@@ -1,7 +1,9 @@
 // The order of samples: bijections, blocks and windows, batches.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <set>
 
@@ -10,6 +12,7 @@
 #include "bert_hpc/data/sampler.hpp"
 
 using namespace bert_hpc::data;
+using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
@@ -108,6 +111,24 @@ TEST_CASE("steps of an epoch") {
   CHECK(steps_per_epoch(8, 4, false) == 2);
   CHECK(steps_per_epoch(3, 4, false) == 1);
   CHECK(steps_per_epoch(3, 4, true) == 0);
+}
+
+TEST_CASE("steps of a run that no number can hold are refused with what would be right") {
+  CHECK(total_steps(0, 3, 7) == 21);
+  CHECK(total_steps(5, 3, 7) == 5);
+  CHECK(total_steps(0, most_steps / 7, 7) == most_steps / 7 * 7);
+  CHECK(total_steps(most_steps, 0, 7) == most_steps);
+  const std::int64_t largest = std::numeric_limits<std::int64_t>::max();
+  for (const auto& [steps, epochs] : {std::pair{largest, std::int64_t{0}}, {0, largest}, {0, most_steps / 7 + 1}}) {
+    try {
+      total_steps(steps, epochs, 7);
+      FAIL("accepted: " << steps << " steps, " << epochs << " epochs");
+    } catch (const bert_hpc::core::Error& error) {
+      CHECK(error.code() == bert_hpc::core::ExitCode::input);
+      CHECK_THAT(error.what(), ContainsSubstring("[schedule] ") && ContainsSubstring("1,000,000,000,000 steps"));
+      if (epochs > 0) CHECK_THAT(error.what(), ContainsSubstring("at most 142,857,142,857 epochs"));
+    }
+  }
 }
 
 TEST_CASE("batches of an epoch hold every sample once, in every order, from any step on") {
