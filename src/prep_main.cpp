@@ -33,6 +33,7 @@ void run(int argc, char** argv, comm::Communicator& world) {
     line = config::parse_command_line({argv + 1, argv + argc}, program);
     if (line.action != Action::run) return;
     config = prep::read_prep_config(line.input, line.overrides);
+    prep::settle(config);
     prep::find_labels(config);
     if (!line.validate) return;
     prep::check_files(config);

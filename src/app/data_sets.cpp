@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "bert_hpc/app/collective.hpp"
+#include "bert_hpc/data/file_list.hpp"
 #include "bert_hpc/data/tokenizer_folder.hpp"
 
 namespace bert_hpc::app {
@@ -19,6 +20,28 @@ void require_tokenizer(const DataSets& sets, const std::string& model_folder) {
     const std::string what = tokenizer_difference(model, info, data::lowercase_from_json(info.tokenizer, file));
     if (!what.empty()) throw core::Error(core::ExitCode::data, file + ": " + what);
   }
+}
+
+/// Throws Error(data) where splits of a training share a shard.
+void require_apart(const DataSets& sets) {
+  std::vector<data::ListedFile> listed;
+  const auto add = [&](const char* key, const data::ShardReader* reader) {
+    if (reader == nullptr) return;
+    for (const std::string& file : reader->files()) listed.push_back({key, file});
+  };
+  add("data.train", sets.train.get());
+  add("data.validation", sets.validation.get());
+  add("data.test", sets.test.get());
+  core::ProblemList problems;
+  for (const data::RepeatedFile& file : data::repeated_files(listed)) problems.add(describe(file) + ".");
+  if (problems.empty()) return;
+  throw core::Error(
+      core::ExitCode::data,
+      problems.all().front() +
+          (problems.all().size() > 1 ? " So are " + std::to_string(problems.all().size() - 1) + " more." : "") +
+          " A split that shares its samples with another judges nothing: name its own shards (train-*.h5, "
+          "validation-*.h5, test-*.h5), or leave its key out. What a model makes of the data that it was trained on, "
+          "run.mode = \"evaluate\" tells.");
 }
 
 }  // namespace
@@ -44,6 +67,7 @@ void open_data(DataSets& sets, const config::Config& input, const model::BertCon
     for (const auto& other : {std::cref(sets.validation), std::cref(sets.test)}) {
       if (other.get()) data::require_alike(sets.any(), *other.get(), input.run.mode != "predict");
     }
+    if (trains) require_apart(sets);
     if (input.model.pretrained) require_tokenizer(sets, *input.model.pretrained);
   });
 }

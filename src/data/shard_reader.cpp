@@ -1,14 +1,12 @@
 // A list of shards as one data set.
 #include "bert_hpc/data/shard_reader.hpp"
 
-#include <glob.h>
-
 #include <algorithm>
-#include <filesystem>
 #include <utility>
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/text.hpp"
+#include "bert_hpc/data/file_list.hpp"
 
 namespace bert_hpc::data {
 namespace {
@@ -51,47 +49,12 @@ std::string difference(const ShardIdentity& first, const ShardInfo& b, const Spe
   return "";
 }
 
-/// The outermost folder of a pattern's part without wildcards that is not there; "" if there are all.
-std::string missing_folder(const std::string& pattern) {
-  const std::size_t wildcard = pattern.find_first_of("*?[");
-  std::error_code ignored;
-  for (std::size_t end = pattern.find('/', 1); end < wildcard; end = pattern.find('/', end + 1)) {
-    std::string folder = pattern.substr(0, end);
-    if (!std::filesystem::is_directory(folder, ignored)) return folder;
-  }
-  return "";
-}
-
 }  // namespace
 
 void require_alike(const ShardReader& first, const ShardReader& other, bool labels) {
   const std::string what =
       difference({first.files().front(), first.info(), first.special_ids()}, other.info(), other.special_ids(), labels);
   if (!what.empty()) throw Error(ExitCode::data, other.files().front() + ": " + what);
-}
-
-std::vector<std::string> match_paths(const std::vector<std::string>& paths, core::ProblemList& problems) {
-  std::vector<std::string> files;
-  for (const std::string& path : paths) {
-    std::error_code ignored;
-    if (path.find_first_of("*?[") == std::string::npos || std::filesystem::exists(path, ignored)) {
-      files.push_back(path);
-      continue;
-    }
-    glob_t found{};
-    const int status = ::glob(path.c_str(), GLOB_ERR, nullptr, &found);
-    if (status == 0) {
-      files.insert(files.end(), found.gl_pathv, found.gl_pathv + found.gl_pathc);
-    } else {
-      const std::string folder = missing_folder(path);
-      const std::string why = !folder.empty()          ? ": there is no folder '" + folder + "'."
-                              : status == GLOB_ABORTED ? ": a directory cannot be read."
-                                                       : ".";
-      problems.add("No file matches '" + path + "'" + why);
-    }
-    ::globfree(&found);
-  }
-  return files;
 }
 
 ShardReader::ShardReader(const ShardReaderOptions& options) : options_(options) {
@@ -104,6 +67,12 @@ void ShardReader::open_all() {
   core::ProblemList problems;
   files_ = match_paths(options_.paths, problems);
   if (files_.empty() && problems.empty()) problems.add("No shard is given.");
+  std::vector<ListedFile> listed;
+  for (const std::string& file : files_) listed.push_back({options_.name, file});
+  for (const RepeatedFile& file : repeated_files(listed)) {
+    if (problems.all().size() == most_problems) break;
+    problems.add(describe(file) + ": its samples would count twice. Name every shard once, by a pattern or by itself.");
+  }
   std::size_t untold = 0;
   ShardIdentity first;
   for (std::size_t f = 0; f < files_.size(); ++f) {

@@ -122,7 +122,7 @@ class Preparation {
   void make_vocabulary() {
     std::string text;
     if (!vocabulary_) {
-      WordCounter counter(config_.tokenizer.lowercase);
+      WordCounter counter(config_.lowercases());
       agree(group_, [&] { count_words(counter); });
       gather_counts(group_, counter);
       agree(group_, [&] {
@@ -272,7 +272,7 @@ class Preparation {
     const tokenize::SpecialTokens& special = vocabulary_->special();
     info.tokenizer = nlohmann::json{
         {"type", config_.tokenizer.type},
-        {data::tokenizer_key::lowercase, config_.tokenizer.lowercase},
+        {data::tokenizer_key::lowercase, config_.lowercases()},
         {"max_tokens", config_.tokenizer.max_tokens},
         {data::tokenizer_key::pad_id, special.pad},
         {"unk_id", special.unk},
@@ -285,7 +285,7 @@ class Preparation {
 
   void write_small_files() const {
     const nlohmann::json tokenizer = {{"tokenizer_class", "BertTokenizer"},
-                                      {"do_lower_case", config_.tokenizer.lowercase},
+                                      {"do_lower_case", config_.lowercases()},
                                       {"tokenize_chinese_chars", true},
                                       {"strip_accents", nullptr},
                                       {"model_max_length", config_.tokenizer.max_tokens},

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -11,6 +12,8 @@
 #include <sstream>
 
 #include "bert_hpc/core/text.hpp"
+#include "bert_hpc/data/file_list.hpp"
+#include "bert_hpc/data/tokenizer_folder.hpp"
 #include "bert_hpc/prep/prepare.hpp"
 #include "staging.hpp"
 
@@ -84,31 +87,91 @@ std::optional<std::vector<std::string>> changed_keys(const PrepConfig& config) {
   }
 }
 
-}  // namespace
+/// The lists of files with the keys that give them.
+template <class Config>  // PrepConfig, const or not
+auto file_lists(Config& config) {
+  using List = decltype(&config.source.files);
+  return std::array<std::pair<const char*, List>, 3>{{{"[source] files", &config.source.files},
+                                                      {"[source] validation_files", &config.source.validation_files},
+                                                      {"[source] test_files", &config.source.test_files}}};
+}
 
-std::optional<Vocabulary> checked_vocabulary(const PrepConfig& config) {
+std::string vocabulary_file(const TokenizerConfig& tokenizer) {
+  std::error_code ignored;
+  const bool folder = std::filesystem::is_directory(tokenizer.vocabulary, ignored);
+  return folder ? tokenizer.vocabulary + "/vocab.txt" : tokenizer.vocabulary;
+}
+
+/// The folder whose vocab.txt is used; nothing where there is none.
+data::TokenizerFolder vocabulary_folder(const TokenizerConfig& tokenizer) {
+  const std::filesystem::path file = vocabulary_file(tokenizer), folder = file.parent_path();
+  std::error_code ignored;
+  if (file.filename() != "vocab.txt" || !std::filesystem::is_regular_file(file, ignored)) return {};
+  return data::read_tokenizer_folder(folder.empty() ? "." : folder.string());
+}
+
+void check_case(const PrepConfig& config) {
+  const data::TokenizerFolder folder = vocabulary_folder(config.tokenizer);
+  if (!folder.lowercase || *folder.lowercase == config.lowercases()) return;
+  const auto word = [](bool value) { return std::string(value ? "true" : "false"); };
+  throw Error(ExitCode::input,
+              "it is " + word(config.lowercases()) + ", and " + folder.path +
+                  "/tokenizer_config.json, beside the vocabulary, says do_lower_case = " + word(*folder.lowercase) +
+                  ": leave lowercase out, or set it to " + word(*folder.lowercase) + ".");
+}
+
+/// Files that are there and open, each once; at most most_problems of them are told.
+void check_source_files(const PrepConfig& config, core::ProblemList& problems, ExitCode& code) {
   std::vector<std::string> columns = config.source.text;
   columns.insert(columns.end(), config.source.text_pair.begin(), config.source.text_pair.end());
   if (config.has_labels()) columns.push_back(config.source.label);
-  core::ProblemList problems;
-  ExitCode code = ExitCode::files;
-  const std::pair<const char*, const std::vector<std::string>*> lists[] = {
-      {"[source] files", &config.source.files},
-      {"[source] validation_files", &config.source.validation_files},
-      {"[source] test_files", &config.source.test_files}};
-  for (const auto& [key, files] : lists) {
-    for (const std::string& file : *files) {
-      if (problems.all().size() == most_problems) break;
+  std::vector<data::ListedFile> listed;
+  for (const auto& [key, files] : file_lists(config)) {
+    core::ProblemList unmatched;
+    for (const std::string& file : data::match_paths(*files, unmatched)) {
+      if (problems.all().size() == most_problems) return;
       note(problems, code, key, [&] { tokenize::open_rows(file, config.row_format(), columns); });
+      listed.push_back({key, file});
+    }
+    for (const std::string& problem : unmatched.all()) {
+      note(problems, code, key, [&] { throw Error(ExitCode::files, problem); });
     }
   }
+  for (const data::RepeatedFile& file : data::repeated_files(listed)) {
+    if (problems.all().size() == most_problems) return;
+    if (problems.empty()) code = ExitCode::input;
+    problems.add(describe(file) + (file.in_one_list() ? ": its rows would count twice. Name it once."
+                                                      : ": rows that train must not judge. Name it in one of them."));
+  }
+}
+
+}  // namespace
+
+void settle(PrepConfig& config) {
+  for (const auto& [key, files] : file_lists(config)) {
+    std::vector<std::string> found;
+    for (const std::string& path : *files) {
+      core::ProblemList unmatched;
+      const std::vector<std::string> matches = data::match_paths({path}, unmatched);
+      found.insert(found.end(), matches.begin(), matches.end());
+      if (matches.empty()) found.push_back(path);
+    }
+    *files = std::move(found);
+  }
+  if (!config.tokenizer.lowercase) {
+    config.tokenizer.lowercase = vocabulary_folder(config.tokenizer).lowercase.value_or(true);
+  }
+}
+
+std::optional<Vocabulary> checked_vocabulary(const PrepConfig& config) {
+  core::ProblemList problems;
+  ExitCode code = ExitCode::files;
+  check_source_files(config, problems, code);
   std::optional<Vocabulary> vocabulary;
   if (config.tokenizer.train_size == 0) {
-    const std::string& given = config.tokenizer.vocabulary;
-    std::error_code ignored;
-    const bool folder = std::filesystem::is_directory(given, ignored);
     note(problems, code, "[tokenizer] vocabulary",
-         [&] { vocabulary = Vocabulary::load(folder ? given + "/vocab.txt" : given); });
+         [&] { vocabulary = Vocabulary::load(vocabulary_file(config.tokenizer)); });
+    note(problems, code, "[tokenizer] lowercase", [&] { check_case(config); });
   }
   note(problems, code, "[output] directory", [&] { check_directory(config.output.directory); });
   if (problems.all().size() == 1) throw Error(code, problems.all().front());

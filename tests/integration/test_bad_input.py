@@ -74,6 +74,20 @@ class BadInput(Case):
                 data = {split: [f"{self.work.folder}/{name}/{split}-*.h5"]}
                 self.fails(3, f"{name}/{split}-00000.h5", "train-00000.h5", *words, data=data)
 
+    def test_shards_that_are_named_twice(self):
+        shards = self.work.folder / "shards"
+        self.fails(3, f"data.train names '{shards}/train-00000.h5' twice", "Name every shard once",
+                   data={"train": [f"{shards}/train-00000.h5", f"{shards}/train-*.h5"]})
+        for split, shared in (("validation", "train"), ("test", "train"), ("test", "validation")):
+            self.fails(3, f"'{shards}/{shared}-00000.h5' is in data.{shared} and in data.{split}", "evaluate",
+                       data={split: [f"{shards}/{shared}-*.h5"]})
+        self.fails(3, "is in data.train and in data.validation", data={"train": [f"{shards}/*.h5"]})
+
+    def test_more_steps_than_any_run_has(self):
+        for arguments in ((), ("--validate",)):
+            self.fails(2, "[schedule] epochs = 9,223,372,036,854,775,807 is too many", "at most",
+                       arguments=("--set", "schedule.epochs=9223372036854775807", *arguments))
+
     def test_sequences_longer_than_the_model(self):
         self.fails(3, "max_position_embeddings", model={"max_position_embeddings": 8})
 

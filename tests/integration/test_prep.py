@@ -179,6 +179,52 @@ def wrong_input(folder):
     check(run(folder, 1, "--validate").returncode == 3, "--validate opens the files")
 
 
+def case_is_the_vocabularys(folder):
+    """A vocabulary's folder knows its case; an input that says otherwise is wrong, one that says nothing follows."""
+    for name, says in (("cased", "false"), ("uncased", "true"), ("silent", None)):
+        (folder / name).mkdir()
+        (folder / name / "vocab.txt").write_text("\n".join(VOCABULARY + ["A", "##A"]) + "\n")
+        if says:
+            (folder / name / "tokenizer_config.json").write_text('{"do_lower_case": ' + says + "}")
+    (folder / "upper.csv").write_text("text,label\n" + "AA,x\nAA,y\n" * 20)
+    upper = {"source__files": '["upper.csv"]', "output__directory": '"upper"'}
+    for vocabulary, lowercase in (("cased", False), ("cased/vocab.txt", False), ("uncased", True), ("silent", True)):
+        toml(folder, tokenizer__vocabulary=f'"{vocabulary}"', **upper)
+        done = run(folder, 2)
+        check(done.returncode == 0, f"{vocabulary}: {done.stderr}")
+        with h5py.File(folder / "upper" / "train-00000.h5") as f:
+            piece = VOCABULARY.index("a") if lowercase else len(VOCABULARY)
+            check(f["input_ids"][1] == piece, f"{vocabulary}: lowercase is {lowercase}")
+            check(json.loads(f.attrs["tokenizer"])["lowercase"] is lowercase, f"{vocabulary}: told in the shard")
+        settings = json.loads((folder / "upper" / "tokenizer_config.json").read_text())
+        check(settings["do_lower_case"] is lowercase, f"{vocabulary}: told in tokenizer_config.json")
+        word = f"lowercase = {str(lowercase).lower()}"
+        check(word in (folder / "upper" / "prep.toml").read_text(), f"{vocabulary}: {word} in prep.toml")
+        check(word in run(folder, 1, "--validate").stdout, f"{vocabulary}: {word} in what --validate shows")
+    refused(folder, "a case that is not the vocabulary's", 2, "[tokenizer] lowercase: it is true, and cased/tokenizer_config.json",
+            "do_lower_case = false", tokenizer__vocabulary='"cased"', tokenizer__lowercase="true")
+    toml(folder, tokenizer__vocabulary='"silent"', tokenizer__lowercase="false", **upper)
+    check(run(folder).returncode == 0, "who says nothing is not contradicted")
+
+
+def files_by_pattern_and_once(folder):
+    for number in (2, 0, 1):
+        (folder / f"part-{number}.csv").write_text("text,label\n" + f"{'abc'[number]},x\n" * 10)
+    (folder / "link.csv").symlink_to("part-1.csv")
+    parts = {"source__files": '["part-*.csv"]', "output__directory": '"parts"'}
+    toml(folder, **parts)
+    done = run(folder, 2)
+    check(done.returncode == 0 and "30 read, 30 kept" in done.stdout, f"a pattern: {done.stdout}{done.stderr}")
+    check('files = ["part-0.csv", "part-1.csv", "part-2.csv"]' in (folder / "parts" / "prep.toml").read_text(),
+          "prep.toml names the files that were read, in order")
+    refused(folder, "a pattern without a match", 4, "[source] files: No file matches 'part?.csv'.",
+            source__files='["part?.csv"]')
+    refused(folder, "a file twice", 2, "[source] files names 'part-1.csv' twice, also as 'link.csv'", "Name it once",
+            source__files='["part-*.csv", "link.csv"]')
+    refused(folder, "a file in two splits", 2, "'part-1.csv' is in [source] files and in [source] test_files",
+            source__files='["part-0.csv", "part-1.csv"]', source__test_files='["part-1.csv"]')
+
+
 def fewer_shards_replace_more(folder):
     toml(folder)
     run(folder)
@@ -232,6 +278,8 @@ with tempfile.TemporaryDirectory() as scratch:
     shutil.rmtree(place / "out", ignore_errors=True)
     shards_say_what_the_text_said(place, table)
     wrong_input(place)
+    case_is_the_vocabularys(place)
+    files_by_pattern_and_once(place)
     fewer_shards_replace_more(place)
     too_many_columns(place)
     replacing_is_told(place)

@@ -102,7 +102,4 @@ class ShardReader {
 /// names, another task. Without `labels` those are not compared.
 void require_alike(const ShardReader& first, const ShardReader& other, bool labels);
 
-/// Files that paths name: patterns matched and sorted, the rest as they are. Adds to `problems` what matches nothing.
-std::vector<std::string> match_paths(const std::vector<std::string>& paths, core::ProblemList& problems);
-
 }  // namespace bert_hpc::data

@@ -45,9 +45,9 @@ struct SplitConfig {
 
 struct TokenizerConfig {
   std::string type = "wordpiece";
-  std::string vocabulary;       ///< vocab.txt, or a folder that has one
-  std::int64_t train_size = 0;  ///< pieces of a vocabulary made from the training split; one of the two is given
-  bool lowercase = true;
+  std::string vocabulary;         ///< vocab.txt, or a folder that has one
+  std::int64_t train_size = 0;    ///< pieces of a vocabulary made from the training split; one of the two is given
+  std::optional<bool> lowercase;  ///< not given: as the vocabulary's folder says, else true
   std::int64_t max_tokens = 512;  ///< of a sequence, special tokens included
 };
 
@@ -78,6 +78,7 @@ struct PrepConfig {
   /// Are all rows for the test split?
   bool only_tests() const;
   bool has_pairs() const { return !source.text_pair.empty(); }
+  bool lowercases() const { return tokenizer.lowercase.value_or(true); }
   bool packs() const { return task.name == "masked_lm" && task.pack; }
   tokenize::RowFormat row_format() const;
 };

@@ -42,18 +42,25 @@ struct Summary {
   double seconds = 0, tokenize_seconds = 0;
 };
 
-/// Collective over `group`. `say` gets progress lines on rank 0. Throws AgreedError where all ranks know, Error where
-/// this rank alone does (the others must then be aborted). Files in [output] directory change at the very end only.
+/// Completes the input by what files say: patterns in [source] become the files that they match (what matches nothing
+/// stays, for check_files() to tell), and [tokenizer] lowercase, where it is not given, is the vocabulary's own. Throws
+/// Error(files) if a file that says so cannot be read.
+void settle(PrepConfig& config);
+
+/// Collective over `group`. `config` is settled. `say` gets progress lines on rank 0. Throws AgreedError where all
+/// ranks know, Error where this rank alone does (the others must then be aborted). Files in [output] directory change
+/// at the very end only.
 Summary prepare(const PrepConfig& config, comm::Communicator& group,
                 const std::function<void(const std::string&)>& say);
 
 /// Where the input names no label column and all rows are for the test split, text without a column "label" has no
-/// labels and is prepared to be predicted. Looks at the first row of each file. Throws nothing: what cannot be read
-/// check_files() tells.
+/// labels and is prepared to be predicted. `config` is settled. Looks at the first row of each file. Throws nothing:
+/// what cannot be read check_files() tells.
 void find_labels(PrepConfig& config);
 
-/// What can be checked without reading the text: files open, columns exist, the vocabulary loads, the directory can be
-/// written. prepare() begins with it. Throws one Error with all problems, and the code of the first.
+/// What can be checked without reading the text: files open and are there once, columns exist, the vocabulary loads,
+/// the directory can be written. prepare() begins with it. Throws one Error with all problems, and the code of the
+/// first.
 void check_files(const PrepConfig& config);
 
 /// The shards of an earlier run that the results replace, "3 shards of an earlier run in …": how many, and which keys

@@ -259,19 +259,16 @@ TEST_CASE("offsets, ids and labels out of range are refused, naming file and row
   }
 }
 
-TEST_CASE("a pattern without a match says whether its folder is there") {
+TEST_CASE("a shard that is named twice would count twice") {
   const ScratchDirectory directory;
-  const auto told = [&](const std::string& path) {
-    core::ProblemList problems;
-    CHECK(data::match_paths({path}, problems).empty());
-    REQUIRE(problems.all().size() == 1);
-    return problems.all().front();
-  };
-  const std::string pattern = directory / "train-*.h5";
-  CHECK(told(pattern) == "No file matches '" + pattern + "'.");
-  CHECK(told(directory / "nothere/deeper/train-*.h5") ==
-        "No file matches '" + (directory / "nothere/deeper/train-*.h5") + "': there is no folder '" +
-            (directory / "nothere") + "'.");
-  CHECK(told("nothere/train-*.h5") == "No file matches 'nothere/train-*.h5': there is no folder 'nothere'.");
-  CHECK(told("/no[t]here/train-*.h5").ends_with("'."));
+  const auto content = make_content(data::ShardTask::classification, 4, 1);
+  write_shard(directory / "train-00000.h5", content);
+  write_shard(directory / "train-00001.h5", content);
+  data::ShardReaderOptions options;
+  options.paths = {directory / "train-00001.h5", directory / "train-*.h5"};
+  CHECK_THROWS_WITH(data::ShardReader(options),
+                    ContainsSubstring("data.train names '" + (directory / "train-00001.h5") + "' twice") &&
+                        ContainsSubstring("Name every shard once"));
+  options.paths = {directory / "train-*.h5"};  // alike, and yet two
+  CHECK(data::ShardReader(options).samples() == 8);
 }
