@@ -107,8 +107,13 @@ class Preparation {
     agree(group_, [this] { table_ = scan_rows(config_); });
     summary_.rows = table_.rows();
     summary_.by_status = table_.counts();
-    summary_.label_names = table_.label_names;
+    for (std::size_t i = 0; i < table_.label_names.size(); ++i) {
+      summary_.labels.emplace_back(table_.label_names[i], table_.label_rows[i]);
+    }
+    summary_.unlisted_labels.assign(table_.unlisted_labels.begin(), table_.unlisted_labels.end());
+    summary_.first_missing = table_.first_missing;
     tell("read " + core::counted(table_.rows(), "row"));
+    for (const std::string& warning : warnings(table_, config_)) tell("warning: " + warning);
     make_vocabulary();
     tokenize_rows();
     write_shards();

@@ -215,6 +215,17 @@ std::string describe_replaced(const PrepConfig& config) {
   return line + ", made with another input file: it differs in " + core::listed(shown, "and", false);
 }
 
+namespace {
+
+/// What a summary adds to the reason why rows were left out.
+std::string particulars(RowStatus status, const Summary& summary) {
+  if (status == RowStatus::missing_column) return " (the first is " + summary.first_missing + ")";
+  if (status == RowStatus::unlisted_label) return ": " + labels_text(summary.unlisted_labels);
+  return "";
+}
+
+}  // namespace
+
 std::string describe(const Summary& summary, const PrepConfig& config) {
   std::string text;
   const auto line = [&text](const std::string& words) { text += words + '\n'; };
@@ -224,7 +235,8 @@ std::string describe(const Summary& summary, const PrepConfig& config) {
        core::with_commas(summary.rows - kept) + " left out (see rejects.tsv)");
   for (int s = split_count; s < row_status_count; ++s) {
     if (const std::int64_t count = status[static_cast<std::size_t>(s)]; count > 0) {
-      line("            " + core::with_commas(count) + ": " + reason(static_cast<RowStatus>(s)));
+      line("            " + core::with_commas(count) + ": " + reason(static_cast<RowStatus>(s)) +
+           particulars(static_cast<RowStatus>(s), summary));
     }
   }
   for (int s = 0; s < split_count; ++s) {
@@ -237,8 +249,9 @@ std::string describe(const Summary& summary, const PrepConfig& config) {
          core::format_number(static_cast<double>(split.tokens) / static_cast<double>(split.sequences), 3) +
          ", longest " + std::to_string(split.longest) + "), " + core::counted(split.shards, "shard"));
   }
-  if (!summary.label_names.empty())
-    line("labels      " + core::with_commas(static_cast<std::int64_t>(summary.label_names.size())));
+  if (!summary.labels.empty()) {
+    line("labels      " + core::with_commas(std::ssize(summary.labels)) + ": " + labels_text(summary.labels));
+  }
   if (config.wants_labels() && !config.has_labels())
     line("labels      none: to be predicted, not to train or evaluate on");
   const double tokens = std::max<double>(1, static_cast<double>(summary.words_tokens));

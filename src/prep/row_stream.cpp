@@ -45,6 +45,8 @@ bool RowStream::next(SourceRow& out) {
   out.problem = row_.problem;
   out.too_wide = row_.too_wide;
   out.missing_column.clear();
+  out.keys = row_.keys;
+  out.malformed = row_.malformed;
   out.text = join(0, text_columns_, out, text_);
   out.text_pair = join(text_columns_, pair_columns_, out, text_pair_);
   out.label = {};

@@ -21,6 +21,7 @@ using core::ExitCode;
 namespace {
 
 constexpr std::size_t most_labels = 100000;  // more is a column of something else
+constexpr std::size_t most_unlisted = 1000;  // kept, for what is told of them
 constexpr std::uint64_t use_split = 1;
 
 /// A finite number and nothing else, in C's notation.
@@ -31,6 +32,11 @@ bool parse_number(std::string_view text, float& value) {
   if (error != std::errc{} || end != text.data() + text.size()) return false;
   value = static_cast<float>(number);
   return std::isfinite(value);
+}
+
+/// "a.csv, row 17, line 20"
+std::string place_of(const SourceRow& row, const std::string& file) {
+  return file + ", row " + std::to_string(row.number) + ", line " + std::to_string(row.line);
 }
 
 /// The pass over the text: statuses but for rare labels and splits, labels numbered as they come.
@@ -52,7 +58,7 @@ class Scan {
       if (file.parted) parted_rows_ = row.index + 1;  // parted files come first
       if (config_.has_classes()) table_.classes.push_back(class_);
       if (config_.has_values()) table_.values.push_back(value_);
-      if (!config_.filter.drop_missing) note_missing(status, row, file.path);
+      note(status, row, file.path);
     }
     missing_.throw_if_any(ExitCode::data,
                           "Rows lack their text or label, and [filter] drop_missing is false (the first ones):");
@@ -80,7 +86,7 @@ class Scan {
     if (config_.has_classes()) {
       const std::string label = tokenize::valid_utf8(row.label);
       const auto found = numbers_.find(label);
-      if (found == numbers_.end() && !config_.task.labels.empty()) return RowStatus::unlisted_label;
+      if (found == numbers_.end() && !config_.task.labels.empty()) return unlisted(label);
       class_ = found != numbers_.end() ? found->second : number(label);
       ++table_.label_rows[static_cast<std::size_t>(class_)];
     }
@@ -102,18 +108,31 @@ class Scan {
     return place->second;
   }
 
-  void note_missing(RowStatus status, const SourceRow& row, const std::string& file) {
+  RowStatus unlisted(const std::string& label) {
+    auto& rows = table_.unlisted_labels;
+    if (rows.size() < most_unlisted || rows.contains(label)) ++rows[label];
+    return RowStatus::unlisted_label;
+  }
+
+  /// What is to be told of a row.
+  void note(RowStatus status, const SourceRow& row, const std::string& file) {
+    const auto words = [&] { return place_of(row, file) + ": " + describe_reject(status, row, config_); };
     const bool missing =
         status == RowStatus::missing_column || status == RowStatus::empty_text || status == RowStatus::empty_label;
-    if (missing && missing_.all().size() < 10) {
-      missing_.add(file + ", row " + std::to_string(row.number) + ", line " + std::to_string(row.line) + ": " +
-                   describe_reject(status, row, config_) + ".");
-    }
+    if (missing && !config_.filter.drop_missing && missing_.all().size() < 10) missing_.add(words() + ".");
+    if (status == RowStatus::missing_column && table_.first_missing.empty()) table_.first_missing = words();
+    if (!is_kept(status)) return;
+    const bool valid = !row.malformed && tokenize::is_valid_utf8(row.text) && tokenize::is_valid_utf8(row.text_pair) &&
+                       tokenize::is_valid_utf8(row.label);
+    if (!valid && table_.malformed_rows++ == 0) table_.first_malformed = place_of(row, file);
   }
 
   /// Drops rare labels and renumbers the rest: in the order given, or sorted by name.
   void settle_labels() {
     const auto count = table_.label_names.size();
+    for (std::size_t i = 0; i < config_.task.labels.size(); ++i) {
+      if (table_.label_rows[i] == 0) table_.absent_labels.push_back(table_.label_names[i]);
+    }
     std::vector<std::size_t> by_rows(count);
     std::iota(by_rows.begin(), by_rows.end(), std::size_t{0});
     std::sort(by_rows.begin(), by_rows.end(), [this](std::size_t a, std::size_t b) {
@@ -186,6 +205,9 @@ class Scan {
       text +=
           "; " + core::counted(counts[static_cast<std::size_t>(s)], "row") + ": " + reason(static_cast<RowStatus>(s));
     }
+    if (!table_.first_missing.empty()) text += ". The first row without a column is " + table_.first_missing;
+    const auto& unlisted = table_.unlisted_labels;
+    if (!unlisted.empty()) text += ". Labels that are not listed: " + labels_text({unlisted.begin(), unlisted.end()});
     throw Error(ExitCode::data, text + ". Check the columns in [source] and the limits in [filter].");
   }
 
@@ -199,50 +221,6 @@ class Scan {
 };
 
 }  // namespace
-
-const char* reason(RowStatus status) {
-  switch (status) {
-    case RowStatus::unreadable:
-      return "the row cannot be read";
-    case RowStatus::extra_columns:
-      return "the row has more columns than the header (see [source] extra_columns)";
-    case RowStatus::missing_column:
-      return "a column is missing";
-    case RowStatus::empty_text:
-      return "the text is empty";
-    case RowStatus::empty_label:
-      return "the label is empty";
-    case RowStatus::too_many_characters:
-      return "the text is longer than max_characters";
-    case RowStatus::no_number:
-      return "the label is no number";
-    case RowStatus::unlisted_label:
-      return "the label is not in [task] labels";
-    case RowStatus::rare_label:
-      return "the label is rarer than [filter] allows";
-    default:
-      return "";
-  }
-}
-
-std::string describe_reject(RowStatus status, const SourceRow& row, const PrepConfig& config) {
-  const std::string label = " (\"" + core::printable(row.label, 60) + "\")";
-  switch (status) {
-    case RowStatus::unreadable:
-    case RowStatus::extra_columns:
-      return "the row " + row.problem;
-    case RowStatus::missing_column:
-      return "the row has no column \"" + core::printable(row.missing_column, 60) + "\"";
-    case RowStatus::too_many_characters:
-      return std::string(reason(status)) + " = " + std::to_string(config.filter.max_characters);
-    case RowStatus::no_number:
-    case RowStatus::unlisted_label:
-    case RowStatus::rare_label:
-      return reason(status) + label;
-    default:
-      return reason(status);
-  }
-}
 
 std::array<std::int64_t, row_status_count> RowTable::counts() const {
   std::array<std::int64_t, row_status_count> counts{};

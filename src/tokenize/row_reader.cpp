@@ -52,6 +52,8 @@ class JsonRows : public RowReader {
     row.number = ++number_;
     row.problem.clear();
     row.values.assign(columns_.size(), std::nullopt);
+    row.keys.clear();
+    row.malformed = false;
     read_object(line, row);
     return true;
   }
@@ -62,6 +64,7 @@ class JsonRows : public RowReader {
       latin1_to_utf8(line, converted_);
     } else {
       converted_ = valid_utf8(line);  // the parser takes nothing else
+      row.malformed = converted_ != line;
     }
     if (nests_too_deep(converted_)) {
       row.problem = "is nested too deep";
@@ -72,10 +75,16 @@ class JsonRows : public RowReader {
       row.problem = "is no JSON object";
       return;
     }
+    bool lacks = false;
     for (std::size_t i = 0; i < columns_.size(); ++i) {
       const auto found = object.find(columns_[i]);
-      if (found == object.end() || found->is_null()) continue;
-      if (found->is_string()) {
+      if (found == object.end()) {
+        lacks = true;
+        continue;
+      }
+      if (found->is_null()) {
+        storage_[i].clear();
+      } else if (found->is_string()) {
         storage_[i] = found->get<std::string>();
       } else if (found->is_primitive()) {
         storage_[i] = found->dump();
@@ -85,6 +94,8 @@ class JsonRows : public RowReader {
       }
       row.values[i] = storage_[i];
     }
+    if (!lacks) return;
+    for (const auto& [key, value] : object.items()) row.keys.push_back(key);
   }
 
   LineSource source_;

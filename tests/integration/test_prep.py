@@ -225,6 +225,29 @@ def files_by_pattern_and_once(folder):
             source__files='["part-0.csv", "part-1.csv"]', source__test_files='["part-1.csv"]')
 
 
+def what_was_hardly_meant_is_told(folder):
+    (folder / "odd.csv").write_bytes(b"text,label\n" + b"caf\xe9,human\ntea,gpt\nmilk,other\n" * 20)
+    toml(folder, source__files='["odd.csv"]', output__directory='"odd"', task__labels='["Human", "gpt"]')
+    for ranks in (1, 2):
+        done = run(folder, ranks)
+        for words in ('warning: no row has the label "Human" of [task] labels; did you mean "human", which 20 rows have?',
+                      "warning: all rows that are kept have the label \"gpt\"",
+                      '40: the label is not in [task] labels: "human" 20 and "other" 20',
+                      'labels      2: "Human" 0 and "gpt" 20'):
+            check(done.returncode == 0 and done.stdout.count(words) == 1, f"{words} on {ranks} ranks: {done.stdout}{done.stderr}")
+    toml(folder, source__files='["odd.csv"]', output__directory='"odd"')
+    done = run(folder)
+    check("warning: 20 rows hold bytes that are not UTF-8" in done.stdout and 'encoding = "latin-1"' in done.stdout, done.stdout)
+    (folder / "keys.jsonl").write_text('{"text": "a", "label": "x"}\n{"txt": "a", "label": "x"}\n{"text": "b", "label": "y"}\n')
+    toml(folder, source__format='"jsonl"', source__files='["keys.jsonl"]', output__directory='"odd"')
+    done = run(folder)
+    check('1: a column is missing (the first is keys.jsonl, row 2, line 2: the row has no column "text"; its keys are '
+          '"label" and "txt"; did you mean "txt"?)' in done.stdout, done.stdout)
+    check("warning: [split] test = 0.1, but no row came into it" in done.stdout, done.stdout)
+    refused(folder, "a wrong key", 3, "3 rows: a column is missing", 'no column "body"; its keys are "label" and "text"',
+            source__format='"jsonl"', source__files='["keys.jsonl"]', source__text='"body"')
+
+
 def fewer_shards_replace_more(folder):
     toml(folder)
     run(folder)
@@ -280,6 +303,7 @@ with tempfile.TemporaryDirectory() as scratch:
     wrong_input(place)
     case_is_the_vocabularys(place)
     files_by_pattern_and_once(place)
+    what_was_hardly_meant_is_told(place)
     fewer_shards_replace_more(place)
     too_many_columns(place)
     replacing_is_told(place)

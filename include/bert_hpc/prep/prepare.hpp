@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bert_hpc/comm/communicator.hpp"
@@ -37,7 +38,8 @@ struct Summary {
   std::int64_t rows = 0, text_bytes = 0, truncated = 0, unknown = 0, words_tokens = 0;
   std::array<std::int64_t, row_status_count> by_status{};
   std::array<SplitSummary, split_count> splits;
-  std::vector<std::string> label_names;
+  std::vector<std::pair<std::string, std::int64_t>> labels, unlisted_labels;  ///< with their rows
+  std::string first_missing;                                                  ///< see RowTable
   std::int32_t vocabulary_size = 0;
   double seconds = 0, tokenize_seconds = 0;
 };

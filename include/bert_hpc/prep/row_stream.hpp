@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,9 +25,11 @@ struct SourceRow {
   std::int64_t line = 0;    ///< on which it begins, from 1
   std::size_t file = 0;     ///< index into RowStream::files()
   std::string_view text, text_pair, label;
-  std::string problem;         ///< why it cannot be read; empty if it can
-  bool too_wide = false;       ///< because it has more columns than the header
-  std::string missing_column;  ///< name of a column asked for that the row lacks; empty if none
+  std::string problem;                ///< why it cannot be read; empty if it can
+  bool too_wide = false;              ///< because it has more columns than the header
+  std::string missing_column;         ///< name of a column asked for that the row lacks; empty if none
+  std::span<const std::string> keys;  ///< jsonl: what it has instead
+  bool malformed = false;             ///< held bytes that are not UTF-8, beyond those that the views still hold
 };
 
 class RowStream {

@@ -4,7 +4,9 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bert_hpc/prep/prep_config.hpp"
@@ -42,6 +44,13 @@ struct RowTable {
   std::vector<std::string> label_names;  ///< classification: by number
   std::vector<std::int64_t> label_rows;  ///< classification: rows kept of each
 
+  // What a user may not have meant, for warnings().
+  std::vector<std::string> absent_labels;               ///< of [task] labels: no row has them
+  std::map<std::string, std::int64_t> unlisted_labels;  ///< rows of labels that are not in [task] labels; some of them
+  std::string first_missing;                            ///< the first row that lacks a column, and what it has
+  std::int64_t malformed_rows = 0;                      ///< kept, with bytes that are not UTF-8
+  std::string first_malformed;                          ///< its place
+
   std::int64_t rows() const { return static_cast<std::int64_t>(status.size()); }
   std::array<std::int64_t, row_status_count> counts() const;
 };
@@ -52,6 +61,13 @@ RowTable scan_rows(const PrepConfig& config);
 
 /// Why a row of this status was left out, with its particulars: a line of rejects.tsv.
 std::string describe_reject(RowStatus status, const SourceRow& row, const PrepConfig& config);
+
+/// What is right to the letter and yet hardly meant: labels that nobody has, splits without rows, text in another
+/// encoding. A sentence each.
+std::vector<std::string> warnings(const RowTable& table, const PrepConfig& config);
+
+/// "\"a\" 1,200, \"b\" 7 and 31 more": at most ten labels with their rows.
+std::string labels_text(const std::vector<std::pair<std::string, std::int64_t>>& labels);
 
 /// Parts the rows listed, in the order listed, into train, validation and test. Boundaries are the rounded cumulative
 /// fractions.

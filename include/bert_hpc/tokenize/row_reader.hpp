@@ -31,6 +31,8 @@ struct Row {
   std::int64_t number = 0;                              ///< in its file, from 1, without the header
   std::int64_t line = 0;                                ///< on which it begins, from 1
   std::vector<std::optional<std::string_view>> values;  ///< the columns asked for; none where the row lacks one
+  std::vector<std::string> keys;                        ///< jsonl: of a row that lacks a column; else empty
+  bool malformed = false;                               ///< jsonl: held bytes that are not UTF-8; others keep theirs
   std::string problem;                                  ///< why the row cannot be read; empty if it can
   bool too_wide = false;                                ///< the problem is that it has more columns than the header
 };
@@ -43,7 +45,8 @@ class RowReader {
 };
 
 /// Opens `file`. `columns` are names of the header or of JSON keys, or column numbers from 1 (a header's name comes
-/// first; without a header only numbers). Plain text has one column whatever it is called. Throws as LineSource does,
+/// first; without a header only numbers). A null of JSON is an empty text. Plain text has one column
+/// whatever it is called. Throws as LineSource does,
 /// Error(data) for a column that is not in the header (saying which are), Error(data) at reading for a quote that is
 /// never closed.
 std::unique_ptr<RowReader> open_rows(const std::string& file, const RowFormat& format,

@@ -160,3 +160,86 @@ TEST_CASE("a label may end before a separator, and malformed bytes in it become 
   text.config.source.label_separator = std::string(1, ':');
   CHECK(text.scan().label_names == std::vector<std::string>{"DESC", "\xEF\xBF\xBD"});
 }
+
+TEST_CASE("a listed label that no row has is told with the one that was probably meant") {
+  Text text(table({{"human", 157}, {"gpt", 50}, {"x", 30}}));
+  text.config.task.labels = {"Human", "gpt", "none"};
+  const RowTable rows = text.scan();
+  CHECK(rows.absent_labels == std::vector<std::string>{"Human", "none"});
+  CHECK(rows.unlisted_labels == std::map<std::string, std::int64_t>{{"human", 157}, {"x", 30}});
+  const auto told = warnings(rows, text.config);
+  REQUIRE(told.size() == 3);
+  CHECK(told[0] == "no row has the label \"Human\" of [task] labels; did you mean \"human\", which 157 rows have?");
+  CHECK(told[1] == "no row has the label \"none\" of [task] labels.");
+  CHECK(told[2] == "all rows that are kept have the label \"gpt\", so there is nothing to tell apart.");
+  text.config.task.labels = {"human", "Human", "gpt"};  // listed itself
+  CHECK_THAT(warnings(text.scan(), text.config).front(), ContainsSubstring("did you mean \"human\", which 157 rows"));
+  text.config.task.labels = {"gpt", "human", "x"};
+  CHECK(warnings(text.scan(), text.config).empty());
+}
+
+TEST_CASE("splits that were asked for and are empty are told, with why") {
+  std::vector<std::pair<std::string, int>> each;
+  for (char name = 'a'; name <= 'z'; ++name) each.emplace_back(std::string(1, name), 1);
+  Text text(table(each));
+  auto told = warnings(text.scan(), text.config);
+  REQUIRE(told.size() == 3);
+  CHECK(told[0] == "26 of 26 labels have one row alone: is [source] label = \"label\" the right column?");
+  CHECK_THAT(told[1], ContainsSubstring("[split] validation = 0.1, but no row came into it") &&
+                          ContainsSubstring("stratify = false"));
+  CHECK_THAT(told[2], ContainsSubstring("there is no test split"));
+  text.config.split.stratify = false;
+  CHECK(warnings(text.scan(), text.config).size() == 1);
+  text.config.split = {.train = 1, .validation = 0, .test = 0};
+  CHECK(warnings(text.scan(), text.config).size() == 1);
+
+  const Text unread("text,label\n,a\n");
+  Text files(table({{"a", 50}, {"b", 50}}));
+  CHECK(warnings(files.scan(), files.config).empty());
+  files.config.source.test_files = unread.config.source.files;
+  files.config.split.test = 0;
+  told = warnings(files.scan(), files.config);
+  REQUIRE(told.size() == 1);
+  CHECK(told[0] == "no row of [source] test_files is kept, so there is no test split.");
+}
+
+TEST_CASE("rows of JSON that lack a key say which they have; null is a missing value") {
+  Text text("{\"text\":\"x\",\"label\":\"a\"}\n{\"text\":null,\"label\":\"a\"}\n{\"text\":\"x\",\"label\":null}\n");
+  text.config.source.format = "jsonl";
+  using enum RowStatus;
+  RowTable rows = text.scan();
+  CHECK(std::vector<RowStatus>(rows.status.begin() + 1, rows.status.end()) ==
+        std::vector<RowStatus>{empty_text, empty_label});
+  CHECK(rows.first_missing.empty());
+  text.config.source.text = {"txt"};
+  const std::string words =
+      "row 1, line 1: the row has no column \"txt\"; its keys are \"label\" and \"text\"; did you mean \"text\"?";
+  CHECK_THROWS_WITH(text.scan(), ContainsSubstring("3 rows: a column is missing") && ContainsSubstring(words));
+  text.config.source.text = {"text"};
+  text.config.task.name = "masked_lm";
+  CHECK(text.scan().counts()[static_cast<std::size_t>(empty_text)] == 1);
+}
+
+TEST_CASE("bytes that are not UTF-8 are counted, with the place of the first and what may help") {
+  const std::string rows = "text,label\nplain,a\ncaf\xE9,b\nna\xC3\xAFve,a\n\xFF,b\n\xFF,\n";
+  Text text(rows);
+  const RowTable table = text.scan();
+  CHECK(table.malformed_rows == 2);
+  CHECK_THAT(warnings(table, text.config).front(), ContainsSubstring("2 rows hold bytes that are not UTF-8") &&
+                                                       ContainsSubstring("row 2, line 3") &&
+                                                       ContainsSubstring("encoding = \"latin-1\""));
+  text.config.source.encoding = "latin-1";
+  CHECK(text.scan().malformed_rows == 0);
+  Text json("{\"text\":\"caf\xE9\",\"label\":\"a\"}\n{\"text\":\"x\",\"label\":\"a\"}\n");
+  json.config.source.format = "jsonl";
+  CHECK(json.scan().malformed_rows == 1);
+}
+
+TEST_CASE("at most ten labels are shown") {
+  CHECK(labels_text({{"a", 1200}}) == "\"a\" 1,200");
+  CHECK(labels_text({{"a", 2}, {"b\n", 1}}) == "\"a\" 2 and \"b\\x0A\" 1");
+  std::vector<std::pair<std::string, std::int64_t>> many(12, {"x", 1});
+  CHECK(labels_text(many).ends_with("\"x\" 1 and 2 more"));
+  many.resize(10);
+  CHECK(labels_text(many).ends_with("\"x\" 1 and \"x\" 1"));
+}

@@ -130,9 +130,17 @@ TEST_CASE("records longer than a block are read whole") {
 TEST_CASE("JSON Lines: numbers as text, null and absent keys, damaged lines") {
   const RowFormat json{.format = TextFormat::jsonl};
   CHECK(rows("{\"t\":\"a\\u00e9\",\"l\":3}\n\n{\"t\":null,\"l\":true}\r\n{\"t\":\"x\"}\n", json, {"t", "l"}) ==
-        Rows{"1:a\xC3\xA9|3", "3:-|true", "4:x|-"});
+        Rows{"1:a\xC3\xA9|3", "3:|true", "4:x|-"});
   CHECK(rows("{\"t\":\n[1]\n{\"t\":[1]}\n{\"t\":\"\xFF\"}\n", json, {"t"}) ==
         Rows{"1:!", "2:!", "3:!", "4:\xEF\xBF\xBD"});
+  const TemporaryFile file("{\"t\":1,\"l\":2}\n{\"text\":\"\xFF\",\"l\":null}\n{\"t\":null,\"l\":2}\n");
+  const auto reader = open_rows(file.path(), json, {"t", "l"});
+  Row row;
+  for (const auto& keys : {Rows{}, Rows{"l", "text"}, Rows{}}) {  // those of the row that lacks one
+    REQUIRE(reader->next(row));
+    CHECK(row.keys == keys);
+    CHECK(row.malformed == !keys.empty());
+  }
   CHECK(rows("{\"t\":" + std::string(1'000'000, '[') + "\n", json, {"t"}) == Rows{"1:!"});
 }
 

@@ -1,0 +1,143 @@
+// What is said of rows: why they are left out, and what of them is hardly meant.
+#include <algorithm>
+
+#include "bert_hpc/core/text.hpp"
+#include "bert_hpc/prep/row_table.hpp"
+
+namespace bert_hpc::prep {
+namespace {
+
+constexpr std::size_t most_shown = 10;  // labels
+
+/// ", and has \"a\" and \"b\"; did you mean \"a\"?" of a row of JSON; else nothing.
+std::string keys_text(const SourceRow& row) {
+  if (row.keys.empty()) return {};
+  const std::vector<std::string> keys(row.keys.begin(), row.keys.end());
+  const std::string near = core::nearest_name(row.missing_column, keys);
+  return "; its keys are " + core::printable(core::listed(keys, "and"), 300) +
+         (near.empty() ? "" : "; did you mean \"" + core::printable(near, 60) + "\"?");
+}
+
+std::string in_quotes(const std::string& label) {
+  return '"' + core::printable(label, 40) + '"';
+}
+
+/// Splits that were asked for and got no row.
+void warn_of_empty_splits(const RowTable& table, const PrepConfig& config, std::vector<std::string>& all) {
+  const auto counts = table.counts();
+  const double fractions[] = {config.split.train, config.split.validation, config.split.test};
+  const std::vector<std::string> none, *files[] = {&none, &config.source.validation_files, &config.source.test_files};
+  const bool by_label = config.split.stratify && config.has_classes();
+  for (std::size_t s = 0; s < split_count; ++s) {
+    if (counts[s] > 0) continue;
+    const std::string name = to_string(static_cast<Split>(s));
+    if (!files[s]->empty()) {
+      all.push_back("no row of [source] " + name + "_files is kept, so there is no " + name + " split.");
+    } else if (!config.source.files.empty() && fractions[s] > 0) {
+      all.push_back("[split] " + name + " = " + core::format_number(fractions[s]) +
+                    ", but no row came into it, so there is no " + name + " split: " +
+                    (by_label ? "each label is parted by itself, and none has rows enough. Set [split] stratify = "
+                                "false, or check [source] label = " +
+                                    in_quotes(config.source.label) + "."
+                              : "there are too few rows."));
+    }
+  }
+}
+
+void warn_of_labels(const RowTable& table, const PrepConfig& config, std::vector<std::string>& all) {
+  std::map<std::string, std::int64_t> known = table.unlisted_labels;
+  for (std::size_t i = 0; i < table.label_names.size(); ++i) {
+    if (table.label_rows[i] > 0) known[table.label_names[i]] = table.label_rows[i];
+  }
+  std::vector<std::string> names;
+  for (const auto& [label, rows] : known) names.push_back(label);
+  for (const std::string& label : table.absent_labels) {
+    const std::string near = core::nearest_name(label, names);
+    all.push_back("no row has the label " + in_quotes(label) + " of [task] labels" +
+                  (near.empty() ? "."
+                                : "; did you mean " + in_quotes(near) + ", which " +
+                                      core::counted(known.at(near), "row has", "rows have") + "?"));
+  }
+  const auto& rows = table.label_rows;
+  const auto labels = std::ssize(rows), singles = std::count(rows.begin(), rows.end(), 1);
+  const auto used = labels - std::count(rows.begin(), rows.end(), 0);
+  if (used == 1) {
+    const auto only = std::find_if(rows.begin(), rows.end(), [](std::int64_t count) { return count > 0; });
+    all.push_back("all rows that are kept have the label " +
+                  in_quotes(table.label_names[static_cast<std::size_t>(only - rows.begin())]) +
+                  ", so there is nothing to tell apart.");
+  } else if (labels > 2 && 2 * singles >= labels) {
+    all.push_back(core::with_commas(singles) + " of " + core::counted(labels, "label") +
+                  " have one row alone: is [source] label = " + in_quotes(config.source.label) + " the right column?");
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> warnings(const RowTable& table, const PrepConfig& config) {
+  std::vector<std::string> all;
+  if (table.malformed_rows > 0) {
+    all.push_back(core::counted(table.malformed_rows, "row holds", "rows hold") +
+                  " bytes that are not UTF-8, each read as U+FFFD (the first is " + table.first_malformed +
+                  "). If the text is Latin-1, set [source] encoding = \"latin-1\".");
+  }
+  if (config.has_classes()) warn_of_labels(table, config, all);
+  warn_of_empty_splits(table, config, all);
+  return all;
+}
+
+std::string labels_text(const std::vector<std::pair<std::string, std::int64_t>>& labels) {
+  std::vector<std::string> shown;
+  for (std::size_t i = 0; i < std::min(labels.size(), most_shown); ++i) {
+    shown.push_back(in_quotes(labels[i].first) + ' ' + core::with_commas(labels[i].second));
+  }
+  const auto more = std::ssize(labels) - std::ssize(shown);
+  if (more > 0) shown.push_back(core::with_commas(more) + " more");
+  return core::listed(shown, "and", false);
+}
+
+const char* reason(RowStatus status) {
+  switch (status) {
+    case RowStatus::unreadable:
+      return "the row cannot be read";
+    case RowStatus::extra_columns:
+      return "the row has more columns than the header (see [source] extra_columns)";
+    case RowStatus::missing_column:
+      return "a column is missing";
+    case RowStatus::empty_text:
+      return "the text is empty";
+    case RowStatus::empty_label:
+      return "the label is empty";
+    case RowStatus::too_many_characters:
+      return "the text is longer than max_characters";
+    case RowStatus::no_number:
+      return "the label is no number";
+    case RowStatus::unlisted_label:
+      return "the label is not in [task] labels";
+    case RowStatus::rare_label:
+      return "the label is rarer than [filter] allows";
+    default:
+      return "";
+  }
+}
+
+std::string describe_reject(RowStatus status, const SourceRow& row, const PrepConfig& config) {
+  const std::string label = " (\"" + core::printable(row.label, 60) + "\")";
+  switch (status) {
+    case RowStatus::unreadable:
+    case RowStatus::extra_columns:
+      return "the row " + row.problem;
+    case RowStatus::missing_column:
+      return "the row has no column \"" + core::printable(row.missing_column, 60) + "\"" + keys_text(row);
+    case RowStatus::too_many_characters:
+      return std::string(reason(status)) + " = " + std::to_string(config.filter.max_characters);
+    case RowStatus::no_number:
+    case RowStatus::unlisted_label:
+    case RowStatus::rare_label:
+      return reason(status) + label;
+    default:
+      return reason(status);
+  }
+}
+
+}  // namespace bert_hpc::prep
