@@ -21,6 +21,7 @@ namespace {
 struct Input {
   config::Config config;
   comm::GridShape grid;
+  ResolvedInput resolved{""};
 };
 
 Input read_input(const Invocation& invocation, comm::Communicator& world) {
@@ -34,8 +35,10 @@ Input read_input(const Invocation& invocation, comm::Communicator& world) {
     config::Config& input = result.config;
     input = config::parse_config_text(text, invocation.input_path, invocation.overrides);
     const int ranks = invocation.validate_ranks > 0 ? invocation.validate_ranks : world.size();
-    result.grid = grid_layout(input, ranks, stated_model(input));
+    const model::BertConfig stated = stated_model(input);
+    result.grid = grid_layout(input, ranks, stated);
     config::require_valid(input, result.grid.data);
+    result.resolved = resolved_input(input, stated);
     if (input.run.mode == "predict" && input.task.name == "masked_lm") {
       throw core::Error(core::ExitCode::input,
                         "run.mode = \"predict\" has nothing to write for task.name = \"masked_lm\"; use \"evaluate\".");
@@ -61,7 +64,7 @@ bool goes_on_there(const config::Config& input) {
 void check_directory(const RunContext& context) {
   const config::Config& input = context.input;
   if (context.invocation.validate) return require_place(input.run.directory);
-  check_run_directory(input.run.directory, config::to_toml(input), context.invocation.overwrite, goes_on_there(input));
+  check_run_directory(input.run.directory, context.resolved, context.invocation.overwrite, goes_on_there(input));
 }
 
 /// What floats travel over where that is not `world`.
@@ -83,7 +86,7 @@ std::string directory_note(const RunContext& context) {
   std::string why;
   collectively(context.world, [&] {
     if (context.world.rank() != 0) return;
-    why = refusal(inspect_run_directory(input.run.directory), input.run.directory, config::to_toml(input),
+    why = refusal(inspect_run_directory(input.run.directory), input.run.directory, context.resolved,
                   context.invocation.overwrite, goes_on_there(input));
   });
   return context.world.broadcast(why, 0);
@@ -117,8 +120,8 @@ int run_application(const Invocation& invocation, comm::Communicator& world, int
     if (input.debug.check_collectives) {
       checked = comm::make_checked_communicator(ranks, {.timeout_seconds = input.debug.collective_timeout_seconds});
     }
-    const RunContext context{input, invocation, checked ? *checked : ranks, given.grid, threads, device,
-                             log,   begin,      process_memory().resident,  activity};
+    const RunContext context{input, invocation, checked ? *checked : ranks, given.grid, threads,       device,
+                             log,   begin,      process_memory().resident,  activity,   given.resolved};
     collectively(context.world, [&] {
       if (world.rank() == 0) check_directory(context);
     });

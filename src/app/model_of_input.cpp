@@ -58,6 +58,40 @@ model::BertConfig stated_model(const config::Config& input) {
 
 namespace {
 
+void fill(config::Model& m, const model::BertConfig& stated) {
+  if (m.pretrained) m.vocab_size = stated.vocab_size;
+  m.hidden_size = stated.hidden_size;
+  m.num_hidden_layers = stated.num_hidden_layers;
+  m.num_attention_heads = stated.num_attention_heads;
+  m.intermediate_size = stated.intermediate_size;
+  m.max_position_embeddings = stated.max_position_embeddings;
+  m.type_vocab_size = stated.type_vocab_size;
+  m.hidden_dropout_prob = stated.hidden_dropout_prob;
+  m.attention_probs_dropout_prob = stated.attention_probs_dropout_prob;
+  m.classifier_dropout = stated.classifier_dropout;
+  m.layer_norm_eps = stated.layer_norm_eps;
+  m.initializer_range = stated.initializer_range;
+  m.hidden_act = stated.hidden_act;
+}
+
+}  // namespace
+
+ResolvedInput resolved_input(config::Config& input, const model::BertConfig& stated) {
+  config::Config usual = input;
+  usual.model = config::Model();
+  usual.model.family = input.model.family;
+  usual.model.pretrained = input.model.pretrained;
+  usual.model.attention = input.model.attention;
+  usual.schedule.warmup_steps.reset();
+  usual.schedule.warmup_ratio.reset();
+  config::resolve(usual);
+  fill(usual.model, stated_model(usual));
+  fill(input.model, stated);
+  return {config::to_toml(input), config::to_toml(usual)};
+}
+
+namespace {
+
 std::string names_text(const std::vector<std::string>& names) {
   return core::printable(core::listed(names, "and"), 120);
 }

@@ -47,8 +47,7 @@ std::string first_difference(const std::string& there, const std::string& here) 
 /// What keeps the run from going on with this checkpoint; empty if nothing does.
 std::vector<std::string> obstacles(const RunContext& context, const Assembly& assembly, const DataSets& sets,
                                    const io::CheckpointManifest& manifest, std::int64_t total_steps) {
-  std::vector<std::string> found =
-      lasting_differences(input_differences(manifest.text("input"), config::to_toml(context.input)));
+  std::vector<std::string> found = lasting_differences(input_differences(manifest.text("input"), context.resolved));
   const CheckpointTexts here = checkpoint_texts(context, assembly, sets);
   const auto compare = [&](const char* name, const char* what) {
     const auto text = std::find_if(here.begin(), here.end(), [&](const auto& entry) { return entry.first == name; });
@@ -160,7 +159,7 @@ void read_parts(io::CheckpointReader& reader, io::Quantity quantity, const std::
 CheckpointTexts checkpoint_texts(const RunContext& context, const Assembly& assembly, const DataSets& sets) {
   const config::Config& input = context.input;
   return {{"version", std::string(core::version()) + " " + std::string(core::revision())},
-          {"input", config::to_toml(input)},
+          {"input", context.resolved.text},
           {"layout", comm::describe(context.grid) + ", zero = " + std::to_string(input.parallel.zero)},
           {"model", model::hf_config_text(assembly.config, assembly.traits.head)},
           {"data_train", data_text(sets.train.get())},
@@ -212,7 +211,7 @@ std::optional<Resume> choose_checkpoint(const RunContext& context, const Assembl
     }
     resume.state = training_state(resume.manifest);
     resume.same_run = own;
-    resume.changes = input_differences(resume.manifest.text("input"), config::to_toml(context.input));
+    resume.changes = input_differences(resume.manifest.text("input"), context.resolved);
     if (resume.manifest.text("best_metric") != context.input.evaluation.best.value_or("")) resume.state.best = {};
     return resume;
   }

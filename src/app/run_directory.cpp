@@ -103,14 +103,16 @@ RunDirectory inspect_run_directory(const std::string& path) {
   return found;
 }
 
-std::vector<std::string> input_differences(const std::string& there, const std::string& here) {
-  const auto old_keys = keys_of(there), new_keys = keys_of(here);
+std::vector<std::string> input_differences(const std::string& there, const ResolvedInput& here) {
+  const auto old_keys = keys_of(there), new_keys = keys_of(here.text), defaults = keys_of(here.defaults);
   std::vector<std::string> differences;
   const auto compare = [&](const std::string& key) {
     const auto old_key = old_keys.find(key), new_key = new_keys.find(key);
     const std::string old_value = old_key == old_keys.end() ? "not given" : old_key->second;
     const std::string new_value = new_key == new_keys.end() ? "not given" : new_key->second;
     if (old_value == new_value || key == "run.directory") return;
+    const auto usual = defaults.find(key);
+    if (old_key == old_keys.end() && usual != defaults.end() && usual->second == new_value) return;
     differences.push_back(core::printable(key, 60) + ": " + core::printable(old_value, 80) + " there, " +
                           core::printable(new_value, 80) + " here");
   };
@@ -163,8 +165,8 @@ std::vector<std::string> lasting_differences(const std::vector<std::string>& dif
   return lasting;
 }
 
-std::string refusal(const RunDirectory& found, const std::string& path, const std::string& resolved_input,
-                    bool overwrite, bool goes_on) {
+std::string refusal(const RunDirectory& found, const std::string& path, const ResolvedInput& resolved, bool overwrite,
+                    bool goes_on) {
   if (found.state == State::fresh) return {};
   const std::string where = core::printable(path);
   if (found.state == State::foreign) {
@@ -175,7 +177,7 @@ std::string refusal(const RunDirectory& found, const std::string& path, const st
   std::string text = "the directory " + where + " holds a run that ";
   const bool finished = found.state == State::finished;
   text += finished ? "is finished" : "is not finished";
-  std::vector<std::string> differences = input_differences(found.input, resolved_input);
+  std::vector<std::string> differences = input_differences(found.input, resolved);
   const bool may_differ = lasting_differences(differences).empty();
   if (!finished && goes_on) {
     differences = lasting_differences(differences);
@@ -208,9 +210,9 @@ void require_place(const std::string& path) {
   if (::access(existing.c_str(), W_OK | X_OK) != 0) cannot("write into the run directory", path, std::strerror(errno));
 }
 
-void check_run_directory(const std::string& path, const std::string& resolved_input, bool overwrite, bool goes_on) {
+void check_run_directory(const std::string& path, const ResolvedInput& resolved, bool overwrite, bool goes_on) {
   require_place(path);
-  const std::string why = refusal(inspect_run_directory(path), path, resolved_input, overwrite, goes_on);
+  const std::string why = refusal(inspect_run_directory(path), path, resolved, overwrite, goes_on);
   if (!why.empty()) throw core::Error(core::ExitCode::input, why);
 }
 

@@ -137,6 +137,8 @@ void resolve(Config& config) {
     if (!config.schedule.power) config.schedule.power = 1.0;
     if (!config.schedule.end_factor) config.schedule.end_factor = 0.0;
   }
+  Schedule& schedule = config.schedule;
+  if (config.run.mode == "train" && !schedule.warmup_steps && !schedule.warmup_ratio) schedule.warmup_ratio = 0.0;
   // Reproducible sums add chunks along a binary tree: a power of two serves every number of ranks below it.
   if (config.run.reproducible && config.batch.chunks == 0 && config.batch.global >= 1) {
     config.batch.chunks = static_cast<std::int64_t>(

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import time
 import unittest
+import zlib
 
 import h5py
 import numpy as np
@@ -39,6 +40,14 @@ def weights(directory):
 def rows(directory, *names):
     with h5py.File(directory / "metrics.h5") as file:
         return [np.array(file[f"steps/{name}"]).tolist() for name in names]
+
+
+def seal(path):
+    """Makes the checksum in front of a changed file right again."""
+    content = path.read_bytes()
+    kind = content[: content.index(b"\n")]
+    header = kind + b"\nbytes %d\ncrc32 %08x\n" % (len(content), zlib.crc32(content[512:]))
+    path.write_bytes(header.ljust(512, b"\0") + content[512:])
 
 
 def checkpoints(directory):
@@ -246,6 +255,31 @@ class Checkpoints(unittest.TestCase):
         self.assertEqual(weights(other), weights(directory))
         done, _ = self.run_all("nowhere", check=2, overrides=['run.resume="atuo"'])
         self.assertIn("neither", done.stderr)
+
+    def test_a_run_of_a_version_that_told_less_goes_on(self):
+        """Its resolved input lacks the keys that were left to their defaults, in input.toml and in the checkpoint."""
+        directory = self.stopped_at("older", 5, schedule={"epochs": None, "steps": STEPS, "warmup_ratio": None})
+        lacking = ("type_vocab_size", "hidden_dropout_prob", "attention_probs_dropout_prob", "layer_norm_eps", "initializer_range",
+                   "hidden_act", "warmup_ratio")
+        text = (directory / "input.toml").read_text()
+        for key in lacking:
+            self.assertIn(f"\n{key} = ", text)
+        older = "".join(line for line in text.splitlines(True) if line.split(" = ")[0] not in lacking)
+        (directory / "input.toml").write_text(older)
+        manifest = directory / "checkpoints" / "step-00000005" / "manifest.h5"
+        with h5py.File(manifest, "r+") as file:
+            texts = file["texts/values"]
+            place = list(file["texts/names"].asstr()).index("input")
+            self.assertEqual(texts.asstr()[place], text)
+            texts[place] = older
+        seal(manifest)
+        same = {"schedule": {"epochs": None, "steps": STEPS, "warmup_ratio": None}, "checkpoint": {"every_steps": 5, "keep": 100}}
+        done, _ = self.run_all("older", check=2, overrides=["model.hidden_dropout_prob=0.3"], **same)
+        self.assertIn("model.hidden_dropout_prob: not given there, 0.3 here", done.stderr)
+        done, _ = self.run_all("older", **same)
+        self.assertIn("goes on after step 5", done.stdout)
+        self.assertNotIn("changed since then", done.stdout)
+        self.assertEqual((directory / "input.toml").read_text(), text)
 
     def test_validate_tells_where_it_would_go_on(self):
         self.stopped_at("told", 5)

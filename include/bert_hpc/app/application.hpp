@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "bert_hpc/app/run_directory.hpp"
 #include "bert_hpc/comm/communicator.hpp"
 #include "bert_hpc/comm/process_grid.hpp"
 #include "bert_hpc/config/config.hpp"
@@ -34,8 +35,9 @@ struct RunContext {
   core::DeviceChoice device;
   core::Log& log;  ///< silent but on rank 0
   std::chrono::steady_clock::time_point begin;
-  std::int64_t start_memory;  ///< resident when the run began, bytes; 0: unknown
-  core::Activity& activity;   ///< what this rank is at
+  std::int64_t start_memory;      ///< resident when the run began, bytes; 0: unknown
+  core::Activity& activity;       ///< what this rank is at
+  const ResolvedInput& resolved;  ///< the input's text
 
   /// Ranks that the run is, or would be, made for.
   int ranks() const { return invocation.validate_ranks > 0 ? invocation.validate_ranks : world.size(); }

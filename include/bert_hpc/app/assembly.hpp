@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "bert_hpc/app/run_directory.hpp"
 #include "bert_hpc/comm/process_groups.hpp"
 #include "bert_hpc/config/config.hpp"
 #include "bert_hpc/data/shard_reader.hpp"
@@ -30,6 +31,11 @@ TaskTraits task_traits(const std::string& task_name);
 /// The model as the input states it, before the data are known: `pretrained`'s config.json with the keys of [model]
 /// over it, or BERT-base's values with them. Throws Error.
 model::BertConfig stated_model(const config::Config& input);
+
+/// Writes the values of the stated model into [model], where the input leaves them to defaults or to `pretrained`;
+/// vocab_size only from there, as it comes with the shards otherwise. Then the input's text, and its defaults'. Throws
+/// Error.
+ResolvedInput resolved_input(config::Config& input, const model::BertConfig& stated);
 
 /// Completes it with what the data say: vocabulary (where [model] states none and nothing is pretrained), labels,
 /// special tokens. Throws Error(data) where data and model do not go together.

@@ -5,9 +5,18 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace bert_hpc::app {
+
+/// An input as it was resolved, every key that the run uses with its value; and the same where all that older versions
+/// left out of this text is at its default, so that their runs can be gone on with.
+struct ResolvedInput {
+  ResolvedInput(std::string all, std::string with_defaults = {})
+      : text(std::move(all)), defaults(std::move(with_defaults)) {}
+  std::string text, defaults;
+};
 
 struct RunDirectory {
   enum class State {
@@ -26,22 +35,23 @@ RunDirectory inspect_run_directory(const std::string& path);
 
 /// Why no run with this resolved input may begin or go on there, and the cure; "" if it may. `goes_on`: an unfinished
 /// run is to be continued, where nothing has changed that must stay (lasting_differences()). Pure.
-std::string refusal(const RunDirectory& found, const std::string& path, const std::string& resolved_input,
-                    bool overwrite, bool goes_on);
+std::string refusal(const RunDirectory& found, const std::string& path, const ResolvedInput& resolved, bool overwrite,
+                    bool goes_on);
 
 /// Of input_differences() those that a run cannot go on with. What may change: layout and micro-batches, the
 /// optimizer's rates, the schedule's length, evaluation, checkpoints, log. Data may lie elsewhere: a checkpoint knows
 /// their content. Pure.
 std::vector<std::string> lasting_differences(const std::vector<std::string>& differences);
 
-/// "batch.global: 32 there, 64 here" for each key of two resolved inputs that differs, run.directory aside. Pure.
-std::vector<std::string> input_differences(const std::string& there, const std::string& here);
+/// "batch.global: 32 there, 64 here" for each key of two resolved inputs that differs, run.directory aside, and keys
+/// that are not there and have their default here. Pure.
+std::vector<std::string> input_differences(const std::string& there, const ResolvedInput& here);
 
 /// Changes nothing. Throws Error(files) if the directory cannot be made or written.
 void require_place(const std::string& path);
 
 /// Before anything is computed; changes nothing. Throws Error(input) if refused, and as require_place() does.
-void check_run_directory(const std::string& path, const std::string& resolved_input, bool overwrite, bool goes_on);
+void check_run_directory(const std::string& path, const ResolvedInput& resolved, bool overwrite, bool goes_on);
 
 /// When the first result is about to be written: makes the directory, removes what an earlier run left there (as a
 /// whole, by moving it aside first), writes input.toml and the status "running". Throws Error(files).

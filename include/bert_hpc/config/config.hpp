@@ -67,7 +67,7 @@ struct Optimizer {
 struct Schedule {
   std::string name = "linear";  ///< "linear", "cosine", "polynomial", "constant"
   std::optional<std::int64_t> warmup_steps;
-  std::optional<double> warmup_ratio;  ///< of all steps
+  std::optional<double> warmup_ratio;  ///< of all steps; 0 after resolve() where training has neither
   std::optional<std::int64_t> epochs, steps;
   std::optional<double> power;       ///< polynomial; 1 after resolve()
   std::optional<double> end_factor;  ///< polynomial: last rate over the peak; 0 after resolve()

@@ -99,6 +99,23 @@ TEST_CASE("a refusal tells what differs and the cure") {
   CHECK(input_differences(other, input).size() == 2);
 }
 
+TEST_CASE("keys that an older run's input lacks count where they are not at their default") {
+  const std::string there = "[model]\nhidden_size = 64\n";
+  const std::string usual = "[model]\nhidden_size = 768\nintermediate_size = 3072\n\n[schedule]\nwarmup_ratio = 0.0\n";
+  const auto differences = [&](const std::string& here) { return input_differences(there, {here, usual}); };
+  CHECK(differences(there + "intermediate_size = 3072\n\n[schedule]\nwarmup_ratio = 0.0\n").empty());
+  CHECK(differences(there + "intermediate_size = 256\n") ==
+        std::vector<std::string>{"model.intermediate_size: not given there, 256 here"});
+  // What is there counts, default or not.
+  CHECK(differences("[model]\nhidden_size = 768\n").size() == 1);
+  CHECK(input_differences(there + "intermediate_size = 256\n", {there + "intermediate_size = 3072\n", usual}).size() ==
+        1);
+  RunDirectory found{RunDirectory::State::unfinished, "running", there, {}};
+  CHECK(refusal(found, "out", {there + "intermediate_size = 3072\n", usual}, false, true).empty());
+  CHECK_THAT(refusal(found, "out", {there + "intermediate_size = 256\n", usual}, false, true),
+             ContainsSubstring("intermediate_size"));
+}
+
 TEST_CASE("an unfinished run goes on where nothing lasting differs") {
   RunDirectory found{RunDirectory::State::unfinished, "running", input, {}};
   CHECK(refusal(found, "out", input, false, true).empty());
@@ -107,9 +124,10 @@ TEST_CASE("an unfinished run goes on where nothing lasting differs") {
   CHECK_THAT(text, ContainsSubstring("batch.global"));
   CHECK_THAT(text, !ContainsSubstring("batch.micro"));
   found.input = "[run]\nseed = 1\n\n[optimizer]\nname = \"adamw\"\nlearning_rate = 1.0\n\n[parallel]\nzero = 1\n";
-  CHECK(
-      refusal(found, "out", "[run]\nseed = 1\n\n[optimizer]\nname = \"adamw\"\n\n[log]\nevery_steps = 2\n", false, true)
-          .empty());
+  CHECK(refusal(found, "out",
+                std::string("[run]\nseed = 1\n\n[optimizer]\nname = \"adamw\"\n\n[log]\nevery_steps = 2\n"), false,
+                true)
+            .empty());
   CHECK(lasting_differences({"optimizer.name: a there, b here", "optimizer.learning_rate: 1 there, 2 here",
                              "parallel.zero: 0 there, 1 here", "data.order: a there, b here"}) ==
         std::vector<std::string>{"optimizer.name: a there, b here", "data.order: a there, b here"});

@@ -1,0 +1,83 @@
+// What the resolved input says, and that input/example_bert_hpc.toml tells the same defaults.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <cstdlib>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "bert_hpc/app/assembly.hpp"
+#include "support/example_input.hpp"
+
+using namespace bert_hpc;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+const std::string minimal =
+    "[run]\ndirectory = \"out\"\n[model]\nhidden_size = 64\nnum_hidden_layers = 2\nnum_attention_heads = 2\n"
+    "[task]\nname = \"classification\"\n[data]\ntrain = [\"t.h5\"]\n[optimizer]\nlearning_rate = 1e-3\n"
+    "[schedule]\nepochs = 1\n";
+
+app::ResolvedInput resolved(const std::vector<std::string>& overrides = {}) {
+  config::Config input = config::parse_config_text(minimal, "input.toml", overrides);
+  return app::resolved_input(input, app::stated_model(input));
+}
+
+/// Text of a key's value by "table.key".
+std::map<std::string, std::string> keys_of(const std::string& toml) {
+  std::map<std::string, std::string> keys;
+  std::istringstream lines(toml);
+  std::string line, table;
+  while (std::getline(lines, line)) {
+    const auto equals = line.find(" = ");
+    if (line.starts_with('[')) table = line.substr(1, line.size() - 2);
+    if (equals != std::string::npos) keys[table + '.' + line.substr(0, equals)] = line.substr(equals + 3);
+  }
+  return keys;
+}
+
+}  // namespace
+
+TEST_CASE("the resolved input says what a model from scratch was made of") {
+  const app::ResolvedInput input = resolved({"model.hidden_dropout_prob=0.2"});
+  for (const char* line :
+       {"hidden_size = 64\n", "intermediate_size = 3072\n", "max_position_embeddings = 512\n", "type_vocab_size = 2\n",
+        "hidden_dropout_prob = 0.2\n", "attention_probs_dropout_prob = 0.1\n", "layer_norm_eps = 1e-12\n",
+        "initializer_range = 0.02\n", "hidden_act = \"gelu\"\n", "warmup_ratio = 0.0\n", "global = 32\n"}) {
+    CHECK_THAT(input.text, ContainsSubstring(line));
+  }
+  CHECK_THAT(input.text, !ContainsSubstring("vocab_size = 30522"));  // comes with the shards
+  CHECK_THAT(input.defaults, ContainsSubstring("hidden_dropout_prob = 0.1\n"));
+  // It reads back to the same, and to the same model.
+  config::Config again = config::parse_config_text(input.text, "input.toml", {});
+  CHECK(app::resolved_input(again, app::stated_model(again)).text == input.text);
+  CHECK_THAT(resolved({"schedule.warmup_steps=3"}).text, !ContainsSubstring("warmup_ratio"));
+}
+
+TEST_CASE("the example input tells every default") {
+  const std::set<std::string> needed = {
+      "run.directory", "model.hidden_size", "model.num_hidden_layers", "model.num_attention_heads",
+      "task.name",     "data.train",        "optimizer.learning_rate", "schedule.epochs"};
+  const auto defaults = keys_of(resolved({"data.validation=\"v.h5\""}).defaults);
+  const auto same = [](const std::string& shown, const std::string& usual) {
+    char* end = nullptr;
+    const double number = std::strtod(usual.c_str(), &end);  // 1e-8 and 1e-08 are one
+    return shown.starts_with(usual) || (*end == '\0' && std::strtod(shown.c_str(), nullptr) == number);
+  };
+  for (const test::KeyLine& line : test::key_lines(test::example_input("bert_hpc"))) {
+    const std::string name = line.table + '.' + line.key, shown = line.text.substr(line.key.size() + 3);
+    const std::size_t told = shown.find("default: ");
+    const auto usual = defaults.find(name);
+    INFO(name << ": " << shown);
+    if (needed.contains(name)) {
+      CHECK_THAT(shown, ContainsSubstring("needed"));
+    } else if (told != std::string::npos && (usual == defaults.end() || line.table == "data")) {
+      CHECK_THAT(shown.substr(told), ContainsSubstring("default: none"));
+    } else if (usual == defaults.end()) {
+      CHECK(line.comment);  // an example, or the default where another key asks for it
+    } else {
+      CHECK(same(told == std::string::npos ? shown : shown.substr(told + 9), usual->second));
+    }
+  }
+}
