@@ -287,4 +287,28 @@ std::vector<std::string> placement_warnings(const std::vector<RankPlacement>& ra
   return result;
 }
 
+std::string memory_warning(std::int64_t rank_bytes, int ranks, std::int64_t host_bytes) {
+  const double needed = static_cast<double>(rank_bytes) * ranks;  // whole numbers could overflow
+  if (host_bytes <= 0 || needed <= static_cast<double>(host_bytes)) return {};
+  return core::format_bytes(rank_bytes) + " are planned for " +
+         (ranks == 1 ? "a rank" : "each of " + std::to_string(ranks) + " ranks") + ", and this host has " +
+         core::format_bytes(host_bytes) +
+         ": set batch.micro_tokens lower, take a smaller model, or spread it over more hosts (parallel.pipeline, "
+         "parallel.tensor, parallel.zero)";
+}
+
+std::vector<std::string> training_warnings(const config::Config& input, std::int64_t steps, std::int64_t sequences) {
+  std::vector<std::string> warnings;
+  if (input.schedule.warmup_steps.value_or(0) > steps) {
+    warnings.push_back("schedule.warmup_steps = " + core::with_commas(*input.schedule.warmup_steps) +
+                       " is more than the run's " + core::counted(steps, "step") +
+                       ": the peak learning rate is never reached");
+  }
+  if (input.batch.global > sequences) {
+    warnings.push_back("batch.global = " + core::with_commas(input.batch.global) + " is more than the " +
+                       core::counted(sequences, "sequence") + " to train on: every update takes all of them");
+  }
+  return warnings;
+}
+
 }  // namespace bert_hpc::app

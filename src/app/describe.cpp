@@ -5,6 +5,7 @@
 #include "bert_hpc/app/banner.hpp"
 #include "bert_hpc/app/machine.hpp"
 #include "bert_hpc/comm/mpi_communicator.hpp"
+#include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/device_runtime.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/core/version.hpp"
@@ -86,6 +87,13 @@ void describe_run(const RunContext& context, const Assembly& assembly, const Dat
   facts.more.insert(facts.more.end(), more.begin(), more.end());
   context.log.info(banner(facts));
   for (const std::string& warning : placement_warnings(facts.ranks)) context.log.warning(warning);
+  if (!context.invocation.validate || !core::host_sees_device_memory()) return;
+  const auto here =
+      std::count_if(facts.ranks.begin(), facts.ranks.end(), [&](const auto& r) { return r.host == machine.host; });
+  // Of ranks that are planned for elsewhere one at least must have room on a host like this one.
+  const int ranks = facts.planned_ranks == 0 ? static_cast<int>(here) : 1;
+  const std::string warning = memory_warning(total(memory), ranks, host_memory());
+  if (!warning.empty()) context.log.warning(warning);
 }
 
 void tell_directory(const RunContext& context, const std::string& why) {

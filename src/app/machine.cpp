@@ -153,4 +153,9 @@ std::string instruction_sets_from_cpuinfo(const std::string& cpuinfo) {
   return text;
 }
 
+std::int64_t host_memory() {
+  const long pages = ::sysconf(_SC_PHYS_PAGES), bytes = ::sysconf(_SC_PAGESIZE);
+  return pages > 0 && bytes > 0 ? std::int64_t{pages} * bytes : 0;
+}
+
 }  // namespace bert_hpc::app

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "bert_hpc/app/application.hpp"
+#include "bert_hpc/app/banner.hpp"
 #include "bert_hpc/app/collective.hpp"
 #include "bert_hpc/app/data_sets.hpp"
 #include "bert_hpc/app/describe.hpp"
@@ -139,6 +140,9 @@ void describe(const Training& training, const RunContext& context) {
   lines.emplace_back("checkpoints", checkpoints_text(training, context));
   lines.emplace_back("update", train::plan_shards(training.assembly->parameters, shards, context.grid.data).describe());
   describe_run(context, *training.assembly, training.sets, memory_of(training, *training.assembly, context), lines);
+  for (const std::string& warning : training_warnings(context.input, steps, training.sets.train->samples())) {
+    context.log.warning(warning);
+  }
 }
 
 }  // namespace

@@ -47,6 +47,15 @@ class Simulation(program.Case):
         self.assertIn("[run] machine", said)
         self.assertNotIn("tokens/s", said)
 
+    def test_what_asks_for_more_than_there_is_is_warned_of(self):
+        path = self.work.input(run={"directory": str(self.work.folder / "none")})
+        self.assertNotRegex(run("bert_hpc", path, "--validate", check=0).stdout, "warning: (schedule|batch|.* are planned)")
+        said = run("bert_hpc", path, "--validate", "--set", "schedule.warmup_steps=1000", "--set", "batch.global=100000", "--set",
+                   "model.vocab_size=2000000000", "--set", "model.hidden_size=4096", check=0).stdout
+        self.assertIn("warning: schedule.warmup_steps = 1,000 is more than the run's 3 steps", said)
+        self.assertIn("warning: batch.global = 100,000 is more than the 350 sequences to train on", said)
+        self.assertRegex(said, r"warning: [\d.]+ TiB are planned for a rank, and this host has ")
+
     def test_traces(self):
         path = self.input(log={"trace": True})
         run("bert_hpc", path, "--validate", check=0)

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "bert_hpc/config/config.hpp"
+
 namespace bert_hpc::app {
 
 /// Where one rank runs; gathered from all ranks, by rank.
@@ -48,5 +50,11 @@ std::string banner(const BannerFacts& facts);
 /// node than their GPU, each with its cure;
 /// equal cases on several hosts are one warning.
 std::vector<std::string> placement_warnings(const std::vector<RankPlacement>& ranks);
+
+/// Planned memory, bytes, that a host of so much does not have for so many ranks; "" where it does, or is unknown (0).
+std::string memory_warning(std::int64_t rank_bytes, int ranks, std::int64_t host_bytes);
+
+/// What of a training's input asks for more than there is: a warm-up beyond the last step, a batch beyond the data.
+std::vector<std::string> training_warnings(const config::Config& input, std::int64_t steps, std::int64_t sequences);
 
 }  // namespace bert_hpc::app

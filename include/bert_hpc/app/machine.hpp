@@ -41,4 +41,7 @@ ProcessMemory memory_from_status(const std::string& status, const std::string& s
 std::string processor_from_cpuinfo(const std::string& cpuinfo);
 std::string instruction_sets_from_cpuinfo(const std::string& cpuinfo);
 
+/// Bytes of memory that this host has; 0 where the system does not say.
+std::int64_t host_memory();
+
 }  // namespace bert_hpc::app

@@ -41,6 +41,28 @@ TEST_CASE("the banner tells ranks, cores, layout and sizes") {
   }
 }
 
+TEST_CASE("a plan beyond the host's memory is warned of") {
+  const std::int64_t gib = std::int64_t{1} << 30;
+  CHECK(memory_warning(4 * gib, 2, 8 * gib).empty());
+  CHECK(memory_warning(4 * gib, 3, 0).empty());
+  CHECK_THAT(memory_warning(4 * gib, 3, 8 * gib),
+             ContainsSubstring("4.0 GiB are planned for each of 3 ranks, and this host has 8.0 GiB"));
+  // Four pebibytes on as many ranks as there may be: more than 64 bits hold.
+  CHECK_THAT(memory_warning(gib << 22, 1 << 24, 8 * gib), ContainsSubstring("4.0 PiB"));
+}
+
+TEST_CASE("a warm-up and a batch beyond what there is are warned of") {
+  bert_hpc::config::Config input;
+  input.batch.global = 64;
+  input.schedule.warmup_steps = 10;
+  CHECK(training_warnings(input, 10, 64).empty());
+  const std::vector<std::string> warnings = training_warnings(input, 9, 63);
+  REQUIRE(warnings.size() == 2);
+  CHECK(warnings[0] ==
+        "schedule.warmup_steps = 10 is more than the run's 9 steps: the peak learning rate is never reached");
+  CHECK(warnings[1] == "batch.global = 64 is more than the 63 sequences to train on: every update takes all of them");
+}
+
 TEST_CASE("ranks that are planned are told apart from those that check") {
   BannerFacts facts;
   facts.ranks = {rank("n1", 1, {0})};
