@@ -1,6 +1,7 @@
 """Scaling over several runs: time per million tokens against the number of ranks, and the parallel efficiency against the run
-with the fewest ranks. Compares runs of one model, task, training data, batch, precision, device and number of threads, and says which
-were left out. Needs such runs with at least two different numbers of ranks."""
+with the fewest ranks. Compares runs of one model, task, training data, batch, precision, mode of computing, device and number of
+threads, and says which were left out. Of several layouts of as many ranks the fastest is drawn, and named below its number of ranks.
+Needs such runs with at least two different numbers of ranks."""
 
 import math
 import sys
@@ -11,7 +12,9 @@ import numpy as np
 
 import common
 
-SAME = ("model.", "task.", "data.train", "data.order", "data.padding", "batch.global", "precision.")
+# All of these cost time of their own, whatever the ranks.
+SAME = ("model.", "task.", "data.train", "data.order", "data.padding", "batch.global", "precision.", "optimizer.name", "run.reproducible",
+        "parallel.zero", "parallel.offload", "debug.", "log.trace")
 
 
 def traits(run):
@@ -54,6 +57,21 @@ def choose(runs):
     return groups[same], left_out
 
 
+def layout_of(run):
+    """The ranks' layout in words, one line each; empty where all ranks are replicas."""
+    stated = common.settings(run)
+    sizes = {name: int(stated.get(f"parallel.{name}", usual)) for name, usual in (("data", 0), ("pipeline", 1), ("tensor", 1))}
+    open_ones = [name for name, size in sizes.items() if size == 0]
+    if len(open_ones) == 1:
+        sizes[open_ones[0]] = run.rank_count // math.prod(size for size in sizes.values() if size)
+    elif open_ones:
+        return "layout chosen\nby the program"
+    if sizes["pipeline"] == sizes["tensor"] == 1:
+        return ""
+    schedule = stated.get("parallel.pipeline_schedule", "").strip('"') if sizes["pipeline"] > 1 else ""
+    return "\n".join([f"{name} {size}" for name, size in sizes.items() if size > 1] + ([schedule] if schedule else []))
+
+
 def footnote(left_out, most=8):
     lines = [f"Left out: {run.name}, which {reason}." for run, reason in left_out[:most]]
     if len(left_out) > most:
@@ -62,11 +80,17 @@ def footnote(left_out, most=8):
 
 
 def times_by_ranks(runs):
-    """{ranks: seconds per million tokens, each run's}."""
+    """{ranks: {layout: seconds per million tokens, each run's}}."""
     times = {}
     for run in runs:
-        times.setdefault(run.rank_count, []).append(1e6 / common.steady_rate(run, "tokens"))
+        layouts = times.setdefault(run.rank_count, {})
+        layouts.setdefault(layout_of(run), []).append(1e6 / common.steady_rate(run, "tokens"))
     return dict(sorted(times.items()))
+
+
+def fastest(layouts):
+    """The layout with the smallest median, and its runs' times."""
+    return min(layouts.items(), key=lambda item: np.median(item[1]))
 
 
 def draw(runs):
@@ -77,13 +101,16 @@ def draw(runs):
             print("No picture of scaling, as no two runs differ in their ranks alone.\n" + footnote(left_out))
         return []
     ranks = np.array(list(times))
-    medians = np.array([np.median(values) for values in times.values()])
+    chosen = [fastest(layouts) for layouts in times.values()]
+    medians = np.array([np.median(values) for _, values in chosen])
+    several = any(len(layouts) > 1 for layouts in times.values())
     ideal = medians[0] * ranks[0] / ranks
     efficiency = 100 * ideal / medians
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.6))
     left.loglog(ranks, ideal, color="black", linestyle="--", linewidth=1.2, label="ideal")
-    left.loglog(ranks, medians, color=common.colour(0), marker="o", label="measured (median of runs)")
-    for count, values in times.items():
+    left.loglog(ranks, medians, color=common.colour(0), marker="o", label=f"measured ({'fastest layout, ' if several else ''}median of runs)")
+    for count, layouts in times.items():
+        values = [value for own in layouts.values() for value in own]
         if len(values) > 1:
             left.loglog([count] * len(values), values, "o", color=common.colour(0), alpha=0.4, markersize=4)
     left.set(xlabel="Ranks", ylabel="Seconds per million tokens", title="Time")
@@ -96,7 +123,7 @@ def draw(runs):
     right.set(xlabel="Ranks", ylabel="Parallel efficiency (%)", title=f"Efficiency against {ranks[0]} rank{'s' if ranks[0] > 1 else ''}",
               ylim=(0, max(110, 1.08 * efficiency.max())))
     for axes in (left, right):
-        axes.set_xticks(ranks, [str(count) for count in ranks])
+        axes.set_xticks(ranks, [f"{count}\n{layout}".strip() for count, (layout, _) in zip(ranks, chosen)])
         axes.minorticks_off()
         axes.margins(x=0.1)
     low, high = min(medians.min(), ideal.min()), max(medians.max(), ideal.max())

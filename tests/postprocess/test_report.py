@@ -388,9 +388,17 @@ class SideBySide(InFolder):
             self.assertTrue(all(line.get_marker() == "o" for line in named))  # a single point has no line
         self.assertEqual(plot_efficiency.draw(runs[1:2]), [])
 
-    def scaling_run(self, name, ranks, batch=64, **options):
-        make_run.write_metrics(self.folder / name, make_run.step_columns(40, 1, np.random.default_rng(1)), {}, ranks=ranks,
-                               resolved_input=f'[model]\nhidden_size = 8\n\n[batch]\nglobal = {batch}\n\n[run]\nseed = {ranks}\n', **options)
+    def scaling_run(self, name, ranks, batch=64, more="", speed=60000.0, **options):
+        make_run.write_metrics(self.folder / name, make_run.step_columns(40, 1, np.random.default_rng(1), tokens_per_second=speed), {},
+                               ranks=ranks, resolved_input=f"""[model]
+hidden_size = 8
+
+[batch]
+global = {batch}
+
+[run]
+seed = {ranks}
+{more}""", **options)
         return common.load_run(self.folder / name, name)
 
     def test_scaling_compares_what_can_be_compared(self):
@@ -404,6 +412,27 @@ class SideBySide(InFolder):
             self.assertIn(words, out.getvalue())
         self.assertEqual(list(plot_scaling.times_by_ranks(plot_scaling.choose(runs)[0])), [1, 2])
         self.assertIn("Scaling: 2 runs of the same model, data and batch", texts(figure))
+
+    def test_scaling_leaves_out_runs_that_compute_in_another_way(self):
+        for number, more in enumerate(('reproducible = true', '[debug]\ncheck_collectives = true', '[log]\ntrace = true',
+                                       '[parallel]\nzero = 2', '[parallel]\noffload = true', '[optimizer]\nname = "lamb"')):
+            runs = [self.scaling_run(f"{name}-{number}", ranks, more=added)
+                    for name, ranks, added in (("one", 1, ""), ("two", 2, ""), ("four", 4, more))]
+            compared, left_out = plot_scaling.choose(runs)
+            self.assertEqual([run.rank_count for run in compared], [1, 2], more)
+            self.assertIn(more.splitlines()[-1] + " instead of not set", left_out[0][1])
+
+    def test_scaling_draws_the_fastest_layout_and_names_it(self):
+        pipeline = '[parallel]\ndata = 0\npipeline = 4\npipeline_schedule = "zb_h1"'
+        grid = "[parallel]\ndata = 0\npipeline = 1\ntensor = 2"
+        runs = [self.scaling_run("one", 1), self.scaling_run("two", 2, speed=100000.0), self.scaling_run("data", 4, speed=120000.0),
+                self.scaling_run("pipeline", 4, more=pipeline, speed=90000.0), self.scaling_run("grid", 4, more=grid, speed=180000.0)]
+        self.assertEqual([plot_scaling.layout_of(run) for run in runs], ["", "", "", "pipeline 4\nzb_h1", "data 2\ntensor 2"])
+        [(_, figure)] = plot_scaling.draw(runs)
+        times = plot_scaling.times_by_ranks(runs)
+        [line] = [line for line in figure.axes[0].lines if line.get_label() == "measured (fastest layout, median of runs)"]
+        self.assertEqual(line.get_ydata()[-1], times[4]["data 2\ntensor 2"][0])  # and no median over layouts
+        self.assertEqual([label.get_text() for label in figure.axes[0].get_xticklabels()], ["1", "2", "4\ndata 2\ntensor 2"])
 
     def test_scaling_without_two_that_can_be_compared(self):
         runs = [self.scaling_run("one", 1), self.scaling_run("two", 2, batch=32)]
