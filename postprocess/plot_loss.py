@@ -44,6 +44,12 @@ def limit(axes, runs):
         axes.set_ylim(max(0.0, min(bottoms) - room), max(tops) + room)
 
 
+def loss_label(runs):
+    """What the losses are means over: of masked language modelling over the tokens to be predicted."""
+    kinds = {"masked tokens" if run.attributes.get("task") == "masked_lm" else "samples" for run in runs}
+    return f"Loss (mean over {' or '.join(sorted(kinds, reverse=True))})"
+
+
 def draw(runs):
     runs = [run for run in runs if len(run.steps["step"]) > 0]
     if not runs:
@@ -54,7 +60,7 @@ def draw(runs):
         draw_training(axes, run, index, len(runs) > 1)
         draw_evaluations(axes, run, index, len(runs) > 1, styles)
     limit(axes, runs)
-    axes.set(xlabel="Step (updates)", ylabel="Loss (mean over samples)", title=common.title_of("Loss", runs))
+    axes.set(xlabel="Step (updates)", ylabel=loss_label(runs), title=common.title_of("Loss", runs))
     if len(runs) > 1:
         told = common.LIGHT_ROWS in axes.get_legend_handles_labels()[1]
         light = {common.LIGHT_ROWS: {"linestyle": "none", "marker": "o", "alpha": 0.6}} if told else {}

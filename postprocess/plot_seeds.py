@@ -115,7 +115,7 @@ def headline(found):
     """The split and metric of the picture: what the runs' input selects models by, else the first there is."""
     run = next(iter(found[0][1].values()))
     best = common.settings(run).get("evaluation.best", "").strip('"')
-    metrics = [best] if best in common.metric_names(run) else common.metric_names(run) or ["loss"]
+    metrics = [best] if best in ["loss", *common.metric_names(run)] else common.metric_names(run) or ["loss"]
     split = "validation" if "validation" in run.evaluations else next(iter(run.evaluations))
     return split, metrics[0]
 

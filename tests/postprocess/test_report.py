@@ -357,6 +357,15 @@ class SideBySide(InFolder):
                 self.assertEqual({text[-6:] for text in told if "seed-" in text}, {"seed-0", "seed-1", "seed-2"})
                 self.assertEqual(sorted(text for text in told if "seed-" not in text), sorted([*own, *self.SPLITS]))
 
+    def test_what_losses_are_means_over(self):
+        runs = self.runs_of_three_splits(("a", "b"))
+        for tasks, words in ((("classification", "regression"), "samples"), (("masked_lm", "masked_lm"), "masked tokens"),
+                             (("classification", "masked_lm"), "samples or masked tokens")):
+            for run, task in zip(runs, tasks):
+                run.attributes["task"] = task
+            [(_, figure)] = plot_loss.draw(runs)
+            self.assertEqual(figure.axes[0].get_ylabel(), f"Loss (mean over {words})")
+
     def test_splits_of_several_runs_are_told_apart(self):
         runs = self.runs_of_three_splits(("a", "b"))
         [(_, figure)] = plot_loss.draw(runs)
@@ -502,9 +511,17 @@ best = "accuracy"
         self.assertEqual(figure.axes[0].get_xlabel(), "Accuracy (validation: best accuracy)")
         for run in runs:
             run.attributes["resolved_input"] = run.attributes["resolved_input"].replace('best = "accuracy"', "")
+        self.assertEqual(plot_seeds.headline(plot_seeds.variants(runs)), ("validation", "accuracy"))
         self.assertEqual(told()["validation", "accuracy"], ("last", 0.5))
         [(_, figure)] = plot_seeds.draw(runs)
         self.assertEqual(figure.axes[0].get_xlabel(), "Accuracy (validation: last)")
+
+    def test_the_picture_shows_what_selects_models_the_loss_too(self):
+        runs = self.runs()[:3]
+        for run in runs:
+            run.attributes["resolved_input"] = run.attributes["resolved_input"].replace('best = "accuracy"', 'best = "loss"')
+        [(_, figure)] = plot_seeds.draw(runs)
+        self.assertEqual(figure.axes[0].get_xlabel(), "Loss (validation: best loss)")
 
     def test_picture_and_table_of_the_report(self):
         self.runs()
