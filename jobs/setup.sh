@@ -93,7 +93,7 @@ build_kokkos() {
   version=$(kokkos_version "$source")
   [ "${version%%.*}" -lt 5 ] 2>/dev/null || standard=20
   if [ "$with_cuda" = 1 ]; then
-    adapt_kokkos_to_cuda "$source" "$version"
+    adapt_kokkos_to_cuda "$source" "$version" || return 1
     # Its few kernels as machine code for 8.0 (A100) and as PTX, which the driver translates for newer devices once.
     options=(-DKokkos_ENABLE_CUDA=ON -DKokkos_ENABLE_CUDA_LAMBDA=ON -DKokkos_ARCH_AMPERE80=ON
       -DCMAKE_CXX_COMPILER="$source/bin/nvcc_wrapper")
@@ -104,13 +104,19 @@ build_kokkos() {
       -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DCMAKE_INSTALL_LIBDIR=lib -DCMAKE_INSTALL_PREFIX="$prefix" \
       ${options[@]+"${options[@]}"} &&
     cmake --build "$build" -j "$(core_count)" && cmake --install "$build"; } >"$log" 2>&1 || { tail -n 20 "$log" >&2; return 1; }
+  if [ "$with_cuda" = 1 ]; then echo "$cuda_adaptation" >"$prefix/adaptation"; fi
 }
 
 # Kokkos 3.4.01 is older than CUDA 12 and 13: nvcc no longer knows its wrapper's default architecture, conversions to half
 # precision have other attributes, and from 13 on cudaMemPrefetchAsync takes a location and flags. Kokkos supports them by
-# itself from 4.7.01 on.
+# itself from 4.7.01 on. And it ends the program where its kernels were compiled for another major capability than the
+# device's, although PTX serves newer ones: with Kokkos 4's comparison it only refuses older ones.
+cuda_adaptation=2 # of the Kokkos in the cache: an earlier one is made anew
 adapt_kokkos_to_cuda() { # adapt_kokkos_to_cuda SOURCE VERSION
   case $2 in 3.4.*) ;; *) return 0 ;; esac
+  local instance=$1/core/src/Cuda/Kokkos_Cuda_Instance.cpp
+  sed -i 's/if (compiled_major != cudaProp\.major || compiled_minor > cudaProp\.minor)/if (compiled_major > cudaProp.major || (compiled_major == cudaProp.major \&\& compiled_minor > cudaProp.minor))/' "$instance"
+  grep -q 'if (compiled_major > cudaProp.major' "$instance" || { note "Kokkos $2 compares capabilities in an unknown way"; return 1; }
   sed -i 's/^default_arch="sm_35"/default_arch="sm_80"/' "$1/bin/nvcc_wrapper"
   sed -i 's/^#if (CUDA_VERSION < 11100)$/#if 1/' "$1/core/src/Cuda/Kokkos_Cuda_Half.hpp"
   [ "$(nvcc --version | sed -n 's/.*release \([0-9]*\)\..*/\1/p')" -ge 13 ] || return 0
@@ -283,6 +289,11 @@ if [ "$only_check" = 0 ]; then
 fi
 use_cache_prefix
 need_tools
+if [ "$with_cuda" = 1 ] && [ "$only_check" = 0 ] && [ -d "$bert_hpc_cache/prefix-cuda" ] &&
+  [ "$(cat "$bert_hpc_cache/prefix-cuda/adaptation" 2>/dev/null)" != "$cuda_adaptation" ]; then
+  note "the cache's Kokkos for GPUs is one of an earlier version of this script: making it anew"
+  rm -rf "$bert_hpc_cache/prefix-cuda"
+fi
 need_libraries
 if [ "$with_tests" = 1 ] && [ "$only_check" = 0 ] && [ -z "$bundle" ]; then
   get_newest_headers "Kokkos 5" libkokkos-dev kokkos5

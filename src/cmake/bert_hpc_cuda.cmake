@@ -63,6 +63,8 @@ function(bert_hpc_link_cuda)
   target_link_options(bert_hpc_flags INTERFACE -Wl,--as-needed)
   set_target_properties(ops PROPERTIES SOURCES "${sources}")
   set_source_files_properties(${kernels} PROPERTIES LANGUAGE CUDA)
+  # An update on the host (offload) has the bits of one on the device: neither joins a product and a sum.
+  set_source_files_properties(src/ops/optimizer_update.cpp PROPERTIES COMPILE_OPTIONS "--fmad=false;-Xcompiler=-ffp-contract=off")
   add_library(ops_kernels OBJECT ${kernels})
   target_link_libraries(ops_kernels PRIVATE bert_hpc_flags Kokkos::kokkos OpenMP::OpenMP_CXX)
   target_compile_options(ops_kernels PRIVATE --extended-lambda --expt-relaxed-constexpr -Xcompiler=-fopenmp)

@@ -244,6 +244,8 @@ using HostArray = Kokkos::View<T*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>;
 
 void copy_to_host(std::span<const float> device, std::span<float> host) {
   core::require(device.size() == host.size(), "copy_to_host: ranges differ in size");
+  // Waits for the kernels alone. Kokkos would wait for whatever the device does, the sums of other ranges too.
+  if constexpr (kernel::on_gpu) return core::copy_to_host(device, host);
   core::require_device_memory(device.data(), "copy_to_host");
   const core::DeviceAccess access;
   Kokkos::deep_copy(HostArray<float>(host.data(), host.size()), DeviceArray<const float>(device.data(), device.size()));
@@ -251,6 +253,7 @@ void copy_to_host(std::span<const float> device, std::span<float> host) {
 
 void copy_to_device(std::span<const float> host, std::span<float> device) {
   core::require(device.size() == host.size(), "copy_to_device: ranges differ in size");
+  if constexpr (kernel::on_gpu) return core::copy_to_device(host, device);
   core::require_device_memory(device.data(), "copy_to_device");
   const core::DeviceAccess access;
   Kokkos::deep_copy(DeviceArray<float>(device.data(), device.size()), HostArray<const float>(host.data(), host.size()));

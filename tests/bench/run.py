@@ -53,6 +53,7 @@ def parse_options():
     parser.add_argument("--json")
     options = parser.parse_args()
     options.precision = options.precision or ["fp32"]
+    options.failed = set()
     return options
 
 
@@ -65,12 +66,12 @@ def has_pytorch(python):
 
 
 def run(command, environment):
-    """Seconds per timed step of one program; SystemExit(1) with its words where it fails."""
+    """The report of one program; None, and its last words on stderr, where it fails."""
     result = subprocess.run(command, capture_output=True, text=True, env=environment)
     lines = [line for line in result.stdout.splitlines() if line.startswith("{")]
     if result.returncode != 0 or not lines:
         print(f"{shlex.join(command)}\nended with status {result.returncode}:\n{result.stderr[-2000:]}", file=sys.stderr)
-        raise SystemExit(1)
+        return None
     return json.loads(lines[-1])
 
 
@@ -97,7 +98,8 @@ def programs(options, with_pytorch):
 
 
 def measure(path, case, options, listed):
-    """{precision: {key: [the program's reports, one per round]}}"""
+    """{precision: {key: [the program's reports, one per round]}}, warmup, steps. What fails is left out and named in
+    options.failed; a compiler that fails is not tried again."""
     steps = options.steps if options.steps is not None else case["steps"]
     warmup = options.warmup if options.warmup is not None else case["warmup"]
     reports = {precision: {} for precision in options.precision}
@@ -105,8 +107,14 @@ def measure(path, case, options, listed):
         for key, precision, command, environment in listed:
             if key == "cap" and min(map(min, case["lengths"])) == case["cap"]:
                 continue  # nothing to pad
+            if {(case["name"], key, precision), ("", key, precision)} & options.failed:
+                continue
             arguments = ["--case", path, "--steps", str(steps), "--warmup", str(warmup)]
-            reports[precision].setdefault(key, []).append(run(command + arguments, environment))
+            report = run(command + arguments, environment)
+            if report is None:
+                options.failed.add(("" if key == "compiled" else case["name"], key, precision))
+            else:
+                reports[precision].setdefault(key, []).append(report)
     return reports, warmup, steps
 
 
@@ -172,11 +180,11 @@ def main():
             measured[name] = {"reports": reports, "table": rows}
             for cells in rows:
                 print_row(cells)
+            if options.json:  # after each case: the next one may not end
+                with open(options.json, "w") as file:
+                    json.dump({"columns": HEADER, "cases": measured}, file, indent=1)
     print(f"{options.threads} threads; PyTorch pads to the longest of a batch; GFLOP/s of real tokens")
-    if options.json:
-        with open(options.json, "w") as file:
-            json.dump({"columns": HEADER, "cases": measured}, file, indent=1)
-    return 0
+    return 1 if options.failed else 0
 
 
 if __name__ == "__main__":

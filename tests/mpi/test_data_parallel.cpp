@@ -385,10 +385,12 @@ TEST_CASE("overlapped sums: owned pieces are sums over ranks and shared paramete
       }
       core::fill_on_device(range.gradient, 0, static_cast<std::size_t>(range.size) * sizeof(float));
     }
+    core::wait_for_kernels();
     CHECK(everywhere(right));
     // Squares and their sums are integers below 2^53, hence exact in double; only the root rounds.
     CHECK(everywhere(std::abs(norm - std::sqrt(squares)) <= 1e-15 * norm));
     sums->share_parameters();
+    core::wait_for_kernels();
     right = true;
     for (std::size_t i = 0; i < store.values().size(); ++i) {
       right = right && store.values()[i] == static_cast<float>(i + static_cast<std::size_t>(step)) &&

@@ -101,7 +101,7 @@ struct Reference {
     const std::int64_t begin = p.keys.offsets[sequence], length = p.keys.offsets[sequence + 1] - begin;
     const std::int64_t h = head * d;
     const double scale = 1.0 / std::sqrt(static_cast<double>(d));
-    test::Vector<double> s(static_cast<std::size_t>(length)), probability(s), d_p(s);
+    std::vector<double> s(static_cast<std::size_t>(length)), probability(s), d_p(s);
     double total = 0.0, diagonal = 0.0, largest = -1e300;
     for (std::int64_t j = 0; j < length; ++j) {
       double& value = s[static_cast<std::size_t>(j)];
@@ -134,10 +134,10 @@ struct Reference {
   }
 
   std::int64_t rows, hidden;
-  test::Vector<double> out, d_q, d_kv, lse;
+  std::vector<double> out, d_q, d_kv, lse;
 };
 
-auto matrix_of(const test::Vector<double>& values, std::int64_t columns) {
+auto matrix_of(const std::vector<double>& values, std::int64_t columns) {
   return
       [&values, columns](std::int64_t i, std::int64_t j) { return values[static_cast<std::size_t>(i * columns + j)]; };
 }

@@ -32,7 +32,7 @@ struct Reference {
     return (at(i, j) - mean[static_cast<std::size_t>(i)]) * rstd[static_cast<std::size_t>(i)];
   }
   std::int64_t columns;
-  test::Vector<double> z, mean, rstd;
+  std::vector<double> z, mean, rstd;
 };
 
 }  // namespace

@@ -239,11 +239,13 @@ TEST_CASE("rows of products depend on nothing but themselves") {
     CAPTURE(begin, count, padding);
     CHECK(differing == 0);
   };
+  // cuBLASLt's algorithms differ by alignment, which is that of whole vectors in a model.
+  const std::int64_t unit = core::is_gpu_build() ? 4 : 1;
   for (const int threads : {1, 2, 3}) {
     omp_set_num_threads(threads);
-    check_part(0, e.rows, 1);
+    check_part(0, e.rows, unit);
     check_part(5, e.rows - 5, 0);
-    check_part(11, 13, 7);
+    check_part(11, 13, 7 * unit);
     check_part(e.rows - 1, 1, 0);
   }
   omp_set_num_threads(all_threads);
