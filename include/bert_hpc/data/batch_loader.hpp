@@ -101,7 +101,7 @@ class BatchLoader {
     LoadedStep step;
     std::unique_ptr<std::byte[]> own;
     core::Buffer<std::byte> pinned, device;
-    core::DeviceMark copied;  // from pinned to device
+    core::DeviceMark copied;      // from pinned to device
     std::byte* memory = nullptr;  // own or pinned
     std::size_t used = 0;
   };
