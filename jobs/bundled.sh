@@ -69,7 +69,8 @@ bundled_cmake() { # bundled_cmake SOURCE OPTION...
   local source=$1
   shift
   cmake -S "$source" -B "$source-build" -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX="$prefix" \
-    -DCMAKE_INSTALL_LIBDIR=lib -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DBUILD_SHARED_LIBS=OFF -DBUILD_TESTING=OFF "$@" &&
+    -DCMAKE_INSTALL_LIBDIR=lib -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DBUILD_SHARED_LIBS=OFF -DBUILD_TESTING=OFF \
+    -DCMAKE_POLICY_VERSION_MINIMUM=3.5 "$@" &&
     cmake --build "$source-build" -j "$(core_count)" && cmake --install "$source-build"
 }
 bundled_zlib() {

@@ -99,7 +99,9 @@ build_kokkos() {
       -DCMAKE_CXX_COMPILER="$source/bin/nvcc_wrapper")
   fi
   note "compiling Kokkos $version"
+  # Kokkos 3.4 takes what <cstdint> declares for given, which GCC 13's other headers no longer bring.
   { NVCC_WRAPPER_DEFAULT_COMPILER=$(command -v c++) cmake -S "$source" -B "$build" -DCMAKE_BUILD_TYPE=Release \
+      -DCMAKE_CXX_FLAGS="-include cstdint" \
       -DKokkos_ENABLE_OPENMP=ON -DKokkos_ENABLE_SERIAL=ON -DCMAKE_CXX_STANDARD=$standard \
       -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DCMAKE_INSTALL_LIBDIR=lib -DCMAKE_INSTALL_PREFIX="$prefix" \
       ${options[@]+"${options[@]}"} &&
@@ -272,7 +274,8 @@ record_versions() {
       if [ -x "$bert_hpc_cache/$environment/bin/python" ]; then
         "$bert_hpc_cache/$environment/bin/python" -c '
 import importlib.metadata as m, sys
-print(sys.argv[1] + ": " + " ".join(sorted(d.metadata["Name"] + "==" + d.version for d in m.distributions())))' $environment
+print(sys.argv[1] + ": " + " ".join(sorted(d.metadata["Name"] + "==" + d.version for d in m.distributions())))' $environment 2>/dev/null ||
+          echo "$environment: packages unknown (its Python is older than 3.8)"
       fi
     done
   } >"$scratch/versions"
@@ -282,9 +285,13 @@ print(sys.argv[1] + ": " + " ".join(sorted(d.metadata["Name"] + "==" + d.version
 if [ "$only_check" = 0 ]; then
   mkdir -p "$bert_hpc_cache" || fail 4 "cannot write the cache $bert_hpc_cache; set BERT_HPC_CACHE to a folder that can be written"
   exec 9>"$bert_hpc_cache/lock"
-  if have flock && ! flock -n 9; then
+  locked=0
+  if have flock; then flock -n 9 || locked=$?; fi
+  if [ "$locked" = 1 ]; then
     note "another set-up is at work on $bert_hpc_cache: waiting for it"
     flock 9
+  elif [ "$locked" != 0 ]; then
+    note "the file system of $bert_hpc_cache has no locks: run only one set-up at a time"
   fi
 fi
 use_cache_prefix

@@ -76,6 +76,13 @@ std::int64_t scratch_floats(std::int64_t keys, std::int64_t head_dim) {
 typedef float Eight __attribute__((vector_size(32)));
 typedef float UnalignedEight __attribute__((vector_size(32), aligned(4), may_alias));
 
+/// Of the sixteen numbers of a and b those. (__builtin_shufflevector is of GCC 12.)
+template <int... i>
+inline Eight shuffled(Eight a, Eight b) {
+  typedef int Places __attribute__((vector_size(32)));
+  return __builtin_shuffle(a, b, Places{i...});
+}
+
 /// to[c][r] = from[r][c] of an 8 × 8 block of which the first `rows` rows exist and the others count as zero.
 inline void transpose_8(const float* from, std::int64_t from_stride, std::int64_t rows, float* to) {
   Eight a[8], b[8];
@@ -84,22 +91,20 @@ inline void transpose_8(const float* from, std::int64_t from_stride, std::int64_
     a[i] = i < rows ? Eight(*reinterpret_cast<const UnalignedEight*>(from + i * from_stride)) : Eight{};
 #pragma GCC unroll 4
   for (int i = 0; i < 8; i += 2) {
-    b[i] = __builtin_shufflevector(a[i], a[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
-    b[i + 1] = __builtin_shufflevector(a[i], a[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
+    b[i] = shuffled<0, 8, 1, 9, 4, 12, 5, 13>(a[i], a[i + 1]);
+    b[i + 1] = shuffled<2, 10, 3, 11, 6, 14, 7, 15>(a[i], a[i + 1]);
   }
 #pragma GCC unroll 2
   for (int i = 0; i < 8; i += 4) {
-    a[i] = __builtin_shufflevector(b[i], b[i + 2], 0, 1, 8, 9, 4, 5, 12, 13);
-    a[i + 1] = __builtin_shufflevector(b[i], b[i + 2], 2, 3, 10, 11, 6, 7, 14, 15);
-    a[i + 2] = __builtin_shufflevector(b[i + 1], b[i + 3], 0, 1, 8, 9, 4, 5, 12, 13);
-    a[i + 3] = __builtin_shufflevector(b[i + 1], b[i + 3], 2, 3, 10, 11, 6, 7, 14, 15);
+    a[i] = shuffled<0, 1, 8, 9, 4, 5, 12, 13>(b[i], b[i + 2]);
+    a[i + 1] = shuffled<2, 3, 10, 11, 6, 7, 14, 15>(b[i], b[i + 2]);
+    a[i + 2] = shuffled<0, 1, 8, 9, 4, 5, 12, 13>(b[i + 1], b[i + 3]);
+    a[i + 3] = shuffled<2, 3, 10, 11, 6, 7, 14, 15>(b[i + 1], b[i + 3]);
   }
 #pragma GCC unroll 4
   for (int i = 0; i < 4; ++i) {
-    *reinterpret_cast<UnalignedEight*>(to + i * panel) =
-        __builtin_shufflevector(a[i], a[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
-    *reinterpret_cast<UnalignedEight*>(to + (i + 4) * panel) =
-        __builtin_shufflevector(a[i], a[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+    *reinterpret_cast<UnalignedEight*>(to + i * panel) = shuffled<0, 1, 2, 3, 8, 9, 10, 11>(a[i], a[i + 4]);
+    *reinterpret_cast<UnalignedEight*>(to + (i + 4) * panel) = shuffled<4, 5, 6, 7, 12, 13, 14, 15>(a[i], a[i + 4]);
   }
 }
 
