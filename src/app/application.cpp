@@ -47,24 +47,36 @@ Input read_input(const Invocation& invocation, comm::Communicator& world) {
   return result;
 }
 
-/// Is an unfinished run in the run's directory to be continued?
-bool resumes_there(const config::Config& input) {
-  if (input.run.resume == "never") return false;
-  if (input.run.resume == "auto") return true;
+/// Does [run] resume name one of the directory's own checkpoints?
+bool names_own_checkpoint(const config::Config& input) {
   std::error_code problem;
   const std::filesystem::path own = checkpoint_folder(input).path();
   return std::filesystem::equivalent(std::filesystem::path(input.run.resume + '/').parent_path().parent_path(), own,
                                      problem);
 }
 
-bool goes_on_there(const config::Config& input) {
-  return input.run.mode == "train" && resumes_there(input);
+/// Is an unfinished run in the run's directory to be continued?
+bool goes_on_there(const RunContext& context) {
+  if (start_of(context.input).resume == "never") return false;
+  return beginning_of(context).own_first || names_own_checkpoint(context.input);
 }
 
 void check_directory(const RunContext& context) {
   const config::Config& input = context.input;
   if (context.invocation.validate) return require_place(input.run.directory);
-  check_run_directory(input.run.directory, context.resolved, context.invocation.overwrite, goes_on_there(input));
+  check_run_directory(input.run.directory, context.resolved, beginning_of(context).overwrite, goes_on_there(context));
+}
+
+/// What was asked for, and is not done a second time.
+void tell_done_before(const RunContext& context) {
+  const std::string& resume = context.input.run.resume;
+  const Beginning beginning = beginning_of(context);
+  if (context.invocation.overwrite && !beginning.overwrite) {
+    context.log.info("--overwrite was done by an earlier start of this job: the run goes on");
+  }
+  if (beginning.own_first && resume != "auto") {
+    context.log.info("begun from " + resume + " by an earlier start: the run goes on from its own checkpoints");
+  }
 }
 
 /// What floats travel over where that is not `world`.
@@ -81,13 +93,22 @@ std::unique_ptr<comm::Communicator> connect_devices(const config::Config& input,
 
 }  // namespace
 
+RunStart start_of(const config::Config& input) {
+  return this_start(input.run.mode == "train" ? input.run.resume : "never");
+}
+
+Beginning beginning_of(const RunContext& context) {
+  return beginning_there(inspect_run_directory(context.input.run.directory), start_of(context.input),
+                         context.invocation.overwrite);
+}
+
 std::string directory_note(const RunContext& context) {
   const config::Config& input = context.input;
   std::string why;
   collectively(context.world, [&] {
     if (context.world.rank() != 0) return;
     why = refusal(inspect_run_directory(input.run.directory), input.run.directory, context.resolved,
-                  context.invocation.overwrite, goes_on_there(input));
+                  beginning_of(context).overwrite, goes_on_there(context));
   });
   return context.world.broadcast(why, 0);
 }
@@ -101,6 +122,7 @@ std::unique_ptr<io::RunLock> lock_run_directory(const RunContext& context) {
       context.log.warning("the lock of " + lock->took_over() + " was stale: that run is gone, this one takes over.");
     }
     check_directory(context);
+    tell_done_before(context);
   });
   return lock;
 }

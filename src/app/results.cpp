@@ -53,7 +53,7 @@ Results::Results(const RunContext& context, const std::vector<std::string>& labe
       continue_run(input_.run.directory, info.resolved_input, goes_on->log_bytes);
       options.resume_step = goes_on->step;
     } else {
-      begin_run(input_.run.directory, info.resolved_input);
+      begin_run(input_.run.directory, info.resolved_input, start_of(input_));
     }
     context.log.attach(input_.run.directory + "/log.txt");
     const std::lock_guard lock(hdf5_);

@@ -74,12 +74,13 @@ struct Candidates {
 Candidates candidates(const RunContext& context) {
   const io::CheckpointFolder own = checkpoint_folder(context.input);
   const std::string& resume = context.input.run.resume;
-  if (resume == "never" || (resume == "auto" && context.invocation.overwrite)) return {io::CheckpointFolder("-"), {}};
+  const Beginning beginning = beginning_of(context);
+  if (resume == "never" || (resume == "auto" && beginning.overwrite)) return {io::CheckpointFolder("-"), {}};
   if (!context.invocation.validate) own.tidy();
-  if (resume == "auto") {
+  if (beginning.own_first) {
     std::vector<std::int64_t> steps = own.steps();
     std::reverse(steps.begin(), steps.end());
-    return {own, std::move(steps)};
+    if (resume == "auto" || !steps.empty()) return {own, std::move(steps)};
   }
   const fs::path given = fs::path(resume).has_filename() ? fs::path(resume) : fs::path(resume).parent_path();
   const auto step = io::step_of_checkpoint(given.filename().string());
@@ -178,7 +179,7 @@ std::optional<Resume> choose_checkpoint(const RunContext& context, const Assembl
     found = candidates(context);
     std::error_code problem;
     const bool same = fs::equivalent(found->folder.path(), checkpoint_folder(context.input).path(), problem);
-    if (same && context.invocation.overwrite) {
+    if (same && beginning_of(context).overwrite) {
       throw core::Error(core::ExitCode::input,
                         "--overwrite would remove the checkpoint that [run] resume names: leave one of them out.");
     }

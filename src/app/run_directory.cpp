@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -24,6 +25,7 @@ namespace {
 using State = RunDirectory::State;
 
 constexpr const char* status_name = ".status";
+constexpr const char* start_name = ".start";
 constexpr const char* aside_name = ".replaced";
 // Everything that a run writes; the rest of a directory is not ours and stays.
 constexpr const char* own_names[] = {"input.toml",      "log.txt",       "metrics.h5",     "metrics.journal",
@@ -73,6 +75,26 @@ std::map<std::string, std::string> keys_of(const std::string& input) {
   return keys;
 }
 
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+/// Lines of a name and what follows it.
+RunStart start_of_text(const std::string& text) {
+  RunStart start;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t space = line.find(' ');
+    if (space == std::string::npos) continue;
+    const std::string name = line.substr(0, space), value = line.substr(space + 1);
+    if (name == "job") start.job = value;
+    if (name == "restart") start.restart = std::atoi(value.c_str());
+    if (name == "resume") start.resume = value;
+  }
+  return start;
+}
+
 /// The directory itself, or the nearest one above it that exists.
 fs::path nearest_existing(fs::path path) {
   std::error_code error;
@@ -85,6 +107,19 @@ fs::path nearest_existing(fs::path path) {
 }
 
 }  // namespace
+
+RunStart this_start(const std::string& resume) {
+  return {environment("SLURM_JOB_ID"), std::atoi(environment("SLURM_RESTART_COUNT").c_str()), resume};
+}
+
+Beginning beginning_there(const RunDirectory& found, const RunStart& now, bool overwrite) {
+  Beginning result{.overwrite = overwrite, .own_first = false};
+  if (now.resume == "never") return result;
+  const bool queued_again = !now.job.empty() && found.start.job == now.job && found.start.restart < now.restart;
+  if (queued_again) result.overwrite = false;
+  result.own_first = !result.overwrite && (now.resume == "auto" || found.start.resume == now.resume);
+  return result;
+}
 
 RunDirectory inspect_run_directory(const std::string& path) {
   RunDirectory found;
@@ -100,6 +135,7 @@ RunDirectory inspect_run_directory(const std::string& path) {
   std::istringstream(file_text(directory / status_name)) >> found.status;
   found.state = found.status == "finished" ? State::finished : State::unfinished;
   found.input = file_text(directory / "input.toml");
+  found.start = start_of_text(file_text(directory / start_name));
   return found;
 }
 
@@ -173,7 +209,8 @@ std::string refusal(const RunDirectory& found, const std::string& path, const Re
     return "the directory " + where + " holds " + core::listed(found.conflicts, "and", false) +
            ", which no run of bert_hpc left there: set run.directory to another one.";
   }
-  if (overwrite) return {};
+  // One that was killed while it began has left nothing to lose.
+  if (overwrite || (found.state == State::unfinished && found.conflicts.empty())) return {};
   std::string text = "the directory " + where + " holds a run that ";
   const bool finished = found.state == State::finished;
   text += finished ? "is finished" : "is not finished";
@@ -216,7 +253,12 @@ void check_run_directory(const std::string& path, const ResolvedInput& resolved,
   if (!why.empty()) throw core::Error(core::ExitCode::input, why);
 }
 
-void begin_run(const std::string& path, const std::string& resolved_input) {
+void note_start(const std::string& path, const RunStart& start) {
+  write_file(fs::path(path) / start_name,
+             "job " + start.job + "\nrestart " + std::to_string(start.restart) + "\nresume " + start.resume + '\n');
+}
+
+void begin_run(const std::string& path, const std::string& resolved_input, const RunStart& start) {
   const fs::path directory(path), aside = directory / aside_name;
   try {
     fs::create_directories(directory);
@@ -231,6 +273,7 @@ void begin_run(const std::string& path, const std::string& resolved_input) {
   } catch (const fs::filesystem_error& error) {
     cannot("begin a run in", path, error.code().message());
   }
+  note_start(path, start);
   write_file(directory / "input.toml", resolved_input);
 }
 

@@ -149,7 +149,8 @@ void describe(const Training& training, const RunContext& context) {
 
 namespace {
 
-/// What it takes to go on from here: nothing of a later step is left that a resuming run could take for its own.
+/// What it takes to go on from here: nothing of a later step is left that a resuming run could take for its own. Only
+/// then is it noted: a start that is killed before begins where this one did.
 void tell_and_tidy(const Resume& resume, const RunContext& context) {
   context.log.info("goes on after step " + core::with_commas(resume.manifest.step) + ", from " + resume.place());
   for (const std::string& change : resume.changes) context.log.info("changed since then: " + change);
@@ -177,6 +178,7 @@ void tell_and_tidy(const Resume& resume, const RunContext& context) {
     for (const std::string& name : folder.prune_set_aside(kept)) {
       context.log.info(name + " is removed: the newest " + std::to_string(kept) + " that were set aside are kept");
     }
+    note_start(context.input.run.directory, start_of(context.input));
   });
 }
 

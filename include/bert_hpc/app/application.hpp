@@ -44,6 +44,11 @@ struct RunContext {
   double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); }
 };
 
+/// On rank 0. How this start begins, by what the run's directory holds; the same until begin_run() or note_start().
+Beginning beginning_of(const RunContext& context);
+/// What begin_run() and note_start() note of this start.
+RunStart start_of(const config::Config& input);
+
 /// Collective. Takes the lock of the run's directory, for rank 0, before anything is read or written there, and looks
 /// again whether the run may begin: another one may have done so meanwhile. Throws Stop.
 std::unique_ptr<io::RunLock> lock_run_directory(const RunContext& context);

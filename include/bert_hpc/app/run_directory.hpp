@@ -1,6 +1,7 @@
 // The directory of a run: may a new run begin in it, what is in the way, and how it begins and ends. RUN/.status holds
 // one word, so that a directory tells its state without HDF5: "running" (also after a kill), "finished", "stopped" or
-// "failed". Rank 0 calls the functions that touch files; the decision itself is pure.
+// "failed"; RUN/.start tells which start wrote there last. Rank 0 calls the functions that touch files; the decisions
+// themselves are pure.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +19,16 @@ struct ResolvedInput {
   std::string text, defaults;
 };
 
+/// What a start of the program leaves in RUN/.start, for those that come after it.
+struct RunStart {
+  std::string job;     ///< Slurm's number of it; "" elsewhere
+  int restart = 0;     ///< how often Slurm had queued that job again
+  std::string resume;  ///< [run] resume; "never" where no run can go on
+};
+
+/// This start; `resume` as there.
+RunStart this_start(const std::string& resume);
+
 struct RunDirectory {
   enum class State {
     fresh,       ///< not there, or without results
@@ -29,9 +40,21 @@ struct RunDirectory {
   std::string status;                  ///< the word in .status
   std::string input;                   ///< text of its input.toml
   std::vector<std::string> conflicts;  ///< files and folders under names that a run writes
+  RunStart start;                      ///< the last one that wrote there
 };
 
 RunDirectory inspect_run_directory(const std::string& path);
+
+/// How a start begins.
+struct Beginning {
+  bool overwrite = false;  ///< what is there goes
+  bool own_first = false;  ///< from the directory's own newest checkpoint, where it has one
+};
+
+/// A job that Slurm queues again comes with the same command line, and a person submits the same command again: what
+/// was asked for once has been done by the start before. --overwrite has, where an earlier start of the same job wrote
+/// there last; beginning from the checkpoint that [run] resume names has, where the last start named it too. Pure.
+Beginning beginning_there(const RunDirectory& found, const RunStart& now, bool overwrite);
 
 /// Why no run with this resolved input may begin or go on there, and the cure; "" if it may. `goes_on`: an unfinished
 /// run is to be continued, where nothing has changed that must stay (lasting_differences()). Pure.
@@ -55,10 +78,14 @@ void check_run_directory(const std::string& path, const ResolvedInput& resolved,
 
 /// When the first result is about to be written: makes the directory, removes what an earlier run left there (as a
 /// whole, by moving it aside first), writes input.toml and the status "running". Throws Error(files).
-void begin_run(const std::string& path, const std::string& resolved_input);
+void begin_run(const std::string& path, const std::string& resolved_input, const RunStart& start = {});
 
-/// The same for a run that goes on: what is there stays, log.txt up to its first `log_bytes`. Throws Error(files).
+/// The same for a run that goes on: what is there stays, log.txt up to its first `log_bytes`; note_start() follows,
+/// once nothing is left there of what the run goes back behind. Throws Error(files).
 void continue_run(const std::string& path, const std::string& resolved_input, std::int64_t log_bytes);
+
+/// Throws Error(files).
+void note_start(const std::string& path, const RunStart& start);
 
 enum class RunEnd { finished, stopped, failed };
 

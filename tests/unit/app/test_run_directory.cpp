@@ -84,7 +84,7 @@ TEST_CASE("foreign files are never overwritten, unrelated ones do not matter") {
 }
 
 TEST_CASE("a refusal tells what differs and the cure") {
-  RunDirectory found{RunDirectory::State::finished, "finished", input, {}};
+  RunDirectory found{RunDirectory::State::finished, "finished", input, {}, {}};
   const std::string text = refusal(found, "out", other, false, true);
   CHECK_THAT(text, ContainsSubstring("holds a run that is finished, and its input differs:"));
   CHECK_THAT(text, ContainsSubstring("batch.global: 32 there, 64 here"));
@@ -95,6 +95,8 @@ TEST_CASE("a refusal tells what differs and the cure") {
   CHECK_THAT(refusal(found, "out", input, false, true), !ContainsSubstring("run.resume"));
   CHECK(refusal(found, "out", other, true, false).empty());
   found.state = RunDirectory::State::unfinished;
+  CHECK(refusal(found, "out", input, false, false).empty());  // it was killed before it left anything
+  found.conflicts = {"input.toml"};
   CHECK_THAT(refusal(found, "out", input, false, false), ContainsSubstring("is not finished, with the same input"));
   CHECK(input_differences(other, input).size() == 2);
 }
@@ -110,14 +112,14 @@ TEST_CASE("keys that an older run's input lacks count where they are not at thei
   CHECK(differences("[model]\nhidden_size = 768\n").size() == 1);
   CHECK(input_differences(there + "intermediate_size = 256\n", {there + "intermediate_size = 3072\n", usual}).size() ==
         1);
-  RunDirectory found{RunDirectory::State::unfinished, "running", there, {}};
+  RunDirectory found{RunDirectory::State::unfinished, "running", there, {"input.toml"}, {}};
   CHECK(refusal(found, "out", {there + "intermediate_size = 3072\n", usual}, false, true).empty());
   CHECK_THAT(refusal(found, "out", {there + "intermediate_size = 256\n", usual}, false, true),
              ContainsSubstring("intermediate_size"));
 }
 
 TEST_CASE("an unfinished run goes on where nothing lasting differs") {
-  RunDirectory found{RunDirectory::State::unfinished, "running", input, {}};
+  RunDirectory found{RunDirectory::State::unfinished, "running", input, {"input.toml"}, {}};
   CHECK(refusal(found, "out", input, false, true).empty());
   const std::string text = refusal(found, "out", other, false, true);
   CHECK_THAT(text, ContainsSubstring("is not finished, and its input differs:"));
@@ -148,6 +150,34 @@ TEST_CASE("a run that goes on keeps what is there, and of its log what it was th
   CHECK(scratch.has("metrics.journal"));
   CHECK(inspect_run_directory(scratch.run).status == "running");
   CHECK(inspect_run_directory(scratch.run).input == other);
+}
+
+TEST_CASE("what was asked for once is not done again by the starts that follow") {
+  Scratch scratch;
+  CHECK(beginning_there(inspect_run_directory(scratch.run), {"7", 1, "auto"}, true).overwrite);
+  begin_run(scratch.run, input, {"7", 1, "a/step-00000002"});
+  const RunDirectory found = inspect_run_directory(scratch.run);
+  CHECK(found.start.job == "7");
+  CHECK(found.start.restart == 1);
+  CHECK(found.start.resume == "a/step-00000002");
+  const auto overwrites = [&](const RunStart& now) { return beginning_there(found, now, true).overwrite; };
+  CHECK(!overwrites({"7", 2, "auto"}));
+  CHECK(overwrites({"7", 1, "auto"}));  // a second run of one job
+  CHECK(overwrites({"8", 2, "auto"}));
+  CHECK(overwrites({"", 0, "auto"}));
+  CHECK(overwrites({"7", 2, "never"}));
+  const auto own_first = [&](const std::string& resume) {
+    return beginning_there(found, {"", 0, resume}, false).own_first;
+  };
+  CHECK(own_first("auto"));
+  CHECK(own_first("a/step-00000002"));
+  CHECK(!own_first("a/step-00000004"));
+  CHECK(!own_first("never"));
+  CHECK(!beginning_there(found, {"8", 0, "a/step-00000002"}, true).own_first);
+  CHECK(beginning_there(found, {"7", 2, "a/step-00000002"}, true).own_first);
+  note_start(scratch.run, {"", 0, "auto"});
+  CHECK(inspect_run_directory(scratch.run).start.job.empty());
+  CHECK(!beginning_there(inspect_run_directory(scratch.run), {"", 1, "auto"}, true).own_first);
 }
 
 TEST_CASE("a directory that cannot be made or written is told before computing") {

@@ -1,0 +1,99 @@
+"""The same command submitted again, by Slurm or by a person: what it asked for once is not done a second time, so that a chain
+of jobs gets on and none of them removes what the one before has computed."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import unittest
+
+import h5py
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "integration"))
+import program
+from program import BUILD
+
+
+def checkpoints(directory):
+    return sorted(path.name for path in (directory / "checkpoints").glob("step-*"))
+
+
+class SubmittedAgain(program.Case):
+    rows = 200
+
+    def start(self, name, steps, *arguments, job=None, restart=None, check=0, **run):
+        """A run of so many steps in all, checkpoints every two of them, left as one that was stopped after the last."""
+        directory = self.work.folder / name
+        path = self.work.input(f"{name}.toml", run={"directory": str(directory), **run}, data={"validation": None},
+                               schedule={"name": "constant", "epochs": None, "steps": steps, "warmup_ratio": None},
+                               checkpoint={"every_steps": 2, "keep": 100})
+        environment = {key: value for key, value in os.environ.items() if not key.startswith("SLURM_")}
+        environment |= {"OMP_NUM_THREADS": "1"} | ({"SLURM_JOB_ID": str(job)} if job else {})
+        environment |= {"SLURM_RESTART_COUNT": str(restart)} if restart else {}
+        done = subprocess.run([str(BUILD / "bert_hpc"), str(path), *arguments], capture_output=True, text=True, timeout=120,
+                              env=environment)
+        self.assertEqual(done.returncode, check, done.stdout + done.stderr)
+        if check == 0:
+            (directory / ".status").write_text("stopped\n")
+        return directory, done.stdout
+
+    def test_overwrite_in_a_job_that_is_queued_again(self):
+        self.start("once", 8)
+        directory, told = self.start("once", 4, "--overwrite", job=77)
+        self.assertNotIn("goes on", told)
+        self.assertEqual(checkpoints(directory)[-1], "step-00000004")
+        for restart, steps in ((1, 6), (3, 8)):
+            directory, told = self.start("once", steps, "--overwrite", job=77, restart=restart)
+            self.assertIn("--overwrite was done by an earlier start of this job", told)
+            self.assertIn(f"goes on after step {steps - 2},", told)
+        with h5py.File(directory / "metrics.h5") as file:
+            self.assertEqual(list(file["steps/step"]), list(range(1, 9)))
+        # Done by this job it never was: what is there is another one's, whatever became of this job's first start.
+        for job, restart in ((78, 1), (78, 1), (79, None), (None, None)):
+            directory, told = self.start("once", 2, "--overwrite", job=job, restart=restart)
+            self.assertNotIn("goes on", told)
+
+    def test_overwrite_of_a_finished_run_by_its_own_job(self):
+        directory, _ = self.start("finished", 2, "--overwrite", job=77)
+        (directory / ".status").write_text("finished\n")
+        self.start("finished", 2, "--overwrite", job=77, restart=1, check=2)
+        self.assertEqual(checkpoints(directory), ["step-00000002"])
+
+    def test_begun_from_a_checkpoint_of_another_run(self):
+        source, _ = self.start("source", 4)
+        given = {"resume": str(source / "checkpoints" / "step-00000002")}
+        _, told = self.start("other", 4, **given)
+        self.assertIn("goes on after step 2,", told)
+        directory, told = self.start("other", 6, **given)
+        self.assertIn("the run goes on from its own checkpoints", told)
+        self.assertIn("goes on after step 4,", told)
+        with h5py.File(directory / "metrics.h5") as file:
+            self.assertEqual(list(file["steps/step"]), [3, 4, 5, 6])
+        # Another one is another wish, and a run that is there is in its way.
+        self.start("other", 6, check=2, resume=str(source / "checkpoints" / "step-00000004"))
+        # Until it has a checkpoint of its own it begins where it was told to.
+        for name in checkpoints(directory):
+            (directory / "checkpoints" / name).rename(directory / name)
+        directory, told = self.start("other", 6, **given)
+        self.assertIn("goes on after step 2,", told)
+
+    def test_back_to_an_own_checkpoint_once(self):
+        directory, _ = self.start("own", 6)
+        given = {"resume": str(directory / "checkpoints" / "step-00000002")}
+        for steps, after in ((6, 2), (8, 6), (10, 8)):
+            directory, told = self.start("own", steps, **given)
+            self.assertIn(f"goes on after step {after},", told)
+        with h5py.File(directory / "metrics.h5") as file:
+            self.assertEqual(list(file["steps/step"]), list(range(1, 11)))
+        aside = sorted(path.name for path in (directory / "checkpoints").glob("set-aside-*"))
+        self.assertEqual(aside, ["set-aside-step-00000004", "set-aside-step-00000006"])
+
+    def test_killed_while_it_began(self):
+        directory = self.work.folder / "began"
+        directory.mkdir()
+        (directory / ".status").write_text("running\n")
+        self.start("began", 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
