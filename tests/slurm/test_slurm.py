@@ -176,6 +176,13 @@ class Slurm(program.Case):
             self.assertEqual(status(run), "finished")
         self.assertNotEqual(weights(first), weights(second))
 
+    def test_directives_of_the_array(self):
+        """train.slurm's lines do not count for array.slurm, which runs it."""
+        def lines(name):
+            texts = [line for line in (JOBS / name).read_text().splitlines() if line.startswith("#SBATCH")]
+            return {line for line in texts if not line.startswith(("#SBATCH --array", "#SBATCH --output"))}
+        self.assertEqual(lines("array.slurm"), lines("train.slurm"))
+
     # Long enough to be caught on the way; a checkpoint every 50 steps for what gives no warning.
     LONG = {"schedule": {"epochs": None, "steps": 1000}, "log": {"every_steps": 10, "progress": "lines"},
             "checkpoint": {"every_steps": 50}}
@@ -212,6 +219,35 @@ class Slurm(program.Case):
         self.slurm.run("scancel", "--signal=USR1", job, check=0)
         self.assert_finished_undisturbed(job, run, log)
         self.assertIn("the job queues itself again", log.read_text())
+
+    def test_overwrite_and_requeue(self):
+        """--overwrite is for what was there before the job: not for what the job itself has done before it was queued again."""
+        earlier, _ = self.input("again", schedule={"epochs": None, "steps": 3})
+        program.run("bert_hpc", earlier, check=0)
+        path, run = self.input("again", **self.LONG)
+        job, log = self.sbatch(path, "--overwrite")
+        self.wait_until_under_way(log)
+        self.slurm.run("scancel", "--signal=USR1", job, check=0)
+        self.assert_finished_undisturbed(job, run, log)
+        self.assertIn("goes on after step", log.read_text())
+
+    def test_one_task_of_an_array_queues_itself_again(self):
+        """One task has the array's own number for its job: the others go on, or stay done, where it is queued again."""
+        path, _ = self.input("tasks", **self.LONG)
+        job = self.slurm.submit("--array=1-3", f"--output={self.folder}/tasks-%a.log", "-N1", "--ntasks-per-node=1",
+                                "--cpus-per-task=1", JOBS / "array.slurm", path, self.folder / "tasks", cwd=JOBS.parent,
+                                environment=self.environment)
+        logs = {task: self.folder / f"tasks-{task}.log" for task in (1, 2, 3)}
+        for log in logs.values():
+            self.wait_until_under_way(log)
+        states = {task: self.slurm.state(f"{job}_{task}") for task in logs}
+        own, = (task for task, fields in states.items() if fields["JobId"] == job)
+        self.slurm.run("scancel", "--signal=USR1", f"{job}_{own}", check=0)
+        for task, log in logs.items():
+            fields = self.slurm.wait_for(f"{job}_{task}", {"COMPLETED", "FAILED", "CANCELLED"}, seconds=180)
+            self.assertEqual(fields["JobState"], "COMPLETED", log.read_text())
+            self.assertEqual(int(fields["Restarts"]), 1 if task == own else 0, log.read_text())
+            self.assertEqual(status(self.folder / f"tasks/seed-{task}"), "finished")
 
     def test_preemption(self):
         path, run = self.input("preempted", **self.LONG)
