@@ -30,13 +30,13 @@ StopRequest::StopRequest() {
   for (std::size_t i = 0; i < std::size(signals_); ++i) sigaction(signals_[i], &action, &before_[i]);
 }
 
-StopRequest::~StopRequest() {
-  disarm();
+void StopRequest::ignore_from_now_on() {
+  restores_ = false;
+  for (const int number : signals_) std::signal(number, SIG_IGN);
 }
 
-void StopRequest::disarm() {
-  if (!armed_) return;
-  armed_ = false;
+StopRequest::~StopRequest() {
+  if (!restores_) return;
   for (std::size_t i = 0; i < std::size(signals_); ++i) sigaction(signals_[i], &before_[i], nullptr);
 }
 

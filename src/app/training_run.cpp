@@ -232,9 +232,13 @@ void run_training(const RunContext& context) {
   TrainingLoop loop(training, context, results, requests, timers);
   if (resume) loop.restore(*resume);
   context.log.info("ready after " + core::format_duration(context.seconds()));
-  if (!loop.run()) throw Stop{core::ExitCode::stopped};
-  loop.test();
-  loop.finish();
+  const bool whole = loop.run();
+  if (whole) {
+    loop.test();
+    loop.finish();
+  }
+  requests.ignore_from_now_on();
+  if (!whole) throw Stop{core::ExitCode::stopped};
 }
 
 }  // namespace bert_hpc::app

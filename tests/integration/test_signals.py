@@ -102,6 +102,19 @@ class Signals(Case):
         directory, path, status = self.end("twice", signal.SIGUSR1, signal.SIGTERM, signal.SIGTERM, to_rank=True)
         self.check_stopped(directory, path, status, signal.SIGUSR1, signal.SIGTERM)
 
+    def test_asked_until_it_is_gone(self):
+        """As by a launcher that sends SIGTERM to the others once one has left: 75 it stays, up to the very end."""
+        directory, path, process = self.start("until")
+        ranks = ranks_of(path.name.encode())
+        deadline = time.monotonic() + 30
+        while ranks and time.monotonic() < deadline:
+            for rank in list(ranks):
+                try:
+                    os.kill(rank, signal.SIGTERM)
+                except ProcessLookupError:
+                    ranks.remove(rank)
+        self.check_stopped(directory, path, process.wait(timeout=30), signal.SIGTERM)
+
     def test_a_checkpoint_on_request(self):
         directory, path, process = self.start("usr2")
         for _ in range(2):

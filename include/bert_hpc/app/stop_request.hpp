@@ -19,13 +19,15 @@ class StopRequest {
   int stop_signal() const;  ///< the signal that asked first; 0: none
   bool take_checkpoint();   ///< asked for a checkpoint since the last call
 
-  /// Puts the former handlers back: before MPI_Abort, which ends ranks by SIGTERM.
-  void disarm();
+  /// All is done, and this process leaves: until it has, asking it to stop must not change its status. Where other
+  /// ranks of a job have left already, launchers send SIGTERM. Without this the former handlers come back in the end,
+  /// as MPI_Abort ends ranks by SIGTERM.
+  void ignore_from_now_on();
 
  private:
   static constexpr int signals_[] = {SIGTERM, SIGINT, SIGUSR1, SIGUSR2};
   struct sigaction before_[4];
-  bool armed_ = true;
+  bool restores_ = true;
 };
 
 }  // namespace bert_hpc::app

@@ -73,3 +73,14 @@ TEST_CASE("signals set flags and former handlers return") {
   CHECK(!fresh.stop());
   std::signal(SIGUSR1, SIG_DFL);
 }
+
+TEST_CASE("who has done what it was asked to is not ended by being asked again") {
+  {
+    StopRequest request;
+    request.ignore_from_now_on();
+  }
+  for (const int number : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2}) {
+    raise(number);  // would end the program
+    CHECK(std::signal(number, SIG_DFL) == SIG_IGN);
+  }
+}
