@@ -64,7 +64,7 @@ void run_evaluation(const RunContext& context) {
   assembly->connect(*groups, timers);
   assembly->load_values(input);
   const std::unique_ptr<io::RunLock> lock = lock_run_directory(context);
-  Results results(context, config.label_names, {}, sets.hdf5);
+  Results results(context, lock.get(), config.label_names, {}, sets.hdf5);
   Predictions predictions;
   const bool gathers = input.task.name != "masked_lm";
   const io::EvaluationRow row = evaluator->evaluate(0, gathers ? &predictions : nullptr);

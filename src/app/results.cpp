@@ -34,10 +34,10 @@ std::string tokenizer_folder(const config::Config& input, const data::ShardInfo&
   return other ? "" : folder.path;
 }
 
-Results::Results(const RunContext& context, const std::vector<std::string>& label_names,
+Results::Results(const RunContext& context, io::RunLock* place, const std::vector<std::string>& label_names,
                  const std::vector<std::pair<std::string, std::string>>& provenance, std::mutex& hdf5,
                  const std::optional<GoesOn>& goes_on)
-    : input_(context.input), world_(context.world), hdf5_(hdf5), monitor_(context.device.identity) {
+    : input_(context.input), lock_(place), world_(context.world), hdf5_(hdf5), monitor_(context.device.identity) {
   collectively(world_, [&] {
     if (world_.rank() != 0) return;
     io::RunInfo info;
@@ -63,7 +63,8 @@ Results::Results(const RunContext& context, const std::vector<std::string>& labe
 }
 
 Results::~Results() {
-  if (!metrics_ || finished_) return;
+  if (metrics_ && lost()) metrics_->abandon();
+  if (!metrics_ || finished_ || lost()) return;
   try {
     metrics_->set_status(io::RunStatus::failed);
     const std::lock_guard lock(hdf5_);
@@ -90,13 +91,21 @@ void Results::record_efficiency(const io::EfficiencyRow& row) {
 }
 
 void Results::poll() {
-  if (!metrics_) return;
+  if (!metrics_ || lost()) return;
   const std::lock_guard lock(hdf5_);
   metrics_->poll();
 }
 
 void Results::sync() {
   if (metrics_) metrics_->sync();
+}
+
+bool Results::lost() const {
+  return lock_ != nullptr && lock_->lost();
+}
+
+void Results::require_lock() {
+  if (lock_ != nullptr) lock_->require();
 }
 
 std::int64_t Results::log_bytes() const {
@@ -108,6 +117,7 @@ std::int64_t Results::log_bytes() const {
 void Results::export_model(const Assembly& assembly, const data::ShardInfo& shards) {
   std::string tokenizer;
   collectively(world_, [&] {
+    require_lock();
     if (world_.rank() == 0) tokenizer = tokenizer_folder(input_, shards, assembly.config.vocab_size);
   });
   app::export_model(assembly, world_, model_folder(), tokenizer);
@@ -117,6 +127,7 @@ void Results::write_predictions(const Predictions& predictions, const data::Shar
                                 const std::vector<std::string>& label_names) {
   collectively(world_, [&] {
     if (world_.rank() != 0) return;
+    require_lock();
     const std::lock_guard lock(hdf5_);
     app::write_predictions(input_.run.directory + "/predictions.h5", predictions, reader, input_.task.name,
                            label_names);
@@ -200,6 +211,7 @@ std::vector<io::RankRow> Results::record_ranks(const RunContext& context, const 
 void Results::stop() {
   collectively(world_, [&] {
     if (!metrics_) return;
+    require_lock();
     metrics_->set_status(io::RunStatus::stopped);
     const std::lock_guard lock(hdf5_);
     metrics_->close();
@@ -211,6 +223,7 @@ void Results::stop() {
 void Results::finish(const std::vector<std::pair<std::string, double>>& totals) {
   collectively(world_, [&] {
     if (!metrics_) return;
+    require_lock();
     for (const auto& [name, value] : totals) metrics_->set_total(name, value);
     metrics_->set_status(io::RunStatus::finished);
     const std::lock_guard lock(hdf5_);

@@ -13,7 +13,7 @@
 namespace bert_hpc::app {
 namespace {
 
-constexpr std::size_t votes_per_step = 4;
+constexpr std::size_t votes_per_step = 5;
 
 }  // namespace
 
@@ -166,8 +166,9 @@ double Trainer::global_loss(const data::LoadedStep& loaded, Votes& votes) {
   said[1] = votes.checkpoint;
   said[2] = votes.written;
   said[3] = votes.failed;
+  said[4] = votes.lost;
   assembly_.groups().world.all_reduce(std::span(losses_.host(), micro_batches + votes_per_step), comm::Reduction::sum);
-  votes = {said[0], said[1], said[2], said[3]};
+  votes = {said[0], said[1], said[2], said[3], said[4]};
   double sum = 0;
   for (const double loss : losses) sum += loss;
   return sum / targets_;

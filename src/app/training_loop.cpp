@@ -46,7 +46,11 @@ TrainingLoop::TrainingLoop(Training& training, const RunContext& context, Result
       trainer_(settings_of(training, context.input), *training.assembly, *training.sums, timers),
       checkpoints_(
           {context, *training.assembly, *training.sums, trainer_.optimizer(), requests, training.sets.hdf5, timers},
-          checkpoint_texts(context, *training.assembly, training.sets), [&results] { results.sync(); }),
+          checkpoint_texts(context, *training.assembly, training.sets),
+          [&results] {
+            results.require_lock();
+            results.sync();
+          }),
       display_(context.log, display_mode(context), [] { return inspect_terminal().columns; }),
       best_(context.input.evaluation),
       trace_(context.input.log.trace, training.loader->total_steps(), context.world, timers) {
@@ -115,12 +119,15 @@ bool TrainingLoop::step() {
   const std::int64_t interval = evaluation_steps(context_.input, loader.steps_per_epoch());
   trace_.begin(state_.done);
   const data::LoadedStep& loaded = next_step();
-  const StepResult result = trainer_.step(loaded, state_.done, checkpoints_.votes());
+  Votes votes = checkpoints_.votes();
+  votes.lost = results_.lost() ? 1 : 0;
+  const StepResult result = trainer_.step(loaded, state_.done, votes);
   trace_.end(state_.done);
   if (trace_.complete()) {
     write_trace();
     training_.assembly->pipeline().record(nullptr);
   }
+  if (result.votes.lost > 0) collectively(context_.world, [this] { results_.require_lock(); });
   context_.activity.finished(++state_.done);
   account(result);
   if (result.skipped) tell_skipped(result);

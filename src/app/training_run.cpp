@@ -227,7 +227,7 @@ void run_training(const RunContext& context) {
   }
   std::optional<Results::GoesOn> goes_on;
   if (resume && resume->same_run) goes_on = {resume->manifest.step, resume->state.log_bytes};
-  Results results(context, training.assembly->config.label_names, {}, training.sets.hdf5, goes_on);
+  Results results(context, lock.get(), training.assembly->config.label_names, {}, training.sets.hdf5, goes_on);
   if (resume) tell_and_tidy(*resume, context);
   TrainingLoop loop(training, context, results, requests, timers);
   if (resume) loop.restore(*resume);

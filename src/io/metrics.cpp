@@ -177,6 +177,10 @@ void MetricsWriter::close() {
   state_->journal->sync();
 }
 
+void MetricsWriter::abandon() {
+  state_->closed = true;
+}
+
 const std::vector<std::string>& MetricsWriter::warnings() const {
   return state_->warnings;
 }

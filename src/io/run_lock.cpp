@@ -1,9 +1,12 @@
 #include "bert_hpc/io/run_lock.hpp"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cerrno>
 #include <condition_variable>
 #include <cstdlib>
 #include <filesystem>
@@ -15,7 +18,6 @@
 #include <thread>
 
 #include "bert_hpc/core/text.hpp"
-#include "bert_hpc/io/atomic_write.hpp"
 #include "bert_hpc/io/provenance.hpp"
 #include "descriptor.hpp"
 
@@ -28,7 +30,7 @@ using detail::fail_with_errno;
 namespace {
 
 constexpr core::ExitCode code = core::ExitCode::files;
-constexpr std::int64_t most_bytes = 1 << 16;
+constexpr std::size_t most_bytes = 1 << 16;
 
 std::string first_line(const std::string& path) {
   std::string line;
@@ -66,8 +68,7 @@ using Fields = std::map<std::string, std::string>;
 std::string text_of_ours() {
   const std::string pid = std::to_string(::getpid());
   return "host " + host_name() + "\npid " + pid + "\nsince " + utc_now() + "\nbegan " + start_of(pid) + "\nspace " +
-         process_space() + "\njob " + environment("SLURM_JOB_ID") + "\nrestart " + environment("SLURM_RESTART_COUNT") +
-         "\n";
+         process_space() + "\njob " + environment("SLURM_JOB_ID") + "\n";
 }
 
 Fields fields_of(const std::string& text) {
@@ -94,7 +95,6 @@ enum class Holder { alive, gone, unknown };
 
 Holder judge(Fields theirs) {
   Fields ours = fields_of(text_of_ours());
-  if (!ours["job"].empty() && ours["job"] == theirs["job"] && ours["restart"] != theirs["restart"]) return Holder::gone;
   if (theirs["space"].empty() || theirs["space"] != ours["space"] || theirs["host"] != ours["host"]) {
     return Holder::unknown;
   }
@@ -102,20 +102,33 @@ Holder judge(Fields theirs) {
   return !began.empty() && began == theirs["began"] ? Holder::alive : Holder::gone;
 }
 
-/// Changes whenever the holder touches its lock; nothing where there is none.
-std::optional<std::string> sign_of_life(const std::string& path) {
+/// What a look at a lock shows.
+struct Look {
+  int error = 0;     ///< ENOENT: there is none; any other: nothing is known (ESTALE and EIO pass)
+  std::string sign;  ///< changes whenever its holder touches it
+  std::string text;
+};
+
+/// Opened each time: over NFS that asks the server, where stat() alone may answer from memory for a minute.
+Look look_at(const std::string& path) {
+  const Descriptor file(path, O_RDONLY);
+  if (!file.valid()) return {.error = errno, .sign = {}, .text = {}};
   struct stat status {};
-  if (::stat(path.c_str(), &status) != 0) return std::nullopt;
-  return std::to_string(status.st_mtim.tv_sec) + '.' + std::to_string(status.st_mtim.tv_nsec) + ' ' +
-         std::to_string(status.st_ino);
+  std::string text(most_bytes, '\0');
+  const bool good = ::fstat(file.get(), &status) == 0;
+  const ssize_t bytes = good ? file.read_some(text.data(), text.size()) : -1;
+  if (bytes < 0) return {.error = errno, .sign = {}, .text = {}};
+  text.resize(static_cast<std::size_t>(bytes));
+  return {.error = 0,
+          .sign = std::to_string(status.st_mtim.tv_sec) + '.' + std::to_string(status.st_mtim.tv_nsec) + ' ' +
+                  std::to_string(status.st_ino),
+          .text = std::move(text)};
 }
 
 std::optional<std::string> read_lock(const std::string& path) {
-  try {
-    return read_text_file(path, most_bytes, code);
-  } catch (const core::Error&) {  // it went away
-    return std::nullopt;
-  }
+  Look look = look_at(path);
+  if (look.error != 0) return std::nullopt;
+  return std::move(look.text);
 }
 
 }  // namespace
@@ -126,6 +139,7 @@ struct RunLock::State {
   std::mutex mutex;
   std::condition_variable changed;
   bool ending = false;
+  std::atomic<bool> lost = false;
   std::thread thread;
 
   /// False where there is a lock already.
@@ -150,15 +164,17 @@ struct RunLock::State {
 
   /// Is its holder alive, by its touching it while we look on?
   bool touched_while_watched() {
-    const std::optional<std::string> before = sign_of_life(path);
+    Look before = look_at(path), now = before;
     const auto end = std::chrono::steady_clock::now() + timing.stale;
-    while (std::chrono::steady_clock::now() < end) {
+    while (now.error != ENOENT && std::chrono::steady_clock::now() < end) {
+      if (before.error != 0) before = now;
+      if (now.error == 0 && now.sign != before.sign) return true;
       std::this_thread::sleep_for(timing.touch / 5);
-      const std::optional<std::string> now = sign_of_life(path);
-      if (!now) return false;  // given back
-      if (now != before) return true;
+      now = look_at(path);
     }
-    return false;
+    if (now.error == 0 || now.error == ENOENT) return now.error == 0 && now.sign != before.sign;
+    errno = now.error;
+    fail_with_errno(code, "look at", path);
   }
 
   /// Removes the lock that was found stale; not another one that came in between.
@@ -189,9 +205,26 @@ struct RunLock::State {
 
   void keep_touching() {
     std::unique_lock lock(mutex);
+    bool missed = false;
     while (!changed.wait_for(lock, timing.touch, [this] { return ending; })) {
-      if (read_lock(path) == text) ::utimensat(AT_FDCWD, path.c_str(), nullptr, 0);
+      const Look now = look_at(path);
+      if (now.error == 0 && now.text == text) ::utimensat(AT_FDCWD, path.c_str(), nullptr, 0);
+      // Who finds that it is not stale may have it under another name for a moment.
+      const bool missing = now.error == ENOENT;
+      if ((now.error == 0 && now.text != text) || (missing && missed)) lost = true;
+      missed = missing;
     }
+  }
+
+  void require() {
+    const Look now = look_at(path);
+    if (now.error == 0 && now.text != text) {
+      lost = true;
+      throw core::Error(code, "The lock of this run's directory was taken over by " + holder(fields_of(now.text)) +
+                                  ", as this run gave no sign of life for a while (its node hung, or it was "
+                                  "suspended): nothing more is written there.");
+    }
+    if (lost) throw core::Error(code, "The lock of this run, '" + path + "', is gone: nothing more is written there.");
   }
 };
 
@@ -213,6 +246,14 @@ RunLock::~RunLock() {
   state_->changed.notify_all();
   state_->thread.join();
   if (read_lock(state_->path) == state_->text) ::unlink(state_->path.c_str());
+}
+
+bool RunLock::lost() const {
+  return state_->lost;
+}
+
+void RunLock::require() const {
+  state_->require();
 }
 
 const std::string& RunLock::took_over() const {

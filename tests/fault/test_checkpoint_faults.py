@@ -303,6 +303,27 @@ class Faults(program.Case):
         self.assertIn("was stale", done.stdout)
         self.assertFalse((directory / ".lock").exists())
 
+    def test_a_directory_that_another_run_has_taken_over(self):
+        """As of a run that was suspended for so long that another one found its lock stale."""
+        path, directory = self.path("taken", steps=1000000, checkpoint={"every_steps": 20, "keep": 100000})
+        process = self.launch(path, 2)
+        self.addCleanup(process.kill)
+        deadline = time.monotonic() + 60
+        while len(checkpoints(directory) if directory.exists() else []) < 2 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        other = "host elsewhere\npid 1\nsince now\n"
+        (directory / "new").write_text(other)
+        (directory / "new").rename(directory / ".lock")
+        time.sleep(1)  # one may have been about to get its name
+        before = checkpoints(directory), (directory / "checkpoints" / "latest").read_text()
+        out, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 4, out + err)
+        self.assertEqual(err.count("bert_hpc: error"), 1, err)
+        self.assertIn("taken over by process 1 on elsewhere since now", err)
+        self.assertEqual(before, (checkpoints(directory), (directory / "checkpoints" / "latest").read_text()))
+        self.assertEqual((directory / ".lock").read_text(), other)
+        self.assertEqual((directory / ".status").read_text(), "running\n")  # what the other one wrote
+
     def test_asked_to_stop_while_it_starts(self):
         path, directory = self.path("start", steps=1000000)
         process = self.launch(path, 2)

@@ -28,10 +28,11 @@ class Results {
 
   /// Collective. Begins the run in its directory: what an earlier run left there goes now, metrics and log start; or
   /// they are cut back to where the run goes on. `hdf5` is held during HDF5 calls.
-  Results(const RunContext& context, const std::vector<std::string>& label_names,
+  /// `place`: the lock of the directory, on rank 0. It must outlive this.
+  Results(const RunContext& context, io::RunLock* place, const std::vector<std::string>& label_names,
           const std::vector<std::pair<std::string, std::string>>& provenance, std::mutex& hdf5,
           const std::optional<GoesOn>& goes_on = {});
-  /// Marks the run as failed unless finish() was called.
+  /// Marks the run as failed unless finish() was called or the directory is another's now.
   ~Results();
   Results(const Results&) = delete;
   Results& operator=(const Results&) = delete;
@@ -42,6 +43,8 @@ class Results {
   void record_loss_scale(const io::LossScaleRow& row);
   void poll();                     ///< a snapshot of metrics.h5 when due
   void sync();                     ///< forces what was recorded to the disk; any thread
+  bool lost() const;               ///< the directory's lock is another's now, as far as was seen
+  void require_lock();             ///< looks. Throws Error(files) where it is; any thread
   std::int64_t log_bytes() const;  ///< of log.txt; 0 but on rank 0
 
   /// Collective. RUN/model in Hugging Face's form; the tokenizer's files come from where the data or the weights are.
@@ -71,6 +74,7 @@ class Results {
   void record_samples(const std::vector<std::vector<GpuSample>>& samples);
 
   const config::Config& input_;
+  io::RunLock* lock_;  // null but on rank 0
   comm::Communicator& world_;
   std::mutex& hdf5_;
   GpuMonitor monitor_;                          // of this rank's GPU

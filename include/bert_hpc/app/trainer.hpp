@@ -40,6 +40,7 @@ struct Votes {
   double checkpoint = 0;  ///< asked for a checkpoint
   double written = 0;     ///< has ended its part of the checkpoint under way, or failed to
   double failed = 0;      ///< has failed to
+  double lost = 0;        ///< the lock of the run's directory is another's
 };
 
 struct StepResult {

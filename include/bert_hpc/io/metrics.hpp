@@ -113,6 +113,7 @@ class MetricsWriter {
   bool poll();      ///< a snapshot if the interval has passed and something changed; true if one was made
   void snapshot();  ///< metrics.h5 as of now
   void close();     ///< the last snapshot; nothing may be recorded afterwards
+  void abandon();   ///< the directory is another's now: instead of close(), and writes nothing
 
   const std::vector<std::string>& warnings() const;  ///< of the start: rows lost, damaged lines
 

@@ -1,8 +1,9 @@
 // A lock on a run's directory that works on any file system, NFS too, and without a lock daemon: the file .lock, made
 // under another name and given its own by link(), which fails where there is one. It tells who holds it since when; a
-// thread touches it every few seconds. A lock is stale, and taken over, if its process is gone (same host), if it is of
-// an earlier start of the same Slurm job (requeued), or if nobody has touched it for a while, measured by our own
-// clock.
+// thread touches it every few seconds. A lock is stale, and taken over, if its process is gone (same host), or if
+// nobody has touched it for a while, measured by our own clock: also where it is of an earlier start of the same Slurm
+// job, as a node that Slurm believes down may still compute. Who was suspended meanwhile, and has lost its lock, learns
+// of it.
 #pragma once
 
 #include <chrono>
@@ -29,6 +30,12 @@ class RunLock {
 
   /// What was found and taken over, for the log; "" if nothing was.
   const std::string& took_over() const;
+
+  /// Has another taken it over, as far as was seen when it was last touched? Nothing may be written in the directory
+  /// any more. Any thread.
+  bool lost() const;
+  /// Looks now. Throws Error(files) that names the new holder where it is lost; any thread.
+  void require() const;
 
  private:
   struct State;

@@ -1,10 +1,12 @@
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <memory>
 #include <thread>
@@ -115,24 +117,53 @@ TEST_CASE("a lock of another host is stale when nobody touches it, and not befor
   CHECK_THAT(lock.took_over(), ContainsSubstring("on elsewhere"));
 }
 
-TEST_CASE("a requeued job takes over from its earlier start") {
+TEST_CASE("a requeued job takes over from its earlier start, once that gives no sign of life") {
   const TemporaryDirectory directory;
   setenv("SLURM_JOB_ID", "77", 1);
   std::string text;
   {
     const RunLock lock(directory.path(), quick);
     text = replaced(test_support::file_bytes(directory / ".lock"), "host ", "host elsewhere");
+    // On this host it can be seen that it lives; elsewhere a node that Slurm believes down may still compute.
+    setenv("SLURM_RESTART_COUNT", "1", 1);
+    CHECK_THAT(refused(directory.path()), ContainsSubstring("another run is at work"));
   }
   test_support::write_bytes(directory / ".lock", text);
-  setenv("SLURM_RESTART_COUNT", "1", 1);
   const auto begin = std::chrono::steady_clock::now();
   {
-    const RunLock lock(directory.path(), RunLock::Timing{.touch = 30ms, .stale = 60s});
+    const RunLock lock(directory.path(), quick);
     CHECK_THAT(lock.took_over(), ContainsSubstring("(Slurm job 77)"));
   }
-  CHECK(std::chrono::steady_clock::now() - begin < 30s);
+  CHECK(std::chrono::steady_clock::now() - begin >= quick.stale);
   unsetenv("SLURM_JOB_ID");
   unsetenv("SLURM_RESTART_COUNT");
+}
+
+TEST_CASE("a lock that cannot be looked at for a moment is not one that was given back") {
+  const TemporaryDirectory directory;
+  std::string foreign;
+  {
+    const RunLock lock(directory.path(), quick);
+    foreign = replaced(test_support::file_bytes(directory / ".lock"), "host ", "host elsewhere");
+  }
+  test_support::write_bytes(directory / ".lock", foreign);
+  // Opening it fails (ELOOP) and succeeds in turns; it is touched rarely.
+  const std::string path = directory / ".lock", aside = directory / "aside";
+  REQUIRE(symlink("aside", aside.c_str()) == 0);
+  std::atomic<bool> alive = true;
+  std::thread holder([&] {
+    for (int i = 0; alive; ++i) {
+      if (i % 20 == 19) utimensat(AT_FDCWD, path.c_str(), nullptr, AT_SYMLINK_NOFOLLOW);
+      for (int turn = 0; turn < 2; ++turn) {
+        syscall(SYS_renameat2, AT_FDCWD, path.c_str(), AT_FDCWD, aside.c_str(), 2U);  // RENAME_EXCHANGE
+        std::this_thread::sleep_for(4ms);
+      }
+    }
+  });
+  for (int i = 0; i < 20; ++i) CHECK_THAT(refused(directory.path()), ContainsSubstring("another run is at work"));
+  alive = false;
+  holder.join();
+  CHECK(test_support::file_bytes(path) == foreign);
 }
 
 TEST_CASE("its holder gives signs of life, and gives back nothing that is not its own") {
@@ -143,9 +174,32 @@ TEST_CASE("its holder gives signs of life, and gives back nothing that is not it
     const auto before = touched();
     for (int i = 0; i < 200 && touched() == before; ++i) std::this_thread::sleep_for(10ms);
     CHECK(touched() > before);
+    CHECK_NOTHROW(lock.require());
+    CHECK(!lock.lost());
     test_support::write_bytes(directory / ".lock", "host other\npid 1\n");
+    CHECK_THROWS_WITH(lock.require(), ContainsSubstring("taken over by process 1 on other"));
+    CHECK(lock.lost());
   }
   CHECK(fs::exists(directory / ".lock"));
+}
+
+TEST_CASE("who has lost its lock learns of it when it would touch it, and leaves it alone") {
+  const TemporaryDirectory directory;
+  for (const bool removed : {false, true}) {
+    const RunLock lock(directory.path(), quick);
+    std::this_thread::sleep_for(5 * quick.touch);
+    CHECK(!lock.lost());
+    test_support::write_bytes(directory / "other", "host other\npid 1\n");
+    fs::rename(directory / "other", directory / ".lock");
+    const auto before = fs::last_write_time(directory / ".lock");
+    if (removed) fs::remove(directory / ".lock");
+    for (int i = 0; i < 300 && !lock.lost(); ++i) std::this_thread::sleep_for(10ms);
+    CHECK(lock.lost());
+    CHECK_THROWS_AS(lock.require(), bert_hpc::core::Error);
+    if (removed) continue;
+    CHECK(fs::last_write_time(directory / ".lock") == before);
+    fs::remove(directory / ".lock");
+  }
 }
 
 TEST_CASE("of many that come at once to a stale lock one gets it") {
