@@ -9,6 +9,7 @@
 #include "bert_hpc/app/machine.hpp"
 #include "bert_hpc/app/model_export.hpp"
 #include "bert_hpc/app/run_directory.hpp"
+#include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/version.hpp"
 #include "bert_hpc/data/tokenizer_folder.hpp"
 #include "bert_hpc/io/provenance.hpp"
@@ -196,6 +197,11 @@ std::vector<io::RankRow> Results::record_ranks(const RunContext& context, const 
     fields >> row.threads >> row.peak_memory >> row.start_memory >> row.planned_memory >> row.computing >>
         row.communicating >> row.waiting;
     row.utilisation = time.wall > 0 ? row.computing / time.wall : std::numeric_limits<double>::quiet_NaN();
+    // On a GPU sections time the host, which launches kernels and waits for few: what a rank did is not known from
+    // them.
+    if (core::is_gpu_build()) {
+      row.computing = row.communicating = row.waiting = row.utilisation = std::numeric_limits<double>::quiet_NaN();
+    }
     const GpuSummary gpu = summary_of(samples.back());
     row.power = gpu.power;
     row.energy = gpu.energy;

@@ -27,7 +27,9 @@ std::string heading(std::size_t width) {
 std::string timing_table(const TimingFacts& facts) {
   std::size_t width = 12;
   for (const io::TimerRow& section : facts.sections) width = std::max(width, section.name.size());
-  std::string text = "Time by section, over " + core::counted(facts.ranks, "rank") + ":\n" + heading(width);
+  std::string text = "Time by section, over " + core::counted(facts.ranks, "rank") +
+                     (facts.of_launches ? ", of the host, which launches the GPU's work and seldom waits for it" : "") +
+                     ":\n" + heading(width);
   const double wall = facts.wall_seconds;
   const auto percent = [wall](double seconds) { return wall > 0 ? 100.0 * seconds / wall : 0.0; };
   double low = 0, mean = 0, high = 0;

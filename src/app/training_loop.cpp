@@ -12,6 +12,7 @@
 #include "bert_hpc/app/skipped_step.hpp"
 #include "bert_hpc/app/terminal.hpp"
 #include "bert_hpc/app/timing_table.hpp"
+#include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/text.hpp"
 
 namespace bert_hpc::app {
@@ -191,6 +192,7 @@ void TrainingLoop::finish() {
   TimingFacts facts;
   facts.sections = results_.record_timers(timers_);
   facts.ranks = context_.world.size();
+  facts.of_launches = core::is_gpu_build();
   facts.wall_seconds = context_.seconds() - begin_;
   facts.model_flops = state_.flops - first_flops_;
   facts.computing_seconds = training_seconds;

@@ -11,8 +11,9 @@ namespace bert_hpc::app {
 struct TimingFacts {
   std::vector<io::TimerRow> sections;  ///< that do not overlap, so that they add up to at most the wall time
   int ranks = 1;
-  double wall_seconds = 0;  ///< that the sections are parts of; what is missing is shown as "other"
-  double model_flops = 0;   ///< of all ranks, while `computing_seconds` went by; 0: not told
+  bool of_launches = false;  ///< sections time a host that launches kernels on a GPU and seldom waits for them
+  double wall_seconds = 0;   ///< that the sections are parts of; what is missing is shown as "other"
+  double model_flops = 0;    ///< of all ranks, while `computing_seconds` went by; 0: not told
   double computing_seconds = 0;
   std::int64_t tokens = 0, samples = 0;  ///< in that time
   double peak_gflops = 0;                ///< of one rank's hardware; 0: unknown

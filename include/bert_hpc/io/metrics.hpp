@@ -75,7 +75,7 @@ struct RankRow {
   double utilisation = 0;                                ///< computing of the steps' time: 0 … 1, NaN where unknown
   double power = 0;                                      ///< W, NaN where unknown
   std::int64_t start_memory = 0, planned_memory = 0;     ///< bytes: resident before set-up, and planned beside it
-  double computing = 0, communicating = 0, waiting = 0;  ///< seconds
+  double computing = 0, communicating = 0, waiting = 0;  ///< seconds, NaN where unknown (GPUs)
   /// Of the rank's GPU, whoever uses it: a kernel ran (0 … 1 of the time), most memory (bytes), energy (J); NaN where
   /// unknown.
   double gpu_utilisation = 0, gpu_memory = 0, energy = 0;
