@@ -164,6 +164,13 @@ class Slurm(program.Case):
             self.assertEqual(metrics.attrs["status"], "finished")
             self.assertIn("seed = 9", metrics.attrs["resolved_input"])
 
+    def test_fewer_ranks_than_the_script_says(self):
+        path, run = self.input("fewer", schedule={"epochs": None, "steps": 5})
+        job = self.slurm.submit("-N1", "--ntasks=2", "--cpus-per-task=1", JOBS / "train.slurm", path, cwd=self.folder,
+                                environment=self.environment)
+        self.slurm.wait_for(job, {"COMPLETED"})
+        self.assertIn("2 ranks", (self.folder / f"bert_hpc-{job}.log").read_text())
+
     def test_array(self):
         path, _ = self.input("array", schedule={"epochs": None, "steps": 20})
         job = self.slurm.submit("--array=1-2", f"--output={self.folder}/array-%a.log", "-N1", "--ntasks-per-node=2",
