@@ -5,6 +5,7 @@
 #include "bert_hpc/app/application.hpp"
 #include "bert_hpc/app/collective.hpp"
 #include "bert_hpc/app/describe.hpp"
+#include "bert_hpc/comm/launch.hpp"
 #include "bert_hpc/comm/mpi_communicator.hpp"
 #include "bert_hpc/config/command_line.hpp"
 #include "bert_hpc/core/device_choice.hpp"
@@ -21,6 +22,10 @@ int main(int argc, char** argv) {
   // 1. MPI first: launchers expect it of every process, whatever the command line says.
   comm::MpiRuntime mpi(&argc, &argv);
   const auto world = comm::make_world_communicator();
+  if (const comm::LaunchProblem problem = comm::launch_problem(world->size()); !problem.text.empty()) {
+    if (problem.speaks) app::report(core::Error(core::ExitCode::communication, problem.text), 0);
+    return static_cast<int>(core::ExitCode::communication);
+  }
   try {
     // 2. The command line; --help and --version are for one reader.
     config::CommandLine line;

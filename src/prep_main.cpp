@@ -5,6 +5,7 @@
 #include <exception>
 #include <string>
 
+#include "bert_hpc/comm/launch.hpp"
 #include "bert_hpc/comm/mpi_communicator.hpp"
 #include "bert_hpc/config/command_line.hpp"
 #include "bert_hpc/core/standard_streams.hpp"
@@ -84,5 +85,9 @@ int main(int argc, char** argv) {
   core::keep_standard_streams();
   comm::MpiRuntime mpi(&argc, &argv);
   const auto world = comm::make_world_communicator();
+  if (const comm::LaunchProblem problem = comm::launch_problem(world->size()); !problem.text.empty()) {
+    if (problem.speaks) complain(core::Error(core::ExitCode::communication, problem.text), -1);
+    return static_cast<int>(core::ExitCode::communication);
+  }
   return run_or_report(argc, argv, *world);
 }

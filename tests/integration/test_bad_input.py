@@ -3,6 +3,7 @@ results as they were."""
 
 import shutil
 import unittest
+import unittest.mock
 
 from program import Case, run
 
@@ -35,6 +36,19 @@ class BadInput(Case):
     def test_all_mistakes_in_the_input_come_at_once(self):
         self.fails(2, '"globl"', '"learning_rat"', "bad.toml:", '"global"', '"learning_rate"', batch={"globl": 3},
                    optimizer={"learning_rat": 1.0})
+
+    def test_processes_that_a_launcher_started_apart(self):
+        # As under srun without the plugin that this MPI asks for: each would train into the same directory.
+        path = self.work.input("apart.toml", run={"directory": str(self.work.folder / "apart")})
+        for program in ("bert_hpc", "bert_hpc_prep"):
+            said = []
+            for number in ("0", "1"):
+                task = {"SLURM_STEP_NUM_TASKS": "2", "SLURM_PROCID": number}
+                with unittest.mock.patch.dict("os.environ", task):
+                    said.append(run(program, path, threads=1, check=6).stderr)
+            self.assertIn("one of 2 processes that srun started", said[0])
+            self.assertEqual(said[1], "")
+        self.assertFalse((self.work.folder / "apart").exists())
 
     def test_an_input_that_is_not_there(self):
         self.fails(2, "nowhere.toml", input=self.work.folder / "nowhere.toml")

@@ -1,0 +1,39 @@
+#include "bert_hpc/comm/launch.hpp"
+
+#include <cstdlib>
+
+namespace bert_hpc::comm {
+
+LaunchProblem launch_problem(int world_size, const std::function<std::string(const char*)>& variable) {
+  if (world_size != 1) return {};
+  struct Launcher {
+    const char *name, *size, *rank, *cure;
+  };
+  // Processes that Open MPI's mpirun starts within a step of Slurm are its own: it is asked first.
+  static constexpr Launcher launchers[] = {
+      {"mpirun of Open MPI", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK",
+       "bert_hpc was built with another MPI: use that one's launcher, or build it with this one's mpicc."},
+      {"mpiexec of an MPICH-like MPI", "PMI_SIZE", "PMI_RANK",
+       "bert_hpc was built with another MPI: use that one's launcher, or build it with this one's mpicc."},
+      {"srun", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID",
+       "srun and this MPI have no common way to set up: try srun --mpi=pmix (srun --mpi=list tells what there is; "
+       "in jobs/train.slurm SLURM_MPI_TYPE), or mpirun."}};
+  for (const Launcher& launcher : launchers) {
+    const std::string size = variable(launcher.size), rank = variable(launcher.rank);
+    if (size.empty() || rank.empty()) continue;
+    if (std::atoi(size.c_str()) <= 1) return {};
+    return {"this is one of " + size + " processes that " + launcher.name +
+                " started, and each of them is alone in its MPI world. " + launcher.cure,
+            rank == "0"};
+  }
+  return {};
+}
+
+LaunchProblem launch_problem(int world_size) {
+  return launch_problem(world_size, [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string(value == nullptr ? "" : value);
+  });
+}
+
+}  // namespace bert_hpc::comm
