@@ -46,7 +46,7 @@ struct Checkpointer::State {
   void copy();
   io::CheckpointManifest manifest_of(const TrainingState& state) const;
   void write_own(std::int64_t step);
-  void name(const io::CheckpointManifest& manifest, bool best);
+  void name(const io::CheckpointManifest& manifest, std::optional<std::int64_t> best);
   void end(const Votes& agreed);
   void tell_named();
 
@@ -63,9 +63,9 @@ struct Checkpointer::State {
   std::vector<io::CheckpointManifest::File> files;  // of all ranks; rank 0
   std::string run_id;                               // of this start of the run
 
-  bool under_way = false;  // agreed by all ranks
-  std::int64_t step = -1;  // of the last one that began
-  bool best = false;
+  bool under_way = false;            // agreed by all ranks
+  std::int64_t step = -1;            // of the last one that began
+  std::optional<std::int64_t> best;  // as of that step
   Clock::time_point begun, last = Clock::now();
   io::CheckpointManifest manifest;  // of the one under way; rank 0
   std::atomic<int> phase = idle;
@@ -137,14 +137,13 @@ void Checkpointer::State::write_own(std::int64_t at) {
 }
 
 /// On rank 0's thread, when all files are there.
-void Checkpointer::State::name(const io::CheckpointManifest& whole, bool is_best) {
+void Checkpointer::State::name(const io::CheckpointManifest& whole, std::optional<std::int64_t> best_step) {
   std::string problem;
   try {
     if (before_naming) before_naming();
     io::write_manifest(folder.aside(whole.step), whole, parts.hdf5);
     folder.publish(whole.step);
-    if (is_best) folder.point("best", whole.step);
-    folder.point("latest", whole.step);
+    folder.set_pointers(whole.step, best_step);
     folder.prune(settings.keep);
   } catch (const std::exception& failure) {
     problem = failure.what();
@@ -243,7 +242,7 @@ bool Checkpointer::due(std::int64_t done, const Votes& agreed) const {
   return agreed.stop > 0 || agreed.checkpoint > 0 || (s.settings.every_steps && done % *s.settings.every_steps == 0);
 }
 
-void Checkpointer::save(const TrainingState& state, bool best) {
+void Checkpointer::save(const TrainingState& state) {
   State& s = *state_;
   {
     const auto timed = s.parts.timers.measure("checkpoint wait");
@@ -260,7 +259,7 @@ void Checkpointer::save(const TrainingState& state, bool best) {
   s.step = state.done;
   s.begun = s.last = Clock::now();
   s.phase = State::writing;
-  s.best = best;
+  s.best = state.best.checkpoint();
   if (s.speaks()) s.manifest = s.manifest_of(state);
   s.worker.add([this, at = state.done] { state_->write_own(at); });
 }

@@ -111,7 +111,7 @@ bool TrainingLoop::run() {
 bool TrainingLoop::steps() {
   if (state_.evaluation_due && evaluate()) return true;
   state_.evaluation_due = false;
-  if (std::exchange(better_, false)) save(false, true);
+  if (std::exchange(better_, false)) save(false);
   return best_.patience_is_over() || !training_.loader->has_next();
 }
 
@@ -142,12 +142,12 @@ bool TrainingLoop::step() {
   bool last = !loader.has_next();
   if (evaluates && !stopped_) last = evaluate() || last;
   const bool best = std::exchange(better_, false);
-  if (best || stopped_ || checkpoints_.due(state_.done, result.votes)) save(evaluates && stopped_, best);
+  if (best || stopped_ || checkpoints_.due(state_.done, result.votes)) save(evaluates && stopped_);
   results_.poll();
   return last || stopped_;
 }
 
-void TrainingLoop::save(bool evaluation_due, bool best) {
+void TrainingLoop::save(bool evaluation_due) {
   TrainingState state = state_;
   state.evaluation_due = evaluation_due && training_.validation;
   state.row.seconds = context_.seconds() - row_begin_;
@@ -158,7 +158,7 @@ void TrainingLoop::save(bool evaluation_due, bool best) {
   state.fp8_magnitudes = trainer_.fp8_magnitudes();
   state.best = best_.state();
   state.log_bytes = results_.log_bytes();
-  checkpoints_.save(state, best);
+  checkpoints_.save(state);
 }
 
 void TrainingLoop::stop() {

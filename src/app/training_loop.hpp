@@ -38,7 +38,7 @@ class TrainingLoop {
   /// Tells of a skipped step. Throws AgreedError(numerical) where it is one too many.
   void tell_skipped(const StepResult& result);
   void record();
-  void save(bool evaluation_due, bool best);
+  void save(bool evaluation_due);
   void stop();
   void write_trace();
   const data::LoadedStep& next_step();

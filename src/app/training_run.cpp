@@ -158,15 +158,7 @@ void tell_and_tidy(const Resume& resume, const RunContext& context) {
   collectively(context.world, [&] {
     if (context.world.rank() != 0) return;
     const io::CheckpointFolder& folder = resume.folder;
-    const auto latest = folder.named("latest"), best = folder.named("best");
-    if (!latest || *latest > resume.manifest.step) folder.point("latest", resume.manifest.step);
-    if (best && *best > resume.manifest.step) {
-      if (resume.state.best.kept) {
-        folder.point("best", resume.state.best.step);
-      } else {
-        folder.forget("best");
-      }
-    }
+    folder.set_pointers(resume.manifest.step, resume.state.best.checkpoint());
     for (const std::int64_t step : folder.steps()) {
       if (step <= resume.manifest.step) continue;
       context.log.info("the later checkpoint of step " + core::with_commas(step) + " is kept as " +

@@ -153,6 +153,17 @@ void CheckpointFolder::forget(const std::string& pointer) const {
   with_reason("remove", path_ + '/' + pointer, [&] { fs::remove(path_ + '/' + pointer); });
 }
 
+void CheckpointFolder::set_pointers(std::int64_t step, std::optional<std::int64_t> best) const {
+  const std::vector<std::int64_t> found = steps();
+  const auto named_best = named("best");
+  if (best && std::binary_search(found.begin(), found.end(), *best)) {
+    if (named_best != best) point("best", *best);
+  } else if (named_best && *named_best > step) {
+    forget("best");
+  }
+  if (named("latest") != step) point("latest", step);
+}
+
 void CheckpointFolder::prune(std::int64_t keep) const {
   std::vector<std::int64_t> found = steps();
   const auto latest = named("latest"), best = named("best");

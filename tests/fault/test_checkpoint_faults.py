@@ -39,7 +39,8 @@ class Faults(program.Case):
     def path(self, name, directory=None, steps=60, **tables):
         directory = directory or self.work.folder / name
         run = {"directory": str(directory), "reproducible": True} | tables.pop("run", {})
-        return self.work.input(f"{name}.toml", run=run, data={"validation": None},
+        data = {"validation": None} | tables.pop("data", {})
+        return self.work.input(f"{name}.toml", run=run, data=data,
                                **({"schedule": {"epochs": None, "steps": steps}} | tables)), pathlib.Path(directory)
 
     def launch(self, path, ranks, *arguments):
@@ -272,6 +273,38 @@ class Faults(program.Case):
         self.assertEqual((directory / "checkpoints" / "latest").read_text(), "step-00000010\n")
         self.assertEqual(checkpoints(directory)[-1], "step-00000010")
         self.assertEqual(list((directory / "checkpoints").glob(".writing-*")), [])
+
+    def stop_after(self, path, directory, step):
+        """Lets the run go on until there is a checkpoint of this step or a later one, and asks it to stop then."""
+        process = self.launch(path, 1)
+        deadline = time.monotonic() + 60
+        while (checkpoints(directory) or ["step-0"])[-1] < f"step-{step:08d}" and time.monotonic() < deadline:
+            self.assertIsNone(process.poll(), "it ended by itself")
+            time.sleep(0.01)
+        process.send_signal(signal.SIGUSR1)
+        out, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 75, out + err)
+        return out
+
+    def test_killed_between_a_checkpoint_and_the_pointer_to_the_best(self):
+        # The checkpoint of the second best model bears its name already. With keep = 1 later ones remove what no pointer
+        # names.
+        shards = self.work.folder / "shards"
+        given = {"data": {"validation": [f"{shards}/validation-*.h5"]},
+                 "schedule": {"name": "constant", "epochs": None, "warmup_ratio": None, "steps": 100000}}
+        path, directory = self.path("best", evaluation={"best": "loss", "every_steps": 10},
+                                    checkpoint={"every_steps": 100000, "keep": 1}, **given)
+        done = self.run_on_bad_disk(path, 1, BERT_HPC_DIE_AT_REPLACING="checkpoints/best")
+        self.assertEqual(done.returncode, 137, done.stdout + done.stderr)
+        self.assertEqual((directory / "checkpoints" / "best").read_text(), "step-00000010\n")
+        self.assertEqual(len(checkpoints(directory)), 2)
+        best = checkpoints(directory)[1]
+        step = int(best[5:])
+        path, directory = self.path("best", evaluation={"best": "loss", "every_steps": 100000},
+                                    checkpoint={"every_steps": 10, "keep": 1}, **given)
+        self.assertIn(f"goes on after step {step},", self.stop_after(path, directory, step + 30))
+        self.assertEqual((directory / "checkpoints" / "best").read_text(), best + "\n")
+        self.assertIn(best, checkpoints(directory))
 
     def test_writes_that_take_little_at_a_time(self):
         path, directory = self.path("short", steps=10, checkpoint={"every_steps": 2})

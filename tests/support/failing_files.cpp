@@ -3,9 +3,11 @@
 // with $BERT_HPC_FAIL_LOCKS no file can be locked (ENOLCK); with $BERT_HPC_CLOCK_JUMPS = N the wall clock is N seconds
 // late or early, in turns of a fifth of a second; with $BERT_HPC_STALE = NAME=OTHER files below a folder NAME are
 // opened below OTHER, as by a rank whose view of a shared disk is old; while there is a file $BERT_HPC_HANG the main
-// thread hangs when it next asks for the time.
+// thread hangs when it next asks for the time; a process dies that is about to rename something over a file that is
+// there and whose path ends with $BERT_HPC_DIE_AT_REPLACING.
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/file.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -18,6 +20,7 @@
 #include <cstring>
 #include <ctime>
 #include <string>
+#include <string_view>
 
 namespace {
 
@@ -64,9 +67,19 @@ std::size_t taken(std::size_t bytes) {
   return most == nullptr ? bytes : std::min(bytes, static_cast<std::size_t>(std::atoll(most)));
 }
 
+bool ends_with(const char* path, const char* end) {
+  return end != nullptr && std::string_view(path).ends_with(end);
+}
+
 }  // namespace
 
 extern "C" {
+
+int rename(const char* from, const char* to) noexcept {
+  static auto* const real = next<int(const char*, const char*)>("rename");
+  if (ends_with(to, std::getenv("BERT_HPC_DIE_AT_REPLACING")) && access(to, F_OK) == 0) kill(getpid(), SIGKILL);
+  return real(from, to);
+}
 
 int fsync(int file) {
   static auto* const real = next<int(int)>("fsync");

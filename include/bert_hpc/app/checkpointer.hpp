@@ -66,8 +66,8 @@ class Checkpointer {
   /// Does a checkpoint follow this step?
   bool due(std::int64_t done, const Votes& agreed) const;
 
-  /// Collective. Saves the state; first waits for the one under way. `best`: it is the best model so far.
-  void save(const TrainingState& state, bool best);
+  /// Collective. Saves the state; first waits for the one under way.
+  void save(const TrainingState& state);
 
   /// Collective. What is under way gets written. False, on every rank, if the last checkpoint could not be.
   bool finish();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "bert_hpc/io/checkpoint_file.hpp"
@@ -18,6 +19,9 @@ struct BestSoFar {
   double value = 0;
   std::int64_t step = 0;
   std::int64_t evaluations_since = 0;
+
+  /// The step whose checkpoint holds it.
+  std::optional<std::int64_t> checkpoint() const { return kept ? std::optional(step) : std::nullopt; }
 };
 
 /// Steps whose loss or gradient was not finite, so that nothing was updated.

@@ -42,6 +42,10 @@ class CheckpointFolder {
   /// `pointer` names the checkpoint from now on.
   void point(const std::string& pointer, std::int64_t step) const;
   void forget(const std::string& pointer) const;
+  /// The run is at `step`, whose checkpoint is there, and knows that the one of `best` is the best so far: `best` and
+  /// `latest` name these, in whatever state a kill between the two left them. Where the best is not there, `best` stays
+  /// unless it names a later step.
+  void set_pointers(std::int64_t step, std::optional<std::int64_t> best) const;
   /// Removes all but the newest `keep` and those that `latest` and `best` name.
   void prune(std::int64_t keep) const;
   /// Renames a checkpoint so that nobody takes it for one of this run any more; returns the new name.

@@ -201,6 +201,14 @@ TEST_CASE("a checkpoint bears its name once it is whole, and pointers are follow
   CHECK(test_support::file_bytes(folder.path() + "/best") == "step-00000100\n");
   folder.prune(1);
   CHECK(folder.steps() == std::vector<std::int64_t>{100, 400});
+  // A kill between the two pointers is mended; a best that is not there is not named, and one of a later step is not.
+  folder.set_pointers(400, 400);
+  CHECK((folder.named("best") == 400 && folder.named("latest") == 400));
+  folder.set_pointers(100, std::nullopt);
+  CHECK((!folder.named("best") && folder.named("latest") == 100));
+  folder.set_pointers(400, 100);
+  folder.set_pointers(400, 300);
+  CHECK((folder.named("best") == 100 && folder.named("latest") == 400));
   folder.forget("best");
   CHECK_FALSE(folder.named("best"));
   for (const char* text : {"../../etc", "", "step-00000400/../step-00000100", "/step-00000400"}) {
