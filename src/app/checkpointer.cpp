@@ -73,10 +73,11 @@ struct Checkpointer::State {
   std::atomic<bool> cancelled = false;
   // Rank 0: what its thread has to tell.
   std::mutex mutex;
-  std::string named, naming_error;
+  std::string named, naming_error, left_over;
   double named_seconds = 0;
-  bool last_failed = false;  // rank 0
-  BackgroundWorker worker;   // last: it uses the others
+  bool last_failed = false;    // rank 0
+  std::string told_left_over;  // rank 0
+  BackgroundWorker worker;     // last: it uses the others
 };
 
 void Checkpointer::State::gather_files() {
@@ -138,19 +139,25 @@ void Checkpointer::State::write_own(std::int64_t at) {
 
 /// On rank 0's thread, when all files are there.
 void Checkpointer::State::name(const io::CheckpointManifest& whole, std::optional<std::int64_t> best_step) {
-  std::string problem;
+  std::string problem, left;
   try {
     if (before_naming) before_naming();
     io::write_manifest(folder.aside(whole.step), whole, parts.hdf5);
     folder.publish(whole.step);
-    folder.set_pointers(whole.step, best_step);
-    folder.prune(settings.keep);
   } catch (const std::exception& failure) {
     problem = failure.what();
+  }
+  // From here on it is what a run goes on from, whatever becomes of the rest.
+  try {
+    if (problem.empty()) folder.set_pointers(whole.step, best_step);
+    if (problem.empty()) left = folder.prune(settings.keep);
+  } catch (const std::exception& failure) {
+    left = failure.what();
   }
   const std::lock_guard lock(mutex);
   named_seconds = seconds_since(begun);
   naming_error = problem;
+  left_over = left;
   named = problem.empty() ? io::checkpoint_name(whole.step) : "";
 }
 
@@ -185,6 +192,10 @@ void Checkpointer::State::tell_named() {
     log.info("checkpoint " + named + " after " + core::format_duration(named_seconds));
     wall_time.saved(named_seconds);
     named.clear();
+    if (!left_over.empty() && left_over != told_left_over) {
+      log.warning("after that checkpoint, which is whole: " + left_over);
+    }
+    told_left_over = left_over;
   }
   if (naming_error.empty()) return;
   last_failed = true;

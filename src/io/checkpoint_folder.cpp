@@ -40,12 +40,42 @@ void rename_over(const std::string& from, const std::string& to) {
   if (std::rename(from.c_str(), to.c_str()) != 0) fail_with_errno(code, "rename '" + from + "' to", to);
 }
 
-/// Its name goes first, so that a kill while files are removed leaves nothing that looks whole.
-void remove_checkpoint(const std::string& folder, const std::string& name) {
-  const std::string doomed = folder + '/' + doomed_prefix + name;
-  fs::remove_all(doomed);
-  rename_over(folder + '/' + name, doomed);
-  fs::remove_all(doomed);
+/// `stem`, or with a number behind it where there is one already.
+std::string free_name(const std::string& folder, const std::string& stem) {
+  std::string name = stem;
+  std::error_code problem;
+  for (int i = 2; fs::exists(fs::symlink_status(folder + '/' + name, problem)); ++i) {
+    name = stem + '-' + std::to_string(i);
+  }
+  return name;
+}
+
+/// To be removed by sweep(). Its name goes first, so that a kill while files are removed leaves nothing that looks
+/// whole, and what cannot be removed is in nobody's way.
+void doom(const std::string& folder, const std::string& name) {
+  rename_over(folder + '/' + name, folder + '/' + free_name(folder, doomed_prefix + name));
+}
+
+std::vector<std::string> names_in(const std::string& folder) {
+  std::vector<std::string> names;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    names.push_back(entry.path().filename().string());
+  }
+  return names;
+}
+
+/// Removes what is doomed. What stays is told, and removed by a later sweep: over NFS a file that is still open leaves
+/// another one behind, so that its folder is not empty.
+std::string sweep(const std::string& folder) {
+  std::string left;
+  for (const std::string& name : names_in(folder)) {
+    std::error_code problem;
+    if (name.starts_with(doomed_prefix)) fs::remove_all(folder + '/' + name, problem);
+    if (problem && left.empty()) {
+      left = "Cannot remove '" + folder + '/' + name + "' yet: " + problem.message() + '.';
+    }
+  }
+  return left;
 }
 
 }  // namespace
@@ -100,20 +130,17 @@ std::optional<std::int64_t> CheckpointFolder::named(const std::string& pointer) 
 void CheckpointFolder::tidy() const {
   with_reason("tidy", path_, [&] {
     if (!fs::exists(path_)) return;
-    std::vector<std::string> names;
-    for (const fs::directory_entry& entry : fs::directory_iterator(path_)) {
-      names.push_back(entry.path().filename().string());
-    }
-    for (const std::string& name : names) {
-      if (name.starts_with(aside_prefix) || name.starts_with(doomed_prefix)) fs::remove_all(path_ + '/' + name);
+    for (const std::string& name : names_in(path_)) {
+      if (name.starts_with(aside_prefix)) doom(path_, name);
       if (!name.starts_with(replaced_prefix)) continue;
       const std::string place_of_it = path_ + '/' + name.substr(std::string_view(replaced_prefix).size());
       if (fs::exists(fs::symlink_status(place_of_it))) {
-        remove_checkpoint(path_, name);
+        doom(path_, name);
       } else {
         rename_over(path_ + '/' + name, place_of_it);
       }
     }
+    sweep(path_);
   });
 }
 
@@ -138,11 +165,14 @@ void CheckpointFolder::publish(std::int64_t step) const {
   if (replaces) rename_over(to, path_ + '/' + old_name);
   rename_over(from, to);
   sync_to_disk(path_);
-  if (replaces) with_reason("remove", path_ + '/' + old_name, [&] { remove_checkpoint(path_, old_name); });
+  if (replaces) doom(path_, old_name);
 }
 
 void CheckpointFolder::abandon(std::int64_t step) const {
-  with_reason("remove", aside(step), [&] { fs::remove_all(aside(step)); });
+  with_reason("remove", aside(step), [&] {
+    if (fs::exists(aside(step))) doom(path_, fs::path(aside(step)).filename().string());
+    sweep(path_);
+  });
 }
 
 void CheckpointFolder::point(const std::string& pointer, std::int64_t step) const {
@@ -164,24 +194,21 @@ void CheckpointFolder::set_pointers(std::int64_t step, std::optional<std::int64_
   if (named("latest") != step) point("latest", step);
 }
 
-void CheckpointFolder::prune(std::int64_t keep) const {
+std::string CheckpointFolder::prune(std::int64_t keep) const {
   std::vector<std::int64_t> found = steps();
   const auto latest = named("latest"), best = named("best");
   const auto spare = static_cast<std::int64_t>(found.size()) - keep;
   for (std::int64_t i = 0; i < spare; ++i) {
     const std::int64_t step = found[static_cast<std::size_t>(i)];
     if (step == latest || step == best) continue;
-    with_reason("remove", place(step), [&] { remove_checkpoint(path_, checkpoint_name(step)); });
+    doom(path_, checkpoint_name(step));
   }
+  return with_reason("remove what is in", path_, [&] { return sweep(path_); });
 }
 
 std::string CheckpointFolder::set_aside(std::int64_t step) const {
-  const std::string stem = set_aside_prefix + checkpoint_name(step);
-  std::string name = stem;
+  const std::string name = free_name(path_, set_aside_prefix + checkpoint_name(step));
   std::error_code problem;
-  for (int i = 2; fs::exists(fs::symlink_status(path_ + '/' + name, problem)); ++i) {
-    name = stem + '-' + std::to_string(i);
-  }
   rename_over(place(step), path_ + '/' + name);
   fs::last_write_time(path_ + '/' + name, fs::file_time_type::clock::now(), problem);  // what is oldest goes first
   return name;
@@ -197,9 +224,10 @@ std::vector<std::string> CheckpointFolder::prune_set_aside(std::size_t keep) con
     std::sort(found.begin(), found.end());
     std::vector<std::string> removed;
     for (std::size_t i = 0; i + keep < found.size(); ++i) {
-      remove_checkpoint(path_, found[i].second);
+      doom(path_, found[i].second);
       removed.push_back(found[i].second);
     }
+    sweep(path_);
     return removed;
   });
 }

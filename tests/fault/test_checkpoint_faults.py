@@ -306,6 +306,24 @@ class Faults(program.Case):
         self.assertEqual((directory / "checkpoints" / "best").read_text(), best + "\n")
         self.assertIn(best, checkpoints(directory))
 
+    def test_old_checkpoints_that_cannot_be_removed(self):
+        path, directory = self.path("kept", steps=20, checkpoint={"every_steps": 2, "keep": 1})
+        done = self.run_on_bad_disk(path, 2, BERT_HPC_KEEP_FOLDERS="/.removing-")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn("was not written", done.stdout)
+        self.assertRegex(done.stdout, "warning: after that checkpoint, which is whole: Cannot remove .*Directory not empty")
+        self.assertEqual(checkpoints(directory), ["step-00000020"])
+        rubbish = list((directory / "checkpoints").glob(".removing-*"))
+        self.assertGreater(len(rubbish), 5)
+        # Nor does it keep the run from going on, into names that are taken.
+        for steps, part in ((30, "/.removing-"), (40, "nothing")):
+            (directory / ".status").write_text("running\n")
+            path, directory = self.path("kept", steps=steps, checkpoint={"every_steps": 2, "keep": 1})
+            done = self.run_on_bad_disk(path, 2, BERT_HPC_KEEP_FOLDERS=part)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("goes on after step", done.stdout)
+        self.assertEqual(list((directory / "checkpoints").glob(".removing-*")), [])  # once nobody holds them
+
     def test_writes_that_take_little_at_a_time(self):
         path, directory = self.path("short", steps=10, checkpoint={"every_steps": 2})
         done = self.run_on_bad_disk(path, 2, BERT_HPC_SHORT_WRITES="1000")

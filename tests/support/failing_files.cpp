@@ -4,11 +4,13 @@
 // late or early, in turns of a fifth of a second; with $BERT_HPC_STALE = NAME=OTHER files below a folder NAME are
 // opened below OTHER, as by a rank whose view of a shared disk is old; while there is a file $BERT_HPC_HANG the main
 // thread hangs when it next asks for the time; a process dies that is about to rename something over a file that is
-// there and whose path ends with $BERT_HPC_DIE_AT_REPLACING.
+// there and whose path ends with $BERT_HPC_DIE_AT_REPLACING; folders whose path contains
+// $BERT_HPC_KEEP_FOLDERS cannot be removed (ENOTEMPTY), as over NFS while a file in them is open.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -92,6 +94,16 @@ int fdatasync(int file) {
   static auto* const real = next<int(int)>("fdatasync");
   if (!is_to_fail(file)) return real(file);
   errno = EIO;
+  return -1;
+}
+
+int remove(const char* path) noexcept {
+  static auto* const real = next<int(const char*)>("remove");
+  const char* part = std::getenv("BERT_HPC_KEEP_FOLDERS");
+  struct stat status {};
+  const bool stays = part != nullptr && std::strstr(path, part) != nullptr && stat(path, &status) == 0;
+  if (!stays || !S_ISDIR(status.st_mode)) return real(path);
+  errno = ENOTEMPTY;
   return -1;
 }
 

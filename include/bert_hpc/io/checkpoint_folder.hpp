@@ -29,13 +29,14 @@ class CheckpointFolder {
   /// What `latest` or `best` names; nothing where there is none or it is not a checkpoint's name.
   std::optional<std::int64_t> named(const std::string& pointer) const;
 
-  /// Removes what a killed run left unfinished there, and puts back what it was about to replace.
+  /// Removes what a killed run left unfinished there, and puts back what it was about to replace. What cannot be
+  /// removed stays under a name that no run looks at.
   void tidy() const;
   /// Makes the folder, and tidies.
   void prepare() const;
   /// Where the files of a checkpoint are written: makes it, any number of ranks at once.
   std::string begin(std::int64_t step) const;
-  /// All files are there and on the disk: gives it its name. A checkpoint of that step from before goes afterwards.
+  /// All files are there and on the disk: gives it its name. A checkpoint of that step from before goes with prune().
   void publish(std::int64_t step) const;
   /// Drops what was written aside.
   void abandon(std::int64_t step) const;
@@ -46,8 +47,9 @@ class CheckpointFolder {
   /// `latest` name these, in whatever state a kill between the two left them. Where the best is not there, `best` stays
   /// unless it names a later step.
   void set_pointers(std::int64_t step, std::optional<std::int64_t> best) const;
-  /// Removes all but the newest `keep` and those that `latest` and `best` name.
-  void prune(std::int64_t keep) const;
+  /// Removes all but the newest `keep` and those that `latest` and `best` name. "" or what could not be removed, and
+  /// why: the next call tries again.
+  std::string prune(std::int64_t keep) const;
   /// Renames a checkpoint so that nobody takes it for one of this run any more; returns the new name.
   std::string set_aside(std::int64_t step) const;
   /// Removes all that was set aside but the `keep` that were so last; returns their names.

@@ -221,6 +221,8 @@ TEST_CASE("a checkpoint bears its name once it is whole, and pointers are follow
   folder.publish(400);
   CHECK(test_support::file_bytes(folder.place(400) + "/manifest.h5") == "new");
   CHECK_FALSE(fs::exists(folder.path() + "/.replaced-step-00000400"));
+  CHECK(folder.prune(2).empty());
+  CHECK_FALSE(fs::exists(folder.path() + "/.removing-.replaced-step-00000400"));
   // Killed before the new one had the name: the old one gets it back; after that, it goes.
   fs::rename(folder.place(400), folder.path() + "/.replaced-step-00000400");
   folder.tidy();
