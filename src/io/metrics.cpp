@@ -62,12 +62,33 @@ struct MetricsWriter::State {
   Clock::time_point next{};          ///< earliest time of the next snapshot
   bool closed = false;
 
+  void continue_journal(const std::string& path, std::int64_t step);
+  void begin_anew(const std::string& path, const std::string& why);
+
   void record(std::string line) {
     const std::lock_guard lock(mutex);
     journal->append(line);
     pending.push_back(std::move(line));
   }
 };
+
+/// Goes on with what the journal has up to this step.
+void MetricsWriter::State::continue_journal(const std::string& path, std::int64_t step) {
+  const std::int64_t bad = replay_into(tables, directory);
+  if (bad > 0) warnings.push_back("Left out " + std::to_string(bad) + " damaged line(s) of '" + path + "'.");
+  journal = std::make_unique<Journal>(Journal::resume(path));
+  record(detail::encode_rewind(step));
+}
+
+/// The journal cannot be used: it is kept aside, as the checkpoints are worth more than the rows of their past.
+void MetricsWriter::State::begin_anew(const std::string& path, const std::string& why) {
+  tables = {};
+  pending.clear();
+  const std::string aside = path + ".damaged";
+  std::filesystem::rename(path, aside);
+  warnings.push_back(why + " It is kept as '" + aside + "', and the rows of earlier steps are left out of metrics.h5.");
+  journal = std::make_unique<Journal>(Journal::create(path, detail::journal_title));
+}
 
 MetricsWriter::MetricsWriter(const std::string& directory, const RunInfo& info, const Options& options)
     : state_(std::make_unique<State>()) {
@@ -81,12 +102,11 @@ MetricsWriter::MetricsWriter(const std::string& directory, const RunInfo& info, 
     resume = false;
   }
   if (resume) {
-    const std::int64_t bad = replay_into(state.tables, directory);
-    if (bad > 0) {
-      state.warnings.push_back("Left out " + std::to_string(bad) + " damaged line(s) of '" + journal_path + "'.");
+    try {
+      state.continue_journal(journal_path, options.resume_step);
+    } catch (const core::Error& error) {
+      state.begin_anew(journal_path, error.what());
     }
-    state.journal = std::make_unique<Journal>(Journal::resume(journal_path));
-    state.record(detail::encode_rewind(options.resume_step));
   } else {
     state.journal = std::make_unique<Journal>(Journal::create(journal_path, detail::journal_title));
   }

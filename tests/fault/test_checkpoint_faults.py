@@ -186,6 +186,17 @@ class Faults(program.Case):
                     self.assertTrue((directory / "checkpoints" / "set-aside-step-00000010").exists())
                     shutil.rmtree(directory)
 
+    def test_a_damaged_journal_stops_nobody(self):
+        path, directory = self.stopped("journal")
+        (directory / "metrics.journal").write_bytes(b"")
+        done = program.run("bert_hpc", path, "--set", "schedule.steps=12", ranks=2, threads=1, check=0)
+        self.assertIn("goes on after step 10,", done.stdout)
+        self.assertIn("metrics.journal.damaged", done.stdout)
+        with h5py.File(directory / "metrics.h5") as file:
+            self.assertEqual(list(file["steps/step"]), [11, 12])
+        program.run("bert_hpc", path, "--overwrite", threads=1, check=0)
+        self.assertFalse((directory / "metrics.journal.damaged").exists())
+
     def test_no_whole_checkpoint_is_an_error_that_says_so(self):
         path, directory = self.stopped("none")
         for file in directory.glob("checkpoints/step-*/manifest.h5"):

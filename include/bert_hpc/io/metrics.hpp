@@ -91,7 +91,7 @@ class MetricsWriter {
   };
 
   /// Writes into an existing directory; metrics.h5 is there with status "running" when it returns. A resume without a
-  /// journal starts anew and says so in warnings(). Throws Error(files).
+  /// journal that can be read starts anew and says so in warnings(). Throws Error(files).
   MetricsWriter(const std::string& directory, const RunInfo& info, const Options& options);
   MetricsWriter(const std::string& directory, const RunInfo& info) : MetricsWriter(directory, info, Options{}) {}
   ~MetricsWriter();  ///< makes a last snapshot, without reporting failure; call close() to know

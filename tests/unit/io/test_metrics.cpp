@@ -189,6 +189,30 @@ TEST_CASE("a damaged journal loses only its damaged lines") {
   CHECK(steps_of(directory).size() == 5);
 }
 
+TEST_CASE("a journal without its beginning does not keep a run from going on") {
+  const TemporaryDirectory directory;
+  {
+    MetricsWriter writer(directory.path(), example_info());
+    for (std::int64_t step = 1; step <= 5; ++step) writer.record_step(step_row(step));
+  }
+  const std::string path = metrics_journal_path(directory.path());
+  std::string flipped = test_support::file_bytes(path);
+  flipped[3] ^= 1;
+  for (const std::string& damaged : {flipped, std::string()}) {
+    test_support::write_bytes(path, damaged);
+    {
+      MetricsWriter writer(directory.path(), example_info(), {.interval = 5, .resume_step = 5});
+      REQUIRE(writer.warnings().size() == 1);
+      CHECK_THAT(writer.warnings()[0], ContainsSubstring("does not begin as") && ContainsSubstring(".damaged'"));
+      writer.record_step(step_row(6));
+    }
+    CHECK(test_support::file_bytes(path + ".damaged") == damaged);
+    CHECK(steps_of(directory) == std::vector<std::int64_t>{6});
+    CHECK(rebuild_metrics(directory.path()) == 0);
+    CHECK(steps_of(directory) == std::vector<std::int64_t>{6});
+  }
+}
+
 TEST_CASE("a foreign journal is refused") {
   const TemporaryDirectory directory;
   const std::string path = metrics_journal_path(directory.path());
