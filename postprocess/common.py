@@ -208,7 +208,8 @@ def read_journal(run, path):
                 efficiency.append(row)
         elif kind == "evaluation":
             split, row = read_evaluation(fields)
-            evaluations.setdefault(split, []).append(row)
+            rows = evaluations.setdefault(split, [])
+            rows[:] = [before for before in rows if before["step"] != row["step"]] + [row]  # done again: it takes its place
         elif kind == "rewind":
             last = int(fields[0])
             steps[:] = [row for row in steps if row[0] <= last]

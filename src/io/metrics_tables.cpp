@@ -122,11 +122,14 @@ void set_info(MetricsTables& tables, RunInfo info) {
   tables.status = status_names[0];
 }
 
+/// An evaluation that is done again, by a run that goes on from the step before it, takes the place of the first.
 void add_evaluation(MetricsTables& tables, LineReader& line) {
   const auto split = field<std::string>(line);
   EvaluationRow row = decoded<EvaluationRow>(line);
   if (!is_square(row)) throw Nonsense{};
-  tables.evaluations[split].push_back(std::move(row));
+  std::vector<EvaluationRow>& rows = tables.evaluations[split];
+  std::erase_if(rows, [&](const EvaluationRow& before) { return before.step == row.step; });
+  rows.push_back(std::move(row));
 }
 
 void apply_fields(MetricsTables& tables, std::string_view kind, LineReader& line) {

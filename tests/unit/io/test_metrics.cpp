@@ -189,6 +189,26 @@ TEST_CASE("a damaged journal loses only its damaged lines") {
   CHECK(steps_of(directory).size() == 5);
 }
 
+TEST_CASE("an evaluation that is done again takes the place of the first") {
+  const TemporaryDirectory directory;
+  {
+    MetricsWriter writer(directory.path(), example_info());
+    for (const char* split : {"validation", "test"}) writer.record_evaluation(split, {5, 0.7, {}, 0, {}});
+    writer.record_evaluation("validation", {6, 0.6, {}, 0, {}});
+  }
+  {  // stopped before the evaluation of step 6 was told, so that it is due
+    MetricsWriter writer(directory.path(), example_info(), {.interval = 5, .resume_step = 6});
+    writer.record_evaluation("validation", {6, 0.5, {}, 0, {}});
+  }
+  for (int i = 0; i < 2; ++i) {
+    const auto file = open_metrics(directory);
+    CHECK(file.read<std::int64_t>("evaluations/validation/step", 9) == std::vector<std::int64_t>{5, 6});
+    CHECK(file.read<double>("evaluations/validation/loss", 9) == std::vector<double>{0.7, 0.5});
+    CHECK(file.read<std::int64_t>("evaluations/test/step", 9) == std::vector<std::int64_t>{5});
+    rebuild_metrics(directory.path());
+  }
+}
+
 TEST_CASE("a journal without its beginning does not keep a run from going on") {
   const TemporaryDirectory directory;
   {
