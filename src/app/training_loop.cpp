@@ -89,10 +89,13 @@ bool TrainingLoop::run() {
   begin_ = context_.seconds();
   row_begin_ = begin_ - state_.row.seconds;
   if (context_.input.log.trace) training_.assembly->pipeline().record(&trace_.instructions());
+  // What was saved before is good: it must not be lost with what comes after, where all ranks know of that.
   try {
     for (bool last = steps(); !last;) last = step();
   } catch (const AgreedError&) {
-    // What was saved before is good: it must not be lost with what comes after.
+    checkpoints_.finish();
+    throw;
+  } catch (const Stop&) {
     checkpoints_.finish();
     throw;
   }

@@ -317,6 +317,16 @@ class Faults(program.Case):
         self.assertEqual((directory / "checkpoints" / "best").read_text(), best + "\n")
         self.assertIn(best, checkpoints(directory))
 
+    def test_a_checkpoint_under_way_outlives_an_error_that_all_ranks_know_of(self):
+        # The evaluation after the next step finds a better model, which cannot be kept.
+        shards = self.work.folder / "shards"
+        path, directory = self.path("outlives", data={"validation": [f"{shards}/validation-*.h5"]},
+                                    evaluation={"best": "loss", "every_steps": 4}, checkpoint={"every_steps": 3})
+        done = self.run_on_bad_disk(path, 2, BERT_HPC_FAIL_SYNC="model.safetensors", BERT_HPC_SLOW_SYNC="rank-0000=1")
+        self.assertEqual(done.returncode, 4, done.stdout + done.stderr)
+        self.assertIn("model.safetensors", done.stderr)
+        self.assertEqual(checkpoints(directory), ["step-00000003"])
+
     def test_old_checkpoints_that_cannot_be_removed(self):
         path, directory = self.path("kept", steps=20, checkpoint={"every_steps": 2, "keep": 1})
         done = self.run_on_bad_disk(path, 2, BERT_HPC_KEEP_FOLDERS="/.removing-")

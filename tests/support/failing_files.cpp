@@ -1,11 +1,12 @@
 // Put before a program by LD_PRELOAD: surroundings that fail. Forcing a file to the disk whose path contains
-// $BERT_HPC_FAIL_SYNC fails with EIO; with $BERT_HPC_SHORT_WRITES = N no write takes more than N bytes;
-// with $BERT_HPC_FAIL_LOCKS no file can be locked (ENOLCK); with $BERT_HPC_CLOCK_JUMPS = N the wall clock is N seconds
-// late or early, in turns of a fifth of a second; with $BERT_HPC_STALE = NAME=OTHER files below a folder NAME are
-// opened below OTHER, as by a rank whose view of a shared disk is old; while there is a file $BERT_HPC_HANG the main
-// thread hangs when it next asks for the time; a process dies that is about to rename something over a file that is
-// there and whose path ends with $BERT_HPC_DIE_AT_REPLACING; folders whose path contains
-// $BERT_HPC_KEEP_FOLDERS cannot be removed (ENOTEMPTY), as over NFS while a file in them is open.
+// $BERT_HPC_FAIL_SYNC fails with EIO, and takes seconds with $BERT_HPC_SLOW_SYNC = PART=SECONDS; with
+// $BERT_HPC_SHORT_WRITES = N no write takes more than N bytes; with $BERT_HPC_FAIL_LOCKS no file can be locked
+// (ENOLCK); with $BERT_HPC_CLOCK_JUMPS = N the wall clock is N seconds late or early, in turns of a fifth of a second;
+// with $BERT_HPC_STALE = NAME=OTHER files below a folder NAME are opened below OTHER, as by a rank whose view of a
+// shared disk is old; while there is a file $BERT_HPC_HANG the main thread hangs when it next asks for the time; a
+// process dies that is about to rename something over a file that is there and whose path ends with
+// $BERT_HPC_DIE_AT_REPLACING; folders whose path contains $BERT_HPC_KEEP_FOLDERS cannot be removed (ENOTEMPTY), as over
+// NFS while a file in them is open.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -31,12 +32,22 @@ Function* next(const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
 }
 
-bool is_to_fail(int file) {
-  const char* part = std::getenv("BERT_HPC_FAIL_SYNC");
-  if (part == nullptr) return false;
+bool path_contains(int file, const std::string& part) {
   char link[64], path[4096] = {};
   std::snprintf(link, sizeof link, "/proc/self/fd/%d", file);
-  return readlink(link, path, sizeof path - 1) > 0 && std::strstr(path, part) != nullptr;
+  return readlink(link, path, sizeof path - 1) > 0 && std::strstr(path, part.c_str()) != nullptr;
+}
+
+bool is_to_fail(int file) {
+  const char* part = std::getenv("BERT_HPC_FAIL_SYNC");
+  return part != nullptr && path_contains(file, part);
+}
+
+void be_slow(int file) {
+  const char* rule = std::getenv("BERT_HPC_SLOW_SYNC");
+  const char* equals = rule == nullptr ? nullptr : std::strchr(rule, '=');
+  if (equals != nullptr && path_contains(file, std::string(rule, equals)))
+    sleep(static_cast<unsigned>(std::atoi(equals + 1)));
 }
 
 long clock_error() {
@@ -85,6 +96,7 @@ int rename(const char* from, const char* to) noexcept {
 
 int fsync(int file) {
   static auto* const real = next<int(int)>("fsync");
+  be_slow(file);
   if (!is_to_fail(file)) return real(file);
   errno = EIO;
   return -1;
