@@ -49,6 +49,7 @@ struct Checkpointer::State {
   void name(const io::CheckpointManifest& manifest, std::optional<std::int64_t> best);
   void end(const Votes& agreed);
   void tell_named();
+  bool has_space();
 
   Parts parts;
   io::CheckpointFolder folder;
@@ -121,7 +122,6 @@ io::CheckpointManifest Checkpointer::State::manifest_of(const TrainingState& sta
 /// On this rank's thread.
 void Checkpointer::State::write_own(std::int64_t at) {
   try {
-    folder.require_space(bytes);
     const std::string place = folder.begin(at);
     const auto elements = static_cast<std::size_t>(own_elements());
     io::Payload payload;
@@ -204,6 +204,23 @@ void Checkpointer::State::tell_named() {
   naming_error.clear();
 }
 
+/// Collective. Rank 0 asks for all before any begins: who comes late would count what others have written already.
+bool Checkpointer::State::has_space() {
+  std::string problem;
+  try {
+    if (speaks()) folder.require_space(bytes);
+  } catch (const std::exception& failure) {
+    problem = failure.what();
+  }
+  if (!world().any(!problem.empty())) return true;
+  {
+    const std::lock_guard lock(mutex);
+    naming_error = problem;
+  }
+  if (speaks()) tell_named();
+  return false;
+}
+
 Checkpointer::Checkpointer(const Parts& parts, CheckpointTexts texts, std::function<void()> before_naming)
     : state_(std::make_unique<State>(parts, std::move(texts), std::move(before_naming))) {
   State& s = *state_;
@@ -264,11 +281,13 @@ void Checkpointer::save(const TrainingState& state) {
     }
     // Rank 0's thread may still be naming the one before, from the manifest before.
     if (s.speaks()) s.worker.wait();
+    s.last_failed = false;
+    s.step = state.done;
+    s.begun = s.last = Clock::now();
+    if (!s.has_space()) return;
     s.copy();
   }
   s.under_way = true;
-  s.step = state.done;
-  s.begun = s.last = Clock::now();
   s.phase = State::writing;
   s.best = state.best.checkpoint();
   if (s.speaks()) s.manifest = s.manifest_of(state);

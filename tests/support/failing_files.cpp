@@ -5,13 +5,14 @@
 // with $BERT_HPC_STALE = NAME=OTHER files below a folder NAME are opened below OTHER, as by a rank whose view of a
 // shared disk is old; while there is a file $BERT_HPC_HANG the main thread hangs when it next asks for the time; a
 // process dies that is about to rename something over a file that is there and whose path ends with
-// $BERT_HPC_DIE_AT_REPLACING; folders whose path contains $BERT_HPC_KEEP_FOLDERS cannot be removed (ENOTEMPTY), as over
-// NFS while a file in them is open.
+// $BERT_HPC_DIE_AT_REPLACING; asking for a disk's free space takes $BERT_HPC_SLOW_SPACE seconds; folders whose path
+// contains $BERT_HPC_KEEP_FOLDERS cannot be removed (ENOTEMPTY), as over NFS while a file in them is open.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -117,6 +118,12 @@ int remove(const char* path) noexcept {
   if (!stays || !S_ISDIR(status.st_mode)) return real(path);
   errno = ENOTEMPTY;
   return -1;
+}
+
+int statvfs(const char* path, struct statvfs* status) noexcept {
+  static auto* const real = next<int(const char*, struct statvfs*)>("statvfs");
+  if (const char* seconds = std::getenv("BERT_HPC_SLOW_SPACE")) sleep(static_cast<unsigned>(std::atoi(seconds)));
+  return real(path, status);
 }
 
 int flock(int file, int operation) {
