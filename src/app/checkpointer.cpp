@@ -280,7 +280,10 @@ void Checkpointer::save(const TrainingState& state) {
       s.end({.written = s.world().sum(mine.written), .failed = s.world().sum(mine.failed)});
     }
     // Rank 0's thread may still be naming the one before, from the manifest before.
-    if (s.speaks()) s.worker.wait();
+    if (s.speaks()) {
+      s.worker.wait();
+      s.tell_named();
+    }
     s.last_failed = false;
     s.step = state.done;
     s.begun = s.last = Clock::now();

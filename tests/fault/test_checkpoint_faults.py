@@ -8,6 +8,7 @@ import hashlib
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -334,6 +335,14 @@ class Faults(program.Case):
         self.assertIn(f"goes on after step {step},", self.stop_after(path, directory, step + 30))
         self.assertEqual((directory / "checkpoints" / "best").read_text(), best + "\n")
         self.assertIn(best, checkpoints(directory))
+
+    def test_what_is_not_written_is_told_with_its_own_step(self):
+        # The naming of each fails, most often while the next one waits for that.
+        path, directory = self.path("told", steps=6, checkpoint={"every_steps": 1})
+        done = self.run_on_bad_disk(path, 1, BERT_HPC_FAIL_SYNC="manifest.h5", BERT_HPC_SLOW_SYNC="manifest.h5=1")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        told = re.findall(r"the checkpoint of step (\d+) was not written", done.stdout)
+        self.assertEqual(told, ["1", "2", "3", "4", "5", "6"])
 
     def test_a_checkpoint_under_way_outlives_an_error_that_all_ranks_know_of(self):
         # The evaluation after the next step finds a better model, which cannot be kept.
