@@ -38,10 +38,22 @@ void SilenceTable::ended(int rank) {
   of(rank).ended = true;
 }
 
-SilenceTable::Change SilenceTable::judge(int rank, double now) {
+SilenceTable::Change SilenceTable::judge(int rank, double now, std::int64_t step) {
   Rank& r = of(rank);
   if (r.ended || r.over) return Change::none;
-  const double silent = now - r.last;
+  // It may have done its part of one step before its last sign, but not of two.
+  constexpr std::int64_t enough = 2;
+  if (step >= r.step + enough) {
+    r.step = step;
+    r.took_part = now;
+  }
+  const double silent = silence(rank, now);
+  // Not just since its last sign, as signs are rarer than steps.
+  if (r.known && r.took_part - r.last >= settings_.seconds) {
+    r.known = false;
+    r.told = true;
+    return Change::unreachable;
+  }
   // Who was never heard may be out of reach: that is told, but no reason to end a run.
   if (r.known && settings_.limit_seconds > 0 && silent >= settings_.limit_seconds) {
     r.over = true;
@@ -186,8 +198,13 @@ void Watchdog::State::heard(int who, const SignOfLife& sign) {
 void Watchdog::State::judge(int who) {
   const bool known = table.known(who);
   const double silent = table.silence(who, now());
+  const double unheard = table.unheard(who, now());
   const std::string since = name(who) + " has given no sign of life for " + core::format_duration(silent);
-  switch (table.judge(who, now())) {
+  switch (table.judge(who, now(), activity.step())) {
+    case SilenceTable::Change::unreachable:
+      return tell("the datagrams (UDP over IPv4) of " + name(who) + " have not reached " + name(rank) + " for " +
+                  core::format_duration(unheard) +
+                  ", though it takes part in every step: the run goes on. Until one does it is not watched.");
     case SilenceTable::Change::silent:
       if (!known) {
         return tell("the watchdog has heard nothing of " + name(who) +

@@ -136,6 +136,28 @@ class Watchdog(program.Case):
         os.kill(process.pid, signal.SIGUSR1)
         self.assertEqual(process.wait(timeout=30), 75)
 
+    def test_datagrams_that_arrive_no_more(self):
+        # Each of the two hears nothing of the other from some moment on, and the run goes on beyond the limit.
+        if not SHIM.exists():
+            self.skipTest("failing surroundings are not part of this build")
+        flag = self.work.folder / "drop"
+        shim = {"LD_PRELOAD": str(SHIM), "BERT_HPC_DROP_DATAGRAMS": str(flag)}
+        process, said, marker, _ = self.start("datagrams", 2, 1, 3, [word for name, value in shim.items()
+                                                                     for word in ("-x", f"{name}={value}")])
+        flag.touch()
+        self.wait(lambda: self.lines(said, "have not reached"), 10, process)
+        time.sleep(4)
+        steps = len(self.lines(said, "loss"))
+        self.wait(lambda: len(self.lines(said, "loss")) > steps + 10, 20, process)
+        told = self.lines(said, "have not reached")
+        self.assertEqual(len(told), 2, told)
+        for rank in range(2):
+            line = rf"warning: the datagrams .* of rank {rank} on {HOST} have not reached rank {1 - rank} on {HOST} for"
+            self.assertRegex("".join(told), line)
+        self.assertEqual(self.lines(said, "no sign of life"), [])
+        os.kill(process.pid, signal.SIGUSR1)
+        self.assertEqual(process.wait(timeout=30), 75)
+
     def test_a_job_that_is_suspended_as_a_whole(self):
         process, said, marker, _ = self.start("suspended", 2, 0.5, 2)
         for rank in program.ranks_of(marker):

@@ -5,12 +5,14 @@
 // with $BERT_HPC_STALE = NAME=OTHER files below a folder NAME are opened below OTHER, as by a rank whose view of a
 // shared disk is old; while there is a file $BERT_HPC_HANG the main thread hangs when it next asks for the time; a
 // process dies that is about to rename something over a file that is there and whose path ends with
-// $BERT_HPC_DIE_AT_REPLACING; asking for a disk's free space takes $BERT_HPC_SLOW_SPACE seconds; folders whose path
-// contains $BERT_HPC_KEEP_FOLDERS cannot be removed (ENOTEMPTY), as over NFS while a file in them is open.
+// $BERT_HPC_DIE_AT_REPLACING; while there is a file $BERT_HPC_DROP_DATAGRAMS none is sent (UDP over IPv4); asking for a
+// disk's free space takes $BERT_HPC_SLOW_SPACE seconds; folders whose path contains $BERT_HPC_KEEP_FOLDERS cannot be
+// removed (ENOTEMPTY), as over NFS while a file in them is open.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/time.h>
@@ -118,6 +120,17 @@ int remove(const char* path) noexcept {
   if (!stays || !S_ISDIR(status.st_mode)) return real(path);
   errno = ENOTEMPTY;
   return -1;
+}
+
+ssize_t sendto(int socket, const void* data, std::size_t bytes, int flags, const sockaddr* to, socklen_t length) {
+  static auto* const real = next<ssize_t(int, const void*, std::size_t, int, const sockaddr*, socklen_t)>("sendto");
+  const char* flag = std::getenv("BERT_HPC_DROP_DATAGRAMS");
+  int type = 0;
+  socklen_t size = sizeof type;
+  const bool datagram = flag != nullptr && to != nullptr && to->sa_family == AF_INET &&
+                        getsockopt(socket, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_DGRAM;
+  if (datagram && access(flag, F_OK) == 0) return static_cast<ssize_t>(bytes);
+  return real(socket, data, bytes, flags, to, length);
 }
 
 int statvfs(const char* path, struct statvfs* status) noexcept {

@@ -5,11 +5,16 @@
 // A process may live while its main thread hangs (a dead file system, a lost message). Then no rank goes on sooner or
 // later: rank 0 tells what section each of them is in. That is never a reason to end a run, as file systems come back.
 //
+// Datagrams may stop to arrive while all ranks live. Every step holds a sum over all ranks, so whoever goes on step by
+// step knows that all others do.
+//
 // What it cannot see: ranks on nodes that cannot reach rank 0 by UDP over IPv4 (told once), and which of several ranks
 // stopped first.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,7 +33,7 @@ struct WatchdogSettings {
 /// Since when which ranks are silent. Times are seconds of one clock. Pure.
 class SilenceTable {
  public:
-  enum class Change { none, silent, back, over };
+  enum class Change { none, silent, unreachable, back, over };
 
   SilenceTable(const WatchdogSettings& settings, int ranks, double now);
 
@@ -36,19 +41,24 @@ class SilenceTable {
   Change heard(int rank, double now);
   /// It leaves: nothing more is expected.
   void ended(int rank);
-  /// Is it silent for too long? Each answer but `none` comes once.
-  Change judge(int rank, double now);
+  /// Is it silent for too long? Each answer but `none` comes once. `step` is the last one that this rank has finished:
+  /// where that goes on, so does the other one, whose signs just do not arrive (`unreachable`). Until one does it
+  /// counts as never heard.
+  Change judge(int rank, double now, std::int64_t step);
   /// The one who listens was itself away until now: what it missed is nobody's fault.
   void forgive(double now);
   /// Has it ever been heard?
   bool known(int rank) const { return of(rank).known; }
-  double silence(int rank, double now) const { return now - of(rank).last; }
+  double silence(int rank, double now) const { return now - std::max(of(rank).last, of(rank).took_part); }
+  double unheard(int rank, double now) const { return now - of(rank).last; }
   /// Is a rank named as silent?
   bool anyone_is_silent() const;
 
  private:
   struct Rank {
-    double last = 0;
+    double last = 0;        // sign of life
+    double took_part = 0;   // in a step, when that was seen
+    std::int64_t step = 0;  // then
     bool known = false, ended = false, told = false, over = false;
   };
   const Rank& of(int rank) const { return ranks_[static_cast<std::size_t>(rank)]; }

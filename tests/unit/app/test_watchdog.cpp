@@ -15,14 +15,14 @@ TEST_CASE("a silent rank is named once, and once more when it is back") {
   SilenceTable table(settings, 3, 0);
   CHECK(table.heard(1, 1) == Change::none);
   CHECK(table.heard(2, 1) == Change::none);
-  CHECK(table.judge(1, 10.9) == Change::none);
-  CHECK(table.judge(1, 11) == Change::silent);
-  CHECK(table.judge(1, 12) == Change::none);
+  CHECK(table.judge(1, 10.9, 0) == Change::none);
+  CHECK(table.judge(1, 11, 0) == Change::silent);
+  CHECK(table.judge(1, 12, 0) == Change::none);
   CHECK(table.heard(2, 12) == Change::none);
   CHECK(table.heard(1, 13) == Change::back);
   CHECK(table.heard(1, 14) == Change::none);
-  CHECK(table.judge(1, 23) == Change::none);
-  CHECK(table.judge(1, 24) == Change::silent);
+  CHECK(table.judge(1, 23, 0) == Change::none);
+  CHECK(table.judge(1, 24, 0) == Change::silent);
 }
 
 TEST_CASE("a rank that stays silent ends the run, one that has left does not") {
@@ -30,30 +30,54 @@ TEST_CASE("a rank that stays silent ends the run, one that has left does not") {
   table.heard(1, 0);
   table.heard(2, 0);
   table.ended(2);
-  CHECK(table.judge(1, 10) == Change::silent);
-  CHECK(table.judge(1, 29.9) == Change::none);
-  CHECK(table.judge(1, 30) == Change::over);
-  CHECK(table.judge(1, 31) == Change::none);
-  CHECK(table.judge(2, 1000) == Change::none);
+  CHECK(table.judge(1, 10, 0) == Change::silent);
+  CHECK(table.judge(1, 29.9, 0) == Change::none);
+  CHECK(table.judge(1, 30, 0) == Change::over);
+  CHECK(table.judge(1, 31, 0) == Change::none);
+  CHECK(table.judge(2, 1000, 0) == Change::none);
 }
 
 TEST_CASE("a rank that was never heard is told of, and never ends a run") {
   SilenceTable table(settings, 2, 5);
-  CHECK(table.judge(1, 14.9) == Change::none);
-  CHECK(table.judge(1, 15) == Change::silent);
-  CHECK(table.judge(1, 1000) == Change::none);
+  CHECK(table.judge(1, 14.9, 0) == Change::none);
+  CHECK(table.judge(1, 15, 0) == Change::silent);
+  CHECK(table.judge(1, 1000, 0) == Change::none);
   CHECK(table.heard(1, 1001) == Change::none);  // it was not missing: it could not be heard
-  CHECK(table.judge(1, 1011) == Change::silent);
+  CHECK(table.judge(1, 1011, 0) == Change::silent);
 }
 
 TEST_CASE("who was away itself blames nobody; without a limit nothing ends") {
   SilenceTable table({.seconds = 10, .limit_seconds = 0}, 2, 0);
   table.heard(1, 0);
   table.forgive(100);
-  CHECK(table.judge(1, 109) == Change::none);
-  CHECK(table.judge(1, 110) == Change::silent);
-  CHECK(table.judge(1, 1e6) == Change::none);
+  CHECK(table.judge(1, 109, 0) == Change::none);
+  CHECK(table.judge(1, 110, 0) == Change::silent);
+  CHECK(table.judge(1, 1e6, 0) == Change::none);
   CHECK(table.heard(1, 1e6) == Change::back);
+}
+
+TEST_CASE("a rank that takes part in the steps lives, whether or not its signs arrive") {
+  SilenceTable table(settings, 2, 0);
+  table.heard(1, 0);
+  for (int t = 1; t < 10; ++t) CHECK(table.judge(1, t, 5 * t) == Change::none);
+  CHECK(table.judge(1, 10, 50) == Change::unreachable);
+  CHECK_FALSE(table.known(1));
+  CHECK_FALSE(table.anyone_is_silent());
+  for (int t = 11; t < 1000; ++t) CHECK(table.judge(1, t, 5 * t) == Change::none);
+  CHECK(table.judge(1, 2000, 5000) == Change::none);  // a long evaluation, say: it is not watched
+  CHECK(table.heard(1, 2000) == Change::none);
+  CHECK(table.judge(1, 2009, 5000) == Change::none);
+  CHECK(table.judge(1, 2010, 5001) == Change::silent);  // one more step may have been its own last one
+  CHECK(table.judge(1, 2030, 5001) == Change::over);
+}
+
+TEST_CASE("steps before a rank fell silent are no sign of life after") {
+  SilenceTable table(settings, 2, 0);
+  table.heard(1, 0);
+  CHECK(table.judge(1, 0.5, 100) == Change::none);  // its signs are rarer than steps
+  CHECK(table.judge(1, 10.4, 100) == Change::none);
+  CHECK(table.judge(1, 10.5, 100) == Change::silent);
+  CHECK(table.judge(1, 30.5, 100) == Change::over);
 }
 
 TEST_CASE("a run whose ranks all stay where they are stands still, and is told once") {
