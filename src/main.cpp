@@ -54,8 +54,6 @@ int main(int argc, char** argv) {
     return static_cast<int>(stop.code);
   } catch (const std::exception& error) {
     // 4. What only this rank knows ends all of them.
-    const core::Error told = app::as_error(error);
-    app::report(told, world->rank());
-    comm::abort_all_ranks(static_cast<int>(told.code()));
+    app::end_all_ranks(error, world->rank());
   }
 }

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <optional>
 
+#include "bert_hpc/comm/mpi_communicator.hpp"
 #include "bert_hpc/io/provenance.hpp"
 
 namespace bert_hpc::app {
@@ -16,6 +17,22 @@ void report(const core::Error& error, int rank) {
 core::Error as_error(const std::exception& thrown) {
   return core::as_error(
       thrown, "lower batch.global or set batch.micro_tokens so that it needs less; --validate tells how much");
+}
+
+void end_all_ranks(const std::exception& thrown, int rank) {
+  const core::Error told = as_error(thrown);
+  report(told, rank);
+  comm::abort_all_ranks(static_cast<int>(told.code()));
+}
+
+void alone_ends_all(int rank, const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const AgreedError&) {
+    throw;
+  } catch (const std::exception& failure) {  // Stop is none
+    end_all_ranks(failure, rank);
+  }
 }
 
 void collectively(comm::Communicator& world, const std::function<void()>& work) {

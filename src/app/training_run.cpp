@@ -222,13 +222,15 @@ void run_training(const RunContext& context) {
   Results results(context, lock.get(), training.assembly->config.label_names, {}, training.sets.hdf5, goes_on);
   if (resume) tell_and_tidy(*resume, context);
   TrainingLoop loop(training, context, results, requests, timers);
-  if (resume) loop.restore(*resume);
-  context.log.info("ready after " + core::format_duration(context.seconds()));
-  const bool whole = loop.run();
-  if (whole) {
+  bool whole = false;
+  alone_ends_all(context.world.rank(), [&] {
+    if (resume) loop.restore(*resume);
+    context.log.info("ready after " + core::format_duration(context.seconds()));
+    whole = loop.run();
+    if (!whole) return;
     loop.test();
     loop.finish();
-  }
+  });
   requests.ignore_from_now_on();
   if (!whole) throw Stop{core::ExitCode::stopped};
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <thread>
@@ -172,17 +171,11 @@ void Watchdog::State::tell(const std::string& text) {
 
 void Watchdog::State::end(const std::string& text) {
   // Of those that find rank 0 silent, rank 1 speaks and ends them all; the others only where it has not.
-  static constexpr auto grace = std::chrono::seconds(2);
+  constexpr auto grace = std::chrono::seconds(2);
   if (rank > 1) std::this_thread::sleep_for(grace);
   if (rank == 0) log.file_only("error: " + text);
   report(core::Error(core::ExitCode::communication, text), rank);
-  static constexpr int status = static_cast<int>(core::ExitCode::communication);
-  // The main thread is within MPI, and may hold what MPI_Abort needs: this process ends in any case.
-  std::thread([] {
-    std::this_thread::sleep_for(2 * grace);
-    std::_Exit(status);
-  }).detach();
-  comm::abort_all_ranks(status);
+  comm::abort_all_ranks(static_cast<int>(core::ExitCode::communication));
 }
 
 void Watchdog::State::heard(int who, const SignOfLife& sign) {

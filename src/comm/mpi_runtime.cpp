@@ -2,8 +2,11 @@
 // message names the operation.
 #include <mpi.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <string>
+#include <system_error>
+#include <thread>
 
 #include "bert_hpc/comm/mpi_communicator.hpp"
 #include "bert_hpc/core/error.hpp"
@@ -60,6 +63,15 @@ NodePlace place_on_node() {
 }
 
 void abort_all_ranks(int exit_status) {
+  // Another thread may be within MPI and hold what MPI_Abort needs, or hang: this process ends in any case.
+  try {
+    std::thread([exit_status] {
+      constexpr auto grace = std::chrono::seconds(4);
+      std::this_thread::sleep_for(grace);
+      std::_Exit(exit_status);
+    }).detach();
+  } catch (const std::system_error&) {  // no thread to be had: then MPI must do
+  }
   MPI_Abort(MPI_COMM_WORLD, exit_status);
   std::_Exit(exit_status);
 }

@@ -336,6 +336,36 @@ class Faults(program.Case):
         self.assertEqual((directory / "checkpoints" / "best").read_text(), best + "\n")
         self.assertIn(best, checkpoints(directory))
 
+    def test_a_rank_that_fails_alone_waits_for_no_disk(self):
+        # Its checkpoint is being forced to a disk that takes half a minute for it when metrics.h5 cannot be written.
+        library = BUILD / "tests/libfailing_files.so"
+        if not library.exists():
+            self.skipTest("the failing disk is not part of this build")
+        path, directory = self.path("alone", steps=1000000)
+        process = subprocess.Popen([MPIRUN, "-n", "2", "-x", f"LD_PRELOAD={library}", "-x", "BERT_HPC_SLOW_SYNC=rank-0000=30",
+                                    str(BUILD / "bert_hpc"), str(path)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                   text=True, env=dict(os.environ, OMP_NUM_THREADS="1"), start_new_session=True)
+        marker, deadline = path.name.encode(), time.monotonic() + 60
+        while not (directory / "checkpoints").exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        time.sleep(0.5)
+        os.kill(program.ranks_of(marker)[0], signal.SIGUSR2)  # one alone: another one's would ask for another checkpoint
+        while not list((directory / "checkpoints").glob(".writing-*/rank-00001.h5")) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        while (directory / "metrics.h5").is_file():  # it is written anew every few seconds
+            try:
+                (directory / "metrics.h5").unlink()
+                (directory / "metrics.h5").mkdir()
+            except FileExistsError:
+                pass
+        begin = time.monotonic()
+        err = process.communicate(timeout=60)[1]
+        self.assertEqual(process.returncode, 4, err)
+        self.assertIn("metrics.h5", err)
+        self.assertLess(time.monotonic() - begin, 15)
+        self.assertEqual(program.ranks_of(marker), [])
+        self.assertEqual(checkpoints(directory), [])
+
     def test_what_is_not_written_is_told_with_its_own_step(self):
         # The naming of each fails, most often while the next one waits for that.
         path, directory = self.path("told", steps=6, checkpoint={"every_steps": 1})

@@ -26,6 +26,14 @@ struct Stop {
 /// reports its error and every rank throws Stop with that rank's code.
 void collectively(comm::Communicator& world, const std::function<void()>& work);
 
+/// Runs `work` on a rank whose threads are at work too. What it throws but AgreedError and Stop, this rank alone knows:
+/// it is told and ends all ranks at once. Unwinding would first wait for those threads, as long as a disk hangs, while
+/// the others wait for this rank.
+void alone_ends_all(int rank, const std::function<void()>& work);
+
+/// Tells what this rank alone knows, and ends all ranks.
+[[noreturn]] void end_all_ranks(const std::exception& thrown, int rank);
+
 /// What was thrown, as an error for the user, with what a run can do about too little memory.
 core::Error as_error(const std::exception& thrown);
 

@@ -34,7 +34,8 @@ struct NodePlace {
 /// Collective over all ranks, while MPI is up.
 NodePlace place_on_node();
 
-/// Ends every rank at once with this exit status; for a rank that fails alone. Does not return.
+/// Ends every rank at once with this exit status, this one within seconds whatever its other threads are at; for a rank
+/// that fails alone. Nothing is unwound. Any thread.
 [[noreturn]] void abort_all_ranks(int exit_status);
 
 }  // namespace bert_hpc::comm
