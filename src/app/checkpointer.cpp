@@ -270,6 +270,10 @@ bool Checkpointer::due(std::int64_t done, const Votes& agreed) const {
   return agreed.stop > 0 || agreed.checkpoint > 0 || (s.settings.every_steps && done % *s.settings.every_steps == 0);
 }
 
+std::int64_t Checkpointer::last_step() const {
+  return state_->step;
+}
+
 void Checkpointer::save(const TrainingState& state) {
   State& s = *state_;
   {

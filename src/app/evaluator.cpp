@@ -115,15 +115,14 @@ io::EvaluationRow Evaluator::row(std::int64_t step) {
 }
 
 io::EvaluationRow Evaluator::evaluate(std::int64_t step, Predictions* predictions) {
-  keep_ = predictions != nullptr;
-  pass_over_data({});
-  if (keep_) gather(*predictions);
-  return row(step);
+  return *evaluate_unless(step, {}, predictions);
 }
 
-std::optional<io::EvaluationRow> Evaluator::evaluate_unless(std::int64_t step, const std::function<bool()>& give_up) {
-  keep_ = false;
+std::optional<io::EvaluationRow> Evaluator::evaluate_unless(std::int64_t step, const std::function<bool()>& give_up,
+                                                            Predictions* predictions) {
+  keep_ = predictions != nullptr;
   if (!pass_over_data(give_up)) return std::nullopt;
+  if (keep_) gather(*predictions);
   return row(step);
 }
 

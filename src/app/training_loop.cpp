@@ -105,6 +105,8 @@ bool TrainingLoop::run() {
     stop();
     return false;
   }
+  // A stop during the test must not cost the steps since the last checkpoint.
+  if (training_.test && state_.done > std::max(first_step_, checkpoints_.last_step())) save(false);
   checkpoints_.finish();  // a failure is told as a warning: the results are what counts now
   if (!best_.kept()) results_.export_model(*training_.assembly, training_.sets.train->info());
   return true;
@@ -175,19 +177,24 @@ void TrainingLoop::stop() {
   results_.stop();
 }
 
-void TrainingLoop::test() {
-  if (!training_.test) return;
+bool TrainingLoop::test() {
+  if (!training_.test) return true;
   if (best_.kept()) training_.assembly->load_folder(results_.model_folder());
   const auto timed = timers_.measure("evaluation");
   Predictions predictions;
   const bool gathers = context_.input.task.name != "masked_lm";
-  const io::EvaluationRow row =
-      training_.test->evaluate(best_.kept() ? best_.step() : state_.done, gathers ? &predictions : nullptr);
+  const std::optional<io::EvaluationRow> row = training_.test->evaluate_unless(
+      best_.kept() ? best_.step() : state_.done, [this] { return asked_to_stop(); }, gathers ? &predictions : nullptr);
+  if (!row) {
+    stop();
+    return false;
+  }
   if (gathers) {
     results_.write_predictions(predictions, *training_.sets.test, training_.assembly->config.label_names);
   }
-  results_.record_evaluation("test", row);
-  context_.log.info(evaluation_line("test", row));
+  results_.record_evaluation("test", *row);
+  context_.log.info(evaluation_line("test", *row));
+  return true;
 }
 
 void TrainingLoop::finish() {
@@ -320,8 +327,8 @@ void TrainingLoop::record() {
 bool TrainingLoop::evaluate() {
   if (!training_.validation) return false;
   const auto timed = timers_.measure("evaluation");
-  const auto asked_to_stop = [this] { return context_.world.any(checkpoints_.wants_stop()); };
-  const std::optional<io::EvaluationRow> row = training_.validation->evaluate_unless(state_.done, asked_to_stop);
+  const std::optional<io::EvaluationRow> row =
+      training_.validation->evaluate_unless(state_.done, [this] { return asked_to_stop(); });
   if (!row) {
     stopped_ = true;
     return true;

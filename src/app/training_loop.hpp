@@ -25,8 +25,9 @@ class TrainingLoop {
 
   /// Collective. The steps that are left. False where the run was asked to stop and has done so, with a checkpoint.
   bool run();
-  /// Collective. The test data, with the model that is kept.
-  void test();
+  /// Collective. The test data, with the model that is kept. False where the run was asked to stop meanwhile and has
+  /// done so.
+  bool test();
   /// Collective. Timing table, totals.
   void finish();
 
@@ -34,6 +35,7 @@ class TrainingLoop {
   bool steps();
   bool step();  // true if it is the last one
   bool evaluate();
+  bool asked_to_stop() const { return context_.world.any(checkpoints_.wants_stop()); }
   void account(const StepResult& result);
   /// Tells of a skipped step. Throws AgreedError(numerical) where it is one too many.
   void tell_skipped(const StepResult& result);

@@ -226,9 +226,8 @@ void run_training(const RunContext& context) {
   alone_ends_all(context.world.rank(), [&] {
     if (resume) loop.restore(*resume);
     context.log.info("ready after " + core::format_duration(context.seconds()));
-    whole = loop.run();
+    whole = loop.run() && loop.test();
     if (!whole) return;
-    loop.test();
     loop.finish();
   });
   requests.ignore_from_now_on();

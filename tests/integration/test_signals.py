@@ -158,6 +158,30 @@ class Signals(Case):
         with h5py.File(directory / "metrics.h5") as file:
             self.assertEqual(list(file["evaluations/validation/step"]), list(range(1, step + 2)))
 
+    def test_stopped_while_it_tests(self):
+        # The test takes long, beside ten steps without a checkpoint of their own.
+        work = Workspace(rows=30000)
+        self.addCleanup(work.remove)
+        directory, shards = work.folder / "testing", work.folder / "shards"
+        path = work.input("testing.toml", run={"directory": str(directory)}, batch={"global": 16},
+                          data={"train": [f"{shards}/validation-*.h5"], "validation": None, "test": [f"{shards}/train-*.h5"]},
+                          schedule={"name": "constant", "epochs": None, "steps": 10, "warmup_ratio": None})
+        process = subprocess.Popen([MPIRUN, "-n", "2", str(BUILD / "bert_hpc"), str(path)], stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL, env=dict(os.environ, OMP_NUM_THREADS="1"), start_new_session=True)
+        deadline = time.monotonic() + 60
+        while not (directory / "model" / "model.safetensors").exists():  # written right before the test
+            self.assertIsNone(process.poll(), "it ended by itself")
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
+        os.kill(process.pid, signal.SIGUSR1)
+        self.assertEqual(process.wait(timeout=30), 75)
+        self.assertEqual(self.latest(directory), 10)
+        done = run("bert_hpc", path, ranks=2, threads=1, check=0)
+        self.assertIn("goes on after step 10,", done.stdout)
+        with h5py.File(directory / "metrics.h5") as file:
+            self.assertEqual(list(file["steps/step"]), list(range(1, 11)))
+            self.assertEqual(list(file["evaluations/test/step"]), [10])
+
     def test_the_wall_time_is_kept(self):
         begin = time.monotonic()
         directory, path, process = self.start("walltime", {"max_walltime": "0:20"})

@@ -66,6 +66,8 @@ class Checkpointer {
   /// Does a checkpoint follow this step?
   bool due(std::int64_t done, const Votes& agreed) const;
 
+  /// Of the last one that was begun; -1 where there was none.
+  std::int64_t last_step() const;
   /// Collective. Saves the state; first waits for the one under way.
   void save(const TrainingState& state);
 

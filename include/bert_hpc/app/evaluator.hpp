@@ -30,7 +30,8 @@ class Evaluator : private train::PipelineEvents {
   /// last stages tell the results. `step` goes into the row. `predictions` is filled on rank 0 where it is not null.
   io::EvaluationRow evaluate(std::int64_t step, Predictions* predictions = nullptr);
   /// The same, but `give_up`, which is collective, is asked before every window of samples: nothing where it says so.
-  std::optional<io::EvaluationRow> evaluate_unless(std::int64_t step, const std::function<bool()>& give_up);
+  std::optional<io::EvaluationRow> evaluate_unless(std::int64_t step, const std::function<bool()>& give_up,
+                                                   Predictions* predictions = nullptr);
 
  private:
   /// False if given up.
