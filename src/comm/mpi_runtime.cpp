@@ -3,6 +3,7 @@
 #include <mpi.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <string>
 #include <system_error>
@@ -24,6 +25,8 @@ void check_mpi(int status, const char* operation) {
 }
 
 MpiRuntime::MpiRuntime(int* argc, char*** argv) {
+  // Who dies closes its connections: writing to them is for MPI to see, and not the end of this rank by another signal.
+  std::signal(SIGPIPE, SIG_IGN);
   int provided = 0;
   // Only the main thread talks to MPI; the I/O thread of a rank does not.
   check_mpi(MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
