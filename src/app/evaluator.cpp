@@ -16,6 +16,11 @@ std::int64_t classes_of(const Assembly& assembly) {
   return assembly.traits.metrics == Kind::classification ? assembly.config.num_labels() : 0;
 }
 
+train::EvaluationSums sums_of(const Assembly& assembly, const data::ShardReader& reader) {
+  const std::span<const float> labels = reader.values();
+  return train::EvaluationSums(classes_of(assembly), labels.empty() ? 0.0 : static_cast<double>(labels.front()));
+}
+
 /// softmax in place. logits (rows, classes)
 void softmax_rows(std::vector<float>& logits, std::size_t classes) {
   for (std::size_t begin = 0; begin + classes <= logits.size(); begin += classes) {
@@ -39,7 +44,7 @@ Evaluator::Evaluator(Assembly& assembly, data::ShardReader& reader, const data::
       loader_(reader, options),
       labels_(labels),
       loss_(1),
-      sums_(classes_of(assembly)) {
+      sums_(sums_of(assembly, reader)) {
   predicted_ = core::MirroredArray<std::int32_t>(bounds().selected);
 }
 
@@ -89,7 +94,7 @@ void Evaluator::result(int micro_batch, model::Stage& stage, int slot) {
 }
 
 bool Evaluator::pass_over_data(const std::function<bool()>& give_up) {
-  sums_ = train::EvaluationSums(classes_of(assembly_));
+  sums_ = sums_of(assembly_, reader_);
   samples_.clear();
   logits_.clear();
   loader_.restart(0);

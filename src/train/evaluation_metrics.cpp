@@ -14,10 +14,20 @@ double ratio(double numerator, double denominator) {
   return denominator > 0 ? numerator / denominator : 0.0;
 }
 
+/// Σ (y − mean)² of n values from the sums of y − c and their squares; 0 where it is no more than what rounding leaves
+/// of two equal numbers of the squares' size, which says nothing.
+double variation_of(double sum, double squares, double n) {
+  constexpr double rounding = 1e-12;
+  const double variation = squares - sum * ratio(sum, n);
+  return variation > rounding * squares ? variation : 0.0;
+}
+
 }  // namespace
 
-EvaluationSums::EvaluationSums(std::int64_t classes)
-    : classes_(classes), sums_(confusion_at + static_cast<std::size_t>(classes * classes), 0.0) {}
+EvaluationSums::EvaluationSums(std::int64_t classes, double near_labels)
+    : classes_(classes),
+      near_labels_(near_labels),
+      sums_(confusion_at + static_cast<std::size_t>(classes * classes), 0.0) {}
 
 void EvaluationSums::add_loss(double sum, std::int64_t targets) {
   sums_[loss_at] += sum;
@@ -29,8 +39,9 @@ void EvaluationSums::add_class(std::int32_t actual, std::int32_t predicted) {
 }
 
 void EvaluationSums::add_value(double actual, double predicted) {
-  sums_[actual_at] += actual;
-  sums_[squares_at] += actual * actual;
+  const double apart = actual - near_labels_;
+  sums_[actual_at] += apart;
+  sums_[squares_at] += apart * apart;
   sums_[errors_at] += (predicted - actual) * (predicted - actual);
   sums_[absolute_at] += std::abs(predicted - actual);
 }
@@ -49,7 +60,7 @@ std::vector<std::pair<std::string, double>> EvaluationSums::metrics(Kind kind) c
   const double count = sums_[targets_at];
   if (kind == Kind::masked_lm) return {{"accuracy", ratio(sums_[correct_at], count)}, {"perplexity", std::exp(loss())}};
   if (kind == Kind::regression) {
-    const double variation = sums_[squares_at] - sums_[actual_at] * ratio(sums_[actual_at], count);
+    const double variation = variation_of(sums_[actual_at], sums_[squares_at], count);
     const double r2 = variation > 0 ? 1.0 - sums_[errors_at] / variation : std::numeric_limits<double>::quiet_NaN();
     return {{"rmse", std::sqrt(ratio(sums_[errors_at], count))}, {"mae", ratio(sums_[absolute_at], count)}, {"r2", r2}};
   }

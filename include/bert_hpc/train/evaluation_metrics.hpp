@@ -13,8 +13,10 @@ namespace bert_hpc::train {
 /// What a pass over a data set adds up. All doubles, so that one reduction sums them (counts are exact below 2^53).
 class EvaluationSums {
  public:
-  /// `classes` = 0 for regression and masked language modelling.
-  explicit EvaluationSums(std::int64_t classes);
+  /// `classes` = 0 for regression and masked language modelling. `near_labels`: a value near the labels of a
+  /// regression, the same on all ranks, as one of them is: their variation is lost in sums of the squares of large
+  /// numbers.
+  explicit EvaluationSums(std::int64_t classes, double near_labels = 0);
 
   void add_loss(double sum, std::int64_t targets);
   void add_class(std::int32_t actual, std::int32_t predicted);
@@ -29,13 +31,14 @@ class EvaluationSums {
   std::vector<std::int64_t> confusion_matrix() const;
 
   /// Names and values, best known first: accuracy, precision, recall, f1 (macro averages as scikit-learn's with
-  /// zero_division = 0); rmse, mae, r2; or accuracy and perplexity of masked tokens.
+  /// zero_division = 0); rmse, mae, r2 (NaN where all labels are alike); or accuracy and perplexity of masked tokens.
   enum class Kind { classification, regression, masked_lm };
   std::vector<std::pair<std::string, double>> metrics(Kind kind) const;
 
  private:
   std::int64_t classes_;
-  // loss, targets, Σ actual, correct, Σ actual², Σ (error)², Σ |error|, then the confusion matrix
+  double near_labels_;
+  // loss, targets, Σ (actual − near), correct, Σ (actual − near)², Σ (error)², Σ |error|, then the confusion matrix
   std::vector<double> sums_;
 };
 

@@ -43,6 +43,31 @@ TEST_CASE("regression metrics are scikit-learn's") {
          {{"rmse", 0.8660254037844386}, {"mae", 0.75}, {"r2", 0.8709677419354839}});
 }
 
+TEST_CASE("R² is NaN where all labels are alike, and keeps its digits where they lie far from 0") {
+  const auto r2_of = [](const std::vector<double>& actual, const std::vector<double>& guessed) {
+    EvaluationSums sums(0, actual.front());
+    for (std::size_t i = 0; i < actual.size(); ++i) sums.add_value(actual[i], guessed[i]);
+    sums.add_loss(1.0, static_cast<std::int64_t>(actual.size()));
+    return sums.metrics(EvaluationSums::Kind::regression).back().second;
+  };
+  // 0.1 and 2014 are no sums of few powers of two: their squares, summed, round.
+  for (const double label : {0.0, 0.1, 2014.1}) {
+    CHECK(std::isnan(r2_of(std::vector<double>(999, label), std::vector<double>(999, label + 0.5))));
+  }
+  // The case above, moved by 2²⁷: differences are exact, squares of the labels themselves would need 57 bits.
+  const double far = 134217728;
+  CHECK(std::abs(r2_of({far + 1.0, far + 2.5, far + 4.0, far + 7.5}, {far + 1.5, far + 2.0, far + 4.5, far + 6.0}) -
+                 0.8709677419354839) < 1e-14);
+}
+
+TEST_CASE("one label that differs from many is a variation") {
+  EvaluationSums sums(0, 2014.0);
+  for (int i = 0; i < 1000000; ++i) sums.add_value(i == 7 ? 2015.0 : 2014.0, 2014.0);
+  sums.add_loss(1.0, 1000000);
+  // Errors of 1 against a variation of 1 − 1e-6.
+  CHECK(std::abs(sums.metrics(EvaluationSums::Kind::regression).back().second + 1e-6) < 1e-9);
+}
+
 TEST_CASE("an evaluation of nothing divides by nothing") {
   const EvaluationSums sums(3);
   CHECK(sums.loss() == 0.0);
