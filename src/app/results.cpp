@@ -141,8 +141,15 @@ std::vector<io::TimerRow> Results::record_timers(const core::Timers& timers) {
   for (const core::Timers::Section& section : timers.sections()) {
     mine << section.name << '\t' << section.calls << '\t' << section.seconds << '\n';
   }
+  std::vector<io::TimerRow> rows = timers_of_all(world_.all_gather(mine.str()));
+  if (metrics_) metrics_->record_timers(rows);
+  return rows;
+}
+
+std::vector<io::TimerRow> timers_of_all(const std::vector<std::string>& told) {
   std::vector<io::TimerRow> rows;
-  for (const std::string& text : world_.all_gather(mine.str())) {
+  std::vector<std::size_t> tellers;  // of each row
+  for (const std::string& text : told) {
     std::istringstream lines(text);
     for (std::string name, rest; std::getline(lines, name, '\t') && std::getline(lines, rest);) {
       std::istringstream numbers(rest);
@@ -150,14 +157,20 @@ std::vector<io::TimerRow> Results::record_timers(const core::Timers& timers) {
       double seconds = 0;
       numbers >> calls >> seconds;
       auto row = std::find_if(rows.begin(), rows.end(), [&](const io::TimerRow& r) { return r.name == name; });
-      if (row == rows.end()) row = rows.insert(rows.end(), {name, 0, seconds, 0, 0});
+      if (row == rows.end()) {
+        row = rows.insert(rows.end(), {name, 0, seconds, 0, 0});
+        tellers.push_back(0);
+      }
+      ++tellers[static_cast<std::size_t>(row - rows.begin())];
       row->calls = std::max(row->calls, calls);
       row->seconds_min = std::min(row->seconds_min, seconds);
       row->seconds_max = std::max(row->seconds_max, seconds);
-      row->seconds_avg += seconds / world_.size();
+      row->seconds_avg += seconds / static_cast<double>(told.size());
     }
   }
-  if (metrics_) metrics_->record_timers(rows);
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    if (tellers[r] < told.size()) rows[r].seconds_min = 0;  // of a rank that was never there
+  }
   return rows;
 }
 

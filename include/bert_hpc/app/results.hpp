@@ -82,6 +82,10 @@ class Results {
   bool finished_ = false;
 };
 
+/// Sections over ranks, from each rank's lines "name, tab, calls, tab, seconds"; who lacks one has spent 0 seconds in
+/// it.
+std::vector<io::TimerRow> timers_of_all(const std::vector<std::string>& told);
+
 /// Folder with the tokenizer's files: that of the shards if it has the vocabulary that they were made with, else of the
 /// pretrained model, else "": a model never gets a vocabulary that is not its own.
 std::string tokenizer_folder(const config::Config& input, const data::ShardInfo& shards, std::int64_t vocab_size);

@@ -1,4 +1,4 @@
-// Which tokenizer an exported model gets.
+// Which tokenizer an exported model gets; timers over ranks.
 #include "bert_hpc/app/results.hpp"
 
 #include <unistd.h>
@@ -36,4 +36,16 @@ TEST_CASE("a model gets the vocabulary that its shards were made with, and no ot
   shards.vocabulary_hash = "";
   CHECK(chosen() == root / "shards");
   fs::remove_all(root);
+}
+
+TEST_CASE("a rank without a section has spent no time in it, in the least as in the mean") {
+  const auto rows = app::timers_of_all({"step\t5\t2.0\n", "step\t6\t4.0\ncheckpoint\t1\t3.0\n", "step\t4\t3.0\n"});
+  REQUIRE(rows.size() == 2);
+  CHECK(rows[0].calls == 6);
+  CHECK(rows[0].seconds_min == 2.0);
+  CHECK(rows[0].seconds_max == 4.0);
+  CHECK(rows[1].name == "checkpoint");
+  CHECK(rows[1].seconds_min == 0.0);
+  CHECK(rows[1].seconds_avg == 1.0);
+  CHECK(rows[1].seconds_max == 3.0);
 }
