@@ -310,7 +310,8 @@ void TrainingLoop::record() {
   if (context_.input.precision.compute == "fp16") results_.record_loss_scale({row.step, scale.scale, scale.skipped});
   if (std::isfinite(noise_scale_) && noise_scale_ != state_.recorded_noise_scale) {  // measured anew
     state_.recorded_noise_scale = noise_scale_;
-    const double batch = static_cast<double>(context_.input.batch.global);
+    const std::int64_t epoch = training_.sets.train->samples();  // an update has no more than these
+    const auto batch = static_cast<double>(std::min(context_.input.batch.global, epoch));
     const double efficiency = train::statistical_efficiency(noise_scale_, batch);
     results_.record_efficiency(
         {row.step, noise_scale_, efficiency, static_cast<double>(row.samples) / row.seconds * efficiency});

@@ -100,6 +100,18 @@ class Sharding(unittest.TestCase):
             np.testing.assert_allclose(rows["efficiency"], (rows["noise_scale"] + 1) / (rows["noise_scale"] + 16))
             self.assertTrue(np.all(rows["goodput"] > 0))
 
+    def test_efficiency_is_of_the_batch_that_ran(self):
+        """Of a batch.global beyond the data every update has all samples and no more."""
+        results = self.runs("classification", {"alone": (1, {})}, batch={"global": 100000, "micro_tokens": 100},
+                            schedule={"epochs": None, "steps": 40})
+        with h5py.File(results["alone"][0] / "metrics.h5") as file:
+            rows = {name: np.array(file[f"efficiency/{name}"]) for name in file["efficiency"]}
+            samples = np.unique(file["steps/samples"])
+        self.assertEqual(len(samples), 1)
+        self.assertLess(samples[0], 100000)
+        self.assertGreater(len(rows["step"]), 0)
+        np.testing.assert_allclose(rows["efficiency"], (rows["noise_scale"] + 1) / (rows["noise_scale"] + samples[0]))
+
     def test_the_noise_scale_is_the_same_on_every_layout(self):
         """One replica, so that the same micro-batch is measured everywhere; decoder tied across stages and shares."""
         layouts = {"alone": (1, {}), "sharded": (1, {"zero": 2}), "tensor": (2, {"tensor": 2}),
