@@ -19,6 +19,9 @@ using core::ExitCode;
 /// Arrays of a micro-batch: no more than this many, each with up to one entry more and padded to the alignment.
 constexpr std::size_t most_arrays = 24;
 
+/// Of the masks that judge a model: the same for every run, so that runs of several seeds are judged alike.
+constexpr std::uint64_t evaluation_seed = 0;
+
 /// The most tokens that `sequences` different samples can have.
 std::int64_t tokens_of_longest(std::span<const std::int32_t> lengths, std::int64_t sequences, std::int64_t max_length) {
   std::vector<std::int64_t> count(static_cast<std::size_t>(max_length) + 1, 0);
@@ -63,6 +66,7 @@ BatchLoaderOptions evaluation_options(const BatchLoaderOptions& training, std::i
             .replicas = training.plan.replicas,
             .micro_tokens = micro_tokens};
   o.sampler.order = Order::file;
+  o.sampler.seed = evaluation_seed;
   o.drop_last = false;
   o.epochs = 1;
   o.steps = o.first_step = 0;

@@ -38,8 +38,9 @@ struct BatchLoaderOptions {
 };
 
 /// Every sample once, in windows of the file's order that are sorted by length and shared out to the replicas; masks
-/// are those of epoch 0. From the training's options: layout, task, seed. micro_tokens: most tokens in a micro-batch,
-/// at least the longest sequence. window: sequences of a step for each replica.
+/// are those of epoch 0 and of one seed, whatever the run's, so that figures of runs compare. From the training's
+/// options: layout, task. micro_tokens: most tokens in a micro-batch, at least the longest sequence. window: sequences
+/// of a step for each replica.
 BatchLoaderOptions evaluation_options(const BatchLoaderOptions& training, std::int64_t micro_tokens,
                                       std::int64_t window = 1024);
 
