@@ -81,7 +81,8 @@ void describe_run(const RunContext& context, const Assembly& assembly, const Dat
   facts.model = model_text(config);
   facts.parameters = whole_model.parameters();
   const data::ShardInfo& info = sets.any().info();
-  facts.flops_per_token = model::training_flops(config, 1, info.mean_length());
+  const double masked = context.input.task.mask_probability.value_or(0.0);  // other tasks have none
+  facts.flops_per_token = model::training_flops(config, 1, info.mean_length(), masked);
   facts.memory = memory;
   facts.more.emplace_back("data", data_text(sets));
   facts.more.insert(facts.more.end(), more.begin(), more.end());

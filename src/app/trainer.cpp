@@ -224,6 +224,7 @@ StepResult Trainer::step(const data::LoadedStep& loaded, std::int64_t done, cons
     result.sum_of_squared_lengths += static_cast<double>(sample.length) * sample.length;
   }
   result.samples = loaded.plan.sequences();
+  result.targets = targets_;
   return result;
 }
 

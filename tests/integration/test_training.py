@@ -10,6 +10,7 @@ import sys
 import unittest
 
 import h5py
+import numpy as np
 
 from program import Case, run
 
@@ -200,6 +201,24 @@ class MaskedLm(Case):
                 loss = file["steps/loss"][:]
                 self.assertLess(loss[-5:].mean(), loss[:5].mean() - 0.3)
         self.assertEqual(digests[0], digests[1])
+
+    def every_word(self, name, **log):
+        """Steps and totals of an epoch that predicts every token but the two special ones of a sequence: 0.999 rounds up."""
+        directory = self.work.folder / name
+        run("bert_hpc", self.work.input(f"{name}.toml", run={"directory": str(directory)}, task={"mask_probability": 0.999},
+                                        data={"order": "by_length", "validation": None}, schedule={"epochs": 1}, log=log),
+            threads=1, check=0)
+        with h5py.File(directory / "metrics.h5") as file:
+            return {key: file[f"steps/{key}"][:] for key in file["steps"]}, dict(file.attrs)
+
+    def test_figures_count_the_head(self):
+        rows, totals = self.every_word("head")
+        lengths = np.concatenate([np.diff(h5py.File(path)["offsets"][:]) for path in (self.work.folder / "shards").glob("train-*.h5")])
+        vocabulary = json.loads((self.work.folder / "head/model/config.json").read_text())["vocab_size"]
+        weights = 4 * 32**2 + 2 * 32 * 64
+        blocks = 2 * (6 * weights * lengths.sum() + 12 * 32 * (lengths**2).sum())
+        head = 6 * 32 * (32 + vocabulary) * (lengths - 2).sum()
+        self.assertAlmostEqual(totals["total_model_flops"] / (blocks + head), 1, delta=1e-12)
 
 
 if __name__ == "__main__":

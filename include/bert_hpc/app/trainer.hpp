@@ -48,6 +48,7 @@ struct StepResult {
   double gradient_norm = 0;  ///< before clipping
   double learning_rate = 0;
   std::int64_t samples = 0, tokens = 0;  ///< of the global batch
+  double targets = 0;                    ///< of the global batch: what its loss is a mean over
   double sum_of_squared_lengths = 0;
   double noise_scale = 0;   ///< of the gradient so far, in sequences; NaN where it is not known
   bool skipped = false;     ///< loss or gradient norm is not finite: parameters and moments are as before
