@@ -37,9 +37,12 @@ std::int64_t Masker::mask(std::int64_t sample, std::int64_t epoch, std::span<std
                         static_cast<std::uint32_t>(s >> 32), key0_, key1_);
   };
   const SpecialIds& special = options_.special_ids;
+  const auto is_special = [&](std::int32_t id) {
+    return id == special.cls || id == special.sep || id == special.pad || id == special.unk || id == special.mask;
+  };
   candidates_.clear();
   for (std::size_t p = 0; p < ids.size(); ++p) {
-    if (ids[p] == special.cls || ids[p] == special.sep || ids[p] == special.pad) continue;
+    if (is_special(ids[p])) continue;
     const core::Philox4 random = bits(static_cast<std::uint32_t>(p));
     candidates_.push_back({std::uint64_t{random.word[0]} << 32 | random.word[1], static_cast<std::int32_t>(p)});
   }

@@ -81,7 +81,8 @@ void ShardFile::read_attributes() {
     fail("its vocabulary has " + text(info_.vocabulary_size) + " pieces, the model's vocab_size is " +
          text(limits_.vocabulary_size) + "; prepare the text with the model's vocabulary.");
   }
-  for (const std::int32_t id : {special_ids_.cls, special_ids_.sep, special_ids_.mask, special_ids_.pad}) {
+  for (const std::int32_t id :
+       {special_ids_.cls, special_ids_.sep, special_ids_.mask, special_ids_.pad, special_ids_.unk}) {
     if (id >= info_.vocabulary_size) {
       fail("attribute 'tokenizer': special id " + text(id) + " is beyond the vocabulary of " +
            text(info_.vocabulary_size) + ".");

@@ -81,7 +81,8 @@ std::vector<std::string> label_names_from_json(const std::string& json, const st
 SpecialIds special_ids_from_json(const std::string& json, const std::string& file) {
   const Json settings = settings_of(json, file);
   return {special_id(settings, tokenizer_key::cls_id, file), special_id(settings, tokenizer_key::sep_id, file),
-          special_id(settings, tokenizer_key::mask_id, file), special_id(settings, tokenizer_key::pad_id, file)};
+          special_id(settings, tokenizer_key::mask_id, file), special_id(settings, tokenizer_key::pad_id, file),
+          special_id(settings, tokenizer_key::unk_id, file)};
 }
 
 std::optional<bool> lowercase_from_json(const std::string& json, const std::string& file) {

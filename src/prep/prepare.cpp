@@ -280,7 +280,7 @@ class Preparation {
         {data::tokenizer_key::lowercase, config_.lowercases()},
         {"max_tokens", config_.tokenizer.max_tokens},
         {data::tokenizer_key::pad_id, special.pad},
-        {"unk_id", special.unk},
+        {data::tokenizer_key::unk_id, special.unk},
         {data::tokenizer_key::cls_id, special.cls},
         {data::tokenizer_key::sep_id, special.sep},
         {data::tokenizer_key::mask_id,

@@ -18,7 +18,7 @@ struct MaskingOptions {
   double probability = 0.15;  ///< of the tokens that are not special
   std::uint64_t seed = 0;
   std::int64_t vocabulary_size = 0;  ///< of the shards: random tokens are drawn from it
-  SpecialIds special_ids;            ///< cls, sep and pad are never masked; mask replaces
+  SpecialIds special_ids;            ///< never masked, the text's own [UNK] and [MASK] neither; mask replaces
 };
 
 class Masker {

@@ -46,6 +46,7 @@ inline constexpr const char* cls_id = "cls_id";
 inline constexpr const char* sep_id = "sep_id";
 inline constexpr const char* mask_id = "mask_id";
 inline constexpr const char* pad_id = "pad_id";
+inline constexpr const char* unk_id = "unk_id";        ///< foreign shards may not say
 inline constexpr const char* lowercase = "lowercase";  ///< true or false; foreign shards may not say
 }  // namespace tokenizer_key
 
@@ -63,7 +64,7 @@ bool parse_shard_task(const std::string& name, ShardTask& task);
 
 /// Ids of the special tokens; -1 where the tokenizer has none.
 struct SpecialIds {
-  std::int32_t cls = -1, sep = -1, mask = -1, pad = -1;
+  std::int32_t cls = -1, sep = -1, mask = -1, pad = -1, unk = -1;
   bool operator==(const SpecialIds&) const = default;
 };
 

@@ -14,7 +14,7 @@ using namespace bert_hpc::data;
 namespace {
 
 MaskingOptions options(double probability = 0.15) {
-  return {.probability = probability, .seed = 1, .vocabulary_size = 1000, .special_ids = {2, 3, 4, 0}};
+  return {.probability = probability, .seed = 1, .vocabulary_size = 1000, .special_ids = {2, 3, 4, 0, 1}};
 }
 
 }  // namespace
@@ -79,6 +79,18 @@ TEST_CASE("masks: 80% mask token, 10% random, 10% kept; positions even; new each
   CHECK(std::abs(random_sum / random - 499.5) < 6 * 3.2);
   // Each of 8 positions is drawn with probability 1/2: standard deviation sqrt(20000)/2 = 71.
   for (std::size_t p = 1; p < 9; ++p) CHECK(std::abs(at[p] - draws / 2) < 6 * 71);
+}
+
+TEST_CASE("unknown words and mask tokens of the text are never to be predicted") {
+  Masker masker(options(1.0), 10);
+  std::vector<std::int32_t> ids = {2, 1, 10, 4, 1, 11, 4, 3};  // 1: [UNK], 4: [MASK]
+  std::int32_t positions[10], labels[10];
+  REQUIRE(masker.mask(0, 0, ids, positions, labels) == 2);
+  CHECK(std::vector<std::int32_t>(positions, positions + 2) == std::vector<std::int32_t>{2, 5});
+  CHECK(std::vector<std::int32_t>(labels, labels + 2) == std::vector<std::int32_t>{10, 11});
+  for (const std::size_t p : {1u, 4u}) CHECK(ids[p] == 1);
+  std::vector<std::int32_t> nothing = {2, 1, 4, 3};
+  CHECK(masker.mask(0, 0, nothing, positions, labels) == 0);
 }
 
 TEST_CASE("a mask depends on seed, epoch and sample, and on nothing else") {

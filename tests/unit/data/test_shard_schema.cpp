@@ -30,6 +30,7 @@ TEST_CASE("label names that are no array of strings are refused, naming the file
 TEST_CASE("special ids come from the tokenizer's settings") {
   CHECK(special_ids_from_json(R"({"cls_id": 2, "sep_id": 3, "mask_id": 4, "pad_id": 0, "type": "wordpiece"})",
                               "a.h5") == SpecialIds{2, 3, 4, 0});
+  CHECK(special_ids_from_json(R"({"mask_id": 4, "unk_id": 1})", "a.h5") == SpecialIds{-1, -1, 4, -1, 1});
   CHECK(special_ids_from_json(R"({"cls_id": 2, "mask_id": null})", "a.h5") == SpecialIds{2, -1, -1, -1});
   for (const char* text : {"[]", "{\"cls_id\": \"2\"}", "{\"cls_id\": 1e30}", "{\"cls_id\": 4294967296}", "x"}) {
     CHECK_THROWS_AS(special_ids_from_json(text, "a.h5"), Error);
