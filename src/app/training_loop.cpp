@@ -248,7 +248,8 @@ void TrainingLoop::account(const StepResult& result) {
     ++row.skipped;
     state_.row_skipped_samples += result.samples;
   } else {
-    row.loss += result.loss * static_cast<double>(result.samples);  // record() divides
+    row.loss += result.loss * result.targets;  // record() divides
+    state_.row_targets += result.targets;
   }
   row.learning_rate = result.learning_rate;
   row.gradient_norm = result.gradient_norm;
@@ -261,8 +262,7 @@ void TrainingLoop::account(const StepResult& result) {
   progress_.new_steps = state_.done - first_step_;
   progress_.epoch = row.epoch;
   // Since the last line: a step alone, the small one at an epoch's end above all, says little.
-  const std::int64_t counted = row.samples - state_.row_skipped_samples;
-  progress_.loss = counted > 0 ? row.loss / static_cast<double>(counted) : result.loss;
+  progress_.loss = state_.row_targets > 0 ? row.loss / state_.row_targets : result.loss;
   progress_.learning_rate = result.learning_rate;
   const double now = context_.seconds(), since_row = now - row_begin_;
   progress_.seconds = now - begin_;
@@ -304,8 +304,9 @@ void TrainingLoop::record() {
   io::StepRow& row = state_.row;
   const double now = context_.seconds();
   row.seconds = now - row_begin_;
-  const std::int64_t samples = row.samples - std::exchange(state_.row_skipped_samples, 0);
-  row.loss = samples > 0 ? row.loss / static_cast<double>(samples) : std::numeric_limits<double>::quiet_NaN();
+  const double targets = std::exchange(state_.row_targets, 0.0);
+  row.loss = targets > 0 ? row.loss / targets : std::numeric_limits<double>::quiet_NaN();
+  const std::int64_t updating = row.samples - std::exchange(state_.row_skipped_samples, 0);
   row_begin_ = now;
   results_.record_step(row);
   const train::LossScale::State& scale = trainer_.loss_scale().state();
@@ -316,7 +317,7 @@ void TrainingLoop::record() {
     const auto batch = static_cast<double>(std::min(context_.input.batch.global, epoch));
     const double efficiency = train::statistical_efficiency(noise_scale_, batch);
     results_.record_efficiency(
-        {row.step, noise_scale_, efficiency, static_cast<double>(row.samples) / row.seconds * efficiency});
+        {row.step, noise_scale_, efficiency, static_cast<double>(updating) / row.seconds * efficiency});
   }
   state_.training_seconds += row.seconds;
   state_.tokens += row.tokens;

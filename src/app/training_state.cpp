@@ -6,7 +6,11 @@
 namespace bert_hpc::app {
 namespace {
 
-constexpr const char* fp8_name = "fp8_magnitudes";
+constexpr const char *fp8_name = "fp8_magnitudes", *targets_name = "row_targets";
+
+bool older_lack(std::string_view name) {
+  return name.starts_with("loss_scale") || name == targets_name;
+}
 
 /// Every number with its name in the file: the one list for both directions.
 template <class State, class Visit>
@@ -20,6 +24,7 @@ void visit_fields(State& state, const Visit& visit) {
   visit("row_loss", state.row.loss);
   visit("row_seconds", state.row.seconds);
   visit("row_skipped", state.row.skipped);
+  visit(targets_name, state.row_targets);
   visit("row_skipped_samples", state.row_skipped_samples);
   visit("skipped", state.skipped.total);
   visit("skipped_in_a_row", state.skipped.in_a_row);
@@ -57,13 +62,17 @@ TrainingState training_state(const io::CheckpointManifest& manifest) {
   TrainingState state;
   visit_fields(state, [&](const char* name, auto& value) {
     using T = std::decay_t<decltype(value)>;
-    if (std::string_view(name).starts_with("loss_scale") && !manifest.has_number(name)) return;
+    if (older_lack(name) && !manifest.has_number(name)) return;
     if constexpr (std::is_same_v<T, double>) {
       value = manifest.real(name);
     } else {
       value = static_cast<T>(manifest.integer(name));
     }
   });
+  // Older sums were over samples.
+  if (!manifest.has_number(targets_name)) {
+    state.row_targets = static_cast<double>(state.row.samples - state.row_skipped_samples);
+  }
   for (const auto& [name, text] : manifest.texts) {
     if (name == fp8_name) state.fp8_magnitudes = text;
   }

@@ -111,6 +111,22 @@ class Numbers(Case):
                 if "efficiency/noise_scale" in file:
                     self.assertTrue(np.isfinite(file["efficiency/noise_scale"][:]).all())
 
+    def test_goodput_is_of_the_updates_that_were_made(self):
+        _, directory = self.train("goodput", self.overflowing_position(), arguments=("--set", "batch.micro_tokens=40"),
+                                  run={"reproducible": False}, log={"every_steps": 20})
+        with h5py.File(directory / "metrics.h5") as file:
+            rows = {name: file[f"steps/{name}"][:] for name in ("step", "samples", "skipped", "seconds")}
+            measured = {name: file[f"efficiency/{name}"][:] for name in ("step", "efficiency", "goodput")}
+        told = 0
+        for step, efficiency, goodput in zip(*measured.values()):
+            [row] = np.flatnonzero(rows["step"] == step)
+            if rows["samples"][row] < 20 * 8:  # with an epoch's last batch, which may have been skipped
+                continue
+            updating = rows["samples"][row] - 8 * rows["skipped"][row]
+            self.assertAlmostEqual(goodput * rows["seconds"][row] / (updating * efficiency), 1, delta=1e-9)
+            told += rows["skipped"][row] > 0
+        self.assertGreater(told, 0)
+
     def test_the_count_goes_on_after_a_stop(self):
         weights = self.overflowing_position()
         whole, directory = self.train("whole", weights)

@@ -220,6 +220,15 @@ class MaskedLm(Case):
         head = 6 * 32 * (32 + vocabulary) * (lengths - 2).sum()
         self.assertAlmostEqual(totals["total_model_flops"] / (blocks + head), 1, delta=1e-12)
 
+    def test_losses_of_several_steps_are_means_over_masked_tokens(self):
+        single, _ = self.every_word("single", every_steps=1)
+        joined, _ = self.every_word("joined", every_steps=4)
+        targets = (single["tokens"] - 2 * single["samples"]).astype(float)
+        for row, last in enumerate(joined["step"]):
+            steps = slice(4 * row, last)
+            # Rounding alone: the same updates, summed in another order.
+            self.assertAlmostEqual(joined["loss"][row], np.average(single["loss"][steps], weights=targets[steps]), delta=1e-6)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -34,6 +34,7 @@ struct TrainingState {
   std::int64_t samples = 0, tokens = 0;  ///< in recorded rows
   bool evaluation_due = false;           ///< after these updates, and not done yet
   io::StepRow row;                       ///< of the updates since the last recorded one, its loss not divided yet
+  double row_targets = 0;                ///< what its loss is a sum over so far
   std::int64_t row_skipped_samples = 0;  ///< of its samples, those of skipped updates: not in its loss
   SkippedSteps skipped;
   double training_seconds = 0, seconds = 0, flops = 0;
@@ -45,8 +46,8 @@ struct TrainingState {
   std::int64_t log_bytes = 0;  ///< of log.txt; rank 0 knows
 };
 
-/// Into the manifest's numbers and back. Throws Error(files) where one is missing; those of the loss scale and of FP8
-/// are left as they are, as checkpoints of before there were any lack them.
+/// Into the manifest's numbers and back. Throws Error(files) where one is missing; those of the loss scale, of FP8 and
+/// the row's targets are left as they are, as checkpoints of before there were any lack them.
 void put(const TrainingState& state, io::CheckpointManifest& manifest);
 TrainingState training_state(const io::CheckpointManifest& manifest);
 

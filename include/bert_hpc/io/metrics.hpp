@@ -28,13 +28,12 @@ struct RunInfo {
   std::vector<std::pair<std::string, std::string>> provenance;  ///< name, value: library versions, hashes, layout
 };
 
-/// The updates since the row before: sums for samples, tokens and seconds, the mean over samples for the loss (of
-/// updates that were not skipped; NaN where all were), the last
-/// step's value for the others.
+/// The updates since the row before: sums for samples, tokens and seconds, the mean over samples, or masked tokens, for
+/// the loss (of updates that were not skipped; NaN where all were), the last step's value for the others.
 struct StepRow {
   std::int64_t step = 0;  ///< number of updates done, from 1
   double epoch = 0;       ///< done, with its fraction
-  double loss = 0;        ///< mean over the samples
+  double loss = 0;        ///< mean over the samples, or the masked tokens
   double learning_rate = 0;
   double gradient_norm = 0;  ///< before clipping
   std::int64_t samples = 0, tokens = 0;
