@@ -59,6 +59,7 @@ TEST_CASE("a mirrored array and stand-ins for device memory carry content both w
   const core::MirroredArray<double> array(10);
   array.host()[3] = 2.5;
   array.to_device(10);
+  core::wait_for_kernels();  // until then the copy reads what follows
   array.host()[3] = core::host_sees_device_memory() ? 2.5 : 0.0;
   CHECK(array.to_host(10)[3] == 2.5);
   const core::Buffer<float> device(4);
@@ -94,6 +95,29 @@ TEST_CASE("the guard keeps the host from device memory, and host memory from ker
   core::require_device_operands(&pinned, sizeof pinned, "pinned");
   CHECK_THROWS_AS(core::require_device_operands(&bad, sizeof bad, "bad"), core::Error);
   CHECK_THROWS_AS(core::require_device_memory(own.data(), "a copy"), core::Error);
+}
+
+TEST_CASE("the guard keeps what a started copy reads from being written until somebody has waited for it") {
+  if (!core::device_memory_is_guarded()) SKIP("BERT_HPC_GUARD_DEVICE_MEMORY is not set");
+  const core::Buffer<int> device(10);
+  const core::Buffer<int> first(10, core::MemoryKind::host), second(10, core::MemoryKind::host);
+  const auto writes = [](const core::Buffer<int>& host) { return !crashes([&] { host[0] = 1; }); };
+  core::DeviceMark mark;
+  mark.wait();  // never set: for nothing
+  core::start_copy_to_device(first.data(), device.data(), 40);
+  mark.set();
+  core::start_copy_to_device(second.data(), device.data(), 40);
+  CHECK_FALSE(writes(first));
+  CHECK(first[0] == 0);
+  mark.wait();
+  CHECK(writes(first));
+  CHECK_FALSE(writes(second));
+  core::wait_for_kernels();
+  CHECK(writes(second));
+  core::start_copy_to_device(first.data(), device.data(), 40);
+  int back[10];
+  core::copy_to_host(device.data(), back, 40);  // waits for what was started before
+  CHECK(writes(first));
 }
 
 TEST_CASE("ranks that share a GPU are told with the cure") {
