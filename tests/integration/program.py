@@ -27,16 +27,18 @@ def run(program, *arguments, ranks=1, threads=None, check=None, cwd=None):
 
 
 def ranks_of(marker):
-    """Processes of bert_hpc whose command line has the marker, the lowest number first: mpirun starts rank 0 first."""
-    found = []
+    """Processes of bert_hpc whose command line has the marker, the lowest number first: mpirun starts rank 0 first. What a
+    rank has forked, and what has not yet become another program (Open MPI's daemon of a run without mpirun), is none."""
+    found = {}
     for entry in pathlib.Path("/proc").iterdir():
         try:
             words = (entry / "cmdline").read_bytes().split(b"\0")
-        except OSError:
+            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+        except (OSError, ValueError):
             continue
         if words and words[0].endswith(b"bert_hpc") and any(marker in word for word in words[1:]):
-            found.append(int(entry.name))
-    return sorted(found)
+            found[int(entry.name)] = parent
+    return sorted(process for process, parent in found.items() if parent not in found)
 
 
 NOUNS = "dog cat bird river mountain engine circuit battery violin trumpet".split()
