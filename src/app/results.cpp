@@ -44,7 +44,7 @@ Results::Results(const RunContext& context, io::RunLock* place, const std::vecto
     io::RunInfo info;
     info.version = core::version();
     info.source_revision = core::revision();
-    info.resolved_input = config::to_toml(input_);
+    info.resolved_input = context.resolved.text;
     info.mode = input_.run.mode;
     info.task = input_.task.name;
     info.label_names = label_names;

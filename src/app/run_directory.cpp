@@ -13,6 +13,7 @@
 #include <map>
 #include <sstream>
 
+#include "bert_hpc/core/environment.hpp"
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/text.hpp"
 
@@ -75,11 +76,6 @@ std::map<std::string, std::string> keys_of(const std::string& input) {
   return keys;
 }
 
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
 /// Lines of a name and what follows it.
 RunStart start_of_text(const std::string& text) {
   RunStart start;
@@ -109,7 +105,7 @@ fs::path nearest_existing(fs::path path) {
 }  // namespace
 
 RunStart this_start(const std::string& resume) {
-  return {environment("SLURM_JOB_ID"), std::atoi(environment("SLURM_RESTART_COUNT").c_str()), resume};
+  return {core::environment("SLURM_JOB_ID"), std::atoi(core::environment("SLURM_RESTART_COUNT").c_str()), resume};
 }
 
 Beginning beginning_there(const RunDirectory& found, const RunStart& now, bool overwrite) {

@@ -2,6 +2,8 @@
 
 #include <cstdlib>
 
+#include "bert_hpc/core/environment.hpp"
+
 namespace bert_hpc::comm {
 
 LaunchProblem launch_problem(int world_size, const std::function<std::string(const char*)>& variable) {
@@ -9,12 +11,12 @@ LaunchProblem launch_problem(int world_size, const std::function<std::string(con
   struct Launcher {
     const char *name, *size, *rank, *cure;
   };
+  static constexpr const char* another =
+      "bert_hpc was built with another MPI: use that one's launcher, or build it with this one's mpicc.";
   // Processes that Open MPI's mpirun starts within a step of Slurm are its own: it is asked first.
   static constexpr Launcher launchers[] = {
-      {"mpirun of Open MPI", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK",
-       "bert_hpc was built with another MPI: use that one's launcher, or build it with this one's mpicc."},
-      {"mpiexec of an MPICH-like MPI", "PMI_SIZE", "PMI_RANK",
-       "bert_hpc was built with another MPI: use that one's launcher, or build it with this one's mpicc."},
+      {"mpirun of Open MPI", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", another},
+      {"mpiexec of an MPICH-like MPI", "PMI_SIZE", "PMI_RANK", another},
       {"srun", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID",
        "srun and this MPI have no common way to set up: try srun --mpi=pmix (srun --mpi=list tells what there is; "
        "in jobs/train.slurm SLURM_MPI_TYPE), or mpirun."}};
@@ -30,10 +32,7 @@ LaunchProblem launch_problem(int world_size, const std::function<std::string(con
 }
 
 LaunchProblem launch_problem(int world_size) {
-  return launch_problem(world_size, [](const char* name) {
-    const char* value = std::getenv(name);
-    return std::string(value == nullptr ? "" : value);
-  });
+  return launch_problem(world_size, core::environment);
 }
 
 }  // namespace bert_hpc::comm

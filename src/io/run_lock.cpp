@@ -17,6 +17,7 @@
 #include <sstream>
 #include <thread>
 
+#include "bert_hpc/core/environment.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/io/provenance.hpp"
 #include "descriptor.hpp"
@@ -36,11 +37,6 @@ std::string first_line(const std::string& path) {
   std::string line;
   std::getline(std::ifstream(path), line);
   return line;
-}
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
 }
 
 /// When a process began, so that its number used again is no sign of life: field 22 of its stat, behind the name in
@@ -68,7 +64,7 @@ using Fields = std::map<std::string, std::string>;
 std::string text_of_ours() {
   const std::string pid = std::to_string(::getpid());
   return "host " + host_name() + "\npid " + pid + "\nsince " + utc_now() + "\nbegan " + start_of(pid) + "\nspace " +
-         process_space() + "\njob " + environment("SLURM_JOB_ID") + "\n";
+         process_space() + "\njob " + core::environment("SLURM_JOB_ID") + "\n";
 }
 
 Fields fields_of(const std::string& text) {
