@@ -42,12 +42,12 @@ class Screen:
 
 class Progress(Case):
     def setUp(self):
-        # Steps slow enough for several drawings, 0.2 s apart.
         self.path = self.work.input(model={"hidden_size": 256, "num_attention_heads": 4, "intermediate_size": 1024},
                                     schedule={"epochs": None, "steps": 40}, log={"every_steps": 10, "progress": "auto"})
 
-    def command(self, *wrapper):
-        return [MPIRUN, "-n", "2", *wrapper, str(BUILD / "bert_hpc"), str(self.path), "--overwrite"]
+    def command(self, *wrapper, steps=40):
+        return [MPIRUN, "-n", "2", *wrapper, str(BUILD / "bert_hpc"), str(self.path), "--overwrite",
+                "--set", f"schedule.steps={steps}"]
 
     def on_terminal(self, columns, command, terminal="xterm", resized=None):
         """All bytes that the terminal gets. resized: its columns after the first drawing."""
@@ -73,7 +73,8 @@ class Progress(Case):
         return received.decode()
 
     def check_bar(self, columns, *wrapper):
-        text = self.on_terminal(columns, self.command(*wrapper))
+        # A bar is drawn every 0.2 s: 400 steps take 2 s on fast processors (5 ms a step) and 10 s on slow ones.
+        text = self.on_terminal(columns, self.command(*wrapper, steps=400))
         after = text[text.index("ready after") :]
         drawings = re.findall(r"\r( *\d+%[^\r\n\x1b]*)\x1b\[K", after)
         self.assertGreater(len(drawings), 1, after)
@@ -88,7 +89,7 @@ class Progress(Case):
         self.assertIn("\nvalidation at step", shown)
         self.assertNotIn("\nstep ", shown)  # lines go to the log file, beside the bar
         log = (self.work.folder / "run/log.txt").read_text()
-        self.assertIn("\nstep 20/40", log)
+        self.assertIn("\nstep 20/400", log)
         self.assertNotIn("\r", log)
         self.assertNotIn("\x1b", log)
         return drawings
@@ -103,7 +104,7 @@ class Progress(Case):
 
     def test_a_window_may_be_resized(self):
         # Many steps, so that fast processors too draw several times after the change.
-        text = self.on_terminal(132, [*self.command(), "--set", "schedule.steps=400"], resized=50)
+        text = self.on_terminal(132, self.command(steps=400), resized=50)
         widths = [len(drawing) for drawing in re.findall(r"\r( *\d+%[^\r\n\x1b]*)\x1b\[K", text)]
         self.assertGreater(widths[0], 50)
         self.assertLess(max(widths[2:]), 50)  # the second one may be on its way already
