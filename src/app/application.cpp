@@ -119,7 +119,7 @@ std::unique_ptr<io::RunLock> lock_run_directory(const RunContext& context) {
     if (context.world.rank() != 0) return;
     lock = std::make_unique<io::RunLock>(context.input.run.directory);
     if (!lock->took_over().empty()) {
-      context.log.warning("the lock of " + lock->took_over() + " was stale: that run is gone, this one takes over.");
+      context.log.warning(lock->took_over() + "; this one takes over.");
     }
     check_directory(context);
     tell_done_before(context);

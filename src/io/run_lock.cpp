@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <charconv>
 #include <condition_variable>
 #include <cstdlib>
 #include <filesystem>
@@ -64,7 +65,9 @@ using Fields = std::map<std::string, std::string>;
 std::string text_of_ours() {
   const std::string pid = std::to_string(::getpid());
   return "host " + host_name() + "\npid " + pid + "\nsince " + utc_now() + "\nbegan " + start_of(pid) + "\nspace " +
-         process_space() + "\njob " + core::environment("SLURM_JOB_ID") + "\n";
+         process_space() + "\njob " + core::environment("SLURM_JOB_ID") + "\ncluster " +
+         core::environment("SLURM_CLUSTER_NAME") + "\ntask " + core::environment("SLURM_ARRAY_TASK_ID") + "\nrestart " +
+         std::to_string(std::atoi(core::environment("SLURM_RESTART_COUNT").c_str())) + "\n";
 }
 
 Fields fields_of(const std::string& text) {
@@ -87,12 +90,25 @@ std::string holder(const Fields& fields) {
   return text;
 }
 
-enum class Holder { alive, gone, unknown };
+/// Is it of an earlier start of our job? Slurm starts a job again only once it holds the start before for over. Locks
+/// of older versions do not tell.
+bool is_of_an_earlier_start(Fields theirs, Fields ours) {
+  for (const char* name : {"job", "cluster", "task"}) {
+    if (!theirs.contains(name) || theirs[name] != ours[name]) return false;
+  }
+  const std::string& restart = theirs["restart"];
+  int before = 0;
+  const auto [end, problem] = std::from_chars(restart.data(), restart.data() + restart.size(), before);
+  const bool told = problem == std::errc{} && end == restart.data() + restart.size();
+  return told && !ours["job"].empty() && before < std::atoi(ours["restart"].c_str());
+}
+
+enum class Holder { alive, gone, replaced, unknown };
 
 Holder judge(Fields theirs) {
   Fields ours = fields_of(text_of_ours());
   if (theirs["space"].empty() || theirs["space"] != ours["space"] || theirs["host"] != ours["host"]) {
-    return Holder::unknown;
+    return is_of_an_earlier_start(theirs, ours) ? Holder::replaced : Holder::unknown;
   }
   const std::string began = start_of(theirs["pid"]);
   return !began.empty() && began == theirs["began"] ? Holder::alive : Holder::gone;
@@ -191,7 +207,9 @@ struct RunLock::State {
       const Fields fields = fields_of(*found);
       const Holder state = judge(fields);
       if (state == Holder::alive || (state == Holder::unknown && touched_while_watched())) break;
-      took_over = holder(fields);
+      took_over = "the lock of " + holder(fields) +
+                  (state == Holder::replaced ? " is of an earlier start of this job, which Slurm has ended"
+                                             : " was stale: that run is gone");
       remove_stale(*found);
     }
     throw core::Error(code, "another run is at work in '" + fs::path(path).parent_path().string() +

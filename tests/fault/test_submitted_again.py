@@ -5,6 +5,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import time
 import unittest
 
 import h5py
@@ -87,6 +88,16 @@ class SubmittedAgain(program.Case):
             self.assertEqual(list(file["steps/step"]), list(range(1, 11)))
         aside = sorted(path.name for path in (directory / "checkpoints").glob("set-aside-*"))
         self.assertEqual(aside, ["set-aside-step-00000004", "set-aside-step-00000006"])
+
+    def test_its_lock_left_on_another_host(self):
+        directory, _ = self.start("locked", 2, job=77)
+        (directory / ".lock").write_text("host elsewhere\npid 1\nsince 2026-01-01T00:00:00Z\nbegan 1\nspace other\njob 77\n"
+                                         "cluster \ntask \nrestart 0\n")
+        begin = time.monotonic()
+        _, told = self.start("locked", 4, job=77, restart=1)
+        self.assertLess(time.monotonic() - begin, 30)  # it would be watched for 60 s
+        self.assertIn("(Slurm job 77) is of an earlier start of this job, which Slurm has ended; this one takes over.", told)
+        self.assertIn("goes on after step 2,", told)
 
     def test_killed_while_it_began(self):
         directory = self.work.folder / "began"

@@ -1,9 +1,9 @@
 // A lock on a run's directory that works on any file system, NFS too, and without a lock daemon: the file .lock, made
 // under another name and given its own by link(), which fails where there is one. It tells who holds it since when; a
-// thread touches it every few seconds. A lock is stale, and taken over, if its process is gone (same host), or if
-// nobody has touched it for a while, measured by our own clock: also where it is of an earlier start of the same Slurm
-// job, as a node that Slurm believes down may still compute. Who was suspended meanwhile, and has lost its lock, learns
-// of it.
+// thread touches it every few seconds. A lock is stale, and taken over, if its process is gone (same host), if it is of
+// an earlier start of the same Slurm job (another host), or if nobody has touched it for a while, measured by our own
+// clock. Who was suspended meanwhile, or is on a node that Slurm only believes down, learns within seconds that it has
+// lost its lock.
 #pragma once
 
 #include <chrono>
@@ -19,8 +19,8 @@ class RunLock {
     std::chrono::milliseconds stale = std::chrono::seconds(60);  ///< without one for so long: its holder is gone
   };
 
-  /// Takes DIRECTORY/.lock, making the directory. Waits up to `stale` where another host holds it, to see whether it is
-  /// alive. Throws Error(files) naming the holder where it is.
+  /// Takes DIRECTORY/.lock, making the directory. Waits up to `stale` where another job's process on another host holds
+  /// it, to see whether it is alive. Throws Error(files) naming the holder where it is.
   RunLock(const std::string& directory, const Timing& timing);
   explicit RunLock(const std::string& directory) : RunLock(directory, Timing{}) {}
   /// Gives it back, if it is still ours.
@@ -28,7 +28,7 @@ class RunLock {
   RunLock(const RunLock&) = delete;
   RunLock& operator=(const RunLock&) = delete;
 
-  /// What was found and taken over, for the log; "" if nothing was.
+  /// What was found and why it was taken over, for the log; "" if nothing was.
   const std::string& took_over() const;
 
   /// Has another taken it over, as far as was seen when it was last touched? Nothing may be written in the directory

@@ -43,6 +43,20 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text;
 }
 
+/// What Slurm tells a start of a job, while it lives.
+struct SlurmStart {
+  SlurmStart(const char* job, const char* restart) {
+    setenv("SLURM_JOB_ID", job, 1);
+    setenv("SLURM_RESTART_COUNT", restart, 1);
+  }
+  ~SlurmStart() {
+    unsetenv("SLURM_JOB_ID");
+    unsetenv("SLURM_RESTART_COUNT");
+  }
+  SlurmStart(const SlurmStart&) = delete;
+  SlurmStart& operator=(const SlurmStart&) = delete;
+};
+
 }  // namespace
 
 TEST_CASE("one run at a time holds a directory, and gives it back") {
@@ -117,26 +131,50 @@ TEST_CASE("a lock of another host is stale when nobody touches it, and not befor
   CHECK_THAT(lock.took_over(), ContainsSubstring("on elsewhere"));
 }
 
-TEST_CASE("a requeued job takes over from its earlier start, once that gives no sign of life") {
+TEST_CASE("a requeued job takes over from its earlier start at once, but not from one that is seen to live") {
   const TemporaryDirectory directory;
-  setenv("SLURM_JOB_ID", "77", 1);
+  const SlurmStart first("77", "");
+  const RunLock lock(directory.path(), quick);
+  const SlurmStart second("77", "1");
+  CHECK_THAT(refused(directory.path()), ContainsSubstring("another run is at work"));
+  test_support::write_bytes(directory / "elsewhere",
+                            replaced(test_support::file_bytes(directory / ".lock"), "host ", "host elsewhere"));
+  fs::rename(directory / "elsewhere", directory / ".lock");
+  const auto begin = std::chrono::steady_clock::now();
+  const RunLock again(directory.path(), RunLock::Timing{.touch = 30ms, .stale = 60s});
+  CHECK(std::chrono::steady_clock::now() - begin < 30s);
+  CHECK_THAT(again.took_over(), ContainsSubstring("on elsewhere since"));
+  CHECK_THAT(again.took_over(), ContainsSubstring("(Slurm job 77) is of an earlier start of this job"));
+  // Where Slurm was wrong, and it lives, it learns of it.
+  CHECK_THROWS_WITH(lock.require(), ContainsSubstring("taken over by process " + std::to_string(getpid())));
+}
+
+TEST_CASE("the lock of another job, task, cluster or version, or of no earlier start, is watched before it is taken") {
+  const TemporaryDirectory directory;
+  const SlurmStart now("77", "2");
   std::string text;
   {
     const RunLock lock(directory.path(), quick);
     text = replaced(test_support::file_bytes(directory / ".lock"), "host ", "host elsewhere");
-    // On this host it can be seen that it lives; elsewhere a node that Slurm believes down may still compute.
-    setenv("SLURM_RESTART_COUNT", "1", 1);
-    CHECK_THAT(refused(directory.path()), ContainsSubstring("another run is at work"));
   }
-  test_support::write_bytes(directory / ".lock", text);
-  const auto begin = std::chrono::steady_clock::now();
-  {
-    const RunLock lock(directory.path(), quick);
-    CHECK_THAT(lock.took_over(), ContainsSubstring("(Slurm job 77)"));
+  const auto lock_time = [&](const std::string& theirs) {
+    test_support::write_bytes(directory / ".lock", theirs);
+    const auto begin = std::chrono::steady_clock::now();
+    const RunLock lock(directory.path(), RunLock::Timing{.touch = 30ms, .stale = 300ms});
+    CHECK(!lock.took_over().empty());
+    return std::chrono::steady_clock::now() - begin;
+  };
+  const std::string earlier = replaced(text, "restart ", "restart 1");
+  CHECK(lock_time(earlier) < 300ms);
+  for (const auto& theirs :
+       {text, replaced(text, "restart ", "restart 3"), replaced(text, "restart ", "restart x"),
+        text.substr(0, text.find("restart ")), replaced(earlier, "job ", "job 78"), replaced(earlier, "job ", "job "),
+        replaced(earlier, "task ", "task 1"), replaced(earlier, "cluster ", "cluster other")}) {
+    CAPTURE(theirs);
+    CHECK(lock_time(theirs) >= 300ms);
   }
-  CHECK(std::chrono::steady_clock::now() - begin >= quick.stale);
-  unsetenv("SLURM_JOB_ID");
-  unsetenv("SLURM_RESTART_COUNT");
+  const SlurmStart none("", "2");  // no job at all
+  CHECK(lock_time(replaced(earlier, "job ", "job ")) >= 300ms);
 }
 
 TEST_CASE("a lock that cannot be looked at for a moment is not one that was given back") {
