@@ -318,6 +318,10 @@ def load_run(path, name, journal=False):
         read_metrics(run, metrics)
     else:
         raise ReportError(f"There is no 'metrics.h5' in '{path}': it is not the directory of a run, or the run never started.")
+    # A rank that failed alone left its word there; metrics.h5 is rank 0's.
+    status = folder / ".status"
+    if run.status == "running" and status.is_file() and status.read_text(errors="replace").strip() == "failed":
+        run.attributes["status"] = "failed"
     read_predictions(run, folder)
     return run
 

@@ -124,6 +124,7 @@ std::unique_ptr<io::RunLock> lock_run_directory(const RunContext& context) {
     check_directory(context);
     tell_done_before(context);
   });
+  context.failure.set(context.input.run.directory, context.world.broadcast(lock ? lock->text() : "", 0));
   return lock;
 }
 
@@ -132,18 +133,20 @@ int run_application(const Invocation& invocation, comm::Communicator& world, int
   const auto begin = std::chrono::steady_clock::now();
   core::Log log = world.rank() == 0 ? core::Log(STDOUT_FILENO) : core::Log();
   core::Activity activity;
+  FailureMark failure;
   try {
     const Input given = read_input(invocation, world);
     const config::Config& input = given.config;
-    const Watchdog watchdog({input.run.watchdog_seconds, input.run.watchdog_limit_seconds}, world, activity, log);
+    const Watchdog watchdog({input.run.watchdog_seconds, input.run.watchdog_limit_seconds}, world, activity, log,
+                            failure);
     const std::unique_ptr<comm::Communicator> devices = connect_devices(input, invocation, world, device);
     comm::Communicator& ranks = devices ? *devices : world;
     std::unique_ptr<comm::Communicator> checked;
     if (input.debug.check_collectives) {
       checked = comm::make_checked_communicator(ranks, {.timeout_seconds = input.debug.collective_timeout_seconds});
     }
-    const RunContext context{input, invocation, checked ? *checked : ranks, given.grid, threads,       device,
-                             log,   begin,      process_memory().resident,  activity,   given.resolved};
+    const RunContext context{input, invocation, checked ? *checked : ranks, given.grid, threads, device,
+                             log,   begin,      process_memory().resident,  activity,   failure, given.resolved};
     collectively(context.world, [&] {
       if (world.rank() == 0) check_directory(context);
     });

@@ -19,19 +19,20 @@ core::Error as_error(const std::exception& thrown) {
       thrown, "lower batch.global or set batch.micro_tokens so that it needs less; --validate tells how much");
 }
 
-void end_all_ranks(const std::exception& thrown, int rank) {
+void end_all_ranks(const std::exception& thrown, int rank, const FailureMark& mark) {
   const core::Error told = as_error(thrown);
   report(told, rank);
+  mark.leave();
   comm::abort_all_ranks(static_cast<int>(told.code()));
 }
 
-void alone_ends_all(int rank, const std::function<void()>& work) {
+void alone_ends_all(int rank, const FailureMark& mark, const std::function<void()>& work) {
   try {
     work();
   } catch (const AgreedError&) {
     throw;
   } catch (const std::exception& failure) {  // Stop is none
-    end_all_ranks(failure, rank);
+    end_all_ranks(failure, rank, mark);
   }
 }
 

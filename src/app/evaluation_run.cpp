@@ -65,18 +65,20 @@ void run_evaluation(const RunContext& context) {
   assembly->load_values(input);
   const std::unique_ptr<io::RunLock> lock = lock_run_directory(context);
   Results results(context, lock.get(), config.label_names, {}, sets.hdf5);
-  Predictions predictions;
-  const bool gathers = input.task.name != "masked_lm";
-  const io::EvaluationRow row = evaluator->evaluate(0, gathers ? &predictions : nullptr);
-  if (!predicts) {
-    const std::string split = sets.test ? "test" : "validation";
-    results.record_evaluation(split, row);
-    context.log.info(evaluation_line(split, row));
-  }
-  if (gathers) results.write_predictions(predictions, reader, config.label_names);
-  results.record_ranks(context, context.device.name, total(memory_of(*assembly)));
-  results.finish({{"samples", static_cast<double>(reader.samples())}, {"seconds", context.seconds()}});
-  context.log.info("results in " + input.run.directory + " after " + core::format_duration(context.seconds()));
+  alone_ends_all(world.rank(), context.failure, [&] {
+    Predictions predictions;
+    const bool gathers = input.task.name != "masked_lm";
+    const io::EvaluationRow row = evaluator->evaluate(0, gathers ? &predictions : nullptr);
+    if (!predicts) {
+      const std::string split = sets.test ? "test" : "validation";
+      results.record_evaluation(split, row);
+      context.log.info(evaluation_line(split, row));
+    }
+    if (gathers) results.write_predictions(predictions, reader, config.label_names);
+    results.record_ranks(context, context.device.name, total(memory_of(*assembly)));
+    results.finish({{"samples", static_cast<double>(reader.samples())}, {"seconds", context.seconds()}});
+    context.log.info("results in " + input.run.directory + " after " + core::format_duration(context.seconds()));
+  });
 }
 
 }  // namespace bert_hpc::app

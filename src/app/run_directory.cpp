@@ -43,8 +43,14 @@ std::string file_text(const fs::path& path) {
   return text.str();
 }
 
+std::string status_of(const fs::path& directory) {
+  std::string word;
+  std::istringstream(file_text(directory / status_name)) >> word;
+  return word;
+}
+
 /// Written beside, made durable and renamed over: the file is whole at any moment.
-void write_file(const fs::path& path, const std::string& text) {
+void write_file(const fs::path& path, const std::string& text, bool durable = true) {
   const std::string beside = path.string() + ".new";
   const int file = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (file < 0) cannot("write", beside, std::strerror(errno));
@@ -55,7 +61,7 @@ void write_file(const fs::path& path, const std::string& text) {
     good = written > 0 || (written < 0 && errno == EINTR);
     if (written > 0) done += static_cast<std::size_t>(written);
   }
-  good = good && ::fsync(file) == 0;
+  good = good && (!durable || ::fsync(file) == 0);
   const int error = errno;
   ::close(file);
   if (!good) cannot("write", beside, std::strerror(error));
@@ -128,7 +134,7 @@ RunDirectory inspect_run_directory(const std::string& path) {
     found.state = found.conflicts.empty() ? State::fresh : State::foreign;
     return found;
   }
-  std::istringstream(file_text(directory / status_name)) >> found.status;
+  found.status = status_of(directory);
   found.state = found.status == "finished" ? State::finished : State::unfinished;
   found.input = file_text(directory / "input.toml");
   found.start = start_of_text(file_text(directory / start_name));
@@ -288,6 +294,10 @@ void continue_run(const std::string& path, const std::string& resolved_input, st
 void end_run(const std::string& path, RunEnd end) {
   const char* word = end == RunEnd::finished ? "finished\n" : end == RunEnd::stopped ? "stopped\n" : "failed\n";
   write_file(fs::path(path) / status_name, word);
+}
+
+void mark_failed(const std::string& path) {
+  if (status_of(path) == "running") write_file(fs::path(path) / status_name, "failed\n", false);
 }
 
 }  // namespace bert_hpc::app

@@ -223,7 +223,7 @@ void run_training(const RunContext& context) {
   if (resume) tell_and_tidy(*resume, context);
   TrainingLoop loop(training, context, results, requests, timers);
   bool whole = false;
-  alone_ends_all(context.world.rank(), [&] {
+  alone_ends_all(context.world.rank(), context.failure, [&] {
     if (resume) loop.restore(*resume);
     context.log.info("ready after " + core::format_duration(context.seconds()));
     whole = loop.run() && loop.test();

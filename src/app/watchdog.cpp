@@ -106,12 +106,14 @@ std::string whereabouts(const std::vector<std::string>& sections, const std::vec
 }
 
 struct Watchdog::State {
-  State(const WatchdogSettings& given, comm::Communicator& group, const core::Activity& what, core::Log& told)
+  State(const WatchdogSettings& given, comm::Communicator& group, const core::Activity& what, core::Log& told,
+        const FailureMark& failure)
       : settings(given),
         rank(group.rank()),
         ranks(group.size()),
         activity(what),
         log(told),
+        mark(failure),
         hosts(group.all_gather(io::host_name())),
         heartbeat(comm::Heartbeat::make(group)),
         table(given, group.size(), 0),
@@ -133,6 +135,7 @@ struct Watchdog::State {
   int rank, ranks;
   const core::Activity& activity;
   core::Log& log;
+  const FailureMark& mark;
   std::vector<std::string> hosts;
   std::unique_ptr<comm::Heartbeat> heartbeat;  // null where there are no sockets
   Clock::time_point begin = Clock::now();
@@ -175,6 +178,7 @@ void Watchdog::State::end(const std::string& text) {
   if (rank > 1) std::this_thread::sleep_for(grace);
   if (rank == 0) log.file_only("error: " + text);
   report(core::Error(core::ExitCode::communication, text), rank);
+  mark.leave();
   comm::abort_all_ranks(static_cast<int>(core::ExitCode::communication));
 }
 
@@ -269,9 +273,9 @@ void Watchdog::State::run() {
 }
 
 Watchdog::Watchdog(const WatchdogSettings& settings, comm::Communicator& world, const core::Activity& activity,
-                   core::Log& log) {
+                   core::Log& log, const FailureMark& mark) {
   if (world.size() == 1 || settings.seconds <= 0) return;
-  state_ = std::make_unique<State>(settings, world, activity, log);
+  state_ = std::make_unique<State>(settings, world, activity, log, mark);
   if (!state_->heartbeat) {
     log.warning(
         "some rank can open no socket (UDP over IPv4): there is no watchdog that names ranks which are stopped.");

@@ -34,6 +34,10 @@ namespace {
 constexpr core::ExitCode code = core::ExitCode::files;
 constexpr std::size_t most_bytes = 1 << 16;
 
+std::string path_in(const std::string& directory) {
+  return directory + "/.lock";
+}
+
 std::string first_line(const std::string& path) {
   std::string line;
   std::getline(std::ifstream(path), line);
@@ -246,7 +250,7 @@ RunLock::RunLock(const std::string& directory, const Timing& timing) : state_(st
   std::error_code problem;
   fs::create_directories(directory, problem);
   if (problem) throw core::Error(code, "Cannot make '" + directory + "': " + problem.message() + ".");
-  state_->path = directory + "/.lock";
+  state_->path = path_in(directory);
   state_->timing = timing;
   state_->acquire();
   state_->thread = std::thread([state = state_.get()] { state->keep_touching(); });
@@ -260,6 +264,14 @@ RunLock::~RunLock() {
   state_->changed.notify_all();
   state_->thread.join();
   if (read_lock(state_->path) == state_->text) ::unlink(state_->path.c_str());
+}
+
+const std::string& RunLock::text() const {
+  return state_->text;
+}
+
+bool RunLock::is_held(const std::string& directory, const std::string& text) {
+  return read_lock(path_in(directory)) == text;
 }
 
 bool RunLock::lost() const {

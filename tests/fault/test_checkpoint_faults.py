@@ -365,6 +365,7 @@ class Faults(program.Case):
         self.assertLess(time.monotonic() - begin, 15)
         self.assertEqual(program.ranks_of(marker), [])
         self.assertEqual(checkpoints(directory), [])
+        self.assertEqual((directory / ".status").read_text(), "failed\n")
 
     def test_what_is_not_written_is_told_with_its_own_step(self):
         # The naming of each fails, most often while the next one waits for that.

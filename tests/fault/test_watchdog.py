@@ -103,6 +103,7 @@ class Watchdog(program.Case):
                 self.wait(lambda: program.ranks_of(marker) == [], 10)
                 self.assertEqual(len(self.lines(said, "bert_hpc: error")), 1, said[-20:])
                 self.assertRegex("".join(said), rf"rank {victim} on {HOST} has given no sign of life for 2.* s .*: the run is ended")
+                self.assertEqual((directory / ".status").read_text(), "failed\n")
                 # Nothing is lost but the steps since the last checkpoint.
                 path = self.work.folder / f"ever-{ranks}-{victim}.toml"
                 # The newest that is whole, which `latest` may not name yet: it is renamed into place before that file is.

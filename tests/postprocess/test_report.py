@@ -149,6 +149,10 @@ class Report(InFolder):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("running", result.stdout)
         self.check_pictures(run / "report", ["loss", "schedule", "throughput"])
+        # Where a rank failed alone, metrics.h5 could not be told.
+        for word, told in (("failed\n", "failed"), ("running\n", "running"), ("else\n", "running")):
+            (run / ".status").write_text(word)
+            self.assertIn(told, call("report.py", run).stdout)
 
     def test_just_started(self):
         run = self.folder / "run"

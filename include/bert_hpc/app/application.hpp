@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "bert_hpc/app/failure_mark.hpp"
 #include "bert_hpc/app/run_directory.hpp"
 #include "bert_hpc/comm/communicator.hpp"
 #include "bert_hpc/comm/process_grid.hpp"
@@ -37,6 +38,7 @@ struct RunContext {
   std::chrono::steady_clock::time_point begin;
   std::int64_t start_memory;      ///< resident when the run began, bytes; 0: unknown
   core::Activity& activity;       ///< what this rank is at
+  FailureMark& failure;           ///< left in the run's directory by a rank that ends all
   const ResolvedInput& resolved;  ///< the input's text
 
   /// Ranks that the run is, or would be, made for.

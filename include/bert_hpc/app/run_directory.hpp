@@ -1,7 +1,7 @@
 // The directory of a run: may a new run begin in it, what is in the way, and how it begins and ends. RUN/.status holds
 // one word, so that a directory tells its state without HDF5: "running" (also after a kill), "finished", "stopped" or
-// "failed"; RUN/.start tells which start wrote there last. Rank 0 calls the functions that touch files; the decisions
-// themselves are pure.
+// "failed" (also by a rank that ended all others alone); RUN/.start tells which start wrote there last. Rank 0 calls
+// the functions that touch files; the decisions themselves are pure.
 #pragma once
 
 #include <cstdint>
@@ -91,5 +91,9 @@ enum class RunEnd { finished, stopped, failed };
 
 /// Writes the status. Throws Error(files).
 void end_run(const std::string& path, RunEnd end);
+
+/// The status "failed" in place of "running"; no other is touched. Not forced to the disk. Any rank. Throws
+/// Error(files).
+void mark_failed(const std::string& path);
 
 }  // namespace bert_hpc::app

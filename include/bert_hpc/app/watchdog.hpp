@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "bert_hpc/app/failure_mark.hpp"
 #include "bert_hpc/comm/communicator.hpp"
 #include "bert_hpc/core/activity.hpp"
 #include "bert_hpc/core/log.hpp"
@@ -99,7 +100,8 @@ std::string whereabouts(const std::vector<std::string>& sections, const std::vec
 class Watchdog {
  public:
   /// Collective. All must outlive it. Does nothing in a world of one rank, or where it is switched off.
-  Watchdog(const WatchdogSettings& settings, comm::Communicator& world, const core::Activity& activity, core::Log& log);
+  Watchdog(const WatchdogSettings& settings, comm::Communicator& world, const core::Activity& activity, core::Log& log,
+           const FailureMark& mark);
   /// Says farewell to the others.
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;

@@ -31,6 +31,11 @@ class RunLock {
   /// What was found and why it was taken over, for the log; "" if nothing was.
   const std::string& took_over() const;
 
+  /// What the lock says, which no other one does.
+  const std::string& text() const;
+  /// Is the lock with this text still there? Asks the disk; any process, any thread.
+  static bool is_held(const std::string& directory, const std::string& text);
+
   /// Has another taken it over, as far as was seen when it was last touched? Nothing may be written in the directory
   /// any more. Any thread.
   bool lost() const;
