@@ -74,20 +74,30 @@ void fill(config::Model& m, const model::BertConfig& stated) {
   m.hidden_act = stated.hidden_act;
 }
 
+/// The input without what it may leave out: only what defaults depend on is taken from it.
+config::Config with_defaults(const config::Config& input) {
+  config::Config usual;
+  usual.run.mode = input.run.mode;
+  usual.run.reproducible = input.run.reproducible;
+  usual.model.family = input.model.family;
+  usual.model.pretrained = input.model.pretrained;
+  usual.task.name = input.task.name;
+  usual.data.validation = input.data.validation;
+  usual.batch.global = input.batch.global;
+  usual.schedule.name = input.schedule.name;
+  config::resolve(usual);
+  fill(usual.model, stated_model(usual));
+  usual.model.pretrained.reset();
+  if (input.checkpoint.every_steps) usual.checkpoint.every_minutes.reset();
+  if (input.evaluation.every_steps) usual.evaluation.every_epochs.reset();
+  return usual;
+}
+
 }  // namespace
 
 ResolvedInput resolved_input(config::Config& input, const model::BertConfig& stated) {
-  config::Config usual = input;
-  usual.model = config::Model();
-  usual.model.family = input.model.family;
-  usual.model.pretrained = input.model.pretrained;
-  usual.model.attention = input.model.attention;
-  usual.schedule.warmup_steps.reset();
-  usual.schedule.warmup_ratio.reset();
-  config::resolve(usual);
-  fill(usual.model, stated_model(usual));
   fill(input.model, stated);
-  return {config::to_toml(input), config::to_toml(usual)};
+  return {config::to_toml(input), config::to_toml(with_defaults(input))};
 }
 
 namespace {

@@ -7,7 +7,9 @@
 #include <sstream>
 
 #include "bert_hpc/app/assembly.hpp"
+#include "bert_hpc/app/run_directory.hpp"
 #include "support/example_input.hpp"
+#include "unit/config/key_list.hpp"
 
 using namespace bert_hpc;
 using Catch::Matchers::ContainsSubstring;
@@ -53,6 +55,51 @@ TEST_CASE("the resolved input says what a model from scratch was made of") {
   config::Config again = config::parse_config_text(input.text, "input.toml", {});
   CHECK(app::resolved_input(again, app::stated_model(again)).text == input.text);
   CHECK_THAT(resolved({"schedule.warmup_steps=3"}).text, !ContainsSubstring("warmup_ratio"));
+}
+
+TEST_CASE("a key that is given since then is told, whatever key it is") {
+  // Of each key that may be left out without a default: one value, and what else it needs.
+  const std::map<std::string, std::vector<std::string>> given = {
+      {"run.max_walltime", {"run.max_walltime=\"1:00:00\""}},
+      {"run.peak_gflops", {"run.peak_gflops=100.0"}},
+      {"run.machine", {"run.machine=\"m.toml\""}},
+      {"model.vocab_size", {"model.vocab_size=1000"}},
+      {"model.classifier_dropout", {"model.classifier_dropout=0.3"}},
+      {"schedule.warmup_steps", {"schedule.warmup_steps=2"}},
+      {"precision.loss_scale", {"precision.loss_scale=4.0"}},
+      {"batch.micro", {"batch.micro=2"}},
+      {"batch.micro_tokens", {"batch.micro_tokens=512"}},
+      {"batch.micro_batches", {"batch.micro_batches=2"}},
+      {"schedule.steps", {"schedule.steps=9"}},
+      {"evaluation.every_steps", {"evaluation.every_steps=4"}},
+      {"evaluation.best", {"evaluation.best=\"loss\""}},
+      {"evaluation.patience", {"evaluation.patience=3", "evaluation.best=\"loss\""}},
+      {"checkpoint.every_steps", {"checkpoint.every_steps=4"}}};
+  // They mean something elsewhere only, or are another model.
+  const std::set<std::string> elsewhere = {"model.pretrained", "task.mask_probability", "schedule.power",
+                                           "schedule.end_factor"};
+  const std::vector<std::string> fp16 = {"data.validation=\"v.h5\"", "precision.compute=\"fp16\""};
+  const auto there = keys_of(resolved(fp16).text);
+  KeyList list;
+  config::Config config;
+  config::visit_keys(list, config);
+  for (const std::string& key : list.names) {
+    INFO(key);
+    const auto values = given.find(key);
+    if (there.contains(key) || elsewhere.contains(key)) continue;
+    REQUIRE(values != given.end());
+    std::vector<std::string> overrides = fp16;
+    overrides.insert(overrides.end(), values->second.begin(), values->second.end());
+    std::string told;
+    for (const std::string& line : app::input_differences(resolved(fp16).text, resolved(overrides)))
+      told += line + '\n';
+    CHECK_THAT(told, ContainsSubstring(key + ": not given there, "));
+  }
+  // Also where what it adds to has made its default none.
+  const auto steps = resolved({"checkpoint.every_steps=4"}),
+             minutes = resolved({"checkpoint.every_steps=4", "checkpoint.every_minutes=30.0"});
+  CHECK(app::input_differences(steps.text, minutes) ==
+        std::vector<std::string>{"checkpoint.every_minutes: not given there, 30.0 here"});
 }
 
 TEST_CASE("the example input tells every default") {
