@@ -194,7 +194,7 @@ std::optional<Resume> choose_checkpoint(const RunContext& context, const Assembl
   const io::CheckpointFolder folder(path);
   std::string first_damage;
   for (std::int64_t step; told >> step;) {
-    Resume resume{.folder = folder, .manifest = {}, .state = {}, .same_run = true, .changes = {}};
+    Resume resume{.folder = folder, .manifest = {}, .state = {}, .same_run = true, .changes = {}, .best_elsewhere = {}};
     const std::string place = folder.place(step);
     const std::string why = damage(world, folder, step, resume.manifest, sets.hdf5);
     if (!why.empty()) {
@@ -212,6 +212,10 @@ std::optional<Resume> choose_checkpoint(const RunContext& context, const Assembl
     }
     resume.state = training_state(resume.manifest);
     resume.same_run = own;
+    if (!own) {
+      resume.best_elsewhere = resume.state.best.checkpoint();
+      resume.state.best = {};
+    }
     resume.changes = input_differences(resume.manifest.text("input"), context.resolved);
     if (resume.manifest.text("best_metric") != context.input.evaluation.best.value_or("")) resume.state.best = {};
     return resume;

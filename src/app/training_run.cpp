@@ -154,6 +154,10 @@ namespace {
 void tell_and_tidy(const Resume& resume, const RunContext& context) {
   context.log.info("goes on after step " + core::with_commas(resume.manifest.step) + ", from " + resume.place());
   for (const std::string& change : resume.changes) context.log.info("changed since then: " + change);
+  if (resume.best_elsewhere) {
+    context.log.info("the best model so far, of step " + core::with_commas(*resume.best_elsewhere) +
+                     ", stays with the run that made it: what is best is counted anew from here");
+  }
   if (!resume.same_run) return;
   collectively(context.world, [&] {
     if (context.world.rank() != 0) return;

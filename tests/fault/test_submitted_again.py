@@ -22,12 +22,12 @@ def checkpoints(directory):
 class SubmittedAgain(program.Case):
     rows = 200
 
-    def start(self, name, steps, *arguments, job=None, restart=None, check=0, **run):
+    def start(self, name, steps, *arguments, job=None, restart=None, check=0, tables=None, **run):
         """A run of so many steps in all, checkpoints every two of them, left as one that was stopped after the last."""
         directory = self.work.folder / name
-        path = self.work.input(f"{name}.toml", run={"directory": str(directory), **run}, data={"validation": None},
+        path = self.work.input(f"{name}.toml", run={"directory": str(directory), **run},
                                schedule={"name": "constant", "epochs": None, "steps": steps, "warmup_ratio": None},
-                               checkpoint={"every_steps": 2, "keep": 100})
+                               checkpoint={"every_steps": 2, "keep": 100}, **(tables or {"data": {"validation": None}}))
         environment = {key: value for key, value in os.environ.items() if not key.startswith("SLURM_")}
         environment |= {"OMP_NUM_THREADS": "1"} | ({"SLURM_JOB_ID": str(job)} if job else {})
         environment |= {"SLURM_RESTART_COUNT": str(restart)} if restart else {}
@@ -77,6 +77,22 @@ class SubmittedAgain(program.Case):
             (directory / "checkpoints" / name).rename(directory / name)
         directory, told = self.start("other", 6, **given)
         self.assertIn("goes on after step 2,", told)
+
+    def test_the_best_model_of_another_run(self):
+        # Steps so small that the first evaluation stays the best: its checkpoint lies in the other directory.
+        tables = {"data": {"validation": [f"{self.work.folder}/shards/validation-*.h5"]},
+                  "evaluation": {"best": "accuracy", "every_steps": 2}, "optimizer": {"learning_rate": 1e-12}}
+        source, _ = self.start("first", 4, tables=tables)
+        self.assertEqual((source / "checkpoints" / "best").read_text(), "step-00000002\n")
+        given = {"resume": str(source / "checkpoints" / "step-00000004"), "tables": tables}
+        directory, told = self.start("second", 6, **given)
+        self.assertIn("the best model so far, of step 2, stays with the run that made it", told)
+        directory, told = self.start("second", 8, **given)
+        self.assertIn("goes on after step 6,", told)
+        self.assertNotIn("best model so far", told)
+        self.assertEqual((directory / "checkpoints" / "best").read_text(), "step-00000006\n")
+        with h5py.File(directory / "metrics.h5") as file:
+            self.assertEqual(list(file["evaluations/validation/step"]), [6, 8])
 
     def test_back_to_an_own_checkpoint_once(self):
         directory, _ = self.start("own", 6)

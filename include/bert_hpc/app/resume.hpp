@@ -27,6 +27,8 @@ struct Resume {
   TrainingState state;
   bool same_run = true;              ///< it lies in this run's directory: outputs go on, else they begin anew
   std::vector<std::string> changes;  ///< of the input, allowed ones
+  /// The step of the best model so far where that is another run's: it stays there, and what is best is counted anew.
+  std::optional<std::int64_t> best_elsewhere = std::nullopt;
 
   std::string place() const { return folder.place(manifest.step); }
 };
