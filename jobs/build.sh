@@ -6,55 +6,95 @@ set -euo pipefail
 
 usage() {
   cat <<'USAGE'
-jobs/build.sh [--prefix DIR] [--tests] [--werror] [--sanitize] [--cuda] [--bundle FILE]
+jobs/build.sh [--prefix DIR] [--build DIR] [--tests] [--werror] [--sanitize] [--cuda] [--no-install] [--bundle FILE]
 
-  --prefix DIR  install into DIR (default build/install)
+  --prefix DIR  install into DIR (default: the folder install in the build folder)
+  --build DIR   build in DIR (default build, build-cuda or build-sanitize): nothing is written to the sources
   --tests       also build the tests (tests/run.sh does)
   --werror      warnings are errors, in this build folder from now on
   --sanitize    with AddressSanitizer and UndefinedBehaviorSanitizer, in build-sanitize
   --cuda        for NVIDIA GPUs, in build-cuda: a program that needs one to compute; nvcc (CUDA 12 or newer) and NCCL
                 must be there. CUDA_ARCHITECTURES=90 in the environment builds for one kind only (default: 80 and 90)
+  --no-install  install nothing with apt and never call sudo
   --bundle FILE without internet: what is missing is built from the sources that jobs/bundle.sh packed
+
+CMAKE_BUILD_PARALLEL_LEVEL=4 in the environment compiles four files at once (default: one for each core that may be used,
+and for each GiB of memory).
 USAGE
 }
 
-build=build prefix='' tests=OFF sanitize=OFF cuda=OFF setup_options=() options=()
+build='' prefix='' tests=OFF sanitize=OFF cuda=OFF setup_options=() options=()
 while [ $# -gt 0 ]; do
   case $1 in
-    --prefix) [ $# -ge 2 ] || fail 2 "--prefix needs a folder"; prefix=$2; shift ;;
-    --prefix=*) prefix=${1#--prefix=} ;;
+    --prefix | --build | --bundle) [ $# -ge 2 ] || fail 2 "$1 needs a name"; set -- "$1=$2" "${@:3}"; continue ;;
+    --prefix=*) prefix=$(full_path "${1#*=}") ;;
+    --build=*) build=$(full_path "${1#*=}") ;;
+    --bundle=*) setup_options+=(--bundle "$(full_path "${1#*=}")") ;;
     --tests) tests=ON setup_options+=(--tests) ;;
     --werror) options+=(-DBERT_HPC_WERROR=ON) ;;
-    --sanitize) sanitize=ON build=build-sanitize ;;
-    --cuda) cuda=ON build=build-cuda setup_options+=(--cuda) ;;
-    --bundle) [ $# -ge 2 ] || fail 2 "--bundle needs a file"; setup_options+=(--bundle "$(realpath -m "$2")"); shift ;;
+    --sanitize) sanitize=ON ;;
+    --cuda) cuda=ON setup_options+=(--cuda) ;;
+    --no-install) setup_options+=(--no-install) ;;
     -h | --help) usage; exit 0 ;;
     *) usage >&2; fail 2 "unknown option $1" ;;
   esac
   shift
 done
 [ -n "$bert_hpc_source" ] || fail 2 "jobs/build.sh works from a checkout; this is an installed bert_hpc"
-case $prefix in '' | /*) ;; *) prefix=$PWD/$prefix ;; esac
-
 cd "$bert_hpc_source"
+if [ -z "$build" ]; then
+  build=build
+  if [ $sanitize = ON ]; then build='build-sanitize'; fi
+  if [ $cuda = ON ]; then build='build-cuda'; fi
+fi
+prefix=${prefix:-$(full_path "$build/install")}
+
+# A program for GPUs and one for CPUs have the same name: neither silently takes the other's place.
+if [ -f "$prefix/bin/bert_hpc" ]; then
+  installed=OFF
+  if grep -q 'libcudart\.so' "$prefix/bin/bert_hpc"; then installed=ON; fi
+  if [ $installed != $cuda ]; then
+    fail 2 "$prefix holds a bert_hpc for $([ $installed = ON ] && echo GPUs || echo CPUs): give this one a --prefix of its own, or remove $prefix/bin/bert_hpc"
+  fi
+fi
+
 ./jobs/setup.sh ${setup_options[@]+"${setup_options[@]}"}
 use_cache_prefix
 if [ $cuda = ON ]; then
   use_cache_cuda
   options+=(-DBERT_HPC_CUDA=ON "-DBERT_HPC_CUDA_ARCHITECTURES=${CUDA_ARCHITECTURES:-80-real;90}")
 fi
-[ -n "$prefix" ] || prefix=$PWD/$build/install
 
 say "Building in $build"
+mkdir -p "$build" || fail 4 "cannot write to $build; --build names another folder"
+# What CMake has found it keeps. Where the compiler, MPI or modules are others than last time, it looks anew.
+surroundings() {
+  local name path
+  for name in "CC ${CC:-cc}" "CXX ${CXX:-c++}" "mpicc mpicc" "nvcc ${CUDACXX:-nvcc}" "h5pcc h5pcc" "h5cc h5cc"; do
+    read -r name path _ <<<"$name"
+    path=$(command -v "$path" || true)
+    printf '%s=%s\n' "$name" "${path:+$(realpath "$path")}"
+  done
+  printf 'CXX=%s\n' "$(${CXX:-c++} --version 2>/dev/null | sed -n 1p)"
+  env | LC_ALL=C sort | grep -E '^(((C|CXX|CUDA|LD)FLAGS|CPATH|LIBRARY_PATH|CMAKE_PREFIX_PATH|LOADEDMODULES|CONDA_PREFIX)=.|[A-Za-z0-9_]+_ROOT=|(Kokkos|HDF5|dnnl|tomlplusplus|nlohmann_json|Catch2)_DIR=)' || true
+}
+surroundings >"$build/surroundings.new"
+if [ -f "$build/CMakeCache.txt" ] && [ -f "$build/surroundings" ] && ! cmp -s "$build/surroundings" "$build/surroundings.new"; then
+  say "Configuring anew, as these have changed: $(sort "$build/surroundings" "$build/surroundings.new" | uniq -u | sed 's/=.*//' | sort -u | paste -sd ' ')"
+  rm -rf "$build/CMakeCache.txt" "$build/CMakeFiles"
+fi
+mv "$build/surroundings.new" "$build/surroundings"
+
 # Two build folders compile most files alike: ccache need not tell them apart by the folder's name in debug information.
 export CCACHE_NOHASHDIR=1
 generator=()
 if [ ! -f "$build/CMakeCache.txt" ] && have ninja; then generator=(-G Ninja); fi
 log=$build/configure.log
-mkdir -p "$build"
 cmake -S . -B "$build" ${generator[@]+"${generator[@]}"} -DCMAKE_INSTALL_PREFIX="$prefix" -DBERT_HPC_TESTS=$tests \
   -DBERT_HPC_SANITIZE=$sanitize -DBERT_HPC_PYTHON="$(bert_hpc_python)" ${options[@]+"${options[@]}"} >"$log" 2>&1 ||
   { tail -n 40 "$log" >&2; fail 1 "CMake failed; all of its output is in $log (a build folder from elsewhere? delete $build)"; }
-cmake --build "$build" -j "$(core_count)"
+cmake --build "$build" -j "$(build_jobs)"
+# Folders follow the umask, files do not: all may read an installation, whatever the umask keeps from them elsewhere.
+umask "$(printf '%03o' $((0$(umask) & 0222)))"
 cmake --install "$build" >"$build/install.log" || { tail -n 5 "$build/install.log" >&2; fail 4 "cannot install into $prefix"; }
 say "Installed in $prefix"

@@ -71,14 +71,14 @@ bundled_cmake() { # bundled_cmake SOURCE OPTION...
   cmake -S "$source" -B "$source-build" -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX="$prefix" \
     -DCMAKE_INSTALL_LIBDIR=lib -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DBUILD_SHARED_LIBS=OFF -DBUILD_TESTING=OFF \
     -DCMAKE_POLICY_VERSION_MINIMUM=3.5 "$@" &&
-    cmake --build "$source-build" -j "$(core_count)" && cmake --install "$source-build"
+    cmake --build "$source-build" -j "$(build_jobs)" && cmake --install "$source-build"
 }
 bundled_zlib() {
-  (cd "$1" && CFLAGS="-O3 -fPIC" ./configure --static --prefix="$prefix" && make -j "$(core_count)" && make install)
+  (cd "$1" && CFLAGS="-O3 -fPIC" ./configure --static --prefix="$prefix" && make -j "$(build_jobs)" && make install)
 }
 bundled_openmpi() {
   (cd "$1" && ./configure --prefix="$prefix" --disable-mpi-fortran --disable-oshmem --disable-man-pages --without-verbs \
-    --with-libevent=internal --with-hwloc=internal --with-pmix=internal && make -j "$(core_count)" && make install)
+    --with-libevent=internal --with-hwloc=internal --with-pmix=internal && make -j "$(build_jobs)" && make install)
 }
 # CMake's FindHDF5 asks the h5pcc that this makes.
 bundled_hdf5() {
@@ -86,7 +86,7 @@ bundled_hdf5() {
   compiler=$(PATH=$PATH:$prefix/bin; command -v mpicc || command -v cc)
   (cd "$1" && CC=$compiler CPPFLAGS=-I$prefix/include LDFLAGS=-L$prefix/lib ./configure --prefix="$prefix" --enable-parallel \
     --disable-cxx --disable-fortran --disable-hl --disable-tests --disable-tools --disable-shared --with-pic \
-    --enable-build-mode=production && make -j "$(core_count)" && make install)
+    --enable-build-mode=production && make -j "$(build_jobs)" && make install)
 }
 bundled_nlohmann_json() { bundled_cmake "$1" -DJSON_BuildTests=OFF; }
 bundled_utf8proc() { bundled_cmake "$1"; }

@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2034
+# shellcheck shell=bash disable=SC2034,SC2088
 # Sourced by the scripts of jobs/ and tests/: where things lie, how messages look, and the environment in which MPI
 # programs run well on one machine. Defines functions and variables only; changes nothing on disk.
 
@@ -22,9 +22,69 @@ fail() {
   printf 'error: %s\n' "$*" >&2
   exit "$status"
 }
+# full_path NAME: also of "~/…", which shells leave as it is behind "--option=".
+full_path() {
+  case $1 in
+    '~' | '~/'*) printf '%s\n' "$HOME${1#\~}" ;;
+    /*) printf '%s\n' "$1" ;;
+    *) printf '%s\n' "$PWD/$1" ;;
+  esac
+}
+# runs_programs FOLDER: may programs run that lie there?
+runs_programs() { printf '#!/bin/sh\n' >"$1/try" && chmod +x "$1/try" && "$1/try" 2>/dev/null; }
 have() { command -v "$1" >/dev/null 2>&1; }
-# Cores that may be used. Without the unset, nproc answers with OMP_NUM_THREADS, which says nothing about compiling.
-core_count() { env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc; }
+# cgroup_files CONTROLLER NAME NAME1: the files NAME (version 2) and NAME1 (version 1) of the cgroups around this process.
+bert_hpc_cgroups=/sys/fs/cgroup bert_hpc_own_cgroups=/proc/self/cgroup
+cgroup_files() {
+  local controllers path file
+  [ -r "$bert_hpc_own_cgroups" ] || return 0
+  while IFS=: read -r _ controllers path; do
+    case ,$controllers, in
+      ,,) file=$bert_hpc_cgroups$path/$2 ;;
+      *",$1,"*) file=$bert_hpc_cgroups/$1$path/$3 ;;
+      *) continue ;;
+    esac
+    while :; do
+      if [ -r "$file" ]; then printf '%s\n' "$file"; fi
+      case $path in '' | /) break ;; esac
+      path=${path%/*} file=${file%/*/*}/${file##*/}
+    done
+  done <"$bert_hpc_own_cgroups"
+}
+# Cores that may be used: by affinity, and by what a cgroup allows of their time. Without the unset, nproc answers with
+# OMP_NUM_THREADS, which says nothing about compiling.
+core_count() {
+  local cores file quota period
+  cores=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)
+  while read -r file; do
+    read -r quota period <"$file" || continue
+    if [ "$quota" != max ] && [ "$quota" -lt $((cores * period)) ]; then cores=$((quota / period)); fi
+  done < <(cgroup_files cpu cpu.max none)
+  echo $((cores > 0 ? cores : 1))
+}
+# MiB of memory that may be used: what is free, and what a cgroup allows.
+memory_limit() {
+  local least file bytes
+  least=$(sed -n 's/^MemAvailable: *\([0-9]*\) kB$/\1/p' /proc/meminfo 2>/dev/null || true)
+  least=$((${least:-1000000000} / 1024))
+  while read -r file; do
+    read -r bytes <"$file" || continue
+    if [ "$bytes" != max ] && [ $((bytes >> 20)) -lt "$least" ]; then least=$((bytes >> 20)); fi
+  done < <(cgroup_files memory memory.max memory.limit_in_bytes)
+  echo "$least"
+}
+# build_jobs: compilers at once. CMAKE_BUILD_PARALLEL_LEVEL says how many; else one per core and GiB (the largest of our files takes
+# 0.4 under g++ 12 and 0.3 under nvcc 13; other versions and libraries may take more).
+build_jobs() {
+  local cores jobs
+  case ${CMAKE_BUILD_PARALLEL_LEVEL:-} in
+    '' | 0 | *[!0-9]*) ;;
+    *) echo "$CMAKE_BUILD_PARALLEL_LEVEL"; return ;;
+  esac
+  cores=$(core_count) jobs=$(($(memory_limit) / 1024))
+  if [ $jobs -gt "$cores" ]; then jobs=$cores; fi
+  echo $((jobs > 0 ? jobs : 1))
+}
 
 # The site's own prefixes come first: what the cache holds is for machines that have none.
 use_cache_prefix() {
@@ -60,5 +120,8 @@ use_mpi_environment() {
   fi
   export OMPI_MCA_rmaps_base_oversubscribe=${OMPI_MCA_rmaps_base_oversubscribe:-1}
   export OMPI_MCA_hwloc_base_binding_policy=${OMPI_MCA_hwloc_base_binding_policy:-none}
+  # The same under Open MPI 5, whose launcher reads names of its own.
+  export PRTE_MCA_rmaps_default_mapping_policy=${PRTE_MCA_rmaps_default_mapping_policy:-:oversubscribe}
+  export PRTE_MCA_hwloc_default_binding_policy=${PRTE_MCA_hwloc_default_binding_policy:-none}
   export OMP_PROC_BIND=${OMP_PROC_BIND:-false}
 }

@@ -1,21 +1,24 @@
 #!/usr/bin/env bash
 # From a fresh machine to a trained BERT: sets up and builds (in a checkout), turns WordNet's glosses into shards, trains
 # a small BERT from scratch on two ranks, evaluates it on the test split and makes tables and pictures. What is finished
-# is not done again; --fresh trains anew. Works in a checkout and from an installed tree (there: in the current folder).
+# is not done again; --fresh trains anew; --no-install installs nothing with apt or sudo. Works in a checkout and from an
+# installed tree (there: in the current folder).
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-fresh=0
-case ${1:-} in
-  '') ;;
-  --fresh) fresh=1 ;;
-  -h | --help) sed -n '2,4s/^# //p' "${BASH_SOURCE[0]}"; exit 0 ;;
-  *) fail 2 "unknown option $1; there is only --fresh" ;;
-esac
+fresh=0 build_options=()
+for option; do
+  case $option in
+    --fresh) fresh=1 ;;
+    --no-install) build_options+=(--no-install) ;;
+    -h | --help) sed -n '2,5s/^# //p' "${BASH_SOURCE[0]}"; exit 0 ;;
+    *) fail 2 "unknown option $option; there are --fresh and --no-install" ;;
+  esac
+done
 
 if [ -n "$bert_hpc_source" ]; then
   cd "$bert_hpc_source"
-  ./jobs/build.sh
+  ./jobs/build.sh ${build_options[@]+"${build_options[@]}"}
   bin=$PWD/build/install/bin
 else
   bin=$(cd "$bert_hpc_share/../../bin" && pwd)

@@ -11,7 +11,7 @@ set -euo pipefail
 
 usage() {
   cat <<'USAGE'
-jobs/setup.sh [--cuda] [--tests] [--reference] [--check] [--bundle FILE [--from-bundle NAMES]]
+jobs/setup.sh [--cuda] [--tests] [--reference] [--check] [--no-install] [--bundle FILE [--from-bundle NAMES]]
 
   --cuda       for NVIDIA GPUs: Kokkos with CUDA, and NCCL; the CUDA toolkit (nvcc) must be there
   --tests      also what the tests need: Catch2 3, clang-format, headers of Kokkos 5 and oneDNN 3, cblas,
@@ -22,13 +22,14 @@ jobs/setup.sh [--cuda] [--tests] [--reference] [--check] [--bundle FILE [--from-
                        the folder in it)
   --from-bundle NAMES  builds these from it, whatever the system has; in quotes, of: MPI HDF5 ZLIB Kokkos toml++
                        nlohmann_json utf8proc oneDNN Catch2
+  --no-install install nothing with apt and never call sudo; what can be built or unpacked into the cache still is
   --check      only report; install, fetch and build nothing (exit 2 if something required is missing)
 
 The cache is $BERT_HPC_CACHE, else $XDG_CACHE_HOME/bert_hpc, else ~/.cache/bert_hpc.
 USAGE
 }
 
-with_cuda=0 with_tests=0 with_reference=0 only_check=0 bundle='' forced=''
+with_cuda=0 with_tests=0 with_reference=0 only_check=0 no_install=0 bundle='' forced=''
 while [ $# -gt 0 ]; do
   case $1 in
     --bundle) [ $# -ge 2 ] || fail 2 "--bundle needs a file"; bundle=$2; shift ;;
@@ -37,6 +38,7 @@ while [ $# -gt 0 ]; do
     --tests) with_tests=1 ;;
     --reference) with_reference=1 ;;
     --check) only_check=1 ;;
+    --no-install) no_install=1 ;;
     -h | --help) usage; exit 0 ;;
     *) usage >&2; fail 2 "unknown option $1" ;;
   esac
@@ -45,8 +47,15 @@ done
 [ -z "$forced" ] || [ -n "$bundle" ] || fail 2 "--from-bundle needs --bundle FILE"
 [ -n "$bert_hpc_source" ] || fail 2 "jobs/setup.sh works from a checkout; an installed bert_hpc needs no set-up"
 
+# Configure scripts and compilers' wrappers run from the scratch folder, which /tmp may forbid.
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
+if [ "$only_check" = 0 ] && ! runs_programs "$scratch"; then
+  note "no program may run in $(dirname "$scratch"): working in the cache instead"
+  rm -rf "$scratch"
+  mkdir -p "$bert_hpc_cache" && scratch=$(mktemp -d "$bert_hpc_cache/scratch.XXXXXX") ||
+    fail 4 "cannot write the cache $bert_hpc_cache; set BERT_HPC_CACHE to a folder that can be written"
+fi
 if [ -n "$bundle" ]; then open_bundle "$bundle"; fi
 
 # --- apt: only where this system has it and we may install.
@@ -58,7 +67,7 @@ as_root() {
   fi
 }
 may_install() {
-  [ "$only_check" = 0 ] && [ -z "$bundle" ] && have apt-get && have dpkg-query || return 1
+  [ "$only_check" = 0 ] && [ "$no_install" = 0 ] && [ -z "$bundle" ] && have apt-get && have dpkg-query || return 1
   [ "$(id -u)" = 0 ] && return 0
   have sudo && { [ -t 0 ] || sudo -n true 2>/dev/null; }
 }
@@ -70,6 +79,7 @@ apt_update() {
   as_root apt-get -o DPkg::Lock::Timeout=600 update >"$scratch/apt.log" 2>&1 || true
 }
 apt_install() {
+  if [ "$(id -u)" != 0 ]; then note "sudo is about to install these packages (--no-install does without): $*"; fi
   apt_update
   note "apt-get install $*"
   as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=600 install -y --no-install-recommends "$@" \
@@ -105,7 +115,7 @@ build_kokkos() {
       -DKokkos_ENABLE_OPENMP=ON -DKokkos_ENABLE_SERIAL=ON -DCMAKE_CXX_STANDARD=$standard \
       -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DCMAKE_INSTALL_LIBDIR=lib -DCMAKE_INSTALL_PREFIX="$prefix" \
       ${options[@]+"${options[@]}"} &&
-    cmake --build "$build" -j "$(core_count)" && cmake --install "$build"; } >"$log" 2>&1 || { tail -n 20 "$log" >&2; return 1; }
+    cmake --build "$build" -j "$(build_jobs)" && cmake --install "$build"; } >"$log" 2>&1 || { tail -n 20 "$log" >&2; return 1; }
   if [ "$with_cuda" = 1 ]; then echo "$cuda_adaptation" >"$prefix/adaptation"; fi
 }
 

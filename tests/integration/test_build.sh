@@ -1,0 +1,122 @@
+#!/usr/bin/env bash
+# jobs/build.sh on a small project in the place of ours: what another compiler or module makes of a build folder, sources
+# that cannot be written, prefixes, folders in which nothing may run, sudo, and how many compilers run at once.
+set -euo pipefail
+. "$(dirname "$0")/../support/shell.sh"
+
+mkdir -p "$scratch"/{source,tools,home}
+cp -r "$BERT_HPC_SOURCE/jobs" "$scratch/source/jobs"
+cd "$scratch/source"
+cat >CMakeLists.txt <<'PROJECT'
+cmake_minimum_required(VERSION 3.22)
+project(small LANGUAGES CXX)
+if(MISSING_TOML)
+  message(STATUS "missing: toml++|optional|input files|libtomlplusplus-dev|tomlplusplus")
+endif()
+if(BERT_HPC_PROBE)
+  return()
+endif()
+if(BERT_HPC_CUDA)
+  add_compile_definitions(KIND="libcudart.so.13")
+else()
+  add_compile_definitions(KIND="cpu")
+endif()
+add_executable(bert_hpc main.cpp)
+install(TARGETS bert_hpc RUNTIME DESTINATION bin)
+PROJECT
+printf '#include <cstdio>\nint main() { std::puts(KIND); }\n' >main.cpp
+export BERT_HPC_CACHE="$scratch/cache" BERT_HPC_PYTHON=true HOME="$scratch/home"
+unset CMAKE_BUILD_PARALLEL_LEVEL
+build() { expect_status "$1" ./jobs/build.sh --no-install "${@:2}"; }
+
+# A second run does nothing; another compiler or other modules make CMake look anew, and what was built is made anew.
+build 0
+expect [ "$(build/install/bin/bert_hpc)" = cpu ]
+touch "$scratch/before"
+build 0
+expect [ ! build/bert_hpc -nt "$scratch/before" ]
+expect [ ! build/CMakeFiles/cmake.verify_globs -nt "$scratch/before" ]
+printf '#!/bin/sh\nexec c++ "$@"\n' >"$scratch/tools/other_c++"
+chmod +x "$scratch/tools/other_c++"
+export CXX="$scratch/tools/other_c++"
+build 0
+expect_text "Configuring anew, as these have changed: CXX"
+expect grep -q "CMAKE_CXX_COMPILER:.*other_c++" build/CMakeCache.txt
+expect [ build/bert_hpc -nt "$scratch/before" ]
+LOADEDMODULES=openmpi/5 build 0
+expect_text "these have changed: LOADEDMODULES"
+LOADEDMODULES=openmpi/5 build 0
+expect [ "$(grep -c anew "$scratch/output")" = 0 ]
+unset CXX
+
+# A prefix with "~" behind "=", and a build folder elsewhere, without a trace in the sources, which nobody may write.
+touch "$scratch/before"
+chmod -R a-w .
+build 0 --build "$scratch/built" --prefix=~/installed
+chmod -R u+w .
+expect [ -x "$HOME/installed/bin/bert_hpc" ]
+expect [ -z "$(find . -newer "$scratch/before")" ]
+expect_status 2 ./jobs/build.sh --prefix
+
+# A program for GPUs does not take the place of one for CPUs, nor the other way round.
+printf '#!/bin/sh\necho "release 13.0"\n' >"$scratch/tools/nvcc"
+chmod +x "$scratch/tools/nvcc"
+PATH=$scratch/tools:$PATH build 2 --cuda --prefix "$HOME/installed"
+expect_text "holds a bert_hpc for CPUs"
+PATH=$scratch/tools:$PATH build 0 --cuda --prefix "$HOME/installed_cuda"
+build 2 --prefix "$HOME/installed_cuda"
+expect_text "holds a bert_hpc for GPUs"
+expect [ "$("$HOME/installed_cuda/bin/bert_hpc")" = libcudart.so.13 ]
+
+# Everybody may read an installation, also where whoever makes it has a umask that forbids this.
+(umask 077 && build 0 --prefix "$scratch/new/deep")
+expect [ -z "$(find "$scratch/new" ! -perm 755)" ]
+(umask 002 && build 0 --prefix "$scratch/shared/deep")
+expect [ "$(stat -c %a "$scratch/shared/deep/bin")" = 775 ]
+
+# sudo is told before it is called, and not called with --no-install.
+sed -i 's/if(MISSING_TOML)/if(TRUE)/' CMakeLists.txt
+for tool in apt-get dpkg-query apt-cache; do printf '#!/bin/sh\n' >"$scratch/tools/$tool"; done
+printf '#!/bin/sh\necho 1000\n' >"$scratch/tools/id"
+printf '#!/bin/sh\necho "sudo $*" >>%s\n' "$scratch/asked" >"$scratch/tools/sudo"
+chmod +x "$scratch"/tools/*
+PATH=$scratch/tools:$PATH build 0
+expect [ ! -e "$scratch/asked" ]
+expect_status 0 env PATH="$scratch/tools:$PATH" ./jobs/build.sh
+expect grep -q 'apt-get.* install .*libtomlplusplus-dev' "$scratch/asked"
+expect_text "sudo is about to install these packages (--no-install does without): libtomlplusplus-dev"
+expect_text "missing: toml++ (optional) - input files"
+
+# Nothing may run in /tmp: the cache serves. A mount of our own needs root and namespaces.
+mkdir "$scratch/noexec"
+if unshare --mount mount -t tmpfs -o noexec tmpfs "$scratch/noexec" 2>/dev/null; then
+  expect_status 0 unshare --mount sh -c 'mount -t tmpfs -o noexec tmpfs "$1" && TMPDIR=$1 ./jobs/build.sh --no-install' _ "$scratch/noexec"
+  expect_text "no program may run in $scratch/noexec: working in the cache instead"
+  expect [ -z "$(find "$BERT_HPC_CACHE" -name 'scratch.*')" ]
+fi
+
+# Compilers at once: as told, else by cores and memory, of which cgroups of either version may allow less.
+. "$BERT_HPC_SOURCE/jobs/common.sh"
+expect [ "$(CMAKE_BUILD_PARALLEL_LEVEL=7 build_jobs)" = 7 ]
+groups=$scratch/cgroups
+mkdir -p "$groups/user/me" "$groups/memory/job/step"
+bert_hpc_cgroups=$groups bert_hpc_own_cgroups=$scratch/own
+printf '4:memory:/job/step\n0::/user/me\n' >"$bert_hpc_own_cgroups"
+nproc() { echo 64; }
+env() { while [ "$1" != nproc ]; do shift; done; "$@"; }
+free=$(memory_limit)
+expect [ "$(core_count)" = 64 ]
+echo 'max 100000' >"$groups/cpu.max"
+echo '350000 100000' >"$groups/user/cpu.max"
+expect [ "$(core_count)" = 3 ]
+echo '50000 100000' >"$groups/user/me/cpu.max"
+expect [ "$(core_count)" = 1 ]
+rm "$groups"/user/cpu.max "$groups"/user/me/cpu.max
+echo max >"$groups/memory.max"
+expect [ "$(memory_limit)" -gt $((free / 2)) ]
+echo $((2200 * 1048576)) >"$groups/user/memory.max"
+expect [ "$(memory_limit)" = 2200 ]
+expect [ "$(build_jobs)" = 2 ]
+echo $((500 * 1048576)) >"$groups/memory/job/memory.limit_in_bytes"
+expect [ "$(memory_limit)" = 500 ]
+expect [ "$(build_jobs)" = 1 ]
