@@ -8,7 +8,6 @@
 #include "bert_hpc/app/run_directory.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/core/version.hpp"
-#include "bert_hpc/io/checksummed_file.hpp"
 #include "bert_hpc/model/hf_config.hpp"
 #include "checkpoint_parts.hpp"
 
@@ -21,8 +20,8 @@ namespace fs = std::filesystem;
 std::string data_text(const data::ShardReader* reader) {
   if (reader == nullptr) return {};
   std::string text = "vocabulary " + reader->info().vocabulary_hash + '\n';
-  for (const std::string& file : reader->files()) {
-    text += fs::path(file).filename().string() + ' ' + io::seal_text(file) + '\n';
+  for (std::size_t f = 0; f < reader->files().size(); ++f) {
+    text += fs::path(reader->files()[f]).filename().string() + ' ' + reader->seals()[f] + '\n';
   }
   return text;
 }

@@ -7,6 +7,7 @@
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/data/file_list.hpp"
+#include "bert_hpc/io/checksummed_file.hpp"
 
 namespace bert_hpc::data {
 namespace {
@@ -88,6 +89,7 @@ void ShardReader::open_all() {
         throw Error(ExitCode::data, files_[f] + ": " + what);
       }
       load(shard);
+      seals_.push_back(io::seal_text(files_[f], ExitCode::data));
     } catch (const Error& error) {
       if (problems.all().size() < most_problems) {
         problems.add(error.what());
@@ -163,9 +165,15 @@ const ShardFile& ShardReader::opened(int file) {
       open_files_[static_cast<std::size_t>(open_order_.front())].reset();
       open_order_.erase(open_order_.begin());
     }
-    // Verified at the start; attributes and extents are compared again, because the file may have been replaced since.
-    shard = std::make_unique<ShardFile>(
-        ShardFile::open(files_[static_cast<std::size_t>(file)], options_.limits, /*verify=*/false));
+    const std::string& path = files_[static_cast<std::size_t>(file)];
+    auto found = std::make_unique<ShardFile>(ShardFile::open(path, options_.limits, /*verify=*/false));
+    // Verified at the start, when lengths and labels were read: tokens of another file do not go with them.
+    if (io::seal_text(path, ExitCode::data) != seals_[static_cast<std::size_t>(file)]) {
+      throw Error(ExitCode::data, path +
+                                      ": it has been replaced since the run began. Put it back as it was, or begin "
+                                      "a new run with it; a run needs its shards until it ends.");
+    }
+    shard = std::move(found);
     open_order_.push_back(file);
   }
   return *shard;

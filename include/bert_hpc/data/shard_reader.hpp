@@ -54,6 +54,7 @@ class ShardReader {
   /// Of what it keeps, with a full cache.
   std::int64_t memory_bytes() const;
   const std::vector<std::string>& files() const { return files_; }  ///< after patterns were matched
+  const std::vector<std::string>& seals() const { return seals_; }  ///< io::seal_text() of each file as it was read
 
   /// (samples); empty unless the task is classification, regression, or source_index was asked for.
   std::span<const std::int32_t> classes() const { return classes_; }
@@ -61,7 +62,8 @@ class ShardReader {
   std::span<const std::int64_t> source_index() const { return source_index_; }
 
   /// Copies a sample's tokens to ids and types (length of the sample each; types 0 where the shards have none). One
-  /// thread at a time. Throws Error(data) on bad data, naming file and row; only where !in_memory().
+  /// thread at a time. Throws Error(data) on bad data, naming file and row, and on a file that was replaced since; only
+  /// where !in_memory().
   void read(std::int64_t sample, std::int32_t* ids, std::int32_t* types);
 
   /// Where a sample lies, for messages.
@@ -82,7 +84,7 @@ class ShardReader {
   std::size_t file_of(std::int64_t sample) const;
 
   ShardReaderOptions options_;
-  std::vector<std::string> files_;
+  std::vector<std::string> files_, seals_;
   std::vector<std::int64_t> first_sample_;  // (files)
   std::vector<std::int64_t> first_token_;   // (files)
   ShardInfo info_;

@@ -93,6 +93,48 @@ TEST_CASE("samples of several shards come back as written, from memory and throu
   }
 }
 
+TEST_CASE("a shard that is replaced while the cache still needs it is refused by name") {
+  const ShardContent before = make_content(ShardTask::classification, 150, 1, 20);
+  // Of the same sequences, lengths and labels: only the tokens are others.
+  ShardContent after = before;
+  for (std::int32_t& id : after.input_ids) id = id >= 5 ? 5 + (id + 1) % 995 : id;
+  for (const bool in_place : {false, true}) {
+    for (const bool open_before : {false, true}) {
+      INFO(in_place << open_before);
+      ScratchDirectory directory;
+      const std::string path = directory / "train-00000.h5", other = directory / "other.h5";
+      write_shard(path, before);
+      write_shard(other, after);
+      ShardReaderOptions options = options_for(ShardTask::classification, {path});
+      options.memory_limit = 100;
+      options.cache_unit = 64;
+      options.cache_bytes = 1500;
+      ShardReader reader(options);
+      std::vector<std::int32_t> ids(20), types(20);
+      if (open_before) reader.read(0, ids.data(), types.data());
+      if (in_place) {
+        std::filesystem::copy_file(other, path, std::filesystem::copy_options::overwrite_existing);
+      } else {
+        std::filesystem::rename(other, path);
+      }
+      std::string told;
+      try {
+        check_samples(reader, {before});
+      } catch (const core::Error& error) {
+        CHECK(error.code() == core::ExitCode::data);
+        told = error.what();
+      }
+      // Of a file that is open, the old content stays where it was renamed over.
+      if (open_before && !in_place) {
+        CHECK(told.empty());
+      } else {
+        CHECK_THAT(told, ContainsSubstring("train-00000.h5"));
+        if (!open_before) CHECK_THAT(told, ContainsSubstring("replaced since the run began"));
+      }
+    }
+  }
+}
+
 TEST_CASE("masked language modelling reads shards of any task; source rows on demand") {
   ScratchDirectory directory;
   write_shard(directory / "a.h5", make_content(ShardTask::classification, 5, 1));
