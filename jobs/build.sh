@@ -76,7 +76,7 @@ surroundings() {
     printf '%s=%s\n' "$name" "${path:+$(realpath "$path")}"
   done
   printf 'CXX=%s\n' "$(${CXX:-c++} --version 2>/dev/null | sed -n 1p)"
-  env | LC_ALL=C sort | grep -E '^(((C|CXX|CUDA|LD)FLAGS|CPATH|LIBRARY_PATH|CMAKE_PREFIX_PATH|LOADEDMODULES|CONDA_PREFIX)=.|[A-Za-z0-9_]+_ROOT=|(Kokkos|HDF5|dnnl|tomlplusplus|nlohmann_json|Catch2)_DIR=)' || true
+  env | LC_ALL=C sort | grep -E '^(((C|CXX|CUDA|LD)FLAGS|CPATH|LIBRARY_PATH|CMAKE_PREFIX_PATH|LOADEDMODULES|CONDA_PREFIX)=.|[A-Za-z0-9_]+_ROOT=/|(Kokkos|HDF5|dnnl|tomlplusplus|nlohmann_json|Catch2)_DIR=)' || true
 }
 surroundings >"$build/surroundings.new"
 if [ -f "$build/CMakeCache.txt" ] && [ -f "$build/surroundings" ] && ! cmp -s "$build/surroundings" "$build/surroundings.new"; then
