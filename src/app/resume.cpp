@@ -26,37 +26,10 @@ std::string data_text(const data::ShardReader* reader) {
   return text;
 }
 
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  return lines;
-}
-
-/// "" where the texts agree, else the first line that does not.
-std::string first_difference(const std::string& there, const std::string& here) {
-  const std::vector<std::string> before = lines_of(there), now = lines_of(here);
-  for (std::size_t i = 0; i < std::max(before.size(), now.size()); ++i) {
-    const std::string a = i < before.size() ? before[i] : "nothing", b = i < now.size() ? now[i] : "nothing";
-    if (a != b) return core::printable(a, 120) + " there, " + core::printable(b, 120) + " here";
-  }
-  return {};
-}
-
 /// What keeps the run from going on with this checkpoint; empty if nothing does.
-std::vector<std::string> obstacles(const RunContext& context, const Assembly& assembly, const DataSets& sets,
+std::vector<std::string> obstacles(std::vector<std::string> found, const Assembly& assembly,
                                    const io::CheckpointManifest& manifest, std::int64_t total_steps) {
-  std::vector<std::string> found = lasting_differences(input_differences(manifest.text("input"), context.resolved));
-  const CheckpointTexts here = checkpoint_texts(context, assembly, sets);
-  const auto compare = [&](const char* name, const char* what) {
-    const auto text = std::find_if(here.begin(), here.end(), [&](const auto& entry) { return entry.first == name; });
-    const std::string difference = first_difference(manifest.text(name), text->second);
-    if (!difference.empty()) found.push_back(std::string(what) + ": " + difference);
-  };
-  compare("data_train", "the training data");
-  if (context.input.evaluation.best) compare("data_validation", "the validation data, which decide what is best");
-  compare("model", "the model");
-  if (found.empty() && manifest.tensors != whole_tensors(assembly)) found.push_back("the model's parameters");
+  if (found.empty() && manifest.tensors != whole_tensors(assembly)) found.emplace_back("the model's parameters");
   if (found.empty() && manifest.step > total_steps) {
     found.push_back("it has done " + core::with_commas(manifest.step) + " steps, [schedule] asks for " +
                     core::with_commas(total_steps));
@@ -164,6 +137,7 @@ CheckpointTexts checkpoint_texts(const RunContext& context, const Assembly& asse
           {"model", model::hf_config_text(assembly.config, assembly.traits.head)},
           {"data_train", data_text(sets.train.get())},
           {"data_validation", data_text(sets.validation.get())},
+          {"data_test", data_text(sets.test.get())},
           {"best_metric", input.evaluation.best.value_or("")}};
 }
 
@@ -193,7 +167,13 @@ std::optional<Resume> choose_checkpoint(const RunContext& context, const Assembl
   const io::CheckpointFolder folder(path);
   std::string first_damage;
   for (std::int64_t step; told >> step;) {
-    Resume resume{.folder = folder, .manifest = {}, .state = {}, .same_run = true, .changes = {}, .best_elsewhere = {}};
+    Resume resume{.folder = folder,
+                  .manifest = {},
+                  .state = {},
+                  .same_run = true,
+                  .changes = {},
+                  .warnings = {},
+                  .best_elsewhere = {}};
     const std::string place = folder.place(step);
     const std::string why = damage(world, folder, step, resume.manifest, sets.hdf5);
     if (!why.empty()) {
@@ -201,7 +181,9 @@ std::optional<Resume> choose_checkpoint(const RunContext& context, const Assembl
       if (first_damage.empty()) first_damage = why;
       continue;
     }
-    const std::vector<std::string> against = obstacles(context, assembly, sets, resume.manifest, total_steps);
+    CheckpointDifferences differences =
+        checkpoint_differences(resume.manifest.texts, checkpoint_texts(context, assembly, sets), context.resolved);
+    const auto against = obstacles(std::move(differences.against), assembly, resume.manifest, total_steps);
     if (!against.empty()) {
       std::string text = "the run cannot go on from " + place + ", because it differs:";
       for (const std::string& difference : against) text += "\n     " + difference;
@@ -215,7 +197,8 @@ std::optional<Resume> choose_checkpoint(const RunContext& context, const Assembl
       resume.best_elsewhere = resume.state.best.checkpoint();
       resume.state.best = {};
     }
-    resume.changes = input_differences(resume.manifest.text("input"), context.resolved);
+    resume.changes = std::move(differences.changes);
+    resume.warnings = std::move(differences.warnings);
     if (resume.manifest.text("best_metric") != context.input.evaluation.best.value_or("")) resume.state.best = {};
     return resume;
   }

@@ -154,6 +154,7 @@ namespace {
 void tell_and_tidy(const Resume& resume, const RunContext& context) {
   context.log.info("goes on after step " + core::with_commas(resume.manifest.step) + ", from " + resume.place());
   for (const std::string& change : resume.changes) context.log.info("changed since then: " + change);
+  for (const std::string& warning : resume.warnings) context.log.warning("changed since then: " + warning);
   if (resume.best_elsewhere) {
     context.log.info("the best model so far, of step " + core::with_commas(*resume.best_elsewhere) +
                      ", stays with the run that made it: what is best is counted anew from here");

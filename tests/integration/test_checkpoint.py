@@ -234,6 +234,33 @@ class Checkpoints(unittest.TestCase):
         done, _ = self.run_all("data2", check=2)
         self.assertIn("the training data: ", done.stderr)
 
+    def test_changed_validation_and_test_data_are_told(self):
+        shards = self.work().folder / "shards"
+        validation, test = shards / "validation-00000.h5", shards / "test-00000.h5"
+        content = validation.read_bytes(), test.read_bytes()
+        for name, best in (("told", {}), ("refused", {"evaluation": {"best": "loss", "every_steps": 5}})):
+            tables = {"data": {"test": [str(test)]}, **best}
+            self.stopped_at(name, 5, **tables)
+            validation.write_bytes(content[1])
+            test.write_bytes(content[0])
+            done, directory = self.run_all(name, check=2 if best else 0, **tables)
+            if best:
+                self.assertIn("the validation data, which decide what is best: validation-00000.h5", done.stderr)
+            else:
+                log = (directory / "log.txt").read_text()
+                for what in ("validation", "test"):
+                    self.assertRegex(log, f"warning: changed since then: the {what} data: {what}-00000.h5 bytes")
+            validation.write_bytes(content[0])
+            test.write_bytes(content[1])
+
+    def test_what_decides_the_bits_is_warned_of(self):
+        for name, reproducible in (("bits", True), ("fast", False)):
+            run = {"reproducible": reproducible}
+            self.stopped_at(name, 5, run=run)
+            done, _ = self.run_all(name, 2, parallel={"tensor": 2}, batch={"chunks": 4}, run=run)
+            told = [line for line in done.stdout.splitlines() if "from here on the bits are not" in line]
+            self.assertEqual(len(told), 2 if reproducible else 0, done.stdout)
+
     def test_log_and_metrics_are_cut_back(self):
         directory = self.stopped_at("cut", 5)
         text = (directory / "log.txt").read_text()

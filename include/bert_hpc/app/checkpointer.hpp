@@ -14,6 +14,7 @@
 
 #include "bert_hpc/app/application.hpp"
 #include "bert_hpc/app/assembly.hpp"
+#include "bert_hpc/app/checkpoint_differences.hpp"
 #include "bert_hpc/app/stop_request.hpp"
 #include "bert_hpc/app/trainer.hpp"
 #include "bert_hpc/app/training_state.hpp"
@@ -32,9 +33,6 @@ std::int64_t checkpoint_bytes(const Assembly& assembly, int ranks);
 
 /// All tensors of the model, as a checkpoint lists them.
 std::vector<core::WholeTensor> whole_tensors(const Assembly& assembly);
-
-/// What a checkpoint says of the run that made it, by name: the same on every rank.
-using CheckpointTexts = std::vector<std::pair<std::string, std::string>>;
 
 class Checkpointer {
  public:

@@ -25,8 +25,9 @@ struct Resume {
   io::CheckpointFolder folder;
   io::CheckpointManifest manifest;
   TrainingState state;
-  bool same_run = true;              ///< it lies in this run's directory: outputs go on, else they begin anew
-  std::vector<std::string> changes;  ///< of the input, allowed ones
+  bool same_run = true;               ///< it lies in this run's directory: outputs go on, else they begin anew
+  std::vector<std::string> changes;   ///< of the input, allowed ones
+  std::vector<std::string> warnings;  ///< what makes figures or bits other ones
   /// The step of the best model so far where that is another run's: it stays there, and what is best is counted anew.
   std::optional<std::int64_t> best_elsewhere = std::nullopt;
 
