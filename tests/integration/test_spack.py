@@ -13,8 +13,8 @@ REPOSITORY = Path(os.environ["BERT_HPC_SOURCE"]) / "modulefiles/spack/spack_repo
 
 def check_with_spack(root: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="bert_hpc_spack_") as scratch:
-        environment = dict(os.environ, SPACK_DISABLE_LOCAL_CONFIG="1", SPACK_USER_CACHE_PATH=f"{scratch}/cache",
-                           SPACK_USER_CONFIG_PATH=f"{scratch}/config", HOME=scratch)
+        environment = dict(os.environ, SPACK_USER_CACHE_PATH=f"{scratch}/cache", SPACK_USER_CONFIG_PATH=f"{scratch}/config",
+                           SPACK_SYSTEM_CONFIG_PATH=f"{scratch}/system", HOME=scratch)
 
         def spack(*arguments: str) -> str:
             done = subprocess.run([root / "bin/spack", *arguments], env=environment, capture_output=True, text=True, timeout=500)
