@@ -17,7 +17,7 @@ void require_tokenizer(const DataSets& sets, const std::string& model_folder) {
     if (reader == nullptr) continue;
     const data::ShardInfo& info = reader->info();
     const std::string& file = reader->files().front();
-    const std::string what = tokenizer_difference(model, info, data::lowercase_from_json(info.tokenizer, file));
+    const std::string what = tokenizer_difference(model, info, data::text_settings_from_json(info.tokenizer, file));
     if (!what.empty()) throw core::Error(core::ExitCode::data, file + ": " + what);
   }
 }

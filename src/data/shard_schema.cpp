@@ -85,11 +85,8 @@ SpecialIds special_ids_from_json(const std::string& json, const std::string& fil
           special_id(settings, tokenizer_key::unk_id, file)};
 }
 
-std::optional<bool> lowercase_from_json(const std::string& json, const std::string& file) {
-  const Json settings = settings_of(json, file);
-  const auto entry = settings.find(tokenizer_key::lowercase);
-  if (entry == settings.end() || !entry->is_boolean()) return std::nullopt;
-  return entry->get<bool>();
+TextSettings text_settings_from_json(const std::string& json, const std::string& file) {
+  return read_text_settings(settings_of(json, file), &TextSetting::name);
 }
 
 }  // namespace bert_hpc::data

@@ -15,22 +15,16 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t longest_file = std::int64_t{64} << 20;  // bytes; the largest vocabularies known have 4 MB
 
-std::optional<bool> read_lowercase(const std::string& file) {
+TextSettings read_settings(const std::string& file) {
   const auto json = nlohmann::json::parse(io::read_text_file(file, longest_file), nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) {
     throw core::Error(core::ExitCode::files, file + ": is no JSON object; write it again, or take it away.");
   }
-  const auto entry = json.find("do_lower_case");
-  if (entry == json.end() || !entry->is_boolean()) return std::nullopt;
-  return entry->get<bool>();
+  return read_text_settings(json, &TextSetting::hugging_face_name);
 }
 
 std::string vocabulary_text(std::int64_t pieces, const std::string& hash) {
   return core::counted(pieces, "piece") + ", hash " + hash;
-}
-
-const char* case_text(bool lowercase) {
-  return lowercase ? "true" : "false";
 }
 
 }  // namespace
@@ -45,23 +39,24 @@ TokenizerFolder read_tokenizer_folder(const std::string& path) {
     folder.pieces = static_cast<std::int64_t>(pieces.size());
     folder.vocabulary_hash = core::hash_of_lines(pieces);
   }
-  if (fs::is_regular_file(settings, ignored)) folder.lowercase = read_lowercase(settings);
+  if (fs::is_regular_file(settings, ignored)) folder.text = read_settings(settings);
   return folder;
 }
 
-std::string tokenizer_difference(const TokenizerFolder& model, const ShardInfo& shards, std::optional<bool> lowercase) {
+std::string tokenizer_difference(const TokenizerFolder& model, const ShardInfo& shards, const TextSettings& text) {
   const std::string mend = " Prepare the text with [tokenizer] vocabulary = \"" + model.path + "\"";
   if (model.has_vocabulary() && !shards.vocabulary_hash.empty() && model.vocabulary_hash != shards.vocabulary_hash) {
     return "its ids are of another vocabulary (" + vocabulary_text(shards.vocabulary_size, shards.vocabulary_hash) +
            ") than the model's, " + model.path + "/vocab.txt (" + vocabulary_text(model.pieces, model.vocabulary_hash) +
            "), and would be other words to it." + mend + ".";
   }
-  if (model.lowercase && lowercase && *model.lowercase != *lowercase) {
-    return "its text was prepared with lowercase = " + std::string(case_text(*lowercase)) + ", and the model's " +
-           model.path + "/tokenizer_config.json says do_lower_case = " + case_text(*model.lowercase) + "." + mend +
-           " and lowercase = " + case_text(*model.lowercase) + ".";
-  }
-  return "";
+  const TextSetting* const setting = first_difference(model.text, text);
+  if (setting == nullptr) return "";
+  const std::string theirs = word(*(text.completed().*setting->value)),
+                    own = word(*(model.text.completed().*setting->value));
+  return "its text was prepared with " + (setting->name + (" = " + theirs)) + ", and the model's " + model.path +
+         "/tokenizer_config.json says " + setting->hugging_face_name + " = " + own + "." + mend + " and " +
+         setting->name + " = " + own + ".";
 }
 
 bool is_vocabulary_of(const TokenizerFolder& folder, const ShardInfo& shards, std::int64_t vocab_size) {

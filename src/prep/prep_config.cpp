@@ -48,7 +48,7 @@ void visit_keys(config::TomlKeys& keys, PrepConfig& c) {
   keys.key("type", c.tokenizer.type, one_of({"wordpiece"}, {"byte_bpe"}));
   keys.key("vocabulary", c.tokenizer.vocabulary);
   keys.key("train_size", c.tokenizer.train_size, between(0, 1 << 20));
-  keys.key("lowercase", c.tokenizer.lowercase);
+  for (const data::TextSetting& setting : data::text_settings) keys.key(setting.name, c.tokenizer.text.*setting.value);
   keys.key("max_tokens", c.tokenizer.max_tokens, between(3, 1 << 20));
 
   keys.table("task");
@@ -195,6 +195,20 @@ PrepConfig read(config::TomlReader& reader) {
 
 bool PrepConfig::only_tests() const {
   return source.validation_files.empty() && (source.files.empty() || (split.train == 0 && split.validation == 0));
+}
+
+data::TextSettings PrepConfig::text() const {
+  data::TextSettings all = tokenizer.text;
+  if (!all.lowercase) all.lowercase = true;
+  if (!all.tokenize_chinese_chars) all.tokenize_chinese_chars = true;
+  return all.completed();
+}
+
+tokenize::TextForm PrepConfig::text_form() const {
+  const data::TextSettings all = text();
+  return {.lowercase = *all.lowercase,
+          .strip_accents = *all.strip_accents,
+          .tokenize_chinese_chars = *all.tokenize_chinese_chars};
 }
 
 tokenize::RowFormat PrepConfig::row_format() const {

@@ -127,7 +127,7 @@ class Preparation {
   void make_vocabulary() {
     std::string text;
     if (!vocabulary_) {
-      WordCounter counter(config_.lowercases());
+      WordCounter counter(config_.text_form());
       agree(group_, [&] { count_words(counter); });
       gather_counts(group_, counter);
       agree(group_, [&] {
@@ -275,30 +275,31 @@ class Preparation {
     info.label_names = table_.label_names;
     info.labelled = config_.has_labels();
     const tokenize::SpecialTokens& special = vocabulary_->special();
-    info.tokenizer = nlohmann::json{
-        {"type", config_.tokenizer.type},
-        {data::tokenizer_key::lowercase, config_.lowercases()},
-        {"max_tokens", config_.tokenizer.max_tokens},
-        {data::tokenizer_key::pad_id, special.pad},
-        {data::tokenizer_key::unk_id, special.unk},
-        {data::tokenizer_key::cls_id, special.cls},
-        {data::tokenizer_key::sep_id, special.sep},
-        {data::tokenizer_key::mask_id,
-         special.mask}}.dump();
+    nlohmann::json tokenizer = {{"type", config_.tokenizer.type},
+                                {"max_tokens", config_.tokenizer.max_tokens},
+                                {data::tokenizer_key::pad_id, special.pad},
+                                {data::tokenizer_key::unk_id, special.unk},
+                                {data::tokenizer_key::cls_id, special.cls},
+                                {data::tokenizer_key::sep_id, special.sep},
+                                {data::tokenizer_key::mask_id, special.mask}};
+    const data::TextSettings text = config_.text();
+    for (const data::TextSetting& setting : data::text_settings) tokenizer[setting.name] = *(text.*setting.value);
+    info.tokenizer = tokenizer.dump();
     return info;
   }
 
   void write_small_files() const {
-    const nlohmann::json tokenizer = {{"tokenizer_class", "BertTokenizer"},
-                                      {"do_lower_case", config_.lowercases()},
-                                      {"tokenize_chinese_chars", true},
-                                      {"strip_accents", nullptr},
-                                      {"model_max_length", config_.tokenizer.max_tokens},
-                                      {"pad_token", "[PAD]"},
-                                      {"unk_token", "[UNK]"},
-                                      {"cls_token", "[CLS]"},
-                                      {"sep_token", "[SEP]"},
-                                      {"mask_token", "[MASK]"}};
+    nlohmann::json tokenizer = {{"tokenizer_class", "BertTokenizer"},
+                                {"model_max_length", config_.tokenizer.max_tokens},
+                                {"pad_token", "[PAD]"},
+                                {"unk_token", "[UNK]"},
+                                {"cls_token", "[CLS]"},
+                                {"sep_token", "[SEP]"},
+                                {"mask_token", "[MASK]"}};
+    const data::TextSettings text = config_.text();
+    for (const data::TextSetting& setting : data::text_settings) {
+      tokenizer[setting.hugging_face_name] = *(text.*setting.value);
+    }
     io::write_text_file(staging_.file("vocab.txt"), vocabulary_->text());
     io::write_text_file(staging_.file("tokenizer_config.json"), tokenizer.dump(2) + "\n");
     io::write_text_file(staging_.file("prep.toml"), resolved_toml(config_));

@@ -110,14 +110,26 @@ data::TokenizerFolder vocabulary_folder(const TokenizerConfig& tokenizer) {
   return data::read_tokenizer_folder(folder.empty() ? "." : folder.string());
 }
 
-void check_case(const PrepConfig& config) {
-  const data::TokenizerFolder folder = vocabulary_folder(config.tokenizer);
-  if (!folder.lowercase || *folder.lowercase == config.lowercases()) return;
-  const auto word = [](bool value) { return std::string(value ? "true" : "false"); };
-  throw Error(ExitCode::input,
-              "it is " + word(config.lowercases()) + ", and " + folder.path +
-                  "/tokenizer_config.json, beside the vocabulary, says do_lower_case = " + word(*folder.lowercase) +
-                  ": leave lowercase out, or set it to " + word(*folder.lowercase) + ".");
+/// Text is read as the vocabulary is for, and as the splitter can.
+void check_text(const PrepConfig& config, core::ProblemList& problems, ExitCode& code) {
+  const data::TextSettings text = config.text();
+  const bool has_folder = config.tokenizer.train_size == 0;
+  const data::TokenizerFolder folder = has_folder ? vocabulary_folder(config.tokenizer) : data::TokenizerFolder();
+  if (const data::TextSetting* setting = first_difference(text, folder.text); setting != nullptr) {
+    const std::string name = setting->name, theirs = data::word(*(folder.text.completed().*setting->value));
+    note(problems, code, "[tokenizer] " + name, [&] {
+      throw Error(ExitCode::input, std::string("it is ") + data::word(*(text.*setting->value)) + ", and " +
+                                       folder.path + "/tokenizer_config.json, beside the vocabulary, says " +
+                                       setting->hugging_face_name + " = " + theirs + ": leave " + name +
+                                       " out, or set it to " + theirs + ".");
+    });
+  } else if (*text.strip_accents && !*text.lowercase) {
+    note(problems, code, "[tokenizer] strip_accents", [&] {
+      throw Error(ExitCode::input,
+                  "it is true and lowercase is false, but accents are stripped of lower-cased text alone. Set "
+                  "strip_accents = false for a vocabulary that has accents, or lowercase = true.");
+    });
+  }
 }
 
 /// Files that are there and open, each once; at most most_problems of them are told.
@@ -158,9 +170,12 @@ void settle(PrepConfig& config) {
     }
     *files = std::move(found);
   }
-  if (!config.tokenizer.lowercase) {
-    config.tokenizer.lowercase = vocabulary_folder(config.tokenizer).lowercase.value_or(true);
+  const data::TextSettings told = vocabulary_folder(config.tokenizer).text;
+  data::TextSettings& text = config.tokenizer.text;
+  for (const data::TextSetting& setting : data::text_settings) {
+    if (!(text.*setting.value)) text.*setting.value = told.*setting.value;
   }
+  text = config.text();
 }
 
 std::optional<Vocabulary> checked_vocabulary(const PrepConfig& config) {
@@ -171,8 +186,8 @@ std::optional<Vocabulary> checked_vocabulary(const PrepConfig& config) {
   if (config.tokenizer.train_size == 0) {
     note(problems, code, "[tokenizer] vocabulary",
          [&] { vocabulary = Vocabulary::load(vocabulary_file(config.tokenizer)); });
-    note(problems, code, "[tokenizer] lowercase", [&] { check_case(config); });
   }
+  check_text(config, problems, code);
   note(problems, code, "[output] directory", [&] { check_directory(config.output.directory); });
   if (problems.all().size() == 1) throw Error(code, problems.all().front());
   problems.throw_if_any(code, "the text cannot be prepared:");

@@ -15,7 +15,7 @@ PairLengths truncate_longest_first(std::int64_t first, std::int64_t second, std:
 
 SequenceMaker::SequenceMaker(const PrepConfig& config, const tokenize::Vocabulary& vocabulary)
     : vocabulary_(vocabulary),
-      encoder_(vocabulary, config.lowercases()),
+      encoder_(vocabulary, config.text_form()),
       max_tokens_(config.tokenizer.max_tokens),
       pairs_(config.has_pairs()),
       packs_(config.packs()) {}

@@ -26,17 +26,24 @@ struct ReorderRank {
 
 #include "unicode_tables.inc"
 
-constexpr char32_t single_limit = 0x30000;  // no single-character form lies above
+constexpr char32_t single_limit = 0x30000;    // no single-character form lies above
+constexpr char32_t lower_limit = 0x20000;     // no letter with a lower case lies above
+constexpr char32_t capital_dotted_i = 0x130;  // the only one whose lower case is two characters: i and the dot
 constexpr char32_t hangul_first = 0xAC00, hangul_last = 0xD7A3;
 
 }  // namespace
 
-CharacterTable::CharacterTable() : flags_(0x110000), single_(single_limit) {
+CharacterTable::CharacterTable() : flags_(0x110000), single_(single_limit), lower_(lower_limit) {
   for (const FlagRun& run : flag_runs) std::fill(&flags_[run.first], &flags_[run.last] + 1, run.flags);
   for (const ShiftRun& run : shift_runs) {
     for (char32_t point = run.first; point <= run.last; point += static_cast<char32_t>(run.step)) {
       flags_[point] |= character_flag::mapped;
       single_.at(point) = static_cast<char32_t>(static_cast<int>(point) + run.difference);
+    }
+  }
+  for (const ShiftRun& run : lower_runs) {
+    for (char32_t point = run.first; point <= run.last; point += static_cast<char32_t>(run.step)) {
+      lower_.at(point) = static_cast<char32_t>(static_cast<int>(point) + run.difference);
     }
   }
   for (const Expansion& expansion : expansions) flags_[expansion.point] |= character_flag::mapped;
@@ -56,6 +63,16 @@ std::span<const char32_t> CharacterTable::uncased_form(char32_t point, char32_t 
                                        [](const Expansion& e, char32_t p) { return e.point < p; });
   const auto* last = std::find(found->form, found->form + 4, U'\0');
   return {found->form, last};
+}
+
+std::span<const char32_t> CharacterTable::lower_form(char32_t point, char32_t (&scratch)[4]) const {
+  if (point == capital_dotted_i) {
+    scratch[0] = U'i';
+    scratch[1] = 0x307;
+    return {scratch, 2};
+  }
+  scratch[0] = point < lower_limit && lower_[point] != 0 ? lower_[point] : point;
+  return {scratch, 1};
 }
 
 int CharacterTable::reorder_rank(char32_t point) const {

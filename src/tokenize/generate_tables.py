@@ -15,6 +15,7 @@ SPACE, REMOVED, CJK, PUNCTUATION, MARK, BARRIER, REORDERED = 1, 2, 4, 8, 16, 32,
 
 cased = normalizers.BertNormalizer(clean_text=True, handle_chinese_chars=True, strip_accents=False, lowercase=False)
 uncased = normalizers.BertNormalizer(clean_text=True, handle_chinese_chars=True, strip_accents=None, lowercase=True)
+lower = normalizers.BertNormalizer(clean_text=True, handle_chinese_chars=True, strip_accents=False, lowercase=True)
 nfd = normalizers.NFD()
 split = pre_tokenizers.BertPreTokenizer()
 
@@ -34,6 +35,12 @@ def is_nonstarter(c):
     before_lowest = nfd.normalize_str("a" + c + "\u0334")
     plain = nfd.normalize_str(c)
     return after_highest != "a\u0345" + plain or before_lowest != "a" + plain + "\u0334" or c in "\u0345\u0334"
+
+
+def lowered(point):
+    """The lower-cased form with its accents, None where it is the code point itself."""
+    form = lower.normalize_str("a" + chr(point) + "a")[1:-1].strip(" ")
+    return None if form in (chr(point), "") else [ord(x) for x in form]
 
 
 def ask(point):
@@ -98,7 +105,7 @@ def rows(items, per_line=8):
 
 
 def main():
-    flags, forms = {}, {}
+    flags, forms, lowers = {}, {}, {}
     for point in range(0x110000):
         if 0xD800 <= point < 0xE000:
             continue
@@ -110,6 +117,9 @@ def main():
             flags[point] = flag
         if form:
             forms[point] = form
+        if lowered(point):
+            lowers[point] = lowered(point)
+            assert flag == 0 and not any(ask(x)[0] & ~MARK for x in lowers[point]), hex(point)
     moved = [p for p, f in flags.items() if f & REORDERED]
     compare = lambda a, b: 0 if a == b else (
         -1 if nfd.normalize_str("a" + chr(b) + chr(a)) == "a" + chr(a) + chr(b) else
@@ -122,6 +132,7 @@ def main():
     single = [(p, f[0]) for p, f in forms.items() if len(f) == 1]
     several = [(p, f) for p, f in forms.items() if len(f) > 1]
     assert max(len(f) for _, f in several) <= 4
+    assert [p for p, f in lowers.items() if len(f) > 1] == [0x130] and lowers[0x130] == [0x69, 0x307]
 
     print(f"// Made by generate_tables.py from tokenizers {tokenizers.__version__}; do not edit.")
     print("// clang-format off")
@@ -131,10 +142,12 @@ def main():
     rows([(hex(a), hex(b), str(s), str(d)) for a, b, s, d in shift_runs(single)])
     print("};\nconstexpr Expansion expansions[] = {  // code point, its form, zero-filled")
     rows([(hex(p), ", ".join(hex(x) for x in f + [0] * (4 - len(f)))) for p, f in several])
+    print("};\nconstexpr ShiftRun lower_runs[] = {  // lower case alone; U+0130, two characters, is not here")
+    rows([(hex(a), hex(b), str(s), str(d)) for a, b, s, d in shift_runs([(p, f[0]) for p, f in lowers.items() if len(f) == 1])])
     print("};\nconstexpr ReorderRank reorder_ranks[] = {  // kept nonstarters by combining class")
     rows([(hex(p), str(r)) for p, r in sorted(ranked)])
     print("};")
-    print(f"{len(flags)} flags, {len(single)} + {len(several)} forms, {len(moved)} reordered", file=sys.stderr)
+    print(f"{len(flags)} flags, {len(single)} + {len(several)} forms, {len(moved)} reordered, {len(lowers)} lower", file=sys.stderr)
 
 
 if __name__ == "__main__":

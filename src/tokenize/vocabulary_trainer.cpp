@@ -14,8 +14,8 @@
 
 namespace bert_hpc::tokenize {
 
-WordCounter::WordCounter(bool lowercase)
-    : splitter_(lowercase, {std::begin(special_token_names), std::end(special_token_names)}) {}
+WordCounter::WordCounter(const TextForm& form)
+    : splitter_(form, {std::begin(special_token_names), std::end(special_token_names)}) {}
 
 void WordCounter::add(std::string_view text) {
   splitter_.split(

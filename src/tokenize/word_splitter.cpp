@@ -10,8 +10,12 @@
 namespace bert_hpc::tokenize {
 namespace flag = character_flag;
 
-WordSplitter::WordSplitter(bool lowercase, std::vector<std::string> specials)
-    : table_(character_table()), lowercase_(lowercase), specials_(std::move(specials)) {
+WordSplitter::WordSplitter(const TextForm& form, std::vector<std::string> specials)
+    : table_(character_table()),
+      lowercase_(form.lowercase),
+      strips_(form.lowercase && form.strip_accents),
+      ideographs_alone_(form.tokenize_chinese_chars),
+      specials_(std::move(specials)) {
   for (int c = 0; c < 256; ++c) {
     Ascii& entry = ascii_[static_cast<std::size_t>(c)];
     entry.fold = static_cast<char>(c);
@@ -47,7 +51,7 @@ Word WordSplitter::unicode_word(const unsigned char*& p, const unsigned char* en
     const char32_t point = decode_utf8(p, end);
     const std::uint8_t flags = table_.flags(point);
     if (flags & flag::removed) continue;
-    const bool alone = flags & (flag::space | flag::cjk) || is_punctuation(point, flags);
+    const bool alone = flags & flag::space || (ideographs_alone_ && flags & flag::cjk) || is_punctuation(point, flags);
     if (alone && count_ > 0) {  // ends the word before it, and is read next time
       p = start;
       break;
@@ -64,14 +68,17 @@ Word WordSplitter::unicode_word(const unsigned char*& p, const unsigned char* en
 }
 
 bool WordSplitter::is_punctuation(char32_t point, std::uint8_t flags) const {
-  if (!lowercase_ || !(flags & flag::mapped)) return flags & flag::punctuation;
+  if (!strips_ || !(flags & flag::mapped)) return flags & flag::punctuation;
   char32_t scratch[4];  // uncased text is split after it is mapped: "≠" becomes "=", which is punctuation
   return table_.flags(table_.uncased_form(point, scratch).front()) & flag::punctuation;
 }
 
 void WordSplitter::append(char32_t point) {
   const std::uint8_t flags = table_.flags(point);
-  if (!lowercase_ || !(flags & (flag::mapped | flag::mark | flag::barrier))) {
+  if (lowercase_ && !strips_) {
+    char32_t scratch[4];
+    for (const char32_t form : table_.lower_form(point, scratch)) append_one(form);
+  } else if (!strips_ || !(flags & (flag::mapped | flag::mark | flag::barrier))) {
     append_one(point);
   } else if (flags & flag::barrier) {
     barrier_ = count_;
@@ -83,7 +90,7 @@ void WordSplitter::append(char32_t point) {
 
 void WordSplitter::append_one(char32_t point) {
   if (count_ > longest_word) return;
-  const bool moves = lowercase_ && (table_.flags(point) & flag::reordered);
+  const bool moves = strips_ && (table_.flags(point) & flag::reordered);
   const int rank = moves ? table_.reorder_rank(point) : 0;
   int place = count_;
   if (moves) {

@@ -7,9 +7,9 @@
 
 namespace bert_hpc::tokenize {
 
-WordPieceEncoder::WordPieceEncoder(const Vocabulary& vocabulary, bool lowercase)
+WordPieceEncoder::WordPieceEncoder(const Vocabulary& vocabulary, const TextForm& form)
     : vocabulary_(vocabulary),
-      splitter_(lowercase, {std::begin(special_token_names), std::end(special_token_names)}),
+      splitter_(form, {std::begin(special_token_names), std::end(special_token_names)}),
       special_ids_{vocabulary.special().pad, vocabulary.special().unk, vocabulary.special().cls,
                    vocabulary.special().sep, vocabulary.special().mask},
       cache_(std::size_t{1} << cache_bits) {}

@@ -14,7 +14,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const fuzz::File file(special + std::string(pieces));
   fuzz::accepts([&] {
     const tokenize::Vocabulary vocabulary = tokenize::Vocabulary::load(file.path());
-    tokenize::WordPieceEncoder encoder(vocabulary, size % 2 == 0);  // lowercase or not
+    const tokenize::TextForm form{
+        .lowercase = size % 2 == 0, .strip_accents = size % 4 == 0, .tokenize_chinese_chars = size % 8 < 4};
+    tokenize::WordPieceEncoder encoder(vocabulary, form);
     std::vector<std::int32_t> once, twice;
     encoder.encode(text, once);
     encoder.encode(text, twice);  // words come from its cache now

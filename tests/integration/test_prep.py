@@ -207,6 +207,30 @@ def case_is_the_vocabularys(folder):
     check(run(folder).returncode == 0, "who says nothing is not contradicted")
 
 
+def text_is_read_as_the_vocabulary_is_for(folder):
+    """Accents that a folder keeps stay; ideographs that it leaves together are one word; what contradicts it is refused."""
+    (folder / "german").mkdir()
+    (folder / "german" / "vocab.txt").write_text("\n".join(VOCABULARY + ["ä", "中文", "中"]) + "\n")
+    settings = {"do_lower_case": True, "strip_accents": False, "tokenize_chinese_chars": False}
+    (folder / "german" / "tokenizer_config.json").write_text(json.dumps(settings))
+    (folder / "german.csv").write_text("text,label\n" + "Ä 中文,x\nÄ 中文,y\n" * 20, encoding="utf-8")
+    german = {"source__files": '["german.csv"]', "output__directory": '"german-out"', "tokenizer__vocabulary": '"german"'}
+    toml(folder, **german)
+    done = run(folder)
+    check(done.returncode == 0, f"accents that stay: {done.stderr}")
+    with h5py.File(folder / "german-out" / "train-00000.h5") as f:
+        check(list(f["input_ids"][1:3]) == [len(VOCABULARY), len(VOCABULARY) + 1], "accents and ideographs as the folder says")
+        told = json.loads(f.attrs["tokenizer"])
+        check((told["strip_accents"], told["tokenize_chinese_chars"]) == (False, False), "told in the shard")
+    written = json.loads((folder / "german-out" / "tokenizer_config.json").read_text())
+    check({key: written[key] for key in settings} == settings, "told in tokenizer_config.json")
+    for key, name in (("strip_accents", "strip_accents"), ("tokenize_chinese_chars", "tokenize_chinese_chars")):
+        refused(folder, f"{key} that is not the vocabulary's", 2, f"[tokenizer] {key}: it is true, and german/tokenizer_config.json",
+                f"{name} = false", **german, **{f"tokenizer__{key}": "true"})
+    refused(folder, "accents stripped of cased text", 2, "[tokenizer] strip_accents: it is true and lowercase is false",
+            tokenizer__lowercase="false", tokenizer__strip_accents="true")
+
+
 def files_by_pattern_and_once(folder):
     for number in (2, 0, 1):
         (folder / f"part-{number}.csv").write_text("text,label\n" + f"{'abc'[number]},x\n" * 10)
@@ -302,6 +326,7 @@ with tempfile.TemporaryDirectory() as scratch:
     shards_say_what_the_text_said(place, table)
     wrong_input(place)
     case_is_the_vocabularys(place)
+    text_is_read_as_the_vocabulary_is_for(place)
     files_by_pattern_and_once(place)
     what_was_hardly_meant_is_told(place)
     fewer_shards_replace_more(place)

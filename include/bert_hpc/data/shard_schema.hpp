@@ -7,9 +7,10 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
+
+#include "bert_hpc/data/text_settings.hpp"
 
 namespace bert_hpc::data {
 
@@ -46,8 +47,8 @@ inline constexpr const char* cls_id = "cls_id";
 inline constexpr const char* sep_id = "sep_id";
 inline constexpr const char* mask_id = "mask_id";
 inline constexpr const char* pad_id = "pad_id";
-inline constexpr const char* unk_id = "unk_id";        ///< foreign shards may not say
-inline constexpr const char* lowercase = "lowercase";  ///< true or false; foreign shards may not say
+inline constexpr const char* unk_id =
+    "unk_id";  ///< foreign shards may not say, nor how text was read (TextSetting::name)
 }  // namespace tokenizer_key
 
 /// What the sequences of a shard are labelled with.
@@ -90,8 +91,8 @@ struct ShardInfo {
 std::string label_names_to_json(const std::vector<std::string>& names);
 /// Label names of JSON text; throws Error(data) with `file` in the message if it is no array of strings.
 std::vector<std::string> label_names_from_json(const std::string& json, const std::string& file);
-/// Was the text lowercased? Nothing where the tokenizer's JSON text does not say; throws as special_ids_from_json().
-std::optional<bool> lowercase_from_json(const std::string& json, const std::string& file);
+/// How the text was read, as far as the tokenizer's JSON text says; throws as special_ids_from_json().
+TextSettings text_settings_from_json(const std::string& json, const std::string& file);
 /// Special ids of tokenizer JSON text; throws Error(data) with `file` in the message if it is malformed.
 SpecialIds special_ids_from_json(const std::string& json, const std::string& file);
 

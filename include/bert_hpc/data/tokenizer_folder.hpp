@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 
 #include "bert_hpc/data/shard_schema.hpp"
@@ -12,9 +11,9 @@ namespace bert_hpc::data {
 
 struct TokenizerFolder {
   std::string path;
-  std::string vocabulary_hash;    ///< as in shards; "" where there is no vocab.txt
-  std::int64_t pieces = 0;        ///< of vocab.txt
-  std::optional<bool> lowercase;  ///< do_lower_case; none where tokenizer_config.json does not say
+  std::string vocabulary_hash;  ///< as in shards; "" where there is no vocab.txt
+  std::int64_t pieces = 0;      ///< of vocab.txt
+  TextSettings text;            ///< as far as tokenizer_config.json says
 
   bool has_vocabulary() const { return !vocabulary_hash.empty(); }
 };
@@ -23,8 +22,8 @@ struct TokenizerFolder {
 TokenizerFolder read_tokenizer_folder(const std::string& path);
 
 /// Why shards like these are not for the model in `model`: a sentence to follow their name; "" where they are, or
-/// where either side does not say enough to know. `lowercase`: of the shards' text.
-std::string tokenizer_difference(const TokenizerFolder& model, const ShardInfo& shards, std::optional<bool> lowercase);
+/// where either side does not say enough to know. `text`: how the shards' text was read.
+std::string tokenizer_difference(const TokenizerFolder& model, const ShardInfo& shards, const TextSettings& text);
 
 /// Is its vocab.txt the one that the shards were made with? Where they do not say, one that fits into `vocab_size`.
 bool is_vocabulary_of(const TokenizerFolder& folder, const ShardInfo& shards, std::int64_t vocab_size);

@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "bert_hpc/config/toml_reader.hpp"
+#include "bert_hpc/data/text_settings.hpp"
 #include "bert_hpc/tokenize/row_reader.hpp"
+#include "bert_hpc/tokenize/text_form.hpp"
 
 namespace bert_hpc::prep {
 
@@ -47,7 +49,7 @@ struct TokenizerConfig {
   std::string type = "wordpiece";
   std::string vocabulary;         ///< vocab.txt, or a folder that has one
   std::int64_t train_size = 0;    ///< pieces of a vocabulary made from the training split; one of the two is given
-  std::optional<bool> lowercase;  ///< not given: as the vocabulary's folder says, else true
+  data::TextSettings text;        ///< not given: as the vocabulary's folder says, else as Hugging Face's uncased BERT
   std::int64_t max_tokens = 512;  ///< of a sequence, special tokens included
 };
 
@@ -78,7 +80,10 @@ struct PrepConfig {
   /// Are all rows for the test split?
   bool only_tests() const;
   bool has_pairs() const { return !source.text_pair.empty(); }
-  bool lowercases() const { return tokenizer.lowercase.value_or(true); }
+  /// How text is read: each setting that is not given is that of Hugging Face's uncased BERT, or follows from the
+  /// others.
+  data::TextSettings text() const;
+  tokenize::TextForm text_form() const;
   bool packs() const { return task.name == "masked_lm" && task.pack; }
   tokenize::RowFormat row_format() const;
 };

@@ -20,7 +20,7 @@ inline constexpr std::uint8_t reordered = 64;   ///< a mark that stays and is pu
 inline constexpr std::uint8_t mapped = 128;     ///< has another form in uncased text (`uncased_form`)
 }  // namespace character_flag
 
-/// Immutable table of all code points; 1.3 MB. Get it by `character_table()`.
+/// Immutable table of all code points; 1.8 MB. Get it by `character_table()`.
 class CharacterTable {
  public:
   CharacterTable();
@@ -32,12 +32,16 @@ class CharacterTable {
   /// holds the answer where it is computed.
   std::span<const char32_t> uncased_form(char32_t point, char32_t (&scratch)[4]) const;
 
+  /// Lower-cased form with its accents: 1 or 2 code points; the point itself where it has no other. `scratch` as above.
+  std::span<const char32_t> lower_form(char32_t point, char32_t (&scratch)[4]) const;
+
   /// Order of a `reordered` character among its neighbours of that kind: stable, ascending.
   int reorder_rank(char32_t point) const;
 
  private:
   std::vector<std::uint8_t> flags_;  // (0x110000)
   std::vector<char32_t> single_;     // (points below single_limit): the form where it is one character, else 0
+  std::vector<char32_t> lower_;      // (points below lower_limit): the lower-cased form, else 0
 };
 
 /// The one table of the program, made at first use (about a millisecond); safe from several threads.

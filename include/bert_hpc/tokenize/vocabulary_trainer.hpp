@@ -17,7 +17,7 @@ namespace bert_hpc::tokenize {
 /// Times each normalized word was seen. Grows with the number of different words only.
 class WordCounter {
  public:
-  explicit WordCounter(bool lowercase);
+  explicit WordCounter(const TextForm& form);
 
   /// Counts the words of `text` (UTF-8, may be malformed); words too long to be known and special tokens are left out.
   void add(std::string_view text);

@@ -1,6 +1,7 @@
 // Splits text into words as BERT's basic tokenizer does: drops control characters, isolates punctuation and
-// ideographs, and (uncased) lower-cases, decomposes and strips accents. One pass, no allocation; plain ASCII words,
-// which are nearly all of English text, never leave a table-driven loop. See characters.hpp for whose rules these are.
+// ideographs, and lower-cases, decomposes and strips accents, as the text's form asks. One pass, no allocation; plain
+// ASCII words, which are nearly all of English text, never leave a table-driven loop. See characters.hpp for whose
+// rules these are.
 #pragma once
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "bert_hpc/tokenize/characters.hpp"
+#include "bert_hpc/tokenize/text_form.hpp"
 
 namespace bert_hpc::tokenize {
 
@@ -28,7 +30,7 @@ struct Word {
 class WordSplitter {
  public:
   /// `specials`: texts such as "[MASK]", each beginning with '[', that are recognised in raw text before anything else.
-  WordSplitter(bool lowercase, std::vector<std::string> specials);
+  WordSplitter(const TextForm& form, std::vector<std::string> specials);
 
   /// Calls `on_word(const Word&)` for each word of `text` (UTF-8, may be malformed), and `on_special(index)` for each
   /// special text, in order. A Word's bytes are valid during the call only.
@@ -99,7 +101,7 @@ class WordSplitter {
   Word encode();
 
   const CharacterTable& table_;
-  bool lowercase_;
+  bool lowercase_, strips_, ideographs_alone_;  // strips_: lower-cases and strips accents; else lowercase_ alone
   std::vector<std::string> specials_;
   std::array<Ascii, 256> ascii_{};
   std::array<char, 4 * (longest_word + 1) + 16> buffer_{};

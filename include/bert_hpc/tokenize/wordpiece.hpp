@@ -19,7 +19,7 @@ namespace bert_hpc::tokenize {
 /// One per thread (it has a cache); the vocabulary must outlive it.
 class WordPieceEncoder {
  public:
-  WordPieceEncoder(const Vocabulary& vocabulary, bool lowercase);
+  WordPieceEncoder(const Vocabulary& vocabulary, const TextForm& form);
 
   /// Appends the ids of `text` to `ids`, without [CLS] and [SEP]. `text` is UTF-8; malformed parts are read as U+FFFD,
   /// which BERT drops. Special tokens spelled out in the text become their ids, as in Transformers.

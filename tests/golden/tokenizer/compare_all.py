@@ -17,15 +17,16 @@ import unicodedata
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 import h5py
 import numpy as np
+from make_golden import FORMS, SPECIAL
 from transformers import BertTokenizer
 
-SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 
-def ours(prep, text, vocabulary, lowercase, folder):
+def ours(prep, text, vocabulary, form, folder):
     """Ids of each line of the file `text` that is not blank."""
     toml = folder / "compare.toml"
+    settings = "\n".join(f"{key.replace('do_lower_case', 'lowercase')} = {str(value).lower()}" for key, value in FORMS[form].items())
     toml.write_text(f"""[source]
 format = "text"
 files = ["{text}"]
@@ -35,7 +36,7 @@ validation = 0
 test = 0
 [tokenizer]
 vocabulary = "{vocabulary}"
-lowercase = {str(lowercase).lower()}
+{settings}
 max_tokens = 1048576
 [task]
 name = "masked_lm"
@@ -53,12 +54,12 @@ directory = "{folder / 'shards'}"
     return [ids[row] for row in sorted(ids)]
 
 
-def compare(name, prep, content, vocabulary, tokenizer, lowercase, folder):
+def compare(name, prep, content, vocabulary, tokenizer, form, folder):
     """Number of lines that differ, the first few printed."""
     text = folder / "text.txt"
     text.write_bytes(content)
     lines = [line for line in content.split(b"\n") if line.strip(b" \t\r\v\f")]
-    got = ours(prep, text, vocabulary, lowercase, folder)
+    got = ours(prep, text, vocabulary, form, folder)
     assert len(got) == len(lines), f"{name}: {len(lines)} lines, {len(got)} sequences"
     different = 0
     for begin in range(0, len(lines), 1000):
@@ -103,21 +104,19 @@ def main():
         vocabulary = folder / "characters.txt"
         vocabulary.write_bytes("\n".join(pieces).encode())
         numbers = {piece: i for i, piece in enumerate(pieces)}
-        for lowercase in (True, False):
-            tokenizer = BertTokenizer(vocab=numbers, do_lower_case=lowercase)
-            name = f"hostile text, {'un' if lowercase else ''}cased"
-            failures += compare(name, options.prep, content, vocabulary, tokenizer, lowercase, folder)
+        for form, settings in FORMS.items():
+            tokenizer = BertTokenizer(vocab=numbers, **settings)
+            failures += compare(f"hostile text, {form}", options.prep, content, vocabulary, tokenizer, form, folder)
         if not (options.data / "tok").is_dir():
             print(f"skipped: no real text, as {options.data} is not there")
-        for lowercase in (True, False):
-            vocabulary = options.data / "tok" / f"bert-base-{'un' if lowercase else ''}cased-vocab.txt"
+        for form, settings in FORMS.items():
+            vocabulary = options.data / "tok" / f"bert-base-{'cased' if form == 'cased' else 'uncased'}-vocab.txt"
             if not vocabulary.exists():
                 continue
-            tokenizer = BertTokenizer(vocab=str(vocabulary), do_lower_case=lowercase)
+            tokenizer = BertTokenizer(vocab=str(vocabulary), **settings)
             for path in sorted(options.data.rglob("*.*")):
                 if path.suffix in (".txt", ".tsv", ".csv", ".json") and path.parent.name != "tok":
-                    name = f"{path.name}, {'un' if lowercase else ''}cased"
-                    failures += compare(name, options.prep, path.read_bytes(), vocabulary, tokenizer, lowercase, folder)
+                    failures += compare(f"{path.name}, {form}", options.prep, path.read_bytes(), vocabulary, tokenizer, form, folder)
     print("all ids are equal" if failures == 0 else f"{failures} lines differ")
     return failures > 0
 

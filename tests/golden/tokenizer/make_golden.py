@@ -19,7 +19,7 @@ WORDS = ["un", "##aff", "##able", "play", "##ing", "##ed", "the", "it", "##s", "
 
 def texts(random_state):
     yield from (b"", b" ", b"\xef\xbb\xbfBOM", b"The unaffable [MASK] plays; it's RUNNING. abc abbc", "naïve Café CAFE\u0301".encode())
-    yield from ("ΑΣ ΑΣ. ὈΔΥΣΣΕΎΣ İstanbul ıI ẞß ǅ ﬁ Ⅻ Å Ω K".encode(), "한국어 각 ᄀ".encode(), "a≠b ≮ ≯ `῀´ ; · ;".encode())
+    yield from ("ΑΣ ΑΣ. ÄÖÜß ὈΔΥΣΣΕΎΣ İstanbul ıI ẞß ǅ ﬁ Ⅻ Å Ω K".encode(), "한국어 각 ᄀ".encode(), "a≠b ≮ ≯ `῀´ ; · ;".encode())
     yield from ("中文字 漢字 豈 兀 𠀀 〇 々 ア カ゛が".encode(), "👩‍👩‍👧‍👦 🇩🇪 ☺️ 1️⃣".encode(), "ก็ กำ ნ Ა Ꭰ ꭰ".encode())
     yield from ("\u00a0x\u2003y\u3000z\u200bw\u00adv\u2028u\x85t\x1cs\x0br\x00q\x7fp".encode(), b"[CLS][SEP] [cls] [[MASK]] [MASK [PAD]x[UNK]y")
     yield from ("a\u302e\U0001d165\u302f b\U0001d165\u034f\u302e\U0001d16d c\U0001d160\u302e\u0301\u1b44".encode(),)
@@ -44,25 +44,33 @@ def texts(random_state):
         yield bytes(random_state.choice(b"\xf0\x9f\x98\x80\xed\xa0\xe2\x82\xc3\xa9 aZ\xcc\x81") for _ in range(12))
 
 
-def tokenizer(vocabulary, lowercase):
-    return transformers.BertTokenizer(vocab={p: i for i, p in enumerate(vocabulary)}, do_lower_case=lowercase)
+FORMS = {
+    "uncased": {"do_lower_case": True},
+    "cased": {"do_lower_case": False},
+    "accented": {"do_lower_case": True, "strip_accents": False},
+    "joined": {"do_lower_case": True, "tokenize_chinese_chars": False},
+}
+
+
+def tokenizer(vocabulary, form):
+    return transformers.BertTokenizer(vocab={p: i for i, p in enumerate(vocabulary)}, **FORMS[form])
 
 
 def main():
     cases = list(texts(random.Random(7)))
     plain = [c.decode("utf-8", "replace") for c in cases]
     characters = set()
-    for lowercase in (True, False):
-        normalizer = tokenizer(SPECIAL, lowercase).backend_tokenizer.normalizer
+    for form in FORMS:
+        normalizer = tokenizer(SPECIAL, form).backend_tokenizer.normalizer
         for text in plain:
             characters |= set(normalizer.normalize_str(text)) - set(" ")
     pieces = sorted(characters)
     vocabulary = SPECIAL + pieces + ["##" + p for p in pieces] + [w for w in WORDS if w not in pieces]
-    ids = {low: tokenizer(vocabulary, low)(plain, add_special_tokens=False)["input_ids"] for low in (True, False)}
+    ids = {form: tokenizer(vocabulary, form)(plain, add_special_tokens=False)["input_ids"] for form in FORMS}
     json.dump({
         "made by": f"make_golden.py with transformers {transformers.__version__}, tokenizers {tokenizers.__version__}",
         "vocabulary": vocabulary,
-        "cases": [{"bytes": c.hex(), "uncased": u, "cased": k} for c, u, k in zip(cases, ids[True], ids[False])],
+        "cases": [{"bytes": c.hex(), **{form: ids[form][i] for form in FORMS}} for i, c in enumerate(cases)],
     }, sys.stdout, separators=(",", ":"))
     print(file=sys.stdout)
 

@@ -38,10 +38,11 @@ TEST_CASE("special ids come from the tokenizer's settings") {
 }
 
 TEST_CASE("case comes from the tokenizer's settings where they say") {
-  CHECK(lowercase_from_json(R"({"lowercase": true})", "a.h5") == true);
-  CHECK(lowercase_from_json(R"({"lowercase": false})", "a.h5") == false);
-  CHECK_FALSE(lowercase_from_json("{}", "a.h5"));
-  CHECK_THROWS_AS(lowercase_from_json("x", "a.h5"), Error);
+  CHECK(text_settings_from_json(R"({"lowercase": true})", "a.h5").lowercase == true);
+  CHECK(text_settings_from_json(R"({"lowercase": false, "strip_accents": 1})", "a.h5").lowercase == false);
+  CHECK_FALSE(text_settings_from_json(R"({"strip_accents": 1})", "a.h5").strip_accents);
+  CHECK_FALSE(text_settings_from_json("{}", "a.h5").lowercase);
+  CHECK_THROWS_AS(text_settings_from_json("x", "a.h5"), Error);
 }
 
 TEST_CASE("task names round-trip and unknown ones are refused") {

@@ -31,34 +31,40 @@ TEST_CASE("a folder's vocabulary is told by its lines, however they end") {
     const data::TokenizerFolder folder = data::read_tokenizer_folder(scratch.path.string());
     CHECK(folder.pieces == 2);
     CHECK(folder.vocabulary_hash == core::hash_of_lines({"a", "b"}));
-    CHECK_FALSE(folder.lowercase);
+    CHECK_FALSE(folder.text.lowercase);
   }
   std::ofstream(scratch / "tokenizer_config.json") << R"({"do_lower_case": false})";
-  CHECK(data::read_tokenizer_folder(scratch.path.string()).lowercase == false);
+  CHECK(data::read_tokenizer_folder(scratch.path.string()).text.lowercase == false);
   std::ofstream(scratch / "tokenizer_config.json") << R"({"do_lower_case": null})";
-  CHECK_FALSE(data::read_tokenizer_folder(scratch.path.string()).lowercase);
+  CHECK_FALSE(data::read_tokenizer_folder(scratch.path.string()).text.lowercase);
   std::ofstream(scratch / "tokenizer_config.json") << "[";
   CHECK_THROWS_WITH(data::read_tokenizer_folder(scratch.path.string()), ContainsSubstring("tokenizer_config.json"));
 }
 
 TEST_CASE("shards of another vocabulary or case are not for a model; what either side does not tell is not compared") {
-  data::TokenizerFolder model{"run/model", core::hash_of_lines({"a", "b"}), 2, true};
+  data::TokenizerFolder model{"run/model", core::hash_of_lines({"a", "b"}), 2, {true, {}, {}}};
   const data::ShardInfo same = shards_of({"a", "b"}), other = shards_of({"b", "a"});
-  CHECK(tokenizer_difference(model, same, true).empty());
-  CHECK(tokenizer_difference(model, same, std::nullopt).empty());
-  CHECK_THAT(tokenizer_difference(model, other, true), ContainsSubstring("another vocabulary") &&
-                                                           ContainsSubstring(other.vocabulary_hash) &&
-                                                           ContainsSubstring("run/model/vocab.txt") &&
-                                                           ContainsSubstring("[tokenizer] vocabulary = \"run/model\""));
-  CHECK_THAT(tokenizer_difference(model, same, false),
+  CHECK(tokenizer_difference(model, same, {true, {}, {}}).empty());
+  CHECK(tokenizer_difference(model, same, {}).empty());
+  CHECK_THAT(tokenizer_difference(model, other, {true, {}, {}}),
+             ContainsSubstring("another vocabulary") && ContainsSubstring(other.vocabulary_hash) &&
+                 ContainsSubstring("run/model/vocab.txt") &&
+                 ContainsSubstring("[tokenizer] vocabulary = \"run/model\""));
+  CHECK_THAT(tokenizer_difference(model, same, {false, {}, {}}),
              ContainsSubstring("lowercase = false") && ContainsSubstring("do_lower_case = true"));
+  CHECK_THAT(tokenizer_difference(model, same, {true, false, {}}),  // the model's follows from its case
+             ContainsSubstring("strip_accents = false") && ContainsSubstring("strip_accents = true"));
+  CHECK(tokenizer_difference(model, same, {true, true, false}).empty());
+  model.text.tokenize_chinese_chars = true;
+  CHECK_THAT(tokenizer_difference(model, same, {true, true, false}),
+             ContainsSubstring("tokenize_chinese_chars = false"));
   data::ShardInfo foreign = other;
   foreign.vocabulary_hash = "";
-  CHECK(tokenizer_difference(model, foreign, std::nullopt).empty());
-  model.lowercase.reset();
-  CHECK(tokenizer_difference(model, same, false).empty());
+  CHECK(tokenizer_difference(model, foreign, {}).empty());
+  model.text = {};
+  CHECK(tokenizer_difference(model, same, {false, {}, {}}).empty());
   model.vocabulary_hash = "";
-  CHECK(tokenizer_difference(model, other, true).empty());
+  CHECK(tokenizer_difference(model, other, {true, {}, {}}).empty());
 }
 
 TEST_CASE("a vocabulary is the shards' own where they say which, else one that fits into the model") {

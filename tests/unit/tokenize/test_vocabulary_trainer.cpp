@@ -82,7 +82,7 @@ TEST_CASE("training with kept counts equals counting anew") {
 }
 
 TEST_CASE("words are counted as they are tokenized") {
-  WordCounter counter(true);
+  WordCounter counter(uncased);
   counter.add("Café café, [MASK] x" + std::string(200, 'y'));
   const auto words = counter.sorted();
   REQUIRE(words.size() == 2);
