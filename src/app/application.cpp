@@ -7,7 +7,7 @@
 #include "bert_hpc/app/assembly.hpp"
 #include "bert_hpc/app/checkpointer.hpp"
 #include "bert_hpc/app/collective.hpp"
-#include "bert_hpc/app/grid_layout.hpp"
+#include "bert_hpc/app/given_input.hpp"
 #include "bert_hpc/app/machine.hpp"
 #include "bert_hpc/app/run_directory.hpp"
 #include "bert_hpc/app/watchdog.hpp"
@@ -18,31 +18,16 @@ namespace bert_hpc::app {
 namespace {
 
 /// Rank 0 reads the file once for all: a thousand ranks opening one file at once hurts shared file systems.
-struct Input {
-  config::Config config;
-  comm::GridShape grid;
-  ResolvedInput resolved{""};
-};
-
-Input read_input(const Invocation& invocation, comm::Communicator& world) {
+GivenInput read_input(const Invocation& invocation, comm::Communicator& world) {
   std::string text;
   collectively(world, [&] {
     if (world.rank() == 0) text = config::read_input_text(invocation.input_path);
   });
   text = world.broadcast(text, 0);
-  Input result;
+  GivenInput result;
   collectively(world, [&] {
-    config::Config& input = result.config;
-    input = config::parse_config_text(text, invocation.input_path, invocation.overrides);
     const int ranks = invocation.validate_ranks > 0 ? invocation.validate_ranks : world.size();
-    const model::BertConfig stated = stated_model(input);
-    result.grid = grid_layout(input, ranks, stated);
-    config::require_valid(input, result.grid.data);
-    result.resolved = resolved_input(input, stated);
-    if (input.run.mode == "predict" && input.task.name == "masked_lm") {
-      throw core::Error(core::ExitCode::input,
-                        "run.mode = \"predict\" has nothing to write for task.name = \"masked_lm\"; use \"evaluate\".");
-    }
+    result = given_input(text, invocation, ranks, world.rank() == 0);
   });
   return result;
 }
@@ -135,7 +120,7 @@ int run_application(const Invocation& invocation, comm::Communicator& world, int
   core::Activity activity;
   FailureMark failure;
   try {
-    const Input given = read_input(invocation, world);
+    const GivenInput given = read_input(invocation, world);
     const config::Config& input = given.config;
     const Watchdog watchdog({input.run.watchdog_seconds, input.run.watchdog_limit_seconds}, world, activity, log,
                             failure);

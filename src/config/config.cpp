@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "bert_hpc/core/model_limits.hpp"
 #include "bert_hpc/core/text.hpp"
 
 namespace bert_hpc::config {
@@ -21,22 +22,23 @@ void visit_run(TomlKeys& toml, Run& run) {
 }
 
 void visit_model(TomlKeys& toml, Model& model) {
-  const Range probability = from_to_below(0, 1);
+  const Range probability = from_to_below(0, 1), size = between(1, double{core::largest_size});
+  const auto above_zero = [](double high) { return Range{.low = 0, .high = high, .low_open = true}; };
   toml.table("model").key("family", model.family, one_of({"bert"}, {"gpt2", "bilstm"}));
   toml.key("pretrained", model.pretrained);
   toml.key("attention", model.attention, one_of({"fused", "plain"}));
-  toml.key("vocab_size", model.vocab_size, positive());
-  toml.key("hidden_size", model.hidden_size, positive());
-  toml.key("num_hidden_layers", model.num_hidden_layers, positive());
-  toml.key("num_attention_heads", model.num_attention_heads, positive());
-  toml.key("intermediate_size", model.intermediate_size, positive());
-  toml.key("max_position_embeddings", model.max_position_embeddings, positive());
-  toml.key("type_vocab_size", model.type_vocab_size, positive());
+  toml.key("vocab_size", model.vocab_size, between(1, double{core::largest_vocabulary}));
+  toml.key("hidden_size", model.hidden_size, size);
+  toml.key("num_hidden_layers", model.num_hidden_layers, between(1, double{core::most_layers}));
+  toml.key("num_attention_heads", model.num_attention_heads, size);
+  toml.key("intermediate_size", model.intermediate_size, size);
+  toml.key("max_position_embeddings", model.max_position_embeddings, size);
+  toml.key("type_vocab_size", model.type_vocab_size, size);
   toml.key("hidden_dropout_prob", model.hidden_dropout_prob, probability);
   toml.key("attention_probs_dropout_prob", model.attention_probs_dropout_prob, probability);
   toml.key("classifier_dropout", model.classifier_dropout, probability);
-  toml.key("layer_norm_eps", model.layer_norm_eps, positive());
-  toml.key("initializer_range", model.initializer_range, non_negative());
+  toml.key("layer_norm_eps", model.layer_norm_eps, above_zero(core::largest_epsilon));
+  toml.key("initializer_range", model.initializer_range, above_zero(core::largest_initial_range));
   toml.key("hidden_act", model.hidden_act, one_of({"gelu"}, {"relu", "silu", "gelu_new", "gelu_pytorch_tanh"}));
   toml.planned({"recompute", "freeze", "lora"});
 }
@@ -111,7 +113,7 @@ void visit_keys(TomlKeys& toml, Config& config) {
 
   Evaluation& evaluation = config.evaluation;
   toml.table("evaluation").key("every_steps", evaluation.every_steps, positive());
-  toml.key("every_epochs", evaluation.every_epochs, positive());
+  toml.key("every_epochs", evaluation.every_epochs, between(1, 1 << 30));
   toml.key("best", evaluation.best).key("patience", evaluation.patience, positive());
 
   Checkpoint& checkpoint = config.checkpoint;
@@ -162,6 +164,13 @@ Config parse_config(const std::string& path, const std::vector<std::string>& ove
 }
 
 Config parse_config_text(const std::string& text, const std::string& name, const std::vector<std::string>& overrides) {
+  ReadConfig read = read_config_text(text, name, overrides);
+  throw_if_any(read.problems);
+  return std::move(read.config);
+}
+
+ReadConfig read_config_text(const std::string& text, const std::string& name,
+                            const std::vector<std::string>& overrides) {
   TomlReader reader(text, name, overrides);
   reader.override_excludes("schedule.steps", {"schedule.epochs"});
   reader.override_excludes("schedule.epochs", {"schedule.steps"});
@@ -181,8 +190,7 @@ Config parse_config_text(const std::string& text, const std::string& name, const
   for (const ConfigProblem& problem : validate(config, 0)) {
     reader.problem(problem.key, problem.text, problem.alternatives);
   }
-  reader.finish();
-  return config;
+  return {std::move(config), reader.problems()};
 }
 
 std::string to_toml(const Config& config) {

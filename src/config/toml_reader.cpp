@@ -55,6 +55,10 @@ std::string read_input_text(const std::string& path) {
   return text;
 }
 
+void throw_if_any(const core::ProblemList& problems) {
+  problems.throw_if_any(core::ExitCode::input, "the input cannot be used:");
+}
+
 struct TomlReader::State {
   std::string file;
   std::vector<std::string> overrides;
@@ -327,7 +331,7 @@ bool TomlReader::has_problems() const {
   return !state_->problems.empty();
 }
 
-void TomlReader::finish() {
+core::ProblemList TomlReader::problems() {
   state_->report_unknown(state_->root, "");
   auto& problems = state_->problems;
   // A mistyped name is told once: with "did you mean", not as something that is missing too.
@@ -342,7 +346,11 @@ void TomlReader::finish() {
   core::ProblemList list;
   for (std::size_t i = 0; i < std::min(problems.size(), max_problems); ++i) list.add(state_->text_of(problems[i]));
   if (problems.size() > max_problems) list.add("and more of them");
-  list.throw_if_any(core::ExitCode::input, "the input cannot be used:");
+  return list;
+}
+
+void TomlReader::finish() {
+  throw_if_any(problems());
 }
 
 }  // namespace bert_hpc::config

@@ -79,6 +79,8 @@ class Rules {
   void check_task() {
     rule(!config_.task.mask_probability || config_.task.name == "masked_lm", "task.mask_probability",
          "[task] mask_probability belongs to the task \"masked_lm\": remove it, or change the task.");
+    rule(config_.run.mode != "predict" || config_.task.name != "masked_lm", "run.mode",
+         "[run] mode = \"predict\" has nothing to write for the task \"masked_lm\": use \"evaluate\".");
   }
 
   void check_data() {
@@ -217,7 +219,7 @@ std::vector<ConfigProblem> validate(const Config& config, int replicas) {
 void require_valid(const Config& config, int replicas) {
   core::ProblemList list;
   for (const ConfigProblem& problem : validate(config, replicas)) list.add(problem.text);
-  list.throw_if_any(core::ExitCode::input, "the input cannot be used:");
+  throw_if_any(list);
 }
 
 }  // namespace bert_hpc::config

@@ -2,14 +2,15 @@
 
 #include <sstream>
 
+#include "bert_hpc/core/model_limits.hpp"
 #include "strict_json.hpp"
 
 namespace bert_hpc::model {
 namespace {
 
-constexpr std::int64_t largest_vocabulary = std::int64_t{1} << 31;  // ids are 32 bits wide
-constexpr std::int64_t largest_size = std::int64_t{1} << 20;        // products of two sizes stay far below 2^63
-constexpr std::int64_t most_layers = 10000;
+using core::largest_size;
+using core::largest_vocabulary;
+using core::most_layers;
 
 void check_size(const char* key, std::int64_t value, std::int64_t largest, core::ProblemList& problems) {
   if (value >= 1 && value <= largest) return;
@@ -58,8 +59,8 @@ void check(const BertConfig& config, core::ProblemList& problems) {
   check_probability("hidden_dropout_prob", config.hidden_dropout_prob, problems);
   check_probability("attention_probs_dropout_prob", config.attention_probs_dropout_prob, problems);
   if (config.classifier_dropout) check_probability("classifier_dropout", *config.classifier_dropout, problems);
-  check_positive("layer_norm_eps", config.layer_norm_eps, 1.0, problems);
-  check_positive("initializer_range", config.initializer_range, 100.0, problems);
+  check_positive("layer_norm_eps", config.layer_norm_eps, core::largest_epsilon, problems);
+  check_positive("initializer_range", config.initializer_range, core::largest_initial_range, problems);
   if (config.hidden_act != "gelu") {
     problems.add("hidden_act is " + in_quotes(config.hidden_act) +
                  ", but only \"gelu\" (exact, with the error function) is built in.");

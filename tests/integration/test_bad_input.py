@@ -36,6 +36,9 @@ class BadInput(Case):
     def test_all_mistakes_in_the_input_come_at_once(self):
         self.fails(2, '"globl"', '"learning_rat"', "bad.toml:", '"global"', '"learning_rate"', batch={"globl": 3},
                    optimizer={"learning_rat": 1.0})
+        # Keys, what they ask of each other, and files.
+        self.fails(2, '"globl"', "epochs and steps", "nowhere-*.h5", "no-model", batch={"globl": 3},
+                   schedule={"epochs": 1, "steps": 2}, data={"train": ["nowhere-*.h5"]}, model={"pretrained": "no-model"})
 
     def test_processes_that_a_launcher_started_apart(self):
         # As under srun without the plugin that this MPI asks for: each would train into the same directory.

@@ -160,6 +160,15 @@ Config parse_config(const std::string& path, const std::vector<std::string>& ove
 /// The same from text already read (by rank 0, for all); `name` is what messages call it.
 Config parse_config_text(const std::string& text, const std::string& name, const std::vector<std::string>& overrides);
 
+/// An input as far as it could be read, keys that could not be at their defaults, and all that parse_config_text()
+/// throws.
+struct ReadConfig {
+  Config config;
+  core::ProblemList problems;
+};
+ReadConfig read_config_text(const std::string& text, const std::string& name,
+                            const std::vector<std::string>& overrides);
+
 /// The text of RUN/input.toml: every key with its value, in a fixed order; parse_config_text() reads back the same.
 std::string to_toml(const Config& config);
 

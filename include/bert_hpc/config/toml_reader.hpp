@@ -105,6 +105,9 @@ class TomlKeys {
 /// The text of an input file. Throws Error(input) if it cannot be read or is larger than an input file can be (1 MiB).
 std::string read_input_text(const std::string& path);
 
+/// Throws Error(input) with the problems of an input.
+void throw_if_any(const core::ProblemList& problems);
+
 class TomlReader : public TomlKeys {
  public:
   /// Reads the file. `overrides` are the "table.key=VALUE" of --set, the last winning over the file and those before.
@@ -149,7 +152,9 @@ class TomlReader : public TomlKeys {
 
   bool has_problems() const;
 
-  /// Throws Error(input) with all problems, those of unknown keys and tables too, in the order of the file.
+  /// All problems, those of unknown keys and tables too, in the order of the file. Ends the reading.
+  core::ProblemList problems();
+  /// Throws Error(input) with all of them.
   void finish();
 
  private:

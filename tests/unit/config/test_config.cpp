@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <limits>
 #include <random>
 #include <set>
 
@@ -52,6 +53,27 @@ TEST_CASE("an override wins over what the file says in another way") {
   // Two of them by --set still contradict each other, and so do two of the file.
   CHECK_THAT(problems(file, {"schedule.steps=400", "schedule.epochs=1"}), ContainsSubstring("keep one of them"));
   CHECK_THAT(problems(file + "every_steps = 2\n"), ContainsSubstring("keep one of them"));
+}
+
+TEST_CASE("sizes beyond what any model has are out of range, and what is allowed is told") {
+  const std::string file = "[run]\ndirectory = \"r\"\n[data]\ntrain = \"a.h5\"\n[task]\nname = \"classification\"\n";
+  for (const auto& [key, largest] : {std::pair{"model.vocab_size", std::int64_t{2147483647}},
+                                     {"model.hidden_size", 1048576},
+                                     {"model.num_hidden_layers", 10000},
+                                     {"model.num_attention_heads", 1048576},
+                                     {"model.intermediate_size", 1048576},
+                                     {"model.max_position_embeddings", 1048576},
+                                     {"model.type_vocab_size", 1048576},
+                                     {"evaluation.every_epochs", 1 << 30}}) {
+    const std::string range = "is out of range: it must be from 1 to " + std::to_string(largest);
+    for (const std::int64_t wrong : {largest + 1, std::int64_t{1} << 32, std::numeric_limits<std::int64_t>::max(),
+                                     std::int64_t{0}, std::int64_t{-1}}) {
+      CHECK_THAT(problems(file, {std::string(key).append("=").append(std::to_string(wrong))}),
+                 ContainsSubstring(range));
+    }
+    CHECK_THAT(problems(file, {std::string(key).append("=").append(std::to_string(largest))}),
+               !ContainsSubstring("out of range"));
+  }
 }
 
 namespace {

@@ -1,0 +1,86 @@
+#include "bert_hpc/app/given_input.hpp"
+
+#include <filesystem>
+#include <functional>
+#include <vector>
+
+#include "bert_hpc/app/assembly.hpp"
+#include "bert_hpc/app/grid_layout.hpp"
+#include "bert_hpc/config/machine_description.hpp"
+#include "bert_hpc/core/text.hpp"
+#include "bert_hpc/data/file_list.hpp"
+#include "bert_hpc/model/hf_config.hpp"
+
+namespace bert_hpc::app {
+namespace {
+
+/// Failures of steps that do not need each other.
+class Findings {
+ public:
+  /// False where the step failed.
+  bool attempt(const std::function<void()>& step) {
+    try {
+      step();
+      return true;
+    } catch (const core::Error& error) {
+      found_.push_back(error);
+      return false;
+    }
+  }
+  bool empty() const { return found_.empty(); }
+
+  /// All in one, with the code of the first.
+  void throw_if_any() const {
+    if (found_.empty()) return;
+    std::string text = found_.front().what();
+    for (std::size_t i = 1; i < found_.size(); ++i) text += std::string("\nAlso: ") + found_[i].what();
+    throw core::Error(found_.front().code(), text, found_.front().where());
+  }
+
+ private:
+  std::vector<core::Error> found_;
+};
+
+void look_for_shards(const config::Config& input) {
+  core::ProblemList problems;
+  const auto look = [&](const std::vector<std::string>& paths) {
+    for (const std::string& file : data::match_paths(paths, problems)) {
+      std::error_code ignored;
+      if (!std::filesystem::exists(file, ignored)) problems.add("There is no '" + core::printable(file) + "'.");
+    }
+  };
+  if (input.run.mode == "train") look(input.data.train);
+  if (input.run.mode != "predict") look(input.data.validation);
+  look(input.data.test);
+  problems.throw_if_any(core::ExitCode::data, "files that the input names are missing:");
+}
+
+}  // namespace
+
+GivenInput given_input(const std::string& text, const Invocation& invocation, int ranks, bool looks) {
+  GivenInput given;
+  config::Config& input = given.config;
+  Findings findings;
+  config::ReadConfig read = config::read_config_text(text, invocation.input_path, invocation.overrides);
+  input = std::move(read.config);
+  const bool readable = findings.attempt([&] { config::throw_if_any(read.problems); });
+  if (readable) {
+    findings.attempt([&] {
+      const model::BertConfig stated = stated_model(input);
+      given.grid = grid_layout(input, ranks, stated);
+      config::require_valid(input, given.grid.data);
+      given.resolved = resolved_input(input, stated);
+    });
+  }
+  if (!findings.empty() && looks) {
+    if (!readable && input.model.pretrained) findings.attempt([&] { model::read_hf_config(*input.model.pretrained); });
+    if (input.run.machine) {
+      findings.attempt([&] { config::parse_machine(*input.run.machine, input.precision.compute); });
+    }
+    findings.attempt([&] { look_for_shards(input); });
+  }
+  findings.throw_if_any();
+  return given;
+}
+
+}  // namespace bert_hpc::app
