@@ -20,6 +20,13 @@ inline std::string_view text(const std::uint8_t* data, std::size_t size) {
   return {reinterpret_cast<const char*>(data), size};
 }
 
+/// A number that follows from the bytes (FNV-1a).
+inline std::uint64_t digest(std::string_view bytes) {
+  std::uint64_t hash = 14695981039346656037u;
+  for (const char c : bytes) hash = (hash ^ static_cast<std::uint8_t>(c)) * 1099511628211u;
+  return hash;
+}
+
 /// Not through core::require, whose exception would count as refused input.
 inline void require(bool condition, const char* promise) {
   if (condition) return;

@@ -24,6 +24,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     sense |= tables.apply(all.substr(begin, end - begin));
     begin = end + 1;
   }
-  if (sense) fuzz::accepts([&] { tables.to_hdf5("metrics.h5"); });
+  // Making the file takes fifty times as long as reading the lines: one in sixteen inputs, by what they hold.
+  if (sense && fuzz::digest(all) % 16 == 0) fuzz::accepts([&] { tables.to_hdf5("metrics.h5"); });
   return 0;
 }
