@@ -3,11 +3,13 @@ its sum, so that the diagonal is the recall of each class."""
 
 import sys
 
+import command  # first, as it says which packages are missing
+
 import matplotlib.pyplot as plt
 import numpy as np
 
-import common
 import predictions
+import wording
 
 
 def last_matrix(columns):
@@ -78,9 +80,9 @@ def draw(runs):
             place = f"{run.name}, {split}" + (f", step {step}" if step > 0 else "")
             title = f"Confusion matrix: {place}\naccuracy {accuracy:.3f} on {int(total):,} samples"
             name = f"confusion_matrix-{split}" + (f"-{run.name}" if len(runs) > 1 else "")
-            pictures.append((common.file_name(name), draw_matrix(counts, names, title)))
+            pictures.append((wording.file_name(name), draw_matrix(counts, names, title)))
     return pictures
 
 
 if __name__ == "__main__":
-    sys.exit(common.main(draw, __doc__))
+    sys.exit(command.main(draw, __doc__))

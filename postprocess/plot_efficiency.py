@@ -3,11 +3,15 @@ against steps. McCandlish et al. 2018; Pollux, Qiao et al. 2021."""
 
 import sys
 
+import command  # first, as it says which packages are missing
+
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.ticker import LogFormatter, MaxNLocator
 
-import common
+import drawing
+import smoothing
+import wording
 
 
 def batch_size(run):
@@ -37,12 +41,12 @@ def draw(runs):
     several = len(shown) > 1
     figure, (upper, lower) = plt.subplots(2, 1, figsize=(8, 6), sharex=True)
     for index, (run, noise, goodput) in enumerate(shown):
-        colour, steps = common.colour(index), run.efficiency["step"]
+        colour, steps = drawing.colour(index), run.efficiency["step"]
         if np.isfinite(noise).any():
             plot(upper, steps, noise, colour, run.name if several else "noise scale")
         upper.axhline(batch_size(run), color=colour, linestyle="--", linewidth=1.2, label=None if several else "batch")
         if np.isfinite(goodput).any():
-            plot(lower, steps, common.smooth(goodput), colour, run.name if several else "goodput")
+            plot(lower, steps, smoothing.smooth(goodput), colour, run.name if several else "goodput")
     if any(np.isfinite(noise).any() for _, noise, _ in shown):
         upper.set_yscale("log")
         upper.yaxis.set_major_formatter(LogFormatter())
@@ -56,9 +60,9 @@ def draw(runs):
         for axes in (upper, lower):
             handles.update((label, handle) for handle, label in zip(*axes.get_legend_handles_labels()))
         figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=min(len(handles), 4))
-    figure.suptitle(common.title_of("Statistical efficiency", [run for run, _, _ in shown]))
+    figure.suptitle(wording.title_of("Statistical efficiency", [run for run, _, _ in shown]))
     return [("efficiency", figure)]
 
 
 if __name__ == "__main__":
-    sys.exit(common.main(draw, __doc__))
+    sys.exit(command.main(draw, __doc__))

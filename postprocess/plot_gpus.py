@@ -2,10 +2,13 @@
 
 import sys
 
+import command  # first, as it says which packages are missing
+
 import matplotlib.pyplot as plt
 import numpy as np
 
-import common
+import drawing
+import wording
 
 
 def known(run, name):
@@ -33,16 +36,16 @@ def draw(runs):
         return []
     figure, (upper, lower) = plt.subplots(2, 1, figsize=(8, 5.4), sharex=True)
     for index, run in enumerate(runs):
-        draw_one(upper, run, "utilisation", 100, common.colour(index))
-        draw_one(lower, run, "power", 1, common.colour(index))
+        draw_one(upper, run, "utilisation", 100, drawing.colour(index))
+        draw_one(lower, run, "power", 1, drawing.colour(index))
     upper.set(ylabel="GPU busy (% of time)", ylim=(0, 103))
     lower.set(xlabel="Seconds", ylabel="Power (W a GPU)")
     lower.set_ylim(bottom=0)
     if len(runs) > 1:
         upper.legend()
-    figure.suptitle(common.title_of("GPUs", runs))
+    figure.suptitle(wording.title_of("GPUs", runs))
     return [("gpus", figure)]
 
 
 if __name__ == "__main__":
-    sys.exit(common.main(draw, __doc__))
+    sys.exit(command.main(draw, __doc__))

@@ -2,22 +2,26 @@
 
 import sys
 
+import command  # first, as it says which packages are missing
+
 import matplotlib.pyplot as plt
 import numpy as np
 
-import common
+import drawing
+import smoothing
+import wording
 
 
 def draw_training(axes, run, index, several):
-    smoothed = " (smoothed)" if common.smooths(len(run.steps["step"])) else ""
-    common.draw_rows(axes, run, "loss", common.colour(index), f"{run.name}: training" if several else "training" + smoothed)
+    smoothed = " (smoothed)" if smoothing.smooths(len(run.steps["step"])) else ""
+    drawing.draw_rows(axes, run, "loss", drawing.colour(index), f"{run.name}: training" if several else "training" + smoothed)
 
 
 def draw_evaluations(axes, run, index, several, styles):
     for number, (split, columns) in enumerate(sorted(run.evaluations.items())):
         if len(columns["step"]) == 0 or (len(columns["step"]) == 1 and len(run.steps["step"]) == 0):
             continue
-        colour = common.colour(index if several else number + 1)
+        colour = drawing.colour(index if several else number + 1)
         name = f"{run.name}: {split}" if several else split
         style = styles[split] if several else styles[split] | {"linestyle": "-"}
         axes.plot(columns["step"], columns["loss"], color=colour, markersize=5, markerfacecolor="white", label=name, **style)
@@ -28,7 +32,7 @@ def limit(axes, runs):
     tops, bottoms = [], []
     for run in runs:
         loss = run.steps["loss"]
-        curves = [common.curve(run, "loss")[1]] + [columns["loss"] for columns in run.evaluations.values()]
+        curves = [smoothing.curve(run, "loss")[1]] + [columns["loss"] for columns in run.evaluations.values()]
         for values in curves:
             values = np.asarray(values)[np.isfinite(values)]
             if len(values):
@@ -55,20 +59,20 @@ def draw(runs):
     if not runs:
         return []
     figure, axes = plt.subplots(figsize=(8, 4.8))
-    styles = common.split_styles(runs)
+    styles = drawing.split_styles(runs)
     for index, run in enumerate(runs):
         draw_training(axes, run, index, len(runs) > 1)
         draw_evaluations(axes, run, index, len(runs) > 1, styles)
     limit(axes, runs)
-    axes.set(xlabel="Step (updates)", ylabel=loss_label(runs), title=common.title_of("Loss", runs))
+    axes.set(xlabel="Step (updates)", ylabel=loss_label(runs), title=wording.title_of("Loss", runs))
     if len(runs) > 1:
-        told = common.LIGHT_ROWS in axes.get_legend_handles_labels()[1]
-        light = {common.LIGHT_ROWS: {"linestyle": "none", "marker": "o", "alpha": 0.6}} if told else {}
-        common.shared_legend(figure, runs, {"training": {"linestyle": "-"}} | light | styles)
+        told = drawing.LIGHT_ROWS in axes.get_legend_handles_labels()[1]
+        light = {drawing.LIGHT_ROWS: {"linestyle": "none", "marker": "o", "alpha": 0.6}} if told else {}
+        drawing.shared_legend(figure, runs, {"training": {"linestyle": "-"}} | light | styles)
     else:
         axes.legend()
     return [("loss", figure)]
 
 
 if __name__ == "__main__":
-    sys.exit(common.main(draw, __doc__))
+    sys.exit(command.main(draw, __doc__))

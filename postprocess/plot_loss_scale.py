@@ -2,10 +2,13 @@
 
 import sys
 
+import command  # first, as it says which packages are missing
+
 import matplotlib.pyplot as plt
 from matplotlib.ticker import MaxNLocator
 
-import common
+import drawing
+import wording
 
 
 def draw(runs):
@@ -16,7 +19,7 @@ def draw(runs):
     for index, run in enumerate(runs):
         steps = run.loss_scale["step"]
         marker = "o" if len(steps) == 1 else None
-        style = {"color": common.colour(index), "where": "post", "marker": marker, "label": run.name}
+        style = {"color": drawing.colour(index), "where": "post", "marker": marker, "label": run.name}
         upper.step(steps, run.loss_scale["scale"], **style)
         lower.step(steps, run.loss_scale["skipped"], **style)
     upper.set_yscale("log", base=2)
@@ -27,9 +30,9 @@ def draw(runs):
     lower.set_ylim(bottom=0)
     if len(runs) > 1:
         upper.legend()
-    figure.suptitle(common.title_of("Loss scaling", runs))
+    figure.suptitle(wording.title_of("Loss scaling", runs))
     return [("loss_scale", figure)]
 
 
 if __name__ == "__main__":
-    sys.exit(common.main(draw, __doc__))
+    sys.exit(command.main(draw, __doc__))

@@ -4,11 +4,15 @@ no curve; their figures stand in the tables."""
 import math
 import sys
 
+import command  # first, as it says which packages are missing
+
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
-import common
+import drawing
+import rundata
+import wording
 
 LARGER_IS_BETTER = ("accuracy", "precision", "recall", "f1", "r2", "correlation", "pearson", "spearman", "mcc", "map", "mrr")
 
@@ -27,18 +31,18 @@ def best_of(values, name):
 def label_best(axes, step, value, name):
     """Beside the point, on the side where a single curve cannot be: the best is its highest or its lowest point."""
     above = any(word in name for word in LARGER_IS_BETTER)
-    axes.annotate(common.minus(f"{value:.4g}"), (step, value), xytext=(0, 7 if above else -7), textcoords="offset points",
+    axes.annotate(wording.minus(f"{value:.4g}"), (step, value), xytext=(0, 7 if above else -7), textcoords="offset points",
                   ha="center", va="bottom" if above else "top", fontsize=9, color=axes.lines[-1].get_color())
 
 
 def curves_of(runs, name):
     """(label, steps, values, colour, line style, marker) of every run and split that has the metric."""
-    several, curves, styles = len(runs) > 1, [], common.split_styles(runs)
+    several, curves, styles = len(runs) > 1, [], drawing.split_styles(runs)
     for index, run in enumerate(runs):
         for number, (split, columns) in enumerate(sorted(run.evaluations.items())):
             if name in columns and len(columns["step"]) > 0:
                 curves.append((f"{run.name}: {split}" if several else split, np.asarray(columns["step"]),
-                               np.asarray(columns[name], dtype=float), common.colour(index if several else number + 1),
+                               np.asarray(columns[name], dtype=float), drawing.colour(index if several else number + 1),
                                styles[split]["linestyle"] if several and len(styles) > 1 else "-", styles[split]["marker"]))
     return curves
 
@@ -49,7 +53,7 @@ def labels_of(runs, name):
     curves, labels = curves_of(runs, name), []
     for label, steps, values, *_ in curves:
         best = best_of(values, name)
-        told = "" if best is None else common.minus(f", best {values[best]:.4g}") + (f" at step {steps[best]:,}" if len(steps) > 1 else "")
+        told = "" if best is None else wording.minus(f", best {values[best]:.4g}") + (f" at step {steps[best]:,}" if len(steps) > 1 else "")
         labels.append(label + (told if len(curves) > 1 else ""))
     return labels
 
@@ -74,17 +78,17 @@ def draw_panel(axes, runs, name, own_legend):
                 label_best(axes, steps[best], values[best], name)
             axes.plot(steps[best], values[best], marker, color=colour, markersize=size)
     axes.margins(x=0.07, y=0.18)
-    axes.set(xlabel="Step (updates)", title=common.capital(common.spoken(name)))
+    axes.set(xlabel="Step (updates)", title=wording.capital(wording.spoken(name)))
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True, steps=[1, 2, 5, 10]))
     if own_legend:
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.19), fontsize=9)
 
 
 def draw(runs):
-    runs = [run for run in runs if len(run.steps["step"]) > 0 and common.metric_names(run)]
+    runs = [run for run in runs if len(run.steps["step"]) > 0 and rundata.metric_names(run)]
     if not runs:
         return []
-    names = list(dict.fromkeys(name for run in runs for name in common.metric_names(run)))
+    names = list(dict.fromkeys(name for run in runs for name in rundata.metric_names(run)))
     columns = min(len(names), 2)
     rows = math.ceil(len(names) / columns)
     shared = shares_legend(runs, names)
@@ -96,11 +100,11 @@ def draw(runs):
     for axes in panels[len(names) :]:
         axes.set_axis_off()
     if shared:
-        styles = common.split_styles(runs)
-        common.shared_legend(figure, runs, styles if len(styles) > 1 else {})
-    figure.suptitle(common.title_of("Evaluations (best filled)", runs))
+        styles = drawing.split_styles(runs)
+        drawing.shared_legend(figure, runs, styles if len(styles) > 1 else {})
+    figure.suptitle(wording.title_of("Evaluations (best filled)", runs))
     return [("metrics", figure)]
 
 
 if __name__ == "__main__":
-    sys.exit(common.main(draw, __doc__))
+    sys.exit(command.main(draw, __doc__))

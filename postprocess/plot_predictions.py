@@ -3,20 +3,23 @@ the predicted values. With labels there are the confusion matrix and the picture
 
 import sys
 
+import command  # first, as it says which packages are missing
+
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
-import common
+import drawing
 import predictions
+import wording
 
 MOST = 40  # classes that are drawn
 
 
 def draw_histogram(axes, values, label):
-    axes.hist(values, bins=min(60, max(10, len(np.histogram_bin_edges(values, "fd")) // 2)), color=common.colour(0), edgecolor="white",
+    axes.hist(values, bins=min(60, max(10, len(np.histogram_bin_edges(values, "fd")) // 2)), color=drawing.colour(0), edgecolor="white",
               linewidth=0.5)
-    axes.axvline(np.median(values), color=common.colour(1), linewidth=1.8, label=common.minus(f"median {np.median(values):.3f}"))
+    axes.axvline(np.median(values), color=drawing.colour(1), linewidth=1.8, label=wording.minus(f"median {np.median(values):.3f}"))
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     axes.margins(y=0.15)
     axes.set(xlabel=label, ylabel="Samples")
@@ -33,7 +36,7 @@ def draw_classes(run, predicted, title):
     panels = 2 if len(sure) > 1 else 1
     figure, grid = plt.subplots(1, panels, figsize=(5.6 * panels, max(4.4, 1.4 + 0.24 * len(order))), squeeze=False)
     axes = grid[0][0]
-    axes.barh(range(len(order)), counts[order], color=common.colour(0), height=0.72)
+    axes.barh(range(len(order)), counts[order], color=drawing.colour(0), height=0.72)
     axes.set_yticks(range(len(order)), [label if len(label) <= 22 else label[:21] + "…" for label in labels],
                     fontsize=10 if len(order) <= 20 else 8.5)
     axes.set_ylim(-0.7, len(order) - 0.3)
@@ -63,9 +66,9 @@ def draw(runs):
             draw_histogram(axes, predicted.astype(float), "Predicted value")
             axes.set_title(title)
         name = "predictions" + (f"-{run.name}" if len(runs) > 1 else "")
-        pictures.append((common.file_name(name), figure))
+        pictures.append((wording.file_name(name), figure))
     return pictures
 
 
 if __name__ == "__main__":
-    sys.exit(common.main(draw, __doc__))
+    sys.exit(command.main(draw, __doc__))

@@ -2,10 +2,13 @@
 
 import sys
 
+import command  # first, as it says which packages are missing
+
 import matplotlib.pyplot as plt
 import numpy as np
 
-import common
+import drawing
+import wording
 
 PARTS = [("computing", "computing"), ("communicating", "sums over replicas that computing did not hide"),
          ("waiting", "waiting for the pipeline or for data")]
@@ -28,7 +31,7 @@ def draw_run(axes, run):
     left = np.zeros(len(shown))
     for i, (name, label) in enumerate(PARTS):
         share = 100 * np.asarray(run.ranks[name], dtype=float)[shown] / total
-        axes.barh(range(len(shown)), share, left=left, height=0.8, color=common.colour(i), label=label)
+        axes.barh(range(len(shown)), share, left=left, height=0.8, color=drawing.colour(i), label=label)
         left += share
     axes.barh(range(len(shown)), np.maximum(0, 100 - left), left=left, height=0.8, color="0.85", label="other")
     axes.set_yticks(range(len(shown)), [str(rank) for rank in shown], fontsize=9 if len(shown) <= 32 else 6)
@@ -36,7 +39,7 @@ def draw_run(axes, run):
     axes.set_xlim(0, 100)
     axes.grid(False, axis="y")
     some = "" if len(shown) == len(ranks) else f" ({len(shown)} of {len(ranks)} ranks)"
-    axes.set(xlabel="% of the steps' time", ylabel="Rank", title=common.title_of("What the ranks did" + some, [run]))
+    axes.set(xlabel="% of the steps' time", ylabel="Rank", title=wording.title_of("What the ranks did" + some, [run]))
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.24 if len(shown) < 8 else -0.1), ncol=2, frameon=False)
 
 
@@ -53,4 +56,4 @@ def draw(runs):
 
 
 if __name__ == "__main__":
-    sys.exit(common.main(draw, __doc__))
+    sys.exit(command.main(draw, __doc__))

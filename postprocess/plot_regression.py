@@ -2,12 +2,15 @@
 
 import sys
 
+import command  # first, as it says which packages are missing
+
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
-import common
+import drawing
 import predictions
+import wording
 
 
 def known_pairs(run):
@@ -29,7 +32,7 @@ def draw_scatter(figure, axes, actual, predicted):
                             extent=(*limits, *limits))
         figure.colorbar(image, ax=axes, shrink=0.8, label="Samples in a cell")
     else:
-        axes.plot(actual, predicted, "o", color=common.colour(0), alpha=0.35, markersize=5, markeredgewidth=0)
+        axes.plot(actual, predicted, "o", color=drawing.colour(0), alpha=0.35, markersize=5, markeredgewidth=0)
     axes.plot(limits, limits, color="black", linewidth=1, linestyle="--", label="exact")
     axes.set(xlim=limits, ylim=limits, aspect="equal", xlabel="Actual value", ylabel="Predicted value")
     axes.legend(loc="upper left")
@@ -37,10 +40,10 @@ def draw_scatter(figure, axes, actual, predicted):
 
 def draw_errors(axes, errors):
     # Twice the Freedman-Diaconis width keeps small sets from looking ragged.
-    axes.hist(errors, bins=min(60, max(10, len(np.histogram_bin_edges(errors, "fd")) // 2)), color=common.colour(0),
+    axes.hist(errors, bins=min(60, max(10, len(np.histogram_bin_edges(errors, "fd")) // 2)), color=drawing.colour(0),
               edgecolor="white", linewidth=0.5)
     axes.axvline(0, color="black", linewidth=1, linestyle="--")
-    axes.axvline(errors.mean(), color=common.colour(1), linewidth=1.8, label=common.minus(f"mean {errors.mean():+.3f}"))
+    axes.axvline(errors.mean(), color=drawing.colour(1), linewidth=1.8, label=wording.minus(f"mean {errors.mean():+.3f}"))
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set(xlabel="Error (predicted − actual)", ylabel="Samples")
     axes.margins(y=0.15)
@@ -61,11 +64,11 @@ def draw(runs):
         draw_scatter(figure, left, actual, predicted)
         draw_errors(right, errors)
         figure.suptitle(f"Predicted against actual: {run.name}\n{len(errors):,} samples, RMSE {np.sqrt(np.mean(errors**2)):.3f}, "
-                        f"MAE {np.mean(np.abs(errors)):.3f}, R² " + common.minus(f"{r2:.3f}"))
+                        f"MAE {np.mean(np.abs(errors)):.3f}, R² " + wording.minus(f"{r2:.3f}"))
         name = "regression" + (f"-{run.name}" if len(runs) > 1 else "")
-        pictures.append((common.file_name(name), figure))
+        pictures.append((wording.file_name(name), figure))
     return pictures
 
 
 if __name__ == "__main__":
-    sys.exit(common.main(draw, __doc__))
+    sys.exit(command.main(draw, __doc__))

@@ -7,10 +7,14 @@ import math
 import sys
 import textwrap
 
+import command  # first, as it says which packages are missing
+
 import matplotlib.pyplot as plt
 import numpy as np
 
-import common
+import drawing
+import rundata
+import smoothing
 
 # All of these cost time of their own, whatever the ranks.
 SAME = ("model.", "task.", "data.train", "data.order", "data.padding", "batch.global", "precision.", "optimizer.name", "run.reproducible",
@@ -19,7 +23,7 @@ SAME = ("model.", "task.", "data.train", "data.order", "data.padding", "batch.gl
 
 def traits(run):
     """What must agree between runs that are compared."""
-    found = {key: value for key, value in common.settings(run).items() if key.startswith(SAME)}
+    found = {key: value for key, value in rundata.settings(run).items() if key.startswith(SAME)}
     for name in ("threads", "device"):
         found[f"{name} of a rank"] = ", ".join(sorted({str(value) for value in run.ranks.get(name, [])}))
     return found
@@ -31,7 +35,7 @@ def fault_of(run):
         return "went on after a stop, perhaps on other ranks"
     if run.rank_count == 0:
         return "has no table of ranks, as it has not finished"
-    rate = common.steady_rate(run, "tokens")
+    rate = smoothing.steady_rate(run, "tokens")
     return "" if math.isfinite(rate) and rate > 0 else "has no speed"
 
 
@@ -59,7 +63,7 @@ def choose(runs):
 
 def layout_of(run):
     """The ranks' layout in words, one line each; empty where all ranks are replicas."""
-    stated = common.settings(run)
+    stated = rundata.settings(run)
     sizes = {name: int(stated.get(f"parallel.{name}", usual)) for name, usual in (("data", 0), ("pipeline", 1), ("tensor", 1))}
     open_ones = [name for name, size in sizes.items() if size == 0]
     if len(open_ones) == 1:
@@ -84,7 +88,7 @@ def times_by_ranks(runs):
     times = {}
     for run in runs:
         layouts = times.setdefault(run.rank_count, {})
-        layouts.setdefault(layout_of(run), []).append(1e6 / common.steady_rate(run, "tokens"))
+        layouts.setdefault(layout_of(run), []).append(1e6 / smoothing.steady_rate(run, "tokens"))
     return dict(sorted(times.items()))
 
 
@@ -108,15 +112,15 @@ def draw(runs):
     efficiency = 100 * ideal / medians
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.6))
     left.loglog(ranks, ideal, color="black", linestyle="--", linewidth=1.2, label="ideal")
-    left.loglog(ranks, medians, color=common.colour(0), marker="o", label=f"measured ({'fastest layout, ' if several else ''}median of runs)")
+    left.loglog(ranks, medians, color=drawing.colour(0), marker="o", label=f"measured ({'fastest layout, ' if several else ''}median of runs)")
     for count, layouts in times.items():
         values = [value for own in layouts.values() for value in own]
         if len(values) > 1:
-            left.loglog([count] * len(values), values, "o", color=common.colour(0), alpha=0.4, markersize=4)
+            left.loglog([count] * len(values), values, "o", color=drawing.colour(0), alpha=0.4, markersize=4)
     left.set(xlabel="Ranks", ylabel="Seconds per million tokens", title="Time")
     left.legend()
     right.axhline(100, color="black", linestyle="--", linewidth=1.2)
-    right.semilogx(ranks, efficiency, color=common.colour(0), marker="o")
+    right.semilogx(ranks, efficiency, color=drawing.colour(0), marker="o")
     for count, value in zip(ranks, efficiency):
         right.annotate(f"{value:.0f} %", (count, value), xytext=(0, -9), textcoords="offset points", ha="center", va="top",
                        fontsize=10)
@@ -137,4 +141,4 @@ def draw(runs):
 
 
 if __name__ == "__main__":
-    sys.exit(common.main(draw, __doc__))
+    sys.exit(command.main(draw, __doc__))

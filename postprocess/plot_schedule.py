@@ -2,10 +2,13 @@
 
 import sys
 
+import command  # first, as it says which packages are missing
+
 import matplotlib.pyplot as plt
 import numpy as np
 
-import common
+import drawing
+import wording
 
 
 def draw(runs):
@@ -15,10 +18,10 @@ def draw(runs):
     figure, (rate, norm) = plt.subplots(2, 1, figsize=(8, 6), sharex=True)
     positive = []
     for index, run in enumerate(runs):
-        colour, steps = common.colour(index), run.steps["step"]
+        colour, steps = drawing.colour(index), run.steps["step"]
         norms = np.asarray(run.steps["gradient_norm"], dtype=float)
         rate.plot(steps, run.steps["learning_rate"], color=colour, label=run.name)
-        common.draw_rows(norm, run, "gradient_norm", colour)
+        drawing.draw_rows(norm, run, "gradient_norm", colour)
         positive.extend(norms[np.isfinite(norms) & (norms > 0)])
     if positive and max(positive) > 30 * np.median(positive):
         norm.set_yscale("log")
@@ -29,9 +32,9 @@ def draw(runs):
         rate.legend()
     if norm.get_legend_handles_labels()[1]:
         norm.legend()
-    figure.suptitle(common.title_of("Schedule", runs))
+    figure.suptitle(wording.title_of("Schedule", runs))
     return [("schedule", figure)]
 
 
 if __name__ == "__main__":
-    sys.exit(common.main(draw, __doc__))
+    sys.exit(command.main(draw, __doc__))

@@ -6,11 +6,15 @@ was evaluated several times it is the evaluation that evaluation.best selects, t
 import math
 import sys
 
+import command  # first, as it says which packages are missing
+
 import matplotlib.pyplot as plt
 import matplotlib.ticker
 import numpy as np
 
-import common
+import drawing
+import rundata
+import wording
 from plot_metrics import best_of
 
 # Tables that tell where and how a run computes, not what: layouts never change the mathematics.
@@ -19,11 +23,11 @@ ELSEWHERE = ("run.", "parallel.", "log.", "checkpoint.", "debug.", "batch.micro"
 
 def identity(run):
     """What makes a run's numbers, the seed apart."""
-    return {key: value for key, value in common.settings(run).items() if not key.startswith(ELSEWHERE)}
+    return {key: value for key, value in rundata.settings(run).items() if not key.startswith(ELSEWHERE)}
 
 
 def seed_of(run):
-    return common.settings(run).get("run.seed", "")
+    return rundata.settings(run).get("run.seed", "")
 
 
 def name_of(own, others):
@@ -54,10 +58,10 @@ def chosen(run, split):
     """The evaluation that counts, and which that is; nothing without any."""
     columns = run.evaluations.get(split, {})
     count = len(columns.get("step", []))
-    best = common.settings(run).get("evaluation.best", "").strip('"')
+    best = rundata.settings(run).get("evaluation.best", "").strip('"')
     row = best_of(np.asarray(columns[best], dtype=float), best) if best in columns and count > 1 else None
     if row is not None:
-        return row, f"best {common.spoken(best)}"
+        return row, f"best {wording.spoken(best)}"
     return (count - 1, "last" if count > 1 else "only one") if count else (None, "")
 
 
@@ -90,7 +94,7 @@ def comparable(runs):
 def splits_and_metrics(found):
     runs = [run for _, by_seed in found for run in by_seed.values()]
     splits = dict.fromkeys(split for run in runs for split in run.evaluations)
-    metrics = dict.fromkeys(["loss", *(name for run in runs for name in common.metric_names(run))])
+    metrics = dict.fromkeys(["loss", *(name for run in runs for name in rundata.metric_names(run))])
     return [(split, metric) for split in splits for metric in metrics]
 
 
@@ -105,7 +109,7 @@ def table(runs):
             own = values_of(by_seed, split, metric)
             if not own:
                 continue
-            row = [split, choice(by_seed, split), common.spoken(metric), name, len(own), *mean_and_error(own.values())]
+            row = [split, choice(by_seed, split), wording.spoken(metric), name, len(own), *mean_and_error(own.values())]
             apart, error = mean_and_error(differences(own, first)) if index else (math.nan, math.nan)
             rows.append([*row, apart, error, apart / error if error > 0 else math.nan])
     return header, rows
@@ -114,8 +118,8 @@ def table(runs):
 def headline(found):
     """The split and metric of the picture: what the runs' input selects models by, else the first there is."""
     run = next(iter(found[0][1].values()))
-    best = common.settings(run).get("evaluation.best", "").strip('"')
-    metrics = [best] if best in ["loss", *common.metric_names(run)] else common.metric_names(run) or ["loss"]
+    best = rundata.settings(run).get("evaluation.best", "").strip('"')
+    metrics = [best] if best in ["loss", *rundata.metric_names(run)] else rundata.metric_names(run) or ["loss"]
     split = "validation" if "validation" in run.evaluations else next(iter(run.evaluations))
     return split, metrics[0]
 
@@ -138,16 +142,16 @@ def draw(runs):
     left = panels[0][0]
     for index, own in enumerate(columns):
         if own:
-            draw_points(left, index, list(own.values()), common.colour(index))
+            draw_points(left, index, list(own.values()), drawing.colour(index))
     which = choice({(index, seed): run for index, (_, by_seed) in enumerate(found) for seed, run in by_seed.items()}, split)
-    left.set(xlabel=common.capital(f"{common.spoken(metric)} ({split}: {which})"), ylim=(len(found) - 0.4, -0.5))
+    left.set(xlabel=wording.capital(f"{wording.spoken(metric)} ({split}: {which})"), ylim=(len(found) - 0.4, -0.5))
     left.set_yticks(range(len(found)), [f"{name}\n{len(own)} seeds" for (name, _), own in zip(found, columns)])
     if len(found) > 1:
         right = panels[0][1]
         right.axvline(0, color="black", linestyle="--", linewidth=1.2)
         for index, values in enumerate(apart[1:], 1):
             if values:
-                draw_points(right, index, values, common.colour(index))
+                draw_points(right, index, values, drawing.colour(index))
         right.set(xlabel="Difference to the first, seed by seed")
     for axes in panels[0]:
         axes.xaxis.set_major_locator(matplotlib.ticker.MaxNLocator(4))
@@ -156,4 +160,4 @@ def draw(runs):
 
 
 if __name__ == "__main__":
-    sys.exit(common.main(draw, __doc__))
+    sys.exit(command.main(draw, __doc__))

@@ -2,10 +2,14 @@
 
 import sys
 
+import command  # first, as it says which packages are missing
+
 import matplotlib.pyplot as plt
 import numpy as np
 
-import common
+import drawing
+import smoothing
+import wording
 
 
 def draw(runs):
@@ -16,14 +20,14 @@ def draw(runs):
     for axes, column, name in zip(panels, ("tokens", "samples"), ("Tokens", "Sequences")):
         tops = []
         for index, run in enumerate(runs):
-            colour, steps = common.colour(index), run.steps["step"]
+            colour, steps = drawing.colour(index), run.steps["step"]
             seconds = np.asarray(run.steps["seconds"], dtype=float)
             rates = np.divide(run.steps[column], seconds, out=np.full(len(seconds), np.nan), where=seconds > 0)
-            mean = common.steady_rate(run, column)
+            mean = smoothing.steady_rate(run, column)
             label = f"{run.name}: {mean:,.0f}" if len(runs) > 1 else f"mean {mean:,.0f}"
             if len(steps) >= 50:
                 axes.plot(steps, rates, color=colour, alpha=0.22, linewidth=0.8)
-            axes.plot(steps, common.smooth(rates, weights=seconds if seconds.any() else None), color=colour)
+            axes.plot(steps, smoothing.smooth(rates, weights=seconds if seconds.any() else None), color=colour)
             axes.axhline(mean, color=colour, linestyle="--", linewidth=1.2, label=label)
             if np.isfinite(rates).any():
                 tops.append(np.nanpercentile(rates, 99.5))
@@ -36,9 +40,9 @@ def draw(runs):
         else:
             axes.legend(loc="lower right")
     panels[-1].set_xlabel("Step (updates)")
-    figure.suptitle(common.title_of("Throughput", runs))
+    figure.suptitle(wording.title_of("Throughput", runs))
     return [("throughput", figure)]
 
 
 if __name__ == "__main__":
-    sys.exit(common.main(draw, __doc__))
+    sys.exit(command.main(draw, __doc__))

@@ -11,14 +11,18 @@ import json
 import pathlib
 import sys
 
+import command  # first, as it says which packages are missing
+
 import matplotlib.patches
 import matplotlib.pyplot as plt
 
-import common
+import drawing
+import rundata
+import wording
 
 MOST_ROWS = 16
 TRACES = ["trace_simulated.json", "trace.json"]
-# Name of the event → name in the legend and colour (Okabe and Ito, as common.COLOURS).
+# Name of the event → name in the legend and colour (Okabe and Ito, as drawing.COLOURS).
 KINDS = {
     "forward": ("forward", "#56B4E9"),
     "backward": ("backward", "#E69F00"),
@@ -49,9 +53,9 @@ class TimelineTrace:
                 bar = (e["name"], (e["ts"] - begin) * 1e-6, e["dur"] * 1e-6, e.get("args", {}))
                 self.rows.setdefault(e["pid"], []).append(bar)
         except (OSError, UnicodeDecodeError) as problem:
-            raise common.ReportError(f"Cannot read '{path}': {problem}.") from None
+            raise rundata.ReportError(f"Cannot read '{path}': {problem}.") from None
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise common.ReportError(f"'{path}' is not a trace of bert_hpc.") from None
+            raise rundata.ReportError(f"'{path}' is not a trace of bert_hpc.") from None
 
     def _chosen(self, spans, wanted):
         steps = {}
@@ -59,7 +63,7 @@ class TimelineTrace:
             steps.setdefault(e.get("args", {}).get("step", 0), []).append(e)
         if wanted is not None and wanted not in steps:
             known = ", ".join(str(step) for step in sorted(steps)) or "none"
-            raise common.ReportError(f"'{self.path}' has no step {wanted}; it has {known}.")
+            raise rundata.ReportError(f"'{self.path}' has no step {wanted}; it has {known}.")
         if not steps:
             return None, []
         if wanted is None:
@@ -81,7 +85,7 @@ class TimelineTrace:
 
     @property
     def title(self):
-        kind = common.capital(str(self.facts.get("kind", "step")))
+        kind = wording.capital(str(self.facts.get("kind", "step")))
         details = [str(self.facts[name]) for name in ("schedule", "machine") if self.facts.get(name)]
         if len(self.rows) > 1 or self.bubble > 0.005:
             details.append(f"{'bubble' if self.facts.get('schedule') else 'idle'} {100 * self.bubble:.1f} %")
@@ -149,13 +153,13 @@ def trace_files(arguments):
         if path.is_dir():
             found = [path / name for name in TRACES if (path / name).is_file()]
             if not found:
-                raise common.ReportError(f"There is no trace in '{path}': set [log] trace = true for a measured one, and [run] "
+                raise rundata.ReportError(f"There is no trace in '{path}': set [log] trace = true for a measured one, and [run] "
                                          "machine for a simulated one.")
             files += found
         elif path.is_file():
             files.append(path)
         else:
-            raise common.ReportError(f"There is no '{path}'.")
+            raise rundata.ReportError(f"There is no '{path}'.")
     return files
 
 
@@ -177,11 +181,11 @@ def main(given=None):
         if not pictures:
             print("Nothing to draw: the traces have no events.")
         for name, figure in pictures:
-            for path in common.save(figure, name, output):
+            for path in drawing.save(figure, name, output):
                 print(path)
         return 0
 
-    return common.guarded(action)
+    return command.guarded(action)
 
 
 if __name__ == "__main__":

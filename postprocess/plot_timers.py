@@ -3,10 +3,13 @@ as in the table at the log's end."""
 
 import sys
 
+import command  # first, as it says which packages are missing
+
 import matplotlib.pyplot as plt
 import numpy as np
 
-import common
+import drawing
+import wording
 
 
 def draw_run(axes, run):
@@ -15,7 +18,7 @@ def draw_run(axes, run):
     order = np.argsort(average)
     names = [str(run.timers["name"][i]) for i in order]
     places = np.arange(len(order)) + 1.0  # the largest at the top
-    axes.barh(places, average[order], color=common.colour(0), height=0.68)
+    axes.barh(places, average[order], color=drawing.colour(0), height=0.68)
     axes.errorbar(average[order], places, xerr=np.maximum([average[order] - low[order], high[order] - average[order]], 0), fmt="none",
                   ecolor="black", elinewidth=1.2, capsize=3)
     if wall > 0:
@@ -32,8 +35,8 @@ def draw_run(axes, run):
     axes.set_xlim(left=0)
     axes.grid(False, axis="y")
     kind = "Time by section" + (" (last start that finished)" if run.went_on else "")
-    whole = f"\n% of {common.duration_text(wall)} of wall time" if wall > 0 else ""
-    axes.set(xlabel="Seconds (mean over ranks; whiskers: least and most of a rank)", title=common.title_of(kind, [run]) + whole)
+    whole = f"\n% of {wording.duration_text(wall)} of wall time" if wall > 0 else ""
+    axes.set(xlabel="Seconds (mean over ranks; whiskers: least and most of a rank)", title=wording.title_of(kind, [run]) + whole)
 
 
 def draw(runs):
@@ -49,4 +52,4 @@ def draw(runs):
 
 
 if __name__ == "__main__":
-    sys.exit(common.main(draw, __doc__))
+    sys.exit(command.main(draw, __doc__))

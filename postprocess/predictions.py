@@ -9,7 +9,8 @@ import pathlib
 import h5py
 import numpy as np
 
-import common
+import reading
+import rundata
 
 
 def known(labels):
@@ -19,7 +20,7 @@ def known(labels):
 
 def shard_files(run):
     """The files that [data] test names, from where the run was started, or from here."""
-    settings = common.settings(run)
+    settings = rundata.settings(run)
     try:
         patterns = [str(pattern) for pattern in json.loads(settings.get("data.test", "[]"))]
         directory = pathlib.PurePath(json.loads(settings.get("run.directory", '""')))
@@ -40,9 +41,9 @@ def labels_of_shards(run):
     try:
         for path in shard_files(run):
             with h5py.File(path, "r") as file:
-                if common.plain(file.attrs.get("task", "")) != run.predictions["task"]:
+                if reading.plain(file.attrs.get("task", "")) != run.predictions["task"]:
                     return None
-                names = json.loads(common.plain(file.attrs.get("label_names", "[]")))
+                names = json.loads(reading.plain(file.attrs.get("label_names", "[]")))
                 if run.predictions["label_names"] and names != run.predictions["label_names"]:
                     return None
                 labels.append(np.ravel(file["labels"][()]))

@@ -8,7 +8,9 @@ Writes into DIR (default: report/ in the first RUN): summary.md, *.csv, and each
 
 import sys
 
-import common
+import command  # first, as it says which packages are missing
+
+import drawing
 import plot_confusion
 import plot_efficiency
 import plot_gpus
@@ -24,6 +26,7 @@ import plot_seeds
 import plot_throughput
 import plot_timeline
 import plot_timers
+import reading
 import tables
 
 PICTURES = [plot_loss, plot_metrics, plot_schedule, plot_confusion, plot_regression, plot_predictions, plot_timers, plot_ranks, plot_timeline, plot_throughput,
@@ -31,14 +34,14 @@ PICTURES = [plot_loss, plot_metrics, plot_schedule, plot_confusion, plot_regress
 
 
 def report(given=None):
-    options = common.arguments(__doc__, given)
-    runs = common.load_runs(options.runs, options.journal)
-    output = common.make_output(options.output, runs)
+    options = command.arguments(__doc__, given)
+    runs = reading.load_runs(options.runs, options.journal)
+    output = command.make_output(options.output, runs)
     text, paths = tables.write_all(runs, output)
     print(text)
     for module in PICTURES:
         for name, figure in module.draw(runs):
-            paths += common.save(figure, name, output)
+            paths += drawing.save(figure, name, output)
     print(f"\nIn {output}:")
     for path in paths:
         print(f"  {path.name}")
@@ -46,4 +49,4 @@ def report(given=None):
 
 
 if __name__ == "__main__":
-    sys.exit(common.guarded(report))
+    sys.exit(command.guarded(report))

@@ -5,7 +5,9 @@ import math
 
 import numpy as np
 
-import common
+import smoothing
+import rundata
+import wording
 import plot_seeds
 from plot_confusion import matrices
 
@@ -41,18 +43,18 @@ def summary_column(run):
         column["epochs"] = float(steps["epoch"][-1])
         column["samples"] = float(np.sum(steps["samples"]))
         column["tokens"] = float(np.sum(steps["tokens"]))
-        column["time in steps"] = common.duration_text(float(np.sum(steps["seconds"])))
-        column["sequences per second"] = common.steady_rate(run, "samples")
-        column["tokens per second"] = common.steady_rate(run, "tokens")
-        column["training loss at the end"] = last_of(common.curve(run, "loss")[1])
+        column["time in steps"] = wording.duration_text(float(np.sum(steps["seconds"])))
+        column["sequences per second"] = smoothing.steady_rate(run, "samples")
+        column["tokens per second"] = smoothing.steady_rate(run, "tokens")
+        column["training loss at the end"] = last_of(smoothing.curve(run, "loss")[1])
     for split, columns in sorted(run.evaluations.items()):
         if len(columns["step"]) == 0:
             continue
-        for name in ["loss"] + [name for name in common.metric_names(run) if name in columns]:
-            column[f"{split} {common.spoken(name)}" + (" (last)" if len(columns["step"]) > 1 else "")] = float(columns[name][-1])
+        for name in ["loss"] + [name for name in rundata.metric_names(run) if name in columns]:
+            column[f"{split} {wording.spoken(name)}" + (" (last)" if len(columns["step"]) > 1 else "")] = float(columns[name][-1])
     for name, value in run.attributes.items():
         if name.startswith("total_") and name not in KNOWN_TOTALS:
-            column["total " + common.spoken(name[len("total_") :])] = float(value)
+            column["total " + wording.spoken(name[len("total_") :])] = float(value)
     memory = run.ranks.get("peak_memory", [])
     if len(memory) and np.max(memory) > 0:
         column["peak memory of a rank"] = f"{np.max(memory) / 2**30:.2f} GiB"

@@ -6,6 +6,7 @@ import csv
 import importlib
 import io
 import json
+import os
 import pathlib
 import shutil
 import struct
@@ -24,8 +25,11 @@ HERE = pathlib.Path(__file__).resolve().parent
 SCRIPTS = HERE.parents[1] / "postprocess"
 sys.path[:0] = [str(HERE), str(SCRIPTS)]
 
-import common  # noqa: E402
+import command  # noqa: E402
+import drawing  # noqa: E402
+import journal  # noqa: E402
 import make_run  # noqa: E402
+import packages  # noqa: E402
 import plot_confusion  # noqa: E402
 import plot_efficiency  # noqa: E402
 import plot_gpus  # noqa: E402
@@ -39,8 +43,12 @@ import plot_scaling  # noqa: E402
 import plot_seeds  # noqa: E402
 import plot_timers  # noqa: E402
 import predictions  # noqa: E402
+import reading  # noqa: E402
 import report  # noqa: E402
+import rundata  # noqa: E402
+import smoothing  # noqa: E402
 import tables  # noqa: E402
+import wording  # noqa: E402
 
 matplotlib.rcParams["savefig.dpi"] = 50  # the drawing is tested, not its fineness
 Result = collections.namedtuple("Result", "returncode stdout stderr")
@@ -53,9 +61,9 @@ def call(script, *arguments):
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         module = importlib.import_module(script.removesuffix(".py"))
         if module is report:
-            code = common.guarded(lambda: report.report(given))
+            code = command.guarded(lambda: report.report(given))
         else:
-            code = common.main(module.draw, module.__doc__, given)
+            code = command.main(module.draw, module.__doc__, given)
     return Result(code, out.getvalue(), err.getvalue())
 
 
@@ -87,7 +95,7 @@ class Gpus(InFolder):
         with open(self.folder / "metrics.journal", "ab") as file:
             for line in self.LINES:
                 file.write(b"%08x %s\n" % (zlib.crc32(line.encode()), line.encode()))
-        run = common.load_runs([str(self.folder)], True)[0]
+        run = reading.load_runs([str(self.folder)], True)[0]
         np.testing.assert_array_equal(run.loss_scale["scale"], [65536, 32768])
         np.testing.assert_array_equal(run.rank_samples["utilisation"], [[0.5, 0.7], [0.6, 0.8]])
         self.assertEqual((run.ranks["energy"][0], run.ranks["waiting"][0]), (999, 5))
@@ -101,7 +109,7 @@ class Gpus(InFolder):
             file["ranks/samples/seconds"] = [1.5, 2.5]
             file["ranks/samples/utilisation"] = [[0.5, 0.7], [0.6, 0.8]]
             file["ranks/samples/power"] = [[300.0, np.nan], [320.0, np.nan]]
-        self.check(common.load_runs([str(self.folder)], False)[0])
+        self.check(reading.load_runs([str(self.folder)], False)[0])
 
     def check(self, run):
         ((name, figure),) = plot_loss_scale.draw([run])
@@ -111,11 +119,11 @@ class Gpus(InFolder):
         self.assertEqual(name, "gpus")
         np.testing.assert_allclose(figure.axes[0].lines[0].get_ydata(), [60, 70])
         np.testing.assert_allclose(figure.axes[1].lines[0].get_ydata(), [300, 320])
-        common.plt.close("all")
+        drawing.plt.close("all")
 
     def test_nothing_to_draw(self):
         make_run.make_classification(self.folder, updates=40)
-        runs = common.load_runs([str(self.folder)], False)
+        runs = reading.load_runs([str(self.folder)], False)
         self.assertEqual(plot_loss_scale.draw(runs) + plot_gpus.draw(runs), [])
 
 
@@ -193,6 +201,19 @@ class Report(InFolder):
         self.assertEqual(result.returncode, 4)
         self.assertTrue(result.stderr.startswith("report.py: error: There is no"), result.stderr)
 
+    def test_a_python_without_the_packages(self):
+        """Every script, none of which may reach an import that fails, or say more than a line."""
+        for name in packages.NEEDED:
+            (self.folder / f"{name}.py").write_text(f'raise ImportError("No module named {name}")\n')
+        python = self.folder / "venv" / "bin" / "python"
+        environment = os.environ | {"PYTHONPATH": str(self.folder), "BERT_HPC_PYTHON": str(python)}
+        for script in ("report.py", *(path.name for path in SCRIPTS.glob("plot_*.py"))):
+            result = subprocess.run([sys.executable, str(SCRIPTS / script), "run"], capture_output=True, text=True, timeout=300,
+                                    env=environment)
+            self.assertEqual((result.returncode, result.stdout, result.stderr.count("\n")), (2, "", 1), result.stderr)
+            self.assertTrue(result.stderr.startswith(f"{script}: error: {sys.executable} lacks h5py, matplotlib, numpy; "), result.stderr)
+            self.assertIn(str(python), result.stderr)
+
     def test_same_data_same_bytes(self):
         run = self.folder / "run"
         make_run.write_metrics(run, make_run.step_columns(60, 1, np.random.default_rng(1)), {})
@@ -219,8 +240,8 @@ class Journal(InFolder):
         steps = make_run.step_columns(20, 1, np.random.default_rng(2))
         make_run.write_metrics(self.folder, steps, {})
         make_run.write_journal(self.folder, steps)
-        file, journal = common.load_run(self.folder, "a"), common.load_run(self.folder, "a", journal=True)
-        for column in common.STEP_COLUMNS:
+        file, journal = reading.load_run(self.folder, "a"), reading.load_run(self.folder, "a", journal=True)
+        for column in rundata.STEP_COLUMNS:
             np.testing.assert_array_equal(file.steps[column], journal.steps[column])
         self.assertEqual(journal.label_names, ["x\\y", "z"])
         self.assertEqual((journal.went_on, journal.timed_seconds), (False, 1.5))
@@ -267,7 +288,7 @@ def texts(figure):
 class Timers(InFolder):
     def run_of(self, **attributes):
         """A step of 2 s and an evaluation of 6 s in 10 s of wall time, on two ranks."""
-        run = common.Run(self.folder, "run")
+        run = rundata.Run(self.folder, "run")
         run.attributes.update(status="finished", **attributes)
         run.steps["seconds"] = np.array([2.0])
         run.timers = {"name": ["forward", "evaluation"], "calls": np.array([1, 1]), "seconds_min": np.array([1.5, 5.0]),
@@ -305,7 +326,7 @@ class SideBySide(InFolder):
     def test_metrics_labels_stand_in_the_legend(self):
         runs = []
         for name, best in (("a", 0.5), ("b", 0.5), ("c", -0.25)):
-            run = common.Run(self.folder, name)
+            run = rundata.Run(self.folder, name)
             run.steps["step"] = np.array([1, 2])
             run.evaluations["validation"] = {"step": np.array([1, 2]), "loss": np.ones(2), "r2": np.array([best, best - 1])}
             runs.append(run)
@@ -326,7 +347,7 @@ class SideBySide(InFolder):
     def runs_of_three_splits(self, names):
         runs = []
         for index, name in enumerate(names):
-            run = common.Run(self.folder, name)
+            run = rundata.Run(self.folder, name)
             run.steps = make_run.step_columns(20, 2, np.random.default_rng(index))
             for split in self.SPLITS[: 2 if index == 0 else 3]:
                 at = np.array([20]) if split == "test" else np.array([5, 10, 20])
@@ -387,7 +408,7 @@ class SideBySide(InFolder):
         runs = []
         for name, noise, goodput in (("point", [70.0], [5.0]), ("none", [np.inf, -1.0], [np.nan, np.nan]), ("line", [7.0, 8.0], [5.0, 6.0]),
                                      ("negative", [-3.0], [4.0])):
-            run = common.Run(self.folder, name)
+            run = rundata.Run(self.folder, name)
             at = np.arange(1, len(noise) + 1)
             run.steps.update(step=at, samples=64 * at)
             run.efficiency = {"step": at, "noise_scale": np.array(noise), "efficiency": np.array(noise), "goodput": np.array(goodput)}
@@ -412,7 +433,7 @@ global = {batch}
 [run]
 seed = {ranks}
 {more}""", **options)
-        return common.load_run(self.folder / name, name)
+        return reading.load_run(self.folder / name, name)
 
     def test_scaling_compares_what_can_be_compared(self):
         runs = [self.scaling_run("one", 1), self.scaling_run("two", 2), self.scaling_run("other", 4, batch=32),
@@ -482,7 +503,7 @@ compute = "{precision}"
 [evaluation]
 best = "accuracy"
 """, **options)
-            found.append(common.load_run(self.folder / name, name))
+            found.append(reading.load_run(self.folder / name, name))
         return found
 
     def test_statistics(self):
@@ -557,7 +578,7 @@ class Predictions(InFolder):
         return run
 
     def drawn(self, run, module):
-        return module.draw([common.load_run(run, "run")])
+        return module.draw([reading.load_run(run, "run")])
 
     def shards(self, task, labels, names, source=(0, 1, 2, 3)):
         (self.folder / "place" / "shards").mkdir()
@@ -571,21 +592,21 @@ class Predictions(InFolder):
         [(name, figure)] = self.drawn(run, plot_confusion)
         self.assertEqual(name, "confusion_matrix-predictions")
         self.assertIn("accuracy 0.667 on 3 samples", " ".join(texts(figure)))
-        self.assertEqual([row[2:4] for row in tables.classes([common.load_run(run, "run")])[1]], [["a", 1], ["b", 2]])
+        self.assertEqual([row[2:4] for row in tables.classes([reading.load_run(run, "run")])[1]], [["a", 1], ["b", 2]])
         self.assertEqual(self.drawn(run, plot_predictions), [])
 
     def test_classes_with_labels_in_the_shards(self):
         run = self.predict("classification", np.full(4, -1, "i4"), np.int32([0, 1, 0, 1]), ["a", "b"])
         self.shards("classification", np.int32([0, 1, 0, 0]), ["a", "b"])
-        np.testing.assert_array_equal(predictions.confusion(common.load_run(run, "run")), [[2, 1], [0, 1]])
+        np.testing.assert_array_equal(predictions.confusion(reading.load_run(run, "run")), [[2, 1], [0, 1]])
 
     def test_shards_of_other_samples_or_classes_are_not_taken(self):
         run = self.predict("classification", np.full(4, -1, "i4"), np.int32([0, 1, 0, 1]), ["a", "b"])
         self.shards("classification", np.int32([0, 1, 0, 0]), ["a", "b"], source=(0, 1, 3, 2))
-        self.assertIsNone(predictions.confusion(common.load_run(run, "run")))
+        self.assertIsNone(predictions.confusion(reading.load_run(run, "run")))
         shutil.rmtree(self.folder / "place" / "shards")
         self.shards("classification", np.int32([0, 1, 0, 0]), ["b", "a"])
-        self.assertIsNone(predictions.confusion(common.load_run(run, "run")))
+        self.assertIsNone(predictions.confusion(reading.load_run(run, "run")))
 
     def test_classes_without_labels(self):
         run = self.predict("classification", np.full(4, -1, "i4"), np.int32([0, 1, 1, 1]), ["few", "many"])
@@ -608,21 +629,21 @@ class Predictions(InFolder):
     def test_beside_a_training_run(self):
         run = self.predict("classification", np.int32([0, 1, 1, -1]), np.int32([0, 1, 0, 1]), ["a", "b"])
         make_run.make_classification(self.folder / "training", updates=20, classes=2)
-        runs = common.load_runs([self.folder / "training", run])
+        runs = reading.load_runs([self.folder / "training", run])
         self.assertEqual([name for name, _ in plot_confusion.draw(runs)],
                          ["confusion_matrix-validation-training", "confusion_matrix-predictions-run"])
 
     def test_damaged(self):
         run = self.predict("regression", np.float32([1, 2, 3]), np.float32([1, 2, 3, 4]))
-        with self.assertRaisesRegex(common.ReportError, "is damaged"):
-            common.load_run(run, "run")
+        with self.assertRaisesRegex(rundata.ReportError, "is damaged"):
+            reading.load_run(run, "run")
 
 
 class SmallBatches(unittest.TestCase):
     """Two epochs of 40 updates; each ends in a batch of 4 samples where the others have 64."""
 
     def run_of(self, every):
-        run = common.Run(None, "run")
+        run = rundata.Run(None, "run")
         run.attributes["resolved_input"] = "[batch]\nglobal = 64\n"
         done = np.arange(every, 81, every)
         sizes = np.where(np.arange(1, 81) % 40 == 0, 4, 64)
@@ -632,7 +653,7 @@ class SmallBatches(unittest.TestCase):
     def test_sizes_of_batches(self):
         for every in (1, 2, 8, 40):
             run = self.run_of(every)
-            means, last = common.batch_sizes(run)
+            means, last = smoothing.batch_sizes(run)
             np.testing.assert_allclose(last, np.where(run.steps["step"] % 40 == 0, 4, 64))
             np.testing.assert_allclose(means, run.steps["samples"] / every)
 
@@ -642,13 +663,13 @@ class SmallBatches(unittest.TestCase):
             spiked = np.where(run.steps["step"] % 40 == 0, 9.0, 1.0)
             for column in ("gradient_norm", "loss"):
                 run.steps[column] = spiked
-                steps, bold, light = common.curve(run, column)
+                steps, bold, light = smoothing.curve(run, column)
                 if column == "loss" and every == 2:  # 68 of 128 samples: more than half a batch
                     continue
                 np.testing.assert_allclose(bold, 1)
                 self.assertEqual((len(steps) + (light.sum() if every > 1 else 0), light.sum()), (count, 2))
                 figure, axes = matplotlib.pyplot.subplots()
-                common.draw_rows(axes, run, column, "black", "name")
+                drawing.draw_rows(axes, run, column, "black", "name")
                 drawn = {(x, y) for line in axes.lines for x, y in zip(*line.get_data())}
                 self.assertLessEqual(set(zip(run.steps["step"], spiked)), drawn)
                 matplotlib.pyplot.close(figure)
@@ -657,28 +678,28 @@ class SmallBatches(unittest.TestCase):
         # The mean of two values of which one weighs three times as much. The bell of width 20 is cut where it has fallen to
         # 0.011; of its sum of 50 that is 2e-4, times the difference of the values at most 1e-3.
         values, weights = np.tile([1.0, 5.0], 200), np.tile([3.0, 1.0], 200)
-        np.testing.assert_allclose(common.smooth(values, 0.05, weights)[100:300], 2, atol=1e-3)
+        np.testing.assert_allclose(smoothing.smooth(values, 0.05, weights)[100:300], 2, atol=1e-3)
 
 
 class Numbers(unittest.TestCase):
     def test_smooth_keeps_straight_lines(self):
         line = np.linspace(5, 1, 400)
         # Exact but for rounding: sums of about a hundred products near 5.
-        np.testing.assert_allclose(common.smooth(line), line, atol=1e-9)
+        np.testing.assert_allclose(smoothing.smooth(line), line, atol=1e-9)
         line[100:110] = np.nan
-        self.assertTrue(np.isfinite(common.smooth(line)).all())
+        self.assertTrue(np.isfinite(smoothing.smooth(line)).all())
 
     def test_run_names(self):
-        self.assertEqual(common.run_names(["a/run", "b/run/metrics.h5"]), ["a/run", "b/run"])
-        self.assertEqual(common.run_names(["x/one", "x/two"]), ["one", "two"])
-        self.assertEqual(common.run_names(["x/one", "x/one"]), ["one (1)", "one (2)"])
+        self.assertEqual(reading.run_names(["a/run", "b/run/metrics.h5"]), ["a/run", "b/run"])
+        self.assertEqual(reading.run_names(["x/one", "x/two"]), ["one", "two"])
+        self.assertEqual(reading.run_names(["x/one", "x/one"]), ["one (1)", "one (2)"])
 
     def test_text(self):
         self.assertEqual(tables.number(1234567.8), "1,234,568")
         self.assertEqual(tables.number(0.123456), "0.1235")
         self.assertEqual(tables.number(float("nan")), "–")
-        self.assertEqual(common.duration_text(3725), "1 h 02 min")
-        self.assertEqual(common.unescape("a\\\\tb\\tc\\n"), "a\\tb\tc\n")
+        self.assertEqual(wording.duration_text(3725), "1 h 02 min")
+        self.assertEqual(journal.unescape("a\\\\tb\\tc\\n"), "a\\tb\tc\n")
 
 
 if __name__ == "__main__":

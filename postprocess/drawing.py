@@ -1,0 +1,95 @@
+"""The look of the pictures: colours, legends, sizes. Colours are those of Okabe and Ito ("Color universal design", 2008), which
+people with any kind of colour vision can tell apart."""
+
+import matplotlib
+import numpy as np
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt  # noqa: E402  (the backend must be chosen first)
+
+from smoothing import curve  # noqa: E402
+from wording import shortened  # noqa: E402
+
+# Black first for a single run; yellow is left out, as it is too faint for lines on white.
+COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
+LINE_STYLES = ["-", "--", ":", "-."]
+MARKERS = ["o", "s", "^", "D"]
+
+matplotlib.rcParams.update(
+    {
+        "figure.dpi": 100,
+        "savefig.dpi": 160,
+        "figure.constrained_layout.use": True,
+        "figure.constrained_layout.w_pad": 0.12,
+        "figure.constrained_layout.h_pad": 0.12,
+        "font.size": 11,
+        "axes.titlesize": 12,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.grid": True,
+        "grid.color": "#DDDDDD",
+        "grid.linewidth": 0.6,
+        "axes.axisbelow": True,
+        "axes.prop_cycle": matplotlib.cycler(color=COLOURS),
+        "lines.linewidth": 1.8,
+        "legend.frameon": False,
+        "pdf.fonttype": 42,
+    }
+)
+
+
+def colour(index):
+    return COLOURS[index % len(COLOURS)]
+
+
+LIGHT_ROWS = "of less than half a batch"
+
+
+def draw_rows(axes, run, column, colour, label=None):
+    """A column of the rows: each row faint, as far as there are many, and the bold line."""
+    steps, values = np.asarray(run.steps["step"]), np.asarray(run.steps[column], dtype=float)
+    at, bold, light = curve(run, column)
+    if len(steps) >= 50:
+        axes.plot(steps, values, color=colour, alpha=0.22, linewidth=0.8)
+    elif light.any():
+        told = LIGHT_ROWS in axes.get_legend_handles_labels()[1]
+        axes.plot(steps[light], values[light], "o", color=colour, alpha=0.6, markersize=5, markerfacecolor="none",
+                  label=None if told else LIGHT_ROWS)
+    axes.plot(at, bold, color=colour, label=label)
+
+
+def split_styles(runs):
+    """{split: line style and marker}, the same for every run; a split evaluated once has a marker alone."""
+    splits = sorted({split for run in runs for split in run.evaluations}, key=lambda split: (split != "validation", split))
+    return {split: {"linestyle": LINE_STYLES[1 + number % (len(LINE_STYLES) - 1)], "marker": MARKERS[number % len(MARKERS)]}
+            for number, split in enumerate(splits)}
+
+
+def shared_legend(figure, runs, styles):
+    """One legend below all panels: a run is a colour, what was measured a line style and marker. The figure grows by its
+    height, so that the panels keep theirs."""
+    width, height = figure.get_size_inches()
+    names = [shortened(run.name, int(12 * width) - 8) for run in runs]
+    groups = [[plt.Line2D([], [], color=colour(index), linewidth=4, label=name) for index, name in enumerate(names)],
+              [plt.Line2D([], [], color="#444444", markerfacecolor="white", label=name, **style) for name, style in styles.items()]]
+    longest = max(len(handle.get_label()) for group in groups for handle in group)
+    # At 9 points a letter is about 0.07 inch wide, a line with its gaps 0.65 inch.
+    columns = max(1, min(4, max(map(len, groups)), int(width / (0.65 + 0.07 * longest))))
+    cells = []
+    for group in groups:  # splits begin a row of their own
+        cells += group + [plt.Line2D([], [], color="none", label=" ")] * (-len(group) % columns)
+    rows = len(cells) // columns
+    handles = [cells[row * columns + column] for column in range(columns) for row in range(rows)]
+    figure.set_size_inches(width, height + 0.2 * rows)
+    figure.legend(handles=handles, loc="outside lower center", ncols=columns, fontsize=9)
+
+
+def save(figure, name, output):
+    """NAME.png and NAME.pdf in the folder; the same data give the same bytes."""
+    paths = []
+    for suffix, metadata in ((".png", {"Software": None}), (".pdf", {"CreationDate": None, "Creator": None})):
+        path = output / (name + suffix)
+        figure.savefig(path, metadata=metadata)
+        paths.append(path)
+    plt.close(figure)
+    return paths

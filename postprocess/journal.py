@@ -1,0 +1,145 @@
+"""metrics.journal, the rows of metrics.h5 as lines of text: what is left of a run that was killed between two writings of
+metrics.h5. Each line has a checksum; torn or damaged ones are left out, as the program itself does."""
+
+import math
+import zlib
+
+import numpy as np
+
+from rundata import EFFICIENCY_COLUMNS, INTEGER_COLUMNS, LOSS_SCALE_COLUMNS, SCHEMA, STEP_COLUMNS, ReportError
+
+JOURNAL_TITLE = "bert_hpc metrics journal 1"
+
+
+def journal_lines(path):
+    """The fields of every whole line; torn or damaged ones are left out, as the program itself does."""
+    try:
+        content = path.read_bytes()
+    except OSError as problem:
+        raise ReportError(f"Cannot read '{path}': {problem.strerror}.") from None
+    for number, line in enumerate(content.split(b"\n")):
+        checksum, _, payload = line.partition(b" ")
+        good = checksum == b"%08x" % zlib.crc32(payload)
+        if number == 0 and (not good or payload.decode("utf-8", "replace") != JOURNAL_TITLE):
+            raise ReportError(f"'{path}' is not a metrics journal of bert_hpc.")
+        if number > 0 and good:
+            yield [unescape(field) for field in payload.decode("utf-8", "replace").split("\t")]
+
+
+def unescape(field):
+    if "\\" not in field:
+        return field
+    pieces = field.split("\\\\")
+    return "\\".join(piece.replace("\\t", "\t").replace("\\n", "\n") for piece in pieces)
+
+
+def take_groups(fields, width):
+    """A count and so many groups of `width` fields, and what follows."""
+    count = int(fields[0])
+    groups = [fields[1 + width * i : 1 + width * (i + 1)] for i in range(count)]
+    return groups, fields[1 + width * count :]
+
+
+def read_evaluation(fields):
+    """Split and row of an evaluation's line."""
+    metrics, rest = take_groups(fields[3:], 2)
+    row = {"step": int(fields[1]), "loss": float(fields[2])}
+    row.update((name, float(value)) for name, value in metrics)
+    classes = int(rest[0])
+    counts, _ = take_groups(rest[1:], 1)
+    if classes > 0:
+        row["confusion_matrix"] = np.array(counts, dtype=np.int64).reshape(classes, classes)
+    return fields[0], row
+
+
+def read_journal(run, path):
+    """The same as metrics.h5 would hold, made from the journal; lines that make no sense are left out."""
+    starts, steps, evaluations, efficiency, scales, samples = [], [], {}, [], [], []
+
+    def take(kind, fields):
+        if kind == "info":
+            names = ["version", "source_revision", "started", "mode", "task", "resolved_input"]
+            run.attributes.update(zip(names, fields))
+            labels, _ = take_groups(fields[6:], 1)
+            starts.append(run.attributes["started"])
+            run.attributes.update(started=starts[0], restarts=starts[1:])
+            run.attributes.update(label_names=[label[0] for label in labels], status="running", schema=SCHEMA)
+        elif kind == "step":
+            row = [float(field) for field in fields]
+            if len(row) == len(STEP_COLUMNS):
+                steps.append(row)
+        elif kind == "efficiency":
+            row = [float(field) for field in fields]
+            if len(row) == len(EFFICIENCY_COLUMNS):
+                efficiency.append(row)
+        elif kind == "evaluation":
+            split, row = read_evaluation(fields)
+            rows = evaluations.setdefault(split, [])
+            rows[:] = [before for before in rows if before["step"] != row["step"]] + [row]  # done again: it takes its place
+        elif kind == "rewind":
+            last = int(fields[0])
+            steps[:] = [row for row in steps if row[0] <= last]
+            efficiency[:] = [row for row in efficiency if row[0] <= last]
+            scales[:] = [row for row in scales if row[0] <= last]
+            for rows in evaluations.values():
+                rows[:] = [row for row in rows if row["step"] <= last]
+        elif kind == "timers":
+            run.timers = table_of(fields, ["name"], ["calls", "seconds_min", "seconds_avg", "seconds_max"])
+        elif kind == "ranks":
+            run.ranks = table_of(fields, ["host", "device"], [
+                "threads", "peak_memory", "utilisation", "power", "start_memory", "planned_memory", "computing", "communicating",
+                "waiting", "gpu_utilisation", "gpu_memory", "energy"])
+        elif kind == "loss_scale":
+            row = [float(field) for field in fields]
+            if len(row) == len(LOSS_SCALE_COLUMNS):
+                scales.append(row)
+        elif kind == "rank_sample":
+            utilisation, rest = take_groups(fields[1:], 1)
+            power, _ = take_groups(rest, 1)
+            samples.append((float(fields[0]), [float(x[0]) for x in utilisation], [float(x[0]) for x in power]))
+        elif kind == "status":
+            run.attributes["status"] = fields[0]
+        elif kind == "total":
+            run.attributes["total_" + fields[0]] = float(fields[1])
+
+    for kind, *fields in journal_lines(path):
+        try:
+            take(kind, fields)
+        except (ValueError, IndexError):
+            continue
+    table = np.array(steps, dtype=float).reshape(len(steps), len(STEP_COLUMNS))
+    for i, column in enumerate(STEP_COLUMNS):
+        run.steps[column] = table[:, i].astype(np.int64) if column in INTEGER_COLUMNS else table[:, i]
+    table = np.array(efficiency, dtype=float).reshape(len(efficiency), len(EFFICIENCY_COLUMNS))
+    run.efficiency = {column: table[:, i] for i, column in enumerate(EFFICIENCY_COLUMNS)}
+    table = np.array(scales, dtype=float).reshape(len(scales), len(LOSS_SCALE_COLUMNS))
+    run.loss_scale = {column: table[:, i] for i, column in enumerate(LOSS_SCALE_COLUMNS)}
+    if samples:
+        ranks = max(len(utilisation) for _, utilisation, _ in samples)
+        filled = lambda values: values + [math.nan] * (ranks - len(values))  # noqa: E731
+        run.rank_samples = {"seconds": np.array([sample[0] for sample in samples]),
+                            "utilisation": np.array([filled(sample[1]) for sample in samples]),
+                            "power": np.array([filled(sample[2]) for sample in samples])}
+    for split, rows in evaluations.items():
+        if rows:
+            run.evaluations[split] = evaluation_columns(rows)
+
+
+def table_of(fields, texts, numbers):
+    """Columns of a line that holds a whole table, row by row."""
+    rows, _ = take_groups(fields, len(texts) + len(numbers))
+    table = {name: [row[i] for row in rows] for i, name in enumerate(texts)}
+    for i, name in enumerate(numbers, len(texts)):
+        table[name] = np.array([float(row[i]) for row in rows])
+    return table
+
+
+def evaluation_columns(rows):
+    columns = {}
+    for name in dict.fromkeys(name for row in rows for name in row):
+        if name == "confusion_matrix":
+            matrices = [row[name] for row in rows if name in row]
+            columns[name] = np.stack([row.get(name, np.zeros_like(matrices[0])) for row in rows])
+        else:
+            columns[name] = np.array([row.get(name, math.nan) for row in rows])
+    return columns

@@ -1,0 +1,123 @@
+"""Reading runs: metrics.h5, or the journal after a kill, and predictions.h5."""
+
+import os
+import pathlib
+
+import h5py
+import numpy as np
+
+from journal import read_journal
+from rundata import SCHEMA, ReportError, Run
+
+
+def plain(value):
+    """h5py's value as text, number or list."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, np.ndarray):
+        return [plain(entry) for entry in value]
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, h5py.Empty):
+        return ""
+    return value
+
+
+def read_columns(group):
+    """The group's datasets by name; columns of one table are cut to the shortest."""
+    columns = {}
+    for name, item in group.items():
+        if isinstance(item, h5py.Dataset):
+            columns[name] = item.asstr()[()] if h5py.check_string_dtype(item.dtype) else item[()]
+    rows = min((len(column) for column in columns.values()), default=0)
+    return {name: column[:rows] for name, column in columns.items()}
+
+
+def read_metrics(run, path):
+    try:
+        file = h5py.File(path, "r")
+    except OSError as problem:
+        raise ReportError(f"Cannot read '{path}': {problem}. If the run was killed, try --journal.") from None
+    with file:
+        run.attributes = {name: plain(value) for name, value in file.attrs.items()}
+        if run.attributes.get("schema") != SCHEMA:
+            found = run.attributes.get("schema", "no schema")
+            raise ReportError(f"'{path}' is not a metrics file of bert_hpc: it has {found!r}, needed is {SCHEMA!r}.")
+        if "steps" in file:
+            run.steps.update(read_columns(file["steps"]))
+        for split, group in file.get("evaluations", {}).items():
+            run.evaluations[split] = read_columns(group)
+        if "efficiency" in file:
+            run.efficiency.update(read_columns(file["efficiency"]))
+        if "timers" in file:
+            run.timers.update(read_columns(file["timers"]))
+        if "ranks" in file:
+            run.ranks = read_columns(file["ranks"])
+            if "samples" in file["ranks"]:
+                run.rank_samples = read_columns(file["ranks/samples"])
+        if "loss_scale" in file:
+            run.loss_scale.update(read_columns(file["loss_scale"]))
+
+
+def read_predictions(run, folder):
+    path = folder / "predictions.h5"
+    if not path.is_file():
+        return
+    try:
+        with h5py.File(path, "r") as file:
+            found = {name: np.ravel(file[name][()]) for name in ("label", "prediction", "source_index") if name in file}
+            if len({len(column) for column in found.values()}) != 1 or len(found) < 3:
+                raise ReportError(f"'{path}' is damaged: it needs 'label', 'prediction' and 'source_index' of one length.")
+            if "probabilities" in file and file["probabilities"].ndim == 2:
+                found["probability"] = highest(file["probabilities"])
+            found["task"] = plain(file.attrs.get("task", ""))
+            found["label_names"] = [str(name) for name in plain(file.attrs.get("label_names", np.array([])))]
+            run.predictions = found
+    except OSError as problem:
+        raise ReportError(f"Cannot read '{path}': {problem}.") from None
+
+
+def highest(probabilities, rows=65536):
+    """Each row's largest, a piece at a time, as there may be many classes."""
+    pieces = [probabilities[i : i + rows].max(axis=1) for i in range(0, len(probabilities), rows) if probabilities.shape[1] > 0]
+    return np.concatenate(pieces) if pieces else np.array([])
+
+
+def load_run(path, name, journal=False):
+    """A run's directory, or its metrics.h5."""
+    given = pathlib.Path(path)
+    if not given.exists():
+        raise ReportError(f"There is no '{path}'. Give the directory of a run ([run] directory in its input file).")
+    folder = given if given.is_dir() else given.parent
+    metrics = given if given.is_file() else folder / "metrics.h5"
+    run = Run(folder, name)
+    journal_path = folder / "metrics.journal"
+    if journal or (not metrics.is_file() and journal_path.is_file()):
+        read_journal(run, journal_path)
+    elif metrics.is_file():
+        read_metrics(run, metrics)
+    else:
+        raise ReportError(f"There is no 'metrics.h5' in '{path}': it is not the directory of a run, or the run never started.")
+    # A rank that failed alone left its word there; metrics.h5 is rank 0's.
+    status = folder / ".status"
+    if run.status == "running" and status.is_file() and status.read_text(errors="replace").strip() == "failed":
+        run.attributes["status"] = "failed"
+    read_predictions(run, folder)
+    return run
+
+
+def run_names(paths):
+    """The shortest ends of the paths that tell them apart."""
+    parts = []
+    for path in paths:
+        absolute = pathlib.Path(os.path.abspath(path))
+        parts.append((absolute.parent if absolute.name == "metrics.h5" else absolute).parts)
+    for depth in range(1, max(len(part) for part in parts) + 1):
+        names = ["/".join(part[-depth:]) for part in parts]
+        if len(set(names)) == len(names):
+            return names
+    return [f"{'/'.join(part[-1:])} ({i + 1})" for i, part in enumerate(parts)]
+
+
+def load_runs(paths, journal=False):
+    return [load_run(path, name, journal) for path, name in zip(paths, run_names(paths))]

@@ -1,0 +1,73 @@
+"""A run's data: rows of steps and evaluations as numpy arrays, and the settings of its input."""
+
+import math
+
+import numpy as np
+
+SCHEMA = "bert_hpc metrics 1"
+LOSS_SCALE_COLUMNS = ["step", "scale", "skipped"]
+EFFICIENCY_COLUMNS = ["step", "noise_scale", "efficiency", "goodput"]
+STEP_COLUMNS = ["step", "epoch", "loss", "learning_rate", "gradient_norm", "samples", "tokens", "seconds", "skipped"]
+INTEGER_COLUMNS = {"step", "samples", "tokens", "skipped"}
+
+
+class ReportError(Exception):
+    """What the user can mend; printed without a traceback."""
+
+
+class Run:
+    """One run's rows as numpy arrays; groups that the file lacks are empty."""
+
+    def __init__(self, path, name):
+        self.path = path
+        self.name = name
+        self.attributes = {}
+        self.steps = {column: np.array([]) for column in STEP_COLUMNS}
+        self.evaluations = {}  # split -> {"step", "loss", metrics…, "confusion_matrix"}
+        self.efficiency = {column: np.array([]) for column in EFFICIENCY_COLUMNS}
+        self.timers = {"name": [], "calls": [], "seconds_min": [], "seconds_avg": [], "seconds_max": []}
+        self.ranks = {}
+        self.rank_samples = {}  # of GPUs: seconds (rows), utilisation and power (rows, ranks)
+        self.loss_scale = {column: np.array([]) for column in LOSS_SCALE_COLUMNS}
+        self.predictions = None
+
+    @property
+    def label_names(self):
+        return [str(name) for name in self.attributes.get("label_names", [])]
+
+    @property
+    def rank_count(self):
+        return len(self.ranks.get("host", []))
+
+    @property
+    def went_on(self):
+        """Whether it was stopped or killed and submitted again: ranks and timers are those of the last start alone."""
+        return len(self.attributes.get("restarts", [])) > 0
+
+    @property
+    def timed_seconds(self):
+        """Wall time that the timers are parts of, as in the table at the log's end; NaN where they are not told."""
+        return float(self.attributes.get("total_timed_seconds", math.nan))
+
+    @property
+    def status(self):
+        return str(self.attributes.get("status", "unknown"))
+
+
+def settings(run):
+    """The resolved input as {"table.key": value}, values as they are written there."""
+    table, found = "", {}
+    for line in str(run.attributes.get("resolved_input", "")).splitlines():
+        key, equals, value = line.partition(" = ")
+        if line.startswith("["):
+            table = line.strip("[] ")
+        elif equals:
+            found[f"{table}.{key.strip()}"] = value.strip()
+    return found
+
+
+def metric_names(run):
+    """Names of the run's metrics (loss apart), over all splits."""
+    evaluated = [columns for columns in run.evaluations.values() if len(columns["step"]) > 0]
+    names = dict.fromkeys(name for columns in evaluated for name in columns)
+    return [name for name in names if name not in ("step", "loss", "confusion_matrix", "seconds", "samples", "tokens")]

@@ -1,0 +1,72 @@
+"""The rows of steps as curves: smoothing, sizes of batches, rates."""
+
+import math
+
+import numpy as np
+
+from rundata import settings
+
+
+def smooths(count, share=0.02):
+    """Whether smooth() does anything to so many values."""
+    return count >= 10 and int(round(count * share)) >= 2
+
+
+def smooth(values, share=0.02, weights=None):
+    """A straight line fitted around each value, with bell-shaped weights about `share` of the values wide, times `weights`.
+    Unlike a moving mean it does not bend the ends of a falling curve. NaNs are left out."""
+    values = np.asarray(values, dtype=float)
+    if not smooths(len(values), share):
+        return values
+    width = int(round(len(values) * share))
+    reach = np.arange(-3 * width, 3 * width + 1)
+    bell = np.exp(-0.5 * (reach / width) ** 2)
+    known = np.isfinite(values) * (1.0 if weights is None else np.asarray(weights, dtype=float))
+    filled = np.where(np.isfinite(values), values, 0.0) * known
+
+    def sums(data, power):
+        # Convolution mirrors its kernel, and the bell is even: only odd powers change sign.
+        kernel = bell * (-reach.astype(float)) ** power
+        return np.convolve(data, kernel, mode="full")[len(reach) // 2 :][: len(values)]
+
+    s0, s1, s2 = (sums(known, power) for power in (0, 1, 2))
+    t0, t1 = sums(filled, 0), sums(filled, 1)
+    determinant = s0 * s2 - s1 * s1
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(determinant > 1e-9 * s0 * s2, (s2 * t0 - s1 * t1) / determinant, np.where(s0 > 0, t0 / s0, np.nan))
+
+
+def batch_sizes(run):
+    """Samples of an update: each row's mean, and each row's last update. The last batch of an epoch may be small; a row's
+    loss is of all its updates, its gradient norm of the last one."""
+    steps, epochs = np.asarray(run.steps["step"], dtype=float), np.asarray(run.steps["epoch"], dtype=float)
+    samples = np.asarray(run.steps["samples"], dtype=float)
+    updates = np.maximum(np.diff(steps, prepend=0), 1)
+    means = samples / updates
+    stated = settings(run).get("batch.global", "")
+    usual = max(means.max(initial=0), float(stated) if stated.isdigit() else 0.0)
+    # What a row lacks of whole batches is missing at the ends of its epochs.
+    ends = np.floor(epochs + 1e-9) - np.floor(np.concatenate([[0.0], epochs[:-1]]) + 1e-9)
+    lacking = (usual * updates - samples) / np.maximum(ends, 1)
+    last = np.where(np.abs(epochs - np.round(epochs)) < 1e-9, usual - lacking, np.where(updates > 1, usual, means))
+    return means, np.clip(last, 0, usual)
+
+
+def curve(run, column):
+    """The bold line of a column: its steps and values, smoothed with the samples as weights; and which rows were left out of
+    it, as they tell of less than half a batch: their noise would pass for a jump."""
+    values, steps = np.asarray(run.steps[column], dtype=float), np.asarray(run.steps["step"])
+    means, last = batch_sizes(run)
+    sizes = last if column == "gradient_norm" else means
+    light = sizes < 0.5 * sizes.max(initial=0)
+    weights = np.where(light, 0.0, last if column == "gradient_norm" else np.asarray(run.steps["samples"], dtype=float))
+    bold = smooth(np.where(light, np.nan, values), weights=weights if weights.any() else None)
+    return (steps, bold, light) if smooths(len(values)) else (steps[~light], values[~light], light)
+
+
+def steady_rate(run, column):
+    """Samples or tokens per second, without the first twentieth of the rows, where caches and threads warm up."""
+    amounts, seconds = run.steps[column], run.steps["seconds"]
+    skipped = len(seconds) // 20
+    duration = float(np.sum(seconds[skipped:]))
+    return float(np.sum(amounts[skipped:])) / duration if duration > 0 else math.nan
