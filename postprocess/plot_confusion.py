@@ -1,5 +1,5 @@
-"""Confusion matrix of each split's last evaluation, or of a run's predictions where it has none: rows are actual classes, columns predicted ones, each row divided by
-its sum, so that the diagonal is the recall of each class."""
+"""Confusion matrix of each split, of the model that the run keeps (or the last), or of a run's predictions where it has none: rows
+are actual classes, columns predicted ones, each row divided by its sum, so that the diagonal is the recall of each class."""
 
 import sys
 
@@ -9,31 +9,30 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import predictions
+import rundata
 import wording
 
 
-def last_matrix(columns):
-    """The last evaluation's counts and step, or nothing."""
-    matrices = columns.get("confusion_matrix")
-    if matrices is None:
-        return None
-    for row in range(len(matrices) - 1, -1, -1):
-        if matrices[row].sum() > 0:
-            return np.asarray(matrices[row], dtype=float), int(columns["step"][row])
-    return None
+def matrix_that_counts(run, split):
+    """Counts of the evaluation that counts, or of the last that has any, and which that is; or nothing."""
+    found = run.evaluations[split].get("confusion_matrix", [])
+    row, which = rundata.chosen(run, split)
+    if row is None or row >= len(found) or found[row].sum() == 0:
+        row, which = next((row for row in range(len(found) - 1, -1, -1) if found[row].sum() > 0), None), "last that has counts"
+    return None if row is None else (np.asarray(found[row], dtype=float), rundata.described(run, split, row, which))
 
 
 def matrices(run):
-    """(split, counts, step, class names) of each; the split of a run that only predicted is "predictions"."""
+    """(split, counts, which evaluation, class names) of each; the split of a run that only predicted is "predictions"."""
     found = []
-    for split, columns in sorted(run.evaluations.items()):
-        last = last_matrix(columns)
-        if last is not None:
-            found.append((split, *last, run.label_names))
+    for split in sorted(run.evaluations):
+        counted = matrix_that_counts(run, split)
+        if counted is not None:
+            found.append((split, *counted, run.label_names))
     if not found:
         counts = predictions.confusion(run)
         if counts is not None:
-            found.append(("predictions", counts, 0, run.predictions["label_names"]))
+            found.append(("predictions", counts, "", run.predictions["label_names"]))
     return found
 
 
@@ -74,11 +73,10 @@ def draw_matrix(counts, names, title):
 def draw(runs):
     pictures = []
     for run in runs:
-        for split, counts, step, names in matrices(run):
+        for split, counts, which, names in matrices(run):
             total = counts.sum()
             accuracy = np.trace(counts) / total
-            place = f"{run.name}, {split}" + (f", step {step}" if step > 0 else "")
-            title = f"Confusion matrix: {place}\naccuracy {accuracy:.3f} on {int(total):,} samples"
+            title = f"Confusion matrix: {run.name}, {split}\naccuracy {accuracy:.3f} on {int(total):,} samples" + (f"; {which}" if which else "")
             name = f"confusion_matrix-{split}" + (f"-{run.name}" if len(runs) > 1 else "")
             pictures.append((wording.file_name(name), draw_matrix(counts, names, title)))
     return pictures

@@ -14,23 +14,12 @@ import drawing
 import rundata
 import wording
 
-LARGER_IS_BETTER = ("accuracy", "precision", "recall", "f1", "r2", "correlation", "pearson", "spearman", "mcc", "map", "mrr")
-
-
 MOST_LABELS, WIDEST_LABEL = 4, 52  # in a panel's own legend
-
-
-def best_of(values, name):
-    """Index of the best value, or nothing where none is a number."""
-    if not np.isfinite(values).any():
-        return None
-    larger = any(word in name for word in LARGER_IS_BETTER)
-    return int(np.nanargmax(values) if larger else np.nanargmin(values))
 
 
 def label_best(axes, step, value, name):
     """Beside the point, on the side where a single curve cannot be: the best is its highest or its lowest point."""
-    above = any(word in name for word in LARGER_IS_BETTER)
+    above = rundata.larger_is_better(name)
     axes.annotate(wording.minus(f"{value:.4g}"), (step, value), xytext=(0, 7 if above else -7), textcoords="offset points",
                   ha="center", va="bottom" if above else "top", fontsize=9, color=axes.lines[-1].get_color())
 
@@ -52,7 +41,7 @@ def labels_of(runs, name):
     each other."""
     curves, labels = curves_of(runs, name), []
     for label, steps, values, *_ in curves:
-        best = best_of(values, name)
+        best = rundata.best_of(values, name)
         told = "" if best is None else wording.minus(f", best {values[best]:.4g}") + (f" at step {steps[best]:,}" if len(steps) > 1 else "")
         labels.append(label + (told if len(curves) > 1 else ""))
     return labels
@@ -70,7 +59,7 @@ def draw_panel(axes, runs, name, own_legend):
     for index, ((_, steps, values, colour, style, marker), label) in enumerate(zip(curves, labels_of(runs, name))):
         # Rings of falling size, so that equal curves do not hide each other.
         size = 5 + 2 * min(len(curves) - 1 - index, 4)
-        best = best_of(values, name)
+        best = rundata.best_of(values, name)
         axes.plot(steps, values, color=colour, linestyle=style, marker=marker, markersize=size, markerfacecolor="white",
                   markeredgewidth=1.3, label=label)
         if best is not None:

@@ -15,7 +15,6 @@ import numpy as np
 import drawing
 import rundata
 import wording
-from plot_metrics import best_of
 
 # Tables that tell where and how a run computes, not what: layouts never change the mathematics.
 ELSEWHERE = ("run.", "parallel.", "log.", "checkpoint.", "debug.", "batch.micro")
@@ -54,24 +53,13 @@ def mean_and_error(values):
     return (float(values.mean()) if len(values) else math.nan), float(error)
 
 
-def chosen(run, split):
-    """The evaluation that counts, and which that is; nothing without any."""
-    columns = run.evaluations.get(split, {})
-    count = len(columns.get("step", []))
-    best = rundata.settings(run).get("evaluation.best", "").strip('"')
-    row = best_of(np.asarray(columns[best], dtype=float), best) if best in columns and count > 1 else None
-    if row is not None:
-        return row, f"best {wording.spoken(best)}"
-    return (count - 1, "last" if count > 1 else "only one") if count else (None, "")
-
-
 def choice(by_seed, split):
     """Which evaluations of the runs count."""
-    return " or ".join(dict.fromkeys(word for word in (chosen(run, split)[1] for run in by_seed.values()) if word))
+    return " or ".join(dict.fromkeys(word for word in (rundata.chosen(run, split)[1] for run in by_seed.values()) if word))
 
 
 def value(run, split, metric):
-    column, (row, _) = run.evaluations.get(split, {}).get(metric, []), chosen(run, split)
+    column, (row, _) = run.evaluations.get(split, {}).get(metric, []), rundata.chosen(run, split)
     return float(column[row]) if row is not None and row < len(column) else math.nan
 
 
@@ -118,7 +106,7 @@ def table(runs):
 def headline(found):
     """The split and metric of the picture: what the runs' input selects models by, else the first there is."""
     run = next(iter(found[0][1].values()))
-    best = rundata.settings(run).get("evaluation.best", "").strip('"')
+    best = rundata.selecting_metric(run)
     metrics = [best] if best in ["loss", *rundata.metric_names(run)] else rundata.metric_names(run) or ["loss"]
     split = "validation" if "validation" in run.evaluations else next(iter(run.evaluations))
     return split, metrics[0]

@@ -1,8 +1,11 @@
-"""A run's data: rows of steps and evaluations as numpy arrays, and the settings of its input."""
+"""A run's data: rows of steps and evaluations as numpy arrays, the settings of its input, and which
+evaluation counts."""
 
 import math
 
 import numpy as np
+
+from wording import spoken
 
 SCHEMA = "bert_hpc metrics 1"
 LOSS_SCALE_COLUMNS = ["step", "scale", "skipped"]
@@ -71,3 +74,55 @@ def metric_names(run):
     evaluated = [columns for columns in run.evaluations.values() if len(columns["step"]) > 0]
     names = dict.fromkeys(name for columns in evaluated for name in columns)
     return [name for name in names if name not in ("step", "loss", "confusion_matrix", "seconds", "samples", "tokens")]
+
+
+# --- Which evaluation counts.
+
+SMALLER_IS_BETTER = ("loss", "rmse", "mae", "perplexity")  # the ends of metrics' names, as in the program itself
+
+
+def larger_is_better(metric):
+    return not metric.endswith(SMALLER_IS_BETTER)
+
+
+def best_of(values, metric):
+    """Index of the best value, the first of equal ones, or nothing where none is a number."""
+    values = np.asarray(values, dtype=float)
+    if not np.isfinite(values).any():
+        return None
+    values = np.where(np.isfinite(values), values, np.nan)
+    return int(np.nanargmax(values) if larger_is_better(metric) else np.nanargmin(values))
+
+
+def selecting_metric(run):
+    """What evaluation.best names, or nothing."""
+    return settings(run).get("evaluation.best", "").strip('"')
+
+
+def kept_step(run):
+    """The step of the model that a training run keeps, by validation and evaluation.best; nothing where it keeps the last."""
+    best, columns = selecting_metric(run), run.evaluations.get("validation", {})
+    row = best_of(columns[best], best) if best in columns else None
+    return None if row is None else int(columns["step"][row])
+
+
+def chosen(run, split):
+    """The evaluation of a split that counts, and which that is: that of the model the run keeps, else the last. Figures of one
+    run side by side are so of one model."""
+    steps = list(run.evaluations.get(split, {}).get("step", []))
+    kept = kept_step(run)
+    if not steps:
+        return None, ""
+    if split != "validation" and kept in steps:
+        return steps.index(kept), "kept model"
+    if len(steps) == 1:
+        return 0, "only one"
+    if kept in steps:
+        return steps.index(kept), f"best {spoken(selecting_metric(run))}"
+    return len(steps) - 1, "last"
+
+
+def described(run, split, row, which):
+    """The same in a title: "best accuracy, step 1,370"."""
+    step = int(run.evaluations[split]["step"][row])
+    return ", ".join(([] if which == "only one" else [which]) + ([f"step {step:,}"] if step > 0 else []))

@@ -31,8 +31,8 @@ def last_of(values):
     return float(values[-1]) if len(values) else math.nan
 
 
-def summary_column(run):
-    """What one run says in the summary, by row name."""
+def summary_column(run, alone):
+    """What one run says in the summary, by row name. Where there are several, steps would part their rows."""
     steps = run.steps
     column = {"status": run.status, "started (UTC)": str(run.attributes.get("started", "–")),
               "version": f"{run.attributes.get('version', '–')} ({str(run.attributes.get('source_revision', '–'))[:10]})",
@@ -50,8 +50,12 @@ def summary_column(run):
     for split, columns in sorted(run.evaluations.items()):
         if len(columns["step"]) == 0:
             continue
+        row, which = rundata.chosen(run, split)
+        told = rundata.described(run, split, row, which) if alone and which != "last" else which
         for name in ["loss"] + [name for name in rundata.metric_names(run) if name in columns]:
-            column[f"{split} {wording.spoken(name)}" + (" (last)" if len(columns["step"]) > 1 else "")] = float(columns[name][-1])
+            column[f"{split} {wording.spoken(name)}" + ("" if which == "only one" else f" ({told})")] = float(columns[name][row])
+    if not alone and rundata.kept_step(run) is not None:
+        column["step of the kept model"] = float(rundata.kept_step(run))
     for name, value in run.attributes.items():
         if name.startswith("total_") and name not in KNOWN_TOTALS:
             column["total " + wording.spoken(name[len("total_") :])] = float(value)
@@ -62,7 +66,7 @@ def summary_column(run):
 
 
 def summary(runs):
-    columns = [summary_column(run) for run in runs]
+    columns = [summary_column(run, len(runs) == 1) for run in runs]
     names = list(dict.fromkeys(name for column in columns for name in column))
     rows = [[name] + [number(column.get(name)) for column in columns] for name in names]
     return ["", *[run.name for run in runs]], rows
@@ -80,17 +84,17 @@ def evaluations(runs):
 
 
 def classes(runs):
-    """Precision, recall and F1 of every class in each split's last evaluation."""
-    header, rows = ["run", "split", "class", "samples", "precision", "recall", "F1"], []
+    """Precision, recall and F1 of every class in the evaluation of each split that counts."""
+    header, rows = ["run", "split", "evaluation", "class", "samples", "precision", "recall", "F1"], []
     for run in runs:
-        for split, counts, _, labels in matrices(run):
+        for split, counts, which, labels in matrices(run):
             names = labels if len(labels) == len(counts) else [str(i) for i in range(len(counts))]
             for i, name in enumerate(names):
                 actual, predicted = counts[i].sum(), counts[:, i].sum()
                 precision = counts[i, i] / predicted if predicted else math.nan
                 recall = counts[i, i] / actual if actual else math.nan
                 f1 = 2 * counts[i, i] / (actual + predicted) if actual + predicted else math.nan
-                rows.append([run.name, split, name, int(actual), *(number(value) for value in (precision, recall, f1))])
+                rows.append([run.name, split, which, name, int(actual), *(number(value) for value in (precision, recall, f1))])
     return header, rows
 
 
@@ -153,7 +157,7 @@ def write_all(runs, output):
             paths.append(output / (name + ".csv"))
             write_csv(paths[-1], header, rows)
     titles = {"summary": "Summary", "seeds": "Seeds: means, and differences to the first variant",
-              "classes": "Classes, last evaluation", "timers": "Time by section"}
+              "classes": "Classes", "timers": "Time by section"}
     parts = [f"## {title}\n\n{as_markdown(*tables[name])}" for name, title in titles.items() if tables[name][1]]
     markdown = output / "summary.md"
     markdown.write_text("\n\n".join(["# Report: " + ", ".join(run.name for run in runs), *parts]) + "\n", encoding="utf-8")

@@ -531,7 +531,7 @@ best = "accuracy"
 
         # Losses fall from 2 to 1, and are those of the evaluation with the best accuracy.
         self.assertEqual(told(), {("validation", "loss"): ("best accuracy", 2.0), ("validation", "accuracy"): ("best accuracy", 0.8),
-                                  ("test", "loss"): ("only one", 1.0), ("test", "accuracy"): ("only one", 0.6)})
+                                  ("test", "loss"): ("kept model", 1.0), ("test", "accuracy"): ("kept model", 0.6)})
         [(_, figure)] = plot_seeds.draw(runs)
         self.assertEqual(figure.axes[0].get_xlabel(), "Accuracy (validation: best accuracy)")
         for run in runs:
@@ -567,6 +567,56 @@ best = "accuracy"
         self.assertIn("all runs\n3 seeds", texts(figure))
 
 
+class KeptModel(InFolder):
+    """Of a run that keeps its best model, figures of all splits are that model's: the evaluation at step 20 of three."""
+
+    VALIDATION = [[[5, 5], [5, 5]], [[9, 1], [2, 8]], [[6, 4], [4, 6]]]
+
+    def load(self, best="accuracy", name="run"):
+        counts = np.array(self.VALIDATION)
+        accuracy = counts.trace(axis1=1, axis2=2) / counts.sum(axis=(1, 2))
+        evaluations = {"validation": {"step": np.array([10, 20, 30]), "loss": np.array([0.7, 0.6, 0.4]), "accuracy": accuracy,
+                                      "confusion_matrix": counts},
+                       "test": {"step": np.array([20]), "loss": np.array([0.65]), "accuracy": np.array([0.8]),
+                                "confusion_matrix": np.array([[[8, 2], [2, 8]]])}}
+        stated = f'[evaluation]\nbest = "{best}"\n' if best else ""
+        make_run.write_metrics(self.folder / name, make_run.step_columns(30, 1, np.random.default_rng(1)), evaluations,
+                               labels=["a", "b"], resolved_input=stated)
+        return reading.load_run(self.folder / name, name)
+
+    def test_summary(self):
+        told = dict(row[:2] for row in tables.summary([self.load()])[1])
+        self.assertEqual({name: value for name, value in told.items() if name.startswith(("validation", "test"))},
+                         {"validation loss (best accuracy, step 20)": "0.6", "validation accuracy (best accuracy, step 20)": "0.85",
+                          "test loss (kept model, step 20)": "0.65", "test accuracy (kept model, step 20)": "0.8"})
+        # Side by side their steps have a row of their own.
+        header, rows = tables.summary([self.load(), self.load("loss", "other")])
+        told = {row[0]: row[1:] for row in rows}
+        self.assertEqual(told["step of the kept model"], ["20", "30"])
+        self.assertEqual(told["validation accuracy (best accuracy)"], ["0.85", "–"])
+        self.assertEqual(told["validation accuracy (best loss)"], ["–", "0.6"])
+
+    def test_classes_and_matrices(self):
+        run = self.load()
+        told = [dict(zip(tables.classes([run])[0], row)) for row in tables.classes([run])[1]]
+        self.assertEqual([(row["split"], row["evaluation"], row["class"], row["recall"]) for row in told],
+                         [("test", "kept model, step 20", "a", "0.8"), ("test", "kept model, step 20", "b", "0.8"),
+                          ("validation", "best accuracy, step 20", "a", "0.9"), ("validation", "best accuracy, step 20", "b", "0.8")])
+        titles = [" ".join(texts(figure)) for _, figure in plot_confusion.draw([run])]
+        self.assertIn("accuracy 0.850 on 20 samples; best accuracy, step 20", titles[1])
+        self.assertIn("accuracy 0.800 on 20 samples; kept model, step 20", titles[0])
+
+    def test_without_a_kept_model_the_last_counts(self):
+        run = self.load(best=None)
+        self.assertEqual([rundata.chosen(run, split) for split in ("validation", "test", "other")],
+                         [(2, "last"), (0, "only one"), (None, "")])
+        self.assertEqual(plot_confusion.matrices(run)[1][2], "last, step 30")
+
+    def test_what_is_better(self):
+        for metric, best in (("accuracy", 1), ("r2", 1), ("loss", 0), ("rmse", 0), ("perplexity", 0)):
+            self.assertEqual(rundata.best_of([1.0, 2.0, np.inf, np.nan, 1.0, 2.0], metric), best, metric)
+
+
 class Predictions(InFolder):
     """Runs that predict, whose labels the predictions, the shards or nobody tells."""
 
@@ -592,7 +642,7 @@ class Predictions(InFolder):
         [(name, figure)] = self.drawn(run, plot_confusion)
         self.assertEqual(name, "confusion_matrix-predictions")
         self.assertIn("accuracy 0.667 on 3 samples", " ".join(texts(figure)))
-        self.assertEqual([row[2:4] for row in tables.classes([reading.load_run(run, "run")])[1]], [["a", 1], ["b", 2]])
+        self.assertEqual([row[3:5] for row in tables.classes([reading.load_run(run, "run")])[1]], [["a", 1], ["b", 2]])
         self.assertEqual(self.drawn(run, plot_predictions), [])
 
     def test_classes_with_labels_in_the_shards(self):
