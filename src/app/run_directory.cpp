@@ -16,6 +16,7 @@
 #include "bert_hpc/core/environment.hpp"
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/text.hpp"
+#include "bert_hpc/io/metrics.hpp"
 
 namespace bert_hpc::app {
 
@@ -80,6 +81,11 @@ std::map<std::string, std::string> keys_of(const std::string& input) {
       keys[table + '.' + line.substr(0, equals)] = line.substr(equals + 3);
   }
   return keys;
+}
+
+bool is_own(const std::string& name) {
+  return std::find(std::begin(own_names), std::end(own_names), name) != std::end(own_names) ||
+         name.starts_with(io::older_metrics_prefix);
 }
 
 /// Lines of a name and what follows it.
@@ -268,8 +274,9 @@ void begin_run(const std::string& path, const std::string& resolved_input, const
     write_file(directory / status_name, "running\n");
     fs::remove_all(aside);
     fs::create_directory(aside);
-    for (const char* name : own_names) {
-      if (fs::exists(fs::symlink_status(directory / name))) fs::rename(directory / name, aside / name);
+    const std::vector<fs::path> there(fs::directory_iterator(directory), {});
+    for (const fs::path& path_there : there) {
+      if (is_own(path_there.filename())) fs::rename(path_there, aside / path_there.filename());
     }
     fs::remove_all(aside);
   } catch (const fs::filesystem_error& error) {

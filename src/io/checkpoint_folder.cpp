@@ -25,7 +25,7 @@ constexpr const char* replaced_prefix = ".replaced-";
 constexpr const char* doomed_prefix = ".removing-";
 constexpr const char* set_aside_prefix = "set-aside-";
 constexpr std::int64_t spare_bytes = std::int64_t{1} << 20;  // metrics, log
-constexpr std::int64_t longest_pointer = 4096;
+constexpr std::uintmax_t longest_pointer = 4096;
 
 template <class Work>
 auto with_reason(const std::string& doing, const std::string& path, const Work& work) {
@@ -121,8 +121,8 @@ std::vector<std::int64_t> CheckpointFolder::steps() const {
 std::optional<std::int64_t> CheckpointFolder::named(const std::string& pointer) const {
   const std::string path = path_ + '/' + pointer;
   std::error_code problem;
-  if (!fs::is_regular_file(path, problem)) return std::nullopt;
-  std::string name = read_text_file(path, longest_pointer, code);
+  if (!fs::is_regular_file(path, problem) || fs::file_size(path, problem) > longest_pointer) return std::nullopt;
+  std::string name = read_text_file(path, static_cast<std::int64_t>(longest_pointer), code);
   while (!name.empty() && (name.back() == '\n' || name.back() == '\r')) name.pop_back();
   return step_of_checkpoint(name);
 }

@@ -27,6 +27,19 @@ std::int64_t replay_into(MetricsTables& tables, const std::string& directory) {
   return bad + nonsense;
 }
 
+/// A run goes on after `step` and has no journal: the metrics.h5 of its past is not written over. What to tell.
+std::string keep_older_rows(const std::string& directory, std::int64_t step) {
+  namespace fs = std::filesystem;
+  const std::string path = metrics_path(directory),
+                    stem = directory + '/' + older_metrics_prefix + std::to_string(step + 1);
+  if (!fs::exists(fs::symlink_status(path))) return "The rows of earlier steps are lost.";
+  std::string aside = stem + ".h5";
+  for (int i = 2; fs::exists(fs::symlink_status(aside)); ++i) aside = stem + '-' + std::to_string(i) + ".h5";
+  fs::rename(path, aside);
+  return "The rows of earlier steps are kept in '" + aside + "': metrics.h5 begins with step " +
+         std::to_string(step + 1) + '.';
+}
+
 void check_name(const std::string& name, bool column) {
   static const std::vector<std::string> taken = {"step", "loss", "confusion_matrix"};
   const bool good = !name.empty() && name.find('/') == std::string::npos && name != "." &&
@@ -63,7 +76,7 @@ struct MetricsWriter::State {
   bool closed = false;
 
   void continue_journal(const std::string& path, std::int64_t step);
-  void begin_anew(const std::string& path, const std::string& why);
+  void begin_anew(const std::string& path, const std::string& why, std::int64_t step);
 
   void record(std::string line) {
     const std::lock_guard lock(mutex);
@@ -81,12 +94,12 @@ void MetricsWriter::State::continue_journal(const std::string& path, std::int64_
 }
 
 /// The journal cannot be used: it is kept aside, as the checkpoints are worth more than the rows of their past.
-void MetricsWriter::State::begin_anew(const std::string& path, const std::string& why) {
+void MetricsWriter::State::begin_anew(const std::string& path, const std::string& why, std::int64_t step) {
   tables = {};
   pending.clear();
   const std::string aside = path + ".damaged";
   std::filesystem::rename(path, aside);
-  warnings.push_back(why + " It is kept as '" + aside + "', and the rows of earlier steps are left out of metrics.h5.");
+  warnings.push_back(why + " It is kept as '" + aside + "'. " + keep_older_rows(directory, step));
   journal = std::make_unique<Journal>(Journal::create(path, detail::journal_title));
 }
 
@@ -98,14 +111,15 @@ MetricsWriter::MetricsWriter(const std::string& directory, const RunInfo& info, 
   const std::string journal_path = metrics_journal_path(directory);
   bool resume = options.resume_step >= 0;
   if (resume && !std::filesystem::exists(journal_path)) {
-    state.warnings.push_back("There is no '" + journal_path + "' to continue: the rows of earlier steps are lost.");
+    state.warnings.push_back("There is no '" + journal_path + "' to continue. " +
+                             keep_older_rows(directory, options.resume_step));
     resume = false;
   }
   if (resume) {
     try {
       state.continue_journal(journal_path, options.resume_step);
     } catch (const core::Error& error) {
-      state.begin_anew(journal_path, error.what());
+      state.begin_anew(journal_path, error.what(), options.resume_step);
     }
   } else {
     state.journal = std::make_unique<Journal>(Journal::create(journal_path, detail::journal_title));

@@ -188,32 +188,45 @@ class Faults(program.Case):
                     shutil.rmtree(directory)
 
     def test_a_damaged_journal_stops_nobody(self):
-        path, directory = self.stopped("journal")
-        (directory / "metrics.journal").write_bytes(b"")
-        done = program.run("bert_hpc", path, "--set", "schedule.steps=12", ranks=2, threads=1, check=0)
-        self.assertIn("goes on after step 10,", done.stdout)
-        self.assertIn("metrics.journal.damaged", done.stdout)
-        with h5py.File(directory / "metrics.h5") as file:
-            self.assertEqual(list(file["steps/step"]), [11, 12])
-        program.run("bert_hpc", path, "--overwrite", threads=1, check=0)
-        self.assertFalse((directory / "metrics.journal.damaged").exists())
+        for name, damage in (("emptied", lambda journal: journal.write_bytes(b"")), ("gone", lambda journal: journal.unlink())):
+            path, directory = self.stopped(name)
+            older = (directory / "metrics.h5").read_bytes()
+            damage(directory / "metrics.journal")
+            done = program.run("bert_hpc", path, "--set", "schedule.steps=12", ranks=2, threads=1, check=0)
+            self.assertIn("goes on after step 10,", done.stdout)
+            self.assertEqual("metrics.journal.damaged" in done.stdout, name == "emptied")
+            with h5py.File(directory / "metrics.h5") as file:
+                self.assertEqual(list(file["steps/step"]), [11, 12])
+            aside = directory / "metrics.before-step-11.h5"
+            self.assertIn(f"are kept in '{aside}'", done.stdout)
+            self.assertEqual(aside.read_bytes(), older)
+            program.run("bert_hpc", path, "--overwrite", threads=1, check=0)
+            self.assertFalse((directory / "metrics.journal.damaged").exists() or aside.exists())
 
     def test_no_whole_checkpoint_is_an_error_that_says_so(self):
         path, directory = self.stopped("none")
         for file in directory.glob("checkpoints/step-*/manifest.h5"):
             os.truncate(file, 700)
         done = program.run("bert_hpc", path, ranks=2, threads=1, check=4)
-        self.assertIn("none of the checkpoints", done.stderr)
+        # The first that was tried, the newest one, and what is wrong with it.
+        newest = directory / "checkpoints" / "step-00000010" / "manifest.h5"
+        self.assertRegex(done.stderr, f"none of the checkpoints.*{newest}.*truncated")
         self.assertIn("--overwrite", done.stderr)
         self.assertEqual(len(checkpoints(directory)), 3)  # nothing was touched
         program.run("bert_hpc", path, "--overwrite", ranks=2, threads=1, check=0)
 
     def test_pointers_lead_nowhere_else(self):
+        outside = self.work.folder / "outside"
+        shutil.copytree(self.stopped("source")[1] / "checkpoints" / "step-00000006", outside / "step-00000020")
+        before = sorted((file, file.read_bytes()) for file in outside.rglob("*.h5"))
         path, directory = self.stopped("pointers")
-        (directory / "checkpoints" / "latest").write_text("../../../etc\n")
+        (directory / "checkpoints" / "latest").write_text("../../outside/step-00000020\n")
         (directory / "checkpoints" / "best").write_text("x" * 10000)
-        done = program.run("bert_hpc", path, ranks=1, threads=1)
-        self.assertIn(done.returncode, (0, 4), done.stderr)
+        done = program.run("bert_hpc", path, "--set", "schedule.steps=11", ranks=1, threads=1, check=0)
+        self.assertIn("goes on after step 10, from " + str(directory / "checkpoints" / "step-00000010"), done.stdout)
+        self.assertNotIn("warning", done.stdout)
+        self.assertEqual((directory / "checkpoints" / "latest").read_text(), "step-00000010\n")
+        self.assertEqual(before, sorted((file, file.read_bytes()) for file in outside.rglob("*.h5")))
 
     def tmpfs(self, kibibytes):
         folder = pathlib.Path(tempfile.mkdtemp(prefix="bert_hpc_disk_"))

@@ -121,7 +121,9 @@ class MetricsWriter {
   std::unique_ptr<State> state_;
 };
 
-std::string metrics_path(const std::string& directory);          ///< DIRECTORY/metrics.h5
+std::string metrics_path(const std::string& directory);  ///< DIRECTORY/metrics.h5
+/// What a run that goes on without its journal keeps beside: metrics.before-step-N.h5, N its first step.
+inline constexpr const char* older_metrics_prefix = "metrics.before-step-";
 std::string metrics_journal_path(const std::string& directory);  ///< DIRECTORY/metrics.journal
 
 /// Makes metrics.h5 from the journal alone, as it is after a kill. Returns the number of damaged lines left out.

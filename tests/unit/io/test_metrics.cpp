@@ -147,7 +147,7 @@ TEST_CASE("a resumed run keeps the rows up to its step and the first start's tim
   std::filesystem::remove(metrics_journal_path(directory.path()));
   const MetricsWriter writer(directory.path(), info, {.interval = 5, .resume_step = 6});
   REQUIRE(writer.warnings().size() == 1);
-  CHECK_THAT(writer.warnings()[0], ContainsSubstring("are lost"));
+  CHECK_THAT(writer.warnings()[0], ContainsSubstring("are kept in"));
 }
 
 TEST_CASE("a damaged journal loses only its damaged lines") {
@@ -218,19 +218,42 @@ TEST_CASE("a journal without its beginning does not keep a run from going on") {
   const std::string path = metrics_journal_path(directory.path());
   std::string flipped = test_support::file_bytes(path);
   flipped[3] ^= 1;
+  std::string aside = directory.path() + "/metrics.before-step-6.h5";
   for (const std::string& damaged : {flipped, std::string()}) {
     test_support::write_bytes(path, damaged);
+    const std::string older = test_support::file_bytes(metrics_path(directory.path()));
     {
       MetricsWriter writer(directory.path(), example_info(), {.interval = 5, .resume_step = 5});
       REQUIRE(writer.warnings().size() == 1);
-      CHECK_THAT(writer.warnings()[0], ContainsSubstring("does not begin as") && ContainsSubstring(".damaged'"));
+      CHECK_THAT(writer.warnings()[0], ContainsSubstring("does not begin as") && ContainsSubstring(".damaged'") &&
+                                           ContainsSubstring("'" + aside + "': metrics.h5 begins with step 6."));
       writer.record_step(step_row(6));
     }
     CHECK(test_support::file_bytes(path + ".damaged") == damaged);
+    CHECK(test_support::file_bytes(aside) == older);
+    aside = directory.path() + "/metrics.before-step-6-2.h5";  // the first one stays
     CHECK(steps_of(directory) == std::vector<std::int64_t>{6});
     CHECK(rebuild_metrics(directory.path()) == 0);
     CHECK(steps_of(directory) == std::vector<std::int64_t>{6});
   }
+}
+
+TEST_CASE("a run without its journal leaves the metrics of its past as they are") {
+  const TemporaryDirectory directory;
+  {
+    MetricsWriter writer(directory.path(), example_info());
+    for (std::int64_t step = 1; step <= 5; ++step) writer.record_step(step_row(step));
+  }
+  const std::string older = test_support::file_bytes(metrics_path(directory.path()));
+  std::filesystem::remove(metrics_journal_path(directory.path()));
+  {
+    MetricsWriter writer(directory.path(), example_info(), {.interval = 5, .resume_step = 3});
+    REQUIRE(writer.warnings().size() == 1);
+    CHECK_THAT(writer.warnings()[0], ContainsSubstring("There is no") && ContainsSubstring("begins with step 4."));
+    writer.record_step(step_row(4));
+  }
+  CHECK(test_support::file_bytes(directory.path() + "/metrics.before-step-4.h5") == older);
+  CHECK(steps_of(directory) == std::vector<std::int64_t>{4});
 }
 
 TEST_CASE("a foreign journal is refused") {
