@@ -5,6 +5,7 @@
 #include "bert_hpc/app/application.hpp"
 #include "bert_hpc/app/collective.hpp"
 #include "bert_hpc/app/describe.hpp"
+#include "bert_hpc/app/stop_request.hpp"
 #include "bert_hpc/comm/launch.hpp"
 #include "bert_hpc/comm/mpi_communicator.hpp"
 #include "bert_hpc/config/command_line.hpp"
@@ -18,6 +19,7 @@ using namespace bert_hpc;
 int main(int argc, char** argv) {
   const config::Program program{"bert_hpc",
                                 "Trains, evaluates and applies BERT-class models on the ranks of an MPI job.", true};
+  app::StopRequest requests;  // before what takes time: a signal that nobody handles would end the job
   core::keep_standard_streams();
   // 1. MPI first: launchers expect it of every process, whatever the command line says.
   comm::MpiRuntime mpi(&argc, &argv);
@@ -34,6 +36,7 @@ int main(int argc, char** argv) {
       if (world->rank() == 0) std::fputs(app::answer(line, program).c_str(), stdout);
       return 0;
     }
+    if (line.validate) requests.end_at_once();
     // 3. The device, then the run. What is only validated needs none.
     std::optional<core::DeviceRuntime> device;
     const bool computes = !line.validate || core::DeviceRuntime::missing_device().empty();
@@ -49,7 +52,7 @@ int main(int argc, char** argv) {
                                      .validate = line.validate,
                                      .overwrite = line.overwrite,
                                      .validate_ranks = line.validate_ranks};
-    return app::run_application(invocation, *world, device ? device->threads() : 1, choice);
+    return app::run_application(invocation, *world, device ? device->threads() : 1, requests, choice);
   } catch (const app::Stop& stop) {
     return static_cast<int>(stop.code);
   } catch (const std::exception& error) {

@@ -40,8 +40,9 @@ bool names_own_checkpoint(const config::Config& input) {
                                      problem);
 }
 
-/// Is an unfinished run in the run's directory to be continued?
+/// Is an unfinished run in the run's directory to be continued? What evaluates begins again, as it has nothing to lose.
 bool goes_on_there(const RunContext& context) {
+  if (context.input.run.mode != "train") return true;
   if (start_of(context.input).resume == "never") return false;
   return beginning_of(context).own_first || names_own_checkpoint(context.input);
 }
@@ -113,7 +114,13 @@ std::unique_ptr<io::RunLock> lock_run_directory(const RunContext& context) {
   return lock;
 }
 
-int run_application(const Invocation& invocation, comm::Communicator& world, int threads,
+void leave_if_asked(const RunContext& context) {
+  if (!context.world.any(context.requests.stop())) return;
+  context.log.info("stopped " + context.requests.asked() + " before it began: submit it again");
+  throw Stop{core::ExitCode::stopped};
+}
+
+int run_application(const Invocation& invocation, comm::Communicator& world, int threads, StopRequest& requests,
                     const core::DeviceChoice& device) {
   const auto begin = std::chrono::steady_clock::now();
   core::Log log = world.rank() == 0 ? core::Log(STDOUT_FILENO) : core::Log();
@@ -130,11 +137,13 @@ int run_application(const Invocation& invocation, comm::Communicator& world, int
     if (input.debug.check_collectives) {
       checked = comm::make_checked_communicator(ranks, {.timeout_seconds = input.debug.collective_timeout_seconds});
     }
-    const RunContext context{input, invocation, checked ? *checked : ranks, given.grid, threads, device,
-                             log,   begin,      process_memory().resident,  activity,   failure, given.resolved};
+    const RunContext context{input,   invocation, checked ? *checked : ranks, given.grid, threads, device,
+                             log,     begin,      process_memory().resident,  activity,   failure, given.resolved,
+                             requests};
     collectively(context.world, [&] {
       if (world.rank() == 0) check_directory(context);
     });
+    leave_if_asked(context);
     if (input.run.mode == "train") {
       run_training(context);
     } else {

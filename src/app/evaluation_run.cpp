@@ -63,16 +63,23 @@ void run_evaluation(const RunContext& context) {
   groups.emplace(comm::make_process_groups(world, context.grid));
   assembly->connect(*groups, timers);
   assembly->load_values(input);
+  leave_if_asked(context);
   const std::unique_ptr<io::RunLock> lock = lock_run_directory(context);
   Results results(context, lock.get(), config.label_names, {}, sets.hdf5);
   alone_ends_all(world.rank(), context.failure, [&] {
     Predictions predictions;
     const bool gathers = input.task.name != "masked_lm";
-    const io::EvaluationRow row = evaluator->evaluate(0, gathers ? &predictions : nullptr);
+    const std::optional<io::EvaluationRow> row = evaluator->evaluate_unless(
+        0, [&context] { return context.world.any(context.requests.stop()); }, gathers ? &predictions : nullptr);
+    if (!row) {
+      context.log.info("stopped " + context.requests.asked() + ": submit it again to begin anew");
+      results.stop();
+      throw Stop{core::ExitCode::stopped};
+    }
     if (!predicts) {
       const std::string split = sets.test ? "test" : "validation";
-      results.record_evaluation(split, row);
-      context.log.info(evaluation_line(split, row));
+      results.record_evaluation(split, *row);
+      context.log.info(evaluation_line(split, *row));
     }
     if (gathers) results.write_predictions(predictions, reader, config.label_names);
     results.record_ranks(context, context.device.name, total(memory_of(*assembly)));

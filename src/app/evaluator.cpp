@@ -99,7 +99,7 @@ bool Evaluator::pass_over_data(const std::function<bool()>& give_up) {
   logits_.clear();
   loader_.restart(0);
   while (loader_.has_next()) {
-    if (give_up && give_up()) return false;
+    if (give_up()) return false;
     loaded_ = &loader_.next();
     passes_.clear();
     for (const data::LoadedMicroBatch& micro : loaded_->micro_batches) passes_.push_back({.batch = micro.batch});
@@ -117,10 +117,6 @@ io::EvaluationRow Evaluator::row(std::int64_t step) {
   row.classes = sums_.classes();
   if (row.classes > 0) row.confusion_matrix = sums_.confusion_matrix();
   return row;
-}
-
-io::EvaluationRow Evaluator::evaluate(std::int64_t step, Predictions* predictions) {
-  return *evaluate_unless(step, {}, predictions);
 }
 
 std::optional<io::EvaluationRow> Evaluator::evaluate_unless(std::int64_t step, const std::function<bool()>& give_up,

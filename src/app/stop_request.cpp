@@ -1,10 +1,12 @@
 #include "bert_hpc/app/stop_request.hpp"
 
-#include <iterator>
+#include <csignal>
 
 namespace bert_hpc::app {
 
 namespace {
+
+constexpr int stop_signals[] = {SIGTERM, SIGINT, SIGUSR1};
 
 // Handlers can reach nothing but static storage.
 volatile std::sig_atomic_t stop_signal_seen = 0;
@@ -27,31 +29,41 @@ StopRequest::StopRequest() {
   action.sa_handler = bert_hpc_note_signal;
   sigemptyset(&action.sa_mask);
   action.sa_flags = SA_RESTART;  // reads and writes in progress go on
-  for (std::size_t i = 0; i < std::size(signals_); ++i) sigaction(signals_[i], &action, &before_[i]);
-}
-
-void StopRequest::ignore_from_now_on() {
-  restores_ = false;
-  for (const int number : signals_) std::signal(number, SIG_IGN);
+  for (const int number : stop_signals) sigaction(number, &action, nullptr);
+  sigaction(SIGUSR2, &action, nullptr);
 }
 
 StopRequest::~StopRequest() {
-  if (!restores_) return;
-  for (std::size_t i = 0; i < std::size(signals_); ++i) sigaction(signals_[i], &before_[i], nullptr);
+  for (const int number : stop_signals) std::signal(number, SIG_IGN);
+  std::signal(SIGUSR2, SIG_IGN);
 }
 
 bool StopRequest::stop() const {
   return stop_signal_seen != 0;
 }
 
-int StopRequest::stop_signal() const {
-  return stop_signal_seen;
+std::string StopRequest::asked() const {
+  switch (stop_signal_seen) {
+    case SIGTERM:
+      return "as asked (SIGTERM)";
+    case SIGINT:
+      return "as asked (SIGINT)";
+    case SIGUSR1:
+      return "as asked (SIGUSR1)";
+    default:
+      return "as asked";
+  }
 }
 
 bool StopRequest::take_checkpoint() {
   if (checkpoint_seen == 0) return false;
   checkpoint_seen = 0;
   return true;
+}
+
+void StopRequest::end_at_once() {
+  for (const int number : stop_signals) std::signal(number, SIG_DFL);
+  if (stop()) std::raise(stop_signal_seen);
 }
 
 }  // namespace bert_hpc::app

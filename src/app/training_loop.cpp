@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <csignal>
 #include <limits>
 #include <utility>
 
@@ -29,10 +28,6 @@ TrainerSettings settings_of(const Training& training, const config::Config& inpu
   settings.rows = training.bounds.selected;
   settings.micro_batches = training.micro_batches();
   return settings;
-}
-
-const char* name_of(int signal) {
-  return signal == SIGTERM ? " (SIGTERM)" : signal == SIGINT ? " (SIGINT)" : signal == SIGUSR1 ? " (SIGUSR1)" : "";
 }
 
 }  // namespace
@@ -172,8 +167,8 @@ void TrainingLoop::stop() {
                       "the run was asked to stop, and its checkpoint could not be written: what was computed since the "
                       "one before is lost. The warning above tells why.");
   }
-  context_.log.info("stopped after step " + core::with_commas(state_.done) + " as asked" +
-                    name_of(requests_.stop_signal()) + ", with a checkpoint: submit it again to go on");
+  context_.log.info("stopped after step " + core::with_commas(state_.done) + " " + requests_.asked() +
+                    ", with a checkpoint: submit it again to go on");
   results_.stop();
 }
 

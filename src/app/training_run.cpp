@@ -11,7 +11,6 @@
 #include "bert_hpc/app/resume.hpp"
 #include "bert_hpc/app/simulation.hpp"
 #include "bert_hpc/app/stage_table.hpp"
-#include "bert_hpc/app/stop_request.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "training.hpp"
 #include "training_loop.hpp"
@@ -199,7 +198,6 @@ void tell_beginning(Training& training, const RunContext& context) {
 }  // namespace
 
 void run_training(const RunContext& context) {
-  StopRequest requests;
   Training training;
   set_up(training, context);
   describe(training, context);
@@ -222,11 +220,12 @@ void run_training(const RunContext& context) {
     const std::string told = training.assembly->load_values(context.input);
     if (!told.empty()) context.log.info(told);
   }
+  leave_if_asked(context);
   std::optional<Results::GoesOn> goes_on;
   if (resume && resume->same_run) goes_on = {resume->manifest.step, resume->state.log_bytes};
   Results results(context, lock.get(), training.assembly->config.label_names, {}, training.sets.hdf5, goes_on);
   if (resume) tell_and_tidy(*resume, context);
-  TrainingLoop loop(training, context, results, requests, timers);
+  TrainingLoop loop(training, context, results, context.requests, timers);
   bool whole = false;
   alone_ends_all(context.world.rank(), context.failure, [&] {
     if (resume) loop.restore(*resume);
@@ -235,7 +234,6 @@ void run_training(const RunContext& context) {
     if (!whole) return;
     loop.finish();
   });
-  requests.ignore_from_now_on();
   if (!whole) throw Stop{core::ExitCode::stopped};
 }
 

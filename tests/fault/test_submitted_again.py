@@ -38,6 +38,18 @@ class SubmittedAgain(program.Case):
             (directory / ".status").write_text("stopped\n")
         return directory, done.stdout
 
+    def test_an_evaluation_that_was_interrupted(self):
+        """It begins anew; over a finished one it does not."""
+        trained, _ = self.start("trained", 2)
+        path = self.work.input("evaluated.toml", run={"mode": "evaluate", "directory": str(self.work.folder / "evaluated")},
+                               data={"train": None, "validation": None, "test": [f"{self.work.folder}/shards/test-*.h5"]},
+                               model=None, schedule=None, optimizer=None)
+        path.write_text(path.read_text() + f'[model]\npretrained = "{trained}/model"\n')
+        program.run("bert_hpc", path, threads=1, check=0)
+        for left, status in (("running\n", 0), ("stopped\n", 0), ("finished\n", 2)):
+            (self.work.folder / "evaluated/.status").write_text(left)
+            program.run("bert_hpc", path, threads=1, check=status)
+
     def test_overwrite_in_a_job_that_is_queued_again(self):
         self.start("once", 8)
         directory, told = self.start("once", 4, "--overwrite", job=77)

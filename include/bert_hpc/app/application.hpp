@@ -8,6 +8,7 @@
 
 #include "bert_hpc/app/failure_mark.hpp"
 #include "bert_hpc/app/run_directory.hpp"
+#include "bert_hpc/app/stop_request.hpp"
 #include "bert_hpc/comm/communicator.hpp"
 #include "bert_hpc/comm/process_grid.hpp"
 #include "bert_hpc/config/config.hpp"
@@ -40,6 +41,7 @@ struct RunContext {
   core::Activity& activity;       ///< what this rank is at
   FailureMark& failure;           ///< left in the run's directory by a rank that ends all
   const ResolvedInput& resolved;  ///< the input's text
+  StopRequest& requests;          ///< what this rank was asked
 
   /// Ranks that the run is, or would be, made for.
   int ranks() const { return invocation.validate_ranks > 0 ? invocation.validate_ranks : world.size(); }
@@ -55,6 +57,9 @@ RunStart start_of(const config::Config& input);
 /// again whether the run may begin: another one may have done so meanwhile. Throws Stop.
 std::unique_ptr<io::RunLock> lock_run_directory(const RunContext& context);
 
+/// Collective. Before anything of this start is written: where a rank was asked to stop, all leave. Throws Stop.
+void leave_if_asked(const RunContext& context);
+
 /// Collective. For --validate: why the run may not begin in its directory as that is now, and the cure; "" where it
 /// may. A note, no error: what is planned may be meant for another one.
 std::string directory_note(const RunContext& context);
@@ -62,7 +67,7 @@ std::string directory_note(const RunContext& context);
 /// Collective over all ranks. Returns the exit status, the same on every rank. Throws core::Error where a rank fails
 /// alone: the caller then ends all ranks.
 /// The device layer is up, unless the input is only validated.
-int run_application(const Invocation& invocation, comm::Communicator& world, int threads,
+int run_application(const Invocation& invocation, comm::Communicator& world, int threads, StopRequest& requests,
                     const core::DeviceChoice& device = {});
 
 /// Collective. Mode "train": set-up, the epochs, evaluations in between, the best model kept, results.

@@ -28,8 +28,7 @@ class Evaluator : private train::PipelineEvents {
 
   /// Collective over all ranks of the assembly's grid. Every sample exactly once, shared out over the replicas; the
   /// last stages tell the results. `step` goes into the row. `predictions` is filled on rank 0 where it is not null.
-  io::EvaluationRow evaluate(std::int64_t step, Predictions* predictions = nullptr);
-  /// The same, but `give_up`, which is collective, is asked before every window of samples: nothing where it says so.
+  /// `give_up`, which is collective, is asked before every window of samples: no results where it says so.
   std::optional<io::EvaluationRow> evaluate_unless(std::int64_t step, const std::function<bool()>& give_up,
                                                    Predictions* predictions = nullptr);
 

@@ -1,13 +1,15 @@
 // What the scheduler or the user asks by signal: SIGTERM, SIGINT and SIGUSR1 ask to stop, SIGUSR2 for a checkpoint. The
-// handlers only set flags, so signals may come at any moment and repeatedly; the step loop polls, and the ranks agree
-// on what they saw (a signal may reach some of them only).
+// handlers only set flags, so signals may come at any moment and repeatedly; whoever may stop polls, and the ranks
+// agree on what they saw (a signal may reach some of them only).
 #pragma once
 
-#include <csignal>
+#include <string>
 
 namespace bert_hpc::app {
 
-/// RAII: the handlers are in place while it lives; one at a time.
+/// RAII: the handlers are in place while it lives; one at a time. First in main, as a scheduler may send its signals to
+/// a process that has hardly begun. Who lets it go leaves: from then on the signals are ignored, as asking again must
+/// not change the status, and launchers send SIGTERM to the other ranks where one has left already.
 class StopRequest {
  public:
   StopRequest();
@@ -15,19 +17,12 @@ class StopRequest {
   StopRequest(const StopRequest&) = delete;
   StopRequest& operator=(const StopRequest&) = delete;
 
-  bool stop() const;        ///< asked to stop; stays true
-  int stop_signal() const;  ///< the signal that asked first; 0: none
-  bool take_checkpoint();   ///< asked for a checkpoint since the last call
+  bool stop() const;          ///< asked to stop; stays true
+  std::string asked() const;  ///< "as asked (SIGTERM)": by the signal that came first, or "as asked"
+  bool take_checkpoint();     ///< asked for a checkpoint since the last call
 
-  /// All is done, and this process leaves: until it has, asking it to stop must not change its status. Where other
-  /// ranks of a job have left already, launchers send SIGTERM. Without this the former handlers come back in the end,
-  /// as MPI_Abort ends ranks by SIGTERM.
-  void ignore_from_now_on();
-
- private:
-  static constexpr int signals_[] = {SIGTERM, SIGINT, SIGUSR1, SIGUSR2};
-  struct sigaction before_[4];
-  bool restores_ = true;
+  /// For what nobody polls in: a request to stop ends the process as if nothing handled it, an earlier one does so now.
+  void end_at_once();
 };
 
 }  // namespace bert_hpc::app

@@ -1,3 +1,4 @@
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch_test_macros.hpp>
@@ -52,11 +53,11 @@ TEST_CASE("the system's texts are read") {
   CHECK(process_memory().peak_resident >= process_memory().resident / 2);
 }
 
-TEST_CASE("signals set flags and former handlers return") {
-  std::signal(SIGUSR1, SIG_IGN);
+TEST_CASE("signals set flags, and end nobody who leaves") {
   {
     StopRequest request;
     CHECK(!request.stop());
+    CHECK(request.asked() == "as asked");
     CHECK(!request.take_checkpoint());
     raise(SIGUSR2);
     CHECK(request.take_checkpoint());
@@ -66,21 +67,29 @@ TEST_CASE("signals set flags and former handlers return") {
     raise(SIGTERM);
     raise(SIGTERM);
     CHECK(request.stop());
-    CHECK(request.stop_signal() == SIGUSR1);
+    CHECK(request.asked() == "as asked (SIGUSR1)");
   }
-  raise(SIGUSR1);  // ignored again; would end the program otherwise
-  StopRequest fresh;
-  CHECK(!fresh.stop());
-  std::signal(SIGUSR1, SIG_DFL);
-}
-
-TEST_CASE("who has done what it was asked to is not ended by being asked again") {
-  {
-    StopRequest request;
-    request.ignore_from_now_on();
-  }
+  CHECK(!StopRequest().stop());
   for (const int number : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2}) {
     raise(number);  // would end the program
     CHECK(std::signal(number, SIG_DFL) == SIG_IGN);
+  }
+}
+
+TEST_CASE("where nobody polls, a request to stop ends the process, an earlier one too") {
+  for (const bool earlier : {true, false}) {
+    const pid_t child = fork();
+    if (child == 0) {
+      StopRequest request;
+      if (earlier) raise(SIGTERM);
+      request.end_at_once();
+      raise(SIGUSR2);  // never ends it
+      if (!earlier) raise(SIGTERM);
+      _exit(0);
+    }
+    int status = 0;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK(WIFSIGNALED(status));
+    CHECK(WTERMSIG(status) == SIGTERM);
   }
 }

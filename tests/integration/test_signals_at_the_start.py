@@ -1,0 +1,153 @@
+"""Signals to a program that has hardly begun, and to one that evaluates or predicts: it leaves with 75 and nothing half-written,
+or goes on, and the same command then gives the results of a run that nobody disturbed."""
+
+import hashlib
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import time
+import unittest
+
+import h5py
+
+from program import BUILD, MPIRUN, Case, ranks_of, run
+
+STOPS = (signal.SIGUSR1, signal.SIGTERM, signal.SIGINT)
+
+
+def listens(rank):
+    """Has it come as far as its handlers? Before, the system's loader is at work, for some hundredths of a second."""
+    try:
+        status = pathlib.Path(f"/proc/{rank}/status").read_text()
+    except OSError:
+        return False
+    caught = int(status.partition("SigCgt:")[2].split()[0], 16)
+    return all(caught >> (number - 1) & 1 for number in (*STOPS, signal.SIGUSR2))
+
+
+def results(directory):
+    """Hashes of what the run is for."""
+    found = {}
+    for name in ("model/model.safetensors", "predictions.h5"):
+        path = directory / name
+        if path.suffix == ".h5" and path.exists():
+            with h5py.File(path) as file:
+                found[name] = {key: file[key][:].tobytes() for key in file}
+        elif path.exists():
+            found[name] = hashlib.sha256(path.read_bytes()).hexdigest()
+    with h5py.File(directory / "metrics.h5") as file:
+        found["evaluations"] = {split: file[f"evaluations/{split}/loss"][:].tobytes() for split in file["evaluations"]}
+    return found
+
+
+class SignalsAtTheStart(Case):
+    rows = 3000
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.inputs = {mode: cls.input(mode, f"undisturbed-{mode}") for mode in ("train", "evaluate", "predict")}
+        cls.expected = {}
+        for mode, (path, directory) in cls.inputs.items():  # the others take the first one's model
+            run("bert_hpc", path, threads=1, check=0)
+            cls.expected[mode] = results(directory)
+
+    @classmethod
+    def input(cls, mode, name):
+        """Takes a second or two."""
+        folder, shards = cls.work.folder, cls.work.folder / "shards"
+        tables = {"run": {"mode": mode, "directory": str(folder / name), "reproducible": True},
+                  "schedule": {"name": "constant", "epochs": None, "steps": 150, "warmup_ratio": None}}
+        if mode != "train":
+            tables = {"run": tables["run"], "model": None, "schedule": None, "optimizer": None,
+                      "data": {"train": None, "validation": None, "test": [f"{shards}/train-*.h5"]}}
+        path = cls.work.input(f"{name}.toml", **tables)
+        if mode != "train":
+            path.write_text(path.read_text() + f'[model]\npretrained = "{folder}/undisturbed-train/model"\n')
+        return path, folder / name
+
+    def launch(self, path, ranks=2):
+        command = [str(BUILD / "bert_hpc"), str(path)]
+        if ranks > 1:
+            command = [MPIRUN, "-n", str(ranks), *command]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                env=dict(os.environ, OMP_NUM_THREADS="1"), start_new_session=True)
+
+    def wait_for_ranks(self, path, process, count=2):
+        deadline = time.monotonic() + 60
+        while len(ranks := [rank for rank in ranks_of(path.name.encode()) if listens(rank)]) < count:
+            self.assertIsNone(process.poll(), "it ended by itself")
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.002)
+        return ranks
+
+    def test_while_it_waits_for_its_input(self):
+        """An input that is a pipe holds the start up, so that the instant is certain: MPI is there, nothing else is."""
+        for mode, (path, _) in self.inputs.items():
+            text = path.read_text()
+            for number in (*STOPS, signal.SIGUSR2) if mode == "train" else (signal.SIGUSR1, signal.SIGUSR2):
+                with self.subTest(f"{mode}, {number.name}"):
+                    directory = self.work.folder / f"held-{mode}-{number.name}"
+                    pipe = directory.with_suffix(".toml")
+                    os.mkfifo(pipe)
+                    process = self.launch(pipe)
+                    end = os.open(pipe, os.O_WRONLY)  # returns once the program reads
+                    for rank in self.wait_for_ranks(pipe, process):
+                        os.kill(rank, number)
+                    os.write(end, text.replace(f"undisturbed-{mode}\"", f"{directory.name}\"").encode())
+                    os.close(end)
+                    output = process.communicate(timeout=60)[0]
+                    if number == signal.SIGUSR2:
+                        self.assertEqual(process.returncode, 0, output)
+                        self.assertEqual(results(directory), self.expected[mode])
+                    else:
+                        self.assertEqual(process.returncode, 75, output)
+                        self.assertIn(f"stopped as asked ({number.name}) before it began: submit it again", output)
+                        self.assertFalse(directory.exists())
+
+    def test_at_any_instant(self):
+        draw = random.Random(29)
+        stopped = 0
+        for mode in self.inputs:
+            for number, ranks in ((signal.SIGUSR1, 2), (signal.SIGTERM, 2), (signal.SIGINT, 2), (signal.SIGUSR2, 1)):
+                path, directory = self.input(mode, f"{mode}-{draw.getrandbits(32)}")
+                process = self.launch(path, ranks)
+                found = self.wait_for_ranks(path, process, ranks)
+                instant = draw.uniform(0, 1)
+                with self.subTest(f"{mode}, {number.name} to {ranks} after {instant:.3f} s"):
+                    time.sleep(instant)
+                    for rank in found:
+                        try:
+                            os.kill(rank, number)
+                        except ProcessLookupError:  # it was faster
+                            pass
+                    output = process.communicate(timeout=60)[0]
+                    self.assertEqual(ranks_of(path.name.encode()), [])
+                    self.assertIn(process.returncode, (0,) if number == signal.SIGUSR2 else (0, 75), output)
+                    if process.returncode == 75:
+                        stopped += 1
+                        self.assertIn("stopped", output)
+                        self.assertFalse((directory / "predictions.h5").exists())
+                        if directory.exists() and os.listdir(directory):  # empty before it began
+                            self.assertEqual((directory / ".status").read_text(), "stopped\n")
+                        run("bert_hpc", path, ranks=ranks, threads=1, check=0)
+                    self.assertEqual(results(directory), self.expected[mode])
+        self.assertGreater(stopped, 3)
+
+    def test_what_is_only_checked_ends_at_once(self):
+        """Nobody polls there."""
+        path, _ = self.inputs["train"]
+        pipe = self.work.folder / "checked.toml"
+        os.mkfifo(pipe)
+        process = subprocess.Popen([str(BUILD / "bert_hpc"), str(pipe), "--validate"], stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL)
+        end = os.open(pipe, os.O_WRONLY)
+        self.addCleanup(os.close, end)
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(timeout=30), -signal.SIGINT)
+
+
+if __name__ == "__main__":
+    unittest.main()
