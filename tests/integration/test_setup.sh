@@ -26,6 +26,11 @@ if [ ! -x /usr/bin/nvcc ]; then
   expect_status 2 env PATH=/usr/bin:/bin BERT_HPC_CACHE="$scratch/cache" ./jobs/build.sh --cuda
   expect_text "no nvcc"
 fi
+# An nvcc that fails is shown with its own words.
+if have nvcc; then
+  expect_status 1 env NVCC_APPEND_FLAGS=--no-such-flag ./jobs/setup.sh --check --cuda
+  expect_text "Unknown option '--no-such-flag'"
+fi
 expect_status 2 ./jobs/quickstart.sh --no-such-option
 
 # Glosses: the category by the number of the lexicographer file, punctuation and tabs gone, the licence left out.
