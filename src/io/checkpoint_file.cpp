@@ -114,6 +114,7 @@ void write_checkpoint_file(const std::string& folder, int rank, const std::strin
 void verify_checkpoint_file(const std::string& folder, const CheckpointManifest& manifest, std::size_t file,
                             std::mutex& hdf5) {
   const std::string path = folder + '/' + checkpoint_file_name(manifest.files.at(file).rank);
+  refuse_link(path, code);
   verify(path, file_kind, code);
   places_in(path, manifest, file, hdf5);
 }

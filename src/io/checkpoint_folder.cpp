@@ -1,5 +1,7 @@
 #include "bert_hpc/io/checkpoint_folder.hpp"
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 
 #include <algorithm>
@@ -54,6 +56,13 @@ std::string free_name(const std::string& folder, const std::string& stem) {
 /// whole, and what cannot be removed is in nobody's way.
 void doom(const std::string& folder, const std::string& name) {
   rename_over(folder + '/' + name, folder + '/' + free_name(folder, doomed_prefix + name));
+}
+
+/// When it was last changed, ns; of a link, the link itself.
+std::int64_t time_of(const std::string& path) {
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) != 0) return 0;
+  return std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
 }
 
 std::vector<std::string> names_in(const std::string& folder) {
@@ -208,18 +217,18 @@ std::string CheckpointFolder::prune(std::int64_t keep) const {
 
 std::string CheckpointFolder::set_aside(std::int64_t step) const {
   const std::string name = free_name(path_, set_aside_prefix + checkpoint_name(step));
-  std::error_code problem;
   rename_over(place(step), path_ + '/' + name);
-  fs::last_write_time(path_ + '/' + name, fs::file_time_type::clock::now(), problem);  // what is oldest goes first
+  // What is oldest goes first. Where it is a link, what it leads to is left alone.
+  ::utimensat(AT_FDCWD, (path_ + '/' + name).c_str(), nullptr, AT_SYMLINK_NOFOLLOW);
   return name;
 }
 
 std::vector<std::string> CheckpointFolder::prune_set_aside(std::size_t keep) const {
   return with_reason("tidy", path_, [&] {
-    std::vector<std::pair<fs::file_time_type, std::string>> found;
+    std::vector<std::pair<std::int64_t, std::string>> found;  // with the time at which it was set aside, ns
     for (const fs::directory_entry& entry : fs::directory_iterator(path_)) {
       const std::string name = entry.path().filename().string();
-      if (name.starts_with(std::string(set_aside_prefix) + prefix)) found.emplace_back(entry.last_write_time(), name);
+      if (name.starts_with(std::string(set_aside_prefix) + prefix)) found.emplace_back(time_of(entry.path()), name);
     }
     std::sort(found.begin(), found.end());
     std::vector<std::string> removed;

@@ -224,6 +224,8 @@ void require_sound(const CheckpointManifest& manifest, const std::string& path) 
 
 CheckpointManifest read_manifest(const std::string& folder, std::mutex& hdf5) {
   const std::string path = manifest_path(folder);
+  refuse_link(folder, code);
+  refuse_link(path, code);
   verify(path, kind, code);
   const std::lock_guard lock(hdf5);
   const Hdf5File file = Hdf5File::open_read(path, code);

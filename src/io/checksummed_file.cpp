@@ -147,4 +147,12 @@ void verify(const std::string& path, const std::string& kind, core::ExitCode cod
   throw core::Error(code, "Cannot use '" + path + "' as a " + kind + ": " + check.reason + ".");
 }
 
+void refuse_link(const std::string& path, core::ExitCode code) {
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) != 0 || !S_ISLNK(status.st_mode)) return;
+  throw core::Error(code, "Cannot use '" + path +
+                              "': it is a symbolic link, and what it leads to may be another run's. "
+                              "Put the files themselves there.");
+}
+
 }  // namespace bert_hpc::io

@@ -228,6 +228,32 @@ class Faults(program.Case):
         self.assertEqual((directory / "checkpoints" / "latest").read_text(), "step-00000010\n")
         self.assertEqual(before, sorted((file, file.read_bytes()) for file in outside.rglob("*.h5")))
 
+    def test_links_out_of_checkpoints_are_not_followed(self):
+        for name, part in (("folder", "."), ("manifest", "manifest.h5"), ("file", "rank-00001.h5")):
+            path, directory = self.stopped(f"linked-{name}")
+            victim = directory / "checkpoints" / "step-00000010" / part
+            outside = self.work.folder / f"outside-{name}"
+            shutil.move(victim, outside)
+            victim.symlink_to(outside)
+            before = outside.lstat()
+            done = program.run("bert_hpc", path, ranks=2, threads=1, check=0)
+            self.assertIn(f"'{victim}': it is a symbolic link", done.stdout)
+            self.assertIn("goes on after step 8,", done.stdout)
+            self.assertEqual(before, outside.lstat())  # its time too
+            self.assertTrue((directory / "checkpoints" / "set-aside-step-00000010").exists())
+
+    def test_a_run_directory_that_is_a_link(self):
+        real = self.work.folder / "real"
+        (real / "below").mkdir(parents=True)
+        (self.work.folder / "link").symlink_to(real)
+        for directory in (self.work.folder / "link", self.work.folder / "link" / "below" / "run"):
+            path, directory = self.path("linked", directory=directory, steps=4, checkpoint={"every_steps": 2})
+            program.run("bert_hpc", path, ranks=2, threads=1, check=0)
+            (directory / ".status").write_text("running\n")
+            done = program.run("bert_hpc", path, "--set", "schedule.steps=5", ranks=2, threads=1, check=0)
+            self.assertIn("goes on after step 4,", done.stdout)
+        self.assertTrue((real / "below" / "run" / "checkpoints" / "step-00000004").exists())
+
     def tmpfs(self, kibibytes):
         folder = pathlib.Path(tempfile.mkdtemp(prefix="bert_hpc_disk_"))
         mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={kibibytes}k", "tmpfs", str(folder)],

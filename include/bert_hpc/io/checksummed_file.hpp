@@ -36,4 +36,7 @@ std::string seal_text(const std::string& path, core::ExitCode code = core::ExitC
 /// Throws Error(code) with path and reason unless the file is good.
 void verify(const std::string& path, const std::string& kind, core::ExitCode code);
 
+/// Throws Error(code) where the path itself, not a folder above it, is a symbolic link.
+void refuse_link(const std::string& path, core::ExitCode code);
+
 }  // namespace bert_hpc::io

@@ -168,6 +168,25 @@ TEST_CASE("damage anywhere in a checkpoint is found before its numbers are used"
   read_all(directory.path());
 }
 
+TEST_CASE("a checkpoint that is a link, or has one, is refused; folders above it may be links") {
+  const TemporaryDirectory directory;
+  const std::string place = directory / "step-00000006", outside = directory / "outside";
+  fs::create_directories(place);
+  write_example(place, example());
+  fs::create_directory_symlink(directory.path(), directory / "above");
+  read_all(directory / "above/step-00000006");
+  fs::create_directory_symlink(place, directory / "step-00000008");
+  CHECK_THROWS_WITH(read_all(directory / "step-00000008"), ContainsSubstring("step-00000008': it is a symbolic link"));
+  for (const std::string name : {"manifest.h5", "rank-00000.h5", "rank-00003.h5"}) {
+    const std::string path = place + '/' + name;
+    fs::rename(path, outside);
+    fs::create_symlink(outside, path);
+    CHECK_THROWS_WITH(read_all(place), ContainsSubstring(name + "': it is a symbolic link"));
+    fs::rename(outside, path);
+  }
+  read_all(place);
+}
+
 TEST_CASE("names of checkpoints are steps and nothing else") {
   CHECK(checkpoint_name(100) == "step-00000100");
   CHECK(step_of_checkpoint("step-00000100") == 100);
