@@ -56,6 +56,7 @@ TEST_CASE("what the model and the grid lack comes with files that are not there"
   const Refusal model_missing = refusal_of(given + "[model]\npretrained = \"/no\"\n");
   CHECK(model_missing.code == core::ExitCode::files);
   CHECK_THAT(model_missing.text, StartsWith("there is no folder /no"));
+  CHECK(model_missing.text.find("no folder /no.") == model_missing.text.rfind("no folder /no."));
   CHECK_THAT(model_missing.text,
              ContainsSubstring("\nAlso: files that the input names are missing:\n  No file matches"));
   const Refusal grid = refusal_of(given + model + "[parallel]\npipeline = 3\n");
