@@ -52,6 +52,15 @@ def batch_sizes(run):
     return means, np.clip(last, 0, usual)
 
 
+def samples_trained_on(run):
+    """Of each row, about: those seen less those of its skipped updates, as many in each. Its loss is of these."""
+    samples, skipped = np.asarray(run.steps["samples"], dtype=float), np.asarray(run.steps["skipped"], dtype=float)
+    if len(skipped) != len(samples):  # of a version that did not count them
+        return samples
+    updates = np.maximum(np.diff(np.asarray(run.steps["step"], dtype=float), prepend=0), 1)
+    return samples * np.clip(1 - skipped / updates, 0, 1)
+
+
 def curve(run, column):
     """The bold line of a column: its steps and values, smoothed with the samples as weights; and which rows were left out of
     it, as they tell of less than half a batch: their noise would pass for a jump."""
@@ -59,7 +68,7 @@ def curve(run, column):
     means, last = batch_sizes(run)
     sizes = last if column == "gradient_norm" else means
     light = sizes < 0.5 * sizes.max(initial=0)
-    weights = np.where(light, 0.0, last if column == "gradient_norm" else np.asarray(run.steps["samples"], dtype=float))
+    weights = np.where(light, 0.0, last if column == "gradient_norm" else samples_trained_on(run))
     bold = smooth(np.where(light, np.nan, values), weights=weights if weights.any() else None)
     return (steps, bold, light) if smooths(len(values)) else (steps[~light], values[~light], light)
 

@@ -41,8 +41,8 @@ def summary_column(run, alone):
     if len(steps["step"]):
         column["steps"] = float(steps["step"][-1])
         column["epochs"] = float(steps["epoch"][-1])
-        column["samples"] = float(np.sum(steps["samples"]))
-        column["tokens"] = float(np.sum(steps["tokens"]))
+        column["samples seen"] = float(np.sum(steps["samples"]))
+        column["tokens seen"] = float(np.sum(steps["tokens"]))
         column["time in steps"] = wording.duration_text(float(np.sum(steps["seconds"])))
         column["sequences per second"] = smoothing.steady_rate(run, "samples")
         column["tokens per second"] = smoothing.steady_rate(run, "tokens")

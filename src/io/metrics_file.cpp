@@ -34,8 +34,10 @@ void write_steps(Hdf5File& file, const std::vector<StepRow>& rows) {
   write_column(file, "steps/loss", rows, &StepRow::loss, "1");
   write_column(file, "steps/learning_rate", rows, &StepRow::learning_rate, "1");
   write_column(file, "steps/gradient_norm", rows, &StepRow::gradient_norm, "1");
-  write_column(file, "steps/samples", rows, &StepRow::samples, "samples since the row before");
-  write_column(file, "steps/tokens", rows, &StepRow::tokens, "tokens since the row before");
+  write_column(file, "steps/samples", rows, &StepRow::samples,
+               "samples seen since the row before, by skipped updates too");
+  write_column(file, "steps/tokens", rows, &StepRow::tokens,
+               "tokens seen since the row before, by skipped updates too");
   write_column(file, "steps/seconds", rows, &StepRow::seconds, "s since the row before");
   write_column(file, "steps/skipped", rows, &StepRow::skipped, "updates since the row before that were left out");
 }

@@ -64,7 +64,7 @@ class Numbers(Case):
 
     def steps(self, directory):
         with h5py.File(directory / "metrics.h5") as file:
-            return {name: file[f"steps/{name}"][:] for name in ("step", "loss", "gradient_norm", "skipped")}, dict(file.attrs)
+            return {name: file[f"steps/{name}"][:] for name in ("step", "epoch", "loss", "gradient_norm", "skipped")}, dict(file.attrs)
 
     def overflowing_position(self):
         def change(tensor, values):
@@ -144,6 +144,11 @@ class Numbers(Case):
         cut, uncut = self.steps(directory), self.steps(self.work.folder / "uncut")
         np.testing.assert_array_equal(cut[0]["skipped"], uncut[0]["skipped"])
         self.assertEqual(cut[1]["total_skipped_steps"], uncut[1]["total_skipped_steps"])
+        # Samples are those seen, by skipped steps too.
+        with h5py.File(self.work.folder / "shards/train-00000.h5") as file:
+            seen = (len(file["offsets"]) - 1) * round(uncut[0]["epoch"][-1])
+        self.assertGreater(uncut[1]["total_skipped_steps"], 0)
+        self.assertEqual((uncut[1]["total_samples"], cut[1]["total_samples"]), (seen, seen))
 
     def steep(self):
         def change(tensor, values):

@@ -707,6 +707,16 @@ class SmallBatches(unittest.TestCase):
             np.testing.assert_allclose(last, np.where(run.steps["step"] % 40 == 0, 4, 64))
             np.testing.assert_allclose(means, run.steps["samples"] / every)
 
+    def test_skipped_updates_weigh_nothing_in_the_loss(self):
+        run = self.run_of(2)
+        run.steps["skipped"] = np.zeros(40, int)
+        np.testing.assert_array_equal(smoothing.samples_trained_on(run), run.steps["samples"])
+        run.steps["skipped"][:3] = [0, 1, 2]
+        np.testing.assert_array_equal(smoothing.samples_trained_on(run)[:4], [128, 64, 0, 128])
+        run = self.run_of(1)
+        run.steps["skipped"], run.steps["loss"] = (np.arange(80) == 20).astype(int), np.where(np.arange(80) == 20, 5.0, 1.0)
+        np.testing.assert_allclose(smoothing.curve(run, "loss")[1], 1)
+
     def test_the_bold_line_has_no_spike_and_every_row_is_drawn(self):
         for every, count in ((1, 80), (2, 40)):
             run = self.run_of(every)

@@ -29,7 +29,9 @@ struct RunInfo {
 };
 
 /// The updates since the row before: sums for samples, tokens and seconds, the mean over samples, or masked tokens, for
-/// the loss (of updates that were not skipped; NaN where all were), the last step's value for the others.
+/// the loss (of updates that were not skipped; NaN where all were), the last step's value for the others. Steps,
+/// epochs, samples and tokens are those that were seen, by skipped updates too, which took their time: speeds follow
+/// from them.
 struct StepRow {
   std::int64_t step = 0;  ///< number of updates done, from 1
   double epoch = 0;       ///< done, with its fraction
