@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <numeric>
+#include <optional>
 #include <unordered_map>
 
 #include "bert_hpc/core/error.hpp"
@@ -32,6 +33,26 @@ bool parse_number(std::string_view text, float& value) {
   if (error != std::errc{} || end != text.data() + text.size()) return false;
   value = static_cast<float>(number);
   return std::isfinite(value);
+}
+
+/// The integer that a label spells, if it spells it as numbers are written: "7" and "-1", not "07" or "+7".
+std::optional<std::int64_t> integer_of(const std::string& label) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(label.data(), label.data() + label.size(), number);
+  if (error != std::errc{} || end != label.data() + label.size() || std::to_string(number) != label) return {};
+  return number;
+}
+
+/// Puts labels in the order of their numbers, where all are integers, else of their names.
+void sort_labels(std::vector<std::size_t>& labels, const std::vector<std::string>& names) {
+  std::vector<std::int64_t> numbers(names.size(), 0);
+  const bool integers = std::all_of(labels.begin(), labels.end(), [&](std::size_t label) {
+    const auto number = integer_of(names[label]);
+    numbers[label] = number.value_or(0);
+    return number.has_value();
+  });
+  std::sort(labels.begin(), labels.end(),
+            [&](std::size_t a, std::size_t b) { return integers ? numbers[a] < numbers[b] : names[a] < names[b]; });
 }
 
 /// "a.csv, row 17, line 20"
@@ -127,7 +148,7 @@ class Scan {
     if (!valid && table_.malformed_rows++ == 0) table_.first_malformed = place_of(row, file);
   }
 
-  /// Drops rare labels and renumbers the rest: in the order given, or sorted by name.
+  /// Drops rare labels and renumbers the rest: in the order given, else as sort_labels() does.
   void settle_labels() {
     const auto count = table_.label_names.size();
     for (std::size_t i = 0; i < config_.task.labels.size(); ++i) {
@@ -149,10 +170,7 @@ class Scan {
     for (std::size_t i = 0; i < count; ++i) {
       if (frequent[i] || !config_.task.labels.empty()) kept.push_back(i);
     }
-    if (config_.task.labels.empty()) {
-      std::sort(kept.begin(), kept.end(),
-                [this](std::size_t a, std::size_t b) { return table_.label_names[a] < table_.label_names[b]; });
-    }
+    if (config_.task.labels.empty()) sort_labels(kept, table_.label_names);
     renumber(kept, frequent);
   }
 

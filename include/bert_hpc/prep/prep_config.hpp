@@ -55,7 +55,7 @@ struct TokenizerConfig {
 
 struct TaskConfig {
   std::string name;                 ///< "classification" | "regression" | "masked_lm"
-  std::vector<std::string> labels;  ///< of classification, in the order of their numbers; empty: sorted by name
+  std::vector<std::string> labels;  ///< of classification, in the order of their numbers; empty: all, sorted
   bool pack = true;                 ///< masked_lm: rows of a split follow each other until a sequence is full
 };
 

@@ -105,6 +105,26 @@ TEST_CASE("rare labels leave, the most frequent stay, ties by name") {
   CHECK(in_split(rows, RowStatus::train, 1).size() == 6);  // round(0.8 · 7)
 }
 
+TEST_CASE("labels that all are integers are numbered by their value, others by name") {
+  const auto names = [](const std::vector<std::string>& labels) {
+    std::vector<std::pair<std::string, int>> rows;
+    for (const std::string& label : labels) rows.emplace_back(label, 2);
+    return Text(table(rows)).scan().label_names;
+  };
+  using Names = std::vector<std::string>;
+  CHECK(names({"10", "0", "-1", "2", "11", "1"}) == Names{"-1", "0", "1", "2", "10", "11"});
+  // Another spelling may mean another thing: these are names.
+  CHECK(names({"10", "2", "01"}) == Names{"01", "10", "2"});
+  CHECK(names({"10", "2", "+1"}) == Names{"+1", "10", "2"});
+  CHECK(names({"10", "2", "1.0"}) == Names{"1.0", "10", "2"});
+  CHECK(names({"10", "2", "x"}) == Names{"10", "2", "x"});
+  CHECK(names({"10", "2", "99999999999999999999"}) == Names{"10", "2", "99999999999999999999"});
+  // What is left out does not count.
+  Text text(table({{"10", 3}, {"9", 3}, {"?", 1}}));
+  text.config.filter.min_rows_per_label = 2;
+  CHECK(text.scan().label_names == Names{"9", "10"});
+}
+
 TEST_CASE("labels given by the user keep their order, others are left out") {
   Text text(table({{"b", 5}, {"a", 5}, {"d", 7}}));
   text.config.task.labels = {"d", "none", "a"};
