@@ -149,7 +149,9 @@ void check_rest(const PrepConfig& c, config::TomlReader& reader) {
     complain(reader, "tokenizer.max_tokens", "must be at least 5 for pairs: [CLS] a [SEP] b [SEP].");
   }
   if (c.split.train + c.split.validation + c.split.test <= 0) {
-    complain(reader, "split", "needs a fraction above 0 in train, validation or test.");
+    complain(
+        reader, "split",
+        "needs a fraction above 0 in train, validation or test; where one is given, the others are 0 if left out.");
   }
   std::vector<std::string> labels = c.task.labels;
   std::sort(labels.begin(), labels.end());
@@ -174,6 +176,12 @@ PrepConfig read(config::TomlReader& reader) {
   visit_keys(reader, c);
   // Validation files given apart: the rest is for training, unless [split] says otherwise.
   if (!c.source.validation_files.empty() && !reader.given("split.validation")) c.split.validation = 0;
+  // Fractions say all of it or nothing: what one does not name is not wanted.
+  if (reader.given("split.train") || reader.given("split.validation") || reader.given("split.test")) {
+    if (!reader.given("split.train")) c.split.train = 0;
+    if (!reader.given("split.validation")) c.split.validation = 0;
+    if (!reader.given("split.test")) c.split.test = 0;
+  }
   if (!c.source.test_files.empty() && !reader.given("split.test")) c.split.test = 0;
   if (c.has_pairs() && !reader.given("task.pack")) c.task.pack = false;
   c.source.label_given = reader.given("source.label");

@@ -40,7 +40,7 @@ struct FilterConfig {
 };
 
 struct SplitConfig {
-  double train = 0.8, validation = 0.1, test = 0.1;  ///< fractions; they are divided by their sum
+  double train = 0.8, validation = 0.1, test = 0.1;  ///< divided by their sum; 0 where others are given
   std::int64_t seed = 1;
   bool stratify = true;  ///< each label is parted by the same fractions
 };

@@ -58,6 +58,22 @@ TEST_CASE("files for validation leave the rest to training") {
   CHECK(config.split.test == 0);
 }
 
+TEST_CASE("a split that no fraction is given for is made by the default alone") {
+  const auto fractions = [](const std::vector<std::string>& overrides) {
+    const SplitConfig split = parse(good, overrides).split;
+    return std::vector<double>{split.train, split.validation, split.test};
+  };
+  using Fractions = std::vector<double>;
+  CHECK(fractions({}) == Fractions{0.8, 0.1, 0.1});
+  CHECK(fractions({"split.seed=3"}) == Fractions{0.8, 0.1, 0.1});
+  CHECK(fractions({"split.train=0.95", "split.validation=0.05"}) == Fractions{0.95, 0.05, 0});
+  CHECK(fractions({"split.train=3", "split.test=1"}) == Fractions{3, 0, 1});
+  CHECK(fractions({"split.test=1"}) == Fractions{0, 0, 1});
+  CHECK_THAT(message(good, {"split.test=0"}), ContainsSubstring("the others are 0 if left out"));
+  const PrepConfig written = parse(good, {"split.train=0.95", "split.validation=0.05"});
+  CHECK(resolved_toml(parse(resolved_toml(written))) == resolved_toml(written));
+}
+
 TEST_CASE("text without labels goes to the test split alone") {
   const std::string model = "tokenizer.train_size=0", folder = "tokenizer.vocabulary=\"run/model\"";
   const PrepConfig config = parse(good, {"source.label=\"\"", model, folder});
