@@ -174,14 +174,14 @@ void check_rest(const PrepConfig& c, config::TomlReader& reader) {
 PrepConfig read(config::TomlReader& reader) {
   PrepConfig c;
   visit_keys(reader, c);
-  // Validation files given apart: the rest is for training, unless [split] says otherwise.
-  if (!c.source.validation_files.empty() && !reader.given("split.validation")) c.split.validation = 0;
   // Fractions say all of it or nothing: what one does not name is not wanted.
   if (reader.given("split.train") || reader.given("split.validation") || reader.given("split.test")) {
     if (!reader.given("split.train")) c.split.train = 0;
     if (!reader.given("split.validation")) c.split.validation = 0;
     if (!reader.given("split.test")) c.split.test = 0;
   }
+  // Validation files given apart: the rest is for training, unless [split] says otherwise.
+  if (!c.source.validation_files.empty() && !reader.given("split.validation")) c.split.validation = 0;
   if (!c.source.test_files.empty() && !reader.given("split.test")) c.split.test = 0;
   if (c.has_pairs() && !reader.given("task.pack")) c.task.pack = false;
   c.source.label_given = reader.given("source.label");

@@ -111,7 +111,7 @@ class Preparation {
       summary_.labels.emplace_back(table_.label_names[i], table_.label_rows[i]);
     }
     summary_.unlisted_labels.assign(table_.unlisted_labels.begin(), table_.unlisted_labels.end());
-    summary_.first_missing = table_.first_missing;
+    summary_.first_missing = table_.first_rejects[static_cast<std::size_t>(RowStatus::missing_column)];
     tell("read " + core::counted(table_.rows(), "row"));
     for (const std::string& warning : warnings(table_, config_)) tell("warning: " + warning);
     make_vocabulary();

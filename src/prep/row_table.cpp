@@ -141,7 +141,11 @@ class Scan {
     const bool missing =
         status == RowStatus::missing_column || status == RowStatus::empty_text || status == RowStatus::empty_label;
     if (missing && !config_.filter.drop_missing && missing_.all().size() < 10) missing_.add(words() + ".");
-    if (status == RowStatus::missing_column && table_.first_missing.empty()) table_.first_missing = words();
+    std::string& first = table_.first_rejects[static_cast<std::size_t>(status)];
+    if (!is_kept(status) && first.empty()) {
+      const bool says_more = describe_reject(status, row, config_) != reason(status);
+      first = says_more ? words() : place_of(row, file);
+    }
     if (!is_kept(status)) return;
     const bool valid = !row.malformed && tokenize::is_valid_utf8(row.text) && tokenize::is_valid_utf8(row.text_pair) &&
                        tokenize::is_valid_utf8(row.label);
@@ -220,10 +224,11 @@ class Scan {
     std::string text = "No row is left of the " + core::with_commas(table_.rows()) + " in the source";
     for (int s = 3; s < row_status_count; ++s) {
       if (counts[static_cast<std::size_t>(s)] == 0) continue;
+      const std::string& first = table_.first_rejects[static_cast<std::size_t>(s)];
       text +=
           "; " + core::counted(counts[static_cast<std::size_t>(s)], "row") + ": " + reason(static_cast<RowStatus>(s));
+      if (!first.empty()) text += " (the first is " + first + ")";
     }
-    if (!table_.first_missing.empty()) text += ". The first row without a column is " + table_.first_missing;
     const auto& unlisted = table_.unlisted_labels;
     if (!unlisted.empty()) text += ". Labels that are not listed: " + labels_text({unlisted.begin(), unlisted.end()});
     throw Error(ExitCode::data, text + ". Check the columns in [source] and the limits in [filter].");

@@ -21,6 +21,31 @@ struct Field {
   bool unfold = false;  ///< holds quotes that are not part of the value
 };
 
+/// Where the header's one name holds what may part several: the key that says so; else nothing.
+std::string delimiter_advice(const std::vector<std::string>& names, char delimiter) {
+  if (names.size() != 1) return {};
+  for (const char c : {'\t', ';', '|', ','}) {
+    if (c == delimiter || names[0].find(c) == std::string::npos) continue;
+    const std::string key = c == '\t'  ? "format = \"tsv\""
+                            : c == ',' ? "format = \"csv\""
+                                       : std::string("delimiter = \"") + c + "\"";
+    const std::string character = c == '\t' ? "a tab" : std::string("\"") + c + '"';
+    return " If it is " + character + " that parts columns, set [source] " + key + ".";
+  }
+  return {};
+}
+
+/// Names are short words; a number or a sentence is what a row of data has.
+std::string header_advice(const std::vector<std::string>& names) {
+  const bool data = std::any_of(names.begin(), names.end(), [](const std::string& name) {
+    const bool number = name.find_first_not_of("+-.0123456789") == std::string::npos;
+    return (number && !name.empty()) || std::count(name.begin(), name.end(), ' ') > 2;
+  });
+  return data ? " If the first row is no header but data, set [source] header = false and give columns by number, from "
+                "\"1\"."
+              : "";
+}
+
 class DelimitedRows : public RowReader {
  public:
   DelimitedRows(const std::string& file, const RowFormat& format, const std::vector<std::string>& columns)
@@ -72,7 +97,8 @@ class DelimitedRows : public RowReader {
     const std::string near = core::nearest_name(column, names);
     throw Error(ExitCode::data, source_.file() + ": has no column \"" + shown + "\"" +
                                     (near.empty() ? "." : "; did you mean \"" + core::printable(near, 60) + "\"?") +
-                                    " Its columns are " + core::listed(printable, "and") + ".");
+                                    " Its columns are " + core::listed(printable, "and") + "." +
+                                    delimiter_advice(names, format_.delimiter) + header_advice(names));
   }
 
   /// Places of the next record's fields, blank lines skipped; false at the end of the file.

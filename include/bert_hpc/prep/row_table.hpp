@@ -47,9 +47,9 @@ struct RowTable {
   // What a user may not have meant, for warnings().
   std::vector<std::string> absent_labels;               ///< of [task] labels: no row has them
   std::map<std::string, std::int64_t> unlisted_labels;  ///< rows of labels that are not in [task] labels; some of them
-  std::string first_missing;                            ///< the first row that lacks a column, and what it has
-  std::int64_t malformed_rows = 0;                      ///< kept, with bytes that are not UTF-8
-  std::string first_malformed;                          ///< its place
+  std::array<std::string, row_status_count> first_rejects;  ///< the first row left out for each reason; not rare labels
+  std::int64_t malformed_rows = 0;                          ///< kept, with bytes that are not UTF-8
+  std::string first_malformed;                              ///< its place
 
   std::int64_t rows() const { return static_cast<std::int64_t>(status.size()); }
   std::array<std::int64_t, row_status_count> counts() const;

@@ -223,6 +223,16 @@ TEST_CASE("splits that were asked for and are empty are told, with why") {
   CHECK(told[0] == "no row of [source] test_files is kept, so there is no test split.");
 }
 
+TEST_CASE("where no row is left the first of each reason is told") {
+  Text text("text,label\n,a\nx,\ny,b\n,b\n");
+  text.config.task.labels = {"a"};
+  CHECK_THROWS_WITH(text.scan(), ContainsSubstring("2 rows: the text is empty (the first is ") &&
+                                     ContainsSubstring("row 1, line 2); 1 row: ") &&
+                                     ContainsSubstring("1 row: the label is empty (the first is ") &&
+                                     ContainsSubstring("row 2, line 3)") &&
+                                     ContainsSubstring("row 3, line 4: the label is not in [task] labels (\"b\"))"));
+}
+
 TEST_CASE("rows of JSON that lack a key say which they have; null is a missing value") {
   Text text("{\"text\":\"x\",\"label\":\"a\"}\n{\"text\":null,\"label\":\"a\"}\n{\"text\":\"x\",\"label\":null}\n");
   text.config.source.format = "jsonl";
@@ -230,7 +240,7 @@ TEST_CASE("rows of JSON that lack a key say which they have; null is a missing v
   RowTable rows = text.scan();
   CHECK(std::vector<RowStatus>(rows.status.begin() + 1, rows.status.end()) ==
         std::vector<RowStatus>{empty_text, empty_label});
-  CHECK(rows.first_missing.empty());
+  CHECK(rows.first_rejects[static_cast<std::size_t>(missing_column)].empty());
   text.config.source.text = {"txt"};
   const std::string words =
       "row 1, line 1: the row has no column \"txt\"; its keys are \"label\" and \"text\"; did you mean \"text\"?";

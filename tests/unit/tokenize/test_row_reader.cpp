@@ -161,6 +161,24 @@ TEST_CASE("files that cannot be right are told apart") {
                     ContainsSubstring("\"lable\"; did you mean \"label\"? Its columns are \"text\" and \"label\"."));
   CHECK_THROWS_WITH(open_rows(good.path(), csv, {"nosuch"}),
                     ContainsSubstring("has no column \"nosuch\". Its columns are \"text\" and \"label\"."));
+  const auto refusal = [](const std::string& content, const RowFormat& format) -> std::string {
+    const TemporaryFile file(content);
+    try {
+      open_rows(file.path(), format, {"words"});
+    } catch (const std::exception& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const RowFormat tsv{.format = TextFormat::tsv, .delimiter = '\t', .quotes = false};
+  CHECK_THAT(refusal("text;label\na;b\n", csv), ContainsSubstring("set [source] delimiter = \";\""));
+  CHECK_THAT(refusal("text\tlabel\na\tb\n", csv),
+             ContainsSubstring("set [source] format = \"tsv\"") && !ContainsSubstring("header = false"));
+  CHECK_THAT(refusal("text,label\na,b\n", tsv), ContainsSubstring("set [source] format = \"csv\""));
+  CHECK_THAT(refusal("text,label\na,b\n", csv), !ContainsSubstring("[source]"));
+  CHECK_THAT(refusal("a film that I liked\tgood\n", csv),
+             ContainsSubstring("format = \"tsv\"") && ContainsSubstring("header = false"));
+  CHECK_THAT(refusal("fine,1\n", csv), ContainsSubstring("header = false") && !ContainsSubstring("format"));
   RowFormat bare = csv;
   bare.header = false;
   CHECK_THROWS_WITH(open_rows(good.path(), bare, {"text"}), ContainsSubstring("number"));
