@@ -37,19 +37,21 @@ def guarded(action):
         return 4
 
 
-def main(draw, description, given=None):
-    """Command line of a script that draws one kind of picture: draw(runs) gives (name, figure) pairs. The exit status."""
+def main(draw, description, given=None, needed=None):
+    """Command line of a script that draws one kind of picture: draw(runs) gives (name, figure) pairs. What is
+    `needed` is said where there is none. The exit status."""
 
     def action():
         options = arguments(description, given)
         runs = reading.load_runs(options.runs, options.journal)
         output = make_output(options.output, runs)
-        pictures = draw(runs)
-        if not pictures:
-            print("Nothing to draw: the runs have no such data.")
-        for name, figure in pictures:
+        drawn = False
+        for name, figure in draw(runs):
+            drawn = True
             for path in drawing.save(figure, name, output):
                 print(path)
+        if not drawn:
+            print("Nothing to draw: " + (f"this needs {needed}." if needed else "the runs have no such data."))
         return 0
 
     return guarded(action)

@@ -1,12 +1,15 @@
 """The look of the pictures: colours, legends, sizes. Colours are those of Okabe and Ito ("Color universal design", 2008), which
 people with any kind of colour vision can tell apart."""
 
+import collections
+
 import matplotlib
 import numpy as np
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402  (the backend must be chosen first)
 
+import variants  # noqa: E402
 from smoothing import curve  # noqa: E402
 from wording import shortened  # noqa: E402
 
@@ -42,36 +45,68 @@ def colour(index):
     return COLOURS[index % len(COLOURS)]
 
 
+def palette(count):
+    """As many colours, no two alike; many are shades from dark to light, so that they differ in grey too
+    (the lightest are left out)."""
+    if count <= len(COLOURS):
+        return COLOURS[:count]
+    return [matplotlib.colors.to_hex(plt.get_cmap("viridis")(0.85 * index / (count - 1))) for index in range(count)]
+
+
+Look = collections.namedtuple("Look", "group colour width faint label")
+FAINT_RUNS = 4  # of more, single rows would be a fog
+
+
+def looks(runs):
+    """{run's name: Look}: runs that differ in their seeds alone have one colour and thin lines. Made of all runs before any are
+    left out, a run looks alike in every picture."""
+    groups = variants.grouped(runs)
+    found = {}
+    for number, (members, name, shade) in enumerate(zip(groups, variants.labels_of(groups), palette(len(groups)))):
+        width = 1.8 if len(members) == 1 else 1.1
+        found.update((run.name, Look(number, shade, width, len(runs) <= FAINT_RUNS, name)) for run in members)
+    return found
+
+
 LIGHT_ROWS = "of less than half a batch"
 
 
-def draw_rows(axes, run, column, colour, label=None):
+def draw_rows(axes, run, column, look, label=None):
     """A column of the rows: each row faint, as far as there are many, and the bold line."""
     steps, values = np.asarray(run.steps["step"]), np.asarray(run.steps[column], dtype=float)
     at, bold, light = curve(run, column)
     if len(steps) >= 50:
-        axes.plot(steps, values, color=colour, alpha=0.22, linewidth=0.8)
+        if look.faint:
+            axes.plot(steps, values, color=look.colour, alpha=0.22, linewidth=0.8)
     elif light.any():
         told = LIGHT_ROWS in axes.get_legend_handles_labels()[1]
-        axes.plot(steps[light], values[light], "o", color=colour, alpha=0.6, markersize=5, markerfacecolor="none",
+        axes.plot(steps[light], values[light], "o", color=look.colour, alpha=0.6, markersize=5, markerfacecolor="none",
                   label=None if told else LIGHT_ROWS)
-    axes.plot(at, bold, color=colour, label=label)
+    axes.plot(at, bold, color=look.colour, linewidth=look.width, label=label)
+
+
+def light_style(axes):
+    """The legend's entry for what draw_rows marks, if it has."""
+    told = any(LIGHT_ROWS in panel.get_legend_handles_labels()[1] for panel in axes)
+    return {LIGHT_ROWS: {"linestyle": "none", "marker": "o", "alpha": 0.6}} if told else {}
 
 
 def split_styles(runs):
     """{split: line style and marker}, the same for every run; a split evaluated once has a marker alone."""
     splits = sorted({split for run in runs for split in run.evaluations}, key=lambda split: (split != "validation", split))
-    return {split: {"linestyle": LINE_STYLES[1 + number % (len(LINE_STYLES) - 1)], "marker": MARKERS[number % len(MARKERS)]}
-            for number, split in enumerate(splits)}
+    lines = {split for run in runs for split, columns in run.evaluations.items() if len(columns["step"]) > 1}
+    return {split: {"linestyle": LINE_STYLES[1 + number % (len(LINE_STYLES) - 1)] if split in lines else "none",
+                    "marker": MARKERS[number % len(MARKERS)]} for number, split in enumerate(splits)}
 
 
-def shared_legend(figure, runs, styles):
-    """One legend below all panels: a run is a colour, what was measured a line style and marker. The figure grows by its
+def shared_legend(figure, shown, styles=None):
+    """One legend below all panels: a variant is a colour, what was measured a line style and marker. The figure grows by its
     height, so that the panels keep theirs."""
     width, height = figure.get_size_inches()
-    names = [shortened(run.name, int(12 * width) - 8) for run in runs]
-    groups = [[plt.Line2D([], [], color=colour(index), linewidth=4, label=name) for index, name in enumerate(names)],
-              [plt.Line2D([], [], color="#444444", markerfacecolor="white", label=name, **style) for name, style in styles.items()]]
+    named = {look.group: (shortened(look.label, int(12 * width) - 8), look.colour) for look in shown}
+    groups = [[plt.Line2D([], [], color=colour, linewidth=4, label=name) for _, (name, colour) in sorted(named.items())],
+              [plt.Line2D([], [], label=name, **{"color": "#444444", "markerfacecolor": "white"} | style)
+               for name, style in (styles or {}).items()]]
     longest = max(len(handle.get_label()) for group in groups for handle in group)
     # At 9 points a letter is about 0.07 inch wide, a line with its gaps 0.65 inch.
     columns = max(1, min(4, max(map(len, groups)), int(width / (0.65 + 0.07 * longest))))

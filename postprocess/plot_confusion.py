@@ -50,7 +50,7 @@ def draw_matrix(counts, names, title):
     font = 10 if classes <= 16 else 8 if classes <= 60 else 5
     side = cell * classes
     figure, axes = plt.subplots(figsize=(max(side + 3.4, 5.2), max(side + 2.4, 4.2)))
-    image = axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
+    image = axes.imshow(100 * shares, cmap="Blues", vmin=0, vmax=100)
     axes.set_xticks(range(classes), names, rotation=90 if classes > 6 else 30, fontsize=font,
                     ha="center" if classes > 6 else "right", rotation_mode="anchor" if classes <= 6 else None)
     axes.set_yticks(range(classes), names, fontsize=font)
@@ -63,23 +63,22 @@ def draw_matrix(counts, names, title):
         for row, column in np.ndindex(classes, classes):
             if shares[row, column] >= 0.005:
                 axes.text(column, row, f"{100 * shares[row, column]:.0f}", ha="center", va="center", fontsize=font,
-                          color="white" if shares[row, column] > 0.55 else "black")
+                          color="white" if shares[row, column] > 0.6 else "black")
     bar = figure.colorbar(image, ax=axes, shrink=0.8, aspect=30, pad=0.02)
-    bar.set_label("Share of the actual class" + (" (cells in %)" if classes <= 16 else ""))
+    bar.set_label("% of the actual class")
     axes.set(xlabel="Predicted class", ylabel="Actual class", title=title)
     return figure
 
 
 def draw(runs):
-    pictures = []
+    """One after the other, so that only one is open: there may be many."""
     for run in runs:
         for split, counts, which, names in matrices(run):
             total = counts.sum()
             accuracy = np.trace(counts) / total
-            title = f"Confusion matrix: {run.name}, {split}\naccuracy {accuracy:.3f} on {int(total):,} samples" + (f"; {which}" if which else "")
+            title = f"Confusion matrix: {wording.shortened(run.name, 36)}, {split}\naccuracy {accuracy:.3f} on {int(total):,} samples" + (f"; {which}" if which else "")
             name = f"confusion_matrix-{split}" + (f"-{run.name}" if len(runs) > 1 else "")
-            pictures.append((wording.file_name(name), draw_matrix(counts, names, title)))
-    return pictures
+            yield wording.file_name(name), draw_matrix(counts, names, title)
 
 
 if __name__ == "__main__":

@@ -22,13 +22,14 @@ def batch_size(run):
     return float(np.median(np.asarray(run.steps["samples"]) / np.diff(steps, prepend=0)))
 
 
-def plot(axes, steps, values, colour, label):
+def plot(axes, steps, values, look, label):
     """A line, with its points marked where they are few: a single one has no line."""
     marker = "o" if np.isfinite(values).sum() <= 50 else None
-    axes.plot(steps, values, color=colour, marker=marker, markersize=4, label=label)
+    axes.plot(steps, values, color=look.colour, linewidth=look.width, marker=marker, markersize=4, label=label)
 
 
 def draw(runs):
+    looks = drawing.looks(runs)
     shown = []
     for run in runs:
         # A noise scale may be estimated as negative or infinite: neither can be drawn on a logarithmic scale.
@@ -40,13 +41,13 @@ def draw(runs):
         return []
     several = len(shown) > 1
     figure, (upper, lower) = plt.subplots(2, 1, figsize=(8, 6), sharex=True)
-    for index, (run, noise, goodput) in enumerate(shown):
-        colour, steps = drawing.colour(index), run.efficiency["step"]
+    for run, noise, goodput in shown:
+        look, steps = looks[run.name], run.efficiency["step"]
         if np.isfinite(noise).any():
-            plot(upper, steps, noise, colour, run.name if several else "noise scale")
-        upper.axhline(batch_size(run), color=colour, linestyle="--", linewidth=1.2, label=None if several else "batch")
+            plot(upper, steps, noise, look, run.name if several else "noise scale")
+        upper.axhline(batch_size(run), color=look.colour, linestyle="--", linewidth=1.2, label=None if several else "batch")
         if np.isfinite(goodput).any():
-            plot(lower, steps, smoothing.smooth(goodput), colour, run.name if several else "goodput")
+            plot(lower, steps, smoothing.smooth(goodput), look, run.name if several else "goodput")
     if any(np.isfinite(noise).any() for _, noise, _ in shown):
         upper.set_yscale("log")
         upper.yaxis.set_major_formatter(LogFormatter())
@@ -56,10 +57,7 @@ def draw(runs):
     lower.set_ylim(bottom=0)
     lower.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
     if several:
-        handles = {}
-        for axes in (upper, lower):
-            handles.update((label, handle) for handle, label in zip(*axes.get_legend_handles_labels()))
-        figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=min(len(handles), 4))
+        drawing.shared_legend(figure, [looks[run.name] for run, _, _ in shown])
     figure.suptitle(wording.title_of("Statistical efficiency", [run for run, _, _ in shown]))
     return [("efficiency", figure)]
 

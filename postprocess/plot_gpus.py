@@ -20,29 +20,31 @@ def known(run, name):
     return np.asarray(run.rank_samples["seconds"], dtype=float)[rows], values[rows]
 
 
-def draw_one(axes, run, name, factor, colour):
+def draw_one(axes, run, name, factor, look):
     seconds, values = known(run, name)
     if len(seconds) == 0:
         return
-    axes.plot(seconds, factor * np.nanmean(values, axis=1), color=colour, marker="o" if len(seconds) == 1 else None, label=run.name)
+    axes.plot(seconds, factor * np.nanmean(values, axis=1), color=look.colour, linewidth=look.width,
+              marker="o" if len(seconds) == 1 else None)
     if values.shape[1] > 1:
-        axes.fill_between(seconds, factor * np.nanmin(values, axis=1), factor * np.nanmax(values, axis=1), color=colour, alpha=0.2,
+        axes.fill_between(seconds, factor * np.nanmin(values, axis=1), factor * np.nanmax(values, axis=1), color=look.colour, alpha=0.2,
                           linewidth=0)
 
 
 def draw(runs):
+    looks = drawing.looks(runs)
     runs = [run for run in runs if any(len(known(run, name)[0]) for name in ("utilisation", "power"))]
     if not runs:
         return []
     figure, (upper, lower) = plt.subplots(2, 1, figsize=(8, 5.4), sharex=True)
-    for index, run in enumerate(runs):
-        draw_one(upper, run, "utilisation", 100, drawing.colour(index))
-        draw_one(lower, run, "power", 1, drawing.colour(index))
+    for run in runs:
+        draw_one(upper, run, "utilisation", 100, looks[run.name])
+        draw_one(lower, run, "power", 1, looks[run.name])
     upper.set(ylabel="GPU busy (% of time)", ylim=(0, 103))
     lower.set(xlabel="Seconds", ylabel="Power (W a GPU)")
     lower.set_ylim(bottom=0)
     if len(runs) > 1:
-        upper.legend()
+        drawing.shared_legend(figure, [looks[run.name] for run in runs])
     figure.suptitle(wording.title_of("GPUs", runs))
     return [("gpus", figure)]
 

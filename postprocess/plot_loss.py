@@ -12,19 +12,20 @@ import smoothing
 import wording
 
 
-def draw_training(axes, run, index, several):
+def draw_training(axes, run, look, several):
     smoothed = " (smoothed)" if smoothing.smooths(len(run.steps["step"])) else ""
-    drawing.draw_rows(axes, run, "loss", drawing.colour(index), f"{run.name}: training" if several else "training" + smoothed)
+    drawing.draw_rows(axes, run, "loss", look, f"{run.name}: training" if several else "training" + smoothed)
 
 
-def draw_evaluations(axes, run, index, several, styles):
+def draw_evaluations(axes, run, look, several, styles):
     for number, (split, columns) in enumerate(sorted(run.evaluations.items())):
         if len(columns["step"]) == 0 or (len(columns["step"]) == 1 and len(run.steps["step"]) == 0):
             continue
-        colour = drawing.colour(index if several else number + 1)
+        colour = look.colour if several else drawing.colour(number + 1)
         name = f"{run.name}: {split}" if several else split
-        style = styles[split] if several else styles[split] | {"linestyle": "-"}
-        axes.plot(columns["step"], columns["loss"], color=colour, markersize=5, markerfacecolor="white", label=name, **style)
+        style = styles[split] if several or len(columns["step"]) == 1 else styles[split] | {"linestyle": "-"}
+        axes.plot(columns["step"], columns["loss"], color=colour, linewidth=look.width, markersize=5, markerfacecolor="white",
+                  label=name, **style)
 
 
 def limit(axes, runs):
@@ -55,20 +56,20 @@ def loss_label(runs):
 
 
 def draw(runs):
+    looks = drawing.looks(runs)
     runs = [run for run in runs if len(run.steps["step"]) > 0]
     if not runs:
         return []
     figure, axes = plt.subplots(figsize=(8, 4.8))
     styles = drawing.split_styles(runs)
-    for index, run in enumerate(runs):
-        draw_training(axes, run, index, len(runs) > 1)
-        draw_evaluations(axes, run, index, len(runs) > 1, styles)
+    for run in runs:
+        draw_training(axes, run, looks[run.name], len(runs) > 1)
+        draw_evaluations(axes, run, looks[run.name], len(runs) > 1, styles)
     limit(axes, runs)
     axes.set(xlabel="Step (updates)", ylabel=loss_label(runs), title=wording.title_of("Loss", runs))
     if len(runs) > 1:
-        told = drawing.LIGHT_ROWS in axes.get_legend_handles_labels()[1]
-        light = {drawing.LIGHT_ROWS: {"linestyle": "none", "marker": "o", "alpha": 0.6}} if told else {}
-        drawing.shared_legend(figure, runs, {"training": {"linestyle": "-"}} | light | styles)
+        shown = [looks[run.name] for run in runs]
+        drawing.shared_legend(figure, shown, {"training": {"linestyle": "-"}} | drawing.light_style([axes]) | styles)
     else:
         axes.legend()
     return [("loss", figure)]

@@ -12,14 +12,16 @@ import wording
 
 
 def draw(runs):
+    looks = drawing.looks(runs)
     runs = [run for run in runs if len(run.loss_scale["step"]) > 0]
     if not runs:
         return []
     figure, (upper, lower) = plt.subplots(2, 1, figsize=(8, 5.4), sharex=True, gridspec_kw={"height_ratios": [2, 1]})
-    for index, run in enumerate(runs):
+    for run in runs:
         steps = run.loss_scale["step"]
         marker = "o" if len(steps) == 1 else None
-        style = {"color": drawing.colour(index), "where": "post", "marker": marker, "label": run.name}
+        look = looks[run.name]
+        style = {"color": look.colour, "linewidth": look.width, "where": "post", "marker": marker}
         upper.step(steps, run.loss_scale["scale"], **style)
         lower.step(steps, run.loss_scale["skipped"], **style)
     upper.set_yscale("log", base=2)
@@ -29,7 +31,7 @@ def draw(runs):
         axis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
     lower.set_ylim(bottom=0)
     if len(runs) > 1:
-        upper.legend()
+        drawing.shared_legend(figure, [looks[run.name] for run in runs])
     figure.suptitle(wording.title_of("Loss scaling", runs))
     return [("loss_scale", figure)]
 

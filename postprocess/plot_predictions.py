@@ -41,6 +41,7 @@ def draw_classes(run, predicted, title):
                     fontsize=10 if len(order) <= 20 else 8.5)
     axes.set_ylim(-0.7, len(order) - 0.3)
     axes.grid(False, axis="y")
+    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True, steps=[1, 2, 5, 10]))
     some = "" if len(order) == len(numbers) else f" (the most usual {len(order)} of {len(numbers)})"
     axes.set(xlabel="Samples", ylabel="Predicted class" + some)
     if panels > 1:
@@ -50,7 +51,7 @@ def draw_classes(run, predicted, title):
 
 
 def draw(runs):
-    pictures = []
+    """One after the other, so that only one is open: there may be many."""
     for run in runs:
         data = run.predictions
         if data is None or data["task"] not in ("classification", "regression") or predictions.known(predictions.labels(run)).any():
@@ -66,8 +67,7 @@ def draw(runs):
             draw_histogram(axes, predicted.astype(float), "Predicted value")
             axes.set_title(title)
         name = "predictions" + (f"-{run.name}" if len(runs) > 1 else "")
-        pictures.append((wording.file_name(name), figure))
-    return pictures
+        yield wording.file_name(name), figure
 
 
 if __name__ == "__main__":

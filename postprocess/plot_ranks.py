@@ -12,7 +12,7 @@ import wording
 
 PARTS = [("computing", "computing"), ("communicating", "sums over replicas that computing did not hide"),
          ("waiting", "waiting for the pipeline or for data")]
-MOST = 64  # bars that can be told apart
+MOST = 64  # bars that can be told apart, of all runs
 
 
 def steps_seconds(run):
@@ -24,34 +24,57 @@ def steps_seconds(run):
     return 0.0 if run.went_on else float(np.sum(run.steps["seconds"]))
 
 
-def draw_run(axes, run):
+def parts_of(run, ranks):
+    """{label: per cent of the steps' time of each of the ranks}. A rank alone sums nothing over replicas: what that section took
+    is other work."""
     total = steps_seconds(run)
-    ranks = np.arange(len(run.ranks["host"]))
-    shown = ranks if len(ranks) <= MOST else np.unique(np.linspace(0, len(ranks) - 1, MOST).astype(int))
-    left = np.zeros(len(shown))
-    for i, (name, label) in enumerate(PARTS):
-        share = 100 * np.asarray(run.ranks[name], dtype=float)[shown] / total
-        axes.barh(range(len(shown)), share, left=left, height=0.8, color=drawing.colour(i), label=label)
-        left += share
-    axes.barh(range(len(shown)), np.maximum(0, 100 - left), left=left, height=0.8, color="0.85", label="other")
-    axes.set_yticks(range(len(shown)), [str(rank) for rank in shown], fontsize=9 if len(shown) <= 32 else 6)
-    axes.invert_yaxis()
-    axes.set_xlim(0, 100)
-    axes.grid(False, axis="y")
-    some = "" if len(shown) == len(ranks) else f" ({len(shown)} of {len(ranks)} ranks)"
-    axes.set(xlabel="% of the steps' time", ylabel="Rank", title=wording.title_of("What the ranks did" + some, [run]))
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.24 if len(shown) < 8 else -0.1), ncol=2, frameon=False)
+    parts = {label: 100 * np.asarray(run.ranks[name], dtype=float)[ranks] / total for name, label in PARTS
+             if name != "communicating" or run.rank_count > 1}
+    return parts | {"other": np.maximum(0, 100 - sum(parts.values()))}
+
+
+def shown_ranks(run, most):
+    count = run.rank_count
+    return np.arange(count) if count <= most else np.unique(np.linspace(0, count - 1, most).astype(int))
+
+
+def labels_of(run, ranks, alone):
+    """The bars' names: the rank, and of several runs the run's at its first."""
+    if alone:
+        return [str(rank) for rank in ranks]
+    name = wording.shortened(run.name, 40)
+    return [name] if run.rank_count == 1 else [f"{name}   {ranks[0]}", *(str(rank) for rank in ranks[1:])]
 
 
 def draw(runs):
     runs = [run for run in runs if np.sum(run.ranks.get("computing", [0])) > 0 and steps_seconds(run) > 0]
     if not runs:
         return []
-    heights = [2.6 + 0.3 * min(len(run.ranks["host"]), MOST // 2) for run in runs]
-    figure, grid = plt.subplots(len(runs), 1, figsize=(8.5, sum(heights)), squeeze=False,
-                                gridspec_kw={"height_ratios": heights})
-    for axes, run in zip(grid.flat, runs):
-        draw_run(axes, run)
+    some, runs = len(runs) - MOST, runs[:MOST]
+    shown = [shown_ranks(run, max(1, MOST // len(runs))) for run in runs]
+    bars = sum(map(len, shown))
+    height = 0.3 if bars <= 16 else 0.24 if bars <= 32 else 0.17
+    figure, axes = plt.subplots(figsize=(8.5, 2.6 + height * bars))
+    colours = dict(zip([label for _, label in PARTS], drawing.COLOURS)) | {"other": "0.85"}
+    places, labels, used = [], [], {}
+    for run, ranks in zip(runs, shown):
+        begin = places[-1] + (1.6 if max(map(len, shown)) > 1 else 1) if places else 0  # runs stand apart
+        at, left = begin + np.arange(len(ranks)), np.zeros(len(ranks))
+        for label, share in parts_of(run, ranks).items():
+            used[label] = axes.barh(at, share, left=left, height=0.8, color=colours[label])
+            left += share
+        places += list(at)
+        labels += labels_of(run, ranks, len(runs) == 1)
+    axes.set_yticks(places, labels, fontsize=9 if bars <= 32 else 7)
+    axes.set_ylim(places[-1] + 0.6, -0.6)
+    axes.set_xlim(0, 100)
+    axes.grid(False, axis="y")
+    left_out = ", ".join(f"{len(ranks)} of {run.rank_count} ranks" for run, ranks in zip(runs[:1], shown) if len(ranks) < run.rank_count)
+    left_out = f"the first {MOST} of {MOST + some} runs" if some > 0 else left_out
+    title = "What the ranks did" + (f" ({left_out})" if left_out else "")
+    axes.set(xlabel="% of the steps' time", ylabel="Rank" if len(runs) == 1 else "Run, rank", title=wording.title_of(title, runs))
+    order = [label for label in colours if label in used]
+    figure.legend([used[label] for label in order], order, loc="outside lower center", ncols=2, fontsize=9)
     return [("ranks", figure)]
 
 

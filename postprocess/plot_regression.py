@@ -51,7 +51,7 @@ def draw_errors(axes, errors):
 
 
 def draw(runs):
-    pictures = []
+    """One after the other, so that only one is open: there may be many."""
     for run in runs:
         pairs = known_pairs(run)
         if pairs is None:
@@ -66,8 +66,7 @@ def draw(runs):
         figure.suptitle(f"Predicted against actual: {run.name}\n{len(errors):,} samples, RMSE {np.sqrt(np.mean(errors**2)):.3f}, "
                         f"MAE {np.mean(np.abs(errors)):.3f}, R² " + wording.minus(f"{r2:.3f}"))
         name = "regression" + (f"-{run.name}" if len(runs) > 1 else "")
-        pictures.append((wording.file_name(name), figure))
-    return pictures
+        yield wording.file_name(name), figure
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import drawing
 import rundata
 import smoothing
 
+NEEDED = "finished runs of the same input on different numbers of ranks"
 # All of these cost time of their own, whatever the ranks.
 SAME = ("model.", "task.", "data.train", "data.order", "data.padding", "batch.global", "precision.", "optimizer.name", "run.reproducible",
         "parallel.zero", "parallel.offload", "debug.", "log.trace")
@@ -141,4 +142,4 @@ def draw(runs):
 
 
 if __name__ == "__main__":
-    sys.exit(command.main(draw, __doc__))
+    sys.exit(command.main(draw, __doc__, needed=NEEDED))

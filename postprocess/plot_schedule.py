@@ -12,16 +12,17 @@ import wording
 
 
 def draw(runs):
+    looks = drawing.looks(runs)
     runs = [run for run in runs if len(run.steps["step"]) > 0]
     if not runs:
         return []
     figure, (rate, norm) = plt.subplots(2, 1, figsize=(8, 6), sharex=True)
     positive = []
-    for index, run in enumerate(runs):
-        colour, steps = drawing.colour(index), run.steps["step"]
+    for run in runs:
+        look, steps = looks[run.name], run.steps["step"]
         norms = np.asarray(run.steps["gradient_norm"], dtype=float)
-        rate.plot(steps, run.steps["learning_rate"], color=colour, label=run.name)
-        drawing.draw_rows(norm, run, "gradient_norm", colour)
+        rate.plot(steps, run.steps["learning_rate"], color=look.colour, linewidth=look.width)
+        drawing.draw_rows(norm, run, "gradient_norm", look)
         positive.extend(norms[np.isfinite(norms) & (norms > 0)])
     if positive and max(positive) > 30 * np.median(positive):
         norm.set_yscale("log")
@@ -29,8 +30,8 @@ def draw(runs):
     rate.ticklabel_format(axis="y", style="sci", scilimits=(-2, 3), useMathText=True)
     norm.set(xlabel="Step (updates)", ylabel="Gradient norm\n(before clipping)")
     if len(runs) > 1:
-        rate.legend()
-    if norm.get_legend_handles_labels()[1]:
+        drawing.shared_legend(figure, [looks[run.name] for run in runs], drawing.light_style([norm]))
+    elif norm.get_legend_handles_labels()[1]:
         norm.legend()
     figure.suptitle(wording.title_of("Schedule", runs))
     return [("schedule", figure)]

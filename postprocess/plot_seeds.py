@@ -14,8 +14,10 @@ import numpy as np
 
 import drawing
 import rundata
+import variants
 import wording
 
+NEEDED = "two finished runs, with evaluations, of the same input that differ in run.seed"
 # Tables that tell where and how a run computes, not what: layouts never change the mathematics.
 ELSEWHERE = ("run.", "parallel.", "log.", "checkpoint.", "debug.", "batch.micro")
 
@@ -29,20 +31,13 @@ def seed_of(run):
     return rundata.settings(run).get("run.seed", "")
 
 
-def name_of(own, others):
-    """The settings in which a variant differs from others."""
-    keys = sorted({key for other in others for key in own.keys() | other.keys() if own.get(key) != other.get(key)})
-    return ", ".join(f"{key} = {own.get(key, 'not set')}" for key in keys)
-
-
-def variants(runs):
+def found_variants(runs):
     """[(name, {seed: run})] of the finished runs, in the order given; of two runs with one input and one seed the first counts."""
     found = {}
     for run in runs:
         if run.status == "finished" and run.evaluations and seed_of(run):
             found.setdefault(tuple(sorted(identity(run).items())), {}).setdefault(seed_of(run), run)
-    inputs = [dict(key) for key in found]
-    names = [name_of(own, [other for other in inputs if other is not own]) or "all runs" for own in inputs]
+    names = [name or "all runs" for name in variants.names_of([dict(key) for key in found])]
     return list(zip(names, found.values()))
 
 
@@ -75,7 +70,7 @@ def differences(own, first):
 
 def comparable(runs):
     """The variants, if any of them has two seeds."""
-    found = variants(runs)
+    found = found_variants(runs)
     return found if any(len(by_seed) > 1 for _, by_seed in found) else []
 
 
@@ -124,13 +119,13 @@ def draw(runs):
     if not found:
         return []
     split, metric = headline(found)
-    columns = [values_of(by_seed, split, metric) for _, by_seed in found]
+    columns, colours = [values_of(by_seed, split, metric) for _, by_seed in found], drawing.palette(len(found))
     apart = [differences(own, columns[0]) for own in columns]
     figure, panels = plt.subplots(1, 2 if len(found) > 1 else 1, figsize=(10, 1.6 + 0.9 * len(found)), squeeze=False, sharey=True)
     left = panels[0][0]
     for index, own in enumerate(columns):
         if own:
-            draw_points(left, index, list(own.values()), drawing.colour(index))
+            draw_points(left, index, list(own.values()), colours[index])
     which = choice({(index, seed): run for index, (_, by_seed) in enumerate(found) for seed, run in by_seed.items()}, split)
     left.set(xlabel=wording.capital(f"{wording.spoken(metric)} ({split}: {which})"), ylim=(len(found) - 0.4, -0.5))
     left.set_yticks(range(len(found)), [f"{name}\n{len(own)} seeds" for (name, _), own in zip(found, columns)])
@@ -139,7 +134,7 @@ def draw(runs):
         right.axvline(0, color="black", linestyle="--", linewidth=1.2)
         for index, values in enumerate(apart[1:], 1):
             if values:
-                draw_points(right, index, values, drawing.colour(index))
+                draw_points(right, index, values, colours[index])
         right.set(xlabel="Difference to the first, seed by seed")
     for axes in panels[0]:
         axes.xaxis.set_major_locator(matplotlib.ticker.MaxNLocator(4))
@@ -148,4 +143,4 @@ def draw(runs):
 
 
 if __name__ == "__main__":
-    sys.exit(command.main(draw, __doc__))
+    sys.exit(command.main(draw, __doc__, needed=NEEDED))

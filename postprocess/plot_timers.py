@@ -1,5 +1,5 @@
-"""Where the time went: each section's mean over ranks, with the least and the most of any rank, in per cent of the wall time,
-as in the table at the log's end."""
+"""Where the time went: each section's mean over ranks, with the least and the most of any rank; of one run in per cent of the wall
+time too, as in the table at the log's end. Several runs share the sections' order and the scale."""
 
 import sys
 
@@ -39,15 +39,58 @@ def draw_run(axes, run):
     axes.set(xlabel="Seconds (mean over ranks; whiskers: least and most of a rank)", title=wording.title_of(kind, [run]) + whole)
 
 
+def sections_of(run):
+    """{section: seconds of the mean rank, the least and the most}, with what no section has and the whole where it is known."""
+    low, average, high = (np.asarray(run.timers[key], dtype=float) for key in ("seconds_min", "seconds_avg", "seconds_max"))
+    found = {str(name): values for name, *values in zip(run.timers["name"], average, low, high)}
+    if run.timed_seconds > 0:
+        found["other"] = [max(0.0, run.timed_seconds - average.sum())] * 3
+        found["wall time"] = [run.timed_seconds] * 3
+    return found
+
+
+def order_of(found):
+    """Sections of all runs, the largest mean first, then what is left and the whole."""
+    names = dict.fromkeys(name for sections in found for name in sections)
+    means = {name: np.mean([sections[name][0] for sections in found if name in sections]) for name in names}
+    return sorted(names, key=lambda name: (name == "wall time", name == "other", -means[name]))
+
+
+def draw_together(runs, looks):
+    """A row for each section with a lane for each variant, in which each of its runs is a point."""
+    found = [sections_of(run) for run in runs]
+    order = order_of(found)
+    groups = sorted({looks[run.name].group for run in runs})
+    figure, axes = plt.subplots(figsize=(8.5, min(1.4 + len(order) * max(0.3, 0.11 + 0.11 * len(groups)), 11)))
+    for run, sections in zip(runs, found):
+        look = looks[run.name]
+        lane = 0.76 * ((groups.index(look.group) + 0.5) / len(groups) - 0.5)
+        rows = np.array([order.index(name) for name in sections]) + lane
+        average, low, high = np.array(list(sections.values())).T
+        axes.hlines(rows, np.minimum(low, average), np.maximum(high, average), color=look.colour, linewidth=1.2, alpha=0.7)
+        axes.plot(average, rows, "o", color=look.colour, markersize=4.5, markeredgecolor="white", markeredgewidth=0.4)
+    for row in range(1, len(order)):
+        axes.axhline(row - 0.5, color="#DDDDDD", linewidth=0.6)
+    axes.set_yticks(range(len(order)), order)
+    axes.tick_params(axis="y", length=0)
+    axes.set_ylim(len(order) - 0.5, -0.5)
+    axes.set_xlim(left=0)
+    axes.grid(False, axis="y")
+    started_again = " (last start that finished)" if any(run.went_on for run in runs) else ""
+    axes.set(xlabel="Seconds (points: mean over ranks; lines: least to most of a rank)", title="Time by section" + started_again)
+    drawing.shared_legend(figure, [looks[run.name] for run in runs])
+    return figure
+
+
 def draw(runs):
+    looks = drawing.looks(runs)
     runs = [run for run in runs if len(run.timers["name"]) > 0]
     if not runs:
         return []
-    heights = [1.4 + 0.32 * len(run.timers["name"]) for run in runs]
-    figure, grid = plt.subplots(len(runs), 1, figsize=(8.5, sum(heights) + 0.6 * len(runs)), squeeze=False,
-                                gridspec_kw={"height_ratios": heights})
-    for axes, run in zip(grid.flat, runs):
-        draw_run(axes, run)
+    if len(runs) > 1:
+        return [("timers", draw_together(runs, looks))]
+    figure, axes = plt.subplots(figsize=(8.5, 2.0 + 0.32 * len(runs[0].timers["name"])))
+    draw_run(axes, runs[0])
     return [("timers", figure)]
 
 

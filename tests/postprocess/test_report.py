@@ -40,7 +40,9 @@ import plot_predictions  # noqa: E402
 import plot_ranks  # noqa: E402
 import plot_regression  # noqa: E402
 import plot_scaling  # noqa: E402
+import plot_schedule  # noqa: E402
 import plot_seeds  # noqa: E402
+import plot_throughput  # noqa: E402
 import plot_timers  # noqa: E402
 import predictions  # noqa: E402
 import reading  # noqa: E402
@@ -48,6 +50,7 @@ import report  # noqa: E402
 import rundata  # noqa: E402
 import smoothing  # noqa: E402
 import tables  # noqa: E402
+import variants  # noqa: E402
 import wording  # noqa: E402
 
 matplotlib.rcParams["savefig.dpi"] = 50  # the drawing is tested, not its fineness
@@ -335,10 +338,7 @@ class SideBySide(InFolder):
         self.assertEqual([text for text in axes.texts], [])  # nothing between the curves
         self.assertEqual([text.get_text() for text in axes.get_legend().get_texts()],
                          ["a: validation, best 0.5 at step 1", "b: validation, best 0.5 at step 1", "c: validation, best −0.25 at step 1"])
-        # Equal curves are drawn as rings of falling size.
-        sizes = [line.get_markersize() for line in axes.lines[::2]]
-        self.assertEqual(sizes, sorted(sizes, reverse=True))
-        self.assertEqual(len(set(sizes)), 3)
+        self.assertEqual({line.get_markersize() for line in axes.lines}, {5})  # sizes would look like data
         [(_, alone)] = plot_metrics.draw(runs[2:])
         self.assertEqual([text.get_text() for text in alone.axes[0].texts], ["−0.25"])
 
@@ -380,7 +380,10 @@ class SideBySide(InFolder):
                 [legend] = figure.legends
                 told = [text.get_text() for text in legend.get_texts() if text.get_text().strip()]
                 self.assertEqual({text[-6:] for text in told if "seed-" in text}, {"seed-0", "seed-1", "seed-2"})
-                self.assertEqual(sorted(text for text in told if "seed-" not in text), sorted([*own, *self.SPLITS]))
+                # Metrics of a split that was evaluated once stand in a strip of that name.
+                splits = self.SPLITS if own else self.SPLITS[:2]
+                self.assertEqual(sorted(text for text in told if "seed-" not in text), sorted([*own, *splits]))
+                self.assertIn("test", texts(figure))
 
     def test_what_losses_are_means_over(self):
         runs = self.runs_of_three_splits(("a", "b"))
@@ -536,7 +539,7 @@ best = "accuracy"
         self.assertEqual(figure.axes[0].get_xlabel(), "Accuracy (validation: best accuracy)")
         for run in runs:
             run.attributes["resolved_input"] = run.attributes["resolved_input"].replace('best = "accuracy"', "")
-        self.assertEqual(plot_seeds.headline(plot_seeds.variants(runs)), ("validation", "accuracy"))
+        self.assertEqual(plot_seeds.headline(plot_seeds.found_variants(runs)), ("validation", "accuracy"))
         self.assertEqual(told()["validation", "accuracy"], ("last", 0.5))
         [(_, figure)] = plot_seeds.draw(runs)
         self.assertEqual(figure.axes[0].get_xlabel(), "Accuracy (validation: last)")
@@ -565,6 +568,135 @@ best = "accuracy"
         self.assertEqual(plot_seeds.draw(unfinished), [])
         [(_, figure)] = plot_seeds.draw(runs[:3])  # one variant
         self.assertIn("all runs\n3 seeds", texts(figure))
+
+
+class ManyRuns(InFolder):
+    """Four learning rates with three seeds each, of one rank: what is shared, and that no picture grows without bound."""
+
+    RATES = ("0.001", "1e-05", "3e-05", "0.01")
+    MODULES = (plot_loss, plot_metrics, plot_schedule, plot_throughput, plot_timers, plot_ranks, plot_seeds)
+
+    def run_of(self, rate, seed, ranks=1):
+        name = f"rate-{rate}/seed-{seed}"
+        rng = np.random.default_rng(seed)
+        evaluations = {"validation": make_run.classification_evaluations(rng, 60, 3, ["a", "b"]),
+                       "test": {key: values[:1] for key, values in make_run.classification_evaluations(rng, 20, 1, ["a", "b"]).items()}}
+        make_run.write_metrics(self.folder / name, make_run.step_columns(60, 1, rng), evaluations, ranks=ranks, labels=["a", "b"],
+                               resolved_input=f"""[run]
+directory = "runs/{name}"
+seed = {seed}
+
+[optimizer]
+learning_rate = {rate}
+
+[evaluation]
+best = "accuracy"
+""")
+        return reading.load_run(self.folder / name, name)
+
+    def runs(self, **options):
+        return [self.run_of(rate, seed, **options) for rate in self.RATES for seed in (1, 2, 3)]
+
+    def test_seeds_share_a_colour_and_variants_do_not(self):
+        runs = self.runs()
+        looks = drawing.looks(runs)
+        colours = [looks[run.name].colour for run in runs]
+        self.assertEqual([len(set(colours[i : i + 3])) for i in range(0, 12, 3)], [1, 1, 1, 1])
+        self.assertEqual(len(set(colours)), 4)
+        self.assertEqual([looks[run.name].label for run in runs[::3]],
+                         [f"optimizer.learning_rate = {rate}, 3 seeds" for rate in ("1e-3", "1e-5", "3e-5", "1e-2")])
+        self.assertLess(looks[runs[0].name].width, drawing.looks(runs[:1])[runs[0].name].width)
+        # Curves of a run have its colour.
+        [(_, figure)] = plot_loss.draw(runs)
+        for line in figure.axes[0].lines:
+            self.assertEqual(line.get_color(), looks[line.get_label().partition(":")[0]].colour)
+        one_seed = [run for run in runs if run.name.endswith("seed-1")]  # nothing to share
+        self.assertEqual([drawing.looks(one_seed)[run.name].label for run in one_seed], [run.name for run in one_seed])
+        # Other ranks are another variant, whatever the seeds.
+        other = drawing.looks([runs[0], self.run_of(self.RATES[0], 9, ranks=2)])
+        self.assertEqual(len({look.colour for look in other.values()}), 2)
+
+    def test_no_two_of_many_look_alike(self):
+        for count in (1, 7, 8, 20):
+            self.assertEqual(len(set(drawing.palette(count))), count)
+
+    def test_sizes_and_legends(self):
+        for ranks in (1, 40):
+            runs = self.runs(ranks=ranks)
+            for module in self.MODULES:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("error")
+                    [(name, figure)] = module.draw(runs)
+                    figure.canvas.draw()
+                width, height = figure.get_size_inches()
+                self.assertLessEqual(height, 15, name)
+                self.assertLessEqual(width, 10.5, name)
+                panels = [axes.get_tightbbox() for axes in figure.axes]
+                for axes in figure.axes:
+                    self.assertGreater(min(axes.get_window_extent().size / figure.dpi), 1.8, name)
+                for legend in figure.legends:
+                    box = legend.get_window_extent()
+                    self.assertTrue(figure.bbox.padded(1).containsx(box.x0) and figure.bbox.padded(1).containsx(box.x1), name)
+                    self.assertFalse(any(box.overlaps(panel) for panel in panels), name)
+                matplotlib.pyplot.close("all")
+
+    def test_timers_have_one_order(self):
+        runs = self.runs()[:4]
+        runs[0].timers["seconds_avg"] = runs[0].timers["seconds_avg"][::-1]  # another order in one of them
+        [(_, figure)] = plot_timers.draw(runs)
+        [axes] = figure.axes
+        names = [label.get_text() for label in axes.get_yticklabels()]
+        self.assertEqual((names[:2], names[-1]), (["backward", "forward"], "wall time"))
+        points = [line for line in axes.lines if line.get_marker() == "o"]
+        for run, line in zip(runs, points):
+            told = dict(zip(np.round(line.get_ydata()).astype(int), line.get_xdata()))
+            self.assertEqual([told[names.index(name)] for name in run.timers["name"] if name != "other"],
+                             [seconds for name, seconds in zip(run.timers["name"], run.timers["seconds_avg"]) if name != "other"])
+
+    def test_test_stands_beside_the_curves(self):
+        [(_, figure)] = plot_metrics.draw(self.runs())
+        axes = figure.axes[0]
+        squares = [line for line in axes.lines if line.get_marker() == "s"]
+        self.assertEqual(len(squares), 24)  # filled, and with its frame
+        self.assertTrue(all(line.get_xdata()[0] > 60 for line in squares))
+        self.assertLess(max(axes.get_xticks()), 63)
+        self.assertEqual({line.get_markersize() for line in axes.lines if line.get_marker() not in ("None", None)}, {5})
+
+    def test_one_figure_is_open_at_a_time(self):
+        matplotlib.pyplot.close("all")
+        paths = [self.folder / run.name for run in self.runs()]
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for name, figure in plot_confusion.draw([reading.load_run(path, str(path)) for path in paths[:3]]):
+                self.assertEqual(len(matplotlib.pyplot.get_fignums()), 1)
+                matplotlib.pyplot.close(figure)
+                self.assertEqual(figure.axes[1].get_ylim(), (0, 100))  # the bar's, as the cells'
+
+    def test_a_rank_alone_sums_over_no_replicas(self):
+        for ranks, told in ((1, False), (2, True)):
+            [(_, figure)] = plot_ranks.draw([self.run_of("0.001", 1, ranks=ranks)])
+            self.assertEqual(any("sums over replicas" in text for text in texts(figure)), told)
+        bars = plot_ranks.parts_of(self.run_of("0.001", 1), [0])
+        self.assertAlmostEqual(bars["other"][0], 15)  # 80 % computing, 5 % waiting
+
+    def test_what_a_picture_needs(self):
+        run = self.run_of("0.001", 1)
+        for script in ("plot_seeds", "plot_scaling"):
+            out = subprocess.run([sys.executable, str(SCRIPTS / f"{script}.py"), str(run.path)], capture_output=True, text=True, timeout=300)
+            self.assertEqual((out.returncode, out.stderr), (0, ""))
+            self.assertEqual(out.stdout, f"Nothing to draw: this needs {importlib.import_module(script).NEEDED}.\n")
+
+
+class Variants(unittest.TestCase):
+    def test_figures_in_one_notation(self):
+        self.assertEqual(variants.alike(["0.001", "1e-04"]), {"0.001": "0.001", "1e-04": "0.0001"})
+        self.assertEqual(variants.alike(["0.001", "1e-05", "2.5e-03"]), {"0.001": "1e-3", "1e-05": "1e-5", "2.5e-03": "2.5e-3"})
+        self.assertEqual(variants.alike(["16", '"fp32"', None]), {"16": "16", '"fp32"': '"fp32"'})
+
+    def test_names(self):
+        inputs = [{"a.x": "1", "a.y": "2"}, {"a.x": "1", "a.y": "3"}, {"a.x": "1"}]
+        self.assertEqual(variants.names_of(inputs), ["a.y = 2", "a.y = 3", "a.y = not set"])
+        self.assertEqual(variants.names_of(inputs[:1]), [""])
 
 
 class KeptModel(InFolder):
@@ -628,7 +760,7 @@ class Predictions(InFolder):
         return run
 
     def drawn(self, run, module):
-        return module.draw([reading.load_run(run, "run")])
+        return list(module.draw([reading.load_run(run, "run")]))
 
     def shards(self, task, labels, names, source=(0, 1, 2, 3)):
         (self.folder / "place" / "shards").mkdir()
@@ -665,6 +797,7 @@ class Predictions(InFolder):
         self.assertEqual(name, "predictions")
         self.assertEqual([label.get_text() for label in figure.axes[0].get_yticklabels()], ["few", "many"])
         self.assertEqual([bar.get_width() for bar in figure.axes[0].patches], [1, 3])
+        self.assertTrue(all(tick == round(tick) for tick in figure.axes[0].get_xticks()))
 
     def test_numbers(self):
         run = self.predict("regression", np.full(4, np.nan, "f4"), np.float32([4, 3, 2, 1]))
@@ -729,7 +862,7 @@ class SmallBatches(unittest.TestCase):
                 np.testing.assert_allclose(bold, 1)
                 self.assertEqual((len(steps) + (light.sum() if every > 1 else 0), light.sum()), (count, 2))
                 figure, axes = matplotlib.pyplot.subplots()
-                drawing.draw_rows(axes, run, column, "black", "name")
+                drawing.draw_rows(axes, run, column, drawing.Look(0, "black", 1.8, True, "run"), "name")
                 drawn = {(x, y) for line in axes.lines for x, y in zip(*line.get_data())}
                 self.assertLessEqual(set(zip(run.steps["step"], spiked)), drawn)
                 matplotlib.pyplot.close(figure)

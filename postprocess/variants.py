@@ -1,0 +1,66 @@
+"""Runs of one input with several seeds, and variants of that input: which belong together, and what a variant is called."""
+
+import os
+
+from rundata import settings
+
+# What differs between runs of one variant.
+OF_A_RUN = ("run.seed", "run.directory")
+
+
+def scientific(value):
+    mantissa, _, exponent = f"{value:.6e}".partition("e")
+    return f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
+
+
+def as_number(text):
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def alike(texts):
+    """{text: the same figure}, all in one notation: 0.001 beside 1e-05 is hard to compare."""
+    numbers = {text: as_number(text) for text in texts if text is not None}
+    known = [value for value in numbers.values() if value is not None]
+    write = scientific if any("e" in f"{value:.12g}" for value in known) else "{:.12g}".format
+    return {text: text if value is None else write(value) for text, value in numbers.items()}
+
+
+def names_of(inputs):
+    """Of each input the settings in which it differs from the others."""
+    keys = sorted({key for own in inputs for key in own})
+    differing = [key for key in keys if len({own.get(key) for own in inputs}) > 1]
+    written = {key: alike({own.get(key) for own in inputs}) for key in differing}
+    return [", ".join(f"{key} = {written[key].get(own.get(key), 'not set')}" for key in differing) for own in inputs]
+
+
+def described(run):
+    """What a variant's runs have in common."""
+    own = {key: value for key, value in settings(run).items() if key not in OF_A_RUN}
+    return own | ({"ranks": str(run.rank_count)} if run.rank_count else {})
+
+
+def grouped(runs):
+    """The runs in groups: those that differ in run.seed alone are one, any other is alone."""
+    found = {}
+    for run in runs:
+        key = tuple(sorted(described(run).items())) if settings(run).get("run.seed") else run.name
+        found.setdefault(key, []).append(run)
+    groups = []
+    for members in found.values():
+        seeds = {settings(run).get("run.seed") for run in members}
+        groups += [members] if len(seeds) == len(members) else [[run] for run in members]
+    return groups
+
+
+def labels_of(groups, widest=60):
+    """A group's name: its run's, or what sets it apart and the number of its seeds."""
+    labels = []
+    for name, members in zip(names_of([described(group[0]) for group in groups]), groups):
+        if len(name) > widest:
+            name = os.path.commonprefix([run.name for run in members]).rstrip("-_/ .") or name
+        seeds = f"{len(members)} seeds"
+        labels.append(members[0].name if len(members) == 1 else f"{name}, {seeds}" if name else seeds)
+    return labels
