@@ -82,6 +82,7 @@ class InFolder(unittest.TestCase):
         self.folder = pathlib.Path(self._folder.name)
 
     def tearDown(self):
+        matplotlib.pyplot.close("all")
         self._folder.cleanup()
 
 
