@@ -20,109 +20,11 @@
 #include <tuple>
 
 #include "bert_hpc/core/text.hpp"
+#include "toml_scan.hpp"
 
 namespace bert_hpc::config {
 
 namespace {
-
-constexpr int max_dots = 16;  // in one dotted key
-
-bool is_key_character(char c) {
-  return c == '-' || c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
-/// Looks for what toml++ 3.3 does not survive, following TOML's strings and comments: dotted keys of any depth (it
-/// bounds the nesting of values alone), and non-ASCII characters where it asks whether they are white space (that
-/// look-up has undefined behaviour for some of them): outside strings and comments, where TOML allows none, and behind
-/// a backslash that ends a line.
-class TextScan {
- public:
-  explicit TextScan(std::string_view text) : text_(text) {}
-
-  /// Adds the first problem found; true if there is one.
-  bool find(std::vector<TomlProblem>& problems) {
-    if (text_.starts_with("\xEF\xBB\xBF")) at_ = 3;
-    while (at_ < text_.size() && problem_.empty()) {
-      const char c = text_[at_];
-      if (c == '"' || c == '\'') {
-        skip_string(c);
-      } else if (c == '#') {
-        while (at_ < text_.size() && text_[at_] != '\n') ++at_;
-      } else {
-        check(c);
-        if (problem_.empty()) advance();
-      }
-    }
-    if (problem_.empty()) return false;
-    problems.push_back({{0, line_, static_cast<int>(at_ - line_begin_) + 1}, problem_});
-    return true;
-  }
-
-  /// Where the first string begins that never ends, with line 0 if all end; and its quotes.
-  const Place& unclosed() const { return unclosed_; }
-  const std::string& unclosed_quotes() const { return unclosed_quotes_; }
-
- private:
-  static bool is_ascii(char c) { return static_cast<unsigned char>(c) < 0x80; }
-
-  /// A character outside strings and comments.
-  void check(char c) {
-    if (c == '.') {
-      if (++dots_ > max_dots) problem_ = "a dotted key with more than " + std::to_string(max_dots) + " dots";
-    } else if (!is_key_character(c) && c != ' ' && c != '\t') {
-      dots_ = 0;
-    }
-    if (!is_ascii(c)) problem_ = "not valid TOML: characters beyond ASCII need quotes, here and in keys";
-  }
-
-  void advance(std::size_t count = 1) {
-    for (; count > 0; --count) {
-      if (text_[at_++] != '\n') continue;
-      ++line_;
-      line_begin_ = at_;
-    }
-  }
-
-  /// Behind a string in any of TOML's four forms; an unfinished one-line string ends with its line.
-  void skip_string(char quote) {
-    const std::string triple(3, quote);
-    const bool multi_line = text_.substr(at_).starts_with(triple);
-    const Place begin{0, line_, static_cast<int>(at_ - line_begin_) + 1};
-    advance(multi_line ? 3 : 1);
-    while (at_ < text_.size() && problem_.empty()) {
-      const char c = text_[at_];
-      if (multi_line && text_.substr(at_).starts_with(triple)) {
-        advance(3);
-        // Up to two more quotes belong to the string.
-        for (int i = 0; i < 2 && at_ < text_.size() && text_[at_] == quote; ++i) advance();
-        return;
-      }
-      if (!multi_line && (c == quote || c == '\n')) {
-        if (c == '\n') break;
-        advance();
-        return;
-      }
-      if (quote == '"' && c == '\\' && at_ + 1 < text_.size() && (multi_line || text_[at_ + 1] != '\n')) {
-        const auto next = text_.find_first_not_of(" \t\r\n", at_ + 1);
-        if (multi_line && next != std::string_view::npos && !is_ascii(text_[next])) {
-          problem_ = "a backslash stands before a character beyond ASCII: write the string in one line";
-          return;
-        }
-        advance();
-      }
-      advance();
-    }
-    if (!problem_.empty() || unclosed_.line > 0) return;
-    unclosed_ = begin;
-    unclosed_quotes_ = multi_line ? triple : std::string(1, quote);
-  }
-
-  std::string_view text_;
-  std::string problem_, unclosed_quotes_;
-  Place unclosed_;
-  std::size_t at_ = 0, line_begin_ = 0;
-  int line_ = 1, dots_ = 0;
-};
 
 Place place_of(const toml::source_region& region, int source) {
   return {source, static_cast<int>(region.begin.line), static_cast<int>(region.begin.column)};

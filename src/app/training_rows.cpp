@@ -1,0 +1,102 @@
+// The rows of metrics.h5 and the lines of a training: what steps add to them, and what is told of steps that were
+// skipped.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "bert_hpc/app/collective.hpp"
+#include "bert_hpc/app/skipped_step.hpp"
+#include "bert_hpc/core/text.hpp"
+#include "training_loop.hpp"
+
+namespace bert_hpc::app {
+
+void TrainingLoop::account(const StepResult& result) {
+  io::StepRow& row = state_.row;
+  row.step = state_.done;
+  row.epoch = static_cast<double>(state_.done) / static_cast<double>(training_.loader->steps_per_epoch());
+  if (result.skipped) {
+    ++row.skipped;
+    state_.row_skipped_samples += result.samples;
+  } else {
+    row.loss += result.loss * result.targets;  // record() divides
+    state_.row_targets += result.targets;
+  }
+  row.learning_rate = result.learning_rate;
+  row.gradient_norm = result.gradient_norm;
+  row.samples += result.samples;
+  row.tokens += result.tokens;
+  const bool masked = training_.assembly->traits.kind == model::HeadKind::masked_lm;
+  state_.flops += model::training_flops(training_.assembly->config, result.tokens, result.sum_of_squared_lengths,
+                                        masked ? result.targets : 0.0);
+  progress_.step = state_.done;
+  progress_.new_steps = state_.done - first_step_;
+  progress_.epoch = row.epoch;
+  // Since the last line: a step alone, the small one at an epoch's end above all, says little.
+  progress_.loss = state_.row_targets > 0 ? row.loss / state_.row_targets : result.loss;
+  progress_.learning_rate = result.learning_rate;
+  const double now = context_.seconds(), since_row = now - row_begin_;
+  progress_.seconds = now - begin_;
+  // Shorter spans than this say more about one batch than about the speed.
+  if (since_row > 0.5) progress_.tokens_per_second = static_cast<double>(row.tokens) / since_row;
+}
+
+void TrainingLoop::tell_skipped(const StepResult& result) {
+  const SkippedSteps& skipped = trainer_.skipped();
+  const std::int64_t most = context_.input.optimizer.max_skipped_steps;
+  constexpr std::int64_t told = 20, told_every = 100;  // a run may skip the same samples in every epoch
+  if (skipped.in_a_row <= most && skipped.total > told && skipped.total % told_every != 0) return;
+  if (result.backed_off) {
+    context_.log.info("step " + core::with_commas(state_.done) +
+                      " was skipped: beyond fp16's range; the loss scale is " +
+                      core::format_number(trainer_.loss_scale().scale()) + " now");
+    return;
+  }
+  const std::string text =
+      skipped_text(state_.done, result, [this](std::int64_t sample) { return training_.sets.train->place(sample); });
+  if (skipped.in_a_row <= most) {
+    context_.log.warning(text + ". Parameters stay as they were; " + core::counted(skipped.total, "step") +
+                         " skipped so far.");
+    return;
+  }
+  record();
+  const bool fp16 = context_.input.precision.compute == "fp16";
+  throw AgreedError(
+      core::ExitCode::numerical,
+      text + ", the last of " + std::to_string(skipped.in_a_row) +
+          " in a row (optimizer.max_skipped_steps = " + std::to_string(most) + "). Training cannot go on from here. " +
+          (fp16 ? "No loss scale helps; precision.compute = \"bf16\" has the range that fp16 lacks. " : "") +
+          "A smaller optimizer.learning_rate, a longer warm-up "
+          "(schedule.warmup_ratio) or clipping (optimizer.max_gradient_norm = 1.0) usually mends it; "
+          "otherwise look at these samples, and for broken values in the pretrained weights.");
+}
+
+void TrainingLoop::record() {
+  io::StepRow& row = state_.row;
+  const double now = context_.seconds();
+  row.seconds = now - row_begin_;
+  const double targets = std::exchange(state_.row_targets, 0.0);
+  row.loss = targets > 0 ? row.loss / targets : std::numeric_limits<double>::quiet_NaN();
+  const std::int64_t updating = row.samples - std::exchange(state_.row_skipped_samples, 0);
+  row_begin_ = now;
+  results_.record_step(row);
+  const train::LossScale::State& scale = trainer_.loss_scale().state();
+  if (context_.input.precision.compute == "fp16") results_.record_loss_scale({row.step, scale.scale, scale.skipped});
+  if (std::isfinite(noise_scale_) && noise_scale_ != state_.recorded_noise_scale) {  // measured anew
+    state_.recorded_noise_scale = noise_scale_;
+    const std::int64_t epoch = training_.sets.train->samples();  // an update has no more than these
+    const auto batch = static_cast<double>(std::min(context_.input.batch.global, epoch));
+    const double efficiency = train::statistical_efficiency(noise_scale_, batch);
+    results_.record_efficiency(
+        {row.step, noise_scale_, efficiency, static_cast<double>(updating) / row.seconds * efficiency});
+  }
+  state_.training_seconds += row.seconds;
+  state_.tokens += row.tokens;
+  state_.samples += row.samples;
+  progress_.tokens_per_second = static_cast<double>(row.tokens) / row.seconds;
+  display_.line(progress_);
+  row = {};
+}
+
+}  // namespace bert_hpc::app

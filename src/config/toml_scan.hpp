@@ -1,0 +1,44 @@
+// A look at TOML text before toml++ 3.3 sees it, for what that does not survive.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bert_hpc/config/parse_toml.hpp"
+
+namespace bert_hpc::config {
+
+inline constexpr int max_dots = 16;  // in one dotted key
+
+/// Of a bare key.
+bool is_key_character(char c);
+
+/// Looks for what toml++ 3.3 does not survive, following TOML's strings and comments: dotted keys of any depth (it
+/// bounds the nesting of values alone), and non-ASCII characters where it asks whether they are white space (that
+/// look-up has undefined behaviour for some of them): outside strings and comments, where TOML allows none, and behind
+/// a backslash that ends a line.
+class TextScan {
+ public:
+  explicit TextScan(std::string_view text) : text_(text) {}
+
+  /// Adds the first problem found; true if there is one.
+  bool find(std::vector<TomlProblem>& problems);
+
+  /// Where the first string begins that never ends, with line 0 if all end; and its quotes.
+  const Place& unclosed() const { return unclosed_; }
+  const std::string& unclosed_quotes() const { return unclosed_quotes_; }
+
+ private:
+  void check(char c);
+  void advance(std::size_t count = 1);
+  void skip_string(char quote);
+
+  std::string_view text_;
+  std::string problem_, unclosed_quotes_;
+  Place unclosed_;
+  std::size_t at_ = 0, line_begin_ = 0;
+  int line_ = 1, dots_ = 0;
+};
+
+}  // namespace bert_hpc::config
