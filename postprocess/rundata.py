@@ -101,6 +101,8 @@ def selecting_metric(run):
 
 def kept_step(run):
     """The step of the model that a training run keeps, by validation and evaluation.best; nothing where it keeps the last."""
+    if run.attributes.get("mode", "train") != "train":
+        return None
     best, columns = selecting_metric(run), run.evaluations.get("validation", {})
     row = best_of(columns[best], best) if best in columns else None
     return None if row is None else int(columns["step"][row])

@@ -745,6 +745,11 @@ class KeptModel(InFolder):
                          [(2, "last"), (0, "only one"), (None, "")])
         self.assertEqual(plot_confusion.matrices(run)[1][2], "last, step 30")
 
+    def test_an_evaluation_keeps_no_model(self):
+        run = self.load()
+        run.attributes["mode"] = "evaluate"
+        self.assertEqual([rundata.chosen(run, split)[1] for split in ("validation", "test")], ["last", "only one"])
+
     def test_what_is_better(self):
         for metric, best in (("accuracy", 1), ("r2", 1), ("loss", 0), ("rmse", 0), ("perplexity", 0)):
             self.assertEqual(rundata.best_of([1.0, 2.0, np.inf, np.nan, 1.0, 2.0], metric), best, metric)
