@@ -76,7 +76,8 @@ def draw(runs):
         for split, counts, which, names in matrices(run):
             total = counts.sum()
             accuracy = np.trace(counts) / total
-            title = f"Confusion matrix: {wording.shortened(run.name, 36)}, {split}\naccuracy {accuracy:.3f} on {int(total):,} samples" + (f"; {which}" if which else "")
+            figures = f"accuracy {accuracy:.3f} on {int(total):,} samples" + (f"; {which}" if which else "")
+            title = f"Confusion matrix: {wording.shortened(run.name, 36)}, {split}\n{figures}"
             name = f"confusion_matrix-{split}" + (f"-{run.name}" if len(runs) > 1 else "")
             yield wording.file_name(name), draw_matrix(counts, names, title)
 

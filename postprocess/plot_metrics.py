@@ -99,7 +99,8 @@ def draw_panel(axes, curves, name, own_legend):
     for curve, shift, label in zip(curves, shifts, labels_of(curves, name)):
         row = filled_row(curve, name)
         look = {"color": curve.colour, "marker": curve.marker, "markersize": 5}
-        axes.plot(curve.steps + shift, curve.values, linestyle=curve.style, linewidth=curve.width, markerfacecolor="white", label=label, **look)
+        axes.plot(curve.steps + shift, curve.values, linestyle=curve.style, linewidth=curve.width, markerfacecolor="white",
+                  label=label, **look)
         if row is not None:
             if len(curves) == 1:
                 label_best(axes, curve.steps[row], curve.values[row], name)
@@ -109,7 +110,8 @@ def draw_panel(axes, curves, name, own_legend):
     unmoved = [step for curve, shift in zip(curves, shifts) if not shift for step in curve.steps]
     ticks = MaxNLocator(6, integer=True, steps=[1, 2, 5, 10]).tick_values(min(unmoved), max(unmoved))
     room = 0.05 * (max(unmoved) - min(unmoved))
-    axes.set_xticks([tick for tick in ticks if min(unmoved) - room <= tick <= max(unmoved) + room] if len(set(unmoved)) > 1 else unmoved[:1])
+    within = [tick for tick in ticks if min(unmoved) - room <= tick <= max(unmoved) + room]
+    axes.set_xticks(within if len(set(unmoved)) > 1 else unmoved[:1])
     for middle, split in named.items():
         axes.axvline(middle - 0.07 * (max(unmoved) - min(unmoved)), color="#999999", linewidth=0.8)
         axes.text(middle, 1.0, split, transform=axes.get_xaxis_transform(), ha="center", va="bottom", fontsize=9, color="#444444")

@@ -46,35 +46,47 @@ def labels_of(run, ranks, alone):
     return [name] if run.rank_count == 1 else [f"{name}   {ranks[0]}", *(str(rank) for rank in ranks[1:])]
 
 
-def draw(runs):
-    runs = [run for run in runs if np.sum(run.ranks.get("computing", [0])) > 0 and steps_seconds(run) > 0]
-    if not runs:
-        return []
-    some, runs = len(runs) - MOST, runs[:MOST]
-    shown = [shown_ranks(run, max(1, MOST // len(runs))) for run in runs]
-    bars = sum(map(len, shown))
-    height = 0.3 if bars <= 16 else 0.24 if bars <= 32 else 0.17
-    figure, axes = plt.subplots(figsize=(8.5, 2.6 + height * bars))
+def note_on(runs, shown, count):
+    """What was left out, for the title."""
+    if count > len(runs):
+        return f" (the first {len(runs)} of {count} runs)"
+    if all(len(ranks) == run.rank_count for run, ranks in zip(runs, shown)):
+        return ""
+    return f" ({len(shown[0])} of {runs[0].rank_count} ranks)" if count == 1 else f" (up to {max(map(len, shown))} ranks of each)"
+
+
+def draw_bars(axes, runs, shown):
+    """All ranks below each other, runs apart; returns the parts' bars by label."""
     colours = dict(zip([label for _, label in PARTS], drawing.COLOURS)) | {"other": "0.85"}
+    apart = 1.6 if max(map(len, shown)) > 1 else 1.0
     places, labels, used = [], [], {}
     for run, ranks in zip(runs, shown):
-        begin = places[-1] + (1.6 if max(map(len, shown)) > 1 else 1) if places else 0  # runs stand apart
-        at, left = begin + np.arange(len(ranks)), np.zeros(len(ranks))
+        at, left = (places[-1] + apart if places else 0) + np.arange(len(ranks)), np.zeros(len(ranks))
         for label, share in parts_of(run, ranks).items():
             used[label] = axes.barh(at, share, left=left, height=0.8, color=colours[label])
             left += share
         places += list(at)
         labels += labels_of(run, ranks, len(runs) == 1)
-    axes.set_yticks(places, labels, fontsize=9 if bars <= 32 else 7)
+    axes.set_yticks(places, labels, fontsize=9 if len(places) <= 32 else 7)
     axes.set_ylim(places[-1] + 0.6, -0.6)
     axes.set_xlim(0, 100)
     axes.grid(False, axis="y")
-    left_out = ", ".join(f"{len(ranks)} of {run.rank_count} ranks" for run, ranks in zip(runs[:1], shown) if len(ranks) < run.rank_count)
-    left_out = f"the first {MOST} of {MOST + some} runs" if some > 0 else left_out
-    title = "What the ranks did" + (f" ({left_out})" if left_out else "")
+    return {label: used[label] for label in colours if label in used}
+
+
+def draw(runs):
+    runs = [run for run in runs if np.sum(run.ranks.get("computing", [0])) > 0 and steps_seconds(run) > 0]
+    if not runs:
+        return []
+    count, runs = len(runs), runs[:MOST]
+    shown = [shown_ranks(run, MOST // len(runs)) for run in runs]
+    bars = sum(map(len, shown))
+    height = 0.3 if bars <= 16 else 0.24 if bars <= 32 else 0.17
+    figure, axes = plt.subplots(figsize=(8.5, 2.6 + height * bars))
+    parts = draw_bars(axes, runs, shown)
+    title = "What the ranks did" + note_on(runs, shown, count)
     axes.set(xlabel="% of the steps' time", ylabel="Rank" if len(runs) == 1 else "Run, rank", title=wording.title_of(title, runs))
-    order = [label for label in colours if label in used]
-    figure.legend([used[label] for label in order], order, loc="outside lower center", ncols=2, fontsize=9)
+    figure.legend(parts.values(), parts.keys(), loc="outside lower center", ncols=2, fontsize=9)
     return [("ranks", figure)]
 
 

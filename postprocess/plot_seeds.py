@@ -121,7 +121,8 @@ def draw(runs):
     split, metric = headline(found)
     columns, colours = [values_of(by_seed, split, metric) for _, by_seed in found], drawing.palette(len(found))
     apart = [differences(own, columns[0]) for own in columns]
-    figure, panels = plt.subplots(1, 2 if len(found) > 1 else 1, figsize=(10, 1.6 + len(found) * min(0.9, max(0.5, 9 / len(found)))), squeeze=False, sharey=True)
+    height = 1.6 + len(found) * min(0.9, max(0.5, 9 / len(found)))
+    figure, panels = plt.subplots(1, 2 if len(found) > 1 else 1, figsize=(10, height), squeeze=False, sharey=True)
     left = panels[0][0]
     for index, own in enumerate(columns):
         if own:

@@ -29,8 +29,8 @@ import plot_timers
 import reading
 import tables
 
-PICTURES = [plot_loss, plot_metrics, plot_schedule, plot_confusion, plot_regression, plot_predictions, plot_timers, plot_ranks, plot_timeline, plot_throughput,
-            plot_efficiency, plot_loss_scale, plot_gpus, plot_scaling, plot_seeds]
+PICTURES = [plot_loss, plot_metrics, plot_schedule, plot_confusion, plot_regression, plot_predictions, plot_timers, plot_ranks,
+            plot_timeline, plot_throughput, plot_efficiency, plot_loss_scale, plot_gpus, plot_scaling, plot_seeds]
 
 
 def report(given=None):
