@@ -1,0 +1,141 @@
+// What a TomlReader knows while it reads: the tree, the keys that were asked for, and what is wrong; how it looks
+// values up and finds the names that unknown ones seem to stand for.
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bert_hpc/config/parse_toml.hpp"
+#include "bert_hpc/config/toml_reader.hpp"
+#include "bert_hpc/core/text.hpp"
+#include "toml_values.hpp"
+
+namespace bert_hpc::config {
+
+inline constexpr std::size_t max_problems = 50;  // shown
+
+struct TomlReader::State {
+  std::string file;
+  std::vector<std::string> overrides;
+  TomlValue root;
+  std::vector<TomlProblem> problems;
+  std::map<std::string, std::vector<std::string>> known;  // keys asked for, by table
+  bool readable = false;                                  // false after a syntax error: nothing is missing then
+
+  std::string table;                 // path of the current table
+  TomlValue* table_value = nullptr;  // null: not given
+  std::string last_key, last_kind;
+  bool last_given = false;
+  std::set<std::string> failed;  // "table.key" of values that could not be read, or are told to be missing
+  std::set<std::string> meant;   // "table.key" and tables that unknown names seem to stand for
+
+  void add(const Place& place, const std::string& text, std::vector<std::string> absent = {}) {
+    problems.push_back({place, text, std::move(absent)});
+  }
+
+  /// The current table's value under this key, null if not given; notes that it is known.
+  TomlValue* ask(const char* name, const std::string& kind) {
+    known[table].emplace_back(name);
+    last_key = name;
+    last_kind = kind;
+    TomlValue* value = table_value == nullptr ? nullptr : table_value->find(name);
+    last_given = value != nullptr;
+    if (value != nullptr) value->asked = true;
+    return value;
+  }
+
+  /// The value at a dotted path, null if there is none.
+  TomlValue* at(const std::string& path) {
+    TomlValue* value = &root;
+    for (std::size_t begin = 0; value != nullptr && begin <= path.size();) {
+      const auto dot = std::min(path.find('.', begin), path.size());
+      value = value->find(std::string_view(path).substr(begin, dot - begin));
+      begin = dot + 1;
+    }
+    return value;
+  }
+
+  template <class T, class... Limits>
+  bool read(const char* name, const std::string& kind, T& value, const Limits&... limits) {
+    const TomlValue* given = ask(name, kind);
+    if (given == nullptr) return false;
+    const ValueProblem problem = read_value(*given, value, limits...);
+    if (problem.text.empty()) return true;
+    add(problem.place, '[' + table + "] " + problem.text);
+    failed.insert(table + '.' + name);
+    return false;
+  }
+
+  template <class T, class... Limits>
+  void read_optional(const char* name, const std::string& kind, std::optional<T>& value, const Limits&... limits) {
+    T result{};
+    if (read(name, kind, result, limits...)) value = std::move(result);
+  }
+
+  /// "did you mean …" for an unknown key: in its own table, else the same name in another one.
+  std::string key_hint(const std::string& in_table, const std::string& name) {
+    for (const auto& [other, keys] : known) {
+      if (std::find(keys.begin(), keys.end(), name) == keys.end()) continue;
+      meant.insert(other + '.' + name);
+      return "; it belongs to [" + other + ']';
+    }
+    const auto here = known.find(in_table);
+    if (here == known.end() || here->second.empty()) return {};
+    const std::string nearest = core::nearest_name(name, here->second);
+    if (!nearest.empty()) meant.insert(in_table + '.' + nearest);
+    return nearest.empty() ? ", which has " + core::listed(here->second, "and", false)
+                           : "; did you mean \"" + nearest + "\"?";
+  }
+
+  std::string table_hint(const std::string& name) {
+    std::vector<std::string> names;
+    for (const auto& entry : known) names.push_back(entry.first);
+    const std::string nearest = core::nearest_name(name, names);
+    if (!nearest.empty()) meant.insert(nearest);
+    return nearest.empty() ? "; the tables are " + core::listed(names, "and", false)
+                           : "; did you mean [" + nearest + "]?";
+  }
+
+  bool is_known_table(const std::string& path) const {
+    const auto next = known.lower_bound(path);
+    return next != known.end() && (next->first == path || next->first.starts_with(path + '.'));
+  }
+
+  /// Adds a problem for everything under `node` that was never asked for.
+  void report_unknown(const TomlValue& node, const std::string& path) {
+    for (const TomlValue& child : node.children) {
+      if (problems.size() > max_problems + 1) return;
+      if (child.asked) continue;
+      const std::string child_path = path.empty() ? child.name : path + '.' + child.name;
+      const std::string shown = core::printable(child.name, 60);
+      if (is_known_table(child_path)) {
+        if (child.kind == TomlValue::Kind::table) report_unknown(child, child_path);
+      } else if (path.empty() && child.kind == TomlValue::Kind::table) {
+        add(child.name_place, "unknown table [" + shown + ']' + table_hint(child.name));
+      } else if (path.empty()) {
+        add(child.name_place, "the key \"" + shown + "\" stands outside any table" + key_hint("", child.name));
+      } else {
+        add(child.name_place, "unknown key \"" + shown + "\" in [" + path + ']' + key_hint(path, child.name));
+      }
+    }
+  }
+
+  std::string text_of(const TomlProblem& problem) const {
+    const Place& place = problem.place;
+    std::string where = file;
+    if (place.source > 0) {
+      const std::string& text = overrides[static_cast<std::size_t>(place.source - 1)];
+      where = "--set number " + std::to_string(place.source) + " (" + core::printable(text, 80) + ')';
+    } else if (place.line > 0) {
+      where += ':' + std::to_string(place.line) + ':' + std::to_string(place.column);
+    }
+    return where + ": " + problem.text;
+  }
+};
+
+}  // namespace bert_hpc::config
