@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <vector>
 
 #include "descriptor.hpp"
 
@@ -28,6 +29,22 @@ void sync_to_disk(const std::string& path, core::ExitCode code) {
   if (!file.valid()) fail_with_errno(code, "open", path);
   // Some file systems cannot sync a directory and say EINVAL; they order renames by themselves.
   if (::fsync(file.get()) != 0 && errno != EINVAL) fail_with_errno(code, "force to the disk", path);
+}
+
+void make_directories(const std::string& path, core::ExitCode code) {
+  namespace fs = std::filesystem;
+  std::error_code problem;
+  std::vector<std::string> missing;
+  for (fs::path there = path; !there.empty() && !fs::exists(there, problem); there = there.parent_path()) {
+    missing.push_back(there.string());
+  }
+  fs::create_directories(path, problem);
+  if (problem) throw core::Error(code, "Cannot make '" + path + "': " + problem.message() + ".");
+  for (const std::string& made : missing) {
+    const std::string above = directory_of(made);
+    // Some sites let their users make directories in one that they cannot read.
+    if (::access(above.c_str(), R_OK) == 0) sync_to_disk(above, code);
+  }
 }
 
 void publish(const std::string& path, core::ExitCode code) {

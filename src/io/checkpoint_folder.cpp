@@ -154,7 +154,7 @@ void CheckpointFolder::tidy() const {
 }
 
 void CheckpointFolder::prepare() const {
-  with_reason("make", path_, [&] { fs::create_directories(path_); });
+  make_directories(path_, code);
   tidy();
 }
 

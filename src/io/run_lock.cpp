@@ -20,6 +20,7 @@
 
 #include "bert_hpc/core/environment.hpp"
 #include "bert_hpc/core/text.hpp"
+#include "bert_hpc/io/atomic_write.hpp"
 #include "bert_hpc/io/provenance.hpp"
 #include "descriptor.hpp"
 
@@ -247,9 +248,7 @@ struct RunLock::State {
 };
 
 RunLock::RunLock(const std::string& directory, const Timing& timing) : state_(std::make_unique<State>()) {
-  std::error_code problem;
-  fs::create_directories(directory, problem);
-  if (problem) throw core::Error(code, "Cannot make '" + directory + "': " + problem.message() + ".");
+  make_directories(directory, code);
   state_->path = path_in(directory);
   state_->timing = timing;
   state_->acquire();

@@ -305,6 +305,40 @@ class Faults(program.Case):
         done = program.run("bert_hpc", path, "--set", f"schedule.steps={last + 10}", ranks=1, threads=1, check=0)
         self.assertIn(f"goes on after step {last:,},", done.stdout)
 
+    def test_too_little_space_for_checkpoints_on_the_way(self):
+        """A checkpoint would fit, but nothing beside it: it is not begun."""
+        disk = self.tmpfs(9000)
+        filler = open(disk / "filler", "wb", buffering=0)
+        self.addCleanup(filler.close)
+        path, directory = self.path("tight", directory=disk / "run", steps=100000, checkpoint={"every_steps": 20})
+        process = self.launch(path, 2)
+        self.addCleanup(process.kill)
+        deadline = time.monotonic() + 60
+        while len(checkpoints(directory)) < 2 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        size = sum(file.stat().st_size for file in (directory / "checkpoints" / checkpoints(directory)[0]).iterdir())
+        self.assertLess(size, 400000)
+        missing = []
+        while len(missing) < 3 and process.poll() is None and time.monotonic() < deadline:
+            status = os.statvfs(disk)
+            more = status.f_bavail * status.f_frsize - size - 600000  # of the 1 MiB that is to stay free
+            if more > 50000:
+                filler.write(bytes(more))
+            time.sleep(0.02)
+            missing = re.findall(r"warning: .*step (\d+).*was not written.*too little space", (directory / "log.txt").read_text())
+        self.assertGreaterEqual(len(missing), 3, (directory / "log.txt").read_text()[-2000:])
+        steps = [int(step) for step in missing[:3]]
+        self.assertEqual(steps, [steps[0], steps[0] + 20, steps[0] + 40])  # each one is told
+        self.assertFalse({f"step-{step:08d}" for step in steps} & set(checkpoints(directory)))
+        filler.truncate(0)  # and once there is room, the next one is written
+        while checkpoints(directory)[-1] < f"step-{steps[-1]:08d}" and time.monotonic() < deadline:
+            time.sleep(0.05)
+        for rank in program.ranks_of(path.name.encode())[:1]:
+            os.kill(rank, signal.SIGTERM)
+        out, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 75, out + err)
+        self.assertGreater(checkpoints(directory)[-1], f"step-{steps[-1]:08d}")
+
     def test_room_for_one_checkpoint_is_enough_for_ranks_that_come_late(self):
         model = {"hidden_size": 384, "num_attention_heads": 4}
         path, directory = self.path("room", steps=2, checkpoint={"every_steps": 2}, model=model)
@@ -423,6 +457,23 @@ class Faults(program.Case):
         self.assertEqual(done.returncode, 4, done.stdout + done.stderr)
         self.assertIn("model.safetensors", done.stderr)
         self.assertEqual(checkpoints(directory), ["step-00000003"])
+
+    def test_folders_that_cannot_be_kept(self):
+        """A name is on the disk once the folder that holds it is."""
+        for name, folder in (("inside", "/.writing-step-00000004"), ("names", "/checkpoints")):
+            path, directory = self.path(name, steps=4, checkpoint={"every_steps": 4})
+            done = self.run_on_bad_disk(path, 2, BERT_HPC_FAIL_FOLDER_SYNC=folder)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertRegex(done.stdout, f"warning: .*was not written.*force to the disk '.*{folder}'")
+            self.assertFalse((directory / "checkpoints" / "latest").exists())
+            self.assertEqual(checkpoints(directory), [] if name == "inside" else ["step-00000004"])
+        # The run's directory, and one above it that it made.
+        for made in ("above", "above/below/run"):
+            path, directory = self.path("made", directory=self.work.folder / made, steps=4)
+            above = directory.parent
+            done = self.run_on_bad_disk(path, 2, BERT_HPC_FAIL_FOLDER_SYNC=str(above))
+            self.assertEqual(done.returncode, 4, done.stdout + done.stderr)
+            self.assertIn(f"force to the disk '{above}'", done.stderr)
 
     def test_old_checkpoints_that_cannot_be_removed(self):
         path, directory = self.path("kept", steps=20, checkpoint={"every_steps": 2, "keep": 1})

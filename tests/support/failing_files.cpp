@@ -1,13 +1,13 @@
 // Put before a program by LD_PRELOAD: surroundings that fail. Forcing a file to the disk whose path contains
-// $BERT_HPC_FAIL_SYNC fails with EIO, and takes seconds with $BERT_HPC_SLOW_SYNC = PART=SECONDS; with
-// $BERT_HPC_SHORT_WRITES = N no write takes more than N bytes; with $BERT_HPC_FAIL_LOCKS no file can be locked
-// (ENOLCK); with $BERT_HPC_CLOCK_JUMPS = N the wall clock is N seconds late or early, in turns of a fifth of a second;
-// with $BERT_HPC_STALE = NAME=OTHER files below a folder NAME are opened below OTHER, as by a rank whose view of a
-// shared disk is old; while there is a file $BERT_HPC_HANG the main thread hangs when it next asks for the time; a
-// process dies that is about to rename something over a file that is there and whose path ends with
-// $BERT_HPC_DIE_AT_REPLACING; while there is a file $BERT_HPC_DROP_DATAGRAMS none is sent (UDP over IPv4); asking for a
-// disk's free space takes $BERT_HPC_SLOW_SPACE seconds; folders whose path contains $BERT_HPC_KEEP_FOLDERS cannot be
-// removed (ENOTEMPTY), as over NFS while a file in them is open.
+// $BERT_HPC_FAIL_SYNC fails with EIO, as does forcing a folder whose path ends with $BERT_HPC_FAIL_FOLDER_SYNC; it
+// takes seconds with $BERT_HPC_SLOW_SYNC = PART=SECONDS; with $BERT_HPC_SHORT_WRITES = N no write takes more than N
+// bytes; with $BERT_HPC_FAIL_LOCKS no file can be locked (ENOLCK); with $BERT_HPC_CLOCK_JUMPS = N the wall clock is N
+// seconds late or early, in turns of a fifth of a second; with $BERT_HPC_STALE = NAME=OTHER files below a folder NAME
+// are opened below OTHER, as by a rank whose view of a shared disk is old; while there is a file $BERT_HPC_HANG the
+// main thread hangs when it next asks for the time; a process dies that is about to rename something over a file that
+// is there and whose path ends with $BERT_HPC_DIE_AT_REPLACING; while there is a file $BERT_HPC_DROP_DATAGRAMS none is
+// sent (UDP over IPv4); asking for a disk's free space takes $BERT_HPC_SLOW_SPACE seconds; folders whose path contains
+// $BERT_HPC_KEEP_FOLDERS cannot be removed (ENOTEMPTY), as over NFS while a file in them is open.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -35,15 +35,22 @@ Function* next(const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
 }
 
-bool path_contains(int file, const std::string& part) {
+std::string path_of(int file) {
   char link[64], path[4096] = {};
   std::snprintf(link, sizeof link, "/proc/self/fd/%d", file);
-  return readlink(link, path, sizeof path - 1) > 0 && std::strstr(path, part.c_str()) != nullptr;
+  return readlink(link, path, sizeof path - 1) > 0 ? path : "";
+}
+
+bool path_contains(int file, const std::string& part) {
+  return path_of(file).find(part) != std::string::npos;
 }
 
 bool is_to_fail(int file) {
   const char* part = std::getenv("BERT_HPC_FAIL_SYNC");
-  return part != nullptr && path_contains(file, part);
+  if (part != nullptr && path_contains(file, part)) return true;
+  const char* end = std::getenv("BERT_HPC_FAIL_FOLDER_SYNC");
+  struct stat status {};
+  return end != nullptr && fstat(file, &status) == 0 && S_ISDIR(status.st_mode) && path_of(file).ends_with(end);
 }
 
 void be_slow(int file) {

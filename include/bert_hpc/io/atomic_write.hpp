@@ -26,6 +26,9 @@ void write_file(const std::string& path, std::span<const std::byte> content,
                 core::ExitCode code = core::ExitCode::files);
 void write_text_file(const std::string& path, std::string_view content, core::ExitCode code = core::ExitCode::files);
 
+/// Makes a directory and those above it that are missing; their names are on the disk when this returns.
+void make_directories(const std::string& path, core::ExitCode code = core::ExitCode::files);
+
 /// Forces a file's, or a directory's, content to the disk.
 void sync_to_disk(const std::string& path, core::ExitCode code = core::ExitCode::files);
 
