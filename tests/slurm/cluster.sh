@@ -44,8 +44,9 @@ SelectTypeParameters=CR_Core
 SlurmdParameters=config_overrides
 MpiDefault=pmix
 ReturnToService=2
-JobRequeue=1
+JobRequeue=0
 KillWait=5
+OverTimeLimit=0
 SlurmdTimeout=10
 SchedulerParameters=sched_interval=2,batch_sched_delay=0,requeue_delay=1
 PreemptType=preempt/partition_prio

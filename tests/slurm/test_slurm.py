@@ -190,6 +190,7 @@ class Slurm(program.Case):
             return {line for line in texts if not line.startswith(("#SBATCH --array", "#SBATCH --output"))}
         self.assertEqual(lines("array.slurm"), lines("train.slurm"))
 
+    ENDLESS = {"name": "constant", "epochs": None, "steps": 10000000, "warmup_ratio": None}
     # Long enough to be caught on the way; a checkpoint every 50 steps for what gives no warning.
     LONG = {"schedule": {"epochs": None, "steps": 1000}, "log": {"every_steps": 10, "progress": "lines"},
             "checkpoint": {"every_steps": 50}}
@@ -226,6 +227,55 @@ class Slurm(program.Case):
         self.slurm.run("scancel", "--signal=USR1", job, check=0)
         self.assert_finished_undisturbed(job, run, log)
         self.assertIn("the job queues itself again", log.read_text())
+
+    def test_no_more_restarts_than_allowed(self):
+        path, run = self.input("enough", **self.LONG | {"schedule": self.ENDLESS})
+        self.environment["BERT_HPC_MAX_RESTARTS"] = "0"
+        self.addCleanup(self.environment.pop, "BERT_HPC_MAX_RESTARTS")
+        job, log = self.sbatch(path)
+        self.wait_until_under_way(log)
+        self.slurm.run("scancel", "--signal=USR1", job, check=0)
+        fields = self.slurm.wait_for(job, {"FAILED", "COMPLETED"})
+        self.assertEqual((fields["JobState"], fields["ExitCode"], fields["Restarts"]), ("FAILED", "75:0", "0"))
+        self.assertIn("stopped on request, after 0 restarts (BERT_HPC_MAX_RESTARTS): submit it again", log.read_text())
+        self.assertEqual(status(run), "stopped")
+
+    def test_time_limit(self):
+        """Two jobs of one minute, the shortest that Slurm knows, side by side. One has the script's own --signal, which comes at
+        once, as the minute is shorter than the warning; the other has another signal in its place, which nobody minds, and ends
+        by the time that the script tells it. Either goes on to the bits of a run that was never stopped."""
+        # Evaluations take nearly all of the time, so that the undisturbed run, which has none, is short.
+        shards = self.folder / "shards"
+        slow = {"schedule": self.ENDLESS, "log": {"every_steps": 10, "progress": "lines"},
+                "data": {"train": [f"{shards}/validation-*.h5"], "validation": [f"{shards}/train-*.h5"]}, "evaluation": {"every_steps": 1}}
+        jobs = {}
+        for name, options in (("warned", ()), ("limited", ("--signal=CONT@1",))):
+            path, run = self.input(name, **slow)
+            job = self.slurm.submit("-N2", "--ntasks-per-node=1", "--cpus-per-task=1", "--time=1", *options,
+                                    JOBS / "train.slurm", path, cwd=self.folder, environment=self.environment)
+            jobs[name] = job, run, self.folder / f"bert_hpc-{job}.log"
+        ends = {}
+
+        def all_have_ended_once():
+            for name, (_, run, log) in jobs.items():
+                if name not in ends and log.exists() and "the job queues itself again" in log.read_text():
+                    steps = int((run / "checkpoints/latest").read_text()[5:])
+                    ends[name] = {"schedule": self.ENDLESS | {"steps": steps + 20}, "data": {"train": slow["data"]["train"]}}
+                    self.input(name, **ends[name])  # read by the next start, which comes some seconds later
+            return len(ends) == len(jobs)
+        self.wait_until(all_have_ended_once, jobs["limited"][2], seconds=90)
+        for name, reason in (("warned", "as asked (SIGUSR1)"), ("limited", "as asked")):
+            job, run, log = jobs[name]
+            fields = self.slurm.wait_for(job, {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT"}, seconds=60)
+            self.assertEqual(fields["JobState"], "COMPLETED", log.read_text()[-2000:])
+            self.assertGreaterEqual(int(fields["Restarts"]), 1)
+            steps = ends[name]["schedule"]["steps"] - 20
+            self.assertIn(f"stopped after step {steps:,} {reason}, with a checkpoint", log.read_text())
+            self.assertIn(f"goes on after step {steps:,},", log.read_text())
+        for name, tables in ends.items():
+            path, undisturbed = self.input(f"{name}_undisturbed", **tables)
+            program.run("bert_hpc", path, check=0)
+            self.assertEqual(weights(jobs[name][1]), weights(undisturbed))
 
     def test_overwrite_and_requeue(self):
         """--overwrite is for what was there before the job: not for what the job itself has done before it was queued again."""
