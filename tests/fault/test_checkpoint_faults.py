@@ -88,6 +88,7 @@ class Faults(program.Case):
         while not alive and process.poll() is None:  # the launcher has not started them yet
             alive = program.ranks_of(marker)
         self.assertIsNone(process.poll(), "it ended by itself")
+        begin = time.monotonic()
         os.kill(draw.choice(alive), signal.SIGKILL)
         try:
             out, err = process.communicate(timeout=30)
@@ -95,7 +96,9 @@ class Faults(program.Case):
             os.killpg(process.pid, signal.SIGKILL)
             raise
         self.assertEqual(program.ranks_of(marker), [])
-        self.assertNotIn(process.returncode, (1, 2, 3, 4, 5), out + err)
+        # Open MPI's launcher sends SIGTERM, and SIGKILL a second later: the rest is for a machine that others load.
+        self.assertLess(time.monotonic() - begin, 10)
+        self.assertEqual(process.returncode, 128 + signal.SIGKILL if ranks > 1 else -signal.SIGKILL, out + err)
 
     def test_ranks_killed_at_any_instant(self):
         """A checkpoint every step, so that most instants are within the saving of one. Each run is killed up to ten times, one
