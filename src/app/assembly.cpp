@@ -4,6 +4,7 @@
 
 #include "bert_hpc/app/collective.hpp"
 #include "bert_hpc/app/data_sets.hpp"
+#include "bert_hpc/app/model_labels.hpp"
 #include "bert_hpc/comm/mpi_communicator.hpp"
 #include "bert_hpc/train/shard_plan.hpp"
 #include "training_settings.hpp"
@@ -252,7 +253,11 @@ std::string Assembly::load_values(const config::Config& input) {
     }
     // What a stage does not use another one does: only a look at the whole tells what is new and what is not used.
     if (groups_->world.rank() == 0) {
-      told = model::check_hf_weights(*input.model.pretrained, all_parameters(), options).text();
+      const model::LoadReport report = model::check_hf_weights(*input.model.pretrained, all_parameters(), options);
+      told = report.text();
+      if (traits.kind == model::HeadKind::classification) {
+        told += kept_classifier(*input.model.pretrained, config.label_names, report.newly_initialised);
+      }
     }
     const model::LoadReport report = model::load_hf_weights(*input.model.pretrained, parameters, options);
     if (!report.newly_initialised.empty()) {

@@ -7,6 +7,7 @@
 #include "bert_hpc/app/data_sets.hpp"
 #include "bert_hpc/app/describe.hpp"
 #include "bert_hpc/app/evaluator.hpp"
+#include "bert_hpc/app/model_labels.hpp"
 #include "bert_hpc/app/pipeline_setup.hpp"
 #include "bert_hpc/app/results.hpp"
 #include "bert_hpc/app/stage_table.hpp"
@@ -54,6 +55,8 @@ void run_evaluation(const RunContext& context) {
     other.allocate({}, 0, evaluator->bounds());
     return stage_facts(other, memory_of(other));
   };
+  const std::string labels = labels_note(stated.label_names, config.label_names);
+  if (input.task.name == "classification" && !labels.empty()) context.log.info("note: " + labels);
   describe_run(context, *assembly, sets, memory_of(*assembly), stage_lines(context, facts_at));
   if (estimates) {
     tell_directory(context, directory_note(context));

@@ -1,7 +1,7 @@
 // The model as the input and the data state it.
 #include "bert_hpc/app/assembly.hpp"
 
-#include "bert_hpc/core/text.hpp"
+#include "bert_hpc/app/model_labels.hpp"
 #include "bert_hpc/model/hf_config.hpp"
 
 namespace bert_hpc::app {
@@ -102,10 +102,6 @@ ResolvedInput resolved_input(config::Config& input, const model::BertConfig& sta
 
 namespace {
 
-std::string names_text(const std::vector<std::string>& names) {
-  return core::printable(core::listed(names, "and"), 120);
-}
-
 bool vocabulary_is_stated(const config::Config& input) {
   return input.model.pretrained.has_value() || input.model.vocab_size.has_value();
 }
@@ -132,25 +128,11 @@ model::BertConfig complete_model(const config::Config& input, const model::BertC
                                     ". Prepare the data with the model's own vocab.txt ([tokenizer] vocabulary), or "
                                     "leave model.vocab_size out.");
   }
-  const bool trains = input.run.mode == "train";
   if (input.task.name == "regression") {
     config.label_names = model::default_label_names(1);
     config.problem_type = "regression";
   } else if (input.task.name == "classification") {
-    const auto labels = static_cast<std::int64_t>(shards.label_names.size());
-    if (!trains && !shards.label_names.empty() && labels != stated.num_labels()) {
-      throw Error(ExitCode::data, "the shards have " + std::to_string(labels) + " labels, the model tells apart " +
-                                      std::to_string(stated.num_labels()) +
-                                      ". Evaluate with shards made like those it was trained on.");
-    }
-    // A model that was trained without names has made-up ones.
-    const bool named = stated.label_names != model::default_label_names(stated.num_labels());
-    if (!trains && named && !shards.label_names.empty() && shards.label_names != stated.label_names) {
-      throw Error(ExitCode::data, "the shards' labels are " + names_text(shards.label_names) + ", the model's are " +
-                                      names_text(stated.label_names) +
-                                      ". Evaluate with shards made like those it was trained on.");
-    }
-    if (!shards.label_names.empty()) config.label_names = shards.label_names;
+    config.label_names = labels_in_use(input.run.mode, stated.label_names, shards.label_names);
     config.problem_type = "single_label_classification";
   }
   if (special.pad >= 0) config.pad_token_id = special.pad;

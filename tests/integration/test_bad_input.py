@@ -5,6 +5,7 @@ import shutil
 import unittest
 import unittest.mock
 
+import h5py
 from program import Case, run
 
 
@@ -164,11 +165,26 @@ class BadInput(Case):
         self.assertIn("2 layers of 32", done.stdout)
         # Its labels are those it was trained on.
         self.other_shards("other", "\tanimal\t", "\tplant\t")
-        self.fails(3, "plant", "animal", run={"mode": "evaluate", "directory": str(self.work.folder / "judged")},
-                   model={"pretrained": str(model), "hidden_size": None, "num_hidden_layers": None,
-                          "num_attention_heads": None, "intermediate_size": None, "max_position_embeddings": None},
-                   optimizer=None, schedule=None,
-                   data={"train": None, "validation": None, "test": [f"{self.work.folder}/other/test-*.h5"]})
+        tables = {"model": {"pretrained": str(model), "hidden_size": None, "num_hidden_layers": None,
+                            "num_attention_heads": None, "intermediate_size": None, "max_position_embeddings": None},
+                  "data": {"train": None, "validation": None, "test": [f"{self.work.folder}/other/test-*.h5"]}}
+        self.fails(3, '"machine", "music", "nature" and "plant"', 'labels = ["animal", "machine", "music", "nature"]',
+                   run={"mode": "evaluate", "directory": str(self.work.folder / "judged")}, optimizer=None, schedule=None,
+                   **tables)
+        # Predictions do not read the shards' labels.
+        directory = self.work.folder / "predicted"
+        predicts = {"mode": "predict", "directory": str(directory)}
+        run("bert_hpc", self.work.input("predict.toml", run=predicts, optimizer=None, schedule=None, **tables), check=0)
+        with h5py.File(directory / "predictions.h5") as found:
+            self.assertEqual(list(found.attrs["label_names"]), ["animal", "machine", "music", "nature"])
+            self.assertEqual(set(found["label"]), {-1})
+        # A training goes on from its classifier, row by row, and says so.
+        done = run("bert_hpc", self.work.input(
+            "renamed.toml", run={"directory": str(self.work.folder / "renamed")}, model=tables["model"],
+            schedule={"epochs": None, "steps": 1},
+            data={split: [f"{self.work.folder}/other/{split}-*.h5"] for split in ("train", "validation")}), check=0)
+        self.assertIn("the classifier is kept", done.stdout)
+        self.assertIn("animal is machine, machine is music, music is nature, nature is plant", done.stdout)
 
     def test_a_trained_model_reads_its_own_vocabulary_and_case_alone(self):
         folder = self.work.folder

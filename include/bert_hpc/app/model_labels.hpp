@@ -1,0 +1,24 @@
+// Labels of a model (config.json's id2label) against those of shards. A class is a number, the place of its label's
+// name: where both have names, they must be the same names in the same order.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace bert_hpc::app {
+
+using LabelNames = std::vector<std::string>;
+
+/// The names in use in a run of this mode (run.mode): the shards' where there are any, but predictions are the model's.
+/// Throws Error(data) where an evaluation's shards have other labels than the model.
+LabelNames labels_in_use(const std::string& mode, const LabelNames& model, const LabelNames& shards);
+
+/// What to tell of a model whose classes are taken for the shards' labels of other names; nothing where they agree.
+std::string labels_note(const LabelNames& model, const LabelNames& shards);
+
+/// A line for the log where a training goes on from the folder's classifier, made for labels of other names: as with
+/// Transformers, whose weights fit stays. Nothing where it is new.
+std::string kept_classifier(const std::string& folder, const LabelNames& shards,
+                            const std::vector<std::string>& newly_initialised);
+
+}  // namespace bert_hpc::app

@@ -1,0 +1,72 @@
+#include "bert_hpc/app/model_labels.hpp"
+
+#include <algorithm>
+
+#include "bert_hpc/config/parse_toml.hpp"
+#include "bert_hpc/core/error.hpp"
+#include "bert_hpc/core/text.hpp"
+#include "bert_hpc/model/hf_config.hpp"
+
+namespace bert_hpc::app {
+namespace {
+
+constexpr std::size_t most_shown = 8, most_copied = 1000, longest_shown = 120;  // names; bytes
+
+std::string names_text(const LabelNames& names) {
+  return core::printable(core::listed(names, "and"), longest_shown);
+}
+
+/// A model that was trained without names has made-up ones.
+bool has_names(const LabelNames& model) {
+  return model != model::default_label_names(static_cast<std::int64_t>(model.size()));
+}
+
+/// The line that prepares text with these labels, whole, as it is to be copied.
+std::string task_labels(const LabelNames& names) {
+  if (names.size() > most_copied) return "labels = [ … ]  # config.json's id2label, in the order of its numbers";
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + config::toml_string(name);
+  return "labels = [" + text + "]";
+}
+
+}  // namespace
+
+LabelNames labels_in_use(const std::string& mode, const LabelNames& model, const LabelNames& shards) {
+  if (mode == "predict" || shards.empty()) return model;
+  if (mode == "train" || shards == model) return shards;
+  const std::string theirs = "the shards have " + core::counted(std::ssize(shards), "label") + ", " +
+                             names_text(shards) + "; the model tells apart " + core::with_commas(std::ssize(model));
+  if (has_names(model)) {
+    throw core::Error(core::ExitCode::data, theirs + ", " + names_text(model) +
+                                                ". Prepare the text with the model's labels, which is in "
+                                                "bert_hpc_prep's input:\n  [task]\n  " +
+                                                task_labels(model));
+  }
+  if (shards.size() != model.size()) {
+    throw core::Error(core::ExitCode::data,
+                      theirs + ", which have no names. Evaluate with shards of the labels that it was trained on.");
+  }
+  return shards;
+}
+
+std::string labels_note(const LabelNames& model, const LabelNames& shards) {
+  if (shards.empty() || model == shards) return {};
+  std::string text;
+  for (std::size_t i = 0; i < std::min({model.size(), shards.size(), most_shown}); ++i) {
+    text += (i == 0 ? "" : ", ") + core::printable(model[i], longest_shown) + " is " +
+            core::printable(shards[i], longest_shown);
+  }
+  if (shards.size() > most_shown) text += ", …";
+  return "the model's labels go by other names than the shards' and are taken for them by number: " + text;
+}
+
+std::string kept_classifier(const std::string& folder, const LabelNames& shards,
+                            const std::vector<std::string>& newly_initialised) {
+  if (std::find(newly_initialised.begin(), newly_initialised.end(), "classifier.weight") != newly_initialised.end()) {
+    return {};
+  }
+  const std::string note = labels_note(model::read_hf_config(folder).label_names, shards);
+  return note.empty() ? note : "the classifier is kept and trained on: " + note + "\n";
+}
+
+}  // namespace bert_hpc::app

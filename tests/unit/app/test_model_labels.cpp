@@ -1,0 +1,65 @@
+// Which labels count where a model and the shards name some.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include "bert_hpc/app/model_labels.hpp"
+#include "bert_hpc/core/error.hpp"
+#include "bert_hpc/model/bert_config.hpp"
+
+using namespace bert_hpc;
+using namespace bert_hpc::app;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+const LabelNames own = {"no", "say \"yes\""};
+
+std::string refusal(const LabelNames& models, const LabelNames& shards) {
+  try {
+    labels_in_use("evaluate", models, shards);
+  } catch (const core::Error& error) {
+    CHECK(error.code() == core::ExitCode::data);
+    return error.what();
+  }
+  return "accepted";
+}
+
+}  // namespace
+
+TEST_CASE("predictions are named by the model, whatever the shards' labels are") {
+  for (const LabelNames& shards : {LabelNames{}, LabelNames{"-1"}, LabelNames{"a", "b"}, LabelNames{"a", "b", "c"}}) {
+    CHECK(labels_in_use("predict", own, shards) == own);
+  }
+}
+
+TEST_CASE("a training is for the shards' labels") {
+  CHECK(labels_in_use("train", own, {"a", "b", "c"}) == LabelNames{"a", "b", "c"});
+  CHECK(labels_in_use("train", own, {}) == own);
+}
+
+TEST_CASE("an evaluation refuses other labels and tells how to prepare the model's") {
+  CHECK(labels_in_use("evaluate", own, own) == own);
+  for (const LabelNames& shards : {LabelNames{"no"}, LabelNames{"no", "yes"}, LabelNames{"say \"yes\"", "no"}}) {
+    CHECK_THAT(refusal(own, shards), ContainsSubstring("[task]\n  labels = [\"no\", \"say \\\"yes\\\"\"]"));
+  }
+}
+
+TEST_CASE("a line that is too long to be copied names its source") {
+  LabelNames many = model::default_label_names(1001);
+  many[0] = "first";
+  const std::string text = refusal(many, {"a"});
+  CHECK_THAT(text, ContainsSubstring("id2label"));
+  CHECK(text.size() < 1000);
+}
+
+TEST_CASE("a model without names takes the shards' labels by number, and that is told") {
+  const LabelNames nameless = model::default_label_names(12),
+                   twelve{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11"};
+  CHECK(labels_in_use("evaluate", nameless, twelve) == twelve);
+  CHECK_THAT(labels_note(nameless, twelve), ContainsSubstring("LABEL_0 is 0, LABEL_1 is 1") &&
+                                                ContainsSubstring("LABEL_7 is 7, …") && !ContainsSubstring("LABEL_8"));
+  CHECK(labels_note(nameless, nameless).empty());
+  CHECK(labels_note(nameless, {}).empty());
+  CHECK_THAT(refusal(nameless, {"a", "b"}),
+             ContainsSubstring("2 labels") && ContainsSubstring("12") && !ContainsSubstring("LABEL_0"));
+}
