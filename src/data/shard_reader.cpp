@@ -46,6 +46,15 @@ std::string difference(const ShardIdentity& first, const ShardInfo& b, const Spe
     return "its label names (" + names_text(b.label_names) + ") differ from those of '" + first.path + "' (" +
            names_text(a.label_names) + "); prepare all shards together.";
   }
+  const TextSettings ours = text_settings_from_json(a.tokenizer, first.path),
+                     theirs = text_settings_from_json(b.tokenizer, first.path);
+  if (const TextSetting* setting = first_difference(ours, theirs); setting != nullptr) {
+    const auto shown = [setting](const TextSettings& text) {
+      return setting->name + (std::string(" = ") + word(*(text.completed().*setting->value)));
+    };
+    return "its text was prepared with " + shown(theirs) + ", that of '" + first.path + "' with " + shown(ours) +
+           "; prepare all text alike.";
+  }
   if (!(first.special_ids == special_ids)) return "its special tokens" + suffix;
   return "";
 }

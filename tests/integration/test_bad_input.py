@@ -86,6 +86,8 @@ class BadInput(Case):
         """What was trained on one vocabulary and labels is not judged by another's."""
         for name, old, new, words in (
                 ("labels", "\tanimal\t", "\tplant\t", ("label names (", "plant", "animal")),
+                ("case", "train_size = 120", "train_size = 120\nlowercase = false",
+                 ("its text was prepared with lowercase = false", "with lowercase = true")),
                 ("vocabulary", "train_size = 120", "train_size = 100", ("its vocabulary (100 pieces", "(108 pieces"))):
             self.other_shards(name, old, new)
             for split in ("validation", "test"):

@@ -194,6 +194,22 @@ TEST_CASE("shards that do not belong together, or to the model, are refused") {
   CHECK_THAT(with([](auto& c) { c.vocabulary_size = 1001; }), ContainsSubstring("1001 pieces"));
   CHECK_THAT(with([](auto& c) { c.label_names = R"(["a", "c", "b"])"; }), ContainsSubstring("label names"));
   CHECK_THAT(with([](auto& c) { c.tokenizer = R"({"cls_id": 1})"; }), ContainsSubstring("special tokens"));
+  const auto read_as = [](const char* text) {
+    return R"({"cls_id": 2, "sep_id": 3, "mask_id": 4, "pad_id": 0)" + std::string(text) + "}";
+  };
+  CHECK(with([&](auto& c) { c.tokenizer = read_as(R"(, "lowercase": false)"); }) == "accepted");  // a.h5 tells nothing
+  write_shard(directory / "a.h5", [&] {
+    ShardContent told = good;
+    told.tokenizer = read_as(R"(, "lowercase": true, "tokenize_chinese_chars": true)");
+    return told;
+  }());
+  CHECK_THAT(
+      with([&](auto& c) { c.tokenizer = read_as(R"(, "lowercase": false)"); }),
+      ContainsSubstring("was prepared with lowercase = false") && ContainsSubstring("a.h5' with lowercase = true"));
+  CHECK_THAT(with([&](auto& c) { c.tokenizer = read_as(R"(, "lowercase": true, "strip_accents": false)"); }),
+             ContainsSubstring("with strip_accents = false") && ContainsSubstring("with strip_accents = true"));
+  CHECK(with([&](auto& c) { c.tokenizer = read_as(""); }) == "accepted");
+  write_shard(directory / "a.h5", good);
   CHECK_THAT(with([](auto& c) { c.schema = "bert_hpc shard 2"; }), ContainsSubstring("bert_hpc shard 2"));
   CHECK_THAT(with([](auto& c) { c.tokenizer = R"({"mask_id": 1000})"; }), ContainsSubstring("special id 1000"));
 
