@@ -26,6 +26,7 @@ using tokenize::Vocabulary;
 namespace {
 
 constexpr std::size_t most_problems = 20, most_keys = 6;  // shown
+constexpr double least_cased = 0.1;  // of a vocabulary's words: between BERT-base's 0 (uncased) and 0.36 (cased)
 
 /// The lines of resolved_toml() as "[table] key" and the value.
 std::map<std::string, std::string> keyed_lines(const std::string& toml) {
@@ -175,6 +176,7 @@ void settle(PrepConfig& config) {
   for (const data::TextSetting& setting : data::text_settings) {
     if (!(text.*setting.value)) text.*setting.value = told.*setting.value;
   }
+  config.tokenizer.lowercase_assumed = !text.lowercase;
   text = config.text();
 }
 
@@ -192,6 +194,15 @@ std::optional<Vocabulary> checked_vocabulary(const PrepConfig& config) {
   if (problems.all().size() == 1) throw Error(code, problems.all().front());
   problems.throw_if_any(code, "the text cannot be prepared:");
   return vocabulary;
+}
+
+std::string doubt_of_case(const PrepConfig& config, const Vocabulary& vocabulary) {
+  const double share = config.tokenizer.lowercase_assumed ? tokenize::capital_share(vocabulary.pieces()) : 0;
+  if (share < least_cased) return {};
+  return core::format_number(100 * share, 2) +
+         "% of the vocabulary's words hold capitals, which lower-cased text never meets: for a cased model's "
+         "vocabulary "
+         "set [tokenizer] lowercase = false (or true, if lower-cased text is meant).";
 }
 
 void find_labels(PrepConfig& config) {
@@ -270,7 +281,8 @@ std::string describe(const Summary& summary, const PrepConfig& config) {
   if (config.wants_labels() && !config.has_labels())
     line("labels      none: to be predicted, not to train or evaluate on");
   const double tokens = std::max<double>(1, static_cast<double>(summary.words_tokens));
-  line("vocabulary  " + core::counted(summary.vocabulary_size, "piece") + "; unknown words " +
+  line("vocabulary  " + core::counted(summary.vocabulary_size, "piece") +
+       "; lowercase = " + data::word(*config.text().lowercase) + "; unknown words " +
        core::format_number(100 * static_cast<double>(summary.unknown) / tokens, 2) + "% of the tokens; " +
        core::counted(summary.truncated, "sequence") + " cut to " + std::to_string(config.tokenizer.max_tokens) +
        " tokens");

@@ -11,6 +11,7 @@
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/hash.hpp"
 #include "bert_hpc/core/text.hpp"
+#include "bert_hpc/tokenize/characters.hpp"
 #include "bert_hpc/tokenize/utf8.hpp"
 
 namespace bert_hpc::tokenize {
@@ -122,6 +123,32 @@ std::string Vocabulary::text() const {
   std::string text;
   for (const std::string& piece : pieces_) text += piece + '\n';
   return text;
+}
+
+namespace {
+
+bool holds_capital(const std::string& piece) {
+  const auto* at = reinterpret_cast<const unsigned char*>(piece.data());
+  const auto* const end = at + piece.size();
+  char32_t scratch[4];
+  while (at != end) {
+    const char32_t point = decode_utf8(at, end);
+    const std::span<const char32_t> lower = character_table().lower_form(point, scratch);
+    if (lower.size() != 1 || lower[0] != point) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+double capital_share(const std::vector<std::string>& pieces) {
+  std::int64_t words = 0, capitals = 0;
+  for (const std::string& piece : pieces) {
+    if (piece.starts_with("##") || (piece.starts_with('[') && piece.ends_with(']'))) continue;
+    ++words;
+    capitals += holds_capital(piece) ? 1 : 0;
+  }
+  return words == 0 ? 0 : static_cast<double>(capitals) / static_cast<double>(words);
 }
 
 }  // namespace bert_hpc::tokenize

@@ -192,6 +192,9 @@ def case_is_the_vocabularys(folder):
         toml(folder, tokenizer__vocabulary=f'"{vocabulary}"', **upper)
         done = run(folder, 2)
         check(done.returncode == 0, f"{vocabulary}: {done.stderr}")
+        check(f"; lowercase = {str(lowercase).lower()};" in done.stdout, f"{vocabulary}: told in the report: {done.stdout}")
+        doubt = "warning: 11% of the vocabulary's words hold capitals"
+        check(done.stdout.count(doubt) == (vocabulary == "silent"), f"{vocabulary}: whose case is doubted: {done.stdout}")
         with h5py.File(folder / "upper" / "train-00000.h5") as f:
             piece = VOCABULARY.index("a") if lowercase else len(VOCABULARY)
             check(f["input_ids"][1] == piece, f"{vocabulary}: lowercase is {lowercase}")
@@ -204,7 +207,8 @@ def case_is_the_vocabularys(folder):
     refused(folder, "a case that is not the vocabulary's", 2, "[tokenizer] lowercase: it is true, and cased/tokenizer_config.json",
             "do_lower_case = false", tokenizer__vocabulary='"cased"', tokenizer__lowercase="true")
     toml(folder, tokenizer__vocabulary='"silent"', tokenizer__lowercase="false", **upper)
-    check(run(folder).returncode == 0, "who says nothing is not contradicted")
+    done = run(folder)
+    check(done.returncode == 0 and "warning" not in done.stdout, f"who says nothing is not contradicted: {done.stdout}")
 
 
 def text_is_read_as_the_vocabulary_is_for(folder):

@@ -131,3 +131,9 @@ TEST_CASE("UTF-8 is decoded with replacement as Python does") {
   latin1_to_utf8("caf\xE9", converted);
   CHECK(converted == "caf\xC3\xA9");
 }
+
+TEST_CASE("capitals of a vocabulary are counted in words, not in special tokens and endings") {
+  CHECK(capital_share({}) == 0);
+  CHECK(capital_share({"[UNK]", "[unused0]", "##A", "a", "ß", "é", "ж", "中", "!", "["}) == 0);
+  CHECK(capital_share({"[UNK]", "##b", "a", "b", "aB", "É", "Ж", "c", "d", "e"}) == 3.0 / 8);
+}
