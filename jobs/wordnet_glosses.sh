@@ -6,7 +6,12 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 . "$bert_hpc_jobs/archive.sh"
 
-[ $# = 1 ] || fail 2 "usage: jobs/wordnet_glosses.sh OUTPUT.tsv   (WORDNET_DIR=folder of data.noun etc. if it is elsewhere)"
+usage="usage: jobs/wordnet_glosses.sh OUTPUT.tsv   (WORDNET_DIR=folder of data.noun etc. if it is elsewhere)"
+case ${1-} in
+  -h | --help) printf '%s\n' "$usage"; exit 0 ;;
+  -*) fail 2 "unknown option $1; $usage" ;;
+esac
+[ $# = 1 ] || fail 2 "$usage"
 output=$1
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT

@@ -38,4 +38,13 @@ std::string skipped_text(std::int64_t step, const StepResult& result,
   return text;
 }
 
+std::string divergence_advice(bool fp16, double max_gradient_norm) {
+  const std::string clipping = max_gradient_norm == 0 ? "clipping (optimizer.max_gradient_norm = 1.0)"
+                                                      : "a smaller optimizer.max_gradient_norm (it is " +
+                                                            core::format_number(max_gradient_norm) + ")";
+  return std::string(fp16 ? "No loss scale helps; precision.compute = \"bf16\" has the range that fp16 lacks. " : "") +
+         "A smaller optimizer.learning_rate, a longer warm-up (schedule.warmup_ratio) or " + clipping +
+         " usually mends it; otherwise look at these samples, and for broken values in the pretrained weights.";
+}
+
 }  // namespace bert_hpc::app

@@ -61,15 +61,11 @@ void TrainingLoop::tell_skipped(const StepResult& result) {
     return;
   }
   record();
-  const bool fp16 = context_.input.precision.compute == "fp16";
   throw AgreedError(
       core::ExitCode::numerical,
       text + ", the last of " + std::to_string(skipped.in_a_row) +
           " in a row (optimizer.max_skipped_steps = " + std::to_string(most) + "). Training cannot go on from here. " +
-          (fp16 ? "No loss scale helps; precision.compute = \"bf16\" has the range that fp16 lacks. " : "") +
-          "A smaller optimizer.learning_rate, a longer warm-up "
-          "(schedule.warmup_ratio) or clipping (optimizer.max_gradient_norm = 1.0) usually mends it; "
-          "otherwise look at these samples, and for broken values in the pretrained weights.");
+          divergence_advice(context_.input.precision.compute == "fp16", context_.input.optimizer.max_gradient_norm));
 }
 
 void TrainingLoop::record() {

@@ -172,6 +172,7 @@ Config parse_config_text(const std::string& text, const std::string& name, const
 ReadConfig read_config_text(const std::string& text, const std::string& name,
                             const std::vector<std::string>& overrides) {
   TomlReader reader(text, name, overrides);
+  refuse_input_of("bert_hpc_prep", "source", "run", reader, name);
   reader.override_excludes("schedule.steps", {"schedule.epochs"});
   reader.override_excludes("schedule.epochs", {"schedule.steps"});
   reader.override_excludes("schedule.warmup_steps", {"schedule.warmup_ratio"});

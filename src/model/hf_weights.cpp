@@ -24,6 +24,7 @@ const std::string word_embeddings = "bert.embeddings.word_embeddings.weight";
 const std::string decoder_weight = "cls.predictions.decoder.weight";
 const std::string decoder_bias = "cls.predictions.decoder.bias";
 const std::string prediction_bias = "cls.predictions.bias";
+const std::string prediction_transform = "cls.predictions.transform.dense.weight";
 
 constexpr std::int64_t longest_tokenizer_file = std::int64_t{256} << 20;
 
@@ -66,6 +67,8 @@ LoadPlan make_plan(const HfCheckpoint& checkpoint, const std::filesystem::path& 
                    const std::vector<Wanted>& wanted, const LoadOptions& options) {
   LoadPlan plan;
   ProblemList problems;
+  const bool predicts_tokens = checkpoint.find(prediction_transform) && !checkpoint.find("classifier.weight");
+  bool lacks_classifier = false;
   for (const Wanted& parameter : wanted) {
     const HfCheckpoint::Entry* source = source_of(checkpoint, parameter.name);
     const bool optional = has_prefix(parameter.name, options.may_be_missing);
@@ -75,6 +78,8 @@ LoadPlan make_plan(const HfCheckpoint& checkpoint, const std::filesystem::path& 
     if (source == nullptr) {
       if (optional) {
         plan.report.newly_initialised.push_back(parameter.name);
+      } else if (predicts_tokens && has_prefix(parameter.name, head_prefixes(BertHead::sequence_classification))) {
+        lacks_classifier = true;
       } else {
         problems.add(parameter.name + " is missing; it should have the shape " + shape_text(parameter.shape) + ".");
       }
@@ -85,6 +90,11 @@ LoadPlan make_plan(const HfCheckpoint& checkpoint, const std::filesystem::path& 
       problems.add(checkpoint.describe(*source) + " is of type " + in_quotes(source->tensor->dtype) +
                    ", but weights must be F32, F16 or BF16.");
     }
+  }
+  if (lacks_classifier) {
+    problems.add(
+        "It holds a masked language model, which has no classifier yet: train it for the task first "
+        "(run.mode = \"train\" with model.pretrained = this folder), and use the model that this run writes.");
   }
   const bool foreign = std::all_of(plan.sources.begin(), plan.sources.end(), [](auto source) { return !source; });
   if (foreign && !checkpoint.entries().empty()) {

@@ -171,7 +171,8 @@ void check_rest(const PrepConfig& c, config::TomlReader& reader) {
   }
 }
 
-PrepConfig read(config::TomlReader& reader) {
+PrepConfig read(config::TomlReader& reader, const std::string& name) {
+  config::refuse_input_of("bert_hpc", "run", "source", reader, name);
   PrepConfig c;
   visit_keys(reader, c);
   // Fractions say all of it or nothing: what one does not name is not wanted.
@@ -237,13 +238,13 @@ tokenize::RowFormat PrepConfig::row_format() const {
 
 PrepConfig read_prep_config(const std::string& path, const std::vector<std::string>& overrides) {
   config::TomlReader reader(path, overrides);
-  return read(reader);
+  return read(reader, path);
 }
 
 PrepConfig parse_prep_config(std::string_view text, const std::string& name,
                              const std::vector<std::string>& overrides) {
   config::TomlReader reader(text, name, overrides);
-  return read(reader);
+  return read(reader, name);
 }
 
 std::string resolved_toml(PrepConfig config) {

@@ -41,6 +41,10 @@ done
 printf '00001740 03 n 01 entity 0 001 ~ 00001930 n 0000 | that which is\tperceived  \n' >>"$scratch/wordnet/data.noun"
 printf '00001740 29 v 01 breathe 0 001 @ 1 v 0000 01 + 02 00 | draw air; "I breathe"  \n' >>"$scratch/wordnet/data.verb"
 printf '00001740 44 a 01 able 0 000 | last of the categories  \n' >>"$scratch/wordnet/data.adj"
+expect_status 0 env WORDNET_DIR="$scratch/wordnet" ./jobs/wordnet_glosses.sh --help
+expect_text "usage: jobs/wordnet_glosses.sh OUTPUT.tsv"
+expect_status 2 env WORDNET_DIR="$scratch/wordnet" ./jobs/wordnet_glosses.sh --output
+expect [ ! -e ./--help ] && expect [ ! -e ./--output ]
 expect_status 0 env WORDNET_DIR="$scratch/wordnet" ./jobs/wordnet_glosses.sh "$scratch/new/glosses.tsv"
 printf 'text\tlabel\nthat which is perceived\tnoun.Tops\ndraw air I breathe\tverb.body\nlast of the categories\tadj.ppl\n' \
   >"$scratch/expected"

@@ -15,4 +15,7 @@ namespace bert_hpc::app {
 std::string skipped_text(std::int64_t step, const StepResult& result,
                          const std::function<data::SamplePlace(std::int64_t sample)>& place);
 
+/// What usually mends a training that skips step after step. `max_gradient_norm`: as it is; 0 is no limit. Pure.
+std::string divergence_advice(bool fp16, double max_gradient_norm);
+
 }  // namespace bert_hpc::app

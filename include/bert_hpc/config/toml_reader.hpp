@@ -162,6 +162,11 @@ class TomlReader : public TomlKeys {
   std::unique_ptr<State> state_;
 };
 
+/// Throws Error(input) where the input `name` is for the other program: it has a table that only that one has, and not
+/// the one that this program's inputs have.
+void refuse_input_of(const std::string& other_program, const std::string& other_table, const std::string& own_table,
+                     const TomlReader& reader, const std::string& name);
+
 class TomlWriter : public TomlKeys {
  public:
   using TomlKeys::key;

@@ -1,9 +1,11 @@
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 #include <limits>
 
 #include "bert_hpc/app/skipped_step.hpp"
 
 using namespace bert_hpc;
+using Catch::Matchers::ContainsSubstring;
 
 TEST_CASE("a skipped step is told with its samples, each file named once") {
   const auto place = [](std::int64_t sample) {
@@ -24,4 +26,11 @@ TEST_CASE("a skipped step is told with its samples, each file named once") {
   CHECK(app::skipped_text(2, result, place) ==
         "step 2 was skipped, as its gradient norm is inf (the loss is finite, so any of these may be the reason: a.h5, "
         "sequence 7)");
+}
+
+TEST_CASE("advice against divergence is not what the input already does") {
+  CHECK_THAT(app::divergence_advice(false, 0),
+             ContainsSubstring("max_gradient_norm = 1.0)") && !ContainsSubstring("fp16"));
+  CHECK_THAT(app::divergence_advice(true, 1), ContainsSubstring("a smaller optimizer.max_gradient_norm (it is 1)") &&
+                                                  !ContainsSubstring("= 1.0") && ContainsSubstring("fp16"));
 }

@@ -372,3 +372,9 @@ TEST_CASE("damaged overrides never crash and always tell their number") {
     if (message != "no problem") REQUIRE(message.find("--set number 1") != std::string::npos);
   }
 }
+
+TEST_CASE("an input of bert_hpc_prep is told as such, and nothing else of it") {
+  CHECK(problems("[source]\nformat = \"csv\"\n[output]\ndirectory = \"out\"\n") ==
+        "in.toml: is an input of bert_hpc_prep, as its [source] tells: start that program with it.");
+  CHECK_THAT(problems("[source]\nformat = \"csv\"\n" + minimal), ContainsSubstring("unknown table [source]"));
+}

@@ -212,6 +212,19 @@ TEST_CASE("the check reads no values and finds the same problems") {
   CHECK(failure_of([&] { model::check_hf_weights(folder.path(), store); }).says("cls.predictions.bias is missing"));
 }
 
+TEST_CASE("a masked language model is told to have no classifier, but where one is to be trained") {
+  tests::ScratchFolder folder;
+  write(folder / "model.safetensors", tensors_of(make_store(masked_lm_specs)));
+  const auto failure = failure_of([&] { model::check_hf_weights(folder.path(), classifier_specs); });
+  CHECK(failure.says("masked language model, which has no classifier yet"));
+  CHECK_FALSE(failure.says("classifier.weight is missing"));
+  CHECK_FALSE(failure.says("bert.pooler.dense.weight is missing"));
+  CHECK(failure.says("bert.embeddings.LayerNorm.weight is missing"));
+  const model::LoadOptions trains{{"classifier.", "bert.pooler.", "bert.embeddings.LayerNorm."},
+                                  /*replace_other_shapes=*/true};
+  CHECK(model::check_hf_weights(folder.path(), classifier_specs, trains).newly_initialised.size() == 5);
+}
+
 TEST_CASE("weights in shards are found through the index") {
   tests::ScratchFolder folder;
   const ParameterStore store = make_store(classifier_specs);

@@ -108,6 +108,12 @@ TEST_CASE("all problems are told at once, with place and nearest name") {
   CHECK_THAT(text, ContainsSubstring("train_size"));
 }
 
+TEST_CASE("an input of bert_hpc is told as such, and nothing else of it") {
+  CHECK(message("[run]\ndirectory = \"out\"\n[data]\ntrain = [\"a.h5\"]\n") ==
+        "prep.toml: is an input of bert_hpc, as its [run] tells: start that program with it.");
+  CHECK_THAT(message("[run]\ndirectory = \"out\"\n" + good), ContainsSubstring("unknown table [run]"));
+}
+
 TEST_CASE("keys that contradict each other are refused") {
   CHECK(message(good).empty());
   CHECK_THAT(message(good, {"tokenizer.vocabulary=\"v\""}), ContainsSubstring("both given"));
