@@ -13,8 +13,10 @@
 #include <map>
 #include <sstream>
 
+#include "bert_hpc/core/descriptor.hpp"
 #include "bert_hpc/core/environment.hpp"
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/core/own_file.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/io/metrics.hpp"
 
@@ -53,7 +55,7 @@ std::string status_of(const fs::path& directory) {
 /// Written beside, made durable and renamed over: the file is whole at any moment.
 void write_file(const fs::path& path, const std::string& text, bool durable = true) {
   const std::string beside = path.string() + ".new";
-  const int file = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  const int file = core::create_own_file(beside);
   if (file < 0) cannot("write", beside, std::strerror(errno));
   std::size_t done = 0;
   bool good = true;
@@ -292,10 +294,9 @@ void continue_run(const std::string& path, const std::string& resolved_input, st
   write_file(directory / "input.toml", resolved_input);
   std::error_code problem;
   const auto bytes = fs::file_size(log, problem);
-  if (!problem && static_cast<std::int64_t>(bytes) > log_bytes) {
-    fs::resize_file(log, static_cast<std::uintmax_t>(log_bytes), problem);
-    if (problem) cannot("cut back", log.string(), problem.message());
-  }
+  if (problem || static_cast<std::int64_t>(bytes) <= log_bytes) return;
+  const core::Descriptor file(core::open_own_file(log.string(), O_WRONLY));
+  if (!file.valid() || ::ftruncate(file.get(), log_bytes) != 0) cannot("cut back", log.string(), std::strerror(errno));
 }
 
 void end_run(const std::string& path, RunEnd end) {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/core/own_file.hpp"
 
 namespace bert_hpc::core {
 
@@ -82,7 +83,7 @@ Log& Log::operator=(Log&& other) noexcept {
 
 void Log::attach(const std::string& path) {
   const std::lock_guard lock(mutex_);
-  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  const int file = open_own_file(path, O_WRONLY | O_CREAT | O_APPEND);
   if (file < 0) throw Error(ExitCode::files, "cannot write " + path + ": " + std::strerror(errno));
   if (file_ >= 0) ::close(file_);
   file_ = file;

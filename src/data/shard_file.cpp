@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/core/text.hpp"
 #include "bert_hpc/io/checksummed_file.hpp"
 
 namespace bert_hpc::data {
@@ -58,10 +59,12 @@ void ShardFile::read_attributes() {
     fail("this HDF5 file is no shard of bert_hpc (it has no attribute 'schema'); shards are made by bert_hpc_prep.");
   }
   if (const std::string schema = attribute(shard_attribute::schema); schema != shard_schema) {
-    fail("its schema is '" + schema + "', this program reads '" + shard_schema + "'; make the shards again.");
+    fail("its schema is '" + core::printable(schema) + "', this program reads '" + shard_schema +
+         "'; make the shards again.");
   }
   const std::string task = attribute(shard_attribute::task);
-  if (!parse_shard_task(task, info_.task)) fail("attribute 'task' is '" + task + "', which is no task.");
+  if (!parse_shard_task(task, info_.task))
+    fail("attribute 'task' is '" + core::printable(task) + "', which is no task.");
   // Masked language modelling needs no labels, so that shards of any task serve it.
   if (limits_.task != ShardTask::masked_lm && info_.task != limits_.task) {
     fail("it was made for task '" + task + "', but task.name is '" + to_string(limits_.task) + "'.");

@@ -6,7 +6,7 @@
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/hash.hpp"
 #include "bert_hpc/core/text.hpp"
-#include "bert_hpc/io/atomic_write.hpp"
+#include "bert_hpc/core/text_file.hpp"
 
 namespace bert_hpc::data {
 namespace {
@@ -16,7 +16,8 @@ namespace fs = std::filesystem;
 constexpr std::int64_t longest_file = std::int64_t{64} << 20;  // bytes; the largest vocabularies known have 4 MB
 
 TextSettings read_settings(const std::string& file) {
-  const auto json = nlohmann::json::parse(io::read_text_file(file, longest_file), nullptr, /*allow_exceptions=*/false);
+  const auto json =
+      nlohmann::json::parse(core::read_text_file(file, longest_file), nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) {
     throw core::Error(core::ExitCode::files, file + ": is no JSON object; write it again, or take it away.");
   }
@@ -35,7 +36,7 @@ TokenizerFolder read_tokenizer_folder(const std::string& path) {
   std::error_code ignored;
   const std::string vocabulary = path + "/vocab.txt", settings = path + "/tokenizer_config.json";
   if (fs::is_regular_file(vocabulary, ignored)) {
-    const auto pieces = core::split_lines(io::read_text_file(vocabulary, longest_file));
+    const auto pieces = core::split_lines(core::read_text_file(vocabulary, longest_file));
     folder.pieces = static_cast<std::int64_t>(pieces.size());
     folder.vocabulary_hash = core::hash_of_lines(pieces);
   }

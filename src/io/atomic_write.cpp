@@ -1,4 +1,5 @@
 #include "bert_hpc/io/atomic_write.hpp"
+#include "bert_hpc/core/own_file.hpp"
 
 #include <cstdio>
 #include <filesystem>
@@ -56,7 +57,7 @@ void publish(const std::string& path, core::ExitCode code) {
 
 void write_file(const std::string& path, std::span<const std::byte> content, core::ExitCode code) {
   const std::string beside = name_beside(path);
-  Descriptor file(beside, O_WRONLY | O_CREAT | O_TRUNC);
+  Descriptor file(core::create_own_file(beside));
   if (!file.valid()) fail_with_errno(code, "create", beside);
   if (!file.write_all(content.data(), content.size()) || !file.close()) {
     const int reason = errno;
@@ -69,23 +70,6 @@ void write_file(const std::string& path, std::span<const std::byte> content, cor
 
 void write_text_file(const std::string& path, std::string_view content, core::ExitCode code) {
   write_file(path, std::as_bytes(std::span(content)), code);
-}
-
-std::string read_text_file(const std::string& path, std::int64_t max_bytes, core::ExitCode code) {
-  const Descriptor file(path, O_RDONLY);
-  if (!file.valid()) fail_with_errno(code, "open", path);
-  std::string text;
-  std::string block(std::size_t{1} << 16, '\0');
-  for (;;) {
-    const ssize_t got = file.read_some(block.data(), block.size());
-    if (got < 0) fail_with_errno(code, "read", path);
-    text.append(block, 0, static_cast<std::size_t>(got));
-    if (static_cast<std::int64_t>(text.size()) > max_bytes) {
-      throw core::Error(code, "Cannot read '" + path + "': it is longer than the " + std::to_string(max_bytes) +
-                                  " bytes expected at most.");
-    }
-    if (got < static_cast<ssize_t>(block.size())) return text;
-  }
 }
 
 }  // namespace bert_hpc::io

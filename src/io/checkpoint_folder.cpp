@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "bert_hpc/core/text.hpp"
+#include "bert_hpc/core/text_file.hpp"
 #include "bert_hpc/io/atomic_write.hpp"
 #include "descriptor.hpp"
 
@@ -131,7 +132,7 @@ std::optional<std::int64_t> CheckpointFolder::named(const std::string& pointer) 
   const std::string path = path_ + '/' + pointer;
   std::error_code problem;
   if (!fs::is_regular_file(path, problem) || fs::file_size(path, problem) > longest_pointer) return std::nullopt;
-  std::string name = read_text_file(path, static_cast<std::int64_t>(longest_pointer), code);
+  std::string name = core::read_text_file(path, static_cast<std::int64_t>(longest_pointer), code);
   while (!name.empty() && (name.back() == '\n' || name.back() == '\r')) name.pop_back();
   return step_of_checkpoint(name);
 }

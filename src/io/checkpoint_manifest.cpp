@@ -82,7 +82,7 @@ void check_pieces(const CheckpointManifest& manifest, const std::string& path) {
   for (std::size_t i = 0; i < of_tensor.size(); ++i) {
     const core::WholeTensor& tensor = manifest.tensors[i];
     if (!core::cover_once(tensor.elements(), of_tensor[i])) {
-      refuse(path, "it does not hold '" + tensor.name + "' exactly once");
+      refuse(path, "it does not hold '" + core::printable(tensor.name) + "' exactly once");
     }
   }
 }
@@ -138,6 +138,12 @@ void read_files(const Hdf5File& file, CheckpointManifest& manifest) {
   pieces.expect<std::int64_t>(2);
   const std::vector<std::int64_t>& extents = pieces.info().extents;
   if (extents[1] != columns || extents[0] > most_pieces) refuse(path, "its list of pieces has another form");
+  // Compressed, numbers like these shrink by much, but not without an end.
+  constexpr std::int64_t most_compression = 1024;
+  const auto number_bytes = static_cast<std::int64_t>(sizeof(std::int64_t));
+  if (extents[0] * columns * number_bytes / most_compression > pieces.info().stored_bytes) {
+    refuse(path, "it claims more pieces than it stores");
+  }
   std::vector<std::int64_t> numbers(static_cast<std::size_t>(extents[0] * columns));
   pieces.read_rows(0, numbers);
   std::size_t next = 0;

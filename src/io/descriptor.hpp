@@ -20,7 +20,7 @@ namespace bert_hpc::io::detail {
 
 class Descriptor : public core::Descriptor {
  public:
-  Descriptor() = default;
+  using core::Descriptor::Descriptor;
   Descriptor(const std::string& path, int flags, mode_t mode = 0666)
       : core::Descriptor(opened(path.c_str(), flags | O_CLOEXEC, mode)) {}
 

@@ -1,6 +1,8 @@
 // Files, groups and the library's errors; datasets are in hdf5_dataset.cpp, attributes in hdf5_attribute.cpp.
 #include "bert_hpc/io/hdf5.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -26,6 +28,19 @@ struct FileMemory {
 void prepare_library() {
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
   H5PLset_loading_state(0);
+}
+
+bool is_sound_type(hid_t type) {
+  const H5T_class_t type_class = H5Tget_class(type);
+  if (type_class != H5T_INTEGER && type_class != H5T_FLOAT) return true;
+  const H5T_order_t order = H5Tget_order(type);
+  const std::size_t bits = 8 * H5Tget_size(type);
+  if (order != H5T_ORDER_LE && order != H5T_ORDER_BE && bits != 8) return false;  // one byte has no order
+  if (H5Tget_offset(type) != 0 || H5Tget_precision(type) != bits) return false;
+  if (type_class == H5T_INTEGER) return true;
+  std::size_t sign = 0, exponent = 0, exponent_bits = 0, mantissa = 0, mantissa_bits = 0;
+  return H5Tget_fields(type, &sign, &exponent, &exponent_bits, &mantissa, &mantissa_bits) >= 0 && sign < bits &&
+         exponent < bits && exponent_bits <= bits - exponent && mantissa < bits && mantissa_bits <= bits - mantissa;
 }
 
 std::string library_reason() {
@@ -145,7 +160,8 @@ Hdf5File Hdf5File::create(const std::string& path, core::ExitCode code, std::int
   prepare_library();
   const Hdf5Handle access = access_properties();
   const Hdf5Handle creation = creation_properties(user_block);
-  Hdf5Handle handle(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation.id(), access.id()), close_file);
+  ::unlink(path.c_str());  // never through a link that lies there
+  Hdf5Handle handle(H5Fcreate(path.c_str(), H5F_ACC_EXCL, creation.id(), access.id()), close_file);
   if (handle.id() < 0) detail::fail(code, "create", "", path, library_reason());
   return Hdf5File(std::move(handle), path, code);
 }

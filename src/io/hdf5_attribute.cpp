@@ -92,7 +92,8 @@ std::vector<T> Hdf5File::numeric_attributes(const std::string& object, const std
   const Hdf5Handle type(H5Aget_type(attribute.id()), close_type);
   const H5T_class_t type_class = H5Tget_class(type.id());
   // An integer serves where a real is wanted, as in most languages; never the other way.
-  const bool fits = type_class == H5T_INTEGER || (type_class == H5T_FLOAT && std::floating_point<T>);
+  const bool fits = (type_class == H5T_INTEGER || (type_class == H5T_FLOAT && std::floating_point<T>)) &&
+                    detail::is_sound_type(type.id());
   if (!fits) refuse(std::string("needed is ") + (std::floating_point<T> ? "a number" : "an integer"));
   const std::int64_t count = entries_of(attribute.id());
   if (count < 0 || count > max_elements) refuse("it has an impossible number of entries");

@@ -54,6 +54,7 @@ bool is_lossless(const DatasetInfo& info) {
 void read_type(hid_t dataset, DatasetInfo& info) {
   const Hdf5Handle type(H5Dget_type(dataset), close_type);
   info.element_bytes = static_cast<std::int64_t>(H5Tget_size(type.id()));
+  if (!detail::is_sound_type(type.id())) return;
   switch (H5Tget_class(type.id())) {
     case H5T_INTEGER:
       info.type_class = DatasetInfo::TypeClass::integer;

@@ -16,6 +16,10 @@ static_assert(sizeof(hid_t) == sizeof(std::int64_t), "HDF5 1.10 or newer is need
 /// Switches off the library's printing of errors and its loading of filter plug-ins. Cheap; called before every use.
 void prepare_library();
 
+/// False for a type of numbers that takes a part of its bytes only, or says that it takes more than it has (HDF5 1.10
+/// believes a file's bit offsets and reads beyond its buffers); true for all other types.
+bool is_sound_type(hid_t type);
+
 /// The innermost entry of the library's error stack: what really went wrong.
 std::string library_reason();
 

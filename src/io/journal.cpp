@@ -1,4 +1,5 @@
 #include "bert_hpc/io/journal.hpp"
+#include "bert_hpc/core/own_file.hpp"
 
 #include <zlib.h>
 
@@ -52,14 +53,14 @@ Journal& Journal::operator=(Journal&&) noexcept = default;
 Journal::~Journal() = default;
 
 Journal Journal::create(const std::string& path, const std::string& title) {
-  Journal journal(std::make_unique<State>(State{path, Descriptor(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND)}));
+  Journal journal(std::make_unique<State>(State{path, Descriptor(core::create_own_file(path, O_APPEND))}));
   if (!journal.state_->file.valid()) fail_with_errno(core::ExitCode::files, "create", path);
   journal.append(title);
   return journal;
 }
 
 Journal Journal::resume(const std::string& path) {
-  Journal journal(std::make_unique<State>(State{path, Descriptor(path, O_RDWR | O_APPEND)}));
+  Journal journal(std::make_unique<State>(State{path, Descriptor(core::open_own_file(path, O_RDWR | O_APPEND))}));
   const Descriptor& file = journal.state_->file;
   if (!file.valid()) fail_with_errno(core::ExitCode::files, "open", path);
   char last = '\n';

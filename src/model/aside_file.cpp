@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/core/own_file.hpp"
 #include "bert_hpc/io/atomic_write.hpp"
 
 namespace bert_hpc::model {
@@ -16,7 +17,7 @@ using core::Error;
 using core::ExitCode;
 
 AsideFile::AsideFile(std::filesystem::path path) : path_(std::move(path)), partial_(io::name_beside(path_.string())) {
-  descriptor_ = ::open(partial_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  descriptor_ = core::create_own_file(partial_);
   if (descriptor_ < 0) fail("be created");
   pending_ = true;
 }

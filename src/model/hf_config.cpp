@@ -1,8 +1,8 @@
 #include "bert_hpc/model/hf_config.hpp"
+#include "bert_hpc/core/text_file.hpp"
 
 #include <limits>
 
-#include "bert_hpc/io/atomic_write.hpp"
 #include "strict_json.hpp"
 
 namespace bert_hpc::model {
@@ -171,7 +171,7 @@ BertConfig read_hf_config(const std::filesystem::path& folder) {
                                      ": missing. A folder of a Hugging Face model holds config.json, "
                                      "model.safetensors and the tokenizer's files.");
   }
-  return parse_hf_config(io::read_text_file(path.string(), longest_config), path.string());
+  return parse_hf_config(core::read_text_file(path.string(), longest_config), path.string());
 }
 
 std::string hf_config_text(const BertConfig& config, BertHead head) {

@@ -1,13 +1,15 @@
 #include "bert_hpc/model/hf_weights.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdint>
 #include <cstring>
 #include <set>
 
 #include "bert_hpc/core/device_memory.hpp"
-#include "bert_hpc/io/atomic_write.hpp"
+#include "bert_hpc/core/text.hpp"
+#include "bert_hpc/core/text_file.hpp"
 #include "bert_hpc/model/hf_config.hpp"
 #include "hf_checkpoint.hpp"
 #include "safetensors_writer.hpp"
@@ -156,13 +158,29 @@ void check_tie(const HfCheckpoint& checkpoint, const std::string& name, const co
   }
 }
 
+/// What goes with a model into its folder, which people pass on.
+constexpr std::array tokenizer_files = {"vocab.txt", "tokenizer_config.json", "tokenizer.json",
+                                        "special_tokens_map.json", "added_tokens.json"};
+
+/// The text of one of them. A name may be a link (Hugging Face's caches have links alone), perhaps to what is nobody
+/// else's business: only JSON, and a vocabulary that has BERT's special tokens, are passed on.
+std::string tokenizer_file(const std::filesystem::path& path) {
+  std::string text = core::read_text_file(path.string(), longest_tokenizer_file);
+  if (path.extension() == ".json") {
+    parse_strict_json(text, path.string());
+  } else if (text.find("[CLS]") == std::string::npos || text.find("[SEP]") == std::string::npos) {
+    throw Error(ExitCode::files, path.string() + ": is no vocabulary of BERT: it has no [CLS] or no [SEP].");
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string LoadReport::text() const {
   const auto line = [](const char* title, const std::vector<std::string>& names) {
     if (names.empty()) return std::string();
     std::string result = std::string(title) + " (" + std::to_string(names.size()) + "):";
-    for (const std::string& name : names) result += " " + name;
+    for (const std::string& name : names) result.append(" ").append(core::printable(name));
     return result + "\n";
   };
   return line("newly initialised", newly_initialised) + line("not used from the file", unused);
@@ -235,6 +253,13 @@ void save_hf_folder(const std::filesystem::path& folder, const BertConfig& confi
   save_hf_folder(folder, config, head, std::move(tensors), tokenizer_folder);
 }
 
+void check_tokenizer_files(const std::filesystem::path& folder) {
+  std::error_code problem;
+  for (const char* name : tokenizer_files) {
+    if (std::filesystem::exists(folder / name, problem)) tokenizer_file(folder / name);
+  }
+}
+
 void save_hf_folder(const std::filesystem::path& folder, const BertConfig& config, BertHead head,
                     std::vector<TensorToWrite> tensors, const std::filesystem::path& tokenizer_folder) {
   std::error_code problem;
@@ -245,11 +270,10 @@ void save_hf_folder(const std::filesystem::path& folder, const BertConfig& confi
     files.emplace_back(folder / name).write(text);
   };
   const bool copies = !tokenizer_folder.empty() && !std::filesystem::equivalent(folder, tokenizer_folder, problem);
-  for (const char* name :
-       {"vocab.txt", "tokenizer_config.json", "tokenizer.json", "special_tokens_map.json", "added_tokens.json"}) {
+  for (const char* name : tokenizer_files) {
     const std::filesystem::path source = tokenizer_folder / name;
     if (copies && std::filesystem::exists(source, problem)) {
-      write_text(name, io::read_text_file(source.string(), longest_tokenizer_file));
+      write_text(name, tokenizer_file(source));
     }
   }
   write_safetensors_into(files.emplace_back(folder / "model.safetensors"), std::move(tensors), {{"format", "pt"}});

@@ -155,6 +155,7 @@ SafetensorsFile::SafetensorsFile(SafetensorsFile&& other) noexcept
     : path_(std::move(other.path_)),
       descriptor_(std::exchange(other.descriptor_, -1)),
       tensors_(std::move(other.tensors_)),
+      by_name_(std::move(other.by_name_)),
       metadata_(std::move(other.metadata_)) {}
 
 void SafetensorsFile::parse_header(const std::string& text, std::int64_t data_begin, std::int64_t file_size) {
@@ -172,6 +173,7 @@ void SafetensorsFile::parse_header(const std::string& text, std::int64_t data_be
     }
   }
   check_layout(data_begin, file_size);
+  for (std::size_t i = 0; i < tensors_.size(); ++i) by_name_.emplace(tensors_[i].name, i);
 }
 
 // Every byte behind the header belongs to exactly one tensor, whose type and shape say how many it has.
@@ -213,9 +215,8 @@ void SafetensorsFile::check_layout(std::int64_t data_begin, std::int64_t file_si
 }
 
 const StoredTensor* SafetensorsFile::find(const std::string& name) const {
-  const auto found =
-      std::find_if(tensors_.begin(), tensors_.end(), [&name](const StoredTensor& t) { return t.name == name; });
-  return found == tensors_.end() ? nullptr : &*found;
+  const auto found = by_name_.find(name);
+  return found == by_name_.end() ? nullptr : &tensors_[found->second];
 }
 
 void SafetensorsFile::read_bytes(const StoredTensor& tensor, std::int64_t offset, void* out, std::int64_t bytes) const {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "bert_hpc/core/error.hpp"
-#include "bert_hpc/io/atomic_write.hpp"
+#include "bert_hpc/core/text_file.hpp"
 
 namespace bert_hpc::model {
 namespace {
@@ -16,35 +16,43 @@ using nlohmann::json;
 
 constexpr std::size_t deepest = 16;
 
-// Follows the parser and refuses what json would swallow.
-class Watcher {
+// Walks through the text once before it is parsed, and refuses what json would swallow. (A callback of json::parse
+// could do so meanwhile, but for each object's end that looks through all of its parent.)
+class Watcher : public nlohmann::json_sax<json> {
  public:
   explicit Watcher(const std::string& what) : what_(what) {}
 
-  bool operator()(int, json::parse_event_t event, json& parsed) {
-    switch (event) {
-      case json::parse_event_t::object_start:
-      case json::parse_event_t::array_start:
-        keys_.emplace_back();
-        if (keys_.size() > deepest) throw Error(ExitCode::files, what_ + ": nested deeper than any such file is.");
-        break;
-      case json::parse_event_t::object_end:
-      case json::parse_event_t::array_end:
-        keys_.pop_back();
-        break;
-      case json::parse_event_t::key:
-        if (!keys_.back().insert(parsed.get_ref<const std::string&>()).second) {
-          throw Error(ExitCode::files, what_ + ": the key " + in_quotes(parsed.get_ref<const std::string&>()) +
-                                           " stands twice in one object; it must stand once.");
-        }
-        break;
-      default:
-        break;
-    }
+  bool start_object(std::size_t) override { return enter(); }
+  bool start_array(std::size_t) override { return enter(); }
+  bool end_object() override { return leave(); }
+  bool end_array() override { return leave(); }
+  bool key(string_t& name) override {
+    if (keys_.back().insert(name).second) return true;
+    throw Error(ExitCode::files,
+                what_ + ": the key " + in_quotes(name) + " stands twice in one object; it must stand once.");
+  }
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool parse_error(std::size_t, const std::string&, const json::exception&) override {
+    return false;
+  }  // json::parse tells
+
+ private:
+  bool enter() {
+    keys_.emplace_back();
+    if (keys_.size() > deepest) throw Error(ExitCode::files, what_ + ": nested deeper than any such file is.");
+    return true;
+  }
+  bool leave() {
+    keys_.pop_back();
     return true;
   }
 
- private:
   const std::string& what_;
   std::vector<std::set<std::string>> keys_;
 };
@@ -71,8 +79,8 @@ json parse_strict_json(const std::string& text, const std::string& what) {
   json root;
   try {
     Watcher watcher(what);
-    root = json::parse(
-        text, [&watcher](int depth, json::parse_event_t event, json& parsed) { return watcher(depth, event, parsed); });
+    json::sax_parse(text, &watcher);
+    root = json::parse(text);
   } catch (const json::exception& problem) {
     std::string reason = problem.what();
     if (const std::size_t end = reason.find("] "); end != std::string::npos) reason.erase(0, end + 2);
@@ -83,7 +91,7 @@ json parse_strict_json(const std::string& text, const std::string& what) {
 }
 
 json read_strict_json(const std::filesystem::path& path, std::int64_t limit) {
-  return parse_strict_json(io::read_text_file(path.string(), limit), path.string());
+  return parse_strict_json(core::read_text_file(path.string(), limit), path.string());
 }
 
 }  // namespace bert_hpc::model

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/core/own_file.hpp"
 
 namespace bert_hpc::prep {
 
@@ -27,7 +28,7 @@ constexpr std::size_t block_values = 1 << 18;  // 1 MiB a write
 
 TokenStore::TokenStore(const std::string& directory, int rank, int ranks)
     : directory_(directory), rank_(rank), ranks_(ranks) {
-  writer_ = ::open(path(rank).c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  writer_ = core::create_own_file(path(rank));
   if (writer_ < 0) fail(path(rank), "cannot be made");
   block_.reserve(block_values);
 }

@@ -3,15 +3,12 @@
 
 #include <algorithm>
 #include <bit>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <iterator>
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/hash.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/tokenize/characters.hpp"
+#include "bert_hpc/core/text_file.hpp"
 #include "bert_hpc/tokenize/utf8.hpp"
 
 namespace bert_hpc::tokenize {
@@ -21,24 +18,13 @@ using core::ExitCode;
 
 namespace {
 
-constexpr std::size_t largest_file = 64 << 20;    // bytes; the largest vocabularies known have 4 MB
+constexpr std::int64_t largest_file = 64 << 20;   // bytes; the largest vocabularies known have 4 MB
 constexpr std::uint32_t largest_trie = 1u << 24;  // nodes that a 32-bit edge key can tell apart
-
-std::string read_file(const std::string& file) {
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) throw Error(ExitCode::files, file + ": cannot be opened: " + std::strerror(errno) + ".");
-  std::string text(std::istreambuf_iterator<char>(stream), {});
-  if (stream.bad()) throw Error(ExitCode::files, file + ": reading failed.");
-  if (text.size() > largest_file) {
-    throw Error(ExitCode::data, file + ": is larger than 64 MiB, so it is no vocabulary.");
-  }
-  return text;
-}
 
 }  // namespace
 
 Vocabulary Vocabulary::load(const std::string& file) {
-  std::string text = read_file(file);
+  const std::string text = core::read_text_file(file, largest_file);
   if (text.empty()) throw Error(ExitCode::data, file + ": is empty; a vocabulary has one piece a line.");
   return {core::split_lines(text), file};
 }

@@ -32,8 +32,4 @@ void make_directories(const std::string& path, core::ExitCode code = core::ExitC
 /// Forces a file's, or a directory's, content to the disk.
 void sync_to_disk(const std::string& path, core::ExitCode code = core::ExitCode::files);
 
-/// The whole of a text file of at most max_bytes.
-std::string read_text_file(const std::string& path, std::int64_t max_bytes,
-                           core::ExitCode code = core::ExitCode::files);
-
 }  // namespace bert_hpc::io

@@ -46,6 +46,9 @@ LoadReport check_hf_weights(const std::filesystem::path& folder, const core::Par
 LoadReport check_hf_weights(const std::filesystem::path& folder, const std::vector<core::ParameterSpec>& specs,
                             const LoadOptions& options = {});
 
+/// Throws Error(files) where a tokenizer's file in `folder` (vocab.txt, tokenizer.json, …) is not what its name says.
+void check_tokenizer_files(const std::filesystem::path& folder);
+
 /// Writes config.json, model.safetensors and copies of the tokenizer's files in `tokenizer_folder` (none if empty) into
 /// `folder`, made where it is missing: what AutoModelFor….from_pretrained(folder) reads without a missing or
 /// unexpected key. All files are written aside and flushed first, then renamed one after another. Throws Error(files).

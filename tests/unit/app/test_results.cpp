@@ -15,14 +15,16 @@ namespace fs = std::filesystem;
 TEST_CASE("a model gets the vocabulary that its shards were made with, and no other") {
   const fs::path root = fs::temp_directory_path() / ("bert_hpc_results_" + std::to_string(getpid()));
   for (const char* name : {"shards", "model"}) fs::create_directories(root / name);
-  const auto put = [&](const char* name, const char* text) { std::ofstream(root / name / "vocab.txt") << text; };
+  const auto put = [&](const char* name, const char* text) {
+    std::ofstream(root / name / "vocab.txt") << "[CLS]\n[SEP]\n" << text;
+  };
   config::Config input;
   input.data.train = {(root / "shards/train-*.h5").string()};
   input.model.pretrained = (root / "model").string();
   data::ShardInfo shards;
-  shards.vocabulary_hash = core::hash_of_lines({"a", "b"});
-  shards.vocabulary_size = 2;
-  const auto chosen = [&] { return app::tokenizer_folder(input, shards, 2); };
+  shards.vocabulary_hash = core::hash_of_lines({"[CLS]", "[SEP]", "a", "b"});
+  shards.vocabulary_size = 4;
+  const auto chosen = [&] { return app::tokenizer_folder(input, shards, 4); };
 
   CHECK(chosen() == root / "model");  // which may have a tokenizer.json
   put("model", "a\nb\n");

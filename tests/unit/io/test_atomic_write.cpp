@@ -4,11 +4,13 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <csignal>
 
+#include "bert_hpc/core/text_file.hpp"
 #include "bert_hpc/io/atomic_write.hpp"
 #include "io_support.hpp"
 
 using namespace bert_hpc::io;
 using bert_hpc::core::Error;
+using bert_hpc::core::read_text_file;
 using Catch::Matchers::ContainsSubstring;
 using test_support::TemporaryDirectory;
 
@@ -19,8 +21,16 @@ TEST_CASE("a text file is replaced whole and leaves nothing beside") {
   write_text_file(path, "second, longer");
   CHECK(read_text_file(path, 100) == "second, longer");
   CHECK_FALSE(std::filesystem::exists(name_beside(path)));
-  CHECK_THROWS_WITH(read_text_file(path, 5), ContainsSubstring("longer than the 5 bytes"));
-  CHECK_THROWS_WITH(read_text_file(directory / "absent", 5), ContainsSubstring("No such file"));
+}
+
+TEST_CASE("a link that lies beside is replaced, and what it points to stays") {
+  const TemporaryDirectory directory;
+  const std::string path = directory / "a.txt", other = directory / "other.txt";
+  write_text_file(other, "of somebody");
+  std::filesystem::create_symlink(other, name_beside(path));
+  write_text_file(path, "ours");
+  CHECK(read_text_file(path, 100) == "ours");
+  CHECK(read_text_file(other, 100) == "of somebody");
 }
 
 TEST_CASE("a failed write leaves the old content") {

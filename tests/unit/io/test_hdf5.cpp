@@ -1,3 +1,4 @@
+#include <hdf5.h>
 #include <unistd.h>
 
 #include <array>
@@ -218,6 +219,35 @@ TEST_CASE("what a file holds is checked against what is wanted") {
   CHECK_THROWS_AS(file.text_attribute("/", "real"), Error);
   CHECK_THROWS_WITH(file.text_attribute("/", "absent"), ContainsSubstring("no such attribute"));
   CHECK_THROWS_AS(file.dataset("ids").file_offset() + file.dataset("nowhere").file_offset(), Error);
+}
+
+TEST_CASE("numbers that take other bits than all of their bytes are not read") {
+  const TemporaryDirectory directory;
+  const std::string path = directory / "lying.h5";
+  const auto make = [&](hid_t base, std::size_t precision, std::size_t offset) {
+    const hid_t file = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    const hid_t type = H5Tcopy(base);
+    REQUIRE(H5Tset_precision(type, precision) >= 0);
+    REQUIRE(H5Tset_offset(type, offset) >= 0);
+    const hsize_t extent = 3;
+    const hid_t space = H5Screate_simple(1, &extent, nullptr), scalar = H5Screate(H5S_SCALAR);
+    const hid_t dataset = H5Dcreate2(file, "numbers", type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    const hid_t attribute = H5Acreate2(file, "count", type, scalar, H5P_DEFAULT, H5P_DEFAULT);
+    const std::int64_t values[3] = {1, 2, 3};
+    REQUIRE(H5Dwrite(dataset, H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) >= 0);
+    REQUIRE(H5Awrite(attribute, H5T_NATIVE_INT64, values) >= 0);
+    H5Aclose(attribute), H5Dclose(dataset), H5Sclose(space), H5Sclose(scalar), H5Tclose(type), H5Fclose(file);
+  };
+  make(H5T_STD_I64BE, 64, 0);
+  CHECK(Hdf5File::open_read(path, ExitCode::data).read<std::int64_t>("numbers", 9) ==
+        std::vector<std::int64_t>{1, 2, 3});
+  CHECK(Hdf5File::open_read(path, ExitCode::data).integer_attribute("/", "count") == 1);
+  for (const auto& [precision, offset] : {std::pair{63u, 0u}, std::pair{63u, 1u}, std::pair{8u, 40u}}) {
+    make(H5T_STD_I64LE, precision, offset);
+    const Hdf5File file = Hdf5File::open_read(path, ExitCode::data);
+    CHECK_THROWS_WITH(file.read<std::int64_t>("numbers", 9), ContainsSubstring("needed is int64"));
+    CHECK_THROWS_WITH(file.integer_attribute("/", "count"), ContainsSubstring("needed is an integer"));
+  }
 }
 
 TEST_CASE("errors carry the caller's exit code and the reason") {

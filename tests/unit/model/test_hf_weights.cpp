@@ -88,7 +88,7 @@ tests::Failure load_failure(const tests::ScratchFolder& folder, const std::vecto
 
 TEST_CASE("a folder comes back bit for bit, config and tokenizer files with it") {
   tests::ScratchFolder folder, tokenizer;
-  tests::write_file(tokenizer / "vocab.txt", "[PAD]\n[UNK]\n\xC3\xA9\n");
+  tests::write_file(tokenizer / "vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n\xC3\xA9\n");
   tests::write_file(tokenizer / "tokenizer_config.json", "{\"do_lower_case\": true}");
   ParameterStore store = make_store(classifier_specs);
   const std::vector<float> special = {-0.0f, std::bit_cast<float>(1u)};  // and the smallest subnormal
@@ -103,14 +103,14 @@ TEST_CASE("a folder comes back bit for bit, config and tokenizer files with it")
   CHECK(report.text().empty());
   CHECK(same_bits(read, store));
   CHECK(model::read_hf_config(folder / "new/model").label_names == config.label_names);
-  CHECK(tests::read_file(folder / "new/model/vocab.txt") == "[PAD]\n[UNK]\n\xC3\xA9\n");
+  CHECK(tests::read_file(folder / "new/model/vocab.txt") == "[PAD]\n[UNK]\n[CLS]\n[SEP]\n\xC3\xA9\n");
   CHECK(tests::read_file(folder / "new/model/tokenizer_config.json") == "{\"do_lower_case\": true}");
   int files = 0;
   for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder / "new/model")) ++files;
   CHECK(files == 4);  // nothing unfinished stays behind
   // Saving over the folder the tokenizer comes from keeps its files.
   model::save_hf_folder(folder / "new/model", config, BertHead::sequence_classification, read, folder / "new/model");
-  CHECK(tests::read_file(folder / "new/model/vocab.txt") == "[PAD]\n[UNK]\n\xC3\xA9\n");
+  CHECK(tests::read_file(folder / "new/model/vocab.txt") == "[PAD]\n[UNK]\n[CLS]\n[SEP]\n\xC3\xA9\n");
 }
 
 TEST_CASE("names without prefix, gamma and beta, and buffers are understood") {
@@ -328,4 +328,24 @@ TEST_CASE("each rank of a tensor group reads its slices, and what is wrong is to
   tensors[mine[3].name] = {{4, 4}, std::vector<float>(16)};
   write(folder / "model.safetensors", tensors);
   CHECK(load_failure(folder, mine).says("make it (4, 7)"));
+}
+
+TEST_CASE("what is no tokenizer's file does not go with a model") {
+  tests::ScratchFolder folder, tokenizer;
+  ParameterStore store = make_store(classifier_specs);
+  model::BertConfig config;
+  config.label_names = {"a", "b", "c"};
+  tests::write_file(folder / "secret", "-----BEGIN KEY-----\n");
+  for (const char* name : {"vocab.txt", "added_tokens.json", "tokenizer.json", "special_tokens_map.json"}) {
+    std::filesystem::create_symlink(folder / "secret", tokenizer / name);
+    const auto failure = failure_of([&] {
+      model::save_hf_folder(folder / "model", config, BertHead::sequence_classification, store, tokenizer.path());
+    });
+    CHECK(failure.code == tests::files_code);
+    CHECK(failure.says(name));
+    CHECK(failure_of([&] { model::check_tokenizer_files(tokenizer.path()); }).says(name));
+    CHECK(!std::filesystem::exists(folder / "model/config.json"));
+    CHECK(!std::filesystem::exists(folder / "model" / name));
+    std::filesystem::remove(tokenizer / name);
+  }
 }
