@@ -7,8 +7,8 @@
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/hash.hpp"
 #include "bert_hpc/core/text.hpp"
-#include "bert_hpc/tokenize/characters.hpp"
 #include "bert_hpc/core/text_file.hpp"
+#include "bert_hpc/tokenize/characters.hpp"
 #include "bert_hpc/tokenize/utf8.hpp"
 
 namespace bert_hpc::tokenize {
