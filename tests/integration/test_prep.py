@@ -148,10 +148,10 @@ def wrong_input(folder):
             source__fils='["a"]', tokenizer__max_token="3")
     refused(folder, "a misspelt directory", 2, 'did you mean "directory"', absent=["missing", "empty"],
             output__directory=None, output__directry='"out"')
-    refused(folder, "no such vocabulary", 4, "[tokenizer] vocabulary: nosuch: cannot be opened",
+    refused(folder, "no such vocabulary", 4, "[tokenizer] vocabulary: Cannot open 'nosuch': No such file",
             tokenizer__vocabulary='"nosuch"')
     refused(folder, "several things at once", 3, '1. [source] files: empty.csv: is empty',
-            "2. [source] test_files: none.csv: cannot be opened", "3. [tokenizer] vocabulary: nosuch",
+            "2. [source] test_files: none.csv: cannot be opened", "3. [tokenizer] vocabulary: Cannot open 'nosuch'",
             "4. [output] directory: file/sub: cannot be written", source__files='["rows.csv", "empty.csv"]',
             source__test_files='["none.csv"]', tokenizer__vocabulary='"nosuch"', output__directory='"file/sub"')
     refused(folder, "missing column", 3, 'no column "txt"', 'did you mean "text"', '"label" and "value"',

@@ -15,6 +15,7 @@ import tempfile
 import unicodedata
 
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import h5py
 import numpy as np
 from make_golden import FORMS, SPECIAL
