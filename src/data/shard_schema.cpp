@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bert_hpc/core/error.hpp"
+#include "text_settings_json.hpp"
 
 namespace bert_hpc::data {
 namespace {

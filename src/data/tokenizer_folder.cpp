@@ -7,6 +7,7 @@
 #include "bert_hpc/core/hash.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/core/text_file.hpp"
+#include "text_settings_json.hpp"
 
 namespace bert_hpc::data {
 namespace {

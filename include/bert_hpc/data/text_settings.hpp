@@ -2,7 +2,6 @@
 #pragma once
 
 #include <array>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 
 namespace bert_hpc::data {
@@ -27,9 +26,6 @@ inline constexpr std::array<TextSetting, 3> text_settings{{
     {"strip_accents", "strip_accents", &TextSettings::strip_accents},
     {"tokenize_chinese_chars", "tokenize_chinese_chars", &TextSettings::tokenize_chinese_chars},
 }};
-
-/// What a JSON object tells under `name` of each setting; what is no boolean is not told.
-TextSettings read_text_settings(const nlohmann::json& object, const char* TextSetting::*name);
 
 /// The first setting in which both are told and differ, completed; null where there is none.
 const TextSetting* first_difference(const TextSettings& a, const TextSettings& b);
