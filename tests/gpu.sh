@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Packs the CUDA build's tests into a folder that runs on a machine with a GPU where nothing of this is installed: our
-# programs, Open MPI and HDF5. CUDA's libraries and NCCL are those of that machine, found through LD_LIBRARY_PATH, in
-# /usr/local/cuda or among the packages of its python3.
+# programs, those of the CPU build for comparison, Open MPI and HDF5. CUDA's libraries and NCCL are those of that machine,
+# found through LD_LIBRARY_PATH, in /usr/local/cuda or among the packages of its python3.
 #   tests/gpu.sh [FOLDER]      packs build-cuda into FOLDER (default build-cuda/bundle) and FOLDER.tar.xz
 #   FOLDER/run.sh              runs every test there; the last line is "N passed, N failed, N skipped"
 #   FOLDER/bench.sh            measures attention there, fused beside portable kernels, and training steps beside PyTorch's,
@@ -13,20 +13,23 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 build=$PWD/build-cuda bundle=${1:-$PWD/build-cuda/bundle}
 [ -x "$build/bert_hpc" ] || fail 2 "there is no CUDA build in build-cuda: run jobs/build.sh --cuda --tests first"
+[ -x build/bert_hpc ] || fail 2 "there is no CPU build in build, which resumed runs are compared with: run jobs/build.sh first"
 rm -rf "$bundle"
-mkdir -p "$bundle/bin" "$bundle/lib" "$bundle/tests"
+mkdir -p "$bundle/bin" "$bundle/cpu" "$bundle/lib" "$bundle/tests/integration"
 cmake --build "$build" --target bench_attention bench_training >"$build/bench.log" 2>&1 || fail 1 "the benchmarks do not build; see $build/bench.log"
 programs=("$build"/bert_hpc "$build"/bert_hpc_prep "$build"/tests/test_* "$build"/tests/bench_attention "$build"/tests/bench_training)
 for program in "${programs[@]}"; do
   if [ -f "$program" ] && [ -x "$program" ]; then strip -o "$bundle/bin/$(basename "$program")" "$program"; fi
 done
+for program in bert_hpc bert_hpc_prep; do strip -o "$bundle/cpu/$program" "build/$program"; done
 cp -r tests/golden "$bundle/tests/"
+cp tests/integration/{program,test_gpu}.py "$bundle/tests/integration/"
 mkdir -p "$bundle/bench"
 cp tests/bench/{run,cases,bench_training}.py "$bundle/bench/"
 
 # What the programs load from here, but for the C library and what comes with CUDA, NCCL and the driver.
 needed() {
-  for file in "$bundle"/bin/* "$@"; do ldd "$file" 2>/dev/null || true; done | sed -n 's/.* => \(\/[^ ]*\).*/\1/p' | sort -u |
+  for file in "$bundle"/{bin,cpu}/* "$@"; do ldd "$file" 2>/dev/null || true; done | sed -n 's/.* => \(\/[^ ]*\).*/\1/p' | sort -u |
     grep -Ev '/(libc|libm|libdl|librt|libpthread|libresolv|ld-linux[^/]*)\.so|/lib(cudart|cublas|cublasLt|nccl|cuda|nvidia)[^/]*\.so' || true
 }
 mpirun=$(command -v mpirun || true)
@@ -79,6 +82,7 @@ for program in bin/test_*; do
     *) attempt "$name" "$program" ;;
   esac
 done
+attempt integration_gpu env BERT_HPC_BUILD="$PWD/bin" BERT_HPC_CPU_BUILD="$PWD/cpu" python3 tests/integration/test_gpu.py
 echo "$passed passed, $failed failed, $skipped skipped"
 [ $failed = 0 ] && [ $passed -gt 0 ]
 RUN

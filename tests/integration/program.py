@@ -26,6 +26,15 @@ def run(program, *arguments, ranks=1, threads=None, check=None, cwd=None):
     return done
 
 
+def as_if_killed_after(step, directory):
+    """Makes of a finished run, which keeps its checkpoints, one that was killed after the checkpoint of `step`."""
+    for path in (directory / "checkpoints").glob("step-*"):
+        if int(path.name[5:]) > step:
+            shutil.rmtree(path)
+    (directory / "checkpoints" / "latest").write_text(f"step-{step:08d}\n")
+    (directory / ".status").write_text("running\n")
+
+
 def ranks_of(marker):
     """Processes of bert_hpc whose command line has the marker, rank 0 first, by what its launcher has told each: numbers of
     processes begin anew at their end. What a rank has forked, and what has not yet become another program (Open MPI's

@@ -79,11 +79,7 @@ class Checkpoints(unittest.TestCase):
         """A run of STEPS steps as it is when it was killed after the checkpoint of `step`."""
         ranks = tables.pop("ranks", 1)
         done, directory = self.run_all(name, ranks, checkpoint={"every_steps": step, "keep": 100}, **tables)
-        for path in (directory / "checkpoints").glob("step-*"):
-            if int(path.name[5:]) > step:
-                shutil.rmtree(path)
-        (directory / "checkpoints" / "latest").write_text(f"step-{step:08d}\n")
-        (directory / ".status").write_text("running\n")
+        program.as_if_killed_after(step, directory)
         return directory
 
     def check_grids(self, task, grids, **tables):

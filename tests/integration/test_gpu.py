@@ -1,5 +1,6 @@
 """The CUDA build: without a GPU it says so and leaves with 2, and still validates; with one it trains as the CPU build
-does (dropout off: losses over 20 steps within 1e-4 in fp32, 2e-3 in fp8)."""
+does (dropout off: losses over 20 steps within 1e-4 in fp32, 2e-3 in fp8), goes on with checkpoints of the other build, and,
+where reproducible, gives the bits of a run that nobody stopped."""
 
 import os
 import pathlib
@@ -23,6 +24,7 @@ class Gpu(unittest.TestCase):
         self.work = program.Workspace()
         self.input = self.work.input(model={"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},
                                      schedule={"epochs": None, "steps": 20})
+        self.directory = self.work.folder / "run"
 
     def tearDown(self):
         program.BUILD = self.build
@@ -51,16 +53,50 @@ class Gpu(unittest.TestCase):
         # The CPU rounds through FP8 into bf16; sums differ, and numbers between two 8-bit ones go either way.
         self.check("fp8", 2e-3)
 
+    def test_resumes_what_a_cpu_began(self):
+        self.check_resumed(CPU_BUILD, self.build)
+
+    def test_a_cpu_resumes_what_it_began(self):
+        self.check_resumed(self.build, CPU_BUILD)
+
+    def test_a_resumed_run_has_the_same_bits(self):
+        # Dropout on: its generator goes on, too.
+        arguments = ("--set", "run.reproducible=true", "--set", "model.hidden_dropout_prob=0.1")
+        self.trained(self.build, *arguments)
+        whole = self.weights()
+        self.stopped_after(10, self.build, *arguments)
+        resumed = self.trained(self.build, *arguments)
+        self.assertIn("goes on after step 10", resumed.stdout)
+        self.assertEqual(self.weights(), whole)
+
     def check(self, compute, tolerance):
         arguments = ("--overwrite", "--set", f'precision.compute="{compute}"')
-        there = self.on(self.build, *arguments)
-        if "no GPU found" in there.stderr:
+        there = losses(self.trained(self.build, *arguments).stdout)
+        self.compare(losses(self.trained(CPU_BUILD, *arguments).stdout), there, tolerance)
+
+    def check_resumed(self, there, here):
+        whole = losses(self.trained(self.build).stdout)
+        self.stopped_after(10, there)
+        resumed = self.trained(here)
+        self.assertIn("goes on after step 10", resumed.stdout)
+        self.compare(whole[10:], losses(resumed.stdout), 1e-4)
+
+    def trained(self, build, *arguments):
+        done = self.on(build, *arguments)
+        if "no GPU found" in done.stderr:
             self.skipTest("no GPU")
-        self.assertEqual(there.returncode, 0, there.stderr)
-        here = self.on(CPU_BUILD, *arguments)
-        self.assertEqual(here.returncode, 0, here.stderr)
-        expected, found = losses(here.stdout), losses(there.stdout)
-        self.assertGreater(len(expected), 10)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done
+
+    def stopped_after(self, step, build, *arguments):
+        self.trained(build, "--overwrite", "--set", f"checkpoint.every_steps={step}", "--set", "checkpoint.keep=100", *arguments)
+        program.as_if_killed_after(step, self.directory)
+
+    def weights(self):
+        return (self.directory / "model" / "model.safetensors").read_bytes()
+
+    def compare(self, expected, found, tolerance):
+        self.assertGreaterEqual(len(expected), 10)
         self.assertEqual(len(expected), len(found))
         for a, b in zip(expected, found):
             self.assertLess(abs(a - b), tolerance * max(1.0, a))
