@@ -23,16 +23,10 @@ namespace {
 using core::Descriptor;
 using Clock = std::chrono::steady_clock;
 
-struct Datagram {
-  std::uint64_t secret[2] = {};
-  std::int64_t rank = 0;
-  SignOfLife sign;
-};
-
 /// Where rank 0 may be reached, most likely first. Plain data, broadcast as bytes.
 struct Meeting {
   static constexpr std::size_t most = 16;
-  std::uint64_t secret[2] = {};
+  core::HashKey key = {};
   std::uint16_t port = 0;  // as in a datagram
   std::uint32_t count = 0;
   std::uint32_t addresses[most] = {};
@@ -73,20 +67,27 @@ void add_addresses(Meeting& meeting) {
 class DatagramHeartbeat : public Heartbeat {
  public:
   DatagramHeartbeat(Descriptor socket, Descriptor wakes, const Meeting& meeting, int rank, int ranks)
-      : socket_(std::move(socket)), wakes_(std::move(wakes)), meeting_(meeting), rank_(rank) {
-    if (rank == 0) peers_.resize(static_cast<std::size_t>(ranks));
-  }
+      : socket_(std::move(socket)),
+        wakes_(std::move(wakes)),
+        meeting_(meeting),
+        rank_(rank),
+        peers_(rank == 0 ? static_cast<std::size_t>(ranks) : 1) {}
 
   void send(const SignOfLife& own) override {
     if (rank_ == 0) {
-      for (const sockaddr_in& peer : peers_) {
-        if (peer.sin_port != 0) send_to(peer, own);
+      for (std::size_t r = 1; r < peers_.size(); ++r) {
+        if (peers_[r].number != 0) send_to(peers_[r].address, static_cast<int>(r), own);
       }
       return;
     }
-    if (found_) return send_to(centre_, own);
+    // Where it answered last, unless it has stopped to: another way may be open, or that answer came by a detour.
+    constexpr int patience = 4;
+    if (peers_[0].number != 0 && unanswered_ < patience) {
+      ++unanswered_;
+      return send_to(peers_[0].address, 0, own);
+    }
     for (std::uint32_t i = 0; i < meeting_.count; ++i) {
-      send_to(address_of(meeting_.addresses[i], meeting_.port), own);
+      send_to(address_of(meeting_.addresses[i], meeting_.port), 0, own);
     }
   }
 
@@ -110,47 +111,49 @@ class DatagramHeartbeat : public Heartbeat {
   }
 
  private:
-  void send_to(const sockaddr_in& peer, const SignOfLife& own) const {
-    Datagram datagram{.secret = {meeting_.secret[0], meeting_.secret[1]}, .rank = rank_, .sign = own};
-    ::sendto(socket_.get(), &datagram, sizeof datagram, MSG_NOSIGNAL, reinterpret_cast<const sockaddr*>(&peer),
-             sizeof peer);
+  struct Peer {
+    sockaddr_in address{};     // where it was heard from
+    std::uint64_t number = 0;  // of what was heard last; 0: never heard
+  };
+
+  void send_to(const sockaddr_in& address, int to, const SignOfLife& own) {
+    SealedSign sealed{.from = rank_, .to = to, .number = ++sent_, .sign = own, .code = 0};
+    sealed.code = code_of(sealed, meeting_.key);
+    ::sendto(socket_.get(), &sealed, sizeof sealed, MSG_NOSIGNAL, reinterpret_cast<const sockaddr*>(&address),
+             sizeof address);
   }
 
   void receive_all(const SignOfLife& own, const Heard& heard) {
     // Bounded, so that a flood from elsewhere cannot keep this thread from its other work.
     for (int i = 0; i < 65536; ++i) {
-      Datagram datagram;
+      SealedSign sealed;
       sockaddr_in from{};
       socklen_t length = sizeof from;
       const ssize_t bytes =
-          ::recvfrom(socket_.get(), &datagram, sizeof datagram, MSG_TRUNC, reinterpret_cast<sockaddr*>(&from), &length);
+          ::recvfrom(socket_.get(), &sealed, sizeof sealed, MSG_TRUNC, reinterpret_cast<sockaddr*>(&from), &length);
       if (bytes < 0) return;
-      if (bytes != static_cast<ssize_t>(sizeof datagram) || length != sizeof from) continue;
-      if (!std::equal(datagram.secret, datagram.secret + 2, meeting_.secret)) continue;
-      take(datagram, from, own, heard);
+      if (bytes == static_cast<ssize_t>(sizeof sealed) && length == sizeof from) take(sealed, from, own, heard);
     }
   }
 
-  void take(Datagram& datagram, const sockaddr_in& from, const SignOfLife& own, const Heard& heard) {
-    datagram.sign.section[sizeof datagram.sign.section - 1] = 0;
-    if (rank_ != 0) {
-      if (datagram.rank != 0) return;
-      centre_ = from;
-      found_ = true;
-    } else {
-      if (datagram.rank <= 0 || datagram.rank >= static_cast<std::int64_t>(peers_.size())) return;
-      peers_[static_cast<std::size_t>(datagram.rank)] = from;
-      if (datagram.sign.ended == 0) send_to(from, own);
-    }
-    heard(static_cast<int>(datagram.rank), datagram.sign);
+  void take(SealedSign& sealed, const sockaddr_in& from, const SignOfLife& own, const Heard& heard) {
+    // Rank 0 hears the others, they hear rank 0.
+    if (sealed.from == rank_ || sealed.from < 0 || sealed.from >= static_cast<std::int64_t>(peers_.size())) return;
+    Peer& peer = peers_[static_cast<std::size_t>(sealed.from)];
+    if (!is_genuine(sealed, meeting_.key, rank_, peer.number)) return;
+    peer = {from, sealed.number};
+    unanswered_ = 0;
+    sealed.sign.section[sizeof sealed.sign.section - 1] = 0;
+    if (rank_ == 0 && sealed.sign.ended == 0) send_to(from, sealed.from, own);
+    heard(sealed.from, sealed.sign);
   }
 
   Descriptor socket_, wakes_;
   Meeting meeting_;
   int rank_;
-  bool found_ = false;  // an address by which rank 0 answers
-  sockaddr_in centre_{};
-  std::vector<sockaddr_in> peers_;  // rank 0: where the others were heard from
+  std::vector<Peer> peers_;  // of rank 0: all; of others: rank 0
+  std::uint64_t sent_ = 0;
+  int unanswered_ = 0;  // sent to rank 0 since it was heard
 };
 
 }  // namespace
@@ -163,7 +166,7 @@ std::unique_ptr<Heartbeat> Heartbeat::make(Communicator& world) {
     sockaddr_in own{};
     socklen_t length = sizeof own;
     good = ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&own), &length) == 0 &&
-           ::getrandom(meeting.secret, sizeof meeting.secret, 0) == static_cast<ssize_t>(sizeof meeting.secret);
+           ::getrandom(meeting.key.data(), sizeof meeting.key, 0) == static_cast<ssize_t>(sizeof meeting.key);
     meeting.port = own.sin_port;
     add_addresses(meeting);
   }

@@ -1,8 +1,10 @@
 // Signs of life: rank 0 hears all others, they hear its answers, and what is not of this run is not heard.
 #include <arpa/inet.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <cstring>
 #include <fstream>
@@ -13,6 +15,17 @@
 #include "bert_hpc/comm/mpi_communicator.hpp"
 
 using namespace bert_hpc::comm;
+
+namespace {
+
+int detour = -1;  // a stranger's socket through which signs go out
+
+}  // namespace
+
+/// In place of the system's.
+extern "C" ssize_t sendto(int socket, const void* bytes, size_t size, int flags, const sockaddr* to, socklen_t length) {
+  return syscall(SYS_sendto, detour >= 0 ? detour : socket, bytes, size, flags, to, length);
+}
 
 namespace {
 
@@ -66,7 +79,7 @@ TEST_CASE("rank 0 hears all others and they hear it") {
   }
   CHECK(bad == 0);
 
-  // Strangers: wrong lengths and wrong words at every port.
+  // Strangers: wrong lengths, and the right form without the key, at every port.
   if (world->rank() == 0) {
     const int stranger = socket(AF_INET, SOCK_DGRAM, 0);
     for (const std::uint16_t port : ports()) {
@@ -77,6 +90,14 @@ TEST_CASE("rank 0 hears all others and they hear it") {
       std::vector<char> bytes(4096, 1);
       for (const std::size_t size : {0, 1, 16, 23, 79, 80, 81, 88, 4096}) {
         sendto(stranger, bytes.data(), size, 0, reinterpret_cast<sockaddr*>(&to), sizeof to);
+      }
+      for (int rank = 1; rank < world->size(); ++rank) {
+        for (const bool up : {true, false}) {
+          SealedSign forged{.from = up ? rank : 0, .to = up ? 0 : rank, .number = 1u << 30, .sign = sign(7), .code = 1};
+          sendto(stranger, &forged, sizeof forged, 0, reinterpret_cast<sockaddr*>(&to), sizeof to);
+          forged.code = code_of(forged, {});
+          sendto(stranger, &forged, sizeof forged, 0, reinterpret_cast<sockaddr*>(&to), sizeof to);
+        }
       }
     }
     close(stranger);
@@ -97,4 +118,31 @@ TEST_CASE("a wake-up ends listening") {
   const auto begin = std::chrono::steady_clock::now();
   heartbeat->listen(std::chrono::seconds(20), sign(1), [](int, const SignOfLife&) {});
   CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(10));
+}
+
+TEST_CASE("an answer that comes by a detour, which leads nowhere then, does not silence a rank") {
+  const auto world = make_world_communicator();
+  const auto heartbeat = Heartbeat::make(*world);
+  REQUIRE(heartbeat != nullptr);
+  // The stranger passes rank 0's answers on, and keeps what is sent to it.
+  if (world->rank() == 0) detour = socket(AF_INET, SOCK_DGRAM, 0);
+  std::vector<int> signs(static_cast<std::size_t>(world->size()), 0);
+  const auto heard = [&](int rank, const SignOfLife&) { ++signs[static_cast<std::size_t>(rank)]; };
+  const auto is_missing = [&](int enough) {
+    if (world->rank() != 0) return signs[0] < enough;
+    return std::any_of(signs.begin() + 1, signs.end(), [&](int count) { return count < enough; });
+  };
+  const auto beat = [&] {
+    if (world->rank() != 0) heartbeat->send(sign(1));
+    heartbeat->listen(std::chrono::milliseconds(10), sign(1), heard);
+  };
+  for (int i = 0; i < 1000 && world->any(is_missing(1)); ++i) beat();
+  CHECK(!is_missing(1));
+  if (world->rank() == 0) {
+    close(detour);
+    detour = -1;
+  }
+  for (int i = 0; i < 300 && world->any(is_missing(100)); ++i) beat();
+  // Not only what was under way: a rank is heard for as long as it sends.
+  CHECK(!is_missing(100));
 }

@@ -1,26 +1,19 @@
 // Signs of life between ranks, apart from MPI, which cannot tell a rank that is slow from one that is gone: while the
 // main thread waits in MPI for a rank that was stopped, another thread still hears who is alive. Small UDP datagrams
 // over IPv4, as they need no connection to hang on: every rank sends to rank 0, which answers each with its own. A
-// random word that only the ranks of this run know keeps others out. Only rank 0 need be reachable, by any of its
-// addresses; a rank whose datagrams do not arrive is never heard, which tells nothing about it.
+// code under a key that only the ranks of this run know keeps others out (sealed_sign.hpp). Only rank 0 need be
+// reachable, by any of its addresses; a rank whose datagrams do not arrive is never heard, which tells nothing about
+// it.
 #pragma once
 
 #include <chrono>
-#include <cstdint>
 #include <functional>
 #include <memory>
 
 #include "bert_hpc/comm/communicator.hpp"
+#include "bert_hpc/comm/sealed_sign.hpp"
 
 namespace bert_hpc::comm {
-
-/// What a rank says of itself.
-struct SignOfLife {
-  std::int64_t step = 0;   ///< the last one finished
-  char section[40] = {};   ///< the part of the program it is in; ends with 0
-  std::int64_t ended = 0;  ///< 1: it leaves, and will say no more
-  std::int64_t moves = 0;  ///< changes with every section entered or left and every step finished
-};
 
 class Heartbeat {
  public:
