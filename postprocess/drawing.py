@@ -2,12 +2,14 @@
 people with any kind of colour vision can tell apart."""
 
 import collections
+import re
 
 import matplotlib
 import numpy as np
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402  (the backend must be chosen first)
+from matplotlib.ticker import LogFormatterMathtext, LogFormatterSciNotation  # noqa: E402
 
 import variants  # noqa: E402
 from smoothing import curve  # noqa: E402
@@ -37,6 +39,7 @@ matplotlib.rcParams.update(
         "lines.linewidth": 1.8,
         "legend.frameon": False,
         "pdf.fonttype": 42,
+        "text.parse_math": False,  # labels and names of metrics are shown as they are, dollar signs too
     }
 )
 
@@ -119,8 +122,30 @@ def shared_legend(figure, shown, styles=None):
     figure.legend(handles=handles, loc="outside lower center", ncols=columns, fontsize=9)
 
 
+SUPERSCRIPTS = str.maketrans("0123456789−-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁻")
+
+
+class Powers(LogFormatterSciNotation):
+    """Ticks of a logarithmic axis in plain text (10², 2×10²), as mathematics is read nowhere."""
+
+    def __call__(self, value, position=None):
+        text = re.sub(r"^\$\\mathdefault\{(.*)\}\$$", r"\1", super().__call__(value, position)).replace(r"\times", "×")
+        return re.sub(r"\^\{(.*?)\}", lambda power: power[1].translate(SUPERSCRIPTS), text)
+
+
+def write_plain_powers(figure):
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            major, minor = axis.get_major_formatter(), axis.get_minor_formatter()
+            if isinstance(major, LogFormatterMathtext):
+                axis.set_major_formatter(Powers(axis.get_transform().base))
+            if isinstance(minor, LogFormatterMathtext):
+                axis.set_minor_formatter(Powers(axis.get_transform().base))
+
+
 def save(figure, name, output):
     """NAME.png and NAME.pdf in the folder; the same data give the same bytes."""
+    write_plain_powers(figure)
     paths = []
     for suffix, metadata in ((".png", {"Software": None}), (".pdf", {"CreationDate": None, "Creator": None})):
         path = output / (name + suffix)

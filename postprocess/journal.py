@@ -36,6 +36,8 @@ def unescape(field):
 def take_groups(fields, width):
     """A count and so many groups of `width` fields, and what follows."""
     count = int(fields[0])
+    if not 0 <= count <= (len(fields) - 1) // width:
+        raise ValueError("more groups than the line has")
     groups = [fields[1 + width * i : 1 + width * (i + 1)] for i in range(count)]
     return groups, fields[1 + width * count :]
 

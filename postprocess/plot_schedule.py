@@ -27,7 +27,7 @@ def draw(runs):
     if positive and max(positive) > 30 * np.median(positive):
         norm.set_yscale("log")
     rate.set(ylabel="Learning rate")
-    rate.ticklabel_format(axis="y", style="sci", scilimits=(-2, 3), useMathText=True)
+    rate.ticklabel_format(axis="y", style="sci", scilimits=(-2, 3))
     norm.set(xlabel="Step (updates)", ylabel="Gradient norm\n(before clipping)")
     if len(runs) > 1:
         drawing.shared_legend(figure, [looks[run.name] for run in runs], drawing.light_style([norm]))

@@ -257,6 +257,25 @@ class Journal(InFolder):
         result = call("report.py", self.folder)
         self.assertEqual(result.returncode, 0, result.stderr)
 
+    def test_counts_are_held_to_the_line(self):
+        self.assertEqual(journal.take_groups(["1", "a", "b", "c"], 2), ([["a", "b"]], ["c"]))
+        for fields in (["2", "a", "b", "c"], ["-1", "a", "b"], ["1000000000000", "a"]):
+            with self.assertRaises(ValueError):
+                journal.take_groups(fields, 2)
+
+
+class Names(InFolder):
+    def test_dollar_signs_are_shown(self):
+        figure, axes = matplotlib.pyplot.subplots()
+        title = axes.set_title("a$b$c")
+        axes.loglog([1, 1e5], [1e-7, 1])
+        drawing.save(figure, "dollars", self.folder)
+        self.assertFalse(title.get_parse_math())
+        ticks = [label.get_text() for label in (*axes.get_xticklabels(), *axes.get_yticklabels())]
+        self.assertIn("10²", ticks)
+        self.assertIn("10⁻⁴", ticks)
+        self.assertNotIn("$", "".join(ticks))
+
 
 class WrongInput(InFolder):
     def check_error(self, *arguments, says):
