@@ -5,7 +5,8 @@ import math
 
 def spoken(name):
     """A column's name for people."""
-    known = {"rmse": "RMSE", "mae": "MAE", "r2": "R²", "f1": "F1", "mcc": "MCC"}
+    known = {"rmse": "RMSE", "mae": "MAE", "r2": "R²", "f1": "F1", "mcc": "MCC", "pearson": "Pearson correlation",
+             "spearman": "Spearman correlation"}
     return " ".join(known.get(word, word) for word in name.split("_"))
 
 

@@ -6,6 +6,7 @@
 #include "bert_hpc/app/collective.hpp"
 #include "bert_hpc/data/file_list.hpp"
 #include "bert_hpc/data/tokenizer_folder.hpp"
+#include "bert_hpc/train/evaluation_metrics.hpp"
 
 namespace bert_hpc::app {
 namespace {
@@ -79,6 +80,10 @@ void add_surroundings(const DataSets& sets, MemoryPlan& memory) {
   std::int64_t data = 0;
   for (const data::ShardReader* reader : {sets.train.get(), sets.validation.get(), sets.test.get()}) {
     if (reader != nullptr) data += reader->memory_bytes();
+  }
+  for (const data::ShardReader* reader : {sets.validation.get(), sets.test.get()}) {
+    if (reader == nullptr) continue;
+    data += static_cast<std::int64_t>(reader->values().size()) * train::EvaluationSums::bytes_of_value;
   }
   memory.emplace_back("data sets", data);
   memory.emplace_back("libraries", libraries);

@@ -12,13 +12,10 @@ namespace {
 
 using Kind = train::EvaluationSums::Kind;
 
-std::int64_t classes_of(const Assembly& assembly) {
-  return assembly.traits.metrics == Kind::classification ? assembly.config.num_labels() : 0;
-}
-
 train::EvaluationSums sums_of(const Assembly& assembly, const data::ShardReader& reader) {
-  const std::span<const float> labels = reader.values();
-  return train::EvaluationSums(classes_of(assembly), labels.empty() ? 0.0 : static_cast<double>(labels.front()));
+  const Kind kind = assembly.traits.metrics;
+  if (kind == Kind::regression) return train::EvaluationSums(reader.values());
+  return train::EvaluationSums(kind == Kind::classification ? assembly.config.num_labels() : 0);
 }
 
 /// softmax in place. logits (rows, classes)
@@ -52,11 +49,13 @@ layers::BatchBounds Evaluator::bounds() const {
   return model_bounds(loader_.bounds(), loader_.max_length(), loader_.most_masked(), assembly_.traits.kind);
 }
 
-void Evaluator::keep(int micro_batch, std::span<const float> logits) {
+std::span<const core::PlannedSample> Evaluator::samples_of(int micro_batch) const {
   const int first = loaded_->plan.replica_begin[static_cast<std::size_t>(assembly_.place.data)];
-  for (const core::PlannedSample& sample : loaded_->plan.micro_batch(first + micro_batch)) {
-    samples_.push_back(sample.index);
-  }
+  return loaded_->plan.micro_batch(first + micro_batch);
+}
+
+void Evaluator::keep(int micro_batch, std::span<const float> logits) {
+  for (const core::PlannedSample& sample : samples_of(micro_batch)) samples_.push_back(sample.index);
   logits_.insert(logits_.end(), logits.begin(), logits.end());
 }
 
@@ -78,7 +77,8 @@ void Evaluator::result(int micro_batch, model::Stage& stage, int slot) {
   sums_.add_loss(loss_.to_host(1)[0], rows);
   if (!predicts) {
     const std::span<const float> values = logits();
-    for (std::int64_t r = 0; r < rows; ++r) sums_.add_value(batch.values[r], values[static_cast<std::size_t>(r)]);
+    const std::span<const core::PlannedSample> samples = samples_of(micro_batch);
+    for (std::size_t r = 0; r < values.size(); ++r) sums_.add_value(samples[r].index, values[r]);
     return;
   }
   const std::span<const std::int32_t> predicted = predicted_.to_host(rows);

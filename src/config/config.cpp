@@ -154,7 +154,7 @@ void resolve(Config& config) {
 }
 
 std::vector<std::string> metrics_of_task(const std::string& task) {
-  if (task == "regression") return {"loss", "rmse", "mae", "r2"};
+  if (task == "regression") return {"loss", "rmse", "mae", "r2", "pearson", "spearman"};
   if (task == "masked_lm") return {"loss", "accuracy", "perplexity"};
   return {"loss", "accuracy", "precision", "recall", "f1"};
 }

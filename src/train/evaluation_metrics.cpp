@@ -3,31 +3,57 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 namespace bert_hpc::train {
 namespace {
 
-constexpr std::size_t loss_at = 0, targets_at = 1, actual_at = 2, correct_at = 3, squares_at = 4, errors_at = 5,
-                      absolute_at = 6, confusion_at = 7;
+constexpr std::size_t loss_at = 0, targets_at = 1, correct_at = 2, rest_at = 3;
+constexpr double undefined = std::numeric_limits<double>::quiet_NaN();
 
 double ratio(double numerator, double denominator) {
   return denominator > 0 ? numerator / denominator : 0.0;
 }
 
-/// Σ (y − mean)² of n values from the sums of y − c and their squares; 0 where it is no more than what rounding leaves
-/// of two equal numbers of the squares' size, which says nothing.
-double variation_of(double sum, double squares, double n) {
-  constexpr double rounding = 1e-12;
-  const double variation = squares - sum * ratio(sum, n);
-  return variation > rounding * squares ? variation : 0.0;
+/// Seen from the first value, so that it is this value itself, to the bit, where all are alike.
+double mean_of(std::span<const double> values) {
+  double sum = 0;
+  for (const double value : values) sum += value - values.front();
+  return values.empty() ? 0.0 : values.front() + sum / static_cast<double>(values.size());
 }
 
 }  // namespace
 
-EvaluationSums::EvaluationSums(std::int64_t classes, double near_labels)
+double pearson(std::span<const double> x, std::span<const double> y) {
+  const double x_mean = mean_of(x), y_mean = mean_of(y);
+  double xx = 0, yy = 0, xy = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double from_x = x[i] - x_mean, from_y = y[i] - y_mean;
+    xx += from_x * from_x;
+    yy += from_y * from_y;
+    xy += from_x * from_y;
+  }
+  if (xx == 0 || yy == 0) return undefined;
+  return std::clamp(xy / (std::sqrt(xx) * std::sqrt(yy)), -1.0, 1.0);
+}
+
+std::vector<double> ranks_of(std::span<const double> values) {
+  std::vector<std::size_t> order(values.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return values[a] < values[b]; });
+  std::vector<double> ranks(values.size());
+  for (std::size_t first = 0, end = 0; first < order.size(); first = end) {
+    while (end < order.size() && values[order[end]] == values[order[first]]) ++end;
+    // The mean of first + 1, …, end.
+    for (std::size_t i = first; i < end; ++i) ranks[order[i]] = 0.5 * static_cast<double>(first + 1 + end);
+  }
+  return ranks;
+}
+
+EvaluationSums::EvaluationSums(std::int64_t classes, std::span<const float> labels)
     : classes_(classes),
-      near_labels_(near_labels),
-      sums_(confusion_at + static_cast<std::size_t>(classes * classes), 0.0) {}
+      labels_(labels),
+      sums_(rest_at + static_cast<std::size_t>(classes * classes) + labels.size(), 0.0) {}
 
 void EvaluationSums::add_loss(double sum, std::int64_t targets) {
   sums_[loss_at] += sum;
@@ -35,15 +61,11 @@ void EvaluationSums::add_loss(double sum, std::int64_t targets) {
 }
 
 void EvaluationSums::add_class(std::int32_t actual, std::int32_t predicted) {
-  sums_[confusion_at + static_cast<std::size_t>(actual * classes_ + predicted)] += 1;
+  sums_[rest_at + static_cast<std::size_t>(actual * classes_ + predicted)] += 1;
 }
 
-void EvaluationSums::add_value(double actual, double predicted) {
-  const double apart = actual - near_labels_;
-  sums_[actual_at] += apart;
-  sums_[squares_at] += apart * apart;
-  sums_[errors_at] += (predicted - actual) * (predicted - actual);
-  sums_[absolute_at] += std::abs(predicted - actual);
+void EvaluationSums::add_value(std::int64_t sample, double predicted) {
+  sums_[rest_at + static_cast<std::size_t>(sample)] = predicted;
 }
 
 double EvaluationSums::loss() const {
@@ -52,22 +74,38 @@ double EvaluationSums::loss() const {
 
 std::vector<std::int64_t> EvaluationSums::confusion_matrix() const {
   std::vector<std::int64_t> matrix;
-  for (std::size_t i = confusion_at; i < sums_.size(); ++i) matrix.push_back(static_cast<std::int64_t>(sums_[i]));
+  for (std::size_t i = rest_at; i < sums_.size(); ++i) matrix.push_back(static_cast<std::int64_t>(sums_[i]));
   return matrix;
+}
+
+std::vector<std::pair<std::string, double>> EvaluationSums::regression_metrics() const {
+  const std::vector<double> actual(labels_.begin(), labels_.end());
+  const std::span<const double> predicted = std::span(sums_).subspan(rest_at);
+  const double mean = mean_of(actual);
+  double squares = 0, errors = 0, absolute = 0;
+  for (std::size_t i = 0; i < actual.size(); ++i) {
+    const double error = predicted[i] - actual[i];
+    squares += (actual[i] - mean) * (actual[i] - mean);
+    errors += error * error;
+    absolute += std::abs(error);
+  }
+  const auto count = static_cast<double>(actual.size());
+  const double linear = pearson(actual, predicted);  // NaN, too, where a value is, which has no rank
+  return {{"rmse", std::sqrt(ratio(errors, count))},
+          {"mae", ratio(absolute, count)},
+          {"r2", squares > 0 ? 1.0 - errors / squares : undefined},
+          {"pearson", linear},
+          {"spearman", std::isnan(linear) ? undefined : pearson(ranks_of(actual), ranks_of(predicted))}};
 }
 
 std::vector<std::pair<std::string, double>> EvaluationSums::metrics(Kind kind) const {
   const double count = sums_[targets_at];
   if (kind == Kind::masked_lm) return {{"accuracy", ratio(sums_[correct_at], count)}, {"perplexity", std::exp(loss())}};
-  if (kind == Kind::regression) {
-    const double variation = variation_of(sums_[actual_at], sums_[squares_at], count);
-    const double r2 = variation > 0 ? 1.0 - sums_[errors_at] / variation : std::numeric_limits<double>::quiet_NaN();
-    return {{"rmse", std::sqrt(ratio(sums_[errors_at], count))}, {"mae", ratio(sums_[absolute_at], count)}, {"r2", r2}};
-  }
+  if (kind == Kind::regression) return regression_metrics();
   // Macro averages run over the classes that occur, as actual or as predicted.
   double correct = 0, precision = 0, recall = 0, f1 = 0, present = 0;
   const auto at = [this](std::int64_t actual, std::int64_t predicted) {
-    return sums_[confusion_at + static_cast<std::size_t>(actual * classes_ + predicted)];
+    return sums_[rest_at + static_cast<std::size_t>(actual * classes_ + predicted)];
   };
   for (std::int64_t c = 0; c < classes_; ++c) {
     double actual = 0, predicted = 0;

@@ -171,12 +171,20 @@ class Regression(Case):
 
     def test_it_learns_a_number_and_predicts_it(self):
         directory = self.work.folder / "run"
-        run("bert_hpc", self.work.input(schedule={"epochs": 15}, evaluation={"best": "rmse"}), ranks=2, threads=1,
-            check=0)
+        shards = self.work.folder / "shards"
+        run("bert_hpc", self.work.input(schedule={"epochs": 15}, evaluation={"best": "pearson"},
+                                        data={"test": [f"{shards}/test-*.h5"]}), ranks=2, threads=1, check=0)
         with h5py.File(directory / "metrics.h5") as file:
             # Scores count words: they are spread over 0.25 to 2.6; a constant guess has R² of 0.
             self.assertGreater(max(file["evaluations/validation/r2"]), 0.7)
-        shards = self.work.folder / "shards"
+            found = {name: file[f"evaluations/test/{name}"][-1] for name in ("rmse", "pearson", "spearman")}
+        with h5py.File(directory / "predictions.h5") as file:
+            actual, guessed = (file[name][:].astype(float) for name in ("label", "prediction"))
+        # Each rank had a part of the samples. The same sums of some dozens of terms in another order.
+        rank = lambda x: np.array([np.sum(x < value) + np.sum(x <= value) for value in x])
+        self.assertAlmostEqual(found["rmse"], np.sqrt(np.mean((guessed - actual) ** 2)), delta=1e-13)
+        self.assertAlmostEqual(found["pearson"], np.corrcoef(actual, guessed)[0, 1], delta=1e-13)
+        self.assertAlmostEqual(found["spearman"], np.corrcoef(rank(actual), rank(guessed))[0, 1], delta=1e-13)
         run("bert_hpc", self.work.input("predict.toml", run={"mode": "predict", "directory": str(directory) + "-p"},
                                         model=None, data={"train": None, "validation": None,
                                                           "test": [f"{shards}/test-*.h5"]}), "--set",

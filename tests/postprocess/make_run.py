@@ -149,7 +149,8 @@ def make_regression(folder, samples=900):
     steps = step_columns(400, 6, rng, tokens_per_second=9000, floor=0.4)
     at = np.arange(50, 401, 50)
     rmse = 0.72 + 0.6 * np.exp(-at / 120)
-    columns = {"step": at, "loss": rmse**2, "rmse": rmse, "mae": 0.78 * rmse, "r2": 1 - rmse**2 / 1.2}
+    columns = {"step": at, "loss": rmse**2, "rmse": rmse, "mae": 0.78 * rmse, "r2": 1 - rmse**2 / 1.2,
+               "pearson": 1.05 - 0.4 * rmse, "spearman": np.full(len(at), np.nan)}
     write_metrics(folder, steps, {"validation": columns}, task="regression")
     actual = np.clip(np.round(2 * rng.normal(6.2, 1.1, samples)) / 2, 1, 9)
     predicted = 6.2 + 0.75 * (actual - 6.2) + rng.normal(0, 0.55, samples)

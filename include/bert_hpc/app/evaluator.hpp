@@ -37,6 +37,7 @@ class Evaluator : private train::PipelineEvents {
   bool pass_over_data(const std::function<bool()>& give_up);
   io::EvaluationRow row(std::int64_t step);
   void result(int micro_batch, model::Stage& stage, int slot) override;
+  std::span<const core::PlannedSample> samples_of(int micro_batch) const;
   void keep(int micro_batch, std::span<const float> logits);
   void gather(Predictions& predictions) const;
 

@@ -1,5 +1,7 @@
 // Metrics of evaluation from plain counts and sums that add up over ranks: a rank adds its samples, the sums are
-// reduced, and every rank derives the same figures.
+// reduced, and every rank derives the same figures. Correlations need the samples side by side: a regression's
+// predictions lie each in a place of its own, 0 on the ranks that did not make it, so that the same reduction brings
+// them together, and their figures depend on the samples' order in the data alone.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +15,15 @@ namespace bert_hpc::train {
 /// What a pass over a data set adds up. All doubles, so that one reduction sums them (counts are exact below 2^53).
 class EvaluationSums {
  public:
-  /// `classes` = 0 for regression and masked language modelling. `near_labels`: a value near the labels of a
-  /// regression, the same on all ranks, as one of them is: their variation is lost in sums of the squares of large
-  /// numbers.
-  explicit EvaluationSums(std::int64_t classes, double near_labels = 0);
+  /// `classes` = 0 for masked language modelling.
+  explicit EvaluationSums(std::int64_t classes) : EvaluationSums(classes, {}) {}
+  /// For regression: the labels of the whole data set, which must outlive it.
+  explicit EvaluationSums(std::span<const float> labels) : EvaluationSums(0, labels) {}
 
   void add_loss(double sum, std::int64_t targets);
   void add_class(std::int32_t actual, std::int32_t predicted);
-  void add_value(double actual, double predicted);
-  void add_correct(std::int64_t correct) { sums_[3] += static_cast<double>(correct); }  ///< masked tokens guessed right
+  void add_value(std::int64_t sample, double predicted);
+  void add_correct(std::int64_t correct) { sums_[2] += static_cast<double>(correct); }  ///< masked tokens guessed right
 
   std::span<double> sums() { return sums_; }  ///< reduce these over ranks
   std::int64_t targets() const { return static_cast<std::int64_t>(sums_[1]); }
@@ -31,16 +33,30 @@ class EvaluationSums {
   std::vector<std::int64_t> confusion_matrix() const;
 
   /// Names and values, best known first: accuracy, precision, recall, f1 (macro averages as scikit-learn's with
-  /// zero_division = 0); rmse, mae, r2 (NaN where all labels are alike); or accuracy and perplexity of masked tokens.
+  /// zero_division = 0); rmse, mae, r2 (NaN where all labels are alike), pearson and spearman (NaN where all labels or
+  /// all predictions are); or accuracy and perplexity of masked tokens.
   enum class Kind { classification, regression, masked_lm };
   std::vector<std::pair<std::string, double>> metrics(Kind kind) const;
 
+  /// What a sample of a regression takes while its metrics are made: a prediction, a label, two ranks and their order.
+  static constexpr std::int64_t bytes_of_value = 5 * std::int64_t{sizeof(double)};
+
  private:
+  EvaluationSums(std::int64_t classes, std::span<const float> labels);
+  std::vector<std::pair<std::string, double>> regression_metrics() const;
+
   std::int64_t classes_;
-  double near_labels_;
-  // loss, targets, Σ (actual − near), correct, Σ (actual − near)², Σ (error)², Σ |error|, then the confusion matrix
+  std::span<const float> labels_;
+  // loss, targets, correct, then the confusion matrix or a regression's predictions
   std::vector<double> sums_;
 };
+
+/// Pearson's correlation of two rows of equally many values: NaN where those of one are all alike. Of their ranks it is
+/// Spearman's.
+double pearson(std::span<const double> x, std::span<const double> y);
+
+/// Ranks from 1 by value; equal values share the mean of theirs. `values` has no NaN.
+std::vector<double> ranks_of(std::span<const double> values);
 
 /// Is a larger value of this metric better? Losses and errors are better when small.
 bool larger_is_better(const std::string& metric);

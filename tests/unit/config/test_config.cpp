@@ -143,7 +143,7 @@ TEST_CASE("rules that span keys are all told, with their places") {
         "in.toml:8:20: [task] mask_probability belongs to the task \"masked_lm\"",
         "in.toml:11:16: [batch] micro_tokens, micro", "in.toml:14:11: [parallel] offload moves what zero shards",
         "in.toml:17:16: [schedule] warmup_steps = 20 is more than steps = 10", "in.toml:18:9: [schedule] power belongs",
-        "in.toml:20:8: [evaluation] best needs validation data", "which has \"loss\", \"rmse\", \"mae\" and \"r2\"",
+        "in.toml:20:8: [evaluation] best needs validation data", "\"r2\", \"pearson\" and \"spearman\"",
         "in.toml:22:2: the table [distill] is not available", "[precision] loss_scale belongs to compute",
         "in.toml: [data] train is missing", "in.toml: [optimizer] learning_rate is missing"}) {
     CHECK_THAT(text, ContainsSubstring(expected));

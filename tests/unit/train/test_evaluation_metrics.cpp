@@ -1,5 +1,5 @@
 // Against scikit-learn 1.7: accuracy_score, precision_recall_fscore_support(average="macro", zero_division=0),
-// r2_score, mean_absolute_error.
+// r2_score, mean_absolute_error; scipy 1.17: pearsonr, spearmanr.
 #include "bert_hpc/train/evaluation_metrics.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -7,6 +7,7 @@
 #include <vector>
 
 using bert_hpc::train::EvaluationSums;
+using bert_hpc::train::ranks_of;
 
 namespace {
 
@@ -18,6 +19,12 @@ void agrees(const EvaluationSums& sums, EvaluationSums::Kind kind,
     CHECK(found[i].first == expected[i].first);
     CHECK(std::abs(found[i].second - expected[i].second) < 1e-14);  // a few roundings of numbers of order one
   }
+}
+
+EvaluationSums evaluated(const std::vector<float>& actual, const std::vector<double>& guessed) {
+  EvaluationSums sums(actual);
+  for (std::size_t i = 0; i < guessed.size(); ++i) sums.add_value(static_cast<std::int64_t>(i), guessed[i]);
+  return sums;
 }
 
 }  // namespace
@@ -34,38 +41,82 @@ TEST_CASE("classification metrics are scikit-learn's, absent classes left out of
   CHECK(sums.confusion_matrix()[2 * 6 + 3] == 1);
 }
 
-TEST_CASE("regression metrics are scikit-learn's") {
-  const std::vector<double> actual = {1.0, 2.5, 4.0, 7.5}, guessed = {1.5, 2.0, 4.5, 6.0};
-  EvaluationSums sums(0);
-  for (std::size_t i = 0; i < actual.size(); ++i) sums.add_value(actual[i], guessed[i]);
-  sums.add_loss(3.0, 4);
-  agrees(sums, EvaluationSums::Kind::regression,
-         {{"rmse", 0.8660254037844386}, {"mae", 0.75}, {"r2", 0.8709677419354839}});
+TEST_CASE("regression metrics are scikit-learn's and scipy's") {
+  const std::vector<float> actual = {1.0f, 2.5f, 4.0f, 7.5f};
+  agrees(evaluated(actual, {1.5, 2.0, 4.5, 6.0}), EvaluationSums::Kind::regression,
+         {{"rmse", 0.8660254037844386},
+          {"mae", 0.75},
+          {"r2", 0.8709677419354839},
+          {"pearson", 0.9595565151125505},
+          {"spearman", 1.0}});
+  // Ties on both sides, and one pair tied in both.
+  const std::vector<float> scores = {1.0f, 2.0f, 2.0f, 3.0f, 3.0f, 3.0f, 0.5f, 4.0f};
+  agrees(evaluated(scores, {0.5, 2.5, 1.0, 2.5, 2.5, 4.0, 1.0, 3.0}), EvaluationSums::Kind::regression,
+         {{"rmse", 0.7288689868556626},
+          {"mae", 0.6875},
+          {"r2", 0.5511551155115512},
+          {"pearson", 0.795005716636615},
+          {"spearman", 0.829113924050633}});
 }
 
-TEST_CASE("R² is NaN where all labels are alike, and keeps its digits where they lie far from 0") {
-  const auto r2_of = [](const std::vector<double>& actual, const std::vector<double>& guessed) {
-    EvaluationSums sums(0, actual.front());
-    for (std::size_t i = 0; i < actual.size(); ++i) sums.add_value(actual[i], guessed[i]);
-    sums.add_loss(1.0, static_cast<std::int64_t>(actual.size()));
-    return sums.metrics(EvaluationSums::Kind::regression).back().second;
-  };
-  // 0.1 and 2014 are no sums of few powers of two: their squares, summed, round.
-  for (const double label : {0.0, 0.1, 2014.1}) {
-    CHECK(std::isnan(r2_of(std::vector<double>(999, label), std::vector<double>(999, label + 0.5))));
+TEST_CASE("equal values share the mean of their ranks") {
+  CHECK(ranks_of(std::vector<double>{3, -1, 3, 0, 3, 0}) == std::vector<double>{5, 1, 5, 2.5, 5, 2.5});
+  CHECK(ranks_of({}).empty());
+}
+
+TEST_CASE("predictions of several ranks, in any order, give the same bits as one's") {
+  std::vector<float> actual;
+  std::vector<double> guessed;
+  for (int i = 0; i < 1000; ++i) {
+    actual.push_back(0.1f * static_cast<float>(i * 37 % 101));
+    guessed.push_back(0.3 * (i * 53 % 97));
   }
-  // The case above, moved by 2²⁷: differences are exact, squares of the labels themselves would need 57 bits.
-  const double far = 134217728;
-  CHECK(std::abs(r2_of({far + 1.0, far + 2.5, far + 4.0, far + 7.5}, {far + 1.5, far + 2.0, far + 4.5, far + 6.0}) -
-                 0.8709677419354839) < 1e-14);
+  EvaluationSums parts[] = {EvaluationSums(actual), EvaluationSums(actual), EvaluationSums(actual)};
+  for (std::int64_t i = 999; i >= 0; --i) parts[i * 7 % 3].add_value(i, guessed[static_cast<std::size_t>(i)]);
+  for (std::size_t i = 0; i < parts[0].sums().size(); ++i) {
+    parts[0].sums()[i] += parts[1].sums()[i] + parts[2].sums()[i];
+  }
+  CHECK(parts[0].metrics(EvaluationSums::Kind::regression) ==
+        evaluated(actual, guessed).metrics(EvaluationSums::Kind::regression));
+}
+
+TEST_CASE("R² and correlations are NaN where all labels are alike, correlations where all predictions are") {
+  // 0.1 and 2014 are no sums of few powers of two: their sum over 999 samples rounds.
+  for (const float label : {0.0f, 0.1f, 2014.1f}) {
+    std::vector<double> guessed(999, 0.3);
+    const std::vector<float> alike(999, label);
+    for (const double last : {0.3, 1.7}) {
+      guessed.back() = last;
+      const auto found = evaluated(alike, guessed).metrics(EvaluationSums::Kind::regression);
+      for (std::size_t i : {2, 3, 4}) CHECK(std::isnan(found[i].second));
+    }
+  }
+  const std::vector<float> differing = {1.0f, 2.0f, 3.0f};
+  const auto constant = evaluated(differing, {0.1, 0.1, 0.1}).metrics(EvaluationSums::Kind::regression);
+  CHECK(std::isfinite(constant[2].second));
+  CHECK(std::isnan(constant[3].second));
+  CHECK(std::isnan(constant[4].second));
+  const auto lost = evaluated(differing, {0.1, std::nan(""), 0.2}).metrics(EvaluationSums::Kind::regression);
+  for (const auto& [name, value] : lost) CHECK(std::isnan(value));
+}
+
+TEST_CASE("R² and Pearson keep their digits where labels lie far from 0") {
+  // The first case, moved by 2²⁰: only the mean rounds, by no more than 2⁻³³ in a
+  // difference of order one; squares of such a rounding vanish against those of the differences.
+  const float far = 1048576;
+  const std::vector<float> actual = {far + 1.0f, far + 2.5f, far + 4.0f, far + 7.5f};
+  const auto found =
+      evaluated(actual, {far + 1.5, far + 2.0, far + 4.5, far + 6.0}).metrics(EvaluationSums::Kind::regression);
+  CHECK(std::abs(found[2].second - 0.8709677419354839) < 1e-14);
+  CHECK(std::abs(found[3].second - 0.9595565151125505) < 1e-14);
 }
 
 TEST_CASE("one label that differs from many is a variation") {
-  EvaluationSums sums(0, 2014.0);
-  for (int i = 0; i < 1000000; ++i) sums.add_value(i == 7 ? 2015.0 : 2014.0, 2014.0);
-  sums.add_loss(1.0, 1000000);
+  std::vector<float> actual(1000000, 2014.0f);
+  actual[7] = 2015.0f;
   // Errors of 1 against a variation of 1 − 1e-6.
-  CHECK(std::abs(sums.metrics(EvaluationSums::Kind::regression).back().second + 1e-6) < 1e-9);
+  const auto found = evaluated(actual, std::vector<double>(1000000, 2014.0)).metrics(EvaluationSums::Kind::regression);
+  CHECK(std::abs(found[2].second + 1e-6) < 1e-9);
 }
 
 TEST_CASE("an evaluation of nothing divides by nothing") {
@@ -76,6 +127,6 @@ TEST_CASE("an evaluation of nothing divides by nothing") {
 
 TEST_CASE("which metrics are better when large") {
   CHECK(bert_hpc::train::larger_is_better("accuracy"));
-  CHECK(bert_hpc::train::larger_is_better("r2"));
+  for (const char* metric : {"r2", "pearson", "spearman"}) CHECK(bert_hpc::train::larger_is_better(metric));
   for (const char* metric : {"loss", "rmse", "mae", "perplexity"}) CHECK(!bert_hpc::train::larger_is_better(metric));
 }
