@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "bert_hpc/app/assembly.hpp"
+#include "bert_hpc/app/checkpoint_owner.hpp"
 #include "bert_hpc/app/checkpointer.hpp"
 #include "bert_hpc/app/collective.hpp"
 #include "bert_hpc/app/given_input.hpp"
@@ -49,6 +50,7 @@ bool goes_on_there(const RunContext& context) {
 
 void check_directory(const RunContext& context) {
   const config::Config& input = context.input;
+  if (input.run.mode == "train") check_checkpoint_owner(input.run.directory);
   if (context.invocation.validate) return require_place(input.run.directory);
   check_run_directory(input.run.directory, context.resolved, beginning_of(context).overwrite, goes_on_there(context));
 }

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include "bert_hpc/app/checkpoint_owner.hpp"
 #include "bert_hpc/app/collective.hpp"
 #include "bert_hpc/io/provenance.hpp"
 #include "checkpointer_state.hpp"
@@ -18,6 +19,7 @@ Checkpointer::Checkpointer(const Parts& parts, CheckpointTexts texts, std::funct
   s.gather_files();
   collectively(s.world(), [&] {
     if (!s.speaks()) return;
+    own_checkpoints(s.parts.context.input.run.directory);
     s.folder.prepare();
     s.folder.require_space(s.bytes);
   });

@@ -257,6 +257,33 @@ class Faults(program.Case):
             self.assertIn("goes on after step 4,", done.stdout)
         self.assertTrue((real / "below" / "run" / "checkpoints" / "step-00000004").exists())
 
+    def test_checkpoints_that_are_a_link(self):
+        go_on = ("--set", "schedule.steps=11", "--set", "checkpoint.every_steps=1", "--set", "checkpoint.keep=1")
+        owner, others = self.stopped("owner")
+        path, directory = self.stopped("leads-to-another-run")
+        scratch = self.work.folder / "scratch"
+        shutil.move(directory / "checkpoints", scratch)
+        # Of another run: nothing there is touched, whatever that run is or is not doing, and whatever is asked for.
+        (directory / "checkpoints").symlink_to(others / "checkpoints")
+        (others / "checkpoints" / ".writing-step-00000099").mkdir()
+        before = sorted((others / "checkpoints").rglob("*"))
+        resume = ("--overwrite", "--set", f'run.resume="{scratch / "step-00000010"}"')
+        for arguments, ranks in ((go_on, 2), (resume, 1), (("--validate",), 1)):
+            done = program.run("bert_hpc", path, *arguments, ranks=ranks, threads=1, check=2)
+            self.assertIn(f"{directory}/checkpoints is a link to the checkpoints of another run, that of {others},", done.stderr)
+            self.assertEqual(before, sorted((others / "checkpoints").rglob("*")))
+        # On another disk, on purpose: as if there were no link, and no other run may use it then.
+        (directory / "checkpoints").unlink()
+        shutil.rmtree(others / "checkpoints")
+        for run in (directory, others):
+            (run / "checkpoints").symlink_to(scratch)
+        done = program.run("bert_hpc", path, *go_on, ranks=2, threads=1, check=0)
+        self.assertIn("goes on after step 10,", done.stdout)
+        self.assertEqual(checkpoints(directory), ["step-00000011"])
+        done = program.run("bert_hpc", owner, *go_on, ranks=2, threads=1, check=2)
+        self.assertIn(f"another run, that of {directory},", done.stderr)
+        self.assertEqual(checkpoints(directory), ["step-00000011"])
+
     def tmpfs(self, kibibytes):
         folder = pathlib.Path(tempfile.mkdtemp(prefix="bert_hpc_disk_"))
         mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={kibibytes}k", "tmpfs", str(folder)],
