@@ -23,6 +23,7 @@ if [ -n "$bert_hpc_source" ]; then
 else
   bin=$(cd "$bert_hpc_share/../../bin" && pwd)
 fi
+on_path=$(command -v bert_hpc || true)
 export PATH="$bin:$PATH"
 use_mpi_environment
 ranks=${BERT_HPC_RANKS:-2}
@@ -71,8 +72,9 @@ Done. In $PWD:
   $here/run/log.txt      what was printed
 END
 if [ -n "$pictures" ]; then printf '%s\n' "$pictures"; fi
+echo "Try next:"
+if [ "$on_path" != "$bin/bert_hpc" ]; then echo "  export PATH=\"$bin:\$PATH\""; fi
 cat <<END
-Try next:
   mpirun -n $ranks bert_hpc $bert_hpc_share/input/quickstart.toml --set run.directory='"$here/wide"' --set model.hidden_size=256
   bert_hpc $bert_hpc_share/input/quickstart.toml --validate --ranks 4     what would run, and in how much memory
   edit input/quickstart_prep.toml for your own CSV, TSV or JSONL, and input/quickstart.toml for your own model

@@ -60,7 +60,7 @@ void run(int argc, char** argv, comm::Communicator& world) {
 void complain(const core::Error& error, int rank) {
   char host[256] = "";
   gethostname(host, sizeof host - 1);
-  std::fputs(core::describe(error, rank, host).c_str(), stderr);
+  std::fputs(core::describe(program.name, error, rank, host).c_str(), stderr);
 }
 
 /// Exit status. What all ranks know, rank 0 tells; a rank that fails alone ends the others.

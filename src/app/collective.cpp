@@ -9,7 +9,7 @@
 namespace bert_hpc::app {
 
 void report(const core::Error& error, int rank) {
-  const std::string text = core::describe(error, rank > 0 ? rank : -1, io::host_name());
+  const std::string text = core::describe("bert_hpc", error, rank > 0 ? rank : -1, io::host_name());
   std::fwrite(text.data(), 1, text.size(), stderr);
   std::fflush(stderr);
 }

@@ -25,9 +25,9 @@ Error as_error(const std::exception& thrown, const std::string& advice) {
           advice + '.');
 }
 
-std::string describe(const Error& error, int rank, const std::string& host) {
+std::string describe(std::string_view program, const Error& error, int rank, const std::string& host) {
   std::ostringstream text;
-  text << "bert_hpc: error";
+  text << program << ": error";
   if (rank >= 0) text << " (rank " << rank << " on " << host << ")";
   text << ": " << error.what() << '\n';
   if (error.code() == ExitCode::internal) {

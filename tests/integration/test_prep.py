@@ -128,7 +128,7 @@ def refused(folder, name, code, *needles, ranks=(1, 2), absent=(), **changes):
         before = files_of(folder / "out") if (folder / "out").is_dir() else None
         done = run(folder, n)
         check(done.returncode == code, f"{name} on {n} ranks: exit {done.returncode}, not {code}: {done.stderr}")
-        check(done.stderr.count("bert_hpc: error") == 1, f"{name} on {n} ranks: one message: {done.stderr}")
+        check(done.stderr.count("bert_hpc_prep: error") == 1, f"{name} on {n} ranks: one message: {done.stderr}")
         for needle in needles:
             check(needle in done.stderr, f'{name}: "{needle}" is not in: {done.stderr}')
         for needle in absent:

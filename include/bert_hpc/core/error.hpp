@@ -8,6 +8,7 @@
 #include <source_location>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace bert_hpc::core {
@@ -62,7 +63,7 @@ class ProblemList {
 /// need less (`advice`, the end of a sentence); anything unknown is an internal one.
 Error as_error(const std::exception& thrown, const std::string& advice);
 
-/// The block printed on standard error: "bert_hpc: error: …", with rank and host if `rank` ≥ 0.
-std::string describe(const Error& error, int rank, const std::string& host);
+/// The block printed on standard error: "PROGRAM: error: …", with rank and host if `rank` ≥ 0.
+std::string describe(std::string_view program, const Error& error, int rank, const std::string& host);
 
 }  // namespace bert_hpc::core

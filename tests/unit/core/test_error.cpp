@@ -32,8 +32,9 @@ TEST_CASE("what was thrown becomes an error for the user") {
   CHECK(std::string(memory.what()).ends_with(", or set batch.micro_tokens lower."));
   const Error defect = as_error(std::logic_error("broken"), "");
   CHECK(defect.code() == ExitCode::internal);
-  CHECK(describe(defect, 3, "node7").starts_with("bert_hpc: error (rank 3 on node7): broken\n  This is a defect"));
-  CHECK(describe(own, -1, "node7") == "bert_hpc: error: the disk is full.\n");
+  CHECK(describe("bert_hpc", defect, 3, "node7")
+            .starts_with("bert_hpc: error (rank 3 on node7): broken\n  This is a defect"));
+  CHECK(describe("bert_hpc_prep", own, -1, "node7") == "bert_hpc_prep: error: the disk is full.\n");
 }
 
 }  // namespace bert_hpc::core
