@@ -55,7 +55,7 @@ void run_evaluation(const RunContext& context) {
     other.allocate({}, 0, evaluator->bounds());
     return stage_facts(other, memory_of(other));
   };
-  const std::string labels = labels_note(stated.label_names, config.label_names);
+  const std::string labels = predicts ? "" : labels_note(stated.label_names, reader.info().label_names);
   if (input.task.name == "classification" && !labels.empty()) context.log.info("note: " + labels);
   describe_run(context, *assembly, sets, memory_of(*assembly), stage_lines(context, facts_at));
   if (estimates) {

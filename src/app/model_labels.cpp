@@ -21,6 +21,19 @@ bool has_names(const LabelNames& model) {
   return model != model::default_label_names(static_cast<std::int64_t>(model.size()));
 }
 
+LabelNames numbers(std::size_t count) {
+  LabelNames names;
+  for (std::size_t i = 0; i < count; ++i) names.push_back(std::to_string(i));
+  return names;
+}
+
+/// Names that are whole numbers, as files give classes that go by number.
+bool are_numbers(const LabelNames& names) {
+  return std::all_of(names.begin(), names.end(), [](const std::string& name) {
+    return !name.empty() && name.find_first_not_of("0123456789") == std::string::npos;
+  });
+}
+
 /// The line that prepares text with these labels, whole, as it is to be copied.
 std::string task_labels(const LabelNames& names) {
   if (names.size() > most_copied) return "labels = [ … ]  # config.json's id2label, in the order of its numbers";
@@ -34,13 +47,14 @@ std::string task_labels(const LabelNames& names) {
 LabelNames labels_in_use(const std::string& mode, const LabelNames& model, const LabelNames& shards) {
   if (mode == "predict" || shards.empty()) return model;
   if (mode == "train" || shards == model) return shards;
+  if (shards.size() <= model.size() && shards == numbers(shards.size()) && has_names(model)) return model;
   const std::string theirs = "the shards have " + core::counted(std::ssize(shards), "label") + ", " +
                              names_text(shards) + "; the model tells apart " + core::with_commas(std::ssize(model));
   if (has_names(model)) {
     throw core::Error(core::ExitCode::data, theirs + ", " + names_text(model) +
                                                 ". Prepare the text with the model's labels, which is in "
                                                 "bert_hpc_prep's input:\n  [task]\n  " +
-                                                task_labels(model));
+                                                task_labels(are_numbers(shards) ? numbers(model.size()) : model));
   }
   if (shards.size() != model.size()) {
     throw core::Error(core::ExitCode::data,

@@ -12,7 +12,7 @@ import unittest
 import h5py
 import numpy as np
 
-from program import Case, run
+from program import Case, run, sentences, write_tsv
 
 REPORT = pathlib.Path(__file__).resolve().parents[2] / "postprocess" / "report.py"
 
@@ -120,6 +120,24 @@ class Classification(Case):
         with h5py.File(str(directory) + "-again/metrics.h5") as again, h5py.File(directory / "metrics.h5") as file:
             best = max(file["evaluations/validation/accuracy"])
             self.assertAlmostEqual(again["evaluations/validation/accuracy"][0], best, places=6)
+        self.check_numbered_labels(directory / "model", list(config["id2label"].values()))
+
+    def check_numbered_labels(self, model, names):
+        """Text whose labels are the numbers of the model's."""
+        rows, shards = self.work.folder / "numbered.tsv", self.work.folder / "numbered"
+        write_tsv(rows, [(text, names.index(label), score) for text, label, score in sentences(60, seed=9)])
+        run("bert_hpc_prep", self.work.folder / "prep.toml", "--set", f'source.files=["{rows}"]', "--set", "split.train=0",
+            "--set", "split.validation=0", "--set", f'tokenizer.vocabulary="{model}"', "--set", "tokenizer.train_size=0",
+            "--set", f'output.directory="{shards}"', check=0)
+        done = run("bert_hpc", self.work.input("numbered.toml", run={"mode": "evaluate", "directory": f"{shards}-run"},
+                                               model=None,
+                                               data={"train": None, "validation": None, "test": [f"{shards}/*.h5"]}),
+                   "--set", f'model.pretrained="{model}"', check=0)
+        self.assertIn("by number: animal is 0, machine is 1", done.stdout)
+        with h5py.File(f"{shards}-run/metrics.h5") as file:
+            self.assertGreater(file["evaluations/test/accuracy"][0], 0.9)
+        with h5py.File(f"{shards}-run/predictions.h5") as file:
+            self.assertEqual(list(file.attrs["label_names"]), names)
 
     def test_texts_without_labels_are_predicted(self):
         directory = self.train("unlabelled", schedule={"epochs": 3})

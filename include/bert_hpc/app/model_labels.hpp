@@ -1,5 +1,6 @@
 // Labels of a model (config.json's id2label) against those of shards. A class is a number, the place of its label's
-// name: where both have names, they must be the same names in the same order.
+// name: where both have names, they must be the same names in the same order. Shards of labels 0, 1, … have none, nor
+// has a model of LABEL_0, LABEL_1, ….
 #pragma once
 
 #include <string>
@@ -9,7 +10,8 @@ namespace bert_hpc::app {
 
 using LabelNames = std::vector<std::string>;
 
-/// The names in use in a run of this mode (run.mode): the shards' where there are any, but predictions are the model's.
+/// The names in use in a run of this mode (run.mode): the shards' where there are any, but predictions are the model's,
+/// and so is an evaluation with shards of numbers.
 /// Throws Error(data) where an evaluation's shards have other labels than the model.
 LabelNames labels_in_use(const std::string& mode, const LabelNames& model, const LabelNames& shards);
 

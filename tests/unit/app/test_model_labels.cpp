@@ -63,3 +63,14 @@ TEST_CASE("a model without names takes the shards' labels by number, and that is
   CHECK_THAT(refusal(nameless, {"a", "b"}),
              ContainsSubstring("2 labels") && ContainsSubstring("12") && !ContainsSubstring("LABEL_0"));
 }
+
+TEST_CASE("an evaluation takes shards of numbers for the model's labels, and that is told") {
+  const LabelNames three = {"no", "maybe", "yes"};
+  CHECK(labels_in_use("evaluate", three, {"0", "1", "2"}) == three);
+  CHECK(labels_in_use("evaluate", three, {"0", "1"}) == three);  // the text has none of the last
+  CHECK_THAT(labels_note(three, {"0", "1"}), ContainsSubstring("no is 0, maybe is 1"));
+  // Not the places of a list that has no 0, or more than the model.
+  for (const LabelNames& shards : {LabelNames{"1", "2"}, LabelNames{"0", "1", "2", "3"}}) {
+    CHECK_THAT(refusal(three, shards), ContainsSubstring("labels = [\"0\", \"1\", \"2\"]"));
+  }
+}
