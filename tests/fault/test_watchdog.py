@@ -14,9 +14,11 @@ import unittest
 
 import h5py
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "integration"))
+TESTS = pathlib.Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(TESTS / "integration"), str(TESTS.parent / "postprocess")]
 import program
 from program import BUILD, MPIRUN
+from reading import load_run
 
 SHIM = BUILD / "tests" / "libfailing_files.so"
 HOST = re.escape(socket.gethostname())
@@ -104,6 +106,8 @@ class Watchdog(program.Case):
                 self.assertEqual(len(self.lines(said, "bert_hpc: error")), 1, said[-20:])
                 self.assertRegex("".join(said), rf"rank {victim} on {HOST} has given no sign of life for 2.* s .*: the run is ended")
                 self.assertEqual((directory / ".status").read_text(), "failed\n")
+                # What rank 0 writes may say otherwise, as it was ended too: readers go by the word above.
+                self.assertEqual(load_run(directory, "run").status, "failed")
                 # Nothing is lost but the steps since the last checkpoint.
                 path = self.work.folder / f"ever-{ranks}-{victim}.toml"
                 # The newest that is whole, which `latest` may not name yet: it is renamed into place before that file is.
