@@ -149,9 +149,7 @@ void check_rest(const PrepConfig& c, config::TomlReader& reader) {
     complain(reader, "tokenizer.max_tokens", "must be at least 5 for pairs: [CLS] a [SEP] b [SEP].");
   }
   if (c.split.train + c.split.validation + c.split.test <= 0) {
-    complain(
-        reader, "split",
-        "needs a fraction above 0 in train, validation or test; where one is given, the others are 0 if left out.");
+    complain(reader, "split", "needs a fraction above 0 in train, validation or test.");
   }
   std::vector<std::string> labels = c.task.labels;
   std::sort(labels.begin(), labels.end());
@@ -171,19 +169,32 @@ void check_rest(const PrepConfig& c, config::TomlReader& reader) {
   }
 }
 
+/// What the input does not say is not wanted: where it names a fraction, or files for a split of their own, the splits
+/// that are left out get none of the rows of `files`, and training gets the rest of them.
+void complete_fractions(PrepConfig& c, config::TomlReader& reader) {
+  constexpr double rounding = 1e-9;
+  SplitConfig& split = c.split;
+  const bool train = reader.given("split.train"), validation = reader.given("split.validation"),
+             test = reader.given("split.test");
+  const bool files = !c.source.validation_files.empty() || !c.source.test_files.empty();
+  if (!train && !validation && !test && !files) return;
+  if (!validation) split.validation = 0;
+  if (!test) split.test = 0;
+  if (train) return;
+  const double rest = 1 - split.validation - split.test;
+  split.train = rest > rounding ? rest : 0;
+  if (rest < -rounding) {
+    complain(reader, validation ? "split.validation" : "split.test",
+             "is not a part of 1 beside the other fractions, and train is left out: give train too, as in train = 8, "
+             "validation = 1, test = 1 (they are divided by their sum), or parts of 1, of which train gets the rest.");
+  }
+}
+
 PrepConfig read(config::TomlReader& reader, const std::string& name) {
   config::refuse_input_of("bert_hpc", "run", "source", reader, name);
   PrepConfig c;
   visit_keys(reader, c);
-  // Fractions say all of it or nothing: what one does not name is not wanted.
-  if (reader.given("split.train") || reader.given("split.validation") || reader.given("split.test")) {
-    if (!reader.given("split.train")) c.split.train = 0;
-    if (!reader.given("split.validation")) c.split.validation = 0;
-    if (!reader.given("split.test")) c.split.test = 0;
-  }
-  // Validation files given apart: the rest is for training, unless [split] says otherwise.
-  if (!c.source.validation_files.empty() && !reader.given("split.validation")) c.split.validation = 0;
-  if (!c.source.test_files.empty() && !reader.given("split.test")) c.split.test = 0;
+  complete_fractions(c, reader);
   if (c.has_pairs() && !reader.given("task.pack")) c.task.pack = false;
   c.source.label_given = reader.given("source.label");
   if (c.wants_labels() && !c.source.label_given && c.source.format == "text" && c.only_tests()) c.source.label.clear();

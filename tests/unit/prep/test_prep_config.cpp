@@ -51,14 +51,7 @@ TEST_CASE("defaults follow the format") {
   CHECK(parse(good, {"source.quotes=true"}).row_format().quotes);
 }
 
-TEST_CASE("files for validation leave the rest to training") {
-  const PrepConfig config = parse(good, {"source.validation_files=[\"v.tsv\"]", "source.test_files=\"t.tsv\""});
-  CHECK(config.split.train == 0.8);
-  CHECK(config.split.validation == 0);
-  CHECK(config.split.test == 0);
-}
-
-TEST_CASE("a split that no fraction is given for is made by the default alone") {
+TEST_CASE("splits that are left out get nothing where the input names files or a fraction, and training the rest") {
   const auto fractions = [](const std::vector<std::string>& overrides) {
     const SplitConfig split = parse(good, overrides).split;
     return std::vector<double>{split.train, split.validation, split.test};
@@ -68,8 +61,20 @@ TEST_CASE("a split that no fraction is given for is made by the default alone") 
   CHECK(fractions({"split.seed=3"}) == Fractions{0.8, 0.1, 0.1});
   CHECK(fractions({"split.train=0.95", "split.validation=0.05"}) == Fractions{0.95, 0.05, 0});
   CHECK(fractions({"split.train=3", "split.test=1"}) == Fractions{3, 0, 1});
+  CHECK(fractions({"split.train=8", "split.validation=1", "split.test=1"}) == Fractions{8, 1, 1});
+  CHECK(fractions({"split.validation=0.25"}) == Fractions{0.75, 0.25, 0});
+  CHECK(fractions({"split.validation=0.25", "split.test=0.25"}) == Fractions{0.5, 0.25, 0.25});
+  CHECK(fractions({"split.test=0"}) == Fractions{1, 0, 0});
   CHECK(fractions({"split.test=1"}) == Fractions{0, 0, 1});
-  CHECK_THAT(message(good, {"split.test=0"}), ContainsSubstring("the others are 0 if left out"));
+  CHECK(fractions({"split.validation=0.7", "split.test=0.3"}) == Fractions{0, 0.7, 0.3});
+  CHECK_THAT(message(good, {"split.validation=10", "split.test=10"}), ContainsSubstring("train is left out"));
+  CHECK_THAT(message(good, {"split.test=8"}), ContainsSubstring("[split] test is not a part of 1"));
+  const std::string validation = "source.validation_files=[\"v.tsv\"]", test = "source.test_files=\"t.tsv\"";
+  CHECK(fractions({validation}) == Fractions{1, 0, 0});
+  CHECK(fractions({test}) == Fractions{1, 0, 0});
+  CHECK(fractions({validation, test}) == Fractions{1, 0, 0});
+  CHECK(fractions({test, "split.validation=0.25"}) == Fractions{0.75, 0.25, 0});
+  CHECK(fractions({validation, "split.train=9", "split.test=1"}) == Fractions{9, 0, 1});
   const PrepConfig written = parse(good, {"split.train=0.95", "split.validation=0.05"});
   CHECK(resolved_toml(parse(resolved_toml(written))) == resolved_toml(written));
 }
