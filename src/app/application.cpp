@@ -67,16 +67,17 @@ void tell_done_before(const RunContext& context) {
   }
 }
 
-/// What floats travel over where that is not `world`.
+/// What floats travel over where that is not `world`; `failure` must outlive it.
 std::unique_ptr<comm::Communicator> connect_devices(const config::Config& input, const Invocation& invocation,
-                                                    comm::Communicator& world, const core::DeviceChoice& device) {
+                                                    comm::Communicator& world, const core::DeviceChoice& device,
+                                                    const FailureMark& failure) {
   if (invocation.validate || device.identity.empty()) return nullptr;
   const std::string problem = core::shared_device_problem(world.all_gather(device.identity));
   collectively(world, [&] {
     if (problem.empty() || input.parallel.allow_shared_devices) return;
     throw core::Error(core::ExitCode::input, problem);
   });
-  return comm::make_device_communicator(world, !problem.empty());
+  return comm::make_device_communicator(world, !problem.empty(), [&failure] { failure.leave(); });
 }
 
 }  // namespace
@@ -133,7 +134,7 @@ int run_application(const Invocation& invocation, comm::Communicator& world, int
     const config::Config& input = given.config;
     const Watchdog watchdog({input.run.watchdog_seconds, input.run.watchdog_limit_seconds}, world, activity, log,
                             failure);
-    const std::unique_ptr<comm::Communicator> devices = connect_devices(input, invocation, world, device);
+    const std::unique_ptr<comm::Communicator> devices = connect_devices(input, invocation, world, device, failure);
     comm::Communicator& ranks = devices ? *devices : world;
     std::unique_ptr<comm::Communicator> checked;
     if (input.debug.check_collectives) {

@@ -2,7 +2,7 @@
 
 namespace bert_hpc::comm {
 
-std::unique_ptr<Communicator> make_device_communicator(Communicator&, bool) {
+std::unique_ptr<Communicator> make_device_communicator(Communicator&, bool, std::function<void()>) {
   return nullptr;
 }
 

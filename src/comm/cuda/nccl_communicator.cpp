@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -43,7 +44,8 @@ void check_nccl(ncclResult_t status, const char* operation, ncclComm_t group = n
 /// would leave them waiting for ever, and with them the host. It ends all ranks instead.
 class Watch {
  public:
-  Watch() : thread_([this] { run(); }) {}
+  /// before_end: called before all ranks are ended.
+  explicit Watch(std::function<void()> before_end) : before_end_(std::move(before_end)), thread_([this] { run(); }) {}
   ~Watch() {
     stopping_ = true;
     thread_.join();
@@ -69,11 +71,13 @@ class Watch {
         std::fprintf(stderr, "error: NCCL lost another rank: %s. %s\n",
                      ncclGetErrorString(asked == ncclSuccess ? found : asked), ncclGetLastError(group));
         std::fflush(stderr);
+        if (before_end_) before_end_();
         abort_all_ranks(static_cast<int>(core::ExitCode::communication));
       }
     }
   }
 
+  std::function<void()> before_end_;
   std::mutex mutex_;
   std::vector<ncclComm_t> groups_;
   std::atomic<bool> stopping_{false};
@@ -343,10 +347,11 @@ void pretend_hosts(int rank) {
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_device_communicator(Communicator& host, bool shared_devices) {
+std::unique_ptr<Communicator> make_device_communicator(Communicator& host, bool shared_devices,
+                                                       std::function<void()> before_end) {
   if (host.size() == 1) return make_self_communicator();
   if (shared_devices) pretend_hosts(host.rank());
-  return std::make_unique<NcclCommunicator>(host, std::make_shared<Watch>());
+  return std::make_unique<NcclCommunicator>(host, std::make_shared<Watch>(std::move(before_end)));
 }
 
 std::string device_communication() {
