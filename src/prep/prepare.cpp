@@ -17,7 +17,7 @@
 #include "bert_hpc/prep/split_layout.hpp"
 #include "bert_hpc/prep/token_store.hpp"
 #include "bert_hpc/tokenize/vocabulary_trainer.hpp"
-#include "report.hpp"
+#include "check.hpp"
 #include "staging.hpp"
 
 namespace bert_hpc::prep {

@@ -1,0 +1,191 @@
+// What is checked before the work itself: the files that the input names, and what they ask of it.
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "bert_hpc/core/text.hpp"
+#include "bert_hpc/data/file_list.hpp"
+#include "bert_hpc/data/tokenizer_folder.hpp"
+#include "bert_hpc/prep/prepare.hpp"
+#include "check.hpp"
+
+namespace bert_hpc::prep {
+
+using core::Error;
+using core::ExitCode;
+using tokenize::Vocabulary;
+
+namespace {
+
+constexpr std::size_t most_problems = 20;  // shown
+constexpr double least_cased = 0.1;        // of a vocabulary's words: between BERT-base's 0 (uncased) and 0.36 (cased)
+
+/// Runs `check`; what it throws becomes one of the problems, headed by the keys that it is about.
+template <class Check>
+void note(core::ProblemList& problems, ExitCode& code, const std::string& keys, const Check& check) {
+  try {
+    check();
+  } catch (const Error& error) {
+    if (problems.empty()) code = error.code();
+    problems.add(keys + ": " + error.what());
+  }
+}
+
+void check_directory(const std::string& directory) {
+  std::error_code error;
+  std::filesystem::path folder = std::filesystem::absolute(directory, error);
+  while (!std::filesystem::exists(folder, error) && folder.has_relative_path()) folder = folder.parent_path();
+  if (!std::filesystem::is_directory(folder, error)) {
+    throw Error(ExitCode::files, directory + ": cannot be written: " + folder.string() + " is no directory.");
+  }
+  if (::access(folder.c_str(), W_OK) != 0) {
+    throw Error(ExitCode::files,
+                directory + ": cannot be written: " + folder.string() + ": " + std::strerror(errno) + ".");
+  }
+}
+
+/// The lists of files with the keys that give them.
+template <class Config>  // PrepConfig, const or not
+auto file_lists(Config& config) {
+  using List = decltype(&config.source.files);
+  return std::array<std::pair<const char*, List>, 3>{{{"[source] files", &config.source.files},
+                                                      {"[source] validation_files", &config.source.validation_files},
+                                                      {"[source] test_files", &config.source.test_files}}};
+}
+
+std::string vocabulary_file(const TokenizerConfig& tokenizer) {
+  std::error_code ignored;
+  const bool folder = std::filesystem::is_directory(tokenizer.vocabulary, ignored);
+  return folder ? tokenizer.vocabulary + "/vocab.txt" : tokenizer.vocabulary;
+}
+
+/// The folder whose vocab.txt is used; nothing where there is none.
+data::TokenizerFolder vocabulary_folder(const TokenizerConfig& tokenizer) {
+  const std::filesystem::path file = vocabulary_file(tokenizer), folder = file.parent_path();
+  std::error_code ignored;
+  if (file.filename() != "vocab.txt" || !std::filesystem::is_regular_file(file, ignored)) return {};
+  return data::read_tokenizer_folder(folder.empty() ? "." : folder.string());
+}
+
+/// Text is read as the vocabulary is for, and as the splitter can.
+void check_text(const PrepConfig& config, core::ProblemList& problems, ExitCode& code) {
+  const data::TextSettings text = config.text();
+  const bool has_folder = config.tokenizer.train_size == 0;
+  const data::TokenizerFolder folder = has_folder ? vocabulary_folder(config.tokenizer) : data::TokenizerFolder();
+  if (const data::TextSetting* setting = first_difference(text, folder.text); setting != nullptr) {
+    const std::string name = setting->name, theirs = data::word(*(folder.text.completed().*setting->value));
+    note(problems, code, "[tokenizer] " + name, [&] {
+      throw Error(ExitCode::input, std::string("it is ") + data::word(*(text.*setting->value)) + ", and " +
+                                       folder.path + "/tokenizer_config.json, beside the vocabulary, says " +
+                                       setting->hugging_face_name + " = " + theirs + ": leave " + name +
+                                       " out, or set it to " + theirs + ".");
+    });
+  } else if (*text.strip_accents && !*text.lowercase) {
+    note(problems, code, "[tokenizer] strip_accents", [&] {
+      throw Error(ExitCode::input,
+                  "it is true and lowercase is false, but accents are stripped of lower-cased text alone. Set "
+                  "strip_accents = false for a vocabulary that has accents, or lowercase = true.");
+    });
+  }
+}
+
+/// Files that are there and open, each once; at most most_problems of them are told.
+void check_source_files(const PrepConfig& config, core::ProblemList& problems, ExitCode& code) {
+  std::vector<std::string> columns = config.source.text;
+  columns.insert(columns.end(), config.source.text_pair.begin(), config.source.text_pair.end());
+  if (config.has_labels()) columns.push_back(config.source.label);
+  std::vector<data::ListedFile> listed;
+  for (const auto& [key, files] : file_lists(config)) {
+    core::ProblemList unmatched;
+    for (const std::string& file : data::match_paths(*files, unmatched)) {
+      if (problems.all().size() == most_problems) return;
+      note(problems, code, key, [&] { tokenize::open_rows(file, config.row_format(), columns); });
+      listed.push_back({key, file});
+    }
+    for (const std::string& problem : unmatched.all()) {
+      note(problems, code, key, [&] { throw Error(ExitCode::files, problem); });
+    }
+  }
+  for (const data::RepeatedFile& file : data::repeated_files(listed)) {
+    if (problems.all().size() == most_problems) return;
+    if (problems.empty()) code = ExitCode::input;
+    problems.add(describe(file) + (file.in_one_list() ? ": its rows would count twice. Name it once."
+                                                      : ": rows that train must not judge. Name it in one of them."));
+  }
+}
+
+}  // namespace
+
+void settle(PrepConfig& config) {
+  for (const auto& [key, files] : file_lists(config)) {
+    std::vector<std::string> found;
+    for (const std::string& path : *files) {
+      core::ProblemList unmatched;
+      const std::vector<std::string> matches = data::match_paths({path}, unmatched);
+      found.insert(found.end(), matches.begin(), matches.end());
+      if (matches.empty()) found.push_back(path);
+    }
+    *files = std::move(found);
+  }
+  const data::TextSettings told = vocabulary_folder(config.tokenizer).text;
+  data::TextSettings& text = config.tokenizer.text;
+  for (const data::TextSetting& setting : data::text_settings) {
+    if (!(text.*setting.value)) text.*setting.value = told.*setting.value;
+  }
+  config.tokenizer.lowercase_assumed = !text.lowercase;
+  text = config.text();
+}
+
+std::optional<Vocabulary> checked_vocabulary(const PrepConfig& config) {
+  core::ProblemList problems;
+  ExitCode code = ExitCode::files;
+  check_source_files(config, problems, code);
+  std::optional<Vocabulary> vocabulary;
+  if (config.tokenizer.train_size == 0) {
+    note(problems, code, "[tokenizer] vocabulary",
+         [&] { vocabulary = Vocabulary::load(vocabulary_file(config.tokenizer)); });
+  }
+  check_text(config, problems, code);
+  note(problems, code, "[output] directory", [&] { check_directory(config.output.directory); });
+  if (problems.all().size() == 1) throw Error(code, problems.all().front());
+  problems.throw_if_any(code, "the text cannot be prepared:");
+  return vocabulary;
+}
+
+std::string doubt_of_case(const PrepConfig& config, const Vocabulary& vocabulary) {
+  const double share = config.tokenizer.lowercase_assumed ? tokenize::capital_share(vocabulary.pieces()) : 0;
+  if (share < least_cased) return {};
+  return core::format_number(100 * share, 2) +
+         "% of the vocabulary's words hold capitals, which lower-cased text never meets: for a cased model's "
+         "vocabulary "
+         "set [tokenizer] lowercase = false (or true, if lower-cased text is meant).";
+}
+
+void find_labels(PrepConfig& config) {
+  if (!config.has_labels() || config.source.label_given || !config.only_tests()) return;
+  std::vector<std::string> files = config.source.files;
+  files.insert(files.end(), config.source.test_files.begin(), config.source.test_files.end());
+  const auto has_column = [&](const std::string& file, const std::vector<std::string>& columns) {
+    try {
+      tokenize::Row row;
+      const auto reader = tokenize::open_rows(file, config.row_format(), columns);
+      return reader->next(row) && row.problem.empty() && row.values.back().has_value();
+    } catch (const Error&) {
+      return false;
+    }
+  };
+  for (const std::string& file : files) {
+    if (!has_column(file, config.source.text) || has_column(file, {config.source.label})) return;
+  }
+  config.source.label.clear();
+}
+
+void check_files(const PrepConfig& config) {
+  checked_vocabulary(config);
+}
+
+}  // namespace bert_hpc::prep
