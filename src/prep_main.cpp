@@ -29,7 +29,7 @@ void run(int argc, char** argv, comm::Communicator& world) {
   using Action = config::CommandLine::Action;
   config::CommandLine line;
   prep::PrepConfig config;
-  std::string replaced;
+  std::string replaced, doubt;
   prep::agree(world, [&] {
     line = config::parse_command_line({argv + 1, argv + argc}, program);
     if (line.action != Action::run) return;
@@ -37,7 +37,7 @@ void run(int argc, char** argv, comm::Communicator& world) {
     prep::settle(config);
     prep::find_labels(config);
     if (!line.validate) return;
-    prep::check_files(config);
+    doubt = prep::check_files(config);
     if (world.rank() == 0) replaced = prep::describe_replaced(config);
   });
   const bool speaks = world.rank() == 0;
@@ -48,6 +48,7 @@ void run(int argc, char** argv, comm::Communicator& world) {
   } else if (line.validate) {
     if (speaks) {
       say(prep::resolved_toml(config));
+      if (!doubt.empty()) say("warning: " + doubt);
       if (!replaced.empty()) say("would replace " + replaced);
       say(line.input + ": no problem found");
     }

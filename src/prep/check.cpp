@@ -184,8 +184,9 @@ void find_labels(PrepConfig& config) {
   config.source.label.clear();
 }
 
-void check_files(const PrepConfig& config) {
-  checked_vocabulary(config);
+std::string check_files(const PrepConfig& config) {
+  const std::optional<Vocabulary> vocabulary = checked_vocabulary(config);
+  return vocabulary ? doubt_of_case(config, *vocabulary) : "";
 }
 
 }  // namespace bert_hpc::prep

@@ -195,6 +195,8 @@ def case_is_the_vocabularys(folder):
         check(f"; lowercase = {str(lowercase).lower()};" in done.stdout, f"{vocabulary}: told in the report: {done.stdout}")
         doubt = "warning: 11% of the vocabulary's words hold capitals"
         check(done.stdout.count(doubt) == (vocabulary == "silent"), f"{vocabulary}: whose case is doubted: {done.stdout}")
+        checked = run(folder, 1, "--validate")
+        check(checked.stdout.count(doubt) == (vocabulary == "silent"), f"{vocabulary}: doubted before, too: {checked.stdout}")
         with h5py.File(folder / "upper" / "train-00000.h5") as f:
             piece = VOCABULARY.index("a") if lowercase else len(VOCABULARY)
             check(f["input_ids"][1] == piece, f"{vocabulary}: lowercase is {lowercase}")
