@@ -33,9 +33,7 @@ void run(int argc, char** argv, comm::Communicator& world) {
   prep::agree(world, [&] {
     line = config::parse_command_line({argv + 1, argv + argc}, program);
     if (line.action != Action::run) return;
-    config = prep::read_prep_config(line.input, line.overrides);
-    prep::settle(config);
-    prep::find_labels(config);
+    config = prep::given_config(line.input, line.overrides);
     if (!line.validate) return;
     doubt = prep::check_files(config);
     if (world.rank() == 0) replaced = prep::describe_replaced(config);

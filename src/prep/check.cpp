@@ -102,7 +102,7 @@ void check_source_files(const PrepConfig& config, core::ProblemList& problems, E
   for (const auto& [key, files] : file_lists(config)) {
     core::ProblemList unmatched;
     for (const std::string& file : data::match_paths(*files, unmatched)) {
-      if (problems.all().size() == most_problems) return;
+      if (problems.all().size() >= most_problems) return;
       note(problems, code, key, [&] { tokenize::open_rows(file, config.row_format(), columns); });
       listed.push_back({key, file});
     }
@@ -111,11 +111,27 @@ void check_source_files(const PrepConfig& config, core::ProblemList& problems, E
     }
   }
   for (const data::RepeatedFile& file : data::repeated_files(listed)) {
-    if (problems.all().size() == most_problems) return;
+    if (problems.all().size() >= most_problems) return;
     if (problems.empty()) code = ExitCode::input;
     problems.add(describe(file) + (file.in_one_list() ? ": its rows would count twice. Name it once."
                                                       : ": rows that train must not judge. Name it in one of them."));
   }
+}
+
+/// All that the input names. `text`: are the tokenizer's settings known? What is not given was told before.
+std::optional<Vocabulary> check_named(const PrepConfig& config, bool text, core::ProblemList& problems,
+                                      ExitCode& code) {
+  check_source_files(config, problems, code);
+  std::optional<Vocabulary> vocabulary;
+  if (config.tokenizer.train_size == 0 && !config.tokenizer.vocabulary.empty()) {
+    note(problems, code, "[tokenizer] vocabulary",
+         [&] { vocabulary = Vocabulary::load(vocabulary_file(config.tokenizer)); });
+  }
+  if (text) check_text(config, problems, code);
+  if (!config.output.directory.empty()) {
+    note(problems, code, "[output] directory", [&] { check_directory(config.output.directory); });
+  }
+  return vocabulary;
 }
 
 }  // namespace
@@ -143,17 +159,34 @@ void settle(PrepConfig& config) {
 std::optional<Vocabulary> checked_vocabulary(const PrepConfig& config) {
   core::ProblemList problems;
   ExitCode code = ExitCode::files;
-  check_source_files(config, problems, code);
-  std::optional<Vocabulary> vocabulary;
-  if (config.tokenizer.train_size == 0) {
-    note(problems, code, "[tokenizer] vocabulary",
-         [&] { vocabulary = Vocabulary::load(vocabulary_file(config.tokenizer)); });
-  }
-  check_text(config, problems, code);
-  note(problems, code, "[output] directory", [&] { check_directory(config.output.directory); });
+  std::optional<Vocabulary> vocabulary = check_named(config, true, problems, code);
   if (problems.all().size() == 1) throw Error(code, problems.all().front());
   problems.throw_if_any(code, "the text cannot be prepared:");
   return vocabulary;
+}
+
+PrepConfig given_config(const std::string& path, const std::vector<std::string>& overrides) {
+  ReadPrepConfig read = read_with_problems(path, overrides);
+  PrepConfig& config = read.config;
+  core::ProblemList& problems = read.problems;
+  ExitCode code = ExitCode::input;
+  note(problems, code, "[tokenizer] vocabulary", [&] { settle(config); });
+  if (problems.empty()) {
+    find_labels(config);
+    return std::move(config);
+  }
+  const auto wrong = [told = problems.all()](const std::string& table) {
+    return std::any_of(told.begin(), told.end(),
+                       [&](const std::string& text) { return text.find(table) != std::string::npos; });
+  };
+  if (wrong("[source]") || wrong("[split]") || wrong("[task]")) {
+    config.source.format = "text";  // has no columns: which ones were meant is not known
+  } else {
+    find_labels(config);
+  }
+  check_named(config, !wrong("[tokenizer]"), problems, code);
+  problems.throw_if_any(code, "the input cannot be used:");
+  return {};
 }
 
 std::string doubt_of_case(const PrepConfig& config, const Vocabulary& vocabulary) {

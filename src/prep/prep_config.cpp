@@ -190,7 +190,7 @@ void complete_fractions(PrepConfig& c, config::TomlReader& reader) {
   }
 }
 
-PrepConfig read(config::TomlReader& reader, const std::string& name) {
+ReadPrepConfig read(config::TomlReader& reader, const std::string& name) {
   config::refuse_input_of("bert_hpc", "run", "source", reader, name);
   PrepConfig c;
   visit_keys(reader, c);
@@ -206,9 +206,8 @@ PrepConfig read(config::TomlReader& reader, const std::string& name) {
   check_source(c, reader);
   check_unlabelled(c, reader);
   check_rest(c, reader);
-  reader.finish();
   c.task.pack = c.packs();
-  return c;
+  return {std::move(c), reader.problems()};
 }
 
 }  // namespace
@@ -247,15 +246,21 @@ tokenize::RowFormat PrepConfig::row_format() const {
   return row;
 }
 
-PrepConfig read_prep_config(const std::string& path, const std::vector<std::string>& overrides) {
+ReadPrepConfig read_with_problems(const std::string& path, const std::vector<std::string>& overrides) {
   config::TomlReader reader(path, overrides);
   return read(reader, path);
+}
+
+PrepConfig read_prep_config(const std::string& path, const std::vector<std::string>& overrides) {
+  return parse_prep_config(config::read_input_text(path), path, overrides);
 }
 
 PrepConfig parse_prep_config(std::string_view text, const std::string& name,
                              const std::vector<std::string>& overrides) {
   config::TomlReader reader(text, name, overrides);
-  return read(reader, name);
+  ReadPrepConfig given = read(reader, name);
+  config::throw_if_any(given.problems);
+  return std::move(given.config);
 }
 
 std::string resolved_toml(PrepConfig config) {

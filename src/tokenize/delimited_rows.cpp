@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/text.hpp"
@@ -56,7 +57,13 @@ class DelimitedRows : public RowReader {
       for (std::size_t i = 0; i < fields_.size(); ++i) names.emplace_back(value(i, 0));
       if (!format.extra_columns) widest_ = names.size();
     }
-    for (const std::string& column : columns) indices_.push_back(find(column, names));
+    std::vector<std::string> missing;
+    for (const std::string& column : columns) {
+      const std::optional<std::size_t> place = find(column, names);
+      if (!place) missing.push_back(column);
+      indices_.push_back(place.value_or(0));
+    }
+    refuse(missing, names);
     storage_.resize(std::max<std::size_t>(1, columns.size()));
   }
 
@@ -78,27 +85,34 @@ class DelimitedRows : public RowReader {
   }
 
  private:
-  std::size_t find(const std::string& column, const std::vector<std::string>& names) const {
+  static std::optional<std::size_t> find(const std::string& column, const std::vector<std::string>& names) {
     const auto named = std::find(names.begin(), names.end(), column);
     if (named != names.end()) return static_cast<std::size_t>(named - names.begin());
     const bool number = !column.empty() && column.size() < 7 &&
                         std::all_of(column.begin(), column.end(), [](char c) { return c >= '0' && c <= '9'; });
-    if (number && column != "0" && (names.empty() || std::stoul(column) <= names.size())) {
-      return std::stoul(column) - 1;
+    const bool there = number && column != "0" && (names.empty() || std::stoul(column) <= names.size());
+    return there ? std::optional(std::stoul(column) - 1) : std::nullopt;
+  }
+
+  /// Throws if there are any.
+  void refuse(const std::vector<std::string>& missing, const std::vector<std::string>& names) const {
+    if (missing.empty()) return;
+    std::vector<std::string> shown, printable;
+    for (const std::string& column : missing) {
+      const std::string near = core::nearest_name(column, names);
+      shown.push_back('"' + core::printable(column) + '"' +
+                      (near.empty() ? "" : " (did you mean \"" + core::printable(near, 60) + "\"?)"));
     }
-    const std::string shown = core::printable(column);
+    const std::string columns = (missing.size() == 1 ? "column " : "columns ") + core::listed(shown, "and", false);
     if (!format_.header) {
-      throw Error(ExitCode::data, source_.file() + ": column \"" + shown +
-                                      "\" cannot be found in a file without header: give the column's number from 1, "
+      throw Error(ExitCode::data, source_.file() + ": " + columns +
+                                      " cannot be found in a file without header: give columns by number, from 1, "
                                       "or set [source] header = true.");
     }
-    std::vector<std::string> printable;
     for (const std::string& name : names) printable.push_back(core::printable(name, 60));
-    const std::string near = core::nearest_name(column, names);
-    throw Error(ExitCode::data, source_.file() + ": has no column \"" + shown + "\"" +
-                                    (near.empty() ? "." : "; did you mean \"" + core::printable(near, 60) + "\"?") +
-                                    " Its columns are " + core::listed(printable, "and") + "." +
-                                    delimiter_advice(names, format_.delimiter) + header_advice(names));
+    throw Error(ExitCode::data, source_.file() + ": has no " + columns + ". Its columns are " +
+                                    core::listed(printable, "and") + "." + delimiter_advice(names, format_.delimiter) +
+                                    header_advice(names));
   }
 
   /// Places of the next record's fields, blank lines skipped; false at the end of the file.

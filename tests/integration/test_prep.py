@@ -154,6 +154,21 @@ def wrong_input(folder):
             "2. [source] test_files: none.csv: cannot be opened", "3. [tokenizer] vocabulary: Cannot open 'nosuch'",
             "4. [output] directory: file/sub: cannot be written", source__files='["rows.csv", "empty.csv"]',
             source__test_files='["none.csv"]', tokenizer__vocabulary='"nosuch"', output__directory='"file/sub"')
+    refused(folder, "keys and files at once", 2, '. prep.toml:', 'unknown key "max_token" in [tokenizer]; did you mean "max_tokens"?',
+            'has no columns "txt" (did you mean "text"?) and "score"', "[source] files: none.csv: cannot be opened",
+            "[tokenizer] vocabulary: Cannot open 'nosuch'", "[output] directory: file/sub: cannot be written",
+            source__files='["rows.csv", "none.csv"]', source__text='"txt"', source__label='"score"',
+            tokenizer__max_token="3", tokenizer__vocabulary='"nosuch"', output__directory='"file/sub"')
+    (folder / "odd.vocab").mkdir()
+    (folder / "odd.vocab" / "vocab.txt").write_text("[PAD]\n")
+    (folder / "odd.vocab" / "tokenizer_config.json").write_text("{")
+    refused(folder, "a vocabulary's folder and files at once", 4, "odd.vocab/tokenizer_config.json", "[CLS]",
+            '[source] files: rows.csv: has no column "body"', source__text='"body"', tokenizer__vocabulary='"odd.vocab"')
+    # Which columns are meant is not known.
+    refused(folder, "no column is missed for want of its key", 2, '"txt"', "none.csv", absent=["no column"],
+            source__txt='"other"', source__label='"labl"', source__files='["rows.csv", "none.csv"]')
+    refused(folder, "no column is missed for want of the task", 2, "[task] name", absent=["no column"],
+            source__label='"labl"', task__name='"classify"')
     refused(folder, "missing column", 3, 'no column "txt"', 'did you mean "text"', '"label" and "value"',
             source__text='"txt"')
     refused(folder, "missing file", 4, "none.csv", "No such file", source__files='["rows.csv", "none.csv"]')

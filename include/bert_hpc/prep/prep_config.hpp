@@ -92,6 +92,14 @@ struct PrepConfig {
 /// Visits every key, table by table.
 void visit_keys(config::TomlKeys& keys, PrepConfig& config);
 
+/// An input as far as it can be read, and what is wrong with it.
+struct ReadPrepConfig {
+  PrepConfig config;
+  core::ProblemList problems;
+};
+/// Throws Error(input) where the file cannot be read, or is for another program.
+ReadPrepConfig read_with_problems(const std::string& path, const std::vector<std::string>& overrides);
+
 /// Reads `path` and applies `overrides` ("table.key=VALUE"). Throws Error(input) with all problems.
 PrepConfig read_prep_config(const std::string& path, const std::vector<std::string>& overrides);
 /// The same from text; `name` is what messages call it.

@@ -44,6 +44,10 @@ struct Summary {
   double seconds = 0, tokenize_seconds = 0;
 };
 
+/// The input, completed by settle() and find_labels(). Throws one Error with all that is wrong with its keys and, where
+/// something is, with the files that it names, as far as the one does not follow from the other.
+PrepConfig given_config(const std::string& path, const std::vector<std::string>& overrides);
+
 /// Completes the input by what files say: patterns in [source] become the files that they match (what matches nothing
 /// stays, for check_files() to tell), and [tokenizer] lowercase, where it is not given, is the vocabulary's own. Throws
 /// Error(files) if a file that says so cannot be read.

@@ -157,8 +157,12 @@ TEST_CASE("files that cannot be right are told apart") {
   CHECK_THROWS_WITH(open_rows(wide.path(), csv, {"a"}), ContainsSubstring("UTF-16"));
   CHECK_THROWS_WITH(open_rows("/nowhere/x.csv", csv, {"a"}), ContainsSubstring("cannot be opened"));
   CHECK_THROWS_WITH(open_rows("/", csv, {"a"}), ContainsSubstring("directory"));
-  CHECK_THROWS_WITH(open_rows(good.path(), csv, {"lable"}),
-                    ContainsSubstring("\"lable\"; did you mean \"label\"? Its columns are \"text\" and \"label\"."));
+  CHECK_THROWS_WITH(
+      open_rows(good.path(), csv, {"lable"}),
+      ContainsSubstring("has no column \"lable\" (did you mean \"label\"?). Its columns are \"text\" and \"label\"."));
+  CHECK_THROWS_WITH(
+      open_rows(good.path(), csv, {"txt", "label", "score"}),
+      ContainsSubstring("has no columns \"txt\" (did you mean \"text\"?) and \"score\". Its columns are"));
   CHECK_THROWS_WITH(open_rows(good.path(), csv, {"nosuch"}),
                     ContainsSubstring("has no column \"nosuch\". Its columns are \"text\" and \"label\"."));
   const auto refusal = [](const std::string& content, const RowFormat& format) -> std::string {
