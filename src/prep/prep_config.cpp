@@ -15,7 +15,7 @@ using config::one_of;
 
 void visit_keys(config::TomlKeys& keys, PrepConfig& c) {
   keys.table("source");
-  keys.key("format", c.source.format, one_of({"csv", "tsv", "jsonl", "text"}, {"squad", "wikiqa"})).required();
+  keys.key("format", c.source.format, one_of({"csv", "tsv", "jsonl", "text", "squad"}, {"wikiqa"})).required();
   keys.key("files", c.source.files);
   keys.key("validation_files", c.source.validation_files);
   keys.key("test_files", c.source.test_files);
@@ -108,6 +108,9 @@ void check_source(const PrepConfig& c, config::TomlReader& reader) {
   }
   if (known && c.source.unit != "line" && c.source.format != "text") {
     complain(reader, "source.unit", "is for format text, and the format is " + c.source.format + ".");
+  }
+  if (c.source.format == "squad" && c.source.encoding != "utf-8") {
+    complain(reader, "source.encoding", "must be \"utf-8\" for format squad, whose files are JSON.");
   }
   if (c.source.format == "text" && c.has_labels() && !c.task.name.empty()) {
     complain(reader, "task.name",
@@ -235,6 +238,7 @@ tokenize::RowFormat PrepConfig::row_format() const {
   row.format = source.format == "csv"     ? tokenize::TextFormat::csv
                : source.format == "tsv"   ? tokenize::TextFormat::tsv
                : source.format == "jsonl" ? tokenize::TextFormat::jsonl
+               : source.format == "squad" ? tokenize::TextFormat::squad
                                           : tokenize::TextFormat::text;
   row.encoding = source.encoding == "latin-1" ? tokenize::TextEncoding::latin1 : tokenize::TextEncoding::utf8;
   row.header = source.header;

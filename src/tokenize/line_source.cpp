@@ -67,6 +67,7 @@ std::string_view LineSource::peek(std::size_t wanted) {
 void LineSource::consume(std::size_t size, std::int64_t lines) {
   begin_ += size;
   line_ += lines;
+  offset_ += static_cast<std::int64_t>(size);
 }
 
 bool LineSource::next_line(std::string_view& line) {

@@ -1,4 +1,4 @@
-// JSON Lines and plain text; tables are in delimited_rows.cpp.
+// JSON Lines and plain text; tables are in delimited_rows.cpp, SQuAD in squad_rows.cpp.
 #include "bert_hpc/tokenize/row_reader.hpp"
 
 #include <nlohmann/json.hpp>
@@ -7,6 +7,7 @@
 #include "bert_hpc/tokenize/line_source.hpp"
 #include "bert_hpc/tokenize/utf8.hpp"
 #include "delimited_rows.hpp"
+#include "squad_rows.hpp"
 
 namespace bert_hpc::tokenize {
 namespace {
@@ -153,6 +154,8 @@ std::unique_ptr<RowReader> open_rows(const std::string& file, const RowFormat& f
       return open_delimited_rows(file, format, columns);
     case TextFormat::jsonl:
       return std::make_unique<JsonRows>(file, format, columns);
+    case TextFormat::squad:
+      return open_squad_rows(file, columns);
     case TextFormat::text:
       break;
   }

@@ -15,7 +15,7 @@
 namespace bert_hpc::prep {
 
 struct SourceConfig {
-  std::string format;                                     ///< "csv" | "tsv" | "jsonl" | "text"
+  std::string format;                                     ///< "csv" | "tsv" | "jsonl" | "text" | "squad"
   std::vector<std::string> files;                         ///< parted by [split]
   std::vector<std::string> validation_files, test_files;  ///< go whole into their split
   std::vector<std::string> text{"text"};                  ///< columns, joined by a blank

@@ -30,7 +30,8 @@ class LineSource {
   /// The next line without its end (LF or CRLF); false at the end of the file. The view lasts until the next call.
   bool next_line(std::string_view& line);
 
-  std::int64_t line() const { return line_; }  ///< number of the line that begins at the front, from 1
+  std::int64_t line() const { return line_; }      ///< number of the line that begins at the front, from 1
+  std::int64_t offset() const { return offset_; }  ///< bytes before the front, a byte order mark among them
   const std::string& file() const { return file_; }
 
  private:
@@ -44,7 +45,7 @@ class LineSource {
   std::vector<char> buffer_;
   std::size_t begin_ = 0, end_ = 0;
   bool at_end_ = false;
-  std::int64_t line_ = 1;
+  std::int64_t line_ = 1, offset_ = 0;
 };
 
 }  // namespace bert_hpc::tokenize

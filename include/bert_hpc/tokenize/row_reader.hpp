@@ -1,5 +1,5 @@
 // Rows of text files with the columns that were asked for: CSV and TSV (RFC 4180, read leniently as Python's csv does),
-// JSON Lines, and plain text. Streaming: memory is bounded by the longest row.
+// JSON Lines, the JSON of SQuAD, and plain text. Streaming: memory is bounded by the longest row (of SQuAD: article).
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace bert_hpc::tokenize {
 
-enum class TextFormat { csv, tsv, jsonl, text };
+enum class TextFormat { csv, tsv, jsonl, text, squad };
 enum class TextEncoding { utf8, latin1 };
 enum class TextUnit { line, paragraph };  ///< what a row of plain text is; blank lines part paragraphs
 
@@ -29,7 +29,7 @@ struct RowFormat {
 /// Where a row that was read comes from and what is in it. Views last until the next row is read.
 struct Row {
   std::int64_t number = 0;                              ///< in its file, from 1, without the header
-  std::int64_t line = 0;                                ///< on which it begins, from 1
+  std::int64_t line = 0;                                ///< on which it (squad: its article) begins, from 1
   std::vector<std::optional<std::string_view>> values;  ///< the columns asked for; none where the row lacks one
   std::vector<std::string> keys;                        ///< jsonl: of a row that lacks a column; else empty
   bool malformed = false;                               ///< jsonl: held bytes that are not UTF-8; others keep theirs
@@ -45,10 +45,10 @@ class RowReader {
 };
 
 /// Opens `file`. `columns` are names of the header or of JSON keys, or column numbers from 1 (a header's name comes
-/// first; without a header only numbers). A null of JSON is an empty text. Plain text has one column
-/// whatever it is called. Throws as LineSource does,
+/// first; without a header only numbers). A null of JSON is an empty text. Plain text has one column whatever it is
+/// called. A row of SQuAD is a question, with the columns that squad_rows.hpp has. Throws as LineSource does,
 /// Error(data) for a column that is not in the header (saying which are), Error(data) at reading for a quote that is
-/// never closed.
+/// never closed and for what is no SQuAD.
 std::unique_ptr<RowReader> open_rows(const std::string& file, const RowFormat& format,
                                      const std::vector<std::string>& columns);
 

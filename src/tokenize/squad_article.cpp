@@ -1,0 +1,252 @@
+// An article is a chain of lists of objects: paragraphs, their questions ("qas"), their answers. The parser's events
+// are checked against a table of the members that count; everything else is passed over.
+#include "squad_article.hpp"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <span>
+
+#include "bert_hpc/core/error.hpp"
+#include "bert_hpc/core/text.hpp"
+
+namespace bert_hpc::tokenize {
+namespace {
+
+using core::Error;
+using core::ExitCode;
+using nlohmann::json;
+
+constexpr int deepest = 100;  // of what is passed over
+
+enum Kind : unsigned { text = 1, integer = 2, truth = 4, list = 8 };
+enum class Field { title, paragraphs, context, questions, id, question, impossible, answers, answer, start };
+
+struct Member {
+  Field field;
+  const char* name;
+  unsigned kinds;         // that it may have
+  const char* should_be;  // in words
+  bool required;
+};
+
+constexpr Member article_members[] = {{Field::title, "title", text, "a string", false},
+                                      {Field::paragraphs, "paragraphs", list, "a list", true}};
+constexpr Member paragraph_members[] = {{Field::context, "context", text, "a string", true},
+                                        {Field::questions, "qas", list, "a list", true}};
+constexpr Member question_members[] = {{Field::id, "id", text | integer, "a string", true},
+                                       {Field::question, "question", text, "a string", true},
+                                       {Field::impossible, "is_impossible", truth, "true or false", false},
+                                       {Field::answers, "answers", list, "a list", false}};
+constexpr Member answer_members[] = {{Field::answer, "text", text, "a string", true},
+                                     {Field::start, "answer_start", integer, "a whole number", true}};
+
+struct Level {
+  const char* name;
+  std::span<const Member> members;
+};
+constexpr std::array<Level, 4> levels = {{{"article", article_members},
+                                          {"paragraph", paragraph_members},
+                                          {"question", question_members},
+                                          {"answer", answer_members}}};
+
+/// What the parser says, without its own name for it and without the place, which counts from the article's begin.
+std::string reason_of(const std::string& what) {
+  std::size_t begin = what.find("] ");
+  begin = begin == std::string::npos ? 0 : begin + 2;
+  if (what.compare(begin, 11, "parse error") == 0) {
+    const std::size_t colon = what.find(": ", begin);
+    if (colon != std::string::npos) begin = colon + 2;
+  }
+  const bool bytes = what.find("UTF-8", begin) != std::string::npos;
+  return core::printable(std::string_view(what).substr(begin), 300) +
+         (bytes ? "; if it is Latin-1, convert it first, with: iconv -f latin1 -t UTF-8" : "");
+}
+
+class ArticleEvents : public nlohmann::json_sax<json> {
+ public:
+  ArticleEvents(std::string_view source, const ArticlePlace& place) : source_(source), place_(place) {}
+
+  SquadArticle article;
+
+  bool key(string_t& name) override {
+    if (passed_ > 0) return true;
+    const auto& members = current().members;
+    const auto found = std::find_if(members.begin(), members.end(), [&](const Member& m) { return name == m.name; });
+    member_ = found == members.end() ? nullptr : &*found;
+    if (member_ == nullptr) return true;
+    const unsigned bit = 1u << (found - members.begin());
+    if ((seen_[depth_ - 1] & bit) != 0) refuse("has \"" + name + "\" twice");
+    seen_[depth_ - 1] |= bit;
+    return true;
+  }
+
+  bool start_object(std::size_t) override {
+    if (depth_ > 0 && !in_list_) {
+      if (passes()) return enter_passed();
+      mistyped("an object");
+    }
+    in_list_ = false;
+    member_ = nullptr;
+    seen_[depth_++] = 0;
+    if (depth_ == 2) article.paragraphs.emplace_back();
+    if (depth_ == 3) article.paragraphs.back().questions.emplace_back();
+    if (depth_ == 4) answer_ = {};
+    ++number_[depth_ - 1];
+    return true;
+  }
+
+  bool end_object() override {
+    if (passed_ > 0) return leave_passed();
+    const auto& members = current().members;
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      const bool lacks = members[i].required && (seen_[depth_ - 1] >> i & 1) == 0;
+      if (lacks) refuse(std::string("has no \"") + members[i].name + '"');
+    }
+    if (depth_ == 4 && !question().answered) {
+      question().answer = std::move(answer_);
+      question().answered = true;
+    }
+    in_list_ = --depth_ > 0;
+    return true;
+  }
+
+  bool start_array(std::size_t) override {
+    if (passes()) return enter_passed();
+    expect(list, "a list");
+    in_list_ = true;
+    number_[depth_] = 0;
+    return true;
+  }
+
+  bool end_array() override {
+    if (passed_ > 0) return leave_passed();
+    in_list_ = false;
+    return true;
+  }
+
+  bool string(string_t& value) override {
+    if (passes()) return true;
+    expect(text, "a string");
+    switch (member_->field) {
+      case Field::title:
+        article.title = std::move(value);
+        break;
+      case Field::context:
+        article.paragraphs.back().context = std::move(value);
+        break;
+      case Field::id:
+        question().id = std::move(value);
+        break;
+      case Field::question:
+        question().text = std::move(value);
+        break;
+      default:
+        answer_.text = std::move(value);
+    }
+    return true;
+  }
+
+  bool number_integer(number_integer_t value) override {
+    if (passes()) return true;
+    expect(integer, "a number");
+    if (member_->field == Field::id) {
+      question().id = std::to_string(value);
+    } else {
+      answer_.start = value;
+    }
+    return true;
+  }
+
+  bool number_unsigned(number_unsigned_t value) override {
+    constexpr auto most = std::numeric_limits<std::int64_t>::max();
+    return number_integer(value > static_cast<number_unsigned_t>(most) ? most : static_cast<std::int64_t>(value));
+  }
+
+  bool boolean(bool value) override {
+    if (passes()) return true;
+    expect(truth, value ? "true" : "false");
+    question().impossible = value;
+    return true;
+  }
+
+  bool null() override { return passes() || mistyped("null"); }
+  bool number_float(number_float_t, const string_t&) override { return passes() || mistyped("a number"); }
+  bool binary(binary_t&) override { return true; }
+
+  bool parse_error(std::size_t position, const std::string&, const json::exception& error) override {
+    const std::size_t before = std::min(source_.size(), position == 0 ? 0 : position - 1);
+    const auto lines = std::count(source_.begin(), source_.begin() + static_cast<std::ptrdiff_t>(before), '\n');
+    refuse_json(place_.file, place_.line + lines, place_.offset + static_cast<std::int64_t>(before),
+                reason_of(error.what()));
+  }
+
+ private:
+  const Level& current() const { return levels[depth_ - 1]; }
+  SquadQuestion& question() { return article.paragraphs.back().questions.back(); }
+
+  /// Is the value that comes none of ours?
+  bool passes() const { return passed_ > 0 || (!in_list_ && member_ == nullptr); }
+  bool enter_passed() {
+    if (++passed_ > deepest) refuse("is nested too deep");
+    return true;
+  }
+  bool leave_passed() {
+    --passed_;
+    return true;
+  }
+
+  void expect(unsigned kind, const char* is) const {
+    if (in_list_ || (member_->kinds & kind) == 0) mistyped(is);
+  }
+
+  [[noreturn]] bool mistyped(const char* is) const {
+    if (in_list_) {
+      refuse(std::string("has ") + is + " where each is an object, in the list of its " + levels[depth_].name + "s");
+    }
+    refuse(std::string("has ") + is + " in \"" + member_->name + "\", which must be " + member_->should_be);
+  }
+
+  [[noreturn]] void refuse(const std::string& what) const {
+    std::string where = place_.file + ": article " + std::to_string(place_.number) + " (line " +
+                        std::to_string(place_.line) + ", byte " + std::to_string(place_.offset + 1) + ")";
+    for (std::size_t i = 1; i < depth_; ++i) {
+      where.append(", ").append(levels[i].name).append(" ").append(std::to_string(number_[i]));
+    }
+    refuse_squad(where + ": " + what);
+  }
+
+  std::string_view source_;
+  const ArticlePlace& place_;
+  std::size_t depth_ = 0;  // objects that are open, of ours
+  bool in_list_ = false;   // is their innermost list open?
+  int passed_ = 0;         // objects and lists that are open, of others
+  const Member* member_ = nullptr;
+  std::array<unsigned, levels.size()> seen_{};            // members of the open objects
+  std::array<std::int64_t, levels.size() + 1> number_{};  // of the open objects in their lists, from 1
+  SquadAnswer answer_;
+};
+
+}  // namespace
+
+void refuse_squad(const std::string& what) {
+  throw Error(
+      ExitCode::data,
+      what +
+          ". A SQuAD file is {\"data\": [{\"title\": …, \"paragraphs\": [{\"context\": …, \"qas\": [{\"id\": …, "
+          "\"question\": …, \"is_impossible\": …, \"answers\": [{\"text\": …, \"answer_start\": …}]}]}]}]}.");
+}
+
+void refuse_json(const std::string& file, std::int64_t line, std::int64_t offset, const std::string& why) {
+  std::string text = file + ": line " + std::to_string(line) + ", byte " + std::to_string(offset + 1);
+  throw Error(ExitCode::data, text.append(": is no JSON: ").append(why).append("."));
+}
+
+SquadArticle read_squad_article(std::string_view json_text, const ArticlePlace& place) {
+  ArticleEvents events(json_text, place);
+  json::sax_parse(json_text.begin(), json_text.end(), &events);
+  return std::move(events.article);
+}
+
+}  // namespace bert_hpc::tokenize

@@ -1,0 +1,51 @@
+// One article of a SQuAD file (Rajpurkar et al. 2016, 2018) as plain data. Internal to the module.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace bert_hpc::tokenize {
+
+struct SquadAnswer {
+  std::string text;
+  std::int64_t start = 0;  ///< characters (code points) of the context before it, as the file says
+};
+
+struct SquadQuestion {
+  std::string id, text;
+  bool impossible = false;  ///< files of version 1.1 do not say: false
+  bool answered = false;
+  SquadAnswer answer;  ///< the first, if answered
+};
+
+struct SquadParagraph {
+  std::string context;
+  std::vector<SquadQuestion> questions;
+};
+
+struct SquadArticle {
+  std::string title;  ///< empty where it has none
+  std::vector<SquadParagraph> paragraphs;
+};
+
+/// Where an article stands, for messages.
+struct ArticlePlace {
+  std::string file;
+  std::int64_t number = 0;  ///< in the file, from 1
+  std::int64_t line = 0;    ///< on which it begins, from 1
+  std::int64_t offset = 0;  ///< bytes of the file before it
+};
+
+/// Reads one article's JSON; members that no column is made of may hold anything. Throws Error(data) with the place if
+/// it is no JSON, lacks a member, has one twice or one of another type, or is nested too deep.
+SquadArticle read_squad_article(std::string_view json, const ArticlePlace& place);
+
+/// Throws what is said of a file, with what a SQuAD file is.
+[[noreturn]] void refuse_squad(const std::string& what);
+
+/// Throws Error(data) for bytes that are no JSON; `offset` counts the bytes before them.
+[[noreturn]] void refuse_json(const std::string& file, std::int64_t line, std::int64_t offset, const std::string& why);
+
+}  // namespace bert_hpc::tokenize

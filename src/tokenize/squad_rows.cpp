@@ -1,0 +1,295 @@
+// The file is one JSON document of any size. Its outermost object and the list of its articles are walked here; one
+// article at a time is cut out, by its brackets alone, and given to the JSON parser.
+#include "squad_rows.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "bert_hpc/core/error.hpp"
+#include "bert_hpc/core/text.hpp"
+#include "bert_hpc/tokenize/line_source.hpp"
+#include "bert_hpc/tokenize/utf8.hpp"
+#include "squad_article.hpp"
+
+namespace bert_hpc::tokenize {
+namespace {
+
+using core::Error;
+using core::ExitCode;
+using nlohmann::json;
+
+/// Finds the end of the JSON value at the front of a text that grows. What is between its brackets is not looked at.
+class ValueEnd {
+ public:
+  /// Is the end in `text`? Then size() is the value's; else `text` is scanned, to go on with more behind it.
+  bool find(std::string_view text) {
+    for (; at_ < text.size(); ++at_) {
+      if (in_string_) {
+        at_ = std::min(text.find('"', at_), text.size());
+        if (at_ == text.size()) return false;
+        in_string_ = is_escaped(text);
+        if (!in_string_ && depth_ == 0) return ends_after();
+        continue;
+      }
+      switch (text[at_]) {
+        case '"':
+          in_string_ = true;
+          break;
+        case '{':
+        case '[':
+          ++depth_;
+          break;
+        case '}':
+        case ']':
+          if (depth_ == 0) return true;  // of what the value is in
+          if (--depth_ == 0) return ends_after();
+          break;
+        case ',':
+        case ' ':
+        case '\t':
+        case '\r':
+        case '\n':
+          if (depth_ == 0) return true;
+          break;
+        default:
+          break;
+      }
+    }
+    return false;
+  }
+  std::size_t size() const { return at_; }
+
+ private:
+  bool ends_after() {
+    ++at_;
+    return true;
+  }
+  bool is_escaped(std::string_view text) const {
+    std::size_t first = at_;
+    while (first > 0 && text[first - 1] == '\\') --first;
+    return (at_ - first) % 2 == 1;
+  }
+
+  std::size_t at_ = 0;
+  std::int64_t depth_ = 0;
+  bool in_string_ = false;
+};
+
+/// The articles of a file, one after the other.
+class SquadFile {
+ public:
+  explicit SquadFile(const std::string& file) : source_(file) {
+    if (next_byte() != '{') refuse_squad(file + ": does not begin with {");
+    source_.consume(1, 0);
+    if (!find_data(true)) refuse_squad(file + ": has no \"data\"");
+  }
+
+  const std::string& file() const { return source_.file(); }
+  const ArticlePlace& place() const { return place_; }
+
+  /// False after the last article, and then the file has been read to its end.
+  bool next(SquadArticle& article) {
+    if (at_end_) return false;
+    const bool first = place_.number == 0;
+    const char byte = next_byte();
+    if (byte == ']') {
+      source_.consume(1, 0);
+      at_end_ = true;
+      if (find_data(false)) refuse_squad(file() + ": has \"data\" twice");
+      return false;
+    }
+    if (!first) take(',', "a comma or ] is missing behind an article");
+    next_byte();
+    place_ = {file(), place_.number + 1, source_.line(), source_.offset()};
+    const std::string name = "article " + std::to_string(place_.number);
+    const std::string_view text = value(name);
+    if (!text.starts_with('{')) refuse_squad(at(place_.line, place_.offset) + name + " is no object");
+    article = read_squad_article(text, place_);
+    return true;
+  }
+
+ private:
+  static constexpr char no_byte = '\0';
+
+  /// The next byte that is not blank, which stays at the front; no_byte at the end of the file.
+  char next_byte() {
+    for (;;) {
+      const std::string_view text = source_.peek(1);
+      const std::size_t end = std::min(text.find_first_not_of(" \t\r\n"), text.size());
+      source_.consume(end, lines(text.substr(0, end)));
+      if (text.empty() || end < text.size()) return text.empty() ? no_byte : text[end];
+    }
+  }
+
+  void take(char byte, const char* otherwise) {
+    if (next_byte() != byte) refuse_json(file(), source_.line(), source_.offset(), otherwise);
+    source_.consume(1, 0);
+  }
+
+  /// Members of the outermost object, up to the list in "data"; false where the object and the file end before.
+  bool find_data(bool first) {
+    for (;; first = false) {
+      if (next_byte() == '}') {
+        source_.consume(1, 0);
+        if (next_byte() == no_byte && source_.peek(1).empty()) return false;
+        refuse_json(file(), source_.line(), source_.offset(), "something follows behind its last }");
+      }
+      if (!first) take(',', "a comma or } is missing behind a member");
+      if (next_byte() != '"') refuse_json(file(), source_.line(), source_.offset(), "a name in quotes is missing");
+      const std::int64_t line = source_.line(), offset = source_.offset();
+      const json name = json::parse(value("a name"), nullptr, false);
+      if (!name.is_string()) refuse_json(file(), line, offset, "a name cannot be read");
+      take(':', "a colon is missing behind a name");
+      const bool is_list = next_byte() == '[';
+      if (name == "data") {
+        if (!is_list) refuse_squad(file() + ": has no list in \"data\"");
+        source_.consume(1, 0);
+        return true;
+      }
+      pass_over();
+    }
+  }
+
+  /// A value that is none of ours must be JSON nevertheless.
+  void pass_over() {
+    const std::int64_t line = source_.line(), offset = source_.offset();
+    const std::string_view text = value("a value");
+    // The parser would skip a byte order mark, and take a zero for the end.
+    const bool odd = text.starts_with('\xEF') || text.find('\0') != std::string_view::npos;
+    if (odd || !json::accept(text)) refuse_json(file(), line, offset, "a value cannot be read");
+  }
+
+  /// The bytes of the value at the front, which are consumed. They last until the next call of anything here.
+  std::string_view value(const std::string& name) {
+    ValueEnd end;
+    std::string_view text = source_.peek(1);
+    while (!end.find(text)) {
+      const std::size_t known = text.size();
+      if (known >= longest_record) {
+        throw Error(ExitCode::data, at(source_.line(), source_.offset()) + name +
+                                        " is longer than 64 MiB; is a bracket or quote never closed? Else part it "
+                                        "into several articles.");
+      }
+      text = source_.peek(known + 1);
+      if (text.size() == known)
+        throw Error(ExitCode::data, at(source_.line(), source_.offset()) + "the file ends within " + name + '.');
+    }
+    text = text.substr(0, end.size());
+    source_.consume(text.size(), lines(text));
+    return text;
+  }
+
+  std::string at(std::int64_t line, std::int64_t offset) const {
+    return file() + ": line " + std::to_string(line) + ", byte " + std::to_string(offset + 1) + ": ";
+  }
+
+  static std::int64_t lines(std::string_view text) { return std::count(text.begin(), text.end(), '\n'); }
+
+  LineSource source_;
+  ArticlePlace place_;
+  bool at_end_ = false;
+};
+
+/// Where the character of this number, from 0, begins in valid UTF-8; its size for the one behind the last.
+std::optional<std::size_t> byte_of_character(std::string_view text, std::int64_t number) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool begins = (static_cast<unsigned char>(text[i]) & 0xC0) != 0x80;
+    if (begins && number-- == 0) return i;
+  }
+  return number == 0 ? std::optional(text.size()) : std::nullopt;
+}
+
+/// What is wrong with the place of the question's answer; "" if it stands there.
+std::string misplaced(const SquadQuestion& question, const std::string& context) {
+  if (!question.answered) return {};
+  const SquadAnswer& answer = question.answer;
+  const auto begin = byte_of_character(context, answer.start);
+  const std::string_view there = std::string_view(context).substr(begin.value_or(context.size()));
+  if (begin && there.starts_with(answer.text)) return {};
+  std::string problem = "has the answer \"" + core::printable(answer.text, 60);
+  problem.append("\" at answer_start ").append(std::to_string(answer.start)).append(", but its context ");
+  if (begin) {
+    problem.append("has \"").append(core::printable(there, 60)).append("\" there");
+  } else {
+    problem.append("has ").append(core::counted(count_characters(context), "character"));
+  }
+  return problem.append(" (question ").append(core::printable(question.id, 60)).append(")");
+}
+
+enum class Column { id, title, question, context, is_impossible, answer_text, answer_start };
+const std::vector<std::string> column_names = {"id",          "title",       "question", "context", "is_impossible",
+                                               "answer_text", "answer_start"};
+
+class SquadRows : public RowReader {
+ public:
+  SquadRows(const std::string& file, const std::vector<std::string>& columns) : articles_(file) {
+    for (const std::string& name : columns) columns_.push_back(find(name));
+  }
+
+  bool next(Row& row) override {
+    while (paragraph_ == article_.paragraphs.size() || question_ == article_.paragraphs[paragraph_].questions.size()) {
+      question_ = 0;
+      if (paragraph_ < article_.paragraphs.size()) {
+        ++paragraph_;
+        continue;
+      }
+      if (!articles_.next(article_)) return false;
+      paragraph_ = 0;
+    }
+    const SquadParagraph& paragraph = article_.paragraphs[paragraph_];
+    const SquadQuestion& question = paragraph.questions[question_++];
+    row.number = ++number_;
+    row.line = articles_.place().line;
+    row.problem = misplaced(question, paragraph.context);
+    start_ = question.answered ? std::to_string(question.answer.start) : "";
+    row.values.clear();
+    for (const Column column : columns_) row.values.emplace_back(value(column, paragraph, question));
+    return true;
+  }
+
+ private:
+  Column find(const std::string& name) const {
+    const auto found = std::find(column_names.begin(), column_names.end(), name);
+    if (found != column_names.end()) return static_cast<Column>(found - column_names.begin());
+    const std::string near = core::nearest_name(name, column_names);
+    throw Error(ExitCode::data, articles_.file() + ": has no column \"" + core::printable(name, 60) + "\"" +
+                                    (near.empty() ? "." : "; did you mean \"" + near + "\"?") +
+                                    " The columns of SQuAD are " + core::listed(column_names, "and") + ".");
+  }
+
+  std::string_view value(Column column, const SquadParagraph& paragraph, const SquadQuestion& question) const {
+    switch (column) {
+      case Column::id:
+        return question.id;
+      case Column::title:
+        return article_.title;
+      case Column::question:
+        return question.text;
+      case Column::context:
+        return paragraph.context;
+      case Column::is_impossible:
+        return question.impossible ? "true" : "false";
+      case Column::answer_text:
+        return question.answer.text;
+      case Column::answer_start:
+        break;
+    }
+    return start_;
+  }
+
+  SquadFile articles_;
+  std::vector<Column> columns_;
+  SquadArticle article_;
+  std::size_t paragraph_ = 0, question_ = 0;  // the next row's
+  std::int64_t number_ = 0;
+  std::string start_;
+};
+
+}  // namespace
+
+std::unique_ptr<RowReader> open_squad_rows(const std::string& file, const std::vector<std::string>& columns) {
+  return std::make_unique<SquadRows>(file, columns);
+}
+
+}  // namespace bert_hpc::tokenize

@@ -1,0 +1,150 @@
+// SQuAD's JSON: what is accepted gives the rows that a plain walk through the whole document gives; what is refused has
+// no such walk, or has a member twice.
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <vector>
+
+#include "bert_hpc/tokenize/row_reader.hpp"
+#include "bert_hpc/tokenize/utf8.hpp"
+#include "fuzz.hpp"
+#include "model/strict_json.hpp"
+
+using namespace bert_hpc;
+using nlohmann::json;
+using Type = nlohmann::json::value_t;
+
+namespace {
+
+const std::vector<std::string> columns = {"id",          "title",       "question", "context", "is_impossible",
+                                          "answer_text", "answer_start"};
+struct Question {
+  std::vector<std::string> values;
+  bool misplaced = false;
+};
+
+std::u32string characters(const std::string& text) {
+  std::u32string all;
+  const auto* begin = reinterpret_cast<const unsigned char*>(text.data());
+  const auto* const end = begin + text.size();
+  while (begin < end) all += tokenize::decode_utf8(begin, end);
+  return all;
+}
+
+struct NoSquad {};
+void demand(bool holds) {
+  if (!holds) throw NoSquad();
+}
+
+/// A member of this type; `optional`: null where there is none.
+const json& member(const json& object, const char* name, Type type, bool optional = false) {
+  static const json none;
+  const auto found = object.find(name);
+  demand(found != object.end() || optional);
+  if (found == object.end()) return none;
+  const bool whole = type == Type::number_integer && found->is_number_integer();
+  demand(whole || found->type() == type);
+  return *found;
+}
+
+/// Rows of one question: its answers are checked, and the first one counts.
+Question walk_question(const json& question, const std::string& title, const std::string& context) {
+  demand(question.is_object() && question.contains("id"));
+  const json& id = question["id"];
+  demand(id.is_string() || id.is_number_integer());
+  const json& impossible = member(question, "is_impossible", Type::boolean, true);
+  Question row;
+  const bool large = id.is_number_unsigned() && id.get<std::uint64_t>() > INT64_MAX;
+  const std::string name = id.is_string() ? id.get<std::string>() : large ? std::to_string(INT64_MAX) : id.dump();
+  row.values = {name, title, member(question, "question", Type::string), context, "false", "", ""};
+  if (impossible == true) row.values[4] = "true";
+  bool first = true;
+  for (const json& answer : member(question, "answers", Type::array, true)) {
+    demand(answer.is_object());
+    const std::string text = member(answer, "text", Type::string);
+    const json& number = member(answer, "answer_start", Type::number_integer);
+    if (!first) continue;
+    first = false;
+    const bool beyond = number.is_number_unsigned() && number.get<std::uint64_t>() > INT64_MAX;
+    const std::int64_t start = beyond ? INT64_MAX : number.get<std::int64_t>();
+    const std::u32string all = characters(context), part = characters(text);
+    row.misplaced = start < 0 || start > static_cast<std::int64_t>(all.size()) ||
+                    all.compare(static_cast<std::size_t>(start), part.size(), part) != 0;
+    row.values[5] = text;
+    row.values[6] = std::to_string(start);
+  }
+  return row;
+}
+
+std::vector<Question> walk(const json& root) {
+  std::vector<Question> rows;
+  demand(root.is_object());
+  for (const json& article : member(root, "data", Type::array)) {
+    demand(article.is_object());
+    const json& title = member(article, "title", Type::string, true);
+    for (const json& paragraph : member(article, "paragraphs", Type::array)) {
+      demand(paragraph.is_object());
+      const std::string context = member(paragraph, "context", Type::string);
+      for (const json& question : member(paragraph, "qas", Type::array)) {
+        rows.push_back(walk_question(question, title.is_null() ? "" : title.get<std::string>(), context));
+      }
+    }
+  }
+  return rows;
+}
+
+/// Rows of the file; the error, or "" where there is none, in `refused`.
+std::vector<Question> read(const std::string& path, std::string& refused) {
+  std::vector<Question> rows;
+  try {
+    const auto reader = tokenize::open_rows(path, {.format = tokenize::TextFormat::squad}, columns);
+    tokenize::Row row;
+    std::int64_t line = 1;
+    while (reader->next(row)) {
+      rows.push_back({{}, !row.problem.empty()});
+      for (const auto& value : row.values) rows.back().values.emplace_back(value.value());
+      fuzz::require(row.number == std::ssize(rows), "rows are numbered one after the other");
+      fuzz::require(row.line >= line, "rows begin on ascending lines");
+      line = row.line;
+    }
+  } catch (const core::Error& error) {
+    fuzz::require(error.code() == core::ExitCode::data, "bad input is an error of the data");
+    refused = error.what();
+    fuzz::require(refused.ends_with('.'), "an error is a sentence");
+  }
+  return rows;
+}
+
+/// The rows of the document that `parse` makes; nothing if it is no JSON or no SQuAD.
+template <class Parse>
+std::optional<std::vector<Question>> walked(const Parse& parse) {
+  try {
+    return walk(parse());
+  } catch (const NoSquad&) {
+  } catch (const json::exception&) {
+  } catch (const core::Error&) {
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string text(fuzz::text(data, size));
+  const fuzz::File file(text);
+  std::string refused;
+  const std::vector<Question> rows = read(file.path(), refused);
+  if (!refused.empty()) {
+    const bool holds_zero = text.find('\0') != std::string::npos;  // which the parser takes for the end of its text
+    fuzz::require(holds_zero || !walked([&] { return model::parse_strict_json(text, "text"); }),
+                  "SQuAD is not refused");
+    return 0;
+  }
+  const auto expected = walked([&] { return json::parse(text); });
+  fuzz::require(expected.has_value(), "what is no SQuAD is refused");
+  fuzz::require(rows.size() == expected->size(), "each question is a row");
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    fuzz::require(rows[i].values == (*expected)[i].values, "rows say what the file says");
+    fuzz::require(rows[i].misplaced == (*expected)[i].misplaced, "an answer that stands elsewhere is told");
+  }
+  return 0;
+}
