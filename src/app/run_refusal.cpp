@@ -28,13 +28,15 @@ std::map<std::string, std::string> keys_of(const std::string& input) {
 }  // namespace
 
 std::vector<std::string> input_differences(const std::string& there, const ResolvedInput& here) {
+  // Of a start rather than of the run; the limit is what is left of a job's time, another at each start.
+  static const std::vector<std::string> of_a_start = {"run.directory", "run.max_walltime"};
   const auto old_keys = keys_of(there), new_keys = keys_of(here.text), defaults = keys_of(here.defaults);
   std::vector<std::string> differences;
   const auto compare = [&](const std::string& key) {
     const auto old_key = old_keys.find(key), new_key = new_keys.find(key);
     const std::string old_value = old_key == old_keys.end() ? "not given" : old_key->second;
     const std::string new_value = new_key == new_keys.end() ? "not given" : new_key->second;
-    if (old_value == new_value || key == "run.directory") return;
+    if (old_value == new_value || std::find(of_a_start.begin(), of_a_start.end(), key) != of_a_start.end()) return;
     const auto usual = defaults.find(key);
     if (old_key == old_keys.end() && usual != defaults.end() && usual->second == new_value) return;
     differences.push_back(core::printable(key, 60) + ": " + core::printable(old_value, 80) + " there, " +
@@ -49,9 +51,7 @@ std::vector<std::string> input_differences(const std::string& there, const Resol
 
 std::vector<std::string> lasting_differences(const std::vector<std::string>& differences) {
   // Tables and keys that may differ; "data." because content is compared, not its place.
-  static const std::vector<std::string> free = {"run.directory",
-                                                "run.resume",
-                                                "run.max_walltime",
+  static const std::vector<std::string> free = {"run.resume",
                                                 "run.peak_gflops",
                                                 "run.machine",
                                                 "run.watchdog_seconds",

@@ -60,7 +60,6 @@ TEST_CASE("the resolved input says what a model from scratch was made of") {
 TEST_CASE("a key that is given since then is told, whatever key it is") {
   // Of each key that may be left out without a default: one value, and what else it needs.
   const std::map<std::string, std::vector<std::string>> given = {
-      {"run.max_walltime", {"run.max_walltime=\"1:00:00\""}},
       {"run.peak_gflops", {"run.peak_gflops=100.0"}},
       {"run.machine", {"run.machine=\"m.toml\""}},
       {"model.vocab_size", {"model.vocab_size=1000"}},
@@ -75,9 +74,9 @@ TEST_CASE("a key that is given since then is told, whatever key it is") {
       {"evaluation.best", {"evaluation.best=\"loss\""}},
       {"evaluation.patience", {"evaluation.patience=3", "evaluation.best=\"loss\""}},
       {"checkpoint.every_steps", {"checkpoint.every_steps=4"}}};
-  // They mean something elsewhere only, or are another model.
+  // They mean something elsewhere only, are another model, or another at each start of a job.
   const std::set<std::string> elsewhere = {"model.pretrained", "task.mask_probability", "schedule.power",
-                                           "schedule.end_factor"};
+                                           "schedule.end_factor", "run.max_walltime"};
   const std::vector<std::string> fp16 = {"data.validation=\"v.h5\"", "precision.compute=\"fp16\""};
   const auto there = keys_of(resolved(fp16).text);
   KeyList list;

@@ -101,6 +101,17 @@ TEST_CASE("a refusal tells what differs and the cure") {
   CHECK(input_differences(other, input).size() == 2);
 }
 
+TEST_CASE("what a job is given anew at each start is no difference") {
+  const std::string there = "[run]\ndirectory = \"r\"\nmax_walltime = \"4:00:00\"\nseed = 1\n";
+  for (const char* here : {"[run]\ndirectory = \"s\"\nmax_walltime = \"1:40:07\"\nseed = 1\n", "[run]\nseed = 1\n"}) {
+    CHECK(input_differences(there, std::string(here)).empty());
+    CHECK(input_differences(here, there).empty());
+  }
+  RunDirectory found{RunDirectory::State::finished, "finished", there, {"input.toml"}, {}};
+  CHECK_THAT(refusal(found, "out", std::string("[run]\nseed = 1\n"), false, true),
+             ContainsSubstring("with the same input"));
+}
+
 TEST_CASE("keys that an older run's input lacks count where they are not at their default") {
   const std::string there = "[model]\nhidden_size = 64\n";
   const std::string usual = "[model]\nhidden_size = 768\nintermediate_size = 3072\n\n[schedule]\nwarmup_ratio = 0.0\n";
