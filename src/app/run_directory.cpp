@@ -84,6 +84,7 @@ RunStart start_of_text(const std::string& text) {
     if (name == "job") start.job = value;
     if (name == "restart") start.restart = std::atoi(value.c_str());
     if (name == "resume") start.resume = value;
+    if (name == "cluster") start.cluster = value;
   }
   return start;
 }
@@ -102,13 +103,17 @@ fs::path nearest_existing(fs::path path) {
 }  // namespace
 
 RunStart this_start(const std::string& resume) {
-  return {core::environment("SLURM_JOB_ID"), std::atoi(core::environment("SLURM_RESTART_COUNT").c_str()), resume};
+  return {core::environment("SLURM_JOB_ID"), std::atoi(core::environment("SLURM_RESTART_COUNT").c_str()), resume,
+          core::environment("SLURM_CLUSTER_NAME")};
 }
 
 Beginning beginning_there(const RunDirectory& found, const RunStart& now, bool overwrite) {
   Beginning result{.overwrite = overwrite, .own_first = false};
   if (now.resume == "never") return result;
-  const bool queued_again = !now.job.empty() && found.start.job == now.job && found.start.restart < now.restart;
+  // Clusters of one file system count their jobs each from 1.
+  const bool same_cluster = found.start.cluster.empty() || found.start.cluster == now.cluster;
+  const bool queued_again =
+      !now.job.empty() && found.start.job == now.job && same_cluster && found.start.restart < now.restart;
   if (queued_again) result.overwrite = false;
   result.own_first = !result.overwrite && (now.resume == "auto" || found.start.resume == now.resume);
   return result;
@@ -148,8 +153,8 @@ void check_run_directory(const std::string& path, const ResolvedInput& resolved,
 }
 
 void note_start(const std::string& path, const RunStart& start) {
-  write_file(fs::path(path) / start_name,
-             "job " + start.job + "\nrestart " + std::to_string(start.restart) + "\nresume " + start.resume + '\n');
+  write_file(fs::path(path) / start_name, "job " + start.job + "\nrestart " + std::to_string(start.restart) +
+                                              "\nresume " + start.resume + "\ncluster " + start.cluster + '\n');
 }
 
 void begin_run(const std::string& path, const std::string& resolved_input, const RunStart& start) {

@@ -21,9 +21,10 @@ struct ResolvedInput {
 
 /// What a start of the program leaves in RUN/.start, for those that come after it.
 struct RunStart {
-  std::string job;     ///< Slurm's number of it; "" elsewhere
-  int restart = 0;     ///< how often Slurm had queued that job again
-  std::string resume;  ///< [run] resume; "never" where no run can go on
+  std::string job;           ///< Slurm's number of it; "" elsewhere
+  int restart = 0;           ///< how often Slurm had queued that job again
+  std::string resume;        ///< [run] resume; "never" where no run can go on
+  std::string cluster = {};  ///< whose Slurm counts that number; "" elsewhere, and where an older version wrote
 };
 
 /// This start; `resume` as there.
@@ -66,8 +67,8 @@ std::string refusal(const RunDirectory& found, const std::string& path, const Re
 /// their content. Pure.
 std::vector<std::string> lasting_differences(const std::vector<std::string>& differences);
 
-/// "batch.global: 32 there, 64 here" for each key of two resolved inputs that differs, run.directory aside, and keys
-/// that are not there and have their default here. Pure.
+/// "batch.global: 32 there, 64 here" for each key of two resolved inputs that differs, but for those that are of a
+/// start (run.directory, run.max_walltime) and keys that are not there and have their default here. Pure.
 std::vector<std::string> input_differences(const std::string& there, const ResolvedInput& here);
 
 /// Changes nothing. Throws Error(files) if the directory cannot be made or written.

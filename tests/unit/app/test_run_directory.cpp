@@ -186,6 +186,12 @@ TEST_CASE("what was asked for once is not done again by the starts that follow")
   CHECK(!own_first("never"));
   CHECK(!beginning_there(found, {"8", 0, "a/step-00000002"}, true).own_first);
   CHECK(beginning_there(found, {"7", 2, "a/step-00000002"}, true).own_first);
+  // Two clusters on one file system have jobs of one number.
+  note_start(scratch.run, {"7", 1, "auto", "east"});
+  const RunDirectory east = inspect_run_directory(scratch.run);
+  CHECK(beginning_there(east, {"7", 2, "auto", "west"}, true).overwrite);
+  CHECK(!beginning_there(east, {"7", 2, "auto", "east"}, true).overwrite);
+  CHECK(!beginning_there(found, {"7", 2, "auto", "east"}, true).overwrite);  // an older version did not note it
   note_start(scratch.run, {"", 0, "auto"});
   CHECK(inspect_run_directory(scratch.run).start.job.empty());
   CHECK(!beginning_there(inspect_run_directory(scratch.run), {"", 1, "auto"}, true).own_first);
