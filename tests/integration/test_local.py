@@ -7,22 +7,47 @@ import subprocess
 import time
 import unittest
 
-from program import BUILD, Case
+from program import BUILD, MPIRUN, Case, ranks_of
 
-SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "jobs/local.sh"
+JOBS = pathlib.Path(__file__).resolve().parents[2] / "jobs"
 
 
 class Local(Case):
-    def start(self, name, *options, restarts="50"):
+    @classmethod
+    def setUpClass(cls):
+        """An installed tree, whose own programs come first: those of this build."""
+        super().setUpClass()
+        tree = cls.work.folder / "tree"
+        (tree / "share/bert_hpc").mkdir(parents=True)
+        (tree / "share/bert_hpc/jobs").symlink_to(JOBS)
+        (tree / "bin").symlink_to(BUILD.resolve())
+        cls.script = tree / "share/bert_hpc/jobs/local.sh"
+
+    def start(self, name, *options, restarts="50", path=os.environ["PATH"]):
         directory = self.work.folder / name
-        path = self.work.input(f"{name}.toml", run={"directory": str(directory)}, data={"validation": None},
-                               schedule={"name": "constant", "epochs": None, "steps": 1000000, "warmup_ratio": None})
+        input_file = self.work.input(f"{name}.toml", run={"directory": str(directory)}, data={"validation": None},
+                                     schedule={"name": "constant", "epochs": None, "steps": 1000000, "warmup_ratio": None})
         log = self.work.folder / f"{name}.log"
-        process = subprocess.Popen(["bash", str(SCRIPT), str(path), "1", "--log", str(log), *options], start_new_session=True,
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                   env=dict(os.environ, OMP_NUM_THREADS="1", BERT_HPC_MAX_RESTARTS=restarts,
-                                            PATH=f"{BUILD.resolve()}:{os.environ['PATH']}"))
+        process = subprocess.Popen(["bash", str(self.script), str(input_file), "1", "--log", str(log), *options],
+                                   start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                   env=dict(os.environ, OMP_NUM_THREADS="1", BERT_HPC_MAX_RESTARTS=restarts, PATH=path))
+        self.addCleanup(self.end, process, input_file)
         return process, log
+
+    def end(self, process, input_file):
+        """Whatever a failed test has left."""
+        if process.poll() is None:
+            process.kill()
+        for rank in ranks_of(input_file.name.encode()):  # mpirun ends with them
+            os.kill(rank, signal.SIGKILL)
+        process.wait()
+
+    def wait_for_file(self, path, process):
+        deadline = time.monotonic() + 60
+        while not path.exists():
+            self.assertIsNone(process.poll(), "it ended by itself")
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.02)
 
     def wait_for(self, words, process, log, count=1):
         deadline = time.monotonic() + 60
@@ -44,10 +69,33 @@ class Local(Case):
         self.assertEqual(process.wait(timeout=30), 75)
         self.assertNotIn("start 3", log.read_text())
 
+    def test_an_end_asked_for_before_there_are_ranks(self):
+        """mpirun drops such a signal. Here it takes a second longer for it to have any, and for as long drops it surely."""
+        tools = self.work.folder / "tools"
+        tools.mkdir()
+        slow = tools / "mpirun"
+        slow.write_text(f'#!/bin/sh\ntrap : USR1\n: >{tools}/begun\nsleep 1\nexec {MPIRUN} "$@"\n')
+        slow.chmod(0o755)
+        process, log = self.start("early", path=f"{tools}:{os.environ['PATH']}")
+        self.wait_for_file(tools / "begun", process)
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(timeout=30), 75)
+        self.assertNotIn("it goes on", log.read_text())
+
+    def test_from_the_keyboard(self):
+        """A terminal sends SIGINT to all that runs in it, again if its user is in a hurry; the log has the last line all the same."""
+        process, log = self.start("keyboard")
+        self.wait_for("step 10/", process, log)
+        os.killpg(process.pid, signal.SIGINT)
+        time.sleep(0.2)
+        os.killpg(process.pid, signal.SIGINT)
+        self.assertEqual(process.wait(timeout=30), 75)
+        self.assertIn("with a checkpoint: submit it again to go on", log.read_text()[-3000:])
+        self.assertEqual((self.work.folder / "keyboard/.status").read_text(), "stopped\n")
+
     def test_no_more_starts_than_allowed(self):
         process, log = self.start("limited", "--time", "0:06", restarts="1")
         self.assertEqual(process.wait(timeout=90), 75)
-        time.sleep(0.5)  # the copy of the last lines
         self.assertIn("after 1 restarts (BERT_HPC_MAX_RESTARTS)", log.read_text())
         self.assertEqual(log.read_text().count("ready after"), 2)
 
