@@ -6,12 +6,20 @@ set -euo pipefail
 
 mkdir "$scratch/tools"
 printf '#!/bin/sh\necho "bert_hpc 1"\necho "  $MPI"\n' >"$scratch/tools/bert_hpc"
-printf '#!/bin/sh\necho "MpiDefault              = $MPI_DEFAULT"\necho "MpiParams               = (null)"\n' >"$scratch/tools/scontrol"
+# As the real ones do, these print line by line: who has stopped reading ends them.
+cat >"$scratch/tools/scontrol" <<'SCONTROL'
+#!/bin/sh
+echo "MpiDefault              = $MPI_DEFAULT"
+sleep 0.1
+echo "MpiParams               = (null)"
+SCONTROL
 cat >"$scratch/tools/srun" <<'SRUN'
 #!/bin/sh
 if [ "$1" = --mpi=list ]; then
   printf 'MPI plugin types are...\n\tnone\n\tpmi2\n'
   [ "$HAS_PMIX" = 0 ] || printf '\tpmix\nspecific pmix plugin versions available: pmix_v4\n'
+  sleep 0.1
+  printf '\topenmpi\n'
   exit 0
 fi
 echo "started with plugin '$SLURM_MPI_TYPE': $*"
