@@ -13,7 +13,7 @@ RankTime rank_time(std::span<const core::Timers::Section> sections, double wall)
       time.computing += section.seconds;
     } else if (name == "gradient sums" || name == "share parameters") {
       time.communicating += section.seconds;
-    } else if (name.ends_with("wait")) {
+    } else if (name == "pipeline wait" || name == "data wait") {  // a checkpoint's may be after the last step
       time.waiting += section.seconds;
     }
   }

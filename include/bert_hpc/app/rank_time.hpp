@@ -7,7 +7,7 @@
 
 namespace bert_hpc::app {
 
-/// Seconds of one rank. What is missing to the wall time is evaluation, output and the rest.
+/// Seconds of one rank. What is missing to the wall time is output, checkpoints and the rest.
 struct RankTime {
   double computing = 0;      ///< forward, backward, update
   double communicating = 0;  ///< sums over replicas and sharing of parameters that computing did not hide
