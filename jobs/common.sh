@@ -11,8 +11,10 @@ else
   bert_hpc_source=
 fi
 
-# Everything fetched or built for bert_hpc lies here, outside the source tree, and may be deleted at any time.
-bert_hpc_cache=${BERT_HPC_CACHE:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/bert_hpc}
+# Everything fetched or built for bert_hpc lies here, outside the source tree, and may be deleted at any time. Programs in
+# it are run: never below /tmp, say, where others could put theirs first. Without HOME, ~ is what the system knows of the user.
+bert_hpc_home=${HOME:-$(unset HOME && echo ~)}
+bert_hpc_cache=${BERT_HPC_CACHE:-${XDG_CACHE_HOME:-$bert_hpc_home/.cache}/bert_hpc}
 
 say() { printf '== %s\n' "$*"; }
 note() { printf '   %s\n' "$*"; }
@@ -25,7 +27,7 @@ fail() {
 # full_path NAME: also of "~/…", which shells leave as it is behind "--option=".
 full_path() {
   case $1 in
-    '~' | '~/'*) printf '%s\n' "$HOME${1#\~}" ;;
+    '~' | '~/'*) printf '%s\n' "$bert_hpc_home${1#\~}" ;;
     /*) printf '%s\n' "$1" ;;
     *) printf '%s\n' "$PWD/$1" ;;
   esac

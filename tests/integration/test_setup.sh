@@ -20,6 +20,14 @@ else
   expect_status 2 env -u CMAKE_PREFIX_PATH BERT_HPC_CACHE="$scratch/none" ./jobs/setup.sh --check
 fi
 
+# Without HOME the cache lies in the user's own folder all the same, never where others can put programs first.
+home=$(getent passwd "$(id -u)" | cut -d: -f6)
+for unknown in "-u HOME" HOME=; do
+  # shellcheck disable=SC2016,SC2086
+  expect_status 0 env -u BERT_HPC_CACHE -u XDG_CACHE_HOME $unknown bash -euc '. jobs/common.sh; echo "$bert_hpc_cache $(full_path "~/x")"'
+  expect [ "$(cat "$scratch/output")" = "$home/.cache/bert_hpc $home/x" ]
+done
+
 expect_status 2 ./jobs/setup.sh --no-such-option
 expect_status 2 ./jobs/build.sh --no-such-option
 if [ ! -x /usr/bin/nvcc ]; then
