@@ -76,11 +76,16 @@ surroundings() {
     printf '%s=%s\n' "$name" "${path:+$(realpath "$path")}"
   done
   printf 'CXX=%s\n' "$(${CXX:-c++} --version 2>/dev/null | sed -n 1p)"
-  env | LC_ALL=C sort | grep -E '^(((C|CXX|CUDA|LD)FLAGS|CPATH|LIBRARY_PATH|CMAKE_PREFIX_PATH|LOADEDMODULES|CONDA_PREFIX)=.|[A-Za-z0-9_]+_ROOT=/|(Kokkos|HDF5|dnnl|tomlplusplus|nlohmann_json|Catch2)_DIR=)' || true
+  # Our own module changes nothing that is found.
+  env | sed -E '/^(PYENV|BERT_HPC)_ROOT=/d; /^LOADEDMODULES=/{s/([=:])bert_hpc[^:]*(:|$)/\1/; s/:$//}' | LC_ALL=C sort |
+    grep -E '^(((C|CXX|CUDA|LD)FLAGS|CPATH|LIBRARY_PATH|CMAKE_PREFIX_PATH|LOADEDMODULES|CONDA_PREFIX)=.|[A-Za-z0-9_]+_ROOT=/|(Kokkos|HDF5|dnnl|tomlplusplus|nlohmann_json|Catch2)_DIR=)' || true
 }
 surroundings >"$build/surroundings.new"
 if [ -f "$build/CMakeCache.txt" ] && [ -f "$build/surroundings" ] && ! cmp -s "$build/surroundings" "$build/surroundings.new"; then
   say "Configuring anew, as these have changed: $(sort "$build/surroundings" "$build/surroundings.new" | uniq -u | sed 's/=.*//' | sort -u | paste -sd ' ')"
+  # What was chosen stays, what was found goes.
+  mapfile -t chosen < <(grep -E '^(BERT_HPC_[A-Z_]*|CMAKE_BUILD_TYPE):(BOOL|STRING)=' "$build/CMakeCache.txt")
+  options=(${chosen[@]+"${chosen[@]/#/-D}"} ${options[@]+"${options[@]}"})
   rm -rf "$build/CMakeCache.txt" "$build/CMakeFiles"
 fi
 mv "$build/surroundings.new" "$build/surroundings"

@@ -10,6 +10,8 @@ cd "$scratch/source"
 cat >CMakeLists.txt <<'PROJECT'
 cmake_minimum_required(VERSION 3.22)
 project(small LANGUAGES CXX)
+option(BERT_HPC_WERROR "Warnings are errors" OFF)
+set(BERT_HPC_ARCH native CACHE STRING "-march")
 if(MISSING_TOML)
   message(STATUS "missing: toml++|optional|input files|libtomlplusplus-dev|tomlplusplus")
 endif()
@@ -29,11 +31,13 @@ export BERT_HPC_CACHE="$scratch/cache" BERT_HPC_PYTHON=true HOME="$scratch/home"
 unset CMAKE_BUILD_PARALLEL_LEVEL
 build() { expect_status "$1" ./jobs/build.sh --no-install "${@:2}"; }
 
-# A second run does nothing; another compiler or other modules make CMake look anew, and what was built is made anew.
-build 0
+# A second run does nothing; another compiler or other modules make CMake look anew, and what was built is made anew. What was
+# chosen stays, and our own module is no other.
+build 0 --werror
+expect_status 0 cmake -DBERT_HPC_ARCH=armv9-a build
 expect [ "$(build/install/bin/bert_hpc)" = cpu ]
 touch "$scratch/before"
-build 0
+BERT_HPC_ROOT=$PWD/build/install PYENV_ROOT=/pyenv LOADEDMODULES=bert_hpc/0.1.0 build 0
 expect [ ! build/bert_hpc -nt "$scratch/before" ]
 expect [ ! build/CMakeFiles/cmake.verify_globs -nt "$scratch/before" ]
 printf '#!/bin/sh\nexec c++ "$@"\n' >"$scratch/tools/other_c++"
@@ -43,9 +47,11 @@ build 0
 expect_text "Configuring anew, as these have changed: CXX"
 expect grep -q "CMAKE_CXX_COMPILER:.*other_c++" build/CMakeCache.txt
 expect [ build/bert_hpc -nt "$scratch/before" ]
+expect grep -q 'BERT_HPC_WERROR:BOOL=ON' build/CMakeCache.txt
+expect grep -q 'BERT_HPC_ARCH:STRING=armv9-a' build/CMakeCache.txt
 LOADEDMODULES=openmpi/5 build 0
 expect_text "these have changed: LOADEDMODULES"
-LOADEDMODULES=openmpi/5 build 0
+LOADEDMODULES=openmpi/5:bert_hpc-cuda/0.1.0 build 0
 expect [ "$(grep -c anew "$scratch/output")" = 0 ]
 unset CXX
 
