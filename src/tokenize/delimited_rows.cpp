@@ -10,6 +10,7 @@
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/tokenize/line_source.hpp"
 #include "bert_hpc/tokenize/utf8.hpp"
+#include "column_words.hpp"
 
 namespace bert_hpc::tokenize {
 namespace {
@@ -97,18 +98,13 @@ class DelimitedRows : public RowReader {
   /// Throws if there are any.
   void refuse(const std::vector<std::string>& missing, const std::vector<std::string>& names) const {
     if (missing.empty()) return;
-    std::vector<std::string> shown, printable;
-    for (const std::string& column : missing) {
-      const std::string near = core::nearest_name(column, names);
-      shown.push_back('"' + core::printable(column) + '"' +
-                      (near.empty() ? "" : " (did you mean \"" + core::printable(near, 60) + "\"?)"));
-    }
-    const std::string columns = (missing.size() == 1 ? "column " : "columns ") + core::listed(shown, "and", false);
+    const std::string columns = columns_text(missing, names);
     if (!format_.header) {
       throw Error(ExitCode::data, source_.file() + ": " + columns +
                                       " cannot be found in a file without header: give columns by number, from 1, "
                                       "or set [source] header = true.");
     }
+    std::vector<std::string> printable;
     for (const std::string& name : names) printable.push_back(core::printable(name, 60));
     throw Error(ExitCode::data, source_.file() + ": has no " + columns + ". Its columns are " +
                                     core::listed(printable, "and") + "." + delimiter_advice(names, format_.delimiter) +

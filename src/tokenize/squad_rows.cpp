@@ -10,6 +10,7 @@
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/tokenize/line_source.hpp"
 #include "bert_hpc/tokenize/utf8.hpp"
+#include "column_words.hpp"
 #include "squad_article.hpp"
 
 namespace bert_hpc::tokenize {
@@ -224,7 +225,15 @@ const std::vector<std::string> column_names = {"id",          "title",       "qu
 class SquadRows : public RowReader {
  public:
   SquadRows(const std::string& file, const std::vector<std::string>& columns) : articles_(file) {
-    for (const std::string& name : columns) columns_.push_back(find(name));
+    std::vector<std::string> missing;
+    for (const std::string& column : columns) {
+      const auto found = std::find(column_names.begin(), column_names.end(), column);
+      if (found == column_names.end()) missing.push_back(column);
+      columns_.push_back(static_cast<Column>(found - column_names.begin()));
+    }
+    if (missing.empty()) return;
+    throw Error(ExitCode::data, file + ": has no " + columns_text(missing, column_names) +
+                                    ". The columns of SQuAD are " + core::listed(column_names, "and") + ".");
   }
 
   bool next(Row& row) override {
@@ -249,15 +258,6 @@ class SquadRows : public RowReader {
   }
 
  private:
-  Column find(const std::string& name) const {
-    const auto found = std::find(column_names.begin(), column_names.end(), name);
-    if (found != column_names.end()) return static_cast<Column>(found - column_names.begin());
-    const std::string near = core::nearest_name(name, column_names);
-    throw Error(ExitCode::data, articles_.file() + ": has no column \"" + core::printable(name, 60) + "\"" +
-                                    (near.empty() ? "." : "; did you mean \"" + near + "\"?") +
-                                    " The columns of SQuAD are " + core::listed(column_names, "and") + ".");
-  }
-
   std::string_view value(Column column, const SquadParagraph& paragraph, const SquadQuestion& question) const {
     switch (column) {
       case Column::id:

@@ -135,7 +135,7 @@ class Squad(unittest.TestCase):
         message = self.prepare("out", "--validate", check=3, source={"files": ["rows.csv"]}).stderr
         self.assertIn("[source] files: rows.csv: does not begin with {. A SQuAD file is", message)
         message = self.prepare("out", "--validate", check=3, source={"text": "contxt"}).stderr
-        self.assertIn('train.json: has no column "contxt"; did you mean "context"?', message)
+        self.assertIn('train.json: has no column "contxt" (did you mean "context"?).', message)
         self.assertIn("no problem found", self.prepare("out", "--validate").stdout)
         whole = (self.folder / "train.json").read_bytes()
         place = whole.index(b'{"title": "coffee"')

@@ -137,9 +137,10 @@ TEST_CASE("a column that SQuAD has not is refused before anything is read") {
   const TemporaryFile file("{\"data\":[1]}");
   const RowFormat squad{.format = TextFormat::squad};
   CHECK_NOTHROW(open_rows(file.path(), squad, all_columns));
-  CHECK_THROWS_WITH(open_rows(file.path(), squad, {"contxt"}),
-                    ContainsSubstring("has no column \"contxt\"; did you mean \"context\"? The columns of SQuAD are "
-                                      "\"id\", \"title\", \"question\","));
+  CHECK_THROWS_WITH(
+      open_rows(file.path(), squad, {"contxt", "id", "label"}),
+      ContainsSubstring("has no columns \"contxt\" (did you mean \"context\"?) and \"label\". The columns "
+                        "of SQuAD are \"id\", \"title\", \"question\","));
 }
 
 TEST_CASE("what is no SQuAD is refused with its place and with what one is") {
