@@ -67,7 +67,7 @@ def read_journal(run, path):
             run.attributes.update(started=starts[0], restarts=starts[1:])
             run.attributes.update(label_names=[label[0] for label in labels], status="running", schema=SCHEMA)
         elif kind == "step":
-            row = [float(field) for field in fields]
+            row = [float(field) for field in fields[:len(STEP_COLUMNS)]]  # the row's time of day follows
             if len(row) == len(STEP_COLUMNS):
                 steps.append(row)
         elif kind == "efficiency":
@@ -92,7 +92,7 @@ def read_journal(run, path):
                 "threads", "peak_memory", "utilisation", "power", "start_memory", "planned_memory", "computing", "communicating",
                 "waiting", "gpu_utilisation", "gpu_memory", "energy"])
         elif kind == "loss_scale":
-            row = [float(field) for field in fields]
+            row = [float(field) for field in fields[:len(LOSS_SCALE_COLUMNS)]]
             if len(row) == len(LOSS_SCALE_COLUMNS):
                 scales.append(row)
         elif kind == "rank_sample":

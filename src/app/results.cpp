@@ -55,6 +55,7 @@ Results::Results(const RunContext& context, io::RunLock* place, const std::vecto
     info.label_names = label_names;
     info.provenance = io::collect_provenance(provenance);
     io::MetricsWriter::Options options;
+    options.events = input_.log.tensorboard;
     if (goes_on) {
       continue_run(input_.run.directory, info.resolved_input, goes_on->log_bytes);
       options.resume_step = goes_on->step;

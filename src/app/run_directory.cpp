@@ -31,7 +31,8 @@ constexpr const char* aside_name = ".replaced";
 // Everything that a run writes; the rest of a directory is not ours and stays.
 constexpr const char* own_names[] = {"input.toml",      "log.txt",       "metrics.h5",     "metrics.journal",
                                      "model",           "checkpoints",   "predictions.h5", "predictions.json",
-                                     "predictions.tsv", "embeddings.h5", "trace.json",     "metrics.journal.damaged"};
+                                     "predictions.tsv", "embeddings.h5", "trace.json",     "metrics.journal.damaged",
+                                     "tensorboard"};
 
 [[noreturn]] void cannot(const std::string& what, const std::string& path, const std::string& why) {
   throw core::Error(core::ExitCode::files, "cannot " + what + ' ' + core::printable(path) + ": " + why + '.');

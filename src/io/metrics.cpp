@@ -4,10 +4,12 @@
 #include <chrono>
 #include <filesystem>
 #include <mutex>
+#include <optional>
 
 #include "bert_hpc/io/atomic_write.hpp"
 #include "bert_hpc/io/journal.hpp"
 #include "bert_hpc/io/provenance.hpp"
+#include "metrics_events.hpp"
 #include "metrics_tables.hpp"
 
 namespace bert_hpc::io {
@@ -25,6 +27,16 @@ std::int64_t replay_into(MetricsTables& tables, const std::string& directory) {
   const auto apply = [&](std::string_view line) { nonsense += tables.apply(line) ? 0 : 1; };
   const std::int64_t bad = Journal::replay(metrics_journal_path(directory), detail::journal_title, apply);
   return bad + nonsense;
+}
+
+double unix_time() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+template <class Row>
+Row stamped(Row row) {
+  row.time = unix_time();
+  return row;
 }
 
 /// A run goes on after `step` and has no journal: the metrics.h5 of its past is not written over. What to tell.
@@ -55,6 +67,9 @@ std::string metrics_path(const std::string& directory) {
 std::string metrics_journal_path(const std::string& directory) {
   return directory + "/metrics.journal";
 }
+std::string events_path(const std::string& directory) {
+  return directory + "/tensorboard";
+}
 
 std::int64_t rebuild_metrics(const std::string& directory) {
   MetricsTables tables;
@@ -72,7 +87,8 @@ struct MetricsWriter::State {
   std::unique_ptr<Journal> journal;
   std::vector<std::string> pending;  ///< recorded, not yet in the tables
   MetricsTables tables;              ///< the I/O thread's alone
-  Clock::time_point next{};          ///< earliest time of the next snapshot
+  std::optional<detail::MetricsEvents> events;
+  Clock::time_point next{};  ///< earliest time of the next snapshot
   bool closed = false;
 
   void continue_journal(const std::string& path, std::int64_t step);
@@ -124,9 +140,10 @@ MetricsWriter::MetricsWriter(const std::string& directory, const RunInfo& info, 
   } else {
     state.journal = std::make_unique<Journal>(Journal::create(journal_path, detail::journal_title));
   }
-  RunInfo stamped = info;
-  if (stamped.started.empty()) stamped.started = utc_now();
-  state.record(detail::encode(stamped));
+  if (options.events) state.events.emplace(events_path(directory));
+  RunInfo begun = info;
+  if (begun.started.empty()) begun.started = utc_now();
+  state.record(detail::encode(begun));
   snapshot();
 }
 
@@ -139,20 +156,20 @@ MetricsWriter::~MetricsWriter() {
 }
 
 void MetricsWriter::record_step(const StepRow& row) {
-  state_->record(detail::encode(row));
+  state_->record(detail::encode(stamped(row)));
 }
 
 void MetricsWriter::record_evaluation(const std::string& split, const EvaluationRow& row) {
   check_name(split, false);
   for (const auto& [name, value] : row.metrics) check_name(name, true);
-  state_->record(detail::encode(split, row));
+  state_->record(detail::encode(split, stamped(row)));
 }
 
 void MetricsWriter::record_efficiency(const EfficiencyRow& row) {
   state_->record(detail::encode(row));
 }
 void MetricsWriter::record_loss_scale(const LossScaleRow& row) {
-  state_->record(detail::encode(row));
+  state_->record(detail::encode(stamped(row)));
 }
 void MetricsWriter::record_timers(const std::vector<TimerRow>& rows) {
   state_->record(detail::encode(rows));
@@ -199,6 +216,7 @@ void MetricsWriter::snapshot() {
   for (const std::string& line : lines) core::require(state.tables.apply(line), "a recorded row that cannot be read");
   const std::string path = metrics_path(state.directory);
   write_file(path, state.tables.to_hdf5(path));
+  if (state.events) state.events->follow(state.tables, unix_time());
   const std::chrono::duration<double> taken = Clock::now() - begin;
   const std::chrono::duration<double> wait(std::max(state.interval, taken.count() / largest_share));
   state.next = begin + std::chrono::duration_cast<Clock::duration>(wait);
@@ -209,6 +227,7 @@ void MetricsWriter::close() {
   state_->closed = true;
   snapshot();
   state_->journal->sync();
+  if (state_->events) state_->events->sync();
 }
 
 void MetricsWriter::abandon() {

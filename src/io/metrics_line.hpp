@@ -26,6 +26,11 @@ class LineWriter {
     write(static_cast<std::int64_t>(rows.size()));
     for (const auto& row : rows) each(*this, row);
   }
+  /// A last field, which lines of older versions lack.
+  template <class Field>
+  void last(const Field& value) {
+    write(value);
+  }
   std::string take() { return std::move(text_); }
 
  private:
@@ -67,6 +72,10 @@ class LineReader {
     if (count < 0 || static_cast<std::size_t>(count) > rest_.size()) throw Nonsense{};
     rows.resize(static_cast<std::size_t>(count));
     for (auto& row : rows) each(*this, row);
+  }
+  template <class Field>
+  void last(Field& value) {
+    if (!finished_) read(value);
   }
 
  private:

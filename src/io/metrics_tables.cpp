@@ -32,6 +32,7 @@ template <class Line>
 void fields(Line& line, Is<StepRow> auto& row) {
   line(row.step, row.epoch, row.loss, row.learning_rate, row.gradient_norm, row.samples, row.tokens, row.seconds,
        row.skipped);
+  line.last(row.time);
 }
 
 template <class Line>
@@ -40,11 +41,13 @@ void fields(Line& line, Is<EvaluationRow> auto& row) {
   line.list(row.metrics, name_and_value);
   line(row.classes);
   line.list(row.confusion_matrix, one_field);
+  line.last(row.time);
 }
 
 template <class Line>
 void fields(Line& line, Is<LossScaleRow> auto& row) {
   line(row.step, row.scale, row.skipped);
+  line.last(row.time);
 }
 
 template <class Line>
@@ -128,7 +131,8 @@ void add_evaluation(MetricsTables& tables, LineReader& line) {
   EvaluationRow row = decoded<EvaluationRow>(line);
   if (!is_square(row)) throw Nonsense{};
   std::vector<EvaluationRow>& rows = tables.evaluations[split];
-  std::erase_if(rows, [&](const EvaluationRow& before) { return before.step == row.step; });
+  const auto again = [&](const EvaluationRow& before) { return before.step == row.step; };
+  tables.replaced += static_cast<std::int64_t>(std::erase_if(rows, again));
   rows.push_back(std::move(row));
 }
 

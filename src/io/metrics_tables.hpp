@@ -48,6 +48,7 @@ struct MetricsTables {
   std::vector<RankRow> ranks;
   std::vector<RankSample> rank_samples;
   std::map<std::string, double> totals;
+  std::int64_t replaced = 0;  ///< evaluations whose place another has taken
 
   /// Adds what a line says; false if it makes no sense.
   bool apply(std::string_view line);

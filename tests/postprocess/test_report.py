@@ -89,7 +89,7 @@ class InFolder(unittest.TestCase):
 class Gpus(InFolder):
     """Of a run in fp16 on GPUs: from metrics.h5 and from the journal alike."""
 
-    LINES = ["loss_scale\t10\t65536\t0", "loss_scale\t20\t32768\t1", "loss_scale\t30\tnonsense\t1",
+    LINES = ["loss_scale\t10\t65536\t0", "loss_scale\t20\t32768\t1\t1770000000.5", "loss_scale\t30\tnonsense\t1",
              "rank_sample\t1.5\t2\t0.5\t0.7\t2\t300\tnan", "rank_sample\t2.5\t2\t0.6\t0.8\t2\t320\tnan",
              "ranks\t1\tnode1\tNVIDIA H200\t4\t1000\t0.9\t310\t1\t2\t3\t4\t5\t0.75\t5e9\t999"]
 

@@ -107,6 +107,7 @@ struct Checkpoint {
 struct Log {
   std::int64_t every_steps = 10;
   std::string progress = "auto";  ///< "auto", "bar", "lines", "none"
+  bool tensorboard = false;       ///< the training curves in event files too, in RUN/tensorboard
   bool trace = false;             ///< timelines of a few steps to trace.json, and of a simulated one
 };
 

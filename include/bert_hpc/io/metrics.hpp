@@ -1,7 +1,8 @@
 // RUN/metrics.h5: everything a run tells about itself, readable with plain h5py.File(path) at any moment, also after a
 // kill. A row goes to an append-only journal (RUN/metrics.journal) the moment it is recorded; metrics.h5 is made whole
 // in memory from the rows, written beside and renamed over, every few seconds and at the end. After a kill the next
-// start, or rebuild_metrics, makes metrics.h5 from the journal.
+// start, or rebuild_metrics, makes metrics.h5 from the journal. TensorBoard's event files (RUN/tensorboard) are made of
+// the same rows at the same times.
 //
 // record_* and set_* may be called from any thread and cost microseconds. poll(), snapshot() and close() call HDF5 and
 // belong to the one I/O thread. One process of a run writes metrics (rank 0).
@@ -41,6 +42,7 @@ struct StepRow {
   std::int64_t samples = 0, tokens = 0;
   double seconds = 0;        ///< duration
   std::int64_t skipped = 0;  ///< of these updates were left out, their loss or gradient not being finite
+  double time = 0;           ///< s since 1970, of its recording, which sets it; 0 where older versions have
 };
 
 struct EvaluationRow {
@@ -49,6 +51,7 @@ struct EvaluationRow {
   std::vector<std::pair<std::string, double>> metrics;  ///< name, value; e.g. "accuracy"
   std::int64_t classes = 0;                             ///< 0: no confusion matrix
   std::vector<std::int64_t> confusion_matrix;           ///< (actual classes, predicted classes), row-major
+  double time = 0;                                      ///< as in StepRow
 };
 
 /// Of training in fp16.
@@ -56,6 +59,7 @@ struct LossScaleRow {
   std::int64_t step = 0;
   double scale = 1;
   std::int64_t skipped = 0;  ///< updates left out so far
+  double time = 0;           ///< as in StepRow
 };
 
 struct EfficiencyRow {
@@ -89,6 +93,7 @@ class MetricsWriter {
   struct Options {
     double interval = 5.0;          ///< seconds between snapshots at least; more when one takes long
     std::int64_t resume_step = -1;  ///< ≥ 0: continue the journal, forgetting rows after this step; else start anew
+    bool events = false;            ///< RUN/tensorboard too, whenever metrics.h5 is made
   };
 
   /// Writes into an existing directory; metrics.h5 is there with status "running" when it returns. A resume without a
@@ -127,6 +132,8 @@ std::string metrics_path(const std::string& directory);  ///< DIRECTORY/metrics.
 /// What a run that goes on without its journal keeps beside: metrics.before-step-N.h5, N its first step.
 inline constexpr const char* older_metrics_prefix = "metrics.before-step-";
 std::string metrics_journal_path(const std::string& directory);  ///< DIRECTORY/metrics.journal
+
+std::string events_path(const std::string& directory);  ///< DIRECTORY/tensorboard, a folder
 
 /// Makes metrics.h5 from the journal alone, as it is after a kill. Returns the number of damaged lines left out.
 std::int64_t rebuild_metrics(const std::string& directory);

@@ -9,9 +9,12 @@
 #include <catch2/catch_test_macros.hpp>
 #include <csignal>
 
+#include "../../../src/io/event_file.hpp"
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/io/hdf5.hpp"
+#include "bert_hpc/io/metrics.hpp"
 #include "bert_hpc/io/predictions.hpp"
+#include "event_reader.hpp"
 #include "io_support.hpp"
 
 using namespace bert_hpc::io;
@@ -123,4 +126,44 @@ TEST_CASE("a file that failed once stays failed") {
     }
   };
   CHECK(in_child_on_disk(directory.path(), 20480, write) == files);
+}
+
+TEST_CASE("a full disk while metrics and event files are written is one error and a clean exit") {
+  const TemporaryDirectory directory;
+  const auto write = [&] {
+    MetricsWriter writer(directory.path(), {}, {.interval = 0, .resume_step = -1, .events = true});
+    for (std::int64_t step = 1; step <= 300; ++step) {
+      writer.record_step({step, 0.5, 0.25, 1e-3, 0.5, 64, 1100, 0.25});
+      if (step % 20 == 0) writer.snapshot();
+    }
+    writer.close();
+  };
+  for (const long bytes : {4096, 8192, 20480, 81920, 102400}) {
+    INFO("limit " << bytes);
+    CHECK(in_child_on_disk(directory.path(), bytes, write) == files);
+  }
+  CHECK(in_child_on_disk(directory.path(), 1 << 24, write) == 0);
+}
+
+TEST_CASE("what an event file could not take does not spoil what follows") {
+  const TemporaryDirectory directory;
+  const std::string filler = directory / "filler", folder = directory / "tensorboard";
+  const auto write = [&] {
+    detail::EventFile file(folder, 1.0);
+    file.append(detail::encode_event(1.0, 1, {{"a", 1.0}}));
+    test_support::write_bytes(filler, std::string(1 << 20, 'x'));  // as much as there is room for
+    bool failed = false;
+    try {
+      file.append(std::string(100000, 'x'));
+    } catch (const bert_hpc::core::Error& error) {
+      failed = error.code() == ExitCode::files && std::string(error.what()).find("tfevents") != std::string::npos;
+    }
+    std::filesystem::remove(filler);
+    file.append(detail::encode_event(1.0, 2, {{"a", 2.0}}));
+    const std::string path = std::filesystem::directory_iterator(folder)->path();
+    const auto curves = test_support::curves_of(test_support::file_bytes(path));
+    const bool whole = curves.at("a").size() == 2 && curves.at("a")[1].value == 2.0f;
+    if (!failed || !whole) throw bert_hpc::core::Error(ExitCode::numerical, "");
+  };
+  CHECK(in_child_on_disk(directory.path(), 20480, write) == 0);
 }

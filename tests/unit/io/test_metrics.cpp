@@ -268,7 +268,7 @@ TEST_CASE("a foreign journal is refused") {
   Journal journal = Journal::create(path, "bert_hpc metrics journal 1");
   for (const char* line :
        {"", "step", "step\t1\t2", "step\tx\t0\t0\t0\t0\t0\t0\t0", "unheard\t1", "timers\t99999999999",
-        "evaluation\tvalidation\t1\t0\t0\t9000000000", "total\t\\", "step\t1\t0\t0\t0\t0\t0\t0\t0\t0\t9"}) {
+        "evaluation\tvalidation\t1\t0\t0\t9000000000", "total\t\\", "step\t1\t0\t0\t0\t0\t0\t0\t0\t0\t9\t9"}) {
     journal.append(line);
   }
   CHECK(rebuild_metrics(directory.path()) == 9);
