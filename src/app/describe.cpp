@@ -81,8 +81,9 @@ void describe_run(const RunContext& context, const Assembly& assembly, const Dat
   facts.model = model_text(config);
   facts.parameters = whole_model.parameters();
   const data::ShardInfo& info = sets.any().info();
-  const double masked = context.input.task.mask_probability.value_or(0.0);  // other tasks have none
-  facts.flops_per_token = model::training_flops(config, 1, info.mean_length(), masked);
+  // Of the tokens: masked ones, or one a sequence.
+  const double head_rows = context.input.task.mask_probability.value_or(1 / info.mean_length());
+  facts.flops_per_token = model::training_flops(config, assembly.traits.kind, 1, info.mean_length(), head_rows);
   facts.memory = memory;
   facts.more.emplace_back("data", data_text(sets));
   facts.more.insert(facts.more.end(), more.begin(), more.end());

@@ -27,9 +27,8 @@ void TrainingLoop::account(const StepResult& result) {
   row.gradient_norm = result.gradient_norm;
   row.samples += result.samples;
   row.tokens += result.tokens;
-  const bool masked = training_.assembly->traits.kind == model::HeadKind::masked_lm;
-  state_.flops += model::training_flops(training_.assembly->config, result.tokens, result.sum_of_squared_lengths,
-                                        masked ? result.targets : 0.0);
+  state_.flops += model::training_flops(training_.assembly->config, training_.assembly->traits.kind, result.tokens,
+                                        result.sum_of_squared_lengths, result.targets);
   progress_.step = state_.done;
   progress_.new_steps = state_.done - first_step_;
   progress_.epoch = row.epoch;

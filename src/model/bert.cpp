@@ -76,13 +76,16 @@ std::vector<core::ParameterSpec> bert_parameters(const BertConfig& config, HeadK
   return bert_parameters(config, kind, outputs, whole(config));
 }
 
-double training_flops(const BertConfig& config, std::int64_t tokens, double sum_of_squared_lengths, double masked) {
+double training_flops(const BertConfig& config, HeadKind kind, std::int64_t tokens, double sum_of_squared_lengths,
+                      double head_rows) {
   const auto hidden = static_cast<double>(config.hidden_size);
   const auto wide = static_cast<double>(config.intermediate_size);
   const auto layers = static_cast<double>(config.num_hidden_layers);
-  const double weights = 4 * hidden * hidden + 2 * hidden * wide;                      // of a block
-  const double head = 6 * hidden * (hidden + static_cast<double>(config.vocab_size));  // transform and decoder
-  return layers * (6 * weights * static_cast<double>(tokens) + 12 * hidden * sum_of_squared_lengths) + masked * head;
+  const double weights = 4 * hidden * hidden + 2 * hidden * wide;  // of a block
+  // Transform and decoder, or pooler and classifier.
+  const auto outputs = static_cast<double>(kind == HeadKind::masked_lm ? config.vocab_size : config.num_labels());
+  const double head = 6 * hidden * (hidden + outputs);
+  return layers * (6 * weights * static_cast<double>(tokens) + 12 * hidden * sum_of_squared_lengths) + head_rows * head;
 }
 
 namespace {

@@ -26,11 +26,11 @@ std::vector<core::ParameterSpec> bert_parameters(const BertConfig& config, HeadK
 
 /// Floating-point operations of one training step's products on this many real tokens of these sequence lengths:
 /// 72·L·H² per token and 12·L·H·s for attention (forward and backward; intermediate size 4·H), generalised to any
-/// intermediate size; and 6·H·(H + V) for each masked token of masked language modelling, whose head is a large part of
-/// small models. What selection saves in the blocks is not subtracted, so that figures compare with other programs'.
-/// `masked`: tokens that the head predicts, or how many are expected; 0 for other tasks, whose heads are next to
-/// nothing.
-double training_flops(const BertConfig& config, std::int64_t tokens, double sum_of_squared_lengths, double masked);
+/// intermediate size; and 6·H·(H + outputs) for each row that the head reads: V outputs for a masked token, classes (or
+/// 1) for a sequence. What selection saves in the blocks is not subtracted, so that figures compare with other
+/// programs'. `head_rows`: masked tokens or sequences, or how many are expected.
+double training_flops(const BertConfig& config, HeadKind kind, std::int64_t tokens, double sum_of_squared_lengths,
+                      double head_rows);
 
 /// Fresh parameters as Hugging Face initialises them: normal(0, initializer_range) weights, zero biases, layer norms at
 /// one, the padding row of the word embeddings at zero. A value depends on (seed, parameter's name, element of the

@@ -29,19 +29,25 @@ TEST_CASE("a block's products are six operations a weight and token, and attenti
   one.num_hidden_layers = 1;
   // training_flops() leaves out that attention's backward computes its scores again: 2 of 14 parts of attention.
   const double attention = 12 * shape.hidden * full.squared_lengths;
-  const double expected = model::training_flops(one, 4096, full.squared_lengths, 0) + attention / 6;
+  const double expected =
+      model::training_flops(one, Kind::classification, 4096, full.squared_lengths, 0) + attention / 6;
   // Sums of products of whole numbers below 2^53: equal but for the division by six.
   CHECK(std::abs(flops(part_work(shape, block, full, 1)) / expected - 1) < 1e-14);
   CHECK(std::abs(flops(part_work(shape, block, full, 2)) / expected - 0.5) < 1e-14);
 }
 
-TEST_CASE("figures of masked language modelling hold its head's products") {
-  const model::BertConfig config;
-  const ModelShape shape = model_shape(config, Kind::masked_lm);
+TEST_CASE("figures hold the head's products") {
+  model::BertConfig config;
+  config.label_names = model::default_label_names(5);
+  const Kind kind = GENERATE(Kind::masked_lm, Kind::classification);
+  const ModelShape shape = model_shape(config, kind);
   const model::ModelRange head{.first = 24, .last = 24, .embeddings = false, .head = true};
   const MicroBatchShape batch = {.tokens = 1000, .squared_lengths = 1e5, .head_rows = 150};
-  const double blocks = model::training_flops(config, 1000, 1e5, 0);
-  CHECK(model::training_flops(config, 1000, 1e5, 150) - blocks == flops(part_work(shape, head, batch, 1)));
+  const double blocks = model::training_flops(config, kind, 1000, 1e5, 0);
+  CHECK(model::training_flops(config, kind, 1000, 1e5, 150) - blocks == flops(part_work(shape, head, batch, 1)));
+  // 6 · 768 · (768 + outputs) a row.
+  CHECK(model::training_flops(config, kind, 1000, 1e5, 150) - blocks ==
+        150.0 * 6 * 768 * (768 + (kind == Kind::masked_lm ? 30522 : 5)));
 }
 
 TEST_CASE("parts add up to the whole, in work and in parameters") {
