@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The modulefiles of an install under the real tools, Lmod and environment-modules: load, help, whatis, unload, a second
-# version, a tree that was moved, and a modulefile that was copied into a site's own folder.
+# version, the other kind (a program for GPUs), a tree that was moved, and modulefiles that were copied into a site's own folder.
 set -euo pipefail
 . "$(dirname "$0")/../support/shell.sh"
 . "$BERT_HPC_SOURCE/jobs/common.sh"
@@ -11,19 +11,26 @@ expect_status 0 cmake --install "$BERT_HPC_BUILD" --prefix "$scratch/first tree"
 root="$scratch/moved tree"
 mv "$scratch/first tree" "$root"
 version=$(basename "$root"/modulefiles/bert_hpc/*.lua .lua)
-# A later version in a tree of its own, and copies of the modulefiles outside of any tree.
-mkdir -p "$scratch/later/bin" "$scratch/later/modulefiles/bert_hpc" "$scratch/site/bert_hpc"
-printf '#!/bin/sh\necho later\n' >"$scratch/later/bin/bert_hpc"
-chmod +x "$scratch/later/bin/bert_hpc"
+# A later version and the program for GPUs in trees of their own, and copies of the modulefiles outside of any tree. Those of a
+# CUDA build differ in the folder's name and the prefix.
+mkdir -p "$scratch"/{later,cuda}/bin "$scratch/later/modulefiles/bert_hpc" "$scratch/cuda/modulefiles/bert_hpc-cuda" \
+  "$scratch"/site/bert_hpc{,-cuda}
+for tree in later cuda; do
+  printf '#!/bin/sh\necho %s\n' $tree >"$scratch/$tree/bin/bert_hpc"
+  chmod +x "$scratch/$tree/bin/bert_hpc"
+done
 for suffix in '' .lua; do
-  cp "$root/modulefiles/bert_hpc/$version$suffix" "$scratch/later/modulefiles/bert_hpc/99.0$suffix"
-  cp "$root/modulefiles/bert_hpc/$version$suffix" "$scratch/site/bert_hpc/$version$suffix"
+  original=$root/modulefiles/bert_hpc/$version$suffix
+  cp "$original" "$scratch/later/modulefiles/bert_hpc/99.0$suffix"
+  cp "$original" "$scratch/cuda/modulefiles/bert_hpc-cuda/$version$suffix"
+  cp "$original" "$scratch/site/bert_hpc/$version$suffix"
+  sed "s#$scratch/first tree#$scratch/cuda#" "$original" >"$scratch/site/bert_hpc-cuda/$version$suffix"
 done
 
 # in_shell INIT SCRIPT: SCRIPT in a fresh shell that has the command `module` and none of our own programs on PATH.
 in_shell() {
   env -i HOME="$scratch" PATH=/usr/bin:/bin LANG=C.UTF-8 MODULES="$root/modulefiles" LATER="$scratch/later/modulefiles" \
-    SITE="$scratch/site" VERSION="$version" PYTHON="$(bert_hpc_python)" LMOD_PAGER=none MODULES_PAGER= \
+    CUDA="$scratch/cuda/modulefiles" SITE="$scratch/site" VERSION="$version" PYTHON="$(bert_hpc_python)" LMOD_PAGER=none MODULES_PAGER= \
     "$bash" -c '. "$1" >/dev/null && set -e && eval "$2"' _ "$1" "$2"
 }
 
@@ -67,6 +74,17 @@ try() { # try NAME INIT
   expect_status 0 in_shell "$init" 'module use "$MODULES"; module use "$LATER"; module load bert_hpc/$VERSION
     module load bert_hpc/99.0 || true; echo "loaded=$LOADEDMODULES"; echo "$PATH" | tr : "\n" | grep -c -e tree/bin -e later/bin'
   expect grep -qxE "loaded=bert_hpc/($version|99.0)" "$scratch/output"
+  expect grep -qx 1 "$scratch/output"
+
+  # The program for GPUs has a name of its own, by which it alone is meant; never are both loaded.
+  expect_status 0 in_shell "$init" 'module use "$CUDA"; module load bert_hpc-cuda; bert_hpc; echo "root=$BERT_HPC_ROOT"'
+  expect_text "root=$scratch/cuda"
+  expect grep -qx cuda "$scratch/output"
+  expect_status 0 in_shell "$init" 'module use "$SITE"; module load bert_hpc; echo "loaded=$LOADEDMODULES"'
+  expect grep -qx "loaded=bert_hpc/$version" "$scratch/output"
+  expect_status 0 in_shell "$init" 'module use "$SITE"; module load bert_hpc-cuda; bert_hpc
+    module load bert_hpc || true; echo "$PATH" | tr : "\n" | grep -c -e tree/bin -e cuda/bin'
+  expect grep -qx cuda "$scratch/output"
   expect grep -qx 1 "$scratch/output"
 
   # A copied modulefile serves the tree of the install, wherever it lies now being unknown to it.
