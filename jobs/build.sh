@@ -27,6 +27,7 @@ build='' prefix='' tests=OFF sanitize=OFF cuda=OFF setup_options=() options=()
 while [ $# -gt 0 ]; do
   case $1 in
     --prefix | --build | --bundle) [ $# -ge 2 ] || fail 2 "$1 needs a name"; set -- "$1=$2" "${@:3}"; continue ;;
+    --prefix= | --build= | --bundle=) fail 2 "${1%=} needs a name" ;;
     --prefix=*) prefix=$(full_path "${1#*=}") ;;
     --build=*) build=$(full_path "${1#*=}") ;;
     --bundle=*) setup_options+=(--bundle "$(full_path "${1#*=}")") ;;

@@ -32,8 +32,8 @@ USAGE
 with_cuda=0 with_tests=0 with_reference=0 only_check=0 no_install=0 bundle='' forced=''
 while [ $# -gt 0 ]; do
   case $1 in
-    --bundle) [ $# -ge 2 ] || fail 2 "--bundle needs a file"; bundle=$2; shift ;;
-    --from-bundle) [ $# -ge 2 ] || fail 2 "--from-bundle needs names"; forced=$2; shift ;;
+    --bundle) [ -n "${2:-}" ] || fail 2 "--bundle needs a file"; bundle=$2; shift ;;
+    --from-bundle) [ -n "${2:-}" ] || fail 2 "--from-bundle needs names"; forced=$2; shift ;;
     --cuda) with_cuda=1 ;;
     --tests) with_tests=1 ;;
     --reference) with_reference=1 ;;

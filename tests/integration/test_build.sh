@@ -62,7 +62,12 @@ build 0 --build "$scratch/built" --prefix=~/installed
 chmod -R u+w .
 expect [ -x "$HOME/installed/bin/bert_hpc" ]
 expect [ -z "$(find . -newer "$scratch/before")" ]
-expect_status 2 ./jobs/build.sh --prefix
+# A name that is missing or empty is no folder.
+for option in prefix build bundle; do
+  expect_status 2 ./jobs/build.sh --$option
+  expect_status 2 ./jobs/build.sh --$option=
+  expect_text "error: --$option needs a name"
+done
 
 # A program for GPUs does not take the place of one for CPUs, nor the other way round.
 printf '#!/bin/sh\necho "release 13.0"\n' >"$scratch/tools/nvcc"

@@ -93,6 +93,13 @@ class Local(Case):
         self.assertIn("with a checkpoint: submit it again to go on", log.read_text()[-3000:])
         self.assertEqual((self.work.folder / "keyboard/.status").read_text(), "stopped\n")
 
+    def test_options_without_a_value(self):
+        for option in ("--time", "--log"):
+            for value in ([], [""]):
+                done = subprocess.run(["bash", str(self.script), "input.toml", option, *value], capture_output=True, text=True)
+                self.assertEqual((done.returncode, done.stdout), (2, ""))
+                self.assertIn(f"error: {option} needs", done.stderr)
+
     def test_no_more_starts_than_allowed(self):
         process, log = self.start("limited", "--time", "0:06", restarts="1")
         self.assertEqual(process.wait(timeout=90), 75)
