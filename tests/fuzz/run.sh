@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# run.sh build          builds the fuzzers with clang in $BERT_HPC_BUILD/fuzz
+# run.sh build          builds the fuzzers with clang in $BERT_HPC_BUILD/fuzz (default: the checkout's build/fuzz)
 # run.sh NAME           runs fuzz_NAME for $BERT_HPC_FUZZ_SECONDS (60), or $BERT_HPC_FUZZ_RUNS inputs where that is set, from
 #                       the seeds in corpus/NAME; what it learns stays in $BERT_HPC_BUILD/fuzz/corpus/NAME
 # Inputs follow from the seed BERT_HPC_FUZZ_SEED (1), so that a run can be repeated.
 # A finding is printed, kept in $BERT_HPC_BUILD/fuzz/findings, and fails the test.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-build=${BERT_HPC_BUILD:?}/fuzz
+build=${BERT_HPC_BUILD:-$here/../../build}/fuzz
 . "$here/../../jobs/common.sh"
 use_cache_prefix
 
-if [ "$1" = build ]; then
+if [ "${1:-}" = build ]; then
   command -v clang++ >/dev/null || { echo "skipped: there is no clang++"; exit 77; }
   echo 'extern "C" int LLVMFuzzerTestOneInput(const unsigned char*, unsigned long) { return 0; }' |
     clang++ -fsanitize=fuzzer,address -x c++ - -o /dev/null 2>/dev/null ||
@@ -22,6 +22,7 @@ if [ "$1" = build ]; then
   exit
 fi
 
+[ $# = 1 ] || fail 2 "usage: tests/fuzz/run.sh build, or the NAME of a fuzz_NAME.cpp beside it"
 name=$1
 [ -x "$build/fuzz_$name" ] || { echo "skipped: fuzz_$name is not built"; exit 77; }
 mkdir -p "$build/corpus/$name" "$build/findings"
