@@ -186,7 +186,8 @@ void continue_run(const std::string& path, const std::string& resolved_input, st
   const auto bytes = fs::file_size(log, problem);
   if (problem || static_cast<std::int64_t>(bytes) <= log_bytes) return;
   const core::Descriptor file(core::open_own_file(log.string(), O_WRONLY));
-  if (!file.valid() || ::ftruncate(file.get(), log_bytes) != 0) cannot("cut back", log.string(), std::strerror(errno));
+  if (!file.valid()) cannot("cut back", log.string(), core::why_not_own(errno));
+  if (::ftruncate(file.get(), log_bytes) != 0) cannot("cut back", log.string(), std::strerror(errno));
 }
 
 void end_run(const std::string& path, RunEnd end) {

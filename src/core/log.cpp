@@ -84,7 +84,7 @@ Log& Log::operator=(Log&& other) noexcept {
 void Log::attach(const std::string& path) {
   const std::lock_guard lock(mutex_);
   const int file = open_own_file(path, O_WRONLY | O_CREAT | O_APPEND);
-  if (file < 0) throw Error(ExitCode::files, "cannot write " + path + ": " + std::strerror(errno));
+  if (file < 0) throw Error(ExitCode::files, "cannot write " + path + ": " + why_not_own(errno) + '.');
   if (file_ >= 0) ::close(file_);
   file_ = file;
   to_file(std::exchange(before_, {}));

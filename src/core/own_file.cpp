@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
+#include <cstring>
 
 #include "bert_hpc/core/descriptor.hpp"
 
@@ -19,6 +21,52 @@ int opened(const std::string& path, int flags) {
   return file;
 }
 
+/// Regular, or a device that keeps nothing, as /dev/null; below 0 else.
+Descriptor opened_ours(const std::string& path, int flags, struct stat& status) {
+  Descriptor file(opened(path, flags | O_NONBLOCK));
+  if (!file.valid() || ::fstat(file.get(), &status) != 0) return Descriptor();
+  const bool regular = S_ISREG(status.st_mode);
+  if (regular || S_ISCHR(status.st_mode)) {
+    if (!regular || status.st_nlink == 1 || status.st_uid == ::geteuid()) return file;
+    errno = EMLINK;
+  } else {
+    errno = ENXIO;
+  }
+  return Descriptor();
+}
+
+bool copy_all(int from, int to) {
+  char block[1 << 16];
+  for (;;) {
+    const ssize_t got = ::read(from, block, sizeof block);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return got == 0;
+    for (ssize_t done = 0; done < got;) {
+      const ssize_t written = ::write(to, block + done, static_cast<std::size_t>(got - done));
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) return false;
+      done += written;
+    }
+  }
+}
+
+/// A file of its own, with what the one at `path` holds, takes that name.
+bool part_from_other_names(const std::string& path) {
+  struct stat status {};
+  const Descriptor from = opened_ours(path, O_RDONLY, status);
+  const std::string beside = path + ".partial";
+  const Descriptor to(from.valid() ? create_own_file(beside) : -1);
+  if (!to.valid()) return false;
+  if (copy_all(from.get(), to.get()) && ::fchmod(to.get(), status.st_mode & 07777) == 0 && ::fsync(to.get()) == 0 &&
+      std::rename(beside.c_str(), path.c_str()) == 0) {
+    return true;
+  }
+  const int reason = errno;
+  ::unlink(beside.c_str());
+  errno = reason;
+  return false;
+}
+
 }  // namespace
 
 int create_own_file(const std::string& path, int flags) {
@@ -27,16 +75,23 @@ int create_own_file(const std::string& path, int flags) {
 }
 
 int open_own_file(const std::string& path, int flags) {
-  Descriptor file(opened(path, flags | O_NONBLOCK));
-  if (!file.valid()) return -1;
   struct stat status {};
-  if (::fstat(file.get(), &status) != 0) return -1;
-  const bool regular = S_ISREG(status.st_mode);
-  if (regular ? status.st_nlink > 1 : !S_ISCHR(status.st_mode)) {  // a device, as /dev/null, keeps nothing
-    errno = regular ? EMLINK : ENXIO;
-    return -1;
+  Descriptor file = opened_ours(path, flags, status);
+  if (file.valid() && S_ISREG(status.st_mode) && status.st_nlink > 1) {
+    file = part_from_other_names(path) ? opened_ours(path, flags, status) : Descriptor();
+    if (file.valid() && status.st_nlink > 1) {
+      errno = EMLINK;
+      return -1;
+    }
   }
   return file.release();
+}
+
+std::string why_not_own(int error) {
+  if (error == ELOOP) return "it is a symbolic link, and what it leads to may be another's: put the file itself there";
+  if (error == EMLINK) return "it is a second name of another user's file: put a copy of it there";
+  if (error == ENXIO) return "it is no regular file: remove it";
+  return std::strerror(error);
 }
 
 }  // namespace bert_hpc::core

@@ -4,6 +4,7 @@
 #include <zlib.h>
 
 #include <charconv>
+#include <cstring>
 
 #include "descriptor.hpp"
 
@@ -62,7 +63,9 @@ Journal Journal::create(const std::string& path, const std::string& title) {
 Journal Journal::resume(const std::string& path) {
   Journal journal(std::make_unique<State>(State{path, Descriptor(core::open_own_file(path, O_RDWR | O_APPEND))}));
   const Descriptor& file = journal.state_->file;
-  if (!file.valid()) fail_with_errno(core::ExitCode::files, "open", path);
+  if (!file.valid()) {
+    throw core::Error(core::ExitCode::files, "Cannot open '" + path + "': " + core::why_not_own(errno) + '.');
+  }
   char last = '\n';
   if (::lseek(file.get(), -1, SEEK_END) >= 0 && file.read_some(&last, 1) < 0) {
     fail_with_errno(core::ExitCode::files, "read", path);
@@ -91,7 +94,7 @@ std::int64_t Journal::replay(const std::string& path, const std::string& title,
   const auto take = [&](std::string_view text) {
     const bool good = is_good(text);
     if (first && (!good || text.substr(prefix) != title)) {
-      throw core::Error(core::ExitCode::files, "Cannot use '" + path + "': it does not begin as a '" + title + "'.");
+      throw Damaged(core::ExitCode::files, "Cannot use '" + path + "': it does not begin as a '" + title + "'.");
     }
     if (!first && good) line(text.substr(prefix));
     // The newline that closes a torn line off may leave an empty one.
@@ -107,7 +110,7 @@ std::int64_t Journal::replay(const std::string& path, const std::string& title,
     }
     rest += text;
   });
-  if (!read) fail_with_errno(core::ExitCode::files, "read", path);
+  if (!read) throw Damaged(core::ExitCode::files, "Cannot read '" + path + "': " + std::strerror(errno) + '.');
   // What has no newline was being written when its process ended; it counts even if it happens to be whole.
   if (first || !rest.empty()) take(rest);
   return bad;

@@ -103,9 +103,9 @@ struct MetricsWriter::State {
 
 /// Goes on with what the journal has up to this step.
 void MetricsWriter::State::continue_journal(const std::string& path, std::int64_t step) {
+  journal = std::make_unique<Journal>(Journal::resume(path));
   const std::int64_t bad = replay_into(tables, directory);
   if (bad > 0) warnings.push_back("Left out " + std::to_string(bad) + " damaged line(s) of '" + path + "'.");
-  journal = std::make_unique<Journal>(Journal::resume(path));
   record(detail::encode_rewind(step));
 }
 
@@ -134,7 +134,7 @@ MetricsWriter::MetricsWriter(const std::string& directory, const RunInfo& info, 
   if (resume) {
     try {
       state.continue_journal(journal_path, options.resume_step);
-    } catch (const core::Error& error) {
+    } catch (const Journal::Damaged& error) {
       state.begin_anew(journal_path, error.what(), options.resume_step);
     }
   } else {

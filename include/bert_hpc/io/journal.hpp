@@ -17,6 +17,11 @@ namespace bert_hpc::io {
 
 class Journal {
  public:
+  /// What is in the file is of no use; errors of opening it are others.
+  struct Damaged : core::Error {
+    using core::Error::Error;
+  };
+
   /// Starts anew, replacing any file. `title` becomes the first line's payload.
   static Journal create(const std::string& path, const std::string& title);
   /// Continues one made by create(); a torn last line is closed off. Throws when there is none.
@@ -30,7 +35,7 @@ class Journal {
   void sync();                            ///< forces what was appended to the disk
 
   /// Calls `line` with each good payload after the title, in order; returns the number of bad lines. Throws
-  /// Error(files) when the file is missing, unreadable, or does not begin with `title`.
+  /// Error(files) when the file cannot be opened, Damaged when it cannot be read or does not begin with `title`.
   static std::int64_t replay(const std::string& path, const std::string& title,
                              const std::function<void(std::string_view)>& line);
 

@@ -97,7 +97,8 @@ class MetricsWriter {
   };
 
   /// Writes into an existing directory; metrics.h5 is there with status "running" when it returns. A resume without a
-  /// journal that can be read starts anew and says so in warnings(). Throws Error(files).
+  /// journal, or with a damaged one, starts anew and says so in warnings(). Throws Error(files), also where a journal
+  /// cannot be opened: it may well be whole.
   MetricsWriter(const std::string& directory, const RunInfo& info, const Options& options);
   MetricsWriter(const std::string& directory, const RunInfo& info) : MetricsWriter(directory, info, Options{}) {}
   ~MetricsWriter();  ///< makes a last snapshot, without reporting failure; call close() to know

@@ -156,8 +156,10 @@ TEST_CASE("a run that goes on keeps what is there, and of its log what it was th
   end_run(scratch.run, RunEnd::stopped);
   continue_run(scratch.run, other, 100);
   CHECK(fs::file_size(fs::path(scratch.run) / "log.txt") == 8);
+  fs::create_hard_link(fs::path(scratch.run) / "log.txt", fs::path(scratch.run) / "backup");
   continue_run(scratch.run, other, 4);
   CHECK(fs::file_size(fs::path(scratch.run) / "log.txt") == 4);
+  CHECK(fs::file_size(fs::path(scratch.run) / "backup") == 8);
   CHECK(scratch.has("metrics.journal"));
   CHECK(inspect_run_directory(scratch.run).status == "running");
   CHECK(inspect_run_directory(scratch.run).input == other);

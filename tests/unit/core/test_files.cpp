@@ -60,18 +60,43 @@ TEST_CASE("a file of ours replaces a link rather than writing through it") {
   CHECK(read_text_file(folder / "theirs", 100) == "theirs");
 }
 
-TEST_CASE("a file of ours that is to go on is no link, has no second name, and is no pipe") {
+TEST_CASE("a file of ours that is to go on is no link and no pipe") {
   const Folder folder;
   write(folder / "theirs", "theirs");
   fs::create_symlink("theirs", folder / "link");
-  fs::create_hard_link(folder / "theirs", folder / "second");
   REQUIRE(mkfifo((folder / "pipe").c_str(), 0600) == 0);
   CHECK(open_own_file(folder / "link", O_WRONLY | O_CREAT | O_APPEND) < 0);
   CHECK(errno == ELOOP);
-  CHECK(open_own_file(folder / "second", O_WRONLY | O_APPEND) < 0);
-  CHECK(errno == EMLINK);
   CHECK(open_own_file(folder / "pipe", O_WRONLY | O_APPEND) < 0);
   CHECK(errno == ENXIO);
   const Descriptor made(open_own_file(folder / "new", O_WRONLY | O_CREAT | O_APPEND));
   CHECK(made.valid());
+}
+
+TEST_CASE("a file of ours that has a second name becomes its own; the other name keeps what it was") {
+  const Folder folder;
+  const std::string text(100000, 'x');  // more than is copied at once
+  write(folder / "ours", text);
+  REQUIRE(::chmod((folder / "ours").c_str(), 0640) == 0);
+  fs::create_hard_link(folder / "ours", folder / "backup");
+  const Descriptor file(open_own_file(folder / "ours", O_WRONLY | O_APPEND));
+  REQUIRE(file.valid());
+  REQUIRE(::write(file.get(), "more", 4) == 4);
+  CHECK(read_text_file(folder / "ours", 200000) == text + "more");
+  CHECK(fs::status(folder / "ours").permissions() == fs::perms(0640));
+  CHECK(read_text_file(folder / "backup", 200000) == text);
+  CHECK(fs::hard_link_count(folder / "ours") == 1);
+  CHECK(!fs::exists(folder / "ours.partial"));
+}
+
+TEST_CASE("a second name of another user's file is not taken over") {
+  if (geteuid() != 0) SKIP("only root can give a file to another user");
+  const Folder folder;
+  write(folder / "theirs", "theirs");
+  fs::create_hard_link(folder / "theirs", folder / "ours");
+  REQUIRE(::chown((folder / "theirs").c_str(), 12345, 12345) == 0);
+  CHECK(open_own_file(folder / "ours", O_WRONLY | O_APPEND) < 0);
+  CHECK(errno == EMLINK);
+  CHECK_THAT(why_not_own(errno), ContainsSubstring("another user's"));
+  CHECK(fs::hard_link_count(folder / "theirs") == 2);
 }

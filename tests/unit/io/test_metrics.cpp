@@ -1,3 +1,4 @@
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -254,6 +255,42 @@ TEST_CASE("a run without its journal leaves the metrics of its past as they are"
   }
   CHECK(test_support::file_bytes(directory.path() + "/metrics.before-step-4.h5") == older);
   CHECK(steps_of(directory) == std::vector<std::int64_t>{4});
+}
+
+TEST_CASE("a journal that has a second name goes on as its own, and the other name keeps what it was") {
+  const TemporaryDirectory directory;
+  {
+    MetricsWriter writer(directory.path(), example_info());
+    for (std::int64_t step = 1; step <= 5; ++step) writer.record_step(step_row(step));
+  }
+  const std::string path = metrics_journal_path(directory.path()), backup = directory.path() + "/backup";
+  std::filesystem::create_hard_link(path, backup);
+  const std::string before = test_support::file_bytes(path);
+  {
+    MetricsWriter writer(directory.path(), example_info(), {.interval = 5, .resume_step = 5});
+    CHECK(writer.warnings().empty());
+    writer.record_step(step_row(6));
+  }
+  CHECK(steps_of(directory) == std::vector<std::int64_t>{1, 2, 3, 4, 5, 6});
+  CHECK(test_support::file_bytes(backup) == before);
+  CHECK(test_support::file_bytes(path).size() > before.size());
+}
+
+TEST_CASE("a journal that cannot be opened is not taken for a damaged one") {
+  const TemporaryDirectory directory;
+  {
+    MetricsWriter writer(directory.path(), example_info());
+    writer.record_step(step_row(1));
+  }
+  const std::string path = metrics_journal_path(directory.path()), elsewhere = directory.path() + "/elsewhere";
+  std::filesystem::rename(path, elsewhere);
+  std::filesystem::create_symlink(elsewhere, path);
+  const auto resumed = [&] { MetricsWriter(directory.path(), example_info(), {.interval = 5, .resume_step = 1}); };
+  CHECK_THROWS_WITH(resumed(), ContainsSubstring("metrics.journal'") && ContainsSubstring("it is a symbolic link"));
+  std::filesystem::remove(path);
+  REQUIRE(mkfifo(path.c_str(), 0600) == 0);  // nobody writes: reading it first would wait for ever
+  CHECK_THROWS_WITH(resumed(), ContainsSubstring("it is no regular file"));
+  CHECK(!std::filesystem::exists(path + ".damaged"));
 }
 
 TEST_CASE("a foreign journal is refused") {
