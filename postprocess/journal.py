@@ -62,7 +62,9 @@ def read_journal(run, path):
         if kind == "info":
             names = ["version", "source_revision", "started", "mode", "task", "resolved_input"]
             run.attributes.update(zip(names, fields))
-            labels, _ = take_groups(fields[6:], 1)
+            labels, rest = take_groups(fields[6:], 1)
+            _, grid = take_groups(rest, 2)
+            run.attributes.update((f"parallel_{name}", int(size)) for name, size in zip(("data", "pipeline", "tensor"), grid))
             starts.append(run.attributes["started"])
             run.attributes.update(started=starts[0], restarts=starts[1:])
             run.attributes.update(label_names=[label[0] for label in labels], status="running", schema=SCHEMA)

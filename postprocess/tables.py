@@ -38,6 +38,9 @@ def summary_column(run, alone):
               "version": f"{run.attributes.get('version', '–')} ({str(run.attributes.get('source_revision', '–'))[:10]})",
               "mode, task": f"{run.attributes.get('mode') or '–'}, {run.attributes.get('task') or '–'}",
               "ranks": float(run.rank_count) if run.rank_count else None}
+    if "parallel_data" in run.attributes:
+        column["data × pipeline × tensor"] = " × ".join(str(run.attributes[f"parallel_{name}"])
+                                                        for name in ("data", "pipeline", "tensor"))
     if len(steps["step"]):
         column["steps"] = float(steps["step"][-1])
         column["epochs"] = float(steps["epoch"][-1])

@@ -54,6 +54,9 @@ Results::Results(const RunContext& context, io::RunLock* place, const std::vecto
     info.task = input_.task.name;
     info.label_names = label_names;
     info.provenance = io::collect_provenance(provenance);
+    info.data = context.grid.data;
+    info.pipeline = context.grid.pipeline;
+    info.tensor = context.grid.tensor;
     io::MetricsWriter::Options options;
     options.events = input_.log.tensorboard;
     if (goes_on) {

@@ -124,6 +124,11 @@ void write_root(Hdf5File& file, const MetricsTables& tables) {
   file.write_attribute("/", "mode", info.mode);
   file.write_attribute("/", "task", info.task);
   file.write_attribute("/", "label_names", info.label_names);
+  if (info.data > 0) {  // journals of older versions do not tell
+    file.write_attribute("/", "parallel_data", info.data);
+    file.write_attribute("/", "parallel_pipeline", info.pipeline);
+    file.write_attribute("/", "parallel_tensor", info.tensor);
+  }
   std::int64_t samples = 0, tokens = 0;
   double seconds = 0;
   for (const StepRow& row : tables.steps) {

@@ -26,6 +26,9 @@ void fields(Line& line, Is<RunInfo> auto& info) {
   line(info.version, info.source_revision, info.started, info.mode, info.task, info.resolved_input);
   line.list(info.label_names, one_field);
   line.list(info.provenance, name_and_value);
+  line.last(info.data);
+  line.last(info.pipeline);
+  line.last(info.tensor);
 }
 
 template <class Line>

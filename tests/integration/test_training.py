@@ -106,6 +106,7 @@ class Classification(Case):
             self.assertGreater(max(evaluations["accuracy"]), 0.9)
             self.assertEqual(file.attrs["status"], "finished")
             self.assertEqual(len(file["ranks/host"]), 2)
+            self.assertEqual([file.attrs[f"parallel_{name}"] for name in ("data", "pipeline", "tensor")], [2, 1, 1])
             self.assertIn(b"forward", list(file["timers/name"]))
             self.check_timers(file, (directory / "log.txt").read_text())
         config = json.loads((directory / "model/config.json").read_text())

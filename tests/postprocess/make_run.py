@@ -71,7 +71,8 @@ def write_metrics(folder, steps, evaluations, ranks=2, status="finished", task="
     with h5py.File(folder / "metrics.h5", "w", libver="v110") as file:
         file.attrs.update({"schema": "bert_hpc metrics 1", "version": "0.1.0", "source_revision": "0123456789abcdef",
                            "resolved_input": resolved_input, "started": "2026-01-31T12:00:00Z",
-                           "updated": "2026-01-31T12:03:00Z", "status": status, "mode": mode, "task": task})
+                           "updated": "2026-01-31T12:03:00Z", "status": status, "mode": mode, "task": task,
+                           "parallel_data": ranks, "parallel_pipeline": 1, "parallel_tensor": 1})
         text = h5py.string_dtype()
         file.attrs.create("restarts", list(restarts), (len(restarts),), dtype=text)
         file.attrs.create("label_names", list(labels), (len(labels),), dtype=text)
@@ -104,7 +105,8 @@ def write_metrics(folder, steps, evaluations, ranks=2, status="finished", task="
 def write_journal(folder, steps, torn=True):
     """The same steps as a journal whose last line the kill cut."""
     lines = ["bert_hpc metrics journal 1",
-             "\t".join(["info", "0.1.0", "0123", "2026-01-31T12:00:00Z", "train", "classification", "a = 1\\n", "2", "x\\\\y", "z", "0"])]
+             "\t".join(["info", "0.1.0", "0123", "2026-01-31T12:00:00Z", "train", "classification", "a = 1\\n", "2", "x\\\\y", "z",
+                        "1", "HDF5", "1.10.8", "3", "2", "1"])]
     columns = ("step", "epoch", "loss", "learning_rate", "gradient_norm", "samples", "tokens", "seconds", "skipped")
     for number, row in enumerate(zip(*(steps[name] for name in columns))):
         time = ["1770000000.25"] if number > 0 else []  # lines of older versions have none

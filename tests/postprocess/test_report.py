@@ -187,6 +187,8 @@ class Report(InFolder):
         result = call("report.py", *paths, "--output", self.folder / "out")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.check_pictures(self.folder / "out", ["loss", "schedule", "timers", "ranks", "throughput", "scaling"])
+        self.assertIn("| data × pipeline × tensor | 1 × 1 × 1 | 2 × 1 × 1 | 4 × 1 × 1 | 8 × 1 × 1 |",
+                      (self.folder / "out/summary.md").read_text())
 
     def test_one_kind_of_picture(self):
         run = self.folder / "run"
@@ -250,6 +252,7 @@ class Journal(InFolder):
         self.assertEqual(journal.label_names, ["x\\y", "z"])
         self.assertEqual((journal.went_on, journal.timed_seconds), (False, 1.5))
         self.assertEqual(journal.attributes["resolved_input"], "a = 1\n")
+        self.assertEqual([journal.attributes[f"parallel_{name}"] for name in ("data", "pipeline", "tensor")], [3, 2, 1])
         np.testing.assert_array_equal(journal.evaluations["validation"]["confusion_matrix"], [[[3, 1], [0, 4]]])
 
     def test_journal_alone_is_enough(self):

@@ -26,7 +26,8 @@ struct RunInfo {
   std::string started;                                          ///< UTC, "2026-01-31T12:00:00Z"; empty: now
   std::string mode, task;                                       ///< as in the input file
   std::vector<std::string> label_names;                         ///< classes, for confusion matrices
-  std::vector<std::pair<std::string, std::string>> provenance;  ///< name, value: library versions, hashes, layout
+  std::vector<std::pair<std::string, std::string>> provenance;  ///< name, value: library versions, hashes
+  std::int64_t data = 0, pipeline = 0, tensor = 0;              ///< ranks are so many times so many; 0: not known
 };
 
 /// The updates since the row before: sums for samples, tokens and seconds, the mean over samples, or masked tokens, for

@@ -44,6 +44,9 @@ RunInfo example_info() {
   info.task = "classification";
   info.label_names = {"noun.act", "mit Leerzeichen", ""};
   info.provenance = {{"HDF5", hdf5_version()}};
+  info.data = 3;
+  info.pipeline = 2;
+  info.tensor = 4;
   return info;
 }
 
@@ -76,6 +79,9 @@ TEST_CASE("metrics.h5 holds what was recorded, under the promised names") {
   CHECK(file.text_attribute("/", "status") == "finished");
   CHECK(file.text_attribute("/", "started").size() == 20);
   CHECK(file.text_attribute("provenance", "HDF5") == hdf5_version());
+  CHECK(file.integer_attribute("/", "parallel_data") == 3);
+  CHECK(file.integer_attribute("/", "parallel_pipeline") == 2);
+  CHECK(file.integer_attribute("/", "parallel_tensor") == 4);
   CHECK(file.integer_attribute("/", "total_samples") == 192);
   CHECK(file.integer_attribute("/", "total_steps") == 3);
   CHECK(file.real_attribute("/", "total_seconds") == 0.75);
