@@ -36,7 +36,7 @@ full_path() {
 runs_programs() { printf '#!/bin/sh\n' >"$1/try" && chmod +x "$1/try" && "$1/try" 2>/dev/null; }
 have() { command -v "$1" >/dev/null 2>&1; }
 # cgroup_files CONTROLLER NAME NAME1: the files NAME (version 2) and NAME1 (version 1) of the cgroups around this process.
-bert_hpc_cgroups=/sys/fs/cgroup bert_hpc_own_cgroups=/proc/self/cgroup
+bert_hpc_cgroups=/sys/fs/cgroup bert_hpc_own_cgroups=/proc/self/cgroup bert_hpc_meminfo=/proc/meminfo
 cgroup_files() {
   local controllers path file
   [ -r "$bert_hpc_own_cgroups" ] || return 0
@@ -67,7 +67,7 @@ core_count() {
 # MiB of memory that may be used: what is free, and what a cgroup allows.
 memory_limit() {
   local least file bytes
-  least=$(sed -n 's/^MemAvailable: *\([0-9]*\) kB$/\1/p' /proc/meminfo 2>/dev/null || true)
+  least=$(sed -n 's/^MemAvailable: *\([0-9]*\) kB$/\1/p' "$bert_hpc_meminfo" 2>/dev/null || true)
   least=$((${least:-1000000000} / 1024))
   while read -r file; do
     read -r bytes <"$file" || continue

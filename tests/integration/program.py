@@ -4,6 +4,7 @@ import os
 import pathlib
 import random
 import shutil
+import signal
 import subprocess
 import tempfile
 import unittest
@@ -52,6 +53,22 @@ def ranks_of(marker):
             found[int(entry.name)] = (int(rank), parent)
     ranks = sorted((rank, process) for process, (rank, parent) in found.items() if parent not in found)
     return [process for _, process in ranks]
+
+
+def end(process, path):
+    """Ends what a failed test has left of a launch with the input `path`: the launcher, and ranks that outlive it."""
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+    for rank in ranks_of(str(path).encode()):
+        try:
+            os.kill(rank, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    process.wait()
 
 
 NOUNS = "dog cat bird river mountain engine circuit battery violin trumpet".split()

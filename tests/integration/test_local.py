@@ -7,7 +7,7 @@ import subprocess
 import time
 import unittest
 
-from program import BUILD, MPIRUN, Case, ranks_of
+from program import BUILD, MPIRUN, Case, end
 
 JOBS = pathlib.Path(__file__).resolve().parents[2] / "jobs"
 
@@ -31,16 +31,8 @@ class Local(Case):
         process = subprocess.Popen(["bash", str(self.script), str(input_file), "1", "--log", str(log), *options],
                                    start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                    env=dict(os.environ, OMP_NUM_THREADS="1", BERT_HPC_MAX_RESTARTS=restarts, PATH=path))
-        self.addCleanup(self.end, process, input_file)
+        self.addCleanup(end, process, input_file)
         return process, log
-
-    def end(self, process, input_file):
-        """Whatever a failed test has left."""
-        if process.poll() is None:
-            process.kill()
-        for rank in ranks_of(input_file.name.encode()):  # mpirun ends with them
-            os.kill(rank, signal.SIGKILL)
-        process.wait()
 
     def wait_for_file(self, path, process):
         deadline = time.monotonic() + 60

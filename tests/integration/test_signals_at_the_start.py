@@ -1,6 +1,7 @@
 """Signals to a program that has hardly begun, and to one that evaluates or predicts: it leaves with 75 and nothing half-written,
 or goes on, and the same command then gives the results of a run that nobody disturbed."""
 
+import errno
 import hashlib
 import os
 import pathlib
@@ -12,7 +13,7 @@ import unittest
 
 import h5py
 
-from program import BUILD, MPIRUN, Case, ranks_of, run
+from program import BUILD, MPIRUN, Case, end, ranks_of, run
 
 STOPS = (signal.SIGUSR1, signal.SIGTERM, signal.SIGINT)
 
@@ -72,8 +73,25 @@ class SignalsAtTheStart(Case):
         command = [str(BUILD / "bert_hpc"), str(path)]
         if ranks > 1:
             command = [MPIRUN, "-n", str(ranks), *command]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                env=dict(os.environ, OMP_NUM_THREADS="1"), start_new_session=True)
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                   env=dict(os.environ, OMP_NUM_THREADS="1"), start_new_session=True)
+        self.addCleanup(end, process, path)
+        return process
+
+    def open_pipe(self, pipe, process):
+        """To write to it, once the program reads from it."""
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                writer = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+            except OSError as error:
+                self.assertEqual(error.errno, errno.ENXIO)  # nobody reads yet
+            else:
+                os.set_blocking(writer, True)
+                return writer
+            self.assertIsNone(process.poll(), "it ended by itself")
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.002)
 
     def wait_for_ranks(self, path, process, count=2):
         deadline = time.monotonic() + 60
@@ -93,11 +111,11 @@ class SignalsAtTheStart(Case):
                     pipe = directory.with_suffix(".toml")
                     os.mkfifo(pipe)
                     process = self.launch(pipe)
-                    end = os.open(pipe, os.O_WRONLY)  # returns once the program reads
+                    writer = self.open_pipe(pipe, process)
                     for rank in self.wait_for_ranks(pipe, process):
                         os.kill(rank, number)
-                    os.write(end, text.replace(f"undisturbed-{mode}\"", f"{directory.name}\"").encode())
-                    os.close(end)
+                    os.write(writer, text.replace(f"undisturbed-{mode}\"", f"{directory.name}\"").encode())
+                    os.close(writer)
                     output = process.communicate(timeout=60)[0]
                     if number == signal.SIGUSR2:
                         self.assertEqual(process.returncode, 0, output)
@@ -143,8 +161,8 @@ class SignalsAtTheStart(Case):
         os.mkfifo(pipe)
         process = subprocess.Popen([str(BUILD / "bert_hpc"), str(pipe), "--validate"], stdout=subprocess.DEVNULL,
                                    stderr=subprocess.DEVNULL)
-        end = os.open(pipe, os.O_WRONLY)
-        self.addCleanup(os.close, end)
+        self.addCleanup(end, process, pipe)
+        self.addCleanup(os.close, self.open_pipe(pipe, process))
         process.send_signal(signal.SIGINT)
         self.assertEqual(process.wait(timeout=30), -signal.SIGINT)
 
