@@ -57,6 +57,6 @@ int main(int argc, char** argv) {
     return static_cast<int>(stop.code);
   } catch (const std::exception& error) {
     // 4. What only this rank knows ends all of them.
-    app::end_all_ranks(error, world->rank());
+    app::end_all_ranks(error, world->rank(), {});
   }
 }

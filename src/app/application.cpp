@@ -158,6 +158,8 @@ int run_application(const Invocation& invocation, comm::Communicator& world, int
   } catch (const AgreedError& error) {
     if (world.rank() == 0) report(error, 0);
     return static_cast<int>(error.code());
+  } catch (const std::exception& error) {
+    end_all_ranks(error, world.rank(), failure);  // here, where the mark is known
   }
 }
 

@@ -25,6 +25,8 @@ void FailureMark::set(const std::string& directory, const std::string& lock) {
   const std::lock_guard guard(mutex_);
   directory_ = directory;
   lock_ = lock;
+  constexpr std::size_t reserve = 16 << 20;
+  reserve_ = std::make_unique_for_overwrite<std::byte[]>(reserve);
 }
 
 void FailureMark::leave() const noexcept {
@@ -35,6 +37,7 @@ void FailureMark::leave() const noexcept {
       const std::lock_guard guard(mutex_);
       directory = directory_;
       lock = lock_;
+      reserve_.reset();
     }
     if (lock.empty()) return;
     const auto done = std::make_shared<std::promise<void>>();  // outlives whoever waits no longer

@@ -23,21 +23,17 @@ namespace fs = std::filesystem;
 }  // namespace
 
 std::string tokenizer_folder(const config::Config& input, const data::ShardInfo& shards, std::int64_t vocab_size) {
-  const auto usable = [](const std::string& folder) {
-    model::check_tokenizer_files(folder);  // now rather than when the trained model is to be written
-    return folder;
-  };
   for (const auto* paths : {&input.data.train, &input.data.test, &input.data.validation}) {
     if (paths->empty()) continue;
     const fs::path parent = fs::path(paths->front()).parent_path();
     const std::string folder = parent.empty() ? "." : parent.string();
-    if (data::is_vocabulary_of(data::read_tokenizer_folder(folder), shards, vocab_size)) return usable(folder);
+    if (data::is_vocabulary_of(data::read_tokenizer_folder(folder), shards, vocab_size)) return folder;
   }
   if (!input.model.pretrained) return "";
   // It may have a tokenizer in another form, of which nothing is known.
   const data::TokenizerFolder folder = data::read_tokenizer_folder(*input.model.pretrained);
   const bool other = folder.has_vocabulary() && !data::is_vocabulary_of(folder, shards, vocab_size);
-  return other ? "" : usable(folder.path);
+  return other ? "" : folder.path;
 }
 
 Results::Results(const RunContext& context, io::RunLock* place, const std::vector<std::string>& label_names,

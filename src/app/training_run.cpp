@@ -84,13 +84,17 @@ void set_up(Training& training, const RunContext& context) {
       model::check_hf_weights(*input.model.pretrained, training.assembly->all_parameters(), options);
     }
   });
-  std::string tokenizer;
-  collectively(world, [&] { tokenizer = tokenizer_folder(input, train.info(), config.vocab_size); });
-  if (tokenizer.empty()) {
+  collectively(world, [&] {
+    if (world.rank() != 0) return;
+    const std::string tokenizer = tokenizer_folder(input, train.info(), config.vocab_size);
+    if (!tokenizer.empty()) {
+      model::check_tokenizer_files(tokenizer);  // now rather than when the trained model is to be written
+      return;
+    }
     context.log.warning(
         "the vocabulary that the shards were made with lies neither beside them nor in model.pretrained; " +
         input.run.directory + "/model will have no vocab.txt");
-  }
+  });
   if (estimates) return;
   // Communicates too.
   core::ParameterStore& parameters = training.assembly->parameters;
@@ -225,14 +229,15 @@ void run_training(const RunContext& context) {
   if (resume && resume->same_run) goes_on = {resume->manifest.step, resume->state.log_bytes};
   Results results(context, lock.get(), training.assembly->config.label_names, {}, training.sets.hdf5, goes_on);
   if (resume) tell_and_tidy(*resume, context);
-  TrainingLoop loop(training, context, results, context.requests, timers);
+  std::optional<TrainingLoop> loop;
   bool whole = false;
   alone_ends_all(context.world.rank(), context.failure, [&] {
-    if (resume) loop.restore(*resume);
+    loop.emplace(training, context, results, context.requests, timers);
+    if (resume) loop->restore(*resume);
     context.log.info("ready after " + core::format_duration(context.seconds()));
-    whole = loop.run() && loop.test();
+    whole = loop->run() && loop->test();
     if (!whole) return;
-    loop.finish();
+    loop->finish();
   });
   if (!whole) throw Stop{core::ExitCode::stopped};
 }

@@ -7,7 +7,7 @@ set(CMAKE_CUDA_ARCHITECTURES "${BERT_HPC_CUDA_ARCHITECTURES}")
 set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)
 set(CMAKE_CUDA_HOST_COMPILER "${CMAKE_CXX_COMPILER}")
 # An nvcc that does not work (with this compiler, say) ends CMake below with what it said; check_language would hide that.
-find_program(BERT_HPC_NVCC NAMES "$ENV{CUDACXX}" nvcc)
+find_program(BERT_HPC_NVCC NAMES "${CMAKE_CUDA_COMPILER}" "$ENV{CUDACXX}" nvcc HINTS ENV CUDA_PATH PATH_SUFFIXES bin)
 mark_as_advanced(BERT_HPC_NVCC)
 bert_hpc_need("CUDA toolkit" "${BERT_HPC_NVCC}" required "nvcc, cuBLAS; version 12 or newer, put nvcc on PATH" "nvidia-cuda-toolkit" "cuda")
 if(NOT BERT_HPC_NVCC)

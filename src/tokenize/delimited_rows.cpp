@@ -23,16 +23,18 @@ struct Field {
   bool unfold = false;  ///< holds quotes that are not part of the value
 };
 
-/// Where the header's one name holds what may part several: the key that says so; else nothing.
-std::string delimiter_advice(const std::vector<std::string>& names, char delimiter) {
+/// Where the header's one name holds what may part several: what to say in the input; else nothing.
+std::string delimiter_advice(const std::vector<std::string>& names, const RowFormat& format) {
+  const char usual = format.format == TextFormat::tsv ? '\t' : ',';
   if (names.size() != 1) return {};
   for (const char c : {'\t', ';', '|', ','}) {
-    if (c == delimiter || names[0].find(c) == std::string::npos) continue;
-    const std::string key = c == '\t'  ? "format = \"tsv\""
-                            : c == ',' ? "format = \"csv\""
-                                       : std::string("delimiter = \"") + c + "\"";
+    if (c == format.delimiter || names[0].find(c) == std::string::npos) continue;
+    const std::string mend = c == usual  ? "leave [source] delimiter out"
+                             : c == '\t' ? "set [source] format = \"tsv\""
+                             : c == ','  ? "set [source] format = \"csv\""
+                                         : std::string("set [source] delimiter = \"") + c + "\"";
     const std::string character = c == '\t' ? "a tab" : std::string("\"") + c + '"';
-    return " If it is " + character + " that parts columns, set [source] " + key + ".";
+    return " If it is " + character + " that parts columns, " + mend + ".";
   }
   return {};
 }
@@ -107,7 +109,7 @@ class DelimitedRows : public RowReader {
     std::vector<std::string> printable;
     for (const std::string& name : names) printable.push_back(core::printable(name, 60));
     throw Error(ExitCode::data, source_.file() + ": has no " + columns + ". Its columns are " +
-                                    core::listed(printable, "and") + "." + delimiter_advice(names, format_.delimiter) +
+                                    core::listed(printable, "and") + "." + delimiter_advice(names, format_) +
                                     header_advice(names));
   }
 

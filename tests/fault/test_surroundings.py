@@ -165,15 +165,20 @@ class Surroundings(program.Case):
         process.send_signal(signal.SIGUSR1)
         process.wait(timeout=60)
         model = {"hidden_size": 768, "num_attention_heads": 12, "intermediate_size": 3072, "num_hidden_layers": 4}
-        path, directory = self.path("large", model=model)
-        begin = time.monotonic()
-        limited = ["bash", "-c", f"ulimit -v {used + 100000}; exec '{BUILD}/bert_hpc' '{path}'"]
-        done = self.run_command([MPIRUN, "-n", 1, BUILD / "bert_hpc", path, ":", "-n", 1, *limited], check=2)
-        self.assertLess(time.monotonic() - begin, 30)
-        self.assertEqual(done.stderr.count("bert_hpc: error"), 1, done.stderr)
-        self.assertIn("out of memory", done.stderr)
-        self.assertRegex(done.stderr, r"rank 1 on")
-        self.assertEqual(program.ranks_of(b"large.toml"), [])
+        # While all is set up; then in the optimizer's moments, when the run has begun.
+        for more, left in ((100000, False), (550000, True)):
+            path, directory = self.path(f"large{more}", model=model)
+            begin = time.monotonic()
+            limited = ["bash", "-c", f"ulimit -v {used + more}; exec '{BUILD}/bert_hpc' '{path}'"]
+            done = self.run_command([MPIRUN, "-n", 1, BUILD / "bert_hpc", path, ":", "-n", 1, *limited], check=2)
+            self.assertLess(time.monotonic() - begin, 60)
+            self.assertEqual(done.stderr.count("bert_hpc: error"), 1, done.stderr)
+            self.assertIn("out of memory", done.stderr)
+            self.assertRegex(done.stderr, r"rank 1 on")
+            self.assertEqual(program.ranks_of(f"large{more}.toml".encode()), [])
+            self.assertEqual((directory / ".status").exists(), left)
+            if left:
+                self.assertEqual((directory / ".status").read_text().strip(), "failed")
 
     def test_a_directory_that_nobody_may_write(self):
         folder = self.work.folder / "read-only"

@@ -33,7 +33,7 @@ void collectively(comm::Communicator& world, const std::function<void()>& work);
 void alone_ends_all(int rank, const FailureMark& mark, const std::function<void()>& work);
 
 /// Tells what this rank alone knows, leaves the mark, and ends all ranks.
-[[noreturn]] void end_all_ranks(const std::exception& thrown, int rank, const FailureMark& mark = {});
+[[noreturn]] void end_all_ranks(const std::exception& thrown, int rank, const FailureMark& mark);
 
 /// What was thrown, as an error for the user, with what a run can do about too little memory.
 core::Error as_error(const std::exception& thrown);

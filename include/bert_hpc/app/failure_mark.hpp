@@ -3,6 +3,8 @@
 // word, without forcing it to the disk, and is given a second. The lock stays: other ranks may live a moment longer.
 #pragma once
 
+#include <cstddef>
+#include <memory>
 #include <mutex>
 #include <string>
 
@@ -18,6 +20,8 @@ class FailureMark {
  private:
   mutable std::mutex mutex_;
   std::string directory_, lock_;
+  /// Address space that is never touched, for that thread's stack and files where a rank has run out of it.
+  mutable std::unique_ptr<std::byte[]> reserve_;
 };
 
 }  // namespace bert_hpc::app
