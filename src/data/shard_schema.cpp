@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bert_hpc/core/error.hpp"
+#include "bounded_json.hpp"
 #include "text_settings_json.hpp"
 
 namespace bert_hpc::data {
@@ -15,9 +16,10 @@ using core::ExitCode;
 using Json = nlohmann::json;
 
 Json parse(const std::string& text, const char* attribute, const std::string& file) {
-  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  Json json = parse_bounded_json(text);
   if (json.is_discarded()) {
-    throw Error(ExitCode::data, file + ": attribute '" + attribute + "' is not JSON; write the shard again.");
+    throw Error(ExitCode::data, file + ": attribute '" + attribute +
+                                    "' is not JSON, or longer or deeper than any such text; write the shard again.");
   }
   return json;
 }

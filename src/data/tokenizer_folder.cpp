@@ -7,6 +7,7 @@
 #include "bert_hpc/core/hash.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/core/text_file.hpp"
+#include "bounded_json.hpp"
 #include "text_settings_json.hpp"
 
 namespace bert_hpc::data {
@@ -14,13 +15,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t longest_file = std::int64_t{64} << 20;  // bytes; the largest vocabularies known have 4 MB
+constexpr std::int64_t longest_vocabulary = std::int64_t{64} << 20;  // bytes; the largest known have 4 MB
 
 TextSettings read_settings(const std::string& file) {
-  const auto json =
-      nlohmann::json::parse(core::read_text_file(file, longest_file), nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json json = parse_bounded_json(core::read_text_file(file, longest_json));
   if (!json.is_object()) {
-    throw core::Error(core::ExitCode::files, file + ": is no JSON object; write it again, or take it away.");
+    throw core::Error(
+        core::ExitCode::files,
+        file + ": is no JSON object, or nests deeper than any such file; write it again, or take it away.");
   }
   return read_text_settings(json, &TextSetting::hugging_face_name);
 }
@@ -37,7 +39,7 @@ TokenizerFolder read_tokenizer_folder(const std::string& path) {
   std::error_code ignored;
   const std::string vocabulary = path + "/vocab.txt", settings = path + "/tokenizer_config.json";
   if (fs::is_regular_file(vocabulary, ignored)) {
-    const auto pieces = core::split_lines(core::read_text_file(vocabulary, longest_file));
+    const auto pieces = core::split_lines(core::read_text_file(vocabulary, longest_vocabulary));
     folder.pieces = static_cast<std::int64_t>(pieces.size());
     folder.vocabulary_hash = core::hash_of_lines(pieces);
   }

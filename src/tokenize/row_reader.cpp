@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/core/json_depth.hpp"
 #include "bert_hpc/tokenize/line_source.hpp"
 #include "bert_hpc/tokenize/utf8.hpp"
 #include "delimited_rows.hpp"
@@ -16,28 +17,7 @@ bool is_blank(std::string_view text) {
   return text.find_first_not_of(" \t\r\v\f") == std::string_view::npos;
 }
 
-/// Deeper nesting is refused before the JSON parser, which recurses when a value is destroyed, sees it.
-bool nests_too_deep(std::string_view text) {
-  int depth = 0;
-  bool quoted = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (quoted) {
-      if (c == '\\') {
-        ++i;
-      } else if (c == '"') {
-        quoted = false;
-      }
-    } else if (c == '"') {
-      quoted = true;
-    } else if (c == '{' || c == '[') {
-      if (++depth > 100) return true;
-    } else if (c == '}' || c == ']') {
-      --depth;
-    }
-  }
-  return false;
-}
+constexpr int deepest_row = 100;  // the JSON parser takes many times a deep row's bytes
 
 class JsonRows : public RowReader {
  public:
@@ -67,7 +47,7 @@ class JsonRows : public RowReader {
       converted_ = valid_utf8(line);  // the parser takes nothing else
       row.malformed = converted_ != line;
     }
-    if (nests_too_deep(converted_)) {
+    if (core::nests_too_deep(converted_, deepest_row)) {
       row.problem = "is nested too deep";
       return;
     }

@@ -8,6 +8,7 @@
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/hash.hpp"
 #include "shard_fixture.hpp"
+#include "support/memory_taken.hpp"
 
 using namespace bert_hpc;
 using Catch::Matchers::ContainsSubstring;
@@ -65,6 +66,22 @@ TEST_CASE("shards of another vocabulary or case are not for a model; what either
   CHECK(tokenizer_difference(model, same, {false, {}, {}}).empty());
   model.vocabulary_hash = "";
   CHECK(tokenizer_difference(model, other, {true, {}, {}}).empty());
+}
+
+TEST_CASE("settings that are long or deep are refused before memory is taken for them") {
+  const test::ScratchDirectory scratch;
+  const auto refused = [&](const std::string& text, const char* why) {
+    std::ofstream(scratch / "tokenizer_config.json") << text;
+    const auto read = [&] { data::read_tokenizer_folder(scratch.path.string()); };
+    CHECK(test::memory_taken(read) < std::int64_t{32} << 20);
+    CHECK_THROWS_WITH(read(), ContainsSubstring(why));
+  };
+  refused(std::string(std::size_t{4} << 20, '['), "nests deeper");
+  refused("{\"a\": " + std::string(17, '[') + std::string(17, ']') + "}", "nests deeper");
+  refused("[" + std::string(std::size_t{5} << 20, ' ') + "]", "longer than");
+  refused("[\"" + std::string(64, '[') + "\"]", "no JSON object");
+  std::ofstream(scratch / "tokenizer_config.json") << R"({"do_lower_case": false, "x": "[[[[[[[[[[[[[[[[[[[[[[[["})";
+  CHECK(data::read_tokenizer_folder(scratch.path.string()).text.lowercase == false);
 }
 
 TEST_CASE("a vocabulary is the shards' own where they say which, else one that fits into the model") {
