@@ -1,4 +1,5 @@
-// Files, groups and the library's errors; datasets are in hdf5_dataset.cpp, attributes in hdf5_attribute.cpp.
+// Files, groups and the library's errors; datasets are in hdf5_dataset.cpp, hdf5_chunks.cpp and hdf5_write.cpp,
+// attributes in hdf5_attribute.cpp.
 #include "bert_hpc/io/hdf5.hpp"
 
 #include <unistd.h>

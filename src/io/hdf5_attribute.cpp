@@ -136,7 +136,9 @@ std::vector<std::string> Hdf5File::text_attributes(const std::string& object, co
     return texts;
   }
   const std::size_t width = H5Tget_size(type.id());
-  if (width > (std::size_t{1} << 31) / count) refuse("it claims more than 2 GiB of text");
+  hsize_t file_bytes = 0;
+  if (H5Fget_filesize(handle_.id(), &file_bytes) < 0) refuse(library_reason());
+  if (width > static_cast<std::size_t>(file_bytes) / count) refuse("it claims more text than its file has");
   std::vector<char> fields(width * count);
   if (H5Aread(attribute.id(), type.id(), fields.data()) < 0) refuse(library_reason());
   for (std::size_t i = 0; i < count; ++i) {

@@ -1,4 +1,4 @@
-// Datasets: what they say about themselves, checked before use; whole and partial reads and writes.
+// Datasets: what they say about themselves, checked before use; whole and partial reads.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -10,17 +10,6 @@ namespace bert_hpc::io {
 using namespace detail;
 
 namespace {
-
-/// Product of the extents, or −1 where it exceeds 2^53 (no file of ours can) or an extent is negative.
-std::int64_t checked_product(const std::vector<std::int64_t>& extents) {
-  constexpr std::int64_t limit = std::int64_t{1} << 53;
-  std::int64_t product = 1;
-  for (const std::int64_t extent : extents) {
-    if (extent < 0 || (product > 0 && extent > limit / product)) return -1;
-    product *= extent;
-  }
-  return product;
-}
 
 std::int64_t row_elements_of(const std::vector<std::int64_t>& extents) {
   return extents.empty() ? 1 : checked_product({extents.begin() + 1, extents.end()});
@@ -87,32 +76,47 @@ std::string read_extents(hid_t dataset, DatasetInfo& info) {
   return "";
 }
 
+/// Bytes of the file that a dataset is in.
+std::int64_t file_bytes(hid_t dataset) {
+  const Hdf5Handle file(H5Iget_file_id(dataset), close_file);
+  hsize_t bytes = 0;
+  return H5Fget_filesize(file.id(), &bytes) < 0 ? 0 : static_cast<std::int64_t>(bytes);
+}
+
+/// Fills filters; returns what is wrong with them, or nothing.
+std::string read_filters(hid_t creation, DatasetInfo& info) {
+  const int filters = H5Pget_nfilters(creation);
+  for (int i = 0; i < filters; ++i) {
+    unsigned flags = 0, configuration = 0;
+    std::size_t values = 0;
+    const H5Z_filter_t number =
+        H5Pget_filter2(creation, static_cast<unsigned>(i), &flags, &values, nullptr, 0, nullptr, &configuration);
+    Filter filter{};
+    if (number == H5Z_FILTER_DEFLATE) {
+      filter = Filter::gzip;
+    } else if (number == H5Z_FILTER_SHUFFLE) {
+      filter = Filter::shuffle;
+    } else if (number == H5Z_FILTER_FLETCHER32) {
+      filter = Filter::fletcher32;
+    } else {
+      return "it is stored with a filter other than gzip, shuffle and fletcher32";
+    }
+    if (std::count(info.filters.begin(), info.filters.end(), filter) > 0) return "it is stored with a filter twice";
+    info.filters.push_back(filter);
+  }
+  return "";
+}
+
 /// Fills chunk and filters; returns what is wrong with the storage, or nothing.
 std::string read_storage(hid_t dataset, DatasetInfo& info) {
   const Hdf5Handle creation(H5Dget_create_plist(dataset), close_properties);
   if (creation.id() < 0) return "its layout cannot be read";
   const H5D_layout_t layout = H5Pget_layout(creation.id());
   if (layout == H5D_VIRTUAL || H5Pget_external_count(creation.id()) > 0) return "its data lie in other files";
-  info.stored_bytes = static_cast<std::int64_t>(H5Dget_storage_size(dataset));
-  const int filters = H5Pget_nfilters(creation.id());
-  for (int i = 0; i < filters; ++i) {
-    unsigned flags = 0, configuration = 0;
-    std::size_t values = 0;
-    switch (
-        H5Pget_filter2(creation.id(), static_cast<unsigned>(i), &flags, &values, nullptr, 0, nullptr, &configuration)) {
-      case H5Z_FILTER_DEFLATE:
-        info.gzip = true;
-        break;
-      case H5Z_FILTER_SHUFFLE:
-        info.shuffle = true;
-        break;
-      case H5Z_FILTER_FLETCHER32:
-        info.fletcher32 = true;
-        break;
-      default:
-        return "it is stored with a filter other than gzip, shuffle and fletcher32";
-    }
-  }
+  const hsize_t stored = H5Dget_storage_size(dataset);
+  if (stored > static_cast<hsize_t>(file_bytes(dataset))) return "it claims to store more than its file has";
+  info.stored_bytes = static_cast<std::int64_t>(stored);
+  if (std::string problem = read_filters(creation.id(), info); !problem.empty()) return problem;
   if (layout != H5D_CHUNKED) return "";
   hsize_t chunk[H5S_MAX_RANK];
   const int rank = H5Pget_chunk(creation.id(), H5S_MAX_RANK, chunk);
@@ -122,6 +126,8 @@ std::string read_storage(hid_t dataset, DatasetInfo& info) {
   if (elements <= 0 || elements > max_chunk_bytes / std::max<std::int64_t>(1, info.element_bytes)) {
     return "its chunks are larger than " + std::to_string(max_chunk_bytes >> 20) + " MiB";
   }
+  unsigned options = 0;
+  if (H5Pget_chunk_opts(creation.id(), &options) < 0 || options != 0) return "its last chunk is stored in another way";
   return "";
 }
 
@@ -161,6 +167,17 @@ void Dataset::expect(int rank) const {
   }
 }
 
+void Dataset::require_stored() const {
+  // Deflate shrinks no data further than about 1032 times.
+  const bool compressed = std::count(info_.filters.begin(), info_.filters.end(), Filter::gzip) > 0;
+  const std::int64_t most = compressed ? 1100 : 1;
+  if (info_.elements() == 0 ||
+      info_.elements() <= info_.stored_bytes * most / std::max<std::int64_t>(1, info_.element_bytes))
+    return;
+  fail("it claims " + std::to_string(info_.elements()) + " entries but stores only " +
+       std::to_string(info_.stored_bytes) + " bytes");
+}
+
 template <Hdf5Element T>
 void Dataset::read_elements(std::int64_t first_row, std::span<T> out) const {
   expect<T>(static_cast<int>(info_.extents.size()));
@@ -175,6 +192,9 @@ void Dataset::read_elements(std::int64_t first_row, std::span<T> out) const {
   if (first_row < 0 || rows > all_rows || first_row > all_rows - rows) {
     fail("rows " + std::to_string(first_row) + " to " + std::to_string(first_row + rows) + " are outside its shape " +
          info_.shape_text());
+  }
+  if (!info_.filters.empty() && !info_.chunk.empty()) {
+    return read_filtered(first_row, rows, memory_type<T>(), sizeof(T), out.data());
   }
   const Hdf5Handle file_space(H5Dget_space(handle_.id()), close_space);
   if (!info_.extents.empty() && rows != all_rows) {
@@ -212,85 +232,6 @@ Dataset Hdf5File::dataset(const std::string& name) const {
   return dataset;
 }
 
-Dataset Hdf5File::create_dataset(const std::string& name, std::int64_t type, const std::vector<std::int64_t>& extents,
-                                 const Storage& storage, bool extendable, bool allocate_early) {
-  core::require(checked_product(extents) >= 0 && !extents.empty(), "dataset with impossible extents");
-  const std::size_t slash = name.rfind('/');
-  if (slash != std::string::npos && slash > 0) create_group(name.substr(0, slash));
-  const Hdf5Handle creation(H5Pcreate(H5P_DATASET_CREATE), close_properties);
-  H5Pset_obj_track_times(creation.id(), false);
-  const bool chunked = storage.chunk_rows > 0 && (extendable || checked_product(extents) > 0);
-  if (chunked) {
-    std::vector<hsize_t> chunk(extents.begin(), extents.end());
-    chunk[0] = static_cast<hsize_t>(extendable ? storage.chunk_rows : std::min(storage.chunk_rows, extents[0]));
-    H5Pset_chunk(creation.id(), static_cast<int>(chunk.size()), chunk.data());
-    if (storage.shuffle) H5Pset_shuffle(creation.id());
-    if (storage.gzip > 0) H5Pset_deflate(creation.id(), static_cast<unsigned>(storage.gzip));
-    if (storage.fletcher32) H5Pset_fletcher32(creation.id());
-  }
-  if (allocate_early) {
-    // The caller fills every byte, so the library need not write zeros first. Elsewhere the fill value stays on: it is
-    // what makes the unused ends of chunks the same bytes each time.
-    H5Pset_alloc_time(creation.id(), H5D_ALLOC_TIME_EARLY);
-    H5Pset_fill_time(creation.id(), H5D_FILL_TIME_NEVER);
-  }
-  const std::vector<hsize_t> shape(extents.begin(), extents.end());
-  std::vector<hsize_t> largest = shape;
-  if (extendable) largest[0] = H5S_UNLIMITED;
-  const Hdf5Handle space(H5Screate_simple(static_cast<int>(shape.size()), shape.data(), largest.data()), close_space);
-  Dataset dataset;
-  dataset.handle_ = Hdf5Handle(
-      H5Dcreate2(handle_.id(), name.c_str(), type, space.id(), H5P_DEFAULT, creation.id(), H5P_DEFAULT), close_dataset);
-  if (dataset.handle_.id() < 0) fail("create dataset", name);
-  dataset.path_ = path_;
-  dataset.name_ = name;
-  dataset.code_ = code_;
-  dataset.info_.extents = extents;
-  return dataset;
-}
-
-void Hdf5File::write_whole(const Dataset& dataset, std::int64_t type, const void* data) {
-  if (dataset.info_.elements() == 0) return;
-  // Chunks are kept in memory until the dataset closes; flushed here, their failure can still be told.
-  const bool good = H5Dwrite(dataset.handle_.id(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data) >= 0 &&
-                    H5Dflush(dataset.handle_.id()) >= 0;
-  if (!good) fail_write(dataset.name_);
-}
-
-template <Hdf5Element T>
-void Hdf5File::write_elements(const std::string& name, std::span<const T> data,
-                              const std::vector<std::int64_t>& extents, const Storage& storage) {
-  const auto count = static_cast<std::int64_t>(data.size());
-  const std::vector<std::int64_t> shape = extents.empty() ? std::vector{count} : extents;
-  core::require(checked_product(shape) == count, "dataset whose extents do not match its data");
-  const Dataset dataset = create_dataset(name, memory_type<T>(), shape, storage, false, false);
-  write_whole(dataset, memory_type<T>(), data.data());
-}
-
-void Hdf5File::write_text(const std::string& name, const std::vector<std::string>& data) {
-  const Hdf5Handle type = text_type(0);
-  const Dataset dataset = create_dataset(name, type.id(), {static_cast<std::int64_t>(data.size())}, {}, false, false);
-  std::vector<const char*> pointers;
-  for (const std::string& text : data) pointers.push_back(text.c_str());
-  write_whole(dataset, type.id(), pointers.data());
-}
-
-void Hdf5File::write_fixed_text(const std::string& name, const std::vector<std::string>& data, const Storage& storage) {
-  std::size_t width = 1;
-  for (const std::string& text : data) width = std::max(width, text.size());
-  std::string fields(width * data.size(), '\0');
-  for (std::size_t i = 0; i < data.size(); ++i) std::copy(data[i].begin(), data[i].end(), fields.begin() + i * width);
-  const Hdf5Handle type = text_type(width);
-  const Dataset dataset =
-      create_dataset(name, type.id(), {static_cast<std::int64_t>(data.size())}, storage, false, false);
-  write_whole(dataset, type.id(), fields.data());
-}
-
-template <Hdf5Element T>
-std::int64_t Hdf5File::allocate(const std::string& name, const std::vector<std::int64_t>& extents) {
-  return create_dataset(name, memory_type<T>(), extents, {}, false, true).file_offset();
-}
-
 template <Hdf5Element T>
 std::vector<T> Hdf5File::read(const std::string& name, std::int64_t max_elements) const {
   const Dataset source = dataset(name);
@@ -299,6 +240,7 @@ std::vector<T> Hdf5File::read(const std::string& name, std::int64_t max_elements
     source.fail("it claims " + std::to_string(source.info().elements()) + " elements, more than the " +
                 std::to_string(max_elements) + " expected at most");
   }
+  source.require_stored();
   std::vector<T> data(static_cast<std::size_t>(source.info().elements()));
   source.read_rows(0, data);
   return data;
@@ -312,12 +254,19 @@ std::vector<std::string> Hdf5File::read_text(const std::string& name, std::int64
     source.fail("it claims " + std::to_string(info.elements()) + " entries, more than the " +
                 std::to_string(max_elements) + " expected at most");
   }
+  if (!info.filters.empty()) source.fail("it is text with filters, which none of these files has");
+  source.require_stored();
   const auto count = static_cast<std::size_t>(info.elements());
   std::vector<std::string> texts(count);
   if (count == 0) return texts;
   const Hdf5Handle file_type(H5Dget_type(source.handle_.id()), close_type);
   if (info.variable_length) {
     const Hdf5Handle space(H5Dget_space(source.handle_.id()), close_space);
+    // References to one long text could be many.
+    hsize_t bytes = 0;
+    if (H5Dvlen_get_buf_size(source.handle_.id(), file_type.id(), space.id(), &bytes) < 0)
+      source.fail(library_reason());
+    if (bytes > static_cast<hsize_t>(file_bytes(source.handle_.id()))) source.fail("its text is longer than its file");
     std::vector<char*> pointers(count, nullptr);
     const bool good = H5Dread(source.handle_.id(), file_type.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT, pointers.data()) >= 0;
     const std::string reason = good ? "" : library_reason();
@@ -327,7 +276,6 @@ std::vector<std::string> Hdf5File::read_text(const std::string& name, std::int64
     return texts;
   }
   const auto width = static_cast<std::size_t>(info.element_bytes);
-  if (width > (std::size_t{1} << 31) / count) source.fail("it claims more than 2 GiB of text");
   std::vector<char> fields(width * count);
   if (H5Dread(source.handle_.id(), file_type.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT, fields.data()) < 0) {
     source.fail(library_reason());
@@ -339,12 +287,9 @@ std::vector<std::string> Hdf5File::read_text(const std::string& name, std::int64
   return texts;
 }
 
-#define BERT_HPC_FOR_ELEMENT(T)                                                                                       \
-  template void Dataset::expect<T>(int) const;                                                                        \
-  template void Dataset::read_elements<T>(std::int64_t, std::span<T>) const;                                          \
-  template void Hdf5File::write_elements<T>(const std::string&, std::span<const T>, const std::vector<std::int64_t>&, \
-                                            const Storage&);                                                          \
-  template std::int64_t Hdf5File::allocate<T>(const std::string&, const std::vector<std::int64_t>&);                  \
+#define BERT_HPC_FOR_ELEMENT(T)                                              \
+  template void Dataset::expect<T>(int) const;                               \
+  template void Dataset::read_elements<T>(std::int64_t, std::span<T>) const; \
   template std::vector<T> Hdf5File::read<T>(const std::string&, std::int64_t) const;
 BERT_HPC_FOR_ELEMENT(std::int32_t)
 BERT_HPC_FOR_ELEMENT(std::int64_t)

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "bert_hpc/io/hdf5.hpp"
 
@@ -44,6 +45,17 @@ inline hid_t memory_type<float>() {
 template <>
 inline hid_t memory_type<double>() {
   return H5T_NATIVE_DOUBLE;
+}
+
+/// Product of the extents, or −1 where it exceeds 2^53 (no file of ours can) or an extent is negative.
+inline std::int64_t checked_product(const std::vector<std::int64_t>& extents) {
+  constexpr std::int64_t limit = std::int64_t{1} << 53;
+  std::int64_t product = 1;
+  for (const std::int64_t extent : extents) {
+    if (extent < 0 || (product > 0 && extent > limit / product)) return -1;
+    product *= extent;
+  }
+  return product;
 }
 
 inline int close_type(std::int64_t id) {

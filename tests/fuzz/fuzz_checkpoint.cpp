@@ -9,6 +9,7 @@
 
 #include "bert_hpc/core/hash.hpp"
 #include "bert_hpc/io/checkpoint_file.hpp"
+#include "checkpoint_promises.hpp"
 #include "fuzz.hpp"
 #include "hdf5_memory.hpp"
 
@@ -51,28 +52,6 @@ io::CheckpointManifest manifest_of(FuzzedDataProvider& input) {
   return manifest;
 }
 
-void require_whole(const io::CheckpointManifest& manifest) {
-  for (std::size_t t = 0; t < manifest.tensors.size(); ++t) {
-    const std::int64_t elements = manifest.tensors[t].elements();
-    fuzz::require(elements >= 0, "a tensor has elements");
-    if (elements > 4096) continue;  // none of ours
-    std::vector<int> times(static_cast<std::size_t>(elements));
-    for (const auto& file : manifest.files) {
-      for (const core::TensorPiece& piece : file.pieces) {
-        if (piece.tensor != static_cast<std::int64_t>(t)) continue;
-        for (std::int64_t run = 0; run < piece.count; ++run) {
-          for (std::int64_t i = 0; i < piece.length; ++i) {
-            const std::int64_t place = piece.first + run * piece.stride + i;
-            fuzz::require(place >= 0 && place < elements, "pieces lie in their tensors");
-            ++times[static_cast<std::size_t>(place)];
-          }
-        }
-      }
-    }
-    for (const int count : times) fuzz::require(count == 1, "pieces cover a tensor once");
-  }
-}
-
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
@@ -87,11 +66,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   const bool through_file = core::fnv1a_64(fuzz::text(bytes, size)) % 16 == 0;
   const io::CheckpointManifest claimed = manifest_of(input);
   const bool sound = fuzz::accepts([&] { io::require_sound(claimed, "manifest.h5"); });
-  if (sound) require_whole(claimed);
+  if (sound) fuzz::require_whole(claimed);
   if (!through_file) return 0;
   std::mutex hdf5;
   if (!fuzz::accepts([&] { io::write_manifest(folder, claimed, hdf5); })) return 0;
-  const bool read = fuzz::accepts([&] { require_whole(io::read_manifest(folder, hdf5)); });
+  const bool read = fuzz::accepts([&] { fuzz::require_whole(io::read_manifest(folder, hdf5)); });
   fuzz::require(sound || !read, "what a file says is checked as what a manifest says");
   return 0;
 }

@@ -9,6 +9,7 @@
 #include "bert_hpc/data/shard_file.hpp"
 #include "fuzz.hpp"
 #include "hdf5_memory.hpp"
+#include "shard_promises.hpp"
 
 using namespace bert_hpc;
 
@@ -104,22 +105,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
     return 0;
   }
   const fuzz::File file({reinterpret_cast<const char*>(image.data()), image.size()});
-  data::ShardLimits limits;
-  limits.vocabulary_size = 20;
-  limits.max_length = 8;
-  fuzz::accepts([&] {
-    const data::ShardFile shard = data::ShardFile::open(file.path(), limits, false);
-    const std::vector<std::int64_t> offsets = shard.read_offsets();
-    for (std::size_t s = 0; s + 1 < offsets.size(); ++s) {
-      fuzz::require(offsets[s] < offsets[s + 1] && offsets[s + 1] - offsets[s] <= 8, "offsets ascend within the limit");
-    }
-    shard.read_source_index();
-    for (const std::int32_t label : shard.read_classes()) fuzz::require(label >= 0 && label < 3, "labels are classes");
-    std::vector<std::int32_t> ids(static_cast<std::size_t>(shard.info().tokens));
-    std::vector<std::uint8_t> types(shard.has_token_types() ? ids.size() : 0);
-    shard.read_tokens(0, ids, types);
-    for (const std::int32_t id : ids) fuzz::require(id >= 0 && id < 20, "ids lie in the vocabulary");
-    for (const std::uint8_t type : types) fuzz::require(type < 2, "token types lie in the model's");
-  });
+  fuzz::accepts([&] { fuzz::read_shard(file.path(), false); });
   return 0;
 }

@@ -48,6 +48,8 @@ class ShardFile {
   ShardFile(std::string path, const ShardLimits& limits, io::Hdf5File file);
   void read_attributes();
   void check_datasets();
+  void check_offsets(const io::Dataset& dataset) const;
+  void check_longest(std::int64_t longest, std::int64_t longest_sequence_index) const;
   std::string where_sequence(std::int64_t sequence) const;
   std::string where_token(std::int64_t token) const;
   [[noreturn]] void fail(const std::string& what) const;

@@ -37,7 +37,7 @@ concept Hdf5Range = std::ranges::contiguous_range<R> && std::ranges::sized_range
     Hdf5Element<std::remove_cv_t<std::ranges::range_value_t<R>>>;
 
 /// Largest chunk (uncompressed bytes) that a file may ask us to hold in memory.
-inline constexpr std::int64_t max_chunk_bytes = std::int64_t{256} << 20;
+inline constexpr std::int64_t max_chunk_bytes = std::int64_t{16} << 20;
 
 /// An owned HDF5 id. Closing twice is harmless; the destructor never throws.
 class Hdf5Handle {
@@ -71,6 +71,8 @@ struct Storage {
   bool fletcher32 = false;      ///< a checksum per chunk, checked at reading
 };
 
+enum class Filter { gzip, shuffle, fletcher32 };
+
 /// What a dataset says about itself.
 struct DatasetInfo {
   enum class TypeClass { integer, real, text, other };
@@ -81,7 +83,7 @@ struct DatasetInfo {
   std::vector<std::int64_t> extents;  ///< empty for a scalar
   std::vector<std::int64_t> chunk;    ///< extents of a chunk; empty when not chunked
   std::int64_t stored_bytes = 0;      ///< taken in the file
-  bool gzip = false, shuffle = false, fletcher32 = false;
+  std::vector<Filter> filters;        ///< of chunks, in the order of writing
 
   std::int64_t elements() const;   ///< product of the extents (checked to fit when the dataset was opened)
   std::string type_name() const;   ///< e.g. "int32", "float64", "text"
@@ -107,6 +109,9 @@ class Dataset {
   template <Hdf5Element T>
   void expect(int rank) const;
 
+  /// Throws where it claims more than what it stores can be. Before memory is taken for what it claims.
+  void require_stored() const;
+
   /// Place of a contiguous dataset's first byte in the file, in bytes from the file's begin; for payloads that are
   /// read or written with pread and pwrite. Throws when the dataset is chunked or not allocated.
   std::int64_t file_offset() const;
@@ -117,12 +122,19 @@ class Dataset {
   friend class Appender;
   template <Hdf5Element T>
   void read_elements(std::int64_t first_row, std::span<T> out) const;
+  void read_filtered(std::int64_t first_row, std::int64_t rows, std::int64_t memory_type, std::size_t memory_bytes,
+                     void* out) const;
+  void load_chunk(std::int64_t first) const;
   [[noreturn]] void fail(const std::string& what) const;
 
   Hdf5Handle handle_;
   std::string path_, name_;
   core::ExitCode code_ = core::ExitCode::files;
   DatasetInfo info_;
+  mutable struct {
+    std::int64_t first_row = -1;  ///< of the chunk last read; −1: none
+    std::vector<unsigned char> bytes, spare;
+  } chunk_;
 };
 
 class Hdf5File {

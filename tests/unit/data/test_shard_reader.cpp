@@ -7,6 +7,7 @@
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/data/shard_reader.hpp"
+#include "support/memory_taken.hpp"
 #include "unit/data/shard_fixture.hpp"
 
 using namespace bert_hpc;
@@ -329,4 +330,24 @@ TEST_CASE("a shard that is named twice would count twice") {
                         ContainsSubstring("Name every shard once"));
   options.paths = {directory / "train-*.h5"};  // alike, and yet two
   CHECK(data::ShardReader(options).samples() == 8);
+}
+
+TEST_CASE("a shard that claims many sequences and has none takes no memory for them") {
+  const ScratchDirectory scratch;
+  const std::string path = scratch / "a.h5";
+  {
+    constexpr std::size_t sequences = std::size_t{1} << 21;  // 16 MiB of offsets, which compress well
+    ShardContent content;
+    content.task = ShardTask::masked_lm;
+    content.label_names = "[]";
+    content.offsets.assign(sequences + 1, 0);
+    content.offsets.back() = sequences;
+    content.source_index.assign(sequences, 0);
+    content.input_ids.assign(sequences, 5);
+    content.max_length = 1;
+    write_shard(path, content);
+  }
+  const ShardReaderOptions options = options_for(ShardTask::masked_lm, {path});
+  CHECK(test::memory_taken([&] { ShardReader reader(options); }) < std::int64_t{10} << 20);
+  CHECK_THAT(refusal(options), ContainsSubstring("runs from token 0 to 0"));
 }

@@ -65,7 +65,7 @@ TEST_CASE("numbers, text and attributes come back as they were written") {
   CHECK(info.type_name() == "float64");
   CHECK(info.extents == std::vector<std::int64_t>{2, 3});
   CHECK(info.chunk == std::vector<std::int64_t>{1, 3});
-  CHECK((info.gzip && info.shuffle && info.fletcher32));
+  CHECK(info.filters == std::vector{Filter::shuffle, Filter::gzip, Filter::fletcher32});
 }
 
 TEST_CASE("a range of rows is read into the caller's memory") {

@@ -1,0 +1,130 @@
+// Chunks that are shuffled, compressed or summed are undone here and not by the library, which inflates whatever a
+// chunk says, however much that is, and believes that it is a chunk's size. Here a chunk takes as much memory as the
+// dataset says that it holds, and gives just that. Filters: HDF5 File Format Specification 3.0, IV.A.2.l; Fletcher,
+// "An arithmetic checksum for serial transmissions" (1982), with 32 bits over words of two bytes, high byte first.
+#include <zlib.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "hdf5_detail.hpp"
+
+namespace bert_hpc::io {
+
+using namespace detail;
+
+namespace {
+
+using Bytes = std::vector<unsigned char>;
+constexpr std::size_t checksum_bytes = 4;
+
+/// Sums are kept below 65535 by adding what is above 16 bits, which gives 65535 where a remainder would be 0.
+std::uint32_t folded(std::uint64_t sum) {
+  const std::uint64_t rest = sum % 65535;
+  return static_cast<std::uint32_t>(rest == 0 && sum != 0 ? 65535 : rest);
+}
+
+std::uint32_t fletcher32(const unsigned char* data, std::size_t bytes) {
+  std::uint64_t first = 0, second = 0;
+  for (std::size_t i = 0; i < bytes; i += 2) {
+    const unsigned low = i + 1 < bytes ? data[i + 1] : 0u;
+    first = folded(first + (static_cast<unsigned>(data[i]) << 8 | low));
+    second = folded(second + first);
+  }
+  return static_cast<std::uint32_t>(second << 16 | first);
+}
+
+/// Takes the sum off the end; false where it is another one.
+bool check_sum(Bytes& data) {
+  if (data.size() < checksum_bytes) return false;
+  const std::size_t bytes = data.size() - checksum_bytes;
+  const unsigned char* end = data.data() + bytes;
+  const std::uint32_t told =
+      end[0] | std::uint32_t{end[1]} << 8 | std::uint32_t{end[2]} << 16 | std::uint32_t{end[3]} << 24;
+  if (told != fletcher32(data.data(), bytes)) return false;
+  data.resize(bytes);
+  return true;
+}
+
+/// False where it is no such stream, or gives more than `most` bytes.
+bool inflate(Bytes& data, Bytes& spare, std::size_t most) {
+  spare.resize(most);
+  uLongf bytes = most;
+  if (uncompress(spare.data(), &bytes, data.data(), static_cast<uLong>(data.size())) != Z_OK) return false;
+  spare.resize(bytes);
+  data.swap(spare);
+  return true;
+}
+
+/// First all elements' first bytes, then all second ones …; what is left of a part of an element stays at the end.
+void unshuffle(Bytes& data, Bytes& spare, std::size_t element_bytes) {
+  const std::size_t elements = data.size() / element_bytes;
+  spare = data;
+  for (std::size_t b = 0; b < element_bytes; ++b) {
+    const unsigned char* from = spare.data() + b * elements;
+    for (std::size_t e = 0; e < elements; ++e) data[e * element_bytes + b] = from[e];
+  }
+}
+
+}  // namespace
+
+/// Leaves the chunk that begins with row `first` in chunk_.
+void Dataset::load_chunk(std::int64_t first) const {
+  if (chunk_.first_row == first) return;
+  chunk_.first_row = -1;
+  std::vector<hsize_t> place(info_.chunk.size(), 0);
+  place[0] = static_cast<hsize_t>(first);
+  std::int64_t elements = 1;
+  for (const std::int64_t extent : info_.chunk) elements *= extent;
+  const auto bytes = static_cast<std::size_t>(elements * info_.element_bytes);
+  hsize_t stored = 0;
+  if (H5Dget_chunk_storage_size(handle_.id(), place.data(), &stored) < 0) fail(library_reason());
+  if (stored == 0) fail("a part of it was never written");
+  // Whoever compresses keeps what became larger as it was.
+  if (stored > bytes + bytes / 8 + 64) fail("a chunk of it stores more than it holds");
+  chunk_.bytes.resize(static_cast<std::size_t>(stored));
+  std::uint32_t left_out = 0;
+  if (H5Dread_chunk(handle_.id(), H5P_DEFAULT, place.data(), &left_out, chunk_.bytes.data()) < 0)
+    fail(library_reason());
+  for (std::size_t i = info_.filters.size(); i-- > 0;) {
+    if ((left_out >> i & 1) != 0) continue;
+    if (info_.filters[i] == Filter::fletcher32) {
+      if (!check_sum(chunk_.bytes)) fail("a chunk of it does not match its checksum");
+    } else if (info_.filters[i] == Filter::gzip) {
+      if (!inflate(chunk_.bytes, chunk_.spare, bytes + checksum_bytes))
+        fail("a chunk of it cannot be inflated to its size");
+    } else if (info_.element_bytes > 1) {
+      unshuffle(chunk_.bytes, chunk_.spare, static_cast<std::size_t>(info_.element_bytes));
+    }
+  }
+  if (chunk_.bytes.size() != bytes) fail("a chunk of it does not have its size");
+  chunk_.first_row = first;
+}
+
+/// Rows [first_row, first_row + rows), which lie inside, as elements of the type `memory_type`.
+void Dataset::read_filtered(std::int64_t first_row, std::int64_t rows, std::int64_t memory_type,
+                            std::size_t memory_bytes, void* out) const {
+  if (!std::equal(info_.chunk.begin() + 1, info_.chunk.end(), info_.extents.begin() + 1)) {
+    fail("its chunks do not hold whole rows");
+  }
+  const Hdf5Handle file_type(H5Dget_type(handle_.id()), close_type);
+  const bool same = H5Tequal(file_type.id(), memory_type) > 0;
+  const std::int64_t row_elements = std::max<std::int64_t>(1, info_.elements() / info_.extents[0]);
+  const auto row_bytes = static_cast<std::size_t>(row_elements * info_.element_bytes);
+  auto* to = static_cast<unsigned char*>(out);
+  for (std::int64_t row = first_row; row < first_row + rows;) {
+    const std::int64_t begin = row / info_.chunk[0] * info_.chunk[0];
+    const std::int64_t count = std::min(begin + info_.chunk[0], first_row + rows) - row;
+    load_chunk(begin);
+    std::memcpy(to, chunk_.bytes.data() + static_cast<std::size_t>(row - begin) * row_bytes,
+                static_cast<std::size_t>(count) * row_bytes);
+    const auto elements = static_cast<std::size_t>(count * row_elements);
+    // In place: no element of the file is wider than one in memory.
+    if (!same && H5Tconvert(file_type.id(), memory_type, elements, to, nullptr, H5P_DEFAULT) < 0)
+      fail(library_reason());
+    to += elements * memory_bytes;
+    row += count;
+  }
+}
+
+}  // namespace bert_hpc::io
