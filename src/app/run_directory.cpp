@@ -71,7 +71,7 @@ void write_file(const fs::path& path, const std::string& text, bool durable = tr
 
 bool is_own(const std::string& name) {
   return std::find(std::begin(own_names), std::end(own_names), name) != std::end(own_names) ||
-         name.starts_with(io::older_metrics_prefix);
+         io::is_older_metrics(name);
 }
 
 /// Lines of a name and what follows it.
@@ -125,9 +125,11 @@ RunDirectory inspect_run_directory(const std::string& path) {
   RunDirectory found;
   std::error_code error;
   const fs::path directory(path);
-  for (const char* name : own_names) {
-    if (fs::exists(fs::symlink_status(directory / name, error))) found.conflicts.push_back(name);
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory, error)) {
+    const std::string name = entry.path().filename().string();
+    if (is_own(name)) found.conflicts.push_back(name);
   }
+  std::sort(found.conflicts.begin(), found.conflicts.end());
   if (!fs::exists(directory / status_name, error)) {
     found.state = found.conflicts.empty() ? State::fresh : State::foreign;
     return found;

@@ -22,6 +22,16 @@ namespace {
 /// A snapshot may take this share of the time at most; a long run's file is written more rarely.
 constexpr double largest_share = 0.05;
 
+/// Of a metrics.h5 that is kept: what follows is its first step that it lacks, "-2" where that name is taken, ".h5".
+constexpr std::string_view older_prefix = "metrics.before-step-";
+
+/// Takes the digits that the text begins with; false where there are none.
+bool take_digits(std::string_view& text) {
+  const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  text.remove_prefix(digits);
+  return digits > 0;
+}
+
 std::int64_t replay_into(MetricsTables& tables, const std::string& directory) {
   std::int64_t nonsense = 0;
   const auto apply = [&](std::string_view line) { nonsense += tables.apply(line) ? 0 : 1; };
@@ -43,7 +53,7 @@ Row stamped(Row row) {
 std::string keep_older_rows(const std::string& directory, std::int64_t step) {
   namespace fs = std::filesystem;
   const std::string path = metrics_path(directory),
-                    stem = directory + '/' + older_metrics_prefix + std::to_string(step + 1);
+                    stem = directory + '/' + std::string(older_prefix) + std::to_string(step + 1);
   if (!fs::exists(fs::symlink_status(path))) return "The rows of earlier steps are lost.";
   std::string aside = stem + ".h5";
   for (int i = 2; fs::exists(fs::symlink_status(aside)); ++i) aside = stem + '-' + std::to_string(i) + ".h5";
@@ -60,6 +70,17 @@ void check_name(const std::string& name, bool column) {
 }
 
 }  // namespace
+
+bool is_older_metrics(std::string_view name) {
+  if (!name.starts_with(older_prefix)) return false;
+  name.remove_prefix(older_prefix.size());
+  if (!take_digits(name)) return false;
+  if (name.starts_with('-')) {
+    name.remove_prefix(1);
+    if (!take_digits(name)) return false;
+  }
+  return name == ".h5";
+}
 
 std::string metrics_path(const std::string& directory) {
   return directory + "/metrics.h5";

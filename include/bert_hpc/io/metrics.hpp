@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -132,7 +133,7 @@ class MetricsWriter {
 
 std::string metrics_path(const std::string& directory);  ///< DIRECTORY/metrics.h5
 /// What a run that goes on without its journal keeps beside: metrics.before-step-N.h5, N its first step.
-inline constexpr const char* older_metrics_prefix = "metrics.before-step-";
+bool is_older_metrics(std::string_view name);
 std::string metrics_journal_path(const std::string& directory);  ///< DIRECTORY/metrics.journal
 
 std::string events_path(const std::string& directory);  ///< DIRECTORY/tensorboard, a folder

@@ -83,6 +83,23 @@ TEST_CASE("foreign files are never overwritten, unrelated ones do not matter") {
              ContainsSubstring("holds metrics.h5, which no run of bert_hpc left there"));
 }
 
+TEST_CASE("the metrics that a run kept of its past are a run's; other names that begin so are not") {
+  Scratch scratch;
+  fs::create_directories(scratch.run);
+  const std::vector<std::string> others = {"metrics.before-step-notes.txt",    "metrics.before-step-.h5",
+                                           "metrics.before-step-3251.h5.copy", "metrics.before-step-3251-.h5",
+                                           "metrics.before-step-3251-a.h5",    "my-metrics.before-step-3251.h5"};
+  for (const std::string& name : others) scratch.put(name);
+  CHECK(code_of(scratch.run, input, false) == ExitCode::success);
+  const std::vector<std::string> kept = {"metrics.before-step-3251-2.h5", "metrics.before-step-3251.h5"};
+  for (const std::string& name : kept) scratch.put(name);
+  CHECK(inspect_run_directory(scratch.run).conflicts == kept);
+  CHECK(code_of(scratch.run, input, false) == ExitCode::input);
+  begin_run(scratch.run, input);
+  for (const std::string& name : others) CHECK(scratch.has(name));
+  for (const std::string& name : kept) CHECK(!scratch.has(name));
+}
+
 TEST_CASE("a refusal tells what differs and the cure") {
   RunDirectory found{RunDirectory::State::finished, "finished", input, {}, {}};
   const std::string text = refusal(found, "out", other, false, true);
