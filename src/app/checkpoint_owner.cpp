@@ -1,11 +1,11 @@
 #include "bert_hpc/app/checkpoint_owner.hpp"
 
+#include <cstdint>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/text.hpp"
+#include "bert_hpc/core/text_file.hpp"
 #include "bert_hpc/io/atomic_write.hpp"
 
 namespace bert_hpc::app {
@@ -24,8 +24,10 @@ fs::path linked_folder(const fs::path& run) {
 
 /// Who says that this folder is his, or has it in his own directory. A mark stays where a run is moved or removed.
 fs::path owner_of(const fs::path& folder) {
-  std::ifstream file(folder / mark_name);
-  const std::string text(std::istreambuf_iterator<char>(file), {});
+  constexpr std::int64_t longest_path = 1 << 16;
+  const fs::path mark = folder / mark_name;
+  std::error_code ignored;
+  const std::string text = fs::exists(mark, ignored) ? core::read_text_file(mark.string(), longest_path) : "";
   return text.empty() ? folder.parent_path() : fs::path(text);
 }
 

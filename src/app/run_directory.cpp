@@ -9,7 +9,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <sstream>
 
 #include "bert_hpc/core/descriptor.hpp"
@@ -17,6 +16,7 @@
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/own_file.hpp"
 #include "bert_hpc/core/text.hpp"
+#include "bert_hpc/core/text_file.hpp"
 #include "bert_hpc/io/metrics.hpp"
 
 namespace bert_hpc::app {
@@ -38,10 +38,11 @@ constexpr const char* own_names[] = {"input.toml",      "log.txt",       "metric
   throw core::Error(core::ExitCode::files, "cannot " + what + ' ' + core::printable(path) + ": " + why + '.');
 }
 
+/// "" where there is none. Somebody else may have left a pipe, a device or a huge file there.
 std::string file_text(const fs::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
+  constexpr std::int64_t most_bytes = std::int64_t{1} << 24;
+  std::error_code ignored;
+  return fs::exists(path, ignored) ? core::read_text_file(path.string(), most_bytes) : std::string();
 }
 
 std::string status_of(const fs::path& directory) {

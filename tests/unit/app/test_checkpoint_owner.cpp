@@ -1,6 +1,7 @@
 // RUN/checkpoints as a link: whose they are.
 #include "bert_hpc/app/checkpoint_owner.hpp"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <catch2/catch_test_macros.hpp>
@@ -53,6 +54,14 @@ TEST_CASE("a link to another run's checkpoints is refused as long as that run is
   fs::remove(scratch.root / "other" / ".status");
   CHECK(other_owner_of_checkpoints(run).empty());
   CHECK_NOTHROW(check_checkpoint_owner(run));
+}
+
+TEST_CASE("a pipe in place of the owner's mark is told, not waited for") {
+  const Scratch scratch;
+  const std::string run = scratch.run("run");
+  scratch.link("run", "disk");
+  REQUIRE(mkfifo((scratch.root / "disk" / ".run").c_str(), 0600) == 0);
+  CHECK_THROWS_AS(check_checkpoint_owner(run), core::Error);
 }
 
 TEST_CASE("a folder elsewhere is the run's that wrote there first, until it leaves") {

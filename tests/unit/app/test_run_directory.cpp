@@ -1,5 +1,6 @@
 #include "bert_hpc/app/run_directory.hpp"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <catch2/catch_test_macros.hpp>
@@ -98,6 +99,28 @@ TEST_CASE("the metrics that a run kept of its past are a run's; other names that
   begin_run(scratch.run, input);
   for (const std::string& name : others) CHECK(scratch.has(name));
   for (const std::string& name : kept) CHECK(!scratch.has(name));
+}
+
+TEST_CASE("a pipe, a device and a huge file in place of a run's notes are told, neither waited for nor read") {
+  Scratch scratch;
+  begin_run(scratch.run, input);
+  for (const char* name : {".status", ".start", "input.toml"}) {
+    const fs::path file = fs::path(scratch.run) / name, kept = fs::path(scratch.run) / "kept";
+    fs::rename(file, kept);
+    const auto refused = [&](const char* why) {
+      CHECK_THROWS_WITH(inspect_run_directory(scratch.run), ContainsSubstring(name) && ContainsSubstring(why));
+      fs::remove(file);
+    };
+    REQUIRE(mkfifo(file.c_str(), 0600) == 0);
+    refused("it is no regular file");
+    fs::create_symlink("/dev/zero", file);
+    refused("it is no regular file");
+    std::ofstream(file).close();
+    fs::resize_file(file, std::uintmax_t{1} << 40);
+    refused("it is longer than");
+    fs::rename(kept, file);
+  }
+  CHECK(inspect_run_directory(scratch.run).status == "running");
 }
 
 TEST_CASE("a refusal tells what differs and the cure") {
