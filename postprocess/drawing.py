@@ -102,6 +102,13 @@ def split_styles(runs):
                     "marker": MARKERS[number % len(MARKERS)]} for number, split in enumerate(splits)}
 
 
+def legend_below(figure, columns, **entries):
+    """A legend below all panels, which leave it room: of itself matplotlib does so from 3.7 on, and Debian 12 has 3.6."""
+    legend = figure.legend(loc="lower center", ncol=columns, **{"fontsize": 9} | entries)
+    share = legend.get_window_extent(figure.canvas.get_renderer()).height / figure.bbox.height
+    figure.get_layout_engine().set(rect=(0, share, 1, 1 - share))
+
+
 def shared_legend(figure, shown, styles=None):
     """One legend below all panels: a variant is a colour, what was measured a line style and marker. The figure grows by its
     height, so that the panels keep theirs."""
@@ -119,7 +126,7 @@ def shared_legend(figure, shown, styles=None):
     rows = len(cells) // columns
     handles = [cells[row * columns + column] for column in range(columns) for row in range(rows)]
     figure.set_size_inches(width, height + 0.2 * rows)
-    figure.legend(handles=handles, loc="outside lower center", ncols=columns, fontsize=9)
+    legend_below(figure, columns, handles=handles)
 
 
 SUPERSCRIPTS = str.maketrans("0123456789−-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁻")

@@ -86,7 +86,7 @@ def draw(runs):
     parts = draw_bars(axes, runs, shown)
     title = "What the ranks did" + note_on(runs, shown, count)
     axes.set(xlabel="% of the steps' time", ylabel="Rank" if len(runs) == 1 else "Run, rank", title=wording.title_of(title, runs))
-    figure.legend(parts.values(), parts.keys(), loc="outside lower center", ncols=2, fontsize=9)
+    drawing.legend_below(figure, 2, handles=list(parts.values()), labels=list(parts))
     return [("ranks", figure)]
 
 

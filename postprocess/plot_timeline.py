@@ -131,7 +131,7 @@ def draw_traces(traces):
     grid.flat[-1].set(xlabel=f"Time since the step's begin ({unit})", xlim=(0, 1.01 * width * scale))
     used = {name for trace in traces for row in trace.rows.values() for name, _, _, _ in row}
     handles = [matplotlib.patches.Patch(color=colour, label=label) for name, (label, colour) in KINDS.items() if name in used]
-    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), fontsize=10, handlelength=1.2)
+    drawing.legend_below(figure, len(handles), handles=handles, fontsize=10, handlelength=1.2)
     return [("timeline", figure)]
 
 

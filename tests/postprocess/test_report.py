@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 import warnings
 import zlib
 
@@ -43,6 +44,7 @@ import plot_scaling  # noqa: E402
 import plot_schedule  # noqa: E402
 import plot_seeds  # noqa: E402
 import plot_throughput  # noqa: E402
+import plot_timeline  # noqa: E402
 import plot_timers  # noqa: E402
 import predictions  # noqa: E402
 import reading  # noqa: E402
@@ -662,6 +664,27 @@ best = "accuracy"
                     self.assertTrue(figure.bbox.padded(1).containsx(box.x0) and figure.bbox.padded(1).containsx(box.x1), name)
                     self.assertFalse(any(box.overlaps(panel) for panel in panels), name)
                 matplotlib.pyplot.close("all")
+
+    def test_legends_as_matplotlib_3_6_has_them(self):
+        """Debian 12's, which knows no place "outside" of panels; room for them is tested above."""
+        newer = matplotlib.figure.Figure.legend
+
+        def legend(figure, *arguments, loc="upper right", **options):
+            self.assertNotIn("outside", loc)
+            return newer(figure, *arguments, loc=loc, **options)
+
+        runs = self.runs()[:2]
+        event = {"ph": "X", "name": "forward", "pid": 0, "tid": 0, "ts": 0, "dur": 1e6, "args": {"step": 1}}
+        (runs[0].path / "trace.json").write_text(json.dumps({"otherData": {}, "traceEvents": [event]}))
+        with unittest.mock.patch.object(matplotlib.figure.Figure, "legend", legend):
+            pictures = [picture for module in (*self.MODULES, plot_timeline) for picture in module.draw(runs)]
+        self.assertEqual([name for name, figure in pictures if figure.legends],
+                         ["loss", "metrics", "schedule", "throughput", "timers", "ranks", "timeline"])
+        for name, figure in pictures:
+            figure.canvas.draw()
+            for legend in figure.legends:
+                box = legend.get_window_extent()
+                self.assertFalse(any(box.overlaps(axes.get_tightbbox()) for axes in figure.axes), name)
 
     def test_timers_have_one_order(self):
         runs = self.runs()[:4]

@@ -67,7 +67,7 @@ class BertHpc(CMakePackage, CudaPackage):
         depends_on("python@3.9:", type="run")
         depends_on("py-h5py", type="run")
         depends_on("py-numpy", type="run")
-        depends_on("py-matplotlib", type="run")
+        depends_on("py-matplotlib@3.6:", type="run")
 
     conflicts("%gcc@:10", msg="C++20 is needed: GCC 11 or newer")
 
