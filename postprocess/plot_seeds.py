@@ -18,13 +18,6 @@ import variants
 import wording
 
 NEEDED = "two finished runs, with evaluations, of the same input that differ in run.seed"
-# Tables that tell where and how a run computes, not what: layouts never change the mathematics.
-ELSEWHERE = ("run.", "parallel.", "log.", "checkpoint.", "debug.", "batch.micro")
-
-
-def identity(run):
-    """What makes a run's numbers, the seed apart."""
-    return {key: value for key, value in rundata.settings(run).items() if not key.startswith(ELSEWHERE)}
 
 
 def seed_of(run):
@@ -36,7 +29,7 @@ def found_variants(runs):
     found = {}
     for run in runs:
         if run.status == "finished" and run.evaluations and seed_of(run):
-            found.setdefault(tuple(sorted(identity(run).items())), {}).setdefault(seed_of(run), run)
+            found.setdefault(tuple(sorted(variants.identity(run).items())), {}).setdefault(seed_of(run), run)
     names = [name or "all runs" for name in variants.names_of([dict(key) for key in found])]
     return list(zip(names, found.values()))
 

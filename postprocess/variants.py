@@ -4,8 +4,10 @@ import os
 
 from rundata import settings
 
-# What differs between runs of one variant.
-OF_A_RUN = ("run.seed", "run.directory")
+# What may differ between runs of one variant: seeds, folders, the time that a job has left, what is told and kept.
+OF_A_RUN = ("run.", "log.", "checkpoint.", "debug.")
+# Layouts never change the mathematics, only the speed.
+OF_A_LAYOUT = ("parallel.", "batch.micro")
 
 
 def scientific(value):
@@ -36,14 +38,18 @@ def names_of(inputs):
     return [", ".join(f"{key} = {written[key].get(own.get(key), 'not set')}" for key in differing) for own in inputs]
 
 
+def identity(run, left_out=OF_A_RUN + OF_A_LAYOUT):
+    """What makes a run's numbers, the seed apart."""
+    return {key: value for key, value in settings(run).items() if not key.startswith(left_out)}
+
+
 def described(run):
-    """What a variant's runs have in common."""
-    own = {key: value for key, value in settings(run).items() if key not in OF_A_RUN}
-    return own | ({"ranks": str(run.rank_count)} if run.rank_count else {})
+    """The same with the layout, as pictures show speeds too."""
+    return identity(run, OF_A_RUN) | ({"ranks": str(run.rank_count)} if run.rank_count else {})
 
 
 def grouped(runs):
-    """The runs in groups: those that differ in run.seed alone are one, any other is alone."""
+    """The runs in groups: those of one variant that differ in their seeds are one, any other is alone."""
     found = {}
     for run in runs:
         key = tuple(sorted(described(run).items())) if settings(run).get("run.seed") else run.name

@@ -521,6 +521,7 @@ class Seeds(InFolder):
                                    {"validation": evaluation}, resolved_input=f"""[run]
 seed = {seed}
 directory = "{name}"
+max_walltime = "03:59:{50 + seed}"
 
 [parallel]
 data = {seed}
@@ -610,6 +611,7 @@ class ManyRuns(InFolder):
                                resolved_input=f"""[run]
 directory = "runs/{name}"
 seed = {seed}
+max_walltime = "03:59:{50 + seed}"
 
 [optimizer]
 learning_rate = {rate}
