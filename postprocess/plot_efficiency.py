@@ -16,10 +16,8 @@ import wording
 
 def batch_size(run):
     """Sequences of an update: the most usual one of the rows."""
-    steps = np.asarray(run.steps["step"])
-    if len(steps) == 0:
-        return float("nan")
-    return float(np.median(np.asarray(run.steps["samples"]) / np.diff(steps, prepend=0)))
+    samples = np.asarray(run.steps["samples"])
+    return float(np.median(samples / smoothing.updates_of(run))) if len(samples) else float("nan")
 
 
 def plot(axes, steps, values, look, label):

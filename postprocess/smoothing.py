@@ -36,17 +36,28 @@ def smooth(values, share=0.02, weights=None):
         return np.where(determinant > 1e-9 * s0 * s2, (s2 * t0 - s1 * t1) / determinant, np.where(s0 > 0, t0 / s0, np.nan))
 
 
+def updates_of(run):
+    """Updates of each row. Metrics that begin behind step 1, as of a run from another's checkpoint, tell those of their first row
+    by its samples."""
+    steps, samples = (np.asarray(run.steps[name], dtype=float) for name in ("step", "samples"))
+    updates = np.maximum(np.diff(steps, prepend=0), 1)
+    if len(updates) > 1 and updates[0] > updates[1:].max():
+        batch = max(np.max(samples[1:] / updates[1:]), 1)
+        updates[0] = np.clip(np.ceil(samples[0] / batch), 1, updates[0])  # its last batch may be small
+    return updates
+
+
 def batch_sizes(run):
     """Samples of an update: each row's mean, and each row's last update. The last batch of an epoch may be small; a row's
     loss is of all its updates, its gradient norm of the last one."""
     steps, epochs = np.asarray(run.steps["step"], dtype=float), np.asarray(run.steps["epoch"], dtype=float)
-    samples = np.asarray(run.steps["samples"], dtype=float)
-    updates = np.maximum(np.diff(steps, prepend=0), 1)
+    samples, updates = np.asarray(run.steps["samples"], dtype=float), updates_of(run)
     means = samples / updates
     stated = settings(run).get("batch.global", "")
     usual = max(means.max(initial=0), float(stated) if stated.isdigit() else 0.0)
     # What a row lacks of whole batches is missing at the ends of its epochs.
-    ends = np.floor(epochs + 1e-9) - np.floor(np.concatenate([[0.0], epochs[:-1]]) + 1e-9)
+    begins = np.concatenate([epochs[:1] * (1 - updates[:1] / steps[:1]), epochs[:-1]])
+    ends = np.floor(epochs + 1e-9) - np.floor(begins + 1e-9)
     lacking = (usual * updates - samples) / np.maximum(ends, 1)
     last = np.where(np.abs(epochs - np.round(epochs)) < 1e-9, usual - lacking, np.where(updates > 1, usual, means))
     return means, np.clip(last, 0, usual)
@@ -57,8 +68,7 @@ def samples_trained_on(run):
     samples, skipped = np.asarray(run.steps["samples"], dtype=float), np.asarray(run.steps["skipped"], dtype=float)
     if len(skipped) != len(samples):  # of a version that did not count them
         return samples
-    updates = np.maximum(np.diff(np.asarray(run.steps["step"], dtype=float), prepend=0), 1)
-    return samples * np.clip(1 - skipped / updates, 0, 1)
+    return samples * np.clip(1 - skipped / updates_of(run), 0, 1)
 
 
 def curve(run, column):

@@ -893,6 +893,26 @@ class SmallBatches(unittest.TestCase):
             np.testing.assert_allclose(last, np.where(run.steps["step"] % 40 == 0, 4, 64))
             np.testing.assert_allclose(means, run.steps["samples"] / every)
 
+    def test_metrics_that_begin_behind_step_1(self):
+        """As of a run from another's checkpoint, here of its third epoch: with an epoch's end before the first row, in it, and behind."""
+        for every, begin in ((1, 13), (1, 39), (1, 40), (2, 38), (2, 40), (8, 13), (8, 32), (8, 40)):
+            run = self.run_of(1)
+            rows = [row for row in range(every, 81, every) if row > begin]
+            sizes, done = run.steps["samples"], np.array(rows) + 80
+            run.steps.update(step=done, epoch=done / 40, loss=np.ones(len(rows)), skipped=np.zeros(len(rows), int),
+                             samples=np.array([sizes[first:row].sum() for first, row in zip([begin, *rows], rows)]))
+            updates = np.diff([begin, *rows])
+            np.testing.assert_array_equal(smoothing.updates_of(run), updates)
+            means, last = smoothing.batch_sizes(run)
+            np.testing.assert_allclose(means, run.steps["samples"] / updates)
+            np.testing.assert_allclose(last, np.where(done % 40 == 0, 4, 64))
+            self.assertEqual(smoothing.curve(run, "loss")[2][0], means[0] < 32)
+            self.assertEqual(plot_efficiency.batch_size(run), 64)
+            run.steps["skipped"][0] = updates[0]
+            self.assertEqual(smoothing.samples_trained_on(run)[0], 0)
+        run.steps.update({name: run.steps[name][-1:] for name in ("step", "epoch", "samples")})  # nothing tells
+        self.assertEqual(smoothing.updates_of(run), [160])
+
     def test_skipped_updates_weigh_nothing_in_the_loss(self):
         run = self.run_of(2)
         run.steps["skipped"] = np.zeros(40, int)
