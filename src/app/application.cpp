@@ -10,6 +10,7 @@
 #include "bert_hpc/app/collective.hpp"
 #include "bert_hpc/app/given_input.hpp"
 #include "bert_hpc/app/machine.hpp"
+#include "bert_hpc/app/resume.hpp"
 #include "bert_hpc/app/run_directory.hpp"
 #include "bert_hpc/app/watchdog.hpp"
 #include "bert_hpc/comm/checked_communicator.hpp"
@@ -37,8 +38,7 @@ GivenInput read_input(const Invocation& invocation, comm::Communicator& world) {
 bool names_own_checkpoint(const config::Config& input) {
   std::error_code problem;
   const std::filesystem::path own = checkpoint_folder(input).path();
-  return std::filesystem::equivalent(std::filesystem::path(input.run.resume + '/').parent_path().parent_path(), own,
-                                     problem);
+  return std::filesystem::equivalent(named_checkpoint(input.run.resume).parent_path(), own, problem);
 }
 
 /// Is an unfinished run in the run's directory to be continued? What evaluates begins again, as it has nothing to lose.

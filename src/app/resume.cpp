@@ -54,7 +54,7 @@ Candidates candidates(const RunContext& context) {
     std::reverse(steps.begin(), steps.end());
     if (resume == "auto" || !steps.empty()) return {own, std::move(steps)};
   }
-  const fs::path given = fs::path(resume).has_filename() ? fs::path(resume) : fs::path(resume).parent_path();
+  const fs::path given = named_checkpoint(resume);
   const auto step = io::step_of_checkpoint(given.filename().string());
   if (!step || !fs::is_directory(given)) {
     throw core::Error(core::ExitCode::input, "[run] resume = \"" + core::printable(resume) +
@@ -63,6 +63,17 @@ Candidates candidates(const RunContext& context) {
   }
   const fs::path folder = given.parent_path();
   return {io::CheckpointFolder(folder.empty() ? "." : folder.string()), {*step}};
+}
+
+/// Collective. The link that keeps the checkpoint from being read; "" where there is none.
+std::string link_in(comm::Communicator& world, const io::CheckpointFolder& folder, std::int64_t step) {
+  std::string why;
+  try {
+    if (world.rank() == 0) folder.refuse_links(step);
+  } catch (const std::exception& link) {
+    why = link.what();
+  }
+  return world.broadcast(why, 0);
 }
 
 /// Collective. Why the checkpoint cannot be used, the same on every rank; "" if it is whole. Each file is verified by
@@ -129,6 +140,13 @@ void read_parts(io::CheckpointReader& reader, io::Quantity quantity, const std::
 
 }  // namespace
 
+fs::path named_checkpoint(const std::string& resume) {
+  const fs::path given = fs::path(resume + '/').parent_path();
+  std::error_code problem;
+  const fs::path real = fs::is_symlink(given, problem) ? fs::canonical(given, problem) : given;
+  return problem ? given : real;
+}
+
 CheckpointTexts checkpoint_texts(const RunContext& context, const Assembly& assembly, const DataSets& sets) {
   const config::Config& input = context.input;
   return {{"version", std::string(core::version()) + " " + std::string(core::revision())},
@@ -175,6 +193,9 @@ std::optional<Resume> choose_checkpoint(const RunContext& context, const Assembl
                   .warnings = {},
                   .best_elsewhere = {}};
     const std::string place = folder.place(step);
+    // Nothing is damaged: an older checkpoint is not what is wanted.
+    const std::string link = link_in(world, folder, step);
+    if (!link.empty()) throw AgreedError(core::ExitCode::files, link);
     const std::string why = damage(world, folder, step, resume.manifest, sets.hdf5);
     if (!why.empty()) {
       context.log.warning("the checkpoint " + place + " is passed over. " + why);

@@ -12,6 +12,7 @@
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/core/text_file.hpp"
 #include "bert_hpc/io/atomic_write.hpp"
+#include "bert_hpc/io/checksummed_file.hpp"
 #include "descriptor.hpp"
 
 namespace bert_hpc::io {
@@ -135,6 +136,14 @@ std::optional<std::int64_t> CheckpointFolder::named(const std::string& pointer) 
   std::string name = core::read_text_file(path, static_cast<std::int64_t>(longest_pointer), code);
   while (!name.empty() && (name.back() == '\n' || name.back() == '\r')) name.pop_back();
   return step_of_checkpoint(name);
+}
+
+void CheckpointFolder::refuse_links(std::int64_t step) const {
+  refuse_link(place(step), code);
+  std::error_code problem;  // that it cannot be listed is told by who reads it
+  for (const fs::directory_entry& entry : fs::directory_iterator(place(step), problem)) {
+    refuse_link(entry.path().string(), code);
+  }
 }
 
 void CheckpointFolder::tidy() const {

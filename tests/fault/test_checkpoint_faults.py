@@ -239,11 +239,24 @@ class Faults(program.Case):
             shutil.move(victim, outside)
             victim.symlink_to(outside)
             before = outside.lstat()
-            done = program.run("bert_hpc", path, ranks=2, threads=1, check=0)
-            self.assertIn(f"'{victim}': it is a symbolic link", done.stdout)
-            self.assertIn("goes on after step 8,", done.stdout)
+            there = sorted((directory / "checkpoints").iterdir())
+            done = program.run("bert_hpc", path, ranks=2, threads=1, check=4)
+            self.assertIn(f"'{victim}': it is a symbolic link", done.stderr)
             self.assertEqual(before, outside.lstat())  # its time too
-            self.assertTrue((directory / "checkpoints" / "set-aside-step-00000010").exists())
+            # It is not damaged: no older one takes its place.
+            self.assertEqual(there, sorted((directory / "checkpoints").iterdir()))
+            noted = program.run("bert_hpc", path, "--validate", ranks=2, threads=1, check=0)
+            self.assertIn("it is a symbolic link", noted.stdout)
+
+    def test_a_link_to_a_checkpoint_that_the_user_names_is_followed(self):
+        _, directory = self.stopped("named")
+        mine = self.work.folder / "mine"
+        mine.mkdir()
+        (mine / "step-00000008").symlink_to(directory / "checkpoints" / "step-00000008")
+        for name, named in (("named-elsewhere", "elsewhere"), ("named", "own")):
+            path, _ = self.path(name, steps=10, run={"resume": f"{mine}/step-00000008/"})
+            done = program.run("bert_hpc", path, ranks=2, threads=1, check=0)
+            self.assertIn("goes on after step 8," if named == "own" else "after step 8", done.stdout)
 
     def test_a_run_directory_that_is_a_link(self):
         real = self.work.folder / "real"

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -21,6 +22,9 @@ namespace bert_hpc::app {
 /// What a checkpoint keeps of data, model and layout, to be compared when a run goes on.
 CheckpointTexts checkpoint_texts(const RunContext& context, const Assembly& assembly, const DataSets& sets);
 
+/// The folder that [run] resume names, without a slash behind it. A link is followed: the user set it.
+std::filesystem::path named_checkpoint(const std::string& resume);
+
 struct Resume {
   io::CheckpointFolder folder;
   io::CheckpointManifest manifest;
@@ -36,7 +40,7 @@ struct Resume {
 
 /// Collective. Nothing where the run begins from its start. Damaged checkpoints are passed over with a warning. Throws
 /// AgreedError: input where what is found does not fit data, model or input, naming what differs; files where there are
-/// checkpoints and none is whole.
+/// checkpoints and none is whole, and where a part of the one to be taken is a link.
 std::optional<Resume> choose_checkpoint(const RunContext& context, const Assembly& assembly, DataSets& sets,
                                         std::int64_t total_steps);
 

@@ -29,6 +29,10 @@ class CheckpointFolder {
   /// What `latest` or `best` names; nothing where there is none or it is not a checkpoint's name.
   std::optional<std::int64_t> named(const std::string& pointer) const;
 
+  /// Throws Error(files) where the checkpoint, or a file of it, is a link. Links are not followed, as a checkpoint that
+  /// somebody else made may lead anywhere with them; yet nothing of it is damaged.
+  void refuse_links(std::int64_t step) const;
+
   /// Removes what a killed run left unfinished there, and puts back what it was about to replace. What cannot be
   /// removed stays under a name that no run looks at.
   void tidy() const;

@@ -177,11 +177,15 @@ TEST_CASE("a checkpoint that is a link, or has one, is refused; folders above it
   read_all(directory / "above/step-00000006");
   fs::create_directory_symlink(place, directory / "step-00000008");
   CHECK_THROWS_WITH(read_all(directory / "step-00000008"), ContainsSubstring("step-00000008': it is a symbolic link"));
+  const CheckpointFolder folder(directory.path());
+  CHECK_THROWS_WITH(folder.refuse_links(8), ContainsSubstring("step-00000008': it is a symbolic link"));
+  CHECK_NOTHROW(folder.refuse_links(6));
   for (const std::string name : {"manifest.h5", "rank-00000.h5", "rank-00003.h5"}) {
     const std::string path = place + '/' + name;
     fs::rename(path, outside);
     fs::create_symlink(outside, path);
     CHECK_THROWS_WITH(read_all(place), ContainsSubstring(name + "': it is a symbolic link"));
+    CHECK_THROWS_WITH(folder.refuse_links(6), ContainsSubstring(name + "': it is a symbolic link"));
     fs::rename(outside, path);
   }
   read_all(place);
