@@ -239,9 +239,12 @@ struct RunLock::State {
     const Look now = look_at(path);
     if (now.error == 0 && now.text != text) {
       lost = true;
-      throw core::Error(code, "The lock of this run's directory was taken over by " + holder(fields_of(now.text)) +
-                                  ", as this run gave no sign of life for a while (its node hung, or it was "
-                                  "suspended): nothing more is written there.");
+      const Fields theirs = fields_of(now.text);
+      const std::string why = is_of_an_earlier_start(fields_of(text), theirs)
+                                  ? "which Slurm has started as this job again, as it held this start for over"
+                                  : "as this run gave no sign of life for a while (its node hung, or it was suspended)";
+      throw core::Error(code, "The lock of this run's directory was taken over by " + holder(theirs) + ", " + why +
+                                  ": nothing more is written there.");
     }
     if (lost) throw core::Error(code, "The lock of this run, '" + path + "', is gone: nothing more is written there.");
   }
