@@ -55,7 +55,7 @@ std::vector<std::string> other_bits(const CheckpointTexts& there, const Checkpoi
 }  // namespace
 
 CheckpointDifferences checkpoint_differences(const CheckpointTexts& there, const CheckpointTexts& here,
-                                             const ResolvedInput& input) {
+                                             const ResolvedInput& input, bool reproducible) {
   CheckpointDifferences found;
   found.changes = input_differences(text_of(there, "input"), input);
   found.against = lasting_differences(found.changes);
@@ -76,7 +76,7 @@ CheckpointDifferences checkpoint_differences(const CheckpointTexts& there, const
   }
   warn("data_test", "the test data");
   compare("model", "the model", found.against);
-  if (input.text.find("\nreproducible = true\n") != std::string::npos) {
+  if (reproducible) {
     for (std::string& line : other_bits(there, here, found.changes)) found.warnings.push_back(std::move(line));
   }
   return found;

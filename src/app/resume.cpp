@@ -203,7 +203,8 @@ std::optional<Resume> choose_checkpoint(const RunContext& context, const Assembl
       continue;
     }
     CheckpointDifferences differences =
-        checkpoint_differences(resume.manifest.texts, checkpoint_texts(context, assembly, sets), context.resolved);
+        checkpoint_differences(resume.manifest.texts, checkpoint_texts(context, assembly, sets), context.resolved,
+                               context.input.run.reproducible);
     const auto against = obstacles(std::move(differences.against), assembly, resume.manifest, total_steps);
     if (!against.empty()) {
       std::string text = "the run cannot go on from " + place + ", because it differs:";

@@ -19,8 +19,8 @@ struct CheckpointDifferences {
   std::vector<std::string> warnings;  ///< allowed too, but figures or bits are not comparable any more
 };
 
-/// `there` of the checkpoint, `here` as checkpoint_texts() makes it now.
+/// `there` of the checkpoint, `here` as checkpoint_texts() makes it now; `reproducible`: this start is to be.
 CheckpointDifferences checkpoint_differences(const CheckpointTexts& there, const CheckpointTexts& here,
-                                             const ResolvedInput& input);
+                                             const ResolvedInput& input, bool reproducible);
 
 }  // namespace bert_hpc::app
