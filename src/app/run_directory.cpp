@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -17,6 +16,7 @@
 #include "bert_hpc/core/own_file.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/core/text_file.hpp"
+#include "bert_hpc/io/atomic_write.hpp"
 #include "bert_hpc/io/metrics.hpp"
 
 namespace bert_hpc::app {
@@ -27,12 +27,17 @@ namespace {
 
 constexpr const char* status_name = ".status";
 constexpr const char* start_name = ".start";
+constexpr const char* input_name = "input.toml";
 constexpr const char* aside_name = ".replaced";
 // Everything that a run writes; the rest of a directory is not ours and stays.
 constexpr const char* own_names[] = {"input.toml",      "log.txt",       "metrics.h5",     "metrics.journal",
                                      "model",           "checkpoints",   "predictions.h5", "predictions.json",
                                      "predictions.tsv", "embeddings.h5", "trace.json",     "metrics.journal.damaged",
                                      "tensorboard"};
+
+std::string path_in(const std::string& directory, const char* name) {
+  return (fs::path(directory) / name).string();
+}
 
 [[noreturn]] void cannot(const std::string& what, const std::string& path, const std::string& why) {
   throw core::Error(core::ExitCode::files, "cannot " + what + ' ' + core::printable(path) + ": " + why + '.');
@@ -49,25 +54,6 @@ std::string status_of(const fs::path& directory) {
   std::string word;
   std::istringstream(file_text(directory / status_name)) >> word;
   return word;
-}
-
-/// Written beside, made durable and renamed over: the file is whole at any moment.
-void write_file(const fs::path& path, const std::string& text, bool durable = true) {
-  const std::string beside = path.string() + ".new";
-  const int file = core::create_own_file(beside);
-  if (file < 0) cannot("write", beside, std::strerror(errno));
-  std::size_t done = 0;
-  bool good = true;
-  while (good && done < text.size()) {
-    const ssize_t written = ::write(file, text.data() + done, text.size() - done);
-    good = written > 0 || (written < 0 && errno == EINTR);
-    if (written > 0) done += static_cast<std::size_t>(written);
-  }
-  good = good && (!durable || ::fsync(file) == 0);
-  const int error = errno;
-  ::close(file);
-  if (!good) cannot("write", beside, std::strerror(error));
-  if (std::rename(beside.c_str(), path.c_str()) != 0) cannot("write", path.string(), std::strerror(errno));
 }
 
 bool is_own(const std::string& name) {
@@ -137,7 +123,7 @@ RunDirectory inspect_run_directory(const std::string& path) {
   }
   found.status = status_of(directory);
   found.state = found.status == "finished" ? State::finished : State::unfinished;
-  found.input = file_text(directory / "input.toml");
+  found.input = file_text(directory / input_name);
   found.start = start_of_text(file_text(directory / start_name));
   return found;
 }
@@ -157,8 +143,8 @@ void check_run_directory(const std::string& path, const ResolvedInput& resolved,
 }
 
 void note_start(const std::string& path, const RunStart& start) {
-  write_file(fs::path(path) / start_name, "job " + start.job + "\nrestart " + std::to_string(start.restart) +
-                                              "\nresume " + start.resume + "\ncluster " + start.cluster + '\n');
+  io::write_text_file(path_in(path, start_name), "job " + start.job + "\nrestart " + std::to_string(start.restart) +
+                                                     "\nresume " + start.resume + "\ncluster " + start.cluster + '\n');
 }
 
 void begin_run(const std::string& path, const std::string& resolved_input, const RunStart& start) {
@@ -166,7 +152,7 @@ void begin_run(const std::string& path, const std::string& resolved_input, const
   try {
     fs::create_directories(directory);
     // First the status: from here on the directory holds an unfinished run, whenever this process dies.
-    write_file(directory / status_name, "running\n");
+    io::write_text_file(path_in(path, status_name), "running\n");
     fs::remove_all(aside);
     fs::create_directory(aside);
     const std::vector<fs::path> there(fs::directory_iterator(directory), {});
@@ -178,13 +164,13 @@ void begin_run(const std::string& path, const std::string& resolved_input, const
     cannot("begin a run in", path, error.code().message());
   }
   note_start(path, start);
-  write_file(directory / "input.toml", resolved_input);
+  io::write_text_file(path_in(path, input_name), resolved_input);
 }
 
 void continue_run(const std::string& path, const std::string& resolved_input, std::int64_t log_bytes) {
   const fs::path directory(path), log = directory / "log.txt";
-  write_file(directory / status_name, "running\n");
-  write_file(directory / "input.toml", resolved_input);
+  io::write_text_file(path_in(path, status_name), "running\n");
+  io::write_text_file(path_in(path, input_name), resolved_input);
   std::error_code problem;
   const auto bytes = fs::file_size(log, problem);
   if (problem || static_cast<std::int64_t>(bytes) <= log_bytes) return;
@@ -195,11 +181,11 @@ void continue_run(const std::string& path, const std::string& resolved_input, st
 
 void end_run(const std::string& path, RunEnd end) {
   const char* word = end == RunEnd::finished ? "finished\n" : end == RunEnd::stopped ? "stopped\n" : "failed\n";
-  write_file(fs::path(path) / status_name, word);
+  io::write_text_file(path_in(path, status_name), word);
 }
 
 void mark_failed(const std::string& path) {
-  if (status_of(path) == "running") write_file(fs::path(path) / status_name, "failed\n", false);
+  if (status_of(path) == "running") io::write_text_file_soon(path_in(path, status_name), "failed\n");
 }
 
 }  // namespace bert_hpc::app

@@ -19,6 +19,23 @@ std::string directory_of(const std::string& path) {
   return parent.empty() ? "." : parent;
 }
 
+void write_beside(const std::string& path, std::span<const std::byte> content, core::ExitCode code) {
+  const std::string beside = name_beside(path);
+  Descriptor file(core::create_own_file(beside));
+  if (!file.valid()) fail_with_errno(code, "create", beside);
+  if (file.write_all(content.data(), content.size()) && file.close()) return;
+  const int reason = errno;
+  ::unlink(beside.c_str());
+  errno = reason;
+  fail_with_errno(code, "write", beside);
+}
+
+/// What was written beside becomes `path`.
+void take_name(const std::string& path, core::ExitCode code) {
+  const std::string beside = name_beside(path);
+  if (std::rename(beside.c_str(), path.c_str()) != 0) fail_with_errno(code, "rename '" + beside + "' to", path);
+}
+
 }  // namespace
 
 std::string name_beside(const std::string& path) {
@@ -49,27 +66,23 @@ void make_directories(const std::string& path, core::ExitCode code) {
 }
 
 void publish(const std::string& path, core::ExitCode code) {
-  const std::string beside = name_beside(path);
-  sync_to_disk(beside, code);
-  if (std::rename(beside.c_str(), path.c_str()) != 0) fail_with_errno(code, "rename '" + beside + "' to", path);
+  sync_to_disk(name_beside(path), code);
+  take_name(path, code);
   sync_to_disk(directory_of(path), code);
 }
 
 void write_file(const std::string& path, std::span<const std::byte> content, core::ExitCode code) {
-  const std::string beside = name_beside(path);
-  Descriptor file(core::create_own_file(beside));
-  if (!file.valid()) fail_with_errno(code, "create", beside);
-  if (!file.write_all(content.data(), content.size()) || !file.close()) {
-    const int reason = errno;
-    ::unlink(beside.c_str());
-    errno = reason;
-    fail_with_errno(code, "write", beside);
-  }
+  write_beside(path, content, code);
   publish(path, code);
 }
 
 void write_text_file(const std::string& path, std::string_view content, core::ExitCode code) {
   write_file(path, std::as_bytes(std::span(content)), code);
+}
+
+void write_text_file_soon(const std::string& path, std::string_view content) {
+  write_beside(path, std::as_bytes(std::span(content)), core::ExitCode::files);
+  take_name(path, core::ExitCode::files);
 }
 
 }  // namespace bert_hpc::io

@@ -26,6 +26,9 @@ void write_file(const std::string& path, std::span<const std::byte> content,
                 core::ExitCode code = core::ExitCode::files);
 void write_text_file(const std::string& path, std::string_view content, core::ExitCode code = core::ExitCode::files);
 
+/// The same, but nothing is forced to the disk: it does not wait for a slow one, and a machine that stops may lose it.
+void write_text_file_soon(const std::string& path, std::string_view content);
+
 /// Makes a directory and those above it that are missing; their names are on the disk when this returns.
 void make_directories(const std::string& path, core::ExitCode code = core::ExitCode::files);
 

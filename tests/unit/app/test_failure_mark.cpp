@@ -41,7 +41,7 @@ TEST_CASE("a rank that ends all leaves the status failed, and the lock") {
   mark.leave();
   CHECK(scratch.status() == "failed");
   CHECK(RunLock::is_held(scratch.run, lock.text()));
-  CHECK(!fs::exists(scratch.run + "/.status.new"));
+  CHECK(!fs::exists(scratch.run + "/.status.partial"));
 }
 
 TEST_CASE("a run that had ended keeps its status") {

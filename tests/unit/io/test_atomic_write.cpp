@@ -23,6 +23,16 @@ TEST_CASE("a text file is replaced whole and leaves nothing beside") {
   CHECK_FALSE(std::filesystem::exists(name_beside(path)));
 }
 
+TEST_CASE("a text file that is not forced to the disk is replaced whole all the same") {
+  const TemporaryDirectory directory;
+  const std::string path = directory / "file";
+  write_text_file(path, "first, longer");
+  write_text_file_soon(path, "second");
+  CHECK(read_text_file(path, 100) == "second");
+  CHECK(!std::filesystem::exists(name_beside(path)));
+  CHECK_THROWS_WITH(write_text_file_soon(directory / "no/such/file", "x"), ContainsSubstring("no/such/file"));
+}
+
 TEST_CASE("a link that lies beside is replaced, and what it points to stays") {
   const TemporaryDirectory directory;
   const std::string path = directory / "a.txt", other = directory / "other.txt";
