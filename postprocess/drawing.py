@@ -9,11 +9,11 @@ import numpy as np
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402  (the backend must be chosen first)
-from matplotlib.ticker import LogFormatterMathtext, LogFormatterSciNotation  # noqa: E402
+from matplotlib.ticker import LogFormatterMathtext, LogFormatterSciNotation, MaxNLocator  # noqa: E402
 
 import variants  # noqa: E402
 from smoothing import curve  # noqa: E402
-from wording import shortened  # noqa: E402
+from wording import minus, shortened  # noqa: E402
 
 # Black first for a single run; yellow is left out, as it is too faint for lines on white.
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
@@ -92,6 +92,17 @@ def light_style(axes):
     """The legend's entry for what draw_rows marks, if it has."""
     told = any(LIGHT_ROWS in panel.get_legend_handles_labels()[1] for panel in axes)
     return {LIGHT_ROWS: {"linestyle": "none", "marker": "o", "alpha": 0.6}} if told else {}
+
+
+def draw_histogram(axes, values, middle, label):
+    """With a line at their middle."""
+    # Twice the Freedman-Diaconis width keeps small sets from looking ragged.
+    axes.hist(values, bins=min(60, max(10, len(np.histogram_bin_edges(values, "fd")) // 2)), color=colour(0), edgecolor="white",
+              linewidth=0.5)
+    axes.axvline(middle, color=colour(1), linewidth=1.8, label=minus(label))
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.margins(y=0.15)
+    axes.set(ylabel="Samples")
 
 
 def split_styles(runs):

@@ -36,13 +36,9 @@ def matrices(run):
     return found
 
 
-def label(name, width=22):
-    return name if len(name) <= width else name[: width - 1] + "…"
-
-
 def draw_matrix(counts, names, title):
     classes = len(counts)
-    names = [label(name) for name in (names if len(names) == classes else [str(i) for i in range(classes)])]
+    names = [wording.begun(name) for name in (names if len(names) == classes else [str(i) for i in range(classes)])]
     sums = counts.sum(axis=1, keepdims=True)
     shares = np.divide(counts, sums, out=np.zeros_like(counts), where=sums > 0)
     # At 33 classes a cell of 0.27 inch still carries a label of 8 points on each axis.

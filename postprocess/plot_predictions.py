@@ -17,12 +17,8 @@ MOST = 40  # classes that are drawn
 
 
 def draw_histogram(axes, values, label):
-    axes.hist(values, bins=min(60, max(10, len(np.histogram_bin_edges(values, "fd")) // 2)), color=drawing.colour(0), edgecolor="white",
-              linewidth=0.5)
-    axes.axvline(np.median(values), color=drawing.colour(1), linewidth=1.8, label=wording.minus(f"median {np.median(values):.3f}"))
-    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.margins(y=0.15)
-    axes.set(xlabel=label, ylabel="Samples")
+    drawing.draw_histogram(axes, values, np.median(values), f"median {np.median(values):.3f}")
+    axes.set(xlabel=label)
     axes.legend()
 
 
@@ -37,7 +33,7 @@ def draw_classes(run, predicted, title):
     figure, grid = plt.subplots(1, panels, figsize=(5.6 * panels, max(4.4, 1.4 + 0.24 * len(order))), squeeze=False)
     axes = grid[0][0]
     axes.barh(range(len(order)), counts[order], color=drawing.colour(0), height=0.72)
-    axes.set_yticks(range(len(order)), [label if len(label) <= 22 else label[:21] + "…" for label in labels],
+    axes.set_yticks(range(len(order)), [wording.begun(label) for label in labels],
                     fontsize=10 if len(order) <= 20 else 8.5)
     axes.set_ylim(-0.7, len(order) - 0.3)
     axes.grid(False, axis="y")

@@ -6,7 +6,6 @@ import command  # first, as it says which packages are missing
 
 import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.ticker import MaxNLocator
 
 import drawing
 import predictions
@@ -39,14 +38,9 @@ def draw_scatter(figure, axes, actual, predicted):
 
 
 def draw_errors(axes, errors):
-    # Twice the Freedman-Diaconis width keeps small sets from looking ragged.
-    axes.hist(errors, bins=min(60, max(10, len(np.histogram_bin_edges(errors, "fd")) // 2)), color=drawing.colour(0),
-              edgecolor="white", linewidth=0.5)
     axes.axvline(0, color="black", linewidth=1, linestyle="--")
-    axes.axvline(errors.mean(), color=drawing.colour(1), linewidth=1.8, label=wording.minus(f"mean {errors.mean():+.3f}"))
-    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set(xlabel="Error (predicted − actual)", ylabel="Samples")
-    axes.margins(y=0.15)
+    drawing.draw_histogram(axes, errors, errors.mean(), f"mean {errors.mean():+.3f}")
+    axes.set(xlabel="Error (predicted − actual)")
     axes.legend(loc="upper right")
 
 

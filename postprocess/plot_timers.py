@@ -13,22 +13,18 @@ import wording
 
 
 def draw_run(axes, run):
-    low, average, high = (np.asarray(run.timers[key], dtype=float) for key in ("seconds_min", "seconds_avg", "seconds_max"))
-    wall = run.timed_seconds
-    order = np.argsort(average)
-    names = [str(run.timers["name"][i]) for i in order]
-    places = np.arange(len(order)) + 1.0  # the largest at the top
-    axes.barh(places, average[order], color=drawing.colour(0), height=0.68)
-    axes.errorbar(average[order], places, xerr=np.maximum([average[order] - low[order], high[order] - average[order]], 0), fmt="none",
+    found, wall = sections_of(run), run.timed_seconds
+    names = [name for name in reversed(order_of([found])) if name != "wall time"]  # the largest at the top
+    average, low, high = np.array([found[name] for name in names]).T
+    places = np.arange(len(names))
+    axes.barh(places, average, color=["0.75" if name == "other" else drawing.colour(0) for name in names], height=0.68)
+    timed = np.array(names) != "other"
+    axes.errorbar(average[timed], places[timed], xerr=np.maximum([average - low, high - average], 0)[:, timed], fmt="none",
                   ecolor="black", elinewidth=1.2, capsize=3)
     if wall > 0:
-        shown = [*zip(places, average[order], np.maximum(average, high)[order])]
-        rest = max(0.0, wall - average.sum())
-        axes.barh([0], [rest], color="0.75", height=0.68)
-        for place, seconds, end in [(0, rest, rest), *shown]:
+        for place, seconds, end in zip(places, average, np.maximum(average, high)):
             axes.annotate(f"{100 * seconds / wall:.1f} %", (end, place), xytext=(6, 0), textcoords="offset points",
                           va="center", fontsize=9.5)
-        names, places = ["other", *names], [0, *places]
     axes.set_yticks(places, names)
     axes.set_ylim(places[0] - 0.6, places[-1] + 0.6)
     axes.margins(x=0.14)

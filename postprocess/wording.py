@@ -34,6 +34,11 @@ def shortened(text, width):
     return text if len(text) <= width else "…" + text[1 - width :]
 
 
+def begun(text, width=22):
+    """The beginning tells classes apart."""
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
 def title_of(kind, runs):
     """"Loss: quickstart", with the state of a run that is not finished."""
     if len(runs) > 1:

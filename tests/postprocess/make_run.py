@@ -61,7 +61,7 @@ def classification_evaluations(rng, steps, count, names):
 
 
 TIMERS = {"forward": 0.36, "backward": 0.41, "gradient reduction": 0.06, "optimizer": 0.07, "data": 0.02, "evaluation": 0.05,
-          "checkpoint": 0.01, "other": 0.02}
+          "checkpoint": 0.01, "output": 0.02}
 
 
 def write_metrics(folder, steps, evaluations, ranks=2, status="finished", task="classification", labels=(), mode="train",

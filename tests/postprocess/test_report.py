@@ -332,6 +332,11 @@ class Timers(InFolder):
         [(_, figure)] = plot_timers.draw([run])
         self.assertEqual([text for text in texts(figure) if text.endswith(" %")], ["20.0 %", "20.0 %", "60.0 %"])
         self.assertIn("Time by section: run\n% of 10.0 s of wall time", texts(figure))
+        [axes] = figure.axes
+        self.assertEqual([(label.get_text(), bar.get_width()) for label, bar in zip(axes.get_yticklabels(), axes.patches)],
+                         [("other", 2.0), ("forward", 2.0), ("evaluation", 6.0)])
+        [whiskers] = axes.collections
+        self.assertEqual([list(segment[:, 0]) for segment in whiskers.get_segments()], [[1.5, 2.5], [5.0, 7.0]])  # measured ones have them
 
     def test_unknown_wall_time_gives_no_per_cents(self):
         run = self.run_of()
@@ -698,8 +703,7 @@ best = "accuracy"
         points = [line for line in axes.lines if line.get_marker() == "o"]
         for run, line in zip(runs, points):
             told = dict(zip(np.round(line.get_ydata()).astype(int), line.get_xdata()))
-            self.assertEqual([told[names.index(name)] for name in run.timers["name"] if name != "other"],
-                             [seconds for name, seconds in zip(run.timers["name"], run.timers["seconds_avg"]) if name != "other"])
+            self.assertEqual([told[names.index(name)] for name in run.timers["name"]], list(run.timers["seconds_avg"]))
 
     def test_test_stands_beside_the_curves(self):
         [(_, figure)] = plot_metrics.draw(self.runs())
