@@ -9,8 +9,8 @@
 
 namespace bert_hpc::app {
 
-Checkpointer::Checkpointer(const Parts& parts, CheckpointTexts texts, std::function<void()> before_naming)
-    : state_(std::make_unique<State>(parts, std::move(texts), std::move(before_naming))) {
+Checkpointer::Checkpointer(const Parts& parts, CheckpointTexts texts)
+    : state_(std::make_unique<State>(parts, std::move(texts))) {
   State& s = *state_;
   std::int64_t elements = 0;
   for (const core::PlacedPiece& piece : s.pieces) elements += piece.piece.elements();
@@ -21,7 +21,7 @@ Checkpointer::Checkpointer(const Parts& parts, CheckpointTexts texts, std::funct
     if (!s.speaks()) return;
     own_checkpoints(s.parts.context.input.run.directory);
     s.folder.prepare();
-    s.folder.require_space(s.bytes);
+    s.folder.require_space(s.bytes + s.parts.results.journal_bytes());
   });
 }
 
@@ -80,6 +80,7 @@ void Checkpointer::save(const TrainingState& state) {
     s.last_failed = false;
     s.step = state.done;
     s.begun = s.last = State::Clock::now();
+    s.history_bytes = s.parts.results.journal_bytes();
     if (!s.has_space()) return;
     s.copy();
   }

@@ -54,6 +54,7 @@ void Checkpointer::State::write_own(std::int64_t at) {
       io::write_checkpoint_file(place, world().rank(), run_id + ' ' + std::to_string(at), at, payload, parts.hdf5,
                                 cancelled);
     }
+    if (speaks()) write_history(place);
     phase = written;
   } catch (const std::exception& failure) {
     error = failure.what();
@@ -61,11 +62,19 @@ void Checkpointer::State::write_own(std::int64_t at) {
   }
 }
 
+/// On rank 0's thread.
+void Checkpointer::State::write_history(const std::string& place) {
+  const auto checksum = parts.results.copy_journal(history_bytes, place + '/' + io::history_name);
+  history_lost = !checksum;
+  if (checksum) io::put_history(manifest, history_bytes, *checksum);
+}
+
 /// On rank 0's thread, when all files are there.
 void Checkpointer::State::name(const io::CheckpointManifest& whole, std::optional<std::int64_t> best_step) {
   std::string problem, left;
   try {
-    if (before_naming) before_naming();
+    parts.results.require_lock();
+    parts.results.sync();
     io::write_manifest(folder.aside(whole.step), whole, parts.hdf5);
     folder.publish(whole.step);
   } catch (const std::exception& failure) {
@@ -77,6 +86,11 @@ void Checkpointer::State::name(const io::CheckpointManifest& whole, std::optiona
     if (problem.empty()) left = folder.prune(settings.keep);
   } catch (const std::exception& failure) {
     left = failure.what();
+  }
+  if (!left.empty()) {
+    left = "after that checkpoint, which is whole: " + left;
+  } else if (history_lost) {
+    left = "that checkpoint holds no metric history, as the run's metrics.journal has been cut or cannot be read.";
   }
   const std::lock_guard lock(mutex);
   named_seconds = seconds_since(begun);
@@ -116,9 +130,7 @@ void Checkpointer::State::tell_named() {
     log.info("checkpoint " + named + " after " + core::format_duration(named_seconds));
     wall_time.saved(named_seconds);
     named.clear();
-    if (!left_over.empty() && left_over != told_left_over) {
-      log.warning("after that checkpoint, which is whole: " + left_over);
-    }
+    if (!left_over.empty() && left_over != told_left_over) log.warning(left_over);
     told_left_over = left_over;
   }
   if (naming_error.empty()) return;
@@ -132,7 +144,7 @@ void Checkpointer::State::tell_named() {
 bool Checkpointer::State::has_space() {
   std::string problem;
   try {
-    if (speaks()) folder.require_space(bytes);
+    if (speaks()) folder.require_space(bytes + history_bytes);
   } catch (const std::exception& failure) {
     problem = failure.what();
   }

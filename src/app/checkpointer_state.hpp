@@ -20,12 +20,11 @@ struct Checkpointer::State {
   using Clock = std::chrono::steady_clock;
   enum Phase { idle, writing, written, failed };
 
-  State(const Parts& given, CheckpointTexts said, std::function<void()> prepare)
+  State(const Parts& given, CheckpointTexts said)
       : parts(given),
         folder(checkpoint_folder(given.context.input)),
         settings(given.context.input.checkpoint),
         texts(std::move(said)),
-        before_naming(std::move(prepare)),
         tensors(whole_tensors(given.assembly)),
         pieces(parts_to_save(given.assembly, given.sums, tensors)),
         bytes(checkpoint_bytes(given.assembly, given.context.world.size())),
@@ -42,6 +41,7 @@ struct Checkpointer::State {
   void copy();
   io::CheckpointManifest manifest_of(const TrainingState& state) const;
   void write_own(std::int64_t step);
+  void write_history(const std::string& place);
   void name(const io::CheckpointManifest& manifest, std::optional<std::int64_t> best);
   void end(const Votes& agreed);
   void tell_named();
@@ -51,10 +51,9 @@ struct Checkpointer::State {
   io::CheckpointFolder folder;
   config::Checkpoint settings;
   CheckpointTexts texts;
-  std::function<void()> before_naming;
   std::vector<core::WholeTensor> tensors;
   std::vector<core::PlacedPiece> pieces;  // what this rank saves
-  std::int64_t bytes;
+  std::int64_t bytes;                     // beside the history
   WallTime wall_time;
   core::Buffer<float> snapshot;                     // (quantities, own elements)
   std::vector<io::CheckpointManifest::File> files;  // of all ranks; rank 0
@@ -65,6 +64,8 @@ struct Checkpointer::State {
   std::optional<std::int64_t> best;  // as of that step
   Clock::time_point begun, last = Clock::now();
   io::CheckpointManifest manifest;  // of the one under way; rank 0
+  std::int64_t history_bytes = 0;   // and what it holds of the journal
+  bool history_lost = false;        // which its thread could not read
   std::atomic<int> phase = idle;
   std::string error;  // of this rank, once it failed
   std::atomic<bool> cancelled = false;

@@ -58,6 +58,7 @@ Results::Results(const RunContext& context, io::RunLock* place, const std::vecto
     if (goes_on) {
       continue_run(input_.run.directory, info.resolved_input, goes_on->log_bytes);
       options.resume_step = goes_on->step;
+      options.history = goes_on->history;
     } else {
       begin_run(input_.run.directory, info.resolved_input, start_of(input_));
     }
@@ -102,7 +103,7 @@ void Results::poll() {
   metrics_->poll();
 }
 
-void Results::sync() {
+void Results::sync() const {
   if (metrics_) metrics_->sync();
 }
 
@@ -110,7 +111,7 @@ bool Results::lost() const {
   return lock_ != nullptr && lock_->lost();
 }
 
-void Results::require_lock() {
+void Results::require_lock() const {
   if (lock_ != nullptr) lock_->require();
 }
 
@@ -118,6 +119,14 @@ std::int64_t Results::log_bytes() const {
   std::error_code problem;
   const auto bytes = metrics_ ? fs::file_size(input_.run.directory + "/log.txt", problem) : 0;
   return problem ? 0 : static_cast<std::int64_t>(bytes);
+}
+
+std::int64_t Results::journal_bytes() const {
+  return metrics_ ? metrics_->journal_bytes() : 0;
+}
+
+std::optional<std::uint32_t> Results::copy_journal(std::int64_t bytes, const std::string& to) const {
+  return metrics_->copy_journal(bytes, to);
 }
 
 void Results::export_model(const Assembly& assembly, const data::ShardInfo& shards) {

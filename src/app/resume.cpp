@@ -104,6 +104,7 @@ std::string damage(comm::Communicator& world, const io::CheckpointFolder& folder
       manifest = io::read_manifest(place, hdf5);
       if (manifest.step != step)
         throw core::Error(core::ExitCode::files, "It is of step " + std::to_string(manifest.step) + '.');
+      io::verify_history(place, manifest);
       message = io::to_message(manifest);
     });
   }

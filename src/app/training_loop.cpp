@@ -37,13 +37,9 @@ TrainingLoop::TrainingLoop(Training& training, const RunContext& context, Result
       requests_(requests),
       timers_(timers),
       trainer_(settings_of(training, context.input), *training.assembly, *training.sums, timers),
-      checkpoints_(
-          {context, *training.assembly, *training.sums, trainer_.optimizer(), requests, training.sets.hdf5, timers},
-          checkpoint_texts(context, *training.assembly, training.sets),
-          [&results] {
-            results.require_lock();
-            results.sync();
-          }),
+      checkpoints_({context, *training.assembly, *training.sums, trainer_.optimizer(), requests, results,
+                    training.sets.hdf5, timers},
+                   checkpoint_texts(context, *training.assembly, training.sets)),
       display_(context.log, display_mode(context), [] { return inspect_terminal().columns; }),
       best_(context.input.evaluation),
       trace_(context.input.log.trace, training.loader->total_steps(), context.world, timers) {

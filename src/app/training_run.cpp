@@ -111,6 +111,23 @@ void set_up(Training& training, const RunContext& context) {
   training.message_bytes = replicas.reserve_sums(largest / replicas.size());
 }
 
+/// What a checkpoint takes on disk, bytes: at the end, when its metric history is longest.
+std::int64_t last_checkpoint_bytes(const Training& training, const RunContext& context) {
+  const Assembly& assembly = *training.assembly;
+  const std::int64_t steps = training.loader->total_steps();
+  io::JournalPlan plan;
+  plan.text = static_cast<std::int64_t>(context.resolved.text.size());
+  for (const std::string& name : assembly.config.label_names) plan.text += static_cast<std::int64_t>(name.size()) + 1;
+  plan.evaluations = steps / evaluation_steps(context.input, training.loader->steps_per_epoch()) + 1;
+  plan.rows = steps / context.input.log.every_steps + plan.evaluations;
+  plan.loss_scales = context.input.precision.compute == "fp16";
+  if (assembly.traits.metrics == train::EvaluationSums::Kind::classification)
+    plan.classes = assembly.config.num_labels();
+  if (training.sets.validation) plan.samples = training.sets.validation->samples();
+  if (!training.sets.validation) plan.evaluations = 0;
+  return checkpoint_bytes(assembly, context.ranks()) + io::journal_bytes(plan);
+}
+
 std::string checkpoints_text(const Training& training, const RunContext& context) {
   const config::Checkpoint& settings = context.input.checkpoint;
   std::string text;
@@ -119,7 +136,7 @@ std::string checkpoints_text(const Training& training, const RunContext& context
     if (!text.empty()) text += " and ";
     text += "every " + core::format_number(*settings.every_minutes) + " minutes";
   }
-  const std::int64_t bytes = checkpoint_bytes(*training.assembly, context.ranks());
+  const std::int64_t bytes = last_checkpoint_bytes(training, context);
   return text + ", " + core::format_bytes(bytes) + " each, at most " + core::format_bytes(bytes * (settings.keep + 2)) +
          " in " + checkpoint_folder(context.input).path();
 }
@@ -226,7 +243,9 @@ void run_training(const RunContext& context) {
   }
   leave_if_asked(context);
   std::optional<Results::GoesOn> goes_on;
-  if (resume && resume->same_run) goes_on = {resume->manifest.step, resume->state.log_bytes};
+  if (resume && resume->same_run) {
+    goes_on = {resume->manifest.step, resume->state.log_bytes, io::history_path(resume->place(), resume->manifest)};
+  }
   Results results(context, lock.get(), training.assembly->config.label_names, {}, training.sets.hdf5, goes_on);
   if (resume) tell_and_tidy(*resume, context);
   std::optional<TrainingLoop> loop;

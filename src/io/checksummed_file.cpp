@@ -141,6 +141,13 @@ std::string seal_text(const std::string& path, core::ExitCode code) {
   return text;
 }
 
+std::uint32_t file_checksum(const std::string& path, core::ExitCode code) {
+  const Descriptor file(path, O_RDONLY);
+  const std::optional<Body> body = file.valid() ? read_body(file) : std::nullopt;
+  if (!body) fail_with_errno(code, "read", path);
+  return body->checksum;
+}
+
 void verify(const std::string& path, const std::string& kind, core::ExitCode code) {
   const FileCheck check = check_seal(path, kind);
   if (check.state == FileState::good) return;

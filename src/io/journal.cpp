@@ -3,9 +3,12 @@
 
 #include <zlib.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <memory>
 
+#include "bert_hpc/io/atomic_write.hpp"
 #include "descriptor.hpp"
 
 namespace bert_hpc::io {
@@ -46,6 +49,7 @@ bool is_good(std::string_view line) {
 struct Journal::State {
   std::string path;
   Descriptor file;
+  std::int64_t bytes = 0;
 };
 
 Journal::Journal(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -54,8 +58,8 @@ Journal& Journal::operator=(Journal&&) noexcept = default;
 Journal::~Journal() = default;
 
 Journal Journal::create(const std::string& path, const std::string& title) {
-  Journal journal(std::make_unique<State>(State{path, Descriptor(core::create_own_file(path, O_APPEND))}));
-  if (!journal.state_->file.valid()) fail_with_errno(core::ExitCode::files, "create", path);
+  if (!Descriptor(core::create_own_file(path)).valid()) fail_with_errno(core::ExitCode::files, "create", path);
+  Journal journal = resume(path);
   journal.append(title);
   return journal;
 }
@@ -63,14 +67,16 @@ Journal Journal::create(const std::string& path, const std::string& title) {
 Journal Journal::resume(const std::string& path) {
   Journal journal(std::make_unique<State>(State{path, Descriptor(core::open_own_file(path, O_RDWR | O_APPEND))}));
   const Descriptor& file = journal.state_->file;
+  std::int64_t& bytes = journal.state_->bytes;
   if (!file.valid()) {
     throw core::Error(core::ExitCode::files, "Cannot open '" + path + "': " + core::why_not_own(errno) + '.');
   }
+  bytes = std::max<std::int64_t>(0, ::lseek(file.get(), 0, SEEK_END));
   char last = '\n';
-  if (::lseek(file.get(), -1, SEEK_END) >= 0 && file.read_some(&last, 1) < 0) {
-    fail_with_errno(core::ExitCode::files, "read", path);
-  }
-  if (last != '\n' && !file.write_all("\n", 1)) fail_with_errno(core::ExitCode::files, "write", path);
+  if (bytes > 0 && file.read_some_at(&last, 1, bytes - 1) < 0) fail_with_errno(core::ExitCode::files, "read", path);
+  if (last == '\n') return journal;
+  if (!file.write_all("\n", 1)) fail_with_errno(core::ExitCode::files, "write", path);
+  ++bytes;
   return journal;
 }
 
@@ -78,6 +84,45 @@ void Journal::append(std::string_view payload) {
   core::require(payload.find('\n') == std::string_view::npos, "journal payload with a newline");
   const std::string line = line_of(payload);
   if (!state_->file.write_all(line.data(), line.size())) fail_with_errno(core::ExitCode::files, "write", state_->path);
+  state_->bytes += static_cast<std::int64_t>(line.size());
+}
+
+std::int64_t Journal::bytes() const {
+  return state_->bytes;
+}
+
+std::optional<std::uint32_t> Journal::copy(std::int64_t bytes, const std::string& to) const {
+  Descriptor copied(core::create_own_file(to));
+  if (!copied.valid()) fail_with_errno(core::ExitCode::files, "create", to);
+  const auto block = std::make_unique_for_overwrite<unsigned char[]>(read_block);
+  uLong checksum = crc32_z(0, nullptr, 0);
+  for (std::int64_t done = 0; done < bytes;) {
+    const std::int64_t count = std::min(static_cast<std::int64_t>(read_block), bytes - done);
+    const auto size = static_cast<std::size_t>(count);
+    // Its own descriptor: the file is there as long as it is open, whoever removes its name.
+    if (state_->file.read_some_at(block.get(), size, done) != count) {
+      ::unlink(to.c_str());
+      return std::nullopt;
+    }
+    checksum = crc32_z(checksum, block.get(), size);
+    if (!copied.write_all(block.get(), size)) fail_with_errno(core::ExitCode::files, "write", to);
+    done += count;
+  }
+  if (!copied.close()) fail_with_errno(core::ExitCode::files, "write", to);
+  sync_to_disk(to);
+  return static_cast<std::uint32_t>(checksum);
+}
+
+bool Journal::begins_with(const std::string& path, const std::string& beginning) {
+  const Descriptor whole(path, O_RDONLY), part(beginning, O_RDONLY);
+  if (!whole.valid() || !part.valid()) return false;
+  const auto own = std::make_unique_for_overwrite<char[]>(read_block);
+  bool same = true;
+  const bool read = part.read_blocks(read_block, [&](const char* block, std::size_t size) {
+    same = same && whole.read_some(own.get(), size) == static_cast<ssize_t>(size) &&
+           std::memcmp(own.get(), block, size) == 0;
+  });
+  return read && same;
 }
 
 void Journal::sync() {

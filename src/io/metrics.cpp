@@ -6,6 +6,7 @@
 #include <mutex>
 #include <optional>
 
+#include "bert_hpc/core/text_file.hpp"
 #include "bert_hpc/io/atomic_write.hpp"
 #include "bert_hpc/io/journal.hpp"
 #include "bert_hpc/io/provenance.hpp"
@@ -112,8 +113,8 @@ struct MetricsWriter::State {
   Clock::time_point next{};  ///< earliest time of the next snapshot
   bool closed = false;
 
-  void continue_journal(const std::string& path, std::int64_t step);
-  void begin_anew(const std::string& path, const std::string& why, std::int64_t step);
+  void continue_journal(const std::string& path, const Options& options);
+  void replace_journal(const std::string& path, std::string why, const Options& options);
 
   void record(std::string line) {
     const std::lock_guard lock(mutex);
@@ -122,22 +123,44 @@ struct MetricsWriter::State {
   }
 };
 
-/// Goes on with what the journal has up to this step.
-void MetricsWriter::State::continue_journal(const std::string& path, std::int64_t step) {
+/// Goes on with what the journal has up to the step. Throws Damaged where it has not all that the checkpoint knows of.
+void MetricsWriter::State::continue_journal(const std::string& path, const Options& options) {
+  if (!std::filesystem::exists(path)) {
+    throw Journal::Damaged(core::ExitCode::files, "There is no '" + path + "' to continue.");
+  }
   journal = std::make_unique<Journal>(Journal::resume(path));
+  if (!options.history.empty() && !Journal::begins_with(path, options.history)) {
+    throw Journal::Damaged(core::ExitCode::files, "'" + path + "' is not as it was when the checkpoint was written.");
+  }
   const std::int64_t bad = replay_into(tables, directory);
   if (bad > 0) warnings.push_back("Left out " + std::to_string(bad) + " damaged line(s) of '" + path + "'.");
-  record(detail::encode_rewind(step));
+  record(detail::encode_rewind(options.resume_step));
 }
 
-/// The journal cannot be used: it is kept aside, as the checkpoints are worth more than the rows of their past.
-void MetricsWriter::State::begin_anew(const std::string& path, const std::string& why, std::int64_t step) {
+/// The journal cannot be used and is kept aside. What the checkpoint has of it takes its place; where that has none, it
+/// begins anew, as checkpoints are worth more than the rows of their past.
+void MetricsWriter::State::replace_journal(const std::string& path, std::string why, const Options& options) {
   tables = {};
   pending.clear();
-  const std::string aside = path + ".damaged";
-  std::filesystem::rename(path, aside);
-  warnings.push_back(why + " It is kept as '" + aside + "'. " + keep_older_rows(directory, step));
-  journal = std::make_unique<Journal>(Journal::create(path, detail::journal_title));
+  std::string known;
+  if (!options.history.empty()) {
+    const auto bytes = static_cast<std::int64_t>(std::filesystem::file_size(options.history));
+    known = core::read_text_file(options.history, bytes);
+  }
+  if (std::filesystem::exists(std::filesystem::symlink_status(path))) {
+    const std::string aside = path + ".damaged";
+    std::filesystem::rename(path, aside);
+    why += " It is kept as '" + aside + "'.";
+  }
+  if (options.history.empty()) {
+    warnings.push_back(why + ' ' + keep_older_rows(directory, options.resume_step));
+    journal = std::make_unique<Journal>(Journal::create(path, detail::journal_title));
+    return;
+  }
+  write_text_file(path, known);
+  warnings.push_back(why + " The rows up to step " + std::to_string(options.resume_step) +
+                     " come from the checkpoint.");
+  continue_journal(path, options);
 }
 
 MetricsWriter::MetricsWriter(const std::string& directory, const RunInfo& info, const Options& options)
@@ -146,17 +169,11 @@ MetricsWriter::MetricsWriter(const std::string& directory, const RunInfo& info, 
   state.directory = directory;
   state.interval = options.interval;
   const std::string journal_path = metrics_journal_path(directory);
-  bool resume = options.resume_step >= 0;
-  if (resume && !std::filesystem::exists(journal_path)) {
-    state.warnings.push_back("There is no '" + journal_path + "' to continue. " +
-                             keep_older_rows(directory, options.resume_step));
-    resume = false;
-  }
-  if (resume) {
+  if (options.resume_step >= 0) {
     try {
-      state.continue_journal(journal_path, options.resume_step);
+      state.continue_journal(journal_path, options);
     } catch (const Journal::Damaged& error) {
-      state.begin_anew(journal_path, error.what(), options.resume_step);
+      state.replace_journal(journal_path, error.what(), options);
     }
   } else {
     state.journal = std::make_unique<Journal>(Journal::create(journal_path, detail::journal_title));
@@ -214,6 +231,15 @@ void MetricsWriter::set_total(const std::string& name, double value) {
 
 void MetricsWriter::sync() {
   state_->journal->sync();  // appending goes on meanwhile
+}
+
+std::int64_t MetricsWriter::journal_bytes() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->journal->bytes();
+}
+
+std::optional<std::uint32_t> MetricsWriter::copy_journal(std::int64_t bytes, const std::string& to) const {
+  return state_->journal->copy(bytes, to);  // appending goes on meanwhile
 }
 
 bool MetricsWriter::poll() {

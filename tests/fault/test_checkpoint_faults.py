@@ -21,6 +21,7 @@ import h5py
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "integration"))
 import program
+import saved
 from program import BUILD, MPIRUN
 
 KILLS = int(os.environ.get("BERT_HPC_KILLS", "50"))
@@ -178,7 +179,7 @@ class Faults(program.Case):
                    "empty": lambda file: os.truncate(file, 0), "remove": os.remove,
                    "other": lambda file: shutil.copy(file.parent.parent / "step-00000006" / file.name, file)}
         for how, damage in damages.items():
-            for victim in ("manifest.h5", "rank-00000.h5", "rank-00001.h5"):
+            for victim in ("manifest.h5", "rank-00000.h5", "rank-00001.h5", "metrics.journal"):
                 with self.subTest(how=how, victim=victim):
                     path, directory = self.stopped("damaged")
                     damage(directory / "checkpoints" / "step-00000010" / victim)
@@ -191,8 +192,10 @@ class Faults(program.Case):
                     shutil.rmtree(directory)
 
     def test_a_damaged_journal_stops_nobody(self):
+        """Where the checkpoint, of an older version, has no metric history either. With it: integration/test_checkpoint.py."""
         for name, damage in (("emptied", lambda journal: journal.write_bytes(b"")), ("gone", lambda journal: journal.unlink())):
             path, directory = self.stopped(name)
+            saved.without_history(directory / "checkpoints" / "step-00000010")
             older = (directory / "metrics.h5").read_bytes()
             damage(directory / "metrics.journal")
             done = program.run("bert_hpc", path, "--set", "schedule.steps=12", ranks=2, threads=1, check=0)
@@ -205,6 +208,32 @@ class Faults(program.Case):
             self.assertEqual(aside.read_bytes(), older)
             program.run("bert_hpc", path, "--overwrite", threads=1, check=0)
             self.assertFalse((directory / "metrics.journal.damaged").exists() or aside.exists())
+
+    def test_a_journal_that_is_cut_while_the_run_goes_on(self):
+        """The checkpoints are written all the same, without the history, and that is told once. A journal that has lost its
+        name is read on."""
+        for name, harm, lost in (("unlinked", os.remove, False), ("cut", lambda journal: os.truncate(journal, 100), True)):
+            path, directory = self.path(name, steps=100000, checkpoint={"every_steps": 5})
+            process = self.launch(path, 1)
+            self.addCleanup(process.kill)
+            deadline, number = time.monotonic() + 60, 0
+            for _ in range(3):
+                while number == int((checkpoints(directory) or ["step-0"])[-1][5:]) and time.monotonic() < deadline:
+                    time.sleep(0.01)
+                number = int(checkpoints(directory)[-1][5:])
+                if (directory / "metrics.journal").exists():
+                    harm(directory / "metrics.journal")
+            process.send_signal(signal.SIGTERM)
+            out, err = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 75, out + err)
+            self.assertEqual(out.count("that checkpoint holds no metric history"), 1 if lost else 0, out)
+            last = checkpoints(directory)[-1]
+            self.assertEqual((directory / "checkpoints" / last / "metrics.journal").exists(), not lost)
+            done = program.run("bert_hpc", path, "--set", f"schedule.steps={int(last[5:]) + 2}", threads=1, check=0)
+            self.assertEqual("come from the checkpoint" in done.stdout, not lost)
+            with h5py.File(directory / "metrics.h5") as file:
+                self.assertEqual(file["steps/step"][0] == 1, not lost)
+                self.assertEqual(file["steps/step"][-1], int(last[5:]) + 2)
 
     def test_no_whole_checkpoint_is_an_error_that_says_so(self):
         path, directory = self.stopped("none")

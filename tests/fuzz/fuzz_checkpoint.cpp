@@ -1,14 +1,16 @@
 // Manifests of checkpoints whose checksum is right and whose content lies: shapes, files and pieces as the input says.
 // What is accepted covers every tensor once. One of sixteen, by a hash, goes through a
-// file, which takes a hundred times as long.
+// file, which takes a hundred times as long; so does what a manifest says of the metric history.
 #include <fuzzer/FuzzedDataProvider.h>
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <vector>
 
 #include "bert_hpc/core/hash.hpp"
 #include "bert_hpc/io/checkpoint_file.hpp"
+#include "bert_hpc/io/checksummed_file.hpp"
 #include "checkpoint_promises.hpp"
 #include "fuzz.hpp"
 #include "hdf5_memory.hpp"
@@ -52,6 +54,19 @@ io::CheckpointManifest manifest_of(FuzzedDataProvider& input) {
   return manifest;
 }
 
+void check_history(FuzzedDataProvider& input, const std::string& folder) {
+  const std::string content = input.ConsumeRandomLengthString(16), path = folder + '/' + io::history_name;
+  std::ofstream(path, std::ios::binary) << content;
+  const auto size = static_cast<std::int64_t>(content.size());
+  const std::uint32_t checksum = io::file_checksum(path, core::ExitCode::files);
+  const std::int64_t bytes_claimed = perhaps(input, size);
+  const auto checksum_claimed = static_cast<std::uint32_t>(perhaps(input, checksum));
+  io::CheckpointManifest manifest;
+  io::put_history(manifest, bytes_claimed, checksum_claimed);
+  const bool accepted = fuzz::accepts([&] { io::verify_history(folder, manifest); });
+  fuzz::require(accepted == (bytes_claimed == size && checksum_claimed == checksum), "a history is what was claimed");
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
@@ -68,6 +83,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   const bool sound = fuzz::accepts([&] { io::require_sound(claimed, "manifest.h5"); });
   if (sound) fuzz::require_whole(claimed);
   if (!through_file) return 0;
+  check_history(input, folder);
   std::mutex hdf5;
   if (!fuzz::accepts([&] { io::write_manifest(folder, claimed, hdf5); })) return 0;
   const bool read = fuzz::accepts([&] { fuzz::require_whole(io::read_manifest(folder, hdf5)); });

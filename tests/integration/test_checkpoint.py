@@ -5,17 +5,18 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
 import time
 import unittest
-import zlib
 
 import h5py
 import numpy as np
 
 import program
+import saved
 from program import BUILD, MPIRUN
 
 STEPS = 12
@@ -40,14 +41,6 @@ def weights(directory):
 def rows(directory, *names):
     with h5py.File(directory / "metrics.h5") as file:
         return [np.array(file[f"steps/{name}"]).tolist() for name in names]
-
-
-def seal(path):
-    """Makes the checksum in front of a changed file right again."""
-    content = path.read_bytes()
-    kind = content[: content.index(b"\n")]
-    header = kind + b"\nbytes %d\ncrc32 %08x\n" % (len(content), zlib.crc32(content[512:]))
-    path.write_bytes(header.ljust(512, b"\0") + content[512:])
 
 
 def checkpoints(directory):
@@ -269,6 +262,71 @@ class Checkpoints(unittest.TestCase):
         self.assertIn("goes on after step 5", text)
         self.assertEqual(rows(directory, "step")[0], [1, 2, 3, 4, 5, 6, 7])
 
+    def test_the_metric_history_is_part_of_a_checkpoint(self):
+        """Whatever becomes of the journal: metrics.h5 has all rows and evaluations in the end."""
+        tables = {"evaluation": {"every_steps": 2}, "run": {"reproducible": True}}
+        _, undisturbed = self.run_all("undisturbed", **tables)
+        expected = saved.recorded(undisturbed)
+        self.assertEqual(expected["evaluations/validation/step"], [repr(np.int64(step)) for step in range(2, STEPS + 1, 2)])
+
+        def flip(journal):
+            content = bytearray(journal.read_bytes())
+            content[content.index(b"step\t3\t") + 8] ^= 1
+            journal.write_bytes(content)
+
+        def shorten(journal):
+            content = journal.read_bytes()
+            journal.write_bytes(content[:content.index(b"evaluation\tvalidation\t4\t") - 9])
+
+        said = re.search(r"every 4 steps, ([\d.]+ \w+) each",
+                         self.run_all("told", 2, checkpoint={"every_steps": 4}, **tables)[0].stdout)[1]
+        number, unit = said.split()
+        planned = float(number) * 1024 ** (1 + ["KiB", "MiB"].index(unit))
+        damages = {"gone": os.remove, "flipped": flip, "shortened": shorten, "whole": lambda journal: None}
+        for (name, damage), (ranks, after) in zip(damages.items(), ((1, 2), (2, 1), (1, 1), (1, 1))):
+            with self.subTest(name):
+                directory = self.stopped_at(name, 4, ranks=ranks, **tables)
+                place, journal = directory / "checkpoints" / "step-00000004", directory / "metrics.journal"
+                history = (place / "metrics.journal").read_bytes()
+                self.assertTrue(journal.read_bytes().startswith(history))
+                # The rows of that step itself are in it, and none of a later one.
+                self.assertTrue(history.splitlines()[-1][9:].startswith(b"evaluation\tvalidation\t4\t"))
+                self.assertEqual(len(re.findall(rb" step\t", history)), 4)
+                self.assertLess(sum(file.stat().st_size for file in place.iterdir()), planned + 1024)
+                damage(journal)
+                (directory / "metrics.h5").unlink()
+                done, _ = self.run_all(name, after, **tables)
+                told = [line for line in done.stdout.splitlines() if "The rows up to step 4 come from the checkpoint." in line]
+                self.assertEqual(len(told), 0 if name == "whole" else 1, done.stdout)
+                self.assertEqual((directory / "metrics.journal.damaged").exists(), name in ("flipped", "shortened"))
+                self.assertEqual(list(directory.glob("metrics.before-*")), [])
+                self.assertEqual(saved.recorded(directory), expected)
+                self.assertEqual(weights(directory), weights(undisturbed))
+
+    def test_an_evaluation_that_is_due_is_told_once_by_a_run_without_its_journal(self):
+        tables = {"evaluation": {"every_steps": 1}, "run": {"reproducible": True},
+                  "schedule": {"name": "constant", "epochs": None, "warmup_ratio": None, "steps": 100000}}
+        path, directory = self.path("due", **tables)
+        process = subprocess.Popen([str(BUILD / "bert_hpc"), str(path)], stdout=subprocess.PIPE, text=True,
+                                   env=dict(os.environ, OMP_NUM_THREADS="1"))
+        self.addCleanup(process.kill)
+        deadline = time.monotonic() + 60
+        while "step 3/" not in ((directory / "log.txt").read_text() if (directory / "log.txt").exists() else ""):
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        self.assertIn("with a checkpoint", process.communicate(timeout=60)[0])
+        self.assertEqual(process.returncode, 75)
+        step = int(checkpoints(directory)[-1][5:])
+        history = (directory / "checkpoints" / checkpoints(directory)[-1] / "metrics.journal").read_bytes()
+        self.assertIn(b" step\t%d\t" % step, history)
+        (directory / "metrics.journal").unlink()
+        (directory / "metrics.h5").unlink()
+        tables["schedule"] = tables["schedule"] | {"steps": step + 2}
+        self.run_all("due", **tables)
+        _, undisturbed = self.run_all("due-whole", **tables)
+        self.assertEqual(saved.recorded(directory), saved.recorded(undisturbed))
+
     def test_from_a_checkpoint_into_another_run(self):
         directory = self.stopped_at("from", 5)
         source = directory / "checkpoints" / "step-00000005"
@@ -295,7 +353,7 @@ class Checkpoints(unittest.TestCase):
             place = list(file["texts/names"].asstr()).index("input")
             self.assertEqual(texts.asstr()[place], text)
             texts[place] = older
-        seal(manifest)
+        saved.seal(manifest)
         same = {"schedule": {"epochs": None, "steps": STEPS, "warmup_ratio": None}, "checkpoint": {"every_steps": 5, "keep": 100}}
         done, _ = self.run_all("older", check=2, overrides=["model.hidden_dropout_prob=0.3"], **same)
         self.assertIn("model.hidden_dropout_prob: not given there, 0.3 here", done.stderr)

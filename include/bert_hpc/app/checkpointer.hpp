@@ -1,11 +1,11 @@
 // Writes checkpoints while training goes on. Between two steps every rank copies what it owns (a share of parameters
 // and moments; no number is saved twice) into memory taken at the start; its I/O thread writes that to a file. When all
 // ranks have done so, which they learn from the votes that go with each step's losses, rank 0's thread writes the
-// manifest and gives the checkpoint its name. Until then the one before stays what there is.
+// manifest and gives the checkpoint its name. Until then the one before stays what there is. The metric history needs
+// no snapshot: its journal only grows, so rank 0's thread copies what it was between the two steps.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -15,6 +15,7 @@
 #include "bert_hpc/app/application.hpp"
 #include "bert_hpc/app/assembly.hpp"
 #include "bert_hpc/app/checkpoint_differences.hpp"
+#include "bert_hpc/app/results.hpp"
 #include "bert_hpc/app/stop_request.hpp"
 #include "bert_hpc/app/trainer.hpp"
 #include "bert_hpc/app/training_state.hpp"
@@ -28,7 +29,7 @@ io::CheckpointFolder checkpoint_folder(const config::Config& input);
 
 /// Memory of a rank's snapshot, bytes at most. Pure.
 std::int64_t snapshot_bytes(const train::ShardPlan& plan);
-/// What a checkpoint takes on disk, bytes. Pure.
+/// What a checkpoint takes on disk beside the metric history, bytes. Pure.
 std::int64_t checkpoint_bytes(const Assembly& assembly, int ranks);
 
 /// All tensors of the model, as a checkpoint lists them.
@@ -42,13 +43,13 @@ class Checkpointer {
     const train::DataParallel& sums;
     train::Adamw& optimizer;
     StopRequest& requests;
-    std::mutex& hdf5;  ///< held during HDF5 calls
+    const Results& results;  ///< whose metric history is saved too
+    std::mutex& hdf5;        ///< held during HDF5 calls
     core::Timers& timers;
   };
 
-  /// Collective. Takes all memory. `before_naming` is called by rank 0's thread before a checkpoint gets its name: what
-  /// was recorded until then must be on the disk too.
-  Checkpointer(const Parts& parts, CheckpointTexts texts, std::function<void()> before_naming);
+  /// Collective. Takes all memory.
+  Checkpointer(const Parts& parts, CheckpointTexts texts);
   /// Gives up what is under way.
   ~Checkpointer();
   Checkpointer(const Checkpointer&) = delete;

@@ -21,9 +21,10 @@ namespace bert_hpc::app {
 
 class Results {
  public:
-  /// Where a run goes on: after which update, and how much of log.txt stays.
+  /// Where a run goes on: after which update, and how much of log.txt stays; the checkpoint's metric history, if any.
   struct GoesOn {
     std::int64_t step = 0, log_bytes = 0;
+    std::string history{};
   };
 
   /// Collective. Begins the run in its directory: what an earlier run left there goes now, metrics and log start; or
@@ -42,10 +43,14 @@ class Results {
   void record_efficiency(const io::EfficiencyRow& row);
   void record_loss_scale(const io::LossScaleRow& row);
   void poll();                     ///< a snapshot of metrics.h5 when due
-  void sync();                     ///< forces what was recorded to the disk; any thread
+  void sync() const;               ///< forces what was recorded to the disk; any thread
   bool lost() const;               ///< the directory's lock is another's now, as far as was seen
-  void require_lock();             ///< looks. Throws Error(files) where it is; any thread
+  void require_lock() const;       ///< looks. Throws Error(files) where it is; any thread
   std::int64_t log_bytes() const;  ///< of log.txt; 0 but on rank 0
+  /// Of the metrics' journal so far, which is what checkpoints keep; 0 but on rank 0.
+  std::int64_t journal_bytes() const;
+  /// On rank 0: those into a file, as io::Journal::copy does. Any thread.
+  std::optional<std::uint32_t> copy_journal(std::int64_t bytes, const std::string& to) const;
 
   /// Collective. RUN/model in Hugging Face's form; the tokenizer's files come from where the data or the weights are.
   /// `shards`: what it was trained on.

@@ -1,6 +1,7 @@
 // The files of one checkpoint: manifest.h5, which tells everything but the numbers, and a rank-00003.h5 for each rank
-// that saved some. All are HDF5 behind a checksummed user block (io/checksummed_file.hpp) that is verified before HDF5
-// opens them.
+// that saved some. These are HDF5 behind a checksummed user block (io/checksummed_file.hpp) that is verified before
+// HDF5 opens them. And metrics.journal, the metric history up to the checkpoint's step: the beginning of the run's own
+// journal (io/journal.hpp), byte for byte, whose size and checksum the manifest tells.
 //
 // Numbers are kept by whole tensors under their names, not by ranks: a file holds, one after the other, the elements of
 // its pieces (core/tensor_piece.hpp), in one dataset for each quantity; the manifest lists the pieces of all files.
@@ -77,6 +78,14 @@ CheckpointManifest manifest_of_message(const std::string& message);
 /// Throws Error(files).
 void verify_checkpoint_file(const std::string& folder, const CheckpointManifest& manifest, std::size_t file,
                             std::mutex& hdf5);
+
+/// The metric history. Its size and checksum, into the manifest's integers.
+inline constexpr const char* history_name = "metrics.journal";
+void put_history(CheckpointManifest& manifest, std::int64_t bytes, std::uint32_t checksum);
+/// Where it is; "" where the checkpoint has none, as those of older versions.
+std::string history_path(const std::string& folder, const CheckpointManifest& manifest);
+/// That it is there, of the size and with the checksum that the manifest tells. Throws Error(files).
+void verify_history(const std::string& folder, const CheckpointManifest& manifest);
 
 /// Reads numbers out of a checkpoint whose files have been verified.
 class CheckpointReader {

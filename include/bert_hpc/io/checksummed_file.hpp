@@ -33,6 +33,9 @@ FileCheck check_seal(const std::string& path, const std::string& kind);
 /// file that has been checked. Throws Error(code) where there is no block.
 std::string seal_text(const std::string& path, core::ExitCode code = core::ExitCode::files);
 
+/// CRC-32 of all of a file that has no block. Throws Error(code) where it cannot be read.
+std::uint32_t file_checksum(const std::string& path, core::ExitCode code);
+
 /// Throws Error(code) with path and reason unless the file is good.
 void verify(const std::string& path, const std::string& kind, core::ExitCode code);
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -17,6 +18,8 @@ namespace bert_hpc::io {
 
 class Journal {
  public:
+  static constexpr std::int64_t line_bytes = 10;  ///< of a line beside its payload
+
   /// What is in the file is of no use; errors of opening it are others.
   struct Damaged : core::Error {
     using core::Error::Error;
@@ -33,6 +36,14 @@ class Journal {
 
   void append(std::string_view payload);  ///< throws Error(files), e.g. on a full disk
   void sync();                            ///< forces what was appended to the disk
+  std::int64_t bytes() const;             ///< of the file so far: what they are stays as it is
+
+  /// The first bytes into a new file, which is on the disk when this returns; their CRC-32. Nothing, and no file, where
+  /// they cannot be read back. Throws Error(files) where they cannot be written. Any thread, while appending goes on.
+  std::optional<std::uint32_t> copy(std::int64_t bytes, const std::string& to) const;
+
+  /// Does the file begin with all of the other one's bytes? False where one cannot be read.
+  static bool begins_with(const std::string& path, const std::string& beginning);
 
   /// Calls `line` with each good payload after the title, in order; returns the number of bad lines. Throws
   /// Error(files) when the file cannot be opened, Damaged when it cannot be read or does not begin with `title`.

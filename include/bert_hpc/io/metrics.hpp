@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -96,11 +97,14 @@ class MetricsWriter {
     double interval = 5.0;          ///< seconds between snapshots at least; more when one takes long
     std::int64_t resume_step = -1;  ///< ≥ 0: continue the journal, forgetting rows after this step; else start anew
     bool events = false;            ///< RUN/tensorboard too, whenever metrics.h5 is made
+    /// Of the checkpoint of that step: the journal as it was then, verified. One that begins otherwise, or is not
+    /// there, is replaced by it. "": the checkpoint has none.
+    std::string history{};
   };
 
-  /// Writes into an existing directory; metrics.h5 is there with status "running" when it returns. A resume without a
-  /// journal, or with a damaged one, starts anew and says so in warnings(). Throws Error(files), also where a journal
-  /// cannot be opened: it may well be whole.
+  /// Writes into an existing directory; metrics.h5 is there with status "running" when it returns. A resume without
+  /// history and without a journal, or with a damaged one, starts anew and says so in warnings(). Throws Error(files),
+  /// also where a journal cannot be opened: it may well be whole.
   MetricsWriter(const std::string& directory, const RunInfo& info, const Options& options);
   MetricsWriter(const std::string& directory, const RunInfo& info) : MetricsWriter(directory, info, Options{}) {}
   ~MetricsWriter();  ///< makes a last snapshot, without reporting failure; call close() to know
@@ -118,13 +122,16 @@ class MetricsWriter {
   void set_status(RunStatus status);
   void set_total(const std::string& name, double value);  ///< root attribute "total_NAME"
 
-  void sync();      ///< forces what was recorded to the disk; any thread
+  void sync();  ///< forces what was recorded to the disk; any thread
+  /// What was recorded so far, as bytes of the journal; and those into a file, as Journal::copy does. Any thread.
+  std::int64_t journal_bytes() const;
+  std::optional<std::uint32_t> copy_journal(std::int64_t bytes, const std::string& to) const;
   bool poll();      ///< a snapshot if the interval has passed and something changed; true if one was made
   void snapshot();  ///< metrics.h5 as of now
   void close();     ///< the last snapshot; nothing may be recorded afterwards
   void abandon();   ///< the directory is another's now: instead of close(), and writes nothing
 
-  const std::vector<std::string>& warnings() const;  ///< of the start: rows lost, damaged lines
+  const std::vector<std::string>& warnings() const;  ///< of the start: rows lost or restored, damaged lines
 
  private:
   struct State;
@@ -137,6 +144,16 @@ bool is_older_metrics(std::string_view name);
 std::string metrics_journal_path(const std::string& directory);  ///< DIRECTORY/metrics.journal
 
 std::string events_path(const std::string& directory);  ///< DIRECTORY/tensorboard, a folder
+
+/// What a run records while it trains.
+struct JournalPlan {
+  std::int64_t text = 0;  ///< bytes of RunInfo's
+  std::int64_t rows = 0, evaluations = 0;
+  bool loss_scales = false;               ///< with each row of a step
+  std::int64_t classes = 0, samples = 0;  ///< of an evaluation; no classes: no confusion matrix
+};
+/// Bytes of its journal at most; what restarts do again comes on top. Pure.
+std::int64_t journal_bytes(const JournalPlan& plan);
 
 /// Makes metrics.h5 from the journal alone, as it is after a kill. Returns the number of damaged lines left out.
 std::int64_t rebuild_metrics(const std::string& directory);

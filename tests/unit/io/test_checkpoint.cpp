@@ -31,6 +31,9 @@ CheckpointManifest example() {
   return manifest;
 }
 
+const std::string history = "123456789";
+constexpr std::uint32_t history_checksum = 0xcbf43926;  // the CRC's published check value
+
 float value(int quantity, std::int64_t tensor, std::int64_t place) {
   return static_cast<float>(quantity * 10000 + tensor * 1000 + place);
 }
@@ -52,7 +55,10 @@ void write_example(const std::string& folder, const CheckpointManifest& manifest
     }
     write_checkpoint_file(folder, file.rank, manifest.id, manifest.step, payload, hdf5, false);
   }
-  write_manifest(folder, manifest, hdf5);
+  CheckpointManifest whole = manifest;
+  test_support::write_bytes(folder + '/' + history_name, history);
+  put_history(whole, static_cast<std::int64_t>(history.size()), history_checksum);
+  write_manifest(folder, whole, hdf5);
 }
 
 /// What a resuming run does: throws where anything is wrong.
@@ -60,6 +66,7 @@ void read_all(const std::string& folder) {
   std::mutex hdf5;
   const CheckpointManifest manifest = read_manifest(folder, hdf5);
   for (std::size_t f = 0; f < manifest.files.size(); ++f) verify_checkpoint_file(folder, manifest, f, hdf5);
+  verify_history(folder, manifest);
   CheckpointReader reader(folder, manifest, hdf5);
   for (int q = 0; q < quantities; ++q) {
     for (std::int64_t t = 0; t < 2; ++t) {
@@ -96,6 +103,7 @@ TEST_CASE("a checkpoint reads back, whatever ranges are asked for") {
   CHECK(found.real("loss") == 0.1);
   CHECK(found.text("input") == "[run]\nseed = 1\n");
   CHECK(found.text("empty").empty());
+  CHECK(history_path("folder", found) == "folder/metrics.journal");
   CHECK_THROWS_WITH(found.real("epoch"), ContainsSubstring("lacks 'epoch'"));
   read_all(directory.path());
   // The estimate of its size is no less than the truth and near it.
@@ -145,7 +153,7 @@ TEST_CASE("damage anywhere in a checkpoint is found before its numbers are used"
   const TemporaryDirectory directory;
   write_example(directory.path(), example());
   std::mt19937 random(11);
-  for (const std::string name : {"manifest.h5", "rank-00000.h5", "rank-00003.h5"}) {
+  for (const std::string name : {"manifest.h5", "rank-00000.h5", "rank-00003.h5", history_name}) {
     const std::string path = directory / name, bytes = test_support::file_bytes(path);
     for (int trial = 0; trial < 200; ++trial) {
       std::string damaged = bytes;
@@ -157,6 +165,7 @@ TEST_CASE("damage anywhere in a checkpoint is found before its numbers are used"
     }
     for (const std::size_t size :
          {std::size_t{0}, std::size_t{100}, std::size_t{512}, bytes.size() / 2, bytes.size() - 1}) {
+      if (size >= bytes.size()) continue;
       test_support::write_bytes(path, bytes.substr(0, size));
       INFO(name << " cut to " << size);
       CHECK_THROWS_AS(read_all(directory.path()), Error);
@@ -180,7 +189,7 @@ TEST_CASE("a checkpoint that is a link, or has one, is refused; folders above it
   const CheckpointFolder folder(directory.path());
   CHECK_THROWS_WITH(folder.refuse_links(8), ContainsSubstring("step-00000008': it is a symbolic link"));
   CHECK_NOTHROW(folder.refuse_links(6));
-  for (const std::string name : {"manifest.h5", "rank-00000.h5", "rank-00003.h5"}) {
+  for (const std::string name : {"manifest.h5", "rank-00000.h5", "rank-00003.h5", history_name}) {
     const std::string path = place + '/' + name;
     fs::rename(path, outside);
     fs::create_symlink(outside, path);
@@ -189,6 +198,31 @@ TEST_CASE("a checkpoint that is a link, or has one, is refused; folders above it
     fs::rename(outside, path);
   }
   read_all(place);
+}
+
+TEST_CASE("a metric history is what the manifest claims, or refused; older checkpoints have none") {
+  const TemporaryDirectory directory;
+  write_example(directory.path(), example());
+  const auto size = static_cast<std::int64_t>(history.size());
+  for (const std::int64_t bytes : {size, size + 1, std::int64_t{-1}, std::int64_t{1} << 62}) {
+    for (const std::uint32_t checksum : {history_checksum, history_checksum ^ 1}) {
+      CheckpointManifest manifest = example();
+      put_history(manifest, bytes, checksum);
+      INFO(bytes << ' ' << checksum);
+      if (bytes == size && checksum == history_checksum) {
+        CHECK_NOTHROW(verify_history(directory.path(), manifest));
+      } else {
+        CHECK_THROWS_AS(verify_history(directory.path(), manifest), Error);
+      }
+    }
+  }
+  fs::remove(directory / history_name);
+  CHECK(history_path(directory.path(), example()).empty());
+  verify_history(directory.path(), example());
+  CheckpointManifest manifest = example();
+  put_history(manifest, size, history_checksum);
+  fs::create_directory(directory / history_name);
+  CHECK_THROWS_WITH(verify_history(directory.path(), manifest), ContainsSubstring("not a regular file"));
 }
 
 TEST_CASE("names of checkpoints are steps and nothing else") {

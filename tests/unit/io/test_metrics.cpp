@@ -10,6 +10,7 @@
 #include <limits>
 #include <thread>
 
+#include "bert_hpc/io/checksummed_file.hpp"
 #include "bert_hpc/io/hdf5.hpp"
 #include "bert_hpc/io/journal.hpp"
 #include "bert_hpc/io/metrics.hpp"
@@ -297,6 +298,133 @@ TEST_CASE("a journal that cannot be opened is not taken for a damaged one") {
   REQUIRE(mkfifo(path.c_str(), 0600) == 0);  // nobody writes: reading it first would wait for ever
   CHECK_THROWS_WITH(resumed(), ContainsSubstring("it is no regular file"));
   CHECK(!std::filesystem::exists(path + ".damaged"));
+}
+
+TEST_CASE("a journal that is not as the checkpoint knows it is replaced by what that has of it") {
+  const TemporaryDirectory directory;
+  const std::string path = metrics_journal_path(directory.path()), history = directory / "history";
+  const std::string earlier = directory / "earlier";
+  {
+    MetricsWriter writer(directory.path(), example_info());
+    for (std::int64_t step = 1; step <= 8; ++step) {
+      writer.record_step(step_row(step));
+      if (step == 4) writer.record_evaluation("validation", {4, 0.7, {{"accuracy", 0.5}}, 0, {}});
+      if (step == 4) REQUIRE(writer.copy_journal(writer.journal_bytes(), earlier));
+      if (step == 6) REQUIRE(writer.copy_journal(writer.journal_bytes(), history));
+    }
+  }
+  const std::string whole = test_support::file_bytes(path), known = test_support::file_bytes(history);
+  REQUIRE((whole.starts_with(known) && known.starts_with(test_support::file_bytes(earlier))));
+  std::string flipped = known;
+  flipped[known.find("step\t3") + 8] ^= 1;
+  const std::string short_one = known.substr(0, known.size() - 2), other = known.substr(0, known.rfind("step\t6") - 9);
+  const auto goes_on = [&](std::int64_t step, const std::string& from) {
+    MetricsWriter writer(directory.path(), example_info(), {.interval = 5, .resume_step = step, .history = from});
+    for (std::int64_t next = step + 1; next <= 7; ++next) writer.record_step(step_row(next));
+    return writer.warnings();
+  };
+  const auto check_rows = [&] {
+    CHECK(steps_of(directory) == std::vector<std::int64_t>{1, 2, 3, 4, 5, 6, 7});
+    CHECK(open_metrics(directory).read<std::int64_t>("evaluations/validation/step", 9) == std::vector<std::int64_t>{4});
+    CHECK(open_metrics(directory).read<double>("evaluations/validation/accuracy", 9) == std::vector<double>{0.5});
+  };
+  for (const std::string& damaged : {flipped, flipped + whole.substr(known.size()), short_one, other, std::string()}) {
+    test_support::write_bytes(path, damaged);
+    const auto warnings = goes_on(6, history);
+    REQUIRE(warnings.size() == 1);
+    CHECK_THAT(warnings[0], ContainsSubstring("is kept as '" + path + ".damaged'") &&
+                                ContainsSubstring("The rows up to step 6 come from the checkpoint."));
+    CHECK(test_support::file_bytes(path + ".damaged").starts_with(damaged));  // a torn line is closed off
+    check_rows();
+    CHECK(rebuild_metrics(directory.path()) == 0);
+    check_rows();
+    // It is the run's own from now on: an earlier checkpoint knows it too.
+    CHECK(goes_on(4, earlier).empty());
+    check_rows();
+  }
+  std::filesystem::remove(path);
+  std::filesystem::remove(path + ".damaged");
+  std::filesystem::remove(metrics_path(directory.path()));
+  const auto warnings = goes_on(6, history);
+  REQUIRE(warnings.size() == 1);
+  CHECK_THAT(warnings[0], ContainsSubstring("There is no '" + path) && ContainsSubstring("come from the checkpoint."));
+  CHECK_FALSE(std::filesystem::exists(path + ".damaged"));
+  check_rows();
+  // A journal that has more than the checkpoint is cut back, as ever.
+  test_support::write_bytes(path, whole);
+  CHECK(goes_on(6, history).empty());
+  check_rows();
+  CHECK(test_support::file_bytes(path).starts_with(whole));
+}
+
+TEST_CASE("a checkpoint's copy of the journal is what was recorded before, while more is") {
+  const TemporaryDirectory directory;
+  const std::string path = directory / "journal", copy = directory / "copy";
+  Journal journal = Journal::create(path, "a test");
+  const std::string line(50000, 'x');
+  for (int i = 0; i < 50; ++i) journal.append(line);  // more than a block
+  const std::int64_t bytes = journal.bytes();
+  const std::string before = test_support::file_bytes(path);
+  CHECK(static_cast<std::int64_t>(before.size()) == bytes);
+  {
+    const std::jthread appending([&] {
+      for (int i = 0; i < 200; ++i) journal.append("more");
+    });
+    for (int i = 0; i < 10; ++i) {
+      REQUIRE(journal.copy(bytes, copy));
+      CHECK(test_support::file_bytes(copy) == before);
+    }
+  }
+  CHECK(journal.copy(bytes, copy) == file_checksum(copy, ExitCode::files));
+  CHECK(Journal::begins_with(path, copy));
+  CHECK_FALSE(Journal::begins_with(copy, path));
+  CHECK_FALSE(Journal::begins_with(path, directory / "none"));
+  CHECK(Journal::resume(path).bytes() == journal.bytes());
+  // Whoever removes its name does no harm; what was cut cannot be read back.
+  std::filesystem::rename(path, directory / "elsewhere");
+  CHECK(journal.copy(bytes, copy));
+  std::filesystem::resize_file(directory / "elsewhere", 5000);
+  journal.append("after");
+  CHECK_FALSE(journal.copy(bytes, copy));
+  CHECK_FALSE(std::filesystem::exists(copy));
+  CHECK_THROWS_AS(journal.copy(bytes, directory / "not/there"), Error);
+}
+
+TEST_CASE("a journal takes no more than is planned for it") {
+  const double longest = -2.2250738585072014e-308;
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  constexpr std::int64_t classes = 12, samples = 5000, rows = 300, evaluations = 30;
+  RunInfo info = example_info();
+  info.resolved_input = std::string(500, '\n');
+  for (const bool extreme : {false, true}) {
+    const TemporaryDirectory directory;
+    MetricsWriter writer(directory.path(), info);
+    for (std::int64_t i = 1; i <= rows; ++i) {
+      const double noise = 3000.0 / static_cast<double>(6 + i);
+      writer.record_step(extreme ? StepRow{-most, longest, longest, longest, longest, -most, -most, longest, -most}
+                                 : StepRow{i * 10, noise, noise, noise * 1e-7, noise, 320, 40960, noise, 0});
+      writer.record_efficiency(extreme ? EfficiencyRow{-most, longest, longest, longest}
+                                       : EfficiencyRow{i * 10, noise, noise, noise});
+    }
+    for (std::int64_t i = 1; i <= evaluations; ++i) {
+      const double value = extreme ? longest : 1.0 / static_cast<double>(6 + i);
+      std::vector<std::int64_t> confusion(classes * classes, samples / (classes * classes));
+      writer.record_evaluation("validation",
+                               {extreme ? -most : i * 100,
+                                value,
+                                {{"accuracy", value}, {"precision", value}, {"recall", value}, {"f1", value}},
+                                classes,
+                                confusion});
+    }
+    const std::int64_t planned = journal_bytes({.text = 600,
+                                                .rows = rows,
+                                                .evaluations = evaluations,
+                                                .loss_scales = false,
+                                                .classes = classes,
+                                                .samples = samples});
+    CHECK(writer.journal_bytes() <= planned);
+    CHECK(writer.journal_bytes() > planned / 3);
+  }
 }
 
 TEST_CASE("a foreign journal is refused") {

@@ -1,0 +1,28 @@
+// How large a run's journal gets at most: by the longest line of each kind.
+#include <limits>
+
+#include "bert_hpc/io/journal.hpp"
+#include "metrics_tables.hpp"
+
+namespace bert_hpc::io {
+
+std::int64_t journal_bytes(const JournalPlan& plan) {
+  constexpr std::int64_t integer = std::numeric_limits<std::int64_t>::min();  // and its like have the most digits
+  constexpr double real = std::numeric_limits<double>::lowest();
+  constexpr std::int64_t escaped = 2, beside_text = 4096;
+  const auto bytes = [](const std::string& line) {
+    return static_cast<std::int64_t>(line.size()) + Journal::line_bytes;
+  };
+  std::int64_t row =
+      bytes(detail::encode(StepRow{integer, real, real, real, real, integer, integer, real, integer, real})) +
+      bytes(detail::encode(EfficiencyRow{integer, real, real, real}));
+  if (plan.loss_scales) row += bytes(detail::encode(LossScaleRow{integer, real, integer, real}));
+  const std::vector<std::pair<std::string, double>> metrics(6, {"precision", real});
+  // A count and what parts it from the next take two characters, and more only where it is at least ten samples.
+  const std::int64_t evaluation =
+      bytes(detail::encode("validation", EvaluationRow{integer, real, metrics, 0, {}, real})) +
+      2 * plan.classes * plan.classes + plan.samples / 10;
+  return beside_text + escaped * plan.text + plan.rows * row + plan.evaluations * evaluation;
+}
+
+}  // namespace bert_hpc::io

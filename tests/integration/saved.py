@@ -1,0 +1,41 @@
+"""What runs leave: the rows of metrics.h5 compared, checkpoints changed on purpose."""
+
+import zlib
+
+import h5py
+import numpy as np
+
+
+def recorded(directory):
+    """What metrics.h5 tells that two runs with the same bits have in common: not durations, and what follows from them."""
+    found = {}
+
+    def take(name, item):
+        parts = name.split("/")
+        if isinstance(item, h5py.Dataset) and parts[0] in ("steps", "evaluations", "efficiency", "loss_scale") and \
+                parts[-1] not in ("seconds", "goodput"):
+            found[name] = [repr(value) for value in np.ravel(item[:])]
+
+    with h5py.File(directory / "metrics.h5") as file:
+        file.visititems(take)
+        for name in ("total_steps", "total_samples", "total_tokens"):
+            found[name] = file.attrs[name]
+    return found
+
+
+def seal(path):
+    """Makes the checksum in front of a changed file right again."""
+    content = path.read_bytes()
+    kind = content[: content.index(b"\n")]
+    header = kind + b"\nbytes %d\ncrc32 %08x\n" % (len(content), zlib.crc32(content[512:]))
+    path.write_bytes(header.ljust(512, b"\0") + content[512:])
+
+
+def without_history(checkpoint):
+    """Makes of a checkpoint one of a version that kept no metric history in it."""
+    (checkpoint / "metrics.journal").unlink()
+    with h5py.File(checkpoint / "manifest.h5", "r+") as file:
+        names = file["integers/names"]
+        for place in [i for i, name in enumerate(names.asstr()) if name.startswith("history_")]:
+            names[place] = f"unknown_{place}"
+    seal(checkpoint / "manifest.h5")
