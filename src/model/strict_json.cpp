@@ -76,6 +76,9 @@ std::string in_quotes(const std::string& text) {
 }
 
 json parse_strict_json(const std::string& text, const std::string& what) {
+  // The parser takes one for the end of the text, and what follows it for nothing.
+  if (text.find('\0') != std::string::npos)
+    throw Error(ExitCode::files, what + ": not valid JSON (holds a zero byte).");
   json root;
   try {
     Watcher watcher(what);

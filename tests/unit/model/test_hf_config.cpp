@@ -131,6 +131,7 @@ TEST_CASE("every wrong value is named, with what would be right") {
       {"", "not valid JSON"},
       {"[]", "must be one JSON object"},
       {"{\"a\": \"\xff\"}", "not valid JSON"},
+      {std::string("{\"hidden_size\": 1}\0{", 20), "zero byte"},
       {R"({"layer_norm_eps": NaN})", "not valid JSON"},
   };
   for (const Case& one : cases) {
