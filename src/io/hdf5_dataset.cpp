@@ -1,7 +1,6 @@
 // Datasets: what they say about themselves, checked before use; whole and partial reads.
 #include <algorithm>
 #include <cstring>
-#include <memory>
 
 #include "hdf5_detail.hpp"
 
