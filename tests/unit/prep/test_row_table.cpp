@@ -1,14 +1,11 @@
 // Labels, filters and splits of the first pass over the text.
-#include <unistd.h>
-
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
-#include <filesystem>
-#include <fstream>
 #include <set>
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/prep/row_table.hpp"
+#include "support/temporary_file.hpp"
 
 using namespace bert_hpc::prep;
 using bert_hpc::core::Error;
@@ -18,23 +15,17 @@ namespace {
 
 class Text {
  public:
-  explicit Text(const std::string& content) {
-    path_ = (std::filesystem::temp_directory_path() / "bert_hpc_table_XXXXXX").string();
-    const int descriptor = mkstemp(path_.data());
-    REQUIRE(descriptor >= 0);
-    close(descriptor);
-    std::ofstream(path_, std::ios::binary) << content;
+  explicit Text(const std::string& content) : file_(content) {
     config.source.format = "csv";
-    config.source.files = {path_};
+    config.source.files = {file_.path()};
     config.task.name = "classification";
   }
-  ~Text() { std::filesystem::remove(path_); }
   RowTable scan() const { return scan_rows(config); }
 
   PrepConfig config;
 
  private:
-  std::string path_;
+  bert_hpc::test::TemporaryFile file_;
 };
 
 /// `count` rows of each label, interleaved.

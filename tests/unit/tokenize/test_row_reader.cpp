@@ -1,35 +1,17 @@
 // Tables, JSON Lines and plain text as real files bring them, and the messages for files that cannot be right.
-#include <unistd.h>
-
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
-#include <filesystem>
-#include <fstream>
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/tokenize/row_reader.hpp"
+#include "support/temporary_file.hpp"
 
 using namespace bert_hpc::tokenize;
 using bert_hpc::core::Error;
+using bert_hpc::test::TemporaryFile;
 using Catch::Matchers::ContainsSubstring;
 
 namespace {
-
-class TemporaryFile {
- public:
-  explicit TemporaryFile(const std::string& content) {
-    path_ = (std::filesystem::temp_directory_path() / "bert_hpc_rows_XXXXXX").string();
-    const int descriptor = mkstemp(path_.data());
-    REQUIRE(descriptor >= 0);
-    close(descriptor);
-    std::ofstream(path_, std::ios::binary) << content;
-  }
-  ~TemporaryFile() { std::filesystem::remove(path_); }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 /// Rows as "line:value|value", "-" for a column that is not there, "!" for a row that cannot be read.
 std::vector<std::string> rows(const std::string& content, const RowFormat& format,

@@ -1,18 +1,16 @@
 // Rows of SQuAD's JSON: versions 1.1 and 2, answers that do not stand where the file says, and files that are no SQuAD.
-#include <unistd.h>
-
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
-#include <filesystem>
-#include <fstream>
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/tokenize/line_source.hpp"
 #include "bert_hpc/tokenize/row_reader.hpp"
+#include "support/temporary_file.hpp"
 
 using namespace bert_hpc::tokenize;
 using bert_hpc::core::Error;
 using bert_hpc::core::ExitCode;
+using bert_hpc::test::TemporaryFile;
 using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::EndsWith;
 
@@ -20,22 +18,6 @@ namespace {
 
 using Texts = std::vector<std::string>;
 const Texts all_columns = {"id", "title", "question", "context", "is_impossible", "answer_text", "answer_start"};
-
-class TemporaryFile {
- public:
-  explicit TemporaryFile(const std::string& content) {
-    path_ = (std::filesystem::temp_directory_path() / "bert_hpc_squad_XXXXXX").string();
-    const int descriptor = mkstemp(path_.data());
-    REQUIRE(descriptor >= 0);
-    close(descriptor);
-    std::ofstream(path_, std::ios::binary) << content;
-  }
-  ~TemporaryFile() { std::filesystem::remove(path_); }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 /// Rows as "line:value|value", or as "line:!problem".
 Texts rows(const std::string& content, const Texts& columns = all_columns) {
