@@ -1,6 +1,8 @@
-// Reads the inputs in input/ that explain every key, for tests that keep them complete and right.
+// Reads what explains every key, for tests that keep it complete and right: the commented inputs in input/, and the
+// tables of input/README.md.
 #pragma once
 
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -34,6 +36,29 @@ inline std::vector<KeyLine> key_lines(const std::string& path) {
     lines.push_back({table, key, text, comment});
   }
   return lines;
+}
+
+/// The keys of "## `program`" in input/README.md as "table.key": the names in backquotes of the first column under each
+/// "### `[table]`".
+inline std::set<std::string> manual_keys(const std::string& program) {
+  std::istringstream file(
+      bert_hpc::config::read_input_text(std::string(BERT_HPC_TESTS_DIRECTORY) + "/../input/README.md"));
+  std::set<std::string> keys;
+  std::string line, table;
+  bool inside = false;
+  while (std::getline(file, line)) {
+    if (line.starts_with("## ")) inside = line == "## " + program;
+    if (line.starts_with("#")) table.clear();
+    if (line.starts_with("### `[")) table = line.substr(6, line.find(']') - 6);
+    if (!inside || table.empty() || !line.starts_with("| `")) continue;
+    const std::string cell = line.substr(0, line.find('|', 1));
+    for (std::size_t begin = cell.find('`'); begin != std::string::npos;) {
+      const std::size_t end = cell.find('`', begin + 1);
+      keys.insert(table + '.' + cell.substr(begin + 1, end - begin - 1));
+      begin = cell.find('`', end + 1);
+    }
+  }
+  return keys;
 }
 
 }  // namespace test

@@ -294,6 +294,13 @@ TEST_CASE("the example input runs, shows every key, and every key of it is known
   CHECK(shown.size() == list.names.size());
 }
 
+TEST_CASE("input/README.md explains exactly the keys that there are") {
+  KeyList list;
+  Config config;
+  visit_keys(list, config);
+  CHECK(test::manual_keys("bert_hpc") == std::set<std::string>(list.names.begin(), list.names.end()));
+}
+
 TEST_CASE("damaged inputs never crash and always tell a place") {
   const std::string original = read_input_text(example_path);
   std::mt19937 random(7);

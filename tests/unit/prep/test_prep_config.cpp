@@ -173,3 +173,10 @@ TEST_CASE("the example input runs, shows every key, and every key of it is known
   CHECK(shown == std::set<std::string>(list.names.begin(), list.names.end()));
   CHECK(resolved_toml(parse(resolved_toml(example))) == resolved_toml(example));
 }
+
+TEST_CASE("input/README.md explains exactly the keys that there are") {
+  KeyList list;
+  PrepConfig config;
+  visit_keys(list, config);
+  CHECK(test::manual_keys("bert_hpc_prep") == std::set<std::string>(list.names.begin(), list.names.end()));
+}
