@@ -67,10 +67,10 @@ std::string process_space() {
 
 using Fields = std::map<std::string, std::string>;
 
-std::string text_of_ours() {
+std::string text_of_ours(const std::string& program = {}) {
   const std::string pid = std::to_string(::getpid());
-  return "host " + host_name() + "\npid " + pid + "\nsince " + utc_now() + "\nbegan " + start_of(pid) + "\nspace " +
-         process_space() + "\njob " + core::environment("SLURM_JOB_ID") + "\ncluster " +
+  return "program " + program + "\nhost " + host_name() + "\npid " + pid + "\nsince " + utc_now() + "\nbegan " +
+         start_of(pid) + "\nspace " + process_space() + "\njob " + core::environment("SLURM_JOB_ID") + "\ncluster " +
          core::environment("SLURM_CLUSTER_NAME") + "\ntask " + core::environment("SLURM_ARRAY_TASK_ID") + "\nrestart " +
          std::to_string(std::atoi(core::environment("SLURM_RESTART_COUNT").c_str())) + "\n";
 }
@@ -153,6 +153,7 @@ std::optional<std::string> read_lock(const std::string& path) {
 struct RunLock::State {
   std::string path, text, took_over;
   Timing timing;
+  User user;
   std::mutex mutex;
   std::condition_variable changed;
   bool ending = false;
@@ -161,7 +162,7 @@ struct RunLock::State {
 
   /// False where there is a lock already.
   bool take() {
-    text = text_of_ours();
+    text = text_of_ours(user.program);
     const std::string beside = path + '.' + host_name() + '.' + std::to_string(::getpid());
     ::unlink(beside.c_str());
     Descriptor file(beside, O_WRONLY | O_CREAT | O_EXCL);
@@ -214,12 +215,13 @@ struct RunLock::State {
       if (state == Holder::alive || (state == Holder::unknown && touched_while_watched())) break;
       took_over = "the lock of " + holder(fields) +
                   (state == Holder::replaced ? " is of an earlier start of this job, which Slurm has ended"
-                                             : " was stale: that run is gone");
+                                             : " was stale: that process is gone");
       remove_stale(*found);
     }
-    throw core::Error(code, "another run is at work in '" + fs::path(path).parent_path().string() +
-                                "': " + holder(fields_of(read_lock(path).value_or(""))) +
-                                ". Wait for its end, or set run.directory to another one.");
+    Fields theirs = fields_of(read_lock(path).value_or(""));
+    const std::string program = theirs["program"].empty() ? "run" : core::printable(theirs["program"], 40);
+    throw core::Error(code, "another " + program + " is at work in '" + fs::path(path).parent_path().string() + "': " +
+                                holder(theirs) + ". Wait for it to end, or set " + user.key + " to another directory.");
   }
 
   void keep_touching() {
@@ -250,10 +252,12 @@ struct RunLock::State {
   }
 };
 
-RunLock::RunLock(const std::string& directory, const Timing& timing) : state_(std::make_unique<State>()) {
+RunLock::RunLock(const std::string& directory, const Timing& timing, const User& user)
+    : state_(std::make_unique<State>()) {
   make_directories(directory, code);
   state_->path = path_in(directory);
   state_->timing = timing;
+  state_->user = user;
   state_->acquire();
   state_->thread = std::thread([state = state_.get()] { state->keep_touching(); });
 }

@@ -12,6 +12,7 @@
 #include "bert_hpc/data/tokenizer_folder.hpp"
 #include "bert_hpc/prep/prepare.hpp"
 #include "check.hpp"
+#include "ownership.hpp"
 
 namespace bert_hpc::prep {
 
@@ -129,7 +130,10 @@ std::optional<Vocabulary> check_named(const PrepConfig& config, bool text, core:
   }
   if (text) check_text(config, problems, code);
   if (!config.output.directory.empty()) {
-    note(problems, code, "[output] directory", [&] { check_directory(config.output.directory); });
+    note(problems, code, "[output] directory", [&] {
+      check_directory(config.output.directory);
+      refuse_foreign_files(config.output.directory);
+    });
   }
   return vocabulary;
 }

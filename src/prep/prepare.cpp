@@ -19,6 +19,7 @@
 #include "bert_hpc/tokenize/vocabulary_trainer.hpp"
 #include "check.hpp"
 #include "staging.hpp"
+#include "word_counts.hpp"
 
 namespace bert_hpc::prep {
 
@@ -29,41 +30,6 @@ using tokenize::WordCounter;
 
 namespace {
 
-/// Counts go to rank 0 as lines "count word".
-std::string pack_counts(const WordCounter& counter) {
-  std::string text;
-  for (const auto& [word, count] : counter.sorted()) text += std::to_string(count) + ' ' + word + '\n';
-  return text;
-}
-
-void unpack_counts(const std::string& text, WordCounter& counter) {
-  std::size_t at = 0;
-  while (at < text.size()) {
-    const std::size_t blank = text.find(' ', at), end = text.find('\n', at);
-    counter.add_word(std::string_view(text).substr(blank + 1, end - blank - 1),
-                     std::stoll(text.substr(at, blank - at)));
-    at = end + 1;
-  }
-}
-
-/// Collective: everyone's counts arrive at rank 0.
-void gather_counts(comm::Communicator& group, WordCounter& counter) {
-  if (group.rank() != 0) {
-    const std::string text = pack_counts(counter);
-    const auto size = static_cast<std::int64_t>(text.size());
-    group.send(std::as_bytes(std::span(&size, 1)), 0);
-    group.send(std::as_bytes(std::span(text.data(), text.size())), 0);
-    return;
-  }
-  for (int r = 1; r < group.size(); ++r) {
-    std::int64_t size = 0;
-    group.receive(std::as_writable_bytes(std::span(&size, 1)), r);
-    std::string text(static_cast<std::size_t>(size), '\0');
-    group.receive(std::as_writable_bytes(std::span(text.data(), text.size())), r);
-    unpack_counts(text, counter);
-  }
-}
-
 class Preparation {
  public:
   Preparation(const PrepConfig& config, comm::Communicator& group, const std::function<void(const std::string&)>& say)
@@ -73,11 +39,13 @@ class Preparation {
     const auto begin = std::chrono::steady_clock::now();
     agree(group_, [this] { vocabulary_ = checked_vocabulary(config_); });
     std::string replaced;
+    std::vector<std::string> found;
     agree(group_, [&] {
       if (!is_root()) return;
+      found = staging_.make();
       replaced = describe_replaced(config_);
-      staging_.make();
     });
+    for (const std::string& line : found) tell(line);
     try {
       work();
       if (!replaced.empty()) tell("replaced " + replaced);

@@ -6,7 +6,7 @@
 
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/prep/prepare.hpp"
-#include "staging.hpp"
+#include "ownership.hpp"
 
 namespace bert_hpc::prep {
 

@@ -19,9 +19,16 @@ class RunLock {
     std::chrono::milliseconds stale = std::chrono::seconds(60);  ///< without one for so long: its holder is gone
   };
 
+  /// Who takes the lock, for messages.
+  struct User {
+    const char* program = "run";        ///< what another holder calls it: "another run is at work in …"
+    const char* key = "run.directory";  ///< of the input: names the directory
+  };
+
   /// Takes DIRECTORY/.lock, making the directory. Waits up to `stale` where another job's process on another host holds
   /// it, to see whether it is alive. Throws Error(files) naming the holder where it is.
-  RunLock(const std::string& directory, const Timing& timing);
+  RunLock(const std::string& directory, const Timing& timing, const User& user);
+  RunLock(const std::string& directory, const Timing& timing) : RunLock(directory, timing, User{}) {}
   explicit RunLock(const std::string& directory) : RunLock(directory, Timing{}) {}
   /// Gives it back, if it is still ours.
   ~RunLock();
