@@ -110,7 +110,7 @@ std::string unclosed_problem(std::string_view text, const Place& place, const st
 }
 
 std::string quoting_hint(std::string_view text) {
-  return "; a string needs quotes that the shell leaves alone: '" + toml_string(core::printable(text, 100)) + "'";
+  return "; a string needs quotes that the shell does not remove: '" + toml_string(core::printable(text, 100)) + "'";
 }
 
 /// The one value of "v = TEXT", or a problem's text.
@@ -128,13 +128,13 @@ TomlValue override_value(std::string_view text, int number, std::string& problem
     problem = "has more than one value";
   } catch (const toml::parse_error&) {
     if (text.empty()) {
-      problem = "has no value behind =";
+      problem = "has no value after =";
       return {};
     }
     const std::string shown = core::printable(text, 100);
     problem = shown + " is not a TOML value";
     if (is_bare_text(text))
-      problem += "; a string needs quotes that the shell leaves alone: '" + toml_string(shown) + "'";
+      problem += "; a string needs quotes that the shell does not remove: '" + toml_string(shown) + "'";
   } catch (const std::exception& error) {
     problem = core::printable(error.what());
   }
@@ -258,6 +258,11 @@ std::string toml_number(double value) {
   std::string result(buffer, std::to_chars(buffer, buffer + sizeof buffer, value).ptr);
   if (result.find_first_of(".e") == std::string::npos) result += ".0";
   return result;
+}
+
+std::string toml_library() {
+  return "toml++ " + std::to_string(TOML_LIB_MAJOR) + '.' + std::to_string(TOML_LIB_MINOR) + '.' +
+         std::to_string(TOML_LIB_PATCH);
 }
 
 }  // namespace bert_hpc::config

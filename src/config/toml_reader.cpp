@@ -212,7 +212,7 @@ bool TomlReader::has_problems() const {
 core::ProblemList TomlReader::problems() {
   state_->report_unknown(state_->root, "");
   auto& problems = state_->problems;
-  // A mistyped name is told once: with "did you mean", not as something that is missing too.
+  // A mistyped name is reported once: with "did you mean", not as a missing key too.
   std::erase_if(problems, [&meant = state_->meant](const TomlProblem& problem) {
     return std::any_of(problem.absent.begin(), problem.absent.end(), [&meant](const std::string& path) {
       return meant.contains(path) || meant.contains(path.substr(0, path.rfind('.')));
@@ -223,7 +223,7 @@ core::ProblemList TomlReader::problems() {
                    [&order](const TomlProblem& a, const TomlProblem& b) { return order(a.place) < order(b.place); });
   core::ProblemList list;
   for (std::size_t i = 0; i < std::min(problems.size(), max_problems); ++i) list.add(state_->text_of(problems[i]));
-  if (problems.size() > max_problems) list.add("and more of them");
+  if (problems.size() > max_problems) list.add("and more problems");
   return list;
 }
 

@@ -13,6 +13,7 @@
 #include "bert_hpc/config/parse_toml.hpp"
 #include "bert_hpc/config/toml_reader.hpp"
 #include "bert_hpc/core/text.hpp"
+#include "synonyms.hpp"
 #include "toml_values.hpp"
 
 namespace bert_hpc::config {
@@ -31,7 +32,7 @@ struct TomlReader::State {
   TomlValue* table_value = nullptr;  // null: not given
   std::string last_key, last_kind;
   bool last_given = false;
-  std::set<std::string> failed;  // "table.key" of values that could not be read, or are told to be missing
+  std::set<std::string> failed;  // "table.key" of values that could not be read, or are reported as missing
   std::set<std::string> meant;   // "table.key" and tables that unknown names seem to stand for
 
   void add(const Place& place, const std::string& text, std::vector<std::string> absent = {}) {
@@ -77,13 +78,38 @@ struct TomlReader::State {
     if (read(name, kind, result, limits...)) value = std::move(result);
   }
 
-  /// "did you mean …" for an unknown key: in its own table, else the same name in another one.
-  std::string key_hint(const std::string& in_table, const std::string& name) {
+  bool has_key(const std::string& in_table, const std::string& name) const {
+    const auto keys = known.find(in_table);
+    return keys != known.end() && std::find(keys->second.begin(), keys->second.end(), name) != keys->second.end();
+  }
+
+  /// Is this "table.key" or table known?
+  bool has_path(const std::string& path) const {
+    const auto dot = path.rfind('.');
+    return known.contains(path) || (dot != std::string::npos && has_key(path.substr(0, dot), path.substr(dot + 1)));
+  }
+
+  /// Where an unknown key belongs that another table has, or what it is called here where another trainer has it (see
+  /// synonyms.hpp); "" where neither is so.
+  std::string other_place(const std::string& in_table, const std::string& name) {
+    std::vector<std::string> tables;
     for (const auto& [other, keys] : known) {
-      if (std::find(keys.begin(), keys.end(), name) == keys.end()) continue;
+      if (!has_key(other, name)) continue;
       meant.insert(other + '.' + name);
-      return "; it belongs to [" + other + ']';
+      tables.push_back('[' + other + ']');
     }
+    if (!tables.empty()) return "; it belongs to " + core::listed(tables, "or", false);
+    const KeySuggestion synonym = suggested_key(name, [this](const std::string& path) { return has_path(path); });
+    if (!synonym.key.empty()) meant.insert(synonym.key);
+    const auto dot = synonym.key.rfind('.');
+    const bool here = dot != std::string::npos && synonym.key.substr(0, dot) == in_table && synonym.plain;
+    if (here) return "; did you mean \"" + synonym.key.substr(dot + 1) + "\"?";
+    return synonym.text.empty() ? std::string{} : "; " + synonym.text;
+  }
+
+  /// What an unknown key probably stands for; all keys of its table where nothing is near.
+  std::string key_hint(const std::string& in_table, const std::string& name) {
+    if (std::string place = other_place(in_table, name); !place.empty()) return place;
     const auto here = known.find(in_table);
     if (here == known.end() || here->second.empty()) return {};
     const std::string nearest = core::nearest_name(name, here->second);
@@ -92,13 +118,29 @@ struct TomlReader::State {
                            : "; did you mean \"" + nearest + "\"?";
   }
 
-  std::string table_hint(const std::string& name) {
+  /// "" where no table is near.
+  std::string nearest_table(const std::string& name) const {
     std::vector<std::string> names;
     for (const auto& entry : known) names.push_back(entry.first);
-    const std::string nearest = core::nearest_name(name, names);
-    if (!nearest.empty()) meant.insert(nearest);
-    return nearest.empty() ? "; the tables are " + core::listed(names, "and", false)
-                           : "; did you mean [" + nearest + "]?";
+    return core::nearest_name(name, names);
+  }
+
+  /// A table that no input has. Where no table is near, its keys may have places in others.
+  void report_unknown_table(const TomlValue& table_node) {
+    const std::string title = "unknown table [" + core::printable(table_node.name, 60) + ']';
+    if (const std::string nearest = nearest_table(table_node.name); !nearest.empty()) {
+      meant.insert(nearest);
+      return add(table_node.name_place, title + "; did you mean [" + nearest + "]?");
+    }
+    std::vector<std::string> names;
+    for (const auto& entry : known) names.push_back(entry.first);
+    add(table_node.name_place, title + "; the tables are " + core::listed(names, "and", false));
+    for (const TomlValue& child : table_node.children) {
+      if (const std::string place = other_place(table_node.name, child.name); !place.empty()) {
+        add(child.name_place, "unknown key \"" + core::printable(child.name, 60) + "\" in [" +
+                                  core::printable(table_node.name, 60) + ']' + place);
+      }
+    }
   }
 
   bool is_known_table(const std::string& path) const {
@@ -116,7 +158,7 @@ struct TomlReader::State {
       if (is_known_table(child_path)) {
         if (child.kind == TomlValue::Kind::table) report_unknown(child, child_path);
       } else if (path.empty() && child.kind == TomlValue::Kind::table) {
-        add(child.name_place, "unknown table [" + shown + ']' + table_hint(child.name));
+        report_unknown_table(child);
       } else if (path.empty()) {
         add(child.name_place, "the key \"" + shown + "\" stands outside any table" + key_hint("", child.name));
       } else {

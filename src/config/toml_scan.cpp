@@ -72,7 +72,7 @@ void TextScan::skip_string(char quote) {
     if (quote == '"' && c == '\\' && at_ + 1 < text_.size() && (multi_line || text_[at_ + 1] != '\n')) {
       const auto next = text_.find_first_not_of(" \t\r\n", at_ + 1);
       if (multi_line && next != std::string_view::npos && !is_ascii(text_[next])) {
-        problem_ = "a backslash stands before a character beyond ASCII: write the string in one line";
+        problem_ = "a backslash before a character beyond ASCII: write the string on one line";
         return;
       }
       advance();

@@ -16,7 +16,7 @@ bool is_key_character(char c);
 
 /// Looks for what toml++ 3.3 does not survive, following TOML's strings and comments: dotted keys of any depth (it
 /// bounds the nesting of values alone), and non-ASCII characters where it asks whether they are white space (that
-/// look-up has undefined behaviour for some of them): outside strings and comments, where TOML allows none, and behind
+/// look-up has undefined behaviour for some of them): outside strings and comments, where TOML allows none, and after
 /// a backslash that ends a line.
 class TextScan {
  public:

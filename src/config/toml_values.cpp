@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "bert_hpc/core/text.hpp"
+#include "synonyms.hpp"
 
 namespace bert_hpc::config {
 
@@ -34,6 +35,17 @@ bool begins_with_digit(const std::string& text) {
 
 bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+/// "; did you mean …", for the choice that an unknown value stands for.
+std::string meant_choice(const std::string& text, const Choices& choices) {
+  std::string choice = suggested_value(text, [&choices](const std::string& name) {
+    return contains(choices.names, name) || contains(choices.planned, name);
+  });
+  if (choice.empty()) choice = core::nearest_name(text, choices.names);
+  if (choice.empty()) return {};
+  const bool later = contains(choices.planned, choice);
+  return "; did you mean \"" + choice + "\"?" + (later ? " It is not available in this version." : "");
 }
 
 /// An entry of a list, named and placed for messages.
@@ -109,9 +121,8 @@ ValueProblem read_value(const TomlValue& value, std::string& result, const Choic
     return problem(value, shown + " is not available in this version, which has " + core::listed(choices.names, "and"));
   }
   if (!choices.names.empty() && !contains(choices.names, value.text)) {
-    const std::string nearest = core::nearest_name(value.text, choices.names);
-    const std::string hint = nearest.empty() ? "" : "; did you mean \"" + nearest + "\"?";
-    return problem(value, shown + " is unknown: it must be " + core::listed(choices.names, "or") + hint);
+    return problem(value, shown + " is unknown: it must be " + core::listed(choices.names, "or") +
+                              meant_choice(value.text, choices));
   }
   // A file name would be cut there, and never mean what was written.
   if (value.text.find('\0') != std::string::npos) return problem(value, shown + " holds a null character");

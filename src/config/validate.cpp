@@ -43,12 +43,12 @@ class Rules {
     const std::string& walltime = config_.run.max_walltime ? *config_.run.max_walltime : "1";
     rule(walltime_seconds(walltime).has_value(), "run.max_walltime",
          "[run] max_walltime = \"" + core::printable(walltime, 40) +
-             "\" is no time: give it as Slurm's --time, for instance \"90\" (minutes), \"12:00:00\" or "
+             "\" is not a time: write it as for Slurm's --time, for instance \"90\" (minutes), \"12:00:00\" or "
              "\"2-12:00:00\".");
     const double named = config_.run.watchdog_seconds, limit = config_.run.watchdog_limit_seconds;
     rule(limit == 0 || (named > 0 && limit > named), "run.watchdog_limit_seconds",
-         "[run] watchdog_limit_seconds must be longer than watchdog_seconds (a silent rank is named before the run is "
-         "ended for it), or 0 for a run that waits for ever.");
+         "[run] watchdog_limit_seconds must be longer than watchdog_seconds (a silent rank is reported before the run "
+         "ends), or 0 for a run that waits without limit.");
   }
 
   void check_model() {
@@ -62,7 +62,7 @@ class Rules {
       const auto needed = [&](const char* name, bool given, const char* example) {
         rule(given, std::string("model.") + name,
              std::string("[model] ") + name + " is missing: a model from scratch needs it (" + example +
-                 "), and without it pretrained must name a Hugging Face folder.",
+                 "). To start from a trained model, name its Hugging Face folder in pretrained.",
              {"model.pretrained"});
       };
       needed("hidden_size", m.hidden_size.has_value(), "128 in BERT-tiny, 768 in BERT-base");
@@ -71,7 +71,7 @@ class Rules {
     }
     if (m.hidden_size && m.num_attention_heads) {
       rule(*m.hidden_size % *m.num_attention_heads == 0, "model.num_attention_heads",
-           "[model] hidden_size = " + std::to_string(*m.hidden_size) + " is no multiple of num_attention_heads = " +
+           "[model] hidden_size = " + std::to_string(*m.hidden_size) + " is not a multiple of num_attention_heads = " +
                std::to_string(*m.num_attention_heads) + ": each head takes an equal share of it.");
     }
   }
@@ -98,7 +98,7 @@ class Rules {
     }
     const auto no_empty_name = [&](const char* name, const std::vector<std::string>& files) {
       rule(std::find(files.begin(), files.end(), "") == files.end(), std::string("data.") + name,
-           std::string("[data] ") + name + " holds an empty file name: remove it.");
+           std::string("[data] ") + name + " has an empty file name: remove it.");
     };
     no_empty_name("train", data.train);
     no_empty_name("validation", data.validation);
@@ -121,8 +121,8 @@ class Rules {
          "[schedule] warmup_steps and warmup_ratio are both given: keep one of them.");
     rule(!s.epochs || !s.steps, "schedule.steps", "[schedule] epochs and steps are both given: keep one of them.");
     if (trains()) {
-      rule(s.epochs || s.steps, "schedule.epochs",
-           "[schedule] epochs is missing: say how long to train, in epochs or in steps.", {"schedule.steps"});
+      rule(s.epochs || s.steps, "schedule.epochs", "[schedule] epochs is missing: set epochs or steps.",
+           {"schedule.steps"});
       rule(config_.optimizer.learning_rate.has_value(), "optimizer.learning_rate",
            "[optimizer] learning_rate is missing: 2e-5 to 5e-5 is usual for a pretrained model, 1e-4 to 1e-3 from "
            "scratch.");
@@ -192,15 +192,16 @@ class Rules {
       rule(!e.best && !e.patience && !e.every_steps && !e.every_epochs, std::string("evaluation.") + asked,
            std::string("[evaluation] ") + asked + " needs validation data: list shards in [data] validation.");
     }
-    rule(
-        !e.patience || e.best, "evaluation.patience",
-        "[evaluation] patience needs best, the metric that tells whether a model is better: best = \"loss\", for one.");
+    rule(!e.patience || e.best, "evaluation.patience",
+         "[evaluation] patience needs best, the metric to compare models by, for example best = \"loss\".");
     const std::vector<std::string> metrics = metrics_of_task(config_.task.name);
     if (!e.best || config_.task.name.empty() || std::find(metrics.begin(), metrics.end(), *e.best) != metrics.end())
       return;
-    const std::string nearest = core::nearest_name(*e.best, metrics);
+    // "eval_accuracy" is how Transformers names it.
+    const std::string name = e.best->starts_with("eval_") ? e.best->substr(5) : *e.best;
+    const std::string nearest = core::nearest_name(name, metrics);
     rule(false, "evaluation.best",
-         "[evaluation] best = \"" + core::printable(*e.best, 80) + "\" is no metric of the task \"" +
+         "[evaluation] best = \"" + core::printable(*e.best, 80) + "\" is not a metric of the task \"" +
              config_.task.name + "\", which has " + core::listed(metrics, "and") +
              (nearest.empty() ? "." : "; did you mean \"" + nearest + "\"?"));
   }

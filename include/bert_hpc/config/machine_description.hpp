@@ -1,5 +1,5 @@
 // Reads the file that [run] machine names: a machine in a dozen numbers, for estimates of time before a run. As strict
-// as every input file here: unknown keys and impossible values are told together, with their places.
+// as every input file here: unknown keys and impossible values are reported together, with their places.
 #pragma once
 
 #include <string>

@@ -53,4 +53,7 @@ std::string toml_string(std::string_view text);
 /// The shortest TOML float that reads back to the same value: "0.1", "1e-05", "3.0".
 std::string toml_number(double value);
 
+/// "toml++ 3.3.0".
+std::string toml_library();
+
 }  // namespace bert_hpc::config

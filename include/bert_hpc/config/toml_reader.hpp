@@ -144,10 +144,10 @@ class TomlReader : public TomlKeys {
   bool given(const std::string& path) const;
 
   /// Adds a problem of the caller's own ("[batch] micro and micro_tokens are both given: …"), at the place of
-  /// "table.key", or of its table or of the whole file where the key is not given. Nothing is added where the key's
-  /// value was already told to be wrong, nor where the file is no TOML: then all is missing, and one thing to mend.
-  /// `alternatives`: other keys that would do as well where this one is missing. A mistyped name of any of them is the
-  /// thing to mend, and the only one told.
+  /// "table.key", or of its table or of the whole file where the key is not given. Nothing is added if the key's
+  /// value was already reported as wrong, or if the file is not valid TOML (everything would be missing then).
+  /// `alternatives`: other keys that would do as well if this one is missing. If one of them is mistyped, only that is
+  /// reported.
   void problem(const std::string& path, const std::string& text, std::vector<std::string> alternatives = {});
 
   bool has_problems() const;

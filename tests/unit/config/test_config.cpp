@@ -139,7 +139,7 @@ TEST_CASE("rules that span keys are all told, with their places") {
       "[precision]\ncompute = \"tf32\"\nloss_scale = 8\n");
   for (const char* expected :
        {"in.toml:1:1: [run] directory is missing", "in.toml:3:1: [model] num_hidden_layers is missing",
-        "in.toml:5:23: [model] hidden_size = 100 is no multiple of num_attention_heads = 3",
+        "in.toml:5:23: [model] hidden_size = 100 is not a multiple of num_attention_heads = 3",
         "in.toml:8:20: [task] mask_probability belongs to the task \"masked_lm\"",
         "in.toml:11:16: [batch] micro_tokens, micro", "in.toml:14:11: [parallel] offload moves what zero shards",
         "in.toml:17:16: [schedule] warmup_steps = 20 is more than steps = 10", "in.toml:18:9: [schedule] power belongs",
@@ -247,7 +247,7 @@ TEST_CASE("the keys of [parallel] and [debug] are read, limited and checked agai
       {{"parallel.zero=3"}, "[parallel] zero = 3 is out of range: it must be from 0 to 2"},
       {{"parallel.pipeline_schedule='1f1bb'"}, "did you mean \"1f1b\"?"},
       {{"run.watchdog_seconds=60", "run.watchdog_limit_seconds=60"}, "must be longer than watchdog_seconds"},
-      {{"run.watchdog_seconds=0"}, "or 0 for a run that waits for ever"},
+      {{"run.watchdog_seconds=0"}, "or 0 for a run that waits without limit"},
       {{"debug.collective_timeout_seconds=0"}, "[debug] collective_timeout_seconds = 0.0 is out of range"}};
   for (const auto& [overrides, expected] : cases) CHECK_THAT(problems(minimal, overrides), ContainsSubstring(expected));
   // A pipeline of 0 takes what is left: how many stages there are is not known yet.
@@ -382,6 +382,6 @@ TEST_CASE("damaged overrides never crash and always tell their number") {
 
 TEST_CASE("an input of bert_hpc_prep is told as such, and nothing else of it") {
   CHECK(problems("[source]\nformat = \"csv\"\n[output]\ndirectory = \"out\"\n") ==
-        "in.toml: is an input of bert_hpc_prep, as its [source] tells: start that program with it.");
+        "in.toml: is an input for bert_hpc_prep (it has the table [source]): run that program with it.");
   CHECK_THAT(problems("[source]\nformat = \"csv\"\n" + minimal), ContainsSubstring("unknown table [source]"));
 }

@@ -2,6 +2,8 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <set>
 
+#include "../../../src/config/synonym_tables.hpp"
+#include "bert_hpc/config/config.hpp"
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/prep/prep_config.hpp"
 #include "support/example_input.hpp"
@@ -115,7 +117,7 @@ TEST_CASE("all problems are told at once, with place and nearest name") {
 
 TEST_CASE("an input of bert_hpc is told as such, and nothing else of it") {
   CHECK(message("[run]\ndirectory = \"out\"\n[data]\ntrain = [\"a.h5\"]\n") ==
-        "prep.toml: is an input of bert_hpc, as its [run] tells: start that program with it.");
+        "prep.toml: is an input for bert_hpc (it has the table [run]): run that program with it.");
   CHECK_THAT(message("[run]\ndirectory = \"out\"\n" + good), ContainsSubstring("unknown table [run]"));
 }
 
@@ -179,4 +181,35 @@ TEST_CASE("input/README.md explains exactly the keys that there are") {
   PrepConfig config;
   visit_keys(list, config);
   CHECK(test::manual_keys("bert_hpc_prep") == std::set<std::string>(list.names.begin(), list.names.end()));
+}
+
+TEST_CASE("names of Transformers' arguments lead to prep's keys") {
+  const auto leads_to = [](const std::string& given, const std::string& expected) {
+    CHECK_THAT(message(good, {given}), ContainsSubstring(expected));
+  };
+  leads_to("tokenizer.max_length=128", "did you mean \"max_tokens\"?");
+  leads_to("source.max_seq_length=128", "use [tokenizer] max_tokens");
+  leads_to("source.tokenizer_name=\"x\"",
+           "use [tokenizer] vocabulary, a vocabulary file or the path of a Hugging Face folder");
+  leads_to("source.text_column=\"x\"", "did you mean \"text\"?");
+  leads_to("task.label_column=\"x\"", "use [source] label");
+  leads_to("tokenizer.do_lower_case=true", "did you mean \"lowercase\"?");
+  leads_to("output.output_dir=\"x\"", "did you mean \"directory\"?");
+  leads_to("split.test_size=0.1", "use [split] test, a fraction");
+}
+
+TEST_CASE("every synonym leads to a key or table that an input has") {
+  using bert_hpc::config::key_synonyms;
+  KeyList list;
+  bert_hpc::config::Config trainer;
+  bert_hpc::config::visit_keys(list, trainer);
+  PrepConfig prep;
+  visit_keys(list, prep);
+  std::set<std::string> known(list.names.begin(), list.names.end());
+  for (const std::string& name : list.names) known.insert(name.substr(0, name.rfind('.')));
+  for (const char* later : {"model.recompute", "log.profile"}) known.insert(later);
+  for (const auto& synonym : key_synonyms) {
+    INFO(synonym.name << " → " << synonym.target);
+    CHECK(known.contains(synonym.target));
+  }
 }
