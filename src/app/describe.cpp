@@ -9,6 +9,7 @@
 #include "bert_hpc/core/device_runtime.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/core/version.hpp"
+#include "bert_hpc/io/metric_names.hpp"
 #include "bert_hpc/io/provenance.hpp"
 
 namespace bert_hpc::app {
@@ -112,10 +113,12 @@ std::string memory_line(const std::vector<io::RankRow>& ranks) {
          core::format_bytes(worst->peak_memory) + " at most";
 }
 
-std::string evaluation_line(const std::string& split, const io::EvaluationRow& row) {
+std::string evaluation_line(const std::string& task, const std::string& split, const io::EvaluationRow& row) {
   const std::string place = row.step > 0 ? " at step " + core::with_commas(row.step) : "";
   std::string text = split + place + ": loss " + core::format_number(row.loss);
-  for (const auto& [name, value] : row.metrics) text += ", " + name + " " + core::format_number(value);
+  for (const auto& [name, value] : row.metrics) {
+    text += ", " + io::metric_label(task, name) + " " + core::format_number(value);
+  }
   return text;
 }
 

@@ -79,12 +79,12 @@ void run_evaluation(const RunContext& context) {
       results.stop();
       throw Stop{core::ExitCode::stopped};
     }
+    const std::string split = sets.test ? "test" : "validation";
     if (!predicts) {
-      const std::string split = sets.test ? "test" : "validation";
       results.record_evaluation(split, *row);
-      context.log.info(evaluation_line(split, *row));
+      context.log.info(evaluation_line(input.task.name, split, *row));
     }
-    if (gathers) results.write_predictions(predictions, reader, config.label_names);
+    if (gathers) results.write_predictions(predictions, reader, split, config.label_names);
     results.record_ranks(context, context.device.name, total(memory_of(*assembly)));
     results.finish({{"samples", static_cast<double>(reader.samples())}, {"seconds", context.seconds()}});
     context.log.info("results in " + input.run.directory + " after " + core::format_duration(context.seconds()));

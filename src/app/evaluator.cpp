@@ -1,10 +1,8 @@
 #include "bert_hpc/app/evaluator.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include "bert_hpc/app/data_sets.hpp"
-#include "bert_hpc/io/predictions.hpp"
 #include "bert_hpc/ops/losses.hpp"
 
 namespace bert_hpc::app {
@@ -16,20 +14,6 @@ train::EvaluationSums sums_of(const Assembly& assembly, const data::ShardReader&
   const Kind kind = assembly.traits.metrics;
   if (kind == Kind::regression) return train::EvaluationSums(reader.values());
   return train::EvaluationSums(kind == Kind::classification ? assembly.config.num_labels() : 0);
-}
-
-/// softmax in place. logits (rows, classes)
-void softmax_rows(std::vector<float>& logits, std::size_t classes) {
-  for (std::size_t begin = 0; begin + classes <= logits.size(); begin += classes) {
-    const std::span<float> row(logits.data() + begin, classes);
-    const float largest = *std::max_element(row.begin(), row.end());
-    double sum = 0;
-    for (float& x : row) {
-      x = std::exp(x - largest);
-      sum += x;
-    }
-    for (float& x : row) x = static_cast<float>(x / sum);
-  }
 }
 
 }  // namespace
@@ -156,31 +140,6 @@ void Evaluator::gather(Predictions& predictions) const {
     world.receive(std::as_writable_bytes(std::span(logits)), peer);
     place(samples, logits);
   }
-}
-
-void write_predictions(const std::string& path, const Predictions& predictions, const data::ShardReader& reader,
-                       const std::string& task, const std::vector<std::string>& label_names) {
-  io::PredictionsInfo info;
-  info.task = task;
-  const std::span<const std::int64_t> rows = reader.source_index();
-  if (task == "regression") {
-    io::PredictionsWriter writer(path, info);
-    writer.append(rows, reader.values(), std::span<const float>(predictions.logits));
-    writer.close();
-    return;
-  }
-  info.label_names = label_names;
-  info.classes = predictions.outputs;
-  std::vector<float> probabilities = predictions.logits;
-  softmax_rows(probabilities, static_cast<std::size_t>(predictions.outputs));
-  std::vector<std::int32_t> predicted;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const auto first = predictions.logits.begin() + static_cast<std::ptrdiff_t>(i) * predictions.outputs;
-    predicted.push_back(static_cast<std::int32_t>(std::max_element(first, first + predictions.outputs) - first));
-  }
-  io::PredictionsWriter writer(path, info);
-  writer.append(rows, reader.classes(), predicted, probabilities);
-  writer.close();
 }
 
 }  // namespace bert_hpc::app

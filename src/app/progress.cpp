@@ -41,8 +41,30 @@ ProgressMode progress_mode(const std::string& setting, bool is_terminal, const s
 }
 
 double seconds_left(const ProgressState& state) {
-  if (state.new_steps <= 0 || state.total_steps < state.step || !(state.seconds > 0)) return -1;
-  return state.seconds / static_cast<double>(state.new_steps) * static_cast<double>(state.total_steps - state.step);
+  if (state.total_steps < state.step || !(state.seconds_per_step > 0)) return -1;
+  return state.seconds_per_step * static_cast<double>(state.total_steps - state.step) +
+         state.seconds_per_evaluation * static_cast<double>(state.evaluations_left);
+}
+
+void RecentPace::add(std::int64_t steps, double seconds) {
+  latest_ = {steps, seconds};
+  if (marks_.empty() || seconds - marks_.back().seconds >= mark_seconds) marks_.push_back(latest_);
+  const auto enough_without_first = [this] {
+    return marks_.size() > 1 && latest_.seconds - marks_[1].seconds >= window_seconds &&
+           latest_.steps - marks_[1].steps >= window_steps;
+  };
+  while (enough_without_first()) marks_.pop_front();
+}
+
+double RecentPace::seconds_per_step() const {
+  if (marks_.empty() || latest_.steps <= marks_.front().steps) return -1;
+  return (latest_.seconds - marks_.front().seconds) / static_cast<double>(latest_.steps - marks_.front().steps);
+}
+
+std::int64_t evaluations_left(std::int64_t done, std::int64_t total, std::int64_t interval) {
+  if (interval <= 0 || done > total) return 0;
+  const std::int64_t before = done > 0 ? (done - 1) / interval : 0;
+  return total / interval - before + (total % interval != 0 ? 1 : 0);
 }
 
 std::string progress_line(const ProgressState& state) {

@@ -139,13 +139,12 @@ void Results::export_model(const Assembly& assembly, const data::ShardInfo& shar
 }
 
 void Results::write_predictions(const Predictions& predictions, const data::ShardReader& reader,
-                                const std::vector<std::string>& label_names) {
+                                const std::string& split, const std::vector<std::string>& label_names) {
   collectively(world_, [&] {
     if (world_.rank() != 0) return;
     require_lock();
     const std::lock_guard lock(hdf5_);
-    app::write_predictions(input_.run.directory + "/predictions.h5", predictions, reader, input_.task.name,
-                           label_names);
+    app::write_predictions(input_.run.directory, {input_.task.name, split, label_names}, predictions, reader);
   });
 }
 

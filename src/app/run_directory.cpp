@@ -30,9 +30,19 @@ constexpr const char* start_name = ".start";
 constexpr const char* input_name = "input.toml";
 constexpr const char* aside_name = ".replaced";
 // Everything that a run writes; the rest of a directory is not ours and stays.
-constexpr const char* own_names[] = {"input.toml",      "log.txt",       "metrics.h5",     "metrics.journal",
-                                     "model",           "checkpoints",   "predictions.h5", "predictions.json",
-                                     "predictions.tsv", "embeddings.h5", "trace.json",     "metrics.journal.damaged",
+constexpr const char* own_names[] = {"input.toml",
+                                     "log.txt",
+                                     "metrics.h5",
+                                     "metrics.journal",
+                                     "model",
+                                     "checkpoints",
+                                     "predictions.h5",
+                                     "predictions.json",
+                                     "predictions.csv",
+                                     "predictions.tsv",
+                                     "embeddings.h5",
+                                     "trace.json",
+                                     "metrics.journal.damaged",
                                      "tensorboard"};
 
 std::string path_in(const std::string& directory, const char* name) {

@@ -44,6 +44,7 @@ TrainingLoop::TrainingLoop(Training& training, const RunContext& context, Result
       best_(context.input.evaluation),
       trace_(context.input.log.trace, training.loader->total_steps(), context.world, timers) {
   progress_.total_steps = training.loader->total_steps();
+  evaluation_interval_ = evaluation_steps(context_.input, training_.loader->steps_per_epoch());
 }
 
 void TrainingLoop::restore(const Resume& resume) {
@@ -76,6 +77,7 @@ bool TrainingLoop::run() {
   context_.activity.enter("step");
   begin_ = context_.seconds();
   row_begin_ = begin_ - state_.row.seconds;
+  pace_.add(state_.done, 0);
   if (context_.input.log.trace) training_.assembly->pipeline().record(&trace_.instructions());
   // What was saved before is good: it must not be lost with what comes after, where all ranks know of that.
   try {
@@ -110,7 +112,6 @@ bool TrainingLoop::steps() {
 
 bool TrainingLoop::step() {
   const data::BatchLoader& loader = *training_.loader;
-  const std::int64_t interval = evaluation_steps(context_.input, loader.steps_per_epoch());
   trace_.begin(state_.done);
   const data::LoadedStep& loaded = next_step();
   Votes votes = checkpoints_.votes();
@@ -126,7 +127,7 @@ bool TrainingLoop::step() {
   account(result);
   if (result.skipped) tell_skipped(result);
   noise_scale_ = result.noise_scale;
-  const bool evaluates = state_.done % interval == 0 || !loader.has_next();
+  const bool evaluates = state_.done % evaluation_interval_ == 0 || !loader.has_next();
   if (state_.done % context_.input.log.every_steps == 0 || evaluates) record();
   display_.step(progress_, context_.seconds());
   checkpoints_.follow(result.votes);
@@ -178,10 +179,10 @@ bool TrainingLoop::test() {
     return false;
   }
   if (gathers) {
-    results_.write_predictions(predictions, *training_.sets.test, training_.assembly->config.label_names);
+    results_.write_predictions(predictions, *training_.sets.test, "test", training_.assembly->config.label_names);
   }
   results_.record_evaluation("test", *row);
-  context_.log.info(evaluation_line("test", *row));
+  context_.log.info(evaluation_line(context_.input.task.name, "test", *row));
   return true;
 }
 
@@ -232,6 +233,7 @@ const data::LoadedStep& TrainingLoop::next_step() {
 bool TrainingLoop::evaluate() {
   if (!training_.validation) return false;
   const auto timed = timers_.measure("evaluation");
+  const double begin = context_.seconds();
   const std::optional<io::EvaluationRow> row =
       training_.validation->evaluate_unless(state_.done, [this] { return asked_to_stop(); });
   if (!row) {
@@ -239,10 +241,12 @@ bool TrainingLoop::evaluate() {
     return true;
   }
   results_.record_evaluation("validation", *row);
-  context_.log.info(evaluation_line("validation", *row));
+  context_.log.info(evaluation_line(context_.input.task.name, "validation", *row));
   better_ = best_.offer(*row);
   if (better_) results_.export_model(*training_.assembly, training_.sets.train->info());
   row_begin_ = context_.seconds();
+  progress_.seconds_per_evaluation = row_begin_ - begin;
+  evaluation_seconds_ += progress_.seconds_per_evaluation;
   if (!best_.patience_is_over()) return false;
   context_.log.info("stopping early: no better " + *context_.input.evaluation.best + " in the last " +
                     core::counted(*context_.input.evaluation.patience, "evaluation"));

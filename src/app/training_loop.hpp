@@ -57,10 +57,13 @@ class TrainingLoop {
   BestModel best_;
   StepTrace trace_;
   ProgressState progress_;
+  RecentPace pace_;
   TrainingState state_;
   bool stopped_ = false, better_ = false;
   double noise_scale_ = 0;
   double begin_ = 0, row_begin_ = 0, seconds_before_ = 0;
+  double evaluation_seconds_ = 0;         // of all evaluations since begin_
+  std::int64_t evaluation_interval_ = 0;  // steps
   // Of this start of the run.
   std::int64_t first_step_ = 0, first_samples_ = 0, first_tokens_ = 0;
   double first_training_seconds_ = 0, first_flops_ = 0;

@@ -30,13 +30,16 @@ void TrainingLoop::account(const StepResult& result) {
   state_.flops += model::training_flops(training_.assembly->config, training_.assembly->traits.kind, result.tokens,
                                         result.sum_of_squared_lengths, result.targets);
   progress_.step = state_.done;
-  progress_.new_steps = state_.done - first_step_;
   progress_.epoch = row.epoch;
   // Since the last line: a step alone, the small one at an epoch's end above all, says little.
   progress_.loss = state_.row_targets > 0 ? row.loss / state_.row_targets : result.loss;
   progress_.learning_rate = result.learning_rate;
   const double now = context_.seconds(), since_row = now - row_begin_;
-  progress_.seconds = now - begin_;
+  pace_.add(state_.done, now - begin_ - evaluation_seconds_);
+  progress_.seconds_per_step = pace_.seconds_per_step();
+  if (training_.validation) {
+    progress_.evaluations_left = evaluations_left(state_.done, progress_.total_steps, evaluation_interval_);
+  }
   // Shorter spans than this say more about one batch than about the speed.
   if (since_row > 0.5) progress_.tokens_per_second = static_cast<double>(row.tokens) / since_row;
 }

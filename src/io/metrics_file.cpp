@@ -1,9 +1,10 @@
-// The tables as metrics.h5: names, units and shapes as the README tells users.
+// The tables as metrics.h5. postprocess/README.md is the manual of these names, units and shapes.
 #include <cmath>
 #include <limits>
 #include <set>
 
 #include "bert_hpc/io/hdf5.hpp"
+#include "bert_hpc/io/metric_names.hpp"
 #include "bert_hpc/io/provenance.hpp"
 #include "metrics_tables.hpp"
 
@@ -34,12 +35,10 @@ void write_steps(Hdf5File& file, const std::vector<StepRow>& rows) {
   write_column(file, "steps/loss", rows, &StepRow::loss, "1");
   write_column(file, "steps/learning_rate", rows, &StepRow::learning_rate, "1");
   write_column(file, "steps/gradient_norm", rows, &StepRow::gradient_norm, "1");
-  write_column(file, "steps/samples", rows, &StepRow::samples,
-               "samples seen since the row before, by skipped updates too");
-  write_column(file, "steps/tokens", rows, &StepRow::tokens,
-               "tokens seen since the row before, by skipped updates too");
-  write_column(file, "steps/seconds", rows, &StepRow::seconds, "s since the row before");
-  write_column(file, "steps/skipped", rows, &StepRow::skipped, "updates since the row before that were left out");
+  write_column(file, "steps/samples", rows, &StepRow::samples, "samples");
+  write_column(file, "steps/tokens", rows, &StepRow::tokens, "tokens");
+  write_column(file, "steps/seconds", rows, &StepRow::seconds, "s");
+  write_column(file, "steps/skipped", rows, &StepRow::skipped, "updates");
 }
 
 void write_confusion(Hdf5File& file, const std::string& group, const std::vector<EvaluationRow>& rows) {
@@ -60,7 +59,8 @@ void write_confusion(Hdf5File& file, const std::string& group, const std::vector
   file.write_attribute(name, "axes", "evaluations, actual, predicted");
 }
 
-void write_evaluations(Hdf5File& file, const std::string& split, const std::vector<EvaluationRow>& rows) {
+void write_evaluations(Hdf5File& file, const std::string& task, const std::string& split,
+                       const std::vector<EvaluationRow>& rows) {
   const std::string group = "evaluations/" + split;
   write_column(file, group + "/step", rows, &EvaluationRow::step, "updates");
   write_column(file, group + "/loss", rows, &EvaluationRow::loss, "1");
@@ -76,6 +76,7 @@ void write_evaluations(Hdf5File& file, const std::string& split, const std::vect
       }
     }
     file.write(group + "/" + name, column);
+    file.write_attribute(group + "/" + name, "label", metric_label(task, name));
   }
   write_confusion(file, group, rows);
 }
@@ -85,8 +86,8 @@ void write_ranks(Hdf5File& file, const MetricsTables& tables) {
   write_column(file, "ranks/device", tables.ranks, &RankRow::device, "");
   write_column(file, "ranks/threads", tables.ranks, &RankRow::threads, "threads");
   write_column(file, "ranks/peak_memory", tables.ranks, &RankRow::peak_memory, "bytes");
-  write_column(file, "ranks/start_memory", tables.ranks, &RankRow::start_memory, "bytes before set-up");
-  write_column(file, "ranks/planned_memory", tables.ranks, &RankRow::planned_memory, "bytes beside start_memory");
+  write_column(file, "ranks/start_memory", tables.ranks, &RankRow::start_memory, "bytes");
+  write_column(file, "ranks/planned_memory", tables.ranks, &RankRow::planned_memory, "bytes");
   write_column(file, "ranks/utilisation", tables.ranks, &RankRow::utilisation, "0 to 1");
   write_column(file, "ranks/computing", tables.ranks, &RankRow::computing, "s");
   write_column(file, "ranks/communicating", tables.ranks, &RankRow::communicating, "s");
@@ -106,7 +107,7 @@ void write_ranks(Hdf5File& file, const MetricsTables& tables) {
     }
   }
   const auto rows = static_cast<std::int64_t>(tables.rank_samples.size());
-  write_column(file, "ranks/samples/seconds", tables.rank_samples, &RankSample::seconds, "s since the start");
+  write_column(file, "ranks/samples/seconds", tables.rank_samples, &RankSample::seconds, "s");
   file.write("ranks/samples/utilisation", utilisation, {rows, static_cast<std::int64_t>(ranks)});
   file.write("ranks/samples/power", power, {rows, static_cast<std::int64_t>(ranks)});
 }
@@ -153,7 +154,7 @@ std::vector<std::byte> MetricsTables::to_hdf5(const std::string& path) const {
   write_steps(file, steps);
   file.create_group("evaluations");
   for (const auto& [split, rows] : evaluations) {
-    if (!rows.empty()) write_evaluations(file, split, rows);
+    if (!rows.empty()) write_evaluations(file, info.task, split, rows);
   }
   write_column(file, "timers/name", timers, &TimerRow::name, "");
   write_column(file, "timers/calls", timers, &TimerRow::calls, "calls");
@@ -165,12 +166,12 @@ std::vector<std::byte> MetricsTables::to_hdf5(const std::string& path) const {
     write_column(file, "efficiency/step", efficiency, &EfficiencyRow::step, "updates");
     write_column(file, "efficiency/noise_scale", efficiency, &EfficiencyRow::noise_scale, "samples");
     write_column(file, "efficiency/efficiency", efficiency, &EfficiencyRow::efficiency, "0 to 1");
-    write_column(file, "efficiency/goodput", efficiency, &EfficiencyRow::goodput, "useful samples per second");
+    write_column(file, "efficiency/goodput", efficiency, &EfficiencyRow::goodput, "samples/s");
   }
   if (!loss_scale.empty()) {
     write_column(file, "loss_scale/step", loss_scale, &LossScaleRow::step, "updates");
     write_column(file, "loss_scale/scale", loss_scale, &LossScaleRow::scale, "1");
-    write_column(file, "loss_scale/skipped", loss_scale, &LossScaleRow::skipped, "updates left out so far");
+    write_column(file, "loss_scale/skipped", loss_scale, &LossScaleRow::skipped, "updates");
   }
   return file.close_to_bytes();
 }

@@ -27,8 +27,9 @@ void describe_run(const RunContext& context, const Assembly& assembly, const Dat
 /// not say.
 std::string memory_line(const std::vector<io::RankRow>& ranks);
 
-/// "validation at step 120: loss 0.5123, accuracy 0.8412, …"; without a step where no training has been.
-std::string evaluation_line(const std::string& split, const io::EvaluationRow& row);
+/// "validation at step 120: loss 0.5123, accuracy 0.8412, macro f1 0.8123, …"; without a step where nothing was
+/// trained.
+std::string evaluation_line(const std::string& task, const std::string& split, const io::EvaluationRow& row);
 
 /// What --validate says of a directory that no run may begin in as it is; nothing where `why` is empty.
 void tell_directory(const RunContext& context, const std::string& why);

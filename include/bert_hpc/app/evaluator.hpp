@@ -7,17 +7,12 @@
 #include <vector>
 
 #include "bert_hpc/app/assembly.hpp"
+#include "bert_hpc/app/predictions.hpp"
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/data/batch_loader.hpp"
 #include "bert_hpc/io/metrics.hpp"
 
 namespace bert_hpc::app {
-
-/// Every sample's result, in the data's order; rank 0 only.
-struct Predictions {
-  std::int64_t outputs = 0;   ///< columns of logits
-  std::vector<float> logits;  ///< (samples, outputs)
-};
 
 class Evaluator : private train::PipelineEvents {
  public:
@@ -57,9 +52,5 @@ class Evaluator : private train::PipelineEvents {
   std::vector<layers::Pass> passes_;
   train::EvaluationSums sums_;
 };
-
-/// RUN/predictions.h5 from gathered predictions. Throws Error(files).
-void write_predictions(const std::string& path, const Predictions& predictions, const data::ShardReader& reader,
-                       const std::string& task, const std::vector<std::string>& label_names);
 
 }  // namespace bert_hpc::app

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <string>
 
@@ -15,16 +16,43 @@ struct ProgressState {
   double epoch = 0;
   double loss = 0, learning_rate = 0;
   double tokens_per_second = 0;
-  double seconds = 0;          ///< spent on `new_steps`, evaluations too
-  std::int64_t new_steps = 0;  ///< done by this process: a resumed run starts beyond 0
+  double seconds_per_step = -1;       ///< of late, without evaluations; negative: unknown
+  std::int64_t evaluations_left = 0;  ///< that of the current step included
+  double seconds_per_evaluation = 0;  ///< of the latest one
 };
+
+/// How fast steps are at present. The time left follows from this and not from the mean since the start, which a change
+/// of speed moves too late. Pure: the caller says what time it is.
+class RecentPace {
+ public:
+  static constexpr double window_seconds = 30;
+  static constexpr std::int64_t window_steps = 20;
+
+  /// After `steps` steps that took `seconds`, both from any origin. The first call is the begin of the first step.
+  void add(std::int64_t steps, double seconds);
+  /// The mean over the last window_seconds, or over the last window_steps where those took longer; over all steps where
+  /// there are fewer. Negative: unknown.
+  double seconds_per_step() const;
+
+ private:
+  struct Mark {
+    std::int64_t steps = 0;
+    double seconds = 0;
+  };
+  static constexpr double mark_seconds = 0.25;  // between two marks at least, which bounds how many there are
+  std::deque<Mark> marks_;                      // the oldest begins the window
+  Mark latest_;
+};
+
+/// Evaluations from step `done`, that of this step included, to the end: one every `interval` steps and one at the end.
+std::int64_t evaluations_left(std::int64_t done, std::int64_t total, std::int64_t interval);
 
 enum class ProgressMode { none, lines, bar };
 
 /// For [log] progress: "auto" is a bar on a terminal that can move its cursor (TERM), else lines.
 ProgressMode progress_mode(const std::string& setting, bool is_terminal, const std::string& terminal_name);
 
-/// Seconds to go, from the steps done so far; negative: unknown.
+/// Seconds until the last step and its evaluation are done; negative: unknown.
 double seconds_left(const ProgressState& state);
 
 /// "step 120/4,280, epoch 0.11: loss 2.3456, learning rate 1.2e-04, 45.6 k tokens/s, 2 min 05 s left"

@@ -56,8 +56,9 @@ class Results {
   /// `shards`: what it was trained on.
   void export_model(const Assembly& assembly, const data::ShardInfo& shards);
 
-  /// Collective. RUN/predictions.h5: what was gathered on rank 0 for the samples of `reader`, with their labels.
-  void write_predictions(const Predictions& predictions, const data::ShardReader& reader,
+  /// Collective. RUN/predictions.h5 and RUN/predictions.csv: what was gathered on rank 0 for the samples of `reader`, a
+  /// split of this name, with their labels.
+  void write_predictions(const Predictions& predictions, const data::ShardReader& reader, const std::string& split,
                          const std::vector<std::string>& label_names);
 
   /// Collective. Timers of all ranks into metrics.h5; returns them for the table.

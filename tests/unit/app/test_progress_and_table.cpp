@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_floating_point.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include "bert_hpc/app/progress.hpp"
@@ -9,6 +10,7 @@
 
 using namespace bert_hpc::app;
 using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::WithinRel;
 
 namespace {
 
@@ -20,8 +22,7 @@ ProgressState state() {
   s.loss = 0.693147;
   s.learning_rate = 1e-4;
   s.tokens_per_second = 45600;
-  s.seconds = 50;
-  s.new_steps = 500;
+  s.seconds_per_step = 0.1;
   return s;
 }
 
@@ -38,8 +39,12 @@ TEST_CASE("a bar appears on a capable terminal only") {
   CHECK(progress_mode("none", true, "xterm") == ProgressMode::none);
 }
 
-TEST_CASE("the time left counts this process's steps") {
+TEST_CASE("the time left is that of steps and evaluations at their present speed") {
   CHECK(seconds_left(state()) == 300.0);
+  ProgressState evaluated = state();
+  evaluated.evaluations_left = 3;
+  evaluated.seconds_per_evaluation = 20;
+  CHECK(seconds_left(evaluated) == 360.0);
   CHECK(seconds_left({}) < 0);
   ProgressState done = state();
   done.step = 4000;
@@ -47,6 +52,41 @@ TEST_CASE("the time left counts this process's steps") {
   CHECK(progress_line(state()) ==
         "step 1,000/4,000, epoch 1.00: loss 0.6931, learning rate 0.0001, 45.6 k tokens/s, 5 min 00 s left");
   CHECK_THAT(progress_line({}), !ContainsSubstring("left"));
+}
+
+TEST_CASE("the pace is that of the last steps") {
+  RecentPace pace;
+  CHECK(pace.seconds_per_step() < 0);
+  pace.add(100, 0);  // a run that resumes
+  CHECK(pace.seconds_per_step() < 0);
+  double seconds = 0;
+  std::int64_t steps = 100;
+  const auto take = [&](int count, double each) {
+    for (int i = 0; i < count; ++i) pace.add(++steps, seconds += each);
+  };
+  take(1, 5);
+  CHECK(pace.seconds_per_step() == 5);
+  take(3600, 0.01);
+  CHECK_THAT(pace.seconds_per_step(), WithinRel(0.01, 1e-6));
+  // The mean since the start would still be 0.016 s.
+  take(1030, 0.03);
+  CHECK_THAT(pace.seconds_per_step(), WithinRel(0.03, 1e-6));
+  // Slow steps: the last 20, and not those of the last 30 s alone.
+  take(30, 4);
+  CHECK_THAT(pace.seconds_per_step(), WithinRel(4.0, 1e-6));
+  take(1, 44);
+  CHECK_THAT(pace.seconds_per_step(), WithinRel(6.0, 1e-6));
+}
+
+TEST_CASE("evaluations that are left") {
+  CHECK(evaluations_left(0, 100, 10) == 10);
+  CHECK(evaluations_left(9, 100, 10) == 10);
+  CHECK(evaluations_left(10, 100, 10) == 10);  // that of step 10 is yet to come
+  CHECK(evaluations_left(11, 100, 10) == 9);
+  CHECK(evaluations_left(100, 100, 10) == 1);
+  CHECK(evaluations_left(91, 95, 10) == 1);
+  CHECK(evaluations_left(90, 95, 10) == 2);
+  CHECK(evaluations_left(5, 100, 0) == 0);
 }
 
 TEST_CASE("a bar fits every width") {

@@ -1,0 +1,29 @@
+// What a run predicted for every sample of a split, and its two files: predictions.h5 and predictions.csv.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bert_hpc/data/shard_reader.hpp"
+
+namespace bert_hpc::app {
+
+/// Every sample's result, in the data's order; rank 0 only.
+struct Predictions {
+  std::int64_t outputs = 0;   ///< columns of logits
+  std::vector<float> logits;  ///< (samples, outputs)
+};
+
+/// What the files say besides.
+struct PredictionsFacts {
+  std::string task, split;               ///< as in the input file; "test" or "validation"
+  std::vector<std::string> label_names;  ///< of the classes
+};
+
+/// DIRECTORY/predictions.h5 and DIRECTORY/predictions.csv of the samples of `reader`, with their labels where it has
+/// them. A block of rows at a time. Throws Error(files).
+void write_predictions(const std::string& directory, const PredictionsFacts& facts, const Predictions& predictions,
+                       const data::ShardReader& reader);
+
+}  // namespace bert_hpc::app
