@@ -20,12 +20,39 @@ def make_output(argument, runs):
     return output
 
 
-def arguments(description, given=None):
+def positive(text):
+    value = float(text)
+    if not 0 < value < 1000:
+        raise argparse.ArgumentTypeError(f"{text} is not a positive size")
+    return value
+
+
+def add_style(parser):
+    """The options that set the look of every picture."""
+    look = parser.add_argument_group("pictures")
+    look.add_argument("--title", metavar="TEXT", help="instead of the run's name in titles; '' for pictures without titles")
+    look.add_argument("--width", type=positive, metavar="INCHES", help="width of every picture")
+    look.add_argument("--font-size", type=positive, metavar="POINTS", help=f"size of text (default {drawing.FONT_SIZE})")
+    look.add_argument("--x", choices=["steps", "epochs"], default="steps", help="horizontal axis of the curves (default: steps)")
+    look.add_argument("--metrics", metavar="all|NAME,...",
+                      help="metrics in metrics.png (default: that of evaluation.best and the main one of the task)")
+    look.add_argument("--counts", action="store_true", help="confusion matrices in counts instead of per cent")
+    look.add_argument("--label-name", metavar="TEXT", help="what a regression predicts, for its axes")
+
+
+def style_of(options):
+    metrics = options.metrics.split(",") if options.metrics else None
+    return drawing.Style(options.title, options.width, options.font_size, options.x, metrics, options.counts, options.label_name)
+
+
+def parser_of(description):
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("runs", nargs="+", metavar="RUN", help="directory of a run; several are shown side by side")
+    parser.add_argument("runs", nargs="+", metavar="[NAME=]RUN",
+                        help="directory of a run, with the name that it has in legends; several are shown side by side")
     parser.add_argument("--output", metavar="DIR", help="where tables and pictures go (default: report/ in the first RUN)")
     parser.add_argument("--journal", action="store_true", help="read metrics.journal, which has the last rows before a kill")
-    return parser.parse_args(given)
+    add_style(parser)
+    return parser
 
 
 def guarded(action):
@@ -38,18 +65,20 @@ def guarded(action):
 
 
 def main(draw, description, given=None, needed=None):
-    """Command line of a script that draws one kind of picture: draw(runs) gives (name, figure) pairs. What is
-    `needed` is said where there is none. The exit status."""
+    """Command line of a script that draws one kind of picture: draw(runs, style) gives (name, figure) pairs. `needed` says what
+    the script needs, for runs that lack it. Returns the exit status."""
 
     def action():
-        options = arguments(description, given)
+        options = parser_of(description).parse_args(given)
+        style = style_of(options)
         runs = reading.load_runs(options.runs, options.journal)
         output = make_output(options.output, runs)
         drawn = False
-        for name, figure in draw(runs):
-            drawn = True
-            for path in drawing.save(figure, name, output):
-                print(path)
+        with style.fonts():
+            for name, figure in draw(runs, style):
+                drawn = True
+                for path in drawing.save(figure, name, output):
+                    print(path)
         if not drawn:
             print("Nothing to draw: " + (f"this needs {needed}." if needed else "the runs have no such data."))
         return 0

@@ -2,6 +2,7 @@
 people with any kind of colour vision can tell apart."""
 
 import collections
+import dataclasses
 import re
 
 import matplotlib
@@ -13,12 +14,14 @@ from matplotlib.ticker import LogFormatterMathtext, LogFormatterSciNotation, Max
 
 import variants  # noqa: E402
 from smoothing import curve  # noqa: E402
-from wording import minus, shortened  # noqa: E402
+from wording import minus, shortened, titled  # noqa: E402
 
-# Black first for a single run; yellow is left out, as it is too faint for lines on white.
+# Yellow is left out, as it is too faint for lines on white.
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
-LINE_STYLES = ["-", "--", ":", "-."]
-MARKERS = ["o", "s", "^", "D"]
+# A role has the same colour in every picture of one run, and the same line and marker in every picture of several.
+ROLES = {"training": (COLOURS[0], "-", None), "validation": (COLOURS[1], "--", "o"), "test": (COLOURS[2], ":", "s")}
+OTHER_ROLES = [(COLOURS[3], "-.", "^"), (COLOURS[4], (0, (5, 1, 1, 1, 1, 1)), "D"), (COLOURS[5], (0, (1, 3)), "v")]
+FONT_SIZE = 11  # points
 
 matplotlib.rcParams.update(
     {
@@ -27,8 +30,8 @@ matplotlib.rcParams.update(
         "figure.constrained_layout.use": True,
         "figure.constrained_layout.w_pad": 0.12,
         "figure.constrained_layout.h_pad": 0.12,
-        "font.size": 11,
-        "axes.titlesize": 12,
+        "font.size": FONT_SIZE,
+        "axes.titlesize": "large",
         "axes.spines.top": False,
         "axes.spines.right": False,
         "axes.grid": True,
@@ -44,8 +47,50 @@ matplotlib.rcParams.update(
 )
 
 
+@dataclasses.dataclass(frozen=True)
+class Style:
+    """What the command line says of the pictures; sizes that it leaves open are None."""
+
+    title: str | None = None  # instead of the run's name; "": no titles
+    width: float | None = None  # inches
+    font_size: float | None = None  # points
+    x: str = "steps"  # or "epochs"
+    metrics: list | None = None  # names, or ["all"]
+    counts: bool = False
+    label_name: str | None = None
+
+    def fonts(self):
+        """The context in which to draw: text sizes are stated in proportion to this one."""
+        return matplotlib.rc_context({"font.size": self.font_size or FONT_SIZE})
+
+    def title_of(self, kind, runs, details=""):
+        return "" if self.title == "" else titled(kind, runs, self.title) + (f"\n{details}" if details else "")
+
+    def subplots(self, rows, columns, width, height, **options):
+        """plt.subplots at the usual size in inches, or in proportion to the width that was asked for. Text gets the room that
+        its size needs."""
+        factor = self.width / width if self.width else 1.0
+        size = (width * factor, max(height * factor, 1.4 * rows + 0.6))
+        return plt.subplots(rows, columns, figsize=size, **options)
+
+    def bars(self, rows, columns, width, height, **options):
+        """The same for pictures with lines of text one below the other, which need their height at any width."""
+        return plt.subplots(rows, columns, figsize=(self.width or width, height * (self.font_size or FONT_SIZE) / FONT_SIZE), **options)
+
+
+USUAL = Style()
+
+
 def colour(index):
     return COLOURS[index % len(COLOURS)]
+
+
+def role(name, others=()):
+    """(colour, line style, marker) of a split, or of "training". `others` are all splits beside the usual ones."""
+    if name in ROLES:
+        return ROLES[name]
+    beside = sorted(set(others) - set(ROLES))
+    return OTHER_ROLES[beside.index(name) % len(OTHER_ROLES) if name in beside else 0]
 
 
 def palette(count):
@@ -71,27 +116,67 @@ def looks(runs):
     return found
 
 
-LIGHT_ROWS = "of less than half a batch"
+def in_order(splits):
+    """The usual splits first."""
+    return sorted(splits, key=lambda split: (split != "validation", split != "test", split))
 
 
-def draw_rows(axes, run, column, look, label=None):
+LIGHT_ROWS = "rows of less than half a batch"
+
+
+def steps_per_epoch(run):
+    """Updates of an epoch, from the rows; 0 where they do not say."""
+    steps, epochs = run.steps["step"], run.steps["epoch"]
+    return float(steps[-1]) / float(epochs[-1]) if len(steps) and len(epochs) and epochs[-1] > 0 else 0.0
+
+
+def x_of(run, steps, style):
+    """Where steps stand on the horizontal axis."""
+    per_epoch = steps_per_epoch(run)
+    return np.asarray(steps) / per_epoch if style.x == "epochs" and per_epoch > 0 else np.asarray(steps)
+
+
+def x_label(style):
+    return "Epoch" if style.x == "epochs" else "Step"
+
+
+def whole_steps(axes, style):
+    if style.x == "steps":
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
+
+
+def add_epochs(axes, runs, style):
+    """A second scale on top, in epochs, where it is the same for all runs."""
+    lengths = {round(steps_per_epoch(run), 6) for run in runs}
+    longest = max((float(run.steps["epoch"][-1]) for run in runs), default=0.0)
+    if style.x == "epochs" or len(lengths) != 1 or 0.0 in lengths or longest < 1:
+        return
+    length = lengths.pop()
+    top = axes.secondary_xaxis("top", functions=(lambda step: step / length, lambda epoch: epoch * length))
+    top.xaxis.set_major_locator(MaxNLocator(6, integer=True, steps=[1, 2, 5, 10]))
+    top.set_xlabel("Epoch", fontsize="small")
+    top.tick_params(labelsize="small")
+
+
+def draw_rows(axes, run, column, look, label=None, style=USUAL):
     """A column of the rows: each row faint, as far as there are many, and the bold line."""
-    steps, values = np.asarray(run.steps["step"]), np.asarray(run.steps[column], dtype=float)
+    steps, values = x_of(run, run.steps["step"], style), np.asarray(run.steps[column], dtype=float)
     at, bold, light = curve(run, column)
+    at = x_of(run, at, style)
     if len(steps) >= 50:
         if look.faint:
             axes.plot(steps, values, color=look.colour, alpha=0.22, linewidth=0.8)
     elif light.any():
-        told = LIGHT_ROWS in axes.get_legend_handles_labels()[1]
+        named = LIGHT_ROWS in axes.get_legend_handles_labels()[1]
         axes.plot(steps[light], values[light], "o", color=look.colour, alpha=0.6, markersize=5, markerfacecolor="none",
-                  label=None if told else LIGHT_ROWS)
+                  label=None if named else LIGHT_ROWS)
     axes.plot(at, bold, color=look.colour, linewidth=look.width, label=label)
 
 
 def light_style(axes):
     """The legend's entry for what draw_rows marks, if it has."""
-    told = any(LIGHT_ROWS in panel.get_legend_handles_labels()[1] for panel in axes)
-    return {LIGHT_ROWS: {"linestyle": "none", "marker": "o", "alpha": 0.6}} if told else {}
+    marked = any(LIGHT_ROWS in panel.get_legend_handles_labels()[1] for panel in axes)
+    return {LIGHT_ROWS: {"linestyle": "none", "marker": "o", "alpha": 0.6}} if marked else {}
 
 
 def draw_histogram(axes, values, middle, label):
@@ -107,15 +192,15 @@ def draw_histogram(axes, values, middle, label):
 
 def split_styles(runs):
     """{split: line style and marker}, the same for every run; a split evaluated once has a marker alone."""
-    splits = sorted({split for run in runs for split in run.evaluations}, key=lambda split: (split != "validation", split))
+    splits = in_order({split for run in runs for split in run.evaluations})
     lines = {split for run in runs for split, columns in run.evaluations.items() if len(columns["step"]) > 1}
-    return {split: {"linestyle": LINE_STYLES[1 + number % (len(LINE_STYLES) - 1)] if split in lines else "none",
-                    "marker": MARKERS[number % len(MARKERS)]} for number, split in enumerate(splits)}
+    looks = {split: role(split, splits) for split in splits}
+    return {split: {"linestyle": line if split in lines else "none", "marker": marker} for split, (_, line, marker) in looks.items()}
 
 
 def legend_below(figure, columns, **entries):
-    """A legend below all panels, which leave it room: of itself matplotlib does so from 3.7 on, and Debian 12 has 3.6."""
-    legend = figure.legend(loc="lower center", ncol=columns, **{"fontsize": 9} | entries)
+    """A legend below all panels, which leave it room: matplotlib does so by itself from 3.7 on, and Debian 12 has 3.6."""
+    legend = figure.legend(loc="lower center", ncol=columns, **{"fontsize": "small"} | entries)
     share = legend.get_window_extent(figure.canvas.get_renderer()).height / figure.bbox.height
     figure.get_layout_engine().set(rect=(0, share, 1, 1 - share))
 
@@ -124,19 +209,20 @@ def shared_legend(figure, shown, styles=None):
     """One legend below all panels: a variant is a colour, what was measured a line style and marker. The figure grows by its
     height, so that the panels keep theirs."""
     width, height = figure.get_size_inches()
-    named = {look.group: (shortened(look.label, int(12 * width) - 8), look.colour) for look in shown}
+    scale = matplotlib.rcParams["font.size"] / FONT_SIZE
+    named = {look.group: (shortened(look.label, max(12, int(12 * width / scale) - 8)), look.colour) for look in shown}
     groups = [[plt.Line2D([], [], color=colour, linewidth=4, label=name) for _, (name, colour) in sorted(named.items())],
               [plt.Line2D([], [], label=name, **{"color": "#444444", "markerfacecolor": "white"} | style)
                for name, style in (styles or {}).items()]]
     longest = max(len(handle.get_label()) for group in groups for handle in group)
     # At 9 points a letter is about 0.07 inch wide, a line with its gaps 0.65 inch.
-    columns = max(1, min(4, max(map(len, groups)), int(width / (0.65 + 0.07 * longest))))
+    columns = max(1, min(4, max(map(len, groups)), int(width / scale / (0.65 + 0.07 * longest))))
     cells = []
     for group in groups:  # splits begin a row of their own
         cells += group + [plt.Line2D([], [], color="none", label=" ")] * (-len(group) % columns)
     rows = len(cells) // columns
     handles = [cells[row * columns + column] for column in range(columns) for row in range(rows)]
-    figure.set_size_inches(width, height + 0.2 * rows)
+    figure.set_size_inches(width, height + 0.2 * scale * rows)
     legend_below(figure, columns, handles=handles)
 
 
@@ -162,12 +248,14 @@ def write_plain_powers(figure):
 
 
 def save(figure, name, output):
-    """NAME.png and NAME.pdf in the folder; the same data give the same bytes."""
+    """NAME.png and NAME.pdf in the folder; the same data give the same bytes. A reader never sees half of one."""
     write_plain_powers(figure)
     paths = []
     for suffix, metadata in ((".png", {"Software": None}), (".pdf", {"CreationDate": None, "Creator": None})):
         path = output / (name + suffix)
-        figure.savefig(path, metadata=metadata)
+        beside = output / (name + ".partial" + suffix)
+        figure.savefig(beside, metadata=metadata)
+        beside.replace(path)
         paths.append(path)
     plt.close(figure)
     return paths

@@ -1,13 +1,15 @@
-"""Confusion matrix of each split, of the model that the run keeps (or the last), or of a run's predictions where it has none: rows
-are actual classes, columns predicted ones, each row divided by its sum, so that the diagonal is the recall of each class."""
+"""Confusion matrix of each split, of the best checkpoint (or the last model), or of a run's predictions where there is none: rows
+are actual classes, columns predicted ones, each row divided by its sum, so that the diagonal is the recall of each class.
+--counts draws the numbers of samples instead."""
 
 import sys
 
 import command  # first, as it says which packages are missing
 
-import matplotlib.pyplot as plt
+import matplotlib
 import numpy as np
 
+import drawing
 import predictions
 import rundata
 import wording
@@ -18,12 +20,12 @@ def matrix_that_counts(run, split):
     found = run.evaluations[split].get("confusion_matrix", [])
     row, which = rundata.chosen(run, split)
     if row is None or row >= len(found) or found[row].sum() == 0:
-        row, which = next((row for row in range(len(found) - 1, -1, -1) if found[row].sum() > 0), None), "last that has counts"
+        row, which = next((row for row in range(len(found) - 1, -1, -1) if found[row].sum() > 0), None), "last with counts"
     return None if row is None else (np.asarray(found[row], dtype=float), rundata.described(run, split, row, which))
 
 
 def matrices(run):
-    """(split, counts, which evaluation, class names) of each; the split of a run that only predicted is "predictions"."""
+    """(split, counts, which evaluation, class names) of each; the split of a run that predicted only is "predictions"."""
     found = []
     for split in sorted(run.evaluations):
         counted = matrix_that_counts(run, split)
@@ -36,46 +38,70 @@ def matrices(run):
     return found
 
 
-def draw_matrix(counts, names, title):
+# Inches of a cell, points of text, by the number of classes: at 33 classes a cell of 0.27 inch still carries a label of 8 points.
+SIZES = [(8, 0.62, 10), (16, 0.46, 10), (60, 0.27, 8), (float("inf"), 0.16, 5)]
+MOST_WITH_NUMBERS = 16
+
+
+def sizes_of(classes, style):
+    """Figure's width and height in inches, and points of the classes' names."""
+    _, cell, points = next(entry for entry in SIZES if classes <= entry[0])
+    scale = (style.font_size or drawing.FONT_SIZE) / drawing.FONT_SIZE
+    side = max(cell * scale * classes, 1.8 * scale)
+    width, height = side + 3.4 * scale, side + 2.4 * scale
+    if style.width:  # the rest of the figure is text
+        side = max(style.width - 3.4 * scale, 0.3 * style.width)
+        points = min(points * scale, 72 * side / classes) / scale
+        width, height = style.width, side + 2.4 * scale
+    return width, height, points * scale
+
+
+def write_numbers(axes, counts, shares, style, points):
+    most = counts.max()
+    for row, column in np.ndindex(*counts.shape):
+        if shares[row, column] < 0.005:
+            continue
+        text = f"{int(counts[row, column]):,}" if style.counts else f"{100 * shares[row, column]:.0f}"
+        dark = counts[row, column] > 0.6 * most if style.counts else shares[row, column] > 0.6
+        axes.text(column, row, text, ha="center", va="center", fontsize=points, color="white" if dark else "black")
+
+
+def draw_matrix(counts, names, title, style=drawing.USUAL):
     classes = len(counts)
     names = [wording.begun(name) for name in (names if len(names) == classes else [str(i) for i in range(classes)])]
     sums = counts.sum(axis=1, keepdims=True)
     shares = np.divide(counts, sums, out=np.zeros_like(counts), where=sums > 0)
-    # At 33 classes a cell of 0.27 inch still carries a label of 8 points on each axis.
-    cell = 0.62 if classes <= 8 else 0.46 if classes <= 16 else 0.27 if classes <= 60 else 0.16
-    font = 10 if classes <= 16 else 8 if classes <= 60 else 5
-    side = cell * classes
-    figure, axes = plt.subplots(figsize=(max(side + 3.4, 5.2), max(side + 2.4, 4.2)))
-    image = axes.imshow(100 * shares, cmap="Blues", vmin=0, vmax=100)
-    axes.set_xticks(range(classes), names, rotation=90 if classes > 6 else 30, fontsize=font,
+    width, height, points = sizes_of(classes, style)
+    figure, axes = drawing.plt.subplots(figsize=(width, height))
+    image = axes.imshow(counts if style.counts else 100 * shares, cmap="Blues", vmin=0, vmax=None if style.counts else 100)
+    axes.set_xticks(range(classes), names, rotation=90 if classes > 6 else 30, fontsize=points,
                     ha="center" if classes > 6 else "right", rotation_mode="anchor" if classes <= 6 else None)
-    axes.set_yticks(range(classes), names, fontsize=font)
+    axes.set_yticks(range(classes), names, fontsize=points)
     axes.grid(False)
     axes.set_xticks(np.arange(classes + 1) - 0.5, minor=True)
     axes.set_yticks(np.arange(classes + 1) - 0.5, minor=True)
     axes.grid(True, which="minor", color="#EEEEEE", linewidth=0.5)
     axes.tick_params(which="minor", length=0)
-    if classes <= 16:
-        for row, column in np.ndindex(classes, classes):
-            if shares[row, column] >= 0.005:
-                axes.text(column, row, f"{100 * shares[row, column]:.0f}", ha="center", va="center", fontsize=font,
-                          color="white" if shares[row, column] > 0.6 else "black")
+    if classes <= MOST_WITH_NUMBERS:
+        write_numbers(axes, counts, shares, style, points)
     bar = figure.colorbar(image, ax=axes, shrink=0.8, aspect=30, pad=0.02)
-    bar.set_label("% of the actual class")
+    bar.set_label("Samples" if style.counts else "% of the actual class")
+    if style.counts:
+        bar.ax.yaxis.set_major_locator(matplotlib.ticker.MaxNLocator(6, integer=True))
     axes.set(xlabel="Predicted class", ylabel="Actual class", title=title)
     return figure
 
 
-def draw(runs):
+def draw(runs, style=drawing.USUAL):
     """One after the other, so that only one is open: there may be many."""
     for run in runs:
         for split, counts, which, names in matrices(run):
             total = counts.sum()
             accuracy = np.trace(counts) / total
             figures = f"accuracy {accuracy:.3f} on {int(total):,} samples" + (f"; {which}" if which else "")
-            title = f"Confusion matrix: {wording.shortened(run.name, 36)}, {split}\n{figures}"
+            kind = "Confusion matrix" + ("" if split == "predictions" else f" ({split})")
             name = f"confusion_matrix-{split}" + (f"-{run.name}" if len(runs) > 1 else "")
-            yield wording.file_name(name), draw_matrix(counts, names, title)
+            yield wording.file_name(name), draw_matrix(counts, names, style.title_of(kind, [run], figures), style)
 
 
 if __name__ == "__main__":

@@ -1,62 +1,84 @@
-"""Gradient noise scale beside the batch size, and goodput (throughput times statistical efficiency) beside throughput,
-against steps. McCandlish et al. 2018; Pollux, Qiao et al. 2021."""
+"""Gradient noise scale beside the batch size, and goodput (throughput times statistical efficiency), against steps. README.md
+beside this script explains the terms. McCandlish et al. 2018; Pollux, Qiao et al. 2021."""
 
 import sys
 
 import command  # first, as it says which packages are missing
 
-import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.ticker import LogFormatter, MaxNLocator
+from matplotlib.ticker import LogFormatter
 
 import drawing
 import smoothing
-import wording
 
 
 def batch_size(run):
-    """Sequences of an update: the most usual one of the rows."""
+    """Sequences of an update: the median of the rows."""
     samples = np.asarray(run.steps["samples"])
     return float(np.median(samples / smoothing.updates_of(run))) if len(samples) else float("nan")
 
 
-def plot(axes, steps, values, look, label):
-    """A line, with its points marked where they are few: a single one has no line."""
-    marker = "o" if np.isfinite(values).sum() <= 50 else None
-    axes.plot(steps, values, color=look.colour, linewidth=look.width, marker=marker, markersize=4, label=label)
+def with_gaps(steps, values):
+    """The same with a NaN where rows are missing, so that no line is drawn over what was not measured."""
+    steps, values = np.asarray(steps, dtype=float), np.asarray(values, dtype=float)
+    if len(steps) < 3:
+        return steps, values
+    apart = np.diff(steps)
+    gaps = np.flatnonzero(apart > 2.5 * np.median(apart)) + 1
+    return np.insert(steps, gaps, steps[gaps - 1]), np.insert(values, gaps, np.nan)
 
 
-def draw(runs):
+def alone(values):
+    """Which points have no neighbour, and so no line."""
+    known = np.isfinite(values)
+    return known & ~np.append(known[1:], False) & ~np.insert(known[:-1], 0, False)
+
+
+def plot(axes, run, values, look, label, style):
+    """A line; its points are marked where they are few, or where one stands alone."""
+    steps, values = with_gaps(run.efficiency["step"], values)
+    at = drawing.x_of(run, steps, style)
+    few = np.isfinite(values).sum() <= 50
+    axes.plot(at, values, color=look.colour, linewidth=look.width, marker="o" if few else None, markersize=4, label=label)
+    if not few and alone(values).any():
+        axes.plot(at[alone(values)], values[alone(values)], "o", color=look.colour, markersize=3)
+
+
+def known_values(run):
+    """Noise scale and goodput, NaN where unknown. A noise scale may be estimated as negative or infinite, which a logarithmic
+    scale cannot show."""
+    noise, goodput = (np.asarray(run.efficiency[name], dtype=float) for name in ("noise_scale", "goodput"))
+    return np.where(np.isfinite(noise) & (noise > 0), noise, np.nan), goodput
+
+
+def draw(runs, style=drawing.USUAL):
     looks = drawing.looks(runs)
-    shown = []
-    for run in runs:
-        # A noise scale may be estimated as negative or infinite: neither can be drawn on a logarithmic scale.
-        noise, goodput = (np.asarray(run.efficiency[name], dtype=float) for name in ("noise_scale", "goodput"))
-        noise = np.where(np.isfinite(noise) & (noise > 0), noise, np.nan)
-        if np.isfinite(noise).any() or np.isfinite(goodput).any():
-            shown.append((run, noise, goodput))
+    shown = [(run, *known_values(run)) for run in runs]
+    shown = [entry for entry in shown if np.isfinite(entry[1]).any() or np.isfinite(entry[2]).any()]
     if not shown:
         return []
     several = len(shown) > 1
-    figure, (upper, lower) = plt.subplots(2, 1, figsize=(8, 6), sharex=True)
+    figure, (upper, lower) = style.subplots(2, 1, 8, 6, sharex=True)
     for run, noise, goodput in shown:
-        look, steps = looks[run.name], run.efficiency["step"]
+        look = looks[run.name]
         if np.isfinite(noise).any():
-            plot(upper, steps, noise, look, run.name if several else "noise scale")
-        upper.axhline(batch_size(run), color=look.colour, linestyle="--", linewidth=1.2, label=None if several else "batch")
+            plot(upper, run, noise, look, run.name if several else "gradient noise scale", style)
+        upper.axhline(batch_size(run), color=look.colour, linestyle="--", linewidth=1.2, label=None if several else "batch size")
         if np.isfinite(goodput).any():
-            plot(lower, steps, smoothing.smooth(goodput), look, run.name if several else "goodput")
+            plot(lower, run, smoothing.smooth(goodput), look, run.name if several else "goodput", style)
     if any(np.isfinite(noise).any() for _, noise, _ in shown):
         upper.set_yscale("log")
         upper.yaxis.set_major_formatter(LogFormatter())
         upper.yaxis.set_minor_formatter(LogFormatter(minor_thresholds=(1.2, 0.5)))
-    upper.set(ylabel="Gradient noise scale\n(sequences; dashed: batch)")
-    lower.set(xlabel="Step (updates)", ylabel="Goodput (useful\nsequences per second)")
+    upper.set(ylabel="Gradient noise scale\n(sequences; dashed: batch size)" if several else "Sequences")
+    if not several:
+        upper.legend()
+    lower.set(xlabel=drawing.x_label(style), ylabel="Goodput (sequences/s ×\nstatistical efficiency)")
     lower.set_ylim(bottom=0)
-    lower.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
+    drawing.whole_steps(lower, style)
     if several:
         drawing.shared_legend(figure, [looks[run.name] for run, _, _ in shown])
-    figure.suptitle(wording.title_of("Statistical efficiency", [run for run, _, _ in shown]))
+    figure.suptitle(style.title_of("Statistical efficiency", [run for run, _, _ in shown]))
     return [("efficiency", figure)]
 
 

@@ -1,14 +1,12 @@
-"""What NVML said of the ranks' GPUs: utilisation and power against time; the mean over ranks, and their range."""
+"""The ranks' GPUs as NVML reports them: utilisation and power against time; the mean over ranks, shaded from minimum to maximum."""
 
 import sys
 
 import command  # first, as it says which packages are missing
 
-import matplotlib.pyplot as plt
 import numpy as np
 
 import drawing
-import wording
 
 
 def known(run, name):
@@ -31,21 +29,21 @@ def draw_one(axes, run, name, factor, look):
                           linewidth=0)
 
 
-def draw(runs):
+def draw(runs, style=drawing.USUAL):
     looks = drawing.looks(runs)
     runs = [run for run in runs if any(len(known(run, name)[0]) for name in ("utilisation", "power"))]
     if not runs:
         return []
-    figure, (upper, lower) = plt.subplots(2, 1, figsize=(8, 5.4), sharex=True)
+    figure, (upper, lower) = style.subplots(2, 1, 8, 5.4, sharex=True)
     for run in runs:
         draw_one(upper, run, "utilisation", 100, looks[run.name])
         draw_one(lower, run, "power", 1, looks[run.name])
     upper.set(ylabel="GPU busy (% of time)", ylim=(0, 103))
-    lower.set(xlabel="Seconds", ylabel="Power (W a GPU)")
+    lower.set(xlabel="Seconds since the start", ylabel="Power (W per GPU)")
     lower.set_ylim(bottom=0)
     if len(runs) > 1:
         drawing.shared_legend(figure, [looks[run.name] for run in runs])
-    figure.suptitle(wording.title_of("GPUs", runs))
+    figure.suptitle(style.title_of("GPUs", runs))
     return [("gpus", figure)]
 
 

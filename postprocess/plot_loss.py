@@ -1,31 +1,51 @@
-"""Loss against steps: training (each row faint; bold: smoothed, without rows of less than half a batch) and every evaluated split."""
+"""Loss against steps: training (each row faint; bold: smoothed, without rows of less than half a batch) and every evaluated
+split. Runs with different kinds of loss are in pictures of their own."""
 
 import sys
 
 import command  # first, as it says which packages are missing
 
-import matplotlib.pyplot as plt
 import numpy as np
 
 import drawing
+import rundata
 import smoothing
-import wording
+
+KINDS = {"classification": "cross-entropy", "regression": "mean squared error", "masked_lm": "cross-entropy per masked token",
+         "causal_lm": "cross-entropy per token", "token_classification": "cross-entropy per token",
+         "multi_label": "binary cross-entropy", "question_answering": "cross-entropy of start and end",
+         "answer_ranking": "cross-entropy"}
 
 
-def draw_training(axes, run, look, several):
+def kind_of(run):
+    """What the run's loss is; nothing for a task that is not known here."""
+    kind = KINDS.get(run.task, "")
+    standard = run.task == "regression" and rundata.settings(run).get("task.standardize") == "true"
+    return kind + (" of standardised labels" if standard else "")
+
+
+def loss_label(runs):
+    kind = kind_of(runs[0])
+    return f"Loss ({kind})" if kind else "Loss"
+
+
+def draw_training(axes, run, look, several, style):
     smoothed = " (smoothed)" if smoothing.smooths(len(run.steps["step"])) else ""
-    drawing.draw_rows(axes, run, "loss", look, f"{run.name}: training" if several else "training" + smoothed)
+    if not several:
+        look = look._replace(colour=drawing.role("training")[0])
+    drawing.draw_rows(axes, run, "loss", look, f"{run.name}: training" if several else "training" + smoothed, style)
 
 
-def draw_evaluations(axes, run, look, several, styles):
-    for number, (split, columns) in enumerate(sorted(run.evaluations.items())):
+def draw_evaluations(axes, run, look, several, styles, style):
+    for split in drawing.in_order(run.evaluations):
+        columns = run.evaluations[split]
         if len(columns["step"]) == 0 or (len(columns["step"]) == 1 and len(run.steps["step"]) == 0):
             continue
-        colour = look.colour if several else drawing.colour(number + 1)
+        colour = look.colour if several else drawing.role(split, styles)[0]
         name = f"{run.name}: {split}" if several else split
-        style = styles[split] if several or len(columns["step"]) == 1 else styles[split] | {"linestyle": "-"}
-        axes.plot(columns["step"], columns["loss"], color=colour, linewidth=look.width, markersize=5, markerfacecolor="white",
-                  label=name, **style)
+        line = styles[split] if several or len(columns["step"]) == 1 else styles[split] | {"linestyle": "-"}
+        axes.plot(drawing.x_of(run, columns["step"], style), columns["loss"], color=colour, linewidth=look.width, markersize=5,
+                  markerfacecolor="white", label=name, **line)
 
 
 def limit(axes, runs):
@@ -49,30 +69,33 @@ def limit(axes, runs):
         axes.set_ylim(max(0.0, min(bottoms) - room), max(tops) + room)
 
 
-def loss_label(runs):
-    """What the losses are means over: of masked language modelling over the tokens to be predicted."""
-    kinds = {"masked tokens" if run.attributes.get("task") == "masked_lm" else "samples" for run in runs}
-    return f"Loss (mean over {' or '.join(sorted(kinds, reverse=True))})"
-
-
-def draw(runs):
-    looks = drawing.looks(runs)
-    runs = [run for run in runs if len(run.steps["step"]) > 0]
-    if not runs:
-        return []
-    figure, axes = plt.subplots(figsize=(8, 4.8))
+def draw_kind(runs, looks, style):
+    """The runs of one kind of loss."""
+    figure, axes = style.subplots(1, 1, 8, 4.8)
     styles = drawing.split_styles(runs)
     for run in runs:
-        draw_training(axes, run, looks[run.name], len(runs) > 1)
-        draw_evaluations(axes, run, looks[run.name], len(runs) > 1, styles)
+        draw_training(axes, run, looks[run.name], len(runs) > 1, style)
+        draw_evaluations(axes, run, looks[run.name], len(runs) > 1, styles, style)
     limit(axes, runs)
-    axes.set(xlabel="Step (updates)", ylabel=loss_label(runs), title=wording.title_of("Loss", runs))
+    drawing.whole_steps(axes, style)
+    axes.set(xlabel=drawing.x_label(style), ylabel=loss_label(runs), title=style.title_of("Loss", runs))
+    drawing.add_epochs(axes, runs, style)
     if len(runs) > 1:
         shown = [looks[run.name] for run in runs]
         drawing.shared_legend(figure, shown, {"training": {"linestyle": "-"}} | drawing.light_style([axes]) | styles)
     else:
         axes.legend()
-    return [("loss", figure)]
+    return figure
+
+
+def draw(runs, style=drawing.USUAL):
+    looks = drawing.looks(runs)
+    kinds = {}
+    for run in runs:
+        if len(run.steps["step"]) > 0:
+            kinds.setdefault(kind_of(run), []).append(run)
+    for members in kinds.values():
+        yield "loss" if len(kinds) == 1 else f"loss-{members[0].task or 'other'}", draw_kind(members, looks, style)
 
 
 if __name__ == "__main__":

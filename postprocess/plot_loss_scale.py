@@ -1,38 +1,36 @@
-"""The scale of the loss in fp16, and the updates that it cost, against steps."""
+"""The loss scale in fp16, and the steps that were skipped for it, against steps."""
 
 import sys
 
 import command  # first, as it says which packages are missing
 
-import matplotlib.pyplot as plt
 from matplotlib.ticker import MaxNLocator
 
 import drawing
-import wording
 
 
-def draw(runs):
+def draw(runs, style=drawing.USUAL):
     looks = drawing.looks(runs)
     runs = [run for run in runs if len(run.loss_scale["step"]) > 0]
     if not runs:
         return []
-    figure, (upper, lower) = plt.subplots(2, 1, figsize=(8, 5.4), sharex=True, gridspec_kw={"height_ratios": [2, 1]})
+    figure, (upper, lower) = style.subplots(2, 1, 8, 5.4, sharex=True, gridspec_kw={"height_ratios": [2, 1]})
     for run in runs:
-        steps = run.loss_scale["step"]
+        steps = drawing.x_of(run, run.loss_scale["step"], style)
         marker = "o" if len(steps) == 1 else None
         look = looks[run.name]
-        style = {"color": look.colour, "linewidth": look.width, "where": "post", "marker": marker}
-        upper.step(steps, run.loss_scale["scale"], **style)
-        lower.step(steps, run.loss_scale["skipped"], **style)
+        line = {"color": look.colour, "linewidth": look.width, "where": "post", "marker": marker}
+        upper.step(steps, run.loss_scale["scale"], **line)
+        lower.step(steps, run.loss_scale["skipped"], **line)
     upper.set_yscale("log", base=2)
     upper.set(ylabel="Loss scale")
-    lower.set(xlabel="Step (updates)", ylabel="Updates skipped\nso far")
-    for axis in (lower.xaxis, lower.yaxis):
-        axis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
+    lower.set(xlabel=drawing.x_label(style), ylabel="Skipped steps\n(total)")
+    drawing.whole_steps(lower, style)
+    lower.yaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
     lower.set_ylim(bottom=0)
     if len(runs) > 1:
         drawing.shared_legend(figure, [looks[run.name] for run in runs])
-    figure.suptitle(wording.title_of("Loss scaling", runs))
+    figure.suptitle(style.title_of("Loss scale (fp16)", runs))
     return [("loss_scale", figure)]
 
 

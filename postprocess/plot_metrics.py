@@ -1,6 +1,7 @@
-"""Metrics of the evaluations against steps, one panel per metric; filled is the model that evaluation.best keeps, else the best of
-each. A split that is evaluated once, beside others that have curves, stands to the right of them. Runs that were evaluated once
-only (mode "evaluate") are left out; their figures stand in the tables."""
+"""Metrics of the evaluations against steps, one panel per metric. By default that of evaluation.best and the main one of the task;
+--metrics all draws every metric, --metrics NAME,NAME those. The filled point is the best checkpoint's, by evaluation.best, else
+the best of its curve. A split that is evaluated once, beside others that have curves, stands to the right of them. Where no split
+was evaluated more than once there is no picture: the figures stand in the tables."""
 
 import collections
 import math
@@ -8,7 +9,6 @@ import sys
 
 import command  # first, as it says which packages are missing
 
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
@@ -17,61 +17,85 @@ import rundata
 import wording
 
 MOST_LABELS, WIDEST_LABEL = 4, 52  # in a panel's own legend
+MAIN = {"classification": ["accuracy", "f1"], "regression": ["r2", "rmse"], "masked_lm": ["perplexity", "accuracy"]}
+USUAL_PANELS = 2
 Curve = collections.namedtuple("Curve", "run split steps values colour width style marker group")
 
 
+def chosen_metrics(runs, style):
+    """The metrics to draw, in the order of their panels."""
+    names = list(dict.fromkeys(name for run in runs for name in rundata.metric_names(run)))
+    if style.metrics == ["all"]:
+        return names
+    if style.metrics:
+        absent = [name for name in style.metrics if name not in names]
+        if absent:
+            raise rundata.ReportError(f"There is no metric {absent[0]!r}; there are {', '.join(names)} (and all).")
+        return style.metrics
+    tasks = dict.fromkeys(run.task for run in runs)
+    wanted = []
+    for task in tasks:
+        own = [run for run in runs if run.task == task]
+        candidates = [rundata.selecting_metric(run) for run in own] + MAIN.get(task, [])
+        present = [name for name in dict.fromkeys(candidates + names) if any(name in rundata.metric_names(run) for run in own)]
+        wanted += present[:USUAL_PANELS]
+    return list(dict.fromkeys(wanted))
+
+
 def filled_row(curve, name):
-    """Index of the point to fill: the model that is kept, else the best value's."""
-    if rundata.kept_step(curve.run) is not None:
+    """Index of the point to fill: that of the best checkpoint, else the best value's."""
+    if rundata.best_step(curve.run) is not None:
         return rundata.chosen(curve.run, curve.split)[0]
     return rundata.best_of(curve.values, name)
 
 
-def label_best(axes, step, value, name):
+def label_best(axes, x, value, name):
     """Beside the point, on the side where a single curve cannot be: the best is its highest or its lowest point."""
     above = rundata.larger_is_better(name)
-    axes.annotate(wording.minus(f"{value:.4g}"), (step, value), xytext=(0, 7 if above else -7), textcoords="offset points",
-                  ha="center", va="bottom" if above else "top", fontsize=9, color=axes.lines[-1].get_color())
+    axes.annotate(wording.minus(f"{value:.4g}"), (x, value), xytext=(0, 7 if above else -7), textcoords="offset points",
+                  ha="center", va="bottom" if above else "top", fontsize="small", color=axes.lines[-1].get_color())
 
 
 def line_styles(runs):
-    """The splits that have lines to be told apart: with only one of them there is nothing to tell."""
+    """The splits whose lines need a legend: one alone needs none."""
     styles = {split: style for split, style in drawing.split_styles(runs).items() if style["linestyle"] != "none"}
     return styles if len(styles) > 1 else {}
 
 
-def curves_of(runs, name, looks):
+def curves_of(runs, name, looks, style):
     """Of every run and split that has the metric."""
     several, curves, styles, lines = len(runs) > 1, [], drawing.split_styles(runs), line_styles(runs)
     for run in runs:
         look = looks[run.name]
-        for number, (split, columns) in enumerate(sorted(run.evaluations.items())):
+        for split in drawing.in_order(run.evaluations):
+            columns = run.evaluations[split]
             if name in columns and len(columns["step"]) > 0:
-                curves.append(Curve(run, split, np.asarray(columns["step"]), np.asarray(columns[name], dtype=float),
-                                    look.colour if several else drawing.colour(number + 1), look.width,
+                curves.append(Curve(run, split, drawing.x_of(run, columns["step"], style), np.asarray(columns[name], dtype=float),
+                                    look.colour if several else drawing.role(split, styles)[0], look.width,
                                     lines[split]["linestyle"] if several and split in lines else "-", styles[split]["marker"],
                                     look.group))
     return curves
 
 
-def labels_of(curves, name):
-    """A label for each curve. Where there are several, it tells the filled point's value: between the curves the values would
+def labels_of(curves, name, style):
+    """A label for each curve. Where there are several, it holds the filled point's value: between the curves the values would
     cover each other."""
     labels = []
     for curve in curves:
         label = curve.split if len({other.run.name for other in curves}) == 1 else f"{curve.run.name}: {curve.split}"
-        row, kept = filled_row(curve, name), rundata.kept_step(curve.run) is not None
+        row = filled_row(curve, name)
         if row is not None and len(curves) > 1:
             many = len(curve.steps) > 1
-            label += f", {('kept ' if kept else 'best ') if many else ''}{wording.minus(f'{curve.values[row]:.4g}')}"
-            label += f" at step {curve.steps[row]:,}" if many else ""
+            at = f"{curve.steps[row]:,}" if style.x == "steps" else f"{curve.steps[row]:.3g}"
+            label += f", {'best ' if many else ''}{wording.minus(f'{curve.values[row]:.4g}')}"
+            label += f" at {drawing.x_label(style).lower()} {at}" if many else ""
         labels.append(label)
     return labels
 
 
-def shares_legend(runs, names, looks):
+def shares_legend(runs, names, looks, style):
     """Whether a legend in each panel would leave it no room."""
-    labels = [labels_of(curves_of(runs, name, looks), name) for name in names]
+    labels = [labels_of(curves_of(runs, name, looks, style), name, style) for name in names]
     return len(runs) > 1 and any(len(panel) > MOST_LABELS or len(label) > WIDEST_LABEL for panel in labels for label in panel)
 
 
@@ -93,56 +117,66 @@ def places(curves):
     return shifts, {middle: split for split, middle in middles.items()}
 
 
-def draw_panel(axes, curves, name, own_legend):
+def set_ticks(axes, curves, shifts, style):
+    """Ticks at steps that were evaluated, and none in the strips of single points."""
+    unmoved = [step for curve, shift in zip(curves, shifts) if not shift for step in curve.steps]
+    low, high = min(unmoved), max(unmoved)
+    if low == high:
+        axes.set_xticks(unmoved[:1])
+        return
+    ticks = MaxNLocator(6, integer=style.x == "steps", steps=[1, 2, 5, 10]).tick_values(low, high)
+    room = 0.05 * (high - low)
+    axes.set_xticks([tick for tick in ticks if low - room <= tick <= high + room])
+
+
+def draw_panel(axes, curves, name, own_legend, style):
     """Curves with their filled points."""
     shifts, named = places(curves)
-    for curve, shift, label in zip(curves, shifts, labels_of(curves, name)):
+    for curve, shift, label in zip(curves, shifts, labels_of(curves, name, style)):
         row = filled_row(curve, name)
         look = {"color": curve.colour, "marker": curve.marker, "markersize": 5}
-        axes.plot(curve.steps + shift, curve.values, linestyle=curve.style, linewidth=curve.width, markerfacecolor="white",
-                  label=label, **look)
+        axes.plot(curve.steps + shift, curve.values, linestyle=curve.style if len(curve.steps) > 1 else "none", linewidth=curve.width,
+                  markerfacecolor="white", label=label, **look)
         if row is not None:
             if len(curves) == 1:
                 label_best(axes, curve.steps[row], curve.values[row], name)
             axes.plot(curve.steps[row] + shift, curve.values[row], linestyle="none", zorder=3, **look)
     axes.margins(x=0.07, y=0.18)
-    axes.set(xlabel="Step (updates)", title=wording.capital(wording.spoken(name)))
-    unmoved = [step for curve, shift in zip(curves, shifts) if not shift for step in curve.steps]
-    ticks = MaxNLocator(6, integer=True, steps=[1, 2, 5, 10]).tick_values(min(unmoved), max(unmoved))
-    room = 0.05 * (max(unmoved) - min(unmoved))
-    within = [tick for tick in ticks if min(unmoved) - room <= tick <= max(unmoved) + room]
-    axes.set_xticks(within if len(set(unmoved)) > 1 else unmoved[:1])
+    label = wording.capital(rundata.label_of([curve.run for curve in curves], name))
+    axes.set(xlabel=drawing.x_label(style), ylabel=label)
+    set_ticks(axes, curves, shifts, style)
+    width = max(curve.steps[-1] for curve in curves) - min(curve.steps[0] for curve in curves)
     for middle, split in named.items():
-        axes.axvline(middle - 0.07 * (max(unmoved) - min(unmoved)), color="#999999", linewidth=0.8)
-        axes.text(middle, 1.0, split, transform=axes.get_xaxis_transform(), ha="center", va="bottom", fontsize=9, color="#444444")
+        axes.axvline(middle - 0.07 * width, color="#999999", linewidth=0.8)
+        axes.text(middle, 1.0, split, transform=axes.get_xaxis_transform(), ha="center", va="bottom", fontsize="small", color="#444444")
     if own_legend:
-        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.19), fontsize=9)
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.19), fontsize="small")
 
 
-def title(runs):
-    kept = all(rundata.kept_step(run) is not None for run in runs)
-    return wording.title_of("Evaluations (filled: the model that is kept)" if kept else "Evaluations (best filled)", runs)
+def title(runs, style):
+    selected = all(rundata.best_step(run) is not None for run in runs)
+    return style.title_of("Evaluations", runs, f"filled marker: best {'checkpoint' if selected else 'of each curve'}")
 
 
-def draw(runs):
+def draw(runs, style=drawing.USUAL):
     looks = drawing.looks(runs)
     runs = [run for run in runs if len(run.steps["step"]) > 0 and rundata.metric_names(run)]
-    if not runs:
+    if not any(len(columns["step"]) > 1 for run in runs for columns in run.evaluations.values()):
         return []
-    names = list(dict.fromkeys(name for run in runs for name in rundata.metric_names(run)))
+    names = chosen_metrics(runs, style)
     columns = min(len(names), 2)
     rows = math.ceil(len(names) / columns)
-    shared = shares_legend(runs, names, looks)
-    height = 3.4 + (0 if shared else 0.2 * max(len(curves_of(runs, name, looks)) for name in names))
-    figure, grid = plt.subplots(rows, columns, figsize=(4.7 * columns if columns > 1 else 7, height * rows + 0.3), squeeze=False)
+    shared = shares_legend(runs, names, looks, style)
+    height = 3.4 + (0 if shared else 0.2 * max(len(curves_of(runs, name, looks, style)) for name in names))
+    figure, grid = style.subplots(rows, columns, 4.7 * columns if columns > 1 else 7, height * rows + 0.55, squeeze=False)
     panels = list(grid.flat)
     for axes, name in zip(panels, names):
-        draw_panel(axes, curves_of(runs, name, looks), name, own_legend=not shared)
+        draw_panel(axes, curves_of(runs, name, looks, style), name, not shared, style)
     for axes in panels[len(names) :]:
         axes.set_axis_off()
     if shared:
         drawing.shared_legend(figure, [looks[run.name] for run in runs], line_styles(runs))
-    figure.suptitle(title(runs))
+    figure.suptitle(title(runs, style))
     return [("metrics", figure)]
 
 

@@ -1,11 +1,10 @@
-"""What a run predicted for samples whose labels nobody knows: how often each class, and how sure the model was; or the histogram of
-the predicted values. With labels there are the confusion matrix and the picture of regression instead."""
+"""What a run predicted for samples without labels: how often each class, and with which probability; or the histogram of the
+predicted values. With labels there are the confusion matrix and the picture of regression instead."""
 
 import sys
 
 import command  # first, as it says which packages are missing
 
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
@@ -22,7 +21,7 @@ def draw_histogram(axes, values, label):
     axes.legend()
 
 
-def draw_classes(run, predicted, title):
+def draw_classes(run, predicted, title, style):
     names = run.predictions["label_names"]
     numbers, counts = np.unique(predicted, return_counts=True)
     order = np.argsort(counts, kind="stable")[-MOST:]
@@ -30,15 +29,15 @@ def draw_classes(run, predicted, title):
     sure = np.asarray(run.predictions.get("probability", []), dtype=float)
     sure = sure[np.isfinite(sure)]
     panels = 2 if len(sure) > 1 else 1
-    figure, grid = plt.subplots(1, panels, figsize=(5.6 * panels, max(4.4, 1.4 + 0.24 * len(order))), squeeze=False)
+    figure, grid = style.bars(1, panels, 5.6 * panels, max(4.4, 1.4 + 0.24 * len(order)), squeeze=False)
     axes = grid[0][0]
     axes.barh(range(len(order)), counts[order], color=drawing.colour(0), height=0.72)
     axes.set_yticks(range(len(order)), [wording.begun(label) for label in labels],
-                    fontsize=10 if len(order) <= 20 else 8.5)
+                    fontsize="medium" if len(order) <= 20 else "small")
     axes.set_ylim(-0.7, len(order) - 0.3)
     axes.grid(False, axis="y")
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True, steps=[1, 2, 5, 10]))
-    some = "" if len(order) == len(numbers) else f" (the most usual {len(order)} of {len(numbers)})"
+    some = "" if len(order) == len(numbers) else f" (the {len(order)} most frequent of {len(numbers)})"
     axes.set(xlabel="Samples", ylabel="Predicted class" + some)
     if panels > 1:
         draw_histogram(grid[0][1], sure, "Probability of the predicted class")
@@ -46,7 +45,7 @@ def draw_classes(run, predicted, title):
     return figure
 
 
-def draw(runs):
+def draw(runs, style=drawing.USUAL):
     """One after the other, so that only one is open: there may be many."""
     for run in runs:
         data = run.predictions
@@ -55,12 +54,12 @@ def draw(runs):
         predicted = data["prediction"][np.isfinite(data["prediction"])]
         if len(predicted) < 2:
             continue
-        title = f"Predictions: {run.name}\n{len(predicted):,} samples without labels"
+        title = style.title_of("Predictions", [run], f"{len(predicted):,} samples without labels")
         if data["task"] == "classification":
-            figure = draw_classes(run, predicted, title)
+            figure = draw_classes(run, predicted, title, style)
         else:
-            figure, axes = plt.subplots(figsize=(7, 4.4))
-            draw_histogram(axes, predicted.astype(float), "Predicted value")
+            figure, axes = style.subplots(1, 1, 7, 4.4)
+            draw_histogram(axes, predicted.astype(float), f"Predicted {style.label_name or data.get('label_column') or 'value'}")
             axes.set_title(title)
         name = "predictions" + (f"-{run.name}" if len(runs) > 1 else "")
         yield wording.file_name(name), figure

@@ -1,22 +1,20 @@
-"""What each rank did during the steps: computing, communicating, waiting, and the rest, in per cent of their time."""
+"""What each rank did during the steps: computing, exposed communication, waiting, and the rest, in per cent of their time."""
 
 import sys
 
 import command  # first, as it says which packages are missing
 
-import matplotlib.pyplot as plt
 import numpy as np
 
 import drawing
 import wording
 
-PARTS = [("computing", "computing"), ("communicating", "sums over replicas that computing did not hide"),
-         ("waiting", "waiting for the pipeline or for data")]
-MOST = 64  # bars that can be told apart, of all runs
+PARTS = [("computing", "computing"), ("communicating", "exposed communication"), ("waiting", "waiting (pipeline or data)")]
+MOST = 64  # bars that can be distinguished, of all runs
 
 
 def steps_seconds(run):
-    """The time that the ranks' parts are of. Where a run went on they are of the last start, its rows of all."""
+    """The time that the ranks' parts are of. Where a run was resumed they are of the last start, its rows of all starts."""
     computing, share = (np.asarray(run.ranks.get(name, []), dtype=float) for name in ("computing", "utilisation"))
     known = np.isfinite(share) & (share > 0) if len(share) == len(computing) else np.array([], dtype=bool)
     if known.any():
@@ -25,8 +23,8 @@ def steps_seconds(run):
 
 
 def parts_of(run, ranks):
-    """{label: per cent of the steps' time of each of the ranks}. A rank alone sums nothing over replicas: what that section took
-    is other work."""
+    """{label: per cent of the steps' time of each of the ranks}. One rank alone does not communicate: what that section took is
+    other work."""
     total = steps_seconds(run)
     parts = {label: 100 * np.asarray(run.ranks[name], dtype=float)[ranks] / total for name, label in PARTS
              if name != "communicating" or run.rank_count > 1}
@@ -67,14 +65,14 @@ def draw_bars(axes, runs, shown):
             left += share
         places += list(at)
         labels += labels_of(run, ranks, len(runs) == 1)
-    axes.set_yticks(places, labels, fontsize=9 if len(places) <= 32 else 7)
+    axes.set_yticks(places, labels, fontsize="small" if len(places) <= 32 else "x-small")
     axes.set_ylim(places[-1] + 0.6, -0.6)
     axes.set_xlim(0, 100)
     axes.grid(False, axis="y")
     return {label: used[label] for label in colours if label in used}
 
 
-def draw(runs):
+def draw(runs, style=drawing.USUAL):
     runs = [run for run in runs if np.sum(run.ranks.get("computing", [0])) > 0 and steps_seconds(run) > 0]
     if not runs:
         return []
@@ -82,11 +80,11 @@ def draw(runs):
     shown = [shown_ranks(run, MOST // len(runs)) for run in runs]
     bars = sum(map(len, shown))
     height = 0.3 if bars <= 16 else 0.24 if bars <= 32 else 0.17
-    figure, axes = plt.subplots(figsize=(8.5, 2.6 + height * bars))
+    figure, axes = style.bars(1, 1, 8.5, 2.6 + height * bars)
     parts = draw_bars(axes, runs, shown)
-    title = "What the ranks did" + note_on(runs, shown, count)
-    axes.set(xlabel="% of the steps' time", ylabel="Rank" if len(runs) == 1 else "Run, rank", title=wording.title_of(title, runs))
-    drawing.legend_below(figure, 2, handles=list(parts.values()), labels=list(parts))
+    title = "Time of the ranks" + note_on(runs, shown, count)
+    axes.set(xlabel="% of the time in steps", ylabel="Rank" if len(runs) == 1 else "Run, rank", title=style.title_of(title, runs))
+    drawing.legend_below(figure, 4, handles=list(parts.values()), labels=list(parts))
     return [("ranks", figure)]
 
 

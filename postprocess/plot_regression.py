@@ -4,7 +4,6 @@ import sys
 
 import command  # first, as it says which packages are missing
 
-import matplotlib.pyplot as plt
 import numpy as np
 
 import drawing
@@ -22,7 +21,26 @@ def known_pairs(run):
     return (actual[known], predicted[known]) if known.sum() > 1 else None
 
 
-def draw_scatter(figure, axes, actual, predicted):
+def split_of(run):
+    """What the predictions are of."""
+    if run.predictions.get("split"):
+        return run.predictions["split"]
+    return "validation" if list(run.evaluations) == ["validation"] and run.attributes.get("mode") == "evaluate" else "test"
+
+
+def r_squared(actual, errors):
+    spread = np.sum((actual - actual.mean()) ** 2)
+    return 1 - np.sum(errors**2) / spread if spread > 0 else float("nan")
+
+
+def warning_of(actual, predicted, r2):
+    """What a reader should know of a model that has learnt nothing; "" of others."""
+    if predicted.std() < 0.02 * actual.std():
+        return "The predictions are nearly all the same value."
+    return "R² below 0: worse than predicting the mean of the labels." if r2 < -0.0005 else ""
+
+
+def draw_scatter(figure, axes, actual, predicted, label):
     low, high = min(actual.min(), predicted.min()), max(actual.max(), predicted.max())
     room = 0.04 * (high - low or 1.0)
     limits = (low - room, high + room)
@@ -32,35 +50,42 @@ def draw_scatter(figure, axes, actual, predicted):
         figure.colorbar(image, ax=axes, shrink=0.8, label="Samples in a cell")
     else:
         axes.plot(actual, predicted, "o", color=drawing.colour(0), alpha=0.35, markersize=5, markeredgewidth=0)
-    axes.plot(limits, limits, color="black", linewidth=1, linestyle="--", label="exact")
-    axes.set(xlim=limits, ylim=limits, aspect="equal", xlabel="Actual value", ylabel="Predicted value")
+    axes.plot(limits, limits, color="black", linewidth=1, linestyle="--", label="predicted = actual")
+    axes.set(xlim=limits, ylim=limits, aspect="equal", xlabel=f"Actual {label}", ylabel=f"Predicted {label}")
     axes.legend(loc="upper left")
 
 
-def draw_errors(axes, errors):
+def draw_errors(axes, errors, label):
     axes.axvline(0, color="black", linewidth=1, linestyle="--")
     drawing.draw_histogram(axes, errors, errors.mean(), f"mean {errors.mean():+.3f}")
-    axes.set(xlabel="Error (predicted − actual)")
+    axes.set(xlabel=f"Error in {label} (predicted − actual)" if label != "value" else "Error (predicted − actual)")
     axes.legend(loc="upper right")
 
 
-def draw(runs):
+def draw_run(run, actual, predicted, style):
+    errors = predicted - actual
+    r2 = r_squared(actual, errors)
+    label = style.label_name or run.predictions.get("label_column") or "value"
+    figure, (left, right) = style.subplots(1, 2, 10.5, 5)
+    draw_scatter(figure, left, actual, predicted, label)
+    draw_errors(right, errors, label)
+    figures = (f"{len(errors):,} samples, RMSE {np.sqrt(np.mean(errors**2)):.3f}, MAE {np.mean(np.abs(errors)):.3f}, R² "
+               + wording.minus(f"{r2:.3f}".replace("-0.000", "0.000")))
+    figure.suptitle(style.title_of(f"Predicted against actual ({split_of(run)})", [run], figures))
+    warning = warning_of(actual, predicted, r2)
+    if warning:
+        left.text(0.98, 0.02, warning, transform=left.transAxes, ha="right", va="bottom", fontsize="small", color=drawing.colour(1),
+                  wrap=True)
+    return figure
+
+
+def draw(runs, style=drawing.USUAL):
     """One after the other, so that only one is open: there may be many."""
     for run in runs:
         pairs = known_pairs(run)
-        if pairs is None:
-            continue
-        actual, predicted = pairs
-        errors = predicted - actual
-        spread = np.sum((actual - actual.mean()) ** 2)
-        r2 = 1 - np.sum(errors**2) / spread if spread > 0 else float("nan")
-        figure, (left, right) = plt.subplots(1, 2, figsize=(10.5, 5))
-        draw_scatter(figure, left, actual, predicted)
-        draw_errors(right, errors)
-        figure.suptitle(f"Predicted against actual: {run.name}\n{len(errors):,} samples, RMSE {np.sqrt(np.mean(errors**2)):.3f}, "
-                        f"MAE {np.mean(np.abs(errors)):.3f}, R² " + wording.minus(f"{r2:.3f}"))
-        name = "regression" + (f"-{run.name}" if len(runs) > 1 else "")
-        yield wording.file_name(name), figure
+        if pairs is not None:
+            name = "regression" + (f"-{run.name}" if len(runs) > 1 else "")
+            yield wording.file_name(name), draw_run(run, *pairs, style)
 
 
 if __name__ == "__main__":

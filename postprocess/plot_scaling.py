@@ -1,6 +1,6 @@
 """Scaling over several runs: time per million tokens against the number of ranks, and the parallel efficiency against the run
-with the fewest ranks. Compares runs of one model, task, training data, batch, precision, mode of computing, device and number of
-threads, and says which were left out. Of several layouts of as many ranks the fastest is drawn, and named below its number of ranks.
+with the fewest ranks. Compares runs of one model, task, training data, batch, precision, device and number of threads, and says
+which were left out. Of several layouts with the same number of ranks the fastest is drawn, and named below its number of ranks.
 Needs such runs with at least two different numbers of ranks."""
 
 import math
@@ -9,7 +9,6 @@ import textwrap
 
 import command  # first, as it says which packages are missing
 
-import matplotlib.pyplot as plt
 import numpy as np
 
 import drawing
@@ -31,9 +30,9 @@ def traits(run):
 
 
 def fault_of(run):
-    """Why the run's speed cannot be put down to its number of ranks; empty if it can."""
+    """Why the run's speed does not belong to its number of ranks; empty if it does."""
     if run.went_on:
-        return "went on after a stop, perhaps on other ranks"
+        return "was resumed, perhaps on other ranks"
     if run.rank_count == 0:
         return "has no table of ranks, as it has not finished"
     rate = smoothing.steady_rate(run, "tokens")
@@ -98,12 +97,12 @@ def fastest(layouts):
     return min(layouts.items(), key=lambda item: np.median(item[1]))
 
 
-def draw(runs):
+def draw(runs, style=drawing.USUAL):
     compared, left_out = choose(runs)
     times = times_by_ranks(compared)
     if len(times) < 2:
         if len({run.rank_count for run in runs if len(run.steps["step"]) > 0}) > 1:
-            print("No picture of scaling, as no two runs differ in their ranks alone.\n" + footnote(left_out))
+            print("No picture of scaling: no two runs differ in their number of ranks alone.\n" + footnote(left_out))
         return []
     ranks = np.array(list(times))
     chosen = [fastest(layouts) for layouts in times.values()]
@@ -111,7 +110,7 @@ def draw(runs):
     several = any(len(layouts) > 1 for layouts in times.values())
     ideal = medians[0] * ranks[0] / ranks
     efficiency = 100 * ideal / medians
-    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.6))
+    figure, (left, right) = style.subplots(1, 2, 10, 4.6)
     left.loglog(ranks, ideal, color="black", linestyle="--", linewidth=1.2, label="ideal")
     left.loglog(ranks, medians, color=drawing.colour(0), marker="o", label=f"measured ({'fastest layout, ' if several else ''}median of runs)")
     for count, layouts in times.items():
@@ -123,8 +122,8 @@ def draw(runs):
     right.axhline(100, color="black", linestyle="--", linewidth=1.2)
     right.semilogx(ranks, efficiency, color=drawing.colour(0), marker="o")
     for count, value in zip(ranks, efficiency):
-        right.annotate(f"{value:.0f} %", (count, value), xytext=(0, -9), textcoords="offset points", ha="center", va="top",
-                       fontsize=10)
+        right.annotate(f"{value:.0f}%", (count, value), xytext=(0, -9), textcoords="offset points", ha="center", va="top",
+                       fontsize="medium")
     right.set(xlabel="Ranks", ylabel="Parallel efficiency (%)", title=f"Efficiency against {ranks[0]} rank{'s' if ranks[0] > 1 else ''}",
               ylim=(0, max(110, 1.08 * efficiency.max())))
     for axes in (left, right):
@@ -134,9 +133,9 @@ def draw(runs):
     low, high = min(medians.min(), ideal.min()), max(medians.max(), ideal.max())
     ticks = [base * 10.0**power for power in range(-6, 7) for base in (1, 2, 5) if 0.7 * low <= base * 10.0**power <= 1.4 * high]
     left.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
-    figure.suptitle(f"Scaling: {len(compared)} runs of the same model, data and batch")
+    figure.suptitle(style.title_of("Scaling", compared, f"{len(compared)} runs of the same model, data and batch size"))
     if left_out:
-        figure.supxlabel(footnote(left_out), fontsize=9, x=0.02, ha="left")
+        figure.supxlabel(footnote(left_out), fontsize="small", x=0.02, ha="left")
         print(footnote(left_out).replace("Left out:", "Left out of scaling:"))
     return [("scaling", figure)]
 

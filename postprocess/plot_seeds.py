@@ -1,14 +1,13 @@
 """Seeds: runs of one input that differ in run.seed, and variants of that input beside each other. For each variant the mean over
 its seeds with its standard error; against the first variant the mean of the differences between runs of the same seed, whose standard
 error is smaller where seeds matter more than variants. Needs two finished runs of the same input with different seeds. Of a split that
-was evaluated several times it is the evaluation that evaluation.best selects, the model that was kept, else the last."""
+was evaluated several times it is the evaluation of the best checkpoint, by evaluation.best, else the last."""
 
 import math
 import sys
 
 import command  # first, as it says which packages are missing
 
-import matplotlib.pyplot as plt
 import matplotlib.ticker
 import numpy as np
 
@@ -85,7 +84,7 @@ def table(runs):
             own = values_of(by_seed, split, metric)
             if not own:
                 continue
-            row = [split, choice(by_seed, split), wording.spoken(metric), name, len(own), *mean_and_error(own.values())]
+            row = [split, choice(by_seed, split), rundata.label_of(list(by_seed.values()), metric), name, len(own), *mean_and_error(own.values())]
             apart, error = mean_and_error(differences(own, first)) if index else (math.nan, math.nan)
             rows.append([*row, apart, error, apart / error if error > 0 else math.nan])
     return header, rows
@@ -107,7 +106,7 @@ def draw_points(axes, at, values, colour):
     axes.errorbar([mean], [at + 0.27], xerr=None if math.isnan(error) else [2 * error], fmt="D", color=colour, markersize=6, capsize=4)
 
 
-def draw(runs):
+def draw(runs, style=drawing.USUAL):
     found = comparable(runs)
     if not found:
         return []
@@ -115,13 +114,14 @@ def draw(runs):
     columns, colours = [values_of(by_seed, split, metric) for _, by_seed in found], drawing.palette(len(found))
     apart = [differences(own, columns[0]) for own in columns]
     height = 1.6 + len(found) * min(0.9, max(0.5, 9 / len(found)))
-    figure, panels = plt.subplots(1, 2 if len(found) > 1 else 1, figsize=(10, height), squeeze=False, sharey=True)
+    figure, panels = style.bars(1, 2 if len(found) > 1 else 1, 10, height, squeeze=False, sharey=True)
     left = panels[0][0]
     for index, own in enumerate(columns):
         if own:
             draw_points(left, index, list(own.values()), colours[index])
     which = choice({(index, seed): run for index, (_, by_seed) in enumerate(found) for seed, run in by_seed.items()}, split)
-    left.set(xlabel=wording.capital(f"{wording.spoken(metric)} ({split}: {which})"), ylim=(len(found) - 0.4, -0.5))
+    name = rundata.label_of([run for _, by_seed in found for run in by_seed.values()], metric)
+    left.set(xlabel=wording.capital(f"{name} ({split}: {which})"), ylim=(len(found) - 0.4, -0.5))
     left.set_yticks(range(len(found)), [f"{name}\n{len(own)} seeds" for (name, _), own in zip(found, columns)])
     if len(found) > 1:
         right = panels[0][1]
@@ -129,10 +129,10 @@ def draw(runs):
         for index, values in enumerate(apart[1:], 1):
             if values:
                 draw_points(right, index, values, colours[index])
-        right.set(xlabel="Difference to the first, seed by seed")
+        right.set(xlabel="Paired difference from the first variant")
     for axes in panels[0]:
         axes.xaxis.set_major_locator(matplotlib.ticker.MaxNLocator(4))
-    figure.suptitle("Seeds: runs, and their mean ± 2 standard errors")
+    figure.suptitle(style.title_of("Seeds", runs, "circles: runs; diamonds: mean ± 2 standard errors"))
     return [("seeds", figure)]
 
 

@@ -1,11 +1,10 @@
-"""Tokens and sequences per second against steps (each row faint, smoothed bold), with the steady mean of up to
-four runs."""
+"""Tokens and sequences per second against steps (each row faint, smoothed bold), with the mean after the warm-up (the first
+twentieth of the rows) of up to four runs."""
 
 import sys
 
 import command  # first, as it says which packages are missing
 
-import matplotlib.pyplot as plt
 import numpy as np
 
 import drawing
@@ -13,37 +12,44 @@ import smoothing
 import wording
 
 
-def draw(runs):
+def draw_rates(axes, run, column, look, style):
+    """One run's rates; returns the highest, rare peaks apart, or nothing."""
+    at = drawing.x_of(run, run.steps["step"], style)
+    seconds = np.asarray(run.steps["seconds"], dtype=float)
+    rates = np.divide(run.steps[column], seconds, out=np.full(len(seconds), np.nan), where=seconds > 0)
+    if len(at) >= 50 and look.faint:
+        axes.plot(at, rates, color=look.colour, alpha=0.22, linewidth=0.8)
+    # A line fitted to the last rows may end below 0.
+    bold = np.maximum(smoothing.smooth(rates, weights=seconds if seconds.any() else None), 0)
+    axes.plot(at, bold, color=look.colour, linewidth=look.width)
+    if look.faint:
+        mean = smoothing.steady_rate(run, column)
+        axes.axhline(mean, color=look.colour, linestyle="--", linewidth=1.2)
+    return np.nanpercentile(rates, 99.5) if np.isfinite(rates).any() else None
+
+
+def draw(runs, style=drawing.USUAL):
     looks = drawing.looks(runs)
     runs = [run for run in runs if len(run.steps["step"]) > 0]
     if not runs:
         return []
-    figure, panels = plt.subplots(2, 1, figsize=(8, 6), sharex=True)
+    figure, panels = style.subplots(2, 1, 8, 6, sharex=True)
     for axes, column, name in zip(panels, ("tokens", "samples"), ("Tokens", "Sequences")):
-        tops = []
-        for run in runs:
-            look, steps = looks[run.name], run.steps["step"]
-            seconds = np.asarray(run.steps["seconds"], dtype=float)
-            rates = np.divide(run.steps[column], seconds, out=np.full(len(seconds), np.nan), where=seconds > 0)
-            mean = smoothing.steady_rate(run, column)
-            if len(steps) >= 50 and look.faint:
-                axes.plot(steps, rates, color=look.colour, alpha=0.22, linewidth=0.8)
-            axes.plot(steps, smoothing.smooth(rates, weights=seconds if seconds.any() else None), color=look.colour, linewidth=look.width)
-            if look.faint:
-                axes.axhline(mean, color=look.colour, linestyle="--", linewidth=1.2, label=f"mean {mean:,.0f}")
-            if np.isfinite(rates).any():
-                tops.append(np.nanpercentile(rates, 99.5))
+        tops = [draw_rates(axes, run, column, looks[run.name], style) for run in runs]
+        tops = [top for top in tops if top is not None]
         if tops:
             axes.set_ylim(0, 1.12 * max(tops))
-        axes.yaxis.set_major_formatter("{x:,.0f}")
-        axes.set(ylabel=f"{name} per second")
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
+        axes.set(ylabel=f"{name}/s")
         if len(runs) == 1:
-            axes.legend(loc="lower right")
-    panels[-1].set_xlabel("Step (updates)")
+            mean = wording.rate_text(smoothing.steady_rate(runs[0], column))
+            axes.text(1, 1.01, f"dashed: mean {mean} {name.lower()}/s", transform=axes.transAxes, ha="right", va="bottom", fontsize="small")
+    drawing.whole_steps(panels[-1], style)
+    panels[-1].set_xlabel(drawing.x_label(style))
     if len(runs) > 1:  # their figures stand in the summary
         shown = [looks[run.name] for run in runs]
         drawing.shared_legend(figure, shown, {"mean": {"linestyle": "--"}} if shown[0].faint else None)
-    figure.suptitle(wording.title_of("Throughput", runs))
+    figure.suptitle(style.title_of("Throughput", runs))
     return [("throughput", figure)]
 
 

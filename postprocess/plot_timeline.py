@@ -14,7 +14,6 @@ import sys
 import command  # first, as it says which packages are missing
 
 import matplotlib.patches
-import matplotlib.pyplot as plt
 
 import drawing
 import rundata
@@ -28,15 +27,15 @@ KINDS = {
     "backward": ("backward", "#E69F00"),
     "backward_input": ("backward, inputs", "#D55E00"),
     "backward_weight": ("backward, weights", "#009E73"),
-    "gradient_sum": ("gradient sums", "#CC79A7"),
+    "gradient_sum": ("gradient reduction", "#CC79A7"),
     "update": ("update", "#000000"),
-    "share_parameters": ("parameters shared", "#999999"),
+    "share_parameters": ("parameter all-gather", "#999999"),
 }
 PASSES = {"forward", "backward", "backward_input", "backward_weight"}
 
 
 class TimelineTrace:
-    """One step of a trace: rows in the order of ranks, each a list of events with times in seconds since its begin."""
+    """One step of a trace: rows in the order of ranks, each a list of events with times in seconds since its start."""
 
     def __init__(self, path, step=None):
         self.path = path
@@ -88,7 +87,7 @@ class TimelineTrace:
         kind = wording.capital(str(self.facts.get("kind", "step")))
         details = [str(self.facts[name]) for name in ("schedule", "machine") if self.facts.get(name)]
         if len(self.rows) > 1 or self.bubble > 0.005:
-            details.append(f"{'bubble' if self.facts.get('schedule') else 'idle'} {100 * self.bubble:.1f} %")
+            details.append(f"{'bubble' if self.facts.get('schedule') else 'idle'} {100 * self.bubble:.1f}%")
         return f"{kind}: " + ", ".join(details) if details else kind
 
 
@@ -107,7 +106,7 @@ def draw_trace(axes, trace, scale, width):
                       edgecolor="white", linewidth=0.4)
             if "micro_batch" in args and length > 0.016 * width and len(rows) <= 10:
                 axes.text((begin + length / 2) * scale, place, str(args["micro_batch"]), ha="center", va="center",
-                          fontsize=7.5, color="black")
+                          fontsize="x-small", color="black")
     names = [trace.names.get(pid, str(pid)) for pid in rows]
     axes.set_yticks(range(len(rows)), names)
     axes.invert_yaxis()
@@ -117,32 +116,32 @@ def draw_trace(axes, trace, scale, width):
     axes.set_title(trace.title + (f" (first {len(rows)} of {len(trace.rows)} ranks)" if hidden > 0 else ""), loc="left")
 
 
-def draw_traces(traces):
+def draw_traces(traces, style=drawing.USUAL):
     traces = [trace for trace in traces if trace.seconds > 0]
     if not traces:
         return []
     width = max(trace.seconds for trace in traces)
     scale, unit = time_unit(width)
     heights = [0.55 + 0.42 * min(len(trace.rows), MOST_ROWS) for trace in traces]
-    figure, grid = plt.subplots(len(traces), 1, figsize=(11, sum(heights) + 0.5 * len(traces) + 0.8), sharex=True, squeeze=False,
-                                gridspec_kw={"height_ratios": heights})
+    figure, grid = style.bars(len(traces), 1, 11, sum(heights) + 0.5 * len(traces) + 0.8, sharex=True, squeeze=False,
+                              gridspec_kw={"height_ratios": heights})
     for axes, trace in zip(grid.flat, traces):
         draw_trace(axes, trace, scale, width)
-    grid.flat[-1].set(xlabel=f"Time since the step's begin ({unit})", xlim=(0, 1.01 * width * scale))
+    grid.flat[-1].set(xlabel=f"Time since start of step ({unit})", xlim=(0, 1.01 * width * scale))
     used = {name for trace in traces for row in trace.rows.values() for name, _, _, _ in row}
     handles = [matplotlib.patches.Patch(color=colour, label=label) for name, (label, colour) in KINDS.items() if name in used]
-    drawing.legend_below(figure, len(handles), handles=handles, fontsize=10, handlelength=1.2)
+    drawing.legend_below(figure, len(handles), handles=handles, fontsize="medium", handlelength=1.2)
     return [("timeline", figure)]
 
 
-def draw(runs):
-    """For report.py: what the runs have of traces."""
+def draw(runs, style=drawing.USUAL):
+    """For report.py: the runs' traces."""
     files = [(run, run.path / name) for run in runs for name in TRACES if (run.path / name).is_file()]
     traces = [TimelineTrace(path) for _, path in files]
     if len(runs) > 1:
         for (run, _), trace in zip(files, traces):
             trace.facts["kind"] = f"{run.name}, {trace.facts.get('kind', 'step')}"
-    return draw_traces(traces)
+    return draw_traces(traces, style)
 
 
 def trace_files(arguments):
@@ -168,6 +167,7 @@ def main(given=None):
     parser.add_argument("traces", nargs="+", metavar="RUN|FILE", help="directory of a run, or a trace's file")
     parser.add_argument("--output", metavar="DIR", help="where the picture goes (default: report/ beside the first trace)")
     parser.add_argument("--step", type=int, help="which step of a measured trace")
+    command.add_style(parser)
     options = parser.parse_args(given)
 
     def action():
@@ -177,12 +177,14 @@ def main(given=None):
             traces = [t if t.facts.get("kind") == "simulated" else TimelineTrace(t.path, options.step) for t in traces]
         output = pathlib.Path(options.output) if options.output else files[0].parent / "report"
         output.mkdir(parents=True, exist_ok=True)
-        pictures = draw_traces(traces)
-        if not pictures:
-            print("Nothing to draw: the traces have no events.")
-        for name, figure in pictures:
-            for path in drawing.save(figure, name, output):
-                print(path)
+        style = command.style_of(options)
+        with style.fonts():
+            pictures = draw_traces(traces, style)
+            if not pictures:
+                print("Nothing to draw: the traces have no events.")
+            for name, figure in pictures:
+                for path in drawing.save(figure, name, output):
+                    print(path)
         return 0
 
     return command.guarded(action)

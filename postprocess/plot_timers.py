@@ -1,42 +1,43 @@
-"""Where the time went: each section's mean over ranks, with the least and the most of any rank; of one run in per cent of the wall
-time too, as in the table at the log's end. Several runs share the sections' order and the scale."""
+"""Where the time went: each section's mean over ranks, with the minimum and maximum over ranks; of one run in per cent of the
+wall time too, as in the table at the log's end. Several runs share the sections' order and the scale."""
 
 import sys
 
 import command  # first, as it says which packages are missing
 
-import matplotlib.pyplot as plt
 import numpy as np
 
 import drawing
 import wording
 
 
-def draw_run(axes, run):
+def draw_run(axes, run, style):
     found, wall = sections_of(run), run.timed_seconds
     names = [name for name in reversed(order_of([found])) if name != "wall time"]  # the largest at the top
     average, low, high = np.array([found[name] for name in names]).T
     places = np.arange(len(names))
     axes.barh(places, average, color=["0.75" if name == "other" else drawing.colour(0) for name in names], height=0.68)
     timed = np.array(names) != "other"
-    axes.errorbar(average[timed], places[timed], xerr=np.maximum([average - low, high - average], 0)[:, timed], fmt="none",
-                  ecolor="black", elinewidth=1.2, capsize=3)
+    if run.rank_count != 1:
+        axes.errorbar(average[timed], places[timed], xerr=np.maximum([average - low, high - average], 0)[:, timed], fmt="none",
+                      ecolor="black", elinewidth=1.2, capsize=3)
     if wall > 0:
         for place, seconds, end in zip(places, average, np.maximum(average, high)):
-            axes.annotate(f"{100 * seconds / wall:.1f} %", (end, place), xytext=(6, 0), textcoords="offset points",
-                          va="center", fontsize=9.5)
+            axes.annotate(f"{100 * seconds / wall:.1f}%", (end, place), xytext=(6, 0), textcoords="offset points",
+                          va="center", fontsize="small")
     axes.set_yticks(places, names)
     axes.set_ylim(places[0] - 0.6, places[-1] + 0.6)
     axes.margins(x=0.14)
     axes.set_xlim(left=0)
     axes.grid(False, axis="y")
-    kind = "Time by section" + (" (last start that finished)" if run.went_on else "")
-    whole = f"\n% of {wording.duration_text(wall)} of wall time" if wall > 0 else ""
-    axes.set(xlabel="Seconds (mean over ranks; whiskers: least and most of a rank)", title=wording.title_of(kind, [run]) + whole)
+    kind = "Time by section" + (" (last start)" if run.went_on else "")
+    whole = f"% of {wording.duration_text(wall)} of wall time" if wall > 0 else ""
+    spread = "mean over ranks; whiskers: min–max over ranks" if run.rank_count != 1 else "one rank"
+    axes.set(xlabel=f"Seconds ({spread})", title=style.title_of(kind, [run], whole))
 
 
 def sections_of(run):
-    """{section: seconds of the mean rank, the least and the most}, with what no section has and the whole where it is known."""
+    """{section: seconds: mean, minimum and maximum over ranks}, with what no section has and the whole where it is known."""
     low, average, high = (np.asarray(run.timers[key], dtype=float) for key in ("seconds_min", "seconds_avg", "seconds_max"))
     found = {str(name): values for name, *values in zip(run.timers["name"], average, low, high)}
     if run.timed_seconds > 0:
@@ -52,12 +53,12 @@ def order_of(found):
     return sorted(names, key=lambda name: (name == "wall time", name == "other", -means[name]))
 
 
-def draw_together(runs, looks):
+def draw_together(runs, looks, style):
     """A row for each section with a lane for each variant, in which each of its runs is a point."""
     found = [sections_of(run) for run in runs]
     order = order_of(found)
     groups = sorted({looks[run.name].group for run in runs})
-    figure, axes = plt.subplots(figsize=(8.5, min(1.4 + len(order) * max(0.3, 0.11 + 0.11 * len(groups)), 11)))
+    figure, axes = style.bars(1, 1, 8.5, min(1.4 + len(order) * max(0.3, 0.11 + 0.11 * len(groups)), 11))
     for run, sections in zip(runs, found):
         look = looks[run.name]
         lane = 0.76 * ((groups.index(look.group) + 0.5) / len(groups) - 0.5)
@@ -72,21 +73,22 @@ def draw_together(runs, looks):
     axes.set_ylim(len(order) - 0.5, -0.5)
     axes.set_xlim(left=0)
     axes.grid(False, axis="y")
-    started_again = " (last start that finished)" if any(run.went_on for run in runs) else ""
-    axes.set(xlabel="Seconds (points: mean over ranks; lines: least to most of a rank)", title="Time by section" + started_again)
+    resumed = " (last start)" if any(run.went_on for run in runs) else ""
+    axes.set(xlabel="Seconds (points: mean over ranks; lines: min–max over ranks)",
+             title=style.title_of("Time by section" + resumed, runs))
     drawing.shared_legend(figure, [looks[run.name] for run in runs])
     return figure
 
 
-def draw(runs):
+def draw(runs, style=drawing.USUAL):
     looks = drawing.looks(runs)
     runs = [run for run in runs if len(run.timers["name"]) > 0]
     if not runs:
         return []
     if len(runs) > 1:
-        return [("timers", draw_together(runs, looks))]
-    figure, axes = plt.subplots(figsize=(8.5, 2.0 + 0.32 * len(runs[0].timers["name"])))
-    draw_run(axes, runs[0])
+        return [("timers", draw_together(runs, looks, style))]
+    figure, axes = style.bars(1, 1, 8.5, 2.0 + 0.32 * len(runs[0].timers["name"]))
+    draw_run(axes, runs[0], style)
     return [("timers", figure)]
 
 

@@ -47,6 +47,7 @@ def read_metrics(run, path):
             run.steps.update(read_columns(file["steps"]))
         for split, group in file.get("evaluations", {}).items():
             run.evaluations[split] = read_columns(group)
+            run.metric_labels.update((name, plain(item.attrs["label"])) for name, item in group.items() if "label" in item.attrs)
         if "efficiency" in file:
             run.efficiency.update(read_columns(file["efficiency"]))
         if "timers" in file:
@@ -70,7 +71,8 @@ def read_predictions(run, folder):
                 raise ReportError(f"'{path}' is damaged: it needs 'label', 'prediction' and 'source_index' of one length.")
             if "probabilities" in file and file["probabilities"].ndim == 2:
                 found["probability"] = highest(file["probabilities"])
-            found["task"] = plain(file.attrs.get("task", ""))
+            for name in ("task", "split", "label_column"):
+                found[name] = plain(file.attrs.get(name, ""))
             found["label_names"] = [str(name) for name in plain(file.attrs.get("label_names", np.array([])))]
             run.predictions = found
     except OSError as problem:
@@ -98,7 +100,7 @@ def load_run(path, name, journal=False):
         read_metrics(run, metrics)
     else:
         raise ReportError(f"There is no 'metrics.h5' in '{path}': it is not the directory of a run, or the run never started.")
-    # A rank that failed alone left its word there; metrics.h5 is rank 0's.
+    # A rank that failed alone left this word; metrics.h5 is rank 0's.
     status = folder / ".status"
     if run.status == "running" and status.is_file() and status.read_text(errors="replace").strip() == "failed":
         run.attributes["status"] = "failed"
@@ -106,12 +108,18 @@ def load_run(path, name, journal=False):
     return run
 
 
+GENERIC = "run"  # what every input in input/ calls the folder of its run
+
+
 def run_names(paths):
-    """The shortest ends of the paths that tell them apart."""
+    """The shortest ends of the paths in which they differ. A last folder that all runs share by the name "run" says nothing:
+    the folder above it names the run."""
     parts = []
     for path in paths:
         absolute = pathlib.Path(os.path.abspath(path))
         parts.append((absolute.parent if absolute.name == "metrics.h5" else absolute).parts)
+    if all(len(part) > 2 and part[-1] == GENERIC for part in parts):
+        parts = [part[:-1] for part in parts]
     for depth in range(1, max(len(part) for part in parts) + 1):
         names = ["/".join(part[-depth:]) for part in parts]
         if len(set(names)) == len(names):
@@ -119,5 +127,16 @@ def run_names(paths):
     return [f"{'/'.join(part[-1:])} ({i + 1})" for i, part in enumerate(parts)]
 
 
-def load_runs(paths, journal=False):
-    return [load_run(path, name, journal) for path, name in zip(paths, run_names(paths))]
+def named_path(argument):
+    """(name, path) of "NAME=RUN"; the name is "" where the argument is a path, which may itself hold a "="."""
+    name, equals, path = str(argument).partition("=")
+    return ("", argument) if not equals or not name or pathlib.Path(argument).exists() else (name, path)
+
+
+def load_runs(arguments, journal=False):
+    """The runs in the order given. Two of one name are told apart by numbers."""
+    given = [named_path(argument) for argument in arguments]
+    unnamed = iter(run_names([path for name, path in given if not name]) if not all(name for name, _ in given) else [])
+    names = [name or next(unnamed) for name, _ in given]
+    names = [f"{name} ({i + 1})" if names.count(name) > 1 else name for i, name in enumerate(names)]
+    return [load_run(path, name, journal) for name, (_, path) in zip(names, given)]

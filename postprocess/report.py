@@ -1,10 +1,13 @@
 """Tables and pictures of one run of bert_hpc, or of several side by side.
 
-  report.py RUN                  one run, finished or not
+  report.py RUN                    one run, finished or not
   report.py RUN RUN --output DIR   several in the same pictures, with scaling where their numbers of ranks differ, and
                                    means, standard errors and differences where their seeds differ
+  report.py base=RUN large=RUN     the same, with names of your own in legends
+  report.py RUN --text SOURCE.csv  also predictions.csv with the texts, which are read from the file given to bert_hpc_prep
 
-Writes into DIR (default: report/ in the first RUN): summary.md, *.csv, and each picture as PNG and PDF. Prints the summary."""
+Writes into DIR (default: report/ in the first RUN): summary.md, steps.csv, evaluations.csv and other tables, and each picture as
+PNG and PDF. Prints the summary. README.md beside this script explains every table and picture."""
 
 import sys
 
@@ -27,21 +30,32 @@ import plot_throughput
 import plot_timeline
 import plot_timers
 import reading
+import source_text
 import tables
 
 PICTURES = [plot_loss, plot_metrics, plot_schedule, plot_confusion, plot_regression, plot_predictions, plot_timers, plot_ranks,
             plot_timeline, plot_throughput, plot_efficiency, plot_loss_scale, plot_gpus, plot_scaling, plot_seeds]
 
 
+def parse(given):
+    parser = command.parser_of(__doc__)
+    source_text.add_options(parser)
+    return parser.parse_args(given)
+
+
 def report(given=None):
-    options = command.arguments(__doc__, given)
+    options = parse(given)
+    style = command.style_of(options)
     runs = reading.load_runs(options.runs, options.journal)
     output = command.make_output(options.output, runs)
     text, paths = tables.write_all(runs, output)
+    if options.text:
+        paths += source_text.write_all(runs, options, output)
     print(text)
-    for module in PICTURES:
-        for name, figure in module.draw(runs):
-            paths += drawing.save(figure, name, output)
+    with style.fonts():
+        for module in PICTURES:
+            for name, figure in module.draw(runs, style):
+                paths += drawing.save(figure, name, output)
     print(f"\nIn {output}:")
     for path in paths:
         print(f"  {path.name}")

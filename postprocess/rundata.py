@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from wording import spoken
+from wording import metric_label, spoken
 
 SCHEMA = "bert_hpc metrics 1"
 LOSS_SCALE_COLUMNS = ["step", "scale", "skipped"]
@@ -15,7 +15,7 @@ INTEGER_COLUMNS = {"step", "samples", "tokens", "skipped"}
 
 
 class ReportError(Exception):
-    """What the user can mend; printed without a traceback."""
+    """What the user can correct; printed without a traceback."""
 
 
 class Run:
@@ -27,6 +27,7 @@ class Run:
         self.attributes = {}
         self.steps = {column: np.array([]) for column in STEP_COLUMNS}
         self.evaluations = {}  # split -> {"step", "loss", metrics…, "confusion_matrix"}
+        self.metric_labels = {}  # a metric's name in words, where metrics.h5 says
         self.efficiency = {column: np.array([]) for column in EFFICIENCY_COLUMNS}
         self.timers = {"name": [], "calls": [], "seconds_min": [], "seconds_avg": [], "seconds_max": []}
         self.ranks = {}
@@ -43,13 +44,17 @@ class Run:
         return len(self.ranks.get("host", []))
 
     @property
+    def task(self):
+        return str(self.attributes.get("task", ""))
+
+    @property
     def went_on(self):
-        """Whether it was stopped or killed and submitted again: ranks and timers are those of the last start alone."""
+        """Whether it was stopped or killed and resumed: ranks and timers are those of the last start alone."""
         return len(self.attributes.get("restarts", [])) > 0
 
     @property
     def timed_seconds(self):
-        """Wall time that the timers are parts of, as in the table at the log's end; NaN where they are not told."""
+        """Wall time that the timers are parts of, as in the table at the log's end; NaN where it is unknown."""
         return float(self.attributes.get("total_timed_seconds", math.nan))
 
     @property
@@ -76,6 +81,14 @@ def metric_names(run):
     return [name for name in names if name not in ("step", "loss", "confusion_matrix", "seconds", "samples", "tokens")]
 
 
+def label_of(runs, metric):
+    """A metric's name for people, as "macro F1"."""
+    for run in runs:
+        if any(metric in columns for columns in run.evaluations.values()):
+            return spoken(run.metric_labels.get(metric) or metric_label(metric, run.task))
+    return spoken(metric)
+
+
 # --- Which evaluation counts.
 
 SMALLER_IS_BETTER = ("loss", "rmse", "mae", "perplexity")  # the ends of metrics' names, as in the program itself
@@ -99,8 +112,8 @@ def selecting_metric(run):
     return settings(run).get("evaluation.best", "").strip('"')
 
 
-def kept_step(run):
-    """The step of the model that a training run keeps, by validation and evaluation.best; nothing where it keeps the last."""
+def best_step(run):
+    """The step of a training run's best checkpoint, by validation and evaluation.best; nothing where its model is the last."""
     if run.attributes.get("mode", "train") != "train":
         return None
     best, columns = selecting_metric(run), run.evaluations.get("validation", {})
@@ -109,18 +122,18 @@ def kept_step(run):
 
 
 def chosen(run, split):
-    """The evaluation of a split that counts, and which that is: that of the model the run keeps, else the last. Figures of one
-    run side by side are so of one model."""
+    """The evaluation of a split that counts, and which that is: that of the best checkpoint, else the last. So all figures of
+    a run are of one model."""
     steps = list(run.evaluations.get(split, {}).get("step", []))
-    kept = kept_step(run)
+    best = best_step(run)
     if not steps:
         return None, ""
-    if split != "validation" and kept in steps:
-        return steps.index(kept), "kept model"
+    if split != "validation" and best in steps:
+        return steps.index(best), "best checkpoint"
     if len(steps) == 1:
         return 0, "only one"
-    if kept in steps:
-        return steps.index(kept), f"best {spoken(selecting_metric(run))}"
+    if best in steps:
+        return steps.index(best), f"best {label_of([run], selecting_metric(run))}"
     return len(steps) - 1, "last"
 
 

@@ -37,8 +37,8 @@ def smooth(values, share=0.02, weights=None):
 
 
 def updates_of(run):
-    """Updates of each row. Metrics that begin behind step 1, as of a run from another's checkpoint, tell those of their first row
-    by its samples."""
+    """Updates of each row. Where metrics begin after step 1, as in a run from another's checkpoint, those of the first row follow
+    from its samples."""
     steps, samples = (np.asarray(run.steps[name], dtype=float) for name in ("step", "samples"))
     updates = np.maximum(np.diff(steps, prepend=0), 1)
     if len(updates) > 1 and updates[0] > updates[1:].max():
@@ -73,7 +73,7 @@ def samples_trained_on(run):
 
 def curve(run, column):
     """The bold line of a column: its steps and values, smoothed with the samples as weights; and which rows were left out of
-    it, as they tell of less than half a batch: their noise would pass for a jump."""
+    it, as they are of less than half a batch: their noise would look like a jump."""
     values, steps = np.asarray(run.steps[column], dtype=float), np.asarray(run.steps["step"])
     means, last = batch_sizes(run)
     sizes = last if column == "gradient_norm" else means

@@ -9,15 +9,17 @@ import smoothing
 import rundata
 import wording
 import plot_seeds
+from atomic import written
 from plot_confusion import matrices
 
 
-# The summary has these from the rows, the table of timers the last.
-KNOWN_TOTALS = ("total_steps", "total_samples", "total_tokens", "total_seconds", "total_timed_seconds")
+# The summary has these from the rows, and the table of timers has the last one.
+KNOWN_TOTALS = ("total_steps", "total_samples", "total_tokens", "total_seconds", "total_timed_seconds", "total_training_seconds")
+TOTAL_NAMES = {"model_flops": "FLOPs of the model in training"}
 
 
 def number(value):
-    """A figure in four significant digits, or whole with its thousands parted."""
+    """A figure in four significant digits, or whole with commas between thousands."""
     if isinstance(value, str):
         return value
     if value is None or not math.isfinite(value):
@@ -32,7 +34,7 @@ def last_of(values):
 
 
 def summary_column(run, alone):
-    """What one run says in the summary, by row name. Where there are several, steps would part their rows."""
+    """One run's figures in the summary, by row name. Beside others, names without steps put equal quantities in one row."""
     steps = run.steps
     column = {"status": run.status, "started (UTC)": str(run.attributes.get("started", "–")),
               "version": f"{run.attributes.get('version', '–')} ({str(run.attributes.get('source_revision', '–'))[:10]})",
@@ -47,24 +49,25 @@ def summary_column(run, alone):
         column["samples seen"] = float(np.sum(steps["samples"]))
         column["tokens seen"] = float(np.sum(steps["tokens"]))
         column["time in steps"] = wording.duration_text(float(np.sum(steps["seconds"])))
-        column["sequences per second"] = smoothing.steady_rate(run, "samples")
-        column["tokens per second"] = smoothing.steady_rate(run, "tokens")
+        column["sequences/s"] = smoothing.steady_rate(run, "samples")
+        column["tokens/s"] = smoothing.steady_rate(run, "tokens")
         column["training loss at the end"] = last_of(smoothing.curve(run, "loss")[1])
     for split, columns in sorted(run.evaluations.items()):
         if len(columns["step"]) == 0:
             continue
         row, which = rundata.chosen(run, split)
-        told = rundata.described(run, split, row, which) if alone and which != "last" else which
+        which = rundata.described(run, split, row, which) if alone and which not in ("last", "only one") else which
         for name in ["loss"] + [name for name in rundata.metric_names(run) if name in columns]:
-            column[f"{split} {wording.spoken(name)}" + ("" if which == "only one" else f" ({told})")] = float(columns[name][row])
-    if not alone and rundata.kept_step(run) is not None:
-        column["step of the kept model"] = float(rundata.kept_step(run))
+            column[f"{split} {rundata.label_of([run], name)}" + ("" if which == "only one" else f" ({which})")] = float(columns[name][row])
+    if not alone and rundata.best_step(run) is not None:
+        column["step of the best checkpoint"] = float(rundata.best_step(run))
     for name, value in run.attributes.items():
         if name.startswith("total_") and name not in KNOWN_TOTALS:
-            column["total " + wording.spoken(name[len("total_") :])] = float(value)
+            own = name[len("total_") :]
+            column[TOTAL_NAMES.get(own) or "total " + wording.spoken(own)] = float(value)
     memory = run.ranks.get("peak_memory", [])
     if len(memory) and np.max(memory) > 0:
-        column["peak memory of a rank"] = f"{np.max(memory) / 2**30:.2f} GiB"
+        column["peak memory per rank (maximum)"] = wording.bytes_text(np.max(memory))
     return column
 
 
@@ -75,7 +78,19 @@ def summary(runs):
     return ["", *[run.name for run in runs]], rows
 
 
+STEPS_COLUMNS = ["step", "epoch", "loss", "learning_rate", "gradient_norm", "samples", "tokens", "seconds"]
+
+
+def steps(runs):
+    """The rows of training as metrics.h5 has them, of all runs one after the other."""
+    several = len(runs) > 1
+    return ["run"] * several + STEPS_COLUMNS, (
+        [run.name] * several + [np.asarray(run.steps[name])[row].item() for name in STEPS_COLUMNS]
+        for run in runs for row in range(len(run.steps["step"])))
+
+
 def evaluations(runs):
+    """A row for each figure, with the metric's name in metrics.h5."""
     header, rows = ["run", "split", "step", "metric", "value"], []
     for run in runs:
         for split, columns in sorted(run.evaluations.items()):
@@ -121,7 +136,7 @@ def timers(runs):
 
 
 def seeds(runs):
-    """Means over seeds, and differences between variants of an input."""
+    """Means over seeds, and paired differences between variants of an input."""
     header, rows = plot_seeds.table(runs)
     return header, [[number(cell) if isinstance(cell, float) else cell for cell in row] for row in rows]
 
@@ -144,7 +159,7 @@ def as_markdown(header, rows):
 
 
 def write_csv(path, header, rows):
-    with open(path, "w", newline="", encoding="utf-8") as file:
+    with written(path) as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(header)
         writer.writerows(rows)
@@ -155,13 +170,17 @@ def write_all(runs, output):
     tables = {"summary": summary(runs), "evaluations": evaluations(runs), "classes": classes(runs), "timers": timers(runs),
               "seeds": seeds(runs)}
     paths = []
+    if any(len(run.steps["step"]) for run in runs):
+        paths.append(output / "steps.csv")
+        write_csv(paths[-1], *steps(runs))
     for name, (header, rows) in tables.items():
         if rows:
             paths.append(output / (name + ".csv"))
             write_csv(paths[-1], header, rows)
-    titles = {"summary": "Summary", "seeds": "Seeds: means, and differences to the first variant",
+    titles = {"summary": "Summary", "seeds": "Seeds: means, and paired differences from the first variant",
               "classes": "Classes", "timers": "Time by section"}
     parts = [f"## {title}\n\n{as_markdown(*tables[name])}" for name, title in titles.items() if tables[name][1]]
     markdown = output / "summary.md"
-    markdown.write_text("\n\n".join(["# Report: " + ", ".join(run.name for run in runs), *parts]) + "\n", encoding="utf-8")
+    with written(markdown) as file:
+        file.write("\n\n".join(["# Report: " + ", ".join(run.name for run in runs), *parts]) + "\n")
     return as_text(*tables["summary"]), [markdown, *paths]

@@ -4,7 +4,7 @@ import os
 
 from rundata import settings
 
-# What may differ between runs of one variant: seeds, folders, the time that a job has left, what is told and kept.
+# What may differ between runs of one variant: seeds, folders, the time that a job has left, what is logged and kept.
 OF_A_RUN = ("run.", "log.", "checkpoint.", "debug.")
 # Layouts never change the mathematics, only the speed.
 OF_A_LAYOUT = ("parallel.", "batch.micro")

@@ -3,11 +3,20 @@
 import math
 
 
+# Of classification, as the program's log has them; metrics.h5 of older versions and journals have no attribute "label".
+MACRO_MEANS = {"precision": "macro precision", "recall": "macro recall", "f1": "macro f1"}
+
+
+def metric_label(name, task):
+    """A metric's name in words: what the dataset "f1" holds depends on the task."""
+    return MACRO_MEANS.get(name, name) if task == "classification" else name
+
+
 def spoken(name):
-    """A column's name for people."""
-    known = {"rmse": "RMSE", "mae": "MAE", "r2": "R²", "f1": "F1", "mcc": "MCC", "pearson": "Pearson correlation",
+    """A name of a column or metric as people write it."""
+    known = {"rmse": "RMSE", "mae": "MAE", "r2": "R²", "f1": "F1", "mcc": "MCC", "auc": "AUC", "pearson": "Pearson correlation",
              "spearman": "Spearman correlation"}
-    return " ".join(known.get(word, word) for word in name.split("_"))
+    return " ".join(known.get(word, word) for word in name.replace("_", " ").split())
 
 
 def minus(text):
@@ -29,22 +38,34 @@ def duration_text(seconds):
     return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {whole % 60:02d} s"
 
 
+def bytes_text(size):
+    unit, factor = ("GiB", 2**30) if size >= 2**30 else ("MiB", 2**20)
+    return f"{size / factor:.1f} {unit}"
+
+
 def shortened(text, width):
-    """The end tells runs apart."""
+    """Cut at the front: runs differ at the end of their names."""
     return text if len(text) <= width else "…" + text[1 - width :]
 
 
 def begun(text, width=22):
-    """The beginning tells classes apart."""
+    """Cut at the end: classes differ at the front of their names."""
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
-def title_of(kind, runs):
-    """"Loss: quickstart", with the state of a run that is not finished."""
+def rate_text(value):
+    """Three significant digits: "3.52", "120,543"."""
+    if not math.isfinite(value):
+        return "–"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:#.3g}"
+
+
+def titled(kind, runs, name=None):
+    """"Loss: quickstart", with the state of a run that is not finished; `name` stands instead of the run's."""
     if len(runs) > 1:
-        return kind
+        return f"{kind}: {name}" if name else kind
     run = runs[0]
-    return f"{kind}: {run.name}" + ("" if run.status == "finished" else f" ({run.status})")
+    return f"{kind}: {name or run.name}" + ("" if run.status == "finished" else f" ({run.status})")
 
 
 def file_name(text):

@@ -163,10 +163,10 @@ class Report(InFolder):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("running", result.stdout)
         self.check_pictures(run / "report", ["loss", "schedule", "throughput"])
-        # Where a rank failed alone, metrics.h5 could not be told.
-        for word, told in (("failed\n", "failed"), ("running\n", "running"), ("else\n", "running")):
+        # Where a rank failed alone, metrics.h5 does not know.
+        for word, shown in (("failed\n", "failed"), ("running\n", "running"), ("else\n", "running")):
             (run / ".status").write_text(word)
-            self.assertIn(told, call("report.py", run).stdout)
+            self.assertIn(shown, call("report.py", run).stdout)
 
     def test_just_started(self):
         run = self.folder / "run"
@@ -330,7 +330,7 @@ class Timers(InFolder):
                          [("evaluation", "5.000", "6.000", "7.000", "60.0"), ("forward", "1.500", "2.000", "2.500", "20.0"),
                           ("other", "0.500", "2.000", "3.500", "20.0"), ("wall time", "10.000", "10.000", "10.000", "100.0")])
         [(_, figure)] = plot_timers.draw([run])
-        self.assertEqual([text for text in texts(figure) if text.endswith(" %")], ["20.0 %", "20.0 %", "60.0 %"])
+        self.assertEqual([text for text in texts(figure) if text.endswith("%")], ["20.0%", "20.0%", "60.0%"])
         self.assertIn("Time by section: run\n% of 10.0 s of wall time", texts(figure))
         [axes] = figure.axes
         self.assertEqual([(label.get_text(), bar.get_width()) for label, bar in zip(axes.get_yticklabels(), axes.patches)],
@@ -342,11 +342,11 @@ class Timers(InFolder):
         run = self.run_of()
         self.assertEqual([row[-1] for row in tables.timers([run])[1]], ["–", "–"])
         [(_, figure)] = plot_timers.draw([run])
-        self.assertFalse([text for text in texts(figure) if text.endswith(" %")])
+        self.assertFalse([text for text in texts(figure) if text.endswith("%")])
 
-    def test_a_run_that_went_on(self):
+    def test_a_run_that_was_resumed(self):
         run = self.run_of(total_timed_seconds=10.0, restarts=["2026-01-31T12:00:00Z"])
-        self.assertIn("last start that finished", " ".join(texts(plot_timers.draw([run])[0][1])))
+        self.assertIn("(last start)", " ".join(texts(plot_timers.draw([run])[0][1])))
         # Ranks' times are of the last start too, the rows of all of them: half of 4 s, not a quarter of 8 s.
         run.steps["seconds"] = np.array([8.0])
         run.ranks = {"host": ["a"], "computing": np.array([2.0]), "utilisation": np.array([0.5])}
@@ -408,23 +408,26 @@ class SideBySide(InFolder):
                 [(_, figure)] = module.draw(self.runs_of_three_splits(names))
                 self.check_room(figure, least=2.2)
                 [legend] = figure.legends
-                told = [text.get_text() for text in legend.get_texts() if text.get_text().strip()]
-                self.assertEqual({text[-6:] for text in told if "seed-" in text}, {"seed-0", "seed-1", "seed-2"})
+                shown = [text.get_text() for text in legend.get_texts() if text.get_text().strip()]
+                self.assertEqual({text[-6:] for text in shown if "seed-" in text}, {"seed-0", "seed-1", "seed-2"})
                 # Metrics of a split that was evaluated once stand in a strip of that name.
                 splits = self.SPLITS if own else self.SPLITS[:2]
-                self.assertEqual(sorted(text for text in told if "seed-" not in text), sorted([*own, *splits]))
+                self.assertEqual(sorted(text for text in shown if "seed-" not in text), sorted([*own, *splits]))
                 self.assertIn("test", texts(figure))
 
-    def test_what_losses_are_means_over(self):
+    def test_losses_of_one_kind_share_a_picture(self):
         runs = self.runs_of_three_splits(("a", "b"))
-        for tasks, words in ((("classification", "regression"), "samples"), (("masked_lm", "masked_lm"), "masked tokens"),
-                             (("classification", "masked_lm"), "samples or masked tokens")):
+        expected = {("masked_lm", "masked_lm"): {"loss": "Loss (cross-entropy per masked token)"}, ("other", "other"): {"loss": "Loss"},
+                    ("classification", "regression"): {"loss-classification": "Loss (cross-entropy)",
+                                                       "loss-regression": "Loss (mean squared error)"}}
+        for tasks, labels in expected.items():
             for run, task in zip(runs, tasks):
                 run.attributes["task"] = task
-            [(_, figure)] = plot_loss.draw(runs)
-            self.assertEqual(figure.axes[0].get_ylabel(), f"Loss (mean over {words})")
+            self.assertEqual({name: figure.axes[0].get_ylabel() for name, figure in plot_loss.draw(runs)}, labels)
+        runs[1].attributes["resolved_input"] = "[task]\nstandardize = true\n"
+        self.assertEqual(plot_loss.kind_of(runs[1]), "mean squared error of standardised labels")
 
-    def test_splits_of_several_runs_are_told_apart(self):
+    def test_splits_of_several_runs_differ(self):
         runs = self.runs_of_three_splits(("a", "b"))
         [(_, figure)] = plot_loss.draw(runs)
         looks = {}
@@ -473,12 +476,12 @@ seed = {ranks}
                 self.scaling_run("resumed", 8, restarts=["2026-01-31T12:00:00Z"])]
         with contextlib.redirect_stdout(io.StringIO()) as out:
             [(_, figure)] = plot_scaling.draw(runs)
-        said = ["resumed, which went on after a stop", "other, which has batch.global = 32 instead of 64."]
+        said = ["resumed, which was resumed, perhaps on other ranks", "other, which has batch.global = 32 instead of 64."]
         for words in said:
             self.assertIn(words, " ".join(texts(figure)))
             self.assertIn(words, out.getvalue())
         self.assertEqual(list(plot_scaling.times_by_ranks(plot_scaling.choose(runs)[0])), [1, 2])
-        self.assertIn("Scaling: 2 runs of the same model, data and batch", texts(figure))
+        self.assertIn("Scaling\n2 runs of the same model, data and batch size", texts(figure))
 
     def test_scaling_leaves_out_runs_that_compute_in_another_way(self):
         for number, more in enumerate(('reproducible = true', '[debug]\ncheck_collectives = true', '[log]\ntrace = true',
@@ -552,26 +555,26 @@ best = "accuracy"
         self.assertAlmostEqual(rows[1]["standard error of the difference"], 0.01 / np.sqrt(3))
         self.assertAlmostEqual(rows[1]["difference in standard errors"], 2 * np.sqrt(3))
 
-    def test_the_evaluation_of_the_model_that_was_kept(self):
+    def test_the_evaluation_of_the_best_checkpoint(self):
         runs = self.runs()[:3]
         for run in runs:
             run.evaluations["validation"]["accuracy"] = run.evaluations["validation"]["accuracy"][::-1]  # the first is better
             run.evaluations["test"] = {"step": np.array([10]), "loss": np.ones(1), "accuracy": np.array([0.6])}
 
-        def told():
+        def shown():
             header, rows = plot_seeds.table(runs)
             rows = [dict(zip(header, row)) for row in rows]
             return {(row["split"], row["metric"]): (row["evaluation"], round(row["mean"], 9)) for row in rows}
 
         # Losses fall from 2 to 1, and are those of the evaluation with the best accuracy.
-        self.assertEqual(told(), {("validation", "loss"): ("best accuracy", 2.0), ("validation", "accuracy"): ("best accuracy", 0.8),
-                                  ("test", "loss"): ("kept model", 1.0), ("test", "accuracy"): ("kept model", 0.6)})
+        self.assertEqual(shown(), {("validation", "loss"): ("best accuracy", 2.0), ("validation", "accuracy"): ("best accuracy", 0.8),
+                                  ("test", "loss"): ("best checkpoint", 1.0), ("test", "accuracy"): ("best checkpoint", 0.6)})
         [(_, figure)] = plot_seeds.draw(runs)
         self.assertEqual(figure.axes[0].get_xlabel(), "Accuracy (validation: best accuracy)")
         for run in runs:
             run.attributes["resolved_input"] = run.attributes["resolved_input"].replace('best = "accuracy"', "")
         self.assertEqual(plot_seeds.headline(plot_seeds.found_variants(runs)), ("validation", "accuracy"))
-        self.assertEqual(told()["validation", "accuracy"], ("last", 0.5))
+        self.assertEqual(shown()["validation", "accuracy"], ("last", 0.5))
         [(_, figure)] = plot_seeds.draw(runs)
         self.assertEqual(figure.axes[0].get_xlabel(), "Accuracy (validation: last)")
 
@@ -702,8 +705,8 @@ best = "accuracy"
         self.assertEqual((names[:2], names[-1]), (["backward", "forward"], "wall time"))
         points = [line for line in axes.lines if line.get_marker() == "o"]
         for run, line in zip(runs, points):
-            told = dict(zip(np.round(line.get_ydata()).astype(int), line.get_xdata()))
-            self.assertEqual([told[names.index(name)] for name in run.timers["name"]], list(run.timers["seconds_avg"]))
+            shown = dict(zip(np.round(line.get_ydata()).astype(int), line.get_xdata()))
+            self.assertEqual([shown[names.index(name)] for name in run.timers["name"]], list(run.timers["seconds_avg"]))
 
     def test_test_stands_beside_the_curves(self):
         [(_, figure)] = plot_metrics.draw(self.runs())
@@ -724,10 +727,10 @@ best = "accuracy"
                 matplotlib.pyplot.close(figure)
                 self.assertEqual(figure.axes[1].get_ylim(), (0, 100))  # the bar's, as the cells'
 
-    def test_a_rank_alone_sums_over_no_replicas(self):
-        for ranks, told in ((1, False), (2, True)):
+    def test_one_rank_alone_does_not_communicate(self):
+        for ranks, shown in ((1, False), (2, True)):
             [(_, figure)] = plot_ranks.draw([self.run_of("0.001", 1, ranks=ranks)])
-            self.assertEqual(any("sums over replicas" in text for text in texts(figure)), told)
+            self.assertEqual(any("exposed communication" in text for text in texts(figure)), shown)
         bars = plot_ranks.parts_of(self.run_of("0.001", 1), [0])
         self.assertAlmostEqual(bars["other"][0], 15)  # 80 % computing, 5 % waiting
 
@@ -751,8 +754,8 @@ class Variants(unittest.TestCase):
         self.assertEqual(variants.names_of(inputs[:1]), [""])
 
 
-class KeptModel(InFolder):
-    """Of a run that keeps its best model, figures of all splits are that model's: the evaluation at step 20 of three."""
+class BestCheckpoint(InFolder):
+    """Where evaluation.best names a metric, figures of all splits are of the best checkpoint: the evaluation at step 20 of three."""
 
     VALIDATION = [[[5, 5], [5, 5]], [[9, 1], [2, 8]], [[6, 4], [4, 6]]]
 
@@ -769,34 +772,34 @@ class KeptModel(InFolder):
         return reading.load_run(self.folder / name, name)
 
     def test_summary(self):
-        told = dict(row[:2] for row in tables.summary([self.load()])[1])
-        self.assertEqual({name: value for name, value in told.items() if name.startswith(("validation", "test"))},
+        shown = dict(row[:2] for row in tables.summary([self.load()])[1])
+        self.assertEqual({name: value for name, value in shown.items() if name.startswith(("validation", "test"))},
                          {"validation loss (best accuracy, step 20)": "0.6", "validation accuracy (best accuracy, step 20)": "0.85",
-                          "test loss (kept model, step 20)": "0.65", "test accuracy (kept model, step 20)": "0.8"})
+                          "test loss (best checkpoint, step 20)": "0.65", "test accuracy (best checkpoint, step 20)": "0.8"})
         # Side by side their steps have a row of their own.
         header, rows = tables.summary([self.load(), self.load("loss", "other")])
-        told = {row[0]: row[1:] for row in rows}
-        self.assertEqual(told["step of the kept model"], ["20", "30"])
-        self.assertEqual(told["validation accuracy (best accuracy)"], ["0.85", "–"])
-        self.assertEqual(told["validation accuracy (best loss)"], ["–", "0.6"])
+        shown = {row[0]: row[1:] for row in rows}
+        self.assertEqual(shown["step of the best checkpoint"], ["20", "30"])
+        self.assertEqual(shown["validation accuracy (best accuracy)"], ["0.85", "–"])
+        self.assertEqual(shown["validation accuracy (best loss)"], ["–", "0.6"])
 
     def test_classes_and_matrices(self):
         run = self.load()
-        told = [dict(zip(tables.classes([run])[0], row)) for row in tables.classes([run])[1]]
-        self.assertEqual([(row["split"], row["evaluation"], row["class"], row["recall"]) for row in told],
-                         [("test", "kept model, step 20", "a", "0.8"), ("test", "kept model, step 20", "b", "0.8"),
+        shown = [dict(zip(tables.classes([run])[0], row)) for row in tables.classes([run])[1]]
+        self.assertEqual([(row["split"], row["evaluation"], row["class"], row["recall"]) for row in shown],
+                         [("test", "best checkpoint, step 20", "a", "0.8"), ("test", "best checkpoint, step 20", "b", "0.8"),
                           ("validation", "best accuracy, step 20", "a", "0.9"), ("validation", "best accuracy, step 20", "b", "0.8")])
         titles = [" ".join(texts(figure)) for _, figure in plot_confusion.draw([run])]
         self.assertIn("accuracy 0.850 on 20 samples; best accuracy, step 20", titles[1])
-        self.assertIn("accuracy 0.800 on 20 samples; kept model, step 20", titles[0])
+        self.assertIn("accuracy 0.800 on 20 samples; best checkpoint, step 20", titles[0])
 
-    def test_without_a_kept_model_the_last_counts(self):
+    def test_without_a_best_checkpoint_the_last_counts(self):
         run = self.load(best=None)
         self.assertEqual([rundata.chosen(run, split) for split in ("validation", "test", "other")],
                          [(2, "last"), (0, "only one"), (None, "")])
         self.assertEqual(plot_confusion.matrices(run)[1][2], "last, step 30")
 
-    def test_an_evaluation_keeps_no_model(self):
+    def test_an_evaluation_has_no_best_checkpoint(self):
         run = self.load()
         run.attributes["mode"] = "evaluate"
         self.assertEqual([rundata.chosen(run, split)[1] for split in ("validation", "test")], ["last", "only one"])
@@ -960,7 +963,10 @@ class Numbers(unittest.TestCase):
         self.assertTrue(np.isfinite(smoothing.smooth(line)).all())
 
     def test_run_names(self):
-        self.assertEqual(reading.run_names(["a/run", "b/run/metrics.h5"]), ["a/run", "b/run"])
+        self.assertEqual(reading.run_names(["a/run", "b/run/metrics.h5"]), ["a", "b"])
+        self.assertEqual(reading.run_names(["a/run", "b/other"]), ["run", "other"])
+        self.assertEqual(reading.run_names(["a/run"]), ["a"])
+        self.assertEqual(reading.run_names(["/run"]), ["run"])
         self.assertEqual(reading.run_names(["x/one", "x/two"]), ["one", "two"])
         self.assertEqual(reading.run_names(["x/one", "x/one"]), ["one (1)", "one (2)"])
 

@@ -61,7 +61,7 @@ class Timeline(unittest.TestCase):
     def test_the_bubble(self):
         drawn = plot_timeline.TimelineTrace(self.write("t.json", trace("simulated", ranks=4)))
         self.assertAlmostEqual(drawn.bubble, 0.75)  # each of four ranks computes for one of four seconds
-        self.assertIn("bubble 75.0 %", drawn.title)
+        self.assertIn("bubble 75.0%", drawn.title)
 
     def test_the_step_of_median_duration(self):
         path = self.write("t.json", trace("measured", steps=(7, 8, 9)))

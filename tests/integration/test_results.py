@@ -1,0 +1,126 @@
+"""What a run leaves for people: predictions.csv beside predictions.h5 in all modes, the names of macro means, and a manual that names
+every dataset and attribute of metrics.h5."""
+
+import csv
+import math
+import pathlib
+import re
+import unittest
+
+import h5py
+import numpy as np
+
+import program
+
+MANUAL = pathlib.Path(__file__).resolve().parents[2] / "postprocess" / "README.md"
+
+
+def names_in(text):
+    """Everything that the manual sets as code."""
+    return set(re.findall(r"`([^`]+)`", text))
+
+
+def read_rows(path):
+    with open(path, newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+class Results(program.Case):
+    """A training in fp16 with two micro-batches a step, which fills every group that a CPU can fill."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        shards = cls.work.folder / "shards"
+        cls.data = {"test": [f"{shards}/test-*.h5"]}
+        path = cls.work.input(data=cls.data, precision={"compute": "fp16"}, batch={"micro_batches": 2}, schedule={"epochs": 8},
+                              evaluation={"best": "f1"})
+        cls.out = program.run("bert_hpc", path, ranks=2, threads=1, check=0).stdout
+
+    def test_the_manual_names_everything(self):
+        manual = names_in(MANUAL.read_text(encoding="utf-8"))
+        with h5py.File(self.work.folder / "run" / "metrics.h5") as file:
+            groups, missing = set(), []
+
+            def check(name, item):
+                groups.add(name.split("/")[0])
+                general = re.sub(r"^evaluations/(validation|test)/", "evaluations/SPLIT/", name)
+                if isinstance(item, h5py.Dataset) and not {name, general} & manual:
+                    metric = general.rpartition("/")[2]
+                    if not (general.startswith("evaluations/SPLIT/") and metric in manual):
+                        missing.append(name)
+                missing.extend(f"{name}: {attribute}" for attribute in item.attrs if attribute not in manual)
+
+            file.visititems(check)
+            missing += [f"root: {attribute}" for attribute in file.attrs if attribute not in manual]
+            self.assertEqual(missing, [])
+            self.assertLessEqual({"steps", "evaluations", "efficiency", "loss_scale", "timers", "ranks", "provenance"}, groups)
+            sections = {name.decode() for name in file["timers/name"]}
+        known = {name.strip() for line in MANUAL.read_text(encoding="utf-8").splitlines() for name in re.split(r"[|,*]", line)}
+        self.assertEqual(sections - known, set())
+
+    def test_macro_means_are_called_so(self):
+        self.assertRegex(self.out, r"validation at step \d+: loss .*, accuracy .*, macro precision .*, macro recall .*, macro f1 0")
+        self.assertNotRegex(self.out, r", f1 ")
+        with h5py.File(self.work.folder / "run" / "metrics.h5") as file:
+            self.assertEqual(file["evaluations/test/f1"].attrs["label"], "macro f1")
+            self.assertEqual(file["evaluations/test/accuracy"].attrs["label"], "accuracy")
+
+    def check_classes(self, folder, split, labelled=True):
+        rows = read_rows(folder / "predictions.csv")
+        with h5py.File(folder / "predictions.h5") as file:
+            names = list(file.attrs["label_names"])
+            self.assertEqual(file.attrs["split"], split)
+            self.assertEqual([int(row["row"]) for row in rows], list(file["source_index"]))
+            self.assertEqual([row["prediction"] for row in rows], [names[i] for i in file["prediction"]])
+            self.assertEqual([row["label"] for row in rows], [names[i] if i >= 0 else "" for i in file["label"]])
+            self.assertEqual(any(row["label"] for row in rows), labelled)
+            columns = [[float(row[f"probability_{name}"]) for name in names] for row in rows]
+            np.testing.assert_array_equal(np.float32(columns), file["probabilities"][:])
+            np.testing.assert_array_equal(np.float32([row["probability"] for row in rows]), file["probabilities"][:].max(axis=1))
+        self.assertEqual(list(rows[0]), ["row", "label", "prediction", "probability", *(f"probability_{name}" for name in names)])
+        self.assertGreater(len(rows), 20)
+        self.assertEqual(list(folder.glob("*.partial")), [])
+
+    def test_predictions_as_text_in_every_mode(self):
+        folder = self.work.folder
+        self.check_classes(folder / "run", "test")
+        tables = {"schedule": None, "optimizer": None, "batch": None, "evaluation": None}
+        for mode, split in (("predict", "test"), ("evaluate", "validation")):
+            data = {"train": None} | ({"validation": None} | self.data if split == "test" else {})
+            path = self.work.input(f"{mode}.toml", run={"mode": mode, "directory": str(folder / mode), "seed": None}, data=data,
+                                   model={key: None for key in ("hidden_size", "num_hidden_layers", "num_attention_heads",
+                                                                "intermediate_size", "max_position_embeddings")} |
+                                   {"pretrained": str(folder / "run" / "model")}, **tables)
+            program.run("bert_hpc", path, ranks=2, threads=1, check=0)
+            self.check_classes(folder / mode, split, labelled=mode == "evaluate")
+
+    def test_a_new_start_removes_the_predictions_of_the_old(self):
+        folder = self.work.folder / "again"
+        with_test = self.work.input("with.toml", run={"directory": str(folder)}, data=self.data, schedule={"epochs": 1})
+        without = self.work.input("without.toml", run={"directory": str(folder)}, schedule={"epochs": 1})
+        program.run("bert_hpc", with_test, threads=1, check=0)
+        self.assertTrue((folder / "predictions.csv").is_file())
+        program.run("bert_hpc", without, "--overwrite", threads=1, check=0)
+        self.assertEqual(sorted(path.name for path in folder.glob("predictions.*")), [])
+
+
+class Values(program.Case):
+    task = "regression"
+
+    def test_predictions_as_text(self):
+        folder = self.work.folder / "run"
+        path = self.work.input(data={"test": [f"{self.work.folder}/shards/test-*.h5"]}, schedule={"epochs": 1})
+        out = program.run("bert_hpc", path, threads=1, check=0).stdout
+        self.assertIn(", rmse ", out)
+        rows = read_rows(folder / "predictions.csv")
+        with h5py.File(folder / "predictions.h5") as file:
+            self.assertEqual(list(rows[0]), ["row", "label", "prediction"])
+            for column, name in (("row", "source_index"), ("label", "label"), ("prediction", "prediction")):
+                kind = file[name].dtype.type
+                np.testing.assert_array_equal(np.array([row[column] for row in rows], dtype=np.float64).astype(kind), file[name][:])
+        self.assertFalse(any(math.isnan(float(row["label"])) for row in rows))
+
+
+if __name__ == "__main__":
+    unittest.main()
