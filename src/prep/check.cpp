@@ -104,7 +104,11 @@ void check_source_files(const PrepConfig& config, core::ProblemList& problems, E
     core::ProblemList unmatched;
     for (const std::string& file : data::match_paths(*files, unmatched)) {
       if (problems.all().size() >= most_problems) return;
-      note(problems, code, key, [&] { tokenize::open_rows(file, config.row_format(), columns); });
+      note(problems, code, key, [&] {
+        std::vector<std::string> wanted = columns;
+        if (files == &config.source.files && !config.split.group.empty()) wanted.push_back(config.split.group);
+        tokenize::open_rows(file, config.row_format(), wanted);
+      });
       listed.push_back({key, file});
     }
     for (const std::string& problem : unmatched.all()) {

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "split_rules.hpp"
+
 namespace bert_hpc::prep {
 namespace {
 
@@ -36,6 +38,8 @@ void visit_keys(config::TomlKeys& keys, PrepConfig& c) {
   keys.key("min_rows_per_label", c.filter.min_rows_per_label, at_least(1));
   keys.key("most_frequent_labels", c.filter.most_frequent_labels, non_negative());
   keys.key("drop_missing", c.filter.drop_missing);
+  keys.key("max_rejected", c.filter.max_rejected, between(0, 1));
+  keys.key("sample", c.filter.sample, non_negative());
 
   keys.table("split");
   keys.key("train", c.split.train, between(0, 1e9));
@@ -43,6 +47,7 @@ void visit_keys(config::TomlKeys& keys, PrepConfig& c) {
   keys.key("test", c.split.test, between(0, 1e9));
   keys.key("seed", c.split.seed);
   keys.key("stratify", c.split.stratify);
+  keys.key("group", c.split.group);
 
   keys.table("tokenizer");
   keys.key("type", c.tokenizer.type, one_of({"wordpiece"}, {"byte_bpe"}));
@@ -65,16 +70,6 @@ void visit_keys(config::TomlKeys& keys, PrepConfig& c) {
 }
 
 namespace {
-
-/// Adds "[table] key text" at the place of "table.key".
-void complain(config::TomlReader& reader, const std::string& path, const std::string& text,
-              std::vector<std::string> alternatives = {}) {
-  const std::size_t dot = path.find('.');
-  std::string sentence = "[";
-  sentence.append(path, 0, dot).append("] ");
-  if (dot != std::string::npos) sentence.append(path, dot + 1, std::string::npos).append(" ");
-  reader.problem(path, sentence + text, std::move(alternatives));
-}
 
 constexpr const char* only_predicted = ", or [source] label = \"\" for text that is only to be predicted.";
 
@@ -151,9 +146,6 @@ void check_rest(const PrepConfig& c, config::TomlReader& reader) {
   if (c.has_pairs() && c.tokenizer.max_tokens < 5) {
     complain(reader, "tokenizer.max_tokens", "must be at least 5 for pairs: [CLS] a [SEP] b [SEP].");
   }
-  if (c.split.train + c.split.validation + c.split.test <= 0) {
-    complain(reader, "split", "needs a fraction above 0 in train, validation or test.");
-  }
   std::vector<std::string> labels = c.task.labels;
   std::sort(labels.begin(), labels.end());
   const auto twice = std::adjacent_find(labels.begin(), labels.end());
@@ -172,32 +164,11 @@ void check_rest(const PrepConfig& c, config::TomlReader& reader) {
   }
 }
 
-/// What the input does not say is not wanted: where it names a fraction, or files for a split of their own, the splits
-/// that are left out get none of the rows of `files`, and training gets the rest of them.
-void complete_fractions(PrepConfig& c, config::TomlReader& reader) {
-  constexpr double rounding = 1e-9;
-  SplitConfig& split = c.split;
-  const bool train = reader.given("split.train"), validation = reader.given("split.validation"),
-             test = reader.given("split.test");
-  const bool files = !c.source.validation_files.empty() || !c.source.test_files.empty();
-  if (!train && !validation && !test && !files) return;
-  if (!validation) split.validation = 0;
-  if (!test) split.test = 0;
-  if (train) return;
-  const double rest = 1 - split.validation - split.test;
-  split.train = rest > rounding ? rest : 0;
-  if (rest < -rounding) {
-    complain(reader, validation ? "split.validation" : "split.test",
-             "is not a part of 1 beside the other fractions, and train is left out: give train too, as in train = 8, "
-             "validation = 1, test = 1 (they are divided by their sum), or parts of 1, of which train gets the rest.");
-  }
-}
-
 ReadPrepConfig read(config::TomlReader& reader, const std::string& name) {
   config::refuse_input_of("bert_hpc", "run", "source", reader, name);
   PrepConfig c;
   visit_keys(reader, c);
-  complete_fractions(c, reader);
+  complete_split(c, reader);
   if (c.has_pairs() && !reader.given("task.pack")) c.task.pack = false;
   c.source.label_given = reader.given("source.label");
   if (c.wants_labels() && !c.source.label_given && c.source.format == "text" && c.only_tests()) c.source.label.clear();

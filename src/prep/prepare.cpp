@@ -113,7 +113,7 @@ class Preparation {
         }
         vocabulary_.emplace(std::move(pieces), "the vocabulary just made");
       });
-      tell("made a vocabulary of " + core::counted(vocabulary_->size(), "piece"));
+      tell("trained a vocabulary of " + core::counted(vocabulary_->size(), "token"));
     }
     summary_.vocabulary_size = vocabulary_->size();
     if (const std::string doubt = doubt_of_case(config_, *vocabulary_); !doubt.empty()) tell("warning: " + doubt);
@@ -156,7 +156,7 @@ class Preparation {
     std::vector<std::int32_t> ids;
     while (stream.next(row)) {
       const RowStatus status = status_of(row);
-      if (is_root() && !is_kept(status)) {
+      if (is_root() && !is_kept(status) && status != RowStatus::not_sampled) {
         rejects << core::printable(stream.files()[row.file].path, 4096) << '\t' << row.number << '\t' << row.line
                 << '\t' << describe_reject(status, row, config_) << '\n';
       }

@@ -1,4 +1,4 @@
-// What is told of the work: what it replaces, and what came of it.
+// The report: what a run replaces, and its results.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -69,7 +69,7 @@ std::string describe_replaced(const PrepConfig& config) {
 
 namespace {
 
-/// What a summary adds to the reason why rows were left out.
+/// What a summary adds to the reason why rows are rejected.
 std::string particulars(RowStatus status, const Summary& summary) {
   if (status == RowStatus::missing_column) return " (the first is " + summary.first_missing + ")";
   if (status == RowStatus::unlisted_label) return ": " + labels_text(summary.unlisted_labels);
@@ -83,9 +83,12 @@ std::string describe(const Summary& summary, const PrepConfig& config) {
   const auto line = [&text](const std::string& words) { text += words + '\n'; };
   const auto& status = summary.by_status;
   const std::int64_t kept = status[0] + status[1] + status[2];
+  const std::int64_t not_sampled = status[static_cast<std::size_t>(RowStatus::not_sampled)];
   line("rows        " + core::with_commas(summary.rows) + " read, " + core::with_commas(kept) + " kept, " +
-       core::with_commas(summary.rows - kept) + " left out (see rejects.tsv)");
+       (not_sampled > 0 ? core::with_commas(not_sampled) + " not in the sample, " : "") +
+       core::with_commas(summary.rows - kept - not_sampled) + " rejected (see rejects.tsv)");
   for (int s = split_count; s < row_status_count; ++s) {
+    if (static_cast<RowStatus>(s) == RowStatus::not_sampled) continue;
     if (const std::int64_t count = status[static_cast<std::size_t>(s)]; count > 0) {
       line("            " + core::with_commas(count) + ": " + reason(static_cast<RowStatus>(s)) +
            particulars(static_cast<RowStatus>(s), summary));
@@ -104,18 +107,17 @@ std::string describe(const Summary& summary, const PrepConfig& config) {
   if (!summary.labels.empty()) {
     line("labels      " + core::with_commas(std::ssize(summary.labels)) + ": " + labels_text(summary.labels));
   }
-  if (config.wants_labels() && !config.has_labels())
-    line("labels      none: to be predicted, not to train or evaluate on");
+  if (config.wants_labels() && !config.has_labels()) line("labels      none: for bert_hpc's mode predict only");
   const double tokens = std::max<double>(1, static_cast<double>(summary.words_tokens));
-  line("vocabulary  " + core::counted(summary.vocabulary_size, "piece") +
-       "; lowercase = " + data::word(*config.text().lowercase) + "; unknown words " +
+  line("vocabulary  " + core::counted(summary.vocabulary_size, "token") +
+       "; lowercase = " + data::word(*config.text().lowercase) + "; [UNK] " +
        core::format_number(100 * static_cast<double>(summary.unknown) / tokens, 2) + "% of the tokens; " +
-       core::counted(summary.truncated, "sequence") + " cut to " + std::to_string(config.tokenizer.max_tokens) +
+       core::counted(summary.truncated, "sequence") + " truncated to " + std::to_string(config.tokenizer.max_tokens) +
        " tokens");
-  line("time        " + core::format_duration(summary.seconds) + ", of it reading and tokenizing " +
+  line("time        " + core::format_duration(summary.seconds) + "; reading and tokenizing " +
        core::format_duration(summary.tokenize_seconds) + " (" +
        core::format_metric(static_cast<double>(summary.text_bytes) / std::max(1e-9, summary.tokenize_seconds)) +
-       "B of text a second)");
+       "B/s)");
   line("written to  " + config.output.directory);
   return text;
 }

@@ -23,20 +23,28 @@ RowStream::RowStream(const PrepConfig& config)
       text_columns_(config.source.text.size()),
       pair_columns_(config.source.text_pair.size()),
       labels_(config.has_labels()),
+      groups_(!config.split.group.empty()),
       label_separator_(config.source.label_separator) {
   for (const std::string& path : config.source.files) files_.push_back({path, true, Split::train});
   for (const std::string& path : config.source.validation_files) files_.push_back({path, false, Split::validation});
   for (const std::string& path : config.source.test_files) files_.push_back({path, false, Split::test});
   columns_.insert(columns_.end(), config.source.text_pair.begin(), config.source.text_pair.end());
   if (labels_) columns_.push_back(config.source.label);
-  reader_ = tokenize::open_rows(files_.front().path, format_, columns_);
+  if (groups_) columns_.push_back(config.split.group);
+  open(0);
+}
+
+void RowStream::open(std::size_t file) {
+  file_ = file;
+  std::vector<std::string> columns = columns_;
+  if (groups_ && !files_[file].is_divided) columns.pop_back();
+  reader_ = tokenize::open_rows(files_[file].path, format_, columns);
 }
 
 bool RowStream::next(SourceRow& out) {
   while (!reader_->next(row_)) {
     if (file_ + 1 == files_.size()) return false;
-    ++file_;
-    reader_ = tokenize::open_rows(files_[file_].path, format_, columns_);
+    open(file_ + 1);
   }
   out.index = index_++;
   out.number = row_.number;
@@ -47,14 +55,23 @@ bool RowStream::next(SourceRow& out) {
   out.missing_column.clear();
   out.keys = row_.keys;
   out.malformed = row_.malformed;
+  out.record = row_.record;
   out.text = join(0, text_columns_, out, text_);
   out.text_pair = join(text_columns_, pair_columns_, out, text_pair_);
   out.label = {};
   if (labels_) {
-    if (row_.values.back()) {
-      const std::string_view whole = *row_.values.back();
+    if (const auto& label = row_.values[text_columns_ + pair_columns_]) {
+      const std::string_view whole = *label;
       const bool cut = !label_separator_.empty();
       out.label = trim(cut ? whole.substr(0, whole.find(label_separator_)) : whole);
+    } else if (out.missing_column.empty()) {
+      out.missing_column = columns_[text_columns_ + pair_columns_];
+    }
+  }
+  out.group = {};
+  if (groups_ && files_[file_].is_divided) {
+    if (row_.values.back()) {
+      out.group = trim(*row_.values.back());
     } else if (out.missing_column.empty()) {
       out.missing_column = columns_.back();
     }

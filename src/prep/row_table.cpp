@@ -1,18 +1,19 @@
-// The first pass: judges rows, counts and numbers labels, parts the splits. Random order comes from a hash of (seed,
-// row), so no state is carried along and no rank count enters.
+// The first pass: judges rows, counts and numbers labels.
 #include "bert_hpc/prep/row_table.hpp"
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <numeric>
-#include <optional>
 #include <unordered_map>
 
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/core/hash.hpp"
 #include "bert_hpc/core/rng.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/tokenize/utf8.hpp"
+#include "label_order.hpp"
+#include "rejects.hpp"
+#include "splits.hpp"
 
 namespace bert_hpc::prep {
 
@@ -23,7 +24,6 @@ namespace {
 
 constexpr std::size_t most_labels = 100000;  // more is a column of something else
 constexpr std::size_t most_unlisted = 1000;  // kept, for what is told of them
-constexpr std::uint64_t use_split = 1;
 
 /// A finite number and nothing else, in C's notation.
 bool parse_number(std::string_view text, float& value) {
@@ -33,26 +33,6 @@ bool parse_number(std::string_view text, float& value) {
   if (error != std::errc{} || end != text.data() + text.size()) return false;
   value = static_cast<float>(number);
   return std::isfinite(value);
-}
-
-/// The integer that a label spells, if it spells it as numbers are written: "7" and "-1", not "07" or "+7".
-std::optional<std::int64_t> integer_of(const std::string& label) {
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(label.data(), label.data() + label.size(), number);
-  if (error != std::errc{} || end != label.data() + label.size() || std::to_string(number) != label) return {};
-  return number;
-}
-
-/// Puts labels in the order of their numbers, where all are integers, else of their names.
-void sort_labels(std::vector<std::size_t>& labels, const std::vector<std::string>& names) {
-  std::vector<std::int64_t> numbers(names.size(), 0);
-  const bool integers = std::all_of(labels.begin(), labels.end(), [&](std::size_t label) {
-    const auto number = integer_of(names[label]);
-    numbers[label] = number.value_or(0);
-    return number.has_value();
-  });
-  std::sort(labels.begin(), labels.end(),
-            [&](std::size_t a, std::size_t b) { return integers ? numbers[a] < numbers[b] : names[a] < names[b]; });
 }
 
 /// "a.csv, row 17, line 20"
@@ -76,20 +56,28 @@ class Scan {
       const RowStatus status = judge(row);
       const auto& file = stream.files()[row.file];
       table_.status.push_back(is_kept(status) ? static_cast<RowStatus>(file.split) : status);
-      if (file.parted) parted_rows_ = row.index + 1;  // parted files come first
+      if (file.is_divided) rows_to_split_ = row.index + 1;  // these files come first
       if (config_.has_classes()) table_.classes.push_back(class_);
       if (config_.has_values()) table_.values.push_back(value_);
+      if (!config_.split.group.empty()) table_.groups.push_back(group_of(row));
       note(status, row, file.path);
     }
     missing_.throw_if_any(ExitCode::data,
                           "Rows lack their text or label, and [filter] drop_missing is false (the first ones):");
-    if (config_.has_classes()) settle_labels();
-    part();
-    refuse_nothing();
+    refuse_many_rejects(table_, config_);
+    sample_rows(table_, config_, rows_to_split_);
+    if (config_.has_classes()) settle_labels(table_, config_);
+    split_rows(table_, config_, rows_to_split_);
+    refuse_many_rejects(table_, config_);
     return std::move(table_);
   }
 
  private:
+  /// A row without a value is a group of its own.
+  static std::uint64_t group_of(const SourceRow& row) {
+    return row.group.empty() ? core::mix64(static_cast<std::uint64_t>(row.index)) : core::fnv1a_64(row.group);
+  }
+
   RowStatus judge(const SourceRow& row) {
     if (row.too_wide) return RowStatus::extra_columns;
     if (!row.problem.empty()) return RowStatus::unreadable;
@@ -146,98 +134,21 @@ class Scan {
       const bool says_more = describe_reject(status, row, config_) != reason(status);
       first = says_more ? words() : place_of(row, file);
     }
+    if (is_broken(status)) {
+      for (std::size_t i = 0; i < likely_delimiters.size(); ++i) {
+        if (row.record.find(likely_delimiters[i]) != std::string_view::npos) ++table_.rejects_with[i];
+      }
+    }
     if (!is_kept(status)) return;
     const bool valid = !row.malformed && tokenize::is_valid_utf8(row.text) && tokenize::is_valid_utf8(row.text_pair) &&
                        tokenize::is_valid_utf8(row.label);
     if (!valid && table_.malformed_rows++ == 0) table_.first_malformed = place_of(row, file);
   }
 
-  /// Drops rare labels and renumbers the rest: in the order given, else as sort_labels() does.
-  void settle_labels() {
-    const auto count = table_.label_names.size();
-    for (std::size_t i = 0; i < config_.task.labels.size(); ++i) {
-      if (table_.label_rows[i] == 0) table_.absent_labels.push_back(table_.label_names[i]);
-    }
-    std::vector<std::size_t> by_rows(count);
-    std::iota(by_rows.begin(), by_rows.end(), std::size_t{0});
-    std::sort(by_rows.begin(), by_rows.end(), [this](std::size_t a, std::size_t b) {
-      const auto& rows = table_.label_rows;
-      return rows[a] != rows[b] ? rows[a] > rows[b] : table_.label_names[a] < table_.label_names[b];
-    });
-    std::vector<bool> frequent(count, false);
-    const std::int64_t most = config_.filter.most_frequent_labels;
-    for (std::size_t place = 0; place < count; ++place) {
-      frequent[by_rows[place]] = (most == 0 || static_cast<std::int64_t>(place) < most) &&
-                                 table_.label_rows[by_rows[place]] >= config_.filter.min_rows_per_label;
-    }
-    std::vector<std::size_t> kept;
-    for (std::size_t i = 0; i < count; ++i) {
-      if (frequent[i] || !config_.task.labels.empty()) kept.push_back(i);
-    }
-    if (config_.task.labels.empty()) sort_labels(kept, table_.label_names);
-    renumber(kept, frequent);
-  }
-
-  void renumber(const std::vector<std::size_t>& kept, const std::vector<bool>& frequent) {
-    std::vector<std::int32_t> number(table_.label_names.size(), 0);
-    std::vector<std::string> names;
-    std::vector<std::int64_t> rows;
-    for (const std::size_t old : kept) {
-      number[old] = static_cast<std::int32_t>(names.size());
-      names.push_back(table_.label_names[old]);
-      rows.push_back(frequent[old] ? table_.label_rows[old] : 0);
-    }
-    for (std::size_t i = 0; i < table_.status.size(); ++i) {
-      if (!is_kept(table_.status[i])) continue;
-      const auto old = static_cast<std::size_t>(table_.classes[i]);
-      if (!frequent[old]) table_.status[i] = RowStatus::rare_label;
-      table_.classes[i] = number[old];
-    }
-    table_.label_names = std::move(names);
-    table_.label_rows = std::move(rows);
-  }
-
-  /// [split] for the rows of `files`.
-  void part() {
-    const bool stratify = config_.split.stratify && config_.has_classes();
-    std::vector<std::vector<std::int64_t>> groups(stratify ? table_.label_names.size() : 1);
-    for (std::int64_t i = 0; i < parted_rows_; ++i) {
-      if (!is_kept(table_.status[static_cast<std::size_t>(i)])) continue;
-      groups[stratify ? static_cast<std::size_t>(table_.classes[static_cast<std::size_t>(i)]) : 0].push_back(i);
-    }
-    for (std::vector<std::int64_t>& rows : groups) {
-      // Packed text goes to its split in runs of neighbouring rows, as sentences of one text belong together.
-      const auto run = config_.packs() ? std::clamp<std::int64_t>(std::ssize(rows) / 200, 1, 64) : 1;
-      const std::int64_t seed = config_.split.seed;
-      std::sort(rows.begin(), rows.end(), [run, seed](std::int64_t a, std::int64_t b) {
-        const std::uint64_t key_a = random_key(seed, use_split, a / run);
-        const std::uint64_t key_b = random_key(seed, use_split, b / run);
-        return key_a != key_b ? key_a < key_b : a < b;
-      });
-      part_rows(rows, config_.split, table_.status);
-    }
-  }
-
-  void refuse_nothing() const {
-    const auto counts = table_.counts();
-    if (counts[0] + counts[1] + counts[2] > 0) return;
-    std::string text = "No row is left of the " + core::with_commas(table_.rows()) + " in the source";
-    for (int s = 3; s < row_status_count; ++s) {
-      if (counts[static_cast<std::size_t>(s)] == 0) continue;
-      const std::string& first = table_.first_rejects[static_cast<std::size_t>(s)];
-      text +=
-          "; " + core::counted(counts[static_cast<std::size_t>(s)], "row") + ": " + reason(static_cast<RowStatus>(s));
-      if (!first.empty()) text += " (the first is " + first + ")";
-    }
-    const auto& unlisted = table_.unlisted_labels;
-    if (!unlisted.empty()) text += ". Labels that are not listed: " + labels_text({unlisted.begin(), unlisted.end()});
-    throw Error(ExitCode::data, text + ". Check the columns in [source] and the limits in [filter].");
-  }
-
   const PrepConfig& config_;
   RowTable table_;
   std::unordered_map<std::string, std::int32_t> numbers_;
-  std::int64_t parted_rows_ = 0;
+  std::int64_t rows_to_split_ = 0;
   float value_ = 0;  // of the row being judged
   std::int32_t class_ = 0;
   core::ProblemList missing_;
@@ -249,24 +160,6 @@ std::array<std::int64_t, row_status_count> RowTable::counts() const {
   std::array<std::int64_t, row_status_count> counts{};
   for (const RowStatus s : status) ++counts[static_cast<std::size_t>(s)];
   return counts;
-}
-
-std::uint64_t random_key(std::int64_t seed, std::uint64_t use, std::int64_t row) {
-  return core::mix64(core::mix64(static_cast<std::uint64_t>(seed) ^ use << 56) + static_cast<std::uint64_t>(row));
-}
-
-void part_rows(const std::vector<std::int64_t>& rows, const SplitConfig& split, std::vector<RowStatus>& status) {
-  const double sum = split.train + split.validation + split.test;
-  const auto count = static_cast<double>(rows.size());
-  const auto train_end = static_cast<std::size_t>(std::llround(count * (split.train / sum)));
-  const auto validation_end =
-      split.test > 0 ? static_cast<std::size_t>(std::llround(count * ((split.train + split.validation) / sum)))
-                     : rows.size();
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    status[static_cast<std::size_t>(rows[i])] = i < train_end        ? RowStatus::train
-                                                : i < validation_end ? RowStatus::validation
-                                                                     : RowStatus::test;
-  }
 }
 
 RowTable scan_rows(const PrepConfig& config) {

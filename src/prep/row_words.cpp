@@ -1,4 +1,4 @@
-// What is said of rows: why they are left out, and what of them is hardly meant.
+// Words on rows: why they are rejected, and what is probably a mistake.
 #include <algorithm>
 
 #include "bert_hpc/core/text.hpp"
@@ -27,21 +27,27 @@ void warn_of_empty_splits(const RowTable& table, const PrepConfig& config, std::
   const auto counts = table.counts();
   const double fractions[] = {config.split.train, config.split.validation, config.split.test};
   const std::vector<std::string> none, *files[] = {&none, &config.source.validation_files, &config.source.test_files};
-  const bool by_label = config.split.stratify && config.has_classes();
+  std::vector<std::string> empty;
   for (std::size_t s = 0; s < split_count; ++s) {
     if (counts[s] > 0) continue;
     const std::string name = to_string(static_cast<Split>(s));
     if (!files[s]->empty()) {
-      all.push_back("no row of [source] " + name + "_files is kept, so there is no " + name + " split.");
+      all.push_back("there is no " + name + " split: all rows of [source] " + name + "_files are rejected.");
     } else if (!config.source.files.empty() && fractions[s] > 0) {
-      all.push_back("[split] " + name + " = " + core::format_number(fractions[s]) +
-                    ", but no row came into it, so there is no " + name + " split: " +
-                    (by_label ? "each label is parted by itself, and none has rows enough. Set [split] stratify = "
-                                "false, or check [source] label = " +
-                                    in_quotes(config.source.label) + "."
-                              : "there are too few rows."));
+      empty.push_back(name + " = " + core::format_number(fractions[s]));
     }
   }
+  if (empty.empty()) return;
+  const std::string why =
+      config.stratifies() && config.has_classes() ? "stratify divides each label separately, and every label has too "
+                                                    "few rows. Set [split] stratify = false, or "
+                                                    "check [source] label = " +
+                                                        in_quotes(config.source.label) + "."
+      : config.split.group.empty()
+          ? "there are too few rows."
+          : "there are too few groups. Check [split] group = " + in_quotes(config.split.group) + ".";
+  all.push_back("[split] " + core::listed(empty, "and", false) + " got no rows, so " +
+                (empty.size() == 1 ? "this split is" : "these splits are") + " missing: " + why);
 }
 
 void warn_of_labels(const RowTable& table, const PrepConfig& config, std::vector<std::string>& all) {
@@ -63,12 +69,11 @@ void warn_of_labels(const RowTable& table, const PrepConfig& config, std::vector
   const auto used = labels - std::count(rows.begin(), rows.end(), 0);
   if (used == 1) {
     const auto only = std::find_if(rows.begin(), rows.end(), [](std::int64_t count) { return count > 0; });
-    all.push_back("all rows that are kept have the label " +
-                  in_quotes(table.label_names[static_cast<std::size_t>(only - rows.begin())]) +
-                  ", so there is nothing to tell apart.");
+    all.push_back("only one class: all rows have the label " +
+                  in_quotes(table.label_names[static_cast<std::size_t>(only - rows.begin())]) + ".");
   } else if (labels > 2 && 2 * singles >= labels) {
     all.push_back(core::with_commas(singles) + " of " + core::counted(labels, "label") +
-                  " have one row alone: is [source] label = " + in_quotes(config.source.label) + " the right column?");
+                  " have only one row: is [source] label = " + in_quotes(config.source.label) + " the right column?");
   }
 }
 
@@ -80,6 +85,12 @@ std::vector<std::string> warnings(const RowTable& table, const PrepConfig& confi
     all.push_back(core::counted(table.malformed_rows, "row holds", "rows hold") +
                   " bytes that are not UTF-8, each read as U+FFFD (the first is " + table.first_malformed +
                   "). If the text is Latin-1, set [source] encoding = \"latin-1\".");
+  }
+  const auto drawn =
+      static_cast<double>(table.rows() - table.counts()[static_cast<std::size_t>(RowStatus::not_sampled)]);
+  if (config.filter.sample > 1 && drawn == static_cast<double>(table.rows())) {
+    all.push_back("[filter] sample = " + core::with_commas(static_cast<std::int64_t>(config.filter.sample)) +
+                  " draws all usable rows of [source] files, which are no more than that.");
   }
   if (config.has_classes()) warn_of_labels(table, config, all);
   warn_of_empty_splits(table, config, all);
@@ -111,11 +122,13 @@ const char* reason(RowStatus status) {
     case RowStatus::too_many_characters:
       return "the text is longer than max_characters";
     case RowStatus::no_number:
-      return "the label is no number";
+      return "the label is not a number";
     case RowStatus::unlisted_label:
       return "the label is not in [task] labels";
     case RowStatus::rare_label:
       return "the label is rarer than [filter] allows";
+    case RowStatus::not_sampled:
+      return "not drawn by [filter] sample";
     default:
       return "";
   }

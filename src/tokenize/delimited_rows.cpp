@@ -74,6 +74,7 @@ class DelimitedRows : public RowReader {
     if (!read_record()) return false;
     row.number = ++number_;
     row.line = record_line_;
+    row.record = record_;
     row.problem.clear();
     row.too_wide = widest_ > 0 && fields_.size() > widest_;
     if (row.too_wide) {  // a delimiter that should have been quoted: which column is which cannot be known

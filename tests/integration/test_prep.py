@@ -176,7 +176,7 @@ def wrong_input(folder):
     refused(folder, "only a header", 3, "No row is left", source__files='["header.csv"]')
     refused(folder, "open quote", 3, "open.csv", "line 2", "never closed", source__files='["open.csv"]')
     refused(folder, "no vocabulary", 3, "short.txt", "[CLS]", tokenizer__vocabulary='"short.txt"')
-    refused(folder, "labels are no numbers", 3, "no number", task__name='"regression"')
+    refused(folder, "labels are not numbers", 3, "the label is not a number", task__name='"regression"')
     refused(folder, "rows that lack text", 3, "row 6, line 7", filter__drop_missing="false")
     refused(folder, "an output directory that is a file", 4, "file", "directory", output__directory='"file"')
     refused(folder, "too small a vocabulary", 3, "train_size", tokenizer__vocabulary=None, tokenizer__train_size="9")
@@ -276,7 +276,7 @@ def what_was_hardly_meant_is_told(folder):
     for ranks in (1, 2):
         done = run(folder, ranks)
         for words in ('warning: no row has the label "Human" of [task] labels; did you mean "human", which 20 rows have?',
-                      "warning: all rows that are kept have the label \"gpt\"",
+                      "warning: only one class: all rows have the label \"gpt\".",
                       '40: the label is not in [task] labels: "human" 20 and "other" 20',
                       'labels      2: "Human" 0 and "gpt" 20'):
             check(done.returncode == 0 and done.stdout.count(words) == 1, f"{words} on {ranks} ranks: {done.stdout}{done.stderr}")
@@ -288,7 +288,7 @@ def what_was_hardly_meant_is_told(folder):
     done = run(folder)
     check('1: a column is missing (the first is keys.jsonl, row 2, line 2: the row has no column "text"; its keys are '
           '"label" and "txt"; did you mean "txt"?)' in done.stdout, done.stdout)
-    check("warning: [split] test = 0.1, but no row came into it" in done.stdout, done.stdout)
+    check("warning: [split] validation = 0.1 and test = 0.1 got no rows" in done.stdout, done.stdout)
     refused(folder, "a wrong key", 3, "3 rows: a column is missing", 'no column "body"; its keys are "label" and "text"',
             source__format='"jsonl"', source__files='["keys.jsonl"]', source__text='"body"')
 
@@ -309,7 +309,7 @@ def too_many_columns(folder):
     toml(folder, **wide)
     done = run(folder)
     check(done.returncode == 0 and "1: the row has more columns than the header (see [source] extra_columns)" in done.stdout,
-          f"wide rows are left out: {done.stdout}{done.stderr}")
+          f"wide rows are rejected: {done.stdout}{done.stderr}")
     rejects = (folder / "wide" / "rejects.tsv").read_text().splitlines()
     check(rejects[1:] == ["wide.csv\t2\t3\tthe row has 4 columns, the header 3"], f"rejects.tsv: {rejects}")
     toml(folder, source__extra_columns="true", **wide)

@@ -16,7 +16,7 @@ namespace bert_hpc::prep {
 
 struct SourceConfig {
   std::string format;                                     ///< "csv" | "tsv" | "jsonl" | "text" | "squad"
-  std::vector<std::string> files;                         ///< parted by [split]
+  std::vector<std::string> files;                         ///< divided by [split]
   std::vector<std::string> validation_files, test_files;  ///< go whole into their split
   std::vector<std::string> text{"text"};                  ///< columns, joined by a blank
   std::vector<std::string> text_pair;                     ///< columns of the second text; none: single texts
@@ -36,13 +36,16 @@ struct FilterConfig {
   std::int64_t max_characters = 0;  ///< of both texts together; 0: any
   std::int64_t min_rows_per_label = 1;
   std::int64_t most_frequent_labels = 0;  ///< keep rows of so many labels; 0: all
-  bool drop_missing = true;               ///< rows without text or label are left out; false: they are an error
+  bool drop_missing = true;               ///< rows without text or label are rejected; false: they are an error
+  double max_rejected = 0.5;              ///< share of broken rows that is accepted: is_broken()
+  double sample = 0;                      ///< rows of `files` to draw: a share up to 1, else a number; 0: all
 };
 
 struct SplitConfig {
-  double train = 0.8, validation = 0.1, test = 0.1;  ///< divided by their sum; 0 where others are given
+  double train = 0.8, validation = 0.1, test = 0.1;  ///< sum to 1 but for rounding; 0 where others are given
   std::int64_t seed = 1;
-  bool stratify = true;  ///< each label is parted by the same fractions
+  bool stratify = true;  ///< each label is divided by the same fractions; regression: each tenth of the values
+  std::string group{};   ///< column whose equal values stay in one split; empty: none
 };
 
 struct TokenizerConfig {
@@ -80,6 +83,8 @@ struct PrepConfig {
   bool has_values() const { return has_labels() && task.name == "regression"; }
   /// Are all rows for the test split?
   bool only_tests() const;
+  /// Are rows divided by their labels? Not where whole groups are.
+  bool stratifies() const { return split.stratify && split.group.empty() && (has_classes() || has_values()); }
   bool has_pairs() const { return !source.text_pair.empty(); }
   /// How text is read: each setting that is not given is that of Hugging Face's uncased BERT, or follows from the
   /// others.

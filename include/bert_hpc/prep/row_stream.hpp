@@ -25,6 +25,8 @@ struct SourceRow {
   std::int64_t line = 0;    ///< on which it begins, from 1
   std::size_t file = 0;     ///< index into RowStream::files()
   std::string_view text, text_pair, label;
+  std::string_view group;             ///< [split] group, trimmed; empty where there is none
+  std::string_view record;            ///< csv, tsv: the row's bytes as the file has them
   std::string problem;                ///< why it cannot be read; empty if it can
   bool too_wide = false;              ///< because it has more columns than the header
   std::string missing_column;         ///< name of a column asked for that the row lacks; empty if none
@@ -41,19 +43,20 @@ class RowStream {
 
   struct File {
     std::string path;
-    bool parted;  ///< by [split]; else all rows belong to `split`
+    bool is_divided;  ///< by [split]; else all rows belong to `split`
     Split split;
   };
   const std::vector<File>& files() const { return files_; }
 
  private:
+  void open(std::size_t file);
   std::string_view join(std::size_t first, std::size_t count, SourceRow& out, std::string& storage);
 
   std::vector<File> files_;
   tokenize::RowFormat format_;
-  std::vector<std::string> columns_;
+  std::vector<std::string> columns_;  // texts, second texts, label, group; the group in files that are divided only
   std::size_t text_columns_, pair_columns_;
-  bool labels_;
+  bool labels_, groups_;
   std::string label_separator_;
   std::unique_ptr<tokenize::RowReader> reader_;
   std::size_t file_ = 0;

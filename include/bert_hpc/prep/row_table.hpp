@@ -1,5 +1,6 @@
-// What prep knows of each row between its passes: 5 bytes a row (status and label) after the scan. With lengths,
-// places and order of the later passes it is 25 bytes a row at most; the text itself is never held.
+// What prep knows of each row between its passes: 5 bytes per row (status and label) after the scan, 8 more with
+// [split] group. With lengths, places and order of the later passes it is 25 bytes per row at most, 33 with groups; the
+// text itself is never held.
 #pragma once
 
 #include <array>
@@ -14,7 +15,7 @@
 
 namespace bert_hpc::prep {
 
-/// The split of a row that is kept, or why it was left out.
+/// The split of a row that is kept, or why it is rejected.
 enum class RowStatus : std::uint8_t {
   train,
   validation,
@@ -28,11 +29,29 @@ enum class RowStatus : std::uint8_t {
   no_number,
   unlisted_label,
   rare_label,
+  not_sampled,  ///< nothing is wrong with it: [filter] sample did not draw it
 };
-inline constexpr int row_status_count = 12;
+inline constexpr int row_status_count = 13;
+
+/// Characters that separate columns in files of other formats.
+inline constexpr std::array<char, 4> likely_delimiters = {'\t', ';', '|', ','};
 
 inline bool is_kept(RowStatus status) {
   return status <= RowStatus::test;
+}
+/// Is something wrong with the row itself? Else it is used, or a filter of the user's excludes it.
+inline bool is_broken(RowStatus status) {
+  switch (status) {
+    case RowStatus::unreadable:
+    case RowStatus::extra_columns:
+    case RowStatus::missing_column:
+    case RowStatus::empty_text:
+    case RowStatus::empty_label:
+    case RowStatus::no_number:
+      return true;
+    default:
+      return false;
+  }
 }
 /// For summaries: "the text is empty".
 const char* reason(RowStatus status);
@@ -41,37 +60,42 @@ struct RowTable {
   std::vector<RowStatus> status;
   std::vector<std::int32_t> classes;     ///< classification: the label's number; else empty
   std::vector<float> values;             ///< regression: the label; else empty
-  std::vector<std::string> label_names;  ///< classification: by number
+  std::vector<std::uint64_t> groups;     ///< [split] group: hash of the row's value; else empty
+  std::vector<std::string> label_names;  ///< classification: by class id
   std::vector<std::int64_t> label_rows;  ///< classification: rows kept of each
 
   // What a user may not have meant, for warnings().
   std::vector<std::string> absent_labels;               ///< of [task] labels: no row has them
   std::map<std::string, std::int64_t> unlisted_labels;  ///< rows of labels that are not in [task] labels; some of them
-  std::array<std::string, row_status_count> first_rejects;  ///< the first row left out for each reason; not rare labels
-  std::int64_t malformed_rows = 0;                          ///< kept, with bytes that are not UTF-8
-  std::string first_malformed;                              ///< its place
+  std::array<std::string, row_status_count> first_rejects;            ///< the first row of each reason; not rare labels
+  std::array<std::int64_t, likely_delimiters.size()> rejects_with{};  ///< csv, tsv: broken rows that hold each of them
+  std::int64_t malformed_rows = 0;                                    ///< kept, with bytes that are not UTF-8
+  std::string first_malformed;                                        ///< its place
 
   std::int64_t rows() const { return static_cast<std::int64_t>(status.size()); }
   std::array<std::int64_t, row_status_count> counts() const;
 };
 
-/// Reads all text once, judges each row, numbers the labels and parts the splits. The same on every rank. Throws as
-/// RowStream does, and Error(data) if no row is left, or rows lack something and [filter] drop_missing is false.
+/// Reads all text once, judges each row, numbers the labels and divides the rows into splits. The same on every rank.
+/// Throws as RowStream does, and Error(data) if no row is left, more than [filter] max_rejected of the rows are broken,
+/// or rows lack something and [filter] drop_missing is false.
 RowTable scan_rows(const PrepConfig& config);
 
-/// Why a row of this status was left out, with its particulars: a line of rejects.tsv.
+/// Why a row of this status is rejected, with its particulars: a line of rejects.tsv.
 std::string describe_reject(RowStatus status, const SourceRow& row, const PrepConfig& config);
 
-/// What is right to the letter and yet hardly meant: labels that nobody has, splits without rows, text in another
-/// encoding. A sentence each.
+/// What is valid and probably a mistake: labels that no row has, splits without rows, text in another encoding. One
+/// sentence each.
 std::vector<std::string> warnings(const RowTable& table, const PrepConfig& config);
 
 /// "\"a\" 1,200, \"b\" 7 and 31 more": at most ten labels with their rows.
 std::string labels_text(const std::vector<std::pair<std::string, std::int64_t>>& labels);
 
-/// Parts the rows listed, in the order listed, into train, validation and test. Boundaries are the rounded cumulative
-/// fractions.
-void part_rows(const std::vector<std::int64_t>& rows, const SplitConfig& split, std::vector<RowStatus>& status);
+/// Divides the rows listed, in the order listed, into train, validation and test. Boundaries are the rounded cumulative
+/// fractions. With `groups` (by row), rows of one group, which are neighbours in the list, go where the group's middle
+/// goes.
+void divide_rows(const std::vector<std::int64_t>& rows, const SplitConfig& split,
+                 const std::vector<std::uint64_t>& groups, std::vector<RowStatus>& status);
 
 /// A number from (seed, use, row) that orders rows at random and depends on nothing else.
 std::uint64_t random_key(std::int64_t seed, std::uint64_t use, std::int64_t row);

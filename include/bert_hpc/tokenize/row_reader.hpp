@@ -35,6 +35,7 @@ struct Row {
   bool malformed = false;                               ///< jsonl: held bytes that are not UTF-8; others keep theirs
   std::string problem;                                  ///< why the row cannot be read; empty if it can
   bool too_wide = false;                                ///< the problem is that it has more columns than the header
+  std::string_view record;                              ///< csv, tsv: the row's bytes as the file has them
 };
 
 class RowReader {

@@ -62,22 +62,54 @@ TEST_CASE("splits that are left out get nothing where the input names files or a
   CHECK(fractions({}) == Fractions{0.8, 0.1, 0.1});
   CHECK(fractions({"split.seed=3"}) == Fractions{0.8, 0.1, 0.1});
   CHECK(fractions({"split.train=0.95", "split.validation=0.05"}) == Fractions{0.95, 0.05, 0});
-  CHECK(fractions({"split.train=3", "split.test=1"}) == Fractions{3, 0, 1});
-  CHECK(fractions({"split.train=8", "split.validation=1", "split.test=1"}) == Fractions{8, 1, 1});
+  CHECK(fractions({"split.train=0.75", "split.test=0.25"}) == Fractions{0.75, 0, 0.25});
+  CHECK(fractions({"split.train=0.333", "split.validation=0.333", "split.test=0.333"}) ==
+        Fractions{0.333, 0.333, 0.333});
   CHECK(fractions({"split.validation=0.25"}) == Fractions{0.75, 0.25, 0});
   CHECK(fractions({"split.validation=0.25", "split.test=0.25"}) == Fractions{0.5, 0.25, 0.25});
   CHECK(fractions({"split.test=0"}) == Fractions{1, 0, 0});
   CHECK(fractions({"split.test=1"}) == Fractions{0, 0, 1});
   CHECK(fractions({"split.validation=0.7", "split.test=0.3"}) == Fractions{0, 0.7, 0.3});
-  CHECK_THAT(message(good, {"split.validation=10", "split.test=10"}), ContainsSubstring("train is left out"));
-  CHECK_THAT(message(good, {"split.test=8"}), ContainsSubstring("[split] test is not a part of 1"));
   const std::string validation = "source.validation_files=[\"v.tsv\"]", test = "source.test_files=\"t.tsv\"";
   CHECK(fractions({validation}) == Fractions{1, 0, 0});
   CHECK(fractions({test}) == Fractions{1, 0, 0});
   CHECK(fractions({validation, test}) == Fractions{1, 0, 0});
   CHECK(fractions({test, "split.validation=0.25"}) == Fractions{0.75, 0.25, 0});
-  CHECK(fractions({validation, "split.train=9", "split.test=1"}) == Fractions{9, 0, 1});
+  CHECK(fractions({validation, "split.train=0.9", "split.test=0.1"}) == Fractions{0.9, 0, 0.1});
   const PrepConfig written = parse(good, {"split.train=0.95", "split.validation=0.05"});
+  CHECK(resolved_toml(parse(resolved_toml(written))) == resolved_toml(written));
+}
+
+TEST_CASE("fractions that do not sum to 1 are refused with what to write") {
+  const auto answer = [](const std::vector<std::string>& overrides, const std::string& sum, const std::string& cure) {
+    CHECK_THAT(message(good, overrides), ContainsSubstring("fractions sum to " + sum) && ContainsSubstring(cure));
+  };
+  answer({"split.train=8", "split.validation=1", "split.test=1"}, "10",
+         "write train = 0.8, validation = 0.1 and test = 0.1.");
+  answer({"split.train=1.5"}, "1.5", "write train = 1.");
+  answer({"split.validation=10", "split.test=10"}, "20", "write validation = 0.5 and test = 0.5.");
+  answer({"split.train=0.2", "split.validation=0.04", "split.test=0.04"}, "0.28",
+         "write train = 0.7143, validation = 0.1429 and test = 0.1429. To use only a part of the rows, write [filter] "
+         "sample = 0.28 as well.");
+  answer({"split.train=0.5", "filter.sample=0.5"}, "0.5", "they must sum to 1");
+  CHECK_FALSE(message(good, {"split.train=-0.5"}).empty());
+}
+
+TEST_CASE("samples, groups and strata go with what they are of") {
+  CHECK(parse(good).filter.sample == 0);
+  CHECK(parse(good, {"filter.sample=5000"}).filter.sample == 5000);
+  CHECK_THAT(message(good, {"filter.sample=2.5"}), ContainsSubstring("[filter] sample is a share of the rows"));
+  CHECK_THAT(message(good, {"filter.sample=9", "source.files=[]", "source.test_files=\"t.tsv\""}),
+             ContainsSubstring("draws from the rows of [source] files"));
+  CHECK_THAT(message(good, {"filter.max_rejected=1.5"}), ContainsSubstring("max_rejected"));
+  CHECK(parse(good).stratifies());
+  CHECK_FALSE(parse(good, {"split.group=\"id\""}).stratifies());
+  CHECK_THAT(message(good, {"split.group=\"id\"", "split.stratify=true"}), ContainsSubstring("does not go with group"));
+  CHECK_FALSE(parse(good, {"task.name=\"regression\""}).stratifies());
+  CHECK(parse(good, {"task.name=\"regression\"", "split.stratify=true"}).stratifies());
+  CHECK_THAT(message(good, {"task.name=\"masked_lm\"", "source.format=\"text\"", "split.group=\"id\""}),
+             ContainsSubstring("plain text has none"));
+  const PrepConfig written = parse(good, {"split.group=\"id\"", "filter.sample=0.25"});
   CHECK(resolved_toml(parse(resolved_toml(written))) == resolved_toml(written));
 }
 

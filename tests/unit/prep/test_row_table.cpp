@@ -76,9 +76,9 @@ TEST_CASE("a split of fraction zero stays empty, whatever the rounding") {
     Text text(table({{"a", count}}));
     text.config.split = {.train = 0.5, .validation = 0.5, .test = 0};
     CHECK(text.scan().counts()[2] == 0);
-    text.config.split = {.train = 0, .validation = 1, .test = 2};
+    text.config.split = {.train = 0, .validation = 0.25, .test = 0.75};
     CHECK(text.scan().counts()[0] == 0);
-    text.config.split = {.train = 3, .validation = 0, .test = 1};
+    text.config.split = {.train = 0.75, .validation = 0, .test = 0.25};
     CHECK(text.scan().counts()[1] == 0);
   }
 }
@@ -128,6 +128,7 @@ TEST_CASE("labels given by the user keep their order, others are left out") {
 TEST_CASE("rows that lack something are left out with a reason, or refused") {
   Text text("text,label\nx,a\n,a\n  ,a\ny,\nz\nlong text,a\n");
   text.config.filter.max_characters = 8;
+  text.config.filter.max_rejected = 1;
   const RowTable rows = text.scan();
   using enum RowStatus;
   CHECK(is_kept(rows.status[0]));
@@ -182,7 +183,7 @@ TEST_CASE("a listed label that no row has is told with the one that was probably
   REQUIRE(told.size() == 3);
   CHECK(told[0] == "no row has the label \"Human\" of [task] labels; did you mean \"human\", which 157 rows have?");
   CHECK(told[1] == "no row has the label \"none\" of [task] labels.");
-  CHECK(told[2] == "all rows that are kept have the label \"gpt\", so there is nothing to tell apart.");
+  CHECK(told[2] == "only one class: all rows have the label \"gpt\".");
   text.config.task.labels = {"human", "Human", "gpt"};  // listed itself
   CHECK_THAT(warnings(text.scan(), text.config).front(), ContainsSubstring("did you mean \"human\", which 157 rows"));
   text.config.task.labels = {"gpt", "human", "x"};
@@ -194,11 +195,12 @@ TEST_CASE("splits that were asked for and are empty are told, with why") {
   for (char name = 'a'; name <= 'z'; ++name) each.emplace_back(std::string(1, name), 1);
   Text text(table(each));
   auto told = warnings(text.scan(), text.config);
-  REQUIRE(told.size() == 3);
-  CHECK(told[0] == "26 of 26 labels have one row alone: is [source] label = \"label\" the right column?");
-  CHECK_THAT(told[1], ContainsSubstring("[split] validation = 0.1, but no row came into it") &&
-                          ContainsSubstring("stratify = false"));
-  CHECK_THAT(told[2], ContainsSubstring("there is no test split"));
+  REQUIRE(told.size() == 2);
+  CHECK(told[0] == "26 of 26 labels have only one row: is [source] label = \"label\" the right column?");
+  CHECK(told[1] ==
+        "[split] validation = 0.1 and test = 0.1 got no rows, so these splits are missing: stratify divides each label "
+        "separately, and every label has too few rows. Set [split] stratify = false, or check [source] label = "
+        "\"label\".");
   text.config.split.stratify = false;
   CHECK(warnings(text.scan(), text.config).size() == 1);
   text.config.split = {.train = 1, .validation = 0, .test = 0};
@@ -211,14 +213,14 @@ TEST_CASE("splits that were asked for and are empty are told, with why") {
   files.config.split.test = 0;
   told = warnings(files.scan(), files.config);
   REQUIRE(told.size() == 1);
-  CHECK(told[0] == "no row of [source] test_files is kept, so there is no test split.");
+  CHECK(told[0] == "there is no test split: all rows of [source] test_files are rejected.");
 }
 
 TEST_CASE("where no row is left the first of each reason is told") {
   Text text("text,label\n,a\nx,\ny,b\n,b\n");
   text.config.task.labels = {"a"};
   CHECK_THROWS_WITH(text.scan(), ContainsSubstring("2 rows: the text is empty (the first is ") &&
-                                     ContainsSubstring("row 1, line 2); 1 row: ") &&
+                                     ContainsSubstring("row 1, line 2)\n  1 row: ") &&
                                      ContainsSubstring("1 row: the label is empty (the first is ") &&
                                      ContainsSubstring("row 2, line 3)") &&
                                      ContainsSubstring("row 3, line 4: the label is not in [task] labels (\"b\"))"));
@@ -227,6 +229,7 @@ TEST_CASE("where no row is left the first of each reason is told") {
 TEST_CASE("rows of JSON that lack a key say which they have; null is a missing value") {
   Text text("{\"text\":\"x\",\"label\":\"a\"}\n{\"text\":null,\"label\":\"a\"}\n{\"text\":\"x\",\"label\":null}\n");
   text.config.source.format = "jsonl";
+  text.config.filter.max_rejected = 1;
   using enum RowStatus;
   RowTable rows = text.scan();
   CHECK(std::vector<RowStatus>(rows.status.begin() + 1, rows.status.end()) ==

@@ -1,0 +1,79 @@
+// Labels by number: those that are too rare leave, the others get their class ids.
+#include "label_order.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <numeric>
+#include <optional>
+
+namespace bert_hpc::prep {
+namespace {
+
+/// The integer that a label spells, if it spells it as numbers are written: "7" and "-1", not "07" or "+7".
+std::optional<std::int64_t> integer_of(const std::string& label) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(label.data(), label.data() + label.size(), number);
+  if (error != std::errc{} || end != label.data() + label.size() || std::to_string(number) != label) return {};
+  return number;
+}
+
+/// Puts labels in the order of their numbers, where all are integers, else of their names.
+void sort_labels(std::vector<std::size_t>& labels, const std::vector<std::string>& names) {
+  std::vector<std::int64_t> numbers(names.size(), 0);
+  const bool integers = std::all_of(labels.begin(), labels.end(), [&](std::size_t label) {
+    const auto number = integer_of(names[label]);
+    numbers[label] = number.value_or(0);
+    return number.has_value();
+  });
+  std::sort(labels.begin(), labels.end(),
+            [&](std::size_t a, std::size_t b) { return integers ? numbers[a] < numbers[b] : names[a] < names[b]; });
+}
+
+void renumber(RowTable& table, const std::vector<std::size_t>& kept, const std::vector<bool>& frequent) {
+  std::vector<std::int32_t> number(table.label_names.size(), 0);
+  std::vector<std::string> names;
+  std::vector<std::int64_t> rows;
+  for (const std::size_t old : kept) {
+    number[old] = static_cast<std::int32_t>(names.size());
+    names.push_back(table.label_names[old]);
+    rows.push_back(frequent[old] ? table.label_rows[old] : 0);
+  }
+  for (std::size_t i = 0; i < table.status.size(); ++i) {
+    if (!is_kept(table.status[i])) continue;
+    const auto old = static_cast<std::size_t>(table.classes[i]);
+    if (!frequent[old]) table.status[i] = RowStatus::rare_label;
+    table.classes[i] = number[old];
+  }
+  table.label_names = std::move(names);
+  table.label_rows = std::move(rows);
+}
+
+}  // namespace
+
+void settle_labels(RowTable& table, const PrepConfig& config) {
+  const auto count = table.label_names.size();
+  for (std::size_t i = 0; i < config.task.labels.size(); ++i) {
+    if (table.label_rows[i] == 0) table.absent_labels.push_back(table.label_names[i]);
+  }
+  std::vector<std::size_t> by_rows(count);
+  std::iota(by_rows.begin(), by_rows.end(), std::size_t{0});
+  std::sort(by_rows.begin(), by_rows.end(), [&](std::size_t a, std::size_t b) {
+    const auto& rows = table.label_rows;
+    return rows[a] != rows[b] ? rows[a] > rows[b] : table.label_names[a] < table.label_names[b];
+  });
+  std::vector<bool> frequent(count, false);
+  const std::int64_t most = config.filter.most_frequent_labels;
+  for (std::size_t place = 0; place < count; ++place) {
+    frequent[by_rows[place]] = (most == 0 || static_cast<std::int64_t>(place) < most) &&
+                               table.label_rows[by_rows[place]] >= config.filter.min_rows_per_label;
+  }
+  std::vector<std::size_t> kept;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (frequent[i] || !config.task.labels.empty()) kept.push_back(i);
+  }
+  if (config.task.labels.empty()) sort_labels(kept, table.label_names);
+  renumber(table, kept, frequent);
+}
+
+}  // namespace bert_hpc::prep

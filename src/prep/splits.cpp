@@ -1,0 +1,125 @@
+// Samples and splits. Random order comes from a hash of (seed, row), so no state is carried along and no rank count
+// enters. Rows that belong together, by [split] group or as neighbours in packed text, have one hash.
+#include "splits.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "bert_hpc/core/rng.hpp"
+
+namespace bert_hpc::prep {
+namespace {
+
+constexpr std::uint64_t use_split = 1, use_sample = 3;  // 2 is the order of rows in shards
+constexpr std::int64_t most_bins = 10, least_rows_of_bin = 20;
+
+std::vector<std::int64_t> usable_rows(const RowTable& table, std::int64_t rows) {
+  std::vector<std::int64_t> usable;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    if (is_kept(table.status[static_cast<std::size_t>(row)])) usable.push_back(row);
+  }
+  return usable;
+}
+
+/// Puts `rows`, which ascend, into random order; rows of one group are neighbours in it.
+void shuffle(std::vector<std::int64_t>& rows, const RowTable& table, const PrepConfig& config, std::uint64_t use) {
+  // Packed text goes to its split in runs of neighbouring rows, as sentences of one text belong together.
+  const auto run = config.packs() ? std::clamp<std::int64_t>(std::ssize(rows) / 200, 1, 64) : 1;
+  const auto unit = [&](std::int64_t row) {
+    return table.groups.empty() ? row / run : static_cast<std::int64_t>(table.groups[static_cast<std::size_t>(row)]);
+  };
+  std::vector<std::pair<std::uint64_t, std::int64_t>> keyed;
+  keyed.reserve(rows.size());
+  for (const std::int64_t row : rows) keyed.emplace_back(random_key(config.split.seed, use, unit(row)), row);
+  std::sort(keyed.begin(), keyed.end());
+  for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = keyed[i].second;
+}
+
+/// Place behind the last row of the group that begins at `first`.
+std::size_t end_of_group(const std::vector<std::int64_t>& rows, std::size_t first,
+                         const std::vector<std::uint64_t>& groups) {
+  std::size_t end = first + 1;
+  if (groups.empty()) return end;
+  const auto group = [&](std::size_t place) { return groups[static_cast<std::size_t>(rows[place])]; };
+  while (end < rows.size() && group(end) == group(first)) ++end;
+  return end;
+}
+
+/// Rows whose labels are near each other: equally many of each bin, ascending.
+std::vector<std::vector<std::int64_t>> bins_of_values(std::vector<std::int64_t> rows, const RowTable& table) {
+  const auto count = std::clamp<std::int64_t>(std::ssize(rows) / least_rows_of_bin, 1, most_bins);
+  std::stable_sort(rows.begin(), rows.end(), [&](std::int64_t a, std::int64_t b) {
+    return table.values[static_cast<std::size_t>(a)] < table.values[static_cast<std::size_t>(b)];
+  });
+  std::vector<std::vector<std::int64_t>> bins(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    bins[i * static_cast<std::size_t>(count) / rows.size()].push_back(rows[i]);
+  }
+  for (auto& bin : bins) std::sort(bin.begin(), bin.end());
+  return bins;
+}
+
+/// Rows that are split apart from others: of one label, or of near values.
+std::vector<std::vector<std::int64_t>> strata(const RowTable& table, const PrepConfig& config, std::int64_t rows) {
+  std::vector<std::int64_t> usable = usable_rows(table, rows);
+  if (!config.stratifies()) return {std::move(usable)};
+  if (config.has_values()) return bins_of_values(std::move(usable), table);
+  std::vector<std::vector<std::int64_t>> all(table.label_names.size());
+  for (const std::int64_t row : usable) {
+    all[static_cast<std::size_t>(table.classes[static_cast<std::size_t>(row)])].push_back(row);
+  }
+  return all;
+}
+
+}  // namespace
+
+std::uint64_t random_key(std::int64_t seed, std::uint64_t use, std::int64_t row) {
+  return core::mix64(core::mix64(static_cast<std::uint64_t>(seed) ^ use << 56) + static_cast<std::uint64_t>(row));
+}
+
+void divide_rows(const std::vector<std::int64_t>& rows, const SplitConfig& split,
+                 const std::vector<std::uint64_t>& groups, std::vector<RowStatus>& status) {
+  const double sum = split.train + split.validation + split.test;
+  const auto count = static_cast<double>(rows.size());
+  const auto train_end = static_cast<std::size_t>(std::llround(count * (split.train / sum)));
+  const auto validation_end =
+      split.test > 0 ? static_cast<std::size_t>(std::llround(count * ((split.train + split.validation) / sum)))
+                     : rows.size();
+  for (std::size_t first = 0; first < rows.size();) {
+    const std::size_t end = end_of_group(rows, first, groups);
+    const std::size_t middle = first + end;  // twice the place of the group's middle
+    const RowStatus target = middle < 2 * train_end        ? RowStatus::train
+                             : middle < 2 * validation_end ? RowStatus::validation
+                                                           : RowStatus::test;
+    for (; first < end; ++first) status[static_cast<std::size_t>(rows[first])] = target;
+  }
+}
+
+void sample_rows(RowTable& table, const PrepConfig& config, std::int64_t rows) {
+  const double sample = config.filter.sample;
+  if (sample == 0) return;
+  std::vector<std::int64_t> usable = usable_rows(table, rows);
+  const auto count = static_cast<double>(usable.size());
+  const auto drawn =
+      static_cast<std::size_t>(std::max(1.0, std::min(count, sample > 1 ? sample : count * sample) + 0.5));
+  shuffle(usable, table, config, use_sample);
+  for (std::size_t first = 0; first < usable.size();) {
+    const std::size_t end = end_of_group(usable, first, table.groups);
+    const bool taken = first == 0 || first + end < 2 * drawn;
+    for (; first < end; ++first) {
+      if (taken) continue;
+      const auto row = static_cast<std::size_t>(usable[first]);
+      table.status[row] = RowStatus::not_sampled;
+      if (config.has_classes()) --table.label_rows[static_cast<std::size_t>(table.classes[row])];
+    }
+  }
+}
+
+void split_rows(RowTable& table, const PrepConfig& config, std::int64_t rows) {
+  for (std::vector<std::int64_t>& stratum : strata(table, config, rows)) {
+    shuffle(stratum, table, config, use_split);
+    divide_rows(stratum, config.split, table.groups, table.status);
+  }
+}
+
+}  // namespace bert_hpc::prep
