@@ -83,8 +83,8 @@ void Assembly::require_precision(const config::Config& input) const {
   if (compute == "tf32" && !ops::has_tf32()) {
     throw core::Error(
         core::ExitCode::input,
-        "[precision] compute = \"tf32\" is what NVIDIA's GPUs read floats as; this build computes on CPUs: use "
-        "\"fp32\", or \"bf16\" for less memory and time, or a CUDA build (jobs/build.sh --cuda).");
+        "[precision] compute = \"tf32\" needs an NVIDIA GPU, and this build computes on CPUs: use \"fp32\", or "
+        "\"bf16\" for less memory and time, or a CUDA build (jobs/build.sh --cuda).");
   }
   if (storage != core::DataType::fp32 && config.hidden_size % 2 != 0) {
     throw core::Error(core::ExitCode::input, "[precision] compute = \"" + compute +
@@ -225,11 +225,11 @@ MemoryPlan Assembly::memory(bool trains) const {
   if (!trains) plan.emplace_back("parameters", arena);  // with gradients and states they are in the shard plan
   plan.emplace_back("activations", workspace.bytes());
   if (grid.tensor > 1) {
-    plan.emplace_back("shared token rows",
+    plan.emplace_back("token rows shared by tensor ranks",
                       layers::TensorExchange::bytes(exchanged_rows_, config.hidden_size, grid.tensor, storage));
   }
   if (grid.pipeline > 1) {
-    plan.emplace_back("messages between stages", comm::message_room_bytes(message_bytes(), grid.pipeline));
+    plan.emplace_back("buffers for messages between stages", comm::message_room_bytes(message_bytes(), grid.pipeline));
   }
   if (kept_weights_bytes_ > 0) plan.emplace_back("weights in 16 bits", kept_weights_bytes_);
   plan.emplace_back("packed weights and scratch", scratch_bytes_);

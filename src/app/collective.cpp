@@ -16,7 +16,8 @@ void report(const core::Error& error, int rank) {
 
 core::Error as_error(const std::exception& thrown) {
   return core::as_error(
-      thrown, "lower batch.global or set batch.micro_tokens so that it needs less; --validate tells how much");
+      thrown,
+      "lower batch.global or set batch.micro_tokens to a lower value; --validate prints the memory that is needed");
 }
 
 void end_all_ranks(const std::exception& thrown, int rank, const FailureMark& mark) {

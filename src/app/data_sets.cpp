@@ -40,9 +40,9 @@ void require_apart(const DataSets& sets) {
       core::ExitCode::data,
       problems.all().front() +
           (problems.all().size() > 1 ? " So are " + std::to_string(problems.all().size() - 1) + " more." : "") +
-          " A split that shares its samples with another judges nothing: name its own shards (train-*.h5, "
-          "validation-*.h5, test-*.h5), or leave its key out. What a model makes of the data that it was trained on, "
-          "run.mode = \"evaluate\" tells.");
+          " Splits must not share samples: list separate shards (train-*.h5, validation-*.h5, "
+          "test-*.h5), or leave the key out. To evaluate a model on its training data, use "
+          "run.mode = \"evaluate\".");
 }
 
 }  // namespace

@@ -75,7 +75,7 @@ void run_evaluation(const RunContext& context) {
     const std::optional<io::EvaluationRow> row = evaluator->evaluate_unless(
         0, [&context] { return context.world.any(context.requests.stop()); }, gathers ? &predictions : nullptr);
     if (!row) {
-      context.log.info("stopped " + context.requests.asked() + ": submit it again to begin anew");
+      context.log.info("stopped " + context.requests.asked() + " without results: submit it again to start over");
       results.stop();
       throw Stop{core::ExitCode::stopped};
     }

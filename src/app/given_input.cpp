@@ -52,7 +52,7 @@ void look_for_shards(const config::Config& input) {
   if (input.run.mode == "train") look(input.data.train);
   if (input.run.mode != "predict") look(input.data.validation);
   look(input.data.test);
-  problems.throw_if_any(core::ExitCode::data, "files that the input names are missing:");
+  problems.throw_if_any(core::ExitCode::data, "files named in the input are missing:");
 }
 
 }  // namespace

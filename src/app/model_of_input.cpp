@@ -52,7 +52,7 @@ model::BertConfig stated_model(const config::Config& input) {
   set(config.initializer_range, m.initializer_range);
   set(config.hidden_act, m.hidden_act);
   if (problems.empty()) model::check(config, problems);
-  problems.throw_if_any(ExitCode::input, "the model cannot be built:");
+  problems.throw_if_any(ExitCode::input, "the model cannot be created:");
   return config;
 }
 

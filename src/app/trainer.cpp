@@ -37,9 +37,9 @@ Trainer::Trainer(const TrainerSettings& settings, Assembly& assembly, train::Dat
 void Trainer::require_intact(const std::string& finding) const {
   if (finding.empty()) return;
   throw AgreedError(core::ExitCode::numerical,
-                    "a parameter's bits are not what they were: " + finding +
-                        " Memory or processor of that rank's host is at fault, or a program error writes where it may "
-                        "not. Start again from before, on other hosts if it comes back.");
+                    "a parameter's bits changed unexpectedly: " + finding +
+                        " The memory or processor of that node is faulty, or a defect of the program overwrote it. "
+                        "Resume from an earlier checkpoint; if it happens again, use other nodes.");
 }
 
 std::string Trainer::fp8_magnitudes() const {

@@ -157,9 +157,10 @@ void TrainingLoop::save(bool evaluation_due) {
 
 void TrainingLoop::stop() {
   if (!checkpoints_.finish()) {
-    throw AgreedError(core::ExitCode::files,
-                      "the run was asked to stop, and its checkpoint could not be written: what was computed since the "
-                      "one before is lost. The warning above tells why.");
+    throw AgreedError(
+        core::ExitCode::files,
+        "the run was asked to stop, but its checkpoint could not be written: the steps since the previous "
+        "checkpoint are lost. The warning above has the reason.");
   }
   context_.log.info("stopped after step " + core::with_commas(state_.done) + " " + requests_.asked() +
                     ", with a checkpoint: submit it again to go on");

@@ -91,9 +91,8 @@ void set_up(Training& training, const RunContext& context) {
       model::check_tokenizer_files(tokenizer);  // now rather than when the trained model is to be written
       return;
     }
-    context.log.warning(
-        "the vocabulary that the shards were made with lies neither beside them nor in model.pretrained; " +
-        input.run.directory + "/model will have no vocab.txt");
+    context.log.warning("the shards' vocabulary is neither beside them nor in model.pretrained; " +
+                        input.run.directory + "/model will have no vocab.txt");
   });
   if (estimates) return;
   // Communicates too.

@@ -77,7 +77,7 @@ class TimedRequest : public Request {
     throw core::Error(core::ExitCode::communication,
                       describe(operation_, [this](int r) { return numbers_[static_cast<std::size_t>(r)]; }) +
                           " has not ended after " + seconds_text(seconds_) +
-                          " ([debug] collective_timeout_seconds): another rank has not done its part.");
+                          " ([debug] collective_timeout_seconds): another rank did not take part.");
   }
 
   RequestHandle inner_;
@@ -200,11 +200,11 @@ class CheckedCommunicator : public DecoratedCommunicator {
       by_text[describe(entered, number)].push_back(number(r));
     }
     std::string text = differ ? "the ranks entered different collective operations:"
-                              : "not all ranks came to a collective operation within " +
+                              : "not all ranks reached a collective operation within " +
                                     seconds_text(options_.timeout_seconds) + " ([debug] collective_timeout_seconds):";
     for (const auto& [entered, ranks] : by_text) text += "\n     " + ranks_text(ranks) + " entered " + entered;
     if (!missing.empty()) {
-      text += "\n     " + ranks_text(missing) + " did not come" + (differ ? " so far" : "");
+      text += "\n     " + ranks_text(missing) + " did not arrive" + (differ ? " so far" : "");
     }
     if (!speaks) std::this_thread::sleep_for(std::chrono::duration<double>(options_.silence_seconds));
     throw core::Error(core::ExitCode::communication, text);

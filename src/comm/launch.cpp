@@ -18,14 +18,14 @@ LaunchProblem launch_problem(int world_size, const std::function<std::string(con
       {"mpirun of Open MPI", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", another},
       {"mpiexec of an MPICH-like MPI", "PMI_SIZE", "PMI_RANK", another},
       {"srun", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID",
-       "srun and this MPI have no common way to set up: try srun --mpi=pmix (srun --mpi=list tells what there is; "
+       "srun and this MPI share no start-up protocol: try srun --mpi=pmix (srun --mpi=list prints the choices; "
        "in jobs/train.slurm SLURM_MPI_TYPE), or mpirun."}};
   for (const Launcher& launcher : launchers) {
     const std::string size = variable(launcher.size), rank = variable(launcher.rank);
     if (size.empty() || rank.empty()) continue;
     if (std::atoi(size.c_str()) <= 1) return {};
     return {"this is one of " + size + " processes that " + launcher.name +
-                " started, and each of them is alone in its MPI world. " + launcher.cure,
+                " started, but each is alone in its own MPI world. " + launcher.cure,
             rank == "0"};
   }
   return {};

@@ -43,8 +43,8 @@ std::string cure(const GridShape& requested, int ranks, const GridLimits& limits
     text += "\n     " + describe(shape);
   }
   const std::string there = core::counted(ranks, "rank");
-  if (text.empty()) return "No grid of " + there + " would do: start another number of ranks.";
-  return "Near it, and right for " + there + ':' + text;
+  if (text.empty()) return "No layout of " + there + " is valid: start another number of ranks.";
+  return "Closest valid layouts of " + there + ':' + text;
 }
 
 [[noreturn]] void refuse(const std::string& problem, const GridShape& requested, int ranks, const GridLimits& limits) {
@@ -101,8 +101,8 @@ GridShape resolve_grid(GridShape requested, int ranks, const GridLimits& limits)
         requested, ranks, limits);
   }
   if (limits.stages > 0 && shape.pipeline > limits.stages) {
-    refuse("[parallel] pipeline = " + std::to_string(shape.pipeline) + " is more than the model can be cut into, " +
-               core::counted(limits.stages, "stage"),
+    refuse("[parallel] pipeline = " + std::to_string(shape.pipeline) +
+               " is too many: the model can be cut into at most " + core::counted(limits.stages, "stage"),
            shape, ranks, limits);
   }
   if (limits.heads > 0 && limits.heads % shape.tensor != 0) {
@@ -116,7 +116,7 @@ GridShape resolve_grid(GridShape requested, int ranks, const GridLimits& limits)
            shape, ranks, limits);
   }
   if (limits.vocabulary > 0 && shape.tensor > limits.vocabulary) {
-    refuse("[parallel] tensor = " + std::to_string(shape.tensor) + " is more than the model's vocabulary has words, " +
+    refuse("[parallel] tensor = " + std::to_string(shape.tensor) + " exceeds the size of the model's vocabulary, " +
                std::to_string(limits.vocabulary),
            shape, ranks, limits);
   }

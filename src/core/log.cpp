@@ -136,7 +136,7 @@ void Log::to_file(std::string_view bytes) {
   const std::string why = std::strerror(errno);
   ::close(file_);
   file_ = -1;
-  to_console("warning: the log file takes no more: " + why + '\n');
+  to_console("warning: cannot write to the log file: " + why + '\n');
 }
 
 }  // namespace bert_hpc::core

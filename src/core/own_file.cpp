@@ -88,9 +88,10 @@ int open_own_file(const std::string& path, int flags) {
 }
 
 std::string why_not_own(int error) {
-  if (error == ELOOP) return "it is a symbolic link, and what it leads to may be another's: put the file itself there";
-  if (error == EMLINK) return "it is a second name of another user's file: put a copy of it there";
-  if (error == ENXIO) return "it is no regular file: remove it";
+  if (error == ELOOP)
+    return "it is a symbolic link, and its target may belong to somebody else: replace the link with the file itself";
+  if (error == EMLINK) return "it is a hard link to another user's file: replace it with a copy";
+  if (error == ENXIO) return "it is not a regular file: remove it";
   return std::strerror(error);
 }
 

@@ -20,7 +20,7 @@ std::string read_text_file(const std::string& path, std::int64_t max_bytes, Exit
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) fail("read", std::strerror(errno));
   if (S_ISDIR(status.st_mode)) fail("read", std::strerror(EISDIR));
-  if (!S_ISREG(status.st_mode)) fail("read", "it is no regular file");
+  if (!S_ISREG(status.st_mode)) fail("read", "it is not a regular file");
   std::string text;
   std::string block(std::size_t{1} << 16, '\0');
   for (;;) {

@@ -53,7 +53,7 @@ void ShardFile::read_attributes() {
     return value;
   };
   if (!file_.has_attribute("/", shard_attribute::schema)) {
-    fail("this HDF5 file is no shard of bert_hpc (it has no attribute 'schema'); shards are made by bert_hpc_prep.");
+    fail("this HDF5 file is not a bert_hpc shard (it has no attribute 'schema'); bert_hpc_prep makes shards.");
   }
   if (const std::string schema = attribute(shard_attribute::schema); schema != shard_schema) {
     fail("its schema is '" + core::printable(schema) + "', this program reads '" + shard_schema +
@@ -61,7 +61,7 @@ void ShardFile::read_attributes() {
   }
   const std::string task = attribute(shard_attribute::task);
   if (!parse_shard_task(task, info_.task))
-    fail("attribute 'task' is '" + core::printable(task) + "', which is no task.");
+    fail("attribute 'task' is '" + core::printable(task) + "', which is not a task.");
   // Masked language modelling needs no labels, so that shards of any task serve it.
   if (limits_.task != ShardTask::masked_lm && info_.task != limits_.task) {
     fail("it was made for task '" + task + "', but task.name is '" + to_string(limits_.task) + "'.");
@@ -109,7 +109,7 @@ void ShardFile::check_datasets() {
   };
   using Type = DatasetInfo::TypeClass;
   constexpr std::int64_t most = std::int64_t{1} << 48;
-  if (info_.sequences >= most || info_.tokens >= most) fail("it claims more tokens or sequences than any file holds.");
+  if (info_.sequences >= most || info_.tokens >= most) fail("it claims an impossible number of tokens or sequences.");
   input_ids_ = dataset(shard_dataset::input_ids, Type::integer, 4, true, info_.tokens);
   dataset(shard_dataset::offsets, Type::integer, 8, true, info_.sequences + 1);
   if (file_.exists(shard_dataset::token_type_ids)) {

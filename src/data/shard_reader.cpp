@@ -53,7 +53,7 @@ std::string difference(const ShardIdentity& first, const ShardInfo& b, const Spe
       return setting->name + (std::string(" = ") + word(*(text.completed().*setting->value)));
     };
     return "its text was prepared with " + shown(theirs) + ", that of '" + first.path + "' with " + shown(ours) +
-           "; prepare all text alike.";
+           "; prepare all shards with the same settings.";
   }
   if (!(first.special_ids == special_ids)) return "its special tokens" + suffix;
   return "";
@@ -81,7 +81,7 @@ void ShardReader::open_all() {
   for (const std::string& file : files_) listed.push_back({options_.name, file});
   for (const RepeatedFile& file : repeated_files(listed)) {
     if (problems.all().size() == most_problems) break;
-    problems.add(describe(file) + ": its samples would count twice. Name every shard once, by a pattern or by itself.");
+    problems.add(describe(file) + ": its samples would count twice. List every shard once, by name or by pattern.");
   }
   std::size_t untold = 0;
   ShardIdentity first;
@@ -108,7 +108,7 @@ void ShardReader::open_all() {
     }
   }
   if (untold > 0) problems.add("… and " + std::to_string(untold) + " more files with problems.");
-  if (problems.empty() && samples() == 0) problems.add("The shards hold no sample.");
+  if (problems.empty() && samples() == 0) problems.add("The shards hold no samples.");
   problems.throw_if_any(ExitCode::data, "Cannot use the shards of " + options_.name + ":");
 }
 
@@ -179,8 +179,8 @@ const ShardFile& ShardReader::opened(int file) {
     // Verified at the start, when lengths and labels were read: tokens of another file do not go with them.
     if (io::seal_text(path, ExitCode::data) != seals_[static_cast<std::size_t>(file)]) {
       throw Error(ExitCode::data, path +
-                                      ": it has been replaced since the run began. Put it back as it was, or begin "
-                                      "a new run with it; a run needs its shards until it ends.");
+                                      ": it was replaced after the run began. Restore the original, or start a "
+                                      "new run; a run needs its shards until it ends.");
     }
     shard = std::move(found);
     open_order_.push_back(file);

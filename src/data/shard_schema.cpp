@@ -19,7 +19,7 @@ Json parse(const std::string& text, const char* attribute, const std::string& fi
   Json json = parse_bounded_json(text);
   if (json.is_discarded()) {
     throw Error(ExitCode::data, file + ": attribute '" + attribute +
-                                    "' is not JSON, or longer or deeper than any such text; write the shard again.");
+                                    "' is not JSON, or is too long or nested too deeply; write the shard again.");
   }
   return json;
 }

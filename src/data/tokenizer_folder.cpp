@@ -20,9 +20,8 @@ constexpr std::int64_t longest_vocabulary = std::int64_t{64} << 20;  // bytes; t
 TextSettings read_settings(const std::string& file) {
   const nlohmann::json json = parse_bounded_json(core::read_text_file(file, longest_json));
   if (!json.is_object()) {
-    throw core::Error(
-        core::ExitCode::files,
-        file + ": is no JSON object, or nests deeper than any such file; write it again, or take it away.");
+    throw core::Error(core::ExitCode::files,
+                      file + ": is not a JSON object, or is nested too deeply; write it again or remove it.");
   }
   return read_text_settings(json, &TextSetting::hugging_face_name);
 }
@@ -50,9 +49,10 @@ TokenizerFolder read_tokenizer_folder(const std::string& path) {
 std::string tokenizer_difference(const TokenizerFolder& model, const ShardInfo& shards, const TextSettings& text) {
   const std::string mend = " Prepare the text with [tokenizer] vocabulary = \"" + model.path + "\"";
   if (model.has_vocabulary() && !shards.vocabulary_hash.empty() && model.vocabulary_hash != shards.vocabulary_hash) {
-    return "its ids are of another vocabulary (" + vocabulary_text(shards.vocabulary_size, shards.vocabulary_hash) +
-           ") than the model's, " + model.path + "/vocab.txt (" + vocabulary_text(model.pieces, model.vocabulary_hash) +
-           "), and would be other words to it." + mend + ".";
+    return "it was prepared with another vocabulary (" +
+           vocabulary_text(shards.vocabulary_size, shards.vocabulary_hash) + ") than the model's, " + model.path +
+           "/vocab.txt (" + vocabulary_text(model.pieces, model.vocabulary_hash) + "), so its token ids do not match." +
+           mend + ".";
   }
   const TextSetting* const setting = first_difference(model.text, text);
   if (setting == nullptr) return "";

@@ -126,18 +126,18 @@ const T& entry(const CheckpointManifest& manifest, const std::vector<std::pair<s
   const auto found = std::find_if(entries.begin(), entries.end(), [&](const auto& e) { return e.first == name; });
   if (found != entries.end()) return found->second;
   throw core::Error(code, "The checkpoint of step " + std::to_string(manifest.step) + " lacks '" + name +
-                              "': it is of another version of bert_hpc.");
+                              "': another version of bert_hpc wrote it.");
 }
 
 void read_files(const Hdf5File& file, CheckpointManifest& manifest) {
   const std::string& path = file.path();
   const auto ranks = file.read<std::int64_t>("files/ranks", most_files);
   const auto counts = file.read<std::int64_t>("files/pieces", most_files);
-  if (ranks.size() != counts.size()) refuse(path, "its list of files is not whole");
+  if (ranks.size() != counts.size()) refuse(path, "its list of files is incomplete");
   const Dataset pieces = file.dataset("pieces");
   pieces.expect<std::int64_t>(2);
   const std::vector<std::int64_t>& extents = pieces.info().extents;
-  if (extents[1] != columns || extents[0] > most_pieces) refuse(path, "its list of pieces has another form");
+  if (extents[1] != columns || extents[0] > most_pieces) refuse(path, "its list of pieces has the wrong shape");
   pieces.require_stored();
   std::vector<std::int64_t> numbers(static_cast<std::size_t>(extents[0] * columns));
   pieces.read_rows(0, numbers);
@@ -145,7 +145,7 @@ void read_files(const Hdf5File& file, CheckpointManifest& manifest) {
   for (std::size_t f = 0; f < ranks.size(); ++f) {
     const std::int64_t left = extents[0] - static_cast<std::int64_t>(next / columns);
     if (ranks[f] < 0 || ranks[f] >= most_ranks || counts[f] < 0 || counts[f] > left) {
-      refuse(path, "its list of files is not whole");
+      refuse(path, "its list of files is incomplete");
     }
     CheckpointManifest::File& entry = manifest.files.emplace_back();
     entry.rank = static_cast<int>(ranks[f]);
@@ -230,13 +230,13 @@ CheckpointManifest read_manifest(const std::string& folder, std::mutex& hdf5) {
   verify(path, kind, code);
   const std::lock_guard lock(hdf5);
   const Hdf5File file = Hdf5File::open_read(path, code);
-  if (file.text_attribute("/", "schema") != schema) refuse(path, "it is of another version of bert_hpc");
+  if (file.text_attribute("/", "schema") != schema) refuse(path, "another version of bert_hpc wrote it");
   CheckpointManifest manifest;
   manifest.id = file.text_attribute("/", "id");
   manifest.step = file.integer_attribute("/", "step");
   std::vector<std::string> names = file.read_text("tensors/names", most_tensors);
   const std::vector<std::string> shapes = file.read_text("tensors/shapes", most_tensors);
-  if (names.size() != shapes.size()) refuse(path, "its list of tensors is not whole");
+  if (names.size() != shapes.size()) refuse(path, "its list of tensors is incomplete");
   for (std::size_t i = 0; i < names.size(); ++i) {
     manifest.tensors.push_back({std::move(names[i]), shape_of(shapes[i], path)});
   }

@@ -50,7 +50,7 @@ std::optional<Body> read_body(const Descriptor& file) {
 FileCheck judge_foreign(const SealBlock& block, std::size_t bytes, const std::string& kind) {
   const std::string start(block.data(), std::min<std::size_t>(bytes, 64));
   if (start.compare(0, 4, "\x89HDF") == 0) {
-    return {FileState::foreign, "it is an HDF5 file, but not one written by bert_hpc"};
+    return {FileState::foreign, "it is an HDF5 file that bert_hpc did not write"};
   }
   const std::string ours = "bert_hpc ";
   const std::size_t end = start.find('\n');
@@ -62,7 +62,7 @@ FileCheck judge_foreign(const SealBlock& block, std::size_t bytes, const std::st
     return {FileState::foreign, "it is a bert_hpc '" + found + "' file, needed is '" + kind + " 1'"};
   }
   if (start.find_first_not_of('\0') == std::string::npos) {
-    return {FileState::truncated, "its header was never written: whatever wrote it did not finish"};
+    return {FileState::truncated, "its header is missing: the writer did not finish"};
   }
   return {FileState::foreign, "it is not a bert_hpc " + kind};
 }
@@ -134,7 +134,7 @@ std::string seal_text(const std::string& path, core::ExitCode code) {
   const ssize_t got = file.read_some(block.data(), block.size());
   if (got != static_cast<ssize_t>(block.size()) || block.back() != '\0' ||
       std::sscanf(block.data(), "bert_hpc %*s 1\nbytes %lld\ncrc32 %8x\n", &bytes, &checksum) != 2) {
-    throw core::Error(code, "Cannot use '" + path + "': it is no file of bert_hpc.");
+    throw core::Error(code, "Cannot use '" + path + "': it is not a bert_hpc file.");
   }
   char text[64];
   std::snprintf(text, sizeof text, "bytes %lld crc32 %08x", bytes, checksum);
@@ -158,8 +158,8 @@ void refuse_link(const std::string& path, core::ExitCode code) {
   struct stat status {};
   if (::lstat(path.c_str(), &status) != 0 || !S_ISLNK(status.st_mode)) return;
   throw core::Error(code, "Cannot use '" + path +
-                              "': it is a symbolic link, and what it leads to may be another run's. "
-                              "Put the files themselves there.");
+                              "': it is a symbolic link, and its target may belong to another run. "
+                              "Replace the link with the file itself.");
 }
 
 }  // namespace bert_hpc::io

@@ -79,7 +79,7 @@ void Dataset::load_chunk(std::int64_t first) const {
   const auto bytes = static_cast<std::size_t>(elements * info_.element_bytes);
   hsize_t stored = 0;
   if (H5Dget_chunk_storage_size(handle_.id(), place.data(), &stored) < 0) fail(library_reason());
-  if (stored == 0) fail("a part of it was never written");
+  if (stored == 0) fail("a chunk of it was never written");
   // Whoever compresses keeps what became larger as it was.
   if (stored > bytes + bytes / 8 + 64) fail("a chunk of it stores more than it holds");
   chunk_.bytes.resize(static_cast<std::size_t>(stored));

@@ -113,7 +113,7 @@ std::string read_storage(hid_t dataset, DatasetInfo& info) {
   const H5D_layout_t layout = H5Pget_layout(creation.id());
   if (layout == H5D_VIRTUAL || H5Pget_external_count(creation.id()) > 0) return "its data lie in other files";
   const hsize_t stored = H5Dget_storage_size(dataset);
-  if (stored > static_cast<hsize_t>(file_bytes(dataset))) return "it claims to store more than its file has";
+  if (stored > static_cast<hsize_t>(file_bytes(dataset))) return "it claims to store more bytes than its file has";
   info.stored_bytes = static_cast<std::int64_t>(stored);
   if (std::string problem = read_filters(creation.id(), info); !problem.empty()) return problem;
   if (layout != H5D_CHUNKED) return "";

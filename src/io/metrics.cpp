@@ -130,10 +130,10 @@ void MetricsWriter::State::continue_journal(const std::string& path, const Optio
   }
   journal = std::make_unique<Journal>(Journal::resume(path));
   if (!options.history.empty() && !Journal::begins_with(path, options.history)) {
-    throw Journal::Damaged(core::ExitCode::files, "'" + path + "' is not as it was when the checkpoint was written.");
+    throw Journal::Damaged(core::ExitCode::files, "'" + path + "' has changed since the checkpoint was written.");
   }
   const std::int64_t bad = replay_into(tables, directory);
-  if (bad > 0) warnings.push_back("Left out " + std::to_string(bad) + " damaged line(s) of '" + path + "'.");
+  if (bad > 0) warnings.push_back("Skipped " + std::to_string(bad) + " damaged line(s) of '" + path + "'.");
   record(detail::encode_rewind(options.resume_step));
 }
 

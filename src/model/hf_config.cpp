@@ -154,7 +154,7 @@ BertConfig parse_hf_config(const std::string& text, const std::string& what) {
   reader.must_be("add_cross_attention", false, "there is no second sequence to attend to.");
   if (config.hidden_act == "gelu_python") config.hidden_act = "gelu";  // the same function under its older name
   check(config, problems);
-  problems.throw_if_any(ExitCode::files, what + ": not the configuration of a model that can be built:");
+  problems.throw_if_any(ExitCode::files, what + ": this configuration is not supported:");
   return config;
 }
 

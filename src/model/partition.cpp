@@ -108,7 +108,7 @@ std::vector<ModelRange> partition(const BertConfig& config, int stages, std::spa
   if (stages > halves) {
     throw Error(ExitCode::input, "parallel.pipeline × parallel.virtual_stages = " + std::to_string(stages) +
                                      " stages are more than the model's " + std::to_string(blocks) +
-                                     " blocks (model.num_hidden_layers) have halves; use at most " +
+                                     " blocks (model.num_hidden_layers) have sublayers; use at most " +
                                      std::to_string(halves) + ".");
   }
   Counts counts(balance.begin(), balance.end());

@@ -95,11 +95,11 @@ StoredTensor parse_entry(const std::filesystem::path& path, const std::string& n
     fail(path, name, "shape must be a list of at most 16 sizes.");
   }
   for (const json& extent : *shape) {
-    if (!to_size(extent, tensor.shape.emplace_back())) fail(path, name, "shape must hold whole numbers from 0 on.");
+    if (!to_size(extent, tensor.shape.emplace_back())) fail(path, name, "shape must hold non-negative integers.");
   }
   if (offsets == entry.end() || !offsets->is_array() || offsets->size() != 2 || !to_size((*offsets)[0], tensor.begin) ||
       !to_size((*offsets)[1], tensor.end)) {
-    fail(path, name, "data_offsets must be two whole numbers from 0 on.");
+    fail(path, name, "data_offsets must be two non-negative integers.");
   }
   return tensor;
 }
@@ -129,7 +129,7 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path
     read_bytes(start, 0, &length, 8);
     if (length < 2 || length > static_cast<std::uint64_t>(longest_header)) {
       fail(path, "is not a safetensors file: its first 8 bytes give a header of " + std::to_string(length) +
-                     " bytes, beyond anything a model needs.");
+                     " bytes, which is too large.");
     }
     const std::int64_t header = static_cast<std::int64_t>(length);
     if (header > size - 8) {
@@ -210,7 +210,7 @@ void SafetensorsFile::check_layout(std::int64_t data_begin, std::int64_t file_si
   }
   if (expected != data_size) {
     fail(path_, "has " + std::to_string(data_size - expected) +
-                    " bytes behind its last tensor that belong to none: it is corrupted.");
+                    " bytes after its last tensor that belong to no tensor: it is corrupted.");
   }
 }
 

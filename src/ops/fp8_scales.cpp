@@ -126,7 +126,7 @@ void Fp8Scales::restore(const std::string& text) {
   std::istringstream stream(text);
   for (std::string line; std::getline(stream, line);) {
     const auto end = line.find(' ', line.find(' ') + 1);
-    if (end == std::string::npos) refuse("a line of them is not whole");
+    if (end == std::string::npos) refuse("a line of them is incomplete");
     lines.insert_or_assign(line.substr(0, end), line.substr(end));
   }
   std::vector<float> all(static_cast<std::size_t>(histories() * fp8_history));

@@ -96,7 +96,7 @@ class BadInput(Case):
 
     def test_shards_that_are_named_twice(self):
         shards = self.work.folder / "shards"
-        self.fails(3, f"data.train names '{shards}/train-00000.h5' twice", "Name every shard once",
+        self.fails(3, f"data.train names '{shards}/train-00000.h5' twice", "List every shard once",
                    data={"train": [f"{shards}/train-00000.h5", f"{shards}/train-*.h5"]})
         for split, shared in (("validation", "train"), ("test", "train"), ("test", "validation")):
             self.fails(3, f"'{shards}/{shared}-00000.h5' is in data.{shared} and in data.{split}", "evaluate",
@@ -135,7 +135,7 @@ class BadInput(Case):
         ]:
             with self.subTest(parallel=parallel):
                 self.fails(2, "[parallel]", *words, parallel=parallel, data=nothing)
-        self.fails(2, "pipeline = 8 is more than the model can be cut into, 4 stages",
+        self.fails(2, "pipeline = 8 is too many: the model can be cut into at most 4 stages",
                    "data = 2, pipeline = 4, tensor = 1", ranks=8, parallel={"pipeline": 8}, data=nothing)
         self.fails(2, "tensor = 4 does not divide the model's 2 attention heads", "data = 2, pipeline = 1, tensor = 2",
                    ranks=4, parallel={"tensor": 4}, data=nothing)

@@ -27,7 +27,7 @@ class CheckedCollectives(Case):
             told = self.ends("[.missing]", ranks)
             self.assertIn("within 2 s", told)
             self.assertIn("entered barrier()", told)
-            self.assertIn("rank 1 did not come", told)
+            self.assertIn("rank 1 did not arrive", told)
 
     def test_the_same_weights_with_and_without(self):
         weights = []

@@ -121,9 +121,9 @@ TEST_CASE("a rank that does not come is named, and so is a message that does not
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   CHECK(seconds.count() < 20);  // two limits of one second, and a machine with more ranks than cores
   if (rank > 0) {
-    CHECK_THAT(text, ContainsSubstring("not all ranks came to a collective operation within 1 s") &&
+    CHECK_THAT(text, ContainsSubstring("not all ranks reached a collective operation within 1 s") &&
                          ContainsSubstring("entered all_reduce(double × 3, sum)") &&
-                         ContainsSubstring("\n     rank 0 did not come"));
+                         ContainsSubstring("\n     rank 0 did not arrive"));
   } else {
     CHECK_THAT(message, ContainsSubstring("receive(1 byte, from rank 1) has not ended after 1 s"));
     world().send(std::span(&byte, 1), 1);  // the late message of a group that was left

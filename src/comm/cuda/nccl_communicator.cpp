@@ -37,7 +37,7 @@ void check_nccl(ncclResult_t status, const char* operation, ncclComm_t group = n
   if (status == ncclSuccess || status == ncclInProgress) return;
   throw core::Error(core::ExitCode::communication, std::string("NCCL failed in ") + operation + ": " +
                                                        ncclGetErrorString(status) + ". " + ncclGetLastError(group) +
-                                                       " NCCL_DEBUG=WARN tells more.");
+                                                       " NCCL_DEBUG=WARN prints details.");
 }
 
 /// Looks after the groups of this process: an error that NCCL finds while kernels wait (a dead peer, a broken link)

@@ -57,8 +57,7 @@ TEST_CASE("what the model and the grid lack comes with files that are not there"
   CHECK(model_missing.code == core::ExitCode::files);
   CHECK_THAT(model_missing.text, StartsWith("there is no folder /no"));
   CHECK(model_missing.text.find("no folder /no.") == model_missing.text.rfind("no folder /no."));
-  CHECK_THAT(model_missing.text,
-             ContainsSubstring("\nAlso: files that the input names are missing:\n  No file matches"));
+  CHECK_THAT(model_missing.text, ContainsSubstring("\nAlso: files named in the input are missing:\n  No file matches"));
   const Refusal grid = refusal_of(given + model + "[parallel]\npipeline = 3\n");
   CHECK(grid.code == core::ExitCode::input);
   CHECK_THAT(grid.text, StartsWith("[parallel]"));
@@ -81,5 +80,5 @@ TEST_CASE("what does not follow from a mistake is not told with it") {
   // The model is not judged by defaults that stand for what could not be read.
   const Refusal size = refusal_of(run + task + rate + length + data + model + "vocab_size = 2147483648\n");
   CHECK_THAT(size.text, ContainsSubstring("vocab_size = 2147483648 is out of range: it must be from 1 to 2147483647"));
-  CHECK_THAT(size.text, !ContainsSubstring("cannot be built"));
+  CHECK_THAT(size.text, !ContainsSubstring("cannot be created"));
 }

@@ -48,7 +48,7 @@ TEST_CASE("the grid of an input file for a model") {
 TEST_CASE("what does not fit the model is refused with what would") {
   CHECK(app::grid_layout(with({.pipeline = 8}), 8, sized(4)) == comm::GridShape{1, 8, 1});  // a half each
   CHECK_THAT(refusal(with({.pipeline = 16}), 16, sized(4)),
-             ContainsSubstring("pipeline = 16 is more than the model can be cut into, 8 stages") &&
+             ContainsSubstring("pipeline = 16 is too many: the model can be cut into at most 8 stages") &&
                  ContainsSubstring("data = 2, pipeline = 8, tensor = 1"));
   CHECK_THAT(refusal(with({.tensor = 4}), 4, sized(4, 6)),
              ContainsSubstring("tensor = 4 does not divide the model's 6 attention heads") &&
@@ -58,7 +58,7 @@ TEST_CASE("what does not fit the model is refused with what would") {
   model::BertConfig few_words = sized(4);
   few_words.vocab_size = 3;
   CHECK_THAT(refusal(with({.tensor = 4}), 4, few_words),
-             ContainsSubstring("tensor = 4 is more than the model's vocabulary has words, 3") &&
+             ContainsSubstring("tensor = 4 exceeds the size of the model's vocabulary, 3") &&
                  ContainsSubstring("data = 2, pipeline = 1, tensor = 2"));
   config::Config reproducible;
   reproducible.run.reproducible = true;
@@ -75,7 +75,7 @@ TEST_CASE("a balance that does not fit is refused with the nearest one that does
         "[parallel] balance = [1000, 1, 1] holds 1,002 blocks, but the model has 4: balance = [2, 1, 1] would fit.");
   CHECK(refusal(with({.pipeline = 2, .balance = {6.5, 1}}), 2, sized(4)) ==
         "[parallel] balance = [6.5, 1] holds 7.5 blocks, but the model has 4: balance = [3.5, 0.5] would fit.");
-  CHECK(refusal(with({.pipeline = 3, .balance = {1, 1, 1}}), 3, sized(1)).find("more than the model can") !=
+  CHECK(refusal(with({.pipeline = 3, .balance = {1, 1, 1}}), 3, sized(1)).find("the model can be cut into at most") !=
         std::string::npos);
   CHECK(refusal(with({.pipeline = 3, .balance = {1, 1, 1}}), 3, sized(2)) ==
         "[parallel] balance = [1, 1, 1] holds 3 blocks, but the model has 2: balance = [1, 0.5, 0.5] would fit.");
@@ -92,7 +92,7 @@ TEST_CASE("virtual stages that do not divide the blocks are refused, unless a ba
         "2, 1, 1, 1, 1].");
   CHECK(refusal(with({.pipeline = 2, .virtual_stages = 3, .balance = {2, 2, 1, 1, 1, 1}}), 2, sized(8)) == "accepted");
   CHECK_THAT(refusal(with({.pipeline = 2, .virtual_stages = 5}), 2, sized(4)),
-             ContainsSubstring("more than the model can be cut into, 1 stage"));
+             ContainsSubstring("the model can be cut into at most 1 stage"));
   CHECK_THAT(refusal(with({.pipeline = 2, .virtual_stages = 9}), 2, sized(4)),
              ContainsSubstring("virtual_stages = 9 is more than the model's 4 blocks can be cut into"));
   CHECK_THAT(refusal(with({.data = 2, .pipeline = 0, .virtual_stages = 2}), 2, sized(4)),

@@ -112,9 +112,9 @@ TEST_CASE("a pipe, a device and a huge file in place of a run's notes are told, 
       fs::remove(file);
     };
     REQUIRE(mkfifo(file.c_str(), 0600) == 0);
-    refused("it is no regular file");
+    refused("it is not a regular file");
     fs::create_symlink("/dev/zero", file);
-    refused("it is no regular file");
+    refused("it is not a regular file");
     std::ofstream(file).close();
     fs::resize_file(file, std::uintmax_t{1} << 40);
     refused("it is longer than");

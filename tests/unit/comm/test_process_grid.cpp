@@ -51,19 +51,19 @@ TEST_CASE("a direction of 0 takes what is left") {
 
 TEST_CASE("a grid that does not fit the ranks is refused with the nearest that do") {
   CHECK(refusal({3, 2, 1}, 8) ==
-        "[parallel] data = 3, pipeline = 2, tensor = 1 needs 6 ranks, but there are 8 ranks. Near it, and right for "
+        "[parallel] data = 3, pipeline = 2, tensor = 1 needs 6 ranks, but there are 8 ranks. Closest valid layouts of "
         "8 ranks:\n"
         "     data = 4, pipeline = 2, tensor = 1\n"
         "     data = 2, pipeline = 4, tensor = 1\n"
         "     data = 2, pipeline = 2, tensor = 2");
   CHECK(refusal({0, 3, 1}, 4) ==
-        "[parallel] data = 0, pipeline = 3, tensor = 1 needs a multiple of 3 ranks, but there are 4 ranks. Near it, "
-        "and right for 4 ranks:\n"
+        "[parallel] data = 0, pipeline = 3, tensor = 1 needs a multiple of 3 ranks, but there are 4 ranks. Closest "
+        "valid layouts of 4 ranks:\n"
         "     data = 1, pipeline = 4, tensor = 1\n"
         "     data = 2, pipeline = 2, tensor = 1\n"
         "     data = 4, pipeline = 1, tensor = 1");
   CHECK(refusal({2, 1, 1}, 1) ==
-        "[parallel] data = 2, pipeline = 1, tensor = 1 needs 2 ranks, but there is 1 rank. Near it, and right for 1 "
+        "[parallel] data = 2, pipeline = 1, tensor = 1 needs 2 ranks, but there is 1 rank. Closest valid layouts of 1 "
         "rank:\n     data = 1, pipeline = 1, tensor = 1");
 }
 
@@ -79,22 +79,24 @@ TEST_CASE("two directions of 0, negative and absurd sizes are refused") {
 TEST_CASE("what the model and reproducible sums ask of a grid") {
   CHECK(comm::resolve_grid({2, 4, 1}, 8, {.stages = 4}) == GridShape{2, 4, 1});
   CHECK(refusal({0, 4, 1}, 8, {.stages = 3}) ==
-        "[parallel] pipeline = 4 is more than the model can be cut into, 3 stages. Near it, and right for 8 ranks:\n"
+        "[parallel] pipeline = 4 is too many: the model can be cut into at most 3 stages. Closest valid layouts of 8 "
+        "ranks:\n"
         "     data = 4, pipeline = 2, tensor = 1\n"
         "     data = 2, pipeline = 2, tensor = 2\n"
         "     data = 8, pipeline = 1, tensor = 1");
   CHECK(refusal({1, 1, 4}, 4, {.heads = 6}) ==
-        "[parallel] tensor = 4 does not divide the model's 6 attention heads. Near it, and right for 4 ranks:\n"
+        "[parallel] tensor = 4 does not divide the model's 6 attention heads. Closest valid layouts of 4 ranks:\n"
         "     data = 2, pipeline = 1, tensor = 2\n"
         "     data = 1, pipeline = 2, tensor = 2\n"
         "     data = 4, pipeline = 1, tensor = 1");
   CHECK(refusal({0, 1, 1}, 6, {.heads = 3, .power_of_two_data = true}) ==
-        "[run] reproducible needs a power of two of data-parallel replicas, but data = 6. Near it, and right for 6 "
+        "[run] reproducible needs a power of two of data-parallel replicas, but data = 6. Closest valid layouts of 6 "
         "ranks:\n"
         "     data = 2, pipeline = 3, tensor = 1\n"
         "     data = 2, pipeline = 1, tensor = 3\n"
         "     data = 1, pipeline = 6, tensor = 1");
-  CHECK(refusal({0, 1, 1}, 3, {.stages = 2, .heads = 2, .power_of_two_data = true}) ==
-        "[run] reproducible needs a power of two of data-parallel replicas, but data = 3. No grid of 3 ranks would do: "
-        "start another number of ranks.");
+  CHECK(
+      refusal({0, 1, 1}, 3, {.stages = 2, .heads = 2, .power_of_two_data = true}) ==
+      "[run] reproducible needs a power of two of data-parallel replicas, but data = 3. No layout of 3 ranks is valid: "
+      "start another number of ranks.");
 }

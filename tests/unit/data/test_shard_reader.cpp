@@ -130,7 +130,7 @@ TEST_CASE("a shard that is replaced while the cache still needs it is refused by
         CHECK(told.empty());
       } else {
         CHECK_THAT(told, ContainsSubstring("train-00000.h5"));
-        if (!open_before) CHECK_THAT(told, ContainsSubstring("replaced since the run began"));
+        if (!open_before) CHECK_THAT(told, ContainsSubstring("replaced after the run began"));
       }
     }
   }
@@ -327,7 +327,7 @@ TEST_CASE("a shard that is named twice would count twice") {
   options.paths = {directory / "train-00001.h5", directory / "train-*.h5"};
   CHECK_THROWS_WITH(data::ShardReader(options),
                     ContainsSubstring("data.train names '" + (directory / "train-00001.h5") + "' twice") &&
-                        ContainsSubstring("Name every shard once"));
+                        ContainsSubstring("List every shard once"));
   options.paths = {directory / "train-*.h5"};  // alike, and yet two
   CHECK(data::ShardReader(options).samples() == 8);
 }

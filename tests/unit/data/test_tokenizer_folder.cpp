@@ -76,10 +76,10 @@ TEST_CASE("settings that are long or deep are refused before memory is taken for
     CHECK(test::memory_taken(read) < std::int64_t{32} << 20);
     CHECK_THROWS_WITH(read(), ContainsSubstring(why));
   };
-  refused(std::string(std::size_t{4} << 20, '['), "nests deeper");
-  refused("{\"a\": " + std::string(17, '[') + std::string(17, ']') + "}", "nests deeper");
+  refused(std::string(std::size_t{4} << 20, '['), "nested too deeply");
+  refused("{\"a\": " + std::string(17, '[') + std::string(17, ']') + "}", "nested too deeply");
   refused("[" + std::string(std::size_t{5} << 20, ' ') + "]", "longer than");
-  refused("[\"" + std::string(64, '[') + "\"]", "no JSON object");
+  refused("[\"" + std::string(64, '[') + "\"]", "not a JSON object");
   std::ofstream(scratch / "tokenizer_config.json") << R"({"do_lower_case": false, "x": "[[[[[[[[[[[[[[[[[[[[[[[["})";
   CHECK(data::read_tokenizer_folder(scratch.path.string()).text.lowercase == false);
 }

@@ -77,7 +77,7 @@ TEST_CASE("a seal's check tells what is wrong") {
 
   Hdf5File foreign = Hdf5File::create(path, ExitCode::data);
   foreign.close();
-  CHECK_THROWS_WITH(verify(path, "shard", ExitCode::data), ContainsSubstring("not one written by bert_hpc"));
+  CHECK_THROWS_WITH(verify(path, "shard", ExitCode::data), ContainsSubstring("that bert_hpc did not write"));
   Hdf5File unsealed = Hdf5File::create(path, ExitCode::data, seal_bytes);
   unsealed.close();
   CHECK_THROWS_WITH(verify(path, "shard", ExitCode::data), ContainsSubstring("did not finish"));

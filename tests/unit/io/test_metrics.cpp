@@ -296,7 +296,7 @@ TEST_CASE("a journal that cannot be opened is not taken for a damaged one") {
   CHECK_THROWS_WITH(resumed(), ContainsSubstring("metrics.journal'") && ContainsSubstring("it is a symbolic link"));
   std::filesystem::remove(path);
   REQUIRE(mkfifo(path.c_str(), 0600) == 0);  // nobody writes: reading it first would wait for ever
-  CHECK_THROWS_WITH(resumed(), ContainsSubstring("it is no regular file"));
+  CHECK_THROWS_WITH(resumed(), ContainsSubstring("it is not a regular file"));
   CHECK(!std::filesystem::exists(path + ".damaged"));
 }
 
