@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <exception>
 #include <string>
+#include <vector>
 
 #include "bert_hpc/comm/launch.hpp"
 #include "bert_hpc/comm/mpi_communicator.hpp"
@@ -29,13 +30,14 @@ void run(int argc, char** argv, comm::Communicator& world) {
   using Action = config::CommandLine::Action;
   config::CommandLine line;
   prep::PrepConfig config;
-  std::string replaced, doubt;
+  std::string replaced;
+  std::vector<std::string> warnings;
   prep::agree(world, [&] {
     line = config::parse_command_line({argv + 1, argv + argc}, program);
     if (line.action != Action::run) return;
     config = prep::given_config(line.input, line.overrides);
     if (!line.validate) return;
-    doubt = prep::check_files(config);
+    warnings = prep::check_files(config);
     if (world.rank() == 0) replaced = prep::describe_replaced(config);
   });
   const bool speaks = world.rank() == 0;
@@ -46,7 +48,7 @@ void run(int argc, char** argv, comm::Communicator& world) {
   } else if (line.validate) {
     if (speaks) {
       say(prep::resolved_toml(config));
-      if (!doubt.empty()) say("warning: " + doubt);
+      for (const std::string& warning : warnings) say("warning: " + warning);
       if (!replaced.empty()) say("would replace " + replaced);
       say(line.input + ": no problem found");
     }

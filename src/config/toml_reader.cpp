@@ -49,6 +49,9 @@ std::string read_input_text(const std::string& path) {
   if (file.bad()) fail("reading failed");
   text.resize(static_cast<std::size_t>(file.gcount()));
   if (text.size() > max_input_bytes) fail("it is larger than " + core::format_bytes(max_input_bytes));
+  const bool utf16 = text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF") ||
+                     (text.size() > 1 && (text[0] == '\0') != (text[1] == '\0'));
+  if (utf16) fail("it is UTF-16; TOML is UTF-8. Convert it: iconv -f UTF-16 -t UTF-8 FILE > NEW");
   return text;
 }
 

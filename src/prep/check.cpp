@@ -23,7 +23,6 @@ using tokenize::Vocabulary;
 namespace {
 
 constexpr std::size_t most_problems = 20;  // shown
-constexpr double least_cased = 0.1;        // of a vocabulary's words: between BERT-base's 0 (uncased) and 0.36 (cased)
 
 /// Runs `check`; what it throws becomes one of the problems, headed by the keys that it is about.
 template <class Check>
@@ -197,15 +196,6 @@ PrepConfig given_config(const std::string& path, const std::vector<std::string>&
   return {};
 }
 
-std::string doubt_of_case(const PrepConfig& config, const Vocabulary& vocabulary) {
-  const double share = config.tokenizer.lowercase_assumed ? tokenize::capital_share(vocabulary.pieces()) : 0;
-  if (share < least_cased) return {};
-  return core::format_number(100 * share, 2) +
-         "% of the vocabulary's words hold capitals, which lower-cased text never meets: for a cased model's "
-         "vocabulary "
-         "set [tokenizer] lowercase = false (or true, if lower-cased text is meant).";
-}
-
 void find_labels(PrepConfig& config) {
   if (!config.has_labels() || config.source.label_given || !config.only_tests()) return;
   std::vector<std::string> files = config.source.files;
@@ -225,9 +215,9 @@ void find_labels(PrepConfig& config) {
   config.source.label.clear();
 }
 
-std::string check_files(const PrepConfig& config) {
+std::vector<std::string> check_files(const PrepConfig& config) {
   const std::optional<Vocabulary> vocabulary = checked_vocabulary(config);
-  return vocabulary ? doubt_of_case(config, *vocabulary) : "";
+  return vocabulary ? doubts(config, *vocabulary) : std::vector<std::string>();
 }
 
 }  // namespace bert_hpc::prep

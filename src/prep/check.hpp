@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "bert_hpc/prep/prep_config.hpp"
 #include "bert_hpc/tokenize/vocabulary.hpp"
@@ -12,7 +13,8 @@ namespace bert_hpc::prep {
 /// check_files(), keeping the vocabulary of [tokenizer] vocabulary; none where one is to be made.
 std::optional<tokenize::Vocabulary> checked_vocabulary(const PrepConfig& config);
 
-/// A warning where text is lower-cased for want of a word on it, and the vocabulary seems to be for cased text.
-std::string doubt_of_case(const PrepConfig& config, const tokenize::Vocabulary& vocabulary);
+/// Warnings on the vocabulary: it seems to be for cased text and neither the input nor its folder says so, or the model
+/// beside it takes fewer tokens than max_tokens.
+std::vector<std::string> doubts(const PrepConfig& config, const tokenize::Vocabulary& vocabulary);
 
 }  // namespace bert_hpc::prep

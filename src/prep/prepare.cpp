@@ -116,7 +116,7 @@ class Preparation {
       tell("trained a vocabulary of " + core::counted(vocabulary_->size(), "token"));
     }
     summary_.vocabulary_size = vocabulary_->size();
-    if (const std::string doubt = doubt_of_case(config_, *vocabulary_); !doubt.empty()) tell("warning: " + doubt);
+    for (const std::string& doubt : doubts(config_, *vocabulary_)) tell("warning: " + doubt);
   }
 
   /// Words of the training split only: nothing of what the model is judged by goes into the vocabulary.

@@ -1,6 +1,9 @@
 // Rows of all files: opens the next file when one ends, joins text columns, trims labels.
 #include "bert_hpc/prep/row_stream.hpp"
 
+#include "bert_hpc/tokenize/characters.hpp"
+#include "bert_hpc/tokenize/utf8.hpp"
+
 namespace bert_hpc::prep {
 namespace {
 
@@ -9,6 +12,19 @@ std::string_view trim(std::string_view text) {
   const std::size_t first = text.find_first_not_of(blanks);
   if (first == std::string_view::npos) return {};
   return text.substr(first, text.find_last_not_of(blanks) - first + 1);
+}
+
+/// Does the text hold no character that is a token or part of one? U+200B and NUL are as invisible as a blank.
+bool is_invisible(std::string_view text) {
+  constexpr std::uint8_t invisible = tokenize::character_flag::space | tokenize::character_flag::removed;
+  const auto* at = reinterpret_cast<const unsigned char*>(text.data());
+  const auto* const end = at + text.size();
+  while (at != end) {
+    const char32_t point = tokenize::decode_utf8(at, end);
+    const bool malformed = point == tokenize::replacement_character;  // counted as such
+    if (malformed || (tokenize::character_table().flags(point) & invisible) == 0) return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -79,7 +95,7 @@ bool RowStream::next(SourceRow& out) {
   return true;
 }
 
-/// Columns [first, first + count) joined by blanks; empty where there are only blanks.
+/// Columns [first, first + count) joined by blanks; empty where nothing is visible.
 std::string_view RowStream::join(std::size_t first, std::size_t count, SourceRow& out, std::string& storage) {
   for (std::size_t i = first; i < first + count; ++i) {
     if (!row_.values[i]) {
@@ -97,7 +113,7 @@ std::string_view RowStream::join(std::size_t first, std::size_t count, SourceRow
     }
     text = storage;
   }
-  return trim(text).empty() ? std::string_view{} : text;
+  return is_invisible(text) ? std::string_view{} : text;
 }
 
 }  // namespace bert_hpc::prep

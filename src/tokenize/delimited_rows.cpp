@@ -62,6 +62,7 @@ class DelimitedRows : public RowReader {
     }
     std::vector<std::string> missing;
     for (const std::string& column : columns) {
+      refuse_repeated(column, names);
       const std::optional<std::size_t> place = find(column, names);
       if (!place) missing.push_back(column);
       indices_.push_back(place.value_or(0));
@@ -96,6 +97,26 @@ class DelimitedRows : public RowReader {
                         std::all_of(column.begin(), column.end(), [](char c) { return c >= '0' && c <= '9'; });
     const bool there = number && column != "0" && (names.empty() || std::stoul(column) <= names.size());
     return there ? std::optional(std::stoul(column) - 1) : std::nullopt;
+  }
+
+  /// Throws where several columns have the name `column`: which one is meant is not known.
+  void refuse_repeated(const std::string& column, const std::vector<std::string>& names) const {
+    std::vector<std::string> numbers;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      if (names[i] == column) numbers.push_back(std::to_string(i + 1));
+    }
+    if (numbers.size() < 2) return;
+    const std::size_t count = numbers.size();
+    const std::string first = numbers.front();
+    if (count > 5) {
+      numbers.resize(5);
+      numbers.push_back(std::to_string(count - 5) + " more");
+    }
+    const std::string times = count == 2 ? "twice" : count == 3 ? "three times" : std::to_string(count) + " times";
+    throw Error(ExitCode::data, source_.file() + ": has the column \"" + core::printable(column, 60) + "\" " + times +
+                                    ", as columns " + core::listed(numbers, "and", false) +
+                                    ". Rename them in the header, or give the number of the right one, as in \"" +
+                                    first + "\".");
   }
 
   /// Throws if there are any.

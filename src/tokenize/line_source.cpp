@@ -1,13 +1,12 @@
 // Blocks from the file; the buffer grows only while one record does not fit.
 #include "bert_hpc/tokenize/line_source.hpp"
 
-#include <sys/stat.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 
 #include "bert_hpc/core/error.hpp"
+#include "file_kind.hpp"
+#include "text_bytes.hpp"
 
 namespace bert_hpc::tokenize {
 
@@ -17,26 +16,26 @@ using core::ExitCode;
 namespace {
 
 constexpr std::size_t smallest_block = 4096, largest_block = std::size_t{1} << 20;
+constexpr std::size_t line_end_bytes = std::size_t{64} << 10;  // without a line feed among them, CR ends lines
 
 }  // namespace
 
-LineSource::LineSource(const std::string& file) : file_(file), stream_(std::fopen(file.c_str(), "rb")) {
-  if (!stream_) throw Error(ExitCode::files, file + ": cannot be opened: " + std::strerror(errno) + ".");
-  struct stat status {};
-  if (fstat(fileno(stream_.get()), &status) == 0 && S_ISDIR(status.st_mode)) {
-    throw Error(ExitCode::files, file + ": is a directory; name the files in it.");
-  }
-  std::setvbuf(stream_.get(), nullptr, _IONBF, 0);  // blocks are read by fill()
-  // No larger than a small file needs: one more byte tells its end. What is no regular file says no size.
-  const auto needed = S_ISREG(status.st_mode) ? static_cast<std::size_t>(status.st_size) + 1 : largest_block;
+LineSource::LineSource(const std::string& file) : file_(file), bytes_(std::make_unique<TextBytes>(file)) {
+  // No larger than a small file needs: one more byte tells its end. What is no regular file has no size.
+  const auto needed = bytes_->file_size() > 0 ? static_cast<std::size_t>(bytes_->file_size()) + 1 : largest_block;
   buffer_.resize(std::clamp(needed, smallest_block, largest_block));
-  const std::string_view start = peek(3);
-  if (start.empty()) throw Error(ExitCode::data, file + ": is empty.");
-  if (start.starts_with("\xFF\xFE") || start.starts_with("\xFE\xFF")) {
-    throw Error(ExitCode::data, file + ": is UTF-16; convert it first, e.g. with: iconv -f UTF-16 -t UTF-8.");
-  }
-  if (start.starts_with("\xEF\xBB\xBF")) consume(3, 0);
+  if (peek(1).empty()) throw Error(ExitCode::data, file + ": is empty.");
+  if (const std::string other = binary_format(peek(kind_bytes)); !other.empty())
+    throw Error(ExitCode::data, file + other);
+  if (peek(3).starts_with("\xEF\xBB\xBF")) consume(3, 0);
+  const std::string_view start = peek(line_end_bytes);
+  const std::size_t first = start.find_first_of("\r\n");
+  const bool is_whole = first != std::string_view::npos && (first + 1 < start.size() || at_end_);
+  ends_in_cr_ = is_whole && start.find('\n') == std::string_view::npos;
+  if (ends_in_cr_) std::replace(buffer_.begin(), buffer_.begin() + static_cast<std::ptrdiff_t>(end_), '\r', '\n');
 }
+
+LineSource::~LineSource() = default;
 
 void LineSource::fill() {
   if (begin_ > 0) {
@@ -45,11 +44,8 @@ void LineSource::fill() {
     begin_ = 0;
   }
   if (end_ == buffer_.size()) buffer_.resize(2 * buffer_.size());
-  const std::size_t got = std::fread(buffer_.data() + end_, 1, buffer_.size() - end_, stream_.get());
-  if (got == 0 && std::ferror(stream_.get())) {
-    throw Error(ExitCode::files,
-                file_ + ": reading failed near line " + std::to_string(line_) + ": " + std::strerror(errno) + ".");
-  }
+  const std::size_t got = bytes_->read(buffer_.data() + end_, buffer_.size() - end_);
+  if (ends_in_cr_) std::replace(buffer_.data() + end_, buffer_.data() + end_ + got, '\r', '\n');
   end_ += got;
   at_end_ = got == 0;
 }

@@ -66,8 +66,8 @@ void find_labels(PrepConfig& config);
 
 /// What can be checked without reading the text: files open and are there once, columns exist, the vocabulary loads,
 /// the directory can be written. prepare() begins with it. Throws one Error with all problems, and the code of the
-/// first. Returns a warning, or "".
-std::string check_files(const PrepConfig& config);
+/// first. Returns warnings.
+std::vector<std::string> check_files(const PrepConfig& config);
 
 /// The shards of an earlier run that the results replace, "3 shards of an earlier run in …": how many, and which keys
 /// its input gave otherwise; "" if [output] directory holds none. One rank calls it. Throws Error(files).

@@ -1,9 +1,8 @@
-// A file read in blocks, handed out as records that end at a line feed. Memory is bounded by the longest record, and
-// that by a limit, whatever the file's size.
+// A file, or what a gzip file holds, read in blocks and handed out as records that end at a line feed. Memory is
+// bounded by the longest record, and that by a limit, whatever the file's size.
 #pragma once
 
 #include <cstdint>
-#include <cstdio>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -11,17 +10,21 @@
 
 namespace bert_hpc::tokenize {
 
+class TextBytes;
+
 /// Longest record: one line, or one table row with its quoted line feeds. Bytes.
 inline constexpr std::size_t longest_record = 64 << 20;
 
 class LineSource {
  public:
-  /// Opens `file` and skips a UTF-8 byte order mark. Throws Error(files) if it cannot be read, Error(data) if it is
-  /// UTF-16, a directory, or has no bytes at all.
+  /// Opens `file` and skips a UTF-8 byte order mark. Where its first lines end in CR alone, each CR is read as a line
+  /// feed. Throws Error(files) if it cannot be read or is a directory, Error(data) if it has no bytes, is damaged gzip,
+  /// or is of a known format that is no text.
   explicit LineSource(const std::string& file);
+  ~LineSource();
 
-  /// Bytes not yet consumed, at least `wanted` of them unless the file ends before. Invalidates earlier views. Throws
-  /// Error(data) where `wanted` exceeds longest_record.
+  /// Bytes not yet consumed, decompressed, at least `wanted` of them unless the file ends before. Invalidates earlier
+  /// views. Throws Error(data) where `wanted` exceeds longest_record.
   std::string_view peek(std::size_t wanted);
 
   /// Drops `size` bytes from the front, which are `lines` lines.
@@ -31,20 +34,18 @@ class LineSource {
   bool next_line(std::string_view& line);
 
   std::int64_t line() const { return line_; }      ///< number of the line that begins at the front, from 1
-  std::int64_t offset() const { return offset_; }  ///< bytes before the front, a byte order mark among them
+  std::int64_t offset() const { return offset_; }  ///< bytes of text before the front, a byte order mark among them
   const std::string& file() const { return file_; }
 
  private:
   void fill();
 
-  struct Closer {
-    void operator()(std::FILE* stream) const { std::fclose(stream); }
-  };
   std::string file_;
-  std::unique_ptr<std::FILE, Closer> stream_;
+  std::unique_ptr<TextBytes> bytes_;
   std::vector<char> buffer_;
   std::size_t begin_ = 0, end_ = 0;
   bool at_end_ = false;
+  bool ends_in_cr_ = false;  // lines
   std::int64_t line_ = 1, offset_ = 0;
 };
 

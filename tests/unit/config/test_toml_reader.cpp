@@ -4,6 +4,8 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <functional>
 
+#include "support/temporary_file.hpp"
+
 using namespace bert_hpc::config;
 using bert_hpc::core::Error;
 using bert_hpc::core::ExitCode;
@@ -260,4 +262,9 @@ TEST_CASE("an input file that cannot be read says why") {
   CHECK_THAT(message("no/such/file.toml"), ContainsSubstring("No such file"));
   CHECK_THAT(message("."), ContainsSubstring("it is a directory"));
   CHECK_THAT(message("/dev/zero"), ContainsSubstring("larger than 1.0 MiB"));
+  using namespace std::string_literals;
+  for (const std::string& text : {"\xFF\xFE[\0a\0]\0"s, "\xFE\xFF\0[\0a"s, "[\0a\0]\0"s}) {
+    const bert_hpc::test::TemporaryFile utf16(text);
+    CHECK_THAT(message(utf16.path()), ContainsSubstring("it is UTF-16; TOML is UTF-8"));
+  }
 }

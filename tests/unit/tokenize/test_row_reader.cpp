@@ -36,6 +36,27 @@ using Rows = std::vector<std::string>;
 const RowFormat csv;
 const RowFormat tsv{.format = TextFormat::tsv, .delimiter = '\t', .quotes = false};
 
+/// "text,label\nhello,1\n" by gzip -n.
+const std::string gzipped(
+    "\x1F\x8B\x08\0\0\0\0\0\x02\x03\x2B\x49\xAD\x28\xD1\xC9\x49\x4C\x4A\xCD\xE1\xCA\x48\xCD\xC9\xC9\xD7\x31\xE4\x02\0"
+    "\x0B\xA5\xE0"
+    "\x4F\x13\0\0",
+    39);
+
+/// What is said of a file with this content, without its name.
+std::string complaint(const std::string& content, const RowFormat& format, const std::string& column = "text") {
+  const TemporaryFile file(content);
+  try {
+    const auto reader = open_rows(file.path(), format, {column});
+    Row row;
+    while (reader->next(row)) continue;
+  } catch (const Error& error) {
+    CHECK(error.code() == bert_hpc::core::ExitCode::data);
+    return std::string(error.what()).substr(file.path().size());
+  }
+  return "";
+}
+
 }  // namespace
 
 TEST_CASE("CSV: quotes, doubled quotes, line feeds in fields, BOM, CRLF, no last line end") {
@@ -131,6 +152,67 @@ TEST_CASE("plain text by lines and by paragraphs") {
   CHECK(rows("one\ntwo\r\n\n  \nthree", text, {"text"}) == Rows{"1:one", "2:two", "5:three"});
   text.unit = TextUnit::paragraph;
   CHECK(rows("one\ntwo\n\n\nthree\n", text, {"text"}) == Rows{"1:one\ntwo", "5:three"});
+}
+
+TEST_CASE("gzip is read by its first bytes: several members, zeros behind the last, any size") {
+  CHECK(rows(gzipped, csv, {"text", "label"}) == Rows{"2:hello|1"});
+  CHECK(rows(gzipped + gzipped + std::string(700, '\0'), csv, {"label"}) == Rows{"2:1", "3:label", "4:1"});
+  std::string many;
+  Rows expected;
+  for (int i = 0; i < 20000; ++i) {  // members end at every place of the blocks
+    many += gzipped;
+    expected.push_back(std::to_string(2 * i + 1) + ":text,label");
+    expected.push_back(std::to_string(2 * i + 2) + ":hello,1");
+  }
+  CHECK(rows(many, {.format = TextFormat::text}, {"text"}) == expected);
+}
+
+TEST_CASE("gzip that is truncated or damaged is an error, never a shorter text") {
+  for (std::size_t size = 2; size < gzipped.size(); ++size) {
+    INFO(size);
+    CHECK_THAT(complaint(gzipped.substr(0, size), csv), ContainsSubstring("the gzip data ends too early"));
+  }
+  for (const std::size_t place : {3, 12, 31, 36}) {  // flags, data, checksum, size
+    std::string bent = gzipped;
+    bent[place] = static_cast<char>(bent[place] ^ 0xE1);
+    INFO(place);
+    CHECK_THAT(complaint(bent, csv), ContainsSubstring("the gzip data "));
+  }
+  CHECK_THAT(complaint(gzipped + "more", csv), ContainsSubstring("the gzip data is damaged (incorrect header check)"));
+}
+
+TEST_CASE("files of other formats are named, with what to do") {
+  using namespace std::string_literals;
+  const auto says = [](const std::string& start, const std::string& words) {
+    CHECK_THAT(complaint(start + std::string(100, '\x01'), csv), ContainsSubstring(words));
+  };
+  says("\x28\xB5\x2F\xFD", "is compressed with Zstandard; decompress it (zstd -d FILE)");
+  says("PAR1\x15", "is Parquet; convert it: python3");
+  says("PK\x03\x04", "is a zip archive; unpack it");
+  says("PK\x03\x04 xl/workbook.xml", "is an Excel workbook (.xlsx); save it as \"CSV UTF-8\"");
+  says("\xFD\x37zXZ\0"s, "is compressed with xz");
+  says("BZh91AY&SY", "is compressed with bzip2");
+  says("\xFE\xFF", "is UTF-16");
+  CHECK(rows("PAR1,b\nx,y\n", csv, {"PAR1"}) == Rows{"2:x"});
+}
+
+TEST_CASE("lines may end in CR alone, if those of the file's beginning do") {
+  CHECK(rows("a,b\r1,2\r\r3,\"x\ry\"\r", csv, {"a", "b"}) == Rows{"2:1|2", "4:3|x\ny"});
+  CHECK(rows("one\rtwo", {.format = TextFormat::text}, {"text"}) == Rows{"1:one", "2:two"});
+  CHECK(rows("one\rtwo\nthree\n", {.format = TextFormat::text}, {"text"}) == Rows{"1:one\rtwo", "2:three"});
+  CHECK(rows("one\r", {.format = TextFormat::text}, {"text"}) == Rows{"1:one"});
+  std::string wide(65535, 'x');  // where the look at the beginning ends between CR and LF
+  CHECK(rows(wide + "\r\ny\rz\r\n", {.format = TextFormat::text}, {"text"}) == Rows{"1:" + wide, "2:y\rz"});
+}
+
+TEST_CASE("a column whose name is there twice is refused where it is asked for") {
+  const std::string table = "text,label,text,x,text\n1,2,3,4,5\n";
+  CHECK(
+      complaint(table, csv) ==
+      ": has the column \"text\" three times, as columns 1, 3 and 5. Rename them in the header, or give the number of "
+      "the right one, as in \"1\".");
+  CHECK(rows(table, csv, {"3", "label"}) == Rows{"2:3|2"});
+  CHECK_THAT(complaint("a,a\n1,2\n", csv, "a"), ContainsSubstring("\"a\" twice, as columns 1 and 2."));
 }
 
 TEST_CASE("files that cannot be right are told apart") {

@@ -1,0 +1,69 @@
+// Settings of the tokenizer that are valid and probably a mistake.
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "bert_hpc/core/json_depth.hpp"
+#include "bert_hpc/core/text.hpp"
+#include "bert_hpc/core/text_file.hpp"
+#include "check.hpp"
+
+namespace bert_hpc::prep {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr double least_cased = 0.1;  // of a vocabulary's words: between BERT-base's 0 (uncased) and 0.36 (cased)
+constexpr std::int64_t most_config_bytes = std::int64_t{1} << 24;
+constexpr int deepest_config = 100;
+
+/// The model's folder that the vocabulary is in; empty for a vocabulary by itself.
+fs::path model_folder(const TokenizerConfig& tokenizer) {
+  const fs::path vocabulary = tokenizer.vocabulary;
+  std::error_code ignored;
+  if (tokenizer.vocabulary.empty() || fs::is_directory(vocabulary, ignored)) return vocabulary;
+  if (vocabulary.filename() != "vocab.txt" && vocabulary.filename() != "tokenizer.json") return {};
+  return vocabulary.has_parent_path() ? vocabulary.parent_path() : fs::path(".");
+}
+
+/// max_position_embeddings of the config.json in `folder`; 0 where it is not known.
+std::int64_t positions_of(const fs::path& folder) {
+  const fs::path path = folder / "config.json";
+  std::error_code ignored;
+  if (folder.empty() || !fs::is_regular_file(path, ignored)) return 0;
+  try {
+    const std::string text = core::read_text_file(path.string(), most_config_bytes);
+    if (core::nests_too_deep(text, deepest_config)) return 0;
+    const nlohmann::json config = nlohmann::json::parse(text, nullptr, false);
+    const auto found = config.is_object() ? config.find("max_position_embeddings") : config.end();
+    const bool known = config.is_object() && found != config.end() && found->is_number_unsigned();
+    return known ? found->get<std::int64_t>() : 0;
+  } catch (const core::Error&) {
+    return 0;
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> doubts(const PrepConfig& config, const tokenize::Vocabulary& vocabulary) {
+  std::vector<std::string> all;
+  const double share = config.tokenizer.lowercase_assumed ? tokenize::capital_share(vocabulary.pieces()) : 0;
+  if (share >= least_cased) {
+    all.push_back(core::format_number(100 * share, 2) +
+                  "% of the vocabulary's words hold capitals, and lower-cased text has none: for a cased model's "
+                  "vocabulary set [tokenizer] lowercase = false (or true, if lower-cased text is meant).");
+  }
+  const fs::path folder = model_folder(config.tokenizer);
+  const std::int64_t positions = positions_of(folder), most = config.tokenizer.max_tokens;
+  if (positions > 0 && most > positions) {
+    all.push_back(
+        "[tokenizer] max_tokens = " + std::to_string(most) + ", but the model in " + folder.string() + " takes " +
+        std::to_string(positions) +
+        " tokens at most (max_position_embeddings in its config.json): bert_hpc will refuse longer sequences. "
+        "Set max_tokens = " +
+        std::to_string(positions) + ".");
+  }
+  return all;
+}
+
+}  // namespace bert_hpc::prep

@@ -1,0 +1,48 @@
+// Formats that people have tables in, and what to do with each.
+#include "file_kind.hpp"
+
+namespace bert_hpc::tokenize {
+namespace {
+
+struct Kind {
+  std::string_view magic;
+  const char* words;
+};
+
+using namespace std::string_view_literals;
+
+// Where a magic is letters, bytes that no text has follow it here.
+constexpr Kind kinds[] = {
+    {"\xFF\xFE"sv, "UTF-16; convert it: iconv -f UTF-16 -t UTF-8 FILE > NEW"},
+    {"\xFE\xFF"sv, "UTF-16; convert it: iconv -f UTF-16 -t UTF-8 FILE > NEW"},
+    {"\x1F\x8B"sv, "gzip within gzip; decompress it once: gunzip FILE"},
+    {"\x28\xB5\x2F\xFD"sv,
+     "compressed with Zstandard; decompress it (zstd -d FILE), or use gzip, which is read directly"},
+    {"\xFD\x37zXZ\0"sv, "compressed with xz; decompress it (xz -d FILE), or use gzip, which is read directly"},
+    {"BZh91AY&SY"sv, "compressed with bzip2; decompress it (bzip2 -d FILE), or use gzip, which is read directly"},
+    {"PAR1\x15"sv,
+     "Parquet; convert it: python3 -c 'import pandas; pandas.read_parquet(\"FILE\").to_csv(\"NEW.csv\", index=False)'"},
+    {"ARROW1\0\0"sv,
+     "Arrow; convert it: python3 -c 'import pandas; pandas.read_feather(\"FILE\").to_csv(\"NEW.csv\", index=False)'"},
+    {"\x89HDF\r\n\x1A\n"sv, "HDF5; [source] takes text"},
+    {"\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1"sv, "an Excel workbook (.xls); save it as \"CSV UTF-8\""},
+    {"SQLite format 3\0"sv, "an SQLite database; export the table as CSV"},
+    {"%PDF-1."sv, "PDF; [source] takes text"},
+};
+
+}  // namespace
+
+std::string binary_format(std::string_view start) {
+  if (start.starts_with("PK\x03\x04"sv)) {
+    const bool excel =
+        start.find("[Content_Types].xml") != std::string_view::npos || start.find("xl/") != std::string_view::npos;
+    return excel ? ": is an Excel workbook (.xlsx); save it as \"CSV UTF-8\"."
+                 : ": is a zip archive; unpack it (unzip FILE) and name the files in it.";
+  }
+  for (const Kind& kind : kinds) {
+    if (start.starts_with(kind.magic)) return std::string(": is ") + kind.words + ".";
+  }
+  return {};
+}
+
+}  // namespace bert_hpc::tokenize
