@@ -4,6 +4,7 @@
 
 #include "bert_hpc/app/collective.hpp"
 #include "bert_hpc/app/data_sets.hpp"
+#include "bert_hpc/app/label_unit.hpp"
 #include "bert_hpc/app/model_labels.hpp"
 #include "bert_hpc/comm/mpi_communicator.hpp"
 #include "bert_hpc/train/shard_plan.hpp"
@@ -260,6 +261,7 @@ std::string Assembly::load_values(const config::Config& input) {
       }
     }
     const model::LoadReport report = model::load_hf_weights(*input.model.pretrained, parameters, options);
+    head_into_training_unit(label_scale, report.newly_initialised, parameters);
     if (!report.newly_initialised.empty()) {
       model::initialize_parameters(parameters, config, seed, report.newly_initialised);
     }
@@ -270,7 +272,9 @@ std::string Assembly::load_values(const config::Config& input) {
 
 void Assembly::load_folder(const std::string& folder) {
   collectively(groups_->world, [&] {
-    if (place.data == 0) model::load_hf_weights(folder, parameters);
+    if (place.data != 0) return;
+    model::load_hf_weights(folder, parameters);
+    head_into_training_unit(label_scale, {}, parameters);
   });
   groups_->data->broadcast(parameters.change_values(), 0);
 }

@@ -8,6 +8,7 @@
 #include "bert_hpc/app/describe.hpp"
 #include "bert_hpc/app/evaluator.hpp"
 #include "bert_hpc/app/model_labels.hpp"
+#include "bert_hpc/app/one_answer.hpp"
 #include "bert_hpc/app/pipeline_setup.hpp"
 #include "bert_hpc/app/results.hpp"
 #include "bert_hpc/app/stage_table.hpp"
@@ -68,7 +69,7 @@ void run_evaluation(const RunContext& context) {
   assembly->load_values(input);
   leave_if_asked(context);
   const std::unique_ptr<io::RunLock> lock = lock_run_directory(context);
-  Results results(context, lock.get(), config.label_names, {}, sets.hdf5);
+  Results results(context, lock.get(), config.label_names, assembly->label_scale, sets.hdf5);
   alone_ends_all(world.rank(), context.failure, [&] {
     Predictions predictions;
     const bool gathers = input.task.name != "masked_lm";
@@ -83,6 +84,9 @@ void run_evaluation(const RunContext& context) {
     if (!predicts) {
       results.record_evaluation(split, *row);
       context.log.info(evaluation_line(input.task.name, split, *row));
+      if (const auto answer = evaluator->one_answer()) {
+        context.log.warning(one_answer_in_evaluation(split, *answer, config.label_names));
+      }
     }
     if (gathers) results.write_predictions(predictions, reader, split, config.label_names);
     results.record_ranks(context, context.device.name, total(memory_of(*assembly)));

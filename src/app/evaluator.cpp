@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "bert_hpc/app/data_sets.hpp"
+#include "bert_hpc/app/label_unit.hpp"
 #include "bert_hpc/ops/losses.hpp"
 
 namespace bert_hpc::app {
@@ -53,7 +54,8 @@ void Evaluator::result(int micro_batch, model::Stage& stage, int slot) {
   if (assembly_.place.tensor != 0) return;  // those ranks know the same
   const auto logits = [&] {
     const core::Tensor<const float> all = stage.logits(slot);  // contiguous
-    return core::on_host(std::span<const float>(all.data, static_cast<std::size_t>(all.size())), aside_);
+    const std::span<const float> outputs(all.data, static_cast<std::size_t>(all.size()));
+    return outputs_in_labels_unit(assembly_.label_scale, core::on_host(outputs, aside_), in_labels_unit_);
   };
   if (keep_) keep(micro_batch, logits());
   if (!labels_) return;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "bert_hpc/app/collective.hpp"
+#include "bert_hpc/app/label_unit.hpp"
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/shard.hpp"
 #include "bert_hpc/model/hf_weights.hpp"
@@ -159,7 +160,9 @@ void export_model(const Assembly& assembly, comm::Communicator& world, const std
     std::vector<model::TensorToWrite> tensors;
     for (const Owned& parameter : parameters) {
       model::TensorToWrite tensor{.name = parameter.name, .shape = parameter.shape};
-      tensor.fetch = [&source, &parameter](std::int64_t begin) { return source.fetch(parameter, begin); };
+      tensor.fetch = [&, folded = std::vector<float>()](std::int64_t begin) mutable {
+        return head_in_labels_unit(assembly.label_scale, parameter.name, source.fetch(parameter, begin), folded);
+      };
       tensors.push_back(std::move(tensor));
     }
     try {

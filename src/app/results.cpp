@@ -37,8 +37,7 @@ std::string tokenizer_folder(const config::Config& input, const data::ShardInfo&
 }
 
 Results::Results(const RunContext& context, io::RunLock* place, const std::vector<std::string>& label_names,
-                 const std::vector<std::pair<std::string, std::string>>& provenance, std::mutex& hdf5,
-                 const std::optional<GoesOn>& goes_on)
+                 const data::LabelScale& label_scale, std::mutex& hdf5, const std::optional<GoesOn>& goes_on)
     : input_(context.input), lock_(place), world_(context.world), hdf5_(hdf5), monitor_(context.device.identity) {
   collectively(world_, [&] {
     if (world_.rank() != 0) return;
@@ -49,10 +48,14 @@ Results::Results(const RunContext& context, io::RunLock* place, const std::vecto
     info.mode = input_.run.mode;
     info.task = input_.task.name;
     info.label_names = label_names;
-    info.provenance = io::collect_provenance(provenance);
+    info.provenance = io::collect_provenance();
     info.data = context.grid.data;
     info.pipeline = context.grid.pipeline;
     info.tensor = context.grid.tensor;
+    if (!label_scale.is_identity()) {
+      info.label_mean = label_scale.mean;
+      info.label_deviation = label_scale.deviation;
+    }
     io::MetricsWriter::Options options;
     options.events = input_.log.tensorboard;
     if (goes_on) {

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "bert_hpc/app/collective.hpp"
+#include "bert_hpc/app/label_unit.hpp"
 #include "bert_hpc/app/run_directory.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/core/version.hpp"
@@ -30,6 +31,8 @@ std::string data_text(const data::ShardReader* reader) {
 std::vector<std::string> obstacles(std::vector<std::string> found, const Assembly& assembly,
                                    const io::CheckpointManifest& manifest, std::int64_t total_steps) {
   if (found.empty() && manifest.tensors != whole_tensors(assembly)) found.emplace_back("the model's parameters");
+  const std::string unit = unit_difference(training_state(manifest).label_scale, assembly.label_scale);
+  if (found.empty() && !unit.empty()) found.push_back(unit);
   if (found.empty() && manifest.step > total_steps) {
     found.push_back("it has done " + core::with_commas(manifest.step) + " steps, [schedule] asks for " +
                     core::with_commas(total_steps));

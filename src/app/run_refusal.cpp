@@ -25,12 +25,21 @@ std::map<std::string, std::string> keys_of(const std::string& input) {
   return keys;
 }
 
+/// The keys of the run that is there. Where its version lacked a key that is given here, what that version did, if that
+/// is not the default.
+std::map<std::string, std::string> keys_there(const std::string& input,
+                                              const std::map<std::string, std::string>& here) {
+  std::map<std::string, std::string> keys = keys_of(input);
+  if (here.contains("task.standardize")) keys.try_emplace("task.standardize", "false");
+  return keys;
+}
+
 }  // namespace
 
 std::vector<std::string> input_differences(const std::string& there, const ResolvedInput& here) {
   // Of a start rather than of the run; the limit is what is left of a job's time, another at each start.
   static const std::vector<std::string> of_a_start = {"run.directory", "run.max_walltime"};
-  const auto old_keys = keys_of(there), new_keys = keys_of(here.text), defaults = keys_of(here.defaults);
+  const auto new_keys = keys_of(here.text), old_keys = keys_there(there, new_keys), defaults = keys_of(here.defaults);
   std::vector<std::string> differences;
   const auto compare = [&](const std::string& key) {
     const auto old_key = old_keys.find(key), new_key = new_keys.find(key);

@@ -150,6 +150,7 @@ void TrainingLoop::save(bool evaluation_due) {
   state.skipped = trainer_.skipped();
   state.loss_scale = trainer_.loss_scale().state();
   state.fp8_magnitudes = trainer_.fp8_magnitudes();
+  state.label_scale = training_.assembly->label_scale;
   state.best = best_.state();
   state.log_bytes = results_.log_bytes();
   checkpoints_.save(state);
@@ -184,6 +185,7 @@ bool TrainingLoop::test() {
   }
   results_.record_evaluation("test", *row);
   context_.log.info(evaluation_line(context_.input.task.name, "test", *row));
+  check_answers("test", *training_.test, true);
   return true;
 }
 
@@ -248,6 +250,7 @@ bool TrainingLoop::evaluate() {
   row_begin_ = context_.seconds();
   progress_.seconds_per_evaluation = row_begin_ - begin;
   evaluation_seconds_ += progress_.seconds_per_evaluation;
+  check_answers("validation", *training_.validation, best_.patience_is_over() || !training_.loader->has_next());
   if (!best_.patience_is_over()) return false;
   context_.log.info("stopping early: no better " + *context_.input.evaluation.best + " in the last " +
                     core::counted(*context_.input.evaluation.patience, "evaluation"));

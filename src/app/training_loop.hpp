@@ -39,6 +39,9 @@ class TrainingLoop {
   void account(const StepResult& result);
   /// Tells of a skipped step. Throws AgreedError(numerical) where it is one too many.
   void tell_skipped(const StepResult& result);
+  /// Warns of a model that gives one answer: while it trains, of the second evaluation in a row, as the first ones are
+  /// often such; and of the last one.
+  void check_answers(const std::string& split, const Evaluator& evaluator, bool last);
   void record();
   void save(bool evaluation_due);
   void stop();
@@ -60,6 +63,7 @@ class TrainingLoop {
   RecentPace pace_;
   TrainingState state_;
   bool stopped_ = false, better_ = false;
+  int one_answers_ = 0;  // evaluations in a row
   double noise_scale_ = 0;
   double begin_ = 0, row_begin_ = 0, seconds_before_ = 0;
   double evaluation_seconds_ = 0;         // of all evaluations since begin_

@@ -1,11 +1,12 @@
-// The rows of metrics.h5 and the lines of a training: what steps add to them, and what is told of steps that were
-// skipped.
+// The rows of metrics.h5 and the lines of a training: what steps add to them, and warnings about skipped steps and
+// models that give one answer.
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
 
 #include "bert_hpc/app/collective.hpp"
+#include "bert_hpc/app/one_answer.hpp"
 #include "bert_hpc/app/skipped_step.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "training_loop.hpp"
@@ -68,6 +69,14 @@ void TrainingLoop::tell_skipped(const StepResult& result) {
       text + ", the last of " + std::to_string(skipped.in_a_row) +
           " in a row (optimizer.max_skipped_steps = " + std::to_string(most) + "). Training cannot go on from here. " +
           divergence_advice(context_.input.precision.compute == "fp16", context_.input.optimizer.max_gradient_norm));
+}
+
+void TrainingLoop::check_answers(const std::string& split, const Evaluator& evaluator, bool last) {
+  const auto answer = evaluator.one_answer();
+  one_answers_ = answer ? one_answers_ + 1 : 0;
+  if (!answer || !(last || one_answers_ == 2)) return;
+  context_.log.warning(
+      one_answer_in_training(split, *answer, training_.assembly->config.label_names, context_.input, state_.done));
 }
 
 void TrainingLoop::record() {

@@ -7,6 +7,7 @@
 #include "bert_hpc/app/collective.hpp"
 #include "bert_hpc/app/data_sets.hpp"
 #include "bert_hpc/app/describe.hpp"
+#include "bert_hpc/app/label_unit.hpp"
 #include "bert_hpc/app/results.hpp"
 #include "bert_hpc/app/resume.hpp"
 #include "bert_hpc/app/simulation.hpp"
@@ -57,6 +58,7 @@ void set_up(Training& training, const RunContext& context) {
   collectively(world, [&] {
     training.batches = training_batches(input, config, train.info().max_length, place.data, context.grid,
                                         training.pipeline.micro_batches);
+    training.batches.label_scale = training_label_scale(input, train);
     training.assembly.emplace(input, config, Assembly::Purpose::estimate, context.grid, place,
                               training.pipeline.balance);
   });
@@ -66,6 +68,7 @@ void set_up(Training& training, const RunContext& context) {
         input, config, Assembly::Purpose::training, context.grid, place, training.pipeline.balance,
         train::shard_memory(shard_settings(input, training.batches.plan.chunks), *training.groups->data));
   }
+  training.assembly->label_scale = training.batches.label_scale;
   collectively(world, [&] {
     training.loader.emplace(*training.sets.train, training.batches);
     training.bounds = model_bounds(training.loader->bounds(), training.loader->max_length(),
@@ -155,6 +158,8 @@ void describe(const Training& training, const RunContext& context) {
   lines.emplace_back("steps", core::with_commas(steps) + " of " + std::to_string(context.input.batch.global) +
                                   " sequences, " + core::with_commas(per_epoch) + " an epoch" +
                                   (context.input.run.reproducible ? "; reproducible" : ""));
+  const std::string loss = regression_loss_text(context.input, training.batches.label_scale);
+  if (!loss.empty()) lines.emplace_back("loss", loss);
   const train::ShardSettings shards = shards_of(training, *training.assembly, context);
   lines.emplace_back("checkpoints", checkpoints_text(training, context));
   lines.emplace_back("update", train::plan_shards(training.assembly->parameters, shards, context.grid.data).describe());
@@ -162,6 +167,8 @@ void describe(const Training& training, const RunContext& context) {
   for (const std::string& warning : training_warnings(context.input, steps, training.sets.train->samples())) {
     context.log.warning(warning);
   }
+  const std::string equal = equal_labels_warning(context.input, *training.sets.train);
+  if (!equal.empty()) context.log.warning(equal);
 }
 
 }  // namespace
@@ -245,7 +252,8 @@ void run_training(const RunContext& context) {
   if (resume && resume->same_run) {
     goes_on = {resume->manifest.step, resume->state.log_bytes, io::history_path(resume->place(), resume->manifest)};
   }
-  Results results(context, lock.get(), training.assembly->config.label_names, {}, training.sets.hdf5, goes_on);
+  Results results(context, lock.get(), training.assembly->config.label_names, training.assembly->label_scale,
+                  training.sets.hdf5, goes_on);
   if (resume) tell_and_tidy(*resume, context);
   std::optional<TrainingLoop> loop;
   bool whole = false;

@@ -9,7 +9,7 @@ namespace {
 constexpr const char *fp8_name = "fp8_magnitudes", *targets_name = "row_targets";
 
 bool older_lack(std::string_view name) {
-  return name.starts_with("loss_scale") || name == targets_name;
+  return name.starts_with("loss_scale") || name.starts_with("label_") || name == targets_name;
 }
 
 /// Every number with its name in the file: the one list for both directions.
@@ -38,6 +38,8 @@ void visit_fields(State& state, const Visit& visit) {
   visit("loss_scale", state.loss_scale.scale);
   visit("loss_scale_growth_tracker", state.loss_scale.growth_tracker);
   visit("loss_scale_skipped", state.loss_scale.skipped);
+  visit("label_mean", state.label_scale.mean);
+  visit("label_deviation", state.label_scale.deviation);
   visit("best_kept", state.best.kept);
   visit("best_value", state.best.value);
   visit("best_step", state.best.step);

@@ -96,6 +96,7 @@ void visit_keys(TomlKeys& toml, Config& config) {
   toml.required();
   toml.key("mask_probability", config.task.mask_probability,
            {.low = 0, .high = 1, .low_open = true, .high_open = true});
+  toml.key("standardize", config.task.standardize);
 
   Data& data = config.data;
   toml.table("data").key("train", data.train).key("validation", data.validation).key("test", data.test);
@@ -135,6 +136,9 @@ void visit_keys(TomlKeys& toml, Config& config) {
 
 void resolve(Config& config) {
   if (config.task.name == "masked_lm" && !config.task.mask_probability) config.task.mask_probability = 0.15;
+  if (config.task.name == "regression" && config.run.mode == "train" && !config.task.standardize) {
+    config.task.standardize = true;
+  }
   if (config.schedule.name == "polynomial") {
     if (!config.schedule.power) config.schedule.power = 1.0;
     if (!config.schedule.end_factor) config.schedule.end_factor = 0.0;

@@ -79,6 +79,8 @@ class Rules {
   void check_task() {
     rule(!config_.task.mask_probability || config_.task.name == "masked_lm", "task.mask_probability",
          "[task] mask_probability belongs to the task \"masked_lm\": remove it, or change the task.");
+    rule(!config_.task.standardize || config_.task.name == "regression" || config_.task.name.empty(),
+         "task.standardize", "[task] standardize belongs to the task \"regression\": remove it, or change the task.");
     rule(config_.run.mode != "predict" || config_.task.name != "masked_lm", "run.mode",
          "[run] mode = \"predict\" has nothing to write for the task \"masked_lm\": use \"evaluate\".");
   }

@@ -143,8 +143,10 @@ void BatchLoader::fill(std::span<const core::PlannedSample> samples, Slot& slot,
     batch.class_labels = labels;
   } else if (!reader_.values().empty() && options_.task == ShardTask::regression) {
     auto* values = take<float>(slot, sequences);
-    for (std::int64_t s = 0; s < sequences; ++s)
-      values[s] = reader_.values()[static_cast<std::size_t>(sample_index[s])];
+    for (std::int64_t s = 0; s < sequences; ++s) {
+      const float label = reader_.values()[static_cast<std::size_t>(sample_index[s])];
+      values[s] = options_.label_scale.standardized(label);
+    }
     batch.values = values;
   } else if (masker_) {
     fill_masks(samples, ids, slot, loaded);

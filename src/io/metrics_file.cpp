@@ -130,6 +130,10 @@ void write_root(Hdf5File& file, const MetricsTables& tables) {
     file.write_attribute("/", "parallel_pipeline", info.pipeline);
     file.write_attribute("/", "parallel_tensor", info.tensor);
   }
+  if (info.label_deviation > 0) {
+    file.write_attribute("/", "label_mean", info.label_mean);
+    file.write_attribute("/", "label_deviation", info.label_deviation);
+  }
   std::int64_t samples = 0, tokens = 0;
   double seconds = 0;
   for (const StepRow& row : tables.steps) {

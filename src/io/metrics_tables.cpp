@@ -29,6 +29,8 @@ void fields(Line& line, Is<RunInfo> auto& info) {
   line.last(info.data);
   line.last(info.pipeline);
   line.last(info.tensor);
+  line.last(info.label_mean);
+  line.last(info.label_deviation);
 }
 
 template <class Line>

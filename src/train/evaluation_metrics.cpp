@@ -22,6 +22,13 @@ double mean_of(std::span<const double> values) {
   return values.empty() ? 0.0 : values.front() + sum / static_cast<double>(values.size());
 }
 
+/// Standard deviation from `mean`; of the population.
+double spread_of(std::span<const double> values, double mean) {
+  double squares = 0;
+  for (const double value : values) squares += (value - mean) * (value - mean);
+  return std::sqrt(ratio(squares, static_cast<double>(values.size())));
+}
+
 }  // namespace
 
 double pearson(std::span<const double> x, std::span<const double> y) {
@@ -124,6 +131,40 @@ std::vector<std::pair<std::string, double>> EvaluationSums::metrics(Kind kind) c
           {"precision", ratio(precision, present)},
           {"recall", ratio(recall, present)},
           {"f1", ratio(f1, present)}};
+}
+
+std::optional<OneAnswer> EvaluationSums::one_answer(Kind kind) const {
+  if (kind == Kind::masked_lm) return std::nullopt;
+  return kind == Kind::regression ? one_value() : one_class();
+}
+
+std::optional<OneAnswer> EvaluationSums::one_value() const {
+  constexpr double nearly = 0.02;  // one that has learned anything is far above, one that has not far below
+  const std::vector<double> actual(labels_.begin(), labels_.end());
+  const std::span<const double> predicted = std::span(sums_).subspan(rest_at);
+  OneAnswer answer{
+      .samples = static_cast<std::int64_t>(actual.size()), .value = mean_of(predicted), .label_mean = mean_of(actual)};
+  answer.spread = spread_of(predicted, answer.value);
+  answer.label_spread = spread_of(actual, answer.label_mean);
+  return answer.spread < nearly * answer.label_spread ? std::optional(answer) : std::nullopt;
+}
+
+std::optional<OneAnswer> EvaluationSums::one_class() const {
+  OneAnswer answer;
+  std::int64_t predicted_classes = 0;
+  for (std::int64_t c = 0; c < classes_; ++c) {
+    double actual = 0, predicted = 0;
+    for (std::int64_t other = 0; other < classes_; ++other) {
+      actual += sums_[rest_at + static_cast<std::size_t>(c * classes_ + other)];
+      predicted += sums_[rest_at + static_cast<std::size_t>(other * classes_ + c)];
+    }
+    answer.samples += static_cast<std::int64_t>(actual);
+    answer.label_classes += actual > 0;
+    if (predicted == 0) continue;
+    ++predicted_classes;
+    answer.value = static_cast<double>(c);
+  }
+  return predicted_classes == 1 && answer.label_classes > 1 ? std::optional(answer) : std::nullopt;
 }
 
 bool larger_is_better(const std::string& metric) {

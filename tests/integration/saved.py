@@ -39,3 +39,15 @@ def without_history(checkpoint):
         for place in [i for i, name in enumerate(names.asstr()) if name.startswith("history_")]:
             names[place] = f"unknown_{place}"
     seal(checkpoint / "manifest.h5")
+
+
+def without_label_scale(checkpoint):
+    """Makes of a checkpoint of a regression on raw labels one of a version that knew nothing else."""
+    with h5py.File(checkpoint / "manifest.h5", "r+") as file:
+        names = file["reals/names"]
+        for place in [i for i, name in enumerate(names.asstr()) if name.startswith("label_")]:
+            names[place] = f"unknown_{place}"
+        texts = file["texts/values"]
+        for place, text in enumerate(texts.asstr()[:]):
+            texts[place] = text.replace("standardize = false\n", "")
+    seal(checkpoint / "manifest.h5")

@@ -102,7 +102,7 @@ class Checkpoints(unittest.TestCase):
 
     def test_rows_between_checkpoints_are_the_same_too(self):
         # A row spans four steps, the checkpoint is in the middle of one.
-        self.check_grids("regression", [(1, {}), (2, {})], log={"every_steps": 4})
+        self.check_grids("regression", [(1, {}), (2, {}), (2, {"pipeline": 2, "zero": 0})], log={"every_steps": 4})
 
     def test_fast_runs_go_on_with_the_same_bits_on_the_same_grid(self):
         for name, ranks, parallel in (("alone", 1, {}), ("zero1", 2, {"zero": 1}), ("zero2", 2, {"zero": 2}),

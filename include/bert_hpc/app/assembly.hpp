@@ -11,6 +11,7 @@
 #include "bert_hpc/app/run_directory.hpp"
 #include "bert_hpc/comm/process_groups.hpp"
 #include "bert_hpc/config/config.hpp"
+#include "bert_hpc/data/label_scale.hpp"
 #include "bert_hpc/data/shard_reader.hpp"
 #include "bert_hpc/model/hf_weights.hpp"
 #include "bert_hpc/model/stage.hpp"
@@ -114,6 +115,9 @@ class Assembly {
   std::vector<model::ModelRange> parts;  ///< of the model; part v·pipeline + p is the virtual stage v of stage p
   core::ParameterStore parameters;
   std::vector<model::Stage> stages;  ///< of this rank, by virtual stage
+  /// A regression in training: the head predicts standardized labels, and files hold it in the labels' unit. Set it
+  /// before load_values(); modes that do not train leave it.
+  data::LabelScale label_scale;
   std::unique_ptr<ops::MatrixProduct> products;
   std::unique_ptr<ops::Fp8Product> fp8;  ///< trainings with precision.compute = "fp8"
   std::unique_ptr<ops::Attention> attention;

@@ -27,6 +27,9 @@ class Evaluator : private train::PipelineEvents {
   std::optional<io::EvaluationRow> evaluate_unless(std::int64_t step, const std::function<bool()>& give_up,
                                                    Predictions* predictions = nullptr);
 
+  /// Of the last pass over data with labels, the same on every rank.
+  std::optional<train::OneAnswer> one_answer() const { return sums_.one_answer(assembly_.traits.metrics); }
+
  private:
   /// False if given up.
   bool pass_over_data(const std::function<bool()>& give_up);
@@ -44,6 +47,7 @@ class Evaluator : private train::PipelineEvents {
   bool keep_ = false;
   std::vector<std::int64_t> samples_;
   std::vector<float> logits_;
+  std::vector<float> in_labels_unit_;            // a micro-batch's predictions, where training has another unit
   std::vector<float> aside_;                     // a micro-batch's logits, where the host cannot see them in place
   core::MirroredArray<std::int32_t> predicted_;  // (rows of a micro-batch that the head reads)
   core::MirroredArray<double> loss_;             // (1)

@@ -31,8 +31,7 @@ class Results {
   /// they are cut back to where the run goes on. `hdf5` is held during HDF5 calls.
   /// `place`: the lock of the directory, on rank 0. It must outlive this.
   Results(const RunContext& context, io::RunLock* place, const std::vector<std::string>& label_names,
-          const std::vector<std::pair<std::string, std::string>>& provenance, std::mutex& hdf5,
-          const std::optional<GoesOn>& goes_on = {});
+          const data::LabelScale& label_scale, std::mutex& hdf5, const std::optional<GoesOn>& goes_on = {});
   /// Marks the run as failed unless finish() was called or the directory is another's now.
   ~Results();
   Results(const Results&) = delete;

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "bert_hpc/data/label_scale.hpp"
 #include "bert_hpc/io/checkpoint_file.hpp"
 #include "bert_hpc/io/metrics.hpp"
 #include "bert_hpc/train/efficiency.hpp"
@@ -41,13 +42,14 @@ struct TrainingState {
   double recorded_noise_scale = -1;
   train::NoiseScale::Sums noise;
   train::LossScale::State loss_scale;
-  std::string fp8_magnitudes;  ///< of FP8's operands, of all ranks (ops::Fp8Scales::text); rank 0 knows
+  std::string fp8_magnitudes;    ///< of FP8's operands, of all ranks (ops::Fp8Scales::text); rank 0 knows
+  data::LabelScale label_scale;  ///< of a regression: the unit of its head; the identity in older checkpoints
   BestSoFar best;
   std::int64_t log_bytes = 0;  ///< of log.txt; rank 0 knows
 };
 
-/// Into the manifest's numbers and back. Throws Error(files) where one is missing; those of the loss scale, of FP8 and
-/// the row's targets are left as they are, as checkpoints of before there were any lack them.
+/// Into the manifest's numbers and back. Throws Error(files) where one is missing; those of the loss scale, of FP8,
+/// of the labels' scale and the row's targets are left as they are, as checkpoints of before there were any lack them.
 void put(const TrainingState& state, io::CheckpointManifest& manifest);
 TrainingState training_state(const io::CheckpointManifest& manifest);
 

@@ -41,6 +41,8 @@ struct Model {
 struct Task {
   std::string name;                        ///< "classification", "regression", "masked_lm"
   std::optional<double> mask_probability;  ///< masked_lm: share of tokens to predict; 0.15 after resolve()
+  /// regression: train on (label − mean) / deviation of the training labels; true after resolve() of a training
+  std::optional<bool> standardize;
 };
 
 struct Data {

@@ -43,7 +43,7 @@ struct MicroBatch {
   SortedIds sorted_ids;                          ///< of input_ids
   // Targets: those of the task at hand are set, the others null.
   const std::int32_t* class_labels = nullptr;   ///< (sequences), classification
-  const float* values = nullptr;                ///< (sequences), regression
+  const float* values = nullptr;                ///< (sequences), regression: standardized
   TokenRows masked;                             ///< rows to predict, masked language modelling
   const std::int32_t* masked_rows = nullptr;    ///< (masked.count): their row numbers in `tokens`
   const std::int32_t* masked_labels = nullptr;  ///< (masked.count): the original ids

@@ -20,6 +20,7 @@
 #include "bert_hpc/data/batch_plan.hpp"
 #include "bert_hpc/data/batch_sampler.hpp"
 #include "bert_hpc/data/id_sorter.hpp"
+#include "bert_hpc/data/label_scale.hpp"
 #include "bert_hpc/data/masking.hpp"
 #include "bert_hpc/data/shard_reader.hpp"
 
@@ -35,12 +36,13 @@ struct BatchLoaderOptions {
   std::int64_t steps = 0;          ///< length of the run in steps
   std::int64_t first_step = 0;     ///< where it begins: a resumed run
   double mask_probability = 0.15;  ///< ShardTask::masked_lm
+  LabelScale label_scale = {};     ///< ShardTask::regression: batches hold standardized labels
 };
 
 /// Every sample once, in windows of the file's order that are sorted by length and shared out to the replicas; masks
 /// are those of epoch 0 and of one seed, whatever the run's, so that figures of runs compare. From the training's
-/// options: layout, task. micro_tokens: most tokens in a micro-batch, at least the longest sequence. window: sequences
-/// of a step for each replica.
+/// options: layout, task, label scale. micro_tokens: most tokens in a micro-batch, at least the longest sequence.
+/// window: sequences of a step for each replica.
 BatchLoaderOptions evaluation_options(const BatchLoaderOptions& training, std::int64_t micro_tokens,
                                       std::int64_t window = 1024);
 

@@ -30,6 +30,8 @@ struct RunInfo {
   std::vector<std::string> label_names;                         ///< classes, for confusion matrices
   std::vector<std::pair<std::string, std::string>> provenance;  ///< name, value: library versions, hashes
   std::int64_t data = 0, pipeline = 0, tensor = 0;              ///< ranks are so many times so many; 0: not known
+  /// Of the training labels, where the model trains on standardized ones; deviation 0: it does not.
+  double label_mean = 0, label_deviation = 0;
 };
 
 /// The updates since the row before: sums for samples, tokens and seconds, the mean over samples, or masked tokens, for

@@ -5,12 +5,22 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace bert_hpc::train {
+
+/// A model that gives the same answer whatever it reads.
+struct OneAnswer {
+  std::int64_t samples = 0;
+  double value = 0;                         ///< the class; of a regression, the mean prediction
+  double spread = 0;                        ///< of the predictions: standard deviation; 0 for classes
+  std::int64_t label_classes = 0;           ///< classes that occur as labels; 0 for a regression
+  double label_mean = 0, label_spread = 0;  ///< of a regression's labels
+};
 
 /// What a pass over a data set adds up. All doubles, so that one reduction sums them (counts are exact below 2^53).
 class EvaluationSums {
@@ -38,12 +48,18 @@ class EvaluationSums {
   enum class Kind { classification, regression, masked_lm };
   std::vector<std::pair<std::string, double>> metrics(Kind kind) const;
 
+  /// Is one class predicted for every sample though several occur, or nearly one value (their deviation is less than 2%
+  /// of the labels')? Nothing for masked_lm, and where all labels are alike, so that one answer is right.
+  std::optional<OneAnswer> one_answer(Kind kind) const;
+
   /// What a sample of a regression takes while its metrics are made: a prediction, a label, two ranks and their order.
   static constexpr std::int64_t bytes_of_value = 5 * std::int64_t{sizeof(double)};
 
  private:
   EvaluationSums(std::int64_t classes, std::span<const float> labels);
   std::vector<std::pair<std::string, double>> regression_metrics() const;
+  std::optional<OneAnswer> one_value() const;
+  std::optional<OneAnswer> one_class() const;
 
   std::int64_t classes_;
   std::span<const float> labels_;

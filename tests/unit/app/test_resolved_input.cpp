@@ -75,8 +75,8 @@ TEST_CASE("a key that is given since then is told, whatever key it is") {
       {"evaluation.patience", {"evaluation.patience=3", "evaluation.best=\"loss\""}},
       {"checkpoint.every_steps", {"checkpoint.every_steps=4"}}};
   // They mean something elsewhere only, are another model, or another at each start of a job.
-  const std::set<std::string> elsewhere = {"model.pretrained", "task.mask_probability", "schedule.power",
-                                           "schedule.end_factor", "run.max_walltime"};
+  const std::set<std::string> elsewhere = {"model.pretrained", "task.mask_probability", "task.standardize",
+                                           "schedule.power",   "schedule.end_factor",   "run.max_walltime"};
   const std::vector<std::string> fp16 = {"data.validation=\"v.h5\"", "precision.compute=\"fp16\""};
   const auto there = keys_of(resolved(fp16).text);
   KeyList list;

@@ -169,6 +169,15 @@ TEST_CASE("keys that an older run's input lacks count where they are not at thei
              ContainsSubstring("intermediate_size"));
 }
 
+TEST_CASE("a run of a version that did not standardize labels goes on without that alone") {
+  const std::string there = "[task]\nname = \"regression\"\n", usual = there + "standardize = true\n";
+  CHECK(input_differences(there, {there + "standardize = false\n", usual}).empty());
+  const auto differences = input_differences(there, {usual, usual});
+  CHECK(differences == std::vector<std::string>{"task.standardize: false there, true here"});
+  CHECK(lasting_differences(differences) == differences);
+  CHECK(input_differences(there, {there, usual}).empty());  // an evaluation, which has no such key
+}
+
 TEST_CASE("an unfinished run goes on where nothing lasting differs") {
   RunDirectory found{RunDirectory::State::unfinished, "running", input, {"input.toml"}, {}};
   CHECK(refusal(found, "out", input, false, true).empty());

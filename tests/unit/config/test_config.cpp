@@ -104,6 +104,10 @@ TEST_CASE("a short input gets defaults that are PyTorch's and Hugging Face's") {
   CHECK(parse(minimal, {"run.reproducible=true"}).batch.chunks == 8);
   CHECK(parse(minimal, {"run.reproducible=true", "batch.global=6"}).batch.chunks == 4);
   CHECK(parse(minimal, {"task.name='masked_lm'"}).task.mask_probability == 0.15);
+  CHECK(parse(minimal, {}).task.standardize == true);
+  CHECK(parse(minimal, {"task.standardize=false"}).task.standardize == false);
+  CHECK(!parse(minimal, {"task.name='classification'"}).task.standardize);
+  CHECK(!parse(minimal, {"run.mode='evaluate'", "data.test=['t.h5']"}).task.standardize);
 }
 
 TEST_CASE("every precision is known, and others are told from them") {
@@ -147,6 +151,13 @@ TEST_CASE("rules that span keys are all told, with their places") {
         "in.toml:22:2: the table [distill] is not available", "[precision] loss_scale belongs to compute",
         "in.toml: [data] train is missing", "in.toml: [optimizer] learning_rate is missing"}) {
     CHECK_THAT(text, ContainsSubstring(expected));
+  }
+}
+
+TEST_CASE("labels are standardized for a regression alone") {
+  for (const std::string task : {"classification", "masked_lm"}) {
+    CHECK_THAT(problems(minimal, {"task.name='" + task + "'", "task.standardize=true"}),
+               ContainsSubstring("[task] standardize belongs to the task \"regression\""));
   }
 }
 

@@ -181,6 +181,23 @@ TEST_CASE("every layout delivers the same samples with the same content in every
   }
 }
 
+TEST_CASE("a regression's batches hold standardized labels, in training and evaluation") {
+  const Data data(ShardTask::regression, 40);
+  const data::LabelScale scale{.mean = 4.25, .deviation = 0.75};
+  const BatchLoaderOptions training{.plan = {.global_batch = 8, .hidden = 64},
+                                    .task = ShardTask::regression,
+                                    .sampler = {.seed = 3},
+                                    .epochs = 1,
+                                    .label_scale = scale};
+  for (const BatchLoaderOptions& options : {training, data::evaluation_options(training, 100, 16)}) {
+    for (const auto& step : deliver(data, options)) {
+      for (const auto& [sample, row] : step) {
+        CHECK(row.value == scale.standardized(data.content.values[static_cast<std::size_t>(sample)]));
+      }
+    }
+  }
+}
+
 TEST_CASE("evaluation delivers every sample once, whatever the layout; restart begins anew") {
   const Data data(ShardTask::masked_lm, 301);
   BatchLoaderOptions training{.plan = {.global_batch = 32, .hidden = 64, .reproducible = true, .chunks = 8},

@@ -48,6 +48,8 @@ RunInfo example_info() {
   info.data = 3;
   info.pipeline = 2;
   info.tensor = 4;
+  info.label_mean = 6.5;
+  info.label_deviation = 1.0 / 3;
   return info;
 }
 
@@ -83,6 +85,8 @@ TEST_CASE("metrics.h5 holds what was recorded, under the promised names") {
   CHECK(file.integer_attribute("/", "parallel_data") == 3);
   CHECK(file.integer_attribute("/", "parallel_pipeline") == 2);
   CHECK(file.integer_attribute("/", "parallel_tensor") == 4);
+  CHECK(file.real_attribute("/", "label_mean") == 6.5);
+  CHECK(file.real_attribute("/", "label_deviation") == 1.0 / 3);
   CHECK(file.integer_attribute("/", "total_samples") == 192);
   CHECK(file.integer_attribute("/", "total_steps") == 3);
   CHECK(file.real_attribute("/", "total_seconds") == 0.75);

@@ -119,6 +119,45 @@ TEST_CASE("one label that differs from many is a variation") {
   CHECK(std::abs(found[2].second + 1e-6) < 1e-9);
 }
 
+TEST_CASE("nearly one value for all samples is found where their labels differ") {
+  const auto answer = [](const std::vector<float>& labels, const std::vector<double>& guessed) {
+    return evaluated(labels, guessed).one_answer(EvaluationSums::Kind::regression);
+  };
+  const std::vector<float> labels = {5.0f, 6.0f, 7.0f, 8.0f};  // their deviation is 1.118
+  const auto flat = answer(labels, {6.23, 6.24, 6.23, 6.24});
+  REQUIRE(flat);
+  CHECK(flat->samples == 4);
+  CHECK(std::abs(flat->value - 6.235) < 1e-12);
+  CHECK(std::abs(flat->spread - 0.005) < 1e-12);
+  CHECK(flat->label_mean == 6.5);
+  CHECK(std::abs(flat->label_spread - std::sqrt(1.25)) < 1e-12);
+  CHECK(flat->label_classes == 0);
+  CHECK(answer(labels, {6.235, 6.235, 6.235, 6.235}));
+  CHECK_FALSE(answer(labels, {6.1, 6.2, 6.3, 6.2}));
+  CHECK_FALSE(answer(labels, {6.2, std::nan(""), 6.2, 6.2}));
+  CHECK_FALSE(answer({6.0f, 6.0f, 6.0f, 6.0f}, {6.0, 6.0, 6.0, 6.0}));  // right
+  CHECK_FALSE(answer({6.0f}, {1.0}));
+  CHECK_FALSE(answer({}, {}));
+}
+
+TEST_CASE("one class for all samples is found where several occur") {
+  const auto answer = [](const std::vector<std::int32_t>& actual, const std::vector<std::int32_t>& guessed) {
+    EvaluationSums sums(3);
+    for (std::size_t i = 0; i < actual.size(); ++i) sums.add_class(actual[i], guessed[i]);
+    return sums.one_answer(EvaluationSums::Kind::classification);
+  };
+  const auto found = answer({0, 2, 2, 0}, {2, 2, 2, 2});
+  REQUIRE(found);
+  CHECK(found->samples == 4);
+  CHECK(found->value == 2);
+  CHECK(found->label_classes == 2);
+  CHECK_FALSE(answer({0, 2, 2, 0}, {2, 2, 2, 1}));
+  CHECK_FALSE(answer({1, 1, 1}, {1, 1, 1}));  // right
+  CHECK_FALSE(answer({1, 1, 1}, {2, 2, 2}));  // the figures say what there is to say
+  CHECK_FALSE(answer({}, {}));
+  CHECK_FALSE(EvaluationSums(0).one_answer(EvaluationSums::Kind::masked_lm));
+}
+
 TEST_CASE("an evaluation of nothing divides by nothing") {
   const EvaluationSums sums(3);
   CHECK(sums.loss() == 0.0);

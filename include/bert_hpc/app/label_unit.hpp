@@ -1,0 +1,44 @@
+// A regression's labels in a run: in which unit it trains (data/label_scale.hpp), what the log says of that, and the
+// head and its outputs on their way between that unit and the labels' own.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "bert_hpc/config/config.hpp"
+#include "bert_hpc/core/parameter_store.hpp"
+#include "bert_hpc/data/label_scale.hpp"
+#include "bert_hpc/data/shard_reader.hpp"
+
+namespace bert_hpc::app {
+
+/// Of the training labels; the identity for other tasks and with task.standardize = false. Pure, so it is the same on
+/// every rank: each holds all labels.
+data::LabelScale training_label_scale(const config::Config& input, const data::ShardReader& train);
+
+/// "mean squared error of standardized labels (mean 6.5, deviation 1.1)"; "" for other tasks.
+std::string regression_loss_text(const config::Config& input, const data::LabelScale& scale);
+
+/// Where all labels that a regression trains on are equal; "" elsewhere.
+std::string equal_labels_warning(const config::Config& input, const data::ShardReader& train);
+
+/// What keeps a run from resuming: "the labels' unit: mean 6.5, deviation 1.1 there, labels as they are here"; "" where
+/// the units are equal.
+std::string unit_difference(const data::LabelScale& there, const data::LabelScale& here);
+
+/// The head that was read from a file, in the labels' unit, becomes one for training. `fresh`: parameters that were not
+/// read.
+void head_into_training_unit(const data::LabelScale& scale, const std::vector<std::string>& fresh,
+                             core::ParameterStore& parameters);
+
+/// Values of the parameter `name` as a file holds them: `values`, or `folded`, which gets the head's in the labels'
+/// unit. `values` is in host memory.
+std::span<const float> head_in_labels_unit(const data::LabelScale& scale, const std::string& name,
+                                           std::span<const float> values, std::vector<float>& folded);
+
+/// What the head predicts, in the labels' unit: `outputs`, or `converted`, which gets it.
+std::span<const float> outputs_in_labels_unit(const data::LabelScale& scale, std::span<const float> outputs,
+                                              std::vector<float>& converted);
+
+}  // namespace bert_hpc::app

@@ -1,0 +1,41 @@
+// The unit in which a regression trains. A new head predicts numbers near 0, and the usual learning rates move it by
+// little: labels that lie elsewhere (band scores around 6.5, prices, years) would cost most of a short training. So the
+// model trains on
+//   standardized = (label − mean) / deviation
+// with the mean and the population deviation of the training labels. Whatever leaves the program is in the labels' own
+// unit: predictions, metrics, and the head of the exported model, whose weight and bias are folded:
+//   output' = mean + deviation · (W x + b) = (deviation · W) x + (mean + deviation · b)
+//
+// All functions are pure. fit() gives the same bits on every rank, layout and processor: it adds in the order of the
+// labels, and its products and sums are rounded at fixed places.
+#pragma once
+
+#include <span>
+
+namespace bert_hpc::data {
+
+struct LabelScale {
+  double mean = 0, deviation = 1;  ///< in the labels' unit; deviation > 0
+
+  bool is_identity() const { return mean == 0 && deviation == 1; }
+  float standardized(float label) const;
+  /// A prediction of the model in training, in the labels' unit.
+  float in_labels_unit(float output) const;
+
+  bool operator==(const LabelScale&) const = default;
+};
+
+/// Mean and deviation of the labels. Where all labels are equal, the deviation is 1, so that they become 0. `labels` is
+/// finite and not empty.
+LabelScale fit_label_scale(std::span<const float> labels);
+
+bool all_equal(std::span<const float> labels);
+
+/// The two parameters of a head with one output.
+enum class HeadPart { weight, bias };
+
+/// In place: of a head in training to one in the labels' unit, as files hold it; and back.
+void fold_into_head(const LabelScale& scale, HeadPart part, std::span<float> values);
+void unfold_from_head(const LabelScale& scale, HeadPart part, std::span<float> values);
+
+}  // namespace bert_hpc::data
