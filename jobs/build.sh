@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Sets up (jobs/setup.sh), builds in ./build and installs: PREFIX/bin, PREFIX/share/bert_hpc/{input,jobs,postprocess},
-# PREFIX/modulefiles. The installed tree runs from anywhere. Run again after a change, it rebuilds what changed.
+# Installs dependencies (jobs/setup.sh), builds in ./build and installs PREFIX/bin, PREFIX/share/bert_hpc (manuals, input, jobs,
+# postprocess) and PREFIX/modulefiles. The installed tree may be moved. A second run rebuilds what changed.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -9,25 +9,25 @@ usage() {
 jobs/build.sh [--prefix DIR] [--build DIR] [--tests] [--werror] [--sanitize] [--cuda] [--no-install] [--bundle FILE]
 
   --prefix DIR  install into DIR (default: the folder install in the build folder)
-  --build DIR   build in DIR (default build, build-cuda or build-sanitize): nothing is written to the sources
+  --build DIR   build in DIR (default build, build-cuda or build-sanitize); the checkout is not modified
   --tests       also build the tests (tests/run.sh does)
-  --werror      warnings are errors, in this build folder from now on
+  --werror      treat warnings as errors, also in later builds in this folder
   --sanitize    with AddressSanitizer and UndefinedBehaviorSanitizer, in build-sanitize
-  --cuda        for NVIDIA GPUs, in build-cuda: a program that needs one to compute; nvcc (CUDA 12 or newer) and NCCL
-                must be there. CUDA_ARCHITECTURES=90 in the environment builds for one kind only (default: 80 and 90)
-  --no-install  install nothing with apt and never call sudo
-  --bundle FILE without internet: what is missing is built from the sources that jobs/bundle.sh packed
+  --cuda        build for NVIDIA GPUs, in build-cuda. The program needs a GPU to compute; the build needs nvcc (CUDA 12
+                or newer) and NCCL. CUDA_ARCHITECTURES=90 in the environment builds for one architecture (default: 80, 90)
+  --no-install  do not use apt or sudo
+  --bundle FILE without internet: build missing libraries from the sources that jobs/bundle.sh packed
 
-CMAKE_BUILD_PARALLEL_LEVEL=4 in the environment compiles four files at once (default: one for each core that may be used,
-and for each GiB of memory).
+CMAKE_BUILD_PARALLEL_LEVEL=4 in the environment compiles four files at a time (default: one per usable core, but not more
+than one per GiB of memory).
 USAGE
 }
 
 build='' prefix='' tests=OFF sanitize=OFF cuda=OFF setup_options=() options=()
 while [ $# -gt 0 ]; do
   case $1 in
-    --prefix | --build | --bundle) [ $# -ge 2 ] || fail 2 "$1 needs a name"; set -- "$1=$2" "${@:3}"; continue ;;
-    --prefix= | --build= | --bundle=) fail 2 "${1%=} needs a name" ;;
+    --prefix | --build | --bundle) [ $# -ge 2 ] || fail 2 "$1 needs a value"; set -- "$1=$2" "${@:3}"; continue ;;
+    --prefix= | --build= | --bundle=) fail 2 "${1%=} needs a value" ;;
     --prefix=*) prefix=$(full_path "${1#*=}") ;;
     --build=*) build=$(full_path "${1#*=}") ;;
     --bundle=*) setup_options+=(--bundle "$(full_path "${1#*=}")") ;;
@@ -50,12 +50,12 @@ if [ -z "$build" ]; then
 fi
 prefix=${prefix:-$(full_path "$build/install")}
 
-# A program for GPUs and one for CPUs have the same name: neither silently takes the other's place.
+# CPU and GPU programs have the same name: neither may replace the other silently.
 if [ -f "$prefix/bin/bert_hpc" ]; then
   installed=OFF
   if grep -q 'libcudart\.so' "$prefix/bin/bert_hpc"; then installed=ON; fi
   if [ $installed != $cuda ]; then
-    fail 2 "$prefix holds a bert_hpc for $([ $installed = ON ] && echo GPUs || echo CPUs): give this one a --prefix of its own, or remove $prefix/bin/bert_hpc"
+    fail 2 "$prefix has a bert_hpc for $([ $installed = ON ] && echo GPUs || echo CPUs): install this one under another --prefix, or remove $prefix/bin/bert_hpc"
   fi
 fi
 
@@ -68,7 +68,7 @@ fi
 
 say "Building in $build"
 mkdir -p "$build" || fail 4 "cannot write to $build; --build names another folder"
-# What CMake has found it keeps. Where the compiler, MPI or modules are others than last time, it looks anew.
+# CMake caches what it finds. If compiler, MPI or modules changed since the last build, the cache is dropped.
 surroundings() {
   local name path
   for name in "CC ${CC:-cc}" "CXX ${CXX:-c++}" "mpicc mpicc" "nvcc ${CUDACXX:-nvcc}" "h5pcc h5pcc" "h5cc h5cc"; do
@@ -77,30 +77,30 @@ surroundings() {
     printf '%s=%s\n' "$name" "${path:+$(realpath "$path")}"
   done
   printf 'CXX=%s\n' "$(${CXX:-c++} --version 2>/dev/null | sed -n 1p)"
-  # Our own module changes nothing that is found.
+  # The module of bert_hpc itself does not matter.
   env | sed -E '/^(PYENV|BERT_HPC)_ROOT=/d; /^LOADEDMODULES=/{s/([=:])bert_hpc[^:]*(:|$)/\1/; s/:$//}' | LC_ALL=C sort |
     grep -E '^(((C|CXX|CUDA|LD)FLAGS|CPATH|LIBRARY_PATH|CMAKE_PREFIX_PATH|LOADEDMODULES|CONDA_PREFIX)=.|[A-Za-z0-9_]+_ROOT=/|(Kokkos|HDF5|dnnl|tomlplusplus|nlohmann_json|Catch2)_DIR=)' || true
 }
 surroundings >"$build/surroundings.new"
 if [ -f "$build/CMakeCache.txt" ] && [ -f "$build/surroundings" ] && ! cmp -s "$build/surroundings" "$build/surroundings.new"; then
-  say "Configuring anew, as these have changed: $(sort "$build/surroundings" "$build/surroundings.new" | uniq -u | sed 's/=.*//' | sort -u | paste -sd ' ')"
-  # What was chosen stays, what was found goes.
+  say "Reconfiguring, because these changed: $(sort "$build/surroundings" "$build/surroundings.new" | uniq -u | sed 's/=.*//' | sort -u | paste -sd ' ')"
+  # Keep chosen options, drop what was found.
   mapfile -t chosen < <(grep -E '^(BERT_HPC_[A-Z_]*|CMAKE_BUILD_TYPE):(BOOL|STRING)=' "$build/CMakeCache.txt")
   options=(${chosen[@]+"${chosen[@]/#/-D}"} ${options[@]+"${options[@]}"})
   rm -rf "$build/CMakeCache.txt" "$build/CMakeFiles"
 fi
 mv "$build/surroundings.new" "$build/surroundings"
 
-# Two build folders compile most files alike: ccache need not tell them apart by the folder's name in debug information.
+# Two build folders compile most files alike: ccache may ignore the folder's name in debug information.
 export CCACHE_NOHASHDIR=1
 generator=()
 if [ ! -f "$build/CMakeCache.txt" ] && have ninja; then generator=(-G Ninja); fi
 log=$build/configure.log
 cmake -S . -B "$build" ${generator[@]+"${generator[@]}"} -DCMAKE_INSTALL_PREFIX="$prefix" -DBERT_HPC_TESTS=$tests \
   -DBERT_HPC_SANITIZE=$sanitize -DBERT_HPC_PYTHON="$(bert_hpc_python)" ${options[@]+"${options[@]}"} >"$log" 2>&1 ||
-  { tail -n 40 "$log" >&2; fail 1 "CMake failed; all of its output is in $log (a build folder from elsewhere? delete $build)"; }
+  { tail -n 40 "$log" >&2; fail 1 "CMake failed; its full output is in $log (if the build folder was copied from elsewhere, delete $build)"; }
 cmake --build "$build" -j "$(build_jobs)"
-# Folders follow the umask, files do not: all may read an installation, whatever the umask keeps from them elsewhere.
+# Folders follow the umask, files do not: make the installation readable for everyone, whatever the umask is.
 umask "$(printf '%03o' $((0$(umask) & 0222)))"
 cmake --install "$build" >"$build/install.log" || { tail -n 5 "$build/install.log" >&2; fail 4 "cannot install into $prefix"; }
 say "Installed in $prefix"

@@ -9,13 +9,13 @@ usage() {
   cat <<'USAGE'
 jobs/bundle.sh [--only NAMES] [FILE]
 
-  FILE          what to make (default bert_hpc-bundle.tar)
+  FILE          the tar file to write (default bert_hpc-bundle.tar)
   --only NAMES  only these, in quotes: kokkos tomlplusplus nlohmann_json utf8proc zlib onednn hdf5 openmpi catch2 bert_hpc
 
-On the cluster, with a compiler, CMake and whatever else the site has (its own MPI above all) on PATH and CMAKE_PREFIX_PATH:
+On the cluster, with a compiler, CMake and the libraries that the site has (above all its own MPI) on PATH and CMAKE_PREFIX_PATH:
   tar xf bert_hpc-bundle.tar && cd bert_hpc-bundle && tar xf bert_hpc.tar.gz && cd bert_hpc
   ./jobs/build.sh --bundle .. --prefix DIR
-builds from the bundle what is missing there, into the cache, and asks no network.
+builds the missing libraries from the bundle into the cache, without network.
 USAGE
 }
 
@@ -84,12 +84,12 @@ for name in $names; do
     catch2) from_archive catch2 catch2 "$own-backports" "$own" ;;
     utf8proc | zlib | hdf5 | openmpi) from_archive "$name" "$name" "$own" ;;
     bert_hpc) own_source ;;
-    *) fail 2 "no source is called $name; --help lists them" ;;
+    *) fail 2 "unknown source $name; --help lists them" ;;
   esac || {
     sed -n 's/^[EW]: /   apt: /p' "$scratch/apt.log" 2>/dev/null | tail -n 2 >&2 || true
     case $name in
-      onednn | catch2) note "left out: its source could not be had (bert_hpc runs without, ${name/onednn/slower}${name/catch2/but has no tests})" ;;
-      *) fail 4 "the source of $name could not be had" ;;
+      onednn | catch2) note "left out: cannot get its source (bert_hpc works without it, ${name/onednn/slower}${name/catch2/but has no tests})" ;;
+      *) fail 4 "cannot get the source of $name" ;;
     esac
   }
 done

@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2034,SC2088
-# Sourced by the scripts of jobs/ and tests/: where things lie, how messages look, and the environment in which MPI
-# programs run well on one machine. Defines functions and variables only; changes nothing on disk.
+# Sourced by the scripts of jobs/ and tests/: paths, messages, and an environment for MPI programs on one machine. Defines
+# functions and variables only; changes nothing on disk.
 
 # A checkout has jobs/ at its top; an installed tree has PREFIX/share/bert_hpc/jobs and PREFIX/bin.
 bert_hpc_jobs=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -11,8 +11,8 @@ else
   bert_hpc_source=
 fi
 
-# Everything fetched or built for bert_hpc lies here, outside the source tree, and may be deleted at any time. Programs in
-# it are run: never below /tmp, say, where others could put theirs first. Without HOME, ~ is what the system knows of the user.
+# Everything fetched or built for bert_hpc is here, outside the source tree, and may be deleted at any time. Programs in the
+# cache are run, so it is never below /tmp, where other users could plant theirs. Without HOME, ~ is the system's entry for the user.
 bert_hpc_home=${HOME:-$(unset HOME && echo ~)}
 bert_hpc_cache=${BERT_HPC_CACHE:-${XDG_CACHE_HOME:-$bert_hpc_home/.cache}/bert_hpc}
 
@@ -24,7 +24,7 @@ fail() {
   printf 'error: %s\n' "$*" >&2
   exit "$status"
 }
-# full_path NAME: also of "~/…", which shells leave as it is behind "--option=".
+# full_path NAME: also of "~/…", which shells do not expand after "--option=".
 full_path() {
   case $1 in
     '~' | '~/'*) printf '%s\n' "$bert_hpc_home${1#\~}" ;;
@@ -32,7 +32,7 @@ full_path() {
     *) printf '%s\n' "$PWD/$1" ;;
   esac
 }
-# runs_programs FOLDER: may programs run that lie there?
+# runs_programs FOLDER: can programs in FOLDER be executed?
 runs_programs() { printf '#!/bin/sh\n' >"$1/try" && chmod +x "$1/try" && "$1/try" 2>/dev/null; }
 have() { command -v "$1" >/dev/null 2>&1; }
 # cgroup_files CONTROLLER NAME NAME1: the files NAME (version 2) and NAME1 (version 1) of the cgroups around this process.
@@ -53,8 +53,8 @@ cgroup_files() {
     done
   done <"$bert_hpc_own_cgroups"
 }
-# Cores that may be used: by affinity, and by what a cgroup allows of their time. Without the unset, nproc answers with
-# OMP_NUM_THREADS, which says nothing about compiling.
+# Usable cores: by affinity and by the cgroup's CPU quota. Without the unset, nproc prints OMP_NUM_THREADS, which does not
+# matter for compiling.
 core_count() {
   local cores file quota period
   cores=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)
@@ -64,7 +64,7 @@ core_count() {
   done < <(cgroup_files cpu cpu.max none)
   echo $((cores > 0 ? cores : 1))
 }
-# MiB of memory that may be used: what is free, and what a cgroup allows.
+# Usable memory in MiB: the smaller of free memory and the cgroup's limit.
 memory_limit() {
   local least file bytes
   least=$(sed -n 's/^MemAvailable: *\([0-9]*\) kB$/\1/p' "$bert_hpc_meminfo" 2>/dev/null || true)
@@ -75,8 +75,8 @@ memory_limit() {
   done < <(cgroup_files memory memory.max memory.limit_in_bytes)
   echo "$least"
 }
-# build_jobs: compilers at once. CMAKE_BUILD_PARALLEL_LEVEL says how many; else one per core and GiB (the largest of our files takes
-# 0.4 under g++ 12 and 0.3 under nvcc 13; other versions and libraries may take more).
+# build_jobs: how many compilers to run at a time: CMAKE_BUILD_PARALLEL_LEVEL, else one per core and GiB (the largest file of
+# bert_hpc takes 0.4 GiB under g++ 12 and 0.3 under nvcc 13; other versions and libraries may take more).
 build_jobs() {
   local cores jobs
   case ${CMAKE_BUILD_PARALLEL_LEVEL:-} in
@@ -88,12 +88,12 @@ build_jobs() {
   echo $((jobs > 0 ? jobs : 1))
 }
 
-# The site's own prefixes come first: what the cache holds is for machines that have none.
+# The site's own prefixes come first; the cache is for machines that lack a library.
 use_cache_prefix() {
   export CMAKE_PREFIX_PATH="${CMAKE_PREFIX_PATH:+$CMAKE_PREFIX_PATH:}$bert_hpc_cache/prefix:$bert_hpc_cache/prefix/usr"
 }
 
-# Kokkos is made for one kind of device: the one for GPUs lies beside the other.
+# A Kokkos installation is for one kind of device: the one for GPUs has a prefix of its own.
 use_cache_cuda() {
   if [ -z "${Kokkos_ROOT:-}" ] && [ -d "$bert_hpc_cache/prefix-cuda/lib" ]; then
     export Kokkos_ROOT=$bert_hpc_cache/prefix-cuda
@@ -111,10 +111,10 @@ bert_hpc_python() {
   fi
 }
 
-# Open MPI refuses root and counts cores strictly, and binds each of one or two ranks to a single core, where all of its
-# threads would then share that core. None of these settings matters to another MPI. What the user has set stays.
+# Open MPI refuses to run as root, refuses more ranks than cores, and binds each of one or two ranks to a single core, which all
+# threads of the rank would then share. Other MPI libraries ignore these settings. Variables that the user has set are kept.
 use_mpi_environment() {
-  # An MPI that was built from a bundle lies in the cache.
+  # An MPI that was built from a bundle is in the cache.
   if ! have mpirun && [ -x "$bert_hpc_cache/prefix/bin/mpirun" ]; then export PATH="$PATH:$bert_hpc_cache/prefix/bin"; fi
   if [ "$(id -u)" = 0 ]; then
     export OMPI_ALLOW_RUN_AS_ROOT=${OMPI_ALLOW_RUN_AS_ROOT:-1}
@@ -122,7 +122,7 @@ use_mpi_environment() {
   fi
   export OMPI_MCA_rmaps_base_oversubscribe=${OMPI_MCA_rmaps_base_oversubscribe:-1}
   export OMPI_MCA_hwloc_base_binding_policy=${OMPI_MCA_hwloc_base_binding_policy:-none}
-  # The same under Open MPI 5, whose launcher reads names of its own.
+  # The same for Open MPI 5, whose launcher reads other names.
   export PRTE_MCA_rmaps_default_mapping_policy=${PRTE_MCA_rmaps_default_mapping_policy:-:oversubscribe}
   export PRTE_MCA_hwloc_default_binding_policy=${PRTE_MCA_hwloc_default_binding_policy:-none}
   export OMP_PROC_BIND=${OMP_PROC_BIND:-false}

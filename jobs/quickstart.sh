@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# From a fresh machine to a trained BERT: sets up and builds (in a checkout), turns WordNet's glosses into shards, trains
-# a small BERT from scratch on two ranks, evaluates it on the test split and makes tables and pictures. What is finished
-# is not done again; --fresh trains anew; --no-install installs nothing with apt or sudo. Works in a checkout and from an
-# installed tree (there: in the current folder).
+# From a fresh machine to a trained BERT: builds bert_hpc (in a checkout), turns WordNet's glosses into shards, trains a small
+# BERT from scratch on two ranks, evaluates it on the test split and makes tables and pictures. Finished steps are skipped.
+#   --fresh       repeat all steps     --no-install  do not use apt or sudo
+# Works in a checkout and from an installed tree (there in the current folder).
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -32,17 +32,17 @@ export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$((cores > ranks ? cores / ranks : 1))
 here=quickstart
 mkdir -p $here
 
-# step MARK NAME COMMAND...: runs COMMAND unless MARK says that it was finished by an earlier run.
+# step MARK NAME COMMAND...: runs COMMAND unless MARK shows that an earlier run finished it.
 step() {
   local mark=$here/.$1 name=$2 begin
   shift 2
   if [ -f "$mark" ] && [ $fresh = 0 ]; then
-    say "$name: done before (--fresh does it again)"
+    say "$name: already done (--fresh repeats it)"
     return 0
   fi
   say "$name"
   begin=$SECONDS
-  "$@" || fail $? "that step failed: $*"
+  "$@" || fail $? "this step failed: $*"
   note "$name: $((SECONDS - begin)) s"
   : >"$mark"
 }
@@ -53,14 +53,14 @@ step glosses "Text: WordNet's glosses and their categories" "$bert_hpc_jobs/word
 step shards "Shards: vocabulary, tokens and splits" bert_hpc_prep "$bert_hpc_share/input/quickstart_prep.toml"
 step train "Training: $ranks ranks of $OMP_NUM_THREADS threads" \
   mpirun -n "$ranks" bert_hpc "$bert_hpc_share/input/quickstart.toml" ${overwrite[@]+"${overwrite[@]}"}
-step test "Test: sequences that the model never saw" \
+step test "Test: evaluation on held-out sequences" \
   mpirun -n "$ranks" bert_hpc "$bert_hpc_share/input/quickstart_test.toml" ${overwrite[@]+"${overwrite[@]}"}
 python=$(bert_hpc_python)
 if [ -n "$python" ] && "$python" -c 'import h5py, matplotlib' 2>/dev/null; then
   step report "Report: tables and pictures" "$python" "$bert_hpc_share/postprocess/report.py" $here/run --output $here/report
   pictures="  $here/report           tables (summary.md, *.csv) and pictures (*.png, *.pdf)"
 else
-  say "Report: left out, as no Python with h5py, numpy and matplotlib is at hand (set BERT_HPC_PYTHON to one)"
+  say "Report: skipped, because no Python with h5py, numpy and matplotlib was found (set BERT_HPC_PYTHON to one)"
   pictures=
 fi
 
@@ -76,6 +76,6 @@ echo "Try next:"
 if [ "$on_path" != "$bin/bert_hpc" ]; then echo "  export PATH=\"$bin:\$PATH\""; fi
 cat <<END
   mpirun -n $ranks bert_hpc $bert_hpc_share/input/quickstart.toml --set run.directory='"$here/wide"' --set model.hidden_size=256
-  bert_hpc $bert_hpc_share/input/quickstart.toml --validate --ranks 4     what would run, and in how much memory
+  bert_hpc $bert_hpc_share/input/quickstart.toml --validate --ranks 4     layout and memory on 4 ranks, without computing
   edit input/quickstart_prep.toml for your own CSV, TSV or JSONL, and input/quickstart.toml for your own model
 END

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Gives bert_hpc what it needs to build and run. What CMake finds already (system, modules, Spack, CMAKE_PREFIX_PATH) is
-# used as it is. What is missing comes from apt where this is Debian or Ubuntu and one may install; Kokkos and Catch2,
-# which those may lack in a usable version, are built or unpacked into a cache outside the source tree. Elsewhere it says
-# exactly what is missing and how to give it. A second run changes nothing.
+# Provides the dependencies of bert_hpc. Libraries that CMake finds (system, modules, Spack, CMAKE_PREFIX_PATH) are used.
+# Missing ones come from apt on Debian and Ubuntu, if the user may install packages; Kokkos and Catch2, which may be absent
+# there in a usable version, are built or unpacked into a cache outside the source tree. Elsewhere the script lists what is
+# missing and how to provide it. A second run changes nothing.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 . "$bert_hpc_jobs/archive.sh"
@@ -13,16 +13,16 @@ usage() {
   cat <<'USAGE'
 jobs/setup.sh [--cuda] [--tests] [--reference] [--check] [--no-install] [--bundle FILE [--from-bundle NAMES]]
 
-  --cuda       for NVIDIA GPUs: Kokkos with CUDA, and NCCL; the CUDA toolkit (nvcc) must be there
+  --cuda       for NVIDIA GPUs: Kokkos with CUDA, and NCCL; needs the CUDA toolkit (nvcc)
   --tests      also what the tests need: Catch2 3, clang-format, headers of Kokkos 5 and oneDNN 3, cblas,
                Lmod and environment-modules (unpacked into the cache), in containers Slurm
-  --reference  also PyTorch and Transformers, in an environment of their own (about 1.5 GB): they make the golden
-               numbers anew and are the yardstick of the benchmarks
-  --bundle FILE        asks no network: what is missing is built from the sources that jobs/bundle.sh packed (a tar file, or
+  --reference  also PyTorch and Transformers, in a Python environment of their own (about 1.5 GB): they regenerate the
+               reference numbers of the tests, and benchmarks compare with them
+  --bundle FILE        without network: build missing libraries from the sources that jobs/bundle.sh packed (a tar file, or
                        the folder in it)
-  --from-bundle NAMES  builds these from it, whatever the system has; in quotes, of: MPI HDF5 ZLIB Kokkos toml++
+  --from-bundle NAMES  build these from the bundle even if the system has them; in quotes, from: MPI HDF5 ZLIB Kokkos toml++
                        nlohmann_json utf8proc oneDNN Catch2
-  --no-install install nothing with apt and never call sudo; what can be built or unpacked into the cache still is
+  --no-install do not use apt or sudo; build or unpack into the cache what is possible
   --check      only report; install, fetch and build nothing (exit 2 if something required is missing)
 
 The cache is $BERT_HPC_CACHE, else $XDG_CACHE_HOME/bert_hpc, else ~/.cache/bert_hpc.
@@ -51,10 +51,10 @@ done
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 if [ "$only_check" = 0 ] && ! runs_programs "$scratch"; then
-  note "no program may run in $(dirname "$scratch"): working in the cache instead"
+  note "programs cannot run in $(dirname "$scratch") (noexec): using the cache instead"
   rm -rf "$scratch"
   mkdir -p "$bert_hpc_cache" && scratch=$(mktemp -d "$bert_hpc_cache/scratch.XXXXXX") ||
-    fail 4 "cannot write the cache $bert_hpc_cache; set BERT_HPC_CACHE to a folder that can be written"
+    fail 4 "cannot write to the cache $bert_hpc_cache; set BERT_HPC_CACHE to a writable folder"
 fi
 if [ -n "$bundle" ]; then open_bundle "$bundle"; fi
 
@@ -75,11 +75,11 @@ apt_update() {
   [ "$apt_updated" = 1 ] && return 0
   apt_updated=1
   note "apt-get update"
-  # A third party's list that cannot be reached is no reason to stop: what matters shows at the install.
+  # An unreachable third-party package list is not an error: apt-get install reports what matters.
   as_root apt-get -o DPkg::Lock::Timeout=600 update >"$scratch/apt.log" 2>&1 || true
 }
 apt_install() {
-  if [ "$(id -u)" != 0 ]; then note "sudo is about to install these packages (--no-install does without): $*"; fi
+  if [ "$(id -u)" != 0 ]; then note "about to install these packages with sudo (--no-install avoids this): $*"; fi
   apt_update
   note "apt-get install $*"
   as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=600 install -y --no-install-recommends "$@" \
@@ -109,7 +109,7 @@ build_kokkos() {
       -DCMAKE_CXX_COMPILER="$source/bin/nvcc_wrapper")
   fi
   note "compiling Kokkos $version"
-  # Kokkos 3.4 takes what <cstdint> declares for given, which GCC 13's other headers no longer bring.
+  # Kokkos 3.4 lacks an include of <cstdint>, which other headers of GCC 13 no longer provide.
   { NVCC_WRAPPER_DEFAULT_COMPILER=$(command -v c++) cmake -S "$source" -B "$build" -DCMAKE_BUILD_TYPE=Release \
       -DCMAKE_CXX_FLAGS="-include cstdint" \
       -DKokkos_ENABLE_OPENMP=ON -DKokkos_ENABLE_SERIAL=ON -DCMAKE_CXX_STANDARD=$standard \
@@ -123,7 +123,7 @@ build_kokkos() {
 # precision have other attributes, and from 13 on cudaMemPrefetchAsync takes a location and flags. Kokkos supports them by
 # itself from 4.7.01 on. And it ends the program where its kernels were compiled for another major capability than the
 # device's, although PTX serves newer ones: with Kokkos 4's comparison it only refuses older ones.
-cuda_adaptation=2 # of the Kokkos in the cache: an earlier one is made anew
+cuda_adaptation=2 # of the Kokkos in the cache: an earlier one is rebuilt
 adapt_kokkos_to_cuda() { # adapt_kokkos_to_cuda SOURCE VERSION
   case $2 in 3.4.*) ;; *) return 0 ;; esac
   local instance=$1/core/src/Cuda/Kokkos_Cuda_Instance.cpp
@@ -152,7 +152,7 @@ get_kokkos() {
 need_tools() {
   local missing=() tool line
   if [ "$with_cuda" = 1 ] && ! have nvcc; then
-    fail 2 "no nvcc: give CUDA 12 or newer, e.g. 'module load cuda' or PATH=/usr/local/cuda/bin:\$PATH; without --cuda bert_hpc is built for CPUs"
+    fail 2 "no nvcc: provide CUDA 12 or newer, e.g. 'module load cuda' or PATH=/usr/local/cuda/bin:\$PATH; without --cuda bert_hpc is built for CPUs"
   fi
   while IFS='|' read -r tool package purpose; do
     have "$tool" || missing+=("$tool|$package|$purpose")
@@ -176,9 +176,9 @@ TOOLS
     say "Installing tools with apt: ${packages[*]}"
     apt_install "${packages[@]}" || true
   fi
-  have c++ || have g++ || fail 2 "no C++ compiler: give one with C++20 (g++ 11 or newer), e.g. 'apt-get install g++' or 'module load gcc'"
-  have cmake || fail 2 "no cmake: give 3.22 or newer, e.g. 'apt-get install cmake', 'pip install cmake' or 'module load cmake'"
-  have ninja || have make || fail 2 "neither ninja nor make: give one, e.g. 'apt-get install ninja-build'"
+  have c++ || have g++ || fail 2 "no C++ compiler: provide one with C++20 (g++ 11 or newer), e.g. 'apt-get install g++' or 'module load gcc'"
+  have cmake || fail 2 "no cmake: provide 3.22 or newer, e.g. 'apt-get install cmake', 'pip install cmake' or 'module load cmake'"
+  have ninja || have make || fail 2 "neither ninja nor make: provide one, e.g. 'apt-get install ninja-build'"
 }
 
 # --- Libraries: CMakeLists.txt knows what is needed and prints a line NAME|required|purpose|apt packages|Spack specs for
@@ -192,7 +192,7 @@ probe() {
   sed -n 's/^-- missing: //p' "$scratch/probe.log" >"$scratch/missing"
 }
 could_not() {
-  note "$1 could not be had$(have apt-get || echo ': there is no apt here')"
+  note "could not get $1$(have apt-get || echo ': this system has no apt')"
   sed -n 's/^[EW]: /     apt: /p' "$scratch/apt.log" 2>/dev/null | tail -n 2 || true
 }
 need_libraries() {
@@ -214,21 +214,21 @@ need_libraries() {
   grep -q '|required|' "$scratch/missing" || return 0
   {
     if [ -n "$bundle" ]; then
-      printf 'error: these are missing, and not in the bundle or not to be built from it:\n'
+      printf 'error: these are missing, and the bundle does not have them or they failed to build:\n'
     else
-      printf 'error: these are missing, and cannot be installed from here (that needs apt, and root or sudo):\n'
+      printf 'error: these are missing, and this script cannot install them (that needs apt, and root or sudo):\n'
     fi
     while IFS='|' read -r name kind purpose apt spack; do
       [ "$kind" = required ] || continue
       printf '  %-14s %s\n%17sDebian/Ubuntu: %s   Spack: %s\n' "$name" "$purpose" "" "$apt" "$spack"
     done <"$scratch/missing"
-    printf 'Give them in one of these ways, then run this again:\n'
-    printf '  modules  module load gcc openmpi hdf5 kokkos ...   (whatever your site calls them; see "module avail")\n'
+    printf 'Provide them in one of these ways, then run this again:\n'
+    printf '  modules  module load gcc openmpi hdf5 kokkos ...   (with the names of your site; see "module avail")\n'
     printf '  Spack    spack install SPECS && spack load SPECS     (the specs above)\n'
     # shellcheck disable=SC2016
     printf '  a folder export CMAKE_PREFIX_PATH=/where/it/is:$CMAKE_PREFIX_PATH\n'
     printf '  an admin apt-get install PACKAGES                    (the packages above)\n'
-    printf '  a bundle jobs/bundle.sh, where there is internet, packs all sources; here: --bundle FILE\n'
+    printf '  a bundle jobs/bundle.sh packs all sources on a machine with internet; here: --bundle FILE\n'
   } >&2
   exit 2
 }
@@ -256,24 +256,24 @@ need_python() {
   python=$(bert_hpc_python)
   if [ -z "$python" ] || ! has_modules "$python" h5py numpy matplotlib; then
     if [ "$only_check" = 1 ] || [ -n "$bundle" ]; then
-      note "missing: h5py, numpy, matplotlib (optional) - pictures and tables; BERT_HPC_PYTHON names a Python that has them"
+      note "missing: h5py, numpy, matplotlib (optional) - pictures and tables; set BERT_HPC_PYTHON to a Python that has them"
       return 0
     fi
     say "Python: making an environment in the cache (h5py, numpy, matplotlib: for tables and pictures)"
     make_environment "$bert_hpc_cache/venv" h5py numpy matplotlib ||
       { may_install && apt_install python3-h5py python3-numpy python3-matplotlib; } ||
-      note "could not be made: training works without; for pictures set BERT_HPC_PYTHON to a Python with h5py, numpy, matplotlib"
+      note "cannot make the environment: training works without it; for pictures set BERT_HPC_PYTHON to a Python with h5py, numpy, matplotlib"
   fi
   [ "$with_reference" = 1 ] || return 0
   python=${BERT_HPC_REFERENCE_PYTHON:-$bert_hpc_cache/venv-reference/bin/python}
   if ! has_modules "$python" torch transformers safetensors sklearn h5py; then
     say "Python: making the reference environment in the cache (torch, transformers: golden numbers, benchmarks)"
     make_environment "$bert_hpc_cache/venv-reference" torch transformers safetensors scikit-learn h5py numpy ||
-      fail 1 "the reference environment could not be made; set BERT_HPC_REFERENCE_PYTHON to a Python that has torch, transformers, safetensors, scikit-learn and h5py"
+      fail 1 "cannot make the reference environment; set BERT_HPC_REFERENCE_PYTHON to a Python that has torch, transformers, safetensors, scikit-learn and h5py"
   fi
 }
 
-# --- What was found, for reports of defects. Written only when it changes.
+# --- Versions found, for defect reports. The file is written only when they change.
 record_versions() {
   mkdir -p "$bert_hpc_cache"
   {
@@ -293,22 +293,22 @@ print(sys.argv[1] + ": " + " ".join(sorted(d.metadata["Name"] + "==" + d.version
 }
 
 if [ "$only_check" = 0 ]; then
-  mkdir -p "$bert_hpc_cache" || fail 4 "cannot write the cache $bert_hpc_cache; set BERT_HPC_CACHE to a folder that can be written"
+  mkdir -p "$bert_hpc_cache" || fail 4 "cannot write to the cache $bert_hpc_cache; set BERT_HPC_CACHE to a writable folder"
   exec 9>"$bert_hpc_cache/lock"
   locked=0
   if have flock; then flock -n 9 || locked=$?; fi
   if [ "$locked" = 1 ]; then
-    note "another set-up is at work on $bert_hpc_cache: waiting for it"
+    note "another set-up uses $bert_hpc_cache: waiting for it"
     flock 9
   elif [ "$locked" != 0 ]; then
-    note "the file system of $bert_hpc_cache has no locks: run only one set-up at a time"
+    note "the file system of $bert_hpc_cache does not support locks: run only one set-up at a time"
   fi
 fi
 use_cache_prefix
 need_tools
 if [ "$with_cuda" = 1 ] && [ "$only_check" = 0 ] && [ -d "$bert_hpc_cache/prefix-cuda" ] &&
   [ "$(cat "$bert_hpc_cache/prefix-cuda/adaptation" 2>/dev/null)" != "$cuda_adaptation" ]; then
-  note "the cache's Kokkos for GPUs is one of an earlier version of this script: making it anew"
+  note "the Kokkos for GPUs in the cache comes from an earlier version of this script: rebuilding it"
   rm -rf "$bert_hpc_cache/prefix-cuda"
 fi
 need_libraries

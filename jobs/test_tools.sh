@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2154
-# Sourced by setup.sh after archive.sh: what only the tests use and nobody needs for building or running bert_hpc. None of
-# it is required: what cannot be had is told, and its test is skipped visibly.
+# Sourced by setup.sh after archive.sh: tools that only the tests use, not needed for building or running bert_hpc. None of
+# it is required: the script reports what is not available, and its test is skipped visibly.
 
 # Headers of the newest Kokkos and oneDNN, unpacked aside: the tests check that our files compile against them.
 get_newest_headers() { # get_newest_headers NAME PACKAGE FOLDER
@@ -12,7 +12,7 @@ get_newest_headers() { # get_newest_headers NAME PACKAGE FOLDER
     touch "$bert_hpc_cache/$3/.complete"
   else
     rm -rf "${bert_hpc_cache:?}/$3"
-    note "not to be had here: that check will be skipped"
+    note "not available here: that check will be skipped"
   fi
 }
 
@@ -24,7 +24,7 @@ get_slurm() {
     return 0
   fi
   say "Slurm: installing it with apt (tests/slurm starts one of its own)"
-  apt_install slurmctld slurmd slurm-client munge libpmix-dev iproute2 || note "not to be had here: its tests will be skipped"
+  apt_install slurmctld slurmd slurm-client munge libpmix-dev iproute2 || note "not available here: its tests will be skipped"
 }
 
 # Lmod and environment-modules exclude each other as packages. Unpacked into folders of their own, with the paths in their
@@ -59,5 +59,5 @@ get_module_tool() { # get_module_tool NAME FOLDER "PACKAGES"
   fi
   [ -f "$folder/init.bash" ] && return 0
   rm -rf "${folder:?}"
-  note "not to be had here: its test will be skipped"
+  note "not available here: its test will be skipped"
 }

@@ -29,12 +29,12 @@ if ! find_wordnet >"$scratch/folder"; then
   say "WordNet: unpacking Debian's wordnet-base into the cache (the text of the quick start)"
   fetch_deb wordnet-base "$(codename)" "$bert_hpc_cache/wordnet" || true
   find_wordnet >"$scratch/folder" ||
-    fail 3 "WordNet's database is not here and cannot be fetched with apt: set WORDNET_DIR to a folder that holds ${files[*]} (version 3.0)"
+    fail 3 "cannot find WordNet's database or fetch it with apt: set WORDNET_DIR to a folder with ${files[*]} (version 3.0)"
 fi
 folder=$(cat "$scratch/folder")
 
 # Format of a line (wndb(5)): offset, number of the lexicographer file, …, '|', gloss. Names: lexnames(5).
-# Words alone are kept: punctuation (the quotes around examples, mostly) tells nothing about the category.
+# Only words are kept: punctuation (mostly quotes around examples) carries no information about the category.
 mkdir -p "$(dirname "$output")"
 (cd "$folder" && cat "${files[@]}") | LC_ALL=C awk '
   BEGIN {
@@ -46,7 +46,7 @@ mkdir -p "$(dirname "$output")"
       "verb.possession verb.social verb.stative verb.weather adj.ppl", names, " ")
     print "text\tlabel"
   }
-  /^  / { next }  # the licence stands at the head of each file
+  /^  / { next }  # the licence at the head of each file
   {
     place = index($0, " | ")
     if (place == 0 || $2 + 1 > count) { print "unexpected line: " $0 > "/dev/stderr"; exit 1 }
@@ -54,6 +54,6 @@ mkdir -p "$(dirname "$output")"
     gsub(/[^A-Za-z0-9\200-\377]+/, " ", gloss)
     gsub(/^ | $/, "", gloss)
     print gloss "\t" names[$2 + 1]
-  }' >"$scratch/glosses" || fail 3 "$folder does not hold the database of WordNet as expected (above)"
+  }' >"$scratch/glosses" || fail 3 "$folder does not have WordNet's database in the expected format (above)"
 mv "$scratch/glosses" "$output"
 note "$output: $(($(wc -l <"$output") - 1)) glosses"

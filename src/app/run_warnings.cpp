@@ -84,8 +84,8 @@ std::string far_from_gpu(const std::vector<RankPlacement>& ranks, const std::vec
   return (far.size() == 1 ? "rank " : "ranks ") + format_core_list(far) + (far.size() == 1 ? " runs" : " run") +
          " far from the GPU: on NUMA node " + format_core_list(first->numa_nodes) + ", the GPU on node " +
          std::to_string(first->device_node) + (far.size() == 1 ? "" : " (the first of them)") +
-         "; bind each rank to its GPU's cores (srun --gpus-per-task=1 --gpu-bind=closest, mpirun --map-by "
-         "ppr:N:numa --bind-to numa)";
+         "; bind each rank to cores near its GPU (srun --cpu-bind=map_ldom:LIST, mpirun --map-by ppr:N:numa "
+         "--bind-to numa)";
 }
 
 /// Warnings of one host, without its name; groups of the same numbers are one warning.

@@ -22,8 +22,9 @@ std::string shared_device_problem(const std::vector<std::string>& identities) {
     if (is_new) continue;
     return "ranks " + std::to_string(found->second) + " and " + std::to_string(rank) + " would use one GPU (" +
            identities[rank] +
-           "). Start one rank per GPU (under Slurm: --ntasks-per-node and --gpus-per-task=1, or as many ranks as "
-           "CUDA_VISIBLE_DEVICES lists on each host); for tests, [parallel] allow_shared_devices = true.";
+           "). Start one rank per GPU (under Slurm: --ntasks-per-node and --gpus-per-node alike; elsewhere as many "
+           "ranks "
+           "per node as CUDA_VISIBLE_DEVICES lists); for tests, [parallel] allow_shared_devices = true.";
   }
   return {};
 }

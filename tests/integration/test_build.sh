@@ -44,13 +44,13 @@ printf '#!/bin/sh\nexec c++ "$@"\n' >"$scratch/tools/other_c++"
 chmod +x "$scratch/tools/other_c++"
 export CXX="$scratch/tools/other_c++"
 build 0
-expect_text "Configuring anew, as these have changed: CXX"
+expect_text "Reconfiguring, because these changed: CXX"
 expect grep -q "CMAKE_CXX_COMPILER:.*other_c++" build/CMakeCache.txt
 expect [ build/bert_hpc -nt "$scratch/before" ]
 expect grep -q 'BERT_HPC_WERROR:BOOL=ON' build/CMakeCache.txt
 expect grep -q 'BERT_HPC_ARCH:STRING=armv9-a' build/CMakeCache.txt
 LOADEDMODULES=openmpi/5 build 0
-expect_text "these have changed: LOADEDMODULES"
+expect_text "these changed: LOADEDMODULES"
 LOADEDMODULES=openmpi/5:bert_hpc-cuda/0.1.0 build 0
 expect [ "$(grep -c anew "$scratch/output")" = 0 ]
 unset CXX
@@ -66,17 +66,17 @@ expect [ -z "$(find . -newer "$scratch/before")" ]
 for option in prefix build bundle; do
   expect_status 2 ./jobs/build.sh --$option
   expect_status 2 ./jobs/build.sh --$option=
-  expect_text "error: --$option needs a name"
+  expect_text "error: --$option needs a value"
 done
 
 # A program for GPUs does not take the place of one for CPUs, nor the other way round.
 printf '#!/bin/sh\necho "release 13.0"\n' >"$scratch/tools/nvcc"
 chmod +x "$scratch/tools/nvcc"
 PATH=$scratch/tools:$PATH build 2 --cuda --prefix "$HOME/installed"
-expect_text "holds a bert_hpc for CPUs"
+expect_text "has a bert_hpc for CPUs"
 PATH=$scratch/tools:$PATH build 0 --cuda --prefix "$HOME/installed_cuda"
 build 2 --prefix "$HOME/installed_cuda"
-expect_text "holds a bert_hpc for GPUs"
+expect_text "has a bert_hpc for GPUs"
 expect [ "$("$HOME/installed_cuda/bin/bert_hpc")" = libcudart.so.13 ]
 
 # Everybody may read an installation, also where whoever makes it has a umask that forbids this.
@@ -95,14 +95,14 @@ PATH=$scratch/tools:$PATH build 0
 expect [ ! -e "$scratch/asked" ]
 expect_status 0 env PATH="$scratch/tools:$PATH" ./jobs/build.sh
 expect grep -q 'apt-get.* install .*libtomlplusplus-dev' "$scratch/asked"
-expect_text "sudo is about to install these packages (--no-install does without): libtomlplusplus-dev"
+expect_text "about to install these packages with sudo (--no-install avoids this): libtomlplusplus-dev"
 expect_text "missing: toml++ (optional) - input files"
 
 # Nothing may run in /tmp: the cache serves. A mount of our own needs root and namespaces.
 mkdir "$scratch/noexec"
 if unshare --mount mount -t tmpfs -o noexec tmpfs "$scratch/noexec" 2>/dev/null; then
   expect_status 0 unshare --mount sh -c 'mount -t tmpfs -o noexec tmpfs "$1" && TMPDIR=$1 ./jobs/build.sh --no-install' _ "$scratch/noexec"
-  expect_text "no program may run in $scratch/noexec: working in the cache instead"
+  expect_text "programs cannot run in $scratch/noexec (noexec): using the cache instead"
   expect [ -z "$(find "$BERT_HPC_CACHE" -name 'scratch.*')" ]
 fi
 

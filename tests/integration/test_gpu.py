@@ -44,7 +44,7 @@ class Gpu(unittest.TestCase):
             self.skipTest("there is a GPU")
         self.assertEqual(done.returncode, 2)
         self.assertIn("no GPU found", done.stderr)
-        self.assertIn("--gpus-per-task", done.stderr)
+        self.assertIn("--gpus-per-node", done.stderr)
 
     def test_same_losses_as_on_a_cpu(self):
         self.check("fp32", 1e-4)

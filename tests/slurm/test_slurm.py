@@ -184,11 +184,29 @@ class Slurm(program.Case):
         self.assertNotEqual(weights(first), weights(second))
 
     def test_directives_of_the_array(self):
-        """train.slurm's lines do not count for array.slurm, which runs it."""
-        def lines(name):
-            texts = [line for line in (JOBS / name).read_text().splitlines() if line.startswith("#SBATCH")]
-            return {line for line in texts if not line.startswith(("#SBATCH --array", "#SBATCH --output"))}
-        self.assertEqual(lines("array.slurm"), lines("train.slurm"))
+        """array.slurm runs train.slurm, whose directives have no effect then: the block of resources is the same in both."""
+        def resources(name):
+            text = (JOBS / name).read_text()
+            return text[text.index("# --- Resources"):text.index("# --- End of resources.")]
+        self.assertEqual(resources("array.slurm"), resources("train.slurm"))
+        for option in ("account", "partition", "constraint", "mem", "gpus-per-node", "mail-type"):
+            self.assertIn(f"\n##SBATCH --{option}=", resources("train.slurm"))
+
+    def test_directives_that_are_switched_on(self):
+        """Those of the block that this Slurm can satisfy (its nodes declare 1 MiB), with one "#" removed."""
+        text = (JOBS / "train.slurm").read_text()
+        for old, new in (("##SBATCH --partition=NAME", "#SBATCH --partition=main"), ("##SBATCH --mem=32G", "#SBATCH --mem=1M"),
+                         ("##SBATCH --mail-type=", "#SBATCH --mail-type="), ("##SBATCH --account=PROJECT", "#SBATCH --account=tests"),
+                         ("--ntasks-per-node=4", "--ntasks-per-node=2"), ("--cpus-per-task=8", "--cpus-per-task=1")):
+            self.assertIn(old, text)
+            text = text.replace(old, new)
+        script = self.folder / "own.slurm"
+        script.write_text(text)
+        path, run = self.input("own", schedule={"epochs": None, "steps": 5})
+        job = self.slurm.submit(script, path, cwd=self.folder, environment=self.environment)
+        fields = self.slurm.wait_for(job, {"COMPLETED", "FAILED"})
+        self.assertEqual((fields["JobState"], fields["Partition"], fields["Account"]), ("COMPLETED", "main", "tests"))
+        self.assertEqual(status(run), "finished")
 
     ENDLESS = {"name": "constant", "epochs": None, "steps": 10000000, "warmup_ratio": None}
     # Long enough to be caught on the way; a checkpoint every 50 steps for what gives no warning.
@@ -226,7 +244,7 @@ class Slurm(program.Case):
         self.wait_until_under_way(log)
         self.slurm.run("scancel", "--signal=USR1", job, check=0)
         self.assert_finished_undisturbed(job, run, log)
-        self.assertIn("the job queues itself again", log.read_text())
+        self.assertIn("requeueing the job", log.read_text())
 
     def test_no_more_restarts_than_allowed(self):
         path, run = self.input("enough", **self.LONG | {"schedule": self.ENDLESS})
@@ -258,7 +276,7 @@ class Slurm(program.Case):
 
         def all_have_ended_once():
             for name, (_, run, log) in jobs.items():
-                if name not in ends and log.exists() and "the job queues itself again" in log.read_text():
+                if name not in ends and log.exists() and "requeueing the job" in log.read_text():
                     steps = int((run / "checkpoints/latest").read_text()[5:])
                     ends[name] = {"schedule": self.ENDLESS | {"steps": steps + 20}, "data": {"train": slow["data"]["train"]}}
                     self.input(name, **ends[name])  # read by the next start, which comes some seconds later

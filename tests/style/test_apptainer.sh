@@ -34,7 +34,7 @@ while read -r from to; do
   expect [ -e "$from" ]
   expect [ "$to" = /src/ ]
 done <"$scratch/files"
-for needed in CMakeLists.txt src include input jobs postprocess modulefiles; do expect grep -qE "^ *$needed " "$scratch/files"; done
+for needed in CMakeLists.txt README.md LICENSE CHANGELOG.md src include input jobs postprocess modulefiles; do expect grep -qE "^ *$needed " "$scratch/files"; done
 # The final stage takes what the build stage made.
 prefix=$(section build post | sed -n 's/.*--prefix \([^ ]*\).*/\1/p')
 expect grep -q "$prefix " <(section final files)

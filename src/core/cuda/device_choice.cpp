@@ -31,11 +31,11 @@ std::string DeviceRuntime::missing_device() {
   int devices = 0;
   const cudaError_t status = cudaGetDeviceCount(&devices);
   if (status == cudaSuccess && devices > 0) return {};
-  static_cast<void>(cudaGetLastError());  // told here; the next call is not to find it
+  static_cast<void>(cudaGetLastError());  // reported here; clears it for the next call
   const std::string why = status == cudaSuccess ? "CUDA_VISIBLE_DEVICES hides all" : cudaGetErrorString(status);
   return "no GPU found (" + why +
-         "), and this build of bert_hpc computes on GPUs only. Run it where there is one (under Slurm: ask for it with "
-         "--gpus-per-task=1), or use the CPU build (jobs/build.sh without --cuda).";
+         "), and this build of bert_hpc computes on GPUs only. Run it on a node that has one (under Slurm: "
+         "--gpus-per-node), or use the CPU build (jobs/build.sh without --cuda).";
 }
 
 DeviceChoice choose_device(int rank_on_node) {

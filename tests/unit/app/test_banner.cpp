@@ -140,7 +140,7 @@ TEST_CASE("the banner warns of ranks far from their GPU") {
   const auto far = placement_warnings({gpu(0, 0), gpu(1, 0), gpu(2, 0)});
   REQUIRE(far.size() == 1);
   CHECK_THAT(far[0], ContainsSubstring("on n1, ranks 1-2 run far from the GPU: on NUMA node 1, the GPU on node 0"));
-  CHECK_THAT(far[0], ContainsSubstring("--gpu-bind=closest"));
+  CHECK_THAT(far[0], ContainsSubstring("--cpu-bind=map_ldom:LIST"));
   CHECK_THAT(placement_warnings({gpu(0, 3)})[0], ContainsSubstring("rank 0 runs far"));
   CHECK(decode_placement(encode(gpu(1, 0))) == gpu(1, 0));
   BannerFacts facts;

@@ -125,6 +125,6 @@ TEST_CASE("ranks that share a GPU are told with the cure") {
   CHECK(core::shared_device_problem({"GPU-a", "GPU-b"}).empty());
   const std::string problem = core::shared_device_problem({"GPU-a", "GPU-b", "GPU-a"});
   CHECK(problem.starts_with("ranks 0 and 2 would use one GPU (GPU-a)"));
-  CHECK(problem.find("--gpus-per-task=1") != std::string::npos);
+  CHECK(problem.find("--gpus-per-node") != std::string::npos);
   CHECK(problem.find("allow_shared_devices = true") != std::string::npos);
 }

@@ -1,12 +1,11 @@
-"""The Spack recipe of bert_hpc. It builds the committed state of the checkout in which it lies, so that a site needs no
-second address to keep:
+"""The Spack recipe of bert_hpc. It builds the committed state of the checkout that it is in:
 
     spack repo add CHECKOUT/modulefiles/spack/spack_repo/bert_hpc
     spack install bert-hpc
     spack install bert-hpc+cuda cuda_arch=90
 
-To build what is not committed: spack develop --path CHECKOUT bert-hpc@main, in an environment. Whoever copies the recipe
-elsewhere sets `git` to where the sources are.
+To build uncommitted changes: spack develop --path CHECKOUT bert-hpc@main, in an environment. In a copy of the recipe
+elsewhere, set `git` to the address of the sources.
 """
 
 import pathlib
@@ -53,7 +52,7 @@ class BertHpc(CMakePackage, CudaPackage):
     depends_on("onednn@2.6:3 cpu_runtime=omp", when="+onednn")
     depends_on("openblas threads=openmp", when="~cuda~onednn")
 
-    # A Kokkos is made for one kind of GPU, and so is this package in Spack: two values of cuda_arch cannot be concretised.
+    # A Kokkos is built for one GPU architecture, and so is this package in Spack: give one value of cuda_arch.
     with when("+cuda"):
         depends_on("cuda@12:")
         depends_on("kokkos@4.7.01:", when="^cuda@13:")
@@ -77,14 +76,14 @@ class BertHpc(CMakePackage, CudaPackage):
         args = [
             self.define("BERT_HPC_TESTS", self.run_tests),
             self.define_from_variant("BERT_HPC_CUDA", "cuda"),
-            # Spack's compiler wrappers say which processor is built for.
+            # Spack's compiler wrappers set the target processor.
             self.define("BERT_HPC_ARCH", ""),
         ]
         if self.spec.satisfies("+cuda"):
             architectures = [f"{arch}-real" for arch in self.spec.variants["cuda_arch"].value]
             args.append(self.define("BERT_HPC_CUDA_ARCHITECTURES", architectures))
         elif self.spec.satisfies("~onednn"):
-            # Not the system's, where there is one.
+            # Do not use a oneDNN of the system.
             args.append(self.define("CMAKE_DISABLE_FIND_PACKAGE_dnnl", True))
             args.append(self.define("onednn_LIBRARY", ""))
         return args
@@ -98,7 +97,7 @@ class BertHpc(CMakePackage, CudaPackage):
         env.set("BERT_HPC_ROOT", self.prefix)
 
     def test_version(self):
-        """both programs start and say their version"""
+        """both programs start and print their version"""
         for name in ("bert_hpc", "bert_hpc_prep"):
             program = which(join_path(self.prefix.bin, name), required=True)
             assert name in program("--version", output=str.split, error=str.split)
