@@ -4,22 +4,23 @@
 
 #include "bert_hpc/app/application.hpp"
 #include "bert_hpc/app/collective.hpp"
-#include "bert_hpc/app/describe.hpp"
 #include "bert_hpc/app/stop_request.hpp"
+#include "bert_hpc/app/version_answer.hpp"
 #include "bert_hpc/comm/launch.hpp"
 #include "bert_hpc/comm/mpi_communicator.hpp"
 #include "bert_hpc/config/command_line.hpp"
 #include "bert_hpc/core/device_choice.hpp"
 #include "bert_hpc/core/device_runtime.hpp"
+#include "bert_hpc/core/installation.hpp"
 #include "bert_hpc/core/standard_streams.hpp"
-#include "bert_hpc/core/version.hpp"
 
 using namespace bert_hpc;
 
 int main(int argc, char** argv) {
   const config::Program program{"bert_hpc",
-                                "Trains, evaluates and applies BERT-class models on the ranks of an MPI job.", true};
-  app::StopRequest requests;  // before what takes time: a signal that nobody handles would end the job
+                                "Trains, evaluates and applies BERT-class models on the ranks of an MPI job.", true,
+                                core::share_folder()};
+  app::StopRequest requests;  // before what takes time: an unhandled signal would end the job
   core::keep_standard_streams();
   // 1. MPI first: launchers expect it of every process, whatever the command line says.
   comm::MpiRuntime mpi(&argc, &argv);
@@ -29,7 +30,7 @@ int main(int argc, char** argv) {
     return static_cast<int>(core::ExitCode::communication);
   }
   try {
-    // 2. The command line; --help and --version are for one reader.
+    // 2. The command line; the answers to --help, --version and --example are printed once.
     config::CommandLine line;
     app::collectively(*world, [&] { line = config::parse_command_line({argv + 1, argv + argc}, program); });
     if (line.action != config::CommandLine::Action::run) {

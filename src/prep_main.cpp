@@ -9,17 +9,23 @@
 #include "bert_hpc/comm/launch.hpp"
 #include "bert_hpc/comm/mpi_communicator.hpp"
 #include "bert_hpc/config/command_line.hpp"
+#include "bert_hpc/config/example_input.hpp"
+#include "bert_hpc/core/installation.hpp"
 #include "bert_hpc/core/standard_streams.hpp"
-#include "bert_hpc/core/version.hpp"
 #include "bert_hpc/prep/prepare.hpp"
+#include "bert_hpc/prep/version_facts.hpp"
 
 namespace {
 
 using namespace bert_hpc;
 
-const config::Program program{
-    "bert_hpc_prep",
-    "Turns text into the shards that bert_hpc trains on; the shards are the same on any number of ranks.", false};
+constexpr const char* program_name = "bert_hpc_prep";
+
+config::Program own_program() {
+  return {program_name,
+          "Turns text into the shards that bert_hpc trains on; the shards are the same on any number of ranks.", false,
+          core::share_folder()};
+}
 
 void say(const std::string& text) {
   std::printf("%s\n", text.c_str());
@@ -28,6 +34,7 @@ void say(const std::string& text) {
 
 void run(int argc, char** argv, comm::Communicator& world) {
   using Action = config::CommandLine::Action;
+  const config::Program program = own_program();
   config::CommandLine line;
   prep::PrepConfig config;
   std::string replaced;
@@ -44,7 +51,9 @@ void run(int argc, char** argv, comm::Communicator& world) {
   if (line.action == Action::help) {
     if (speaks) std::fputs(config::help_text(program).c_str(), stdout);
   } else if (line.action == Action::version) {
-    if (speaks) say("bert_hpc_prep " + std::string(core::version()) + " (" + std::string(core::revision()) + ")");
+    if (speaks) std::fputs(core::version_text(program.name, prep::version_facts()).c_str(), stdout);
+  } else if (line.action == Action::example) {
+    if (speaks) std::fputs(std::string(config::example_input(program.name)).c_str(), stdout);
   } else if (line.validate) {
     if (speaks) {
       say(prep::resolved_toml(config));
@@ -61,10 +70,10 @@ void run(int argc, char** argv, comm::Communicator& world) {
 void complain(const core::Error& error, int rank) {
   char host[256] = "";
   gethostname(host, sizeof host - 1);
-  std::fputs(core::describe(program.name, error, rank, host).c_str(), stderr);
+  std::fputs(core::describe(program_name, error, rank, host).c_str(), stderr);
 }
 
-/// Exit status. What all ranks know, rank 0 tells; a rank that fails alone ends the others.
+/// Exit status. Rank 0 reports an error that all ranks know; a rank that fails alone ends the others.
 int run_or_report(int argc, char** argv, comm::Communicator& world) {
   try {
     run(argc, argv, world);

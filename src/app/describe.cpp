@@ -50,13 +50,6 @@ std::vector<std::string> library_versions() {
   return versions;
 }
 
-std::string answer(const config::CommandLine& line, const config::Program& program) {
-  if (line.action == config::CommandLine::Action::help) return config::help_text(program);
-  std::string text = program.name + " " + std::string(core::version()) + " (" + std::string(core::revision()) + ")\n";
-  for (const std::string& library : library_versions()) text += "  " + library + "\n";
-  return text;
-}
-
 void describe_run(const RunContext& context, const Assembly& assembly, const DataSets& sets, const MemoryPlan& memory,
                   const std::vector<std::pair<std::string, std::string>>& more) {
   const Machine machine = inspect_machine();

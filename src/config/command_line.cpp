@@ -11,7 +11,8 @@ namespace {
 
 std::string usage(const Program& program) {
   return "usage: " + program.name + " INPUT.toml [--set table.key=VALUE]... [--validate" +
-         (program.makes_runs ? " [--ranks N]] [--overwrite]" : "]") + " [--version] [--help]";
+         (program.makes_runs ? " [--ranks N]] [--overwrite]\n" : "]\n") + "       " + program.name +
+         " --example | --version | --help";
 }
 
 class Parser {
@@ -28,6 +29,10 @@ class Parser {
       }
       if (name_ == "--version") {
         line_.action = CommandLine::Action::version;
+        return line_;
+      }
+      if (name_ == "--example") {
+        line_.action = CommandLine::Action::example;
         return line_;
       }
       if (name_ == "--set") {
@@ -49,7 +54,7 @@ class Parser {
     }
     if (line_.input.empty() && problems_.empty()) problems_.add("the input file is missing.");
     if (ranks_given && !line_.validate)
-      problems_.add("--ranks belongs to --validate: the launcher sets the ranks of a run.");
+      problems_.add("--ranks belongs to --validate: the launcher sets the number of ranks of a run.");
     if (!problems_.empty()) {
       problems_.throw_if_any(core::ExitCode::input, "the command line cannot be used (" + usage(program_) + "):");
     }
@@ -79,7 +84,7 @@ class Parser {
       value_ = arguments_[at_++];
       return true;
     }
-    problems_.add(name_ + " needs " + what + " behind it.");
+    problems_.add(name_ + " needs " + what + " after it.");
     return false;
   }
 
@@ -97,11 +102,12 @@ class Parser {
   }
 
   void refuse_option() {
-    std::vector<std::string> options = {"--set", "--validate", "--version", "--help"};
+    std::vector<std::string> options = {"--set", "--validate", "--example", "--version", "--help"};
     if (program_.makes_runs) options.insert(options.end(), {"--ranks", "--overwrite"});
     const std::string nearest = core::nearest_name(name_, options);
     problems_.add("unknown option " + quoted(name_) +
-                  (nearest.empty() ? "; there are " + core::listed(options, "and", false) + '.'
+                  (nearest.empty() ? "; the options are " + core::listed(options, "and", false) +
+                                         ". A key of the input is set with --set table.key=VALUE."
                                    : "; did you mean " + nearest + '?'));
   }
 
@@ -122,31 +128,33 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments, const 
 
 std::string help_text(const Program& program) {
   std::string text = usage(program) + "\n\n" + program.purpose + "\n\n";
-  text += "  INPUT.toml             what to do; every key is explained in share/bert_hpc/input/example_" +
-          program.name +
-          ".toml\n"
-          "  --set table.key=VALUE  a value in TOML that wins over the file's; may be repeated. Strings keep their "
-          "quotes:\n";
+  text +=
+      "  INPUT.toml             what to do, as TOML; --example prints one\n"
+      "  --set table.key=VALUE  override a key of the input; VALUE is TOML, may be repeated. Strings need their "
+      "quotes:\n";
   text += program.makes_runs ? "                         --set batch.global=64 --set 'run.directory=\"other\"'\n"
                              : "                         --set split.seed=7 --set 'output.directory=\"shards\"'\n";
-  text += program.makes_runs
-              ? "  --validate             check everything that can be checked without computing, tell layout, memory "
-                "and disk, leave\n"
-              : "  --validate             check everything that can be checked without computing, show the resolved "
-                "input, leave\n";
-  if (program.makes_runs) {
-    text +=
-        "  --ranks N              with --validate: plan for N ranks\n"
-        "  --overwrite            replace the results that run.directory holds\n";
-  }
   text +=
-      "  --version              print version and source revision\n"
+      program.makes_runs
+          ? "  --validate             check everything that can be checked without computing, print layout, memory\n"
+            "                         and disk use, then exit\n"
+            "  --ranks N              with --validate: plan for N ranks\n"
+            "  --overwrite            replace the results in run.directory\n"
+          : "  --validate             check everything that can be checked without preparing, print the resolved\n"
+            "                         input, then exit\n";
+  text +=
+      "  --example              print an input in which every key is explained\n"
+      "  --version              print version, source revision, build kind and libraries\n"
       "  --help                 print this\n\n"
       "Runs alone, under mpirun, or under srun: mpirun -n 2 " +
-      program.name +
-      " input.toml\n"
-      "Exit status: 0 done, 1 internal error, 2 input or command line, 3 data, 4 files, 5 numerical, 6 communication,\n"
-      "75 stopped on request.\n";
+      program.name + " input.toml\n";
+  if (!program.share.empty()) {
+    text += "Manual:            " + program.share + "/README.md\n" + "Inputs to copy:    " + program.share +
+            "/input\n" + "Batch job scripts: " + program.share + "/jobs\n";
+  }
+  text +=
+      "Exit status: 0 done, 1 internal error, 2 input or command line, 3 data, 4 files, 5 numerical, 6 communication";
+  text += program.makes_runs ? ",\n75 stopped on request with a checkpoint: submit again.\n" : ".\n";
   return text;
 }
 

@@ -86,4 +86,8 @@ const CharacterTable& character_table() {
   return table;
 }
 
+const char* character_table_source() {
+  return tables_source;
+}
+
 }  // namespace bert_hpc::tokenize

@@ -136,6 +136,7 @@ def main():
 
     print(f"// Made by generate_tables.py from tokenizers {tokenizers.__version__}; do not edit.")
     print("// clang-format off")
+    print(f'constexpr char tables_source[] = "tokenizers {tokenizers.__version__}";')
     print("constexpr FlagRun flag_runs[] = {  // first, last, flags")
     rows([(hex(a), hex(b), str(v)) for a, b, v in runs(sorted(flags.items()))])
     print("};\nconstexpr ShiftRun shift_runs[] = {  // first, last, step, difference")

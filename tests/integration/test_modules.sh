@@ -66,6 +66,8 @@ try() { # try NAME INIT
   expect_status 0 in_shell "$init" 'module use "$MODULES"; module help bert_hpc 2>&1'
   expect_text "srun bert_hpc INPUT.toml"
   expect_text "sbatch $root/share/bert_hpc/jobs/train.slurm INPUT.toml"
+  expect_text "Manual:            $root/share/bert_hpc/README.md"
+  expect [ -f "$root/share/bert_hpc/README.md" ]
   expect_text "Built for the MPI of "
 
   # Two versions: the newer, used last, is the default; never are both loaded. Lmod swaps them, environment-modules refuses.

@@ -8,16 +8,12 @@
 #include "bert_hpc/app/application.hpp"
 #include "bert_hpc/app/assembly.hpp"
 #include "bert_hpc/app/data_sets.hpp"
-#include "bert_hpc/config/command_line.hpp"
 #include "bert_hpc/io/metrics.hpp"
 
 namespace bert_hpc::app {
 
 /// Versions of what this program is built on.
 std::vector<std::string> library_versions();
-
-/// The text for --help or --version.
-std::string answer(const config::CommandLine& line, const config::Program& program);
 
 /// Collective. The banner and warnings about the ranks' placement.
 void describe_run(const RunContext& context, const Assembly& assembly, const DataSets& sets, const MemoryPlan& memory,

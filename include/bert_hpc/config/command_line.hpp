@@ -12,20 +12,21 @@ struct Program {
   std::string name;         ///< "bert_hpc"
   std::string purpose;      ///< one sentence for --help
   bool makes_runs = false;  ///< has --ranks and --overwrite
+  std::string share = {};   ///< the folder with inputs, job scripts and manuals, for --help; "": not known
 };
 
 struct CommandLine {
-  enum class Action { run, help, version };
+  enum class Action { run, help, version, example };
   Action action = Action::run;
   std::string input;                   ///< path of the input file
   std::vector<std::string> overrides;  ///< of --set, in order: "table.key=VALUE"
-  bool validate = false;               ///< check and leave
+  bool validate = false;               ///< check, then exit
   int validate_ranks = 0;              ///< of --ranks; 0: not given
   bool overwrite = false;
 };
 
-/// `arguments` without the program's own name. --help and --version win over everything else. Throws Error(input) with
-/// every problem, the nearest option for unknown ones, and a line of usage.
+/// `arguments` without the program's own name. The first of --help, --version and --example wins over everything else.
+/// Throws Error(input) with every problem, the nearest option for unknown ones, and a line of usage.
 CommandLine parse_command_line(const std::vector<std::string>& arguments, const Program& program);
 
 /// The answer to --help.

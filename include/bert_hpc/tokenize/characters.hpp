@@ -47,4 +47,7 @@ class CharacterTable {
 /// The one table of the program, made at first use (about a millisecond); safe from several threads.
 const CharacterTable& character_table();
 
+/// The library whose answers the table holds: "tokenizers 0.23.3".
+const char* character_table_source();
+
 }  // namespace bert_hpc::tokenize

@@ -9,6 +9,9 @@
 
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/error.hpp"
+
+// Only OpenBLAS has it: null where another library is linked.
+extern "C" char* openblas_get_config() __attribute__((weak));
 #endif
 
 namespace bert_hpc::ops {
@@ -24,7 +27,11 @@ int narrow(std::int64_t value) {
 
 class BlasProduct final : public GemmProduct {
  public:
-  std::string name() const override { return "BLAS"; }
+  std::string name() const override {
+    if (openblas_get_config == nullptr) return "BLAS";
+    const std::string config = openblas_get_config();  // "OpenBLAS 0.3.21 DYNAMIC_ARCH …"
+    return config.substr(0, config.find(' ', config.find(' ') + 1));
+  }
 
  private:
   void gemm(std::int64_t m, std::int64_t n, std::int64_t k, const Operand& a, const Operand& b, float beta,

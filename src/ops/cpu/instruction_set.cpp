@@ -1,6 +1,11 @@
 #include "instruction_set.hpp"
 
-namespace bert_hpc::ops::cpu {
+#include "bert_hpc/core/text.hpp"
+#include "bert_hpc/ops/build_description.hpp"
+
+namespace bert_hpc::ops {
+
+namespace cpu {
 
 InstructionSet widest_instruction_set() {
 #if defined(BERT_HPC_X86_KERNELS)
@@ -16,4 +21,15 @@ InstructionSet widest_instruction_set() {
   return InstructionSet::baseline;
 }
 
-}  // namespace bert_hpc::ops::cpu
+}  // namespace cpu
+
+std::string instruction_sets() {
+  std::vector<std::string> compiled = {"baseline"};
+#if defined(BERT_HPC_X86_KERNELS)
+  compiled.insert(compiled.end(), {"x86-64-v3", "x86-64-v4", "x86-64-v4 with AVX512_BF16"});
+#endif
+  const std::string used = compiled[static_cast<std::size_t>(cpu::widest_instruction_set())];
+  return core::listed(compiled, "and", false) + "; this processor uses " + used;
+}
+
+}  // namespace bert_hpc::ops
