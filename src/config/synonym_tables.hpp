@@ -206,7 +206,8 @@ inline constexpr KeySynonym key_synonyms[] = {
     {"test_size", "split.test", "a fraction"},
     {"random_state", "split.seed", ""},
     {"output_dir", "output.directory", ""},
-    {"max_train_samples", "source", "no key does this in this version: take a part of the file"},
+    {"max_train_samples", "filter.sample", ""},
+    {"max_samples", "filter.sample", ""},
 };
 
 struct ValueSynonym {

@@ -228,6 +228,7 @@ TEST_CASE("names of Transformers' arguments lead to prep's keys") {
   leads_to("tokenizer.do_lower_case=true", "did you mean \"lowercase\"?");
   leads_to("output.output_dir=\"x\"", "did you mean \"directory\"?");
   leads_to("split.test_size=0.1", "use [split] test, a fraction");
+  leads_to("source.max_train_samples=100", "use [filter] sample");
 }
 
 TEST_CASE("every synonym leads to a key or table that an input has") {
