@@ -52,7 +52,7 @@ from_bundle() {
     tail -n 20 "$log" >&2
     return 1
   fi
-  if [ "$name" = openmpi ]; then note "mpirun lies in $prefix/bin: put it on PATH, also where bert_hpc runs"; fi
+  if [ "$name" = openmpi ]; then note "mpirun is in $prefix/bin: add that to PATH, also where bert_hpc runs"; fi
 }
 # build_missing_from_bundle: what the probe missed, and what --from-bundle names. What comes first is used by what comes later.
 build_missing_from_bundle() {
