@@ -122,8 +122,8 @@ class Standardized(Case):
         whole = {"model": FROM_FOLDER | NO_DROPOUT | {"pretrained": str(first / "model")}, "batch": {"global": len(labels)},
                  "schedule": {"epochs": None, "steps": 1, "warmup_ratio": None}, "optimizer": {"learning_rate": 1e-12}}
         for name, standardize in (("raw", False), ("standardized", True)):
-            for ranks, parallel in ((1, {}), (2, {"pipeline": 2})):
-                _, directory = self.train(f"{name}-{ranks}", ranks=ranks, task={"standardize": standardize}, parallel=parallel,
+            for ranks, parallel in ((1, {}), (2, {"pipeline": 2}), (2, {"tensor": 2})):
+                _, directory = self.train("-".join([name, *parallel]), ranks=ranks, task={"standardize": standardize}, parallel=parallel,
                                           **whole)
                 with h5py.File(directory / "metrics.h5") as file:
                     unit = file.attrs["label_deviation"] if standardize else 1
