@@ -1,5 +1,5 @@
-// How ranks agree on a failure: the lowest rank that failed lends its message, so that rank 0 can speak for everybody
-// and all leave with the same status.
+// How ranks agree on a failure: the lowest rank that failed provides the message, which rank 0 prints,
+// and all exit with the same status.
 #include <optional>
 
 #include "bert_hpc/prep/prepare.hpp"
@@ -11,8 +11,8 @@ using core::ExitCode;
 
 Error as_error(const std::exception& thrown) {
   return core::as_error(thrown,
-                        "set output.shard_tokens lower; a vocabulary made from the text (tokenizer.train_size) needs "
-                        "memory for every different word");
+                        "set output.shard_tokens lower; training a vocabulary (tokenizer.train_size) needs memory for "
+                        "every distinct word");
 }
 
 void agree(comm::Communicator& group, const std::function<void()>& step) {

@@ -40,7 +40,7 @@ void check_directory(const std::string& directory) {
   std::filesystem::path folder = std::filesystem::absolute(directory, error);
   while (!std::filesystem::exists(folder, error) && folder.has_relative_path()) folder = folder.parent_path();
   if (!std::filesystem::is_directory(folder, error)) {
-    throw Error(ExitCode::files, directory + ": cannot be written: " + folder.string() + " is no directory.");
+    throw Error(ExitCode::files, directory + ": cannot be written: " + folder.string() + " is not a directory.");
   }
   if (::access(folder.c_str(), W_OK) != 0) {
     throw Error(ExitCode::files,
@@ -87,13 +87,13 @@ void check_text(const PrepConfig& config, core::ProblemList& problems, ExitCode&
   } else if (*text.strip_accents && !*text.lowercase) {
     note(problems, code, "[tokenizer] strip_accents", [&] {
       throw Error(ExitCode::input,
-                  "it is true and lowercase is false, but accents are stripped of lower-cased text alone. Set "
-                  "strip_accents = false for a vocabulary that has accents, or lowercase = true.");
+                  "it is true and lowercase is false, but accents are removed from lower-cased text only. Set "
+                  "strip_accents = false for a vocabulary with accents, or lowercase = true.");
     });
   }
 }
 
-/// Files that are there and open, each once; at most most_problems of them are told.
+/// Files that are there and open, each once; at most most_problems of them are reported.
 void check_source_files(const PrepConfig& config, core::ProblemList& problems, ExitCode& code) {
   std::vector<std::string> columns = config.source.text;
   columns.insert(columns.end(), config.source.text_pair.begin(), config.source.text_pair.end());
@@ -117,8 +117,11 @@ void check_source_files(const PrepConfig& config, core::ProblemList& problems, E
   for (const data::RepeatedFile& file : data::repeated_files(listed)) {
     if (problems.all().size() >= most_problems) return;
     if (problems.empty()) code = ExitCode::input;
-    problems.add(describe(file) + (file.in_one_list() ? ": its rows would count twice. Name it once."
-                                                      : ": rows that train must not judge. Name it in one of them."));
+    problems.add(describe(file) +
+                 (file.in_one_list()
+                      ? ": its rows would count twice. Name it once."
+                      : ": a row for training must not be used for evaluation as well. Name it in one of "
+                        "them."));
   }
 }
 

@@ -1,4 +1,4 @@
-// Labels by number: those that are too rare leave, the others get their class ids.
+// Rows of rare labels are rejected; the other labels get their class ids.
 #include "label_order.hpp"
 
 #include <algorithm>

@@ -71,7 +71,7 @@ void visit_keys(config::TomlKeys& keys, PrepConfig& c) {
 
 namespace {
 
-constexpr const char* only_predicted = ", or [source] label = \"\" for text that is only to be predicted.";
+constexpr const char* only_predicted = ", or [source] label = \"\" for text without labels, for mode predict.";
 
 void check_source(const PrepConfig& c, config::TomlReader& reader) {
   const bool table = c.source.format == "csv" || c.source.format == "tsv";
@@ -84,8 +84,7 @@ void check_source(const PrepConfig& c, config::TomlReader& reader) {
       !c.source.delimiter ||
       (c.source.delimiter->size() == 1 && std::string("\"\r\n").find(*c.source.delimiter) == std::string::npos);
   if (!good_delimiter) {
-    complain(reader, "source.delimiter",
-             "is one ASCII character that is neither a quote nor a line's end, e.g. \"\\t\".");
+    complain(reader, "source.delimiter", "must be one ASCII character, neither a quote nor a line end, e.g. \"\\t\".");
   }
   const bool known = !c.source.format.empty();
   const auto only_tables = [&](bool differs, const std::string& key) {
@@ -99,7 +98,8 @@ void check_source(const PrepConfig& c, config::TomlReader& reader) {
   only_tables(!c.source.header, "header");
   only_tables(c.source.extra_columns, "extra_columns");
   if (table && c.source.extra_columns && !c.source.header) {
-    complain(reader, "source.extra_columns", "has no meaning without a header, which says how many columns there are.");
+    complain(reader, "source.extra_columns",
+             "needs a header, which gives the number of columns: it has no meaning without a header.");
   }
   if (known && c.source.unit != "line" && c.source.format != "text") {
     complain(reader, "source.unit", "is for format text, and the format is " + c.source.format + ".");
@@ -121,13 +121,13 @@ void check_unlabelled(const PrepConfig& c, config::TomlReader& reader) {
   if (!c.wants_labels() || c.has_labels() || c.task.name.empty()) return;
   if (!c.only_tests()) {
     complain(reader, "source.label",
-             "= \"\" is for text that is only to be predicted, and such text is for the test split: leave [split] "
-             "train and validation and [source] validation_files out, or name the column of the labels.");
+             "= \"\" is for text without labels, for mode predict. All of it is test data: remove [split] train and "
+             "validation and [source] validation_files, or name the column of the labels.");
   }
   if (c.tokenizer.train_size > 0) {
     complain(reader, "tokenizer.train_size",
-             "makes a vocabulary, and text that is only to be predicted needs the model's: set vocabulary to the "
-             "model's folder instead, as in \"RUN/model\".");
+             "trains a new vocabulary, but a prediction needs the model's: set vocabulary to the model's folder "
+             "instead, e.g. \"RUN/model\".");
   }
   if (!c.task.labels.empty()) {
     complain(reader, "task.labels", "has no meaning for text without labels: their names are the model's.");
@@ -138,7 +138,7 @@ void check_rest(const PrepConfig& c, config::TomlReader& reader) {
   if (c.tokenizer.vocabulary.empty() && c.tokenizer.train_size == 0) {
     complain(reader, "tokenizer.vocabulary",
              "is missing, and so is train_size: give a vocab.txt (or a folder that has one), or in train_size the "
-             "number of pieces to make.",
+             "size of a vocabulary to train.",
              {"tokenizer.train_size"});
   } else if (!c.tokenizer.vocabulary.empty() && c.tokenizer.train_size > 0) {
     complain(reader, "tokenizer.vocabulary", "and train_size are both given: keep one of them.");

@@ -111,7 +111,7 @@ class Preparation {
           pieces.push_back(text.substr(at, end - at));
           at = end + 1;
         }
-        vocabulary_.emplace(std::move(pieces), "the vocabulary just made");
+        vocabulary_.emplace(std::move(pieces), "the trained vocabulary");
       });
       tell("trained a vocabulary of " + core::counted(vocabulary_->size(), "token"));
     }
@@ -136,7 +136,8 @@ class Preparation {
   /// The text may have been changed since the scan.
   RowStatus status_of(const SourceRow& row) const {
     if (row.index >= table_.rows()) {
-      throw Error(ExitCode::data, "The text has grown while it was read; prepare it again when it rests.");
+      throw Error(ExitCode::data,
+                  "The source files grew while they were read; run bert_hpc_prep again when they no longer change.");
     }
     return table_.status[static_cast<std::size_t>(row.index)];
   }

@@ -23,7 +23,7 @@ using core::ExitCode;
 namespace {
 
 constexpr std::size_t most_labels = 100000;  // more is a column of something else
-constexpr std::size_t most_unlisted = 1000;  // kept, for what is told of them
+constexpr std::size_t most_unlisted = 1000;  // kept, for messages
 
 /// A finite number and nothing else, in C's notation.
 bool parse_number(std::string_view text, float& value) {
@@ -123,7 +123,7 @@ class Scan {
     return RowStatus::unlisted_label;
   }
 
-  /// What is to be told of a row.
+  /// Remembers what messages and warnings need of a row.
   void note(RowStatus status, const SourceRow& row, const std::string& file) {
     const auto words = [&] { return place_of(row, file) + ": " + describe_reject(status, row, config_); };
     const bool missing =

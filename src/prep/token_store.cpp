@@ -21,7 +21,7 @@ constexpr std::size_t block_values = 1 << 18;  // 1 MiB a write
 
 [[noreturn]] void fail(const std::string& path, const char* what) {
   throw Error(ExitCode::files, path + ": " + what + ": " + std::strerror(errno) +
-                                   ". Scratch files lie in [output] directory and need four bytes a token.");
+                                   ". Scratch files in [output] directory need 4 bytes per token.");
 }
 
 }  // namespace
@@ -29,7 +29,7 @@ constexpr std::size_t block_values = 1 << 18;  // 1 MiB a write
 TokenStore::TokenStore(const std::string& directory, int rank, int ranks)
     : directory_(directory), rank_(rank), ranks_(ranks) {
   writer_ = core::create_own_file(path(rank));
-  if (writer_ < 0) fail(path(rank), "cannot be made");
+  if (writer_ < 0) fail(path(rank), "cannot be created");
   block_.reserve(block_values);
 }
 
@@ -93,7 +93,7 @@ void TokenStore::read(std::int64_t row, std::int64_t first, std::int64_t count, 
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) fail(path(static_cast<int>(owning)), "reading failed");
     if (got == 0) {
-      throw Error(ExitCode::files, path(static_cast<int>(owning)) + ": ends too early; was it changed meanwhile?");
+      throw Error(ExitCode::files, path(static_cast<int>(owning)) + ": ends too early; did another process change it?");
     }
     data += got;
     left -= static_cast<std::size_t>(got);

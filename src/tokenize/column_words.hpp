@@ -1,4 +1,4 @@
-// How columns that a file has not are told. Internal to the module.
+// Words for columns that a file lacks. Internal to the module.
 #pragma once
 
 #include <string>

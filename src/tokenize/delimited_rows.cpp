@@ -23,18 +23,18 @@ struct Field {
   bool unfold = false;  ///< holds quotes that are not part of the value
 };
 
-/// Where the header's one name holds what may part several: what to say in the input; else nothing.
+/// Where the header's only name holds a possible delimiter: what to write in the input; else nothing.
 std::string delimiter_advice(const std::vector<std::string>& names, const RowFormat& format) {
   const char usual = format.format == TextFormat::tsv ? '\t' : ',';
   if (names.size() != 1) return {};
   for (const char c : {'\t', ';', '|', ','}) {
     if (c == format.delimiter || names[0].find(c) == std::string::npos) continue;
-    const std::string mend = c == usual  ? "leave [source] delimiter out"
+    const std::string cure = c == usual  ? "remove [source] delimiter"
                              : c == '\t' ? "set [source] format = \"tsv\""
                              : c == ','  ? "set [source] format = \"csv\""
                                          : std::string("set [source] delimiter = \"") + c + "\"";
     const std::string character = c == '\t' ? "a tab" : std::string("\"") + c + '"';
-    return " If it is " + character + " that parts columns, " + mend + ".";
+    return " If " + character + " separates the columns, " + cure + ".";
   }
   return {};
 }
@@ -45,7 +45,8 @@ std::string header_advice(const std::vector<std::string>& names) {
     const bool number = name.find_first_not_of("+-.0123456789") == std::string::npos;
     return (number && !name.empty()) || std::count(name.begin(), name.end(), ' ') > 2;
   });
-  return data ? " If the first row is no header but data, set [source] header = false and give columns by number, from "
+  return data ? " If the first row is data and not a header, set [source] header = false and give columns by number, "
+                "from "
                 "\"1\"."
               : "";
 }
@@ -125,7 +126,7 @@ class DelimitedRows : public RowReader {
     const std::string columns = columns_text(missing, names);
     if (!format_.header) {
       throw Error(ExitCode::data, source_.file() + ": " + columns +
-                                      " cannot be found in a file without header: give columns by number, from 1, "
+                                      " cannot be found in a file without a header: give columns by number, from 1, "
                                       "or set [source] header = true.");
     }
     std::vector<std::string> printable;
@@ -148,10 +149,10 @@ class DelimitedRows : public RowReader {
       }
       if (text.size() < wanted) {  // the file ends without a line feed
         if (!scan(text, true)) {
-          throw Error(ExitCode::data, source_.file() + ": the quote that opens in the row at line " +
-                                          std::to_string(source_.line()) +
-                                          " is never closed. If quotes mean nothing in this file, set [source] "
-                                          "quotes = false.");
+          throw Error(ExitCode::data,
+                      source_.file() + ": the quote that opens in the row at line " + std::to_string(source_.line()) +
+                          " is never closed. If quotes are ordinary characters in this file, set [source] "
+                          "quotes = false.");
         }
         break;
       }

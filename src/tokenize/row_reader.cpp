@@ -53,7 +53,7 @@ class JsonRows : public RowReader {
     }
     const nlohmann::json object = nlohmann::json::parse(converted_, nullptr, false);
     if (object.is_discarded() || !object.is_object()) {
-      row.problem = "is no JSON object";
+      row.problem = "is not a JSON object";
       return;
     }
     bool lacks = false;
@@ -70,7 +70,7 @@ class JsonRows : public RowReader {
       } else if (found->is_primitive()) {
         storage_[i] = found->dump();
       } else {
-        row.problem = "has no text in \"" + columns_[i] + "\" but " + found->type_name();
+        row.problem = "has an " + std::string(found->type_name()) + " in \"" + columns_[i] + "\", not a text";
         continue;
       }
       row.values[i] = storage_[i];

@@ -240,7 +240,7 @@ void refuse_squad(const std::string& what) {
 
 void refuse_json(const std::string& file, std::int64_t line, std::int64_t offset, const std::string& why) {
   std::string text = file + ": line " + std::to_string(line) + ", byte " + std::to_string(offset + 1);
-  throw Error(ExitCode::data, text.append(": is no JSON: ").append(why).append("."));
+  throw Error(ExitCode::data, text.append(": is not JSON: ").append(why).append("."));
 }
 
 SquadArticle read_squad_article(std::string_view json_text, const ArticlePlace& place) {

@@ -39,7 +39,7 @@ struct ArticlePlace {
 };
 
 /// Reads one article's JSON; members that no column is made of may hold anything. Throws Error(data) with the place if
-/// it is no JSON, lacks a member, has one twice or one of another type, or is nested too deep.
+/// it is not JSON, lacks a member, has one twice or one of another type, or is nested too deep.
 SquadArticle read_squad_article(std::string_view json, const ArticlePlace& place);
 
 /// Throws what is said of a file, with what a SQuAD file is.

@@ -100,12 +100,12 @@ class SquadFile {
       if (find_data(false)) refuse_squad(file() + ": has \"data\" twice");
       return false;
     }
-    if (!first) take(',', "a comma or ] is missing behind an article");
+    if (!first) take(',', "a comma or ] is missing after an article");
     next_byte();
     place_ = {file(), place_.number + 1, source_.line(), source_.offset()};
     const std::string name = "article " + std::to_string(place_.number);
     const std::string_view text = value(name);
-    if (!text.starts_with('{')) refuse_squad(at(place_.line, place_.offset) + name + " is no object");
+    if (!text.starts_with('{')) refuse_squad(at(place_.line, place_.offset) + name + " is not an object");
     article = read_squad_article(text, place_);
     return true;
   }
@@ -134,14 +134,14 @@ class SquadFile {
       if (next_byte() == '}') {
         source_.consume(1, 0);
         if (next_byte() == no_byte && source_.peek(1).empty()) return false;
-        refuse_json(file(), source_.line(), source_.offset(), "something follows behind its last }");
+        refuse_json(file(), source_.line(), source_.offset(), "something follows after its last }");
       }
-      if (!first) take(',', "a comma or } is missing behind a member");
+      if (!first) take(',', "a comma or } is missing after a member");
       if (next_byte() != '"') refuse_json(file(), source_.line(), source_.offset(), "a name in quotes is missing");
       const std::int64_t line = source_.line(), offset = source_.offset();
       const json name = json::parse(value("a name"), nullptr, false);
       if (!name.is_string()) refuse_json(file(), line, offset, "a name cannot be read");
-      take(':', "a colon is missing behind a name");
+      take(':', "a colon is missing after a name");
       const bool is_list = next_byte() == '[';
       if (name == "data") {
         if (!is_list) refuse_squad(file() + ": has no list in \"data\"");
@@ -168,9 +168,10 @@ class SquadFile {
     while (!end.find(text)) {
       const std::size_t known = text.size();
       if (known >= longest_record) {
-        throw Error(ExitCode::data, at(source_.line(), source_.offset()) + name +
-                                        " is longer than 64 MiB; is a bracket or quote never closed? Else part it "
-                                        "into several articles.");
+        throw Error(ExitCode::data,
+                    at(source_.line(), source_.offset()) + name +
+                        " is longer than 64 MiB; is a bracket or quote never closed? Otherwise split it "
+                        "into several articles.");
       }
       text = source_.peek(known + 1);
       if (text.size() == known)

@@ -131,10 +131,10 @@ class Trainer {
       if (kept.contains(character)) add_piece("##" + character);
     }
     if (static_cast<std::int32_t>(pieces_.size()) > size_) {
-      throw core::Error(core::ExitCode::data,
-                        "The text has " + std::to_string(pieces_.size()) +
-                            " special tokens and single characters, more than the " + std::to_string(size_) +
-                            " pieces that the vocabulary may have; raise [tokenizer] train_size.");
+      throw core::Error(core::ExitCode::data, "The text has " + std::to_string(pieces_.size()) +
+                                                  " special tokens and single characters, more than the " +
+                                                  std::to_string(size_) +
+                                                  " tokens of the vocabulary; raise [tokenizer] train_size.");
     }
   }
 
@@ -220,7 +220,7 @@ class Trainer {
 
 std::vector<std::string> train_wordpiece(const std::vector<WordCounter::Entry>& words, std::int32_t size) {
   if (words.empty()) {
-    throw core::Error(core::ExitCode::data, "The text has no words to make a vocabulary from.");
+    throw core::Error(core::ExitCode::data, "The text has no words to train a vocabulary on.");
   }
   return Trainer(words, size).run();
 }

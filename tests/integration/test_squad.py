@@ -141,7 +141,7 @@ class Squad(unittest.TestCase):
         place = whole.index(b'{"title": "coffee"')
         for name, content, words in [
                 ("cut", whole[:-9], f"cut.json: line 1, byte {place + 1}: the file ends within article 2."),
-                ("more", whole + b"\n{}", f"more.json: line 2, byte {len(whole) + 2}: is no JSON: something follows"),
+                ("more", whole + b"\n{}", f"more.json: line 2, byte {len(whole) + 2}: is not JSON: something follows"),
                 ("key", whole.replace(b'"qas"', b'"questions"'), 'article 1 (line 1, byte 30), paragraph 1: has no "qas"'),
                 ("latin", whole.replace(b"coffee", b"caf\xe9", 1), "ill-formed UTF-8 byte")]:
             (self.folder / f"{name}.json").write_bytes(content)

@@ -17,7 +17,7 @@
 
 namespace bert_hpc::prep {
 
-/// An error that all ranks know of: rank 0 speaks, everybody leaves with its code.
+/// An error that all ranks know of: rank 0 prints it, all ranks exit with its code.
 class AgreedError : public core::Error {
  public:
   using core::Error::Error;
@@ -49,8 +49,8 @@ struct Summary {
 PrepConfig given_config(const std::string& path, const std::vector<std::string>& overrides);
 
 /// Completes the input by what files say: patterns in [source] become the files that they match (what matches nothing
-/// stays, for check_files() to tell), and [tokenizer] lowercase, where it is not given, is the vocabulary's own. Throws
-/// Error(files) if a file that says so cannot be read.
+/// stays, and check_files() reports it), and [tokenizer] lowercase, where it is not given, is the vocabulary's own.
+/// Throws Error(files) if a file that says so cannot be read.
 void settle(PrepConfig& config);
 
 /// Collective over `group`. `config` is settled. `say` gets progress lines on rank 0. Throws AgreedError where all
@@ -61,7 +61,7 @@ Summary prepare(const PrepConfig& config, comm::Communicator& group,
 
 /// Where the input names no label column and all rows are for the test split, text without a column "label" has no
 /// labels and is prepared to be predicted. `config` is settled. Looks at the first row of each file. Throws nothing:
-/// what cannot be read check_files() tells.
+/// check_files() reports what cannot be read.
 void find_labels(PrepConfig& config);
 
 /// What can be checked without reading the text: files open and are there once, columns exist, the vocabulary loads,

@@ -25,7 +25,7 @@ class TokenStore {
   /// Everything is on its way to the other ranks. Throws Error(files).
   void finish_writing();
 
-  /// Opens all ranks' files, after all have finished; `lengths` (rows) tells how many values each row has (0: none).
+  /// Opens all ranks' files, after all have finished; `lengths` (rows): how many values each row has.
   void open_for_reading(std::vector<std::int32_t> lengths);
   std::int64_t length(std::int64_t row) const { return lengths_[static_cast<std::size_t>(row)]; }
   /// Values [first, first + count) of `row`, written at `out`. Throws Error(files).

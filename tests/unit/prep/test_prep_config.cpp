@@ -122,10 +122,10 @@ TEST_CASE("text without labels goes to the test split alone") {
   CHECK(resolved_toml(parse(resolved_toml(config))) == resolved_toml(config));
   CHECK(message(good, {"source.label=\"\"", model, folder, "source.format=\"text\""}).empty());
   CHECK_THAT(message(good, {"source.label=\"\"", model, folder, "split.train=0.5"}),
-             ContainsSubstring("only to be predicted"));
+             ContainsSubstring("text without labels, for mode predict"));
   CHECK_THAT(message(good, {"source.label=\"\"", model, folder, "source.validation_files=[\"v.tsv\"]"}),
-             ContainsSubstring("only to be predicted"));
-  CHECK_THAT(message(good, {"source.label=\"\""}), ContainsSubstring("needs the model's: set vocabulary"));
+             ContainsSubstring("text without labels, for mode predict"));
+  CHECK_THAT(message(good, {"source.label=\"\""}), ContainsSubstring("a prediction needs the model's: set vocabulary"));
   CHECK_THAT(message(good, {"source.label=\"\"", model, folder, "task.labels=[\"a\"]"}),
              ContainsSubstring("their names are the model's"));
 }

@@ -245,7 +245,7 @@ TEST_CASE("files that cannot be right are told apart") {
   CHECK_THAT(refusal("text,label\na,b\n", tsv), ContainsSubstring("set [source] format = \"csv\""));
   CHECK_THAT(refusal("text,label\na,b\n", csv), !ContainsSubstring("[source]"));
   const RowFormat semicolons{.delimiter = ';'};
-  CHECK_THAT(refusal("text,label\na,b\n", semicolons), ContainsSubstring("leave [source] delimiter out"));
+  CHECK_THAT(refusal("text,label\na,b\n", semicolons), ContainsSubstring("remove [source] delimiter"));
   CHECK_THAT(refusal("a film that I liked\tgood\n", csv),
              ContainsSubstring("format = \"tsv\"") && ContainsSubstring("header = false"));
   CHECK_THAT(refusal("fine,1\n", csv), ContainsSubstring("header = false") && !ContainsSubstring("format"));

@@ -140,7 +140,7 @@ TEST_CASE("what is no SQuAD is refused with its place and with what one is") {
   refused("{\"version\":\"1.1\"}", "has no \"data\"");
   refused("{\"data\":{}}", "has no list in \"data\"");
   refused("{\"data\":[],\"data\":[]}", "has \"data\" twice");
-  refused("{\"data\":[null]}", "line 1, byte 10: article 1 is no object");
+  refused("{\"data\":[null]}", "line 1, byte 10: article 1 is not an object");
   refused(in_article(""), article + "has no \"paragraphs\"");
   refused(in_article("\"title\":null,\"paragraphs\":[]"), article + "has null in \"title\", which must be a string");
   refused(in_article("\"paragraphs\":{}"), article + "has an object in \"paragraphs\", which must be a list");
@@ -167,27 +167,27 @@ TEST_CASE("what is no SQuAD is refused with its place and with what one is") {
 }
 
 TEST_CASE("what is no JSON is refused with line and byte") {
-  CHECK(refusal("{") == "line 1, byte 2: is no JSON: a name in quotes is missing.");
-  CHECK(refusal("{\"a\":tru,\"data\":[]}") == "line 1, byte 6: is no JSON: a value cannot be read.");
+  CHECK(refusal("{") == "line 1, byte 2: is not JSON: a name in quotes is missing.");
+  CHECK(refusal("{\"a\":tru,\"data\":[]}") == "line 1, byte 6: is not JSON: a value cannot be read.");
   CHECK(refusal("{\"a\":\xEF\xBB\xBF"
-                "1,\"data\":[]}") == "line 1, byte 6: is no JSON: a value cannot be read.");
-  CHECK(refusal(std::string("{\"a\":1\0x,\"data\":[]}", 19)) == "line 1, byte 6: is no JSON: a value cannot be read.");
-  CHECK_THAT(refusal(std::string("{\"data\":[{\"paragraphs\":[]\0}]}", 29)), ContainsSubstring("is no JSON: "));
-  CHECK(refusal("{\"\\x\":1,\"data\":[]}") == "line 1, byte 2: is no JSON: a name cannot be read.");
-  CHECK(refusal("{\"data\"[]}") == "line 1, byte 8: is no JSON: a colon is missing behind a name.");
-  CHECK(refusal("{\"data\":[]\n]") == "line 2, byte 12: is no JSON: a comma or } is missing behind a member.");
-  CHECK(refusal("{\"data\":[]}\n\n{}") == "line 3, byte 14: is no JSON: something follows behind its last }.");
+                "1,\"data\":[]}") == "line 1, byte 6: is not JSON: a value cannot be read.");
+  CHECK(refusal(std::string("{\"a\":1\0x,\"data\":[]}", 19)) == "line 1, byte 6: is not JSON: a value cannot be read.");
+  CHECK_THAT(refusal(std::string("{\"data\":[{\"paragraphs\":[]\0}]}", 29)), ContainsSubstring("is not JSON: "));
+  CHECK(refusal("{\"\\x\":1,\"data\":[]}") == "line 1, byte 2: is not JSON: a name cannot be read.");
+  CHECK(refusal("{\"data\"[]}") == "line 1, byte 8: is not JSON: a colon is missing after a name.");
+  CHECK(refusal("{\"data\":[]\n]") == "line 2, byte 12: is not JSON: a comma or } is missing after a member.");
+  CHECK(refusal("{\"data\":[]}\n\n{}") == "line 3, byte 14: is not JSON: something follows after its last }.");
   CHECK(refusal("{\"data\":[{\"paragraphs\":[]} {}]}") ==
-        "line 1, byte 28: is no JSON: a comma or ] is missing behind an article.");
+        "line 1, byte 28: is not JSON: a comma or ] is missing after an article.");
   CHECK(refusal("{\"data\":[\n {\"paragraphs\":[") == "line 2, byte 12: the file ends within article 1.");
   CHECK(refusal("{\"data\":[{}") != "");
-  CHECK_THAT(refusal("{\"data\":[{\"paragraphs\":[]},]}"), ContainsSubstring("article 2 is no object"));
+  CHECK_THAT(refusal("{\"data\":[{\"paragraphs\":[]},]}"), ContainsSubstring("article 2 is not an object"));
   CHECK_THAT(refusal("{\"data\":[{\n\"paragraphs\":[}]}"),
-             ContainsSubstring("line 2, byte 26: is no JSON: ") && ContainsSubstring("unexpected '}'"));
+             ContainsSubstring("line 2, byte 26: is not JSON: ") && ContainsSubstring("unexpected '}'"));
   CHECK_THAT(refusal(in_question("\"id\":\"caf\xE9\"")),
-             ContainsSubstring("is no JSON: ") && EndsWith("with: iconv -f latin1 -t UTF-8."));
-  CHECK_THAT(refusal(in_question("\"id\":\"\\ud800\"")), ContainsSubstring("is no JSON: "));
-  CHECK_THAT(refusal(in_question("\"x\":1e999")), ContainsSubstring("is no JSON: number overflow"));
+             ContainsSubstring("is not JSON: ") && EndsWith("with: iconv -f latin1 -t UTF-8."));
+  CHECK_THAT(refusal(in_question("\"id\":\"\\ud800\"")), ContainsSubstring("is not JSON: "));
+  CHECK_THAT(refusal(in_question("\"x\":1e999")), ContainsSubstring("is not JSON: number overflow"));
 }
 
 TEST_CASE("articles of any size up to the limit, over all block boundaries") {
