@@ -94,7 +94,7 @@ void refuse_many_rejects(const RowTable& table, const PrepConfig& config) {
   if (share <= config.filter.max_rejected) return;
   throw Error(
       ExitCode::data,
-      core::with_commas(broken) + " of " + rows + " rows (" + core::format_number(100 * share, 3) +
+      core::with_commas(broken) + " of " + rows + " rows (" + core::format_number(100 * share, 4) +
           "%) cannot be used, more than [filter] max_rejected = " + core::format_number(config.filter.max_rejected) +
           " allows:" + reasons(table, counts, true) + "\nNothing is written." + likely_cause(table, config, counts) +
           " If the remaining rows are what you want, raise [filter] max_rejected.");

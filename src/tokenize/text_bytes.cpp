@@ -52,19 +52,25 @@ TextBytes::TextBytes(const std::string& file)
 
 TextBytes::~TextBytes() = default;
 
+/// Up to `room` bytes as the file has them; 0 at its end only.
+std::size_t TextBytes::read_file(char* out, std::size_t room) {
+  const std::size_t got = std::fread(out, 1, room, stream_.get());
+  if (got == 0 && std::ferror(stream_.get())) {
+    throw Error(ExitCode::files, file_ + ": reading failed: " + std::strerror(errno) + ".");
+  }
+  return got;
+}
+
 /// The next block of the file, when all before is read; false at its end.
 bool TextBytes::refill() {
   begin_ = 0;
-  end_ = std::fread(input_.data(), 1, input_.size(), stream_.get());
-  if (end_ == 0 && std::ferror(stream_.get())) {
-    throw Error(ExitCode::files, file_ + ": reading failed: " + std::strerror(errno) + ".");
-  }
+  end_ = read_file(input_.data(), input_.size());
   return end_ > 0;
 }
 
 std::size_t TextBytes::read(char* out, std::size_t room) {
   if (inflater_) return inflate(out, room);
-  if (begin_ == end_ && !refill()) return 0;
+  if (begin_ == end_) return read_file(out, room);
   const std::size_t size = std::min(room, end_ - begin_);
   std::memcpy(out, input_.data() + begin_, size);
   begin_ += size;

@@ -27,6 +27,7 @@ class TextBytes {
  private:
   struct Inflater;
 
+  std::size_t read_file(char* out, std::size_t room);
   bool refill();
   bool next_member();
   std::size_t inflate(char* out, std::size_t room);

@@ -168,6 +168,11 @@ TEST_CASE("too many broken rows are an error; rows that the user's filters exclu
                  ContainsSubstring("set [task] name = \"classification\"") && ContainsSubstring("Nothing is written."));
   text.config.filter.max_rejected = 0.75;
   CHECK(kept(text.scan()) == 1);
+  std::string most = "text,label\nx,1\n";
+  for (int i = 0; i < 4000; ++i) most += "x,abc\n";
+  Text many(most);
+  many.config.task.name = "regression";
+  CHECK_THAT(refusal(many), ContainsSubstring("4,000 of 4,001 rows (99.98%) cannot be used"));
   Text listed("text,label\nx,a\nx,b\nx,b\nlong words,a\n");
   listed.config.task.labels = {"a"};
   listed.config.filter.max_characters = 5;
