@@ -4,6 +4,7 @@ people with any kind of colour vision can tell apart."""
 import collections
 import dataclasses
 import re
+import textwrap
 
 import matplotlib
 import numpy as np
@@ -22,6 +23,8 @@ COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 ROLES = {"training": (COLOURS[0], "-", None), "validation": (COLOURS[1], "--", "o"), "test": (COLOURS[2], ":", "s")}
 OTHER_ROLES = [(COLOURS[3], "-.", "^"), (COLOURS[4], (0, (5, 1, 1, 1, 1, 1)), "D"), (COLOURS[5], (0, (1, 3)), "v")]
 FONT_SIZE = 11  # points
+NARROW = 2.8  # inches: a panel beside another needs more
+LABELS = 1.3  # inches of a picture's height that are title and labels
 
 matplotlib.rcParams.update(
     {
@@ -66,16 +69,28 @@ class Style:
     def title_of(self, kind, runs, details=""):
         return "" if self.title == "" else titled(kind, runs, self.title) + (f"\n{details}" if details else "")
 
+    @property
+    def scale(self):
+        """Of text, against its usual size."""
+        return (self.font_size or FONT_SIZE) / FONT_SIZE
+
     def subplots(self, rows, columns, width, height, **options):
-        """plt.subplots at the usual size in inches, or in proportion to the width that was asked for. Text gets the room that
-        its size needs."""
-        factor = self.width / width if self.width else 1.0
-        size = (width * factor, max(height * factor, 1.4 * rows + 0.6))
-        return plt.subplots(rows, columns, figsize=size, **options)
+        """plt.subplots at the usual size in inches, or with the width that was asked for: panels shrink in proportion, titles and
+        labels as the text does. Where two panels have no room side by side, they are one below the other."""
+        own = self.width or width
+        if columns > 1 and own / columns < NARROW * self.scale:
+            height *= columns * own / (width / columns)
+            rows, columns = rows * columns, 1
+        else:
+            height *= own / width
+        if self.width or self.font_size:
+            around = LABELS * (self.scale - own / width)
+            height += max(0.0, around)
+        return plt.subplots(rows, columns, figsize=(own, height), **options)
 
     def bars(self, rows, columns, width, height, **options):
         """The same for pictures with lines of text one below the other, which need their height at any width."""
-        return plt.subplots(rows, columns, figsize=(self.width or width, height * (self.font_size or FONT_SIZE) / FONT_SIZE), **options)
+        return plt.subplots(rows, columns, figsize=(self.width or width, height * self.scale), **options)
 
 
 USUAL = Style()
@@ -199,9 +214,16 @@ def split_styles(runs):
 
 
 def legend_below(figure, columns, **entries):
-    """A legend below all panels, which leave it room: matplotlib does so by itself from 3.7 on, and Debian 12 has 3.6."""
-    legend = figure.legend(loc="lower center", ncol=columns, **{"fontsize": "small"} | entries)
-    share = legend.get_window_extent(figure.canvas.get_renderer()).height / figure.bbox.height
+    """A legend below all panels, which leave it room: matplotlib does so by itself from 3.7 on, and Debian 12 has 3.6. It has
+    fewer columns where so many have no room."""
+    renderer = figure.canvas.get_renderer()
+    for fewer in range(columns, 0, -1):
+        legend = figure.legend(loc="lower center", ncol=fewer, **{"fontsize": "small"} | entries)
+        box = legend.get_window_extent(renderer)
+        if box.width <= figure.bbox.width or fewer == 1:
+            break
+        legend.remove()
+    share = box.height / figure.bbox.height
     figure.get_layout_engine().set(rect=(0, share, 1, 1 - share))
 
 
@@ -247,9 +269,36 @@ def write_plain_powers(figure):
                 axis.set_minor_formatter(Powers(axis.get_transform().base))
 
 
+def wrap(text, pixels, extent):
+    """Breaks the lines of a text that is wider than so many pixels."""
+    lines = text.get_text().split("\n")
+    if extent > pixels > 0:
+        width = max(8, int(max(map(len, lines)) * pixels / extent))
+        text.set_text("\n".join(textwrap.fill(line, width) for line in lines))
+
+
+def fit_text(figure):
+    """Titles and labels that are too long for the figure, or for their panel beside another, get several lines."""
+    figure.draw_without_rendering()
+    renderer, whole = figure.canvas.get_renderer(), figure.bbox
+    if figure._suptitle is not None:
+        wrap(figure._suptitle, 0.98 * whole.width, figure._suptitle.get_window_extent(renderer).width)
+    panels = [axes.get_window_extent(renderer) for axes in figure.axes]
+    for axes, box in zip(figure.axes, panels):
+        middle, centre = (box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2
+        wide, high = 2 * min(middle, whole.width - middle), 2 * min(centre, whole.height - centre)
+        wrap(axes.title, wide, axes.title.get_window_extent(renderer).width)
+        beside = any(other.x0 > box.x1 or other.x1 < box.x0 for other in panels if other.height > 0.5 * box.height)
+        below = any(other.y0 > box.y1 or other.y1 < box.y0 for other in panels)
+        label, up = axes.xaxis.label, axes.yaxis.label
+        wrap(label, min(wide, 1.2 * box.width) if beside else wide, label.get_window_extent(renderer).width)
+        wrap(up, min(high, 1.2 * box.height) if below else high, up.get_window_extent(renderer).height)
+
+
 def save(figure, name, output):
     """NAME.png and NAME.pdf in the folder; the same data give the same bytes. A reader never sees half of one."""
     write_plain_powers(figure)
+    fit_text(figure)
     paths = []
     for suffix, metadata in ((".png", {"Software": None}), (".pdf", {"CreationDate": None, "Creator": None})):
         path = output / (name + suffix)

@@ -11,6 +11,7 @@ import command  # first, as it says which packages are missing
 
 import numpy as np
 from matplotlib.ticker import MaxNLocator
+from matplotlib.transforms import ScaledTranslation
 
 import drawing
 import rundata
@@ -124,7 +125,8 @@ def set_ticks(axes, curves, shifts, style):
     if low == high:
         axes.set_xticks(unmoved[:1])
         return
-    ticks = MaxNLocator(6, integer=style.x == "steps", steps=[1, 2, 5, 10]).tick_values(low, high)
+    inches = axes.figure.get_size_inches()[0] * axes.get_position().width / style.scale
+    ticks = MaxNLocator(max(2, min(6, int(inches / 0.6))), integer=style.x == "steps", steps=[1, 2, 5, 10]).tick_values(low, high)
     room = 0.05 * (high - low)
     axes.set_xticks([tick for tick in ticks if low - room <= tick <= high + room])
 
@@ -149,8 +151,9 @@ def draw_panel(axes, curves, name, own_legend, style):
     for middle, split in named.items():
         axes.axvline(middle - 0.07 * width, color="#999999", linewidth=0.8)
         axes.text(middle, 1.0, split, transform=axes.get_xaxis_transform(), ha="center", va="bottom", fontsize="small", color="#444444")
-    if own_legend:
-        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.19), fontsize="small")
+    if own_legend:  # below the axis' label
+        below = ScaledTranslation(0, -3.6 * style.scale * drawing.FONT_SIZE / 72, axes.figure.dpi_scale_trans)
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0), bbox_transform=axes.transAxes + below, fontsize="small")
 
 
 def title(runs, style):

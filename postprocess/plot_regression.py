@@ -1,6 +1,7 @@
 """Predicted against actual values and the histogram of errors, from predictions.h5 of a regression task."""
 
 import sys
+import textwrap
 
 import command  # first, as it says which packages are missing
 
@@ -74,8 +75,8 @@ def draw_run(run, actual, predicted, style):
     figure.suptitle(style.title_of(f"Predicted against actual ({split_of(run)})", [run], figures))
     warning = warning_of(actual, predicted, r2)
     if warning:
-        left.text(0.98, 0.02, warning, transform=left.transAxes, ha="right", va="bottom", fontsize="small", color=drawing.colour(1),
-                  wrap=True)
+        left.text(0.98, 0.02, textwrap.fill(warning, 34), transform=left.transAxes, ha="right", va="bottom", fontsize="small",
+                  color=drawing.colour(1))
     return figure
 
 
