@@ -1,5 +1,5 @@
 """The look of the pictures: colours, legends, sizes. Colours are those of Okabe and Ito ("Color universal design", 2008), which
-people with any kind of colour vision can tell apart."""
+readers with any kind of colour vision can distinguish."""
 
 import collections
 import dataclasses
@@ -101,7 +101,7 @@ def colour(index):
 
 
 def role(name, others=()):
-    """(colour, line style, marker) of a split, or of "training". `others` are all splits beside the usual ones."""
+    """(colour, line style, marker) of a split, or of "training". `others` are all splits of the picture."""
     if name in ROLES:
         return ROLES[name]
     beside = sorted(set(others) - set(ROLES))
@@ -269,30 +269,35 @@ def write_plain_powers(figure):
                 axis.set_minor_formatter(Powers(axis.get_transform().base))
 
 
-def wrap(text, pixels, extent):
-    """Breaks the lines of a text that is wider than so many pixels."""
+def wrap(text, pixels, renderer):
+    """Breaks the lines of a text that is longer than so many pixels."""
+    def length():
+        box = text.get_window_extent(renderer)
+        return box.height if text.get_rotation() == 90 else box.width
+
     lines = text.get_text().split("\n")
-    if extent > pixels > 0:
-        width = max(8, int(max(map(len, lines)) * pixels / extent))
+    columns = max(map(len, lines)) * pixels / max(length(), 1)
+    for width in (int(columns * share) for share in (1, 0.9, 0.8, 0.7)):  # letters differ in width
+        if length() <= pixels or width < 8:
+            return
         text.set_text("\n".join(textwrap.fill(line, width) for line in lines))
 
 
 def fit_text(figure):
-    """Titles and labels that are too long for the figure, or for their panel beside another, get several lines."""
+    """Breaks titles and labels into several lines where they are longer than the figure, or than their panel in a row of panels."""
     figure.draw_without_rendering()
     renderer, whole = figure.canvas.get_renderer(), figure.bbox
     if figure._suptitle is not None:
-        wrap(figure._suptitle, 0.98 * whole.width, figure._suptitle.get_window_extent(renderer).width)
+        wrap(figure._suptitle, 0.98 * whole.width, renderer)
     panels = [axes.get_window_extent(renderer) for axes in figure.axes]
     for axes, box in zip(figure.axes, panels):
         middle, centre = (box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2
         wide, high = 2 * min(middle, whole.width - middle), 2 * min(centre, whole.height - centre)
-        wrap(axes.title, wide, axes.title.get_window_extent(renderer).width)
         beside = any(other.x0 > box.x1 or other.x1 < box.x0 for other in panels if other.height > 0.5 * box.height)
         below = any(other.y0 > box.y1 or other.y1 < box.y0 for other in panels)
-        label, up = axes.xaxis.label, axes.yaxis.label
-        wrap(label, min(wide, 1.2 * box.width) if beside else wide, label.get_window_extent(renderer).width)
-        wrap(up, min(high, 1.2 * box.height) if below else high, up.get_window_extent(renderer).height)
+        wrap(axes.title, wide, renderer)
+        wrap(axes.xaxis.label, min(wide, 1.2 * box.width) if beside else wide, renderer)
+        wrap(axes.yaxis.label, min(high, 1.2 * box.height) if below else high, renderer)
 
 
 def save(figure, name, output):

@@ -88,7 +88,8 @@ def draw_matrix(counts, names, title, style=drawing.USUAL):
     bar.set_label("Samples" if style.counts else "% of the actual class")
     if style.counts:
         bar.ax.yaxis.set_major_locator(matplotlib.ticker.MaxNLocator(6, integer=True))
-    axes.set(xlabel="Predicted class", ylabel="Actual class", title=title)
+    axes.set(xlabel="Predicted class", ylabel="Actual class")
+    figure.suptitle(title)  # a title of the panel would leave narrow pictures, in which it is not in the middle
     return figure
 
 

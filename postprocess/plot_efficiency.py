@@ -1,5 +1,5 @@
-"""Gradient noise scale beside the batch size, and goodput (throughput times statistical efficiency), against steps. README.md
-beside this script explains the terms. McCandlish et al. 2018; Pollux, Qiao et al. 2021."""
+"""Gradient noise scale and batch size, and goodput (throughput times statistical efficiency), against steps. README.md
+in this folder explains the terms. McCandlish et al. 2018; Pollux, Qiao et al. 2021."""
 
 import sys
 
@@ -35,7 +35,7 @@ def alone(values):
 
 
 def plot(axes, run, values, look, label, style):
-    """A line; its points are marked where they are few, or where one stands alone."""
+    """A line; its points are marked where they are few, or where one has no neighbour."""
     steps, values = with_gaps(run.efficiency["step"], values)
     at = drawing.x_of(run, steps, style)
     few = np.isfinite(values).sum() <= 50

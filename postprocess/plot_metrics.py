@@ -1,7 +1,7 @@
 """Metrics of the evaluations against steps, one panel per metric. By default that of evaluation.best and the main one of the task;
 --metrics all draws every metric, --metrics NAME,NAME those. The filled point is the best checkpoint's, by evaluation.best, else
-the best of its curve. A split that is evaluated once, beside others that have curves, stands to the right of them. Where no split
-was evaluated more than once there is no picture: the figures stand in the tables."""
+the best of its curve. A split that is evaluated once is drawn to the right of the curves of the others. Where no split
+was evaluated more than once there is no picture: the figures are in the tables."""
 
 import collections
 import math
@@ -51,7 +51,7 @@ def filled_row(curve, name):
 
 
 def label_best(axes, x, value, name):
-    """Beside the point, on the side where a single curve cannot be: the best is its highest or its lowest point."""
+    """Writes the value above or below the point, where a single curve cannot be: the best is its highest or its lowest point."""
     above = rundata.larger_is_better(name)
     axes.annotate(wording.minus(f"{value:.4g}"), (x, value), xytext=(0, 7 if above else -7), textcoords="offset points",
                   ha="center", va="bottom" if above else "top", fontsize="small", color=axes.lines[-1].get_color())
@@ -101,8 +101,8 @@ def shares_legend(runs, names, looks, style):
 
 
 def places(curves):
-    """Of each curve what is added to its steps: splits with a single point beside curves go to the right of them, runs side by
-    side. And the splits' names by where they are then."""
+    """What is added to the steps of each curve: splits with a single point go to the right of the curves, runs side by side. And
+    the splits' names by their places there."""
     drawn = [curve for curve in curves if len(curve.steps) > 1]
     if not drawn:
         return [0.0] * len(curves), {}
@@ -157,8 +157,9 @@ def draw_panel(axes, curves, name, own_legend, style):
 
 
 def title(runs, style):
-    selected = all(rundata.best_step(run) is not None for run in runs)
-    return style.title_of("Evaluations", runs, f"filled marker: best {'checkpoint' if selected else 'of each curve'}")
+    selected = {rundata.best_step(run) is not None for run in runs}
+    filled = {frozenset([True]): "best checkpoint", frozenset([False]): "best of each curve"}.get(frozenset(selected), "best")
+    return style.title_of("Evaluations", runs, f"filled marker: {filled}")
 
 
 def draw(runs, style=drawing.USUAL):

@@ -1,4 +1,4 @@
-"""Seeds: runs of one input that differ in run.seed, and variants of that input beside each other. For each variant the mean over
+"""Seeds: runs of one input that differ in run.seed, and variants of that input. For each variant the mean over
 its seeds with its standard error; against the first variant the mean of the differences between runs of the same seed, whose standard
 error is smaller where seeds matter more than variants. Needs two finished runs of the same input with different seeds. Of a split that
 was evaluated several times it is the evaluation of the best checkpoint, by evaluation.best, else the last."""

@@ -1,4 +1,4 @@
-"""What a run predicted, beside what is known of its samples. Mode "predict" does not read labels; where the shards named in the
+"""What a run predicted, and the labels of its samples. Mode "predict" does not read labels; where the shards named in the
 run's input are still there, hold the same samples and have labels, these are taken."""
 
 import glob
@@ -55,7 +55,7 @@ def labels_of_shards(run):
 
 
 def labels(run):
-    """(samples) as long as the predictions; unknown where nothing tells."""
+    """(samples) as long as the predictions; unknown where neither they nor the shards have labels."""
     own = run.predictions["label"]
     if not known(own).any():
         found = labels_of_shards(run)

@@ -134,7 +134,7 @@ def named_path(argument):
 
 
 def load_runs(arguments, journal=False):
-    """The runs in the order given. Two of one name are told apart by numbers."""
+    """The runs in the order given. Equal names get numbers."""
     given = [named_path(argument) for argument in arguments]
     unnamed = iter(run_names([path for name, path in given if not name]) if not all(name for name, _ in given) else [])
     names = [name or next(unnamed) for name, _ in given]

@@ -7,7 +7,7 @@
   report.py RUN --text SOURCE.csv  also predictions.csv with the texts, which are read from the file given to bert_hpc_prep
 
 Writes into DIR (default: report/ in the first RUN): summary.md, steps.csv, evaluations.csv and other tables, and each picture as
-PNG and PDF. Prints the summary. README.md beside this script explains every table and picture."""
+PNG and PDF. Prints the summary. README.md in this folder explains every table and picture."""
 
 import sys
 

@@ -75,7 +75,7 @@ def settings(run):
 
 
 def metric_names(run):
-    """Names of the run's metrics (loss apart), over all splits."""
+    """Names of the run's metrics, without the loss, over all splits."""
     evaluated = [columns for columns in run.evaluations.values() if len(columns["step"]) > 0]
     names = dict.fromkeys(name for columns in evaluated for name in columns)
     return [name for name in names if name not in ("step", "loss", "confusion_matrix", "seconds", "samples", "tokens")]

@@ -1,4 +1,4 @@
-"""predictions.csv with the texts beside: each row's number leads to its row of the files that bert_hpc_prep read."""
+"""predictions.csv with the texts: each row's number leads to its row of the files that bert_hpc_prep read."""
 
 import csv
 import json
@@ -12,8 +12,8 @@ from rundata import ReportError
 def add_options(parser):
     group = parser.add_argument_group("predictions with texts")
     group.add_argument("--text", action="append", metavar="SOURCE",
-                       help="write predictions.csv with the texts of this file (.csv, .tsv, .jsonl, else plain text with a row per line); "
-                            "repeat it for several files, in the order of bert_hpc_prep's files, validation_files and test_files")
+                       help="write predictions.csv with the texts of this file (.csv, .tsv, .jsonl, else a row per line); repeat it "
+                            "for several files, in the order of bert_hpc_prep's files, validation_files and test_files")
     group.add_argument("--text-column", action="append", metavar="NAME", help="column of SOURCE (default: text); may be repeated")
 
 
@@ -59,7 +59,8 @@ def texts_of(paths, columns, needed):
             names = next(rows)
             absent = [column for column in columns if column not in names]
             if absent:
-                raise ReportError(f"'{path}' has no column {absent[0]!r}; it has {', '.join(map(repr, names))}. Choose with --text-column.")
+                raise ReportError(f"'{path}' has no column {absent[0]!r}; it has {', '.join(map(repr, names))}. Choose with "
+                                  "--text-column.")
             for row in rows:
                 if number in needed:
                     found[number] = [row[column] or "" for column in columns]
@@ -69,8 +70,8 @@ def texts_of(paths, columns, needed):
         except (UnicodeDecodeError, ValueError, csv.Error) as problem:
             raise ReportError(f"Cannot read '{path}': {problem}.") from None
     if len(found) < len(needed):
-        raise ReportError(f"{', '.join(paths)}: {number:,} rows; the predictions are of rows up to {max(needed):,}. Name with --text the "
-                          "files that bert_hpc_prep read, in the same order.")
+        raise ReportError(f"{', '.join(paths)}: {number:,} rows; the predictions are of rows up to {max(needed):,}. Name with "
+                          "--text the files that bert_hpc_prep read, in the same order.")
     return found
 
 

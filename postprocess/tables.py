@@ -34,7 +34,7 @@ def last_of(values):
 
 
 def summary_column(run, alone):
-    """One run's figures in the summary, by row name. Beside others, names without steps put equal quantities in one row."""
+    """One run's figures in the summary, by row name. Of several runs the names have no steps, so that equal quantities share a row."""
     steps = run.steps
     column = {"status": run.status, "started (UTC)": str(run.attributes.get("started", "–")),
               "version": f"{run.attributes.get('version', '–')} ({str(run.attributes.get('source_revision', '–'))[:10]})",

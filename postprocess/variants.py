@@ -23,7 +23,7 @@ def as_number(text):
 
 
 def alike(texts):
-    """{text: the same figure}, all in one notation: 0.001 beside 1e-05 is hard to compare."""
+    """{text: the same figure}, all in one notation: 0.001 and 1e-05 are hard to compare."""
     numbers = {text: as_number(text) for text in texts if text is not None}
     known = [value for value in numbers.values() if value is not None]
     write = scientific if any("e" in f"{value:.12g}" for value in known) else "{:.12g}".format
@@ -39,7 +39,7 @@ def names_of(inputs):
 
 
 def identity(run, left_out=OF_A_RUN + OF_A_LAYOUT):
-    """What makes a run's numbers, the seed apart."""
+    """What a run's numbers follow from, without the seed."""
     return {key: value for key, value in settings(run).items() if not key.startswith(left_out)}
 
 
@@ -62,7 +62,7 @@ def grouped(runs):
 
 
 def labels_of(groups, widest=60):
-    """A group's name: its run's, or what sets it apart and the number of its seeds."""
+    """A group's name: its run's, or its own settings and the number of its seeds."""
     labels = []
     for name, members in zip(names_of([described(group[0]) for group in groups]), groups):
         if len(name) > widest:

@@ -61,7 +61,7 @@ def rate_text(value):
 
 
 def titled(kind, runs, name=None):
-    """"Loss: quickstart", with the state of a run that is not finished; `name` stands instead of the run's."""
+    """"Loss: quickstart", with the state of a run that is not finished; `name` replaces the run's."""
     if len(runs) > 1:
         return f"{kind}: {name}" if name else kind
     run = runs[0]

@@ -23,8 +23,10 @@ import plot_confusion  # noqa: E402
 import plot_efficiency  # noqa: E402
 import plot_loss  # noqa: E402
 import plot_metrics  # noqa: E402
+import plot_ranks  # noqa: E402
 import plot_regression  # noqa: E402
 import plot_throughput  # noqa: E402
+import plot_timers  # noqa: E402
 import reading  # noqa: E402
 import rundata  # noqa: E402
 import tables  # noqa: E402
@@ -91,6 +93,25 @@ class Sizes(InFolder):
             self.assertEqual(figure.axes[0].xaxis.label.get_fontsize(), 8)
         [(_, figure)] = plot_loss.draw(reading.load_runs([run]))
         self.assertEqual(figure.axes[0].xaxis.label.get_fontsize(), drawing.FONT_SIZE)
+
+    def test_titles_and_labels_fit_a_narrow_picture(self):
+        make_run.make_classification(self.folder / "a-folder-whose-name-is-longer-than-most", updates=60, classes=3)
+        make_run.make_regression(self.folder / "values")
+        runs = reading.load_runs([self.folder / "a-folder-whose-name-is-longer-than-most", self.folder / "values"])
+        style = drawing.Style(width=3.3, font_size=8)
+        for run, modules in zip(runs, ((plot_loss, plot_metrics, plot_timers, plot_ranks, plot_confusion), (plot_regression,))):
+            for module in modules:
+                with style.fonts():
+                    [(name, figure)] = module.draw([run], style)
+                    drawing.fit_text(figure)
+                    figure.draw_without_rendering()
+                inside = figure.bbox.padded(2)
+                written = [text for axes in figure.axes for text in (axes.title, axes.xaxis.label, axes.yaxis.label)]
+                for text in written + ([figure._suptitle] if figure._suptitle else []):
+                    box = text.get_window_extent()
+                    self.assertTrue(not text.get_text() or inside.containsx(box.x0) and inside.containsx(box.x1), (name, text.get_text()))
+                if module in (plot_metrics, plot_regression):  # two panels one below the other
+                    self.assertEqual(len({round(axes.get_position().x0, 1) for axes in figure.axes}), 1)
 
     def test_sizes_that_are_none(self):
         with self.assertRaises(SystemExit), unittest.mock.patch("sys.stderr"):
