@@ -214,7 +214,7 @@ class Regression(InFolder):
         run = rundata.Run(self.folder, "run")
         run.predictions = {"task": "regression", "label": np.array(actual), "prediction": np.array(predicted)} | facts
         [(_, figure)] = plot_regression.draw([run], style)
-        return figure, " ".join(texts(figure))
+        return figure, " ".join(texts(figure)).replace("\n", " ")
 
     def test_split_and_label_are_named(self):
         figure, words = self.drawn([1.0, 2, 3], [1.0, 2, 3.5], split="validation", label_column="Overall")
