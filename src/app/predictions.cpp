@@ -56,6 +56,7 @@ void write_predictions(const std::string& directory, const PredictionsFacts& fac
   io::PredictionsInfo info;
   info.task = facts.task;
   info.attributes = {{"split", facts.split}};
+  if (!reader.info().label_column.empty()) info.attributes.emplace_back("label_column", reader.info().label_column);
   if (!values) {
     info.label_names = facts.label_names;
     info.classes = predictions.outputs;

@@ -69,6 +69,9 @@ void ShardFile::read_attributes() {
   info_.vocabulary_hash = attribute(shard_attribute::vocabulary_hash);
   info_.vocabulary_size = count(shard_attribute::vocabulary_size);
   info_.label_names = label_names_from_json(attribute(shard_attribute::label_names), path_);
+  if (file_.has_attribute("/", shard_attribute::label_column)) {
+    info_.label_column = attribute(shard_attribute::label_column);
+  }
   info_.tokenizer = attribute(shard_attribute::tokenizer);
   special_ids_ = special_ids_from_json(info_.tokenizer, path_);
   info_.sequences = count(shard_attribute::sequences);

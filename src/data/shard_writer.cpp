@@ -63,6 +63,7 @@ void ShardWriter::finish() {
   file_.write_attribute("/", attribute::vocabulary_hash, info_.vocabulary_hash);
   file_.write_attribute("/", attribute::vocabulary_size, info_.vocabulary_size);
   file_.write_attribute("/", attribute::label_names, label_names_to_json(info_.label_names));
+  if (!info_.label_column.empty()) file_.write_attribute("/", attribute::label_column, info_.label_column);
   file_.write_attribute("/", attribute::tokenizer, info_.tokenizer);
   file_.write_attribute("/", attribute::sequences, info_.sequences);
   file_.write_attribute("/", attribute::tokens, info_.tokens);

@@ -186,6 +186,11 @@ ReadPrepConfig read(config::TomlReader& reader, const std::string& name) {
 
 }  // namespace
 
+std::string PrepConfig::label_column() const {
+  const bool is_number = source.label.find_first_not_of("0123456789") == std::string::npos;
+  return has_labels() && source.header && !is_number ? source.label : "";
+}
+
 bool PrepConfig::only_tests() const {
   return source.validation_files.empty() && (source.files.empty() || (split.train == 0 && split.validation == 0));
 }

@@ -244,6 +244,7 @@ class Preparation {
     info.vocabulary_size = vocabulary_->size();
     info.label_names = table_.label_names;
     info.labelled = config_.has_labels();
+    info.label_column = config_.label_column();
     const tokenize::SpecialTokens& special = vocabulary_->special();
     nlohmann::json tokenizer = {{"type", config_.tokenizer.type},
                                 {"max_tokens", config_.tokenizer.max_tokens},

@@ -116,6 +116,7 @@ class Values(program.Case):
         rows = read_rows(folder / "predictions.csv")
         with h5py.File(folder / "predictions.h5") as file:
             self.assertEqual(list(rows[0]), ["row", "label", "prediction"])
+            self.assertEqual((file.attrs["split"], file.attrs["label_column"]), ("test", "score"))
             for column, name in (("row", "source_index"), ("label", "label"), ("prediction", "prediction")):
                 kind = file[name].dtype.type
                 np.testing.assert_array_equal(np.array([row[column] for row in rows], dtype=np.float64).astype(kind), file[name][:])

@@ -35,6 +35,7 @@ inline constexpr const char* task = "task";                        ///< text: se
 inline constexpr const char* vocabulary_hash = "vocabulary_hash";  ///< text
 inline constexpr const char* vocabulary_size = "vocabulary_size";  ///< int64
 inline constexpr const char* label_names = "label_names";          ///< text: JSON array of strings
+inline constexpr const char* label_column = "label_column";        ///< text: where the labels come from; may be absent
 inline constexpr const char* tokenizer = "tokenizer";              ///< text: JSON object of settings
 inline constexpr const char* sequences = "sequences";              ///< int64
 inline constexpr const char* tokens = "tokens";                    ///< int64
@@ -75,6 +76,7 @@ struct ShardInfo {
   std::string vocabulary_hash;
   std::int64_t vocabulary_size = 0;
   std::vector<std::string> label_names;  ///< classification: name of class c; else empty
+  std::string label_column;              ///< name of the source's column with the labels; "" where it has none
   std::string tokenizer;                 ///< JSON object text
   std::int64_t sequences = 0;
   std::int64_t tokens = 0;

@@ -81,6 +81,8 @@ struct PrepConfig {
   bool has_labels() const { return wants_labels() && !source.label.empty(); }
   bool has_classes() const { return has_labels() && task.name == "classification"; }
   bool has_values() const { return has_labels() && task.name == "regression"; }
+  /// The name of the column with the labels; "" where there is none, or it has a number alone.
+  std::string label_column() const;
   /// Are all rows for the test split?
   bool only_tests() const;
   /// Are rows divided by their labels? Not where whole groups are.

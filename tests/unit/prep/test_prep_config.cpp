@@ -53,6 +53,13 @@ TEST_CASE("defaults follow the format") {
   CHECK(parse(good, {"source.quotes=true"}).row_format().quotes);
 }
 
+TEST_CASE("shards name the column of the labels where it has a name") {
+  CHECK(parse(good, {"source.label=\"score 1\""}).label_column() == "score 1");
+  CHECK(parse(good, {"source.label=\"2\""}).label_column().empty());
+  CHECK(parse(good, {"source.label=\"2\"", "source.header=false", "source.text=\"1\""}).label_column().empty());
+  CHECK(parse(good, {"task.name=\"masked_lm\""}).label_column().empty());
+}
+
 TEST_CASE("splits that are left out get nothing where the input names files or a fraction, and training the rest") {
   const auto fractions = [](const std::vector<std::string>& overrides) {
     const SplitConfig split = parse(good, overrides).split;
