@@ -65,6 +65,8 @@ def read_journal(run, path):
             labels, rest = take_groups(fields[6:], 1)
             _, grid = take_groups(rest, 2)
             run.attributes.update((f"parallel_{name}", int(size)) for name, size in zip(("data", "pipeline", "tensor"), grid))
+            if len(grid) > 4 and float(grid[4]) > 0:  # journals of early versions do not have them
+                run.attributes.update(label_mean=float(grid[3]), label_deviation=float(grid[4]))
             starts.append(run.attributes["started"])
             run.attributes.update(started=starts[0], restarts=starts[1:])
             run.attributes.update(label_names=[label[0] for label in labels], status="running", schema=SCHEMA)

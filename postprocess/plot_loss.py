@@ -8,7 +8,6 @@ import command  # first, as it says which packages are missing
 import numpy as np
 
 import drawing
-import rundata
 import smoothing
 
 KINDS = {"classification": "cross-entropy", "regression": "mean squared error", "masked_lm": "cross-entropy per masked token",
@@ -20,8 +19,7 @@ KINDS = {"classification": "cross-entropy", "regression": "mean squared error", 
 def kind_of(run):
     """What the run's loss is; nothing for a task that is not known here."""
     kind = KINDS.get(run.task, "")
-    standard = run.task == "regression" and rundata.settings(run).get("task.standardize") == "true"
-    return kind + (" of standardised labels" if standard else "")
+    return kind + (" of standardized labels" if "label_deviation" in run.attributes else "")
 
 
 def loss_label(runs):

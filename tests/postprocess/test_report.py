@@ -255,6 +255,7 @@ class Journal(InFolder):
         self.assertEqual((journal.went_on, journal.timed_seconds), (False, 1.5))
         self.assertEqual(journal.attributes["resolved_input"], "a = 1\n")
         self.assertEqual([journal.attributes[f"parallel_{name}"] for name in ("data", "pipeline", "tensor")], [3, 2, 1])
+        self.assertEqual((journal.attributes["label_mean"], journal.attributes["label_deviation"]), (6.5, 0.5))
         np.testing.assert_array_equal(journal.evaluations["validation"]["confusion_matrix"], [[[3, 1], [0, 4]]])
 
     def test_journal_alone_is_enough(self):
@@ -424,8 +425,8 @@ class SideBySide(InFolder):
             for run, task in zip(runs, tasks):
                 run.attributes["task"] = task
             self.assertEqual({name: figure.axes[0].get_ylabel() for name, figure in plot_loss.draw(runs)}, labels)
-        runs[1].attributes["resolved_input"] = "[task]\nstandardize = true\n"
-        self.assertEqual(plot_loss.kind_of(runs[1]), "mean squared error of standardised labels")
+        runs[1].attributes.update(task="regression", label_mean=6.2, label_deviation=1.1)
+        self.assertEqual(plot_loss.kind_of(runs[1]), "mean squared error of standardized labels")
 
     def test_splits_of_several_runs_differ(self):
         runs = self.runs_of_three_splits(("a", "b"))
