@@ -63,6 +63,13 @@ void complete_fractions(PrepConfig& c, config::TomlReader& reader) {
   SplitConfig& split = c.split;
   const bool train = reader.given("split.train"), validation = reader.given("split.validation"),
              test = reader.given("split.test");
+  if (c.wants_labels() && !c.has_labels()) {  // text for mode predict, all of it test data
+    if (!train) split.train = 0;
+    if (!validation) split.validation = 0;
+    if (!test) split.test = 1;
+    if (train || validation || test) check_fractions(split, reader);
+    return;
+  }
   const bool files = !c.source.validation_files.empty() || !c.source.test_files.empty();
   if (!train && !validation && !test && !files) return;
   if (!validation) split.validation = 0;

@@ -128,6 +128,9 @@ TEST_CASE("text without labels goes to the test split alone") {
   CHECK(config.split.test == 1);
   CHECK(resolved_toml(parse(resolved_toml(config))) == resolved_toml(config));
   CHECK(message(good, {"source.label=\"\"", model, folder, "source.format=\"text\""}).empty());
+  CHECK_THAT(message(good, {"source.label=\"\"", model, folder, "split.test=0"}), ContainsSubstring("above 0"));
+  CHECK_THAT(message(good, {"source.label=\"\"", model, folder, "split.test=0.5"}),
+             ContainsSubstring("write test = 1") && ContainsSubstring("sample = 0.5"));
   CHECK_THAT(message(good, {"source.label=\"\"", model, folder, "split.train=0.5"}),
              ContainsSubstring("text without labels, for mode predict"));
   CHECK_THAT(message(good, {"source.label=\"\"", model, folder, "source.validation_files=[\"v.tsv\"]"}),
