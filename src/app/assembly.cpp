@@ -107,7 +107,7 @@ void Assembly::require_precision(const config::Config& input) const {
 void Assembly::make_fp8(const config::Config& input) {
   std::vector<ops::Fp8Layer> all;
   for (const model::Stage& stage : stages) {
-    for (layers::LinearWeight& w : stage.linear_weights()) all.push_back({w.slice, std::move(w.name), w.weights});
+    for (layers::LinearWeight& w : stage.block_weights()) all.push_back({w.slice, std::move(w.name), w.weights});
   }
   fp8 = ops::make_fp8_product(
       *products, std::move(all),
@@ -172,17 +172,15 @@ void Assembly::allocate(const layers::BatchBounds& training, int micro_batches, 
   }
   const layers::BatchBounds bounds = larger(training, evaluation);
   exchanged_rows_ = bounds.tokens;
-  const layers::TensorPlace share = tensor_place();
-  const std::int64_t hidden = config.hidden_size, here = share.share(hidden);
-  const std::int64_t wide = std::max({hidden, share.share(config.intermediate_size), 3 * here});
   // FP8 products have their own of nearly all weights, and leave few to these.
   if (!fp8) kept_weights_bytes_ = products->keep_weights(parameters);
-  scratch_bytes_ = products->reserve({bounds.tokens, wide, wide});
-  if (fp8) fp8_bytes_ = fp8->reserve({training.tokens, wide, wide});
-  if (traits.kind == model::HeadKind::masked_lm && holds_head()) {
-    scratch_bytes_ = products->reserve({bounds.selected, hidden, share.share(config.vocab_size)});
+  for (const ops::ProductExtents& e : model::product_extents(stages, bounds)) scratch_bytes_ = products->reserve(e);
+  for (const model::Stage& stage : stages) {
+    if (!fp8) break;
+    const std::vector<layers::LinearWeight> weights = stage.block_weights();
+    for (const ops::ProductExtents& e : model::product_extents(weights, training)) fp8_bytes_ = fp8->reserve(e);
   }
-  scratch_bytes_ += attention->reserve(bounds.max_length, hidden / config.num_attention_heads);
+  scratch_bytes_ += attention->reserve(bounds.max_length, config.head_dim());
   if (purpose == Purpose::estimate) return;
   if (purpose == Purpose::training) tune(training);
   workspace.allocate();
@@ -192,14 +190,17 @@ void Assembly::tune(const layers::BatchBounds& training) {
   // The ranks of a tensor group compute parts of the head each for itself and must get the same: what is chosen by time
   // may differ between them.
   if (grid.tensor > 1) return;
-  const std::int64_t hidden = config.hidden_size, inner = config.intermediate_size;
-  products->tune({training.tokens, hidden, 3 * hidden});
-  products->tune({training.tokens, hidden, hidden});
-  products->tune({training.tokens, hidden, inner});
-  products->tune({training.tokens, inner, hidden});
-  if (traits.kind != model::HeadKind::masked_lm || !holds_head()) return;
-  products->tune({training.selected, hidden, hidden});
-  products->tune({training.selected, hidden, config.vocab_size});
+  const auto work = [](const ops::ProductExtents& e) {
+    return static_cast<double>(e.rows) * static_cast<double>(e.in * e.out);
+  };
+  const std::vector<ops::ProductExtents> all = model::product_extents(stages, training);
+  double most = 0;
+  for (const ops::ProductExtents& e : all) most = std::max(most, work(e));
+  // Trying takes time and memory: products of a few rows, such as a classifier's, take next to none of a step.
+  constexpr double worth_trying = 0.01;
+  for (const ops::ProductExtents& e : all) {
+    if (work(e) >= worth_trying * most) products->tune(e);
+  }
 }
 
 void Assembly::connect(const comm::ProcessGroups& groups, core::Timers& timers) {

@@ -45,6 +45,16 @@ void require_apart(const DataSets& sets) {
           "run.mode = \"evaluate\".");
 }
 
+/// Of the data set whose predictions are written: the logits of the rank's own samples, and on rank 0 those of all
+/// samples and the probabilities made of them. At most.
+std::int64_t prediction_bytes(const DataSets& sets, const Assembly& assembly) {
+  const data::ShardReader* const reader = sets.test ? sets.test.get() : sets.train ? nullptr : sets.validation.get();
+  if (reader == nullptr || assembly.traits.kind == model::HeadKind::masked_lm) return 0;
+  const comm::GridPlace& place = assembly.place;
+  const std::int64_t copies = place.data + place.pipeline + place.tensor == 0 ? 3 : 1;
+  return copies * reader->samples() * assembly.outputs() * std::int64_t{sizeof(float)};
+}
+
 }  // namespace
 
 void open_data(DataSets& sets, const config::Config& input, const model::BertConfig& stated,
@@ -73,7 +83,7 @@ void open_data(DataSets& sets, const config::Config& input, const model::BertCon
   });
 }
 
-void add_surroundings(const DataSets& sets, MemoryPlan& memory) {
+void add_surroundings(const DataSets& sets, const Assembly& assembly, MemoryPlan& memory) {
   // Measured: 20 MiB of pages of the program and its libraries (HDF5, MPI, OpenMP) that the run is the first to use,
   // HDF5's chunk caches of 1 MiB a dataset, MPI's shared memory and buffers of 4 MiB or more; rounded up.
   constexpr std::int64_t libraries = std::int64_t{40} << 20;
@@ -81,8 +91,16 @@ void add_surroundings(const DataSets& sets, MemoryPlan& memory) {
   for (const data::ShardReader* reader : {sets.train.get(), sets.validation.get(), sets.test.get()}) {
     if (reader != nullptr) data += reader->memory_bytes();
   }
+  data += prediction_bytes(sets, assembly);
+  constexpr std::int64_t copies = 6;  // of the labels' names: of model, data sets, metrics and predictions
+  for (const std::string& name : assembly.config.label_names) {
+    data += copies * static_cast<std::int64_t>(sizeof(std::string) + name.size());
+  }
   for (const data::ShardReader* reader : {sets.validation.get(), sets.test.get()}) {
     if (reader == nullptr) continue;
+    if (assembly.traits.metrics == train::EvaluationSums::Kind::classification) {
+      data += train::EvaluationSums::bytes_of_classes(assembly.config.num_labels());
+    }
     data += static_cast<std::int64_t>(reader->values().size()) * train::EvaluationSums::bytes_of_value;
   }
   memory.emplace_back("data sets", data);

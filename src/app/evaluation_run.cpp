@@ -47,7 +47,7 @@ void run_evaluation(const RunContext& context) {
   });
   const auto memory_of = [&](const Assembly& part) {
     MemoryPlan memory = part.memory(false);
-    add_surroundings(sets, memory);
+    add_surroundings(sets, part, memory);
     return memory;
   };
   const auto facts_at = [&](const comm::GridPlace& at) {

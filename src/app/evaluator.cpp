@@ -100,8 +100,8 @@ io::EvaluationRow Evaluator::row(std::int64_t step) {
   row.step = step;
   row.loss = sums_.loss();
   row.metrics = sums_.metrics(assembly_.traits.metrics);
-  row.classes = sums_.classes();
-  if (row.classes > 0) row.confusion_matrix = sums_.confusion_matrix();
+  if (sums_.has_confusion_matrix()) row.classes = sums_.classes();
+  row.confusion_matrix = sums_.confusion_matrix();
   return row;
 }
 

@@ -39,18 +39,14 @@ class Piece {
         attention_(ops::make_attention(how.attention, how.storage)) {
     model::initialize_parameters(parameters_, config, 1);
     const bool masked = how.kind == model::HeadKind::masked_lm;
-    const std::int64_t selected = masked ? batch.masked.count : batch.sequences, hidden = config.hidden_size;
-    stage_.plan(workspace_,
-                {.tokens = batch.tokens.count,
-                 .sequences = batch.sequences,
-                 .max_length = batch.max_length,
-                 .selected = selected},
-                {.slots = 1, .kept = how.apart ? 1 : 0});
+    const layers::BatchBounds bounds{.tokens = batch.tokens.count,
+                                     .sequences = batch.sequences,
+                                     .max_length = batch.max_length,
+                                     .selected = masked ? batch.masked.count : batch.sequences};
+    stage_.plan(workspace_, bounds, {.slots = 1, .kept = how.apart ? 1 : 0});
     workspace_.allocate();
-    const std::int64_t wide = std::max({hidden, place.share(config.intermediate_size), 3 * place.share(hidden)});
     products_->keep_weights(parameters_);
-    products_->reserve({batch.tokens.count, wide, wide});
-    if (masked && range.head) products_->reserve({selected, hidden, place.share(config.vocab_size)});
+    for (const ops::ProductExtents& e : model::product_extents({&stage_, 1}, bounds)) products_->reserve(e);
     attention_->reserve(batch.max_length, config.head_dim());
     // A stage's other halves push a half's weights out of the caches before it has its turn again.
     constexpr std::int64_t most_others = std::int64_t{16} << 20;  // floats: more than caches hold

@@ -36,7 +36,7 @@ MemoryPlan memory_of(const Training& training, const Assembly& assembly, const R
   if (training.message_bytes > 0) memory.emplace_back("messages", training.message_bytes);
   memory.emplace_back("prepared batches", training.loader->memory_bytes());
   memory.emplace_back("snapshot for checkpoints", snapshot_bytes(plan));
-  add_surroundings(training.sets, memory);
+  add_surroundings(training.sets, assembly, memory);
   return memory;
 }
 
@@ -123,8 +123,11 @@ std::int64_t last_checkpoint_bytes(const Training& training, const RunContext& c
   plan.evaluations = steps / evaluation_steps(context.input, training.loader->steps_per_epoch()) + 1;
   plan.rows = steps / context.input.log.every_steps + plan.evaluations;
   plan.loss_scales = context.input.precision.compute == "fp16";
-  if (assembly.traits.metrics == train::EvaluationSums::Kind::classification)
-    plan.classes = assembly.config.num_labels();
+  const std::int64_t classes = assembly.config.num_labels();
+  if (assembly.traits.metrics == train::EvaluationSums::Kind::classification &&
+      classes <= train::EvaluationSums::most_confusion_classes) {
+    plan.classes = classes;
+  }
   if (training.sets.validation) plan.samples = training.sets.validation->samples();
   if (!training.sets.validation) plan.evaluations = 0;
   return checkpoint_bytes(assembly, context.ranks()) + io::journal_bytes(plan);
@@ -155,8 +158,9 @@ void describe(const Training& training, const RunContext& context) {
   const std::int64_t steps = training.loader->total_steps(), per_epoch = training.loader->steps_per_epoch();
   auto lines = stage_lines(context, facts_at);
   lines.insert(lines.end(), training.pipeline.lines.begin(), training.pipeline.lines.end());
-  lines.emplace_back("steps", core::with_commas(steps) + " of " + std::to_string(context.input.batch.global) +
-                                  " sequences, " + core::with_commas(per_epoch) + " an epoch" +
+  lines.emplace_back("steps", core::with_commas(steps) + " of " +
+                                  core::counted(context.input.batch.global, "sequence") + ", " +
+                                  core::with_commas(per_epoch) + " per epoch" +
                                   (context.input.run.reproducible ? "; reproducible" : ""));
   const std::string loss = regression_loss_text(context.input, training.batches.label_scale);
   if (!loss.empty()) lines.emplace_back("loss", loss);

@@ -73,12 +73,6 @@ void EncoderHalfBase::add_gradients(Engine& engine, ConstMatrix d_y, ConstMatrix
   engine.products_of(layer.weight).backward_weight(d_y, input, d_weight, gradients(layer.bias), ops::Write::accumulate);
 }
 
-LinearWeight EncoderHalfBase::linear_weight(const Linear& layer, std::int64_t count) const {
-  const core::ParameterSlice& slice = parameters_.slices()[static_cast<std::size_t>(layer.weight)];
-  const Tensor<const float> first = parameters_.value(layer.weight);
-  return {layer.weight, slice.name, {first.data, count * first.rows, first.columns}};
-}
-
 void EncoderHalfBase::add_output_gradients(Engine& engine, const Saved& saved, const Kept& kept,
                                            ConstMatrix inner) const {
   const NormGradient norm = {kept.d_output,           saved.sum,

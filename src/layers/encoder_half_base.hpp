@@ -46,8 +46,9 @@ class EncoderHalfBase : public EncoderHalf {
   void add_output_gradients(Engine& engine, const Saved& saved, const Kept& kept, ConstMatrix inner) const;
   void add_gradients(Engine& engine, ConstMatrix d_y, ConstMatrix input, Tensor<float> d_weight,
                      const Linear& layer) const;
-  /// Of the layer and of `count` - 1 whose weights are joined to it.
-  LinearWeight linear_weight(const Linear& layer, std::int64_t count = 1) const;
+  LinearWeight linear_weight(const Linear& layer, bool selected, std::int64_t joined = 1) const {
+    return layers::linear_weight(parameters_, layer.weight, selected, joined);
+  }
 
   EncoderHalfSettings settings_;
   const core::ParameterStore& parameters_;

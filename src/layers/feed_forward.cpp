@@ -43,8 +43,8 @@ EncoderHalf::Kept FeedForward::take_kept(core::Workspace& workspace, std::int64_
   return kept;
 }
 
-std::vector<LinearWeight> FeedForward::linear_weights(bool) const {
-  return {linear_weight(intermediate_), linear_weight(output_)};
+std::vector<LinearWeight> FeedForward::linear_weights(bool selects) const {
+  return {linear_weight(intermediate_, selects), linear_weight(output_, selects)};
 }
 
 void FeedForward::forward(Engine& engine, const Pass& pass, const RowSelection* selection, ConstMatrix x,

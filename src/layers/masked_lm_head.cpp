@@ -53,6 +53,10 @@ Head::Saved MaskedLmHead::take_saved(core::Workspace& workspace, std::int64_t ro
   return saved;
 }
 
+std::vector<LinearWeight> MaskedLmHead::linear_weights() const {
+  return {linear_weight(parameters_, dense_weight_, true), linear_weight(parameters_, decoder_, true)};
+}
+
 void MaskedLmHead::forward(Engine& engine, const Pass& pass, ConstMatrix x, Saved& saved) const {
   engine.products.forward_gelu(x, parameters_.value(dense_weight_), parameters_.value(dense_bias_).data, saved.dense,
                                saved.activated);

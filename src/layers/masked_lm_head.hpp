@@ -11,6 +11,7 @@ class MaskedLmHead : public Head {
   MaskedLmHead(const HeadSettings& settings, const core::ParameterStore& parameters, const TensorGroup& group);
 
   Saved take_saved(core::Workspace& workspace, std::int64_t rows) const override;
+  std::vector<LinearWeight> linear_weights() const override;
   void forward(Engine& engine, const Pass& pass, ConstMatrix x, Saved& saved) const override;
   void loss(const Pass& pass, float scale, Saved& saved) const override;
   void predict(Saved& saved, std::int32_t* predicted) const override;

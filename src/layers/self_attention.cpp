@@ -93,8 +93,8 @@ ops::AttentionExtents SelfAttention::extents(const Pass& pass) const {
 }
 
 std::vector<LinearWeight> SelfAttention::linear_weights(bool selects) const {
-  if (!selects) return {linear_weight(query_, 3), linear_weight(output_)};
-  return {linear_weight(query_), linear_weight(key_, 2), linear_weight(output_)};
+  if (!selects) return {linear_weight(query_, false, 3), linear_weight(output_, false)};
+  return {linear_weight(query_, true), linear_weight(key_, false, 2), linear_weight(output_, true)};
 }
 
 void SelfAttention::forward(Engine& engine, const Pass& pass, const RowSelection* selection, ConstMatrix x,

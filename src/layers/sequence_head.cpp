@@ -33,6 +33,10 @@ Head::Saved SequenceHead::take_saved(core::Workspace& workspace, std::int64_t ro
   return saved;
 }
 
+std::vector<LinearWeight> SequenceHead::linear_weights() const {
+  return {linear_weight(parameters_, pooler_weight_, true), linear_weight(parameters_, weight_, true)};
+}
+
 void SequenceHead::forward(Engine& engine, const Pass& pass, ConstMatrix x, Saved& saved) const {
   engine.products.forward(group_.gather(x, pass.batch.first.count), parameters_.value(pooler_weight_),
                           parameters_.value(pooler_bias_).data, saved.dense);

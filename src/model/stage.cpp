@@ -40,12 +40,19 @@ Stage::Stage(const BertConfig& config, HeadKind kind, std::int64_t outputs, cons
   }
 }
 
-std::vector<layers::LinearWeight> Stage::linear_weights() const {
+std::vector<layers::LinearWeight> Stage::block_weights() const {
   std::vector<layers::LinearWeight> all;
   for (std::size_t i = 0; i < halves_.size(); ++i) {
     const bool selects = computes_selection(config_, range_.first + static_cast<std::int64_t>(i));
     for (layers::LinearWeight& weight : halves_[i]->linear_weights(selects)) all.push_back(std::move(weight));
   }
+  return all;
+}
+
+std::vector<layers::LinearWeight> Stage::linear_weights() const {
+  std::vector<layers::LinearWeight> all = block_weights();
+  if (!range_.head) return all;
+  for (layers::LinearWeight& weight : head_->linear_weights()) all.push_back(std::move(weight));
   return all;
 }
 

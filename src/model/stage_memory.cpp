@@ -2,6 +2,7 @@
 // backward pass, gradients to be sent, and scratch. A slot is as large as the largest micro-batch needs; a smaller one
 // uses its begin.
 #include <algorithm>
+#include <set>
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/model/stage.hpp"
@@ -118,6 +119,21 @@ void Stage::plan_scratch(core::Workspace& workspace, const layers::BatchBounds& 
     workspace.release(mark);
   }
   workspace.release(begin);
+}
+
+std::vector<ops::ProductExtents> product_extents(std::span<const layers::LinearWeight> weights,
+                                                 const layers::BatchBounds& bounds) {
+  std::set<ops::ProductExtents> distinct;
+  for (const layers::LinearWeight& weight : weights) distinct.insert(weight.extents(bounds));
+  return {distinct.begin(), distinct.end()};
+}
+
+std::vector<ops::ProductExtents> product_extents(std::span<const Stage> stages, const layers::BatchBounds& bounds) {
+  std::vector<layers::LinearWeight> weights;
+  for (const Stage& stage : stages) {
+    for (layers::LinearWeight& weight : stage.linear_weights()) weights.push_back(std::move(weight));
+  }
+  return product_extents(weights, bounds);
 }
 
 void Stage::plan(core::Workspace& workspace, const layers::BatchBounds& bounds, const StageMemory& memory) {

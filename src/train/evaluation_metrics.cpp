@@ -9,6 +9,8 @@ namespace bert_hpc::train {
 namespace {
 
 constexpr std::size_t loss_at = 0, targets_at = 1, correct_at = 2, rest_at = 3;
+// Of classification, in the rest: three counts per class, then the confusion matrix.
+constexpr std::int64_t actual_at = 0, predicted_at = 1, hits_at = 2;
 constexpr double undefined = std::numeric_limits<double>::quiet_NaN();
 
 double ratio(double numerator, double denominator) {
@@ -60,7 +62,11 @@ std::vector<double> ranks_of(std::span<const double> values) {
 EvaluationSums::EvaluationSums(std::int64_t classes, std::span<const float> labels)
     : classes_(classes),
       labels_(labels),
-      sums_(rest_at + static_cast<std::size_t>(classes * classes) + labels.size(), 0.0) {}
+      sums_(rest_at + static_cast<std::size_t>(class_sums(classes)) + labels.size(), 0.0) {}
+
+std::int64_t EvaluationSums::class_sums(std::int64_t classes) {
+  return 3 * classes + (classes <= most_confusion_classes ? classes * classes : 0);
+}
 
 void EvaluationSums::add_loss(double sum, std::int64_t targets) {
   sums_[loss_at] += sum;
@@ -68,11 +74,24 @@ void EvaluationSums::add_loss(double sum, std::int64_t targets) {
 }
 
 void EvaluationSums::add_class(std::int32_t actual, std::int32_t predicted) {
-  sums_[rest_at + static_cast<std::size_t>(actual * classes_ + predicted)] += 1;
+  of_class(actual_at, actual) += 1;
+  of_class(predicted_at, predicted) += 1;
+  if (actual == predicted) of_class(hits_at, actual) += 1;
+  if (has_confusion_matrix()) sums_[matrix_at() + static_cast<std::size_t>(actual * classes_ + predicted)] += 1;
 }
 
 void EvaluationSums::add_value(std::int64_t sample, double predicted) {
   sums_[rest_at + static_cast<std::size_t>(sample)] = predicted;
+}
+
+double& EvaluationSums::of_class(std::int64_t count, std::int64_t label) {
+  return sums_[rest_at + static_cast<std::size_t>(count * classes_ + label)];
+}
+double EvaluationSums::of_class(std::int64_t count, std::int64_t label) const {
+  return sums_[rest_at + static_cast<std::size_t>(count * classes_ + label)];
+}
+std::size_t EvaluationSums::matrix_at() const {
+  return rest_at + static_cast<std::size_t>(3 * classes_);
 }
 
 double EvaluationSums::loss() const {
@@ -81,7 +100,9 @@ double EvaluationSums::loss() const {
 
 std::vector<std::int64_t> EvaluationSums::confusion_matrix() const {
   std::vector<std::int64_t> matrix;
-  for (std::size_t i = rest_at; i < sums_.size(); ++i) matrix.push_back(static_cast<std::int64_t>(sums_[i]));
+  if (!has_confusion_matrix()) return matrix;
+  matrix.reserve(sums_.size() - matrix_at());
+  for (std::size_t i = matrix_at(); i < sums_.size(); ++i) matrix.push_back(static_cast<std::int64_t>(sums_[i]));
   return matrix;
 }
 
@@ -111,21 +132,14 @@ std::vector<std::pair<std::string, double>> EvaluationSums::metrics(Kind kind) c
   if (kind == Kind::regression) return regression_metrics();
   // Macro averages run over the classes that occur, as actual or as predicted.
   double correct = 0, precision = 0, recall = 0, f1 = 0, present = 0;
-  const auto at = [this](std::int64_t actual, std::int64_t predicted) {
-    return sums_[rest_at + static_cast<std::size_t>(actual * classes_ + predicted)];
-  };
   for (std::int64_t c = 0; c < classes_; ++c) {
-    double actual = 0, predicted = 0;
-    for (std::int64_t other = 0; other < classes_; ++other) {
-      actual += at(c, other);
-      predicted += at(other, c);
-    }
-    correct += at(c, c);
+    const double actual = of_class(actual_at, c), predicted = of_class(predicted_at, c), hits = of_class(hits_at, c);
+    correct += hits;
     if (actual + predicted == 0) continue;
     ++present;
-    precision += ratio(at(c, c), predicted);
-    recall += ratio(at(c, c), actual);
-    f1 += ratio(2 * at(c, c), actual + predicted);
+    precision += ratio(hits, predicted);
+    recall += ratio(hits, actual);
+    f1 += ratio(2 * hits, actual + predicted);
   }
   return {{"accuracy", ratio(correct, count)},
           {"precision", ratio(precision, present)},
@@ -153,11 +167,7 @@ std::optional<OneAnswer> EvaluationSums::one_class() const {
   OneAnswer answer;
   std::int64_t predicted_classes = 0;
   for (std::int64_t c = 0; c < classes_; ++c) {
-    double actual = 0, predicted = 0;
-    for (std::int64_t other = 0; other < classes_; ++other) {
-      actual += sums_[rest_at + static_cast<std::size_t>(c * classes_ + other)];
-      predicted += sums_[rest_at + static_cast<std::size_t>(other * classes_ + c)];
-    }
+    const double actual = of_class(actual_at, c), predicted = of_class(predicted_at, c);
     answer.samples += static_cast<std::int64_t>(actual);
     answer.label_classes += actual > 0;
     if (predicted == 0) continue;

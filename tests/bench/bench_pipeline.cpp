@@ -41,13 +41,13 @@ PassTimes measure(const model::BertConfig& config, const model::ModelRange& rang
   const auto attention = ops::make_attention();
   layers::Engine engine{*products, *attention};
   const core::MicroBatch& view = batch.view();
-  const std::int64_t tokens = view.tokens.count, length = view.max_length, sequences = view.sequences,
-                     wide = std::max(config.intermediate_size, 3 * config.hidden_size);
+  const std::int64_t tokens = view.tokens.count, length = view.max_length, sequences = view.sequences;
   core::Workspace workspace;
-  stage.plan(workspace, {.tokens = tokens, .sequences = sequences, .max_length = length, .selected = sequences},
-             {.slots = 1, .kept = apart ? 1 : 0});
+  const layers::BatchBounds bounds{
+      .tokens = tokens, .sequences = sequences, .max_length = length, .selected = sequences};
+  stage.plan(workspace, bounds, {.slots = 1, .kept = apart ? 1 : 0});
   workspace.allocate();
-  products->reserve({tokens, wide, wide});
+  for (const ops::ProductExtents& e : model::product_extents({&stage, 1}, bounds)) products->reserve(e);
   attention->reserve(length, config.hidden_size / config.num_attention_heads);
   const layers::Pass pass{.batch = batch.view(), .training = true, .key0 = 1, .key1 = 2};
 

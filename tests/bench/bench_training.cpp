@@ -150,12 +150,11 @@ json run(const Options& options, comm::Communicator& world, int threads) {
   core::Workspace workspace;
   bert.plan(workspace, bounds, {});
   workspace.allocate();
-  const std::int64_t wide = std::max(config.intermediate_size, 3 * config.hidden_size);
   products->keep_weights(store);
-  products->reserve({bounds.tokens, wide, wide});
-  const std::int64_t hidden = config.hidden_size, inner = config.intermediate_size;
-  for (const auto& [in, out] : {std::pair{hidden, 3 * hidden}, {hidden, hidden}, {hidden, inner}, {inner, hidden}}) {
-    products->tune({bounds.tokens, in, out});
+  const std::vector<ops::ProductExtents> extents = model::product_extents({&bert, 1}, bounds);
+  for (const ops::ProductExtents& e : extents) products->reserve(e);
+  for (const ops::ProductExtents& e : extents) {
+    if (e.rows == bounds.tokens) products->tune(e);
   }
   attention->reserve(bounds.max_length, config.head_dim());
   const auto sums = train::make_data_parallel(world, store);

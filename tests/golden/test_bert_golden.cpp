@@ -50,7 +50,7 @@ class Trainee {
     const layers::BatchBounds bounds{.tokens = 256, .sequences = 8, .max_length = 64, .selected = 256};
     bert.plan(workspace_, bounds, {});
     workspace_.allocate();
-    products_->reserve({.rows = bounds.tokens, .in = 97, .out = 97});
+    for (const ops::ProductExtents& e : model::product_extents({&bert, 1}, bounds)) products_->reserve(e);
     attention_->reserve(bounds.max_length, config.head_dim());
   }
 

@@ -39,7 +39,7 @@ struct Fixture {
     const layers::BatchBounds bounds{.tokens = 64, .sequences = 8, .max_length = 12, .selected = 16};
     bert.plan(workspace, bounds, {});
     workspace.allocate();
-    products->reserve({64, 40, 40});
+    for (const ops::ProductExtents& e : model::product_extents({&bert, 1}, bounds)) products->reserve(e);
     attention->reserve(12, 8);
   }
 

@@ -40,9 +40,10 @@ struct Model {
         products(ops::make_matrix_product("", {.compute = storage})),
         attention(ops::make_attention("fused", storage)) {
     model::initialize_parameters(store, config, 5);
-    bert.plan(workspace, {.tokens = 64, .sequences = 8, .max_length = 12, .selected = 16}, {});
+    const layers::BatchBounds bounds{.tokens = 64, .sequences = 8, .max_length = 12, .selected = 16};
+    bert.plan(workspace, bounds, {});
     workspace.allocate();
-    products->reserve({64, 192, 192});
+    for (const ops::ProductExtents& e : model::product_extents({&bert, 1}, bounds)) products->reserve(e);
     attention->reserve(12, 32);
   }
 
@@ -81,7 +82,7 @@ TEST_CASE("gradients of a model in FP8 are those in fp32 but for its rounding") 
   Model exact(core::DataType::fp32), model(core::DataType::bf16);
   exact.compute_gradients(batch.view(), nullptr);
   std::vector<ops::Fp8Layer> layers;
-  for (const layers::LinearWeight& w : model.bert.linear_weights()) layers.push_back({w.slice, w.name, w.weights});
+  for (const layers::LinearWeight& w : model.bert.block_weights()) layers.push_back({w.slice, w.name, w.weights});
   CHECK(layers.size() == 4 + 5);  // the last block computes queries apart from keys and values
   const auto fp8 = ops::make_fp8_product(*model.products, layers);
   fp8->reserve({64, 192, 192});

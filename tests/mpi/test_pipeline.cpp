@@ -78,7 +78,7 @@ class Trainee : public train::PipelineEvents {
     model::Stage::plan(stages_, workspace_, bounds, train::training_memory(settings_));
     model::Stage::plan(stages_, workspace_, bounds, train::evaluation_memory(settings_));
     workspace_.allocate();
-    products_->reserve({48, 72, 72});
+    for (const ops::ProductExtents& e : model::product_extents(stages_, bounds)) products_->reserve(e);
     attention_->reserve(12, 8);
     pipeline_.emplace(settings_, stages_, workspace_, group, timers_);
     losses.resize(most_micro_batches);

@@ -93,7 +93,7 @@ class Part {
     stage_.plan(workspace_, bounds, {.training = false});
     workspace_.allocate();
     if (group != nullptr) exchange_.connect(*group, most_tokens, small_config().hidden_size);
-    products_->reserve({most_tokens, 72, 72});
+    for (const ops::ProductExtents& e : model::product_extents({&stage_, 1}, bounds)) products_->reserve(e);
     attention_->reserve(12, 6);
   }
 

@@ -131,7 +131,6 @@ class Assembly {
   void require_precision(const config::Config& input) const;
   void tune(const layers::BatchBounds& training);
   void make_fp8(const config::Config& input);
-  bool holds_head() const { return own_parts().back().head; }
 
   train::PipelineSettings pipeline_settings_;
   layers::TensorExchange exchange_;

@@ -22,8 +22,9 @@ struct DataSets {
 /// Collective. Opens and checks what the mode reads; exit code 3 with every problem of a data set.
 void open_data(DataSets& sets, const config::Config& input, const model::BertConfig& stated, comm::Communicator& world);
 
-/// Adds what a run takes beside the model's arenas: the data that are kept, and what the libraries take for themselves.
-void add_surroundings(const DataSets& sets, MemoryPlan& memory);
+/// Adds what a run takes beside the model's arenas: the data that are kept, what evaluations count, and what the
+/// libraries take for themselves.
+void add_surroundings(const DataSets& sets, const Assembly& assembly, MemoryPlan& memory);
 
 /// Tokens of a micro-batch where the input does not say: enough for products at full speed, little enough memory.
 inline constexpr std::int64_t usual_micro_tokens = 4096;

@@ -19,6 +19,7 @@
 
 #include "bert_hpc/core/parameter_store.hpp"
 #include "bert_hpc/core/workspace.hpp"
+#include "bert_hpc/layers/linear_weight.hpp"
 #include "bert_hpc/layers/pass.hpp"
 #include "bert_hpc/layers/tensor_group.hpp"
 
@@ -35,18 +36,11 @@ struct EncoderHalfSettings {
   std::uint32_t first_site = 0;       ///< of its block, whose dropout sites are first_site … first_site + 2
 };
 
-/// What a product of a half reads beside activations: a weight, or several joined ones.
-struct LinearWeight {
-  int slice = 0;                ///< of the parameters: the first one's
-  std::string name;             ///< the first one's
-  Tensor<const float> weights;  ///< (out, in); no data where there are no values
-};
-
 class EncoderHalf {
  public:
   virtual ~EncoderHalf() = default;
 
-  /// Of its products, where it computes a selection of its rows or all of them.
+  /// The weights of all its products, where it computes a selection of its rows or all of them.
   virtual std::vector<LinearWeight> linear_weights(bool selects) const = 0;
 
   /// What backward needs of forward. "rows": those that it computes, the selected ones or all tokens; "piece": those of

@@ -16,6 +16,7 @@
 
 #include "bert_hpc/core/parameter_store.hpp"
 #include "bert_hpc/core/workspace.hpp"
+#include "bert_hpc/layers/linear_weight.hpp"
 #include "bert_hpc/layers/pass.hpp"
 #include "bert_hpc/layers/tensor_group.hpp"
 
@@ -53,6 +54,9 @@ class Head {
     Matrix d_dense;            ///< (piece, hidden): at the result of the dense layer
   };
   virtual Saved take_saved(core::Workspace& workspace, std::int64_t rows) const = 0;
+
+  /// The weights of all its products.
+  virtual std::vector<LinearWeight> linear_weights() const = 0;
 
   /// x (this rank's rows, hidden) → saved.logits.
   virtual void forward(Engine& engine, const Pass& pass, ConstMatrix x, Saved& saved) const = 0;

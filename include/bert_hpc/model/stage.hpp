@@ -52,7 +52,9 @@ class Stage {
         DataType storage = DataType::fp32);
 
   const ModelRange& range() const { return range_; }
-  /// Of the products of all blocks here.
+  /// The weights of the products of all blocks here.
+  std::vector<layers::LinearWeight> block_weights() const;
+  /// Those and the head's: of every matrix product here.
   std::vector<layers::LinearWeight> linear_weights() const;
   /// Elements [begin, end) of the arena that this stage's parameters take.
   std::int64_t arena_begin() const { return arena_begin_; }
@@ -162,5 +164,12 @@ class Stage {
   std::vector<Slot> slots_;
   std::vector<KeptGradients> kept_;
 };
+
+/// The extents of every matrix product with these weights, each once, for micro-batches within the bounds. A matrix
+/// product that has reserved memory for all of them needs no more in any pass.
+std::vector<ops::ProductExtents> product_extents(std::span<const layers::LinearWeight> weights,
+                                                 const layers::BatchBounds& bounds);
+/// Of all products of the stages.
+std::vector<ops::ProductExtents> product_extents(std::span<const Stage> stages, const layers::BatchBounds& bounds);
 
 }  // namespace bert_hpc::model

@@ -13,6 +13,7 @@
 // the number of threads, if `rows_are_independent()`; reproducible training asks for it.
 #pragma once
 
+#include <compare>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,9 +32,10 @@ enum class Write {
   accumulate,  ///< destination += result
 };
 
-/// The largest product a MatrixProduct will be asked for.
+/// The extents of a linear layer's products: of its input (rows, in), its result (rows, out) and its weight (out, in).
 struct ProductExtents {
   std::int64_t rows = 0, in = 0, out = 0;
+  auto operator<=>(const ProductExtents&) const = default;
 };
 
 /// What products are made for.
@@ -62,8 +64,9 @@ class MatrixProduct {
   /// The copies, if any, for updates that can write them too.
   RoundedWeights* kept_weights() { return kept_ ? &*kept_ : nullptr; }
 
-  /// Allocates scratch for products up to these extents (each extent is the largest over all products; tight callers
-  /// call it once per kind of product). Nothing is allocated afterwards. Returns the bytes held in all.
+  /// Allocates scratch for products of up to these extents; call it for every layer (model::product_extents() lists
+  /// them). Nothing is allocated afterwards, and a larger product throws Error(internal). Returns the bytes held in
+  /// all.
   virtual std::int64_t reserve(const ProductExtents& largest) = 0;
 
   /// Products of a linear layer of these extents, the rows being the most there are, will come: the back end may try

@@ -39,7 +39,11 @@ class EvaluationSums {
   std::int64_t targets() const { return static_cast<std::int64_t>(sums_[1]); }
   double loss() const;
   std::int64_t classes() const { return classes_; }
-  /// (classes, classes), actual by row, predicted by column.
+  /// With more classes than this there are counts per class and no confusion matrix, as its
+  /// memory grows with the square (50,000 classes: 20 GB).
+  static constexpr std::int64_t most_confusion_classes = 1000;
+  bool has_confusion_matrix() const { return classes_ > 0 && classes_ <= most_confusion_classes; }
+  /// (classes, classes), actual by row, predicted by column; empty where there is none.
   std::vector<std::int64_t> confusion_matrix() const;
 
   /// Names and values, best known first: accuracy, precision, recall, f1 (macro averages as scikit-learn's with
@@ -54,8 +58,16 @@ class EvaluationSums {
 
   /// What a sample of a regression takes while its metrics are made: a prediction, a label, two ranks and their order.
   static constexpr std::int64_t bytes_of_value = 5 * std::int64_t{sizeof(double)};
+  /// What an evaluation of this many classes takes: its sums, and the same as a matrix to be recorded.
+  static std::int64_t bytes_of_classes(std::int64_t classes) {
+    return 2 * class_sums(classes) * std::int64_t{sizeof(double)};
+  }
 
  private:
+  static std::int64_t class_sums(std::int64_t classes);
+  double& of_class(std::int64_t count, std::int64_t label);
+  double of_class(std::int64_t count, std::int64_t label) const;
+  std::size_t matrix_at() const;
   EvaluationSums(std::int64_t classes, std::span<const float> labels);
   std::vector<std::pair<std::string, double>> regression_metrics() const;
   std::optional<OneAnswer> one_value() const;
@@ -63,7 +75,7 @@ class EvaluationSums {
 
   std::int64_t classes_;
   std::span<const float> labels_;
-  // loss, targets, correct, then the confusion matrix or a regression's predictions
+  // loss, targets, correct, then what is counted of classes or a regression's predictions
   std::vector<double> sums_;
 };
 

@@ -70,7 +70,7 @@ class Stages {
                                                  {.slots = micro_batches, .kept = apart ? micro_batches : 0});
     model::Stage::plan(stages_, workspace_, bounds, memory);
     workspace_.allocate();
-    products_->reserve({60, 72, 72});
+    for (const ops::ProductExtents& e : model::product_extents(stages_, bounds)) products_->reserve(e);
     attention_->reserve(12, 8);
   }
 

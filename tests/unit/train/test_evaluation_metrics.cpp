@@ -41,6 +41,23 @@ TEST_CASE("classification metrics are scikit-learn's, absent classes left out of
   CHECK(sums.confusion_matrix()[2 * 6 + 3] == 1);
 }
 
+TEST_CASE("metrics of 50,000 classes need no matrix of 50,000 × 50,000") {
+  constexpr std::int64_t classes = 50000;
+  EvaluationSums sums(classes);
+  CHECK(sums.sums().size() < 4 * classes);
+  CHECK(EvaluationSums::bytes_of_classes(classes) < std::int64_t{1} << 23);
+  sums.add_class(49999, 49999);
+  sums.add_class(7, 49999);
+  sums.add_class(7, 7);
+  sums.add_class(7, 7);
+  sums.add_loss(2.0, 4);
+  CHECK_FALSE(sums.has_confusion_matrix());
+  CHECK(sums.confusion_matrix().empty());
+  agrees(sums, EvaluationSums::Kind::classification,
+         {{"accuracy", 0.75}, {"precision", 0.75}, {"recall", (2.0 / 3 + 1) / 2}, {"f1", (0.8 + 2.0 / 3) / 2}});
+  CHECK(EvaluationSums(EvaluationSums::most_confusion_classes).has_confusion_matrix());
+}
+
 TEST_CASE("regression metrics are scikit-learn's and scipy's") {
   const std::vector<float> actual = {1.0f, 2.5f, 4.0f, 7.5f};
   agrees(evaluated(actual, {1.5, 2.0, 4.5, 6.0}), EvaluationSums::Kind::regression,

@@ -1,0 +1,53 @@
+// A matrix product that records the extents of what it is asked for and leaves the product to another one.
+#pragma once
+
+#include <memory>
+#include <set>
+
+#include "bert_hpc/ops/matrix_product.hpp"
+
+namespace bert_hpc::tests {
+
+class RecordedProduct final : public ops::MatrixProduct {
+ public:
+  explicit RecordedProduct(std::unique_ptr<ops::MatrixProduct> inner) : inner_(std::move(inner)) {}
+
+  /// Extents of all products so far, each once.
+  const std::set<ops::ProductExtents>& requested() const { return requested_; }
+
+  std::string name() const override { return "recorded " + inner_->name(); }
+  bool rows_are_independent() const override { return inner_->rows_are_independent(); }
+  std::int64_t reserve(const ops::ProductExtents& largest) override { return inner_->reserve(largest); }
+
+  void forward(core::ConstMatrix x, core::Tensor<const float> w, const float* bias, core::Matrix y) override {
+    record(x.rows, w);
+    inner_->forward(x, w, bias, y);
+  }
+  void forward_gelu(core::ConstMatrix x, core::Tensor<const float> w, const float* bias, core::Matrix pre,
+                    core::Matrix y) override {
+    record(x.rows, w);
+    inner_->forward_gelu(x, w, bias, pre, y);
+  }
+  void backward_input(core::ConstMatrix d_y, core::Tensor<const float> w, core::Matrix d_x, ops::Write write) override {
+    record(d_y.rows, w);
+    inner_->backward_input(d_y, w, d_x, write);
+  }
+  void backward_input_gelu(core::ConstMatrix d_y, core::Tensor<const float> w, core::ConstMatrix pre,
+                           core::Matrix d_pre) override {
+    record(d_y.rows, w);
+    inner_->backward_input_gelu(d_y, w, pre, d_pre);
+  }
+  void backward_weight(core::ConstMatrix d_y, core::ConstMatrix x, core::Tensor<float> d_w, float* d_bias,
+                       ops::Write write) override {
+    record(x.rows, d_w);
+    inner_->backward_weight(d_y, x, d_w, d_bias, write);
+  }
+
+ private:
+  void record(std::int64_t rows, const core::Tensor<const float>& w) { requested_.insert({rows, w.columns, w.rows}); }
+
+  std::unique_ptr<ops::MatrixProduct> inner_;
+  std::set<ops::ProductExtents> requested_;
+};
+
+}  // namespace bert_hpc::tests
