@@ -42,9 +42,23 @@ std::string divergence_advice(bool fp16, double max_gradient_norm) {
   const std::string clipping = max_gradient_norm == 0 ? "clipping (optimizer.max_gradient_norm = 1.0)"
                                                       : "a smaller optimizer.max_gradient_norm (it is " +
                                                             core::format_number(max_gradient_norm) + ")";
-  return std::string(fp16 ? "No loss scale helps; precision.compute = \"bf16\" has the range that fp16 lacks. " : "") +
+  return std::string(fp16 ? "precision.compute = \"bf16\" has the range that fp16 lacks. " : "") +
          "A smaller optimizer.learning_rate, a longer warm-up (schedule.warmup_ratio) or " + clipping +
-         " usually mends it; otherwise look at these samples, and for broken values in the pretrained weights.";
+         " usually helps. Otherwise check these samples (a label far larger than the others, for instance) and the "
+         "pretrained weights for extreme values.";
+}
+
+SkipReport skip_report(std::int64_t skipped) {
+  constexpr std::int64_t counted_every = 100;
+  if (skipped <= most_skips_listed) return SkipReport::details;
+  return skipped % counted_every == 0 ? SkipReport::count : SkipReport::nothing;
+}
+
+std::string nothing_trained_text(std::int64_t steps) {
+  const bool one = steps == 1;
+  return (one ? std::string("The only step was") : "All " + core::with_commas(steps) + " steps were") +
+         " skipped, because the loss or the gradient was not finite in " + (one ? "it" : "each of them") +
+         ". The model is untrained, so none was written.";
 }
 
 }  // namespace bert_hpc::app

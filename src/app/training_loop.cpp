@@ -82,6 +82,7 @@ bool TrainingLoop::run() {
   // What was saved before is good: it must not be lost with what comes after, where all ranks know of that.
   try {
     for (bool last = steps(); !last;) last = step();
+    if (!stopped_) require_updates();
   } catch (const AgreedError&) {
     checkpoints_.finish();
     throw;
@@ -125,13 +126,13 @@ bool TrainingLoop::step() {
   if (result.votes.lost > 0) collectively(context_.world, [this] { results_.require_lock(); });
   context_.activity.finished(++state_.done);
   account(result);
-  if (result.skipped) tell_skipped(result);
+  if (result.skipped) report_skipped(result);
   noise_scale_ = result.noise_scale;
   const bool evaluates = state_.done % evaluation_interval_ == 0 || !loader.has_next();
   if (state_.done % context_.input.log.every_steps == 0 || evaluates) record();
   display_.step(progress_, context_.seconds());
   checkpoints_.follow(result.votes);
-  // Who is asked to stop has little time: the evaluation is for the run that goes on.
+  // On a stop request, skip the evaluation; the resumed run performs it.
   stopped_ = result.votes.stop > 0;
   bool last = !loader.has_next();
   if (evaluates && !stopped_) last = evaluate() || last;
@@ -204,6 +205,11 @@ void TrainingLoop::finish() {
   const std::vector<io::RankRow> ranks =
       results_.record_ranks(context_, context_.device.name, total(memory_of(training_, *training_.assembly, context_)),
                             rank_time(timers_.sections(), training_seconds));
+  const std::int64_t skipped = trainer_.skipped().total;
+  if (skipped > 0) {
+    context_.log.warning(core::with_commas(skipped) + " of " + core::counted(state_.done, "step") +
+                         " were skipped: their loss or gradient was not finite");
+  }
   const std::string memory = memory_line(ranks);
   results_.finish({{"steps", static_cast<double>(state_.done)},
                    {"samples", static_cast<double>(state_.samples)},
@@ -245,7 +251,8 @@ bool TrainingLoop::evaluate() {
   }
   results_.record_evaluation("validation", *row);
   context_.log.info(evaluation_line(context_.input.task.name, "validation", *row));
-  better_ = best_.offer(*row);
+  const bool untrained = trainer_.skipped().total > 0 && trainer_.skipped().total == state_.done;
+  better_ = !untrained && best_.offer(*row);
   if (better_) results_.export_model(*training_.assembly, training_.sets.train->info());
   row_begin_ = context_.seconds();
   progress_.seconds_per_evaluation = row_begin_ - begin;

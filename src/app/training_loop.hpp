@@ -37,8 +37,11 @@ class TrainingLoop {
   bool evaluate();
   bool asked_to_stop() const { return context_.world.any(checkpoints_.wants_stop()); }
   void account(const StepResult& result);
-  /// Tells of a skipped step. Throws AgreedError(numerical) where it is one too many.
-  void tell_skipped(const StepResult& result);
+  /// Logs a skipped step. Throws AgreedError(numerical) where too many were skipped in a row.
+  void report_skipped(const StepResult& result);
+  /// Throws AgreedError(numerical) where every step was skipped: the model is untrained.
+  void require_updates();
+  std::string advice() const;
   /// Warns of a model that gives one answer: while it trains, of the second evaluation in a row, as the first ones are
   /// often such; and of the last one.
   void check_answers(const std::string& split, const Evaluator& evaluator, bool last);

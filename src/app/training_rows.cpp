@@ -45,30 +45,40 @@ void TrainingLoop::account(const StepResult& result) {
   if (since_row > 0.5) progress_.tokens_per_second = static_cast<double>(row.tokens) / since_row;
 }
 
-void TrainingLoop::tell_skipped(const StepResult& result) {
+void TrainingLoop::report_skipped(const StepResult& result) {
   const SkippedSteps& skipped = trainer_.skipped();
   const std::int64_t most = context_.input.optimizer.max_skipped_steps;
-  constexpr std::int64_t told = 20, told_every = 100;  // a run may skip the same samples in every epoch
-  if (skipped.in_a_row <= most && skipped.total > told && skipped.total % told_every != 0) return;
+  const auto text = [&] {
+    return skipped_text(state_.done, result,
+                        [this](std::int64_t sample) { return training_.sets.train->place(sample); });
+  };
+  if (skipped.in_a_row > most) {
+    record();
+    throw AgreedError(core::ExitCode::numerical, text() + ", the last of " + std::to_string(skipped.in_a_row) +
+                                                     " in a row (optimizer.max_skipped_steps = " +
+                                                     std::to_string(most) + "). Training cannot continue. " + advice());
+  }
+  const SkipReport report = skip_report(skipped.total);
+  const std::string count = core::counted(skipped.total, "step") + " skipped so far";
+  if (report == SkipReport::count) context_.log.info(count);
+  if (report != SkipReport::details) return;
+  const std::string later = skipped.total == most_skips_listed ? " Later ones are only counted." : "";
   if (result.backed_off) {
-    context_.log.info("step " + core::with_commas(state_.done) +
-                      " was skipped: beyond fp16's range; the loss scale is " +
-                      core::format_number(trainer_.loss_scale().scale()) + " now");
-    return;
+    context_.log.info("step " + core::with_commas(state_.done) + " was skipped: beyond fp16's range; loss scale now " +
+                      core::format_number(trainer_.loss_scale().scale()) + "." + later);
+  } else {
+    context_.log.warning(text() + ". The parameters are unchanged; " + count + "." + later);
   }
-  const std::string text =
-      skipped_text(state_.done, result, [this](std::int64_t sample) { return training_.sets.train->place(sample); });
-  if (skipped.in_a_row <= most) {
-    context_.log.warning(text + ". Parameters stay as they were; " + core::counted(skipped.total, "step") +
-                         " skipped so far.");
-    return;
-  }
-  record();
-  throw AgreedError(
-      core::ExitCode::numerical,
-      text + ", the last of " + std::to_string(skipped.in_a_row) +
-          " in a row (optimizer.max_skipped_steps = " + std::to_string(most) + "). Training cannot go on from here. " +
-          divergence_advice(context_.input.precision.compute == "fp16", context_.input.optimizer.max_gradient_norm));
+}
+
+void TrainingLoop::require_updates() {
+  const std::int64_t skipped = trainer_.skipped().total;
+  if (skipped == 0 || skipped < state_.done) return;
+  throw AgreedError(core::ExitCode::numerical, nothing_trained_text(skipped) + " " + advice());
+}
+
+std::string TrainingLoop::advice() const {
+  return divergence_advice(context_.input.precision.compute == "fp16", context_.input.optimizer.max_gradient_norm);
 }
 
 void TrainingLoop::check_answers(const std::string& split, const Evaluator& evaluator, bool last) {

@@ -28,6 +28,20 @@ TEST_CASE("a skipped step is told with its samples, each file named once") {
         "sequence 7)");
 }
 
+TEST_CASE("the first skipped steps are listed, later ones counted") {
+  using app::SkipReport;
+  for (const std::int64_t skipped : {1, 2, 3}) CHECK(app::skip_report(skipped) == SkipReport::details);
+  for (const std::int64_t skipped : {4, 10, 99, 101}) CHECK(app::skip_report(skipped) == SkipReport::nothing);
+  for (const std::int64_t skipped : {100, 1200}) CHECK(app::skip_report(skipped) == SkipReport::count);
+}
+
+TEST_CASE("a run that skipped every step says so") {
+  CHECK_THAT(app::nothing_trained_text(5), ContainsSubstring("All 5 steps were skipped") &&
+                                               ContainsSubstring("not finite in each") &&
+                                               ContainsSubstring("untrained"));
+  CHECK_THAT(app::nothing_trained_text(1), ContainsSubstring("The only step was skipped"));
+}
+
 TEST_CASE("advice against divergence is not what the input already does") {
   CHECK_THAT(app::divergence_advice(false, 0),
              ContainsSubstring("max_gradient_norm = 1.0)") && !ContainsSubstring("fp16"));
