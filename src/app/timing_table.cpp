@@ -47,7 +47,7 @@ std::string timing_table(const TimingFacts& facts) {
   if (facts.computing_seconds <= 0) return text;
   const double seconds = facts.computing_seconds;
   std::string speed;
-  if (facts.samples > 0) speed += core::format_number(static_cast<double>(facts.samples) / seconds, 4) + " sequences/s";
+  if (facts.samples > 0) speed += core::format_metric(static_cast<double>(facts.samples) / seconds) + " sequences/s";
   if (facts.tokens > 0) {
     speed +=
         (speed.empty() ? "" : ", ") + core::format_metric(static_cast<double>(facts.tokens) / seconds) + " tokens/s";

@@ -78,6 +78,7 @@ std::string format_bytes(std::int64_t bytes) {
 
 std::string format_duration(double seconds) {
   if (!std::isfinite(seconds) || seconds < 0 || seconds > 1e15) return "?";
+  if (seconds > 0 && seconds < 0.00995) return formatted("%.2g ms", seconds * 1000);
   if (seconds < 0.995) return formatted("%.2f s", seconds);
   if (seconds < 9.95) return formatted("%.1f s", seconds);
   const auto whole = static_cast<long long>(std::llround(seconds));
@@ -90,7 +91,11 @@ std::string format_duration(double seconds) {
 }
 
 std::string format_number(double value, int digits) {
-  return std::isnan(value) ? "nan" : formatted("%.*g", digits, value);  // without the sign that some processors give
+  if (std::isnan(value)) return "nan";  // without the sign that some processors give
+  constexpr double most_written_out = 1e7;
+  const double size = std::abs(value);
+  if (size >= std::pow(10.0, digits) - 0.5 && size < most_written_out) return with_commas(std::llround(value));
+  return formatted("%.*g", digits, value);
 }
 
 std::string format_metric(double value, int digits) {

@@ -24,12 +24,19 @@ TEST_CASE("numbers are written for people") {
   CHECK(format_metric(45.6e9) == "45.6 G");
   CHECK(format_metric(456e12) == "456 T");
   CHECK(format_number(0.69314718) == "0.6931");
+  CHECK(format_number(-10330.2) == "-10,330");
+  CHECK(format_number(9999.7) == "10,000");
+  CHECK(format_number(99.96, 2) == "100");
+  CHECK(format_number(1.5e38) == "1.5e+38");
   CHECK(format_number(-std::numeric_limits<double>::quiet_NaN()) == "nan");
   CHECK(counted(1, "rank") == "1 rank");
   CHECK(counted(1200, "entry", "entries") == "1,200 entries");
 }
 
 TEST_CASE("durations carry into the next unit and never print 60 seconds") {
+  CHECK(format_duration(0) == "0.00 s");
+  CHECK(format_duration(0.0042) == "4.2 ms");
+  CHECK(format_duration(0.00996) == "0.01 s");
   CHECK(format_duration(0.123) == "0.12 s");
   CHECK(format_duration(7.31) == "7.3 s");
   CHECK(format_duration(9.96) == "10 s");
