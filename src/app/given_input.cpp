@@ -73,7 +73,8 @@ GivenInput given_input(const std::string& text, const Invocation& invocation, in
     });
   }
   if (!findings.empty() && looks) {
-    if (!readable && input.model.pretrained) findings.attempt([&] { model::read_hf_config(*input.model.pretrained); });
+    const std::string folder = input.model.pretrained.value_or("");
+    if (!readable && !folder.empty()) findings.attempt([&] { model::read_hf_config(folder); });
     if (input.run.machine) {
       findings.attempt([&] { config::parse_machine(*input.run.machine, input.precision.compute); });
     }

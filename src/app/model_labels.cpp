@@ -34,6 +34,15 @@ bool are_numbers(const LabelNames& names) {
   });
 }
 
+/// The same names in another order.
+bool are_reordered(const LabelNames& model, const LabelNames& shards) {
+  if (model == shards || model.size() != shards.size()) return false;
+  LabelNames a = model, b = shards;
+  std::sort(a.begin(), a.end());
+  std::sort(b.begin(), b.end());
+  return a == b;
+}
+
 /// The line that prepares text with these labels, whole, as it is to be copied.
 std::string task_labels(const LabelNames& names) {
   if (names.size() > most_copied) return "labels = [ … ]  # config.json's id2label, in the order of its numbers";
@@ -42,36 +51,44 @@ std::string task_labels(const LabelNames& names) {
   return "labels = [" + text + "]";
 }
 
+std::string remedy(const LabelNames& labels) {
+  return "Prepare the text with the model's labels; in bert_hpc_prep's input:\n  [task]\n  " + task_labels(labels);
+}
+
 }  // namespace
 
 LabelNames labels_in_use(const std::string& mode, const LabelNames& model, const LabelNames& shards) {
   if (mode == "predict" || shards.empty()) return model;
   if (mode == "train" || shards == model) return shards;
-  if (shards.size() <= model.size() && shards == numbers(shards.size()) && has_names(model)) return model;
-  const std::string theirs = "the shards have " + core::counted(std::ssize(shards), "label") + ", " +
-                             names_text(shards) + "; the model tells apart " + core::with_commas(std::ssize(model));
+  const bool reordered = are_reordered(model, shards), by_number = are_numbers(shards) && !reordered;
+  if (by_number && shards.size() <= model.size() && shards == numbers(shards.size()) && has_names(model)) return model;
+  const std::string theirs =
+      "the shards have " + core::counted(std::ssize(shards), "label") + ", " + names_text(shards) + "; the model has ";
   if (has_names(model)) {
-    throw core::Error(core::ExitCode::data, theirs + ", " + names_text(model) +
-                                                ". Prepare the text with the model's labels, which is in "
-                                                "bert_hpc_prep's input:\n  [task]\n  " +
-                                                task_labels(are_numbers(shards) ? numbers(model.size()) : model));
+    throw core::Error(core::ExitCode::data,
+                      theirs + (reordered ? "the same in another order" : core::with_commas(std::ssize(model))) + ", " +
+                          names_text(model) + ". " + remedy(by_number ? numbers(model.size()) : model));
   }
   if (shards.size() != model.size()) {
-    throw core::Error(core::ExitCode::data,
-                      theirs + ", which have no names. Evaluate with shards of the labels that it was trained on.");
+    throw core::Error(core::ExitCode::data, theirs +
+                                                core::counted(std::ssize(model), "unnamed class", "unnamed classes") +
+                                                ". Evaluate with shards of the labels that it was trained on.");
   }
   return shards;
 }
 
 std::string labels_note(const LabelNames& model, const LabelNames& shards) {
   if (shards.empty() || model == shards) return {};
+  const bool reordered = are_reordered(model, shards);
   std::string text;
   for (std::size_t i = 0; i < std::min({model.size(), shards.size(), most_shown}); ++i) {
     text += (i == 0 ? "" : ", ") + core::printable(model[i], longest_shown) + " is " +
             core::printable(shards[i], longest_shown);
   }
-  if (shards.size() > most_shown) text += ", …";
-  return "the model's labels go by other names than the shards' and are taken for them by number: " + text;
+  if (std::min(model.size(), shards.size()) > most_shown) text += ", …";
+  return std::string(reordered ? "the model has the shards' labels in another order"
+                               : "the model and the shards name their labels differently") +
+         "; classes are matched by number: " + text + (reordered ? ". " + remedy(model) : "");
 }
 
 std::string kept_classifier(const std::string& folder, const LabelNames& shards,
@@ -80,7 +97,7 @@ std::string kept_classifier(const std::string& folder, const LabelNames& shards,
     return {};
   }
   const std::string note = labels_note(model::read_hf_config(folder).label_names, shards);
-  return note.empty() ? note : "the classifier is kept and trained on: " + note + "\n";
+  return note.empty() ? note : "the pretrained classifier is kept: " + note + "\n";
 }
 
 }  // namespace bert_hpc::app

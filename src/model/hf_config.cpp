@@ -1,4 +1,5 @@
 #include "bert_hpc/model/hf_config.hpp"
+#include "bert_hpc/core/text.hpp"
 #include "bert_hpc/core/text_file.hpp"
 
 #include <limits>
@@ -48,8 +49,11 @@ class Reader {
   void must_be(const char* key, const json& only, const char* reason) {
     const json* found = find(key);
     if (found == nullptr || found->is_null() || *found == only) return;
-    problems_.add(std::string(key) + " is " + in_quotes(found->dump(-1, ' ', true, json::error_handler_t::replace)) +
-                  ", but only " + only.dump() + " is built in: " + reason);
+    const std::string found_text =
+        found->is_string() ? found->get<std::string>() : found->dump(-1, ' ', true, json::error_handler_t::replace);
+    problems_.add(std::string(key) + " is " +
+                  (found->is_string() ? in_quotes(found_text) : core::printable(found_text)) + ", but only " +
+                  only.dump() + " is built in: " + reason);
   }
   const json* find(const char* key) const {
     const auto found = root_.find(key);

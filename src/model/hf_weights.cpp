@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <set>
@@ -75,7 +76,11 @@ LoadPlan make_plan(const HfCheckpoint& checkpoint, const std::filesystem::path& 
     const HfCheckpoint::Entry* source = source_of(checkpoint, parameter.name);
     const bool optional = has_prefix(parameter.name, options.may_be_missing);
     const bool other_shape = source != nullptr && source->tensor->shape != parameter.shape;
-    if (other_shape && optional && options.replace_other_shapes) source = nullptr;
+    if (other_shape && optional && options.replace_other_shapes) {
+      plan.report.replaced.push_back(source->tensor->name + " (shape " + shape_text(source->tensor->shape) +
+                                     ", but this task needs " + shape_text(parameter.shape) + ")");
+      source = nullptr;
+    }
     plan.sources.push_back(source);
     if (source == nullptr) {
       if (optional) {
@@ -137,8 +142,8 @@ void check_finite(const HfCheckpoint& checkpoint, const HfCheckpoint::Entry& sou
   const core::ShardRuns runs = core::runs_of(slice.shape, slice.shard);
   const std::int64_t place = bad - values.begin(),
                      element = runs.first + place / runs.length * runs.stride + place % runs.length;
-  problems.add(checkpoint.describe(source) + " holds " + std::to_string(*bad) + " at element " +
-               std::to_string(element) + ": no usable weights can.");
+  problems.add(checkpoint.describe(source) + " contains " + (std::isnan(*bad) ? "NaN" : "an infinite value") +
+               " (at element " + std::to_string(element) + ").");
 }
 
 // A stored decoder must equal the weights it is tied to here.
@@ -153,23 +158,24 @@ void check_tie(const HfCheckpoint& checkpoint, const std::string& name, const co
     equal = std::equal(values.begin(), values.end(), tied_to.begin());
   }
   if (!equal) {
-    problems.add(checkpoint.describe(*entry) + " differs from " + tied_name +
-                 ": the model was trained with an untied decoder, but here the two are one.");
+    problems.add(
+        checkpoint.describe(*entry) + " differs from " + tied_name +
+        ": the model was trained with an untied decoder, which is not supported: here the two are one tensor.");
   }
 }
 
-/// What goes with a model into its folder, which people pass on.
+/// What is copied into a model's folder, which people share.
 constexpr std::array tokenizer_files = {"vocab.txt", "tokenizer_config.json", "tokenizer.json",
                                         "special_tokens_map.json", "added_tokens.json"};
 
-/// The text of one of them. A name may be a link (Hugging Face's caches have links alone), perhaps to what is nobody
-/// else's business: only JSON, and a vocabulary that has BERT's special tokens, are passed on.
+/// The text of one of them. A name may be a link (Hugging Face's caches hold only links), perhaps to a private file:
+/// only JSON, and a vocabulary that has BERT's special tokens, are copied.
 std::string tokenizer_file(const std::filesystem::path& path) {
   std::string text = core::read_text_file(path.string(), longest_tokenizer_file);
   if (path.extension() == ".json") {
     parse_strict_json(text, path.string());
   } else if (text.find("[CLS]") == std::string::npos || text.find("[SEP]") == std::string::npos) {
-    throw Error(ExitCode::files, path.string() + ": is no vocabulary of BERT: it has no [CLS] or no [SEP].");
+    throw Error(ExitCode::files, path.string() + ": is not a BERT vocabulary: it lacks [CLS] or [SEP].");
   }
   return text;
 }
@@ -177,13 +183,18 @@ std::string tokenizer_file(const std::filesystem::path& path) {
 }  // namespace
 
 std::string LoadReport::text() const {
+  constexpr std::size_t longest_shown = 300;
   const auto line = [](const char* title, const std::vector<std::string>& names) {
     if (names.empty()) return std::string();
     std::string result = std::string(title) + " (" + std::to_string(names.size()) + "):";
-    for (const std::string& name : names) result.append(" ").append(core::printable(name));
+    for (const std::string& name : names) {
+      result += (&name == &names.front() ? " " : ", ") + core::printable(name, longest_shown);
+    }
     return result + "\n";
   };
-  return line("newly initialised", newly_initialised) + line("not used from the file", unused);
+  std::vector<std::string> left = replaced;
+  left.insert(left.end(), unused.begin(), unused.end());
+  return line("newly initialised", newly_initialised) + line("not used from the file", left);
 }
 
 std::vector<std::string> head_prefixes(BertHead head) {

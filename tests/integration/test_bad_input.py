@@ -198,7 +198,7 @@ class BadInput(Case):
         self.other_shards("cased", "train_size = 120", f'vocabulary = "{folder}/bare"\nlowercase = false')
         sizes = {key: None for key in ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
                                        "max_position_embeddings")}
-        for name, words in (("fewer", ("another vocabulary (100 pieces", "(108 pieces")),
+        for name, words in (("fewer", ("another vocabulary (100 tokens", "(108 tokens")),
                             ("cased", ("lowercase = false", "do_lower_case = true"))):
             for mode in ("evaluate", "predict", "train"):
                 data = {"test": [f"{folder}/{name}/test-*.h5"], "validation": None,

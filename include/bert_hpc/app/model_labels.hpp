@@ -15,11 +15,11 @@ using LabelNames = std::vector<std::string>;
 /// Throws Error(data) where an evaluation's shards have other labels than the model.
 LabelNames labels_in_use(const std::string& mode, const LabelNames& model, const LabelNames& shards);
 
-/// What to tell of a model whose classes are taken for the shards' labels of other names; nothing where they agree.
+/// A note where model and shards name their labels differently or in another order; empty where they agree.
 std::string labels_note(const LabelNames& model, const LabelNames& shards);
 
-/// A line for the log where a training goes on from the folder's classifier, made for labels of other names: as with
-/// Transformers, whose weights fit stays. Nothing where it is new.
+/// A line for the log where training starts from the folder's classifier, which was made for labels of other names or
+/// in another order: as in Transformers, weights that fit are kept. Empty where the classifier is new.
 std::string kept_classifier(const std::string& folder, const LabelNames& shards,
                             const std::vector<std::string>& newly_initialised);
 

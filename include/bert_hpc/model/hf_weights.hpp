@@ -14,7 +14,7 @@
 
 namespace bert_hpc::model {
 
-/// What a load may put up with.
+/// What a load tolerates.
 struct LoadOptions {
   /// Name prefixes of parameters that may be missing, e.g. {"classifier.", "bert.pooler."} for a fresh head. They keep
   /// the values they have in the store.
@@ -26,7 +26,10 @@ struct LoadOptions {
 struct LoadReport {
   std::vector<std::string> newly_initialised;  ///< names of the store that the folder lacks, in the store's order
   std::vector<std::string> unused;             ///< names of the folder that the model has no place for, sorted
-  std::string text() const;                    ///< for the log: one line each, empty where there is nothing to say
+  /// Tensors of the folder in whose place new ones are, as their shapes differ: "NAME (shape …, but …)"; a subset of
+  /// `newly_initialised`, in its order.
+  std::vector<std::string> replaced;
+  std::string text() const;  ///< for the log: one line each, empty where there is nothing to report
 };
 
 /// Prefixes of the parameters that a pretrained encoder often lacks for this head: what a new task initialises.

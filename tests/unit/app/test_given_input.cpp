@@ -51,6 +51,12 @@ TEST_CASE("mistakes of several kinds in one input come at once") {
   CHECK(refusal_of(bad, false).code == core::ExitCode::input);
 }
 
+TEST_CASE("an empty model.pretrained is one error, not a missing folder as well") {
+  const Refusal refusal = refusal_of(run + task + data + rate + length + "[model]\npretrained = \"\"\n");
+  CHECK(refusal.code == core::ExitCode::input);
+  CHECK_THAT(refusal.text, ContainsSubstring("pretrained is empty") && !ContainsSubstring("no folder"));
+}
+
 TEST_CASE("what the model and the grid lack comes with files that are not there") {
   const std::string given = run + task + rate + length + data;
   const Refusal model_missing = refusal_of(given + "[model]\npretrained = \"/no\"\n");

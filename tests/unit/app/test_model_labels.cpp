@@ -1,4 +1,5 @@
 // Which labels count where a model and the shards name some.
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
@@ -52,7 +53,19 @@ TEST_CASE("a line that is too long to be copied names its source") {
   CHECK(text.size() < 1000);
 }
 
-TEST_CASE("a model without names takes the shards' labels by number, and that is told") {
+TEST_CASE("the same names in another order are refused, numbers too") {
+  for (const LabelNames& names : {LabelNames{"1", "0"}, LabelNames{"2", "0", "1"}, LabelNames{"no", "yes"}}) {
+    LabelNames sorted = names;
+    std::sort(sorted.begin(), sorted.end());
+    if (sorted == names) std::reverse(sorted.begin(), sorted.end());
+    const std::string text = refusal(names, sorted);
+    CHECK_THAT(text, ContainsSubstring("the same in another order") &&
+                         ContainsSubstring("labels = [\"" + names[0] + "\", \"" + names[1] + "\""));
+    CHECK_THAT(labels_note(names, sorted), ContainsSubstring("in another order") && ContainsSubstring("labels = ["));
+  }
+}
+
+TEST_CASE("a model without names takes the shards' labels by number, and a note says so") {
   const LabelNames nameless = model::default_label_names(12),
                    twelve{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11"};
   CHECK(labels_in_use("evaluate", nameless, twelve) == twelve);
@@ -60,11 +73,12 @@ TEST_CASE("a model without names takes the shards' labels by number, and that is
                                                 ContainsSubstring("LABEL_7 is 7, …") && !ContainsSubstring("LABEL_8"));
   CHECK(labels_note(nameless, nameless).empty());
   CHECK(labels_note(nameless, {}).empty());
-  CHECK_THAT(refusal(nameless, {"a", "b"}),
-             ContainsSubstring("2 labels") && ContainsSubstring("12") && !ContainsSubstring("LABEL_0"));
+  CHECK_THAT(refusal(nameless, {"a", "b"}), ContainsSubstring("2 labels") &&
+                                                ContainsSubstring("the model has 12 unnamed classes") &&
+                                                !ContainsSubstring("LABEL_0"));
 }
 
-TEST_CASE("an evaluation takes shards of numbers for the model's labels, and that is told") {
+TEST_CASE("an evaluation takes shards of numbers for the model's labels, and a note says so") {
   const LabelNames three = {"no", "maybe", "yes"};
   CHECK(labels_in_use("evaluate", three, {"0", "1", "2"}) == three);
   CHECK(labels_in_use("evaluate", three, {"0", "1"}) == three);  // the text has none of the last

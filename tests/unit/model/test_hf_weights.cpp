@@ -163,7 +163,10 @@ TEST_CASE("a fresh head is listed where the caller allows it, and an error where
   const model::LoadReport report = model::load_hf_weights(folder.path(), store, options);
   CHECK(report.newly_initialised ==
         std::vector<std::string>{"bert.pooler.dense.weight", "classifier.weight", "classifier.bias"});
-  CHECK(report.text().starts_with("newly initialised (3): bert.pooler.dense.weight"));
+  CHECK(report.replaced == std::vector<std::string>{"classifier.bias (shape (2), but this task needs (3))"});
+  CHECK(report.text() ==
+        "newly initialised (3): bert.pooler.dense.weight, classifier.weight, classifier.bias\n"
+        "not used from the file (1): classifier.bias (shape (2), but this task needs (3))\n");
   CHECK(values_of(store, "classifier.bias") == head_before);
   CHECK(values_of(store, "bert.embeddings.LayerNorm.weight")[0] < 100);
 }
@@ -178,6 +181,7 @@ TEST_CASE("a stored decoder must be the tied one, and its bias may have either n
   ParameterStore read(masked_lm_specs, ParameterStore::Arenas::values);
   const model::LoadReport report = model::load_hf_weights(folder.path(), read);
   CHECK(report.unused.empty());
+  CHECK(report.replaced.empty());
   CHECK(same_bits(read, store));
 
   tensors["cls.predictions.bias"] = tensors["cls.predictions.decoder.bias"];
@@ -199,8 +203,8 @@ TEST_CASE("weights that are not finite are refused by name and place") {
   tensors["classifier.bias"].second[1] = std::bit_cast<float>(0xFF800000u);
   write(folder / "model.safetensors", tensors);
   const auto failure = load_failure(folder, classifier_specs);
-  CHECK(failure.says("\"bert.pooler.dense.weight\" in model.safetensors holds nan at element 5"));
-  CHECK(failure.says("\"classifier.bias\" in model.safetensors holds -inf at element 1"));
+  CHECK(failure.says("\"bert.pooler.dense.weight\" in model.safetensors contains NaN (at element 5)."));
+  CHECK(failure.says("\"classifier.bias\" in model.safetensors contains an infinite value (at element 1)."));
 }
 
 TEST_CASE("the check reads no values and finds the same problems") {
