@@ -64,13 +64,17 @@ def labels(run):
     return run.predictions["label"]
 
 
+MOST_CLASSES = 1000  # of a confusion matrix, here as in bert_hpc: its memory grows with the square
+
+
 def confusion(run):
-    """Counts (classes, classes) over samples whose class is known; nothing for other tasks or without such samples."""
+    """Counts (classes, classes) over samples whose class is known; nothing for other tasks, too many classes or without such
+    samples."""
     data = run.predictions
     if data is None or data["task"] != "classification":
         return None
     actual, predicted, classes = labels(run), data["prediction"], len(data["label_names"])
-    if not all(np.issubdtype(column.dtype, np.integer) for column in (actual, predicted)):
+    if classes > MOST_CLASSES or not all(np.issubdtype(column.dtype, np.integer) for column in (actual, predicted)):
         return None
     good = (actual >= 0) & (actual < classes) & (predicted >= 0) & (predicted < classes)
     if not good.any():

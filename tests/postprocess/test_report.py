@@ -838,6 +838,12 @@ class Predictions(InFolder):
         self.assertEqual([row[3:5] for row in tables.classes([reading.load_run(run, "run")])[1]], [["a", 1], ["b", 2]])
         self.assertEqual(self.drawn(run, plot_predictions), [])
 
+    def test_thousands_of_classes_have_no_matrix(self):
+        for classes, has_matrix in ((1000, True), (1001, False)):
+            run = self.predict("classification", np.int32([0, 1, 1, 999]), np.int32([0, 1, 0, 1]), [str(i) for i in range(classes)])
+            self.assertEqual(predictions.confusion(reading.load_run(run, "run")) is not None, has_matrix)
+            shutil.rmtree(run)
+
     def test_classes_with_labels_in_the_shards(self):
         run = self.predict("classification", np.full(4, -1, "i4"), np.int32([0, 1, 0, 1]), ["a", "b"])
         self.shards("classification", np.int32([0, 1, 0, 0]), ["a", "b"])
