@@ -27,7 +27,7 @@ TextSettings read_settings(const std::string& file) {
 }
 
 std::string vocabulary_text(std::int64_t pieces, const std::string& hash) {
-  return core::counted(pieces, "piece") + ", hash " + hash;
+  return core::counted(pieces, "token") + ", hash " + hash;
 }
 
 }  // namespace
