@@ -1,12 +1,19 @@
+// Whose settings count is decided as in Transformers 5, tried with 5.23: a class of BERT's kind takes only the
+// vocabulary from tokenizer.json, and its settings from tokenizer_config.json or its defaults; a general class takes
+// all of tokenizer.json.
 #include "bert_hpc/data/tokenizer_folder.hpp"
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <unordered_set>
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/hash.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/core/text_file.hpp"
+#include "bert_hpc/tokenize/tokenizer_json.hpp"
 #include "bounded_json.hpp"
 #include "text_settings_json.hpp"
 
@@ -14,59 +21,170 @@ namespace bert_hpc::data {
 namespace {
 
 namespace fs = std::filesystem;
+using nlohmann::json;
 
 constexpr std::int64_t longest_vocabulary = std::int64_t{64} << 20;  // bytes; the largest known have 4 MB
+constexpr const char* config_name = "tokenizer_config.json";
 
-TextSettings read_settings(const std::string& file) {
-  const nlohmann::json json = parse_bounded_json(core::read_text_file(file, longest_json));
-  if (!json.is_object()) {
+std::string quoted(const std::string& text) {
+  return '"' + core::printable(text, 80) + '"';
+}
+
+bool is_file(const std::string& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored);
+}
+
+/// tokenizer_config.json; an empty object where there is none.
+json read_config(const std::string& file) {
+  if (!is_file(file)) return json::object();
+  json config = parse_bounded_json(core::read_text_file(file, longest_json));
+  if (!config.is_object()) {
     throw core::Error(core::ExitCode::files,
                       file + ": is not a JSON object, or is nested too deeply; write it again or remove it.");
   }
-  return read_text_settings(json, &TextSetting::hugging_face_name);
+  return config;
 }
 
-std::string vocabulary_text(std::int64_t pieces, const std::string& hash) {
-  return core::counted(pieces, "token") + ", hash " + hash;
+/// The text of a token, which is a string or an object with its content; "" of anything else.
+std::string token_text(const json& token) {
+  if (token.is_string()) return token.get<std::string>();
+  const auto content = token.is_object() ? token.find("content") : token.end();
+  return content != token.end() && content->is_string() ? content->get<std::string>() : "";
+}
+
+/// Tokens that tokenizer_config.json adds, or names otherwise than BERT.
+void check_tokens(const json& config, const std::string& file, std::vector<std::string>& problems) {
+  const auto& known = tokenize::special_token_names;
+  constexpr std::array names = {"pad_token", "unk_token", "cls_token", "sep_token", "mask_token"};
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const auto token = config.find(names[i]);
+    if (token == config.end() || token->is_null() || token_text(*token) == known[i]) continue;
+    problems.push_back(file + ": " + names[i] + " is " + core::printable(token->dump(), 80) +
+                       "; this version reads only \"" + known[i] + "\".");
+  }
+  for (const char* key : {"added_tokens_decoder", "additional_special_tokens", "extra_special_tokens"}) {
+    const auto tokens = config.find(key);
+    if (tokens == config.end()) continue;
+    for (const json& token : *tokens) {
+      const std::string text = token_text(token);
+      if (std::find(std::begin(known), std::end(known), text) != std::end(known)) continue;
+      problems.push_back(
+          file + ": " + key + " has " + (text.empty() ? "another value" : quoted(text)) +
+          ", which is none of BERT's five special tokens; this version does not split text at such tokens.");
+      break;
+    }
+  }
+}
+
+/// The class that Transformers reads the folder with; "" for a general one, which takes all of tokenizer.json.
+std::string tokenizer_class(const json& config, const std::string& path) {
+  const auto given = config.find("tokenizer_class");
+  if (given == config.end() || !given->is_string()) return is_file(path + "/config.json") ? "BertTokenizer" : "";
+  const std::string name = core::printable(given->get<std::string>(), 80);
+  return name == "TokenizersBackend" || name == "PreTrainedTokenizerFast" ? "" : name;
+}
+
+TextSettings settings_of(const tokenize::TextForm& form) {
+  return {form.lowercase, form.strip_accents, form.tokenize_chinese_chars};
+}
+
+/// Completes folder.text by tokenizer.json, and says where that differs from tokenizer_config.json.
+void settle_text(TokenizerFolder& folder, const tokenize::TextForm& form, const std::string& bert_class) {
+  const TextSettings of_json = settings_of(form);
+  TextSettings of_config = folder.config_text;
+  if (!bert_class.empty()) {
+    if (!of_config.lowercase) of_config.lowercase = true;
+    if (!of_config.tokenize_chinese_chars) of_config.tokenize_chinese_chars = true;
+  }
+  const TextSetting* const other = first_difference(of_config, of_json);
+  if (other == nullptr || bert_class.empty()) folder.text = of_json;
+  if (other == nullptr) return;
+  const std::string hugging_face_name = other->hugging_face_name, value = word(*(of_config.completed().*other->value));
+  const std::string config =
+      folder.path + "/" + config_name +
+      (folder.config_text.*other->value ? " says " + hugging_face_name + " = " + value
+                                        : " leaves " + hugging_face_name + " at its default, " + value);
+  folder.conflict = folder.path + "/tokenizer.json says " + other->name + " = " + word(*(of_json.*other->value)) +
+                    ", but " + config + "; " +
+                    (bert_class.empty() ? "tokenizer.json is used" : config_name + (" is used, for " + bert_class)) +
+                    ", as in Transformers.";
+}
+
+/// Throws Error(files) naming the first id at which the two differ.
+void require_same(const std::string& path, const std::vector<std::string>& lines,
+                  const std::vector<std::string>& pieces) {
+  const std::size_t common = std::min(lines.size(), pieces.size());
+  std::size_t id = 0;
+  while (id < common && lines[id] == pieces[id]) ++id;
+  if (id == lines.size() && id == pieces.size()) return;
+  const auto at = [id](const std::vector<std::string>& list) {
+    return id < list.size() ? quoted(list[id]) : "missing";
+  };
+  throw core::Error(core::ExitCode::files,
+                    path + ": vocab.txt and tokenizer.json hold different vocabularies: the piece " +
+                        std::to_string(id) + " is " + at(lines) + " in vocab.txt and " + at(pieces) +
+                        " in tokenizer.json. Delete the one that is not the model's.");
+}
+
+bool has_twice(const std::vector<std::string>& lines) {
+  std::unordered_set<std::string_view> seen;
+  return std::any_of(lines.begin(), lines.end(), [&](const std::string& line) { return !seen.insert(line).second; });
+}
+
+/// Takes over what tokenizer.json says, beside the vocab.txt that was read before, if any.
+void add_tokenizer_json(TokenizerFolder& folder, const std::string& file, const std::string& bert_class) {
+  tokenize::TokenizerJson read = tokenize::read_tokenizer_json(file);
+  const auto add = [&](const std::string& problem) { folder.problems.push_back(file + ": " + problem); };
+  const bool lines = !folder.file.empty();
+  // Of a piece that is there twice Transformers keeps the last, so tokenizer.json has no piece for the other's id.
+  if (!read.vocabulary_problem.empty() && !(lines && has_twice(folder.vocabulary))) add(read.vocabulary_problem);
+  for (const std::string& problem : read.problems) add(problem);
+  if (read.form) settle_text(folder, *read.form, bert_class);
+  if (read.pieces.empty()) return;
+  if (lines) return require_same(folder.path, folder.vocabulary, read.pieces);
+  folder.file = "tokenizer.json";
+  folder.vocabulary = std::move(read.pieces);
+}
+
+void finish(TokenizerFolder& folder) {
+  if (folder.file.empty()) return;
+  folder.pieces = static_cast<std::int64_t>(folder.vocabulary.size());
+  folder.vocabulary_hash = core::hash_of_lines(folder.vocabulary);
 }
 
 }  // namespace
 
-TokenizerFolder read_tokenizer_folder(const std::string& path) {
+std::string TokenizerFolder::says(const TextSetting& setting) const {
+  const std::string value = word(*(text.completed().*setting.value));
+  if ((config_text.completed().*setting.value) == (text.completed().*setting.value)) {
+    return path + "/" + config_name + " says " + setting.hugging_face_name + " = " + value;
+  }
+  return path + "/tokenizer.json says " + setting.name + " = " + value;
+}
+
+TokenizerFolder read_tokenizer_folder(const std::string& path, const std::string& file) {
   TokenizerFolder folder;
   folder.path = path;
-  std::error_code ignored;
-  const std::string vocabulary = path + "/vocab.txt", settings = path + "/tokenizer_config.json";
-  if (fs::is_regular_file(vocabulary, ignored)) {
-    const auto pieces = core::split_lines(core::read_text_file(vocabulary, longest_vocabulary));
-    folder.pieces = static_cast<std::int64_t>(pieces.size());
-    folder.vocabulary_hash = core::hash_of_lines(pieces);
+  const std::string lines = path + "/vocab.txt", whole = path + "/tokenizer.json";
+  const json config = read_config(path + "/" + config_name);
+  folder.config_text = folder.text = read_text_settings(config, &TextSetting::hugging_face_name);
+  check_tokens(config, path + "/" + config_name, folder.problems);
+  if (file != "tokenizer.json" && is_file(lines)) {
+    folder.file = "vocab.txt";
+    folder.vocabulary = core::split_lines(core::read_text_file(lines, longest_vocabulary));
   }
-  if (fs::is_regular_file(settings, ignored)) folder.text = read_settings(settings);
+  if (file != "vocab.txt" && is_file(whole)) add_tokenizer_json(folder, whole, tokenizer_class(config, path));
+  finish(folder);
   return folder;
 }
 
-std::string tokenizer_difference(const TokenizerFolder& model, const ShardInfo& shards, const TextSettings& text) {
-  const std::string mend = " Prepare the text with [tokenizer] vocabulary = \"" + model.path + "\"";
-  if (model.has_vocabulary() && !shards.vocabulary_hash.empty() && model.vocabulary_hash != shards.vocabulary_hash) {
-    return "it was prepared with another vocabulary (" +
-           vocabulary_text(shards.vocabulary_size, shards.vocabulary_hash) + ") than the model's, " + model.path +
-           "/vocab.txt (" + vocabulary_text(model.pieces, model.vocabulary_hash) + "), so its token ids do not match." +
-           mend + ".";
-  }
-  const TextSetting* const setting = first_difference(model.text, text);
-  if (setting == nullptr) return "";
-  const std::string theirs = word(*(text.completed().*setting->value)),
-                    own = word(*(model.text.completed().*setting->value));
-  return "its text was prepared with " + (setting->name + (" = " + theirs)) + ", and the model's " + model.path +
-         "/tokenizer_config.json says " + setting->hugging_face_name + " = " + own + "." + mend + " and " +
-         setting->name + " = " + own + ".";
-}
-
-bool is_vocabulary_of(const TokenizerFolder& folder, const ShardInfo& shards, std::int64_t vocab_size) {
-  if (!folder.has_vocabulary()) return false;
-  if (shards.vocabulary_hash.empty()) return folder.pieces <= vocab_size;
-  return folder.vocabulary_hash == shards.vocabulary_hash;
+TokenizerFolder read_tokenizer_file(const std::string& path) {
+  TokenizerFolder folder;
+  folder.path = path;
+  add_tokenizer_json(folder, path, "");
+  finish(folder);
+  return folder;
 }
 
 }  // namespace bert_hpc::data

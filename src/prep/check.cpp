@@ -12,6 +12,7 @@
 #include "bert_hpc/data/tokenizer_folder.hpp"
 #include "bert_hpc/prep/prepare.hpp"
 #include "check.hpp"
+#include "given_vocabulary.hpp"
 #include "ownership.hpp"
 
 namespace bert_hpc::prep {
@@ -30,8 +31,11 @@ void note(core::ProblemList& problems, ExitCode& code, const std::string& keys, 
   try {
     check();
   } catch (const Error& error) {
+    const std::string problem = keys + ": " + error.what();
+    const auto& all = problems.all();
+    if (std::find(all.begin(), all.end(), problem) != all.end()) return;  // found by two checks
     if (problems.empty()) code = error.code();
-    problems.add(keys + ": " + error.what());
+    problems.add(problem);
   }
 }
 
@@ -57,32 +61,36 @@ auto file_lists(Config& config) {
                                                       {"[source] test_files", &config.source.test_files}}};
 }
 
-std::string vocabulary_file(const TokenizerConfig& tokenizer) {
-  std::error_code ignored;
-  const bool folder = std::filesystem::is_directory(tokenizer.vocabulary, ignored);
-  return folder ? tokenizer.vocabulary + "/vocab.txt" : tokenizer.vocabulary;
-}
-
-/// The folder whose vocab.txt is used; nothing where there is none.
-data::TokenizerFolder vocabulary_folder(const TokenizerConfig& tokenizer) {
-  const std::filesystem::path file = vocabulary_file(tokenizer), folder = file.parent_path();
-  std::error_code ignored;
-  if (file.filename() != "vocab.txt" || !std::filesystem::is_regular_file(file, ignored)) return {};
-  return data::read_tokenizer_folder(folder.empty() ? "." : folder.string());
+/// The vocabulary, where one is given, and whether text can be prepared as its files ask.
+std::optional<Vocabulary> check_vocabulary(const PrepConfig& config, core::ProblemList& problems, ExitCode& code) {
+  std::optional<Vocabulary> vocabulary;
+  if (config.tokenizer.train_size > 0 || config.tokenizer.vocabulary.empty()) return vocabulary;
+  constexpr const char* key = "[tokenizer] vocabulary";
+  note(problems, code, key, [&] { vocabulary = load_vocabulary(config.tokenizer); });
+  note(problems, code, key, [&] {
+    for (const std::string& problem : given_tokenizer(config.tokenizer).problems) {
+      note(problems, code, key, [&] { throw Error(ExitCode::files, problem); });
+    }
+  });
+  return vocabulary;
 }
 
 /// Text is read as the vocabulary is for, and as the splitter can.
 void check_text(const PrepConfig& config, core::ProblemList& problems, ExitCode& code) {
   const data::TextSettings text = config.text();
   const bool has_folder = config.tokenizer.train_size == 0;
-  const data::TokenizerFolder folder = has_folder ? vocabulary_folder(config.tokenizer) : data::TokenizerFolder();
+  data::TokenizerFolder folder;
+  try {
+    if (has_folder) folder = given_tokenizer(config.tokenizer);
+  } catch (const Error&) {
+    return;  // check_vocabulary() reports it
+  }
   if (const data::TextSetting* setting = first_difference(text, folder.text); setting != nullptr) {
     const std::string name = setting->name, theirs = data::word(*(folder.text.completed().*setting->value));
     note(problems, code, "[tokenizer] " + name, [&] {
-      throw Error(ExitCode::input, std::string("it is ") + data::word(*(text.*setting->value)) + ", and " +
-                                       folder.path + "/tokenizer_config.json, beside the vocabulary, says " +
-                                       setting->hugging_face_name + " = " + theirs + ": leave " + name +
-                                       " out, or set it to " + theirs + ".");
+      throw Error(ExitCode::input, std::string("it is ") + data::word(*(text.*setting->value)) + ", but " +
+                                       folder.says(*setting) + ": leave " + name + " out, or set it to " + theirs +
+                                       ".");
     });
   } else if (*text.strip_accents && !*text.lowercase) {
     note(problems, code, "[tokenizer] strip_accents", [&] {
@@ -129,11 +137,7 @@ void check_source_files(const PrepConfig& config, core::ProblemList& problems, E
 std::optional<Vocabulary> check_named(const PrepConfig& config, bool text, core::ProblemList& problems,
                                       ExitCode& code) {
   check_source_files(config, problems, code);
-  std::optional<Vocabulary> vocabulary;
-  if (config.tokenizer.train_size == 0 && !config.tokenizer.vocabulary.empty()) {
-    note(problems, code, "[tokenizer] vocabulary",
-         [&] { vocabulary = Vocabulary::load(vocabulary_file(config.tokenizer)); });
-  }
+  std::optional<Vocabulary> vocabulary = check_vocabulary(config, problems, code);
   if (text) check_text(config, problems, code);
   if (!config.output.directory.empty()) {
     note(problems, code, "[output] directory", [&] {
@@ -157,10 +161,11 @@ void settle(PrepConfig& config) {
     }
     *files = std::move(found);
   }
-  const data::TextSettings told = vocabulary_folder(config.tokenizer).text;
+  const data::TokenizerFolder folder = given_tokenizer(config.tokenizer);
   data::TextSettings& text = config.tokenizer.text;
+  if (!text.lowercase) config.tokenizer.conflict = folder.conflict;
   for (const data::TextSetting& setting : data::text_settings) {
-    if (!(text.*setting.value)) text.*setting.value = told.*setting.value;
+    if (!(text.*setting.value)) text.*setting.value = folder.text.*setting.value;
   }
   config.tokenizer.lowercase_assumed = !text.lowercase;
   text = config.text();

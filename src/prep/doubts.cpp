@@ -47,11 +47,12 @@ std::int64_t positions_of(const fs::path& folder) {
 
 std::vector<std::string> doubts(const PrepConfig& config, const tokenize::Vocabulary& vocabulary) {
   std::vector<std::string> all;
+  if (!config.tokenizer.conflict.empty()) all.push_back(config.tokenizer.conflict);
   const double share = config.tokenizer.lowercase_assumed ? tokenize::capital_share(vocabulary.pieces()) : 0;
   if (share >= least_cased) {
     all.push_back(core::format_number(100 * share, 2) +
-                  "% of the vocabulary's words hold capitals, and lower-cased text has none: for a cased model's "
-                  "vocabulary set [tokenizer] lowercase = false (or true, if lower-cased text is meant).");
+                  "% of the vocabulary's words contain capital letters, and lower-cased text has none: [tokenizer] "
+                  "lowercase = false is probably right. The default is true; set it to keep it without this warning.");
   }
   const fs::path folder = model_folder(config.tokenizer);
   const std::int64_t positions = positions_of(folder), most = config.tokenizer.max_tokens;

@@ -33,7 +33,7 @@ constexpr std::int64_t most_manifest_bytes = std::int64_t{1} << 28;
 constexpr std::int64_t most_text_bytes = std::int64_t{1} << 20;
 constexpr std::size_t most_shown = 6;
 
-// What a run writes beside its shards. A folder with one of the latter two is a model's.
+// What version 0.1.0 wrote beside its shards. A folder without manifest that has one of the latter two is a model's.
 constexpr std::array<const char*, 4> text_names = {"vocab.txt", "tokenizer_config.json", "prep.toml", "rejects.tsv"};
 constexpr std::array<const char*, 2> model_names = {"config.json", "tokenizer.json"};
 

@@ -137,8 +137,8 @@ void check_unlabelled(const PrepConfig& c, config::TomlReader& reader) {
 void check_rest(const PrepConfig& c, config::TomlReader& reader) {
   if (c.tokenizer.vocabulary.empty() && c.tokenizer.train_size == 0) {
     complain(reader, "tokenizer.vocabulary",
-             "is missing, and so is train_size: give a vocab.txt (or a folder that has one), or in train_size the "
-             "size of a vocabulary to train.",
+             "is missing, and so is train_size: give a vocab.txt, a tokenizer.json or a folder that has either, or in "
+             "train_size the size of a vocabulary to train.",
              {"tokenizer.train_size"});
   } else if (!c.tokenizer.vocabulary.empty() && c.tokenizer.train_size > 0) {
     complain(reader, "tokenizer.vocabulary", "and train_size are both given: keep one of them.");

@@ -16,6 +16,7 @@
 #include "bert_hpc/prep/sequence_maker.hpp"
 #include "bert_hpc/prep/split_layout.hpp"
 #include "bert_hpc/prep/token_store.hpp"
+#include "bert_hpc/tokenize/tokenizer_json.hpp"
 #include "bert_hpc/tokenize/vocabulary_trainer.hpp"
 #include "check.hpp"
 #include "staging.hpp"
@@ -273,6 +274,8 @@ class Preparation {
     }
     io::write_text_file(staging_.file("vocab.txt"), vocabulary_->text());
     io::write_text_file(staging_.file("tokenizer_config.json"), tokenizer.dump(2) + "\n");
+    io::write_text_file(staging_.file("tokenizer.json"),
+                        tokenize::tokenizer_json_text(*vocabulary_, config_.text_form()));
     io::write_text_file(staging_.file("prep.toml"), resolved_toml(config_));
   }
 

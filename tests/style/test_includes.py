@@ -16,7 +16,7 @@ MAY_USE = {
     "io": set(),
     "tokenize": set(),
     "ops": set(),
-    "data": {"io"},
+    "data": {"io", "tokenize"},
     "layers": {"ops", "comm"},
     "model": {"layers", "ops", "comm", "io"},
     "train": {"model", "layers", "ops", "comm"},

@@ -50,9 +50,10 @@ struct SplitConfig {
 
 struct TokenizerConfig {
   std::string type = "wordpiece";
-  std::string vocabulary;          ///< vocab.txt, or a folder that has one
+  std::string vocabulary;          ///< a vocab.txt, a tokenizer.json, or a folder that has either
   std::int64_t train_size = 0;     ///< tokens of a vocabulary trained on the training split; one of the two is given
   data::TextSettings text;         ///< not given: as the vocabulary's folder says, else as Hugging Face's uncased BERT
+  std::string conflict;            ///< no key: where the vocabulary's files contradict each other, a warning; or ""
   bool lowercase_assumed = false;  ///< no key: neither the input nor the vocabulary's folder says whether
   std::int64_t max_tokens = 512;   ///< of a sequence, special tokens included
 };

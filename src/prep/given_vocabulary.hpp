@@ -1,0 +1,21 @@
+// The vocabulary that [tokenizer] vocabulary names: a vocab.txt, a tokenizer.json, or a Hugging Face folder that has
+// either. Internal to the module.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bert_hpc/data/tokenizer_folder.hpp"
+#include "bert_hpc/prep/prep_config.hpp"
+#include "bert_hpc/tokenize/vocabulary.hpp"
+
+namespace bert_hpc::prep {
+
+/// What the files of the vocabulary's folder say of the tokenizer; nothing where a vocabulary is to be made, or is a
+/// file of another name than vocab.txt and *.json. Throws Error(files).
+data::TokenizerFolder given_tokenizer(const TokenizerConfig& tokenizer);
+
+/// Throws Error(files) where there is none to read, Error(data) where it is not a vocabulary of BERT's kind.
+tokenize::Vocabulary load_vocabulary(const TokenizerConfig& tokenizer);
+
+}  // namespace bert_hpc::prep

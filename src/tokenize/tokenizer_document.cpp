@@ -1,0 +1,149 @@
+#include "tokenizer_document.hpp"
+
+#include <limits>
+
+#include "bert_hpc/core/error.hpp"
+#include "bert_hpc/core/json_depth.hpp"
+#include "bert_hpc/core/text.hpp"
+#include "bert_hpc/core/text_file.hpp"
+
+namespace bert_hpc::tokenize {
+namespace {
+
+using core::Error;
+using core::ExitCode;
+using nlohmann::json;
+
+constexpr std::int64_t longest_file = std::int64_t{64} << 20;  // bytes; the largest known have 35 MB
+constexpr int deepest = 16;                                    // levels; Transformers writes 7
+constexpr std::size_t most_values = 200000;                    // besides model.vocab and model.merges
+
+class Builder : public nlohmann::json_sax<json> {
+ public:
+  Builder(const std::string& path, TokenizerDocument& document) : path_(path), document_(document) {}
+
+  bool start_object(std::size_t) override { return begin(json::object()); }
+  bool start_array(std::size_t) override { return begin(json::array()); }
+  bool end_object() override { return end(); }
+  bool end_array() override { return end(); }
+  bool null() override { return value(nullptr); }
+  bool boolean(bool truth) override { return value(truth); }
+  bool number_integer(number_integer_t number) override { return value(number); }
+  bool number_unsigned(number_unsigned_t number) override { return value(number); }
+  bool number_float(number_float_t number, const string_t&) override { return value(number); }
+  bool string(string_t& text) override { return value(std::move(text)); }
+  bool binary(binary_t&) override { return false; }
+  bool parse_error(std::size_t, const std::string&, const json::exception& problem) override {
+    std::string reason = problem.what();
+    if (const std::size_t cut = reason.find("] "); cut != std::string::npos) reason.erase(0, cut + 2);
+    throw Error(ExitCode::files, path_ + ": is not valid JSON (" + core::printable(reason) + ").");
+  }
+
+  bool key(string_t& name) override {
+    if (list_depth_ > 0) {
+      if (list_depth_ == 1) piece_ = std::move(name);
+      return true;
+    }
+    if (open_.back()->contains(name)) {
+      throw Error(ExitCode::files,
+                  path_ + ": the key \"" + core::printable(name, 80) + "\" occurs twice in one object.");
+    }
+    keys_.back() = std::move(name);
+    return true;
+  }
+
+ private:
+  bool in_object() const { return !open_.empty() && open_.back()->is_object(); }
+
+  /// Does the value that begins here belong to model.vocab or model.merges?
+  bool begins_long_list() const {
+    return open_.size() == 2 && in_object() && keys_[0] == "model" && (keys_[1] == "vocab" || keys_[1] == "merges");
+  }
+
+  bool begin(json empty) {
+    if (list_depth_ > 0) {
+      if (list_depth_++ == 1) record(-1);
+      return true;
+    }
+    const bool list = begins_long_list();
+    in_vocabulary_ = list && empty.is_object() && keys_[1] == "vocab";
+    json* const placed = place(std::move(empty));
+    if (list) {
+      list_depth_ = 1;
+    } else {
+      open_.push_back(placed);
+      keys_.emplace_back();
+    }
+    return true;
+  }
+
+  bool end() {
+    if (list_depth_ > 0) {
+      --list_depth_;
+    } else {
+      open_.pop_back();
+      keys_.pop_back();
+    }
+    return true;
+  }
+
+  bool value(json given) {
+    if (list_depth_ == 0) {
+      place(std::move(given));
+    } else if (list_depth_ == 1) {
+      const bool number = given.is_number_integer() && given >= 0 && given <= std::numeric_limits<std::int32_t>::max();
+      record(number ? given.get<std::int64_t>() : -1);
+    }
+    return true;
+  }
+
+  void record(std::int64_t id) {
+    if (!in_vocabulary_) return;
+    if (document_.entries.size() == most_entries) {
+      document_.too_many_entries = true;
+    } else {
+      document_.entries.push_back({std::move(piece_), id});
+    }
+  }
+
+  json* place(json given) {
+    if (++values_ > most_values) {
+      throw Error(ExitCode::files, path_ + ": holds more values besides its vocabulary than any tokenizer.json.");
+    }
+    if (open_.empty()) {
+      document_.json = std::move(given);
+      return &document_.json;
+    }
+    json& parent = *open_.back();
+    if (parent.is_object()) return &(parent[keys_.back()] = std::move(given));
+    parent.push_back(std::move(given));
+    return &parent.back();
+  }
+
+  const std::string& path_;
+  TokenizerDocument& document_;
+  std::vector<json*> open_;        // objects and arrays that are being read; an outer one does not grow meanwhile
+  std::vector<std::string> keys_;  // the latest of each
+  std::size_t values_ = 0;
+  int list_depth_ = 0;  // within model.vocab or model.merges; 0: elsewhere
+  bool in_vocabulary_ = false;
+  std::string piece_;
+};
+
+}  // namespace
+
+TokenizerDocument read_tokenizer_document(const std::string& path) {
+  const std::string text = core::read_text_file(path, longest_file);
+  // The parser takes a zero byte for the end of the text.
+  if (text.find('\0') != std::string::npos) throw Error(ExitCode::files, path + ": is not JSON: it holds a zero byte.");
+  if (core::nests_too_deep(text, deepest)) {
+    throw Error(ExitCode::files, path + ": nests deeper than any tokenizer.json.");
+  }
+  TokenizerDocument document;
+  Builder builder(path, document);
+  json::sax_parse(text, &builder);
+  if (!document.json.is_object()) throw Error(ExitCode::files, path + ": is not a JSON object.");
+  return document;
+}
+
+}  // namespace bert_hpc::tokenize

@@ -1,0 +1,29 @@
+// The JSON of a tokenizer.json, read once: its vocabulary as a flat list, its merges skipped, all else as a small
+// document. Files may be hostile, so length, depth and the number of values are limited. Internal to the module.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace bert_hpc::tokenize {
+
+struct VocabularyEntry {
+  std::string piece;
+  std::int64_t id = 0;  ///< -1: the file holds something else than a whole number from 0 on
+};
+
+struct TokenizerDocument {
+  nlohmann::json json;                   ///< an object; its model.vocab and model.merges are empty lists or objects
+  std::vector<VocabularyEntry> entries;  ///< of model.vocab where that is an object, in the file's order
+  bool too_many_entries = false;         ///< more than most_entries: the list is cut there
+};
+
+inline constexpr std::size_t most_entries = std::size_t{1} << 20;  ///< pieces that a vocabulary may have
+
+/// Throws Error(files) where the file cannot be read, is longer or nests deeper than any tokenizer.json, or is not a
+/// JSON object. A key that occurs twice in one object is refused too; in model.vocab it is left to the caller.
+TokenizerDocument read_tokenizer_document(const std::string& path);
+
+}  // namespace bert_hpc::tokenize

@@ -1,0 +1,233 @@
+// Each section of the file is compared with what WordPieceEncoder does; what differs becomes one of the problems.
+#include "bert_hpc/tokenize/tokenizer_json.hpp"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <unordered_set>
+
+#include "bert_hpc/core/error.hpp"
+#include "bert_hpc/core/text.hpp"
+#include "bert_hpc/tokenize/word_splitter.hpp"
+#include "tokenizer_document.hpp"
+
+namespace bert_hpc::tokenize {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t most_named = 5;  // added tokens in a message
+
+/// The member `key` of an object; null where there is none, or `value` is no object.
+const json& member(const json& value, const char* key) {
+  static const json absent;
+  if (!value.is_object()) return absent;
+  const auto found = value.find(key);
+  return found == value.end() ? absent : *found;
+}
+
+std::string shown(const json& value) {
+  return core::printable(value.dump(), 80);
+}
+
+/// What `value` is by its "type", for messages.
+std::string type_of(const json& value) {
+  if (value.is_null()) return "missing";
+  const json& type = member(value, "type");
+  return "of type " + (type.is_string() ? shown(type) : shown(value));
+}
+
+bool has_type(const json& value, const char* type) {
+  return member(value, "type") == type;
+}
+
+/// A Sequence of one element is that element.
+const json& unwrapped(const json& value, const char* list) {
+  const json& elements = member(value, list);
+  const bool one = has_type(value, "Sequence") && elements.is_array() && elements.size() == 1;
+  return one ? elements.front() : value;
+}
+
+/// Old files do not say the type of their model.
+std::string kind_of(const json& model) {
+  const json& type = member(model, "type");
+  if (type.is_string()) return core::printable(type.get<std::string>(), 40);
+  if (model.contains("merges")) return "BPE";
+  if (member(model, "vocab").is_array()) return "Unigram";
+  return model.contains("continuing_subword_prefix") ? "WordPiece" : "WordLevel";
+}
+
+std::string other_kind(const std::string& kind) {
+  const std::string examples = kind == "BPE"       ? " (RoBERTa, GPT-2, ModernBERT)"
+                               : kind == "Unigram" ? " (XLM-RoBERTa, ALBERT, T5)"
+                                                   : "";
+  return "holds a " + kind + " tokenizer" + examples + "; this version reads WordPiece.";
+}
+
+/// The pieces by id; empty, and a problem, where the entries are not 0 … n-1, each once.
+std::vector<std::string> pieces_of(TokenizerDocument& document, std::string& problem) {
+  const auto fail = [&](const std::string& text) {
+    problem = "model.vocab " + text;
+    return std::vector<std::string>();
+  };
+  const std::size_t count = document.entries.size();
+  if (document.too_many_entries) return fail("has more than " + core::with_commas(most_entries) + " entries.");
+  if (count == 0) return fail("is missing or empty, or is no object of pieces and ids.");
+  std::unordered_set<std::string_view> seen;
+  for (const VocabularyEntry& entry : document.entries) {
+    const std::string name = '"' + core::printable(entry.piece, 80) + '"';
+    if (!seen.insert(entry.piece).second) return fail("has the piece " + name + " twice.");
+    if (entry.piece.find_first_of("\r\n") != std::string::npos || entry.piece.find('\0') != std::string::npos) {
+      return fail("has the piece " + name + ", which holds a line end or a zero byte; no word has one.");
+    }
+    if (entry.id < 0) return fail("gives the piece " + name + " an id that is not a whole number from 0 on.");
+    if (entry.id >= static_cast<std::int64_t>(count)) {
+      return fail("has " + core::counted(static_cast<std::int64_t>(count), "entry", "entries") +
+                  " and gives the piece " + name + " the id " + std::to_string(entry.id) + "; ids must be 0 to " +
+                  std::to_string(count - 1) + ", each once.");
+    }
+  }
+  seen.clear();
+  std::vector<std::string> pieces(count);
+  std::vector<bool> taken(count, false);
+  for (VocabularyEntry& entry : document.entries) {
+    const auto id = static_cast<std::size_t>(entry.id);
+    if (taken[id]) {
+      return fail("gives the id " + std::to_string(id) + " to \"" + core::printable(pieces[id], 80) + "\" and \"" +
+                  core::printable(entry.piece, 80) + "\".");
+    }
+    taken[id] = true;
+    pieces[id] = std::move(entry.piece);
+  }
+  return pieces;
+}
+
+void check_model(const json& model, std::vector<std::string>& problems) {
+  const auto must_be = [&](const char* key, const json& only) {
+    const json& value = member(model, key);
+    if (value == only || (value.is_null() && key != std::string("unk_token"))) return;  // absent: the library's default
+    problems.push_back("model." + std::string(key) + " is " + shown(value) + "; this version reads only " +
+                       only.dump() + ".");
+  };
+  must_be("unk_token", "[UNK]");
+  must_be("continuing_subword_prefix", "##");
+  must_be("max_input_chars_per_word", longest_word);
+}
+
+std::optional<TextForm> read_normalizer(const json& given, std::vector<std::string>& problems) {
+  const json& normalizer = unwrapped(given, "normalizers");
+  if (!has_type(normalizer, "BertNormalizer")) {
+    problems.push_back("its normalizer is " + type_of(normalizer) + "; this version reads BertNormalizer.");
+    return std::nullopt;
+  }
+  for (const char* key : {"clean_text", "handle_chinese_chars", "lowercase"}) {
+    if (!member(normalizer, key).is_boolean()) {
+      problems.push_back("normalizer." + std::string(key) + " is " + shown(member(normalizer, key)) +
+                         "; it must be true or false.");
+      return std::nullopt;
+    }
+  }
+  if (!member(normalizer, "clean_text").get<bool>()) {
+    problems.push_back("normalizer.clean_text is false; this version always drops control characters.");
+  }
+  const json& strips = member(normalizer, "strip_accents");
+  TextForm form;
+  form.lowercase = member(normalizer, "lowercase").get<bool>();
+  form.tokenize_chinese_chars = member(normalizer, "handle_chinese_chars").get<bool>();
+  form.strip_accents = strips.is_boolean() ? strips.get<bool>() : form.lowercase;
+  return form;
+}
+
+void check_pre_tokenizer(const json& given, std::vector<std::string>& problems) {
+  const json& pre_tokenizer = unwrapped(given, "pretokenizers");
+  if (has_type(pre_tokenizer, "BertPreTokenizer")) return;
+  problems.push_back("its pre_tokenizer is " + type_of(pre_tokenizer) + "; this version reads BertPreTokenizer.");
+}
+
+/// [CLS] a [SEP] and [CLS] a [SEP] b [SEP], the second text and what follows it of token type 1.
+void check_post_processor(const json& given, std::int64_t cls, std::int64_t sep, std::vector<std::string>& problems) {
+  const json& processor = unwrapped(given, "processors");
+  const auto special = [](const char* name, int type) {
+    return json{{"SpecialToken", {{"id", name}, {"type_id", type}}}};
+  };
+  const auto text = [](const char* name, int type) { return json{{"Sequence", {{"id", name}, {"type_id", type}}}}; };
+  json single = json::array({special("[CLS]", 0), text("A", 0), special("[SEP]", 0)});
+  const bool template_fits = [&] {
+    if (member(processor, "single") != single) return false;
+    json pair = single;
+    pair.push_back(text("B", 1));
+    pair.push_back(special("[SEP]", 1));
+    const json& tokens = member(processor, "special_tokens");
+    return member(processor, "pair") == pair && member(member(tokens, "[CLS]"), "ids") == json::array({cls}) &&
+           member(member(tokens, "[SEP]"), "ids") == json::array({sep});
+  }();
+  const bool bert = member(processor, "cls") == json::array({"[CLS]", cls}) &&
+                    member(processor, "sep") == json::array({"[SEP]", sep});
+  if (has_type(processor, "TemplateProcessing") ? template_fits : has_type(processor, "BertProcessing") && bert) return;
+  problems.push_back("its post_processor is " + type_of(processor) +
+                     " and does not make \"[CLS] a [SEP]\" of a text and " +
+                     "\"[CLS] a [SEP] b [SEP]\" of a pair, with the vocabulary's ids; this version makes only these.");
+}
+
+/// Text is split at added tokens before all else. WordPieceEncoder does so at BERT's special tokens, as they are.
+void check_added_tokens(const json& tokens, const std::vector<std::string>& pieces,
+                        std::vector<std::string>& problems) {
+  std::vector<std::string> other;
+  for (const json& token : tokens) {
+    const json& content = member(token, "content");
+    const auto known = std::find(std::begin(special_token_names), std::end(special_token_names), content);
+    if (known == std::end(special_token_names)) {
+      other.push_back(content.is_string() ? shown(content) : shown(token));
+      continue;
+    }
+    const auto at = static_cast<std::size_t>(std::find(pieces.begin(), pieces.end(), *known) - pieces.begin());
+    if (member(token, "id") != at && at < pieces.size()) {
+      problems.push_back("added_tokens gives " + std::string(*known) + " the id " + shown(member(token, "id")) +
+                         ", and model.vocab " + std::to_string(at) + ".");
+    }
+    for (const char* key : {"single_word", "normalized"}) {
+      if (member(token, key) != true) continue;
+      problems.push_back("added_tokens has " + std::string(key) + " = true for " + *known +
+                         "; this version finds it anywhere in the text as it is.");
+    }
+  }
+  if (other.empty()) return;
+  const auto count = static_cast<std::int64_t>(other.size());
+  if (other.size() > most_named) {
+    other.resize(most_named);
+    other.push_back("others");
+  }
+  problems.push_back("added_tokens has " + core::counted(count, "token") + " besides BERT's five special tokens: " +
+                     core::listed(other, "and", false) + "; this version does not split text at such tokens.");
+}
+
+}  // namespace
+
+TokenizerJson read_tokenizer_json(const std::string& path) {
+  TokenizerDocument document = read_tokenizer_document(path);
+  TokenizerJson result;
+  const json& model = member(document.json, "model");
+  if (!model.is_object()) {
+    result.problems.push_back("has no model, which every tokenizer.json has.");
+    return result;
+  }
+  result.kind = kind_of(model);
+  if (result.kind != "WordPiece") {
+    result.problems.push_back(other_kind(result.kind));
+    return result;
+  }
+  result.pieces = pieces_of(document, result.vocabulary_problem);
+  check_model(model, result.problems);
+  result.form = read_normalizer(member(document.json, "normalizer"), result.problems);
+  check_pre_tokenizer(member(document.json, "pre_tokenizer"), result.problems);
+  if (!result.pieces.empty()) {
+    const auto id = [&](const char* piece) {
+      return std::find(result.pieces.begin(), result.pieces.end(), piece) - result.pieces.begin();
+    };
+    check_post_processor(member(document.json, "post_processor"), id("[CLS]"), id("[SEP]"), result.problems);
+  }
+  check_added_tokens(member(document.json, "added_tokens"), result.pieces, result.problems);
+  return result;
+}
+
+}  // namespace bert_hpc::tokenize

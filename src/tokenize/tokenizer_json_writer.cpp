@@ -1,0 +1,89 @@
+// The sections in the order in which Hugging Face's tokenizers library writes them.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "bert_hpc/tokenize/tokenizer_json.hpp"
+#include "bert_hpc/tokenize/word_splitter.hpp"
+
+namespace bert_hpc::tokenize {
+namespace {
+
+using nlohmann::ordered_json;
+
+ordered_json added_tokens(const Vocabulary& vocabulary) {
+  std::vector<std::pair<std::int32_t, std::string>> specials;
+  for (const char* name : special_token_names) specials.emplace_back(vocabulary.id(name), name);
+  std::sort(specials.begin(), specials.end());
+  ordered_json tokens = ordered_json::array();
+  for (const auto& [id, name] : specials) {
+    tokens.push_back({{"id", id},
+                      {"content", name},
+                      {"single_word", false},
+                      {"lstrip", false},
+                      {"rstrip", false},
+                      {"normalized", false},
+                      {"special", true}});
+  }
+  return tokens;
+}
+
+ordered_json post_processor(const SpecialTokens& ids) {
+  const auto special = [](const char* name, int type) {
+    return ordered_json{{"SpecialToken", {{"id", name}, {"type_id", type}}}};
+  };
+  const auto text = [](const char* name, int type) {
+    return ordered_json{{"Sequence", {{"id", name}, {"type_id", type}}}};
+  };
+  const auto token = [](const char* name, std::int32_t id) {
+    return ordered_json{{"id", name}, {"ids", ordered_json::array({id})}, {"tokens", ordered_json::array({name})}};
+  };
+  ordered_json single = ordered_json::array({special("[CLS]", 0), text("A", 0), special("[SEP]", 0)});
+  ordered_json pair = single;
+  pair.push_back(text("B", 1));
+  pair.push_back(special("[SEP]", 1));
+  return {{"type", "TemplateProcessing"},
+          {"single", std::move(single)},
+          {"pair", std::move(pair)},
+          {"special_tokens", {{"[CLS]", token("[CLS]", ids.cls)}, {"[SEP]", token("[SEP]", ids.sep)}}}};
+}
+
+/// The entries of model.vocab, one a line.
+std::string entries(const Vocabulary& vocabulary) {
+  std::string text;
+  for (std::int32_t id = 0; id < vocabulary.size(); ++id) {
+    const std::string& piece = vocabulary.piece(id);
+    if (vocabulary.id(piece) != id) continue;  // a later line has the same piece, and counts
+    text += (text.empty() ? "\n      " : ",\n      ") + ordered_json(piece).dump() + ": " + std::to_string(id);
+  }
+  return text + "\n    ";
+}
+
+}  // namespace
+
+std::string tokenizer_json_text(const Vocabulary& vocabulary, const TextForm& form) {
+  const ordered_json document = {{"version", "1.0"},
+                                 {"truncation", nullptr},
+                                 {"padding", nullptr},
+                                 {"added_tokens", added_tokens(vocabulary)},
+                                 {"normalizer",
+                                  {{"type", "BertNormalizer"},
+                                   {"clean_text", true},
+                                   {"handle_chinese_chars", form.tokenize_chinese_chars},
+                                   {"strip_accents", form.strip_accents},
+                                   {"lowercase", form.lowercase}}},
+                                 {"pre_tokenizer", {{"type", "BertPreTokenizer"}}},
+                                 {"post_processor", post_processor(vocabulary.special())},
+                                 {"decoder", {{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", true}}},
+                                 {"model",
+                                  {{"type", "WordPiece"},
+                                   {"unk_token", "[UNK]"},
+                                   {"continuing_subword_prefix", "##"},
+                                   {"max_input_chars_per_word", longest_word},
+                                   {"vocab", ordered_json::object()}}}};
+  // The vocabulary goes into the text, as a key of an ordered object takes time in proportion to those before it.
+  std::string text = document.dump(2);
+  text.insert(text.rfind("{}") + 1, entries(vocabulary));
+  return text;
+}
+
+}  // namespace bert_hpc::tokenize
