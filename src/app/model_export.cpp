@@ -8,6 +8,7 @@
 #include "bert_hpc/app/label_unit.hpp"
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/shard.hpp"
+#include "bert_hpc/data/tokenizer_folder.hpp"
 #include "bert_hpc/model/hf_weights.hpp"
 
 namespace bert_hpc::app {
@@ -166,7 +167,9 @@ void export_model(const Assembly& assembly, comm::Communicator& world, const std
       tensors.push_back(std::move(tensor));
     }
     try {
-      model::save_hf_folder(folder, assembly.config, assembly.traits.head, std::move(tensors), tokenizer_folder);
+      const model::NamedTexts more =
+          tokenizer_folder.empty() ? model::NamedTexts() : data::lacking_tokenizer_files(tokenizer_folder);
+      model::save_hf_folder(folder, assembly.config, assembly.traits.head, std::move(tensors), tokenizer_folder, more);
     } catch (const std::exception&) {  // the others must be rid of theirs before all can talk about it
       failure = std::current_exception();
     }

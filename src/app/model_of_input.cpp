@@ -125,7 +125,7 @@ model::BertConfig complete_model(const config::Config& input, const model::BertC
   if (shards.vocabulary_size > config.vocab_size) {
     throw Error(ExitCode::data, "the shards were made with a vocabulary of " + std::to_string(shards.vocabulary_size) +
                                     " pieces, the model has only " + std::to_string(config.vocab_size) +
-                                    ". Prepare the data with the model's own vocab.txt ([tokenizer] vocabulary), or "
+                                    ". Prepare the data with the model's own vocabulary ([tokenizer] vocabulary), or "
                                     "leave model.vocab_size out.");
   }
   if (input.task.name == "regression") {

@@ -30,7 +30,7 @@ std::string tokenizer_folder(const config::Config& input, const data::ShardInfo&
     if (data::is_vocabulary_of(data::read_tokenizer_folder(folder), shards, vocab_size)) return folder;
   }
   if (!input.model.pretrained) return "";
-  // It may have a tokenizer in another form, of which nothing is known.
+  // It may have a tokenizer of another kind, whose vocabulary is not compared.
   const data::TokenizerFolder folder = data::read_tokenizer_folder(*input.model.pretrained);
   const bool other = folder.has_vocabulary() && !data::is_vocabulary_of(folder, shards, vocab_size);
   return other ? "" : folder.path;

@@ -95,7 +95,7 @@ void set_up(Training& training, const RunContext& context) {
       return;
     }
     context.log.warning("the shards' vocabulary is neither beside them nor in model.pretrained; " +
-                        input.run.directory + "/model will have no vocab.txt");
+                        input.run.directory + "/model will have no tokenizer");
   });
   if (estimates) return;
   // Communicates too.

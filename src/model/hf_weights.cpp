@@ -272,7 +272,8 @@ void check_tokenizer_files(const std::filesystem::path& folder) {
 }
 
 void save_hf_folder(const std::filesystem::path& folder, const BertConfig& config, BertHead head,
-                    std::vector<TensorToWrite> tensors, const std::filesystem::path& tokenizer_folder) {
+                    std::vector<TensorToWrite> tensors, const std::filesystem::path& tokenizer_folder,
+                    const NamedTexts& more_files) {
   std::error_code problem;
   std::filesystem::create_directories(folder, problem);
   if (problem) throw Error(ExitCode::files, folder.string() + ": cannot be created (" + problem.message() + ").");
@@ -287,6 +288,7 @@ void save_hf_folder(const std::filesystem::path& folder, const BertConfig& confi
       write_text(name, tokenizer_file(source));
     }
   }
+  for (const auto& [name, text] : more_files) write_text(name, text);
   write_safetensors_into(files.emplace_back(folder / "model.safetensors"), std::move(tensors), {{"format", "pt"}});
   write_text("config.json", hf_config_text(config, head));  // last: a folder with a config.json is whole
   for (AsideFile& file : files) file.finish();

@@ -1,12 +1,38 @@
-// WordPiece on any bytes, with a vocabulary that the input's first part may add to; and vocab.txt itself.
+// WordPiece on any bytes, with a vocabulary that the input's first part may add to; vocab.txt itself; and an input that
+// begins with a brace as tokenizer.json.
+#include "bert_hpc/tokenize/tokenizer_json.hpp"
 #include "bert_hpc/tokenize/vocabulary.hpp"
 #include "bert_hpc/tokenize/wordpiece.hpp"
 #include "fuzz.hpp"
 
 using namespace bert_hpc;
 
+namespace {
+
+void read_json(std::string_view text) {
+  const fuzz::File file(text);
+  fuzz::accepts([&] {
+    const tokenize::TokenizerJson read = tokenize::read_tokenizer_json(file.path());
+    const bool no_vocabulary = read.kind != "WordPiece" || !read.vocabulary_problem.empty();
+    fuzz::require(read.pieces.empty() == no_vocabulary, "there is a vocabulary or a reason why not");
+    fuzz::require(read.form || !read.problems.empty(), "there is a text form or a reason why not");
+    if (read.pieces.empty() || !read.form) return;
+    const tokenize::Vocabulary vocabulary(read.pieces, "fuzz");
+    const fuzz::File written(tokenize::tokenizer_json_text(vocabulary, *read.form));
+    const tokenize::TokenizerJson again = tokenize::read_tokenizer_json(written.path());
+    fuzz::require(again.problems.empty() && again.vocabulary_problem.empty(), "what is written can be read");
+    fuzz::require(again.pieces == read.pieces && again.form == read.form, "what is written is what was read");
+  });
+}
+
+}  // namespace
+
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view all = fuzz::text(data, size);
+  if (all.starts_with('{')) {
+    read_json(all);
+    return 0;
+  }
   const std::size_t cut = all.find('\0');
   const std::string_view pieces = cut == std::string_view::npos ? std::string_view() : all.substr(0, cut);
   const std::string_view text = cut == std::string_view::npos ? all : all.substr(cut + 1);

@@ -208,7 +208,7 @@ def case_is_the_vocabularys(folder):
         done = run(folder, 2)
         check(done.returncode == 0, f"{vocabulary}: {done.stderr}")
         check(f"; lowercase = {str(lowercase).lower()};" in done.stdout, f"{vocabulary}: told in the report: {done.stdout}")
-        doubt = "warning: 11% of the vocabulary's words hold capitals"
+        doubt = "warning: 11% of the vocabulary's words contain capital letters"
         check(done.stdout.count(doubt) == (vocabulary == "silent"), f"{vocabulary}: whose case is doubted: {done.stdout}")
         checked = run(folder, 1, "--validate")
         check(checked.stdout.count(doubt) == (vocabulary == "silent"), f"{vocabulary}: doubted before, too: {checked.stdout}")
@@ -221,7 +221,7 @@ def case_is_the_vocabularys(folder):
         word = f"lowercase = {str(lowercase).lower()}"
         check(word in (folder / "upper" / "prep.toml").read_text(), f"{vocabulary}: {word} in prep.toml")
         check(word in run(folder, 1, "--validate").stdout, f"{vocabulary}: {word} in what --validate shows")
-    refused(folder, "a case that is not the vocabulary's", 2, "[tokenizer] lowercase: it is true, and cased/tokenizer_config.json",
+    refused(folder, "a case that is not the vocabulary's", 2, "[tokenizer] lowercase: it is true, but cased/tokenizer_config.json",
             "do_lower_case = false", tokenizer__vocabulary='"cased"', tokenizer__lowercase="true")
     toml(folder, tokenizer__vocabulary='"silent"', tokenizer__lowercase="false", **upper)
     done = run(folder)
@@ -246,7 +246,7 @@ def text_is_read_as_the_vocabulary_is_for(folder):
     written = json.loads((folder / "german-out" / "tokenizer_config.json").read_text())
     check({key: written[key] for key in settings} == settings, "told in tokenizer_config.json")
     for key, name in (("strip_accents", "strip_accents"), ("tokenize_chinese_chars", "tokenize_chinese_chars")):
-        refused(folder, f"{key} that is not the vocabulary's", 2, f"[tokenizer] {key}: it is true, and german/tokenizer_config.json",
+        refused(folder, f"{key} that is not the vocabulary's", 2, f"[tokenizer] {key}: it is true, but german/tokenizer_config.json",
                 f"{name} = false", **german, **{f"tokenizer__{key}": "true"})
     refused(folder, "accents stripped of cased text", 2, "[tokenizer] strip_accents: it is true and lowercase is false",
             tokenizer__lowercase="false", tokenizer__strip_accents="true")

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bert_hpc/core/parameter_store.hpp"
@@ -52,13 +53,18 @@ LoadReport check_hf_weights(const std::filesystem::path& folder, const std::vect
 /// Throws Error(files) where a tokenizer's file in `folder` (vocab.txt, tokenizer.json, …) is not what its name says.
 void check_tokenizer_files(const std::filesystem::path& folder);
 
-/// Writes config.json, model.safetensors and copies of the tokenizer's files in `tokenizer_folder` (none if empty) into
-/// `folder`, made where it is missing: what AutoModelFor….from_pretrained(folder) reads without a missing or
-/// unexpected key. All files are written aside and flushed first, then renamed one after another. Throws Error(files).
+/// Texts of files by name.
+using NamedTexts = std::vector<std::pair<std::string, std::string>>;
+
+/// Writes config.json, model.safetensors, copies of the tokenizer's files in `tokenizer_folder` (none if empty) and
+/// `more_files` into `folder`, made where it is missing: what AutoModelFor….from_pretrained(folder) reads without a
+/// missing or unexpected key. All files are written aside and flushed first, then renamed one after another. Throws
+/// Error(files).
 void save_hf_folder(const std::filesystem::path& folder, const BertConfig& config, BertHead head,
                     const core::ParameterStore& store, const std::filesystem::path& tokenizer_folder);
 /// The same from tensors wherever they are.
 void save_hf_folder(const std::filesystem::path& folder, const BertConfig& config, BertHead head,
-                    std::vector<TensorToWrite> tensors, const std::filesystem::path& tokenizer_folder);
+                    std::vector<TensorToWrite> tensors, const std::filesystem::path& tokenizer_folder,
+                    const NamedTexts& more_files = {});
 
 }  // namespace bert_hpc::model

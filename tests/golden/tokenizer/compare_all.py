@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Compares the ids in bert_hpc_prep's shards with those of Transformers' BertTokenizer: on every code point in several
 contexts and on random hostile text (with a vocabulary in which every character counts), and on all text files of a
-folder with the vocabularies of BERT where they are at hand.
+folder with the vocabularies of BERT where they are at hand. Each text is prepared with vocab.txt and with the folder that
+Transformers saves (tokenizer.json alone); the tokenizer that bert_hpc_prep writes is read back by Transformers.
 
 compare_all.py [--prep BINARY] [--data DIR]    DIR has tok/bert-base-{uncased,cased}-vocab.txt and text anywhere below
 """
@@ -9,6 +10,7 @@ import argparse
 import os
 import pathlib
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,15 +21,16 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import h5py
 import numpy as np
 from make_golden import FORMS, SPECIAL
-from transformers import BertTokenizer
+from tokenizers import Tokenizer
+from transformers import AutoTokenizer, BertTokenizer
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 
 def ours(prep, text, vocabulary, form, folder):
-    """Ids of each line of the file `text` that is not blank."""
+    """Ids of each line of the file `text` that is not blank. form: None, as the vocabulary's folder says."""
     toml = folder / "compare.toml"
-    settings = "\n".join(f"{key.replace('do_lower_case', 'lowercase')} = {str(value).lower()}" for key, value in FORMS[form].items())
+    settings = "\n".join(f"{key.replace('do_lower_case', 'lowercase')} = {str(value).lower()}" for key, value in FORMS.get(form, {}).items())
     toml.write_text(f"""[source]
 format = "text"
 files = ["{text}"]
@@ -55,6 +58,26 @@ directory = "{folder / 'shards'}"
     return [ids[row] for row in sorted(ids)]
 
 
+def read_back(name, folder, texts):
+    """Transformers reads what bert_hpc_prep wrote, tokenizer.json or vocab.txt, as the same tokenizer."""
+    written = folder / "shards"
+    lines = folder / "lines"
+    shutil.rmtree(lines, ignore_errors=True)
+    lines.mkdir()
+    for file in ("vocab.txt", "tokenizer_config.json"):
+        shutil.copy(written / file, lines)
+    whole, plain = AutoTokenizer.from_pretrained(written), AutoTokenizer.from_pretrained(lines)
+    assert whole.special_tokens_map == plain.special_tokens_map and len(whole) == len(plain), f"{name}: special tokens"
+    plain.save_pretrained(folder / "saved")
+    assert (written / "tokenizer.json").read_bytes() == (folder / "saved" / "tokenizer.json").read_bytes(), f"{name}: tokenizer.json"
+    pairs = list(zip(texts, texts[::-1]))
+    alone = Tokenizer.from_file(str(written / "tokenizer.json")).encode_batch(pairs)
+    results = [t(*map(list, zip(*pairs)), return_offsets_mapping=True) for t in (whole, plain)]
+    for key, values in (("input_ids", [e.ids for e in alone]), ("token_type_ids", [e.type_ids for e in alone]),
+                        ("offset_mapping", [e.offsets for e in alone])):
+        assert results[0][key] == results[1][key] == values, f"{name}: {key} of what was written"
+
+
 def compare(name, prep, content, vocabulary, tokenizer, form, folder):
     """Number of lines that differ, the first few printed."""
     text = folder / "text.txt"
@@ -62,6 +85,12 @@ def compare(name, prep, content, vocabulary, tokenizer, form, folder):
     lines = [line for line in content.split(b"\n") if line.strip(b" \t\r\v\f")]
     got = ours(prep, text, vocabulary, form, folder)
     assert len(got) == len(lines), f"{name}: {len(lines)} lines, {len(got)} sequences"
+    shutil.rmtree(folder / "saved", ignore_errors=True)
+    tokenizer.save_pretrained(folder / "saved")
+    assert not (folder / "saved" / "vocab.txt").exists()
+    same = ours(prep, text, folder / "saved", None, folder)
+    assert len(same) == len(got) and all(map(np.array_equal, got, same)), f"{name}: other ids with tokenizer.json"
+    read_back(name, folder, [line.decode("utf-8", "replace") for line in lines[:1000]])
     different = 0
     for begin in range(0, len(lines), 1000):
         block = [line.decode("utf-8", "replace") for line in lines[begin : begin + 1000]]

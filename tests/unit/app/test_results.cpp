@@ -26,7 +26,7 @@ TEST_CASE("a model gets the vocabulary that its shards were made with, and no ot
   shards.vocabulary_size = 4;
   const auto chosen = [&] { return app::tokenizer_folder(input, shards, 4); };
 
-  CHECK(chosen() == root / "model");  // which may have a tokenizer.json
+  CHECK(chosen() == root / "model");  // which may have a tokenizer of another kind
   put("model", "a\nb\n");
   CHECK(chosen() == root / "model");
   put("shards", "a\nb\n");

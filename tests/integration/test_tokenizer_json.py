@@ -1,0 +1,122 @@
+"""Folders as today's Transformers saves them, with tokenizer.json and without vocab.txt: text is prepared with them, a
+model in one is trained further, and what bert_hpc writes has all the forms of the tokenizer."""
+
+import json
+import shutil
+import unittest
+
+import h5py
+from program import Case, run
+
+FILES = ("vocab.txt", "tokenizer.json", "tokenizer_config.json")
+SIZES = {key: None for key in ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
+                               "max_position_embeddings")}
+
+
+class TokenizerJson(Case):
+    def prepare(self, vocabulary, name, *more):
+        """Shards of the usual rows in folder `name`, made with a given vocabulary; returns what the program printed."""
+        text = (self.work.folder / "prep.toml").read_text().replace("/shards", f"/{name}")
+        path = self.work.folder / f"{name}.toml"
+        path.write_text(text.replace("train_size = 120", f'vocabulary = "{vocabulary}"'))
+        return run("bert_hpc_prep", path, *more)
+
+    def ids(self, name):
+        with h5py.File(self.work.folder / name / "train-00000.h5") as shard:
+            return shard["input_ids"][:].tolist(), shard.attrs["vocabulary_hash"], shard.attrs["tokenizer"]
+
+    def resaved(self, source, name, settings={"tokenizer_class": "BertTokenizer", "do_lower_case": True}):
+        """A copy of a folder in the form of Transformers 5."""
+        target = self.work.folder / name
+        shutil.copytree(source, target)
+        (target / "vocab.txt").unlink()
+        (target / "tokenizer_config.json").write_text(json.dumps({"backend": "tokenizers", "strip_accents": None, **settings}))
+        return target
+
+    def test_the_same_vocabulary_gives_the_same_shards_from_any_file(self):
+        shards = self.work.folder / "shards"
+        for name in FILES:
+            self.assertTrue((shards / name).exists(), name)
+        saved = self.resaved(shards, "saved")
+        for i, vocabulary in enumerate((shards, shards / "vocab.txt", shards / "tokenizer.json", saved, saved / "tokenizer.json")):
+            done = self.prepare(vocabulary, f"same-{i}")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertNotIn("warning", done.stdout)
+            self.assertEqual(self.ids(f"same-{i}"), self.ids("shards"), vocabulary)
+            for name in FILES:
+                self.assertEqual((self.work.folder / f"same-{i}" / name).read_bytes(), (shards / name).read_bytes(), name)
+
+    def test_what_the_folder_says_of_text_is_followed(self):
+        saved = self.resaved(self.work.folder / "shards", "cased", {"tokenizer_class": "BertTokenizer", "do_lower_case": False})
+        done = self.prepare(saved, "follows")
+        self.assertIn("; lowercase = false;", done.stdout)
+        self.assertIn(f"warning: {saved}/tokenizer.json says lowercase = true, but {saved}/tokenizer_config.json says "
+                      "do_lower_case = false; tokenizer_config.json is used, for BertTokenizer", done.stdout)
+        done = self.prepare(saved, "against", "--set", "tokenizer.lowercase=true")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("tokenizer_config.json says do_lower_case = false: leave lowercase out, or set it to false", done.stderr)
+
+    def test_what_cannot_be_read_is_refused_with_the_reason(self):
+        folder = self.work.folder / "refused"
+        folder.mkdir()
+
+        def refused(*words):
+            for mode in ((), ("--validate",)):
+                done = self.prepare(folder, "none", *mode)
+                self.assertEqual(done.returncode, 4, done.stderr)
+                for word in words:
+                    self.assertEqual(done.stderr.count(word), 1, f"{word}: {done.stderr}")
+                self.assertFalse((self.work.folder / "none").exists())
+
+        refused(f"[tokenizer] vocabulary: {folder}: holds neither vocab.txt nor tokenizer.json", "save_pretrained")
+        for kind in ("roberta", "gpt2", "modernbert"):
+            (folder / "config.json").write_text(json.dumps({"model_type": kind}))
+            refused(f'model_type = "{kind}", whose tokenizer is BPE')
+        (folder / "tokenizer.json").write_text(json.dumps({"model": {"type": "BPE", "vocab": {}, "merges": []}}))
+        refused("tokenizer.json: holds a BPE tokenizer (RoBERTa, GPT-2, ModernBERT); this version reads WordPiece.")
+        shards = self.work.folder / "shards"
+        shutil.copy(shards / "vocab.txt", folder)
+        document = json.loads((shards / "tokenizer.json").read_text())
+        document["normalizer"]["clean_text"] = False
+        document["added_tokens"].append({"id": 500, "content": "[E1]", "special": True})
+        (folder / "tokenizer.json").write_text(json.dumps(document))
+        refused("normalizer.clean_text is false", 'besides BERT\'s five special tokens: "[E1]"')
+        lines = (shards / "vocab.txt").read_text().split("\n")
+        (folder / "vocab.txt").write_text("\n".join(lines[:50] + ["other"] + lines[51:]))
+        refused(f'the piece 50 is "other" in vocab.txt and "{lines[50]}" in tokenizer.json')
+
+    def test_a_saved_model_is_trained_further_and_exported_with_every_file(self):
+        first = self.work.folder / "first"
+        run("bert_hpc", self.work.input("first.toml", run={"directory": str(first)}, schedule={"epochs": None, "steps": 2}), check=0)
+        shards = self.work.folder / "shards"
+        for name in FILES:
+            self.assertEqual((first / "model" / name).read_bytes(), (shards / name).read_bytes(), name)
+        saved = self.resaved(first / "model", "model")
+        self.assertEqual(self.prepare(saved, "again").returncode, 0)
+        data = {split: [f"{self.work.folder}/again/{split}-*.h5"] for split in ("train", "validation")}
+        # The shards' own folder lost its tokenizer, or has an old one.
+        for number, lost in enumerate((("tokenizer.json",), FILES)):
+            for name in lost:
+                (self.work.folder / "again" / name).unlink(missing_ok=True)
+            second = self.work.folder / f"second-{number}"
+            run("bert_hpc", self.work.input("second.toml", run={"directory": str(second)}, schedule={"epochs": None, "steps": 2},
+                                            model={"pretrained": str(saved), **SIZES}, data=data), check=0)
+            for name in FILES[:2]:
+                self.assertEqual((second / "model" / name).read_bytes(), (shards / name).read_bytes(), name)
+        self.assertEqual(self.prepare(second / "model", "third").returncode, 0)
+        self.assertEqual(self.ids("third"), self.ids("shards"))
+
+        # Shards of another vocabulary are not for it.
+        (self.work.folder / "other.toml").write_text(
+            (self.work.folder / "prep.toml").read_text().replace("120", "100").replace("/shards", "/other"))
+        run("bert_hpc_prep", self.work.folder / "other.toml", check=0)
+        done = run("bert_hpc", self.work.input("refused.toml", run={"directory": str(self.work.folder / "no")},
+                                               model={"pretrained": str(saved), **SIZES},
+                                               data={"train": [f"{self.work.folder}/other/train-*.h5"], "validation": None}))
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("another vocabulary (100 tokens", done.stderr)
+        self.assertIn(f"{saved}/tokenizer.json (", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
