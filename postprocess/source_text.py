@@ -97,7 +97,8 @@ def write_all(runs, options, output):
         rows = predicted_rows(source)
         with written(target) as file:
             writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(next(rows, []) + columns)
+            header = next(rows, [])
+            writer.writerow(header + [f"source_{name}" if name in header else name for name in columns])
             for row in rows:
                 writer.writerow(row + texts[int(row[0])])
         paths.append(target)

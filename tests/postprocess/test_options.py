@@ -278,8 +278,10 @@ class Text(InFolder):
     def test_quotes_mean_nothing_in_tsv(self):
         run = self.predicted([1])
         (self.folder / "rows.tsv").write_text('text\tlabel\n"a\tb\nc"d\te\n')
-        self.assertEqual(call("report.py", run, "--text", self.folder / "rows.tsv").returncode, 0)
-        self.assertEqual(read_csv(run / "report" / "predictions.csv")[0]["text"], 'c"d')
+        columns = ["--text-column", "text", "--text-column", "label"]
+        self.assertEqual(call("report.py", run, "--text", self.folder / "rows.tsv", *columns).returncode, 0)
+        row = read_csv(run / "report" / "predictions.csv")[0]
+        self.assertEqual((row["text"], row["label"], row["source_label"]), ('c"d', "", "e"))
 
     def test_no_predictions(self):
         make_run.write_metrics(self.folder, None, {})
