@@ -85,14 +85,16 @@ class Output(unittest.TestCase):
         self.assertIn("replaced 2 shards of an earlier run in out", done.stdout)
         self.assertEqual((self.out / "notes.txt").read_text(), "mine")
         self.assertEqual(sorted(contents(self.out)), sorted([
-            MANIFEST, "notes.txt", "prep.toml", "rejects.tsv", "test-00000.h5", "tokenizer_config.json", "train-00000.h5",
-            "validation-00000.h5", "vocab.txt"]))
+            MANIFEST, "notes.txt", "prep.toml", "rejects.tsv", "test-00000.h5", "tokenizer.json",
+            "tokenizer_config.json", "train-00000.h5", "validation-00000.h5", "vocab.txt"]))
 
     def test_a_directory_of_the_version_before_is_replaced(self):
         self.prepare()
-        (self.out / MANIFEST).unlink()
+        for name in MANIFEST, "tokenizer.json":  # which that version did not write
+            (self.out / name).unlink()
         self.assertIn("replaced 3 shards", self.prepare().stdout)
-        (self.out / MANIFEST).unlink()
+        for name in MANIFEST, "tokenizer.json":
+            (self.out / name).unlink()
         settings = json.loads((self.out / "tokenizer_config.json").read_text()) | {"added": 1}
         (self.out / "tokenizer_config.json").write_text(json.dumps(settings))
         self.refuses("holds tokenizer_config.json and vocab.txt, which no run of bert_hpc_prep left there")
