@@ -27,10 +27,12 @@ KINDS = {
     "backward": ("backward", "#E69F00"),
     "backward_input": ("backward, inputs", "#D55E00"),
     "backward_weight": ("backward, weights", "#009E73"),
-    "gradient_sum": ("gradient reduction", "#CC79A7"),
+    "gradient_reduction": ("gradient reduction", "#CC79A7"),
     "update": ("update", "#000000"),
-    "share_parameters": ("parameter all-gather", "#999999"),
+    "parameter_all_gather": ("parameter all-gather", "#999999"),
 }
+# Names in traces of version 0.1.0.
+OLD_NAMES = {"gradient_sum": "gradient_reduction", "share_parameters": "parameter_all_gather"}
 PASSES = {"forward", "backward", "backward_input", "backward_weight"}
 
 
@@ -44,6 +46,8 @@ class TimelineTrace:
             events = content["traceEvents"]
             self.facts = content.get("otherData", {})
             self.names = {e["pid"]: e["args"]["name"] for e in events if e["ph"] == "M" and e["name"] == "process_name"}
+            for e in events:
+                e["name"] = OLD_NAMES.get(e["name"], e["name"])
             spans = [e for e in events if e["ph"] == "X" and e["name"] in KINDS]
             self.step, spans = self._chosen(spans, step)
             begin = min((e["ts"] for e in spans), default=0)

@@ -1,9 +1,12 @@
 // bert_hpc: trains, evaluates and applies BERT-class models on the ranks of an MPI job.
+#include <unistd.h>
+
 #include <cstdio>
 #include <optional>
 
 #include "bert_hpc/app/application.hpp"
 #include "bert_hpc/app/collective.hpp"
+#include "bert_hpc/app/machine_measurement.hpp"
 #include "bert_hpc/app/stop_request.hpp"
 #include "bert_hpc/app/version_answer.hpp"
 #include "bert_hpc/comm/launch.hpp"
@@ -33,7 +36,8 @@ int main(int argc, char** argv) {
     // 2. The command line; the answers to --help, --version and --example are printed once.
     config::CommandLine line;
     app::collectively(*world, [&] { line = config::parse_command_line({argv + 1, argv + argc}, program); });
-    if (line.action != config::CommandLine::Action::run) {
+    using Action = config::CommandLine::Action;
+    if (line.action != Action::run && line.action != Action::measure) {
       if (world->rank() == 0) std::fputs(app::answer(line, program).c_str(), stdout);
       return 0;
     }
@@ -48,11 +52,18 @@ int main(int argc, char** argv) {
       choice = core::choose_device(place.rank);
       device.emplace();
     });
+    if (line.action == Action::measure) {
+      core::Log log = world->rank() == 0 ? core::Log(STDOUT_FILENO) : core::Log();
+      app::measure_machine(line.machine_file, *world, device->threads(), choice, log);
+      return 0;
+    }
     const app::Invocation invocation{.input_path = line.input,
                                      .overrides = line.overrides,
                                      .validate = line.validate,
                                      .overwrite = line.overwrite,
-                                     .validate_ranks = line.validate_ranks};
+                                     .validate_ranks = line.validate_ranks,
+                                     .planned_tokens = line.planned_tokens,
+                                     .planned_mean_length = line.planned_mean_length};
     return app::run_application(invocation, *world, device ? device->threads() : 1, requests, choice);
   } catch (const app::Stop& stop) {
     return static_cast<int>(stop.code);

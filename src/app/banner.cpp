@@ -12,7 +12,7 @@ namespace bert_hpc::app {
 
 namespace {
 
-constexpr int listed_ranks = 8;  // of a host, one line each; more are told together
+constexpr int listed_ranks = 8;  // of a node, one line each; more share one line
 
 std::string place_text(const RankPlacement& rank) {
   std::string text = core::counted(rank.threads, "thread");
@@ -36,7 +36,7 @@ std::vector<int> united(const std::vector<RankPlacement>& ranks, const std::vect
   return {all.begin(), all.end()};
 }
 
-/// A host's ranks, numbered from 0 within the host, so that equal hosts have equal texts.
+/// The ranks of one node, numbered from 0 within it, so that equal nodes have equal texts.
 std::vector<std::string> host_lines(const std::vector<RankPlacement>& ranks, const std::vector<int>& members) {
   std::vector<std::string> lines;
   const auto at = [&](std::size_t i) -> const RankPlacement& { return ranks[static_cast<std::size_t>(members[i])]; };
@@ -62,7 +62,7 @@ std::vector<std::string> host_lines(const std::vector<RankPlacement>& ranks, con
   return lines;
 }
 
-/// Hosts whose ranks are placed alike.
+/// Nodes whose ranks are placed alike.
 struct HostGroup {
   std::vector<std::string> hosts;
   std::vector<std::string> lines;
@@ -98,7 +98,7 @@ std::string memory_text(const std::vector<std::pair<std::string, std::int64_t>>&
     total += bytes;
     parts += (parts.empty() ? "" : ", ") + name + ' ' + core::format_bytes(bytes);
   }
-  return memory.empty() ? "" : core::format_bytes(total) + " a rank (" + parts + ')';
+  return memory.empty() ? "" : core::format_bytes(total) + " per rank (" + parts + ')';
 }
 
 }  // namespace
@@ -127,6 +127,7 @@ std::string banner(const BannerFacts& facts) {
   Page page;
   page.text_ = "bert_hpc " + facts.version + " (" + facts.revision + ")\n";
   page.line("libraries", core::listed(facts.libraries, "and", false));
+  page.line("kernels", facts.kernels);
   page.line("processor", facts.processor + (facts.instruction_sets.empty() ? "" : " (" + facts.instruction_sets + ')'));
   page.line("input", facts.input);
   page.line("run", facts.run);
@@ -134,21 +135,22 @@ std::string banner(const BannerFacts& facts) {
   std::int64_t hosts = 0;
   for (const HostGroup& group : groups) hosts += static_cast<std::int64_t>(group.hosts.size());
   const std::string here =
-      core::counted(static_cast<std::int64_t>(facts.ranks.size()), "rank") + " on " + core::counted(hosts, "host");
-  page.line("ranks", facts.planned_ranks == 0 ? here
-                                              : core::with_commas(facts.planned_ranks) +
-                                                    " planned, for what follows; this check itself: " + here);
+      core::counted(static_cast<std::int64_t>(facts.ranks.size()), "rank") + " on " + core::counted(hosts, "node");
+  page.line("ranks", facts.planned_ranks == 0
+                         ? here
+                         : core::with_commas(facts.planned_ranks) + " planned; this check runs on " + here);
   constexpr std::size_t most_groups = 16;
   for (std::size_t g = 0; g < std::min(groups.size(), most_groups); ++g) {
     page.line("", hosts_text(groups[g].hosts) + ", from rank " + std::to_string(groups[g].first_rank) + ':');
     for (const std::string& line : groups[g].lines) page.line("", "  " + line);
   }
   if (groups.size() > most_groups)
-    page.line("", "and " + std::to_string(groups.size() - most_groups) + " more kinds of hosts");
+    page.line("", "and " + std::to_string(groups.size() - most_groups) + " more kinds of nodes");
   page.line("layout", facts.layout);
   page.line("model", facts.model);
   if (facts.parameters > 0) page.line("parameters", core::with_commas(facts.parameters));
-  if (facts.flops_per_token > 0) page.line("work", core::format_metric(facts.flops_per_token) + "FLOP a token");
+  if (facts.flops_per_token > 0)
+    page.line("FLOPs", core::format_metric(facts.flops_per_token) + "FLOP per token (training)");
   page.line("memory", memory_text(facts.memory));
   for (const auto& [name, text] : facts.more) page.line(name, text);
   return page.text_;

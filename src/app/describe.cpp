@@ -5,6 +5,7 @@
 #include "bert_hpc/app/banner.hpp"
 #include "bert_hpc/app/machine.hpp"
 #include "bert_hpc/comm/mpi_communicator.hpp"
+#include "bert_hpc/config/machine_description.hpp"
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/device_runtime.hpp"
 #include "bert_hpc/core/text.hpp"
@@ -40,6 +41,21 @@ std::string layout_text(const comm::GridShape& grid) {
          std::to_string(grid.tensor);
 }
 
+/// The plan of --validate against the machine that [run] machine describes, else against this node with the ranks that
+/// run `here`. A GPU's memory is known from a machine file only.
+std::string plan_warning(const RunContext& context, std::int64_t most_bytes, int here) {
+  if (context.world.rank() != 0) return {};
+  const config::Config& input = context.input;
+  if (input.run.machine) {
+    const core::MachineDescription machine = config::parse_machine(*input.run.machine, input.precision.compute);
+    return memory_warning(most_bytes, 1, static_cast<std::int64_t>(machine.memory), "a rank of " + machine.name);
+  }
+  if (!core::host_sees_device_memory()) return {};
+  // With --ranks the nodes of the run are unknown: one rank at least must fit on a node like this one.
+  const bool planned = context.ranks() != context.world.size();
+  return memory_warning(most_bytes, planned ? 1 : here, host_memory(), "this node");
+}
+
 }  // namespace
 
 std::vector<std::string> library_versions() {
@@ -51,7 +67,7 @@ std::vector<std::string> library_versions() {
 }
 
 void describe_run(const RunContext& context, const Assembly& assembly, const DataSets& sets, const MemoryPlan& memory,
-                  const std::vector<std::pair<std::string, std::string>>& more) {
+                  std::int64_t most_bytes, const std::vector<std::pair<std::string, std::string>>& more) {
   const Machine machine = inspect_machine();
   const RankPlacement mine{machine.host,  context.device.name, context.threads,
                            machine.cores, machine.numa_nodes,  context.device.numa_node};
@@ -65,8 +81,7 @@ void describe_run(const RunContext& context, const Assembly& assembly, const Dat
   facts.version = core::version();
   facts.revision = core::revision();
   facts.libraries = library_versions();
-  facts.libraries.push_back("products by " + assembly.products->name());
-  facts.libraries.push_back("attention by " + assembly.attention->name());
+  facts.kernels = "matmul: " + assembly.products->name() + "; attention: " + assembly.attention->name();
   facts.processor = machine.processor;
   facts.instruction_sets = machine.instruction_sets;
   facts.input = context.invocation.input_path;
@@ -75,7 +90,7 @@ void describe_run(const RunContext& context, const Assembly& assembly, const Dat
   facts.model = model_text(config);
   facts.parameters = whole_model.parameters();
   const data::ShardInfo& info = sets.any().info();
-  // Of the tokens: masked ones, or one a sequence.
+  // Rows that the head reads per token: the masked ones, or one per sequence.
   const double head_rows = context.input.task.mask_probability.value_or(1 / info.mean_length());
   facts.flops_per_token = model::training_flops(config, assembly.traits.kind, 1, info.mean_length(), head_rows);
   facts.memory = memory;
@@ -83,17 +98,15 @@ void describe_run(const RunContext& context, const Assembly& assembly, const Dat
   facts.more.insert(facts.more.end(), more.begin(), more.end());
   context.log.info(banner(facts));
   for (const std::string& warning : placement_warnings(facts.ranks)) context.log.warning(warning);
-  if (!context.invocation.validate || !core::host_sees_device_memory()) return;
+  if (!context.invocation.validate) return;
   const auto here =
       std::count_if(facts.ranks.begin(), facts.ranks.end(), [&](const auto& r) { return r.host == machine.host; });
-  // Of ranks that are planned for elsewhere one at least must have room on a host like this one.
-  const int ranks = facts.planned_ranks == 0 ? static_cast<int>(here) : 1;
-  const std::string warning = memory_warning(total(memory), ranks, host_memory());
+  const std::string warning = plan_warning(context, std::max(most_bytes, total(memory)), static_cast<int>(here));
   if (!warning.empty()) context.log.warning(warning);
 }
 
-void tell_directory(const RunContext& context, const std::string& why) {
-  if (!why.empty()) context.log.info("note: as things are, the run would not begin: " + why);
+void note_directory(const RunContext& context, const std::string& why) {
+  if (!why.empty()) context.log.info("note: this run would be refused: " + why);
 }
 
 std::string memory_line(const std::vector<io::RankRow>& ranks) {
@@ -101,9 +114,8 @@ std::string memory_line(const std::vector<io::RankRow>& ranks) {
   const auto worst =
       std::max_element(ranks.begin(), ranks.end(), [&](const auto& a, const auto& b) { return excess(a) < excess(b); });
   if (worst == ranks.end() || worst->peak_memory <= 0 || worst->start_memory <= 0) return {};
-  return "memory of a rank: " + core::format_bytes(worst->planned_memory) + " planned, grew by " +
-         core::format_bytes(worst->peak_memory - worst->start_memory) + " to " +
-         core::format_bytes(worst->peak_memory) + " at most";
+  return "memory per rank: planned " + core::format_bytes(worst->planned_memory) + ", peak RSS " +
+         core::format_bytes(worst->peak_memory);
 }
 
 std::string evaluation_line(const std::string& task, const std::string& split, const io::EvaluationRow& row) {

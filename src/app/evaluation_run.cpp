@@ -10,6 +10,7 @@
 #include "bert_hpc/app/model_labels.hpp"
 #include "bert_hpc/app/one_answer.hpp"
 #include "bert_hpc/app/pipeline_setup.hpp"
+#include "bert_hpc/app/planned_data.hpp"
 #include "bert_hpc/app/results.hpp"
 #include "bert_hpc/app/stage_table.hpp"
 #include "bert_hpc/core/text.hpp"
@@ -24,6 +25,9 @@ void run_evaluation(const RunContext& context) {
   collectively(world, [&] { stated = stated_model(input); });
   DataSets sets;
   open_data(sets, input, stated, world);
+  if (estimates) {
+    for (const std::string& warning : extend_to_replicas(sets, context.grid.data, 0)) context.log.warning(warning);
+  }
   data::ShardReader& reader = sets.test ? *sets.test : *sets.validation;
   collectively(world, [&] { config = complete_model(input, stated, reader.info(), reader.special_ids()); });
 
@@ -58,9 +62,10 @@ void run_evaluation(const RunContext& context) {
   };
   const std::string labels = predicts ? "" : labels_note(stated.label_names, reader.info().label_names);
   if (input.task.name == "classification" && !labels.empty()) context.log.info("note: " + labels);
-  describe_run(context, *assembly, sets, memory_of(*assembly), stage_lines(context, facts_at));
+  const std::vector<StageFacts> stages = stage_table(context, facts_at);
+  describe_run(context, *assembly, sets, memory_of(*assembly), most_bytes(stages), stage_lines(context.grid, stages));
   if (estimates) {
-    tell_directory(context, directory_note(context));
+    note_directory(context, directory_note(context));
     context.log.info("valid: nothing was computed");
     return;
   }

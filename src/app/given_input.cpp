@@ -61,8 +61,15 @@ GivenInput given_input(const std::string& text, const Invocation& invocation, in
   GivenInput given;
   config::Config& input = given.config;
   Findings findings;
-  config::ReadConfig read = config::read_config_text(text, invocation.input_path, invocation.overrides);
+  std::vector<std::string> overrides = invocation.overrides;
+  const bool planned = invocation.planned_tokens > 0;
+  if (planned) overrides.emplace_back(R"(data.train=["planned"])");  // the file's may be missing
+  config::ReadConfig read = config::read_config_text(text, invocation.input_path, overrides);
   input = std::move(read.config);
+  if (planned && input.run.mode != "train") {
+    read.problems.add("--tokens and --mean-length plan a training, but [run] mode = \"" +
+                      core::printable(input.run.mode) + "\": set mode = \"train\".");
+  }
   const bool readable = findings.attempt([&] { config::throw_if_any(read.problems); });
   if (readable) {
     findings.attempt([&] {
@@ -78,7 +85,7 @@ GivenInput given_input(const std::string& text, const Invocation& invocation, in
     if (input.run.machine) {
       findings.attempt([&] { config::parse_machine(*input.run.machine, input.precision.compute); });
     }
-    findings.attempt([&] { look_for_shards(input); });
+    if (!planned) findings.attempt([&] { look_for_shards(input); });
   }
   findings.throw_if_any();
   return given;

@@ -59,7 +59,7 @@ void check_balance(const Numbers& balance, std::int64_t parts, std::int64_t virt
     refuse("balance = " + model::balance_text(balance) + " has " + core::counted(std::ssize(balance), "number") +
            ", but " + pipeline +
            (virtual_stages == 1 ? "" : " times virtual_stages = " + std::to_string(virtual_stages)) + " needs " +
-           std::to_string(parts) + ", one for each part of the model: balance = " + near + ", for one.");
+           std::to_string(parts) + ", one for each part of the model: balance = " + near + ", for example.");
   }
   refuse("balance = " + model::balance_text(balance) + " holds " + blocks_counted(held) + ", but the model has " +
          std::to_string(halves / 2) + ": balance = " + near + " would fit.");

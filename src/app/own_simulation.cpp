@@ -34,7 +34,7 @@ class PassTable {
     }
   }
 
-  /// Of a micro-batch that no traced step had: as the stage's others.
+  /// For a micro-batch that no traced step had: the median of the stage's other micro-batches.
   double seconds(int stage, const train::Instruction& i) const {
     Key key{stage, i.virtual_stage, train::instruction_name(i.kind), i.micro_batch};
     auto found = seconds_.find(key);
@@ -59,7 +59,7 @@ struct Span {
   double seconds() const { return std::max(0.0, end - begin); }
 };
 
-/// One traced step: what passed on all ranks.
+/// One traced step on all ranks.
 struct Step {
   Span whole, passes;
   double computing = 0;
@@ -76,8 +76,8 @@ std::map<std::int64_t, Step> steps_of(const io::Trace& trace) {
       step.passes.add(event);
       step.computing += event.seconds;
     }
-    if (event.name == "gradient_sum") step.sums[event.rank] += event.seconds;
-    if (event.name == "share_parameters") step.shares[event.rank] += event.seconds;
+    if (event.name == "gradient_reduction") step.sums[event.rank] += event.seconds;
+    if (event.name == "parameter_all_gather") step.shares[event.rank] += event.seconds;
     if (event.name == "update") step.updates[event.rank] += event.seconds;
   }
   return steps;
@@ -121,7 +121,7 @@ std::string own_simulation_text(const OwnSimulation& own) {
   std::string text = "traced steps: " + time(own.measured_seconds);
   const bool stages = own.input.grid.pipeline > 1;
   if (stages) text += ", bubble " + percent(own.measured_bubble);
-  text += "; simulated with the times of their own passes, sums and updates: " + time(own.simulated.seconds);
+  text += "; simulated with measured pass times: " + time(own.simulated.seconds);
   if (stages) text += ", bubble " + percent(own.simulated.bubble);
   return text;
 }

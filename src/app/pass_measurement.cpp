@@ -2,16 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
-#include <memory>
 #include <numeric>
 #include <optional>
 
 #include "bert_hpc/app/collective.hpp"
-#include "bert_hpc/core/device_memory.hpp"
-#include "bert_hpc/model/stage.hpp"
-#include "bert_hpc/ops/activation.hpp"
-#include "bert_hpc/ops/random_fill.hpp"
+#include "model_piece.hpp"
 
 namespace bert_hpc::app {
 namespace {
@@ -20,88 +15,6 @@ constexpr int pieces = 5, passes = 3;      // as train::ModelSeconds and train::
 constexpr double seconds_of_rounds = 0.3;  // of a piece, within these numbers of rounds:
 constexpr double fewest_rounds = 5, most_rounds = 50;
 constexpr double noise = 1.1;  // stages that differ by less are taken to be alike
-
-using PassTimes = std::array<double, passes>;  // seconds
-
-/// A part of the model with all that it needs to compute a micro-batch.
-class Piece {
- public:
-  Piece(const model::BertConfig& config, const MeasuredModel& how, const model::ModelRange& range,
-        const layers::TensorPlace& place, const layers::TensorGroup& group, const core::MicroBatch& batch)
-      : how_(how),
-        range_(range),
-        group_(group),
-        batch_(batch),
-        parameters_(model::bert_parameters(config, how.kind, how.outputs, range, place),
-                    core::ParameterStore::Arenas::with_gradients),
-        stage_(config, how.kind, how.outputs, range, parameters_, group, how.storage),
-        products_(ops::make_matrix_product("", how.products)),
-        attention_(ops::make_attention(how.attention, how.storage)) {
-    model::initialize_parameters(parameters_, config, 1);
-    const bool masked = how.kind == model::HeadKind::masked_lm;
-    const layers::BatchBounds bounds{.tokens = batch.tokens.count,
-                                     .sequences = batch.sequences,
-                                     .max_length = batch.max_length,
-                                     .selected = masked ? batch.masked.count : batch.sequences};
-    stage_.plan(workspace_, bounds, {.slots = 1, .kept = how.apart ? 1 : 0});
-    workspace_.allocate();
-    products_->keep_weights(parameters_);
-    for (const ops::ProductExtents& e : model::product_extents({&stage_, 1}, bounds)) products_->reserve(e);
-    attention_->reserve(batch.max_length, config.head_dim());
-    // A stage's other halves push a half's weights out of the caches before it has its turn again.
-    constexpr std::int64_t most_others = std::int64_t{16} << 20;  // floats: more than caches hold
-    const std::int64_t touched = 2 * parameters_.arena_size() * (how.halves_of_stage - 1);
-    others_.assign(static_cast<std::size_t>(std::clamp<std::int64_t>(touched, 0, most_others)), 0.0f);
-  }
-
-  /// Collective over the tensor group.
-  PassTimes run() {
-    layers::Engine engine{*products_, *attention_};
-    const layers::Pass pass{.batch = batch_, .training = true, .key0 = 1, .key1 = 2};
-    const auto nothing = [](std::int64_t) {};
-    stage_.open(workspace_, pass);
-    if (!range_.embeddings) fill(stage_.input(0));
-    PassTimes times{};
-    times[0] = timed([&] {
-      stage_.forward(engine, pass);
-      if (range_.head) stage_.loss(pass, 1.0f);
-    });
-    if (!range_.head) fill(stage_.d_output(0));
-    if (how_.apart) {
-      times[1] = timed([&] { stage_.backward_input(engine, pass, workspace_, 0, 0); });
-      times[2] = timed([&] { stage_.backward_weight(engine, pass, nothing, 0, 0); });
-    } else {
-      times[1] = timed([&] { stage_.backward(engine, pass, workspace_, nothing); });
-    }
-    return times;
-  }
-
- private:
-  double timed(const auto& work) {
-    for (float& other : others_) other += 1.0f;
-    const auto begin = std::chrono::steady_clock::now();
-    work();
-    core::wait_for_kernels();
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  }
-  /// Something small: what takes long is not the values.
-  static void fill(const core::Matrix& x) {
-    const core::Buffer<float> values(x.size());
-    ops::fill_normal({values.data(), static_cast<std::size_t>(values.size())}, 0.03f, 1);
-    ops::copy(core::Tensor<float>(values.data(), x.rows, x.columns), x);
-  }
-
-  MeasuredModel how_;
-  model::ModelRange range_;
-  layers::TensorGroup group_;
-  const core::MicroBatch& batch_;
-  core::ParameterStore parameters_;
-  model::Stage stage_;
-  std::unique_ptr<ops::MatrixProduct> products_;
-  std::unique_ptr<ops::Attention> attention_;
-  core::Workspace workspace_;
-  std::vector<float> others_;
-};
 
 /// Tokens of a micro-batch and what every piece took for it.
 struct Measurement {
@@ -136,7 +49,7 @@ Measurement measure(const comm::ProcessGroups& groups, model::BertConfig config,
                                             {.first = 2, .last = 3, .embeddings = false, .head = false},
                                             {.first = 3, .last = 4, .embeddings = false, .head = true}};
   for (std::size_t p = 0; p < pieces; ++p) {
-    std::optional<Piece> piece;
+    std::optional<ModelPiece> piece;
     collectively(groups.world, [&] {
       if (batch != nullptr) piece.emplace(config, how, ranges[p], place, group, *batch);
     });

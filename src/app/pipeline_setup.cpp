@@ -60,7 +60,7 @@ std::string measured_text(const std::vector<train::ModelSeconds>& seconds, doubl
          piece_text(mean(&train::ModelSeconds::last_attention), tokens) + ", its feed-forward and the head " +
          piece_text(mean(&train::ModelSeconds::last), tokens) +
          (least > 0 && most > 1.05 * least
-              ? "; the slowest stage " + core::format_number(most / least, 3) + " times the quickest"
+              ? "; the slowest stage takes " + core::format_number(most / least, 3) + " times as long as the fastest"
               : "");
 }
 
@@ -84,8 +84,10 @@ int stated_micro_batches(const config::Config& input, double sequences, double t
   return static_cast<int>(std::ceil(std::clamp(count, 1.0, 4096.0)));
 }
 
-core::MachineDescription machine_of(const config::Config& input) {
-  return input.run.machine ? config::parse_machine(*input.run.machine, input.precision.compute) : usual_machine();
+core::MachineDescription machine_of(const config::Config& input, const model::BertConfig& model) {
+  if (!input.run.machine) return usual_machine();
+  return core::at_hidden(config::parse_machine(*input.run.machine, input.precision.compute),
+                         static_cast<double>(model.hidden_size));
 }
 
 /// Rows that the head reads, of all tokens.
@@ -97,14 +99,14 @@ double head_share(const config::Config& input, model::HeadKind kind, double mean
 train::ModelSeconds counted_seconds(const config::Config& input, const model::BertConfig& config, model::HeadKind kind,
                                     double mean_length, int tensor) {
   return train::modelled_seconds(train::model_shape(config, kind, storage_type(input)), mean_length,
-                                 head_share(input, kind, mean_length), tensor, machine_of(input));
+                                 head_share(input, kind, mean_length), tensor, machine_of(input, config));
 }
 
 /// But for times and numbers of micro-batches.
 train::PipelineQuestion question_of(const RunContext& context, const model::BertConfig& config, model::HeadKind kind,
                                     double mean_length) {
   const config::Config& input = context.input;
-  const core::MachineDescription machine = machine_of(input);
+  const core::MachineDescription machine = machine_of(input, config);
   const bool leaves_node = context.ranks() > machine.node_ranks && input.run.machine;
   const core::LinkRates& link = leaves_node ? machine.between_nodes : machine.in_node;
   const double sequences = static_cast<double>(input.batch.global) / context.grid.data;
@@ -194,17 +196,17 @@ PipelineSetup set_up_pipeline(const RunContext& context, const model::BertConfig
     plan = train::plan_pipeline(question);
   }
   setup.balance = plan.balance;
-  const std::string origin = measures                         ? "measured"
-                             : measured                       ? "by cost, measured in a run"
-                             : input.parallel.balance.empty() ? "by cost"
-                                                              : "as the input says";
+  const std::string origin = measures                         ? "(measured)"
+                             : measured                       ? "(from FLOP counts; a run measures)"
+                             : input.parallel.balance.empty() ? "(from FLOP counts)"
+                                                              : "(from the input)";
   setup.lines.emplace_back("pipeline", train::schedule_name(question.kind) + ", blocks " +
                                            model::balance_text(plan.balance) + ' ' + origin + ", " +
                                            core::counted(plan.micro_batches, "micro-batch", "micro-batches") +
-                                           " of about " + std::to_string(std::llround(tokens)) + " tokens a replica " +
-                                           (open ? "by counted work" : "as the input says") + ": bubble " +
-                                           core::format_number(100 * plan.bubble, 3) + "% by " +
-                                           (measures ? "measured times" : "counted work"));
+                                           " of about " + std::to_string(std::llround(tokens)) +
+                                           " tokens per replica " + (open ? "(from FLOP counts)" : "(from the input)") +
+                                           ": bubble " + core::format_number(100 * plan.bubble, 3) + "% " +
+                                           (measures ? "(measured times)" : "(from FLOP counts)"));
   if (measures) setup.lines.emplace_back("", measured_text(question.seconds, tokens));
   return setup;
 }

@@ -24,7 +24,7 @@ std::string cores_text(const std::vector<int>& cores) {
 std::string hosts_text(const std::vector<std::string>& hosts) {
   if (hosts.size() == 1) return hosts.front();
   if (hosts.size() == 2) return hosts[0] + " and " + hosts[1];
-  return std::to_string(hosts.size()) + " hosts, " + hosts.front() + " to " + hosts.back();
+  return std::to_string(hosts.size()) + " nodes, " + hosts.front() + " to " + hosts.back();
 }
 
 }  // namespace bert_hpc::app

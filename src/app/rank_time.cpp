@@ -9,11 +9,11 @@ RankTime rank_time(std::span<const core::Timers::Section> sections, double wall)
   time.wall = wall;
   for (const core::Timers::Section& section : sections) {
     const std::string_view name = section.name;
-    if (name == "forward" || name.starts_with("backward") || name == "optimizer") {
+    if (name == "forward" || name.starts_with("backward") || name == "gradient accumulation" || name == "optimizer") {
       time.computing += section.seconds;
-    } else if (name == "gradient sums" || name == "share parameters") {
+    } else if (name == "gradient reduction" || name == "parameter all-gather") {
       time.communicating += section.seconds;
-    } else if (name == "pipeline wait" || name == "data wait") {  // a checkpoint's may be after the last step
+    } else if (name == "pipeline wait" || name == "data loading") {  // a "checkpoint wait" may be after the last step
       time.waiting += section.seconds;
     }
   }

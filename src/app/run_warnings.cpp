@@ -1,4 +1,4 @@
-// What the banner warns of: ranks on too few cores or far from their GPU, more memory than a host has, an input that
+// What the banner warns of: ranks on too few cores or far from their GPU, more memory than there is, an input that
 // asks for more than there is.
 #include <algorithm>
 #include <iterator>
@@ -126,13 +126,13 @@ std::vector<std::string> placement_warnings(const std::vector<RankPlacement>& ra
   return result;
 }
 
-std::string memory_warning(std::int64_t rank_bytes, int ranks, std::int64_t host_bytes) {
+std::string memory_warning(std::int64_t rank_bytes, int ranks, std::int64_t available, const std::string& where) {
   const double needed = static_cast<double>(rank_bytes) * ranks;  // whole numbers could overflow
-  if (host_bytes <= 0 || needed <= static_cast<double>(host_bytes)) return {};
-  return core::format_bytes(rank_bytes) + " are planned for " +
-         (ranks == 1 ? "a rank" : "each of " + std::to_string(ranks) + " ranks") + ", and this host has " +
-         core::format_bytes(host_bytes) +
-         ": set batch.micro_tokens lower, take a smaller model, or spread it over more hosts (parallel.pipeline, "
+  if (available <= 0 || needed <= static_cast<double>(available)) return {};
+  return "planned memory: " + core::format_bytes(rank_bytes) +
+         (ranks == 1 ? " per rank" : " for each of " + std::to_string(ranks) + " ranks") + ", but " + where + " has " +
+         core::format_bytes(available) +
+         ": lower batch.micro_tokens, use a smaller model, or spread it over more nodes (parallel.pipeline, "
          "parallel.tensor, parallel.zero)";
 }
 

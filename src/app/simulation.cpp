@@ -5,8 +5,11 @@
 #include <filesystem>
 
 #include "bert_hpc/app/collective.hpp"
+#include "bert_hpc/app/data_sets.hpp"
 #include "bert_hpc/app/own_simulation.hpp"
+#include "bert_hpc/app/run_estimate.hpp"
 #include "bert_hpc/config/machine_description.hpp"
+#include "bert_hpc/config/walltime.hpp"
 #include "bert_hpc/core/text.hpp"
 
 namespace bert_hpc::app {
@@ -32,7 +35,7 @@ train::MicroBatchShape shape_of(std::span<const core::PlannedSample> samples, mo
   return shape;
 }
 
-/// The micro-batches of the replica with the most tokens: the others wait for it.
+/// The micro-batches of the replica with the most tokens, for which the other replicas wait.
 std::vector<train::MicroBatchShape> slowest_replica(const core::BatchPlan& plan, model::HeadKind kind,
                                                     double mask_probability) {
   std::vector<train::MicroBatchShape> slowest;
@@ -85,8 +88,8 @@ std::string stage_text(const train::StageLoad& load, bool machine_is_known) {
                            sent_text("data", load.sent_data, load.data_leaves_node, machine_is_known) +
                            sent_text("tensor", load.sent_tensor, load.tensor_leaves_node, machine_is_known);
   return core::with_commas(rounded(load.parameters)) + " parameters, " + core::format_bytes(rounded(load.state_bytes)) +
-         " with gradients and moments, " + core::format_bytes(rounded(load.activation_bytes)) +
-         " kept for the backward pass of this batch" + (sent.empty() ? "" : "; sends " + sent.substr(2));
+         " for parameters, gradients and optimizer states, " + core::format_bytes(rounded(load.activation_bytes)) +
+         " of saved activations" + (sent.empty() ? "" : "; sends per step: " + sent.substr(2));
 }
 
 /// The plan of a run's first step.
@@ -112,9 +115,46 @@ train::SimulationInput input_of(const RunContext& context, const SimulatedRun& r
                           first_plan(run.reader, run.batches, context.grid.data), machine);
 }
 
+/// All sequences of a data set as one micro-batch.
+train::MicroBatchShape shape_of(const data::ShardReader& reader, model::HeadKind kind, double mask_probability) {
+  train::MicroBatchShape shape;
+  for (const std::int32_t length : reader.table().lengths()) {
+    shape.tokens += length;
+    shape.squared_lengths += as_double(length) * length;
+  }
+  shape.head_rows = kind == model::HeadKind::masked_lm ? mask_probability * shape.tokens : as_double(reader.samples());
+  return shape;
+}
+
+std::string run_text(const RunContext& context, const SimulatedRun& run, const train::SimulationInput& simulated,
+                     const train::SimulatedStep& step) {
+  const config::Config& input = context.input;
+  const core::MachineDescription& machine = simulated.machine;
+  const auto evaluation = [&](const data::ShardReader* reader) {
+    if (reader == nullptr) return 0.0;
+    const auto tokens = as_double(evaluation_micro_tokens(input, reader->info().max_length));
+    return train::evaluation_seconds(
+        simulated, shape_of(*reader, run.assembly.traits.kind, input.task.mask_probability.value_or(0.15)), tokens);
+  };
+  RunPlan plan;
+  plan.steps = run.steps;
+  plan.step_seconds = step.seconds;
+  plan.evaluations = run.evaluations + (run.test == nullptr ? 0 : 1);
+  plan.evaluation_seconds = as_double(run.evaluations) * evaluation(run.validation) + evaluation(run.test);
+  plan.every_steps = input.checkpoint.every_steps;
+  plan.every_minutes = input.checkpoint.every_minutes;
+  plan.snapshot_seconds = as_double(run.checkpoint_bytes) / context.ranks() / machine.memory_bandwidth;
+  plan.writing_seconds = as_double(run.checkpoint_bytes) / machine.storage_bandwidth;
+  if (input.run.max_walltime) plan.max_walltime = config::walltime_seconds(*input.run.max_walltime);
+  plan.ranks = context.ranks();
+  plan.node_ranks = machine.node_ranks;
+  plan.gpu = machine.gpu;
+  return run_estimate_text(plan, estimate_run(plan));
+}
+
 /// Returns its path.
 std::string write_simulation(const std::string& directory, const io::Trace& trace) {
-  std::error_code ignored;  // writing tells what is wrong
+  std::error_code ignored;  // write_trace() reports what is wrong
   std::filesystem::create_directories(directory, ignored);
   std::string path = directory + "/trace_simulated.json";
   io::write_trace(path, trace);
@@ -149,7 +189,7 @@ train::SimulationInput simulation_input(const config::Config& input, const model
   simulated.micro_batches = slowest_replica(plan, kind, input.task.mask_probability.value_or(0.15));
   for (const core::PlannedSample& sample : plan.samples) simulated.step_tokens += sample.length;
   simulated.balance = balance;
-  simulated.machine = machine.value_or(unknown_machine());
+  simulated.machine = core::at_hidden(machine.value_or(unknown_machine()), simulated.model.hidden);
   return simulated;
 }
 
@@ -165,7 +205,7 @@ std::string simulation_text(const train::SimulationInput& simulated, const train
   if (grid.pipeline > 1) {
     text += line("pipeline", train::schedule_name(simulated.kind) + ", " + core::counted(grid.pipeline, "stage") +
                                  ", " + core::counted(micro_batches, "micro-batch", "micro-batches") +
-                                 " a replica: bubble " + percent(step.bubble));
+                                 " per replica: bubble " + percent(step.bubble));
   }
   for (int stage = 0; stage < grid.pipeline; ++stage) {
     const auto s = static_cast<std::size_t>(stage);
@@ -173,20 +213,12 @@ std::string simulation_text(const train::SimulationInput& simulated, const train
     text += line(name, (grid.pipeline > 1 ? blocks_text(simulated, stage) + ", " : "") +
                            stage_text(step.loads[s], machine_is_known));
   }
-  if (!machine_is_known) return text + line("time", "unknown: [run] machine names a machine description");
-  text += line("time",
-               step_duration(step.seconds) + " a step" +
-                   (simulated.grid.data == 1
-                        ? ""
-                        : "; sums and sharing between replicas that no computation hides: " + percent(step.exposed)));
+  if (!machine_is_known) return text + line("time", "unknown (set [run] machine to a machine file)");
+  text +=
+      line("time",
+           step_duration(step.seconds) + " per step" +
+               (simulated.grid.data == 1 ? "" : "; exposed (non-overlapped) communication: " + percent(step.exposed)));
   text += line("speed", core::format_metric(step.tokens_per_second) + " tokens/s");
-  double most = 0;
-  for (const train::StageLoad& load : step.loads) most = std::max(most, load.memory());
-  if (most > simulated.machine.memory) {
-    text += line("warning", "a rank needs " + core::format_bytes(rounded(most)) + " and has " +
-                                core::format_bytes(rounded(simulated.machine.memory)) +
-                                ": more stages, tensor ranks or zero, or smaller micro-batches");
-  }
   return text;
 }
 
@@ -222,14 +254,14 @@ io::Trace simulated_trace(const train::SimulationInput& simulated, const train::
       }
     };
     const train::StageTail& tail = step.tails[s];
-    add("gradient_sum", "communication", end, tail.sums_end);
+    add("gradient_reduction", "communication", end, tail.sums_end);
     add("update", "update", tail.update_begin, tail.update_end);
-    add("share_parameters", "communication", tail.update_end, tail.share_end);
+    add("parameter_all_gather", "communication", tail.update_end, tail.share_end);
   }
   return trace;
 }
 
-void tell_simulation(const RunContext& context, const SimulatedRun& run) {
+void report_simulation(const RunContext& context, const SimulatedRun& run) {
   const config::Config& input = context.input;
   std::string text;
   collectively(context.world, [&] {
@@ -241,12 +273,13 @@ void tell_simulation(const RunContext& context, const SimulatedRun& run) {
     const train::SimulationInput simulated = input_of(context, run, machine);
     const train::SimulatedStep step = train::simulate_step(simulated);
     if (context.invocation.validate) text = simulation_text(simulated, step, machine.has_value());
+    if (context.invocation.validate && machine) text += run_text(context, run, simulated, step);
     if (writes) text += line("trace", write_simulation(input.run.directory, simulated_trace(simulated, step)));
   });
   if (context.invocation.validate && !text.empty()) context.log.info(text.substr(0, text.size() - 1));
 }
 
-void tell_own_simulation(const RunContext& context, const SimulatedRun& run, const io::Trace* measured) {
+void report_own_simulation(const RunContext& context, const SimulatedRun& run, const io::Trace* measured) {
   std::string text;
   collectively(context.world, [&] {
     if (measured == nullptr) return;
@@ -255,7 +288,7 @@ void tell_own_simulation(const RunContext& context, const SimulatedRun& run, con
     if (context.input.run.machine) return;
     io::Trace trace = simulated_trace(own.input, own.simulated);
     for (auto& [name, value] : trace.facts) {
-      if (name == "machine") value = "this one, by the times of the run's own passes";
+      if (name == "machine") value = "measured pass times";
     }
     write_simulation(context.input.run.directory, trace);
   });

@@ -1,5 +1,6 @@
 #include "bert_hpc/app/stage_table.hpp"
 
+#include <algorithm>
 #include <sstream>
 
 namespace bert_hpc::app {
@@ -30,8 +31,8 @@ StageFacts stage_facts(const Assembly& assembly, const MemoryPlan& memory) {
   return facts;
 }
 
-std::vector<std::pair<std::string, std::string>> stage_lines(
-    const RunContext& context, const std::function<StageFacts(const comm::GridPlace&)>& facts_at) {
+std::vector<StageFacts> stage_table(const RunContext& context,
+                                    const std::function<StageFacts(const comm::GridPlace&)>& facts_at) {
   const comm::GridShape& grid = context.grid;
   if (grid.pipeline == 1 && grid.tensor == 1) return {};
   std::vector<std::string> texts;
@@ -44,7 +45,19 @@ std::vector<std::pair<std::string, std::string>> stage_lines(
     stages.push_back(texts.empty() ? facts_at(place)
                                    : decode(texts[static_cast<std::size_t>(comm::rank_at(grid, place))]));
   }
+  return stages;
+}
+
+std::int64_t most_bytes(const std::vector<StageFacts>& stages) {
+  std::int64_t most = 0;
+  for (const StageFacts& stage : stages) most = std::max(most, stage.bytes);
+  return most;
+}
+
+std::vector<std::pair<std::string, std::string>> stage_lines(const comm::GridShape& grid,
+                                                             const std::vector<StageFacts>& stages) {
   std::vector<std::pair<std::string, std::string>> lines;
+  if (stages.empty()) return lines;
   std::istringstream picture(grid_picture(grid, stages));
   for (std::string line; std::getline(picture, line);) lines.emplace_back(lines.empty() ? "grid" : "", line);
   return lines;

@@ -20,10 +20,11 @@ constexpr Naming namings[] = {{"forward", "forward", "compute"},
                               {"backward input", "backward_input", "compute"},
                               {"backward weight", "backward_weight", "compute"},
                               {"pipeline wait", "pipeline_wait", "communication"},
-                              {"gradient sums", "gradient_sum", "communication"},
+                              {"gradient reduction", "gradient_reduction", "communication"},
+                              {"gradient accumulation", "gradient_reduction", "communication"},
                               {"optimizer", "update", "update"},
-                              {"share parameters", "share_parameters", "communication"},
-                              {"data wait", "data_wait", "data"}};
+                              {"parameter all-gather", "parameter_all_gather", "communication"},
+                              {"data loading", "data_loading", "data"}};
 
 double since(core::Timers::Clock::time_point zero, core::Timers::Clock::time_point time) {
   return std::chrono::duration<double>(time - zero).count();

@@ -152,7 +152,7 @@ void Trainer::update(const StepResult& result, std::int64_t done) {
     }
     scale_.update(!result.skipped);
   }
-  const auto timed = timers_.measure("share parameters");
+  const auto timed = timers_.measure("parameter all-gather");
   sums_.share_parameters();
   require_intact(hash_.after_update(done + 1));
 }
@@ -196,7 +196,8 @@ StepResult Trainer::step(const data::LoadedStep& loaded, std::int64_t done, cons
 
   StepResult result;
   {
-    const auto timed = timers_.measure("gradient sums");
+    const auto timed =
+        timers_.measure(assembly_.groups().world.size() > 1 ? "gradient reduction" : "gradient accumulation");
     sums_.end_step();
     result.gradient_norm = sums_.gradient_norm() / scale_.scale();
     result.votes = votes;

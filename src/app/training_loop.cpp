@@ -229,12 +229,12 @@ void TrainingLoop::write_trace() {
   if (!trace_.pending()) return;
   const auto trace = trace_.write(context_.input.run.directory + "/trace.json", context_.grid,
                                   context_.grid.pipeline > 1 ? context_.input.parallel.pipeline_schedule : "");
-  tell_own_simulation(context_, {*training_.sets.train, training_.batches, *training_.assembly},
-                      trace ? &*trace : nullptr);
+  report_own_simulation(context_, {*training_.sets.train, training_.batches, *training_.assembly},
+                        trace ? &*trace : nullptr);
 }
 
 const data::LoadedStep& TrainingLoop::next_step() {
-  const auto timed = timers_.measure("data wait");
+  const auto timed = timers_.measure("data loading");
   return training_.loader->next();
 }
 

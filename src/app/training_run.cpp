@@ -8,6 +8,7 @@
 #include "bert_hpc/app/data_sets.hpp"
 #include "bert_hpc/app/describe.hpp"
 #include "bert_hpc/app/label_unit.hpp"
+#include "bert_hpc/app/planned_data.hpp"
 #include "bert_hpc/app/results.hpp"
 #include "bert_hpc/app/resume.hpp"
 #include "bert_hpc/app/simulation.hpp"
@@ -47,7 +48,19 @@ void set_up(Training& training, const RunContext& context) {
   comm::Communicator& world = context.world;
   model::BertConfig stated, config;
   collectively(world, [&] { stated = stated_model(input); });
-  open_data(training.sets, input, stated, world);
+  const Invocation& invocation = context.invocation;
+  if (invocation.planned_tokens > 0) {
+    collectively(world, [&] {
+      plan_data(training.sets, input, stated, invocation.planned_tokens, invocation.planned_mean_length);
+    });
+  } else {
+    open_data(training.sets, input, stated, world);
+  }
+  if (invocation.validate) {
+    for (const std::string& warning : extend_to_replicas(training.sets, context.grid.data, input.batch.global)) {
+      context.log.warning(warning);
+    }
+  }
   const data::ShardReader& train = *training.sets.train;
   if (!context.invocation.validate) training.groups.emplace(comm::make_process_groups(world, context.grid));
   const bool estimates = context.invocation.validate;
@@ -88,7 +101,7 @@ void set_up(Training& training, const RunContext& context) {
     }
   });
   collectively(world, [&] {
-    if (world.rank() != 0) return;
+    if (world.rank() != 0 || train.planned()) return;
     const std::string tokenizer = tokenizer_folder(input, train.info(), config.vocab_size);
     if (!tokenizer.empty()) {
       model::check_tokenizer_files(tokenizer);  // now rather than when the trained model is to be written
@@ -156,8 +169,10 @@ void describe(const Training& training, const RunContext& context) {
     return stage_facts(other, memory_of(training, other, context));
   };
   const std::int64_t steps = training.loader->total_steps(), per_epoch = training.loader->steps_per_epoch();
-  auto lines = stage_lines(context, facts_at);
+  const std::vector<StageFacts> stages = stage_table(context, facts_at);
+  auto lines = stage_lines(context.grid, stages);
   lines.insert(lines.end(), training.pipeline.lines.begin(), training.pipeline.lines.end());
+  if (context.invocation.planned_tokens > 0) lines.emplace_back("planned", planned_data_text(training.sets));
   lines.emplace_back("steps", core::with_commas(steps) + " of " +
                                   core::counted(context.input.batch.global, "sequence") + ", " +
                                   core::with_commas(per_epoch) + " per epoch" +
@@ -167,17 +182,14 @@ void describe(const Training& training, const RunContext& context) {
   const train::ShardSettings shards = shards_of(training, *training.assembly, context);
   lines.emplace_back("checkpoints", checkpoints_text(training, context));
   lines.emplace_back("update", train::plan_shards(training.assembly->parameters, shards, context.grid.data).describe());
-  describe_run(context, *training.assembly, training.sets, memory_of(training, *training.assembly, context), lines);
+  describe_run(context, *training.assembly, training.sets, memory_of(training, *training.assembly, context),
+               most_bytes(stages), lines);
   for (const std::string& warning : training_warnings(context.input, steps, training.sets.train->samples())) {
     context.log.warning(warning);
   }
   const std::string equal = equal_labels_warning(context.input, *training.sets.train);
   if (!equal.empty()) context.log.warning(equal);
 }
-
-}  // namespace
-
-namespace {
 
 /// What it takes to go on from here: nothing of a later step is left that a resuming run could take for its own. Only
 /// then is it noted: a start that is killed before begins where this one did.
@@ -209,21 +221,36 @@ void tell_and_tidy(const Resume& resume, const RunContext& context) {
   });
 }
 
+SimulatedRun simulated_run(const Training& training, const RunContext& context) {
+  const std::int64_t steps = training.loader->total_steps();
+  const std::int64_t interval = evaluation_steps(context.input, training.loader->steps_per_epoch());
+  return {.reader = *training.sets.train,
+          .batches = training.batches,
+          .assembly = *training.assembly,
+          .validation = training.sets.validation.get(),
+          .test = training.sets.test.get(),
+          .steps = steps,
+          .evaluations = training.sets.validation ? (steps + interval - 1) / interval : 0,
+          .checkpoint_bytes = last_checkpoint_bytes(training, context)};
+}
+
 /// For --validate: where the run would begin. The state of its own directory is a note; a checkpoint that the input
 /// names must serve.
 void tell_beginning(Training& training, const RunContext& context) {
   std::string note = directory_note(context);
   const bool own = context.input.run.resume == "auto";
-  if (note.empty() || !own) {
+  if (training.sets.train->planned()) {  // of other data than a checkpoint's
+    note.clear();
+  } else if (note.empty() || !own) {
     try {
       const auto resume = choose_checkpoint(context, *training.assembly, training.sets, training.loader->total_steps());
-      if (resume) context.log.info("it would go on after step " + core::with_commas(resume->manifest.step));
+      if (resume) context.log.info("it would resume from step " + core::with_commas(resume->manifest.step));
     } catch (const AgreedError& error) {
       if (!own) throw;
       note = error.what();
     }
   }
-  tell_directory(context, note);
+  note_directory(context, note);
 }
 
 }  // namespace
@@ -232,7 +259,7 @@ void run_training(const RunContext& context) {
   Training training;
   set_up(training, context);
   describe(training, context);
-  tell_simulation(context, {*training.sets.train, training.batches, *training.assembly});
+  report_simulation(context, simulated_run(training, context));
   if (context.invocation.validate) {
     tell_beginning(training, context);
     context.log.info("valid: nothing was computed");

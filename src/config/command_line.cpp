@@ -11,8 +11,9 @@ namespace {
 
 std::string usage(const Program& program) {
   return "usage: " + program.name + " INPUT.toml [--set table.key=VALUE]... [--validate" +
-         (program.makes_runs ? " [--ranks N]] [--overwrite]\n" : "]\n") + "       " + program.name +
-         " --example | --version | --help";
+         (program.makes_runs ? " [--ranks N] [--tokens N --mean-length L]] [--overwrite]\n" : "]\n") + "       " +
+         program.name + (program.makes_runs ? " --measure-machine FILE.toml | --example" : " --example") +
+         " | --version | --help";
 }
 
 class Parser {
@@ -44,6 +45,13 @@ class Parser {
       } else if (name_ == "--ranks" && program_.makes_runs) {
         ranks_given = true;
         if (take_value("a number of ranks")) read_ranks();
+      } else if (name_ == "--measure-machine" && program_.makes_runs) {
+        if (take_value("the name of the file to write")) line_.machine_file = value_;
+        line_.action = CommandLine::Action::measure;
+      } else if (name_ == "--tokens" && program_.makes_runs) {
+        if (take_value("a number of tokens")) read_tokens();
+      } else if (name_ == "--mean-length" && program_.makes_runs) {
+        if (take_value("a number of tokens")) read_mean_length();
       } else if (name_.size() > 1 && name_[0] == '-') {
         refuse_option();
       } else if (line_.input.empty() && !name_.empty()) {
@@ -52,9 +60,14 @@ class Parser {
         problems_.add("a second input file, " + quoted(name_) + ", after " + quoted(line_.input) + ": give one.");
       }
     }
-    if (line_.input.empty() && problems_.empty()) problems_.add("the input file is missing.");
+    if (line_.action == CommandLine::Action::measure) {
+      check_measurement();
+    } else if (line_.input.empty() && problems_.empty()) {
+      problems_.add("the input file is missing.");
+    }
     if (ranks_given && !line_.validate)
       problems_.add("--ranks belongs to --validate: the launcher sets the number of ranks of a run.");
+    check_plan();
     if (!problems_.empty()) {
       problems_.throw_if_any(core::ExitCode::input, "the command line cannot be used (" + usage(program_) + "):");
     }
@@ -101,9 +114,43 @@ class Parser {
     }
   }
 
+  /// A number from 1 to `most`; 0 after a problem. Exponents are allowed: 3e9.
+  double read_number(double most, const char* what) {
+    double number = 0;
+    const auto [end, error] = std::from_chars(value_.data(), value_.data() + value_.size(), number);
+    if (error == std::errc() && end == value_.data() + value_.size() && number >= 1 && number <= most) return number;
+    problems_.add(name_ + " must be " + what + ", but is " + quoted(value_) + '.');
+    return 0;
+  }
+  void read_tokens() {
+    tokens_given_ = true;
+    line_.planned_tokens = static_cast<std::int64_t>(read_number(1e15, "a number of tokens from 1 to 1e15"));
+  }
+  void read_mean_length() {
+    mean_length_given_ = true;
+    line_.planned_mean_length = read_number(1e6, "a mean length in tokens from 1 to 1e6");
+  }
+
+  void check_measurement() {
+    if (line_.machine_file.empty() && problems_.empty()) problems_.add("--measure-machine needs a file name.");
+    if (arguments_.size() > (has_value_ ? 1 : 2)) {
+      problems_.add("--measure-machine FILE.toml stands alone: it reads no input and takes no other option.");
+    }
+  }
+
+  void check_plan() {
+    if (tokens_given_ != mean_length_given_) {
+      problems_.add("--tokens and --mean-length belong together: a plan without shards needs both.");
+    }
+    if ((tokens_given_ || mean_length_given_) && !line_.validate) {
+      problems_.add("--tokens and --mean-length belong to --validate: a run reads shards.");
+    }
+  }
+
   void refuse_option() {
     std::vector<std::string> options = {"--set", "--validate", "--example", "--version", "--help"};
-    if (program_.makes_runs) options.insert(options.end(), {"--ranks", "--overwrite"});
+    if (program_.makes_runs)
+      options.insert(options.end(), {"--ranks", "--tokens", "--mean-length", "--measure-machine", "--overwrite"});
     const std::string nearest = core::nearest_name(name_, options);
     problems_.add("unknown option " + quoted(name_) +
                   (nearest.empty() ? "; the options are " + core::listed(options, "and", false) +
@@ -115,7 +162,7 @@ class Parser {
   const Program& program_;
   std::size_t at_ = 0;
   std::string name_, value_;
-  bool has_value_ = false;
+  bool has_value_ = false, tokens_given_ = false, mean_length_given_ = false;
   CommandLine line_;
   core::ProblemList problems_;
 };
@@ -136,10 +183,17 @@ std::string help_text(const Program& program) {
                              : "                         --set split.seed=7 --set 'output.directory=\"shards\"'\n";
   text +=
       program.makes_runs
-          ? "  --validate             check everything that can be checked without computing, print layout, memory\n"
-            "                         and disk use, then exit\n"
+          ? "  --validate             check everything that can be checked without computing, print layout, memory,\n"
+            "                         disk use and time, then exit\n"
             "  --ranks N              with --validate: plan for N ranks\n"
+            "  --tokens N --mean-length L\n"
+            "                         with --validate: plan without shards, for N tokens in sequences of mean length "
+            "L\n"
             "  --overwrite            replace the results in run.directory\n"
+            "  --measure-machine FILE.toml\n"
+            "                         measure this machine for a minute and write the file for [run] machine; under "
+            "the\n"
+            "                         launcher, with as many ranks per node as runs will have\n"
           : "  --validate             check everything that can be checked without preparing, print the resolved\n"
             "                         input, then exit\n";
   text +=

@@ -87,6 +87,9 @@ std::string format_duration(double seconds) {
   const long long minutes = (whole + 30) / 60;
   if (minutes < 24 * 60) return formatted("%lld h %02lld min", minutes / 60, minutes % 60);
   const long long hours = (whole + 1800) / 3600;
+  constexpr long long day = 24, year = 8766;  // hours
+  if (hours >= 2 * year) return formatted("%.1f years", static_cast<double>(hours) / year);
+  if (hours >= 60 * day) return formatted("%lld days", (hours + day / 2) / day);
   return formatted("%lld d %02lld h", hours / 24, hours % 24);
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/core/rng.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/data/file_list.hpp"
 #include "bert_hpc/io/checksummed_file.hpp"
@@ -72,6 +73,20 @@ ShardReader::ShardReader(const ShardReaderOptions& options) : options_(options) 
   if (table_.tokens() * (has_types_ ? 5 : 4) > options_.memory_limit) use_cache();
 }
 
+ShardReader::ShardReader(const PlannedData& planned) : info_(planned.info), planned_(true) {
+  core::require(!planned.lengths.empty(), "planned data hold a sequence");
+  special_ids_ = {.cls = 2, .sep = 3, .mask = 4, .pad = 0, .unk = 1};
+  for (const std::int32_t length : planned.lengths) table_.append(length);
+  info_.sequences = table_.sequences();
+  info_.tokens = table_.tokens();
+  info_.max_length = *std::max_element(planned.lengths.begin(), planned.lengths.end());
+  const auto sequences = static_cast<std::size_t>(info_.sequences);
+  if (info_.task == ShardTask::classification) classes_.assign(sequences, 0);
+  if (info_.task == ShardTask::regression) {
+    for (std::size_t i = 0; i < sequences; ++i) values_.push_back(i % 2 == 0 ? -1.0f : 1.0f);
+  }
+}
+
 /// One shard at a time, so that neither open files nor memory grow with their number.
 void ShardReader::open_all() {
   core::ProblemList problems;
@@ -116,6 +131,11 @@ std::int64_t ShardReader::memory_bytes() const {
   const auto bytes = [](const auto& all) { return static_cast<std::int64_t>(all.capacity() * sizeof(all[0])); };
   std::int64_t sum = table_.memory_bytes() + bytes(classes_) + bytes(values_) + bytes(source_index_);
   for (const Tokens& file : tokens_) sum += bytes(file.ids) + bytes(file.types);
+  if (planned_) {  // as it would be with shards: tokens in memory or a cache, and the rows of the source text
+    const std::int64_t tokens = table_.tokens() * 5;
+    sum += (tokens > options_.memory_limit ? options_.cache_bytes : tokens) +
+           table_.sequences() * static_cast<std::int64_t>(sizeof(std::int64_t));
+  }
   return cache_ ? sum + cache_->memory_bytes() : sum;
 }
 
@@ -195,6 +215,18 @@ std::size_t ShardReader::file_of(std::int64_t sample) const {
 }
 
 void ShardReader::read(std::int64_t sample, std::int32_t* ids, std::int32_t* types) {
+  if (planned_) {
+    const std::int64_t first_word = special_ids_.mask + 1,
+                       words = std::max<std::int64_t>(1, info_.vocabulary_size - first_word);
+    for (std::int64_t i = 0; i < table_.length(sample); ++i) {
+      const std::uint64_t drawn = core::mix64(static_cast<std::uint64_t>(sample) << 20 ^ static_cast<std::uint64_t>(i));
+      ids[i] = static_cast<std::int32_t>(
+          std::min(info_.vocabulary_size - 1,
+                   first_word + static_cast<std::int64_t>(drawn % static_cast<std::uint64_t>(words))));
+      types[i] = 0;
+    }
+    return;
+  }
   const std::size_t file = file_of(sample);
   const std::int64_t begin = table_.begin(sample) - first_token_[file];
   const std::int64_t length = table_.length(sample);
@@ -212,6 +244,7 @@ void ShardReader::read(std::int64_t sample, std::int32_t* ids, std::int32_t* typ
 }
 
 SamplePlace ShardReader::place(std::int64_t sample) const {
+  if (planned_) return {"planned data", sample};
   const std::size_t file = file_of(sample);
   return {files_[file], sample - first_sample_[file]};
 }

@@ -36,6 +36,10 @@ class Simulation {
     SimulatedStep step;
     step.pipeline = play(schedules_, durations());
     step.bubble = bubble(step.pipeline);
+    // Rates are those while all ranks compute. Where ranks share cores, a rank that waits leaves its part to the
+    // others: nothing is lost to the bubble until each rank has its cores for itself.
+    scale_ = in_.measured ? 1.0 : std::max(1 - step.bubble, in_.machine.core_share);
+    if (scale_ < 1) step.pipeline = play(schedules_, durations());
     for (int stage = 0; stage < stages_; ++stage) step.loads.push_back(load(stage));
     add_tails(step);
     if (step.seconds > 0) step.tokens_per_second = in_.step_tokens / step.seconds;
@@ -94,9 +98,24 @@ class Simulation {
 
   /// One half of a ring all-reduce: a sum scattered, or parts gathered.
   static double ring_bytes(double bytes, int ranks) { return bytes * (ranks - 1) / ranks; }
-  double ring_seconds(double bytes, int ranks, bool leaves) const {
-    const core::LinkRates& rates = link(leaves);
-    return ranks == 1 ? 0 : ring_bytes(bytes, ranks) / rates.bandwidth + (ranks - 1) * rates.latency;
+  double ring_seconds(double bytes, int ranks, const core::LinkRates& rates, double bandwidth) const {
+    if (ranks == 1) return 0;
+    return ring_bytes(bytes, ranks) / (bandwidth > 0 ? bandwidth : rates.bandwidth) + (ranks - 1) * rates.latency;
+  }
+
+  /// Bytes of a stage's gradients that replicas sum: of the word embeddings only the rows that the step's tokens touch,
+  /// unless the decoder's gradient is added to them.
+  double summed_bytes(std::size_t stage, const StageLoad& load) const {
+    if (stage != 0 || in_.model.masked_lm) return element * load.parameters;
+    double tokens = 0;
+    for (const MicroBatchShape& batch : in_.micro_batches) tokens += batch.tokens;
+    const double rows = std::max(0.0, in_.model.vocabulary - tokens * in_.grid.data);
+    return element * std::max(0.0, load.parameters - rows * in_.model.hidden / in_.grid.tensor);
+  }
+
+  double gather_seconds(const StageLoad& load) const {
+    const core::LinkRates& rates = link(load.data_leaves_node);
+    return ring_seconds(element * load.parameters, in_.grid.data, rates, rates.gather_bandwidth);
   }
 
   double message_bytes(int from, const Message& message) const {
@@ -128,10 +147,12 @@ class Simulation {
       result += ring_bytes(tensor_bytes(shape, i.micro_batch), in_.grid.tensor) / link(leaves).bandwidth +
                 turns * link(leaves).latency;
     }
-    return result;
+    return result * scale_;
   }
 
   PipelineDurations durations() {
+    tensor_leaves_.clear();
+    next_leaves_.clear();
     for (int stage = 0; stage < stages_; ++stage) {
       tensor_leaves_.push_back(tensor_leaves(stage));
       next_leaves_.push_back(pipeline_leaves(stage, (stage + 1) % stages_));
@@ -175,7 +196,8 @@ class Simulation {
       load.sent_pipeline += message_bytes(stage, *send);
       load.pipeline_leaves_node = load.pipeline_leaves_node || between(stage, send->peer);
     }
-    load.sent_data = 2 * ring_bytes(element * load.parameters, in_.grid.data);
+    load.sent_data =
+        ring_bytes(summed_bytes(static_cast<std::size_t>(stage), load) + element * load.parameters, in_.grid.data);
     load.data_leaves_node = in_.grid.data > 1 && data_leaves(stage);
     load.tensor_leaves_node = in_.grid.tensor > 1 && tensor_leaves_[static_cast<std::size_t>(stage)];
     return load;
@@ -193,8 +215,11 @@ class Simulation {
         const Kind kind = timed.instruction.kind;
         if (kind == Kind::backward || kind == Kind::backward_weight) begin = timed.begin;
       }
-      const double sum = ring_seconds(element * load.parameters, in_.grid.data, load.data_leaves_node);
-      step.tails.push_back({.sums_end = in_.measured_tail ? end : std::max(end, begin + sum)});
+      const core::LinkRates& rates = link(load.data_leaves_node);
+      const double sum = ring_seconds(summed_bytes(stage, load), in_.grid.data, rates, rates.reduce_bandwidth);
+      // Without ZeRO every rank updates all parameters: the sums are gathered, after the last of them.
+      const double gathered = in_.zero == 0 ? gather_seconds(load) : 0.0;
+      step.tails.push_back({.sums_end = in_.measured_tail ? end : std::max(end, begin + sum) + gathered});
       known = std::max(known, step.tails.back().sums_end);
     }
     if (in_.measured_tail) {  // all stages end their sums together, when the slowest has come
@@ -203,20 +228,19 @@ class Simulation {
     } else {
       const int ranks = in_.grid.ranks();
       const bool leaves = ranks > in_.machine.node_ranks;
-      known += 2 * std::ceil(std::log2(static_cast<double>(ranks))) * link(leaves).latency;
+      known += 2 * std::ceil(std::log2(static_cast<double>(ranks))) * link(leaves).latency + in_.machine.step_overhead;
     }
     for (std::size_t stage = 0; stage < step.tails.size(); ++stage) {
       const StageLoad& load = step.loads[stage];
       StageTail& tail = step.tails[stage];
       // AdamW reads four numbers of each parameter and writes three.
-      const double update = in_.measured_tail
-                                ? in_.measured_tail->update
-                                : 7 * element * load.parameters / in_.grid.data / in_.machine.memory_bandwidth;
+      const double updated = load.parameters / (in_.zero == 0 ? 1 : in_.grid.data);
+      const double update =
+          in_.measured_tail ? in_.measured_tail->update : 7 * element * updated / in_.machine.memory_bandwidth;
       tail.update_begin = known;
       tail.update_end = known + update;
-      tail.share_end = tail.update_end + (in_.measured_tail ? in_.measured_tail->share
-                                                            : ring_seconds(element * load.parameters, in_.grid.data,
-                                                                           load.data_leaves_node));
+      const double share = in_.measured_tail ? in_.measured_tail->share : in_.zero == 0 ? 0.0 : gather_seconds(load);
+      tail.share_end = tail.update_end + share;
       step.seconds = std::max(step.seconds, tail.share_end);
     }
     double slowest_update = 0;
@@ -229,10 +253,33 @@ class Simulation {
   const SimulationInput& in_;
   int stages_;
   std::vector<Schedule> schedules_;
+  double scale_ = 1;                               // of the passes' times
   std::vector<bool> tensor_leaves_, next_leaves_;  // (stages): the tensor group's, and the way to the next stage
 };
 
 }  // namespace
+
+double evaluation_seconds(const SimulationInput& input, const MicroBatchShape& all, double micro_tokens) {
+  if (all.tokens <= 0) return 0;
+  const double tokens = all.tokens / input.grid.data, count = std::ceil(tokens / micro_tokens);
+  const double part = 1 / (input.grid.data * count);
+  const MicroBatchShape batch{
+      .tokens = all.tokens * part, .squared_lengths = all.squared_lengths * part, .head_rows = all.head_rows * part};
+  double slowest = 0;
+  std::int64_t first = 0;
+  std::vector<double> stages(static_cast<std::size_t>(input.grid.pipeline), 0.0);
+  for (std::size_t number = 0; number < input.balance.size(); ++number) {
+    const model::ModelRange range{.first = first,
+                                  .last = first + input.balance[number],
+                                  .embeddings = number == 0,
+                                  .head = number + 1 == input.balance.size()};
+    first = range.last;
+    stages[number % stages.size()] +=
+        seconds(part_work(input.model, range, batch, input.grid.tensor).forward, input.machine);
+  }
+  for (const double stage : stages) slowest = std::max(slowest, stage);
+  return (count + input.grid.pipeline - 1) * slowest;
+}
 
 SimulatedStep simulate_step(const SimulationInput& input) {
   return Simulation(input).run();

@@ -15,11 +15,24 @@ double feed_forward_weights(const ModelShape& m) {
 
 /// Products of so many operations, attention between them, rows that the forward pass reads and writes (backward reads
 /// those and moves as many gradients), and the operands of the weight gradients' products, all but rows in numbers.
-PassWork half_work(double products, double attention, double moved, double operands, double weights) {
+PassWork half_work(double products, double attention, double moved, double operands, double weights, double head_rows) {
   PassWork work;
-  work.forward = {products + attention, moved + element * weights};
-  work.backward_input = {products + 2.5 * attention, 2 * moved + element * weights};
-  work.backward_weight = {products, operands + 2 * element * weights};  // sums are read and written
+  work.forward = {.flops = products + attention,
+                  .bytes = moved + element * weights,
+                  .attention = attention,
+                  .moved = moved,
+                  .head_rows = head_rows,
+                  .passes = 1};
+  work.backward_input = {.flops = products + 2.5 * attention,
+                         .bytes = 2 * moved + element * weights,
+                         .attention = 2.5 * attention,
+                         .moved = 2 * moved,
+                         .head_rows = 2.5 * head_rows,
+                         .passes = 1};
+  work.backward_weight = {.flops = products,
+                          .bytes = operands + 2 * element * weights,  // sums are read and written
+                          .moved = operands,
+                          .passes = 1};
   return work;
 }
 
@@ -30,13 +43,13 @@ PassWork attention_work(const ModelShape& m, const MicroBatchShape& batch, doubl
   return half_work(2 * (batch.tokens * key_value + rows * (weights - key_value)),
                    4 * m.hidden * batch.squared_lengths * share,
                    m.activation * m.hidden * (batch.tokens * 7 + rows * 5),
-                   m.activation * m.hidden * (batch.tokens * 3 + rows * 3), weights);
+                   m.activation * m.hidden * (batch.tokens * 3 + rows * 3), weights, rows * m.heads);
 }
 
 PassWork feed_forward_work(const ModelShape& m, double rows) {
   const double weights = feed_forward_weights(m);
   return half_work(2 * rows * weights, 0, m.activation * rows * (6 * m.hidden + 3 * m.intermediate),
-                   m.activation * rows * (2 * m.hidden + 2 * m.intermediate), weights);
+                   m.activation * rows * (2 * m.hidden + 2 * m.intermediate), weights, 0);
 }
 
 /// Of a half: the last block's are as few as the head reads.
@@ -50,6 +63,10 @@ PassWork embeddings_work(const ModelShape& m, const MicroBatchShape& batch) {
   work.forward.bytes = 6 * rows;  // three tables read, their sum written, the layer norm's reading and writing
   work.backward_input.bytes = 3 * rows;
   work.backward_weight.bytes = 7 * rows;  // the gradient read, three tables' rows read and written
+  for (Work* pass : {&work.forward, &work.backward_input, &work.backward_weight}) {
+    pass->moved = pass->bytes;
+    pass->passes = 1;
+  }
   return work;
 }
 
@@ -61,9 +78,9 @@ PassWork head_work(const ModelShape& m, const MicroBatchShape& batch) {
   const double products = 2 * batch.head_rows * head_weights(m), weights = element * head_weights(m);
   const double rows = batch.head_rows * (m.activation * 4 * m.hidden + element * 3 * m.outputs);
   PassWork work;
-  work.forward = {products, rows + weights};
-  work.backward_input = {products, rows + weights};
-  work.backward_weight = {products, rows + 2 * weights};
+  work.forward = {.flops = products, .bytes = rows + weights, .moved = rows, .passes = 1};
+  work.backward_input = work.forward;
+  work.backward_weight = {.flops = products, .bytes = rows + 2 * weights, .moved = rows, .passes = 1};
   return work;
 }
 
@@ -104,14 +121,19 @@ PassWork part_work(const ModelShape& model, const model::ModelRange& part, const
   }
   if (part.head) add(work, head_work(model, batch));
   for (Work* pass : {&work.forward, &work.backward_input, &work.backward_weight}) {
-    pass->flops /= tensor;
-    pass->bytes /= tensor;
+    for (double* amount : {&pass->flops, &pass->bytes, &pass->attention, &pass->moved, &pass->head_rows}) {
+      *amount /= tensor;
+    }
   }
   return work;
 }
 
 double seconds(const Work& work, const core::MachineDescription& machine) {
-  return work.flops / machine.flops + work.bytes / machine.memory_bandwidth;
+  const auto rate = [](double special, double general) { return special > 0 ? special : general; };
+  return (work.flops - work.attention) / machine.flops + work.attention / rate(machine.attention_flops, machine.flops) +
+         (work.bytes - work.moved) / machine.memory_bandwidth +
+         work.moved / rate(machine.activation_bandwidth, machine.memory_bandwidth) +
+         work.head_rows * machine.attention_row + work.passes * machine.pass_overhead;
 }
 
 double part_parameters(const ModelShape& m, const model::ModelRange& part, int tensor) {

@@ -366,7 +366,7 @@ class Checkpoints(unittest.TestCase):
         self.stopped_at("told", 5)
         path, _ = self.path("told")
         done = program.run("bert_hpc", path, "--validate", threads=1, check=0)
-        self.assertIn("it would go on after step 5", done.stdout)
+        self.assertIn("it would resume from step 5", done.stdout)
         self.assertIn("snapshot for checkpoints", done.stdout)
 
     def test_validate_notes_what_the_directory_holds(self):
@@ -385,7 +385,7 @@ class Checkpoints(unittest.TestCase):
 
         validated("note: ", "is not finished, and its input differs", "run.seed", arguments=("--set", "run.seed=6"))
         validated("note: ", "it has done 5 steps", arguments=("--set", "schedule.steps=4"), ranks=2)
-        self.assertNotIn("note: ", validated("it would go on after step 5"))
+        self.assertNotIn("note: ", validated("it would resume from step 5"))
         self.run_all("noted")
         said = validated("note: ", "is finished, with the same input", arguments=("--ranks", "4"))
         self.assertNotIn("go on after", said)

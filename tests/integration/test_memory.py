@@ -29,7 +29,7 @@ class Planned(Case):
         tables.setdefault("run", {})["directory"] = str(directory)
         done = run("bert_hpc", self.work.input(f"{name}.toml", model=self.MODEL, batch={"global": 16}, **tables,
                                                schedule={"epochs": None, "steps": 4}), ranks=ranks, threads=1, check=0)
-        self.assertIn("memory of a rank: ", done.stdout)
+        self.assertIn("memory per rank: planned ", done.stdout)
         with h5py.File(directory / "metrics.h5") as file:
             planned = file["ranks/planned_memory"][:]
             start = file["ranks/start_memory"][:]

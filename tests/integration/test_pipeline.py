@@ -112,24 +112,24 @@ class Setup(Case):
                                 (2, {"pipeline": 2, "pipeline_schedule": "zb_h1"})):
             with self.subTest(ranks=ranks, **parallel):
                 text = self.banner(ranks, parallel | {"balance": "measured"})
-                self.assertRegex(text, r"blocks \[[\d.]+, [\d.]+\] measured, \d+ micro-batch\S* of about \d+ tokens .* by counted work: bubble \S+ by measured times")
+                self.assertRegex(text, r"blocks \[[\d.]+, [\d.]+\] \(measured\), \d+ micro-batch\S* of about \d+ tokens per replica \(from FLOP counts\): bubble \S+ \(measured times\)")
                 self.assertRegex(text, r"attention \S+ \+ \S+, feed-forward \S+ \+ \S+, the last block's attention \S+ \+ \S+, "
                                  r"its feed-forward and the head \S+ \+ \S+")
 
     def test_a_choice_by_counted_work_is_the_same_every_time(self):
         texts = {self.banner(2, {"pipeline": 2}) for _ in range(2)}
         self.assertEqual(len(texts), 1)
-        self.assertRegex(texts.pop(), r"blocks \[[\d.]+, [\d.]+\] by cost, \d+ micro-batches of about \d+ tokens .* by counted")
+        self.assertRegex(texts.pop(), r"blocks \[[\d.]+, [\d.]+\] \(from FLOP counts\), \d+ micro-batches of about \d+ tokens .* \(from FLOP counts\)")
 
     def test_what_the_input_says_is_done(self):
         text = self.banner(2, {"pipeline": 2, "balance": [3, 1]}, batch={"global": 16, "micro_batches": 5})
-        self.assertRegex(text, r"blocks \[3, 1\] as the input says, 5 micro-batches .* as the input says")
+        self.assertRegex(text, r"blocks \[3, 1\] \(from the input\), 5 micro-batches .* \(from the input\)")
         text = self.banner(1, {"pipeline": 3, "balance": [1.5, 2, 0.5]}, "--validate", "--ranks", "3")
-        self.assertRegex(text, r"blocks \[1.5, 2, 0.5\] as the input says")
+        self.assertRegex(text, r"blocks \[1.5, 2, 0.5\] \(from the input\)")
 
     def test_nothing_is_measured_where_nothing_is_computed(self):
         text = self.banner(1, {"pipeline": 2, "balance": "measured"}, "--validate", "--ranks", "2")
-        self.assertRegex(text, r"by cost, measured in a run, .* by counted work")
+        self.assertRegex(text, r"\(from FLOP counts; a run measures\), .* \(from FLOP counts\)")
 
 
 class MaskedLm(Layouts):

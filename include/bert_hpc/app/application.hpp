@@ -22,9 +22,11 @@ namespace bert_hpc::app {
 struct Invocation {
   std::string input_path;
   std::vector<std::string> overrides;  ///< of --set
-  bool validate = false;               ///< check everything, say what would run, compute nothing
-  bool overwrite = false;              ///< a run directory with results is started anew
+  bool validate = false;               ///< check everything, print the plan, compute nothing
+  bool overwrite = false;              ///< results in the run directory are replaced
   int validate_ranks = 0;              ///< for how many ranks; 0: as many as there are
+  std::int64_t planned_tokens = 0;     ///< plan without shards: tokens of the training data; 0: the input's shards
+  double planned_mean_length = 0;      ///< of their sequences
 };
 
 /// What every mode is given.

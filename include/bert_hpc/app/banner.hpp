@@ -1,5 +1,5 @@
 // What a run says before it starts: which program, where each rank runs, what it will compute and what that takes. Pure
-// functions from gathered facts to text; equal hosts and ranks are told once, so that a thousand ranks fit on a screen.
+// functions from gathered facts to text; equal nodes and ranks share a line, so that a thousand ranks fit on a screen.
 #pragma once
 
 #include <cstdint>
@@ -29,15 +29,16 @@ RankPlacement decode_placement(const std::string& text);
 struct BannerFacts {
   std::string version, revision;
   std::vector<std::string> libraries;
-  std::string processor, instruction_sets;  ///< of rank 0's host
+  std::string kernels;                      ///< e.g. "matmul: native; attention: fused"
+  std::string processor, instruction_sets;  ///< of rank 0's node
   std::string input;                        ///< path of the input file
   std::string run;                          ///< e.g. "train classification into quickstart/run"
   std::vector<RankPlacement> ranks;
-  int planned_ranks = 0;  ///< of --validate --ranks, which plans for others than these; 0: for these
+  int planned_ranks = 0;  ///< of --validate --ranks; 0: the plan is for the ranks that run
   std::string layout;     ///< e.g. "data 2 × pipeline 1 × tensor 1"
   std::string model;      ///< e.g. "bert, 2 layers of 128, 4 heads"
   std::int64_t parameters = 0;
-  double flops_per_token = 0;  ///< of the model, forward and backward; 0: not told
+  double flops_per_token = 0;  ///< of the model, forward and backward; 0: not printed
   /// Planned memory of one rank in bytes, by what it is for.
   std::vector<std::pair<std::string, std::int64_t>> memory;
   /// More lines: name and text.
@@ -48,11 +49,12 @@ std::string banner(const BannerFacts& facts);
 
 /// Ranks that share cores with too few for their threads, ranks with more threads than cores, and ranks on another NUMA
 /// node than their GPU, each with its cure;
-/// equal cases on several hosts are one warning.
+/// equal cases on several nodes are one warning.
 std::vector<std::string> placement_warnings(const std::vector<RankPlacement>& ranks);
 
-/// Planned memory, bytes, that a host of so much does not have for so many ranks; "" where it does, or is unknown (0).
-std::string memory_warning(std::int64_t rank_bytes, int ranks, std::int64_t host_bytes);
+/// Warning that `ranks` ranks of `rank_bytes` each do not fit into the `available` bytes of `where` ("this node", "a
+/// rank of NAME"); "" where they fit, or where `available` is unknown (0).
+std::string memory_warning(std::int64_t rank_bytes, int ranks, std::int64_t available, const std::string& where);
 
 /// What of a training's input asks for more than there is: a warm-up beyond the last step, a batch beyond the data.
 std::vector<std::string> training_warnings(const config::Config& input, std::int64_t steps, std::int64_t sequences);

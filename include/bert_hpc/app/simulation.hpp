@@ -26,7 +26,7 @@ train::SimulationInput simulation_input(const config::Config& input, const model
                                         const std::optional<core::MachineDescription>& machine);
 
 /// A page on the step: bubble, memory and traffic of the ranks of each stage, and where the machine is known, times and
-/// tokens/s; with a warning where the memory does not suffice.
+/// tokens/s.
 std::string simulation_text(const train::SimulationInput& simulated, const train::SimulatedStep& step,
                             bool machine_is_known);
 
@@ -38,16 +38,20 @@ struct SimulatedRun {
   const data::ShardReader& reader;  ///< of the training data
   const data::BatchLoaderOptions& batches;
   const Assembly& assembly;
+  // For the time of the whole run, of --validate:
+  const data::ShardReader *validation = nullptr, *test = nullptr;
+  std::int64_t steps = 0, evaluations = 0;  ///< of the validation data
+  std::int64_t checkpoint_bytes = 0;
 };
 
 /// Collective. Simulates the first step of a training on this data. Prints it where the input is validated; writes it
 /// to RUN/trace_simulated.json where log.trace asks for it and the machine is known. Throws Error(input) for a machine
 /// description that cannot be used, Error(files).
-void tell_simulation(const RunContext& context, const SimulatedRun& run);
+void report_simulation(const RunContext& context, const SimulatedRun& run);
 
 /// Collective. After steps were traced (null but on rank 0): the same step with the times of the run's own passes
 /// (app/own_simulation.hpp). Prints how it compares; where no machine is known, this is what RUN/trace_simulated.json
 /// gets. Throws Error(files).
-void tell_own_simulation(const RunContext& context, const SimulatedRun& run, const io::Trace* measured);
+void report_own_simulation(const RunContext& context, const SimulatedRun& run, const io::Trace* measured);
 
 }  // namespace bert_hpc::app

@@ -2,6 +2,7 @@
 // plain struct or one error with everything that is wrong out.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -11,18 +12,21 @@ namespace bert_hpc::config {
 struct Program {
   std::string name;         ///< "bert_hpc"
   std::string purpose;      ///< one sentence for --help
-  bool makes_runs = false;  ///< has --ranks and --overwrite
+  bool makes_runs = false;  ///< has --ranks, --tokens, --mean-length, --overwrite and --measure-machine
   std::string share = {};   ///< the folder with inputs, job scripts and manuals, for --help; "": not known
 };
 
 struct CommandLine {
-  enum class Action { run, help, version, example };
+  enum class Action { run, help, version, example, measure };
   Action action = Action::run;
   std::string input;                   ///< path of the input file
   std::vector<std::string> overrides;  ///< of --set, in order: "table.key=VALUE"
   bool validate = false;               ///< check, then exit
   int validate_ranks = 0;              ///< of --ranks; 0: not given
   bool overwrite = false;
+  std::int64_t planned_tokens = 0;  ///< of --tokens; 0: not given
+  double planned_mean_length = 0;   ///< of --mean-length; 0: not given
+  std::string machine_file;         ///< of --measure-machine, which is the action then
 };
 
 /// `arguments` without the program's own name. The first of --help, --version and --example wins over everything else.

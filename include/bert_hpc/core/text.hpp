@@ -16,7 +16,7 @@ std::string with_commas(std::int64_t value);
 /// "17 bytes", "1.5 KiB", "12.0 GiB".
 std::string format_bytes(std::int64_t bytes);
 
-/// "0.42 s", "7.3 s", "2 min 05 s", "3 h 07 min", "2 d 04 h". Negative or not finite: "?".
+/// "0.42 s", "7.3 s", "2 min 05 s", "3 h 07 min", "2 d 04 h", "90 days", "3.2 years". Negative or not finite: "?".
 std::string format_duration(double seconds);
 
 /// The shortest of fixed and scientific form with `digits` significant digits: "0.6931", "1.2e-05", "nan".

@@ -33,6 +33,12 @@ struct ShardReaderOptions {
   std::mutex* hdf5_mutex = nullptr;
 };
 
+/// A data set that does not exist yet: for --validate with --tokens, and for measurements of a machine.
+struct PlannedData {
+  ShardInfo info;                     ///< task, vocabulary and labels; the numbers follow from the lengths
+  std::vector<std::int32_t> lengths;  ///< (sequences): tokens of each, at least one sequence
+};
+
 struct SamplePlace {
   std::string file;
   std::int64_t sequence = 0;  ///< of that file, from 0
@@ -42,6 +48,8 @@ class ShardReader {
  public:
   /// Opens and checks everything; throws one Error(data) with all problems found, at most one a file.
   explicit ShardReader(const ShardReaderOptions& options);
+  /// Of planned data: no file is read; labels, tokens and places are made up.
+  explicit ShardReader(const PlannedData& planned);
   ShardReader(const ShardReader&) = delete;
   ShardReader& operator=(const ShardReader&) = delete;
 
@@ -51,6 +59,7 @@ class ShardReader {
   const SequenceTable& table() const { return table_; }
   std::int64_t samples() const { return table_.sequences(); }
   bool in_memory() const { return cache_ == nullptr; }
+  bool planned() const { return planned_; }
   /// Of what it keeps, with a full cache.
   std::int64_t memory_bytes() const;
   const std::vector<std::string>& files() const { return files_; }  ///< after patterns were matched
@@ -93,7 +102,7 @@ class ShardReader {
   std::vector<std::int32_t> classes_;
   std::vector<float> values_;
   std::vector<std::int64_t> source_index_;
-  bool has_types_ = false;
+  bool has_types_ = false, planned_ = false;
   std::vector<Tokens> tokens_;  // (files) where they are kept, else empty
   std::unique_ptr<TokenCache> cache_;
   std::vector<std::unique_ptr<ShardFile>> open_files_;  // (files) behind a cache, most of them closed

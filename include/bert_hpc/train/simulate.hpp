@@ -73,4 +73,8 @@ struct SimulatedStep {
 /// Throws Error(input) where schedule and virtual stages do not go together; the balance must have the right length.
 SimulatedStep simulate_step(const SimulationInput& input);
 
+/// Seconds of an evaluation of `all` sequences of a data set in micro-batches of at most `micro_tokens` tokens: forward
+/// passes alone, one after the other through the pipeline.
+double evaluation_seconds(const SimulationInput& input, const MicroBatchShape& all, double micro_tokens);
+
 }  // namespace bert_hpc::train

@@ -26,10 +26,18 @@ struct MicroBatchShape {
 
 struct Work {
   double flops = 0, bytes = 0;
+  double attention = 0;  ///< of the operations, those of scores and weighted sums
+  double moved = 0;      ///< of the bytes, those of activations that element-wise kernels read and write
+  double head_rows = 0;  ///< query rows times heads
+  double passes = 0;     ///< of sublayers
 
   Work& operator+=(const Work& other) {
     flops += other.flops;
     bytes += other.bytes;
+    attention += other.attention;
+    moved += other.moved;
+    head_rows += other.head_rows;
+    passes += other.passes;
     return *this;
   }
 };
@@ -55,7 +63,8 @@ PassWork part_work(const ModelShape& shape, const model::ModelRange& part, const
 /// Rows of what goes into this half of a block, or behind the last one: all, or those that the head reads.
 double rows_into(const ModelShape& shape, std::int64_t half, const MicroBatchShape& batch);
 
-/// Products and moves do not overlap: flops over their rate plus bytes over theirs.
+/// GEMMs, attention and moves do not overlap: each over its rate, and the overheads. The machine's GEMM rate is that of
+/// the model's size (core::at_hidden()).
 double seconds(const Work& work, const core::MachineDescription& machine);
 
 /// Parameters of one rank; bytes of activations that a micro-batch in flight holds there; bytes of gradients that one

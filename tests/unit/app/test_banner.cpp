@@ -35,20 +35,23 @@ TEST_CASE("the banner tells ranks, cores, layout and sizes") {
   const std::string text = banner(facts);
   for (const char* expected :
        {"bert_hpc 0.1.0 (abc)\n", "libraries   Kokkos 3.4.1 and oneDNN 2.6.3\n", "Some Processor (AVX2)",
-        "2 ranks on 1 host\n", "n1, from rank 0:\n", "0: 1 thread on core 0 (NUMA node 0)\n", "1: 1 thread on core 1",
-        "parameters  4,385,920\n", "12.3 MFLOP a token", "3.0 MiB a rank (parameters 1.0 MiB, activations 2.0 MiB)"}) {
+        "2 ranks on 1 node\n", "n1, from rank 0:\n", "0: 1 thread on core 0 (NUMA node 0)\n", "1: 1 thread on core 1",
+        "parameters  4,385,920\n", "12.3 MFLOP per token (training)",
+        "3.0 MiB per rank (parameters 1.0 MiB, activations 2.0 MiB)"}) {
     CHECK_THAT(text, ContainsSubstring(expected));
   }
 }
 
-TEST_CASE("a plan beyond the host's memory is warned of") {
+TEST_CASE("a plan beyond the available memory is warned of") {
   const std::int64_t gib = std::int64_t{1} << 30;
-  CHECK(memory_warning(4 * gib, 2, 8 * gib).empty());
-  CHECK(memory_warning(4 * gib, 3, 0).empty());
-  CHECK_THAT(memory_warning(4 * gib, 3, 8 * gib),
-             ContainsSubstring("4.0 GiB are planned for each of 3 ranks, and this host has 8.0 GiB"));
+  CHECK(memory_warning(4 * gib, 2, 8 * gib, "this node").empty());
+  CHECK(memory_warning(4 * gib, 3, 0, "this node").empty());
+  CHECK_THAT(memory_warning(4 * gib, 3, 8 * gib, "this node"),
+             ContainsSubstring("planned memory: 4.0 GiB for each of 3 ranks, but this node has 8.0 GiB"));
+  CHECK_THAT(memory_warning(4 * gib, 1, 2 * gib, "a rank of X"),
+             ContainsSubstring("planned memory: 4.0 GiB per rank, but a rank of X has 2.0 GiB"));
   // Four pebibytes on as many ranks as there may be: more than 64 bits hold.
-  CHECK_THAT(memory_warning(gib << 22, 1 << 24, 8 * gib), ContainsSubstring("4.0 PiB"));
+  CHECK_THAT(memory_warning(gib << 22, 1 << 24, 8 * gib, "this node"), ContainsSubstring("4.0 PiB"));
 }
 
 TEST_CASE("a warm-up and a batch beyond what there is are warned of") {
@@ -67,10 +70,9 @@ TEST_CASE("ranks that are planned are told apart from those that check") {
   BannerFacts facts;
   facts.ranks = {rank("n1", 1, {0})};
   facts.layout = "data 8 × pipeline 1 × tensor 1";
-  CHECK_THAT(banner(facts), ContainsSubstring("ranks       1 rank on 1 host\n"));
+  CHECK_THAT(banner(facts), ContainsSubstring("ranks       1 rank on 1 node\n"));
   facts.planned_ranks = 8;
-  CHECK_THAT(banner(facts),
-             ContainsSubstring("ranks       8 planned, for what follows; this check itself: 1 rank on 1 host\n"));
+  CHECK_THAT(banner(facts), ContainsSubstring("ranks       8 planned; this check runs on 1 rank on 1 node\n"));
 }
 
 TEST_CASE("a thousand equal ranks fit on a screen") {
@@ -82,8 +84,8 @@ TEST_CASE("a thousand equal ranks fit on a screen") {
   }
   const std::string text = banner(facts);
   CHECK(std::count(text.begin(), text.end(), '\n') < 10);
-  CHECK_THAT(text, ContainsSubstring("1,024 ranks on 64 hosts"));
-  CHECK_THAT(text, ContainsSubstring("64 hosts, node0 to node63, from rank 0:"));
+  CHECK_THAT(text, ContainsSubstring("1,024 ranks on 64 nodes"));
+  CHECK_THAT(text, ContainsSubstring("64 nodes, node0 to node63, from rank 0:"));
   CHECK_THAT(text, ContainsSubstring("16 ranks, each 4 threads on cores 0-63 (NUMA nodes 0-1) in all"));
   CHECK(placement_warnings(facts.ranks).empty());
   for (int r = 0; r < 100; ++r) facts.ranks.push_back(rank(numbered("odd", r), r + 1, {0}));
@@ -114,7 +116,7 @@ TEST_CASE("well placed ranks raise no warning, equal hosts one") {
   for (int host = 0; host < 40; ++host) ranks.push_back(rank(numbered("n", host), 4, {0, 1}));
   const auto warnings = placement_warnings(ranks);
   REQUIRE(warnings.size() == 1);
-  CHECK_THAT(warnings[0], ContainsSubstring("on 40 hosts, n0 to n39, a rank runs 4 threads on 2 cores"));
+  CHECK_THAT(warnings[0], ContainsSubstring("on 40 nodes, n0 to n39, a rank runs 4 threads on 2 cores"));
   // A chain: 0-1, 1-2, 2-3 are one group of four cores.
   const auto chain = placement_warnings({rank("a", 2, {0, 1}), rank("a", 2, {2, 3}), rank("a", 2, {1, 2})});
   REQUIRE(chain.size() == 1);

@@ -82,7 +82,7 @@ TEST_CASE("a balance that does not fit is refused with the nearest one that does
   CHECK(app::grid_layout(with({.pipeline = 2, .balance = {3.5, 0.5}}), 2, sized(4)) == comm::GridShape{1, 2, 1});
   CHECK(refusal(with({.data = 1, .pipeline = 0, .balance = {2, 2}}), 3, sized(4)) ==
         "[parallel] balance = [2, 2] has 2 numbers, but pipeline = 3 needs 3, one for each part of the model: balance "
-        "= [2, 1, 1], for one.");
+        "= [2, 1, 1], for example.");
 }
 
 TEST_CASE("virtual stages that do not divide the blocks are refused, unless a balance says how to cut") {

@@ -48,9 +48,9 @@ io::Trace trace_of(int steps, double late) {
         now += rank * late;
         add("backward", "compute", 2 * slow, m);
       }
-      add("gradient_sum", "communication", 20 - now + 100.0 * step + 0.5, -1);  // together at 20.5
+      add("gradient_reduction", "communication", 20 - now + 100.0 * step + 0.5, -1);  // together at 20.5
       add("update", "update", slow, -1);
-      add("share_parameters", "communication", 3 - slow, -1);
+      add("parameter_all_gather", "communication", 3 - slow, -1);
     }
   }
   return trace;

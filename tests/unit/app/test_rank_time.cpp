@@ -6,10 +6,17 @@
 using namespace bert_hpc;
 
 TEST_CASE("a rank's time is parted by what its sections are for") {
-  const std::vector<core::Timers::Section> sections = {
-      {"forward", 2, 1.0},    {"backward input", 2, 2.0}, {"backward weight", 2, 4.0},   {"backward", 1, 8.0},
-      {"optimizer", 1, 16.0}, {"gradient sums", 1, 0.5},  {"share parameters", 1, 0.25}, {"pipeline wait", 1, 3.0},
-      {"data wait", 1, 5.0},  {"evaluation", 1, 100.0},   {"checkpoint wait", 2, 300.0}};
+  const std::vector<core::Timers::Section> sections = {{"forward", 2, 1.0},
+                                                       {"backward input", 2, 2.0},
+                                                       {"backward weight", 2, 4.0},
+                                                       {"backward", 1, 8.0},
+                                                       {"optimizer", 1, 16.0},
+                                                       {"gradient reduction", 1, 0.5},
+                                                       {"parameter all-gather", 1, 0.25},
+                                                       {"pipeline wait", 1, 3.0},
+                                                       {"data loading", 1, 5.0},
+                                                       {"evaluation", 1, 100.0},
+                                                       {"checkpoint wait", 2, 300.0}};
   const app::RankTime time = app::rank_time(sections, 200.0);
   CHECK(time.computing == 31.0);
   CHECK(time.communicating == 0.75);

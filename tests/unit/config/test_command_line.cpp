@@ -67,8 +67,8 @@ TEST_CASE("every mistake of a command line is reported, with the nearest option"
 }
 
 TEST_CASE("help names every option") {
-  for (const char* option :
-       {"--set", "--validate", "--ranks", "--overwrite", "--example", "--version", "--help", "75 stopped"}) {
+  for (const char* option : {"--set", "--validate", "--ranks", "--tokens", "--mean-length", "--measure-machine",
+                             "--overwrite", "--example", "--version", "--help", "75 stopped"}) {
     CHECK_THAT(help_text(trainer), ContainsSubstring(option));
   }
   CHECK_THAT(help_text(prep), !ContainsSubstring("--overwrite"));
@@ -94,4 +94,34 @@ TEST_CASE("the example inputs in the program are the files") {
     REQUIRE(!text.empty());
     CHECK(example_input(name) == text);
   }
+}
+
+TEST_CASE("a plan without shards is asked for by two numbers, with --validate") {
+  const CommandLine line =
+      parse_command_line({"in.toml", "--validate", "--tokens", "3.3e9", "--mean-length=128.5"}, trainer);
+  CHECK(line.planned_tokens == 3300000000);
+  CHECK(line.planned_mean_length == 128.5);
+  CHECK(parse_command_line({"in.toml", "--validate"}, trainer).planned_tokens == 0);
+  CHECK_THAT(problems({"in.toml", "--validate", "--tokens", "5"}), ContainsSubstring("belong together"));
+  CHECK_THAT(problems({"in.toml", "--tokens", "5", "--mean-length", "5"}), ContainsSubstring("belong to --validate"));
+  for (const char* bad : {"0", "-3", "x", "", "1e16", "5x", "nan", "inf"}) {
+    CHECK_THAT(problems({"in.toml", "--validate", std::string("--tokens=") + bad, "--mean-length", "9"}),
+               ContainsSubstring("--tokens must be a number of tokens from 1 to 1e15"));
+    CHECK_THAT(problems({"in.toml", "--validate", "--tokens", "9", std::string("--mean-length=") + bad}),
+               ContainsSubstring("--mean-length must be a mean length"));
+  }
+  CHECK_THAT(problems({"in.toml", "--validate", "--tokens", "5", "--mean-length", "5"}, prep),
+             ContainsSubstring("unknown option"));
+}
+
+TEST_CASE("a measurement of the machine takes a file name and nothing else") {
+  const CommandLine line = parse_command_line({"--measure-machine", "machine.toml"}, trainer);
+  CHECK(line.action == Action::measure);
+  CHECK(line.machine_file == "machine.toml");
+  CHECK(parse_command_line({"--measure-machine=m"}, trainer).machine_file == "m");
+  CHECK_THAT(problems({"--measure-machine"}), ContainsSubstring("needs the name of the file to write"));
+  CHECK_THAT(problems({"--measure-machine="}), ContainsSubstring("needs a file name"));
+  CHECK_THAT(problems({"in.toml", "--measure-machine", "m"}), ContainsSubstring("stands alone"));
+  CHECK_THAT(problems({"--measure-machine", "m", "--validate"}), ContainsSubstring("stands alone"));
+  CHECK_THAT(problems({"--measure-machine", "m"}, prep), ContainsSubstring("unknown option"));
 }

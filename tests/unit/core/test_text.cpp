@@ -46,6 +46,9 @@ TEST_CASE("durations carry into the next unit and never print 60 seconds") {
   CHECK(format_duration(11220) == "3 h 07 min");
   CHECK(format_duration(86399) == "1 d 00 h");
   CHECK(format_duration(187200) == "2 d 04 h");
+  CHECK(format_duration(59.9 * 86400) == "59 d 22 h");
+  CHECK(format_duration(90.4 * 86400) == "90 days");
+  CHECK(format_duration(102800000) == "3.3 years");
   CHECK(format_duration(-1) == "?");
   CHECK(format_duration(std::nan("")) == "?");
 }

@@ -66,7 +66,9 @@ TEST_CASE("what goes over which link is counted") {
   const StageLoad& first = step.loads[0];
   const double rows = 4.0 * 1024 * 768;        // bytes of a micro-batch's activations
   CHECK(first.sent_pipeline == 4 * rows / 2);  // forward only, half of the rows each
-  CHECK(first.sent_data == 2 * 4 * first.parameters / 2);
+  // Of the word embeddings' gradient, the rows of 2 · 4096 tokens at most; of what is gathered, everything.
+  const double untouched = (30522.0 - 8192.0) * 768 / 2;
+  CHECK(first.sent_data == (4 * (first.parameters - untouched) + 4 * first.parameters) / 2);
   CHECK(first.sent_tensor == 4 * (6 * 2 * 4 * rows / 2));  // four micro-batches, six blocks, both passes, four rings
   CHECK(first.pipeline_leaves_node);
   CHECK(!first.data_leaves_node);
@@ -109,6 +111,7 @@ TEST_CASE("memory follows the schedule and the ZeRO stage") {
 
 TEST_CASE("sums hide behind the last backward pass, and show where links are slow") {
   SimulationInput in = input({.data = 4}, 2);
+  in.zero = 1;
   in.machine.in_node = {.bandwidth = 1e13, .latency = 0};
   CHECK(simulate_step(in).exposed < 1e-3);
   in.machine.in_node = {.bandwidth = 1e7, .latency = 0};
@@ -116,6 +119,49 @@ TEST_CASE("sums hide behind the last backward pass, and show where links are slo
   const double ring = 4 * step.loads[0].parameters * 3 / 4 / 1e7;
   CHECK(step.tails[0].share_end - step.tails[0].update_end == Approx(ring));
   CHECK(step.exposed > 0.5);
+}
+
+TEST_CASE("without ZeRO sums are gathered and every rank updates all parameters") {
+  SimulationInput in = input({.data = 4}, 2);
+  in.machine.in_node = {.bandwidth = 1e7, .latency = 0, .reduce_bandwidth = 1e13, .gather_bandwidth = 1e8};
+  const auto tail = [&] { return simulate_step(in).tails[0]; };
+  const double bytes = 4 * simulate_step(in).loads[0].parameters, gather = bytes * 3 / 4 / 1e8;
+  CHECK(tail().update_end - tail().update_begin == Approx(7 * bytes / 3e10));
+  CHECK(tail().share_end == tail().update_end);
+  CHECK(simulate_step(in).exposed * simulate_step(in).seconds > 0.5 * gather);
+  in.zero = 1;
+  CHECK(tail().update_end - tail().update_begin == Approx(7 * bytes / 4 / 3e10));
+  CHECK(tail().share_end - tail().update_end == Approx(gather));
+}
+
+TEST_CASE("an evaluation is forward passes alone, shared by the replicas") {
+  SimulationInput in = input({.data = 2}, 1);
+  const MicroBatchShape all = {.tokens = 8192, .squared_lengths = 64 * 128.0 * 128.0, .head_rows = 64};
+  const MicroBatchShape one = {.tokens = 2048, .squared_lengths = 16 * 128.0 * 128.0, .head_rows = 16};
+  const double pass = seconds(part_work(in.model, {.first = 0, .last = 24}, one, 1).forward, in.machine);
+  CHECK(evaluation_seconds(in, all, 2048) == Approx(2 * pass));
+  CHECK(evaluation_seconds(in, {}, 2048) == 0);
+  in = input({.data = 2, .pipeline = 2}, 1);
+  CHECK(evaluation_seconds(in, all, 2048) > 1.5 * pass);
+  CHECK(evaluation_seconds(in, all, 2048) < 2 * pass);
+}
+
+TEST_CASE("a step has the machine's overhead once") {
+  SimulationInput in = input({.data = 2}, 2);
+  const double before = simulate_step(in).seconds;
+  in.machine.step_overhead = 0.5;
+  CHECK(simulate_step(in).seconds == Approx(before + 0.5));
+}
+
+TEST_CASE("ranks that share cores lose no time to the bubble") {
+  SimulationInput in = input({.pipeline = 4}, 16);
+  const SimulatedStep own = simulate_step(in);
+  in.machine.core_share = 0.25;
+  const SimulatedStep shared = simulate_step(in);
+  CHECK(shared.bubble == own.bubble);
+  CHECK(shared.pipeline.seconds == Approx(own.pipeline.seconds * (1 - own.bubble)).epsilon(0.02));
+  in.machine.core_share = 0.95;  // most of a core is a rank's own
+  CHECK(simulate_step(in).pipeline.seconds == Approx(own.pipeline.seconds * 0.95).epsilon(0.02));
 }
 
 TEST_CASE("a thousand ranks are simulated") {

@@ -83,4 +83,21 @@ TEST_CASE("time is that of the operations and of the bytes") {
   machine.flops = 100;
   machine.memory_bandwidth = 10;
   CHECK(seconds({200, 30}, machine) == 5.0);
+  // Rates and overheads of their own for attention, element-wise kernels and passes.
+  const Work work = {.flops = 200, .bytes = 30, .attention = 100, .moved = 20, .head_rows = 6, .passes = 2};
+  CHECK(seconds(work, machine) == 5.0);
+  machine.attention_flops = 50;
+  machine.activation_bandwidth = 40;
+  machine.attention_row = 0.25;
+  machine.pass_overhead = 0.125;
+  CHECK(seconds(work, machine) == 1.0 + 2.0 + 1.0 + 0.5 + 1.5 + 0.25);
+}
+
+TEST_CASE("attention, activations and rows are parts of the work") {
+  const ModelShape shape = model_shape({}, Kind::classification);
+  const PassWork work = part_work(shape, {.first = 0, .last = 2, .embeddings = false, .head = false}, full, 1);
+  CHECK(work.forward.attention == 4 * shape.hidden * full.squared_lengths);
+  CHECK(work.forward.head_rows == full.tokens * shape.heads);
+  CHECK(work.forward.passes == 2);
+  CHECK(work.forward.bytes - work.forward.moved == 4 * 12 * shape.hidden * shape.hidden);  // the weights
 }

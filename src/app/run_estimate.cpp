@@ -1,0 +1,73 @@
+#include "bert_hpc/app/run_estimate.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "bert_hpc/core/text.hpp"
+
+namespace bert_hpc::app {
+namespace {
+
+constexpr double usual_walltime = 24 * 3600;  // seconds
+
+double walltime(const RunPlan& plan) {
+  return plan.max_walltime.value_or(usual_walltime);
+}
+
+/// Of a job's time, what is left for the run: a job stops early enough for a checkpoint (app/wall_time.hpp).
+double usable(const RunPlan& plan) {
+  const double margin = 2 * plan.step_seconds + 1.5 * plan.writing_seconds + 2;
+  return walltime(plan) - std::min(walltime(plan) / 2, margin);
+}
+
+/// "1,234", "12.5", "0.25".
+std::string hours_text(double hours) {
+  return hours >= 100 ? core::with_commas(std::llround(hours)) : core::format_number(hours, 3);
+}
+
+std::string counted(std::int64_t count, const char* what) {
+  return count == 0 ? std::string("no ") + what + 's' : core::counted(count, what);
+}
+
+std::string line(const char* name, const std::string& text) {
+  return "  " + std::string(name) + std::string(12 - std::string(name).size(), ' ') + text + '\n';
+}
+
+}  // namespace
+
+RunEstimate estimate_run(const RunPlan& plan) {
+  RunEstimate run;
+  const double computing = static_cast<double>(plan.steps) * plan.step_seconds + plan.evaluation_seconds;
+  if (plan.every_steps) run.checkpoints += plan.steps / *plan.every_steps;
+  if (plan.every_minutes) {
+    run.checkpoints += std::llround(std::min(1e15, std::floor(computing / (60 * *plan.every_minutes))));
+  }
+  run.checkpoints = std::min(run.checkpoints, plan.steps);
+  run.checkpoint_seconds = static_cast<double>(run.checkpoints) * plan.snapshot_seconds;
+  if (run.checkpoints > 0) run.checkpoint_seconds += plan.writing_seconds;  // the last one is waited for
+  run.seconds = computing + run.checkpoint_seconds;
+  run.nodes = (plan.ranks + plan.node_ranks - 1) / plan.node_ranks;
+  run.node_hours = static_cast<double>(run.nodes) * run.seconds / 3600;
+  if (plan.gpu) run.gpu_hours = static_cast<double>(run.nodes * plan.node_ranks) * run.seconds / 3600;
+  run.restarts = std::llround(std::min(1e15, std::max(1.0, std::ceil(run.seconds / usable(plan))))) - 1;
+  return run;
+}
+
+std::string run_estimate_text(const RunPlan& plan, const RunEstimate& run) {
+  std::string text =
+      line("total time",
+           core::format_duration(run.seconds) + ": " + counted(plan.steps, "step") + " in " +
+               core::format_duration(static_cast<double>(plan.steps) * plan.step_seconds) + ", " +
+               counted(plan.evaluations, "evaluation") + " in " + core::format_duration(plan.evaluation_seconds) +
+               ", " + counted(run.checkpoints, "checkpoint") + " in " + core::format_duration(run.checkpoint_seconds));
+  text += line("cost", hours_text(run.node_hours) + " node-hours" +
+                           (plan.gpu ? ", " + hours_text(run.gpu_hours) + " GPU-hours" : "") + " (" +
+                           core::counted(run.nodes, "node") + " of " + core::counted(plan.node_ranks, "rank") + ')');
+  const std::string limit = core::format_duration(walltime(plan));
+  text += line("restarts", core::with_commas(run.restarts) + (plan.max_walltime
+                                                                  ? " with run.max_walltime = " + limit
+                                                                  : " in jobs of 24 h (run.max_walltime is not set)"));
+  return text;
+}
+
+}  // namespace bert_hpc::app
