@@ -24,10 +24,7 @@ void run_evaluation(const RunContext& context) {
   model::BertConfig stated, config;
   collectively(world, [&] { stated = stated_model(input); });
   DataSets sets;
-  open_data(sets, input, stated, world);
-  if (estimates) {
-    for (const std::string& warning : extend_to_replicas(sets, context.grid.data, 0)) context.log.warning(warning);
-  }
+  open_or_plan_data(sets, context, stated);
   data::ShardReader& reader = sets.test ? *sets.test : *sets.validation;
   collectively(world, [&] { config = complete_model(input, stated, reader.info(), reader.special_ids()); });
 

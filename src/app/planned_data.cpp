@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "bert_hpc/app/collective.hpp"
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/data/sampler.hpp"
@@ -74,6 +75,21 @@ void plan_data(DataSets& sets, const config::Config& input, const model::BertCon
   const auto part = static_cast<std::int64_t>(part_for_evaluation * static_cast<double>(tokens));
   if (!input.data.validation.empty()) sets.validation = planned_reader(info, part, mean_length, most);
   if (!input.data.test.empty()) sets.test = planned_reader(info, part, mean_length, most);
+}
+
+void open_or_plan_data(DataSets& sets, const RunContext& context, const model::BertConfig& stated) {
+  const Invocation& invocation = context.invocation;
+  if (invocation.planned_tokens > 0) {
+    collectively(context.world, [&] {
+      plan_data(sets, context.input, stated, invocation.planned_tokens, invocation.planned_mean_length);
+    });
+  } else {
+    open_data(sets, context.input, stated, context.world);
+  }
+  if (!invocation.validate) return;
+  for (const std::string& warning : extend_to_replicas(sets, context.grid.data, context.input.batch.global)) {
+    context.log.warning(warning);
+  }
 }
 
 std::string planned_data_text(const DataSets& sets) {

@@ -48,19 +48,7 @@ void set_up(Training& training, const RunContext& context) {
   comm::Communicator& world = context.world;
   model::BertConfig stated, config;
   collectively(world, [&] { stated = stated_model(input); });
-  const Invocation& invocation = context.invocation;
-  if (invocation.planned_tokens > 0) {
-    collectively(world, [&] {
-      plan_data(training.sets, input, stated, invocation.planned_tokens, invocation.planned_mean_length);
-    });
-  } else {
-    open_data(training.sets, input, stated, world);
-  }
-  if (invocation.validate) {
-    for (const std::string& warning : extend_to_replicas(training.sets, context.grid.data, input.batch.global)) {
-      context.log.warning(warning);
-    }
-  }
+  open_or_plan_data(training.sets, context, stated);
   const data::ShardReader& train = *training.sets.train;
   if (!context.invocation.validate) training.groups.emplace(comm::make_process_groups(world, context.grid));
   const bool estimates = context.invocation.validate;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "bert_hpc/app/application.hpp"
 #include "bert_hpc/app/data_sets.hpp"
 
 namespace bert_hpc::app {
@@ -29,6 +30,10 @@ PlannedLengths planned_lengths(std::int64_t tokens, double mean_length, std::int
 /// Throws Error(input).
 void plan_data(DataSets& sets, const config::Config& input, const model::BertConfig& stated, std::int64_t tokens,
                double mean_length);
+
+/// Collective. Opens the data sets of the input, or plans those of --tokens and --mean-length; for --validate, extended
+/// to the replicas of the grid, with a warning. Throws as open_data() and plan_data().
+void open_or_plan_data(DataSets& sets, const RunContext& context, const model::BertConfig& stated);
 
 /// What plan_data() assumes, one line.
 std::string planned_data_text(const DataSets& sets);
