@@ -2,7 +2,11 @@
 
 #include <unistd.h>
 
+#include <csignal>
+#include <cstring>
 #include <filesystem>
+#include <functional>
+#include <set>
 
 #include "bert_hpc/app/assembly.hpp"
 #include "bert_hpc/app/checkpoint_owner.hpp"
@@ -60,11 +64,21 @@ void tell_done_before(const RunContext& context) {
   const std::string& resume = context.input.run.resume;
   const Beginning beginning = beginning_of(context);
   if (context.invocation.overwrite && !beginning.overwrite) {
-    context.log.info("--overwrite was done by an earlier start of this job: the run goes on");
+    context.log.info("an earlier start of this job has done --overwrite: the run resumes");
   }
   if (beginning.own_first && resume != "auto") {
-    context.log.info("begun from " + resume + " by an earlier start: the run goes on from its own checkpoints");
+    context.log.info("an earlier start began from " + resume + ": resuming from this run's own checkpoints");
   }
+}
+
+/// Reports each kind of signal once: launchers repeat them.
+std::function<void(int)> announcement(const StopRequest& requests, bool trains, const core::Activity& activity,
+                                      core::Log& log) {
+  return [&requests, trains, &activity, &log, heard = std::set<int>()](int signal) mutable {
+    const bool steps = trains && std::strcmp(activity.section(), core::Activity::first_section) != 0;
+    const bool repeats = signal != SIGUSR2 && !heard.insert(signal).second;
+    if (!repeats) log.info(signal_notice(signal, requests.kill_interval(), activity.step(), steps));
+  };
 }
 
 /// What floats travel over where that is not `world`; `failure` must outlive it.
@@ -108,7 +122,7 @@ std::unique_ptr<io::RunLock> lock_run_directory(const RunContext& context) {
     if (context.world.rank() != 0) return;
     lock = std::make_unique<io::RunLock>(context.input.run.directory);
     if (!lock->took_over().empty()) {
-      context.log.warning(lock->took_over() + "; this one takes over.");
+      context.log.warning(lock->took_over() + "; this start takes it over.");
     }
     check_directory(context);
     tell_done_before(context);
@@ -119,7 +133,7 @@ std::unique_ptr<io::RunLock> lock_run_directory(const RunContext& context) {
 
 void leave_if_asked(const RunContext& context) {
   if (!context.world.any(context.requests.stop())) return;
-  context.log.info("stopped " + context.requests.asked() + " before it began: submit it again");
+  context.log.info("stopped " + context.requests.asked() + " before the first step: submit again to start");
   throw Stop{core::ExitCode::stopped};
 }
 
@@ -134,15 +148,16 @@ int run_application(const Invocation& invocation, comm::Communicator& world, int
     const config::Config& input = given.config;
     const Watchdog watchdog({input.run.watchdog_seconds, input.run.watchdog_limit_seconds}, world, activity, log,
                             failure);
+    SignalListener listener(requests, announcement(requests, input.run.mode == "train", activity, log));
     const std::unique_ptr<comm::Communicator> devices = connect_devices(input, invocation, world, device, failure);
     comm::Communicator& ranks = devices ? *devices : world;
     std::unique_ptr<comm::Communicator> checked;
     if (input.debug.check_collectives) {
       checked = comm::make_checked_communicator(ranks, {.timeout_seconds = input.debug.collective_timeout_seconds});
     }
-    const RunContext context{input,   invocation, checked ? *checked : ranks, given.grid, threads, device,
-                             log,     begin,      process_memory().resident,  activity,   failure, given.resolved,
-                             requests};
+    const RunContext context{input,    invocation, checked ? *checked : ranks, given.grid, threads, device,
+                             log,      begin,      process_memory().resident,  activity,   failure, given.resolved,
+                             requests, listener};
     collectively(context.world, [&] {
       if (world.rank() == 0) check_directory(context);
     });

@@ -47,7 +47,9 @@ std::vector<std::string> other_bits(const CheckpointTexts& there, const Checkpoi
   const std::string before = tensor_of(text_of(there, "layout")), now = tensor_of(text_of(here, "layout"));
   if (before != now) found.push_back("parallel." + before + " there, " + now + " here");
   for (std::string& line : found) {
-    line += ": from here on the bits are not those of the run that made the checkpoint, in spite of run.reproducible";
+    line +=
+        ": from here on results are not bitwise identical to the run that made the checkpoint, despite "
+        "run.reproducible";
   }
   return found;
 }
@@ -70,7 +72,7 @@ CheckpointDifferences checkpoint_differences(const CheckpointTexts& there, const
   compare("data_train", "the training data", found.against);
   const std::string best = text_of(here, "best_metric");
   if (!best.empty() && text_of(there, "best_metric") == best) {
-    compare("data_validation", "the validation data, which decide what is best", found.against);
+    compare("data_validation", "the validation data, which select the best model", found.against);
   } else {
     warn("data_validation", "the validation data");
   }

@@ -53,9 +53,9 @@ void check_checkpoint_owner(const std::string& run) {
   const std::string owner = other_owner_of_checkpoints(run);
   if (owner.empty()) return;
   throw core::Error(core::ExitCode::input,
-                    core::printable(run + "/checkpoints") + " is a link to the checkpoints of another run, that of " +
+                    core::printable(run + "/checkpoints") + " is a link to the checkpoints of another run, " +
                         core::printable(owner) +
-                        ", which this run would prune and write over: remove the link. To begin from one of them, set "
+                        ", which this run would overwrite and prune: remove the link. To start from one of them, set "
                         "run.resume to its folder.");
 }
 

@@ -23,23 +23,29 @@ Checkpointer::Checkpointer(const Parts& parts, CheckpointTexts texts)
     s.folder.prepare();
     s.folder.require_space(s.bytes + s.parts.results.journal_bytes());
   });
+  s.parts.context.listener.on_urgent([&s] { s.request_early(); });
 }
 
 Checkpointer::~Checkpointer() {
+  state_->parts.context.listener.on_urgent(nullptr);
   state_->cancelled = true;
+  state_->begin_saving();
 }
 
 Votes Checkpointer::votes() {
   State& s = *state_;
   const int phase = s.phase;
-  const bool clock_says =
-      s.speaks() && s.settings.every_minutes && State::seconds_since(s.last) >= *s.settings.every_minutes * 60;
+  const bool clock_says = s.speaks() && State::seconds_since(s.last) >= s.interval();
   const bool asked = s.parts.requests.take_checkpoint();
   s.wall_time.step();
   return {.stop = wants_stop() ? 1.0 : 0.0,
           .checkpoint = asked || clock_says ? 1.0 : 0.0,
           .written = phase >= State::written ? 1.0 : 0.0,
           .failed = phase == State::failed ? 1.0 : 0.0};
+}
+
+void Checkpointer::expect(double run_seconds) {
+  state_->run_seconds = run_seconds;
 }
 
 bool Checkpointer::wants_stop() const {
@@ -67,8 +73,10 @@ void Checkpointer::save(const TrainingState& state) {
   State& s = *state_;
   {
     const auto timed = s.parts.timers.measure("checkpoint wait");
+    s.begin_saving();
+    s.worker.wait();
+    s.settle_early();
     if (s.under_way) {
-      s.worker.wait();
       const Votes mine = {.written = 1, .failed = s.phase == State::failed ? 1.0 : 0.0};
       s.end({.written = s.world().sum(mine.written), .failed = s.world().sum(mine.failed)});
     }
@@ -81,20 +89,26 @@ void Checkpointer::save(const TrainingState& state) {
     s.step = state.done;
     s.begun = s.last = State::Clock::now();
     s.history_bytes = s.parts.results.journal_bytes();
-    if (!s.has_space()) return;
+    if (!s.has_space()) return s.end_saving();
     s.copy();
   }
   s.under_way = true;
   s.phase = State::writing;
   s.best = state.best.checkpoint();
-  if (s.speaks()) s.manifest = s.manifest_of(state);
+  if (s.speaks()) {
+    s.manifest = s.manifest_of(state);
+    s.manifest_pending = true;
+  }
   s.worker.add([this, at = state.done] { state_->write_own(at); });
+  s.end_saving();
 }
 
 bool Checkpointer::finish() {
   State& s = *state_;
   const auto timed = s.parts.timers.measure("checkpoint wait");
+  s.begin_saving();  // to the end: nothing changes any more
   s.worker.wait();
+  s.settle_early();
   if (s.under_way) {
     const double failed = s.phase == State::failed ? 1.0 : 0.0;
     s.end({.written = s.world().sum(1.0), .failed = s.world().sum(failed)});

@@ -1,9 +1,18 @@
 #include "checkpointer_state.hpp"
 
+#include <limits>
+
+#include "bert_hpc/app/checkpoint_interval.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/io/provenance.hpp"
 
 namespace bert_hpc::app {
+
+double Checkpointer::State::interval() const {
+  if (settings.every_minutes) return *settings.every_minutes * 60;
+  if (settings.every_steps) return std::numeric_limits<double>::infinity();
+  return checkpoint_interval(run_seconds, wall_time.saving_seconds());
+}
 
 void Checkpointer::State::gather_files() {
   const std::vector<std::string> all = world().all_gather(text_of(pieces));
@@ -43,8 +52,15 @@ io::CheckpointManifest Checkpointer::State::manifest_of(const TrainingState& sta
   return result;
 }
 
-/// On this rank's thread.
-void Checkpointer::State::write_own(std::int64_t at) {
+io::Durability Checkpointer::State::durability() const {
+  const bool hurry = urgent && parts.requests.stop();
+  return hurry ? io::Durability::buffered : io::Durability::forced;
+}
+
+/// On this rank's thread. This rank's file and on rank 0 the metric history, of which `told` learns. Returns "" or why
+/// they could not be written.
+std::string Checkpointer::State::write_files(std::int64_t at, std::int64_t history, io::CheckpointManifest& told,
+                                             io::Durability how) {
   try {
     const std::string place = folder.begin(at);
     const auto elements = static_cast<std::size_t>(own_elements());
@@ -52,45 +68,57 @@ void Checkpointer::State::write_own(std::int64_t at) {
     for (std::size_t q = 0; q < payload.size(); ++q) payload[q] = {snapshot.data() + q * elements, elements};
     if (elements > 0) {
       io::write_checkpoint_file(place, world().rank(), run_id + ' ' + std::to_string(at), at, payload, parts.hdf5,
-                                cancelled);
+                                cancelled, how);
     }
-    if (speaks()) write_history(place);
-    phase = written;
+    if (speaks()) {
+      const auto checksum = parts.results.copy_journal(history, place + '/' + io::history_name, how);
+      history_lost = !checksum;
+      if (checksum) io::put_history(told, history, *checksum);
+    }
+    own_written = at;
+    return {};
   } catch (const std::exception& failure) {
-    error = failure.what();
-    phase = failed;
+    return failure.what();
   }
 }
 
-/// On rank 0's thread.
-void Checkpointer::State::write_history(const std::string& place) {
-  const auto checksum = parts.results.copy_journal(history_bytes, place + '/' + io::history_name);
-  history_lost = !checksum;
-  if (checksum) io::put_history(manifest, history_bytes, *checksum);
+/// On this rank's thread.
+void Checkpointer::State::write_own(std::int64_t at) {
+  error = write_files(at, history_bytes, manifest, durability());
+  phase = error.empty() ? written : failed;
+}
+
+/// On rank 0's thread. All ranks' files are there: from here on runs resume from this checkpoint. Throws.
+void Checkpointer::State::publish(const io::CheckpointManifest& whole, io::Durability how) {
+  parts.results.require_lock();
+  if (how == io::Durability::forced) parts.results.sync();
+  if (urgent) remove_marks(whole);
+  io::write_manifest(folder.aside(whole.step), whole, parts.hdf5, how);
+  folder.publish(whole.step, how);
 }
 
 /// On rank 0's thread, when all files are there.
 void Checkpointer::State::name(const io::CheckpointManifest& whole, std::optional<std::int64_t> best_step) {
+  if (!manifest_pending) return;  // done early
+  const io::Durability how = durability();
   std::string problem, left;
   try {
-    parts.results.require_lock();
-    parts.results.sync();
-    io::write_manifest(folder.aside(whole.step), whole, parts.hdf5);
-    folder.publish(whole.step);
+    publish(whole, how);
+    manifest_pending = false;
   } catch (const std::exception& failure) {
     problem = failure.what();
   }
-  // From here on it is what a run goes on from, whatever becomes of the rest.
   try {
-    if (problem.empty()) folder.set_pointers(whole.step, best_step);
-    if (problem.empty()) left = folder.prune(settings.keep);
+    if (problem.empty()) folder.set_pointers(whole.step, best_step, how);
+    // An older one that is on the disk must not go for one that is not.
+    if (problem.empty() && how == io::Durability::forced) left = folder.prune(settings.keep);
   } catch (const std::exception& failure) {
     left = failure.what();
   }
   if (!left.empty()) {
-    left = "after that checkpoint, which is whole: " + left;
+    left = "after that checkpoint, which is complete: " + left;
   } else if (history_lost) {
-    left = "that checkpoint holds no metric history, as the run's metrics.journal has been cut or cannot be read.";
+    left = "that checkpoint holds no metric history: the run's metrics.journal was truncated or cannot be read.";
   }
   const std::lock_guard lock(mutex);
   named_seconds = seconds_since(begun);
@@ -104,6 +132,7 @@ void Checkpointer::State::end(const Votes& agreed) {
   under_way = false;
   last_failed = false;
   const int own = phase.exchange(idle);
+  if (agreed.failed > 0) manifest_pending = false;
   if (agreed.failed == 0) {
     if (speaks()) worker.add([this] { name(manifest, best); });
     return;
@@ -135,7 +164,7 @@ void Checkpointer::State::tell_named() {
   }
   if (naming_error.empty()) return;
   last_failed = true;
-  log.warning("the checkpoint of step " + std::to_string(step) + " was not written; the one before stays. " +
+  log.warning("the checkpoint of step " + std::to_string(step) + " was not written; the previous one is kept. " +
               naming_error);
   naming_error.clear();
 }

@@ -88,7 +88,6 @@ config::Config with_defaults(const config::Config& input) {
   config::resolve(usual);
   fill(usual.model, stated_model(usual));
   usual.model.pretrained.reset();
-  if (input.checkpoint.every_steps) usual.checkpoint.every_minutes.reset();
   if (input.evaluation.every_steps) usual.evaluation.every_epochs.reset();
   return usual;
 }

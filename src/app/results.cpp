@@ -128,8 +128,9 @@ std::int64_t Results::journal_bytes() const {
   return metrics_ ? metrics_->journal_bytes() : 0;
 }
 
-std::optional<std::uint32_t> Results::copy_journal(std::int64_t bytes, const std::string& to) const {
-  return metrics_->copy_journal(bytes, to);
+std::optional<std::uint32_t> Results::copy_journal(std::int64_t bytes, const std::string& to,
+                                                   io::Durability durability) const {
+  return metrics_->copy_journal(bytes, to, durability);
 }
 
 void Results::export_model(const Assembly& assembly, const data::ShardInfo& shards) {

@@ -34,7 +34,7 @@ std::vector<std::string> obstacles(std::vector<std::string> found, const Assembl
   const std::string unit = unit_difference(training_state(manifest).label_scale, assembly.label_scale);
   if (found.empty() && !unit.empty()) found.push_back(unit);
   if (found.empty() && manifest.step > total_steps) {
-    found.push_back("it has done " + core::with_commas(manifest.step) + " steps, [schedule] asks for " +
+    found.push_back("the checkpoint is of step " + core::with_commas(manifest.step) + ", but [schedule] ends at step " +
                     core::with_commas(total_steps));
   }
   return found;
@@ -176,7 +176,7 @@ std::optional<Resume> choose_checkpoint(const RunContext& context, const Assembl
     const bool same = fs::equivalent(found->folder.path(), checkpoint_folder(context.input).path(), problem);
     if (same && beginning_of(context).overwrite) {
       throw core::Error(core::ExitCode::input,
-                        "--overwrite would remove the checkpoint that [run] resume names: leave one of them out.");
+                        "--overwrite would remove the checkpoint that [run] resume names: remove one of the two.");
     }
     said = found->folder.path() + (same ? "\nown" : "\nother");
     for (const std::int64_t step : found->steps) said += ' ' + std::to_string(step);
@@ -202,7 +202,7 @@ std::optional<Resume> choose_checkpoint(const RunContext& context, const Assembl
     if (!link.empty()) throw AgreedError(core::ExitCode::files, link);
     const std::string why = damage(world, folder, step, resume.manifest, sets.hdf5);
     if (!why.empty()) {
-      context.log.warning("the checkpoint " + place + " is passed over. " + why);
+      context.log.warning("the checkpoint " + place + " is skipped. " + why);
       if (first_damage.empty()) first_damage = why;
       continue;
     }
@@ -211,11 +211,12 @@ std::optional<Resume> choose_checkpoint(const RunContext& context, const Assembl
                                context.input.run.reproducible);
     const auto against = obstacles(std::move(differences.against), assembly, resume.manifest, total_steps);
     if (!against.empty()) {
-      std::string text = "the run cannot go on from " + place + ", because it differs:";
+      std::string text = "the run cannot resume from " + place + ", because these differ:";
       for (const std::string& difference : against) text += "\n     " + difference;
-      throw AgreedError(core::ExitCode::input, text +
-                                                   "\n  Put that back as it was, set run.directory to another one, or "
-                                                   "start with --overwrite to replace the run.");
+      throw AgreedError(core::ExitCode::input,
+                        text +
+                            "\n  Restore the earlier values, set run.directory to another one, or "
+                            "start with --overwrite to replace the run.");
     }
     resume.state = training_state(resume.manifest);
     resume.same_run = own;
@@ -231,7 +232,7 @@ std::optional<Resume> choose_checkpoint(const RunContext& context, const Assembl
   if (!first_damage.empty()) {
     throw AgreedError(core::ExitCode::files,
                       "none of the checkpoints in " + path + " can be used: " + first_damage +
-                          "\n  Start with --overwrite to begin anew, or with run.directory set to "
+                          "\n  Start with --overwrite to restart from the beginning, or set run.directory to "
                           "another one.");
   }
   return std::nullopt;
@@ -292,7 +293,7 @@ bool load_best(const RunContext& context, const Resume& resume, Assembly& assemb
     return true;
   }
   context.log.warning("the best model so far, of step " + std::to_string(resume.state.best.step) +
-                      ", cannot be read again. " + why);
+                      ", cannot be read. " + why);
   return false;
 }
 

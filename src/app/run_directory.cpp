@@ -142,7 +142,7 @@ void require_place(const std::string& path) {
   const fs::path existing = nearest_existing(path);
   std::error_code error;
   if (!fs::is_directory(existing, error))
-    cannot("make the run directory", path, existing.string() + " is no directory");
+    cannot("make the run directory", path, existing.string() + " is not a directory");
   if (::access(existing.c_str(), W_OK | X_OK) != 0) cannot("write into the run directory", path, std::strerror(errno));
 }
 
@@ -196,6 +196,10 @@ void end_run(const std::string& path, RunEnd end) {
 
 void mark_failed(const std::string& path) {
   if (status_of(path) == "running") io::write_text_file_soon(path_in(path, status_name), "failed\n");
+}
+
+void mark_stopped(const std::string& path) {
+  if (status_of(path) == "running") io::write_text_file_soon(path_in(path, status_name), "stopped\n");
 }
 
 }  // namespace bert_hpc::app

@@ -104,7 +104,7 @@ std::string refusal(const RunDirectory& found, const std::string& path, const Re
   const std::string where = core::printable(path);
   if (found.state == State::foreign) {
     return "the directory " + where + " holds " + core::listed(found.conflicts, "and", false) +
-           ", which no run of bert_hpc left there: set run.directory to another one.";
+           ", which no run of bert_hpc wrote: set run.directory to another one.";
   }
   // One that was killed while it began has left nothing to lose.
   if (overwrite || (found.state == State::unfinished && found.conflicts.empty())) return {};
@@ -131,7 +131,7 @@ std::string refusal(const RunDirectory& found, const std::string& path, const Re
   text += " run.directory to another one, or start with --overwrite to replace its results.";
   // What differs is what may: the wish is likely to train on.
   if (finished && may_differ && !differences.empty()) {
-    text += " To train on from one of its checkpoints, set run.resume to that folder too.";
+    text += " To continue training from one of its checkpoints, also set run.resume to that folder.";
   }
   return text;
 }

@@ -174,7 +174,7 @@ double Trainer::global_loss(const data::LoadedStep& loaded, Votes& votes) {
   return sum / targets_;
 }
 
-StepResult Trainer::step(const data::LoadedStep& loaded, std::int64_t done, const Votes& votes) {
+StepResult Trainer::step(const data::LoadedStep& loaded, std::int64_t done, const StepHooks& hooks) {
   const auto micro_batches = static_cast<std::size_t>(loaded.plan.micro_batches());
   const auto sums = static_cast<std::int64_t>(micro_batches + votes_per_step);
   if (losses_.size() < sums) losses_ = core::MirroredArray<double>(sums);  // in the first steps only
@@ -200,7 +200,7 @@ StepResult Trainer::step(const data::LoadedStep& loaded, std::int64_t done, cons
         timers_.measure(assembly_.groups().world.size() > 1 ? "gradient reduction" : "gradient accumulation");
     sums_.end_step();
     result.gradient_norm = sums_.gradient_norm() / scale_.scale();
-    result.votes = votes;
+    if (hooks.votes) result.votes = hooks.votes();  // as late as possible: a signal counts in the step that it came in
     result.loss = global_loss(loaded, result.votes);
     result.skipped = !std::isfinite(result.loss) || !std::isfinite(result.gradient_norm);
     if (measures && !result.skipped) measure_noise(loaded, result.gradient_norm);
@@ -219,6 +219,7 @@ StepResult Trainer::step(const data::LoadedStep& loaded, std::int64_t done, cons
     std::sort(result.bad_samples.begin(), result.bad_samples.end());
   }
   result.learning_rate = settings_.learning_rate * train::learning_rate_factor(settings_.schedule, done);
+  if (hooks.before_update) hooks.before_update();
   update(result, done);
   for (const core::PlannedSample& sample : loaded.plan.samples) {
     result.tokens += sample.length;

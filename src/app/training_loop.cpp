@@ -1,6 +1,8 @@
 #include "training_loop.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include "bert_hpc/app/collective.hpp"
@@ -115,9 +117,9 @@ bool TrainingLoop::step() {
   const data::BatchLoader& loader = *training_.loader;
   trace_.begin(state_.done);
   const data::LoadedStep& loaded = next_step();
-  Votes votes = checkpoints_.votes();
-  votes.lost = results_.lost() ? 1 : 0;
-  const StepResult result = trainer_.step(loaded, state_.done, votes);
+  if (state_.done > first_step_) checkpoints_.hold(current_state(false));
+  const StepResult result = trainer_.step(
+      loaded, state_.done, {.votes = [this] { return votes(); }, .before_update = [this] { checkpoints_.release(); }});
   trace_.end(state_.done);
   if (trace_.complete()) {
     write_trace();
@@ -142,7 +144,29 @@ bool TrainingLoop::step() {
   return last || stopped_;
 }
 
+Votes TrainingLoop::votes() {
+  if (context_.input.debug.step_delay_seconds > 0) {
+    std::this_thread::sleep_for(std::chrono::duration<double>(context_.input.debug.step_delay_seconds));
+  }
+  const std::int64_t done = state_.done - first_step_;
+  if (done > 0) {
+    const double seconds_per_step = (context_.seconds() - begin_) / static_cast<double>(done);
+    checkpoints_.expect(seconds_per_step * static_cast<double>(training_.loader->total_steps()));
+  }
+  Votes votes = checkpoints_.votes();
+  votes.lost = results_.lost() ? 1 : 0;
+  return votes;
+}
+
 void TrainingLoop::save(bool evaluation_due) {
+  TrainingState state = current_state(evaluation_due);
+  state.fp8_magnitudes = trainer_.fp8_magnitudes();
+  state.log_bytes = results_.log_bytes();
+  checkpoints_.save(state);
+}
+
+/// All but what takes a collective call or a look at a file.
+TrainingState TrainingLoop::current_state(bool evaluation_due) {
   TrainingState state = state_;
   state.evaluation_due = evaluation_due && training_.validation;
   state.row.seconds = context_.seconds() - row_begin_;
@@ -150,11 +174,9 @@ void TrainingLoop::save(bool evaluation_due) {
   state.noise = trainer_.noise().sums();
   state.skipped = trainer_.skipped();
   state.loss_scale = trainer_.loss_scale().state();
-  state.fp8_magnitudes = trainer_.fp8_magnitudes();
   state.label_scale = training_.assembly->label_scale;
   state.best = best_.state();
-  state.log_bytes = results_.log_bytes();
-  checkpoints_.save(state);
+  return state;
 }
 
 void TrainingLoop::stop() {
@@ -165,7 +187,7 @@ void TrainingLoop::stop() {
         "checkpoint are lost. The warning above has the reason.");
   }
   context_.log.info("stopped after step " + core::with_commas(state_.done) + " " + requests_.asked() +
-                    ", with a checkpoint: submit it again to go on");
+                    "; checkpoint written: submit again to resume");
   results_.stop();
 }
 
@@ -243,8 +265,10 @@ bool TrainingLoop::evaluate() {
   if (!training_.validation) return false;
   const auto timed = timers_.measure("evaluation");
   const double begin = context_.seconds();
+  if (state_.done > first_step_) checkpoints_.hold(current_state(true));
   const std::optional<io::EvaluationRow> row =
       training_.validation->evaluate_unless(state_.done, [this] { return asked_to_stop(); });
+  checkpoints_.release();
   if (!row) {
     stopped_ = true;
     return true;

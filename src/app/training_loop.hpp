@@ -46,7 +46,9 @@ class TrainingLoop {
   /// often such; and of the last one.
   void check_answers(const std::string& split, const Evaluator& evaluator, bool last);
   void record();
+  Votes votes();
   void save(bool evaluation_due);
+  TrainingState current_state(bool evaluation_due);
   void stop();
   void write_trace();
   const data::LoadedStep& next_step();

@@ -7,6 +7,7 @@
 #include "bert_hpc/app/collective.hpp"
 #include "bert_hpc/app/data_sets.hpp"
 #include "bert_hpc/app/describe.hpp"
+#include "bert_hpc/app/earlier_start.hpp"
 #include "bert_hpc/app/label_unit.hpp"
 #include "bert_hpc/app/planned_data.hpp"
 #include "bert_hpc/app/results.hpp"
@@ -142,6 +143,7 @@ std::string checkpoints_text(const Training& training, const RunContext& context
     if (!text.empty()) text += " and ";
     text += "every " + core::format_number(*settings.every_minutes) + " minutes";
   }
+  if (text.empty()) text = "every 10 minutes, in short runs more often";
   const std::int64_t bytes = last_checkpoint_bytes(training, context);
   return text + ", " + core::format_bytes(bytes) + " each, at most " + core::format_bytes(bytes * (settings.keep + 2)) +
          " in " + checkpoint_folder(context.input).path();
@@ -182,12 +184,12 @@ void describe(const Training& training, const RunContext& context) {
 /// What it takes to go on from here: nothing of a later step is left that a resuming run could take for its own. Only
 /// then is it noted: a start that is killed before begins where this one did.
 void tell_and_tidy(const Resume& resume, const RunContext& context) {
-  context.log.info("goes on after step " + core::with_commas(resume.manifest.step) + ", from " + resume.place());
-  for (const std::string& change : resume.changes) context.log.info("changed since then: " + change);
-  for (const std::string& warning : resume.warnings) context.log.warning("changed since then: " + warning);
+  context.log.info("resuming from step " + core::with_commas(resume.manifest.step) + " (" + resume.place() + ')');
+  for (const std::string& change : resume.changes) context.log.info("changed since that step: " + change);
+  for (const std::string& warning : resume.warnings) context.log.warning("changed since that step: " + warning);
   if (resume.best_elsewhere) {
     context.log.info("the best model so far, of step " + core::with_commas(*resume.best_elsewhere) +
-                     ", stays with the run that made it: what is best is counted anew from here");
+                     ", belongs to the run that made it: this run selects its own best model from here on");
   }
   if (!resume.same_run) return;
   collectively(context.world, [&] {
@@ -196,14 +198,14 @@ void tell_and_tidy(const Resume& resume, const RunContext& context) {
     folder.set_pointers(resume.manifest.step, resume.state.best.checkpoint());
     for (const std::int64_t step : folder.steps()) {
       if (step <= resume.manifest.step) continue;
-      context.log.info("the later checkpoint of step " + core::with_commas(step) + " is kept as " +
+      context.log.info("the later checkpoint of step " + core::with_commas(step) + " is renamed to " +
                        folder.set_aside(step));
     }
     // A run never reads them: they are for a person to look into, and would fill the disk of a run that is often
     // damaged.
     constexpr std::size_t kept = 2;
     for (const std::string& name : folder.prune_set_aside(kept)) {
-      context.log.info(name + " is removed: the newest " + std::to_string(kept) + " that were set aside are kept");
+      context.log.info(name + " is removed: only the " + std::to_string(kept) + " newest renamed checkpoints are kept");
     }
     note_start(context.input.run.directory, start_of(context.input));
   });
@@ -241,6 +243,17 @@ void tell_beginning(Training& training, const RunContext& context) {
   note_directory(context, note);
 }
 
+/// Before anything changes in the run's directory.
+void report_earlier_start(const RunContext& context, const std::optional<Resume>& resume) {
+  collectively(context.world, [&] {
+    const bool other = resume && !resume->same_run;
+    if (context.world.rank() != 0 || other || beginning_of(context).overwrite) return;
+    const std::string note =
+        earlier_start_note(context.input.run.directory, resume ? resume->manifest.step : std::int64_t{0});
+    if (!note.empty()) context.log.warning(note);
+  });
+}
+
 }  // namespace
 
 void run_training(const RunContext& context) {
@@ -267,6 +280,7 @@ void run_training(const RunContext& context) {
     if (!told.empty()) context.log.info(told);
   }
   leave_if_asked(context);
+  report_earlier_start(context, resume);
   std::optional<Results::GoesOn> goes_on;
   if (resume && resume->same_run) {
     goes_on = {resume->manifest.step, resume->state.log_bytes, io::history_path(resume->place(), resume->manifest)};

@@ -19,6 +19,7 @@ class WallTime {
     saving_ = static_cast<double>(bytes) / slow_disk;
   }
   void saved(double seconds) { saving_ = seconds; }
+  double saving_seconds() const { return saving_; }  // of the last checkpoint, or estimated
   /// Called once a step.
   void step() {
     const double now = context_.seconds();

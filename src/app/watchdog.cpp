@@ -185,7 +185,7 @@ void Watchdog::State::end(const std::string& text) {
 void Watchdog::State::heard(int who, const SignOfLife& sign) {
   const double silent = table.silence(who, now());
   if (table.heard(who, now()) == SilenceTable::Change::back) {
-    tell(name(who) + " is back after " + core::format_duration(silent) + " without a sign of life: the run goes on.");
+    tell(name(who) + " is back after " + core::format_duration(silent) + " without a heartbeat: the run continues.");
   }
   last[static_cast<std::size_t>(who)] = sign;
   standstill.seen(who, sign.moves, now());
@@ -196,17 +196,18 @@ void Watchdog::State::judge(int who) {
   const bool known = table.known(who);
   const double silent = table.silence(who, now());
   const double unheard = table.unheard(who, now());
-  const std::string since = name(who) + " has given no sign of life for " + core::format_duration(silent);
+  const std::string since = name(who) + " has sent no heartbeat for " + core::format_duration(silent);
   switch (table.judge(who, now(), activity.step())) {
     case SilenceTable::Change::unreachable:
-      return tell("the datagrams (UDP over IPv4) of " + name(who) + " have not reached " + name(rank) + " for " +
-                  core::format_duration(unheard) +
-                  ", though it takes part in every step: the run goes on. Until one does it is not watched.");
+      return tell(
+          "the datagrams (UDP over IPv4) of " + name(who) + " have not reached " + name(rank) + " for " +
+          core::format_duration(unheard) +
+          ", though it takes part in every step: the run continues, and that rank is not monitored until one arrives.");
     case SilenceTable::Change::silent:
       if (!known) {
-        return tell("the watchdog has heard nothing of " + name(who) +
+        return tell("the watchdog has received nothing from " + name(who) +
                     " yet: either it was stopped, or its datagrams (UDP over IPv4) do not reach " + name(rank) +
-                    ". Until one does it is not watched.");
+                    ". It is not monitored until one arrives.");
       }
       return tell(since + "; " + last_words(who) +
                   ". Its process may have been stopped (SIGSTOP, a debugger), or its node hangs. The run waits for it" +
@@ -214,10 +215,9 @@ void Watchdog::State::judge(int who) {
                                                     " in all ([run] watchdog_limit_seconds)."
                                               : "."));
     case SilenceTable::Change::over:
-      end(since + " ([run] watchdog_limit_seconds): the run is ended. When last heard " + last_words(who) +
-          ". If it had been stopped on purpose, give it longer; else leave that node out. Submit again: the run goes "
-          "on "
-          "from its last checkpoint.");
+      end(since + " ([run] watchdog_limit_seconds): the run is ended. At its last heartbeat " + last_words(who) +
+          ". If it was stopped on purpose, raise that limit; else exclude its node. Submit again: the run resumes from "
+          "its last checkpoint.");
     default:
       return;
   }
@@ -235,12 +235,12 @@ void Watchdog::State::judge_standstill() {
     case Standstill::Change::still: {
       std::vector<std::string> sections;
       for (const SignOfLife& sign : last) sections.emplace_back(sign.section);
-      return log.warning_at_once("no rank has gone on for " + core::format_duration(since) + " after step " +
+      return log.warning_at_once("no rank has made progress for " + core::format_duration(since) + " after step " +
                                  core::with_commas(last[0].step) + ": " + whereabouts(sections, hosts) +
-                                 ". All processes live: a file system or the network may hang. The run waits.");
+                                 ". All processes are alive: a file system or the network may hang. The run waits.");
     }
     case Standstill::Change::moving:
-      return log.warning_at_once("the ranks go on again.");
+      return log.warning_at_once("the ranks make progress again.");
     default:
       return;
   }
@@ -277,8 +277,7 @@ Watchdog::Watchdog(const WatchdogSettings& settings, comm::Communicator& world, 
   if (world.size() == 1 || settings.seconds <= 0) return;
   state_ = std::make_unique<State>(settings, world, activity, log, mark);
   if (!state_->heartbeat) {
-    log.warning(
-        "some rank can open no socket (UDP over IPv4): there is no watchdog that names ranks which are stopped.");
+    log.warning("a rank cannot open a socket (UDP over IPv4): the watchdog is off, so stopped ranks are not reported.");
     state_.reset();
     return;
   }

@@ -75,6 +75,9 @@ void abort_all_ranks(int exit_status) {
     }).detach();
   } catch (const std::system_error&) {  // no thread to be had: then MPI must do
   }
+  // A rank that is alone has no others to end: its own exit gives the same status, without Open MPI's messages.
+  int ranks = 0;
+  if (MPI_Comm_size(MPI_COMM_WORLD, &ranks) == MPI_SUCCESS && ranks == 1) std::_Exit(exit_status);
   MPI_Abort(MPI_COMM_WORLD, exit_status);
   std::_Exit(exit_status);
 }

@@ -202,6 +202,12 @@ std::string help_text(const Program& program) {
       "  --help                 print this\n\n"
       "Runs alone, under mpirun, or under srun: mpirun -n 2 " +
       program.name + " input.toml\n";
+  if (program.makes_runs) {
+    text +=
+        "Without Slurm, jobs/local.sh INPUT.toml starts the ranks; on Ctrl-C it leaves them the time for a "
+        "checkpoint,\n"
+        "which mpirun alone does not: it kills them after 2 s.\n";
+  }
   if (!program.share.empty()) {
     text += "Manual:            " + program.share + "/README.md\n" + "Inputs to copy:    " + program.share +
             "/input\n" + "Batch job scripts: " + program.share + "/jobs\n";

@@ -129,6 +129,7 @@ void visit_keys(TomlKeys& toml, Config& config) {
   Debug& debug = config.debug;
   toml.table("debug").key("check_collectives", debug.check_collectives);
   toml.key("collective_timeout_seconds", debug.collective_timeout_seconds, positive());
+  toml.key("step_delay_seconds", debug.step_delay_seconds, non_negative());
   toml.key("parameter_hash_every", debug.parameter_hash_every, non_negative());
 
   toml.planned_tables({"distill"});
@@ -152,8 +153,6 @@ void resolve(Config& config) {
   }
   Evaluation& evaluation = config.evaluation;
   const bool evaluates = config.run.mode == "train" && !config.data.validation.empty();
-  Checkpoint& checkpoint = config.checkpoint;
-  if (config.run.mode == "train" && !checkpoint.every_steps && !checkpoint.every_minutes) checkpoint.every_minutes = 30;
   if (evaluates && !evaluation.every_steps && !evaluation.every_epochs) evaluation.every_epochs = 1;
 }
 

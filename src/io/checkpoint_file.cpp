@@ -90,7 +90,8 @@ std::int64_t checkpoint_file_bytes(std::int64_t elements) {
 }
 
 void write_checkpoint_file(const std::string& folder, int rank, const std::string& id, std::int64_t step,
-                           const Payload& payload, std::mutex& hdf5, const std::atomic<bool>& cancelled) {
+                           const Payload& payload, std::mutex& hdf5, const std::atomic<bool>& cancelled,
+                           Durability durability) {
   const std::string path = folder + '/' + checkpoint_file_name(rank);
   Places places{};
   {
@@ -108,7 +109,7 @@ void write_checkpoint_file(const std::string& folder, int rank, const std::strin
   }
   write_payload(path, payload, places, cancelled);
   seal(path, file_kind);
-  sync_to_disk(path);
+  if (durability == Durability::forced) sync_to_disk(path);
 }
 
 void verify_checkpoint_file(const std::string& folder, const CheckpointManifest& manifest, std::size_t file,

@@ -176,14 +176,15 @@ std::string CheckpointFolder::begin(std::int64_t step) const {
   });
 }
 
-void CheckpointFolder::publish(std::int64_t step) const {
+void CheckpointFolder::publish(std::int64_t step, Durability durability) const {
   const std::string from = aside(step), to = place(step);
-  sync_to_disk(from);
+  const bool forced = durability == Durability::forced;
+  if (forced) sync_to_disk(from);
   const std::string old_name = replaced_prefix + checkpoint_name(step);
   const bool replaces = with_reason("look at", to, [&] { return fs::exists(fs::symlink_status(to)); });
   if (replaces) rename_over(to, path_ + '/' + old_name);
   rename_over(from, to);
-  sync_to_disk(path_);
+  if (forced) sync_to_disk(path_);
   if (replaces) doom(path_, old_name);
 }
 
@@ -194,23 +195,25 @@ void CheckpointFolder::abandon(std::int64_t step) const {
   });
 }
 
-void CheckpointFolder::point(const std::string& pointer, std::int64_t step) const {
-  write_text_file(path_ + '/' + pointer, checkpoint_name(step) + '\n', code);
+void CheckpointFolder::point(const std::string& pointer, std::int64_t step, Durability durability) const {
+  const std::string path = path_ + '/' + pointer, name = checkpoint_name(step) + '\n';
+  if (durability == Durability::buffered) return write_text_file_soon(path, name);
+  write_text_file(path, name, code);
 }
 
 void CheckpointFolder::forget(const std::string& pointer) const {
   with_reason("remove", path_ + '/' + pointer, [&] { fs::remove(path_ + '/' + pointer); });
 }
 
-void CheckpointFolder::set_pointers(std::int64_t step, std::optional<std::int64_t> best) const {
+void CheckpointFolder::set_pointers(std::int64_t step, std::optional<std::int64_t> best, Durability durability) const {
   const std::vector<std::int64_t> found = steps();
   const auto named_best = named("best");
   if (best && std::binary_search(found.begin(), found.end(), *best)) {
-    if (named_best != best) point("best", *best);
+    if (named_best != best) point("best", *best, durability);
   } else if (named_best && *named_best > step) {
     forget("best");
   }
-  if (named("latest") != step) point("latest", step);
+  if (named("latest") != step) point("latest", step, durability);
 }
 
 std::string CheckpointFolder::prune(std::int64_t keep) const {

@@ -175,7 +175,8 @@ const std::string& CheckpointManifest::text(const std::string& name) const {
   return entry(*this, texts, name);
 }
 
-void write_manifest(const std::string& folder, const CheckpointManifest& manifest, std::mutex& hdf5) {
+void write_manifest(const std::string& folder, const CheckpointManifest& manifest, std::mutex& hdf5,
+                    Durability durability) {
   const std::string path = manifest_path(folder);
   {
     const std::lock_guard lock(hdf5);
@@ -207,7 +208,7 @@ void write_manifest(const std::string& folder, const CheckpointManifest& manifes
     file.close();
   }
   seal(path, kind);
-  sync_to_disk(path);
+  if (durability == Durability::forced) sync_to_disk(path);
 }
 
 void require_sound(const CheckpointManifest& manifest, const std::string& path) {

@@ -91,7 +91,7 @@ std::int64_t Journal::bytes() const {
   return state_->bytes;
 }
 
-std::optional<std::uint32_t> Journal::copy(std::int64_t bytes, const std::string& to) const {
+std::optional<std::uint32_t> Journal::copy(std::int64_t bytes, const std::string& to, Durability durability) const {
   Descriptor copied(core::create_own_file(to));
   if (!copied.valid()) fail_with_errno(core::ExitCode::files, "create", to);
   const auto block = std::make_unique_for_overwrite<unsigned char[]>(read_block);
@@ -109,7 +109,7 @@ std::optional<std::uint32_t> Journal::copy(std::int64_t bytes, const std::string
     done += count;
   }
   if (!copied.close()) fail_with_errno(core::ExitCode::files, "write", to);
-  sync_to_disk(to);
+  if (durability == Durability::forced) sync_to_disk(to);
   return static_cast<std::uint32_t>(checksum);
 }
 

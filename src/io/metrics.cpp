@@ -238,8 +238,9 @@ std::int64_t MetricsWriter::journal_bytes() const {
   return state_->journal->bytes();
 }
 
-std::optional<std::uint32_t> MetricsWriter::copy_journal(std::int64_t bytes, const std::string& to) const {
-  return state_->journal->copy(bytes, to);  // appending goes on meanwhile
+std::optional<std::uint32_t> MetricsWriter::copy_journal(std::int64_t bytes, const std::string& to,
+                                                         Durability durability) const {
+  return state_->journal->copy(bytes, to, durability);  // appending goes on meanwhile
 }
 
 bool MetricsWriter::poll() {

@@ -243,8 +243,8 @@ struct RunLock::State {
       lost = true;
       const Fields theirs = fields_of(now.text);
       const std::string why = is_of_an_earlier_start(fields_of(text), theirs)
-                                  ? "which Slurm has started as this job again, as it held this start for over"
-                                  : "as this run gave no sign of life for a while (its node hung, or it was suspended)";
+                                  ? "a later start of this job by Slurm, which took this one for ended"
+                                  : "as this run did not renew it for a while (its node hung, or it was suspended)";
       throw core::Error(code, "The lock of this run's directory was taken over by " + holder(theirs) + ", " + why +
                                   ": nothing more is written there.");
     }

@@ -128,7 +128,7 @@ class Faults(program.Case):
             path, directory = self.path(name, **given)
             done = program.run("bert_hpc", path, threads=1, check=0)
             if last > 0:
-                self.assertIn(f"goes on after step {last:,},", done.stdout)
+                self.assertIn(f"resuming from step {last:,} (", done.stdout)
             path, undisturbed = self.path(f"{name}-undisturbed", **given)
             program.run("bert_hpc", path, threads=1, check=0)
             self.assertEqual(weights(directory), weights(undisturbed))
@@ -185,8 +185,8 @@ class Faults(program.Case):
                     damage(directory / "checkpoints" / "step-00000010" / victim)
                     damage(directory / "checkpoints" / "step-00000008" / victim)
                     done = program.run("bert_hpc", path, ranks=2, threads=1, check=0)
-                    self.assertIn("goes on after step 6", done.stdout)
-                    self.assertEqual(done.stdout.count("is passed over"), 2)
+                    self.assertIn("resuming from step 6", done.stdout)
+                    self.assertEqual(done.stdout.count("is skipped"), 2)
                     self.assertEqual(weights(directory), whole)
                     self.assertTrue((directory / "checkpoints" / "set-aside-step-00000010").exists())
                     shutil.rmtree(directory)
@@ -199,7 +199,7 @@ class Faults(program.Case):
             older = (directory / "metrics.h5").read_bytes()
             damage(directory / "metrics.journal")
             done = program.run("bert_hpc", path, "--set", "schedule.steps=12", ranks=2, threads=1, check=0)
-            self.assertIn("goes on after step 10,", done.stdout)
+            self.assertIn("resuming from step 10 (", done.stdout)
             self.assertEqual("metrics.journal.damaged" in done.stdout, name == "emptied")
             with h5py.File(directory / "metrics.h5") as file:
                 self.assertEqual(list(file["steps/step"]), [11, 12])
@@ -255,7 +255,7 @@ class Faults(program.Case):
         (directory / "checkpoints" / "latest").write_text("../../outside/step-00000020\n")
         (directory / "checkpoints" / "best").write_text("x" * 10000)
         done = program.run("bert_hpc", path, "--set", "schedule.steps=11", ranks=1, threads=1, check=0)
-        self.assertIn("goes on after step 10, from " + str(directory / "checkpoints" / "step-00000010"), done.stdout)
+        self.assertIn("resuming from step 10 (" + str(directory / "checkpoints" / "step-00000010"), done.stdout)
         self.assertNotIn("warning", done.stdout)
         self.assertEqual((directory / "checkpoints" / "latest").read_text(), "step-00000010\n")
         self.assertEqual(before, sorted((file, file.read_bytes()) for file in outside.rglob("*.h5")))
@@ -285,7 +285,7 @@ class Faults(program.Case):
         for name, named in (("named-elsewhere", "elsewhere"), ("named", "own")):
             path, _ = self.path(name, steps=10, run={"resume": f"{mine}/step-00000008/"})
             done = program.run("bert_hpc", path, ranks=2, threads=1, check=0)
-            self.assertIn("goes on after step 8," if named == "own" else "after step 8", done.stdout)
+            self.assertIn("resuming from step 8 (", done.stdout)
 
     def test_a_run_directory_that_is_a_link(self):
         real = self.work.folder / "real"
@@ -296,7 +296,7 @@ class Faults(program.Case):
             program.run("bert_hpc", path, ranks=2, threads=1, check=0)
             (directory / ".status").write_text("running\n")
             done = program.run("bert_hpc", path, "--set", "schedule.steps=5", ranks=2, threads=1, check=0)
-            self.assertIn("goes on after step 4,", done.stdout)
+            self.assertIn("resuming from step 4 (", done.stdout)
         self.assertTrue((real / "below" / "run" / "checkpoints" / "step-00000004").exists())
 
     def test_checkpoints_that_are_a_link(self):
@@ -320,7 +320,7 @@ class Faults(program.Case):
         for run in (directory, others):
             (run / "checkpoints").symlink_to(scratch)
         done = program.run("bert_hpc", path, *go_on, ranks=2, threads=1, check=0)
-        self.assertIn("goes on after step 10,", done.stdout)
+        self.assertIn("resuming from step 10 (", done.stdout)
         self.assertEqual(checkpoints(directory), ["step-00000011"])
         done = program.run("bert_hpc", owner, *go_on, ranks=2, threads=1, check=2)
         self.assertIn(f"another run, that of {directory},", done.stderr)
@@ -375,7 +375,7 @@ class Faults(program.Case):
         os.remove(disk / "filler")
         last = int(checkpoints(directory)[-1][5:])
         done = program.run("bert_hpc", path, "--set", f"schedule.steps={last + 10}", ranks=1, threads=1, check=0)
-        self.assertIn(f"goes on after step {last:,},", done.stdout)
+        self.assertIn(f"resuming from step {last:,} (", done.stdout)
 
     def test_too_little_space_for_checkpoints_on_the_way(self):
         """A checkpoint would fit, but nothing beside it: it is not begun."""
@@ -443,7 +443,7 @@ class Faults(program.Case):
         path, directory = self.path("unsynced", steps=20, checkpoint={"every_steps": 2})
         done = self.run_on_bad_disk(path, 2, BERT_HPC_FAIL_SYNC="/.writing-")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("warning: the checkpoint of step 12 was not written; the one before stays. Cannot force to the disk",
+        self.assertIn("warning: the checkpoint of step 12 was not written; the previous one is kept. Cannot force to the disk",
                       done.stdout)
         self.assertEqual((directory / "checkpoints" / "latest").read_text(), "step-00000010\n")
         self.assertEqual(checkpoints(directory)[-1], "step-00000010")
@@ -477,7 +477,7 @@ class Faults(program.Case):
         step = int(best[5:])
         path, directory = self.path("best", evaluation={"best": "loss", "every_steps": 100000},
                                     checkpoint={"every_steps": 10, "keep": 1}, **given)
-        self.assertIn(f"goes on after step {step},", self.stop_after(path, directory, step + 30))
+        self.assertIn(f"resuming from step {step} (", self.stop_after(path, directory, step + 30))
         self.assertEqual((directory / "checkpoints" / "best").read_text(), best + "\n")
         self.assertIn(best, checkpoints(directory))
 
@@ -552,7 +552,7 @@ class Faults(program.Case):
         done = self.run_on_bad_disk(path, 2, BERT_HPC_KEEP_FOLDERS="/.removing-")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertNotIn("was not written", done.stdout)
-        self.assertRegex(done.stdout, "warning: after that checkpoint, which is whole: Cannot remove .*Directory not empty")
+        self.assertRegex(done.stdout, "warning: after that checkpoint, which is complete: Cannot remove .*Directory not empty")
         self.assertEqual(checkpoints(directory), ["step-00000020"])
         rubbish = list((directory / "checkpoints").glob(".removing-*"))
         self.assertGreater(len(rubbish), 5)
@@ -562,7 +562,7 @@ class Faults(program.Case):
             path, directory = self.path("kept", steps=steps, checkpoint={"every_steps": 2, "keep": 1})
             done = self.run_on_bad_disk(path, 2, BERT_HPC_KEEP_FOLDERS=part)
             self.assertEqual(done.returncode, 0, done.stderr)
-            self.assertIn("goes on after step", done.stdout)
+            self.assertIn("resuming from step", done.stdout)
         self.assertEqual(list((directory / "checkpoints").glob(".removing-*")), [])  # once nobody holds them
 
     def test_writes_that_take_little_at_a_time(self):
@@ -573,7 +573,7 @@ class Faults(program.Case):
         self.check_folder(directory)
         (directory / ".status").write_text("running\n")
         done = program.run("bert_hpc", path, "--set", "schedule.steps=11", ranks=1, threads=1, check=0)
-        self.assertIn("goes on after step 10,", done.stdout)
+        self.assertIn("resuming from step 10 (", done.stdout)
 
     def test_two_jobs_in_one_directory(self):
         path, directory = self.path("two", steps=1000000)
@@ -631,7 +631,7 @@ class Faults(program.Case):
         begun = "before it began" not in out
         self.assertEqual(checkpoints(directory), ["step-00000001"] if begun else [])
         done = program.run("bert_hpc", path, "--set", "schedule.steps=2", ranks=2, threads=1, check=0)
-        self.assertEqual("goes on after step 1," in done.stdout, begun, done.stdout)
+        self.assertEqual("resuming from step 1 (" in done.stdout, begun, done.stdout)
 
     def test_a_directory_that_cannot_be_written(self):
         if os.geteuid() == 0:

@@ -109,7 +109,7 @@ class MemoryErrors(Case):
                 # The checkpoints from before are good, and the same command goes on, with a bit that is as it was.
                 step = int((directory / "checkpoints/latest").read_text()[5:])
                 done = run("bert_hpc", path, "--set", f"schedule.steps={step + 5}", ranks=ranks, threads=1, check=0)
-                self.assertIn(f"goes on after step {step:,},", done.stdout)
+                self.assertIn(f"resuming from step {step:,} (", done.stdout)
                 self.assertEqual(tensor_bytes(directory / "model", TENSOR), weights)
 
 

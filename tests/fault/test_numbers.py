@@ -138,7 +138,7 @@ class Numbers(Case):
                        checkpoint={"every_steps": middle})
         (self.work.folder / "cut/.status").write_text("running\n")
         done, directory = self.train("cut", weights, ranks=2, schedule=constant, checkpoint={"every_steps": middle})
-        self.assertIn(f"goes on after step {middle}", done.stdout)
+        self.assertIn(f"resuming from step {middle}", done.stdout)
         self.assertEqual((directory / "model/model.safetensors").read_bytes(),
                          (self.work.folder / "uncut/model/model.safetensors").read_bytes())
         cut, uncut = self.steps(directory), self.steps(self.work.folder / "uncut")

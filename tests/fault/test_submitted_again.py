@@ -57,8 +57,8 @@ class SubmittedAgain(program.Case):
         self.assertEqual(checkpoints(directory)[-1], "step-00000004")
         for restart, steps in ((1, 6), (3, 8)):
             directory, told = self.start("once", steps, "--overwrite", job=77, restart=restart)
-            self.assertIn("--overwrite was done by an earlier start of this job", told)
-            self.assertIn(f"goes on after step {steps - 2},", told)
+            self.assertIn("an earlier start of this job has done --overwrite", told)
+            self.assertIn(f"resuming from step {steps - 2} (", told)
         with h5py.File(directory / "metrics.h5") as file:
             self.assertEqual(list(file["steps/step"]), list(range(1, 9)))
         # Done by this job it never was: what is there is another one's, whatever became of this job's first start.
@@ -76,10 +76,10 @@ class SubmittedAgain(program.Case):
         source, _ = self.start("source", 4)
         given = {"resume": str(source / "checkpoints" / "step-00000002")}
         _, told = self.start("other", 4, **given)
-        self.assertIn("goes on after step 2,", told)
+        self.assertIn("resuming from step 2 (", told)
         directory, told = self.start("other", 6, **given)
-        self.assertIn("the run goes on from its own checkpoints", told)
-        self.assertIn("goes on after step 4,", told)
+        self.assertIn("resuming from this run's own checkpoints", told)
+        self.assertIn("resuming from step 4 (", told)
         with h5py.File(directory / "metrics.h5") as file:
             self.assertEqual(list(file["steps/step"]), [3, 4, 5, 6])
         # Another one is another wish, and a run that is there is in its way.
@@ -88,7 +88,7 @@ class SubmittedAgain(program.Case):
         for name in checkpoints(directory):
             (directory / "checkpoints" / name).rename(directory / name)
         directory, told = self.start("other", 6, **given)
-        self.assertIn("goes on after step 2,", told)
+        self.assertIn("resuming from step 2 (", told)
 
     def test_the_best_model_of_another_run(self):
         # Steps so small that the first evaluation stays the best: its checkpoint lies in the other directory.
@@ -98,9 +98,9 @@ class SubmittedAgain(program.Case):
         self.assertEqual((source / "checkpoints" / "best").read_text(), "step-00000002\n")
         given = {"resume": str(source / "checkpoints" / "step-00000004"), "tables": tables}
         directory, told = self.start("second", 6, **given)
-        self.assertIn("the best model so far, of step 2, stays with the run that made it", told)
+        self.assertIn("the best model so far, of step 2, belongs to the run that made it", told)
         directory, told = self.start("second", 8, **given)
-        self.assertIn("goes on after step 6,", told)
+        self.assertIn("resuming from step 6 (", told)
         self.assertNotIn("best model so far", told)
         self.assertEqual((directory / "checkpoints" / "best").read_text(), "step-00000006\n")
         with h5py.File(directory / "metrics.h5") as file:
@@ -111,7 +111,7 @@ class SubmittedAgain(program.Case):
         given = {"resume": str(directory / "checkpoints" / "step-00000002")}
         for steps, after in ((6, 2), (8, 6), (10, 8)):
             directory, told = self.start("own", steps, **given)
-            self.assertIn(f"goes on after step {after},", told)
+            self.assertIn(f"resuming from step {after} (", told)
         with h5py.File(directory / "metrics.h5") as file:
             self.assertEqual(list(file["steps/step"]), list(range(1, 11)))
         aside = sorted(path.name for path in (directory / "checkpoints").glob("set-aside-*"))
@@ -124,8 +124,8 @@ class SubmittedAgain(program.Case):
         begin = time.monotonic()
         _, told = self.start("locked", 4, job=77, restart=1)
         self.assertLess(time.monotonic() - begin, 30)  # it would be watched for 60 s
-        self.assertIn("(Slurm job 77) is of an earlier start of this job, which Slurm has ended; this one takes over.", told)
-        self.assertIn("goes on after step 2,", told)
+        self.assertIn("(Slurm job 77) is of an earlier start of this job, which Slurm has ended; this start takes it over.", told)
+        self.assertIn("resuming from step 2 (", told)
 
     def test_killed_while_it_began(self):
         directory = self.work.folder / "began"

@@ -73,7 +73,7 @@ class Surroundings(program.Case):
         self.assertEqual(weights(directory), self.whole())
         (directory / ".status").write_text("running\n")
         done = self.run_command([*self.shim(BERT_HPC_FAIL_LOCKS=1), BUILD / "bert_hpc", path, "--set", "schedule.steps=12"])
-        self.assertIn("goes on after step 9,", done.stdout)
+        self.assertIn("resuming from step 9 (", done.stdout)
 
     def test_outputs_that_are_closed(self):
         path, directory = self.path("closed", checkpoint={"every_steps": 3})
@@ -138,7 +138,7 @@ class Surroundings(program.Case):
             shard.write_bytes(content)
             last = int((directory / "checkpoints/latest").read_text()[5:])
             done = program.run("bert_hpc", path, "--set", f"schedule.steps={last + 1}", ranks=2, threads=1, check=0)
-            self.assertIn(f"goes on after step {last:,},", done.stdout)
+            self.assertIn(f"resuming from step {last:,} (", done.stdout)
 
     def test_ranks_that_would_load_different_steps(self):
         path, directory = self.path("views", checkpoint={"every_steps": 4})
@@ -147,8 +147,8 @@ class Surroundings(program.Case):
         # Rank 1 finds the checkpoint of step 4 where that of step 8 should be.
         old_view = self.shim(BERT_HPC_STALE="step-00000008=step-00000004")
         done = self.run_command([MPIRUN, "-n", 1, BUILD / "bert_hpc", path, ":", "-n", 1, *old_view, BUILD / "bert_hpc", path])
-        self.assertRegex(done.stdout, r"step-00000008 is passed over\. .*rank-0000\d\.h5")
-        self.assertIn("goes on after step 4,", done.stdout)
+        self.assertRegex(done.stdout, r"step-00000008 is skipped\. .*rank-0000\d\.h5")
+        self.assertIn("resuming from step 4 (", done.stdout)
         self.assertEqual(weights(directory), self.whole())
 
     def test_too_little_memory_on_one_rank(self):

@@ -74,19 +74,19 @@ class Watchdog(program.Case):
                 rank = program.ranks_of(marker)[victim]
                 os.kill(rank, signal.SIGSTOP)
                 begin = time.monotonic()
-                self.wait(lambda: self.lines(said, "no sign of life"), 5, process)
+                self.wait(lambda: self.lines(said, "no heartbeat"), 5, process)
                 self.assertGreater(time.monotonic() - begin, 0.4)
                 time.sleep(0.3)
                 steps = len(self.lines(said, "loss"))
                 os.kill(rank, signal.SIGCONT)
                 self.wait(lambda: self.lines(said, "is back after"), 5, process)
                 self.wait(lambda: len(self.lines(said, "loss")) > steps + 10, 20, process)
-                told = self.lines(said, "no sign of life")
+                told = self.lines(said, "no heartbeat")
                 self.assertEqual(len(told), 1, told)
-                self.assertRegex(told[0], rf'warning: rank {victim} on {HOST} has given no sign of life for 0\.[5-9].* s; '
+                self.assertRegex(told[0], rf'warning: rank {victim} on {HOST} has sent no heartbeat for 0\.[5-9].* s; '
                                           rf'it had finished step [\d,]+ and was in "[a-z ]+"\.')
                 if victim != 0:
-                    self.assertIn("no sign of life", (directory / "log.txt").read_text())
+                    self.assertIn("no heartbeat", (directory / "log.txt").read_text())
                 os.kill(process.pid, signal.SIGUSR1)
                 self.assertEqual(process.wait(timeout=30), 75)
 
@@ -104,7 +104,7 @@ class Watchdog(program.Case):
                 self.assertLess(taken, 2 + 10)
                 self.wait(lambda: program.ranks_of(marker) == [], 10)
                 self.assertEqual(len(self.lines(said, "bert_hpc: error")), 1, said[-20:])
-                self.assertRegex("".join(said), rf"rank {victim} on {HOST} has given no sign of life for 2.* s .*: the run is ended")
+                self.assertRegex("".join(said), rf"rank {victim} on {HOST} has sent no heartbeat for 2.* s .*: the run is ended")
                 self.assertEqual((directory / ".status").read_text(), "failed\n")
                 # What rank 0 writes may say otherwise, as it was ended too: readers go by the word above.
                 self.assertEqual(load_run(directory, "run").status, "failed")
@@ -114,7 +114,7 @@ class Watchdog(program.Case):
                 last = max(int(path.name[5:]) for path in (directory / "checkpoints").glob("step-*"))
                 done = program.run("bert_hpc", path, "--set", f"schedule.steps={last + 2}", "--set", "parallel.pipeline=1",
                                    "--set", "parallel.tensor=1", ranks=2, threads=1, check=0)
-                self.assertIn(f"goes on after step {last:,},", done.stdout)
+                self.assertIn(f"resuming from step {last:,} (", done.stdout)
                 with h5py.File(directory / "metrics.h5") as file:
                     self.assertEqual(file.attrs["status"], "finished")
 
@@ -127,17 +127,17 @@ class Watchdog(program.Case):
         first = ["-n", "1", "env", f"LD_PRELOAD={SHIM}", f"BERT_HPC_HANG={flag}", str(BUILD / "bert_hpc"), str(path), ":"]
         process, said, marker, _ = self.start("hangs", 1, 0.5, 2, first)
         flag.touch()
-        self.wait(lambda: self.lines(said, "no rank has gone on"), 10, process)
+        self.wait(lambda: self.lines(said, "no rank has made progress"), 10, process)
         time.sleep(2.5)  # beyond the limit for ranks that are silent
         steps = len(self.lines(said, "loss"))
         flag.unlink()
         self.wait(lambda: len(self.lines(said, "loss")) > steps + 10, 20, process)
         self.wait(lambda: self.lines(said, "go on again"), 5, process)
-        told = self.lines(said, "no rank has gone on")
+        told = self.lines(said, "no rank has made progress")
         self.assertEqual(len(told), 1, told)
         where = rf'(rank [01] on {HOST} is in "[a-z, ]+", rank [01] on {HOST} is|ranks 0, 1 are) in "[a-z, ]+"'
-        self.assertRegex(told[0], rf"warning: no rank has gone on for 0\.[5-9].* s after step [\d,]+: {where}\. All processes live")
-        self.assertEqual(self.lines(said, "no sign of life"), [])
+        self.assertRegex(told[0], rf"warning: no rank has made progress for 0\.[5-9].* s after step [\d,]+: {where}\. All processes are alive")
+        self.assertEqual(self.lines(said, "no heartbeat"), [])
         os.kill(process.pid, signal.SIGUSR1)
         self.assertEqual(process.wait(timeout=30), 75)
 
@@ -159,7 +159,7 @@ class Watchdog(program.Case):
         for rank in range(2):
             line = rf"warning: the datagrams .* of rank {rank} on {HOST} have not reached rank {1 - rank} on {HOST} for"
             self.assertRegex("".join(told), line)
-        self.assertEqual(self.lines(said, "no sign of life"), [])
+        self.assertEqual(self.lines(said, "no heartbeat"), [])
         os.kill(process.pid, signal.SIGUSR1)
         self.assertEqual(process.wait(timeout=30), 75)
 
@@ -173,7 +173,7 @@ class Watchdog(program.Case):
             os.kill(rank, signal.SIGCONT)
         self.wait(lambda: len(self.lines(said, "loss")) > steps + 10, 20, process)
         time.sleep(1)
-        self.assertEqual(self.lines(said, "sign of life"), [])
+        self.assertEqual(self.lines(said, "heartbeat"), [])
         os.kill(process.pid, signal.SIGUSR1)
         self.assertEqual(process.wait(timeout=30), 75)
 

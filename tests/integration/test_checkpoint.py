@@ -85,7 +85,7 @@ class Checkpoints(unittest.TestCase):
             given = {key: value for key, value in tables.items() if key != "run"}
             directory = self.stopped_at(name, 5, ranks=ranks, parallel=there, **given, **run)
             done, _ = self.run_all(name, ranks_after, parallel=here, **given, **run)
-            self.assertIn("goes on after step 5", done.stdout)
+            self.assertIn("resuming from step 5", done.stdout)
             self.assertEqual(rows(directory, "step", "loss", "gradient_norm", "learning_rate"),
                              rows(whole, "step", "loss", "gradient_norm", "learning_rate"), f"{there} to {here}")
             self.assertEqual(weights(directory), weights(whole), f"{there} to {here}")
@@ -189,10 +189,10 @@ class Checkpoints(unittest.TestCase):
         done, _ = self.run_all("there", check=2, overrides=['run.resume="never"'])
         self.assertIn("not finished", done.stderr)
         done, _ = self.run_all("there", check=2, overrides=["schedule.steps=4"])
-        self.assertIn("it has done 5 steps", done.stderr)
+        self.assertIn("the checkpoint is of step 5, but [schedule] ends at step 4", done.stderr)
         # What may change is told, and recorded.
         done, _ = self.run_all("there", overrides=["optimizer.learning_rate=1e-3", "schedule.steps=10"])
-        self.assertIn("changed since then: optimizer.learning_rate: 0.003 there, 0.001 here", done.stdout)
+        self.assertIn("changed since that step: optimizer.learning_rate: 0.003 there, 0.001 here", done.stdout)
         self.assertEqual(rows(directory, "step")[0], list(range(1, 11)))
         self.assertIn("learning_rate = 0.001", (directory / "input.toml").read_text())
         with h5py.File(directory / "metrics.h5") as file:
@@ -214,7 +214,7 @@ class Checkpoints(unittest.TestCase):
         other = self.work().folder / "moved"
         shutil.copytree(shard.parent, other)
         done, _ = self.run_all("data", overrides=[f'data.train="{other}/train-*.h5"', "schedule.steps=6"])
-        self.assertIn("goes on after step 5", done.stdout)
+        self.assertIn("resuming from step 5", done.stdout)
         self.stopped_at("data2", 5)
         prep = (self.work().folder / "prep.toml").read_text()
         program.write_tsv(self.work().folder / "rows.tsv", program.sentences(200, seed=2))
@@ -234,11 +234,11 @@ class Checkpoints(unittest.TestCase):
             test.write_bytes(content[0])
             done, directory = self.run_all(name, check=2 if best else 0, **tables)
             if best:
-                self.assertIn("the validation data, which decide what is best: validation-00000.h5", done.stderr)
+                self.assertIn("the validation data, which select the best model: validation-00000.h5", done.stderr)
             else:
                 log = (directory / "log.txt").read_text()
                 for what in ("validation", "test"):
-                    self.assertRegex(log, f"warning: changed since then: the {what} data: {what}-00000.h5 bytes")
+                    self.assertRegex(log, f"warning: changed since that step: the {what} data: {what}-00000.h5 bytes")
             validation.write_bytes(content[0])
             test.write_bytes(content[1])
 
@@ -259,7 +259,7 @@ class Checkpoints(unittest.TestCase):
         self.assertEqual(text.count("step 5/12"), 1)
         self.assertEqual(text.count("step 6/12"), 0)
         self.assertEqual(text.count("step 6/7,"), 1)
-        self.assertIn("goes on after step 5", text)
+        self.assertIn("resuming from step 5", text)
         self.assertEqual(rows(directory, "step")[0], [1, 2, 3, 4, 5, 6, 7])
 
     def test_the_metric_history_is_part_of_a_checkpoint(self):
@@ -315,7 +315,7 @@ class Checkpoints(unittest.TestCase):
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.01)
         process.send_signal(signal.SIGTERM)
-        self.assertIn("with a checkpoint", process.communicate(timeout=60)[0])
+        self.assertIn("checkpoint written", process.communicate(timeout=60)[0])
         self.assertEqual(process.returncode, 75)
         step = int(checkpoints(directory)[-1][5:])
         history = (directory / "checkpoints" / checkpoints(directory)[-1] / "metrics.journal").read_bytes()
@@ -358,8 +358,8 @@ class Checkpoints(unittest.TestCase):
         done, _ = self.run_all("older", check=2, overrides=["model.hidden_dropout_prob=0.3"], **same)
         self.assertIn("model.hidden_dropout_prob: not given there, 0.3 here", done.stderr)
         done, _ = self.run_all("older", **same)
-        self.assertIn("goes on after step 5", done.stdout)
-        self.assertNotIn("changed since then", done.stdout)
+        self.assertIn("resuming from step 5", done.stdout)
+        self.assertNotIn("changed since that step", done.stdout)
         self.assertEqual((directory / "input.toml").read_text(), text)
 
     def test_validate_tells_where_it_would_go_on(self):
@@ -384,11 +384,12 @@ class Checkpoints(unittest.TestCase):
             return done.stdout
 
         validated("note: ", "is not finished, and its input differs", "run.seed", arguments=("--set", "run.seed=6"))
-        validated("note: ", "it has done 5 steps", arguments=("--set", "schedule.steps=4"), ranks=2)
+        validated("note: ", "the checkpoint is of step 5, but [schedule] ends at step 4",
+                  arguments=("--set", "schedule.steps=4"), ranks=2)
         self.assertNotIn("note: ", validated("it would resume from step 5"))
         self.run_all("noted")
         said = validated("note: ", "is finished, with the same input", arguments=("--ranks", "4"))
-        self.assertNotIn("go on after", said)
+        self.assertNotIn("resume from step", said)
         self.assertNotIn("note: ", validated(arguments=("--overwrite",)))
 
 

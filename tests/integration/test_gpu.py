@@ -66,7 +66,7 @@ class Gpu(unittest.TestCase):
         whole = self.weights()
         self.stopped_after(10, self.build, *arguments)
         resumed = self.trained(self.build, *arguments)
-        self.assertIn("goes on after step 10", resumed.stdout)
+        self.assertIn("resuming from step 10", resumed.stdout)
         self.assertEqual(self.weights(), whole)
 
     def check(self, compute, tolerance):
@@ -78,7 +78,7 @@ class Gpu(unittest.TestCase):
         whole = losses(self.trained(self.build).stdout)
         self.stopped_after(10, there)
         resumed = self.trained(here)
-        self.assertIn("goes on after step 10", resumed.stdout)
+        self.assertIn("resuming from step 10", resumed.stdout)
         self.compare(whole[10:], losses(resumed.stdout), 1e-4)
 
     def trained(self, build, *arguments):

@@ -1,7 +1,9 @@
-"""A run that is told to end (the scheduler's SIGTERM, a person's Ctrl-C) writes a checkpoint and leaves with 75; one that is
-killed is gone within seconds on every rank. What was recorded until then can be read, and the same command goes on."""
+"""A run that is asked to stop (the scheduler's SIGTERM, a user's Ctrl-C) writes a checkpoint and exits with 75; a run that is
+killed is gone within seconds on every rank. What was recorded until then can be read, and the same command resumes. Under plain
+mpirun, which kills its ranks 2 s after Ctrl-C, the checkpoint is written in the middle of a long step."""
 
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -9,7 +11,7 @@ import unittest
 
 import h5py
 
-from program import BUILD, MPIRUN, Case, Workspace, ranks_of, run
+from program import BUILD, MPIRUN, Case, Workspace, end, ranks_of, run
 
 
 class Signals(Case):
@@ -85,10 +87,10 @@ class Signals(Case):
             self.assertEqual(file["steps/step"][-1], step)
         self.assertEqual((directory / ".status").read_text(), "stopped\n")
         names = "|".join(signal.Signals(number).name for number in numbers)
-        self.assertRegex((directory / "log.txt").read_text(), rf"as asked( \(({names})\))?, with a checkpoint")
+        self.assertRegex((directory / "log.txt").read_text(), rf"stopped after step [\d,]+ (on ({names})|as requested); checkpoint written: submit again to resume")
         # The same command goes on where it was.
         done = run("bert_hpc", path, "--set", f"schedule.steps={step + 3}", ranks=2, threads=1, check=0)
-        self.assertIn(f"goes on after step {step:,},", done.stdout)
+        self.assertIn(f"resuming from step {step:,} (", done.stdout)
         with h5py.File(directory / "metrics.h5") as file:
             self.assertEqual(file.attrs["status"], "finished")
             self.assertEqual(list(file["steps/step"]), list(range(1, step + 4)))
@@ -177,7 +179,7 @@ class Signals(Case):
         self.assertEqual(process.wait(timeout=30), 75)
         self.assertEqual(self.latest(directory), 10)
         done = run("bert_hpc", path, ranks=2, threads=1, check=0)
-        self.assertIn("goes on after step 10,", done.stdout)
+        self.assertIn("resuming from step 10 (", done.stdout)
         with h5py.File(directory / "metrics.h5") as file:
             self.assertEqual(list(file["steps/step"]), list(range(1, 11)))
             self.assertEqual(list(file["evaluations/test/step"]), [10])
@@ -189,6 +191,147 @@ class Signals(Case):
         self.assertLess(time.monotonic() - begin, 30)
         self.assertGreater(time.monotonic() - begin, 8)  # a half of it is used at least
         self.check_stopped(directory, path, status)
+
+
+class LongSteps(Case):
+    """Each step takes seconds, so that no step ends between mpirun's signals."""
+
+    STEPS = 5
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        path, directory = cls.input("undisturbed", 0.0)
+        run("bert_hpc", path, ranks=2, threads=1, check=0)
+        cls.expected = cls.results(directory)
+
+    @classmethod
+    def input(cls, name, delay, **tables):
+        directory = cls.work.folder / name
+        schedule = {"name": "constant", "epochs": None, "steps": cls.STEPS, "warmup_ratio": None}
+        path = cls.work.input(f"{name}.toml", run={"directory": str(directory), "reproducible": True}, schedule=schedule,
+                              data={"validation": None}, **{"debug": {"step_delay_seconds": delay}, **tables})
+        return path, directory
+
+    @staticmethod
+    def results(directory):
+        with h5py.File(directory / "metrics.h5") as file:
+            return (list(file["steps/step"]), list(file["steps/loss"]), (directory / "model/model.safetensors").read_bytes())
+
+    def start(self, path, directory, step, before=()):
+        """Until that step is complete; the next one is then in flight."""
+        process = subprocess.Popen([*before, MPIRUN, "-n", "2", str(BUILD / "bert_hpc"), str(path)], stdout=subprocess.PIPE,
+                                   stderr=subprocess.STDOUT, text=True, env=dict(os.environ, OMP_NUM_THREADS="1"),
+                                   start_new_session=True)
+        self.addCleanup(end, process, path)
+        self.wait_for(f"step {step}/", process, directory)
+        return process
+
+    def wait_for(self, words, process, directory):
+        log, deadline = directory / "log.txt", time.monotonic() + 60
+        while not log.exists() or words not in log.read_text():
+            self.assertIsNone(process.poll(), f"it ended before: {words}")
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.02)
+
+    def resume(self, path, directory):
+        done = run("bert_hpc", path, "--set", "debug.step_delay_seconds=0.0", ranks=2, threads=1, check=0)
+        self.assertEqual(self.results(directory), self.expected)
+        self.assertEqual([name for name in os.listdir(directory / "checkpoints") if name.startswith(".")], [])
+        return done.stdout
+
+    def check_early(self, process, path, directory):
+        output = process.communicate(timeout=30)[0]
+        self.assertNotEqual(process.returncode, 0)
+        latest = int((directory / "checkpoints/latest").read_text()[5:])
+        self.assertIn(latest, (1, 2), output)  # 2: on a machine so busy that mpirun was late
+        self.assertIn("SIGTERM received: stopping with a checkpoint; mpirun may kill all ranks 1 s after it", output)
+        self.assertEqual((directory / ".status").read_text(), "stopped\n")
+        told = self.resume(path, directory)
+        self.assertIn(f"resuming from step {latest} (", told)
+        self.assertNotIn("the earlier start", told)
+
+    def test_mpirun_is_interrupted(self):
+        for name, send in (("keyboard", lambda process: os.killpg(process.pid, signal.SIGINT)),
+                           ("terminated", lambda process: process.send_signal(signal.SIGTERM))):
+            with self.subTest(name):
+                path, directory = self.input(name, 4.0)
+                process = self.start(path, directory, 1)
+                send(process)
+                # Both while the ranks live: the second step takes twice as long as they have.
+                self.wait_for("SIGCONT received: where mpirun ends a run (Ctrl-C, SIGTERM, timeout, a failed rank), it kills "
+                              "all ranks 2 s after it. Writing a checkpoint of step 1 now", process, directory)
+                self.wait_for("checkpoint step-00000001 is complete", process, directory)
+                self.check_early(process, path, directory)
+
+    def test_timeout(self):
+        path, directory = self.input("timeout", 5.0)
+        process = self.start(path, directory, 1, before=("timeout", "--preserve-status", "8"))
+        self.check_early(process, path, directory)
+
+    def test_a_job_that_is_continued(self):
+        """SIGCONT comes then too: the checkpoint does no harm, and the run continues to the same bits."""
+        path, directory = self.input("continued", 1.5, checkpoint={"every_steps": 3, "keep": 9})
+        process = self.start(path, directory, 1)
+        for rank in ranks_of(path.name.encode()):
+            os.kill(rank, signal.SIGCONT)
+        output = process.communicate(timeout=60)[0]
+        self.assertEqual(process.returncode, 0, output)
+        self.assertRegex(output, "checkpoint step-0000000[12] is complete")
+        self.assertEqual(self.results(directory), self.expected)
+        self.assertTrue((directory / "checkpoints/step-00000003").exists())
+
+    def test_a_rank_alone_completes_nothing(self):
+        """The others know nothing of its checkpoint; a later one, of all ranks, is complete."""
+        path, directory = self.input("alone", 1.0, checkpoint={"every_steps": 3})
+        process = self.start(path, directory, 1)
+        os.kill(ranks_of(path.name.encode())[0], signal.SIGCONT)
+        output = process.communicate(timeout=60)[0]
+        self.assertEqual(process.returncode, 0, output)
+        self.assertNotIn("is complete", output)
+        self.assertEqual(sorted(os.listdir(directory / "checkpoints")), ["latest", "step-00000003"])
+        self.assertEqual(self.results(directory), self.expected)
+
+    def kill(self, process, path):
+        for pid in (*ranks_of(path.name.encode()), process.pid):
+            os.kill(pid, signal.SIGKILL)
+        process.communicate(timeout=30)
+
+    def test_killed_while_it_writes(self):
+        """Whatever the instant, the next start finds a complete checkpoint or none, never one that looks complete."""
+        path, directory = self.input("writing", 1.0)
+        for delay in (0, 0.004, 0.012):
+            with self.subTest(delay):
+                process = self.start(path, directory, 1)
+                for rank in ranks_of(path.name.encode()):
+                    os.kill(rank, signal.SIGCONT)
+                time.sleep(delay)
+                self.kill(process, path)
+                named = (directory / "checkpoints/step-00000001").exists()
+                told = run("bert_hpc", path, "--validate", ranks=2, threads=1, check=0).stdout
+                self.assertEqual("it would resume from step 1" in told, named)
+                self.assertNotIn("is skipped", told)
+                shutil.rmtree(directory)
+
+    def test_killed_without_a_checkpoint(self):
+        for name, every, step, words in (
+                ("lost", 100, 1, "the earlier start was killed at step [12] or later, without a checkpoint: starting from the beginning"),
+                ("older", 2, 3, "the earlier start was killed at step [34] or later; its last checkpoint is of step 2: "
+                                "the steps after it are repeated")):
+            path, directory = self.input(name, 1.0, checkpoint={"every_steps": every})
+            process = self.start(path, directory, step)
+            deadline = time.monotonic() + 30
+            while every == 2 and not (directory / "checkpoints/step-00000002").exists() and time.monotonic() < deadline:
+                time.sleep(0.01)  # it gets its name once the ranks have agreed, with the step after it
+            self.kill(process, path)
+            self.assertEqual((directory / ".status").read_text(), "running\n")
+            self.assertRegex(self.resume(path, directory), f"warning: {words}")
+
+    def test_a_short_run_saves_by_itself(self):
+        """Neither key of [checkpoint] is set: 5% of the run's time are less than ten seconds, the shortest interval."""
+        path, directory = self.input("by-itself", 2.6)
+        run("bert_hpc", path, ranks=2, threads=1, check=0)
+        self.assertEqual((directory / "log.txt").read_text().count("checkpoint step-"), 1)
 
 
 if __name__ == "__main__":

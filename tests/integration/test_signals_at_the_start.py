@@ -122,7 +122,7 @@ class SignalsAtTheStart(Case):
                         self.assertEqual(results(directory), self.expected[mode])
                     else:
                         self.assertEqual(process.returncode, 75, output)
-                        self.assertIn(f"stopped as asked ({number.name}) before it began: submit it again", output)
+                        self.assertIn(f"stopped on {number.name} before the first step: submit again", output)
                         self.assertFalse(directory.exists())
 
     def test_at_any_instant(self):

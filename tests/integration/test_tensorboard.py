@@ -155,7 +155,7 @@ class EventFiles(program.Case):
             file.write(b"\x20\0\0\0\0")  # torn, as by the kill
         last = int((directory / "checkpoints/latest").read_text()[5:]) + 6
         goes_on = program.run("bert_hpc", path, "--set", f"schedule.steps={last}", threads=1, check=0)
-        self.assertIn(f"goes on after step {last - 6}", goes_on.stdout)
+        self.assertIn(f"resuming from step {last - 6}", goes_on.stdout)
         curves = self.check(directory, begin)
         self.assertEqual([point[0] for point in curves["train/loss"]], list(range(1, last + 1)))
         self.assertIn("validation/accuracy", curves)

@@ -113,8 +113,8 @@ class Slurm(program.Case):
         self.assertLess(time.monotonic() - begin, 4 + 10)
         self.assertEqual(done[0].returncode, 6, done[0].stderr)
         self.assertNotIn("has heard nothing", done[0].stdout)
-        self.assertEqual(done[0].stdout.count("warning: rank 3 on node2 has given no sign of life for"), 1, done[0].stdout)
-        self.assertEqual(done[0].stderr.count("bert_hpc: error: rank 3 on node2 has given no sign of life"), 1, done[0].stderr)
+        self.assertEqual(done[0].stdout.count("warning: rank 3 on node2 has sent no heartbeat for"), 1, done[0].stdout)
+        self.assertEqual(done[0].stderr.count("bert_hpc: error: rank 3 on node2 has sent no heartbeat"), 1, done[0].stderr)
         self.assert_nobody_left()
 
     def test_exit_status_of_a_bad_input(self):
@@ -282,14 +282,14 @@ class Slurm(program.Case):
                     self.input(name, **ends[name])  # read by the next start, which comes some seconds later
             return len(ends) == len(jobs)
         self.wait_until(all_have_ended_once, jobs["limited"][2], seconds=90)
-        for name, reason in (("warned", "as asked (SIGUSR1)"), ("limited", "as asked")):
+        for name, reason in (("warned", "on SIGUSR1"), ("limited", "as requested")):
             job, run, log = jobs[name]
             fields = self.slurm.wait_for(job, {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT"}, seconds=60)
             self.assertEqual(fields["JobState"], "COMPLETED", log.read_text()[-2000:])
             self.assertGreaterEqual(int(fields["Restarts"]), 1)
             steps = ends[name]["schedule"]["steps"] - 20
-            self.assertIn(f"stopped after step {steps:,} {reason}, with a checkpoint", log.read_text())
-            self.assertIn(f"goes on after step {steps:,},", log.read_text())
+            self.assertIn(f"stopped after step {steps:,} {reason}; checkpoint written", log.read_text())
+            self.assertIn(f"resuming from step {steps:,} (", log.read_text())
         for name, tables in ends.items():
             path, undisturbed = self.input(f"{name}_undisturbed", **tables)
             program.run("bert_hpc", path, check=0)
@@ -304,7 +304,7 @@ class Slurm(program.Case):
         self.wait_until_under_way(log)
         self.slurm.run("scancel", "--signal=USR1", job, check=0)
         self.assert_finished_undisturbed(job, run, log)
-        self.assertIn("goes on after step", log.read_text())
+        self.assertIn("resuming from step", log.read_text())
 
     def test_one_task_of_an_array_queues_itself_again(self):
         """One task has the array's own number for its job: the others go on, or stay done, where it is queued again."""

@@ -8,6 +8,7 @@
 
 #include "bert_hpc/app/failure_mark.hpp"
 #include "bert_hpc/app/run_directory.hpp"
+#include "bert_hpc/app/signal_listener.hpp"
 #include "bert_hpc/app/stop_request.hpp"
 #include "bert_hpc/comm/communicator.hpp"
 #include "bert_hpc/comm/process_grid.hpp"
@@ -44,6 +45,7 @@ struct RunContext {
   FailureMark& failure;           ///< left in the run's directory by a rank that ends all
   const ResolvedInput& resolved;  ///< the input's text
   StopRequest& requests;          ///< what this rank was asked
+  SignalListener& listener;       ///< reacts to signals at once
 
   /// Ranks that the run is, or would be, made for.
   int ranks() const { return invocation.validate_ranks > 0 ? invocation.validate_ranks : world.size(); }

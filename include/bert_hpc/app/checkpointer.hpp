@@ -55,6 +55,8 @@ class Checkpointer {
   Checkpointer(const Checkpointer&) = delete;
   Checkpointer& operator=(const Checkpointer&) = delete;
 
+  /// On rank 0: the estimate of how long the whole run takes, in seconds.
+  void expect(double run_seconds);
   /// What this rank has to say with the next step: signals; of rank 0 the clock too.
   Votes votes();
   /// Has this rank been asked to stop, by a signal or (rank 0) by the clock?
@@ -70,6 +72,12 @@ class Checkpointer {
   /// Collective. Saves the state; first waits for the one under way.
   void save(const TrainingState& state);
 
+  /// Until release(), parameters and moments stay those of this state. Not collective. If an urgent signal comes
+  /// (SignalListener), it is written without waiting for the end of the step in flight, and named once all ranks have
+  /// written theirs.
+  void hold(const TrainingState& held);
+  /// Before parameters or moments change. Waits for a copy of them that is in progress, seconds at most.
+  void release();
   /// Collective. What is under way gets written. False, on every rank, if the last checkpoint could not be.
   bool finish();
 

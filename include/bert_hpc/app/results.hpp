@@ -49,7 +49,8 @@ class Results {
   /// Of the metrics' journal so far, which is what checkpoints keep; 0 but on rank 0.
   std::int64_t journal_bytes() const;
   /// On rank 0: those into a file, as io::Journal::copy does. Any thread.
-  std::optional<std::uint32_t> copy_journal(std::int64_t bytes, const std::string& to) const;
+  std::optional<std::uint32_t> copy_journal(std::int64_t bytes, const std::string& to,
+                                            io::Durability durability = io::Durability::forced) const;
 
   /// Collective. RUN/model in Hugging Face's form; the tokenizer's files come from where the data or the weights are.
   /// `shards`: what it was trained on.

@@ -96,5 +96,7 @@ void end_run(const std::string& path, RunEnd end);
 /// The status "failed" in place of "running"; no other is touched. Not forced to the disk. Any rank. Throws
 /// Error(files).
 void mark_failed(const std::string& path);
+/// The same with "stopped", by a run whose state is saved and whose launcher is about to kill it.
+void mark_stopped(const std::string& path);
 
 }  // namespace bert_hpc::app

@@ -2,6 +2,7 @@
 // allocated before the first one.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -43,6 +44,12 @@ struct Votes {
   double lost = 0;        ///< the lock of the run's directory is another's
 };
 
+/// What a step calls on its way.
+struct StepHooks {
+  std::function<Votes()> votes;         ///< before the last all-reduce; none: no votes
+  std::function<void()> before_update;  ///< until it returns, parameters and moments are those of the step before
+};
+
 struct StepResult {
   double loss = 0;           ///< mean over the global batch's targets
   double gradient_norm = 0;  ///< before clipping
@@ -66,7 +73,7 @@ class Trainer : private train::PipelineEvents {
 
   /// Collective over all ranks. Step number `done` + 1. Nothing is updated where loss or gradient norm is not finite:
   /// see StepResult::skipped. Throws Error(numerical), on every rank alike, if a parameter has changed by itself.
-  StepResult step(const data::LoadedStep& loaded, std::int64_t done, const Votes& votes = {});
+  StepResult step(const data::LoadedStep& loaded, std::int64_t done, const StepHooks& hooks = {});
 
   /// What a checkpoint keeps beside the parameters. After its moments were set from elsewhere, as the parameters were:
   /// optimizer().parameters_changed().

@@ -102,7 +102,7 @@ struct Evaluation {
 
 struct Checkpoint {
   std::optional<std::int64_t> every_steps;
-  std::optional<double> every_minutes;  ///< 30 after resolve() where neither is given
+  std::optional<double> every_minutes;  ///< where neither is given: app::checkpoint_interval()
   std::int64_t keep = 2;                ///< the newest so many, and those that `latest` and `best` name
 };
 
@@ -116,6 +116,7 @@ struct Log {
 struct Debug {
   bool check_collectives = false;           ///< compare what all ranks enter, and tell a mismatch instead of hanging
   double collective_timeout_seconds = 300;  ///< with check_collectives: how long a rank may be missing
+  double step_delay_seconds = 0;            ///< added to each step, for trying out what happens in long ones
   std::int64_t parameter_hash_every = 0;    ///< steps between comparisons of the replicas' parameters; 0: never
 };
 

@@ -14,6 +14,10 @@
 
 namespace bert_hpc::io {
 
+/// How safe written bytes are: `forced` survives a crash of the machine; `buffered` only the end of the process, but
+/// does not wait for the disk.
+enum class Durability { forced, buffered };
+
 /// Where the content of `path` is written before it takes that name: `path` + ".partial".
 std::string name_beside(const std::string& path);
 

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "bert_hpc/core/tensor_piece.hpp"
+#include "bert_hpc/io/atomic_write.hpp"
 
 namespace bert_hpc::io {
 
@@ -57,11 +58,13 @@ std::string checkpoint_file_name(int rank);  ///< "rank-00003.h5"
 /// Bytes that a file with so many elements of each quantity takes, about.
 std::int64_t checkpoint_file_bytes(std::int64_t elements);
 
-/// Writes, seals and forces to the disk. `hdf5` is held during HDF5 calls, not while the payload is written, which ends
+/// Writes and seals. `hdf5` is held during HDF5 calls, not while the payload is written, which ends
 /// early once `cancelled`. Throws Error(files).
 void write_checkpoint_file(const std::string& folder, int rank, const std::string& id, std::int64_t step,
-                           const Payload& payload, std::mutex& hdf5, const std::atomic<bool>& cancelled);
-void write_manifest(const std::string& folder, const CheckpointManifest& manifest, std::mutex& hdf5);
+                           const Payload& payload, std::mutex& hdf5, const std::atomic<bool>& cancelled,
+                           Durability durability = Durability::forced);
+void write_manifest(const std::string& folder, const CheckpointManifest& manifest, std::mutex& hdf5,
+                    Durability durability = Durability::forced);
 
 /// Throws Error(files), naming `path`, unless the step is not negative, shapes are shapes, ranks ascend, and the pieces
 /// lie inside their tensors and hold every element of them once. Pure.

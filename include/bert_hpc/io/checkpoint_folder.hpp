@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "bert_hpc/io/atomic_write.hpp"
+
 namespace bert_hpc::io {
 
 std::string checkpoint_name(std::int64_t step);                           ///< "step-00000100"
@@ -40,17 +42,19 @@ class CheckpointFolder {
   void prepare() const;
   /// Where the files of a checkpoint are written: makes it, any number of ranks at once.
   std::string begin(std::int64_t step) const;
-  /// All files are there and on the disk: gives it its name. A checkpoint of that step from before goes with prune().
-  void publish(std::int64_t step) const;
+  /// All files are there, and on the disk unless `buffered`: gives it its name. A checkpoint of that step from before
+  /// goes with prune().
+  void publish(std::int64_t step, Durability durability = Durability::forced) const;
   /// Drops what was written aside.
   void abandon(std::int64_t step) const;
   /// `pointer` names the checkpoint from now on.
-  void point(const std::string& pointer, std::int64_t step) const;
+  void point(const std::string& pointer, std::int64_t step, Durability durability = Durability::forced) const;
   void forget(const std::string& pointer) const;
   /// The run is at `step`, whose checkpoint is there, and knows that the one of `best` is the best so far: `best` and
   /// `latest` name these, in whatever state a kill between the two left them. Where the best is not there, `best` stays
   /// unless it names a later step.
-  void set_pointers(std::int64_t step, std::optional<std::int64_t> best) const;
+  void set_pointers(std::int64_t step, std::optional<std::int64_t> best,
+                    Durability durability = Durability::forced) const;
   /// Removes all but the newest `keep` and those that `latest` and `best` name. "" or what could not be removed, and
   /// why: the next call tries again.
   std::string prune(std::int64_t keep) const;

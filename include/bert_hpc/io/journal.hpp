@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/io/atomic_write.hpp"
 
 namespace bert_hpc::io {
 
@@ -38,9 +39,11 @@ class Journal {
   void sync();                            ///< forces what was appended to the disk
   std::int64_t bytes() const;             ///< of the file so far: what they are stays as it is
 
-  /// The first bytes into a new file, which is on the disk when this returns; their CRC-32. Nothing, and no file, where
-  /// they cannot be read back. Throws Error(files) where they cannot be written. Any thread, while appending goes on.
-  std::optional<std::uint32_t> copy(std::int64_t bytes, const std::string& to) const;
+  /// The first bytes into a new file, which is on the disk when this returns unless `buffered`; their CRC-32. Nothing,
+  /// and no file, where they cannot be read back. Throws Error(files) where they cannot be written. Any thread, while
+  /// appending goes on.
+  std::optional<std::uint32_t> copy(std::int64_t bytes, const std::string& to,
+                                    Durability durability = Durability::forced) const;
 
   /// Does the file begin with all of the other one's bytes? False where one cannot be read.
   static bool begins_with(const std::string& path, const std::string& beginning);

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/io/atomic_write.hpp"
 
 namespace bert_hpc::io {
 
@@ -127,7 +128,8 @@ class MetricsWriter {
   void sync();  ///< forces what was recorded to the disk; any thread
   /// What was recorded so far, as bytes of the journal; and those into a file, as Journal::copy does. Any thread.
   std::int64_t journal_bytes() const;
-  std::optional<std::uint32_t> copy_journal(std::int64_t bytes, const std::string& to) const;
+  std::optional<std::uint32_t> copy_journal(std::int64_t bytes, const std::string& to,
+                                            Durability durability = Durability::forced) const;
   bool poll();      ///< a snapshot if the interval has passed and something changed; true if one was made
   void snapshot();  ///< metrics.h5 as of now
   void close();     ///< the last snapshot; nothing may be recorded afterwards
@@ -143,6 +145,8 @@ class MetricsWriter {
 std::string metrics_path(const std::string& directory);  ///< DIRECTORY/metrics.h5
 /// What a run that goes on without its journal keeps beside: metrics.before-step-N.h5, N its first step.
 bool is_older_metrics(std::string_view name);
+/// The last step that a run recorded there; 0 where there is none, or no journal that can be read.
+std::int64_t last_recorded_step(const std::string& directory);
 std::string metrics_journal_path(const std::string& directory);  ///< DIRECTORY/metrics.journal
 
 std::string events_path(const std::string& directory);  ///< DIRECTORY/tensorboard, a folder

@@ -66,7 +66,7 @@ TEST_CASE("other validation and test data are told, and refused where the best m
   };
   const std::string same = "vocabulary a\nv.h5 1\n";
   CHECK(against(best("loss", other), best("loss", same)).against ==
-        std::vector<std::string>{"the validation data, which decide what is best: v.h5 1 there, v.h5 2 here"});
+        std::vector<std::string>{"the validation data, which select the best model: v.h5 1 there, v.h5 2 here"});
   // What was best by another metric is not kept.
   CHECK(against(best("loss", other), best("f1", same)).against.empty());
   CHECK(against(best("loss", other), best("f1", same)).warnings.size() == 1);

@@ -1,15 +1,21 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <string_view>
+#include <thread>
 
 #include "bert_hpc/app/machine.hpp"
+#include "bert_hpc/app/signal_listener.hpp"
 #include "bert_hpc/app/stop_request.hpp"
 
 using namespace bert_hpc::app;
+using Catch::Matchers::ContainsSubstring;
 
 TEST_CASE("core lists are read and written") {
   using Cores = std::vector<int>;
@@ -57,7 +63,7 @@ TEST_CASE("signals set flags, and end nobody who leaves") {
   {
     StopRequest request;
     CHECK(!request.stop());
-    CHECK(request.asked() == "as asked");
+    CHECK(request.asked() == "as requested");
     CHECK(!request.take_checkpoint());
     raise(SIGUSR2);
     CHECK(request.take_checkpoint());
@@ -67,12 +73,54 @@ TEST_CASE("signals set flags, and end nobody who leaves") {
     raise(SIGTERM);
     raise(SIGTERM);
     CHECK(request.stop());
-    CHECK(request.asked() == "as asked (SIGUSR1)");
+    CHECK(request.asked() == "on SIGUSR1");
   }
   CHECK(!StopRequest().stop());
   for (const int number : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2}) {
     raise(number);  // would end the program
     CHECK(std::signal(number, SIG_DFL) == SIG_IGN);
+  }
+}
+
+TEST_CASE("mpirun's kill interval is one second unless it is set") {
+  const auto interval = [](const std::string& rank, const std::string& timeout) {
+    return mpirun_kill_interval([&](const char* name) {
+      if (std::string_view(name) == "OMPI_COMM_WORLD_RANK") return rank;
+      CHECK(std::string_view(name) == "OMPI_MCA_odls_base_sigkill_timeout");
+      return timeout;
+    });
+  };
+  CHECK(interval({}, "30") == 0);
+  CHECK(interval("1", {}) == 1);
+  CHECK(interval("1", "30") == 30);
+}
+
+TEST_CASE("a notice names the signal and what follows") {
+  CHECK(signal_notice(SIGUSR1, 1, 10, true) ==
+        "SIGUSR1 received: writing a checkpoint after this step, then exiting with status 75");
+  CHECK(signal_notice(SIGTERM, 0, 10, true) ==
+        "SIGTERM received: writing a checkpoint after this step, then exiting with status 75");
+  CHECK_THAT(signal_notice(SIGTERM, 1, 10, true), ContainsSubstring("kill all ranks 1 s after it, before step 11"));
+  CHECK_THAT(signal_notice(SIGCONT, 1, 1234, true),
+             ContainsSubstring("kills all ranks 2 s after it. Writing a checkpoint of step 1,234 now"));
+  CHECK(signal_notice(SIGINT, 0, 0, false) == "SIGINT received: stopping");
+}
+
+TEST_CASE("a listener hears each signal at once, and does what is urgent only under mpirun") {
+  for (const double interval : {0.0, 1.0}) {
+    StopRequest requests(interval);
+    std::atomic<int> heard = 0, urgent = 0;
+    raise(SIGUSR2);  // before there is a listener
+    {
+      SignalListener listener(requests, [&](int) { ++heard; });
+      listener.on_urgent([&] { ++urgent; });
+      raise(SIGTERM);
+      while (heard < 2) std::this_thread::yield();
+      if (interval > 0) raise(SIGCONT);  // requests no stop by itself, and ends nothing
+      while (heard < 2 + interval) std::this_thread::yield();
+    }
+    CHECK(urgent == 2 * interval);
+    CHECK(requests.stop());
   }
 }
 

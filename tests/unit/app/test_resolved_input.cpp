@@ -73,6 +73,7 @@ TEST_CASE("a key that is given since then is told, whatever key it is") {
       {"evaluation.every_steps", {"evaluation.every_steps=4"}},
       {"evaluation.best", {"evaluation.best=\"loss\""}},
       {"evaluation.patience", {"evaluation.patience=3", "evaluation.best=\"loss\""}},
+      {"checkpoint.every_minutes", {"checkpoint.every_minutes=30.0"}},
       {"checkpoint.every_steps", {"checkpoint.every_steps=4"}}};
   // They mean something elsewhere only, are another model, or another at each start of a job.
   const std::set<std::string> elsewhere = {"model.pretrained", "task.mask_probability", "task.standardize",

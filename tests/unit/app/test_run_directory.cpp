@@ -81,7 +81,7 @@ TEST_CASE("foreign files are never overwritten, unrelated ones do not matter") {
   CHECK(code_of(scratch.run, input, false) == ExitCode::input);
   CHECK(code_of(scratch.run, input, true) == ExitCode::input);
   CHECK_THAT(refusal(inspect_run_directory(scratch.run), scratch.run, input, true, true),
-             ContainsSubstring("holds metrics.h5, which no run of bert_hpc left there"));
+             ContainsSubstring("holds metrics.h5, which no run of bert_hpc wrote"));
 }
 
 TEST_CASE("the metrics that a run kept of its past are a run's; other names that begin so are not") {

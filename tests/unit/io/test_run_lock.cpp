@@ -96,7 +96,7 @@ TEST_CASE("the lock of a process of this host that is gone is taken over at once
   CHECK(std::chrono::steady_clock::now() - begin < 30s);
 }
 
-TEST_CASE("a process number that is used again is no sign of life") {
+TEST_CASE("a process number that is used again is no sign that a run lives") {
   const TemporaryDirectory directory;
   {
     const RunLock lock(directory.path(), quick);
@@ -147,7 +147,7 @@ TEST_CASE("a requeued job takes over from its earlier start at once, but not fro
   CHECK_THAT(again.took_over(), ContainsSubstring("(Slurm job 77) is of an earlier start of this job"));
   // Where Slurm was wrong, and it lives, it learns of it, and why.
   CHECK_THROWS_WITH(lock.require(), ContainsSubstring("taken over by process " + std::to_string(getpid())) &&
-                                        ContainsSubstring("which Slurm has started as this job again"));
+                                        ContainsSubstring("a later start of this job by Slurm"));
 }
 
 TEST_CASE("the lock of another job, task, cluster or version, or of no earlier start, is watched before it is taken") {
@@ -234,7 +234,7 @@ TEST_CASE("who has lost its lock learns of it when it would touch it, and leaves
     if (removed) fs::remove(directory / ".lock");
     for (int i = 0; i < 300 && !lock.lost(); ++i) std::this_thread::sleep_for(10ms);
     CHECK(lock.lost());
-    CHECK_THROWS_WITH(lock.require(), ContainsSubstring(removed ? "is gone" : "gave no sign of life"));
+    CHECK_THROWS_WITH(lock.require(), ContainsSubstring(removed ? "is gone" : "did not renew it"));
     if (removed) continue;
     CHECK(fs::last_write_time(directory / ".lock") == before);
     fs::remove(directory / ".lock");
