@@ -1,4 +1,4 @@
-"""jobs/local.sh: goes on after a start that was asked to stop, as often as it may; hands signals on; keeps a log."""
+"""jobs/local.sh restarts a start that ended with status 75, forwards signals, keeps a log and sets what mpirun needs."""
 
 import os
 import pathlib
@@ -54,11 +54,12 @@ class Local(Case):
         process.send_signal(signal.SIGUSR2)
         self.wait_for("checkpoint step-", process, log)
         process.send_signal(signal.SIGUSR1)
-        self.wait_for("it goes on, start 2", process, log)
-        self.wait_for("goes on after step", process, log)
+        self.wait_for("stopped with a checkpoint: resuming, start 2", process, log)
+        self.wait_for("resuming from step", process, log)
         self.wait_for("ready after", process, log, 2)
         process.send_signal(signal.SIGTERM)
         self.assertEqual(process.wait(timeout=30), 75)
+        self.assertIn("SIGTERM: stopping with a checkpoint", log.read_text())
         self.assertNotIn("start 3", log.read_text())
 
     def test_an_end_asked_for_before_there_are_ranks(self):
@@ -72,7 +73,7 @@ class Local(Case):
         self.wait_for_file(tools / "begun", process)
         process.send_signal(signal.SIGTERM)
         self.assertEqual(process.wait(timeout=30), 75)
-        self.assertNotIn("it goes on", log.read_text())
+        self.assertNotIn("resuming, start", log.read_text())
 
     def test_from_the_keyboard(self):
         """A terminal sends SIGINT to all that runs in it, again if its user is in a hurry; the log has the last line all the same."""
@@ -82,7 +83,8 @@ class Local(Case):
         time.sleep(0.2)
         os.killpg(process.pid, signal.SIGINT)
         self.assertEqual(process.wait(timeout=30), 75)
-        self.assertIn("with a checkpoint: submit it again to go on", log.read_text()[-3000:])
+        self.assertIn("checkpoint written: submit again to resume", log.read_text()[-3000:])
+        self.assertEqual(log.read_text().count("Ctrl-C: stopping with a checkpoint"), 1)
         self.assertEqual((self.work.folder / "keyboard/.status").read_text(), "stopped\n")
 
     def test_options_without_a_value(self):
@@ -91,6 +93,48 @@ class Local(Case):
                 done = subprocess.run(["bash", str(self.script), "input.toml", option, *value], capture_output=True, text=True)
                 self.assertEqual((done.returncode, done.stdout), (2, ""))
                 self.assertIn(f"error: {option} needs", done.stderr)
+
+    def test_help(self):
+        for arguments in (["--help"], ["input.toml", "2", "-h"]):
+            done = subprocess.run(["bash", str(self.script), *arguments], capture_output=True, text=True)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertIn("usage: jobs/local.sh INPUT.toml [RANKS] [--time LIMIT] [--log FILE]", done.stdout)
+            self.assertNotIn("--overwrite", done.stdout)  # an option of bert_hpc's own help
+        done = subprocess.run(["bash", str(self.script), "--log", "x"], capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("the input file is missing", done.stderr)
+
+    def run_plainly(self, name, *arguments):
+        """As at a new user's prompt: nothing is set for Open MPI. Three steps."""
+        directory = self.work.folder / name
+        path = self.work.input(f"{name}.toml", run={"directory": str(directory)}, data={"validation": None},
+                               schedule={"name": "constant", "epochs": None, "steps": 3, "warmup_ratio": None})
+        environment = {key: value for key, value in os.environ.items() if not key.startswith(("OMPI_", "PRTE_", "OMP_"))}
+        return subprocess.run(["bash", str(self.script), str(path), *map(str, arguments)], env=environment, timeout=300,
+                              capture_output=True, text=True)
+
+    def test_as_root_with_more_ranks_than_cores(self):
+        ranks = os.cpu_count() + 2
+        done = self.run_plainly("many", ranks)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(f"{ranks} ranks", done.stdout)
+
+    def test_its_options_anywhere(self):
+        log = self.work.folder / "anywhere.log"
+        done = self.run_plainly("anywhere", "1", "--set", "run.seed=9", "--log", log, "--overwrite", "--time", "1:00:00")
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertIn("step 3/3", log.read_text())
+        resolved = (self.work.folder / "anywhere" / "input.toml").read_text()
+        self.assertIn('max_walltime = "1:00:00"', resolved)
+        self.assertIn("seed = 9", resolved)
+
+    def test_an_error_is_one_block(self):
+        for ranks in (1, 2):
+            done = self.run_plainly("wrong", ranks, "--set", "batch.global=0")
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("batch.global", done.stderr)
+            for word in ("mpirun", "MPI_ABORT", "Primary job", "-----"):
+                self.assertNotIn(word, done.stdout + done.stderr)
 
     def test_no_more_starts_than_allowed(self):
         process, log = self.start("limited", "--time", "0:06", restarts="1")
