@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "bert_hpc/app/checkpoint_interval.hpp"
 #include "bert_hpc/core/text.hpp"
 
 namespace bert_hpc::app {
@@ -39,9 +40,9 @@ RunEstimate estimate_run(const RunPlan& plan) {
   RunEstimate run;
   const double computing = static_cast<double>(plan.steps) * plan.step_seconds + plan.evaluation_seconds;
   if (plan.every_steps) run.checkpoints += plan.steps / *plan.every_steps;
-  if (plan.every_minutes) {
-    run.checkpoints += std::llround(std::min(1e15, std::floor(computing / (60 * *plan.every_minutes))));
-  }
+  std::optional<double> minutes = plan.every_minutes;
+  if (!plan.every_steps && !minutes) minutes = checkpoint_interval(computing, plan.writing_seconds) / 60;
+  if (minutes) run.checkpoints += std::llround(std::min(1e15, std::floor(computing / (60 * *minutes))));
   run.checkpoints = std::min(run.checkpoints, plan.steps);
   run.checkpoint_seconds = static_cast<double>(run.checkpoints) * plan.snapshot_seconds;
   if (run.checkpoints > 0) run.checkpoint_seconds += plan.writing_seconds;  // the last one is waited for

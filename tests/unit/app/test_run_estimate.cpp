@@ -62,6 +62,12 @@ TEST_CASE("checkpoints go by the clock, and years are said as years") {
   p.every_steps.reset();
   p.every_minutes = 30;
   CHECK(app::estimate_run(p).checkpoints == 2);
+  p.every_minutes.reset();  // automatic: every ten minutes, or 50 times what writing takes
+  const app::RunEstimate automatic = app::estimate_run(p);
+  CHECK(automatic.checkpoints > 2);
+  p.writing_seconds = 36;  // so every 30 minutes
+  CHECK(app::estimate_run(p).checkpoints == 2);
+  p.every_minutes = 30;
   p.steps = 100000;
   p.step_seconds = 1028;
   const app::RunEstimate run = app::estimate_run(p);
