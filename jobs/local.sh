@@ -27,6 +27,7 @@ input='' ranks='' log='' limit=() options=()
 while [ $# -gt 0 ]; do
   case $1 in
     -h | --help) usage; exit 0 ;;
+    --time=* | --log=*) set -- "${1%%=*}" "${1#*=}" "${@:2}"; continue ;;
     --time)
       [ -n "${2:-}" ] || fail 2 "--time needs a limit, for example 4:00:00"
       limit=(--set "run.max_walltime=\"$2\"")

@@ -94,7 +94,7 @@ void open_or_plan_data(DataSets& sets, const RunContext& context, const model::B
 
 std::string planned_data_text(const DataSets& sets) {
   const data::ShardReader& train = *sets.train;
-  std::string text = "planned, no shard is read: " + core::counted(train.samples(), "sequence") + ", " +
+  std::string text = "without shards: " + core::counted(train.samples(), "sequence") + ", " +
                      range_text(train) + "; vocabulary " + core::with_commas(train.info().vocabulary_size);
   if (!train.info().label_names.empty()) {
     text += ", " + core::counted(std::ssize(train.info().label_names), "class", "classes");

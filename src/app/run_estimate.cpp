@@ -26,8 +26,9 @@ std::string hours_text(double hours) {
   return hours >= 100 ? core::with_commas(std::llround(hours)) : core::format_number(hours, 3);
 }
 
-std::string counted(std::int64_t count, const char* what) {
-  return count == 0 ? std::string("no ") + what + 's' : core::counted(count, what);
+/// ", 4 evaluations in 1 min 40 s"; nothing for none.
+std::string part(std::int64_t count, const char* what, double seconds) {
+  return count == 0 ? "" : ", " + core::counted(count, what) + " in " + core::format_duration(seconds);
 }
 
 std::string line(const char* name, const std::string& text) {
@@ -55,12 +56,11 @@ RunEstimate estimate_run(const RunPlan& plan) {
 }
 
 std::string run_estimate_text(const RunPlan& plan, const RunEstimate& run) {
-  std::string text =
-      line("total time",
-           core::format_duration(run.seconds) + ": " + counted(plan.steps, "step") + " in " +
-               core::format_duration(static_cast<double>(plan.steps) * plan.step_seconds) + ", " +
-               counted(plan.evaluations, "evaluation") + " in " + core::format_duration(plan.evaluation_seconds) +
-               ", " + counted(run.checkpoints, "checkpoint") + " in " + core::format_duration(run.checkpoint_seconds));
+  const double step_seconds = static_cast<double>(plan.steps) * plan.step_seconds;
+  std::string text = line("total time", core::format_duration(run.seconds) + ": " + core::counted(plan.steps, "step") +
+                                            " in " + core::format_duration(step_seconds) +
+                                            part(plan.evaluations, "evaluation", plan.evaluation_seconds) +
+                                            part(run.checkpoints, "checkpoint", run.checkpoint_seconds));
   text += line("cost", hours_text(run.node_hours) + " node-hours" +
                            (plan.gpu ? ", " + hours_text(run.gpu_hours) + " GPU-hours" : "") + " (" +
                            core::counted(run.nodes, "node") + " of " + core::counted(plan.node_ranks, "rank") + ')');

@@ -162,7 +162,7 @@ void describe(const Training& training, const RunContext& context) {
   const std::vector<StageFacts> stages = stage_table(context, facts_at);
   auto lines = stage_lines(context.grid, stages);
   lines.insert(lines.end(), training.pipeline.lines.begin(), training.pipeline.lines.end());
-  if (context.invocation.planned_tokens > 0) lines.emplace_back("planned", planned_data_text(training.sets));
+  if (context.invocation.planned_tokens > 0) lines.emplace_back("plan", planned_data_text(training.sets));
   lines.emplace_back("steps", core::with_commas(steps) + " of " +
                                   core::counted(context.input.batch.global, "sequence") + ", " +
                                   core::with_commas(per_epoch) + " per epoch" +

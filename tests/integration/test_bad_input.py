@@ -185,7 +185,7 @@ class BadInput(Case):
             "renamed.toml", run={"directory": str(self.work.folder / "renamed")}, model=tables["model"],
             schedule={"epochs": None, "steps": 1},
             data={split: [f"{self.work.folder}/other/{split}-*.h5"] for split in ("train", "validation")}), check=0)
-        self.assertIn("the classifier is kept", done.stdout)
+        self.assertIn("the pretrained classifier is kept", done.stdout)
         self.assertIn("animal is machine, machine is music, music is nature, nature is plant", done.stdout)
 
     def test_a_trained_model_reads_its_own_vocabulary_and_case_alone(self):

@@ -247,7 +247,7 @@ class Checkpoints(unittest.TestCase):
             run = {"reproducible": reproducible}
             self.stopped_at(name, 5, run=run)
             done, _ = self.run_all(name, 2, parallel={"tensor": 2}, batch={"chunks": 4}, run=run)
-            told = [line for line in done.stdout.splitlines() if "from here on the bits are not" in line]
+            told = [line for line in done.stdout.splitlines() if "from here on results are not bitwise identical" in line]
             self.assertEqual(len(told), 2 if reproducible else 0, done.stdout)
 
     def test_log_and_metrics_are_cut_back(self):

@@ -121,7 +121,7 @@ class Local(Case):
 
     def test_its_options_anywhere(self):
         log = self.work.folder / "anywhere.log"
-        done = self.run_plainly("anywhere", "1", "--set", "run.seed=9", "--log", log, "--overwrite", "--time", "1:00:00")
+        done = self.run_plainly("anywhere", "1", "--set", "run.seed=9", f"--log={log}", "--overwrite", "--time", "1:00:00")
         self.assertEqual(done.returncode, 0, done.stdout)
         self.assertIn("step 3/3", log.read_text())
         resolved = (self.work.folder / "anywhere" / "input.toml").read_text()

@@ -66,10 +66,10 @@ class Steps(Case):
         prefix = self.work.folder / f"{name}.allocations"
         tables["run"] = tables.get("run", {}) | {"directory": str(self.work.folder / name)}
         path = self.work.input(f"{name}.toml", **tables, schedule={"epochs": None, "steps": steps},
-                               # One evaluation and one row, at the end: rows and lines of the log take memory, and the
+                               # One evaluation, row and checkpoint, at the end: rows and lines of the log take memory, and the
                                # metrics' file is written anew by the clock, but only where there is something new.
                                log={"every_steps": 10 * self.LONG, "progress": "none"},
-                               evaluation={"every_steps": 10 * self.LONG})
+                               evaluation={"every_steps": 10 * self.LONG}, checkpoint={"every_steps": 10 * self.LONG})
         command = [MPIRUN, "-n", str(ranks), "env", f"LD_PRELOAD={COUNTER}", str(BUILD / "bert_hpc"), str(path)]
         environment = dict(os.environ, OMP_NUM_THREADS=str(threads), BERT_HPC_COUNT_ALLOCATIONS=str(prefix))
         done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
