@@ -84,7 +84,7 @@ class Watchdog(program.Case):
                 told = self.lines(said, "no heartbeat")
                 self.assertEqual(len(told), 1, told)
                 self.assertRegex(told[0], rf'warning: rank {victim} on {HOST} has sent no heartbeat for 0\.[5-9].* s; '
-                                          rf'it had finished step [\d,]+ and was in "[a-z ]+"\.')
+                                          rf'it had finished step [\d,]+ and was in "[a-z -]+"\.')
                 if victim != 0:
                     self.assertIn("no heartbeat", (directory / "log.txt").read_text())
                 os.kill(process.pid, signal.SIGUSR1)
@@ -132,10 +132,10 @@ class Watchdog(program.Case):
         steps = len(self.lines(said, "loss"))
         flag.unlink()
         self.wait(lambda: len(self.lines(said, "loss")) > steps + 10, 20, process)
-        self.wait(lambda: self.lines(said, "go on again"), 5, process)
+        self.wait(lambda: self.lines(said, "make progress again"), 5, process)
         told = self.lines(said, "no rank has made progress")
         self.assertEqual(len(told), 1, told)
-        where = rf'(rank [01] on {HOST} is in "[a-z, ]+", rank [01] on {HOST} is|ranks 0, 1 are) in "[a-z, ]+"'
+        where = rf'(rank [01] on {HOST} is in "[a-z, -]+", rank [01] on {HOST} is|ranks 0, 1 are) in "[a-z, -]+"'
         self.assertRegex(told[0], rf"warning: no rank has made progress for 0\.[5-9].* s after step [\d,]+: {where}\. All processes are alive")
         self.assertEqual(self.lines(said, "no heartbeat"), [])
         os.kill(process.pid, signal.SIGUSR1)
