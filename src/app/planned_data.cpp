@@ -94,8 +94,8 @@ void open_or_plan_data(DataSets& sets, const RunContext& context, const model::B
 
 std::string planned_data_text(const DataSets& sets) {
   const data::ShardReader& train = *sets.train;
-  std::string text = "without shards: " + core::counted(train.samples(), "sequence") + ", " +
-                     range_text(train) + "; vocabulary " + core::with_commas(train.info().vocabulary_size);
+  std::string text = "without shards: " + core::counted(train.samples(), "sequence") + ", " + range_text(train) +
+                     "; vocabulary " + core::with_commas(train.info().vocabulary_size);
   if (!train.info().label_names.empty()) {
     text += ", " + core::counted(std::ssize(train.info().label_names), "class", "classes");
   }

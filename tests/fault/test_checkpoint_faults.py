@@ -312,7 +312,7 @@ class Faults(program.Case):
         resume = ("--overwrite", "--set", f'run.resume="{scratch / "step-00000010"}"')
         for arguments, ranks in ((go_on, 2), (resume, 1), (("--validate",), 1)):
             done = program.run("bert_hpc", path, *arguments, ranks=ranks, threads=1, check=2)
-            self.assertIn(f"{directory}/checkpoints is a link to the checkpoints of another run, that of {others},", done.stderr)
+            self.assertIn(f"{directory}/checkpoints is a link to the checkpoints of another run, {others},", done.stderr)
             self.assertEqual(before, sorted((others / "checkpoints").rglob("*")))
         # On another disk, on purpose: as if there were no link, and no other run may use it then.
         (directory / "checkpoints").unlink()
@@ -627,8 +627,8 @@ class Faults(program.Case):
             os.kill(rank, signal.SIGUSR1)
         out, err = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 75, out + err)
-        # The directory is there before the run has begun: who is asked in between leaves nothing to go on from.
-        begun = "before it began" not in out
+        # The directory exists before the first step: a request in between leaves no checkpoint.
+        begun = "before the first step" not in out
         self.assertEqual(checkpoints(directory), ["step-00000001"] if begun else [])
         done = program.run("bert_hpc", path, "--set", "schedule.steps=2", ranks=2, threads=1, check=0)
         self.assertEqual("resuming from step 1 (" in done.stdout, begun, done.stdout)
