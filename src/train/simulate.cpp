@@ -37,8 +37,8 @@ class Simulation {
     step.pipeline = play(schedules_, durations());
     step.bubble = bubble(step.pipeline);
     // Rates are those while all ranks compute. Where ranks share cores, a rank that waits leaves its part to the
-    // others: nothing is lost to the bubble until each rank has its cores for itself.
-    scale_ = in_.measured ? 1.0 : std::max(1 - step.bubble, in_.machine.core_share);
+    // others.
+    scale_ = in_.measured ? 1.0 : shared_core_scale(step.pipeline, in_.machine.core_share);
     if (scale_ < 1) step.pipeline = play(schedules_, durations());
     for (int stage = 0; stage < stages_; ++stage) step.loads.push_back(load(stage));
     add_tails(step);

@@ -100,4 +100,26 @@ double bubble(const Timeline& timeline) {
   return 1 - busy / (timeline.seconds * static_cast<double>(timeline.stages.size()));
 }
 
+double shared_core_scale(const Timeline& timeline, double core_share) {
+  if (timeline.seconds <= 0) return 1;
+  std::vector<std::pair<double, int>> changes;  // seconds, and how many stages begin (1) or end (-1) to compute then
+  for (const auto& stage : timeline.stages) {
+    for (const TimedInstruction& timed : stage) {
+      if (!computes(timed.instruction)) continue;
+      changes.emplace_back(timed.begin, 1);
+      changes.emplace_back(timed.end, -1);
+    }
+  }
+  changes.emplace_back(timeline.seconds, 0);
+  std::sort(changes.begin(), changes.end());
+  double scaled = 0, from = 0;
+  int active = 0;
+  for (const auto& [at, change] : changes) {
+    scaled += (at - from) * std::max(core_share, active / static_cast<double>(timeline.stages.size()));
+    from = at;
+    active += change;
+  }
+  return scaled / timeline.seconds;
+}
+
 }  // namespace bert_hpc::train

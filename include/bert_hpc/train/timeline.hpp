@@ -34,4 +34,10 @@ Timeline play(const std::vector<Schedule>& schedules, const PipelineDurations& d
 /// Share of all stages' time in which nothing is computed, from 0 to 1.
 double bubble(const Timeline& timeline);
 
+/// How much of the timeline's length remains where ranks share cores, from `core_share` to 1. The timeline's durations
+/// are those while all ranks compute, and each then has the part `core_share` of its cores. While only a part f of the
+/// stages computes, each of them runs max(core_share, f) as long: the others' cores are free, but no rank uses more
+/// than its own number of cores.
+double shared_core_scale(const Timeline& timeline, double core_share);
+
 }  // namespace bert_hpc::train
