@@ -57,9 +57,9 @@ io::Durability Checkpointer::State::durability() const {
   return hurry ? io::Durability::buffered : io::Durability::forced;
 }
 
-/// On this rank's thread. This rank's file and on rank 0 the metric history, of which `told` learns. Returns "" or why
-/// they could not be written.
-std::string Checkpointer::State::write_files(std::int64_t at, std::int64_t history, io::CheckpointManifest& told,
+/// On this rank's thread. Writes this rank's file, and on rank 0 the metric history, which is added to `contents`.
+/// Returns "" or the reason of a failure.
+std::string Checkpointer::State::write_files(std::int64_t at, std::int64_t history, io::CheckpointManifest& contents,
                                              io::Durability how) {
   try {
     const std::string place = folder.begin(at);
@@ -73,7 +73,7 @@ std::string Checkpointer::State::write_files(std::int64_t at, std::int64_t histo
     if (speaks()) {
       const auto checksum = parts.results.copy_journal(history, place + '/' + io::history_name, how);
       history_lost = !checksum;
-      if (checksum) io::put_history(told, history, *checksum);
+      if (checksum) io::put_history(contents, history, *checksum);
     }
     own_written = at;
     return {};

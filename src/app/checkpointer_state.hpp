@@ -44,7 +44,8 @@ struct Checkpointer::State {
   io::CheckpointManifest manifest_of(const TrainingState& state) const;
   /// A stop that leaves little time must not wait for the disk.
   io::Durability durability() const;
-  std::string write_files(std::int64_t step, std::int64_t history, io::CheckpointManifest& told, io::Durability how);
+  std::string write_files(std::int64_t step, std::int64_t history, io::CheckpointManifest& contents,
+                          io::Durability how);
   void write_own(std::int64_t step);
   void publish(const io::CheckpointManifest& whole, io::Durability how);
   void name(const io::CheckpointManifest& manifest, std::optional<std::int64_t> best);

@@ -1,25 +1,12 @@
 #include "synonyms.hpp"
 
+#include "bert_hpc/core/text.hpp"
 #include "synonym_tables.hpp"
 
 namespace bert_hpc::config {
 
-namespace {
-
-/// Lower case, with '_' for '-' and blanks.
-std::string folded(std::string_view name) {
-  std::string result(name);
-  for (char& c : result) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-    if (c == '-' || c == ' ') c = '_';
-  }
-  return result;
-}
-
-}  // namespace
-
 KeySuggestion suggested_key(std::string_view name, const std::function<bool(const std::string&)>& has) {
-  const std::string wanted = folded(name);
+  const std::string wanted = core::folded(name);
   for (const KeySynonym& synonym : key_synonyms) {
     if (wanted != synonym.name || !has(synonym.target)) continue;
     const std::string target = synonym.target, remark = synonym.text;
@@ -35,7 +22,7 @@ KeySuggestion suggested_key(std::string_view name, const std::function<bool(cons
 }
 
 std::string suggested_value(std::string_view value, const std::function<bool(const std::string&)>& has) {
-  const std::string wanted = folded(value);
+  const std::string wanted = core::folded(value);
   for (const ValueSynonym& synonym : value_synonyms) {
     if (wanted == synonym.value && has(synonym.target)) return synonym.target;
   }

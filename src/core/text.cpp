@@ -15,16 +15,6 @@ std::string formatted(const char* format, Values... values) {
   return buffer;
 }
 
-/// Lower case, with '-' as '_', so that spelling habits do not count as errors.
-std::string folded(std::string_view name) {
-  std::string result(name);
-  for (char& c : result) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-    if (c == '-' || c == ' ') c = '_';
-  }
-  return result;
-}
-
 std::string initials(std::string_view name) {
   std::string result;
   bool begins = true;
@@ -138,6 +128,15 @@ int edit_distance(std::string_view a, std::string_view b) {
     row.swap(next);
   }
   return row[b.size()];
+}
+
+std::string folded(std::string_view name) {
+  std::string result(name);
+  for (char& c : result) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    if (c == '-' || c == ' ') c = '_';
+  }
+  return result;
 }
 
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates) {

@@ -230,7 +230,7 @@ void MetricsWriter::set_total(const std::string& name, double value) {
 }
 
 void MetricsWriter::sync() {
-  state_->journal->sync();  // appending goes on meanwhile
+  state_->journal->sync();  // rows may be appended meanwhile
 }
 
 std::int64_t MetricsWriter::journal_bytes() const {
@@ -240,7 +240,7 @@ std::int64_t MetricsWriter::journal_bytes() const {
 
 std::optional<std::uint32_t> MetricsWriter::copy_journal(std::int64_t bytes, const std::string& to,
                                                          Durability durability) const {
-  return state_->journal->copy(bytes, to, durability);  // appending goes on meanwhile
+  return state_->journal->copy(bytes, to, durability);  // rows may be appended meanwhile
 }
 
 bool MetricsWriter::poll() {

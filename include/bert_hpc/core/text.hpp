@@ -31,6 +31,9 @@ std::string counted(std::int64_t count, std::string_view singular, std::string_v
 /// Insertions, deletions, replacements and swaps of neighbours (optimal string alignment) that turn a into b. Bytes.
 int edit_distance(std::string_view a, std::string_view b);
 
+/// Lower case, with '_' for '-' and blanks, so that spelling habits do not count as errors.
+std::string folded(std::string_view name);
+
 /// The candidate that `name` probably means, "" if none is near: small edit distance ignoring case and '-' against '_',
 /// the beginning of one candidate alone, or the initials of its words ("lr" for "learning_rate").
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates);

@@ -40,8 +40,8 @@ class Journal {
   std::int64_t bytes() const;             ///< of the file so far: what they are stays as it is
 
   /// The first bytes into a new file, which is on the disk when this returns unless `buffered`; their CRC-32. Nothing,
-  /// and no file, where they cannot be read back. Throws Error(files) where they cannot be written. Any thread, while
-  /// appending goes on.
+  /// and no file, where they cannot be read back. Throws Error(files) where they cannot be written. Any thread; rows
+  /// may be appended meanwhile.
   std::optional<std::uint32_t> copy(std::int64_t bytes, const std::string& to,
                                     Durability durability = Durability::forced) const;
 
