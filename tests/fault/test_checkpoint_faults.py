@@ -323,7 +323,7 @@ class Faults(program.Case):
         self.assertIn("resuming from step 10 (", done.stdout)
         self.assertEqual(checkpoints(directory), ["step-00000011"])
         done = program.run("bert_hpc", owner, *go_on, ranks=2, threads=1, check=2)
-        self.assertIn(f"another run, that of {directory},", done.stderr)
+        self.assertIn(f"another run, {directory},", done.stderr)
         self.assertEqual(checkpoints(directory), ["step-00000011"])
 
     def tmpfs(self, kibibytes):
