@@ -11,7 +11,7 @@
 namespace bert_hpc::app {
 
 /// Collective. All ranks run rounds at the same time, for about `budget` seconds; `round` returns its own seconds. The
-/// lower quartile of a rank's rounds, averaged over the ranks: what others on the machine add counts little.
+/// lower quartile of each rank's rounds, averaged over the ranks: load by other programs counts little.
 double shared_seconds(comm::Communicator& world, double budget, const std::function<double()>& round);
 
 /// Seconds of `work` on this rank, until its kernels have ended.

@@ -76,7 +76,7 @@ std::vector<std::pair<std::string, std::string>> lacking_tokenizer_files(const s
     const tokenize::Vocabulary vocabulary(std::move(folder.vocabulary), path);
     if (!lines) return {{"vocab.txt", vocabulary.text()}};
     TextSettings text = folder.text;
-    if (!text.lowercase) return {};  // it would say what nobody knows
+    if (!text.lowercase) return {};  // unknown: there is nothing to compare
     if (!text.tokenize_chinese_chars) text.tokenize_chinese_chars = true;
     text = text.completed();
     const tokenize::TextForm form{*text.lowercase, *text.strip_accents, *text.tokenize_chinese_chars};

@@ -21,7 +21,7 @@ constexpr std::size_t line_end_bytes = std::size_t{64} << 10;  // without a line
 }  // namespace
 
 LineSource::LineSource(const std::string& file) : file_(file), bytes_(std::make_unique<TextBytes>(file)) {
-  // No larger than a small file needs: one more byte tells its end. What is no regular file has no size.
+  // No larger than a small file needs: one more byte reports its end. Only regular files have a size.
   const auto needed = bytes_->file_size() > 0 ? static_cast<std::size_t>(bytes_->file_size()) + 1 : largest_block;
   buffer_.resize(std::clamp(needed, smallest_block, largest_block));
   if (peek(1).empty()) throw Error(ExitCode::data, file + ": is empty.");
