@@ -5,28 +5,14 @@
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/prep/row_table.hpp"
-#include "support/temporary_file.hpp"
+#include "unit/prep/csv_text.hpp"
 
 using namespace bert_hpc::prep;
 using bert_hpc::core::Error;
+using bert_hpc::test::CsvText;
 using Catch::Matchers::ContainsSubstring;
 
 namespace {
-
-class Text {
- public:
-  explicit Text(const std::string& content) : file_(content) {
-    config.source.format = "csv";
-    config.source.files = {file_.path()};
-    config.task.name = "classification";
-  }
-  RowTable scan() const { return scan_rows(config); }
-
-  PrepConfig config;
-
- private:
-  bert_hpc::test::TemporaryFile file_;
-};
 
 /// `count` rows of each label, interleaved.
 std::string table(const std::vector<std::pair<std::string, int>>& labels) {
@@ -54,7 +40,7 @@ std::vector<std::int64_t> in_split(const RowTable& rows, RowStatus split, std::i
 }  // namespace
 
 TEST_CASE("splits keep each label's share, exactly, and depend on the seed alone") {
-  Text text(table({{"b", 1000}, {"a", 100}, {"c", 3}}));
+  CsvText text(table({{"b", 1000}, {"a", 100}, {"c", 3}}));
   const RowTable rows = text.scan();
   CHECK(rows.label_names == std::vector<std::string>{"a", "b", "c"});
   CHECK(rows.label_rows == std::vector<std::int64_t>{100, 1000, 3});
@@ -73,7 +59,7 @@ TEST_CASE("splits keep each label's share, exactly, and depend on the seed alone
 
 TEST_CASE("a split of fraction zero stays empty, whatever the rounding") {
   for (int count = 1; count < 40; ++count) {
-    Text text(table({{"a", count}}));
+    CsvText text(table({{"a", count}}));
     text.config.split = {.train = 0.5, .validation = 0.5, .test = 0};
     CHECK(text.scan().counts()[2] == 0);
     text.config.split = {.train = 0, .validation = 0.25, .test = 0.75};
@@ -84,7 +70,7 @@ TEST_CASE("a split of fraction zero stays empty, whatever the rounding") {
 }
 
 TEST_CASE("rare labels leave, the most frequent stay, ties by name") {
-  Text text(table({{"b", 5}, {"a", 5}, {"d", 7}, {"c", 1}}));
+  CsvText text(table({{"b", 5}, {"a", 5}, {"d", 7}, {"c", 1}}));
   text.config.filter.min_rows_per_label = 2;
   RowTable rows = text.scan();
   CHECK(rows.label_names == std::vector<std::string>{"a", "b", "d"});
@@ -100,7 +86,7 @@ TEST_CASE("labels that all are integers are numbered by their value, others by n
   const auto names = [](const std::vector<std::string>& labels) {
     std::vector<std::pair<std::string, int>> rows;
     for (const std::string& label : labels) rows.emplace_back(label, 2);
-    return Text(table(rows)).scan().label_names;
+    return CsvText(table(rows)).scan().label_names;
   };
   using Names = std::vector<std::string>;
   CHECK(names({"10", "0", "-1", "2", "11", "1"}) == Names{"-1", "0", "1", "2", "10", "11"});
@@ -111,13 +97,13 @@ TEST_CASE("labels that all are integers are numbered by their value, others by n
   CHECK(names({"10", "2", "x"}) == Names{"10", "2", "x"});
   CHECK(names({"10", "2", "99999999999999999999"}) == Names{"10", "2", "99999999999999999999"});
   // What is left out does not count.
-  Text text(table({{"10", 3}, {"9", 3}, {"?", 1}}));
+  CsvText text(table({{"10", 3}, {"9", 3}, {"?", 1}}));
   text.config.filter.min_rows_per_label = 2;
   CHECK(text.scan().label_names == Names{"9", "10"});
 }
 
 TEST_CASE("labels given by the user keep their order, others are left out") {
-  Text text(table({{"b", 5}, {"a", 5}, {"d", 7}}));
+  CsvText text(table({{"b", 5}, {"a", 5}, {"d", 7}}));
   text.config.task.labels = {"d", "none", "a"};
   const RowTable rows = text.scan();
   CHECK(rows.label_names == text.config.task.labels);
@@ -126,7 +112,7 @@ TEST_CASE("labels given by the user keep their order, others are left out") {
 }
 
 TEST_CASE("rows that lack something are left out with a reason, or refused") {
-  Text text("text,label\nx,a\n,a\n  ,a\ny,\nz\nlong text,a\n");
+  CsvText text("text,label\nx,a\n,a\n  ,a\ny,\nz\nlong text,a\n");
   text.config.filter.max_characters = 8;
   text.config.filter.max_rejected = 1;
   const RowTable rows = text.scan();
@@ -140,7 +126,7 @@ TEST_CASE("rows that lack something are left out with a reason, or refused") {
 }
 
 TEST_CASE("rows with more columns than the header are left out by that name") {
-  Text text("id,text,label\n5,x,a\n6,too,many,cols\n7,z,a\n");
+  CsvText text("id,text,label\n5,x,a\n6,too,many,cols\n7,z,a\n");
   const RowTable rows = text.scan();
   CHECK(rows.status[1] == RowStatus::extra_columns);
   CHECK(rows.label_names == std::vector<std::string>{"a"});
@@ -152,7 +138,7 @@ TEST_CASE("rows with more columns than the header are left out by that name") {
 }
 
 TEST_CASE("regression labels are finite numbers") {
-  Text text("text,label\nx,6.5\nx,+3\nx,1e2\nx,abc\nx,nan\nx,1e999\nx,7 of 9\nx,-0.5 \n");
+  CsvText text("text,label\nx,6.5\nx,+3\nx,1e2\nx,abc\nx,nan\nx,1e999\nx,7 of 9\nx,-0.5 \n");
   text.config.task.name = "regression";
   const RowTable rows = text.scan();
   std::vector<float> kept;
@@ -163,18 +149,18 @@ TEST_CASE("regression labels are finite numbers") {
 }
 
 TEST_CASE("nothing left is an error that says why") {
-  Text text("text,label\n,a\nx,\n");
+  CsvText text("text,label\n,a\nx,\n");
   CHECK_THROWS_WITH(text.scan(), ContainsSubstring("1 row: the text is empty") && ContainsSubstring("label is empty"));
 }
 
 TEST_CASE("a label may end before a separator, and malformed bytes in it become U+FFFD") {
-  Text text("text,label\nx,DESC:manner\nx,DESC:def\nx,\xFF\n");
+  CsvText text("text,label\nx,DESC:manner\nx,DESC:def\nx,\xFF\n");
   text.config.source.label_separator = std::string(1, ':');
   CHECK(text.scan().label_names == std::vector<std::string>{"DESC", "\xEF\xBF\xBD"});
 }
 
 TEST_CASE("a listed label that no row has is told with the one that was probably meant") {
-  Text text(table({{"human", 157}, {"gpt", 50}, {"x", 30}}));
+  CsvText text(table({{"human", 157}, {"gpt", 50}, {"x", 30}}));
   text.config.task.labels = {"Human", "gpt", "none"};
   const RowTable rows = text.scan();
   CHECK(rows.absent_labels == std::vector<std::string>{"Human", "none"});
@@ -193,7 +179,7 @@ TEST_CASE("a listed label that no row has is told with the one that was probably
 TEST_CASE("splits that were asked for and are empty are told, with why") {
   std::vector<std::pair<std::string, int>> each;
   for (char name = 'a'; name <= 'z'; ++name) each.emplace_back(std::string(1, name), 1);
-  Text text(table(each));
+  CsvText text(table(each));
   auto told = warnings(text.scan(), text.config);
   REQUIRE(told.size() == 2);
   CHECK(told[0] == "26 of 26 labels have only one row: is [source] label = \"label\" the right column?");
@@ -206,8 +192,8 @@ TEST_CASE("splits that were asked for and are empty are told, with why") {
   text.config.split = {.train = 1, .validation = 0, .test = 0};
   CHECK(warnings(text.scan(), text.config).size() == 1);
 
-  const Text unread("text,label\n,a\n");
-  Text files(table({{"a", 50}, {"b", 50}}));
+  const CsvText unread("text,label\n,a\n");
+  CsvText files(table({{"a", 50}, {"b", 50}}));
   CHECK(warnings(files.scan(), files.config).empty());
   files.config.source.test_files = unread.config.source.files;
   files.config.split.test = 0;
@@ -217,7 +203,7 @@ TEST_CASE("splits that were asked for and are empty are told, with why") {
 }
 
 TEST_CASE("where no row is left the first of each reason is told") {
-  Text text("text,label\n,a\nx,\ny,b\n,b\n");
+  CsvText text("text,label\n,a\nx,\ny,b\n,b\n");
   text.config.task.labels = {"a"};
   CHECK_THROWS_WITH(text.scan(), ContainsSubstring("2 rows: the text is empty (the first is ") &&
                                      ContainsSubstring("row 1, line 2)\n  1 row: ") &&
@@ -227,7 +213,7 @@ TEST_CASE("where no row is left the first of each reason is told") {
 }
 
 TEST_CASE("rows of JSON that lack a key say which they have; null is a missing value") {
-  Text text("{\"text\":\"x\",\"label\":\"a\"}\n{\"text\":null,\"label\":\"a\"}\n{\"text\":\"x\",\"label\":null}\n");
+  CsvText text("{\"text\":\"x\",\"label\":\"a\"}\n{\"text\":null,\"label\":\"a\"}\n{\"text\":\"x\",\"label\":null}\n");
   text.config.source.format = "jsonl";
   text.config.filter.max_rejected = 1;
   using enum RowStatus;
@@ -246,7 +232,7 @@ TEST_CASE("rows of JSON that lack a key say which they have; null is a missing v
 
 TEST_CASE("bytes that are not UTF-8 are counted, with the place of the first and what may help") {
   const std::string rows = "text,label\nplain,a\ncaf\xE9,b\nna\xC3\xAFve,a\n\xFF,b\n\xFF,\n";
-  Text text(rows);
+  CsvText text(rows);
   const RowTable table = text.scan();
   CHECK(table.malformed_rows == 2);
   CHECK_THAT(warnings(table, text.config).front(), ContainsSubstring("2 rows hold bytes that are not UTF-8") &&
@@ -254,7 +240,7 @@ TEST_CASE("bytes that are not UTF-8 are counted, with the place of the first and
                                                        ContainsSubstring("encoding = \"latin-1\""));
   text.config.source.encoding = "latin-1";
   CHECK(text.scan().malformed_rows == 0);
-  Text json("{\"text\":\"caf\xE9\",\"label\":\"a\"}\n{\"text\":\"x\",\"label\":\"a\"}\n");
+  CsvText json("{\"text\":\"caf\xE9\",\"label\":\"a\"}\n{\"text\":\"x\",\"label\":\"a\"}\n");
   json.config.source.format = "jsonl";
   CHECK(json.scan().malformed_rows == 1);
 }

@@ -6,28 +6,13 @@
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/prep/row_table.hpp"
-#include "support/temporary_file.hpp"
+#include "unit/prep/csv_text.hpp"
 
 using namespace bert_hpc::prep;
+using bert_hpc::test::CsvText;
 using Catch::Matchers::ContainsSubstring;
 
 namespace {
-
-class Text {
- public:
-  explicit Text(const std::string& content) : file_(content) {
-    config.source.format = "csv";
-    config.source.files = {file_.path()};
-    config.task.name = "classification";
-  }
-  RowTable scan() const { return scan_rows(config); }
-  std::string path() const { return file_.path(); }
-
-  PrepConfig config;
-
- private:
-  bert_hpc::test::TemporaryFile file_;
-};
 
 /// 1,000 rows with labels a, b, c, and `rows_each` rows of each value in the column "id"; groups are spread.
 std::string grouped(int rows_each) {
@@ -48,7 +33,7 @@ std::int64_t count(const RowTable& rows, RowStatus status) {
   return rows.counts()[static_cast<std::size_t>(status)];
 }
 
-std::string refusal(const Text& text) {
+std::string refusal(const CsvText& text) {
   try {
     text.scan();
   } catch (const bert_hpc::core::Error& error) {
@@ -62,7 +47,7 @@ std::string refusal(const Text& text) {
 
 TEST_CASE("rows of one group come into one split, and splits have nearly the sizes asked for") {
   for (const int rows_each : {1, 2, 8}) {
-    Text text(grouped(rows_each));
+    CsvText text(grouped(rows_each));
     text.config.split.group = "id";
     const RowTable rows = text.scan();
     std::map<std::uint64_t, std::set<RowStatus>> splits;
@@ -78,19 +63,19 @@ TEST_CASE("rows of one group come into one split, and splits have nearly the siz
 }
 
 TEST_CASE("rows without a group stay by themselves, rows without its column are rejected") {
-  Text text("id,text,label\n,x,a\n,x,a\n,x,a\n,x,a\n");
+  CsvText text("id,text,label\n,x,a\n,x,a\n,x,a\n,x,a\n");
   text.config.split = {.train = 0.5, .validation = 0.5, .test = 0};
   text.config.split.group = "id";
   CHECK(count(text.scan(), RowStatus::train) == 2);
-  Text json("{\"text\":\"x\",\"label\":\"a\",\"id\":7}\n{\"text\":\"x\",\"label\":\"a\"}\n");
+  CsvText json("{\"text\":\"x\",\"label\":\"a\",\"id\":7}\n{\"text\":\"x\",\"label\":\"a\"}\n");
   json.config.source.format = "jsonl";
   json.config.split.group = "id";
   CHECK(count(json.scan(), RowStatus::missing_column) == 1);
 }
 
 TEST_CASE("files for a split of their own need no group column") {
-  const Text test("text,label\nx,a\n");
-  Text text(grouped(2));
+  const CsvText test("text,label\nx,a\n");
+  CsvText text(grouped(2));
   text.config.split = {.train = 1, .validation = 0, .test = 0};
   text.config.split.group = "id";
   text.config.source.test_files = {test.path()};
@@ -98,7 +83,7 @@ TEST_CASE("files for a split of their own need no group column") {
 }
 
 TEST_CASE("a sample is a share or a number of rows, drawn by the seed") {
-  Text text(grouped(4));
+  CsvText text(grouped(4));
   const RowTable all = text.scan();
   for (const double sample : {250.0, 0.25}) {
     text.config.filter.sample = sample;
@@ -122,8 +107,8 @@ TEST_CASE("a sample is a share or a number of rows, drawn by the seed") {
 }
 
 TEST_CASE("a sample takes whole groups and leaves files of other splits alone") {
-  Text text(grouped(8));
-  const Text test("text,label\nx,a\nx,a\nx,b\n");
+  CsvText text(grouped(8));
+  const CsvText test("text,label\nx,a\nx,a\nx,b\n");
   text.config.source.test_files = {test.path()};
   text.config.split = {.train = 1, .validation = 0, .test = 0};
   text.config.split.group = "id";
@@ -137,7 +122,7 @@ TEST_CASE("a sample takes whole groups and leaves files of other splits alone") 
 }
 
 TEST_CASE("labels that a small sample lacks are no classes") {
-  Text text("text,label\nx,a\nx,b\nx,c\nx,d\n");
+  CsvText text("text,label\nx,a\nx,b\nx,c\nx,d\n");
   text.config.filter.sample = 2;
   CHECK(text.scan().label_names.size() == 2);
 }
@@ -145,7 +130,7 @@ TEST_CASE("labels that a small sample lacks are no classes") {
 TEST_CASE("stratified numbers: each split has the same share of small and large values") {
   std::string table = "text,label\n";
   for (int i = 0; i < 1000; ++i) table.append("x,").append(std::to_string(i * 37 % 1000)).append("\n");
-  Text text(table);
+  CsvText text(table);
   text.config.task.name = "regression";
   text.config.split.stratify = true;
   const RowTable rows = text.scan();
@@ -159,7 +144,7 @@ TEST_CASE("stratified numbers: each split has the same share of small and large 
 }
 
 TEST_CASE("too many broken rows are an error; rows that the user's filters exclude do not count") {
-  Text text("text,label\nx,1\nx,abc\nx,def\nx,ghi\n");
+  CsvText text("text,label\nx,1\nx,abc\nx,def\nx,ghi\n");
   text.config.task.name = "regression";
   CHECK_THAT(refusal(text),
              ContainsSubstring("3 of 4 rows (75%) cannot be used, more than [filter] max_rejected = 0.5") &&
@@ -170,10 +155,10 @@ TEST_CASE("too many broken rows are an error; rows that the user's filters exclu
   CHECK(kept(text.scan()) == 1);
   std::string most = "text,label\nx,1\n";
   for (int i = 0; i < 4000; ++i) most += "x,abc\n";
-  Text many(most);
+  CsvText many(most);
   many.config.task.name = "regression";
   CHECK_THAT(refusal(many), ContainsSubstring("4,000 of 4,001 rows (99.98%) cannot be used"));
-  Text listed("text,label\nx,a\nx,b\nx,b\nlong words,a\n");
+  CsvText listed("text,label\nx,a\nx,b\nx,b\nlong words,a\n");
   listed.config.task.labels = {"a"};
   listed.config.filter.max_characters = 5;
   CHECK(kept(listed.scan()) == 1);
@@ -182,17 +167,17 @@ TEST_CASE("too many broken rows are an error; rows that the user's filters exclu
 TEST_CASE("a file with another delimiter is recognised by its broken rows") {
   std::string table = "a word\tx\n1,2\n";
   for (int i = 0; i < 20; ++i) table += "some words, and more\tx\n";
-  Text tabs(table);
+  CsvText tabs(table);
   tabs.config.source.header = false;
   tabs.config.source.text = {"1"};
   tabs.config.source.label = "3";
   CHECK_THAT(refusal(tabs), ContainsSubstring("No row is left") && ContainsSubstring("[source] format = \"tsv\""));
-  Text wide("text,label\nx,a\none,two\tthree,four\none,two\tthree,four\n");
+  CsvText wide("text,label\nx,a\none,two\tthree,four\none,two\tthree,four\n");
   CHECK_THAT(refusal(wide), ContainsSubstring("2 of 3 rows") && ContainsSubstring("more columns than the header") &&
                                 ContainsSubstring("These rows hold tabs") && ContainsSubstring("format = \"tsv\""));
-  Text quotes("text,label\nx,a\none,two,b\none; more,two,b\n");
+  CsvText quotes("text,label\nx,a\none,two,b\none; more,two,b\n");
   CHECK_THAT(refusal(quotes),
              !ContainsSubstring("tsv") && !ContainsSubstring("\";\"") && ContainsSubstring("extra_columns = true"));
-  Text semicolons("text,label\nx,a\none;a\ntwo;b\n");
+  CsvText semicolons("text,label\nx,a\none;a\ntwo;b\n");
   CHECK_THAT(refusal(semicolons), ContainsSubstring("[source] delimiter = \";\""));
 }
