@@ -156,6 +156,18 @@ def toml(value):
     return f'"{value}"' if isinstance(value, str) else repr(value)
 
 
+def prepare_csv(folder, output, *arguments, check=0, ranks=1, **tables):
+    """bert_hpc_prep with rows.csv and vocab.txt of `folder`, a classification; tables given replace or add keys."""
+    values = {"source": {"format": "csv", "files": ["rows.csv"]}, "tokenizer": {"vocabulary": "vocab.txt", "max_tokens": 8},
+              "task": {"name": "classification"}, "output": {"directory": output}}
+    for table, keys in tables.items():
+        values[table] = values.get(table, {}) | keys
+    (folder / "prep.toml").write_text("".join(
+        f"[{table}]\n" + "".join(f"{key} = {toml(value)}\n" for key, value in keys.items())
+        for table, keys in values.items()))
+    return run("bert_hpc_prep", "prep.toml", *arguments, check=check, ranks=ranks, cwd=folder)
+
+
 class Case(unittest.TestCase):
     task = "classification"
     rows = 500

@@ -9,7 +9,7 @@ import unittest
 
 import h5py
 
-from program import run, toml
+from program import prepare_csv
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
@@ -23,14 +23,7 @@ class Input(unittest.TestCase):
         (self.folder / "rows.csv").write_text(self.text)
 
     def prepare(self, output, *arguments, check=0, ranks=1, **tables):
-        values = {"source": {"format": "csv", "files": ["rows.csv"]}, "tokenizer": {"vocabulary": "vocab.txt", "max_tokens": 8},
-                  "task": {"name": "classification"}, "output": {"directory": output}}
-        for table, keys in tables.items():
-            values[table] = values.get(table, {}) | keys
-        (self.folder / "prep.toml").write_text("".join(
-            f"[{table}]\n" + "".join(f"{key} = {toml(value)}\n" for key, value in keys.items())
-            for table, keys in values.items()))
-        return run("bert_hpc_prep", "prep.toml", *arguments, check=check, ranks=ranks, cwd=self.folder)
+        return prepare_csv(self.folder, output, *arguments, check=check, ranks=ranks, **tables)
 
     def rows_of(self, output):
         """{split: row numbers}"""

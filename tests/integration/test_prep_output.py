@@ -12,7 +12,7 @@ import tempfile
 import time
 import unittest
 
-from program import BUILD, run, toml
+from program import BUILD, prepare_csv
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 MANIFEST = ".written_by_bert_hpc_prep"
@@ -31,14 +31,7 @@ class Output(unittest.TestCase):
         (self.folder / "rows.csv").write_text("text,label\n" + "a b,x\nb c,y\n" * 60 + ",x\n")
 
     def prepare(self, *arguments, check=0, ranks=1, **tables):
-        values = {"source": {"format": "csv", "files": ["rows.csv"]}, "tokenizer": {"vocabulary": "vocab.txt", "max_tokens": 8},
-                  "task": {"name": "classification"}, "output": {"directory": "out"}}
-        for table, keys in tables.items():
-            values[table] = values.get(table, {}) | keys
-        (self.folder / "prep.toml").write_text("".join(
-            f"[{table}]\n" + "".join(f"{key} = {toml(value)}\n" for key, value in keys.items())
-            for table, keys in values.items()))
-        return run("bert_hpc_prep", "prep.toml", *arguments, check=check, ranks=ranks, cwd=self.folder)
+        return prepare_csv(self.folder, "out", *arguments, check=check, ranks=ranks, **tables)
 
     def refuses(self, *needles, check=2, ranks=1):
         before = contents(self.out)
