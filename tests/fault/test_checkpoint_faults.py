@@ -94,8 +94,10 @@ class Faults(program.Case):
         try:
             out, err = process.communicate(timeout=30)
         except subprocess.TimeoutExpired:
+            left = program.ranks_of(marker)
+            states = [pathlib.Path(f"/proc/{pid}/wchan").read_text() for pid in [*left, process.pid]]
             os.killpg(process.pid, signal.SIGKILL)
-            raise
+            self.fail(f"30 s after one of {alive} was killed: ranks {left} and launcher {process.pid} wait in {states}")
         self.assertEqual(program.ranks_of(marker), [])
         # Open MPI's launcher sends SIGTERM, and SIGKILL a second later: the rest is for a machine that others load.
         self.assertLess(time.monotonic() - begin, 10)
@@ -382,7 +384,9 @@ class Faults(program.Case):
         disk = self.tmpfs(9000)
         filler = open(disk / "filler", "wb", buffering=0)
         self.addCleanup(filler.close)
-        path, directory = self.path("tight", directory=disk / "run", steps=100000, checkpoint={"every_steps": 20})
+        # A line a step, in the log and the journal, would fill the disk in a second or two.
+        path, directory = self.path("tight", directory=disk / "run", steps=100000, checkpoint={"every_steps": 20},
+                                    log={"every_steps": 1000})
         process = self.launch(path, 2)
         self.addCleanup(process.kill)
         deadline = time.monotonic() + 60
@@ -576,7 +580,8 @@ class Faults(program.Case):
         self.assertIn("resuming from step 10 (", done.stdout)
 
     def test_two_jobs_in_one_directory(self):
-        path, directory = self.path("two", steps=1000000)
+        # No checkpoint on the way: the last start ends before the step that one of them would be of.
+        path, directory = self.path("two", steps=1000000, checkpoint={"every_steps": 1000000})
         first = self.launch(path, 2)
         deadline = time.monotonic() + 60
         while not (directory / "metrics.journal").exists() and time.monotonic() < deadline:
