@@ -1,7 +1,8 @@
 #include "bert_hpc/app/machine_measurement.hpp"
 
 #include <algorithm>
-#include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -22,12 +23,12 @@ namespace {
 
 constexpr double gib = 1024.0 * 1024.0 * 1024.0;
 
-/// Three significant digits: more would promise what no measurement holds.
+/// To three significant digits.
 void round_off(double& value) {
   if (value <= 0) return;
-  const double unit = std::pow(10.0, std::floor(std::log10(value)) - 2);
-  value = std::round(value / unit) * unit;
-  value = std::stod(core::format_number(value, 3));
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g", value);
+  value = std::strtod(text, nullptr);
 }
 
 void round_off(std::optional<double>& value) {
@@ -119,13 +120,13 @@ config::MachineFile measured_file(const std::string& path, comm::Communicator& w
   measure_links(floats, layout, file);
   file.step_us = step_overhead(world) * 1e6;
   file.storage_gb_per_second = storage_rate(world, path) / 1e9;
-  round_off(file);
   return file;
 }
 
 }  // namespace
 
-std::string machine_file_text(const config::MachineFile& file, const std::string& header) {
+std::string machine_file_text(config::MachineFile file, const std::string& header) {
+  round_off(file);
   return std::string(machine_file_mark) + '\n' + header + '\n' + config::machine_text(file);
 }
 

@@ -14,8 +14,9 @@ namespace bert_hpc::app {
 /// First line of every file that measure_machine() writes: only such a file is replaced.
 inline constexpr const char* machine_file_mark = "# Written by bert_hpc --measure-machine.";
 
-/// The file: a header that says what was measured where and when, then the description. Pure.
-std::string machine_file_text(const config::MachineFile& file, const std::string& header);
+/// The file: a header that says what was measured where and when, then the description with rates of three significant
+/// digits: more would promise what no measurement holds. Pure.
+std::string machine_file_text(config::MachineFile file, const std::string& header);
 
 /// Throws Error(files) if `path` exists and was not written by measure_machine(), or if no file can be made there.
 void require_machine_file(const std::string& path);
