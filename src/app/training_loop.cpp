@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <thread>
 #include <utility>
 
+#include "bert_hpc/app/call_table.hpp"
 #include "bert_hpc/app/collective.hpp"
 #include "bert_hpc/app/describe.hpp"
 #include "bert_hpc/app/simulation.hpp"
@@ -118,8 +120,7 @@ bool TrainingLoop::step() {
   trace_.begin(state_.done);
   const data::LoadedStep& loaded = next_step();
   if (state_.done > first_step_) checkpoints_.hold(current_state(false));
-  const StepResult result = trainer_.step(
-      loaded, state_.done, {.votes = [this] { return votes(); }, .before_update = [this] { checkpoints_.release(); }});
+  const StepResult result = train_on(loaded);
   trace_.end(state_.done);
   if (trace_.complete()) {
     write_trace();
@@ -142,6 +143,22 @@ bool TrainingLoop::step() {
   if (best || stopped_ || checkpoints_.due(state_.done, result.votes)) save(evaluates && stopped_);
   results_.poll();
   return last || stopped_;
+}
+
+StepResult TrainingLoop::train_on(const data::LoadedStep& loaded) {
+  // The first step of a start makes what later ones find; every eighth measures the gradient's noise.
+  const bool counts = counts_calls_ && state_.done > first_step_ && state_.done % 8 != 0;
+  core::CallCount count;
+  std::optional<core::CountCalls> counting;
+  if (counts) counting.emplace(count);
+  const StepResult result = trainer_.step(
+      loaded, state_.done, {.votes = [this] { return votes(); }, .before_update = [this] { checkpoints_.release(); }});
+  counting.reset();
+  if (counts) {
+    context_.log.info(call_table(count, state_.done + 1));
+    counts_calls_ = false;
+  }
+  return result;
 }
 
 Votes TrainingLoop::votes() {

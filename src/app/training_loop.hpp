@@ -9,6 +9,7 @@
 #include "bert_hpc/app/stop_request.hpp"
 #include "bert_hpc/app/trainer.hpp"
 #include "bert_hpc/app/training_state.hpp"
+#include "bert_hpc/core/environment.hpp"
 #include "training.hpp"
 #include "training_settings.hpp"
 
@@ -46,6 +47,8 @@ class TrainingLoop {
   /// often such; and of the last one.
   void check_answers(const std::string& split, const Evaluator& evaluator, bool last);
   void record();
+  /// One step; with BERT_HPC_COUNT_LAUNCHES=1 prints what one of the first asks of the device.
+  StepResult train_on(const data::LoadedStep& loaded);
   Votes votes();
   void save(bool evaluation_due);
   TrainingState current_state(bool evaluation_due);
@@ -68,6 +71,7 @@ class TrainingLoop {
   RecentPace pace_;
   TrainingState state_;
   bool stopped_ = false, better_ = false;
+  bool counts_calls_ = core::environment("BERT_HPC_COUNT_LAUNCHES") == "1";
   int one_answers_ = 0;  // evaluations in a row
   double noise_scale_ = 0;
   double begin_ = 0, row_begin_ = 0, seconds_before_ = 0;

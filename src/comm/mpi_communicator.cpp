@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bert_hpc/comm/request_pool.hpp"
+#include "bert_hpc/core/call_count.hpp"
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/error.hpp"
 #include "check_mpi.hpp"
@@ -66,6 +67,7 @@ class MpiCommunicator : public Communicator {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   void barrier() override {
+    core::count_call(core::DeviceCall::collective, "barrier");
     catch_up();
     check_mpi(MPI_Barrier(group_), "MPI_Barrier");
   }
@@ -80,18 +82,22 @@ class MpiCommunicator : public Communicator {
   }
 
   void all_reduce(std::span<float> data, Reduction reduction) override {
+    core::count_call(core::DeviceCall::collective, "all_reduce of floats");
     catch_up();
     all_reduce_pieces(reach(data), MPI_FLOAT, reduction, group_);
   }
   void all_reduce(std::span<double> data, Reduction reduction) override {
+    core::count_call(core::DeviceCall::collective, "all_reduce of doubles");
     catch_up();
     all_reduce_pieces(data, MPI_DOUBLE, reduction, group_);
   }
   void all_reduce(std::span<std::int64_t> data, Reduction reduction) override {
+    core::count_call(core::DeviceCall::collective, "all_reduce of integers");
     catch_up();
     all_reduce_pieces(data, MPI_INT64_T, reduction, group_);
   }
   RequestHandle start_reduce_scatter(std::span<const float> data, std::span<float> mine) override {
+    core::count_call(core::DeviceCall::collective, "reduce_scatter");
     core::require(data.size() == mine.size() * static_cast<std::size_t>(size_), "reduce_scatter: sizes do not fit");
     if (node_) {
       if (auto request = node_->start_reduce_scatter(data, mine)) return request;
@@ -127,11 +133,15 @@ class MpiCommunicator : public Communicator {
   RequestHandle start_reduce_scatter(std::span<const float> data, std::span<float> mine,
                                      const KnownZeros& zeros) override {
     if (node_) {
-      if (auto request = node_->start_reduce_scatter(data, mine, zeros)) return request;
+      if (auto request = node_->start_reduce_scatter(data, mine, zeros)) {
+        core::count_call(core::DeviceCall::collective, "reduce_scatter");
+        return request;
+      }
     }
     return Communicator::start_reduce_scatter(data, mine, zeros);
   }
   RequestHandle start_all_gather(std::span<float> data) override {
+    core::count_call(core::DeviceCall::collective, "all_gather of floats");
     core::require(data.size() % static_cast<std::size_t>(size_) == 0, "all_gather: pieces differ");
     if (node_) {
       if (auto request = node_->start_all_gather(data)) return request;
@@ -149,6 +159,7 @@ class MpiCommunicator : public Communicator {
     broadcast(std::as_writable_bytes(reached), root);
   }
   void broadcast(std::span<std::byte> data, int root) override {
+    core::count_call(core::DeviceCall::collective, "broadcast");
     catch_up();
     if (node_ && node_->is_replicated(data.data(), data.size())) return barrier();
     for (std::size_t begin = 0; begin < data.size(); begin += largest_piece) {
@@ -157,12 +168,14 @@ class MpiCommunicator : public Communicator {
     }
   }
   void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) override {
+    core::count_call(core::DeviceCall::collective, "all_gather of bytes");
     core::require(all.size() == mine.size() * static_cast<std::size_t>(size_), "all_gather: sizes do not fit");
     const int count = message_count(mine.size());
     catch_up();
     check_mpi(MPI_Allgather(mine.data(), count, MPI_BYTE, all.data(), count, MPI_BYTE, group_), "MPI_Allgather");
   }
   void exchange(std::span<const float> send, std::span<float> receive, int peer) override {
+    core::count_call(core::DeviceCall::collective, "exchange");
     core::require(send.size() == receive.size(), "exchange: sizes differ");
     send = reach(send);
     receive = reach(receive);
@@ -181,6 +194,7 @@ class MpiCommunicator : public Communicator {
     return start_receive(std::as_writable_bytes(reach(data)), peer);
   }
   RequestHandle start_send(std::span<const std::byte> data, int peer) override {
+    core::count_call(core::DeviceCall::collective, "send");
     MPI_Request request = MPI_REQUEST_NULL;
     if (mailbox_ && mailbox_->carries(data.size(), peer)) {
       mailbox_->send(data, peer, request);  // a request of null has ended
@@ -190,6 +204,7 @@ class MpiCommunicator : public Communicator {
     return requests_.make(request, node_.get());
   }
   RequestHandle start_receive(std::span<std::byte> data, int peer) override {
+    core::count_call(core::DeviceCall::collective, "receive");
     if (mailbox_ && mailbox_->carries(data.size(), peer)) return mailbox_->start_receive(data, peer);
     MPI_Request request = MPI_REQUEST_NULL;
     check_mpi(MPI_Irecv(data.data(), message_count(data.size()), MPI_BYTE, peer, 1, group_, &request), "MPI_Irecv");

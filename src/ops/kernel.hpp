@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 
+#include "bert_hpc/core/call_count.hpp"
 #include "bert_hpc/core/device_memory.hpp"
 
 #if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
@@ -45,6 +46,7 @@ using UnevenRange = Kokkos::RangePolicy<Kokkos::IndexType<std::int64_t>, Kokkos:
 /// so one thread runs the loop itself, unless a profiling tool wants to see it.
 template <class Policy, class Body>
 void run(const char* label, const Policy& policy, const Body& body) {
+  core::count_call(core::DeviceCall::kernel, label);
   if constexpr (!on_gpu) {
     if (Kokkos::DefaultExecutionSpace().concurrency() == 1 && !Kokkos::Tools::profileLibraryLoaded()) {
       for (auto i = policy.begin(); i < policy.end(); ++i) body(i);

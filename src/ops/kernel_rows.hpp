@@ -89,7 +89,9 @@ struct RowTeam {
 #if BERT_HPC_WARPS
 inline constexpr int warps_of_block = 4;
 
+/// Behind every launch of our own.
 inline void require_launched(const char* label) {
+  core::count_call(core::DeviceCall::kernel, label);
   if (const cudaError_t status = cudaGetLastError(); status != cudaSuccess) {
     throw core::Error(core::ExitCode::internal,
                       std::string("CUDA refused to start ") + label + ": " + cudaGetErrorString(status) + ".");

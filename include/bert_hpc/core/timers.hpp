@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bert_hpc/core/activity.hpp"
+#include "bert_hpc/core/call_count.hpp"
 #include "bert_hpc/core/profiler_range.hpp"
 
 namespace bert_hpc::core {
@@ -34,10 +35,12 @@ class Timers {
    public:
     Scope(Timers& timers, std::size_t section) : timers_(timers), section_(section), begin_(Clock::now()) {
       begin_profiler_range(timers.sections_[section].name.data());
+      if (call_count != nullptr) counted_before_ = call_count->enter(timers.sections_[section].name);
       if (timers.activity_ != nullptr) before_ = timers.activity_->enter(timers.sections_[section].name.data());
     }
     ~Scope() {
       end_profiler_range();
+      if (call_count != nullptr) call_count->enter(counted_before_);
       if (timers_.activity_ != nullptr) timers_.activity_->enter(before_);
       Section& section = timers_.sections_[section_];
       const Clock::time_point end = Clock::now();
@@ -56,6 +59,7 @@ class Timers {
     std::size_t section_;
     Clock::time_point begin_;
     const char* before_ = nullptr;
+    std::string_view counted_before_;
   };
 
   Timers() = default;

@@ -25,6 +25,7 @@
 #include "bert_hpc/comm/device_communicator.hpp"
 #include "bert_hpc/comm/mpi_communicator.hpp"
 #include "bert_hpc/comm/request_pool.hpp"
+#include "bert_hpc/core/call_count.hpp"
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/error.hpp"
 
@@ -144,6 +145,7 @@ class Channel {
   /// launch(group, stream) takes its turn behind the kernels launched so far.
   template <class Launch>
   void start(const char* what, const Launch& launch) {
+    core::count_call(core::DeviceCall::collective, what);
     begin_.record(kernels());
     begin_.make_wait(stream_);
     check_nccl(launch(group_, stream_), what, group_);

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <string>
 
+#include "bert_hpc/core/call_count.hpp"
 #include "bert_hpc/core/error.hpp"
 #include "device_guard.hpp"
 
@@ -83,6 +84,7 @@ void free_memory(void* pointer, std::size_t bytes, MemoryKind kind) noexcept {
 }
 
 void wait_for_kernels() {
+  count_call(DeviceCall::wait, "wait_for_kernels");
   guard::end_copies(guard::copies_started());
 }
 
@@ -112,20 +114,25 @@ bool host_sees_device_memory() {
 }
 
 void copy_to_host(const void* device, void* host, std::size_t bytes) {
+  count_call(DeviceCall::copy, "copy_to_host");
+  count_call(DeviceCall::wait, "copy_to_host");
   require_device_memory(device, "copy_to_host");
   if (device == host || bytes == 0) return;
   std::memcpy(host, transport_address(device), bytes);
-  wait_for_kernels();
+  guard::end_copies(guard::copies_started());
 }
 
 void copy_to_device(const void* host, void* device, std::size_t bytes) {
+  count_call(DeviceCall::copy, "copy_to_device");
+  count_call(DeviceCall::wait, "copy_to_device");
   require_device_memory(device, "copy_to_device");
   if (device == host || bytes == 0) return;
   std::memcpy(transport_address(device), host, bytes);
-  wait_for_kernels();
+  guard::end_copies(guard::copies_started());
 }
 
 void start_copy_to_device(const void* host, void* device, std::size_t bytes) {
+  count_call(DeviceCall::copy, "start_copy_to_device");
   require_device_memory(host, "start_copy_to_device");  // pinned, as the copy goes on by itself
   require_device_memory(device, "start_copy_to_device");
   if (device == host || bytes == 0) return;
@@ -134,12 +141,14 @@ void start_copy_to_device(const void* host, void* device, std::size_t bytes) {
 }
 
 void copy_on_device(const void* from, void* to, std::size_t bytes) {
+  count_call(DeviceCall::copy, "copy_on_device");
   require_device_memory(from, "copy_on_device");
   require_device_memory(to, "copy_on_device");
   if (from != to && bytes > 0) std::memmove(transport_address(to), transport_address(from), bytes);
 }
 
 void fill_on_device(void* device, unsigned char value, std::size_t bytes) {
+  count_call(DeviceCall::fill, "fill_on_device");
   require_device_memory(device, "fill_on_device");
   if (bytes > 0) std::memset(transport_address(device), value, bytes);
 }

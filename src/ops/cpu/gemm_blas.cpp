@@ -7,6 +7,7 @@
 
 #include <limits>
 
+#include "bert_hpc/core/call_count.hpp"
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/error.hpp"
 
@@ -36,6 +37,7 @@ class BlasProduct final : public GemmProduct {
  private:
   void gemm(std::int64_t m, std::int64_t n, std::int64_t k, const Operand& a, const Operand& b, float beta,
             const Result& c) override {
+    core::count_call(core::DeviceCall::product, "cblas_sgemm");
     const core::DeviceAccess access;
     const auto flag = [](Use use) { return use == Use::transposed ? CblasTrans : CblasNoTrans; };
     cblas_sgemm(CblasRowMajor, flag(a.use), flag(b.use), narrow(m), narrow(n), narrow(k), 1.0f,

@@ -5,6 +5,7 @@
 #ifdef BERT_HPC_HAVE_ONEDNN
 #include <dnnl.h>
 
+#include "bert_hpc/core/call_count.hpp"
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/error.hpp"
 #endif
@@ -25,6 +26,7 @@ class OneDnnProduct final : public GemmProduct {
  private:
   void gemm(std::int64_t m, std::int64_t n, std::int64_t k, const Operand& a, const Operand& b, float beta,
             const Result& c) override {
+    core::count_call(core::DeviceCall::product, "dnnl_sgemm");
     const core::DeviceAccess access;
     const auto letter = [](Use use) { return use == Use::transposed ? 'T' : 'N'; };
     const dnnl_status_t status =

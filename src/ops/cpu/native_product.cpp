@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "bert_hpc/core/call_count.hpp"
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/error.hpp"
 #include "blocked_product.hpp"
@@ -149,6 +150,7 @@ class NativeProduct final : public MatrixProduct {
   }
 
   void run(const BlockedProduct& p) {
+    core::count_call(core::DeviceCall::product, "native product");
     if (p.m == 0) return;
     core::require(scratch_floats(p.m, p.n, p.k, p.a_transposed, 1) <= scratch_.size(),
                   "matrix product: a product is larger than what was reserved");

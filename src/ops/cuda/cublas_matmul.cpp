@@ -14,6 +14,7 @@
 #include <string>
 #include <utility>
 
+#include "bert_hpc/core/call_count.hpp"
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/error.hpp"
 
@@ -155,6 +156,7 @@ void CublasMatmul::tune(const Matmul& product) {
 }
 
 cublasStatus_t CublasMatmul::launch(const Call& call, const cublasLtMatmulAlgo_t& algorithm) const {
+  core::count_call(core::DeviceCall::product, "cublasLtMatmul");
   const float one = 1.0f;
   const Matmul& p = call.product;
   return cublasLtMatmul(handle_, &call.description, &one, p.b.data, &call.b, p.a.data, &call.a, &p.beta, p.c.data,

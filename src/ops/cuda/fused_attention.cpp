@@ -7,6 +7,7 @@
 #include "attention_backward.hpp"
 #include "attention_choice.hpp"
 #include "attention_forward.hpp"
+#include "bert_hpc/core/call_count.hpp"
 #include "bert_hpc/core/device_memory.hpp"
 #include "cuda_warp.hpp"
 
@@ -47,6 +48,7 @@ void launch(Kernel<T> kernel, const Launch& how, const AttentionCall<T>& call) {
   const dim3 blocks(static_cast<unsigned>(how.blocks_x), static_cast<unsigned>(how.blocks_y));
   kernel<<<blocks, static_cast<unsigned>(how.threads), static_cast<std::size_t>(how.shared_bytes),
            static_cast<cudaStream_t>(core::kernel_stream())>>>(call);
+  core::count_call(core::DeviceCall::kernel, "attention");
   core::check_cuda(cudaGetLastError(), "the launch of an attention kernel");
 }
 
