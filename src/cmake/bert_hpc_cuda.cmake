@@ -25,7 +25,12 @@ endif()
 if(CCACHE_PROGRAM AND NOT CMAKE_CUDA_COMPILER_LAUNCHER)
   set(CMAKE_CUDA_COMPILER_LAUNCHER "${CCACHE_PROGRAM}")
 endif()
-set(CMAKE_CUDA_FLAGS_RELWITHDEBINFO "-O3 -g1 -lineinfo")
+# Line tables are for profilers that show source; without them the programs are smaller.
+option(BERT_HPC_CUDA_LINES "Put line tables into the kernels" ON)
+set(CMAKE_CUDA_FLAGS_RELWITHDEBINFO "-O3 -g1")
+if(BERT_HPC_CUDA_LINES)
+  string(APPEND CMAKE_CUDA_FLAGS_RELWITHDEBINFO " -lineinfo")
+endif()
 
 find_package(CUDAToolkit QUIET)
 bert_hpc_need(cuBLAS "${CUDA_cublasLt_LIBRARY}" required "matrix products on GPUs; part of the CUDA toolkit" "nvidia-cuda-toolkit" "cuda")

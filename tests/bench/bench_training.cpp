@@ -1,9 +1,13 @@
 // Our side of the training benchmark: whole steps (forward, backward, gradient sums, clipping, AdamW) on the sequences
 // of a case file, see cases.py; run.py runs it beside PyTorch. Under mpirun the ranks share every batch.
 //
-// Usage: bench_training --case CASE.json [--steps N] [--warmup W] [--products native|onednn|blas] [--compute
-// fp32|bf16|fp16] Prints one line of JSON: {"program", "compute", "ranks", "threads", "seconds": [of each timed step],
-// "sections": {…}}.
+// Usage: bench_training --case CASE.json [--steps N] [--warmup W] [--products native|onednn|blas]
+//                       [--compute fp32|bf16|fp16] [--clock host|device] [--range NAME]
+// Prints one line of JSON: {"program", "compute", "ranks", "threads", "seconds": [of each timed step], "clock",
+// "sections": {name: seconds in all timed steps}}. With --clock device sections are the GPU's own times (CUDA events);
+// with host, the default, a section ends when its last kernel is launched. --range: after the timed steps follows one
+// more inside a profiler range (NVTX) of this name, for ncu --nvtx --nvtx-include NAME/.
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -17,11 +21,14 @@
 #include "bert_hpc/comm/mpi_communicator.hpp"
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/device_runtime.hpp"
+#include "bert_hpc/core/device_timers.hpp"
+#include "bert_hpc/core/profiler_range.hpp"
 #include "bert_hpc/model/hf_config.hpp"
 #include "bert_hpc/model/stage.hpp"
 #include "bert_hpc/ops/dropout.hpp"
 #include "bert_hpc/train/data_parallel.hpp"
 #include "bert_hpc/train/optimizer.hpp"
+#include "support/device_batch.hpp"
 #include "support/host_batch.hpp"
 #include "support/type_named.hpp"
 
@@ -33,9 +40,10 @@ namespace {
 constexpr auto kind = model::HeadKind::classification;
 
 struct Options {
-  std::string path, products;
+  std::string path, products, range;
   core::DataType compute = core::DataType::fp32;
   int steps = -1, warmup = -1;
+  bool device_clock = false;
 };
 
 Options parse_options(int argc, char** argv) {
@@ -50,20 +58,25 @@ Options parse_options(int argc, char** argv) {
       options.products = value;
     } else if (name == "--compute") {
       options.compute = tests::type_named(value);
+    } else if (name == "--clock" && (value == "host" || value == "device")) {
+      options.device_clock = value == "device";
+    } else if (name == "--range") {
+      options.range = value;
     } else if (name == "--steps") {
       options.steps = std::stoi(value);
     } else if (name == "--warmup") {
       options.warmup = std::stoi(value);
     } else {
-      throw core::Error(core::ExitCode::input, "unknown option " + name + "; see the head of this program's source.");
+      throw core::Error(core::ExitCode::input,
+                        "unknown option " + name + " " + value + "; see the head of this program's source.");
     }
   }
   return options;
 }
 
-// A step's batch: this rank's share of it.
+// A step's batch: this rank's share of it, where kernels read it.
 struct Share {
-  std::unique_ptr<tests::HostBatch> batch;
+  std::unique_ptr<tests::DeviceBatch> batch;
   std::int64_t sequences_of_step = 0;
 };
 
@@ -93,10 +106,9 @@ std::vector<Share> make_shares(const json& case_file, std::int64_t vocabulary, i
       classes.push_back(static_cast<std::int32_t>(i) % labels);
     }
     std::vector<std::int32_t> types(ids.size(), 0);
-    Share share{std::make_unique<tests::HostBatch>(std::move(ids), std::move(types), mine),
-                static_cast<std::int64_t>(lengths.size())};
-    share.batch->set_classes(std::move(classes));
-    shares.push_back(std::move(share));
+    tests::HostBatch batch(ids, types, mine);
+    batch.set_classes(classes);
+    shares.push_back({std::make_unique<tests::DeviceBatch>(batch.view()), static_cast<std::int64_t>(lengths.size())});
   }
   return shares;
 }
@@ -113,18 +125,38 @@ layers::BatchBounds bounds_of(const std::vector<Share>& shares) {
   return bounds;
 }
 
-// Seconds of the parts of a step, summed over the timed steps.
-class Clock {
+// The times of a step's sections: up to its last launch by the host's clock, or the device's own.
+class SectionClock {
  public:
-  void start() { last_ = std::chrono::steady_clock::now(); }
-  double lap() {
-    const auto now = std::chrono::steady_clock::now();
-    const double seconds = std::chrono::duration<double>(now - last_).count();
-    last_ = now;
-    return seconds;
+  explicit SectionClock(bool on_device) : device_(on_device ? most_sections : 0) {}
+  void start() {
+    last_ = std::chrono::steady_clock::now();
+    device_.start();
   }
+  void lap(const char* name) {
+    if (device_.is_on()) return device_.lap(name);
+    const auto now = std::chrono::steady_clock::now();
+    host_[name] = host_.value(name, 0.0) + std::chrono::duration<double>(now - last_).count();
+    last_ = now;
+  }
+  // Once the device has done the step.
+  void collect() { device_.collect(); }
+  void clear() {
+    device_.clear();
+    host_ = json::object();
+  }
+  json report() const {
+    json sections = host_;
+    for (const core::Timers::Section& section : device_.sections())
+      sections[std::string(section.name)] = section.seconds;
+    return sections;
+  }
+  const char* name() const { return device_.is_on() ? "device" : "host"; }
 
  private:
+  static constexpr std::size_t most_sections = 8;
+  core::DeviceTimers device_;
+  json host_ = json::object();
   std::chrono::steady_clock::time_point last_;
 };
 
@@ -160,42 +192,55 @@ json run(const Options& options, comm::Communicator& world, int threads) {
   const auto sums = train::make_data_parallel(world, store);
   train::Adamw adamw({}, store, sums->owned(), false, products->kept_weights());
 
-  json seconds = json::array();
-  double forward = 0, backward = 0, reduction = 0, update = 0;
-  for (int step = 0; step < warmup + steps; ++step) {
-    if (step == warmup) forward = backward = reduction = update = 0;
+  SectionClock sections(options.device_clock);
+  const auto one_step = [&](int step) {
     const Share& share = shares[static_cast<std::size_t>(step) % shares.size()];
     core::Dropout key;
     ops::set_dropout_key(key, 1, static_cast<std::uint64_t>(step));
     const layers::Pass pass{.batch = share.batch->view(), .training = true, .key0 = key.key0, .key1 = key.key1};
-    world.barrier();
-    Clock whole, part;
-    whole.start();
-    part.start();
+    sections.start();
     sums->begin_step(1);
     bert.open(workspace, pass);
     bert.forward(engine, pass);
+    sections.lap("forward");
     bert.loss(pass, 1.0f / static_cast<float>(share.sequences_of_step));
-    forward += part.lap();
+    sections.lap("loss");
     bert.backward(engine, pass, workspace, [&sums](std::int64_t begin) { sums->finished(begin); });
-    backward += part.lap();
+    sections.lap("backward");
     sums->end_micro_batch();
     sums->end_step();
     const double norm = sums->gradient_norm();
-    reduction += part.lap();
+    sections.lap("sums");
     if (!(norm < 1e9)) throw core::Error(core::ExitCode::numerical, "the gradient's norm is not finite.");
     adamw.step(2e-5, step + 1, norm);
     sums->share_parameters();
+    sections.lap("optimizer");
     core::wait_for_kernels();
-    update += part.lap();
-    if (step >= warmup) seconds.push_back(world.maximum(whole.lap()));
+    sections.collect();
+  };
+
+  json seconds = json::array();
+  for (int step = 0; step < warmup + steps; ++step) {
+    if (step == warmup) sections.clear();
+    world.barrier();
+    const auto begin = std::chrono::steady_clock::now();
+    one_step(step);
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+    if (step >= warmup) seconds.push_back(world.maximum(taken.count()));
   }
-  return {{"program", "bert_hpc, " + products->name() + ", " + attention->name()},
-          {"compute", core::name_of(options.compute)},
-          {"ranks", world.size()},
-          {"threads", threads},
-          {"seconds", seconds},
-          {"sections", {{"forward", forward}, {"backward", backward}, {"sums", reduction}, {"optimizer", update}}}};
+  const json report = {{"program", "bert_hpc, " + products->name() + ", " + attention->name()},
+                       {"compute", core::name_of(options.compute)},
+                       {"ranks", world.size()},
+                       {"threads", threads},
+                       {"seconds", seconds},
+                       {"clock", sections.name()},
+                       {"sections", sections.report()}};
+  if (!options.range.empty()) {
+    core::begin_profiler_range(options.range.c_str());
+    one_step(warmup + steps);
+    core::end_profiler_range();
+  }
+  return report;
 }
 
 }  // namespace

@@ -1,0 +1,63 @@
+#include <catch2/catch_test_macros.hpp>
+#include <vector>
+
+#include "support/device_batch.hpp"
+#include "support/host_batch.hpp"
+
+using namespace bert_hpc;
+
+namespace {
+
+/// The same numbers at another place, in memory for kernels.
+template <class T>
+void check_copied(const T* host, const T* device, std::int64_t count) {
+  REQUIRE(host != nullptr);
+  REQUIRE(device != nullptr);
+  CHECK(device != host);
+  core::require_device_memory(device, "a batch's array");
+  CHECK(test::copy_of(device, count) == std::vector<T>(host, host + count));
+}
+
+void check_rows(const core::TokenRows& host, const core::TokenRows& device, std::int64_t sequences) {
+  CHECK(device.count == host.count);
+  check_copied(host.offsets, device.offsets, sequences + 1);
+  check_copied(host.sequence, device.sequence, host.count);
+  check_copied(host.position, device.position, host.count);
+}
+
+}  // namespace
+
+TEST_CASE("a batch in device memory is a whole copy of the host's") {
+  tests::HostBatch batch({7, 5, 5, 9, 7, 5}, {0, 0, 1, 0, 0, 1}, {2, 1, 3});
+  batch.set_classes({1, 0, 2});
+  batch.set_values({0.5f, -1.0f, 2.0f});
+  batch.set_masked({1, 3, 5}, {6, 8, 5});
+  const core::MicroBatch host = batch.view();
+  const tests::DeviceBatch copied(host);
+  const core::MicroBatch& device = copied.view();
+  CHECK(device.sequences == 3);
+  CHECK(device.max_length == 3);
+  check_rows(host.tokens, device.tokens, 3);
+  check_rows(host.masked, device.masked, 3);
+  check_rows(host.first, device.first, 3);
+  check_copied(host.input_ids, device.input_ids, 6);
+  check_copied(host.token_type_ids, device.token_type_ids, 6);
+  check_copied(host.sample, device.sample, 3);
+  CHECK(device.sorted_ids.unique == 3);
+  check_copied(host.sorted_ids.ids, device.sorted_ids.ids, 3);
+  check_copied(host.sorted_ids.segments, device.sorted_ids.segments, 4);
+  check_copied(host.sorted_ids.order, device.sorted_ids.order, 6);
+  check_copied(host.class_labels, device.class_labels, 3);
+  check_copied(host.values, device.values, 3);
+  check_copied(host.masked_rows, device.masked_rows, 3);
+  check_copied(host.masked_labels, device.masked_labels, 3);
+  check_copied(host.first_rows, device.first_rows, 3);
+}
+
+TEST_CASE("arrays that a batch lacks stay away from device memory") {
+  const tests::HostBatch batch({5, 6}, {0, 0}, {2});
+  const tests::DeviceBatch copied(batch.view());
+  CHECK(copied.view().class_labels == nullptr);
+  CHECK(copied.view().values == nullptr);
+  CHECK(copied.view().masked_rows == nullptr);
+}
