@@ -70,6 +70,7 @@ class TimedRequest : public Request {
     }
   }
   bool test() override { return inner_ == nullptr || inner_->test(); }
+  bool needs_progress() const override { return inner_ != nullptr && inner_->needs_progress(); }
 
  private:
   [[noreturn]] void fail() {
@@ -161,7 +162,7 @@ class CheckedCommunicator : public DecoratedCommunicator {
     bool differ = false, all = false;
     double found = 0;  // when a difference was
     while (true) {
-      for (Request* request : under_way_) request->test();  // ranks still to come may wait for this rank's part
+      for (Request* request : under_way_) request->progress();  // ranks still to come may wait for this rank's part
       all = true;
       for (int r = begin; r < end; ++r) {
         const auto at = static_cast<std::size_t>(r);

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 
+#include "after_launch.hpp"
 #include "bert_hpc/core/call_count.hpp"
 #include "bert_hpc/core/device_memory.hpp"
 
@@ -46,15 +47,16 @@ using UnevenRange = Kokkos::RangePolicy<Kokkos::IndexType<std::int64_t>, Kokkos:
 /// so one thread runs the loop itself, unless a profiling tool wants to see it.
 template <class Policy, class Body>
 void run(const char* label, const Policy& policy, const Body& body) {
-  core::count_call(core::DeviceCall::kernel, label);
   if constexpr (!on_gpu) {
     if (Kokkos::DefaultExecutionSpace().concurrency() == 1 && !Kokkos::Tools::profileLibraryLoaded()) {
+      core::count_call(core::DeviceCall::kernel, label);
       for (auto i = policy.begin(); i < policy.end(); ++i) body(i);
       return;
     }
   }
   static const std::string text(label);
   Kokkos::parallel_for(text, policy, body);
+  after_launch(label);  // Kokkos does not check that the kernel started
 }
 
 /// The guard of device memory looks at a body's words; what lay where its padding is now is none of them.

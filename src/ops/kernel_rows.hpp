@@ -89,15 +89,6 @@ struct RowTeam {
 #if BERT_HPC_WARPS
 inline constexpr int warps_of_block = 4;
 
-/// Behind every launch of our own.
-inline void require_launched(const char* label) {
-  core::count_call(core::DeviceCall::kernel, label);
-  if (const cudaError_t status = cudaGetLastError(); status != cudaSuccess) {
-    throw core::Error(core::ExitCode::internal,
-                      std::string("CUDA refused to start ") + label + ": " + cudaGetErrorString(status) + ".");
-  }
-}
-
 inline cudaStream_t stream() {
   return static_cast<cudaStream_t>(core::kernel_stream());
 }
@@ -114,7 +105,7 @@ void for_warps(const char* label, std::int64_t count, const Body& body) {
   if (count <= 0) return;
   warps<<<static_cast<unsigned>(divide_up(count, warps_of_block)), warps_of_block * octets::warp_lanes, 0, stream()>>>(
       count, body);
-  require_launched(label);
+  after_launch(label);
 }
 
 template <int kinds, class Term, class Finish>
@@ -149,7 +140,7 @@ void for_strips(const char* label, std::int64_t rows, std::int64_t columns, cons
   if (columns <= 0) return;
   strips<kinds><<<static_cast<unsigned>(divide_up(columns, octets::strip_octets * octets::width)),
                   octets::strip_threads, 0, stream()>>>(rows, columns, term, finish);
-  require_launched(label);
+  after_launch(label);
 }
 
 template <class Body>
@@ -169,7 +160,7 @@ void for_octets(const char* label, std::int64_t rows, std::int64_t columns, cons
       octet_count < 256 ? divide_up(octet_count, octets::warp_lanes) * octets::warp_lanes : 128;
   octet_rows<<<dim3(static_cast<unsigned>(rows), static_cast<unsigned>(divide_up(octet_count, threads))),
                static_cast<unsigned>(threads), 0, stream()>>>(columns, body);
-  require_launched(label);
+  after_launch(label);
 }
 #endif
 

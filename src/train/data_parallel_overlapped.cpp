@@ -40,7 +40,7 @@ void OverlappedDataParallel::finished(int segment, std::int64_t begin) {
     if (!final) break;
     start();
   }
-  for (const auto& request : requests_) request->test();  // lets MPI move data between two layers
+  for (const auto& request : requests_) request->progress();  // lets MPI move data between two layers
 }
 
 void OverlappedDataParallel::end_micro_batch(int segment) {

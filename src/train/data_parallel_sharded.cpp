@@ -89,7 +89,7 @@ void ShardedDataParallel::finished(int segment, std::int64_t begin) {
     if (!unit.held) reduce(pass, unit);
     place_next(pass);
   }
-  for (const Flight& flight : flights_) flight.request->test();  // lets MPI move data between two layers
+  for (const Flight& flight : flights_) flight.request->progress();  // lets MPI move data between two layers
 }
 
 void ShardedDataParallel::reduce(Pass& pass, const ShardPlan::Unit& unit) {

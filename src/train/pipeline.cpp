@@ -191,7 +191,8 @@ void Pipeline::receive(const Message& message) {
 
 void Pipeline::wait(comm::RequestHandle& request) {
   if (!request) return;
-  if (!request->test()) {
+  const bool finished = request->needs_progress() && request->test();
+  if (!finished) {
     const auto timed = timers().measure("pipeline wait");
     request->wait();
   }
@@ -219,11 +220,11 @@ void Pipeline::progress() {
   for (Part& each : parts_) {
     for (auto* requests : {&each.outputs, &each.inputs}) {
       for (const comm::RequestHandle& request : *requests) {
-        if (request) request->test();
+        if (request) request->progress();
       }
     }
     for (const comm::RequestHandle& request : each.gradients) {
-      if (request) request->test();
+      if (request) request->progress();
     }
   }
 }

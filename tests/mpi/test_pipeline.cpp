@@ -10,6 +10,7 @@
 #include "bert_hpc/comm/mpi_communicator.hpp"
 #include "bert_hpc/ops/dropout.hpp"
 #include "support/host_batch.hpp"
+#include "support/unpolled_communicator.hpp"
 #include "support/world.hpp"
 
 using namespace bert_hpc;
@@ -216,6 +217,16 @@ TEST_CASE("evaluation of any number of micro-batches gives the whole model's los
     mine.run(batches, count, false);
     CHECK(everywhere(!mine.holds_head() || mine.losses == whole.losses));
   }
+}
+
+TEST_CASE("a pipeline does not poll requests that need no progress") {
+  std::vector<std::unique_ptr<tests::HostBatch>> batches;
+  for (unsigned m = 0; m < 4; ++m) batches.push_back(make_batch(m));
+  test::UnpolledCommunicator group(world());
+  Trainee mine({HeadKind::classification, {ScheduleKind::one_f_one_b, world().size(), world().rank(), 1, 4}}, group);
+  mine.run(batches, 4, true);
+  CHECK(everywhere(group.polls() == 0));
+  CHECK(everywhere(world().size() == 1 || group.waits() > 0));
 }
 
 TEST_CASE("a recorded step has every pass once, and waits where messages come in") {

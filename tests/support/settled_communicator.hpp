@@ -46,6 +46,7 @@ class SettledCommunicator : public bert_hpc::comm::DecoratedCommunicator {
       bert_hpc::core::wait_for_kernels();
     }
     bool test() override { return inner_->test(); }
+    bool needs_progress() const override { return inner_->needs_progress(); }
 
    private:
     RequestHandle inner_;

@@ -33,6 +33,12 @@ class Request {
   virtual ~Request() = default;
   virtual void wait() = 0;
   virtual bool test() = 0;  ///< gives the library time to progress; true when finished
+  /// False where the device performs the operation without the host: test() then only costs time.
+  virtual bool needs_progress() const { return true; }
+  /// For the pauses of a computation: test(), where the operation needs it.
+  void progress() {
+    if (needs_progress()) static_cast<void>(test());
+  }
 
  protected:
   friend struct ReleaseRequest;

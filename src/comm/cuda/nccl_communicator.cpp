@@ -111,10 +111,18 @@ class Event {
   void make_wait(cudaStream_t stream) const {
     check_cuda(cudaStreamWaitEvent(stream, event_, 0), "cudaStreamWaitEvent");
   }
+  /// For destructors. A failure stays the thread's last error, which the check of the next launch throws.
+  void try_to_make_wait(cudaStream_t stream) const noexcept {
+    static_cast<void>(cudaStreamWaitEvent(stream, event_, 0));
+  }
   bool has_passed() const {
     const cudaError_t status = cudaEventQuery(event_);
-    if (status != cudaErrorNotReady) check_cuda(status, "an operation between ranks");
-    return status == cudaSuccess;
+    if (status == cudaErrorNotReady) {
+      core::clear_last_error();  // kept as the thread's last error: the next launch's check would throw it
+      return false;
+    }
+    check_cuda(status, "an operation between ranks");
+    return true;
   }
 
  private:
@@ -130,7 +138,11 @@ class Channel {
     if (inner.rank() == 0) check_nccl(ncclGetUniqueId(&id), "ncclGetUniqueId");
     inner.broadcast(std::as_writable_bytes(std::span(&id, 1)), 0);
     check_nccl(ncclCommInitRank(&group_, inner.size(), id, inner.rank()), "ncclCommInitRank");
-    check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
+    // Of the highest priority: a block of NCCL's that waits for a place holds up other ranks, a block of a kernel does
+    // not.
+    int lowest = 0, highest = 0;
+    check_cuda(cudaDeviceGetStreamPriorityRange(&lowest, &highest), "cudaDeviceGetStreamPriorityRange");
+    check_cuda(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, highest), "cudaStreamCreateWithPriority");
     watch_.add(group_);
   }
   ~Channel() {
@@ -168,14 +180,18 @@ class Channel {
 class Events {
  public:
   std::unique_ptr<Event> take() {
-    if (free_.empty()) return std::make_unique<Event>();
+    if (free_.empty()) {
+      free_.reserve(++made_);  // for give_back()
+      return std::make_unique<Event>();
+    }
     std::unique_ptr<Event> event = std::move(free_.back());
     free_.pop_back();
     return event;
   }
-  void give_back(std::unique_ptr<Event> event) { free_.push_back(std::move(event)); }
+  void give_back(std::unique_ptr<Event> event) noexcept { free_.push_back(std::move(event)); }
 
  private:
+  std::size_t made_ = 0;
   std::vector<std::unique_ptr<Event>> free_;
 };
 
@@ -185,7 +201,7 @@ class NcclRequest : public Request {
     channel.mark_end(*event_);
   }
   ~NcclRequest() override {
-    if (!waited_ && !fails_alone()) event_->make_wait(kernels());
+    if (!waited_ && !fails_alone()) event_->try_to_make_wait(kernels());
     events_.give_back(std::move(event_));
   }
   NcclRequest(const NcclRequest&) = delete;
@@ -198,6 +214,7 @@ class NcclRequest : public Request {
     waited_ = waited_ || event_->has_passed();
     return waited_;
   }
+  bool needs_progress() const override { return false; }
 
  private:
   Events& events_;

@@ -26,12 +26,14 @@ bool without_device() {
   return without;
 }
 
+/// After a failed allocation.
 [[noreturn]] void out_of_memory(std::size_t bytes, const char* where) {
   std::size_t available = 0, all = 0;
   std::string rest;
   if (cudaMemGetInfo(&available, &all) == cudaSuccess) {
     rest = " (" + std::to_string(available >> 20) + " of the GPU's " + std::to_string(all >> 20) + " MiB are free)";
   }
+  clear_last_error();  // of the allocation: the exception reports it
   throw Error(ExitCode::input, "out of memory: " + std::to_string(bytes >> 20) + " MiB could not be allocated " +
                                    where + rest + "; use a smaller batch.micro_tokens, more of [parallel] zero, a " +
                                    "smaller model, or more GPUs.");
@@ -52,10 +54,7 @@ void* allocate_memory(std::size_t bytes, MemoryKind kind) {
     std::memset(pointer, 0, bytes);
     return pointer;
   }
-  if (cudaMalloc(&pointer, bytes) != cudaSuccess) {
-    static_cast<void>(cudaGetLastError());  // told here; the next call is not to find it
-    out_of_memory(bytes, "on the GPU");
-  }
+  if (cudaMalloc(&pointer, bytes) != cudaSuccess) out_of_memory(bytes, "on the GPU");
   check_cuda(cudaMemsetAsync(pointer, 0, bytes, stream()), "cudaMemset");
   return pointer;
 }
@@ -63,7 +62,8 @@ void* allocate_memory(std::size_t bytes, MemoryKind kind) {
 void free_memory(void* pointer, std::size_t, MemoryKind kind) noexcept {
   if (pointer == nullptr) return;
   if (without_device()) return std::free(pointer);
-  static_cast<void>(kind == MemoryKind::host ? cudaFreeHost(pointer) : cudaFree(pointer));
+  const cudaError_t status = kind == MemoryKind::host ? cudaFreeHost(pointer) : cudaFree(pointer);
+  if (status != cudaSuccess) clear_last_error();  // nothing here can report it; one that matters ends the context
 }
 
 void wait_for_kernels() {

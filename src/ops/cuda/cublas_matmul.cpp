@@ -14,6 +14,7 @@
 #include <string>
 #include <utility>
 
+#include "../../core/cuda/check_cuda.hpp"
 #include "bert_hpc/core/call_count.hpp"
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/error.hpp"
@@ -136,6 +137,7 @@ void CublasMatmul::run(const Matmul& product) {
   // An algorithm that was suggested or timed for the bucket's rows may not do for these: another is kept from now on.
   // In reproducible mode that would change bits with the batch, so it is an error.
   if ((status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) && !reproducible_) {
+    core::clear_last_error();  // handled here
     found->second = candidates(call, 1).front();
     status = launch(call, found->second);
   }
@@ -180,6 +182,7 @@ float CublasMatmul::milliseconds(const Call& call, const cublasLtMatmulAlgo_t& a
   }
   if (begin != nullptr) cudaEventDestroy(begin);
   if (end != nullptr) cudaEventDestroy(end);
+  if (!works) core::clear_last_error();  // another candidate is taken
   return works ? least : NAN;
 }
 

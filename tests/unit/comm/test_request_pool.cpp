@@ -50,6 +50,25 @@ TEST_CASE("a request that does not start leaves its place to the next one") {
   CHECK(pool.capacity() == 1);
 }
 
+TEST_CASE("a request is polled between computations only where that moves it on") {
+  /// Counts how often it is polled.
+  struct Polled : comm::Request {
+    explicit Polled(bool answer) : needs(answer) {}
+    void wait() override {}
+    bool test() override { return ++polls > 2; }
+    bool needs_progress() const override { return needs; }
+    bool needs;
+    int polls = 0;
+  };
+  for (const bool needs : {true, false}) {
+    Polled request(needs);
+    for (int i = 0; i < 3; ++i) request.progress();
+    CHECK(request.polls == (needs ? 3 : 0));
+  }
+  int alive = 0;
+  CHECK(Counted(alive, true).needs_progress());
+}
+
 TEST_CASE("a request that was allocated singly is deleted by its handle") {
   int alive = 0;
   comm::RequestHandle request = std::make_unique<Counted>(alive, true);
