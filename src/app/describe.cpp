@@ -69,8 +69,14 @@ std::vector<std::string> library_versions() {
 void describe_run(const RunContext& context, const Assembly& assembly, const DataSets& sets, const MemoryPlan& memory,
                   std::int64_t most_bytes, const std::vector<std::pair<std::string, std::string>>& more) {
   const Machine machine = inspect_machine();
-  const RankPlacement mine{machine.host,  context.device.name, context.threads,
-                           machine.cores, machine.numa_nodes,  context.device.numa_node};
+  const RankPlacement mine{.host = machine.host,
+                           .device = context.device.name,
+                           .threads = context.threads,
+                           .cores = machine.cores,
+                           .numa_nodes = machine.numa_nodes,
+                           .device_node = context.device.numa_node,
+                           .device_identity = context.device.identity,
+                           .visible_devices = context.device.visible};
   BannerFacts facts;
   for (const std::string& text : context.world.all_gather(encode(mine))) {
     facts.ranks.push_back(decode_placement(text));

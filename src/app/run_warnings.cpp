@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "bert_hpc/app/banner.hpp"
@@ -88,6 +89,26 @@ std::string far_from_gpu(const std::vector<RankPlacement>& ranks, const std::vec
          "--bind-to numa)";
 }
 
+/// Ranks of one host that use different GPUs, each of which sees only its own. NCCL then does not find the direct
+/// connections (NVLink, peer access) and copies through the host's memory: see NVIDIA/nccl issues 324 and 1066.
+std::string isolated_gpus(const std::vector<RankPlacement>& ranks, const std::vector<int>& members) {
+  std::set<std::string> devices;
+  int isolated = 0;
+  for (const int member : members) {
+    const RankPlacement& rank = ranks[static_cast<std::size_t>(member)];
+    if (rank.visible_devices != 1) continue;
+    ++isolated;
+    devices.insert(rank.device_identity);
+  }
+  if (devices.size() < 2) return {};
+  return std::to_string(isolated) +
+         " ranks see only one GPU each: NCCL may then not use NVLink between them; let each rank see all GPUs of the "
+         "node (srun --gpus-per-node=" +
+         std::to_string(devices.size()) +
+         " --gpu-bind=none instead of --gpus-per-task or another --gpu-bind; elsewhere one CUDA_VISIBLE_DEVICES for "
+         "all ranks)";
+}
+
 /// Warnings of one host, without its name; groups of the same numbers are one warning.
 std::vector<std::string> host_warnings(const std::vector<RankPlacement>& ranks, const std::vector<int>& members) {
   std::map<std::tuple<std::size_t, int, std::size_t>, std::pair<Sharing, int>> kinds;
@@ -98,6 +119,7 @@ std::vector<std::string> host_warnings(const std::vector<RankPlacement>& ranks, 
   std::vector<std::string> warnings;
   for (const auto& [key, kind] : kinds) warnings.push_back(warning_text(kind.first, kind.second));
   if (std::string far = far_from_gpu(ranks, members); !far.empty()) warnings.push_back(std::move(far));
+  if (std::string alone = isolated_gpus(ranks, members); !alone.empty()) warnings.push_back(std::move(alone));
   return warnings;
 }
 

@@ -7,7 +7,9 @@
 #include "bert_hpc/core/error.hpp"
 
 #ifdef KOKKOS_ENABLE_CUDA
-#include <cuda_runtime_api.h>
+#include "../core/cuda/check_cuda.hpp"
+#include "bert_hpc/core/device_choice.hpp"
+#include "bert_hpc/core/environment.hpp"
 #endif
 
 namespace bert_hpc::core {
@@ -15,14 +17,18 @@ namespace bert_hpc::core {
 DeviceRuntime::DeviceRuntime(int threads) {
   // Kokkos ends the process where there is no device: asked for before.
   if (const std::string missing = missing_device(); !missing.empty()) throw Error(ExitCode::input, missing);
-    // InitArguments gave way to InitializationSettings in Kokkos 3.7.
+#ifdef KOKKOS_ENABLE_CUDA
+  const GpuCache cache = gpu_cache_of(environment("BERT_HPC_GPU_CACHE"));
+#endif
+  // InitArguments gave way to InitializationSettings in Kokkos 3.7.
 #if KOKKOS_VERSION >= 30700
   Kokkos::InitializationSettings settings;
   if (threads > 0) settings.set_num_threads(threads);
   settings.set_disable_warnings(true);
 #ifdef KOKKOS_ENABLE_CUDA
   int device = 0;
-  if (cudaGetDevice(&device) == cudaSuccess) settings.set_device_id(device);
+  check_cuda(cudaGetDevice(&device), "cudaGetDevice");
+  settings.set_device_id(device);
 #endif
   Kokkos::initialize(settings);
 #else
@@ -30,11 +36,15 @@ DeviceRuntime::DeviceRuntime(int threads) {
   if (threads > 0) arguments.num_threads = threads;
   arguments.disable_warnings = true;
 #ifdef KOKKOS_ENABLE_CUDA
-  if (cudaGetDevice(&arguments.device_id) != cudaSuccess) arguments.device_id = 0;
+  check_cuda(cudaGetDevice(&arguments.device_id), "cudaGetDevice");
 #endif
   Kokkos::initialize(arguments);
 #endif
 #ifdef KOKKOS_ENABLE_CUDA
+  // Kokkos 3.4 prefers shared memory on the whole device: kernels without a preference would run with the smallest L1.
+  if (cache == GpuCache::none) {
+    check_cuda(cudaDeviceSetCacheConfig(cudaFuncCachePreferNone), "cudaDeviceSetCacheConfig");
+  }
   set_kernel_stream(Kokkos::Cuda().cuda_stream());
 #endif
 }

@@ -17,7 +17,9 @@ struct RankPlacement {
   int threads = 1;
   std::vector<int> cores;  ///< logical cores it may use; empty: unknown
   std::vector<int> numa_nodes;
-  int device_node = -1;  ///< NUMA node that its GPU is connected to; −1: unknown, or no GPU
+  int device_node = -1;           ///< NUMA node that its GPU is connected to; −1: unknown, or no GPU
+  std::string device_identity{};  ///< the same for two ranks exactly if they use one GPU; empty on CPUs
+  int visible_devices = 0;        ///< GPUs that it sees
 
   bool operator==(const RankPlacement&) const = default;
 };
@@ -47,9 +49,9 @@ struct BannerFacts {
 
 std::string banner(const BannerFacts& facts);
 
-/// Ranks that share cores with too few for their threads, ranks with more threads than cores, and ranks on another NUMA
-/// node than their GPU, each with its cure;
-/// equal cases on several nodes are one warning.
+/// Ranks that share cores with too few for their threads, ranks with more threads than cores, ranks on another NUMA
+/// node than their GPU, and ranks of a node that see one GPU each, each with its cure; equal cases on several nodes are
+/// one warning.
 std::vector<std::string> placement_warnings(const std::vector<RankPlacement>& ranks);
 
 /// Warning that `ranks` ranks of `rank_bytes` each do not fit into the `available` bytes of `where` ("this node", "a

@@ -29,7 +29,8 @@ struct GpuSample {
 /// The library, opened and started; closed at the end of life.
 class Nvml {
  public:
-  /// Null where it is not to be had or does not know the GPU. `identity` as core::DeviceChoice has it ("GPU-…").
+  /// Null where it is not to be had or does not know the GPU. `identity` as core::DeviceChoice has it ("GPU-…",
+  /// "MIG-…").
   static std::unique_ptr<Nvml> open(const std::string& identity, const std::string& library = "libnvidia-ml.so.1");
   ~Nvml();
   Nvml(const Nvml&) = delete;

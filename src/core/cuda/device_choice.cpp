@@ -1,5 +1,7 @@
 #include "bert_hpc/core/device_choice.hpp"
 
+#include <cstring>
+
 #include "bert_hpc/core/device_runtime.hpp"
 #include "bert_hpc/core/error.hpp"
 #include "check_cuda.hpp"
@@ -7,22 +9,18 @@
 namespace bert_hpc::core {
 namespace {
 
-/// As nvidia-smi writes it.
-std::string text_of(const cudaUUID_t& uuid) {
-  static constexpr char digits[] = "0123456789abcdef";
-  std::string text = "GPU-";
-  for (std::size_t i = 0; i < sizeof uuid.bytes; ++i) {
-    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
-    const auto byte = static_cast<unsigned char>(uuid.bytes[i]);
-    text += digits[byte >> 4];
-    text += digits[byte & 15];
-  }
-  return text;
+std::string identity_of(const cudaDeviceProp& properties) {
+  unsigned char uuid[16];
+  static_assert(sizeof properties.uuid.bytes == sizeof uuid);
+  std::memcpy(uuid, properties.uuid.bytes, sizeof uuid);
+  return device_identity(properties.name, uuid);
 }
 
 int numa_node_of(int device) {
   char place[32] = "";
-  return cudaDeviceGetPCIBusId(place, sizeof place, device) == cudaSuccess ? numa_node_of_pci(place) : -1;
+  if (cudaDeviceGetPCIBusId(place, sizeof place, device) == cudaSuccess) return numa_node_of_pci(place);
+  clear_last_error();
+  return -1;
 }
 
 }  // namespace
@@ -31,11 +29,11 @@ std::string DeviceRuntime::missing_device() {
   int devices = 0;
   const cudaError_t status = cudaGetDeviceCount(&devices);
   if (status == cudaSuccess && devices > 0) return {};
-  static_cast<void>(cudaGetLastError());  // reported here; clears it for the next call
+  clear_last_error();  // reported here
   const std::string why = status == cudaSuccess ? "CUDA_VISIBLE_DEVICES hides all" : cudaGetErrorString(status);
   return "no GPU found (" + why +
          "), and this build of bert_hpc computes on GPUs only. Run it on a node that has one (under Slurm: "
-         "--gpus-per-node), or use the CPU build (jobs/build.sh without --cuda).";
+         "--gpus-per-node=N --gpu-bind=none), or use the CPU build (jobs/build.sh without --cuda).";
 }
 
 DeviceChoice choose_device(int rank_on_node) {
@@ -48,8 +46,11 @@ DeviceChoice choose_device(int rank_on_node) {
   check_cuda(cudaSetDevice(device), "cudaSetDevice");
   cudaDeviceProp properties{};
   check_cuda(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
-  return {properties.name, text_of(properties.uuid), numa_node_of(device),
-          static_cast<std::int64_t>(properties.totalGlobalMem)};
+  return {.name = properties.name,
+          .identity = identity_of(properties),
+          .numa_node = numa_node_of(device),
+          .memory = static_cast<std::int64_t>(properties.totalGlobalMem),
+          .visible = devices};
 }
 
 }  // namespace bert_hpc::core

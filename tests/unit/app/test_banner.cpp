@@ -123,8 +123,32 @@ TEST_CASE("well placed ranks raise no warning, equal hosts one") {
   CHECK_THAT(chain[0], ContainsSubstring("3 ranks with 6 threads in all share cores 0-3"));
 }
 
+TEST_CASE("ranks of a node that see one GPU each are warned that NVLink may not be used") {
+  const auto on_gpu = [](const std::string& host, const std::string& identity, int visible) {
+    RankPlacement placement = rank(host, 1, {});
+    placement.device_identity = identity;
+    placement.visible_devices = visible;
+    return placement;
+  };
+  const auto isolated = placement_warnings({on_gpu("n1", "GPU-a", 1), on_gpu("n1", "GPU-b", 1)});
+  REQUIRE(isolated.size() == 1);
+  CHECK_THAT(isolated[0], ContainsSubstring("on n1, 2 ranks see only one GPU each: NCCL may then not use NVLink") &&
+                              ContainsSubstring("srun --gpus-per-node=2 --gpu-bind=none"));
+  // The same on two nodes is one warning.
+  CHECK(placement_warnings(
+            {on_gpu("n1", "GPU-a", 1), on_gpu("n1", "GPU-b", 1), on_gpu("n2", "GPU-c", 1), on_gpu("n2", "GPU-d", 1)})
+            .size() == 1);
+  CHECK(placement_warnings({on_gpu("n1", "GPU-a", 2), on_gpu("n1", "GPU-b", 2)}).empty());  // all see all
+  CHECK(placement_warnings({on_gpu("n1", "GPU-a", 1), on_gpu("n2", "GPU-b", 1)}).empty());  // nodes of one GPU
+  CHECK(placement_warnings({on_gpu("n1", "GPU-a", 1), on_gpu("n1", "GPU-a", 1)}).empty());  // one GPU is shared
+  CHECK(placement_warnings({on_gpu("n1", "", 0), on_gpu("n1", "", 0)}).empty());            // CPUs
+}
+
 TEST_CASE("a placement survives being gathered as text") {
-  const RankPlacement one = rank("host-1", 3, {0, 1, 2, 9}, {0, 1});
+  RankPlacement one = rank("host-1", 3, {0, 1, 2, 9}, {0, 1});
+  CHECK(decode_placement(encode(one)) == one);
+  one.device_identity = "GPU-1234";
+  one.visible_devices = 4;
   CHECK(decode_placement(encode(one)) == one);
   CHECK(decode_placement("nonsense") == RankPlacement{});
 }
