@@ -155,15 +155,15 @@ void embedding_forward(const core::MicroBatch& batch, Tensor<const float> word, 
 void word_embedding_forward(const core::MicroBatch& batch, Tensor<const float> word, std::int64_t first,
                             Tensor<float> y) {
   const std::int32_t* ids = batch.input_ids;
-  kernel::for_items(
-      "bert_hpc::ops::word_embedding_forward", y.rows, KOKKOS_LAMBDA(std::int64_t t) {
+  kernel::for_rows(
+      "bert_hpc::ops::word_embedding_forward", y.rows, KOKKOS_LAMBDA(const kernel::RowTeam& team, std::int64_t t) {
         const std::int64_t row = ids[t] - first;
         float* out = y.row(t);
         if (row < 0 || row >= word.rows) {
-          for (std::int64_t j = 0; j < y.columns; ++j) out[j] = 0.0f;
+          team.each(y.columns, [=](std::int64_t j) { out[j] = 0.0f; });
         } else {
           const float* in = word.row(row);
-          for (std::int64_t j = 0; j < y.columns; ++j) out[j] = in[j];
+          team.each(y.columns, [=](std::int64_t j) { out[j] = in[j]; });
         }
       });
 }
