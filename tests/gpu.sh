@@ -1,114 +1,104 @@
 #!/usr/bin/env bash
-# Packs the CUDA build's tests into a folder that runs on a machine with a GPU where nothing of this is installed: our
-# programs, those of the CPU build for comparison, Open MPI and HDF5. CUDA's libraries and NCCL are those of that machine,
-# found through LD_LIBRARY_PATH, in /usr/local/cuda or among the packages of its python3.
-#   tests/gpu.sh [FOLDER]      packs build-cuda into FOLDER (default build-cuda/bundle) and FOLDER.tar.xz
-#   FOLDER/run.sh              runs every test there; the last line is "N passed, N failed, N skipped"
-#   FOLDER/bench.sh            measures attention there, fused beside portable kernels, and training steps beside PyTorch's,
-#                              as it comes and compiled, with the python3 that has torch and transformers; figures also go
-#                              to FOLDER/training.json
+# Packs the CUDA build's tests and benchmarks into a folder that runs on a machine with a GPU where nothing of this is
+# installed: our programs, those of a CPU build for comparison, Open MPI and HDF5. CUDA's libraries and NCCL are those of
+# that machine, found through LD_LIBRARY_PATH, in /usr/local/cuda or among the packages of its python3.
+#   tests/gpu.sh [FOLDER]      builds in build-bundle, packs into FOLDER (default build-bundle/bert_hpc_gpu) and FOLDER.tar.xz,
+#                              prints its size and fails if it is above 16 MiB
+#   FOLDER/bench.sh            measures: attention, training steps, each kernel of a step, the same steps by PyTorch
+#   FOLDER/run.sh              runs every test
+# Both end within --seconds (540) and leave their results in ${OUT:-.}; tests/gpu/steps.sh has the other arguments.
+# CUDA_ARCHITECTURES in the environment: as for jobs/build.sh, but 90-real by default: code for one kind of GPU.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . jobs/common.sh
 
-build=$PWD/build-cuda bundle=${1:-$PWD/build-cuda/bundle}
-[ -x "$build/bert_hpc" ] || fail 2 "there is no CUDA build in build-cuda: run jobs/build.sh --cuda --tests first"
-[ -x build/bert_hpc ] || fail 2 "there is no CPU build in build, which resumed runs are compared with: run jobs/build.sh first"
-rm -rf "$bundle"
-mkdir -p "$bundle/bin" "$bundle/cpu" "$bundle/lib" "$bundle/tests/integration"
-cmake --build "$build" --target bench_attention bench_training >"$build/bench.log" 2>&1 || fail 1 "the benchmarks do not build; see $build/bench.log"
-programs=("$build"/bert_hpc "$build"/bert_hpc_prep "$build"/tests/test_* "$build"/tests/bench_attention "$build"/tests/bench_training)
-for program in "${programs[@]}"; do
-  if [ -f "$program" ] && [ -x "$program" ]; then strip -o "$bundle/bin/$(basename "$program")" "$program"; fi
+most_bytes=$((16 << 20))
+cuda=$PWD/build-bundle/cuda cpu=$PWD/build-bundle/cpu
+bundle=$(full_path "${1:-build-bundle/bert_hpc_gpu}")
+./jobs/setup.sh
+./jobs/setup.sh --tests --cuda
+use_cache_prefix
+
+# build FOLDER TARGETS OPTION…: neither lines of source in kernels nor libraries that would have to travel.
+build() {
+  local folder=$1 targets=$2 generator=()
+  shift 2
+  mkdir -p "$folder"
+  if [ ! -f "$folder/CMakeCache.txt" ] && have ninja; then generator=(-G Ninja); fi
+  cmake -S . -B "$folder" ${generator[@]+"${generator[@]}"} -DBERT_HPC_PYTHON="$(bert_hpc_python)" "$@" >"$folder/configure.log" 2>&1 ||
+    { tail -n 40 "$folder/configure.log" >&2; fail 1 "CMake failed; its full output is in $folder/configure.log"; }
+  # shellcheck disable=SC2086
+  CCACHE_NOHASHDIR=1 cmake --build "$folder" -j "$(build_jobs)" --target $targets >"$folder/build.log" 2>&1 ||
+    { tail -n 40 "$folder/build.log" >&2; fail 1 "the programs do not build; see $folder/build.log"; }
+}
+say "Building the programs for comparison in $cpu"
+build "$cpu" "bert_hpc bert_hpc_prep" -DBERT_HPC_TESTS=OFF -DBERT_HPC_CPU_LIBRARIES=OFF
+say "Building for GPUs in $cuda"
+(use_cache_cuda && build "$cuda" "all bench_attention bench_training" -DBERT_HPC_TESTS=ON -DBERT_HPC_CUDA=ON \
+  -DBERT_HPC_CUDA_LINES=OFF -DBERT_HPC_CUDA_ARCHITECTURES="${CUDA_ARCHITECTURES:-90-real}")
+
+say "Packing $bundle"
+rm -rf "$bundle" "$bundle.tar.xz"
+mkdir -p "$bundle"/{bin,cpu,lib,bench,tests/integration,programs/cuda,programs/cpu}
+for program in "$cuda"/bert_hpc "$cuda"/bert_hpc_prep "$cuda"/tests/test_* "$cuda"/tests/bench_{attention,training}; do
+  case ${program##*/} in
+    test_mpi_heartbeat | test_mpi_checked_communicator) continue ;; # which use no GPU
+  esac
+  if [ -f "$program" ] && [ -x "$program" ]; then strip -o "$bundle/bin/${program##*/}" "$program"; fi
 done
-for program in bert_hpc bert_hpc_prep; do strip -o "$bundle/cpu/$program" "build/$program"; done
+for program in bert_hpc bert_hpc_prep; do
+  strip -o "$bundle/cpu/$program" "$cpu/$program"
+  # For scripts, which name neither libraries nor folders.
+  for kind in cuda/bin cpu/cpu; do
+    printf '#!/bin/sh\nexec "%s/with_libraries.sh" "%s/%s/%s" "$@"\n' '${0%/programs/*}' '${0%/programs/*}' "${kind#*/}" $program \
+      >"$bundle/programs/${kind%/*}/$program"
+  done
+done
+chmod +x "$bundle"/programs/*/*
 cp -r tests/golden "$bundle/tests/"
+rm -rf "$bundle"/tests/golden/{__pycache__,*.cpp,*.py}
 cp tests/integration/{program,test_gpu}.py "$bundle/tests/integration/"
-mkdir -p "$bundle/bench"
-cp tests/bench/{run,cases,bench_training}.py "$bundle/bench/"
+cp tests/bench/{cases,one_case,bench_training,unpadded,kernels,roofline}.py tests/gpu/kernels.sh "$bundle/bench/"
+cp tests/gpu/{run,bench,steps,with_libraries}.sh "$bundle/"
 
 # What the programs load from here, but for the C library and what comes with CUDA, NCCL and the driver.
 needed() {
-  for file in "$bundle"/{bin,cpu}/* "$@"; do ldd "$file" 2>/dev/null || true; done | sed -n 's/.* => \(\/[^ ]*\).*/\1/p' | sort -u |
+  for file in "$@"; do ldd "$file" 2>/dev/null || true; done | sed -n 's/.* => \(\/[^ ]*\).*/\1/p' | sort -u |
     grep -Ev '/(libc|libm|libdl|librt|libpthread|libresolv|ld-linux[^/]*)\.so|/lib(cudart|cublas|cublasLt|nccl|cuda|nvidia)[^/]*\.so' || true
 }
+# HDF5 may read from S3 by libcurl, which brings 25 libraries. No program here does: a library of that name, whose
+# functions end the program, serves in its place.
+stand_in_for_curl() {
+  local functions version
+  functions=$(nm -D --undefined-only "$1" | sed -n 's/.* \(curl_[a-z_]*\)@.*/\1/p')
+  version=$(nm -D --undefined-only "$1" | sed -n 's/.* curl_[a-z_]*@\(.*\)/\1/p' | sort -u)
+  { echo '#include <stdlib.h>'; for name in $functions; do echo "void $name(void) { abort(); }"; done; } >"$cuda/curl.c"
+  echo "$version { *; };" >"$cuda/curl.map"
+  "${CC:-cc}" -shared -fPIC -O1 -s -Wl,-soname,libcurl.so.4 -Wl,--version-script="$cuda/curl.map" -o "$bundle/lib/libcurl.so.4" "$cuda/curl.c"
+}
+hdf5=$(needed "$cuda/bert_hpc" | grep '/libhdf5[^/]*\.so' | head -n 1 || true)
+if [ -n "$hdf5" ] && nm -D --undefined-only "$hdf5" | grep -q ' curl_'; then stand_in_for_curl "$hdf5"; fi
+
 mpirun=$(command -v mpirun || true)
-# One host needs neither network cards' plugins nor those for parallel files, which would bring many libraries.
+# One host needs neither network cards' plugins nor those for parallel files and OpenSHMEM, which would bring libraries.
 plugins=$(find /usr/lib /usr/local/lib -path '*openmpi*' -name 'mca_*.so' 2>/dev/null |
-  grep -vE 'ucx|ofi|psm|openib|usnic|portals|_ud_|uct|/mca_(fs|io|fbtl|fcoll|sharedfp|osc|mtl)_|plm_(slurm|tm)|ras_(slurm|tm)' || true)
-extra=()
-if [ -n "$mpirun" ]; then extra+=("$(readlink -f "$mpirun")" "$(command -v orted || readlink -f "$mpirun")"); fi
-for library in $(needed "${extra[@]}" $plugins); do cp -L "$library" "$bundle/lib/"; done
+  grep -vE 'ucx|ofi|psm|openib|usnic|portals|_ud_|uct|netlink|/mca_(fs|io|fbtl|fcoll|sharedfp|osc|mtl|atomic|memheap|scoll|spml|sshmem)_|plm_(slurm|tm)|ras_(slurm|tm)' || true)
+programs=("$bundle"/{bin,cpu}/*)
 if [ -n "$mpirun" ]; then
   cp -L "$(readlink -f "$mpirun")" "$bundle/bin/mpirun"
   have orted && cp -L "$(command -v orted)" "$bundle/bin/orted"
+  programs+=("$bundle/bin/mpirun" "$bundle/bin/orted")
   mkdir -p "$bundle/lib/openmpi" "$bundle/share"
-  for plugin in $plugins; do cp -L "$plugin" "$bundle/lib/openmpi/"; done
+  for plugin in $plugins; do strip -o "$bundle/lib/openmpi/${plugin##*/}" "$plugin"; done
   if [ -d /usr/share/openmpi ]; then cp -r /usr/share/openmpi "$bundle/share/"; fi
 fi
-
-cat >"$bundle/libraries.sh" <<'LIBRARIES'
-# Where programs of this folder find their libraries: here, where the caller says, with the toolkit, with Python's packages.
-packages=$(python3 -c 'import glob, site
-folders = [*site.getsitepackages(), site.getusersitepackages()]
-print(":".join(found for folder in folders for found in sorted(glob.glob(folder + "/nvidia/*/lib"))))' 2>/dev/null || true)
-libraries=$PWD/lib:${LD_LIBRARY_PATH:-}:/usr/local/cuda/lib64:$packages
-LIBRARIES
-cat >"$bundle/run.sh" <<'RUN'
-#!/usr/bin/env bash
-# Runs the tests of this folder on the GPU at hand.
-cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
-. ./libraries.sh
-export LD_LIBRARY_PATH=$libraries PATH=$PWD/bin:$PATH OPAL_PREFIX=$PWD
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
-export OMPI_MCA_hwloc_base_binding_policy=none OMP_PROC_BIND=false CUDA_LAUNCH_BLOCKING=1
-export BERT_HPC_TESTS_DIRECTORY=$PWD/tests OMPI_MCA_mca_base_component_path=$PWD/lib/openmpi
-passed=0 failed=0 skipped=0
-attempt() {
-  local name=$1 status=0
-  shift
-  timeout 600 "$@" >"$name.log" 2>&1 || status=$?
-  case $status in
-    0) passed=$((passed + 1)) ;;
-    4) skipped=$((skipped + 1)); echo "skipped: $name: $(grep -m 1 skipped "$name.log")" ;;
-    *) failed=$((failed + 1)); echo "FAILED ($status): $name"; tail -n 40 "$name.log" ;;
-  esac
-}
-for program in bin/test_*; do
-  name=$(basename "$program")
-  case $name in
-    # A launch that blocks would keep a rank from sending what lets another one go on: these tests ask by themselves.
-    test_mpi_*) for ranks in 1 2; do attempt "$name-$ranks" env -u CUDA_LAUNCH_BLOCKING mpirun -n $ranks "$program"; done ;;
-    *) attempt "$name" "$program" ;;
-  esac
+# With the stand-in first, what only libcurl needs is not found.
+for library in $(LD_LIBRARY_PATH=$bundle/lib needed "${programs[@]}" $plugins); do
+  [ "${library%/*}" = "$bundle/lib" ] || strip -o "$bundle/lib/${library##*/}" "$(readlink -f "$library")"
 done
-attempt integration_gpu env BERT_HPC_BUILD="$PWD/bin" BERT_HPC_CPU_BUILD="$PWD/cpu" python3 tests/integration/test_gpu.py
-echo "$passed passed, $failed failed, $skipped skipped"
-[ $failed = 0 ] && [ $passed -gt 0 ]
-RUN
-cat >"$bundle/bench.sh" <<'BENCH'
-#!/usr/bin/env bash
-# Measures on the GPU at hand: attention with BERT-base's and BERT-large's heads, short and long ones, both types; then
-# training steps. bench.sh attention or bench.sh training: only these. What follows goes to run.py, e.g. --case base_squad.
-cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
-. ./libraries.sh
-what=${1:-all}
-[ $# = 0 ] || shift
-export OMP_PROC_BIND=false OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OPAL_PREFIX=$PWD
-export OMPI_MCA_mca_base_component_path=$PWD/lib/openmpi
-if [ "$what" != training ]; then
-  for arguments in "bf16 12 64" "bf16 16 64" "fp16 16 64" "bf16 8 128" "bf16 12 32"; do
-    LD_LIBRARY_PATH=$libraries bin/bench_attention $arguments
-  done
-fi
-if [ "$what" != attention ]; then
-  # Python's own libraries must not be ours.
-  printf '#!/bin/sh\nexec env LD_LIBRARY_PATH="%s" "%s/bin/bench_training" "$@"\n' "$libraries" "$PWD" >bin/bench_training.sh
-  chmod +x bin/bench_training.sh
-  python3 bench/run.py --bench bin/bench_training.sh --device cuda --precision bf16 --compile --rounds 2 --threads 1 \
-    --json training.json "$@"
-fi
-BENCH
-chmod +x "$bundle/run.sh" "$bundle/bench.sh"
-tar -C "$(dirname "$bundle")" -cf - "$(basename "$bundle")" | xz -T0 -2 >"$bundle.tar.xz"
-note "$bundle: $(du -sm "$bundle" | cut -f1) MiB; $bundle.tar.xz: $(du -sm "$bundle.tar.xz" | cut -f1) MiB"
+
+# All programs hold the same kernels: a dictionary that spans them keeps one copy.
+tar -C "$(dirname "$bundle")" --sort=name --owner=0 --group=0 -cf - "$(basename "$bundle")" | xz --lzma2=preset=6,dict=256MiB >"$bundle.tar.xz"
+bytes=$(stat -c %s "$bundle.tar.xz")
+note "$bundle: $(du -sm "$bundle" | cut -f1) MiB; $bundle.tar.xz: $bytes bytes ($((bytes * 10 >> 20)) tenths of a MiB)"
+[ "$bytes" -le $most_bytes ] || fail 1 "$bundle.tar.xz is above 16 MiB"

@@ -1,7 +1,7 @@
 // How fast attention is: fused and portable kernels side by side, on lengths of real work, in device memory, as time
 // and rate: 4·hidden·s² operations a sequence forward and 10 backward, whatever a kernel computes twice. Arguments:
 // bf16, fp16 or fp32 (default bf16), heads and head_dim (default 12 of 64), tokens of a batch (default 16384; 512 on a
-// CPU).
+// CPU). The last line begins with "= " and sums up: the fused kernels with dropout.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -57,8 +57,9 @@ core::Buffer<std::byte> random_matrix(core::DataType type, std::int64_t rows, st
   return on_device(bytes);
 }
 
-void bench(const char* title, core::DataType type, std::int64_t heads, std::int64_t head_dim,
-           const std::vector<int>& lengths, bool with_portable) {
+/// A line for each kind of kernel and dropout. Returns the fused kernels' rates with dropout, as text.
+std::string bench(const char* title, core::DataType type, std::int64_t heads, std::int64_t head_dim,
+                  const std::vector<int>& lengths, bool with_portable) {
   std::vector<std::int32_t> offsets{0}, sequence, position;
   std::vector<std::int64_t> samples;
   double squares = 0.0;
@@ -87,6 +88,7 @@ void bench(const char* title, core::DataType type, std::int64_t heads, std::int6
   const core::Matrix d_out(slopes.data(), count, hidden, hidden, type);
   const auto part = [hidden](const core::Matrix& x, std::int64_t i) { return x.column_range(i * hidden, hidden); };
 
+  std::string fused;
   for (const char* kind : {"fused", "plain"}) {
     if (kind[0] == 'p' && !with_portable) continue;
     const auto attention = ops::make_attention(kind, type);
@@ -106,8 +108,15 @@ void bench(const char* title, core::DataType type, std::int64_t heads, std::int6
                   title, attention->name().c_str(), static_cast<double>(probability), forward * 1e6,
                   operations / forward * 1e-12, backward * 1e6, 2.5 * operations / backward * 1e-12);
       std::fflush(stdout);
+      if (kind[0] == 'f' && probability > 0.0f) {
+        char text[120];
+        std::snprintf(text, sizeof text, "%s %.0f and %.0f", title, operations / forward * 1e-12,
+                      2.5 * operations / backward * 1e-12);
+        fused = text;
+      }
     }
   }
+  return fused;
 }
 
 /// Lengths around `mean` as texts have them, none beyond `most`.
@@ -135,10 +144,13 @@ int main(int argc, char** argv) {
   std::printf("%s, %s, %lld heads of %lld, about %lld tokens\n", core::DeviceRuntime::description().c_str(),
               name_of(type), static_cast<long long>(heads), static_cast<long long>(head_dim),
               static_cast<long long>(tokens));
+  std::string summary;
   for (const int length : {512, 384, 256, 128, 64, 17}) {
     const std::vector<int> lengths(static_cast<std::size_t>(std::max<std::int64_t>(1, tokens / length)), length);
-    bench(("length " + std::to_string(length)).c_str(), type, heads, head_dim, lengths, length <= 128);
+    summary +=
+        bench(("length " + std::to_string(length)).c_str(), type, heads, head_dim, lengths, length <= 128) + "; ";
   }
-  bench("lengths as in SQuAD", type, heads, head_dim, lengths_of_texts(165, 384, tokens), true);
-  bench("lengths of short texts", type, heads, head_dim, lengths_of_texts(17, 64, tokens / 8), true);
+  summary += bench("lengths as in SQuAD", type, heads, head_dim, lengths_of_texts(165, 384, tokens), true) + "; ";
+  summary += bench("lengths of short texts", type, heads, head_dim, lengths_of_texts(17, 64, tokens / 8), true);
+  std::printf("= fused, dropout 0.1, TFLOP/s forward and backward: %s\n", summary.c_str());
 }

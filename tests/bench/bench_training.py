@@ -1,29 +1,39 @@
 #!/usr/bin/env python3
 """The PyTorch + Transformers side of the training benchmark: the same steps as our bench_training.
 
-    python3 bench_training.py --case CASE.json [--steps N] [--warmup W] [--padding longest|cap]
+    python3 bench_training.py --case CASE.json [--steps N] [--warmup W] [--padding longest|cap|none]
                               [--threads T] [--precision fp32|bf16|fp16] [--device cpu|cuda] [--compile]
 
 BertForSequenceClassification with scaled dot product attention (SDPA), dropout on, fused AdamW, clipping by the global
 norm; in 16 bits the forward pass and the loss run under torch.autocast, in fp16 with a gradient scaler. On a GPU the
 device is waited for after each step, and batches lie there before the clock starts. Prints one line of JSON: {"program", "precision",
-"compiled", "padding", "threads", "seconds": [of each timed step]}. Batches are padded
-before the clock starts, as a data loader's worker would do it.
+"compiled", "padding", "attention", "threads", "seconds": [of each timed step]}. Batches are padded
+before the clock starts, as a data loader's worker would do it. --padding none: the same model over real tokens alone
+(unpadded.py), whose "attention" says what computed it. Exit status 77: no torch or transformers here.
 """
 
 import argparse
 import json
+import sys
 import time
 
-import torch
-import transformers
+try:
+    import torch
+    import transformers
+except ModuleNotFoundError as missing:
+    print(f"skipped: no Python package {missing.name}")
+    sys.exit(77)
 
 import cases
+import unpadded
 
 
 def make_batches(case, padding, device):
     batches = []
     for ids in cases.token_ids(case):
+        if padding == "none":
+            batches.append(unpadded.packed(ids, [row % case["labels"] for row in range(len(ids))], device))
+            continue
         width = case["cap"] if padding == "cap" else max(len(sequence) for sequence in ids)
         input_ids = torch.zeros(len(ids), width, dtype=torch.long)
         mask = torch.zeros_like(input_ids)
@@ -42,7 +52,7 @@ def main():
     parser.add_argument("--case", required=True)
     parser.add_argument("--steps", type=int)
     parser.add_argument("--warmup", type=int)
-    parser.add_argument("--padding", choices=["longest", "cap"], default="longest")
+    parser.add_argument("--padding", choices=["longest", "cap", "none"], default="longest")
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--precision", choices=["fp32", "bf16", "fp16"], default="fp32")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
@@ -62,12 +72,15 @@ def main():
     storage = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[options.precision]
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-5, weight_decay=0.01, fused=True)
     batches = make_batches(case, options.padding, options.device)
+    attention = "SDPA"
+    if options.padding == "none":
+        attention, attend = unpadded.choose_attention(options.device, storage)
     seconds = []
     for step in range(warmup + steps):
         batch = batches[step % len(batches)]
         begin = time.perf_counter()
         with torch.autocast(options.device, dtype=storage, enabled=options.precision != "fp32"):
-            loss = run(**batch).loss
+            loss = unpadded.loss(model, attend, batch) if options.padding == "none" else run(**batch).loss
         scaler.scale(loss).backward()
         scaler.unscale_(optimizer)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -87,6 +100,7 @@ def main():
                 "precision": options.precision,
                 "compiled": options.compile,
                 "padding": options.padding,
+                "attention": attention,
                 "threads": torch.get_num_threads(),
                 "seconds": seconds[warmup:],
             }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/device_runtime.hpp"
 
 namespace {
@@ -14,6 +15,8 @@ class DeviceListener : public Catch::EventListenerBase {
  public:
   using Catch::EventListenerBase::EventListenerBase;
   void testRunStarting(const Catch::TestRunInfo&) override {
+    // Tests of one process read without waiting what kernels wrote (support/vector.hpp). CUDA reads this as it starts.
+    if (bert_hpc::core::is_gpu_build()) setenv("CUDA_LAUNCH_BLOCKING", "1", 0);
     if (const std::string missing = bert_hpc::core::DeviceRuntime::missing_device(); !missing.empty()) {
       std::printf("skipped: %s\n", missing.c_str());
       std::exit(4);  // Catch2's own status for runs of which everything was skipped

@@ -1,7 +1,7 @@
 // A std::vector that kernels reach: what tests hand to operations and read again. On CUDA builds it is pinned host
-// memory, and tests of one process run with CUDA_LAUNCH_BLOCKING=1, so that what kernels wrote is there when an
-// operation returns; those of several ranks wait (core::wait_for_kernels) before they look, as do those that read what
-// copies and fills wrote.
+// memory, and tests of one process set CUDA_LAUNCH_BLOCKING=1 (support/listener.cpp), so that what kernels wrote is
+// there when an operation returns; those of several ranks wait (core::wait_for_kernels) before they look, as do those
+// that read what copies and fills wrote.
 #pragma once
 
 #include <cstddef>

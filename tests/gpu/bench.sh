@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# Measures on the GPU at hand, the most informative first; steps.sh has the arguments and what is printed. Beside
+# bench.log and bench.md go to ${OUT:-.}: training.json (every training run), training.md (their comparison) and
+# kernels_CASE.csv with kernels.md (each kernel of a step, by ncu, beside the roofline). --only '^ours' repeats one part.
+cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
+. ./steps.sh
+begin bench "$@"
+ncu=$(command -v ncu || ls /usr/local/cuda/bin/ncu /opt/nvidia/nsight-compute/*/ncu 2>/dev/null | tail -n 1)
+
+# attention TYPE HEADS HEAD_DIM
+attention() { step "attention_$1_$2x$3" 60 ./with_libraries.sh bin/bench_attention "$@"; }
+# training STEP CASE SECONDS COMMAND…: appends what it measures to training.json.
+training() {
+  local name=$1 case=$2 seconds=$3
+  shift 3
+  step "${name}_$case" "$seconds" python3 bench/one_case.py --case "$case" --name "$name" --json "$OUT/training.json" -- "$@"
+}
+# ours NAME CASE [VARIABLE=VALUE]…: sections by the GPU's clock.
+ours() {
+  local name=$1 case=$2
+  shift 2
+  training "$name" "$case" 60 env "$@" ./with_libraries.sh bin/bench_training --compute bf16 --clock device
+}
+# pytorch NAME CASE SECONDS [OPTION]…
+pytorch() {
+  local name=$1 case=$2 seconds=$3
+  shift 3
+  training "$name" "$case" "$seconds" python3 bench/bench_training.py --device cuda --precision bf16 "$@"
+}
+# kernels CASE
+kernels() {
+  step "kernels_$1" 90 env NCU="$ncu" bench/kernels.sh "$1" "$OUT/kernels_$1.csv" "$OUT/kernels.md"
+}
+
+step nvidia_smi 10 sh -c 'nvidia-smi && echo "= $(nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.max.sm --format=csv,noheader)"'
+step test_ops 90 ./with_libraries.sh bin/test_ops
+attention bf16 12 64
+attention bf16 16 64
+for case in base_squad large_squad base_512 large_512 base_short; do ours ours $case; done
+# What only a GPU can decide, each way.
+for value in kokkos none; do ours "ours_cache_$value" base_squad BERT_HPC_GPU_CACHE=$value; done
+for case in base_squad base_512; do kernels $case; done
+for case in base_squad large_squad base_512; do pytorch pytorch $case 75; done
+for case in base_squad large_squad; do pytorch pytorch_unpadded $case 75 --padding none; done
+pytorch pytorch_compiled base_squad 180 --compile
+step comparison 10 python3 bench/one_case.py --table "$OUT/training.json" --markdown "$OUT/training.md"
+attention fp16 16 64
+attention bf16 8 128
+attention bf16 12 32
+finish
