@@ -110,7 +110,7 @@ std::string bench(const char* title, core::DataType type, std::int64_t heads, st
       std::fflush(stdout);
       if (kind[0] == 'f' && probability > 0.0f) {
         char text[120];
-        std::snprintf(text, sizeof text, "%s %.0f and %.0f", title, operations / forward * 1e-12,
+        std::snprintf(text, sizeof text, "%s %.3g and %.3g", title, operations / forward * 1e-12,
                       2.5 * operations / backward * 1e-12);
         fused = text;
       }
