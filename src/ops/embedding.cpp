@@ -1,7 +1,9 @@
-// Embedding look-ups and their gradients. Backward is one launch: a work item owns one row of one table (a strip of
-// columns of it for token types, whose rows gather from every token) and adds its tokens in order.
+// Embedding look-ups and their gradients. Backward is one launch on CPUs: a work item owns one row of one table (a
+// strip of columns of it for token types, whose rows gather from every token) and adds its tokens in order. On CUDA
+// devices see embedding_rows.hpp; types, with few rows of every token each, are sums over strips.
 #include "bert_hpc/ops/embedding.hpp"
 
+#include "embedding_rows.hpp"
 #include "kernel.hpp"
 #include "kernel_rows.hpp"
 #include "layer_norm_row.hpp"
@@ -40,8 +42,8 @@ struct EmbeddingGradient {
   core::MicroBatch batch;
   Tensor<const T> d_y;                       // (tokens, hidden)
   Tensor<float> d_word, d_position, d_type;  // (vocabulary, hidden), (positions, hidden), (types, hidden)
-  std::int64_t type_strips;                  // 0: types are summed elsewhere
-  std::int64_t first;                        // id of d_word's first row
+  std::int64_t type_strips;
+  std::int64_t first;  // id of d_word's first row
 
   static constexpr std::int64_t strip = kernel::on_gpu ? 8 : 64;
 
@@ -119,6 +121,50 @@ struct EmbeddingGradient {
 };
 
 #if BERT_HPC_WARPS
+constexpr int row_threads = embedding_rows::warps * octets::warp_lanes;
+
+template <class T>
+__global__ void __launch_bounds__(row_threads)
+    add_rows(const core::MicroBatch batch, Tensor<const T> d_y, Tensor<float> d_word, Tensor<float> d_position,
+             std::int64_t first) {
+  __shared__ float parts[embedding_rows::warps][octets::width][octets::warp_lanes];
+  const embedding_rows::Tokens tokens{batch, std::int64_t{blockIdx.x}};
+  const std::int64_t word = tokens.is_position() ? 0 : batch.sorted_ids.ids[tokens.word()] - first;
+  if (word < 0 || word >= d_word.rows) return;  // of another rank's share
+  float* const gradient = tokens.is_position() ? d_position.row(tokens.row) : d_word.row(word);
+  const int lane = static_cast<int>(threadIdx.x) % octets::warp_lanes;
+  const int warp = static_cast<int>(threadIdx.x) / octets::warp_lanes;
+  const std::int64_t count = tokens.count(), octet = std::int64_t{blockIdx.y} * octets::warp_lanes + lane;
+  const int step = embedding_rows::warps_of(count), columns = octets::columns_of(octet, d_y.columns);
+  if (warp >= step) return;  // then only one is needed, and none waits
+  float sums[octets::width] = {};
+  if (columns > 0) embedding_rows::add_tokens(tokens, count, warp, step, d_y, octet, sums);
+  if (step == 1) {
+    for (int j = 0; j < octets::width; ++j) {
+      if (j < columns) gradient[octet * octets::width + j] += sums[j];
+    }
+    return;
+  }
+  for (int j = 0; j < octets::width; ++j) parts[warp][j][lane] = sums[j];
+  __syncthreads();
+  static_assert(embedding_rows::warps == octets::width);  // a warp adds up a column of each octet
+  float total = parts[0][warp][lane];
+  for (int w = 1; w < embedding_rows::warps; ++w) total += parts[w][warp][lane];
+  if (warp < columns) gradient[octet * octets::width + warp] += total;
+}
+
+/// Of positions and words.
+template <class T>
+void add_row_gradients(const core::MicroBatch& batch, Tensor<const T> d_y, Tensor<float> d_word,
+                       Tensor<float> d_position, std::int64_t first) {
+  const std::int64_t rows = batch.max_length + batch.sorted_ids.unique;
+  if (rows == 0 || d_y.columns == 0) return;
+  const std::int64_t parts = kernel::divide_up(octets::count_of(d_y.columns), octets::warp_lanes);
+  add_rows<T><<<dim3(static_cast<unsigned>(rows), static_cast<unsigned>(parts)), row_threads, 0, kernel::stream()>>>(
+      batch, d_y, d_word, d_position, first);
+  kernel::after_launch("bert_hpc::ops::embedding_backward");
+}
+
 /// What a row's octet adds to the gradient of one type.
 template <class T>
 struct TypeTerm {
@@ -176,15 +222,16 @@ void add_position_and_type(const core::MicroBatch& batch, std::int64_t begin, Te
 void embedding_backward(const core::MicroBatch& batch, ConstMatrix d_y, Tensor<float> d_word, Tensor<float> d_position,
                         Tensor<float> d_type, std::int64_t first) {
   core::with_type(d_y.type, [&]<class T>() {
-    std::int64_t type_strips = kernel::divide_up(d_y.columns, EmbeddingGradient<T>::strip);
 #if BERT_HPC_WARPS
-    type_strips = 0;  // few items with every token each: threads share them instead
     add_type_gradients(batch, d_y.as<T>(), d_type);
-#endif
+    add_row_gradients(batch, d_y.as<T>(), d_word, d_position, first);
+#else
+    const std::int64_t type_strips = kernel::divide_up(d_y.columns, EmbeddingGradient<T>::strip);
     const EmbeddingGradient<T> gradient{batch, d_y.as<T>(), d_word, d_position, d_type, type_strips, first};
     const std::int64_t rows = batch.max_length + batch.sorted_ids.unique;
     kernel::for_uneven_items("bert_hpc::ops::embedding_backward",
                              d_type.rows * type_strips + rows * gradient.items_of_row(), gradient);
+#endif
   });
 }
 

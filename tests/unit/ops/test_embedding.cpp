@@ -1,5 +1,8 @@
 #include <catch2/catch_test_macros.hpp>
 
+#include <cmath>
+
+#include "../src/ops/embedding_rows.hpp"
 #include "bert_hpc/ops/embedding.hpp"
 #include "support/sample_tensors.hpp"
 
@@ -121,4 +124,37 @@ TEST_CASE("word embeddings in shards give the bits of the whole") {
     ops::add_position_and_type(b.batch, begin, position, type, sum.tensor.row_range(begin, count));
   }
   CHECK(sum.values == expected.values);
+}
+
+TEST_CASE("gradients of positions and words are added as a GPU's blocks do") {
+  // 40 sequences; words of about 100 tokens, which a block's warps share, and of few.
+  std::vector<int> lengths;
+  for (int b = 0; b < 40; ++b) lengths.push_back(1 + b * 7 % 23);
+  Batch b(lengths, 5, 2);
+  const std::int64_t tokens = b.batch.tokens.count, rows = b.batch.max_length + b.batch.sorted_ids.unique;
+  REQUIRE(tokens > 4 * 100);
+  for (const std::int64_t hidden : {1, 10, 64, 300}) {
+    const Matrix d_y = Matrix::random(tokens, hidden, 4, 1.0f, 2), start = Matrix::random(1, hidden, 5);
+    double worst = 0;
+    std::int64_t shared = 0;
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const ops::embedding_rows::Tokens of_row{b.batch, row};
+      shared += ops::embedding_rows::warps_of(of_row.count()) > 1;
+      Matrix gradient(start);
+      ops::embedding_rows::add_row_in_turn<float>(of_row, d_y.tensor, gradient.values.data());
+      const auto belongs = [&](std::int64_t t) {
+        const auto at = static_cast<std::size_t>(t);
+        if (row < b.batch.max_length) return b.rows.position[at] == row;
+        return b.ids[at] == b.unique[static_cast<std::size_t>(row - b.batch.max_length)];
+      };
+      for (std::int64_t j = 0; j < hidden; ++j) {
+        double sum = start(0, j);
+        for (std::int64_t t = 0; t < tokens; ++t) sum += belongs(t) ? static_cast<double>(d_y(t, j)) : 0.0;
+        worst = std::max(worst, std::abs(gradient(0, j) - sum));
+      }
+    }
+    CHECK((shared > b.batch.max_length && b.batch.sequences > ops::embedding_rows::most_of_a_warp));
+    // At most 30 additions by a warp, 8 of warps and one of the gradient, of sums below 50: 39·50·2⁻²⁴.
+    CHECK(worst < 1.2e-4);
+  }
 }

@@ -1,0 +1,78 @@
+// Rows of the gradients of word and position embeddings as a GPU adds them up: a block takes a row and 32 octets of
+// columns (octets.hpp), a lane an octet. A row of few tokens is added by one warp; tokens of a frequent id ([MASK],
+// "the") are shared by all warps of the block, whose sums are added in their order. add_row_in_turn() does the same on
+// the host, so that tests without a GPU see what a GPU computes.
+#pragma once
+
+#include <cstdint>
+
+#include "bert_hpc/core/micro_batch.hpp"
+#include "bert_hpc/core/tensor.hpp"
+#include "octets.hpp"
+
+namespace bert_hpc::ops::embedding_rows {
+
+inline constexpr int warps = 8;
+inline constexpr std::int64_t most_of_a_warp = 16;  // tokens
+
+/// The tokens whose gradients a row is the sum of: rows are positions, then the distinct ids.
+struct Tokens {
+  const core::MicroBatch& batch;
+  std::int64_t row;
+
+  BERT_HPC_DEVICE bool is_position() const { return row < batch.max_length; }
+  BERT_HPC_DEVICE std::int64_t word() const { return row - batch.max_length; }
+
+  BERT_HPC_DEVICE std::int64_t count() const {
+    if (is_position()) return batch.sequences;
+    return batch.sorted_ids.segments[word() + 1] - batch.sorted_ids.segments[word()];
+  }
+  /// −1: none, where a sequence is shorter.
+  BERT_HPC_DEVICE std::int64_t operator[](std::int64_t index) const {
+    if (!is_position()) return batch.sorted_ids.order[batch.sorted_ids.segments[word()] + index];
+    const std::int64_t token = batch.tokens.offsets[index] + row;
+    return token < batch.tokens.offsets[index + 1] ? token : -1;
+  }
+};
+
+/// How many warps share a row of so many tokens.
+BERT_HPC_DEVICE int warps_of(std::int64_t tokens) {
+  return tokens > most_of_a_warp ? warps : 1;
+}
+
+/// sums = Σ d_y[token, octet] over the tokens of warp `warp` of `step`.
+template <class T>
+BERT_HPC_DEVICE void add_tokens(const Tokens& tokens, std::int64_t count, int warp, int step,
+                                const core::Tensor<const T>& d_y, std::int64_t octet, float (&sums)[octets::width]) {
+  const std::int64_t begin = octet * octets::width;
+  const int columns = octets::columns_of(octet, d_y.columns);
+  for (float& sum : sums) sum = 0.0f;
+#if defined(__CUDA_ARCH__)
+#pragma unroll 4
+#endif
+  for (std::int64_t i = warp; i < count; i += step) {
+    const std::int64_t token = tokens[i];
+    if (token < 0) continue;
+    float value[octets::width];
+    octets::load(d_y.row(token) + begin, columns, value);
+    for (int j = 0; j < octets::width; ++j) sums[j] += value[j];
+  }
+}
+
+/// gradient (columns of d_y) += Σ d_y[token]
+template <class T>
+void add_row_in_turn(const Tokens& tokens, const core::Tensor<const T>& d_y, float* gradient) {
+  const std::int64_t count = tokens.count();
+  const int step = warps_of(count);
+  for (std::int64_t octet = 0; octet < octets::count_of(d_y.columns); ++octet) {
+    float total[octets::width] = {};
+    for (int warp = 0; warp < step; ++warp) {
+      float sums[octets::width];
+      add_tokens(tokens, count, warp, step, d_y, octet, sums);
+      for (int j = 0; j < octets::width; ++j) total[j] = warp == 0 ? sums[j] : total[j] + sums[j];
+    }
+    for (int j = 0; j < octets::columns_of(octet, d_y.columns); ++j) gradient[octet * octets::width + j] += total[j];
+  }
+}
+
+}  // namespace bert_hpc::ops::embedding_rows
