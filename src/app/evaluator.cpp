@@ -53,7 +53,7 @@ void Evaluator::result(int micro_batch, model::Stage& stage, int slot) {
   if (predicts) stage.predict(predicted_.device(), slot);
   if (assembly_.place.tensor != 0) return;  // those ranks know the same
   const auto logits = [&] {
-    const core::Tensor<const float> all = stage.logits(slot);  // contiguous
+    const core::Tensor<float> all = stage.logits(slot).as<float>();  // contiguous: not of masked_lm
     const std::span<const float> outputs(all.data, static_cast<std::size_t>(all.size()));
     return outputs_in_labels_unit(assembly_.label_scale, core::on_host(outputs, aside_), in_labels_unit_);
   };

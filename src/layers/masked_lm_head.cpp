@@ -47,7 +47,9 @@ Head::Saved MaskedLmHead::take_saved(core::Workspace& workspace, std::int64_t ro
   saved.statistics = workspace.take<float>(2, group_.capacity(rows));
   saved.d_features = group_.take(workspace, rows, settings_.hidden, settings_.storage);
   saved.d_dense = group_.take(workspace, rows, settings_.hidden, settings_.storage);
-  saved.logits = workspace.take<float>(rows, outputs_);
+  const std::int64_t stride = settings_.pads_logits ? ops::padded_columns(outputs_) : outputs_;
+  saved.logits =
+      workspace.take(rows, stride, group_.shared() ? DataType::fp32 : settings_.logits).column_range(0, outputs_);
   if (group_.shared()) saved.shard_sums = workspace.take<float>(3, rows);
   saved.row_losses = workspace.take<float>(1, rows);
   return saved;
@@ -69,14 +71,15 @@ void MaskedLmHead::forward(Engine& engine, const Pass& pass, ConstMatrix x, Save
 }
 
 void MaskedLmHead::loss(const Pass& pass, float scale, Saved& saved) const {
-  const Tensor<float> d_logits = pass.training ? saved.logits : Tensor<float>();
   if (!group_.shared()) {
-    return ops::cross_entropy(saved.logits, pass.batch.masked_labels, scale, saved.row_losses.data, d_logits);
+    return ops::cross_entropy(saved.logits, pass.batch.masked_labels, scale, saved.row_losses.data,
+                              pass.training ? saved.logits : Matrix());
   }
+  const Tensor<float> logits = saved.logits.as<float>(), d_logits = pass.training ? logits : Tensor<float>();
   const Tensor<float> largest = saved.shard_sums.row_range(0, 1), totals = saved.shard_sums.row_range(1, 2);
-  ops::class_shard_maxima(saved.logits, largest.data);
+  ops::class_shard_maxima(logits, largest.data);
   group_.all_reduce({largest.data, static_cast<std::size_t>(largest.size())}, comm::Reduction::maximum);
-  ops::class_shard_totals(saved.logits, first_output_, pass.batch.masked_labels, largest.data, totals, d_logits);
+  ops::class_shard_totals(logits, first_output_, pass.batch.masked_labels, largest.data, totals, d_logits);
   group_.all_reduce({totals.data, static_cast<std::size_t>(totals.size())}, comm::Reduction::sum);
   ops::class_shard_cross_entropy(first_output_, pass.batch.masked_labels, scale, totals, saved.row_losses.data,
                                  d_logits);
@@ -84,10 +87,11 @@ void MaskedLmHead::loss(const Pass& pass, float scale, Saved& saved) const {
 
 void MaskedLmHead::predict(Saved& saved, std::int32_t* predicted) const {
   if (!group_.shared()) return ops::arg_max(saved.logits, predicted);
+  const Tensor<float> logits = saved.logits.as<float>();
   const Tensor<float> largest = saved.shard_sums.row_range(0, 1), place = saved.shard_sums.row_range(1, 1);
-  ops::class_shard_maxima(saved.logits, largest.data);
+  ops::class_shard_maxima(logits, largest.data);
   group_.all_reduce({largest.data, static_cast<std::size_t>(largest.size())}, comm::Reduction::maximum);
-  ops::class_shard_arg_max(saved.logits, first_output_, largest.data, place.data);
+  ops::class_shard_arg_max(logits, first_output_, largest.data, place.data);
   group_.all_reduce({place.data, static_cast<std::size_t>(place.size())}, comm::Reduction::minimum);
   ops::to_integers(place.data, place.size(), predicted);
 }

@@ -47,11 +47,11 @@ void SequenceHead::forward(Engine& engine, const Pass& pass, ConstMatrix x, Save
 }
 
 void SequenceHead::loss(const Pass& pass, float scale, Saved& saved) const {
-  const Tensor<float> d_logits = pass.training ? saved.logits : Tensor<float>();
+  const Tensor<float> logits = saved.logits.as<float>(), d_logits = pass.training ? logits : Tensor<float>();
   if (settings_.kind == HeadSettings::Kind::regression) {
-    ops::squared_error(saved.logits, pass.batch.values, scale, saved.row_losses.data, d_logits);
+    ops::squared_error(logits, pass.batch.values, scale, saved.row_losses.data, d_logits);
   } else {
-    ops::cross_entropy(saved.logits, pass.batch.class_labels, scale, saved.row_losses.data, d_logits);
+    ops::cross_entropy(logits, pass.batch.class_labels, scale, saved.row_losses.data, d_logits);
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/error.hpp"
 #include "bert_layers.hpp"
 
@@ -33,6 +34,9 @@ Stage::Stage(const BertConfig& config, HeadKind kind, std::int64_t outputs, cons
   if (range.head) {
     layers::HeadSettings settings = head_settings(config, kind, outputs, range);
     settings.storage = storage;
+    // A GPU's products take operands in one type, and are slower on rows of odd length.
+    settings.logits = core::is_gpu_build() ? storage : DataType::fp32;
+    settings.pads_logits = core::is_gpu_build();
     std::vector<core::ParameterSpec> of_head;
     layers::declare_head(settings, of_head);
     head_ = layers::make_head(settings, parameters, group);

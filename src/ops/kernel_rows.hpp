@@ -78,6 +78,24 @@ struct RowTeam {
 #endif
   }
 
+  /// The first j in [0, count) with the largest term(j), which is not NaN unless term(0) is.
+  template <class Term>
+  KOKKOS_INLINE_FUNCTION std::int64_t first_of_largest(std::int64_t count, const Term& term) const {
+    octets::Largest best{term(0), 0};
+#if BERT_HPC_WARPS
+    each(count, [&](std::int64_t j) { best.add(term(j), static_cast<int>(j)); });
+#else
+    for (int j = 1; j < static_cast<int>(count); ++j) best.add(term(j), j);
+#endif
+#if defined(__CUDA_ARCH__)
+    for (int apart = octets::warp_lanes / 2; apart > 0; apart /= 2) {
+      const float value = __shfl_xor_sync(0xFFFFFFFFu, best.value, apart);
+      best.add(value, __shfl_xor_sync(0xFFFFFFFFu, best.index, apart));
+    }
+#endif
+    return best.index;
+  }
+
   /// What each has written to memory is there for all of them.
   KOKKOS_INLINE_FUNCTION void meet() const {
 #if defined(__CUDA_ARCH__)

@@ -6,13 +6,18 @@
 
 #include "bert_hpc/ops/vector_math.hpp"
 #include "kernel.hpp"
+#include "kernel_blocks.hpp"
 #include "kernel_rows.hpp"
 
 namespace bert_hpc::ops {
+namespace {
+
+/// A GPU's block shares a row of at least as many columns; a warp has fewer.
+[[maybe_unused]] constexpr std::int64_t columns_of_a_block = 2048;
 
 // loss = log Σ_j exp(x_j − m) + m − x_label with m = max x,  d_x = scale · (exp(x − m) / Σ − one_hot)
-void cross_entropy(Tensor<const float> logits, const std::int32_t* labels, float scale, float* row_loss,
-                   Tensor<float> d_logits) {
+void cross_entropy_in_rows(Tensor<const float> logits, const std::int32_t* labels, float scale, float* row_loss,
+                           Tensor<float> d_logits) {
   kernel::for_rows(
       "bert_hpc::ops::cross_entropy", logits.rows, KOKKOS_LAMBDA(const kernel::RowTeam& team, std::int64_t i) {
         const std::int64_t columns = logits.columns;
@@ -33,6 +38,67 @@ void cross_entropy(Tensor<const float> logits, const std::int32_t* labels, float
         }
         if (team.leads()) row_loss[i] = std::log(total) + (largest - at_label);
       });
+}
+
+// The same of 16-bit numbers, which do not hold exponentials between two passes.
+template <class T>
+void cross_entropy_in_rows(Tensor<const T> logits, const std::int32_t* labels, float scale, float* row_loss,
+                           Tensor<T> d_logits) {
+  kernel::for_rows(
+      "bert_hpc::ops::cross_entropy", logits.rows, KOKKOS_LAMBDA(const kernel::RowTeam& team, std::int64_t i) {
+        const std::int64_t columns = logits.columns, label = labels[i];
+        const T* x = logits.row(i);
+        const float at_label = x[label], first = x[0];
+        const float largest = team.max<float>(columns, first, [=](std::int64_t j) { return static_cast<float>(x[j]); });
+        const float total = team.sum<float>(columns, [=](std::int64_t j) { return fast_exp(x[j] - largest); });
+        if (team.leads()) row_loss[i] = std::log(total) + (largest - at_label);
+        if (d_logits.data == nullptr) return;
+        team.meet();  // before the logits may be written over
+        T* d_x = d_logits.row(i);
+        const float factor = scale / total;
+        team.each(columns,
+                  [=](std::int64_t j) { d_x[j] = T(factor * fast_exp(x[j] - largest) - (j == label ? scale : 0.0f)); });
+      });
+}
+
+template <class T>
+void cross_entropy_in(Tensor<const T> logits, const std::int32_t* labels, float scale, float* row_loss,
+                      Tensor<T> d_logits) {
+#if BERT_HPC_WARPS
+  if (logits.columns >= columns_of_a_block) {
+    return kernel::for_blocks(
+        "bert_hpc::ops::cross_entropy", logits.rows, KOKKOS_LAMBDA(const kernel::BlockTeam& team, std::int64_t i) {
+          block_row::cross_entropy(team, logits.row(i), logits.columns, labels[i], scale, row_loss + i,
+                                   d_logits.data == nullptr ? nullptr : d_logits.row(i));
+        });
+  }
+#endif
+  cross_entropy_in_rows(logits, labels, scale, row_loss, d_logits);
+}
+
+// predicted = the first j with x_j = max x
+template <class T>
+void arg_max_in(Tensor<const T> logits, std::int32_t* predicted) {
+  kernel::for_rows(
+      "bert_hpc::ops::arg_max", logits.rows, KOKKOS_LAMBDA(const kernel::RowTeam& team, std::int64_t i) {
+        const T* x = logits.row(i);
+        const std::int64_t found =
+            team.first_of_largest(logits.columns, [=](std::int64_t j) { return static_cast<float>(x[j]); });
+        if (team.leads()) predicted[i] = static_cast<std::int32_t>(found);
+      });
+}
+
+}  // namespace
+
+void cross_entropy(ConstMatrix logits, const std::int32_t* labels, float scale, float* row_loss, Matrix d_logits) {
+  core::with_type(logits.type, [&]<class T>() {
+    const Tensor<T> gradient = d_logits.data == nullptr ? Tensor<T>() : d_logits.as<T>();
+    cross_entropy_in<T>(logits.as<T>(), labels, scale, row_loss, gradient);
+  });
+}
+
+void arg_max(ConstMatrix logits, std::int32_t* predicted) {
+  core::with_type(logits.type, [&]<class T>() { arg_max_in<T>(logits.as<T>(), predicted); });
 }
 
 // m_i = max_j x_ij
@@ -97,27 +163,18 @@ void squared_error(Tensor<const float> logits, const float* targets, float scale
       });
 }
 
-// predicted = the first j with x_j = max x
-void arg_max(Tensor<const float> logits, std::int32_t* predicted) {
-  kernel::for_items(
-      "bert_hpc::ops::arg_max", logits.rows, KOKKOS_LAMBDA(std::int64_t i) {
-        const float* x = logits.row(i);
-        std::int32_t best = 0;
-        for (std::int32_t j = 1; j < static_cast<std::int32_t>(logits.columns); ++j) {
-          if (x[j] > x[best]) best = j;
-        }
-        predicted[i] = best;
-      });
-}
-
 // place = first + the first j with x_j = m
 void class_shard_arg_max(Tensor<const float> logits, std::int64_t first, const float* largest, float* place) {
-  kernel::for_items(
-      "bert_hpc::ops::class_shard_arg_max", logits.rows, KOKKOS_LAMBDA(std::int64_t i) {
+  kernel::for_rows(
+      "bert_hpc::ops::class_shard_arg_max", logits.rows, KOKKOS_LAMBDA(const kernel::RowTeam& team, std::int64_t i) {
         const float* x = logits.row(i);
-        std::int64_t j = 0;
-        while (j < logits.columns && x[j] != largest[i]) ++j;
-        place[i] = j < logits.columns ? static_cast<float>(first + j) : std::numeric_limits<float>::infinity();
+        const float m = largest[i];
+        const std::int64_t columns = logits.columns;
+        const std::int64_t from_end = team.max<std::int64_t>(
+            columns, 0, [=](std::int64_t j) { return x[j] == m ? columns - j : std::int64_t{0}; });
+        if (!team.leads()) return;
+        place[i] =
+            from_end > 0 ? static_cast<float>(first + columns - from_end) : std::numeric_limits<float>::infinity();
       });
 }
 

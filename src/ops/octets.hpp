@@ -83,6 +83,39 @@ BERT_HPC_DEVICE void store(float (&from)[width], int count, T* to) {
   }
 }
 
+/// The largest of numbered values, the first among equals, in whatever order they are added. NaN is less than any.
+struct Largest {
+  float value;
+  int index;
+
+  BERT_HPC_DEVICE void add(float other, int place) {
+    if (!(other > value) && !(other == value && place < index)) return;
+    value = other;
+    index = place;
+  }
+};
+
+/// The octets of a matrix with so many of them a row that one of `threads` threads takes: every `threads`-th from its
+/// number on. Divides once, not for each octet.
+struct OctetWalk {
+  std::int64_t row, octet, row_step, octet_step, octets_of_row;
+
+  BERT_HPC_DEVICE OctetWalk(std::int64_t thread, std::int64_t threads, std::int64_t octets_a_row)
+      : row(thread / octets_a_row),
+        octet(thread % octets_a_row),
+        row_step(threads / octets_a_row),
+        octet_step(threads % octets_a_row),
+        octets_of_row(octets_a_row) {}
+
+  BERT_HPC_DEVICE void advance() {
+    row += row_step;
+    octet += octet_step;
+    if (octet < octets_of_row) return;
+    octet -= octets_of_row;
+    ++row;
+  }
+};
+
 /// The threads of a warp that share a row of up to 256·slots columns: octet o belongs to lane o mod 32, which keeps it
 /// in slot o / 32 of arrays of `held` octets.
 template <int slots>

@@ -109,9 +109,7 @@ TEST_CASE("logits, losses and every gradient are those of Transformers") {
     Trainee trainee(task);
     const core::MicroBatch& batch = trainee.batch(0);
     trainee.forward(batch);
-    const core::Tensor<float> logits = trainee.bert.logits();
-    REQUIRE(logits.contiguous());
-    const std::vector<float> dense = test::copy_of(logits.data, logits.size());
+    const std::vector<float> dense = test::floats_of(trainee.bert.logits());
     CHECK(tests::relative_error(dense, trainee.golden.numbers("logits")) < 2e-6);
 
     const double loss = trainee.backward(batch);
@@ -147,8 +145,7 @@ TEST_CASE("in 16 bits logits, losses and gradients are those of Transformers but
       Trainee trainee(task, type);
       const core::MicroBatch& batch = trainee.batch(0);
       trainee.forward(batch);
-      const core::Tensor<float> logits = trainee.bert.logits();
-      const std::vector<float> dense = test::copy_of(logits.data, logits.size());
+      const std::vector<float> dense = test::floats_of(trainee.bert.logits());
       const double of_logits = tests::relative_error(dense, trainee.golden.numbers("logits"));
       CHECK(of_logits < 10 * unit);
       CHECK(of_logits > 0.1 * unit);  // it does compute in 16 bits

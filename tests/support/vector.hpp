@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "bert_hpc/core/device_memory.hpp"
+#include "bert_hpc/core/matrix.hpp"
 #include "bert_hpc/core/parameter_store.hpp"
 
 namespace test {
@@ -46,6 +47,18 @@ std::vector<std::remove_const_t<T>> copy_of(T* device, std::int64_t count) {
 template <class T>
 std::vector<std::remove_const_t<T>> copy_of(std::span<T> device) {
   return copy_of(device.data(), static_cast<std::int64_t>(device.size()));
+}
+
+/// What device memory holds, without padding.
+inline std::vector<float> floats_of(const bert_hpc::core::ConstMatrix& device) {
+  return bert_hpc::core::with_type(device.type, [&]<class T>() {
+    const bert_hpc::core::Tensor<const T> tensor = device.as<T>();
+    std::vector<float> floats;
+    for (std::int64_t i = 0; i < tensor.rows; ++i) {
+      for (const T value : copy_of(tensor.row(i), tensor.columns)) floats.push_back(value);
+    }
+    return floats;
+  });
 }
 
 /// Products whose rows depend on nothing else, on this build's kind of device.

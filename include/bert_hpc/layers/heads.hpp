@@ -29,6 +29,9 @@ struct HeadSettings {
   float classifier_dropout = 0.1f;
   float layer_norm_epsilon = 1e-12f;
   DataType storage = DataType::fp32;  ///< of activations
+  /// masked_lm: of logits and their gradients where one rank has all outputs; of a share of them they are floats.
+  DataType logits = DataType::fp32;
+  bool pads_logits = false;  ///< masked_lm: rows of logits begin at multiples of ops::padded_columns()
   std::uint32_t site = 0;
   /// masked_lm: the parameter that holds the decoder's weights, and whether the head declares it: a copy of the word
   /// embeddings where they are elsewhere, or are to have their gradients summed apart.
@@ -47,7 +50,7 @@ class Head {
     Matrix activated;          ///< (piece, hidden): masked_lm only
     Tensor<float> statistics;  ///< (2, piece): mean, rstd; masked_lm only
     Matrix features;           ///< (piece, hidden): what the logits are made of
-    Tensor<float> logits;      ///< (rows, here); their gradients after loss() in training
+    Matrix logits;             ///< (rows, here); their gradients after loss() in training
     Tensor<float> shard_sums;  ///< (3, rows): where outputs are shared out
     Tensor<float> row_losses;  ///< (1, rows)
     Matrix d_features;         ///< (piece, hidden)

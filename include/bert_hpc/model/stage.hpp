@@ -99,7 +99,9 @@ class Stage {
   int next_outbox() const { return next_outbox_; }
 
   // With a head:
-  Tensor<float> logits(int slot = 0) const { return at(slot).head.logits; }  ///< (rows the head reads, outputs here)
+  /// (rows the head reads, outputs here): contiguous floats but for masked_lm on GPUs, which pads rows, and stores
+  /// logits in the storage type where one rank has all outputs.
+  Matrix logits(int slot = 0) const { return at(slot).head.logits; }
   const float* row_losses(int slot = 0) const { return at(slot).head.row_losses.data; }  ///< (rows the head reads)
   /// Of each row that the head reads, in evaluation.
   void predict(std::int32_t* predicted, int slot = 0) { head_->predict(at(slot).head, predicted); }

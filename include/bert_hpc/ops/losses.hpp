@@ -2,16 +2,18 @@
 // micro-batches and ranks is exact: loss of a step = Σ row losses · scale.
 #pragma once
 
+#include "bert_hpc/core/matrix.hpp"
 #include "bert_hpc/core/tensor.hpp"
 
 namespace bert_hpc::ops {
 
+using core::ConstMatrix;
+using core::Matrix;
 using core::Tensor;
 
 /// Cross entropy of softmax(logits). logits (rows, classes), labels (rows); row_loss (rows) = −log p[label], not
-/// scaled. d_logits = scale·(softmax − one_hot) where it has data; it may be logits.
-void cross_entropy(Tensor<const float> logits, const std::int32_t* labels, float scale, float* row_loss,
-                   Tensor<float> d_logits);
+/// scaled. d_logits = scale·(softmax − one_hot) where it has data, in the logits' type; it may be logits.
+void cross_entropy(ConstMatrix logits, const std::int32_t* labels, float scale, float* row_loss, Matrix d_logits);
 
 /// Cross entropy where ranks share out the classes: this one's logits (rows, some classes) are those of the classes
 /// from `first` on. Three steps; the caller takes the maximum over ranks of `largest` (rows) after the first, and the
@@ -29,7 +31,7 @@ void squared_error(Tensor<const float> logits, const float* targets, float scale
                    Tensor<float> d_logits);
 
 /// predicted[r] = index of the largest logit of row r, the first among equals.
-void arg_max(Tensor<const float> logits, std::int32_t* predicted);
+void arg_max(ConstMatrix logits, std::int32_t* predicted);
 
 /// Of a shard of the classes, whose first is `first`: place[r] = the first class of row r whose logit is largest[r],
 /// the maximum over all shards, or infinity. The least over ranks is what arg_max() gives.

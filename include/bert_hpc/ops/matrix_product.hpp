@@ -38,6 +38,12 @@ struct ProductExtents {
   auto operator<=>(const ProductExtents&) const = default;
 };
 
+/// Elements from one row to the next of a matrix with so many columns on whose rows a GPU's products are quickest: of
+/// at least 16 bytes each, which the loads of whole tiles need, in whole lines of its cache.
+constexpr std::int64_t padded_columns(std::int64_t columns) {
+  return (columns + 63) / 64 * 64;
+}
+
 /// What products are made for.
 struct ProductSettings {
   core::DataType compute = core::DataType::fp32;  ///< of operands; only our own take others than fp32 on CPUs

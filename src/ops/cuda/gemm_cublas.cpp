@@ -34,9 +34,10 @@ class CublasProduct final : public GemmProduct {
   /// Without a GPU (an estimate on a login node) only the bytes are told.
   std::int64_t reserve(const ProductExtents& e) override {
     if (compute() != core::DataType::fp32) {
-      rounded_elements_[0] = std::max(rounded_elements_[0], e.rows * std::max(e.in, e.out));
-      const std::int64_t weight = keeps_weights() ? 0 : e.in * e.out;
-      rounded_elements_[1] = std::max({rounded_elements_[1], weight, e.rows * std::max(e.in, e.out)});
+      const std::int64_t batch = e.rows * padded_columns(std::max(e.in, e.out));
+      const std::int64_t weight = keeps_weights() ? 0 : e.out * padded_columns(e.in);
+      rounded_elements_[0] = std::max(rounded_elements_[0], batch);
+      rounded_elements_[1] = std::max({rounded_elements_[1], weight, batch});
     }
     if (core::DeviceRuntime::missing_device().empty()) prepare();
     return static_cast<std::int64_t>(CublasMatmul::workspace_bytes) +
@@ -48,7 +49,8 @@ class CublasProduct final : public GemmProduct {
     if (reproducible_ || e.rows == 0 || !core::DeviceRuntime::missing_device().empty()) return;
     prepare();
     const std::int64_t width = core::bytes_of(compute());
-    const core::Buffer<unsigned char> x(e.rows * e.in * width), y(e.rows * e.out * width), w(e.in * e.out * width);
+    const core::Buffer<unsigned char> x(e.rows * e.in * width), y(e.rows * padded_columns(e.out) * width),
+        w(e.in * e.out * width);
     const core::Buffer<float> d_w(e.in * e.out), bias(compute() == core::DataType::fp32 ? e.out : 0);
     for (const auto* buffer : {&x, &y, &w}) {  // small numbers, in any type
       core::fill_on_device(buffer->data(), 0x3C, static_cast<std::size_t>(buffer->size()));
@@ -94,10 +96,11 @@ class CublasProduct final : public GemmProduct {
     // A matrix of one row may have any stride; the library wants one that fits.
     const std::int64_t stride = std::max(x.stride, columns);
     if (x.type == compute()) return {const_cast<void*>(x.data), stride, x.type, turned};
-    core::require(rows * columns <= rounded_[scratch].size(), "matrix product: an operand is larger than was reserved");
-    const Matrix to(rounded_[scratch].data(), rows, columns, columns, compute());
+    const std::int64_t padded = padded_columns(columns);
+    core::require(rows * padded <= rounded_[scratch].size(), "matrix product: an operand is larger than was reserved");
+    const Matrix to(rounded_[scratch].data(), rows, columns, padded, compute());
     copy(ConstMatrix(x.data, rows, columns, stride, x.type), to);
-    return {to.data, columns, compute(), turned};
+    return {to.data, padded, compute(), turned};
   }
 
   void gemm(std::int64_t m, std::int64_t n, std::int64_t k, const Operand& a, const Operand& b, float beta,

@@ -11,6 +11,7 @@
 #include "../algorithm_choice.hpp"
 #include "bert_hpc/core/data_type.hpp"
 #include "bert_hpc/core/float8.hpp"
+#include "bert_hpc/ops/matrix_product.hpp"
 
 namespace bert_hpc::ops {
 
@@ -75,10 +76,10 @@ struct LinearOperands {
 };
 
 /// The products that layers ask for, of operands and results of type `type`: forward, with and without bias, gradient
-/// of the input, new or added, and that of the weight, added.
+/// of the input, new or added, and that of the weight, added. Rows of y are padded, as those of logits are.
 inline std::vector<Matmul> linear_products(std::int64_t rows, std::int64_t in, std::int64_t out, core::DataType type,
                                            const LinearOperands& at) {
-  const Matmul::Operand x{at.x, in, type, false}, y{at.y, out, type, false}, w{at.w, in, type, false};
+  const Matmul::Operand x{at.x, in, type, false}, y{at.y, padded_columns(out), type, false}, w{at.w, in, type, false};
   const auto turned = [](Matmul::Operand operand) {
     operand.turned = true;
     return operand;

@@ -64,7 +64,7 @@ TEST_CASE("a linear layer's products are those that layers ask for, with keys of
   for (const ops::Matmul& p : all) {
     CHECK(p.m * p.n * p.k == rows * in * out);
     CHECK(p.rows() == rows);
-    // Strides are the columns as they are stored.
+    // Strides are the columns as they are stored, which 64 divides here.
     CHECK(p.a.stride == (p.a.turned ? p.m : p.k));
     CHECK(p.b.stride == (p.b.turned ? p.k : p.n));
     CHECK(p.c.stride == p.n);

@@ -1,0 +1,98 @@
+// A row of many columns that the threads of a block share, as cross entropy over a vocabulary has: thread t takes every
+// 512th octet (octets.hpp). Bodies are written for any team: on a GPU BlockTeam (kernel_blocks.hpp) is one thread of a
+// block; BlockInTurn does all threads' parts one after the other on the host, with the same operations in the same
+// order, so that tests without a GPU see what a GPU computes.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "bert_hpc/ops/vector_math.hpp"
+#include "octets.hpp"
+
+namespace bert_hpc::ops::block_row {
+
+inline constexpr int threads = 512, warps = threads / octets::warp_lanes;
+
+/// Of some numbers x: largest = max x, or what it began with; total = Σ exp(x − largest).
+struct Softmax {
+  float largest, total;
+};
+
+BERT_HPC_DEVICE Softmax merged(const Softmax& a, const Softmax& b) {
+  const float largest = a.largest > b.largest ? a.largest : b.largest;
+  return {largest, a.total * fast_exp(a.largest - largest) + b.total * fast_exp(b.largest - largest)};
+}
+
+/// Adds value[0 … count).
+BERT_HPC_DEVICE void add(Softmax& sum, const float (&value)[octets::width], int count) {
+  float largest = sum.largest;
+  for (int j = 0; j < octets::width; ++j) {
+    if (j < count && value[j] > largest) largest = value[j];
+  }
+  float total = sum.total * fast_exp(sum.largest - largest);
+  for (int j = 0; j < octets::width; ++j) {
+    if (j < count) total += fast_exp(value[j] - largest);
+  }
+  sum = {largest, total};
+}
+
+/// All threads of a block, one after the other.
+struct BlockInTurn {
+  bool leads() const { return true; }
+
+  /// body(octet) for every octet.
+  template <class Body>
+  void each(std::int64_t octet_count, const Body& body) const {
+    for (std::int64_t o = 0; o < octet_count; ++o) body(o);
+  }
+
+  /// Each thread begins with `first`; part(sum, octet) adds an octet.
+  template <class Part>
+  Softmax softmax(std::int64_t octet_count, const Softmax& first, const Part& part) const {
+    Softmax sums[threads];
+    for (Softmax& sum : sums) sum = first;
+    for (std::int64_t o = 0; o < octet_count; ++o) part(sums[o % threads], o);
+    Softmax all = first;
+    for (int w = 0; w < warps; ++w) {
+      Softmax* const lanes = sums + w * octets::warp_lanes;
+      for (int apart = octets::warp_lanes / 2; apart > 0; apart /= 2) {
+        for (int l = 0; l < apart; ++l) lanes[l] = merged(lanes[l], lanes[l + apart]);
+      }
+      all = w == 0 ? lanes[0] : merged(all, lanes[0]);
+    }
+    return all;
+  }
+};
+
+/// loss = log Σ_j exp(x_j − m) + m − x_label with m = max x,  d_x = scale · exp(x − m) / Σ − scale · one_hot
+/// x is read twice and d_x, which may be x or null, written once.
+template <class Team, class T>
+BERT_HPC_DEVICE void cross_entropy(const Team& team, const T* x, std::int64_t columns, std::int32_t label, float scale,
+                                   float* loss, T* d_x) {
+  const std::int64_t octet_count = octets::count_of(columns);
+  const float at_label = x[label];
+  const float begin = x[0];
+  // No thread returns from here before all have read x.
+  const Softmax all = team.softmax(octet_count, {begin, 0.0f}, [&](Softmax& sum, std::int64_t octet) {
+    float value[octets::width];
+    const int count = octets::columns_of(octet, columns);
+    octets::load(x + octet * octets::width, count, value);
+    add(sum, value, count);
+  });
+  if (team.leads()) *loss = std::log(all.total) + (all.largest - at_label);
+  if (d_x == nullptr) return;
+  const float factor = scale / all.total;
+  team.each(octet_count, [&](std::int64_t octet) {
+    float value[octets::width];
+    const std::int64_t first = octet * octets::width;
+    const int count = octets::columns_of(octet, columns);
+    octets::load(x + first, count, value);
+    for (int j = 0; j < octets::width; ++j) {
+      value[j] = factor * fast_exp(value[j] - all.largest) - (first + j == label ? scale : 0.0f);
+    }
+    octets::store(value, count, d_x + first);
+  });
+}
+
+}  // namespace bert_hpc::ops::block_row

@@ -1,0 +1,104 @@
+// Launches of blocks whose threads work together: of a block a row (block_row.hpp), and of octets of which the largest
+// result is kept. On CUDA devices; only kernel files include this.
+#pragma once
+
+#include "block_row.hpp"
+#include "kernel_rows.hpp"
+
+#if BERT_HPC_WARPS
+namespace bert_hpc::ops::kernel {
+
+/// A thread of a block that shares a row.
+struct BlockTeam {
+  block_row::Softmax* warp_sums;  // of each warp, in shared memory
+
+  BERT_HPC_DEVICE bool leads() const {
+#if defined(__CUDA_ARCH__)
+    return threadIdx.x == 0;
+#else
+    return true;
+#endif
+  }
+
+  template <class Body>
+  BERT_HPC_DEVICE void each([[maybe_unused]] std::int64_t octet_count, [[maybe_unused]] const Body& body) const {
+#if defined(__CUDA_ARCH__)
+    for (std::int64_t o = threadIdx.x; o < octet_count; o += block_row::threads) body(o);
+#endif
+  }
+
+  template <class Part>
+  BERT_HPC_DEVICE block_row::Softmax softmax([[maybe_unused]] std::int64_t octet_count, const block_row::Softmax& first,
+                                             [[maybe_unused]] const Part& part) const {
+    block_row::Softmax sum = first;
+#if defined(__CUDA_ARCH__)
+    each(octet_count, [&](std::int64_t octet) { part(sum, octet); });
+    for (int apart = octets::warp_lanes / 2; apart > 0; apart /= 2) {
+      const block_row::Softmax other = {__shfl_down_sync(0xFFFFFFFFu, sum.largest, apart),
+                                        __shfl_down_sync(0xFFFFFFFFu, sum.total, apart)};
+      sum = block_row::merged(sum, other);
+    }
+    if (threadIdx.x % octets::warp_lanes == 0) warp_sums[threadIdx.x / octets::warp_lanes] = sum;
+    __syncthreads();
+    sum = warp_sums[0];
+    for (int w = 1; w < block_row::warps; ++w) sum = block_row::merged(sum, warp_sums[w]);
+#endif
+    return sum;
+  }
+};
+
+template <class Body>
+__global__ void __launch_bounds__(block_row::threads) block_rows(const Body body) {
+  __shared__ block_row::Softmax sums[block_row::warps];
+  body(BlockTeam{sums}, std::int64_t{blockIdx.x});
+}
+
+/// body(team, row) for rows in [0, count); a body combines once.
+template <class Body>
+void for_blocks(const char* label, std::int64_t count, const Body& body) {
+  if (count <= 0) return;
+  block_rows<<<static_cast<unsigned>(count), block_row::threads, 0, stream()>>>(body);
+  after_launch(label);
+}
+
+inline constexpr int walk_threads = 256;
+/// As many as an H100's 132 multiprocessors hold at once: each walks over its share.
+inline constexpr std::int64_t max_walk_blocks = 132 * 8;
+
+template <class Body>
+__global__ void __launch_bounds__(walk_threads)
+    octets_with_maximum(std::int64_t rows, std::int64_t columns, std::uint32_t* largest, const Body body) {
+  __shared__ std::uint32_t parts[walk_threads / octets::warp_lanes];
+  std::uint32_t mine = 0;
+  octets::OctetWalk at(std::int64_t{blockIdx.x} * walk_threads + threadIdx.x, std::int64_t{gridDim.x} * walk_threads,
+                       octets::count_of(columns));
+  for (; at.row < rows; at.advance()) {
+    const std::uint32_t found = body(at.row, at.octet * octets::width, octets::columns_of(at.octet, columns));
+    mine = mine > found ? mine : found;
+  }
+  if (largest == nullptr) return;
+  for (int apart = octets::warp_lanes / 2; apart > 0; apart /= 2) {
+    const std::uint32_t other = __shfl_xor_sync(0xFFFFFFFFu, mine, apart);
+    mine = mine > other ? mine : other;
+  }
+  if (threadIdx.x % octets::warp_lanes == 0) parts[threadIdx.x / octets::warp_lanes] = mine;
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  for (const std::uint32_t part : parts) mine = mine > part ? mine : part;
+  atomicMax(largest, mine);
+}
+
+/// body(row, first column, columns) for every octet of every row; *largest = max(*largest, its results) where that is
+/// there, by one atomic operation a block.
+template <class Body>
+void for_octets_with_maximum(const char* label, std::int64_t rows, std::int64_t columns, std::uint32_t* largest,
+                             const Body& body) {
+  if (rows <= 0 || columns <= 0) return;
+  const std::int64_t blocks = divide_up(rows * octets::count_of(columns), walk_threads);
+  octets_with_maximum<<<static_cast<unsigned>(blocks < max_walk_blocks ? blocks : max_walk_blocks), walk_threads, 0,
+                        stream()>>>(rows, columns, largest, body);
+  after_launch(label);
+}
+
+}  // namespace bert_hpc::ops::kernel
+#endif

@@ -1,0 +1,114 @@
+// The head of masked language modelling with the logits that GPU builds have: rows padded, and in the storage type.
+// Padding changes no bit; 16-bit logits change losses and gradients by a rounding of each logit.
+#include <catch2/catch_test_macros.hpp>
+#include <cmath>
+#include <random>
+#include <vector>
+
+#include "bert_hpc/core/workspace.hpp"
+#include "bert_hpc/layers/heads.hpp"
+#include "support/sample_tensors.hpp"
+
+using namespace bert_hpc;
+using core::DataType;
+
+namespace {
+
+constexpr std::int64_t rows = 9, hidden = 32, outputs = 301;
+
+struct Result {
+  std::vector<float> losses, gradients;
+  std::vector<std::int32_t> predicted;
+};
+
+/// A forward and backward pass; predictions before the loss.
+Result pass_with(DataType storage, DataType logits, bool padded) {
+  const layers::HeadSettings settings{.kind = layers::HeadSettings::Kind::masked_lm,
+                                      .hidden = hidden,
+                                      .outputs = outputs,
+                                      .storage = storage,
+                                      .logits = logits,
+                                      .pads_logits = padded,
+                                      .decoder = "cls.predictions.decoder.weight",
+                                      .declares_decoder = true};
+  std::vector<core::ParameterSpec> specs;
+  layers::declare_head(settings, specs);
+  test::Arenas arenas;
+  core::ParameterStore store(specs, core::ParameterStore::Arenas::with_gradients, {}, arenas.memory());
+  std::mt19937 random(5);
+  std::normal_distribution<float> normal(0.0f, 0.5f);
+  for (float& value : store.change_values()) value = normal(random);
+  const auto head = layers::make_head(settings, store);
+  core::Workspace workspace;
+  static_cast<void>(head->take_saved(workspace, rows));
+  for (int i = 0; i < 2; ++i) static_cast<void>(workspace.take(rows, hidden, storage));
+  workspace.allocate();
+  layers::Head::Saved saved = head->take_saved(workspace, rows);
+  CHECK(saved.logits.type == logits);
+  CHECK(saved.logits.stride == (padded ? 320 : outputs));
+  const core::Matrix x = workspace.take(rows, hidden, storage), d_x = workspace.take(rows, hidden, storage);
+  core::with_type(storage, [&]<class T>() {
+    for (std::int64_t i = 0; i < rows * hidden; ++i) x.as<T>().data[i] = T(normal(random));
+  });
+  const auto products = ops::make_matrix_product("", {.compute = storage});
+  for (const std::int64_t out : {hidden, outputs}) products->reserve({.rows = rows, .in = hidden, .out = out});
+  const auto attention = ops::make_attention();
+  layers::Engine engine{*products, *attention};
+  const test::Rows selection(std::vector<int>{static_cast<int>(rows)});
+  const test::Vector<std::int64_t> sample = {7};
+  test::Vector<std::int32_t> labels, predicted(static_cast<std::size_t>(rows));
+  for (std::int64_t i = 0; i < rows; ++i) labels.push_back(static_cast<std::int32_t>(i * 37 % outputs));
+  core::MicroBatch batch;
+  batch.sequences = 1;
+  batch.sample = sample.data();
+  batch.tokens = batch.masked = selection.view();
+  batch.masked_labels = labels.data();
+  const layers::Pass pass{.batch = batch, .training = true};
+  head->forward(engine, pass, x, saved);
+  head->predict(saved, predicted.data());
+  head->loss(pass, 1.0f, saved);
+  head->backward_input(engine, pass, saved, d_x);
+  head->backward_weight(engine, saved, x);
+  return {test::copy_of(saved.row_losses.data, rows),
+          test::copy_of(store.gradients()),
+          {predicted.begin(), predicted.end()}};
+}
+
+double norm(const std::vector<float>& x) {
+  double sum = 0;
+  for (const float value : x) sum += static_cast<double>(value) * value;
+  return std::sqrt(sum);
+}
+
+}  // namespace
+
+TEST_CASE("padded rows of logits change no bit") {
+  if (core::is_gpu_build()) SKIP("the library chooses other algorithms");
+  for (const DataType storage : {DataType::fp32, DataType::bf16}) {
+    const Result plain = pass_with(storage, DataType::fp32, false), padded = pass_with(storage, DataType::fp32, true);
+    CHECK(padded.losses == plain.losses);
+    CHECK(padded.gradients == plain.gradients);
+    CHECK(padded.predicted == plain.predicted);
+    CHECK(norm(plain.gradients) > 0);
+  }
+}
+
+TEST_CASE("logits in 16 bits change losses and gradients by their rounding") {
+  for (const DataType type : {DataType::bf16, DataType::fp16}) {
+    INFO(core::name_of(type));
+    const Result floats = pass_with(type, DataType::fp32, false), rounded = pass_with(type, type, true);
+    // Logits are sums of 32 products of a normed feature and a weight of deviation 0.5: below 16. Each is off by half a
+    // unit of that, so that a loss, their log-sum-exp less one of them, is off by two of these at most.
+    const double unit = core::unit_roundoff(type);
+    double worst = 0;
+    for (std::size_t i = 0; i < floats.losses.size(); ++i) {
+      worst = std::max(worst, static_cast<double>(std::abs(rounded.losses[i] - floats.losses[i])));
+    }
+    CHECK(worst < 2 * unit * 16);
+    CHECK(worst > 0);
+    // A probability is off by as much of itself, and its gradient is rounded once, as it was before its products.
+    std::vector<float> difference = floats.gradients;
+    for (std::size_t i = 0; i < difference.size(); ++i) difference[i] -= rounded.gradients[i];
+    CHECK(norm(difference) < (2 * 16 + 1) * unit * norm(floats.gradients));
+  }
+}
