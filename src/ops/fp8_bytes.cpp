@@ -6,6 +6,7 @@
 #include "bert_hpc/ops/fp8_rounding.hpp"
 #include "fp8_note.hpp"
 #include "kernel.hpp"
+#include "kernel_blocks.hpp"
 #include "kernel_rows.hpp"
 
 namespace bert_hpc::ops {
@@ -82,27 +83,41 @@ void round_turned_in(Tensor<const T> x, const float* scale, Tensor<std::uint8_t>
       });
 }
 
+/// y = float8(x·s) of an octet. Returns the largest magnitude of x there.
+template <Float8 format, class T>
+KOKKOS_INLINE_FUNCTION std::uint32_t round_octet(const Tensor<const T>& x, float s, std::int64_t row,
+                                                 std::int64_t begin, int count, const Tensor<std::uint8_t>& y) {
+  float value[octets::width];
+  octets::load(x.row(row) + begin, count, value);  // zeros after the last column
+  std::uint32_t words[2];
+  pack<format>(value, s, words);
+  store(words, count, y.row(row) + begin);
+  return largest_magnitude(value);
+}
+
 // y = float8(x·s)
 template <Float8 format, class T>
 void round_in(Tensor<const T> x, const Fp8Scale& scale, bool notes, Tensor<std::uint8_t> y) {
   const float* const s = scale.scale;
   std::uint32_t* const noted = notes ? scale.largest : nullptr;
-  const std::int64_t octet_count = octets::count_of(x.columns);
-  kernel::for_items(
-      "bert_hpc::ops::fp8_round_to_bytes", x.rows * octet_count, KOKKOS_LAMBDA(std::int64_t item) {
-        const std::int64_t row = item / octet_count, begin = item % octet_count * octets::width;
-        const int count = octets::columns_of(item % octet_count, x.columns);
-        float value[octets::width];
-        octets::load(x.row(row) + begin, count, value);  // zeros behind the last column
-        std::uint32_t largest = 0, words[2];
-        for (int j = 0; j < octets::width; ++j) {
-          const std::uint32_t bits = magnitude_bits(value[j]);
-          largest = bits > largest ? bits : largest;
-        }
-        pack<format>(value, *s, words);
-        if (noted != nullptr) note(noted, largest);
-        store(words, count, y.row(row) + begin);
+  constexpr const char* label = "bert_hpc::ops::fp8_round_to_bytes";
+#if BERT_HPC_WARPS
+  kernel::for_octets_with_maximum(
+      label, x.rows, x.columns, noted, KOKKOS_LAMBDA(std::int64_t row, std::int64_t begin, int count) {
+        return round_octet<format>(x, *s, row, begin, count, y);
       });
+#else
+  kernel::for_items(
+      label, x.rows, KOKKOS_LAMBDA(std::int64_t row) {
+        std::uint32_t largest = 0;
+        for (std::int64_t octet = 0; octet < octets::count_of(x.columns); ++octet) {
+          const int count = octets::columns_of(octet, x.columns);
+          const std::uint32_t found = round_octet<format>(x, *s, row, octet * octets::width, count, y);
+          largest = found > largest ? found : largest;
+        }
+        if (noted != nullptr) note(noted, largest);
+      });
+#endif
 }
 
 }  // namespace

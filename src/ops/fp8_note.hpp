@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernel.hpp"
+#include "octets.hpp"
 
 namespace bert_hpc::ops {
 
@@ -11,7 +12,18 @@ KOKKOS_INLINE_FUNCTION std::uint32_t magnitude_bits(float x) {
   return bits < 0x7F800000u ? bits : 0x7F800000u;
 }
 
-/// Few threads find more than is noted already: most need no atomic operation.
+/// The largest magnitude of eight values.
+KOKKOS_INLINE_FUNCTION std::uint32_t largest_magnitude(const float (&value)[octets::width]) {
+  std::uint32_t largest = 0;
+  for (int j = 0; j < octets::width; ++j) {
+    const std::uint32_t bits = magnitude_bits(value[j]);
+    largest = bits > largest ? bits : largest;
+  }
+  return largest;
+}
+
+/// Of a row on CPUs, where few find more than is noted already and most need no atomic operation. GPUs note a block's
+/// (kernel_blocks.hpp).
 KOKKOS_INLINE_FUNCTION void note(std::uint32_t* noted, std::uint32_t mine) {
   if (mine > *static_cast<const volatile std::uint32_t*>(noted)) Kokkos::atomic_fetch_max(noted, mine);
 }

@@ -3,6 +3,7 @@
 
 #include "fp8_note.hpp"
 #include "kernel.hpp"
+#include "kernel_blocks.hpp"
 #include "kernel_rows.hpp"
 
 namespace bert_hpc::ops {
@@ -15,18 +16,14 @@ using core::Tensor;
 template <class T, class U, class F>
 void round_each(const char* label, Tensor<const T> x, std::uint32_t* noted, Tensor<U> y, const F& f) {
 #if BERT_HPC_WARPS
-  kernel::for_octets(
-      label, x.rows, x.columns, KOKKOS_LAMBDA(std::int64_t i, std::int64_t begin, int count) {
+  kernel::for_octets_with_maximum(
+      label, x.rows, x.columns, noted, KOKKOS_LAMBDA(std::int64_t i, std::int64_t begin, int count) {
         float value[octets::width];
-        octets::load(x.row(i) + begin, count, value);  // zeros behind the last column
-        std::uint32_t largest = 0;
-        for (int j = 0; j < octets::width; ++j) {
-          const std::uint32_t bits = magnitude_bits(value[j]);
-          largest = bits > largest ? bits : largest;
-          value[j] = f(value[j]);
-        }
-        if (noted != nullptr) note(noted, largest);
+        octets::load(x.row(i) + begin, count, value);  // zeros after the last column
+        const std::uint32_t largest = largest_magnitude(value);
+        for (int j = 0; j < octets::width; ++j) value[j] = f(value[j]);
         if (y.data != nullptr) octets::store(value, count, y.row(i) + begin);
+        return largest;
       });
 #else
   kernel::for_items(

@@ -168,3 +168,29 @@ TEST_CASE("bias and GELU in one pass") {
     }
   }
 }
+
+TEST_CASE("threads that walk over a matrix take each octet once, neighbours at once") {
+  for (const std::int64_t rows : {1, 3, 40}) {
+    for (const std::int64_t octets_of_row : {1, 5, 96, 700}) {
+      for (const std::int64_t threads : {1, 7, 96, 256}) {
+        INFO(rows << " rows of " << octets_of_row << " octets, " << threads << " threads");
+        std::vector<std::int64_t> round(static_cast<std::size_t>(rows * octets_of_row), -1);
+        bool once = true;
+        for (std::int64_t thread = 0; thread < threads; ++thread) {
+          std::int64_t rounds = 0;
+          for (octets::OctetWalk at(thread, threads, octets_of_row); at.row < rows; at.advance()) {
+            std::int64_t& taken = round[static_cast<std::size_t>(at.row * octets_of_row + at.octet)];
+            once = once && taken < 0;
+            taken = rounds++;
+          }
+        }
+        CHECK(once);
+        bool in_order = true;
+        for (std::size_t i = 0; i < round.size(); ++i) {
+          in_order = in_order && round[i] == static_cast<std::int64_t>(i) / threads;
+        }
+        CHECK(in_order);
+      }
+    }
+  }
+}
