@@ -14,6 +14,7 @@ namespace bert_hpc::app {
 namespace {
 
 constexpr std::size_t votes_per_step = 5;
+constexpr std::size_t said_per_step = votes_per_step + 1;  // and the squares of this rank's part of the gradient
 
 }  // namespace
 
@@ -58,10 +59,9 @@ void Trainer::restore_fp8(const std::string& magnitudes) {
   collectively(assembly_.groups().world, [&] { assembly_.fp8->scales().restore(magnitudes); });
 }
 
-void Trainer::measure_noise(const data::LoadedStep& loaded, double norm) {
+void Trainer::measure_noise(const data::LoadedStep& loaded, double norm, double left_out) {
   const double scale = scale_.scale() * scale_.scale();
-  train::SmallBatch mine{.squares = sums_.first_micro_batch_squares() / scale,
-                         .left_out = sums_.squares_without_noise() / scale};
+  train::SmallBatch mine{.squares = sums_.first_micro_batch_squares() / scale, .left_out = left_out / scale};
   if (own_ > 0) {
     mine.samples = loaded.micro_batches[first_].batch.sequences;
     mine.targets = loaded.micro_batches[first_].target_count;
@@ -136,18 +136,31 @@ std::vector<std::int64_t> Trainer::samples_without_loss(const data::LoadedStep& 
   return samples;
 }
 
+void Trainer::update_at_once(double learning_rate, std::int64_t done, std::size_t micro_batches) {
+  const auto timed = timers_.measure("optimizer");
+  require_intact(hash_.before_update(done + 1));
+  sums_.norm().start_on_device({.losses = losses_.device(),
+                                .micro_batches = static_cast<std::int64_t>(micro_batches),
+                                .targets = targets_},
+                               optimizer_.max_gradient_norm(), scale_.scale());
+  optimizer_.step_on_device(learning_rate, done + 1 - skipped_.total, sums_.norm().factor());
+}
+
 void Trainer::update(const StepResult& result, std::int64_t done) {
   {
     const auto timed = timers_.measure("optimizer");
-    require_intact(hash_.before_update(done + 1));
+    const bool launched = updates_at_once();
+    if (!launched) require_intact(hash_.before_update(done + 1));
     if (result.skipped) {
-      optimizer_.discard();
+      if (!launched) optimizer_.discard();
       ++skipped_.total;
       if (!result.backed_off) ++skipped_.in_a_row;  // finding a scale is no failure
     } else {
-      optimizer_.step(
-          result.learning_rate, done + 1 - skipped_.total, result.gradient_norm,
-          [this](std::size_t range) { sums_.share_range(range); }, scale_.scale());
+      std::function<void(std::size_t)> share;
+      if (sums_.plan().shares_update()) share = [this](std::size_t range) { sums_.share_range(range); };
+      if (!launched) {
+        optimizer_.step(result.learning_rate, done + 1 - skipped_.total, result.gradient_norm, share, scale_.scale());
+      }
       skipped_.in_a_row = 0;
     }
     scale_.update(!result.skipped);
@@ -158,25 +171,33 @@ void Trainer::update(const StepResult& result, std::int64_t done) {
 }
 
 /// The sum runs in the order of micro-batches whoever computed them; adding the others' zeros is exact.
-double Trainer::global_loss(const data::LoadedStep& loaded, Votes& votes) {
+void Trainer::agree(const data::LoadedStep& loaded, StepResult& result) {
   const auto micro_batches = static_cast<std::size_t>(loaded.plan.micro_batches());
   const std::span<double> losses = losses_.to_host(loaded.plan.micro_batches());
   double* const said = losses_.host() + micro_batches;
+  Votes& votes = result.votes;
+  train::GradientNorm& norm = sums_.norm();
   said[0] = votes.stop;
   said[1] = votes.checkpoint;
   said[2] = votes.written;
   said[3] = votes.failed;
   said[4] = votes.lost;
-  assembly_.groups().world.all_reduce(std::span(losses_.host(), micro_batches + votes_per_step), comm::Reduction::sum);
+  said[5] = updates_at_once() || norm.is_reproducible() ? 0 : norm.own_squares();
+  assembly_.groups().world.all_reduce(std::span(losses_.host(), micro_batches + said_per_step), comm::Reduction::sum);
   votes = {said[0], said[1], said[2], said[3], said[4]};
   double sum = 0;
   for (const double loss : losses) sum += loss;
-  return sum / targets_;
+  result.loss = sum / targets_;
+  result.gradient_norm = updates_at_once()        ? norm.square_root()
+                         : norm.is_reproducible() ? norm.result()
+                                                  : std::sqrt(said[5]);
+  result.gradient_norm /= scale_.scale();
+  result.skipped = !std::isfinite(result.loss) || !std::isfinite(result.gradient_norm);
 }
 
 StepResult Trainer::step(const data::LoadedStep& loaded, std::int64_t done, const StepHooks& hooks) {
   const auto micro_batches = static_cast<std::size_t>(loaded.plan.micro_batches());
-  const auto sums = static_cast<std::int64_t>(micro_batches + votes_per_step);
+  const auto sums = static_cast<std::int64_t>(micro_batches + said_per_step);
   if (losses_.size() < sums) losses_ = core::MirroredArray<double>(sums);  // in the first steps only
   core::fill_on_device(losses_.device(), 0, micro_batches * sizeof(double));
   targets_ = global_targets(loaded);
@@ -195,15 +216,24 @@ StepResult Trainer::step(const data::LoadedStep& loaded, std::int64_t done, cons
   assembly_.pipeline().train(assembly_.training_engine(), passes_, *this);
 
   StepResult result;
+  result.learning_rate = settings_.learning_rate * train::learning_rate_factor(settings_.schedule, done);
+  const char* const section = assembly_.groups().world.size() > 1 ? "gradient reduction" : "gradient accumulation";
+  double left_out = 0;
   {
-    const auto timed =
-        timers_.measure(assembly_.groups().world.size() > 1 ? "gradient reduction" : "gradient accumulation");
+    const auto timed = timers_.measure(section);
     sums_.end_step();
-    result.gradient_norm = sums_.gradient_norm() / scale_.scale();
+    if (measures) left_out = sums_.squares_without_noise();
+    if (!updates_at_once()) sums_.norm().start();
+  }
+  if (updates_at_once()) {
+    if (hooks.before_update) hooks.before_update();
+    update_at_once(result.learning_rate, done, micro_batches);
+  }
+  {
+    const auto timed = timers_.measure(section);
     if (hooks.votes) result.votes = hooks.votes();  // as late as possible: a signal counts in the step that it came in
-    result.loss = global_loss(loaded, result.votes);
-    result.skipped = !std::isfinite(result.loss) || !std::isfinite(result.gradient_norm);
-    if (measures && !result.skipped) measure_noise(loaded, result.gradient_norm);
+    agree(loaded, result);
+    if (measures && !result.skipped) measure_noise(loaded, result.gradient_norm, left_out);
     result.noise_scale = noise_.value();
   }
   if (assembly_.fp8) {
@@ -218,8 +248,7 @@ StepResult Trainer::step(const data::LoadedStep& loaded, std::int64_t done, cons
     }
     std::sort(result.bad_samples.begin(), result.bad_samples.end());
   }
-  result.learning_rate = settings_.learning_rate * train::learning_rate_factor(settings_.schedule, done);
-  if (hooks.before_update) hooks.before_update();
+  if (hooks.before_update && !updates_at_once()) hooks.before_update();
   update(result, done);
   for (const core::PlannedSample& sample : loaded.plan.samples) {
     result.tokens += sample.length;

@@ -161,6 +161,23 @@ void for_strips(const char* label, std::int64_t rows, std::int64_t columns, cons
   after_launch(label);
 }
 
+inline constexpr int threads_of_sum = 1024;
+
+template <class Term, class Finish>
+__global__ void __launch_bounds__(threads_of_sum) one_sum(std::int64_t count, const Term term, const Finish finish) {
+  using octets::warp_lanes;
+  __shared__ double parts[threads_of_sum / warp_lanes];
+  const int lane = static_cast<int>(threadIdx.x) % warp_lanes, warp = static_cast<int>(threadIdx.x) / warp_lanes;
+  double sum = 0.0;
+  for (std::int64_t i = threadIdx.x; i < count; i += threads_of_sum) sum += term(i);
+  for (int apart = warp_lanes / 2; apart > 0; apart /= 2) sum += __shfl_xor_sync(0xFFFFFFFFu, sum, apart);
+  if (lane == 0) parts[warp] = sum;
+  __syncthreads();
+  if (threadIdx.x > 0) return;
+  for (int w = 1; w < threads_of_sum / warp_lanes; ++w) sum += parts[w];
+  finish(sum);
+}
+
 template <class Body>
 __global__ void __launch_bounds__(256) octet_rows(std::int64_t columns, const Body body) {
   const std::int64_t octet = std::int64_t{blockIdx.y} * blockDim.x + threadIdx.x;
@@ -181,6 +198,22 @@ void for_octets(const char* label, std::int64_t rows, std::int64_t columns, cons
   after_launch(label);
 }
 #endif
+
+/// finish(Σ term(i) over [0, count)), in double, in an order that `count` alone decides: one after the other on CPUs.
+template <class Term, class Finish>
+void sum_then(const char* label, std::int64_t count, const Term& term, const Finish& finish) {
+#if BERT_HPC_WARPS
+  one_sum<<<1, threads_of_sum, 0, stream()>>>(count, term, finish);
+  require_launched(label);
+#else
+  for_items(
+      label, 1, KOKKOS_LAMBDA(std::int64_t) {
+        double sum = 0.0;
+        for (std::int64_t i = 0; i < count; ++i) sum += term(i);
+        finish(sum);
+      });
+#endif
+}
 
 /// body(team, row) for rows in [0, count).
 template <class Body>

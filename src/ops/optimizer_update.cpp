@@ -6,6 +6,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "adamw_element.hpp"
 #include "bert_hpc/core/error.hpp"
 #include "kernel.hpp"
 #include "kernel_rows.hpp"
@@ -13,32 +14,6 @@
 namespace bert_hpc::ops {
 
 namespace {
-
-/// Constants of a step, formed in double and rounded once, as torch does with Python's numbers.
-struct Adamw {
-  explicit Adamw(const AdamwStep& step)
-      : decay(static_cast<float>(1.0 - step.learning_rate * step.weight_decay)),
-        step_size(static_cast<float>(step.learning_rate / step.bias_correction1)),
-        inverse_root2(static_cast<float>(1.0 / std::sqrt(step.bias_correction2))),
-        new1(static_cast<float>(1.0 - step.beta1)),
-        new2(static_cast<float>(1.0 - step.beta2)),
-        beta2(static_cast<float>(step.beta2)),
-        epsilon(static_cast<float>(step.epsilon)),
-        gradient_scale(step.gradient_scale) {}
-
-  // g' = gradient_scale · g,  m ← m + (g' − m)(1 − β1),  v ← β2 v + (1 − β2) g'²,
-  // w ← w (1 − lr · wd) − lr / bc1 · m / (√v / √bc2 + ε)
-  KOKKOS_INLINE_FUNCTION void operator()(float& w, float g, float& m, float& v) const {
-    const float grad = gradient_scale * g;
-    const float m_new = m + (grad - m) * new1;
-    const float v_new = beta2 * v + new2 * grad * grad;
-    m = m_new;
-    v = v_new;
-    w = w * decay - step_size * (m_new / (std::sqrt(v_new) * inverse_root2 + epsilon));
-  }
-
-  float decay, step_size, inverse_root2, new1, new2, beta2, epsilon, gradient_scale;
-};
 
 void require_one_size(std::span<const float> value, std::span<const float> gradient,
                       std::span<const float> first_moment, std::span<const float> second_moment) {
@@ -48,6 +23,30 @@ void require_one_size(std::span<const float> value, std::span<const float> gradi
 }
 
 constexpr std::int64_t line = GradientMarks::line;
+
+/// Elements that one item of AdamwRanges takes: few enough on a GPU that a shard of some million elements keeps all of it
+/// busy.
+constexpr std::int64_t piece_elements = kernel::in_warps ? 512 : norm_block;
+
+/// body.element<known_zero>(i) for i in [begin, end), which marks[0] begins: runs of lines of one kind, so that loops
+/// are long.
+template <class Body>
+KOKKOS_INLINE_FUNCTION void for_marked_runs(std::int64_t begin, std::int64_t end, const std::uint8_t* marks,
+                                            const Body& body) {
+  for (std::int64_t next; begin < end; begin = next) {
+    const bool zero = marks != nullptr && marks[begin / line] == 0;
+    next = marks == nullptr ? end : begin + line;
+    while (next < end && (marks[next / line] == 0) == zero) next += line;
+    next = next < end ? next : end;
+    if (zero) {
+#pragma omp simd
+      for (std::int64_t i = begin; i < next; ++i) body.template element<true>(i);
+    } else {
+#pragma omp simd
+      for (std::int64_t i = begin; i < next; ++i) body.template element<false>(i);
+    }
+  }
+}
 
 /// body.element<known_zero>(i) for every i in [0, count): lines that are marked as zero go the short way. CPU items
 /// gather neighbouring lines of one kind, so that the inner loops are long.
@@ -77,68 +76,16 @@ void clear(GradientMarks marks, std::int64_t count) {
       "bert_hpc::ops::clear_marks", kernel::divide_up(count, line), KOKKOS_LAMBDA(std::int64_t i) { m[i] = 0; });
 }
 
-/// body.element<known_zero>(i) for i in [begin, end), which marks[0] begins: runs of lines of one kind, so that loops
-/// are long.
-template <class Body>
-KOKKOS_INLINE_FUNCTION void for_marked_runs(std::int64_t begin, std::int64_t end, const std::uint8_t* marks,
-                                            const Body& body) {
-  for (std::int64_t next; begin < end; begin = next) {
-    const bool zero = marks != nullptr && marks[begin / line] == 0;
-    next = marks == nullptr ? end : begin + line;
-    while (next < end && (marks[next / line] == 0) == zero) next += line;
-    next = next < end ? next : end;
-    if (zero) {
-#pragma omp simd
-      for (std::int64_t i = begin; i < next; ++i) body.template element<true>(i);
-    } else {
-#pragma omp simd
-      for (std::int64_t i = begin; i < next; ++i) body.template element<false>(i);
-    }
-  }
-}
-
-/// `Copy`: the type of rounded copies, or void without them.
-template <class Copy>
-struct UpdateElement {
-  Adamw update;
-  float *w, *g, *m, *v;
-  Copy* copy;
-  template <bool known_zero>
-  KOKKOS_INLINE_FUNCTION void element(std::int64_t i) const {
-    if constexpr (known_zero) {
-      update(w[i], 0.0f, m[i], v[i]);
-    } else {
-      update(w[i], g[i], m[i], v[i]);
-      g[i] = 0.0f;
-    }
-    if constexpr (!std::is_void_v<Copy>) copy[i] = Copy(w[i]);
-  }
-};
-
 /// The elements [0, count) of a piece that `marks` are of.
 template <class Body>
 KOKKOS_INLINE_FUNCTION void update_piece(const kernel::RowTeam& team, std::int64_t count, const std::uint8_t* marks,
                                          const Body& body) {
   if constexpr (kernel::in_warps) {
-    team.each(count, [&](std::int64_t i) {
-      if (marks != nullptr && marks[i / line] == 0) {
-        body.template element<true>(i);
-      } else {
-        body.template element<false>(i);
-      }
-    });
+    update_octets(team.lane, count, marks, body);
   } else {
     for_marked_runs(0, count, marks, body);
   }
 }
-
-struct ZeroElement {
-  float* x;
-  template <bool known_zero>
-  KOKKOS_INLINE_FUNCTION void element(std::int64_t i) const {
-    if constexpr (!known_zero) x[i] = 0.0f;
-  }
-};
 
 }  // namespace
 
@@ -172,7 +119,7 @@ AdamwRanges::AdamwRanges(std::span<const AdamwRange> ranges, core::DataType copi
     : copies_(copies), ranges_(static_cast<std::int64_t>(ranges.size())), first_piece_(1, 0) {
   std::vector<Piece> pieces;
   for (std::size_t r = 0; r < ranges.size(); ++r) {
-    for (std::int64_t begin = 0; begin < ranges[r].size; begin += norm_block) {
+    for (std::int64_t begin = 0; begin < ranges[r].size; begin += piece_elements) {
       pieces.push_back({static_cast<std::int64_t>(r), begin});
     }
     first_piece_.push_back(static_cast<std::int64_t>(pieces.size()));
@@ -183,19 +130,29 @@ AdamwRanges::AdamwRanges(std::span<const AdamwRange> ranges, core::DataType copi
 }
 
 template <class Copy>
-void update_pieces(const Adamw& with_decay, const Adamw& without_decay, const AdamwRange* all,
-                   const AdamwRanges::Piece* pieces, std::int64_t piece_count) {
-  const Adamw with = with_decay, without = without_decay;
+void update_pieces(const AdamwStep& step, const AdamwRange* all, const AdamwRanges::Piece* pieces,
+                   std::int64_t piece_count) {
+  AdamwStep undecayed = step;
+  undecayed.weight_decay = 0;
+  const Adamw with(step), without(undecayed);
+  const float* const device_scale = step.device_scale;
   kernel::for_rows(
       "bert_hpc::ops::adamw_update_ranges", piece_count, KOKKOS_LAMBDA(const kernel::RowTeam& team, std::int64_t p) {
         const AdamwRanges::Piece piece = pieces[p];
         const AdamwRange r = all[piece.range];
-        const std::int64_t left = r.size - piece.begin, count = left < norm_block ? left : norm_block;
-        const UpdateElement<void> plain{r.decay ? with : without,      r.value + piece.begin,
-                                        r.gradient + piece.begin,      r.first_moment + piece.begin,
-                                        r.second_moment + piece.begin, nullptr};
+        const std::int64_t left = r.size - piece.begin, count = left < piece_elements ? left : piece_elements;
+        Adamw update = r.decay ? with : without;
+        if (device_scale != nullptr) update.gradient_scale = *device_scale;
+        const UpdateElement<void> plain{update,
+                                        r.value + piece.begin,
+                                        r.gradient + piece.begin,
+                                        r.first_moment + piece.begin,
+                                        r.second_moment + piece.begin,
+                                        nullptr};
         std::uint8_t* const marks = r.marks == nullptr ? nullptr : r.marks + piece.begin / line;
-        if (r.copy == nullptr) {
+        if (update.gradient_scale != update.gradient_scale) {  // NaN: skipped
+          update_piece(team, count, marks, ZeroElement{plain.g});
+        } else if (r.copy == nullptr) {
           update_piece(team, count, marks, plain);
         } else {
           auto* const copy = reinterpret_cast<Copy*>(r.copy) + piece.begin;
@@ -209,11 +166,8 @@ void update_pieces(const Adamw& with_decay, const Adamw& without_decay, const Ad
 
 void AdamwRanges::update(const AdamwStep& step, std::size_t first, std::size_t last) const {
   core::require(first <= last && last < first_piece_.size(), "adamw_update: ranges that there are not");
-  AdamwStep undecayed = step;
-  undecayed.weight_decay = 0;
   const auto run = copies_ == core::DataType::fp16 ? update_pieces<core::Fp16> : update_pieces<core::Bf16>;
-  run(Adamw(step), Adamw(undecayed), ranges_.data(), pieces_.data() + first_piece_[first],
-      first_piece_[last] - first_piece_[first]);
+  run(step, ranges_.data(), pieces_.data() + first_piece_[first], first_piece_[last] - first_piece_[first]);
 }
 
 void adamw_update_on_host(const AdamwStep& step, std::span<float> value, std::span<float> gradient,
@@ -283,29 +237,6 @@ std::uint64_t hash_of_bits(std::span<const float> x, const core::MirroredArray<s
   std::uint64_t hash = 0;
   for (const std::uint64_t part : partial.to_host(blocks)) hash += part;
   return hash;
-}
-
-// partial_b = Σ x² over block b
-void squared_norm_blocks(std::span<const float> x, std::span<double> partial, GradientMarks marks) {
-  const std::int64_t count = static_cast<std::int64_t>(x.size());
-  const std::int64_t blocks = kernel::divide_up(count, norm_block);
-  core::require(static_cast<std::int64_t>(partial.size()) == blocks,
-                "squared_norm_blocks: one partial sum per block of norm_block elements is needed");
-  const float* in = x.data();
-  double* out = partial.data();
-  const std::uint8_t* const m = marks.marks;
-  kernel::for_rows(
-      "bert_hpc::ops::squared_norm_blocks", blocks, KOKKOS_LAMBDA(const kernel::RowTeam& team, std::int64_t b) {
-        const std::int64_t begin = b * norm_block;
-        const std::int64_t end = begin + norm_block < count ? begin + norm_block : count;
-        bool zero = m != nullptr;
-        for (std::int64_t l = begin / line; zero && l * line < end; ++l) zero = m[l] == 0;
-        const float* block = in + begin;
-        const double sum = zero ? 0.0 : team.sum<double>(end - begin, [=](std::int64_t i) {
-          return static_cast<double>(block[i]) * static_cast<double>(block[i]);
-        });
-        if (team.leads()) out[b] = sum;
-      });
 }
 
 // y += x

@@ -86,6 +86,7 @@ GradientNorm::GradientNorm(const core::ParameterStore& parameters, const NormSco
     : everyone_(*scope.everyone), reproducible_(reproducible) {
   core::require(scope.first_block.size() == parameters.slices().size(), "gradient norm: not the scope of this arena");
   const std::vector<Group> groups = groups_of(parameters.slices());
+  std::vector<ops::SquareRange> runs, without_noise;
   for (const OwnedRange& part : parts) {
     bool follows = false;  // does the run before end with the group before, in this part?
     for (const Group& group : groups) {
@@ -100,53 +101,74 @@ GradientNorm::GradientNorm(const core::ParameterStore& parameters, const NormSco
       std::uint8_t* const marks =
           part.marks == nullptr ? nullptr : part.marks + (begin - part.begin) / ops::GradientMarks::line;
       if (static_cast<int>(group.first_slice) == scope.without_noise) {
-        without_noise_.push_back({gradient, end - begin, 0, marks});
+        without_noise.push_back({gradient, end - begin, 0, marks});
       }
       if (reproducible) {
         core::require((begin - group.begin) % ops::norm_block == 0, "gradient norm: a part begins within a block");
-        runs_.push_back({gradient, end - begin, place + (begin - group.begin) / ops::norm_block, marks});
+        runs.push_back({gradient, end - begin, place + (begin - group.begin) / ops::norm_block, marks});
       } else if (follows) {  // the padding between is zero
-        runs_.back().size = gradient + (end - begin) - runs_.back().gradient;
+        runs.back().size = gradient + (end - begin) - runs.back().gradient;
       } else {
-        runs_.push_back({gradient, end - begin, 0, marks});
+        runs.push_back({gradient, end - begin, 0, marks});
       }
       follows = true;
     }
   }
-  std::int64_t blocks = 0;
-  for (Run& run : without_noise_) run.first_block = std::exchange(blocks, blocks + blocks_of(run.size));
-  blocks = 0;
-  for (Run& run : runs_) {
+  std::int64_t left_out = 0, blocks = 0;
+  for (ops::SquareRange& run : without_noise) run.first_block = std::exchange(left_out, left_out + blocks_of(run.size));
+  for (ops::SquareRange& run : runs) {
     if (!reproducible) run.first_block = std::exchange(blocks, blocks + blocks_of(run.size));
   }
+  runs_ = ops::SquareRanges(runs);
+  without_noise_ = ops::SquareRanges(without_noise);
   partials_ = core::MirroredArray<double>(reproducible ? scope.blocks : blocks);
+  left_out_ = core::MirroredArray<double>(left_out);
+  squares_ = core::MirroredArray<double>(1);
+  factor_ = core::Buffer<float>(1);
 }
 
-std::span<const double> GradientNorm::square_blocks(std::span<const Run> runs, std::int64_t blocks) {
-  const std::span<double> device(partials_.device(), static_cast<std::size_t>(blocks));
-  for (const Run& run : runs) {
-    ops::squared_norm_blocks(
-        {run.gradient, static_cast<std::size_t>(run.size)},
-        device.subspan(static_cast<std::size_t>(run.first_block), static_cast<std::size_t>(blocks_of(run.size))),
-        {run.marks});
-  }
-  return partials_.to_host(blocks);
+void GradientNorm::start() {
+  const std::span<double> device(partials_.device(), static_cast<std::size_t>(partials_.size()));
+  if (reproducible_) core::fill_on_device(device.data(), 0, device.size_bytes());
+  runs_.sum(device);
+  partials_.start_to_host(partials_.size());
 }
 
-double GradientNorm::operator()() {
-  const auto all = static_cast<std::size_t>(partials_.size());
-  if (reproducible_) core::fill_on_device(partials_.device(), 0, all * sizeof(double));
-  square_blocks(runs_, partials_.size());
-  const std::span<double> partials(partials_.host(), all);
+double GradientNorm::result() {
+  const std::span<double> partials(partials_.host(), static_cast<std::size_t>(partials_.size()));
   if (reproducible_ && everyone_.size() > 1) everyone_.all_reduce(partials, comm::Reduction::sum);
-  const double sum = std::accumulate(partials.begin(), partials.end(), 0.0);
+  const double sum = own_squares();
   return std::sqrt(reproducible_ || everyone_.size() == 1 ? sum : everyone_.sum(sum));
 }
 
+double GradientNorm::own_squares() const {
+  const double* const partials = partials_.host();
+  return std::accumulate(partials, partials + partials_.size(), 0.0);
+}
+
+double GradientNorm::operator()() {
+  start();
+  core::wait_for_kernels();
+  return result();
+}
+
+void GradientNorm::start_on_device(ops::ClippingSums sums, double max_norm, double scale) {
+  core::require(stays_on_device(), "gradient norm: other ranks have a part in it");
+  runs_.sum({partials_.device(), static_cast<std::size_t>(partials_.size())});
+  sums.partial = partials_.device();
+  sums.partials = partials_.size();
+  ops::sum_and_clip(sums, max_norm, scale, squares_.device(), factor_.data());
+  squares_.start_to_host(1);
+}
+
+double GradientNorm::square_root() const {
+  return std::sqrt(*squares_.host());
+}
+
 double GradientNorm::squares_without_noise() {
-  if (without_noise_.empty()) return 0;
-  const Run& last = without_noise_.back();
-  const std::span<const double> partials = square_blocks(without_noise_, last.first_block + blocks_of(last.size));
+  if (left_out_.size() == 0) return 0;
+  without_noise_.sum({left_out_.device(), static_cast<std::size_t>(left_out_.size())});
+  const std::span<const double> partials = left_out_.to_host(left_out_.size());
   return std::accumulate(partials.begin(), partials.end(), 0.0);
 }
 

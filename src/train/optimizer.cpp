@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "bert_hpc/core/error.hpp"
+#include "bert_hpc/ops/gradient_squares.hpp"
 #include "bert_hpc/ops/optimizer_update.hpp"
 
 namespace bert_hpc::train {
@@ -129,20 +131,22 @@ void Adamw::discard() {
   }
 }
 
-void Adamw::step(double learning_rate, std::int64_t update_number, double gradient_norm,
-                 const std::function<void(std::size_t)>& updated, double scale) {
+ops::AdamwStep Adamw::constants(double learning_rate, std::int64_t update) const {
   ops::AdamwStep step;
   step.learning_rate = learning_rate;
   step.beta1 = settings_.beta1;
   step.beta2 = settings_.beta2;
   step.epsilon = settings_.epsilon;
-  step.bias_correction1 = 1.0 - std::pow(settings_.beta1, static_cast<double>(update_number));
-  step.bias_correction2 = 1.0 - std::pow(settings_.beta2, static_cast<double>(update_number));
-  const double limit = settings_.max_gradient_norm;
-  // As torch.nn.utils.clip_grad_norm_: max_norm / (norm + 1e-6), at most 1.
-  const double clip = limit > 0 ? std::min(1.0, limit / (gradient_norm + 1e-6)) : 1.0;
-  step.gradient_scale = static_cast<float>(clip / scale);
+  step.bias_correction1 = 1.0 - std::pow(settings_.beta1, static_cast<double>(update));
+  step.bias_correction2 = 1.0 - std::pow(settings_.beta2, static_cast<double>(update));
   step.weight_decay = settings_.weight_decay;
+  return step;
+}
+
+void Adamw::step(double learning_rate, std::int64_t update, double gradient_norm,
+                 const std::function<void(std::size_t)>& updated, double scale) {
+  ops::AdamwStep step = constants(learning_rate, update);
+  step.gradient_scale = ops::clipping_factor(gradient_norm, settings_.max_gradient_norm, scale);
   parameters_.change_values();
   // One kernel for everything, unless somebody waits for each range.
   if (!offload_ && !updated) resident_.update(step, 0, resident_.size());
@@ -155,6 +159,15 @@ void Adamw::step(double learning_rate, std::int64_t update_number, double gradie
     if (updated) updated(i);
   }
   has_masters_ = true;
+  if (copies_ != nullptr) copies_->written();
+}
+
+void Adamw::step_on_device(double learning_rate, std::int64_t update, const float* factor) {
+  core::require(!offload_, "optimizer: an update in host memory needs to know the norm");
+  ops::AdamwStep step = constants(learning_rate, update);
+  step.device_scale = factor;
+  parameters_.change_values();
+  resident_.update(step, 0, resident_.size());
   if (copies_ != nullptr) copies_->written();
 }
 

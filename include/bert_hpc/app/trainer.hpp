@@ -98,12 +98,15 @@ class Trainer : private train::PipelineEvents {
   double global_targets(const data::LoadedStep& loaded);
   /// Throws AgreedError(numerical) unless `finding` is empty.
   void require_intact(const std::string& finding) const;
-  void measure_noise(const data::LoadedStep& loaded, double norm);
-  /// Sums `votes` too.
-  double global_loss(const data::LoadedStep& loaded, Votes& votes);
+  void measure_noise(const data::LoadedStep& loaded, double norm, double left_out);
+  /// Loss and gradient norm, over all ranks; sums `votes` too. Waits for the kernels.
+  void agree(const data::LoadedStep& loaded, StepResult& result);
   /// Collective. Of a step whose loss is not finite.
   std::vector<std::int64_t> samples_without_loss(const data::LoadedStep& loaded);
-  /// The update, or where `result` says so none; all get the parameters.
+  /// One rank alone launches the update before it knows loss and norm.
+  bool updates_at_once() const { return sums_.norm().stays_on_device() && !sums_.plan().settings.offload && !assembly_.fp8; }
+  void update_at_once(double learning_rate, std::int64_t done, std::size_t micro_batches);
+  /// The update, or where `result` says so none, unless it has been launched.
   void update(const StepResult& result, std::int64_t done);
 
   TrainerSettings settings_;

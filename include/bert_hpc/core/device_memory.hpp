@@ -26,6 +26,8 @@ void copy_to_device(const void* host, void* device, std::size_t bytes);
 /// In the order of kernels, without waiting: `host` (MemoryKind::host) stays as it is until the copy is done, which a
 /// DeviceMark set behind it tells, or any wait for kernels.
 void start_copy_to_device(const void* host, void* device, std::size_t bytes);
+/// The same to `host`, where the bytes are after the next wait for kernels.
+void start_copy_to_host(const void* device, void* host, std::size_t bytes);
 /// Within device memory, in the order of kernels.
 void copy_on_device(const void* from, void* to, std::size_t bytes);
 void fill_on_device(void* device, unsigned char value, std::size_t bytes);
@@ -100,6 +102,10 @@ class MirroredArray {
     const std::span<T> all(host(), static_cast<std::size_t>(count));
     copy_to_host(device(), all.data(), all.size_bytes());
     return all;
+  }
+  /// The same without waiting: host() has them after the next wait for kernels.
+  void start_to_host(std::int64_t count) const {
+    start_copy_to_host(device(), host(), static_cast<std::size_t>(count) * sizeof(T));
   }
   /// Kernels from here on find the first `count` elements as the host has them now.
   void to_device(std::int64_t count) const {

@@ -23,6 +23,9 @@ struct AdamwStep {
   double bias_correction1 = 1;  ///< 1 − beta1^t, t from 1
   double bias_correction2 = 1;  ///< 1 − beta2^t
   float gradient_scale = 1;     ///< multiplies every gradient first: clipping, and loss scaling undone
+  /// AdamwRanges: what stands there when the kernel runs is taken for gradient_scale; if it is NaN, gradients are zeroed
+  /// and nothing else changes. Device memory, or null.
+  const float* device_scale = nullptr;
 };
 
 /// Known zeros of a gradient. A batch touches few rows of a large embedding table; all else of its gradient is zero and
@@ -54,8 +57,8 @@ struct AdamwRange {
   bool decay = true;  ///< false: without weight decay
 };
 
-/// Ranges that are updated together: one kernel for all of them, which takes pieces of norm_block elements. A model has
-/// a hundred ranges with and without weight decay in turn, most of them small.
+/// Ranges that are updated together: one kernel for all of them, which takes pieces of equal size. A model has a hundred
+/// ranges with and without weight decay in turn, most of them small.
 class AdamwRanges {
  public:
   AdamwRanges() = default;
@@ -90,9 +93,6 @@ void copy_to_device(std::span<const float> host, std::span<float> device);
 /// A sum over the elements of a mix of each one's bits and its index: any one changed bit changes it. `partial` (at
 /// least ceil(x.size() / norm_block)) is scratch. Waits for the kernels.
 std::uint64_t hash_of_bits(std::span<const float> x, const core::MirroredArray<std::uint64_t>& partial);
-
-/// partial[b] = Σ x² over block b of norm_block elements, in double. partial (ceil(x.size() / norm_block)).
-void squared_norm_blocks(std::span<const float> x, std::span<double> partial, GradientMarks marks = {});
 
 /// destination += source.
 void accumulate(std::span<const float> source, std::span<float> destination);

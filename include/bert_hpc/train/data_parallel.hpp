@@ -54,6 +54,8 @@ class DataParallel {
   }
   /// Collective over the norm's scope. L2 norm of the summed gradient; after end_step().
   double gradient_norm() { return norm_(); }
+  /// Its parts, for a caller who has other things to wait for.
+  GradientNorm& norm() { return norm_; }
 
   // Where there is one segment.
   void finished(std::int64_t begin) { finished(0, begin); }

@@ -13,6 +13,7 @@
 #include "bert_hpc/comm/communicator.hpp"
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/parameter_store.hpp"
+#include "bert_hpc/ops/gradient_squares.hpp"
 
 namespace bert_hpc::train {
 
@@ -59,24 +60,34 @@ class GradientNorm {
   GradientNorm(const core::ParameterStore& parameters, const NormScope& scope, std::span<const OwnedRange> parts,
                bool reproducible);
 
-  /// Collective over scope.everyone.
+  /// The norm, in two parts. start() launches the sums and their copy to the host, and does not wait; result() is
+  /// collective over scope.everyone and takes the host's copy: wait for the kernels between them.
+  void start();
+  double result();
+  /// Not where reproducible: the square of the norm of this rank's parts alone, after start() and a wait.
+  double own_squares() const;
+  bool is_reproducible() const { return reproducible_; }
+  /// Both, and the wait.
   double operator()();
-  /// Σ g² of this rank's parts of what measurements of noise leave out.
+
+  /// Where no other rank counts a part, and no order of sums is prescribed: launches the sums, and leaves what an update
+  /// multiplies the gradient by in device memory, at factor(). `sums`: losses and targets (ops/gradient_squares.hpp);
+  /// gradients are `scale` times the true ones. square_root() is result() then, after a wait.
+  bool stays_on_device() const { return !reproducible_ && everyone_.size() == 1; }
+  void start_on_device(ops::ClippingSums sums, double max_norm, double scale);
+  const float* factor() const { return factor_.data(); }
+  double square_root() const;
+
+  /// Σ g² of this rank's parts of what measurements of noise leave out. Waits.
   double squares_without_noise();
 
  private:
-  struct Run {
-    const float* gradient = nullptr;
-    std::int64_t size = 0, first_block = 0;
-    std::uint8_t* marks = nullptr;
-  };
-  /// Squares of the runs' blocks, of which there are `blocks` with those between, on the host.
-  std::span<const double> square_blocks(std::span<const Run> runs, std::int64_t blocks);
-
   comm::Communicator& everyone_;
   bool reproducible_;
-  std::vector<Run> runs_, without_noise_;
-  core::MirroredArray<double> partials_;
+  ops::SquareRanges runs_, without_noise_;
+  core::MirroredArray<double> partials_, left_out_;
+  core::MirroredArray<double> squares_;  // (1)
+  core::Buffer<float> factor_;           // (1)
 };
 
 }  // namespace bert_hpc::train

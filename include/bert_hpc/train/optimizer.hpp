@@ -35,9 +35,14 @@ class Adamw {
   void fetch(std::size_t range);
 
   /// Update number `update` (from 1) with gradients that are `scale` times the true ones, whose global norm is
-  /// gradient_norm; zeroes the owned gradients. `updated(range)` is called after each owned range, in order.
+  /// gradient_norm; zeroes the owned gradients. `updated(range)` is called after each owned range, in order; without it
+  /// one kernel updates everything that is in device memory.
   void step(double learning_rate, std::int64_t update, double gradient_norm,
             const std::function<void(std::size_t)>& updated = {}, double scale = 1);
+  /// The same of everything, not offloaded, where `factor` in device memory will hold what gradients are multiplied by;
+  /// if it is NaN, this is discard(). Does not wait.
+  void step_on_device(double learning_rate, std::int64_t update, const float* factor);
+  double max_gradient_norm() const { return settings_.max_gradient_norm; }
 
   /// Instead of step(): the owned gradients are zeroed, parameters and moments stay.
   void discard();
@@ -67,6 +72,7 @@ class Adamw {
     std::size_t first_run = 0;  // of those of all ranges
     bool fetched = false;
   };
+  ops::AdamwStep constants(double learning_rate, std::int64_t update) const;
   ops::AdamwRange resident(const Run& run) const;
   void update_on_host(const Run& run, const ops::AdamwStep& step);
   void update_offloaded(std::size_t range, ops::AdamwStep step);

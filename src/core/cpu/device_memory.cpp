@@ -140,6 +140,13 @@ void start_copy_to_device(const void* host, void* device, std::size_t bytes) {
   guard::begin_copy(host, bytes);
 }
 
+void start_copy_to_host(const void* device, void* host, std::size_t bytes) {
+  count_call(DeviceCall::copy, "start_copy_to_host");
+  require_device_memory(device, "start_copy_to_host");
+  require_device_memory(host, "start_copy_to_host");  // pinned, as the copy goes on by itself
+  if (device != host && bytes > 0) std::memcpy(host, transport_address(device), bytes);
+}
+
 void copy_on_device(const void* from, void* to, std::size_t bytes) {
   count_call(DeviceCall::copy, "copy_on_device");
   require_device_memory(from, "copy_on_device");

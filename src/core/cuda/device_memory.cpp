@@ -126,6 +126,12 @@ void start_copy_to_device(const void* host, void* device, std::size_t bytes) {
   check_cuda(cudaMemcpyAsync(device, host, bytes, cudaMemcpyDefault, stream()), "a copy to the GPU");
 }
 
+void start_copy_to_host(const void* device, void* host, std::size_t bytes) {
+  count_call(DeviceCall::copy, "start_copy_to_host");
+  if (device == host || bytes == 0) return;
+  check_cuda(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDefault, stream()), "a copy from the GPU");
+}
+
 void copy_on_device(const void* from, void* to, std::size_t bytes) {
   count_call(DeviceCall::copy, "copy_on_device");
   if (from == to || bytes == 0) return;

@@ -3,6 +3,7 @@
 #include <catch2/generators/catch_generators.hpp>
 
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/ops/gradient_squares.hpp"
 #include "bert_hpc/ops/optimizer_update.hpp"
 #include "support/sample_tensors.hpp"
 

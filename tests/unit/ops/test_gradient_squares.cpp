@@ -1,0 +1,169 @@
+// Squares of many ranges in one kernel, the factor that clipping gives, and updates that read it from device memory.
+#include "bert_hpc/ops/gradient_squares.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "../src/ops/adamw_element.hpp"
+#include "bert_hpc/core/device_memory.hpp"
+#include "support/sample_tensors.hpp"
+
+using namespace bert_hpc;
+using test::Matrix;
+
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+float factor_of(const std::vector<double>& partial, const std::vector<double>& losses, double targets, double max_norm,
+                double scale, double& squares) {
+  core::MirroredArray<double> parts(static_cast<std::int64_t>(partial.size()));
+  core::MirroredArray<double> sums(static_cast<std::int64_t>(losses.size())), total(1);
+  core::MirroredArray<float> factor(1);
+  core::copy_to_device(partial.data(), parts.device(), partial.size() * sizeof(double));
+  core::copy_to_device(losses.data(), sums.device(), losses.size() * sizeof(double));
+  ops::sum_and_clip({.partial = parts.device(),
+                     .partials = parts.size(),
+                     .losses = sums.device(),
+                     .micro_batches = sums.size(),
+                     .targets = targets},
+                    max_norm, scale, total.device(), factor.device());
+  squares = total.to_host(1)[0];
+  return factor.to_host(1)[0];
+}
+
+}  // namespace
+
+TEST_CASE("squares of ranges have the bits of each range's own blocks, at the places given") {
+  const std::int64_t sizes[] = {1, 4096, 10000, 16};
+  Matrix x = Matrix::random(1, 20000, 3);
+  std::vector<std::uint8_t> marks(10000 / ops::GradientMarks::line);  // of the third: alternating lines
+  core::MirroredArray<std::uint8_t> on_device(static_cast<std::int64_t>(marks.size()));
+  for (std::size_t l = 0; l < marks.size(); ++l) marks[l] = static_cast<std::uint8_t>(l % 2);
+  core::copy_to_device(marks.data(), on_device.device(), marks.size());
+  std::vector<ops::SquareRange> ranges;
+  std::int64_t begin = 0, block = 2;
+  for (const std::int64_t size : sizes) {
+    ranges.push_back({x.values.data() + begin, size, block, size == 10000 ? on_device.device() : nullptr});
+    begin += (size + 15) / 16 * 16;
+    block += (size + ops::norm_block - 1) / ops::norm_block + 1;  // a place between that nobody fills
+  }
+  core::MirroredArray<double> partial(block);
+  ops::SquareRanges(ranges).sum({partial.device(), static_cast<std::size_t>(block)});
+  std::vector<double> expected(static_cast<std::size_t>(block), 0.0);
+  for (const ops::SquareRange& r : ranges) {
+    const std::int64_t blocks = (r.size + ops::norm_block - 1) / ops::norm_block;
+    core::MirroredArray<double> own(blocks);
+    ops::squared_norm_blocks({r.gradient, static_cast<std::size_t>(r.size)},
+                             {own.device(), static_cast<std::size_t>(blocks)}, {r.marks});
+    const std::span<const double> host = own.to_host(blocks);
+    std::copy(host.begin(), host.end(), expected.begin() + r.first_block);
+  }
+  const std::span<const double> sums = partial.to_host(block);
+  CHECK(std::vector<double>(sums.begin(), sums.end()) == expected);
+  CHECK(expected[0] == 0);
+  CHECK(expected[2] > 0);
+}
+
+TEST_CASE("the factor of an update clips as torch does, undoes the scale, and is NaN where something is not finite") {
+  double squares = 0;
+  CHECK(factor_of({9, 16}, {1, 2}, 3, 1.0, 1, squares) == static_cast<float>(1.0 / (5.0 + 1e-6)));
+  CHECK(squares == 25);
+  CHECK(factor_of({9, 16}, {1, 2}, 3, 10.0, 1, squares) == 1.0f);
+  CHECK(factor_of({9, 16}, {1, 2}, 3, 0.0, 1, squares) == 1.0f);                                           // no clipping
+  CHECK(factor_of({9 * 64.0, 16 * 64.0}, {1}, 3, 1.0, 8, squares) == static_cast<float>(1.0 / (5.0 + 1e-6) / 8));
+  CHECK(std::isnan(factor_of({9, infinity}, {1}, 1, 1.0, 1, squares)));
+  CHECK(std::isnan(factor_of({std::nan("")}, {1}, 1, 0.0, 1, squares)));
+  CHECK(std::isnan(factor_of({9}, {1, infinity}, 1, 1.0, 1, squares)));
+  CHECK(std::isnan(factor_of({9}, {-infinity, infinity}, 1, 1.0, 1, squares)));
+  CHECK(std::isnan(factor_of({9}, {0}, 0, 1.0, 1, squares)));  // the mean over no target
+}
+
+TEST_CASE("an update that reads its factor from device memory has the bits of one that is handed it") {
+  const std::int64_t size = 10000;
+  const float factor = GENERATE(1.0f, 0.3f);
+  Matrix w[2] = {Matrix::random(1, size, 1), Matrix::random(1, size, 1)};
+  Matrix g[2] = {Matrix::random(1, size, 2), Matrix::random(1, size, 2)};
+  Matrix m[2] = {Matrix::random(1, size, 3), Matrix::random(1, size, 3)};
+  Matrix v[2] = {Matrix::random(1, size, 4), Matrix::random(1, size, 4)};
+  core::MirroredArray<float> on_device(1);
+  core::copy_to_device(&factor, on_device.device(), sizeof factor);
+  ops::AdamwStep step{.learning_rate = 1e-2, .weight_decay = 0.1};
+  for (int i : {0, 1}) {
+    for (float& x : v[i].values) x = std::abs(x);
+    const ops::AdamwRange range{.value = w[i].values.data(),
+                                .gradient = g[i].values.data(),
+                                .first_moment = m[i].values.data(),
+                                .second_moment = v[i].values.data(),
+                                .size = size};
+    step.gradient_scale = i == 0 ? factor : 77.0f;
+    step.device_scale = i == 0 ? nullptr : on_device.device();
+    ops::AdamwRanges({&range, 1}).update(step, 0, 1);
+  }
+  CHECK(w[0].values == w[1].values);
+  CHECK(m[0].values == m[1].values);
+  CHECK(v[0].values == v[1].values);
+  CHECK(g[1].values == test::Vector<float>(g[1].values.size(), 0.0f));
+}
+
+TEST_CASE("a factor that is NaN zeroes gradients and their marks, and changes nothing else") {
+  const std::int64_t size = 5000;
+  Matrix w = Matrix::random(1, size, 1), g = Matrix::random(1, size, 2), m = Matrix::random(1, size, 3);
+  Matrix v = Matrix::random(1, size, 4);
+  const auto before = w.values, first = m.values, second = v.values;
+  test::Vector<std::uint8_t> marks((size + 15) / 16, 1);
+  test::Vector<std::uint16_t> copies(size, 7);
+  const float none = std::nanf("");
+  core::MirroredArray<float> factor(1);
+  core::copy_to_device(&none, factor.device(), sizeof none);
+  const ops::AdamwRange range{.value = w.values.data(),
+                              .gradient = g.values.data(),
+                              .first_moment = m.values.data(),
+                              .second_moment = v.values.data(),
+                              .copy = copies.data(),
+                              .marks = marks.data(),
+                              .size = size};
+  ops::AdamwRanges({&range, 1}).update({.learning_rate = 1e-2, .device_scale = factor.device()}, 0, 1);
+  CHECK(w.values == before);
+  CHECK(m.values == first);
+  CHECK(v.values == second);
+  CHECK(copies == test::Vector<std::uint16_t>(size, 7));
+  CHECK(g.values == test::Vector<float>(g.values.size(), 0.0f));
+  CHECK(marks == test::Vector<std::uint8_t>(marks.size(), 0));
+}
+
+TEST_CASE("the threads of a warp update in octets what a loop updates one by one") {
+  const std::int64_t size = GENERATE(1, 8, 500, 512);
+  Matrix w = Matrix::random(1, size, 1), g = Matrix::random(1, size, 2), m = Matrix::random(1, size, 3, 0.1f);
+  Matrix v = Matrix::random(1, size, 4, 0.1f);
+  for (float& x : v.values) x = std::abs(x);
+  std::vector<std::uint8_t> marks(static_cast<std::size_t>((size + 15) / 16));
+  for (std::size_t l = 0; l < marks.size(); ++l) marks[l] = static_cast<std::uint8_t>(l % 3 != 0);
+  const ops::AdamwStep step{.learning_rate = 1e-2,
+                            .weight_decay = 0.1,
+                            .bias_correction1 = 0.1,
+                            .bias_correction2 = 0.001,
+                            .gradient_scale = 0.25f};
+  const Matrix w0 = w, g0 = g, m0 = m, v0 = v;
+  std::vector<core::Bf16> copies(static_cast<std::size_t>(size), core::Bf16(0.0f));
+  const ops::UpdateElement<core::Bf16> body{ops::Adamw(step), w.values.data(), g.values.data(),
+                                            m.values.data(),  v.values.data(), copies.data()};
+  for (int lane = 0; lane < 32; ++lane) ops::update_octets(lane, size, marks.data(), body);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(size); ++i) {
+    const bool zero = marks[i / 16] == 0;
+    const double grad = zero ? 0.0 : 0.25 * static_cast<double>(g0.values[i]);
+    const double first = 0.9 * static_cast<double>(m0.values[i]) + 0.1 * grad;
+    const double second = 0.999 * static_cast<double>(v0.values[i]) + 0.001 * grad * grad;
+    const double value = static_cast<double>(w0.values[i]) * (1 - 1e-3) -
+                         1e-2 / 0.1 * first / (std::sqrt(second / 0.001) + 1e-8);
+    // A few roundings of numbers below 4; of the update, at most 0.1·1·(1/0.03), as much relative to it.
+    CHECK(std::abs(static_cast<double>(m.values[i]) - first) < 1e-6);
+    CHECK(std::abs(static_cast<double>(v.values[i]) - second) < 1e-6);
+    CHECK(std::abs(static_cast<double>(w.values[i]) - value) < 1e-5);
+    CHECK(static_cast<float>(copies[i]) == static_cast<float>(core::Bf16(w.values[i])));
+    CHECK(g.values[i] == (zero ? g0.values[i] : 0.0f));
+  }
+}
