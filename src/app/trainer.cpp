@@ -139,10 +139,9 @@ std::vector<std::int64_t> Trainer::samples_without_loss(const data::LoadedStep& 
 void Trainer::update_at_once(double learning_rate, std::int64_t done, std::size_t micro_batches) {
   const auto timed = timers_.measure("optimizer");
   require_intact(hash_.before_update(done + 1));
-  sums_.norm().start_on_device({.losses = losses_.device(),
-                                .micro_batches = static_cast<std::int64_t>(micro_batches),
-                                .targets = targets_},
-                               optimizer_.max_gradient_norm(), scale_.scale());
+  sums_.norm().start_on_device(
+      {.losses = losses_.device(), .micro_batches = static_cast<std::int64_t>(micro_batches), .targets = targets_},
+      optimizer_.max_gradient_norm(), scale_.scale());
   optimizer_.step_on_device(learning_rate, done + 1 - skipped_.total, sums_.norm().factor());
 }
 

@@ -1,5 +1,5 @@
-// AdamW of one element, and of eight neighbours as a GPU's thread takes them: included by kernel files and by tests that
-// run it without a GPU.
+// AdamW of one element, and of eight neighbours as a GPU's thread takes them: included by kernel files and by tests
+// that run it without a GPU.
 #pragma once
 
 #include <cmath>
@@ -56,8 +56,8 @@ struct UpdateElement {
     if constexpr (!std::is_void_v<Copy>) copy[i] = Copy(w[i]);
   }
 
-  /// Elements [i, i + count), at most an octet. All is read before the first is written, so that the reads of a thread are
-  /// under way together: in element() the compiler must assume that a store changes what the next load finds.
+  /// Elements [i, i + count), at most an octet. All is read before the first is written, so that the reads of a thread
+  /// are under way together: in element() the compiler must assume that a store changes what the next load finds.
   template <bool known_zero>
   BERT_HPC_DEVICE void octet(std::int64_t i, int count) const {
     using octets::width;

@@ -19,8 +19,7 @@ KOKKOS_INLINE_FUNCTION double block_squares(const kernel::RowTeam& team, const f
   bool zero = marks != nullptr;
   for (std::int64_t l = 0; zero && l * line < count; ++l) zero = marks[l] == 0;
   if (zero) return 0.0;
-  return team.sum<double>(count,
-                          [=](std::int64_t i) { return static_cast<double>(x[i]) * static_cast<double>(x[i]); });
+  return team.sum<double>(count, [=](std::int64_t i) { return static_cast<double>(x[i]) * static_cast<double>(x[i]); });
 }
 
 }  // namespace
@@ -59,8 +58,7 @@ void SquareRanges::sum(std::span<double> partial) const {
   const Block* const blocks = blocks_.data();
   double* const out = partial.data();
   kernel::for_rows(
-      "bert_hpc::ops::squared_norm_ranges", blocks_.size(),
-      KOKKOS_LAMBDA(const kernel::RowTeam& team, std::int64_t b) {
+      "bert_hpc::ops::squared_norm_ranges", blocks_.size(), KOKKOS_LAMBDA(const kernel::RowTeam& team, std::int64_t b) {
         const Block block = blocks[b];
         const SquareRange r = all[block.range];
         const std::int64_t left = r.size - block.begin;

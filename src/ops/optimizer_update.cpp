@@ -24,8 +24,8 @@ void require_one_size(std::span<const float> value, std::span<const float> gradi
 
 constexpr std::int64_t line = GradientMarks::line;
 
-/// Elements that one item of AdamwRanges takes: few enough on a GPU that a shard of some million elements keeps all of it
-/// busy.
+/// Elements that one item of AdamwRanges takes: few enough on a GPU that a shard of some million elements keeps all of
+/// it busy.
 constexpr std::int64_t piece_elements = kernel::in_warps ? 512 : norm_block;
 
 /// body.element<known_zero>(i) for i in [begin, end), which marks[0] begins: runs of lines of one kind, so that loops

@@ -4,7 +4,9 @@
 #include <bit>
 #include <sstream>
 
+#include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/core/text.hpp"
 #include "bert_hpc/ops/optimizer_update.hpp"
 
 namespace bert_hpc::train {
@@ -109,6 +111,11 @@ void check(const ShardPlan& plan) {
 
 }  // namespace
 
+std::int64_t usual_bucket_elements(std::int64_t arena, bool gpu) {
+  if (!gpu) return std::int64_t{1} << 19;
+  return std::clamp(arena / 12, std::int64_t{1} << 22, std::int64_t{1} << 25);
+}
+
 core::ParameterStore::Alignment shard_alignment(bool reproducible, int ranks) {
   // A piece of a bucket begins at a cache line; in reproducible mode no block of the norm has two owners.
   if (reproducible) return {ops::norm_block, ops::norm_block * ranks};
@@ -152,8 +159,10 @@ ShardPlan plan_shards(const core::ParameterStore& parameters, const ShardSetting
   } else {
     const std::int64_t unit = floats_of_cache_line * ranks;
     if (plan.shards_gradients()) plan.units = units_of(plan);
-    const std::int64_t size =
-        plan.shards_gradients() ? plan.arena : std::max<std::int64_t>(1, settings.bucket_elements / unit) * unit;
+    const std::int64_t elements = settings.bucket_elements > 0
+                                      ? settings.bucket_elements
+                                      : usual_bucket_elements(plan.arena, core::is_gpu_build());
+    const std::int64_t size = plan.shards_gradients() ? plan.arena : std::max<std::int64_t>(1, elements / unit) * unit;
     plan.buckets = cut(parameters, plan, size);
     plan_units(plan);
   }
@@ -191,6 +200,12 @@ std::string ShardPlan::describe() const {
          << (shards_gradients() ? " and gradients sharded" : " sharded");
     if (settings.zero == 2 && !shards_gradients()) text << "; gradients whole, as reproducible sums need them";
     if (held > 0) text << "; gradients of the tied embeddings whole until the end of a step";
+  }
+  if (ranks > 1 && !settings.reproducible) {
+    std::int64_t largest = 0;
+    for (const Bucket& bucket : buckets) largest = std::max(largest, bucket.size);
+    text << "; gradients in " << core::counted(static_cast<std::int64_t>(buckets.size()), "message") << " of at most "
+         << core::format_bytes(largest * float_bytes);
   }
   if (settings.offload) text << "; updated in host memory";
   return text.str();

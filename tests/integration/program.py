@@ -13,9 +13,10 @@ BUILD = pathlib.Path(os.environ.get("BERT_HPC_BUILD", "build"))
 MPIRUN = shutil.which("mpirun")
 
 
-def run(program, *arguments, ranks=1, threads=None, check=None, cwd=None):
-    """Returns the finished process, output as text. check: the exit status that must come."""
-    environment = dict(os.environ)
+def run(program, *arguments, ranks=1, threads=None, check=None, cwd=None, variables={}):
+    """Returns the finished process, output as text. check: the exit status that must come. variables: of the environment,
+    beside those there are."""
+    environment = dict(os.environ, **variables)
     if threads:
         environment["OMP_NUM_THREADS"] = str(threads)
     command = [str(BUILD / program), *map(str, arguments)]

@@ -15,8 +15,8 @@ namespace bert_hpc::ops {
 /// partial[b] = Σ x² over block b of norm_block elements, in double. partial (ceil(x.size() / norm_block)).
 void squared_norm_blocks(std::span<const float> x, std::span<double> partial, GradientMarks marks = {});
 
-/// A range of a gradient with its known zeros (or null), in device memory. The sums of its blocks of norm_block elements
-/// have their places from `first_block` on.
+/// A range of a gradient with its known zeros (or null), in device memory. The sums of its blocks of norm_block
+/// elements have their places from `first_block` on.
 struct SquareRange {
   const float* gradient = nullptr;
   std::int64_t size = 0, first_block = 0;
@@ -62,8 +62,8 @@ struct ClippingSums {
 };
 
 /// squares[0] = Σ partial, in a fixed order (on CPUs one after the other); factor[0] = clipping_factor() of its root
-/// divided by `scale`, or NaN where this root or the mean loss is not finite: then nothing is to be updated. One kernel;
-/// all in device memory.
+/// divided by `scale`, or NaN where this root or the mean loss is not finite: then nothing is to be updated. One
+/// kernel; all in device memory.
 void sum_and_clip(const ClippingSums& sums, double max_norm, double scale, double* squares, float* factor);
 
 }  // namespace bert_hpc::ops

@@ -23,8 +23,8 @@ struct AdamwStep {
   double bias_correction1 = 1;  ///< 1 − beta1^t, t from 1
   double bias_correction2 = 1;  ///< 1 − beta2^t
   float gradient_scale = 1;     ///< multiplies every gradient first: clipping, and loss scaling undone
-  /// AdamwRanges: what stands there when the kernel runs is taken for gradient_scale; if it is NaN, gradients are zeroed
-  /// and nothing else changes. Device memory, or null.
+  /// AdamwRanges: what stands there when the kernel runs is taken for gradient_scale; if it is NaN, gradients are
+  /// zeroed and nothing else changes. Device memory, or null.
   const float* device_scale = nullptr;
 };
 
@@ -57,8 +57,8 @@ struct AdamwRange {
   bool decay = true;  ///< false: without weight decay
 };
 
-/// Ranges that are updated together: one kernel for all of them, which takes pieces of equal size. A model has a hundred
-/// ranges with and without weight decay in turn, most of them small.
+/// Ranges that are updated together: one kernel for all of them, which takes pieces of equal size. A model has a
+/// hundred ranges with and without weight decay in turn, most of them small.
 class AdamwRanges {
  public:
   AdamwRanges() = default;

@@ -70,9 +70,10 @@ class GradientNorm {
   /// Both, and the wait.
   double operator()();
 
-  /// Where no other rank counts a part, and no order of sums is prescribed: launches the sums, and leaves what an update
-  /// multiplies the gradient by in device memory, at factor(). `sums`: losses and targets (ops/gradient_squares.hpp);
-  /// gradients are `scale` times the true ones. square_root() is result() then, after a wait.
+  /// Where no other rank counts a part, and no order of sums is prescribed: launches the sums, and leaves what an
+  /// update multiplies the gradient by in device memory, at factor(). `sums`: losses and targets
+  /// (ops/gradient_squares.hpp); gradients are `scale` times the true ones. square_root() is result() then, after a
+  /// wait.
   bool stays_on_device() const { return !reproducible_ && everyone_.size() == 1; }
   void start_on_device(ops::ClippingSums sums, double max_norm, double scale);
   const float* factor() const { return factor_.data(); }

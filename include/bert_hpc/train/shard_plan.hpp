@@ -16,10 +16,10 @@ namespace bert_hpc::train {
 
 struct ShardSettings {
   bool reproducible = false;
-  int zero = 1;             ///< 1 costs what 0 costs in messages, and divides memory and work of the update
-  bool offload = false;     ///< the optimizer keeps its states in host memory and updates there
-  std::int64_t chunks = 1;  ///< reproducible: of a global batch
-  std::int64_t bucket_elements = std::int64_t{1} << 19;  ///< fast: of one reduce-scatter, about
+  int zero = 1;                      ///< 1 costs what 0 costs in messages, and divides memory and work of the update
+  bool offload = false;              ///< the optimizer keeps its states in host memory and updates there
+  std::int64_t chunks = 1;           ///< reproducible: of a global batch
+  std::int64_t bucket_elements = 0;  ///< fast: of one reduce-scatter, about; 0: usual_bucket_elements()
   /// Where the arena's segments begin, ascending from 0. A segment is what goes through backward as one: a virtual
   /// stage of a pipeline.
   std::vector<std::int64_t> segments = {0};
@@ -34,6 +34,11 @@ struct ShardSettings {
   /// The first unit gets gradients from the head too: they are kept until the end of the step.
   bool first_unit_held = false;
 };
+
+/// Elements of one reduce-scatter where none are given, for an arena of so many. On CPUs small ones, which overlap with
+/// backward from its first layers on: a message costs microseconds. Between GPUs a message costs as long as some
+/// million elements take, and so do the kernels of an update: about a dozen of 16 to 128 MiB. Pure.
+std::int64_t usual_bucket_elements(std::int64_t arena, bool gpu);
 
 /// For a group of `ranks`: what a parameter store must be aligned to.
 core::ParameterStore::Alignment shard_alignment(bool reproducible, int ranks);

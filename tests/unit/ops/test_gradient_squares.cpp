@@ -73,7 +73,7 @@ TEST_CASE("the factor of an update clips as torch does, undoes the scale, and is
   CHECK(factor_of({9, 16}, {1, 2}, 3, 1.0, 1, squares) == static_cast<float>(1.0 / (5.0 + 1e-6)));
   CHECK(squares == 25);
   CHECK(factor_of({9, 16}, {1, 2}, 3, 10.0, 1, squares) == 1.0f);
-  CHECK(factor_of({9, 16}, {1, 2}, 3, 0.0, 1, squares) == 1.0f);                                           // no clipping
+  CHECK(factor_of({9, 16}, {1, 2}, 3, 0.0, 1, squares) == 1.0f);  // no clipping
   CHECK(factor_of({9 * 64.0, 16 * 64.0}, {1}, 3, 1.0, 8, squares) == static_cast<float>(1.0 / (5.0 + 1e-6) / 8));
   CHECK(std::isnan(factor_of({9, infinity}, {1}, 1, 1.0, 1, squares)));
   CHECK(std::isnan(factor_of({std::nan("")}, {1}, 1, 0.0, 1, squares)));
@@ -157,8 +157,8 @@ TEST_CASE("the threads of a warp update in octets what a loop updates one by one
     const double grad = zero ? 0.0 : 0.25 * static_cast<double>(g0.values[i]);
     const double first = 0.9 * static_cast<double>(m0.values[i]) + 0.1 * grad;
     const double second = 0.999 * static_cast<double>(v0.values[i]) + 0.001 * grad * grad;
-    const double value = static_cast<double>(w0.values[i]) * (1 - 1e-3) -
-                         1e-2 / 0.1 * first / (std::sqrt(second / 0.001) + 1e-8);
+    const double value =
+        static_cast<double>(w0.values[i]) * (1 - 1e-3) - 1e-2 / 0.1 * first / (std::sqrt(second / 0.001) + 1e-8);
     // A few roundings of numbers below 4; of the update, at most 0.1·1·(1/0.03), as much relative to it.
     CHECK(std::abs(static_cast<double>(m.values[i]) - first) < 1e-6);
     CHECK(std::abs(static_cast<double>(v.values[i]) - second) < 1e-6);

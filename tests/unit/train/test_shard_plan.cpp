@@ -95,7 +95,7 @@ TEST_CASE("sharded gradients: units, the ring that they take turns in, and bucke
   CHECK(held.held == 1064 * 64);
   CHECK(held.describe() ==
         "ZeRO 2 over 4 ranks: optimizer states and gradients sharded; gradients of the tied embeddings whole until the "
-        "end of a step");
+        "end of a step; gradients in 8 messages of at most 250.0 KiB");
   settings.units.erase(settings.units.begin());
   CHECK_THROWS_AS(train::plan_shards(store, settings, 4), core::Error);
 }

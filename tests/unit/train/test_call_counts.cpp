@@ -1,0 +1,160 @@
+// How much a training step asks of its device, counted: a GPU waits for what the host launches one by one. The products
+// are a library's (a GEMM, and kernels for what it does not fuse), as on GPUs; their results do not matter here.
+#include <catch2/catch_test_macros.hpp>
+#include <memory>
+#include <numeric>
+#include <vector>
+
+#include "../src/ops/gemm.hpp"
+#include "bert_hpc/comm/mpi_communicator.hpp"
+#include "bert_hpc/core/call_count.hpp"
+#include "bert_hpc/model/partition.hpp"
+#include "bert_hpc/model/stage.hpp"
+#include "bert_hpc/train/data_parallel.hpp"
+#include "bert_hpc/train/optimizer.hpp"
+#include "support/host_batch.hpp"
+
+using namespace bert_hpc;
+using core::DeviceCall;
+
+namespace {
+
+constexpr auto kind = model::HeadKind::classification;
+
+class CountedGemm final : public ops::GemmProduct {
+ public:
+  using ops::GemmProduct::GemmProduct;
+  std::string name() const override { return "counted"; }
+
+ private:
+  void gemm(std::int64_t, std::int64_t, std::int64_t, const Operand&, const Operand&, float, const Result&) override {
+    core::count_call(DeviceCall::product, "gemm");
+  }
+};
+
+/// BERT-base's layers, narrow: counts do not depend on widths.
+model::BertConfig narrow_base() {
+  model::BertConfig config;
+  config.vocab_size = 100;
+  config.hidden_size = 32;
+  config.num_hidden_layers = 12;
+  config.num_attention_heads = 2;
+  config.intermediate_size = 64;
+  config.max_position_embeddings = 64;
+  config.label_names = {"a", "b"};
+  return config;
+}
+
+std::unique_ptr<tests::HostBatch> batch_of(int sequences) {
+  std::vector<std::int32_t> ids, types, lengths, classes;
+  for (int s = 0; s < sequences; ++s) {
+    lengths.push_back(8 + s % 5);
+    classes.push_back(s % 2);
+    for (int p = 0; p < lengths.back(); ++p) ids.push_back(5 + (7 * s + p) % 90);
+  }
+  types.resize(ids.size(), 0);
+  auto batch = std::make_unique<tests::HostBatch>(ids, types, lengths);
+  batch->set_classes(classes);
+  return batch;
+}
+
+/// One step on one rank, as the trainer does it.
+core::CallCount counted_step(core::DataType compute) {
+  const model::BertConfig config = narrow_base();
+  const auto alone = comm::make_self_communicator();
+  core::ParameterStore store(model::bert_parameters(config, kind, 2), core::ParameterStore::Arenas::with_gradients,
+                             train::shard_alignment(false, 1), train::shard_memory({}, *alone));
+  model::initialize_parameters(store, config, 1);
+  model::Stage bert(config, kind, 2, model::whole(config), store, {}, compute);
+  CountedGemm products(compute);
+  const auto attention = ops::make_attention("fused", compute);
+  const auto batch = batch_of(32);
+  core::Workspace workspace;
+  const core::MicroBatch& view = batch->view();
+  layers::BatchBounds bounds;
+  bounds.tokens = view.tokens.count;
+  bounds.sequences = bounds.selected = view.sequences;
+  bounds.max_length = view.max_length;
+  bert.plan(workspace, bounds, {});
+  workspace.allocate();
+  products.keep_weights(store);
+  attention->reserve(bounds.max_length, config.head_dim());
+  const auto sums = train::make_data_parallel(*alone, store);
+  train::Adamw adamw({}, store, sums->owned(), false, products.kept_weights());
+  layers::Engine engine{products, *attention};
+  const core::MirroredArray<double> losses(1);
+  core::CallCount last;
+  for (int step = 0; step < 2; ++step) {  // the first rounds all weights
+    core::CallCount count;
+    const core::CountCalls counting(count);
+    const layers::Pass pass{.batch = view, .training = true, .key0 = 1, .key1 = 2};
+    sums->begin_step(1);
+    count.enter("forward");
+    bert.open(workspace, pass);
+    bert.forward(engine, pass);
+    bert.loss(pass, 1.0f / 32);
+    count.enter("backward");
+    bert.backward(engine, pass, workspace, [&sums](std::int64_t begin) { sums->finished(begin); });
+    sums->end_micro_batch();
+    sums->end_step();
+    count.enter("norm");
+    sums->norm().start_on_device({.losses = losses.device(), .micro_batches = 1, .targets = 32}, 1.0, 1);
+    count.enter("update");
+    adamw.step_on_device(1e-5, step + 1, sums->norm().factor());
+    count.enter("loss");
+    losses.to_host(1);
+    count.enter("share");
+    sums->share_parameters();
+    last = count;
+  }
+  return last;
+}
+
+std::int64_t in_section(const core::CallCount& count, DeviceCall call, std::string_view section) {
+  std::int64_t sum = 0;
+  for (const core::CallCount::Entry& entry : count.entries()) {
+    if (entry.call == call && entry.section == section) sum += entry.count;
+  }
+  return sum;
+}
+
+}  // namespace
+
+TEST_CASE("a step of BERT-base on one rank is at most 400 launches, and the host waits once") {
+  const core::CallCount count = counted_step(core::DataType::bf16);
+  for (const core::CallCount::Entry& entry : count.entries()) {
+    UNSCOPED_INFO(entry.section << ", " << core::device_call_names[static_cast<std::size_t>(entry.call)] << ": "
+                                << entry.name << " " << entry.count);
+  }
+  // A linear layer has one product in forward and two in backward: 4 in each block, and one more in the last, whose
+  // queries are of the first tokens alone; then pooler and classifier.
+  CHECK(count.total(DeviceCall::product) == 3 * (12 * 4 + 1 + 2));
+  CHECK(in_section(count, DeviceCall::kernel, "norm") <= 2);
+  CHECK(in_section(count, DeviceCall::kernel, "update") == 1);
+  CHECK(in_section(count, DeviceCall::kernel, "share") == 0);
+  CHECK(count.total(DeviceCall::wait) == 1);
+  CHECK(count.total(DeviceCall::collective) == 0);
+  // The CUDA build's attention takes up to two kernels more in backward.
+  constexpr std::int64_t of_cuda_attention = 12 * 2;
+  CHECK(count.total(DeviceCall::kernel) + of_cuda_attention + count.total(DeviceCall::product) +
+            count.total(DeviceCall::copy) + count.total(DeviceCall::fill) <=
+        400);
+}
+
+TEST_CASE("ZeRO 1 of BERT-base on 8 GPUs takes at most 16 messages of each kind, and as many updates") {
+  model::BertConfig base;  // bert-base-uncased
+  base.vocab_size = 30522;
+  base.label_names = {"a", "b"};
+  for (const auto head : {model::HeadKind::classification, model::HeadKind::masked_lm}) {
+    const core::ParameterStore store(model::bert_parameters(base, head, 2), core::ParameterStore::Arenas::none,
+                                     train::shard_alignment(false, 8));
+    const std::int64_t elements = train::usual_bucket_elements(store.arena_size(), true);
+    const train::ShardPlan plan = train::plan_shards(store, {.zero = 1, .bucket_elements = elements}, 8);
+    // Each bucket is a reduce-scatter, an update and an all-gather.
+    CHECK(plan.buckets.size() <= 16);
+    CHECK(plan.buckets.size() >= 4);  // some are under way while backward makes others
+  }
+  CHECK(train::usual_bucket_elements(1'000'000'000, true) == std::int64_t{1} << 25);
+  CHECK(train::usual_bucket_elements(1'000'000, true) == std::int64_t{1} << 22);
+  CHECK(train::usual_bucket_elements(1'000'000'000, false) == std::int64_t{1} << 19);
+}
