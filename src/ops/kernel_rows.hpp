@@ -204,7 +204,7 @@ template <class Term, class Finish>
 void sum_then(const char* label, std::int64_t count, const Term& term, const Finish& finish) {
 #if BERT_HPC_WARPS
   one_sum<<<1, threads_of_sum, 0, stream()>>>(count, term, finish);
-  require_launched(label);
+  after_launch(label);
 #else
   for_items(
       label, 1, KOKKOS_LAMBDA(std::int64_t) {
