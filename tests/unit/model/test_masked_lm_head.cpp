@@ -48,7 +48,9 @@ Result pass_with(DataType storage, DataType logits, bool padded) {
   CHECK(saved.logits.stride == (padded ? 320 : outputs));
   const core::Matrix x = workspace.take(rows, hidden, storage), d_x = workspace.take(rows, hidden, storage);
   core::with_type(storage, [&]<class T>() {
-    for (std::int64_t i = 0; i < rows * hidden; ++i) x.as<T>().data[i] = T(normal(random));
+    std::vector<T> input;
+    for (std::int64_t i = 0; i < x.size(); ++i) input.push_back(T(normal(random)));
+    core::copy_to_device(input.data(), x.data, input.size() * sizeof(T));
   });
   const auto products = ops::make_matrix_product("", {.compute = storage});
   for (const std::int64_t out : {hidden, outputs}) products->reserve({.rows = rows, .in = hidden, .out = out});
