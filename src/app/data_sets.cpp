@@ -109,7 +109,7 @@ void add_surroundings(const DataSets& sets, const Assembly& assembly, MemoryPlan
 
 data::BatchLoaderOptions training_batches(const config::Config& input, const model::BertConfig& model,
                                           std::int64_t max_length, int replica, const comm::GridShape& grid,
-                                          std::int64_t micro_batches) {
+                                          std::int64_t micro_batches, std::int64_t usual) {
   data::BatchLoaderOptions options;
   options.plan.global_batch = input.batch.global;
   options.plan.hidden = model.hidden_size;
@@ -122,7 +122,7 @@ data::BatchLoaderOptions training_batches(const config::Config& input, const mod
   const bool stated = input.batch.micro_tokens || input.batch.micro || input.batch.micro_batches;
   if (!stated && !input.run.reproducible && input.batch.chunks == 0) {
     options.plan.micro_batches = micro_batches;
-    if (options.plan.micro_batches == 0) options.plan.micro_tokens = std::max(usual_micro_tokens, max_length);
+    if (options.plan.micro_batches == 0) options.plan.micro_tokens = std::max(usual, max_length);
   }
   options.replica = replica;
   options.task = task_traits(input.task.name).shards;
@@ -137,8 +137,8 @@ data::BatchLoaderOptions training_batches(const config::Config& input, const mod
   return options;
 }
 
-std::int64_t evaluation_micro_tokens(const config::Config& input, std::int64_t max_length) {
-  return std::max(input.batch.micro_tokens.value_or(usual_micro_tokens), max_length);
+std::int64_t evaluation_micro_tokens(const config::Config& input, std::int64_t max_length, std::int64_t usual) {
+  return std::max(input.batch.micro_tokens.value_or(usual), max_length);
 }
 
 layers::BatchBounds model_bounds(const data::BatchPlanBounds& plan, std::int64_t max_length, std::int64_t most_masked,

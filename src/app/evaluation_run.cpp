@@ -7,6 +7,7 @@
 #include "bert_hpc/app/data_sets.hpp"
 #include "bert_hpc/app/describe.hpp"
 #include "bert_hpc/app/evaluator.hpp"
+#include "bert_hpc/app/micro_batch_size.hpp"
 #include "bert_hpc/app/model_labels.hpp"
 #include "bert_hpc/app/one_answer.hpp"
 #include "bert_hpc/app/pipeline_setup.hpp"
@@ -28,6 +29,7 @@ void run_evaluation(const RunContext& context) {
   data::ShardReader& reader = sets.test ? *sets.test : *sets.validation;
   collectively(world, [&] { config = complete_model(input, stated, reader.info(), reader.special_ids()); });
 
+  const std::int64_t usual = usual_micro_tokens(context, config, reader);
   const comm::GridPlace place = comm::place(context.grid, std::min(world.rank(), context.ranks() - 1));
   std::optional<comm::ProcessGroups> groups;
   core::Timers timers(context.activity);
@@ -40,9 +42,10 @@ void run_evaluation(const RunContext& context) {
     assembly.emplace(input, config, estimates ? Assembly::Purpose::estimate : Assembly::Purpose::evaluation,
                      context.grid, place, balance);
     const std::int64_t longest = reader.info().max_length;
-    const data::BatchLoaderOptions batches = training_batches(input, config, longest, place.data, context.grid, 0);
-    evaluator.emplace(*assembly, reader, data::evaluation_options(batches, evaluation_micro_tokens(input, longest)),
-                      !predicts);
+    const data::BatchLoaderOptions batches =
+        training_batches(input, config, longest, place.data, context.grid, 0, usual);
+    evaluator.emplace(*assembly, reader,
+                      data::evaluation_options(batches, evaluation_micro_tokens(input, longest, usual)), !predicts);
     assembly->allocate({}, 0, evaluator->bounds());
     if (estimates) model::check_hf_weights(*input.model.pretrained, assembly->all_parameters());
   });

@@ -6,6 +6,7 @@
 
 #include "bert_hpc/app/collective.hpp"
 #include "bert_hpc/app/data_sets.hpp"
+#include "bert_hpc/app/micro_batch_size.hpp"
 #include "bert_hpc/app/pass_measurement.hpp"
 #include "bert_hpc/config/machine_description.hpp"
 #include "bert_hpc/core/text.hpp"
@@ -129,7 +130,7 @@ train::PipelineQuestion question_of(const RunContext& context, const model::Bert
 std::vector<std::int64_t> balance_by_cost(const config::Config& input, const model::BertConfig& config,
                                           model::HeadKind kind, int pipeline, double mean_length) {
   const std::vector<std::int64_t> given = model::in_halves(input.parallel.balance);
-  const model::ModelCosts costs = counted_seconds(input, config, kind, mean_length, 1).of(usual_micro_tokens);
+  const model::ModelCosts costs = counted_seconds(input, config, kind, mean_length, 1).of(least_micro_tokens);
   std::vector<std::int64_t> balance;
   for (const model::ModelRange& part :
        model::partition(config, pipeline * static_cast<int>(input.parallel.virtual_stages), given, costs)) {
@@ -153,7 +154,7 @@ std::vector<int> micro_batch_candidates(int stages, std::int64_t sequences, doub
 }
 
 PipelineSetup set_up_pipeline(const RunContext& context, const model::BertConfig& config, model::HeadKind kind,
-                              data::ShardReader& reader, const comm::ProcessGroups* groups) {
+                              data::ShardReader& reader, const comm::ProcessGroups* groups, std::int64_t usual) {
   const config::Config& input = context.input;
   const comm::GridShape& grid = context.grid;
   const double mean_length = reader.info().mean_length();
@@ -171,7 +172,7 @@ PipelineSetup set_up_pipeline(const RunContext& context, const model::BertConfig
   question.micro_batches = {stated_micro_batches(input, static_cast<double>(sequences), question.tokens)};
   if (open) {
     question.micro_batches = micro_batch_candidates(grid.pipeline, sequences, question.tokens,
-                                                    static_cast<double>(std::max(usual_micro_tokens, longest)));
+                                                    static_cast<double>(std::max(usual, longest)));
   }
   // The number by counted work, so that it is the same in every run: measured times of short passes and long ones do
   // not suffer alike from what else a machine does. They decide the cut, for passes of this size.
@@ -190,7 +191,7 @@ PipelineSetup set_up_pipeline(const RunContext& context, const model::BertConfig
                               .halves_of_stage = question.halves / grid.pipeline,
                               .apart = question.kind == train::ScheduleKind::zb_h1};
     const data::BatchLoaderOptions batches =
-        training_batches(input, config, longest, groups->place.data, grid, setup.micro_batches);
+        training_batches(input, config, longest, groups->place.data, grid, setup.micro_batches, usual);
     question.seconds = measure_passes(*groups, config, model, reader, batches);
     question.micro_batches = {plan.micro_batches};
     plan = train::plan_pipeline(question);

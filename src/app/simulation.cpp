@@ -132,7 +132,7 @@ std::string run_text(const RunContext& context, const SimulatedRun& run, const t
   const core::MachineDescription& machine = simulated.machine;
   const auto evaluation = [&](const data::ShardReader* reader) {
     if (reader == nullptr) return 0.0;
-    const auto tokens = as_double(evaluation_micro_tokens(input, reader->info().max_length));
+    const auto tokens = as_double(evaluation_micro_tokens(input, reader->info().max_length, run.usual_micro_tokens));
     return train::evaluation_seconds(
         simulated, shape_of(*reader, run.assembly.traits.kind, input.task.mask_probability.value_or(0.15)), tokens);
   };

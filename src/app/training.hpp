@@ -19,6 +19,7 @@ struct Training {
   std::optional<comm::ProcessGroups> groups;  // none in an estimate
   DataSets sets;
   PipelineSetup pipeline;
+  std::int64_t usual_micro_tokens = 0;
   data::BatchLoaderOptions batches;
   std::optional<Assembly> assembly;
   std::optional<data::BatchLoader> loader;

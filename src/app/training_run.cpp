@@ -9,6 +9,7 @@
 #include "bert_hpc/app/describe.hpp"
 #include "bert_hpc/app/earlier_start.hpp"
 #include "bert_hpc/app/label_unit.hpp"
+#include "bert_hpc/app/micro_batch_size.hpp"
 #include "bert_hpc/app/planned_data.hpp"
 #include "bert_hpc/app/results.hpp"
 #include "bert_hpc/app/resume.hpp"
@@ -55,11 +56,12 @@ void set_up(Training& training, const RunContext& context) {
   const bool estimates = context.invocation.validate;
   const comm::GridPlace place = comm::place(context.grid, std::min(world.rank(), context.ranks() - 1));
   collectively(world, [&] { config = complete_model(input, stated, train.info(), train.special_ids()); });
+  training.usual_micro_tokens = usual_micro_tokens(context, config, train);
   training.pipeline = set_up_pipeline(context, config, task_traits(input.task.name).kind, *training.sets.train,
-                                      training.groups ? &*training.groups : nullptr);
+                                      training.groups ? &*training.groups : nullptr, training.usual_micro_tokens);
   collectively(world, [&] {
     training.batches = training_batches(input, config, train.info().max_length, place.data, context.grid,
-                                        training.pipeline.micro_batches);
+                                        training.pipeline.micro_batches, training.usual_micro_tokens);
     training.batches.label_scale = training_label_scale(input, train);
     training.assembly.emplace(input, config, Assembly::Purpose::estimate, context.grid, place,
                               training.pipeline.balance);
@@ -77,7 +79,8 @@ void set_up(Training& training, const RunContext& context) {
                                    training.loader->most_masked(), training.assembly->traits.kind);
     const auto add = [&](std::optional<Evaluator>& evaluator, const std::unique_ptr<data::ShardReader>& reader) {
       if (!reader) return;
-      const std::int64_t tokens = evaluation_micro_tokens(input, reader->info().max_length);
+      const std::int64_t tokens =
+          evaluation_micro_tokens(input, reader->info().max_length, training.usual_micro_tokens);
       evaluator.emplace(*training.assembly, *reader, data::evaluation_options(training.batches, tokens), true);
       training.evaluation_bounds = larger(training.evaluation_bounds, evaluator->bounds());
     };
@@ -165,7 +168,8 @@ void describe(const Training& training, const RunContext& context) {
   if (context.invocation.planned_tokens > 0) lines.emplace_back("plan", planned_data_text(training.sets));
   lines.emplace_back("steps", core::with_commas(steps) + " of " +
                                   core::counted(context.input.batch.global, "sequence") + ", " +
-                                  core::with_commas(per_epoch) + " per epoch" +
+                                  core::with_commas(per_epoch) + " per epoch, micro-batches of at most " +
+                                  core::counted(training.bounds.tokens, "token") +
                                   (context.input.run.reproducible ? "; reproducible" : ""));
   const std::string loss = regression_loss_text(context.input, training.batches.label_scale);
   if (!loss.empty()) lines.emplace_back("loss", loss);
@@ -221,7 +225,8 @@ SimulatedRun simulated_run(const Training& training, const RunContext& context) 
           .test = training.sets.test.get(),
           .steps = steps,
           .evaluations = training.sets.validation ? (steps + interval - 1) / interval : 0,
-          .checkpoint_bytes = last_checkpoint_bytes(training, context)};
+          .checkpoint_bytes = last_checkpoint_bytes(training, context),
+          .usual_micro_tokens = training.usual_micro_tokens};
 }
 
 /// For --validate: where the run would begin. The state of its own directory is a note; a checkpoint that the input

@@ -209,13 +209,24 @@ json run(const Options& options, comm::Communicator& world, int threads) {
     sections.lap("backward");
     sums->end_micro_batch();
     sums->end_step();
-    const double norm = sums->gradient_norm();
-    sections.lap("sums");
-    if (!(norm < 1e9)) throw core::Error(core::ExitCode::numerical, "the gradient's norm is not finite.");
-    adamw.step(2e-5, step + 1, norm);
+    // As the trainer: one rank alone launches the update before it knows the norm.
+    train::GradientNorm& norm = sums->norm();
+    const bool at_once = norm.stays_on_device();
+    double size = 0;
+    if (at_once) {
+      norm.start_on_device({}, adamw.max_gradient_norm(), 1);
+      sections.lap("sums");
+      adamw.step_on_device(2e-5, step + 1, norm.factor());
+    } else {
+      size = norm();
+      sections.lap("sums");
+      adamw.step(2e-5, step + 1, size);
+    }
     sums->share_parameters();
     sections.lap("optimizer");
     core::wait_for_kernels();
+    if (at_once) size = norm.square_root();
+    if (!(size < 1e9)) throw core::Error(core::ExitCode::numerical, "the gradient's norm is not finite.");
     sections.collect();
   };
 

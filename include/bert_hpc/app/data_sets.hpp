@@ -26,17 +26,15 @@ void open_data(DataSets& sets, const config::Config& input, const model::BertCon
 /// libraries take for themselves.
 void add_surroundings(const DataSets& sets, const Assembly& assembly, MemoryPlan& memory);
 
-/// Tokens of a micro-batch where the input does not say: enough for products at full speed, little enough memory.
-inline constexpr std::int64_t usual_micro_tokens = 4096;
-
 /// How the training data become batches for this replica. Where the input leaves the size of micro-batches open, there
-/// are `micro_batches` of them for each replica, or with 0 as few as usual_micro_tokens allow. Pure.
+/// are `micro_batches` of them for each replica, or with 0 as few as `usual` tokens of each allow
+/// (app/micro_batch_size.hpp). Pure.
 data::BatchLoaderOptions training_batches(const config::Config& input, const model::BertConfig& model,
                                           std::int64_t max_length, int replica, const comm::GridShape& grid,
-                                          std::int64_t micro_batches);
+                                          std::int64_t micro_batches, std::int64_t usual);
 
-/// Most tokens of an evaluation micro-batch.
-std::int64_t evaluation_micro_tokens(const config::Config& input, std::int64_t max_length);
+/// Most tokens of an evaluation micro-batch; `usual` where the input does not say.
+std::int64_t evaluation_micro_tokens(const config::Config& input, std::int64_t max_length, std::int64_t usual);
 
 /// What the model's memory must hold for these micro-batches.
 layers::BatchBounds model_bounds(const data::BatchPlanBounds& plan, std::int64_t max_length, std::int64_t most_masked,

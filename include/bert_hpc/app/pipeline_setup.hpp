@@ -28,8 +28,9 @@ std::vector<std::int64_t> balance_by_cost(const config::Config& input, const mod
 std::vector<int> micro_batch_candidates(int stages, std::int64_t sequences, double tokens, double most_tokens);
 
 /// Of a training. Collective over all ranks where passes are measured, which needs the groups; without them (null, in
-/// an estimate) everything is counted. Throws Error(input).
+/// an estimate) everything is counted. `usual`: most tokens of a micro-batch where the input does not say. Throws
+/// Error(input).
 PipelineSetup set_up_pipeline(const RunContext& context, const model::BertConfig& config, model::HeadKind kind,
-                              data::ShardReader& reader, const comm::ProcessGroups* groups);
+                              data::ShardReader& reader, const comm::ProcessGroups* groups, std::int64_t usual);
 
 }  // namespace bert_hpc::app

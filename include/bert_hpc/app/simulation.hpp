@@ -42,6 +42,7 @@ struct SimulatedRun {
   const data::ShardReader *validation = nullptr, *test = nullptr;
   std::int64_t steps = 0, evaluations = 0;  ///< of the validation data
   std::int64_t checkpoint_bytes = 0;
+  std::int64_t usual_micro_tokens = 0;  ///< where the input does not say
 };
 
 /// Collective. Simulates the first step of a training on this data. Prints it where the input is validated; writes it
