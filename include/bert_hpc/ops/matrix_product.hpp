@@ -6,8 +6,13 @@
 //
 // A product computes in float, or from 16-bit operands in float: then weights, which are always stored as floats, and
 // any other operand in float are rounded to that type as they are read, and sums stay floats until a result is stored
-// in its own type. Biases and gradients of parameters are never rounded. Weights may be kept rounded between products
+// in its own type. Gradients of parameters are never rounded. Weights may be kept rounded between products
 // (ops/rounded_weights.hpp), which changes no bit.
+//
+// Biases are added as floats; but where a GPU library's epilogue adds them to a 16-bit result they are read as their
+// kept copies, as weights are. With unit roundoff u (2^-8 of bf16, 2^-11 of fp16) that changes a result by at most
+// u·|bias|. The pass that the epilogue spares has an error of its own, as it adds to a product that was stored: at most
+// u·|product|. Reproducible products and those in fp32 always add floats.
 //
 // Rows of y and d_x depend on the same row of x and d_y alone, bit for bit, whatever the other rows, their number and
 // the number of threads, if `rows_are_independent()`; reproducible training asks for it.

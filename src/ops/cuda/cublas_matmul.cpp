@@ -72,7 +72,7 @@ std::string text_of(const Matmul& p) {
   };
   return "m " + std::to_string(p.m) + ", n " + std::to_string(p.n) + ", k " + std::to_string(p.k) + operand("a ", p.a) +
          operand("b ", p.b) + operand("c ", p.c) + (p.beta != 0.0f ? ", added" : "") +
-         (p.bias != nullptr ? ", with bias" : "");
+         (p.bias != nullptr ? ", with bias" : "") + (p.sums_of_a != nullptr ? ", with sums" : "");
 }
 
 }  // namespace
@@ -99,6 +99,9 @@ struct CublasMatmul::Call {
     if (product.bias != nullptr) {
       set(description, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
       set(description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, product.bias);
+    } else if (product.sums_of_a != nullptr) {  // the library's B is a
+      set(description, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BGRADB);
+      set(description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, product.sums_of_a);
     }
     init(a, product.m, product.k, product.a);
     init(b, product.k, product.n, product.b);
@@ -122,6 +125,21 @@ void CublasMatmul::prepare() {
 
 std::int64_t CublasMatmul::nominal_rows(const Matmul& product) const {
   return reproducible_ ? rows_of_all : row_bucket(product.rows());
+}
+
+bool CublasMatmul::offers(const Matmul& product) {
+  prepare();
+  const MatmulKey key = key_of(product, nominal_rows(product));
+  if (algorithms_.contains(key)) return true;
+  if (missing_.contains(key)) return false;
+  const Matmul nominal = with_rows(product, nominal_rows(product));
+  const std::vector<cublasLtMatmulAlgo_t> found = suggestions(Call(nominal, tf32_), 1);
+  if (found.empty()) {
+    missing_.insert(key);
+  } else {
+    algorithms_.emplace(key, found.front());
+  }
+  return !found.empty();
 }
 
 void CublasMatmul::run(const Matmul& product) {
@@ -150,7 +168,12 @@ void CublasMatmul::tune(const Matmul& product) {
   const MatmulKey key = key_of(product, nominal_rows(product));
   if (algorithms_.contains(key)) return;
   const Call call(product, tf32_);
-  const std::vector<cublasLtMatmulAlgo_t> all = candidates(call, most_candidates);
+  const std::vector<cublasLtMatmulAlgo_t> all = suggestions(call, most_candidates);
+  if (all.empty()) {
+    if (!product.has_epilogue()) fail(CUBLAS_STATUS_NOT_SUPPORTED, "tuning: " + text_of(product));
+    missing_.insert(key);
+    return;
+  }
   std::vector<float> times;
   for (const cublasLtMatmulAlgo_t& algorithm : all) times.push_back(milliseconds(call, algorithm));
   const std::size_t chosen = choose_algorithm(times);
@@ -187,6 +210,14 @@ float CublasMatmul::milliseconds(const Call& call, const cublasLtMatmulAlgo_t& a
 }
 
 std::vector<cublasLtMatmulAlgo_t> CublasMatmul::candidates(const Call& call, int most) const {
+  std::vector<cublasLtMatmulAlgo_t> algorithms = suggestions(call, most);
+  if (algorithms.empty()) {
+    fail(CUBLAS_STATUS_NOT_SUPPORTED, "cublasLtMatmulAlgoGetHeuristic: " + text_of(call.product));
+  }
+  return algorithms;
+}
+
+std::vector<cublasLtMatmulAlgo_t> CublasMatmul::suggestions(const Call& call, int most) const {
   const Matmul& product = call.product;
   cublasLtMatmulPreferenceOpaque_t preference;
   check_cublas(cublasLtMatmulPreferenceInit(&preference), "cublasLtMatmulPreferenceInit");
@@ -195,18 +226,18 @@ std::vector<cublasLtMatmulAlgo_t> CublasMatmul::candidates(const Call& call, int
   prefer(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, product.b.alignment());
   prefer(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, product.a.alignment());
   prefer(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, product.c.alignment());
-  prefer(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, product.c.alignment());
+  prefer(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, product.result_alignment());
   std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<std::size_t>(most));
   int found = 0;
-  check_cublas(cublasLtMatmulAlgoGetHeuristic(handle_, &call.description, &call.b, &call.a, &call.c, &call.c,
-                                              &preference, most, results.data(), &found),
-               "cublasLtMatmulAlgoGetHeuristic");
+  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(handle_, &call.description, &call.b, &call.a, &call.c,
+                                                               &call.c, &preference, most, results.data(), &found);
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED) return {};
+  check_cublas(status, "cublasLtMatmulAlgoGetHeuristic");
   std::vector<cublasLtMatmulAlgo_t> algorithms;
   for (int i = 0; i < found; ++i) {
     const cublasLtMatmulHeuristicResult_t& result = results[static_cast<std::size_t>(i)];
     if (result.state == CUBLAS_STATUS_SUCCESS) algorithms.push_back(result.algo);
   }
-  if (algorithms.empty()) fail(CUBLAS_STATUS_NOT_SUPPORTED, "cublasLtMatmulAlgoGetHeuristic: " + text_of(product));
   return algorithms;
 }
 

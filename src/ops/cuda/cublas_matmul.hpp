@@ -7,6 +7,7 @@
 #include <cublasLt.h>
 
 #include <map>
+#include <set>
 #include <vector>
 
 #include "bert_hpc/core/buffer.hpp"
@@ -30,6 +31,8 @@ class CublasMatmul {
 
   /// Makes the handle and allocates, the first time.
   void prepare();
+  /// Has the library an algorithm for products like this one? Not every epilogue exists for all types and alignments.
+  bool offers(const Matmul& product);
   /// In the order of kernels.
   void run(const Matmul& product);
   /// Not where reproducible: tries algorithms on these operands, whose contents do not matter and whose result is
@@ -39,7 +42,9 @@ class CublasMatmul {
  private:
   struct Call;
   std::int64_t nominal_rows(const Matmul& product) const;
+  /// At least one.
   std::vector<cublasLtMatmulAlgo_t> candidates(const Call& call, int most) const;
+  std::vector<cublasLtMatmulAlgo_t> suggestions(const Call& call, int most) const;
   cublasStatus_t launch(const Call& call, const cublasLtMatmulAlgo_t& algorithm) const;
   float milliseconds(const Call& call, const cublasLtMatmulAlgo_t& algorithm) const;
 
@@ -47,6 +52,7 @@ class CublasMatmul {
   cublasLtHandle_t handle_ = nullptr;
   core::Buffer<unsigned char> workspace_;
   std::map<MatmulKey, cublasLtMatmulAlgo_t> algorithms_;
+  std::set<MatmulKey> missing_;  // for which the library has none
 };
 
 }  // namespace bert_hpc::ops

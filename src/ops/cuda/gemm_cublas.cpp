@@ -1,6 +1,9 @@
 // Products by cuBLASLt: single precision as written (TF32 on request only), or of 16-bit operands with sums in single
 // precision; row counts at run time.
 //
+// Biases are added by epilogues where how_bias_is_added() (matmul.hpp) says so, and the library has one. It has none
+// for BERT's GELU: its own is the approximation by tanh, another function.
+//
 // The library wants both operands in one type. What is stored in float beside 16-bit operands (the gradients of logits,
 // and weights that no copies are kept of) is rounded into scratch before its product.
 #include <algorithm>
@@ -10,6 +13,7 @@
 #include "bert_hpc/core/device_runtime.hpp"
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/ops/activation.hpp"
+#include "bert_hpc/ops/fusion.hpp"
 #include "cublas_matmul.hpp"
 #include "cuda_products.hpp"
 
@@ -50,12 +54,14 @@ class CublasProduct final : public GemmProduct {
     prepare();
     const std::int64_t width = core::bytes_of(compute());
     const core::Buffer<unsigned char> x(e.rows * e.in * width), y(e.rows * padded_columns(e.out) * width),
-        w(e.in * e.out * width);
-    const core::Buffer<float> d_w(e.in * e.out), bias(compute() == core::DataType::fp32 ? e.out : 0);
-    for (const auto* buffer : {&x, &y, &w}) {  // small numbers, in any type
+        w(e.in * e.out * width), bias(e.out * width);
+    const core::Buffer<float> d_w(e.in * e.out), d_bias(e.out);
+    for (const auto* buffer : {&x, &y, &w, &bias}) {  // small numbers, in any type
       core::fill_on_device(buffer->data(), 0x3C, static_cast<std::size_t>(buffer->size()));
     }
-    const LinearOperands at{x.data(), y.data(), w.data(), d_w.data(), bias.size() > 0 ? bias.data() : nullptr};
+    LinearOperands at{.x = x.data(), .y = y.data(), .w = w.data(), .d_w = d_w.data()};
+    if (how(compute(), true) != BiasAdded::by_kernel) at.bias = bias.data();
+    if (sums_in_epilogue()) at.d_bias = d_bias.data();
     for (const std::int64_t bucket : buckets_to_try(e.rows)) {
       for (const Matmul& product : linear_products(std::min(bucket, e.rows), e.in, e.out, compute(), at)) {
         matmul_.tune(product);
@@ -64,22 +70,53 @@ class CublasProduct final : public GemmProduct {
     core::wait_for_kernels();
   }
 
-  /// The epilogue adds a bias in float to a result in float only.
   void forward_gelu(ConstMatrix x, Tensor<const float> w, const float* bias, Matrix pre, Matrix y) override {
-    if (compute() != core::DataType::fp32) return GemmProduct::forward_gelu(x, w, bias, pre, y);
+    if (epilogue_bias(bias, pre) == nullptr) return GemmProduct::forward_gelu(x, w, bias, pre, y);
     forward(x, w, bias, pre);
     gelu_forward(pre, y);
   }
 
   void forward(ConstMatrix x, Tensor<const float> w, const float* bias, Matrix y) override {
     detail::require_product_shapes(compute(), x, w, y);
-    if (compute() != core::DataType::fp32) return GemmProduct::forward(x, w, bias, y);
-    bias_ = bias;  // added where the result leaves the kernel
+    bias_ = bias;
+    epilogue_bias_ = epilogue_bias(bias, y);
     GemmProduct::forward(x, w, nullptr, y);
     bias_ = nullptr;
+    epilogue_bias_ = nullptr;
+  }
+
+  /// An epilogue replaces the bias' gradient and reads d_y in the type of the product.
+  void backward_weight(ConstMatrix d_y, ConstMatrix x, Tensor<float> d_w, float* d_bias, Write write) override {
+    const bool fused =
+        sums_in_epilogue() && d_bias != nullptr && write == Write::replace && d_y.type == compute() && d_y.rows > 0;
+    if (fused) sums_ = d_bias;
+    GemmProduct::backward_weight(d_y, x, d_w, fused ? nullptr : d_bias, write);
+    sums_ = nullptr;
   }
 
  private:
+  BiasAdded how(core::DataType result, bool copied) const {
+    return how_bias_is_added(compute(), result, copied, reproducible_, fusion().biases);
+  }
+  bool sums_in_epilogue() const {
+    return compute() != core::DataType::fp32 && !reproducible_ && fusion().bias_gradients;
+  }
+
+  /// What an epilogue would add to y; null where the bias is added to the stored result, or is null.
+  const void* epilogue_bias(const float* bias, const Matrix& y) {
+    if (bias == nullptr) return nullptr;
+    const ConstMatrix copy = read(Tensor<const float>(bias, 1, y.columns));
+    switch (how(y.type, copy.type != core::DataType::fp32)) {
+      case BiasAdded::in_epilogue:
+        return bias;
+      case BiasAdded::rounded_in_epilogue:
+        return copy.data;
+      case BiasAdded::by_kernel:
+        break;
+    }
+    return nullptr;
+  }
+
   void prepare() {
     for (int i = 0; i < 2; ++i) {
       if (rounded_[i].size() >= rounded_elements_[i]) continue;
@@ -107,19 +144,32 @@ class CublasProduct final : public GemmProduct {
             const Result& c) override {
     prepare();
     const bool a_turned = a.use == Use::transposed, b_turned = b.use == Use::transposed;
-    matmul_.run({.m = m,
-                 .n = n,
-                 .k = k,
-                 .a = placed(a, a_turned ? k : m, a_turned ? m : k, 0),
-                 .b = placed(b, b_turned ? n : k, b_turned ? k : n, 1),
-                 .c = {c.data, std::max(c.stride, n), c.type, false},
-                 .beta = beta,
-                 .bias = bias_});
+    Matmul product{.m = m,
+                   .n = n,
+                   .k = k,
+                   .a = placed(a, a_turned ? k : m, a_turned ? m : k, 0),
+                   .b = placed(b, b_turned ? n : k, b_turned ? k : n, 1),
+                   .c = {c.data, std::max(c.stride, n), c.type, false},
+                   .beta = beta,
+                   .bias = epilogue_bias_,
+                   .sums_of_a = sums_};
+    if (product.has_epilogue() && !matmul_.offers(product)) {
+      product.bias = nullptr;
+      product.sums_of_a = nullptr;
+    }
+    if (sums_ != nullptr && product.sums_of_a == nullptr) {
+      column_sums(ConstMatrix(a.data, k, m, a.stride, a.type), sums_, Write::replace);
+    }
+    matmul_.run(product);
+    if (bias_ != nullptr && product.bias == nullptr) add_bias(Matrix(c.data, m, n, c.stride, c.type), bias_);
   }
 
   bool reproducible_, tf32_;
   CublasMatmul matmul_;
-  const float* bias_ = nullptr;  // of the forward product under way
+  // Of the product under way, or null: its bias, what an epilogue adds of it, and where one puts the bias' gradient.
+  const float* bias_ = nullptr;
+  const void* epilogue_bias_ = nullptr;
+  float* sums_ = nullptr;
   // Operands that are rounded: the first of a product (a batch), and the second (weights, or a batch).
   core::Buffer<std::uint16_t> rounded_[2];
   std::int64_t rounded_elements_[2] = {};

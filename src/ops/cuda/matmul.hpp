@@ -15,6 +15,12 @@
 
 namespace bert_hpc::ops {
 
+/// The largest power of two up to 16 that divides an address or a number of bytes.
+constexpr std::uint32_t alignment_of(std::uint64_t bits) {
+  bits |= 16u;
+  return static_cast<std::uint32_t>(bits & (~bits + 1));
+}
+
 /// Row-major c (m, n) = op(a)·op(b) + beta·c + bias, with op(a) (m, k) and op(b) (k, n); beta is 0 or 1.
 struct Matmul {
   struct Operand {
@@ -30,15 +36,16 @@ struct Matmul {
 
     /// The largest power of two up to 16 bytes that divides address and stride: what vector loads may count on.
     std::uint32_t alignment() const {
-      std::uint64_t bits = reinterpret_cast<std::uintptr_t>(data);
-      bits |= static_cast<std::uint64_t>(stride * (eight ? 1 : core::bytes_of(type))) | 16u;
-      return static_cast<std::uint32_t>(bits & (~bits + 1));
+      return alignment_of(reinterpret_cast<std::uintptr_t>(data) |
+                          static_cast<std::uint64_t>(stride * (eight ? 1 : core::bytes_of(type))));
     }
   };
   std::int64_t m = 0, n = 0, k = 0;
   Operand a{}, b{}, c{};
   float beta = 0;
-  const float* bias = nullptr;         ///< (n), added where the result leaves the kernel; or null
+  // Vectors of c's type, as the library wants them, that an epilogue reads or writes; one of them at most.
+  const void* bias = nullptr;          ///< (n), added before the result is stored; or null
+  void* sums_of_a = nullptr;           ///< (m), becomes the sums over k of op(a): a bias' gradient; or null
   bool sums_over_padded_rows = false;  ///< of 8-bit numbers
 
   /// Are both operands batches (gradients of weights)?
@@ -46,6 +53,12 @@ struct Matmul {
   /// The extent that changes from batch to batch.
   std::int64_t& rows() { return sums_over_rows() ? k : m; }
   std::int64_t rows() const { return sums_over_rows() ? k : m; }
+  bool has_epilogue() const { return bias != nullptr || sums_of_a != nullptr; }
+  /// Of what the product writes and what its epilogue reads and writes.
+  std::uint32_t result_alignment() const {
+    return std::min({c.alignment(), alignment_of(reinterpret_cast<std::uintptr_t>(bias)),
+                     alignment_of(reinterpret_cast<std::uintptr_t>(sums_of_a))});
+  }
 };
 
 /// The same product with another number of rows, for the library to suggest algorithms for. Operands that are stored
@@ -64,19 +77,38 @@ using MatmulKey =
 inline MatmulKey key_of(const Matmul& p, std::int64_t rows) {
   const int kind = (p.a.turned ? 1 : 0) + (p.b.turned ? 2 : 0) + (p.beta != 0.0f ? 4 : 0) +
                    (p.c.type != core::DataType::fp32 ? 8 : 0) + (p.bias != nullptr ? 16 : 0) + (p.a.eight ? 32 : 0) +
-                   (p.a.eight == core::Float8::e5m2 ? 64 : 0) + (p.sums_over_padded_rows ? 128 : 0);
-  return {rows, p.n, p.sums_over_rows() ? p.m : p.k, kind, p.a.alignment(), p.b.alignment(), p.c.alignment()};
+                   (p.a.eight == core::Float8::e5m2 ? 64 : 0) + (p.sums_over_padded_rows ? 128 : 0) +
+                   (p.sums_of_a != nullptr ? 256 : 0);
+  return {rows, p.n, p.sums_over_rows() ? p.m : p.k, kind, p.a.alignment(), p.b.alignment(), p.result_alignment()};
 }
 
-/// Memory of the operands of a linear layer: x (rows, in), y (rows, out), w (out, in), and floats: bias (out), or null
-/// where it is added apart.
+/// How a forward product adds its bias.
+enum class BiasAdded {
+  by_kernel,            ///< in a pass over the stored result
+  in_epilogue,          ///< as floats, before the result is stored
+  rounded_in_epilogue,  ///< as a copy in the result's type, before the result is stored
+};
+
+/// `copied`: is there such a copy? `fuses`: may products of 16-bit operands have epilogues? The library adds a bias of
+/// the result's type only. Reproducible products keep to one arithmetic, whatever the library offers.
+inline BiasAdded how_bias_is_added(core::DataType compute, core::DataType result, bool copied, bool reproducible,
+                                   bool fuses) {
+  if (compute == core::DataType::fp32) return BiasAdded::in_epilogue;
+  if (reproducible || !fuses) return BiasAdded::by_kernel;
+  if (result == core::DataType::fp32) return BiasAdded::in_epilogue;
+  return result == compute && copied ? BiasAdded::rounded_in_epilogue : BiasAdded::by_kernel;
+}
+
+/// Memory of the operands of a linear layer: x (rows, in), y (rows, out), w (out, in), bias (out) of y's type; and
+/// floats. Null where an epilogue has no part in them: bias and d_bias (out).
 struct LinearOperands {
-  void *x = nullptr, *y = nullptr, *w = nullptr;
-  float *d_w = nullptr, *bias = nullptr;
+  void *x = nullptr, *y = nullptr, *w = nullptr, *bias = nullptr;
+  float *d_w = nullptr, *d_bias = nullptr;
 };
 
 /// The products that layers ask for, of operands and results of type `type`: forward, with and without bias, gradient
-/// of the input, new or added, and that of the weight, added. Rows of y are padded, as those of logits are.
+/// of the input, new or added, and that of the weight, new (also with that of the bias) or added. Rows of y are padded,
+/// as those of logits are.
 inline std::vector<Matmul> linear_products(std::int64_t rows, std::int64_t in, std::int64_t out, core::DataType type,
                                            const LinearOperands& at) {
   const Matmul::Operand x{at.x, in, type, false}, y{at.y, padded_columns(out), type, false}, w{at.w, in, type, false};
@@ -93,13 +125,15 @@ inline std::vector<Matmul> linear_products(std::int64_t rows, std::int64_t in, s
   }
   all.push_back(input);
   all.back().beta = 1;
-  all.push_back({.m = out,
-                 .n = in,
-                 .k = rows,
-                 .a = turned(y),
-                 .b = x,
-                 .c = {at.d_w, in, core::DataType::fp32, false},
-                 .beta = 1});
+  const Matmul weight{
+      .m = out, .n = in, .k = rows, .a = turned(y), .b = x, .c = {at.d_w, in, core::DataType::fp32, false}};
+  all.push_back(weight);
+  if (at.d_bias != nullptr) {
+    all.push_back(weight);
+    all.back().sums_of_a = at.d_bias;
+  }
+  all.push_back(weight);
+  all.back().beta = 1;
   return all;
 }
 

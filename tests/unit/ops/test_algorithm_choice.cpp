@@ -6,7 +6,10 @@
 #include <cmath>
 #include <set>
 #include <vector>
+
 #include "../../../src/ops/cuda/matmul.hpp"
+#include "bert_hpc/core/error.hpp"
+#include "bert_hpc/ops/fusion.hpp"
 
 using namespace bert_hpc;
 
@@ -56,11 +59,11 @@ TEST_CASE("alignments are what address and stride have in common") {
 
 TEST_CASE("a linear layer's products are those that layers ask for, with keys of their own") {
   alignas(16) static float memory[16];
-  const ops::LinearOperands at{memory, memory, memory, memory, memory};
+  const ops::LinearOperands at{memory, memory, memory, memory, memory, memory};
   const std::int64_t rows = 700, in = 64, out = 128;
   const auto all = ops::linear_products(rows, in, out, core::DataType::bf16, at);
   std::set<ops::MatmulKey> keys;
-  double forward = 0, sums = 0;
+  double forward = 0, sums = 0, epilogues = 0;
   for (const ops::Matmul& p : all) {
     CHECK(p.m * p.n * p.k == rows * in * out);
     CHECK(p.rows() == rows);
@@ -70,6 +73,9 @@ TEST_CASE("a linear layer's products are those that layers ask for, with keys of
     CHECK(p.c.stride == p.n);
     forward += p.b.turned;
     sums += p.sums_over_rows();
+    epilogues += p.has_epilogue();
+    CHECK((p.bias == nullptr || p.b.turned));
+    CHECK((p.sums_of_a == nullptr || (p.sums_over_rows() && p.beta == 0.0f)));
     CHECK(keys.insert(ops::key_of(p, ops::row_bucket(rows))).second);
     // What is tried for the largest of a bucket is taken for others of it, and for no other bucket.
     ops::Matmul fewer = p;
@@ -78,10 +84,57 @@ TEST_CASE("a linear layer's products are those that layers ask for, with keys of
     fewer.rows() = 500;
     CHECK(ops::key_of(fewer, ops::row_bucket(fewer.rows())) != ops::key_of(p, ops::row_bucket(rows)));
   }
-  CHECK((all.size() == 5 && forward == 2 && sums == 1));
+  CHECK((all.size() == 7 && forward == 2 && sums == 3 && epilogues == 2));
   ops::LinearOperands without = at;
   without.bias = nullptr;
-  CHECK(ops::linear_products(rows, in, out, core::DataType::bf16, without).size() == 4);
+  CHECK(ops::linear_products(rows, in, out, core::DataType::bf16, without).size() == 6);
+  without.d_bias = nullptr;
+  CHECK(ops::linear_products(rows, in, out, core::DataType::bf16, without).size() == 5);
+}
+
+TEST_CASE(
+    "biases are added by epilogues in the types that the library has, and never in reproducible 16-bit products") {
+  using core::DataType;
+  using enum ops::BiasAdded;
+  for (const bool copied : {false, true}) {
+    for (const bool fuses : {false, true}) {
+      for (const bool reproducible : {false, true}) {  // fp32 has one arithmetic
+        CHECK(ops::how_bias_is_added(DataType::fp32, DataType::fp32, copied, reproducible, fuses) == in_epilogue);
+      }
+      for (const DataType half : {DataType::bf16, DataType::fp16}) {
+        const auto rounded = fuses && copied ? rounded_in_epilogue : by_kernel;
+        CHECK(ops::how_bias_is_added(half, half, copied, false, fuses) == rounded);
+        CHECK(ops::how_bias_is_added(half, DataType::fp32, copied, false, fuses) == (fuses ? in_epilogue : by_kernel));
+        CHECK(ops::how_bias_is_added(half, half, copied, true, fuses) == by_kernel);
+        CHECK(ops::how_bias_is_added(half, DataType::fp32, copied, true, fuses) == by_kernel);
+      }
+    }
+  }
+}
+
+TEST_CASE("an algorithm is chosen for what an epilogue reads and writes too") {
+  alignas(16) static std::uint16_t memory[64];
+  const ops::Matmul::Operand x{memory, 64, core::DataType::bf16};
+  ops::Matmul plain{.m = 8, .n = 64, .k = 64, .a = x, .b = x, .c = x};
+  CHECK((!plain.has_epilogue() && plain.result_alignment() == 16));
+  ops::Matmul biased = plain, shifted = plain, summing = plain;
+  biased.bias = memory;
+  shifted.bias = memory + 1;
+  summing.sums_of_a = memory + 4;
+  CHECK((biased.has_epilogue() && biased.result_alignment() == 16));
+  CHECK((shifted.has_epilogue() && shifted.result_alignment() == 2));
+  CHECK((summing.has_epilogue() && summing.result_alignment() == 8));
+  const std::set<ops::MatmulKey> keys = {ops::key_of(plain, 8), ops::key_of(biased, 8), ops::key_of(shifted, 8),
+                                         ops::key_of(summing, 8)};
+  CHECK(keys.size() == 4);
+}
+
+TEST_CASE("what is fused is on, off or all") {
+  CHECK(ops::fusion_of("") == ops::fusion_of("on"));
+  CHECK((ops::fusion_of("on").biases && ops::fusion_of("on").row_sums && !ops::fusion_of("on").bias_gradients));
+  CHECK(ops::fusion_of("off") == ops::Fusion{.biases = false, .row_sums = false, .bias_gradients = false});
+  CHECK(ops::fusion_of("all").bias_gradients);
+  CHECK_THROWS_AS(ops::fusion_of("of"), core::Error);
 }
 
 TEST_CASE("a product with another number of rows fits into the memory that its strides describe") {

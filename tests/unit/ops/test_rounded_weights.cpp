@@ -127,3 +127,41 @@ TEST_CASE("products with and without copies of weights give the same bits") {
     CHECK(d_x.same_bits(d_x2));
   }
 }
+
+TEST_CASE("a bias that has a copy is added with its own rounding at most") {
+  const DataType type = GENERATE(DataType::bf16, DataType::fp16);
+  const bool reproducible = GENERATE(false, true);
+  const std::int64_t rows = 33, in = 90, out = 70;
+  ParameterStore store(specs(), ParameterStore::Arenas::values);
+  fill(store, 1);
+  const auto product = ops::make_matrix_product("", {.compute = type, .reproducible = reproducible});
+  product->keep_weights(store);
+  product->reserve({rows, in, out});
+  const StoredMatrix x = StoredMatrix::random(type, rows, in, 1);
+  const core::Tensor<const float> w = store.value(1);
+  const float* const bias = store.value(4).data;
+  StoredMatrix y(type, rows, out), pre(type, rows, out), activated(type, rows, out);
+  product->forward(x, w, bias, y);
+  product->forward_gelu(x, w, bias, pre, activated);
+  core::wait_for_kernels();
+  const std::vector<float> weights = test::copy_of(w.data, w.size()), biases = test::copy_of(bias, out);
+  const double unit = core::unit_roundoff(type);
+  std::int64_t wrong = 0;
+  for (std::int64_t i = 0; i < rows; ++i) {
+    for (std::int64_t j = 0; j < out; ++j) {
+      double sum = 0, magnitude = 0;
+      for (std::int64_t k = 0; k < in; ++k) {
+        const double term =
+            x(i, k) * static_cast<double>(test::rounded(type, weights[static_cast<std::size_t>(j * in + k)]));
+        sum += term;
+        magnitude += std::abs(term);
+      }
+      const double b = biases[static_cast<std::size_t>(j)], result = sum + b;
+      // The result's rounding, one of the bias (epilogues) or of the product (a pass of its own), and 91 additions.
+      const double bound = unit * (std::abs(result) + std::max(std::abs(b), std::abs(sum))) * (1 + unit) +
+                           91 * 0x1p-24 * (magnitude + std::abs(b)) + 0x1p-24;
+      if (!(std::abs(y(i, j) - result) <= bound) || !(std::abs(pre(i, j) - result) <= bound)) ++wrong;
+    }
+  }
+  CHECK(wrong == 0);
+}
