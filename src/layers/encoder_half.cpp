@@ -1,6 +1,5 @@
 #include "bert_hpc/layers/encoder_half.hpp"
 
-#include "bert_hpc/ops/layer_norm.hpp"
 #include "encoder_half_base.hpp"
 #include "feed_forward.hpp"
 #include "self_attention.hpp"
@@ -48,6 +47,12 @@ void EncoderHalfBase::take_output(core::Workspace& workspace, std::int64_t rows,
   saved.statistics = workspace.take<float>(2, group_.capacity(rows));
 }
 
+void EncoderHalfBase::take_product(core::Workspace& workspace, std::int64_t rows, Kept& kept) const {
+  kept.d_product = group_.take(workspace, rows, settings_.hidden, settings_.storage);
+  if (fuses_norm_sums())
+    kept.norm_sums = workspace.take<float>(ops::norm_sum_blocks(rows, settings_.hidden), 3 * settings_.hidden);
+}
+
 void EncoderHalfBase::finish_forward(Engine& engine, const Pass& pass, const core::TokenRows& rows, ConstMatrix inner,
                                      ConstMatrix residual, Saved& saved) const {
   const Matrix sum = group_.partial(saved.sum, rows.count);
@@ -63,6 +68,11 @@ void EncoderHalfBase::begin_backward(const Pass& pass, const core::TokenRows& ro
                                      Kept& kept, const Matrix& d_rows) const {
   kept.d_output = d_y;
   group_.keep_own(d_rows);
+  if (fuses_norm_sums()) {
+    return ops::residual_layer_norm_backward(pass.dropout(settings_.hidden_dropout, output_site_), rows, d_y, saved.sum,
+                                             values(norm_.weight), saved.statistics.row(0), saved.statistics.row(1),
+                                             d_rows, kept.d_product, kept.norm_sums);
+  }
   ops::residual_layer_norm_backward(pass.dropout(settings_.hidden_dropout, output_site_), group_.own(rows), d_y,
                                     saved.sum, values(norm_.weight), saved.statistics.row(0), saved.statistics.row(1),
                                     group_.own(d_rows), kept.d_product);
@@ -73,8 +83,19 @@ void EncoderHalfBase::add_gradients(Engine& engine, ConstMatrix d_y, ConstMatrix
   engine.products_of(layer.weight).backward_weight(d_y, input, d_weight, gradients(layer.bias), ops::Write::accumulate);
 }
 
+void EncoderHalfBase::add_gradients(Engine& engine, ConstMatrix d_y, ConstMatrix input, Tensor<float> d_weight,
+                                    int weight, Tensor<const float> partial,
+                                    std::initializer_list<float*> vectors) const {
+  ops::add_partial_sums(partial, {vectors.begin(), vectors.size()}, ops::Write::accumulate);
+  engine.products_of(weight).backward_weight(d_y, input, d_weight, nullptr, ops::Write::accumulate);
+}
+
 void EncoderHalfBase::add_output_gradients(Engine& engine, const Saved& saved, const Kept& kept,
                                            ConstMatrix inner) const {
+  if (fuses_norm_sums()) {
+    return add_gradients(engine, kept.d_product, inner, parameters_.gradient(output_.weight), output_.weight,
+                         kept.norm_sums, {gradients(norm_.weight), gradients(norm_.bias), gradients(output_.bias)});
+  }
   const NormGradient norm = {kept.d_output,           saved.sum,
                              saved.statistics.row(0), saved.statistics.row(1),
                              gradients(norm_.weight), gradients(norm_.bias)};

@@ -2,9 +2,11 @@
 // (bias, dropout, residual, layer norm), forward and backward.
 #pragma once
 
+#include <initializer_list>
 #include <string>
 
 #include "bert_hpc/layers/encoder_half.hpp"
+#include "bert_hpc/ops/layer_norm.hpp"
 
 namespace bert_hpc::layers {
 
@@ -34,20 +36,30 @@ class EncoderHalfBase : public EncoderHalf {
     return selection != nullptr ? selection->rows.count : tokens;
   }
   void take_output(core::Workspace& workspace, std::int64_t rows, Saved& saved) const;
+  /// Of kept: d_product and norm_sums.
+  void take_product(core::Workspace& workspace, std::int64_t rows, Kept& kept) const;
 
   /// From inner (rows, its columns) to saved.sum = inner·weightᵀ and saved.output, with the residual (piece, hidden).
   void finish_forward(Engine& engine, const Pass& pass, const core::TokenRows& rows, ConstMatrix inner,
                       ConstMatrix residual, Saved& saved) const;
-  /// From d_y to kept.d_output, kept.d_product and the residual's share, which replaces this rank's rows of `d_rows`
-  /// (rows, hidden).
+  /// From d_y to kept.d_output, kept.d_product, kept.norm_sums and the residual's share, which replaces this rank's
+  /// rows of `d_rows` (rows, hidden).
   void begin_backward(const Pass& pass, const core::TokenRows& rows, const Saved& saved, Matrix d_y, Kept& kept,
                       const Matrix& d_rows) const;
   /// Adds the gradients of the last product and of the layer norm.
   void add_output_gradients(Engine& engine, const Saved& saved, const Kept& kept, ConstMatrix inner) const;
   void add_gradients(Engine& engine, ConstMatrix d_y, ConstMatrix input, Tensor<float> d_weight,
                      const Linear& layer) const;
+  /// The same where kernels have begun the gradients of the bias, and of other vectors beside it.
+  void add_gradients(Engine& engine, ConstMatrix d_y, ConstMatrix input, Tensor<float> d_weight, int weight,
+                     Tensor<const float> partial, std::initializer_list<float*> vectors) const;
   LinearWeight linear_weight(const Linear& layer, bool selected, std::int64_t joined = 1) const {
     return layers::linear_weight(parameters_, layer.weight, selected, joined);
+  }
+
+  /// In a tensor group the norm has this rank's rows alone, and the bias after the last product all of them.
+  bool fuses_norm_sums() const {
+    return settings_.fuses_row_sums && !group_.shared() && settings_.hidden <= ops::most_summed_columns;
   }
 
   EncoderHalfSettings settings_;

@@ -38,8 +38,9 @@ EncoderHalf::Kept FeedForward::take_kept(core::Workspace& workspace, std::int64_
                                          const RowSelection* selection) const {
   const std::int64_t rows = row_count(tokens, selection);
   Kept kept;
-  kept.d_product = group_.take(workspace, rows, settings_.hidden, settings_.storage);
+  take_product(workspace, rows, kept);
   kept.d_intermediate = workspace.take(rows, wide_, settings_.storage);
+  if (settings_.fuses_row_sums) kept.intermediate_sums = workspace.take<float>(ops::gelu_sum_blocks(rows), wide_);
   return kept;
 }
 
@@ -61,9 +62,15 @@ void FeedForward::backward_input(Engine& engine, const Pass& pass, const RowSele
   const core::TokenRows& rows = rows_of(pass, selection);
   const Matrix sum = group_.partial(d_x, rows.count);
   begin_backward(pass, rows, saved, d_y, kept, sum);
-  engine.products_of(output_.weight)
-      .backward_input_gelu(group_.gather(kept.d_product, rows.count), parameters_.value(output_.weight),
-                           saved.intermediate, kept.d_intermediate);
+  const ConstMatrix d_product = group_.gather(kept.d_product, rows.count);
+  const Tensor<const float> weight = parameters_.value(output_.weight);
+  ops::MatrixProduct& output = engine.products_of(output_.weight);
+  if (settings_.fuses_row_sums) {
+    output.backward_input(d_product, weight, kept.d_intermediate, ops::Write::replace);
+    ops::gelu_backward(saved.intermediate, kept.d_intermediate, kept.d_intermediate, kept.intermediate_sums);
+  } else {
+    output.backward_input_gelu(d_product, weight, saved.intermediate, kept.d_intermediate);
+  }
   engine.products_of(intermediate_.weight)
       .backward_input(kept.d_intermediate, parameters_.value(intermediate_.weight), sum, ops::Write::accumulate);
   group_.sum(sum, d_x);
@@ -72,8 +79,13 @@ void FeedForward::backward_input(Engine& engine, const Pass& pass, const RowSele
 void FeedForward::backward_weight(Engine& engine, const RowSelection*, const Saved& saved, const Kept& kept,
                                   ConstMatrix x) const {
   add_output_gradients(engine, saved, kept, saved.activated);
-  add_gradients(engine, kept.d_intermediate, group_.gather(x, saved.activated.rows),
-                parameters_.gradient(intermediate_.weight), intermediate_);
+  const ConstMatrix input = group_.gather(x, saved.activated.rows);
+  const Tensor<float> d_weight = parameters_.gradient(intermediate_.weight);
+  if (settings_.fuses_row_sums) {
+    return add_gradients(engine, kept.d_intermediate, input, d_weight, intermediate_.weight, kept.intermediate_sums,
+                         {gradients(intermediate_.bias)});
+  }
+  add_gradients(engine, kept.d_intermediate, input, d_weight, intermediate_);
 }
 
 }  // namespace bert_hpc::layers

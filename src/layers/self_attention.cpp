@@ -64,7 +64,7 @@ EncoderHalf::Kept SelfAttention::take_kept(core::Workspace& workspace, std::int6
   const std::int64_t rows = row_count(tokens, selection);
   const DataType type = settings_.storage;
   Kept kept;
-  kept.d_product = group_.take(workspace, rows, settings_.hidden, type);
+  take_product(workspace, rows, kept);
   if (selection != nullptr) {
     kept.d_query = workspace.take(rows, width_, type);
     kept.d_key_value = workspace.take(tokens, 2 * width_, type);

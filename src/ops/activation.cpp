@@ -1,9 +1,12 @@
 // Elementwise kernels and sums over rows; formulas stand above each.
 #include "bert_hpc/ops/activation.hpp"
 
+#include "bert_hpc/core/error.hpp"
+#include "bert_hpc/ops/fusion.hpp"
 #include "bert_hpc/ops/vector_math.hpp"
 #include "kernel.hpp"
 #include "kernel_rows.hpp"
+#include "kernel_sums.hpp"
 #include "layer_norm_row.hpp"
 
 namespace bert_hpc::ops {
@@ -53,6 +56,12 @@ void gelu_backward_in(Tensor<const T> pre, Tensor<const T> d_y, Tensor<T> d_pre)
   kernel::map(
       "bert_hpc::ops::gelu_backward", pre, d_y, d_pre,
       KOKKOS_LAMBDA(float x, float d) { return d * gelu_derivative(x); });
+}
+
+template <class T>
+void gelu_backward_sums_in(Tensor<const T> pre, Tensor<const T> d_y, Tensor<T> d_pre, Tensor<float> partial) {
+  kernel::for_partial_sums("bert_hpc::ops::gelu_backward_sums", pre.rows, pre.columns, partial,
+                           octets::GeluBackwardTerm<T>{pre, d_y, d_pre});
 }
 
 // y = tanh(x)
@@ -118,6 +127,34 @@ void column_sums_in(Tensor<const T> x, float* sums, Write write) {
 #endif
 }
 
+/// Up to three vectors.
+struct Vectors {
+  float *first, *second, *third;
+
+  KOKKOS_INLINE_FUNCTION float* at(std::int64_t k) const { return k == 0 ? first : k == 1 ? second : third; }
+};
+
+// sums_k_j = or += Σ_i partial_i,k·columns+j
+void add_partial_sums_in(Tensor<const float> partial, std::int64_t columns, Vectors sums, Write write) {
+  const bool replace = write == Write::replace;
+#if BERT_HPC_WARPS
+  kernel::for_strips<1>(
+      "bert_hpc::ops::add_partial_sums", partial.rows, partial.columns, octets::ColumnTerm<float>{partial},
+      KOKKOS_LAMBDA(std::int64_t j, int, float total) {
+        float& sum = sums.at(j / columns)[j % columns];
+        sum = replace ? total : sum + total;
+      });
+#else
+  kernel::for_items(
+      "bert_hpc::ops::add_partial_sums", partial.columns, KOKKOS_LAMBDA(std::int64_t j) {
+        float total = 0.0f;
+        for (std::int64_t i = 0; i < partial.rows; ++i) total += partial(i, j);
+        float& sum = sums.at(j / columns)[j % columns];
+        sum = replace ? total : sum + total;
+      });
+#endif
+}
+
 // y_i = x_rows(i)
 template <class T>
 void gather_rows_in(Tensor<const T> x, const std::int32_t* rows, Tensor<T> y) {
@@ -150,6 +187,29 @@ void bias_gelu_forward(Matrix pre, const float* bias, Matrix y) {
 
 void gelu_backward(ConstMatrix pre, ConstMatrix d_y, Matrix d_pre) {
   core::with_type(pre.type, [&]<class T>() { gelu_backward_in<T>(pre.as<T>(), d_y.as<T>(), d_pre.as<T>()); });
+}
+
+void gelu_backward(ConstMatrix pre, ConstMatrix d_y, Matrix d_pre, Tensor<float> partial) {
+  core::require(partial.rows == gelu_sum_blocks(pre.rows) && partial.columns == pre.columns,
+                "gelu_backward: partial sums of another size");
+  core::with_type(pre.type,
+                  [&]<class T>() { gelu_backward_sums_in<T>(pre.as<T>(), d_y.as<T>(), d_pre.as<T>(), partial); });
+}
+
+std::int64_t gelu_sum_blocks(std::int64_t rows) {
+  return octets::column_sum_blocks(rows);
+}
+
+bool fuses_row_sums() {
+  return kernel::in_warps && fusion().row_sums;
+}
+
+void add_partial_sums(Tensor<const float> partial, std::span<float* const> sums, Write write) {
+  constexpr std::size_t most = 3;
+  core::require(!sums.empty() && sums.size() <= most, "add_partial_sums: too many vectors");
+  const auto count = static_cast<std::int64_t>(sums.size());
+  add_partial_sums_in(partial, partial.columns / count,
+                      {sums[0], sums[count > 1 ? 1 : 0], sums[static_cast<std::size_t>(count - 1)]}, write);
 }
 
 void tanh_forward(ConstMatrix x, Matrix y) {

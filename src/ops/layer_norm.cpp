@@ -7,6 +7,7 @@
 #include "dropout_fill.hpp"
 #include "kernel.hpp"
 #include "kernel_rows.hpp"
+#include "kernel_sums.hpp"
 #include "layer_norm_row.hpp"
 #include "row_sum.hpp"
 
@@ -197,6 +198,22 @@ void backward_in(const Dropout& dropout, const TokenRows& rows, Tensor<const T> 
       });
 }
 
+template <class T>
+void backward_sums_in(const Dropout& dropout, const TokenRows& rows, Tensor<const T> d_y, Tensor<const T> z,
+                      const float* gamma, const float* mean, const float* rstd, Tensor<T> d_z, Tensor<T> d_x,
+                      Tensor<float> partial) {
+  const RowDropout site(dropout, rows);
+  const octets::RowSite row_site{dropout, rows, site.threshold, site.scale};
+  const auto in_registers = [&]<int slots>() {
+    if (z.columns > octets::Warp<slots>::most_columns) return false;
+    kernel::for_partial_sums("bert_hpc::ops::residual_layer_norm_backward_sums", z.rows, z.columns, partial,
+                             octets::NormBackwardTerm<slots, T>{row_site, d_y, z, gamma, mean, rstd, d_z, d_x});
+    return true;
+  };
+  // Three octets a thread are BERT-base's rows.
+  if (!in_registers.template operator()<3>()) in_registers.template operator()<4>();
+}
+
 // d_γ_j = or += Σ_i d_y_ij · ẑ_ij,  d_β_j = or += Σ_i d_y_ij
 template <class T>
 void backward_weight_in(Tensor<const T> d_y, Tensor<const T> z, const float* mean, const float* rstd, float* d_gamma,
@@ -270,6 +287,22 @@ void residual_layer_norm_backward(const Dropout& dropout, const TokenRows& rows,
       backward_in<T>(dropout, rows, d_y.as<T>(), z.as<T>(), gamma, mean, rstd, d_z.as<T>(), dropped);
     }
   });
+}
+
+void residual_layer_norm_backward(const Dropout& dropout, const TokenRows& rows, ConstMatrix d_y, ConstMatrix z,
+                                  const float* gamma, const float* mean, const float* rstd, Matrix d_z, Matrix d_x,
+                                  Tensor<float> partial) {
+  core::require(z.columns <= most_summed_columns && d_x.rows == z.rows,
+                "residual_layer_norm_backward: rows too long for sums, or without d_x");
+  core::require(partial.rows == norm_sum_blocks(z.rows, z.columns) && partial.columns == 3 * z.columns,
+                "residual_layer_norm_backward: partial sums of another size");
+  core::with_type(z.type, [&]<class T>() {
+    backward_sums_in<T>(dropout, rows, d_y.as<T>(), z.as<T>(), gamma, mean, rstd, d_z.as<T>(), d_x.as<T>(), partial);
+  });
+}
+
+std::int64_t norm_sum_blocks(std::int64_t rows, std::int64_t columns) {
+  return octets::norm_sum_blocks(rows, columns);
 }
 
 void layer_norm_backward_weight(ConstMatrix d_y, ConstMatrix z, const float* mean, const float* rstd, float* d_gamma,

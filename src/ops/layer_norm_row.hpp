@@ -78,11 +78,33 @@ BERT_HPC_DEVICE void norm_row(const Team& team, const RowSite& site, std::int64_
   }
 }
 
+/// What norm_row_backward() adds up over rows: nothing.
+struct NoSums {
+  BERT_HPC_DEVICE void add_output(int, const float (&)[width], const float (&)[width]) const {}
+  BERT_HPC_DEVICE void add_product(int, const float (&)[width]) const {}
+};
+
+/// Sums that become the gradients of γ, of β and of the bias before the norm.
+template <int held>
+struct NormSums {
+  float (&sums)[3][held][width];
+
+  BERT_HPC_DEVICE void add_output(int slot, const float (&d_y)[width], const float (&normal)[width]) const {
+    for (int j = 0; j < width; ++j) {
+      sums[0][slot][j] += d_y[j] * normal[j];
+      sums[1][slot][j] += d_y[j];
+    }
+  }
+  BERT_HPC_DEVICE void add_product(int slot, const float (&d_x)[width]) const {
+    for (int j = 0; j < width; ++j) sums[2][slot][j] += d_x[j];
+  }
+};
+
 /// d_z of row `row`, and d_x = dropout(d_z) unless it is null; d_z may be d_y.
-template <class Team, class T, class Z>
+template <class Team, class T, class Z, class Sums = NoSums>
 BERT_HPC_DEVICE void norm_row_backward(const Team& team, const RowSite& site, std::int64_t row, std::int64_t columns,
                                        const T* d_y, const T* z, const float* gamma, float mean, float rstd, Z* d_z,
-                                       T* d_x) {
+                                       T* d_x, const Sums& sums = {}) {
   float g[Team::held][width], normal[Team::held][width];
   const std::int64_t octet_count = count_of(columns);
   const float inverse = 1.0f / static_cast<float>(columns);
@@ -92,9 +114,10 @@ BERT_HPC_DEVICE void norm_row_backward(const Team& team, const RowSite& site, st
     load(d_y + o * width, count, g[s]);
     load(gamma + o * width, count, weight);
     load(z + o * width, count, normal[s]);
+    for (int j = 0; j < width; ++j) normal[s][j] = (normal[s][j] - mean) * rstd;
+    sums.add_output(s, g[s], normal[s]);
     for (int j = 0; j < width; ++j) {
       g[s][j] *= weight[j];
-      normal[s][j] = (normal[s][j] - mean) * rstd;
       total += g[s][j];  // 0 beyond the row
     }
     return total;
@@ -111,6 +134,7 @@ BERT_HPC_DEVICE void norm_row_backward(const Team& team, const RowSite& site, st
     if (d_x == nullptr) return;
     site.apply(row, o, g[s]);
     store(g[s], count, d_x + o * width);
+    sums.add_product(s, g[s]);
   });
 }
 

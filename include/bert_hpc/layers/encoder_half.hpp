@@ -22,6 +22,7 @@
 #include "bert_hpc/layers/linear_weight.hpp"
 #include "bert_hpc/layers/pass.hpp"
 #include "bert_hpc/layers/tensor_group.hpp"
+#include "bert_hpc/ops/activation.hpp"
 
 namespace bert_hpc::layers {
 
@@ -32,8 +33,9 @@ struct EncoderHalfSettings {
   std::int64_t hidden = 0, heads = 0, intermediate = 0;
   float layer_norm_epsilon = 1e-12f;
   float hidden_dropout = 0.1f, attention_dropout = 0.1f;
-  DataType storage = DataType::fp32;  ///< of activations
-  std::uint32_t first_site = 0;       ///< of its block, whose dropout sites are first_site … first_site + 2
+  DataType storage = DataType::fp32;            ///< of activations
+  std::uint32_t first_site = 0;                 ///< of its block, whose dropout sites are first_site … first_site + 2
+  bool fuses_row_sums = ops::fuses_row_sums();  ///< the kernels of backward_input begin the gradients of vectors
 };
 
 class EncoderHalf {
@@ -64,14 +66,16 @@ class EncoderHalf {
 
   /// What the weight gradients need of the gradients.
   struct Kept {
-    Matrix d_output;   ///< (piece, hidden): d_y as given
-    Matrix d_product;  ///< (piece, hidden): at the result of the last product, Wo's or W2's
+    Matrix d_output;          ///< (piece, hidden): d_y as given
+    Matrix d_product;         ///< (piece, hidden): at the result of the last product, Wo's or W2's
+    Tensor<float> norm_sums;  ///< where row sums are fused: partial sums of γ's, β's and the last bias' gradients
     // Of attention:
     Matrix d_query;            ///< (rows, width)
     Matrix d_key_value;        ///< (tokens, 2·width); without a selection it and `d_query` are columns of
     Matrix d_query_key_value;  ///< (tokens, 3·width)
     // Of feed-forward:
-    Matrix d_intermediate;  ///< (rows, wide): before GELU
+    Matrix d_intermediate;            ///< (rows, wide): before GELU
+    Tensor<float> intermediate_sums;  ///< where row sums are fused: partial sums of its bias' gradient
   };
 
   /// `selection` is null where every row is computed.

@@ -3,6 +3,8 @@
 // of one call have elements of one type, except where it says otherwise; all compute in float.
 #pragma once
 
+#include <span>
+
 #include "bert_hpc/core/matrix.hpp"
 #include "bert_hpc/ops/matrix_product.hpp"
 
@@ -22,6 +24,18 @@ void bias_gelu_forward(Matrix pre, const float* bias, Matrix y);
 
 /// d_pre = d_y ∘ gelu'(pre). Shapes equal; d_pre may be d_y.
 void gelu_backward(ConstMatrix pre, ConstMatrix d_y, Matrix d_pre);
+
+/// The same, with sums over rows of what is stored: partial (gelu_sum_blocks(rows), columns), for add_partial_sums().
+void gelu_backward(ConstMatrix pre, ConstMatrix d_y, Matrix d_pre, Tensor<float> partial);
+std::int64_t gelu_sum_blocks(std::int64_t rows);
+
+/// Do layers ask for such sums? On GPUs, where fusion() has them: they spare a pass over the matrix. On CPUs that pass
+/// is cheap.
+bool fuses_row_sums();
+
+/// sums[k][j] = or += Σ_i partial(i, k·columns + j), rows added in a fixed order, for up to three vectors of
+/// partial.columns / sums.size() elements.
+void add_partial_sums(Tensor<const float> partial, std::span<float* const> sums, Write write);
 
 /// y = tanh(x); y may be x.
 void tanh_forward(ConstMatrix x, Matrix y);

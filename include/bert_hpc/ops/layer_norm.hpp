@@ -19,6 +19,15 @@ void residual_layer_norm_forward(const Dropout& dropout, const TokenRows& rows, 
 void residual_layer_norm_backward(const Dropout& dropout, const TokenRows& rows, ConstMatrix d_y, ConstMatrix z,
                                   const float* gamma, const float* mean, const float* rstd, Matrix d_z, Matrix d_x);
 
+/// The same of up to most_summed_columns columns, d_x with data and everything of one type, with sums over rows:
+/// partial (norm_sum_blocks(rows, columns), 3·columns), for add_partial_sums(). They give what
+/// layer_norm_backward_weight() gives for γ and β, and the column sums of d_x.
+void residual_layer_norm_backward(const Dropout& dropout, const TokenRows& rows, ConstMatrix d_y, ConstMatrix z,
+                                  const float* gamma, const float* mean, const float* rstd, Matrix d_z, Matrix d_x,
+                                  Tensor<float> partial);
+std::int64_t norm_sum_blocks(std::int64_t rows, std::int64_t columns);
+inline constexpr std::int64_t most_summed_columns = 1024;
+
 /// d_gamma = or += Σ d_y·(z − mean)·rstd and d_beta = or += Σ d_y over rows, in row order whatever the threads.
 void layer_norm_backward_weight(ConstMatrix d_y, ConstMatrix z, const float* mean, const float* rstd, float* d_gamma,
                                 float* d_beta, Write write);

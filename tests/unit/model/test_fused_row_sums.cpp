@@ -1,0 +1,122 @@
+// Sublayers whose backward kernels begin the gradients of biases, γ and β, against those that read everything once
+// more: the same gradients but for the order of additions. (GPU builds fuse them by default, CPU builds never; here
+// both do.)
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+#include "bert_hpc/layers/encoder_half.hpp"
+#include "bert_hpc/ops/random_fill.hpp"
+#include "support/host_batch.hpp"
+#include "support/stored_matrix.hpp"
+
+using namespace bert_hpc;
+using Kind = layers::EncoderHalfSettings::Kind;
+
+namespace {
+
+struct Result {
+  std::vector<std::vector<float>> gradients;  // by parameter
+  std::vector<float> d_x;
+  std::int64_t kept_floats = 0;
+};
+
+layers::EncoderHalfSettings settings_of(Kind kind, bool fuses) {
+  layers::EncoderHalfSettings settings;
+  settings.kind = kind;
+  settings.prefix = "layer.";
+  settings.hidden = 24;
+  settings.heads = 3;
+  settings.intermediate = 40;
+  settings.hidden_dropout = settings.attention_dropout = 0.2f;
+  settings.fuses_row_sums = fuses;
+  return settings;
+}
+
+// Two micro-batches, whose gradients add up, of tokens and of the selected rows.
+Result run(Kind kind, bool fuses, bool selects) {
+  const layers::EncoderHalfSettings settings = settings_of(kind, fuses);
+  std::vector<core::ParameterSpec> specs;
+  layers::declare_half(settings, specs);
+  core::ParameterStore store(specs, core::ParameterStore::Arenas::with_gradients);
+  ops::fill_normal(store.change_values(), 0.3f, 1);
+  const auto half = layers::make_half(settings, store);
+  tests::HostBatch batch({1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2}, std::vector<std::int32_t>(11, 0), {5, 4, 2});
+  batch.set_classes({0, 1, 2});
+  const core::MicroBatch view = batch.view();
+  const layers::RowSelection first{view.first, view.first_rows};
+  const layers::RowSelection* const selection = selects ? &first : nullptr;
+  const std::int64_t tokens = view.tokens.count, rows = selects ? view.first.count : tokens;
+  const std::int64_t rows_in = kind == Kind::attention ? tokens : rows;
+
+  const auto products = ops::make_matrix_product(test::independent_products());
+  const auto attention = ops::make_attention();
+  for (const layers::LinearWeight& weight : half->linear_weights(selects)) {
+    products->reserve(weight.extents({.tokens = tokens, .sequences = 3, .max_length = 5, .selected = rows}));
+  }
+  attention->reserve(5, settings.hidden / settings.heads);
+  Result result;
+  core::Workspace workspace;
+  layers::EncoderHalf::Saved saved;
+  layers::EncoderHalf::Kept kept;
+  const auto take = [&] {  // first what it takes is counted
+    saved = half->take_saved(workspace, tokens, selection);
+    const std::int64_t begin = workspace.mark();
+    kept = half->take_kept(workspace, tokens, selection);
+    result.kept_floats = workspace.mark() - begin;
+  };
+  take();
+  const std::int64_t mark = workspace.mark();
+  half->plan_scratch(workspace, tokens, selection);
+  workspace.release(0);
+  workspace.allocate();
+  take();
+  CHECK(workspace.mark() == mark);
+  layers::Engine engine{*products, *attention};
+  const test::Matrix x = test::Matrix::random(rows_in, settings.hidden, 2),
+                     d_y = test::Matrix::random(rows, settings.hidden, 3);
+  test::Matrix d_x(rows_in, settings.hidden);
+  for (unsigned m = 0; m < 2; ++m) {
+    const layers::Pass pass{.batch = view, .training = true, .key0 = 5 + m, .key1 = 6};
+    half->forward(engine, pass, selection, x, saved);
+    half->backward_input(engine, pass, selection, saved, d_y, kept, d_x, workspace);
+    half->backward_weight(engine, selection, saved, kept, x);
+  }
+  core::wait_for_kernels();
+  result.d_x.assign(d_x.values.begin(), d_x.values.end());
+  for (const core::ParameterSlice& slice : store.slices()) {
+    result.gradients.push_back(test::copy_of(store.gradients().data() + slice.offset, slice.size));
+  }
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("gradients do not depend on whether backward kernels begin the sums over rows") {
+  const auto kind = GENERATE(Kind::attention, Kind::feed_forward);
+  const bool selects = GENERATE(false, true);
+  const Result apart = run(kind, false, selects), fused = run(kind, true, selects);
+  CHECK(fused.kept_floats > apart.kept_floats);
+  // Sums over 22 rows in two orders, whose terms' magnitudes sum to at most 25: 2 · 22 · 2^-24 · 25.
+  const float tolerance = 6.6e-5f;
+  const auto largest = [tolerance](const std::vector<float>& a, const std::vector<float>& b, bool is_zero = false) {
+    REQUIRE(a.size() == b.size());
+    float difference = 0.0f, magnitude = 0.0f;
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      difference = std::max(difference, std::abs(a[i] - b[i]));
+      magnitude = std::max(magnitude, std::abs(a[i]));
+    }
+    if (is_zero) {
+      CHECK(magnitude < tolerance);
+    } else {
+      CHECK(magnitude > 0.01f);
+    }
+    return difference;
+  };
+  CHECK(largest(apart.d_x, fused.d_x) < tolerance);
+  REQUIRE(apart.gradients.size() == fused.gradients.size());
+  for (std::size_t i = 0; i < apart.gradients.size(); ++i) {
+    CAPTURE(i);
+    const bool is_zero = kind == Kind::attention && i == 4;  // a bias of all keys shifts every score alike
+    CHECK(largest(apart.gradients[i], fused.gradients[i], is_zero) < tolerance);
+  }
+}

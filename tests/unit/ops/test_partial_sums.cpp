@@ -1,0 +1,181 @@
+// Backward kernels that add up over rows what they write, against plain loops in double: on CPU builds a GPU's blocks
+// and warps one after the other, on GPU builds the kernels themselves. n additions of floats in any order err by at
+// most n·2⁻²⁴ of the sum of magnitudes.
+#include "../../../src/ops/partial_sums.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <cmath>
+
+#include "bert_hpc/core/error.hpp"
+#include "bert_hpc/ops/activation.hpp"
+#include "bert_hpc/ops/layer_norm.hpp"
+#include "support/stored_matrix.hpp"
+
+using namespace bert_hpc;
+using ops::Write;
+using test::DataType;
+using test::Matrix;
+using test::StoredMatrix;
+
+namespace {
+
+// How many columns of `sums` are not Σ_i term(i, j), the terms each with an error of `relative` of their own.
+template <class Term>
+std::int64_t wrong_sums(const test::Vector<float>& sums, std::int64_t rows, const Term& term, double relative = 0.0) {
+  core::wait_for_kernels();
+  std::int64_t wrong = 0;
+  for (std::size_t j = 0; j < sums.size(); ++j) {
+    double sum = 0.0, magnitude = 0.0;
+    for (std::int64_t i = 0; i < rows; ++i) {
+      const double value = term(i, static_cast<std::int64_t>(j));
+      sum += value;
+      magnitude += std::abs(value);
+    }
+    const double bound = (static_cast<double>(rows) * 0x1p-24 + relative) * magnitude;
+    if (!(std::abs(sums[j] - sum) <= bound)) ++wrong;
+  }
+  return wrong;
+}
+
+// Partial sums that nothing has written yet.
+Matrix unwritten(std::int64_t blocks, std::int64_t columns) {
+  Matrix partial(blocks, columns);
+  for (float& x : partial.values) x = NAN;
+  return partial;
+}
+
+float unit_of(DataType type) {
+  return type == DataType::bf16 ? 0x1p-7f : type == DataType::fp16 ? 0x1p-10f : 0.0f;  // a neighbour
+}
+
+}  // namespace
+
+TEST_CASE("partial sums: blocks follow from rows alone, and no more rows take fewer") {
+  namespace octets = ops::octets;
+  for (const std::int64_t columns : {768, 1024}) {
+    std::int64_t norms = 0, others = 0;
+    for (std::int64_t rows = 0; rows < 4000; ++rows) {
+      CHECK(octets::norm_sum_blocks(rows, columns) >= norms);
+      CHECK(octets::column_sum_blocks(rows) >= others);
+      norms = octets::norm_sum_blocks(rows, columns);
+      others = octets::column_sum_blocks(rows);
+      CHECK((norms > 0) == (rows > 0));
+      CHECK((others > 0) == (rows > 0));
+    }
+    CHECK((norms == (columns == 768 ? 396 : 264) && others == 88));
+  }
+}
+
+TEST_CASE("GELU backward with sums over rows") {
+  const DataType type = GENERATE(DataType::fp32, DataType::bf16, DataType::fp16);
+  // No row, a part of a block, several, and more than the most; a part of an octet, of a warp's columns, and two of
+  // them.
+  const std::int64_t rows = GENERATE(0, 1, 5, 16, 61, 1500), columns = GENERATE(5, 64, 256, 261);
+  const StoredMatrix pre = StoredMatrix::random(type, rows, columns, 1, 1.5f, 3),
+                     d_y = StoredMatrix::random(type, rows, columns, 2, 1.0f, 1);
+  const bool in_place = GENERATE(false, true);
+  StoredMatrix apart(type, rows, columns, 2), own(d_y);
+  const StoredMatrix& d_pre = in_place ? own : apart;
+  const Matrix partial = unwritten(ops::gelu_sum_blocks(rows), columns);
+  ops::gelu_backward(pre, in_place ? own : d_y, d_pre, partial);
+  core::wait_for_kernels();
+  CHECK(d_pre.padding_untouched());
+  std::int64_t wrong = 0;
+  for (std::int64_t i = 0; i < rows; ++i) {
+    for (std::int64_t j = 0; j < columns; ++j) {
+      const double x = pre(i, j), slope = 0.5 * std::erfc(-x / std::sqrt(2.0)) +
+                                          x * std::exp(-0.5 * x * x) / std::sqrt(2.0 * std::acos(-1.0));
+      const double expected = d_y(i, j) * slope;
+      // The derivative's own error is below 1e-6 (ops/vector_math.hpp), then the type's; tiny results are denormal.
+      if (!(std::abs(d_pre(i, j) - expected) <= 1e-6 * std::abs(d_y(i, j)) + unit_of(type) * std::abs(expected) + 1e-7))
+        ++wrong;
+    }
+  }
+  CHECK(wrong == 0);
+  test::Vector<float> sums(static_cast<std::size_t>(columns), 7.0f);
+  float* const all[] = {sums.data()};
+  ops::add_partial_sums(partial, all, Write::replace);
+  CHECK(wrong_sums(sums, rows, [&](auto i, auto j) { return d_pre(i, j); }) == 0);
+  const test::Vector<float> once(sums);
+  ops::add_partial_sums(partial, all, Write::accumulate);
+  core::wait_for_kernels();
+  for (std::size_t j = 0; j < sums.size(); ++j) CHECK(sums[j] == 2.0f * once[j]);
+  const Matrix other(partial.tensor.rows + 1, columns);
+  CHECK_THROWS_AS(ops::gelu_backward(pre, d_y, apart, other.tensor), core::Error);
+}
+
+TEST_CASE("layer norm backward with sums over rows") {
+  const DataType type = GENERATE(DataType::fp32, DataType::bf16);
+  const float probability = GENERATE(0.0f, 0.25f);
+  // As above; a part of an octet, one slot, three slots (BERT-base) and four (BERT-large).
+  const std::int64_t rows = GENERATE(0, 1, 70, 1700), columns = GENERATE(5, 64, 768, 1024);
+  if (rows == 1700 && columns > 64 && probability == 0.0f) return;  // time
+  CAPTURE(core::name_of(type), probability, rows, columns);
+  std::vector<int> lengths;
+  for (std::int64_t left = rows; left > 0; left -= 30)
+    lengths.push_back(static_cast<int>(std::min<std::int64_t>(30, left)));
+  const test::Rows tokens(lengths);
+  const test::Vector<std::int64_t> samples(lengths.size() + 1, 4);
+  core::Dropout site;
+  site.probability = probability;
+  site.site = 3;
+  site.sample = samples.data();
+  ops::set_dropout_key(site, 5, 6);
+  StoredMatrix z = StoredMatrix::random(type, rows, columns, 1, 1.0f, 3);
+  const StoredMatrix d_y = StoredMatrix::random(type, rows, columns, 2, 1.0f, 1);
+  const Matrix gamma = Matrix::random(1, columns, 3), beta = Matrix::random(1, columns, 4);
+  StoredMatrix y(type, rows, columns);
+  test::Vector<float> mean(static_cast<std::size_t>(rows)), rstd(mean);
+  ops::residual_layer_norm_forward(core::Dropout{}, tokens.view(), z, nullptr, {}, gamma.values.data(),
+                                   beta.values.data(), 1e-12f, y, mean.data(), rstd.data());
+  // The kernel without sums, which its own tests compare with double.
+  StoredMatrix d_z(type, rows, columns, 2), d_x(type, rows, columns, 1), d_z2(d_z), d_x2(d_x);
+  ops::residual_layer_norm_backward(site, tokens.view(), d_y, z, gamma.values.data(), mean.data(), rstd.data(), d_z,
+                                    d_x);
+  const Matrix partial = unwritten(ops::norm_sum_blocks(rows, columns), 3 * columns);
+  ops::residual_layer_norm_backward(site, tokens.view(), d_y, z, gamma.values.data(), mean.data(), rstd.data(), d_z2,
+                                    d_x2, partial);
+  core::wait_for_kernels();
+  CHECK((d_z2.padding_untouched() && d_x2.padding_untouched()));
+  std::int64_t wrong = 0;
+  // Two sums of up to 1024 terms in another order; with few columns rstd, which multiplies, can be large. A 16-bit
+  // result may round to the neighbour.
+  const auto agree = [&](float a, float b, std::int64_t i) {
+    const float steep = std::max(1.0f, rstd[static_cast<std::size_t>(i)]);
+    return std::abs(a - b) <= (2e-5f + unit_of(type)) * steep * (1.0f + std::abs(a));
+  };
+  for (std::int64_t i = 0; i < rows; ++i) {
+    for (std::int64_t j = 0; j < columns; ++j) {
+      if (!agree(d_z(i, j), d_z2(i, j), i) || !agree(d_x(i, j), d_x2(i, j), i)) ++wrong;
+    }
+  }
+  CHECK(wrong == 0);
+
+  const auto size = static_cast<std::size_t>(columns);
+  test::Vector<float> d_gamma(size, 7.0f), d_beta(size, 7.0f), d_bias(size, 7.0f);
+  float* const all[] = {d_gamma.data(), d_beta.data(), d_bias.data()};
+  ops::add_partial_sums(partial, all, Write::replace);
+  const auto normal = [&](std::int64_t i, std::int64_t j) {
+    const auto at = static_cast<std::size_t>(i);
+    return (static_cast<double>(z(i, j)) - mean[at]) * rstd[at];
+  };
+  // Three roundings of a term.
+  CHECK(wrong_sums(
+            d_gamma, rows, [&](auto i, auto j) { return d_y(i, j) * normal(i, j); }, 3 * 0x1p-24) == 0);
+  CHECK(wrong_sums(d_beta, rows, [&](auto i, auto j) { return d_y(i, j); }) == 0);
+  CHECK(wrong_sums(d_bias, rows, [&](auto i, auto j) { return d_x2(i, j); }) == 0);
+}
+
+TEST_CASE("partial sums of one, two and three vectors") {
+  const std::int64_t vectors = GENERATE(1, 2, 3), columns = 21, rows = 300;
+  const Matrix partial = Matrix::random(rows, vectors * columns, 1, 1.0f, 5);
+  std::vector<test::Vector<float>> sums(static_cast<std::size_t>(vectors), test::Vector<float>(columns, 1.0f));
+  std::vector<float*> places;
+  for (auto& each : sums) places.push_back(each.data());
+  ops::add_partial_sums(partial.tensor, places, Write::replace);
+  for (std::size_t k = 0; k < sums.size(); ++k) {
+    const auto first = static_cast<std::int64_t>(k) * columns;
+    CHECK(wrong_sums(sums[k], rows, [&](auto i, auto j) { return partial(i, first + j); }) == 0);
+  }
+}
