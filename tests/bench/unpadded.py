@@ -69,7 +69,7 @@ def choose_attention(device, storage):
             if all(bool(x.grad.isfinite().all()) for x in (query, key, value)):
                 return name, attend
         except Exception as error:  # noqa: BLE001: whatever keeps one from working, the next one is tried
-            print(f"{make.__name__}: {str(error).splitlines()[0] if str(error) else type(error).__name__}")
+            print(f"{make.__name__}: {(str(error) or type(error).__name__).splitlines()[0][:150]}")
     raise SystemExit(77)
 
 

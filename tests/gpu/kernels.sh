@@ -13,7 +13,7 @@ python3 bench/cases.py "$folder" cuda >/dev/null || exit 1
 "$NCU" --target-processes all --nvtx --nvtx-include "step/" --clock-control none --cache-control none \
   --metrics gpu__time_duration.sum,dram__bytes.sum --page raw --csv --print-units base --print-kernel-base mangled --log-file "$csv" \
   ./with_libraries.sh bin/bench_training --case "$folder/$case.json" --compute bf16 --warmup $warmup --steps 1 --range step ||
-  exit 1
+  { grep '^==' "$csv" | tail -n 5; exit 1; } # what ncu says goes to its log
 gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1)
 set -o pipefail
 python3 bench/kernels.py "$csv" --case "$case" --step $((warmup + 1)) --gpu "${gpu:-H100}" | tee -a "$markdown"

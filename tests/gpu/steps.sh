@@ -55,7 +55,7 @@ show() {
 
 # The line that says most of a step's output.
 summary_of() {
-  grep -aE '^(= |All tests passed|test cases:|Ran [0-9]+ test|skipped: )' "$1" | tail -n 1 | sed 's/^= //' | cut -c1-300
+  grep -aE '^(= |All tests passed|test cases:|Ran [0-9]+ test|skipped: )' "$1" | tail -n 1 | sed 's/^= //' | cut -c1-200
 }
 
 step() {

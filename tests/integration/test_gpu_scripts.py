@@ -199,7 +199,7 @@ class Scripts(unittest.TestCase):
         done = self.bench("--only", "^(ours_base_short|kernels_base_squad|nvidia_smi)")
         self.assertEqual(done.returncode, 0, done.stdout)
         self.assertEqual(self.results["kernels_base_squad"], "skipped")
-        self.tool("ncu", "echo ==ERROR== ERR_NVGPUCTRPERM; exit 1")
+        self.tool("ncu", 'while [ "$1" != --log-file ]; do shift; done; echo ==ERROR== ERR_NVGPUCTRPERM >"$2"; exit 1')
         self.tool("nvidia-smi", "exit 9")
         done = self.bench("--only", "^(ours_base_short|kernels_base_squad|nvidia_smi)")
         self.assertEqual(done.returncode, 1)
