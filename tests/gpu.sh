@@ -72,12 +72,13 @@ stand_in_for_curl() {
   local functions version
   functions=$(nm -D --undefined-only "$1" | sed -n 's/.* \(curl_[a-z_]*\)@.*/\1/p')
   version=$(nm -D --undefined-only "$1" | sed -n 's/.* curl_[a-z_]*@\(.*\)/\1/p' | sort -u)
+  [ -n "$functions" ] || return 0
   { echo '#include <stdlib.h>'; for name in $functions; do echo "void $name(void) { abort(); }"; done; } >"$cuda/curl.c"
   echo "$version { *; };" >"$cuda/curl.map"
   "${CC:-cc}" -shared -fPIC -O1 -s -Wl,-soname,libcurl.so.4 -Wl,--version-script="$cuda/curl.map" -o "$bundle/lib/libcurl.so.4" "$cuda/curl.c"
 }
-hdf5=$(needed "$cuda/bert_hpc" | grep '/libhdf5[^/]*\.so' | head -n 1 || true)
-if [ -n "$hdf5" ] && nm -D --undefined-only "$hdf5" | grep -q ' curl_'; then stand_in_for_curl "$hdf5"; fi
+hdf5=$(needed "$cuda/bert_hpc" | sed -n '/\/libhdf5[^/]*\.so/{p;q}' || true)
+if [ -n "$hdf5" ]; then stand_in_for_curl "$hdf5"; fi
 
 mpirun=$(command -v mpirun || true)
 # One host needs neither network cards' plugins nor those for parallel files and OpenSHMEM, which would bring libraries.
