@@ -40,22 +40,52 @@ BERT_HPC_DEVICE int warps_of(std::int64_t tokens) {
   return tokens > most_of_a_warp ? warps : 1;
 }
 
+/// Adds d_y[token, octet] of the tokens of warp `warp` of `step`, in their order. `whole`: octets have eight columns
+/// and begin at multiples of their bytes. Several loads are under way at once, which a test of each address would
+/// prevent.
+template <bool whole, class T>
+BERT_HPC_DEVICE void add_tokens_in(const Tokens& tokens, std::int64_t count, int warp, int step,
+                                   const core::Tensor<const T>& d_y, std::int64_t octet, float (&sums)[octets::width]) {
+  constexpr int at_once = 4;
+  const std::int64_t begin = octet * octets::width;
+  const int columns = whole ? octets::width : octets::columns_of(octet, d_y.columns);
+  for (std::int64_t i = warp; i < count; i += std::int64_t{at_once} * step) {
+    std::int64_t token[at_once];
+    for (int k = 0; k < at_once; ++k) {
+      const std::int64_t index = i + std::int64_t{k} * step;
+      token[k] = index < count ? tokens[index] : -1;
+    }
+    struct alignas(whole ? sizeof(octets::Chunk) : alignof(T)) Octet {
+      T values[octets::width];
+    };
+    Octet octet_of[at_once];
+    for (int k = 0; k < at_once; ++k) {
+      const T* const from = d_y.row(token[k] < 0 ? 0 : token[k]) + begin;  // some row where there is none
+      if constexpr (whole) {
+        octet_of[k] = *reinterpret_cast<const Octet*>(from);
+      } else {
+        for (int j = 0; j < octets::width; ++j) octet_of[k].values[j] = j < columns ? from[j] : T(0.0f);
+      }
+    }
+    for (int k = 0; k < at_once; ++k) {
+      for (int j = 0; j < octets::width; ++j) {
+        sums[j] += token[k] < 0 ? 0.0f : static_cast<float>(octet_of[k].values[j]);
+      }
+    }
+  }
+}
+
 /// sums = Σ d_y[token, octet] over the tokens of warp `warp` of `step`.
 template <class T>
 BERT_HPC_DEVICE void add_tokens(const Tokens& tokens, std::int64_t count, int warp, int step,
                                 const core::Tensor<const T>& d_y, std::int64_t octet, float (&sums)[octets::width]) {
-  const std::int64_t begin = octet * octets::width;
-  const int columns = octets::columns_of(octet, d_y.columns);
   for (float& sum : sums) sum = 0.0f;
-#if defined(__CUDA_ARCH__)
-#pragma unroll 4
-#endif
-  for (std::int64_t i = warp; i < count; i += step) {
-    const std::int64_t token = tokens[i];
-    if (token < 0) continue;
-    float value[octets::width];
-    octets::load(d_y.row(token) + begin, columns, value);
-    for (int j = 0; j < octets::width; ++j) sums[j] += value[j];
+  const bool whole = octets::in_chunks(d_y.data + octet * octets::width, octets::columns_of(octet, d_y.columns)) &&
+                     d_y.stride % octets::width == 0;
+  if (whole) {
+    add_tokens_in<true>(tokens, count, warp, step, d_y, octet, sums);
+  } else {
+    add_tokens_in<false>(tokens, count, warp, step, d_y, octet, sums);
   }
 }
 
