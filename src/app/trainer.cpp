@@ -59,9 +59,10 @@ void Trainer::restore_fp8(const std::string& magnitudes) {
   collectively(assembly_.groups().world, [&] { assembly_.fp8->scales().restore(magnitudes); });
 }
 
-void Trainer::measure_noise(const data::LoadedStep& loaded, double norm, double left_out) {
+void Trainer::measure_noise(const data::LoadedStep& loaded, double norm) {
   const double scale = scale_.scale() * scale_.scale();
-  train::SmallBatch mine{.squares = sums_.first_micro_batch_squares() / scale, .left_out = left_out / scale};
+  train::SmallBatch mine{.squares = sums_.first_micro_batch_squares() / scale,
+                         .left_out = sums_.squares_without_noise() / scale};
   if (own_ > 0) {
     mine.samples = loaded.micro_batches[first_].batch.sequences;
     mine.targets = loaded.micro_batches[first_].target_count;
@@ -217,11 +218,10 @@ StepResult Trainer::step(const data::LoadedStep& loaded, std::int64_t done, cons
   StepResult result;
   result.learning_rate = settings_.learning_rate * train::learning_rate_factor(settings_.schedule, done);
   const char* const section = assembly_.groups().world.size() > 1 ? "gradient reduction" : "gradient accumulation";
-  double left_out = 0;
   {
     const auto timed = timers_.measure(section);
     sums_.end_step();
-    if (measures) left_out = sums_.squares_without_noise();
+    if (measures) sums_.start_squares_without_noise();
     if (!updates_at_once()) sums_.norm().start();
   }
   if (updates_at_once()) {
@@ -232,7 +232,7 @@ StepResult Trainer::step(const data::LoadedStep& loaded, std::int64_t done, cons
     const auto timed = timers_.measure(section);
     if (hooks.votes) result.votes = hooks.votes();  // as late as possible: a signal counts in the step that it came in
     agree(loaded, result);
-    if (measures && !result.skipped) measure_noise(loaded, result.gradient_norm, left_out);
+    if (measures && !result.skipped) measure_noise(loaded, result.gradient_norm);
     result.noise_scale = noise_.value();
   }
   if (assembly_.fp8) {

@@ -1,6 +1,7 @@
 #include "bert_hpc/train/data_parallel.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "bert_hpc/core/error.hpp"
@@ -55,15 +56,20 @@ void DataParallel::tell_summed() {
 void DataParallel::add_squares(std::int64_t begin, std::span<const float> gradients) {
   const std::int64_t end = begin + static_cast<std::int64_t>(gradients.size());
   const auto blocks_of = [](std::int64_t elements) { return (elements + ops::norm_block - 1) / ops::norm_block; };
-  const std::int64_t most = blocks_of(end - begin) + 2 * static_cast<std::int64_t>(noise_.size());
-  if (partials_.size() < most) partials_ = core::MirroredArray<double>(most);  // in the first steps only
-  std::int64_t blocks = 0;
+  if (partials_.size() == 0) {  // in the first step that measures
+    // Each range gives one block that is not full, in each part of the arena and on both sides of its marks.
+    const auto parts = static_cast<std::int64_t>(std::max(plan_.settings.segments.size(), plan_.units.size()));
+    partials_ = core::MirroredArray<double>(blocks_of(plan_.arena) +
+                                            2 * parts * (static_cast<std::int64_t>(noise_.size()) + 1));
+  }
+  const std::int64_t before = squares_;
   const auto square = [&](std::int64_t first, std::int64_t last, std::uint8_t* marks) {
     if (first >= last) return;
     const auto size = static_cast<std::size_t>(last - first), count = static_cast<std::size_t>(blocks_of(last - first));
+    core::require(squares_ + static_cast<std::int64_t>(count) <= partials_.size(), "data parallel: too many squares");
     ops::squared_norm_blocks(gradients.subspan(static_cast<std::size_t>(first - begin), size),
-                             {partials_.device() + blocks, count}, {marks});
-    blocks += static_cast<std::int64_t>(count);
+                             {partials_.device() + squares_, count}, {marks});
+    squares_ += static_cast<std::int64_t>(count);
   };
   for (const ArenaRange& range : noise_) {
     const std::int64_t first = std::max(begin, range.begin), last = std::min(end, range.end);
@@ -71,7 +77,13 @@ void DataParallel::add_squares(std::int64_t begin, std::span<const float> gradie
     square(first, std::min(middle, last), parameters_.marks(first));
     square(middle, last, nullptr);
   }
-  for (const double partial : partials_.to_host(blocks)) squares_ += partial;
+  core::start_copy_to_host(partials_.device() + before, partials_.host() + before,
+                           static_cast<std::size_t>(squares_ - before) * sizeof(double));
+}
+
+double DataParallel::first_micro_batch_squares() const {
+  const double* const partials = partials_.host();
+  return std::accumulate(partials, partials + squares_, 0.0);
 }
 
 void DataParallel::share_range(std::size_t i) {

@@ -165,11 +165,15 @@ double GradientNorm::square_root() const {
   return std::sqrt(*squares_.host());
 }
 
-double GradientNorm::squares_without_noise() {
-  if (left_out_.size() == 0) return 0;
+void GradientNorm::start_left_out() {
+  if (left_out_.size() == 0) return;
   without_noise_.sum({left_out_.device(), static_cast<std::size_t>(left_out_.size())});
-  const std::span<const double> partials = left_out_.to_host(left_out_.size());
-  return std::accumulate(partials.begin(), partials.end(), 0.0);
+  left_out_.start_to_host(left_out_.size());
+}
+
+double GradientNorm::left_out() const {
+  const double* const partials = left_out_.host();
+  return std::accumulate(partials, partials + left_out_.size(), 0.0);
 }
 
 }  // namespace bert_hpc::train

@@ -253,6 +253,7 @@ TEST_CASE("sharded gradients: ranks with fewer micro-batches add zeros") {
     }
   }
   CHECK(everywhere(right));
+  core::wait_for_kernels();
   // 512 ones and 256 twos in every first micro-batch.
   CHECK(everywhere(sums->first_micro_batch_squares() == (world().rank() == 0 ? 0.0 : 512 + 256 * 4)));
 }

@@ -98,7 +98,7 @@ class Trainer : private train::PipelineEvents {
   double global_targets(const data::LoadedStep& loaded);
   /// Throws AgreedError(numerical) unless `finding` is empty.
   void require_intact(const std::string& finding) const;
-  void measure_noise(const data::LoadedStep& loaded, double norm, double left_out);
+  void measure_noise(const data::LoadedStep& loaded, double norm);
   /// Loss and gradient norm, over all ranks; sums `votes` too. Waits for the kernels.
   void agree(const data::LoadedStep& loaded, StepResult& result);
   /// Collective. Of a step whose loss is not finite.

@@ -75,11 +75,12 @@ class DataParallel {
   /// not: see train/efficiency.hpp.
   void measure_first_micro_batch(bool measure) { measures_ = measure; }
   /// Σ g² of the step's first micro-batch on this rank, of what the norm's scope counts here and does not leave out; 0
-  /// where it was not measured.
-  double first_micro_batch_squares() const { return squares_; }
-  /// The same of what the scope leaves out of measurements, in this rank's part of the summed gradient; after
-  /// end_step().
-  double squares_without_noise() { return norm_.squares_without_noise(); }
+  /// where it was not measured. After a wait for the kernels.
+  double first_micro_batch_squares() const;
+  /// The same of what the scope leaves out of measurements, in this rank's part of the summed gradient: launched after
+  /// end_step() and before the update, read after a wait.
+  void start_squares_without_noise() { norm_.start_left_out(); }
+  double squares_without_noise() const { return norm_.left_out(); }
 
  protected:
   /// `parts` of the summed gradient are this rank's share of the norm.
@@ -99,7 +100,7 @@ class DataParallel {
   std::function<void(std::size_t)> summed_;
   std::function<void(std::span<const OwnedRange>)> complete_;
   bool measures_ = false;
-  double squares_ = 0;
+  std::int64_t squares_ = 0;  // blocks whose squares are in partials_
 
  private:
   std::size_t shared_ = 0;         // ranges whose parameters are on their way

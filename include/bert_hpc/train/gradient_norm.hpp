@@ -79,8 +79,9 @@ class GradientNorm {
   const float* factor() const { return factor_.data(); }
   double square_root() const;
 
-  /// Σ g² of this rank's parts of what measurements of noise leave out. Waits.
-  double squares_without_noise();
+  /// Σ g² of this rank's parts of what measurements of noise leave out; a wait is to be between the two.
+  void start_left_out();
+  double left_out() const;
 
  private:
   comm::Communicator& everyone_;
