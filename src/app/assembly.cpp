@@ -70,11 +70,13 @@ Assembly::Assembly(const config::Config& input, const model::BertConfig& model_c
     stages.emplace_back(config, traits.kind, labels_of(config), part, parameters,
                         layers::TensorGroup(tensor_place(), exchange_), storage);
   }
-  pipeline_settings_ = {.kind = train::schedule_kind(input.parallel.pipeline_schedule).value(),
-                        .stages = grid.pipeline,
-                        .stage = place.pipeline,
-                        .virtual_stages = static_cast<int>(own.size()),
-                        .micro_batches = 1};
+  pipeline_settings_ = {
+      .kind = train::schedule_kind(input.parallel.pipeline_schedule).value(),
+      .stages = grid.pipeline,
+      .stage = place.pipeline,
+      .virtual_stages = static_cast<int>(own.size()),
+      .micro_batches = 1,
+      .replaces_first = train::replaces_first_gradients(core::is_gpu_build(), input.run.reproducible)};
   require_precision(input);
   if (input.precision.compute == "fp8" && purpose != Purpose::evaluation && input.run.mode == "train") make_fp8(input);
 }

@@ -80,14 +80,15 @@ void EncoderHalfBase::begin_backward(const Pass& pass, const core::TokenRows& ro
 
 void EncoderHalfBase::add_gradients(Engine& engine, ConstMatrix d_y, ConstMatrix input, Tensor<float> d_weight,
                                     const Linear& layer) const {
-  engine.products_of(layer.weight).backward_weight(d_y, input, d_weight, gradients(layer.bias), ops::Write::accumulate);
+  engine.products_of(layer.weight)
+      .backward_weight(d_y, input, d_weight, gradients(layer.bias), engine.weight_gradients);
 }
 
 void EncoderHalfBase::add_gradients(Engine& engine, ConstMatrix d_y, ConstMatrix input, Tensor<float> d_weight,
                                     int weight, Tensor<const float> partial,
                                     std::initializer_list<float*> vectors) const {
   ops::add_partial_sums(partial, {vectors.begin(), vectors.size()}, ops::Write::accumulate);
-  engine.products_of(weight).backward_weight(d_y, input, d_weight, nullptr, ops::Write::accumulate);
+  engine.products_of(weight).backward_weight(d_y, input, d_weight, nullptr, engine.weight_gradients);
 }
 
 void EncoderHalfBase::add_output_gradients(Engine& engine, const Saved& saved, const Kept& kept,

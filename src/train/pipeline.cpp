@@ -22,6 +22,10 @@ std::span<float> elements_of(const core::Matrix& matrix) {
 
 }  // namespace
 
+bool replaces_first_gradients(bool gpu, bool reproducible) {
+  return gpu && !reproducible;
+}
+
 std::vector<model::StageMemory> training_memory(const PipelineSettings& settings) {
   const Schedule schedule = schedule_of(settings);
   std::vector<model::StageMemory> memory;
@@ -70,6 +74,7 @@ void Pipeline::begin(layers::Engine engine, std::span<const layers::Pass> passes
   for (std::size_t v = 0; v < parts_.size(); ++v) {
     parts_[v].slots = memory[v].slots;
     parts_[v].kept = memory[v].kept;
+    parts_[v].has_gradients = false;
   }
 }
 
@@ -153,8 +158,9 @@ void Pipeline::backward(Part& own, const Instruction& instruction) {
     own.stage->backward_input(*engine_, pass(m), workspace_, s, kept(own, m));
   } else {
     const auto timed = timers().measure("backward");
+    layers::Engine engine = engine_of(own);
     own.stage->backward(
-        *engine_, pass(m), workspace_, [this, v](std::int64_t from) { events_->finished(v, from); }, s);
+        engine, pass(m), workspace_, [this, v](std::int64_t from) { events_->finished(v, from); }, s);
   }
   note(instruction, begin);
 }
@@ -163,9 +169,17 @@ void Pipeline::backward_weight(Part& own, const Instruction& instruction) {
   const int m = instruction.micro_batch, v = instruction.virtual_stage;
   const double begin = now();
   const auto timed = timers().measure("backward weight");
+  layers::Engine engine = engine_of(own);
   own.stage->backward_weight(
-      *engine_, pass(m), [this, v](std::int64_t from) { events_->finished(v, from); }, slot(own, m), kept(own, m));
+      engine, pass(m), [this, v](std::int64_t from) { events_->finished(v, from); }, slot(own, m), kept(own, m));
   note(instruction, begin);
+}
+
+layers::Engine Pipeline::engine_of(Part& own) const {
+  layers::Engine engine = *engine_;
+  if (settings_.replaces_first && !own.has_gradients) engine.weight_gradients = ops::Write::replace;
+  own.has_gradients = true;
+  return engine;
 }
 
 void Pipeline::send(const Message& message) {

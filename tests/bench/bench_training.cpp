@@ -28,6 +28,7 @@
 #include "bert_hpc/ops/dropout.hpp"
 #include "bert_hpc/train/data_parallel.hpp"
 #include "bert_hpc/train/optimizer.hpp"
+#include "bert_hpc/train/pipeline.hpp"
 #include "support/device_batch.hpp"
 #include "support/host_batch.hpp"
 #include "support/type_named.hpp"
@@ -177,6 +178,8 @@ json run(const Options& options, comm::Communicator& world, int threads) {
   const auto products = ops::make_matrix_product(options.products, {.compute = options.compute, .reproducible = false});
   const auto attention = ops::make_attention("fused", options.compute);
   layers::Engine engine{*products, *attention};
+  // A step is one micro-batch: see train::Pipeline.
+  if (train::replaces_first_gradients(core::is_gpu_build(), false)) engine.weight_gradients = ops::Write::replace;
   const std::vector<Share> shares = make_shares(case_file, config.vocab_size, world.rank(), world.size());
   const layers::BatchBounds bounds = bounds_of(shares);
   core::Workspace workspace;

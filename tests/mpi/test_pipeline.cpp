@@ -9,6 +9,7 @@
 
 #include "bert_hpc/comm/mpi_communicator.hpp"
 #include "bert_hpc/ops/dropout.hpp"
+#include "bert_hpc/ops/random_fill.hpp"
 #include "support/host_batch.hpp"
 #include "support/unpolled_communicator.hpp"
 #include "support/world.hpp"
@@ -115,6 +116,16 @@ class Trainee : public train::PipelineEvents {
   }
   void end_micro_batch(int virtual_stage) override { ++ended_[static_cast<std::size_t>(virtual_stage)]; }
 
+  /// Those of the encoder's weights become what no step may keep, all others zero, as a step finds them.
+  void spoil_gradients() {
+    for (std::size_t i = 0; i < store_.slices().size(); ++i) {
+      const core::ParameterSlice& slice = store_.slices()[i];
+      const bool product = slice.name.starts_with("bert.encoder.") && slice.name.ends_with(".weight") &&
+                           slice.name.find("LayerNorm") == std::string::npos;
+      ops::fill({store_.gradient(static_cast<int>(i)).data, static_cast<std::size_t>(slice.size)},
+                product ? 1e30f : 0.0f);
+    }
+  }
   int ended() const {
     int sum = 0;
     for (const int count : ended_) sum += count;
@@ -202,6 +213,33 @@ TEST_CASE("every schedule gives the bits of the whole model") {
   CHECK(everywhere(same));
   CHECK(everywhere(!mine.holds_head() || mine.losses == whole.losses));
   CHECK(everywhere(mine.in_place && mine.ended() == 2 * count * virtual_stages));
+}
+
+TEST_CASE("the first micro-batch of a step may replace gradients of weights") {
+  const auto head = GENERATE(HeadKind::classification, HeadKind::masked_lm);
+  const auto kind =
+      GENERATE(ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::interleaved, ScheduleKind::zb_h1);
+  const int count = GENERATE(1, 4), stages = world().size();
+  std::vector<std::unique_ptr<tests::HostBatch>> batches;
+  for (unsigned m = 0; m < most_micro_batches; ++m) batches.push_back(make_batch(m));
+  const int virtual_stages = kind == ScheduleKind::interleaved && stages > 1 ? 2 : 1;
+  train::PipelineSettings settings{kind, stages, world().rank(), virtual_stages, most_micro_batches};
+  Trainee adds({head, settings}, world());
+  settings.replaces_first = true;
+  Trainee replaces({head, settings}, world());
+  adds.run(batches, count, true);
+  bool same = true;
+  for (int step = 0; step < 2; ++step) {
+    replaces.spoil_gradients();
+    replaces.run(batches, count, true);
+    for (std::size_t i = 0; i < adds.store().slices().size(); ++i) {
+      const auto gradients = [&](const Trainee& of) {
+        return test::copy_of(of.store().gradient(static_cast<int>(i)).data, of.store().slices()[i].size);
+      };
+      same &= gradients(adds) == gradients(replaces);
+    }
+  }
+  CHECK(everywhere(same));
 }
 
 TEST_CASE("evaluation of any number of micro-batches gives the whole model's losses") {

@@ -26,6 +26,9 @@ struct Engine {
   ops::MatrixProduct& products;
   ops::Attention& attention;
   ops::Fp8Product* fp8 = nullptr;  ///< of the encoder's linear layers, where they are trained in FP8
+  /// How backward_weight writes the gradients of the encoder's linear layers: it may replace what is zero anyway, which
+  /// spares reading it. All other gradients are added to.
+  ops::Write weight_gradients = ops::Write::accumulate;
 
   /// The products of the encoder's layer whose weight, or first weight, is this slice of the parameters.
   ops::MatrixProduct& products_of(int weight) const { return fp8 != nullptr ? fp8->of(weight) : products; }

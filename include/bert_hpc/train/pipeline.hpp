@@ -27,7 +27,14 @@ struct PipelineSettings {
   int stages = 1, stage = 0;
   int virtual_stages = 1;
   int micro_batches = 1;  ///< most in a step
+  /// Gradients are zero when a step begins: the first micro-batch of a virtual stage that has sequences replaces those
+  /// of weights (layers::Engine::weight_gradients).
+  bool replaces_first = false;
 };
+
+/// On GPUs this spares a pass of the memory over the gradients. But another kind of product may add in another order:
+/// which micro-batch is first depends on the layout, so reproducible runs add all. Pure.
+bool replaces_first_gradients(bool gpu, bool reproducible);
 
 /// What each virtual stage of this rank must hold for training. Pure.
 std::vector<model::StageMemory> training_memory(const PipelineSettings& settings);
@@ -73,6 +80,7 @@ class Pipeline {
     std::vector<comm::RequestHandle> outputs;  // by slot: the last send of its output
     std::vector<comm::RequestHandle> inputs;   // by slot: what is being received into it
     comm::RequestHandle gradients[2];          // the last sends of d_input
+    bool has_gradients = false;                // of weights, in the step under way
   };
 
   void begin(layers::Engine engine, std::span<const layers::Pass> passes, PipelineEvents& events,
@@ -98,6 +106,8 @@ class Pipeline {
   double now() const;
   core::Timers& timers() { return timed_ ? timers_ : untold_; }
   void note(const Instruction& instruction, double begin);
+  /// The engine for the next gradients of the part's weights.
+  layers::Engine engine_of(Part& part) const;
 
   PipelineSettings settings_;
   core::Workspace& workspace_;
