@@ -35,13 +35,13 @@ GROUPS = [
     ("layer norm: forward", r"norm_in_warps|layer_norm", r"layer norm"),
     ("GELU: backward", r"gelu.*backward", r"GELU.*backward"),
     ("GELU: forward", r"gelu", r"GELU"),
-    ("gradients of biases", r"ColumnTerm|column", r"gradients? of bias"),
+    ("gradients of biases", r"ColumnTerm|column|add_partial_sums", r"gradients? of bias"),
     ("biases", r"bias", r"bias"),
     ("FP8", r"fp8|round_", r"FP8|turned"),
     ("embedding", r"embedding|type_?term|position_and_type", r"embedding"),
-    ("gradient norm", r"norm|square", r"gradient norm"),
+    ("gradient norm", r"norm|square|partial_sums|one_sum", r"gradient norm"),
     ("AdamW", r"optimizer_update: (Update|for_marked)|update|adamw", r"AdamW|to 16 bits"),
-    ("head, loss and small ones", r"losses|entropy|tanh|gather|scatter|\bsum|dropout|add_in|first_rows", r"head|loss"),
+    ("head, loss and small ones", r"losses|entropy|arg_max|class_shard|tanh|gather|scatter|\bsum|dropout|add_in|first_rows", r"head|loss"),
     ("fills and copies", r"zero|clear|copy|fill|accumulate|View|mark", r"fill|cop(y|ies)|zero"),
     ("communication", r"nccl", r"reduce|gather|messages"),
     ("other", r"", r""),
@@ -72,7 +72,7 @@ def short_name(mangled):
     ours = roofline.short_name(mangled)
     if ours is None:
         return re.sub(r"^(void )?_Z?", "", mangled)[:60]
-    file = re.search(r"_\d+_([a-z0-9_]+?)_cpp_[0-9a-f]{8}", mangled)
+    file = re.search(r"_[0-9a-f]{8}_\d+_(\w+?)_cpp_[0-9a-f]{8}", mangled)
     return f"{file.group(1)}: {ours}" if file else ours
 
 

@@ -19,7 +19,7 @@ NORM = "_ZN8bert_hpc3ops6kernel5warpsIZNS1_8for_rowsIZNS0_19squared_norm_blocksE
 GELU = "_ZN8bert_hpc3ops6kernel10octet_rowsIZNS0_47_GLOBAL__N__33e66ea2_14_activation_cpp_a6784da120bias_gelu_forward_inINS_4core4Bf16EEE"
 LAYER_NORM = ("_ZN6Kokkos4Impl33cuda_parallel_launch_local_memoryINS0_11ParallelForIZN45_INTERNAL_e9aef0ed_14_layer_norm_cpp_c1522823"
               "8bert_hpc3ops47_GLOBAL__N__e9aef0ed_14_layer_norm_cpp_c152282311backward_inINS_4core4Bf16EEE")
-EMBEDDING = ("_ZN6Kokkos4Impl33cuda_parallel_launch_local_memoryINS0_11ParallelForIN8bert_hpc3ops46_GLOBAL__N__fcfd856d_13_"
+EMBEDDING = ("_ZN6Kokkos4Impl33cuda_parallel_launch_local_memoryINS0_11ParallelForIN8bert_hpc3ops46_GLOBAL__N__12345678_13_"
              "embedding_cpp_fac9d44a17EmbeddingGradientIfEE")
 ATTENTION = "_ZN8bert_hpc3ops4cuda30attention_backward_keys_kernelINS_4core4Bf16EEEvNS1_13AttentionCallIT_EE"
 PRODUCT = "nvjet_hsh_128x256_64x4_2x1_v_bz_coopA_NTN"
