@@ -115,8 +115,8 @@ def products_of_step(model, tokens, operand=2):
         # Two of the four add to the residual's gradient, which is read too.
         more = 2.0 * tokens * inner if inner == h and out != h else 0.0
         kernels.append(product(name + ": gradient of input", n, tokens, inner, out, more, operand=operand))
-        # The sum is read, added to and written.
-        kernels.append(product(name + ": gradient of weight", n, out, inner, tokens, out=8, split=True, operand=operand))
+        # The first micro-batch's, here the only one, is written alone.
+        kernels.append(product(name + ": gradient of weight", n, out, inner, tokens, out=4, split=True, operand=operand))
     return kernels
 
 
@@ -133,22 +133,34 @@ def fp8_roundings_of_step(model, tokens):
     ]
 
 
+def partial_sums(model, tokens):
+    """Bytes of what the backward passes of a layer norm and of GELU add up of their rows: a row for each block
+    (src/ops/partial_sums.hpp)."""
+    norm_blocks = min(396 if model.hidden <= 768 else 264, math.ceil(tokens / 4))
+    gelu_blocks = min(88, math.ceil(tokens / 16))
+    return norm_blocks * 3 * model.hidden * 4.0, gelu_blocks * model.wide * 4.0
+
+
 def streams_of_step(model, tokens, sequences, ranks=1, copies=True):
     """All that is not a product: by the elements that each reads and writes, 2 bytes an activation, 4 a parameter.
-    `copies`: of weights in 16 bits are kept, as in all but FP8 trainings."""
+    `copies`: of weights and biases in 16 bits are kept, as in all but FP8 trainings; then epilogues add the biases of the
+    products whose result no kernel of ours needs at once."""
     n, h, w, p = model.layers, model.hidden, model.wide, model.parameters
     t = float(tokens)
     weights = float(p - model.tables)
+    norm_sums, gelu_sums = partial_sums(model, tokens)
     kernels = [
         Kernel("embedding: look-up", 1, t * h * (12 + 2)),
         Kernel("embedding: layer norm, dropout", 2, t * h * (6 + 4)),
-        Kernel("bias of query, key, value", n, n * t * 3 * h * 4),
-        Kernel("bias + GELU", n, n * t * w * 6),
+        *([] if copies else [Kernel("bias of query, key, value", n, n * t * 3 * h * 4)]),
+        Kernel("GELU", n, n * t * w * 4) if copies else Kernel("bias + GELU", n, n * t * w * 6),
         Kernel("bias + dropout + residual + layer norm", 2 * n, 2 * n * t * h * 8),
-        Kernel("layer norm, dropout: backward", 2 * n + 1, (2 * n + 1) * t * h * 8),
-        Kernel("layer norm: gradients of weights", 2 * n + 1, (2 * n + 1) * t * h * 4),
-        Kernel("GELU: backward", n, n * t * w * 6),
-        Kernel("gradients of biases", 4 * n, n * t * (5 * h + w) * 2),
+        Kernel("layer norm, dropout: backward", 2 * n + 1, (2 * n + 1) * t * h * 8 + 2 * n * norm_sums),
+        Kernel("GELU: backward", n, n * (t * w * 6 + gelu_sums)),
+        # Of what these two have added up of their rows: gradients of γ, β and of three biases of four.
+        Kernel("sums of partial sums", 3 * n, n * (2 * norm_sums + gelu_sums)),
+        Kernel("gradients of the biases of query, key, value", n, n * t * 3 * h * 2),
+        Kernel("embedding: gradients of γ and β", 1, t * h * 4),
         Kernel("embedding: backward", 5, t * h * (2 + 2) + t * h * 12),
         Kernel("head and loss", 14, sequences * h * 2 * 30 + 6.0 * h * h * 4),
         Kernel("gradient norm", 2, p * 4.0),
@@ -278,7 +290,7 @@ def parse_ptxas(text):
     return found
 
 
-LAUNCHERS = {"kernel", "launch", "run", "map", "warps", "strips", "octets", "octet_rows", "cuda", "for_items", "for_elements", "for_flat",
+LAUNCHERS = {"kernel", "launch", "run", "map", "warps", "strips", "partial_sums", "octets", "octet_rows", "cuda", "for_items", "for_elements", "for_flat",
              "for_uneven_items", "for_marked", "for_rows", "for_warps", "for_strips", "for_octets"}
 ELEMENT = re.compile(r"I(?:(?P<float>f)|N[^E]*?\d(?P<half>Bf16|Fp16)E)")
 

@@ -42,6 +42,17 @@ class Model(unittest.TestCase):
         self.assertEqual(kernel.operations, 3 * 2 * 2 * 5 * 7)
 
 
+    def test_partial_sums_by_hand(self):
+        self.assertEqual(roofline.partial_sums(BASE, 10_000), (396 * 3 * 768 * 4, 88 * 3072 * 4))
+        self.assertEqual(roofline.partial_sums(LARGE, 10_000), (264 * 3 * 1024 * 4, 88 * 4096 * 4))
+        self.assertEqual(roofline.partial_sums(BASE, 33), (9 * 3 * 768 * 4, 3 * 3072 * 4))
+
+    def test_biases_have_passes_of_their_own_in_fp8_alone(self):
+        of = lambda copies: {k.name: k.bytes for k in roofline.streams_of_step(BASE, 100, 2, copies=copies)}
+        self.assertNotIn("bias of query, key, value", of(True))
+        self.assertEqual(of(False)["bias of query, key, value"], 12 * 100 * 3 * 768 * 4)
+        self.assertEqual(of(True)["GELU"] * 6, of(False)["bias + GELU"] * 4)
+
     def test_fp8_halves_operands_and_rounds_them(self):
         half, eighth = (roofline.products_of_step(BASE, 1000, operand) for operand in (2, 1))
         for wide, narrow in zip(half, eighth):
