@@ -35,7 +35,7 @@ GROUPS = [
     ("layer norm: forward", r"norm_in_warps|layer_norm", r"layer norm"),
     ("GELU: backward", r"gelu.*backward", r"GELU.*backward"),
     ("GELU: forward", r"gelu", r"GELU"),
-    ("gradients of biases", r"ColumnTerm|column|add_partial_sums", r"gradients? of bias"),
+    ("gradients of biases", r"ColumnTerm|column|add_partial_sums", r"gradients? of (the )?bias|sums of partial sums"),
     ("biases", r"bias", r"bias"),
     ("FP8", r"fp8|round_", r"FP8|turned"),
     ("embedding", r"embedding|type_?term|position_and_type", r"embedding"),

@@ -160,7 +160,7 @@ def streams_of_step(model, tokens, sequences, ranks=1, copies=True):
         # Of what these two have added up of their rows: gradients of γ, β and of three biases of four.
         Kernel("sums of partial sums", 3 * n, n * (2 * norm_sums + gelu_sums)),
         Kernel("gradients of the biases of query, key, value", n, n * t * 3 * h * 2),
-        Kernel("embedding: gradients of γ and β", 1, t * h * 4),
+        Kernel("embedding layer norm: gradients of weights", 1, t * h * 4),
         Kernel("embedding: backward", 5, t * h * (2 + 2) + t * h * 12),
         Kernel("head and loss", 14, sequences * h * 2 * 30 + 6.0 * h * h * 4),
         Kernel("gradient norm", 2, p * 4.0),

@@ -17,6 +17,8 @@ ADAMW = ("_ZN8bert_hpc3ops6kernel5warpsIZNS1_8for_rowsIZNS0_13update_piecesINS_4
          "optimizer_update_cpp_5ae1c759")
 NORM = "_ZN8bert_hpc3ops6kernel5warpsIZNS1_8for_rowsIZNS0_19squared_norm_blocksESt4spanIKf"
 GELU = "_ZN8bert_hpc3ops6kernel10octet_rowsIZNS0_47_GLOBAL__N__33e66ea2_14_activation_cpp_a6784da120bias_gelu_forward_inINS_4core4Bf16EEE"
+GELU_SUMS = "_ZN8bert_hpc3ops6kernel12partial_sumsINS0_6octets16GeluBackwardTermINS_4core4Bf16EEEEEvllNS5_6TensorIfEET_"
+NORM_SUMS = "_ZN8bert_hpc3ops6kernel12partial_sumsINS0_6octets16NormBackwardTermILi3ENS_4core4Bf16EEEEEvllNS5_6TensorIfEET_"
 LAYER_NORM = ("_ZN6Kokkos4Impl33cuda_parallel_launch_local_memoryINS0_11ParallelForIZN45_INTERNAL_e9aef0ed_14_layer_norm_cpp_c1522823"
               "8bert_hpc3ops47_GLOBAL__N__e9aef0ed_14_layer_norm_cpp_c152282311backward_inINS_4core4Bf16EEE")
 EMBEDDING = ("_ZN6Kokkos4Impl33cuda_parallel_launch_local_memoryINS0_11ParallelForIN8bert_hpc3ops46_GLOBAL__N__12345678_13_"
@@ -54,6 +56,8 @@ class Kernels(unittest.TestCase):
             (NORM, "squared_norm_blocks", "gradient norm"),
             (GELU, "activation: bias_gelu_forward_in (bf16)", "GELU: forward"),
             (LAYER_NORM, "layer_norm: backward_in (bf16)", "layer norm: backward"),
+            (GELU_SUMS, "GeluBackwardTerm (bf16)", "GELU: backward"),
+            (NORM_SUMS, "NormBackwardTerm", "layer norm: backward"),
             (EMBEDDING, "embedding: EmbeddingGradient (fp32)", "embedding"),
             (ATTENTION, "attention_backward_keys_kernel (bf16)", "attention: backward"),
             (PRODUCT, PRODUCT, "matrix products"),
