@@ -167,7 +167,9 @@ std::vector<std::int64_t> Assembly::units() const {
 void Assembly::allocate(const layers::BatchBounds& training, int micro_batches, const layers::BatchBounds& evaluation) {
   pipeline_settings_.micro_batches = std::max(1, micro_batches);
   if (training.tokens > 0) {
-    model::Stage::plan(stages, workspace, training, train::training_memory(pipeline_settings_));
+    layers::BatchBounds planned = training;
+    planned.dropout_tiles = attention->dropout_tiles(training.max_length, config.head_dim());
+    model::Stage::plan(stages, workspace, planned, train::training_memory(pipeline_settings_));
   }
   if (evaluation.tokens > 0) {
     model::Stage::plan(stages, workspace, evaluation, train::evaluation_memory(pipeline_settings_));
@@ -227,7 +229,10 @@ MemoryPlan Assembly::memory(bool trains) const {
   const std::int64_t arena = parameters.arena_size() * static_cast<std::int64_t>(sizeof(float));
   MemoryPlan plan;
   if (!trains) plan.emplace_back("parameters", arena);  // with gradients and states they are in the shard plan
-  plan.emplace_back("activations", workspace.bytes());
+  std::int64_t dropout_bytes = 0;
+  for (const model::Stage& stage : stages) dropout_bytes += stage.dropout_bytes();
+  plan.emplace_back("activations", workspace.bytes() - dropout_bytes);
+  if (dropout_bytes > 0) plan.emplace_back("dropout's decisions in attention", dropout_bytes);
   if (grid.tensor > 1) {
     plan.emplace_back("token rows shared by tensor ranks",
                       layers::TensorExchange::bytes(exchanged_rows_, config.hidden_size, grid.tensor, storage));

@@ -36,7 +36,8 @@ ModelPiece::ModelPiece(const model::BertConfig& config, const MeasuredModel& how
   const layers::BatchBounds bounds{.tokens = batch.tokens.count,
                                    .sequences = batch.sequences,
                                    .max_length = batch.max_length,
-                                   .selected = masked ? batch.masked.count : batch.sequences};
+                                   .selected = masked ? batch.masked.count : batch.sequences,
+                                   .dropout_tiles = attention_->dropout_tiles(batch.max_length, config.head_dim())};
   stage_.plan(workspace_, bounds, {.slots = 1, .kept = how.apart ? 1 : 0});
   workspace_.allocate();
   products_->keep_weights(parameters_);

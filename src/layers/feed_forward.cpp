@@ -25,7 +25,7 @@ FeedForward::FeedForward(const EncoderHalfSettings& settings, const core::Parame
       intermediate_(find("intermediate.dense")) {}
 
 EncoderHalf::Saved FeedForward::take_saved(core::Workspace& workspace, std::int64_t tokens,
-                                           const RowSelection* selection) const {
+                                           const RowSelection* selection, std::int64_t) const {
   const std::int64_t rows = row_count(tokens, selection);
   Saved saved;
   saved.intermediate = workspace.take(rows, wide_, settings_.storage);

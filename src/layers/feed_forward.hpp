@@ -11,7 +11,8 @@ class FeedForward : public EncoderHalfBase {
                       const TensorPlace& place);
   FeedForward(const EncoderHalfSettings& settings, const core::ParameterStore& parameters, const TensorGroup& group);
 
-  Saved take_saved(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection) const override;
+  Saved take_saved(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection,
+                   std::int64_t dropout_tiles) const override;
   Kept take_kept(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection) const override;
   std::vector<LinearWeight> linear_weights(bool selects) const override;
   void forward(Engine& engine, const Pass& pass, const RowSelection* selection, ConstMatrix x,

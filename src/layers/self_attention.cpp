@@ -40,7 +40,7 @@ SelfAttention::SelfAttention(const EncoderHalfSettings& settings, const core::Pa
 }
 
 EncoderHalf::Saved SelfAttention::take_saved(core::Workspace& workspace, std::int64_t tokens,
-                                             const RowSelection* selection) const {
+                                             const RowSelection* selection, std::int64_t dropout_tiles) const {
   const std::int64_t rows = row_count(tokens, selection);
   const DataType type = settings_.storage;
   Saved saved;
@@ -55,6 +55,9 @@ EncoderHalf::Saved SelfAttention::take_saved(core::Workspace& workspace, std::in
   }
   saved.context = workspace.take(rows, width_, type);
   saved.log_sum_exp = workspace.take<float>(heads_, rows);
+  if (settings_.attention_dropout > 0.0f && dropout_tiles > 0) {
+    saved.kept_pairs = workspace.take<std::uint64_t>(heads_ * dropout_tiles, rows);
+  }
   take_output(workspace, rows, saved);
   return saved;
 }
@@ -117,7 +120,7 @@ void SelfAttention::forward(Engine& engine, const Pass& pass, const RowSelection
   engine.attention.forward(extents(pass), rows, pass.batch.tokens,
                            pass.dropout(settings_.attention_dropout, settings_.first_site), saved.query,
                            key_value.column_range(0, width_), key_value.column_range(width_, width_), saved.context,
-                           saved.log_sum_exp);
+                           saved.log_sum_exp, saved.kept_pairs);
   finish_forward(engine, pass, rows, saved.context, residual, saved);
 }
 
@@ -139,8 +142,8 @@ void SelfAttention::backward_input(Engine& engine, const Pass& pass, const RowSe
   engine.attention.backward(extents(pass), rows, pass.batch.tokens,
                             pass.dropout(settings_.attention_dropout, settings_.first_site), saved.query,
                             key_value.column_range(0, width_), key_value.column_range(width_, width_), saved.context,
-                            saved.log_sum_exp, d_context, kept.d_query, kept.d_key_value.column_range(0, width_),
-                            kept.d_key_value.column_range(width_, width_));
+                            saved.log_sum_exp, saved.kept_pairs, d_context, kept.d_query,
+                            kept.d_key_value.column_range(0, width_), kept.d_key_value.column_range(width_, width_));
   if (selection != nullptr) {
     engine.products_of(query_.weight)
         .backward_input(kept.d_query, parameters_.value(query_.weight), d_rows, Write::accumulate);

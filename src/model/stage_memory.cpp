@@ -35,7 +35,7 @@ void Stage::take_passing_halves(core::Workspace& workspace, std::int64_t tokens,
   std::int64_t begins[2] = {workspace.mark(), workspace.mark()}, end = workspace.mark();
   for (std::size_t i = 0; i < halves_.size(); ++i) {
     workspace.release(selection(slot, i) == nullptr ? begins[i % 2] : end);
-    slot.halves[i] = halves_[i]->take_saved(workspace, tokens, selection(slot, i));
+    slot.halves[i] = halves_[i]->take_saved(workspace, tokens, selection(slot, i), 0);
     end = std::max(end, workspace.mark());
     if (i == 0) begins[1] = end;
   }
@@ -51,7 +51,7 @@ void Stage::take_slot(core::Workspace& workspace, std::int64_t tokens, bool trai
   slot.halves.resize(halves_.size());
   if (!training) take_passing_halves(workspace, tokens, slot);
   for (std::size_t i = 0; training && i < halves_.size(); ++i) {
-    slot.halves[i] = halves_[i]->take_saved(workspace, tokens, selection(slot, i));
+    slot.halves[i] = halves_[i]->take_saved(workspace, tokens, selection(slot, i), training_.dropout_tiles);
   }
   if (range_.head) slot.head = head_->take_saved(workspace, slot.selection.rows.count);
 }
@@ -77,9 +77,13 @@ void Stage::plan_slots(core::Workspace& workspace, const layers::BatchBounds& bo
   layout = {};
   layout.slots = memory.slots;
   layout.kept = memory.kept;
+  layout.dropout_tiles = bounds.dropout_tiles;
   layout.slots_begin = aligned(workspace.mark());
   take_slot(workspace, bounds.tokens, memory.training, slot);
   layout.slot_size = aligned(workspace.mark() - layout.slots_begin);
+  for (const layers::EncoderHalf::Saved& saved : slot.halves) {
+    layout.dropout_bytes += memory.slots * saved.kept_pairs.size() * static_cast<std::int64_t>(sizeof(std::uint64_t));
+  }
   layout.kept_begin = layout.slots_begin + memory.slots * layout.slot_size;
   if (memory.kept > 0) {
     KeptGradients kept;

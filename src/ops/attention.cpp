@@ -165,7 +165,8 @@ class PlainAttention : public Attention {
   std::int64_t reserve(std::int64_t, std::int64_t) override { return 0; }
 
   void forward(const AttentionExtents& extents, const TokenRows& queries, const TokenRows& keys, const Dropout& dropout,
-               ConstMatrix q, ConstMatrix k, ConstMatrix v, Matrix out, Tensor<float> log_sum_exp) override {
+               ConstMatrix q, ConstMatrix k, ConstMatrix v, Matrix out, Tensor<float> log_sum_exp,
+               Tensor<std::uint64_t>) override {
     core::with_type(q.type, [&]<class T>() {
       plain_forward<T>(make_problem<T>(extents, queries, keys, dropout, q, k, v), out.as<T>(), log_sum_exp);
     });
@@ -173,7 +174,8 @@ class PlainAttention : public Attention {
 
   void backward(const AttentionExtents& extents, const TokenRows& queries, const TokenRows& keys,
                 const Dropout& dropout, ConstMatrix q, ConstMatrix k, ConstMatrix v, ConstMatrix out,
-                Tensor<const float> log_sum_exp, ConstMatrix d_out, Matrix d_q, Matrix d_k, Matrix d_v) override {
+                Tensor<const float> log_sum_exp, Tensor<const std::uint64_t>, ConstMatrix d_out, Matrix d_q, Matrix d_k,
+                Matrix d_v) override {
     core::with_type(q.type, [&]<class T>() {
       const Problem<T> problem = make_problem<T>(extents, queries, keys, dropout, q, k, v);
       plain_backward_q<T>(problem, out.as<T>(), log_sum_exp, d_out.as<T>(), d_q.as<T>());
@@ -187,7 +189,9 @@ class PlainAttention : public Attention {
 std::unique_ptr<Attention> make_attention(const std::string& kind, [[maybe_unused]] core::DataType type) {
   if (kind == "plain") return std::make_unique<PlainAttention>();
 #if BERT_HPC_KERNELS_ON_GPU
-  if (kind == "fused") return cuda::make_fused_attention(type, std::make_unique<PlainAttention>());
+  if (kind == "fused" || kind == "fused-split") {
+    return cuda::make_fused_attention(type, std::make_unique<PlainAttention>(), kind == "fused-split");
+  }
 #else
   if (kind == "fused") return cpu::make_fused_attention(cpu::widest_instruction_set(), type);
   if (kind == "fused-baseline") return cpu::make_fused_attention(cpu::InstructionSet::baseline, type);

@@ -1,7 +1,9 @@
 // How fast attention is: fused and portable kernels side by side, on lengths of real work, in device memory, as time
 // and rate: 4·hidden·s² operations a sequence forward and 10 backward, whatever a kernel computes twice. Arguments:
 // bf16, fp16 or fp32 (default bf16), heads and head_dim (default 12 of 64), tokens of a batch (default 16384; 512 on a
-// CPU). The last line begins with "= " and sums up: the fused kernels with dropout.
+// CPU), and one implementation alone: fused, plain, or on GPUs fused-split, whose backward pass computes d_q in a
+// kernel of its own at every length (default: all). The last line begins with "= " and sums up: the fused kernels with
+// dropout, in brackets the backward pass of fused-split.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -59,7 +61,7 @@ core::Buffer<std::byte> random_matrix(core::DataType type, std::int64_t rows, st
 
 /// A line for each kind of kernel and dropout. Returns the fused kernels' rates with dropout, as text.
 std::string bench(const char* title, core::DataType type, std::int64_t heads, std::int64_t head_dim,
-                  const std::vector<int>& lengths, bool with_portable) {
+                  const std::vector<int>& lengths, bool with_portable, const std::string& only) {
   std::vector<std::int32_t> offsets{0}, sequence, position;
   std::vector<std::int64_t> samples;
   double squares = 0.0;
@@ -89,30 +91,41 @@ std::string bench(const char* title, core::DataType type, std::int64_t heads, st
   const auto part = [hidden](const core::Matrix& x, std::int64_t i) { return x.column_range(i * hidden, hidden); };
 
   std::string fused;
-  for (const char* kind : {"fused", "plain"}) {
-    if (kind[0] == 'p' && !with_portable) continue;
+  const bool has_split = core::is_gpu_build() && type != core::DataType::fp32;
+  for (const std::string kind : {"fused", "fused-split", "plain"}) {
+    if (only.empty() ? (kind == "plain" && !with_portable) || (kind == "fused-split" && !has_split) : kind != only) {
+      continue;
+    }
     const auto attention = ops::make_attention(kind, type);
     attention->reserve(extents.max_length, head_dim);
+    const std::int64_t tiles = attention->dropout_tiles(extents.max_length, head_dim);
+    const core::Buffer<std::uint64_t> kept_memory(heads * tiles * count);
+    const core::Tensor<std::uint64_t> kept(kept_memory.data(), heads * tiles, count);
     for (const float probability : {0.0f, 0.1f}) {
       core::Dropout site;
       site.probability = probability;
       site.sample = d_samples.data();
-      const double forward = seconds(
-          [&] { attention->forward(extents, rows, rows, site, part(qkv, 0), part(qkv, 1), part(qkv, 2), out, lse); });
+      const double forward = seconds([&] {
+        attention->forward(extents, rows, rows, site, part(qkv, 0), part(qkv, 1), part(qkv, 2), out, lse, kept);
+      });
       const double backward = seconds([&] {
-        attention->backward(extents, rows, rows, site, part(qkv, 0), part(qkv, 1), part(qkv, 2), out, lse, d_out,
+        attention->backward(extents, rows, rows, site, part(qkv, 0), part(qkv, 1), part(qkv, 2), out, lse, kept, d_out,
                             part(d_qkv, 0), part(d_qkv, 1), part(d_qkv, 2));
       });
       const double operations = 4.0 * static_cast<double>(hidden) * squares;
-      std::printf("%-22s %-38s dropout %.1f  forward %10.1f us %8.3f TFLOP/s  backward %10.1f us %8.3f TFLOP/s\n",
+      std::printf("%-22s %-42s dropout %.1f  forward %10.1f us %8.3f TFLOP/s  backward %10.1f us %8.3f TFLOP/s\n",
                   title, attention->name().c_str(), static_cast<double>(probability), forward * 1e6,
                   operations / forward * 1e-12, backward * 1e6, 2.5 * operations / backward * 1e-12);
       std::fflush(stdout);
       if (kind[0] == 'f' && probability > 0.0f) {
         char text[120];
-        std::snprintf(text, sizeof text, "%s %.3g and %.3g", title, operations / forward * 1e-12,
-                      2.5 * operations / backward * 1e-12);
-        fused = text;
+        const double rate = 2.5 * operations / backward * 1e-12;
+        if (fused.empty()) {
+          std::snprintf(text, sizeof text, "%s %.3g and %.3g", title, operations / forward * 1e-12, rate);
+        } else {
+          std::snprintf(text, sizeof text, " (split: %.3g)", rate);
+        }
+        fused += text;
       }
     }
   }
@@ -140,6 +153,7 @@ int main(int argc, char** argv) {
                               : name == "fp16" ? core::DataType::fp16
                                                : core::DataType::bf16;
   const auto argument = [&](int i, std::int64_t otherwise) { return argc > i ? std::atoll(argv[i]) : otherwise; };
+  const std::string only = argc > 5 ? argv[5] : "";
   const std::int64_t heads = argument(2, 12), head_dim = argument(3, 64), tokens = argument(4, on_gpu ? 16384 : 512);
   std::printf("%s, %s, %lld heads of %lld, about %lld tokens\n", core::DeviceRuntime::description().c_str(),
               name_of(type), static_cast<long long>(heads), static_cast<long long>(head_dim),
@@ -147,10 +161,10 @@ int main(int argc, char** argv) {
   std::string summary;
   for (const int length : {512, 384, 256, 128, 64, 17}) {
     const std::vector<int> lengths(static_cast<std::size_t>(std::max<std::int64_t>(1, tokens / length)), length);
-    summary +=
-        bench(("length " + std::to_string(length)).c_str(), type, heads, head_dim, lengths, length <= 128) + "; ";
+    summary += bench(("length " + std::to_string(length)).c_str(), type, heads, head_dim, lengths, length <= 128, only);
+    summary += "; ";
   }
-  summary += bench("lengths as in SQuAD", type, heads, head_dim, lengths_of_texts(165, 384, tokens), true) + "; ";
-  summary += bench("lengths of short texts", type, heads, head_dim, lengths_of_texts(17, 64, tokens / 8), true);
+  summary += bench("lengths as in SQuAD", type, heads, head_dim, lengths_of_texts(165, 384, tokens), true, only) + "; ";
+  summary += bench("lengths of short texts", type, heads, head_dim, lengths_of_texts(17, 64, tokens / 8), true, only);
   std::printf("= fused, dropout 0.1, TFLOP/s forward and backward: %s\n", summary.c_str());
 }

@@ -181,7 +181,8 @@ json run(const Options& options, comm::Communicator& world, int threads) {
   // A step is one micro-batch: see train::Pipeline.
   if (train::replaces_first_gradients(core::is_gpu_build(), false)) engine.weight_gradients = ops::Write::replace;
   const std::vector<Share> shares = make_shares(case_file, config.vocab_size, world.rank(), world.size());
-  const layers::BatchBounds bounds = bounds_of(shares);
+  layers::BatchBounds bounds = bounds_of(shares);
+  bounds.dropout_tiles = attention->dropout_tiles(bounds.max_length, config.head_dim());
   core::Workspace workspace;
   bert.plan(workspace, bounds, {});
   workspace.allocate();

@@ -47,7 +47,11 @@ class Trainee {
         attention_(ops::make_attention("fused", storage)) {
     model::load_hf_weights(golden.model_folder(), store);
     for (int i = 0; i < tests::GoldenFile::batches; ++i) batches.push_back(host_batch(golden.batch(i)));
-    const layers::BatchBounds bounds{.tokens = 256, .sequences = 8, .max_length = 64, .selected = 256};
+    const layers::BatchBounds bounds{.tokens = 256,
+                                     .sequences = 8,
+                                     .max_length = 64,
+                                     .selected = 256,
+                                     .dropout_tiles = attention_->dropout_tiles(64, config.head_dim())};
     bert.plan(workspace_, bounds, {});
     workspace_.allocate();
     for (const ops::ProductExtents& e : model::product_extents({&bert, 1}, bounds)) products_->reserve(e);

@@ -40,7 +40,11 @@ struct Model {
         products(ops::make_matrix_product("", {.compute = storage})),
         attention(ops::make_attention("fused", storage)) {
     model::initialize_parameters(store, config, 5);
-    const layers::BatchBounds bounds{.tokens = 64, .sequences = 8, .max_length = 12, .selected = 16};
+    const layers::BatchBounds bounds{.tokens = 64,
+                                     .sequences = 8,
+                                     .max_length = 12,
+                                     .selected = 16,
+                                     .dropout_tiles = attention->dropout_tiles(12, 32)};
     bert.plan(workspace, bounds, {});
     workspace.allocate();
     for (const ops::ProductExtents& e : model::product_extents({&bert, 1}, bounds)) products->reserve(e);

@@ -58,13 +58,18 @@ struct AttentionResults {
       : out(c.type, c.queries.view().count, c.hidden, 8),
         d_q(c.type, c.queries.view().count, c.hidden, 24),
         d_kv(c.type, c.keys.view().count, 2 * c.hidden, 8),
-        lse(c.extents.heads, c.queries.view().count) {}
+        lse(c.extents.heads, c.queries.view().count),
+        kept_rows(c.extents.heads * ((c.extents.max_length + 63) / 64)),
+        kept_words(static_cast<std::size_t>(kept_rows * c.queries.view().count)) {}
   bert_hpc::core::Matrix d_k() const { return bert_hpc::core::Matrix(d_kv).column_range(0, d_kv.view().columns / 2); }
   bert_hpc::core::Matrix d_v() const {
     return bert_hpc::core::Matrix(d_kv).column_range(d_kv.view().columns / 2, d_kv.view().columns / 2);
   }
+  bert_hpc::core::Tensor<std::uint64_t> kept() { return {kept_words.data(), kept_rows, out.view().rows}; }
   StoredMatrix out, d_q, d_kv;
   Matrix lse;
+  std::int64_t kept_rows;
+  Vector<std::uint64_t> kept_words;  // what dropout keeps, where forward leaves it for backward
 };
 
 /// Counts elements of results that are further from the definition than they may be.

@@ -57,11 +57,20 @@ struct Lanes {
   friend Lanes operator&(const Lanes& a, const Lanes& b) {
     return of([&](int i) { return a[i] & b[i]; });
   }
+  friend Lanes operator|(const Lanes& a, const Lanes& b) {
+    return of([&](int i) { return a[i] | b[i]; });
+  }
   friend Lanes operator^(const Lanes& a, const Lanes& b) {
     return of([&](int i) { return a[i] ^ b[i]; });
   }
   friend Lanes operator>>(const Lanes& a, int shift) {
     return of([&](int i) { return a[i] >> shift; });
+  }
+  friend Lanes operator>>(const Lanes& a, const Lanes<int>& shift) {
+    return of([&](int i) { return a[i] >> shift[i]; });
+  }
+  friend Lanes operator<<(const Lanes& a, int shift) {
+    return of([&](int i) { return a[i] << shift; });
   }
   using Mask = Lanes<bool>;
   friend Mask operator<(const Lanes& a, const Lanes& b) {
@@ -137,8 +146,8 @@ class EmulatedDevice {
     changed_.wait(lock, [this, me = warp()] { return turn_ == me && !at_barrier_[static_cast<std::size_t>(me)]; });
   }
 
-  /// `bytes` of shared memory from `offset` on, watched.
-  bool read_shared(int offset, int bytes, void* to) {
+  /// `bytes` of shared memory from `offset` on, watched; with its lane where that is known to be the only one.
+  bool read_shared(int offset, int bytes, void* to, int lane = -1) {
     if (!inside(offset, bytes)) return false;
     for (int w = offset / 4; w < (offset + bytes) / 4; ++w) {
       Word& word = words_[static_cast<std::size_t>(w)];
@@ -154,14 +163,15 @@ class EmulatedDevice {
       if (word.read != epoch_) word.readers = 0;
       word.read = epoch_;
       word.readers |= 1u << warp();
+      word.read_lane = word.read_turn == turn_of_[index()] && word.read_lane != lane ? -1 : lane;
       word.read_turn = turn_of_[index()];
     }
     std::memcpy(to, shared_.data() + offset, static_cast<std::size_t>(bytes));
     return true;
   }
-  void write_shared(int offset, int bytes, const void* from) {
+  void write_shared(int offset, int bytes, const void* from, int lane = -1) {
     if (!inside(offset, bytes)) return;
-    begin_write(offset, bytes, false);
+    begin_write(offset, bytes, false, lane);
     std::memcpy(shared_.data() + offset, from, static_cast<std::size_t>(bytes));
   }
 
@@ -225,7 +235,7 @@ class EmulatedDevice {
     std::int64_t written = 0, read = 0;  // epochs: barriers so far + 1
     std::int64_t written_turn = 0, read_turn = 0;
     unsigned readers = 0;
-    int writer = -1;
+    int writer = -1, read_lane = -1;
     bool pending = false;
   };
 
@@ -238,13 +248,14 @@ class EmulatedDevice {
     return false;
   }
 
-  void begin_write(int offset, int bytes, bool pending) {
+  void begin_write(int offset, int bytes, bool pending, int lane = -1) {
     for (int w = offset / 4; w < (offset + bytes) / 4; ++w) {
       Word& word = words_[static_cast<std::size_t>(w)];
       if (word.pending) complain("shared memory written while it is copied to");
       if (word.read == epoch_ && (word.readers & ~(1u << warp())) != 0) {
         complain("shared memory written that another warp read since the last barrier");
-      } else if (word.read == epoch_ && word.readers != 0 && word.read_turn == turn_of_[index()]) {
+      } else if (word.read == epoch_ && word.readers != 0 && word.read_turn == turn_of_[index()] &&
+                 (lane < 0 || word.read_lane != lane)) {
         complain("shared memory written that another lane read since the last __syncwarp()");
       }
       if (word.written == epoch_ && word.writer != warp()) {
@@ -343,6 +354,7 @@ struct EmulatedWarp {
   }
   static I32 thread() { return lane() + warp() * lanes; }
   static int warp() { return EmulatedDevice::warp(); }
+  static int opaque(int x) { return x; }
   static void sync_warp() { device().sync_warp(); }
   static void sync_block() { device().sync_block(); }
 
@@ -351,6 +363,9 @@ struct EmulatedWarp {
   }
   static U32 bits(const I32& x) {
     return U32::of([&](int i) { return static_cast<std::uint32_t>(x[i]); });
+  }
+  static U32 bits_of(const F32& x) {
+    return U32::of([&](int i) { return __builtin_bit_cast(std::uint32_t, x[i]); });
   }
   template <class T>
   static Lanes<T> select(const Mask& which, const Lanes<T>& yes, const Lanes<T>& no) {
@@ -388,6 +403,28 @@ struct EmulatedWarp {
   template <class T>
   static Lanes<T> exchange(const Lanes<T>& x, int distance) {
     return Lanes<T>::of([&](int i) { return x[i ^ distance]; });
+  }
+  template <class T>
+  static Lanes<T> from_lane(const Lanes<T>& x, const I32& source) {
+    return Lanes<T>::of([&](int i) { return x[source[i]]; });
+  }
+  template <unsigned Selector>
+  static U32 permute(const U32& low, const U32& high) {
+    return U32::of([&](int i) {
+      const std::uint64_t bytes = low[i] | static_cast<std::uint64_t>(high[i]) << 32;
+      std::uint32_t result = 0;
+      for (int b = 0; b < 4; ++b) {
+        const unsigned from = Selector >> (4 * b) & 7;
+        result |= static_cast<std::uint32_t>(bytes >> (8 * from) & 0xFF) << (8 * b);
+      }
+      return result;
+    });
+  }
+  static int uniform(const U32& x) {
+    for (int i = 1; i < lanes; ++i) {
+      if (x[i] != x[0]) device().complain("a number that should be the same in all lanes");
+    }
+    return static_cast<int>(x[0]);
   }
   static int count(const Mask& x) {
     int total = 0;
@@ -430,16 +467,26 @@ struct EmulatedWarp {
 
   template <class V>
   static V load_one(const V* from) {
-    return device().allowed(from, sizeof(V), false) ? *from : V{};
+    V value{};
+    if (device().allowed(from, sizeof(V), false)) std::memcpy(&value, from, sizeof(V));
+    return value;
   }
   template <class V, class I>
   static Lanes<V> load(const V* from, const Lanes<I>& index, const Mask& mask, V otherwise) {
     return Lanes<V>::of([&](int i) { return mask[i] ? load_one(from + index[i]) : otherwise; });
   }
-  template <class I>
-  static void store(float* to, const Lanes<I>& index, const F32& value, const Mask& mask) {
+  template <class V, class I>
+  static void store(V* to, const Lanes<I>& index, const Lanes<V>& value, const Mask& mask) {
     for (int i = 0; i < lanes; ++i) {
-      if (mask[i] && device().allowed(to + index[i], 4, true)) std::memcpy(to + index[i], &value.v[std::size_t(i)], 4);
+      if (mask[i] && device().allowed(to + index[i], sizeof(V), true))
+        std::memcpy(to + index[i], &value.v[std::size_t(i)], sizeof(V));
+    }
+  }
+  template <class T>
+  static void store8(T* to, const I64& index, const U32& low, const U32& high, const Mask& mask) {
+    for (int i = 0; i < lanes; ++i) {
+      const std::uint32_t written[2] = {low[i], high[i]};
+      if (mask[i] && device().allowed(to + index[i], 8, true)) std::memcpy(to + index[i], written, 8);
     }
   }
   template <class T>
@@ -503,9 +550,26 @@ struct EmulatedWarp {
       for (int w = 0; w < 4; ++w) words[w][i] = read[w];
     }
   }
-  static void store_shared(const I32& to, const U32& value) {
-    device().count_conflicts(to, 4, true);
-    for (int i = 0; i < lanes; ++i) device().write_shared(to[i], 4, &value.v[static_cast<std::size_t>(i)]);
+  static void load_shared16(const I32& from, F32 (&numbers)[4]) {
+    device().count_conflicts(from, 16, true);
+    for (int i = 0; i < lanes; ++i) {
+      float read[4] = {};
+      device().read_shared(from[i], 16, read, i);
+      for (int w = 0; w < 4; ++w) numbers[w][i] = read[w];
+    }
+  }
+  static void store_shared16(const I32& to, const F32 (&numbers)[4]) {
+    device().count_conflicts(to, 16, true);
+    for (int i = 0; i < lanes; ++i) {
+      const float written[4] = {numbers[0][i], numbers[1][i], numbers[2][i], numbers[3][i]};
+      device().write_shared(to[i], 16, written, i);
+    }
+  }
+  static void store_shared(const I32& to, const U32& value, const Mask& mask = true) {
+    device().count_conflicts(to, 4, mask);
+    for (int i = 0; i < lanes; ++i) {
+      if (mask[i]) device().write_shared(to[i], 4, &value.v[static_cast<std::size_t>(i)]);
+    }
   }
 
  private:

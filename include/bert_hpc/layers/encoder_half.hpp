@@ -53,12 +53,13 @@ class EncoderHalf {
     Matrix output;             ///< (piece, hidden): y
     Tensor<float> statistics;  ///< (2, piece): mean, rstd of the layer norm
     // Of attention:
-    Matrix x_selected;          ///< (rows, hidden), only with a selection
-    Matrix query;               ///< (rows, width)
-    Matrix key_value;           ///< (tokens, 2·width); without a selection it and `query` are columns of
-    Matrix query_key_value;     ///< (tokens, 3·width)
-    Matrix context;             ///< (rows, width): attention's result
-    Tensor<float> log_sum_exp;  ///< (heads here, rows)
+    Matrix x_selected;                 ///< (rows, hidden), only with a selection
+    Matrix query;                      ///< (rows, width)
+    Matrix key_value;                  ///< (tokens, 2·width); without a selection it and `query` are columns of
+    Matrix query_key_value;            ///< (tokens, 3·width)
+    Matrix context;                    ///< (rows, width): attention's result
+    Tensor<float> log_sum_exp;         ///< (heads here, rows)
+    Tensor<std::uint64_t> kept_pairs;  ///< (heads here · dropout_tiles, rows): what dropout keeps, see ops::Attention
     // Of feed-forward:
     Matrix intermediate;  ///< (rows, wide): before GELU
     Matrix activated;     ///< (rows, wide): after GELU
@@ -78,8 +79,9 @@ class EncoderHalf {
     Tensor<float> intermediate_sums;  ///< where row sums are fused: partial sums of its bias' gradient
   };
 
-  /// `selection` is null where every row is computed.
-  virtual Saved take_saved(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection) const = 0;
+  /// `selection` is null where every row is computed; `dropout_tiles` as in BatchBounds, 0 without a backward pass.
+  virtual Saved take_saved(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection,
+                           std::int64_t dropout_tiles) const = 0;
   virtual Kept take_kept(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection) const = 0;
 
   /// x (this rank's piece, hidden), of all tokens for attention, of the rows that it computes for feed-forward; the

@@ -54,7 +54,8 @@ struct RowSelection {
 /// Upper bounds of a micro-batch, for planning memory.
 struct BatchBounds {
   std::int64_t tokens = 0, sequences = 0, max_length = 0;
-  std::int64_t selected = 0;  ///< rows that the head reads
+  std::int64_t selected = 0;       ///< rows that the head reads
+  std::int64_t dropout_tiles = 0;  ///< of the attention that will be used, for max_length: see ops::Attention
 };
 
 }  // namespace bert_hpc::layers

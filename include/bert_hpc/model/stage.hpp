@@ -69,6 +69,9 @@ class Stage {
   static void plan(std::span<Stage> stages, core::Workspace& workspace, const layers::BatchBounds& bounds,
                    std::span<const StageMemory> memory);
 
+  /// Bytes of the plan for training that keep what attention's dropout keeps.
+  std::int64_t dropout_bytes() const { return training_.dropout_bytes; }
+
   /// Gives a slot to a micro-batch. What the slot held is lost.
   void open(core::Workspace& workspace, const layers::Pass& pass, int slot = 0);
 
@@ -123,6 +126,7 @@ class Stage {
   struct Layout {
     std::int64_t slots_begin = 0, slot_size = 0, kept_begin = 0, kept_size = 0, outboxes_begin = 0, outbox_size = 0;
     std::int64_t scratch_begin = 0;
+    std::int64_t dropout_tiles = 0, dropout_bytes = 0;  // of BatchBounds; bytes of all slots that it makes
     int slots = 0, kept = 0;
   };
 

@@ -159,7 +159,8 @@ class FusedAttention : public Attention {
   }
 
   void forward(const AttentionExtents& extents, const TokenRows& queries, const TokenRows& keys, const Dropout& dropout,
-               ConstMatrix q, ConstMatrix k, ConstMatrix v, Matrix out, Tensor<float> log_sum_exp) override {
+               ConstMatrix q, ConstMatrix k, ConstMatrix v, Matrix out, Tensor<float> log_sum_exp,
+               Tensor<std::uint64_t>) override {
     const Call call{extents, queries, keys, dropout, q, k, v, out, log_sum_exp};
     require_on_device(call);
     const bool pairs = reads_pairs(extents, {q, k});
@@ -175,7 +176,8 @@ class FusedAttention : public Attention {
 
   void backward(const AttentionExtents& extents, const TokenRows& queries, const TokenRows& keys,
                 const Dropout& dropout, ConstMatrix q, ConstMatrix k, ConstMatrix v, ConstMatrix out,
-                Tensor<const float> log_sum_exp, ConstMatrix d_out, Matrix d_q, Matrix d_k, Matrix d_v) override {
+                Tensor<const float> log_sum_exp, Tensor<const std::uint64_t>, ConstMatrix d_out, Matrix d_q, Matrix d_k,
+                Matrix d_v) override {
     const Call call{extents, queries, keys, dropout, q, k, v, out, log_sum_exp};
     require_on_device(call);
     for (const ConstMatrix& gradient : {d_out, ConstMatrix(d_q), ConstMatrix(d_k), ConstMatrix(d_v)}) {

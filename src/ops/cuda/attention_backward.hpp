@@ -1,12 +1,12 @@
 // Attention's backward kernels on tensor cores. With p_ij = exp(s_ij − lse_i), D_i = d_out_i · out_i and
 // ds_ij = p_ij · (kept_ij · d_out_i · v_j − D_i):
 //   d_q_i = Σ_j ds_ij · k_j / √d,  d_k_j = Σ_i ds_ij · q_i / √d,  d_v_j = Σ_i kept_ij · p_ij · d_out_i.
-// Three kernels, one after another: D, then d_k and d_v by tiles of keys, then d_q by tiles of queries. Scores are
-// computed twice (seven products where atomic sums of d_q would need five), so that every sum has one owner and one
-// order: the same bits in every run, without a buffer of partial sums.
+// Here: D, then d_k and d_v by tiles of keys, then d_q by tiles of queries, each in a kernel of its own. Scores are
+// computed twice, which makes seven products, and every sum has one owner and one order: the same bits in every run,
+// for sequences of any length. attention_backward_sequence.hpp has five products for sequences up to some length.
 #pragma once
 
-#include "attention_tile.hpp"
+#include "attention_dropout.hpp"
 
 namespace bert_hpc::ops::cuda {
 
@@ -20,7 +20,7 @@ struct BackwardShape {
   static constexpr int own_tile = rows * D * 2, other_tile = others * D * 2;
   static constexpr int numbers = 4 * others;  // bytes of one number for each of the other rows
   static constexpr int query_bytes = 2 * own_tile + 4 * other_tile;
-  static constexpr int key_bytes = query_bytes + 2 * 3 * numbers;
+  static constexpr int key_bytes = query_bytes + 2 * 2 * numbers;
   static constexpr int blocks = 2;  // to a multiprocessor, at least
 };
 
@@ -44,6 +44,20 @@ Launch backward_queries_launch(const AttentionExtents& extents, const TokenRows&
   return {row_slots(queries.count, extents.sequences, Shape::rows), extents.heads, Shape::threads, Shape::query_bytes};
 }
 
+/// The product of two rows of 16-bit numbers, 16 bytes of each in every one of `lanes` neighbouring lanes.
+template <class Warp, class T, int lanes>
+BERT_HPC_WARP_CODE typename Warp::F32 row_dot(const typename Warp::U32 (&a)[4], const typename Warp::U32 (&b)[4]) {
+  typename Warp::F32 sum = 0.0f;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    sum = sum + Warp::template lower<T>(a[i]) * Warp::template lower<T>(b[i]);
+    sum = sum + Warp::template upper<T>(a[i]) * Warp::template upper<T>(b[i]);
+  }
+#pragma unroll
+  for (int distance = 1; distance < lanes; distance *= 2) sum = sum + Warp::exchange(sum, distance);
+  return sum;
+}
+
 /// D = d_out · out of every row and head, left in the first four bytes of d_q's row and head.
 template <class Warp, class T, int D>
 BERT_HPC_WARP_CODE void attention_dots(const AttentionCall<T>& call) {
@@ -56,71 +70,46 @@ BERT_HPC_WARP_CODE void attention_dots(const AttentionCall<T>& call) {
   typename Warp::U32 a[4], b[4];
   Warp::load16(call.d_out.data, row * call.d_out.stride + column + Warp::wide(chunk * 8), a, valid);
   Warp::load16(call.saved_out.data, row * call.saved_out.stride + column + Warp::wide(chunk * 8), b, valid);
-  typename Warp::F32 sum = 0.0f;
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    sum = sum + Warp::template lower<T>(a[i]) * Warp::template lower<T>(b[i]);
-    sum = sum + Warp::template upper<T>(a[i]) * Warp::template upper<T>(b[i]);
-  }
-#pragma unroll
-  for (int distance = 1; distance < lanes; distance *= 2) sum = sum + Warp::exchange(sum, distance);
+  const typename Warp::F32 sum = row_dot<Warp, T, lanes>(a, b);
   Warp::store(reinterpret_cast<float*>(call.d_q.data), (row * call.d_q.stride + column) / 2, sum, valid && chunk == 0);
 }
 
-/// Starts to copy, for the queries of a tile, log-sum-exp, D and position into three arrays.
-template <class Warp, class T, int D>
+/// Starts to copy, for `Rows` queries of a tile, log-sum-exp and D into two arrays.
+template <class Warp, class T, int D, int Rows>
 BERT_HPC_WARP_CODE void load_numbers(const AttentionCall<T>& call, int to, int head, int first, int valid) {
-  using Shape = BackwardShape<D>;
   const typename Warp::I32 row = Warp::thread();
-  const typename Warp::Mask there = row < Shape::others, copied = row < valid;
+  const typename Warp::Mask there = row < Rows, copied = row < valid;
   Warp::copy4_async(to + row * 4, call.saved_log_sum_exp.row(head) + first, Warp::wide(row), there, copied);
-  Warp::copy4_async(to + Shape::numbers + row * 4, reinterpret_cast<const float*>(call.d_q.data),
+  Warp::copy4_async(to + 4 * Rows + row * 4, reinterpret_cast<const float*>(call.d_q.data),
                     (Warp::wide(row + first) * call.d_q.stride + head * D) / 2, there, copied);
-  if (call.threshold != 0) {
-    Warp::copy4_async(to + 2 * Shape::numbers + row * 4, call.query_position + first, Warp::wide(row), there, copied);
-  }
 }
 
-/// For keys 16·R by queries 8·N: p becomes what d_v sums, d_p becomes ds. `numbers` as load_numbers() left them.
-template <class Warp, class T, int D, int R, int N>
-BERT_HPC_WARP_CODE void probabilities_of_keys(const AttentionCall<T>& call, std::int64_t sample, int head, int block,
-                                              int numbers, typename Warp::F32 (&p)[R][N][4],
-                                              typename Warp::F32 (&d_p)[R][N][4]) {
-  using U32 = typename Warp::U32;
-  constexpr int stride = BackwardShape<D>::numbers;
+/// For keys 16·R by 32 queries: p becomes what d_v sums, d_p becomes ds. `lse` and `dot` are addresses of the queries'
+/// numbers in shared memory; lane i has in `kept` the bits of query i, of which bit `first_bit` is the first key's; all
+/// are set where there is no dropout.
+template <class Warp, class T, int R>
+BERT_HPC_WARP_CODE void probabilities_of_keys(const AttentionCall<T>& call, int lse_at, int dot_at,
+                                              typename Warp::U32 kept, int first_bit, typename Warp::F32 (&p)[R][4][4],
+                                              typename Warp::F32 (&d_p)[R][4][4]) {
+  using F32 = typename Warp::F32;
   const typename Warp::I32 lane = Warp::lane();
   const float scale_log2 = call.scale * log2_e;
 #pragma unroll
-  for (int n = 0; n < N; n += 2) {
+  for (int n = 0; n < 4; ++n) {
 #pragma unroll
-    for (int r = 0; r < R; ++r) {
-      U32 words[4] = {};
-      if (call.threshold != 0) {
-        // A block of bits is for eight keys of one query: drawn with queries as rows, then turned over.
-        const U32 position = Warp::load_shared(numbers + 2 * stride + (lane / 4 + lane % 2 * 8 + 8 * n) * 4);
-        dropout_words<Warp>(call.dropout, sample, position + (static_cast<std::uint32_t>(call.first_head + head) << 20),
-                            Warp::bits(lane % 4 / 2 + (block + 2 * r)), words);
+    for (int part = 0; part < 2; ++part) {
+      const typename Warp::I32 query = lane % 4 * 2 + (8 * n + part);
+      const F32 lse = Warp::load_shared_float(query * 4 + lse_at), dot = Warp::load_shared_float(query * 4 + dot_at);
+      const typename Warp::U32 bits = Warp::from_lane(kept, query) >> (lane / 4 + first_bit);
 #pragma unroll
-        for (int b = 0; b < 4; ++b) words[b] = Warp::transpose(words[b]);
-      }
+      for (int r = 0; r < R; ++r) {
 #pragma unroll
-      for (int b = 0; b < 4; ++b) {  // of queries tile n + b % 2, keys' half b / 2
-#pragma unroll
-        for (int part = 0; part < 2; ++part) {
-          const int tile = n + b % 2, i = b / 2 * 2 + part;
-          const typename Warp::I32 query = (lane % 4 * 2 + (8 * tile + part)) * 4;
-          const typename Warp::F32 lse = Warp::load_shared_float(numbers + query);
-          const typename Warp::F32 dot = Warp::load_shared_float(numbers + stride + query);
-          typename Warp::F32& probability = p[r][tile][i];
-          typename Warp::F32& slope = d_p[r][tile][i];
+        for (int half = 0; half < 2; ++half) {
+          F32& probability = p[r][n][2 * half + part];
+          F32& slope = d_p[r][n][2 * half + part];
           probability = Warp::exp2(probability * scale_log2 - lse * log2_e);
-          typename Warp::F32 kept = probability;
-          if (call.threshold != 0) {
-            slope = dropped<Warp>(slope, words[b], part, call.threshold);
-            kept = dropped<Warp>(kept, words[b], part, call.threshold);
-          }
-          slope = probability * (slope * call.drop_scale - dot);
-          probability = kept;
+          slope = probability * (if_kept<Warp>(slope, bits, 16 * r + 8 * half) * call.drop_scale - dot);
+          probability = if_kept<Warp>(probability, bits, 16 * r + 8 * half);
         }
       }
     }
@@ -142,14 +131,15 @@ BERT_HPC_WARP_CODE void attention_backward_keys(const AttentionCall<T>& call) {
   const int count = Warp::load_one(call.query_offsets + mine.sequence + 1) - queries;
   const int own = Warp::warp() * 16 * R;
   const bool at_work = own < mine.rows;
-  const std::int64_t sample = call.threshold != 0 ? Warp::load_one(call.dropout.sample + mine.sequence) : 0;
+  static_assert(Shape::others == 32);
 
   const auto load_queries = [&](int query, int stage) {
     load_tile<Warp, T, D, Shape::others, threads>(q_tiles + stage * Shape::other_tile, call.q, queries + query,
                                                   count - query, column);
     load_tile<Warp, T, D, Shape::others, threads>(d_tiles + stage * Shape::other_tile, call.d_out, queries + query,
                                                   count - query, column);
-    load_numbers<Warp, T, D>(call, numbers + stage * 3 * Shape::numbers, head, queries + query, count - query);
+    load_numbers<Warp, T, D, Shape::others>(call, numbers + stage * 2 * Shape::numbers, head, queries + query,
+                                            count - query);
     Warp::commit();
   };
   load_tile<Warp, T, D, Shape::rows, threads>(k_tile, call.k, mine.first, mine.rows, column);
@@ -161,20 +151,23 @@ BERT_HPC_WARP_CODE void attention_backward_keys(const AttentionCall<T>& call) {
   for (int r = 0; r < R; ++r) {
     k_factor[r][0] = k_factor[r][1] = call.scale;
     v_factor[r][0] = v_factor[r][1] = call.drop_scale;
-#pragma unroll
-    for (int n = 0; n < D / 8; ++n) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) d_k[r][n][i] = d_v[r][n][i] = 0.0f;
-    }
   }
+  set_zero(d_k);
+  set_zero(d_v);
   LeftRows<Warp, D, R, D == 32> k, v;
   int stage = 0;
   for (int query = 0; query < count; query += Shape::others) {
+    typename Warp::U32 kept = ~0u;
+    if (call.threshold != 0 && at_work) {  // arrives while products are computed
+      const typename Warp::I32 row = Warp::lane() + query;
+      kept = kept_word<Warp>(call, head, mine.start + own, queries, row, row < count);
+    }
     Warp::template wait<0>();
     Warp::sync_block();
-    if (query == 0 && at_work) {
-      k.open(k_tile, own);
-      v.open(v_tile, own);
+    if ((D != 32 || query == 0) && at_work) {
+      const int row = D == 32 ? own : Warp::opaque(own);
+      k.open(k_tile, row);
+      v.open(v_tile, row);
     }
     if (query + Shape::others < count) load_queries(query + Shape::others, 1 - stage);
     if (at_work) {
@@ -182,8 +175,8 @@ BERT_HPC_WARP_CODE void attention_backward_keys(const AttentionCall<T>& call) {
       F32 p[R][N][4], d_p[R][N][4];
       multiply_by_transposed<Warp, T, D>(k, q_tile, p);
       multiply_by_transposed<Warp, T, D>(v, d_tile, d_p);
-      probabilities_of_keys<Warp, T, D>(call, sample, head, (mine.start + own) / 8,
-                                        numbers + stage * 3 * Shape::numbers, p, d_p);
+      const int lse = numbers + stage * 2 * Shape::numbers, dot = lse + Shape::numbers;
+      probabilities_of_keys<Warp>(call, lse, dot, kept, own % 32, p, d_p);
       multiply_add_rounded<Warp, T, D>(p, d_tile, d_v);
       multiply_add_rounded<Warp, T, D>(d_p, q_tile, d_k);
     }
@@ -194,6 +187,24 @@ BERT_HPC_WARP_CODE void attention_backward_keys(const AttentionCall<T>& call) {
   if (!at_work) return;
   store_rows<Warp, T, D, R>(k_tile, own, d_k, k_factor, call.d_k, mine.first + own, mine.rows - own, column);
   store_rows<Warp, T, D, R>(v_tile, own, d_v, v_factor, call.d_v, mine.first + own, mine.rows - own, column);
+}
+
+/// Bits of 32 keys from `key` on for the warp's queries, as rows of an accumulator, shifted so that bit 0 is the lane's
+/// first column; all set without dropout.
+template <class Warp, class T, int R>
+BERT_HPC_WARP_CODE void kept_words(const AttentionCall<T>& call, int head, int key, const BlockRows& mine, int own,
+                                   typename Warp::U32 (&kept)[R][2]) {
+  const typename Warp::I32 lane = Warp::lane();
+#pragma unroll
+  for (int r = 0; r < R; ++r) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      kept[r][half] = ~0u;
+      if (call.threshold == 0) continue;
+      const typename Warp::I32 row = lane / 4 + (own + 16 * r + 8 * half);
+      kept[r][half] = kept_word<Warp>(call, head, key, mine.first, row, row < mine.rows) >> (lane % 4 * 2);
+    }
+  }
 }
 
 /// d_q of the block's queries of one head.
@@ -224,12 +235,7 @@ BERT_HPC_WARP_CODE void attention_backward_queries(const AttentionCall<T>& call)
   load_tile<Warp, T, D, Shape::rows, threads>(d_tile, call.d_out, mine.first, mine.rows, column);
   load_keys(0, 0);
 
-  std::int64_t sample = 0;
-  typename Warp::U32 row_word[R] = {};
-  if (call.threshold != 0) {
-    sample = Warp::load_one(call.dropout.sample + mine.sequence);
-    dropout_rows<Warp, T, R>(call, head, mine.first + own, mine.rows - own, row_word);
-  }
+  static_assert(Shape::others == 32);
   F32 lse[R][2], dot[R][2], factor[R][2], d_q[R][D / 8][4];
 #pragma unroll
   for (int r = 0; r < R; ++r) {
@@ -242,13 +248,14 @@ BERT_HPC_WARP_CODE void attention_backward_queries(const AttentionCall<T>& call)
                                 (Warp::wide(row + mine.first) * call.d_q.stride + column) / 2, valid, 0.0f);
       factor[r][half] = call.scale;
     }
-#pragma unroll
-    for (int n = 0; n < D / 8; ++n) d_q[r][n][0] = d_q[r][n][1] = d_q[r][n][2] = d_q[r][n][3] = 0.0f;
   }
+  set_zero(d_q);
 
   LeftRows<Warp, D, R, true> q, d_out;
   int stage = 0;
   for (int key = 0; key < length; key += Shape::others) {
+    typename Warp::U32 kept[R][2];
+    kept_words<Warp>(call, head, key, mine, at_work ? own : mine.rows, kept);
     Warp::template wait<0>();
     Warp::sync_block();
     if (key == 0 && at_work) {
@@ -261,7 +268,6 @@ BERT_HPC_WARP_CODE void attention_backward_queries(const AttentionCall<T>& call)
       F32 p[R][N][4], d_p[R][N][4];
       multiply_by_transposed<Warp, T, D>(q, k_tile, p);
       multiply_by_transposed<Warp, T, D>(d_out, v_tile, d_p);
-      if (call.threshold != 0) drop<Warp, T>(call, sample, row_word, key / 8, d_p);
 #pragma unroll
       for (int r = 0; r < R; ++r) {
 #pragma unroll
@@ -269,7 +275,8 @@ BERT_HPC_WARP_CODE void attention_backward_queries(const AttentionCall<T>& call)
 #pragma unroll
           for (int i = 0; i < 4; ++i) {
             const F32 probability = Warp::exp2(p[r][n][i] * scale_log2 - lse[r][i / 2]);
-            d_p[r][n][i] = probability * (d_p[r][n][i] * call.drop_scale - dot[r][i / 2]);
+            const F32 slope = if_kept<Warp>(d_p[r][n][i], kept[r][i / 2], 8 * n + i % 2);
+            d_p[r][n][i] = probability * (slope * call.drop_scale - dot[r][i / 2]);
           }
         }
       }

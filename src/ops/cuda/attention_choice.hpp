@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "attention_backward_sequence.hpp"
 #include "bert_hpc/core/matrix.hpp"
 
 namespace bert_hpc::ops::cuda {
@@ -18,6 +19,40 @@ inline std::string attention_name(core::DataType type, std::int64_t head_dim, in
   std::string why = std::string(" for ") + core::name_of(type);
   if (tensor_cores_attend(type, 64, capability)) why = " for heads of " + std::to_string(head_dim);
   return "fused, portable kernels" + why;
+}
+
+/// Tiles of 64 keys whose dropout decisions these kernels keep for each head (ops/attention.hpp).
+constexpr std::int64_t dropout_tiles_of(std::int64_t max_length) {
+  return (max_length + 63) / 64;
+}
+
+/// How d_q, d_k and d_v are computed: by kernels for each side, or by one whose blocks take sequences.
+enum class BackwardKernel { split, four_warps, eight_warps, eight_warps_small };
+
+template <int D>
+using FourWarps = SequenceShape<D, 4, 64>;
+template <int D>
+using EightWarps = SequenceShape<D, 8, 64>;
+using EightWarpsSmall = SequenceShape<64, 8, 32>;
+
+/// The first of these that shared memory of `most` bytes a block has room for. Where one tile of four warps has all
+/// keys, two blocks share a multiprocessor, so that one computes while the other waits; eight warps read less for d_q
+/// where tiles have 64 queries, and with 32 there is room for longer sequences of heads of 64. Heads of 128 leave a
+/// warp registers for 16 keys, and so no saving.
+template <int D>
+constexpr BackwardKernel sequence_kernel(std::int64_t max_length, std::int64_t most) {
+  if (max_length <= FourWarps<D>::keys && FourWarps<D>::shared_bytes(max_length) <= most) {
+    return BackwardKernel::four_warps;
+  }
+  if (EightWarps<D>::shared_bytes(max_length) <= most) return BackwardKernel::eight_warps;
+  if (D == 64 && EightWarpsSmall::shared_bytes(max_length) <= most) return BackwardKernel::eight_warps_small;
+  return BackwardKernel::split;
+}
+
+constexpr BackwardKernel backward_kernel(std::int64_t head_dim, std::int64_t max_length, std::int64_t most) {
+  if (head_dim == 32) return sequence_kernel<32>(max_length, most);
+  if (head_dim == 64) return sequence_kernel<64>(max_length, most);
+  return BackwardKernel::split;
 }
 
 /// Rows that kernels may copy 16 bytes at a time.

@@ -4,7 +4,7 @@
 // rows share a tile, so a query's result has the same bits among all of them or a few.
 #pragma once
 
-#include "attention_tile.hpp"
+#include "attention_dropout.hpp"
 
 namespace bert_hpc::ops::cuda {
 
@@ -62,7 +62,8 @@ BERT_HPC_WARP_CODE void softmax_step(float scale_log2, typename Warp::F32 (&s)[R
   }
 }
 
-/// s = q·kᵀ/√D, lse = log Σ exp(s), out = dropout(exp(s − lse))·v for the block's queries of one head.
+/// s = q·kᵀ/√D, lse = log Σ exp(s), out = dropout(exp(s − lse))·v for the block's queries of one head; what dropout
+/// keeps is written as bits.
 template <class Warp, class T, int D>
 BERT_HPC_WARP_CODE void attention_forward(const AttentionCall<T>& call) {
   using Shape = ForwardShape<D>;
@@ -89,9 +90,8 @@ BERT_HPC_WARP_CODE void attention_forward(const AttentionCall<T>& call) {
   for (int r = 0; r < R; ++r) {
     maximum[r][0] = maximum[r][1] = -__builtin_inff();
     total[r][0] = total[r][1] = 0.0f;
-#pragma unroll
-    for (int n = 0; n < D / 8; ++n) out[r][n][0] = out[r][n][1] = out[r][n][2] = out[r][n][3] = 0.0f;
   }
+  set_zero(out);
   LeftRows<Warp, D, R, true> q;
   load_tile<Warp, T, D, Shape::rows, threads>(q_tile, call.q, mine.first, mine.rows, column);
   load_tile<Warp, T, D, Shape::keys, threads>(k_tile, call.k, keys, length, column);
@@ -116,7 +116,9 @@ BERT_HPC_WARP_CODE void attention_forward(const AttentionCall<T>& call) {
     if (at_work) {
       if (length - key < Shape::keys) mask_keys<Warp>(length - key, -__builtin_inff(), s);
       softmax_step<Warp>(scale_log2, s, maximum, total, out);
-      if (call.threshold != 0) drop<Warp, T>(call, sample, row_word, key / 8, s);
+      if (call.threshold != 0) {
+        drop<Warp, T>(call, sample, row_word, head, mine.first + own, mine.rows - own, key, s);
+      }
       multiply_add_rounded<Warp, T, D>(s, v_tile, out);
     }
   }

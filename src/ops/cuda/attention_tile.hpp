@@ -1,5 +1,5 @@
 // What the tensor cores' attention kernels share: the arguments of a call, how blocks find their rows among unpadded
-// sequences, tiles in shared memory and their fragments, and dropout in the layout of fragments.
+// sequences, tiles in shared memory and their fragments.
 //
 // Kernels are written for one warp, against a class Warp that holds its 32 lanes: CudaWarp (cuda_warp.hpp) on a GPU,
 // where F32, U32, I32 and I64 are a lane's own numbers, and the tests' emulator on a host, where they are 32 of them.
@@ -13,6 +13,7 @@
 
 #include <cmath>
 
+#include "bert_hpc/core/error.hpp"
 #include "bert_hpc/ops/attention.hpp"
 
 #if defined(__CUDACC__)
@@ -34,18 +35,23 @@ struct AttentionCall {
   float drop_scale;  // 1 / P(keep)
   float scale;       // 1 / √head_dim
   Tensor<const T> q, k, v;
+  std::int32_t dropout_tiles;  // of 64 keys, for each head, in the two that follow (attention_dropout.hpp)
   Tensor<T> out;
   Tensor<float> log_sum_exp;
+  Tensor<std::uint64_t> kept;  // (heads · dropout_tiles, query rows), written where there is dropout
   // Backward alone. Until d_q is written, its rows lend their first four bytes per head to D = d_out · out.
   Tensor<const T> saved_out, d_out;
   Tensor<const float> saved_log_sum_exp;
+  Tensor<const std::uint64_t> saved_kept;
   Tensor<T> d_q, d_k, d_v;
+  std::int32_t planned_rows;  // attention_backward_sequence.hpp alone: queries that shared memory has numbers of
 };
 
-/// What forward and backward are given alike.
+/// What forward and backward are given alike; kept_rows: rows of the memory for dropout's bits.
 template <class T>
 AttentionCall<T> attention_call(const AttentionExtents& extents, const TokenRows& queries, const TokenRows& keys,
-                                const Dropout& dropout, ConstMatrix q, ConstMatrix k, ConstMatrix v) {
+                                const Dropout& dropout, ConstMatrix q, ConstMatrix k, ConstMatrix v,
+                                std::int64_t kept_rows) {
   AttentionCall<T> call{};
   call.sequences = static_cast<std::int32_t>(extents.sequences);
   call.heads = static_cast<std::int32_t>(extents.heads);
@@ -60,6 +66,10 @@ AttentionCall<T> attention_call(const AttentionExtents& extents, const TokenRows
   call.q = q.as<T>();
   call.k = k.as<T>();
   call.v = v.as<T>();
+  if (call.threshold == 0 || call.heads == 0) return call;
+  call.dropout_tiles = static_cast<std::int32_t>(kept_rows / extents.heads);
+  core::require(call.dropout_tiles * 64 >= extents.max_length,
+                "attention: dropout without memory for what it keeps: see dropout_tiles()");
   return call;
 }
 
@@ -103,6 +113,10 @@ BERT_HPC_WARP_CODE BlockRows block_rows(const std::int32_t* offsets, int sequenc
 
 /// Bytes from a tile's beginning to 16-byte chunk `chunk` of row `row`. Chunks are permuted within a row so that eight
 /// rows' chunks of one column, which ldmatrix reads at once, lie in different banks.
+///
+/// Of rows 8·i further on the permutation is the same, and bits of the chunk are bits of the offset: for c and chunk
+/// without common bits, offset(row + 8·i, chunk + c) = (offset(row, chunk) ^ 16·c) + 8·i · bytes of a row. Kernels
+/// compute a lane's offset once so, and all others by an exclusive or and an addition of constants.
 template <int D, class I>
 BERT_HPC_WARP_CODE I tile_offset(I row, I chunk) {
   constexpr int chunks = D / 8, shift = chunks < 8 ? 1 : 0, mask = (chunks < 8 ? chunks : 8) - 1;
@@ -110,16 +124,23 @@ BERT_HPC_WARP_CODE I tile_offset(I row, I chunk) {
   return (row * chunks + (chunk ^ ((row >> shift) & mask))) * 16;
 }
 
+/// Index of an element of a matrix: a product of two 32-bit numbers, one instruction.
+template <class Warp, class T>
+BERT_HPC_WARP_CODE typename Warp::I64 element_at(Tensor<T> x, typename Warp::I32 row, typename Warp::I32 column) {
+  return Warp::wide(row) * Warp::wide(typename Warp::I32(static_cast<int>(x.stride))) + Warp::wide(column);
+}
+
 /// Starts to copy rows [first, first + Rows) of a head into a tile; rows from `valid` on become zeros.
 template <class Warp, class T, int D, int Rows, int Threads>
 BERT_HPC_WARP_CODE void load_tile(int tile, Tensor<const T> from, int first, int valid, int column) {
-  constexpr int chunks = D / 8;
-  static_assert(Rows * chunks % Threads == 0);
+  constexpr int chunks = D / 8, step = Threads / chunks;
+  static_assert(Rows % step == 0 && step % 8 == 0);
+  const typename Warp::I32 begin = Warp::thread() / chunks, chunk = Warp::thread() % chunks;
+  const typename Warp::I32 to = tile_offset<D>(begin, chunk) + tile;
 #pragma unroll
-  for (int i = 0; i < Rows * chunks / Threads; ++i) {
-    const typename Warp::I32 item = Warp::thread() + i * Threads, row = item / chunks, chunk = item % chunks;
-    Warp::copy16_async(tile + tile_offset<D>(row, chunk), from.data,
-                       Warp::wide(row + first) * from.stride + Warp::wide(chunk * 8 + column), row < valid);
+  for (int row = 0; row < Rows; row += step) {
+    Warp::copy16_async(to + row * D * 2, from.data, element_at<Warp>(from, begin + (row + first), chunk * 8 + column),
+                       begin + row < valid);
   }
 }
 
@@ -133,7 +154,7 @@ struct LeftRows {
 
   BERT_HPC_WARP_CODE void load(int r, int k, U32 (&a)[4]) const {
     const typename Warp::I32 lane = Warp::lane();
-    Warp::load_matrix(tile + tile_offset<D>(lane % 16 + (row + 16 * r), lane / 16 + 2 * k), a);
+    Warp::load_matrix((tile_offset<D>(lane % 16, lane / 16) ^ (32 * k)) + (tile + (row + 16 * r) * D * 2), a);
   }
   BERT_HPC_WARP_CODE void open(int tile_, int row_) {
     tile = tile_;
@@ -156,18 +177,20 @@ struct LeftRows {
   }
 };
 
-/// c (16·R, 8·N) = left (16·R, D) · tile (8·N, D)ᵀ
-template <class Warp, class T, int D, int R, int N, class Left>
-BERT_HPC_WARP_CODE void multiply_by_transposed(const Left& left, int tile, typename Warp::F32 (&c)[R][N][4]) {
-  const typename Warp::I32 lane = Warp::lane(), row = lane % 8 + lane / 16 * 8, chunk = lane / 8 % 2;
+template <class F32, int R, int N>
+BERT_HPC_WARP_CODE void set_zero(F32 (&c)[R][N][4]) {
 #pragma unroll
   for (int r = 0; r < R; ++r) {
 #pragma unroll
-    for (int n = 0; n < N; ++n) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) c[r][n][i] = 0.0f;
-    }
+    for (int n = 0; n < N; ++n) c[r][n][0] = c[r][n][1] = c[r][n][2] = c[r][n][3] = 0.0f;
   }
+}
+
+/// c (16·R, 8·N) = left (16·R, D) · tile (8·N, D)ᵀ
+template <class Warp, class T, int D, int R, int N, class Left>
+BERT_HPC_WARP_CODE void multiply_by_transposed(const Left& left, int tile, typename Warp::F32 (&c)[R][N][4]) {
+  const typename Warp::I32 lane = Warp::lane(), begin = tile_offset<D>(lane % 8 + lane / 16 * 8, lane / 8 % 2);
+  set_zero(c);
 #pragma unroll
   for (int k = 0; k < D / 16; ++k) {
     typename Warp::U32 a[R][4];
@@ -176,7 +199,7 @@ BERT_HPC_WARP_CODE void multiply_by_transposed(const Left& left, int tile, typen
 #pragma unroll
     for (int n = 0; n < N; n += 2) {
       typename Warp::U32 b[4];
-      Warp::load_matrix(tile + tile_offset<D>(row + 8 * n, chunk + 2 * k), b);
+      Warp::load_matrix((begin ^ (32 * k)) + (tile + 8 * n * D * 2), b);
 #pragma unroll
       for (int r = 0; r < R; ++r) {
         Warp::template multiply_add<T>(a[r], b[0], b[1], c[r][n]);
@@ -190,7 +213,7 @@ BERT_HPC_WARP_CODE void multiply_by_transposed(const Left& left, int tile, typen
 template <class Warp, class T, int D, int R, int N>
 BERT_HPC_WARP_CODE void multiply_add_rounded(const typename Warp::F32 (&p)[R][N][4], int tile,
                                              typename Warp::F32 (&c)[R][D / 8][4]) {
-  const typename Warp::I32 lane = Warp::lane(), row = lane % 16, chunk = lane / 16;
+  const typename Warp::I32 begin = tile_offset<D>(Warp::lane() % 16, Warp::lane() / 16);
 #pragma unroll
   for (int k = 0; k < N; k += 2) {
     typename Warp::U32 a[R][4];
@@ -205,7 +228,7 @@ BERT_HPC_WARP_CODE void multiply_add_rounded(const typename Warp::F32 (&p)[R][N]
 #pragma unroll
     for (int n = 0; n < D / 8; n += 2) {
       typename Warp::U32 b[4];
-      Warp::load_matrix_transposed(tile + tile_offset<D>(row + 8 * k, chunk + n), b);
+      Warp::load_matrix_transposed((begin ^ (16 * n)) + (tile + 8 * k * D * 2), b);
 #pragma unroll
       for (int r = 0; r < R; ++r) {
         Warp::template multiply_add<T>(a[r], b[0], b[1], c[r][n]);
@@ -223,7 +246,7 @@ BERT_HPC_WARP_CODE void store_rows(int tile, int row, const typename Warp::F32 (
                                    int column) {
   using I32 = typename Warp::I32;
   constexpr int chunks = D / 8;
-  const I32 lane = Warp::lane();
+  const I32 lane = Warp::lane(), begin = tile_offset<D>(lane / 4, I32(0)) + lane % 4 * 4;
   Warp::sync_warp();
 #pragma unroll
   for (int r = 0; r < R; ++r) {
@@ -231,9 +254,9 @@ BERT_HPC_WARP_CODE void store_rows(int tile, int row, const typename Warp::F32 (
     for (int n = 0; n < chunks; ++n) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        const I32 at = tile_offset<D>(lane / 4 + (row + 16 * r + 8 * half), I32(n)) + lane % 4 * 4;
-        Warp::store_shared(tile + at, Warp::template pack<T>(c[r][n][2 * half] * factor[r][half],
-                                                             c[r][n][2 * half + 1] * factor[r][half]));
+        const I32 at = (begin ^ (16 * n)) + (tile + (row + 16 * r + 8 * half) * D * 2);
+        Warp::store_shared(
+            at, Warp::template pack<T>(c[r][n][2 * half] * factor[r][half], c[r][n][2 * half + 1] * factor[r][half]));
       }
     }
   }
@@ -243,68 +266,7 @@ BERT_HPC_WARP_CODE void store_rows(int tile, int row, const typename Warp::F32 (
     const I32 item = lane + 32 * i, r = item / chunks, chunk = item % chunks;
     typename Warp::U32 words[4];
     Warp::load_shared16(tile + tile_offset<D>(r + row, chunk), words);
-    Warp::store16(to.data, Warp::wide(r + first) * to.stride + Warp::wide(chunk * 8 + column), words, r < valid);
-  }
-}
-
-/// Word lane % 4 of the blocks of random bits that the four lanes of a quad have each drawn (ops/dropout.hpp): a block
-/// is for eight neighbouring keys, a word for two, as a lane holds them of an accumulator's row.
-template <class Warp>
-BERT_HPC_WARP_CODE void dropout_words(const Dropout& dropout, std::int64_t sample, typename Warp::U32 row,
-                                      typename Warp::U32 block, typename Warp::U32 (&words)[4]) {
-  using U32 = typename Warp::U32;
-  Warp::dropout_bits(dropout, sample, row, block, words);
-#pragma unroll
-  for (int distance = 1; distance < 4; distance *= 2) {  // a transposition of 4 by 4
-    const typename Warp::Mask upper = (Warp::lane() & distance) != 0;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      if ((i & distance) != 0) continue;
-      U32 &low = words[i], &high = words[i + distance];
-      const U32 received = Warp::exchange(Warp::select(upper, low, high), distance);
-      low = Warp::select(upper, received, low);
-      high = Warp::select(upper, high, received);
-    }
-  }
-}
-
-/// x, zero where the lower (part 0) or upper (part 1) half of `word` says that it is dropped.
-template <class Warp>
-BERT_HPC_WARP_CODE typename Warp::F32 dropped(typename Warp::F32 x, typename Warp::U32 word, int part,
-                                              std::uint32_t threshold) {
-  return Warp::select(((word >> (16 * part)) & 0xFFFFu) >= threshold, x, typename Warp::F32(0.0f));
-}
-
-/// Drops elements of x (queries 16·R by keys 8·N). `row_word` is the generator's row of query lane / 4 + 8·(lane % 4 /
-/// 2) of each 16; `block` the number of the first eight keys.
-template <class Warp, class T, int R, int N>
-BERT_HPC_WARP_CODE void drop(const AttentionCall<T>& call, std::int64_t sample, const typename Warp::U32 (&row_word)[R],
-                             int block, typename Warp::F32 (&x)[R][N][4]) {
-#pragma unroll
-  for (int r = 0; r < R; ++r) {
-#pragma unroll
-    for (int n = 0; n < N; n += 2) {
-      typename Warp::U32 words[4];
-      dropout_words<Warp>(call.dropout, sample, row_word[r], Warp::bits(Warp::lane() % 2 + (block + n)), words);
-#pragma unroll
-      for (int b = 0; b < 4; ++b) {
-        auto& tile = x[r][n + b % 2];
-        tile[b / 2 * 2] = dropped<Warp>(tile[b / 2 * 2], words[b], 0, call.threshold);
-        tile[b / 2 * 2 + 1] = dropped<Warp>(tile[b / 2 * 2 + 1], words[b], 1, call.threshold);
-      }
-    }
-  }
-}
-
-/// The generator's rows for drop(): of the warp's queries from `first` on, `valid` of which there are.
-template <class Warp, class T, int R>
-BERT_HPC_WARP_CODE void dropout_rows(const AttentionCall<T>& call, int head, int first, int valid,
-                                     typename Warp::U32 (&row_word)[R]) {
-#pragma unroll
-  for (int r = 0; r < R; ++r) {
-    const typename Warp::I32 row = Warp::lane() / 4 + Warp::lane() % 4 / 2 * 8 + 16 * r;
-    const typename Warp::I32 position = Warp::load(call.query_position + first, row, row < valid, 0);
-    row_word[r] = Warp::bits(position) + (static_cast<std::uint32_t>(call.first_head + head) << 20);
+    Warp::store16(to.data, element_at<Warp>(to, r + first, chunk * 8 + column), words, r < valid);
   }
 }
 

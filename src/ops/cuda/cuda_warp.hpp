@@ -28,9 +28,16 @@ struct CudaWarp {
   __device__ static void sync_warp() { __syncwarp(); }
   __device__ static void sync_block() { __syncthreads(); }
 
+  /// x, of which the compiler knows nothing: what follows from it is computed where it is used.
+  __device__ static int opaque(int x) {
+    asm volatile("" : "+r"(x));
+    return x;
+  }
+
   // --- Numbers.
   __device__ static std::int64_t wide(int x) { return x; }
   __device__ static std::uint32_t bits(int x) { return static_cast<std::uint32_t>(x); }
+  __device__ static std::uint32_t bits_of(float x) { return __float_as_uint(x); }
   template <class V>
   __device__ static V select(bool which, V yes, V no) {
     return which ? yes : no;
@@ -68,11 +75,26 @@ struct CudaWarp {
     for (int i = 0; i < 4; ++i) words[i] = drawn.word[i];
   }
 
+  /// Four of the eight bytes of two words, low's 0 to 3 and high's 4 to 7: digits of Selector, the lowest first.
+  template <unsigned Selector>
+  __device__ static std::uint32_t permute(std::uint32_t low, std::uint32_t high) {
+    return __byte_perm(low, high, Selector);
+  }
+
   // --- Between lanes.
   /// What the lane whose number differs by this bit holds.
   template <class V>
   __device__ static V exchange(V x, int distance) {
     return __shfl_xor_sync(~0u, x, distance);
+  }
+  /// What lane `source` holds.
+  template <class V>
+  __device__ static V from_lane(V x, int source) {
+    return __shfl_sync(~0u, x, source);
+  }
+  /// A number that is the same in all lanes, as one that the compiler knows to be uniform.
+  __device__ static int uniform(std::uint32_t x) {
+    return static_cast<int>(__shfl_sync(~0u, x, 0));
   }
   __device__ static int count(bool x) {
     return __popc(__ballot_sync(~0u, x));
@@ -106,9 +128,14 @@ struct CudaWarp {
   __device__ static V load(const V* from, I index, bool mask, V otherwise) {
     return mask ? from[index] : otherwise;
   }
-  template <class I>
-  __device__ static void store(float* to, I index, float value, bool mask) {
+  template <class V, class I>
+  __device__ static void store(V* to, I index, V value, bool mask) {
     if (mask) to[index] = value;
+  }
+  /// 8 bytes to a multiple of 8.
+  template <class T>
+  __device__ static void store8(T* to, std::int64_t index, std::uint32_t low, std::uint32_t high, bool mask) {
+    if (mask) *reinterpret_cast<uint2*>(to + index) = make_uint2(low, high);
   }
   /// 16 bytes from a multiple of 16 on; zeros where the mask leaves them out.
   template <class T>
@@ -168,8 +195,15 @@ struct CudaWarp {
     const uint4 read = *reinterpret_cast<const uint4*>(bytes() + from);
     words[0] = read.x, words[1] = read.y, words[2] = read.z, words[3] = read.w;
   }
-  __device__ static void store_shared(int to, std::uint32_t value) {
-    *reinterpret_cast<std::uint32_t*>(bytes() + to) = value;
+  __device__ static void load_shared16(int from, float (&numbers)[4]) {
+    const float4 read = *reinterpret_cast<const float4*>(bytes() + from);
+    numbers[0] = read.x, numbers[1] = read.y, numbers[2] = read.z, numbers[3] = read.w;
+  }
+  __device__ static void store_shared16(int to, const float (&numbers)[4]) {
+    *reinterpret_cast<float4*>(bytes() + to) = make_float4(numbers[0], numbers[1], numbers[2], numbers[3]);
+  }
+  __device__ static void store_shared(int to, std::uint32_t value, bool mask = true) {
+    if (mask) *reinterpret_cast<std::uint32_t*>(bytes() + to) = value;
   }
 
  private:

@@ -1,10 +1,10 @@
 // Attention on NVIDIA's tensor cores: the choice between these kernels and the portable ones, and their launches.
 #include "fused_attention.hpp"
 
-#include <cmath>
+#include <algorithm>
 
 #include "../../core/cuda/check_cuda.hpp"
-#include "attention_backward.hpp"
+#include "attention_backward_sequence.hpp"
 #include "attention_choice.hpp"
 #include "attention_forward.hpp"
 #include "bert_hpc/core/call_count.hpp"
@@ -35,6 +35,12 @@ template <class T, int D>
 __global__ void __launch_bounds__(BackwardShape<D>::threads, BackwardShape<D>::blocks)
     attention_backward_queries_kernel(const __grid_constant__ AttentionCall<T> call) {
   attention_backward_queries<CudaWarp, T, D>(call);
+}
+
+template <class T, int D, class Shape>
+__global__ void __launch_bounds__(Shape::threads, Shape::blocks)
+    attention_backward_sequence_kernel(const __grid_constant__ AttentionCall<T> call) {
+  attention_backward_sequence<CudaWarp, T, D, Shape>(call);
 }
 
 namespace {
@@ -71,6 +77,26 @@ void with_shape(core::DataType type, std::int64_t head_dim, const Run& run) {
   with_head.template operator()<core::Fp16>();
 }
 
+/// run.template operator()<Shape>() for the kernels whose blocks take sequences.
+template <int D, class Run>
+void with_sequence_shape(BackwardKernel kernel, const Run& run) {
+  if constexpr (D <= 64) {
+    if (kernel == BackwardKernel::four_warps) run.template operator()<FourWarps<D>>();
+    if (kernel == BackwardKernel::eight_warps) run.template operator()<EightWarps<D>>();
+  }
+  if constexpr (D == 64) {
+    if (kernel == BackwardKernel::eight_warps_small) run.template operator()<EightWarpsSmall>();
+  }
+}
+
+std::int64_t shared_bytes_of_device() {
+  int device = 0, bytes = 0;
+  core::check_cuda(cudaGetDevice(&device), "cudaGetDevice");
+  core::check_cuda(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
+                   "cudaDeviceGetAttribute");
+  return bytes;
+}
+
 /// 0 where there is no GPU: a plan is made then, and nothing is launched.
 int capability_of_device() {
   int devices = 0, device = 0, major = 0, minor = 0;
@@ -86,33 +112,49 @@ int capability_of_device() {
 
 class FusedAttention : public Attention {
  public:
-  FusedAttention(core::DataType type, std::unique_ptr<Attention> portable)
+  FusedAttention(core::DataType type, std::unique_ptr<Attention> portable, bool split)
       : type_(type),
+        split_(split),
         has_device_(capability_of_device() > 0),
         capability_(has_device_ ? capability_of_device() : planned_capability),
         portable_(std::move(portable)) {}
 
-  std::string name() const override { return attention_name(type_, head_dim_, capability_); }
+  std::string name() const override {
+    return attention_name(type_, head_dim_, capability_) + (split_ ? ", split backward" : "");
+  }
 
   std::int64_t reserve(std::int64_t max_length, std::int64_t head_dim) override {
     head_dim_ = head_dim;
     if (!tensor_cores_attend(type_, head_dim, capability_)) return portable_->reserve(max_length, head_dim);
     if (!has_device_) return 0;
+    planned_length_ = std::max(planned_length_, max_length);
+    backward_ = split_ ? BackwardKernel::split : backward_kernel(head_dim, planned_length_, shared_bytes_of_device());
     with_shape(type_, head_dim, [&]<class T, int D>() {
       allow_shared_memory<T>(attention_forward_kernel<T, D>, ForwardShape<D>::shared_bytes);
       allow_shared_memory<T>(attention_backward_keys_kernel<T, D>, BackwardShape<D>::key_bytes);
       allow_shared_memory<T>(attention_backward_queries_kernel<T, D>, BackwardShape<D>::query_bytes);
+      with_sequence_shape<D>(backward_, [&]<class Shape>() {
+        // All there is: another instance may have reserved for longer sequences.
+        allow_shared_memory<T>(attention_backward_sequence_kernel<T, D, Shape>,
+                               static_cast<int>(shared_bytes_of_device()));
+      });
     });
     return 0;
   }
 
+  std::int64_t dropout_tiles(std::int64_t max_length, std::int64_t head_dim) const override {
+    return tensor_cores_attend(type_, head_dim, capability_) ? dropout_tiles_of(max_length) : 0;
+  }
+
   void forward(const AttentionExtents& extents, const TokenRows& queries, const TokenRows& keys, const Dropout& dropout,
-               ConstMatrix q, ConstMatrix k, ConstMatrix v, Matrix out, Tensor<float> log_sum_exp) override {
+               ConstMatrix q, ConstMatrix k, ConstMatrix v, Matrix out, Tensor<float> log_sum_exp,
+               Tensor<std::uint64_t> kept) override {
     if (!here(extents, {q, k, v, out})) {
-      return portable_->forward(extents, queries, keys, dropout, q, k, v, out, log_sum_exp);
+      return portable_->forward(extents, queries, keys, dropout, q, k, v, out, log_sum_exp, kept);
     }
     with_shape(type_, extents.head_dim, [&]<class T, int D>() {
-      AttentionCall<T> call = attention_call<T>(extents, queries, keys, dropout, q, k, v);
+      AttentionCall<T> call = attention_call<T>(extents, queries, keys, dropout, q, k, v, kept.rows);
+      call.kept = kept;
       call.out = out.as<T>();
       call.log_sum_exp = log_sum_exp;
       launch<T>(attention_forward_kernel<T, D>, forward_launch<D>(extents, queries), call);
@@ -121,18 +163,28 @@ class FusedAttention : public Attention {
 
   void backward(const AttentionExtents& extents, const TokenRows& queries, const TokenRows& keys,
                 const Dropout& dropout, ConstMatrix q, ConstMatrix k, ConstMatrix v, ConstMatrix out,
-                Tensor<const float> log_sum_exp, ConstMatrix d_out, Matrix d_q, Matrix d_k, Matrix d_v) override {
+                Tensor<const float> log_sum_exp, Tensor<const std::uint64_t> kept, ConstMatrix d_out, Matrix d_q,
+                Matrix d_k, Matrix d_v) override {
     if (!here(extents, {q, k, v, out, d_out, d_q, d_k, d_v})) {
-      return portable_->backward(extents, queries, keys, dropout, q, k, v, out, log_sum_exp, d_out, d_q, d_k, d_v);
+      return portable_->backward(extents, queries, keys, dropout, q, k, v, out, log_sum_exp, kept, d_out, d_q, d_k,
+                                 d_v);
     }
     with_shape(type_, extents.head_dim, [&]<class T, int D>() {
-      AttentionCall<T> call = attention_call<T>(extents, queries, keys, dropout, q, k, v);
+      AttentionCall<T> call = attention_call<T>(extents, queries, keys, dropout, q, k, v, kept.rows);
+      call.saved_kept = kept;
       call.saved_out = out.as<T>();
       call.saved_log_sum_exp = log_sum_exp;
       call.d_out = d_out.as<T>();
       call.d_q = d_q.as<T>();
       call.d_k = d_k.as<T>();
       call.d_v = d_v.as<T>();
+      with_sequence_shape<D>(backward_, [&]<class Shape>() {
+        core::require(extents.max_length <= planned_length_, "attention: sequences are longer than reserve() planned");
+        call.planned_rows = Shape::padded(planned_length_);
+        launch<T>(attention_backward_sequence_kernel<T, D, Shape>,
+                  backward_sequence_launch<Shape>(extents, planned_length_), call);
+      });
+      if (backward_ != BackwardKernel::split) return;
       launch<T>(attention_dots_kernel<T, D>, dots_launch<D>(extents, queries), call);
       launch<T>(attention_backward_keys_kernel<T, D>, backward_keys_launch<D>(extents, keys), call);
       launch<T>(attention_backward_queries_kernel<T, D>, backward_queries_launch<D>(extents, queries), call);
@@ -150,16 +202,18 @@ class FusedAttention : public Attention {
   static constexpr int planned_capability = 80;  // the least that this build is made for
 
   core::DataType type_;
+  bool split_;
   bool has_device_;
   int capability_;
   std::unique_ptr<Attention> portable_;
-  std::int64_t head_dim_ = 0;
+  std::int64_t head_dim_ = 0, planned_length_ = 0;
+  BackwardKernel backward_ = BackwardKernel::split;
 };
 
 }  // namespace
 
-std::unique_ptr<Attention> make_fused_attention(core::DataType type, std::unique_ptr<Attention> portable) {
-  return std::make_unique<FusedAttention>(type, std::move(portable));
+std::unique_ptr<Attention> make_fused_attention(core::DataType type, std::unique_ptr<Attention> portable, bool split) {
+  return std::make_unique<FusedAttention>(type, std::move(portable), split);
 }
 
 }  // namespace bert_hpc::ops::cuda

@@ -8,6 +8,7 @@
 namespace bert_hpc::ops::cuda {
 
 /// For operands whose elements have this type; `portable` does what tensor cores cannot (attention_choice.hpp).
-std::unique_ptr<Attention> make_fused_attention(core::DataType type, std::unique_ptr<Attention> portable);
+/// `split`: backward is always kernels for each side.
+std::unique_ptr<Attention> make_fused_attention(core::DataType type, std::unique_ptr<Attention> portable, bool split);
 
 }  // namespace bert_hpc::ops::cuda

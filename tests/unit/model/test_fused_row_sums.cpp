@@ -59,7 +59,8 @@ Result run(Kind kind, bool fuses, bool selects) {
   layers::EncoderHalf::Saved saved;
   layers::EncoderHalf::Kept kept;
   const auto take = [&] {  // first what it takes is counted
-    saved = half->take_saved(workspace, tokens, selection);
+    const std::int64_t tiles = attention->dropout_tiles(5, settings.hidden / settings.heads);
+    saved = half->take_saved(workspace, tokens, selection, tiles);
     const std::int64_t begin = workspace.mark();
     kept = half->take_kept(workspace, tokens, selection);
     result.kept_floats = workspace.mark() - begin;

@@ -69,14 +69,17 @@ std::set<ops::ProductExtents> requested(const model::BertConfig& config, HeadKin
   model::initialize_parameters(store, config, 5);
   model::Stage stage(config, kind, outputs, model::whole(config), store, {}, storage);
   const std::int64_t selected = kind == HeadKind::masked_lm ? batch.masked.count : batch.sequences;
-  const layers::BatchBounds bounds{
-      .tokens = batch.tokens.count, .sequences = batch.sequences, .max_length = batch.max_length, .selected = selected};
+  const auto attention = ops::make_attention("fused", storage);
+  const layers::BatchBounds bounds{.tokens = batch.tokens.count,
+                                   .sequences = batch.sequences,
+                                   .max_length = batch.max_length,
+                                   .selected = selected,
+                                   .dropout_tiles = attention->dropout_tiles(batch.max_length, config.head_dim())};
   core::Workspace workspace;
   stage.plan(workspace, bounds, {.slots = 1, .kept = apart ? 1 : 0});
   stage.plan(workspace, bounds, {.training = false});
   workspace.allocate();
   tests::RecordedProduct products(ops::make_matrix_product(test::independent_products(), {.compute = storage}));
-  const auto attention = ops::make_attention("fused", storage);
   planned = model::product_extents({&stage, 1}, bounds);
   for (const ops::ProductExtents& e : planned) products.reserve(e);
   attention->reserve(bounds.max_length, config.head_dim());

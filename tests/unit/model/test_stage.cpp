@@ -231,3 +231,28 @@ TEST_CASE("one slot with the backward pass at once takes the least memory") {
   CHECK(bytes({.training = false}) < one);
   CHECK(two - one < one);
 }
+
+TEST_CASE("attention's kept dropout is planned for every slot of training, by the rows that each block computes") {
+  model::BertConfig config = small_config();
+  const auto plan = [&](double dropout, std::int64_t tiles, bool training, std::int64_t& kept) {
+    config.attention_probs_dropout_prob = dropout;
+    core::ParameterStore store(model::bert_parameters(config, HeadKind::classification, outputs),
+                               core::ParameterStore::Arenas::none);
+    model::Stage stage(config, HeadKind::classification, outputs, model::whole(config), store);
+    core::Workspace workspace;
+    stage.plan(workspace, {.tokens = 608, .sequences = 64, .max_length = 150, .selected = 64, .dropout_tiles = tiles},
+               {.training = training, .slots = 3});
+    kept = stage.dropout_bytes();
+    return workspace.bytes();
+  };
+  std::int64_t kept = 0, none = 0;
+  const std::int64_t with = plan(0.1, 3, true, kept), without = plan(0.1, 0, true, none);
+  // 3 slots, 3 words of 64 keys for each head and row; the last block computes a row a sequence.
+  CHECK(kept == 3 * 3 * config.num_attention_heads * 8 * ((config.num_hidden_layers - 1) * 608 + 64));
+  CHECK(none == 0);
+  CHECK(with - without == kept);
+  CHECK(plan(0.0, 3, true, none) == without);
+  CHECK(none == 0);
+  CHECK(plan(0.1, 3, false, none) == plan(0.1, 0, false, none));
+  CHECK(none == 0);
+}

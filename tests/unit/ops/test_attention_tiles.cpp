@@ -5,6 +5,7 @@
 #include <set>
 
 #include "../../../src/ops/cuda/attention_backward.hpp"
+#include "../../../src/ops/cuda/attention_backward_sequence.hpp"
 #include "../../../src/ops/cuda/attention_choice.hpp"
 #include "../../../src/ops/cuda/attention_forward.hpp"
 #include "support/attention_case.hpp"
@@ -36,7 +37,10 @@ void allow_arrays(EmulatedDevice& device, const AttentionCase& c, const Attentio
     device.allow(rows->offsets.data(), rows->offsets.size() * 4, false);
     device.allow(rows->position.data(), rows->position.size() * 4, false);
   }
-  if (c.dropout.probability > 0.0f) device.allow(c.samples.data(), c.samples.size() * 8, false);
+  if (c.dropout.probability > 0.0f) {
+    device.allow(c.samples.data(), c.samples.size() * 8, false);
+    device.allow(r.kept_words.data(), r.kept_words.size() * 8, forward);
+  }
   if (forward) return;
   allow(device, c.d_out, false);
   for (const core::ConstMatrix& x :
@@ -45,40 +49,62 @@ void allow_arrays(EmulatedDevice& device, const AttentionCase& c, const Attentio
   }
 }
 
+/// run.template operator()<Shape>() for the kernels whose blocks take sequences.
+template <int D>
+void with_shape(BackwardKernel kernel, const auto& run) {
+  if (kernel == BackwardKernel::four_warps) run.template operator()<FourWarps<D>>();
+  if (kernel == BackwardKernel::eight_warps) run.template operator()<EightWarps<D>>();
+  if constexpr (D == 64) {
+    if (kernel == BackwardKernel::eight_warps_small) run.template operator()<EightWarpsSmall>();
+  }
+}
+
 template <class T, int D>
-void emulate(EmulatedDevice& device, const AttentionCase& c, AttentionResults& r) {
+void emulate(EmulatedDevice& device, const AttentionCase& c, BackwardKernel kernel, AttentionResults& r) {
   const auto queries = c.queries.view(), keys = c.keys.view();
-  AttentionCall<T> call = attention_call<T>(c.extents, queries, keys, c.dropout, c.q, c.k(), c.v());
+  AttentionCall<T> call = attention_call<T>(c.extents, queries, keys, c.dropout, c.q, c.k(), c.v(), r.kept_rows);
   const auto run = [&](const Launch& how, const auto& body) {
     device.launch(how.blocks_x, static_cast<int>(how.blocks_y), how.threads / 32, how.shared_bytes, body);
   };
   call.out = core::Matrix(r.out).as<T>();
   call.log_sum_exp = r.lse;
+  call.kept = r.kept();
   allow_arrays(device, c, r, true);
   run(forward_launch<D>(c.extents, queries), [&] { attention_forward<EmulatedWarp, T, D>(call); });
 
   call.saved_out = core::ConstMatrix(r.out).as<T>();
   call.saved_log_sum_exp = r.lse;
+  call.saved_kept = r.kept();
   call.d_out = core::ConstMatrix(c.d_out).as<T>();
   call.d_q = core::Matrix(r.d_q).as<T>();
   call.d_k = r.d_k().as<T>();
   call.d_v = r.d_v().as<T>();
   allow_arrays(device, c, r, false);
-  run(dots_launch<D>(c.extents, queries), [&] { attention_dots<EmulatedWarp, T, D>(call); });
-  run(backward_keys_launch<D>(c.extents, keys), [&] { attention_backward_keys<EmulatedWarp, T, D>(call); });
-  run(backward_queries_launch<D>(c.extents, queries), [&] { attention_backward_queries<EmulatedWarp, T, D>(call); });
+  if (kernel == BackwardKernel::split) {
+    run(dots_launch<D>(c.extents, queries), [&] { attention_dots<EmulatedWarp, T, D>(call); });
+    run(backward_keys_launch<D>(c.extents, keys), [&] { attention_backward_keys<EmulatedWarp, T, D>(call); });
+    run(backward_queries_launch<D>(c.extents, queries), [&] { attention_backward_queries<EmulatedWarp, T, D>(call); });
+  }
+  if constexpr (D <= 64) {
+    with_shape<D>(kernel, [&]<class Shape>() {
+      call.planned_rows = Shape::padded(c.extents.max_length);
+      run(backward_sequence_launch<Shape>(c.extents, c.extents.max_length),
+          [&] { attention_backward_sequence<EmulatedWarp, T, D, Shape>(call); });
+    });
+  }
 }
 
-AttentionResults emulate(EmulatedDevice& device, const AttentionCase& c) {
+AttentionResults emulate(EmulatedDevice& device, const AttentionCase& c,
+                         BackwardKernel kernel = BackwardKernel::split) {
   AttentionResults r(c);
   const auto with_head = [&]<class T>() {
     switch (c.extents.head_dim) {
       case 32:
-        return emulate<T, 32>(device, c, r);
+        return emulate<T, 32>(device, c, kernel, r);
       case 64:
-        return emulate<T, 64>(device, c, r);
+        return emulate<T, 64>(device, c, kernel, r);
       default:
-        return emulate<T, 128>(device, c, r);
+        return emulate<T, 128>(device, c, kernel, r);
     }
   };
   if (c.type == DataType::bf16) {
@@ -89,9 +115,10 @@ AttentionResults emulate(EmulatedDevice& device, const AttentionCase& c) {
   return r;
 }
 
-void check(const AttentionCase& c) {
+void check(const AttentionCase& c, BackwardKernel kernel) {
+  CAPTURE(static_cast<int>(kernel));
   EmulatedDevice device;
-  const AttentionResults r = emulate(device, c);
+  const AttentionResults r = emulate(device, c, kernel);
   const AttentionCheck wrong(c, r);
   CHECK(wrong.wrong_out == 0);
   CHECK(wrong.wrong_lse == 0);
@@ -101,9 +128,25 @@ void check(const AttentionCase& c) {
   CHECK(r.out.padding_untouched());
   CHECK(r.d_q.padding_untouched());
   CHECK(r.d_kv.padding_untouched());
+  CHECK(device.conflicts == 0);
   for (const std::string& complaint : std::set<std::string>(device.complaints().begin(), device.complaints().end())) {
     FAIL_CHECK(complaint);
   }
+}
+
+/// All that can compute a case.
+std::vector<BackwardKernel> kernels_of(const AttentionCase& c) {
+  std::vector<BackwardKernel> kernels{BackwardKernel::split};
+  const std::int64_t head_dim = c.extents.head_dim;
+  if (head_dim <= 64 && c.extents.max_length <= FourWarps<64>::keys) kernels.push_back(BackwardKernel::four_warps);
+  if (head_dim <= 64) kernels.push_back(BackwardKernel::eight_warps);
+  if (head_dim == 64) kernels.push_back(BackwardKernel::eight_warps_small);
+  return kernels;
+}
+
+/// Every backward kernel; each finds its tiles' ends elsewhere.
+void check(const AttentionCase& c) {
+  for (const BackwardKernel kernel : kernels_of(c)) check(c, kernel);
 }
 
 DataType a_type() {
@@ -120,7 +163,9 @@ TEST_CASE("tensor cores' attention of sequences of every length against double")
   const std::int64_t head_dim = a_head_size();
   const float probability = GENERATE(0.0f, 0.1f);
   CAPTURE(core::name_of(type), head_dim, probability);
-  const std::vector<int> lengths{1, 129, 2, 63, 15, 64, 16, 127, 17, 65, 128, 200};
+  const bool short_ones = GENERATE(false, true);  // of one tile of four warps
+  const std::vector<int> lengths = short_ones ? std::vector<int>{1, 2, 63, 15, 64, 16, 127, 17, 65, 128, 31, 32, 33, 96}
+                                              : std::vector<int>{129, 64, 200, 255, 17, 256, 33, 257, 288, 1};
   check(AttentionCase(type, test::every_position(lengths), lengths, 1, head_dim, probability));
 }
 
@@ -201,13 +246,129 @@ TEST_CASE("tensor cores' attention has the same bits in every run, row by row") 
   }
 }
 
+TEST_CASE("tensor cores' attention has the same bits from every backward kernel") {
+  const DataType type = a_type();
+  const std::int64_t head_dim = GENERATE(32, 64);
+  const std::vector<int> lengths = GENERATE(std::vector<int>{140, 300, 40}, std::vector<int>{100, 128, 33});
+  const AttentionCase c(type, test::every_position(lengths), lengths, 1, head_dim, 0.1f);
+  EmulatedDevice device;
+  const AttentionResults split = emulate(device, c);
+  for (const BackwardKernel kernel : kernels_of(c)) {
+    CAPTURE(head_dim, static_cast<int>(kernel));
+    const AttentionResults r = emulate(device, c, kernel);
+    CHECK(r.d_q.same_bits(split.d_q));
+    CHECK(r.d_kv.same_bits(split.d_kv));
+  }
+}
+
+TEST_CASE("tensor cores' attention of scores whose probabilities beyond the keys overflow") {
+  // exp(s − lse) of a key that is not there, s = 0, is infinite at lse = −128.
+  AttentionCase c(DataType::bf16, test::every_position({70, 300}), {70, 300}, 1, 64, 0.1f);
+  for (std::int64_t i = 0; i < 370; ++i) {
+    for (std::int64_t j = 0; j < 64; ++j) {
+      c.q.set(i, j, 4.0f);
+      c.kv.set(i, j, -4.0f - 0.03125f * static_cast<float>((i + j) % 3));
+    }
+  }
+  EmulatedDevice device;
+  const AttentionResults split = emulate(device, c);
+  for (const BackwardKernel kernel : kernels_of(c)) {
+    const AttentionResults r = emulate(device, c, kernel);
+    std::int64_t infinite = 0;
+    for (std::int64_t i = 0; i < 370; ++i) {
+      for (std::int64_t j = 0; j < 64; ++j) infinite += std::isfinite(r.d_q(i, j)) ? 0 : 1;
+    }
+    CAPTURE(static_cast<int>(kernel));
+    CHECK(infinite == 0);
+    CHECK(r.d_q.same_bits(split.d_q));
+    CHECK(r.d_kv.same_bits(split.d_kv));
+  }
+}
+
+TEST_CASE("tensor cores' attention keeps a bit a pair, those of the definition") {
+  const std::vector<int> lengths{70, 3, 150};
+  const std::vector<std::vector<int>> positions{{0, 5, 69}, {}, {1, 64, 149}};
+  const AttentionCase c(a_type(), positions, lengths, 2, a_head_size(), 0.3f, 1);
+  EmulatedDevice device;
+  AttentionResults r = emulate(device, c);
+  const std::int64_t tiles = r.kept_rows / c.extents.heads;
+  const std::uint32_t threshold = ops::dropout_threshold(c.dropout.probability);
+  std::int64_t wrong = 0;
+  for (std::int64_t i = 0; i < c.queries.view().count; ++i) {
+    const auto sequence = static_cast<std::size_t>(c.queries.sequence[static_cast<std::size_t>(i)]);
+    for (std::int64_t head = 0; head < c.extents.heads; ++head) {
+      for (int key = 0; key < lengths[sequence]; ++key) {
+        const auto row = static_cast<std::uint32_t>((c.extents.first_head + head) * (1 << 20) +
+                                                    c.queries.position[static_cast<std::size_t>(i)]);
+        const auto drawn = ops::dropout_bits(c.dropout, c.samples[sequence], row, static_cast<std::uint32_t>(key / 8));
+        const bool kept = (r.kept()(head * tiles + key / 64, i) >> (key % 64) & 1u) != 0;
+        wrong += kept == ops::dropout_keeps(drawn, key % 8, threshold) ? 0 : 1;
+      }
+    }
+  }
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("the bits of a block of random numbers at every kind of threshold") {
+  // Numbers at and beside each threshold, in both halves of a word.
+  for (const std::uint32_t threshold : {1u, 2u, 655u, 6554u, 0x7FFFu, 0x8000u, 0x8001u, 58982u, 0xFFFEu, 0xFFFFu}) {
+    const std::uint32_t numbers[8] = {threshold, threshold - 1, (threshold + 1) & 0xFFFF, 0, 0xFFFF, 0x8000, 0x7FFF, 1};
+    for (int turn = 0; turn < 8; ++turn) {
+      core::Philox4 drawn{};
+      for (int j = 0; j < 8; ++j) drawn.word[j / 2] |= numbers[(j + turn) % 8] << (16 * (j % 2));
+      const EmulatedWarp::U32 words[4] = {drawn.word[0], drawn.word[1], drawn.word[2], drawn.word[3]};
+      const std::uint32_t bits = kept_of_block<EmulatedWarp>(words, threshold)[0];
+      CAPTURE(threshold, turn);
+      for (int j = 0; j < 8; ++j) CHECK((bits >> j & 1u) == (ops::dropout_keeps(drawn, j, threshold) ? 1u : 0u));
+      CHECK(bits <= 0xFFu);
+    }
+  }
+}
+
+TEST_CASE("tensor cores' attention begins sequences with the longest") {
+  for (const int count : {1, 5, 32, 33, 127, 128, 129}) {
+    std::vector<std::int32_t> keys{0}, queries{0};
+    for (int b = 0; b < count; ++b) {
+      keys.push_back(keys.back() + 1 + b * 37 % 51);
+      queries.push_back(queries.back() + (b % 7 == 3 ? 0 : keys.back() - keys[static_cast<std::size_t>(b)]));
+    }
+    AttentionCall<core::Bf16> call{};
+    call.sequences = count;
+    call.key_offsets = keys.data();
+    call.query_offsets = queries.data();
+    EmulatedDevice device;
+    device.allow(keys.data(), keys.size() * 4, false);
+    device.allow(queries.data(), queries.size() * 4, false);
+    std::vector<int> order(static_cast<std::size_t>(count), -1);
+    device.launch(count, 1, 8, 1040, [&] {
+      order[static_cast<std::size_t>(EmulatedWarp::block_x())] =
+          sequence_of_rank<EmulatedWarp>(call, EmulatedWarp::block_x(), 16);
+    });
+    CAPTURE(count);
+    for (const std::string& complaint : device.complaints()) FAIL_CHECK(complaint);
+    const auto size = [&](int b) {
+      const auto i = static_cast<std::size_t>(b);
+      return (keys[i + 1] - keys[i]) * (queries[i + 1] - queries[i]);
+    };
+    for (int rank = 1; rank < count; ++rank) {
+      const int before = order[static_cast<std::size_t>(rank - 1)], after = order[static_cast<std::size_t>(rank)];
+      if (count > 128) {
+        CHECK(after == rank);
+      } else {
+        CHECK((size(before) > size(after) || (size(before) == size(after) && before < after)));
+      }
+    }
+  }
+}
+
 TEST_CASE("tensor cores' attention survives large scores") {
+  const BackwardKernel kernel = GENERATE(BackwardKernel::split, BackwardKernel::eight_warps);
   AttentionCase c(DataType::bf16, test::every_position({80}), {80}, 1, 32, 0.0f);
   for (std::int64_t i = 0; i < 80; ++i) {
     for (std::int64_t j = 0; j < 32; ++j) c.q.set(i, j, c.q(i, j) * 128.0f);
   }
   EmulatedDevice device;
-  const AttentionResults r = emulate(device, c);
+  const AttentionResults r = emulate(device, c, kernel);
   for (std::int64_t i = 0; i < 80; ++i) {
     for (std::int64_t j = 0; j < 32; ++j) {
       // Within the values' range: scores up to 700 leave one or two keys for a query.
@@ -234,6 +395,26 @@ TEST_CASE("shared memory of tensor cores' attention is within what every GPU has
   CHECK(most(std::integral_constant<int, 32>()) <= 49 * 1024);
   CHECK(most(std::integral_constant<int, 64>()) <= 49 * 1024);
   CHECK(most(std::integral_constant<int, 128>()) <= 99 * 1024);
+}
+
+TEST_CASE("the backward kernel of attention is the one that shared memory has room for") {
+  using enum BackwardKernel;
+  constexpr std::int64_t h100 = 227 * 1024, a100 = 163 * 1024, ada = 99 * 1024;  // bytes a block may have
+  CHECK(backward_kernel(64, 64, ada) == four_warps);
+  CHECK(backward_kernel(64, 128, ada) == four_warps);
+  CHECK(backward_kernel(64, 129, h100) == eight_warps);
+  CHECK(backward_kernel(64, 384, h100) == eight_warps);
+  CHECK(backward_kernel(64, 512, h100) == eight_warps_small);
+  CHECK(backward_kernel(64, 513, h100) == split);
+  CHECK(backward_kernel(64, 256, a100) == eight_warps);
+  CHECK(backward_kernel(64, 288, a100) == eight_warps_small);
+  CHECK(backward_kernel(64, 384, a100) == split);
+  CHECK(backward_kernel(64, 256, ada) == eight_warps_small);
+  CHECK(backward_kernel(32, 512, h100) == eight_warps);
+  CHECK(backward_kernel(32, 512, a100) == eight_warps);
+  CHECK(backward_kernel(128, 64, h100) == split);
+  // Two blocks of four warps share an H100's or A100's multiprocessor.
+  CHECK(2 * (FourWarps<64>::shared_bytes(128) + 1024) <= 164 * 1024);
 }
 
 TEST_CASE("the GPU's attention kernels are chosen by type, head size and device") {

@@ -1,0 +1,331 @@
+// Attention's backward kernel with five products (attention_backward.hpp has the formulas). A block computes a sequence
+// and head: it runs over tiles of keys, 32 to a warp, and for each of them over tiles of queries. A warp computes s and
+// d_p with its keys as rows, sums d_v and d_k in registers and writes ds to shared memory; then all warps together
+// compute d_q = ds · k. D is computed here as well.
+//
+// Where d_q is summed, by arithmetic for 12 heads of 64 and 32 sequences of 512 tokens on an H100: with a block for
+// each tile of 128 keys, each block adds its part of d_q in device memory, in an order that semaphores fix. A float
+// read and written for each of 64 columns is 512 bytes a query, 4 bytes a pair, 0.4 GB a layer: about 75 µs of the
+// second-level cache beside about 130 µs of computing, and blocks wait for each other. With a whole sequence in one
+// block, d_q is complete in registers where one tile has all keys. Otherwise its sums stay in shared memory, where each
+// thread reads only what it wrote: no atomics, one fixed order, the same bits in every run. The cost is a limit on the
+// length (512 for heads of 64 with 227 KiB; backward_kernel() in attention_choice.hpp) and blocks of different
+// duration, hence the longest sequences start first.
+//
+// Shared memory traffic, bytes a pair for heads of 64: 24 for the first four products, 2 for writing ds, and 8 (four
+// warps) to 16 (eight warps, tiles of 32 queries) for ds · k; the two kernels that this replaces read 36. The tensor
+// cores compute five products instead of seven, and each pair takes one exponential instead of two.
+#pragma once
+
+#include "attention_backward.hpp"
+
+namespace bert_hpc::ops::cuda {
+
+/// Sizes of a block. Others: queries of a tile. d_q of a tile is shared out among the warps as parts of its rows and
+/// columns.
+template <int D, int Warps, int Others>
+struct SequenceShape {
+  static constexpr int warps = Warps, threads = 32 * warps, keys = 32 * warps, others = Others;
+  static constexpr int blocks = warps == 8 ? 1 : 2;  // to a multiprocessor: registers are for 8 warps
+  /// Four warps are for sequences of one tile. They have no registers to read D's rows while d_q is computed, and few
+  /// rows: all at the beginning.
+  static constexpr bool one_tile = warps == 4;
+  static constexpr int row_parts = D == 32 && warps == 8 ? 4 : 2, column_parts = warps / row_parts;
+  static constexpr int row_tiles = others / 16 / row_parts, column_tiles = D / 8 / column_parts;
+  // Where tiles begin in shared memory, bytes.
+  static constexpr int k = 0, v = keys * D * 2, q = 2 * v, d_out = q + others * D * 2, slopes = d_out + others * D * 2;
+  static constexpr int lse = slopes + keys * others * 2;
+
+  static constexpr int padded(std::int64_t rows) { return static_cast<int>((rows + others - 1) / others) * others; }
+  /// For sequences up to this length: log-sum-exp and D of all queries, and where keys are several tiles, sums of d_q.
+  static constexpr std::int64_t shared_bytes(std::int64_t max_length) {
+    return lse + padded(max_length) * (8 + (max_length > keys ? 4 * std::int64_t{D} : 0));
+  }
+};
+
+template <class Shape>
+Launch backward_sequence_launch(const AttentionExtents& extents, std::int64_t planned_length) {
+  return {extents.sequences * extents.heads, 1, Shape::threads, static_cast<int>(Shape::shared_bytes(planned_length))};
+}
+
+/// The sequence that is number `rank` by keys times queries, most first, found in the block's 128 first threads; in
+/// batches of more sequences (whose blocks are many enough to fill the GPU to the end) simply number `rank`. `scratch`:
+/// 516 bytes of shared memory.
+template <class Warp, class T>
+BERT_HPC_WARP_CODE int sequence_of_rank(const AttentionCall<T>& call, int rank, int scratch) {
+  constexpr int most = 128;
+  if (call.sequences > most) return rank;
+  const typename Warp::I32 b = Warp::thread();
+  typename Warp::U32 size = 0u;  // different for all sequences, 0 for none
+  if (Warp::warp() * 32 < most) {
+    const typename Warp::Mask there = b < call.sequences;
+    const typename Warp::I32 keys =
+        Warp::load(call.key_offsets + 1, b, there, 0) - Warp::load(call.key_offsets, b, there, 0);
+    const typename Warp::I32 queries =
+        Warp::load(call.query_offsets + 1, b, there, 0) - Warp::load(call.query_offsets, b, there, 0);
+    size = Warp::select(there, Warp::bits(keys * queries * most + (most - b)), typename Warp::U32(0u));
+    Warp::store_shared(scratch + b * 4, size);
+  }
+  Warp::sync_block();
+  if (Warp::warp() * 32 < call.sequences) {
+    typename Warp::I32 before = 0;
+#pragma unroll 1
+    for (int other = 0; other < call.sequences; other += 4) {
+      typename Warp::U32 sizes[4];
+      Warp::load_shared16(typename Warp::I32(scratch + other * 4), sizes);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        before = before + Warp::select(size < sizes[i], typename Warp::I32(1), typename Warp::I32(0));
+      }
+    }
+    Warp::store_shared(typename Warp::I32(scratch + most * 4), Warp::bits(b), before == rank && b < call.sequences);
+  }
+  Warp::sync_block();
+  return Warp::uniform(Warp::load_shared(typename Warp::I32(scratch + most * 4)));
+}
+
+/// D of `Rows` rows of a head: read, and later stored as numbers in shared memory.
+template <class Warp, class T, int D, int Rows, int Threads>
+struct RowDots {
+  static constexpr int chunks = D / 8, items = Rows * chunks / Threads;
+  static_assert(Rows * chunks % Threads == 0);
+  typename Warp::U32 d_out[items][4], out[items][4];
+
+  BERT_HPC_WARP_CODE void load(const AttentionCall<T>& call, int first, int valid, int column) {
+#pragma unroll
+    for (int i = 0; i < items; ++i) {
+      const typename Warp::I32 row = Warp::thread() / chunks + i * (Threads / chunks);
+      const typename Warp::I32 from = Warp::thread() % chunks * 8 + column;
+      Warp::load16(call.d_out.data, element_at<Warp>(call.d_out, row + first, from), d_out[i], row < valid);
+      Warp::load16(call.saved_out.data, element_at<Warp>(call.saved_out, row + first, from), out[i], row < valid);
+    }
+  }
+  BERT_HPC_WARP_CODE void store(int to) const {
+#pragma unroll
+    for (int i = 0; i < items; ++i) {
+      const typename Warp::I32 row = Warp::thread() / chunks + i * (Threads / chunks);
+      Warp::store_shared(row * 4 + to, Warp::bits_of(row_dot<Warp, T, chunks>(d_out[i], out[i])));
+    }
+  }
+};
+
+/// ds (keys 32 by queries 32·sub on) into its tile, whose rows are keys, zero for keys beyond `valid`.
+template <class Warp, class T, class Shape>
+BERT_HPC_WARP_CODE void store_slopes(int own, int valid, int sub, typename Warp::F32 (&slopes)[2][4][4]) {
+  const typename Warp::I32 lane = Warp::lane();
+  const typename Warp::I32 begin = tile_offset<Shape::others>(lane / 4, typename Warp::I32(0)) + lane % 4 * 4;
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const typename Warp::I32 row = lane / 4 + (16 * r + 8 * half);
+      const int tile = Shape::slopes + (own + 16 * r + 8 * half) * Shape::others * 2;
+#pragma unroll
+      for (int n = 0; n < 4; ++n) {
+        const typename Warp::U32 pair = Warp::template pack<T>(slopes[r][n][2 * half], slopes[r][n][2 * half + 1]);
+        Warp::store_shared((begin ^ (16 * (4 * sub + n))) + tile,
+                           valid < 32 ? Warp::select(row < valid, pair, typename Warp::U32(0u)) : pair);
+      }
+    }
+  }
+}
+
+/// Bytes of shared memory for a warp's accumulators, and these there and back, 16 bytes of a lane after those of the
+/// next.
+template <class F32, int R, int N>
+BERT_HPC_WARP_CODE constexpr int bytes_of_tiles(const F32 (&)[R][N][4]) {
+  return R * N * 512;
+}
+template <class Warp, int R, int N>
+BERT_HPC_WARP_CODE void load_tiles(typename Warp::I32 from, typename Warp::F32 (&c)[R][N][4]) {
+#pragma unroll
+  for (int i = 0; i < R * N; ++i) Warp::load_shared16(from + 512 * i, c[i / N][i % N]);
+}
+template <class Warp, int R, int N>
+BERT_HPC_WARP_CODE void store_tiles(typename Warp::I32 to, const typename Warp::F32 (&c)[R][N][4]) {
+#pragma unroll
+  for (int i = 0; i < R * N; ++i) Warp::store_shared16(to + 512 * i, c[i / N][i % N]);
+}
+
+/// d_q += ds · k of a warp's part of the tile, over keys [0, rows) rounded up to whole warps' shares.
+template <class Warp, class T, int D, class Shape>
+BERT_HPC_WARP_CODE void multiply_slopes(int rows, typename Warp::F32 (&d_q)[Shape::row_tiles][Shape::column_tiles][4]) {
+  const typename Warp::I32 lane = Warp::lane();
+  const int chunk = Warp::warp() / Shape::column_parts * 2 * Shape::row_tiles;  // the part's first
+  const int column_chunk = Warp::warp() % Shape::column_parts * Shape::column_tiles;
+  const typename Warp::I32 left =
+      tile_offset<Shape::others>(lane % 8 + lane / 16 * 8, lane / 8 % 2 + chunk) + Shape::slopes;
+  const typename Warp::I32 right = tile_offset<D>(lane % 16, lane / 16 + column_chunk) + Shape::k;
+#pragma unroll 2
+  for (int key = 0; key < rows; key += 32) {
+#pragma unroll
+    for (int k = 0; k < 32; k += 16) {
+      typename Warp::U32 a[Shape::row_tiles][4];
+#pragma unroll
+      for (int r = 0; r < Shape::row_tiles; ++r) {
+        Warp::load_matrix_transposed((left ^ (32 * r)) + (key + k) * Shape::others * 2, a[r]);
+      }
+#pragma unroll
+      for (int n = 0; n < Shape::column_tiles; n += 2) {
+        typename Warp::U32 b[4];
+        Warp::load_matrix_transposed((right ^ (16 * n)) + (key + k) * D * 2, b);
+#pragma unroll
+        for (int r = 0; r < Shape::row_tiles; ++r) {
+          Warp::template multiply_add<T>(a[r], b[0], b[1], d_q[r][n]);
+          Warp::template multiply_add<T>(a[r], b[2], b[3], d_q[r][n + 1]);
+        }
+      }
+    }
+  }
+}
+
+/// Rounds a warp's part of d_q, `valid` rows of which the tile has, and writes whole sectors of 32 bytes.
+template <class Warp, class T, class Shape>
+BERT_HPC_WARP_CODE void store_d_q(const AttentionCall<T>& call, int first, int valid, int column,
+                                  const typename Warp::F32 (&d_q)[Shape::row_tiles][Shape::column_tiles][4]) {
+  const typename Warp::I32 lane = Warp::lane();
+  const typename Warp::Mask odd = lane % 2 != 0;
+  const int row_part = Warp::warp() / Shape::column_parts, column_part = Warp::warp() % Shape::column_parts;
+#pragma unroll
+  for (int r = 0; r < Shape::row_tiles; ++r) {
+#pragma unroll
+    for (int n = 0; n < Shape::column_tiles; n += 2) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        typename Warp::U32 pair[2];
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          const auto& from = d_q[r][n + i];
+          pair[i] = Warp::template pack<T>(from[2 * half] * call.scale, from[2 * half + 1] * call.scale);
+        }
+        // Even lanes take four columns of the first eight, odd ones of the second.
+        const typename Warp::U32 other = Warp::exchange(Warp::select(odd, pair[0], pair[1]), 1);
+        const typename Warp::I32 row = lane / 4 + (16 * (row_part * Shape::row_tiles + r) + 8 * half);
+        const typename Warp::I32 place =
+            lane % 2 * 8 + lane % 4 / 2 * 4 + (8 * (column_part * Shape::column_tiles + n) + column);
+        Warp::store8(call.d_q.data, element_at<Warp>(call.d_q, row + first, place), Warp::select(odd, other, pair[0]),
+                     Warp::select(odd, pair[1], other), row < valid);
+      }
+    }
+  }
+}
+
+/// d_q, d_k and d_v of a sequence and head.
+template <class Warp, class T, int D, class Shape>
+BERT_HPC_WARP_CODE void attention_backward_sequence(const AttentionCall<T>& call) {
+  using F32 = typename Warp::F32;
+  constexpr int threads = Shape::threads, others = Shape::others, sub_tile = 32 * D * 2;
+  const int head = Warp::block_x() % call.heads, column = head * D;
+  const int sequence = sequence_of_rank<Warp>(call, Warp::block_x() / call.heads, Shape::slopes);
+  const int first_key = Warp::load_one(call.key_offsets + sequence);
+  const int length = Warp::load_one(call.key_offsets + sequence + 1) - first_key;
+  const int first_query = Warp::load_one(call.query_offsets + sequence);
+  const int count = Warp::load_one(call.query_offsets + sequence + 1) - first_query;
+  const int own = Warp::warp() * 32;
+  const int lse = Shape::lse, dots = lse + 4 * call.planned_rows, sums = dots + 4 * call.planned_rows;
+
+  const auto load_queries = [&](int at) {
+    const int query = Warp::opaque(at);  // keeps parts of addresses out of registers
+    load_tile<Warp, T, D, others, threads>(Shape::q, call.q, first_query + query, count - query, column);
+    load_tile<Warp, T, D, others, threads>(Shape::d_out, call.d_out, first_query + query, count - query, column);
+    Warp::commit();
+  };
+  RowDots<Warp, T, D, others, threads> dot;
+  for (int start = 0; start < length; start += Shape::keys) {
+    const int rows = Shape::one_tile || length - start < Shape::keys ? length - start : Shape::keys;
+    const bool at_work = own < rows;
+    if (start > 0) Warp::sync_block();  // results of the tile before have left its memory
+    load_tile<Warp, T, D, Shape::keys, threads>(Shape::k, call.k, first_key + start, rows, column);
+    load_tile<Warp, T, D, Shape::keys, threads>(Shape::v, call.v, first_key + start, rows, column);
+    if (start == 0) {
+      for (int row = 0; row < Shape::padded(count); row += threads) {
+        const typename Warp::I32 at = Warp::thread() + row;
+        Warp::copy4_async(lse + at * 4, call.saved_log_sum_exp.row(head) + first_query, Warp::wide(at),
+                          at < Shape::padded(count), at < count);
+      }
+    }
+    load_queries(0);
+    for (int query = 0; start == 0 && query < (Shape::one_tile || count < others ? count : others); query += others) {
+      dot.load(call, first_query + query, count - query, column);
+      dot.store(dots + 4 * query);
+    }
+
+    F32 d_k[2][D / 8][4], d_v[2][D / 8][4];
+    set_zero(d_k);
+    set_zero(d_v);
+    constexpr bool in_registers = D == 32;
+    LeftRows<Warp, D, 2, in_registers> k, v;
+    for (int query = 0; query < count; query += others) {
+      typename Warp::U32 kept[others / 32];
+#pragma unroll
+      for (int sub = 0; sub < others / 32; ++sub) {
+        const typename Warp::I32 row = Warp::lane() + (query + 32 * sub);
+        kept[sub] = ~0u;
+        if (call.threshold != 0 && at_work) {  // arrives while products are computed
+          kept[sub] = kept_word<Warp>(call, head, start + own, first_query, row, row < count);
+        }
+      }
+      Warp::template wait<0>();
+      Warp::sync_block();
+      if (at_work) {
+        if (query == 0) {
+          k.open(Shape::k, own);
+          v.open(Shape::v, own);
+        }
+#pragma unroll 1
+        for (int sub = 0; sub < others / 32; ++sub) {
+          if (query + 32 * sub >= count) break;
+          if (others == 32) {  // there are no registers for the 16 addresses of the left operands
+            k.open(Shape::k, Warp::opaque(own));
+            v.open(Shape::v, k.row);
+          }
+          const typename Warp::U32 bits = sub == 0 ? kept[0] : kept[others / 32 - 1];
+          const int q_tile = Shape::q + sub * sub_tile, d_tile = Shape::d_out + sub * sub_tile;
+          const int numbers = 4 * (query + 32 * sub);
+          F32 p[2][4][4], d_p[2][4][4];
+          multiply_by_transposed<Warp, T, D>(k, q_tile, p);
+          multiply_by_transposed<Warp, T, D>(v, d_tile, d_p);
+          probabilities_of_keys<Warp>(call, lse + numbers, dots + numbers, bits, 0, p, d_p);
+          store_slopes<Warp, T, Shape>(own, rows - own, sub, d_p);
+          multiply_add_rounded<Warp, T, D>(p, d_tile, d_v);
+          multiply_add_rounded<Warp, T, D>(d_p, q_tile, d_k);
+        }
+      }
+      Warp::sync_block();
+      const bool reads_dots = !Shape::one_tile && start == 0 && query + others < count,
+                 last = Shape::one_tile || start + Shape::keys >= length;
+      if (query + others < count) load_queries(query + others);
+      if (reads_dots) dot.load(call, first_query + query + others, count - query - others, column);
+      if (query + Warp::warp() / Shape::column_parts * 16 * Shape::row_tiles < count) {  // else it has no row
+        F32 d_q[Shape::row_tiles][Shape::column_tiles][4];
+        const int part = sums + query * D * 4 + Warp::warp() * bytes_of_tiles(d_q);
+        const typename Warp::I32 left = Warp::lane() * 16 + part;
+        if (Shape::one_tile || start == 0) {
+          set_zero(d_q);
+        } else {
+          load_tiles<Warp>(left, d_q);
+        }
+        multiply_slopes<Warp, T, D, Shape>(rows, d_q);
+        if (last) {
+          store_d_q<Warp, T, Shape>(call, first_query + query, count - query, column, d_q);
+        } else {
+          store_tiles<Warp>(left, d_q);
+        }
+      }
+      if (reads_dots) dot.store(dots + 4 * (query + others));
+    }
+    Warp::template wait<0>();
+    Warp::sync_block();  // keys are read no more; where there was no query, the tiles are still on their way
+    if (!at_work) {
+      if (Shape::one_tile) return;
+      continue;
+    }
+    const F32 k_factor[2][2] = {{call.scale, call.scale}, {call.scale, call.scale}};
+    const F32 v_factor[2][2] = {{call.drop_scale, call.drop_scale}, {call.drop_scale, call.drop_scale}};
+    store_rows<Warp, T, D, 2>(Shape::k, own, d_k, k_factor, call.d_k, first_key + start + own, rows - own, column);
+    store_rows<Warp, T, D, 2>(Shape::v, own, d_v, v_factor, call.d_v, first_key + start + own, rows - own, column);
+    if (Shape::one_tile) return;
+  }
+}
+
+}  // namespace bert_hpc::ops::cuda
