@@ -6,12 +6,12 @@ and the least time that leaves, beside tiles, shared memory and what the compile
 
 A FILE is what "nvcc -Xptxas -v" said of src/ops/cuda/fused_attention.cpp for one architecture.
 
-The model. Tensor cores: the products that a kernel computes (the backward kernels compute scores twice). Exponentials: 16
-a cycle and multiprocessor. Shared memory: 128 bytes a cycle, for what warps read as operands; there are no bank conflicts
-(a unit test counts them). Issue: 128 lanes' instructions a cycle, counted per pair from the source: multiplications,
-maxima and sums of the softmax, rounding, addresses, one mma per 16 × 8 × 16; dropout adds Philox, 8 keys a draw, its
-exchange between lanes and the choice. A kernel takes its busiest unit's time at least, which the table names; how much of
-the others' is hidden behind it with two blocks a multiprocessor is for the first GPU hour to measure.
+The model. Tensor cores: the products that a kernel computes (split backward kernels compute scores twice). Exponentials:
+16 a cycle and multiprocessor. Shared memory: 128 bytes a cycle, for what warps read as operands and write of ds; there are
+no bank conflicts (a unit test counts them). Issue: 128 lanes' instructions a cycle, as many a pair as the loops of the
+machine code have that nvcc 13.0 makes for sm_90, every branch counted. Only forward draws dropout's numbers; what they
+decide is kept as a bit a pair, which forward writes and backward reads. A kernel takes its busiest unit's time at least,
+which the table names; how much of the others' is hidden behind it is for the first GPU hour to measure.
 """
 
 import argparse
@@ -36,45 +36,41 @@ class Chip:
 # On Hopper mma.sync reaches about 0.62 of the rate that wgmma has.
 CHIPS = [Chip("H100", 132, 1.70e9, 0.62 * 4096, 3.35e12, 227 * 1024), Chip("A100", 108, 1.41e9, 2048, 2.04e12, 163 * 1024)]
 EXPONENTIALS, SHARED_BYTES, ISSUES = 16.0, 128.0, 128.0  # a cycle and multiprocessor
-PHILOX = 13.0  # instructions a pair: 80 for a draw of eight, 16 of exchange for the same, one comparison and choice
+# Instructions a pair of forward's dropout: 80 for a draw of eight and 22 for their bits, 0.4 of exchange, test and choice.
+PHILOX = (80.0 + 22.0) / 8.0 + 0.4 + 2.0
+# {(kernel, head size): instructions a pair with dropout}, counted in the loops of the machine code.
+INSTRUCTIONS = {
+    ("forward", 32): 21.7, ("forward", 64): 24.3, ("forward", 128): 36.3,
+    ("split: keys", 32): 16.8, ("split: keys", 64): 20.7, ("split: keys", 128): 36.6,
+    ("split: queries", 32): 14.3, ("split: queries", 64): 17.3, ("split: queries", 128): 30.9,
+    ("sequence, 4 warps", 32): 20.8, ("sequence, 4 warps", 64): 26.5,
+    ("sequence, 8 warps", 32): 20.8, ("sequence, 8 warps", 64): 28.0, ("sequence, 8 warps, small", 64): 30.5,
+}
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """`rows` own rows a block of four warps, `others` of the other side at a time; `products` of rows × others × D."""
+    """`rows` own rows a block, 16 or 32 a warp, `others` of the other side at a time; `products` of rows × others × D."""
 
     name: str
     head_dim: int
     rows: int
     others: int
     products: int  # computed
-    useful: int  # of the 2 forward and 5 backward that are counted
-    tiles: int  # of `others` rows in shared memory
-    own_tiles: int  # of `rows` rows in shared memory
-    numbers: int  # floats beside each of the other rows
-    kept: bool  # left operands stay in registers
-    scalar: float  # instructions a pair beside products, addresses and dropout
-
-    @property
-    def shared_bytes(self):
-        return 2 * self.head_dim * (self.own_tiles * self.rows + self.tiles * self.others) + 4 * self.numbers * self.others
+    shared_bytes: int  # a block
+    operand_bytes: float  # of shared memory read and written for a pair
+    matrices: int  # of 16-bit elements read or written in device memory
+    warp_rows: int
+    resident: int  # blocks to a multiprocessor, as registers allow
+    sequences: bool = False  # a block takes all of a sequence, its own rows by tiles
 
     @property
     def operations(self):
         return 2.0 * self.head_dim * self.products
 
-    @property
-    def operand_bytes(self):
-        """Shared memory read for a pair: each warp reads the other side's tile for every product, for its own rows."""
-        per_warp = self.rows / 4
-        right = self.products * 2.0 * self.head_dim / per_warp
-        left = 0.0 if self.kept else 2 * 2.0 * self.head_dim / self.others
-        return right + left
-
     def instructions(self, dropout):
-        mma = self.operations / (2.0 * 16 * 8 * 16) * 32
-        loads = 3.0 * self.operand_bytes / 16.0  # ldmatrix moves 16 bytes a lane; two for its address
-        return self.scalar + mma + loads + (PHILOX if dropout else 0.0)
+        drawn = PHILOX if self.name == "forward" and not dropout else 0.0
+        return INSTRUCTIONS[self.name, self.head_dim] - drawn
 
     def cycles(self, chip, dropout):
         """{unit: cycles a pair on one multiprocessor}"""
@@ -86,88 +82,143 @@ class Kernel:
         }
 
 
-def kernels(head_dim):
-    """As ForwardShape and BackwardShape in src/ops/cuda have them."""
-    row_tiles = 1 if head_dim == 128 else 2
-    rescaling = head_dim / 64.0  # of the result, once a tile of 64 keys
-    return [
-        Kernel("forward", head_dim, 64 * row_tiles, 64, 2, 2, 2, 1, 0, True, 4.5 + rescaling),
-        Kernel("backward: keys", head_dim, 64 * row_tiles, 32, 4, 0, 4, 2, 6, head_dim == 32, 8.0),
-        Kernel("backward: queries", head_dim, 64 * row_tiles, 32, 3, 0, 4, 2, 0, True, 6.0),
-    ]
+def side_kernel(name, head_dim, others, products, tiles, own_tiles, numbers, kept, matrices):
+    """Four warps, each of which reads the other side's tile for every product, and its own rows where these are not `kept`."""
+    warp_rows = 16 if head_dim == 128 else 32
+    rows = 4 * warp_rows
+    shared = 2 * head_dim * (own_tiles * rows + tiles * others) + 4 * numbers * others
+    operands = products * 2.0 * head_dim / warp_rows + (0.0 if kept else 2 * 2.0 * head_dim / others)
+    return Kernel(name, head_dim, rows, others, products, shared, operands, matrices, warp_rows, 2)
+
+
+def sequence_kernel(name, head_dim, warps, others, length):
+    """As SequenceShape in src/ops/cuda/attention_backward_sequence.hpp has it, for sequences up to `length`."""
+    keys = 32 * warps
+    row_parts = 4 if head_dim == 32 and warps == 8 else 2
+    part_rows, part_columns = others // row_parts, head_dim // (warps // row_parts)
+    padded = others * math.ceil(length / others)
+    shared = 4 * head_dim * (keys + others) + 2 * keys * others + padded * (8 + (4 * head_dim if length > keys else 0))
+    side = 4 * 2.0 * head_dim / 32 + (0.0 if head_dim == 32 else 2 * 2.0 * head_dim / 32)
+    operands = side + 2.0 + 2.0 * warps * (part_rows + part_columns) / others
+    return Kernel(name, head_dim, keys, others, 5, shared, operands, 8, 32, 1 if warps == 8 else 2, True)
+
+
+def forward_kernel(head_dim):
+    return side_kernel("forward", head_dim, 64, 2, 2, 1, 0, True, 4)
+
+
+def split_kernels(head_dim):
+    """As BackwardShape in src/ops/cuda/attention_backward.hpp has them."""
+    return [side_kernel("split: keys", head_dim, 32, 4, 4, 2, 4, head_dim == 32, 6),
+            side_kernel("split: queries", head_dim, 32, 3, 4, 2, 0, True, 5)]
+
+
+def sequence_kernels(head_dim, length):
+    """In the order in which src/ops/cuda/attention_choice.hpp tries them."""
+    if head_dim == 128:
+        return []
+    four = [sequence_kernel("sequence, 4 warps", head_dim, 4, 64, length)] if length <= 128 else []
+    small = [sequence_kernel("sequence, 8 warps, small", head_dim, 8, 32, length)] if head_dim == 64 else []
+    return four + [sequence_kernel("sequence, 8 warps", head_dim, 8, 64, length)] + small
+
+
+def backward_kernels(head_dim, chip, length):
+    for kernel in sequence_kernels(head_dim, length):
+        if kernel.shared_bytes <= chip.shared:
+            return [kernel]
+    return split_kernels(head_dim)
 
 
 def pairs_computed(kernel, lengths):
-    """Whole tiles of the other side; of the own rows whole warps' shares, as warps without rows rest."""
-    share = kernel.rows // 4
-    return float(sum(share * math.ceil(s / share) * kernel.others * math.ceil(s / kernel.others) for s in lengths))
+    """Own rows by whole warps' shares, as warps without rows rest; of the other side whole tiles, by 32 of sequences."""
+    others = 32 if kernel.sequences else kernel.others
+    share = kernel.warp_rows
+    return float(sum(share * math.ceil(s / share) * others * math.ceil(s / others) for s in lengths))
 
 
 def seconds(kernel, chip, lengths, heads, dropout):
     """(seconds, unit) of one launch: blocks in whole waves over the multiprocessors."""
     unit, cycles = max(kernel.cycles(chip, dropout).items(), key=lambda item: item[1])
-    resident = min(2, chip.shared // (kernel.shared_bytes + 1024))
-    blocks = heads * sum(math.ceil(s / kernel.rows) for s in lengths)
-    slots = chip.processors * resident
+    resident = min(kernel.resident, chip.shared // (kernel.shared_bytes + 1024)) if kernel.resident > 1 else 1
+    blocks = heads * (len(lengths) if kernel.sequences else sum(math.ceil(s / kernel.rows) for s in lengths))
+    slots = chip.processors * max(1, resident)
     wave_share = blocks / (math.ceil(blocks / slots) * slots) if blocks < 8 * slots else 1.0
     computing = cycles * pairs_computed(kernel, lengths) * heads / (chip.processors * chip.clock * wave_share)
-    moved = 2.0 * sum(lengths) * heads * kernel.head_dim * (4 if kernel.useful else 5)
+    bits = heads * sum(s * s for s in lengths) / 8.0 if dropout else 0.0
+    moved = 2.0 * sum(lengths) * heads * kernel.head_dim * kernel.matrices + bits
     streaming = moved / (chip.memory * roofline.MEMORY_SHARE)
     return max((computing, unit), (streaming, "memory"), (roofline.FLOOR, "launch"))
 
 
-def both_ways(head_dim, chip, lengths, heads, dropout):
-    """[(name, seconds, TFLOP/s counted, units)] forward and backward of one layer."""
+def one_way(kernels, count, head_dim, chip, lengths, heads, dropout):
+    """(seconds, TFLOP/s counted, units) of a layer by these kernels, `count` operations a pair and column."""
     pairs = float(sum(s * s for s in lengths)) * heads
-    forward, *backward = [(k, *seconds(k, chip, lengths, heads, dropout)) for k in kernels(head_dim)]
-    dots = 2.0 * sum(lengths) * heads * head_dim * 2 / (chip.memory * roofline.MEMORY_SHARE) + roofline.FLOOR
-    back = sum(time for _, time, _ in backward) + dots
-    return [("forward", forward[1], 4e-12 * head_dim * pairs / forward[1], forward[2]),
-            ("backward", back, 10e-12 * head_dim * pairs / back, " + ".join(unit for _, _, unit in backward))]
+    times = [seconds(k, chip, lengths, heads, dropout) for k in kernels]
+    total = sum(time for time, _ in times)
+    if len(kernels) > 1:  # D has a kernel of its own
+        total += 2.0 * sum(lengths) * heads * head_dim * 2 / (chip.memory * roofline.MEMORY_SHARE) + roofline.FLOOR
+    return total, count * 1e-12 * head_dim * pairs / total, " + ".join(unit for _, unit in times)
+
+
+def ways(head_dim, chip, lengths, heads, dropout):
+    """Forward, backward by the kernel that is chosen, and by the split ones: see one_way()."""
+    arguments = (head_dim, chip, lengths, heads, dropout)
+    return [one_way([forward_kernel(head_dim)], 4, *arguments),
+            one_way(backward_kernels(head_dim, chip, max(lengths)), 10, *arguments),
+            one_way(split_kernels(head_dim), 10, *arguments)]
 
 
 def registers(text):
     """{(kernel, head_dim): (architecture, registers, spilled bytes)} of nvcc's report, bf16."""
     found = {}
-    names = {"forward": "forward", "backward_keys": "backward: keys", "backward_queries": "backward: queries"}
+    names = {"forward": "forward", "backward_keys": "split: keys", "backward_queries": "split: queries"}
+    shapes = {("4", "64"): "sequence, 4 warps", ("8", "64"): "sequence, 8 warps", ("8", "32"): "sequence, 8 warps, small"}
     architectures = dict(re.findall(r"Compiling entry function '(\S+)' for '(\w+)'", text))
     for mangled, figures in roofline.parse_ptxas(text).items():
-        name = re.search(r"attention_(\w+?)_kernelIN.*?Bf16ELi(\d+)E", mangled)
-        if name and name.group(1) in names:
+        name = re.search(r"attention_(\w+?)_kernelIN.*?Bf16ELi(\d+)E(?:\w*SequenceShapeILi\d+ELi(\d)ELi(\d+)E)?", mangled)
+        kernel = name and (names.get(name.group(1)) or shapes.get(name.group(3, 4)))
+        if kernel:
             spilled = figures["spill_stores"] + figures["spill_loads"]
-            found[names[name.group(1)], int(name.group(2))] = (architectures[mangled], figures["registers"], spilled)
+            found[kernel, int(name.group(2))] = (architectures[mangled], figures["registers"], spilled)
     return found
 
 
 def document(reports):
     lines = ["# Attention's kernels on paper", "",
-             "Made by `tests/bench/roofline_attention.py`; nothing here was measured on a GPU. Four warps a block.", "",
+             "Made by `tests/bench/roofline_attention.py`; nothing here was measured on a GPU. A `sequence` kernel's shared memory is for sequences of 128, 384 and 512.", "",
              "## A block, and a pair of query and key", "",
              "Cycles of each unit of a multiprocessor a 1000 pairs, on an H100 and an A100; issue without and with dropout.", "",
-             "| kernel | head size | own rows | others | shared, KiB | registers + spilled bytes | FLOP | bytes of shared memory | tensor | exp | shared | issue |",
+             "| kernel | head size | own rows | others | shared, KiB | registers + spilled bytes | products | bytes of shared memory | tensor | exp | shared | issue |",
              "|---|---|---|---|---|---|---|---|---|---|---|---|"]
     for head_dim in (32, 64, 128):
-        for k in kernels(head_dim):
+        lengths = {"sequence, 4 warps": 128, "sequence, 8 warps": 384, "sequence, 8 warps, small": 512}
+        sequences = [k for name, length in lengths.items() for k in sequence_kernels(head_dim, length) if k.name == name]
+        for k in [forward_kernel(head_dim), *split_kernels(head_dim), *sequences]:
             said = "; ".join("{}: {} + {}".format(*r[k.name, head_dim]) for r in reports if (k.name, head_dim) in r)
             units = [[f"{1e3 * c:.0f}" for c in (k.cycles(chip, False)[unit] for chip in CHIPS)] for unit in ("tensor", "exp", "shared")]
             cells = [" / ".join(units[0]), units[1][0], units[2][0],
                      " / ".join(f"{1e3 * k.cycles(CHIPS[0], d)['issue']:.0f}" for d in (False, True))]
             lines.append(f"| {k.name} | {head_dim} | {k.rows} | {k.others} | {k.shared_bytes / 1024:.1f} | {said} "
-                         f"| {k.operations:.0f} | {k.operand_bytes:.1f} | " + " | ".join(cells) + " |")
+                         f"| {k.products} | {k.operand_bytes:.1f} | " + " | ".join(cells) + " |")
     lines += ["", "## A layer, 16,384 tokens", "",
-              "Least time by the busiest unit, and the rate of 4·hidden·s² operations forward and 10 backward that it would be.", "",
-              "| heads | length | dropout | GPU | forward, µs | TFLOP/s | by | backward, µs | TFLOP/s | by |", "|---|---|---|---|---|---|---|---|---|---|"]
+              "Least time by the busiest unit, and the rate of 4·hidden·s² operations forward and 10 backward that it would be. Backward by the "
+              "kernel that is chosen for the length, and by the split kernels (`fused-split` of bench_attention).", "",
+              "| heads | length | dropout | GPU | forward, µs | TFLOP/s | by | backward | µs | TFLOP/s | by | split, µs | by |",
+              "|---|---|---|---|---|---|---|---|---|---|---|---|---|"]
     for heads, head_dim in ((12, 64), (16, 64), (8, 128), (12, 32)):
-        for length in (512, 128) if heads == 12 and head_dim == 64 else (512,):
+        for length in (512, 384, 128) if heads == 12 and head_dim == 64 else (512,):
             for dropout in (False, True):
                 for chip in CHIPS:
-                    f, b = both_ways(head_dim, chip, [length] * (16384 // length), heads, dropout)
-                    lines.append(f"| {heads} of {head_dim} | {length} | {0.1 if dropout else 0.0} | {chip.name} | {1e6 * f[1]:.0f} "
-                                 f"| {f[2]:.0f} | {f[3]} | {1e6 * b[1]:.0f} | {b[2]:.0f} | {b[3]} |")
-    lines += ["", "What it says: with dropout the generator's instructions bound the kernels of small heads and the forward kernel, as in every "
-              "implementation that draws per element. At dropout 0 the forward kernel's aim on Hopper (330 TFLOP/s at head size 64) leaves "
-              "room for latencies; the backward aim (260) leaves little, as seven products are computed for five that count: wgmma, "
-              "or sums of d_q in the keys' kernel, would be the next step.", ""]
+                    f, b, split = ways(head_dim, chip, [length] * (16384 // length), heads, dropout)
+                    chosen = backward_kernels(head_dim, chip, length)
+                    name = chosen[0].name if len(chosen) == 1 else "split"
+                    lines.append(f"| {heads} of {head_dim} | {length} | {0.1 if dropout else 0.0} | {chip.name} | {1e6 * f[0]:.0f} "
+                                 f"| {f[1]:.0f} | {f[2]} | {name} | {1e6 * b[0]:.0f} | {b[1]:.0f} | {b[2]} | {1e6 * split[0]:.0f} | {split[2]} |")
+    lines += ["", "What it says: forward with dropout is bound by the generator's instructions, which backward no longer executes. With five products "
+              "tensor cores, shared memory and issue are nearly equally busy in the backward kernel of sequences, which leaves little room for "
+              "latencies: how near a GPU comes to this is open, and eight warps in one block overlap less than two blocks of four. Lengths that "
+              "differ leave multiprocessors idle at the end, which the table does not have; the longest sequences are begun first against it. "
+              "`bench_attention` times both backward variants.", ""]
     return "\n".join(lines)
 
 

@@ -10,38 +10,62 @@ ptxas info    : Compiling entry function '_ZN8bert_hpc3ops4cuda24attention_forwa
 ptxas info    : Function properties for _ZN8bert_hpc3ops4cuda24attention_forward_kernelINS_4core4Bf16ELi64EEEvNS1_13AttentionCallIT_EE
     0 bytes stack frame, 4 bytes spill stores, 8 bytes spill loads
 ptxas info    : Used 250 registers, used 1 barriers, 784 bytes cmem[0]
+ptxas info    : Compiling entry function '_ZN8bert_hpc3ops4cuda34attention_backward_sequence_kernelINS_4core4Bf16ELi64ENS1_13SequenceShapeILi64ELi8ELi32EEEEEvNS1_13AttentionCallIT_EE' for 'sm_90'
+ptxas info    : Function properties for _ZN8bert_hpc3ops4cuda34attention_backward_sequence_kernelINS_4core4Bf16ELi64ENS1_13SequenceShapeILi64ELi8ELi32EEEEEvNS1_13AttentionCallIT_EE
+    0 bytes stack frame, 1 bytes spill stores, 2 bytes spill loads
+ptxas info    : Used 255 registers, used 1 barriers, 784 bytes cmem[0]
 """
 
 
 class Attention(unittest.TestCase):
     def test_a_pair_by_hand(self):
-        forward, keys, queries = roofline.kernels(64)
+        forward, (keys, queries) = roofline.forward_kernel(64), roofline.split_kernels(64)
         self.assertEqual([k.operations for k in (forward, keys, queries)], [4 * 64, 8 * 64, 6 * 64])
         # A warp reads a tile's row of 128 bytes twice for its 32 queries.
         self.assertEqual(forward.operand_bytes, 2 * 128 / 32)
         self.assertEqual(forward.shared_bytes, (128 + 2 * 64) * 64 * 2)
-        self.assertEqual(keys.shared_bytes, (2 * 128 + 4 * 32) * 64 * 2 + 6 * 4 * 32)
+        self.assertEqual(keys.shared_bytes, (2 * 128 + 4 * 32) * 64 * 2 + 4 * 4 * 32)
+
+    def test_a_pair_of_a_sequence_by_hand(self):
+        four, = (k for k in roofline.sequence_kernels(64, 128) if k.name == "sequence, 4 warps")
+        # Keys, values, queries and gradients of 128 bytes a row, ds of 2 bytes a pair, two numbers a query.
+        self.assertEqual(four.shared_bytes, (2 * 128 + 2 * 64) * 128 + 2 * 128 * 64 + 8 * 128)
+        # Four products and two left operands by 32 rows, ds written, and for d_q 32 rows and 32 columns a warp of 64 queries.
+        self.assertEqual(four.operand_bytes, 4 * 4 + 2 * 4 + 2 + 4 * 2 * (32 + 32) / 64)
+        small = roofline.sequence_kernels(64, 512)[-1]
+        self.assertEqual(small.shared_bytes, (2 * 256 + 2 * 32) * 128 + 2 * 256 * 32 + 512 * (8 + 4 * 64))
+        self.assertEqual(small.operations, 10 * 64)
+
+    def test_the_backward_kernel_is_the_one_that_fits(self):
+        h100, a100 = CHIPS
+        names = [[k.name for k in roofline.backward_kernels(64, chip, length)] for chip, length in
+                 ((h100, 128), (h100, 384), (h100, 512), (a100, 256))]
+        self.assertEqual(names, [["sequence, 4 warps"], ["sequence, 8 warps"], ["sequence, 8 warps, small"], ["sequence, 8 warps"]])
+        for head_dim, chip, length in ((64, h100, 513), (64, a100, 384), (128, h100, 64)):
+            self.assertEqual(len(roofline.backward_kernels(head_dim, chip, length)), 2)
 
     def test_whole_tiles_are_computed(self):
-        forward = roofline.kernels(64)[0]
-        self.assertEqual(roofline.pairs_computed(forward, [17, 64]), 32 * 64 + 64 * 64)
+        self.assertEqual(roofline.pairs_computed(roofline.forward_kernel(64), [17, 64]), 32 * 64 + 64 * 64)
+        self.assertEqual(roofline.pairs_computed(roofline.sequence_kernels(64, 128)[0], [17, 70]), 32 * 32 + 96 * 96)
 
     def test_dropout_costs_and_longer_sequences_run_faster(self):
         for chip in CHIPS:
-            short, long = (roofline.both_ways(64, chip, [s] * (16384 // s), 12, False) for s in (32, 512))
-            dropped = roofline.both_ways(64, chip, [512] * 32, 12, True)
-            for i in range(2):
-                self.assertGreater(long[i][2], short[i][2])
-                self.assertGreater(dropped[i][1], long[i][1])
-                self.assertLess(long[i][2], 1e-12 * chip.tensor * chip.processors * chip.clock)
+            short, long = (roofline.ways(64, chip, [s] * (16384 // s), 12, False) for s in (32, 512))
+            dropped = roofline.ways(64, chip, [512] * 32, 12, True)
+            for i in range(3):
+                self.assertGreater(long[i][1], short[i][1])
+                self.assertLess(long[i][1], 1e-12 * chip.tensor * chip.processors * chip.clock)
+            self.assertGreater(dropped[0][0], long[0][0])
 
     def test_ptxas_report(self):
-        self.assertEqual(roofline.registers(REPORT), {("forward", 64): ("sm_80", 250, 12)})
+        self.assertEqual(roofline.registers(REPORT), {("forward", 64): ("sm_80", 250, 12),
+                                                      ("sequence, 8 warps, small", 64): ("sm_90", 255, 3)})
 
     def test_document_has_a_line_for_every_kernel(self):
         text = roofline.document([roofline.registers(REPORT)])
         self.assertIn("sm_80: 250 + 12", text)
-        self.assertEqual(text.count("| backward: keys |"), 3)
+        self.assertEqual(text.count("| split: keys |"), 3)
+        self.assertIn("| sequence, 8 warps, small | 64 | 256 | 32 | 220.0 | sm_90: 255 + 3 |", text)
 
 
 if __name__ == "__main__":
