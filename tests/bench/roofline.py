@@ -46,6 +46,9 @@ GPUS = [
 ]
 MEMORY_SHARE = 0.90  # of the data sheet's rate, for long streams
 FLOOR = 2.5e-6  # seconds of a dependent kernel that does next to nothing
+# Seconds of a product that its first tiles' loads and its last ones' stores take, which nothing hides: the products of
+# BERT-base, of 10 to 30 µs, come out at 400 to 500 TFLOP/s with it, as they typically do; 8192³ stays at the share.
+RAMP = 6.0e-6
 LAUNCH = 2.2e-6  # seconds of the host for a launch; about 0.4 inside a CUDA graph
 WORKSPACE = 32 * 2**20  # bytes, of partial sums where the inner dimension is split
 SPLITS = range(1, 17)
@@ -141,6 +144,12 @@ def partial_sums(model, tokens):
     return norm_blocks * 3 * model.hidden * 4.0, gelu_blocks * model.wide * 4.0
 
 
+def messages_of(model):
+    """As train::usual_bucket_elements() and its plan: about a dozen, and one more where known zeros of the embeddings end."""
+    elements = min(max(model.parameters // 12, 2**22), 2**25)
+    return math.ceil(model.parameters / elements) + 1
+
+
 def streams_of_step(model, tokens, sequences, ranks=1, copies=True):
     """All that is not a product: by the elements that each reads and writes, 2 bytes an activation, 4 a parameter.
     `copies`: of weights and biases in 16 bits are kept, as in all but FP8 trainings; then epilogues add the biases of the
@@ -148,6 +157,7 @@ def streams_of_step(model, tokens, sequences, ranks=1, copies=True):
     n, h, w, p = model.layers, model.hidden, model.wide, model.parameters
     t = float(tokens)
     weights = float(p - model.tables)
+    messages = messages_of(model)
     norm_sums, gelu_sums = partial_sums(model, tokens)
     kernels = [
         Kernel("embedding: look-up", 1, t * h * (12 + 2)),
@@ -166,21 +176,24 @@ def streams_of_step(model, tokens, sequences, ranks=1, copies=True):
         Kernel("gradient norm", 2, p * 4.0),
         # Value, gradient, two moments: each read and written. Rounded copies of what products read are written with them
         # where a rank updates everything.
-        Kernel("AdamW", 2, p * 32.0 + (weights * 2.0 if ranks == 1 and copies else 0.0)),
+        Kernel("AdamW", messages if ranks > 1 else 1, p * 32.0 + (weights * 2.0 if ranks == 1 and copies else 0.0)),
     ]
     if ranks > 1:
         kernels.append(Kernel("weights to 16 bits, after the update", 2, weights * 6.0))
-        kernels.append(Kernel(f"all-reduce over {ranks} ranks (NVLink, beside backward)", 8, p * 8.0 * (ranks - 1) / ranks))
+        kernels.append(Kernel(f"reduce-scatters and all-gathers over {ranks} ranks (NVLink, beside backward)", 2 * messages,
+                              p * 8.0 * (ranks - 1) / ranks))
     return kernels
 
 
 def attention_of_step(model, lengths):
-    """Forward 4·hidden·s² operations a sequence; backward 10, two of which compute scores again."""
+    """Forward 4·hidden·s² operations a sequence; backward 10, two of which compute scores again. Which pairs dropout keeps
+    is written by forward and read by backward, a bit each. Lengths are such that one kernel does backward."""
     squares = float(sum(s * s for s in lengths))
     tokens, n, h = float(sum(lengths)), model.layers, model.hidden
+    bits = h / 64 * squares / 8  # bytes; heads of 64
     return [
-        Kernel("attention: forward", n, n * tokens * h * 8, 4.0 * n * h * squares, attention=0),
-        Kernel("attention: backward", 3 * n, n * tokens * h * 18, 10.0 * n * h * squares, attention=1),
+        Kernel("attention: forward", n, n * (tokens * h * 8 + bits), 4.0 * n * h * squares, attention=0),
+        Kernel("attention: backward", n, n * (tokens * h * 16 + bits), 10.0 * n * h * squares, attention=1),
     ]
 
 
@@ -223,7 +236,8 @@ def product_seconds(kernel, gpu, parts):
     rate = gpu.memory * MEMORY_SHARE
     tensor = gpu.tensor * 2 / kernel.operand  # numbers of half the size go through at twice the rate
     computing = kernel.operations / (tensor * gpu.product_share * tile_share(rows, columns, gpu.processors, parts))
-    return max((kernel.bytes + partial) / rate, computing) + (partial / rate + kernel.launches * FLOOR if parts > 1 else 0.0)
+    adding = partial / rate + kernel.launches * FLOOR if parts > 1 else 0.0
+    return max((kernel.bytes + partial) / rate, computing) + kernel.launches * RAMP + adding
 
 
 def parts_of(kernel):

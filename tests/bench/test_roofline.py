@@ -76,7 +76,7 @@ class Times(unittest.TestCase):
         self.assertAlmostEqual(roofline.tile_share(128 * 132, 256, 132), 1.0)
         self.assertLess(roofline.tile_share(128 * 133, 256, 132), 0.9)
         self.assertAlmostEqual(2 * roofline.seconds(roofline.product("x", 1, 8448, 8192, 99999, operand=1), H100, [1]),
-                               roofline.seconds(roofline.product("x", 1, 8448, 8192, 99999), H100, [1]))
+                               roofline.seconds(roofline.product("x", 1, 8448, 8192, 99999), H100, [1]) + roofline.RAMP)
         # A tile half empty is half wasted, whichever tile is best.
         self.assertLessEqual(roofline.tile_share(32, 64, 1), 0.5)
 
@@ -92,7 +92,22 @@ class Times(unittest.TestCase):
         self.assertLess(roofline.seconds(split, H100, [1]), 0.7 * roofline.seconds(whole, H100, [1]))
         bytes_of_parts = 2 * 3 * 4 * 768 * 768  # written and read
         tiny = roofline.Kernel("x", 1, 0.0, 1.0, (768, 768, 768))
-        self.assertAlmostEqual(roofline.product_seconds(tiny, H100, 3), bytes_of_parts / (0.9 * 3.35e12) + roofline.FLOOR)
+        self.assertAlmostEqual(roofline.product_seconds(tiny, H100, 3), bytes_of_parts / (0.9 * 3.35e12) + roofline.FLOOR
+                               + roofline.RAMP)
+
+    def test_products_of_base_run_at_400_to_500_teraflops_and_large_ones_near_the_share(self):
+        lengths = roofline.shape_cases()[0][2]
+        products = roofline.products_of_step(BASE, sum(lengths))
+        rate = sum(k.operations for k in products) / sum(roofline.seconds(k, H100, lengths) for k in products)
+        self.assertTrue(400e12 < rate < 500e12, rate)
+        large = roofline.product("x", 1, 8192, 8192, 8192)
+        self.assertGreater(large.operations / roofline.seconds(large, H200, [1]), 0.9 * 0.70 * 989e12)
+
+    def test_several_ranks_send_about_a_dozen_messages_each_way(self):
+        self.assertEqual(roofline.messages_of(BASE), 14)
+        launches = lambda ranks: {k.name: k.launches for k in roofline.streams_of_step(BASE, 100, 2, ranks)}
+        self.assertEqual(launches(8)["AdamW"], 14)
+        self.assertEqual(launches(1)["AdamW"], 1)
 
     def test_one_rank_writes_rounded_weights_with_the_update(self):
         weights = BASE.parameters - (30522 + 512 + 2) * 768
