@@ -101,5 +101,5 @@ done
 # All programs hold the same kernels: a dictionary that spans them keeps one copy.
 tar -C "$(dirname "$bundle")" --sort=name --owner=0 --group=0 -cf - "$(basename "$bundle")" | xz --lzma2=preset=6,dict=256MiB >"$bundle.tar.xz"
 bytes=$(stat -c %s "$bundle.tar.xz")
-note "$bundle: $(du -sm "$bundle" | cut -f1) MiB; $bundle.tar.xz: $bytes bytes ($((bytes * 10 >> 20)) tenths of a MiB)"
+note "$bundle: $(du -sm "$bundle" | cut -f1) MiB; $bundle.tar.xz: $bytes bytes, $((bytes >> 20)).$((bytes * 10 / 1048576 % 10)) MiB"
 [ "$bytes" -le $most_bytes ] || fail 1 "$bundle.tar.xz is above 16 MiB"
