@@ -46,9 +46,9 @@ TEST_CASE("copies, fills and waits are counted where host and device share memor
   CallCount count;
   const CountCalls counting(count);
   fill_on_device(array.device(), 0, 8 * sizeof(double));
-  array.to_device(8);
   array.to_host(8);
   copy_to_host(array.device(), host.data(), 8 * sizeof(double));
+  array.to_device(8);
   wait_for_kernels();
   CHECK(count.total(DeviceCall::fill) == 1);
   CHECK(count.total(DeviceCall::copy) == 3);
