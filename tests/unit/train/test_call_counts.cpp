@@ -12,6 +12,7 @@
 #include "bert_hpc/model/stage.hpp"
 #include "bert_hpc/train/data_parallel.hpp"
 #include "bert_hpc/train/optimizer.hpp"
+#include "support/counted_group.hpp"
 #include "support/host_batch.hpp"
 
 using namespace bert_hpc;
@@ -58,12 +59,13 @@ std::unique_ptr<tests::HostBatch> batch_of(int sequences) {
   return batch;
 }
 
-/// One step on one rank, as the trainer does it.
-core::CallCount counted_step(core::DataType compute) {
+/// A step of the first of `ranks` ranks, which do not exist, as the trainer does it.
+core::CallCount counted_step(core::DataType compute, int ranks = 1, std::int64_t bucket_elements = 0) {
   const model::BertConfig config = narrow_base();
-  const auto alone = comm::make_self_communicator();
+  test::CountedGroup group(comm::make_self_communicator(), ranks);
+  const train::ShardSettings shards{.bucket_elements = bucket_elements};
   core::ParameterStore store(model::bert_parameters(config, kind, 2), core::ParameterStore::Arenas::with_gradients,
-                             train::shard_alignment(false, 1), train::shard_memory({}, *alone));
+                             train::shard_alignment(false, ranks), train::shard_memory(shards, group));
   model::initialize_parameters(store, config, 1);
   model::Stage bert(config, kind, 2, model::whole(config), store, {}, compute);
   CountedGemm products(compute);
@@ -79,10 +81,11 @@ core::CallCount counted_step(core::DataType compute) {
   workspace.allocate();
   products.keep_weights(store);
   attention->reserve(bounds.max_length, config.head_dim());
-  const auto sums = train::make_data_parallel(*alone, store);
+  const auto sums = train::make_data_parallel(group, store, shards);
   train::Adamw adamw({}, store, sums->owned(), false, products.kept_weights());
   layers::Engine engine{products, *attention};
   const core::MirroredArray<double> losses(1);
+  train::GradientNorm& norm = sums->norm();
   core::CallCount last;
   for (int step = 0; step < 2; ++step) {  // the first rounds all weights
     core::CallCount count;
@@ -98,11 +101,19 @@ core::CallCount counted_step(core::DataType compute) {
     sums->end_micro_batch();
     sums->end_step();
     count.enter("norm");
-    sums->norm().start_on_device({.losses = losses.device(), .micro_batches = 1, .targets = 32}, 1.0, 1);
-    count.enter("update");
-    adamw.step_on_device(1e-5, step + 1, sums->norm().factor());
-    count.enter("loss");
-    losses.to_host(1);
+    if (norm.stays_on_device()) {
+      norm.start_on_device({.losses = losses.device(), .micro_batches = 1, .targets = 32}, 1.0, 1);
+      count.enter("update");
+      adamw.step_on_device(1e-5, step + 1, norm.factor());
+      count.enter("loss");
+      losses.to_host(1);
+    } else {
+      norm.start();
+      losses.to_host(1);
+      const double size = norm.result();
+      count.enter("update");
+      adamw.step(1e-5, step + 1, size, [&sums](std::size_t range) { sums->share_range(range); });
+    }
     count.enter("share");
     sums->share_parameters();
     last = count;
@@ -141,7 +152,21 @@ TEST_CASE("a step of BERT-base on one rank is at most 400 launches, and the host
         400);
 }
 
-TEST_CASE("ZeRO 1 of BERT-base on 8 GPUs takes at most 16 messages of each kind, and as many updates") {
+TEST_CASE("ZeRO 1 on 8 GPUs takes at most 16 messages of each kind, as many updates, and one wait") {
+  // As many buckets as BERT-base has: a twelfth of the arena each.
+  const core::ParameterStore layout(model::bert_parameters(narrow_base(), kind, 2), core::ParameterStore::Arenas::none,
+                                    train::shard_alignment(false, 8));
+  const core::CallCount count = counted_step(core::DataType::bf16, 8, layout.arena_size() / 12);
+  CHECK(count.total(DeviceCall::collective, "reduce_scatter") <= 16);
+  CHECK(count.total(DeviceCall::collective, "reduce_scatter") > 8);
+  CHECK(count.total(DeviceCall::collective, "all_gather") == count.total(DeviceCall::collective, "reduce_scatter"));
+  CHECK(in_section(count, DeviceCall::kernel, "update") == count.total(DeviceCall::collective, "reduce_scatter"));
+  CHECK(in_section(count, DeviceCall::kernel, "norm") == 1);
+  CHECK(count.total(DeviceCall::collective, "all_reduce") == 1);
+  CHECK(count.total(DeviceCall::wait) == 1);
+}
+
+TEST_CASE("gradients of a model on GPUs are sent in about a dozen messages") {
   model::BertConfig base;  // bert-base-uncased
   base.vocab_size = 30522;
   base.label_names = {"a", "b"};
@@ -149,10 +174,8 @@ TEST_CASE("ZeRO 1 of BERT-base on 8 GPUs takes at most 16 messages of each kind,
     const core::ParameterStore store(model::bert_parameters(base, head, 2), core::ParameterStore::Arenas::none,
                                      train::shard_alignment(false, 8));
     const std::int64_t elements = train::usual_bucket_elements(store.arena_size(), true);
-    const train::ShardPlan plan = train::plan_shards(store, {.zero = 1, .bucket_elements = elements}, 8);
-    // Each bucket is a reduce-scatter, an update and an all-gather.
-    CHECK(plan.buckets.size() <= 16);
-    CHECK(plan.buckets.size() >= 4);  // some are under way while backward makes others
+    CHECK(elements == store.arena_size() / 12);
+    CHECK(train::plan_shards(store, {.zero = 1, .bucket_elements = elements}, 8).buckets.size() <= 16);
   }
   CHECK(train::usual_bucket_elements(1'000'000'000, true) == std::int64_t{1} << 25);
   CHECK(train::usual_bucket_elements(1'000'000, true) == std::int64_t{1} << 22);
