@@ -156,6 +156,11 @@ std::vector<std::int64_t> Assembly::segments() const {
   return begins;
 }
 
+std::vector<train::ArenaRange> Assembly::replaced_gradients() const {
+  if (!pipeline_settings_.replaces_first) return {};
+  return train::replaced_gradients(parameters, stages);
+}
+
 std::vector<std::int64_t> Assembly::units() const {
   std::vector<std::int64_t> begins;
   for (const model::Stage& stage : stages) {

@@ -24,7 +24,8 @@ Trainer::Trainer(const TrainerSettings& settings, Assembly& assembly, train::Dat
       sums_(sums),
       timers_(timers),
       optimizer_(settings.adamw, assembly.parameters, sums.owned(), sums.plan().settings.offload,
-                 assembly.products->kept_weights()),
+                 assembly.products->kept_weights(),
+                 sums.plan().shards_gradients() ? std::vector<train::ArenaRange>() : assembly.replaced_gradients()),
       hash_(*assembly.groups().data, assembly.groups().world, assembly.parameters, settings.parameter_hash_every),
       row_losses_(settings.rows * settings.micro_batches),
       row_counts_(static_cast<std::size_t>(settings.micro_batches)) {
@@ -86,6 +87,7 @@ void Trainer::prepare(const data::LoadedStep& loaded, std::int64_t done) {
   const std::vector<int>& begins = loaded.plan.replica_begin;
   first_index_ = begins[static_cast<std::size_t>(assembly_.place.data)];
   own_ = loaded.micro_batches.size();
+  if (own_ == 0) optimizer_.clear_replaced();
   std::fill(row_counts_.begin(), row_counts_.end(), 0);
   passes_.clear();
   for (std::size_t i = 0; i < own_; ++i) {

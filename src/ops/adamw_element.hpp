@@ -38,8 +38,9 @@ struct Adamw {
   float decay, step_size, inverse_root2, new1, new2, beta2, epsilon, gradient_scale;
 };
 
-/// Updates of w, with its gradient, moments and copy (of type `Copy`, or void without). The gradient becomes 0.
-template <class Copy>
+/// Updates of w, with its gradient, moments and copy (of type `Copy`, or void without). `clears`: the gradient becomes
+/// 0.
+template <class Copy, bool clears = true>
 struct UpdateElement {
   Adamw update;
   float *w, *g, *m, *v;
@@ -51,7 +52,7 @@ struct UpdateElement {
       update(w[i], 0.0f, m[i], v[i]);
     } else {
       update(w[i], g[i], m[i], v[i]);
-      g[i] = 0.0f;
+      if constexpr (clears) g[i] = 0.0f;
     }
     if constexpr (!std::is_void_v<Copy>) copy[i] = Copy(w[i]);
   }
@@ -70,7 +71,7 @@ struct UpdateElement {
     octets::store(first, count, m + i);
     octets::store(second, count, v + i);
     octets::store(value, count, w + i);
-    if constexpr (!known_zero) {
+    if constexpr (!known_zero && clears) {
       float zero[width] = {};
       octets::store(zero, count, g + i);
     }

@@ -129,6 +129,16 @@ AdamwRanges::AdamwRanges(std::span<const AdamwRange> ranges, core::DataType copi
   core::copy_to_device(pieces.data(), pieces_.data(), pieces.size() * sizeof(Piece));
 }
 
+template <class Copy, bool clears>
+KOKKOS_INLINE_FUNCTION void update_range(const kernel::RowTeam& team, std::int64_t count, const std::uint8_t* marks,
+                                         const Adamw& update, const AdamwRange& r, std::int64_t begin) {
+  const UpdateElement<void, clears> plain{
+      update, r.value + begin, r.gradient + begin, r.first_moment + begin, r.second_moment + begin, nullptr};
+  if (r.copy == nullptr) return update_piece(team, count, marks, plain);
+  auto* const copy = reinterpret_cast<Copy*>(r.copy) + begin;
+  update_piece(team, count, marks, UpdateElement<Copy, clears>{update, plain.w, plain.g, plain.m, plain.v, copy});
+}
+
 template <class Copy>
 void update_pieces(const AdamwStep& step, const AdamwRange* all, const AdamwRanges::Piece* pieces,
                    std::int64_t piece_count) {
@@ -143,20 +153,14 @@ void update_pieces(const AdamwStep& step, const AdamwRange* all, const AdamwRang
         const std::int64_t left = r.size - piece.begin, count = left < piece_elements ? left : piece_elements;
         Adamw update = r.decay ? with : without;
         if (device_scale != nullptr) update.gradient_scale = *device_scale;
-        const UpdateElement<void> plain{update,
-                                        r.value + piece.begin,
-                                        r.gradient + piece.begin,
-                                        r.first_moment + piece.begin,
-                                        r.second_moment + piece.begin,
-                                        nullptr};
+        float* const g = r.gradient + piece.begin;
         std::uint8_t* const marks = r.marks == nullptr ? nullptr : r.marks + piece.begin / line;
         if (update.gradient_scale != update.gradient_scale) {  // NaN: skipped
-          update_piece(team, count, marks, ZeroElement{plain.g});
-        } else if (r.copy == nullptr) {
-          update_piece(team, count, marks, plain);
+          if (r.clears) update_piece(team, count, marks, ZeroElement{g});
+        } else if (r.clears) {
+          update_range<Copy, true>(team, count, marks, update, r, piece.begin);
         } else {
-          auto* const copy = reinterpret_cast<Copy*>(r.copy) + piece.begin;
-          update_piece(team, count, marks, UpdateElement<Copy>{plain.update, plain.w, plain.g, plain.m, plain.v, copy});
+          update_range<Copy, false>(team, count, nullptr, update, r, piece.begin);
         }
         if (marks == nullptr) return;
         team.meet();  // all have read them

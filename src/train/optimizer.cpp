@@ -10,19 +10,24 @@
 namespace bert_hpc::train {
 namespace {
 
-struct DecayRange {
+/// Elements that are updated alike.
+struct LikeRange {
   std::int64_t begin = 0, end = 0;
-  bool decay = true;
+  bool decay = true, replaced = false;
 };
 
-/// Neighbouring slices with the same decay as one range, with or without copies; padding behind a slice belongs to it
-/// (it is zero and stays so).
-std::vector<DecayRange> decay_ranges(const core::ParameterStore& parameters) {
-  std::vector<DecayRange> ranges;
+/// Neighbouring slices that are updated alike as one range, with or without copies; padding behind a slice belongs to
+/// it (it is zero and stays so).
+std::vector<LikeRange> like_ranges(const core::ParameterStore& parameters, std::span<const ArenaRange> replaced) {
+  std::vector<LikeRange> ranges;
   for (const core::ParameterSlice& slice : parameters.slices()) {
-    if (ranges.empty() || ranges.back().decay != slice.decay || slice.offset == parameters.products_begin()) {
+    const bool again = std::any_of(replaced.begin(), replaced.end(), [&](const ArenaRange& range) {
+      return range.begin <= slice.offset && slice.offset + slice.size <= range.end;
+    });
+    const bool like = !ranges.empty() && ranges.back().decay == slice.decay && ranges.back().replaced == again;
+    if (!like || slice.offset == parameters.products_begin()) {
       if (!ranges.empty()) ranges.back().end = slice.offset;
-      ranges.push_back({slice.offset, 0, slice.decay});
+      ranges.push_back({slice.offset, 0, slice.decay, again});
     }
   }
   if (!ranges.empty()) ranges.back().end = parameters.arena_size();
@@ -42,24 +47,25 @@ bool owns_everything(const core::ParameterStore& parameters, std::span<const Own
 }  // namespace
 
 Adamw::Adamw(const AdamwSettings& settings, core::ParameterStore& parameters, std::span<const OwnedRange> owned,
-             bool offload, ops::RoundedWeights* copies)
+             bool offload, ops::RoundedWeights* copies, std::span<const ArenaRange> replaced)
     : settings_(settings),
       parameters_(parameters),
       copies_(!offload && owns_everything(parameters, owned) ? copies : nullptr),
       offload_(offload) {
-  const std::vector<DecayRange> ranges = decay_ranges(parameters);
+  const std::vector<LikeRange> ranges = like_ranges(parameters, replaced);
   std::int64_t elements = 0;  // of the ranges before
   for (const OwnedRange& mine : owned) {
     Range& own = ranges_.emplace_back();
     own.state = static_cast<std::size_t>(elements);
     own.owned = mine;
-    for (const DecayRange& range : ranges) {
+    for (const LikeRange& range : ranges) {
       const std::int64_t begin = std::max(mine.begin, range.begin), end = std::min(mine.begin + mine.size, range.end);
       if (begin >= end) continue;
       own.runs.push_back(
           {static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin),
            static_cast<std::size_t>(elements + begin - mine.begin), mine.gradient + (begin - mine.begin), range.decay,
-           mine.marks == nullptr ? nullptr : mine.marks + (begin - mine.begin) / ops::GradientMarks::line});
+           mine.marks == nullptr ? nullptr : mine.marks + (begin - mine.begin) / ops::GradientMarks::line,
+           range.replaced && !offload && mine.marks == nullptr});
     }
     elements += mine.size;
   }
@@ -100,7 +106,8 @@ ops::AdamwRange Adamw::resident(const Run& run) const {
           .copy = copied ? copies_->data() + (begin - copies_->begin()) : nullptr,
           .marks = run.marks,
           .size = static_cast<std::int64_t>(run.size),
-          .decay = run.decay};
+          .decay = run.decay,
+          .clears = !run.replaced};
 }
 
 void Adamw::update_on_host(const Run& run, const ops::AdamwStep& step) {
@@ -121,6 +128,14 @@ void Adamw::update_offloaded(std::size_t range, ops::AdamwStep step) {
   for (const Run& run : own.runs) {
     step.weight_decay = run.decay ? decay : 0.0;
     update_on_host(run, step);
+  }
+}
+
+void Adamw::clear_replaced() {
+  for (const Range& range : ranges_) {
+    for (const Run& run : range.runs) {
+      if (run.replaced) ops::set_zero({run.gradient, run.size});
+    }
   }
 }
 

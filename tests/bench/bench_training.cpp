@@ -179,7 +179,11 @@ json run(const Options& options, comm::Communicator& world, int threads) {
   const auto attention = ops::make_attention("fused", options.compute);
   layers::Engine engine{*products, *attention};
   // A step is one micro-batch: see train::Pipeline.
-  if (train::replaces_first_gradients(core::is_gpu_build(), false)) engine.weight_gradients = ops::Write::replace;
+  std::vector<train::ArenaRange> replaced;
+  if (train::replaces_first_gradients(core::is_gpu_build(), false)) {
+    engine.weight_gradients = ops::Write::replace;
+    replaced = train::replaced_gradients(store, {&bert, 1});
+  }
   const std::vector<Share> shares = make_shares(case_file, config.vocab_size, world.rank(), world.size());
   layers::BatchBounds bounds = bounds_of(shares);
   bounds.dropout_tiles = attention->dropout_tiles(bounds.max_length, config.head_dim());
@@ -194,7 +198,7 @@ json run(const Options& options, comm::Communicator& world, int threads) {
   }
   attention->reserve(bounds.max_length, config.head_dim());
   const auto sums = train::make_data_parallel(world, store);
-  train::Adamw adamw({}, store, sums->owned(), false, products->kept_weights());
+  train::Adamw adamw({}, store, sums->owned(), false, products->kept_weights(), replaced);
 
   SectionClock sections(options.device_clock);
   const auto one_step = [&](int step) {

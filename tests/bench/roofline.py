@@ -174,9 +174,10 @@ def streams_of_step(model, tokens, sequences, ranks=1, copies=True):
         Kernel("embedding: backward", 5, t * h * (2 + 2) + t * h * 12),
         Kernel("head and loss", 14, sequences * h * 2 * 30 + 6.0 * h * h * 4),
         Kernel("gradient norm", 2, p * 4.0),
-        # Value, gradient, two moments: each read and written. Rounded copies of what products read are written with them
-        # where a rank updates everything.
-        Kernel("AdamW", messages if ranks > 1 else 1, p * 32.0 + (weights * 2.0 if ranks == 1 and copies else 0.0)),
+        # Value, gradient, two moments: each read and written, but gradients of the blocks' weights, which the next step
+        # replaces, are read alone. Rounded copies of what products read are written with them where a rank updates
+        # everything.
+        Kernel("AdamW", messages if ranks > 1 else 1, p * 32.0 - 4.0 * n * (4 * h * h + 2 * h * w) + (weights * 2.0 if ranks == 1 and copies else 0.0)),
     ]
     if ranks > 1:
         kernels.append(Kernel("weights to 16 bits, after the update", 2, weights * 6.0))

@@ -103,6 +103,8 @@ class Assembly {
 
   /// Where in the arena each virtual stage begins: segments of sums over replicas (train/shard_plan.hpp).
   std::vector<std::int64_t> segments() const;
+  /// Gradients that the first micro-batch of a step replaces: those of the encoder's weights, or none.
+  std::vector<train::ArenaRange> replaced_gradients() const;
   /// Where what backward finishes at once begins, ascending.
   std::vector<std::int64_t> units() const;
 

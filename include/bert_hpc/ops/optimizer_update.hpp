@@ -54,7 +54,8 @@ struct AdamwRange {
   std::uint16_t* copy = nullptr;
   std::uint8_t* marks = nullptr;
   std::int64_t size = 0;
-  bool decay = true;  ///< false: without weight decay
+  bool decay = true;   ///< false: without weight decay
+  bool clears = true;  ///< false: the gradient stays as it is, as the next step replaces it; such ranges have no marks
 };
 
 /// Ranges that are updated together: one kernel for all of them, which takes pieces of equal size. A model has a

@@ -26,9 +26,10 @@ struct AdamwSettings {
 class Adamw {
  public:
   /// `parameters`, and their `copies` if there are any, must outlive the optimizer. `owned` is copied. An update of
-  /// everything in device memory writes the copies too.
+  /// everything in device memory writes the copies too. Gradients of slices within `replaced` (parts of the arena) stay
+  /// as they are, unless offloaded: the next step replaces them, or clear_replaced() does.
   Adamw(const AdamwSettings& settings, core::ParameterStore& parameters, std::span<const OwnedRange> owned,
-        bool offload = false, ops::RoundedWeights* copies = nullptr);
+        bool offload = false, ops::RoundedWeights* copies = nullptr, std::span<const ArenaRange> replaced = {});
 
   /// Offloaded: copies the gradients of owned range `range` to the host. Ranges that were not fetched before step() are
   /// fetched there.
@@ -46,6 +47,8 @@ class Adamw {
 
   /// Instead of step(): the owned gradients are zeroed, parameters and moments stay.
   void discard();
+  /// Before a step in which this rank computes nothing: zeroes the gradients that it would replace.
+  void clear_replaced();
 
   /// Offloaded: the parameters have been set from elsewhere.
   void parameters_changed() { has_masters_ = false; }
@@ -61,6 +64,7 @@ class Adamw {
     float* gradient = nullptr;  // (size)
     bool decay = true;
     std::uint8_t* marks = nullptr;  // of the gradient
+    bool replaced = false;          // the gradient, by the next step
   };
   AdamwSettings settings_;
   core::ParameterStore& parameters_;

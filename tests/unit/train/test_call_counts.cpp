@@ -13,7 +13,7 @@
 #include "bert_hpc/train/data_parallel.hpp"
 #include "bert_hpc/train/optimizer.hpp"
 #include "support/counted_group.hpp"
-#include "support/host_batch.hpp"
+#include "support/narrow_base.hpp"
 
 using namespace bert_hpc;
 using core::DeviceCall;
@@ -33,35 +33,9 @@ class CountedGemm final : public ops::GemmProduct {
   }
 };
 
-/// BERT-base's layers, narrow: counts do not depend on widths.
-model::BertConfig narrow_base() {
-  model::BertConfig config;
-  config.vocab_size = 100;
-  config.hidden_size = 32;
-  config.num_hidden_layers = 12;
-  config.num_attention_heads = 2;
-  config.intermediate_size = 64;
-  config.max_position_embeddings = 64;
-  config.label_names = {"a", "b"};
-  return config;
-}
-
-std::unique_ptr<tests::HostBatch> batch_of(int sequences) {
-  std::vector<std::int32_t> ids, types, lengths, classes;
-  for (int s = 0; s < sequences; ++s) {
-    lengths.push_back(8 + s % 5);
-    classes.push_back(s % 2);
-    for (int p = 0; p < lengths.back(); ++p) ids.push_back(5 + (7 * s + p) % 90);
-  }
-  types.resize(ids.size(), 0);
-  auto batch = std::make_unique<tests::HostBatch>(ids, types, lengths);
-  batch->set_classes(classes);
-  return batch;
-}
-
 /// A step of the first of `ranks` ranks, which do not exist, as the trainer does it.
 core::CallCount counted_step(core::DataType compute, int ranks = 1, std::int64_t bucket_elements = 0) {
-  const model::BertConfig config = narrow_base();
+  const model::BertConfig config = tests::narrow_base();
   test::CountedGroup group(comm::make_self_communicator(), ranks);
   const train::ShardSettings shards{.bucket_elements = bucket_elements};
   core::ParameterStore store(model::bert_parameters(config, kind, 2), core::ParameterStore::Arenas::with_gradients,
@@ -70,7 +44,7 @@ core::CallCount counted_step(core::DataType compute, int ranks = 1, std::int64_t
   model::Stage bert(config, kind, 2, model::whole(config), store, {}, compute);
   CountedGemm products(compute);
   const auto attention = ops::make_attention("fused", compute);
-  const auto batch = batch_of(32);
+  const auto batch = tests::narrow_batch(32);
   core::Workspace workspace;
   const core::MicroBatch& view = batch->view();
   layers::BatchBounds bounds;
@@ -154,8 +128,8 @@ TEST_CASE("a step of BERT-base on one rank is at most 400 launches, and the host
 
 TEST_CASE("ZeRO 1 on 8 GPUs takes at most 16 messages of each kind, as many updates, and one wait") {
   // As many buckets as BERT-base has: a twelfth of the arena each.
-  const core::ParameterStore layout(model::bert_parameters(narrow_base(), kind, 2), core::ParameterStore::Arenas::none,
-                                    train::shard_alignment(false, 8));
+  const core::ParameterStore layout(model::bert_parameters(tests::narrow_base(), kind, 2),
+                                    core::ParameterStore::Arenas::none, train::shard_alignment(false, 8));
   const core::CallCount count = counted_step(core::DataType::bf16, 8, layout.arena_size() / 12);
   CHECK(count.total(DeviceCall::collective, "reduce_scatter") <= 16);
   CHECK(count.total(DeviceCall::collective, "reduce_scatter") > 8);
