@@ -243,6 +243,7 @@ class LongSteps(Case):
     def check_early(self, process, path, directory):
         output = process.communicate(timeout=30)[0]
         self.assertNotEqual(process.returncode, 0)
+        self.assertTrue((directory / "checkpoints/latest").exists(), output)
         latest = int((directory / "checkpoints/latest").read_text()[5:])
         self.assertIn(latest, (1, 2), output)  # 2: on a machine so busy that mpirun was late
         self.assertIn("SIGTERM received: stopping with a checkpoint; mpirun may kill all ranks 1 s after it", output)
@@ -265,8 +266,10 @@ class LongSteps(Case):
                 self.check_early(process, path, directory)
 
     def test_timeout(self):
+        """Without --foreground, timeout signals mpirun directly and by its process group. If mpirun sees two signals rather
+        than one, it kills the ranks at once."""
         path, directory = self.input("timeout", 5.0)
-        process = self.start(path, directory, 1, before=("timeout", "--preserve-status", "8"))
+        process = self.start(path, directory, 1, before=("timeout", "--foreground", "--preserve-status", "8"))
         self.check_early(process, path, directory)
 
     def test_a_job_that_is_continued(self):
