@@ -2,13 +2,13 @@
 // everything, and are counted. For tests of how many there are.
 #pragma once
 
-#include <algorithm>
 #include <memory>
 #include <span>
 #include <utility>
 
 #include "bert_hpc/comm/decorated_communicator.hpp"
 #include "bert_hpc/core/call_count.hpp"
+#include "bert_hpc/core/device_memory.hpp"
 
 namespace test {
 
@@ -26,7 +26,7 @@ class CountedGroup : public bert_hpc::comm::DecoratedCommunicator {
   void all_reduce(std::span<double>, Reduction) override { count("all_reduce"); }
   RequestHandle start_reduce_scatter(std::span<const float> data, std::span<float> mine) override {
     count("reduce_scatter");
-    std::copy_n(data.begin(), mine.size(), mine.begin());
+    bert_hpc::core::copy_on_device(data.data(), mine.data(), mine.size_bytes());
     return std::make_unique<Done>();
   }
   RequestHandle start_reduce_scatter(std::span<const float> data, std::span<float> mine,
