@@ -49,9 +49,7 @@ class CountedGroup : public bert_hpc::comm::DecoratedCommunicator {
     void wait() override {}
     bool test() override { return true; }
   };
-  static void count(const char* name) {
-    bert_hpc::core::count_call(bert_hpc::core::DeviceCall::collective, name);
-  }
+  static void count(const char* name) { bert_hpc::core::count_call(bert_hpc::core::DeviceCall::collective, name); }
 
   int size_;
 };
