@@ -133,7 +133,7 @@ void copy_to_device(const void* host, void* device, std::size_t bytes) {
 
 void start_copy_to_device(const void* host, void* device, std::size_t bytes) {
   count_call(DeviceCall::copy, "start_copy_to_device");
-  require_device_memory(host, "start_copy_to_device");  // pinned, as the copy goes on by itself
+  require_device_memory(host, "start_copy_to_device");  // pinned: the copy runs asynchronously
   require_device_memory(device, "start_copy_to_device");
   if (device == host || bytes == 0) return;
   std::memcpy(transport_address(device), host, bytes);
@@ -143,7 +143,7 @@ void start_copy_to_device(const void* host, void* device, std::size_t bytes) {
 void start_copy_to_host(const void* device, void* host, std::size_t bytes) {
   count_call(DeviceCall::copy, "start_copy_to_host");
   require_device_memory(device, "start_copy_to_host");
-  require_device_memory(host, "start_copy_to_host");  // pinned, as the copy goes on by itself
+  require_device_memory(host, "start_copy_to_host");  // pinned: the copy runs asynchronously
   if (device != host && bytes > 0) std::memcpy(host, transport_address(device), bytes);
 }
 
