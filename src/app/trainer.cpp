@@ -142,7 +142,7 @@ std::vector<std::int64_t> Trainer::samples_without_loss(const data::LoadedStep& 
 void Trainer::update_at_once(double learning_rate, std::int64_t done, std::size_t micro_batches) {
   const auto timed = timers_.measure("optimizer");
   require_intact(hash_.before_update(done + 1));
-  sums_.norm().start_on_device(
+  sums_.norm().start(
       {.losses = losses_.device(), .micro_batches = static_cast<std::int64_t>(micro_batches), .targets = targets_},
       optimizer_.max_gradient_norm(), scale_.scale());
   optimizer_.step_on_device(learning_rate, done + 1 - skipped_.total, sums_.norm().factor());
@@ -184,16 +184,13 @@ void Trainer::agree(const data::LoadedStep& loaded, StepResult& result) {
   said[2] = votes.written;
   said[3] = votes.failed;
   said[4] = votes.lost;
-  said[5] = updates_at_once() || norm.is_reproducible() ? 0 : norm.own_squares();
+  said[5] = norm.is_reproducible() ? 0 : norm.own_squares();
   assembly_.groups().world.all_reduce(std::span(losses_.host(), micro_batches + said_per_step), comm::Reduction::sum);
   votes = {said[0], said[1], said[2], said[3], said[4]};
   double sum = 0;
   for (const double loss : losses) sum += loss;
   result.loss = sum / targets_;
-  result.gradient_norm = updates_at_once()        ? norm.square_root()
-                         : norm.is_reproducible() ? norm.result()
-                                                  : std::sqrt(said[5]);
-  result.gradient_norm /= scale_.scale();
+  result.gradient_norm = (norm.is_reproducible() ? norm.result() : std::sqrt(said[5])) / scale_.scale();
   result.skipped = !std::isfinite(result.loss) || !std::isfinite(result.gradient_norm);
 }
 

@@ -127,42 +127,28 @@ GradientNorm::GradientNorm(const core::ParameterStore& parameters, const NormSco
   factor_ = core::Buffer<float>(1);
 }
 
-void GradientNorm::start() {
+void GradientNorm::start(ops::ClippingSums sums, double max_norm, double scale) {
   const std::span<double> device(partials_.device(), static_cast<std::size_t>(partials_.size()));
   if (reproducible_) core::fill_on_device(device.data(), 0, device.size_bytes());
   runs_.sum(device);
-  partials_.start_to_host(partials_.size());
+  if (reproducible_) return partials_.start_to_host(partials_.size());
+  sums.partial = device.data();
+  sums.partials = partials_.size();
+  ops::sum_and_clip(sums, max_norm, scale, squares_.device(), factor_.data());
+  squares_.start_to_host(1);
 }
 
 double GradientNorm::result() {
+  if (!reproducible_) return std::sqrt(everyone_.size() == 1 ? own_squares() : everyone_.sum(own_squares()));
   const std::span<double> partials(partials_.host(), static_cast<std::size_t>(partials_.size()));
-  if (reproducible_ && everyone_.size() > 1) everyone_.all_reduce(partials, comm::Reduction::sum);
-  const double sum = own_squares();
-  return std::sqrt(reproducible_ || everyone_.size() == 1 ? sum : everyone_.sum(sum));
-}
-
-double GradientNorm::own_squares() const {
-  const double* const partials = partials_.host();
-  return std::accumulate(partials, partials + partials_.size(), 0.0);
+  if (everyone_.size() > 1) everyone_.all_reduce(partials, comm::Reduction::sum);
+  return std::sqrt(std::accumulate(partials.begin(), partials.end(), 0.0));
 }
 
 double GradientNorm::operator()() {
   start();
   core::wait_for_kernels();
   return result();
-}
-
-void GradientNorm::start_on_device(ops::ClippingSums sums, double max_norm, double scale) {
-  core::require(stays_on_device(), "gradient norm: other ranks have a part in it");
-  runs_.sum({partials_.device(), static_cast<std::size_t>(partials_.size())});
-  sums.partial = partials_.device();
-  sums.partials = partials_.size();
-  ops::sum_and_clip(sums, max_norm, scale, squares_.device(), factor_.data());
-  squares_.start_to_host(1);
-}
-
-double GradientNorm::square_root() const {
-  return std::sqrt(*squares_.host());
 }
 
 void GradientNorm::start_left_out() {

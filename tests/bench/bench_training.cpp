@@ -219,10 +219,10 @@ json run(const Options& options, comm::Communicator& world, int threads) {
     sums->end_step();
     // As the trainer: one rank alone launches the update before it knows the norm.
     train::GradientNorm& norm = sums->norm();
-    const bool at_once = norm.stays_on_device();
+    const bool at_once = norm.is_alone();
     double size = 0;
     if (at_once) {
-      norm.start_on_device({}, adamw.max_gradient_norm(), 1);
+      norm.start({}, adamw.max_gradient_norm(), 1);
       sections.lap("sums");
       adamw.step_on_device(2e-5, step + 1, norm.factor());
     } else {
@@ -233,7 +233,7 @@ json run(const Options& options, comm::Communicator& world, int threads) {
     sums->share_parameters();
     sections.lap("optimizer");
     core::wait_for_kernels();
-    if (at_once) size = norm.square_root();
+    if (at_once) size = norm.result();
     if (!(size < 1e9)) throw core::Error(core::ExitCode::numerical, "the gradient's norm is not finite.");
     sections.collect();
   };

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # Sourced by run.sh and bench.sh of the bundle for GPU machines: runs one step after another within a time. A step that
-# fails, crashes or hangs ends alone. As each ends, a line tells its result, its seconds and what it says in a line.
+# fails, crashes or hangs ends alone. As each ends, a line has its result, its seconds and a summary.
 #   begin NAME [ARGUMENT]…          reads the arguments below; results go to ${OUT:-.}/NAME.log (all output) and
 #                                   ${OUT:-.}/NAME.md (the lines, as a table)
 #   step STEP SECONDS COMMAND…      exit status 4 or 77: skipped. The step's line ends with its last line of output that

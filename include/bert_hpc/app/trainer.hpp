@@ -104,9 +104,7 @@ class Trainer : private train::PipelineEvents {
   /// Collective. Of a step whose loss is not finite.
   std::vector<std::int64_t> samples_without_loss(const data::LoadedStep& loaded);
   /// One rank alone launches the update before it knows loss and norm.
-  bool updates_at_once() const {
-    return sums_.norm().stays_on_device() && !sums_.plan().settings.offload && !assembly_.fp8;
-  }
+  bool updates_at_once() const { return sums_.norm().is_alone() && !sums_.plan().settings.offload && !assembly_.fp8; }
   void update_at_once(double learning_rate, std::int64_t done, std::size_t micro_batches);
   /// The update, or where `result` says so none, unless it has been launched.
   void update(const StepResult& result, std::int64_t done);

@@ -60,24 +60,21 @@ class GradientNorm {
   GradientNorm(const core::ParameterStore& parameters, const NormScope& scope, std::span<const OwnedRange> parts,
                bool reproducible);
 
-  /// The norm, in two parts. start() launches the sums and their copy to the host, and does not wait; result() is
-  /// collective over scope.everyone and takes the host's copy: wait for the kernels between them.
-  void start();
+  /// The norm, in two parts: start() launches the sums and their copy to the host, and does not wait; result() is
+  /// collective over scope.everyone and takes the host's copy. Wait for the kernels between them.
+  /// Not where reproducible, start() also leaves at factor(), in device memory, what an update multiplies this rank's
+  /// gradient by (ops/gradient_squares.hpp; gradients are `scale` times the true ones): right where is_alone().
+  void start(ops::ClippingSums sums = {}, double max_norm = 0, double scale = 1);
   double result();
-  /// Not where reproducible: the square of the norm of this rank's parts alone, after start() and a wait.
-  double own_squares() const;
-  bool is_reproducible() const { return reproducible_; }
   /// Both, and the wait.
   double operator()();
 
-  /// Where no other rank counts a part, and no order of sums is prescribed: launches the sums, and leaves what an
-  /// update multiplies the gradient by in device memory, at factor(). `sums`: losses and targets
-  /// (ops/gradient_squares.hpp); gradients are `scale` times the true ones. square_root() is result() then, after a
-  /// wait.
-  bool stays_on_device() const { return !reproducible_ && everyone_.size() == 1; }
-  void start_on_device(ops::ClippingSums sums, double max_norm, double scale);
+  bool is_reproducible() const { return reproducible_; }
+  /// No other rank counts a part, and no order of sums is prescribed.
+  bool is_alone() const { return !reproducible_ && everyone_.size() == 1; }
   const float* factor() const { return factor_.data(); }
-  double square_root() const;
+  /// Not where reproducible: the square of the norm of this rank's parts alone, after start() and a wait.
+  double own_squares() const { return *squares_.host(); }
 
   /// Σ g² of this rank's parts of what measurements of noise leave out; a wait is to be between the two.
   void start_left_out();

@@ -49,7 +49,7 @@ TEST_CASE("squares of ranges have the bits of each range's own blocks, at the pl
   for (const std::int64_t size : sizes) {
     ranges.push_back({x.values.data() + begin, size, block, size == 10000 ? on_device.device() : nullptr});
     begin += (size + 15) / 16 * 16;
-    block += (size + ops::norm_block - 1) / ops::norm_block + 1;  // a place between that nobody fills
+    block += (size + ops::norm_block - 1) / ops::norm_block + 1;  // and a place that no range fills
   }
   core::MirroredArray<double> partial(block);
   ops::SquareRanges(ranges).sum({partial.device(), static_cast<std::size_t>(block)});

@@ -61,7 +61,7 @@ class Training {
     bert_.backward(engine_, pass, workspace_, [this](std::int64_t begin) { sums_->finished(begin); });
     sums_->end_micro_batch();
     sums_->end_step();
-    sums_->norm().start_on_device({}, adamw->max_gradient_norm(), 1);
+    sums_->norm().start({}, adamw->max_gradient_norm(), 1);
     adamw->step_on_device(1e-3, number, sums_->norm().factor());
     sums_->share_parameters();
   }
