@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "bert_hpc/layers/pass.hpp"
 #include "bert_hpc/model/bert_config.hpp"
 #include "support/host_batch.hpp"
 
@@ -35,6 +36,15 @@ inline std::unique_ptr<HostBatch> narrow_batch(int sequences) {
   auto batch = std::make_unique<HostBatch>(ids, types, lengths);
   batch->set_classes(classes);
   return batch;
+}
+
+/// What memory for the batch alone must hold; the head reads a row of each sequence.
+inline layers::BatchBounds bounds_of(const core::MicroBatch& batch) {
+  layers::BatchBounds bounds;
+  bounds.tokens = batch.tokens.count;
+  bounds.sequences = bounds.selected = batch.sequences;
+  bounds.max_length = batch.max_length;
+  return bounds;
 }
 
 }  // namespace bert_hpc::tests

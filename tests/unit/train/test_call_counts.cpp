@@ -47,10 +47,7 @@ core::CallCount counted_step(core::DataType compute, int ranks = 1, std::int64_t
   const auto batch = tests::narrow_batch(32);
   core::Workspace workspace;
   const core::MicroBatch& view = batch->view();
-  layers::BatchBounds bounds;
-  bounds.tokens = view.tokens.count;
-  bounds.sequences = bounds.selected = view.sequences;
-  bounds.max_length = view.max_length;
+  const layers::BatchBounds bounds = tests::bounds_of(view);
   bert.plan(workspace, bounds, {});
   workspace.allocate();
   products.keep_weights(store);

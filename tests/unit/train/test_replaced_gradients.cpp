@@ -34,11 +34,7 @@ class Training {
         attention_(ops::make_attention("fused", compute)),
         engine_{*products_, *attention_} {
     model::initialize_parameters(store_, config_, 1);
-    const core::MicroBatch& view = batch_->view();
-    layers::BatchBounds bounds;
-    bounds.tokens = view.tokens.count;
-    bounds.sequences = bounds.selected = view.sequences;
-    bounds.max_length = view.max_length;
+    const layers::BatchBounds bounds = tests::bounds_of(batch_->view());
     bert_.plan(workspace_, bounds, {});
     workspace_.allocate();
     products_->keep_weights(store_);
