@@ -20,8 +20,9 @@ EncoderHalfBase::EncoderHalfBase(const EncoderHalfSettings& settings, const core
       parameters_(parameters),
       group_(group),
       output_site_(settings.first_site + site),
-      output_(find(output)),
-      norm_(find(norm_beside(output))) {}
+      output_(linear(output)),
+      gamma_(parameters.find(settings.prefix + norm_beside(output) + ".weight")),
+      beta_(parameters.find(settings.prefix + norm_beside(output) + ".bias")) {}
 
 void EncoderHalfBase::declare_output(const EncoderHalfSettings& settings, const std::string& output,
                                      std::int64_t columns, std::vector<core::ParameterSpec>& specs,
@@ -37,8 +38,9 @@ void EncoderHalfBase::declare_output(const EncoderHalfSettings& settings, const 
   }
 }
 
-EncoderHalfBase::Linear EncoderHalfBase::find(const std::string& name) const {
-  return {parameters_.find(settings_.prefix + name + ".weight"), parameters_.find(settings_.prefix + name + ".bias")};
+Linear EncoderHalfBase::linear(const std::string& name, std::int64_t joined) const {
+  const std::string path = settings_.prefix + name;
+  return {parameters_, {.weight = path + ".weight", .bias = path + ".bias", .joined = joined}};
 }
 
 void EncoderHalfBase::take_output(core::Workspace& workspace, std::int64_t rows, Saved& saved) const {
@@ -56,10 +58,10 @@ void EncoderHalfBase::take_product(core::Workspace& workspace, std::int64_t rows
 void EncoderHalfBase::finish_forward(Engine& engine, const Pass& pass, const core::TokenRows& rows, ConstMatrix inner,
                                      ConstMatrix residual, Saved& saved) const {
   const Matrix sum = group_.partial(saved.sum, rows.count);
-  engine.products_of(output_.weight).forward(inner, parameters_.value(output_.weight), nullptr, sum);
+  output_.forward_without_bias(engine, inner, sum);
   group_.sum(sum, saved.sum);
   ops::residual_layer_norm_forward(pass.dropout(settings_.hidden_dropout, output_site_), group_.own(rows), saved.sum,
-                                   values(output_.bias), residual, values(norm_.weight), values(norm_.bias),
+                                   output_.bias(), residual, values(gamma_), values(beta_),
                                    settings_.layer_norm_epsilon, saved.output, saved.statistics.row(0),
                                    saved.statistics.row(1));
 }
@@ -70,39 +72,25 @@ void EncoderHalfBase::begin_backward(const Pass& pass, const core::TokenRows& ro
   group_.keep_own(d_rows);
   if (fuses_norm_sums()) {
     return ops::residual_layer_norm_backward(pass.dropout(settings_.hidden_dropout, output_site_), rows, d_y, saved.sum,
-                                             values(norm_.weight), saved.statistics.row(0), saved.statistics.row(1),
-                                             d_rows, kept.d_product, kept.norm_sums);
+                                             values(gamma_), saved.statistics.row(0), saved.statistics.row(1), d_rows,
+                                             kept.d_product, kept.norm_sums);
   }
   ops::residual_layer_norm_backward(pass.dropout(settings_.hidden_dropout, output_site_), group_.own(rows), d_y,
-                                    saved.sum, values(norm_.weight), saved.statistics.row(0), saved.statistics.row(1),
+                                    saved.sum, values(gamma_), saved.statistics.row(0), saved.statistics.row(1),
                                     group_.own(d_rows), kept.d_product);
-}
-
-void EncoderHalfBase::add_gradients(Engine& engine, ConstMatrix d_y, ConstMatrix input, Tensor<float> d_weight,
-                                    const Linear& layer) const {
-  engine.products_of(layer.weight)
-      .backward_weight(d_y, input, d_weight, gradients(layer.bias), engine.weight_gradients);
-}
-
-void EncoderHalfBase::add_gradients(Engine& engine, ConstMatrix d_y, ConstMatrix input, Tensor<float> d_weight,
-                                    int weight, Tensor<const float> partial,
-                                    std::initializer_list<float*> vectors) const {
-  ops::add_partial_sums(partial, {vectors.begin(), vectors.size()}, ops::Write::accumulate);
-  engine.products_of(weight).backward_weight(d_y, input, d_weight, nullptr, engine.weight_gradients);
 }
 
 void EncoderHalfBase::add_output_gradients(Engine& engine, const Saved& saved, const Kept& kept,
                                            ConstMatrix inner) const {
   if (fuses_norm_sums()) {
-    return add_gradients(engine, kept.d_product, inner, parameters_.gradient(output_.weight), output_.weight,
-                         kept.norm_sums, {gradients(norm_.weight), gradients(norm_.bias), gradients(output_.bias)});
+    float* const vectors[] = {gradients(gamma_), gradients(beta_), output_.bias_gradient()};
+    ops::add_partial_sums(kept.norm_sums, vectors, ops::Write::accumulate);
+    return output_.backward_weight_without_bias(engine, kept.d_product, inner);
   }
-  const NormGradient norm = {kept.d_output,           saved.sum,
-                             saved.statistics.row(0), saved.statistics.row(1),
-                             gradients(norm_.weight), gradients(norm_.bias)};
+  const NormGradient norm = {kept.d_output,           saved.sum,         saved.statistics.row(0),
+                             saved.statistics.row(1), gradients(gamma_), gradients(beta_)};
   add_norm_gradients(group_, std::span(&norm, 1));
-  add_gradients(engine, group_.gather(kept.d_product, inner.rows), inner, parameters_.gradient(output_.weight),
-                output_);
+  output_.backward_weight(engine, group_.gather(kept.d_product, inner.rows), inner);
 }
 
 void declare_half(const EncoderHalfSettings& settings, std::vector<core::ParameterSpec>& specs,

@@ -2,7 +2,6 @@
 // (bias, dropout, residual, layer norm), forward and backward.
 #pragma once
 
-#include <initializer_list>
 #include <string>
 
 #include "bert_hpc/layers/encoder_half.hpp"
@@ -12,10 +11,6 @@ namespace bert_hpc::layers {
 
 class EncoderHalfBase : public EncoderHalf {
  protected:
-  struct Linear {
-    int weight = 0, bias = 0;
-  };
-
   /// `output`: the name of the product that ends this half, inside its block. `site`: its dropout, counted in the
   /// block.
   EncoderHalfBase(const EncoderHalfSettings& settings, const core::ParameterStore& parameters, const TensorGroup& group,
@@ -25,7 +20,8 @@ class EncoderHalfBase : public EncoderHalf {
   static void declare_output(const EncoderHalfSettings& settings, const std::string& output, std::int64_t columns,
                              std::vector<core::ParameterSpec>& specs, const TensorPlace& place);
 
-  Linear find(const std::string& name) const;
+  /// The linear layer with parameters of this name, inside the block, or so many joined ones.
+  Linear linear(const std::string& name, std::int64_t joined = 1) const;
   const float* values(int slice) const { return parameters_.value(slice).data; }
   float* gradients(int slice) const { return parameters_.gradient(slice).data; }
 
@@ -48,14 +44,6 @@ class EncoderHalfBase : public EncoderHalf {
                       const Matrix& d_rows) const;
   /// Adds the gradients of the last product and of the layer norm.
   void add_output_gradients(Engine& engine, const Saved& saved, const Kept& kept, ConstMatrix inner) const;
-  void add_gradients(Engine& engine, ConstMatrix d_y, ConstMatrix input, Tensor<float> d_weight,
-                     const Linear& layer) const;
-  /// The same where kernels have begun the gradients of the bias, and of other vectors beside it.
-  void add_gradients(Engine& engine, ConstMatrix d_y, ConstMatrix input, Tensor<float> d_weight, int weight,
-                     Tensor<const float> partial, std::initializer_list<float*> vectors) const;
-  LinearWeight linear_weight(const Linear& layer, bool selected, std::int64_t joined = 1) const {
-    return layers::linear_weight(parameters_, layer.weight, selected, joined);
-  }
 
   /// In a tensor group the norm has this rank's rows alone, and the bias after the last product all of them.
   bool fuses_norm_sums() const {
@@ -66,7 +54,8 @@ class EncoderHalfBase : public EncoderHalf {
   const core::ParameterStore& parameters_;
   TensorGroup group_;
   std::uint32_t output_site_;
-  Linear output_, norm_;
+  Linear output_;
+  int gamma_, beta_;  // of the layer norm
 };
 
 }  // namespace bert_hpc::layers

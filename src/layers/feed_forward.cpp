@@ -22,7 +22,7 @@ FeedForward::FeedForward(const EncoderHalfSettings& settings, const core::Parame
                          const TensorGroup& group)
     : EncoderHalfBase(settings, parameters, group, output_name, site_in_block),
       wide_(group.place().share(settings.intermediate)),
-      intermediate_(find("intermediate.dense")) {}
+      intermediate_(linear("intermediate.dense")) {}
 
 EncoderHalf::Saved FeedForward::take_saved(core::Workspace& workspace, std::int64_t tokens,
                                            const RowSelection* selection, std::int64_t) const {
@@ -45,15 +45,13 @@ EncoderHalf::Kept FeedForward::take_kept(core::Workspace& workspace, std::int64_
 }
 
 std::vector<LinearWeight> FeedForward::linear_weights(bool selects) const {
-  return {linear_weight(intermediate_, selects), linear_weight(output_, selects)};
+  return {intermediate_.weight(selects), output_.weight(selects)};
 }
 
 void FeedForward::forward(Engine& engine, const Pass& pass, const RowSelection* selection, ConstMatrix x,
                           Saved& saved) const {
   const core::TokenRows& rows = rows_of(pass, selection);
-  engine.products_of(intermediate_.weight)
-      .forward_gelu(group_.gather(x, rows.count), parameters_.value(intermediate_.weight), values(intermediate_.bias),
-                    saved.intermediate, saved.activated);
+  intermediate_.forward_gelu(engine, group_.gather(x, rows.count), saved.intermediate, saved.activated);
   finish_forward(engine, pass, rows, saved.activated, x, saved);
 }
 
@@ -63,16 +61,13 @@ void FeedForward::backward_input(Engine& engine, const Pass& pass, const RowSele
   const Matrix sum = group_.partial(d_x, rows.count);
   begin_backward(pass, rows, saved, d_y, kept, sum);
   const ConstMatrix d_product = group_.gather(kept.d_product, rows.count);
-  const Tensor<const float> weight = parameters_.value(output_.weight);
-  ops::MatrixProduct& output = engine.products_of(output_.weight);
   if (settings_.fuses_row_sums) {
-    output.backward_input(d_product, weight, kept.d_intermediate, ops::Write::replace);
+    output_.backward_input(engine, d_product, kept.d_intermediate, ops::Write::replace);
     ops::gelu_backward(saved.intermediate, kept.d_intermediate, kept.d_intermediate, kept.intermediate_sums);
   } else {
-    output.backward_input_gelu(d_product, weight, saved.intermediate, kept.d_intermediate);
+    output_.backward_input_gelu(engine, d_product, saved.intermediate, kept.d_intermediate);
   }
-  engine.products_of(intermediate_.weight)
-      .backward_input(kept.d_intermediate, parameters_.value(intermediate_.weight), sum, ops::Write::accumulate);
+  intermediate_.backward_input(engine, kept.d_intermediate, sum, ops::Write::accumulate);
   group_.sum(sum, d_x);
 }
 
@@ -80,12 +75,12 @@ void FeedForward::backward_weight(Engine& engine, const RowSelection*, const Sav
                                   ConstMatrix x) const {
   add_output_gradients(engine, saved, kept, saved.activated);
   const ConstMatrix input = group_.gather(x, saved.activated.rows);
-  const Tensor<float> d_weight = parameters_.gradient(intermediate_.weight);
   if (settings_.fuses_row_sums) {
-    return add_gradients(engine, kept.d_intermediate, input, d_weight, intermediate_.weight, kept.intermediate_sums,
-                         {gradients(intermediate_.bias)});
+    float* const vectors[] = {intermediate_.bias_gradient()};
+    ops::add_partial_sums(kept.intermediate_sums, vectors, ops::Write::accumulate);
+    return intermediate_.backward_weight_without_bias(engine, kept.d_intermediate, input);
   }
-  add_gradients(engine, kept.d_intermediate, input, d_weight, intermediate_);
+  intermediate_.backward_weight(engine, kept.d_intermediate, input);
 }
 
 }  // namespace bert_hpc::layers

@@ -32,12 +32,12 @@ MaskedLmHead::MaskedLmHead(const HeadSettings& settings, const core::ParameterSt
       group_(group),
       first_output_(group.place().begin(settings.outputs)),
       outputs_(group.place().share(settings.outputs)),
-      dense_weight_(parameters.find("cls.predictions.transform.dense.weight")),
-      dense_bias_(parameters.find("cls.predictions.transform.dense.bias")),
+      dense_(parameters, {.weight = "cls.predictions.transform.dense.weight",
+                          .bias = "cls.predictions.transform.dense.bias",
+                          .in_encoder = false}),
+      decoder_(parameters, {.weight = settings.decoder, .bias = "cls.predictions.bias", .in_encoder = false}),
       gamma_(parameters.find("cls.predictions.transform.LayerNorm.weight")),
-      beta_(parameters.find("cls.predictions.transform.LayerNorm.bias")),
-      decoder_(parameters.find(settings.decoder)),
-      bias_(parameters.find("cls.predictions.bias")) {}
+      beta_(parameters.find("cls.predictions.transform.LayerNorm.bias")) {}
 
 Head::Saved MaskedLmHead::take_saved(core::Workspace& workspace, std::int64_t rows) const {
   Saved saved;
@@ -56,18 +56,16 @@ Head::Saved MaskedLmHead::take_saved(core::Workspace& workspace, std::int64_t ro
 }
 
 std::vector<LinearWeight> MaskedLmHead::linear_weights() const {
-  return {linear_weight(parameters_, dense_weight_, true), linear_weight(parameters_, decoder_, true)};
+  return {dense_.weight(true), decoder_.weight(true)};
 }
 
 void MaskedLmHead::forward(Engine& engine, const Pass& pass, ConstMatrix x, Saved& saved) const {
-  engine.products.forward_gelu(x, parameters_.value(dense_weight_), parameters_.value(dense_bias_).data, saved.dense,
-                               saved.activated);
+  dense_.forward_gelu(engine, x, saved.dense, saved.activated);
   ops::residual_layer_norm_forward(pass.dropout(0.0f, settings_.site), group_.own(pass.batch.masked), saved.activated,
                                    nullptr, {}, parameters_.value(gamma_).data, parameters_.value(beta_).data,
                                    settings_.layer_norm_epsilon, saved.features, saved.statistics.row(0),
                                    saved.statistics.row(1));
-  engine.products.forward(group_.gather(saved.features, pass.batch.masked.count), parameters_.value(decoder_),
-                          parameters_.value(bias_).data, saved.logits);
+  decoder_.forward(engine, group_.gather(saved.features, pass.batch.masked.count), saved.logits);
 }
 
 void MaskedLmHead::loss(const Pass& pass, float scale, Saved& saved) const {
@@ -98,19 +96,18 @@ void MaskedLmHead::predict(Saved& saved, std::int32_t* predicted) const {
 
 void MaskedLmHead::backward_input(Engine& engine, const Pass& pass, Saved& saved, Matrix d_x) const {
   const Matrix sum = group_.partial(saved.d_features, pass.batch.masked.count);
-  engine.products.backward_input(saved.logits, parameters_.value(decoder_), sum, ops::Write::replace);
+  decoder_.backward_input(engine, saved.logits, sum, ops::Write::replace);
   group_.sum(sum, saved.d_features);
   ops::residual_layer_norm_backward(pass.dropout(0.0f, settings_.site), group_.own(pass.batch.masked), saved.d_features,
                                     saved.activated, parameters_.value(gamma_).data, saved.statistics.row(0),
                                     saved.statistics.row(1), saved.d_dense, {});
   ops::gelu_backward(saved.dense, saved.d_dense, saved.d_dense);
-  engine.products.backward_input(saved.d_dense, parameters_.value(dense_weight_), d_x, ops::Write::replace);
+  dense_.backward_input(engine, saved.d_dense, d_x, ops::Write::replace);
 }
 
 void MaskedLmHead::backward_weight(Engine& engine, const Saved& saved, ConstMatrix x) const {
   const std::int64_t rows = saved.logits.rows;
-  engine.products.backward_weight(saved.logits, group_.gather(saved.features, rows), parameters_.gradient(decoder_),
-                                  parameters_.gradient(bias_).data, ops::Write::accumulate);
+  decoder_.backward_weight(engine, saved.logits, group_.gather(saved.features, rows));
   const NormGradient norm = {saved.d_features,
                              saved.activated,
                              saved.statistics.row(0),
@@ -119,8 +116,7 @@ void MaskedLmHead::backward_weight(Engine& engine, const Saved& saved, ConstMatr
                              parameters_.gradient(beta_).data};
   add_norm_gradients(group_, {&norm, 1});
   const ConstMatrix d_dense = group_.gather(saved.d_dense, rows), all = group_.gather(x, rows);
-  engine.products.backward_weight(d_dense, all, parameters_.gradient(dense_weight_),
-                                  parameters_.gradient(dense_bias_).data, ops::Write::accumulate);
+  dense_.backward_weight(engine, d_dense, all);
 }
 
 }  // namespace bert_hpc::layers

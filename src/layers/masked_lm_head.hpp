@@ -23,7 +23,8 @@ class MaskedLmHead : public Head {
   const core::ParameterStore& parameters_;
   TensorGroup group_;
   std::int64_t first_output_, outputs_;  // of the vocabulary, here
-  int dense_weight_, dense_bias_, gamma_, beta_, decoder_, bias_;
+  Linear dense_, decoder_;
+  int gamma_, beta_;
 };
 
 }  // namespace bert_hpc::layers

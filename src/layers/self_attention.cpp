@@ -34,8 +34,9 @@ SelfAttention::SelfAttention(const EncoderHalfSettings& settings, const core::Pa
     : EncoderHalfBase(settings, parameters, group, output_name, site_in_block),
       heads_(group.place().share(settings.heads)),
       width_(group.place().share(settings.hidden)),
-      query_(find("attention.self.query")),
-      key_(find("attention.self.key")) {
+      query_key_value_(linear("attention.self.query", 3)),
+      query_(linear("attention.self.query")),
+      key_value_(linear("attention.self.key", 2)) {
   core::require(settings.heads % group.place().size == 0, "attention: heads that the tensor group cannot share out");
 }
 
@@ -96,8 +97,8 @@ ops::AttentionExtents SelfAttention::extents(const Pass& pass) const {
 }
 
 std::vector<LinearWeight> SelfAttention::linear_weights(bool selects) const {
-  if (!selects) return {linear_weight(query_, false, 3), linear_weight(output_, false)};
-  return {linear_weight(query_, true), linear_weight(key_, false, 2), linear_weight(output_, true)};
+  if (!selects) return {query_key_value_.weight(false), output_.weight(false)};
+  return {query_.weight(true), key_value_.weight(false), output_.weight(true)};
 }
 
 void SelfAttention::forward(Engine& engine, const Pass& pass, const RowSelection* selection, ConstMatrix x,
@@ -108,13 +109,10 @@ void SelfAttention::forward(Engine& engine, const Pass& pass, const RowSelection
   if (selection != nullptr) {
     ops::gather_rows(all, selection->index, saved.x_selected);
     residual = group_.own(saved.x_selected);
-    engine.products_of(query_.weight)
-        .forward(saved.x_selected, parameters_.value(query_.weight), values(query_.bias), saved.query);
-    engine.products_of(key_.weight)
-        .forward(all, joined(parameters_.value(key_.weight), 2), values(key_.bias), saved.key_value);
+    query_.forward(engine, saved.x_selected, saved.query);
+    key_value_.forward(engine, all, saved.key_value);
   } else {
-    engine.products_of(query_.weight)
-        .forward(all, joined(parameters_.value(query_.weight), 3), values(query_.bias), saved.query_key_value);
+    query_key_value_.forward(engine, all, saved.query_key_value);
   }
   const ConstMatrix key_value = saved.key_value;
   engine.attention.forward(extents(pass), rows, pass.batch.tokens,
@@ -135,9 +133,7 @@ void SelfAttention::backward_input(Engine& engine, const Pass& pass, const RowSe
   const Matrix d_rows =
       selection != nullptr ? workspace.take(rows.count, settings_.hidden, group_.partial_type(settings_.storage)) : sum;
   begin_backward(pass, rows, saved, d_y, kept, d_rows);
-  engine.products_of(output_.weight)
-      .backward_input(group_.gather(kept.d_product, rows.count), parameters_.value(output_.weight), d_context,
-                      Write::replace);
+  output_.backward_input(engine, group_.gather(kept.d_product, rows.count), d_context, Write::replace);
   const ConstMatrix key_value = saved.key_value;
   engine.attention.backward(extents(pass), rows, pass.batch.tokens,
                             pass.dropout(settings_.attention_dropout, settings_.first_site), saved.query,
@@ -145,14 +141,11 @@ void SelfAttention::backward_input(Engine& engine, const Pass& pass, const RowSe
                             saved.log_sum_exp, saved.kept_pairs, d_context, kept.d_query,
                             kept.d_key_value.column_range(0, width_), kept.d_key_value.column_range(width_, width_));
   if (selection != nullptr) {
-    engine.products_of(query_.weight)
-        .backward_input(kept.d_query, parameters_.value(query_.weight), d_rows, Write::accumulate);
-    engine.products_of(key_.weight)
-        .backward_input(kept.d_key_value, joined(parameters_.value(key_.weight), 2), sum, Write::replace);
+    query_.backward_input(engine, kept.d_query, d_rows, Write::accumulate);
+    key_value_.backward_input(engine, kept.d_key_value, sum, Write::replace);
     ops::scatter_add_rows(d_rows, selection->index, sum);
   } else {
-    engine.products_of(query_.weight)
-        .backward_input(kept.d_query_key_value, joined(parameters_.value(query_.weight), 3), sum, Write::accumulate);
+    query_key_value_.backward_input(engine, kept.d_query_key_value, sum, Write::accumulate);
   }
   group_.sum(sum, d_x);
   workspace.release(mark);
@@ -163,10 +156,10 @@ void SelfAttention::backward_weight(Engine& engine, const RowSelection* selectio
   add_output_gradients(engine, saved, kept, saved.context);
   const ConstMatrix all = group_.gather(x, saved.key_value.rows);
   if (selection != nullptr) {
-    add_gradients(engine, kept.d_query, saved.x_selected, parameters_.gradient(query_.weight), query_);
-    add_gradients(engine, kept.d_key_value, all, joined(parameters_.gradient(key_.weight), 2), key_);
+    query_.backward_weight(engine, kept.d_query, saved.x_selected);
+    key_value_.backward_weight(engine, kept.d_key_value, all);
   } else {
-    add_gradients(engine, kept.d_query_key_value, all, joined(parameters_.gradient(query_.weight), 3), query_);
+    query_key_value_.backward_weight(engine, kept.d_query_key_value, all);
   }
 }
 

@@ -25,14 +25,10 @@ class SelfAttention : public EncoderHalfBase {
 
  private:
   ops::AttentionExtents extents(const Pass& pass) const;
-  /// `count` weight matrices (width, hidden) from slice `first` on, as one.
-  template <class T>
-  Tensor<T> joined(Tensor<T> first, std::int64_t count) const {
-    return {first.data, count * width_, settings_.hidden};
-  }
 
   std::int64_t heads_, width_;  // here, and the columns of these heads
-  Linear query_, key_;
+  // Without a selection one product computes all three, with one the first is of the selected rows alone.
+  Linear query_key_value_, query_, key_value_;
 };
 
 }  // namespace bert_hpc::layers

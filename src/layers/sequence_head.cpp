@@ -18,10 +18,9 @@ SequenceHead::SequenceHead(const HeadSettings& settings, const core::ParameterSt
     : settings_(settings),
       parameters_(parameters),
       group_(group),
-      pooler_weight_(parameters.find("bert.pooler.dense.weight")),
-      pooler_bias_(parameters.find("bert.pooler.dense.bias")),
-      weight_(parameters.find("classifier.weight")),
-      bias_(parameters.find("classifier.bias")) {}
+      pooler_(parameters,
+              {.weight = "bert.pooler.dense.weight", .bias = "bert.pooler.dense.bias", .in_encoder = false}),
+      classifier_(parameters, {.weight = "classifier.weight", .bias = "classifier.bias", .in_encoder = false}) {}
 
 Head::Saved SequenceHead::take_saved(core::Workspace& workspace, std::int64_t rows) const {
   Saved saved;
@@ -34,16 +33,15 @@ Head::Saved SequenceHead::take_saved(core::Workspace& workspace, std::int64_t ro
 }
 
 std::vector<LinearWeight> SequenceHead::linear_weights() const {
-  return {linear_weight(parameters_, pooler_weight_, true), linear_weight(parameters_, weight_, true)};
+  return {pooler_.weight(true), classifier_.weight(true)};
 }
 
 void SequenceHead::forward(Engine& engine, const Pass& pass, ConstMatrix x, Saved& saved) const {
-  engine.products.forward(group_.gather(x, pass.batch.first.count), parameters_.value(pooler_weight_),
-                          parameters_.value(pooler_bias_).data, saved.dense);
+  pooler_.forward(engine, group_.gather(x, pass.batch.first.count), saved.dense);
   ops::tanh_forward(saved.dense, saved.dense);
   ops::dropout(pass.dropout(settings_.classifier_dropout, settings_.site), pass.batch.first, saved.dense,
                saved.features);
-  engine.products.forward(saved.features, parameters_.value(weight_), parameters_.value(bias_).data, saved.logits);
+  classifier_.forward(engine, saved.features, saved.logits);
 }
 
 void SequenceHead::loss(const Pass& pass, float scale, Saved& saved) const {
@@ -60,20 +58,16 @@ void SequenceHead::predict(Saved& saved, std::int32_t* predicted) const {
 }
 
 void SequenceHead::backward_input(Engine& engine, const Pass& pass, Saved& saved, Matrix d_x) const {
-  engine.products.backward_input(saved.logits, parameters_.value(weight_), saved.d_features, ops::Write::replace);
+  classifier_.backward_input(engine, saved.logits, saved.d_features, ops::Write::replace);
   ops::dropout(pass.dropout(settings_.classifier_dropout, settings_.site), pass.batch.first, saved.d_features,
                saved.d_features);
   ops::tanh_backward(saved.dense, saved.d_features, saved.d_dense);
-  engine.products.backward_input(group_.own(saved.d_dense), parameters_.value(pooler_weight_), d_x,
-                                 ops::Write::replace);
+  pooler_.backward_input(engine, group_.own(saved.d_dense), d_x, ops::Write::replace);
 }
 
 void SequenceHead::backward_weight(Engine& engine, const Saved& saved, ConstMatrix x) const {
-  engine.products.backward_weight(saved.logits, saved.features, parameters_.gradient(weight_),
-                                  parameters_.gradient(bias_).data, ops::Write::accumulate);
-  engine.products.backward_weight(saved.d_dense, group_.gather(x, saved.d_dense.rows),
-                                  parameters_.gradient(pooler_weight_), parameters_.gradient(pooler_bias_).data,
-                                  ops::Write::accumulate);
+  classifier_.backward_weight(engine, saved.logits, saved.features);
+  pooler_.backward_weight(engine, saved.d_dense, group_.gather(x, saved.d_dense.rows));
 }
 
 }  // namespace bert_hpc::layers

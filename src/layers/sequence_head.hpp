@@ -22,7 +22,7 @@ class SequenceHead : public Head {
   HeadSettings settings_;
   const core::ParameterStore& parameters_;
   TensorGroup group_;
-  int pooler_weight_, pooler_bias_, weight_, bias_;
+  Linear pooler_, classifier_;
 };
 
 }  // namespace bert_hpc::layers

@@ -19,7 +19,7 @@
 
 #include "bert_hpc/core/parameter_store.hpp"
 #include "bert_hpc/core/workspace.hpp"
-#include "bert_hpc/layers/linear_weight.hpp"
+#include "bert_hpc/layers/linear.hpp"
 #include "bert_hpc/layers/pass.hpp"
 #include "bert_hpc/layers/tensor_group.hpp"
 #include "bert_hpc/ops/activation.hpp"

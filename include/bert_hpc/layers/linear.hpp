@@ -1,0 +1,84 @@
+// A linear layer y = x·wᵀ + b. Layers compute every matrix product through this class, so that it alone decides which
+// implementation computes a product, how gradients are written, and what is added to a product (an adapter, say).
+//
+// Shapes: w (out, in), b (out), x and d_x (rows, in), y and d_y (rows, out), of this rank's part of the layer.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "bert_hpc/core/parameter_store.hpp"
+#include "bert_hpc/layers/pass.hpp"
+
+namespace bert_hpc::layers {
+
+/// The weight of a linear layer and the rows to which it is applied. All memory for matrix products is planned from the
+/// lists that layers give of their weights, so that no product can be larger than what was planned.
+struct LinearWeight {
+  int slice = 0;                ///< of the parameters; of joined weights, the first one's
+  std::string name;             ///< likewise
+  Tensor<const float> weights;  ///< (out, in) on this rank; no data where there are no values
+  bool selected = false;        ///< applied to the rows that the head reads; else to all tokens
+
+  /// The largest product with this weight, forward or backward, for micro-batches within the bounds.
+  ops::ProductExtents extents(const BatchBounds& bounds) const {
+    return {.rows = selected ? bounds.selected : bounds.tokens, .in = weights.columns, .out = weights.rows};
+  }
+};
+
+struct LinearSettings {
+  std::string weight;       ///< name of its parameter (out, in)
+  std::string bias{};       ///< name of its parameter (out); empty: no bias
+  std::int64_t joined = 1;  ///< so many layers, whose parameters follow one another in the arena, computed as one
+  /// A layer of the encoder: it is computed in FP8 where the engine has FP8, and its weight gradient is written as
+  /// Engine::weight_gradients says. Other layers are never computed in FP8, and add to their gradients.
+  bool in_encoder = true;
+};
+
+class Linear {
+ public:
+  /// `parameters` must outlive it. Throws Error(internal) where there is no parameter of a name.
+  Linear(const core::ParameterStore& parameters, const LinearSettings& settings);
+
+  /// y = x·wᵀ + b.
+  void forward(const Engine& engine, ConstMatrix x, Matrix y) const;
+  /// pre = x·wᵀ + b, y = gelu(pre), of pre as it is stored.
+  void forward_gelu(const Engine& engine, ConstMatrix x, Matrix pre, Matrix y) const;
+  /// y = x·wᵀ: a later kernel of the caller adds the bias.
+  void forward_without_bias(const Engine& engine, ConstMatrix x, Matrix y) const;
+
+  /// d_x = d_y·w (or +=).
+  void backward_input(const Engine& engine, ConstMatrix d_y, Matrix d_x, ops::Write write) const;
+  /// d_pre = (d_y·w) ∘ gelu'(pre): the gradient through a GELU whose result was x. d_pre may not be pre.
+  void backward_input_gelu(const Engine& engine, ConstMatrix d_y, ConstMatrix pre, Matrix d_pre) const;
+
+  /// Adds d_yᵀ·x to the weight's gradient and the column sums of d_y to the bias's.
+  void backward_weight(const Engine& engine, ConstMatrix d_y, ConstMatrix x) const;
+  /// The weight's gradient alone: kernels of the caller add to the bias's.
+  void backward_weight_without_bias(const Engine& engine, ConstMatrix d_y, ConstMatrix x) const;
+
+  const float* bias() const { return has_bias() ? parameters_->value(bias_).data : nullptr; }  ///< (out) or null
+  float* bias_gradient() const { return has_bias() ? parameters_->gradient(bias_).data : nullptr; }
+
+  /// For planning. `selected`: applied to the rows that the head reads.
+  LinearWeight weight(bool selected) const;
+
+ private:
+  bool has_bias() const { return bias_ >= 0; }
+  template <class T>
+  Tensor<T> join(Tensor<T> first) const {
+    return {first.data, joined_ * first.rows, first.columns};
+  }
+  Tensor<const float> values() const { return join(parameters_->value(weight_)); }
+  void add_weight_gradient(const Engine& engine, ConstMatrix d_y, ConstMatrix x, float* d_bias) const;
+  ops::MatrixProduct& products(const Engine& engine) const {
+    return in_encoder_ ? engine.products_of(weight_) : engine.products;
+  }
+
+  const core::ParameterStore* parameters_;
+  int weight_, bias_;
+  std::int64_t joined_;
+  bool in_encoder_;
+};
+
+}  // namespace bert_hpc::layers

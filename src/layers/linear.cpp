@@ -1,0 +1,52 @@
+#include "bert_hpc/layers/linear.hpp"
+
+namespace bert_hpc::layers {
+
+Linear::Linear(const core::ParameterStore& parameters, const LinearSettings& settings)
+    : parameters_(&parameters),
+      weight_(parameters.find(settings.weight)),
+      bias_(settings.bias.empty() ? -1 : parameters.find(settings.bias)),
+      joined_(settings.joined),
+      in_encoder_(settings.in_encoder) {}
+
+void Linear::forward(const Engine& engine, ConstMatrix x, Matrix y) const {
+  products(engine).forward(x, values(), bias(), y);
+}
+
+void Linear::forward_gelu(const Engine& engine, ConstMatrix x, Matrix pre, Matrix y) const {
+  products(engine).forward_gelu(x, values(), bias(), pre, y);
+}
+
+void Linear::forward_without_bias(const Engine& engine, ConstMatrix x, Matrix y) const {
+  products(engine).forward(x, values(), nullptr, y);
+}
+
+void Linear::backward_input(const Engine& engine, ConstMatrix d_y, Matrix d_x, ops::Write write) const {
+  products(engine).backward_input(d_y, values(), d_x, write);
+}
+
+void Linear::backward_input_gelu(const Engine& engine, ConstMatrix d_y, ConstMatrix pre, Matrix d_pre) const {
+  products(engine).backward_input_gelu(d_y, values(), pre, d_pre);
+}
+
+void Linear::add_weight_gradient(const Engine& engine, ConstMatrix d_y, ConstMatrix x, float* d_bias) const {
+  const ops::Write write = in_encoder_ ? engine.weight_gradients : ops::Write::accumulate;
+  products(engine).backward_weight(d_y, x, join(parameters_->gradient(weight_)), d_bias, write);
+}
+
+void Linear::backward_weight(const Engine& engine, ConstMatrix d_y, ConstMatrix x) const {
+  add_weight_gradient(engine, d_y, x, bias_gradient());
+}
+
+void Linear::backward_weight_without_bias(const Engine& engine, ConstMatrix d_y, ConstMatrix x) const {
+  add_weight_gradient(engine, d_y, x, nullptr);
+}
+
+LinearWeight Linear::weight(bool selected) const {
+  return {.slice = weight_,
+          .name = parameters_->slices()[static_cast<std::size_t>(weight_)].name,
+          .weights = values(),
+          .selected = selected};
+}
+
+}  // namespace bert_hpc::layers
