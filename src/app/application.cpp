@@ -96,15 +96,6 @@ std::unique_ptr<comm::Communicator> connect_devices(const config::Config& input,
 
 }  // namespace
 
-RunStart start_of(const config::Config& input) {
-  return this_start(input.run.mode == "train" ? input.run.resume : "never");
-}
-
-Beginning beginning_of(const RunContext& context) {
-  return beginning_there(inspect_run_directory(context.input.run.directory), start_of(context.input),
-                         context.invocation.overwrite);
-}
-
 std::string directory_note(const RunContext& context) {
   const config::Config& input = context.input;
   std::string why;
@@ -129,12 +120,6 @@ std::unique_ptr<io::RunLock> lock_run_directory(const RunContext& context) {
   });
   context.failure.set(context.input.run.directory, context.world.broadcast(lock ? lock->text() : "", 0));
   return lock;
-}
-
-void leave_if_asked(const RunContext& context) {
-  if (!context.world.any(context.requests.stop())) return;
-  context.log.info("stopped " + context.requests.asked() + " before the first step: submit again to start");
-  throw Stop{core::ExitCode::stopped};
 }
 
 int run_application(const Invocation& invocation, comm::Communicator& world, int threads, StopRequest& requests,

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "bert_hpc/app/application.hpp"
+#include "bert_hpc/app/run_context.hpp"
 #include "bert_hpc/config/walltime.hpp"
 
 namespace bert_hpc::app {

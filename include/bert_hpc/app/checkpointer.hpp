@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
-#include "bert_hpc/app/application.hpp"
 #include "bert_hpc/app/assembly.hpp"
 #include "bert_hpc/app/checkpoint_differences.hpp"
 #include "bert_hpc/app/results.hpp"
+#include "bert_hpc/app/run_context.hpp"
 #include "bert_hpc/app/stop_request.hpp"
 #include "bert_hpc/app/trainer.hpp"
 #include "bert_hpc/app/training_state.hpp"

@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
-#include "bert_hpc/app/application.hpp"
 #include "bert_hpc/app/assembly.hpp"
 #include "bert_hpc/app/data_sets.hpp"
+#include "bert_hpc/app/run_context.hpp"
 #include "bert_hpc/io/metrics.hpp"
 
 namespace bert_hpc::app {

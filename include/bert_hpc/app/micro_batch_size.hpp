@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "bert_hpc/app/application.hpp"
+#include "bert_hpc/app/run_context.hpp"
 #include "bert_hpc/data/shard_reader.hpp"
 #include "bert_hpc/model/bert_config.hpp"
 

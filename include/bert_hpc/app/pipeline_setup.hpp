@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "bert_hpc/app/application.hpp"
+#include "bert_hpc/app/run_context.hpp"
 #include "bert_hpc/comm/process_groups.hpp"
 #include "bert_hpc/data/batch_loader.hpp"
 #include "bert_hpc/model/partition.hpp"

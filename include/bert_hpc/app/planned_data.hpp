@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "bert_hpc/app/application.hpp"
 #include "bert_hpc/app/data_sets.hpp"
+#include "bert_hpc/app/run_context.hpp"
 
 namespace bert_hpc::app {
 

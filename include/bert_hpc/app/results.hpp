@@ -7,15 +7,16 @@
 #include <string>
 #include <vector>
 
-#include "bert_hpc/app/application.hpp"
 #include "bert_hpc/app/assembly.hpp"
 #include "bert_hpc/app/evaluator.hpp"
 #include "bert_hpc/app/gpu_monitor.hpp"
 #include "bert_hpc/app/rank_time.hpp"
+#include "bert_hpc/app/run_context.hpp"
 #include "bert_hpc/comm/communicator.hpp"
 #include "bert_hpc/config/config.hpp"
 #include "bert_hpc/core/timers.hpp"
 #include "bert_hpc/io/metrics.hpp"
+#include "bert_hpc/io/run_lock.hpp"
 
 namespace bert_hpc::app {
 

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "bert_hpc/app/application.hpp"
 #include "bert_hpc/app/assembly.hpp"
 #include "bert_hpc/app/checkpointer.hpp"
 #include "bert_hpc/app/data_sets.hpp"
+#include "bert_hpc/app/run_context.hpp"
 #include "bert_hpc/app/training_state.hpp"
 #include "bert_hpc/io/checkpoint_file.hpp"
 #include "bert_hpc/io/checkpoint_folder.hpp"

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "bert_hpc/app/application.hpp"
 #include "bert_hpc/app/assembly.hpp"
+#include "bert_hpc/app/run_context.hpp"
 #include "bert_hpc/comm/process_grid.hpp"
 #include "bert_hpc/config/config.hpp"
 #include "bert_hpc/core/batch_plan.hpp"

@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "bert_hpc/app/application.hpp"
 #include "bert_hpc/app/assembly.hpp"
 #include "bert_hpc/app/grid_picture.hpp"
+#include "bert_hpc/app/run_context.hpp"
 
 namespace bert_hpc::app {
 
