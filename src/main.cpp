@@ -5,10 +5,10 @@
 #include <optional>
 
 #include "bert_hpc/app/application.hpp"
-#include "bert_hpc/app/collective.hpp"
-#include "bert_hpc/app/machine_measurement.hpp"
-#include "bert_hpc/app/stop_request.hpp"
-#include "bert_hpc/app/version_answer.hpp"
+#include "bert_hpc/app/report/machine_measurement.hpp"
+#include "bert_hpc/app/report/version_answer.hpp"
+#include "bert_hpc/app/run/collective.hpp"
+#include "bert_hpc/app/run/stop_request.hpp"
 #include "bert_hpc/comm/launch.hpp"
 #include "bert_hpc/comm/mpi_communicator.hpp"
 #include "bert_hpc/config/command_line.hpp"

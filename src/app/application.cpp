@@ -8,15 +8,15 @@
 #include <functional>
 #include <set>
 
-#include "bert_hpc/app/assembly.hpp"
-#include "bert_hpc/app/checkpoint_owner.hpp"
-#include "bert_hpc/app/checkpointer.hpp"
-#include "bert_hpc/app/collective.hpp"
+#include "bert_hpc/app/checkpoint/checkpointer.hpp"
+#include "bert_hpc/app/checkpoint/resume.hpp"
+#include "bert_hpc/app/engine/assembly.hpp"
 #include "bert_hpc/app/given_input.hpp"
-#include "bert_hpc/app/machine.hpp"
-#include "bert_hpc/app/resume.hpp"
-#include "bert_hpc/app/run_directory.hpp"
-#include "bert_hpc/app/watchdog.hpp"
+#include "bert_hpc/app/run/checkpoint_owner.hpp"
+#include "bert_hpc/app/run/collective.hpp"
+#include "bert_hpc/app/run/machine.hpp"
+#include "bert_hpc/app/run/run_directory.hpp"
+#include "bert_hpc/app/run/watchdog.hpp"
 #include "bert_hpc/comm/checked_communicator.hpp"
 #include "bert_hpc/comm/device_communicator.hpp"
 

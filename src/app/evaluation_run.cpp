@@ -3,17 +3,17 @@
 #include <optional>
 
 #include "bert_hpc/app/application.hpp"
-#include "bert_hpc/app/collective.hpp"
-#include "bert_hpc/app/data_sets.hpp"
-#include "bert_hpc/app/describe.hpp"
-#include "bert_hpc/app/evaluator.hpp"
-#include "bert_hpc/app/micro_batch_size.hpp"
-#include "bert_hpc/app/model_labels.hpp"
-#include "bert_hpc/app/one_answer.hpp"
-#include "bert_hpc/app/pipeline_setup.hpp"
-#include "bert_hpc/app/planned_data.hpp"
-#include "bert_hpc/app/results.hpp"
-#include "bert_hpc/app/stage_table.hpp"
+#include "bert_hpc/app/engine/data_sets.hpp"
+#include "bert_hpc/app/engine/evaluator.hpp"
+#include "bert_hpc/app/engine/model_labels.hpp"
+#include "bert_hpc/app/engine/one_answer.hpp"
+#include "bert_hpc/app/engine/planned_data.hpp"
+#include "bert_hpc/app/plan/micro_batch_size.hpp"
+#include "bert_hpc/app/plan/pipeline_setup.hpp"
+#include "bert_hpc/app/report/describe.hpp"
+#include "bert_hpc/app/report/results.hpp"
+#include "bert_hpc/app/report/stage_table.hpp"
+#include "bert_hpc/app/run/collective.hpp"
 #include "bert_hpc/core/text.hpp"
 
 namespace bert_hpc::app {

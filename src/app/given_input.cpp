@@ -4,8 +4,8 @@
 #include <functional>
 #include <vector>
 
-#include "bert_hpc/app/assembly.hpp"
-#include "bert_hpc/app/grid_layout.hpp"
+#include "bert_hpc/app/engine/assembly.hpp"
+#include "bert_hpc/app/plan/grid_layout.hpp"
 #include "bert_hpc/config/machine_description.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/data/file_list.hpp"

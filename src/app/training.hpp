@@ -5,10 +5,10 @@
 #include <optional>
 
 #include "bert_hpc/app/application.hpp"
-#include "bert_hpc/app/assembly.hpp"
-#include "bert_hpc/app/data_sets.hpp"
-#include "bert_hpc/app/evaluator.hpp"
-#include "bert_hpc/app/pipeline_setup.hpp"
+#include "bert_hpc/app/engine/assembly.hpp"
+#include "bert_hpc/app/engine/data_sets.hpp"
+#include "bert_hpc/app/engine/evaluator.hpp"
+#include "bert_hpc/app/plan/pipeline_setup.hpp"
 #include "bert_hpc/data/batch_loader.hpp"
 #include "bert_hpc/train/data_parallel.hpp"
 

@@ -6,12 +6,12 @@
 #include <thread>
 #include <utility>
 
-#include "bert_hpc/app/call_table.hpp"
-#include "bert_hpc/app/collective.hpp"
-#include "bert_hpc/app/describe.hpp"
-#include "bert_hpc/app/simulation.hpp"
-#include "bert_hpc/app/terminal.hpp"
-#include "bert_hpc/app/timing_table.hpp"
+#include "bert_hpc/app/plan/simulation.hpp"
+#include "bert_hpc/app/report/call_table.hpp"
+#include "bert_hpc/app/report/describe.hpp"
+#include "bert_hpc/app/report/timing_table.hpp"
+#include "bert_hpc/app/run/collective.hpp"
+#include "bert_hpc/app/run/terminal.hpp"
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/text.hpp"
 

@@ -1,17 +1,17 @@
 // The steps of a training and what accompanies them: evaluations, rows and lines, checkpoints, the end on request.
 #pragma once
 
-#include "bert_hpc/app/checkpointer.hpp"
-#include "bert_hpc/app/progress.hpp"
-#include "bert_hpc/app/results.hpp"
-#include "bert_hpc/app/resume.hpp"
-#include "bert_hpc/app/step_trace.hpp"
-#include "bert_hpc/app/stop_request.hpp"
-#include "bert_hpc/app/trainer.hpp"
-#include "bert_hpc/app/training_state.hpp"
+#include "bert_hpc/app/checkpoint/checkpointer.hpp"
+#include "bert_hpc/app/checkpoint/resume.hpp"
+#include "bert_hpc/app/engine/trainer.hpp"
+#include "bert_hpc/app/engine/training_settings.hpp"
+#include "bert_hpc/app/engine/training_state.hpp"
+#include "bert_hpc/app/report/progress.hpp"
+#include "bert_hpc/app/report/results.hpp"
+#include "bert_hpc/app/report/step_trace.hpp"
+#include "bert_hpc/app/run/stop_request.hpp"
 #include "bert_hpc/core/environment.hpp"
 #include "training.hpp"
-#include "training_settings.hpp"
 
 namespace bert_hpc::app {
 

@@ -5,9 +5,9 @@
 #include <limits>
 #include <utility>
 
-#include "bert_hpc/app/collective.hpp"
-#include "bert_hpc/app/one_answer.hpp"
-#include "bert_hpc/app/skipped_step.hpp"
+#include "bert_hpc/app/engine/one_answer.hpp"
+#include "bert_hpc/app/engine/skipped_step.hpp"
+#include "bert_hpc/app/run/collective.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "training_loop.hpp"
 

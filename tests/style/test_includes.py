@@ -24,6 +24,11 @@ MAY_USE = {
     "app": {"train", "model", "layers", "ops", "comm", "data", "config", "io"},
 }
 
+# The rooms of a module, from the lowest: a room may include itself and those before it; files in no room, all of them.
+ROOMS = {
+    "app": ("run", "engine", "plan", "report", "checkpoint"),
+}
+
 # Header pattern → the files (below src/ or include/bert_hpc/) that may include it.
 HOMES = {
     r"mpi\.h": r"comm/|io/hdf5|app/runtime",
@@ -43,6 +48,14 @@ HOMES = {
 }
 
 
+def level(parts):
+    """Of a file, "module/room/rest" or "module/rest": the number of its room, or one above all rooms."""
+    rooms = ROOMS[parts[0]]
+    if len(parts) < 3:
+        return len(rooms)
+    return rooms.index(parts[1])
+
+
 def problems_of(path, text, place):
     """place: "module/rest" below src/ or include/bert_hpc/."""
     module = place.split("/")[0] if "/" in place else None
@@ -54,6 +67,8 @@ def problems_of(path, text, place):
                 return
             if other not in MAY_USE[module] | {module, "core"}:
                 yield f"{path}: {module} may not include {other} ({name})"
+            if other == module in ROOMS and level(name.split("/")[1:]) > level(place.split("/")):
+                yield f"{path}: the room above may not be included ({name})"
         for pattern, home in HOMES.items():
             if re.fullmatch(pattern, name) and not re.match(home, place):
                 yield f"{path}: <{name}> belongs into {home} only"
@@ -75,7 +90,10 @@ def check(root):
 def test_of_the_test():
     """The rules bite: a wrong direction and a stray vendor header are seen."""
     cpp = pathlib.Path("x.cpp")
-    assert list(problems_of(cpp, '#include "bert_hpc/app/trainer.hpp"\n', "ops/x.cpp"))
+    assert list(problems_of(cpp, '#include "bert_hpc/app/engine/trainer.hpp"\n', "ops/x.cpp"))
+    above, below = '#include "bert_hpc/app/plan/x.hpp"\n', '#include "bert_hpc/app/run/x.hpp"\n'
+    assert list(problems_of(cpp, above, "app/run/x.cpp")) and not list(problems_of(cpp, below, "app/plan/x.cpp"))
+    assert list(problems_of(cpp, '#include "bert_hpc/app/x.hpp"\n', "app/plan/x.cpp"))
     assert list(problems_of(cpp, "#include <hdf5.h>\n", "data/x.cpp"))
     assert list(problems_of(cpp, "#  include <Kokkos_Core.hpp>\n", "train/x.cpp"))
     assert not list(problems_of(cpp, '#include "bert_hpc/core/tensor.hpp"\n#include <Kokkos_Core.hpp>\n', "ops/x.cpp"))

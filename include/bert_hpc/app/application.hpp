@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "bert_hpc/app/run_context.hpp"
+#include "bert_hpc/app/run/run_context.hpp"
 #include "bert_hpc/io/run_lock.hpp"
 
 namespace bert_hpc::app {

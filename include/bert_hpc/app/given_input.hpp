@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "bert_hpc/app/run_context.hpp"
+#include "bert_hpc/app/run/run_context.hpp"
 
 namespace bert_hpc::app {
 

@@ -1,6 +1,6 @@
 // What a planned run's time depends on: how fast one rank computes and moves memory, how fast ranks talk, and which of
 // them share a node. Plain numbers from a file (config/machine_description.hpp) or from measurement
-// (app/machine_measurement.hpp).
+// (app/report/machine_measurement.hpp).
 #pragma once
 
 #include <cstdint>

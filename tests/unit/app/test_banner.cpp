@@ -1,4 +1,4 @@
-#include "bert_hpc/app/banner.hpp"
+#include "bert_hpc/app/report/banner.hpp"
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>

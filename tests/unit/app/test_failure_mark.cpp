@@ -1,4 +1,4 @@
-#include "bert_hpc/app/failure_mark.hpp"
+#include "bert_hpc/app/run/failure_mark.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "bert_hpc/app/run_directory.hpp"
+#include "bert_hpc/app/run/run_directory.hpp"
 #include "bert_hpc/io/run_lock.hpp"
 
 using namespace bert_hpc::app;

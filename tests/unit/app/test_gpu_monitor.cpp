@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "bert_hpc/app/gpu_monitor.hpp"
+#include "bert_hpc/app/report/gpu_monitor.hpp"
 
 using namespace bert_hpc::app;
 

@@ -1,5 +1,5 @@
 // Data sets of plans: their lengths, and what they stand for.
-#include "bert_hpc/app/planned_data.hpp"
+#include "bert_hpc/app/engine/planned_data.hpp"
 
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>

@@ -6,8 +6,8 @@
 #include <set>
 #include <sstream>
 
-#include "bert_hpc/app/assembly.hpp"
-#include "bert_hpc/app/run_directory.hpp"
+#include "bert_hpc/app/engine/assembly.hpp"
+#include "bert_hpc/app/run/run_directory.hpp"
 #include "support/example_input.hpp"
 #include "unit/config/key_list.hpp"
 

@@ -1,5 +1,5 @@
 // Which tokenizer an exported model gets; timers over ranks.
-#include "bert_hpc/app/results.hpp"
+#include "bert_hpc/app/report/results.hpp"
 
 #include <unistd.h>
 

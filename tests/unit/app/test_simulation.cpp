@@ -1,11 +1,11 @@
 // The simulated step as --validate tells it, and the events of measured steps.
-#include "bert_hpc/app/simulation.hpp"
+#include "bert_hpc/app/plan/simulation.hpp"
 
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
-#include "bert_hpc/app/step_trace.hpp"
+#include "bert_hpc/app/report/step_trace.hpp"
 
 using namespace bert_hpc;
 using Catch::Approx;

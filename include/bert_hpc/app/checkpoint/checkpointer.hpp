@@ -1,0 +1,89 @@
+// Writes checkpoints while training goes on. Between two steps every rank copies what it owns (a share of parameters
+// and moments; no number is saved twice) into memory taken at the start; its I/O thread writes that to a file. When all
+// ranks have done so, which they learn from the votes that go with each step's losses, rank 0's thread writes the
+// manifest and gives the checkpoint its name. Until then the one before stays what there is. The metric history needs
+// no snapshot: its journal only grows, so rank 0's thread copies what it was between the two steps.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bert_hpc/app/checkpoint/checkpoint_differences.hpp"
+#include "bert_hpc/app/engine/assembly.hpp"
+#include "bert_hpc/app/engine/trainer.hpp"
+#include "bert_hpc/app/engine/training_state.hpp"
+#include "bert_hpc/app/report/results.hpp"
+#include "bert_hpc/app/run/run_context.hpp"
+#include "bert_hpc/app/run/stop_request.hpp"
+#include "bert_hpc/core/timers.hpp"
+#include "bert_hpc/io/checkpoint_folder.hpp"
+
+namespace bert_hpc::app {
+
+/// RUN/checkpoints.
+io::CheckpointFolder checkpoint_folder(const config::Config& input);
+
+/// Memory of a rank's snapshot, bytes at most. Pure.
+std::int64_t snapshot_bytes(const train::ShardPlan& plan);
+/// What a checkpoint takes on disk beside the metric history, bytes. Pure.
+std::int64_t checkpoint_bytes(const Assembly& assembly, int ranks);
+
+/// All tensors of the model, as a checkpoint lists them.
+std::vector<core::WholeTensor> whole_tensors(const Assembly& assembly);
+
+class Checkpointer {
+ public:
+  struct Parts {  // all must outlive the checkpointer
+    const RunContext& context;
+    const Assembly& assembly;
+    const train::DataParallel& sums;
+    train::Adamw& optimizer;
+    StopRequest& requests;
+    const Results& results;  ///< whose metric history is saved too
+    std::mutex& hdf5;        ///< held during HDF5 calls
+    core::Timers& timers;
+  };
+
+  /// Collective. Takes all memory.
+  Checkpointer(const Parts& parts, CheckpointTexts texts);
+  /// Gives up what is under way.
+  ~Checkpointer();
+  Checkpointer(const Checkpointer&) = delete;
+  Checkpointer& operator=(const Checkpointer&) = delete;
+
+  /// On rank 0: the estimate of how long the whole run takes, in seconds.
+  void expect(double run_seconds);
+  /// What this rank has to say with the next step: signals; of rank 0 the clock too.
+  Votes votes();
+  /// Has this rank been asked to stop, by a signal or (rank 0) by the clock?
+  bool wants_stop() const;
+  /// After every step, with all ranks' votes: ends what is under way where all have written. Communicates only where
+  /// some have failed; that is told, and the run goes on.
+  void follow(const Votes& agreed);
+  /// Does a checkpoint follow this step?
+  bool due(std::int64_t done, const Votes& agreed) const;
+
+  /// Of the last one that was begun; -1 where there was none.
+  std::int64_t last_step() const;
+  /// Collective. Saves the state; first waits for the one under way.
+  void save(const TrainingState& state);
+
+  /// Until release(), parameters and moments stay those of this state. Not collective. If an urgent signal comes
+  /// (SignalListener), it is written without waiting for the end of the step in flight, and named once all ranks have
+  /// written theirs.
+  void hold(const TrainingState& held);
+  /// Before parameters or moments change. Waits for a copy of them that is in progress, seconds at most.
+  void release();
+  /// Collective. What is under way gets written. False, on every rank, if the last checkpoint could not be.
+  bool finish();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace bert_hpc::app

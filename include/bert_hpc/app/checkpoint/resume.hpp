@@ -1,0 +1,58 @@
+// From which checkpoint a training goes on: the newest one that is whole and fits, found by all ranks together; and how
+// parameters and moments get from there into any layout.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bert_hpc/app/checkpoint/checkpointer.hpp"
+#include "bert_hpc/app/engine/assembly.hpp"
+#include "bert_hpc/app/engine/data_sets.hpp"
+#include "bert_hpc/app/engine/training_state.hpp"
+#include "bert_hpc/app/run/run_context.hpp"
+#include "bert_hpc/io/checkpoint_file.hpp"
+#include "bert_hpc/io/checkpoint_folder.hpp"
+
+namespace bert_hpc::app {
+
+/// What a checkpoint keeps of data, model and layout, to be compared when a run goes on.
+CheckpointTexts checkpoint_texts(const RunContext& context, const Assembly& assembly, const DataSets& sets);
+
+/// The folder that [run] resume names, without a slash behind it. A link is followed: the user set it.
+std::filesystem::path named_checkpoint(const std::string& resume);
+
+struct Resume {
+  io::CheckpointFolder folder;
+  io::CheckpointManifest manifest;
+  TrainingState state;
+  bool same_run = true;               ///< it lies in this run's directory: outputs go on, else they begin anew
+  std::vector<std::string> changes;   ///< of the input, allowed ones
+  std::vector<std::string> warnings;  ///< what makes figures or bits other ones
+  /// The step of the best model so far where that is another run's: it stays there, and what is best is counted anew.
+  std::optional<std::int64_t> best_elsewhere = std::nullopt;
+
+  std::string place() const { return folder.place(manifest.step); }
+};
+
+/// Collective. Nothing where the run begins from its start. Damaged checkpoints are passed over with a warning. Throws
+/// AgreedError: input where what is found does not fit data, model or input, naming what differs; files where there are
+/// checkpoints and none is whole, and where a part of the one to be taken is a link.
+std::optional<Resume> choose_checkpoint(const RunContext& context, const Assembly& assembly, DataSets& sets,
+                                        std::int64_t total_steps);
+
+/// Collective. Parameters of the checkpoint into the assembly.
+void load_parameters(const io::CheckpointFolder& folder, const io::CheckpointManifest& manifest, Assembly& assembly,
+                     std::mutex& hdf5);
+/// Collective. Its moments into the optimizer.
+void load_moments(const Resume& resume, Assembly& assembly, const train::DataParallel& sums, train::Adamw& optimizer,
+                  std::mutex& hdf5);
+
+/// Collective. The parameters of the best model so far, from the checkpoint that `best` names; false, on every rank,
+/// where it is not there or not whole, and why is told.
+bool load_best(const RunContext& context, const Resume& resume, Assembly& assembly, std::mutex& hdf5);
+
+}  // namespace bert_hpc::app

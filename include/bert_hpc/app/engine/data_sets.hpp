@@ -1,0 +1,44 @@
+// The data sets that a run reads, and how they become batches.
+#pragma once
+
+#include <memory>
+#include <mutex>
+
+#include "bert_hpc/app/engine/assembly.hpp"
+#include "bert_hpc/comm/communicator.hpp"
+#include "bert_hpc/comm/process_grid.hpp"
+#include "bert_hpc/config/config.hpp"
+#include "bert_hpc/data/batch_loader.hpp"
+
+namespace bert_hpc::app {
+
+struct DataSets {
+  std::mutex hdf5;                                             ///< held during every HDF5 call once loaders run
+  std::unique_ptr<data::ShardReader> train, validation, test;  ///< null where the mode or the input has none
+
+  data::ShardReader& any() const { return train ? *train : validation ? *validation : *test; }
+};
+
+/// Collective. Opens and checks what the mode reads; exit code 3 with every problem of a data set.
+void open_data(DataSets& sets, const config::Config& input, const model::BertConfig& stated, comm::Communicator& world);
+
+/// Adds what a run takes beside the model's arenas: the data that are kept, what evaluations count, and what the
+/// libraries take for themselves.
+void add_surroundings(const DataSets& sets, const Assembly& assembly, MemoryPlan& memory);
+
+/// How the training data become batches for this replica. Where the input leaves the size of micro-batches open, there
+/// are `micro_batches` of them for each replica, or with 0 as few as `usual` tokens of each allow
+/// (app/plan/micro_batch_size.hpp). Pure.
+data::BatchLoaderOptions training_batches(const config::Config& input, const model::BertConfig& model,
+                                          std::int64_t max_length, int replica, const comm::GridShape& grid,
+                                          std::int64_t micro_batches, std::int64_t usual);
+
+/// Most tokens of an evaluation micro-batch; `usual` where the input does not say.
+std::int64_t evaluation_micro_tokens(const config::Config& input, std::int64_t max_length, std::int64_t usual);
+
+/// What the model's memory must hold for these micro-batches.
+layers::BatchBounds model_bounds(const data::BatchPlanBounds& plan, std::int64_t max_length, std::int64_t most_masked,
+                                 model::HeadKind kind);
+layers::BatchBounds larger(const layers::BatchBounds& a, const layers::BatchBounds& b);
+
+}  // namespace bert_hpc::app

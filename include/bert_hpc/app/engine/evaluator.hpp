@@ -1,0 +1,60 @@
+// Runs a model over a data set without training: sums for metrics, and where asked the prediction of every sample.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bert_hpc/app/engine/assembly.hpp"
+#include "bert_hpc/app/engine/predictions.hpp"
+#include "bert_hpc/core/device_memory.hpp"
+#include "bert_hpc/data/batch_loader.hpp"
+#include "bert_hpc/io/metrics.hpp"
+
+namespace bert_hpc::app {
+
+class Evaluator : private train::PipelineEvents {
+ public:
+  /// All must outlive it. `labels`: the data have targets.
+  Evaluator(Assembly& assembly, data::ShardReader& reader, const data::BatchLoaderOptions& options, bool labels);
+
+  layers::BatchBounds bounds() const;  ///< of its micro-batches
+
+  /// Collective over all ranks of the assembly's grid. Every sample exactly once, shared out over the replicas; the
+  /// last stages tell the results. `step` goes into the row. `predictions` is filled on rank 0 where it is not null.
+  /// `give_up`, which is collective, is asked before every window of samples: no results where it says so.
+  std::optional<io::EvaluationRow> evaluate_unless(std::int64_t step, const std::function<bool()>& give_up,
+                                                   Predictions* predictions = nullptr);
+
+  /// Of the last pass over data with labels, the same on every rank.
+  std::optional<train::OneAnswer> one_answer() const { return sums_.one_answer(assembly_.traits.metrics); }
+
+ private:
+  /// False if given up.
+  bool pass_over_data(const std::function<bool()>& give_up);
+  io::EvaluationRow row(std::int64_t step);
+  void result(int micro_batch, model::Stage& stage, int slot) override;
+  std::span<const core::PlannedSample> samples_of(int micro_batch) const;
+  void keep(int micro_batch, std::span<const float> logits);
+  void gather(Predictions& predictions) const;
+
+  Assembly& assembly_;
+  data::ShardReader& reader_;
+  data::BatchLoader loader_;
+  bool labels_;
+  // Of this rank, where predictions are asked for.
+  bool keep_ = false;
+  std::vector<std::int64_t> samples_;
+  std::vector<float> logits_;
+  std::vector<float> in_labels_unit_;            // a micro-batch's predictions, where training has another unit
+  std::vector<float> aside_;                     // a micro-batch's logits, where the host cannot see them in place
+  core::MirroredArray<std::int32_t> predicted_;  // (rows of a micro-batch that the head reads)
+  core::MirroredArray<double> loss_;             // (1)
+  // The step under way.
+  const data::LoadedStep* loaded_ = nullptr;
+  std::vector<layers::Pass> passes_;
+  train::EvaluationSums sums_;
+};
+
+}  // namespace bert_hpc::app

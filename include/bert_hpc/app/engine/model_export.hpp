@@ -1,0 +1,17 @@
+// The model as one Hugging Face folder, whatever the grid: rank 0 writes, and the stages of the first replica send it
+// their parameters, tensor by tensor in the order of the file and in small pieces, so that nobody holds more of the
+// model than before, but for one matrix at a time whose columns were shared out.
+#pragma once
+
+#include <string>
+
+#include "bert_hpc/app/engine/assembly.hpp"
+
+namespace bert_hpc::app {
+
+/// Collective over all ranks. Every rank throws Stop where rank 0 cannot write; the others' parameters are then sent
+/// for nothing.
+void export_model(const Assembly& assembly, comm::Communicator& world, const std::string& folder,
+                  const std::string& tokenizer_folder);
+
+}  // namespace bert_hpc::app

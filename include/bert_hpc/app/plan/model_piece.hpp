@@ -1,0 +1,41 @@
+// A part of a model with all that it needs to compute a micro-batch: parameters, GEMMs, attention, activations. For
+// measurements of passes (app/plan/pass_measurement.hpp, app/report/machine_measurement.hpp).
+#pragma once
+
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "bert_hpc/app/plan/pass_measurement.hpp"
+#include "bert_hpc/model/stage.hpp"
+
+namespace bert_hpc::app {
+
+/// Seconds of forward, backward (or backward_input), backward_weight (0 unless apart).
+using PassTimes = std::array<double, 3>;
+
+class ModelPiece {
+ public:
+  /// `group` and `batch` must outlive it.
+  ModelPiece(const model::BertConfig& config, const MeasuredModel& how, const model::ModelRange& range,
+             const layers::TensorPlace& place, const layers::TensorGroup& group, const core::MicroBatch& batch);
+
+  /// Collective over the tensor group.
+  PassTimes run();
+
+ private:
+  double timed(const auto& work);
+
+  MeasuredModel how_;
+  model::ModelRange range_;
+  layers::TensorGroup group_;
+  const core::MicroBatch& batch_;
+  core::ParameterStore parameters_;
+  model::Stage stage_;
+  std::unique_ptr<ops::MatrixProduct> products_;
+  std::unique_ptr<ops::Attention> attention_;
+  core::Workspace workspace_;
+  std::vector<float> others_;
+};
+
+}  // namespace bert_hpc::app

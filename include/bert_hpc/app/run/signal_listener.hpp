@@ -1,0 +1,34 @@
+// A thread that reacts to signals at once, while the main thread may be in the middle of a long step.
+#pragma once
+
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "bert_hpc/app/run/stop_request.hpp"
+
+namespace bert_hpc::app {
+
+class SignalListener {
+ public:
+  /// Calls `heard` for each signal from now on, and for those that came before. `requests` must outlive it.
+  SignalListener(const StopRequest& requests, std::function<void(int)> heard);
+  ~SignalListener();
+  SignalListener(const SignalListener&) = delete;
+  SignalListener& operator=(const SignalListener&) = delete;
+
+  /// What to do, on the listener's thread, after a signal that is urgent (StopRequest::is_urgent); nullptr: nothing. A
+  /// call that is in progress has ended when this returns.
+  void on_urgent(std::function<void()> work);
+
+ private:
+  void run();
+
+  const StopRequest& requests_;
+  std::function<void(int)> heard_;
+  std::mutex mutex_;
+  std::function<void()> urgent_;
+  std::thread thread_;  // last: it uses the others
+};
+
+}  // namespace bert_hpc::app

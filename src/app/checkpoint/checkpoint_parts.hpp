@@ -1,0 +1,68 @@
+// Which numbers of a checkpoint are whose, on this rank's place in the grid. Pure.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "bert_hpc/app/engine/assembly.hpp"
+#include "bert_hpc/core/tensor_piece.hpp"
+#include "bert_hpc/train/data_parallel.hpp"
+
+namespace bert_hpc::app {
+
+/// The optimizer keeps moments of the owned ranges, one after the other: where those of an element of the arena are.
+class MomentPlaces {
+ public:
+  explicit MomentPlaces(std::span<const train::OwnedRange> owned) : owned_(owned) {
+    std::int64_t before = 0;
+    for (const train::OwnedRange& range : owned) {
+      before_.push_back(before);
+      before += range.size;
+    }
+  }
+  std::size_t of(std::int64_t arena) const {
+    const auto after =
+        std::upper_bound(owned_.begin(), owned_.end(), arena,
+                         [](std::int64_t at, const train::OwnedRange& range) { return at < range.begin; });
+    const auto i = static_cast<std::size_t>(after - owned_.begin()) - 1;
+    return static_cast<std::size_t>(before_[i] + arena - owned_[i].begin);
+  }
+
+ private:
+  std::span<const train::OwnedRange> owned_;
+  std::vector<std::int64_t> before_;
+};
+
+/// The parts of the arena that this rank has moments of.
+inline std::vector<core::ArenaRange> owned_ranges(const train::DataParallel& sums) {
+  std::vector<core::ArenaRange> ranges;
+  for (const train::OwnedRange& range : sums.owned()) ranges.push_back({range.begin, range.size});
+  return ranges;
+}
+
+/// What this rank saves: what it owns; where every replica owns all, an equal share of it.
+inline std::vector<core::PlacedPiece> parts_to_save(const Assembly& assembly, const train::DataParallel& sums,
+                                                    std::span<const core::WholeTensor> tensors) {
+  std::vector<core::ArenaRange> ranges = owned_ranges(sums);
+  if (!sums.plan().shares_update()) {
+    const std::int64_t arena = sums.plan().arena, replicas = assembly.grid.data, d = assembly.place.data;
+    const std::int64_t first = arena * d / replicas, last = arena * (d + 1) / replicas;
+    std::vector<core::ArenaRange> share;
+    for (const core::ArenaRange& range : ranges) {
+      const std::int64_t begin = std::max(first, range.begin), end = std::min(last, range.begin + range.size);
+      if (begin < end) share.push_back({begin, end - begin});
+    }
+    ranges = std::move(share);
+  }
+  return core::pieces_to_save(assembly.parameters.slices(), tensors, ranges, assembly.place.tensor,
+                              assembly.grid.tensor);
+}
+
+/// Pieces as a text, a line each, and back.
+std::string text_of(const std::vector<core::PlacedPiece>& pieces);
+std::vector<core::TensorPiece> pieces_of(const std::string& text);
+
+}  // namespace bert_hpc::app

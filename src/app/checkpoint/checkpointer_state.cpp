@@ -1,0 +1,189 @@
+#include "checkpointer_state.hpp"
+
+#include <limits>
+
+#include "bert_hpc/app/plan/checkpoint_interval.hpp"
+#include "bert_hpc/core/text.hpp"
+#include "bert_hpc/io/provenance.hpp"
+
+namespace bert_hpc::app {
+
+double Checkpointer::State::interval() const {
+  if (settings.every_minutes) return *settings.every_minutes * 60;
+  if (settings.every_steps) return std::numeric_limits<double>::infinity();
+  return checkpoint_interval(run_seconds, wall_time.saving_seconds());
+}
+
+void Checkpointer::State::gather_files() {
+  const std::vector<std::string> all = world().all_gather(text_of(pieces));
+  if (!speaks()) return;
+  for (std::size_t r = 0; r < all.size(); ++r) {
+    std::vector<core::TensorPiece> theirs = pieces_of(all[r]);
+    if (!theirs.empty()) files.push_back({static_cast<int>(r), std::move(theirs)});
+  }
+}
+
+/// Between two steps: parameters and moments of this rank's pieces, one quantity after the other.
+void Checkpointer::State::copy() {
+  const std::span<const float> values = parts.assembly.parameters.values();
+  const std::span<const float> first = parts.optimizer.first_moments(), second = parts.optimizer.second_moments();
+  const MomentPlaces moments(parts.sums.owned());
+  const auto elements = static_cast<std::size_t>(own_elements());
+  std::size_t next = 0;
+  for (const core::PlacedPiece& piece : pieces) {
+    const auto count = static_cast<std::size_t>(piece.piece.elements()), arena = static_cast<std::size_t>(piece.arena);
+    const std::size_t moment = moments.of(piece.arena);
+    ops::copy_to_host(values.subspan(arena, count), {snapshot.data() + next, count});
+    ops::copy_to_host(first.subspan(moment, count), {snapshot.data() + elements + next, count});
+    ops::copy_to_host(second.subspan(moment, count), {snapshot.data() + 2 * elements + next, count});
+    next += count;
+  }
+}
+
+io::CheckpointManifest Checkpointer::State::manifest_of(const TrainingState& state) const {
+  io::CheckpointManifest result;
+  result.id = run_id + ' ' + std::to_string(state.done);
+  result.step = state.done;
+  result.tensors = tensors;
+  result.files = files;
+  result.texts = texts;
+  result.texts.emplace_back("written", io::utc_now());
+  put(state, result);
+  return result;
+}
+
+io::Durability Checkpointer::State::durability() const {
+  const bool hurry = urgent && parts.requests.stop();
+  return hurry ? io::Durability::buffered : io::Durability::forced;
+}
+
+/// On this rank's thread. Writes this rank's file, and on rank 0 the metric history, which is added to `contents`.
+/// Returns "" or the reason of a failure.
+std::string Checkpointer::State::write_files(std::int64_t at, std::int64_t history, io::CheckpointManifest& contents,
+                                             io::Durability how) {
+  try {
+    const std::string place = folder.begin(at);
+    const auto elements = static_cast<std::size_t>(own_elements());
+    io::Payload payload;
+    for (std::size_t q = 0; q < payload.size(); ++q) payload[q] = {snapshot.data() + q * elements, elements};
+    if (elements > 0) {
+      io::write_checkpoint_file(place, world().rank(), run_id + ' ' + std::to_string(at), at, payload, parts.hdf5,
+                                cancelled, how);
+    }
+    if (speaks()) {
+      const auto checksum = parts.results.copy_journal(history, place + '/' + io::history_name, how);
+      history_lost = !checksum;
+      if (checksum) io::put_history(contents, history, *checksum);
+    }
+    own_written = at;
+    return {};
+  } catch (const std::exception& failure) {
+    return failure.what();
+  }
+}
+
+/// On this rank's thread.
+void Checkpointer::State::write_own(std::int64_t at) {
+  error = write_files(at, history_bytes, manifest, durability());
+  phase = error.empty() ? written : failed;
+}
+
+/// On rank 0's thread. All ranks' files are there: from here on runs resume from this checkpoint. Throws.
+void Checkpointer::State::publish(const io::CheckpointManifest& whole, io::Durability how) {
+  parts.results.require_lock();
+  if (how == io::Durability::forced) parts.results.sync();
+  if (urgent) remove_marks(whole);
+  io::write_manifest(folder.aside(whole.step), whole, parts.hdf5, how);
+  folder.publish(whole.step, how);
+}
+
+/// On rank 0's thread, when all files are there.
+void Checkpointer::State::name(const io::CheckpointManifest& whole, std::optional<std::int64_t> best_step) {
+  if (!manifest_pending) return;  // done early
+  const io::Durability how = durability();
+  std::string problem, left;
+  try {
+    publish(whole, how);
+    manifest_pending = false;
+  } catch (const std::exception& failure) {
+    problem = failure.what();
+  }
+  try {
+    if (problem.empty()) folder.set_pointers(whole.step, best_step, how);
+    // An older one that is on the disk must not go for one that is not.
+    if (problem.empty() && how == io::Durability::forced) left = folder.prune(settings.keep);
+  } catch (const std::exception& failure) {
+    left = failure.what();
+  }
+  if (!left.empty()) {
+    left = "after that checkpoint, which is complete: " + left;
+  } else if (history_lost) {
+    left = "that checkpoint holds no metric history: the run's metrics.journal was truncated or cannot be read.";
+  }
+  const std::lock_guard lock(mutex);
+  named_seconds = seconds_since(begun);
+  naming_error = problem;
+  left_over = left;
+  named = problem.empty() ? io::checkpoint_name(whole.step) : "";
+}
+
+/// All ranks have ended their part. Collective where some failed.
+void Checkpointer::State::end(const Votes& agreed) {
+  under_way = false;
+  last_failed = false;
+  const int own = phase.exchange(idle);
+  if (agreed.failed > 0) manifest_pending = false;
+  if (agreed.failed == 0) {
+    if (speaks()) worker.add([this] { name(manifest, best); });
+    return;
+  }
+  const std::vector<std::string> errors = world().all_gather(own == failed ? error : "");
+  if (!speaks()) return;
+  std::string first;
+  for (const std::string& text : errors) {
+    if (first.empty()) first = text;
+  }
+  try {
+    folder.abandon(step);
+  } catch (const core::Error&) {  // why nothing can be written is told already
+  }
+  naming_error = first;
+  tell_named();
+}
+
+/// On rank 0: what became of the last one.
+void Checkpointer::State::tell_named() {
+  const std::lock_guard lock(mutex);
+  core::Log& log = parts.context.log;
+  if (!named.empty()) {
+    log.info("checkpoint " + named + " after " + core::format_duration(named_seconds));
+    wall_time.saved(named_seconds);
+    named.clear();
+    if (!left_over.empty() && left_over != told_left_over) log.warning(left_over);
+    told_left_over = left_over;
+  }
+  if (naming_error.empty()) return;
+  last_failed = true;
+  log.warning("the checkpoint of step " + std::to_string(step) + " was not written; the previous one is kept. " +
+              naming_error);
+  naming_error.clear();
+}
+
+/// Collective. Rank 0 asks for all before any begins: who comes late would count what others have written already.
+bool Checkpointer::State::has_space() {
+  std::string problem;
+  try {
+    if (speaks()) folder.require_space(bytes + history_bytes);
+  } catch (const std::exception& failure) {
+    problem = failure.what();
+  }
+  if (!world().any(!problem.empty())) return true;
+  {
+    const std::lock_guard lock(mutex);
+    naming_error = problem;
+  }
+  if (speaks()) tell_named();
+  return false;
+}
+
+}  // namespace bert_hpc::app

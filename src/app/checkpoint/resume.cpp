@@ -1,0 +1,300 @@
+#include "bert_hpc/app/checkpoint/resume.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <sstream>
+
+#include "bert_hpc/app/engine/label_unit.hpp"
+#include "bert_hpc/app/run/collective.hpp"
+#include "bert_hpc/app/run/run_directory.hpp"
+#include "bert_hpc/core/text.hpp"
+#include "bert_hpc/core/version.hpp"
+#include "bert_hpc/model/hf_config.hpp"
+#include "checkpoint_parts.hpp"
+
+namespace bert_hpc::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// One line a shard: name, size and checksum.
+std::string data_text(const data::ShardReader* reader) {
+  if (reader == nullptr) return {};
+  std::string text = "vocabulary " + reader->info().vocabulary_hash + '\n';
+  for (std::size_t f = 0; f < reader->files().size(); ++f) {
+    text += fs::path(reader->files()[f]).filename().string() + ' ' + reader->seals()[f] + '\n';
+  }
+  return text;
+}
+
+/// What keeps the run from going on with this checkpoint; empty if nothing does.
+std::vector<std::string> obstacles(std::vector<std::string> found, const Assembly& assembly,
+                                   const io::CheckpointManifest& manifest, std::int64_t total_steps) {
+  if (found.empty() && manifest.tensors != whole_tensors(assembly)) found.emplace_back("the model's parameters");
+  const std::string unit = unit_difference(training_state(manifest).label_scale, assembly.label_scale);
+  if (found.empty() && !unit.empty()) found.push_back(unit);
+  if (found.empty() && manifest.step > total_steps) {
+    found.push_back("the checkpoint is of step " + core::with_commas(manifest.step) + ", but [schedule] ends at step " +
+                    core::with_commas(total_steps));
+  }
+  return found;
+}
+
+/// Where to look: the folder and the steps there, the first choice first.
+struct Candidates {
+  io::CheckpointFolder folder;
+  std::vector<std::int64_t> steps;
+};
+
+Candidates candidates(const RunContext& context) {
+  const io::CheckpointFolder own = checkpoint_folder(context.input);
+  const std::string& resume = context.input.run.resume;
+  const Beginning beginning = beginning_of(context);
+  if (resume == "never" || (resume == "auto" && beginning.overwrite)) return {io::CheckpointFolder("-"), {}};
+  if (!context.invocation.validate) own.tidy();
+  if (beginning.own_first) {
+    std::vector<std::int64_t> steps = own.steps();
+    std::reverse(steps.begin(), steps.end());
+    if (resume == "auto" || !steps.empty()) return {own, std::move(steps)};
+  }
+  const fs::path given = named_checkpoint(resume);
+  const auto step = io::step_of_checkpoint(given.filename().string());
+  if (!step || !fs::is_directory(given)) {
+    throw core::Error(core::ExitCode::input, "[run] resume = \"" + core::printable(resume) +
+                                                 "\" is neither \"auto\" nor \"never\" nor the folder of a checkpoint, "
+                                                 "as in \"run/checkpoints/step-00000100\".");
+  }
+  const fs::path folder = given.parent_path();
+  return {io::CheckpointFolder(folder.empty() ? "." : folder.string()), {*step}};
+}
+
+/// Collective. The link that keeps the checkpoint from being read; "" where there is none.
+std::string link_in(comm::Communicator& world, const io::CheckpointFolder& folder, std::int64_t step) {
+  std::string why;
+  try {
+    if (world.rank() == 0) folder.refuse_links(step);
+  } catch (const std::exception& link) {
+    why = link.what();
+  }
+  return world.broadcast(why, 0);
+}
+
+/// Collective. Why the checkpoint cannot be used, the same on every rank; "" if it is whole. Each file is verified by
+/// one rank.
+std::string damage(comm::Communicator& world, const io::CheckpointFolder& folder, std::int64_t step,
+                   io::CheckpointManifest& manifest, std::mutex& hdf5) {
+  const std::string place = folder.place(step);
+  std::string mine;
+  const auto attempt = [&](const std::function<void()>& work) {
+    try {
+      if (mine.empty()) work();
+    } catch (const std::exception& failure) {
+      mine = failure.what();
+    }
+  };
+  const auto agree = [&] {
+    if (!world.any(!mine.empty())) return std::string();
+    for (const std::string& text : world.all_gather(mine)) {
+      if (!text.empty()) return text;
+    }
+    return std::string();
+  };
+  // One reads it for all: a thousand ranks opening one file at once hurts shared file systems, and ranks whose view of
+  // the disk is older cannot take another step for this one.
+  std::string message;
+  if (world.rank() == 0) {
+    attempt([&] {
+      manifest = io::read_manifest(place, hdf5);
+      if (manifest.step != step)
+        throw core::Error(core::ExitCode::files, "It is of step " + std::to_string(manifest.step) + '.');
+      io::verify_history(place, manifest);
+      message = io::to_message(manifest);
+    });
+  }
+  const std::string broken = agree();
+  if (!broken.empty()) return broken;
+  message = world.broadcast(message, 0);
+  if (world.rank() != 0) manifest = io::manifest_of_message(message);
+  for (std::size_t f = 0; f < manifest.files.size(); ++f) {
+    if (static_cast<int>(f % static_cast<std::size_t>(world.size())) != world.rank()) continue;
+    attempt([&] { io::verify_checkpoint_file(place, manifest, f, hdf5); });
+  }
+  attempt([&] { training_state(manifest); });
+  return agree();
+}
+
+/// Reads the parts of one quantity; put(arena, elements) says where they go.
+template <class Put>
+void read_parts(io::CheckpointReader& reader, io::Quantity quantity, const std::vector<core::WantedPart>& parts,
+                const Put& put) {
+  std::vector<float> whole;
+  for (const core::WantedPart& part : parts) {
+    whole.resize(static_cast<std::size_t>(part.last - part.first));
+    reader.read(quantity, part.tensor, part.first, whole);
+    for (const core::PlacedPiece& placed : part.pieces) {
+      const core::TensorPiece& piece = placed.piece;
+      for (std::int64_t r = 0; r < piece.count; ++r) {
+        const std::span<const float> run(whole.data() + (piece.first + r * piece.stride - part.first),
+                                         static_cast<std::size_t>(piece.length));
+        ops::copy_to_device(run, put(placed.arena + r * piece.length, run.size()));
+      }
+    }
+  }
+}
+
+}  // namespace
+
+fs::path named_checkpoint(const std::string& resume) {
+  const fs::path given = fs::path(resume + '/').parent_path();
+  std::error_code problem;
+  const fs::path real = fs::is_symlink(given, problem) ? fs::canonical(given, problem) : given;
+  return problem ? given : real;
+}
+
+CheckpointTexts checkpoint_texts(const RunContext& context, const Assembly& assembly, const DataSets& sets) {
+  const config::Config& input = context.input;
+  return {{"version", std::string(core::version()) + " " + std::string(core::revision())},
+          {"input", context.resolved.text},
+          {"layout", comm::describe(context.grid) + ", zero = " + std::to_string(input.parallel.zero)},
+          {"model", model::hf_config_text(assembly.config, assembly.traits.head)},
+          {"data_train", data_text(sets.train.get())},
+          {"data_validation", data_text(sets.validation.get())},
+          {"data_test", data_text(sets.test.get())},
+          {"best_metric", input.evaluation.best.value_or("")}};
+}
+
+std::optional<Resume> choose_checkpoint(const RunContext& context, const Assembly& assembly, DataSets& sets,
+                                        std::int64_t total_steps) {
+  comm::Communicator& world = context.world;
+  // Rank 0 looks for all: what it sees is what they try.
+  std::optional<Candidates> found;
+  std::string said;
+  collectively(world, [&] {
+    if (world.rank() != 0) return;
+    found = candidates(context);
+    std::error_code problem;
+    const bool same = fs::equivalent(found->folder.path(), checkpoint_folder(context.input).path(), problem);
+    if (same && beginning_of(context).overwrite) {
+      throw core::Error(core::ExitCode::input,
+                        "--overwrite would remove the checkpoint that [run] resume names: remove one of the two.");
+    }
+    said = found->folder.path() + (same ? "\nown" : "\nother");
+    for (const std::int64_t step : found->steps) said += ' ' + std::to_string(step);
+  });
+  std::istringstream told(world.broadcast(said, 0));
+  std::string path, whose;
+  std::getline(told, path);
+  told >> whose;
+  const bool own = whose == "own";
+  const io::CheckpointFolder folder(path);
+  std::string first_damage;
+  for (std::int64_t step; told >> step;) {
+    Resume resume{.folder = folder,
+                  .manifest = {},
+                  .state = {},
+                  .same_run = true,
+                  .changes = {},
+                  .warnings = {},
+                  .best_elsewhere = {}};
+    const std::string place = folder.place(step);
+    // Nothing is damaged: an older checkpoint is not what is wanted.
+    const std::string link = link_in(world, folder, step);
+    if (!link.empty()) throw AgreedError(core::ExitCode::files, link);
+    const std::string why = damage(world, folder, step, resume.manifest, sets.hdf5);
+    if (!why.empty()) {
+      context.log.warning("the checkpoint " + place + " is skipped. " + why);
+      if (first_damage.empty()) first_damage = why;
+      continue;
+    }
+    CheckpointDifferences differences =
+        checkpoint_differences(resume.manifest.texts, checkpoint_texts(context, assembly, sets), context.resolved,
+                               context.input.run.reproducible);
+    const auto against = obstacles(std::move(differences.against), assembly, resume.manifest, total_steps);
+    if (!against.empty()) {
+      std::string text = "the run cannot resume from " + place + ", because these differ:";
+      for (const std::string& difference : against) text += "\n     " + difference;
+      throw AgreedError(core::ExitCode::input,
+                        text +
+                            "\n  Restore the earlier values, set run.directory to another one, or "
+                            "start with --overwrite to replace the run.");
+    }
+    resume.state = training_state(resume.manifest);
+    resume.same_run = own;
+    if (!own) {
+      resume.best_elsewhere = resume.state.best.checkpoint();
+      resume.state.best = {};
+    }
+    resume.changes = std::move(differences.changes);
+    resume.warnings = std::move(differences.warnings);
+    if (resume.manifest.text("best_metric") != context.input.evaluation.best.value_or("")) resume.state.best = {};
+    return resume;
+  }
+  if (!first_damage.empty()) {
+    throw AgreedError(core::ExitCode::files,
+                      "none of the checkpoints in " + path + " can be used: " + first_damage +
+                          "\n  Start with --overwrite to restart from the beginning, or set run.directory to "
+                          "another one.");
+  }
+  return std::nullopt;
+}
+
+void load_parameters(const io::CheckpointFolder& folder, const io::CheckpointManifest& manifest, Assembly& assembly,
+                     std::mutex& hdf5) {
+  const comm::ProcessGroups& groups = assembly.groups();
+  const std::span<float> values = assembly.parameters.change_values();
+  collectively(groups.world, [&] {
+    if (assembly.place.data != 0) return;
+    io::CheckpointReader reader(folder.place(manifest.step), manifest, hdf5);
+    const std::vector<core::ArenaRange> all = {{0, assembly.parameters.arena_size()}};
+    const auto parts = core::parts_to_load(assembly.parameters.slices(), manifest.tensors, all);
+    read_parts(reader, io::Quantity::parameters, parts, [&](std::int64_t arena, std::size_t count) {
+      return values.subspan(static_cast<std::size_t>(arena), count);
+    });
+  });
+  groups.data->broadcast(values, 0);
+}
+
+void load_moments(const Resume& resume, Assembly& assembly, const train::DataParallel& sums, train::Adamw& optimizer,
+                  std::mutex& hdf5) {
+  const comm::ProcessGroups& groups = assembly.groups();
+  // Where every replica owns all, one reads for the others.
+  const bool shared = !sums.plan().shares_update();
+  const MomentPlaces places(sums.owned());
+  const auto moments = [&](io::Quantity quantity) {
+    return quantity == io::Quantity::first_moments ? optimizer.first_moments() : optimizer.second_moments();
+  };
+  collectively(groups.world, [&] {
+    if (shared && assembly.place.data != 0) return;
+    io::CheckpointReader reader(resume.place(), resume.manifest, hdf5);
+    const auto parts = core::parts_to_load(assembly.parameters.slices(), resume.manifest.tensors, owned_ranges(sums));
+    for (const io::Quantity quantity : {io::Quantity::first_moments, io::Quantity::second_moments}) {
+      read_parts(reader, quantity, parts, [&](std::int64_t arena, std::size_t count) {
+        return moments(quantity).subspan(places.of(arena), count);
+      });
+    }
+  });
+  if (shared) {
+    for (const std::span<float> states : {optimizer.first_moments(), optimizer.second_moments()}) {
+      if (sums.plan().settings.offload) {
+        groups.data->broadcast(std::as_writable_bytes(states), 0);  // in host memory
+      } else {
+        groups.data->broadcast(states, 0);
+      }
+    }
+  }
+  optimizer.parameters_changed();
+}
+
+bool load_best(const RunContext& context, const Resume& resume, Assembly& assembly, std::mutex& hdf5) {
+  io::CheckpointManifest manifest;
+  const std::string why = damage(context.world, resume.folder, resume.state.best.step, manifest, hdf5);
+  if (why.empty() && manifest.tensors == resume.manifest.tensors) {
+    load_parameters(resume.folder, manifest, assembly, hdf5);
+    return true;
+  }
+  context.log.warning("the best model so far, of step " + std::to_string(resume.state.best.step) +
+                      ", cannot be read. " + why);
+  return false;
+}
+
+}  // namespace bert_hpc::app

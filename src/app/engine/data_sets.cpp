@@ -1,0 +1,161 @@
+#include "bert_hpc/app/engine/data_sets.hpp"
+
+#include <algorithm>
+#include <functional>
+
+#include "bert_hpc/app/run/collective.hpp"
+#include "bert_hpc/data/file_list.hpp"
+#include "bert_hpc/data/tokenizer_folder.hpp"
+#include "bert_hpc/train/evaluation_metrics.hpp"
+
+namespace bert_hpc::app {
+namespace {
+
+/// Throws Error(data) where shards were not made with the tokenizer that lies beside the model.
+void require_tokenizer(const DataSets& sets, const std::string& model_folder) {
+  const data::TokenizerFolder model = data::read_tokenizer_folder(model_folder);
+  for (const data::ShardReader* reader : {sets.train.get(), sets.validation.get(), sets.test.get()}) {
+    if (reader == nullptr) continue;
+    const data::ShardInfo& info = reader->info();
+    const std::string& file = reader->files().front();
+    const std::string what = tokenizer_difference(model, info, data::text_settings_from_json(info.tokenizer, file));
+    if (!what.empty()) throw core::Error(core::ExitCode::data, file + ": " + what);
+  }
+}
+
+/// Throws Error(data) where splits of a training share a shard.
+void require_apart(const DataSets& sets) {
+  std::vector<data::ListedFile> listed;
+  const auto add = [&](const char* key, const data::ShardReader* reader) {
+    if (reader == nullptr) return;
+    for (const std::string& file : reader->files()) listed.push_back({key, file});
+  };
+  add("data.train", sets.train.get());
+  add("data.validation", sets.validation.get());
+  add("data.test", sets.test.get());
+  core::ProblemList problems;
+  for (const data::RepeatedFile& file : data::repeated_files(listed)) problems.add(describe(file) + ".");
+  if (problems.empty()) return;
+  throw core::Error(
+      core::ExitCode::data,
+      problems.all().front() +
+          (problems.all().size() > 1 ? " So are " + std::to_string(problems.all().size() - 1) + " more." : "") +
+          " Splits must not share samples: list separate shards (train-*.h5, validation-*.h5, "
+          "test-*.h5), or leave the key out. To evaluate a model on its training data, use "
+          "run.mode = \"evaluate\".");
+}
+
+/// Of the data set whose predictions are written: the logits of the rank's own samples, and on rank 0 those of all
+/// samples and the probabilities made of them. At most.
+std::int64_t prediction_bytes(const DataSets& sets, const Assembly& assembly) {
+  const data::ShardReader* const reader = sets.test ? sets.test.get() : sets.train ? nullptr : sets.validation.get();
+  if (reader == nullptr || assembly.traits.kind == model::HeadKind::masked_lm) return 0;
+  const comm::GridPlace& place = assembly.place;
+  const std::int64_t copies = place.data + place.pipeline + place.tensor == 0 ? 3 : 1;
+  return copies * reader->samples() * assembly.outputs() * std::int64_t{sizeof(float)};
+}
+
+}  // namespace
+
+void open_data(DataSets& sets, const config::Config& input, const model::BertConfig& stated,
+               comm::Communicator& world) {
+  const auto open = [&](const char* name, const std::vector<std::string>& paths, bool labels) {
+    data::ShardReaderOptions options;
+    options.name = name;
+    options.paths = paths;
+    options.limits = shard_limits(input, stated, labels);
+    options.source_index = true;
+    options.hdf5_mutex = &sets.hdf5;
+    return std::make_unique<data::ShardReader>(options);
+  };
+  const bool trains = input.run.mode == "train";
+  collectively(world, [&] {
+    if (trains) sets.train = open("data.train", input.data.train, true);
+    if (!input.data.validation.empty() && input.run.mode != "predict") {
+      sets.validation = open("data.validation", input.data.validation, true);
+    }
+    if (!input.data.test.empty()) sets.test = open("data.test", input.data.test, input.run.mode != "predict");
+    for (const auto& other : {std::cref(sets.validation), std::cref(sets.test)}) {
+      if (other.get()) data::require_alike(sets.any(), *other.get(), input.run.mode != "predict");
+    }
+    if (trains) require_apart(sets);
+    if (input.model.pretrained) require_tokenizer(sets, *input.model.pretrained);
+  });
+}
+
+void add_surroundings(const DataSets& sets, const Assembly& assembly, MemoryPlan& memory) {
+  // Measured: 20 MiB of pages of the program and its libraries (HDF5, MPI, OpenMP) that the run is the first to use,
+  // HDF5's chunk caches of 1 MiB a dataset, MPI's shared memory and buffers of 4 MiB or more; rounded up.
+  constexpr std::int64_t libraries = std::int64_t{40} << 20;
+  std::int64_t data = 0;
+  for (const data::ShardReader* reader : {sets.train.get(), sets.validation.get(), sets.test.get()}) {
+    if (reader != nullptr) data += reader->memory_bytes();
+  }
+  data += prediction_bytes(sets, assembly);
+  constexpr std::int64_t copies = 6;  // of the labels' names: of model, data sets, metrics and predictions
+  for (const std::string& name : assembly.config.label_names) {
+    data += copies * static_cast<std::int64_t>(sizeof(std::string) + name.size());
+  }
+  for (const data::ShardReader* reader : {sets.validation.get(), sets.test.get()}) {
+    if (reader == nullptr) continue;
+    if (assembly.traits.metrics == train::EvaluationSums::Kind::classification) {
+      data += train::EvaluationSums::bytes_of_classes(assembly.config.num_labels());
+    }
+    data += static_cast<std::int64_t>(reader->values().size()) * train::EvaluationSums::bytes_of_value;
+  }
+  memory.emplace_back("data sets", data);
+  memory.emplace_back("libraries", libraries);
+}
+
+data::BatchLoaderOptions training_batches(const config::Config& input, const model::BertConfig& model,
+                                          std::int64_t max_length, int replica, const comm::GridShape& grid,
+                                          std::int64_t micro_batches, std::int64_t usual) {
+  data::BatchLoaderOptions options;
+  options.plan.global_batch = input.batch.global;
+  options.plan.hidden = model.hidden_size;
+  options.plan.replicas = grid.data;
+  options.plan.reproducible = input.run.reproducible;
+  options.plan.chunks = static_cast<int>(input.batch.chunks);
+  options.plan.micro_tokens = input.batch.micro_tokens.value_or(0);
+  options.plan.micro_sequences = input.batch.micro.value_or(0);
+  options.plan.micro_batches = input.batch.micro_batches.value_or(0);
+  const bool stated = input.batch.micro_tokens || input.batch.micro || input.batch.micro_batches;
+  if (!stated && !input.run.reproducible && input.batch.chunks == 0) {
+    options.plan.micro_batches = micro_batches;
+    if (options.plan.micro_batches == 0) options.plan.micro_tokens = std::max(usual, max_length);
+  }
+  options.replica = replica;
+  options.task = task_traits(input.task.name).shards;
+  options.sampler.seed = static_cast<std::uint64_t>(input.run.seed);
+  options.sampler.order = input.data.order == "file"        ? data::Order::file
+                          : input.data.order == "by_length" ? data::Order::by_length
+                                                            : data::Order::random;
+  options.drop_last = input.batch.drop_last;
+  options.epochs = input.schedule.epochs.value_or(0);
+  options.steps = input.schedule.steps.value_or(0);
+  options.mask_probability = input.task.mask_probability.value_or(0.15);
+  return options;
+}
+
+std::int64_t evaluation_micro_tokens(const config::Config& input, std::int64_t max_length, std::int64_t usual) {
+  return std::max(input.batch.micro_tokens.value_or(usual), max_length);
+}
+
+layers::BatchBounds model_bounds(const data::BatchPlanBounds& plan, std::int64_t max_length, std::int64_t most_masked,
+                                 model::HeadKind kind) {
+  layers::BatchBounds bounds;
+  bounds.tokens = plan.micro_tokens;
+  bounds.sequences = plan.micro_sequences;
+  bounds.max_length = max_length;
+  bounds.selected = kind == model::HeadKind::masked_lm ? most_masked : plan.micro_sequences;
+  return bounds;
+}
+
+layers::BatchBounds larger(const layers::BatchBounds& a, const layers::BatchBounds& b) {
+  return {.tokens = std::max(a.tokens, b.tokens),
+          .sequences = std::max(a.sequences, b.sequences),
+          .max_length = std::max(a.max_length, b.max_length),
+          .selected = std::max(a.selected, b.selected)};
+}
+
+}  // namespace bert_hpc::app

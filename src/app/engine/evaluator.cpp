@@ -1,0 +1,147 @@
+#include "bert_hpc/app/engine/evaluator.hpp"
+
+#include <algorithm>
+
+#include "bert_hpc/app/engine/data_sets.hpp"
+#include "bert_hpc/app/engine/label_unit.hpp"
+#include "bert_hpc/ops/losses.hpp"
+
+namespace bert_hpc::app {
+namespace {
+
+using Kind = train::EvaluationSums::Kind;
+
+train::EvaluationSums sums_of(const Assembly& assembly, const data::ShardReader& reader) {
+  const Kind kind = assembly.traits.metrics;
+  if (kind == Kind::regression) return train::EvaluationSums(reader.values());
+  return train::EvaluationSums(kind == Kind::classification ? assembly.config.num_labels() : 0);
+}
+
+}  // namespace
+
+Evaluator::Evaluator(Assembly& assembly, data::ShardReader& reader, const data::BatchLoaderOptions& options,
+                     bool labels)
+    : assembly_(assembly),
+      reader_(reader),
+      loader_(reader, options),
+      labels_(labels),
+      loss_(1),
+      sums_(sums_of(assembly, reader)) {
+  predicted_ = core::MirroredArray<std::int32_t>(bounds().selected);
+}
+
+layers::BatchBounds Evaluator::bounds() const {
+  return model_bounds(loader_.bounds(), loader_.max_length(), loader_.most_masked(), assembly_.traits.kind);
+}
+
+std::span<const core::PlannedSample> Evaluator::samples_of(int micro_batch) const {
+  const int first = loaded_->plan.replica_begin[static_cast<std::size_t>(assembly_.place.data)];
+  return loaded_->plan.micro_batch(first + micro_batch);
+}
+
+void Evaluator::keep(int micro_batch, std::span<const float> logits) {
+  for (const core::PlannedSample& sample : samples_of(micro_batch)) samples_.push_back(sample.index);
+  logits_.insert(logits_.end(), logits.begin(), logits.end());
+}
+
+void Evaluator::result(int micro_batch, model::Stage& stage, int slot) {
+  const layers::Pass& pass = passes_[static_cast<std::size_t>(micro_batch)];
+  const core::MicroBatch& batch = loaded_->micro_batches[static_cast<std::size_t>(micro_batch)].on_host;
+  const std::int64_t rows = stage.head_rows(pass.batch);
+  const bool predicts = labels_ && assembly_.traits.metrics != Kind::regression;
+  if (labels_) stage.loss(pass, 1.0f, slot);
+  if (predicts) stage.predict(predicted_.device(), slot);
+  if (assembly_.place.tensor != 0) return;  // those ranks know the same
+  const auto logits = [&] {
+    const core::Tensor<float> all = stage.logits(slot).as<float>();  // contiguous: not of masked_lm
+    const std::span<const float> outputs(all.data, static_cast<std::size_t>(all.size()));
+    return outputs_in_labels_unit(assembly_.label_scale, core::on_host(outputs, aside_), in_labels_unit_);
+  };
+  if (keep_) keep(micro_batch, logits());
+  if (!labels_) return;
+  ops::sum(stage.row_losses(slot), rows, loss_.device());
+  sums_.add_loss(loss_.to_host(1)[0], rows);
+  if (!predicts) {
+    const std::span<const float> values = logits();
+    const std::span<const core::PlannedSample> samples = samples_of(micro_batch);
+    for (std::size_t r = 0; r < values.size(); ++r) sums_.add_value(samples[r].index, values[r]);
+    return;
+  }
+  const std::span<const std::int32_t> predicted = predicted_.to_host(rows);
+  const bool masked = assembly_.traits.metrics == Kind::masked_lm;
+  const std::int32_t* actual = masked ? batch.masked_labels : batch.class_labels;
+  std::int64_t correct = 0;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const std::int32_t guess = predicted[static_cast<std::size_t>(r)];
+    if (!masked) sums_.add_class(actual[r], guess);
+    correct += actual[r] == guess;
+  }
+  if (masked) sums_.add_correct(correct);
+}
+
+bool Evaluator::pass_over_data(const std::function<bool()>& give_up) {
+  sums_ = sums_of(assembly_, reader_);
+  samples_.clear();
+  logits_.clear();
+  loader_.restart(0);
+  while (loader_.has_next()) {
+    if (give_up()) return false;
+    loaded_ = &loader_.next();
+    passes_.clear();
+    for (const data::LoadedMicroBatch& micro : loaded_->micro_batches) passes_.push_back({.batch = micro.batch});
+    assembly_.pipeline().evaluate(assembly_.engine(), passes_, *this);
+  }
+  assembly_.groups().world.all_reduce(sums_.sums(), comm::Reduction::sum);
+  return true;
+}
+
+io::EvaluationRow Evaluator::row(std::int64_t step) {
+  io::EvaluationRow row;
+  row.step = step;
+  row.loss = sums_.loss();
+  row.metrics = sums_.metrics(assembly_.traits.metrics);
+  if (sums_.has_confusion_matrix()) row.classes = sums_.classes();
+  row.confusion_matrix = sums_.confusion_matrix();
+  return row;
+}
+
+std::optional<io::EvaluationRow> Evaluator::evaluate_unless(std::int64_t step, const std::function<bool()>& give_up,
+                                                            Predictions* predictions) {
+  keep_ = predictions != nullptr;
+  if (!pass_over_data(give_up)) return std::nullopt;
+  if (keep_) gather(*predictions);
+  return row(step);
+}
+
+void Evaluator::gather(Predictions& predictions) const {
+  comm::Communicator& world = assembly_.groups().world;
+  const auto outputs = static_cast<std::size_t>(assembly_.outputs());
+  if (world.rank() != 0) {
+    const auto count = static_cast<std::int64_t>(samples_.size());
+    world.send(std::as_bytes(std::span(&count, 1)), 0);
+    world.send(std::as_bytes(std::span(samples_)), 0);
+    world.send(std::as_bytes(std::span(logits_)), 0);
+    return;
+  }
+  predictions.outputs = static_cast<std::int64_t>(outputs);
+  predictions.logits.resize(static_cast<std::size_t>(reader_.samples()) * outputs);
+  const auto place = [&](const std::vector<std::int64_t>& samples, const std::vector<float>& logits) {
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+      std::copy_n(
+          logits.begin() + static_cast<std::ptrdiff_t>(i * outputs), outputs,
+          predictions.logits.begin() + static_cast<std::ptrdiff_t>(samples[i]) * static_cast<std::ptrdiff_t>(outputs));
+    }
+  };
+  place(samples_, logits_);
+  for (int peer = 1; peer < world.size(); ++peer) {
+    std::int64_t count = 0;
+    world.receive(std::as_writable_bytes(std::span(&count, 1)), peer);
+    std::vector<std::int64_t> samples(static_cast<std::size_t>(count));
+    std::vector<float> logits(static_cast<std::size_t>(count) * outputs);
+    world.receive(std::as_writable_bytes(std::span(samples)), peer);
+    world.receive(std::as_writable_bytes(std::span(logits)), peer);
+    place(samples, logits);
+  }
+}
+
+}  // namespace bert_hpc::app

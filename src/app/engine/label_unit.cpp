@@ -1,0 +1,87 @@
+#include "bert_hpc/app/engine/label_unit.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <sstream>
+
+#include "bert_hpc/core/device_memory.hpp"
+#include "bert_hpc/core/text.hpp"
+
+namespace bert_hpc::app {
+namespace {
+
+/// The part of a regression's head that a parameter of this name is.
+std::optional<data::HeadPart> head_part(const std::string& name) {
+  if (name == "classifier.weight") return data::HeadPart::weight;
+  if (name == "classifier.bias") return data::HeadPart::bias;
+  return std::nullopt;
+}
+
+/// With all digits.
+std::string unit_text(const data::LabelScale& scale) {
+  if (scale.is_identity()) return "labels as they are";
+  std::ostringstream text;
+  text.precision(17);
+  text << "mean " << scale.mean << ", deviation " << scale.deviation;
+  return text.str();
+}
+
+}  // namespace
+
+data::LabelScale training_label_scale(const config::Config& input, const data::ShardReader& train) {
+  const bool standardizes = input.task.name == "regression" && input.task.standardize.value_or(false);
+  return standardizes && !train.values().empty() ? data::fit_label_scale(train.values()) : data::LabelScale();
+}
+
+std::string regression_loss_text(const config::Config& input, const data::LabelScale& scale) {
+  if (input.task.name != "regression") return {};
+  if (!input.task.standardize.value_or(false)) return "mean squared error of the labels (task.standardize = false)";
+  return "mean squared error of standardized labels (mean " + core::format_number(scale.mean) + ", deviation " +
+         core::format_number(scale.deviation) + ")";
+}
+
+std::string equal_labels_warning(const config::Config& input, const data::ShardReader& train) {
+  if (input.task.name != "regression" || train.values().empty() || !data::all_equal(train.values())) return {};
+  return "all " + core::counted(train.samples(), "label") + " of the training data are equal (" +
+         core::format_number(train.values().front()) +
+         "): there is nothing to learn from them. Check [source] label in the input of bert_hpc_prep.";
+}
+
+std::string unit_difference(const data::LabelScale& there, const data::LabelScale& here) {
+  if (there == here) return {};
+  return "the labels' unit: " + unit_text(there) + " there, " + unit_text(here) + " here";
+}
+
+void head_into_training_unit(const data::LabelScale& scale, const std::vector<std::string>& fresh,
+                             core::ParameterStore& parameters) {
+  if (scale.is_identity()) return;
+  for (const core::ParameterSlice& slice : parameters.slices()) {
+    const auto part = head_part(slice.name);
+    if (!part || std::find(fresh.begin(), fresh.end(), slice.name) != fresh.end()) continue;
+    const std::span<float> values = parameters.change_values().subspan(static_cast<std::size_t>(slice.offset),
+                                                                       static_cast<std::size_t>(slice.size));
+    std::vector<float> aside(values.size());
+    core::copy_to_host(std::span<const float>(values), std::span<float>(aside));
+    data::unfold_from_head(scale, *part, aside);
+    core::copy_to_device(std::span<const float>(aside), values);
+  }
+}
+
+std::span<const float> head_in_labels_unit(const data::LabelScale& scale, const std::string& name,
+                                           std::span<const float> values, std::vector<float>& folded) {
+  const auto part = head_part(name);
+  if (!part || scale.is_identity()) return values;
+  folded.assign(values.begin(), values.end());
+  data::fold_into_head(scale, *part, folded);
+  return folded;
+}
+
+std::span<const float> outputs_in_labels_unit(const data::LabelScale& scale, std::span<const float> outputs,
+                                              std::vector<float>& converted) {
+  if (scale.is_identity()) return outputs;
+  converted.assign(outputs.begin(), outputs.end());
+  for (float& output : converted) output = scale.in_labels_unit(output);
+  return converted;
+}
+
+}  // namespace bert_hpc::app

@@ -1,0 +1,185 @@
+#include "bert_hpc/app/engine/model_export.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <vector>
+
+#include "bert_hpc/app/engine/label_unit.hpp"
+#include "bert_hpc/app/run/collective.hpp"
+#include "bert_hpc/core/device_memory.hpp"
+#include "bert_hpc/core/shard.hpp"
+#include "bert_hpc/data/tokenizer_folder.hpp"
+#include "bert_hpc/model/hf_weights.hpp"
+
+namespace bert_hpc::app {
+namespace {
+
+constexpr std::int64_t piece_elements = std::int64_t{1} << 20;  // 4 MiB
+
+/// A rank that tells its part of a parameter.
+struct Holder {
+  int rank = 0;
+  core::ParameterSpec part;
+};
+
+struct Owned {
+  std::string name;
+  std::vector<std::int64_t> shape;  // of the whole
+  std::vector<Holder> holders;      // by the place of their parts
+};
+
+/// All parameters of the model, in the order in which a file holds them. Copies are left out.
+std::vector<Owned> owners(const Assembly& assembly) {
+  std::vector<Owned> all;
+  const int ranks = assembly.grid.tensor;
+  for (std::size_t part = 0; part < assembly.parts.size(); ++part) {
+    const int stage = static_cast<int>(part) % assembly.grid.pipeline;
+    const std::size_t first = all.size();
+    for (int t = 0; t < ranks; ++t) {
+      const int rank = comm::rank_at(assembly.grid, {.data = 0, .pipeline = stage, .tensor = t});
+      std::size_t next = first;
+      for (core::ParameterSpec& spec : assembly.parameters_of(assembly.parts[part], {t, ranks})) {
+        if (!spec.copy_of.empty()) continue;
+        if (t == 0) all.push_back({spec.name, core::whole_shape(spec.shape, spec.shard), {}});
+        Owned& owned = all[next++];
+        if (t == 0 || !spec.shard.is_whole()) owned.holders.push_back({rank, std::move(spec)});
+      }
+    }
+  }
+  std::sort(all.begin(), all.end(), [](const Owned& a, const Owned& b) { return a.name < b.name; });
+  return all;
+}
+
+std::span<const float> values_of(const core::ParameterStore& store, const std::string& name) {
+  const core::Tensor<const float> value = store.value(store.find(name));
+  return {value.data, static_cast<std::size_t>(value.size())};
+}
+
+void send_all(const Assembly& assembly, comm::Communicator& world, const std::vector<Owned>& parameters) {
+  std::vector<float> aside;
+  for (const Owned& parameter : parameters) {
+    for (const Holder& holder : parameter.holders) {
+      if (holder.rank != world.rank()) continue;
+      const std::span<const float> values = core::on_host(values_of(assembly.parameters, parameter.name), aside);
+      for (std::size_t begin = 0; begin < values.size(); begin += piece_elements) {
+        const std::size_t count = std::min<std::size_t>(piece_elements, values.size() - begin);
+        world.send(std::as_bytes(values.subspan(begin, count)), 0);
+      }
+    }
+  }
+}
+
+/// What the other ranks send, in order; also when nobody wants it any more.
+class Arrivals {
+ public:
+  Arrivals(comm::Communicator& world, const std::vector<Owned>& parameters) : world_(world) {
+    for (const Owned& parameter : parameters) {
+      for (const Holder& holder : parameter.holders) {
+        if (holder.rank == 0) continue;
+        const std::int64_t elements = core::elements_of(holder.part.shape);
+        for (std::int64_t begin = 0; begin < elements; begin += piece_elements) {
+          pieces_.push_back({holder.rank, std::min(piece_elements, elements - begin)});
+        }
+      }
+    }
+    if (!pieces_.empty()) buffer_.resize(piece_elements);
+  }
+
+  std::span<const float> next() {
+    const Piece& piece = pieces_.at(next_++);
+    const std::span<float> values(buffer_.data(), static_cast<std::size_t>(piece.elements));
+    world_.receive(std::as_writable_bytes(values), piece.rank);
+    return values;
+  }
+  void drain() {
+    while (next_ < pieces_.size()) next();
+  }
+
+ private:
+  struct Piece {
+    int rank = 0;
+    std::int64_t elements = 0;
+  };
+  comm::Communicator& world_;
+  std::vector<Piece> pieces_;
+  std::size_t next_ = 0;
+  std::vector<float> buffer_;
+};
+
+/// On rank 0: the elements of a parameter from `begin` on, as they come. Shards by rows follow each other in the whole,
+/// so they pass through; those by columns are put together first.
+class Source {
+ public:
+  Source(const Assembly& assembly, Arrivals& arrivals) : assembly_(assembly), arrivals_(arrivals) {}
+
+  std::span<const float> fetch(const Owned& parameter, std::int64_t begin) {
+    if (parameter.holders.front().part.shard.dimension == 1) return put_together(parameter);
+    for (const Holder& holder : parameter.holders) {
+      const std::int64_t first = core::runs_of(holder.part.shape, holder.part.shard).first;
+      if (begin >= first + core::elements_of(holder.part.shape)) continue;
+      return holder.rank == 0 ? own(parameter).subspan(static_cast<std::size_t>(begin - first)) : arrivals_.next();
+    }
+    return {};
+  }
+
+ private:
+  std::span<const float> own(const Owned& parameter) {
+    return core::on_host(values_of(assembly_.parameters, parameter.name), aside_);
+  }
+  std::span<const float> put_together(const Owned& parameter) {
+    whole_.resize(static_cast<std::size_t>(core::elements_of(parameter.shape)));
+    for (const Holder& holder : parameter.holders) {
+      std::span<const float> part = own_or_received(parameter, holder);
+      core::place_shard(holder.part.shape, holder.part.shard, part, whole_);
+    }
+    return whole_;
+  }
+  std::span<const float> own_or_received(const Owned& parameter, const Holder& holder) {
+    if (holder.rank == 0) return own(parameter);
+    part_.clear();
+    while (static_cast<std::int64_t>(part_.size()) < core::elements_of(holder.part.shape)) {
+      const std::span<const float> values = arrivals_.next();
+      part_.insert(part_.end(), values.begin(), values.end());
+    }
+    return part_;
+  }
+
+  const Assembly& assembly_;
+  Arrivals& arrivals_;
+  std::vector<float> whole_, part_, aside_;
+};
+
+}  // namespace
+
+void export_model(const Assembly& assembly, comm::Communicator& world, const std::string& folder,
+                  const std::string& tokenizer_folder) {
+  const std::vector<Owned> parameters = owners(assembly);
+  std::exception_ptr failure;
+  if (world.rank() == 0) {
+    Arrivals arrivals(world, parameters);
+    Source source(assembly, arrivals);
+    std::vector<model::TensorToWrite> tensors;
+    for (const Owned& parameter : parameters) {
+      model::TensorToWrite tensor{.name = parameter.name, .shape = parameter.shape};
+      tensor.fetch = [&, folded = std::vector<float>()](std::int64_t begin) mutable {
+        return head_in_labels_unit(assembly.label_scale, parameter.name, source.fetch(parameter, begin), folded);
+      };
+      tensors.push_back(std::move(tensor));
+    }
+    try {
+      const model::NamedTexts more =
+          tokenizer_folder.empty() ? model::NamedTexts() : data::lacking_tokenizer_files(tokenizer_folder);
+      model::save_hf_folder(folder, assembly.config, assembly.traits.head, std::move(tensors), tokenizer_folder, more);
+    } catch (const std::exception&) {  // the others must be rid of theirs before all can talk about it
+      failure = std::current_exception();
+    }
+    arrivals.drain();
+  } else {
+    send_all(assembly, world, parameters);
+  }
+  collectively(world, [&] {
+    if (failure) std::rethrow_exception(failure);
+  });
+}
+
+}  // namespace bert_hpc::app

@@ -1,0 +1,260 @@
+#include "bert_hpc/app/engine/trainer.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+
+#include "bert_hpc/app/run/collective.hpp"
+#include "bert_hpc/ops/dropout.hpp"
+#include "bert_hpc/ops/losses.hpp"
+#include "bert_hpc/ops/optimizer_update.hpp"
+#include "bert_hpc/train/fp8_step.hpp"
+
+namespace bert_hpc::app {
+namespace {
+
+constexpr std::size_t votes_per_step = 5;
+constexpr std::size_t said_per_step = votes_per_step + 1;  // and the squares of this rank's part of the gradient
+
+}  // namespace
+
+Trainer::Trainer(const TrainerSettings& settings, Assembly& assembly, train::DataParallel& sums, core::Timers& timers)
+    : settings_(settings),
+      assembly_(assembly),
+      sums_(sums),
+      timers_(timers),
+      optimizer_(settings.adamw, assembly.parameters, sums.owned(), sums.plan().settings.offload,
+                 assembly.products->kept_weights(),
+                 sums.plan().shards_gradients() ? std::vector<train::ArenaRange>() : assembly.replaced_gradients()),
+      hash_(*assembly.groups().data, assembly.groups().world, assembly.parameters, settings.parameter_hash_every),
+      row_losses_(settings.rows * settings.micro_batches),
+      row_counts_(static_cast<std::size_t>(settings.micro_batches)) {
+  if (settings.loss_scale) scale_ = train::LossScale(*settings.loss_scale);
+  if (sums.plan().settings.offload) sums_.set_summed([this](std::size_t range) { optimizer_.fetch(range); });
+  if (!assembly.ties_gradients()) return;
+  tied_.emplace(assembly.parameters, model::word_embeddings_name, model::decoder_name, assembly.groups().ends.get());
+  sums.set_completion([this](std::span<const train::OwnedRange> pieces) { tied_->add(pieces); });
+}
+
+void Trainer::require_intact(const std::string& finding) const {
+  if (finding.empty()) return;
+  throw AgreedError(core::ExitCode::numerical,
+                    "a parameter's bits changed unexpectedly: " + finding +
+                        " The memory or processor of that node is faulty, or a defect of the program overwrote it. "
+                        "Resume from an earlier checkpoint; if it happens again, use other nodes.");
+}
+
+std::string Trainer::fp8_magnitudes() const {
+  if (!assembly_.fp8) return {};
+  const bool speaks = assembly_.place.data == 0 && assembly_.place.tensor == 0;  // for those that know the same
+  std::string all;
+  for (const std::string& text :
+       assembly_.groups().world.all_gather(speaks ? assembly_.fp8->scales().text() : std::string())) {
+    all += text;
+  }
+  return all;
+}
+
+void Trainer::restore_fp8(const std::string& magnitudes) {
+  if (!assembly_.fp8 || magnitudes.empty()) return;  // of before the first step that was not skipped
+  collectively(assembly_.groups().world, [&] { assembly_.fp8->scales().restore(magnitudes); });
+}
+
+void Trainer::measure_noise(const data::LoadedStep& loaded, double norm) {
+  const double scale = scale_.scale() * scale_.scale();
+  train::SmallBatch mine{.squares = sums_.first_micro_batch_squares() / scale,
+                         .left_out = sums_.squares_without_noise() / scale};
+  if (own_ > 0) {
+    mine.samples = loaded.micro_batches[first_].batch.sequences;
+    mine.targets = loaded.micro_batches[first_].target_count;
+  }
+  const bool speaks = assembly_.place.pipeline == 0 && assembly_.place.tensor == 0;
+  train::NoiseMeasurement measurement;
+  if (train::measure_noise(assembly_.groups().world, mine, speaks, norm, loaded.plan.sequences(), targets_,
+                           measurement)) {
+    noise_.add(measurement);
+  }
+}
+
+double Trainer::global_targets(const data::LoadedStep& loaded) {
+  if (loaded.global_target_count >= 0) return static_cast<double>(loaded.global_target_count);
+  return static_cast<double>(assembly_.groups().data->sum(loaded.target_count));
+}
+
+void Trainer::prepare(const data::LoadedStep& loaded, std::int64_t done) {
+  core::Dropout key;
+  ops::set_dropout_key(key, settings_.seed, static_cast<std::uint64_t>(done));
+  const std::vector<int>& begins = loaded.plan.replica_begin;
+  first_index_ = begins[static_cast<std::size_t>(assembly_.place.data)];
+  own_ = loaded.micro_batches.size();
+  if (own_ == 0) optimizer_.clear_replaced();
+  std::fill(row_counts_.begin(), row_counts_.end(), 0);
+  passes_.clear();
+  for (std::size_t i = 0; i < own_; ++i) {
+    passes_.push_back(
+        {.batch = loaded.micro_batches[turned(i)].batch, .training = true, .key0 = key.key0, .key1 = key.key1});
+  }
+  if (!sums_.plan().shards_gradients()) return;
+  // Replicas reduce the gradients of several segments in one order: whoever has fewer micro-batches adds empty ones.
+  int most = 0;
+  for (std::size_t r = 0; r + 1 < begins.size(); ++r) most = std::max(most, begins[r + 1] - begins[r]);
+  while (passes_.size() < static_cast<std::size_t>(most)) passes_.push_back({.batch = empty_, .training = true});
+}
+
+void Trainer::result(int micro_batch, model::Stage& stage, int slot) {
+  const layers::Pass& pass = passes_[static_cast<std::size_t>(micro_batch)];
+  stage.loss(pass, static_cast<float>(scale_.scale() / targets_), slot);
+  if (assembly_.place.tensor != 0) return;  // those ranks know the same
+  const std::size_t number = turned(static_cast<std::size_t>(micro_batch));
+  const std::int64_t count = stage.head_rows(pass.batch);
+  ops::sum(stage.row_losses(slot), count, losses_.device() + first_index_ + number);
+  const auto rows = static_cast<std::size_t>(count);
+  ops::copy({stage.row_losses(slot), rows},
+            {row_losses_.data() + settings_.rows * static_cast<std::int64_t>(number), rows});
+  row_counts_[number] = count;
+}
+
+std::vector<std::int64_t> Trainer::samples_without_loss(const data::LoadedStep& loaded) {
+  std::string mine;
+  std::vector<float> rows;
+  for (std::size_t m = 0; m < own_; ++m) {
+    rows.resize(static_cast<std::size_t>(row_counts_[m]));
+    core::copy_to_host(row_losses_.data() + settings_.rows * static_cast<std::int64_t>(m), rows.data(),
+                       rows.size() * sizeof(float));
+    const core::MicroBatch& batch = loaded.micro_batches[m].on_host;
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      if (std::isfinite(rows[r])) continue;
+      const std::size_t sequence =
+          batch.masked_rows == nullptr ? r : static_cast<std::size_t>(batch.masked.sequence[r]);
+      mine += std::to_string(batch.sample[sequence]) + ' ';
+    }
+  }
+  std::vector<std::int64_t> samples;
+  for (const std::string& text : assembly_.groups().world.all_gather(mine)) {
+    std::istringstream numbers(text);
+    for (std::int64_t sample; numbers >> sample;) samples.push_back(sample);
+  }
+  std::sort(samples.begin(), samples.end());  // a sample may have several rows
+  samples.erase(std::unique(samples.begin(), samples.end()), samples.end());
+  return samples;
+}
+
+void Trainer::update_at_once(double learning_rate, std::int64_t done, std::size_t micro_batches) {
+  const auto timed = timers_.measure("optimizer");
+  require_intact(hash_.before_update(done + 1));
+  sums_.norm().start(
+      {.losses = losses_.device(), .micro_batches = static_cast<std::int64_t>(micro_batches), .targets = targets_},
+      optimizer_.max_gradient_norm(), scale_.scale());
+  optimizer_.step_on_device(learning_rate, done + 1 - skipped_.total, sums_.norm().factor());
+}
+
+void Trainer::update(const StepResult& result, std::int64_t done) {
+  {
+    const auto timed = timers_.measure("optimizer");
+    const bool launched = updates_at_once();
+    if (!launched) require_intact(hash_.before_update(done + 1));
+    if (result.skipped) {
+      if (!launched) optimizer_.discard();
+      ++skipped_.total;
+      if (!result.backed_off) ++skipped_.in_a_row;  // finding a scale is no failure
+    } else {
+      std::function<void(std::size_t)> share;
+      if (sums_.plan().shares_update()) share = [this](std::size_t range) { sums_.share_range(range); };
+      if (!launched) {
+        optimizer_.step(result.learning_rate, done + 1 - skipped_.total, result.gradient_norm, share, scale_.scale());
+      }
+      skipped_.in_a_row = 0;
+    }
+    scale_.update(!result.skipped);
+  }
+  const auto timed = timers_.measure("parameter all-gather");
+  sums_.share_parameters();
+  require_intact(hash_.after_update(done + 1));
+}
+
+/// The sum runs in the order of micro-batches whoever computed them; adding the others' zeros is exact.
+void Trainer::agree(const data::LoadedStep& loaded, StepResult& result) {
+  const auto micro_batches = static_cast<std::size_t>(loaded.plan.micro_batches());
+  const std::span<double> losses = losses_.to_host(loaded.plan.micro_batches());
+  double* const said = losses_.host() + micro_batches;
+  Votes& votes = result.votes;
+  train::GradientNorm& norm = sums_.norm();
+  said[0] = votes.stop;
+  said[1] = votes.checkpoint;
+  said[2] = votes.written;
+  said[3] = votes.failed;
+  said[4] = votes.lost;
+  said[5] = norm.is_reproducible() ? 0 : norm.own_squares();
+  assembly_.groups().world.all_reduce(std::span(losses_.host(), micro_batches + said_per_step), comm::Reduction::sum);
+  votes = {said[0], said[1], said[2], said[3], said[4]};
+  double sum = 0;
+  for (const double loss : losses) sum += loss;
+  result.loss = sum / targets_;
+  result.gradient_norm = (norm.is_reproducible() ? norm.result() : std::sqrt(said[5])) / scale_.scale();
+  result.skipped = !std::isfinite(result.loss) || !std::isfinite(result.gradient_norm);
+}
+
+StepResult Trainer::step(const data::LoadedStep& loaded, std::int64_t done, const StepHooks& hooks) {
+  const auto micro_batches = static_cast<std::size_t>(loaded.plan.micro_batches());
+  const auto sums = static_cast<std::int64_t>(micro_batches + said_per_step);
+  if (losses_.size() < sums) losses_ = core::MirroredArray<double>(sums);  // in the first steps only
+  core::fill_on_device(losses_.device(), 0, micro_batches * sizeof(double));
+  targets_ = global_targets(loaded);
+  // Squares take a pass over the gradients: every few steps is enough for a mean over many.
+  constexpr std::int64_t noise_interval = 8;
+  const bool measures = done % noise_interval == 0;
+  const std::size_t count = loaded.micro_batches.size();
+  sums_.measure_first_micro_batch(measures);
+  // The first micro-batch has the longest sequence, the last ones have more of the short ones: each has its turn to be
+  // the one that is measured, but where the order of sums is fixed.
+  const bool turns = measures && !sums_.plan().settings.reproducible;
+  first_ = turns ? static_cast<std::size_t>(done / noise_interval) % std::max<std::size_t>(1, count) : 0;
+  prepare(loaded, done);
+  if (assembly_.fp8) train::begin_fp8_step(*assembly_.fp8, *assembly_.groups().tensor);
+  sums_.begin_step(static_cast<std::int64_t>(passes_.size()));
+  assembly_.pipeline().train(assembly_.training_engine(), passes_, *this);
+
+  StepResult result;
+  result.learning_rate = settings_.learning_rate * train::learning_rate_factor(settings_.schedule, done);
+  const char* const section = assembly_.groups().world.size() > 1 ? "gradient reduction" : "gradient accumulation";
+  {
+    const auto timed = timers_.measure(section);
+    sums_.end_step();
+    if (measures) sums_.start_squares_without_noise();
+    if (!updates_at_once()) sums_.norm().start();
+  }
+  if (updates_at_once()) {
+    if (hooks.before_update) hooks.before_update();
+    update_at_once(result.learning_rate, done, micro_batches);
+  }
+  {
+    const auto timed = timers_.measure(section);
+    if (hooks.votes) result.votes = hooks.votes();  // as late as possible: a signal counts in the step that it came in
+    agree(loaded, result);
+    if (measures && !result.skipped) measure_noise(loaded, result.gradient_norm);
+    result.noise_scale = noise_.value();
+  }
+  if (assembly_.fp8) {
+    const comm::ProcessGroups& groups = assembly_.groups();
+    train::end_fp8_step(*assembly_.fp8, *groups.tensor, *groups.data, result.skipped);
+  }
+  result.backed_off = result.skipped && scale_.may_back_off();
+  if (result.skipped) {
+    if (!std::isfinite(result.loss)) result.bad_samples = samples_without_loss(loaded);
+    for (const core::PlannedSample& sample : loaded.plan.samples) {
+      if (std::isfinite(result.loss)) result.bad_samples.push_back(sample.index);
+    }
+    std::sort(result.bad_samples.begin(), result.bad_samples.end());
+  }
+  if (hooks.before_update && !updates_at_once()) hooks.before_update();
+  update(result, done);
+  for (const core::PlannedSample& sample : loaded.plan.samples) {
+    result.tokens += sample.length;
+    result.sum_of_squared_lengths += static_cast<double>(sample.length) * sample.length;
+  }
+  result.samples = loaded.plan.sequences();
+  result.targets = targets_;
+  return result;
+}
+
+}  // namespace bert_hpc::app

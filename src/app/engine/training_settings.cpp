@@ -1,0 +1,87 @@
+#include "bert_hpc/app/engine/training_settings.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "bert_hpc/train/evaluation_metrics.hpp"
+
+namespace bert_hpc::app {
+namespace {
+
+train::LearningRateSchedule schedule_of(const config::Config& input, std::int64_t total_steps) {
+  using Kind = train::LearningRateSchedule::Kind;
+  train::LearningRateSchedule schedule;
+  const std::string& name = input.schedule.name;
+  schedule.kind = name == "cosine"       ? Kind::cosine
+                  : name == "polynomial" ? Kind::polynomial
+                  : name == "constant"   ? Kind::constant
+                                         : Kind::linear;
+  schedule.total_steps = total_steps;
+  // As Hugging Face's Trainer: the ratio's steps are rounded up.
+  schedule.warmup_steps = input.schedule.warmup_steps.value_or(static_cast<std::int64_t>(
+      std::ceil(input.schedule.warmup_ratio.value_or(0.0) * static_cast<double>(total_steps))));
+  schedule.power = input.schedule.power.value_or(1.0);
+  schedule.end_factor = input.schedule.end_factor.value_or(0.0);
+  return schedule;
+}
+
+double metric_of(const io::EvaluationRow& row, const std::string& name) {
+  for (const auto& [metric, value] : row.metrics) {
+    if (metric == name) return value;
+  }
+  return row.loss;
+}
+
+}  // namespace
+
+TrainerSettings trainer_settings(const config::Config& input, std::int64_t total_steps) {
+  TrainerSettings settings;
+  settings.seed = static_cast<std::uint64_t>(input.run.seed);
+  settings.learning_rate = input.optimizer.learning_rate.value_or(0.0);
+  settings.adamw = {.beta1 = input.optimizer.beta1,
+                    .beta2 = input.optimizer.beta2,
+                    .epsilon = input.optimizer.epsilon,
+                    .weight_decay = input.optimizer.weight_decay,
+                    .max_gradient_norm = input.optimizer.max_gradient_norm};
+  settings.schedule = schedule_of(input, total_steps);
+  if (input.precision.compute == "fp16") {
+    settings.loss_scale = train::LossScaleSettings();
+    if (input.precision.loss_scale) {
+      settings.loss_scale->initial = *input.precision.loss_scale;
+      settings.loss_scale->dynamic = false;
+    }
+  }
+  settings.parameter_hash_every = input.debug.parameter_hash_every;
+  return settings;
+}
+
+train::ShardSettings shard_settings(const config::Config& input, std::int64_t chunks) {
+  train::ShardSettings settings;
+  settings.reproducible = input.run.reproducible;
+  settings.zero = static_cast<int>(input.parallel.zero);
+  settings.offload = input.parallel.offload;
+  settings.chunks = chunks;
+  return settings;
+}
+
+std::int64_t evaluation_steps(const config::Config& input, std::int64_t steps_per_epoch) {
+  if (input.evaluation.every_steps) return *input.evaluation.every_steps;
+  return input.evaluation.every_epochs.value_or(1) * steps_per_epoch;
+}
+
+bool BestModel::offer(const io::EvaluationRow& row) {
+  if (!settings_.best) return false;
+  const double value = metric_of(row, *settings_.best);
+  const bool larger_is_better = train::larger_is_better(*settings_.best);
+  const bool better =
+      std::isfinite(value) && (!state_.kept || (larger_is_better ? value > state_.value : value < state_.value));
+  if (better) {
+    state_.value = value;
+    state_.step = row.step;
+  }
+  state_.evaluations_since = better ? 0 : state_.evaluations_since + 1;
+  state_.kept = state_.kept || better;
+  return better;
+}
+
+}  // namespace bert_hpc::app

@@ -1,0 +1,84 @@
+#include "bert_hpc/app/engine/training_state.hpp"
+
+#include <string_view>
+#include <type_traits>
+
+namespace bert_hpc::app {
+namespace {
+
+constexpr const char *fp8_name = "fp8_magnitudes", *targets_name = "row_targets";
+
+bool older_lack(std::string_view name) {
+  return name.starts_with("loss_scale") || name.starts_with("label_") || name == targets_name;
+}
+
+/// Every number with its name in the file: the one list for both directions.
+template <class State, class Visit>
+void visit_fields(State& state, const Visit& visit) {
+  visit("done", state.done);
+  visit("samples", state.samples);
+  visit("tokens", state.tokens);
+  visit("evaluation_due", state.evaluation_due);
+  visit("row_samples", state.row.samples);
+  visit("row_tokens", state.row.tokens);
+  visit("row_loss", state.row.loss);
+  visit("row_seconds", state.row.seconds);
+  visit("row_skipped", state.row.skipped);
+  visit(targets_name, state.row_targets);
+  visit("row_skipped_samples", state.row_skipped_samples);
+  visit("skipped", state.skipped.total);
+  visit("skipped_in_a_row", state.skipped.in_a_row);
+  visit("training_seconds", state.training_seconds);
+  visit("seconds", state.seconds);
+  visit("flops", state.flops);
+  visit("recorded_noise_scale", state.recorded_noise_scale);
+  visit("noise_weight", state.noise.weight);
+  visit("noise_trace", state.noise.trace);
+  visit("noise_square", state.noise.square);
+  visit("loss_scale", state.loss_scale.scale);
+  visit("loss_scale_growth_tracker", state.loss_scale.growth_tracker);
+  visit("loss_scale_skipped", state.loss_scale.skipped);
+  visit("label_mean", state.label_scale.mean);
+  visit("label_deviation", state.label_scale.deviation);
+  visit("best_kept", state.best.kept);
+  visit("best_value", state.best.value);
+  visit("best_step", state.best.step);
+  visit("evaluations_since_best", state.best.evaluations_since);
+  visit("log_bytes", state.log_bytes);
+}
+
+}  // namespace
+
+void put(const TrainingState& state, io::CheckpointManifest& manifest) {
+  visit_fields(state, [&](const char* name, const auto& value) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(value)>, double>) {
+      manifest.reals.emplace_back(name, value);
+    } else {
+      manifest.integers.emplace_back(name, static_cast<std::int64_t>(value));
+    }
+  });
+  if (!state.fp8_magnitudes.empty()) manifest.texts.emplace_back(fp8_name, state.fp8_magnitudes);
+}
+
+TrainingState training_state(const io::CheckpointManifest& manifest) {
+  TrainingState state;
+  visit_fields(state, [&](const char* name, auto& value) {
+    using T = std::decay_t<decltype(value)>;
+    if (older_lack(name) && !manifest.has_number(name)) return;
+    if constexpr (std::is_same_v<T, double>) {
+      value = manifest.real(name);
+    } else {
+      value = static_cast<T>(manifest.integer(name));
+    }
+  });
+  // Older sums were over samples.
+  if (!manifest.has_number(targets_name)) {
+    state.row_targets = static_cast<double>(state.row.samples - state.row_skipped_samples);
+  }
+  for (const auto& [name, text] : manifest.texts) {
+    if (name == fp8_name) state.fp8_magnitudes = text;
+  }
+  return state;
+}
+
+}  // namespace bert_hpc::app

@@ -1,0 +1,215 @@
+#include "bert_hpc/app/plan/pipeline_setup.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "bert_hpc/app/engine/data_sets.hpp"
+#include "bert_hpc/app/plan/micro_batch_size.hpp"
+#include "bert_hpc/app/plan/pass_measurement.hpp"
+#include "bert_hpc/app/run/collective.hpp"
+#include "bert_hpc/config/machine_description.hpp"
+#include "bert_hpc/core/text.hpp"
+#include "bert_hpc/train/pipeline_plan.hpp"
+
+namespace bert_hpc::app {
+namespace {
+
+/// Where no machine is described: five operations in the time of a byte, so that reading a block's weights takes as
+/// long as some 20 tokens do, as was measured on processors; and messages by way of a node's memory. Only the
+/// proportions matter.
+core::MachineDescription usual_machine() {
+  core::MachineDescription machine;
+  machine.flops = 1e11;
+  machine.memory_bandwidth = 2e10;
+  machine.in_node = machine.between_nodes = {.bandwidth = 5e9, .latency = 5e-6};
+  return machine;
+}
+
+std::string milliseconds(double seconds) {
+  return core::format_number(seconds * 1e3, 3);
+}
+
+std::string piece_text(const train::PieceSeconds& piece, double tokens) {
+  return milliseconds(piece.forward.of(tokens)) + " + " +
+         milliseconds(piece.backward_input.of(tokens) + piece.backward_weight.of(tokens));
+}
+
+/// The stages' mean.
+std::string measured_text(const std::vector<train::ModelSeconds>& seconds, double tokens) {
+  const auto mean = [&](train::PieceSeconds train::ModelSeconds::*piece) {
+    train::PieceSeconds sum;
+    const auto add = [&](train::PassSeconds train::PieceSeconds::*pass) {
+      for (const train::ModelSeconds& of : seconds) {
+        (sum.*pass).fixed += (of.*piece.*pass).of(tokens) / static_cast<double>(seconds.size());
+      }
+    };
+    add(&train::PieceSeconds::forward);
+    add(&train::PieceSeconds::backward_input);
+    add(&train::PieceSeconds::backward_weight);
+    return sum;
+  };
+  double least = 1e300, most = 0;
+  for (const train::ModelSeconds& of : seconds) {
+    const double block = of.attention.of(tokens) + of.feed_forward.of(tokens);
+    least = std::min(least, block);
+    most = std::max(most, block);
+  }
+  return "ms forward + backward: embeddings " + piece_text(mean(&train::ModelSeconds::embeddings), tokens) +
+         ", attention " + piece_text(mean(&train::ModelSeconds::attention), tokens) + ", feed-forward " +
+         piece_text(mean(&train::ModelSeconds::feed_forward), tokens) + ", the last block's attention " +
+         piece_text(mean(&train::ModelSeconds::last_attention), tokens) + ", its feed-forward and the head " +
+         piece_text(mean(&train::ModelSeconds::last), tokens) +
+         (least > 0 && most > 1.05 * least
+              ? "; the slowest stage takes " + core::format_number(most / least, 3) + " times as long as the fastest"
+              : "");
+}
+
+bool leaves_micro_batches_open(const config::Config& input) {
+  return !input.batch.micro_tokens && !input.batch.micro && !input.batch.micro_batches && !input.run.reproducible &&
+         input.batch.chunks == 0;
+}
+
+/// As nearly as can be said before any plan.
+int stated_micro_batches(const config::Config& input, double sequences, double tokens) {
+  const config::Batch& batch = input.batch;
+  double count = 1;
+  if (input.run.reproducible || batch.chunks > 0) {
+    count = static_cast<double>(batch.chunks) * sequences / static_cast<double>(batch.global);
+  }
+  if (!input.run.reproducible) {
+    if (batch.micro_batches) count = static_cast<double>(*batch.micro_batches);
+    if (batch.micro) count = sequences / static_cast<double>(*batch.micro);
+    if (batch.micro_tokens) count = tokens / static_cast<double>(*batch.micro_tokens);
+  }
+  return static_cast<int>(std::ceil(std::clamp(count, 1.0, 4096.0)));
+}
+
+core::MachineDescription machine_of(const config::Config& input, const model::BertConfig& model) {
+  if (!input.run.machine) return usual_machine();
+  return core::at_hidden(config::parse_machine(*input.run.machine, input.precision.compute),
+                         static_cast<double>(model.hidden_size));
+}
+
+/// Rows that the head reads, of all tokens.
+double head_share(const config::Config& input, model::HeadKind kind, double mean_length) {
+  return kind == model::HeadKind::masked_lm ? input.task.mask_probability.value_or(0.15)
+                                            : 1 / std::max(1.0, mean_length);
+}
+
+train::ModelSeconds counted_seconds(const config::Config& input, const model::BertConfig& config, model::HeadKind kind,
+                                    double mean_length, int tensor) {
+  return train::modelled_seconds(train::model_shape(config, kind, storage_type(input)), mean_length,
+                                 head_share(input, kind, mean_length), tensor, machine_of(input, config));
+}
+
+/// But for times and numbers of micro-batches.
+train::PipelineQuestion question_of(const RunContext& context, const model::BertConfig& config, model::HeadKind kind,
+                                    double mean_length) {
+  const config::Config& input = context.input;
+  const core::MachineDescription machine = machine_of(input, config);
+  const bool leaves_node = context.ranks() > machine.node_ranks && input.run.machine;
+  const core::LinkRates& link = leaves_node ? machine.between_nodes : machine.in_node;
+  const double sequences = static_cast<double>(input.batch.global) / context.grid.data;
+  train::PipelineQuestion question;
+  question.kind = train::schedule_kind(input.parallel.pipeline_schedule).value();
+  question.stages = context.grid.pipeline;
+  question.virtual_stages = static_cast<int>(input.parallel.virtual_stages);
+  question.halves = 2 * config.num_hidden_layers;
+  question.tokens = sequences * mean_length;
+  question.balance = model::in_halves(input.parallel.balance);
+  question.head_share = head_share(input, kind, mean_length);
+  question.message_per_token = static_cast<double>(config.hidden_size * core::bytes_of(storage_type(input))) /
+                               context.grid.tensor / link.bandwidth;
+  question.latency = link.latency;
+  return question;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> balance_by_cost(const config::Config& input, const model::BertConfig& config,
+                                          model::HeadKind kind, int pipeline, double mean_length) {
+  const std::vector<std::int64_t> given = model::in_halves(input.parallel.balance);
+  const model::ModelCosts costs = counted_seconds(input, config, kind, mean_length, 1).of(least_micro_tokens);
+  std::vector<std::int64_t> balance;
+  for (const model::ModelRange& part :
+       model::partition(config, pipeline * static_cast<int>(input.parallel.virtual_stages), given, costs)) {
+    balance.push_back(part.halves());
+  }
+  return balance;
+}
+
+std::vector<int> micro_batch_candidates(int stages, std::int64_t sequences, double tokens, double most_tokens) {
+  std::set<int> numbers;
+  const auto most = static_cast<int>(std::clamp<std::int64_t>(sequences, 1, 1 << 20));
+  for (const int times : {1, 2, 3, 4, 6, 8, 12, 16}) {
+    const int number = std::min(times * stages, most);
+    if (tokens <= most_tokens * number) numbers.insert(number);
+  }
+  if (numbers.empty()) {
+    const int rounds = static_cast<int>(std::ceil(tokens / most_tokens / stages));
+    numbers.insert(std::min(rounds * stages, most));
+  }
+  return {numbers.begin(), numbers.end()};
+}
+
+PipelineSetup set_up_pipeline(const RunContext& context, const model::BertConfig& config, model::HeadKind kind,
+                              data::ShardReader& reader, const comm::ProcessGroups* groups, std::int64_t usual) {
+  const config::Config& input = context.input;
+  const comm::GridShape& grid = context.grid;
+  const double mean_length = reader.info().mean_length();
+  const bool measured = input.parallel.balance.empty() && input.parallel.balance_by == "measured";
+  PipelineSetup setup;
+  train::PipelineQuestion question;
+  collectively(context.world, [&] {
+    setup.balance = balance_by_cost(input, config, kind, grid.pipeline, mean_length);
+    if (grid.pipeline > 1) question = question_of(context, config, kind, mean_length);
+  });
+  if (grid.pipeline == 1) return setup;
+
+  const std::int64_t longest = reader.info().max_length, sequences = input.batch.global / grid.data;
+  const bool open = leaves_micro_batches_open(input);
+  question.micro_batches = {stated_micro_batches(input, static_cast<double>(sequences), question.tokens)};
+  if (open) {
+    question.micro_batches = micro_batch_candidates(grid.pipeline, sequences, question.tokens,
+                                                    static_cast<double>(std::max(usual, longest)));
+  }
+  // The number by counted work, so that it is the same in every run: measured times of short passes and long ones do
+  // not suffer alike from what else a machine does. They decide the cut, for passes of this size.
+  question.seconds.assign(static_cast<std::size_t>(grid.pipeline),
+                          counted_seconds(input, config, kind, mean_length, grid.tensor));
+  train::PipelinePlan plan = train::plan_pipeline(question);
+  if (open) setup.micro_batches = plan.micro_batches;
+  const double tokens = question.tokens / plan.micro_batches;
+  const bool measures = measured && groups != nullptr;
+  if (measures) {
+    const MeasuredModel model{.kind = kind,
+                              .outputs = std::max<std::int64_t>(1, config.num_labels()),
+                              .attention = input.model.attention,
+                              .storage = storage_type(input),
+                              .products = product_settings(input),
+                              .halves_of_stage = question.halves / grid.pipeline,
+                              .apart = question.kind == train::ScheduleKind::zb_h1};
+    const data::BatchLoaderOptions batches =
+        training_batches(input, config, longest, groups->place.data, grid, setup.micro_batches, usual);
+    question.seconds = measure_passes(*groups, config, model, reader, batches);
+    question.micro_batches = {plan.micro_batches};
+    plan = train::plan_pipeline(question);
+  }
+  setup.balance = plan.balance;
+  const std::string origin = measures                         ? "(measured)"
+                             : measured                       ? "(from FLOP counts; a run measures)"
+                             : input.parallel.balance.empty() ? "(from FLOP counts)"
+                                                              : "(from the input)";
+  setup.lines.emplace_back("pipeline", train::schedule_name(question.kind) + ", blocks " +
+                                           model::balance_text(plan.balance) + ' ' + origin + ", " +
+                                           core::counted(plan.micro_batches, "micro-batch", "micro-batches") +
+                                           " of about " + std::to_string(std::llround(tokens)) +
+                                           " tokens per replica " + (open ? "(from FLOP counts)" : "(from the input)") +
+                                           ": bubble " + core::format_number(100 * plan.bubble, 3) + "% " +
+                                           (measures ? "(measured times)" : "(from FLOP counts)"));
+  if (measures) setup.lines.emplace_back("", measured_text(question.seconds, tokens));
+  return setup;
+}
+
+}  // namespace bert_hpc::app

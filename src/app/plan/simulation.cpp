@@ -1,0 +1,298 @@
+#include "bert_hpc/app/plan/simulation.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "bert_hpc/app/engine/data_sets.hpp"
+#include "bert_hpc/app/plan/own_simulation.hpp"
+#include "bert_hpc/app/plan/run_estimate.hpp"
+#include "bert_hpc/app/run/collective.hpp"
+#include "bert_hpc/config/machine_description.hpp"
+#include "bert_hpc/config/walltime.hpp"
+#include "bert_hpc/core/text.hpp"
+
+namespace bert_hpc::app {
+namespace {
+
+double as_double(std::int64_t value) {
+  return static_cast<double>(value);
+}
+
+std::int64_t rounded(double value) {
+  return static_cast<std::int64_t>(std::llround(value));
+}
+
+train::MicroBatchShape shape_of(std::span<const core::PlannedSample> samples, model::HeadKind kind,
+                                double mask_probability) {
+  train::MicroBatchShape shape;
+  for (const core::PlannedSample& sample : samples) {
+    shape.tokens += sample.length;
+    shape.squared_lengths += as_double(sample.length) * sample.length;
+  }
+  shape.head_rows =
+      kind == model::HeadKind::masked_lm ? mask_probability * shape.tokens : as_double(std::ssize(samples));
+  return shape;
+}
+
+/// The micro-batches of the replica with the most tokens, for which the other replicas wait.
+std::vector<train::MicroBatchShape> slowest_replica(const core::BatchPlan& plan, model::HeadKind kind,
+                                                    double mask_probability) {
+  std::vector<train::MicroBatchShape> slowest;
+  double most = -1;
+  for (int replica = 0; replica < plan.replicas(); ++replica) {
+    const auto r = static_cast<std::size_t>(replica);
+    std::vector<train::MicroBatchShape> shapes;
+    double tokens = 0;
+    for (int m = plan.replica_begin[r]; m < plan.replica_begin[r + 1]; ++m) {
+      shapes.push_back(shape_of(plan.micro_batch(m), kind, mask_probability));
+      tokens += shapes.back().tokens;
+    }
+    if (tokens <= most) continue;
+    most = tokens;
+    slowest = std::move(shapes);
+  }
+  return slowest;
+}
+
+core::MachineDescription unknown_machine() {
+  core::MachineDescription machine;
+  constexpr double endless = 1e30;
+  machine.node_ranks = 1;
+  machine.flops = 1;
+  machine.memory_bandwidth = machine.in_node.bandwidth = machine.between_nodes.bandwidth = endless;
+  return machine;
+}
+
+std::string percent(double share) {
+  return core::format_number(std::round(1000 * share) / 10, 3) + '%';
+}
+
+/// Steps are short: milliseconds where format_duration() would show nothing of them.
+std::string step_duration(double seconds) {
+  return seconds < 1 ? core::format_number(seconds * 1e3, 3) + " ms" : core::format_duration(seconds);
+}
+
+std::string line(const std::string& name, const std::string& text) {
+  return "  " + name + std::string(name.size() < 12 ? 12 - name.size() : 1, ' ') + text + '\n';
+}
+
+std::string sent_text(const char* what, double bytes, bool leaves_node, bool machine_is_known) {
+  if (bytes <= 0) return "";
+  return std::string(", ") + what + ' ' + core::format_bytes(rounded(bytes)) +
+         (machine_is_known && leaves_node ? " between nodes" : "");
+}
+
+std::string stage_text(const train::StageLoad& load, bool machine_is_known) {
+  const std::string sent = sent_text("pipeline", load.sent_pipeline, load.pipeline_leaves_node, machine_is_known) +
+                           sent_text("data", load.sent_data, load.data_leaves_node, machine_is_known) +
+                           sent_text("tensor", load.sent_tensor, load.tensor_leaves_node, machine_is_known);
+  return core::with_commas(rounded(load.parameters)) + " parameters, " + core::format_bytes(rounded(load.state_bytes)) +
+         " for parameters, gradients and optimizer states, " + core::format_bytes(rounded(load.activation_bytes)) +
+         " of saved activations" + (sent.empty() ? "" : "; sends per step: " + sent.substr(2));
+}
+
+/// The plan of a run's first step.
+core::BatchPlan first_plan(const data::ShardReader& reader, const data::BatchLoaderOptions& batches, int replicas) {
+  const std::span<const std::int32_t> all = reader.table().lengths();
+  data::BatchSampler sampler(
+      all, {.sampler = batches.sampler, .global_batch = batches.plan.global_batch, .drop_last = batches.drop_last});
+  std::vector<std::int64_t> samples;
+  std::vector<std::int32_t> lengths;
+  sampler.batch(0, samples);
+  for (const std::int64_t sample : samples) lengths.push_back(all[static_cast<std::size_t>(sample)]);
+  data::BatchPlanOptions options = batches.plan;
+  options.replicas = replicas;
+  data::check(options, reader.info().max_length);
+  return data::plan_batch(samples, lengths, options);
+}
+
+train::SimulationInput input_of(const RunContext& context, const SimulatedRun& run,
+                                const std::optional<core::MachineDescription>& machine) {
+  std::vector<std::int64_t> balance;
+  for (const model::ModelRange& part : run.assembly.parts) balance.push_back(part.halves());
+  return simulation_input(context.input, run.assembly.config, run.assembly.traits.kind, context.grid, balance,
+                          first_plan(run.reader, run.batches, context.grid.data), machine);
+}
+
+/// All sequences of a data set as one micro-batch.
+train::MicroBatchShape shape_of(const data::ShardReader& reader, model::HeadKind kind, double mask_probability) {
+  train::MicroBatchShape shape;
+  for (const std::int32_t length : reader.table().lengths()) {
+    shape.tokens += length;
+    shape.squared_lengths += as_double(length) * length;
+  }
+  shape.head_rows = kind == model::HeadKind::masked_lm ? mask_probability * shape.tokens : as_double(reader.samples());
+  return shape;
+}
+
+std::string run_text(const RunContext& context, const SimulatedRun& run, const train::SimulationInput& simulated,
+                     const train::SimulatedStep& step) {
+  const config::Config& input = context.input;
+  const core::MachineDescription& machine = simulated.machine;
+  const auto evaluation = [&](const data::ShardReader* reader) {
+    if (reader == nullptr) return 0.0;
+    const auto tokens = as_double(evaluation_micro_tokens(input, reader->info().max_length, run.usual_micro_tokens));
+    return train::evaluation_seconds(
+        simulated, shape_of(*reader, run.assembly.traits.kind, input.task.mask_probability.value_or(0.15)), tokens);
+  };
+  RunPlan plan;
+  plan.steps = run.steps;
+  plan.step_seconds = step.seconds;
+  plan.evaluations = run.evaluations + (run.test == nullptr ? 0 : 1);
+  plan.evaluation_seconds = as_double(run.evaluations) * evaluation(run.validation) + evaluation(run.test);
+  plan.every_steps = input.checkpoint.every_steps;
+  plan.every_minutes = input.checkpoint.every_minutes;
+  plan.snapshot_seconds = as_double(run.checkpoint_bytes) / context.ranks() / machine.memory_bandwidth;
+  plan.writing_seconds = as_double(run.checkpoint_bytes) / machine.storage_bandwidth;
+  if (input.run.max_walltime) plan.max_walltime = config::walltime_seconds(*input.run.max_walltime);
+  plan.ranks = context.ranks();
+  plan.node_ranks = machine.node_ranks;
+  plan.gpu = machine.gpu;
+  return run_estimate_text(plan, estimate_run(plan));
+}
+
+/// Returns its path.
+std::string write_simulation(const std::string& directory, const io::Trace& trace) {
+  std::error_code ignored;  // write_trace() reports what is wrong
+  std::filesystem::create_directories(directory, ignored);
+  std::string path = directory + "/trace_simulated.json";
+  io::write_trace(path, trace);
+  return path;
+}
+
+std::string blocks_text(const train::SimulationInput& simulated, int stage) {
+  std::string text;
+  std::int64_t first = 0;
+  for (std::size_t part = 0; part < simulated.balance.size(); ++part) {
+    const std::int64_t count = simulated.balance[part];
+    if (static_cast<int>(part) % simulated.grid.pipeline == stage) {
+      text += (text.empty() ? "blocks " : ", ") + model::blocks_text(first, first + count);
+    }
+    first += count;
+  }
+  return text;
+}
+
+}  // namespace
+
+train::SimulationInput simulation_input(const config::Config& input, const model::BertConfig& model,
+                                        model::HeadKind kind, const comm::GridShape& grid,
+                                        const std::vector<std::int64_t>& balance, const core::BatchPlan& plan,
+                                        const std::optional<core::MachineDescription>& machine) {
+  train::SimulationInput simulated;
+  simulated.model = train::model_shape(model, kind, storage_type(input));
+  simulated.grid = grid;
+  simulated.kind = train::schedule_kind(input.parallel.pipeline_schedule).value_or(simulated.kind);
+  simulated.virtual_stages = static_cast<int>(input.parallel.virtual_stages);
+  simulated.zero = static_cast<int>(input.parallel.zero);
+  simulated.micro_batches = slowest_replica(plan, kind, input.task.mask_probability.value_or(0.15));
+  for (const core::PlannedSample& sample : plan.samples) simulated.step_tokens += sample.length;
+  simulated.balance = balance;
+  simulated.machine = core::at_hidden(machine.value_or(unknown_machine()), simulated.model.hidden);
+  return simulated;
+}
+
+std::string simulation_text(const train::SimulationInput& simulated, const train::SimulatedStep& step,
+                            bool machine_is_known) {
+  const comm::GridShape& grid = simulated.grid;
+  const auto micro_batches = std::ssize(simulated.micro_batches);
+  std::string text = "simulated step";
+  if (machine_is_known) {
+    text += " on " + simulated.machine.name + (simulated.machine.measured ? "" : " (rates not measured)");
+  }
+  text += '\n';
+  if (grid.pipeline > 1) {
+    text += line("pipeline", train::schedule_name(simulated.kind) + ", " + core::counted(grid.pipeline, "stage") +
+                                 ", " + core::counted(micro_batches, "micro-batch", "micro-batches") +
+                                 " per replica: bubble " + percent(step.bubble));
+  }
+  for (int stage = 0; stage < grid.pipeline; ++stage) {
+    const auto s = static_cast<std::size_t>(stage);
+    const std::string name = grid.pipeline > 1 ? "stage " + std::to_string(stage) : "each rank";
+    text += line(name, (grid.pipeline > 1 ? blocks_text(simulated, stage) + ", " : "") +
+                           stage_text(step.loads[s], machine_is_known));
+  }
+  if (!machine_is_known) return text + line("time", "unknown (set [run] machine to a machine file)");
+  text +=
+      line("time",
+           step_duration(step.seconds) + " per step" +
+               (simulated.grid.data == 1 ? "" : "; exposed (non-overlapped) communication: " + percent(step.exposed)));
+  text += line("speed", core::format_metric(step.tokens_per_second) + " tokens/s");
+  return text;
+}
+
+io::Trace simulated_trace(const train::SimulationInput& simulated, const train::SimulatedStep& step) {
+  const comm::GridShape& grid = simulated.grid;
+  io::Trace trace;
+  trace.facts = {{"kind", "simulated"},
+                 {"schedule", grid.pipeline > 1 ? train::schedule_name(simulated.kind) : ""},
+                 {"machine", simulated.machine.name},
+                 {"grid", comm::describe(grid)}};
+  for (int stage = 0; stage < grid.pipeline; ++stage) {
+    const auto s = static_cast<std::size_t>(stage);
+    const int rank = comm::rank_at(grid, {.data = 0, .pipeline = stage, .tensor = 0});
+    trace.ranks.resize(static_cast<std::size_t>(rank) + 1);
+    trace.ranks.back() = grid.pipeline > 1 ? "stage " + std::to_string(stage) : "each rank";
+    double end = 0;
+    for (const train::TimedInstruction& timed : step.pipeline.stages[s]) {
+      const train::Instruction& i = timed.instruction;
+      end = timed.end;
+      if (timed.end <= timed.begin) continue;
+      trace.events.push_back({.name = train::instruction_name(i.kind),
+                              .category = train::computes(i) ? "compute" : "communication",
+                              .rank = rank,
+                              .begin = timed.begin,
+                              .seconds = timed.end - timed.begin,
+                              .micro_batch = i.micro_batch,
+                              .virtual_stage = i.virtual_stage});
+    }
+    const auto add = [&](const char* name, const char* category, double begin, double until) {
+      if (until > begin) {
+        trace.events.push_back(
+            {.name = name, .category = category, .rank = rank, .begin = begin, .seconds = until - begin});
+      }
+    };
+    const train::StageTail& tail = step.tails[s];
+    add("gradient_reduction", "communication", end, tail.sums_end);
+    add("update", "update", tail.update_begin, tail.update_end);
+    add("parameter_all_gather", "communication", tail.update_end, tail.share_end);
+  }
+  return trace;
+}
+
+void report_simulation(const RunContext& context, const SimulatedRun& run) {
+  const config::Config& input = context.input;
+  std::string text;
+  collectively(context.world, [&] {
+    if (context.world.rank() != 0) return;
+    std::optional<core::MachineDescription> machine;
+    if (input.run.machine) machine = config::parse_machine(*input.run.machine, input.precision.compute);
+    const bool writes = input.log.trace && machine;
+    if (!writes && !context.invocation.validate) return;
+    const train::SimulationInput simulated = input_of(context, run, machine);
+    const train::SimulatedStep step = train::simulate_step(simulated);
+    if (context.invocation.validate) text = simulation_text(simulated, step, machine.has_value());
+    if (context.invocation.validate && machine) text += run_text(context, run, simulated, step);
+    if (writes) text += line("trace", write_simulation(input.run.directory, simulated_trace(simulated, step)));
+  });
+  if (context.invocation.validate && !text.empty()) context.log.info(text.substr(0, text.size() - 1));
+}
+
+void report_own_simulation(const RunContext& context, const SimulatedRun& run, const io::Trace* measured) {
+  std::string text;
+  collectively(context.world, [&] {
+    if (measured == nullptr) return;
+    const OwnSimulation own = simulate_from_trace(input_of(context, run, std::nullopt), *measured);
+    text = own_simulation_text(own);
+    if (context.input.run.machine) return;
+    io::Trace trace = simulated_trace(own.input, own.simulated);
+    for (auto& [name, value] : trace.facts) {
+      if (name == "machine") value = "measured pass times";
+    }
+    write_simulation(context.input.run.directory, trace);
+  });
+  if (!text.empty()) context.log.info(text);
+}
+
+}  // namespace bert_hpc::app

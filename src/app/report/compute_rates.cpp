@@ -1,0 +1,293 @@
+// What a rank computes and moves. GEMMs and the optimizer are measured by themselves; element-wise kernels, attention
+// and overheads are what remains of the time of an encoder block's sublayers, by the cost model that plans use
+// (train/step_costs.hpp), so that model and measurement agree on whole blocks.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <optional>
+
+#include "bert_hpc/app/plan/model_piece.hpp"
+#include "bert_hpc/core/device_memory.hpp"
+#include "bert_hpc/data/batch_loader.hpp"
+#include "bert_hpc/model/bert.hpp"
+#include "bert_hpc/ops/activation.hpp"
+#include "bert_hpc/ops/random_fill.hpp"
+#include "bert_hpc/train/optimizer.hpp"
+#include "bert_hpc/train/step_costs.hpp"
+#include "machine_rates.hpp"
+
+namespace bert_hpc::app {
+namespace {
+
+constexpr double gemm_budget = 0.25, piece_budget = 0.4;  // seconds
+constexpr std::int64_t hidden_sizes[] = {128, 256, 512, 768, 1024};
+constexpr std::int64_t fewest_rows = 256, most_rows = 4096;  // of a micro-batch, tokens
+constexpr double longest_round = 0.03;                       // seconds
+constexpr double giga = 1e9;
+
+model::BertConfig block_config(std::int64_t hidden) {
+  model::BertConfig config;
+  config.hidden_size = hidden;
+  config.intermediate_size = 4 * hidden;
+  config.num_attention_heads = hidden / 64;
+  config.num_hidden_layers = 2;  // the first is like all others but the last
+  return config;
+}
+
+/// The GEMMs of an encoder block: forward, backward to the inputs, backward to the weights.
+class BlockGemms {
+ public:
+  BlockGemms(std::int64_t hidden, std::int64_t rows, const ops::ProductSettings& settings)
+      : rows_(rows),
+        type_(settings.compute),
+        store_(model::bert_parameters(block_config(hidden), model::HeadKind::classification, 2, block, {}),
+               core::ParameterStore::Arenas::with_gradients),
+        gemm_(ops::make_matrix_product("", settings)),
+        x_(rows * 4 * hidden),
+        y_(rows * 4 * hidden),
+        z_(rows * 4 * hidden) {
+    model::initialize_parameters(store_, block_config(hidden), 1);
+    const std::string prefix = "bert.encoder.layer.0.";
+    linear_ = {{prefix + "attention.self.query.weight", hidden, 3 * hidden, false},
+               {prefix + "attention.output.dense.weight", hidden, hidden, false},
+               {prefix + "intermediate.dense.weight", hidden, 4 * hidden, true},
+               {prefix + "output.dense.weight", 4 * hidden, hidden, false}};
+    gemm_->keep_weights(store_);
+    gemm_->reserve({rows, 4 * hidden, 4 * hidden});
+    for (const Linear& one : linear_) gemm_->tune({rows, one.in, one.out});
+    for (core::Buffer<float>* values : {&x_, &y_, &z_}) {
+      const core::Buffer<float> random(values->size());
+      ops::fill_normal({random.data(), static_cast<std::size_t>(random.size())}, 0.03f, 1);
+      const core::Matrix to = matrix(*values, 4 * hidden);
+      ops::copy(core::Tensor<float>(random.data(), to.rows, to.columns), to);
+    }
+  }
+
+  static double flops(std::int64_t hidden, std::int64_t rows) {
+    return 72.0 * static_cast<double>(hidden) * static_cast<double>(hidden) * static_cast<double>(rows);
+  }
+
+  double run() {
+    return seconds_of([this] {
+      for (const Linear& one : linear_) run(one);
+    });
+  }
+
+ private:
+  struct Linear {
+    std::string name;
+    std::int64_t in = 0, out = 0;
+    bool gelu = false;
+  };
+  static constexpr model::ModelRange block{.first = 0, .last = 2, .embeddings = false, .head = false};
+
+  core::Matrix matrix(const core::Buffer<float>& memory, std::int64_t columns) const {
+    return {memory.data(), rows_, columns, columns, type_};
+  }
+
+  void run(const Linear& one) {
+    const int slice = store_.find(one.name);
+    const int bias = store_.find(one.name.substr(0, one.name.size() - 6) + "bias");
+    const core::Tensor<const float> w(store_.value(slice).data, one.out, one.in);
+    const core::Tensor<float> d_w(store_.gradient(slice).data, one.out, one.in);
+    const core::Matrix x = matrix(x_, one.in), y = matrix(y_, one.out), z = matrix(z_, one.out);
+    if (one.gelu) {
+      gemm_->forward_gelu(x, w, store_.value(bias).data, z, y);
+    } else {
+      gemm_->forward(x, w, store_.value(bias).data, y);
+    }
+    gemm_->backward_weight(y, x, d_w, store_.gradient(bias).data, ops::Write::accumulate);
+    gemm_->backward_input(y, w, matrix(z_, one.in), ops::Write::replace);
+  }
+
+  std::int64_t rows_;
+  core::DataType type_;
+  core::ParameterStore store_;
+  std::unique_ptr<ops::MatrixProduct> gemm_;
+  core::Buffer<float> x_, y_, z_;
+  std::vector<Linear> linear_;
+};
+
+/// Precisions that GEMMs of this build compute in, as in config::machine_precisions.
+std::optional<ops::ProductSettings> settings_of(const std::string& precision) {
+  ops::ProductSettings settings{.reproducible = false};
+  if (precision == "fp32") return settings;
+  if (precision == "bf16") settings.compute = core::DataType::bf16;
+  if (precision == "fp16") settings.compute = core::DataType::fp16;
+  if (precision == "tf32") settings.tf32 = true;
+  const bool known = settings.compute != core::DataType::fp32 || (settings.tf32 && ops::has_tf32());
+  return known ? std::optional(settings) : std::nullopt;
+}
+
+/// FLOP/s by hidden size.
+std::vector<double> gemm_rates(comm::Communicator& world, const ops::ProductSettings& settings) {
+  std::vector<double> rates;
+  double last = 0;
+  for (const std::int64_t hidden : hidden_sizes) {
+    // As many rows as a short round allows, the same on every rank.
+    const double fitting = last * longest_round / BlockGemms::flops(hidden, 1);
+    const std::int64_t rows =
+        last > 0 ? std::clamp(static_cast<std::int64_t>(fitting) / 64 * 64, fewest_rows, most_rows) : most_rows / 4;
+    BlockGemms gemms(hidden, rows, settings);
+    last = BlockGemms::flops(hidden, rows) / shared_seconds(world, gemm_budget, [&] { return gemms.run(); });
+    rates.push_back(last);
+  }
+  return rates;
+}
+
+/// Bytes/s of the optimizer: it reads four floats of each parameter and writes three.
+double update_rate(comm::Communicator& world) {
+  constexpr std::int64_t rows = 4096, columns = 2048;  // with gradients and moments 128 MiB: more than caches hold
+  core::ParameterStore store({{.name = "weight", .shape = {rows, columns}}},
+                             core::ParameterStore::Arenas::with_gradients);
+  const train::OwnedRange all{0, store.arena_size(), store.gradients().data(), nullptr};
+  train::Adamw optimizer({}, store, std::span(&all, 1));
+  std::int64_t update = 0;
+  const double seconds =
+      shared_seconds(world, piece_budget, [&] { return seconds_of([&] { optimizer.step(1e-4, ++update, 1.0); }); });
+  return 7.0 * sizeof(float) * static_cast<double>(store.arena_size()) / seconds;
+}
+
+/// Sublayers of a block on a micro-batch of equal lengths.
+class Sublayer {
+ public:
+  enum Kind { attention, feed_forward };
+
+  Sublayer(Kind kind, std::int64_t hidden, std::int64_t sequences, std::int32_t length)
+      : range_{.first = kind == attention ? 0 : 1,
+               .last = kind == attention ? 1 : 2,
+               .embeddings = false,
+               .head = false},
+        config_(block_config(hidden)),
+        reader_(data_of(config_, sequences, length)),
+        loader_(reader_, options_of(config_, sequences, length)),
+        shape_{.tokens = static_cast<double>(sequences * length),
+               .squared_lengths = static_cast<double>(sequences) * length * length,
+               .head_rows = static_cast<double>(sequences)} {
+    MeasuredModel how{.outputs = 2, .attention = "fused", .products = {.reproducible = false}};
+    piece_.emplace(config_, how, range_, layers::TensorPlace{0, 1}, layers::TensorGroup({0, 1}, exchange_),
+                   loader_.next().micro_batches.front().batch);
+  }
+
+  /// Collective. Seconds of forward and backward.
+  double measure(comm::Communicator& world) {
+    return shared_seconds(world, piece_budget, [this] {
+      const PassTimes times = piece_->run();
+      return times[0] + times[1] + times[2];
+    });
+  }
+
+  train::Work work() const {
+    const train::PassWork passes =
+        train::part_work(train::model_shape(config_, model::HeadKind::classification), range_, shape_, 1);
+    train::Work sum = passes.forward;
+    sum += passes.backward_input;
+    sum += passes.backward_weight;
+    return sum;
+  }
+
+ private:
+  static data::PlannedData data_of(const model::BertConfig& config, std::int64_t sequences, std::int32_t length) {
+    data::PlannedData planned;
+    planned.info.vocabulary_size = config.vocab_size;
+    planned.lengths.assign(static_cast<std::size_t>(sequences), length);
+    return planned;
+  }
+  static data::BatchLoaderOptions options_of(const model::BertConfig& config, std::int64_t sequences,
+                                             std::int32_t length) {
+    data::BatchLoaderOptions options;
+    options.plan = {.global_batch = sequences, .hidden = config.hidden_size, .micro_tokens = sequences * length};
+    options.sampler.order = data::Order::file;
+    options.steps = 1;
+    return options;
+  }
+
+  model::ModelRange range_;
+  model::BertConfig config_;
+  data::ShardReader reader_;
+  data::BatchLoader loader_;
+  train::MicroBatchShape shape_;
+  layers::TensorExchange exchange_;
+  std::optional<ModelPiece> piece_;
+};
+
+/// The machine with what is known of it so far; what is not takes no time.
+core::MachineDescription known_machine(const config::MachineFile& file) {
+  constexpr double endless = 1e30;
+  core::MachineDescription machine;
+  machine.flops = 1;
+  for (std::size_t i = 0; i < file.gemm_hidden.size(); ++i) {
+    machine.gemm.push_back({file.gemm_hidden[i], file.gemm_gflops[0][i] * giga});
+  }
+  machine.memory_bandwidth = file.memory_gb_per_second * giga;
+  machine.activation_bandwidth = file.activation_gb_per_second.value_or(endless) * giga;
+  machine.attention_flops = endless;
+  return machine;
+}
+
+/// Seconds that a sublayer takes beyond what is known, at least a hundredth of its time.
+double remainder(const Sublayer& sublayer, double hidden, double seconds, const config::MachineFile& file) {
+  const double known = train::seconds(sublayer.work(), core::at_hidden(known_machine(file), hidden));
+  return std::max(seconds - known, 0.01 * seconds);
+}
+
+void measure_sublayers(comm::Communicator& world, config::MachineFile& file) {
+  double moved = 0, seconds = 0;
+  for (const std::int64_t hidden : {128, 256}) {
+    Sublayer sublayer(Sublayer::feed_forward, hidden, 16, 64);
+    seconds += remainder(sublayer, static_cast<double>(hidden), sublayer.measure(world), file);
+    moved += sublayer.work().moved;
+  }
+  file.activation_gb_per_second = moved / seconds / giga;
+
+  // Two lengths, two unknowns: t = flops / rate + rows · row.
+  Sublayer quick(Sublayer::attention, 256, 64, 16), slow(Sublayer::attention, 256, 8, 128);
+  const double a = remainder(quick, 256, quick.measure(world), file);
+  const double b = remainder(slow, 256, slow.measure(world), file);
+  const train::Work one = quick.work(), other = slow.work();
+  const double per_flop =
+      (b * one.head_rows - a * other.head_rows) / (other.attention * one.head_rows - one.attention * other.head_rows);
+  // At least a tenth of the longer sequences' time goes to operations, and at most all of it.
+  const double flop = std::clamp(per_flop, 0.1 * b / other.attention, b / other.attention);
+  file.attention_gflops = 1 / flop / giga;
+  file.attention_row_ns = std::max(0.0, (a - flop * one.attention) / one.head_rows) * 1e9;
+
+  Sublayer tiny(Sublayer::feed_forward, 128, 4, 16);
+  const double rest = tiny.measure(world) - train::seconds(tiny.work(), core::at_hidden(known_machine(file), 128));
+  file.pass_us = std::max(0.0, rest / tiny.work().passes) * 1e6;
+}
+
+}  // namespace
+
+double seconds_of(const std::function<void()>& work) {
+  const auto begin = std::chrono::steady_clock::now();
+  work();
+  core::wait_for_kernels();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+double shared_seconds(comm::Communicator& world, double budget, const std::function<double()>& round) {
+  round();  // pages and caches
+  const double slowest = world.maximum(round());
+  const auto rounds = static_cast<std::size_t>(std::clamp(budget / std::max(slowest, 1e-9), 3.0, 200.0));
+  std::vector<double> times(rounds);
+  world.barrier();
+  for (double& time : times) time = round();
+  const auto quarter = times.begin() + static_cast<std::ptrdiff_t>(rounds / 4);
+  std::nth_element(times.begin(), quarter, times.end());
+  return world.sum(*quarter) / world.size();
+}
+
+void measure_compute(comm::Communicator& world, config::MachineFile& file) {
+  for (const std::int64_t hidden : hidden_sizes) file.gemm_hidden.push_back(static_cast<double>(hidden));
+  for (std::size_t p = 0; p < config::machine_precisions.size(); ++p) {
+    const auto settings = settings_of(config::machine_precisions[p]);
+    if (!settings) continue;
+    for (const double rate : gemm_rates(world, *settings)) file.gemm_gflops[p].push_back(rate / giga);
+    file.gflops[p] = *std::max_element(file.gemm_gflops[p].begin(), file.gemm_gflops[p].end());
+  }
+  file.memory_gb_per_second = update_rate(world) / giga;
+  measure_sublayers(world, file);
+}
+
+}  // namespace bert_hpc::app

@@ -1,0 +1,136 @@
+#include "bert_hpc/app/report/describe.hpp"
+
+#include <algorithm>
+
+#include "bert_hpc/app/report/banner.hpp"
+#include "bert_hpc/app/run/machine.hpp"
+#include "bert_hpc/comm/mpi_communicator.hpp"
+#include "bert_hpc/config/machine_description.hpp"
+#include "bert_hpc/core/device_memory.hpp"
+#include "bert_hpc/core/device_runtime.hpp"
+#include "bert_hpc/core/text.hpp"
+#include "bert_hpc/core/version.hpp"
+#include "bert_hpc/io/metric_names.hpp"
+#include "bert_hpc/io/provenance.hpp"
+
+namespace bert_hpc::app {
+namespace {
+
+std::string data_text(const DataSets& sets) {
+  std::string text;
+  const auto add = [&text](const char* name, const std::unique_ptr<data::ShardReader>& reader) {
+    if (!reader) return;
+    if (!text.empty()) text += "; ";
+    text += std::string(name) + " " + core::counted(reader->samples(), "sequence") + ", " +
+            core::with_commas(reader->info().tokens) + " tokens, longest " + std::to_string(reader->info().max_length);
+  };
+  add("train", sets.train);
+  add("validation", sets.validation);
+  add("test", sets.test);
+  return text;
+}
+
+std::string model_text(const model::BertConfig& config) {
+  return "bert, " + core::counted(config.num_hidden_layers, "layer") + " of " + std::to_string(config.hidden_size) +
+         ", " + core::counted(config.num_attention_heads, "head") + ", intermediate " +
+         std::to_string(config.intermediate_size) + ", vocabulary " + core::with_commas(config.vocab_size);
+}
+
+std::string layout_text(const comm::GridShape& grid) {
+  return "data " + std::to_string(grid.data) + " × pipeline " + std::to_string(grid.pipeline) + " × tensor " +
+         std::to_string(grid.tensor);
+}
+
+/// The plan of --validate against the machine that [run] machine describes, else against this node with the ranks that
+/// run `here`. A GPU's memory is known from a machine file only.
+std::string plan_warning(const RunContext& context, std::int64_t most_bytes, int here) {
+  if (context.world.rank() != 0) return {};
+  const config::Config& input = context.input;
+  if (input.run.machine) {
+    const core::MachineDescription machine = config::parse_machine(*input.run.machine, input.precision.compute);
+    return memory_warning(most_bytes, 1, static_cast<std::int64_t>(machine.memory), "a rank of " + machine.name);
+  }
+  if (!core::host_sees_device_memory()) return {};
+  // With --ranks the nodes of the run are unknown: one rank at least must fit on a node like this one.
+  const bool planned = context.ranks() != context.world.size();
+  return memory_warning(most_bytes, planned ? 1 : here, host_memory(), "this node");
+}
+
+}  // namespace
+
+std::vector<std::string> library_versions() {
+  std::vector<std::string> versions = {comm::MpiRuntime::description(), core::DeviceRuntime::description()};
+  for (const auto& [name, value] : io::collect_provenance()) {
+    if (name == "HDF5") versions.push_back(name + " " + value);
+  }
+  return versions;
+}
+
+void describe_run(const RunContext& context, const Assembly& assembly, const DataSets& sets, const MemoryPlan& memory,
+                  std::int64_t most_bytes, const std::vector<std::pair<std::string, std::string>>& more) {
+  const Machine machine = inspect_machine();
+  const RankPlacement mine{.host = machine.host,
+                           .device = context.device.name,
+                           .threads = context.threads,
+                           .cores = machine.cores,
+                           .numa_nodes = machine.numa_nodes,
+                           .device_node = context.device.numa_node,
+                           .device_identity = context.device.identity,
+                           .visible_devices = context.device.visible};
+  BannerFacts facts;
+  for (const std::string& text : context.world.all_gather(encode(mine))) {
+    facts.ranks.push_back(decode_placement(text));
+  }
+  if (context.ranks() != context.world.size()) facts.planned_ranks = context.ranks();
+  const model::BertConfig& config = assembly.config;
+  const core::ParameterStore whole_model(assembly.all_parameters(), core::ParameterStore::Arenas::none);
+  facts.version = core::version();
+  facts.revision = core::revision();
+  facts.libraries = library_versions();
+  facts.kernels = "matmul: " + assembly.products->name() + "; attention: " + assembly.attention->name();
+  facts.processor = machine.processor;
+  facts.instruction_sets = machine.instruction_sets;
+  facts.input = context.invocation.input_path;
+  facts.run = context.input.run.mode + " " + context.input.task.name + " into " + context.input.run.directory;
+  facts.layout = layout_text(context.grid);
+  facts.model = model_text(config);
+  facts.parameters = whole_model.parameters();
+  const data::ShardInfo& info = sets.any().info();
+  // Rows that the head reads per token: the masked ones, or one per sequence.
+  const double head_rows = context.input.task.mask_probability.value_or(1 / info.mean_length());
+  facts.flops_per_token = model::training_flops(config, assembly.traits.kind, 1, info.mean_length(), head_rows);
+  facts.memory = memory;
+  facts.more.emplace_back("data", data_text(sets));
+  facts.more.insert(facts.more.end(), more.begin(), more.end());
+  context.log.info(banner(facts));
+  for (const std::string& warning : placement_warnings(facts.ranks)) context.log.warning(warning);
+  if (!context.invocation.validate) return;
+  const auto here =
+      std::count_if(facts.ranks.begin(), facts.ranks.end(), [&](const auto& r) { return r.host == machine.host; });
+  const std::string warning = plan_warning(context, std::max(most_bytes, total(memory)), static_cast<int>(here));
+  if (!warning.empty()) context.log.warning(warning);
+}
+
+void note_directory(const RunContext& context, const std::string& why) {
+  if (!why.empty()) context.log.info("note: this run would be refused: " + why);
+}
+
+std::string memory_line(const std::vector<io::RankRow>& ranks) {
+  const auto excess = [](const io::RankRow& r) { return r.peak_memory - r.start_memory - r.planned_memory; };
+  const auto worst =
+      std::max_element(ranks.begin(), ranks.end(), [&](const auto& a, const auto& b) { return excess(a) < excess(b); });
+  if (worst == ranks.end() || worst->peak_memory <= 0 || worst->start_memory <= 0) return {};
+  return "memory per rank: planned " + core::format_bytes(worst->planned_memory) + ", peak RSS " +
+         core::format_bytes(worst->peak_memory);
+}
+
+std::string evaluation_line(const std::string& task, const std::string& split, const io::EvaluationRow& row) {
+  const std::string place = row.step > 0 ? " at step " + core::with_commas(row.step) : "";
+  std::string text = split + place + ": loss " + core::format_number(row.loss);
+  for (const auto& [name, value] : row.metrics) {
+    text += ", " + io::metric_label(task, name) + " " + core::format_number(value);
+  }
+  return text;
+}
+
+}  // namespace bert_hpc::app

@@ -1,0 +1,169 @@
+#include "bert_hpc/app/report/gpu_monitor.hpp"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <sstream>
+
+namespace bert_hpc::app {
+namespace {
+
+constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+
+// As NVML's nvmlUtilization_t and nvmlMemory_t.
+struct Utilisation {
+  unsigned int gpu, memory;  // per cent
+};
+struct Memory {
+  unsigned long long total, free, used;  // bytes
+};
+
+template <class Function>
+void find(void* library, const char* name, Function*& function) {
+  function = reinterpret_cast<Function*>(dlsym(library, name));
+}
+
+double mean_of(const std::vector<GpuSample>& samples, double GpuSample::*field) {
+  double sum = 0;
+  std::int64_t known = 0;
+  for (const GpuSample& sample : samples) {
+    if (!std::isfinite(sample.*field)) continue;
+    sum += sample.*field;
+    ++known;
+  }
+  return known > 0 ? sum / static_cast<double>(known) : unknown;
+}
+
+}  // namespace
+
+/// Each returns 0 for success.
+struct Nvml::Functions {
+  int (*start)() = nullptr;
+  int (*stop)() = nullptr;
+  int (*device)(const char*, void**) = nullptr;
+  int (*utilisation)(void*, Utilisation*) = nullptr;
+  int (*memory)(void*, Memory*) = nullptr;
+  int (*power)(void*, unsigned int*) = nullptr;         // mW
+  int (*energy)(void*, unsigned long long*) = nullptr;  // mJ
+};
+
+std::unique_ptr<Nvml> Nvml::open(const std::string& identity, const std::string& library) {
+  if (identity.empty()) return nullptr;
+  std::unique_ptr<Nvml> nvml(new Nvml);
+  nvml->library_ = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (nvml->library_ == nullptr) return nullptr;
+  auto functions = std::make_unique<Functions>();
+  find(nvml->library_, "nvmlInit_v2", functions->start);
+  find(nvml->library_, "nvmlShutdown", functions->stop);
+  find(nvml->library_, "nvmlDeviceGetHandleByUUID", functions->device);
+  find(nvml->library_, "nvmlDeviceGetUtilizationRates", functions->utilisation);
+  find(nvml->library_, "nvmlDeviceGetMemoryInfo", functions->memory);
+  find(nvml->library_, "nvmlDeviceGetPowerUsage", functions->power);
+  find(nvml->library_, "nvmlDeviceGetTotalEnergyConsumption", functions->energy);
+  if (functions->start == nullptr || functions->stop == nullptr || functions->device == nullptr) return nullptr;
+  if (functions->start() != 0) return nullptr;
+  nvml->functions_ = std::move(functions);  // from here on it is stopped at the end
+  if (nvml->functions_->device(identity.c_str(), &nvml->device_) != 0) return nullptr;
+  return nvml;
+}
+
+Nvml::~Nvml() {
+  if (functions_) functions_->stop();
+  if (library_ != nullptr) dlclose(library_);
+}
+
+GpuSample Nvml::sample() const {
+  const Functions& f = *functions_;
+  GpuSample sample{0, unknown, unknown, unknown, unknown};
+  Utilisation utilisation{};
+  Memory memory{};
+  unsigned int milliwatts = 0;
+  unsigned long long millijoules = 0;
+  if (f.utilisation != nullptr && f.utilisation(device_, &utilisation) == 0) {
+    sample.utilisation = utilisation.gpu / 100.0;
+  }
+  if (f.memory != nullptr && f.memory(device_, &memory) == 0) sample.memory = static_cast<double>(memory.used);
+  if (f.power != nullptr && f.power(device_, &milliwatts) == 0) sample.power = milliwatts / 1000.0;
+  if (f.energy != nullptr && f.energy(device_, &millijoules) == 0) {
+    sample.energy = static_cast<double>(millijoules) / 1000.0;
+  }
+  return sample;
+}
+
+void SampleSeries::add(const GpuSample& sample) {
+  if (seen_++ % stride_ != 0) return;
+  if (samples_.size() == most_) {
+    for (std::size_t i = 0; 2 * i < samples_.size(); ++i) samples_[i] = samples_[2 * i];
+    samples_.resize((samples_.size() + 1) / 2);
+    stride_ *= 2;
+    if ((seen_ - 1) % stride_ != 0) return;
+  }
+  samples_.push_back(sample);
+}
+
+GpuSummary summary_of(const std::vector<GpuSample>& samples) {
+  GpuSummary summary{mean_of(samples, &GpuSample::utilisation), mean_of(samples, &GpuSample::power), unknown, unknown};
+  for (const GpuSample& sample : samples) {
+    if (!(summary.peak_memory >= sample.memory) && std::isfinite(sample.memory)) summary.peak_memory = sample.memory;
+  }
+  if (!samples.empty()) summary.energy = samples.back().energy - samples.front().energy;
+  return summary;
+}
+
+std::string encode(const std::vector<GpuSample>& samples) {
+  std::ostringstream text;
+  text.precision(17);
+  for (const GpuSample& s : samples) {
+    for (const double value : {s.seconds, s.utilisation, s.memory, s.power, s.energy}) text << value << ' ';
+  }
+  return text.str();
+}
+
+std::vector<GpuSample> decode_samples(const std::string& text) {
+  std::vector<GpuSample> samples;
+  std::vector<double> values;
+  std::istringstream words(text);
+  // Streams do not read the "nan" that they write.
+  for (std::string word; words >> word;) values.push_back(std::strtod(word.c_str(), nullptr));
+  for (std::size_t i = 0; i + 5 <= values.size(); i += 5) {
+    samples.push_back({values[i], values[i + 1], values[i + 2], values[i + 3], values[i + 4]});
+  }
+  return samples;
+}
+
+GpuMonitor::GpuMonitor(const std::string& identity, std::chrono::milliseconds interval, const std::string& library)
+    : nvml_(Nvml::open(identity, library)) {
+  if (nvml_) thread_ = std::thread([this, interval] { run(interval); });
+}
+
+GpuMonitor::~GpuMonitor() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    ends_ = true;
+  }
+  wake_.notify_one();
+  thread_.join();
+}
+
+std::vector<GpuSample> GpuMonitor::samples() const {
+  const std::lock_guard lock(mutex_);
+  return series_.samples();
+}
+
+void GpuMonitor::run(std::chrono::milliseconds interval) {
+  const auto begin = std::chrono::steady_clock::now();
+  std::unique_lock lock(mutex_);
+  for (auto next = begin; !ends_; next += interval) {
+    lock.unlock();  // the driver may take its time
+    GpuSample sample = nvml_->sample();
+    sample.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    lock.lock();
+    series_.add(sample);
+    wake_.wait_until(lock, next + interval, [this] { return ends_; });
+  }
+}
+
+}  // namespace bert_hpc::app

@@ -1,0 +1,18 @@
+// Ranks by the hosts they are on, and how these are told.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bert_hpc/app/report/banner.hpp"
+
+namespace bert_hpc::app {
+
+/// Ranks of each host, hosts in the order of their first rank.
+std::vector<std::pair<std::string, std::vector<int>>> ranks_by_host(const std::vector<RankPlacement>& ranks);
+
+std::string cores_text(const std::vector<int>& cores);
+std::string hosts_text(const std::vector<std::string>& hosts);
+
+}  // namespace bert_hpc::app

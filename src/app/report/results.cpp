@@ -1,0 +1,272 @@
+#include "bert_hpc/app/report/results.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+#include <sstream>
+
+#include "bert_hpc/app/engine/model_export.hpp"
+#include "bert_hpc/app/run/collective.hpp"
+#include "bert_hpc/app/run/machine.hpp"
+#include "bert_hpc/app/run/run_directory.hpp"
+#include "bert_hpc/core/device_memory.hpp"
+#include "bert_hpc/core/version.hpp"
+#include "bert_hpc/data/tokenizer_folder.hpp"
+#include "bert_hpc/io/provenance.hpp"
+#include "bert_hpc/model/hf_weights.hpp"
+
+namespace bert_hpc::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+}  // namespace
+
+std::string tokenizer_folder(const config::Config& input, const data::ShardInfo& shards, std::int64_t vocab_size) {
+  for (const auto* paths : {&input.data.train, &input.data.test, &input.data.validation}) {
+    if (paths->empty()) continue;
+    const fs::path parent = fs::path(paths->front()).parent_path();
+    const std::string folder = parent.empty() ? "." : parent.string();
+    if (data::is_vocabulary_of(data::read_tokenizer_folder(folder), shards, vocab_size)) return folder;
+  }
+  if (!input.model.pretrained) return "";
+  // It may have a tokenizer of another kind, whose vocabulary is not compared.
+  const data::TokenizerFolder folder = data::read_tokenizer_folder(*input.model.pretrained);
+  const bool other = folder.has_vocabulary() && !data::is_vocabulary_of(folder, shards, vocab_size);
+  return other ? "" : folder.path;
+}
+
+Results::Results(const RunContext& context, io::RunLock* place, const std::vector<std::string>& label_names,
+                 const data::LabelScale& label_scale, std::mutex& hdf5, const std::optional<GoesOn>& goes_on)
+    : input_(context.input), lock_(place), world_(context.world), hdf5_(hdf5), monitor_(context.device.identity) {
+  collectively(world_, [&] {
+    if (world_.rank() != 0) return;
+    io::RunInfo info;
+    info.version = core::version();
+    info.source_revision = core::revision();
+    info.resolved_input = context.resolved.text;
+    info.mode = input_.run.mode;
+    info.task = input_.task.name;
+    info.label_names = label_names;
+    info.provenance = io::collect_provenance();
+    info.data = context.grid.data;
+    info.pipeline = context.grid.pipeline;
+    info.tensor = context.grid.tensor;
+    if (!label_scale.is_identity()) {
+      info.label_mean = label_scale.mean;
+      info.label_deviation = label_scale.deviation;
+    }
+    io::MetricsWriter::Options options;
+    options.events = input_.log.tensorboard;
+    if (goes_on) {
+      continue_run(input_.run.directory, info.resolved_input, goes_on->log_bytes);
+      options.resume_step = goes_on->step;
+      options.history = goes_on->history;
+    } else {
+      begin_run(input_.run.directory, info.resolved_input, start_of(input_));
+    }
+    context.log.attach(input_.run.directory + "/log.txt");
+    const std::lock_guard lock(hdf5_);
+    metrics_ = std::make_unique<io::MetricsWriter>(input_.run.directory, info, options);
+    for (const std::string& warning : metrics_->warnings()) context.log.warning(warning);
+  });
+}
+
+Results::~Results() {
+  if (metrics_ && lost()) metrics_->abandon();
+  if (!metrics_ || finished_ || lost()) return;
+  try {
+    metrics_->set_status(io::RunStatus::failed);
+    const std::lock_guard lock(hdf5_);
+    metrics_->close();
+    end_run(input_.run.directory, RunEnd::failed);
+  } catch (const std::exception&) {  // the failure that led here is the one to report
+  }
+}
+
+void Results::record_step(const io::StepRow& row) {
+  if (metrics_) metrics_->record_step(row);
+}
+
+void Results::record_evaluation(const std::string& split, const io::EvaluationRow& row) {
+  if (metrics_) metrics_->record_evaluation(split, row);
+}
+
+void Results::record_loss_scale(const io::LossScaleRow& row) {
+  if (metrics_) metrics_->record_loss_scale(row);
+}
+
+void Results::record_efficiency(const io::EfficiencyRow& row) {
+  if (metrics_) metrics_->record_efficiency(row);
+}
+
+void Results::poll() {
+  if (!metrics_ || lost()) return;
+  const std::lock_guard lock(hdf5_);
+  metrics_->poll();
+}
+
+void Results::sync() const {
+  if (metrics_) metrics_->sync();
+}
+
+bool Results::lost() const {
+  return lock_ != nullptr && lock_->lost();
+}
+
+void Results::require_lock() const {
+  if (lock_ != nullptr) lock_->require();
+}
+
+std::int64_t Results::log_bytes() const {
+  std::error_code problem;
+  const auto bytes = metrics_ ? fs::file_size(input_.run.directory + "/log.txt", problem) : 0;
+  return problem ? 0 : static_cast<std::int64_t>(bytes);
+}
+
+std::int64_t Results::journal_bytes() const {
+  return metrics_ ? metrics_->journal_bytes() : 0;
+}
+
+std::optional<std::uint32_t> Results::copy_journal(std::int64_t bytes, const std::string& to,
+                                                   io::Durability durability) const {
+  return metrics_->copy_journal(bytes, to, durability);
+}
+
+void Results::export_model(const Assembly& assembly, const data::ShardInfo& shards) {
+  std::string tokenizer;
+  collectively(world_, [&] {
+    require_lock();
+    if (world_.rank() == 0) tokenizer = tokenizer_folder(input_, shards, assembly.config.vocab_size);
+  });
+  app::export_model(assembly, world_, model_folder(), tokenizer);
+}
+
+void Results::write_predictions(const Predictions& predictions, const data::ShardReader& reader,
+                                const std::string& split, const std::vector<std::string>& label_names) {
+  collectively(world_, [&] {
+    if (world_.rank() != 0) return;
+    require_lock();
+    const std::lock_guard lock(hdf5_);
+    app::write_predictions(input_.run.directory, {input_.task.name, split, label_names}, predictions, reader);
+  });
+}
+
+std::vector<io::TimerRow> Results::record_timers(const core::Timers& timers) {
+  std::ostringstream mine;
+  mine.precision(17);
+  for (const core::Timers::Section& section : timers.sections()) {
+    mine << section.name << '\t' << section.calls << '\t' << section.seconds << '\n';
+  }
+  std::vector<io::TimerRow> rows = timers_of_all(world_.all_gather(mine.str()));
+  if (metrics_) metrics_->record_timers(rows);
+  return rows;
+}
+
+std::vector<io::TimerRow> timers_of_all(const std::vector<std::string>& told) {
+  std::vector<io::TimerRow> rows;
+  std::vector<std::size_t> tellers;  // of each row
+  for (const std::string& text : told) {
+    std::istringstream lines(text);
+    for (std::string name, rest; std::getline(lines, name, '\t') && std::getline(lines, rest);) {
+      std::istringstream numbers(rest);
+      std::int64_t calls = 0;
+      double seconds = 0;
+      numbers >> calls >> seconds;
+      auto row = std::find_if(rows.begin(), rows.end(), [&](const io::TimerRow& r) { return r.name == name; });
+      if (row == rows.end()) {
+        row = rows.insert(rows.end(), {name, 0, seconds, 0, 0});
+        tellers.push_back(0);
+      }
+      ++tellers[static_cast<std::size_t>(row - rows.begin())];
+      row->calls = std::max(row->calls, calls);
+      row->seconds_min = std::min(row->seconds_min, seconds);
+      row->seconds_max = std::max(row->seconds_max, seconds);
+      row->seconds_avg += seconds / static_cast<double>(told.size());
+    }
+  }
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    if (tellers[r] < told.size()) rows[r].seconds_min = 0;  // of a rank that was never there
+  }
+  return rows;
+}
+
+/// The series of all ranks' GPUs, as long as all of them go on.
+void Results::record_samples(const std::vector<std::vector<GpuSample>>& samples) {
+  if (!metrics_) return;
+  std::size_t most = 0, least = std::numeric_limits<std::size_t>::max();
+  for (const auto& series : samples) most = std::max(most, series.size());
+  for (const auto& series : samples) least = series.empty() ? least : std::min(least, series.size());
+  for (std::size_t i = 0; i < std::min(least, most); ++i) {
+    std::vector<double> utilisation, power;
+    double seconds = 0;
+    for (const auto& series : samples) {
+      utilisation.push_back(series.empty() ? std::numeric_limits<double>::quiet_NaN() : series[i].utilisation);
+      power.push_back(series.empty() ? std::numeric_limits<double>::quiet_NaN() : series[i].power);
+      if (!series.empty()) seconds = series[i].seconds;
+    }
+    metrics_->record_rank_sample(seconds, utilisation, power);
+  }
+}
+
+std::vector<io::RankRow> Results::record_ranks(const RunContext& context, const std::string& device,
+                                               std::int64_t planned_memory, const RankTime& time) {
+  std::ostringstream mine;
+  mine << io::host_name() << '\t' << device << '\t' << context.threads << '\t' << process_memory().peak_resident << '\t'
+       << context.start_memory << '\t' << planned_memory << '\t' << time.computing << '\t' << time.communicating << '\t'
+       << time.waiting << '\n'
+       << encode(monitor_.samples());
+  std::vector<io::RankRow> rows;
+  std::vector<std::vector<GpuSample>> samples;
+  for (const std::string& text : world_.all_gather(mine.str())) {
+    std::istringstream fields(text);
+    samples.push_back(decode_samples(text.substr(std::min(text.find('\n'), text.size()))));
+    io::RankRow row;
+    std::getline(fields, row.host, '\t');
+    std::getline(fields, row.device, '\t');
+    fields >> row.threads >> row.peak_memory >> row.start_memory >> row.planned_memory >> row.computing >>
+        row.communicating >> row.waiting;
+    row.utilisation = time.wall > 0 ? row.computing / time.wall : std::numeric_limits<double>::quiet_NaN();
+    // On a GPU sections time the host, which launches kernels and waits for few: what a rank did is not known from
+    // them.
+    if (core::is_gpu_build()) {
+      row.computing = row.communicating = row.waiting = row.utilisation = std::numeric_limits<double>::quiet_NaN();
+    }
+    const GpuSummary gpu = summary_of(samples.back());
+    row.power = gpu.power;
+    row.energy = gpu.energy;
+    row.gpu_utilisation = gpu.utilisation;
+    row.gpu_memory = gpu.peak_memory;
+    rows.push_back(row);
+  }
+  record_samples(samples);
+  if (metrics_) metrics_->record_ranks(rows);
+  return rows;
+}
+
+void Results::stop() {
+  collectively(world_, [&] {
+    if (!metrics_) return;
+    require_lock();
+    metrics_->set_status(io::RunStatus::stopped);
+    const std::lock_guard lock(hdf5_);
+    metrics_->close();
+    end_run(input_.run.directory, RunEnd::stopped);
+    finished_ = true;
+  });
+}
+
+void Results::finish(const std::vector<std::pair<std::string, double>>& totals) {
+  collectively(world_, [&] {
+    if (!metrics_) return;
+    require_lock();
+    for (const auto& [name, value] : totals) metrics_->set_total(name, value);
+    metrics_->set_status(io::RunStatus::finished);
+    const std::lock_guard lock(hdf5_);
+    metrics_->close();
+    end_run(input_.run.directory, RunEnd::finished);
+    finished_ = true;
+  });
+}
+
+}  // namespace bert_hpc::app

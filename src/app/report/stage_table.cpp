@@ -1,0 +1,66 @@
+#include "bert_hpc/app/report/stage_table.hpp"
+
+#include <algorithm>
+#include <sstream>
+
+namespace bert_hpc::app {
+namespace {
+
+std::string encode(const StageFacts& stage) {
+  std::ostringstream text;
+  text << stage.parameters << ' ' << stage.bytes;
+  for (const auto& [begin, end] : stage.halves) text << ' ' << begin << ' ' << end;
+  return text.str();
+}
+
+StageFacts decode(const std::string& text) {
+  std::istringstream fields(text);
+  StageFacts stage;
+  fields >> stage.parameters >> stage.bytes;
+  for (int begin = 0, end = 0; fields >> begin >> end;) stage.halves.emplace_back(begin, end);
+  return stage;
+}
+
+}  // namespace
+
+StageFacts stage_facts(const Assembly& assembly, const MemoryPlan& memory) {
+  StageFacts facts{.halves = {}, .parameters = assembly.parameters.parameters(), .bytes = total(memory)};
+  for (const model::Stage& stage : assembly.stages) {
+    facts.halves.emplace_back(static_cast<int>(stage.range().first), static_cast<int>(stage.range().last));
+  }
+  return facts;
+}
+
+std::vector<StageFacts> stage_table(const RunContext& context,
+                                    const std::function<StageFacts(const comm::GridPlace&)>& facts_at) {
+  const comm::GridShape& grid = context.grid;
+  if (grid.pipeline == 1 && grid.tensor == 1) return {};
+  std::vector<std::string> texts;
+  if (!context.invocation.validate) {
+    texts = context.world.all_gather(encode(facts_at(comm::place(grid, context.world.rank()))));
+  }
+  std::vector<StageFacts> stages;
+  for (int stage = 0; stage < grid.pipeline; ++stage) {
+    const comm::GridPlace place{.data = 0, .pipeline = stage, .tensor = 0};
+    stages.push_back(texts.empty() ? facts_at(place)
+                                   : decode(texts[static_cast<std::size_t>(comm::rank_at(grid, place))]));
+  }
+  return stages;
+}
+
+std::int64_t most_bytes(const std::vector<StageFacts>& stages) {
+  std::int64_t most = 0;
+  for (const StageFacts& stage : stages) most = std::max(most, stage.bytes);
+  return most;
+}
+
+std::vector<std::pair<std::string, std::string>> stage_lines(const comm::GridShape& grid,
+                                                             const std::vector<StageFacts>& stages) {
+  std::vector<std::pair<std::string, std::string>> lines;
+  if (stages.empty()) return lines;
+  std::istringstream picture(grid_picture(grid, stages));
+  for (std::string line; std::getline(picture, line);) lines.emplace_back(lines.empty() ? "grid" : "", line);
+  return lines;
+}
+
+}  // namespace bert_hpc::app

@@ -1,0 +1,205 @@
+#include "bert_hpc/app/run/run_directory.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <sstream>
+
+#include "bert_hpc/core/descriptor.hpp"
+#include "bert_hpc/core/environment.hpp"
+#include "bert_hpc/core/error.hpp"
+#include "bert_hpc/core/own_file.hpp"
+#include "bert_hpc/core/text.hpp"
+#include "bert_hpc/core/text_file.hpp"
+#include "bert_hpc/io/atomic_write.hpp"
+#include "bert_hpc/io/metrics.hpp"
+
+namespace bert_hpc::app {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* status_name = ".status";
+constexpr const char* start_name = ".start";
+constexpr const char* input_name = "input.toml";
+constexpr const char* aside_name = ".replaced";
+// Everything that a run writes; the rest of a directory is not ours and stays.
+constexpr const char* own_names[] = {"input.toml",
+                                     "log.txt",
+                                     "metrics.h5",
+                                     "metrics.journal",
+                                     "model",
+                                     "checkpoints",
+                                     "predictions.h5",
+                                     "predictions.json",
+                                     "predictions.csv",
+                                     "predictions.tsv",
+                                     "embeddings.h5",
+                                     "trace.json",
+                                     "metrics.journal.damaged",
+                                     "tensorboard"};
+
+std::string path_in(const std::string& directory, const char* name) {
+  return (fs::path(directory) / name).string();
+}
+
+[[noreturn]] void cannot(const std::string& what, const std::string& path, const std::string& why) {
+  throw core::Error(core::ExitCode::files, "cannot " + what + ' ' + core::printable(path) + ": " + why + '.');
+}
+
+/// "" where there is none. Somebody else may have left a pipe, a device or a huge file there.
+std::string file_text(const fs::path& path) {
+  constexpr std::int64_t most_bytes = std::int64_t{1} << 24;
+  std::error_code ignored;
+  return fs::exists(path, ignored) ? core::read_text_file(path.string(), most_bytes) : std::string();
+}
+
+std::string status_of(const fs::path& directory) {
+  std::string word;
+  std::istringstream(file_text(directory / status_name)) >> word;
+  return word;
+}
+
+bool is_own(const std::string& name) {
+  return std::find(std::begin(own_names), std::end(own_names), name) != std::end(own_names) ||
+         io::is_older_metrics(name);
+}
+
+/// Lines of a name and what follows it.
+RunStart start_of_text(const std::string& text) {
+  RunStart start;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t space = line.find(' ');
+    if (space == std::string::npos) continue;
+    const std::string name = line.substr(0, space), value = line.substr(space + 1);
+    if (name == "job") start.job = value;
+    if (name == "restart") start.restart = std::atoi(value.c_str());
+    if (name == "resume") start.resume = value;
+    if (name == "cluster") start.cluster = value;
+  }
+  return start;
+}
+
+/// The directory itself, or the nearest one above it that exists.
+fs::path nearest_existing(fs::path path) {
+  std::error_code error;
+  while (!path.empty() && !fs::exists(path, error)) {
+    const fs::path above = path.parent_path();
+    if (above == path) break;
+    path = above;
+  }
+  return path.empty() ? fs::path(".") : path;
+}
+
+}  // namespace
+
+RunStart this_start(const std::string& resume) {
+  return {core::environment("SLURM_JOB_ID"), std::atoi(core::environment("SLURM_RESTART_COUNT").c_str()), resume,
+          core::environment("SLURM_CLUSTER_NAME")};
+}
+
+Beginning beginning_there(const RunDirectory& found, const RunStart& now, bool overwrite) {
+  Beginning result{.overwrite = overwrite, .own_first = false};
+  if (now.resume == "never") return result;
+  // Clusters of one file system count their jobs each from 1.
+  const bool same_cluster = found.start.cluster.empty() || found.start.cluster == now.cluster;
+  const bool queued_again =
+      !now.job.empty() && found.start.job == now.job && same_cluster && found.start.restart < now.restart;
+  if (queued_again) result.overwrite = false;
+  result.own_first = !result.overwrite && (now.resume == "auto" || found.start.resume == now.resume);
+  return result;
+}
+
+RunDirectory inspect_run_directory(const std::string& path) {
+  using State = RunDirectory::State;
+  RunDirectory found;
+  std::error_code error;
+  const fs::path directory(path);
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory, error)) {
+    const std::string name = entry.path().filename().string();
+    if (is_own(name)) found.conflicts.push_back(name);
+  }
+  std::sort(found.conflicts.begin(), found.conflicts.end());
+  if (!fs::exists(directory / status_name, error)) {
+    found.state = found.conflicts.empty() ? State::fresh : State::foreign;
+    return found;
+  }
+  found.status = status_of(directory);
+  found.state = found.status == "finished" ? State::finished : State::unfinished;
+  found.input = file_text(directory / input_name);
+  found.start = start_of_text(file_text(directory / start_name));
+  return found;
+}
+
+void require_place(const std::string& path) {
+  const fs::path existing = nearest_existing(path);
+  std::error_code error;
+  if (!fs::is_directory(existing, error))
+    cannot("make the run directory", path, existing.string() + " is not a directory");
+  if (::access(existing.c_str(), W_OK | X_OK) != 0) cannot("write into the run directory", path, std::strerror(errno));
+}
+
+void check_run_directory(const std::string& path, const ResolvedInput& resolved, bool overwrite, bool goes_on) {
+  require_place(path);
+  const std::string why = refusal(inspect_run_directory(path), path, resolved, overwrite, goes_on);
+  if (!why.empty()) throw core::Error(core::ExitCode::input, why);
+}
+
+void note_start(const std::string& path, const RunStart& start) {
+  io::write_text_file(path_in(path, start_name), "job " + start.job + "\nrestart " + std::to_string(start.restart) +
+                                                     "\nresume " + start.resume + "\ncluster " + start.cluster + '\n');
+}
+
+void begin_run(const std::string& path, const std::string& resolved_input, const RunStart& start) {
+  const fs::path directory(path), aside = directory / aside_name;
+  try {
+    fs::create_directories(directory);
+    // First the status: from here on the directory holds an unfinished run, whenever this process dies.
+    io::write_text_file(path_in(path, status_name), "running\n");
+    fs::remove_all(aside);
+    fs::create_directory(aside);
+    const std::vector<fs::path> there(fs::directory_iterator(directory), {});
+    for (const fs::path& path_there : there) {
+      if (is_own(path_there.filename())) fs::rename(path_there, aside / path_there.filename());
+    }
+    fs::remove_all(aside);
+  } catch (const fs::filesystem_error& error) {
+    cannot("begin a run in", path, error.code().message());
+  }
+  note_start(path, start);
+  io::write_text_file(path_in(path, input_name), resolved_input);
+}
+
+void continue_run(const std::string& path, const std::string& resolved_input, std::int64_t log_bytes) {
+  const fs::path directory(path), log = directory / "log.txt";
+  io::write_text_file(path_in(path, status_name), "running\n");
+  io::write_text_file(path_in(path, input_name), resolved_input);
+  std::error_code problem;
+  const auto bytes = fs::file_size(log, problem);
+  if (problem || static_cast<std::int64_t>(bytes) <= log_bytes) return;
+  const core::Descriptor file(core::open_own_file(log.string(), O_WRONLY));
+  if (!file.valid()) cannot("cut back", log.string(), core::why_not_own(errno));
+  if (::ftruncate(file.get(), log_bytes) != 0) cannot("cut back", log.string(), std::strerror(errno));
+}
+
+void end_run(const std::string& path, RunEnd end) {
+  const char* word = end == RunEnd::finished ? "finished\n" : end == RunEnd::stopped ? "stopped\n" : "failed\n";
+  io::write_text_file(path_in(path, status_name), word);
+}
+
+void mark_failed(const std::string& path) {
+  if (status_of(path) == "running") io::write_text_file_soon(path_in(path, status_name), "failed\n");
+}
+
+void mark_stopped(const std::string& path) {
+  if (status_of(path) == "running") io::write_text_file_soon(path_in(path, status_name), "stopped\n");
+}
+
+}  // namespace bert_hpc::app

@@ -1,0 +1,153 @@
+#include "bert_hpc/app/run/stop_request.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <thread>
+
+#include "bert_hpc/core/environment.hpp"
+#include "bert_hpc/core/text.hpp"
+
+namespace bert_hpc::app {
+
+namespace {
+
+constexpr int stop_signals[] = {SIGTERM, SIGINT, SIGUSR1};
+
+// Handlers can reach only static storage, and only lock-free atomics are safe in them.
+std::atomic<int> stop_signal_seen = 0;
+std::atomic<bool> checkpoint_seen = false;
+std::atomic<int> listener_pipe = -1;
+static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
+
+extern "C" void bert_hpc_note_signal(int signal) {
+  if (signal == SIGUSR2) {
+    checkpoint_seen = true;
+  } else if (signal != SIGCONT) {
+    int none = 0;
+    stop_signal_seen.compare_exchange_strong(none, signal);
+  }
+  const int error = errno;
+  const auto byte = static_cast<unsigned char>(signal);
+  // The pipe never blocks: where it is full, the listener has enough to do.
+  if (listener_pipe >= 0) [[maybe_unused]]
+    const ssize_t written = ::write(listener_pipe, &byte, 1);
+  errno = error;
+}
+
+const char* name_of(int signal) {
+  switch (signal) {
+    case SIGTERM:
+      return "SIGTERM";
+    case SIGINT:
+      return "SIGINT";
+    case SIGUSR1:
+      return "SIGUSR1";
+    case SIGUSR2:
+      return "SIGUSR2";
+    case SIGCONT:
+      return "SIGCONT";
+    default:
+      return "a signal";
+  }
+}
+
+void handle(int signal, void (*handler)(int)) {
+  struct sigaction action = {};
+  action.sa_handler = handler;
+  sigemptyset(&action.sa_mask);
+  action.sa_flags = SA_RESTART;  // interrupted reads and writes continue
+  sigaction(signal, &action, nullptr);
+}
+
+}  // namespace
+
+double mpirun_kill_interval(const std::function<std::string(const char*)>& variable) {
+  if (variable("OMPI_COMM_WORLD_RANK").empty()) return 0;
+  const double given = std::atof(variable("OMPI_MCA_odls_base_sigkill_timeout").c_str());
+  return given > 0 ? given : 1;
+}
+
+std::string signal_notice(int signal, double kill_interval, std::int64_t step, bool steps) {
+  const std::string received = std::string(name_of(signal)) + " received: ";
+  if (!steps) {
+    return received + (signal == SIGUSR2   ? "no checkpoint is written outside of training"
+                       : signal == SIGCONT ? "mpirun may be about to end the run"
+                                           : "stopping");
+  }
+  if (signal == SIGUSR2) return received + "writing a checkpoint after this step, then continuing";
+  if (signal == SIGCONT) {
+    return received + "where mpirun ends a run (Ctrl-C, SIGTERM, timeout, a failed rank), it kills all ranks " +
+           core::format_number(2 * kill_interval) + " s after it. Writing " +
+           (step > 0 ? "a checkpoint of step " + core::with_commas(step) : "a checkpoint") +
+           " now; started by jobs/local.sh, a run finishes its step";
+  }
+  if (signal == SIGTERM && kill_interval > 0) {
+    return received + "stopping with a checkpoint; mpirun may kill all ranks " + core::format_number(kill_interval) +
+           " s after it, before step " + core::with_commas(step + 1) + " is complete";
+  }
+  return received + "writing a checkpoint after this step, then exiting with status 75";
+}
+
+StopRequest::StopRequest() : StopRequest(mpirun_kill_interval(core::environment)) {}
+
+StopRequest::StopRequest(double kill_interval) : kill_interval_(kill_interval) {
+  stop_signal_seen = 0;
+  checkpoint_seen = false;
+  int ends[2] = {-1, -1};
+  if (::pipe2(ends, O_CLOEXEC) == 0) {
+    read_end_ = ends[0];
+    write_end_ = ends[1];
+    ::fcntl(write_end_, F_SETFL, O_NONBLOCK);
+  }
+  listener_pipe = write_end_;
+  for (const int number : stop_signals) handle(number, bert_hpc_note_signal);
+  handle(SIGUSR2, bert_hpc_note_signal);
+  if (kill_interval_ > 0) handle(SIGCONT, bert_hpc_note_signal);
+}
+
+StopRequest::~StopRequest() {
+  for (const int number : stop_signals) std::signal(number, SIG_IGN);
+  std::signal(SIGUSR2, SIG_IGN);
+  std::signal(SIGCONT, SIG_DFL);
+  listener_pipe = -1;
+  if (read_end_ < 0) return;
+  ::close(read_end_);
+  ::close(write_end_);
+}
+
+bool StopRequest::stop() const {
+  return stop_signal_seen != 0;
+}
+
+std::string StopRequest::asked() const {
+  const int signal = stop_signal_seen;
+  return signal == 0 ? "as requested" : std::string("on ") + name_of(signal);
+}
+
+bool StopRequest::take_checkpoint() {
+  return checkpoint_seen.exchange(false);
+}
+
+bool StopRequest::is_urgent(int signal) const {
+  return kill_interval_ > 0 && (signal == SIGCONT || signal == SIGTERM);
+}
+
+void StopRequest::end_at_once() {
+  for (const int number : stop_signals) std::signal(number, SIG_DFL);
+  if (stop()) std::raise(stop_signal_seen);
+}
+
+void StopRequest::wake_listener() const {
+  const unsigned char end = 0;
+  while (write_end_ >= 0 && ::write(write_end_, &end, 1) < 0 && (errno == EAGAIN || errno == EINTR)) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // full: the listener makes room
+  }
+}
+
+}  // namespace bert_hpc::app
