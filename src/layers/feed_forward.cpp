@@ -8,7 +8,7 @@ constexpr std::uint32_t site_in_block = 2;
 
 }  // namespace
 
-void FeedForward::declare(const EncoderHalfSettings& settings, std::vector<core::ParameterSpec>& specs,
+void FeedForward::declare(const SublayerSettings& settings, std::vector<core::ParameterSpec>& specs,
                           const TensorPlace& place) {
   const std::int64_t intermediate = settings.intermediate, wide = place.share(intermediate);
   const std::string name = settings.prefix + "intermediate.dense";
@@ -18,14 +18,14 @@ void FeedForward::declare(const EncoderHalfSettings& settings, std::vector<core:
   declare_output(settings, output_name, intermediate, specs, place);
 }
 
-FeedForward::FeedForward(const EncoderHalfSettings& settings, const core::ParameterStore& parameters,
+FeedForward::FeedForward(const SublayerSettings& settings, const core::ParameterStore& parameters,
                          const TensorGroup& group)
-    : EncoderHalfBase(settings, parameters, group, output_name, site_in_block),
+    : ResidualSublayer(settings, parameters, group, output_name, site_in_block),
       wide_(group.place().share(settings.intermediate)),
       intermediate_(linear("intermediate.dense")) {}
 
-EncoderHalf::Saved FeedForward::take_saved(core::Workspace& workspace, std::int64_t tokens,
-                                           const RowSelection* selection, std::int64_t) const {
+Sublayer::Saved FeedForward::take_saved(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection,
+                                        std::int64_t) const {
   const std::int64_t rows = row_count(tokens, selection);
   Saved saved;
   saved.intermediate = workspace.take(rows, wide_, settings_.storage);
@@ -34,8 +34,8 @@ EncoderHalf::Saved FeedForward::take_saved(core::Workspace& workspace, std::int6
   return saved;
 }
 
-EncoderHalf::Kept FeedForward::take_kept(core::Workspace& workspace, std::int64_t tokens,
-                                         const RowSelection* selection) const {
+Sublayer::Kept FeedForward::take_kept(core::Workspace& workspace, std::int64_t tokens,
+                                      const RowSelection* selection) const {
   const std::int64_t rows = row_count(tokens, selection);
   Kept kept;
   take_product(workspace, rows, kept);

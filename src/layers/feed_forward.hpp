@@ -1,15 +1,15 @@
-// The feed-forward half of an encoder block: gelu(x·Wiᵀ + bi)·W2ᵀ + b2 and its residual step.
+// The feed-forward sublayer of an encoder block: gelu(x·Wiᵀ + bi)·W2ᵀ + b2 and its residual step.
 #pragma once
 
-#include "encoder_half_base.hpp"
+#include "residual_sublayer.hpp"
 
 namespace bert_hpc::layers {
 
-class FeedForward : public EncoderHalfBase {
+class FeedForward : public ResidualSublayer {
  public:
-  static void declare(const EncoderHalfSettings& settings, std::vector<core::ParameterSpec>& specs,
+  static void declare(const SublayerSettings& settings, std::vector<core::ParameterSpec>& specs,
                       const TensorPlace& place);
-  FeedForward(const EncoderHalfSettings& settings, const core::ParameterStore& parameters, const TensorGroup& group);
+  FeedForward(const SublayerSettings& settings, const core::ParameterStore& parameters, const TensorGroup& group);
 
   Saved take_saved(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection,
                    std::int64_t dropout_tiles) const override;

@@ -15,7 +15,7 @@ constexpr std::uint32_t site_in_block = 1;  // that of the attention itself is 0
 
 }  // namespace
 
-void SelfAttention::declare(const EncoderHalfSettings& settings, std::vector<core::ParameterSpec>& specs,
+void SelfAttention::declare(const SublayerSettings& settings, std::vector<core::ParameterSpec>& specs,
                             const TensorPlace& place) {
   const std::int64_t hidden = settings.hidden, width = place.share(hidden);
   const core::Shard columns_here = place.rows(hidden);  // of query, key and value, which are rows of their weights
@@ -29,9 +29,9 @@ void SelfAttention::declare(const EncoderHalfSettings& settings, std::vector<cor
   declare_output(settings, output_name, hidden, specs, place);
 }
 
-SelfAttention::SelfAttention(const EncoderHalfSettings& settings, const core::ParameterStore& parameters,
+SelfAttention::SelfAttention(const SublayerSettings& settings, const core::ParameterStore& parameters,
                              const TensorGroup& group)
-    : EncoderHalfBase(settings, parameters, group, output_name, site_in_block),
+    : ResidualSublayer(settings, parameters, group, output_name, site_in_block),
       heads_(group.place().share(settings.heads)),
       width_(group.place().share(settings.hidden)),
       query_key_value_(linear("attention.self.query", 3)),
@@ -40,8 +40,8 @@ SelfAttention::SelfAttention(const EncoderHalfSettings& settings, const core::Pa
   core::require(settings.heads % group.place().size == 0, "attention: heads that the tensor group cannot share out");
 }
 
-EncoderHalf::Saved SelfAttention::take_saved(core::Workspace& workspace, std::int64_t tokens,
-                                             const RowSelection* selection, std::int64_t dropout_tiles) const {
+Sublayer::Saved SelfAttention::take_saved(core::Workspace& workspace, std::int64_t tokens,
+                                          const RowSelection* selection, std::int64_t dropout_tiles) const {
   const std::int64_t rows = row_count(tokens, selection);
   const DataType type = settings_.storage;
   Saved saved;
@@ -63,8 +63,8 @@ EncoderHalf::Saved SelfAttention::take_saved(core::Workspace& workspace, std::in
   return saved;
 }
 
-EncoderHalf::Kept SelfAttention::take_kept(core::Workspace& workspace, std::int64_t tokens,
-                                           const RowSelection* selection) const {
+Sublayer::Kept SelfAttention::take_kept(core::Workspace& workspace, std::int64_t tokens,
+                                        const RowSelection* selection) const {
   const std::int64_t rows = row_count(tokens, selection);
   const DataType type = settings_.storage;
   Kept kept;

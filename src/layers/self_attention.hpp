@@ -1,15 +1,15 @@
-// The attention half of an encoder block: queries, keys and values, attention, output projection, residual step.
+// The attention sublayer of an encoder block: queries, keys and values, attention, output projection, residual step.
 #pragma once
 
-#include "encoder_half_base.hpp"
+#include "residual_sublayer.hpp"
 
 namespace bert_hpc::layers {
 
-class SelfAttention : public EncoderHalfBase {
+class SelfAttention : public ResidualSublayer {
  public:
-  static void declare(const EncoderHalfSettings& settings, std::vector<core::ParameterSpec>& specs,
+  static void declare(const SublayerSettings& settings, std::vector<core::ParameterSpec>& specs,
                       const TensorPlace& place);
-  SelfAttention(const EncoderHalfSettings& settings, const core::ParameterStore& parameters, const TensorGroup& group);
+  SelfAttention(const SublayerSettings& settings, const core::ParameterStore& parameters, const TensorGroup& group);
 
   Saved take_saved(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection,
                    std::int64_t dropout_tiles) const override;

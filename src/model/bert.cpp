@@ -31,11 +31,11 @@ layers::EmbeddingsSettings embeddings_settings(const BertConfig& config, HeadKin
   return settings;
 }
 
-layers::EncoderHalfSettings half_settings(const BertConfig& config, std::int64_t half) {
-  using Kind = layers::EncoderHalfSettings::Kind;
-  const std::int64_t index = half / 2;
-  layers::EncoderHalfSettings settings;
-  settings.kind = half % 2 == 0 ? Kind::attention : Kind::feed_forward;
+layers::SublayerSettings sublayer_settings(const BertConfig& config, std::int64_t sublayer) {
+  using Kind = layers::SublayerSettings::Kind;
+  const std::int64_t index = sublayer / 2;
+  layers::SublayerSettings settings;
+  settings.kind = sublayer % 2 == 0 ? Kind::attention : Kind::feed_forward;
   settings.prefix = "bert.encoder.layer." + std::to_string(index) + ".";
   settings.hidden = config.hidden_size;
   settings.heads = config.num_attention_heads;
@@ -66,7 +66,7 @@ std::vector<core::ParameterSpec> bert_parameters(const BertConfig& config, HeadK
   std::vector<core::ParameterSpec> specs;
   if (range.embeddings) layers::Embeddings::declare(embeddings_settings(config, kind), specs, place);
   for (std::int64_t i = range.first; i < range.last; ++i) {
-    layers::declare_half(half_settings(config, i), specs, place);
+    layers::declare_sublayer(sublayer_settings(config, i), specs, place);
   }
   if (range.head) layers::declare_head(head_settings(config, kind, outputs, range), specs, place);
   return specs;

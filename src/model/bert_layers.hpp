@@ -2,15 +2,15 @@
 #pragma once
 
 #include "bert_hpc/layers/embeddings.hpp"
-#include "bert_hpc/layers/encoder_half.hpp"
 #include "bert_hpc/layers/heads.hpp"
+#include "bert_hpc/layers/sublayer.hpp"
 #include "bert_hpc/model/partition.hpp"
 
 namespace bert_hpc::model {
 
 layers::EmbeddingsSettings embeddings_settings(const BertConfig& config, HeadKind kind);
-/// `half`: as ModelRange counts them.
-layers::EncoderHalfSettings half_settings(const BertConfig& config, std::int64_t half);
+/// `sublayer`: as ModelRange counts them.
+layers::SublayerSettings sublayer_settings(const BertConfig& config, std::int64_t sublayer);
 layers::HeadSettings head_settings(const BertConfig& config, HeadKind kind, std::int64_t outputs,
                                    const ModelRange& range);
 

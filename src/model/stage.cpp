@@ -15,12 +15,12 @@ Stage::Stage(const BertConfig& config, HeadKind kind, std::int64_t outputs, cons
     return parameters.slices()[static_cast<std::size_t>(parameters.find(name))];
   };
   for (std::int64_t i = range.first; i < range.last; ++i) {
-    layers::EncoderHalfSettings settings = half_settings(config, i);
+    layers::SublayerSettings settings = sublayer_settings(config, i);
     settings.storage = storage;
-    std::vector<core::ParameterSpec> of_half;
-    layers::declare_half(settings, of_half);
-    halves_.push_back(layers::make_half(settings, parameters, group));
-    half_begin_.push_back(slice(of_half.front().name).offset);
+    std::vector<core::ParameterSpec> of_sublayer;
+    layers::declare_sublayer(settings, of_sublayer);
+    sublayers_.push_back(layers::make_sublayer(settings, parameters, group));
+    sublayer_begin_.push_back(slice(of_sublayer.front().name).offset);
   }
   const std::vector<core::ParameterSpec> own = bert_parameters(config, kind, outputs, range);
   const core::ParameterSlice last = slice(own.back().name);
@@ -46,9 +46,9 @@ Stage::Stage(const BertConfig& config, HeadKind kind, std::int64_t outputs, cons
 
 std::vector<layers::LinearWeight> Stage::block_weights() const {
   std::vector<layers::LinearWeight> all;
-  for (std::size_t i = 0; i < halves_.size(); ++i) {
+  for (std::size_t i = 0; i < sublayers_.size(); ++i) {
     const bool selects = computes_selection(config_, range_.first + static_cast<std::int64_t>(i));
-    for (layers::LinearWeight& weight : halves_[i]->linear_weights(selects)) all.push_back(std::move(weight));
+    for (layers::LinearWeight& weight : sublayers_[i]->linear_weights(selects)) all.push_back(std::move(weight));
   }
   return all;
 }
@@ -61,18 +61,18 @@ std::vector<layers::LinearWeight> Stage::linear_weights() const {
 }
 
 std::vector<std::int64_t> Stage::finished_begins() const {
-  std::vector<std::int64_t> begins = half_begin_;
+  std::vector<std::int64_t> begins = sublayer_begin_;
   if (range_.embeddings) begins.insert(begins.begin(), arena_begin_);
   if (range_.head) begins.push_back(head_begin_);
   return begins;
 }
 
 Matrix Stage::output(int slot) const {
-  return range_.head ? Matrix() : at(slot).halves.back().output;
+  return range_.head ? Matrix() : at(slot).sublayers.back().output;
 }
 
-ConstMatrix Stage::half_input(const Slot& slot, std::size_t half) const {
-  if (half > 0) return slot.halves[half - 1].output;
+ConstMatrix Stage::sublayer_input(const Slot& slot, std::size_t sublayer) const {
+  if (sublayer > 0) return slot.sublayers[sublayer - 1].output;
   return range_.embeddings ? slot.embeddings.output : slot.input;
 }
 
@@ -91,11 +91,11 @@ void Stage::open(core::Workspace& workspace, const layers::Pass& pass, int slot)
 void Stage::forward(layers::Engine& engine, const layers::Pass& pass, int slot) {
   Slot& s = at(slot);
   if (range_.embeddings) embeddings_->forward(pass, s.embeddings);
-  for (std::size_t i = 0; i < halves_.size(); ++i) {
-    halves_[i]->forward(engine, pass, selection(s, i), half_input(s, i), s.halves[i]);
+  for (std::size_t i = 0; i < sublayers_.size(); ++i) {
+    sublayers_[i]->forward(engine, pass, selection(s, i), sublayer_input(s, i), s.sublayers[i]);
     progress();
   }
-  if (range_.head) head_->forward(engine, pass, s.halves.back().output, s.head);
+  if (range_.head) head_->forward(engine, pass, s.sublayers.back().output, s.head);
 }
 
 void Stage::backward(layers::Engine& engine, const layers::Pass& pass, core::Workspace& workspace,
@@ -113,18 +113,18 @@ void Stage::backward(layers::Engine& engine, const layers::Pass& pass, core::Wor
     d_y = group_.first(turns[turn], s.selection.rows.count);
     turn = 1 - turn;
     head_->backward_input(engine, pass, s.head, d_y);
-    head_->backward_weight(engine, s.head, s.halves.back().output);
+    head_->backward_weight(engine, s.head, s.sublayers.back().output);
     finished(head_begin_);
   }
-  for (std::size_t i = halves_.size(); i-- > 0;) {
+  for (std::size_t i = sublayers_.size(); i-- > 0;) {
     const bool sent = i == 0 && !range_.embeddings;
     const Matrix d_x = sent ? s.d_input : group_.first(turns[turn], rows_into(s, i, tokens));
-    const std::int64_t half_mark = workspace.mark();
-    layers::EncoderHalf::Kept kept = halves_[i]->take_kept(workspace, tokens, selection(s, i));
-    halves_[i]->backward_input(engine, pass, selection(s, i), s.halves[i], d_y, kept, d_x, workspace);
-    halves_[i]->backward_weight(engine, selection(s, i), s.halves[i], kept, half_input(s, i));
-    workspace.release(half_mark);
-    finished(half_begin_[i]);
+    const std::int64_t sublayer_mark = workspace.mark();
+    layers::Sublayer::Kept kept = sublayers_[i]->take_kept(workspace, tokens, selection(s, i));
+    sublayers_[i]->backward_input(engine, pass, selection(s, i), s.sublayers[i], d_y, kept, d_x, workspace);
+    sublayers_[i]->backward_weight(engine, selection(s, i), s.sublayers[i], kept, sublayer_input(s, i));
+    workspace.release(sublayer_mark);
+    finished(sublayer_begin_[i]);
     progress();
     d_y = d_x;
     turn = 1 - turn;
@@ -140,7 +140,7 @@ void Stage::backward_input(layers::Engine& engine, const layers::Pass& pass, cor
                            int kept) {
   Slot& s = at(slot);
   KeptGradients& k = kept_[static_cast<std::size_t>(kept)];
-  core::require(kept < training_.kept, "stage: the halves of the backward pass were not planned to be apart");
+  core::require(kept < training_.kept, "stage: the parts of the backward pass were not planned to be apart");
   const std::int64_t mark = workspace.mark();
   workspace.release(training_.kept_begin + kept * training_.kept_size);
   take_kept(workspace, pass.batch.tokens.count, s, k);
@@ -148,10 +148,10 @@ void Stage::backward_input(layers::Engine& engine, const layers::Pass& pass, cor
   workspace.release(training_.scratch_begin);
   Matrix d_y = range_.head ? k.d_outputs.back() : d_output(slot);
   if (range_.head) head_->backward_input(engine, pass, s.head, d_y);
-  for (std::size_t i = halves_.size(); i-- > 0;) {
-    // d_outputs begins with the embeddings' where they are here, else with the first half's own.
+  for (std::size_t i = sublayers_.size(); i-- > 0;) {
+    // d_outputs begins with the embeddings' where they are here, else with the first sublayer's own.
     const Matrix d_x = range_.embeddings ? k.d_outputs[i] : i > 0 ? k.d_outputs[i - 1] : s.d_input;
-    halves_[i]->backward_input(engine, pass, selection(s, i), s.halves[i], d_y, k.halves[i], d_x, workspace);
+    sublayers_[i]->backward_input(engine, pass, selection(s, i), s.sublayers[i], d_y, k.sublayers[i], d_x, workspace);
     progress();
     d_y = d_x;
   }
@@ -163,12 +163,12 @@ void Stage::backward_weight(layers::Engine& engine, const layers::Pass& pass, co
   const Slot& s = at(slot);
   const KeptGradients& k = kept_[static_cast<std::size_t>(kept)];
   if (range_.head) {
-    head_->backward_weight(engine, s.head, s.halves.back().output);
+    head_->backward_weight(engine, s.head, s.sublayers.back().output);
     finished(head_begin_);
   }
-  for (std::size_t i = halves_.size(); i-- > 0;) {
-    halves_[i]->backward_weight(engine, selection(s, i), s.halves[i], k.halves[i], half_input(s, i));
-    finished(half_begin_[i]);
+  for (std::size_t i = sublayers_.size(); i-- > 0;) {
+    sublayers_[i]->backward_weight(engine, selection(s, i), s.sublayers[i], k.sublayers[i], sublayer_input(s, i));
+    finished(sublayer_begin_[i]);
     progress();
   }
   if (range_.embeddings) {

@@ -1,4 +1,4 @@
-// Where a stage's tensors lie in the workspace: slots one behind the other, then what is kept between the halves of a
+// Where a stage's tensors lie in the workspace: slots one behind the other, then what is kept between the parts of a
 // backward pass, gradients to be sent, and scratch. A slot is as large as the largest micro-batch needs; a smaller one
 // uses its begin.
 #include <algorithm>
@@ -29,13 +29,13 @@ void Stage::take_turns(core::Workspace& workspace, std::int64_t tokens, const Sl
   for (int i = 0; i < 2; ++i) turns[i] = group_.take(workspace, most, config_.hidden_size, storage_);
 }
 
-/// Without a backward pass the results of a half are needed by the next one only: two regions take turns, one for each
-/// kind of half. Those of the last block, which compute fewer rows with more tensors, have their own.
-void Stage::take_passing_halves(core::Workspace& workspace, std::int64_t tokens, Slot& slot) const {
+/// Without a backward pass the results of a sublayer are needed by the next one only: two regions take turns, one for
+/// each kind of sublayer. Those of the last block, which compute fewer rows with more tensors, have their own.
+void Stage::allocate_forward_only(core::Workspace& workspace, std::int64_t tokens, Slot& slot) const {
   std::int64_t begins[2] = {workspace.mark(), workspace.mark()}, end = workspace.mark();
-  for (std::size_t i = 0; i < halves_.size(); ++i) {
+  for (std::size_t i = 0; i < sublayers_.size(); ++i) {
     workspace.release(selection(slot, i) == nullptr ? begins[i % 2] : end);
-    slot.halves[i] = halves_[i]->take_saved(workspace, tokens, selection(slot, i), 0);
+    slot.sublayers[i] = sublayers_[i]->take_saved(workspace, tokens, selection(slot, i), 0);
     end = std::max(end, workspace.mark());
     if (i == 0) begins[1] = end;
   }
@@ -48,10 +48,10 @@ void Stage::take_slot(core::Workspace& workspace, std::int64_t tokens, bool trai
   } else {
     slot.input = group_.take(workspace, rows_into(slot, 0, tokens), config_.hidden_size, storage_);
   }
-  slot.halves.resize(halves_.size());
-  if (!training) take_passing_halves(workspace, tokens, slot);
-  for (std::size_t i = 0; training && i < halves_.size(); ++i) {
-    slot.halves[i] = halves_[i]->take_saved(workspace, tokens, selection(slot, i), training_.dropout_tiles);
+  slot.sublayers.resize(sublayers_.size());
+  if (!training) allocate_forward_only(workspace, tokens, slot);
+  for (std::size_t i = 0; training && i < sublayers_.size(); ++i) {
+    slot.sublayers[i] = sublayers_[i]->take_saved(workspace, tokens, selection(slot, i), training_.dropout_tiles);
   }
   if (range_.head) slot.head = head_->take_saved(workspace, slot.selection.rows.count);
 }
@@ -59,14 +59,14 @@ void Stage::take_slot(core::Workspace& workspace, std::int64_t tokens, bool trai
 void Stage::take_kept(core::Workspace& workspace, std::int64_t tokens, const Slot& slot, KeptGradients& kept) const {
   const std::int64_t hidden = config_.hidden_size;
   // Gradients between the parts of this stage; that of the last output, without a head, is the caller's.
-  const std::size_t first = range_.embeddings ? 0 : 1, last = range_.head ? halves_.size() : halves_.size() - 1;
+  const std::size_t first = range_.embeddings ? 0 : 1, last = range_.head ? sublayers_.size() : sublayers_.size() - 1;
   kept.d_outputs.clear();
   for (std::size_t i = first; i <= last; ++i) {
     kept.d_outputs.push_back(group_.take(workspace, rows_into(slot, i, tokens), hidden, storage_));
   }
-  kept.halves.resize(halves_.size());
-  for (std::size_t i = 0; i < halves_.size(); ++i) {
-    kept.halves[i] = halves_[i]->take_kept(workspace, tokens, selection(slot, i));
+  kept.sublayers.resize(sublayers_.size());
+  for (std::size_t i = 0; i < sublayers_.size(); ++i) {
+    kept.sublayers[i] = sublayers_[i]->take_kept(workspace, tokens, selection(slot, i));
   }
 }
 
@@ -81,7 +81,7 @@ void Stage::plan_slots(core::Workspace& workspace, const layers::BatchBounds& bo
   layout.slots_begin = aligned(workspace.mark());
   take_slot(workspace, bounds.tokens, memory.training, slot);
   layout.slot_size = aligned(workspace.mark() - layout.slots_begin);
-  for (const layers::EncoderHalf::Saved& saved : slot.halves) {
+  for (const layers::Sublayer::Saved& saved : slot.sublayers) {
     layout.dropout_bytes += memory.slots * saved.kept_pairs.size() * static_cast<std::int64_t>(sizeof(std::uint64_t));
   }
   layout.kept_begin = layout.slots_begin + memory.slots * layout.slot_size;
@@ -93,11 +93,11 @@ void Stage::plan_slots(core::Workspace& workspace, const layers::BatchBounds& bo
   }
   // Made here, so that nothing is in the step loop.
   slots_.resize(std::max(slots_.size(), static_cast<std::size_t>(memory.slots)));
-  for (Slot& each : slots_) each.halves.resize(halves_.size());
+  for (Slot& each : slots_) each.sublayers.resize(sublayers_.size());
   kept_.resize(static_cast<std::size_t>(std::max(memory.kept, static_cast<int>(kept_.size()))));
   for (KeptGradients& each : kept_) {
-    each.halves.resize(halves_.size());
-    each.d_outputs.reserve(halves_.size() + 1);
+    each.sublayers.resize(sublayers_.size());
+    each.d_outputs.reserve(sublayers_.size() + 1);
   }
   layout.outboxes_begin = layout.kept_begin + memory.kept * layout.kept_size;
   if (memory.training && !range_.embeddings) {
@@ -110,16 +110,16 @@ void Stage::plan_slots(core::Workspace& workspace, const layers::BatchBounds& bo
 }
 
 void Stage::plan_scratch(core::Workspace& workspace, const layers::BatchBounds& bounds) const {
-  // As in backward(): two gradients that take turns, and what one half keeps.
+  // As in backward(): two gradients that take turns, and what one sublayer keeps.
   const std::int64_t begin = workspace.mark();
   Slot slot;
   slot.selection.rows.count = bounds.selected;
   Matrix turns[2];
   if (training_.kept == 0) take_turns(workspace, bounds.tokens, slot, turns);
-  for (std::size_t i = 0; i < halves_.size(); ++i) {
+  for (std::size_t i = 0; i < sublayers_.size(); ++i) {
     const std::int64_t mark = workspace.mark();
-    if (training_.kept == 0) halves_[i]->take_kept(workspace, bounds.tokens, selection(slot, i));
-    halves_[i]->plan_scratch(workspace, bounds.tokens, selection(slot, i));
+    if (training_.kept == 0) sublayers_[i]->take_kept(workspace, bounds.tokens, selection(slot, i));
+    sublayers_[i]->plan_scratch(workspace, bounds.tokens, selection(slot, i));
     workspace.release(mark);
   }
   workspace.release(begin);

@@ -35,7 +35,7 @@ class Planner {
     PipelineDurations durations;
     durations.compute = [&](int stage, const Instruction& i) { return seconds(plan.balance, stage, i, tokens); };
     durations.transfer = [&](int from, int, const Message& message) {
-      const bool read = half_behind(plan.balance, q_.stages, from, message) + 1 >= q_.halves;
+      const bool read = sublayer_after(plan.balance, q_.stages, from, message) + 1 >= q_.sublayers;
       return tokens * (read ? q_.head_share : 1) * q_.message_per_token;
     };
     durations.latency = [&](int, int) { return q_.latency; };
@@ -51,7 +51,7 @@ class Planner {
   std::vector<std::int64_t> cut(double tokens) const {
     std::vector<model::ModelCosts> costs;
     for (int part = 0; part < parts_; ++part) costs.push_back(of_part(part).of(tokens));
-    return model::balanced_counts(q_.halves, costs);
+    return model::balanced_counts(q_.sublayers, costs);
   }
 
   static double piece_seconds(const PieceSeconds& piece, Kind kind, double tokens) {
@@ -71,7 +71,7 @@ class Planner {
     const int part = i.virtual_stage * q_.stages + stage;
     const auto piece = [&](const PieceSeconds& of) { return piece_seconds(of, i.kind, tokens); };
     const std::int64_t first = std::accumulate(balance.begin(), balance.begin() + part, std::int64_t{0});
-    return costs_of(of_part(part), piece).of(first, first + balance[static_cast<std::size_t>(part)], q_.halves);
+    return costs_of(of_part(part), piece).of(first, first + balance[static_cast<std::size_t>(part)], q_.sublayers);
   }
 
   const PipelineQuestion& q_;
@@ -108,21 +108,21 @@ ModelSeconds modelled_seconds(const ModelShape& given, double length, double hea
                         .backward_input = line(none.backward_input, all.backward_input),
                         .backward_weight = line(none.backward_weight, all.backward_weight)};
   };
-  const auto half = [&](std::int64_t number) {
+  const auto sublayer = [&](std::int64_t number) {
     return piece({.first = number, .last = number + 1, .embeddings = false, .head = number == 3});
   };
   return {.embeddings = piece({.embeddings = true, .head = false}),
-          .attention = half(0),
-          .feed_forward = half(1),
-          .last_attention = half(2),
-          .last = half(3)};
+          .attention = sublayer(0),
+          .feed_forward = sublayer(1),
+          .last_attention = sublayer(2),
+          .last = sublayer(3)};
 }
 
 model::ModelCosts ModelSeconds::of(double tokens) const {
   return costs_of(*this, [tokens](const PieceSeconds& piece) { return piece.of(tokens); });
 }
 
-std::int64_t half_behind(std::span<const std::int64_t> balance, int stages, int from, const Message& message) {
+std::int64_t sublayer_after(std::span<const std::int64_t> balance, int stages, int from, const Message& message) {
   const int part = message.virtual_stage * stages + from + (message.forward ? 1 : 0);
   return std::accumulate(balance.begin(), balance.begin() + part, std::int64_t{0});
 }

@@ -119,16 +119,16 @@ class Simulation {
   }
 
   double message_bytes(int from, const Message& message) const {
-    const std::int64_t half = half_behind(in_.balance, stages_, from, message);
-    const double rows = rows_into(in_.model, half, micro_batch(message.micro_batch));
+    const std::int64_t sublayer = sublayer_after(in_.balance, stages_, from, message);
+    const double rows = rows_into(in_.model, sublayer, micro_batch(message.micro_batch));
     return in_.model.activation * rows * in_.model.hidden / in_.grid.tensor;
   }
 
-  /// Half a block gathers its input's rows and scatters its output's sums, forward and backward each.
+  /// A sublayer gathers its input's rows and scatters its output's sums, forward and backward each.
   static constexpr int tensor_rings = 2;
   double tensor_bytes(const model::ModelRange& shape, int number) const {
     return in_.model.activation * micro_batch(number).tokens * in_.model.hidden * tensor_rings *
-           static_cast<double>(shape.halves());
+           static_cast<double>(shape.sublayers());
   }
 
   double compute_seconds(int stage, const Instruction& i) const {
@@ -143,7 +143,7 @@ class Simulation {
     }
     if (in_.grid.tensor > 1 && i.kind != Kind::backward_weight) {
       const bool leaves = tensor_leaves_[static_cast<std::size_t>(stage)];
-      const double turns = (in_.grid.tensor - 1) * tensor_rings * static_cast<double>(shape.halves());
+      const double turns = (in_.grid.tensor - 1) * tensor_rings * static_cast<double>(shape.sublayers());
       result += ring_bytes(tensor_bytes(shape, i.micro_batch), in_.grid.tensor) / link(leaves).bandwidth +
                 turns * link(leaves).latency;
     }

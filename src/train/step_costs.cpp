@@ -15,7 +15,8 @@ double feed_forward_weights(const ModelShape& m) {
 
 /// Products of so many operations, attention between them, rows that the forward pass reads and writes (backward reads
 /// those and moves as many gradients), and the operands of the weight gradients' products, all but rows in numbers.
-PassWork half_work(double products, double attention, double moved, double operands, double weights, double head_rows) {
+PassWork sublayer_work(double products, double attention, double moved, double operands, double weights,
+                       double head_rows) {
   PassWork work;
   work.forward = {.flops = products + attention,
                   .bytes = moved + element * weights,
@@ -40,21 +41,21 @@ PassWork half_work(double products, double attention, double moved, double opera
 PassWork attention_work(const ModelShape& m, const MicroBatchShape& batch, double rows) {
   const double key_value = 2 * m.hidden * m.hidden, weights = attention_weights(m);
   const double share = batch.tokens > 0 ? rows / batch.tokens : 0;
-  return half_work(2 * (batch.tokens * key_value + rows * (weights - key_value)),
-                   4 * m.hidden * batch.squared_lengths * share,
-                   m.activation * m.hidden * (batch.tokens * 7 + rows * 5),
-                   m.activation * m.hidden * (batch.tokens * 3 + rows * 3), weights, rows * m.heads);
+  return sublayer_work(2 * (batch.tokens * key_value + rows * (weights - key_value)),
+                       4 * m.hidden * batch.squared_lengths * share,
+                       m.activation * m.hidden * (batch.tokens * 7 + rows * 5),
+                       m.activation * m.hidden * (batch.tokens * 3 + rows * 3), weights, rows * m.heads);
 }
 
 PassWork feed_forward_work(const ModelShape& m, double rows) {
   const double weights = feed_forward_weights(m);
-  return half_work(2 * rows * weights, 0, m.activation * rows * (6 * m.hidden + 3 * m.intermediate),
-                   m.activation * rows * (2 * m.hidden + 2 * m.intermediate), weights, 0);
+  return sublayer_work(2 * rows * weights, 0, m.activation * rows * (6 * m.hidden + 3 * m.intermediate),
+                       m.activation * rows * (2 * m.hidden + 2 * m.intermediate), weights, 0);
 }
 
-/// Of a half: the last block's are as few as the head reads.
-double rows_out(const ModelShape& m, std::int64_t half, const MicroBatchShape& batch) {
-  return rows_into(m, half + 1, batch);
+/// Of a sublayer: the last block's are as few as the head reads.
+double rows_out(const ModelShape& m, std::int64_t sublayer, const MicroBatchShape& batch) {
+  return rows_into(m, sublayer + 1, batch);
 }
 
 PassWork embeddings_work(const ModelShape& m, const MicroBatchShape& batch) {
@@ -108,16 +109,16 @@ ModelShape model_shape(const model::BertConfig& config, layers::HeadSettings::Ki
   return shape;
 }
 
-double rows_into(const ModelShape& shape, std::int64_t half, const MicroBatchShape& batch) {
-  return half + 1 >= 2 * shape.blocks ? batch.head_rows : batch.tokens;
+double rows_into(const ModelShape& shape, std::int64_t sublayer, const MicroBatchShape& batch) {
+  return sublayer + 1 >= 2 * shape.blocks ? batch.head_rows : batch.tokens;
 }
 
 PassWork part_work(const ModelShape& model, const model::ModelRange& part, const MicroBatchShape& batch, int tensor) {
   PassWork work;
   if (part.embeddings) add(work, embeddings_work(model, batch));
-  for (std::int64_t half = part.first; half < part.last; ++half) {
-    const double rows = rows_out(model, half, batch);
-    add(work, half % 2 == 0 ? attention_work(model, batch, rows) : feed_forward_work(model, rows));
+  for (std::int64_t sublayer = part.first; sublayer < part.last; ++sublayer) {
+    const double rows = rows_out(model, sublayer, batch);
+    add(work, sublayer % 2 == 0 ? attention_work(model, batch, rows) : feed_forward_work(model, rows));
   }
   if (part.head) add(work, head_work(model, batch));
   for (Work* pass : {&work.forward, &work.backward_input, &work.backward_weight}) {
@@ -138,9 +139,9 @@ double seconds(const Work& work, const core::MachineDescription& machine) {
 
 double part_parameters(const ModelShape& m, const model::ModelRange& part, int tensor) {
   double count = 0;
-  for (std::int64_t half = part.first; half < part.last; ++half) {  // weights, biases, layer norm
-    count +=
-        half % 2 == 0 ? attention_weights(m) + 6 * m.hidden : feed_forward_weights(m) + m.intermediate + 3 * m.hidden;
+  for (std::int64_t sublayer = part.first; sublayer < part.last; ++sublayer) {  // weights, biases, layer norm
+    count += sublayer % 2 == 0 ? attention_weights(m) + 6 * m.hidden
+                               : feed_forward_weights(m) + m.intermediate + 3 * m.hidden;
   }
   const double tables = (m.vocabulary + m.positions + m.types + 2) * m.hidden;
   if (part.embeddings) count += tables;
@@ -153,10 +154,10 @@ double part_parameters(const ModelShape& m, const model::ModelRange& part, int t
 double activation_bytes(const ModelShape& m, const model::ModelRange& part, const MicroBatchShape& batch, int tensor) {
   // The input of the part and its gradient, or the embeddings' sum and output.
   double elements = 2 * rows_into(m, part.first, batch) * m.hidden;
-  for (std::int64_t half = part.first; half < part.last; ++half) {  // as EncoderHalf::Saved lists them
-    const double rows = rows_out(m, half, batch);
-    elements += half % 2 == 0 ? batch.tokens * 2 * m.hidden + rows * (4 * m.hidden + m.heads + 2)
-                              : rows * (2 * m.hidden + 2 * m.intermediate + 2);
+  for (std::int64_t sublayer = part.first; sublayer < part.last; ++sublayer) {  // as Sublayer::Saved lists them
+    const double rows = rows_out(m, sublayer, batch);
+    elements += sublayer % 2 == 0 ? batch.tokens * 2 * m.hidden + rows * (4 * m.hidden + m.heads + 2)
+                                  : rows * (2 * m.hidden + 2 * m.intermediate + 2);
   }
   if (part.head) elements += batch.head_rows * (3 * m.hidden + m.outputs);
   return m.activation * elements / tensor;
@@ -164,10 +165,11 @@ double activation_bytes(const ModelShape& m, const model::ModelRange& part, cons
 
 double kept_bytes(const ModelShape& m, const model::ModelRange& part, const MicroBatchShape& batch, int tensor) {
   double elements = 0;
-  for (std::int64_t half = part.first; half < part.last; ++half) {  // as EncoderHalf::Kept, and the output's gradient
-    const double rows = rows_out(m, half, batch);
+  for (std::int64_t sublayer = part.first; sublayer < part.last;
+       ++sublayer) {  // as Sublayer::Kept, and the output's gradient
+    const double rows = rows_out(m, sublayer, batch);
     elements +=
-        half % 2 == 0 ? batch.tokens * 2 * m.hidden + rows * 3 * m.hidden : rows * (2 * m.hidden + m.intermediate);
+        sublayer % 2 == 0 ? batch.tokens * 2 * m.hidden + rows * 3 * m.hidden : rows * (2 * m.hidden + m.intermediate);
   }
   return m.activation * elements / tensor;
 }

@@ -143,7 +143,7 @@ class Trainee : public train::PipelineEvents {
     const auto& s = c.settings;
     const int count = s.stages * s.virtual_stages;
     std::vector<std::int64_t> balance;
-    if (c.inside_blocks && count > 1) {  // 3 halves, …, 1: only the last feed-forward and the head
+    if (c.inside_blocks && count > 1) {  // 3 sublayers, …, 1: only the last feed-forward and the head
       balance.assign(static_cast<std::size_t>(count), 1);
       balance.front() = count == 2 ? 15 : 3;
       if (count > 2) balance[1] = 16 - 3 - (count - 2);

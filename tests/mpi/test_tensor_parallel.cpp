@@ -1,5 +1,5 @@
 // Models shared out over tensor groups of 2 and 4 ranks against the same model on one: row losses, results and every
-// gradient (put together from its shards), with dropout, for every head, with the halves of the backward pass together
+// gradient (put together from its shards), with dropout, for every head, with the parts of the backward pass together
 // and apart, and with fewer rows than ranks.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -189,7 +189,7 @@ TEST_CASE("a model on a tensor group computes what it computes on one rank") {
   model::ModelRange range = model::whole(small_config());
   range.decoder_apart = apart;
   Part whole(kind, nullptr, apart, range), shared(kind, group.get(), apart, range);
-  INFO(size << " ranks, head " << static_cast<int>(kind) << (apart ? ", halves apart" : ""));
+  INFO(size << " ranks, head " << static_cast<int>(kind) << (apart ? ", parts apart" : ""));
 
   bool alike = true;
   for (std::size_t i = 0; i < whole.store().slices().size(); ++i) {

@@ -3,7 +3,7 @@
 //
 // The contract of a layer: it owns parameter slices, never activations. forward() fills the activations it will need
 // (`Saved`); backward_input() replaces d_x and fills what the weight gradients need (`Kept`); backward_weight() adds to
-// the gradients. The two backward halves are apart because zero-bubble pipeline schedules part them. Several
+// the gradients. The two parts of the backward pass are apart because zero-bubble pipeline schedules part them. Several
 // micro-batches may be in flight, each with its own Saved and Kept. Activations and the gradients with respect to them
 // are matrices of the layer's storage type; statistics, losses and everything about parameters are floats, and so are
 // logits, but for masked_lm's on GPUs.

@@ -1,11 +1,11 @@
-// Stage: a range of the halves of a BERT's blocks with the embeddings before the first and the head behind the last;
+// Stage: a range of the sublayers of a BERT's blocks with the embeddings before the first and the head behind the last;
 // the whole model where there is one stage. Several micro-batches may be in flight, each in a slot of its own: a fixed
 // region of the workspace with everything that its backward pass needs.
 //
 // A micro-batch goes through a slot in this order: open (its tensors are laid out), forward (from input(), which the
 // caller has filled, or from the embeddings), loss (head only), backward (from d_output(), filled by the caller, to
 // d_input()). backward is backward_input and backward_weight at once, with less memory: gradients inside the stage take
-// turns in two tensors. Zero-bubble schedules call the halves apart; what the second needs of the first is then kept
+// turns in two tensors. Zero-bubble schedules call the two parts apart; what the second needs of the first is then kept
 // in regions of their own, fewer than the slots. What d_input() gives is outside the slot, so that it can be on its way
 // while the slot is used again: two such tensors take turns.
 //
@@ -23,8 +23,8 @@
 #include "bert_hpc/core/parameter_store.hpp"
 #include "bert_hpc/core/workspace.hpp"
 #include "bert_hpc/layers/embeddings.hpp"
-#include "bert_hpc/layers/encoder_half.hpp"
 #include "bert_hpc/layers/heads.hpp"
+#include "bert_hpc/layers/sublayer.hpp"
 #include "bert_hpc/model/bert.hpp"
 
 namespace bert_hpc::model {
@@ -77,7 +77,7 @@ class Stage {
 
   void forward(layers::Engine& engine, const layers::Pass& pass, int slot = 0);
 
-  /// Called between the halves of blocks of every pass: where messages on their way get a chance to move.
+  /// Called between the sublayers of every pass: where messages on their way get a chance to move.
   void set_progress(std::function<void()> progress) { progress_ = std::move(progress); }
 
   /// Row losses of the forward pass; in training, the loss gradient too: of Σ row losses · scale. With a head.
@@ -115,12 +115,12 @@ class Stage {
     layers::RowSelection selection;  // of the last block
     Matrix input, d_input;           // (rows, hidden)
     layers::Embeddings::Saved embeddings;
-    std::vector<layers::EncoderHalf::Saved> halves;
+    std::vector<layers::Sublayer::Saved> sublayers;
     layers::Head::Saved head;
   };
   struct KeptGradients {
-    std::vector<Matrix> d_outputs;  // of the embeddings, if here, then of each half but a last one without head
-    std::vector<layers::EncoderHalf::Kept> halves;
+    std::vector<Matrix> d_outputs;  // of the embeddings, if here, then of each sublayer but a last one without head
+    std::vector<layers::Sublayer::Kept> sublayers;
   };
   /// Where slots lie in the workspace, bytes.
   struct Layout {
@@ -132,23 +132,23 @@ class Stage {
 
   Slot& at(int slot) { return slots_[static_cast<std::size_t>(slot)]; }
   const Slot& at(int slot) const { return slots_[static_cast<std::size_t>(slot)]; }
-  /// Null where the half (counted from the stage's first) computes every row.
-  const layers::RowSelection* selection(const Slot& slot, std::size_t half) const {
-    return computes_selection(config_, range_.first + static_cast<std::int64_t>(half)) ? &slot.selection : nullptr;
+  /// Null where the sublayer (counted from the stage's first) computes every row.
+  const layers::RowSelection* selection(const Slot& slot, std::size_t sublayer) const {
+    return computes_selection(config_, range_.first + static_cast<std::int64_t>(sublayer)) ? &slot.selection : nullptr;
   }
   /// Rows, on all ranks of the group, of what goes into it.
-  std::int64_t rows_into(const Slot& slot, std::size_t half, std::int64_t tokens) const {
-    return receives_selection(config_, range_.first + static_cast<std::int64_t>(half)) ? slot.selection.rows.count
-                                                                                       : tokens;
+  std::int64_t rows_into(const Slot& slot, std::size_t sublayer, std::int64_t tokens) const {
+    return receives_selection(config_, range_.first + static_cast<std::int64_t>(sublayer)) ? slot.selection.rows.count
+                                                                                           : tokens;
   }
-  ConstMatrix half_input(const Slot& slot, std::size_t half) const;
+  ConstMatrix sublayer_input(const Slot& slot, std::size_t sublayer) const;
   void progress() const {
     if (progress_) progress_();
   }
   void take_outbox(core::Workspace& workspace, std::int64_t tokens, Slot& slot);
   void take_turns(core::Workspace& workspace, std::int64_t tokens, const Slot& slot, Matrix* turns) const;
   void take_slot(core::Workspace& workspace, std::int64_t tokens, bool training, Slot& slot) const;
-  void take_passing_halves(core::Workspace& workspace, std::int64_t tokens, Slot& slot) const;
+  void allocate_forward_only(core::Workspace& workspace, std::int64_t tokens, Slot& slot) const;
   void take_kept(core::Workspace& workspace, std::int64_t tokens, const Slot& slot, KeptGradients& kept) const;
   void plan_slots(core::Workspace& workspace, const layers::BatchBounds& bounds, const StageMemory& memory);
   void plan_scratch(core::Workspace& workspace, const layers::BatchBounds& bounds) const;
@@ -159,9 +159,9 @@ class Stage {
   layers::TensorGroup group_;
   DataType storage_;
   std::optional<layers::Embeddings> embeddings_;
-  std::vector<std::unique_ptr<layers::EncoderHalf>> halves_;
-  std::unique_ptr<layers::Head> head_;    // null where it is elsewhere
-  std::vector<std::int64_t> half_begin_;  // arena offset of each half's first parameter
+  std::vector<std::unique_ptr<layers::Sublayer>> sublayers_;
+  std::unique_ptr<layers::Head> head_;        // null where it is elsewhere
+  std::vector<std::int64_t> sublayer_begin_;  // arena offset of each sublayer's first parameter
   std::int64_t head_begin_ = 0, arena_begin_ = 0, arena_end_ = 0;
   Layout training_, evaluation_;
   int next_outbox_ = 0;

@@ -1,4 +1,4 @@
-// How to run a model as a pipeline: how many halves of blocks each stage gets and into how many micro-batches a step is
+// How to run a model as a pipeline: how many sublayers each stage gets and into how many micro-batches a step is
 // cut, so that the step takes the least time. Both depend on each other: fewer micro-batches mean a longer bubble, more
 // of them mean passes that spend their time on reading weights, and a cut that suits long passes need not suit short
 // ones. So every allowed number is tried with its own best cut, and its schedule is played against the clock
@@ -33,8 +33,8 @@ struct PieceSeconds {
   double of(double tokens) const { return forward.of(tokens) + backward_input.of(tokens) + backward_weight.of(tokens); }
 };
 
-/// The pieces that a model is cut into. The halves of the last block, which computes only the rows that the head reads,
-/// are pieces of their own, its feed-forward with the head.
+/// The pieces that a model is cut into. The sublayers of the last block, which computes only the rows that the head
+/// reads, are pieces of their own, its feed-forward with the head.
 struct ModelSeconds {
   PieceSeconds embeddings, attention, feed_forward, last_attention, last;
 
@@ -49,25 +49,25 @@ ModelSeconds modelled_seconds(const ModelShape& model, double length, double hea
 struct PipelineQuestion {
   ScheduleKind kind = ScheduleKind::one_f_one_b;
   int stages = 2, virtual_stages = 1;
-  std::int64_t halves = 4;            ///< of the model's blocks
+  std::int64_t sublayers = 4;         ///< of the model's blocks
   std::vector<ModelSeconds> seconds;  ///< (stages): on the ranks of each
   double tokens = 0;                  ///< of a replica's step
   std::vector<int> micro_batches;     ///< the numbers to choose from
-  std::vector<std::int64_t> balance;  ///< halves of each part where they are given; empty: they are chosen
+  std::vector<std::int64_t> balance;  ///< sublayers of each part where they are given; empty: they are chosen
   double head_share = 1;              ///< rows that the head reads, of all tokens
   double message_per_token = 0;       ///< seconds that the activations of a row are on their way
   double latency = 0;                 ///< seconds more for each message
 };
 
 struct PipelinePlan {
-  std::vector<std::int64_t> balance;  ///< halves of each of the stages·virtual_stages parts
+  std::vector<std::int64_t> balance;  ///< sublayers of each of the stages·virtual_stages parts
   int micro_batches = 1;
   double seconds = 0;  ///< of the passes of a step
   double bubble = 0;   ///< share of that time in which a stage computes nothing
 };
 
-/// The half of the model before which a message of stage `from` passes, where parts hold these numbers of halves.
-std::int64_t half_behind(std::span<const std::int64_t> balance, int stages, int from, const Message& message);
+/// The sublayer that follows a message of stage `from`, where parts hold these numbers of sublayers.
+std::int64_t sublayer_after(std::span<const std::int64_t> balance, int stages, int from, const Message& message);
 
 /// The quickest; of equals, the first in the order of `micro_batches`.
 PipelinePlan plan_pipeline(const PipelineQuestion& question);

@@ -24,7 +24,7 @@ namespace bert_hpc::train {
 struct Instruction {
   enum class Kind {
     forward,
-    backward,         ///< both halves
+    backward,         ///< both parts
     backward_input,   ///< the gradient that the part before waits for
     backward_weight,  ///< after backward_input of the same micro-batch
     send_forward,     ///< the output of a forward, to the part behind

@@ -29,7 +29,7 @@ struct SimulationInput {
   comm::GridShape grid;
   ScheduleKind kind = ScheduleKind::one_f_one_b;
   int virtual_stages = 1;
-  std::vector<std::int64_t> balance;           ///< halves of blocks of each of the pipeline·virtual_stages parts
+  std::vector<std::int64_t> balance;           ///< sublayers of each of the pipeline·virtual_stages parts
   std::vector<MicroBatchShape> micro_batches;  ///< of one replica, the one with the most work
   double step_tokens = 0;                      ///< of all replicas
   int zero = 0;                                ///< which of optimizer states and gradients are sharded over replicas

@@ -4,8 +4,8 @@
 // A product of (r, k) by (k, n) is 2·r·k·n operations. A block has products of 4·H² + 2·H·I weights a token (H hidden,
 // I intermediate) and attention of 4·H·s a token (s its sequence's length). Backward does as much again for the inputs
 // (attention twice: five products instead of two) and once more for the weights (attention none). The last block
-// computes keys and values for all tokens, the rest for the rows that the head reads alone. Parts are ranges of halves
-// of blocks (model/partition.hpp).
+// computes keys and values for all tokens, the rest for the rows that the head reads alone. Parts are ranges of
+// sublayers of blocks (model/partition.hpp).
 #pragma once
 
 #include <cstdint>
@@ -60,8 +60,8 @@ ModelShape model_shape(const model::BertConfig& config, layers::HeadSettings::Ki
 /// Shared equally by `tensor` ranks; work of one of them.
 PassWork part_work(const ModelShape& shape, const model::ModelRange& part, const MicroBatchShape& batch, int tensor);
 
-/// Rows of what goes into this half of a block, or behind the last one: all, or those that the head reads.
-double rows_into(const ModelShape& shape, std::int64_t half, const MicroBatchShape& batch);
+/// Rows of what goes into this sublayer, or behind the last one: all, or those that the head reads.
+double rows_into(const ModelShape& shape, std::int64_t sublayer, const MicroBatchShape& batch);
 
 /// GEMMs, attention and moves do not overlap: each over its rate, and the overheads. The machine's GEMM rate is that of
 /// the model's size (core::at_hidden()).

@@ -16,11 +16,11 @@ using Numbers = std::vector<std::int64_t>;
   throw core::Error(core::ExitCode::input, "[parallel] " + text);
 }
 
-/// `halves` shared out over parts as nearly in the proportions of `wanted` as whole numbers from 1 on can be; whole
+/// `sublayers` shared out over parts as nearly in the proportions of `wanted` as whole numbers from 1 on can be; whole
 /// blocks where these suffice and nothing else was wanted.
-Numbers proportional(const Numbers& wanted, std::int64_t halves) {
+Numbers proportional(const Numbers& wanted, std::int64_t sublayers) {
   const bool whole = std::all_of(wanted.begin(), wanted.end(), [](std::int64_t one) { return one % 2 == 0; });
-  const std::int64_t unit = whole && 2 * std::ssize(wanted) <= halves ? 2 : 1, units = halves / unit;
+  const std::int64_t unit = whole && 2 * std::ssize(wanted) <= sublayers ? 2 : 1, units = sublayers / unit;
   const std::int64_t total = std::accumulate(wanted.begin(), wanted.end(), std::int64_t{0});
   Numbers result;
   for (const std::int64_t one : wanted) result.push_back(std::max<std::int64_t>(1, one * units / total));
@@ -43,17 +43,17 @@ Numbers even(std::int64_t parts) {
   return Numbers(static_cast<std::size_t>(parts), 2);
 }
 
-std::string blocks_counted(std::int64_t halves) {
-  if (halves % 2 == 0) return core::counted(halves / 2, "block");
-  return (halves == 1 ? "0" : core::with_commas(halves / 2)) + ".5 blocks";
+std::string blocks_counted(std::int64_t sublayers) {
+  if (sublayers % 2 == 0) return core::counted(sublayers / 2, "block");
+  return (sublayers == 1 ? "0" : core::with_commas(sublayers / 2)) + ".5 blocks";
 }
 
-void check_balance(const Numbers& balance, std::int64_t parts, std::int64_t virtual_stages, std::int64_t halves) {
+void check_balance(const Numbers& balance, std::int64_t parts, std::int64_t virtual_stages, std::int64_t sublayers) {
   if (balance.empty()) return;
   const std::int64_t held = std::accumulate(balance.begin(), balance.end(), std::int64_t{0});
   const bool right_size = std::ssize(balance) == parts;
-  if (right_size && held == halves) return;
-  const std::string near = model::balance_text(proportional(right_size ? balance : even(parts), halves));
+  if (right_size && held == sublayers) return;
+  const std::string near = model::balance_text(proportional(right_size ? balance : even(parts), sublayers));
   const std::string pipeline = "pipeline = " + std::to_string(parts / virtual_stages);
   if (!right_size) {
     refuse("balance = " + model::balance_text(balance) + " has " + core::counted(std::ssize(balance), "number") +
@@ -62,47 +62,47 @@ void check_balance(const Numbers& balance, std::int64_t parts, std::int64_t virt
            std::to_string(parts) + ", one for each part of the model: balance = " + near + ", for example.");
   }
   refuse("balance = " + model::balance_text(balance) + " holds " + blocks_counted(held) + ", but the model has " +
-         std::to_string(halves / 2) + ": balance = " + near + " would fit.");
+         std::to_string(sublayers / 2) + ": balance = " + near + " would fit.");
 }
 
-void check_virtual_stages(const config::Parallel& parallel, std::int64_t stages, std::int64_t halves) {
+void check_virtual_stages(const config::Parallel& parallel, std::int64_t stages, std::int64_t sublayers) {
   const std::int64_t virtual_stages = parallel.virtual_stages;
   if (virtual_stages == 1) return;
   if (stages == 1) {
     refuse("pipeline_schedule = \"interleaved\" needs a pipeline, but the ranks make pipeline = 1: use \"1f1b\".");
   }
-  if (!parallel.balance.empty() || halves % (stages * virtual_stages) == 0) return;
+  if (!parallel.balance.empty() || sublayers % (stages * virtual_stages) == 0) return;
   std::string fitting;
-  for (std::int64_t v = 2; v * stages <= halves; ++v) {
-    if (halves % (v * stages) == 0) fitting += (fitting.empty() ? "" : ", ") + std::to_string(v);
+  for (std::int64_t v = 2; v * stages <= sublayers; ++v) {
+    if (sublayers % (v * stages) == 0) fitting += (fitting.empty() ? "" : ", ") + std::to_string(v);
   }
   refuse("virtual_stages = " + std::to_string(virtual_stages) + " times pipeline = " + std::to_string(stages) +
          " makes " + core::counted(stages * virtual_stages, "part") +
-         ", which do not divide the halves of the model's " + core::counted(halves / 2, "block") + " evenly" +
+         ", which do not divide the sublayers of the model's " + core::counted(sublayers / 2, "block") + " evenly" +
          (fitting.empty() ? ": " : ": virtual_stages = " + fitting + " would, or ") +
          "say how many blocks each part holds, as in balance = " +
-         model::balance_text(proportional(even(stages * virtual_stages), halves)) + '.');
+         model::balance_text(proportional(even(stages * virtual_stages), sublayers)) + '.');
 }
 
 }  // namespace
 
 comm::GridShape grid_layout(const config::Config& input, int ranks, const model::BertConfig& model) {
   const config::Parallel& parallel = input.parallel;
-  const std::int64_t blocks = model.num_hidden_layers, halves = 2 * blocks, virtual_stages = parallel.virtual_stages;
-  if (virtual_stages > halves) {
+  const std::int64_t blocks = model.num_hidden_layers, sublayers = 2 * blocks, virtual_stages = parallel.virtual_stages;
+  if (virtual_stages > sublayers) {
     refuse("virtual_stages = " + std::to_string(virtual_stages) + " is more than the model's " +
            core::counted(blocks, "block") + " can be cut into: each part of the model holds half a block or more.");
   }
   const comm::GridShape requested{static_cast<int>(parallel.data), static_cast<int>(parallel.pipeline),
                                   static_cast<int>(parallel.tensor)};
-  const comm::GridLimits limits{.stages = static_cast<int>(halves / virtual_stages),
+  const comm::GridLimits limits{.stages = static_cast<int>(sublayers / virtual_stages),
                                 .heads = static_cast<int>(model.num_attention_heads),
                                 .intermediate = static_cast<int>(model.intermediate_size),
                                 .vocabulary = static_cast<int>(model.vocab_size),
                                 .power_of_two_data = input.run.reproducible};
   const comm::GridShape shape = comm::resolve_grid(requested, ranks, limits);
-  check_virtual_stages(parallel, shape.pipeline, halves);
-  check_balance(model::in_halves(parallel.balance), shape.pipeline * virtual_stages, virtual_stages, halves);
+  check_virtual_stages(parallel, shape.pipeline, sublayers);
+  check_balance(model::in_sublayers(parallel.balance), shape.pipeline * virtual_stages, virtual_stages, sublayers);
   return shape;
 }
 

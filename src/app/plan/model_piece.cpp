@@ -45,7 +45,7 @@ ModelPiece::ModelPiece(const model::BertConfig& config, const MeasuredModel& how
   attention_->reserve(batch.max_length, config.head_dim());
   // The other sublayers of a stage evict a sublayer's weights from the caches before its next pass.
   constexpr std::int64_t most_others = std::int64_t{16} << 20;  // floats: more than caches hold
-  const std::int64_t touched = 2 * parameters_.arena_size() * (how.halves_of_stage - 1);
+  const std::int64_t touched = 2 * parameters_.arena_size() * (how.sublayers_of_stage - 1);
   others_.assign(static_cast<std::size_t>(std::clamp<std::int64_t>(touched, 0, most_others)), 0.0f);
 }
 

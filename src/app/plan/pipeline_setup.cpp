@@ -115,9 +115,9 @@ train::PipelineQuestion question_of(const RunContext& context, const model::Bert
   question.kind = train::schedule_kind(input.parallel.pipeline_schedule).value();
   question.stages = context.grid.pipeline;
   question.virtual_stages = static_cast<int>(input.parallel.virtual_stages);
-  question.halves = 2 * config.num_hidden_layers;
+  question.sublayers = 2 * config.num_hidden_layers;
   question.tokens = sequences * mean_length;
-  question.balance = model::in_halves(input.parallel.balance);
+  question.balance = model::in_sublayers(input.parallel.balance);
   question.head_share = head_share(input, kind, mean_length);
   question.message_per_token = static_cast<double>(config.hidden_size * core::bytes_of(storage_type(input))) /
                                context.grid.tensor / link.bandwidth;
@@ -129,12 +129,12 @@ train::PipelineQuestion question_of(const RunContext& context, const model::Bert
 
 std::vector<std::int64_t> balance_by_cost(const config::Config& input, const model::BertConfig& config,
                                           model::HeadKind kind, int pipeline, double mean_length) {
-  const std::vector<std::int64_t> given = model::in_halves(input.parallel.balance);
+  const std::vector<std::int64_t> given = model::in_sublayers(input.parallel.balance);
   const model::ModelCosts costs = counted_seconds(input, config, kind, mean_length, 1).of(least_micro_tokens);
   std::vector<std::int64_t> balance;
   for (const model::ModelRange& part :
        model::partition(config, pipeline * static_cast<int>(input.parallel.virtual_stages), given, costs)) {
-    balance.push_back(part.halves());
+    balance.push_back(part.sublayers());
   }
   return balance;
 }
@@ -188,7 +188,7 @@ PipelineSetup set_up_pipeline(const RunContext& context, const model::BertConfig
                               .attention = input.model.attention,
                               .storage = storage_type(input),
                               .products = product_settings(input),
-                              .halves_of_stage = question.halves / grid.pipeline,
+                              .sublayers_of_stage = question.sublayers / grid.pipeline,
                               .apart = question.kind == train::ScheduleKind::zb_h1};
     const data::BatchLoaderOptions batches =
         training_batches(input, config, longest, groups->place.data, grid, setup.micro_batches, usual);

@@ -16,7 +16,7 @@ std::string range_text(int first, int last) {
 /// "embeddings + blocks 0-3", "blocks 0-1, 4-5", "block 3 + head", "attention of 2": what belongs there.
 std::string holds_text(const StageFacts& stage, bool first, bool last) {
   std::string blocks;
-  for (const auto& [begin, end] : stage.halves) {
+  for (const auto& [begin, end] : stage.sublayers) {
     if (begin < end) blocks += (blocks.empty() ? "" : ", ") + model::blocks_text(begin, end);
   }
   const bool begins_whole = !blocks.empty() && blocks[0] >= '0' && blocks[0] <= '9';
@@ -33,10 +33,10 @@ std::string holds_text(const StageFacts& stage, bool first, bool last) {
 bool alike(const StageFacts& a, const StageFacts& b) {
   const auto lengths = [](const StageFacts& stage) {
     std::vector<int> result;
-    for (const auto& [begin, end] : stage.halves) result.push_back(end - begin);
+    for (const auto& [begin, end] : stage.sublayers) result.push_back(end - begin);
     return result;
   };
-  const auto begin = [](const StageFacts& stage) { return stage.halves.empty() ? 0 : stage.halves[0].first % 2; };
+  const auto begin = [](const StageFacts& stage) { return stage.sublayers.empty() ? 0 : stage.sublayers[0].first % 2; };
   return a.parameters == b.parameters && a.bytes == b.bytes && lengths(a) == lengths(b) && begin(a) == begin(b);
 }
 

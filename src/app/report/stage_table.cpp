@@ -9,7 +9,7 @@ namespace {
 std::string encode(const StageFacts& stage) {
   std::ostringstream text;
   text << stage.parameters << ' ' << stage.bytes;
-  for (const auto& [begin, end] : stage.halves) text << ' ' << begin << ' ' << end;
+  for (const auto& [begin, end] : stage.sublayers) text << ' ' << begin << ' ' << end;
   return text.str();
 }
 
@@ -17,16 +17,16 @@ StageFacts decode(const std::string& text) {
   std::istringstream fields(text);
   StageFacts stage;
   fields >> stage.parameters >> stage.bytes;
-  for (int begin = 0, end = 0; fields >> begin >> end;) stage.halves.emplace_back(begin, end);
+  for (int begin = 0, end = 0; fields >> begin >> end;) stage.sublayers.emplace_back(begin, end);
   return stage;
 }
 
 }  // namespace
 
 StageFacts stage_facts(const Assembly& assembly, const MemoryPlan& memory) {
-  StageFacts facts{.halves = {}, .parameters = assembly.parameters.parameters(), .bytes = total(memory)};
+  StageFacts facts{.sublayers = {}, .parameters = assembly.parameters.parameters(), .bytes = total(memory)};
   for (const model::Stage& stage : assembly.stages) {
-    facts.halves.emplace_back(static_cast<int>(stage.range().first), static_cast<int>(stage.range().last));
+    facts.sublayers.emplace_back(static_cast<int>(stage.range().first), static_cast<int>(stage.range().last));
   }
   return facts;
 }

@@ -87,7 +87,8 @@ TEST_CASE("a balance that does not fit is refused with the nearest one that does
 
 TEST_CASE("virtual stages that do not divide the blocks are refused, unless a balance says how to cut") {
   CHECK(refusal(with({.pipeline = 2, .virtual_stages = 3}), 2, sized(8)) ==
-        "[parallel] virtual_stages = 3 times pipeline = 2 makes 6 parts, which do not divide the halves of the model's "
+        "[parallel] virtual_stages = 3 times pipeline = 2 makes 6 parts, which do not divide the sublayers of the "
+        "model's "
         "8 blocks evenly: virtual_stages = 2, 4, 8 would, or say how many blocks each part holds, as in balance = [2, "
         "2, 1, 1, 1, 1].");
   CHECK(refusal(with({.pipeline = 2, .virtual_stages = 3, .balance = {2, 2, 1, 1, 1, 1}}), 2, sized(8)) == "accepted");

@@ -4,13 +4,13 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
-#include "bert_hpc/layers/encoder_half.hpp"
+#include "bert_hpc/layers/sublayer.hpp"
 #include "bert_hpc/ops/random_fill.hpp"
 #include "support/host_batch.hpp"
 #include "support/stored_matrix.hpp"
 
 using namespace bert_hpc;
-using Kind = layers::EncoderHalfSettings::Kind;
+using Kind = layers::SublayerSettings::Kind;
 
 namespace {
 
@@ -20,8 +20,8 @@ struct Result {
   std::int64_t kept_floats = 0;
 };
 
-layers::EncoderHalfSettings settings_of(Kind kind, bool fuses) {
-  layers::EncoderHalfSettings settings;
+layers::SublayerSettings settings_of(Kind kind, bool fuses) {
+  layers::SublayerSettings settings;
   settings.kind = kind;
   settings.prefix = "layer.";
   settings.hidden = 24;
@@ -34,12 +34,12 @@ layers::EncoderHalfSettings settings_of(Kind kind, bool fuses) {
 
 // Two micro-batches, whose gradients add up, of tokens and of the selected rows.
 Result run(Kind kind, bool fuses, bool selects) {
-  const layers::EncoderHalfSettings settings = settings_of(kind, fuses);
+  const layers::SublayerSettings settings = settings_of(kind, fuses);
   std::vector<core::ParameterSpec> specs;
-  layers::declare_half(settings, specs);
+  layers::declare_sublayer(settings, specs);
   core::ParameterStore store(specs, core::ParameterStore::Arenas::with_gradients);
   ops::fill_normal(store.change_values(), 0.3f, 1);
-  const auto half = layers::make_half(settings, store);
+  const auto sublayer = layers::make_sublayer(settings, store);
   tests::HostBatch batch({1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2}, std::vector<std::int32_t>(11, 0), {5, 4, 2});
   batch.set_classes({0, 1, 2});
   const core::MicroBatch view = batch.view();
@@ -50,24 +50,24 @@ Result run(Kind kind, bool fuses, bool selects) {
 
   const auto products = ops::make_matrix_product(test::independent_products());
   const auto attention = ops::make_attention();
-  for (const layers::LinearWeight& weight : half->linear_weights(selects)) {
+  for (const layers::LinearWeight& weight : sublayer->linear_weights(selects)) {
     products->reserve(weight.extents({.tokens = tokens, .sequences = 3, .max_length = 5, .selected = rows}));
   }
   attention->reserve(5, settings.hidden / settings.heads);
   Result result;
   core::Workspace workspace;
-  layers::EncoderHalf::Saved saved;
-  layers::EncoderHalf::Kept kept;
+  layers::Sublayer::Saved saved;
+  layers::Sublayer::Kept kept;
   const auto take = [&] {  // first what it takes is counted
     const std::int64_t tiles = attention->dropout_tiles(5, settings.hidden / settings.heads);
-    saved = half->take_saved(workspace, tokens, selection, tiles);
+    saved = sublayer->take_saved(workspace, tokens, selection, tiles);
     const std::int64_t begin = workspace.mark();
-    kept = half->take_kept(workspace, tokens, selection);
+    kept = sublayer->take_kept(workspace, tokens, selection);
     result.kept_floats = workspace.mark() - begin;
   };
   take();
   const std::int64_t mark = workspace.mark();
-  half->plan_scratch(workspace, tokens, selection);
+  sublayer->plan_scratch(workspace, tokens, selection);
   workspace.release(0);
   workspace.allocate();
   take();
@@ -78,9 +78,9 @@ Result run(Kind kind, bool fuses, bool selects) {
   test::Matrix d_x(rows_in, settings.hidden);
   for (unsigned m = 0; m < 2; ++m) {
     const layers::Pass pass{.batch = view, .training = true, .key0 = 5 + m, .key1 = 6};
-    half->forward(engine, pass, selection, x, saved);
-    half->backward_input(engine, pass, selection, saved, d_y, kept, d_x, workspace);
-    half->backward_weight(engine, selection, saved, kept, x);
+    sublayer->forward(engine, pass, selection, x, saved);
+    sublayer->backward_input(engine, pass, selection, saved, d_y, kept, d_x, workspace);
+    sublayer->backward_weight(engine, selection, saved, kept, x);
   }
   core::wait_for_kernels();
   result.d_x.assign(d_x.values.begin(), d_x.values.end());

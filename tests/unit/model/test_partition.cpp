@@ -26,7 +26,7 @@ model::BertConfig layers_of(std::int64_t count) {
 
 Counts counts(const std::vector<ModelRange>& ranges) {
   Counts result;
-  for (const ModelRange& range : ranges) result.push_back(range.halves());
+  for (const ModelRange& range : ranges) result.push_back(range.sublayers());
   return result;
 }
 
@@ -40,40 +40,40 @@ std::string message(const model::BertConfig& config, int stages, const Counts& b
   return "";
 }
 
-// Half by half, as the definition says.
-double cost_of(const ModelCosts& costs, std::int64_t first, std::int64_t last, std::int64_t halves) {
+// Sublayer by sublayer, as the definition says.
+double cost_of(const ModelCosts& costs, std::int64_t first, std::int64_t last, std::int64_t sublayers) {
   double sum = first == 0 ? costs.embeddings : 0;
-  for (std::int64_t half = first; half < last; ++half) {
-    const bool of_last_block = half + 2 >= halves;
-    sum += half % 2 == 0 ? (of_last_block ? costs.last_attention : costs.attention)
-                         : (of_last_block ? costs.last : costs.feed_forward);
+  for (std::int64_t sublayer = first; sublayer < last; ++sublayer) {
+    const bool of_last_block = sublayer + 2 >= sublayers;
+    sum += sublayer % 2 == 0 ? (of_last_block ? costs.last_attention : costs.attention)
+                             : (of_last_block ? costs.last : costs.feed_forward);
   }
   return sum;
 }
 
-double dearest(const Counts& counts, const std::vector<ModelCosts>& parts, std::int64_t halves) {
+double dearest(const Counts& counts, const std::vector<ModelCosts>& parts, std::int64_t sublayers) {
   double most = 0;
   std::int64_t first = 0;
   for (std::size_t p = 0; p < parts.size(); ++p) {
-    most = std::max(most, cost_of(parts[p], first, first + counts[p], halves));
+    most = std::max(most, cost_of(parts[p], first, first + counts[p], sublayers));
     first += counts[p];
   }
   return most;
 }
 
-// All ways to cut `halves` into as many parts, those with more in front first.
-void for_each_cut(std::int64_t halves, std::size_t parts, Counts& counts,
+// All ways to cut `sublayers` into as many parts, those with more in front first.
+void for_each_cut(std::int64_t sublayers, std::size_t parts, Counts& counts,
                   const std::function<void(const Counts&)>& use) {
   const std::int64_t later = static_cast<std::int64_t>(parts - counts.size()) - 1;
   if (later == 0) {
-    counts.push_back(halves);
+    counts.push_back(sublayers);
     use(counts);
     counts.pop_back();
     return;
   }
-  for (std::int64_t count = halves - later; count >= 1; --count) {
+  for (std::int64_t count = sublayers - later; count >= 1; --count) {
     counts.push_back(count);
-    for_each_cut(halves - count, parts, counts, use);
+    for_each_cut(sublayers - count, parts, counts, use);
     counts.pop_back();
   }
 }
@@ -90,7 +90,7 @@ TEST_CASE("stages cover the model in order, whatever their number") {
         std::int64_t next = 0;
         for (const ModelRange& range : ranges) {
           CHECK(range.first == next);
-          CHECK(range.halves() >= 1);
+          CHECK(range.sublayers() >= 1);
           CHECK(range.embeddings == (&range == &ranges.front()));
           CHECK(range.head == (&range == &ranges.back()));
           next = range.last;
@@ -105,23 +105,23 @@ TEST_CASE("no other cut has a cheaper dearest part, nor an equal one with more i
   std::mt19937 random(7);
   const auto draw = [&random] { return static_cast<double>(random() % 16) / 4; };  // sums are exact; zeros, too
   for (int trial = 0; trial < 300; ++trial) {
-    const std::int64_t halves = 2 * (1 + static_cast<std::int64_t>(random() % 5));
-    const std::size_t count = 1 + random() % std::min<std::size_t>(5, static_cast<std::size_t>(halves));
+    const std::int64_t sublayers = 2 * (1 + static_cast<std::int64_t>(random() % 5));
+    const std::size_t count = 1 + random() % std::min<std::size_t>(5, static_cast<std::size_t>(sublayers));
     std::vector<ModelCosts> parts(count, {draw(), draw(), draw(), draw(), draw()});
     if (trial % 2 == 1) {
       for (ModelCosts& part : parts) part = {draw(), draw(), draw(), draw(), draw()};
     }
     double least = 1e300;
     Counts best, begin;
-    for_each_cut(halves, count, begin, [&](const Counts& cut) {
-      const double cost = dearest(cut, parts, halves);
+    for_each_cut(sublayers, count, begin, [&](const Counts& cut) {
+      const double cost = dearest(cut, parts, sublayers);
       if (cost < least) {
         least = cost;
         best = cut;
       }
     });
     INFO(model::balance_text(best) << " is the best");
-    CHECK(model::balanced_counts(halves, parts) == best);
+    CHECK(model::balanced_counts(sublayers, parts) == best);
   }
 }
 
@@ -143,9 +143,9 @@ TEST_CASE("a balance is taken as it is, or refused with one that would do") {
   CHECK_THAT(message(layers_of(4), 9, {}), ContainsSubstring("at most 8"));
 }
 
-TEST_CASE("halves as inputs and banners write them") {
+TEST_CASE("sublayers as inputs and banners write them") {
   const std::vector<double> blocks = {4.5, 0.5, 3};
-  CHECK(model::in_halves(blocks) == Counts{9, 1, 6});
+  CHECK(model::in_sublayers(blocks) == Counts{9, 1, 6});
   CHECK(model::balance_text(Counts{9, 1, 6}) == "[4.5, 0.5, 3]");
   CHECK(model::balance_text({}) == "[]");
   CHECK(model::blocks_text(0, 8) == "0-3");

@@ -1,5 +1,5 @@
 // Stages against the whole model: the same operations in another order of micro-batches must give the same bits, for
-// every head, cut between blocks and inside them, with several micro-batches in flight, and with the halves of the
+// every head, cut between blocks and inside them, with several micro-batches in flight, and with the parts of the
 // backward pass together or apart.
 #include "bert_hpc/model/stage.hpp"
 
@@ -150,12 +150,12 @@ class Stages {
 
 TEST_CASE("stages with several micro-batches in flight have the bits of the whole model") {
   const auto kind = GENERATE(HeadKind::classification, HeadKind::masked_lm);
-  // Halves of blocks of each stage: between blocks, inside the first and the last one, and everywhere.
+  // Sublayers of each stage: between blocks, inside the first and the last one, and everywhere.
   const std::vector<std::int64_t> balance =
       GENERATE(Counts{6}, Counts{4, 2}, Counts{2, 2, 2}, Counts{1, 5}, Counts{3, 3}, Counts{5, 1}, Counts{4, 1, 1},
                Counts{1, 1, 1, 1, 1, 1});
   const bool apart = GENERATE(false, true);
-  INFO(model::balance_text(balance) << ", backward " << (apart ? "in halves" : "at once"));
+  INFO(model::balance_text(balance) << ", backward " << (apart ? "in two parts" : "at once"));
   ModelRange one = model::whole(small_config());
   one.decoder_apart = true;  // as the stages sum its gradients
   Stages reference(kind, {one}, false),

@@ -17,7 +17,7 @@ PieceSeconds piece(double fixed, double per_token) {
   return {.forward = {fixed, per_token}, .backward_input = {fixed, per_token}, .backward_weight = {fixed, per_token}};
 }
 
-/// Of a model whose halves take half of `block` each.
+/// Of a model whose sublayers take half of `block` each.
 ModelSeconds model_of(const PieceSeconds& embeddings, const PieceSeconds& block, const PieceSeconds& last) {
   const auto half = [](PieceSeconds piece) {
     for (PassSeconds* pass : {&piece.forward, &piece.backward_input, &piece.backward_weight}) {
@@ -31,7 +31,7 @@ ModelSeconds model_of(const PieceSeconds& embeddings, const PieceSeconds& block,
 
 PipelineQuestion question(const ModelSeconds& seconds, std::vector<int> micro_batches) {
   PipelineQuestion q;
-  q.halves = 16;
+  q.sublayers = 16;
   q.seconds = {seconds, seconds};
   q.tokens = 1024;
   q.micro_batches = std::move(micro_batches);
@@ -83,10 +83,10 @@ TEST_CASE("the cut follows the measured pieces and the speed of each stage") {
 
 TEST_CASE("a message knows the cut that it passes") {
   const Counts balance = {3, 4, 5, 4};  // two stages, two virtual stages each
-  CHECK(half_behind(balance, 2, 0, {.peer = 1, .forward = true, .virtual_stage = 0}) == 3);
-  CHECK(half_behind(balance, 2, 1, {.peer = 0, .forward = true, .virtual_stage = 0}) == 7);
-  CHECK(half_behind(balance, 2, 0, {.peer = 1, .forward = false, .virtual_stage = 1}) == 7);
-  CHECK(half_behind(balance, 2, 1, {.peer = 0, .forward = false, .virtual_stage = 1}) == 12);
+  CHECK(sublayer_after(balance, 2, 0, {.peer = 1, .forward = true, .virtual_stage = 0}) == 3);
+  CHECK(sublayer_after(balance, 2, 1, {.peer = 0, .forward = true, .virtual_stage = 0}) == 7);
+  CHECK(sublayer_after(balance, 2, 0, {.peer = 1, .forward = false, .virtual_stage = 1}) == 7);
+  CHECK(sublayer_after(balance, 2, 1, {.peer = 0, .forward = false, .virtual_stage = 1}) == 12);
 }
 
 TEST_CASE("every schedule can be planned, with virtual stages too") {

@@ -98,7 +98,7 @@ TEST_CASE("memory follows the schedule and the ZeRO stage") {
   in.kind = ScheduleKind::gpipe;
   CHECK(loads()[1].activation_bytes == 16 * one);
   in.kind = ScheduleKind::zb_h1;
-  // Weight gradients of the second stage come one micro-batch late: two are between the halves of backward.
+  // Weight gradients of the second stage come one micro-batch late: two are between the parts of backward.
   CHECK(loads()[1].activation_bytes ==
         4 * one + 2 * kept_bytes(in.model, {.first = 6, .last = 12, .embeddings = false, .head = false},
                                  in.micro_batches[0], 1));

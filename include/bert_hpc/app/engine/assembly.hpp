@@ -62,7 +62,7 @@ class Assembly {
     training,
   };
 
-  /// Allocates the parameters of this place in a grid; values are zero. `balance`: halves of blocks of each part
+  /// Allocates the parameters of this place in a grid; values are zero. `balance`: sublayers of each part
   /// of the model (app/plan/pipeline_setup.hpp), the same on every rank. Throws Error(input) where they do not fit the
   /// model. Collective over the group whose `memory` it is, if any.
   Assembly(const config::Config& input, const model::BertConfig& config, Purpose purpose, const comm::GridShape& grid,

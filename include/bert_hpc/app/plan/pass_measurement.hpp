@@ -1,4 +1,4 @@
-// How long the passes of each piece of a model take here: the embeddings, the halves of a block, those of the last
+// How long the passes of each piece of a model take here: the embeddings, the sublayers of a block, those of the last
 // block, with the head. Each is made as a stage of its own, with memory that is given back afterwards, and computes
 // real micro-batches; no parameter of the run is touched. Of several rounds the quickest counts, as others on the
 // machine can only add to it.
@@ -22,8 +22,8 @@ struct MeasuredModel {
   std::string attention;     ///< which implementation: see ops::make_attention
   core::DataType storage = core::DataType::fp32;
   ops::ProductSettings products{};
-  std::int64_t halves_of_stage = 1;  ///< about as many as a stage will hold
-  bool apart = false;                ///< backward_input and backward_weight one after the other, as zb_h1 has them
+  std::int64_t sublayers_of_stage = 1;  ///< about as many as a stage will hold
+  bool apart = false;                   ///< backward_input and backward_weight one after the other, as zb_h1 has them
 };
 
 /// Collective over all ranks. Times every piece on the middle micro-batch of what this rank's replica does in the first

@@ -15,7 +15,7 @@
 namespace bert_hpc::app {
 
 struct PipelineSetup {
-  std::vector<std::int64_t> balance;  ///< halves of blocks of each part
+  std::vector<std::int64_t> balance;  ///< sublayers of each part
   std::int64_t micro_batches = 0;     ///< of a replica, where the input leaves them open; 0: it does not
   std::vector<std::pair<std::string, std::string>> lines;  ///< for the banner
 };

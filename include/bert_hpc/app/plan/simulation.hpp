@@ -17,7 +17,7 @@
 
 namespace bert_hpc::app {
 
-/// A step of this plan, the model's parts holding `balance` halves of blocks (for as many replicas as the grid has) on
+/// A step of this plan, the model's parts holding `balance` sublayers (for as many replicas as the grid has) on
 /// this machine. Without a machine, one whose ranks do an operation a second and send in no time: shares of time mean
 /// something then, times do not.
 train::SimulationInput simulation_input(const config::Config& input, const model::BertConfig& model,

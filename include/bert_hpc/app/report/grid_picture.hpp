@@ -13,9 +13,10 @@
 namespace bert_hpc::app {
 
 struct StageFacts {
-  std::vector<std::pair<int, int>> halves;  ///< halves [begin, end) of each virtual stage, in the order of the model
-  std::int64_t parameters = 0;              ///< of one rank
-  std::int64_t bytes = 0;                   ///< planned memory of one rank; 0: not told
+  std::vector<std::pair<int, int>>
+      sublayers;                ///< sublayers [begin, end) of each virtual stage, in the order of the model
+  std::int64_t parameters = 0;  ///< of one rank
+  std::int64_t bytes = 0;       ///< planned memory of one rank; 0: not told
 };
 
 /// `stages`: one for each stage of the pipeline. Lines end with '\n' and have no indentation.

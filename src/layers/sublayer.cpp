@@ -1,7 +1,7 @@
-#include "bert_hpc/layers/encoder_half.hpp"
+#include "bert_hpc/layers/sublayer.hpp"
 
-#include "encoder_half_base.hpp"
 #include "feed_forward.hpp"
+#include "residual_sublayer.hpp"
 #include "self_attention.hpp"
 
 namespace bert_hpc::layers {
@@ -14,8 +14,8 @@ std::string norm_beside(const std::string& output) {
 
 }  // namespace
 
-EncoderHalfBase::EncoderHalfBase(const EncoderHalfSettings& settings, const core::ParameterStore& parameters,
-                                 const TensorGroup& group, const std::string& output, std::uint32_t site)
+ResidualSublayer::ResidualSublayer(const SublayerSettings& settings, const core::ParameterStore& parameters,
+                                   const TensorGroup& group, const std::string& output, std::uint32_t site)
     : settings_(settings),
       parameters_(parameters),
       group_(group),
@@ -24,9 +24,8 @@ EncoderHalfBase::EncoderHalfBase(const EncoderHalfSettings& settings, const core
       gamma_(parameters.find(settings.prefix + norm_beside(output) + ".weight")),
       beta_(parameters.find(settings.prefix + norm_beside(output) + ".bias")) {}
 
-void EncoderHalfBase::declare_output(const EncoderHalfSettings& settings, const std::string& output,
-                                     std::int64_t columns, std::vector<core::ParameterSpec>& specs,
-                                     const TensorPlace& place) {
+void ResidualSublayer::declare_output(const SublayerSettings& settings, const std::string& output, std::int64_t columns,
+                                      std::vector<core::ParameterSpec>& specs, const TensorPlace& place) {
   const std::int64_t hidden = settings.hidden;
   const std::string product = settings.prefix + output, norm = settings.prefix + norm_beside(output);
   specs.push_back({.name = product + ".weight",
@@ -38,25 +37,25 @@ void EncoderHalfBase::declare_output(const EncoderHalfSettings& settings, const 
   }
 }
 
-Linear EncoderHalfBase::linear(const std::string& name, std::int64_t joined) const {
+Linear ResidualSublayer::linear(const std::string& name, std::int64_t joined) const {
   const std::string path = settings_.prefix + name;
   return {parameters_, {.weight = path + ".weight", .bias = path + ".bias", .joined = joined}};
 }
 
-void EncoderHalfBase::take_output(core::Workspace& workspace, std::int64_t rows, Saved& saved) const {
+void ResidualSublayer::take_output(core::Workspace& workspace, std::int64_t rows, Saved& saved) const {
   saved.sum = group_.take(workspace, rows, settings_.hidden, settings_.storage);
   saved.output = group_.take(workspace, rows, settings_.hidden, settings_.storage);
   saved.statistics = workspace.take<float>(2, group_.capacity(rows));
 }
 
-void EncoderHalfBase::take_product(core::Workspace& workspace, std::int64_t rows, Kept& kept) const {
+void ResidualSublayer::take_product(core::Workspace& workspace, std::int64_t rows, Kept& kept) const {
   kept.d_product = group_.take(workspace, rows, settings_.hidden, settings_.storage);
   if (fuses_norm_sums())
     kept.norm_sums = workspace.take<float>(ops::norm_sum_blocks(rows, settings_.hidden), 3 * settings_.hidden);
 }
 
-void EncoderHalfBase::finish_forward(Engine& engine, const Pass& pass, const core::TokenRows& rows, ConstMatrix inner,
-                                     ConstMatrix residual, Saved& saved) const {
+void ResidualSublayer::finish_forward(Engine& engine, const Pass& pass, const core::TokenRows& rows, ConstMatrix inner,
+                                      ConstMatrix residual, Saved& saved) const {
   const Matrix sum = group_.partial(saved.sum, rows.count);
   output_.forward_without_bias(engine, inner, sum);
   group_.sum(sum, saved.sum);
@@ -66,8 +65,8 @@ void EncoderHalfBase::finish_forward(Engine& engine, const Pass& pass, const cor
                                    saved.statistics.row(1));
 }
 
-void EncoderHalfBase::begin_backward(const Pass& pass, const core::TokenRows& rows, const Saved& saved, Matrix d_y,
-                                     Kept& kept, const Matrix& d_rows) const {
+void ResidualSublayer::begin_backward(const Pass& pass, const core::TokenRows& rows, const Saved& saved, Matrix d_y,
+                                      Kept& kept, const Matrix& d_rows) const {
   kept.d_output = d_y;
   group_.keep_own(d_rows);
   if (fuses_norm_sums()) {
@@ -80,8 +79,8 @@ void EncoderHalfBase::begin_backward(const Pass& pass, const core::TokenRows& ro
                                     group_.own(d_rows), kept.d_product);
 }
 
-void EncoderHalfBase::add_output_gradients(Engine& engine, const Saved& saved, const Kept& kept,
-                                           ConstMatrix inner) const {
+void ResidualSublayer::add_output_gradients(Engine& engine, const Saved& saved, const Kept& kept,
+                                            ConstMatrix inner) const {
   if (fuses_norm_sums()) {
     float* const vectors[] = {gradients(gamma_), gradients(beta_), output_.bias_gradient()};
     ops::add_partial_sums(kept.norm_sums, vectors, ops::Write::accumulate);
@@ -93,15 +92,15 @@ void EncoderHalfBase::add_output_gradients(Engine& engine, const Saved& saved, c
   output_.backward_weight(engine, group_.gather(kept.d_product, inner.rows), inner);
 }
 
-void declare_half(const EncoderHalfSettings& settings, std::vector<core::ParameterSpec>& specs,
-                  const TensorPlace& place) {
-  if (settings.kind == EncoderHalfSettings::Kind::attention) return SelfAttention::declare(settings, specs, place);
+void declare_sublayer(const SublayerSettings& settings, std::vector<core::ParameterSpec>& specs,
+                      const TensorPlace& place) {
+  if (settings.kind == SublayerSettings::Kind::attention) return SelfAttention::declare(settings, specs, place);
   FeedForward::declare(settings, specs, place);
 }
 
-std::unique_ptr<EncoderHalf> make_half(const EncoderHalfSettings& settings, const core::ParameterStore& parameters,
-                                       const TensorGroup& group) {
-  if (settings.kind == EncoderHalfSettings::Kind::attention) {
+std::unique_ptr<Sublayer> make_sublayer(const SublayerSettings& settings, const core::ParameterStore& parameters,
+                                        const TensorGroup& group) {
+  if (settings.kind == SublayerSettings::Kind::attention) {
     return std::make_unique<SelfAttention>(settings, parameters, group);
   }
   return std::make_unique<FeedForward>(settings, parameters, group);

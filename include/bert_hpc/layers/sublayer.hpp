@@ -1,4 +1,4 @@
-// The two halves of a block of BERT's encoder (Devlin et al. 2019; post-norm as in Vaswani et al. 2017), each a
+// The two sublayers of a block of BERT's encoder (Devlin et al. 2019; post-norm as in Vaswani et al. 2017), each a
 // residual step of its own, so that a pipeline can be cut between them:
 //   attention     y = layer_norm(x + dropout(attention(x)·Woᵀ + bo)),
 //   feed-forward  y = layer_norm(x + dropout(gelu(x·Wiᵀ + bi)·W2ᵀ + b2)).
@@ -26,7 +26,7 @@
 
 namespace bert_hpc::layers {
 
-struct EncoderHalfSettings {
+struct SublayerSettings {
   enum class Kind { attention, feed_forward };
   Kind kind = Kind::attention;
   std::string prefix;  ///< of its block, e.g. "bert.encoder.layer.0."
@@ -38,9 +38,9 @@ struct EncoderHalfSettings {
   bool fuses_row_sums = ops::fuses_row_sums();  ///< the kernels of backward_input begin the gradients of vectors
 };
 
-class EncoderHalf {
+class Sublayer {
  public:
-  virtual ~EncoderHalf() = default;
+  virtual ~Sublayer() = default;
 
   /// The weights of all its products, where it computes a selection of its rows or all of them.
   virtual std::vector<LinearWeight> linear_weights(bool selects) const = 0;
@@ -96,16 +96,16 @@ class EncoderHalf {
   /// What backward_input takes, for planning.
   virtual void plan_scratch(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection) const = 0;
 
-  /// Adds to the gradients of this half's parameters.
+  /// Adds to the gradients of this sublayer's parameters.
   virtual void backward_weight(Engine& engine, const RowSelection* selection, const Saved& saved, const Kept& kept,
                                ConstMatrix x) const = 0;
 };
 
-/// Appends the half's parameters. Query, key and value weights lie behind each other, as do their biases, so that one
-/// product computes all three.
-void declare_half(const EncoderHalfSettings& settings, std::vector<core::ParameterSpec>& specs,
-                  const TensorPlace& place = {});
-std::unique_ptr<EncoderHalf> make_half(const EncoderHalfSettings& settings, const core::ParameterStore& parameters,
-                                       const TensorGroup& group = {});
+/// Appends the sublayer's parameters. Query, key and value weights lie behind each other, as do their biases, so that
+/// one product computes all three.
+void declare_sublayer(const SublayerSettings& settings, std::vector<core::ParameterSpec>& specs,
+                      const TensorPlace& place = {});
+std::unique_ptr<Sublayer> make_sublayer(const SublayerSettings& settings, const core::ParameterStore& parameters,
+                                        const TensorGroup& group = {});
 
 }  // namespace bert_hpc::layers

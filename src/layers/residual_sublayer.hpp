@@ -1,23 +1,23 @@
-// What the two halves of an encoder block have in common: finding parameters, and the residual step that each ends with
-// (bias, dropout, residual, layer norm), forward and backward.
+// What the two sublayers of an encoder block have in common: finding parameters, and the residual step that each ends
+// with (bias, dropout, residual, layer norm), forward and backward.
 #pragma once
 
 #include <string>
 
-#include "bert_hpc/layers/encoder_half.hpp"
+#include "bert_hpc/layers/sublayer.hpp"
 #include "bert_hpc/ops/layer_norm.hpp"
 
 namespace bert_hpc::layers {
 
-class EncoderHalfBase : public EncoderHalf {
+class ResidualSublayer : public Sublayer {
  protected:
-  /// `output`: the name of the product that ends this half, inside its block. `site`: its dropout, counted in the
+  /// `output`: the name of the product that ends this sublayer, inside its block. `site`: its dropout, counted in the
   /// block.
-  EncoderHalfBase(const EncoderHalfSettings& settings, const core::ParameterStore& parameters, const TensorGroup& group,
-                  const std::string& output, std::uint32_t site);
+  ResidualSublayer(const SublayerSettings& settings, const core::ParameterStore& parameters, const TensorGroup& group,
+                   const std::string& output, std::uint32_t site);
 
   /// Appends weight and bias of the last product, (hidden, its share of `columns`), and of the layer norm.
-  static void declare_output(const EncoderHalfSettings& settings, const std::string& output, std::int64_t columns,
+  static void declare_output(const SublayerSettings& settings, const std::string& output, std::int64_t columns,
                              std::vector<core::ParameterSpec>& specs, const TensorPlace& place);
 
   /// The linear layer with parameters of this name, inside the block, or so many joined ones.
@@ -50,7 +50,7 @@ class EncoderHalfBase : public EncoderHalf {
     return settings_.fuses_row_sums && !group_.shared() && settings_.hidden <= ops::most_summed_columns;
   }
 
-  EncoderHalfSettings settings_;
+  SublayerSettings settings_;
   const core::ParameterStore& parameters_;
   TensorGroup group_;
   std::uint32_t output_site_;
