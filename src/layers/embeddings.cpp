@@ -39,8 +39,8 @@ Embeddings::Embeddings(const EmbeddingsSettings& settings, const core::Parameter
   core::require(settings.vocabulary >= group.place().size, "embeddings: a tensor group larger than the vocabulary");
 }
 
-Embeddings::Saved Embeddings::take_saved(core::Workspace& workspace, std::int64_t tokens) const {
-  Saved saved;
+Embeddings::SavedActivations Embeddings::allocate_saved(core::Workspace& workspace, std::int64_t tokens) const {
+  SavedActivations saved;
   saved.sum = group_.take(workspace, tokens, settings_.hidden, settings_.storage);
   saved.output = group_.take(workspace, tokens, settings_.hidden, settings_.storage);
   saved.statistics = workspace.take<float>(2, group_.capacity(tokens));
@@ -48,7 +48,7 @@ Embeddings::Saved Embeddings::take_saved(core::Workspace& workspace, std::int64_
 }
 
 /// saved.sum = word + position + type
-void Embeddings::look_up(const core::MicroBatch& batch, Saved& saved) const {
+void Embeddings::look_up(const core::MicroBatch& batch, SavedActivations& saved) const {
   const Tensor<const float> word = parameters_.value(word_), position = parameters_.value(position_),
                             type = parameters_.value(type_);
   if (!group_.shared()) return ops::embedding_forward(batch, word, position, type, saved.sum);
@@ -58,20 +58,20 @@ void Embeddings::look_up(const core::MicroBatch& batch, Saved& saved) const {
   ops::add_position_and_type(batch, group_.begin(batch.tokens.count), position, type, saved.sum);
 }
 
-void Embeddings::forward(const Pass& pass, Saved& saved) const {
-  look_up(pass.batch, saved);
-  const core::TokenRows rows = group_.own(pass.batch.tokens);
-  ops::residual_layer_norm_forward(pass.dropout(0.0f, settings_.site), rows, saved.sum, nullptr, {},
+void Embeddings::forward(const StepContext& context, SavedActivations& saved) const {
+  look_up(context.batch, saved);
+  const core::TokenRows rows = group_.own(context.batch.tokens);
+  ops::residual_layer_norm_forward(context.dropout(0.0f, settings_.site), rows, saved.sum, nullptr, {},
                                    parameters_.value(gamma_).data, parameters_.value(beta_).data,
                                    settings_.layer_norm_epsilon, saved.output, saved.statistics.row(0),
                                    saved.statistics.row(1));
-  const core::Dropout drop = pass.dropout(settings_.hidden_dropout, settings_.site);
+  const core::Dropout drop = context.dropout(settings_.hidden_dropout, settings_.site);
   if (drop.probability > 0) ops::dropout(drop, rows, saved.output, saved.output);
 }
 
-void Embeddings::backward_weight(const Pass& pass, const Saved& saved, Matrix d_y) const {
-  const core::TokenRows rows = group_.own(pass.batch.tokens);
-  const core::Dropout drop = pass.dropout(settings_.hidden_dropout, settings_.site);
+void Embeddings::backward_weight(const StepContext& context, const SavedActivations& saved, Matrix d_y) const {
+  const core::TokenRows rows = group_.own(context.batch.tokens);
+  const core::Dropout drop = context.dropout(settings_.hidden_dropout, settings_.site);
   if (drop.probability > 0) ops::dropout(drop, rows, d_y, d_y);
   const NormGradient norm = {d_y,
                              saved.sum,
@@ -80,16 +80,16 @@ void Embeddings::backward_weight(const Pass& pass, const Saved& saved, Matrix d_
                              parameters_.gradient(gamma_).data,
                              parameters_.gradient(beta_).data};
   add_norm_gradients(group_, {&norm, 1});
-  ops::residual_layer_norm_backward(pass.dropout(0.0f, settings_.site), rows, d_y, saved.sum,
+  ops::residual_layer_norm_backward(context.dropout(0.0f, settings_.site), rows, d_y, saved.sum,
                                     parameters_.value(gamma_).data, saved.statistics.row(0), saved.statistics.row(1),
                                     d_y, {});
-  ops::embedding_backward(pass.batch, group_.gather(d_y, pass.batch.tokens.count), parameters_.gradient(word_),
+  ops::embedding_backward(context.batch, group_.gather(d_y, context.batch.tokens.count), parameters_.gradient(word_),
                           parameters_.gradient(position_), parameters_.gradient(type_),
                           group_.place().begin(settings_.vocabulary));
   if (!settings_.few_rows() || group_.shared()) return;
-  const core::SortedIds& words = pass.batch.sorted_ids;
+  const core::SortedIds& words = context.batch.sorted_ids;
   ops::mark_rows({parameters_.marks_of(word_)}, settings_.hidden, words.ids, words.unique);
-  ops::mark_first_rows({parameters_.marks_of(position_)}, settings_.hidden, pass.batch.max_length);
+  ops::mark_first_rows({parameters_.marks_of(position_)}, settings_.hidden, context.batch.max_length);
 }
 
 }  // namespace bert_hpc::layers

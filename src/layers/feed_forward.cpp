@@ -24,63 +24,65 @@ FeedForward::FeedForward(const SublayerSettings& settings, const core::Parameter
       wide_(group.place().share(settings.intermediate)),
       intermediate_(linear("intermediate.dense")) {}
 
-Sublayer::Saved FeedForward::take_saved(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection,
-                                        std::int64_t) const {
+Sublayer::SavedActivations FeedForward::allocate_saved(core::Workspace& workspace, std::int64_t tokens,
+                                                       const RowSelection* selection, std::int64_t) const {
   const std::int64_t rows = row_count(tokens, selection);
-  Saved saved;
+  SavedActivations saved;
   saved.intermediate = workspace.take(rows, wide_, settings_.storage);
   saved.activated = workspace.take(rows, wide_, settings_.storage);
-  take_output(workspace, rows, saved);
+  allocate_output(workspace, rows, saved);
   return saved;
 }
 
-Sublayer::Kept FeedForward::take_kept(core::Workspace& workspace, std::int64_t tokens,
-                                      const RowSelection* selection) const {
+Sublayer::WeightGradientInputs FeedForward::allocate_deferred(core::Workspace& workspace, std::int64_t tokens,
+                                                              const RowSelection* selection) const {
   const std::int64_t rows = row_count(tokens, selection);
-  Kept kept;
-  take_product(workspace, rows, kept);
-  kept.d_intermediate = workspace.take(rows, wide_, settings_.storage);
-  if (settings_.fuses_row_sums) kept.intermediate_sums = workspace.take<float>(ops::gelu_sum_blocks(rows), wide_);
-  return kept;
+  WeightGradientInputs deferred;
+  allocate_product(workspace, rows, deferred);
+  deferred.d_intermediate = workspace.take(rows, wide_, settings_.storage);
+  if (settings_.fuses_row_sums) deferred.intermediate_sums = workspace.take<float>(ops::gelu_sum_blocks(rows), wide_);
+  return deferred;
 }
 
 std::vector<LinearWeight> FeedForward::linear_weights(bool selects) const {
   return {intermediate_.weight(selects), output_.weight(selects)};
 }
 
-void FeedForward::forward(Engine& engine, const Pass& pass, const RowSelection* selection, ConstMatrix x,
-                          Saved& saved) const {
-  const core::TokenRows& rows = rows_of(pass, selection);
+void FeedForward::forward(Engine& engine, const StepContext& context, const RowSelection* selection, ConstMatrix x,
+                          SavedActivations& saved) const {
+  const core::TokenRows& rows = rows_of(context, selection);
   intermediate_.forward_gelu(engine, group_.gather(x, rows.count), saved.intermediate, saved.activated);
-  finish_forward(engine, pass, rows, saved.activated, x, saved);
+  finish_forward(engine, context, rows, saved.activated, x, saved);
 }
 
-void FeedForward::backward_input(Engine& engine, const Pass& pass, const RowSelection* selection, const Saved& saved,
-                                 Matrix d_y, Kept& kept, Matrix d_x, core::Workspace&) const {
-  const core::TokenRows& rows = rows_of(pass, selection);
+void FeedForward::backward_input(Engine& engine, const StepContext& context, const RowSelection* selection,
+                                 const SavedActivations& saved, Matrix d_y, WeightGradientInputs& deferred, Matrix d_x,
+                                 core::Workspace&) const {
+  const core::TokenRows& rows = rows_of(context, selection);
   const Matrix sum = group_.partial(d_x, rows.count);
-  begin_backward(pass, rows, saved, d_y, kept, sum);
-  const ConstMatrix d_product = group_.gather(kept.d_product, rows.count);
+  begin_backward(context, rows, saved, d_y, deferred, sum);
+  const ConstMatrix d_product = group_.gather(deferred.d_product, rows.count);
   if (settings_.fuses_row_sums) {
-    output_.backward_input(engine, d_product, kept.d_intermediate, ops::Write::replace);
-    ops::gelu_backward(saved.intermediate, kept.d_intermediate, kept.d_intermediate, kept.intermediate_sums);
+    output_.backward_input(engine, d_product, deferred.d_intermediate, ops::Write::replace);
+    ops::gelu_backward(saved.intermediate, deferred.d_intermediate, deferred.d_intermediate,
+                       deferred.intermediate_sums);
   } else {
-    output_.backward_input_gelu(engine, d_product, saved.intermediate, kept.d_intermediate);
+    output_.backward_input_gelu(engine, d_product, saved.intermediate, deferred.d_intermediate);
   }
-  intermediate_.backward_input(engine, kept.d_intermediate, sum, ops::Write::accumulate);
+  intermediate_.backward_input(engine, deferred.d_intermediate, sum, ops::Write::accumulate);
   group_.sum(sum, d_x);
 }
 
-void FeedForward::backward_weight(Engine& engine, const RowSelection*, const Saved& saved, const Kept& kept,
-                                  ConstMatrix x) const {
-  add_output_gradients(engine, saved, kept, saved.activated);
+void FeedForward::backward_weight(Engine& engine, const RowSelection*, const SavedActivations& saved,
+                                  const WeightGradientInputs& deferred, ConstMatrix x) const {
+  add_output_gradients(engine, saved, deferred, saved.activated);
   const ConstMatrix input = group_.gather(x, saved.activated.rows);
   if (settings_.fuses_row_sums) {
     float* const vectors[] = {intermediate_.bias_gradient()};
-    ops::add_partial_sums(kept.intermediate_sums, vectors, ops::Write::accumulate);
-    return intermediate_.backward_weight_without_bias(engine, kept.d_intermediate, input);
+    ops::add_partial_sums(deferred.intermediate_sums, vectors, ops::Write::accumulate);
+    return intermediate_.backward_weight_without_bias(engine, deferred.d_intermediate, input);
   }
-  intermediate_.backward_weight(engine, kept.d_intermediate, input);
+  intermediate_.backward_weight(engine, deferred.d_intermediate, input);
 }
 
 }  // namespace bert_hpc::layers

@@ -39,8 +39,8 @@ MaskedLmHead::MaskedLmHead(const HeadSettings& settings, const core::ParameterSt
       gamma_(parameters.find("cls.predictions.transform.LayerNorm.weight")),
       beta_(parameters.find("cls.predictions.transform.LayerNorm.bias")) {}
 
-Head::Saved MaskedLmHead::take_saved(core::Workspace& workspace, std::int64_t rows) const {
-  Saved saved;
+Head::SavedActivations MaskedLmHead::allocate_saved(core::Workspace& workspace, std::int64_t rows) const {
+  SavedActivations saved;
   saved.dense = group_.take(workspace, rows, settings_.hidden, settings_.storage);
   saved.activated = group_.take(workspace, rows, settings_.hidden, settings_.storage);
   saved.features = group_.take(workspace, rows, settings_.hidden, settings_.storage);
@@ -59,31 +59,31 @@ std::vector<LinearWeight> MaskedLmHead::linear_weights() const {
   return {dense_.weight(true), decoder_.weight(true)};
 }
 
-void MaskedLmHead::forward(Engine& engine, const Pass& pass, ConstMatrix x, Saved& saved) const {
+void MaskedLmHead::forward(Engine& engine, const StepContext& context, ConstMatrix x, SavedActivations& saved) const {
   dense_.forward_gelu(engine, x, saved.dense, saved.activated);
-  ops::residual_layer_norm_forward(pass.dropout(0.0f, settings_.site), group_.own(pass.batch.masked), saved.activated,
-                                   nullptr, {}, parameters_.value(gamma_).data, parameters_.value(beta_).data,
-                                   settings_.layer_norm_epsilon, saved.features, saved.statistics.row(0),
-                                   saved.statistics.row(1));
-  decoder_.forward(engine, group_.gather(saved.features, pass.batch.masked.count), saved.logits);
+  ops::residual_layer_norm_forward(context.dropout(0.0f, settings_.site), group_.own(context.batch.masked),
+                                   saved.activated, nullptr, {}, parameters_.value(gamma_).data,
+                                   parameters_.value(beta_).data, settings_.layer_norm_epsilon, saved.features,
+                                   saved.statistics.row(0), saved.statistics.row(1));
+  decoder_.forward(engine, group_.gather(saved.features, context.batch.masked.count), saved.logits);
 }
 
-void MaskedLmHead::loss(const Pass& pass, float scale, Saved& saved) const {
+void MaskedLmHead::loss(const StepContext& context, float scale, SavedActivations& saved) const {
   if (!group_.shared()) {
-    return ops::cross_entropy(saved.logits, pass.batch.masked_labels, scale, saved.row_losses.data,
-                              pass.training ? saved.logits : Matrix());
+    return ops::cross_entropy(saved.logits, context.batch.masked_labels, scale, saved.row_losses.data,
+                              context.training ? saved.logits : Matrix());
   }
-  const Tensor<float> logits = saved.logits.as<float>(), d_logits = pass.training ? logits : Tensor<float>();
+  const Tensor<float> logits = saved.logits.as<float>(), d_logits = context.training ? logits : Tensor<float>();
   const Tensor<float> largest = saved.shard_sums.row_range(0, 1), totals = saved.shard_sums.row_range(1, 2);
   ops::class_shard_maxima(logits, largest.data);
   group_.all_reduce({largest.data, static_cast<std::size_t>(largest.size())}, comm::Reduction::maximum);
-  ops::class_shard_totals(logits, first_output_, pass.batch.masked_labels, largest.data, totals, d_logits);
+  ops::class_shard_totals(logits, first_output_, context.batch.masked_labels, largest.data, totals, d_logits);
   group_.all_reduce({totals.data, static_cast<std::size_t>(totals.size())}, comm::Reduction::sum);
-  ops::class_shard_cross_entropy(first_output_, pass.batch.masked_labels, scale, totals, saved.row_losses.data,
+  ops::class_shard_cross_entropy(first_output_, context.batch.masked_labels, scale, totals, saved.row_losses.data,
                                  d_logits);
 }
 
-void MaskedLmHead::predict(Saved& saved, std::int32_t* predicted) const {
+void MaskedLmHead::predict(SavedActivations& saved, std::int32_t* predicted) const {
   if (!group_.shared()) return ops::arg_max(saved.logits, predicted);
   const Tensor<float> logits = saved.logits.as<float>();
   const Tensor<float> largest = saved.shard_sums.row_range(0, 1), place = saved.shard_sums.row_range(1, 1);
@@ -94,18 +94,19 @@ void MaskedLmHead::predict(Saved& saved, std::int32_t* predicted) const {
   ops::to_integers(place.data, place.size(), predicted);
 }
 
-void MaskedLmHead::backward_input(Engine& engine, const Pass& pass, Saved& saved, Matrix d_x) const {
-  const Matrix sum = group_.partial(saved.d_features, pass.batch.masked.count);
+void MaskedLmHead::backward_input(Engine& engine, const StepContext& context, SavedActivations& saved,
+                                  Matrix d_x) const {
+  const Matrix sum = group_.partial(saved.d_features, context.batch.masked.count);
   decoder_.backward_input(engine, saved.logits, sum, ops::Write::replace);
   group_.sum(sum, saved.d_features);
-  ops::residual_layer_norm_backward(pass.dropout(0.0f, settings_.site), group_.own(pass.batch.masked), saved.d_features,
-                                    saved.activated, parameters_.value(gamma_).data, saved.statistics.row(0),
-                                    saved.statistics.row(1), saved.d_dense, {});
+  ops::residual_layer_norm_backward(context.dropout(0.0f, settings_.site), group_.own(context.batch.masked),
+                                    saved.d_features, saved.activated, parameters_.value(gamma_).data,
+                                    saved.statistics.row(0), saved.statistics.row(1), saved.d_dense, {});
   ops::gelu_backward(saved.dense, saved.d_dense, saved.d_dense);
   dense_.backward_input(engine, saved.d_dense, d_x, ops::Write::replace);
 }
 
-void MaskedLmHead::backward_weight(Engine& engine, const Saved& saved, ConstMatrix x) const {
+void MaskedLmHead::backward_weight(Engine& engine, const SavedActivations& saved, ConstMatrix x) const {
   const std::int64_t rows = saved.logits.rows;
   decoder_.backward_weight(engine, saved.logits, group_.gather(saved.features, rows));
   const NormGradient norm = {saved.d_features,

@@ -10,13 +10,13 @@ class MaskedLmHead : public Head {
   static void declare(const HeadSettings& settings, std::vector<core::ParameterSpec>& specs, const TensorPlace& place);
   MaskedLmHead(const HeadSettings& settings, const core::ParameterStore& parameters, const TensorGroup& group);
 
-  Saved take_saved(core::Workspace& workspace, std::int64_t rows) const override;
+  SavedActivations allocate_saved(core::Workspace& workspace, std::int64_t rows) const override;
   std::vector<LinearWeight> linear_weights() const override;
-  void forward(Engine& engine, const Pass& pass, ConstMatrix x, Saved& saved) const override;
-  void loss(const Pass& pass, float scale, Saved& saved) const override;
-  void predict(Saved& saved, std::int32_t* predicted) const override;
-  void backward_input(Engine& engine, const Pass& pass, Saved& saved, Matrix d_x) const override;
-  void backward_weight(Engine& engine, const Saved& saved, ConstMatrix x) const override;
+  void forward(Engine& engine, const StepContext& context, ConstMatrix x, SavedActivations& saved) const override;
+  void loss(const StepContext& context, float scale, SavedActivations& saved) const override;
+  void predict(SavedActivations& saved, std::int32_t* predicted) const override;
+  void backward_input(Engine& engine, const StepContext& context, SavedActivations& saved, Matrix d_x) const override;
+  void backward_weight(Engine& engine, const SavedActivations& saved, ConstMatrix x) const override;
 
  private:
   HeadSettings settings_;

@@ -25,25 +25,26 @@ class ResidualSublayer : public Sublayer {
   const float* values(int slice) const { return parameters_.value(slice).data; }
   float* gradients(int slice) const { return parameters_.gradient(slice).data; }
 
-  static const core::TokenRows& rows_of(const Pass& pass, const RowSelection* selection) {
-    return selection != nullptr ? selection->rows : pass.batch.tokens;
+  static const core::TokenRows& rows_of(const StepContext& context, const RowSelection* selection) {
+    return selection != nullptr ? selection->rows : context.batch.tokens;
   }
   static std::int64_t row_count(std::int64_t tokens, const RowSelection* selection) {
     return selection != nullptr ? selection->rows.count : tokens;
   }
-  void take_output(core::Workspace& workspace, std::int64_t rows, Saved& saved) const;
+  void allocate_output(core::Workspace& workspace, std::int64_t rows, SavedActivations& saved) const;
   /// Of kept: d_product and norm_sums.
-  void take_product(core::Workspace& workspace, std::int64_t rows, Kept& kept) const;
+  void allocate_product(core::Workspace& workspace, std::int64_t rows, WeightGradientInputs& deferred) const;
 
   /// From inner (rows, its columns) to saved.sum = inner·weightᵀ and saved.output, with the residual (piece, hidden).
-  void finish_forward(Engine& engine, const Pass& pass, const core::TokenRows& rows, ConstMatrix inner,
-                      ConstMatrix residual, Saved& saved) const;
-  /// From d_y to kept.d_output, kept.d_product, kept.norm_sums and the residual's share, which replaces this rank's
-  /// rows of `d_rows` (rows, hidden).
-  void begin_backward(const Pass& pass, const core::TokenRows& rows, const Saved& saved, Matrix d_y, Kept& kept,
-                      const Matrix& d_rows) const;
+  void finish_forward(Engine& engine, const StepContext& context, const core::TokenRows& rows, ConstMatrix inner,
+                      ConstMatrix residual, SavedActivations& saved) const;
+  /// From d_y to deferred.d_output, deferred.d_product, deferred.norm_sums and the residual's share, which replaces
+  /// this rank's rows of `d_rows` (rows, hidden).
+  void begin_backward(const StepContext& context, const core::TokenRows& rows, const SavedActivations& saved,
+                      Matrix d_y, WeightGradientInputs& deferred, const Matrix& d_rows) const;
   /// Adds the gradients of the last product and of the layer norm.
-  void add_output_gradients(Engine& engine, const Saved& saved, const Kept& kept, ConstMatrix inner) const;
+  void add_output_gradients(Engine& engine, const SavedActivations& saved, const WeightGradientInputs& deferred,
+                            ConstMatrix inner) const;
 
   /// In a tensor group the norm has this rank's rows alone, and the bias after the last product all of them.
   bool fuses_norm_sums() const {

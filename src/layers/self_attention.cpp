@@ -40,11 +40,12 @@ SelfAttention::SelfAttention(const SublayerSettings& settings, const core::Param
   core::require(settings.heads % group.place().size == 0, "attention: heads that the tensor group cannot share out");
 }
 
-Sublayer::Saved SelfAttention::take_saved(core::Workspace& workspace, std::int64_t tokens,
-                                          const RowSelection* selection, std::int64_t dropout_tiles) const {
+Sublayer::SavedActivations SelfAttention::allocate_saved(core::Workspace& workspace, std::int64_t tokens,
+                                                         const RowSelection* selection,
+                                                         std::int64_t dropout_tiles) const {
   const std::int64_t rows = row_count(tokens, selection);
   const DataType type = settings_.storage;
-  Saved saved;
+  SavedActivations saved;
   if (selection != nullptr) {
     saved.x_selected = workspace.take(rows, settings_.hidden, type);
     saved.query = workspace.take(rows, width_, type);
@@ -59,25 +60,25 @@ Sublayer::Saved SelfAttention::take_saved(core::Workspace& workspace, std::int64
   if (settings_.attention_dropout > 0.0f && dropout_tiles > 0) {
     saved.kept_pairs = workspace.take<std::uint64_t>(heads_ * dropout_tiles, rows);
   }
-  take_output(workspace, rows, saved);
+  allocate_output(workspace, rows, saved);
   return saved;
 }
 
-Sublayer::Kept SelfAttention::take_kept(core::Workspace& workspace, std::int64_t tokens,
-                                        const RowSelection* selection) const {
+Sublayer::WeightGradientInputs SelfAttention::allocate_deferred(core::Workspace& workspace, std::int64_t tokens,
+                                                                const RowSelection* selection) const {
   const std::int64_t rows = row_count(tokens, selection);
   const DataType type = settings_.storage;
-  Kept kept;
-  take_product(workspace, rows, kept);
+  WeightGradientInputs deferred;
+  allocate_product(workspace, rows, deferred);
   if (selection != nullptr) {
-    kept.d_query = workspace.take(rows, width_, type);
-    kept.d_key_value = workspace.take(tokens, 2 * width_, type);
+    deferred.d_query = workspace.take(rows, width_, type);
+    deferred.d_key_value = workspace.take(tokens, 2 * width_, type);
   } else {
-    kept.d_query_key_value = workspace.take(tokens, 3 * width_, type);
-    kept.d_query = kept.d_query_key_value.column_range(0, width_);
-    kept.d_key_value = kept.d_query_key_value.column_range(width_, 2 * width_);
+    deferred.d_query_key_value = workspace.take(tokens, 3 * width_, type);
+    deferred.d_query = deferred.d_query_key_value.column_range(0, width_);
+    deferred.d_key_value = deferred.d_query_key_value.column_range(width_, 2 * width_);
   }
-  return kept;
+  return deferred;
 }
 
 void SelfAttention::plan_scratch(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection) const {
@@ -88,11 +89,11 @@ void SelfAttention::plan_scratch(core::Workspace& workspace, std::int64_t tokens
   workspace.release(mark);
 }
 
-ops::AttentionExtents SelfAttention::extents(const Pass& pass) const {
-  return {.sequences = pass.batch.sequences,
+ops::AttentionExtents SelfAttention::extents(const StepContext& context) const {
+  return {.sequences = context.batch.sequences,
           .heads = heads_,
           .head_dim = settings_.hidden / settings_.heads,
-          .max_length = pass.batch.max_length,
+          .max_length = context.batch.max_length,
           .first_head = group_.place().begin(settings_.heads)};
 }
 
@@ -101,10 +102,10 @@ std::vector<LinearWeight> SelfAttention::linear_weights(bool selects) const {
   return {query_.weight(true), key_value_.weight(false), output_.weight(true)};
 }
 
-void SelfAttention::forward(Engine& engine, const Pass& pass, const RowSelection* selection, ConstMatrix x,
-                            Saved& saved) const {
-  const TokenRows& rows = rows_of(pass, selection);
-  const ConstMatrix all = group_.gather(x, pass.batch.tokens.count);
+void SelfAttention::forward(Engine& engine, const StepContext& context, const RowSelection* selection, ConstMatrix x,
+                            SavedActivations& saved) const {
+  const TokenRows& rows = rows_of(context, selection);
+  const ConstMatrix all = group_.gather(x, context.batch.tokens.count);
   ConstMatrix residual = x;
   if (selection != nullptr) {
     ops::gather_rows(all, selection->index, saved.x_selected);
@@ -115,51 +116,52 @@ void SelfAttention::forward(Engine& engine, const Pass& pass, const RowSelection
     query_key_value_.forward(engine, all, saved.query_key_value);
   }
   const ConstMatrix key_value = saved.key_value;
-  engine.attention.forward(extents(pass), rows, pass.batch.tokens,
-                           pass.dropout(settings_.attention_dropout, settings_.first_site), saved.query,
+  engine.attention.forward(extents(context), rows, context.batch.tokens,
+                           context.dropout(settings_.attention_dropout, settings_.first_site), saved.query,
                            key_value.column_range(0, width_), key_value.column_range(width_, width_), saved.context,
                            saved.log_sum_exp, saved.kept_pairs);
-  finish_forward(engine, pass, rows, saved.context, residual, saved);
+  finish_forward(engine, context, rows, saved.context, residual, saved);
 }
 
-void SelfAttention::backward_input(Engine& engine, const Pass& pass, const RowSelection* selection, const Saved& saved,
-                                   Matrix d_y, Kept& kept, Matrix d_x, core::Workspace& workspace) const {
-  const TokenRows& rows = rows_of(pass, selection);
+void SelfAttention::backward_input(Engine& engine, const StepContext& context, const RowSelection* selection,
+                                   const SavedActivations& saved, Matrix d_y, WeightGradientInputs& deferred,
+                                   Matrix d_x, core::Workspace& workspace) const {
+  const TokenRows& rows = rows_of(context, selection);
   const std::int64_t mark = workspace.mark();
   // The gradient at the input begins with the residual's share; where every row is computed on one rank it is d_x
   // itself.
   const Matrix d_context = workspace.take(rows.count, width_, settings_.storage);
-  const Matrix sum = group_.partial(d_x, pass.batch.tokens.count);
+  const Matrix sum = group_.partial(d_x, context.batch.tokens.count);
   const Matrix d_rows =
       selection != nullptr ? workspace.take(rows.count, settings_.hidden, group_.partial_type(settings_.storage)) : sum;
-  begin_backward(pass, rows, saved, d_y, kept, d_rows);
-  output_.backward_input(engine, group_.gather(kept.d_product, rows.count), d_context, Write::replace);
+  begin_backward(context, rows, saved, d_y, deferred, d_rows);
+  output_.backward_input(engine, group_.gather(deferred.d_product, rows.count), d_context, Write::replace);
   const ConstMatrix key_value = saved.key_value;
-  engine.attention.backward(extents(pass), rows, pass.batch.tokens,
-                            pass.dropout(settings_.attention_dropout, settings_.first_site), saved.query,
-                            key_value.column_range(0, width_), key_value.column_range(width_, width_), saved.context,
-                            saved.log_sum_exp, saved.kept_pairs, d_context, kept.d_query,
-                            kept.d_key_value.column_range(0, width_), kept.d_key_value.column_range(width_, width_));
+  engine.attention.backward(
+      extents(context), rows, context.batch.tokens, context.dropout(settings_.attention_dropout, settings_.first_site),
+      saved.query, key_value.column_range(0, width_), key_value.column_range(width_, width_), saved.context,
+      saved.log_sum_exp, saved.kept_pairs, d_context, deferred.d_query, deferred.d_key_value.column_range(0, width_),
+      deferred.d_key_value.column_range(width_, width_));
   if (selection != nullptr) {
-    query_.backward_input(engine, kept.d_query, d_rows, Write::accumulate);
-    key_value_.backward_input(engine, kept.d_key_value, sum, Write::replace);
+    query_.backward_input(engine, deferred.d_query, d_rows, Write::accumulate);
+    key_value_.backward_input(engine, deferred.d_key_value, sum, Write::replace);
     ops::scatter_add_rows(d_rows, selection->index, sum);
   } else {
-    query_key_value_.backward_input(engine, kept.d_query_key_value, sum, Write::accumulate);
+    query_key_value_.backward_input(engine, deferred.d_query_key_value, sum, Write::accumulate);
   }
   group_.sum(sum, d_x);
   workspace.release(mark);
 }
 
-void SelfAttention::backward_weight(Engine& engine, const RowSelection* selection, const Saved& saved, const Kept& kept,
-                                    ConstMatrix x) const {
-  add_output_gradients(engine, saved, kept, saved.context);
+void SelfAttention::backward_weight(Engine& engine, const RowSelection* selection, const SavedActivations& saved,
+                                    const WeightGradientInputs& deferred, ConstMatrix x) const {
+  add_output_gradients(engine, saved, deferred, saved.context);
   const ConstMatrix all = group_.gather(x, saved.key_value.rows);
   if (selection != nullptr) {
-    query_.backward_weight(engine, kept.d_query, saved.x_selected);
-    key_value_.backward_weight(engine, kept.d_key_value, all);
+    query_.backward_weight(engine, deferred.d_query, saved.x_selected);
+    key_value_.backward_weight(engine, deferred.d_key_value, all);
   } else {
-    query_key_value_.backward_weight(engine, kept.d_query_key_value, all);
+    query_key_value_.backward_weight(engine, deferred.d_query_key_value, all);
   }
 }
 

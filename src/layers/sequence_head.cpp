@@ -22,8 +22,8 @@ SequenceHead::SequenceHead(const HeadSettings& settings, const core::ParameterSt
               {.weight = "bert.pooler.dense.weight", .bias = "bert.pooler.dense.bias", .in_encoder = false}),
       classifier_(parameters, {.weight = "classifier.weight", .bias = "classifier.bias", .in_encoder = false}) {}
 
-Head::Saved SequenceHead::take_saved(core::Workspace& workspace, std::int64_t rows) const {
-  Saved saved;
+Head::SavedActivations SequenceHead::allocate_saved(core::Workspace& workspace, std::int64_t rows) const {
+  SavedActivations saved;
   saved.dense = workspace.take(rows, settings_.hidden, settings_.storage);
   saved.features = workspace.take(rows, settings_.hidden, settings_.storage);
   saved.d_features = saved.d_dense = workspace.take(rows, settings_.hidden, settings_.storage);
@@ -36,36 +36,37 @@ std::vector<LinearWeight> SequenceHead::linear_weights() const {
   return {pooler_.weight(true), classifier_.weight(true)};
 }
 
-void SequenceHead::forward(Engine& engine, const Pass& pass, ConstMatrix x, Saved& saved) const {
-  pooler_.forward(engine, group_.gather(x, pass.batch.first.count), saved.dense);
+void SequenceHead::forward(Engine& engine, const StepContext& context, ConstMatrix x, SavedActivations& saved) const {
+  pooler_.forward(engine, group_.gather(x, context.batch.first.count), saved.dense);
   ops::tanh_forward(saved.dense, saved.dense);
-  ops::dropout(pass.dropout(settings_.classifier_dropout, settings_.site), pass.batch.first, saved.dense,
+  ops::dropout(context.dropout(settings_.classifier_dropout, settings_.site), context.batch.first, saved.dense,
                saved.features);
   classifier_.forward(engine, saved.features, saved.logits);
 }
 
-void SequenceHead::loss(const Pass& pass, float scale, Saved& saved) const {
-  const Tensor<float> logits = saved.logits.as<float>(), d_logits = pass.training ? logits : Tensor<float>();
+void SequenceHead::loss(const StepContext& context, float scale, SavedActivations& saved) const {
+  const Tensor<float> logits = saved.logits.as<float>(), d_logits = context.training ? logits : Tensor<float>();
   if (settings_.kind == HeadSettings::Kind::regression) {
-    ops::squared_error(logits, pass.batch.values, scale, saved.row_losses.data, d_logits);
+    ops::squared_error(logits, context.batch.values, scale, saved.row_losses.data, d_logits);
   } else {
-    ops::cross_entropy(logits, pass.batch.class_labels, scale, saved.row_losses.data, d_logits);
+    ops::cross_entropy(logits, context.batch.class_labels, scale, saved.row_losses.data, d_logits);
   }
 }
 
-void SequenceHead::predict(Saved& saved, std::int32_t* predicted) const {
+void SequenceHead::predict(SavedActivations& saved, std::int32_t* predicted) const {
   ops::arg_max(saved.logits, predicted);
 }
 
-void SequenceHead::backward_input(Engine& engine, const Pass& pass, Saved& saved, Matrix d_x) const {
+void SequenceHead::backward_input(Engine& engine, const StepContext& context, SavedActivations& saved,
+                                  Matrix d_x) const {
   classifier_.backward_input(engine, saved.logits, saved.d_features, ops::Write::replace);
-  ops::dropout(pass.dropout(settings_.classifier_dropout, settings_.site), pass.batch.first, saved.d_features,
+  ops::dropout(context.dropout(settings_.classifier_dropout, settings_.site), context.batch.first, saved.d_features,
                saved.d_features);
   ops::tanh_backward(saved.dense, saved.d_features, saved.d_dense);
   pooler_.backward_input(engine, group_.own(saved.d_dense), d_x, ops::Write::replace);
 }
 
-void SequenceHead::backward_weight(Engine& engine, const Saved& saved, ConstMatrix x) const {
+void SequenceHead::backward_weight(Engine& engine, const SavedActivations& saved, ConstMatrix x) const {
   classifier_.backward_weight(engine, saved.logits, saved.features);
   pooler_.backward_weight(engine, saved.d_dense, group_.gather(x, saved.d_dense.rows));
 }

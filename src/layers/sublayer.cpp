@@ -42,54 +42,56 @@ Linear ResidualSublayer::linear(const std::string& name, std::int64_t joined) co
   return {parameters_, {.weight = path + ".weight", .bias = path + ".bias", .joined = joined}};
 }
 
-void ResidualSublayer::take_output(core::Workspace& workspace, std::int64_t rows, Saved& saved) const {
+void ResidualSublayer::allocate_output(core::Workspace& workspace, std::int64_t rows, SavedActivations& saved) const {
   saved.sum = group_.take(workspace, rows, settings_.hidden, settings_.storage);
   saved.output = group_.take(workspace, rows, settings_.hidden, settings_.storage);
   saved.statistics = workspace.take<float>(2, group_.capacity(rows));
 }
 
-void ResidualSublayer::take_product(core::Workspace& workspace, std::int64_t rows, Kept& kept) const {
-  kept.d_product = group_.take(workspace, rows, settings_.hidden, settings_.storage);
+void ResidualSublayer::allocate_product(core::Workspace& workspace, std::int64_t rows,
+                                        WeightGradientInputs& deferred) const {
+  deferred.d_product = group_.take(workspace, rows, settings_.hidden, settings_.storage);
   if (fuses_norm_sums())
-    kept.norm_sums = workspace.take<float>(ops::norm_sum_blocks(rows, settings_.hidden), 3 * settings_.hidden);
+    deferred.norm_sums = workspace.take<float>(ops::norm_sum_blocks(rows, settings_.hidden), 3 * settings_.hidden);
 }
 
-void ResidualSublayer::finish_forward(Engine& engine, const Pass& pass, const core::TokenRows& rows, ConstMatrix inner,
-                                      ConstMatrix residual, Saved& saved) const {
+void ResidualSublayer::finish_forward(Engine& engine, const StepContext& context, const core::TokenRows& rows,
+                                      ConstMatrix inner, ConstMatrix residual, SavedActivations& saved) const {
   const Matrix sum = group_.partial(saved.sum, rows.count);
   output_.forward_without_bias(engine, inner, sum);
   group_.sum(sum, saved.sum);
-  ops::residual_layer_norm_forward(pass.dropout(settings_.hidden_dropout, output_site_), group_.own(rows), saved.sum,
+  ops::residual_layer_norm_forward(context.dropout(settings_.hidden_dropout, output_site_), group_.own(rows), saved.sum,
                                    output_.bias(), residual, values(gamma_), values(beta_),
                                    settings_.layer_norm_epsilon, saved.output, saved.statistics.row(0),
                                    saved.statistics.row(1));
 }
 
-void ResidualSublayer::begin_backward(const Pass& pass, const core::TokenRows& rows, const Saved& saved, Matrix d_y,
-                                      Kept& kept, const Matrix& d_rows) const {
-  kept.d_output = d_y;
+void ResidualSublayer::begin_backward(const StepContext& context, const core::TokenRows& rows,
+                                      const SavedActivations& saved, Matrix d_y, WeightGradientInputs& deferred,
+                                      const Matrix& d_rows) const {
+  deferred.d_output = d_y;
   group_.keep_own(d_rows);
   if (fuses_norm_sums()) {
-    return ops::residual_layer_norm_backward(pass.dropout(settings_.hidden_dropout, output_site_), rows, d_y, saved.sum,
-                                             values(gamma_), saved.statistics.row(0), saved.statistics.row(1), d_rows,
-                                             kept.d_product, kept.norm_sums);
+    return ops::residual_layer_norm_backward(context.dropout(settings_.hidden_dropout, output_site_), rows, d_y,
+                                             saved.sum, values(gamma_), saved.statistics.row(0),
+                                             saved.statistics.row(1), d_rows, deferred.d_product, deferred.norm_sums);
   }
-  ops::residual_layer_norm_backward(pass.dropout(settings_.hidden_dropout, output_site_), group_.own(rows), d_y,
+  ops::residual_layer_norm_backward(context.dropout(settings_.hidden_dropout, output_site_), group_.own(rows), d_y,
                                     saved.sum, values(gamma_), saved.statistics.row(0), saved.statistics.row(1),
-                                    group_.own(d_rows), kept.d_product);
+                                    group_.own(d_rows), deferred.d_product);
 }
 
-void ResidualSublayer::add_output_gradients(Engine& engine, const Saved& saved, const Kept& kept,
-                                            ConstMatrix inner) const {
+void ResidualSublayer::add_output_gradients(Engine& engine, const SavedActivations& saved,
+                                            const WeightGradientInputs& deferred, ConstMatrix inner) const {
   if (fuses_norm_sums()) {
     float* const vectors[] = {gradients(gamma_), gradients(beta_), output_.bias_gradient()};
-    ops::add_partial_sums(kept.norm_sums, vectors, ops::Write::accumulate);
-    return output_.backward_weight_without_bias(engine, kept.d_product, inner);
+    ops::add_partial_sums(deferred.norm_sums, vectors, ops::Write::accumulate);
+    return output_.backward_weight_without_bias(engine, deferred.d_product, inner);
   }
-  const NormGradient norm = {kept.d_output,           saved.sum,         saved.statistics.row(0),
+  const NormGradient norm = {deferred.d_output,       saved.sum,         saved.statistics.row(0),
                              saved.statistics.row(1), gradients(gamma_), gradients(beta_)};
   add_norm_gradients(group_, std::span(&norm, 1));
-  output_.backward_weight(engine, group_.gather(kept.d_product, inner.rows), inner);
+  output_.backward_weight(engine, group_.gather(deferred.d_product, inner.rows), inner);
 }
 
 void declare_sublayer(const SublayerSettings& settings, std::vector<core::ParameterSpec>& specs,

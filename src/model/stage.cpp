@@ -76,53 +76,54 @@ ConstMatrix Stage::sublayer_input(const Slot& slot, std::size_t sublayer) const 
   return range_.embeddings ? slot.embeddings.output : slot.input;
 }
 
-void Stage::open(core::Workspace& workspace, const layers::Pass& pass, int slot) {
-  const Layout& layout = pass.training ? training_ : evaluation_;
+void Stage::open(core::Workspace& workspace, const layers::StepContext& context, int slot) {
+  const Layout& layout = context.training ? training_ : evaluation_;
   core::require(slot < layout.slots, "stage: a slot that was not planned");
   const std::int64_t mark = workspace.mark(), begin = layout.slots_begin + slot * layout.slot_size;
   Slot& opened = at(slot);
-  opened.selection = layers::rows_read(kind_, pass.batch);
+  opened.selection = layers::rows_read(kind_, context.batch);
   workspace.release(begin);
-  take_slot(workspace, pass.batch.tokens.count, pass.training, opened);
+  allocate_slot(workspace, context.batch.tokens.count, context.training, opened);
   core::require(workspace.mark() - begin <= layout.slot_size, "stage: a micro-batch larger than was planned");
   workspace.release(mark);
 }
 
-void Stage::forward(layers::Engine& engine, const layers::Pass& pass, int slot) {
+void Stage::forward(layers::Engine& engine, const layers::StepContext& context, int slot) {
   Slot& s = at(slot);
-  if (range_.embeddings) embeddings_->forward(pass, s.embeddings);
+  if (range_.embeddings) embeddings_->forward(context, s.embeddings);
   for (std::size_t i = 0; i < sublayers_.size(); ++i) {
-    sublayers_[i]->forward(engine, pass, selection(s, i), sublayer_input(s, i), s.sublayers[i]);
+    sublayers_[i]->forward(engine, context, selection(s, i), sublayer_input(s, i), s.sublayers[i]);
     progress();
   }
-  if (range_.head) head_->forward(engine, pass, s.sublayers.back().output, s.head);
+  if (range_.head) head_->forward(engine, context, s.sublayers.back().output, s.head);
 }
 
-void Stage::backward(layers::Engine& engine, const layers::Pass& pass, core::Workspace& workspace,
+void Stage::backward(layers::Engine& engine, const layers::StepContext& context, core::Workspace& workspace,
                      const Finished& finished, int slot) {
   Slot& s = at(slot);
-  const std::int64_t tokens = pass.batch.tokens.count, mark = workspace.mark();
-  take_outbox(workspace, tokens, s);
+  const std::int64_t tokens = context.batch.tokens.count, mark = workspace.mark();
+  allocate_send_buffer(workspace, tokens, s);
   workspace.release(training_.scratch_begin);
-  Matrix turns[2];
-  take_turns(workspace, tokens, s, turns);
+  Matrix ping_pong[2];
+  allocate_ping_pong(workspace, tokens, s, ping_pong);
   Matrix d_y = d_output(slot);
   int turn = 0;
 
   if (range_.head) {
-    d_y = group_.first(turns[turn], s.selection.rows.count);
+    d_y = group_.first(ping_pong[turn], s.selection.rows.count);
     turn = 1 - turn;
-    head_->backward_input(engine, pass, s.head, d_y);
+    head_->backward_input(engine, context, s.head, d_y);
     head_->backward_weight(engine, s.head, s.sublayers.back().output);
     finished(head_begin_);
   }
   for (std::size_t i = sublayers_.size(); i-- > 0;) {
     const bool sent = i == 0 && !range_.embeddings;
-    const Matrix d_x = sent ? s.d_input : group_.first(turns[turn], rows_into(s, i, tokens));
+    const Matrix d_x = sent ? s.d_input : group_.first(ping_pong[turn], rows_into(s, i, tokens));
     const std::int64_t sublayer_mark = workspace.mark();
-    layers::Sublayer::Kept kept = sublayers_[i]->take_kept(workspace, tokens, selection(s, i));
-    sublayers_[i]->backward_input(engine, pass, selection(s, i), s.sublayers[i], d_y, kept, d_x, workspace);
-    sublayers_[i]->backward_weight(engine, selection(s, i), s.sublayers[i], kept, sublayer_input(s, i));
+    layers::Sublayer::WeightGradientInputs deferred =
+        sublayers_[i]->allocate_deferred(workspace, tokens, selection(s, i));
+    sublayers_[i]->backward_input(engine, context, selection(s, i), s.sublayers[i], d_y, deferred, d_x, workspace);
+    sublayers_[i]->backward_weight(engine, selection(s, i), s.sublayers[i], deferred, sublayer_input(s, i));
     workspace.release(sublayer_mark);
     finished(sublayer_begin_[i]);
     progress();
@@ -130,38 +131,39 @@ void Stage::backward(layers::Engine& engine, const layers::Pass& pass, core::Wor
     turn = 1 - turn;
   }
   if (range_.embeddings) {
-    embeddings_->backward_weight(pass, s.embeddings, d_y);
+    embeddings_->backward_weight(context, s.embeddings, d_y);
     finished(arena_begin_);
   }
   workspace.release(mark);
 }
 
-void Stage::backward_input(layers::Engine& engine, const layers::Pass& pass, core::Workspace& workspace, int slot,
-                           int kept) {
+void Stage::backward_input(layers::Engine& engine, const layers::StepContext& context, core::Workspace& workspace,
+                           int slot, int deferred) {
   Slot& s = at(slot);
-  KeptGradients& k = kept_[static_cast<std::size_t>(kept)];
-  core::require(kept < training_.kept, "stage: the parts of the backward pass were not planned to be apart");
+  DeferredGradients& k = deferred_[static_cast<std::size_t>(deferred)];
+  core::require(deferred < training_.deferred, "stage: the parts of the backward pass were not planned to be apart");
   const std::int64_t mark = workspace.mark();
-  workspace.release(training_.kept_begin + kept * training_.kept_size);
-  take_kept(workspace, pass.batch.tokens.count, s, k);
-  take_outbox(workspace, pass.batch.tokens.count, s);
+  workspace.release(training_.deferred_begin + deferred * training_.deferred_size);
+  allocate_deferred(workspace, context.batch.tokens.count, s, k);
+  allocate_send_buffer(workspace, context.batch.tokens.count, s);
   workspace.release(training_.scratch_begin);
   Matrix d_y = range_.head ? k.d_outputs.back() : d_output(slot);
-  if (range_.head) head_->backward_input(engine, pass, s.head, d_y);
+  if (range_.head) head_->backward_input(engine, context, s.head, d_y);
   for (std::size_t i = sublayers_.size(); i-- > 0;) {
     // d_outputs begins with the embeddings' where they are here, else with the first sublayer's own.
     const Matrix d_x = range_.embeddings ? k.d_outputs[i] : i > 0 ? k.d_outputs[i - 1] : s.d_input;
-    sublayers_[i]->backward_input(engine, pass, selection(s, i), s.sublayers[i], d_y, k.sublayers[i], d_x, workspace);
+    sublayers_[i]->backward_input(engine, context, selection(s, i), s.sublayers[i], d_y, k.sublayers[i], d_x,
+                                  workspace);
     progress();
     d_y = d_x;
   }
   workspace.release(mark);
 }
 
-void Stage::backward_weight(layers::Engine& engine, const layers::Pass& pass, const Finished& finished, int slot,
-                            int kept) {
+void Stage::backward_weight(layers::Engine& engine, const layers::StepContext& context, const Finished& finished,
+                            int slot, int deferred) {
   const Slot& s = at(slot);
-  const KeptGradients& k = kept_[static_cast<std::size_t>(kept)];
+  const DeferredGradients& k = deferred_[static_cast<std::size_t>(deferred)];
   if (range_.head) {
     head_->backward_weight(engine, s.head, s.sublayers.back().output);
     finished(head_begin_);
@@ -172,7 +174,7 @@ void Stage::backward_weight(layers::Engine& engine, const layers::Pass& pass, co
     progress();
   }
   if (range_.embeddings) {
-    embeddings_->backward_weight(pass, s.embeddings, k.d_outputs.front());
+    embeddings_->backward_weight(context, s.embeddings, k.d_outputs.front());
     finished(arena_begin_);
   }
 }

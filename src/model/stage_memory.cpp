@@ -16,17 +16,18 @@ std::int64_t aligned(std::int64_t bytes) {
 
 }  // namespace
 
-void Stage::take_outbox(core::Workspace& workspace, std::int64_t tokens, Slot& slot) {
+void Stage::allocate_send_buffer(core::Workspace& workspace, std::int64_t tokens, Slot& slot) {
   if (range_.embeddings) return;
-  workspace.release(training_.outboxes_begin + next_outbox_ * training_.outbox_size);
+  workspace.release(training_.send_buffers_begin + next_send_buffer_ * training_.send_buffer_size);
   slot.d_input = group_.take(workspace, rows_into(slot, 0, tokens), config_.hidden_size, storage_);
-  next_outbox_ = 1 - next_outbox_;
+  next_send_buffer_ = 1 - next_send_buffer_;
 }
 
 /// As backward() needs them: two matrices in which the gradients between the parts of a stage take turns.
-void Stage::take_turns(core::Workspace& workspace, std::int64_t tokens, const Slot& slot, Matrix* turns) const {
+void Stage::allocate_ping_pong(core::Workspace& workspace, std::int64_t tokens, const Slot& slot,
+                               Matrix* ping_pong) const {
   const std::int64_t most = std::max(tokens, slot.selection.rows.count);
-  for (int i = 0; i < 2; ++i) turns[i] = group_.take(workspace, most, config_.hidden_size, storage_);
+  for (int i = 0; i < 2; ++i) ping_pong[i] = group_.take(workspace, most, config_.hidden_size, storage_);
 }
 
 /// Without a backward pass the results of a sublayer are needed by the next one only: two regions take turns, one for
@@ -35,38 +36,39 @@ void Stage::allocate_forward_only(core::Workspace& workspace, std::int64_t token
   std::int64_t begins[2] = {workspace.mark(), workspace.mark()}, end = workspace.mark();
   for (std::size_t i = 0; i < sublayers_.size(); ++i) {
     workspace.release(selection(slot, i) == nullptr ? begins[i % 2] : end);
-    slot.sublayers[i] = sublayers_[i]->take_saved(workspace, tokens, selection(slot, i), 0);
+    slot.sublayers[i] = sublayers_[i]->allocate_saved(workspace, tokens, selection(slot, i), 0);
     end = std::max(end, workspace.mark());
     if (i == 0) begins[1] = end;
   }
   workspace.release(end);
 }
 
-void Stage::take_slot(core::Workspace& workspace, std::int64_t tokens, bool training, Slot& slot) const {
+void Stage::allocate_slot(core::Workspace& workspace, std::int64_t tokens, bool training, Slot& slot) const {
   if (range_.embeddings) {
-    slot.embeddings = embeddings_->take_saved(workspace, tokens);
+    slot.embeddings = embeddings_->allocate_saved(workspace, tokens);
   } else {
     slot.input = group_.take(workspace, rows_into(slot, 0, tokens), config_.hidden_size, storage_);
   }
   slot.sublayers.resize(sublayers_.size());
   if (!training) allocate_forward_only(workspace, tokens, slot);
   for (std::size_t i = 0; training && i < sublayers_.size(); ++i) {
-    slot.sublayers[i] = sublayers_[i]->take_saved(workspace, tokens, selection(slot, i), training_.dropout_tiles);
+    slot.sublayers[i] = sublayers_[i]->allocate_saved(workspace, tokens, selection(slot, i), training_.dropout_tiles);
   }
-  if (range_.head) slot.head = head_->take_saved(workspace, slot.selection.rows.count);
+  if (range_.head) slot.head = head_->allocate_saved(workspace, slot.selection.rows.count);
 }
 
-void Stage::take_kept(core::Workspace& workspace, std::int64_t tokens, const Slot& slot, KeptGradients& kept) const {
+void Stage::allocate_deferred(core::Workspace& workspace, std::int64_t tokens, const Slot& slot,
+                              DeferredGradients& deferred) const {
   const std::int64_t hidden = config_.hidden_size;
   // Gradients between the parts of this stage; that of the last output, without a head, is the caller's.
   const std::size_t first = range_.embeddings ? 0 : 1, last = range_.head ? sublayers_.size() : sublayers_.size() - 1;
-  kept.d_outputs.clear();
+  deferred.d_outputs.clear();
   for (std::size_t i = first; i <= last; ++i) {
-    kept.d_outputs.push_back(group_.take(workspace, rows_into(slot, i, tokens), hidden, storage_));
+    deferred.d_outputs.push_back(group_.take(workspace, rows_into(slot, i, tokens), hidden, storage_));
   }
-  kept.sublayers.resize(sublayers_.size());
+  deferred.sublayers.resize(sublayers_.size());
   for (std::size_t i = 0; i < sublayers_.size(); ++i) {
-    kept.sublayers[i] = sublayers_[i]->take_kept(workspace, tokens, selection(slot, i));
+    deferred.sublayers[i] = sublayers_[i]->allocate_deferred(workspace, tokens, selection(slot, i));
   }
 }
 
@@ -76,35 +78,35 @@ void Stage::plan_slots(core::Workspace& workspace, const layers::BatchBounds& bo
   Layout& layout = memory.training ? training_ : evaluation_;
   layout = {};
   layout.slots = memory.slots;
-  layout.kept = memory.kept;
+  layout.deferred = memory.deferred;
   layout.dropout_tiles = bounds.dropout_tiles;
   layout.slots_begin = aligned(workspace.mark());
-  take_slot(workspace, bounds.tokens, memory.training, slot);
+  allocate_slot(workspace, bounds.tokens, memory.training, slot);
   layout.slot_size = aligned(workspace.mark() - layout.slots_begin);
-  for (const layers::Sublayer::Saved& saved : slot.sublayers) {
+  for (const layers::Sublayer::SavedActivations& saved : slot.sublayers) {
     layout.dropout_bytes += memory.slots * saved.kept_pairs.size() * static_cast<std::int64_t>(sizeof(std::uint64_t));
   }
-  layout.kept_begin = layout.slots_begin + memory.slots * layout.slot_size;
-  if (memory.kept > 0) {
-    KeptGradients kept;
-    workspace.release(layout.kept_begin);
-    take_kept(workspace, bounds.tokens, slot, kept);
-    layout.kept_size = aligned(workspace.mark() - layout.kept_begin);
+  layout.deferred_begin = layout.slots_begin + memory.slots * layout.slot_size;
+  if (memory.deferred > 0) {
+    DeferredGradients deferred;
+    workspace.release(layout.deferred_begin);
+    allocate_deferred(workspace, bounds.tokens, slot, deferred);
+    layout.deferred_size = aligned(workspace.mark() - layout.deferred_begin);
   }
   // Made here, so that nothing is in the step loop.
   slots_.resize(std::max(slots_.size(), static_cast<std::size_t>(memory.slots)));
   for (Slot& each : slots_) each.sublayers.resize(sublayers_.size());
-  kept_.resize(static_cast<std::size_t>(std::max(memory.kept, static_cast<int>(kept_.size()))));
-  for (KeptGradients& each : kept_) {
+  deferred_.resize(static_cast<std::size_t>(std::max(memory.deferred, static_cast<int>(deferred_.size()))));
+  for (DeferredGradients& each : deferred_) {
     each.sublayers.resize(sublayers_.size());
     each.d_outputs.reserve(sublayers_.size() + 1);
   }
-  layout.outboxes_begin = layout.kept_begin + memory.kept * layout.kept_size;
+  layout.send_buffers_begin = layout.deferred_begin + memory.deferred * layout.deferred_size;
   if (memory.training && !range_.embeddings) {
     const std::int64_t rows = rows_into(slot, 0, bounds.tokens);
-    layout.outbox_size = aligned(group_.capacity(rows) * config_.hidden_size * core::bytes_of(storage_));
+    layout.send_buffer_size = aligned(group_.capacity(rows) * config_.hidden_size * core::bytes_of(storage_));
   }
-  const std::int64_t end = layout.outboxes_begin + 2 * layout.outbox_size;
+  const std::int64_t end = layout.send_buffers_begin + 2 * layout.send_buffer_size;
   workspace.release(layout.slots_begin);
   workspace.take<unsigned char>(1, end - layout.slots_begin);
 }
@@ -114,11 +116,11 @@ void Stage::plan_scratch(core::Workspace& workspace, const layers::BatchBounds& 
   const std::int64_t begin = workspace.mark();
   Slot slot;
   slot.selection.rows.count = bounds.selected;
-  Matrix turns[2];
-  if (training_.kept == 0) take_turns(workspace, bounds.tokens, slot, turns);
+  Matrix ping_pong[2];
+  if (training_.deferred == 0) allocate_ping_pong(workspace, bounds.tokens, slot, ping_pong);
   for (std::size_t i = 0; i < sublayers_.size(); ++i) {
     const std::int64_t mark = workspace.mark();
-    if (training_.kept == 0) sublayers_[i]->take_kept(workspace, bounds.tokens, selection(slot, i));
+    if (training_.deferred == 0) sublayers_[i]->allocate_deferred(workspace, bounds.tokens, selection(slot, i));
     sublayers_[i]->plan_scratch(workspace, bounds.tokens, selection(slot, i));
     workspace.release(mark);
   }

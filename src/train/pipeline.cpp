@@ -43,7 +43,7 @@ std::vector<model::StageMemory> training_memory(const PipelineSettings& settings
   std::vector<model::StageMemory> memory;
   for (int v = 0; v < settings.virtual_stages; ++v) {
     memory.push_back(
-        {.training = true, .slots = std::max(1, max_in_flight(schedule, v)), .kept = max_kept(schedule, v)});
+        {.training = true, .slots = std::max(1, max_in_flight(schedule, v)), .deferred = max_deferred(schedule, v)});
   }
   return memory;
 }
@@ -51,7 +51,7 @@ std::vector<model::StageMemory> training_memory(const PipelineSettings& settings
 std::vector<model::StageMemory> evaluation_memory(const PipelineSettings& settings) {
   // With two slots a result is on its way while the next one is computed.
   return std::vector<model::StageMemory>(static_cast<std::size_t>(settings.virtual_stages),
-                                         {.training = false, .slots = settings.stages > 1 ? 2 : 1, .kept = 0});
+                                         {.training = false, .slots = settings.stages > 1 ? 2 : 1, .deferred = 0});
 }
 
 Pipeline::Pipeline(const PipelineSettings& settings, std::span<model::Stage> stages, core::Workspace& workspace,
@@ -76,37 +76,38 @@ Pipeline::Pipeline(const PipelineSettings& settings, std::span<model::Stage> sta
   }
 }
 
-void Pipeline::begin(layers::Engine engine, std::span<const layers::Pass> passes, PipelineEvents& events,
+void Pipeline::begin(layers::Engine engine, std::span<const layers::StepContext> contexts, PipelineEvents& events,
                      std::span<const model::StageMemory> memory) {
   engine_.emplace(engine);
-  passes_ = passes;
+  contexts_ = contexts;
   events_ = &events;
   timed_ = memory.front().training;
   begin_ = core::Timers::Clock::now();
   for (std::size_t v = 0; v < parts_.size(); ++v) {
     parts_[v].slots = memory[v].slots;
-    parts_[v].kept = memory[v].kept;
+    parts_[v].deferred = memory[v].deferred;
     parts_[v].has_gradients = false;
   }
 }
 
 bool Pipeline::absent(int micro_batch) const {
-  return micro_batch < 0 || micro_batch >= static_cast<int>(passes_.size()) || pass(micro_batch).batch.sequences == 0;
+  return micro_batch < 0 || micro_batch >= static_cast<int>(contexts_.size()) ||
+         context(micro_batch).batch.sequences == 0;
 }
 
-void Pipeline::train(layers::Engine engine, std::span<const layers::Pass> passes, PipelineEvents& events) {
-  core::require(static_cast<int>(passes.size()) <= settings_.micro_batches,
+void Pipeline::train(layers::Engine engine, std::span<const layers::StepContext> contexts, PipelineEvents& events) {
+  core::require(static_cast<int>(contexts.size()) <= settings_.micro_batches,
                 "pipeline: more micro-batches than planned");
-  begin(engine, passes, events, training_);
+  begin(engine, contexts, events, training_);
   for (const Instruction& instruction : schedule_) execute(instruction);
   finish();
 }
 
 /// In groups of as many micro-batches as there are stages, each group through all virtual stages: whoever waits for a
 /// part before has as much to do as the others.
-void Pipeline::evaluate(layers::Engine engine, std::span<const layers::Pass> passes, PipelineEvents& events) {
-  begin(engine, passes, events, evaluation_);
-  const int count = static_cast<int>(passes.size()), last = settings_.virtual_stages - 1;
+void Pipeline::evaluate(layers::Engine engine, std::span<const layers::StepContext> contexts, PipelineEvents& events) {
+  begin(engine, contexts, events, evaluation_);
+  const int count = static_cast<int>(contexts.size()), last = settings_.virtual_stages - 1;
   for (int first = 0; first < count; first += settings_.stages) {
     for (int v = 0; v <= last; ++v) {
       for (int m = first; m < std::min(count, first + settings_.stages); ++m) {
@@ -141,7 +142,7 @@ void Pipeline::compute(const Instruction& instruction) {
     }
   }
   // Also for a micro-batch without sequences: a chunk without gradients is a chunk.
-  if (last_half && instruction.micro_batch < static_cast<int>(passes_.size())) {
+  if (last_half && instruction.micro_batch < static_cast<int>(contexts_.size())) {
     events_->end_micro_batch(instruction.virtual_stage);
   }
 }
@@ -150,12 +151,12 @@ void Pipeline::forward(Part& own, const Instruction& instruction) {
   const int m = instruction.micro_batch, s = slot(own, m);
   if (own.stage->range().embeddings) {
     wait(own.outputs[static_cast<std::size_t>(s)]);
-    own.stage->open(workspace_, pass(m), s);
+    own.stage->open(workspace_, context(m), s);
   }
   wait_for_input(own, instruction, Kind::receive_forward);
   const double begin = now();
   const auto timed = timers().measure("forward");
-  own.stage->forward(*engine_, pass(m), s);
+  own.stage->forward(*engine_, context(m), s);
   if (own.stage->range().head) events_->result(m, *own.stage, s);
   note(instruction, begin);
 }
@@ -163,16 +164,16 @@ void Pipeline::forward(Part& own, const Instruction& instruction) {
 void Pipeline::backward(Part& own, const Instruction& instruction) {
   const int m = instruction.micro_batch, v = instruction.virtual_stage, s = slot(own, m);
   wait_for_input(own, instruction, Kind::receive_backward);
-  wait(own.gradients[own.stage->next_outbox()]);
+  wait(own.gradients[own.stage->next_send_buffer()]);
   const double begin = now();
   if (instruction.kind == Kind::backward_input) {
     const auto timed = timers().measure("backward input");
-    own.stage->backward_input(*engine_, pass(m), workspace_, s, kept(own, m));
+    own.stage->backward_input(*engine_, context(m), workspace_, s, deferred(own, m));
   } else {
     const auto timed = timers().measure("backward");
     layers::Engine engine = engine_of(own);
     own.stage->backward(
-        engine, pass(m), workspace_, [this, v](std::int64_t from) { events_->finished(v, from); }, s);
+        engine, context(m), workspace_, [this, v](std::int64_t from) { events_->finished(v, from); }, s);
   }
   note(instruction, begin);
 }
@@ -183,7 +184,7 @@ void Pipeline::backward_weight(Part& own, const Instruction& instruction) {
   const auto timed = timers().measure("backward weight");
   layers::Engine engine = engine_of(own);
   own.stage->backward_weight(
-      engine, pass(m), [this, v](std::int64_t from) { events_->finished(v, from); }, slot(own, m), kept(own, m));
+      engine, context(m), [this, v](std::int64_t from) { events_->finished(v, from); }, slot(own, m), deferred(own, m));
   note(instruction, begin);
 }
 
@@ -201,7 +202,7 @@ void Pipeline::send(const Message& message) {
   const std::span<float> elements = elements_of(message.forward ? own.stage->output(s) : own.stage->d_input(s));
   if (elements.empty()) return;  // no row that the head reads: the other end knows
   // backward has turned the outboxes; what it wrote lies in the other one.
-  comm::RequestHandle& sent = message.forward ? own.outputs[at] : own.gradients[1 - own.stage->next_outbox()];
+  comm::RequestHandle& sent = message.forward ? own.outputs[at] : own.gradients[1 - own.stage->next_send_buffer()];
   sent = group_.start_send(elements, message.peer);
 }
 
@@ -210,7 +211,7 @@ void Pipeline::receive(const Message& message) {
   const int s = slot(own, message.micro_batch);
   const auto at = static_cast<std::size_t>(s);
   wait(own.outputs[at]);  // of the slot's last micro-batch, or of this one, whose output gives way to its gradient
-  if (message.forward) own.stage->open(workspace_, pass(message.micro_batch), s);
+  if (message.forward) own.stage->open(workspace_, context(message.micro_batch), s);
   const std::span<float> into = elements_of(message.forward ? own.stage->input(s) : own.stage->d_output(s));
   if (!into.empty()) own.inputs[at] = group_.start_receive(into, message.peer);
 }

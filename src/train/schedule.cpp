@@ -236,12 +236,12 @@ int max_in_flight(const Schedule& schedule, int virtual_stage) {
   return most;
 }
 
-int max_kept(const Schedule& schedule, int virtual_stage) {
-  int kept = 0, most = 0;
+int max_deferred(const Schedule& schedule, int virtual_stage) {
+  int deferred = 0, most = 0;
   for (const Instruction& i : schedule) {
     if (i.virtual_stage != virtual_stage) continue;
-    if (i.kind == Kind::backward_input) most = std::max(most, ++kept);
-    if (i.kind == Kind::backward_weight) --kept;
+    if (i.kind == Kind::backward_input) most = std::max(most, ++deferred);
+    if (i.kind == Kind::backward_weight) --deferred;
   }
   return most;
 }

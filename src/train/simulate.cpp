@@ -177,12 +177,12 @@ class Simulation {
     for (int v = 0; v < in_.virtual_stages; ++v) {
       const model::ModelRange shape = part(stage, v);
       load.parameters += part_parameters(in_.model, shape, in_.grid.tensor);
-      double largest = 0, kept = 0;
+      double largest = 0, deferred = 0;
       for (const MicroBatchShape& batch : in_.micro_batches) {
         largest = std::max(largest, activation_bytes(in_.model, shape, batch, in_.grid.tensor));
-        kept = std::max(kept, kept_bytes(in_.model, shape, batch, in_.grid.tensor));
+        deferred = std::max(deferred, deferred_bytes(in_.model, shape, batch, in_.grid.tensor));
       }
-      load.activation_bytes += max_in_flight(schedule, v) * largest + max_kept(schedule, v) * kept;
+      load.activation_bytes += max_in_flight(schedule, v) * largest + max_deferred(schedule, v) * deferred;
       for (std::size_t m = 0; m < in_.micro_batches.size(); ++m) {
         load.sent_tensor += 2 * ring_bytes(tensor_bytes(shape, static_cast<int>(m)), in_.grid.tensor);
       }

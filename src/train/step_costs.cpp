@@ -154,7 +154,8 @@ double part_parameters(const ModelShape& m, const model::ModelRange& part, int t
 double activation_bytes(const ModelShape& m, const model::ModelRange& part, const MicroBatchShape& batch, int tensor) {
   // The input of the part and its gradient, or the embeddings' sum and output.
   double elements = 2 * rows_into(m, part.first, batch) * m.hidden;
-  for (std::int64_t sublayer = part.first; sublayer < part.last; ++sublayer) {  // as Sublayer::Saved lists them
+  for (std::int64_t sublayer = part.first; sublayer < part.last;
+       ++sublayer) {  // as Sublayer::SavedActivations lists them
     const double rows = rows_out(m, sublayer, batch);
     elements += sublayer % 2 == 0 ? batch.tokens * 2 * m.hidden + rows * (4 * m.hidden + m.heads + 2)
                                   : rows * (2 * m.hidden + 2 * m.intermediate + 2);
@@ -163,10 +164,10 @@ double activation_bytes(const ModelShape& m, const model::ModelRange& part, cons
   return m.activation * elements / tensor;
 }
 
-double kept_bytes(const ModelShape& m, const model::ModelRange& part, const MicroBatchShape& batch, int tensor) {
+double deferred_bytes(const ModelShape& m, const model::ModelRange& part, const MicroBatchShape& batch, int tensor) {
   double elements = 0;
   for (std::int64_t sublayer = part.first; sublayer < part.last;
-       ++sublayer) {  // as Sublayer::Kept, and the output's gradient
+       ++sublayer) {  // as Sublayer::WeightGradientInputs, and the output's gradient
     const double rows = rows_out(m, sublayer, batch);
     elements +=
         sublayer % 2 == 0 ? batch.tokens * 2 * m.hidden + rows * 3 * m.hidden : rows * (2 * m.hidden + m.intermediate);

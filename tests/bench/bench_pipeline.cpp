@@ -45,11 +45,11 @@ PassTimes measure(const model::BertConfig& config, const model::ModelRange& rang
   core::Workspace workspace;
   const layers::BatchBounds bounds{
       .tokens = tokens, .sequences = sequences, .max_length = length, .selected = sequences};
-  stage.plan(workspace, bounds, {.slots = 1, .kept = apart ? 1 : 0});
+  stage.plan(workspace, bounds, {.slots = 1, .deferred = apart ? 1 : 0});
   workspace.allocate();
   for (const ops::ProductExtents& e : model::product_extents({&stage, 1}, bounds)) products->reserve(e);
   attention->reserve(length, config.hidden_size / config.num_attention_heads);
-  const layers::Pass pass{.batch = batch.view(), .training = true, .key0 = 1, .key1 = 2};
+  const layers::StepContext pass{.batch = batch.view(), .training = true, .key0 = 1, .key1 = 2};
 
   std::map<Kind, std::vector<double>> times;
   const auto timed = [&times](Kind kind, const auto& work) {

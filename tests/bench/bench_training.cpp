@@ -205,7 +205,7 @@ json run(const Options& options, comm::Communicator& world, int threads) {
     const Share& share = shares[static_cast<std::size_t>(step) % shares.size()];
     core::Dropout key;
     ops::set_dropout_key(key, 1, static_cast<std::uint64_t>(step));
-    const layers::Pass pass{.batch = share.batch->view(), .training = true, .key0 = key.key0, .key1 = key.key1};
+    const layers::StepContext pass{.batch = share.batch->view(), .training = true, .key0 = key.key0, .key1 = key.key1};
     sections.start();
     sums->begin_step(1);
     bert.open(workspace, pass);

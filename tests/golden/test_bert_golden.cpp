@@ -61,19 +61,19 @@ class Trainee {
   const core::MicroBatch& batch(int index) const { return batches[static_cast<std::size_t>(index)]->view(); }
 
   void forward(const core::MicroBatch& batch) {
-    const layers::Pass pass{.batch = batch, .training = true};
-    bert.open(workspace_, pass);
-    bert.forward(engine_, pass);
+    const layers::StepContext context{.batch = batch, .training = true};
+    bert.open(workspace_, context);
+    bert.forward(engine_, context);
   }
 
   /// Loss and, added to the store, the gradients of the pass before.
   double backward(const core::MicroBatch& batch) {
-    const layers::Pass pass{.batch = batch, .training = true};
+    const layers::StepContext context{.batch = batch, .training = true};
     const std::int64_t rows = bert.head_rows(batch);
-    bert.loss(pass, 1.0f / static_cast<float>(rows));
+    bert.loss(context, 1.0f / static_cast<float>(rows));
     double sum = 0;
     for (const float loss : test::copy_of(bert.row_losses(), rows)) sum += loss;
-    bert.backward(engine_, pass, workspace_, [](std::int64_t) {});
+    bert.backward(engine_, context, workspace_, [](std::int64_t) {});
     return sum / static_cast<double>(rows);
   }
 

@@ -47,13 +47,13 @@ struct Fixture {
     layers::Engine engine{*products, *attention};
     core::Dropout key;
     ops::set_dropout_key(key, 3, 17);
-    const layers::Pass pass{.batch = batch, .training = true, .key0 = key.key0, .key1 = key.key1};
-    bert.open(workspace, pass);
-    bert.forward(engine, pass);
-    bert.loss(pass, 0.5f);
+    const layers::StepContext context{.batch = batch, .training = true, .key0 = key.key0, .key1 = key.key1};
+    bert.open(workspace, context);
+    bert.forward(engine, context);
+    bert.loss(context, 0.5f);
     double sum = 0;
     for (const float row : test::copy_of(bert.row_losses(), bert.head_rows(batch))) sum += 0.5 * row;
-    if (backward) bert.backward(engine, pass, workspace, [](std::int64_t) {});
+    if (backward) bert.backward(engine, context, workspace, [](std::int64_t) {});
     return sum;
   }
 

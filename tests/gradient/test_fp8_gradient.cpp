@@ -53,12 +53,12 @@ struct Model {
 
   void compute_gradients(const core::MicroBatch& batch, ops::Fp8Product* fp8) {
     layers::Engine engine{*products, *attention, fp8};
-    const layers::Pass pass{.batch = batch, .training = true};
+    const layers::StepContext context{.batch = batch, .training = true};
     ops::set_zero(store.gradients());
-    bert.open(workspace, pass);
-    bert.forward(engine, pass);
-    bert.loss(pass, 0.01f);
-    bert.backward(engine, pass, workspace, [](std::int64_t) {});
+    bert.open(workspace, context);
+    bert.forward(engine, context);
+    bert.loss(context, 0.01f);
+    bert.backward(engine, context, workspace, [](std::int64_t) {});
   }
 
   static constexpr model::HeadKind kind = model::HeadKind::masked_lm;

@@ -90,7 +90,7 @@ class Trainee : public train::PipelineEvents {
   void run(const std::vector<std::unique_ptr<tests::HostBatch>>& batches, int count, bool training) {
     core::Dropout key;
     ops::set_dropout_key(key, 3, 17);
-    std::vector<layers::Pass> passes;
+    std::vector<layers::StepContext> passes;
     for (int m = 0; m < count; ++m) {
       passes.push_back({batches[static_cast<std::size_t>(m)]->view(), training, key.key0, key.key1});
     }
@@ -104,11 +104,11 @@ class Trainee : public train::PipelineEvents {
   }
 
   void result(int m, model::Stage& stage, int slot) override {
-    const layers::Pass& pass = passes_[static_cast<std::size_t>(m)];
-    stage.loss(pass, 0.5f, slot);
+    const layers::StepContext& context = passes_[static_cast<std::size_t>(m)];
+    stage.loss(context, 0.5f, slot);
     double& sum = losses[static_cast<std::size_t>(m)];
     sum = 0;
-    for (const float loss : test::copy_of(stage.row_losses(slot), stage.head_rows(pass.batch))) sum += loss;
+    for (const float loss : test::copy_of(stage.row_losses(slot), stage.head_rows(context.batch))) sum += loss;
   }
   void finished(int virtual_stage, std::int64_t begin) override {
     const model::Stage& stage = stages_[static_cast<std::size_t>(virtual_stage)];
@@ -172,7 +172,7 @@ class Trainee : public train::PipelineEvents {
   core::Workspace workspace_;
   core::Timers timers_;
   std::optional<train::Pipeline> pipeline_;
-  std::span<const layers::Pass> passes_;
+  std::span<const layers::StepContext> passes_;
   std::vector<int> ended_;
 };
 

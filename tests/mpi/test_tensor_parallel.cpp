@@ -89,7 +89,7 @@ class Part {
         apart_(apart) {
     model::initialize_parameters(store_, small_config(), 5);
     const layers::BatchBounds bounds{.tokens = most_tokens, .sequences = 5, .max_length = 12, .selected = most_tokens};
-    stage_.plan(workspace_, bounds, {.slots = 1, .kept = apart ? 1 : 0});
+    stage_.plan(workspace_, bounds, {.slots = 1, .deferred = apart ? 1 : 0});
     stage_.plan(workspace_, bounds, {.training = false});
     workspace_.allocate();
     if (group != nullptr) exchange_.connect(*group, most_tokens, small_config().hidden_size);
@@ -97,27 +97,27 @@ class Part {
     attention_->reserve(12, 6);
   }
 
-  std::vector<float> train(const layers::Pass& pass) {
+  std::vector<float> train(const layers::StepContext& context) {
     layers::Engine engine{*products_, *attention_};
-    stage_.open(workspace_, pass);
-    stage_.forward(engine, pass);
-    stage_.loss(pass, 0.5f);
-    const std::vector<float> losses = test::copy_of(stage_.row_losses(), stage_.head_rows(pass.batch));
+    stage_.open(workspace_, context);
+    stage_.forward(engine, context);
+    stage_.loss(context, 0.5f);
+    const std::vector<float> losses = test::copy_of(stage_.row_losses(), stage_.head_rows(context.batch));
     const auto finished = [](std::int64_t) {};
     if (apart_) {
-      stage_.backward_input(engine, pass, workspace_, 0, 0);
-      stage_.backward_weight(engine, pass, finished, 0, 0);
+      stage_.backward_input(engine, context, workspace_, 0, 0);
+      stage_.backward_weight(engine, context, finished, 0, 0);
     } else {
-      stage_.backward(engine, pass, workspace_, finished);
+      stage_.backward(engine, context, workspace_, finished);
     }
     return losses;
   }
 
-  std::vector<std::int32_t> predict(const layers::Pass& pass) {
+  std::vector<std::int32_t> predict(const layers::StepContext& context) {
     layers::Engine engine{*products_, *attention_};
-    test::Vector<std::int32_t> predicted(static_cast<std::size_t>(stage_.head_rows(pass.batch)));
-    stage_.open(workspace_, pass);
-    stage_.forward(engine, pass);
+    test::Vector<std::int32_t> predicted(static_cast<std::size_t>(stage_.head_rows(context.batch)));
+    stage_.open(workspace_, context);
+    stage_.forward(engine, context);
     stage_.predict(predicted.data());
     core::wait_for_kernels();
     return {predicted.begin(), predicted.end()};
@@ -204,10 +204,10 @@ TEST_CASE("a model on a tensor group computes what it computes on one rank") {
   core::Dropout key;
   ops::set_dropout_key(key, 3, 17);
   for (const Batch& batch : make_batches()) {
-    const layers::Pass pass{batch->view(), true, key.key0, key.key1}, evaluation{.batch = batch->view()};
+    const layers::StepContext context{batch->view(), true, key.key0, key.key1}, evaluation{.batch = batch->view()};
     const std::vector<std::int32_t> expected = whole.predict(evaluation), found = shared.predict(evaluation);
     CHECK(everywhere(expected == found));
-    const std::vector<float> losses = whole.train(pass), mine = shared.train(pass);
+    const std::vector<float> losses = whole.train(context), mine = shared.train(context);
     CHECK(everywhere(difference(losses, mine) <= (size == 1 ? 0 : tolerance * largest(losses))));
   }
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "bert_hpc/layers/pass.hpp"
+#include "bert_hpc/layers/step_context.hpp"
 #include "bert_hpc/model/bert_config.hpp"
 #include "support/host_batch.hpp"
 

@@ -8,7 +8,7 @@
 
 #include "bert_hpc/core/parameter_store.hpp"
 #include "bert_hpc/core/workspace.hpp"
-#include "bert_hpc/layers/pass.hpp"
+#include "bert_hpc/layers/step_context.hpp"
 #include "bert_hpc/layers/tensor_group.hpp"
 
 namespace bert_hpc::layers {
@@ -33,20 +33,20 @@ class Embeddings {
   Embeddings(const EmbeddingsSettings& settings, const core::ParameterStore& parameters, const TensorGroup& group = {});
 
   /// "rows": this rank's piece of the tokens; all of them in a group of one.
-  struct Saved {
+  struct SavedActivations {
     Matrix sum;                ///< (rows, hidden): before the layer norm
     Matrix output;             ///< (rows, hidden)
     Tensor<float> statistics;  ///< (2, rows): mean, rstd
   };
-  Saved take_saved(core::Workspace& workspace, std::int64_t tokens) const;
+  SavedActivations allocate_saved(core::Workspace& workspace, std::int64_t tokens) const;
 
   /// The result is saved.output.
-  void forward(const Pass& pass, Saved& saved) const;
+  void forward(const StepContext& context, SavedActivations& saved) const;
   /// d_y (rows, hidden) is used up. Adds to the gradients of tables and layer norm.
-  void backward_weight(const Pass& pass, const Saved& saved, Matrix d_y) const;
+  void backward_weight(const StepContext& context, const SavedActivations& saved, Matrix d_y) const;
 
  private:
-  void look_up(const core::MicroBatch& batch, Saved& saved) const;
+  void look_up(const core::MicroBatch& batch, SavedActivations& saved) const;
 
   EmbeddingsSettings settings_;
   const core::ParameterStore& parameters_;

@@ -17,7 +17,7 @@
 #include "bert_hpc/core/parameter_store.hpp"
 #include "bert_hpc/core/workspace.hpp"
 #include "bert_hpc/layers/linear.hpp"
-#include "bert_hpc/layers/pass.hpp"
+#include "bert_hpc/layers/step_context.hpp"
 #include "bert_hpc/layers/tensor_group.hpp"
 
 namespace bert_hpc::layers {
@@ -45,7 +45,7 @@ class Head {
 
   /// What a pass leaves for the backward pass and for whoever asks for results. "piece": this rank's rows (masked_lm in
   /// a tensor group), otherwise all; "here": outputs that this rank has.
-  struct Saved {
+  struct SavedActivations {
     Matrix dense;              ///< (piece, hidden): before GELU (masked_lm), tanh's result otherwise
     Matrix activated;          ///< (piece, hidden): masked_lm only
     Tensor<float> statistics;  ///< (2, piece): mean, rstd; masked_lm only
@@ -56,27 +56,28 @@ class Head {
     Matrix d_features;         ///< (piece, hidden)
     Matrix d_dense;            ///< (piece, hidden): at the result of the dense layer
   };
-  virtual Saved take_saved(core::Workspace& workspace, std::int64_t rows) const = 0;
+  virtual SavedActivations allocate_saved(core::Workspace& workspace, std::int64_t rows) const = 0;
 
   /// The weights of all its products.
   virtual std::vector<LinearWeight> linear_weights() const = 0;
 
   /// x (this rank's rows, hidden) → saved.logits.
-  virtual void forward(Engine& engine, const Pass& pass, ConstMatrix x, Saved& saved) const = 0;
+  virtual void forward(Engine& engine, const StepContext& context, ConstMatrix x, SavedActivations& saved) const = 0;
 
   /// saved.row_losses (and, in training, the gradient of Σ row losses · scale at the logits). Needs targets in the
   /// batch.
-  virtual void loss(const Pass& pass, float scale, Saved& saved) const = 0;
+  virtual void loss(const StepContext& context, float scale, SavedActivations& saved) const = 0;
 
   /// The index of each row's largest logit, the first among equals: predicted (rows). After forward(), before any loss
   /// gradient. Collective over the tensor group.
-  virtual void predict(Saved& saved, std::int32_t* predicted) const = 0;
+  virtual void predict(SavedActivations& saved, std::int32_t* predicted) const = 0;
 
   /// d_x (this rank's rows, hidden) is replaced.
-  virtual void backward_input(Engine& engine, const Pass& pass, Saved& saved, Matrix d_x) const = 0;
+  virtual void backward_input(Engine& engine, const StepContext& context, SavedActivations& saved,
+                              Matrix d_x) const = 0;
 
   /// Adds to the gradients of the head's parameters; after backward_input. x as in forward.
-  virtual void backward_weight(Engine& engine, const Saved& saved, ConstMatrix x) const = 0;
+  virtual void backward_weight(Engine& engine, const SavedActivations& saved, ConstMatrix x) const = 0;
 };
 
 /// The rows of this batch that a head reads.

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "bert_hpc/core/parameter_store.hpp"
-#include "bert_hpc/layers/pass.hpp"
+#include "bert_hpc/layers/step_context.hpp"
 
 namespace bert_hpc::layers {
 

@@ -20,7 +20,7 @@
 #include "bert_hpc/core/parameter_store.hpp"
 #include "bert_hpc/core/workspace.hpp"
 #include "bert_hpc/layers/linear.hpp"
-#include "bert_hpc/layers/pass.hpp"
+#include "bert_hpc/layers/step_context.hpp"
 #include "bert_hpc/layers/tensor_group.hpp"
 #include "bert_hpc/ops/activation.hpp"
 
@@ -48,7 +48,7 @@ class Sublayer {
   /// What backward needs of forward. "rows": those that it computes, the selected ones or all tokens; "piece": those of
   /// them that this rank of the tensor group has (all in a group of one), as "width" and "wide" are what it has of the
   /// hidden and the intermediate columns.
-  struct Saved {
+  struct SavedActivations {
     Matrix sum;                ///< (piece, hidden): before the layer norm
     Matrix output;             ///< (piece, hidden): y
     Tensor<float> statistics;  ///< (2, piece): mean, rstd of the layer norm
@@ -66,7 +66,7 @@ class Sublayer {
   };
 
   /// What the weight gradients need of the gradients.
-  struct Kept {
+  struct WeightGradientInputs {
     Matrix d_output;          ///< (piece, hidden): d_y as given
     Matrix d_product;         ///< (piece, hidden): at the result of the last product, Wo's or W2's
     Tensor<float> norm_sums;  ///< where row sums are fused: partial sums of γ's, β's and the last bias' gradients
@@ -80,25 +80,27 @@ class Sublayer {
   };
 
   /// `selection` is null where every row is computed; `dropout_tiles` as in BatchBounds, 0 without a backward pass.
-  virtual Saved take_saved(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection,
-                           std::int64_t dropout_tiles) const = 0;
-  virtual Kept take_kept(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection) const = 0;
+  virtual SavedActivations allocate_saved(core::Workspace& workspace, std::int64_t tokens,
+                                          const RowSelection* selection, std::int64_t dropout_tiles) const = 0;
+  virtual WeightGradientInputs allocate_deferred(core::Workspace& workspace, std::int64_t tokens,
+                                                 const RowSelection* selection) const = 0;
 
   /// x (this rank's piece, hidden), of all tokens for attention, of the rows that it computes for feed-forward; the
   /// result is saved.output.
-  virtual void forward(Engine& engine, const Pass& pass, const RowSelection* selection, ConstMatrix x,
-                       Saved& saved) const = 0;
+  virtual void forward(Engine& engine, const StepContext& context, const RowSelection* selection, ConstMatrix x,
+                       SavedActivations& saved) const = 0;
 
   /// d_y (piece, hidden) must stay until backward_weight; d_x, shaped as x, is replaced. Takes scratch from the
   /// workspace and releases it.
-  virtual void backward_input(Engine& engine, const Pass& pass, const RowSelection* selection, const Saved& saved,
-                              Matrix d_y, Kept& kept, Matrix d_x, core::Workspace& workspace) const = 0;
+  virtual void backward_input(Engine& engine, const StepContext& context, const RowSelection* selection,
+                              const SavedActivations& saved, Matrix d_y, WeightGradientInputs& deferred, Matrix d_x,
+                              core::Workspace& workspace) const = 0;
   /// What backward_input takes, for planning.
   virtual void plan_scratch(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection) const = 0;
 
   /// Adds to the gradients of this sublayer's parameters.
-  virtual void backward_weight(Engine& engine, const RowSelection* selection, const Saved& saved, const Kept& kept,
-                               ConstMatrix x) const = 0;
+  virtual void backward_weight(Engine& engine, const RowSelection* selection, const SavedActivations& saved,
+                               const WeightGradientInputs& deferred, ConstMatrix x) const = 0;
 };
 
 /// Appends the sublayer's parameters. Query, key and value weights lie behind each other, as do their biases, so that

@@ -38,7 +38,7 @@ using core::Tensor;
 struct StageMemory {
   bool training = true;  ///< else forward only
   int slots = 1;
-  int kept = 0;  ///< micro-batches between backward_input and backward_weight; 0: the two are never apart
+  int deferred = 0;  ///< micro-batches between backward_input and backward_weight; 0: the two are never apart
 };
 
 class Stage {
@@ -73,24 +73,29 @@ class Stage {
   std::int64_t dropout_bytes() const { return training_.dropout_bytes; }
 
   /// Gives a slot to a micro-batch. What the slot held is lost.
-  void open(core::Workspace& workspace, const layers::Pass& pass, int slot = 0);
+  void open(core::Workspace& workspace, const layers::StepContext& context, int slot = 0);
 
-  void forward(layers::Engine& engine, const layers::Pass& pass, int slot = 0);
+  void forward(layers::Engine& engine, const layers::StepContext& context, int slot = 0);
 
   /// Called between the sublayers of every pass: where messages on their way get a chance to move.
   void set_progress(std::function<void()> progress) { progress_ = std::move(progress); }
 
   /// Row losses of the forward pass; in training, the loss gradient too: of Σ row losses · scale. With a head.
-  void loss(const layers::Pass& pass, float scale, int slot = 0) { head_->loss(pass, scale, at(slot).head); }
+  void loss(const layers::StepContext& context, float scale, int slot = 0) {
+    head_->loss(context, scale, at(slot).head);
+  }
 
   /// Adds to the gradients of all parameters. `finished(begin)` is called after each part of the model, the arena from
   /// element `begin` to this stage's end having its final gradients of this pass.
-  void backward(layers::Engine& engine, const layers::Pass& pass, core::Workspace& workspace, const Finished& finished,
-                int slot = 0);
+  void backward(layers::Engine& engine, const layers::StepContext& context, core::Workspace& workspace,
+                const Finished& finished, int slot = 0);
 
-  /// Everything but the gradients of parameters; those are added by backward_weight with the same `slot` and `kept`.
-  void backward_input(layers::Engine& engine, const layers::Pass& pass, core::Workspace& workspace, int slot, int kept);
-  void backward_weight(layers::Engine& engine, const layers::Pass& pass, const Finished& finished, int slot, int kept);
+  /// Everything but the gradients of parameters; those are added by backward_weight with the same `slot` and
+  /// `deferred`.
+  void backward_input(layers::Engine& engine, const layers::StepContext& context, core::Workspace& workspace, int slot,
+                      int deferred);
+  void backward_weight(layers::Engine& engine, const layers::StepContext& context, const Finished& finished, int slot,
+                       int deferred);
 
   // Ends of a slot, all (rows, hidden) and without data where the stage has embeddings or head instead. The rows are
   // all tokens, or behind the last block's attention those that the head reads.
@@ -99,7 +104,7 @@ class Stage {
   Matrix d_output(int slot) const { return output(slot); }
   Matrix d_input(int slot) const { return at(slot).d_input; }
   /// Which of the two tensors, 0 or 1, the next backward pass writes its d_input to.
-  int next_outbox() const { return next_outbox_; }
+  int next_send_buffer() const { return next_send_buffer_; }
 
   // With a head:
   /// (rows the head reads, outputs here): contiguous floats but for masked_lm on GPUs, which pads rows, and stores
@@ -114,20 +119,21 @@ class Stage {
   struct Slot {
     layers::RowSelection selection;  // of the last block
     Matrix input, d_input;           // (rows, hidden)
-    layers::Embeddings::Saved embeddings;
-    std::vector<layers::Sublayer::Saved> sublayers;
-    layers::Head::Saved head;
+    layers::Embeddings::SavedActivations embeddings;
+    std::vector<layers::Sublayer::SavedActivations> sublayers;
+    layers::Head::SavedActivations head;
   };
-  struct KeptGradients {
+  struct DeferredGradients {
     std::vector<Matrix> d_outputs;  // of the embeddings, if here, then of each sublayer but a last one without head
-    std::vector<layers::Sublayer::Kept> sublayers;
+    std::vector<layers::Sublayer::WeightGradientInputs> sublayers;
   };
   /// Where slots lie in the workspace, bytes.
   struct Layout {
-    std::int64_t slots_begin = 0, slot_size = 0, kept_begin = 0, kept_size = 0, outboxes_begin = 0, outbox_size = 0;
+    std::int64_t slots_begin = 0, slot_size = 0, deferred_begin = 0, deferred_size = 0, send_buffers_begin = 0,
+                 send_buffer_size = 0;
     std::int64_t scratch_begin = 0;
     std::int64_t dropout_tiles = 0, dropout_bytes = 0;  // of BatchBounds; bytes of all slots that it makes
-    int slots = 0, kept = 0;
+    int slots = 0, deferred = 0;
   };
 
   Slot& at(int slot) { return slots_[static_cast<std::size_t>(slot)]; }
@@ -145,11 +151,12 @@ class Stage {
   void progress() const {
     if (progress_) progress_();
   }
-  void take_outbox(core::Workspace& workspace, std::int64_t tokens, Slot& slot);
-  void take_turns(core::Workspace& workspace, std::int64_t tokens, const Slot& slot, Matrix* turns) const;
-  void take_slot(core::Workspace& workspace, std::int64_t tokens, bool training, Slot& slot) const;
+  void allocate_send_buffer(core::Workspace& workspace, std::int64_t tokens, Slot& slot);
+  void allocate_ping_pong(core::Workspace& workspace, std::int64_t tokens, const Slot& slot, Matrix* ping_pong) const;
+  void allocate_slot(core::Workspace& workspace, std::int64_t tokens, bool training, Slot& slot) const;
   void allocate_forward_only(core::Workspace& workspace, std::int64_t tokens, Slot& slot) const;
-  void take_kept(core::Workspace& workspace, std::int64_t tokens, const Slot& slot, KeptGradients& kept) const;
+  void allocate_deferred(core::Workspace& workspace, std::int64_t tokens, const Slot& slot,
+                         DeferredGradients& deferred) const;
   void plan_slots(core::Workspace& workspace, const layers::BatchBounds& bounds, const StageMemory& memory);
   void plan_scratch(core::Workspace& workspace, const layers::BatchBounds& bounds) const;
 
@@ -164,11 +171,11 @@ class Stage {
   std::vector<std::int64_t> sublayer_begin_;  // arena offset of each sublayer's first parameter
   std::int64_t head_begin_ = 0, arena_begin_ = 0, arena_end_ = 0;
   Layout training_, evaluation_;
-  int next_outbox_ = 0;
+  int next_send_buffer_ = 0;
   std::function<void()> progress_;
 
   std::vector<Slot> slots_;
-  std::vector<KeptGradients> kept_;
+  std::vector<DeferredGradients> deferred_;
 };
 
 /// The extents of every matrix product with these weights, each once, for micro-batches within the bounds. A matrix

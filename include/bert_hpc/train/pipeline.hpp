@@ -68,10 +68,10 @@ class Pipeline {
   Pipeline& operator=(const Pipeline&) = delete;
 
   /// Collective over the group. Forward and backward of every micro-batch; passes (micro-batches) are for training.
-  void train(layers::Engine engine, std::span<const layers::Pass> passes, PipelineEvents& events);
+  void train(layers::Engine engine, std::span<const layers::StepContext> contexts, PipelineEvents& events);
 
   /// Collective over the group. Forward alone, of any number of micro-batches; not timed.
-  void evaluate(layers::Engine engine, std::span<const layers::Pass> passes, PipelineEvents& events);
+  void evaluate(layers::Engine engine, std::span<const layers::StepContext> contexts, PipelineEvents& events);
 
   /// From now on every executed instruction of a training step is appended there, with seconds since the step's begin;
   /// null: no longer.
@@ -81,14 +81,14 @@ class Pipeline {
   /// A virtual stage of this rank.
   struct Part {
     model::Stage* stage = nullptr;
-    int slots = 1, kept = 0;
+    int slots = 1, deferred = 0;
     std::vector<comm::RequestHandle> outputs;  // by slot: the last send of its output
     std::vector<comm::RequestHandle> inputs;   // by slot: what is being received into it
     comm::RequestHandle gradients[2];          // the last sends of d_input
     bool has_gradients = false;                // of weights, in the step under way
   };
 
-  void begin(layers::Engine engine, std::span<const layers::Pass> passes, PipelineEvents& events,
+  void begin(layers::Engine engine, std::span<const layers::StepContext> contexts, PipelineEvents& events,
              std::span<const model::StageMemory> memory);
   /// Not in this step, or without sequences.
   bool absent(int micro_batch) const;
@@ -105,9 +105,9 @@ class Pipeline {
   void finish();
   void progress();
   Part& part(int virtual_stage) { return parts_[static_cast<std::size_t>(virtual_stage)]; }
-  const layers::Pass& pass(int micro_batch) const { return passes_[static_cast<std::size_t>(micro_batch)]; }
+  const layers::StepContext& context(int micro_batch) const { return contexts_[static_cast<std::size_t>(micro_batch)]; }
   static int slot(const Part& part, int micro_batch) { return micro_batch % part.slots; }
-  static int kept(const Part& part, int micro_batch) { return micro_batch % part.kept; }
+  static int deferred(const Part& part, int micro_batch) { return micro_batch % part.deferred; }
   double now() const;
   core::Timers& timers() { return timed_ ? timers_ : untold_; }
   void note(const Instruction& instruction, double begin);
@@ -125,7 +125,7 @@ class Pipeline {
 
   // The step under way.
   std::optional<layers::Engine> engine_;
-  std::span<const layers::Pass> passes_;
+  std::span<const layers::StepContext> contexts_;
   PipelineEvents* events_ = nullptr;
   bool timed_ = true;
   core::Timers untold_;  // of evaluations

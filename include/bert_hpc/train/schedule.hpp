@@ -68,7 +68,7 @@ std::vector<Schedule> make_schedules(ScheduleKind kind, int stages, int micro_ba
 int max_in_flight(const Schedule& schedule, int virtual_stage = 0);
 
 /// Most micro-batches of a virtual stage between backward_input and backward_weight; 0 where they are never apart.
-int max_kept(const Schedule& schedule, int virtual_stage = 0);
+int max_deferred(const Schedule& schedule, int virtual_stage = 0);
 
 /// A message as one of its two ends sees it.
 struct Message {

@@ -72,6 +72,6 @@ double seconds(const Work& work, const core::MachineDescription& machine);
 double part_parameters(const ModelShape& shape, const model::ModelRange& part, int tensor);
 double activation_bytes(const ModelShape& shape, const model::ModelRange& part, const MicroBatchShape& batch,
                         int tensor);
-double kept_bytes(const ModelShape& shape, const model::ModelRange& part, const MicroBatchShape& batch, int tensor);
+double deferred_bytes(const ModelShape& shape, const model::ModelRange& part, const MicroBatchShape& batch, int tensor);
 
 }  // namespace bert_hpc::train

@@ -45,7 +45,7 @@ void Evaluator::keep(int micro_batch, std::span<const float> logits) {
 }
 
 void Evaluator::result(int micro_batch, model::Stage& stage, int slot) {
-  const layers::Pass& pass = passes_[static_cast<std::size_t>(micro_batch)];
+  const layers::StepContext& pass = passes_[static_cast<std::size_t>(micro_batch)];
   const core::MicroBatch& batch = loaded_->micro_batches[static_cast<std::size_t>(micro_batch)].on_host;
   const std::int64_t rows = stage.head_rows(pass.batch);
   const bool predicts = labels_ && assembly_.traits.metrics != Kind::regression;

@@ -102,7 +102,7 @@ void Trainer::prepare(const data::LoadedStep& loaded, std::int64_t done) {
 }
 
 void Trainer::result(int micro_batch, model::Stage& stage, int slot) {
-  const layers::Pass& pass = passes_[static_cast<std::size_t>(micro_batch)];
+  const layers::StepContext& pass = passes_[static_cast<std::size_t>(micro_batch)];
   stage.loss(pass, static_cast<float>(scale_.scale() / targets_), slot);
   if (assembly_.place.tensor != 0) return;  // those ranks know the same
   const std::size_t number = turned(static_cast<std::size_t>(micro_batch));

@@ -38,7 +38,7 @@ ModelPiece::ModelPiece(const model::BertConfig& config, const MeasuredModel& how
                                    .max_length = batch.max_length,
                                    .selected = masked ? batch.masked.count : batch.sequences,
                                    .dropout_tiles = attention_->dropout_tiles(batch.max_length, config.head_dim())};
-  stage_.plan(workspace_, bounds, {.slots = 1, .kept = how.apart ? 1 : 0});
+  stage_.plan(workspace_, bounds, {.slots = 1, .deferred = how.apart ? 1 : 0});
   workspace_.allocate();
   products_->keep_weights(parameters_);
   for (const ops::ProductExtents& e : model::product_extents({&stage_, 1}, bounds)) products_->reserve(e);
@@ -59,21 +59,21 @@ double ModelPiece::timed(const auto& work) {
 
 PassTimes ModelPiece::run() {
   layers::Engine engine{*products_, *attention_};
-  const layers::Pass pass{.batch = batch_, .training = true, .key0 = 1, .key1 = 2};
+  const layers::StepContext context{.batch = batch_, .training = true, .key0 = 1, .key1 = 2};
   const auto nothing = [](std::int64_t) {};
-  stage_.open(workspace_, pass);
+  stage_.open(workspace_, context);
   if (!range_.embeddings) fill(stage_.input(0));
   PassTimes times{};
   times[0] = timed([&] {
-    stage_.forward(engine, pass);
-    if (range_.head) stage_.loss(pass, 1.0f);
+    stage_.forward(engine, context);
+    if (range_.head) stage_.loss(context, 1.0f);
   });
   if (!range_.head) fill(stage_.d_output(0));
   if (how_.apart) {
-    times[1] = timed([&] { stage_.backward_input(engine, pass, workspace_, 0, 0); });
-    times[2] = timed([&] { stage_.backward_weight(engine, pass, nothing, 0, 0); });
+    times[1] = timed([&] { stage_.backward_input(engine, context, workspace_, 0, 0); });
+    times[2] = timed([&] { stage_.backward_weight(engine, context, nothing, 0, 0); });
   } else {
-    times[1] = timed([&] { stage_.backward(engine, pass, workspace_, nothing); });
+    times[1] = timed([&] { stage_.backward(engine, context, workspace_, nothing); });
   }
   return times;
 }

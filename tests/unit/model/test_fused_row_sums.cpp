@@ -17,7 +17,7 @@ namespace {
 struct Result {
   std::vector<std::vector<float>> gradients;  // by parameter
   std::vector<float> d_x;
-  std::int64_t kept_floats = 0;
+  std::int64_t deferred_floats = 0;
 };
 
 layers::SublayerSettings settings_of(Kind kind, bool fuses) {
@@ -56,14 +56,14 @@ Result run(Kind kind, bool fuses, bool selects) {
   attention->reserve(5, settings.hidden / settings.heads);
   Result result;
   core::Workspace workspace;
-  layers::Sublayer::Saved saved;
-  layers::Sublayer::Kept kept;
+  layers::Sublayer::SavedActivations saved;
+  layers::Sublayer::WeightGradientInputs deferred;
   const auto take = [&] {  // first what it takes is counted
     const std::int64_t tiles = attention->dropout_tiles(5, settings.hidden / settings.heads);
-    saved = sublayer->take_saved(workspace, tokens, selection, tiles);
+    saved = sublayer->allocate_saved(workspace, tokens, selection, tiles);
     const std::int64_t begin = workspace.mark();
-    kept = sublayer->take_kept(workspace, tokens, selection);
-    result.kept_floats = workspace.mark() - begin;
+    deferred = sublayer->allocate_deferred(workspace, tokens, selection);
+    result.deferred_floats = workspace.mark() - begin;
   };
   take();
   const std::int64_t mark = workspace.mark();
@@ -77,10 +77,10 @@ Result run(Kind kind, bool fuses, bool selects) {
                      d_y = test::Matrix::random(rows, settings.hidden, 3);
   test::Matrix d_x(rows_in, settings.hidden);
   for (unsigned m = 0; m < 2; ++m) {
-    const layers::Pass pass{.batch = view, .training = true, .key0 = 5 + m, .key1 = 6};
-    sublayer->forward(engine, pass, selection, x, saved);
-    sublayer->backward_input(engine, pass, selection, saved, d_y, kept, d_x, workspace);
-    sublayer->backward_weight(engine, selection, saved, kept, x);
+    const layers::StepContext context{.batch = view, .training = true, .key0 = 5 + m, .key1 = 6};
+    sublayer->forward(engine, context, selection, x, saved);
+    sublayer->backward_input(engine, context, selection, saved, d_y, deferred, d_x, workspace);
+    sublayer->backward_weight(engine, selection, saved, deferred, x);
   }
   core::wait_for_kernels();
   result.d_x.assign(d_x.values.begin(), d_x.values.end());
@@ -96,7 +96,7 @@ TEST_CASE("gradients do not depend on whether backward kernels begin the sums ov
   const auto kind = GENERATE(Kind::attention, Kind::feed_forward);
   const bool selects = GENERATE(false, true);
   const Result apart = run(kind, false, selects), fused = run(kind, true, selects);
-  CHECK(fused.kept_floats > apart.kept_floats);
+  CHECK(fused.deferred_floats > apart.deferred_floats);
   // Sums over 22 rows in two orders, whose terms' magnitudes sum to at most 25: 2 · 22 · 2^-24 · 25.
   const float tolerance = 6.6e-5f;
   const auto largest = [tolerance](const std::vector<float>& a, const std::vector<float>& b, bool is_zero = false) {

@@ -40,10 +40,10 @@ Result pass_with(DataType storage, DataType logits, bool padded) {
   for (float& value : store.change_values()) value = normal(random);
   const auto head = layers::make_head(settings, store);
   core::Workspace workspace;
-  static_cast<void>(head->take_saved(workspace, rows));
+  static_cast<void>(head->allocate_saved(workspace, rows));
   for (int i = 0; i < 2; ++i) static_cast<void>(workspace.take(rows, hidden, storage));
   workspace.allocate();
-  layers::Head::Saved saved = head->take_saved(workspace, rows);
+  layers::Head::SavedActivations saved = head->allocate_saved(workspace, rows);
   CHECK(saved.logits.type == logits);
   CHECK(saved.logits.stride == (padded ? 320 : outputs));
   const core::Matrix x = workspace.take(rows, hidden, storage), d_x = workspace.take(rows, hidden, storage);
@@ -65,11 +65,11 @@ Result pass_with(DataType storage, DataType logits, bool padded) {
   batch.sample = sample.data();
   batch.tokens = batch.masked = selection.view();
   batch.masked_labels = labels.data();
-  const layers::Pass pass{.batch = batch, .training = true};
-  head->forward(engine, pass, x, saved);
+  const layers::StepContext context{.batch = batch, .training = true};
+  head->forward(engine, context, x, saved);
   head->predict(saved, predicted.data());
-  head->loss(pass, 1.0f, saved);
-  head->backward_input(engine, pass, saved, d_x);
+  head->loss(context, 1.0f, saved);
+  head->backward_input(engine, context, saved, d_x);
   head->backward_weight(engine, saved, x);
   return {test::copy_of(saved.row_losses.data, rows),
           test::copy_of(store.gradients()),

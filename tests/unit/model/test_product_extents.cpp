@@ -76,7 +76,7 @@ std::set<ops::ProductExtents> requested(const model::BertConfig& config, HeadKin
                                    .selected = selected,
                                    .dropout_tiles = attention->dropout_tiles(batch.max_length, config.head_dim())};
   core::Workspace workspace;
-  stage.plan(workspace, bounds, {.slots = 1, .kept = apart ? 1 : 0});
+  stage.plan(workspace, bounds, {.slots = 1, .deferred = apart ? 1 : 0});
   stage.plan(workspace, bounds, {.training = false});
   workspace.allocate();
   tests::RecordedProduct products(ops::make_matrix_product(test::independent_products(), {.compute = storage}));
@@ -85,15 +85,15 @@ std::set<ops::ProductExtents> requested(const model::BertConfig& config, HeadKin
   attention->reserve(bounds.max_length, config.head_dim());
   layers::Engine engine{products, *attention};
   for (const bool training : {true, false}) {
-    const layers::Pass pass{.batch = batch, .training = training, .key0 = 1, .key1 = 2};
-    stage.open(workspace, pass);
-    stage.forward(engine, pass);
-    stage.loss(pass, 1.0f);
+    const layers::StepContext context{.batch = batch, .training = training, .key0 = 1, .key1 = 2};
+    stage.open(workspace, context);
+    stage.forward(engine, context);
+    stage.loss(context, 1.0f);
     const auto finished = [](std::int64_t) {};
-    if (training && !apart) stage.backward(engine, pass, workspace, finished);
+    if (training && !apart) stage.backward(engine, context, workspace, finished);
     if (training && apart) {
-      stage.backward_input(engine, pass, workspace, 0, 0);
-      stage.backward_weight(engine, pass, finished, 0, 0);
+      stage.backward_input(engine, context, workspace, 0, 0);
+      stage.backward_weight(engine, context, finished, 0, 0);
     }
   }
   core::wait_for_kernels();

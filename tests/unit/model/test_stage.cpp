@@ -67,42 +67,42 @@ class Stages {
     for (const ModelRange& range : ranges) stages_.emplace_back(small_config(), kind, outputs, range, store_);
     const layers::BatchBounds bounds{.tokens = 60, .sequences = 5, .max_length = 12, .selected = 60};
     const std::vector<model::StageMemory> memory(ranges.size(),
-                                                 {.slots = micro_batches, .kept = apart ? micro_batches : 0});
+                                                 {.slots = micro_batches, .deferred = apart ? micro_batches : 0});
     model::Stage::plan(stages_, workspace_, bounds, memory);
     workspace_.allocate();
     for (const ops::ProductExtents& e : model::product_extents(stages_, bounds)) products_->reserve(e);
     attention_->reserve(12, 8);
   }
 
-  double forward(const layers::Pass& pass, int slot) {
+  double forward(const layers::StepContext& context, int slot) {
     layers::Engine engine{*products_, *attention_};
     for (std::size_t i = 0; i < stages_.size(); ++i) {
-      stages_[i].open(workspace_, pass, slot);
+      stages_[i].open(workspace_, context, slot);
       if (i > 0) copy(stages_[i - 1].output(slot).as<float>(), stages_[i].input(slot).as<float>());
-      stages_[i].forward(engine, pass, slot);
+      stages_[i].forward(engine, context, slot);
     }
-    stages_.back().loss(pass, 0.5f, slot);
+    stages_.back().loss(context, 0.5f, slot);
     double sum = 0;
-    for (const float loss : test::copy_of(stages_.back().row_losses(slot), stages_.back().head_rows(pass.batch))) {
+    for (const float loss : test::copy_of(stages_.back().row_losses(slot), stages_.back().head_rows(context.batch))) {
       sum += loss;
     }
     return sum;
   }
 
-  void backward(const layers::Pass& pass, int slot) {
+  void backward(const layers::StepContext& context, int slot) {
     layers::Engine engine{*products_, *attention_};
     for (std::size_t i = stages_.size(); i-- > 0;) {
       if (i + 1 < stages_.size()) copy(stages_[i + 1].d_input(slot).as<float>(), stages_[i].d_output(slot).as<float>());
       if (apart_) {
-        stages_[i].backward_input(engine, pass, workspace_, slot, slot);
+        stages_[i].backward_input(engine, context, workspace_, slot, slot);
       } else {
         stages_[i].backward(
-            engine, pass, workspace_, [](std::int64_t) {}, slot);
+            engine, context, workspace_, [](std::int64_t) {}, slot);
       }
     }
   }
 
-  void backward_weight(const layers::Pass& pass, int slot) {
+  void backward_weight(const layers::StepContext& context, int slot) {
     layers::Engine engine{*products_, *attention_};
     for (model::Stage& stage : stages_) {
       std::int64_t before = stage.arena_end();
@@ -110,7 +110,7 @@ class Stages {
         CHECK(begin < before);
         before = begin;
       };
-      stage.backward_weight(engine, pass, finished, slot, slot);
+      stage.backward_weight(engine, context, finished, slot, slot);
       CHECK(before == stage.arena_begin());
     }
   }
@@ -167,17 +167,17 @@ TEST_CASE("stages with several micro-batches in flight have the bits of the whol
   core::Dropout key;
   ops::set_dropout_key(key, 3, 17);
   for (unsigned m = 0; m < micro_batches; ++m) batches.push_back(make_batch(m));
-  const auto pass = [&](int m) {
-    return layers::Pass{batches[static_cast<std::size_t>(m)]->view(), true, key.key0, key.key1};
+  const auto context = [&](int m) {
+    return layers::StepContext{batches[static_cast<std::size_t>(m)]->view(), true, key.key0, key.key1};
   };
   double expected[micro_batches], losses[micro_batches];
   for (int m = 0; m < micro_batches; ++m) {
-    expected[m] = reference.forward(pass(m), 0);
-    reference.backward(pass(m), 0);
+    expected[m] = reference.forward(context(m), 0);
+    reference.backward(context(m), 0);
   }
-  for (int m = 0; m < micro_batches; ++m) losses[m] = staged.forward(pass(m), m);
-  for (int m = 0; m < micro_batches; ++m) staged.backward(pass(m), m);
-  for (int m = 0; apart && m < micro_batches; ++m) staged.backward_weight(pass(m), m);
+  for (int m = 0; m < micro_batches; ++m) losses[m] = staged.forward(context(m), m);
+  for (int m = 0; m < micro_batches; ++m) staged.backward(context(m), m);
+  for (int m = 0; apart && m < micro_batches; ++m) staged.backward_weight(context(m), m);
   for (int m = 0; m < micro_batches; ++m) CHECK(losses[m] == expected[m]);
   const auto whole = reference.gradients(), mine = staged.gradients();
   REQUIRE(mine.size() == whole.size());
@@ -194,10 +194,10 @@ TEST_CASE("a decoder apart takes its part of the word embeddings' gradient and t
   range.decoder_apart = true;
   Stages apart(HeadKind::masked_lm, {range}, false);
   const auto batch = make_batch(1);
-  const layers::Pass pass{.batch = batch->view(), .training = true};
-  CHECK(together.forward(pass, 0) == apart.forward(pass, 0));
-  together.backward(pass, 0);
-  apart.backward(pass, 0);
+  const layers::StepContext context{.batch = batch->view(), .training = true};
+  CHECK(together.forward(context, 0) == apart.forward(context, 0));
+  together.backward(context, 0);
+  apart.backward(context, 0);
   const auto expected = together.gradients(), found = apart.gradients();
   const auto &sum = expected.at(model::word_embeddings_name), &word = found.at(model::word_embeddings_name),
              &decoder = found.at(model::decoder_name);
@@ -227,7 +227,7 @@ TEST_CASE("one slot with the backward pass at once takes the least memory") {
   };
   const std::int64_t one = bytes({.slots = 1}), two = bytes({.slots = 2}), three = bytes({.slots = 3});
   CHECK(three - two == two - one);
-  CHECK(bytes({.slots = 1, .kept = 1}) > one);
+  CHECK(bytes({.slots = 1, .deferred = 1}) > one);
   CHECK(bytes({.training = false}) < one);
   CHECK(two - one < one);
 }

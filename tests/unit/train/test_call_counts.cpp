@@ -61,7 +61,7 @@ core::CallCount counted_step(core::DataType compute, int ranks = 1, std::int64_t
   for (int step = 0; step < 2; ++step) {  // the first rounds all weights
     core::CallCount count;
     const core::CountCalls counting(count);
-    const layers::Pass pass{.batch = view, .training = true, .key0 = 1, .key1 = 2};
+    const layers::StepContext pass{.batch = view, .training = true, .key0 = 1, .key1 = 2};
     sums->begin_step(1);
     count.enter("forward");
     bert.open(workspace, pass);

@@ -49,7 +49,7 @@ class Training {
   }
 
   void step(int number) {
-    const layers::Pass pass{.batch = batch_->view(), .training = true, .key0 = 1, .key1 = 2};
+    const layers::StepContext pass{.batch = batch_->view(), .training = true, .key0 = 1, .key1 = 2};
     sums_->begin_step(1);
     bert_.open(workspace_, pass);
     bert_.forward(engine_, pass);

@@ -100,8 +100,8 @@ TEST_CASE("memory follows the schedule and the ZeRO stage") {
   in.kind = ScheduleKind::zb_h1;
   // Weight gradients of the second stage come one micro-batch late: two are between the parts of backward.
   CHECK(loads()[1].activation_bytes ==
-        4 * one + 2 * kept_bytes(in.model, {.first = 6, .last = 12, .embeddings = false, .head = false},
-                                 in.micro_batches[0], 1));
+        4 * one + 2 * deferred_bytes(in.model, {.first = 6, .last = 12, .embeddings = false, .head = false},
+                                     in.micro_batches[0], 1));
   CHECK(loads()[1].state_bytes == 16 * loads()[1].parameters);
   in.zero = 1;
   CHECK(loads()[1].state_bytes == 10 * loads()[1].parameters);

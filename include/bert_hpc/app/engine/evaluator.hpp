@@ -53,7 +53,7 @@ class Evaluator : private train::PipelineEvents {
   core::MirroredArray<double> loss_;             // (1)
   // The step under way.
   const data::LoadedStep* loaded_ = nullptr;
-  std::vector<layers::Pass> passes_;
+  std::vector<layers::StepContext> passes_;
   train::EvaluationSums sums_;
 };
 

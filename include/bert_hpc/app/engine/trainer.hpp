@@ -124,7 +124,7 @@ class Trainer : private train::PipelineEvents {
   core::Buffer<float> row_losses_;        // (micro-batches of this replica, rows): for who asks which are not finite
   std::vector<std::int64_t> row_counts_;  // (micro-batches of this replica): 0 where the head is elsewhere
   // The step under way.
-  std::vector<layers::Pass> passes_;
+  std::vector<layers::StepContext> passes_;
   core::MicroBatch empty_;
   std::int64_t first_index_ = 0;  // of this replica's micro-batches, among all
   std::size_t own_ = 0;           // micro-batches of this replica

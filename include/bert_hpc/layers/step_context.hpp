@@ -1,12 +1,12 @@
-// What every layer is given: the engine (who computes products and attention) and the pass (one micro-batch, training
-// or not, and the key of its dropout).
+// What every layer is given: the engine, which computes products and attention, and the step's context (one
+// micro-batch, training or not, and the key of its dropout).
 //
-// The contract of a layer: it owns parameter slices, never activations. forward() fills the activations it will need
-// (`Saved`); backward_input() replaces d_x and fills what the weight gradients need (`Kept`); backward_weight() adds to
-// the gradients. The two parts of the backward pass are apart because zero-bubble pipeline schedules part them. Several
-// micro-batches may be in flight, each with its own Saved and Kept. Activations and the gradients with respect to them
-// are matrices of the layer's storage type; statistics, losses and everything about parameters are floats, and so are
-// logits, but for masked_lm's on GPUs.
+// The contract of a layer: it owns parameter slices, never activations. forward() fills the activations that it will
+// need (SavedActivations). backward_input() replaces d_x and fills what the weight gradients need
+// (WeightGradientInputs). backward_weight() adds to the gradients. The last two are apart because zero-bubble pipeline
+// schedules defer the second. Several micro-batches may be in flight, each with its own SavedActivations and
+// WeightGradientInputs. Activations and the gradients with respect to them are matrices of the layer's storage type;
+// statistics, losses and everything about parameters are floats, and so are logits, but for masked_lm's on GPUs.
 #pragma once
 
 #include "bert_hpc/core/matrix.hpp"
@@ -34,7 +34,7 @@ struct Engine {
   ops::MatrixProduct& products_of(int weight) const { return fp8 != nullptr ? fp8->of(weight) : products; }
 };
 
-struct Pass {
+struct StepContext {
   const core::MicroBatch& batch;
   bool training = false;             ///< dropout is drawn in training only
   std::uint32_t key0 = 0, key1 = 0;  ///< of the step
