@@ -75,8 +75,7 @@ void set_up(Training& training, const RunContext& context) {
   training.assembly->label_scale = training.batches.label_scale;
   collectively(world, [&] {
     training.loader.emplace(*training.sets.train, training.batches);
-    training.bounds = model_bounds(training.loader->bounds(), training.loader->max_length(),
-                                   training.loader->most_masked(), training.assembly->traits.kind);
+    training.bounds = model_bounds(*training.loader);
     const auto add = [&](std::optional<Evaluator>& evaluator, const std::unique_ptr<data::ShardReader>& reader) {
       if (!reader) return;
       const std::int64_t tokens =

@@ -86,8 +86,8 @@ BatchLoader::BatchLoader(ShardReader& reader, const BatchLoaderOptions& options)
     masker_ = std::make_unique<Masker>(MaskingOptions{options.mask_probability, options.sampler.seed,
                                                       reader.info().vocabulary_size, reader.special_ids()},
                                        reader.info().max_length);
-    most_masked_ = most_targets(bounds_.micro_tokens, bounds_.micro_sequences);
   }
+  most_targets_ = masker_ ? most_masked(bounds_.micro_tokens, bounds_.micro_sequences) : bounds_.micro_sequences;
   slot_bytes_ = bytes_needed();
   const auto most = static_cast<std::size_t>(std::min(options.plan.global_batch, reader.samples()));
   samples_.reserve(most);
@@ -177,20 +177,20 @@ std::int64_t BatchLoader::memory_bytes() const {
   return 2 * static_cast<std::int64_t>(slot_bytes_);
 }
 
-/// What prepare takes for the fullest step. Counts per token and per sequence are those of fill and fill_masks.
+/// What prepare takes for the fullest step. Counts of arrays are those of fill and of what it calls.
 std::size_t BatchLoader::bytes_needed() const {
   const auto tokens = static_cast<std::size_t>(bounds_.replica_tokens);
   const auto sequences = static_cast<std::size_t>(bounds_.replica_sequences);
   const auto micro_batches = static_cast<std::size_t>(bounds_.replica_micro_batches);
-  const std::size_t masked =
-      masker_ ? static_cast<std::size_t>(most_targets(bounds_.replica_tokens, bounds_.replica_sequences)) : 0;
-  return tokens * 7 * 4 + sequences * (7 * 4 + 8) + masked * 5 * 4 +
+  const std::size_t targets =
+      masker_ ? static_cast<std::size_t>(most_masked(bounds_.replica_tokens, bounds_.replica_sequences)) : sequences;
+  return tokens * 7 * 4 + sequences * (2 * 4 + 8) + targets * 4 * 4 +
          micro_batches * most_arrays * (array_alignment + 8);
 }
 
 /// A bound on the masked tokens of a micro-batch: the lesser of what so many tokens of the data set (those sequences
 /// first that mask the largest share) and so many sequences of it (the longest first) could have masked.
-std::int64_t BatchLoader::most_targets(std::int64_t tokens, std::int64_t sequences) const {
+std::int64_t BatchLoader::most_masked(std::int64_t tokens, std::int64_t sequences) const {
   const std::int64_t longest = reader_.info().max_length;
   std::vector<std::int64_t> available(static_cast<std::size_t>(longest) + 1, 0);
   for (const std::int32_t length : reader_.table().lengths()) ++available[static_cast<std::size_t>(length)];

@@ -36,41 +36,14 @@ void BatchLoader::prepare(std::int64_t step, Slot& slot) {
 
 namespace {
 
-/// Where a micro-batch's arrays lie after the memory they are in was copied.
-class Relocation {
- public:
-  Relocation(const std::byte* from, const std::byte* to) : from_(from), to_(to) {}
-
-  core::MicroBatch operator()(const core::MicroBatch& batch) const {
-    core::MicroBatch moved = batch;
-    for (core::TokenRows* rows : {&moved.tokens, &moved.masked, &moved.first}) {
-      move(rows->offsets);
-      move(rows->sequence);
-      move(rows->position);
-    }
-    move(moved.input_ids);
-    move(moved.token_type_ids);
-    move(moved.sample);
-    move(moved.sorted_ids.ids);
-    move(moved.sorted_ids.segments);
-    move(moved.sorted_ids.order);
-    move(moved.class_labels);
-    move(moved.values);
-    move(moved.masked_rows);
-    move(moved.masked_labels);
-    move(moved.first_rows);
-    return moved;
-  }
-
- private:
-  template <class T>
-  void move(const T*& pointer) const {
-    if (pointer == nullptr) return;
-    pointer = reinterpret_cast<const T*>(to_ + (reinterpret_cast<const std::byte*>(pointer) - from_));
-  }
-
-  const std::byte *from_, *to_;
-};
+/// The same batch after the memory that its arrays lie in was copied.
+core::MicroBatch relocated(core::MicroBatch batch, const std::byte* from, const std::byte* to) {
+  core::visit_arrays(batch, [from, to]<class T>(const T*& array, std::int64_t) {
+    if (array == nullptr) return;
+    array = reinterpret_cast<const T*>(to + (reinterpret_cast<const std::byte*>(array) - from));
+  });
+  return batch;
+}
 
 }  // namespace
 
@@ -81,8 +54,7 @@ void BatchLoader::upload(Slot& slot) {
     core::start_copy_to_device(slot.memory, slot.device.data(), slot.used);
     slot.copied.set();
   }
-  const Relocation relocated(slot.memory, there);
-  for (LoadedMicroBatch& micro : slot.step.micro_batches) micro.batch = relocated(micro.on_host);
+  for (LoadedMicroBatch& micro : slot.step.micro_batches) micro.batch = relocated(micro.on_host, slot.memory, there);
 }
 
 template <class T>
@@ -106,18 +78,12 @@ void BatchLoader::fill(std::span<const core::PlannedSample> samples, Slot& slot,
   auto* ids = take<std::int32_t>(slot, tokens);
   auto* types = take<std::int32_t>(slot, tokens);
   auto* sample_index = take<std::int64_t>(slot, sequences);
-  auto* first_offsets = take<std::int32_t>(slot, sequences + 1);
-  auto* first_sequence = take<std::int32_t>(slot, sequences);
-  auto* first_position = take<std::int32_t>(slot, sequences);
-  auto* first_rows = take<std::int32_t>(slot, sequences);
 
   core::MicroBatch& batch = loaded.on_host = {};
   std::int32_t row = 0;
   for (std::int32_t s = 0; s < static_cast<std::int32_t>(sequences); ++s) {
     const core::PlannedSample& sample = samples[static_cast<std::size_t>(s)];
-    offsets[s] = first_rows[s] = row;
-    first_offsets[s] = first_sequence[s] = s;
-    first_position[s] = 0;
+    offsets[s] = row;
     sample_index[s] = sample.index;
     reader_.read(sample.index, ids + row, types + row);
     std::fill_n(sequence + row, sample.length, s);
@@ -126,31 +92,19 @@ void BatchLoader::fill(std::span<const core::PlannedSample> samples, Slot& slot,
     batch.max_length = std::max<std::int64_t>(batch.max_length, sample.length);
   }
   offsets[sequences] = row;
-  first_offsets[sequences] = static_cast<std::int32_t>(sequences);
 
   batch.sequences = sequences;
   batch.tokens = {tokens, offsets, sequence, position};
-  batch.first = {sequences, first_offsets, first_sequence, first_position};
   batch.input_ids = ids;
   batch.token_type_ids = types;
   batch.sample = sample_index;
-  batch.first_rows = first_rows;
-  loaded.target_count = sequences;
-  if (!reader_.classes().empty() && options_.task == ShardTask::classification) {
-    auto* labels = take<std::int32_t>(slot, sequences);
-    for (std::int64_t s = 0; s < sequences; ++s)
-      labels[s] = reader_.classes()[static_cast<std::size_t>(sample_index[s])];
-    batch.class_labels = labels;
-  } else if (!reader_.values().empty() && options_.task == ShardTask::regression) {
-    auto* values = take<float>(slot, sequences);
-    for (std::int64_t s = 0; s < sequences; ++s) {
-      const float label = reader_.values()[static_cast<std::size_t>(sample_index[s])];
-      values[s] = options_.label_scale.standardized(label);
-    }
-    batch.values = values;
-  } else if (masker_) {
-    fill_masks(samples, ids, slot, loaded);
+  if (masker_) {
+    fill_masked_tokens(samples, ids, slot, batch);
+  } else {
+    fill_first_tokens(slot, batch);
+    fill_labels(slot, batch);
   }
+  loaded.target_count = batch.targets.rows.count;
   // Last, because masking replaces ids.
   auto* distinct = take<std::int32_t>(slot, tokens);
   auto* segments = take<std::int32_t>(slot, tokens + 1);
@@ -159,9 +113,37 @@ void BatchLoader::fill(std::span<const core::PlannedSample> samples, Slot& slot,
   batch.sorted_ids = {unique, distinct, segments, order};
 }
 
-void BatchLoader::fill_masks(std::span<const core::PlannedSample> samples, std::int32_t* ids, Slot& slot,
-                             LoadedMicroBatch& loaded) {
-  core::MicroBatch& batch = loaded.on_host;
+void BatchLoader::fill_first_tokens(Slot& slot, core::MicroBatch& batch) const {
+  auto* offsets = take<std::int32_t>(slot, batch.sequences + 1);
+  auto* sequence = take<std::int32_t>(slot, batch.sequences);
+  auto* position = take<std::int32_t>(slot, batch.sequences);
+  for (std::int32_t s = 0; s < static_cast<std::int32_t>(batch.sequences); ++s) {
+    offsets[s] = sequence[s] = s;
+    position[s] = 0;
+  }
+  offsets[batch.sequences] = static_cast<std::int32_t>(batch.sequences);
+  batch.targets.rows = {batch.sequences, offsets, sequence, position};
+  auto* index = take<std::int32_t>(slot, batch.sequences);
+  std::copy_n(batch.tokens.offsets, batch.sequences, index);
+  batch.targets.index = index;
+}
+
+void BatchLoader::fill_labels(Slot& slot, core::MicroBatch& batch) const {
+  const auto labels_of = [&]<class T>(std::span<const T> labels, const T*& target, auto convert) {
+    if (labels.empty()) return;
+    auto* taken = take<T>(slot, batch.sequences);
+    for (std::int64_t s = 0; s < batch.sequences; ++s) {
+      taken[s] = convert(labels[static_cast<std::size_t>(batch.sample[s])]);
+    }
+    target = taken;
+  };
+  labels_of(reader_.classes(), batch.targets.classes, [](std::int32_t label) { return label; });
+  labels_of(reader_.values(), batch.targets.values,
+            [this](float label) { return options_.label_scale.standardized(label); });
+}
+
+void BatchLoader::fill_masked_tokens(std::span<const core::PlannedSample> samples, std::int32_t* ids, Slot& slot,
+                                     core::MicroBatch& batch) {
   std::int64_t most = 0;
   for (const core::PlannedSample& sample : samples) most += masker_->most(sample.length);
   auto* offsets = take<std::int32_t>(slot, batch.sequences + 1);
@@ -184,10 +166,7 @@ void BatchLoader::fill_masks(std::span<const core::PlannedSample> samples, std::
     masked += count;
   }
   offsets[batch.sequences] = masked;
-  batch.masked = {masked, offsets, sequence, position};
-  batch.masked_rows = rows;
-  batch.masked_labels = labels;
-  loaded.target_count = masked;
+  batch.targets = {.rows = {masked, offsets, sequence, position}, .index = rows, .classes = labels};
 }
 
 }  // namespace bert_hpc::data

@@ -5,11 +5,6 @@
 
 namespace bert_hpc::layers {
 
-RowSelection rows_read(HeadSettings::Kind kind, const core::MicroBatch& batch) {
-  if (kind == HeadSettings::Kind::masked_lm) return {batch.masked, batch.masked_rows};
-  return {batch.first, batch.first_rows};
-}
-
 void declare_head(const HeadSettings& settings, std::vector<core::ParameterSpec>& specs, const TensorPlace& place) {
   if (settings.kind == HeadSettings::Kind::masked_lm) return MaskedLmHead::declare(settings, specs, place);
   SequenceHead::declare(settings, specs);

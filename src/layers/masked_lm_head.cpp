@@ -61,25 +61,25 @@ std::vector<LinearWeight> MaskedLmHead::linear_weights() const {
 
 void MaskedLmHead::forward(Engine& engine, const StepContext& context, ConstMatrix x, SavedActivations& saved) const {
   dense_.forward_gelu(engine, x, saved.dense, saved.activated);
-  ops::residual_layer_norm_forward(context.dropout(0.0f, settings_.site), group_.own(context.batch.masked),
+  ops::residual_layer_norm_forward(context.dropout(0.0f, settings_.site), group_.own(context.batch.targets.rows),
                                    saved.activated, nullptr, {}, parameters_.value(gamma_).data,
                                    parameters_.value(beta_).data, settings_.layer_norm_epsilon, saved.features,
                                    saved.statistics.row(0), saved.statistics.row(1));
-  decoder_.forward(engine, group_.gather(saved.features, context.batch.masked.count), saved.logits);
+  decoder_.forward(engine, group_.gather(saved.features, context.batch.targets.rows.count), saved.logits);
 }
 
 void MaskedLmHead::loss(const StepContext& context, float scale, SavedActivations& saved) const {
   if (!group_.shared()) {
-    return ops::cross_entropy(saved.logits, context.batch.masked_labels, scale, saved.row_losses.data,
+    return ops::cross_entropy(saved.logits, context.batch.targets.classes, scale, saved.row_losses.data,
                               context.training ? saved.logits : Matrix());
   }
   const Tensor<float> logits = saved.logits.as<float>(), d_logits = context.training ? logits : Tensor<float>();
   const Tensor<float> largest = saved.shard_sums.row_range(0, 1), totals = saved.shard_sums.row_range(1, 2);
   ops::class_shard_maxima(logits, largest.data);
   group_.all_reduce({largest.data, static_cast<std::size_t>(largest.size())}, comm::Reduction::maximum);
-  ops::class_shard_totals(logits, first_output_, context.batch.masked_labels, largest.data, totals, d_logits);
+  ops::class_shard_totals(logits, first_output_, context.batch.targets.classes, largest.data, totals, d_logits);
   group_.all_reduce({totals.data, static_cast<std::size_t>(totals.size())}, comm::Reduction::sum);
-  ops::class_shard_cross_entropy(first_output_, context.batch.masked_labels, scale, totals, saved.row_losses.data,
+  ops::class_shard_cross_entropy(first_output_, context.batch.targets.classes, scale, totals, saved.row_losses.data,
                                  d_logits);
 }
 
@@ -96,10 +96,10 @@ void MaskedLmHead::predict(SavedActivations& saved, std::int32_t* predicted) con
 
 void MaskedLmHead::backward_input(Engine& engine, const StepContext& context, SavedActivations& saved,
                                   Matrix d_x) const {
-  const Matrix sum = group_.partial(saved.d_features, context.batch.masked.count);
+  const Matrix sum = group_.partial(saved.d_features, context.batch.targets.rows.count);
   decoder_.backward_input(engine, saved.logits, sum, ops::Write::replace);
   group_.sum(sum, saved.d_features);
-  ops::residual_layer_norm_backward(context.dropout(0.0f, settings_.site), group_.own(context.batch.masked),
+  ops::residual_layer_norm_backward(context.dropout(0.0f, settings_.site), group_.own(context.batch.targets.rows),
                                     saved.d_features, saved.activated, parameters_.value(gamma_).data,
                                     saved.statistics.row(0), saved.statistics.row(1), saved.d_dense, {});
   ops::gelu_backward(saved.dense, saved.d_dense, saved.d_dense);

@@ -37,9 +37,9 @@ std::vector<LinearWeight> SequenceHead::linear_weights() const {
 }
 
 void SequenceHead::forward(Engine& engine, const StepContext& context, ConstMatrix x, SavedActivations& saved) const {
-  pooler_.forward(engine, group_.gather(x, context.batch.first.count), saved.dense);
+  pooler_.forward(engine, group_.gather(x, context.batch.targets.rows.count), saved.dense);
   ops::tanh_forward(saved.dense, saved.dense);
-  ops::dropout(context.dropout(settings_.classifier_dropout, settings_.site), context.batch.first, saved.dense,
+  ops::dropout(context.dropout(settings_.classifier_dropout, settings_.site), context.batch.targets.rows, saved.dense,
                saved.features);
   classifier_.forward(engine, saved.features, saved.logits);
 }
@@ -47,9 +47,9 @@ void SequenceHead::forward(Engine& engine, const StepContext& context, ConstMatr
 void SequenceHead::loss(const StepContext& context, float scale, SavedActivations& saved) const {
   const Tensor<float> logits = saved.logits.as<float>(), d_logits = context.training ? logits : Tensor<float>();
   if (settings_.kind == HeadSettings::Kind::regression) {
-    ops::squared_error(logits, context.batch.values, scale, saved.row_losses.data, d_logits);
+    ops::squared_error(logits, context.batch.targets.values, scale, saved.row_losses.data, d_logits);
   } else {
-    ops::cross_entropy(logits, context.batch.class_labels, scale, saved.row_losses.data, d_logits);
+    ops::cross_entropy(logits, context.batch.targets.classes, scale, saved.row_losses.data, d_logits);
   }
 }
 
@@ -60,8 +60,8 @@ void SequenceHead::predict(SavedActivations& saved, std::int32_t* predicted) con
 void SequenceHead::backward_input(Engine& engine, const StepContext& context, SavedActivations& saved,
                                   Matrix d_x) const {
   classifier_.backward_input(engine, saved.logits, saved.d_features, ops::Write::replace);
-  ops::dropout(context.dropout(settings_.classifier_dropout, settings_.site), context.batch.first, saved.d_features,
-               saved.d_features);
+  ops::dropout(context.dropout(settings_.classifier_dropout, settings_.site), context.batch.targets.rows,
+               saved.d_features, saved.d_features);
   ops::tanh_backward(saved.dense, saved.d_features, saved.d_dense);
   pooler_.backward_input(engine, group_.own(saved.d_dense), d_x, ops::Write::replace);
 }

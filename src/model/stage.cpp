@@ -10,7 +10,7 @@ namespace bert_hpc::model {
 
 Stage::Stage(const BertConfig& config, HeadKind kind, std::int64_t outputs, const ModelRange& range,
              const core::ParameterStore& parameters, const layers::TensorGroup& group, DataType storage)
-    : config_(config), kind_(kind), range_(range), group_(group), storage_(storage) {
+    : config_(config), range_(range), group_(group), storage_(storage) {
   const auto slice = [&parameters](const std::string& name) {
     return parameters.slices()[static_cast<std::size_t>(parameters.find(name))];
   };
@@ -81,7 +81,7 @@ void Stage::open(core::Workspace& workspace, const layers::StepContext& context,
   core::require(slot < layout.slots, "stage: a slot that was not planned");
   const std::int64_t mark = workspace.mark(), begin = layout.slots_begin + slot * layout.slot_size;
   Slot& opened = at(slot);
-  opened.selection = layers::rows_read(kind_, context.batch);
+  opened.selection = {context.batch.targets.rows, context.batch.targets.index};
   workspace.release(begin);
   allocate_slot(workspace, context.batch.tokens.count, context.training, opened);
   core::require(workspace.mark() - begin <= layout.slot_size, "stage: a micro-batch larger than was planned");

@@ -84,7 +84,7 @@ TEST_CASE("gradients of a model in FP8 are those in fp32 but for its rounding") 
   batch.set_masked({0, 3, 4, 9, 19, 22}, {5, 1, 22, 7, 7, 0});
 
   Model exact(core::DataType::fp32), model(core::DataType::bf16);
-  exact.compute_gradients(batch.view(), nullptr);
+  exact.compute_gradients(batch.masked(), nullptr);
   std::vector<ops::Fp8Layer> layers;
   for (const layers::LinearWeight& w : model.bert.block_weights()) layers.push_back({w.slice, w.name, w.weights});
   CHECK(layers.size() == 4 + 5);  // the last block computes queries apart from keys and values
@@ -93,7 +93,7 @@ TEST_CASE("gradients of a model in FP8 are those in fp32 but for its rounding") 
   const auto alone = comm::make_self_communicator();
   for (int step = 0; step < 2; ++step) {  // the first takes magnitudes
     train::begin_fp8_step(*fp8, *alone);
-    model.compute_gradients(batch.view(), fp8.get());
+    model.compute_gradients(batch.masked(), fp8.get());
     train::end_fp8_step(*fp8, *alone, *alone, false);
   }
   for (std::size_t i = 0; i < model.store.slices().size(); ++i) {

@@ -69,7 +69,8 @@ struct Case {
 class Trainee : public train::PipelineEvents {
  public:
   Trainee(const Case& c, comm::Communicator& group)
-      : settings_(c.settings),
+      : masked_(c.head == HeadKind::masked_lm),
+        settings_(c.settings),
         ranges_(parts(c)),
         store_(specs(c.head), core::ParameterStore::Arenas::with_gradients),
         products_(ops::make_matrix_product(test::independent_products())),
@@ -92,7 +93,7 @@ class Trainee : public train::PipelineEvents {
     ops::set_dropout_key(key, 3, 17);
     std::vector<layers::StepContext> passes;
     for (int m = 0; m < count; ++m) {
-      passes.push_back({batches[static_cast<std::size_t>(m)]->view(), training, key.key0, key.key1});
+      passes.push_back({batches[static_cast<std::size_t>(m)]->view(masked_), training, key.key0, key.key1});
     }
     passes_ = passes;
     layers::Engine engine{*products_, *attention_};
@@ -108,7 +109,7 @@ class Trainee : public train::PipelineEvents {
     stage.loss(context, 0.5f, slot);
     double& sum = losses[static_cast<std::size_t>(m)];
     sum = 0;
-    for (const float loss : test::copy_of(stage.row_losses(slot), stage.head_rows(context.batch))) sum += loss;
+    for (const float loss : test::copy_of(stage.row_losses(slot), context.batch.targets.rows.count)) sum += loss;
   }
   void finished(int virtual_stage, std::int64_t begin) override {
     const model::Stage& stage = stages_[static_cast<std::size_t>(virtual_stage)];
@@ -163,6 +164,7 @@ class Trainee : public train::PipelineEvents {
     return all;
   }
 
+  bool masked_;
   train::PipelineSettings settings_;
   std::vector<model::ModelRange> ranges_;
   core::ParameterStore store_;

@@ -102,7 +102,7 @@ class Part {
     stage_.open(workspace_, context);
     stage_.forward(engine, context);
     stage_.loss(context, 0.5f);
-    const std::vector<float> losses = test::copy_of(stage_.row_losses(), stage_.head_rows(context.batch));
+    const std::vector<float> losses = test::copy_of(stage_.row_losses(), context.batch.targets.rows.count);
     const auto finished = [](std::int64_t) {};
     if (apart_) {
       stage_.backward_input(engine, context, workspace_, 0, 0);
@@ -115,7 +115,7 @@ class Part {
 
   std::vector<std::int32_t> predict(const layers::StepContext& context) {
     layers::Engine engine{*products_, *attention_};
-    test::Vector<std::int32_t> predicted(static_cast<std::size_t>(stage_.head_rows(context.batch)));
+    test::Vector<std::int32_t> predicted(static_cast<std::size_t>(context.batch.targets.rows.count));
     stage_.open(workspace_, context);
     stage_.forward(engine, context);
     stage_.predict(predicted.data());
@@ -204,7 +204,8 @@ TEST_CASE("a model on a tensor group computes what it computes on one rank") {
   core::Dropout key;
   ops::set_dropout_key(key, 3, 17);
   for (const Batch& batch : make_batches()) {
-    const layers::StepContext context{batch->view(), true, key.key0, key.key1}, evaluation{.batch = batch->view()};
+    const core::MicroBatch& view = batch->view(kind == HeadKind::masked_lm);
+    const layers::StepContext context{view, true, key.key0, key.key1}, evaluation{.batch = view};
     const std::vector<std::int32_t> expected = whole.predict(evaluation), found = shared.predict(evaluation);
     CHECK(everywhere(expected == found));
     const std::vector<float> losses = whole.train(context), mine = shared.train(context);

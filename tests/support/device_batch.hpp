@@ -16,31 +16,12 @@ class DeviceBatch {
  public:
   /// Copies every array of `host`, which the host can read.
   explicit DeviceBatch(const core::MicroBatch& host) : view_(host) {
-    const std::int64_t sequences = host.sequences, tokens = host.tokens.count;
-    copy_rows(view_.tokens, sequences);
-    copy_rows(view_.masked, sequences);
-    copy_rows(view_.first, sequences);
-    copy(view_.input_ids, tokens);
-    copy(view_.token_type_ids, tokens);
-    copy(view_.sample, sequences);
-    copy(view_.sorted_ids.ids, host.sorted_ids.unique);
-    copy(view_.sorted_ids.segments, host.sorted_ids.unique + 1);
-    copy(view_.sorted_ids.order, tokens);
-    copy(view_.class_labels, sequences);
-    copy(view_.values, sequences);
-    copy(view_.masked_rows, host.masked.count);
-    copy(view_.masked_labels, host.masked.count);
-    copy(view_.first_rows, sequences);
+    core::visit_arrays(view_, [this]<class T>(const T*& array, std::int64_t count) { copy(array, count); });
   }
 
   const core::MicroBatch& view() const { return view_; }
 
  private:
-  void copy_rows(core::TokenRows& rows, std::int64_t sequences) {
-    copy(rows.offsets, sequences + 1);
-    copy(rows.sequence, rows.count);
-    copy(rows.position, rows.count);
-  }
   template <class T>
   void copy(const T*& array, std::int64_t count) {
     if (array == nullptr) return;

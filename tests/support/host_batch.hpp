@@ -41,25 +41,25 @@ class HostBatch {
     view_.token_type_ids = types_.data();
     view_.sample = samples_.data();
     view_.sorted_ids = {static_cast<std::int64_t>(unique_.size()), unique_.data(), segments_.data(), order_.data()};
-    view_.first = {view_.sequences, first_offsets_.data(), first_sequence_.data(), zeros_.data()};
-    view_.first_rows = first_rows_.data();
+    view_.targets.rows = {view_.sequences, first_offsets_.data(), first_sequence_.data(), zeros_.data()};
+    view_.targets.index = first_rows_.data();
   }
   HostBatch(const HostBatch&) = delete;
   HostBatch& operator=(const HostBatch&) = delete;
 
   void set_classes(const std::vector<std::int32_t>& labels) {
     classes_.assign(labels.begin(), labels.end());
-    view_.class_labels = classes_.data();
+    view_.targets.classes = classes_.data();
   }
   void set_values(const std::vector<float>& values) {
     values_.assign(values.begin(), values.end());
-    view_.values = values_.data();
+    view_.targets.values = values_.data();
   }
   void set_samples(const std::vector<std::int64_t>& samples) {
     samples_.assign(samples.begin(), samples.end());
     view_.sample = samples_.data();
   }
-  /// rows ascending, with the ids to predict there.
+  /// Last. Rows ascending, with the ids to predict there.
   void set_masked(const std::vector<std::int32_t>& rows, const std::vector<std::int32_t>& labels) {
     masked_rows_.assign(rows.begin(), rows.end());
     masked_labels_.assign(labels.begin(), labels.end());
@@ -71,13 +71,17 @@ class HostBatch {
       ++masked_offsets_[static_cast<std::size_t>(sequence_[r]) + 1];
     }
     std::partial_sum(masked_offsets_.begin(), masked_offsets_.end(), masked_offsets_.begin());
-    view_.masked = {static_cast<std::int64_t>(masked_rows_.size()), masked_offsets_.data(), masked_sequence_.data(),
-                    masked_position_.data()};
-    view_.masked_rows = masked_rows_.data();
-    view_.masked_labels = masked_labels_.data();
+    masked_view_ = view_;
+    masked_view_.targets = {.rows = {static_cast<std::int64_t>(masked_rows_.size()), masked_offsets_.data(),
+                                     masked_sequence_.data(), masked_position_.data()},
+                            .index = masked_rows_.data(),
+                            .classes = masked_labels_.data()};
   }
 
-  const core::MicroBatch& view() const { return view_; }
+  const core::MicroBatch& view() const { return view_; }  ///< its head reads first tokens
+  /// After set_masked(): its head reads masked tokens.
+  const core::MicroBatch& masked() const { return masked_view_; }
+  const core::MicroBatch& view(bool masked) const { return masked ? masked_view_ : view_; }
 
  private:
   void sort_ids() {
@@ -101,7 +105,7 @@ class HostBatch {
       masked_position_;
   test::Vector<float> values_;
   test::Vector<std::int64_t> samples_;
-  core::MicroBatch view_;
+  core::MicroBatch view_, masked_view_;
 };
 
 }  // namespace bert_hpc::tests

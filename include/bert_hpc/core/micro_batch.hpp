@@ -32,6 +32,16 @@ struct SortedIds {
   const std::int32_t* order = nullptr;     ///< (tokens): row numbers, ascending within a segment
 };
 
+/// The rows that a head reads and what it is to predict there: of the task's arrays one is set, the others are null,
+/// and all are null where targets are unknown.
+struct Targets {
+  TokenRows rows;                         ///< a row for each prediction: first tokens, masked tokens, …
+  const std::int32_t* index = nullptr;    ///< (rows.count): their row numbers among all tokens
+  const std::int32_t* classes = nullptr;  ///< (rows.count): class labels, or token ids
+  const float* values = nullptr;          ///< (rows.count, columns)
+  std::int64_t columns = 1;               ///< of values
+};
+
 /// A micro-batch on its device.
 struct MicroBatch {
   std::int64_t sequences = 0;
@@ -41,14 +51,26 @@ struct MicroBatch {
   const std::int32_t* token_type_ids = nullptr;  ///< (tokens)
   const std::int64_t* sample = nullptr;          ///< (sequences)
   SortedIds sorted_ids;                          ///< of input_ids
-  // Targets: those of the task at hand are set, the others null.
-  const std::int32_t* class_labels = nullptr;   ///< (sequences), classification
-  const float* values = nullptr;                ///< (sequences), regression: standardized
-  TokenRows masked;                             ///< rows to predict, masked language modelling
-  const std::int32_t* masked_rows = nullptr;    ///< (masked.count): their row numbers in `tokens`
-  const std::int32_t* masked_labels = nullptr;  ///< (masked.count): the original ids
-  TokenRows first;                              ///< the first token of every sequence
-  const std::int32_t* first_rows = nullptr;     ///< (sequences): their row numbers in `tokens`
+  Targets targets;
 };
+
+/// Calls visit(array, elements) for every array of the batch, null or not; `array` is a reference to the pointer.
+template <class Visit>
+void visit_arrays(MicroBatch& batch, Visit&& visit) {
+  for (TokenRows* rows : {&batch.tokens, &batch.targets.rows}) {
+    visit(rows->offsets, batch.sequences + 1);
+    visit(rows->sequence, rows->count);
+    visit(rows->position, rows->count);
+  }
+  visit(batch.input_ids, batch.tokens.count);
+  visit(batch.token_type_ids, batch.tokens.count);
+  visit(batch.sample, batch.sequences);
+  visit(batch.sorted_ids.ids, batch.sorted_ids.unique);
+  visit(batch.sorted_ids.segments, batch.sorted_ids.unique + 1);
+  visit(batch.sorted_ids.order, batch.tokens.count);
+  visit(batch.targets.index, batch.targets.rows.count);
+  visit(batch.targets.classes, batch.targets.rows.count);
+  visit(batch.targets.values, batch.targets.rows.count * batch.targets.columns);
+}
 
 }  // namespace bert_hpc::core

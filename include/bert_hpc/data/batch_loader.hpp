@@ -80,8 +80,8 @@ class BatchLoader {
   std::int64_t total_steps() const { return total_steps_; }  ///< of the run, first_step included
   const BatchPlanBounds& bounds() const { return bounds_; }  ///< no step exceeds them
   std::int64_t max_length() const { return reader_.info().max_length; }
-  /// Most masked tokens in a micro-batch; 0 for other tasks.
-  std::int64_t most_masked() const { return most_masked_; }
+  /// Most rows that the head reads of a micro-batch.
+  std::int64_t most_targets() const { return most_targets_; }
   std::int64_t memory_bytes() const;  ///< held for prepared steps
 
   /// Waits for the next step. It stays valid until the following call of next, restart or the destructor. Rethrows what
@@ -114,12 +114,14 @@ class BatchLoader {
   void prepare(std::int64_t step, Slot& slot);
   static void upload(Slot& slot);
   void fill(std::span<const core::PlannedSample> samples, Slot& slot, LoadedMicroBatch& loaded);
-  void fill_masks(std::span<const core::PlannedSample> samples, std::int32_t* ids, Slot& slot,
-                  LoadedMicroBatch& loaded);
+  void fill_first_tokens(Slot& slot, core::MicroBatch& batch) const;
+  void fill_labels(Slot& slot, core::MicroBatch& batch) const;
+  void fill_masked_tokens(std::span<const core::PlannedSample> samples, std::int32_t* ids, Slot& slot,
+                          core::MicroBatch& batch);
   template <class T>
   T* take(Slot& slot, std::int64_t count) const;
   std::size_t bytes_needed() const;
-  std::int64_t most_targets(std::int64_t tokens, std::int64_t sequences) const;
+  std::int64_t most_masked(std::int64_t tokens, std::int64_t sequences) const;
 
   ShardReader& reader_;
   BatchLoaderOptions options_;
@@ -128,7 +130,7 @@ class BatchLoader {
   BatchPlanBounds bounds_;
   IdSorter id_sorter_;
   std::unique_ptr<Masker> masker_;
-  std::int64_t most_masked_ = 0;
+  std::int64_t most_targets_ = 0;
   std::int64_t total_steps_ = 0;
   std::size_t slot_bytes_ = 0;
   std::vector<std::int64_t> samples_;  // of the step in preparation

@@ -80,9 +80,6 @@ class Head {
   virtual void backward_weight(Engine& engine, const SavedActivations& saved, ConstMatrix x) const = 0;
 };
 
-/// The rows of this batch that a head reads.
-RowSelection rows_read(HeadSettings::Kind kind, const core::MicroBatch& batch);
-
 /// Appends the head's parameters.
 void declare_head(const HeadSettings& settings, std::vector<core::ParameterSpec>& specs, const TensorPlace& place = {});
 std::unique_ptr<Head> make_head(const HeadSettings& settings, const core::ParameterStore& parameters,

@@ -113,7 +113,6 @@ class Stage {
   const float* row_losses(int slot = 0) const { return at(slot).head.row_losses.data; }  ///< (rows the head reads)
   /// Of each row that the head reads, in evaluation.
   void predict(std::int32_t* predicted, int slot = 0) { head_->predict(at(slot).head, predicted); }
-  std::int64_t head_rows(const core::MicroBatch& batch) const { return layers::rows_read(kind_, batch).rows.count; }
 
  private:
   struct Slot {
@@ -161,7 +160,6 @@ class Stage {
   void plan_scratch(core::Workspace& workspace, const layers::BatchBounds& bounds) const;
 
   BertConfig config_;
-  HeadKind kind_;
   ModelRange range_;
   layers::TensorGroup group_;
   DataType storage_;

@@ -141,14 +141,11 @@ std::int64_t evaluation_micro_tokens(const config::Config& input, std::int64_t m
   return std::max(input.batch.micro_tokens.value_or(usual), max_length);
 }
 
-layers::BatchBounds model_bounds(const data::BatchPlanBounds& plan, std::int64_t max_length, std::int64_t most_masked,
-                                 model::HeadKind kind) {
-  layers::BatchBounds bounds;
-  bounds.tokens = plan.micro_tokens;
-  bounds.sequences = plan.micro_sequences;
-  bounds.max_length = max_length;
-  bounds.selected = kind == model::HeadKind::masked_lm ? most_masked : plan.micro_sequences;
-  return bounds;
+layers::BatchBounds model_bounds(const data::BatchLoader& loader) {
+  return {.tokens = loader.bounds().micro_tokens,
+          .sequences = loader.bounds().micro_sequences,
+          .max_length = loader.max_length(),
+          .selected = loader.most_targets()};
 }
 
 layers::BatchBounds larger(const layers::BatchBounds& a, const layers::BatchBounds& b) {

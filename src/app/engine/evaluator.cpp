@@ -31,7 +31,7 @@ Evaluator::Evaluator(Assembly& assembly, data::ShardReader& reader, const data::
 }
 
 layers::BatchBounds Evaluator::bounds() const {
-  return model_bounds(loader_.bounds(), loader_.max_length(), loader_.most_masked(), assembly_.traits.kind);
+  return model_bounds(loader_);
 }
 
 std::span<const core::PlannedSample> Evaluator::samples_of(int micro_batch) const {
@@ -47,7 +47,7 @@ void Evaluator::keep(int micro_batch, std::span<const float> logits) {
 void Evaluator::result(int micro_batch, model::Stage& stage, int slot) {
   const layers::StepContext& pass = passes_[static_cast<std::size_t>(micro_batch)];
   const core::MicroBatch& batch = loaded_->micro_batches[static_cast<std::size_t>(micro_batch)].on_host;
-  const std::int64_t rows = stage.head_rows(pass.batch);
+  const std::int64_t rows = pass.batch.targets.rows.count;
   const bool predicts = labels_ && assembly_.traits.metrics != Kind::regression;
   if (labels_) stage.loss(pass, 1.0f, slot);
   if (predicts) stage.predict(predicted_.device(), slot);
@@ -69,7 +69,7 @@ void Evaluator::result(int micro_batch, model::Stage& stage, int slot) {
   }
   const std::span<const std::int32_t> predicted = predicted_.to_host(rows);
   const bool masked = assembly_.traits.metrics == Kind::masked_lm;
-  const std::int32_t* actual = masked ? batch.masked_labels : batch.class_labels;
+  const std::int32_t* actual = batch.targets.classes;
   std::int64_t correct = 0;
   for (std::int64_t r = 0; r < rows; ++r) {
     const std::int32_t guess = predicted[static_cast<std::size_t>(r)];

@@ -106,7 +106,7 @@ void Trainer::result(int micro_batch, model::Stage& stage, int slot) {
   stage.loss(pass, static_cast<float>(scale_.scale() / targets_), slot);
   if (assembly_.place.tensor != 0) return;  // those ranks know the same
   const std::size_t number = turned(static_cast<std::size_t>(micro_batch));
-  const std::int64_t count = stage.head_rows(pass.batch);
+  const std::int64_t count = pass.batch.targets.rows.count;
   ops::sum(stage.row_losses(slot), count, losses_.device() + first_index_ + number);
   const auto rows = static_cast<std::size_t>(count);
   ops::copy({stage.row_losses(slot), rows},
@@ -124,9 +124,7 @@ std::vector<std::int64_t> Trainer::samples_without_loss(const data::LoadedStep& 
     const core::MicroBatch& batch = loaded.micro_batches[m].on_host;
     for (std::size_t r = 0; r < rows.size(); ++r) {
       if (std::isfinite(rows[r])) continue;
-      const std::size_t sequence =
-          batch.masked_rows == nullptr ? r : static_cast<std::size_t>(batch.masked.sequence[r]);
-      mine += std::to_string(batch.sample[sequence]) + ' ';
+      mine += std::to_string(batch.sample[batch.targets.rows.sequence[r]]) + ' ';
     }
   }
   std::vector<std::int64_t> samples;

@@ -32,11 +32,10 @@ ModelPiece::ModelPiece(const model::BertConfig& config, const MeasuredModel& how
       products_(ops::make_matrix_product("", how.products)),
       attention_(ops::make_attention(how.attention, how.storage)) {
   model::initialize_parameters(parameters_, config, 1);
-  const bool masked = how.kind == model::HeadKind::masked_lm;
   const layers::BatchBounds bounds{.tokens = batch.tokens.count,
                                    .sequences = batch.sequences,
                                    .max_length = batch.max_length,
-                                   .selected = masked ? batch.masked.count : batch.sequences,
+                                   .selected = batch.targets.rows.count,
                                    .dropout_tiles = attention_->dropout_tiles(batch.max_length, config.head_dim())};
   stage_.plan(workspace_, bounds, {.slots = 1, .deferred = how.apart ? 1 : 0});
   workspace_.allocate();

@@ -53,11 +53,11 @@ std::vector<T> copy(const T* begin, std::int64_t from, std::int64_t to) {
 }
 
 /// Takes a micro-batch apart and checks that its arrays agree with each other.
-void collect(const LoadedMicroBatch& loaded, std::map<std::int64_t, Row>& rows) {
+void collect(const LoadedMicroBatch& loaded, bool masks, std::map<std::int64_t, Row>& rows) {
   const core::MicroBatch& b = loaded.batch;
+  const core::Targets& targets = b.targets;
   REQUIRE(b.tokens.offsets[0] == 0);
   REQUIRE(b.tokens.offsets[b.sequences] == b.tokens.count);
-  REQUIRE(b.first.count == b.sequences);
   std::int64_t longest = 0;
   for (std::int64_t s = 0; s < b.sequences; ++s) {
     const std::int32_t begin = b.tokens.offsets[s], end = b.tokens.offsets[s + 1];
@@ -66,26 +66,24 @@ void collect(const LoadedMicroBatch& loaded, std::map<std::int64_t, Row>& rows) 
       REQUIRE(b.tokens.sequence[t] == s);
       REQUIRE(b.tokens.position[t] == t - begin);
     }
-    REQUIRE(b.first_rows[s] == begin);
-    REQUIRE(b.first.offsets[s] == s);
-    REQUIRE(b.first.offsets[s + 1] == s + 1);
-    REQUIRE(b.first.sequence[s] == s);
-    REQUIRE(b.first.position[s] == 0);
     Row row{copy(b.input_ids, begin, end), copy(b.token_type_ids, begin, end), {}, {}, 0, 0};
-    if (b.class_labels) row.label = b.class_labels[s];
-    if (b.values) row.value = b.values[s];
-    if (b.masked.offsets) {
-      for (std::int32_t m = b.masked.offsets[s]; m < b.masked.offsets[s + 1]; ++m) {
-        REQUIRE(b.masked.sequence[m] == s);
-        REQUIRE(b.masked_rows[m] == begin + b.masked.position[m]);
-        row.masked.push_back(b.masked.position[m]);
-        row.labels.push_back(b.masked_labels[m]);
-      }
+    for (std::int32_t r = targets.rows.offsets[s]; r < targets.rows.offsets[s + 1]; ++r) {
+      REQUIRE(targets.rows.sequence[r] == s);
+      REQUIRE(targets.index[r] == begin + targets.rows.position[r]);
+      if (masks) row.masked.push_back(targets.rows.position[r]);
+      if (masks) row.labels.push_back(targets.classes[r]);
+    }
+    if (!masks) {
+      REQUIRE(targets.rows.offsets[s] == s);
+      REQUIRE(targets.rows.offsets[s + 1] == s + 1);
+      REQUIRE(targets.rows.position[s] == 0);
+      if (targets.classes) row.label = targets.classes[s];
+      if (targets.values) row.value = targets.values[s];
     }
     REQUIRE(rows.emplace(b.sample[s], row).second);  // every sample once
   }
   CHECK(b.max_length == longest);
-  CHECK(loaded.target_count == (b.masked.offsets ? b.masked.count : b.sequences));
+  CHECK(loaded.target_count == targets.rows.count);
   // Ids ascending and distinct; their segments list every row once, ascending, under the right id.
   std::vector<bool> seen(static_cast<std::size_t>(b.tokens.count), false);
   for (std::int64_t u = 0; u < b.sorted_ids.unique; ++u) {
@@ -128,11 +126,11 @@ std::vector<std::map<std::int64_t, Row>> deliver(const Data& data, BatchLoaderOp
       REQUIRE(!loaded.micro_batches.empty());
       std::int64_t targets = 0, sequences = 0, tokens = 0;
       for (const LoadedMicroBatch& micro_batch : loaded.micro_batches) {
-        collect(micro_batch, step);
+        collect(micro_batch, options.task == ShardTask::masked_lm, step);
         targets += micro_batch.target_count;
         sequences += micro_batch.batch.sequences;
         tokens += micro_batch.batch.tokens.count;
-        CHECK(micro_batch.batch.masked.count <= loader.most_masked());
+        CHECK(micro_batch.batch.targets.rows.count <= loader.most_targets());
       }
       CHECK(targets == loaded.target_count);
       CHECK(sequences == loaded.sequences);
@@ -224,7 +222,7 @@ TEST_CASE("evaluation delivers every sample once, whatever the layout; restart b
     std::map<std::int64_t, Row> all;
     // The second pass is given up half way.
     while (loader.has_next() && !(pass == 1 && all.size() > 100)) {
-      for (const LoadedMicroBatch& micro_batch : loader.next().micro_batches) collect(micro_batch, all);
+      for (const LoadedMicroBatch& micro_batch : loader.next().micro_batches) collect(micro_batch, true, all);
     }
     if (pass != 1) CHECK(all == first);
     loader.restart(0);

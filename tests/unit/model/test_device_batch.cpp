@@ -1,4 +1,5 @@
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <vector>
 
 #include "support/device_batch.hpp"
@@ -32,14 +33,14 @@ TEST_CASE("a batch in device memory is a whole copy of the host's") {
   batch.set_classes({1, 0, 2});
   batch.set_values({0.5f, -1.0f, 2.0f});
   batch.set_masked({1, 3, 5}, {6, 8, 5});
-  const core::MicroBatch host = batch.view();
+  const bool masked = GENERATE(false, true);
+  const core::MicroBatch host = batch.view(masked);
   const tests::DeviceBatch copied(host);
   const core::MicroBatch& device = copied.view();
   CHECK(device.sequences == 3);
   CHECK(device.max_length == 3);
   check_rows(host.tokens, device.tokens, 3);
-  check_rows(host.masked, device.masked, 3);
-  check_rows(host.first, device.first, 3);
+  check_rows(host.targets.rows, device.targets.rows, 3);
   check_copied(host.input_ids, device.input_ids, 6);
   check_copied(host.token_type_ids, device.token_type_ids, 6);
   check_copied(host.sample, device.sample, 3);
@@ -47,17 +48,14 @@ TEST_CASE("a batch in device memory is a whole copy of the host's") {
   check_copied(host.sorted_ids.ids, device.sorted_ids.ids, 3);
   check_copied(host.sorted_ids.segments, device.sorted_ids.segments, 4);
   check_copied(host.sorted_ids.order, device.sorted_ids.order, 6);
-  check_copied(host.class_labels, device.class_labels, 3);
-  check_copied(host.values, device.values, 3);
-  check_copied(host.masked_rows, device.masked_rows, 3);
-  check_copied(host.masked_labels, device.masked_labels, 3);
-  check_copied(host.first_rows, device.first_rows, 3);
+  check_copied(host.targets.index, device.targets.index, 3);
+  check_copied(host.targets.classes, device.targets.classes, 3);
+  if (!masked) check_copied(host.targets.values, device.targets.values, 3);
 }
 
 TEST_CASE("arrays that a batch lacks stay away from device memory") {
   const tests::HostBatch batch({5, 6}, {0, 0}, {2});
   const tests::DeviceBatch copied(batch.view());
-  CHECK(copied.view().class_labels == nullptr);
-  CHECK(copied.view().values == nullptr);
-  CHECK(copied.view().masked_rows == nullptr);
+  CHECK(copied.view().targets.classes == nullptr);
+  CHECK(copied.view().targets.values == nullptr);
 }

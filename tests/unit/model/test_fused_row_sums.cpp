@@ -43,9 +43,9 @@ Result run(Kind kind, bool fuses, bool selects) {
   tests::HostBatch batch({1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2}, std::vector<std::int32_t>(11, 0), {5, 4, 2});
   batch.set_classes({0, 1, 2});
   const core::MicroBatch view = batch.view();
-  const layers::RowSelection first{view.first, view.first_rows};
+  const layers::RowSelection first{view.targets.rows, view.targets.index};
   const layers::RowSelection* const selection = selects ? &first : nullptr;
-  const std::int64_t tokens = view.tokens.count, rows = selects ? view.first.count : tokens;
+  const std::int64_t tokens = view.tokens.count, rows = selects ? view.targets.rows.count : tokens;
   const std::int64_t rows_in = kind == Kind::attention ? tokens : rows;
 
   const auto products = ops::make_matrix_product(test::independent_products());

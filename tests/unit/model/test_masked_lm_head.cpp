@@ -63,8 +63,8 @@ Result pass_with(DataType storage, DataType logits, bool padded) {
   core::MicroBatch batch;
   batch.sequences = 1;
   batch.sample = sample.data();
-  batch.tokens = batch.masked = selection.view();
-  batch.masked_labels = labels.data();
+  batch.tokens = batch.targets.rows = selection.view();
+  batch.targets.classes = labels.data();
   const layers::StepContext context{.batch = batch, .training = true};
   head->forward(engine, context, x, saved);
   head->predict(saved, predicted.data());

@@ -68,12 +68,11 @@ std::set<ops::ProductExtents> requested(const model::BertConfig& config, HeadKin
                              core::ParameterStore::Arenas::with_gradients);
   model::initialize_parameters(store, config, 5);
   model::Stage stage(config, kind, outputs, model::whole(config), store, {}, storage);
-  const std::int64_t selected = kind == HeadKind::masked_lm ? batch.masked.count : batch.sequences;
   const auto attention = ops::make_attention("fused", storage);
   const layers::BatchBounds bounds{.tokens = batch.tokens.count,
                                    .sequences = batch.sequences,
                                    .max_length = batch.max_length,
-                                   .selected = selected,
+                                   .selected = batch.targets.rows.count,
                                    .dropout_tiles = attention->dropout_tiles(batch.max_length, config.head_dim())};
   core::Workspace workspace;
   stage.plan(workspace, bounds, {.slots = 1, .deferred = apart ? 1 : 0});
@@ -113,7 +112,8 @@ TEST_CASE("every matrix product of a step is in the plan, for random models, bat
     const auto batch = random_batch(random, random.between(1, 20), config, outputs);
     const core::DataType type = types[random.between(0, 2)];
     std::vector<ops::ProductExtents> planned;
-    const auto found = requested(config, kind, outputs, batch->view(), type, random.between(0, 1) == 0, planned);
+    const auto found = requested(config, kind, outputs, batch->view(kind == HeadKind::masked_lm), type,
+                                 random.between(0, 1) == 0, planned);
     INFO("round " << round << ": hidden " << config.hidden_size << ", intermediate " << config.intermediate_size
                   << ", outputs " << outputs << ", vocabulary " << config.vocab_size);
     // The batch is as large as the bounds: neither more nor less is planned than is asked for.

@@ -37,8 +37,7 @@ data::BatchLoaderOptions training_batches(const config::Config& input, const mod
 std::int64_t evaluation_micro_tokens(const config::Config& input, std::int64_t max_length, std::int64_t usual);
 
 /// What the model's memory must hold for these micro-batches.
-layers::BatchBounds model_bounds(const data::BatchPlanBounds& plan, std::int64_t max_length, std::int64_t most_masked,
-                                 model::HeadKind kind);
+layers::BatchBounds model_bounds(const data::BatchLoader& loader);
 layers::BatchBounds larger(const layers::BatchBounds& a, const layers::BatchBounds& b);
 
 }  // namespace bert_hpc::app
