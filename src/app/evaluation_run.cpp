@@ -37,7 +37,7 @@ void run_evaluation(const RunContext& context) {
   std::optional<Assembly> assembly;
   std::optional<Evaluator> evaluator;
   collectively(world, [&] {
-    balance = balance_by_cost(input, config, task_traits(input.task.name).kind, context.grid.pipeline,
+    balance = balance_by_cost(input, config, task_traits(input.task.name).head, context.grid.pipeline,
                               reader.info().mean_length());
     assembly.emplace(input, config, estimates ? Assembly::Purpose::estimate : Assembly::Purpose::evaluation,
                      context.grid, place, balance);
@@ -77,7 +77,7 @@ void run_evaluation(const RunContext& context) {
   Results results(context, lock.get(), config.label_names, assembly->label_scale, sets.hdf5);
   alone_ends_all(world.rank(), context.failure, [&] {
     Predictions predictions;
-    const bool gathers = input.task.name != "masked_lm";
+    const bool gathers = assembly->traits.predicts_samples;
     const std::optional<io::EvaluationRow> row = evaluator->evaluate_unless(
         0, [&context] { return context.world.any(context.requests.stop()); }, gathers ? &predictions : nullptr);
     if (!row) {

@@ -213,7 +213,7 @@ bool TrainingLoop::test() {
   if (best_.kept()) training_.assembly->load_folder(results_.model_folder());
   const auto timed = timers_.measure("evaluation");
   Predictions predictions;
-  const bool gathers = context_.input.task.name != "masked_lm";
+  const bool gathers = training_.assembly->traits.predicts_samples;
   const std::optional<io::EvaluationRow> row = training_.test->evaluate_unless(
       best_.kept() ? best_.step() : state_.done, [this] { return asked_to_stop(); }, gathers ? &predictions : nullptr);
   if (!row) {

@@ -27,7 +27,7 @@ train::ShardSettings shards_of(const Training& training, const Assembly& assembl
   shards.segments = assembly.segments();
   shards.units = assembly.units();
   if (assembly.ties_gradients()) shards.tied = model::word_embeddings_name;
-  shards.first_unit_held = assembly.traits.kind == model::HeadKind::masked_lm && assembly.parts.size() == 1;
+  shards.first_unit_held = assembly.traits.head.ties_word_embeddings && assembly.parts.size() == 1;
   return shards;
 }
 
@@ -57,7 +57,7 @@ void set_up(Training& training, const RunContext& context) {
   const comm::GridPlace place = comm::place(context.grid, std::min(world.rank(), context.ranks() - 1));
   collectively(world, [&] { config = complete_model(input, stated, train.info(), train.special_ids()); });
   training.usual_micro_tokens = usual_micro_tokens(context, config, train);
-  training.pipeline = set_up_pipeline(context, config, task_traits(input.task.name).kind, *training.sets.train,
+  training.pipeline = set_up_pipeline(context, config, task_traits(input.task.name).head, *training.sets.train,
                                       training.groups ? &*training.groups : nullptr, training.usual_micro_tokens);
   collectively(world, [&] {
     training.batches = training_batches(input, config, train.info().max_length, place.data, context.grid,
@@ -87,7 +87,7 @@ void set_up(Training& training, const RunContext& context) {
     add(training.test, training.sets.test);
     training.assembly->allocate(training.bounds, training.micro_batches(), training.evaluation_bounds);
     if (estimates && input.model.pretrained) {
-      const model::LoadOptions options{model::head_prefixes(training.assembly->traits.head), true};
+      const model::LoadOptions options{training.assembly->traits.head.weight_prefixes, true};
       model::check_hf_weights(*input.model.pretrained, training.assembly->all_parameters(), options);
     }
   });
@@ -105,7 +105,7 @@ void set_up(Training& training, const RunContext& context) {
   // Communicates too.
   core::ParameterStore& parameters = training.assembly->parameters;
   const train::ShardSettings shards = shards_of(training, *training.assembly, context);
-  const bool tied = training.assembly->traits.kind == model::HeadKind::masked_lm;
+  const bool tied = training.assembly->traits.head.ties_word_embeddings;
   const train::NormScope scope =
       train::norm_scope(parameters.slices(), training.assembly->all_parameters(), world,
                         training.assembly->place.tensor, tied ? model::word_embeddings_name : "");

@@ -6,7 +6,7 @@
 
 namespace bert_hpc::layers {
 
-void SequenceHead::declare(const HeadSettings& settings, std::vector<core::ParameterSpec>& specs) {
+void SequenceHead::declare(const HeadSettings& settings, std::vector<core::ParameterSpec>& specs, const TensorPlace&) {
   specs.push_back({"bert.pooler.dense.weight", {settings.hidden, settings.hidden}});
   specs.push_back({"bert.pooler.dense.bias", {settings.hidden}, false});
   specs.push_back({"classifier.weight", {settings.outputs, settings.hidden}});
@@ -46,11 +46,7 @@ void SequenceHead::forward(Engine& engine, const StepContext& context, ConstMatr
 
 void SequenceHead::loss(const StepContext& context, float scale, SavedActivations& saved) const {
   const Tensor<float> logits = saved.logits.as<float>(), d_logits = context.training ? logits : Tensor<float>();
-  if (settings_.kind == HeadSettings::Kind::regression) {
-    ops::squared_error(logits, context.batch.targets.values, scale, saved.row_losses.data, d_logits);
-  } else {
-    ops::cross_entropy(logits, context.batch.targets.classes, scale, saved.row_losses.data, d_logits);
-  }
+  settings_.kind.loss(context.batch.targets, scale, logits, saved.row_losses.data, d_logits);
 }
 
 void SequenceHead::predict(SavedActivations& saved, std::int32_t* predicted) const {

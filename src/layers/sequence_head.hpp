@@ -7,7 +7,8 @@ namespace bert_hpc::layers {
 
 class SequenceHead : public Head {
  public:
-  static void declare(const HeadSettings& settings, std::vector<core::ParameterSpec>& specs);
+  /// The same on every rank of a tensor group.
+  static void declare(const HeadSettings& settings, std::vector<core::ParameterSpec>& specs, const TensorPlace& place);
   SequenceHead(const HeadSettings& settings, const core::ParameterStore& parameters, const TensorGroup& group);
 
   SavedActivations allocate_saved(core::Workspace& workspace, std::int64_t rows) const override;

@@ -17,7 +17,7 @@ constexpr std::uint32_t embeddings_site = 0, head_site = 0xFFF0, first_block_sit
 
 }  // namespace
 
-layers::EmbeddingsSettings embeddings_settings(const BertConfig& config, HeadKind kind) {
+layers::EmbeddingsSettings embeddings_settings(const BertConfig& config, const HeadKind& kind) {
   layers::EmbeddingsSettings settings;
   settings.vocabulary = config.vocab_size;
   settings.positions = config.max_position_embeddings;
@@ -26,8 +26,8 @@ layers::EmbeddingsSettings embeddings_settings(const BertConfig& config, HeadKin
   settings.layer_norm_epsilon = static_cast<float>(config.layer_norm_eps);
   settings.hidden_dropout = static_cast<float>(config.hidden_dropout_prob);
   settings.site = embeddings_site;
-  // The masked-LM decoder is tied to the word embeddings: a product, which has a gradient for every row.
-  settings.looked_up = kind != HeadKind::masked_lm;
+  // A decoder tied to the word embeddings is a product, which has a gradient for every row.
+  settings.looked_up = !kind.ties_word_embeddings;
   return settings;
 }
 
@@ -47,21 +47,21 @@ layers::SublayerSettings sublayer_settings(const BertConfig& config, std::int64_
   return settings;
 }
 
-layers::HeadSettings head_settings(const BertConfig& config, HeadKind kind, std::int64_t outputs,
+layers::HeadSettings head_settings(const BertConfig& config, const HeadKind& kind, std::int64_t outputs,
                                    const ModelRange& range) {
   layers::HeadSettings settings;
   settings.kind = kind;
   settings.hidden = config.hidden_size;
-  settings.outputs = kind == HeadKind::masked_lm ? static_cast<std::int64_t>(config.vocab_size) : outputs;
+  settings.outputs = kind.outputs(config.vocab_size, outputs);
   settings.classifier_dropout = static_cast<float>(config.classifier_dropout.value_or(config.hidden_dropout_prob));
   settings.layer_norm_epsilon = static_cast<float>(config.layer_norm_eps);
   settings.site = head_site;
-  settings.declares_decoder = kind == HeadKind::masked_lm && (!range.embeddings || range.decoder_apart);
+  settings.declares_decoder = kind.ties_word_embeddings && (!range.embeddings || range.decoder_apart);
   settings.decoder = settings.declares_decoder ? decoder_name : word_embeddings_name;
   return settings;
 }
 
-std::vector<core::ParameterSpec> bert_parameters(const BertConfig& config, HeadKind kind, std::int64_t outputs,
+std::vector<core::ParameterSpec> bert_parameters(const BertConfig& config, const HeadKind& kind, std::int64_t outputs,
                                                  const ModelRange& range, const layers::TensorPlace& place) {
   std::vector<core::ParameterSpec> specs;
   if (range.embeddings) layers::Embeddings::declare(embeddings_settings(config, kind), specs, place);
@@ -72,18 +72,18 @@ std::vector<core::ParameterSpec> bert_parameters(const BertConfig& config, HeadK
   return specs;
 }
 
-std::vector<core::ParameterSpec> bert_parameters(const BertConfig& config, HeadKind kind, std::int64_t outputs) {
+std::vector<core::ParameterSpec> bert_parameters(const BertConfig& config, const HeadKind& kind, std::int64_t outputs) {
   return bert_parameters(config, kind, outputs, whole(config));
 }
 
-double training_flops(const BertConfig& config, HeadKind kind, std::int64_t tokens, double sum_of_squared_lengths,
-                      double head_rows) {
+double training_flops(const BertConfig& config, const HeadKind& kind, std::int64_t tokens,
+                      double sum_of_squared_lengths, double head_rows) {
   const auto hidden = static_cast<double>(config.hidden_size);
   const auto wide = static_cast<double>(config.intermediate_size);
   const auto layers = static_cast<double>(config.num_hidden_layers);
   const double weights = 4 * hidden * hidden + 2 * hidden * wide;  // of a block
   // Transform and decoder, or pooler and classifier.
-  const auto outputs = static_cast<double>(kind == HeadKind::masked_lm ? config.vocab_size : config.num_labels());
+  const auto outputs = static_cast<double>(kind.outputs(config.vocab_size, config.num_labels()));
   const double head = 6 * hidden * (hidden + outputs);
   return layers * (6 * weights * static_cast<double>(tokens) + 12 * hidden * sum_of_squared_lengths) + head_rows * head;
 }

@@ -87,8 +87,4 @@ std::vector<std::string> default_label_names(std::int64_t count) {
   return names;
 }
 
-std::string architecture(BertHead head) {
-  return head == BertHead::masked_lm ? "BertForMaskedLM" : "BertForSequenceClassification";
-}
-
 }  // namespace bert_hpc::model

@@ -8,10 +8,10 @@
 
 namespace bert_hpc::model {
 
-layers::EmbeddingsSettings embeddings_settings(const BertConfig& config, HeadKind kind);
+layers::EmbeddingsSettings embeddings_settings(const BertConfig& config, const HeadKind& kind);
 /// `sublayer`: as ModelRange counts them.
 layers::SublayerSettings sublayer_settings(const BertConfig& config, std::int64_t sublayer);
-layers::HeadSettings head_settings(const BertConfig& config, HeadKind kind, std::int64_t outputs,
+layers::HeadSettings head_settings(const BertConfig& config, const HeadKind& kind, std::int64_t outputs,
                                    const ModelRange& range);
 
 }  // namespace bert_hpc::model

@@ -178,10 +178,10 @@ BertConfig read_hf_config(const std::filesystem::path& folder) {
   return parse_hf_config(core::read_text_file(path.string(), longest_config), path.string());
 }
 
-std::string hf_config_text(const BertConfig& config, BertHead head) {
+std::string hf_config_text(const BertConfig& config, const layers::HeadKind& head) {
   json root = {
       {"add_cross_attention", false},
-      {"architectures", json::array({architecture(head)})},
+      {"architectures", json::array({head.architecture})},
       {"attention_probs_dropout_prob", config.attention_probs_dropout_prob},
       {"classifier_dropout", config.classifier_dropout ? json(*config.classifier_dropout) : json(nullptr)},
       {"dtype", "float32"},
@@ -210,7 +210,7 @@ std::string hf_config_text(const BertConfig& config, BertHead head) {
   optional_id("cls_token_id", config.cls_token_id);
   optional_id("sep_token_id", config.sep_token_id);
   optional_id("mask_token_id", config.mask_token_id);
-  if (head == BertHead::sequence_classification) {
+  if (!head.ties_word_embeddings) {
     if (!config.problem_type.empty()) root["problem_type"] = config.problem_type;
     json id2label = json::object(), label2id = json::object();
     for (std::size_t i = 0; i < config.label_names.size(); ++i) {

@@ -85,7 +85,7 @@ LoadPlan make_plan(const HfCheckpoint& checkpoint, const std::filesystem::path& 
     if (source == nullptr) {
       if (optional) {
         plan.report.newly_initialised.push_back(parameter.name);
-      } else if (predicts_tokens && has_prefix(parameter.name, head_prefixes(BertHead::sequence_classification))) {
+      } else if (predicts_tokens && has_prefix(parameter.name, layers::sequence_head().weight_prefixes)) {
         lacks_classifier = true;
       } else {
         problems.add(parameter.name + " is missing; it should have the shape " + shape_text(parameter.shape) + ".");
@@ -197,11 +197,6 @@ std::string LoadReport::text() const {
   return line("newly initialised", newly_initialised) + line("not used from the file", left);
 }
 
-std::vector<std::string> head_prefixes(BertHead head) {
-  if (head == BertHead::masked_lm) return {"cls."};
-  return {"classifier.", "bert.pooler."};
-}
-
 LoadReport check_hf_weights(const std::filesystem::path& folder, const core::ParameterStore& store,
                             const LoadOptions& options) {
   const HfCheckpoint checkpoint(folder);
@@ -247,7 +242,7 @@ LoadReport load_hf_weights(const std::filesystem::path& folder, core::ParameterS
   return std::move(plan.report);
 }
 
-void save_hf_folder(const std::filesystem::path& folder, const BertConfig& config, BertHead head,
+void save_hf_folder(const std::filesystem::path& folder, const BertConfig& config, const layers::HeadKind& head,
                     const core::ParameterStore& store, const std::filesystem::path& tokenizer_folder) {
   std::vector<TensorToWrite> tensors;
   std::vector<float> aside;
@@ -271,7 +266,7 @@ void check_tokenizer_files(const std::filesystem::path& folder) {
   }
 }
 
-void save_hf_folder(const std::filesystem::path& folder, const BertConfig& config, BertHead head,
+void save_hf_folder(const std::filesystem::path& folder, const BertConfig& config, const layers::HeadKind& head,
                     std::vector<TensorToWrite> tensors, const std::filesystem::path& tokenizer_folder,
                     const NamedTexts& more_files) {
   std::error_code problem;

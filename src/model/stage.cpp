@@ -8,7 +8,7 @@
 
 namespace bert_hpc::model {
 
-Stage::Stage(const BertConfig& config, HeadKind kind, std::int64_t outputs, const ModelRange& range,
+Stage::Stage(const BertConfig& config, const HeadKind& kind, std::int64_t outputs, const ModelRange& range,
              const core::ParameterStore& parameters, const layers::TensorGroup& group, DataType storage)
     : config_(config), range_(range), group_(group), storage_(storage) {
   const auto slice = [&parameters](const std::string& name) {

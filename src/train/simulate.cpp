@@ -106,7 +106,7 @@ class Simulation {
   /// Bytes of a stage's gradients that replicas sum: of the word embeddings only the rows that the step's tokens touch,
   /// unless the decoder's gradient is added to them.
   double summed_bytes(std::size_t stage, const StageLoad& load) const {
-    if (stage != 0 || in_.model.masked_lm) return element * load.parameters;
+    if (stage != 0 || in_.model.ties_word_embeddings) return element * load.parameters;
     double tokens = 0;
     for (const MicroBatchShape& batch : in_.micro_batches) tokens += batch.tokens;
     const double rows = std::max(0.0, in_.model.vocabulary - tokens * in_.grid.data);

@@ -93,8 +93,7 @@ void add(PassWork& sum, const PassWork& more) {
 
 }  // namespace
 
-ModelShape model_shape(const model::BertConfig& config, layers::HeadSettings::Kind kind, core::DataType storage) {
-  using Kind = layers::HeadSettings::Kind;
+ModelShape model_shape(const model::BertConfig& config, const layers::HeadKind& kind, core::DataType storage) {
   ModelShape shape;
   shape.blocks = config.num_hidden_layers;
   shape.hidden = static_cast<double>(config.hidden_size);
@@ -103,8 +102,8 @@ ModelShape model_shape(const model::BertConfig& config, layers::HeadSettings::Ki
   shape.vocabulary = static_cast<double>(config.vocab_size);
   shape.positions = static_cast<double>(config.max_position_embeddings);
   shape.types = static_cast<double>(config.type_vocab_size);
-  shape.masked_lm = kind == Kind::masked_lm;
-  shape.outputs = shape.masked_lm ? shape.vocabulary : static_cast<double>(config.num_labels());
+  shape.ties_word_embeddings = kind.ties_word_embeddings;
+  shape.outputs = static_cast<double>(kind.outputs(config.vocab_size, config.num_labels()));
   shape.activation = static_cast<double>(core::bytes_of(storage));
   return shape;
 }
@@ -145,9 +144,10 @@ double part_parameters(const ModelShape& m, const model::ModelRange& part, int t
   }
   const double tables = (m.vocabulary + m.positions + m.types + 2) * m.hidden;
   if (part.embeddings) count += tables;
-  // The decoder of masked_lm is the word embeddings: where those lie with another stage, a copy of them.
-  const double decoder = m.masked_lm && part.embeddings ? 0 : m.hidden * m.outputs;
-  if (part.head) count += m.hidden * m.hidden + m.hidden + decoder + m.outputs + (m.masked_lm ? 2 * m.hidden : 0);
+  // A tied decoder is the word embeddings: where those lie with another stage, a copy of them.
+  const double decoder = m.ties_word_embeddings && part.embeddings ? 0 : m.hidden * m.outputs;
+  if (part.head)
+    count += m.hidden * m.hidden + m.hidden + decoder + m.outputs + (m.ties_word_embeddings ? 2 * m.hidden : 0);
   return count / tensor;
 }
 

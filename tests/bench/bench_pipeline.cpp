@@ -16,6 +16,7 @@
 #include "bert_hpc/model/stage.hpp"
 #include "bert_hpc/train/pipeline_plan.hpp"
 #include "bert_hpc/train/timeline.hpp"
+#include "support/heads.hpp"
 #include "support/host_batch.hpp"
 
 using namespace bert_hpc;
@@ -23,7 +24,7 @@ using Kind = train::Instruction::Kind;
 
 namespace {
 
-constexpr auto head = model::HeadKind::classification;
+const layers::HeadKind head = tests::classification_head;
 constexpr std::int64_t outputs = 5;
 constexpr int rounds = 7;
 

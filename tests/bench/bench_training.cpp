@@ -30,6 +30,7 @@
 #include "bert_hpc/train/optimizer.hpp"
 #include "bert_hpc/train/pipeline.hpp"
 #include "support/device_batch.hpp"
+#include "support/heads.hpp"
 #include "support/host_batch.hpp"
 #include "support/type_named.hpp"
 
@@ -38,7 +39,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr auto kind = model::HeadKind::classification;
+const layers::HeadKind kind = tests::classification_head;
 
 struct Options {
   std::string path, products, range;

@@ -10,6 +10,7 @@
 #include "bert_hpc/model/stage.hpp"
 #include "bert_hpc/train/optimizer.hpp"
 #include "golden/golden_file.hpp"
+#include "support/heads.hpp"
 #include "support/host_batch.hpp"
 
 using namespace bert_hpc;
@@ -20,8 +21,8 @@ namespace {
 constexpr const char* tasks[] = {"classification", "regression", "masked_lm"};
 
 HeadKind kind_of(const std::string& task) {
-  if (task == "classification") return HeadKind::classification;
-  return task == "regression" ? HeadKind::regression : HeadKind::masked_lm;
+  if (task == "classification") return tests::classification_head;
+  return task == "regression" ? tests::regression_head : tests::masked_lm_head;
 }
 
 std::unique_ptr<tests::HostBatch> host_batch(const tests::GoldenBatch& golden) {

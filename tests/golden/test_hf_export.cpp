@@ -12,7 +12,6 @@
 #include "golden/golden_file.hpp"
 
 using namespace bert_hpc;
-using model::BertHead;
 
 namespace {
 
@@ -34,7 +33,7 @@ core::ParameterStore store_like(const std::filesystem::path& folder) {
 TEST_CASE("a model read from Transformers and written again is the same model") {
   for (const std::string task : {"classification", "regression", "masked_lm"}) {
     INFO(task);
-    const BertHead head = task == "masked_lm" ? BertHead::masked_lm : BertHead::sequence_classification;
+    const layers::HeadKind head = task == "masked_lm" ? layers::masked_lm_head() : layers::sequence_head();
     const tests::GoldenFile golden(task);
     core::ParameterStore store = store_like(golden.model_folder());
     CHECK(model::load_hf_weights(golden.model_folder(), store).unused.empty());

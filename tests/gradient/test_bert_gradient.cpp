@@ -8,6 +8,7 @@
 
 #include "bert_hpc/model/stage.hpp"
 #include "bert_hpc/ops/dropout.hpp"
+#include "support/heads.hpp"
 #include "support/host_batch.hpp"
 
 using namespace bert_hpc;
@@ -70,7 +71,7 @@ struct Fixture {
 }  // namespace
 
 TEST_CASE("gradients of every parameter agree with central differences") {
-  const auto kind = GENERATE(model::HeadKind::classification, model::HeadKind::masked_lm);
+  const auto kind = GENERATE(tests::classification_head, tests::masked_lm_head);
   const double dropout = GENERATE(0.0, 0.2);
   Fixture fixture(kind, dropout);
   std::mt19937 random(11);
@@ -84,7 +85,7 @@ TEST_CASE("gradients of every parameter agree with central differences") {
   batch.set_classes({0, 4, 2, 2});
   batch.set_masked({0, 3, 4, 9, 19, 22}, {5, 1, 22, 7, 7, 0});
 
-  fixture.loss(batch.view(kind == model::HeadKind::masked_lm), true);
+  fixture.loss(batch.view(kind.ties_word_embeddings), true);
   const double whole = [&] {
     double sum = 0;
     for (const float g : fixture.store.gradients()) sum += static_cast<double>(g) * g;
@@ -112,7 +113,7 @@ TEST_CASE("gradients of every parameter agree with central differences") {
       for (std::size_t j = 0; j < direction.size(); ++j) {
         value.data[j] = before[j] + static_cast<float>(side == 0 ? h : -h) * direction[j];
       }
-      loss[side] = fixture.loss(batch.view(kind == model::HeadKind::masked_lm), false);
+      loss[side] = fixture.loss(batch.view(kind.ties_word_embeddings), false);
     }
     std::copy(before.begin(), before.end(), value.data);
     const double measured = (loss[0] - loss[1]) / (2 * h);

@@ -12,6 +12,7 @@
 #include "bert_hpc/model/stage.hpp"
 #include "bert_hpc/ops/optimizer_update.hpp"
 #include "bert_hpc/train/fp8_step.hpp"
+#include "support/heads.hpp"
 #include "support/host_batch.hpp"
 
 using namespace bert_hpc;
@@ -61,7 +62,7 @@ struct Model {
     bert.backward(engine, context, workspace, [](std::int64_t) {});
   }
 
-  static constexpr model::HeadKind kind = model::HeadKind::masked_lm;
+  inline static const model::HeadKind kind = tests::masked_lm_head;
   model::BertConfig config;
   test::Arenas arenas;
   core::ParameterStore store;

@@ -10,6 +10,7 @@
 #include "bert_hpc/comm/mpi_communicator.hpp"
 #include "bert_hpc/ops/dropout.hpp"
 #include "bert_hpc/ops/random_fill.hpp"
+#include "support/heads.hpp"
 #include "support/host_batch.hpp"
 #include "support/unpolled_communicator.hpp"
 #include "support/world.hpp"
@@ -69,7 +70,7 @@ struct Case {
 class Trainee : public train::PipelineEvents {
  public:
   Trainee(const Case& c, comm::Communicator& group)
-      : masked_(c.head == HeadKind::masked_lm),
+      : masked_(c.head.ties_word_embeddings),
         settings_(c.settings),
         ranges_(parts(c)),
         store_(specs(c.head), core::ParameterStore::Arenas::with_gradients),
@@ -185,7 +186,7 @@ bool everywhere(bool holds) {
 }  // namespace
 
 TEST_CASE("every schedule gives the bits of the whole model") {
-  const auto head = GENERATE(HeadKind::classification, HeadKind::masked_lm);
+  const auto head = GENERATE(tests::classification_head, tests::masked_lm_head);
   const auto kind =
       GENERATE(ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::interleaved, ScheduleKind::zb_h1);
   const int count = GENERATE(1, 3, most_micro_batches);
@@ -218,7 +219,7 @@ TEST_CASE("every schedule gives the bits of the whole model") {
 }
 
 TEST_CASE("the first micro-batch of a step may replace gradients of weights") {
-  const auto head = GENERATE(HeadKind::classification, HeadKind::masked_lm);
+  const auto head = GENERATE(tests::classification_head, tests::masked_lm_head);
   const auto kind =
       GENERATE(ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::interleaved, ScheduleKind::zb_h1);
   const int count = GENERATE(1, 4), stages = world().size();
@@ -249,9 +250,9 @@ TEST_CASE("evaluation of any number of micro-batches gives the whole model's los
   std::vector<std::unique_ptr<tests::HostBatch>> batches;
   for (unsigned m = 0; m < most_micro_batches; ++m) batches.push_back(make_batch(m));
   const auto alone = comm::make_self_communicator();
-  Trainee whole({HeadKind::masked_lm, {.micro_batches = 1}}, *alone);
+  Trainee whole({tests::masked_lm_head, {.micro_batches = 1}}, *alone);
   const auto kind = virtual_stages > 1 ? ScheduleKind::interleaved : ScheduleKind::gpipe;
-  Trainee mine({HeadKind::masked_lm, {kind, world().size(), world().rank(), virtual_stages, 1}, true}, world());
+  Trainee mine({tests::masked_lm_head, {kind, world().size(), world().rank(), virtual_stages, 1}, true}, world());
   for (int count = 1; count <= most_micro_batches; ++count) {
     whole.run(batches, count, false);
     mine.run(batches, count, false);
@@ -263,7 +264,7 @@ TEST_CASE("a pipeline does not poll requests that need no progress") {
   std::vector<std::unique_ptr<tests::HostBatch>> batches;
   for (unsigned m = 0; m < 4; ++m) batches.push_back(make_batch(m));
   test::UnpolledCommunicator group(world());
-  Trainee mine({HeadKind::classification, {ScheduleKind::one_f_one_b, world().size(), world().rank(), 1, 4}}, group);
+  Trainee mine({tests::classification_head, {ScheduleKind::one_f_one_b, world().size(), world().rank(), 1, 4}}, group);
   mine.run(batches, 4, true);
   CHECK(everywhere(group.polls() == 0));
   CHECK(everywhere(world().size() == 1 || group.waits() > 0));
@@ -272,7 +273,7 @@ TEST_CASE("a pipeline does not poll requests that need no progress") {
 TEST_CASE("a recorded step has every pass once, and waits where messages come in") {
   std::vector<std::unique_ptr<tests::HostBatch>> batches;
   for (unsigned m = 0; m < 4; ++m) batches.push_back(make_batch(m));
-  Trainee mine({HeadKind::classification, {ScheduleKind::zb_h1, world().size(), world().rank(), 1, 4}}, world());
+  Trainee mine({tests::classification_head, {ScheduleKind::zb_h1, world().size(), world().rank(), 1, 4}}, world());
   std::vector<train::TimedInstruction> steps;
   mine.pipeline().record(&steps);
   mine.run(batches, 4, true);

@@ -9,6 +9,7 @@
 #include "bert_hpc/comm/mpi_communicator.hpp"
 #include "bert_hpc/model/stage.hpp"
 #include "bert_hpc/ops/dropout.hpp"
+#include "support/heads.hpp"
 #include "support/host_batch.hpp"
 #include "support/world.hpp"
 
@@ -183,13 +184,13 @@ constexpr double tolerance = 1.6e-5;
 TEST_CASE("a model on a tensor group computes what it computes on one rank") {
   const int size = GENERATE(1, 2, 4);
   if (world().size() % size != 0) return;
-  const auto kind = GENERATE(HeadKind::classification, HeadKind::regression, HeadKind::masked_lm);
+  const auto kind = GENERATE(tests::classification_head, tests::regression_head, tests::masked_lm_head);
   const bool apart = GENERATE(false, true);
   const auto group = world().split(world().rank() / size, world().rank());
   model::ModelRange range = model::whole(small_config());
   range.decoder_apart = apart;
   Part whole(kind, nullptr, apart, range), shared(kind, group.get(), apart, range);
-  INFO(size << " ranks, head " << static_cast<int>(kind) << (apart ? ", parts apart" : ""));
+  INFO(size << " ranks, head " << kind.architecture << (apart ? ", parts apart" : ""));
 
   bool alike = true;
   for (std::size_t i = 0; i < whole.store().slices().size(); ++i) {
@@ -204,7 +205,7 @@ TEST_CASE("a model on a tensor group computes what it computes on one rank") {
   core::Dropout key;
   ops::set_dropout_key(key, 3, 17);
   for (const Batch& batch : make_batches()) {
-    const core::MicroBatch& view = batch->view(kind == HeadKind::masked_lm);
+    const core::MicroBatch& view = batch->view(kind.ties_word_embeddings);
     const layers::StepContext context{view, true, key.key0, key.key1}, evaluation{.batch = view};
     const std::vector<std::int32_t> expected = whole.predict(evaluation), found = shared.predict(evaluation);
     CHECK(everywhere(expected == found));
@@ -229,7 +230,7 @@ TEST_CASE("a tensor group divides parameters and activations") {
   const int size = world().size();
   if (size == 1) SKIP("needs two ranks");
   const model::ModelRange range = model::whole(small_config());
-  Part whole(HeadKind::masked_lm, nullptr, false, range), shared(HeadKind::masked_lm, &world(), false, range);
+  Part whole(tests::masked_lm_head, nullptr, false, range), shared(tests::masked_lm_head, &world(), false, range);
   const std::int64_t parameters = world().sum(shared.store().parameters());
   std::int64_t copies = 0;
   for (const core::ParameterSlice& slice : shared.store().slices()) {

@@ -1,7 +1,7 @@
 // What stands on top of the encoder. A head reads some token rows only (the encoder's last block computes no others),
 // turns them into logits and a loss, and starts the backward pass. Both heads have one shape: a dense layer, an
 // activation, features made of it, and a linear layer to the logits.
-//   SequenceHead (classification, regression): logits = dropout(tanh(first·Wpᵀ + bp))·Wcᵀ + bc, the pooler and
+//   SequenceHead: logits = dropout(tanh(first·Wpᵀ + bp))·Wcᵀ + bc, the pooler and
 //     classifier of BertForSequenceClassification.
 //   MaskedLmHead: logits = layer_norm(gelu(masked·Wtᵀ + bt))·Eᵀ + b with the word embeddings E tied to the decoder, as
 //     in BertForMaskedLM.
@@ -22,19 +22,52 @@
 
 namespace bert_hpc::layers {
 
+class Head;
+struct HeadSettings;
+
+/// row_losses (rows) of logits (rows, outputs) and, where d_logits has data, the gradient of Σ row losses · scale at
+/// the logits; d_logits may be logits.
+using LossFunction = void (*)(const core::Targets& targets, float scale, Tensor<float> logits, float* row_losses,
+                              Tensor<float> d_logits);
+
+/// Cross entropy with targets.classes, and squared error with targets.values of one output.
+void cross_entropy_loss(const core::Targets& targets, float scale, Tensor<float> logits, float* row_losses,
+                        Tensor<float> d_logits);
+void squared_error_loss(const core::Targets& targets, float scale, Tensor<float> logits, float* row_losses,
+                        Tensor<float> d_logits);
+
+/// What the rest of the program may ask of a head before it is made. A task chooses one; the model knows no task.
+struct HeadKind {
+  const char* architecture;                  ///< of Transformers: the class with this head
+  std::vector<std::string> weight_prefixes;  ///< of the names of the head's own parameters
+  /// The decoder's weights are the word embeddings, and the outputs the vocabulary; else the outputs are labels.
+  bool ties_word_embeddings = false;
+  LossFunction loss = nullptr;  ///< of a head that has one for every task
+
+  void (*declare)(const HeadSettings&, std::vector<core::ParameterSpec>&, const TensorPlace&) = nullptr;
+  std::unique_ptr<Head> (*make)(const HeadSettings&, const core::ParameterStore&, const TensorGroup&) = nullptr;
+
+  std::int64_t outputs(std::int64_t vocabulary, std::int64_t labels) const {
+    return ties_word_embeddings ? vocabulary : labels;
+  }
+};
+
+/// SequenceHead with this loss; MaskedLmHead.
+HeadKind sequence_head(LossFunction loss = cross_entropy_loss);
+HeadKind masked_lm_head();
+
 struct HeadSettings {
-  enum class Kind { classification, regression, masked_lm };
-  Kind kind = Kind::classification;
-  std::int64_t hidden = 0, outputs = 0;  ///< outputs: classes, 1, or the vocabulary
+  HeadKind kind;
+  std::int64_t hidden = 0, outputs = 0;  ///< outputs: labels, or the vocabulary
   float classifier_dropout = 0.1f;
   float layer_norm_epsilon = 1e-12f;
   DataType storage = DataType::fp32;  ///< of activations
-  /// masked_lm: of logits and their gradients where one rank has all outputs; of a share of them they are floats.
+  /// MaskedLmHead: of logits and their gradients where one rank has all outputs; of a share of them they are floats.
   DataType logits = DataType::fp32;
-  bool pads_logits = false;  ///< masked_lm: rows of logits begin at multiples of ops::padded_columns()
+  bool pads_logits = false;  ///< MaskedLmHead: rows of logits begin at multiples of ops::padded_columns()
   std::uint32_t site = 0;
-  /// masked_lm: the parameter that holds the decoder's weights, and whether the head declares it: a copy of the word
-  /// embeddings where they are elsewhere, or are to have their gradients summed apart.
+  /// With tied word embeddings: the parameter that holds the decoder's weights, and whether the head declares it: a
+  /// copy of the word embeddings where they are elsewhere, or are to have their gradients summed apart.
   std::string decoder = "bert.embeddings.word_embeddings.weight";
   bool declares_decoder = false;
 };
@@ -43,12 +76,12 @@ class Head {
  public:
   virtual ~Head() = default;
 
-  /// What a pass leaves for the backward pass and for whoever asks for results. "piece": this rank's rows (masked_lm in
-  /// a tensor group), otherwise all; "here": outputs that this rank has.
+  /// What a context leaves for the backward context and for results. "piece": this rank's rows (MaskedLmHead in a
+  /// tensor group), otherwise all; "here": outputs that this rank has.
   struct SavedActivations {
-    Matrix dense;              ///< (piece, hidden): before GELU (masked_lm), tanh's result otherwise
-    Matrix activated;          ///< (piece, hidden): masked_lm only
-    Tensor<float> statistics;  ///< (2, piece): mean, rstd; masked_lm only
+    Matrix dense;              ///< (piece, hidden): before GELU (MaskedLmHead), tanh's result otherwise
+    Matrix activated;          ///< (piece, hidden): MaskedLmHead only
+    Tensor<float> statistics;  ///< (2, piece): mean, rstd; MaskedLmHead only
     Matrix features;           ///< (piece, hidden): what the logits are made of
     Matrix logits;             ///< (rows, here); their gradients after loss() in training
     Tensor<float> shard_sums;  ///< (3, rows): where outputs are shared out

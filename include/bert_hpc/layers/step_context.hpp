@@ -6,7 +6,8 @@
 // (WeightGradientInputs). backward_weight() adds to the gradients. The last two are apart because zero-bubble pipeline
 // schedules defer the second. Several micro-batches may be in flight, each with its own SavedActivations and
 // WeightGradientInputs. Activations and the gradients with respect to them are matrices of the layer's storage type;
-// statistics, losses and everything about parameters are floats, and so are logits, but for masked_lm's on GPUs.
+// statistics, losses and everything about parameters are floats, and so are logits, but for those
+// over the vocabulary on GPUs.
 #pragma once
 
 #include "bert_hpc/core/matrix.hpp"

@@ -11,12 +11,6 @@
 
 namespace bert_hpc::model {
 
-/// What stands on the encoder. Each is one class of Transformers, see architecture().
-enum class BertHead {
-  sequence_classification,  ///< pooler, dropout, classifier: classification and regression
-  masked_lm,                ///< transform and tied decoder on every masked token, no pooler
-};
-
 struct BertConfig {
   std::int64_t vocab_size = 30522;
   std::int64_t hidden_size = 768;
@@ -47,8 +41,5 @@ void check(const BertConfig& config, core::ProblemList& problems);
 
 /// "LABEL_0", "LABEL_1", …: the names Transformers gives to labels without names.
 std::vector<std::string> default_label_names(std::int64_t count);
-
-/// Name of the Transformers class with this head, e.g. "BertForMaskedLM".
-std::string architecture(BertHead head);
 
 }  // namespace bert_hpc::model

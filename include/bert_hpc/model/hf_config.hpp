@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <string>
 
+#include "bert_hpc/layers/heads.hpp"
 #include "bert_hpc/model/bert_config.hpp"
 
 namespace bert_hpc::model {
@@ -18,6 +19,6 @@ BertConfig parse_hf_config(const std::string& text, const std::string& what);
 
 /// Text of a config.json that AutoModelFor….from_pretrained reads as a model with this head. The same bytes for the
 /// same config.
-std::string hf_config_text(const BertConfig& config, BertHead head);
+std::string hf_config_text(const BertConfig& config, const layers::HeadKind& head);
 
 }  // namespace bert_hpc::model

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bert_hpc/core/parameter_store.hpp"
+#include "bert_hpc/layers/heads.hpp"
 #include "bert_hpc/model/bert_config.hpp"
 #include "bert_hpc/model/safetensors.hpp"
 
@@ -32,9 +33,6 @@ struct LoadReport {
   std::vector<std::string> replaced;
   std::string text() const;  ///< for the log: one line each, empty where there is nothing to report
 };
-
-/// Prefixes of the parameters that a pretrained encoder often lacks for this head: what a new task initialises.
-std::vector<std::string> head_prefixes(BertHead head);
 
 /// Reads FOLDER/model.safetensors, or the shards that FOLDER/model.safetensors.index.json lists, into `store`'s
 /// values; of a parameter that is a shard, that part. Throws Error(files) with all missing, mis-shaped, non-finite or
@@ -60,10 +58,10 @@ using NamedTexts = std::vector<std::pair<std::string, std::string>>;
 /// `more_files` into `folder`, made where it is missing: what AutoModelFor….from_pretrained(folder) reads without a
 /// missing or unexpected key. All files are written aside and flushed first, then renamed one after another. Throws
 /// Error(files).
-void save_hf_folder(const std::filesystem::path& folder, const BertConfig& config, BertHead head,
+void save_hf_folder(const std::filesystem::path& folder, const BertConfig& config, const layers::HeadKind& head,
                     const core::ParameterStore& store, const std::filesystem::path& tokenizer_folder);
 /// The same from tensors wherever they are.
-void save_hf_folder(const std::filesystem::path& folder, const BertConfig& config, BertHead head,
+void save_hf_folder(const std::filesystem::path& folder, const BertConfig& config, const layers::HeadKind& head,
                     std::vector<TensorToWrite> tensors, const std::filesystem::path& tokenizer_folder,
                     const NamedTexts& more_files = {});
 

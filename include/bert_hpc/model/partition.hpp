@@ -14,14 +14,15 @@
 
 namespace bert_hpc::model {
 
-using HeadKind = layers::HeadSettings::Kind;
+using layers::HeadKind;
 
 /// Sublayers [first, last) of the blocks and what stands around them.
 struct ModelRange {
   std::int64_t first = 0, last = 0;
   bool embeddings = true, head = true;
-  /// masked_lm with both embeddings and head: the decoder is a parameter of its own, a copy of the word embeddings, so
-  /// that the gradients of the two uses are summed apart, as they are where the two lie in different stages.
+  /// A tied decoder with both embeddings and head: the decoder is a parameter of its own, a copy of the word
+  /// embeddings, so that the gradients of the two uses are summed apart, as they are where the two lie in different
+  /// stages.
   bool decoder_apart = false;
 
   std::int64_t sublayers() const { return last - first; }

@@ -47,7 +47,7 @@ class Stage {
 
   /// `parameters` must outlive the stage and hold what bert_parameters() lists for the range and the group's place.
   /// `storage`: of activations and the gradients with respect to them, so of all that goes in or out but logits.
-  Stage(const BertConfig& config, HeadKind kind, std::int64_t outputs, const ModelRange& range,
+  Stage(const BertConfig& config, const HeadKind& kind, std::int64_t outputs, const ModelRange& range,
         const core::ParameterStore& parameters, const layers::TensorGroup& group = {},
         DataType storage = DataType::fp32);
 
@@ -107,8 +107,8 @@ class Stage {
   int next_send_buffer() const { return next_send_buffer_; }
 
   // With a head:
-  /// (rows the head reads, outputs here): contiguous floats but for masked_lm on GPUs, which pads rows, and stores
-  /// logits in the storage type where one rank has all outputs.
+  /// (rows the head reads, outputs here): contiguous floats but for a tied decoder on GPUs, which pads rows, and
+  /// stores logits in the storage type where one rank has all outputs.
   Matrix logits(int slot = 0) const { return at(slot).head.logits; }
   const float* row_losses(int slot = 0) const { return at(slot).head.row_losses.data; }  ///< (rows the head reads)
   /// Of each row that the head reads, in evaluation.

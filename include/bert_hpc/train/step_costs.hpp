@@ -51,10 +51,10 @@ struct PassWork {
 struct ModelShape {
   std::int64_t blocks = 0;
   double hidden = 0, intermediate = 0, heads = 0, vocabulary = 0, positions = 0, types = 0, outputs = 0;
-  bool masked_lm = false;
+  bool ties_word_embeddings = false;
   double activation = 4;  ///< bytes of an element of activations and the gradients with respect to them
 };
-ModelShape model_shape(const model::BertConfig& config, layers::HeadSettings::Kind kind,
+ModelShape model_shape(const model::BertConfig& config, const layers::HeadKind& kind,
                        core::DataType storage = core::DataType::fp32);
 
 /// Shared equally by `tensor` ranks; work of one of them.

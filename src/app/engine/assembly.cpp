@@ -17,12 +17,13 @@ std::int64_t labels_of(const model::BertConfig& config) {
   return std::max<std::int64_t>(1, config.num_labels());
 }
 
-std::vector<model::ModelRange> cut(const config::Config& input, const model::BertConfig& config, model::HeadKind kind,
-                                   bool trains, int pipeline, std::span<const std::int64_t> balance) {
+std::vector<model::ModelRange> cut(const config::Config& input, const model::BertConfig& config,
+                                   const model::HeadKind& head, bool trains, int pipeline,
+                                   std::span<const std::int64_t> balance) {
   const int count = pipeline * static_cast<int>(input.parallel.virtual_stages);
   std::vector<model::ModelRange> parts = model::partition(config, count, balance, {});
   // Where the bits may not depend on the layout, one stage sums as two would.
-  parts[0].decoder_apart = count == 1 && trains && input.run.reproducible && kind == model::HeadKind::masked_lm;
+  parts[0].decoder_apart = count == 1 && trains && input.run.reproducible && head.ties_word_embeddings;
   return parts;
 }
 
@@ -59,7 +60,7 @@ Assembly::Assembly(const config::Config& input, const model::BertConfig& model_c
       purpose(for_what),
       grid(shape),
       place(at),
-      parts(cut(input, config, traits.kind, input.run.mode == "train", grid.pipeline, balance)),
+      parts(cut(input, config, traits.head, input.run.mode == "train", grid.pipeline, balance)),
       parameters(own_parameters(), arenas_for(for_what, input, grid.data),
                  train::shard_alignment(input.run.reproducible, grid.data), memory),
       products(ops::make_matrix_product("", product_settings(input))),
@@ -67,7 +68,7 @@ Assembly::Assembly(const config::Config& input, const model::BertConfig& model_c
   const std::vector<model::ModelRange> own = own_parts();
   stages.reserve(own.size());
   for (const model::ModelRange& part : own) {
-    stages.emplace_back(config, traits.kind, labels_of(config), part, parameters,
+    stages.emplace_back(config, traits.head, labels_of(config), part, parameters,
                         layers::TensorGroup(tensor_place(), exchange_), storage);
   }
   pipeline_settings_ = {
@@ -127,7 +128,7 @@ std::vector<model::ModelRange> Assembly::own_parts() const {
 
 std::vector<core::ParameterSpec> Assembly::parameters_of(const model::ModelRange& part,
                                                          const layers::TensorPlace& share) const {
-  return model::bert_parameters(config, traits.kind, labels_of(config), part, share);
+  return model::bert_parameters(config, traits.head, labels_of(config), part, share);
 }
 
 std::vector<core::ParameterSpec> Assembly::own_parameters() const {
@@ -143,11 +144,11 @@ std::vector<core::ParameterSpec> Assembly::all_parameters() const {
 }
 
 std::int64_t Assembly::outputs() const {
-  return traits.kind == model::HeadKind::masked_lm ? config.vocab_size : labels_of(config);
+  return traits.head.outputs(config.vocab_size, labels_of(config));
 }
 
 bool Assembly::ties_gradients() const {
-  return traits.kind == model::HeadKind::masked_lm && (parts.size() > 1 || parts[0].decoder_apart);
+  return traits.head.ties_word_embeddings && (parts.size() > 1 || parts[0].decoder_apart);
 }
 
 std::vector<std::int64_t> Assembly::segments() const {
@@ -262,14 +263,14 @@ std::string Assembly::load_values(const config::Config& input) {
     }
     model::LoadOptions options;
     if (purpose == Purpose::training) {
-      options.may_be_missing = model::head_prefixes(traits.head);
+      options.may_be_missing = traits.head.weight_prefixes;
       options.replace_other_shapes = true;
     }
     // What a stage does not use another one does: only a look at the whole tells what is new and what is not used.
     if (groups_->world.rank() == 0) {
       const model::LoadReport report = model::check_hf_weights(*input.model.pretrained, all_parameters(), options);
       told = report.text();
-      if (traits.kind == model::HeadKind::classification) {
+      if (traits.shards == data::ShardTask::classification) {
         told += kept_classifier(*input.model.pretrained, config.label_names, report.newly_initialised);
       }
     }

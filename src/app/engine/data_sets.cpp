@@ -49,7 +49,7 @@ void require_apart(const DataSets& sets) {
 /// samples and the probabilities made of them. At most.
 std::int64_t prediction_bytes(const DataSets& sets, const Assembly& assembly) {
   const data::ShardReader* const reader = sets.test ? sets.test.get() : sets.train ? nullptr : sets.validation.get();
-  if (reader == nullptr || assembly.traits.kind == model::HeadKind::masked_lm) return 0;
+  if (reader == nullptr || !assembly.traits.predicts_samples) return 0;
   const comm::GridPlace& place = assembly.place;
   const std::int64_t copies = place.data + place.pipeline + place.tensor == 0 ? 3 : 1;
   return copies * reader->samples() * assembly.outputs() * std::int64_t{sizeof(float)};

@@ -12,13 +12,22 @@ using core::ExitCode;
 TaskTraits task_traits(const std::string& task_name) {
   using Kind = train::EvaluationSums::Kind;
   if (task_name == "regression") {
-    return {data::ShardTask::regression, model::HeadKind::regression, model::BertHead::sequence_classification,
-            Kind::regression};
+    return {.shards = data::ShardTask::regression,
+            .head = layers::sequence_head(layers::squared_error_loss),
+            .metrics = Kind::regression};
   }
   if (task_name == "masked_lm") {
-    return {data::ShardTask::masked_lm, model::HeadKind::masked_lm, model::BertHead::masked_lm, Kind::masked_lm};
+    return {.shards = data::ShardTask::masked_lm,
+            .head = layers::masked_lm_head(),
+            .metrics = Kind::masked_lm,
+            .predicts_samples = false,
+            .masks_tokens = true};
   }
   return {};
+}
+
+double expected_targets(const config::Config& input, double sequences, double tokens) {
+  return task_traits(input.task.name).masks_tokens ? input.task.mask_probability.value_or(0.15) * tokens : sequences;
 }
 
 model::BertConfig stated_model(const config::Config& input) {

@@ -92,20 +92,18 @@ core::MachineDescription machine_of(const config::Config& input, const model::Be
 }
 
 /// Rows that the head reads, of all tokens.
-double head_share(const config::Config& input, model::HeadKind kind, double mean_length) {
-  return kind == model::HeadKind::masked_lm ? input.task.mask_probability.value_or(0.15)
-                                            : 1 / std::max(1.0, mean_length);
+double head_share(const config::Config& input, double mean_length) {
+  return expected_targets(input, 1 / std::max(1.0, mean_length), 1);
 }
 
-train::ModelSeconds counted_seconds(const config::Config& input, const model::BertConfig& config, model::HeadKind kind,
-                                    double mean_length, int tensor) {
+train::ModelSeconds counted_seconds(const config::Config& input, const model::BertConfig& config,
+                                    const model::HeadKind& kind, double mean_length, int tensor) {
   return train::modelled_seconds(train::model_shape(config, kind, storage_type(input)), mean_length,
-                                 head_share(input, kind, mean_length), tensor, machine_of(input, config));
+                                 head_share(input, mean_length), tensor, machine_of(input, config));
 }
 
 /// But for times and numbers of micro-batches.
-train::PipelineQuestion question_of(const RunContext& context, const model::BertConfig& config, model::HeadKind kind,
-                                    double mean_length) {
+train::PipelineQuestion question_of(const RunContext& context, const model::BertConfig& config, double mean_length) {
   const config::Config& input = context.input;
   const core::MachineDescription machine = machine_of(input, config);
   const bool leaves_node = context.ranks() > machine.node_ranks && input.run.machine;
@@ -118,7 +116,7 @@ train::PipelineQuestion question_of(const RunContext& context, const model::Bert
   question.sublayers = 2 * config.num_hidden_layers;
   question.tokens = sequences * mean_length;
   question.balance = model::in_sublayers(input.parallel.balance);
-  question.head_share = head_share(input, kind, mean_length);
+  question.head_share = head_share(input, mean_length);
   question.message_per_token = static_cast<double>(config.hidden_size * core::bytes_of(storage_type(input))) /
                                context.grid.tensor / link.bandwidth;
   question.latency = link.latency;
@@ -128,7 +126,7 @@ train::PipelineQuestion question_of(const RunContext& context, const model::Bert
 }  // namespace
 
 std::vector<std::int64_t> balance_by_cost(const config::Config& input, const model::BertConfig& config,
-                                          model::HeadKind kind, int pipeline, double mean_length) {
+                                          const model::HeadKind& kind, int pipeline, double mean_length) {
   const std::vector<std::int64_t> given = model::in_sublayers(input.parallel.balance);
   const model::ModelCosts costs = counted_seconds(input, config, kind, mean_length, 1).of(least_micro_tokens);
   std::vector<std::int64_t> balance;
@@ -153,7 +151,7 @@ std::vector<int> micro_batch_candidates(int stages, std::int64_t sequences, doub
   return {numbers.begin(), numbers.end()};
 }
 
-PipelineSetup set_up_pipeline(const RunContext& context, const model::BertConfig& config, model::HeadKind kind,
+PipelineSetup set_up_pipeline(const RunContext& context, const model::BertConfig& config, const model::HeadKind& kind,
                               data::ShardReader& reader, const comm::ProcessGroups* groups, std::int64_t usual) {
   const config::Config& input = context.input;
   const comm::GridShape& grid = context.grid;
@@ -163,7 +161,7 @@ PipelineSetup set_up_pipeline(const RunContext& context, const model::BertConfig
   train::PipelineQuestion question;
   collectively(context.world, [&] {
     setup.balance = balance_by_cost(input, config, kind, grid.pipeline, mean_length);
-    if (grid.pipeline > 1) question = question_of(context, config, kind, mean_length);
+    if (grid.pipeline > 1) question = question_of(context, config, mean_length);
   });
   if (grid.pipeline == 1) return setup;
 

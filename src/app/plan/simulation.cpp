@@ -23,21 +23,18 @@ std::int64_t rounded(double value) {
   return static_cast<std::int64_t>(std::llround(value));
 }
 
-train::MicroBatchShape shape_of(std::span<const core::PlannedSample> samples, model::HeadKind kind,
-                                double mask_probability) {
+train::MicroBatchShape shape_of(std::span<const core::PlannedSample> samples, const config::Config& input) {
   train::MicroBatchShape shape;
   for (const core::PlannedSample& sample : samples) {
     shape.tokens += sample.length;
     shape.squared_lengths += as_double(sample.length) * sample.length;
   }
-  shape.head_rows =
-      kind == model::HeadKind::masked_lm ? mask_probability * shape.tokens : as_double(std::ssize(samples));
+  shape.head_rows = expected_targets(input, as_double(std::ssize(samples)), shape.tokens);
   return shape;
 }
 
 /// The micro-batches of the replica with the most tokens, for which the other replicas wait.
-std::vector<train::MicroBatchShape> slowest_replica(const core::BatchPlan& plan, model::HeadKind kind,
-                                                    double mask_probability) {
+std::vector<train::MicroBatchShape> slowest_replica(const core::BatchPlan& plan, const config::Config& input) {
   std::vector<train::MicroBatchShape> slowest;
   double most = -1;
   for (int replica = 0; replica < plan.replicas(); ++replica) {
@@ -45,7 +42,7 @@ std::vector<train::MicroBatchShape> slowest_replica(const core::BatchPlan& plan,
     std::vector<train::MicroBatchShape> shapes;
     double tokens = 0;
     for (int m = plan.replica_begin[r]; m < plan.replica_begin[r + 1]; ++m) {
-      shapes.push_back(shape_of(plan.micro_batch(m), kind, mask_probability));
+      shapes.push_back(shape_of(plan.micro_batch(m), input));
       tokens += shapes.back().tokens;
     }
     if (tokens <= most) continue;
@@ -111,18 +108,18 @@ train::SimulationInput input_of(const RunContext& context, const SimulatedRun& r
                                 const std::optional<core::MachineDescription>& machine) {
   std::vector<std::int64_t> balance;
   for (const model::ModelRange& part : run.assembly.parts) balance.push_back(part.sublayers());
-  return simulation_input(context.input, run.assembly.config, run.assembly.traits.kind, context.grid, balance,
+  return simulation_input(context.input, run.assembly.config, run.assembly.traits.head, context.grid, balance,
                           first_plan(run.reader, run.batches, context.grid.data), machine);
 }
 
 /// All sequences of a data set as one micro-batch.
-train::MicroBatchShape shape_of(const data::ShardReader& reader, model::HeadKind kind, double mask_probability) {
+train::MicroBatchShape shape_of(const data::ShardReader& reader, const config::Config& input) {
   train::MicroBatchShape shape;
   for (const std::int32_t length : reader.table().lengths()) {
     shape.tokens += length;
     shape.squared_lengths += as_double(length) * length;
   }
-  shape.head_rows = kind == model::HeadKind::masked_lm ? mask_probability * shape.tokens : as_double(reader.samples());
+  shape.head_rows = expected_targets(input, as_double(reader.samples()), shape.tokens);
   return shape;
 }
 
@@ -133,8 +130,7 @@ std::string run_text(const RunContext& context, const SimulatedRun& run, const t
   const auto evaluation = [&](const data::ShardReader* reader) {
     if (reader == nullptr) return 0.0;
     const auto tokens = as_double(evaluation_micro_tokens(input, reader->info().max_length, run.usual_micro_tokens));
-    return train::evaluation_seconds(
-        simulated, shape_of(*reader, run.assembly.traits.kind, input.task.mask_probability.value_or(0.15)), tokens);
+    return train::evaluation_seconds(simulated, shape_of(*reader, input), tokens);
   };
   RunPlan plan;
   plan.steps = run.steps;
@@ -177,7 +173,7 @@ std::string blocks_text(const train::SimulationInput& simulated, int stage) {
 }  // namespace
 
 train::SimulationInput simulation_input(const config::Config& input, const model::BertConfig& model,
-                                        model::HeadKind kind, const comm::GridShape& grid,
+                                        const model::HeadKind& kind, const comm::GridShape& grid,
                                         const std::vector<std::int64_t>& balance, const core::BatchPlan& plan,
                                         const std::optional<core::MachineDescription>& machine) {
   train::SimulationInput simulated;
@@ -186,7 +182,7 @@ train::SimulationInput simulation_input(const config::Config& input, const model
   simulated.kind = train::schedule_kind(input.parallel.pipeline_schedule).value_or(simulated.kind);
   simulated.virtual_stages = static_cast<int>(input.parallel.virtual_stages);
   simulated.zero = static_cast<int>(input.parallel.zero);
-  simulated.micro_batches = slowest_replica(plan, kind, input.task.mask_probability.value_or(0.15));
+  simulated.micro_batches = slowest_replica(plan, input);
   for (const core::PlannedSample& sample : plan.samples) simulated.step_tokens += sample.length;
   simulated.balance = balance;
   simulated.machine = core::at_hidden(machine.value_or(unknown_machine()), simulated.model.hidden);

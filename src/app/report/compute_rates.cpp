@@ -40,7 +40,7 @@ class BlockGemms {
   BlockGemms(std::int64_t hidden, std::int64_t rows, const ops::ProductSettings& settings)
       : rows_(rows),
         type_(settings.compute),
-        store_(model::bert_parameters(block_config(hidden), model::HeadKind::classification, 2, block, {}),
+        store_(model::bert_parameters(block_config(hidden), layers::sequence_head(), 2, block, {}),
                core::ParameterStore::Arenas::with_gradients),
         gemm_(ops::make_matrix_product("", settings)),
         x_(rows * 4 * hidden),
@@ -179,7 +179,7 @@ class Sublayer {
 
   train::Work work() const {
     const train::PassWork passes =
-        train::part_work(train::model_shape(config_, model::HeadKind::classification), range_, shape_, 1);
+        train::part_work(train::model_shape(config_, layers::sequence_head()), range_, shape_, 1);
     train::Work sum = passes.forward;
     sum += passes.backward_input;
     sum += passes.backward_weight;

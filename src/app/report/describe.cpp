@@ -96,9 +96,8 @@ void describe_run(const RunContext& context, const Assembly& assembly, const Dat
   facts.model = model_text(config);
   facts.parameters = whole_model.parameters();
   const data::ShardInfo& info = sets.any().info();
-  // Rows that the head reads per token: the masked ones, or one per sequence.
-  const double head_rows = context.input.task.mask_probability.value_or(1 / info.mean_length());
-  facts.flops_per_token = model::training_flops(config, assembly.traits.kind, 1, info.mean_length(), head_rows);
+  const double head_rows = expected_targets(context.input, 1 / info.mean_length(), 1);  // per token
+  facts.flops_per_token = model::training_flops(config, assembly.traits.head, 1, info.mean_length(), head_rows);
   facts.memory = memory;
   facts.more.emplace_back("data", data_text(sets));
   facts.more.insert(facts.more.end(), more.begin(), more.end());

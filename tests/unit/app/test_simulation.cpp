@@ -6,6 +6,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include "bert_hpc/app/report/step_trace.hpp"
+#include "support/heads.hpp"
 
 using namespace bert_hpc;
 using Catch::Approx;
@@ -37,8 +38,7 @@ core::MachineDescription machine() {
 train::SimulationInput simulated(const std::optional<core::MachineDescription>& on) {
   config::Config input;
   input.parallel.pipeline_schedule = "gpipe";
-  return app::simulation_input(input, {}, model::HeadKind::classification, {.data = 2, .pipeline = 2}, {13, 11}, plan(),
-                               on);
+  return app::simulation_input(input, {}, tests::classification_head, {.data = 2, .pipeline = 2}, {13, 11}, plan(), on);
 }
 
 }  // namespace

@@ -8,7 +8,6 @@
 
 using namespace bert_hpc;
 using model::BertConfig;
-using model::BertHead;
 using tests::failure_of;
 
 namespace {
@@ -47,8 +46,8 @@ TEST_CASE("a config survives being written and read") {
   config.problem_type = "single_label_classification";
   config.pad_token_id = 3;
   config.cls_token_id = 4;
-  const std::string text = model::hf_config_text(config, BertHead::sequence_classification);
-  CHECK(text == model::hf_config_text(config, BertHead::sequence_classification));
+  const std::string text = model::hf_config_text(config, layers::sequence_head());
+  CHECK(text == model::hf_config_text(config, layers::sequence_head()));
   const BertConfig read = model::parse_hf_config(text, "config.json");
   CHECK(read.vocab_size == 8192);
   CHECK(read.hidden_size == 128);
@@ -70,12 +69,12 @@ TEST_CASE("a config survives being written and read") {
 }
 
 TEST_CASE("the head decides the architecture, and labels stand only where there are some") {
-  const auto classifier = nlohmann::json::parse(model::hf_config_text({}, BertHead::sequence_classification));
+  const auto classifier = nlohmann::json::parse(model::hf_config_text({}, layers::sequence_head()));
   CHECK(classifier["architectures"][0] == "BertForSequenceClassification");
   CHECK(classifier["model_type"] == "bert");
   CHECK(classifier["id2label"]["1"] == "LABEL_1");
   CHECK(classifier["label2id"]["LABEL_1"] == 1);
-  const auto masked = nlohmann::json::parse(model::hf_config_text({}, BertHead::masked_lm));
+  const auto masked = nlohmann::json::parse(model::hf_config_text({}, layers::masked_lm_head()));
   CHECK(masked["architectures"][0] == "BertForMaskedLM");
   CHECK(!masked.contains("id2label"));
 }
@@ -83,7 +82,7 @@ TEST_CASE("the head decides the architecture, and labels stand only where there 
 TEST_CASE("label names that are not UTF-8 are written as replacement characters") {
   BertConfig config;
   config.label_names = {"\xff", "b"};
-  const std::string text = model::hf_config_text(config, BertHead::sequence_classification);
+  const std::string text = model::hf_config_text(config, layers::sequence_head());
   CHECK(model::parse_hf_config(text, "config.json").label_names[0] == "\xEF\xBF\xBD");
 }
 
@@ -161,7 +160,7 @@ TEST_CASE("a folder without config.json, and a folder that is none, are told apa
 
 TEST_CASE("mutated configs are refused or give values in range") {
   std::mt19937 random(7);
-  const std::string whole = model::hf_config_text({}, BertHead::sequence_classification);
+  const std::string whole = model::hf_config_text({}, layers::sequence_head());
   for (int round = 0; round < 3000; ++round) {
     std::string text = whole;
     for (unsigned i = 0; i <= random() % 3; ++i) {

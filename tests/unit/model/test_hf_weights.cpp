@@ -13,7 +13,6 @@
 using namespace bert_hpc;
 using core::ParameterSpec;
 using core::ParameterStore;
-using model::BertHead;
 using model::LoadOptions;
 using tests::failure_of;
 
@@ -95,7 +94,7 @@ TEST_CASE("a folder comes back bit for bit, config and tokenizer files with it")
   core::copy_to_device<float>(special, store.change_values().first(2));
   model::BertConfig config;
   config.label_names = {"a", "b", "c"};
-  model::save_hf_folder(folder / "new/model", config, BertHead::sequence_classification, store, tokenizer.path());
+  model::save_hf_folder(folder / "new/model", config, layers::sequence_head(), store, tokenizer.path());
   ParameterStore read(classifier_specs, ParameterStore::Arenas::values);
   const model::LoadReport report = model::load_hf_weights(folder / "new/model", read);
   CHECK(report.newly_initialised.empty());
@@ -109,7 +108,7 @@ TEST_CASE("a folder comes back bit for bit, config and tokenizer files with it")
   for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder / "new/model")) ++files;
   CHECK(files == 4);  // nothing unfinished stays behind
   // Saving over the folder the tokenizer comes from keeps its files.
-  model::save_hf_folder(folder / "new/model", config, BertHead::sequence_classification, read, folder / "new/model");
+  model::save_hf_folder(folder / "new/model", config, layers::sequence_head(), read, folder / "new/model");
   CHECK(tests::read_file(folder / "new/model/vocab.txt") == "[PAD]\n[UNK]\n[CLS]\n[SEP]\n\xC3\xA9\n");
 }
 
@@ -155,7 +154,7 @@ TEST_CASE("a fresh head is listed where the caller allows it, and an error where
   CHECK(failure.says("bert.pooler.dense.weight is missing"));
   CHECK(failure.says("\"classifier.bias\" in model.safetensors has the shape (2)"));
 
-  LoadOptions options{.may_be_missing = model::head_prefixes(BertHead::sequence_classification)};
+  LoadOptions options{.may_be_missing = layers::sequence_head().weight_prefixes};
   CHECK(load_failure(folder, classifier_specs, options).says("has the shape (2)"));
   options.replace_other_shapes = true;
   ParameterStore store = make_store(classifier_specs, 100);
@@ -278,8 +277,8 @@ TEST_CASE("a folder that cannot be written is an error and stays as it was") {
   tests::ScratchFolder folder;
   tests::write_file(folder / "file", "x");
   const ParameterStore store = make_store(classifier_specs);
-  const auto failure = failure_of(
-      [&] { model::save_hf_folder(folder / "file", {}, BertHead::sequence_classification, store, folder.path()); });
+  const auto failure =
+      failure_of([&] { model::save_hf_folder(folder / "file", {}, layers::sequence_head(), store, folder.path()); });
   CHECK(failure.code == tests::files_code);
   CHECK(failure.says("file: cannot be created"));
   CHECK(tests::read_file(folder / "file") == "x");
@@ -342,9 +341,8 @@ TEST_CASE("what is no tokenizer's file does not go with a model") {
   tests::write_file(folder / "secret", "-----BEGIN KEY-----\n");
   for (const char* name : {"vocab.txt", "added_tokens.json", "tokenizer.json", "special_tokens_map.json"}) {
     std::filesystem::create_symlink(folder / "secret", tokenizer / name);
-    const auto failure = failure_of([&] {
-      model::save_hf_folder(folder / "model", config, BertHead::sequence_classification, store, tokenizer.path());
-    });
+    const auto failure = failure_of(
+        [&] { model::save_hf_folder(folder / "model", config, layers::sequence_head(), store, tokenizer.path()); });
     CHECK(failure.code == tests::files_code);
     CHECK(failure.says(name));
     CHECK(failure_of([&] { model::check_tokenizer_files(tokenizer.path()); }).says(name));

@@ -7,6 +7,7 @@
 
 #include "bert_hpc/core/workspace.hpp"
 #include "bert_hpc/layers/heads.hpp"
+#include "support/heads.hpp"
 #include "support/sample_tensors.hpp"
 
 using namespace bert_hpc;
@@ -23,7 +24,7 @@ struct Result {
 
 /// A forward and backward pass; predictions before the loss.
 Result pass_with(DataType storage, DataType logits, bool padded) {
-  const layers::HeadSettings settings{.kind = layers::HeadSettings::Kind::masked_lm,
+  const layers::HeadSettings settings{.kind = tests::masked_lm_head,
                                       .hidden = hidden,
                                       .outputs = outputs,
                                       .storage = storage,

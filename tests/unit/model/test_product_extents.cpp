@@ -6,6 +6,7 @@
 
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/model/stage.hpp"
+#include "support/heads.hpp"
 #include "support/host_batch.hpp"
 #include "support/recorded_product.hpp"
 #include "support/vector.hpp"
@@ -103,16 +104,17 @@ std::set<ops::ProductExtents> requested(const model::BertConfig& config, HeadKin
 
 TEST_CASE("every matrix product of a step is in the plan, for random models, batches and heads", "[product_extents]") {
   Random random(20261122);
-  constexpr HeadKind kinds[] = {HeadKind::classification, HeadKind::regression, HeadKind::masked_lm};
+  const HeadKind kinds[] = {tests::classification_head, tests::regression_head, tests::masked_lm_head};
   constexpr core::DataType types[] = {core::DataType::fp32, core::DataType::bf16, core::DataType::fp16};
   for (int round = 0; round < 300; ++round) {
     const model::BertConfig config = random_config(random);
-    const HeadKind kind = kinds[random.between(0, 2)];
-    const std::int64_t outputs = kind == HeadKind::regression ? 1 : random.between(1, random.between(1, 4000));
+    const auto drawn = random.between(0, 2);
+    const HeadKind& kind = kinds[drawn];
+    const std::int64_t outputs = drawn == 1 ? 1 : random.between(1, random.between(1, 4000));
     const auto batch = random_batch(random, random.between(1, 20), config, outputs);
     const core::DataType type = types[random.between(0, 2)];
     std::vector<ops::ProductExtents> planned;
-    const auto found = requested(config, kind, outputs, batch->view(kind == HeadKind::masked_lm), type,
+    const auto found = requested(config, kind, outputs, batch->view(kind.ties_word_embeddings), type,
                                  random.between(0, 1) == 0, planned);
     INFO("round " << round << ": hidden " << config.hidden_size << ", intermediate " << config.intermediate_size
                   << ", outputs " << outputs << ", vocabulary " << config.vocab_size);
@@ -130,7 +132,7 @@ TEST_CASE("heads of thousands of labels have their products in the plan", "[prod
       const auto batch = random_batch(random, sequences, config, labels);
       std::vector<ops::ProductExtents> planned;
       CHECK_NOTHROW(
-          requested(config, HeadKind::classification, labels, batch->view(), core::DataType::fp32, false, planned));
+          requested(config, tests::classification_head, labels, batch->view(), core::DataType::fp32, false, planned));
       INFO(labels << " labels, " << sequences << " sequences");
       CHECK(std::find(planned.begin(), planned.end(), ops::ProductExtents{sequences, config.hidden_size, labels}) !=
             planned.end());

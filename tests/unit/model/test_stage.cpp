@@ -9,6 +9,7 @@
 #include <random>
 
 #include "bert_hpc/ops/dropout.hpp"
+#include "support/heads.hpp"
 #include "support/host_batch.hpp"
 
 using namespace bert_hpc;
@@ -149,7 +150,7 @@ class Stages {
 }  // namespace
 
 TEST_CASE("stages with several micro-batches in flight have the bits of the whole model") {
-  const auto kind = GENERATE(HeadKind::classification, HeadKind::masked_lm);
+  const auto kind = GENERATE(tests::classification_head, tests::masked_lm_head);
   // Sublayers of each stage: between blocks, inside the first and the last one, and everywhere.
   const std::vector<std::int64_t> balance =
       GENERATE(Counts{6}, Counts{4, 2}, Counts{2, 2, 2}, Counts{1, 5}, Counts{3, 3}, Counts{5, 1}, Counts{4, 1, 1},
@@ -168,7 +169,7 @@ TEST_CASE("stages with several micro-batches in flight have the bits of the whol
   ops::set_dropout_key(key, 3, 17);
   for (unsigned m = 0; m < micro_batches; ++m) batches.push_back(make_batch(m));
   const auto context = [&](int m) {
-    return layers::StepContext{batches[static_cast<std::size_t>(m)]->view(kind == HeadKind::masked_lm), true, key.key0,
+    return layers::StepContext{batches[static_cast<std::size_t>(m)]->view(kind.ties_word_embeddings), true, key.key0,
                                key.key1};
   };
   double expected[micro_batches], losses[micro_batches];
@@ -191,9 +192,9 @@ TEST_CASE("stages with several micro-batches in flight have the bits of the whol
 TEST_CASE("a decoder apart takes its part of the word embeddings' gradient and the same values") {
   const model::BertConfig config = small_config();
   ModelRange range = model::whole(config);
-  Stages together(HeadKind::masked_lm, {range}, false);
+  Stages together(tests::masked_lm_head, {range}, false);
   range.decoder_apart = true;
-  Stages apart(HeadKind::masked_lm, {range}, false);
+  Stages apart(tests::masked_lm_head, {range}, false);
   const auto batch = make_batch(1);
   const layers::StepContext context{.batch = batch->masked(), .training = true};
   CHECK(together.forward(context, 0) == apart.forward(context, 0));
@@ -208,18 +209,18 @@ TEST_CASE("a decoder apart takes its part of the word embeddings' gradient and t
     both |= word[i] != 0 && decoder[i] != 0;
   }
   CHECK(both);
-  const auto specs = model::bert_parameters(config, HeadKind::masked_lm, outputs, range);
+  const auto specs = model::bert_parameters(config, tests::masked_lm_head, outputs, range);
   CHECK(core::ParameterStore(specs, core::ParameterStore::Arenas::none).parameters() ==
-        core::ParameterStore(model::bert_parameters(config, HeadKind::masked_lm, outputs),
+        core::ParameterStore(model::bert_parameters(config, tests::masked_lm_head, outputs),
                              core::ParameterStore::Arenas::none)
             .parameters());
 }
 
 TEST_CASE("one slot with the backward pass at once takes the least memory") {
   const ModelRange range = model::whole(small_config());
-  core::ParameterStore store(model::bert_parameters(small_config(), HeadKind::classification, outputs),
+  core::ParameterStore store(model::bert_parameters(small_config(), tests::classification_head, outputs),
                              core::ParameterStore::Arenas::none);
-  model::Stage stage(small_config(), HeadKind::classification, outputs, range, store);
+  model::Stage stage(small_config(), tests::classification_head, outputs, range, store);
   const layers::BatchBounds bounds{.tokens = 600, .sequences = 50, .max_length = 12, .selected = 50};
   const auto bytes = [&](model::StageMemory memory) {
     core::Workspace workspace;
@@ -237,9 +238,9 @@ TEST_CASE("attention's kept dropout is planned for every slot of training, by th
   model::BertConfig config = small_config();
   const auto plan = [&](double dropout, std::int64_t tiles, bool training, std::int64_t& kept) {
     config.attention_probs_dropout_prob = dropout;
-    core::ParameterStore store(model::bert_parameters(config, HeadKind::classification, outputs),
+    core::ParameterStore store(model::bert_parameters(config, tests::classification_head, outputs),
                                core::ParameterStore::Arenas::none);
-    model::Stage stage(config, HeadKind::classification, outputs, model::whole(config), store);
+    model::Stage stage(config, tests::classification_head, outputs, model::whole(config), store);
     core::Workspace workspace;
     stage.plan(workspace, {.tokens = 608, .sequences = 64, .max_length = 150, .selected = 64, .dropout_tiles = tiles},
                {.training = training, .slots = 3});

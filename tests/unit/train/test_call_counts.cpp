@@ -13,6 +13,7 @@
 #include "bert_hpc/train/data_parallel.hpp"
 #include "bert_hpc/train/optimizer.hpp"
 #include "support/counted_group.hpp"
+#include "support/heads.hpp"
 #include "support/narrow_base.hpp"
 
 using namespace bert_hpc;
@@ -20,7 +21,7 @@ using core::DeviceCall;
 
 namespace {
 
-constexpr auto kind = model::HeadKind::classification;
+const layers::HeadKind kind = tests::classification_head;
 
 class CountedGemm final : public ops::GemmProduct {
  public:
@@ -141,7 +142,7 @@ TEST_CASE("gradients of a model on GPUs are sent in about a dozen messages") {
   model::BertConfig base;  // bert-base-uncased
   base.vocab_size = 30522;
   base.label_names = {"a", "b"};
-  for (const auto head : {model::HeadKind::classification, model::HeadKind::masked_lm}) {
+  for (const auto& head : {tests::classification_head, tests::masked_lm_head}) {
     const core::ParameterStore store(model::bert_parameters(base, head, 2), core::ParameterStore::Arenas::none,
                                      train::shard_alignment(false, 8));
     const std::int64_t elements = train::usual_bucket_elements(store.arena_size(), true);

@@ -1,5 +1,6 @@
 // Cuts and numbers of micro-batches against those found by hand.
 #include "bert_hpc/train/pipeline_plan.hpp"
+#include "support/heads.hpp"
 
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
@@ -108,7 +109,7 @@ TEST_CASE("counted work gives a last block that costs less and passes with a fix
   core::MachineDescription machine;
   machine.flops = 1e11;
   machine.memory_bandwidth = 1e10;
-  const ModelShape shape = model_shape({}, layers::HeadSettings::Kind::classification);
+  const ModelShape shape = model_shape({}, tests::classification_head);
   const ModelSeconds modelled = modelled_seconds(shape, 128, 1.0 / 128, 1, machine);
   CHECK(modelled.last_attention.of(1024) < 0.7 * modelled.attention.of(1024));
   CHECK(modelled.last.of(1024) < 0.3 * modelled.feed_forward.of(1024));

@@ -15,13 +15,14 @@
 #include "bert_hpc/train/data_parallel.hpp"
 #include "bert_hpc/train/optimizer.hpp"
 #include "bert_hpc/train/pipeline.hpp"
+#include "support/heads.hpp"
 #include "support/narrow_base.hpp"
 
 using namespace bert_hpc;
 
 namespace {
 
-constexpr auto kind = model::HeadKind::classification;
+const layers::HeadKind kind = tests::classification_head;
 
 /// One rank that trains on one micro-batch a step.
 class Training {

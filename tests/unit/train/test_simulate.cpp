@@ -1,5 +1,6 @@
 // The simulated step against sums done by hand on small grids.
 #include "bert_hpc/train/simulate.hpp"
+#include "support/heads.hpp"
 
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
@@ -14,7 +15,7 @@ namespace {
 
 SimulationInput input(comm::GridShape grid, int micro_batches) {
   SimulationInput in;
-  in.model = model_shape({}, layers::HeadSettings::Kind::classification);
+  in.model = model_shape({}, tests::classification_head);
   in.grid = grid;
   in.balance.assign(static_cast<std::size_t>(grid.pipeline), 24 / grid.pipeline);
   in.micro_batches.assign(static_cast<std::size_t>(micro_batches),

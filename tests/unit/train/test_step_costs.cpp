@@ -6,10 +6,10 @@
 
 #include "bert_hpc/core/parameter_store.hpp"
 #include "bert_hpc/model/bert.hpp"
+#include "support/heads.hpp"
 
 using namespace bert_hpc;
 using namespace bert_hpc::train;
-using Kind = layers::HeadSettings::Kind;
 
 namespace {
 
@@ -23,14 +23,14 @@ double flops(const PassWork& work) {
 
 TEST_CASE("a block's products are six operations a weight and token, and attention's twelve and two more") {
   const model::BertConfig config;
-  const ModelShape shape = model_shape(config, Kind::classification);
+  const ModelShape shape = model_shape(config, tests::classification_head);
   const model::ModelRange block{.first = 0, .last = 2, .embeddings = false, .head = false};
   model::BertConfig one = config;
   one.num_hidden_layers = 1;
   // training_flops() leaves out that attention's backward computes its scores again: 2 of 14 parts of attention.
   const double attention = 12 * shape.hidden * full.squared_lengths;
   const double expected =
-      model::training_flops(one, Kind::classification, 4096, full.squared_lengths, 0) + attention / 6;
+      model::training_flops(one, tests::classification_head, 4096, full.squared_lengths, 0) + attention / 6;
   // Sums of products of whole numbers below 2^53: equal but for the division by six.
   CHECK(std::abs(flops(part_work(shape, block, full, 1)) / expected - 1) < 1e-14);
   CHECK(std::abs(flops(part_work(shape, block, full, 2)) / expected - 0.5) < 1e-14);
@@ -39,7 +39,7 @@ TEST_CASE("a block's products are six operations a weight and token, and attenti
 TEST_CASE("figures hold the head's products") {
   model::BertConfig config;
   config.label_names = model::default_label_names(5);
-  const Kind kind = GENERATE(Kind::masked_lm, Kind::classification);
+  const layers::HeadKind kind = GENERATE(tests::masked_lm_head, tests::classification_head);
   const ModelShape shape = model_shape(config, kind);
   const model::ModelRange head{.first = 24, .last = 24, .embeddings = false, .head = true};
   const MicroBatchShape batch = {.tokens = 1000, .squared_lengths = 1e5, .head_rows = 150};
@@ -47,11 +47,11 @@ TEST_CASE("figures hold the head's products") {
   CHECK(model::training_flops(config, kind, 1000, 1e5, 150) - blocks == flops(part_work(shape, head, batch, 1)));
   // 6 · 768 · (768 + outputs) a row.
   CHECK(model::training_flops(config, kind, 1000, 1e5, 150) - blocks ==
-        150.0 * 6 * 768 * (768 + (kind == Kind::masked_lm ? 30522 : 5)));
+        150.0 * 6 * 768 * (768 + (kind.ties_word_embeddings ? 30522 : 5)));
 }
 
 TEST_CASE("parts add up to the whole, in work and in parameters") {
-  const ModelShape shape = model_shape({}, Kind::masked_lm);
+  const ModelShape shape = model_shape({}, tests::masked_lm_head);
   const MicroBatchShape batch = {.tokens = 1000, .squared_lengths = 1e5, .head_rows = 150};
   const std::int64_t cut = GENERATE(1, 14, 15, 22, 23);  // between blocks, and inside the first and the last one
   const double whole = flops(part_work(shape, {.first = 0, .last = 24}, batch, 1));
@@ -66,7 +66,7 @@ TEST_CASE("parts add up to the whole, in work and in parameters") {
 }
 
 TEST_CASE("parameters are counted as the model has them") {
-  for (const Kind kind : {Kind::classification, Kind::masked_lm}) {
+  for (const layers::HeadKind& kind : {tests::classification_head, tests::masked_lm_head}) {
     const model::BertConfig config;
     double count = 0;
     for (const core::ParameterSpec& spec : model::bert_parameters(config, kind, config.num_labels())) {
@@ -94,7 +94,7 @@ TEST_CASE("time is that of the operations and of the bytes") {
 }
 
 TEST_CASE("attention, activations and rows are parts of the work") {
-  const ModelShape shape = model_shape({}, Kind::classification);
+  const ModelShape shape = model_shape({}, tests::classification_head);
   const PassWork work = part_work(shape, {.first = 0, .last = 2, .embeddings = false, .head = false}, full, 1);
   CHECK(work.forward.attention == 4 * shape.hidden * full.squared_lengths);
   CHECK(work.forward.head_rows == full.tokens * shape.heads);

@@ -23,11 +23,15 @@ namespace bert_hpc::app {
 /// What a task means for data, head and metrics.
 struct TaskTraits {
   data::ShardTask shards = data::ShardTask::classification;
-  model::HeadKind kind = model::HeadKind::classification;
-  model::BertHead head = model::BertHead::sequence_classification;
+  model::HeadKind head = layers::sequence_head();
   train::EvaluationSums::Kind metrics = train::EvaluationSums::Kind::classification;
+  bool predicts_samples = true;  ///< a prediction for each sample, to be written
+  bool masks_tokens = false;     ///< the head reads masked tokens, else the first token of each sequence
 };
 TaskTraits task_traits(const std::string& task_name);
+
+/// Rows that the head reads of so many sequences and tokens: expected of a large number of them.
+double expected_targets(const config::Config& input, double sequences, double tokens);
 
 /// The model as the input states it, before the data are known: `pretrained`'s config.json with the keys of [model]
 /// over it, or BERT-base's values with them. Throws Error.

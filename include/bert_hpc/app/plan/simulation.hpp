@@ -21,7 +21,7 @@ namespace bert_hpc::app {
 /// this machine. Without a machine, one whose ranks do an operation a second and send in no time: shares of time mean
 /// something then, times do not.
 train::SimulationInput simulation_input(const config::Config& input, const model::BertConfig& model,
-                                        model::HeadKind kind, const comm::GridShape& grid,
+                                        const model::HeadKind& kind, const comm::GridShape& grid,
                                         const std::vector<std::int64_t>& balance, const core::BatchPlan& plan,
                                         const std::optional<core::MachineDescription>& machine);
 

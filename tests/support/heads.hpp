@@ -1,0 +1,12 @@
+// The heads of the tasks, by the names of the tasks.
+#pragma once
+
+#include "bert_hpc/layers/heads.hpp"
+
+namespace bert_hpc::tests {
+
+inline const layers::HeadKind classification_head = layers::sequence_head(layers::cross_entropy_loss);
+inline const layers::HeadKind regression_head = layers::sequence_head(layers::squared_error_loss);
+inline const layers::HeadKind masked_lm_head = layers::masked_lm_head();
+
+}  // namespace bert_hpc::tests
