@@ -114,7 +114,7 @@ void check_source_files(const PrepConfig& config, core::ProblemList& problems, E
       note(problems, code, key, [&] {
         std::vector<std::string> wanted = columns;
         if (files == &config.source.files && !config.split.group.empty()) wanted.push_back(config.split.group);
-        tokenize::open_rows(file, config.row_format(), wanted);
+        open_rows(file, config.row_format(), wanted);
       });
       listed.push_back({key, file});
     }
@@ -210,8 +210,8 @@ void find_labels(PrepConfig& config) {
   files.insert(files.end(), config.source.test_files.begin(), config.source.test_files.end());
   const auto has_column = [&](const std::string& file, const std::vector<std::string>& columns) {
     try {
-      tokenize::Row row;
-      const auto reader = tokenize::open_rows(file, config.row_format(), columns);
+      Row row;
+      const auto reader = open_rows(file, config.row_format(), columns);
       return reader->next(row) && row.problem.empty() && row.values.back().has_value();
     } catch (const Error&) {
       return false;

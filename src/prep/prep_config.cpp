@@ -209,20 +209,20 @@ tokenize::TextForm PrepConfig::text_form() const {
           .tokenize_chinese_chars = *all.tokenize_chinese_chars};
 }
 
-tokenize::RowFormat PrepConfig::row_format() const {
-  tokenize::RowFormat row;
-  row.format = source.format == "csv"     ? tokenize::TextFormat::csv
-               : source.format == "tsv"   ? tokenize::TextFormat::tsv
-               : source.format == "jsonl" ? tokenize::TextFormat::jsonl
-               : source.format == "squad" ? tokenize::TextFormat::squad
-                                          : tokenize::TextFormat::text;
-  row.encoding = source.encoding == "latin-1" ? tokenize::TextEncoding::latin1 : tokenize::TextEncoding::utf8;
+RowFormat PrepConfig::row_format() const {
+  RowFormat row;
+  row.format = source.format == "csv"     ? TextFormat::csv
+               : source.format == "tsv"   ? TextFormat::tsv
+               : source.format == "jsonl" ? TextFormat::jsonl
+               : source.format == "squad" ? TextFormat::squad
+                                          : TextFormat::text;
+  row.encoding = source.encoding == "latin-1" ? TextEncoding::latin1 : TextEncoding::utf8;
   row.header = source.header;
   row.delimiter = source.delimiter ? source.delimiter->front() : source.format == "tsv" ? '\t' : ',';
   row.quotes = source.quotes.value_or(source.format == "csv");
   row.column_limit = static_cast<int>(source.columns);
   row.extra_columns = source.extra_columns;
-  row.unit = source.unit == "paragraph" ? tokenize::TextUnit::paragraph : tokenize::TextUnit::line;
+  row.unit = source.unit == "paragraph" ? TextUnit::paragraph : TextUnit::line;
   return row;
 }
 

@@ -54,7 +54,7 @@ void RowStream::open(std::size_t file) {
   file_ = file;
   std::vector<std::string> columns = columns_;
   if (groups_ && !files_[file].is_divided) columns.pop_back();
-  reader_ = tokenize::open_rows(files_[file].path, format_, columns);
+  reader_ = open_rows(files_[file].path, format_, columns);
 }
 
 bool RowStream::next(SourceRow& out) {

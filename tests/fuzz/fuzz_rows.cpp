@@ -1,29 +1,29 @@
 // CSV, TSV, JSONL and plain text. The first byte says how the rest is to be read.
-#include "bert_hpc/tokenize/row_reader.hpp"
+#include "bert_hpc/prep/readers/row_reader.hpp"
 #include "fuzz.hpp"
 
 using namespace bert_hpc;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size < 1) return 0;
-  using tokenize::RowFormat;
+  using prep::RowFormat;
   RowFormat format;
   const int choice = data[0];
-  format.format = static_cast<tokenize::TextFormat>(choice & 3);
-  format.encoding = (choice & 4) != 0 ? tokenize::TextEncoding::latin1 : tokenize::TextEncoding::utf8;
+  format.format = static_cast<prep::TextFormat>(choice & 3);
+  format.encoding = (choice & 4) != 0 ? prep::TextEncoding::latin1 : prep::TextEncoding::utf8;
   format.header = (choice & 8) == 0;
   format.quotes = (choice & 16) == 0;
-  format.delimiter = format.format == tokenize::TextFormat::tsv ? '\t' : ',';
+  format.delimiter = format.format == prep::TextFormat::tsv ? '\t' : ',';
   format.column_limit = (choice & 32) != 0 ? 3 : 0;
   format.extra_columns = (choice & 128) != 0;
-  format.unit = (choice & 64) != 0 ? tokenize::TextUnit::paragraph : tokenize::TextUnit::line;
+  format.unit = (choice & 64) != 0 ? prep::TextUnit::paragraph : prep::TextUnit::line;
   std::vector<std::string> columns = {"text", "label"};
   if (!format.header) columns = {"1", "2"};
-  if (format.format == tokenize::TextFormat::text) columns = {"text"};
+  if (format.format == prep::TextFormat::text) columns = {"text"};
   const fuzz::File file(fuzz::text(data + 1, size - 1));
   fuzz::accepts([&] {
-    const auto rows = tokenize::open_rows(file.path(), format, columns);
-    tokenize::Row row;
+    const auto rows = prep::open_rows(file.path(), format, columns);
+    prep::Row row;
     std::int64_t number = 0, line = 0;
     std::size_t bytes = 0;
     while (rows->next(row)) {

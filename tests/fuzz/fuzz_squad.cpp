@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "bert_hpc/tokenize/row_reader.hpp"
+#include "bert_hpc/prep/readers/row_reader.hpp"
 #include "bert_hpc/tokenize/utf8.hpp"
 #include "fuzz.hpp"
 #include "model/strict_json.hpp"
@@ -96,8 +96,8 @@ std::vector<Question> walk(const json& root) {
 std::vector<Question> read(const std::string& path, std::string& refused) {
   std::vector<Question> rows;
   try {
-    const auto reader = tokenize::open_rows(path, {.format = tokenize::TextFormat::squad}, columns);
-    tokenize::Row row;
+    const auto reader = prep::open_rows(path, {.format = prep::TextFormat::squad}, columns);
+    prep::Row row;
     std::int64_t line = 1;
     while (reader->next(row)) {
       rows.push_back({{}, !row.problem.empty()});

@@ -9,7 +9,7 @@
 
 #include "bert_hpc/config/toml_reader.hpp"
 #include "bert_hpc/data/text_settings.hpp"
-#include "bert_hpc/tokenize/row_reader.hpp"
+#include "bert_hpc/prep/readers/row_reader.hpp"
 #include "bert_hpc/tokenize/text_form.hpp"
 
 namespace bert_hpc::prep {
@@ -94,7 +94,7 @@ struct PrepConfig {
   data::TextSettings text() const;
   tokenize::TextForm text_form() const;
   bool packs() const { return task.name == "masked_lm" && task.pack; }
-  tokenize::RowFormat row_format() const;
+  RowFormat row_format() const;
 };
 
 /// Visits every key, table by table.

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "bert_hpc/prep/prep_config.hpp"
-#include "bert_hpc/tokenize/row_reader.hpp"
+#include "bert_hpc/prep/readers/row_reader.hpp"
 
 namespace bert_hpc::prep {
 
@@ -36,7 +36,7 @@ struct SourceRow {
 
 class RowStream {
  public:
-  /// Opens the first file; others when their turn comes. Throws as tokenize::open_rows does.
+  /// Opens the first file; others when their turn comes. Throws as open_rows does.
   explicit RowStream(const PrepConfig& config);
 
   bool next(SourceRow& row);
@@ -53,15 +53,15 @@ class RowStream {
   std::string_view join(std::size_t first, std::size_t count, SourceRow& out, std::string& storage);
 
   std::vector<File> files_;
-  tokenize::RowFormat format_;
+  RowFormat format_;
   std::vector<std::string> columns_;  // texts, second texts, label, group; the group in files that are divided only
   std::size_t text_columns_, pair_columns_;
   bool labels_, groups_;
   std::string label_separator_;
-  std::unique_ptr<tokenize::RowReader> reader_;
+  std::unique_ptr<RowReader> reader_;
   std::size_t file_ = 0;
   std::int64_t index_ = 0;
-  tokenize::Row row_;
+  Row row_;
   std::string text_, text_pair_;
 };
 

@@ -174,7 +174,7 @@ TEST_CASE("keys that contradict each other are refused") {
              ContainsSubstring("csv and tsv, and the format is squad"));
   CHECK_THAT(message(good, {"source.format=\"squad\"", "source.encoding=\"latin-1\""}),
              ContainsSubstring("must be \"utf-8\" for format squad"));
-  CHECK(parse(good, {"source.format=\"squad\""}).row_format().format == bert_hpc::tokenize::TextFormat::squad);
+  CHECK(parse(good, {"source.format=\"squad\""}).row_format().format == bert_hpc::prep::TextFormat::squad);
   CHECK_THAT(message(good, {"split.train=0", "split.validation=0", "split.test=0"}), ContainsSubstring("above 0"));
   CHECK_THAT(message(good, {"task.labels=[\"a\",\"a\"]"}), ContainsSubstring("twice"));
   CHECK_THAT(message(good, {"task.pack=true"}), ContainsSubstring("masked_lm"));

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-namespace bert_hpc::tokenize {
+namespace bert_hpc::prep {
 
 enum class TextFormat { csv, tsv, jsonl, text, squad };
 enum class TextEncoding { utf8, latin1 };
@@ -53,4 +53,4 @@ class RowReader {
 std::unique_ptr<RowReader> open_rows(const std::string& file, const RowFormat& format,
                                      const std::vector<std::string>& columns);
 
-}  // namespace bert_hpc::tokenize
+}  // namespace bert_hpc::prep

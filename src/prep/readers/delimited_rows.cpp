@@ -8,11 +8,11 @@
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/text.hpp"
-#include "bert_hpc/tokenize/line_source.hpp"
+#include "bert_hpc/prep/readers/line_source.hpp"
 #include "bert_hpc/tokenize/utf8.hpp"
 #include "column_words.hpp"
 
-namespace bert_hpc::tokenize {
+namespace bert_hpc::prep {
 namespace {
 
 using core::Error;
@@ -235,7 +235,7 @@ class DelimitedRows : public RowReader {
       text = storage;
     }
     if (format_.encoding == TextEncoding::latin1) {
-      latin1_to_utf8(text, converted_);
+      tokenize::latin1_to_utf8(text, converted_);
       storage = converted_;
       text = storage;
     }
@@ -277,4 +277,4 @@ std::unique_ptr<RowReader> open_delimited_rows(const std::string& file, const Ro
   return std::make_unique<DelimitedRows>(file, format, columns);
 }
 
-}  // namespace bert_hpc::tokenize
+}  // namespace bert_hpc::prep

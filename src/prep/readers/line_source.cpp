@@ -1,5 +1,5 @@
 // Blocks from the file; the buffer grows only while one record does not fit.
-#include "bert_hpc/tokenize/line_source.hpp"
+#include "bert_hpc/prep/readers/line_source.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -8,7 +8,7 @@
 #include "file_kind.hpp"
 #include "text_bytes.hpp"
 
-namespace bert_hpc::tokenize {
+namespace bert_hpc::prep {
 
 using core::Error;
 using core::ExitCode;
@@ -90,4 +90,4 @@ bool LineSource::next_line(std::string_view& line) {
   return true;
 }
 
-}  // namespace bert_hpc::tokenize
+}  // namespace bert_hpc::prep

@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "bert_hpc/tokenize/row_reader.hpp"
+#include "bert_hpc/prep/readers/row_reader.hpp"
 
-namespace bert_hpc::tokenize {
+namespace bert_hpc::prep {
 
 std::unique_ptr<RowReader> open_delimited_rows(const std::string& file, const RowFormat& format,
                                                const std::vector<std::string>& columns);
 
-}  // namespace bert_hpc::tokenize
+}  // namespace bert_hpc::prep

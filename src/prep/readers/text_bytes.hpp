@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace bert_hpc::tokenize {
+namespace bert_hpc::prep {
 
 class TextBytes {
  public:
@@ -43,4 +43,4 @@ class TextBytes {
   std::unique_ptr<Inflater> inflater_;  // of gzip
 };
 
-}  // namespace bert_hpc::tokenize
+}  // namespace bert_hpc::prep

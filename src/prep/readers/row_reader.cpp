@@ -1,16 +1,16 @@
 // JSON Lines and plain text; tables are in delimited_rows.cpp, SQuAD in squad_rows.cpp.
-#include "bert_hpc/tokenize/row_reader.hpp"
+#include "bert_hpc/prep/readers/row_reader.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/json_depth.hpp"
-#include "bert_hpc/tokenize/line_source.hpp"
+#include "bert_hpc/prep/readers/line_source.hpp"
 #include "bert_hpc/tokenize/utf8.hpp"
 #include "delimited_rows.hpp"
 #include "squad_rows.hpp"
 
-namespace bert_hpc::tokenize {
+namespace bert_hpc::prep {
 namespace {
 
 bool is_blank(std::string_view text) {
@@ -42,9 +42,9 @@ class JsonRows : public RowReader {
  private:
   void read_object(std::string_view line, Row& row) {
     if (format_.encoding == TextEncoding::latin1) {
-      latin1_to_utf8(line, converted_);
+      tokenize::latin1_to_utf8(line, converted_);
     } else {
-      converted_ = valid_utf8(line);  // the parser takes nothing else
+      converted_ = tokenize::valid_utf8(line);  // the parser takes nothing else
       row.malformed = converted_ != line;
     }
     if (core::nests_too_deep(converted_, deepest_row)) {
@@ -109,7 +109,7 @@ class PlainRows : public RowReader {
     row.number = ++number_;
     row.problem.clear();
     if (format_.encoding == TextEncoding::latin1) {
-      latin1_to_utf8(text_, converted_);
+      tokenize::latin1_to_utf8(text_, converted_);
       text_.swap(converted_);
     }
     row.values.assign(columns_, std::string_view(text_));
@@ -142,4 +142,4 @@ std::unique_ptr<RowReader> open_rows(const std::string& file, const RowFormat& f
   return std::make_unique<PlainRows>(file, format, columns.size());
 }
 
-}  // namespace bert_hpc::tokenize
+}  // namespace bert_hpc::prep

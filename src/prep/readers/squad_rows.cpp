@@ -8,12 +8,12 @@
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/text.hpp"
-#include "bert_hpc/tokenize/line_source.hpp"
+#include "bert_hpc/prep/readers/line_source.hpp"
 #include "bert_hpc/tokenize/utf8.hpp"
 #include "column_words.hpp"
 #include "squad_article.hpp"
 
-namespace bert_hpc::tokenize {
+namespace bert_hpc::prep {
 namespace {
 
 using core::Error;
@@ -214,7 +214,7 @@ std::string misplaced(const SquadQuestion& question, const std::string& context)
   if (begin) {
     problem.append("has \"").append(core::printable(there, 60)).append("\" there");
   } else {
-    problem.append("has ").append(core::counted(count_characters(context), "character"));
+    problem.append("has ").append(core::counted(tokenize::count_characters(context), "character"));
   }
   return problem.append(" (question ").append(core::printable(question.id, 60)).append(")");
 }
@@ -293,4 +293,4 @@ std::unique_ptr<RowReader> open_squad_rows(const std::string& file, const std::v
   return std::make_unique<SquadRows>(file, columns);
 }
 
-}  // namespace bert_hpc::tokenize
+}  // namespace bert_hpc::prep

@@ -6,7 +6,7 @@
 
 #include "bert_hpc/core/text.hpp"
 
-namespace bert_hpc::tokenize {
+namespace bert_hpc::prep {
 
 /// "columns \"txt\" (did you mean \"text\"?) and \"score\"" of a file that has columns of these names.
 inline std::string columns_text(const std::vector<std::string>& missing, const std::vector<std::string>& names) {
@@ -19,4 +19,4 @@ inline std::string columns_text(const std::vector<std::string>& missing, const s
   return (missing.size() == 1 ? "column " : "columns ") + core::listed(shown, "and", false);
 }
 
-}  // namespace bert_hpc::tokenize
+}  // namespace bert_hpc::prep

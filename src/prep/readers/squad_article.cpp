@@ -11,7 +11,7 @@
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/text.hpp"
 
-namespace bert_hpc::tokenize {
+namespace bert_hpc::prep {
 namespace {
 
 using core::Error;
@@ -249,4 +249,4 @@ SquadArticle read_squad_article(std::string_view json_text, const ArticlePlace& 
   return std::move(events.article);
 }
 
-}  // namespace bert_hpc::tokenize
+}  // namespace bert_hpc::prep

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace bert_hpc::tokenize {
+namespace bert_hpc::prep {
 
 class TextBytes;
 
@@ -49,4 +49,4 @@ class LineSource {
   std::int64_t line_ = 1, offset_ = 0;
 };
 
-}  // namespace bert_hpc::tokenize
+}  // namespace bert_hpc::prep

@@ -3,10 +3,10 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include "bert_hpc/core/error.hpp"
-#include "bert_hpc/tokenize/row_reader.hpp"
+#include "bert_hpc/prep/readers/row_reader.hpp"
 #include "support/temporary_file.hpp"
 
-using namespace bert_hpc::tokenize;
+using namespace bert_hpc::prep;
 using bert_hpc::core::Error;
 using bert_hpc::test::TemporaryFile;
 using Catch::Matchers::ContainsSubstring;

@@ -1,7 +1,7 @@
 // Formats that people have tables in, and what to do with each.
 #include "file_kind.hpp"
 
-namespace bert_hpc::tokenize {
+namespace bert_hpc::prep {
 namespace {
 
 struct Kind {
@@ -45,4 +45,4 @@ std::string binary_format(std::string_view start) {
   return {};
 }
 
-}  // namespace bert_hpc::tokenize
+}  // namespace bert_hpc::prep

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "bert_hpc/tokenize/row_reader.hpp"
+#include "bert_hpc/prep/readers/row_reader.hpp"
 
-namespace bert_hpc::tokenize {
+namespace bert_hpc::prep {
 
 std::unique_ptr<RowReader> open_squad_rows(const std::string& file, const std::vector<std::string>& columns);
 
-}  // namespace bert_hpc::tokenize
+}  // namespace bert_hpc::prep

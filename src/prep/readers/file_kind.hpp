@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace bert_hpc::tokenize {
+namespace bert_hpc::prep {
 
 /// Bytes that binary_format() should get, where the file has as many.
 inline constexpr std::size_t kind_bytes = 4096;
@@ -13,4 +13,4 @@ inline constexpr std::size_t kind_bytes = 4096;
 /// text.
 std::string binary_format(std::string_view start);
 
-}  // namespace bert_hpc::tokenize
+}  // namespace bert_hpc::prep

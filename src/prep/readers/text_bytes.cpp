@@ -12,7 +12,7 @@
 
 #include "bert_hpc/core/error.hpp"
 
-namespace bert_hpc::tokenize {
+namespace bert_hpc::prep {
 
 using core::Error;
 using core::ExitCode;
@@ -114,4 +114,4 @@ std::size_t TextBytes::inflate(char* out, std::size_t room) {
   return wanted - stream.avail_out;
 }
 
-}  // namespace bert_hpc::tokenize
+}  // namespace bert_hpc::prep

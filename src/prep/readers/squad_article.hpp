@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace bert_hpc::tokenize {
+namespace bert_hpc::prep {
 
 struct SquadAnswer {
   std::string text;
@@ -48,4 +48,4 @@ SquadArticle read_squad_article(std::string_view json, const ArticlePlace& place
 /// Throws Error(data) for bytes that are no JSON; `offset` counts the bytes before them.
 [[noreturn]] void refuse_json(const std::string& file, std::int64_t line, std::int64_t offset, const std::string& why);
 
-}  // namespace bert_hpc::tokenize
+}  // namespace bert_hpc::prep
