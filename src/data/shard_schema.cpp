@@ -24,7 +24,7 @@ Json parse(const std::string& text, const char* attribute, const std::string& fi
   return json;
 }
 
-std::int32_t special_id(const Json& settings, const char* key, const std::string& file) {
+std::int32_t special_id(const Json& settings, const std::string& key, const std::string& file) {
   const auto entry = settings.find(key);
   if (entry == settings.end() || entry->is_null()) return -1;
   if (!entry->is_number_integer() || entry->get<std::int64_t>() < -1 ||
@@ -83,9 +83,11 @@ std::vector<std::string> label_names_from_json(const std::string& json, const st
 
 SpecialIds special_ids_from_json(const std::string& json, const std::string& file) {
   const Json settings = settings_of(json, file);
-  return {special_id(settings, tokenizer_key::cls_id, file), special_id(settings, tokenizer_key::sep_id, file),
-          special_id(settings, tokenizer_key::mask_id, file), special_id(settings, tokenizer_key::pad_id, file),
-          special_id(settings, tokenizer_key::unk_id, file)};
+  SpecialIds ids;
+  for (const tokenize::SpecialRole& role : tokenize::special_roles) {
+    ids.*role.id = special_id(settings, special_id_key(role), file);
+  }
+  return ids;
 }
 
 TextSettings text_settings_from_json(const std::string& json, const std::string& file) {

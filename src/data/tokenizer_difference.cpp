@@ -6,7 +6,7 @@
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/core/text_file.hpp"
 #include "bert_hpc/data/tokenizer_folder.hpp"
-#include "bert_hpc/tokenize/tokenizer_json.hpp"
+#include "bert_hpc/tokenize/wordpiece.hpp"
 #include "bounded_json.hpp"
 
 namespace bert_hpc::data {
@@ -51,13 +51,14 @@ std::string tokenizer_kind(const std::string& type) {
 std::string missing_tokenizer(const std::string& path) {
   const std::string type = model_type(path), kind = tokenizer_kind(type);
   std::string text = path + ": holds neither vocab.txt nor tokenizer.json.";
-  if (!kind.empty() && kind != "WordPiece") {
+  if (!kind.empty() && tokenize::find_tokenizer_model(kind) == nullptr) {
     return text + " Its config.json says model_type = \"" + type + "\", whose tokenizer is " + kind +
-           "; this version reads WordPiece, which \"bert\" models have.";
+           "; this version reads " + tokenize::readable_tokenizers() + ", which \"bert\" models have.";
   }
   std::error_code ignored;
   if (fs::exists(path + "/merges.txt", ignored)) {
-    return text + " Its merges.txt belongs to a BPE tokenizer (RoBERTa, GPT-2); this version reads WordPiece.";
+    return text + " Its merges.txt belongs to a BPE tokenizer (RoBERTa, GPT-2); this version reads " +
+           tokenize::readable_tokenizers() + ".";
   }
   if (!type.empty()) text += " Its config.json says model_type = \"" + type + "\".";
   return text +
@@ -72,15 +73,15 @@ std::vector<std::pair<std::string, std::string>> lacking_tokenizer_files(const s
   if (lines == whole) return {};
   TokenizerFolder folder = read_tokenizer_folder(path);
   if (!folder.has_vocabulary() || !folder.problems.empty()) return {};
+  const std::string lacking = lines ? "tokenizer.json" : "vocab.txt";
+  if (lines && !folder.text.lowercase) return {};  // unknown: there is nothing to compare
   try {
-    const tokenize::Vocabulary vocabulary(std::move(folder.vocabulary), path);
-    if (!lines) return {{"vocab.txt", vocabulary.text()}};
-    TextSettings text = folder.text;
-    if (!text.lowercase) return {};  // unknown: there is nothing to compare
-    if (!text.tokenize_chinese_chars) text.tokenize_chinese_chars = true;
-    text = text.completed();
-    const tokenize::TextForm form{*text.lowercase, *text.strip_accents, *text.tokenize_chinese_chars};
-    return {{"tokenizer.json", tokenize::tokenizer_json_text(vocabulary, form)}};
+    constexpr std::int64_t any_length = 512;  // of sequences; neither file has it
+    const auto tokenizer = tokenize::wordpiece_kind().make(std::move(folder.vocabulary), folder.text.form(), path);
+    for (tokenize::Tokenizer::File& file : tokenizer->files(any_length)) {
+      if (file.name == lacking) return {{lacking, std::move(file.text)}};
+    }
+    return {};
   } catch (const core::Error&) {
     return {};  // not a vocabulary of BERT's kind: its own file is all that can be passed on
   }

@@ -4,7 +4,6 @@
 #include "bert_hpc/data/tokenizer_folder.hpp"
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <unordered_set>
@@ -14,6 +13,7 @@
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/core/text_file.hpp"
 #include "bert_hpc/tokenize/tokenizer_json.hpp"
+#include "bert_hpc/tokenize/vocabulary.hpp"
 #include "bounded_json.hpp"
 #include "text_settings_json.hpp"
 
@@ -56,11 +56,11 @@ std::string token_text(const json& token) {
 /// Tokens that tokenizer_config.json adds, or names otherwise than BERT.
 void check_tokens(const json& config, const std::string& file, std::vector<std::string>& problems) {
   const auto& known = tokenize::special_token_names;
-  constexpr std::array names = {"pad_token", "unk_token", "cls_token", "sep_token", "mask_token"};
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    const auto token = config.find(names[i]);
+  for (std::size_t i = 0; i < tokenize::special_roles.size(); ++i) {
+    const std::string name = std::string(tokenize::special_roles[i].name) + "_token";
+    const auto token = config.find(name);
     if (token == config.end() || token->is_null() || token_text(*token) == known[i]) continue;
-    problems.push_back(file + ": " + names[i] + " is " + core::printable(token->dump(), 80) +
+    problems.push_back(file + ": " + name + " is " + core::printable(token->dump(), 80) +
                        "; this version reads only \"" + known[i] + "\".");
   }
   for (const char* key : {"added_tokens_decoder", "additional_special_tokens", "extra_special_tokens"}) {
@@ -85,13 +85,9 @@ std::string tokenizer_class(const json& config, const std::string& path) {
   return name == "TokenizersBackend" || name == "PreTrainedTokenizerFast" ? "" : name;
 }
 
-TextSettings settings_of(const tokenize::TextForm& form) {
-  return {form.lowercase, form.strip_accents, form.tokenize_chinese_chars};
-}
-
 /// Completes folder.text by tokenizer.json, and says where that differs from tokenizer_config.json.
 void settle_text(TokenizerFolder& folder, const tokenize::TextForm& form, const std::string& bert_class) {
-  const TextSettings of_json = settings_of(form);
+  const TextSettings of_json = TextSettings::of(form);
   TextSettings of_config = folder.config_text;
   if (!bert_class.empty()) {
     if (!of_config.lowercase) of_config.lowercase = true;

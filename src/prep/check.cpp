@@ -19,7 +19,7 @@ namespace bert_hpc::prep {
 
 using core::Error;
 using core::ExitCode;
-using tokenize::Vocabulary;
+using tokenize::Tokenizer;
 
 namespace {
 
@@ -61,18 +61,18 @@ auto file_lists(Config& config) {
                                                       {"[source] test_files", &config.source.test_files}}};
 }
 
-/// The vocabulary, where one is given, and whether text can be prepared as its files ask.
-std::optional<Vocabulary> check_vocabulary(const PrepConfig& config, core::ProblemList& problems, ExitCode& code) {
-  std::optional<Vocabulary> vocabulary;
-  if (config.tokenizer.train_size > 0 || config.tokenizer.vocabulary.empty()) return vocabulary;
+/// The tokenizer, where a vocabulary is given, and whether text can be prepared as its files ask.
+std::unique_ptr<Tokenizer> check_vocabulary(const PrepConfig& config, core::ProblemList& problems, ExitCode& code) {
+  if (config.tokenizer.train_size > 0 || config.tokenizer.vocabulary.empty()) return nullptr;
   constexpr const char* key = "[tokenizer] vocabulary";
-  note(problems, code, key, [&] { vocabulary = load_vocabulary(config.tokenizer); });
+  std::unique_ptr<Tokenizer> tokenizer;
+  note(problems, code, key, [&] { tokenizer = load_tokenizer(config); });
   note(problems, code, key, [&] {
     for (const std::string& problem : given_tokenizer(config.tokenizer).problems) {
       note(problems, code, key, [&] { throw Error(ExitCode::files, problem); });
     }
   });
-  return vocabulary;
+  return tokenizer;
 }
 
 /// Text is read as the vocabulary is for, and as the splitter can.
@@ -133,11 +133,11 @@ void check_source_files(const PrepConfig& config, core::ProblemList& problems, E
   }
 }
 
-/// All that the input names. `text`: are the tokenizer's settings known? What is not given was told before.
-std::optional<Vocabulary> check_named(const PrepConfig& config, bool text, core::ProblemList& problems,
-                                      ExitCode& code) {
+/// All that the input names. `text`: are the tokenizer's settings known? What is not given was reported before.
+std::unique_ptr<Tokenizer> check_named(const PrepConfig& config, bool text, core::ProblemList& problems,
+                                       ExitCode& code) {
   check_source_files(config, problems, code);
-  std::optional<Vocabulary> vocabulary = check_vocabulary(config, problems, code);
+  std::unique_ptr<Tokenizer> tokenizer = check_vocabulary(config, problems, code);
   if (text) check_text(config, problems, code);
   if (!config.output.directory.empty()) {
     note(problems, code, "[output] directory", [&] {
@@ -145,7 +145,7 @@ std::optional<Vocabulary> check_named(const PrepConfig& config, bool text, core:
       refuse_foreign_files(config.output.directory);
     });
   }
-  return vocabulary;
+  return tokenizer;
 }
 
 }  // namespace
@@ -171,13 +171,13 @@ void settle(PrepConfig& config) {
   text = config.text();
 }
 
-std::optional<Vocabulary> checked_vocabulary(const PrepConfig& config) {
+std::unique_ptr<Tokenizer> checked_tokenizer(const PrepConfig& config) {
   core::ProblemList problems;
   ExitCode code = ExitCode::files;
-  std::optional<Vocabulary> vocabulary = check_named(config, true, problems, code);
+  std::unique_ptr<Tokenizer> tokenizer = check_named(config, true, problems, code);
   if (problems.all().size() == 1) throw Error(code, problems.all().front());
   problems.throw_if_any(code, "the text cannot be prepared:");
-  return vocabulary;
+  return tokenizer;
 }
 
 PrepConfig given_config(const std::string& path, const std::vector<std::string>& overrides) {
@@ -224,8 +224,8 @@ void find_labels(PrepConfig& config) {
 }
 
 std::vector<std::string> check_files(const PrepConfig& config) {
-  const std::optional<Vocabulary> vocabulary = checked_vocabulary(config);
-  return vocabulary ? doubts(config, *vocabulary) : std::vector<std::string>();
+  const std::unique_ptr<Tokenizer> tokenizer = checked_tokenizer(config);
+  return tokenizer ? doubts(config, *tokenizer) : std::vector<std::string>();
 }
 
 }  // namespace bert_hpc::prep

@@ -1,20 +1,20 @@
 // Internal to the module.
 #pragma once
 
-#include <optional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "bert_hpc/prep/prep_config.hpp"
-#include "bert_hpc/tokenize/vocabulary.hpp"
+#include "bert_hpc/tokenize/tokenizer.hpp"
 
 namespace bert_hpc::prep {
 
-/// check_files(), keeping the vocabulary of [tokenizer] vocabulary; none where one is to be made.
-std::optional<tokenize::Vocabulary> checked_vocabulary(const PrepConfig& config);
+/// check_files(), keeping the tokenizer of [tokenizer] vocabulary; null where a vocabulary is to be trained.
+std::unique_ptr<tokenize::Tokenizer> checked_tokenizer(const PrepConfig& config);
 
 /// Warnings on the vocabulary: its files contradict each other, it seems to be for cased text and neither the input nor
 /// its folder says so, or the model beside it takes fewer tokens than max_tokens.
-std::vector<std::string> doubts(const PrepConfig& config, const tokenize::Vocabulary& vocabulary);
+std::vector<std::string> doubts(const PrepConfig& config, const tokenize::Tokenizer& tokenizer);
 
 }  // namespace bert_hpc::prep

@@ -5,6 +5,7 @@
 #include "bert_hpc/core/json_depth.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/core/text_file.hpp"
+#include "bert_hpc/tokenize/vocabulary.hpp"
 #include "check.hpp"
 
 namespace bert_hpc::prep {
@@ -45,10 +46,10 @@ std::int64_t positions_of(const fs::path& folder) {
 
 }  // namespace
 
-std::vector<std::string> doubts(const PrepConfig& config, const tokenize::Vocabulary& vocabulary) {
+std::vector<std::string> doubts(const PrepConfig& config, const tokenize::Tokenizer& tokenizer) {
   std::vector<std::string> all;
   if (!config.tokenizer.conflict.empty()) all.push_back(config.tokenizer.conflict);
-  const double share = config.tokenizer.lowercase_assumed ? tokenize::capital_share(vocabulary.pieces()) : 0;
+  const double share = config.tokenizer.lowercase_assumed ? tokenize::capital_share(tokenizer.tokens()) : 0;
   if (share >= least_cased) {
     all.push_back(core::format_number(100 * share, 2) +
                   "% of the vocabulary's words contain capital letters, and lower-cased text has none: [tokenizer] "

@@ -9,7 +9,6 @@ namespace bert_hpc::prep {
 namespace fs = std::filesystem;
 using core::Error;
 using core::ExitCode;
-using tokenize::Vocabulary;
 
 namespace {
 
@@ -35,14 +34,17 @@ data::TokenizerFolder given_tokenizer(const TokenizerConfig& tokenizer) {
   return file.extension() == ".json" ? data::read_tokenizer_file(tokenizer.vocabulary) : data::TokenizerFolder();
 }
 
-Vocabulary load_vocabulary(const TokenizerConfig& tokenizer) {
-  const fs::path path = tokenizer.vocabulary;
-  if (!is_folder(path) && path.extension() != ".json") return Vocabulary::load(path);
-  if (is_file(path / "vocab.txt")) return Vocabulary::load(path / "vocab.txt");
-  if (!is_folder(path) && !is_file(path)) Vocabulary::load(path);  // says why it cannot be read
-  data::TokenizerFolder given = given_tokenizer(tokenizer);
-  if (given.has_vocabulary())
-    return {std::move(given.vocabulary), (is_folder(path) ? path / given.file : path).string()};
+std::unique_ptr<tokenize::Tokenizer> load_tokenizer(const PrepConfig& config) {
+  const fs::path path = config.tokenizer.vocabulary;
+  const tokenize::TokenizerKind& kind = config.tokenizer_kind();
+  const tokenize::TextForm form = config.text_form();
+  if (!is_folder(path) && path.extension() != ".json") return kind.load(path, form);
+  if (is_file(path / "vocab.txt")) return kind.load(path / "vocab.txt", form);
+  if (!is_folder(path) && !is_file(path)) kind.load(path, form);  // says why it cannot be read
+  data::TokenizerFolder given = given_tokenizer(config.tokenizer);
+  if (given.has_vocabulary()) {
+    return kind.make(std::move(given.vocabulary), form, (is_folder(path) ? path / given.file : path).string());
+  }
   if (given.problems.empty()) throw Error(ExitCode::files, data::missing_tokenizer(path));
   throw Error(ExitCode::files, given.problems.front());
 }

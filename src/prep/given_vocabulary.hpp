@@ -2,12 +2,12 @@
 // either. Internal to the module.
 #pragma once
 
+#include <memory>
 #include <string>
-#include <vector>
 
 #include "bert_hpc/data/tokenizer_folder.hpp"
 #include "bert_hpc/prep/prep_config.hpp"
-#include "bert_hpc/tokenize/vocabulary.hpp"
+#include "bert_hpc/tokenize/tokenizer.hpp"
 
 namespace bert_hpc::prep {
 
@@ -15,7 +15,8 @@ namespace bert_hpc::prep {
 /// file of another name than vocab.txt and *.json. Throws Error(files).
 data::TokenizerFolder given_tokenizer(const TokenizerConfig& tokenizer);
 
-/// Throws Error(files) where there is none to read, Error(data) where it is not a vocabulary of BERT's kind.
-tokenize::Vocabulary load_vocabulary(const TokenizerConfig& tokenizer);
+/// The tokenizer of that vocabulary, which reads text as `config` says. Throws Error(files) where there is none to
+/// read, Error(data) where it is not a vocabulary of the kind that [tokenizer] type names.
+std::unique_ptr<tokenize::Tokenizer> load_tokenizer(const PrepConfig& config);
 
 }  // namespace bert_hpc::prep

@@ -13,6 +13,12 @@ using config::between;
 using config::non_negative;
 using config::one_of;
 
+std::vector<std::string> tokenizer_names() {
+  std::vector<std::string> names;
+  for (const tokenize::TokenizerKind* kind : tokenize::tokenizer_kinds()) names.emplace_back(kind->name);
+  return names;
+}
+
 }  // namespace
 
 void visit_keys(config::TomlKeys& keys, PrepConfig& c) {
@@ -50,11 +56,11 @@ void visit_keys(config::TomlKeys& keys, PrepConfig& c) {
   keys.key("group", c.split.group);
 
   keys.table("tokenizer");
-  keys.key("type", c.tokenizer.type, one_of({"wordpiece"}, {"byte_bpe"}));
+  keys.key("type", c.tokenizer.type, one_of(tokenizer_names(), {"byte_bpe"}));
   keys.key("vocabulary", c.tokenizer.vocabulary);
   keys.key("train_size", c.tokenizer.train_size, between(0, 1 << 20));
   for (const data::TextSetting& setting : data::text_settings) keys.key(setting.name, c.tokenizer.text.*setting.value);
-  keys.key("max_tokens", c.tokenizer.max_tokens, between(3, 1 << 20));
+  keys.key("max_tokens", c.tokenizer.max_tokens, between(1, 1 << 20));
 
   keys.table("task");
   keys.key("name", c.task.name,
@@ -134,6 +140,18 @@ void check_unlabelled(const PrepConfig& c, config::TomlReader& reader) {
   }
 }
 
+/// A sequence has its special tokens and at least one token of each text.
+void check_max_tokens(const PrepConfig& c, config::TomlReader& reader) {
+  const tokenize::TokenizerKind* const kind = tokenize::find_tokenizer_kind(c.tokenizer.type);
+  if (kind == nullptr) return;  // which is a problem of its own
+  const bool pairs = c.has_pairs();
+  const std::int64_t least = kind->sequence.special_tokens(pairs) + (pairs ? 2 : 1);
+  if (c.tokenizer.max_tokens >= least) return;
+  complain(reader, "tokenizer.max_tokens",
+           "must be at least " + std::to_string(least) + (pairs ? " for pairs: " : ": ") +
+               describe(kind->sequence, pairs) + ".");
+}
+
 void check_rest(const PrepConfig& c, config::TomlReader& reader) {
   if (c.tokenizer.vocabulary.empty() && c.tokenizer.train_size == 0) {
     complain(reader, "tokenizer.vocabulary",
@@ -143,9 +161,7 @@ void check_rest(const PrepConfig& c, config::TomlReader& reader) {
   } else if (!c.tokenizer.vocabulary.empty() && c.tokenizer.train_size > 0) {
     complain(reader, "tokenizer.vocabulary", "and train_size are both given: keep one of them.");
   }
-  if (c.has_pairs() && c.tokenizer.max_tokens < 5) {
-    complain(reader, "tokenizer.max_tokens", "must be at least 5 for pairs: [CLS] a [SEP] b [SEP].");
-  }
+  check_max_tokens(c, reader);
   std::vector<std::string> labels = c.task.labels;
   std::sort(labels.begin(), labels.end());
   const auto twice = std::adjacent_find(labels.begin(), labels.end());
@@ -196,17 +212,17 @@ bool PrepConfig::only_tests() const {
 }
 
 data::TextSettings PrepConfig::text() const {
-  data::TextSettings all = tokenizer.text;
-  if (!all.lowercase) all.lowercase = true;
-  if (!all.tokenize_chinese_chars) all.tokenize_chinese_chars = true;
-  return all.completed();
+  return data::TextSettings::of(text_form());
 }
 
 tokenize::TextForm PrepConfig::text_form() const {
-  const data::TextSettings all = text();
-  return {.lowercase = *all.lowercase,
-          .strip_accents = *all.strip_accents,
-          .tokenize_chinese_chars = *all.tokenize_chinese_chars};
+  return tokenizer.text.form();
+}
+
+const tokenize::TokenizerKind& PrepConfig::tokenizer_kind() const {
+  const tokenize::TokenizerKind* const kind = tokenize::find_tokenizer_kind(tokenizer.type);
+  core::require(kind != nullptr, "[tokenizer] type names a kind that there is");
+  return *kind;
 }
 
 RowFormat PrepConfig::row_format() const {

@@ -8,7 +8,6 @@
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/data/shard_writer.hpp"
@@ -16,7 +15,6 @@
 #include "bert_hpc/prep/sequence_maker.hpp"
 #include "bert_hpc/prep/split_layout.hpp"
 #include "bert_hpc/prep/token_store.hpp"
-#include "bert_hpc/tokenize/tokenizer_json.hpp"
 #include "bert_hpc/tokenize/vocabulary_trainer.hpp"
 #include "check.hpp"
 #include "staging.hpp"
@@ -26,8 +24,6 @@ namespace bert_hpc::prep {
 
 using core::Error;
 using core::ExitCode;
-using tokenize::Vocabulary;
-using tokenize::WordCounter;
 
 namespace {
 
@@ -38,7 +34,7 @@ class Preparation {
 
   Summary run() {
     const auto begin = std::chrono::steady_clock::now();
-    agree(group_, [this] { vocabulary_ = checked_vocabulary(config_); });
+    agree(group_, [this] { tokenizer_ = checked_tokenizer(config_); });
     std::string replaced;
     std::vector<std::string> found;
     agree(group_, [&] {
@@ -83,7 +79,9 @@ class Preparation {
     summary_.first_missing = table_.first_rejects[static_cast<std::size_t>(RowStatus::missing_column)];
     tell("read " + core::counted(table_.rows(), "row"));
     for (const std::string& warning : warnings(table_, config_)) tell("warning: " + warning);
-    make_vocabulary();
+    if (!tokenizer_) train_tokenizer();
+    summary_.vocabulary_size = tokenizer_->size();
+    for (const std::string& doubt : doubts(config_, *tokenizer_)) tell("warning: " + doubt);
     tokenize_rows();
     write_shards();
     agree(group_, [this] {
@@ -93,35 +91,33 @@ class Preparation {
     });
   }
 
-  void make_vocabulary() {
+  void train_tokenizer() {
+    const tokenize::TokenizerKind& kind = config_.tokenizer_kind();
+    const auto trainer = kind.trainer(config_.text_form());
+    tokenize::WordCounts counts;
+    agree(group_, [&] { count_words(*trainer, counts); });
+    gather_counts(group_, counts);
     std::string text;
-    if (!vocabulary_) {
-      WordCounter counter(config_.text_form());
-      agree(group_, [&] { count_words(counter); });
-      gather_counts(group_, counter);
-      agree(group_, [&] {
-        if (!is_root()) return;
-        const auto size = static_cast<std::int32_t>(config_.tokenizer.train_size);
-        for (const std::string& piece : tokenize::train_wordpiece(counter.sorted(), size)) text += piece + '\n';
-      });
-      text = group_.broadcast(text, 0);
-      agree(group_, [&] {
-        std::vector<std::string> pieces;
-        for (std::size_t at = 0; at < text.size();) {
-          const std::size_t end = text.find('\n', at);
-          pieces.push_back(text.substr(at, end - at));
-          at = end + 1;
-        }
-        vocabulary_.emplace(std::move(pieces), "the trained vocabulary");
-      });
-      tell("trained a vocabulary of " + core::counted(vocabulary_->size(), "token"));
-    }
-    summary_.vocabulary_size = vocabulary_->size();
-    for (const std::string& doubt : doubts(config_, *vocabulary_)) tell("warning: " + doubt);
+    agree(group_, [&] {
+      if (!is_root()) return;
+      const auto size = static_cast<std::int32_t>(config_.tokenizer.train_size);
+      for (const std::string& line : trainer->train(counts.sorted(), size)) text += line + '\n';
+    });
+    text = group_.broadcast(text, 0);
+    agree(group_, [&] {
+      std::vector<std::string> vocabulary;
+      for (std::size_t at = 0; at < text.size();) {
+        const std::size_t end = text.find('\n', at);
+        vocabulary.push_back(text.substr(at, end - at));
+        at = end + 1;
+      }
+      tokenizer_ = kind.make(std::move(vocabulary), config_.text_form(), "the trained vocabulary");
+    });
+    tell("trained a vocabulary of " + core::counted(tokenizer_->size(), "token"));
   }
 
   /// Words of the training split only: nothing of what the model is judged by goes into the vocabulary.
-  void count_words(WordCounter& counter) const {
+  void count_words(tokenize::VocabularyTrainer& trainer, tokenize::WordCounts& counts) const {
     RowStream stream(config_);
     SourceRow row;
     while (stream.next(row)) {
@@ -129,8 +125,8 @@ class Preparation {
       if (!is_mine(row.index) || !is_kept(status)) continue;
       const bool any_training = summary_.by_status[0] > 0;
       if (any_training && status != RowStatus::train) continue;
-      counter.add(row.text);
-      counter.add(row.text_pair);
+      trainer.count(row.text, counts);
+      trainer.count(row.text_pair, counts);
     }
   }
 
@@ -147,7 +143,7 @@ class Preparation {
     const auto begin = Clock::now();
     store_ = std::make_unique<TokenStore>(staging_.path(), group_.rank(), group_.size());
     std::vector<std::int32_t> lengths(static_cast<std::size_t>(table_.rows()), 0);
-    SequenceMaker maker(config_, *vocabulary_);
+    SequenceMaker maker(config_, *tokenizer_);
     std::ofstream rejects;
     if (is_root()) {
       rejects.open(staging_.file("rejects.tsv"), std::ios::binary);
@@ -183,7 +179,7 @@ class Preparation {
     std::int32_t length = static_cast<std::int32_t>(ids.size());
     summary_.text_bytes += static_cast<std::int64_t>(row.text.size() + row.text_pair.size());
     summary_.truncated += made.truncated ? 1 : 0;
-    summary_.unknown += std::count(ids.begin(), ids.end(), vocabulary_->special().unk);
+    summary_.unknown += std::count(ids.begin(), ids.end(), tokenizer_->special_ids().unk);
     summary_.words_tokens += length;
     if (config_.has_pairs()) {
       const auto first = static_cast<std::int32_t>(made.first);
@@ -210,7 +206,7 @@ class Preparation {
     std::int64_t number = 0;  // over all splits: shard k is rank k mod ranks's
     for (int s = 0; s < split_count; ++s) {
       const auto split = static_cast<Split>(s);
-      const SplitLayout layout(split, config_, table_, *store_, vocabulary_->special().cls, vocabulary_->special().sep);
+      const SplitLayout layout(split, config_, table_, *store_, *tokenizer_);
       SplitSummary& summary = summary_.splits[static_cast<std::size_t>(s)];
       summary.sequences = layout.sequences();
       summary.tokens = layout.tokens();
@@ -241,41 +237,24 @@ class Preparation {
   data::ShardInfo shard_info() const {
     data::ShardInfo info;
     core::require(data::parse_shard_task(config_.task.name, info.task), "every task of prep is a task of shards");
-    info.vocabulary_hash = vocabulary_->hash();
-    info.vocabulary_size = vocabulary_->size();
+    info.vocabulary_hash = tokenizer_->vocabulary_hash();
+    info.vocabulary_size = tokenizer_->size();
     info.label_names = table_.label_names;
     info.labelled = config_.has_labels();
     info.label_column = config_.label_column();
-    const tokenize::SpecialTokens& special = vocabulary_->special();
-    nlohmann::json tokenizer = {{"type", config_.tokenizer.type},
-                                {"max_tokens", config_.tokenizer.max_tokens},
-                                {data::tokenizer_key::pad_id, special.pad},
-                                {data::tokenizer_key::unk_id, special.unk},
-                                {data::tokenizer_key::cls_id, special.cls},
-                                {data::tokenizer_key::sep_id, special.sep},
-                                {data::tokenizer_key::mask_id, special.mask}};
-    const data::TextSettings text = config_.text();
-    for (const data::TextSetting& setting : data::text_settings) tokenizer[setting.name] = *(text.*setting.value);
+    nlohmann::json tokenizer = {{"type", tokenizer_->kind().name}, {"max_tokens", config_.tokenizer.max_tokens}};
+    for (const tokenize::SpecialRole& role : tokenize::special_roles) {
+      tokenizer[data::special_id_key(role)] = tokenizer_->special_ids().*role.id;
+    }
+    for (const auto& [name, value] : tokenizer_->settings()) tokenizer[name] = value;
     info.tokenizer = tokenizer.dump();
     return info;
   }
 
   void write_small_files() const {
-    nlohmann::json tokenizer = {{"tokenizer_class", "BertTokenizer"},
-                                {"model_max_length", config_.tokenizer.max_tokens},
-                                {"pad_token", "[PAD]"},
-                                {"unk_token", "[UNK]"},
-                                {"cls_token", "[CLS]"},
-                                {"sep_token", "[SEP]"},
-                                {"mask_token", "[MASK]"}};
-    const data::TextSettings text = config_.text();
-    for (const data::TextSetting& setting : data::text_settings) {
-      tokenizer[setting.hugging_face_name] = *(text.*setting.value);
+    for (const auto& [name, text] : tokenizer_->files(config_.tokenizer.max_tokens)) {
+      io::write_text_file(staging_.file(name), text);
     }
-    io::write_text_file(staging_.file("vocab.txt"), vocabulary_->text());
-    io::write_text_file(staging_.file("tokenizer_config.json"), tokenizer.dump(2) + "\n");
-    io::write_text_file(staging_.file("tokenizer.json"),
-                        tokenize::tokenizer_json_text(*vocabulary_, config_.text_form()));
     io::write_text_file(staging_.file("prep.toml"), resolved_toml(config_));
   }
 
@@ -284,7 +263,7 @@ class Preparation {
   const std::function<void(const std::string&)>& say_;
   Staging staging_;
   RowTable table_;
-  std::optional<Vocabulary> vocabulary_;
+  std::unique_ptr<tokenize::Tokenizer> tokenizer_;
   std::unique_ptr<TokenStore> store_;
   Summary summary_;
 };

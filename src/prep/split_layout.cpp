@@ -13,14 +13,14 @@ constexpr std::uint64_t use_order = 2;  // apart from the keys that part the spl
 }  // namespace
 
 SplitLayout::SplitLayout(Split split, const PrepConfig& config, const RowTable& table, const TokenStore& store,
-                         std::int32_t cls, std::int32_t sep)
+                         const tokenize::Tokenizer& tokenizer)
     : table_(table),
       store_(store),
       pairs_(config.has_pairs()),
       packs_(config.packs()),
-      room_(config.tokenizer.max_tokens - 2),
-      cls_(cls),
-      sep_(sep) {
+      before_(ids_of(tokenizer.kind().sequence.before, tokenizer.special_ids())),
+      after_(ids_of(tokenizer.kind().sequence.after, tokenizer.special_ids())),
+      room_(config.tokenizer.max_tokens - tokenizer.kind().sequence.special_tokens(false)) {
   for (std::int64_t row = 0; row < table.rows(); ++row) {
     if (table.status[static_cast<std::size_t>(row)] == static_cast<RowStatus>(split)) order_.push_back(row);
   }
@@ -42,7 +42,7 @@ SplitLayout::SplitLayout(Split split, const PrepConfig& config, const RowTable& 
 
 std::int64_t SplitLayout::length(std::int64_t place) const {
   const std::int64_t number = order_[static_cast<std::size_t>(place)];
-  if (packs_) return std::min(room_, starts_.back() - number * room_) + 2;
+  if (packs_) return std::min(room_, starts_.back() - number * room_) + std::ssize(before_) + std::ssize(after_);
   return store_.length(number) - (pairs_ ? 1 : 0);
 }
 
@@ -83,11 +83,12 @@ void SplitLayout::read(std::int64_t place, Sequence& sequence) const {
 void SplitLayout::read_packed(std::int64_t number, Sequence& sequence) const {
   std::int64_t token = number * room_;
   const std::int64_t end = std::min(token + room_, starts_.back());
-  sequence.ids.assign(static_cast<std::size_t>(end - token) + 2, sep_);
-  sequence.ids.front() = cls_;
+  sequence.ids.assign(before_.begin(), before_.end());
+  sequence.ids.resize(before_.size() + static_cast<std::size_t>(end - token));
+  sequence.ids.insert(sequence.ids.end(), after_.begin(), after_.end());
   auto at = static_cast<std::size_t>(std::upper_bound(starts_.begin(), starts_.end(), token) - starts_.begin()) - 1;
   sequence.source_index = rows_[at];
-  std::int32_t* out = sequence.ids.data() + 1;
+  std::int32_t* out = sequence.ids.data() + before_.size();
   for (; token < end; ++at) {
     const std::int64_t count = std::min(starts_[at + 1], end) - token;
     store_.read(rows_[at], token - starts_[at], count, out);

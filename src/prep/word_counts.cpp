@@ -5,32 +5,31 @@
 
 namespace bert_hpc::prep {
 
-using tokenize::WordCounter;
+using tokenize::WordCounts;
 
 namespace {
 
 /// Counts go to rank 0 as lines "count word".
-std::string pack_counts(const WordCounter& counter) {
+std::string pack_counts(const WordCounts& counts) {
   std::string text;
-  for (const auto& [word, count] : counter.sorted()) text += std::to_string(count) + ' ' + word + '\n';
+  for (const auto& [word, count] : counts.sorted()) text += std::to_string(count) + ' ' + word + '\n';
   return text;
 }
 
-void unpack_counts(const std::string& text, WordCounter& counter) {
+void unpack_counts(const std::string& text, WordCounts& counts) {
   std::size_t at = 0;
   while (at < text.size()) {
     const std::size_t blank = text.find(' ', at), end = text.find('\n', at);
-    counter.add_word(std::string_view(text).substr(blank + 1, end - blank - 1),
-                     std::stoll(text.substr(at, blank - at)));
+    counts.add(std::string_view(text).substr(blank + 1, end - blank - 1), std::stoll(text.substr(at, blank - at)));
     at = end + 1;
   }
 }
 
 }  // namespace
 
-void gather_counts(comm::Communicator& group, WordCounter& counter) {
+void gather_counts(comm::Communicator& group, WordCounts& counts) {
   if (group.rank() != 0) {
-    const std::string text = pack_counts(counter);
+    const std::string text = pack_counts(counts);
     const auto size = static_cast<std::int64_t>(text.size());
     group.send(std::as_bytes(std::span(&size, 1)), 0);
     group.send(std::as_bytes(std::span(text.data(), text.size())), 0);
@@ -41,7 +40,7 @@ void gather_counts(comm::Communicator& group, WordCounter& counter) {
     group.receive(std::as_writable_bytes(std::span(&size, 1)), r);
     std::string text(static_cast<std::size_t>(size), '\0');
     group.receive(std::as_writable_bytes(std::span(text.data(), text.size())), r);
-    unpack_counts(text, counter);
+    unpack_counts(text, counts);
   }
 }
 

@@ -7,6 +7,6 @@
 namespace bert_hpc::prep {
 
 /// Collective over `group`: rank 0 adds the counts of all other ranks to its own. Each rank's counts travel as text.
-void gather_counts(comm::Communicator& group, tokenize::WordCounter& counter);
+void gather_counts(comm::Communicator& group, tokenize::WordCounts& counts);
 
 }  // namespace bert_hpc::prep

@@ -51,11 +51,12 @@ Vocabulary::Vocabulary(std::vector<std::string> pieces, const std::string& sourc
 }
 
 void Vocabulary::check_and_find_special(const std::string& source) {
-  std::int32_t* const ids[] = {&special_.pad, &special_.unk, &special_.cls, &special_.sep, &special_.mask};
+  static_assert(std::size(special_token_names) == special_roles.size());
   std::string missing;
-  for (int i = 0; i < 5; ++i) {
-    *ids[i] = id(special_token_names[i]);
-    if (*ids[i] < 0) missing += std::string(missing.empty() ? "" : ", ") + special_token_names[i];
+  for (std::size_t i = 0; i < special_roles.size(); ++i) {
+    std::int32_t& found = special_.*special_roles[i].id;
+    found = id(special_token_names[i]);
+    if (found < 0) missing += std::string(missing.empty() ? "" : ", ") + special_token_names[i];
   }
   if (!missing.empty()) {
     throw Error(ExitCode::data, source + ": the vocabulary lacks " + missing +

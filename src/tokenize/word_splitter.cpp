@@ -44,9 +44,11 @@ int WordSplitter::special_at(const unsigned char* p, const unsigned char* end) c
 }
 
 Word WordSplitter::unicode_word(const unsigned char*& p, const unsigned char* end) {
+  const unsigned char* const source = p;
   count_ = 0;
   barrier_ = 0;
-  while (p < end) {
+  last_origin_ = 0;
+  for (origin_ = 0; p < end; ++origin_) {
     const unsigned char* const start = p;
     const char32_t point = decode_utf8(p, end);
     const std::uint8_t flags = table_.flags(point);
@@ -64,7 +66,7 @@ Word WordSplitter::unicode_word(const unsigned char*& p, const unsigned char* en
     append(point);
     if (alone) break;
   }
-  return encode();
+  return encode(source);
 }
 
 bool WordSplitter::is_punctuation(char32_t point, std::uint8_t flags) const {
@@ -89,6 +91,7 @@ void WordSplitter::append(char32_t point) {
 }
 
 void WordSplitter::append_one(char32_t point) {
+  last_origin_ = origin_;
   if (count_ > longest_word) return;
   const bool moves = strips_ && (table_.flags(point) & flag::reordered);
   const int rank = moves ? table_.reorder_rank(point) : 0;
@@ -100,16 +103,19 @@ void WordSplitter::append_one(char32_t point) {
     std::copy_backward(ranks_.begin() + static_cast<std::ptrdiff_t>(from),
                        ranks_.begin() + static_cast<std::ptrdiff_t>(to),
                        ranks_.begin() + static_cast<std::ptrdiff_t>(to) + 1);
+    std::copy_backward(origins_.begin() + place, origins_.begin() + count_, origins_.begin() + count_ + 1);
   }
   points_[static_cast<std::size_t>(place)] = point;
   ranks_[static_cast<std::size_t>(place)] = rank;
+  origins_[static_cast<std::size_t>(place)] = origin_;
   ++count_;
 }
 
-Word WordSplitter::encode() {
+Word WordSplitter::encode(const unsigned char* source) {
   char* out = buffer_.data();
   for (int i = 0; i < count_; ++i) out = encode_utf8(points_[static_cast<std::size_t>(i)], out);
-  return finish(static_cast<int>(out - buffer_.data()), count_ > longest_word);
+  return finish(static_cast<int>(out - buffer_.data()), count_ > longest_word, source, last_origin_ + 1,
+                origins_.data());
 }
 
 }  // namespace bert_hpc::tokenize

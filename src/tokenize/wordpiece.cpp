@@ -5,19 +5,67 @@
 #include <iterator>
 #include <string>
 
+#include "bert_hpc/tokenize/utf8.hpp"
+
 namespace bert_hpc::tokenize {
 
 WordPieceEncoder::WordPieceEncoder(const Vocabulary& vocabulary, const TextForm& form)
     : vocabulary_(vocabulary),
       splitter_(form, {std::begin(special_token_names), std::end(special_token_names)}),
-      special_ids_{vocabulary.special().pad, vocabulary.special().unk, vocabulary.special().cls,
-                   vocabulary.special().sep, vocabulary.special().mask},
-      cache_(std::size_t{1} << cache_bits) {}
+      cache_(std::size_t{1} << cache_bits) {
+  for (std::size_t i = 0; i < special_roles.size(); ++i) special_ids_[i] = vocabulary.special().*special_roles[i].id;
+}
 
 void WordPieceEncoder::encode(std::string_view text, std::vector<std::int32_t>& ids) {
   splitter_.split(
       text, [&](const Word& word) { encode_word(word, ids); },
-      [&](int special) { ids.push_back(special_ids_[static_cast<std::size_t>(special)]); });
+      [&](int special, const unsigned char*) { ids.push_back(special_ids_[static_cast<std::size_t>(special)]); });
+}
+
+void WordPieceEncoder::encode_with_spans(std::string_view text, std::vector<std::int32_t>& ids,
+                                         std::vector<TokenSpan>& spans) {
+  const char* counted = text.data();  // the text before it has `characters`
+  std::int32_t characters = 0;
+  const auto character_at = [&](const unsigned char* place) {
+    const auto* const end = reinterpret_cast<const char*>(place);
+    characters += static_cast<std::int32_t>(count_characters({counted, static_cast<std::size_t>(end - counted)}));
+    counted = end;
+    return characters;
+  };
+  splitter_.split(
+      text,
+      [&](const Word& word) {
+        const std::size_t before = ids.size();
+        encode_word(word, ids);
+        add_spans(word, character_at(word.source), std::span(ids).subspan(before), spans);
+      },
+      [&](int special, const unsigned char* place) {
+        const auto index = static_cast<std::size_t>(special);
+        const std::int32_t begin = character_at(place);
+        ids.push_back(special_ids_[index]);
+        spans.push_back({begin, begin + static_cast<std::int32_t>(std::strlen(special_token_names[index]))});
+      });
+}
+
+/// Spans of the pieces `ids` of `word`, whose source begins at character `begin` of the text.
+void WordPieceEncoder::add_spans(const Word& word, std::int32_t begin, std::span<const std::int32_t> ids,
+                                 std::vector<TokenSpan>& spans) const {
+  const auto origin = [&](std::int64_t character) {
+    return begin + (word.origins == nullptr ? static_cast<std::int32_t>(character) : word.origins[character]);
+  };
+  if (ids.front() == vocabulary_.special().unk) {
+    spans.push_back({origin(0), begin + word.characters});
+    return;
+  }
+  const char* bytes = word.bytes;
+  std::int64_t character = 0;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const std::size_t size = vocabulary_.piece(ids[i]).size() - (i == 0 ? 0 : std::strlen("##"));
+    const std::int64_t next = character + count_characters({bytes, size});
+    spans.push_back({origin(character), origin(next - 1) + 1});
+    character = next;
+    bytes += size;
+  }
 }
 
 void WordPieceEncoder::encode_word(const Word& word, std::vector<std::int32_t>& ids) {

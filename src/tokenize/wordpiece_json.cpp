@@ -1,15 +1,14 @@
 // Each section of the file is compared with what WordPieceEncoder does; what differs becomes one of the problems.
-#include "bert_hpc/tokenize/tokenizer_json.hpp"
+#include "wordpiece_json.hpp"
 
 #include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
 #include <unordered_set>
 
-#include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/text.hpp"
-#include "bert_hpc/tokenize/word_splitter.hpp"
-#include "tokenizer_document.hpp"
+#include "bert_hpc/tokenize/wordpiece.hpp"
+#include "json_member.hpp"
+#include "template_json.hpp"
 
 namespace bert_hpc::tokenize {
 namespace {
@@ -17,14 +16,6 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t most_named = 5;  // added tokens in a message
-
-/// The member `key` of an object; null where there is none, or `value` is no object.
-const json& member(const json& value, const char* key) {
-  static const json absent;
-  if (!value.is_object()) return absent;
-  const auto found = value.find(key);
-  return found == value.end() ? absent : *found;
-}
 
 std::string shown(const json& value) {
   return core::printable(value.dump(), 80);
@@ -46,22 +37,6 @@ const json& unwrapped(const json& value, const char* list) {
   const json& elements = member(value, list);
   const bool one = has_type(value, "Sequence") && elements.is_array() && elements.size() == 1;
   return one ? elements.front() : value;
-}
-
-/// Old files do not say the type of their model.
-std::string kind_of(const json& model) {
-  const json& type = member(model, "type");
-  if (type.is_string()) return core::printable(type.get<std::string>(), 40);
-  if (model.contains("merges")) return "BPE";
-  if (member(model, "vocab").is_array()) return "Unigram";
-  return model.contains("continuing_subword_prefix") ? "WordPiece" : "WordLevel";
-}
-
-std::string other_kind(const std::string& kind) {
-  const std::string examples = kind == "BPE"       ? " (RoBERTa, GPT-2, ModernBERT)"
-                               : kind == "Unigram" ? " (XLM-RoBERTa, ALBERT, T5)"
-                                                   : "";
-  return "holds a " + kind + " tokenizer" + examples + "; this version reads WordPiece.";
 }
 
 /// The pieces by id; empty, and a problem, where the entries are not 0 … n-1, each once.
@@ -144,29 +119,23 @@ void check_pre_tokenizer(const json& given, std::vector<std::string>& problems) 
   problems.push_back("its pre_tokenizer is " + type_of(pre_tokenizer) + "; this version reads BertPreTokenizer.");
 }
 
-/// [CLS] a [SEP] and [CLS] a [SEP] b [SEP], the second text and what follows it of token type 1.
-void check_post_processor(const json& given, std::int64_t cls, std::int64_t sep, std::vector<std::string>& problems) {
+/// The template of sequences, the second text and what follows it of token type 1.
+void check_post_processor(const json& given, const std::vector<std::string>& pieces,
+                          std::vector<std::string>& problems) {
   const json& processor = unwrapped(given, "processors");
-  const auto special = [](const char* name, int type) {
-    return json{{"SpecialToken", {{"id", name}, {"type_id", type}}}};
-  };
-  const auto text = [](const char* name, int type) { return json{{"Sequence", {{"id", name}, {"type_id", type}}}}; };
-  json single = json::array({special("[CLS]", 0), text("A", 0), special("[SEP]", 0)});
-  const bool template_fits = [&] {
-    if (member(processor, "single") != single) return false;
-    json pair = single;
-    pair.push_back(text("B", 1));
-    pair.push_back(special("[SEP]", 1));
-    const json& tokens = member(processor, "special_tokens");
-    return member(processor, "pair") == pair && member(member(tokens, "[CLS]"), "ids") == json::array({cls}) &&
-           member(member(tokens, "[SEP]"), "ids") == json::array({sep});
-  }();
-  const bool bert = member(processor, "cls") == json::array({"[CLS]", cls}) &&
-                    member(processor, "sep") == json::array({"[SEP]", sep});
+  const SequenceTemplate& sequence = wordpiece_kind().sequence;
+  const auto id = [&](const char* piece) { return std::find(pieces.begin(), pieces.end(), piece) - pieces.begin(); };
+  const json& tokens = member(processor, "special_tokens");
+  const bool template_fits = member(processor, "single") == template_list<json>(sequence, false, special_token_name) &&
+                             member(processor, "pair") == template_list<json>(sequence, true, special_token_name) &&
+                             member(member(tokens, "[CLS]"), "ids") == json::array({id("[CLS]")}) &&
+                             member(member(tokens, "[SEP]"), "ids") == json::array({id("[SEP]")});
+  const bool bert = member(processor, "cls") == json::array({"[CLS]", id("[CLS]")}) &&
+                    member(processor, "sep") == json::array({"[SEP]", id("[SEP]")});
   if (has_type(processor, "TemplateProcessing") ? template_fits : has_type(processor, "BertProcessing") && bert) return;
-  problems.push_back("its post_processor is " + type_of(processor) +
-                     " and does not make \"[CLS] a [SEP]\" of a text and " +
-                     "\"[CLS] a [SEP] b [SEP]\" of a pair, with the vocabulary's ids; this version makes only these.");
+  problems.push_back("its post_processor is " + type_of(processor) + " and does not make \"" +
+                     describe(sequence, false) + "\" of a text and \"" + describe(sequence, true) +
+                     "\" of a pair, with the vocabulary's ids; this version makes only these.");
 }
 
 /// Text is split at added tokens before all else. WordPieceEncoder does so at BERT's special tokens, as they are.
@@ -203,31 +172,15 @@ void check_added_tokens(const json& tokens, const std::vector<std::string>& piec
 
 }  // namespace
 
-TokenizerJson read_tokenizer_json(const std::string& path) {
-  TokenizerDocument document = read_tokenizer_document(path);
-  TokenizerJson result;
-  const json& model = member(document.json, "model");
-  if (!model.is_object()) {
-    result.problems.push_back("has no model, which every tokenizer.json has.");
-    return result;
-  }
-  result.kind = kind_of(model);
-  if (result.kind != "WordPiece") {
-    result.problems.push_back(other_kind(result.kind));
-    return result;
-  }
+void read_wordpiece_json(TokenizerDocument& document, TokenizerJson& result) {
   result.pieces = pieces_of(document, result.vocabulary_problem);
-  check_model(model, result.problems);
+  check_model(member(document.json, "model"), result.problems);
   result.form = read_normalizer(member(document.json, "normalizer"), result.problems);
   check_pre_tokenizer(member(document.json, "pre_tokenizer"), result.problems);
   if (!result.pieces.empty()) {
-    const auto id = [&](const char* piece) {
-      return std::find(result.pieces.begin(), result.pieces.end(), piece) - result.pieces.begin();
-    };
-    check_post_processor(member(document.json, "post_processor"), id("[CLS]"), id("[SEP]"), result.problems);
+    check_post_processor(member(document.json, "post_processor"), result.pieces, result.problems);
   }
   check_added_tokens(member(document.json, "added_tokens"), result.pieces, result.problems);
-  return result;
 }
 
 }  // namespace bert_hpc::tokenize

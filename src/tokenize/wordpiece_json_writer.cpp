@@ -2,8 +2,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "bert_hpc/tokenize/tokenizer_json.hpp"
-#include "bert_hpc/tokenize/word_splitter.hpp"
+#include "bert_hpc/tokenize/wordpiece.hpp"
+#include "template_json.hpp"
+#include "wordpiece_json.hpp"
 
 namespace bert_hpc::tokenize {
 namespace {
@@ -27,23 +28,14 @@ ordered_json added_tokens(const Vocabulary& vocabulary) {
   return tokens;
 }
 
-ordered_json post_processor(const SpecialTokens& ids) {
-  const auto special = [](const char* name, int type) {
-    return ordered_json{{"SpecialToken", {{"id", name}, {"type_id", type}}}};
-  };
-  const auto text = [](const char* name, int type) {
-    return ordered_json{{"Sequence", {{"id", name}, {"type_id", type}}}};
-  };
-  const auto token = [](const char* name, std::int32_t id) {
+ordered_json post_processor(const SpecialIds& ids) {
+  const SequenceTemplate& sequence = wordpiece_kind().sequence;
+  const auto token = [&](const char* name, std::int32_t id) {
     return ordered_json{{"id", name}, {"ids", ordered_json::array({id})}, {"tokens", ordered_json::array({name})}};
   };
-  ordered_json single = ordered_json::array({special("[CLS]", 0), text("A", 0), special("[SEP]", 0)});
-  ordered_json pair = single;
-  pair.push_back(text("B", 1));
-  pair.push_back(special("[SEP]", 1));
   return {{"type", "TemplateProcessing"},
-          {"single", std::move(single)},
-          {"pair", std::move(pair)},
+          {"single", template_list<ordered_json>(sequence, false, special_token_name)},
+          {"pair", template_list<ordered_json>(sequence, true, special_token_name)},
           {"special_tokens", {{"[CLS]", token("[CLS]", ids.cls)}, {"[SEP]", token("[SEP]", ids.sep)}}}};
 }
 

@@ -11,37 +11,9 @@
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/tokenize/utf8.hpp"
 #include "bert_hpc/tokenize/vocabulary.hpp"
+#include "bert_hpc/tokenize/wordpiece.hpp"
 
 namespace bert_hpc::tokenize {
-
-WordCounter::WordCounter(const TextForm& form)
-    : splitter_(form, {std::begin(special_token_names), std::end(special_token_names)}) {}
-
-void WordCounter::add(std::string_view text) {
-  splitter_.split(
-      text,
-      [this](const Word& word) {
-        if (!word.too_long) add_word({word.bytes, static_cast<std::size_t>(word.size)}, 1);
-      },
-      [](int) {});
-}
-
-void WordCounter::add_word(std::string_view word, std::int64_t count) {
-  const auto found = counts_.find(word);
-  if (found != counts_.end()) {
-    found->second += count;
-  } else {
-    counts_.emplace(word, count);
-  }
-}
-
-std::vector<WordCounter::Entry> WordCounter::sorted() const {
-  std::vector<Entry> entries;
-  entries.reserve(counts_.size());
-  for (const auto& [word, count] : counts_) entries.push_back({word, count});
-  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.word < b.word; });
-  return entries;
-}
 
 namespace {
 
@@ -68,9 +40,9 @@ struct PairState {
 
 class Trainer {
  public:
-  Trainer(const std::vector<WordCounter::Entry>& words, std::int32_t size) : size_(size) {
+  Trainer(const std::vector<WordCounts::Entry>& words, std::int32_t size) : size_(size) {
     add_characters(words);
-    for (const WordCounter::Entry& entry : words) add_word(entry);
+    for (const WordCounts::Entry& entry : words) add_word(entry);
   }
 
   std::vector<std::string> run() {
@@ -108,10 +80,10 @@ class Trainer {
     return all;
   }
 
-  void add_characters(const std::vector<WordCounter::Entry>& words) {
+  void add_characters(const std::vector<WordCounts::Entry>& words) {
     std::map<std::string, std::int64_t> counts;  // UTF-8 sorts as its code points do
     std::set<std::string> inner;
-    for (const WordCounter::Entry& entry : words) {
+    for (const WordCounts::Entry& entry : words) {
       const std::vector<std::string> all = characters(entry.word);
       for (std::size_t i = 0; i < all.size(); ++i) {
         counts[all[i]] += entry.count;
@@ -145,7 +117,7 @@ class Trainer {
   }
 
   /// A character that is not in the vocabulary parts a word; nothing is merged across it.
-  void add_word(const WordCounter::Entry& entry) {
+  void add_word(const WordCounts::Entry& entry) {
     TrainingWord word{{}, entry.count};
     for (const std::string& character : characters(entry.word)) {
       const auto found = ids_.find(word.pieces.empty() ? character : "##" + character);
@@ -218,7 +190,19 @@ class Trainer {
 
 }  // namespace
 
-std::vector<std::string> train_wordpiece(const std::vector<WordCounter::Entry>& words, std::int32_t size) {
+WordPieceTrainer::WordPieceTrainer(const TextForm& form)
+    : splitter_(form, {std::begin(special_token_names), std::end(special_token_names)}) {}
+
+void WordPieceTrainer::count(std::string_view text, WordCounts& counts) {
+  splitter_.split(
+      text,
+      [&](const Word& word) {
+        if (!word.too_long) counts.add({word.bytes, static_cast<std::size_t>(word.size)}, 1);
+      },
+      [](int, const unsigned char*) {});
+}
+
+std::vector<std::string> WordPieceTrainer::train(const std::vector<WordCounts::Entry>& words, std::int32_t size) const {
   if (words.empty()) {
     throw core::Error(core::ExitCode::data, "The text has no words to train a vocabulary on.");
   }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "bert_hpc/data/text_settings.hpp"
+#include "bert_hpc/tokenize/special_ids.hpp"
 
 namespace bert_hpc::data {
 
@@ -42,15 +43,11 @@ inline constexpr const char* tokens = "tokens";                    ///< int64
 inline constexpr const char* max_length = "max_length";            ///< int64: tokens of the longest sequence
 }  // namespace shard_attribute
 
-/// Keys of the tokenizer's JSON object that a reader needs: ids of the special tokens, and how text was read.
-namespace tokenizer_key {
-inline constexpr const char* cls_id = "cls_id";
-inline constexpr const char* sep_id = "sep_id";
-inline constexpr const char* mask_id = "mask_id";
-inline constexpr const char* pad_id = "pad_id";
-inline constexpr const char* unk_id =
-    "unk_id";  ///< foreign shards may not say, nor how text was read (TextSetting::name)
-}  // namespace tokenizer_key
+/// Key of a special token's id in the tokenizer's JSON object: "cls_id", … Foreign shards may not say unk_id, nor how
+/// text was read (TextSetting::name).
+inline std::string special_id_key(const tokenize::SpecialRole& role) {
+  return std::string(role.name) + "_id";
+}
 
 /// What the sequences of a shard are labelled with.
 enum class ShardTask {
@@ -64,11 +61,7 @@ const char* to_string(ShardTask task);
 /// Task of a name; false if there is none of that name.
 bool parse_shard_task(const std::string& name, ShardTask& task);
 
-/// Ids of the special tokens; -1 where the tokenizer has none.
-struct SpecialIds {
-  std::int32_t cls = -1, sep = -1, mask = -1, pad = -1, unk = -1;
-  bool operator==(const SpecialIds&) const = default;
-};
+using tokenize::SpecialIds;
 
 /// The root attributes of a shard.
 struct ShardInfo {

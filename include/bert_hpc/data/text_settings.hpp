@@ -4,14 +4,20 @@
 #include <array>
 #include <optional>
 
+#include "bert_hpc/tokenize/text_form.hpp"
+
 namespace bert_hpc::data {
 
-/// None: not told.
+/// None: not known.
 struct TextSettings {
   std::optional<bool> lowercase, strip_accents, tokenize_chinese_chars;
 
   /// With what follows from the rest: accents go with the case (Hugging Face's `strip_accents = null`).
   TextSettings completed() const;
+
+  static TextSettings of(const tokenize::TextForm& form);
+  /// What is neither known nor follows from the rest is as in Hugging Face's uncased BERT.
+  tokenize::TextForm form() const;
 };
 
 struct TextSetting {
@@ -20,11 +26,15 @@ struct TextSetting {
   std::optional<bool> TextSettings::*value;
 };
 
+constexpr TextSetting text_setting(const tokenize::TextFormField& field, std::optional<bool> TextSettings::*value) {
+  return {field.name, field.hugging_face_name, value};
+}
+
 /// All of them; the later may follow from the earlier.
 inline constexpr std::array<TextSetting, 3> text_settings{{
-    {"lowercase", "do_lower_case", &TextSettings::lowercase},
-    {"strip_accents", "strip_accents", &TextSettings::strip_accents},
-    {"tokenize_chinese_chars", "tokenize_chinese_chars", &TextSettings::tokenize_chinese_chars},
+    text_setting(tokenize::text_form_fields[0], &TextSettings::lowercase),
+    text_setting(tokenize::text_form_fields[1], &TextSettings::strip_accents),
+    text_setting(tokenize::text_form_fields[2], &TextSettings::tokenize_chinese_chars),
 }};
 
 /// The first setting in which both are told and differ, completed; null where there is none.

@@ -11,6 +11,7 @@
 #include "bert_hpc/data/text_settings.hpp"
 #include "bert_hpc/prep/readers/row_reader.hpp"
 #include "bert_hpc/tokenize/text_form.hpp"
+#include "bert_hpc/tokenize/tokenizer.hpp"
 
 namespace bert_hpc::prep {
 
@@ -93,6 +94,8 @@ struct PrepConfig {
   /// others.
   data::TextSettings text() const;
   tokenize::TextForm text_form() const;
+  /// The kind of tokenizer that [tokenizer] type names.
+  const tokenize::TokenizerKind& tokenizer_kind() const;
   bool packs() const { return task.name == "masked_lm" && task.pack; }
   RowFormat row_format() const;
 };

@@ -13,9 +13,9 @@ namespace bert_hpc::prep {
 
 class SplitLayout {
  public:
-  /// `store` is open for reading and outlives this. `special`: [CLS] and [SEP] for packed text.
-  SplitLayout(Split split, const PrepConfig& config, const RowTable& table, const TokenStore& store, std::int32_t cls,
-              std::int32_t sep);
+  /// `store` is open for reading and outlives this. `tokenizer` gives the template of packed text.
+  SplitLayout(Split split, const PrepConfig& config, const RowTable& table, const TokenStore& store,
+              const tokenize::Tokenizer& tokenizer);
 
   std::int64_t sequences() const { return static_cast<std::int64_t>(order_.size()); }
   std::int64_t tokens() const { return tokens_; }
@@ -44,11 +44,11 @@ class SplitLayout {
   const RowTable& table_;
   const TokenStore& store_;
   bool pairs_, packs_;
-  std::int64_t room_;  // tokens of packed text in a sequence
-  std::int32_t cls_, sep_;
-  std::vector<std::int64_t> rows_;    // packed: the split's rows as they come
-  std::vector<std::int64_t> starts_;  // packed (rows + 1): tokens before each row
-  std::vector<std::int64_t> order_;   // row, or number of the packed sequence, by place
+  std::vector<std::int32_t> before_, after_;  // special tokens around packed text
+  std::int64_t room_;                         // tokens of packed text in a sequence
+  std::vector<std::int64_t> rows_;            // packed: the split's rows as they come
+  std::vector<std::int64_t> starts_;          // packed (rows + 1): tokens before each row
+  std::vector<std::int64_t> order_;           // row, or number of the packed sequence, by place
   std::int64_t tokens_ = 0;
   std::vector<Shard> shards_;
 };

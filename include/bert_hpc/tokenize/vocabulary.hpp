@@ -6,14 +6,11 @@
 #include <string_view>
 #include <vector>
 
+#include "bert_hpc/tokenize/special_ids.hpp"
+
 namespace bert_hpc::tokenize {
 
-/// Ids of the special tokens, which every vocabulary here has.
-struct SpecialTokens {
-  std::int32_t pad = 0, unk = 0, cls = 0, sep = 0, mask = 0;
-};
-
-/// Names of the special tokens in the order in which a trained vocabulary begins with them.
+/// BERT's special tokens, which every WordPiece vocabulary here has, in the order of special_roles.
 inline constexpr const char* special_token_names[] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
 
 /// Immutable; shared by encoders of several threads. About 20 bytes a piece's byte in memory.
@@ -30,7 +27,7 @@ class Vocabulary {
   std::int32_t size() const { return static_cast<std::int32_t>(pieces_.size()); }
   const std::string& piece(std::int32_t id) const { return pieces_.at(static_cast<std::size_t>(id)); }
   const std::vector<std::string>& pieces() const { return pieces_; }
-  const SpecialTokens& special() const { return special_; }
+  const SpecialIds& special() const { return special_; }
 
   /// Id of a piece ("##" included); -1 if there is none.
   std::int32_t id(std::string_view piece) const;
@@ -67,7 +64,7 @@ class Vocabulary {
   std::vector<Edge> edges_;
   std::vector<std::int32_t> piece_at_;  // (nodes): id of the piece that ends here, or -1
   int shift_ = 0;
-  SpecialTokens special_;
+  SpecialIds special_;
   std::string hash_;
 };
 

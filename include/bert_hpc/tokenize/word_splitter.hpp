@@ -20,11 +20,17 @@ namespace bert_hpc::tokenize {
 /// Words of more characters than this are unknown words.
 inline constexpr int longest_word = 100;
 
-/// A normalized word. Behind `bytes[size]` lie at least 16 zero bytes; no word contains a zero byte.
+/// A normalized word, and what of the text it was made from. At least 16 zero bytes follow `bytes[size]`; no word
+/// contains a zero byte.
 struct Word {
   const char* bytes;
-  int size;       ///< bytes; at most 4 · longest_word
-  bool too_long;  ///< more than `longest_word` characters, the rest was dropped
+  int size;                     ///< bytes; at most 4 · longest_word
+  bool too_long;                ///< more than `longest_word` characters, the rest was dropped
+  const unsigned char* source;  ///< where in the text reading it began
+  std::int32_t characters;      ///< of the text from `source` to the word's end
+  /// For each normalized character the number of the character that it was made from, from 0 at `source`; null where
+  /// each stands for itself.
+  const std::int32_t* origins;
 };
 
 class WordSplitter {
@@ -32,8 +38,8 @@ class WordSplitter {
   /// `specials`: texts such as "[MASK]", each beginning with '[', that are recognised in raw text before anything else.
   WordSplitter(const TextForm& form, std::vector<std::string> specials);
 
-  /// Calls `on_word(const Word&)` for each word of `text` (UTF-8, may be malformed), and `on_special(index)` for each
-  /// special text, in order. A Word's bytes are valid during the call only.
+  /// Calls `on_word(const Word&)` for each word of `text` (UTF-8, may be malformed), and `on_special(index, place)` for
+  /// each special text, in order. A Word's bytes are valid during the call only.
   template <class OnWord, class OnSpecial>
   void split(std::string_view text, OnWord&& on_word, OnSpecial&& on_special) {
     const auto* p = reinterpret_cast<const unsigned char*>(text.data());
@@ -51,7 +57,7 @@ class WordSplitter {
             const Word word = unicode_word(p, end);
             if (word.size > 0) on_word(word);
           } else {
-            on_word(finish(size, size > longest_word));
+            on_word(finish(size, size > longest_word, start, static_cast<std::int32_t>(p - start)));
           }
           break;
         }
@@ -61,14 +67,15 @@ class WordSplitter {
           break;
         case Kind::bracket:
           if (const int special = special_at(p, end); special >= 0) {
+            on_special(special, p);
             p += specials_[static_cast<std::size_t>(special)].size();
-            on_special(special);
             break;
           }
           [[fallthrough]];
         case Kind::punctuation:
-          buffer_[0] = static_cast<char>(*p++);
-          on_word(finish(1, false));
+          buffer_[0] = static_cast<char>(*p);
+          on_word(finish(1, false, p, 1));
+          ++p;
           break;
         case Kind::other: {
           const Word word = unicode_word(p, end);
@@ -86,9 +93,10 @@ class WordSplitter {
     char fold;  // the lower-cased letter where text is uncased
   };
 
-  Word finish(int size, bool too_long) {
+  Word finish(int size, bool too_long, const unsigned char* source, std::int32_t characters,
+              const std::int32_t* origins = nullptr) {
     std::memset(buffer_.data() + size, 0, 16);
-    return {buffer_.data(), size, too_long};
+    return {buffer_.data(), size, too_long, source, characters, origins};
   }
 
   int special_at(const unsigned char* p, const unsigned char* end) const;
@@ -98,7 +106,7 @@ class WordSplitter {
   bool is_punctuation(char32_t point, std::uint8_t flags) const;
   void append(char32_t point);
   void append_one(char32_t point);
-  Word encode();
+  Word encode(const unsigned char* source);
 
   const CharacterTable& table_;
   bool lowercase_, strips_, ideographs_alone_;  // strips_: lower-cases and strips accents; else lowercase_ alone
@@ -109,6 +117,9 @@ class WordSplitter {
   // The word that unicode_word() is reading.
   std::array<char32_t, longest_word + 1> points_{};
   std::array<int, longest_word + 1> ranks_{};  // of reordered marks; 0 for all else
+  std::array<std::int32_t, longest_word + 1> origins_{};
+  std::int32_t origin_ = 0;       // of the character that is being appended
+  std::int32_t last_origin_ = 0;  // of the word's last character
   int count_ = 0;
   int barrier_ = 0;  // marks are not moved before this position
 };

@@ -1,5 +1,5 @@
 // WordPiece tokenizer, identical to Transformers 5's BertTokenizer on any bytes (Wu et al. 2016, arXiv:1609.08144,
-// section 4.1; Devlin et al. 2019): words are split as word_splitter.hpp tells, and each is cut greedily into the
+// section 4.1; Devlin et al. 2019): words are split as word_splitter.hpp says, and each is cut greedily into the
 // longest pieces of the vocabulary, or is one [UNK].
 //
 // Speed: one pass without allocation; words of at most 16 bytes that became at most 3 pieces are remembered in a
@@ -8,22 +8,27 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "bert_hpc/tokenize/tokenizer.hpp"
 #include "bert_hpc/tokenize/vocabulary.hpp"
+#include "bert_hpc/tokenize/vocabulary_trainer.hpp"
 #include "bert_hpc/tokenize/word_splitter.hpp"
 
 namespace bert_hpc::tokenize {
 
-/// One per thread (it has a cache); the vocabulary must outlive it.
-class WordPieceEncoder {
+/// The entry of tokenizer_kinds().
+const TokenizerKind& wordpiece_kind();
+
+/// The vocabulary must outlive it.
+class WordPieceEncoder final : public TextEncoder {
  public:
   WordPieceEncoder(const Vocabulary& vocabulary, const TextForm& form);
 
-  /// Appends the ids of `text` to `ids`, without [CLS] and [SEP]. `text` is UTF-8; malformed parts are read as U+FFFD,
-  /// which BERT drops. Special tokens spelled out in the text become their ids, as in Transformers.
-  void encode(std::string_view text, std::vector<std::int32_t>& ids);
+  void encode(std::string_view text, std::vector<std::int32_t>& ids) override;
+  void encode_with_spans(std::string_view text, std::vector<std::int32_t>& ids, std::vector<TokenSpan>& spans) override;
 
  private:
   struct CacheEntry {
@@ -35,11 +40,33 @@ class WordPieceEncoder {
 
   void encode_word(const Word& word, std::vector<std::int32_t>& ids);
   void cut(const Word& word, std::vector<std::int32_t>& ids) const;
+  void add_spans(const Word& word, std::int32_t begin, std::span<const std::int32_t> ids,
+                 std::vector<TokenSpan>& spans) const;
 
   const Vocabulary& vocabulary_;
   WordSplitter splitter_;
-  std::array<std::int32_t, 5> special_ids_;
+  std::array<std::int32_t, special_roles.size()> special_ids_;
   std::vector<CacheEntry> cache_;
 };
+
+/// Trains as Hugging Face's WordPieceTrainer does: pairs of neighbouring pieces are merged, the most frequent first,
+/// until the vocabulary is full (Sennrich, Haddow, Birch 2016, arXiv:1508.07909, with WordPiece's "##" for pieces
+/// inside a word). Unlike there the result does not depend on the order of a hash table: characters are ordered by code
+/// point, and of equally frequent pairs the one of older pieces is merged first.
+class WordPieceTrainer final : public VocabularyTrainer {
+ public:
+  explicit WordPieceTrainer(const TextForm& form);
+
+  void count(std::string_view text, WordCounts& counts) override;
+  /// The pieces: the special tokens, the (at most 1,000 most frequent) characters, and merges.
+  std::vector<std::string> train(const std::vector<WordCounts::Entry>& words, std::int32_t size) const override;
+
+ private:
+  WordSplitter splitter_;
+};
+
+/// The text of a tokenizer.json, byte for byte as Transformers 5 saves the same tokenizer. A piece that the vocabulary
+/// has twice is written once, with its last id.
+std::string tokenizer_json_text(const Vocabulary& vocabulary, const TextForm& form);
 
 }  // namespace bert_hpc::tokenize

@@ -3,7 +3,6 @@
 #include "bert_hpc/prep/sequence_maker.hpp"
 
 using namespace bert_hpc::prep;
-using bert_hpc::tokenize::Vocabulary;
 using Ids = std::vector<std::int32_t>;
 
 TEST_CASE("pairs are cut as Transformers' longest_first cuts them") {
@@ -23,12 +22,13 @@ TEST_CASE("pairs are cut as Transformers' longest_first cuts them") {
 }
 
 TEST_CASE("sequences have their special tokens and never exceed max_tokens") {
-  const Vocabulary vocabulary({"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b"}, "test");
   PrepConfig config;
+  const auto tokenizer =
+      config.tokenizer_kind().make({"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b"}, {}, "test");
   config.task.name = "classification";
   config.tokenizer.max_tokens = 6;
   Ids ids;
-  SequenceMaker single(config, vocabulary);
+  SequenceMaker single(config, *tokenizer);
   auto made = single.make("a b", "", ids);
   CHECK(ids == Ids{2, 5, 6, 3});
   CHECK_FALSE(made.truncated);
@@ -37,7 +37,7 @@ TEST_CASE("sequences have their special tokens and never exceed max_tokens") {
   CHECK(made.truncated);
 
   config.source.text_pair = {"b"};
-  SequenceMaker pair(config, vocabulary);
+  SequenceMaker pair(config, *tokenizer);
   made = pair.make("a", "b", ids);
   CHECK(ids == Ids{2, 5, 3, 6, 3});
   CHECK(made.first == 3);
@@ -48,7 +48,7 @@ TEST_CASE("sequences have their special tokens and never exceed max_tokens") {
 
   config.source.text_pair.clear();
   config.task.name = "masked_lm";
-  SequenceMaker packed(config, vocabulary);
+  SequenceMaker packed(config, *tokenizer);
   packed.make("a b a b a b a", "", ids);
   CHECK(ids == Ids{5, 6, 5, 6, 5, 6, 5});
 }

@@ -1,5 +1,6 @@
 // tokenizer.json as Transformers writes it, what is refused of others, and limits on hostile files.
 #include "bert_hpc/tokenize/tokenizer_json.hpp"
+#include "bert_hpc/tokenize/wordpiece.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>

@@ -4,10 +4,10 @@
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/rng.hpp"
-#include "bert_hpc/tokenize/vocabulary_trainer.hpp"
+#include "bert_hpc/tokenize/wordpiece.hpp"
 
 using namespace bert_hpc::tokenize;
-using Words = std::vector<WordCounter::Entry>;
+using Words = std::vector<WordCounts::Entry>;
 
 namespace {
 
@@ -56,14 +56,18 @@ std::vector<std::string> train_slowly(const Words& words, std::size_t size) {
   return pieces;
 }
 
+std::vector<std::string> train(const Words& words, std::int32_t size) {
+  return WordPieceTrainer(uncased).train(words, size);
+}
+
 }  // namespace
 
 TEST_CASE("a vocabulary begins with special tokens and characters, then frequent merges") {
   const Words words = {{"aab", 5}, {"ab", 10}, {"ba", 1}};
   const std::vector<std::string> expected = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b",
                                              "##a",   "##b",   "ab",    "aa",    "aab",    "ba"};
-  CHECK(train_wordpiece(words, 100) == expected);
-  CHECK(train_wordpiece(words, 10) == std::vector<std::string>(expected.begin(), expected.begin() + 10));
+  CHECK(train(words, 100) == expected);
+  CHECK(train(words, 10) == std::vector<std::string>(expected.begin(), expected.begin() + 10));
 }
 
 TEST_CASE("training with kept counts equals counting anew") {
@@ -77,14 +81,14 @@ TEST_CASE("training with kept counts equals counting anew") {
     }
     Words words;
     for (const auto& [word, count] : counts) words.push_back({word, count});
-    CHECK(train_wordpiece(words, 60) == train_slowly(words, 60));
+    CHECK(train(words, 60) == train_slowly(words, 60));
   }
 }
 
 TEST_CASE("words are counted as they are tokenized") {
-  WordCounter counter(uncased);
-  counter.add("Café café, [MASK] x" + std::string(200, 'y'));
-  const auto words = counter.sorted();
+  WordCounts counts;
+  WordPieceTrainer(uncased).count("Café café, [MASK] x" + std::string(200, 'y'), counts);
+  const auto words = counts.sorted();
   REQUIRE(words.size() == 2);
   CHECK(words[0].word == ",");
   CHECK(words[1].word == "cafe");
@@ -92,6 +96,6 @@ TEST_CASE("words are counted as they are tokenized") {
 }
 
 TEST_CASE("too small a vocabulary and no text at all are refused") {
-  CHECK_THROWS_AS(train_wordpiece({{"abc", 1}}, 9), bert_hpc::core::Error);
-  CHECK_THROWS_AS(train_wordpiece({}, 100), bert_hpc::core::Error);
+  CHECK_THROWS_AS(train({{"abc", 1}}, 9), bert_hpc::core::Error);
+  CHECK_THROWS_AS(train({}, 100), bert_hpc::core::Error);
 }

@@ -1,0 +1,49 @@
+// Which kind of tokenizer a tokenizer.json is of; that kind reads its sections.
+#include "bert_hpc/tokenize/tokenizer_json.hpp"
+
+#include "bert_hpc/core/text.hpp"
+#include "bert_hpc/tokenize/tokenizer.hpp"
+#include "json_member.hpp"
+#include "tokenizer_document.hpp"
+
+namespace bert_hpc::tokenize {
+namespace {
+
+using nlohmann::json;
+
+/// Old files do not say the type of their model.
+std::string kind_of(const json& model) {
+  const json& type = member(model, "type");
+  if (type.is_string()) return core::printable(type.get<std::string>(), 40);
+  if (model.contains("merges")) return "BPE";
+  if (member(model, "vocab").is_array()) return "Unigram";
+  return model.contains("continuing_subword_prefix") ? "WordPiece" : "WordLevel";
+}
+
+std::string other_kind(const std::string& kind) {
+  const std::string examples = kind == "BPE"       ? " (RoBERTa, GPT-2, ModernBERT)"
+                               : kind == "Unigram" ? " (XLM-RoBERTa, ALBERT, T5)"
+                                                   : "";
+  return "holds a " + kind + " tokenizer" + examples + "; this version reads " + readable_tokenizers() + ".";
+}
+
+}  // namespace
+
+TokenizerJson read_tokenizer_json(const std::string& path) {
+  TokenizerDocument document = read_tokenizer_document(path);
+  TokenizerJson result;
+  const json& model = member(document.json, "model");
+  if (!model.is_object()) {
+    result.problems.push_back("has no model, which every tokenizer.json has.");
+    return result;
+  }
+  result.kind = kind_of(model);
+  if (const TokenizerKind* kind = find_tokenizer_model(result.kind); kind != nullptr) {
+    kind->read_json(document, result);
+  } else {
+    result.problems.push_back(other_kind(result.kind));
+  }
+  return result;
+}
+
+}  // namespace bert_hpc::tokenize

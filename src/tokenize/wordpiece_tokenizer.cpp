@@ -1,0 +1,82 @@
+// WordPiece as one of the kinds of tokenizers: [CLS] a [SEP] and [CLS] a [SEP] b [SEP] of BERT, and its files.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "bert_hpc/tokenize/wordpiece.hpp"
+#include "wordpiece_json.hpp"
+
+namespace bert_hpc::tokenize {
+namespace {
+
+class WordPieceTokenizer final : public Tokenizer {
+ public:
+  WordPieceTokenizer(Vocabulary vocabulary, const TextForm& form) : vocabulary_(std::move(vocabulary)), form_(form) {}
+
+  const TokenizerKind& kind() const override { return wordpiece_kind(); }
+  const std::vector<std::string>& tokens() const override { return vocabulary_.pieces(); }
+  const SpecialIds& special_ids() const override { return vocabulary_.special(); }
+  const std::string& vocabulary_hash() const override { return vocabulary_.hash(); }
+
+  std::vector<std::pair<std::string, bool>> settings() const override {
+    std::vector<std::pair<std::string, bool>> all;
+    for (const TextFormField& field : text_form_fields) all.emplace_back(field.name, form_.*field.value);
+    return all;
+  }
+
+  std::unique_ptr<TextEncoder> encoder() const override {
+    return std::make_unique<WordPieceEncoder>(vocabulary_, form_);
+  }
+
+  std::vector<File> files(std::int64_t max_tokens) const override {
+    nlohmann::json config = {{"tokenizer_class", "BertTokenizer"}, {"model_max_length", max_tokens}};
+    for (const SpecialRole& role : special_roles) {
+      config[std::string(role.name) + "_token"] = special_token_name(role.id);
+    }
+    for (const TextFormField& field : text_form_fields) config[field.hugging_face_name] = form_.*field.value;
+    return {{"vocab.txt", vocabulary_.text()},
+            {"tokenizer_config.json", config.dump(2) + "\n"},
+            {"tokenizer.json", tokenizer_json_text(vocabulary_, form_)}};
+  }
+
+ private:
+  Vocabulary vocabulary_;
+  TextForm form_;
+};
+
+std::unique_ptr<Tokenizer> make(std::vector<std::string> pieces, const TextForm& form, const std::string& source) {
+  return std::make_unique<WordPieceTokenizer>(Vocabulary(std::move(pieces), source), form);
+}
+
+std::unique_ptr<Tokenizer> load(const std::string& file, const TextForm& form) {
+  return std::make_unique<WordPieceTokenizer>(Vocabulary::load(file), form);
+}
+
+std::unique_ptr<VocabularyTrainer> trainer(const TextForm& form) {
+  return std::make_unique<WordPieceTrainer>(form);
+}
+
+}  // namespace
+
+const char* special_token_name(std::int32_t SpecialIds::*role) {
+  std::size_t at = 0;
+  while (special_roles[at].id != role) ++at;
+  return special_token_names[at];
+}
+
+const TokenizerKind& wordpiece_kind() {
+  static const TokenizerKind kind{.name = "wordpiece",
+                                  .model_type = "WordPiece",
+                                  .sequence = {.before = {&SpecialIds::cls},
+                                               .after = {&SpecialIds::sep},
+                                               .between = {&SpecialIds::sep},
+                                               .after_pair = {&SpecialIds::sep},
+                                               .between_type = 0,
+                                               .second_type = 1},
+                                  .make = make,
+                                  .load = load,
+                                  .trainer = trainer,
+                                  .read_json = read_wordpiece_json};
+  return kind;
+}
+
+}  // namespace bert_hpc::tokenize
