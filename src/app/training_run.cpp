@@ -45,6 +45,11 @@ MemoryPlan memory_of(const Training& training, const Assembly& assembly, const R
 
 namespace {
 
+/// Of an estimate: in what gradients are stored.
+core::ParameterStore::Memory gradient_memory(const Training& training, const RunContext& context) {
+  return {.product_gradients = weight_gradient_type(context.input, context.grid, training.micro_batches())};
+}
+
 void set_up(Training& training, const RunContext& context) {
   const config::Config& input = context.input;
   comm::Communicator& world = context.world;
@@ -63,18 +68,20 @@ void set_up(Training& training, const RunContext& context) {
     training.batches = training_batches(input, config, train.info().max_length, place.data, context.grid,
                                         training.pipeline.micro_batches, training.usual_micro_tokens);
     training.batches.label_scale = training_label_scale(input, train);
+    training.loader.emplace(*training.sets.train, training.batches);
     training.assembly.emplace(input, config, Assembly::Purpose::estimate, context.grid, place,
-                              training.pipeline.balance);
+                              training.pipeline.balance, gradient_memory(training, context));
   });
   // Communicates, so every rank must have come here: what is wrong with the input the estimate has found.
   if (!estimates) {
-    training.assembly.emplace(
-        input, config, Assembly::Purpose::training, context.grid, place, training.pipeline.balance,
-        train::shard_memory(shard_settings(input, training.batches.plan.chunks), *training.groups->data));
+    core::ParameterStore::Memory memory =
+        train::shard_memory(shard_settings(input, training.batches.plan.chunks), *training.groups->data);
+    memory.product_gradients = gradient_memory(training, context).product_gradients;
+    training.assembly.emplace(input, config, Assembly::Purpose::training, context.grid, place,
+                              training.pipeline.balance, memory);
   }
   training.assembly->label_scale = training.batches.label_scale;
   collectively(world, [&] {
-    training.loader.emplace(*training.sets.train, training.batches);
     training.bounds = model_bounds(*training.loader);
     const auto add = [&](std::optional<Evaluator>& evaluator, const std::unique_ptr<data::ShardReader>& reader) {
       if (!reader) return;
@@ -156,7 +163,7 @@ void describe(const Training& training, const RunContext& context) {
     const Assembly& own = *training.assembly;
     if (place == own.place) return stage_facts(own, memory_of(training, own, context));
     Assembly other(context.input, own.config, Assembly::Purpose::estimate, context.grid, place,
-                   training.pipeline.balance);
+                   training.pipeline.balance, gradient_memory(training, context));
     other.allocate(training.bounds, training.micro_batches(), training.evaluation_bounds);
     return stage_facts(other, memory_of(training, other, context));
   };

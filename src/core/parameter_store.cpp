@@ -22,6 +22,13 @@ std::int64_t end_of(bool ParameterSpec::*such, const std::vector<ParameterSpec>&
   return count == 0 ? 0 : count < slices.size() ? slices[count].offset : arena;
 }
 
+/// That a range of gradients takes, so that the next one begins with a cache line.
+std::int64_t floats_of(const ParameterStore::GradientRange& range) {
+  const std::int64_t elements = range.end - range.begin;
+  if (range.type == DataType::fp32) return elements;
+  return (elements / 2 + floats_of_cache_line) / floats_of_cache_line * floats_of_cache_line;
+}
+
 }  // namespace
 
 ParameterStore::ParameterStore(const std::vector<ParameterSpec>& specs, Arenas arenas, const Alignment& alignment,
@@ -32,7 +39,8 @@ ParameterStore::ParameterStore(const std::vector<ParameterSpec>& specs, Arenas a
                          .decay = spec.decay,
                          .joined = spec.joined,
                          .copy_of = spec.copy_of,
-                         .shard = spec.shard};
+                         .shard = spec.shard,
+                         .one_product = spec.one_product};
     slice.columns = spec.shape.empty() ? 1 : spec.shape.back();
     slice.rows = 1;
     for (std::size_t i = 0; i + 1 < spec.shape.size(); ++i) slice.rows *= spec.shape[i];
@@ -45,19 +53,45 @@ ParameterStore::ParameterStore(const std::vector<ParameterSpec>& specs, Arenas a
   }
   arena_size_ = (arena_size_ + alignment.arena - 1) / alignment.arena * alignment.arena;
   products_begin_ = end_of(&ParameterSpec::looked_up, specs, slices_, arena_size_);
-  gradient_places_.resize(slices_.size());
+  product_gradients_ = memory.product_gradients;
+  lay_out_gradients();
   if (arenas == Arenas::none) return;
   values_ = take<float>(memory.values, arena_size_);
   if (arenas == Arenas::values) return;
-  gradients_ = take<float>(memory.gradients, arena_size_);
+  require(product_gradients_ == DataType::fp32 || !memory.gradients,
+          "parameter store: memory of a group holds gradients in fp32");
+  gradients_ = take<float>(memory.gradients, gradient_floats_);
   if (memory.known_zeros) {
     const std::int64_t marked = end_of(&ParameterSpec::few_rows, specs, slices_, arena_size_);
     marks_ = take<std::uint8_t>(memory.gradients, marked / floats_of_cache_line);
   }
-  place_gradients(0, arena_size_, gradients_.data());
+  auto* at = reinterpret_cast<std::byte*>(gradients_.data());
+  for (GradientRange& range : gradient_ranges_) {
+    range.data = at;
+    at += floats_of(range) * static_cast<std::int64_t>(sizeof(float));
+    for (std::size_t i = 0; i < slices_.size(); ++i) {
+      const std::int64_t offset = slices_[i].offset;
+      if (offset < range.begin || offset >= range.end) continue;
+      gradient_places_[i] = range.data + (offset - range.begin) * bytes_of(range.type);
+    }
+  }
+}
+
+void ParameterStore::lay_out_gradients() {
+  gradient_places_.resize(slices_.size());
+  for (const ParameterSlice& slice : slices_) {
+    const DataType type = gradient_type(slice);
+    if (!gradient_ranges_.empty() && gradient_ranges_.back().type == type) continue;
+    require(!slice.joined, "parameter store: joined parameters have gradients of one type");
+    if (!gradient_ranges_.empty()) gradient_ranges_.back().end = slice.offset;
+    gradient_ranges_.push_back({slice.offset, 0, type});
+  }
+  if (!gradient_ranges_.empty()) gradient_ranges_.back().end = arena_size_;
+  for (const GradientRange& range : gradient_ranges_) gradient_floats_ += floats_of(range);
 }
 
 void ParameterStore::place_gradients(std::int64_t begin, std::int64_t end, float* gradients) {
+  require(product_gradients_ == DataType::fp32, "parameter store: gradients that are placed are stored in fp32");
   for (std::size_t i = 0; i < slices_.size(); ++i) {
     const std::int64_t offset = slices_[i].offset;
     if (offset >= begin && offset < end) gradient_places_[i] = gradients + (offset - begin);

@@ -13,7 +13,8 @@ void FeedForward::declare(const SublayerSettings& settings, std::vector<core::Pa
   const std::int64_t intermediate = settings.intermediate, wide = place.share(intermediate);
   const std::string name = settings.prefix + "intermediate.dense";
   const core::Shard here = place.rows(intermediate);
-  specs.push_back({.name = name + ".weight", .shape = {wide, settings.hidden}, .decay = true, .shard = here});
+  specs.push_back(
+      {.name = name + ".weight", .shape = {wide, settings.hidden}, .decay = true, .shard = here, .one_product = true});
   specs.push_back({.name = name + ".bias", .shape = {wide}, .decay = false, .shard = here});
   declare_output(settings, output_name, intermediate, specs, place);
 }

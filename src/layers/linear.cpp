@@ -31,7 +31,7 @@ void Linear::backward_input_gelu(const Engine& engine, ConstMatrix d_y, ConstMat
 
 void Linear::add_weight_gradient(const Engine& engine, ConstMatrix d_y, ConstMatrix x, float* d_bias) const {
   const ops::Write write = in_encoder_ ? engine.weight_gradients : ops::Write::accumulate;
-  products(engine).backward_weight(d_y, x, join(parameters_->gradient(weight_)), d_bias, write);
+  products(engine).backward_weight(d_y, x, gradients(), d_bias, write);
 }
 
 void Linear::backward_weight(const Engine& engine, ConstMatrix d_y, ConstMatrix x) const {

@@ -21,7 +21,11 @@ void SelfAttention::declare(const SublayerSettings& settings, std::vector<core::
   const core::Shard columns_here = place.rows(hidden);  // of query, key and value, which are rows of their weights
   const std::string self = settings.prefix + "attention.self.";
   for (const char* name : {"query", "key", "value"}) {
-    specs.push_back({self + name + ".weight", {width, hidden}, true, name[0] != 'q', "", columns_here});
+    specs.push_back({.name = self + name + ".weight",
+                     .shape = {width, hidden},
+                     .joined = name[0] != 'q',
+                     .shard = columns_here,
+                     .one_product = true});
   }
   for (const char* name : {"query", "key", "value"}) {
     specs.push_back({self + name + ".bias", {width}, false, name[0] != 'q', "", columns_here});

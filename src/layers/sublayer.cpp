@@ -31,7 +31,8 @@ void ResidualSublayer::declare_output(const SublayerSettings& settings, const st
   specs.push_back({.name = product + ".weight",
                    .shape = {hidden, place.share(columns)},
                    .decay = true,
-                   .shard = place.columns(columns)});
+                   .shard = place.columns(columns),
+                   .one_product = true});
   for (const std::string& name : {product + ".bias", norm + ".weight", norm + ".bias"}) {
     specs.push_back({.name = name, .shape = {hidden}, .decay = false});
   }

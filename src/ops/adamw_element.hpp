@@ -40,10 +40,12 @@ struct Adamw {
 
 /// Updates of w, with its gradient, moments and copy (of type `Copy`, or void without). `clears`: the gradient becomes
 /// 0.
-template <class Copy, bool clears = true>
+template <class Copy, bool clears = true, class Gradient = float>
 struct UpdateElement {
   Adamw update;
-  float *w, *g, *m, *v;
+  float* w;
+  Gradient* g;
+  float *m, *v;
   Copy* copy;
 
   template <bool known_zero>

@@ -142,10 +142,10 @@ void Fp8Product::backward_input_gelu(ConstMatrix d_y, Tensor<const float> w, Con
   rounded_.backward_input_gelu(d_y, w, pre, d_pre);
 }
 
-void Fp8Product::backward_weight(ConstMatrix d_y, ConstMatrix x, Tensor<float> d_w, float* d_bias, Write write) {
+void Fp8Product::backward_weight(ConstMatrix d_y, ConstMatrix x, Matrix d_w, float* d_bias, Write write) {
   if (!scales_.known()) return rounded_.backward_weight(d_y, x, d_w, d_bias, write);
   if (d_bias != nullptr) column_sums(d_y, d_bias, write);
-  run_backward_weight(d_y, x, d_w, write);
+  run_backward_weight(d_y, x, d_w.as<float>(), write);
 }
 
 std::unique_ptr<Fp8Product> make_fp8_product(MatrixProduct& rounded, std::vector<Fp8Layer> layers,

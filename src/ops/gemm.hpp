@@ -26,8 +26,12 @@ namespace detail {
 /// write beyond its operands.
 void require_product_shapes(core::DataType compute, const ConstMatrix& x, const ConstMatrix& w, const ConstMatrix& y);
 
+/// The same of a weight's gradient d_w (out, in), which may be of type `compute` where it is replaced.
+void require_weight_gradient(core::DataType compute, const ConstMatrix& x, const ConstMatrix& d_w,
+                             const ConstMatrix& d_y, Write write);
+
 /// x = 0, in the order of kernels.
-void set_zero_rows(Tensor<float> x);
+void set_zero_rows(const Matrix& x);
 
 }  // namespace detail
 
@@ -39,7 +43,7 @@ class GemmProduct : public MatrixProduct {
   std::int64_t reserve(const ProductExtents&) override { return 0; }
   void forward(ConstMatrix x, Tensor<const float> w, const float* bias, Matrix y) override;
   void backward_input(ConstMatrix d_y, Tensor<const float> w, Matrix d_x, Write write) override;
-  void backward_weight(ConstMatrix d_y, ConstMatrix x, Tensor<float> d_w, float* d_bias, Write write) override;
+  void backward_weight(ConstMatrix d_y, ConstMatrix x, Matrix d_w, float* d_bias, Write write) override;
 
  protected:
   enum class Use { as_is, transposed };

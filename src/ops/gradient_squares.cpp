@@ -14,12 +14,16 @@ namespace {
 constexpr std::int64_t line = GradientMarks::line;
 
 /// Σ x² over `count` elements, which marks[0] begins (or null).
-KOKKOS_INLINE_FUNCTION double block_squares(const kernel::RowTeam& team, const float* x, std::int64_t count,
+template <class Element>
+KOKKOS_INLINE_FUNCTION double block_squares(const kernel::RowTeam& team, const Element* x, std::int64_t count,
                                             const std::uint8_t* marks) {
   bool zero = marks != nullptr;
   for (std::int64_t l = 0; zero && l * line < count; ++l) zero = marks[l] == 0;
   if (zero) return 0.0;
-  return team.sum<double>(count, [=](std::int64_t i) { return static_cast<double>(x[i]) * static_cast<double>(x[i]); });
+  return team.sum<double>(count, [=](std::int64_t i) {
+    const auto value = static_cast<double>(static_cast<float>(x[i]));
+    return value * value;
+  });
 }
 
 }  // namespace
@@ -61,9 +65,11 @@ void SquareRanges::sum(std::span<double> partial) const {
       "bert_hpc::ops::squared_norm_ranges", blocks_.size(), KOKKOS_LAMBDA(const kernel::RowTeam& team, std::int64_t b) {
         const Block block = blocks[b];
         const SquareRange r = all[block.range];
-        const std::int64_t left = r.size - block.begin;
-        const double sum = block_squares(team, r.gradient + block.begin, left < norm_block ? left : norm_block,
-                                         r.marks == nullptr ? nullptr : r.marks + block.begin / line);
+        const std::int64_t left = r.size - block.begin, count = left < norm_block ? left : norm_block;
+        const std::uint8_t* const marks = r.marks == nullptr ? nullptr : r.marks + block.begin / line;
+        const double sum = r.narrow_gradient != nullptr
+                               ? block_squares(team, r.narrow_gradient + block.begin, count, marks)
+                               : block_squares(team, r.gradient + block.begin, count, marks);
         if (team.leads()) out[r.first_block + block.begin / norm_block] = sum;
       });
 }

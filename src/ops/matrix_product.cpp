@@ -21,10 +21,18 @@ void require_product_shapes(core::DataType compute, const ConstMatrix& x, const 
   core::require(known(x) && known(y), "matrix product: not made for operands of this type");
 }
 
-void set_zero_rows(Tensor<float> x) {
-  if (x.contiguous()) return core::fill_on_device(x.data, 0, static_cast<std::size_t>(x.size()) * sizeof(float));
+void require_weight_gradient(core::DataType compute, const ConstMatrix& x, const ConstMatrix& d_w,
+                             const ConstMatrix& d_y, Write write) {
+  require_product_shapes(compute, x, d_w, d_y);
+  core::require(d_w.type == core::DataType::fp32 || (d_w.type == compute && write == Write::replace),
+                "matrix product: a weight's gradient is added to in fp32");
+}
+
+void set_zero_rows(const Matrix& x) {
+  const std::int64_t bytes = core::bytes_of(x.type);
+  if (x.contiguous()) return core::fill_on_device(x.data, 0, static_cast<std::size_t>(x.size() * bytes));
   for (std::int64_t i = 0; i < x.rows; ++i) {
-    core::fill_on_device(x.row(i), 0, static_cast<std::size_t>(x.columns) * sizeof(float));
+    core::fill_on_device(x.row(i), 0, static_cast<std::size_t>(x.columns * bytes));
   }
 }
 
@@ -61,15 +69,15 @@ void GemmProduct::backward_input(ConstMatrix d_y, Tensor<const float> w, Matrix 
        write == Write::accumulate ? 1.0f : 0.0f, {d_x.data, d_x.stride, d_x.type});
 }
 
-void GemmProduct::backward_weight(ConstMatrix d_y, ConstMatrix x, Tensor<float> d_w, float* d_bias, Write write) {
-  detail::require_product_shapes(compute(), x, d_w, d_y);
+void GemmProduct::backward_weight(ConstMatrix d_y, ConstMatrix x, Matrix d_w, float* d_bias, Write write) {
+  detail::require_weight_gradient(compute(), x, d_w, d_y, write);
   if (d_bias != nullptr) column_sums(d_y, d_bias, write);
   if (x.rows == 0) {
     if (write == Write::replace) detail::set_zero_rows(d_w);
     return;
   }
   gemm(d_w.rows, d_w.columns, x.rows, operand(d_y, Use::transposed), operand(x, Use::as_is),
-       write == Write::accumulate ? 1.0f : 0.0f, {d_w.data, d_w.stride, core::DataType::fp32});
+       write == Write::accumulate ? 1.0f : 0.0f, {d_w.data, d_w.stride, d_w.type});
 }
 
 std::unique_ptr<MatrixProduct> make_matrix_product(const std::string& preferred, const ProductSettings& settings) {

@@ -119,6 +119,8 @@ AdamwRanges::AdamwRanges(std::span<const AdamwRange> ranges, core::DataType copi
     : copies_(copies), ranges_(static_cast<std::int64_t>(ranges.size())), first_piece_(1, 0) {
   std::vector<Piece> pieces;
   for (std::size_t r = 0; r < ranges.size(); ++r) {
+    core::require(ranges[r].narrow_gradient == nullptr || (!ranges[r].clears && ranges[r].marks == nullptr),
+                  "adamw_update: a gradient in 16 bits is neither cleared nor marked");
     for (std::int64_t begin = 0; begin < ranges[r].size; begin += piece_elements) {
       pieces.push_back({static_cast<std::int64_t>(r), begin});
     }
@@ -129,14 +131,16 @@ AdamwRanges::AdamwRanges(std::span<const AdamwRange> ranges, core::DataType copi
   core::copy_to_device(pieces.data(), pieces_.data(), pieces.size() * sizeof(Piece));
 }
 
-template <class Copy, bool clears>
+template <class Copy, bool clears, class Gradient>
 KOKKOS_INLINE_FUNCTION void update_range(const kernel::RowTeam& team, std::int64_t count, const std::uint8_t* marks,
-                                         const Adamw& update, const AdamwRange& r, std::int64_t begin) {
-  const UpdateElement<void, clears> plain{
-      update, r.value + begin, r.gradient + begin, r.first_moment + begin, r.second_moment + begin, nullptr};
+                                         const Adamw& update, const AdamwRange& r, Gradient* gradient,
+                                         std::int64_t begin) {
+  const UpdateElement<void, clears, Gradient> plain{
+      update, r.value + begin, gradient + begin, r.first_moment + begin, r.second_moment + begin, nullptr};
   if (r.copy == nullptr) return update_piece(team, count, marks, plain);
   auto* const copy = reinterpret_cast<Copy*>(r.copy) + begin;
-  update_piece(team, count, marks, UpdateElement<Copy, clears>{update, plain.w, plain.g, plain.m, plain.v, copy});
+  update_piece(team, count, marks,
+               UpdateElement<Copy, clears, Gradient>{update, plain.w, plain.g, plain.m, plain.v, copy});
 }
 
 template <class Copy>
@@ -153,14 +157,15 @@ void update_pieces(const AdamwStep& step, const AdamwRange* all, const AdamwRang
         const std::int64_t left = r.size - piece.begin, count = left < piece_elements ? left : piece_elements;
         Adamw update = r.decay ? with : without;
         if (device_scale != nullptr) update.gradient_scale = *device_scale;
-        float* const g = r.gradient + piece.begin;
         std::uint8_t* const marks = r.marks == nullptr ? nullptr : r.marks + piece.begin / line;
         if (update.gradient_scale != update.gradient_scale) {  // NaN: skipped
-          if (r.clears) update_piece(team, count, marks, ZeroElement{g});
+          if (r.clears) update_piece(team, count, marks, ZeroElement{r.gradient + piece.begin});
         } else if (r.clears) {
-          update_range<Copy, true>(team, count, marks, update, r, piece.begin);
+          update_range<Copy, true>(team, count, marks, update, r, r.gradient, piece.begin);
+        } else if (r.narrow_gradient != nullptr) {
+          update_range<Copy, false>(team, count, nullptr, update, r, r.narrow_gradient, piece.begin);
         } else {
-          update_range<Copy, false>(team, count, nullptr, update, r, piece.begin);
+          update_range<Copy, false>(team, count, nullptr, update, r, r.gradient, piece.begin);
         }
         if (marks == nullptr) return;
         team.meet();  // all have read them

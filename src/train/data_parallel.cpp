@@ -11,13 +11,34 @@
 
 namespace bert_hpc::train {
 
+namespace {
+
+/// The gradients of [begin, end) as they lie in the arena, cut where their type changes.
+void append_ranges(const core::ParameterStore& parameters, std::int64_t begin, std::int64_t end,
+                   std::vector<OwnedRange>& ranges) {
+  for (const core::ParameterStore::GradientRange& range : parameters.gradient_ranges()) {
+    const std::int64_t first = std::max(begin, range.begin), last = std::min(end, range.end);
+    if (first >= last) continue;
+    void* const at = range.data + (first - range.begin) * core::bytes_of(range.type);
+    OwnedRange& own = ranges.emplace_back(OwnedRange{.begin = first, .size = last - first});
+    own.marks = parameters.marks(first);
+    if (range.type == core::DataType::fp32) {
+      own.gradient = static_cast<float*>(at);
+    } else {
+      own.narrow_gradient = static_cast<core::Bf16*>(at);
+    }
+  }
+}
+
+}  // namespace
+
 std::vector<OwnedRange> pieces_of(const ShardPlan& plan, int rank, const core::ParameterStore& parameters, float* sums,
                                   std::uint8_t* marks) {
   std::vector<OwnedRange> pieces;
   for (const ShardPlan::Bucket& bucket : plan.buckets) {
     const std::int64_t size = bucket.size / plan.ranks, begin = bucket.begin + size * rank;
     if (sums == nullptr) {
-      pieces.push_back({begin, size, parameters.gradients().data() + begin, parameters.marks(begin)});
+      append_ranges(parameters, begin, begin + size, pieces);
       continue;
     }
     const bool marked = bucket.begin < plan.marked && marks != nullptr;
@@ -38,9 +59,8 @@ DataParallel::DataParallel(comm::Communicator& group, core::ParameterStore& para
   if (plan.shares_update()) {
     owned_ = std::move(parts);
   } else {
-    float* const gradients = parameters.gradients().data();
-    if (plan.marked > 0) owned_.push_back({0, plan.marked, gradients, parameters.marks(0)});
-    owned_.push_back({plan.marked, plan.arena - plan.marked, gradients + plan.marked, nullptr});
+    append_ranges(parameters, 0, plan.marked, owned_);
+    append_ranges(parameters, plan.marked, plan.arena, owned_);
   }
   requests_.reserve(plan.buckets.size());
 }

@@ -97,19 +97,23 @@ GradientNorm::GradientNorm(const core::ParameterStore& parameters, const NormSco
         follows = false;
         continue;
       }
-      const float* gradient = part.gradient + (begin - part.begin);
+      const bool narrow = part.narrow_gradient != nullptr;
+      const float* gradient = narrow ? nullptr : part.gradient + (begin - part.begin);
+      const core::Bf16* narrow_gradient = narrow ? part.narrow_gradient + (begin - part.begin) : nullptr;
       std::uint8_t* const marks =
           part.marks == nullptr ? nullptr : part.marks + (begin - part.begin) / ops::GradientMarks::line;
       if (static_cast<int>(group.first_slice) == scope.without_noise) {
-        without_noise.push_back({gradient, end - begin, 0, marks});
+        without_noise.push_back({gradient, end - begin, 0, marks, narrow_gradient});
       }
       if (reproducible) {
         core::require((begin - group.begin) % ops::norm_block == 0, "gradient norm: a part begins within a block");
-        runs.push_back({gradient, end - begin, place + (begin - group.begin) / ops::norm_block, marks});
+        runs.push_back(
+            {gradient, end - begin, place + (begin - group.begin) / ops::norm_block, marks, narrow_gradient});
       } else if (follows) {  // the padding between is zero
-        runs.back().size = gradient + (end - begin) - runs.back().gradient;
+        runs.back().size = narrow ? narrow_gradient + (end - begin) - runs.back().narrow_gradient
+                                  : gradient + (end - begin) - runs.back().gradient;
       } else {
-        runs.push_back({gradient, end - begin, 0, marks});
+        runs.push_back({gradient, end - begin, 0, marks, narrow_gradient});
       }
       follows = true;
     }

@@ -61,11 +61,16 @@ Adamw::Adamw(const AdamwSettings& settings, core::ParameterStore& parameters, st
     for (const LikeRange& range : ranges) {
       const std::int64_t begin = std::max(mine.begin, range.begin), end = std::min(mine.begin + mine.size, range.end);
       if (begin >= end) continue;
-      own.runs.push_back(
-          {static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin),
-           static_cast<std::size_t>(elements + begin - mine.begin), mine.gradient + (begin - mine.begin), range.decay,
-           mine.marks == nullptr ? nullptr : mine.marks + (begin - mine.begin) / ops::GradientMarks::line,
-           range.replaced && !offload && mine.marks == nullptr});
+      const std::int64_t at = begin - mine.begin;
+      const bool narrow = mine.narrow_gradient != nullptr;
+      own.runs.push_back({.begin = static_cast<std::size_t>(begin),
+                          .size = static_cast<std::size_t>(end - begin),
+                          .state = static_cast<std::size_t>(elements + at),
+                          .gradient = narrow ? nullptr : mine.gradient + at,
+                          .decay = range.decay,
+                          .marks = mine.marks == nullptr ? nullptr : mine.marks + at / ops::GradientMarks::line,
+                          .replaced = range.replaced && !offload && mine.marks == nullptr,
+                          .narrow_gradient = narrow ? mine.narrow_gradient + at : nullptr});
     }
     elements += mine.size;
   }
@@ -107,7 +112,8 @@ ops::AdamwRange Adamw::resident(const Run& run) const {
           .marks = run.marks,
           .size = static_cast<std::int64_t>(run.size),
           .decay = run.decay,
-          .clears = !run.replaced};
+          .clears = !run.replaced,
+          .narrow_gradient = run.narrow_gradient};
 }
 
 void Adamw::update_on_host(const Run& run, const ops::AdamwStep& step) {
@@ -131,10 +137,15 @@ void Adamw::update_offloaded(std::size_t range, ops::AdamwStep step) {
   }
 }
 
+void Adamw::clear(const Run& run) {
+  if (run.narrow_gradient == nullptr) return ops::set_zero({run.gradient, run.size}, {run.marks});
+  core::fill_on_device(run.narrow_gradient, 0, run.size * sizeof(core::Bf16));
+}
+
 void Adamw::clear_replaced() {
   for (const Range& range : ranges_) {
     for (const Run& run : range.runs) {
-      if (run.replaced) ops::set_zero({run.gradient, run.size});
+      if (run.replaced) clear(run);
     }
   }
 }
@@ -142,7 +153,7 @@ void Adamw::clear_replaced() {
 void Adamw::discard() {
   for (Range& range : ranges_) {
     range.fetched = false;
-    for (const Run& run : range.runs) ops::set_zero({run.gradient, run.size}, {run.marks});
+    for (const Run& run : range.runs) clear(run);
   }
 }
 

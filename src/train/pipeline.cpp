@@ -22,22 +22,6 @@ std::span<float> elements_of(const core::Matrix& matrix) {
 
 }  // namespace
 
-bool replaces_first_gradients(bool gpu, bool reproducible) {
-  return gpu && !reproducible;
-}
-
-std::vector<ArenaRange> replaced_gradients(const core::ParameterStore& parameters,
-                                           std::span<const model::Stage> stages) {
-  std::vector<ArenaRange> ranges;
-  for (const model::Stage& stage : stages) {
-    for (const layers::LinearWeight& weight : stage.block_weights()) {
-      const std::int64_t begin = parameters.slices()[static_cast<std::size_t>(weight.slice)].offset;
-      ranges.push_back({begin, begin + weight.weights.rows * weight.weights.columns});
-    }
-  }
-  return ranges;
-}
-
 std::vector<model::StageMemory> training_memory(const PipelineSettings& settings) {
   const Schedule schedule = schedule_of(settings);
   std::vector<model::StageMemory> memory;

@@ -150,6 +150,7 @@ ShardPlan plan_shards(const core::ParameterStore& parameters, const ShardSetting
   plan.ranks = ranks;
   plan.arena = parameters.arena_size();
   plan.marked = parameters.marked();
+  plan.gradient_bytes = parameters.gradient_bytes();
   check(plan);
   if (settings.reproducible) {
     plan.buckets = {{0, plan.arena, 0}};
@@ -179,7 +180,7 @@ std::vector<std::pair<std::string, std::int64_t>> ShardPlan::memory() const {
     bytes.emplace_back("gradients, own part", arena / ranks * float_bytes);
     bytes.emplace_back("gradients in the making", places * float_bytes);
   } else {
-    bytes.emplace_back("gradients", arena * float_bytes + marked / floats_of_cache_line);
+    bytes.emplace_back("gradients", gradient_bytes + marked / floats_of_cache_line);
   }
   if (!settings.offload) bytes.emplace_back("optimizer states", states);
   const std::int64_t sums = settings.reproducible ? tree_levels * arena : ranks > 1 ? arena / ranks : 0;

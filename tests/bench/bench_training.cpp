@@ -28,7 +28,7 @@
 #include "bert_hpc/ops/dropout.hpp"
 #include "bert_hpc/train/data_parallel.hpp"
 #include "bert_hpc/train/optimizer.hpp"
-#include "bert_hpc/train/pipeline.hpp"
+#include "bert_hpc/train/weight_gradients.hpp"
 #include "support/device_batch.hpp"
 #include "support/heads.hpp"
 #include "support/host_batch.hpp"
@@ -171,19 +171,26 @@ json run(const Options& options, comm::Communicator& world, int threads) {
   const int steps = options.steps < 0 ? case_file.at("steps").get<int>() : options.steps;
   const int warmup = options.warmup < 0 ? case_file.at("warmup").get<int>() : options.warmup;
 
+  core::ParameterStore::Memory memory = train::shard_memory({}, world);
+  // A step is one micro-batch.
+  memory.product_gradients = train::weight_gradient_type(
+      {.compute = options.compute, .gpu = core::is_gpu_build(), .micro_batches = 1, .replicas = world.size()});
+  const bool replaces =
+      train::replaces_first_gradients(core::is_gpu_build(), false) || memory.product_gradients != core::DataType::fp32;
   core::ParameterStore store(model::bert_parameters(config, kind, config.num_labels()),
                              core::ParameterStore::Arenas::with_gradients, train::shard_alignment(false, world.size()),
-                             train::shard_memory({}, world));
+                             memory);
   model::initialize_parameters(store, config, 1);
   model::Stage bert(config, kind, config.num_labels(), model::whole(config), store, {}, options.compute);
-  const auto products = ops::make_matrix_product(options.products, {.compute = options.compute, .reproducible = false});
+  const auto products = ops::make_matrix_product(
+      options.products,
+      {.compute = options.compute, .reproducible = false, .weight_gradients = memory.product_gradients});
   const auto attention = ops::make_attention("fused", options.compute);
   layers::Engine engine{*products, *attention};
-  // A step is one micro-batch: see train::Pipeline.
   std::vector<train::ArenaRange> replaced;
-  if (train::replaces_first_gradients(core::is_gpu_build(), false)) {
+  if (replaces) {  // as train::Pipeline
     engine.weight_gradients = ops::Write::replace;
-    replaced = train::replaced_gradients(store, {&bert, 1});
+    replaced = train::replaced_gradients(store);
   }
   const std::vector<Share> shares = make_shares(case_file, config.vocab_size, world.rank(), world.size());
   layers::BatchBounds bounds = bounds_of(shares);

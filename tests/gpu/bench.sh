@@ -40,6 +40,7 @@ for case in base_squad large_squad base_512 large_512 base_short; do ours ours $
 # What only a GPU can decide, each way; "ours" has the defaults.
 for value in kokkos none; do ours "ours_cache_$value" base_squad BERT_HPC_GPU_CACHE=$value; done
 for value in off all; do ours "ours_epilogues_$value" base_squad BERT_HPC_GPU_EPILOGUES=$value; done
+for value in 16 32; do ours "ours_gradients_$value" base_squad BERT_HPC_GRADIENTS=$value; done
 for case in base_squad base_512; do kernels $case; done
 for case in base_squad large_squad base_512; do pytorch pytorch $case 75; done
 for case in base_squad large_squad; do pytorch pytorch_unpadded $case 75 --padding none; done

@@ -21,14 +21,14 @@ TOLERANCE = {"bf16": 2.0**-8, "fp16": 2.0**-11}
 
 
 class Precision(Case):
-    def train(self, name, compute="fp32", ranks=1, parallel=None, steps=10, check=0, arguments=(), **tables):
+    def train(self, name, compute="fp32", ranks=1, parallel=None, steps=10, check=0, arguments=(), variables={}, **tables):
         directory = self.work.folder / name
         tables = {"run": {"directory": str(directory)} | tables.pop("run", {}),
                   "model": {"num_attention_heads": 4} | tables.pop("model", {}),
                   "precision": {"compute": compute} | tables.pop("precision", {}),
                   "schedule": {"epochs": None, "steps": steps}, "batch": {"global": 16, "micro_batches": 2}} | tables
         done = run("bert_hpc", self.work.input(f"{name}.toml", parallel=parallel or {}, **tables), *arguments,
-                   ranks=ranks, threads=1, check=check)
+                   ranks=ranks, threads=1, check=check, variables=variables)
         return directory, done
 
     def losses(self, directory):
@@ -38,9 +38,9 @@ class Precision(Case):
     def bits(self, directory):
         return hashlib.sha256((directory / "model/model.safetensors").read_bytes()).hexdigest()
 
-    def activations(self, directory):
-        """Planned bytes."""
-        amount, unit = re.search(r"activations ([\d.]+) (\w+)", (directory / "log.txt").read_text()).groups()
+    def planned(self, directory, purpose="activations"):
+        """Bytes."""
+        amount, unit = re.search(purpose + r" ([\d.]+) (\w+)", (directory / "log.txt").read_text()).groups()
         return float(amount) * {"KiB": 1024, "MiB": 1024**2}[unit]
 
     def test_grids(self):
@@ -55,7 +55,35 @@ class Precision(Case):
                     self.assertGreater(difference.max(), 0)  # it does compute in 16 bits
             one = self.work.folder / f"{compute} one"
             # All but statistics, log-sum-exps, logits and losses is halved.
-            self.assertLess(self.activations(one), 0.58 * self.activations(whole))
+            self.assertLess(self.planned(one), 0.58 * self.planned(whole))
+
+    def test_gradients_in_16_bits(self):
+        batch = {"global": 16, "micro_batches": 1}
+        wide, _ = self.train("wide", "bf16", batch=batch)
+        expected = self.losses(wide)
+        narrow = {"BERT_HPC_GRADIENTS": "16"}
+        for name, (ranks, parallel) in {"alone": (1, {}), "stages": (2, {"pipeline": 2}), "tensor": (2, {"tensor": 2})}.items():
+            with self.subTest(name):
+                directory, _ = self.train(f"narrow {name}", "bf16", ranks, parallel, batch=batch, variables=narrow,
+                                          checkpoint={"every_steps": 6, "keep": 9})
+                difference = np.abs(self.losses(directory) / expected - 1)
+                self.assertLess(difference.max(), TOLERANCE["bf16"])
+                self.assertGreater(difference.max(), 0)
+        one = self.work.folder / "narrow alone"
+        self.assertLess(self.planned(one, "gradients"), 0.8 * self.planned(wide, "gradients"))
+        # They are no part of a checkpoint: a run that resumes from one goes on with the same bits.
+        again, _ = self.train("narrow again", "bf16", batch=batch, variables=narrow,
+                              run={"resume": str(one / "checkpoints/step-00000006")})
+        self.assertEqual(self.bits(again), self.bits(one))
+        # Where anything is added to them they stay in fp32.
+        for name, (ranks, parallel, more) in {"two micro-batches": (1, {}, {}), "replicas": (2, {"data": 2}, {"batch": batch}),
+                                              "offloaded": (1, {"offload": True}, {"batch": batch})}.items():
+            with self.subTest(name):
+                bits = {self.bits(self.train(f"{name} {variables}", "bf16", ranks, parallel, variables=variables, **more)[0])
+                        for variables in ({}, narrow)}
+                self.assertEqual(len(bits), 1)
+        _, done = self.train("eight", "bf16", batch=batch, variables={"BERT_HPC_GRADIENTS": "8"}, check=2)
+        self.assertIn('BERT_HPC_GRADIENTS is "8"', done.stderr)
 
     def test_reproducible(self):
         for compute in TOLERANCE:

@@ -37,14 +37,14 @@ class RecordedProduct final : public ops::MatrixProduct {
     record(d_y.rows, w);
     inner_->backward_input_gelu(d_y, w, pre, d_pre);
   }
-  void backward_weight(core::ConstMatrix d_y, core::ConstMatrix x, core::Tensor<float> d_w, float* d_bias,
+  void backward_weight(core::ConstMatrix d_y, core::ConstMatrix x, core::Matrix d_w, float* d_bias,
                        ops::Write write) override {
     record(x.rows, d_w);
     inner_->backward_weight(d_y, x, d_w, d_bias, write);
   }
 
  private:
-  void record(std::int64_t rows, const core::Tensor<const float>& w) { requested_.insert({rows, w.columns, w.rows}); }
+  void record(std::int64_t rows, const core::ConstMatrix& w) { requested_.insert({rows, w.columns, w.rows}); }
 
   std::unique_ptr<ops::MatrixProduct> inner_;
   std::set<ops::ProductExtents> requested_;

@@ -1,7 +1,8 @@
 // ParameterStore: every parameter of a model in one arena, and an arena of the same layout for gradients. One slice per
 // parameter, under its Hugging Face name. Arenas make reduction, update, sharding and checkpoints plain loops over flat
 // ranges. What only the owner of a range needs (Adam's moments) is with the optimizer; where gradients are sharded too,
-// there is no arena of them and slices are given a place while backward needs one.
+// there is no arena of them and slices are given a place while backward needs one. Gradients that one matrix product
+// makes may be stored in 16 bits: then gradients lie in ranges of one type each.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +13,7 @@
 
 #include "bert_hpc/core/buffer.hpp"
 #include "bert_hpc/core/cache_line.hpp"
+#include "bert_hpc/core/matrix.hpp"
 #include "bert_hpc/core/shard.hpp"
 #include "bert_hpc/core/tensor.hpp"
 
@@ -29,6 +31,8 @@ struct ParameterSpec {
   bool few_rows = false;
   /// Its rows are looked up, and no matrix product reads it. Such parameters come first too.
   bool looked_up = false;
+  /// One matrix product a micro-batch makes its whole gradient: the step's first one may replace it.
+  bool one_product = false;
 };
 
 struct ParameterSlice {
@@ -41,6 +45,7 @@ struct ParameterSlice {
   std::int64_t rows = 0, columns = 0;
   std::string copy_of{};  ///< as in the spec; empty for a parameter in its own right
   Shard shard{};          ///< as in the spec
+  bool one_product = false;
 };
 
 class ParameterStore {
@@ -62,6 +67,15 @@ class ParameterStore {
   struct Memory {
     std::function<void*(std::size_t)> values{}, gradients{};
     bool known_zeros = false;  ///< keep marks of what parameters with few_rows have no gradient for
+    /// In what gradients of parameters with one_product are stored. Others than fp32 are in the store's own memory.
+    DataType product_gradients = DataType::fp32;
+  };
+
+  /// Gradients of neighbouring elements [begin, end) of the arena, stored alike from `data` on.
+  struct GradientRange {
+    std::int64_t begin = 0, end = 0;
+    DataType type = DataType::fp32;
+    std::byte* data = nullptr;
   };
 
   ParameterStore(const std::vector<ParameterSpec>& specs, Arenas arenas, const Alignment& alignment,
@@ -94,10 +108,17 @@ class ParameterStore {
   /// Where the parameters begin that are not just looked up, in elements.
   std::int64_t products_begin() const { return products_begin_; }
 
-  Tensor<float> gradient(int slice) const {
-    const ParameterSlice& s = slices_[static_cast<std::size_t>(slice)];
-    return {gradient_places_[static_cast<std::size_t>(slice)], s.rows, s.columns};
+  /// Throws Error(internal) if it is not stored in fp32.
+  Tensor<float> gradient(int slice) const { return gradient_matrix(slice).as<float>(); }
+  Matrix gradient_matrix(int slice) const {
+    const auto i = static_cast<std::size_t>(slice);
+    const ParameterSlice& s = slices_[i];
+    return {gradient_places_[i], s.rows, s.columns, s.columns, gradient_type(s)};
   }
+  /// In what gradients of parameters with one_product are stored.
+  DataType product_gradients() const { return product_gradients_; }
+  /// Of all gradients, marks left out; also of a layout alone.
+  std::int64_t gradient_bytes() const { return gradient_floats_ * static_cast<std::int64_t>(sizeof(float)); }
   /// From now on the gradients of the slices in [begin, end) of the arena are those from `gradients` on, in the same
   /// layout.
   void place_gradients(std::int64_t begin, std::int64_t end, float* gradients);
@@ -111,11 +132,20 @@ class ParameterStore {
   }
   std::uint8_t* marks_of(int slice) const { return marks(slices_[static_cast<std::size_t>(slice)].offset); }
 
-  /// Empty where there is no arena of them.
-  std::span<float> gradients() const { return {gradients_.data(), static_cast<std::size_t>(gradients_.size())}; }
+  /// Empty where there is no arena of them. Throws Error(internal) where some are not stored in fp32.
+  std::span<float> gradients() const {
+    require(product_gradients_ == DataType::fp32, "parameter store: gradients of several types are no arena of floats");
+    return {gradients_.data(), static_cast<std::size_t>(gradients_.size())};
+  }
+  /// All of them, ascending, in as few ranges as their types allow.
+  const std::vector<GradientRange>& gradient_ranges() const { return gradient_ranges_; }
 
  private:
   std::size_t size() const { return static_cast<std::size_t>(arena_size_); }
+  DataType gradient_type(const ParameterSlice& slice) const {
+    return slice.one_product ? product_gradients_ : DataType::fp32;
+  }
+  void lay_out_gradients();
   Tensor<float> view(float* arena, int slice) const {
     const ParameterSlice& s = slices_[static_cast<std::size_t>(slice)];
     return {arena + s.offset, s.rows, s.columns};
@@ -128,7 +158,10 @@ class ParameterStore {
   std::uint64_t version_ = 0;
   Buffer<float> values_, gradients_;
   Buffer<std::uint8_t> marks_;
-  std::vector<float*> gradient_places_;  // by slice
+  DataType product_gradients_ = DataType::fp32;
+  std::int64_t gradient_floats_ = 0;  // that all gradients take
+  std::vector<GradientRange> gradient_ranges_;
+  std::vector<void*> gradient_places_;  // by slice
 };
 
 }  // namespace bert_hpc::core

@@ -70,6 +70,10 @@ class Linear {
     return {first.data, joined_ * first.rows, first.columns};
   }
   Tensor<const float> values() const { return join(parameters_->value(weight_)); }
+  Matrix gradients() const {
+    const Matrix first = parameters_->gradient_matrix(weight_);
+    return {first.data, joined_ * first.rows, first.columns, first.columns, first.type};
+  }
   void add_weight_gradient(const Engine& engine, ConstMatrix d_y, ConstMatrix x, float* d_bias) const;
   ops::MatrixProduct& products(const Engine& engine) const {
     return in_encoder_ ? engine.products_of(weight_) : engine.products;

@@ -51,7 +51,7 @@ class Fp8Product : public MatrixProduct {
   void forward_gelu(ConstMatrix x, Tensor<const float> w, const float* bias, Matrix pre, Matrix y) final;
   void backward_input(ConstMatrix d_y, Tensor<const float> w, Matrix d_x, Write write) final;
   void backward_input_gelu(ConstMatrix d_y, Tensor<const float> w, ConstMatrix pre, Matrix d_pre) final;
-  void backward_weight(ConstMatrix d_y, ConstMatrix x, Tensor<float> d_w, float* d_bias, Write write) final;
+  void backward_weight(ConstMatrix d_y, ConstMatrix x, Matrix d_w, float* d_bias, Write write) final;
 
  protected:
   // What implementations do, of a layer whose scales are known. Magnitudes of x are noted by the forward forms, those

@@ -21,6 +21,7 @@ struct SquareRange {
   const float* gradient = nullptr;
   std::int64_t size = 0, first_block = 0;
   std::uint8_t* marks = nullptr;
+  const core::Bf16* narrow_gradient = nullptr;  ///< the gradient, where it is stored in bf16; `gradient` is null then
 };
 
 /// Ranges whose squares are summed together: one kernel for all of them.

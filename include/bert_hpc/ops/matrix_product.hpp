@@ -6,8 +6,9 @@
 //
 // A product computes in float, or from 16-bit operands in float: then weights, which are always stored as floats, and
 // any other operand in float are rounded to that type as they are read, and sums stay floats until a result is stored
-// in its own type. Gradients of parameters are never rounded. Weights may be kept rounded between products
-// (ops/rounded_weights.hpp), which changes no bit.
+// in its own type. Gradients of parameters are not rounded, unless ProductSettings::weight_gradients says so for those
+// that are replaced: each element then once, by a relative error of at most u. Weights may be kept rounded between
+// products (ops/rounded_weights.hpp), which changes no bit.
 //
 // Biases are added as floats; but where a GPU library's epilogue adds them to a 16-bit result they are read as their
 // kept copies, as weights are. With unit roundoff u (2^-8 of bf16, 2^-11 of fp16) that changes a result by at most
@@ -58,6 +59,8 @@ struct ProductSettings {
   /// Rows are to depend on nothing else (rows_are_independent()), and the same products to give the same bits in every
   /// run; otherwise algorithms may be chosen by the number of rows and by how long they took.
   bool reproducible = true;
+  /// In what weights' gradients may be stored where they are replaced: fp32, or `compute`.
+  core::DataType weight_gradients = core::DataType::fp32;
 };
 
 class MatrixProduct {
@@ -100,7 +103,8 @@ class MatrixProduct {
   virtual void backward_input_gelu(ConstMatrix d_y, Tensor<const float> w, ConstMatrix pre, Matrix d_pre);
 
   /// d_w = or += d_yᵀ·x, and d_bias = or += column sums of d_y where d_bias is not null. d_w (out, in), d_bias (out).
-  virtual void backward_weight(ConstMatrix d_y, ConstMatrix x, Tensor<float> d_w, float* d_bias, Write write) = 0;
+  /// d_w is of float, or of ProductSettings::weight_gradients where it is replaced.
+  virtual void backward_weight(ConstMatrix d_y, ConstMatrix x, Matrix d_w, float* d_bias, Write write) = 0;
 
  protected:
   core::DataType compute() const { return compute_; }

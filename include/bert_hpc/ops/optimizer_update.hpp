@@ -56,6 +56,8 @@ struct AdamwRange {
   std::int64_t size = 0;
   bool decay = true;   ///< false: without weight decay
   bool clears = true;  ///< false: the gradient stays as it is, as the next step replaces it; such ranges have no marks
+  /// The gradient, where it is stored in bf16; `gradient` is null then. Such ranges are not cleared.
+  const core::Bf16* narrow_gradient = nullptr;
 };
 
 /// Ranges that are updated together: one kernel for all of them, which takes pieces of equal size. A model has a

@@ -23,6 +23,7 @@ struct OwnedRange {
   float* gradient = nullptr;  ///< (size)
   /// Known zeros of the gradient (ops/optimizer_update.hpp), or null.
   std::uint8_t* marks = nullptr;
+  core::Bf16* narrow_gradient = nullptr;  ///< the gradient, where it is stored in bf16; `gradient` is null then
 };
 
 /// Whose gradients make up the norm, and where this rank's part of the model stands in the whole.

@@ -63,8 +63,9 @@ class Adamw {
     std::size_t state = 0;      // index of the first one's moments
     float* gradient = nullptr;  // (size)
     bool decay = true;
-    std::uint8_t* marks = nullptr;  // of the gradient
-    bool replaced = false;          // the gradient, by the next step
+    std::uint8_t* marks = nullptr;          // of the gradient
+    bool replaced = false;                  // the gradient, by the next step
+    core::Bf16* narrow_gradient = nullptr;  // where it is stored in bf16
   };
   AdamwSettings settings_;
   core::ParameterStore& parameters_;
@@ -78,6 +79,7 @@ class Adamw {
   };
   ops::AdamwStep constants(double learning_rate, std::int64_t update) const;
   ops::AdamwRange resident(const Run& run) const;
+  static void clear(const Run& run);
   void update_on_host(const Run& run, const ops::AdamwStep& step);
   void update_offloaded(std::size_t range, ops::AdamwStep step);
 

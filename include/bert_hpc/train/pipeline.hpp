@@ -17,7 +17,6 @@
 #include "bert_hpc/core/timers.hpp"
 #include "bert_hpc/core/workspace.hpp"
 #include "bert_hpc/model/stage.hpp"
-#include "bert_hpc/train/gradient_norm.hpp"
 #include "bert_hpc/train/schedule.hpp"
 #include "bert_hpc/train/timeline.hpp"
 
@@ -29,17 +28,9 @@ struct PipelineSettings {
   int virtual_stages = 1;
   int micro_batches = 1;  ///< most in a step
   /// Gradients are zero when a step begins: the first micro-batch of a virtual stage that has sequences replaces those
-  /// of weights (layers::Engine::weight_gradients).
+  /// of weights (train/weight_gradients.hpp).
   bool replaces_first = false;
 };
-
-/// On GPUs this spares a pass of the memory over the gradients. But another kind of product may add in another order:
-/// which micro-batch is first depends on the layout, so reproducible runs add all. Pure.
-bool replaces_first_gradients(bool gpu, bool reproducible);
-
-/// Where in the arena the gradients are that are replaced then: those of the blocks' weights. Pure.
-std::vector<ArenaRange> replaced_gradients(const core::ParameterStore& parameters,
-                                           std::span<const model::Stage> stages);
 
 /// What each virtual stage of this rank must hold for training. Pure.
 std::vector<model::StageMemory> training_memory(const PipelineSettings& settings);

@@ -64,6 +64,7 @@ struct ShardPlan {
   std::vector<Bucket> buckets;          ///< ascending, without gaps
   std::int64_t tree_levels = 0;         ///< reproducible: arenas of partial sums
   std::int64_t optimizer_elements = 0;  ///< owned by one rank
+  std::int64_t gradient_bytes = 0;      ///< of all gradients, where they are not sharded
 
   /// zero = 2: what is reduced as soon as backward has finished it. Its gradients live in a ring of its segment's until
   /// then; those of a held unit in a place of their own.

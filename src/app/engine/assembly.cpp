@@ -44,11 +44,22 @@ core::DataType storage_type(const config::Config& input) {
                                                : core::DataType::fp32;
 }
 
-ops::ProductSettings product_settings(const config::Config& input) {
+ops::ProductSettings product_settings(const config::Config& input, core::DataType weight_gradients) {
   // What is not trained is the same in every run.
   return {.compute = storage_type(input),
           .tf32 = input.precision.compute == "tf32",
-          .reproducible = input.run.reproducible || input.run.mode != "train"};
+          .reproducible = input.run.reproducible || input.run.mode != "train",
+          .weight_gradients = weight_gradients};
+}
+
+core::DataType weight_gradient_type(const config::Config& input, const comm::GridShape& grid, int micro_batches) {
+  return train::weight_gradient_type({.compute = storage_type(input),
+                                      .gpu = core::is_gpu_build(),
+                                      .reproducible = input.run.reproducible,
+                                      .offload = shard_settings(input, 1).offload,
+                                      .fp8 = input.precision.compute == "fp8",
+                                      .micro_batches = micro_batches,
+                                      .replicas = grid.data});
 }
 
 Assembly::Assembly(const config::Config& input, const model::BertConfig& model_config, Purpose for_what,
@@ -63,7 +74,7 @@ Assembly::Assembly(const config::Config& input, const model::BertConfig& model_c
       parts(cut(input, config, traits.head, input.run.mode == "train", grid.pipeline, balance)),
       parameters(own_parameters(), arenas_for(for_what, input, grid.data),
                  train::shard_alignment(input.run.reproducible, grid.data), memory),
-      products(ops::make_matrix_product("", product_settings(input))),
+      products(ops::make_matrix_product("", product_settings(input, memory.product_gradients))),
       attention(ops::make_attention(input.model.attention, storage)) {
   const std::vector<model::ModelRange> own = own_parts();
   stages.reserve(own.size());
@@ -77,7 +88,8 @@ Assembly::Assembly(const config::Config& input, const model::BertConfig& model_c
       .stage = place.pipeline,
       .virtual_stages = static_cast<int>(own.size()),
       .micro_batches = 1,
-      .replaces_first = train::replaces_first_gradients(core::is_gpu_build(), input.run.reproducible)};
+      .replaces_first = train::replaces_first_gradients(core::is_gpu_build(), input.run.reproducible) ||
+                        memory.product_gradients != core::DataType::fp32};
   require_precision(input);
   if (input.precision.compute == "fp8" && purpose != Purpose::evaluation && input.run.mode == "train") make_fp8(input);
 }
@@ -159,7 +171,7 @@ std::vector<std::int64_t> Assembly::segments() const {
 
 std::vector<train::ArenaRange> Assembly::replaced_gradients() const {
   if (!pipeline_settings_.replaces_first) return {};
-  return train::replaced_gradients(parameters, stages);
+  return train::replaced_gradients(parameters);
 }
 
 std::vector<std::int64_t> Assembly::units() const {

@@ -200,7 +200,8 @@ StepResult Trainer::step(const data::LoadedStep& loaded, std::int64_t done, cons
   targets_ = global_targets(loaded);
   // Squares take a pass over the gradients: every few steps is enough for a mean over many.
   constexpr std::int64_t noise_interval = 8;
-  const bool measures = done % noise_interval == 0;
+  // A small batch is a part of the step's: where that is one micro-batch there is none.
+  const bool measures = done % noise_interval == 0 && micro_batches > 1;
   const std::size_t count = loaded.micro_batches.size();
   sums_.measure_first_micro_batch(measures);
   // The first micro-batch has the longest sequence, the last ones have more of the short ones: each has its turn to be

@@ -8,6 +8,7 @@
 #include "bert_hpc/core/call_count.hpp"
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/ops/activation.hpp"
 #include "blocked_product.hpp"
 #include "cpu_products.hpp"
 #include "instruction_set.hpp"
@@ -30,7 +31,10 @@ const cpu::TileKernels& kernels_of([[maybe_unused]] cpu::InstructionSet set, [[m
 
 class NativeProduct final : public MatrixProduct {
  public:
-  NativeProduct(const cpu::TileKernels& kernels, core::DataType compute) : MatrixProduct(compute), kernels_(kernels) {}
+  NativeProduct(const cpu::TileKernels& kernels, const ProductSettings& settings)
+      : MatrixProduct(settings.compute),
+        kernels_(kernels),
+        rounds_gradients_(settings.weight_gradients != core::DataType::fp32) {}
 
   std::string name() const override { return "native (" + std::string(kernels_.name) + ")"; }
   bool rows_are_independent() const override { return true; }
@@ -45,7 +49,8 @@ class NativeProduct final : public MatrixProduct {
       blocks_ = core::Buffer<float>(threads * cpu::block_floats(kernels_), core::MemoryKind::host);
       threads_ = threads;
     }
-    return (scratch_.size() + blocks_.size()) * static_cast<std::int64_t>(sizeof(float));
+    if (rounds_gradients_ && e.out * e.in > gradient_.size()) gradient_ = core::Buffer<float>(e.out * e.in);
+    return (scratch_.size() + blocks_.size() + gradient_.size()) * static_cast<std::int64_t>(sizeof(float));
   }
 
   void forward(ConstMatrix x, Tensor<const float> w, const float* bias, Matrix y) override {
@@ -76,8 +81,15 @@ class NativeProduct final : public MatrixProduct {
     run(p);
   }
 
-  void backward_weight(ConstMatrix d_y, ConstMatrix x, Tensor<float> d_w, float* d_bias, Write write) override {
-    detail::require_product_shapes(compute(), x, d_w, d_y);
+  void backward_weight(ConstMatrix d_y, ConstMatrix x, Matrix d_w, float* d_bias, Write write) override {
+    detail::require_weight_gradient(compute(), x, d_w, d_y, write);
+    // The inner dimension goes in steps, which would each round a result in 16 bits.
+    if (d_w.type != core::DataType::fp32 && x.rows > 0) {
+      core::require(d_w.size() <= gradient_.size(), "matrix product: a gradient is larger than what was reserved");
+      const Tensor<float> whole(gradient_.data(), d_w.rows, d_w.columns);
+      backward_weight(d_y, x, whole, d_bias, write);
+      return copy(whole, d_w);
+    }
     if (x.rows == 0) {
       if (write == Write::accumulate) return;
       detail::set_zero_rows(d_w);
@@ -163,8 +175,10 @@ class NativeProduct final : public MatrixProduct {
   }
 
   const cpu::TileKernels& kernels_;
+  bool rounds_gradients_;
   core::Buffer<float> scratch_, blocks_;
-  std::int64_t threads_ = 0;  // that blocks_ are for
+  core::Buffer<float> gradient_;  // of a weight, before it is rounded
+  std::int64_t threads_ = 0;      // that blocks_ are for
 };
 
 }  // namespace
@@ -174,11 +188,11 @@ bool native_product_is_tuned() {
 }
 
 std::unique_ptr<MatrixProduct> make_native_product(const ProductSettings& settings) {
-  return std::make_unique<NativeProduct>(kernels_of(cpu::widest_instruction_set(), settings.compute), settings.compute);
+  return std::make_unique<NativeProduct>(kernels_of(cpu::widest_instruction_set(), settings.compute), settings);
 }
 
 std::unique_ptr<MatrixProduct> make_portable_product(const ProductSettings& settings) {
-  return std::make_unique<NativeProduct>(kernels_of(cpu::InstructionSet::baseline, settings.compute), settings.compute);
+  return std::make_unique<NativeProduct>(kernels_of(cpu::InstructionSet::baseline, settings.compute), settings);
 }
 
 }  // namespace bert_hpc::ops

@@ -26,6 +26,7 @@ class CublasProduct final : public GemmProduct {
       : GemmProduct(settings.compute),
         reproducible_(settings.reproducible),
         tf32_(settings.tf32 && settings.compute == core::DataType::fp32),
+        weight_gradients_(settings.weight_gradients),
         matmul_(settings.reproducible, tf32_) {}
 
   std::string name() const override {
@@ -61,6 +62,7 @@ class CublasProduct final : public GemmProduct {
     }
     LinearOperands at{.x = x.data(), .y = y.data(), .w = w.data(), .d_w = d_w.data()};
     if (how(compute(), true) != BiasAdded::by_kernel) at.bias = bias.data();
+    at.d_w_type = weight_gradients_;
     if (sums_in_epilogue()) at.d_bias = d_bias.data();
     for (const std::int64_t bucket : buckets_to_try(e.rows)) {
       for (const Matmul& product : linear_products(std::min(bucket, e.rows), e.in, e.out, compute(), at)) {
@@ -86,9 +88,9 @@ class CublasProduct final : public GemmProduct {
   }
 
   /// An epilogue replaces the bias' gradient and reads d_y in the type of the product.
-  void backward_weight(ConstMatrix d_y, ConstMatrix x, Tensor<float> d_w, float* d_bias, Write write) override {
-    const bool fused =
-        sums_in_epilogue() && d_bias != nullptr && write == Write::replace && d_y.type == compute() && d_y.rows > 0;
+  void backward_weight(ConstMatrix d_y, ConstMatrix x, Matrix d_w, float* d_bias, Write write) override {
+    const bool fused = sums_in_epilogue() && d_bias != nullptr && write == Write::replace && d_y.type == compute() &&
+                       d_w.type == core::DataType::fp32 && d_y.rows > 0;
     if (fused) sums_ = d_bias;
     GemmProduct::backward_weight(d_y, x, d_w, fused ? nullptr : d_bias, write);
     sums_ = nullptr;
@@ -99,7 +101,9 @@ class CublasProduct final : public GemmProduct {
     return how_bias_is_added(compute(), result, copied, reproducible_, fusion().biases);
   }
   bool sums_in_epilogue() const {
-    return compute() != core::DataType::fp32 && !reproducible_ && fusion().bias_gradients;
+    // The library adds them up in the type of the product's result.
+    return compute() != core::DataType::fp32 && weight_gradients_ == core::DataType::fp32 && !reproducible_ &&
+           fusion().bias_gradients;
   }
 
   /// What an epilogue would add to y; null where the bias is added to the stored result, or is null.
@@ -165,6 +169,7 @@ class CublasProduct final : public GemmProduct {
   }
 
   bool reproducible_, tf32_;
+  core::DataType weight_gradients_;
   CublasMatmul matmul_;
   // Of the product under way, or null: its bias, what an epilogue adds of it, and where one puts the bias' gradient.
   const float* bias_ = nullptr;

@@ -104,6 +104,7 @@ inline BiasAdded how_bias_is_added(core::DataType compute, core::DataType result
 struct LinearOperands {
   void *x = nullptr, *y = nullptr, *w = nullptr, *bias = nullptr;
   float *d_w = nullptr, *d_bias = nullptr;
+  core::DataType d_w_type = core::DataType::fp32;  ///< of d_w where it is new
 };
 
 /// The products that layers ask for, of operands and results of type `type`: forward, with and without bias, gradient
@@ -125,14 +126,14 @@ inline std::vector<Matmul> linear_products(std::int64_t rows, std::int64_t in, s
   }
   all.push_back(input);
   all.back().beta = 1;
-  const Matmul weight{
-      .m = out, .n = in, .k = rows, .a = turned(y), .b = x, .c = {at.d_w, in, core::DataType::fp32, false}};
+  const Matmul weight{.m = out, .n = in, .k = rows, .a = turned(y), .b = x, .c = {at.d_w, in, at.d_w_type, false}};
   all.push_back(weight);
   if (at.d_bias != nullptr) {
     all.push_back(weight);
     all.back().sums_of_a = at.d_bias;
   }
   all.push_back(weight);
+  all.back().c.type = core::DataType::fp32;
   all.back().beta = 1;
   return all;
 }

@@ -9,6 +9,7 @@
 
 #include "../src/ops/adamw_element.hpp"
 #include "bert_hpc/core/device_memory.hpp"
+#include "bert_hpc/core/error.hpp"
 #include "support/sample_tensors.hpp"
 
 using namespace bert_hpc;
@@ -66,6 +67,66 @@ TEST_CASE("squares of ranges have the bits of each range's own blocks, at the pl
   CHECK(std::vector<double>(sums.begin(), sums.end()) == expected);
   CHECK(expected[0] == 0);
   CHECK(expected[2] > 0);
+}
+
+TEST_CASE("squares and updates of gradients in bf16 are those of the rounded numbers") {
+  const std::int64_t size = GENERATE(3, 4096, 10001);
+  const Matrix exact = Matrix::random(1, size, 2, 2.0f);
+  Matrix w = Matrix::random(1, size, 1), m = Matrix::random(1, size, 3), v = Matrix::random(1, size, 4);
+  for (float& x : v.values) x = std::abs(x);
+  const test::Vector<float> w2 = w.values, m2 = m.values, v2 = v.values;
+  test::Vector<core::Bf16> g(static_cast<std::size_t>(size));
+  double squares = 0, exact_squares = 0;
+  for (std::size_t i = 0; i < g.size(); ++i) {
+    g[i] = core::Bf16(exact.values[i]);
+    squares += static_cast<double>(g[i]) * static_cast<double>(g[i]);
+    exact_squares += static_cast<double>(exact.values[i]) * static_cast<double>(exact.values[i]);
+  }
+  const test::Vector<core::Bf16> before = g;
+  const ops::SquareRange square{.size = size, .narrow_gradient = g.data()};
+  core::MirroredArray<double> partial((size + ops::norm_block - 1) / ops::norm_block);
+  ops::SquareRanges({&square, 1}).sum({partial.device(), static_cast<std::size_t>(partial.size())});
+  double sum = 0;
+  for (const double part : partial.to_host(partial.size())) sum += part;
+  CHECK(std::abs(sum - squares) <= 1e-12 * squares);  // doubles in another order
+  // An element is off by at most 2^-8 of itself, and so is the norm.
+  CHECK(std::abs(std::sqrt(sum) - std::sqrt(exact_squares)) <= std::ldexp(std::sqrt(exact_squares), -8));
+  CHECK(sum != exact_squares);
+
+  const bool decay = GENERATE(true, false), copied = GENERATE(true, false), skips = GENERATE(true, false);
+  test::Vector<std::uint16_t> copies(g.size());
+  const float factor = skips ? std::nanf("") : 0.25f;
+  core::MirroredArray<float> on_device(1);
+  core::copy_to_device(&factor, on_device.device(), sizeof factor);
+  const ops::AdamwRange range{.value = w.values.data(),
+                              .first_moment = m.values.data(),
+                              .second_moment = v.values.data(),
+                              .copy = copied ? copies.data() : nullptr,
+                              .size = size,
+                              .decay = decay,
+                              .clears = false,
+                              .narrow_gradient = g.data()};
+  const ops::AdamwStep step{.learning_rate = 1e-2, .weight_decay = 0.1, .device_scale = on_device.device()};
+  ops::AdamwRanges({&range, 1}).update(step, 0, 1);
+  std::int64_t wrong = 0;
+  for (std::size_t i = 0; i < g.size(); ++i) {
+    wrong += g[i].bits != before[i].bits;
+    if (skips) {
+      wrong += w.values[i] != w2[i] || m.values[i] != m2[i] || v.values[i] != v2[i];
+      continue;
+    }
+    const double grad = 0.25 * static_cast<double>(before[i]);
+    const double first = 0.9 * m2[i] + 0.1 * grad, second = 0.999 * v2[i] + 0.001 * grad * grad;
+    const double value = w2[i] * (1 - 1e-2 * (decay ? 0.1 : 0.0)) - 1e-2 * first / (std::sqrt(second) + 1e-8);
+    // Values below 5, and a few roundings of 6e-8 of each and of the update, which small second moments make large.
+    wrong += std::abs(m.values[i] - first) > 1e-6 || std::abs(v.values[i] - second) > 1e-6;
+    wrong += std::abs(w.values[i] - value) > 1e-6 + 1e-6 * std::abs(w2[i] - value);
+    if (copied) wrong += copies[i] != core::bf16_of_float(w.values[i]);
+  }
+  CHECK(wrong == 0);
+  ops::AdamwRange cleared = range;
+  cleared.clears = true;
+  CHECK_THROWS_AS(ops::AdamwRanges({&cleared, 1}), core::Error);
 }
 
 TEST_CASE("the factor of an update clips as torch does, undoes the scale, and is NaN where something is not finite") {

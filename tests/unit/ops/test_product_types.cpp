@@ -187,6 +187,29 @@ TEST_CASE("products of 16-bit operands: backward") {
   }
 }
 
+TEST_CASE("a weight's gradient that is replaced may be stored in 16 bits, and each sum is rounded once") {
+  const DataType type = GENERATE(DataType::bf16, DataType::fp16);
+  const std::string kind = any_kind();
+  const std::int64_t rows = GENERATE(0, 7, 1500), in = 40, out = 24;  // 1500: several steps of the inner dimension
+  CAPTURE(kind, core::name_of(type), rows);
+  const auto product = ops::make_matrix_product(kind, {.compute = type, .weight_gradients = type});
+  product->reserve({rows, in, out});
+  const StoredMatrix d_y = StoredMatrix::random(type, rows, out, 1), x = StoredMatrix::random(type, rows, in, 2);
+  StoredMatrix d_w = StoredMatrix::random(type, out, in, 3);
+  Matrix d_bias(1, out);
+  product->backward_weight(d_y, x, d_w, d_bias.values.data(), Write::replace);
+  check(d_w, [&](auto i, auto j) {
+    return inner(
+        rows, [&](auto k) { return d_y(k, i); }, [&](auto k) { return x(k, j); });
+  });
+  for (std::int64_t j = 0; j < out; ++j) {
+    const Inner p = inner(
+        rows, [&](auto k) { return d_y(k, j); }, [](auto) { return 1.0; });
+    CHECK(std::abs(d_bias(0, j) - p.value) <= p.bound);
+  }
+  CHECK_THROWS_AS(product->backward_weight(d_y, x, d_w, nullptr, Write::accumulate), core::Error);
+}
+
 TEST_CASE("rows of 16-bit products depend on nothing but themselves, whatever the threads") {
   const DataType type = GENERATE(DataType::bf16, DataType::fp16);
   const auto product = ops::make_matrix_product(test::independent_products(), {.compute = type});

@@ -17,6 +17,7 @@
 #include "bert_hpc/model/stage.hpp"
 #include "bert_hpc/train/evaluation_metrics.hpp"
 #include "bert_hpc/train/pipeline.hpp"
+#include "bert_hpc/train/weight_gradients.hpp"
 
 namespace bert_hpc::app {
 
@@ -52,7 +53,10 @@ data::ShardLimits shard_limits(const config::Config& input, const model::BertCon
 
 /// In what activations, and products' operands, are kept: precision.compute.
 core::DataType storage_type(const config::Config& input);
-ops::ProductSettings product_settings(const config::Config& input);
+ops::ProductSettings product_settings(const config::Config& input,
+                                      core::DataType weight_gradients = core::DataType::fp32);
+/// In what a training stores gradients of the blocks' weights, with at most `micro_batches` a step of a replica.
+core::DataType weight_gradient_type(const config::Config& input, const comm::GridShape& grid, int micro_batches);
 
 /// Planned memory of this rank by what it is for, bytes.
 using MemoryPlan = std::vector<std::pair<std::string, std::int64_t>>;

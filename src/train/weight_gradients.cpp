@@ -1,0 +1,35 @@
+#include "bert_hpc/train/weight_gradients.hpp"
+
+#include "bert_hpc/core/environment.hpp"
+#include "bert_hpc/core/error.hpp"
+
+namespace bert_hpc::train {
+
+bool replaces_first_gradients(bool gpu, bool reproducible) {
+  return gpu && !reproducible;
+}
+
+core::DataType weight_gradient_type(const WeightGradientFacts& facts, const std::string& stated) {
+  if (!stated.empty() && stated != "16" && stated != "32") {
+    throw core::Error(core::ExitCode::input,
+                      "BERT_HPC_GRADIENTS is \"" + stated + "\": \"16\" and \"32\" bits are known.");
+  }
+  const bool wanted = stated.empty() ? facts.gpu : stated == "16";
+  const bool possible = facts.compute == core::DataType::bf16 && !facts.fp8 && !facts.reproducible && !facts.offload &&
+                        facts.micro_batches == 1 && facts.replicas == 1;
+  return wanted && possible ? core::DataType::bf16 : core::DataType::fp32;
+}
+
+core::DataType weight_gradient_type(const WeightGradientFacts& facts) {
+  return weight_gradient_type(facts, core::environment("BERT_HPC_GRADIENTS"));
+}
+
+std::vector<ArenaRange> replaced_gradients(const core::ParameterStore& parameters) {
+  std::vector<ArenaRange> ranges;
+  for (const core::ParameterSlice& slice : parameters.slices()) {
+    if (slice.one_product) ranges.push_back({slice.offset, slice.offset + slice.size});
+  }
+  return ranges;
+}
+
+}  // namespace bert_hpc::train
