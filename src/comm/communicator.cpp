@@ -107,14 +107,19 @@ std::string Communicator::broadcast(std::string text, int root) {
 }
 
 std::vector<std::string> Communicator::all_gather(const std::string& text) {
-  const std::int64_t longest = reduce_one(*this, static_cast<std::int64_t>(text.size()), Reduction::maximum);
-  const auto width = static_cast<std::size_t>(longest) + 1;  // zero-terminated: texts here are names and messages
-  std::string mine = text;
-  mine.resize(width);
-  std::string all(width * static_cast<std::size_t>(size()), '\0');
+  const std::uint64_t length = text.size();
+  const std::int64_t longest = reduce_one(*this, static_cast<std::int64_t>(length), Reduction::maximum);
+  const std::size_t width = sizeof length + static_cast<std::size_t>(longest);  // length, text, padding
+  std::string mine(width, '\0'), all(width * static_cast<std::size_t>(size()), '\0');
+  std::memcpy(mine.data(), &length, sizeof length);
+  std::copy(text.begin(), text.end(), mine.begin() + sizeof length);
   all_gather(std::as_bytes(std::span(mine.data(), width)), std::as_writable_bytes(std::span(all.data(), all.size())));
   std::vector<std::string> texts;
-  for (int r = 0; r < size(); ++r) texts.emplace_back(all.c_str() + static_cast<std::size_t>(r) * width);
+  for (std::size_t at = 0; at < all.size(); at += width) {
+    std::uint64_t size = 0;
+    std::memcpy(&size, all.data() + at, sizeof size);
+    texts.push_back(all.substr(at + sizeof size, size));
+  }
   return texts;
 }
 

@@ -130,7 +130,7 @@ class Communicator {
   std::int64_t sum(std::int64_t value);
   bool any(bool value);  ///< is it true on some rank?
   std::string broadcast(std::string text, int root);
-  /// Everyone's text, by rank.
+  /// Every rank's text, which may have any bytes, by rank.
   std::vector<std::string> all_gather(const std::string& text);
 };
 

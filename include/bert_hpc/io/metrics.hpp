@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -90,6 +91,13 @@ struct RankRow {
   /// Of the rank's GPU, whoever uses it: a kernel ran (0 … 1 of the time), most memory (bytes), energy (J); NaN where
   /// unknown.
   double gpu_utilisation = 0, gpu_memory = 0, energy = 0;
+
+  template <class Self>
+  static auto fields(Self& self) {
+    return std::tie(self.host, self.device, self.threads, self.peak_memory, self.utilisation, self.power,
+                    self.start_memory, self.planned_memory, self.computing, self.communicating, self.waiting,
+                    self.gpu_utilisation, self.gpu_memory, self.energy);
+  }
 };
 
 enum class RunStatus { running, finished, failed, stopped };

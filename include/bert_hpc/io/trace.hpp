@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -18,6 +19,12 @@ struct TraceEvent {
   std::int64_t step = -1;         ///< -1: none
   int micro_batch = -1;           ///< -1: none
   int virtual_stage = 0;
+
+  template <class Self>
+  static auto fields(Self& self) {
+    return std::tie(self.name, self.category, self.rank, self.begin, self.seconds, self.step, self.micro_batch,
+                    self.virtual_stage);
+  }
 };
 
 struct Trace {

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <sstream>
 
 #include "bert_hpc/app/run/collective.hpp"
+#include "bert_hpc/comm/objects.hpp"
 #include "bert_hpc/ops/dropout.hpp"
 #include "bert_hpc/ops/losses.hpp"
 #include "bert_hpc/ops/optimizer_update.hpp"
@@ -115,7 +115,7 @@ void Trainer::result(int micro_batch, model::Stage& stage, int slot) {
 }
 
 std::vector<std::int64_t> Trainer::samples_without_loss(const data::LoadedStep& loaded) {
-  std::string mine;
+  std::vector<std::int64_t> mine;
   std::vector<float> rows;
   for (std::size_t m = 0; m < own_; ++m) {
     rows.resize(static_cast<std::size_t>(row_counts_[m]));
@@ -124,13 +124,12 @@ std::vector<std::int64_t> Trainer::samples_without_loss(const data::LoadedStep& 
     const core::MicroBatch& batch = loaded.micro_batches[m].on_host;
     for (std::size_t r = 0; r < rows.size(); ++r) {
       if (std::isfinite(rows[r])) continue;
-      mine += std::to_string(batch.sample[batch.targets.rows.sequence[r]]) + ' ';
+      mine.push_back(batch.sample[batch.targets.rows.sequence[r]]);
     }
   }
   std::vector<std::int64_t> samples;
-  for (const std::string& text : assembly_.groups().world.all_gather(mine)) {
-    std::istringstream numbers(text);
-    for (std::int64_t sample; numbers >> sample;) samples.push_back(sample);
+  for (const auto& found : comm::all_gather_objects(assembly_.groups().world, mine)) {
+    samples.insert(samples.end(), found.begin(), found.end());
   }
   std::sort(samples.begin(), samples.end());  // a sample may have several rows
   samples.erase(std::unique(samples.begin(), samples.end()), samples.end());

@@ -1,7 +1,6 @@
 #include "bert_hpc/app/report/banner.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <set>
 
 #include "bert_hpc/app/run/machine.hpp"
@@ -102,29 +101,6 @@ std::string memory_text(const std::vector<std::pair<std::string, std::int64_t>>&
 }
 
 }  // namespace
-
-std::string encode(const RankPlacement& placement) {
-  return placement.host + '\t' + placement.device + '\t' + std::to_string(placement.threads) + '\t' +
-         format_core_list(placement.cores) + '\t' + format_core_list(placement.numa_nodes) + '\t' +
-         std::to_string(placement.device_node) + '\t' + placement.device_identity + '\t' +
-         std::to_string(placement.visible_devices);
-}
-
-RankPlacement decode_placement(const std::string& text) {
-  std::vector<std::string> parts;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const auto tab = std::min(text.find('\t', begin), text.size());
-    parts.push_back(text.substr(begin, tab - begin));
-    begin = tab + 1;
-  }
-  if (parts.size() != 8) return {};
-  RankPlacement placement{parts[0], parts[1], 1, parse_core_list(parts[3]), parse_core_list(parts[4])};
-  std::from_chars(parts[2].data(), parts[2].data() + parts[2].size(), placement.threads);
-  std::from_chars(parts[5].data(), parts[5].data() + parts[5].size(), placement.device_node);
-  placement.device_identity = parts[6];
-  std::from_chars(parts[7].data(), parts[7].data() + parts[7].size(), placement.visible_devices);
-  return placement;
-}
 
 std::string banner(const BannerFacts& facts) {
   Page page;

@@ -5,6 +5,7 @@
 #include "bert_hpc/app/report/banner.hpp"
 #include "bert_hpc/app/run/machine.hpp"
 #include "bert_hpc/comm/mpi_communicator.hpp"
+#include "bert_hpc/comm/objects.hpp"
 #include "bert_hpc/config/machine_description.hpp"
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/device_runtime.hpp"
@@ -78,9 +79,7 @@ void describe_run(const RunContext& context, const Assembly& assembly, const Dat
                            .device_identity = context.device.identity,
                            .visible_devices = context.device.visible};
   BannerFacts facts;
-  for (const std::string& text : context.world.all_gather(encode(mine))) {
-    facts.ranks.push_back(decode_placement(text));
-  }
+  facts.ranks = comm::all_gather_objects(context.world, mine);
   if (context.ranks() != context.world.size()) facts.planned_ranks = context.ranks();
   const model::BertConfig& config = assembly.config;
   const core::ParameterStore whole_model(assembly.all_parameters(), core::ParameterStore::Arenas::none);

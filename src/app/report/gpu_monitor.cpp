@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <sstream>
 
 namespace bert_hpc::app {
 namespace {
@@ -110,27 +109,6 @@ GpuSummary summary_of(const std::vector<GpuSample>& samples) {
   }
   if (!samples.empty()) summary.energy = samples.back().energy - samples.front().energy;
   return summary;
-}
-
-std::string encode(const std::vector<GpuSample>& samples) {
-  std::ostringstream text;
-  text.precision(17);
-  for (const GpuSample& s : samples) {
-    for (const double value : {s.seconds, s.utilisation, s.memory, s.power, s.energy}) text << value << ' ';
-  }
-  return text.str();
-}
-
-std::vector<GpuSample> decode_samples(const std::string& text) {
-  std::vector<GpuSample> samples;
-  std::vector<double> values;
-  std::istringstream words(text);
-  // Streams do not read the "nan" that they write.
-  for (std::string word; words >> word;) values.push_back(std::strtod(word.c_str(), nullptr));
-  for (std::size_t i = 0; i + 5 <= values.size(); i += 5) {
-    samples.push_back({values[i], values[i + 1], values[i + 2], values[i + 3], values[i + 4]});
-  }
-  return samples;
 }
 
 GpuMonitor::GpuMonitor(const std::string& identity, std::chrono::milliseconds interval, const std::string& library)

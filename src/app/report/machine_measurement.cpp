@@ -12,6 +12,7 @@
 #include "bert_hpc/app/run/machine.hpp"
 #include "bert_hpc/comm/device_communicator.hpp"
 #include "bert_hpc/comm/mpi_communicator.hpp"
+#include "bert_hpc/comm/objects.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/core/version.hpp"
 #include "bert_hpc/io/atomic_write.hpp"
@@ -72,12 +73,11 @@ double step_overhead(comm::Communicator& world) {
 double core_share(comm::Communicator& world, const NodeLayout& layout, const Machine& machine, int threads) {
   std::set<int> cores;
   double wanted = 0;
-  const std::vector<std::string> texts =
-      world.all_gather(std::to_string(threads) + ' ' + format_core_list(machine.cores));
-  for (std::size_t rank = 0; rank < texts.size(); ++rank) {
+  const auto ranks = comm::all_gather_objects(world, std::pair(threads, machine.cores));
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     if (layout.node[rank] != layout.node[0]) continue;
-    wanted += std::stod(texts[rank]);
-    for (const int core : parse_core_list(texts[rank].substr(texts[rank].find(' ') + 1))) cores.insert(core);
+    wanted += ranks[rank].first;
+    cores.insert(ranks[rank].second.begin(), ranks[rank].second.end());
   }
   return cores.empty() ? 1.0 : std::min(1.0, static_cast<double>(cores.size()) / wanted);
 }

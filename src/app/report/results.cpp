@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <filesystem>
 #include <limits>
-#include <sstream>
 
 #include "bert_hpc/app/engine/model_export.hpp"
 #include "bert_hpc/app/run/collective.hpp"
 #include "bert_hpc/app/run/machine.hpp"
 #include "bert_hpc/app/run/run_directory.hpp"
+#include "bert_hpc/comm/objects.hpp"
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/version.hpp"
 #include "bert_hpc/data/tokenizer_folder.hpp"
@@ -153,40 +153,34 @@ void Results::write_predictions(const Predictions& predictions, const data::Shar
 }
 
 std::vector<io::TimerRow> Results::record_timers(const core::Timers& timers) {
-  std::ostringstream mine;
-  mine.precision(17);
+  std::vector<SectionTime> mine;
   for (const core::Timers::Section& section : timers.sections()) {
-    mine << section.name << '\t' << section.calls << '\t' << section.seconds << '\n';
+    mine.push_back({std::string(section.name), section.calls, section.seconds});
   }
-  std::vector<io::TimerRow> rows = timers_of_all(world_.all_gather(mine.str()));
+  std::vector<io::TimerRow> rows = timers_of_all(comm::all_gather_objects(world_, mine));
   if (metrics_) metrics_->record_timers(rows);
   return rows;
 }
 
-std::vector<io::TimerRow> timers_of_all(const std::vector<std::string>& told) {
+std::vector<io::TimerRow> timers_of_all(const std::vector<std::vector<SectionTime>>& ranks) {
   std::vector<io::TimerRow> rows;
-  std::vector<std::size_t> tellers;  // of each row
-  for (const std::string& text : told) {
-    std::istringstream lines(text);
-    for (std::string name, rest; std::getline(lines, name, '\t') && std::getline(lines, rest);) {
-      std::istringstream numbers(rest);
-      std::int64_t calls = 0;
-      double seconds = 0;
-      numbers >> calls >> seconds;
-      auto row = std::find_if(rows.begin(), rows.end(), [&](const io::TimerRow& r) { return r.name == name; });
+  std::vector<std::size_t> contributors;  // of each row
+  for (const std::vector<SectionTime>& sections : ranks) {
+    for (const SectionTime& section : sections) {
+      auto row = std::find_if(rows.begin(), rows.end(), [&](const io::TimerRow& r) { return r.name == section.name; });
       if (row == rows.end()) {
-        row = rows.insert(rows.end(), {name, 0, seconds, 0, 0});
-        tellers.push_back(0);
+        row = rows.insert(rows.end(), {section.name, 0, section.seconds, 0, 0});
+        contributors.push_back(0);
       }
-      ++tellers[static_cast<std::size_t>(row - rows.begin())];
-      row->calls = std::max(row->calls, calls);
-      row->seconds_min = std::min(row->seconds_min, seconds);
-      row->seconds_max = std::max(row->seconds_max, seconds);
-      row->seconds_avg += seconds / static_cast<double>(told.size());
+      ++contributors[static_cast<std::size_t>(row - rows.begin())];
+      row->calls = std::max(row->calls, section.calls);
+      row->seconds_min = std::min(row->seconds_min, section.seconds);
+      row->seconds_max = std::max(row->seconds_max, section.seconds);
+      row->seconds_avg += section.seconds / static_cast<double>(ranks.size());
     }
   }
   for (std::size_t r = 0; r < rows.size(); ++r) {
-    if (tellers[r] < told.size()) rows[r].seconds_min = 0;  // of a rank that was never there
+    if (contributors[r] < ranks.size()) rows[r].seconds_min = 0;  // of a rank that was never there
   }
   return rows;
 }
@@ -211,34 +205,28 @@ void Results::record_samples(const std::vector<std::vector<GpuSample>>& samples)
 
 std::vector<io::RankRow> Results::record_ranks(const RunContext& context, const std::string& device,
                                                std::int64_t planned_memory, const RankTime& time) {
-  std::ostringstream mine;
-  mine << io::host_name() << '\t' << device << '\t' << context.threads << '\t' << process_memory().peak_resident << '\t'
-       << context.start_memory << '\t' << planned_memory << '\t' << time.computing << '\t' << time.communicating << '\t'
-       << time.waiting << '\n'
-       << encode(monitor_.samples());
-  std::vector<io::RankRow> rows;
-  std::vector<std::vector<GpuSample>> samples;
-  for (const std::string& text : world_.all_gather(mine.str())) {
-    std::istringstream fields(text);
-    samples.push_back(decode_samples(text.substr(std::min(text.find('\n'), text.size()))));
-    io::RankRow row;
-    std::getline(fields, row.host, '\t');
-    std::getline(fields, row.device, '\t');
-    fields >> row.threads >> row.peak_memory >> row.start_memory >> row.planned_memory >> row.computing >>
-        row.communicating >> row.waiting;
-    row.utilisation = time.wall > 0 ? row.computing / time.wall : std::numeric_limits<double>::quiet_NaN();
-    // On a GPU sections time the host, which launches kernels and waits for few: what a rank did is not known from
-    // them.
-    if (core::is_gpu_build()) {
-      row.computing = row.communicating = row.waiting = row.utilisation = std::numeric_limits<double>::quiet_NaN();
-    }
-    const GpuSummary gpu = summary_of(samples.back());
-    row.power = gpu.power;
-    row.energy = gpu.energy;
-    row.gpu_utilisation = gpu.utilisation;
-    row.gpu_memory = gpu.peak_memory;
-    rows.push_back(row);
+  io::RankRow mine;
+  mine.host = io::host_name();
+  mine.device = device;
+  mine.threads = context.threads;
+  mine.peak_memory = process_memory().peak_resident;
+  mine.start_memory = context.start_memory;
+  mine.planned_memory = planned_memory;
+  mine.computing = time.computing;
+  mine.communicating = time.communicating;
+  mine.waiting = time.waiting;
+  mine.utilisation = time.wall > 0 ? time.computing / time.wall : std::numeric_limits<double>::quiet_NaN();
+  // On a GPU sections time the host, which launches kernels and waits for few: what a rank did is not known from them.
+  if (core::is_gpu_build()) {
+    mine.computing = mine.communicating = mine.waiting = mine.utilisation = std::numeric_limits<double>::quiet_NaN();
   }
+  const GpuSummary gpu = summary_of(monitor_.samples());
+  mine.power = gpu.power;
+  mine.energy = gpu.energy;
+  mine.gpu_utilisation = gpu.utilisation;
+  mine.gpu_memory = gpu.peak_memory;
+  const std::vector<io::RankRow> rows = comm::all_gather_objects(world_, mine);
+  const std::vector<std::vector<GpuSample>> samples = comm::all_gather_objects(world_, monitor_.samples());
   record_samples(samples);
   if (metrics_) metrics_->record_ranks(rows);
   return rows;

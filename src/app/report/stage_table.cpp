@@ -1,28 +1,10 @@
 #include "bert_hpc/app/report/stage_table.hpp"
+#include "bert_hpc/comm/objects.hpp"
 
 #include <algorithm>
 #include <sstream>
 
 namespace bert_hpc::app {
-namespace {
-
-std::string encode(const StageFacts& stage) {
-  std::ostringstream text;
-  text << stage.parameters << ' ' << stage.bytes;
-  for (const auto& [begin, end] : stage.sublayers) text << ' ' << begin << ' ' << end;
-  return text.str();
-}
-
-StageFacts decode(const std::string& text) {
-  std::istringstream fields(text);
-  StageFacts stage;
-  fields >> stage.parameters >> stage.bytes;
-  for (int begin = 0, end = 0; fields >> begin >> end;) stage.sublayers.emplace_back(begin, end);
-  return stage;
-}
-
-}  // namespace
-
 StageFacts stage_facts(const Assembly& assembly, const MemoryPlan& memory) {
   StageFacts facts{.sublayers = {}, .parameters = assembly.parameters.parameters(), .bytes = total(memory)};
   for (const model::Stage& stage : assembly.stages) {
@@ -35,15 +17,14 @@ std::vector<StageFacts> stage_table(const RunContext& context,
                                     const std::function<StageFacts(const comm::GridPlace&)>& facts_at) {
   const comm::GridShape& grid = context.grid;
   if (grid.pipeline == 1 && grid.tensor == 1) return {};
-  std::vector<std::string> texts;
+  std::vector<StageFacts> ranks;
   if (!context.invocation.validate) {
-    texts = context.world.all_gather(encode(facts_at(comm::place(grid, context.world.rank()))));
+    ranks = comm::all_gather_objects(context.world, facts_at(comm::place(grid, context.world.rank())));
   }
   std::vector<StageFacts> stages;
   for (int stage = 0; stage < grid.pipeline; ++stage) {
     const comm::GridPlace place{.data = 0, .pipeline = stage, .tensor = 0};
-    stages.push_back(texts.empty() ? facts_at(place)
-                                   : decode(texts[static_cast<std::size_t>(comm::rank_at(grid, place))]));
+    stages.push_back(ranks.empty() ? facts_at(place) : ranks[static_cast<std::size_t>(comm::rank_at(grid, place))]);
   }
   return stages;
 }

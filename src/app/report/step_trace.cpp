@@ -1,11 +1,11 @@
 #include "bert_hpc/app/report/step_trace.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include "bert_hpc/app/run/collective.hpp"
 #include "bert_hpc/app/run/machine.hpp"
+#include "bert_hpc/comm/objects.hpp"
 
 namespace bert_hpc::app {
 namespace {
@@ -30,44 +30,6 @@ double since(core::Timers::Clock::time_point zero, core::Timers::Clock::time_poi
   return std::chrono::duration<double>(time - zero).count();
 }
 
-std::string encode(const std::vector<io::TraceEvent>& events) {
-  std::string text;
-  for (const io::TraceEvent& event : events) {
-    text += event.name + '\t' + event.category + '\t' + std::to_string(std::llround(event.begin * 1e9)) + '\t' +
-            std::to_string(std::llround(event.seconds * 1e9)) + '\t' + std::to_string(event.step) + '\t' +
-            std::to_string(event.micro_batch) + '\t' + std::to_string(event.virtual_stage) + '\n';
-  }
-  return text;
-}
-
-/// Of a rank's text, appended.
-void decode(const std::string& text, int rank, std::vector<io::TraceEvent>& events) {
-  const char* at = text.data();
-  const char* const end = at + text.size();
-  const auto word = [&] {
-    const char* const begin = at;
-    at = std::find_if(at, end, [](char c) { return c == '\t' || c == '\n'; });
-    return std::string(begin, at == end ? at : at++);
-  };
-  const auto number = [&](auto value) {
-    const std::string digits = word();
-    std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    return value;
-  };
-  while (at != end) {
-    io::TraceEvent event;
-    event.name = word();
-    event.category = word();
-    event.rank = rank;
-    event.begin = static_cast<double>(number(std::int64_t{0})) * 1e-9;
-    event.seconds = static_cast<double>(number(std::int64_t{0})) * 1e-9;
-    event.step = number(std::int64_t{0});
-    event.micro_batch = number(0);
-    event.virtual_stage = number(0);
-    events.push_back(std::move(event));
-  }
-}
-
 /// An instant that all ranks call zero. Ranks of a host share a clock and take the same reading of it; those of
 /// different hosts, readings behind one barrier.
 core::Timers::Clock::time_point common_zero(comm::Communicator& world) {
@@ -75,12 +37,8 @@ core::Timers::Clock::time_point common_zero(comm::Communicator& world) {
   const std::string host = inspect_machine().host;
   world.barrier();
   const std::int64_t now = Clock::now().time_since_epoch().count();
-  for (const std::string& text : world.all_gather(std::to_string(now) + ' ' + host)) {
-    const auto space = text.find(' ');
-    if (text.substr(space + 1) != host) continue;
-    Clock::rep ticks = now;
-    std::from_chars(text.data(), text.data() + space, ticks);
-    return Clock::time_point(Clock::duration(ticks));  // of the host's first rank
+  for (const auto& [first_host, ticks] : comm::all_gather_objects(world, std::pair(host, now))) {
+    if (first_host == host) return Clock::time_point(Clock::duration(ticks));  // of the host's first rank
   }
   return Clock::time_point(Clock::duration(now));
 }
@@ -163,15 +121,15 @@ std::optional<io::Trace> StepTrace::write(const std::string& path, const comm::G
                                           const std::string& schedule) {
   if (!pending()) return std::nullopt;
   written_ = true;
-  const std::vector<std::string> texts = world_.all_gather(encode(events_));
+  const std::vector<std::vector<io::TraceEvent>> ranks = comm::all_gather_objects(world_, events_);
   std::optional<io::Trace> written;
   collectively(world_, [&] {
     if (world_.rank() != 0) return;
     io::Trace& trace = written.emplace();
     trace.facts = {{"kind", "measured"}, {"schedule", schedule}, {"grid", comm::describe(grid)}};
-    for (std::size_t rank = 0; rank < texts.size(); ++rank) {
-      trace.ranks.push_back(row_name(grid, static_cast<int>(rank)));
-      decode(texts[rank], static_cast<int>(rank), trace.events);
+    for (const std::vector<io::TraceEvent>& events : ranks) {
+      trace.ranks.push_back(row_name(grid, static_cast<int>(trace.ranks.size())));
+      trace.events.insert(trace.events.end(), events.begin(), events.end());
     }
     io::write_trace(path, trace);
   });

@@ -144,15 +144,6 @@ TEST_CASE("ranks of a node that see one GPU each are warned that NVLink may not 
   CHECK(placement_warnings({on_gpu("n1", "", 0), on_gpu("n1", "", 0)}).empty());            // CPUs
 }
 
-TEST_CASE("a placement survives being gathered as text") {
-  RankPlacement one = rank("host-1", 3, {0, 1, 2, 9}, {0, 1});
-  CHECK(decode_placement(encode(one)) == one);
-  one.device_identity = "GPU-1234";
-  one.visible_devices = 4;
-  CHECK(decode_placement(encode(one)) == one);
-  CHECK(decode_placement("nonsense") == RankPlacement{});
-}
-
 TEST_CASE("the banner warns of ranks far from their GPU") {
   const auto gpu = [](int core_node, int device_node) {
     RankPlacement placement = rank("n1", 1, {core_node}, {core_node});
@@ -168,7 +159,6 @@ TEST_CASE("the banner warns of ranks far from their GPU") {
   CHECK_THAT(far[0], ContainsSubstring("on n1, ranks 1-2 run far from the GPU: on NUMA node 1, the GPU on node 0"));
   CHECK_THAT(far[0], ContainsSubstring("--cpu-bind=map_ldom:LIST"));
   CHECK_THAT(placement_warnings({gpu(0, 3)})[0], ContainsSubstring("rank 0 runs far"));
-  CHECK(decode_placement(encode(gpu(1, 0))) == gpu(1, 0));
   BannerFacts facts;
   facts.ranks = {gpu(1, 0)};
   CHECK_THAT(banner(facts), ContainsSubstring("(NUMA node 1, the GPU's 0)"));

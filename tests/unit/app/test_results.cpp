@@ -41,7 +41,8 @@ TEST_CASE("a model gets the vocabulary that its shards were made with, and no ot
 }
 
 TEST_CASE("a rank without a section has spent no time in it, in the least as in the mean") {
-  const auto rows = app::timers_of_all({"step\t5\t2.0\n", "step\t6\t4.0\ncheckpoint\t1\t3.0\n", "step\t4\t3.0\n"});
+  const auto rows =
+      app::timers_of_all({{{"step", 5, 2.0}}, {{"step", 6, 4.0}, {"checkpoint", 1, 3.0}}, {{"step", 4, 3.0}}});
   REQUIRE(rows.size() == 2);
   CHECK(rows[0].calls == 6);
   CHECK(rows[0].seconds_min == 2.0);

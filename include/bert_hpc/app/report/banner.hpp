@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -21,12 +22,13 @@ struct RankPlacement {
   std::string device_identity{};  ///< the same for two ranks exactly if they use one GPU; empty on CPUs
   int visible_devices = 0;        ///< GPUs that it sees
 
+  template <class Self>
+  static auto fields(Self& self) {
+    return std::tie(self.host, self.device, self.threads, self.cores, self.numa_nodes, self.device_node,
+                    self.device_identity, self.visible_devices);
+  }
   bool operator==(const RankPlacement&) const = default;
 };
-
-/// To one line and back, to be gathered as text. decode() of something else gives an empty placement.
-std::string encode(const RankPlacement& placement);
-RankPlacement decode_placement(const std::string& text);
 
 struct BannerFacts {
   std::string version, revision;

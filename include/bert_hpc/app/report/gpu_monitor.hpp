@@ -13,6 +13,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 namespace bert_hpc::app {
@@ -24,6 +25,11 @@ struct GpuSample {
   double memory = 0;       ///< bytes in use, by anybody
   double power = 0;        ///< W
   double energy = 0;       ///< J since the driver was loaded
+
+  template <class Self>
+  static auto fields(Self& self) {
+    return std::tie(self.seconds, self.utilisation, self.memory, self.power, self.energy);
+  }
 };
 
 /// The library, opened and started; closed at the end of life.
@@ -67,10 +73,6 @@ struct GpuSummary {
   double energy = 0;       ///< J between the first and the last sample
 };
 GpuSummary summary_of(const std::vector<GpuSample>& samples);
-
-/// To one line and back, to be gathered as text.
-std::string encode(const std::vector<GpuSample>& samples);
-std::vector<GpuSample> decode_samples(const std::string& text);
 
 class GpuMonitor {
  public:

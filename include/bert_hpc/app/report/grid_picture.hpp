@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -16,7 +17,12 @@ struct StageFacts {
   std::vector<std::pair<int, int>>
       sublayers;                ///< sublayers [begin, end) of each virtual stage, in the order of the model
   std::int64_t parameters = 0;  ///< of one rank
-  std::int64_t bytes = 0;       ///< planned memory of one rank; 0: not told
+  std::int64_t bytes = 0;       ///< planned memory of one rank; 0: unknown
+
+  template <class Self>
+  static auto fields(Self& self) {
+    return std::tie(self.sublayers, self.parameters, self.bytes);
+  }
 };
 
 /// `stages`: one for each stage of the pipeline. Lines end with '\n' and have no indentation.

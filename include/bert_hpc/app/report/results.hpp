@@ -89,9 +89,20 @@ class Results {
   bool finished_ = false;
 };
 
-/// Sections over ranks, from each rank's lines "name, tab, calls, tab, seconds"; who lacks one has spent 0 seconds in
-/// it.
-std::vector<io::TimerRow> timers_of_all(const std::vector<std::string>& told);
+/// What one rank measured of a section.
+struct SectionTime {
+  std::string name;
+  std::int64_t calls = 0;
+  double seconds = 0;
+
+  template <class Self>
+  static auto fields(Self& self) {
+    return std::tie(self.name, self.calls, self.seconds);
+  }
+};
+
+/// Sections over ranks, from each rank's; a rank that lacks one has spent 0 seconds in it.
+std::vector<io::TimerRow> timers_of_all(const std::vector<std::vector<SectionTime>>& ranks);
 
 /// Folder with the tokenizer's files: that of the shards if it has the vocabulary that they were made with, else of the
 /// pretrained model, else "": a model never gets a vocabulary that is not its own.
