@@ -9,6 +9,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "bert_hpc/comm/objects.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/data/shard_writer.hpp"
 #include "bert_hpc/io/atomic_write.hpp"
@@ -27,6 +28,9 @@ using core::ExitCode;
 
 namespace {
 
+const std::string memory_advice =
+    "set output.shard_tokens lower; training a vocabulary (tokenizer.train_size) needs memory for every distinct word";
+
 class Preparation {
  public:
   Preparation(const PrepConfig& config, comm::Communicator& group, const std::function<void(const std::string&)>& say)
@@ -34,10 +38,10 @@ class Preparation {
 
   Summary run() {
     const auto begin = std::chrono::steady_clock::now();
-    agree(group_, [this] { tokenizer_ = checked_tokenizer(config_); });
+    agree([this] { tokenizer_ = checked_tokenizer(config_); });
     std::string replaced;
     std::vector<std::string> found;
-    agree(group_, [&] {
+    agree([&] {
       if (!is_root()) return;
       found = staging_.make();
       replaced = describe_replaced(config_);
@@ -67,9 +71,10 @@ class Preparation {
   void tell(const std::string& line) const {
     if (is_root()) say_(line);
   }
+  void agree(const std::function<void()>& step) const { prep::agree(group_, step); }
 
   void work() {
-    agree(group_, [this] { table_ = scan_rows(config_); });
+    agree([this] { table_ = scan_rows(config_); });
     summary_.rows = table_.rows();
     summary_.by_status = table_.counts();
     for (std::size_t i = 0; i < table_.label_names.size(); ++i) {
@@ -84,7 +89,7 @@ class Preparation {
     for (const std::string& doubt : doubts(config_, *tokenizer_)) tell("warning: " + doubt);
     tokenize_rows();
     write_shards();
-    agree(group_, [this] {
+    agree([this] {
       if (!is_root()) return;
       write_small_files();
       staging_.publish();
@@ -95,24 +100,15 @@ class Preparation {
     const tokenize::TokenizerKind& kind = config_.tokenizer_kind();
     const auto trainer = kind.trainer(config_.text_form());
     tokenize::WordCounts counts;
-    agree(group_, [&] { count_words(*trainer, counts); });
+    agree([&] { count_words(*trainer, counts); });
     gather_counts(group_, counts);
-    std::string text;
-    agree(group_, [&] {
-      if (!is_root()) return;
-      const auto size = static_cast<std::int32_t>(config_.tokenizer.train_size);
-      for (const std::string& line : trainer->train(counts.sorted(), size)) text += line + '\n';
+    std::vector<std::string> vocabulary;
+    agree([&] {
+      if (is_root())
+        vocabulary = trainer->train(counts.sorted(), static_cast<std::int32_t>(config_.tokenizer.train_size));
     });
-    text = group_.broadcast(text, 0);
-    agree(group_, [&] {
-      std::vector<std::string> vocabulary;
-      for (std::size_t at = 0; at < text.size();) {
-        const std::size_t end = text.find('\n', at);
-        vocabulary.push_back(text.substr(at, end - at));
-        at = end + 1;
-      }
-      tokenizer_ = kind.make(std::move(vocabulary), config_.text_form(), "the trained vocabulary");
-    });
+    vocabulary = comm::broadcast_object(group_, vocabulary, 0);
+    agree([&] { tokenizer_ = kind.make(std::move(vocabulary), config_.text_form(), "the trained vocabulary"); });
     tell("trained a vocabulary of " + core::counted(tokenizer_->size(), "token"));
   }
 
@@ -269,6 +265,14 @@ class Preparation {
 };
 
 }  // namespace
+
+void agree(comm::Communicator& group, const std::function<void()>& step) {
+  comm::agree(group, step, memory_advice);
+}
+
+Error as_error(const std::exception& thrown) {
+  return core::as_error(thrown, memory_advice);
+}
 
 Summary prepare(const PrepConfig& config, comm::Communicator& group,
                 const std::function<void(const std::string&)>& say) {

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "bert_hpc/comm/agreement.hpp"
 #include "bert_hpc/comm/communicator.hpp"
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/prep/prep_config.hpp"
@@ -17,14 +18,9 @@
 
 namespace bert_hpc::prep {
 
-/// An error that all ranks know of: rank 0 prints it, all ranks exit with its code.
-class AgreedError : public core::Error {
- public:
-  using core::Error::Error;
-};
+using comm::AgreedError;
 
-/// Collective: runs `step` on every rank; if it throws an Error on some, all throw the lowest such rank's as an
-/// AgreedError. `step` makes no collective calls.
+/// Collective. comm::agree(), with what prep can do about too little memory.
 void agree(comm::Communicator& group, const std::function<void()>& step);
 
 /// What was thrown, as an error for the user, with what prep can do about too little memory.

@@ -6,17 +6,13 @@
 #include <functional>
 
 #include "bert_hpc/app/run/failure_mark.hpp"
+#include "bert_hpc/comm/agreement.hpp"
 #include "bert_hpc/comm/communicator.hpp"
 #include "bert_hpc/core/error.hpp"
 
 namespace bert_hpc::app {
 
-/// An error that every rank finds and throws alike (after a reduction, or from the same input), so that rank 0 alone
-/// needs to speak and all can leave in order.
-class AgreedError : public core::Error {
- public:
-  using core::Error::Error;
-};
+using comm::AgreedError;
 
 /// Thrown on every rank after a failure that all ranks know of and that has been reported.
 struct Stop {
