@@ -11,6 +11,7 @@
 #include "bert_hpc/data/file_list.hpp"
 #include "bert_hpc/data/tokenizer_folder.hpp"
 #include "bert_hpc/prep/prepare.hpp"
+#include "bert_hpc/prep/readers/line_source.hpp"
 #include "check.hpp"
 #include "given_vocabulary.hpp"
 #include "ownership.hpp"
@@ -101,8 +102,9 @@ void check_text(const PrepConfig& config, core::ProblemList& problems, ExitCode&
   }
 }
 
-/// Files that are there and open, each once; at most most_problems of them are reported.
-void check_source_files(const PrepConfig& config, core::ProblemList& problems, ExitCode& code) {
+/// Files that are there and open, each once; at most most_problems of them are reported. `columns_known`: else which
+/// ones were meant is not known, and files need not have them.
+void check_source_files(const PrepConfig& config, bool columns_known, core::ProblemList& problems, ExitCode& code) {
   std::vector<std::string> columns = config.source.text;
   columns.insert(columns.end(), config.source.text_pair.begin(), config.source.text_pair.end());
   if (config.has_labels()) columns.push_back(config.source.label);
@@ -112,6 +114,10 @@ void check_source_files(const PrepConfig& config, core::ProblemList& problems, E
     for (const std::string& file : data::match_paths(*files, unmatched)) {
       if (problems.all().size() >= most_problems) return;
       note(problems, code, key, [&] {
+        if (!columns_known) {
+          LineSource opened(file);
+          return;
+        }
         std::vector<std::string> wanted = columns;
         if (files == &config.source.files && !config.split.group.empty()) wanted.push_back(config.split.group);
         open_rows(file, config.row_format(), wanted);
@@ -133,10 +139,11 @@ void check_source_files(const PrepConfig& config, core::ProblemList& problems, E
   }
 }
 
-/// All that the input names. `text`: are the tokenizer's settings known? What is not given was reported before.
-std::unique_ptr<Tokenizer> check_named(const PrepConfig& config, bool text, core::ProblemList& problems,
+/// All that the input names. `columns`: is known which columns files must have? `text`: are the tokenizer's settings
+/// known? What is not given was reported before.
+std::unique_ptr<Tokenizer> check_named(const PrepConfig& config, bool columns, bool text, core::ProblemList& problems,
                                        ExitCode& code) {
-  check_source_files(config, problems, code);
+  check_source_files(config, columns, problems, code);
   std::unique_ptr<Tokenizer> tokenizer = check_vocabulary(config, problems, code);
   if (text) check_text(config, problems, code);
   if (!config.output.directory.empty()) {
@@ -174,7 +181,7 @@ void settle(PrepConfig& config) {
 std::unique_ptr<Tokenizer> checked_tokenizer(const PrepConfig& config) {
   core::ProblemList problems;
   ExitCode code = ExitCode::files;
-  std::unique_ptr<Tokenizer> tokenizer = check_named(config, true, problems, code);
+  std::unique_ptr<Tokenizer> tokenizer = check_named(config, true, true, problems, code);
   if (problems.all().size() == 1) throw Error(code, problems.all().front());
   problems.throw_if_any(code, "the text cannot be prepared:");
   return tokenizer;
@@ -194,12 +201,9 @@ PrepConfig given_config(const std::string& path, const std::vector<std::string>&
     return std::any_of(told.begin(), told.end(),
                        [&](const std::string& text) { return text.find(table) != std::string::npos; });
   };
-  if (wrong("[source]") || wrong("[split]") || wrong("[task]")) {
-    config.source.format = "text";  // has no columns: which ones were meant is not known
-  } else {
-    find_labels(config);
-  }
-  check_named(config, !wrong("[tokenizer]"), problems, code);
+  const bool columns_known = !wrong("[source]") && !wrong("[split]") && !wrong("[task]");
+  if (columns_known) find_labels(config);
+  check_named(config, columns_known, !wrong("[tokenizer]"), problems, code);
   problems.throw_if_any(code, "the input cannot be used:");
   return {};
 }

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "bert_hpc/core/error.hpp"
+#include "bert_hpc/core/text.hpp"
 #include "split_rules.hpp"
 
 namespace bert_hpc::prep {
@@ -23,7 +25,7 @@ std::vector<std::string> tokenizer_names() {
 
 void visit_keys(config::TomlKeys& keys, PrepConfig& c) {
   keys.table("source");
-  keys.key("format", c.source.format, one_of({"csv", "tsv", "jsonl", "text", "squad"}, {"wikiqa"})).required();
+  keys.key("format", c.source.format, one_of(format_names(), {"wikiqa"})).required();
   keys.key("files", c.source.files);
   keys.key("validation_files", c.source.validation_files);
   keys.key("test_files", c.source.test_files);
@@ -79,8 +81,44 @@ namespace {
 
 constexpr const char* only_predicted = ", or [source] label = \"\" for text without labels, for mode predict.";
 
+/// Keys that the format does not take.
+void check_format(const PrepConfig& c, config::TomlReader& reader) {
+  const TextFormat* const format = find_text_format(c.source.format);
+  if (format == nullptr) return;  // which is a problem of its own
+  const auto only = [&](bool TextFormat::*takes, bool given, const std::string& key) {
+    if (format->*takes || !given) return;
+    const std::vector<std::string> names = format_names(takes);
+    complain(reader, "source." + key,
+             (names.size() == 1 ? "is for format " : "is for formats ") + core::listed(names, "and", false) +
+                 ", and the format is " + format->name + ".");
+  };
+  only(&TextFormat::takes_table_keys, c.source.delimiter.has_value(), "delimiter");
+  only(&TextFormat::takes_table_keys, c.source.quotes.has_value(), "quotes");
+  only(&TextFormat::takes_table_keys, c.source.columns != 0, "columns");
+  only(&TextFormat::takes_table_keys, !c.source.header, "header");
+  only(&TextFormat::takes_table_keys, c.source.extra_columns, "extra_columns");
+  only(&TextFormat::takes_unit, c.source.unit != "line", "unit");
+  if (format->takes_table_keys && c.source.extra_columns && !c.source.header) {
+    complain(reader, "source.extra_columns",
+             "needs a header, which gives the number of columns: it has no meaning without a header.");
+  }
+  if (*format->only_utf8 != '\0' && c.source.encoding != "utf-8") {
+    complain(reader, "source.encoding",
+             std::string("must be \"utf-8\" for format ") + format->name + ", " + format->only_utf8 + ".");
+  }
+  if (format->has_columns) return;
+  if (c.has_labels() && !c.task.name.empty()) {
+    complain(reader, "task.name",
+             "\"" + c.task.name + "\" needs labels, and " + format->title + " has none: use " +
+                 core::listed(format_names(&TextFormat::has_columns), "or", false) + only_predicted);
+  }
+  if (c.has_pairs()) {
+    complain(reader, "source.text_pair",
+             std::string("has no meaning for ") + format->title + ", which has one column.");
+  }
+}
+
 void check_source(const PrepConfig& c, config::TomlReader& reader) {
-  const bool table = c.source.format == "csv" || c.source.format == "tsv";
   if (c.source.files.empty() && c.source.validation_files.empty() && c.source.test_files.empty()) {
     complain(reader, "source.files", "names no file, and neither do validation_files and test_files.",
              {"source.validation_files", "source.test_files"});
@@ -92,34 +130,7 @@ void check_source(const PrepConfig& c, config::TomlReader& reader) {
   if (!good_delimiter) {
     complain(reader, "source.delimiter", "must be one ASCII character, neither a quote nor a line end, e.g. \"\\t\".");
   }
-  const bool known = !c.source.format.empty();
-  const auto only_tables = [&](bool differs, const std::string& key) {
-    if (known && !table && differs) {
-      complain(reader, "source." + key, "is for formats csv and tsv, and the format is " + c.source.format + ".");
-    }
-  };
-  only_tables(c.source.delimiter.has_value(), "delimiter");
-  only_tables(c.source.quotes.has_value(), "quotes");
-  only_tables(c.source.columns != 0, "columns");
-  only_tables(!c.source.header, "header");
-  only_tables(c.source.extra_columns, "extra_columns");
-  if (table && c.source.extra_columns && !c.source.header) {
-    complain(reader, "source.extra_columns",
-             "needs a header, which gives the number of columns: it has no meaning without a header.");
-  }
-  if (known && c.source.unit != "line" && c.source.format != "text") {
-    complain(reader, "source.unit", "is for format text, and the format is " + c.source.format + ".");
-  }
-  if (c.source.format == "squad" && c.source.encoding != "utf-8") {
-    complain(reader, "source.encoding", "must be \"utf-8\" for format squad, whose files are JSON.");
-  }
-  if (c.source.format == "text" && c.has_labels() && !c.task.name.empty()) {
-    complain(reader, "task.name",
-             "\"" + c.task.name + "\" needs labels, and plain text has none: use csv, tsv or jsonl" + only_predicted);
-  }
-  if (c.source.format == "text" && c.has_pairs()) {
-    complain(reader, "source.text_pair", "has no meaning for plain text, which has one column.");
-  }
+  check_format(c, reader);
 }
 
 /// Without labels rows are good for prediction alone, by a model that has its vocabulary and its labels already.
@@ -184,10 +195,13 @@ ReadPrepConfig read(config::TomlReader& reader, const std::string& name) {
   config::refuse_input_of("bert_hpc", "run", "source", reader, name);
   PrepConfig c;
   visit_keys(reader, c);
+  const TextFormat* const format = find_text_format(c.source.format);
+  if (format != nullptr && !reader.given("split.group")) c.split.group = format->group;
   complete_split(c, reader);
   if (c.has_pairs() && !reader.given("task.pack")) c.task.pack = false;
   c.source.label_given = reader.given("source.label");
-  if (c.wants_labels() && !c.source.label_given && c.source.format == "text" && c.only_tests()) c.source.label.clear();
+  const bool no_labels = format != nullptr && !format->has_columns;
+  if (c.wants_labels() && !c.source.label_given && no_labels && c.only_tests()) c.source.label.clear();
   if (c.wants_labels() && !c.has_labels()) {
     if (!reader.given("split.train")) c.split.train = 0;
     if (!reader.given("split.validation")) c.split.validation = 0;
@@ -225,17 +239,20 @@ const tokenize::TokenizerKind& PrepConfig::tokenizer_kind() const {
   return *kind;
 }
 
+const TextFormat& PrepConfig::text_format() const {
+  const TextFormat* const format = find_text_format(source.format);
+  core::require(format != nullptr, "[source] format names a format that there is");
+  return *format;
+}
+
 RowFormat PrepConfig::row_format() const {
+  const TextFormat& format = text_format();
   RowFormat row;
-  row.format = source.format == "csv"     ? TextFormat::csv
-               : source.format == "tsv"   ? TextFormat::tsv
-               : source.format == "jsonl" ? TextFormat::jsonl
-               : source.format == "squad" ? TextFormat::squad
-                                          : TextFormat::text;
+  row.format = &format;
   row.encoding = source.encoding == "latin-1" ? TextEncoding::latin1 : TextEncoding::utf8;
   row.header = source.header;
-  row.delimiter = source.delimiter ? source.delimiter->front() : source.format == "tsv" ? '\t' : ',';
-  row.quotes = source.quotes.value_or(source.format == "csv");
+  row.delimiter = source.delimiter ? source.delimiter->front() : format.delimiter;
+  row.quotes = source.quotes.value_or(format.quotes);
   row.column_limit = static_cast<int>(source.columns);
   row.extra_columns = source.extra_columns;
   row.unit = source.unit == "paragraph" ? TextUnit::paragraph : TextUnit::line;

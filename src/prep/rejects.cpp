@@ -29,7 +29,7 @@ std::int64_t broken_rows(const Counts& counts) {
 
 /// " If it is a tab that separates …" where nearly all broken rows hold another format's delimiter, and not their own.
 std::string delimiter_cause(const RowTable& table, const PrepConfig& config, std::int64_t broken) {
-  if (config.source.format != "csv" && config.source.format != "tsv") return {};
+  if (!config.text_format().takes_table_keys) return {};
   const char own = config.row_format().delimiter;
   const auto nearly_all = [&](std::size_t i) { return 10 * table.rejects_with[i] >= 9 * broken; };
   const auto place = std::find(likely_delimiters.begin(), likely_delimiters.end(), own);

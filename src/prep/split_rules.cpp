@@ -91,8 +91,9 @@ void complete_split(PrepConfig& c, config::TomlReader& reader) {
   if (c.filter.sample > 0 && c.source.files.empty()) {
     complain(reader, "filter.sample", "draws from the rows of [source] files, and there are no such files.");
   }
-  if (!c.split.group.empty() && c.source.format == "text") {
-    complain(reader, "split.group", "is a column, and plain text has none.");
+  const TextFormat* const format = find_text_format(c.source.format);
+  if (!c.split.group.empty() && format != nullptr && !format->has_columns) {
+    complain(reader, "split.group", std::string("is a column, and ") + format->title + " has none.");
   }
   if (!reader.given("split.stratify")) {
     c.split.stratify = c.split.group.empty() && c.task.name != "regression";

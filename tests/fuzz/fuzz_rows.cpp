@@ -9,17 +9,18 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using prep::RowFormat;
   RowFormat format;
   const int choice = data[0];
-  format.format = static_cast<prep::TextFormat>(choice & 3);
+  constexpr const char* names[] = {"csv", "tsv", "jsonl", "text"};
+  format.format = prep::find_text_format(names[choice & 3]);
   format.encoding = (choice & 4) != 0 ? prep::TextEncoding::latin1 : prep::TextEncoding::utf8;
   format.header = (choice & 8) == 0;
   format.quotes = (choice & 16) == 0;
-  format.delimiter = format.format == prep::TextFormat::tsv ? '\t' : ',';
+  format.delimiter = format.format->delimiter;
   format.column_limit = (choice & 32) != 0 ? 3 : 0;
   format.extra_columns = (choice & 128) != 0;
   format.unit = (choice & 64) != 0 ? prep::TextUnit::paragraph : prep::TextUnit::line;
   std::vector<std::string> columns = {"text", "label"};
   if (!format.header) columns = {"1", "2"};
-  if (format.format == prep::TextFormat::text) columns = {"text"};
+  if (!format.format->has_columns) columns = {"text"};
   const fuzz::File file(fuzz::text(data + 1, size - 1));
   fuzz::accepts([&] {
     const auto rows = prep::open_rows(file.path(), format, columns);

@@ -96,7 +96,7 @@ std::vector<Question> walk(const json& root) {
 std::vector<Question> read(const std::string& path, std::string& refused) {
   std::vector<Question> rows;
   try {
-    const auto reader = prep::open_rows(path, {.format = prep::TextFormat::squad}, columns);
+    const auto reader = prep::open_rows(path, {.format = prep::find_text_format("squad")}, columns);
     prep::Row row;
     std::int64_t line = 1;
     while (reader->next(row)) {

@@ -16,7 +16,7 @@
 namespace bert_hpc::prep {
 
 struct SourceConfig {
-  std::string format;                                     ///< "csv" | "tsv" | "jsonl" | "text" | "squad"
+  std::string format;                                     ///< a name of text_formats()
   std::vector<std::string> files;                         ///< divided by [split]
   std::vector<std::string> validation_files, test_files;  ///< go whole into their split
   std::vector<std::string> text{"text"};                  ///< columns, joined by a blank
@@ -46,7 +46,7 @@ struct SplitConfig {
   double train = 0.8, validation = 0.1, test = 0.1;  ///< sum to 1 but for rounding; 0 where others are given
   std::int64_t seed = 1;
   bool stratify = true;  ///< each label is divided by the same fractions; regression: each tenth of the values
-  std::string group{};   ///< column whose equal values stay in one split; empty: none
+  std::string group{};   ///< column whose equal values stay in one split; empty: none. Default: TextFormat::group
 };
 
 struct TokenizerConfig {
@@ -97,6 +97,8 @@ struct PrepConfig {
   /// The kind of tokenizer that [tokenizer] type names.
   const tokenize::TokenizerKind& tokenizer_kind() const;
   bool packs() const { return task.name == "masked_lm" && task.pack; }
+  /// The format that [source] format names. Throws Error(internal) where there is none of that name.
+  const TextFormat& text_format() const;
   RowFormat row_format() const;
 };
 

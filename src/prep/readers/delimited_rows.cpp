@@ -25,7 +25,7 @@ struct Field {
 
 /// Where the header's only name holds a possible delimiter: what to write in the input; else nothing.
 std::string delimiter_advice(const std::vector<std::string>& names, const RowFormat& format) {
-  const char usual = format.format == TextFormat::tsv ? '\t' : ',';
+  const char usual = format.format->delimiter;
   if (names.size() != 1) return {};
   for (const char c : {'\t', ';', '|', ','}) {
     if (c == format.delimiter || names[0].find(c) == std::string::npos) continue;
@@ -275,6 +275,26 @@ class DelimitedRows : public RowReader {
 std::unique_ptr<RowReader> open_delimited_rows(const std::string& file, const RowFormat& format,
                                                const std::vector<std::string>& columns) {
   return std::make_unique<DelimitedRows>(file, format, columns);
+}
+
+const TextFormat& csv_format() {
+  static const TextFormat format{.name = "csv",
+                                 .title = "CSV",
+                                 .takes_table_keys = true,
+                                 .delimiter = ',',
+                                 .quotes = true,
+                                 .open = open_delimited_rows};
+  return format;
+}
+
+const TextFormat& tsv_format() {
+  static const TextFormat format{.name = "tsv",
+                                 .title = "TSV",
+                                 .takes_table_keys = true,
+                                 .delimiter = '\t',
+                                 .quotes = false,
+                                 .open = open_delimited_rows};
+  return format;
 }
 
 }  // namespace bert_hpc::prep

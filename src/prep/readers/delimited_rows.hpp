@@ -1,4 +1,4 @@
-// CSV and TSV rows. Internal to the module: open_rows() makes these.
+// CSV and TSV rows, also for formats that are tables with a header of their own. Internal to the module.
 #pragma once
 
 #include <memory>

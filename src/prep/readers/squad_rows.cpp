@@ -1,7 +1,5 @@
 // The file is one JSON document of any size. Its outermost object and the list of its articles are walked here; one
 // article at a time is cut out, by its brackets alone, and given to the JSON parser.
-#include "squad_rows.hpp"
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -9,6 +7,7 @@
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/prep/readers/line_source.hpp"
+#include "bert_hpc/prep/readers/row_reader.hpp"
 #include "bert_hpc/tokenize/utf8.hpp"
 #include "column_words.hpp"
 #include "squad_article.hpp"
@@ -219,23 +218,10 @@ std::string misplaced(const SquadQuestion& question, const std::string& context)
   return problem.append(" (question ").append(core::printable(question.id, 60)).append(")");
 }
 
-enum class Column { id, title, question, context, is_impossible, answer_text, answer_start };
-const std::vector<std::string> column_names = {"id",          "title",       "question", "context", "is_impossible",
-                                               "answer_text", "answer_start"};
-
 class SquadRows : public RowReader {
  public:
-  SquadRows(const std::string& file, const std::vector<std::string>& columns) : articles_(file) {
-    std::vector<std::string> missing;
-    for (const std::string& column : columns) {
-      const auto found = std::find(column_names.begin(), column_names.end(), column);
-      if (found == column_names.end()) missing.push_back(column);
-      columns_.push_back(static_cast<Column>(found - column_names.begin()));
-    }
-    if (missing.empty()) return;
-    throw Error(ExitCode::data, file + ": has no " + columns_text(missing, column_names) +
-                                    ". The columns of SQuAD are " + core::listed(column_names, "and") + ".");
-  }
+  SquadRows(const std::string& file, const TextFormat& format, const std::vector<std::string>& columns)
+      : articles_(file), places_(column_places(file, format, format.columns, columns)) {}
 
   bool next(Row& row) override {
     while (paragraph_ == article_.paragraphs.size() || question_ == article_.paragraphs[paragraph_].questions.size()) {
@@ -253,44 +239,38 @@ class SquadRows : public RowReader {
     row.line = articles_.place().line;
     row.problem = misplaced(question, paragraph.context);
     start_ = question.answered ? std::to_string(question.answer.start) : "";
+    const std::string_view impossible = question.impossible ? "true" : "false";
+    const std::string_view all[] = {question.id, article_.title,       question.text, paragraph.context,
+                                    impossible,  question.answer.text, start_};  // as squad_format() names them
     row.values.clear();
-    for (const Column column : columns_) row.values.emplace_back(value(column, paragraph, question));
+    for (const std::size_t place : places_) row.values.emplace_back(all[place]);
     return true;
   }
 
  private:
-  std::string_view value(Column column, const SquadParagraph& paragraph, const SquadQuestion& question) const {
-    switch (column) {
-      case Column::id:
-        return question.id;
-      case Column::title:
-        return article_.title;
-      case Column::question:
-        return question.text;
-      case Column::context:
-        return paragraph.context;
-      case Column::is_impossible:
-        return question.impossible ? "true" : "false";
-      case Column::answer_text:
-        return question.answer.text;
-      case Column::answer_start:
-        break;
-    }
-    return start_;
-  }
-
   SquadFile articles_;
-  std::vector<Column> columns_;
+  std::vector<std::size_t> places_;  // of the columns asked for
   SquadArticle article_;
   std::size_t paragraph_ = 0, question_ = 0;  // the next row's
   std::int64_t number_ = 0;
   std::string start_;
 };
 
+std::unique_ptr<RowReader> open(const std::string& file, const RowFormat& format,
+                                const std::vector<std::string>& columns) {
+  return std::make_unique<SquadRows>(file, *format.format, columns);
+}
+
 }  // namespace
 
-std::unique_ptr<RowReader> open_squad_rows(const std::string& file, const std::vector<std::string>& columns) {
-  return std::make_unique<SquadRows>(file, columns);
+const TextFormat& squad_format() {
+  static const TextFormat format{
+      .name = "squad",
+      .title = "SQuAD",
+      .columns = {"id", "title", "question", "context", "is_impossible", "answer_text", "answer_start"},
+      .only_utf8 = "whose files are JSON",
+      .open = open};
+  return format;
 }
 
 }  // namespace bert_hpc::prep

@@ -53,6 +53,22 @@ TEST_CASE("defaults follow the format") {
   CHECK(parse(good, {"source.quotes=true"}).row_format().quotes);
 }
 
+TEST_CASE("formats are found by their names") {
+  CHECK(find_text_format("SQuAD") == nullptr);
+  for (const TextFormat* format : text_formats()) {
+    INFO(format->name);
+    CHECK(find_text_format(format->name) == format);
+    CHECK(format->open != nullptr);
+  }
+}
+
+TEST_CASE("a sequence has room for a token of each text") {
+  CHECK(message(good, {"tokenizer.max_tokens=3"}).empty());
+  CHECK_THAT(message(good, {"tokenizer.max_tokens=2"}), ContainsSubstring("must be at least 3: [CLS] a [SEP]."));
+  CHECK_THAT(message(good, {"tokenizer.max_tokens=4", "source.text_pair=\"b\""}),
+             ContainsSubstring("must be at least 5 for pairs: [CLS] a [SEP] b [SEP]."));
+}
+
 TEST_CASE("shards name the column of the labels where it has a name") {
   CHECK(parse(good, {"source.label=\"score 1\""}).label_column() == "score 1");
   CHECK(parse(good, {"source.label=\"2\""}).label_column().empty());
@@ -168,13 +184,16 @@ TEST_CASE("keys that contradict each other are refused") {
   CHECK_THAT(message(good, {"tokenizer.vocabulary=\"v\""}), ContainsSubstring("both given"));
   CHECK_THAT(message(good, {"tokenizer.train_size=0"}),
              ContainsSubstring("vocabulary is missing, and so is train_size") && !ContainsSubstring("both"));
-  CHECK_THAT(message(good, {"source.format=\"text\""}), ContainsSubstring("needs labels"));
+  CHECK_THAT(message(good, {"source.format=\"text\""}),
+             ContainsSubstring("needs labels, and plain text has none: use csv, tsv, jsonl"));
+  CHECK_THAT(message(good, {"source.unit=\"paragraph\""}),
+             ContainsSubstring("[source] unit is for format text, and the format is tsv."));
   CHECK_THAT(message(good, {"source.format=\"jsonl\"", "source.quotes=true"}), ContainsSubstring("csv and tsv"));
   CHECK_THAT(message(good, {"source.format=\"squad\"", "source.header=false"}),
              ContainsSubstring("csv and tsv, and the format is squad"));
   CHECK_THAT(message(good, {"source.format=\"squad\"", "source.encoding=\"latin-1\""}),
              ContainsSubstring("must be \"utf-8\" for format squad"));
-  CHECK(parse(good, {"source.format=\"squad\""}).row_format().format == bert_hpc::prep::TextFormat::squad);
+  CHECK(parse(good, {"source.format=\"squad\""}).row_format().format == find_text_format("squad"));
   CHECK_THAT(message(good, {"split.train=0", "split.validation=0", "split.test=0"}), ContainsSubstring("above 0"));
   CHECK_THAT(message(good, {"task.labels=[\"a\",\"a\"]"}), ContainsSubstring("twice"));
   CHECK_THAT(message(good, {"task.pack=true"}), ContainsSubstring("masked_lm"));

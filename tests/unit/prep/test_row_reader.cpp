@@ -33,8 +33,9 @@ std::vector<std::string> rows(const std::string& content, const RowFormat& forma
 }
 
 using Rows = std::vector<std::string>;
-const RowFormat csv;
-const RowFormat tsv{.format = TextFormat::tsv, .delimiter = '\t', .quotes = false};
+const RowFormat csv{.format = find_text_format("csv")}, json{.format = find_text_format("jsonl")},
+    plain{.format = find_text_format("text")};
+const RowFormat tsv{.format = find_text_format("tsv"), .delimiter = '\t', .quotes = false};
 
 /// "text,label\nhello,1\n" by gzip -n.
 const std::string gzipped(
@@ -119,7 +120,7 @@ TEST_CASE("Latin-1 becomes UTF-8") {
 TEST_CASE("records longer than a block are read whole") {
   const std::string longest(5'000'000, 'x');
   CHECK(rows("a,b\n\"" + longest + "\n\",1\n2,3\n", csv, {"a", "b"}) == Rows{"2:" + longest + "\n|1", "4:2|3"});
-  RowFormat text{.format = TextFormat::text};
+  RowFormat text = plain;
   CHECK(rows(longest + "\nshort", text, {"text"}) == Rows{"1:" + longest, "2:short"});
   std::string many = "a\n";
   Rows expected;
@@ -131,7 +132,6 @@ TEST_CASE("records longer than a block are read whole") {
 }
 
 TEST_CASE("JSON Lines: numbers as text, null and absent keys, damaged lines") {
-  const RowFormat json{.format = TextFormat::jsonl};
   CHECK(rows("{\"t\":\"a\\u00e9\",\"l\":3}\n\n{\"t\":null,\"l\":true}\r\n{\"t\":\"x\"}\n", json, {"t", "l"}) ==
         Rows{"1:a\xC3\xA9|3", "3:|true", "4:x|-"});
   CHECK(rows("{\"t\":\n[1]\n{\"t\":[1]}\n{\"t\":\"\xFF\"}\n", json, {"t"}) ==
@@ -148,7 +148,7 @@ TEST_CASE("JSON Lines: numbers as text, null and absent keys, damaged lines") {
 }
 
 TEST_CASE("plain text by lines and by paragraphs") {
-  RowFormat text{.format = TextFormat::text};
+  RowFormat text = plain;
   CHECK(rows("one\ntwo\r\n\n  \nthree", text, {"text"}) == Rows{"1:one", "2:two", "5:three"});
   text.unit = TextUnit::paragraph;
   CHECK(rows("one\ntwo\n\n\nthree\n", text, {"text"}) == Rows{"1:one\ntwo", "5:three"});
@@ -164,7 +164,7 @@ TEST_CASE("gzip is read by its first bytes: several members, zeros behind the la
     expected.push_back(std::to_string(2 * i + 1) + ":text,label");
     expected.push_back(std::to_string(2 * i + 2) + ":hello,1");
   }
-  CHECK(rows(many, {.format = TextFormat::text}, {"text"}) == expected);
+  CHECK(rows(many, plain, {"text"}) == expected);
 }
 
 TEST_CASE("gzip that is truncated or damaged is an error, never a shorter text") {
@@ -198,11 +198,11 @@ TEST_CASE("files of other formats are named, with what to do") {
 
 TEST_CASE("lines may end in CR alone, if those of the file's beginning do") {
   CHECK(rows("a,b\r1,2\r\r3,\"x\ry\"\r", csv, {"a", "b"}) == Rows{"2:1|2", "4:3|x\ny"});
-  CHECK(rows("one\rtwo", {.format = TextFormat::text}, {"text"}) == Rows{"1:one", "2:two"});
-  CHECK(rows("one\rtwo\nthree\n", {.format = TextFormat::text}, {"text"}) == Rows{"1:one\rtwo", "2:three"});
-  CHECK(rows("one\r", {.format = TextFormat::text}, {"text"}) == Rows{"1:one"});
+  CHECK(rows("one\rtwo", plain, {"text"}) == Rows{"1:one", "2:two"});
+  CHECK(rows("one\rtwo\nthree\n", plain, {"text"}) == Rows{"1:one\rtwo", "2:three"});
+  CHECK(rows("one\r", plain, {"text"}) == Rows{"1:one"});
   std::string wide(65535, 'x');  // where the look at the beginning ends between CR and LF
-  CHECK(rows(wide + "\r\ny\rz\r\n", {.format = TextFormat::text}, {"text"}) == Rows{"1:" + wide, "2:y\rz"});
+  CHECK(rows(wide + "\r\ny\rz\r\n", plain, {"text"}) == Rows{"1:" + wide, "2:y\rz"});
 }
 
 TEST_CASE("a column whose name is there twice is refused where it is asked for") {
@@ -238,13 +238,13 @@ TEST_CASE("files that cannot be right are told apart") {
     }
     return "";
   };
-  const RowFormat tsv{.format = TextFormat::tsv, .delimiter = '\t', .quotes = false};
   CHECK_THAT(refusal("text;label\na;b\n", csv), ContainsSubstring("set [source] delimiter = \";\""));
   CHECK_THAT(refusal("text\tlabel\na\tb\n", csv),
              ContainsSubstring("set [source] format = \"tsv\"") && !ContainsSubstring("header = false"));
   CHECK_THAT(refusal("text,label\na,b\n", tsv), ContainsSubstring("set [source] format = \"csv\""));
   CHECK_THAT(refusal("text,label\na,b\n", csv), !ContainsSubstring("[source]"));
-  const RowFormat semicolons{.delimiter = ';'};
+  RowFormat semicolons = csv;
+  semicolons.delimiter = ';';
   CHECK_THAT(refusal("text,label\na,b\n", semicolons), ContainsSubstring("remove [source] delimiter"));
   CHECK_THAT(refusal("a film that I liked\tgood\n", csv),
              ContainsSubstring("format = \"tsv\"") && ContainsSubstring("header = false"));

@@ -22,7 +22,7 @@ const Texts all_columns = {"id", "title", "question", "context", "is_impossible"
 /// Rows as "line:value|value", or as "line:!problem".
 Texts rows(const std::string& content, const Texts& columns = all_columns) {
   const TemporaryFile file(content);
-  const auto reader = open_rows(file.path(), {.format = TextFormat::squad}, columns);
+  const auto reader = open_rows(file.path(), {.format = find_text_format("squad")}, columns);
   Texts all;
   Row row;
   while (reader->next(row)) {
@@ -42,7 +42,7 @@ Texts rows(const std::string& content, const Texts& columns = all_columns) {
 std::string refusal(const std::string& content, const Texts& columns = {"id"}) {
   const TemporaryFile file(content);
   try {
-    const auto reader = open_rows(file.path(), {.format = TextFormat::squad}, columns);
+    const auto reader = open_rows(file.path(), {.format = find_text_format("squad")}, columns);
     Row row;
     while (reader->next(row)) continue;
   } catch (const Error& error) {
@@ -117,7 +117,7 @@ TEST_CASE("an answer's start counts characters, and the answer must stand there"
 
 TEST_CASE("a column that SQuAD has not is refused before anything is read") {
   const TemporaryFile file("{\"data\":[1]}");
-  const RowFormat squad{.format = TextFormat::squad};
+  const RowFormat squad{.format = find_text_format("squad")};
   CHECK_NOTHROW(open_rows(file.path(), squad, all_columns));
   CHECK_THROWS_WITH(
       open_rows(file.path(), squad, {"contxt", "id", "label"}),

@@ -15,6 +15,11 @@ class TextBytes;
 /// Longest record: one line, or one table row with its quoted line feeds. Bytes.
 inline constexpr std::size_t longest_record = 64 << 20;
 
+/// Does the line hold nothing but blanks?
+inline bool is_blank(std::string_view line) {
+  return line.find_first_not_of(" \t\r\v\f") == std::string_view::npos;
+}
+
 class LineSource {
  public:
   /// Opens `file` and skips a UTF-8 byte order mark. Where its first lines end in CR alone, each CR is read as a line

@@ -1,29 +1,32 @@
-// Rows of text files with the columns that were asked for: CSV and TSV (RFC 4180, read leniently as Python's csv does),
-// JSON Lines, the JSON of SQuAD, and plain text. Streaming: memory is bounded by the longest row (of SQuAD: article).
+// Rows of text files with the columns that were asked for, streaming: memory is bounded by the longest row (of SQuAD:
+// article). A format is one file in src/prep/readers and one line in text_formats().
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace bert_hpc::prep {
 
-enum class TextFormat { csv, tsv, jsonl, text, squad };
+struct TextFormat;
+
 enum class TextEncoding { utf8, latin1 };
 enum class TextUnit { line, paragraph };  ///< what a row of plain text is; blank lines part paragraphs
 
+/// How files are read. Members that a format does not take (TextFormat) mean nothing to it.
 struct RowFormat {
-  TextFormat format = TextFormat::csv;
+  const TextFormat* format = nullptr;
   TextEncoding encoding = TextEncoding::utf8;
-  bool header = true;              ///< csv, tsv: the first row names the columns
-  char delimiter = ',';            ///< csv, tsv
-  bool quotes = true;              ///< csv, tsv: "…" may hold delimiters and line feeds, "" is a quote
-  int column_limit = 0;            ///< csv, tsv: the last of so many columns takes the rest of the row; 0: no limit
-  bool extra_columns = false;      ///< csv, tsv: a row may have more columns than the header
-  TextUnit unit = TextUnit::line;  ///< text
+  bool header = true;              ///< the first row names the columns
+  char delimiter = ',';            ///< between columns
+  bool quotes = true;              ///< "…" may hold delimiters and line feeds, "" is a quote
+  int column_limit = 0;            ///< the last of so many columns takes the rest of the row; 0: no limit
+  bool extra_columns = false;      ///< a row may have more columns than the header
+  TextUnit unit = TextUnit::line;  ///< what a row is
 };
 
 /// Where a row that was read comes from and what is in it. Views last until the next row is read.
@@ -35,7 +38,7 @@ struct Row {
   bool malformed = false;                               ///< jsonl: held bytes that are not UTF-8; others keep theirs
   std::string problem;                                  ///< why the row cannot be read; empty if it can
   bool too_wide = false;                                ///< the problem is that it has more columns than the header
-  std::string_view record;                              ///< csv, tsv: the row's bytes as the file has them
+  std::string_view record;                              ///< tables: the row's bytes as the file has them
 };
 
 class RowReader {
@@ -45,11 +48,36 @@ class RowReader {
   virtual bool next(Row& row) = 0;
 };
 
-/// Opens `file`. `columns` are names of the header or of JSON keys, or column numbers from 1 (a header's name comes
-/// first; without a header only numbers). A null of JSON is an empty text. Plain text has one column whatever it is
-/// called. A row of SQuAD is a question, with the columns that squad_rows.hpp has. Throws as LineSource does,
-/// Error(data) for a column that is not in the header (saying which are), Error(data) at reading for a quote that is
-/// never closed and for what is no SQuAD.
+/// What prep knows of a format; its file defines it.
+struct TextFormat {
+  const char* name;                       ///< [source] format
+  const char* title;                      ///< of its files, in words: "SQuAD's JSON"
+  bool has_columns = true;                ///< false: each row is one text, without a label
+  std::vector<std::string> columns = {};  ///< where all files have the same; else empty
+  const char* group = "";                 ///< column whose equal values belong together: default of [split] group
+  bool takes_table_keys = false;          ///< header, delimiter, quotes, columns, extra_columns of [source]
+  char delimiter = ',';                   ///< default
+  bool quotes = true;                     ///< default
+  bool takes_unit = false;                ///< [source] unit
+  const char* only_utf8 = "";             ///< why files have no other encoding, "whose files are …"; "": they may
+
+  /// Opens `file`. `columns` are among `columns` above, where there are any, else what the file calls them. Throws as
+  /// open_rows() does.
+  std::unique_ptr<RowReader> (*open)(const std::string& file, const RowFormat& format,
+                                     const std::vector<std::string>& columns);
+};
+
+std::span<const TextFormat* const> text_formats();
+/// The format of this name; null where there is none.
+const TextFormat* find_text_format(std::string_view name);
+/// Names of all formats, or of those for which `which` is true.
+std::vector<std::string> format_names();
+std::vector<std::string> format_names(bool TextFormat::*which);
+
+/// Opens `file`, of format.format. `columns` are names of the header or of JSON keys, or column numbers from 1 (a
+/// header's name comes first; without a header only numbers). A null of JSON is an empty text. A file without columns
+/// has one, whatever it is called. Throws as LineSource does, Error(data) for a column that the file lacks (saying
+/// which it has), Error(data) at reading where the file is damaged: a quote that is never closed, what is no SQuAD.
 std::unique_ptr<RowReader> open_rows(const std::string& file, const RowFormat& format,
                                      const std::vector<std::string>& columns);
 

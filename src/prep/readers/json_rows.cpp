@@ -1,21 +1,13 @@
-// JSON Lines and plain text; tables are in delimited_rows.cpp, SQuAD in squad_rows.cpp.
-#include "bert_hpc/prep/readers/row_reader.hpp"
-
+// JSON Lines: an object a line. A line that cannot be read is a row with a problem, and the next is read.
 #include <nlohmann/json.hpp>
 
-#include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/json_depth.hpp"
 #include "bert_hpc/prep/readers/line_source.hpp"
+#include "bert_hpc/prep/readers/row_reader.hpp"
 #include "bert_hpc/tokenize/utf8.hpp"
-#include "delimited_rows.hpp"
-#include "squad_rows.hpp"
 
 namespace bert_hpc::prep {
 namespace {
-
-bool is_blank(std::string_view text) {
-  return text.find_first_not_of(" \t\r\v\f") == std::string_view::npos;
-}
 
 constexpr int deepest_row = 100;  // the JSON parser takes many times a deep row's bytes
 
@@ -86,60 +78,16 @@ class JsonRows : public RowReader {
   std::int64_t number_ = 0;
 };
 
-class PlainRows : public RowReader {
- public:
-  PlainRows(const std::string& file, const RowFormat& format, std::size_t columns)
-      : source_(file), format_(format), columns_(columns) {}
-
-  bool next(Row& row) override {
-    std::string_view line;
-    do {
-      row.line = source_.line();
-      if (!source_.next_line(line)) return false;
-    } while (is_blank(line));
-    text_ = line;
-    while (format_.unit == TextUnit::paragraph && source_.next_line(line) && !is_blank(line)) {
-      if (text_.size() + line.size() > longest_record) {
-        row.problem = "is longer than 64 MiB";
-        break;
-      }
-      text_ += '\n';
-      text_ += line;
-    }
-    row.number = ++number_;
-    row.problem.clear();
-    if (format_.encoding == TextEncoding::latin1) {
-      tokenize::latin1_to_utf8(text_, converted_);
-      text_.swap(converted_);
-    }
-    row.values.assign(columns_, std::string_view(text_));
-    return true;
-  }
-
- private:
-  LineSource source_;
-  RowFormat format_;
-  std::size_t columns_;
-  std::string text_, converted_;
-  std::int64_t number_ = 0;
-};
+std::unique_ptr<RowReader> open(const std::string& file, const RowFormat& format,
+                                const std::vector<std::string>& columns) {
+  return std::make_unique<JsonRows>(file, format, columns);
+}
 
 }  // namespace
 
-std::unique_ptr<RowReader> open_rows(const std::string& file, const RowFormat& format,
-                                     const std::vector<std::string>& columns) {
-  switch (format.format) {
-    case TextFormat::csv:
-    case TextFormat::tsv:
-      return open_delimited_rows(file, format, columns);
-    case TextFormat::jsonl:
-      return std::make_unique<JsonRows>(file, format, columns);
-    case TextFormat::squad:
-      return open_squad_rows(file, columns);
-    case TextFormat::text:
-      break;
-  }
-  return std::make_unique<PlainRows>(file, format, columns.size());
+const TextFormat& jsonl_format() {
+  static const TextFormat format{.name = "jsonl", .title = "JSON Lines", .open = open};
+  return format;
 }
 
 }  // namespace bert_hpc::prep

@@ -1,0 +1,60 @@
+// Plain text by lines or by paragraphs.
+#include "bert_hpc/prep/readers/line_source.hpp"
+#include "bert_hpc/prep/readers/row_reader.hpp"
+#include "bert_hpc/tokenize/utf8.hpp"
+
+namespace bert_hpc::prep {
+namespace {
+
+class PlainRows : public RowReader {
+ public:
+  PlainRows(const std::string& file, const RowFormat& format, std::size_t columns)
+      : source_(file), format_(format), columns_(columns) {}
+
+  bool next(Row& row) override {
+    std::string_view line;
+    do {
+      row.line = source_.line();
+      if (!source_.next_line(line)) return false;
+    } while (is_blank(line));
+    text_ = line;
+    while (format_.unit == TextUnit::paragraph && source_.next_line(line) && !is_blank(line)) {
+      if (text_.size() + line.size() > longest_record) {
+        row.problem = "is longer than 64 MiB";
+        break;
+      }
+      text_ += '\n';
+      text_ += line;
+    }
+    row.number = ++number_;
+    row.problem.clear();
+    if (format_.encoding == TextEncoding::latin1) {
+      tokenize::latin1_to_utf8(text_, converted_);
+      text_.swap(converted_);
+    }
+    row.values.assign(columns_, std::string_view(text_));
+    return true;
+  }
+
+ private:
+  LineSource source_;
+  RowFormat format_;
+  std::size_t columns_;
+  std::string text_, converted_;
+  std::int64_t number_ = 0;
+};
+
+std::unique_ptr<RowReader> open(const std::string& file, const RowFormat& format,
+                                const std::vector<std::string>& columns) {
+  return std::make_unique<PlainRows>(file, format, columns.size());
+}
+
+}  // namespace
+
+const TextFormat& plain_format() {
+  static const TextFormat format{
+      .name = "text", .title = "plain text", .has_columns = false, .takes_unit = true, .open = open};
+  return format;
+}
+
+}  // namespace bert_hpc::prep
