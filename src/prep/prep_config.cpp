@@ -25,7 +25,7 @@ std::vector<std::string> tokenizer_names() {
 
 void visit_keys(config::TomlKeys& keys, PrepConfig& c) {
   keys.table("source");
-  keys.key("format", c.source.format, one_of(format_names(), {"wikiqa"})).required();
+  keys.key("format", c.source.format, one_of(format_names())).required();
   keys.key("files", c.source.files);
   keys.key("validation_files", c.source.validation_files);
   keys.key("test_files", c.source.test_files);

@@ -10,15 +10,11 @@ const TextFormat& tsv_format();
 const TextFormat& jsonl_format();
 const TextFormat& plain_format();
 const TextFormat& squad_format();
+const TextFormat& wikiqa_format();
 
 std::span<const TextFormat* const> text_formats() {
-  static const TextFormat* const formats[] = {
-      &csv_format(),    //
-      &tsv_format(),    //
-      &jsonl_format(),  //
-      &plain_format(),  //
-      &squad_format(),  //
-  };
+  static const TextFormat* const formats[] = {&csv_format(),   &tsv_format(),   &jsonl_format(),
+                                              &plain_format(), &squad_format(), &wikiqa_format()};
   return formats;
 }
 
