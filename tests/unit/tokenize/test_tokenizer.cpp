@@ -11,6 +11,8 @@
 
 using namespace bert_hpc::tokenize;
 
+std::int64_t allocations_so_far();  // test_allocations.cpp
+
 namespace {
 
 nlohmann::json golden(const std::string& name) {
@@ -89,6 +91,23 @@ TEST_CASE("spans are appended, count characters and cover unknown words whole") 
   // U+1D165 goes before U+0301, and its span stays its own.
   CHECK(spans_of(*wordpiece({"a", "##\U0001D165"}), "a\u0301\U0001D165") == std::vector<TokenSpan>{{0, 1}, {2, 3}});
   CHECK(spans_of(*tokenizer, "\xFF the") == std::vector<TokenSpan>{{2, 5}});  // a malformed part is one character
+}
+
+TEST_CASE("encoding takes nothing from the heap where the caller's vectors have room") {
+  const auto tokenizer = wordpiece({"the", "caf", "##e", "中"});
+  const auto encoder = tokenizer->encoder();
+  std::string text;
+  for (int i = 0; i < 1000; ++i)
+    text += "the caf\u00e9 unknown \u4e2d [MASK] cafecafecafecafecafe " + std::to_string(i);
+  std::vector<std::int32_t> ids;
+  std::vector<TokenSpan> spans;
+  ids.reserve(100000);
+  spans.reserve(100000);
+  const std::int64_t before = allocations_so_far();
+  encoder->encode(text, ids);
+  encoder->encode_with_spans(text, ids, spans);
+  CHECK(allocations_so_far() == before);
+  CHECK(ids.size() == 2 * spans.size());
 }
 
 TEST_CASE("the kinds of tokenizers are found by name and by the model of tokenizer.json") {
