@@ -101,8 +101,8 @@ std::string directory_note(const RunContext& context) {
   std::string why;
   collectively(context.world, [&] {
     if (context.world.rank() != 0) return;
-    why = refusal(inspect_run_directory(input.run.directory), input.run.directory, context.resolved,
-                  beginning_of(context).overwrite, goes_on_there(context));
+    why = directory_conflict(inspect_run_directory(input.run.directory), input.run.directory, context.resolved,
+                             beginning_of(context).overwrite, goes_on_there(context));
   });
   return context.world.broadcast(why, 0);
 }

@@ -195,7 +195,7 @@ void describe(const Training& training, const RunContext& context) {
 /// then is it noted: a start that is killed before begins where this one did.
 void tell_and_tidy(const Resume& resume, const RunContext& context) {
   context.log.info("resuming from step " + core::with_commas(resume.manifest.step) + " (" + resume.place() + ')');
-  for (const std::string& change : resume.changes) context.log.info("changed since that step: " + change);
+  for (const KeyChange& change : resume.changes) context.log.info("changed since that step: " + describe(change));
   for (const std::string& warning : resume.warnings) context.log.warning("changed since that step: " + warning);
   if (resume.best_elsewhere) {
     context.log.info("the best model so far, of step " + core::with_commas(*resume.best_elsewhere) +

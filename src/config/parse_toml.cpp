@@ -154,6 +154,29 @@ std::vector<std::string> key_path(std::string_view text) {
   }
 }
 
+std::string value_text(const TomlValue& value) {
+  using Kind = TomlValue::Kind;
+  if (value.kind == Kind::boolean) return value.boolean ? "true" : "false";
+  if (value.kind == Kind::integer) return std::to_string(value.integer);
+  if (value.kind == Kind::number) return toml_number(value.number);
+  if (value.kind == Kind::text) return toml_string(value.text);
+  std::string list;
+  for (const TomlValue& child : value.children) list += (list.empty() ? "" : ", ") + value_text(child);
+  return '[' + list + ']';
+}
+
+void add_flat_keys(const TomlValue& table, const std::string& prefix,
+                   std::vector<std::pair<std::string, std::string>>& keys) {
+  for (const TomlValue& child : table.children) {
+    const std::string name = prefix + child.name;
+    if (child.kind == TomlValue::Kind::table) {
+      add_flat_keys(child, name + '.', keys);
+    } else {
+      keys.emplace_back(name, value_text(child));
+    }
+  }
+}
+
 }  // namespace
 
 TomlValue* TomlValue::find(std::string_view key) {
@@ -199,6 +222,13 @@ TomlValue parse_toml(std::string_view text, std::vector<TomlProblem>& problems) 
     problems.push_back({{}, "not valid TOML: " + core::printable(error.what())});
   }
   return {};
+}
+
+std::vector<std::pair<std::string, std::string>> flat_keys(std::string_view text) {
+  std::vector<TomlProblem> problems;
+  std::vector<std::pair<std::string, std::string>> keys;
+  add_flat_keys(parse_toml(text, problems), "", keys);
+  return keys;
 }
 
 void apply_override(TomlValue& root, const std::string& text, int number, std::vector<TomlProblem>& problems) {

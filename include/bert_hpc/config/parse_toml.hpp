@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace bert_hpc::config {
@@ -43,6 +44,10 @@ struct TomlProblem {
 
 /// The root table. After a syntax error the tree is empty and problems has one more entry.
 TomlValue parse_toml(std::string_view text, std::vector<TomlProblem>& problems);
+
+/// "table.key" and its value as TOML for every key of a text that this program has written; what cannot be parsed has
+/// none.
+std::vector<std::pair<std::string, std::string>> flat_keys(std::string_view text);
 
 /// Applies "table.key=VALUE" as source `number` (from 1); adds a problem and changes nothing if it cannot be read.
 void apply_override(TomlValue& root, const std::string& text, int number, std::vector<TomlProblem>& problems);

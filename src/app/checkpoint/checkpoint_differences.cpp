@@ -38,11 +38,11 @@ std::string tensor_of(const std::string& layout) {
 }
 
 /// What decides the order in which numbers are added, where that order is promised.
-std::vector<std::string> other_bits(const CheckpointTexts& there, const CheckpointTexts& here,
-                                    const std::vector<std::string>& changes) {
+std::vector<std::string> reproducibility_breaks(const CheckpointTexts& there, const CheckpointTexts& here,
+                                                const std::vector<KeyChange>& changes) {
   std::vector<std::string> found;
-  for (const std::string& change : changes) {
-    if (change.starts_with("batch.chunks: ") || change.starts_with("model.attention: ")) found.push_back(change);
+  for (const KeyChange& change : changes) {
+    if (change.key == "batch.chunks" || change.key == "model.attention") found.push_back(describe(change));
   }
   const std::string before = tensor_of(text_of(there, "layout")), now = tensor_of(text_of(here, "layout"));
   if (before != now) found.push_back("parallel." + before + " there, " + now + " here");
@@ -59,8 +59,8 @@ std::vector<std::string> other_bits(const CheckpointTexts& there, const Checkpoi
 CheckpointDifferences checkpoint_differences(const CheckpointTexts& there, const CheckpointTexts& here,
                                              const ResolvedInput& input, bool reproducible) {
   CheckpointDifferences found;
-  found.changes = input_differences(text_of(there, "input"), input);
-  found.against = lasting_differences(found.changes);
+  found.changes = input_changes(text_of(there, "input"), input);
+  for (const KeyChange& change : non_resumable(found.changes)) found.incompatibilities.push_back(describe(change));
   const auto compare = [&](const char* name, const std::string& what, std::vector<std::string>& list) {
     const std::string difference = first_difference(text_of(there, name), text_of(here, name));
     if (!difference.empty()) list.push_back(what + ": " + difference);
@@ -69,17 +69,18 @@ CheckpointDifferences checkpoint_differences(const CheckpointTexts& there, const
   const auto warn = [&](const char* name, const std::string& what) {
     if (!text_of(there, name).empty() && !text_of(here, name).empty()) compare(name, what, found.warnings);
   };
-  compare("data_train", "the training data", found.against);
+  compare("data_train", "the training data", found.incompatibilities);
   const std::string best = text_of(here, "best_metric");
   if (!best.empty() && text_of(there, "best_metric") == best) {
-    compare("data_validation", "the validation data, which select the best model", found.against);
+    compare("data_validation", "the validation data, which select the best model", found.incompatibilities);
   } else {
     warn("data_validation", "the validation data");
   }
   warn("data_test", "the test data");
-  compare("model", "the model", found.against);
+  compare("model", "the model", found.incompatibilities);
   if (reproducible) {
-    for (std::string& line : other_bits(there, here, found.changes)) found.warnings.push_back(std::move(line));
+    for (std::string& line : reproducibility_breaks(there, here, found.changes))
+      found.warnings.push_back(std::move(line));
   }
   return found;
 }

@@ -209,10 +209,11 @@ std::optional<Resume> choose_checkpoint(const RunContext& context, const Assembl
     CheckpointDifferences differences =
         checkpoint_differences(resume.manifest.texts, checkpoint_texts(context, assembly, sets), context.resolved,
                                context.input.run.reproducible);
-    const auto against = obstacles(std::move(differences.against), assembly, resume.manifest, total_steps);
-    if (!against.empty()) {
+    const auto incompatibilities =
+        obstacles(std::move(differences.incompatibilities), assembly, resume.manifest, total_steps);
+    if (!incompatibilities.empty()) {
       std::string text = "the run cannot resume from " + place + ", because these differ:";
-      for (const std::string& difference : against) text += "\n     " + difference;
+      for (const std::string& difference : incompatibilities) text += "\n     " + difference;
       throw AgreedError(core::ExitCode::input,
                         text +
                             "\n  Restore the earlier values, set run.directory to another one, or "

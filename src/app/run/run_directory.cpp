@@ -146,9 +146,47 @@ void require_place(const std::string& path) {
   if (::access(existing.c_str(), W_OK | X_OK) != 0) cannot("write into the run directory", path, std::strerror(errno));
 }
 
+std::string directory_conflict(const RunDirectory& found, const std::string& path, const ResolvedInput& resolved,
+                               bool overwrite, bool resumes) {
+  if (found.state == RunDirectory::State::fresh) return {};
+  const std::string where = core::printable(path);
+  if (found.state == RunDirectory::State::foreign) {
+    return "the directory " + where + " holds " + core::listed(found.conflicts, "and", false) +
+           ", which no run of bert_hpc wrote: set run.directory to another one.";
+  }
+  // A run that was killed while it began has left nothing to lose.
+  if (overwrite || (found.state == RunDirectory::State::unfinished && found.conflicts.empty())) return {};
+  std::string text = "the directory " + where + " holds a run that ";
+  const bool finished = found.state == RunDirectory::State::finished;
+  text += finished ? "is finished" : "is not finished";
+  std::vector<KeyChange> changes = input_changes(found.input, resolved);
+  const bool resumable = non_resumable(changes).empty();
+  if (!finished && resumes) {
+    changes = non_resumable(changes);
+    if (changes.empty()) return {};
+  }
+  if (!changes.empty()) {
+    constexpr std::size_t most = 5;
+    const std::size_t more = changes.size() > most ? changes.size() - most : 0;
+    changes.erase(changes.end() - static_cast<std::ptrdiff_t>(more), changes.end());
+    text += ", and its input differs:";
+    for (const KeyChange& change : changes) text += "\n     " + describe(change);
+    if (more > 0) text += "\n     and " + std::to_string(more) + " more";
+    text += "\n  Set";
+  } else {
+    text += ", with the same input: set";
+  }
+  text += " run.directory to another one, or start with --overwrite to replace its results.";
+  // Only keys that may change have changed: the user probably wants to continue the training.
+  if (finished && resumable && !changes.empty()) {
+    text += " To continue training from one of its checkpoints, also set run.resume to that folder.";
+  }
+  return text;
+}
+
 void check_run_directory(const std::string& path, const ResolvedInput& resolved, bool overwrite, bool goes_on) {
   require_place(path);
-  const std::string why = refusal(inspect_run_directory(path), path, resolved, overwrite, goes_on);
+  const std::string why = directory_conflict(inspect_run_directory(path), path, resolved, overwrite, goes_on);
   if (!why.empty()) throw core::Error(core::ExitCode::input, why);
 }
 

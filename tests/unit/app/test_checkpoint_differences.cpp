@@ -44,31 +44,31 @@ app::CheckpointDifferences against(const app::CheckpointTexts& here, const app::
 
 TEST_CASE("a checkpoint of the same run has no differences") {
   const app::CheckpointDifferences found = against(texts());
-  CHECK(found.against.empty());
+  CHECK(found.incompatibilities.empty());
   CHECK(found.changes.empty());
   CHECK(found.warnings.empty());
 }
 
 TEST_CASE("other training data and another model keep a run from going on") {
-  CHECK(against(texts_with({{"data_train", "vocabulary a\nt.h5 2\n"}})).against ==
+  CHECK(against(texts_with({{"data_train", "vocabulary a\nt.h5 2\n"}})).incompatibilities ==
         std::vector<std::string>{"the training data: t.h5 1 there, t.h5 2 here"});
-  CHECK(against(texts_with({{"model", "{1}"}})).against.size() == 1);
+  CHECK(against(texts_with({{"model", "{1}"}})).incompatibilities.size() == 1);
 }
 
 TEST_CASE("other validation and test data are told, and refused where the best model depends on them") {
   const std::string other = "vocabulary a\nv.h5 2\n";
   const app::CheckpointDifferences told = against(texts_with({{"data_validation", other}, {"data_test", other}}));
-  CHECK(told.against.empty());
+  CHECK(told.incompatibilities.empty());
   CHECK(told.warnings == std::vector<std::string>{"the validation data: v.h5 1 there, v.h5 2 here",
                                                   "the test data: test.h5 1 there, v.h5 2 here"});
   const auto best = [](const char* metric, const std::string& data) {
     return texts_with({{"best_metric", metric}, {"data_validation", data}});
   };
   const std::string same = "vocabulary a\nv.h5 1\n";
-  CHECK(against(best("loss", other), best("loss", same)).against ==
+  CHECK(against(best("loss", other), best("loss", same)).incompatibilities ==
         std::vector<std::string>{"the validation data, which select the best model: v.h5 1 there, v.h5 2 here"});
   // What was best by another metric is not kept.
-  CHECK(against(best("loss", other), best("f1", same)).against.empty());
+  CHECK(against(best("loss", other), best("f1", same)).incompatibilities.empty());
   CHECK(against(best("loss", other), best("f1", same)).warnings.size() == 1);
   // A checkpoint that does not say what its test data were.
   app::CheckpointTexts older = texts();
@@ -79,7 +79,7 @@ TEST_CASE("other validation and test data are told, and refused where the best m
 TEST_CASE("what decides the bits of a reproducible run is warned of") {
   const auto warned = [](const std::string& name, const std::string& text) {
     const app::CheckpointDifferences found = against(texts_with({{name, text}}));
-    CHECK(found.against.empty());
+    CHECK(found.incompatibilities.empty());
     return found.warnings.size() == 1 ? found.warnings[0] : std::to_string(found.warnings.size());
   };
   CHECK_THAT(warned("layout", "data = 1, pipeline = 1, tensor = 2, zero = 1"),

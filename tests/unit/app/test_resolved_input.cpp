@@ -91,15 +91,15 @@ TEST_CASE("a key that is given since then is told, whatever key it is") {
     std::vector<std::string> overrides = fp16;
     overrides.insert(overrides.end(), values->second.begin(), values->second.end());
     std::string told;
-    for (const std::string& line : app::input_differences(resolved(fp16).text, resolved(overrides)))
-      told += line + '\n';
+    for (const app::KeyChange& change : app::input_changes(resolved(fp16).text, resolved(overrides)))
+      told += describe(change) + '\n';
     CHECK_THAT(told, ContainsSubstring(key + ": not given there, "));
   }
   // Also where what it adds to has made its default none.
   const auto steps = resolved({"checkpoint.every_steps=4"}),
              minutes = resolved({"checkpoint.every_steps=4", "checkpoint.every_minutes=30.0"});
-  CHECK(app::input_differences(steps.text, minutes) ==
-        std::vector<std::string>{"checkpoint.every_minutes: not given there, 30.0 here"});
+  CHECK(app::input_changes(steps.text, minutes) ==
+        std::vector<app::KeyChange>{{"checkpoint.every_minutes", std::nullopt, "30.0"}});
 }
 
 TEST_CASE("the example input tells every default") {

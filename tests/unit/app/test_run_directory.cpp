@@ -80,7 +80,7 @@ TEST_CASE("foreign files are never overwritten, unrelated ones do not matter") {
   scratch.put("metrics.h5");
   CHECK(code_of(scratch.run, input, false) == ExitCode::input);
   CHECK(code_of(scratch.run, input, true) == ExitCode::input);
-  CHECK_THAT(refusal(inspect_run_directory(scratch.run), scratch.run, input, true, true),
+  CHECK_THAT(directory_conflict(inspect_run_directory(scratch.run), scratch.run, input, true, true),
              ContainsSubstring("holds metrics.h5, which no run of bert_hpc wrote"));
 }
 
@@ -125,76 +125,81 @@ TEST_CASE("a pipe, a device and a huge file in place of a run's notes are told, 
 
 TEST_CASE("a refusal tells what differs and the cure") {
   RunDirectory found{RunDirectory::State::finished, "finished", input, {}, {}};
-  const std::string text = refusal(found, "out", other, false, true);
+  const std::string text = directory_conflict(found, "out", other, false, true);
   CHECK_THAT(text, ContainsSubstring("holds a run that is finished, and its input differs:"));
   CHECK_THAT(text, ContainsSubstring("batch.global: 32 there, 64 here"));
   CHECK_THAT(text, ContainsSubstring("batch.micro: not given there, 2 here"));
   CHECK_THAT(text, !ContainsSubstring("run.directory: "));
   CHECK_THAT(text, ContainsSubstring("--overwrite") && !ContainsSubstring("train on"));
-  CHECK_THAT(refusal(found, "out", input + "\n[schedule]\nsteps = 9\n", false, true), ContainsSubstring("run.resume"));
-  CHECK_THAT(refusal(found, "out", input, false, true), !ContainsSubstring("run.resume"));
-  CHECK(refusal(found, "out", other, true, false).empty());
+  CHECK_THAT(directory_conflict(found, "out", input + "\n[schedule]\nsteps = 9\n", false, true),
+             ContainsSubstring("run.resume"));
+  CHECK_THAT(directory_conflict(found, "out", input, false, true), !ContainsSubstring("run.resume"));
+  CHECK(directory_conflict(found, "out", other, true, false).empty());
   found.state = RunDirectory::State::unfinished;
-  CHECK(refusal(found, "out", input, false, false).empty());  // it was killed before it left anything
+  CHECK(directory_conflict(found, "out", input, false, false).empty());  // it was killed before it left anything
   found.conflicts = {"input.toml"};
-  CHECK_THAT(refusal(found, "out", input, false, false), ContainsSubstring("is not finished, with the same input"));
-  CHECK(input_differences(other, input).size() == 2);
+  CHECK_THAT(directory_conflict(found, "out", input, false, false),
+             ContainsSubstring("is not finished, with the same input"));
+  CHECK(input_changes(other, input).size() == 2);
 }
 
 TEST_CASE("what a job is given anew at each start is no difference") {
   const std::string there = "[run]\ndirectory = \"r\"\nmax_walltime = \"4:00:00\"\nseed = 1\n";
   for (const char* here : {"[run]\ndirectory = \"s\"\nmax_walltime = \"1:40:07\"\nseed = 1\n", "[run]\nseed = 1\n"}) {
-    CHECK(input_differences(there, std::string(here)).empty());
-    CHECK(input_differences(here, there).empty());
+    CHECK(input_changes(there, std::string(here)).empty());
+    CHECK(input_changes(here, there).empty());
   }
   RunDirectory found{RunDirectory::State::finished, "finished", there, {"input.toml"}, {}};
-  CHECK_THAT(refusal(found, "out", std::string("[run]\nseed = 1\n"), false, true),
+  CHECK_THAT(directory_conflict(found, "out", std::string("[run]\nseed = 1\n"), false, true),
              ContainsSubstring("with the same input"));
 }
 
 TEST_CASE("keys that an older run's input lacks count where they are not at their default") {
   const std::string there = "[model]\nhidden_size = 64\n";
   const std::string usual = "[model]\nhidden_size = 768\nintermediate_size = 3072\n\n[schedule]\nwarmup_ratio = 0.0\n";
-  const auto differences = [&](const std::string& here) { return input_differences(there, {here, usual}); };
+  const auto differences = [&](const std::string& here) { return input_changes(there, {here, usual}); };
   CHECK(differences(there + "intermediate_size = 3072\n\n[schedule]\nwarmup_ratio = 0.0\n").empty());
   CHECK(differences(there + "intermediate_size = 256\n") ==
-        std::vector<std::string>{"model.intermediate_size: not given there, 256 here"});
+        std::vector<KeyChange>{{"model.intermediate_size", std::nullopt, "256"}});
   // What is there counts, default or not.
   CHECK(differences("[model]\nhidden_size = 768\n").size() == 1);
-  CHECK(input_differences(there + "intermediate_size = 256\n", {there + "intermediate_size = 3072\n", usual}).size() ==
-        1);
+  CHECK(input_changes(there + "intermediate_size = 256\n", {there + "intermediate_size = 3072\n", usual}).size() == 1);
   RunDirectory found{RunDirectory::State::unfinished, "running", there, {"input.toml"}, {}};
-  CHECK(refusal(found, "out", {there + "intermediate_size = 3072\n", usual}, false, true).empty());
-  CHECK_THAT(refusal(found, "out", {there + "intermediate_size = 256\n", usual}, false, true),
+  CHECK(directory_conflict(found, "out", {there + "intermediate_size = 3072\n", usual}, false, true).empty());
+  CHECK_THAT(directory_conflict(found, "out", {there + "intermediate_size = 256\n", usual}, false, true),
              ContainsSubstring("intermediate_size"));
 }
 
 TEST_CASE("a run of a version that did not standardize labels goes on without that alone") {
   const std::string there = "[task]\nname = \"regression\"\n", usual = there + "standardize = true\n";
-  CHECK(input_differences(there, {there + "standardize = false\n", usual}).empty());
-  const auto differences = input_differences(there, {usual, usual});
-  CHECK(differences == std::vector<std::string>{"task.standardize: false there, true here"});
-  CHECK(lasting_differences(differences) == differences);
-  CHECK(input_differences(there, {there, usual}).empty());  // an evaluation, which has no such key
+  CHECK(input_changes(there, {there + "standardize = false\n", usual}).empty());
+  const auto differences = input_changes(there, {usual, usual});
+  CHECK(differences == std::vector<KeyChange>{{"task.standardize", "false", "true"}});
+  CHECK(non_resumable(differences) == differences);
+  CHECK(input_changes(there, {there, usual}).empty());  // an evaluation, which has no such key
 }
 
 TEST_CASE("an unfinished run goes on where nothing lasting differs") {
   RunDirectory found{RunDirectory::State::unfinished, "running", input, {"input.toml"}, {}};
-  CHECK(refusal(found, "out", input, false, true).empty());
-  const std::string text = refusal(found, "out", other, false, true);
+  CHECK(directory_conflict(found, "out", input, false, true).empty());
+  const std::string text = directory_conflict(found, "out", other, false, true);
   CHECK_THAT(text, ContainsSubstring("is not finished, and its input differs:"));
   CHECK_THAT(text, ContainsSubstring("batch.global"));
   CHECK_THAT(text, !ContainsSubstring("batch.micro"));
   found.input = "[run]\nseed = 1\n\n[optimizer]\nname = \"adamw\"\nlearning_rate = 1.0\n\n[parallel]\nzero = 1\n";
-  CHECK(refusal(found, "out",
-                std::string("[run]\nseed = 1\n\n[optimizer]\nname = \"adamw\"\n\n[log]\nevery_steps = 2\n"), false,
-                true)
+  CHECK(directory_conflict(found, "out",
+                           std::string("[run]\nseed = 1\n\n[optimizer]\nname = \"adamw\"\n\n[log]\nevery_steps = 2\n"),
+                           false, true)
             .empty());
-  CHECK(lasting_differences({"optimizer.name: a there, b here", "optimizer.learning_rate: 1 there, 2 here",
-                             "parallel.zero: 0 there, 1 here", "data.order: a there, b here"}) ==
-        std::vector<std::string>{"optimizer.name: a there, b here", "data.order: a there, b here"});
+  CHECK(non_resumable({{"optimizer.name", "a", "b"},
+                       {"optimizer.learning_rate", "1", "2"},
+                       {"parallel.zero", "0", "1"},
+                       {"data.order", "a", "b"}}) ==
+        std::vector<KeyChange>{{"optimizer.name", "a", "b"}, {"data.order", "a", "b"}});
+  CHECK(describe({"batch.global", "32", "64"}) == "batch.global: 32 there, 64 here");
+  CHECK(describe({"batch.global", std::nullopt, "64"}) == "batch.global: not given there, 64 here");
   found.state = RunDirectory::State::finished;
-  CHECK_THAT(refusal(found, "out", input, false, true), ContainsSubstring("is finished"));
+  CHECK_THAT(directory_conflict(found, "out", input, false, true), ContainsSubstring("is finished"));
 }
 
 TEST_CASE("a run that goes on keeps what is there, and of its log what it was then") {

@@ -30,8 +30,8 @@ struct Resume {
   io::CheckpointManifest manifest;
   TrainingState state;
   bool same_run = true;               ///< it lies in this run's directory: outputs go on, else they begin anew
-  std::vector<std::string> changes;   ///< of the input, allowed ones
-  std::vector<std::string> warnings;  ///< what makes figures or bits other ones
+  std::vector<KeyChange> changes;     ///< of the input
+  std::vector<std::string> warnings;  ///< changes after which figures or bits are not comparable
   /// The step of the best model so far where that is another run's: it stays there, and what is best is counted anew.
   std::optional<std::int64_t> best_elsewhere = std::nullopt;
 

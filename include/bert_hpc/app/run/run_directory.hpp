@@ -9,15 +9,9 @@
 #include <utility>
 #include <vector>
 
-namespace bert_hpc::app {
+#include "bert_hpc/app/run/input_changes.hpp"
 
-/// An input as it was resolved, every key that the run uses with its value; and the same where all that older versions
-/// left out of this text is at its default, so that their runs can be gone on with.
-struct ResolvedInput {
-  ResolvedInput(std::string all, std::string with_defaults = {})
-      : text(std::move(all)), defaults(std::move(with_defaults)) {}
-  std::string text, defaults;
-};
+namespace bert_hpc::app {
 
 /// What a start of the program leaves in RUN/.start, for those that come after it.
 struct RunStart {
@@ -57,25 +51,16 @@ struct Beginning {
 /// there last; beginning from the checkpoint that [run] resume names has, where the last start named it too. Pure.
 Beginning beginning_there(const RunDirectory& found, const RunStart& now, bool overwrite);
 
-/// Why no run with this resolved input may begin or go on there, and the cure; "" if it may. `goes_on`: an unfinished
-/// run is to be continued, where nothing has changed that must stay (lasting_differences()). Pure.
-std::string refusal(const RunDirectory& found, const std::string& path, const ResolvedInput& resolved, bool overwrite,
-                    bool goes_on);
-
-/// Of input_differences() those that a run cannot go on with. What may change: layout and micro-batches, the
-/// optimizer's rates, the schedule's length, evaluation, checkpoints, log. Data may lie elsewhere: a checkpoint knows
-/// their content. Pure.
-std::vector<std::string> lasting_differences(const std::vector<std::string>& differences);
-
-/// "batch.global: 32 there, 64 here" for each key of two resolved inputs that differs, but for those that are of a
-/// start (run.directory, run.max_walltime) and keys that are not there and have their default here. Pure.
-std::vector<std::string> input_differences(const std::string& there, const ResolvedInput& here);
+/// Why no run with this resolved input may begin or resume there, and the cure; "" if it may. `resumes`: an unfinished
+/// run is to be continued, where no key has changed that must stay (non_resumable()). Pure.
+std::string directory_conflict(const RunDirectory& found, const std::string& path, const ResolvedInput& resolved,
+                               bool overwrite, bool resumes);
 
 /// Changes nothing. Throws Error(files) if the directory cannot be made or written.
 void require_place(const std::string& path);
 
 /// Before anything is computed; changes nothing. Throws Error(input) if refused, and as require_place() does.
-void check_run_directory(const std::string& path, const ResolvedInput& resolved, bool overwrite, bool goes_on);
+void check_run_directory(const std::string& path, const ResolvedInput& resolved, bool overwrite, bool resumes);
 
 /// When the first result is about to be written: makes the directory, removes what an earlier run left there (as a
 /// whole, by moving it aside first), writes input.toml and the status "running". Throws Error(files).
