@@ -23,7 +23,7 @@ namespace {
 using core::Descriptor;
 using Clock = std::chrono::steady_clock;
 
-/// Where rank 0 may be reached, most likely first. Plain data, broadcast as bytes.
+/// The addresses of rank 0, most likely first. Plain data, broadcast as bytes.
 struct Meeting {
   static constexpr std::size_t most = 16;
   core::HashKey key = {};
@@ -73,14 +73,14 @@ class DatagramHeartbeat : public Heartbeat {
         rank_(rank),
         peers_(rank == 0 ? static_cast<std::size_t>(ranks) : 1) {}
 
-  void send(const SignOfLife& own) override {
+  void send(const HeartbeatState& own) override {
     if (rank_ == 0) {
       for (std::size_t r = 1; r < peers_.size(); ++r) {
         if (peers_[r].number != 0) send_to(peers_[r].address, static_cast<int>(r), own);
       }
       return;
     }
-    // Where it answered last, unless it has stopped to: another way may be open, or that answer came by a detour.
+    // To the address that answered last. After several datagrams without an answer, to all addresses.
     constexpr int patience = 4;
     if (peers_[0].number != 0 && unanswered_ < patience) {
       ++unanswered_;
@@ -91,9 +91,8 @@ class DatagramHeartbeat : public Heartbeat {
     }
   }
 
-  void listen(std::chrono::milliseconds time, const SignOfLife& own, const Heard& heard) override {
-    // Many at a time rather than each as it comes, which would wake this thread for each; but not more than what the
-    // socket's memory surely holds.
+  void listen(std::chrono::milliseconds time, const HeartbeatState& own, const Heard& heard) override {
+    // In batches, so that not every datagram wakes this thread, but no larger than the socket's buffer holds.
     constexpr std::int64_t held = 64;
     const std::int64_t parts = 1 + static_cast<std::int64_t>(peers_.size()) / held;
     const Clock::time_point begin = Clock::now();
@@ -107,45 +106,46 @@ class DatagramHeartbeat : public Heartbeat {
 
   void wake() override {
     const std::uint64_t one = 1;
-    static_cast<void>(!::write(wakes_.get(), &one, sizeof one));  // can fail only where it was done often already
+    static_cast<void>(!::write(wakes_.get(), &one, sizeof one));  // fails only if it was called very often already
   }
 
  private:
   struct Peer {
-    sockaddr_in address{};     // where it was heard from
-    std::uint64_t number = 0;  // of what was heard last; 0: never heard
+    sockaddr_in address{};     // of its last datagram
+    std::uint64_t number = 0;  // of its last heartbeat; 0: none yet
   };
 
-  void send_to(const sockaddr_in& address, int to, const SignOfLife& own) {
-    SealedSign sealed{.from = rank_, .to = to, .number = ++sent_, .sign = own, .code = 0};
-    sealed.code = code_of(sealed, meeting_.key);
-    ::sendto(socket_.get(), &sealed, sizeof sealed, MSG_NOSIGNAL, reinterpret_cast<const sockaddr*>(&address),
+  void send_to(const sockaddr_in& address, int to, const HeartbeatState& own) {
+    SignedHeartbeat heartbeat{.from = rank_, .to = to, .number = ++sent_, .state = own, .code = 0};
+    heartbeat.code = code_of(heartbeat, meeting_.key);
+    ::sendto(socket_.get(), &heartbeat, sizeof heartbeat, MSG_NOSIGNAL, reinterpret_cast<const sockaddr*>(&address),
              sizeof address);
   }
 
-  void receive_all(const SignOfLife& own, const Heard& heard) {
-    // Bounded, so that a flood from elsewhere cannot keep this thread from its other work.
+  void receive_all(const HeartbeatState& own, const Heard& heard) {
+    // Bounded, so that a flood of datagrams cannot keep this thread from its other work.
     for (int i = 0; i < 65536; ++i) {
-      SealedSign sealed;
+      SignedHeartbeat heartbeat;
       sockaddr_in from{};
       socklen_t length = sizeof from;
-      const ssize_t bytes =
-          ::recvfrom(socket_.get(), &sealed, sizeof sealed, MSG_TRUNC, reinterpret_cast<sockaddr*>(&from), &length);
+      const ssize_t bytes = ::recvfrom(socket_.get(), &heartbeat, sizeof heartbeat, MSG_TRUNC,
+                                       reinterpret_cast<sockaddr*>(&from), &length);
       if (bytes < 0) return;
-      if (bytes == static_cast<ssize_t>(sizeof sealed) && length == sizeof from) take(sealed, from, own, heard);
+      if (bytes == static_cast<ssize_t>(sizeof heartbeat) && length == sizeof from) take(heartbeat, from, own, heard);
     }
   }
 
-  void take(SealedSign& sealed, const sockaddr_in& from, const SignOfLife& own, const Heard& heard) {
-    // Rank 0 hears the others, they hear rank 0.
-    if (sealed.from == rank_ || sealed.from < 0 || sealed.from >= static_cast<std::int64_t>(peers_.size())) return;
-    Peer& peer = peers_[static_cast<std::size_t>(sealed.from)];
-    if (!is_genuine(sealed, meeting_.key, rank_, peer.number)) return;
-    peer = {from, sealed.number};
+  void take(SignedHeartbeat& heartbeat, const sockaddr_in& from, const HeartbeatState& own, const Heard& heard) {
+    // Rank 0 listens to the others, the others to rank 0.
+    if (heartbeat.from == rank_ || heartbeat.from < 0 || heartbeat.from >= static_cast<std::int64_t>(peers_.size()))
+      return;
+    Peer& peer = peers_[static_cast<std::size_t>(heartbeat.from)];
+    if (!is_genuine(heartbeat, meeting_.key, rank_, peer.number)) return;
+    peer = {from, heartbeat.number};
     unanswered_ = 0;
-    sealed.sign.section[sizeof sealed.sign.section - 1] = 0;
-    if (rank_ == 0 && sealed.sign.ended == 0) send_to(from, sealed.from, own);
-    heard(sealed.from, sealed.sign);
+    heartbeat.state.section[sizeof heartbeat.state.section - 1] = 0;
+    if (rank_ == 0 && heartbeat.state.ended == 0) send_to(from, heartbeat.from, own);
+    heard(heartbeat.from, heartbeat.state);
   }
 
   Descriptor socket_, wakes_;
@@ -153,7 +153,7 @@ class DatagramHeartbeat : public Heartbeat {
   int rank_;
   std::vector<Peer> peers_;  // of rank 0: all; of others: rank 0
   std::uint64_t sent_ = 0;
-  int unanswered_ = 0;  // sent to rank 0 since it was heard
+  int unanswered_ = 0;  // heartbeats to rank 0 since its last answer
 };
 
 }  // namespace

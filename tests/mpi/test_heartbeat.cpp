@@ -29,8 +29,8 @@ extern "C" ssize_t sendto(int socket, const void* bytes, size_t size, int flags,
 
 namespace {
 
-SignOfLife sign(std::int64_t step) {
-  SignOfLife result{.step = step, .section = {}, .ended = 0};
+HeartbeatState sign(std::int64_t step) {
+  HeartbeatState result{.step = step, .section = {}, .ended = 0};
   std::strcpy(result.section, "forward");
   return result;
 }
@@ -56,7 +56,7 @@ TEST_CASE("rank 0 hears all others and they hear it") {
   REQUIRE(heartbeat != nullptr);
   std::vector<std::int64_t> steps(static_cast<std::size_t>(world->size()), -1);
   int bad = 0, ended = 0;
-  const auto heard = [&](int rank, const SignOfLife& said) {
+  const auto heard = [&](int rank, const HeartbeatState& said) {
     steps[static_cast<std::size_t>(rank)] = said.step;
     bad += std::strcmp(said.section, "forward") != 0 && said.ended == 0;
     ended += said.ended != 0;
@@ -93,7 +93,8 @@ TEST_CASE("rank 0 hears all others and they hear it") {
       }
       for (int rank = 1; rank < world->size(); ++rank) {
         for (const bool up : {true, false}) {
-          SealedSign forged{.from = up ? rank : 0, .to = up ? 0 : rank, .number = 1u << 30, .sign = sign(7), .code = 1};
+          SignedHeartbeat forged{
+              .from = up ? rank : 0, .to = up ? 0 : rank, .number = 1u << 30, .state = sign(7), .code = 1};
           sendto(stranger, &forged, sizeof forged, 0, reinterpret_cast<sockaddr*>(&to), sizeof to);
           forged.code = code_of(forged, {});
           sendto(stranger, &forged, sizeof forged, 0, reinterpret_cast<sockaddr*>(&to), sizeof to);
@@ -116,7 +117,7 @@ TEST_CASE("a wake-up ends listening") {
   REQUIRE(heartbeat != nullptr);
   heartbeat->wake();
   const auto begin = std::chrono::steady_clock::now();
-  heartbeat->listen(std::chrono::seconds(20), sign(1), [](int, const SignOfLife&) {});
+  heartbeat->listen(std::chrono::seconds(20), sign(1), [](int, const HeartbeatState&) {});
   CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(10));
 }
 
@@ -127,7 +128,7 @@ TEST_CASE("an answer that comes by a detour, which leads nowhere then, does not 
   // The stranger passes rank 0's answers on, and keeps what is sent to it.
   if (world->rank() == 0) detour = socket(AF_INET, SOCK_DGRAM, 0);
   std::vector<int> signs(static_cast<std::size_t>(world->size()), 0);
-  const auto heard = [&](int rank, const SignOfLife&) { ++signs[static_cast<std::size_t>(rank)]; };
+  const auto heard = [&](int rank, const HeartbeatState&) { ++signs[static_cast<std::size_t>(rank)]; };
   const auto is_missing = [&](int enough) {
     if (world->rank() != 0) return signs[0] < enough;
     return std::any_of(signs.begin() + 1, signs.end(), [&](int count) { return count < enough; });

@@ -2,8 +2,8 @@
 
 #include "bert_hpc/app/run/watchdog.hpp"
 
-using bert_hpc::app::SilenceTable;
-using Change = SilenceTable::Change;
+using bert_hpc::app::LivenessTable;
+using Change = LivenessTable::Change;
 
 namespace {
 
@@ -12,7 +12,7 @@ const bert_hpc::app::WatchdogSettings settings{.seconds = 10, .limit_seconds = 3
 }  // namespace
 
 TEST_CASE("a silent rank is named once, and once more when it is back") {
-  SilenceTable table(settings, 3, 0);
+  LivenessTable table(settings, 3, 0);
   CHECK(table.heard(1, 1) == Change::none);
   CHECK(table.heard(2, 1) == Change::none);
   CHECK(table.judge(1, 10.9, 0) == Change::none);
@@ -26,7 +26,7 @@ TEST_CASE("a silent rank is named once, and once more when it is back") {
 }
 
 TEST_CASE("a rank that stays silent ends the run, one that has left does not") {
-  SilenceTable table(settings, 3, 0);
+  LivenessTable table(settings, 3, 0);
   table.heard(1, 0);
   table.heard(2, 0);
   table.ended(2);
@@ -38,7 +38,7 @@ TEST_CASE("a rank that stays silent ends the run, one that has left does not") {
 }
 
 TEST_CASE("a rank that was never heard is told of, and never ends a run") {
-  SilenceTable table(settings, 2, 5);
+  LivenessTable table(settings, 2, 5);
   CHECK(table.judge(1, 14.9, 0) == Change::none);
   CHECK(table.judge(1, 15, 0) == Change::silent);
   CHECK(table.judge(1, 1000, 0) == Change::none);
@@ -47,7 +47,7 @@ TEST_CASE("a rank that was never heard is told of, and never ends a run") {
 }
 
 TEST_CASE("who was away itself blames nobody; without a limit nothing ends") {
-  SilenceTable table({.seconds = 10, .limit_seconds = 0}, 2, 0);
+  LivenessTable table({.seconds = 10, .limit_seconds = 0}, 2, 0);
   table.heard(1, 0);
   table.forgive(100);
   CHECK(table.judge(1, 109, 0) == Change::none);
@@ -57,7 +57,7 @@ TEST_CASE("who was away itself blames nobody; without a limit nothing ends") {
 }
 
 TEST_CASE("a rank that takes part in the steps lives, whether or not its signs arrive") {
-  SilenceTable table(settings, 2, 0);
+  LivenessTable table(settings, 2, 0);
   table.heard(1, 0);
   for (int t = 1; t < 10; ++t) CHECK(table.judge(1, t, 5 * t) == Change::none);
   CHECK(table.judge(1, 10, 50) == Change::unreachable);
@@ -72,7 +72,7 @@ TEST_CASE("a rank that takes part in the steps lives, whether or not its signs a
 }
 
 TEST_CASE("steps before a rank fell silent are no sign of life after") {
-  SilenceTable table(settings, 2, 0);
+  LivenessTable table(settings, 2, 0);
   table.heard(1, 0);
   CHECK(table.judge(1, 0.5, 100) == Change::none);  // its signs are rarer than steps
   CHECK(table.judge(1, 10.4, 100) == Change::none);
@@ -81,9 +81,9 @@ TEST_CASE("steps before a rank fell silent are no sign of life after") {
 }
 
 TEST_CASE("a run whose ranks all stay where they are stands still, and is told once") {
-  using bert_hpc::app::Standstill;
-  using Still = Standstill::Change;
-  Standstill table(10, 3, 0);
+  using bert_hpc::app::GlobalStall;
+  using Still = GlobalStall::Change;
+  GlobalStall table(10, 3, 0);
   table.seen(0, 5, 1);
   table.seen(1, 5, 2);
   table.seen(2, 7, 4);  // the last that moved
