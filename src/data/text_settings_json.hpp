@@ -7,14 +7,14 @@
 
 namespace bert_hpc::data {
 
-/// What a JSON object tells under `name` of each setting; what is no boolean is not told.
+/// The settings that a JSON object has under their `name`; what is no boolean is not known.
 inline TextSettings read_text_settings(const nlohmann::json& object, const char* TextSetting::*name) {
-  TextSettings told;
+  TextSettings known;
   for (const TextSetting& setting : text_settings) {
     const auto entry = object.find(setting.*name);
-    if (entry != object.end() && entry->is_boolean()) told.*setting.value = entry->get<bool>();
+    if (entry != object.end() && entry->is_boolean()) known.*setting.value = entry->get<bool>();
   }
-  return told;
+  return known;
 }
 
 }  // namespace bert_hpc::data

@@ -197,8 +197,8 @@ PrepConfig given_config(const std::string& path, const std::vector<std::string>&
     find_labels(config);
     return std::move(config);
   }
-  const auto wrong = [told = problems.all()](const std::string& table) {
-    return std::any_of(told.begin(), told.end(),
+  const auto wrong = [reported = problems.all()](const std::string& table) {
+    return std::any_of(reported.begin(), reported.end(),
                        [&](const std::string& text) { return text.find(table) != std::string::npos; });
   };
   const bool columns_known = !wrong("[source]") && !wrong("[split]") && !wrong("[task]");

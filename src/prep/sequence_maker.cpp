@@ -1,4 +1,4 @@
-// Truncation follows the "longest_first" of Hugging Face's tokenizers, down to who gets the odd place.
+// Truncation follows the "longest_first" of Hugging Face's tokenizers, down to which text gets the odd token.
 #include "bert_hpc/prep/sequence_maker.hpp"
 
 #include <algorithm>

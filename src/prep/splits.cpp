@@ -35,7 +35,7 @@ void shuffle(std::vector<std::int64_t>& rows, const RowTable& table, const PrepC
   for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = keyed[i].second;
 }
 
-/// Place behind the last row of the group that begins at `first`.
+/// Place after the last row of the group that begins at `first`.
 std::size_t end_of_group(const std::vector<std::int64_t>& rows, std::size_t first,
                          const std::vector<std::uint64_t>& groups) {
   std::size_t end = first + 1;

@@ -1,6 +1,7 @@
 // WordPiece on any bytes, with a vocabulary that the input's first part may add to; vocab.txt itself; and an input that
 // begins with a brace as tokenizer.json.
 #include "bert_hpc/tokenize/tokenizer_json.hpp"
+#include "bert_hpc/tokenize/utf8.hpp"
 #include "bert_hpc/tokenize/vocabulary.hpp"
 #include "bert_hpc/tokenize/wordpiece.hpp"
 #include "fuzz.hpp"
@@ -47,6 +48,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     encoder.encode(text, once);
     encoder.encode(text, twice);  // words come from its cache now
     fuzz::require(once == twice, "the same text has the same ids");
+    std::vector<tokenize::TokenSpan> spans;
+    twice.clear();
+    encoder.encode_with_spans(text, twice, spans);
+    fuzz::require(once == twice && spans.size() == once.size(), "each token has a span");
+    const std::int64_t characters = tokenize::count_characters(text);
+    for (const tokenize::TokenSpan& span : spans) {
+      fuzz::require(span.begin >= 0 && span.begin < span.end && span.end <= characters, "spans lie in the text");
+    }
     for (const std::int32_t id : once) fuzz::require(id >= 0 && id < vocabulary.size(), "ids lie in the vocabulary");
   });
   return 0;

@@ -37,7 +37,7 @@ inline constexpr std::array<TextSetting, 3> text_settings{{
     text_setting(tokenize::text_form_fields[2], &TextSettings::tokenize_chinese_chars),
 }};
 
-/// The first setting in which both are told and differ, completed; null where there is none.
+/// The first setting that both know and in which they differ, completed; null where there is none.
 const TextSetting* first_difference(const TextSettings& a, const TextSettings& b);
 
 inline const char* word(bool value) {

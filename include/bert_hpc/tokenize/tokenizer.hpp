@@ -55,7 +55,7 @@ class Tokenizer {
   virtual const TokenizerKind& kind() const = 0;
   virtual const std::vector<std::string>& tokens() const = 0;  ///< by id
   virtual const SpecialIds& special_ids() const = 0;
-  /// core::hash_of_lines() of the lines of its vocabulary; tells vocabularies apart.
+  /// core::hash_of_lines() of the lines of its vocabulary, by which vocabularies are compared.
   virtual const std::string& vocabulary_hash() const = 0;
   /// How it reads text, by the names that shards and inputs have for it.
   virtual std::vector<std::pair<std::string, bool>> settings() const = 0;

@@ -11,7 +11,7 @@ namespace bert_hpc::tokenize {
 
 inline constexpr char32_t replacement_character = 0xFFFD;
 
-/// Decodes one character of [begin, end), which is not empty, and moves `begin` behind it.
+/// Decodes one character of [begin, end), which is not empty, and moves `begin` past it.
 inline char32_t decode_utf8(const unsigned char*& begin, const unsigned char* end) {
   const unsigned char lead = *begin++;
   if (lead < 0x80) return lead;

@@ -1,5 +1,5 @@
 // An article is a chain of lists of objects: paragraphs, their questions ("qas"), their answers. The parser's events
-// are checked against a table of the members that count; everything else is passed over.
+// are checked against a table of the members that count; everything else is skipped.
 #include "squad_article.hpp"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ using core::Error;
 using core::ExitCode;
 using nlohmann::json;
 
-constexpr int deepest = 100;  // of what is passed over
+constexpr int deepest = 100;  // of what is skipped
 
 enum Kind : unsigned { text = 1, integer = 2, truth = 4, list = 8 };
 enum class Field { title, paragraphs, context, questions, id, question, impossible, answers, answer, start };
@@ -71,7 +71,7 @@ class ArticleEvents : public nlohmann::json_sax<json> {
   SquadArticle article;
 
   bool key(string_t& name) override {
-    if (passed_ > 0) return true;
+    if (skipped_ > 0) return true;
     const auto& members = current().members;
     const auto found = std::find_if(members.begin(), members.end(), [&](const Member& m) { return name == m.name; });
     member_ = found == members.end() ? nullptr : &*found;
@@ -84,7 +84,7 @@ class ArticleEvents : public nlohmann::json_sax<json> {
 
   bool start_object(std::size_t) override {
     if (depth_ > 0 && !in_list_) {
-      if (passes()) return enter_passed();
+      if (skips()) return enter_skipped();
       mistyped("an object");
     }
     in_list_ = false;
@@ -98,7 +98,7 @@ class ArticleEvents : public nlohmann::json_sax<json> {
   }
 
   bool end_object() override {
-    if (passed_ > 0) return leave_passed();
+    if (skipped_ > 0) return leave_skipped();
     const auto& members = current().members;
     for (std::size_t i = 0; i < members.size(); ++i) {
       const bool lacks = members[i].required && (seen_[depth_ - 1] >> i & 1) == 0;
@@ -113,7 +113,7 @@ class ArticleEvents : public nlohmann::json_sax<json> {
   }
 
   bool start_array(std::size_t) override {
-    if (passes()) return enter_passed();
+    if (skips()) return enter_skipped();
     expect(list, "a list");
     in_list_ = true;
     number_[depth_] = 0;
@@ -121,13 +121,13 @@ class ArticleEvents : public nlohmann::json_sax<json> {
   }
 
   bool end_array() override {
-    if (passed_ > 0) return leave_passed();
+    if (skipped_ > 0) return leave_skipped();
     in_list_ = false;
     return true;
   }
 
   bool string(string_t& value) override {
-    if (passes()) return true;
+    if (skips()) return true;
     expect(text, "a string");
     switch (member_->field) {
       case Field::title:
@@ -149,7 +149,7 @@ class ArticleEvents : public nlohmann::json_sax<json> {
   }
 
   bool number_integer(number_integer_t value) override {
-    if (passes()) return true;
+    if (skips()) return true;
     expect(integer, "a number");
     if (member_->field == Field::id) {
       question().id = std::to_string(value);
@@ -165,14 +165,14 @@ class ArticleEvents : public nlohmann::json_sax<json> {
   }
 
   bool boolean(bool value) override {
-    if (passes()) return true;
+    if (skips()) return true;
     expect(truth, value ? "true" : "false");
     question().impossible = value;
     return true;
   }
 
-  bool null() override { return passes() || mistyped("null"); }
-  bool number_float(number_float_t, const string_t&) override { return passes() || mistyped("a number"); }
+  bool null() override { return skips() || mistyped("null"); }
+  bool number_float(number_float_t, const string_t&) override { return skips() || mistyped("a number"); }
   bool binary(binary_t&) override { return true; }
 
   bool parse_error(std::size_t position, const std::string&, const json::exception& error) override {
@@ -186,14 +186,14 @@ class ArticleEvents : public nlohmann::json_sax<json> {
   const Level& current() const { return levels[depth_ - 1]; }
   SquadQuestion& question() { return article.paragraphs.back().questions.back(); }
 
-  /// Is the value that comes none of ours?
-  bool passes() const { return passed_ > 0 || (!in_list_ && member_ == nullptr); }
-  bool enter_passed() {
-    if (++passed_ > deepest) refuse("is nested too deep");
+  /// Is the next value one that no column is made of?
+  bool skips() const { return skipped_ > 0 || (!in_list_ && member_ == nullptr); }
+  bool enter_skipped() {
+    if (++skipped_ > deepest) refuse("is nested too deep");
     return true;
   }
-  bool leave_passed() {
-    --passed_;
+  bool leave_skipped() {
+    --skipped_;
     return true;
   }
 
@@ -219,9 +219,9 @@ class ArticleEvents : public nlohmann::json_sax<json> {
 
   std::string_view source_;
   const ArticlePlace& place_;
-  std::size_t depth_ = 0;  // objects that are open, of ours
+  std::size_t depth_ = 0;  // open objects whose members count
   bool in_list_ = false;   // is their innermost list open?
-  int passed_ = 0;         // objects and lists that are open, of others
+  int skipped_ = 0;        // open objects and lists that are skipped
   const Member* member_ = nullptr;
   std::array<unsigned, levels.size()> seen_{};            // members of the open objects
   std::array<std::int64_t, levels.size() + 1> number_{};  // of the open objects in their lists, from 1

@@ -22,7 +22,8 @@ using nlohmann::json;
 /// Finds the end of the JSON value at the front of a text that grows. What is between its brackets is not looked at.
 class ValueEnd {
  public:
-  /// Is the end in `text`? Then size() is the value's; else `text` is scanned, to go on with more behind it.
+  /// Is the end in `text`? Then size() is the value's; else `text` is scanned, and the scan continues when more follows
+  /// it.
   bool find(std::string_view text) {
     for (; at_ < text.size(); ++at_) {
       if (in_string_) {
@@ -147,12 +148,12 @@ class SquadFile {
         source_.consume(1, 0);
         return true;
       }
-      pass_over();
+      skip_value();
     }
   }
 
-  /// A value that is none of ours must be JSON nevertheless.
-  void pass_over() {
+  /// Skips a value that no column is made of; it must be JSON nevertheless.
+  void skip_value() {
     const std::int64_t line = source_.line(), offset = source_.offset();
     const std::string_view text = value("a value");
     // The parser would skip a byte order mark, and take a zero for the end.
@@ -192,7 +193,7 @@ class SquadFile {
   bool at_end_ = false;
 };
 
-/// Where the character of this number, from 0, begins in valid UTF-8; its size for the one behind the last.
+/// Where the character of this number, from 0, begins in valid UTF-8; its size for the one after the last.
 std::optional<std::size_t> byte_of_character(std::string_view text, std::int64_t number) {
   for (std::size_t i = 0; i < text.size(); ++i) {
     const bool begins = (static_cast<unsigned char>(text[i]) & 0xC0) != 0x80;

@@ -162,7 +162,7 @@ TEST_CASE("files for the test split may stand alone") {
   CHECK(config.has_labels());
 }
 
-TEST_CASE("all problems are told at once, with place and nearest name") {
+TEST_CASE("all problems are reported at once, with place and nearest name") {
   const std::string text = message(
       "[source]\nformat = \"tsv\"\nfile = [\"a\"]\ndelimiter = \"ab\"\n[filter]\nmax_character = 3\n"
       "[split]\ntrain = \"x\"\n[task]\nname = \"masked\"\n[output]\ndirectory = \"out\"\n");
@@ -173,7 +173,7 @@ TEST_CASE("all problems are told at once, with place and nearest name") {
   CHECK_THAT(text, ContainsSubstring("train_size"));
 }
 
-TEST_CASE("an input of bert_hpc is told as such, and nothing else of it") {
+TEST_CASE("an input of bert_hpc is reported as such, and nothing else of it") {
   CHECK(message("[run]\ndirectory = \"out\"\n[data]\ntrain = [\"a.h5\"]\n") ==
         "prep.toml: is an input for bert_hpc (it has the table [run]): run that program with it.");
   CHECK_THAT(message("[run]\ndirectory = \"out\"\n" + good), ContainsSubstring("unknown table [run]"));

@@ -154,7 +154,7 @@ TEST_CASE("plain text by lines and by paragraphs") {
   CHECK(rows("one\ntwo\n\n\nthree\n", text, {"text"}) == Rows{"1:one\ntwo", "5:three"});
 }
 
-TEST_CASE("gzip is read by its first bytes: several members, zeros behind the last, any size") {
+TEST_CASE("gzip is read by its first bytes: several members, zeros after the last, any size") {
   CHECK(rows(gzipped, csv, {"text", "label"}) == Rows{"2:hello|1"});
   CHECK(rows(gzipped + gzipped + std::string(700, '\0'), csv, {"label"}) == Rows{"2:1", "3:label", "4:1"});
   std::string many;
@@ -215,7 +215,7 @@ TEST_CASE("a column whose name is there twice is refused where it is asked for")
   CHECK_THAT(complaint("a,a\n1,2\n", csv, "a"), ContainsSubstring("\"a\" twice, as columns 1 and 2."));
 }
 
-TEST_CASE("files that cannot be right are told apart") {
+TEST_CASE("files that cannot be right have messages of their own") {
   const TemporaryFile empty(""), wide("\xFF\xFEx"), open("a\n\"x\n"), good("text,label\n1,2\n");
   CHECK_THROWS_WITH(open_rows(empty.path(), csv, {"a"}), ContainsSubstring("is empty"));
   CHECK_THROWS_WITH(open_rows(wide.path(), csv, {"a"}), ContainsSubstring("UTF-16"));

@@ -159,31 +159,31 @@ TEST_CASE("a label may end before a separator, and malformed bytes in it become 
   CHECK(text.scan().label_names == std::vector<std::string>{"DESC", "\xEF\xBF\xBD"});
 }
 
-TEST_CASE("a listed label that no row has is told with the one that was probably meant") {
+TEST_CASE("a listed label that no row has is reported with the one that was probably meant") {
   CsvText text(table({{"human", 157}, {"gpt", 50}, {"x", 30}}));
   text.config.task.labels = {"Human", "gpt", "none"};
   const RowTable rows = text.scan();
   CHECK(rows.absent_labels == std::vector<std::string>{"Human", "none"});
   CHECK(rows.unlisted_labels == std::map<std::string, std::int64_t>{{"human", 157}, {"x", 30}});
-  const auto told = warnings(rows, text.config);
-  REQUIRE(told.size() == 3);
-  CHECK(told[0] == "no row has the label \"Human\" of [task] labels; did you mean \"human\", which 157 rows have?");
-  CHECK(told[1] == "no row has the label \"none\" of [task] labels.");
-  CHECK(told[2] == "only one class: all rows have the label \"gpt\".");
+  const auto reported = warnings(rows, text.config);
+  REQUIRE(reported.size() == 3);
+  CHECK(reported[0] == "no row has the label \"Human\" of [task] labels; did you mean \"human\", which 157 rows have?");
+  CHECK(reported[1] == "no row has the label \"none\" of [task] labels.");
+  CHECK(reported[2] == "only one class: all rows have the label \"gpt\".");
   text.config.task.labels = {"human", "Human", "gpt"};  // listed itself
   CHECK_THAT(warnings(text.scan(), text.config).front(), ContainsSubstring("did you mean \"human\", which 157 rows"));
   text.config.task.labels = {"gpt", "human", "x"};
   CHECK(warnings(text.scan(), text.config).empty());
 }
 
-TEST_CASE("splits that were asked for and are empty are told, with why") {
+TEST_CASE("splits that were asked for and are empty are reported, with the reason") {
   std::vector<std::pair<std::string, int>> each;
   for (char name = 'a'; name <= 'z'; ++name) each.emplace_back(std::string(1, name), 1);
   CsvText text(table(each));
-  auto told = warnings(text.scan(), text.config);
-  REQUIRE(told.size() == 2);
-  CHECK(told[0] == "26 of 26 labels have only one row: is [source] label = \"label\" the right column?");
-  CHECK(told[1] ==
+  auto reported = warnings(text.scan(), text.config);
+  REQUIRE(reported.size() == 2);
+  CHECK(reported[0] == "26 of 26 labels have only one row: is [source] label = \"label\" the right column?");
+  CHECK(reported[1] ==
         "[split] validation = 0.1 and test = 0.1 got no rows, so these splits are missing: stratify divides each label "
         "separately, and every label has too few rows. Set [split] stratify = false, or check [source] label = "
         "\"label\".");
@@ -197,12 +197,12 @@ TEST_CASE("splits that were asked for and are empty are told, with why") {
   CHECK(warnings(files.scan(), files.config).empty());
   files.config.source.test_files = unread.config.source.files;
   files.config.split.test = 0;
-  told = warnings(files.scan(), files.config);
-  REQUIRE(told.size() == 1);
-  CHECK(told[0] == "there is no test split: all rows of [source] test_files are rejected.");
+  reported = warnings(files.scan(), files.config);
+  REQUIRE(reported.size() == 1);
+  CHECK(reported[0] == "there is no test split: all rows of [source] test_files are rejected.");
 }
 
-TEST_CASE("where no row is left the first of each reason is told") {
+TEST_CASE("where no row is left the first of each reason is reported") {
   CsvText text("text,label\n,a\nx,\ny,b\n,b\n");
   text.config.task.labels = {"a"};
   CHECK_THROWS_WITH(text.scan(), ContainsSubstring("2 rows: the text is empty (the first is ") &&

@@ -133,7 +133,7 @@ TEST_CASE("a template says which special tokens stand around texts") {
   CHECK_THROWS_AS(ids_of({&SpecialIds::mask}, ids), bert_hpc::core::Error);
 }
 
-TEST_CASE("a tokenizer tells its vocabulary, its settings and its files") {
+TEST_CASE("a tokenizer gives its vocabulary, its settings and its files") {
   const auto tokenizer = wordpiece({"a", "##b"}, {.lowercase = true, .strip_accents = false});
   CHECK(tokenizer->size() == 7);
   CHECK(tokenizer->tokens()[5] == "a");

@@ -11,7 +11,7 @@ using Words = std::vector<WordCounts::Entry>;
 
 namespace {
 
-/// The same algorithm without any of the bookkeeping: counts every pair anew for every merge.
+/// The same algorithm without any of the bookkeeping: counts every pair again for every merge.
 std::vector<std::string> train_slowly(const Words& words, std::size_t size) {
   std::set<std::string> first, later;
   for (const auto& [word, count] : words) {
@@ -70,7 +70,7 @@ TEST_CASE("a vocabulary begins with special tokens and characters, then frequent
   CHECK(train(words, 10) == std::vector<std::string>(expected.begin(), expected.begin() + 10));
 }
 
-TEST_CASE("training with kept counts equals counting anew") {
+TEST_CASE("training with kept counts equals counting again") {
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     std::map<std::string, std::int64_t> counts;
     for (std::uint64_t w = 0; w < 60; ++w) {

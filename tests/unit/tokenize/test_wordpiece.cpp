@@ -71,7 +71,7 @@ TEST_CASE("a word of more than 100 characters is unknown even if its pieces are 
   CHECK(encode(vocabulary, std::string(1000000, 'a') + " a") == std::vector<std::int32_t>{1, 5});
 }
 
-TEST_CASE("the cache tells words apart that share a slot") {
+TEST_CASE("words that share a slot of the cache keep their own ids") {
   std::vector<std::string> pieces;
   for (int i = 0; i < 40000; ++i) pieces.push_back(std::string("w").append(std::to_string(i)));
   const Vocabulary vocabulary = with_specials(pieces);
