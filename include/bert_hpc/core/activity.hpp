@@ -1,6 +1,6 @@
-// What a rank is at: the last finished step, the section it is in, and how often either has changed. The main thread,
-// the only one that writes, says so with plain stores; another thread (the watchdog's) reads it at any moment, also
-// while the main thread waits for ever.
+// The current activity of a rank: the last finished step, the current section, and a counter of changes to either. Only
+// the main thread writes, with plain stores. Another thread (the watchdog) may read at any time, even while the main
+// thread is blocked forever.
 #pragma once
 
 #include <atomic>
@@ -12,7 +12,7 @@ class Activity {
  public:
   static constexpr const char* first_section = "start";
 
-  /// Enters a section; returns the one that it was in, to be entered again afterwards. `name` is a string literal.
+  /// Enters a section and returns the previous one, so that the caller can restore it. `name` is a string literal.
   const char* enter(const char* name) {
     const char* before = section();
     section_.store(name, std::memory_order_relaxed);

@@ -1,8 +1,10 @@
-// BatchPlan: which samples form one update, and which replica works on them in which micro-batch. A pure function of
-// the samples and their lengths (data/batch_plan.hpp), the same on every rank, so that no sizes are ever exchanged.
+// BatchPlan: which samples form one update, and which replica processes them in which micro-batch. It is a pure
+// function of the samples and their lengths (data/batch_plan.hpp) and equal on every rank, so ranks never exchange
+// sizes.
 //
-// Three nested runs over one list: a chunk is a run of samples, ordered by (length, index); a micro-batch is a run of
-// chunks; a replica is a run of micro-batches. Everything contiguous, so three arrays of boundaries say it all.
+// The plan nests three levels of contiguous ranges over one list: a chunk is a range of samples, ordered by (length,
+// index); a micro-batch is a range of chunks; a replica is a range of micro-batches. Three arrays of boundaries
+// therefore describe it completely.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// Buffer: zeroed memory, owned as a rule, where kernels run (host memory on CPU builds, device memory on CUDA builds),
-// or beside it, where the host works. Large host buffers are aligned to and advised for huge pages: at 2 MiB pages the
-// arenas of a base-size model need about 500 address translations instead of 250,000.
+// Buffer: zero-initialised memory, normally owned, either where kernels run (host memory on CPU builds, device memory
+// on CUDA builds) or in host memory for the host's own work. Large host buffers are aligned to and advised for huge
+// pages: with 2 MiB pages the arenas of a base-size model need about 500 address translations instead of 250,000.
 #pragma once
 
 #include <cstddef>
@@ -11,10 +11,10 @@ namespace bert_hpc::core {
 
 enum class MemoryKind {
   device,  ///< where kernels run
-  host,    ///< the host's own; kernels and copies reach it too (pinned on CUDA builds)
+  host,    ///< host memory that kernels and copies can also access (pinned on CUDA builds)
 };
 
-/// Zeroed memory of `bytes`, aligned to at least 64. Throws Error(internal) naming the size if there is none.
+/// Allocates `bytes` of zeroed memory, aligned to at least 64 bytes. Throws Error(internal) with the size on failure.
 void* allocate_memory(std::size_t bytes, MemoryKind kind);
 void free_memory(void* pointer, std::size_t bytes, MemoryKind kind) noexcept;
 
@@ -26,7 +26,7 @@ class Buffer {
       : data_(static_cast<T*>(allocate_memory(static_cast<std::size_t>(count) * sizeof(T), kind))),
         count_(count),
         kind_(kind) {}
-  /// Somebody else's memory under the same name; `memory` outlives it and is as the constructor's would be.
+  /// Wraps memory that the buffer does not own. `memory` must outlive the buffer and meet the constructor's guarantees.
   static Buffer borrow(T* memory, std::int64_t count) {
     Buffer buffer;
     buffer.data_ = memory;
@@ -54,7 +54,7 @@ class Buffer {
 
   T* data() const { return data_; }
   std::int64_t size() const { return count_; }
-  /// For host memory: device memory is read and written by kernels and by the copies of core/device_memory.hpp.
+  /// Only for host memory. Kernels and the copies of core/device_memory.hpp access device memory.
   T& operator[](std::int64_t index) const { return data_[index]; }
 
  private:

@@ -1,4 +1,5 @@
-// The unit in which memory moves: what pieces of arenas are aligned to, and what known zeros of gradients are told in.
+// The cache line, the unit of memory transfers: pieces of arenas are aligned to it, and each mark of a gradient's known
+// zeros covers one.
 #pragma once
 
 #include <cstdint>

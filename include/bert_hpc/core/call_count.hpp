@@ -1,6 +1,6 @@
-// Counts what a rank asks of its device: kernel launches, matrix products, copies, fills, waits of the host, and
-// collectives and messages between ranks. A GPU is fast only where these are few, and that can be seen without one: CPU
-// builds count the same calls. Where nothing is counted a call costs the read of one pointer.
+// Counts the calls a rank makes to its device: kernel launches, gemms, copies, fills, host waits, and collectives and
+// messages between ranks. A GPU is fast only if these are few. CPU builds count the same calls, so the number can be
+// checked without a GPU. With counting off, a call costs one pointer read.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@ inline constexpr std::array<std::string_view, 6> device_call_names = {"kernels",
 
 class CallCount {
  public:
-  /// Calls of one kind and name within one section of the timers (core/timers.hpp). Names are string literals.
+  /// Calls of one kind and name within one timer section (core/timers.hpp). Names are string literals.
   struct Entry {
     std::string_view section, name;
     DeviceCall call = DeviceCall::kernel;
@@ -24,13 +24,13 @@ class CallCount {
   };
 
   void add(DeviceCall call, std::string_view name);
-  /// Calls from here on are in `section`. Returns the section before.
+  /// Attributes the following calls to `section`. Returns the previous section.
   std::string_view enter(std::string_view section);
 
   /// In the order of their first call.
   const std::vector<Entry>& entries() const { return entries_; }
   std::int64_t total(DeviceCall call) const;
-  /// Of the calls whose name contains `part`.
+  /// Total of the calls whose name contains `part`.
   std::int64_t total(DeviceCall call, std::string_view part) const;
 
  private:
@@ -38,14 +38,14 @@ class CallCount {
   std::string_view section_;
 };
 
-/// What this thread's calls are added to; null: they are not counted.
+/// The counter of this thread; null: calls are not counted.
 inline thread_local CallCount* call_count = nullptr;
 
 inline void count_call(DeviceCall call, std::string_view name) {
   if (call_count != nullptr) call_count->add(call, name);
 }
 
-/// This thread's calls are counted while one of these lives.
+/// RAII: counts this thread's calls during its lifetime.
 class CountCalls {
  public:
   explicit CountCalls(CallCount& count) : before_(call_count) { call_count = &count; }

@@ -1,5 +1,5 @@
-// In what form a number is stored: float, or one of the 16-bit types, which kernels read and write but never compute
-// in. They convert from and to float by themselves, so that a kernel written for float is one for them too.
+// The storage type of a number: float or one of the 16-bit types. Kernels read and write the 16-bit types but always
+// compute in float. The types convert from and to float implicitly, so a kernel written for float also works for them.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,12 @@ constexpr std::int64_t bytes_of(DataType type) {
   return type == DataType::fp32 ? 4 : 2;
 }
 
-/// As precision.compute names it.
+/// The name used by the input key precision.compute.
 constexpr const char* name_of(DataType type) {
   return type == DataType::fp32 ? "fp32" : type == DataType::bf16 ? "bf16" : "fp16";
 }
 
-/// Half the distance from 1 to the next number: a rounding's largest relative error.
+/// Half the distance from 1 to the next larger number: the largest relative rounding error.
 constexpr double unit_roundoff(DataType type) {
   return type == DataType::fp32 ? 0x1p-24 : type == DataType::bf16 ? 0x1p-8 : 0x1p-11;
 }
@@ -49,7 +49,7 @@ inline constexpr DataType data_type_of<Bf16> = DataType::bf16;
 template <>
 inline constexpr DataType data_type_of<Fp16> = DataType::fp16;
 
-/// run.template operator()<T>() with the type that `type` names.
+/// Calls run.template operator()<T>() with the C++ type T that `type` names.
 template <class Run>
 decltype(auto) with_type(DataType type, const Run& run) {
   switch (type) {

@@ -1,4 +1,4 @@
-// An owned POSIX file descriptor: of a file, a socket, an event.
+// An owned POSIX file descriptor of a file, a socket or an event.
 #pragma once
 
 #include <unistd.h>
@@ -10,7 +10,7 @@ namespace bert_hpc::core {
 class Descriptor {
  public:
   Descriptor() = default;
-  explicit Descriptor(int number) : number_(number) {}  ///< takes it over; below 0: none
+  explicit Descriptor(int number) : number_(number) {}  ///< takes ownership; negative: none
   ~Descriptor() { reset(); }
   Descriptor(Descriptor&& other) noexcept : number_(other.release()) {}
   Descriptor& operator=(Descriptor&& other) noexcept {

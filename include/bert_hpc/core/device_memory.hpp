@@ -1,9 +1,9 @@
-// Device memory (where kernels run) as the host sees it. On CPU builds both are one memory and nothing here costs
-// anything; on CUDA builds the host may not touch device memory, so every crossing is one of the calls below.
+// Access of the host to device memory, where kernels run. On CPU builds host and device share one memory, and the calls
+// below cost nothing. On CUDA builds the host cannot access device memory, so every transfer is one of these calls.
 //
-// A CPU build can prove that: with the environment variable BERT_HPC_GUARD_DEVICE_MEMORY=1 device memory is out of the
-// host's reach (PROT_NONE) except while a kernel, a matrix product or an attention runs, and what these are handed must
-// lie in device memory. A stray access is then a crash or an error in an ordinary test run.
+// A CPU build can check this: with the environment variable BERT_HPC_GUARD_DEVICE_MEMORY=1, device memory is
+// inaccessible to the host (PROT_NONE) except while a kernel, a gemm or an attention runs, and the operands of these
+// must lie in device memory. A stray access then crashes or throws in an ordinary test run.
 #pragma once
 
 #include <cstddef>
@@ -16,42 +16,44 @@
 
 namespace bert_hpc::core {
 
-/// May the host read and write device memory itself? On CPU builds, unless it is guarded.
+/// Can the host read and write device memory directly? True on CPU builds without the guard.
 bool host_sees_device_memory();
 
-/// Copies across the edge. They wait for the kernels before and for the copy. Where both addresses are one, nothing is
-/// done.
+/// Copies between host and device. They wait for all earlier kernels and for the copy itself. If both addresses are
+/// equal, they do nothing.
 void copy_to_host(const void* device, void* host, std::size_t bytes);
 void copy_to_device(const void* host, void* device, std::size_t bytes);
-/// In the order of kernels, without waiting: `host` (MemoryKind::host) stays as it is until the copy is done, which a
-/// DeviceMark set behind it tells, or any wait for kernels.
+/// Enqueues a copy in the order of kernels and returns at once. The caller must not change `host` (MemoryKind::host)
+/// until the copy is done: after waiting for a DeviceMark set after the copy, or after any wait for kernels.
 void start_copy_to_device(const void* host, void* device, std::size_t bytes);
-/// The same to `host`, where the bytes are after the next wait for kernels.
+/// As above, to `host`, which holds the data after the next wait for kernels.
 void start_copy_to_host(const void* device, void* host, std::size_t bytes);
-/// Within device memory, in the order of kernels.
+/// Copies within device memory, in the order of kernels.
 void copy_on_device(const void* from, void* to, std::size_t bytes);
 void fill_on_device(void* device, unsigned char value, std::size_t bytes);
 
-/// Is this a build whose kernels a GPU runs?
+/// Does this build run kernels on a GPU?
 bool is_gpu_build();
 
-/// CUDA builds: the stream of kernels, for libraries that take their turn among them. It may be the null stream, which
-/// Kokkos takes by default; null elsewhere. DeviceRuntime sets it.
+/// CUDA builds: the stream of kernels, for libraries that must enqueue their work in the same order. It may be the null
+/// stream, Kokkos' default. Null on CPU builds. DeviceRuntime sets it.
 void* kernel_stream();
 void set_kernel_stream(void* stream);
 
-/// Kernels have run and what they wrote is there; for timing, as every copy to the host waits by itself.
+/// Waits until all kernels have finished and their results are visible. Needed for timing only: every copy to the host
+/// waits by itself.
 void wait_for_kernels();
 
-/// A place in the order of kernels and copies, for the host to wait until all before it is done. Nothing on CPU builds.
+/// A mark in the order of kernels and copies; the host can wait until everything before it is done. No-op on CPU
+/// builds.
 class DeviceMark {
  public:
   DeviceMark() = default;
   DeviceMark(const DeviceMark&) = delete;
   DeviceMark& operator=(const DeviceMark&) = delete;
   ~DeviceMark();
-  void set();         ///< behind all that was started so far
-  void wait() const;  ///< until all before the last set() is done; nothing where none was
+  void set();         ///< after everything started so far
+  void wait() const;  ///< until everything before the last set() is done; returns at once if there was none
  private:
   void* event_ = nullptr;
 };
@@ -65,8 +67,8 @@ void copy_to_device(std::span<const T> host, std::span<T> device) {
   copy_to_device(host.data(), device.data(), host.size_bytes());
 }
 
-/// Memory for the host to work in that stands for `device`: the same where the host sees it, else `aside`, which gets
-/// its size. Nothing is copied; copy_to_device() completes it.
+/// Host-accessible memory that represents `device`: `device` itself if the host can access it, otherwise `aside`,
+/// resized to match. Copies nothing; copy_to_device() transfers the result.
 template <class T>
 std::span<T> host_side(std::span<T> device, std::vector<T>& aside) {
   if (host_sees_device_memory()) return device;
@@ -74,7 +76,7 @@ std::span<T> host_side(std::span<T> device, std::vector<T>& aside) {
   return aside;
 }
 
-/// The content of `device` for the host to read: in place where the host sees it, else copied to `aside`.
+/// The content of `device` for the host to read: in place if the host can access it, otherwise copied to `aside`.
 template <class T>
 std::span<const T> on_host(std::span<const T> device, std::vector<T>& aside) {
   if (host_sees_device_memory()) return device;
@@ -83,8 +85,8 @@ std::span<const T> on_host(std::span<const T> device, std::vector<T>& aside) {
   return aside;
 }
 
-/// An array that kernels write and the host reads, or the other way about: one memory where the host sees device
-/// memory, else two.
+/// An array shared by kernels and the host, in either direction: one memory if the host can access device memory,
+/// otherwise two.
 template <class T>
 class MirroredArray {
  public:
@@ -94,20 +96,20 @@ class MirroredArray {
   }
   std::int64_t size() const { return device_.size(); }
   T* device() const { return device_.data(); }
-  /// What the last to_host() brought, or what to_device() will take.
+  /// The data of the last to_host(), or the data that the next to_device() copies.
   T* host() const { return host_sees_device_memory() ? device_.data() : host_.data(); }
 
-  /// The first `count` elements as kernels left them; waits for these.
+  /// The first `count` elements as the kernels left them. Waits for the kernels.
   std::span<T> to_host(std::int64_t count) const {
     const std::span<T> all(host(), static_cast<std::size_t>(count));
     copy_to_host(device(), all.data(), all.size_bytes());
     return all;
   }
-  /// The same without waiting: host() has them after the next wait for kernels.
+  /// As to_host(), without waiting: host() holds the elements after the next wait for kernels.
   void start_to_host(std::int64_t count) const {
     start_copy_to_host(device(), host(), static_cast<std::size_t>(count) * sizeof(T));
   }
-  /// Kernels from here on find the first `count` elements as the host has them now.
+  /// Makes the first `count` elements of host() visible to all following kernels.
   void to_device(std::int64_t count) const {
     start_copy_to_device(host(), device(), static_cast<std::size_t>(count) * sizeof(T));
   }
@@ -116,8 +118,8 @@ class MirroredArray {
   Buffer<T> device_, host_;
 };
 
-/// The host may use device memory itself while one of these lives: where kernels run as host code. Free unless device
-/// memory is guarded.
+/// RAII: lets the host access device memory during its lifetime, on builds that run kernels as host code. Free unless
+/// device memory is guarded.
 class DeviceAccess {
  public:
   DeviceAccess();
@@ -129,14 +131,15 @@ class DeviceAccess {
 /// Is BERT_HPC_GUARD_DEVICE_MEMORY set (CPU builds)?
 bool device_memory_is_guarded();
 
-/// Where device memory is guarded: throws Error(internal) that names `what` if `pointer` is neither null nor to memory
-/// that kernels reach.
+/// With guarded device memory: throws Error(internal) that names `what` unless `pointer` is null or points to memory
+/// that kernels can access.
 void require_device_memory(const void* pointer, const char* what);
 
-/// The same for every address among the bytes of a kernel's body.
+/// Checks every address among the bytes of a kernel's body in the same way.
 void require_device_operands(const void* body, std::size_t bytes, const char* kernel);
 
-/// An address at which host libraries (MPI) reach the same memory at any time: itself unless device memory is guarded.
+/// An address of the same memory that host libraries (MPI) can access at any time: `pointer` itself unless device
+/// memory is guarded.
 void* transport_address(const void* pointer);
 template <class T>
 T* transport_address(T* pointer) {

@@ -1,6 +1,6 @@
-// How long the device works on each section of a step. On CUDA builds, events in the stream of kernels measure the
-// GPU's own time; a host's clock would measure how long launching takes. On CPU builds kernels run in the caller, so
-// its clock serves.
+// Time that the device spends on each section of a step. On CUDA builds, events in the stream of kernels measure the
+// GPU's own time; the host's clock would measure only the launches. On CPU builds kernels run in the calling thread, so
+// the host's clock is right.
 #pragma once
 
 #include <cstddef>
@@ -11,15 +11,15 @@
 
 namespace bert_hpc::core {
 
-/// A place in the order of kernels, with the time at which the device reaches it.
+/// A mark in the order of kernels, with the time at which the device reaches it.
 class TimedMark {
  public:
   TimedMark() = default;
   TimedMark(const TimedMark&) = delete;
   TimedMark& operator=(const TimedMark&) = delete;
   ~TimedMark();
-  void set();  ///< after all that was started so far; does not wait
-  /// Seconds between two marks that are set. Waits until the device reaches this one.
+  void set();  ///< after everything started so far; does not wait
+  /// Seconds between two marks, both set. Waits until the device reaches this one.
   double seconds_since(const TimedMark& earlier) const;
 
  private:
@@ -29,17 +29,17 @@ class TimedMark {
 
 class DeviceTimers {
  public:
-  /// Off with 0 laps: then each call costs one comparison. Otherwise all marks are made at once.
+  /// `most_laps` = 0 switches it off: each call then costs one comparison. Otherwise the constructor creates all marks.
   explicit DeviceTimers(std::size_t most_laps) : marks_(most_laps == 0 ? 0 : most_laps + 1), names_(most_laps) {}
 
   bool is_on() const { return !names_.empty(); }
 
-  /// The first section begins here. Laps that were not collected are discarded.
+  /// Begins the first section. Discards laps that were not collected.
   void start() {
     laps_ = 0;
     if (is_on()) marks_[0].set();
   }
-  /// The section `name` (a string literal) ends here and the next one begins. No more than most_laps after a start.
+  /// Ends the section `name` (a string literal) and begins the next. At most most_laps calls after start().
   void lap(std::string_view name) {
     if (laps_ == names_.size()) return;
     names_[laps_] = name;
@@ -52,7 +52,7 @@ class DeviceTimers {
   }
   void clear() { sections_.clear(); }
 
-  /// In the order of their first use.
+  /// In the order of first use.
   const std::vector<Timers::Section>& sections() const { return sections_; }
 
  private:

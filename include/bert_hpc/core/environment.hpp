@@ -6,7 +6,7 @@
 
 namespace bert_hpc::core {
 
-/// "" where there is none.
+/// The value of an environment variable, or "" if it is not set.
 inline std::string environment(const char* name) {
   const char* const value = std::getenv(name);
   return value == nullptr ? "" : value;

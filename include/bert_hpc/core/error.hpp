@@ -1,8 +1,8 @@
-// The one error type of bert_hpc and the exit codes it carries to the launcher.
+// The only error type of bert_hpc and the exit codes that it carries to the launcher.
 //
-// An error is one block of text for a person: what is wrong, where (file, line, column or row), and what would be
-// right. Several problems of one input are collected in a `ProblemList` and reported together, because a user who
-// mends a file wants to mend it once.
+// An error is one block of text for the user: what is wrong, where (file, line, column or row), and how to fix it. A
+// `ProblemList` collects all problems of one input and reports them together, so that a user can fix a file in one
+// pass.
 #pragma once
 
 #include <source_location>
@@ -25,7 +25,7 @@ enum class ExitCode : int {
   stopped = 75,       ///< stopped on request after writing a checkpoint: submit again
 };
 
-/// `message` is complete sentences for the user; `where` is the place in our source, shown for internal errors only.
+/// `message` is complete sentences for the user. `where` is the location in our source, shown for internal errors only.
 class Error : public std::runtime_error {
  public:
   Error(ExitCode code, const std::string& message, std::source_location where = std::source_location::current())
@@ -39,7 +39,7 @@ class Error : public std::runtime_error {
   std::source_location where_;
 };
 
-/// Throws an internal error unless `holds`: for what only a defect of ours can break, never for input.
+/// Throws an internal error unless `holds`. Only for conditions that a defect of ours breaks, never for input.
 inline void require(bool holds, const char* what, std::source_location where = std::source_location::current()) {
   if (!holds) throw Error(ExitCode::internal, what, where);
 }
@@ -59,11 +59,11 @@ class ProblemList {
   std::vector<std::string> problems_;
 };
 
-/// What was thrown, as an error for the user: memory that could not be had is one of the input, told with what would
-/// need less (`advice`, the end of a sentence); anything unknown is an internal one.
+/// Converts an exception into an error for the user. Memory exhaustion becomes an input error whose text says how to
+/// need less memory (`advice`, the end of a sentence); any unknown exception becomes an internal error.
 Error as_error(const std::exception& thrown, const std::string& advice);
 
-/// The block printed on standard error: "PROGRAM: error: …", with rank and host if `rank` ≥ 0.
+/// The text printed on standard error: "PROGRAM: error: …", with rank and host if `rank` ≥ 0.
 std::string describe(std::string_view program, const Error& error, int rank, const std::string& host);
 
 }  // namespace bert_hpc::core

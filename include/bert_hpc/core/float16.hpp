@@ -1,6 +1,7 @@
-// The two 16-bit floating-point formats, as bit patterns: bfloat16 (8 bits of exponent, 7 of fraction: float's range)
-// and IEEE 754 half precision (5 and 10). Conversions from float round to nearest, ties to even; those to float are
-// exact. Straight-line code without tables, so that loops over it become vector code; one instruction on GPUs.
+// The two 16-bit floating-point formats as bit patterns: bfloat16 (8 exponent bits, 7 fraction bits: float's range) and
+// IEEE 754 half precision (5 and 10). Conversions from float round to nearest, ties to even; conversions to float are
+// exact. The code is straight-line and uses no tables, so compilers vectorize loops over it; on GPUs each conversion is
+// one instruction.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@ BERT_HPC_DEVICE float float_of_bf16(std::uint16_t bits) {
   return __builtin_bit_cast(float, static_cast<std::uint32_t>(bits) << 16);
 }
 
-/// What would round beyond the largest becomes infinite; NaN stays NaN.
+/// Values that would round beyond the largest number become infinite; NaN stays NaN.
 BERT_HPC_DEVICE std::uint16_t bf16_of_float(float x) {
 #if defined(__CUDA_ARCH__)
   std::uint16_t result;
@@ -37,7 +38,7 @@ BERT_HPC_DEVICE float float_of_fp16(std::uint16_t bits) {
   const std::uint32_t magnitude = (bits & 0x7FFFu) << 13, sign = (bits & 0x8000u) << 16;
   const std::uint32_t normal = magnitude + rebias;
   const std::uint32_t not_finite = magnitude + 2u * rebias;
-  // A subnormal's fraction behind the smallest normal number's exponent is that number too much.
+  // Adding the exponent of the smallest normal number makes a subnormal too large by exactly that number.
   const float above = __builtin_bit_cast(float, magnitude + smallest_normal);
   const std::uint32_t subnormal = __builtin_bit_cast(std::uint32_t, above - 6.103515625e-5f);
   const std::uint32_t finite = magnitude < (0x0400u << 13) ? subnormal : normal;
@@ -45,7 +46,7 @@ BERT_HPC_DEVICE float float_of_fp16(std::uint16_t bits) {
 #endif
 }
 
-/// What would round beyond the largest, 65504, becomes infinite; NaN stays NaN.
+/// Values that would round beyond the largest number, 65504, become infinite; NaN stays NaN.
 BERT_HPC_DEVICE std::uint16_t fp16_of_float(float x) {
 #if defined(__CUDA_ARCH__)
   std::uint16_t result;
@@ -56,7 +57,7 @@ BERT_HPC_DEVICE std::uint16_t fp16_of_float(float x) {
   const std::uint32_t bits = __builtin_bit_cast(std::uint32_t, x);
   const std::uint32_t magnitude = bits & 0x7FFFFFFFu, sign = (bits >> 16) & 0x8000u;
   const std::uint32_t normal = (magnitude - rebias + 0x0FFFu + ((magnitude >> 13) & 1u)) >> 13;
-  // The last bit of a float in [½, 1) is worth as much as that of a subnormal: the addition rounds.
+  // The last bit of a float in [½, 1) has the value of a subnormal's last bit, so the addition rounds correctly.
   const float shifted = __builtin_bit_cast(float, magnitude < smallest_normal ? magnitude : 0u) + 0.5f;
   const std::uint32_t subnormal = __builtin_bit_cast(std::uint32_t, shifted) - half;
   const std::uint32_t finite = magnitude < smallest_normal ? subnormal : normal;

@@ -1,11 +1,11 @@
 // The two 8-bit floating-point formats of Micikevicius et al., "FP8 formats for deep learning", 2022, as bit patterns:
-// E4M3 (4 bits of exponent, 3 of fraction, no infinities, up to 448) for activations and weights, E5M2 (IEEE 754's
-// form, up to 57344) for gradients. Conversions from float round to nearest, ties to even, and saturate: what is larger
-// than the largest number, infinity too, becomes that. NaN stays NaN. Straight-line code, as in float16.hpp; one
-// instruction on GPUs from 8.9 on.
+// E4M3 (4 exponent bits, 3 fraction bits, no infinities, up to 448) for activations and weights, E5M2 (IEEE 754's form,
+// up to 57344) for gradients. Conversions from float round to nearest, ties to even, and saturate: larger values and
+// infinity become the largest number. NaN stays NaN. Straight-line code, as in float16.hpp; one instruction on GPUs of
+// compute capability 8.9 and later.
 //
-// Numbers are multiplied by a scale before they are rounded. Scales are powers of two, so that scaling back is exact,
-// and an 8-bit number scaled back is a bf16 one: products of either have the same value.
+// Numbers are multiplied by a scale before rounding. Scales are powers of two, so scaling back is exact and a
+// scaled-back 8-bit number is a bf16 number: products of either form have the same value.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ enum class Float8 : std::uint8_t { e4m3, e5m2 };
 
 namespace detail {
 
-// Not in the templates themselves, where nvcc 13.0 stumbles over the builtin.
+// Not in the templates themselves: nvcc 13.0 rejects the builtin there.
 BERT_HPC_DEVICE std::uint32_t bits_of(float x) {
   return __builtin_bit_cast(std::uint32_t, x);
 }
@@ -29,13 +29,13 @@ BERT_HPC_DEVICE float float_of(std::uint32_t bits) {
 /// What distinguishes the formats.
 template <Float8 format>
 struct Float8Fields {
-  static constexpr bool wide = format == Float8::e5m2;  // of exponents
+  static constexpr bool wide = format == Float8::e5m2;  // wide exponent
   static constexpr std::uint32_t fraction_bits = wide ? 2 : 3, bias = wide ? 15 : 7;
   static constexpr std::uint32_t largest = wide ? 0x7Bu : 0x7Eu, nan = 0x7Fu;
-  static constexpr std::uint32_t shift = 23 - fraction_bits;  // to a float's fraction
+  static constexpr std::uint32_t shift = 23 - fraction_bits;  // distance to the fraction bits of a float
   static constexpr std::uint32_t rebias = (127u - bias) << 23, smallest_normal = (128u - bias) << 23;
-  static constexpr float smallest = wide ? 0x1p-14f : 0x1p-6f;  // the normal number of these bits
-  // Of an exponent at which a float's last bit is worth as much as a subnormal's here.
+  static constexpr float smallest = wide ? 0x1p-14f : 0x1p-6f;  // the normal number with these bits
+  // A power of two at which the last bit of a float has the value of this format's smallest subnormal bit.
   static constexpr float coarse = wide ? 0x1p7f : 0x1p14f;
   static constexpr std::uint32_t coarse_bits = (wide ? 134u : 141u) << 23;
 };
@@ -45,7 +45,7 @@ struct Float8Fields {
 template <Float8 format>
 BERT_HPC_DEVICE std::uint8_t float8_of_float(float x) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
-  std::uint16_t pair;  // of two numbers, the first in the upper half
+  std::uint16_t pair;  // two numbers, the first in the upper byte
   if constexpr (format == Float8::e4m3) {
     asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(0.0f), "f"(x));
   } else {
@@ -58,7 +58,8 @@ BERT_HPC_DEVICE std::uint8_t float8_of_float(float x) {
   const std::uint32_t magnitude = bits & 0x7FFFFFFFu, sign = (bits >> 24) & 0x80u;
   const std::uint32_t normal =
       (magnitude - F::rebias + ((1u << (F::shift - 1)) - 1u) + ((magnitude >> F::shift) & 1u)) >> F::shift;
-  // The last bit of a float of this exponent is worth as much as that of a subnormal: the addition rounds.
+  // The last bit of a float with this exponent has the value of a subnormal's last bit, so the addition rounds
+  // correctly.
   constexpr std::uint32_t coarse = (127u + 24u - F::bias - F::fraction_bits) << 23;
   const float shifted = detail::float_of(magnitude < F::smallest_normal ? magnitude : 0u) + detail::float_of(coarse);
   const std::uint32_t subnormal = detail::bits_of(shifted) - coarse;
@@ -74,11 +75,11 @@ BERT_HPC_DEVICE float float_of_float8(std::uint8_t bits) {
   const std::uint32_t pattern = bits & 0x7Fu, sign = (bits & 0x80u) << 24;
   const std::uint32_t magnitude = pattern << F::shift;
   const std::uint32_t normal = magnitude + F::rebias;
-  // A subnormal's fraction behind the smallest normal number's exponent is that number too much.
+  // Adding the exponent of the smallest normal number makes a subnormal too large by exactly that number.
   const float above = detail::float_of(magnitude + F::smallest_normal);
   const std::uint32_t subnormal = detail::bits_of(above - F::smallest);
   const std::uint32_t finite = magnitude < (1u << 23) ? subnormal : normal;
-  // E5M2 has infinities, one below its NaNs.
+  // E5M2 has infinities, directly below its NaNs.
   const std::uint32_t special = F::wide && pattern == 0x7Cu ? 0x7F800000u : 0x7FC00000u;
   return detail::float_of(sign | (pattern > F::largest ? special : finite));
 }
@@ -88,15 +89,15 @@ constexpr float largest_of(Float8 format) {
   return format == Float8::e4m3 ? 448.0f : 57344.0f;
 }
 
-/// Exponents of scales: with these limits scales, their inverses and scaled-back numbers are normal bf16 numbers.
+/// Range of scale exponents: within it scales, their inverses and scaled-back numbers are normal bf16 numbers.
 inline constexpr int least_scale_exponent = -126, most_scale_exponent = 100;
 
-/// The largest power of two that takes `largest` (finite, not negative) to no more than the format's largest number;
-/// 1 for 0, which says nothing.
+/// The largest power of two that scales `largest` (finite, not negative) to at most the format's largest number; 1 if
+/// `largest` is 0, which carries no information.
 BERT_HPC_DEVICE float float8_scale(float largest, Float8 format) {
   if (!(largest > 0.0f)) return 1.0f;
   const std::uint32_t bits = detail::bits_of(largest);
-  // Both largest numbers are 1.75 times a power of two.
+  // The largest numbers of both formats are 1.75 times a power of two.
   const int above = (bits & 0x7FFFFFu) > 0x600000u ? 1 : 0;
   int exponent = (format == Float8::e4m3 ? 8 : 15) - (static_cast<int>(bits >> 23) - 127) - above;
   if (exponent < least_scale_exponent) exponent = least_scale_exponent;
@@ -104,7 +105,7 @@ BERT_HPC_DEVICE float float8_scale(float largest, Float8 format) {
   return detail::float_of(static_cast<std::uint32_t>(exponent + 127) << 23);
 }
 
-/// What a number of this size becomes: scaled, rounded, scaled back. `inverse` = 1 / `scale`.
+/// Returns x scaled, rounded and scaled back. `inverse` = 1 / `scale`.
 template <Float8 format>
 BERT_HPC_DEVICE float through_float8(float x, float scale, float inverse) {
   return float_of_float8<format>(float8_of_float<format>(x * scale)) * inverse;

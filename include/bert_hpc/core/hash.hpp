@@ -1,4 +1,4 @@
-// FNV-1a (Fowler, Noll, Vo): names texts and files for identity, not for security.
+// FNV-1a (Fowler, Noll, Vo): identifies texts and files; not for security.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace bert_hpc::core {
 
 inline constexpr std::uint64_t fnv1a_start = 0xCBF29CE484222325ull;
 
-/// Hash of the bytes; to hash in pieces, pass the hash so far.
+/// Hash of the bytes. To hash in pieces, pass the hash so far.
 constexpr std::uint64_t fnv1a_64(std::string_view bytes, std::uint64_t so_far = fnv1a_start) {
   for (const char byte : bytes) {
     so_far ^= static_cast<unsigned char>(byte);
@@ -19,7 +19,7 @@ constexpr std::uint64_t fnv1a_64(std::string_view bytes, std::uint64_t so_far = 
   return so_far;
 }
 
-/// 16 hexadecimal digits that tell lists of lines apart, as vocabularies are: FNV-1a over each line and a line feed.
+/// 16 hexadecimal digits that distinguish lists of lines, such as vocabularies: FNV-1a over each line and a line feed.
 std::string hash_of_lines(const std::vector<std::string>& lines);
 
 }  // namespace bert_hpc::core

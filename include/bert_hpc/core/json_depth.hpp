@@ -1,11 +1,12 @@
-// How deep a text nests, before a JSON parser takes forty times its bytes to find out.
+// Checks the nesting depth of JSON text before parsing, as a parser can take forty times the text's size in memory on
+// deep nesting.
 #pragma once
 
 #include <string_view>
 
 namespace bert_hpc::core {
 
-/// Do brackets outside of strings nest deeper than `most`? For JSON; what is not JSON is the parser's to tell.
+/// Do brackets outside of strings nest deeper than `most`? Invalid JSON is left to the parser to report.
 bool nests_too_deep(std::string_view json, int most);
 
 }  // namespace bert_hpc::core

@@ -1,5 +1,5 @@
 // SipHash-2-4 (Aumasson, Bernstein, "SipHash: a fast short-input PRF", 2012): a 64-bit code of a short message that
-// only holders of the key can make or check. It tells who wrote a message; it hides nothing of it.
+// only holders of the key can make or verify. It authenticates the sender; it does not encrypt.
 #pragma once
 
 #include <array>

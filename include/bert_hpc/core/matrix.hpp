@@ -1,6 +1,6 @@
-// Matrix: a Tensor whose element type is known at run time. Activations and the gradients with respect to them are
-// stored in the type that precision.compute names; layers hand them on as matrices and only kernels, compiled for each
-// type, look inside. Tensors of float and of the 16-bit types convert to it by themselves.
+// Matrix: a Tensor whose element type is known at run time. Activations and their gradients are stored in the type that
+// precision.compute names. Layers pass them as matrices; only kernels, compiled for each type, access the elements.
+// Tensors of float and of the 16-bit types convert to Matrix implicitly.
 #pragma once
 
 #include <cstddef>
@@ -45,7 +45,7 @@ struct BasicMatrix {
   }
   Address row(std::int64_t index) const { return at(index, 0); }
 
-  /// Throws Error(internal) if its elements are of another type.
+  /// The matrix as a Tensor<T>. Throws Error(internal) if its elements have another type.
   template <class T>
   Tensor<Element<T>> as() const {
     require(type == data_type_of<T>, "a matrix's elements are not of the type that is asked for");

@@ -1,13 +1,13 @@
-// What one pass through the model works on: unpadded token rows, the sequences they belong to, and the keys of
-// dropout. All pointers are to memory where kernels run; nothing here owns memory.
+// The input of one pass through the model: unpadded token rows, their sequences, and the keys of dropout. All pointers
+// refer to memory where kernels run; nothing here owns memory.
 #pragma once
 
 #include <cstdint>
 
 namespace bert_hpc::core {
 
-/// A set of token rows, grouped by sequence in order. Either every row of a micro-batch or a selection of them (the
-/// rows that a head reads), each still knowing its place in its sequence.
+/// A set of token rows, grouped by sequence in order: either all rows of a micro-batch or a selection (the rows that a
+/// head reads). Each row keeps its position in its sequence.
 struct TokenRows {
   std::int64_t count = 0;                  ///< rows
   const std::int32_t* offsets = nullptr;   ///< (sequences + 1): rows of sequence b are [offsets[b], offsets[b + 1])
@@ -16,15 +16,15 @@ struct TokenRows {
 };
 
 /// One dropout site of one pass. The decision for an element is a pure function of (key, site, sample, row position,
-/// column): see ops/dropout.hpp.
+/// column); see ops/dropout.hpp.
 struct Dropout {
-  float probability = 0.0f;              ///< 0 switches the site off
+  float probability = 0.0f;              ///< 0 disables the site
   std::uint32_t key0 = 0, key1 = 0;      ///< from dropout_key(seed, step)
-  std::uint32_t site = 0;                ///< which dropout of the model: below 2^16
+  std::uint32_t site = 0;                ///< number of the dropout site in the model, below 2^16
   const std::int64_t* sample = nullptr;  ///< (sequences): index of each sequence's sample in its data set
 };
 
-/// Token ids sorted by id, so that an embedding's gradient is summed per id, in token order, without atomics.
+/// Token ids sorted by id, so that the gradient of an embedding can be summed per id, in token order, without atomics.
 struct SortedIds {
   std::int64_t unique = 0;                 ///< distinct ids
   const std::int32_t* ids = nullptr;       ///< (unique), ascending
@@ -32,8 +32,8 @@ struct SortedIds {
   const std::int32_t* order = nullptr;     ///< (tokens): row numbers, ascending within a segment
 };
 
-/// The rows that a head reads and what it is to predict there: of the task's arrays one is set, the others are null,
-/// and all are null where targets are unknown.
+/// The rows that a head reads and its targets there. One of the task's arrays is set and the others are null; all are
+/// null if targets are unknown.
 struct Targets {
   TokenRows rows;                         ///< a row for each prediction: first tokens, masked tokens, …
   const std::int32_t* index = nullptr;    ///< (rows.count): their row numbers among all tokens
@@ -42,7 +42,7 @@ struct Targets {
   std::int64_t columns = 1;               ///< of values
 };
 
-/// A micro-batch on its device.
+/// A micro-batch in device memory.
 struct MicroBatch {
   std::int64_t sequences = 0;
   std::int64_t max_length = 0;                   ///< longest sequence, tokens

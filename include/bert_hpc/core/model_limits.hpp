@@ -1,4 +1,4 @@
-// The largest sizes of a model, as an input and a config.json may give them.
+// The largest model sizes that an input or a config.json may give.
 #pragma once
 
 #include <cstdint>

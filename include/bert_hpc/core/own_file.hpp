@@ -1,22 +1,22 @@
-// Files of our own in a directory that somebody else may have prepared: what lies there under a name that we write to
-// is replaced or refused, never written through. A link planted at RUN/log.txt must not lead into another file of the
-// user's.
+// Safe creation of our files in a directory that another user may have prepared. Existing links and special files under
+// our names are replaced or rejected, never followed: a link planted at RUN/log.txt must not lead into another file of
+// the user's.
 #pragma once
 
 #include <string>
 
 namespace bert_hpc::core {
 
-/// A new file in place of whatever lies at `path` (a link goes, not what it points to). `flags` beside O_WRONLY; below
-/// 0 with errno set where it cannot be.
+/// Creates a new file and replaces whatever lies at `path` (a link is removed, not its target). `flags` are added to
+/// O_WRONLY. Returns a negative descriptor and sets errno on failure.
 int create_own_file(const std::string& path, int flags = 0);
 
-/// The file at `path`, opened with `flags` (O_CREAT among them makes it). Where it has a second name, as in a copy made
-/// of links, it first becomes a file of its own: the other name keeps what is there now. A link, a pipe, and a second
-/// name of another user's file are refused: below 0, errno ELOOP, ENXIO or EMLINK.
+/// Opens the file at `path` with `flags` (O_CREAT creates it). If the file has several hard links, as in a copy made of
+/// links, it is first copied to a file of its own; the other names keep the old content. Rejects symbolic links, pipes
+/// and hard links to another user's file: a negative descriptor, errno ELOOP, ENXIO or EMLINK.
 int open_own_file(const std::string& path, int flags);
 
-/// What this errno of open_own_file() says of the file, and the cure.
+/// Explains an errno of open_own_file() and gives a remedy.
 std::string why_not_own(int error);
 
 }  // namespace bert_hpc::core

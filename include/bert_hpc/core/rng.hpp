@@ -1,6 +1,6 @@
-// Counter-based random numbers: Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as
-// 1, 2, 3", SC'11). A number depends on its key and counter alone, so dropout, masking and initial values do not
-// depend on ranks, threads or the order of work, and backward regenerates what forward drew.
+// Counter-based random numbers: Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2,
+// 3", SC'11). A number depends only on its key and counter. Dropout, masking and initial values are therefore
+// independent of ranks, threads and order of work, and backward regenerates the numbers of forward.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ BERT_HPC_DEVICE Philox4 philox(std::uint32_t c0, std::uint32_t c1, std::uint32_t
   return {{c0, c1, c2, c3}};
 }
 
-/// splitmix64's finalizer: spreads every input bit over all output bits.
+/// The finalizer of splitmix64: spreads every input bit over all output bits.
 BERT_HPC_DEVICE std::uint64_t mix64(std::uint64_t x) {
   x += 0x9E3779B97F4A7C15ull;
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ull;
@@ -39,7 +39,7 @@ BERT_HPC_DEVICE std::uint64_t mix64(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-/// 24 random bits to a float in [0, 1).
+/// Converts 24 random bits to a float in [0, 1).
 BERT_HPC_DEVICE float uniform_float(std::uint32_t bits) {
   return static_cast<float>(bits >> 8) * (1.0f / 16777216.0f);
 }

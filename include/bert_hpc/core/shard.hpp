@@ -1,5 +1,5 @@
-// A part of a parameter where the ranks of a tensor-parallel group share it out by rows or by columns. Values are
-// initialised, read and written by their place in the whole, so that a model does not depend on how it is shared out.
+// Shard: the part of a parameter that one rank of a tensor-parallel group holds, split by rows or by columns. Values
+// are initialised, read and written by their position in the whole parameter, so a model does not depend on the split.
 #pragma once
 
 #include <cstdint>
@@ -20,19 +20,19 @@ struct Shard {
 /// Product of the extents; 1 for a scalar.
 std::int64_t elements_of(std::span<const std::int64_t> shape);
 
-/// A shard as runs of neighbouring elements of the whole: run r is the shard's elements [r·length, (r + 1)·length) and
-/// the whole's from first + r·stride on.
+/// A shard as runs of contiguous elements of the whole: run r holds the shard's elements [r·length, (r + 1)·length),
+/// which begin at element first + r·stride of the whole.
 struct ShardRuns {
   std::int64_t count = 0, length = 0, first = 0, stride = 0;
 };
 
-/// `shape` is the shard's own.
+/// `shape` is that of the shard.
 ShardRuns runs_of(const std::vector<std::int64_t>& shape, const Shard& shard);
 
-/// Shape of the whole.
+/// Shape of the whole parameter; `shape` is that of the shard.
 std::vector<std::int64_t> whole_shape(std::vector<std::int64_t> shape, const Shard& shard);
 
-/// Copies a shard's elements to their places in the whole.
+/// Copies a shard's elements to their positions in the whole.
 void place_shard(const std::vector<std::int64_t>& shape, const Shard& shard, std::span<const float> part,
                  std::span<float> whole);
 

@@ -1,5 +1,5 @@
-// A program that is started without standard input, output or error (as by `>&-`) would get those numbers for the next
-// files it opens, and write its messages into them.
+// If a program starts without standard input, output or error (as with `>&-`), the next files it opens get those
+// descriptor numbers, and its messages would be written into them.
 #pragma once
 
 #include <fcntl.h>
@@ -7,10 +7,10 @@
 
 namespace bert_hpc::core {
 
-/// First thing in main: what is closed leads to /dev/null from here on.
+/// Opens closed standard streams on /dev/null. Call it first in main.
 inline void keep_standard_streams() {
   for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; ++stream) {
-    // The lowest free number is the one that was found closed.
+    // open() returns the lowest free number, which is the closed stream.
     if (::fcntl(stream, F_GETFD) < 0) static_cast<void>(!::open("/dev/null", O_RDWR));
   }
 }

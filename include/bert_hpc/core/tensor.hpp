@@ -1,5 +1,5 @@
-// Tensor: a non-owning, row-major view of a matrix (a vector is a matrix of one row). Owners are core::Buffer,
-// core::Workspace and core::ParameterStore. Every parameter and member of this type states its shape in a comment.
+// Tensor: a non-owning, row-major view of a matrix (a vector is a matrix of one row). core::Buffer, core::Workspace and
+// core::ParameterStore own the memory. Every parameter and member of this type states its shape in a comment.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct Tensor {
   constexpr Tensor(T* pointer, std::int64_t row_count, std::int64_t column_count, std::int64_t row_stride)
       : data(pointer), rows(row_count), columns(column_count), stride(row_stride) {}
 
-  /// A view for reading converts from a view for writing.
+  /// A writable view converts to a read-only view.
   template <class U>
   requires(std::is_const_v<T>&& std::is_same_v<std::remove_const_t<T>, U>) constexpr Tensor(
       const Tensor<U>& other)  // NOLINT: conversion on purpose

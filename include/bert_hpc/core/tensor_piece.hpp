@@ -1,5 +1,6 @@
-// Elements of whole tensors under their names and places, whoever holds them: the language in which checkpoints are
-// written and read, so that any layout (ranks, data × pipeline × tensor, ZeRO) can read what any other has written.
+// Pieces of whole tensors, identified by name and position, independent of the rank that holds them. Checkpoints are
+// written and read in these terms, so any layout (ranks, data × pipeline × tensor, ZeRO) can read the files of any
+// other.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +21,8 @@ struct WholeTensor {
   bool operator==(const WholeTensor&) const = default;
 };
 
-/// `count` runs of `length` neighbouring elements of the whole tensor number `tensor`: run r begins at its element
-/// first + r·stride.
+/// `count` runs of `length` contiguous elements of the whole tensor number `tensor`: run r begins at element first +
+/// r·stride.
 struct TensorPiece {
   std::int64_t tensor = 0;
   std::int64_t first = 0, length = 0, count = 1, stride = 0;
@@ -30,11 +31,11 @@ struct TensorPiece {
   bool operator==(const TensorPiece&) const = default;
 };
 
-/// Whether the pieces, each inside the tensor of that many elements, hold every element of it once. Runs that are apart
-/// have one stride in common, the tensor's row. Pure.
+/// Do the pieces cover every element of a tensor of `elements` elements exactly once? Each piece lies inside the
+/// tensor; pieces of several runs must have one common stride, the tensor's row. Pure.
 bool cover_once(std::int64_t elements, std::span<const TensorPiece> pieces);
 
-/// A piece whose elements follow each other from `arena` on in a parameter store.
+/// A piece whose elements are contiguous in a parameter store, from index `arena` on.
 struct PlacedPiece {
   TensorPiece piece;
   std::int64_t arena = 0;
@@ -45,18 +46,19 @@ struct ArenaRange {
   std::int64_t begin = 0, size = 0;
 };
 
-/// The elements [begin, end) of a slice (counted in the slice) as at most three pieces of the whole tensor. Pure.
+/// The elements [begin, end) of a slice (indices within the slice) as at most three pieces of the whole tensor. Pure.
 std::vector<PlacedPiece> pieces_of(const ParameterSlice& slice, std::int64_t tensor, std::int64_t begin,
                                    std::int64_t end);
 
-/// What this rank saves of `ranges` of its arena: copies of other parameters left out; of what all ranks of a tensor
-/// group hold whole, each saves every tensor_ranks-th slice. `tensors` are those of the whole model. Throws
-/// Error(internal) where a slice is not among them or is of another shape. Pure.
+/// The pieces that this rank saves of `ranges` of its arena. Copies of other parameters are left out. Tensors that all
+/// ranks of a tensor group hold whole are divided: each rank saves every tensor_ranks-th slice. `tensors` are those of
+/// the whole model. Throws Error(internal) if a slice is not among them or has another shape. Pure.
 std::vector<PlacedPiece> pieces_to_save(const std::vector<ParameterSlice>& slices, std::span<const WholeTensor> tensors,
                                         std::span<const ArenaRange> ranges, int tensor_rank, int tensor_ranks);
 
-/// A slice's elements [begin, end) that are to be loaded: they lie in the elements [first, last) of the whole tensor;
-/// copies come from what they are a copy of. As pieces_to_save() otherwise, but nothing is left out. Pure.
+/// The elements [begin, end) of a slice that must be loaded; they lie in the elements [first, last) of the whole
+/// tensor. Copies load from their original. parts_to_load() takes arguments like pieces_to_save() but leaves nothing
+/// out. Pure.
 struct WantedPart {
   std::int64_t tensor = 0, first = 0, last = 0;
   std::vector<PlacedPiece> pieces;

@@ -1,5 +1,5 @@
-// Small text helpers for what people read: numbers with separators, sizes, durations, names that were mistyped, and
-// untrusted text made fit to print. Pure functions.
+// Text helpers for output to users: numbers with separators, sizes, durations, suggestions for mistyped names, and
+// escaping of untrusted text. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -28,29 +28,31 @@ std::string format_metric(double value, int digits = 3);
 /// 1 → "1 rank", 3 → "3 ranks"; the plural is singular + "s" unless given.
 std::string counted(std::int64_t count, std::string_view singular, std::string_view plural = {});
 
-/// Insertions, deletions, replacements and swaps of neighbours (optimal string alignment) that turn a into b. Bytes.
+/// Number of insertions, deletions, replacements and swaps of neighbours (optimal string alignment) that turn a into b,
+/// in bytes.
 int edit_distance(std::string_view a, std::string_view b);
 
-/// Lower case, with '_' for '-' and blanks, so that spelling habits do not count as errors.
+/// Lower case, with '_' for '-' and blanks, so that spelling variants compare equal.
 std::string folded(std::string_view name);
 
-/// The candidate that `name` probably means, "" if none is near: small edit distance ignoring case and '-' against '_',
-/// the beginning of one candidate alone, or the initials of its words ("lr" for "learning_rate").
+/// The candidate that `name` probably means, or "" if none is close: small edit distance ignoring case and '-' against
+/// '_', a prefix of exactly one candidate, or the initials of its words ("lr" for "learning_rate").
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates);
 
 /// "a, b or c", each in double quotes if `quote`.
 std::string listed(const std::vector<std::string>& items, std::string_view last_word, bool quote = true);
 
-/// Lines as Python's text mode sees them: ended by LF, CRLF or CR.
+/// Splits lines like Python's text mode: LF, CRLF or CR ends a line.
 std::vector<std::string> split_lines(std::string_view text);
 
-/// Ascending numbers, {0, 2, 3, 4, 7} → "0, 2-4, 7"; of more than `most` runs the rest is "…".
+/// Ascending numbers as ranges: {0, 2, 3, 4, 7} → "0, 2-4, 7"; after `most` ranges the rest is "…".
 std::string ranges_text(std::span<const int> numbers, std::size_t most = 8);
 
 /// "[3, 1]", as TOML writes it.
 std::string list_text(std::span<const std::int64_t> numbers);
 
-/// Untrusted bytes fit to print: control characters and invalid UTF-8 shown as \xNN, cut after `limit` bytes with "…".
+/// Untrusted bytes in printable form: control characters and invalid UTF-8 become \xNN; cut after `limit` bytes with
+/// "…".
 std::string printable(std::string_view text, std::size_t limit = 200);
 
 }  // namespace bert_hpc::core

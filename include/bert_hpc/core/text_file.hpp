@@ -1,4 +1,4 @@
-// A whole text file at once, however it was meant: no device, pipe or directory, and no more than is expected.
+// Reads a whole text file, and rejects devices, pipes, directories and files larger than expected.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,7 @@
 
 namespace bert_hpc::core {
 
-/// The whole of a regular file (or a link to one) of at most max_bytes. Throws Error(code). Never waits for a pipe's
-/// other end.
+/// The content of a regular file (or a link to one) of at most max_bytes. Throws Error(code). Never blocks on a pipe.
 std::string read_text_file(const std::string& path, std::int64_t max_bytes, ExitCode code = ExitCode::files);
 
 }  // namespace bert_hpc::core

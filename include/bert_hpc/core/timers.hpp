@@ -1,6 +1,6 @@
-// Wall-clock timers of named sections. A section costs two clock reads and a short search (under 100 ns), so it may
-// stand in the step loop. The sections are plain data that can be reduced over ranks; on request each measurement is
-// kept as a span, for traces. A profiler that watches sees each as a range.
+// Wall-clock timers of named sections. A section costs two clock reads and a short search (under 100 ns), so the step
+// loop may use it. The sections are plain data that can be reduced over ranks. On request each measurement is also
+// recorded as a span, for traces. An attached profiler sees each measurement as a range.
 #pragma once
 
 #include <chrono>
@@ -19,18 +19,18 @@ class Timers {
   using Clock = std::chrono::steady_clock;
 
   struct Section {
-    std::string_view name;  ///< a string literal's
+    std::string_view name;  ///< a string literal
     std::int64_t calls = 0;
     double seconds = 0;
   };
 
   /// One measurement.
   struct Span {
-    std::string_view name;  ///< a string literal's
+    std::string_view name;  ///< a string literal
     Clock::time_point begin, end;
   };
 
-  /// Measures until its end of life.
+  /// Measures from construction to destruction.
   class Scope {
    public:
     Scope(Timers& timers, std::size_t section) : timers_(timers), section_(section), begin_(Clock::now()) {
@@ -46,7 +46,7 @@ class Timers {
       const Clock::time_point end = Clock::now();
       ++section.calls;
       section.seconds += std::chrono::duration<double>(end - begin_).count();
-      // Never grows: the step loop does not allocate.
+      // Stays within the capacity: the step loop does not allocate.
       if (std::vector<Span>* spans = timers_.spans_; spans != nullptr && spans->size() < spans->capacity()) {
         spans->push_back({section.name, begin_, end});
       }
@@ -63,15 +63,15 @@ class Timers {
   };
 
   Timers() = default;
-  /// Sections are told to `activity` too, which must outlive this.
+  /// Also reports sections to `activity`, which must outlive this object.
   explicit Timers(Activity& activity) : activity_(&activity) {}
 
-  /// `name` is a string literal; sections appear in the order of their first use.
+  /// `name` is a string literal. Sections appear in the order of first use.
   [[nodiscard]] Scope measure(std::string_view name) { return Scope(*this, find(name)); }
 
   const std::vector<Section>& sections() const { return sections_; }
 
-  /// From now on each measurement is appended there, as long as its capacity suffices; null: no longer.
+  /// Appends each following measurement to `into` while its capacity suffices; null stops recording.
   void record(std::vector<Span>* into) { spans_ = into; }
 
  private:

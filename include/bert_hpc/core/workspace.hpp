@@ -1,5 +1,5 @@
-// Workspace: one bump arena for everything a step computes. Its size is found by running the same requests once
-// without memory (planning), so nothing is allocated in the step loop and the printed size is exact.
+// Workspace: one bump arena for all temporary memory of a step. Planning runs the same requests once without memory to
+// find the size, so the step loop allocates nothing and the reported size is exact.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@ namespace bert_hpc::core {
 
 class Workspace {
  public:
-  /// Starts in planning: requests return null tensors and only add up.
+  /// Starts in planning mode: requests return null tensors and only add up sizes.
   Workspace() = default;
 
-  /// Allocates what the largest plan so far needs and leaves planning.
+  /// Allocates the size of the largest plan so far and leaves planning mode.
   void allocate() {
     memory_ = Buffer<unsigned char>(peak_);
     planning_ = false;
@@ -24,7 +24,7 @@ class Workspace {
   }
 
   bool planning() const { return planning_; }
-  std::int64_t bytes() const { return peak_; }  ///< size of the arena, or needed so far while planning
+  std::int64_t bytes() const { return peak_; }  ///< size of the arena, or the need so far while planning
 
   /// Uninitialised (rows, columns), aligned to 64 bytes, valid until a release() to an earlier mark.
   template <class T>
@@ -39,7 +39,7 @@ class Workspace {
     return Tensor<T>(reinterpret_cast<T*>(memory_.data() + begin), rows, columns);
   }
 
-  /// The same with elements of a type known at run time.
+  /// As above, with an element type known at run time.
   Matrix take(std::int64_t rows, std::int64_t columns, DataType type) {
     return with_type(type, [&]<class T>() -> Matrix { return take<T>(rows, columns); });
   }
