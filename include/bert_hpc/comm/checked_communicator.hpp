@@ -1,8 +1,8 @@
-// For debugging hangs: before each collective operation all ranks of the group tell each other what they enter. Where
-// they differ, or a rank does not come, the ranks that are there throw an error that names what each one entered,
-// instead of waiting for ever. Messages travel in a group of their own, so nothing of the program's own traffic
-// changes; every rank tells every other one, so that each can tell by itself who is missing (the cost is size() small
-// messages an operation). The idea is that of the collective checks of MUST and of the MPE library.
+// For debugging hangs: before each collective operation the ranks of the group exchange descriptions of the operation
+// that they enter. If the descriptions differ or a rank is missing, the other ranks throw an error that lists what each
+// rank entered, instead of waiting forever. These messages use a separate group and do not change the program's own
+// traffic. Every rank sends to every other rank, so that each can determine the missing ranks by itself; the cost is
+// size() small messages per operation. The idea is that of the collective checks of MUST and of the MPE library.
 #pragma once
 
 #include <memory>
@@ -12,16 +12,16 @@
 namespace bert_hpc::comm {
 
 struct CheckOptions {
-  double timeout_seconds = 300;  ///< how long a rank may be missing, and a started operation may take
-  /// Of the ranks that find the same trouble the lowest speaks at once, the others after so long: by then the speaker
-  /// has ended them.
+  double timeout_seconds = 300;  ///< limit for a missing rank and for a started operation
+  /// If several ranks detect the same error, the lowest one reports it at once; the others wait this long, by which
+  /// time the reporting rank has ended them.
   double silence_seconds = 2;
 };
 
-/// Collective over `inner`, which must outlive the result. Operations of the result, and of its parts by split(), throw
-/// Error(communication) where ranks enter different collectives (operation, element type, count, reduction, root), a
-/// rank does not enter within the time, or a message or started operation does not end within the time. Afterwards the
-/// group is of no more use. Ranks in messages are those of `inner`.
+/// Collective over `inner`, which must outlive the result. Operations of the result, and of groups made by its split(),
+/// throw Error(communication) if ranks enter different collectives (operation, element type, count, reduction, root),
+/// if a rank does not enter in time, or if a message or started operation does not end in time. The group cannot be
+/// used afterwards. Messages number the ranks as in `inner`.
 std::unique_ptr<Communicator> make_checked_communicator(Communicator& inner, const CheckOptions& options);
 
 }  // namespace bert_hpc::comm

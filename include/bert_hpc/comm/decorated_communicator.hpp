@@ -1,5 +1,5 @@
-// A communicator around another one that is told of every operation: the base of what watches (checked_communicator)
-// and of what disturbs (the delays of the tests). Results are those of the communicator inside.
+// A communicator around another one with hooks before and after every operation: the base of checks
+// (checked_communicator) and of the delays in tests. Results are those of the inner communicator.
 #pragma once
 
 #include <functional>
@@ -29,14 +29,14 @@ struct Operation {
 
   Name name = Name::barrier;
   Type type = Type::none;
-  std::int64_t count = 0;   ///< elements of the whole, on this rank; what of all_gather's bytes is this rank's
+  std::int64_t count = 0;   ///< elements of the whole on this rank; all_gather of bytes: of this rank's part
   std::int32_t detail = 0;  ///< the Reduction, the Sharing or the root; unused otherwise
   std::int32_t peer = -1;   ///< of exchange, send and receive
 
   bool operator==(const Operation&) const = default;
 };
 
-/// "all_reduce(float64 × 3, sum)", "broadcast(16 bytes, from rank 0)"; ranks as `number` tells them.
+/// "all_reduce(float64 × 3, sum)", "broadcast(16 bytes, from rank 0)"; `number` maps the ranks to those of the text.
 std::string describe(const Operation& operation, const std::function<int(int)>& number);
 
 class DecoratedCommunicator : public Communicator {
@@ -72,10 +72,10 @@ class DecoratedCommunicator : public Communicator {
   explicit DecoratedCommunicator(std::unique_ptr<Communicator> inner) : owned_(std::move(inner)), inner_(*owned_) {}
 
   virtual void enter(const Operation& operation) = 0;  ///< before it
-  virtual void leave(const Operation& operation) = 0;  ///< after it has ended, or was started
-  /// What the caller gets instead of a started operation.
+  virtual void leave(const Operation& operation) = 0;  ///< after it has ended or been started
+  /// Wraps the request of a started operation that the caller receives.
   virtual RequestHandle watched(RequestHandle request, const Operation&) { return request; }
-  /// The same decoration around a part of this group.
+  /// The same decoration around a group made by split().
   virtual std::unique_ptr<Communicator> decorated(std::unique_ptr<Communicator> part) = 0;
 
   Communicator& inner() { return inner_; }

@@ -1,4 +1,4 @@
-// The communicator of a run: floats between devices, everything else between hosts.
+// The communicator of a run: floats travel between devices, all other data between hosts.
 #pragma once
 
 #include <functional>
@@ -9,13 +9,13 @@
 
 namespace bert_hpc::comm {
 
-/// Collective over `host`, which must outlive the result; after the device is chosen. CUDA builds: NCCL, bootstrapped
-/// over `host`; elsewhere null, as `host` does both. shared_devices: several ranks use one GPU. before_end: called, by
-/// a thread of its own, before a rank that NCCL has lost ends all ranks (abort_all_ranks()).
+/// Collective over `host`, which must outlive the result. Call it after the device is chosen. CUDA builds return an
+/// NCCL communicator, bootstrapped over `host`; CPU builds return null, as `host` does both. shared_devices: several
+/// ranks use one GPU. If NCCL loses a rank, a thread calls before_end and then ends all ranks (abort_all_ranks()).
 std::unique_ptr<Communicator> make_device_communicator(Communicator& host, bool shared_devices,
                                                        std::function<void()> before_end = {});
 
-/// What floats travel over, e.g. "NCCL 2.28.9"; empty where it is MPI.
+/// The library that transfers floats, e.g. "NCCL 2.28.9"; empty if it is MPI.
 std::string device_communication();
 
 }  // namespace bert_hpc::comm

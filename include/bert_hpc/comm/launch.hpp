@@ -1,6 +1,5 @@
-// Did the launcher and MPI understand each other? Where they do not (srun without the plugin that this MPI asks for,
-// mpiexec of another MPI), every process finds itself alone in the world, and each would do the whole work into one
-// directory.
+// Detects a launcher that does not match MPI (srun without the plugin that this MPI needs, mpiexec of another MPI). In
+// that case every process is alone in its own MPI world, and each would do the whole work in the same directory.
 #pragma once
 
 #include <functional>
@@ -9,11 +8,11 @@
 namespace bert_hpc::comm {
 
 struct LaunchProblem {
-  std::string text;     ///< what is wrong and what would be right; empty: nothing
-  bool speaks = false;  ///< is this the first of the processes, which tells it for all?
+  std::string text;     ///< the problem and the remedy; empty: none
+  bool speaks = false;  ///< is this the first process, which reports for all?
 };
 
-/// `variable` tells an environment variable, "" where there is none. Pure.
+/// `variable` returns the value of an environment variable, "" if it is not set. Pure.
 LaunchProblem launch_problem(int world_size, const std::function<std::string(const char*)>& variable);
 LaunchProblem launch_problem(int world_size);  ///< of this process
 

@@ -1,6 +1,6 @@
-// The grid of ranks, data × pipeline × tensor, as arithmetic only: which rank stands where, and which grids fit a
-// number of ranks. Neighbours in tensor, then in data, then in pipeline have neighbouring ranks, so that the directions
-// that talk most share a node (the order of Narayanan et al., "Efficient Large-Scale Language Model Training on GPU
+// The grid of ranks, data × pipeline × tensor, as pure arithmetic: the coordinates of each rank, and the grids that fit
+// a number of ranks. Ranks are numbered along tensor first, then data, then pipeline, so that the directions with the
+// most traffic stay within a node (the order of Narayanan et al., "Efficient Large-Scale Language Model Training on GPU
 // Clusters Using Megatron-LM", 2021).
 #pragma once
 
@@ -22,28 +22,28 @@ struct GridPlace {
   bool operator==(const GridPlace&) const = default;
 };
 
-/// rank = (pipeline · shape.data + data) · shape.tensor + tensor, from 0 to below shape.ranks().
+/// The coordinates of a rank: rank = (pipeline · shape.data + data) · shape.tensor + tensor, 0 ≤ rank < shape.ranks().
 GridPlace place(const GridShape& shape, int rank);
 int rank_at(const GridShape& shape, GridPlace place);
 
-/// What a model and a way of summing ask of a grid; 0: nothing.
+/// Limits that a model and the summation order impose on a grid; 0: no limit.
 struct GridLimits {
-  int stages = 0;                  ///< pipeline is at most this
-  int heads = 0;                   ///< attention heads: tensor divides them
-  int intermediate = 0;            ///< width of the feed-forward: tensor divides it
-  int vocabulary = 0;              ///< rows of the word embeddings: tensor is at most this
-  bool power_of_two_data = false;  ///< for reproducible sums
+  int stages = 0;                  ///< largest pipeline size
+  int heads = 0;                   ///< attention heads, divisible by tensor
+  int intermediate = 0;            ///< feed-forward width, divisible by tensor
+  int vocabulary = 0;              ///< rows of the word embeddings, the largest tensor size
+  bool power_of_two_data = false;  ///< data is a power of two, for reproducible sums
 };
 
-/// The grid of all `ranks`, where one direction of `requested` may be 0 and takes what is left. Throws Error(input)
-/// that names the nearest grids if it does not fit the ranks or the limits.
+/// The grid of all `ranks`. One direction of `requested` may be 0 and gets the remaining factor. Throws Error(input)
+/// that names the nearest grids if the grid does not fit the ranks or the limits.
 GridShape resolve_grid(GridShape requested, int ranks, const GridLimits& limits = {});
 
-/// Grids of exactly `ranks` within the limits, the nearest to `requested` first (a 0 there is near to anything): the
-/// sum over the directions of how many times their sizes differ, in powers of two.
+/// Grids of exactly `ranks` within the limits, the nearest to `requested` first, at most `most`. The distance is the
+/// sum over directions of the ratio of sizes, in powers of two; a requested 0 has distance 0 to every size.
 std::vector<GridShape> nearest_grids(GridShape requested, int ranks, const GridLimits& limits, std::size_t most);
 
-/// "data = 2, pipeline = 2, tensor = 1", as an input file says it.
+/// "data = 2, pipeline = 2, tensor = 1", in the form of an input file.
 std::string describe(const GridShape& shape);
 
 }  // namespace bert_hpc::comm

@@ -1,4 +1,4 @@
-// The communicators of a grid of ranks: one per direction and those that cut across.
+// The communicators of a grid of ranks: one per direction and groups that combine directions.
 #pragma once
 
 #include <memory>
@@ -14,12 +14,12 @@ struct ProcessGroups {
   GridPlace place;
   Communicator& world;                     ///< all ranks
   std::unique_ptr<Communicator> data;      ///< ranks that hold the same parameters
-  std::unique_ptr<Communicator> pipeline;  ///< the stages one micro-batch goes through
+  std::unique_ptr<Communicator> pipeline;  ///< stages that process one micro-batch
   std::unique_ptr<Communicator> tensor;    ///< ranks that share each layer of a stage
   /// All ranks of this replica, pipeline × tensor; rank = place.pipeline · shape.tensor + place.tensor.
   std::unique_ptr<Communicator> replica;
-  /// The first stage (rank 0) and the last one (rank 1) of the same data and tensor coordinates, or one rank that is
-  /// both; null on the stages between.
+  /// The first stage (rank 0) and the last stage (rank 1) with the same data and tensor coordinates, or one rank if
+  /// they are the same; null on intermediate stages.
   std::unique_ptr<Communicator> ends;
 
   bool first_stage() const { return place.pipeline == 0; }

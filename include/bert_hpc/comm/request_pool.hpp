@@ -1,5 +1,5 @@
-// Requests without allocation: a communicator makes its requests in memory that it keeps, so that the steps after the
-// first one find all they need. T is a Request whose destructor waits. For one thread.
+// Requests without allocation: a communicator constructs its requests in memory that it reuses, so no step after the
+// first allocates. T is a Request whose destructor waits. For one thread.
 #pragma once
 
 #include <cstddef>
@@ -16,20 +16,20 @@ template <class T>
 class RequestPool {
  public:
   RequestPool() = default;
-  RequestPool(const RequestPool&) = delete;  // requests under way point here
+  RequestPool(const RequestPool&) = delete;  // requests in progress point here
   RequestPool& operator=(const RequestPool&) = delete;
 
-  /// A T made of these arguments. The pool must outlive it.
+  /// Constructs a T from these arguments. The pool must outlive it.
   template <class... Arguments>
   RequestHandle make(Arguments&&... arguments) {
     if (free_.empty()) grow();
     void* const memory = free_.back();
     Pooled* const request = new (memory) Pooled(*this, std::forward<Arguments>(arguments)...);
-    free_.pop_back();  // only now: the constructor may have thrown
+    free_.pop_back();  // only now: the constructor may throw
     return RequestHandle(request);
   }
 
-  std::size_t capacity() const { return slots_.size(); }  ///< the most requests that were ever under way at once
+  std::size_t capacity() const { return slots_.size(); }  ///< the largest number of requests in progress at once so far
 
  private:
   class Pooled final : public T {
@@ -42,7 +42,7 @@ class RequestPool {
     void release() noexcept override {
       RequestPool& pool = pool_;
       this->~Pooled();
-      pool.free_.push_back(this);  // within the capacity that grow() has reserved
+      pool.free_.push_back(this);  // within the capacity reserved by grow()
     }
 
    private:

@@ -36,7 +36,8 @@ int edit_distance(std::string_view a, std::string_view b);
 std::string folded(std::string_view name);
 
 /// The candidate that `name` probably means, or "" if none is close: small edit distance ignoring case and '-' against
-/// '_', a prefix of exactly one candidate, or the initials of its words ("lr" for "learning_rate").
+/// '_', the first letters or last words of exactly one candidate, or the initials of its words ("lr" for
+/// "learning_rate").
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates);
 
 /// "a, b or c", each in double quotes if `quote`.

@@ -1,6 +1,6 @@
-// Elementwise kernels on (rows, columns): bias, GELU in its exact form x·Φ(x) with the error function (Hendrycks and
-// Gimpel, "Gaussian error linear units", 2016; what BERT uses), tanh for the pooler, and sums over rows. The matrices
-// of one call have elements of one type, except where it says otherwise; all compute in float.
+// Elementwise kernels on (rows, columns): bias, exact GELU x·Φ(x) with the error function (Hendrycks and Gimpel,
+// "Gaussian error linear units", 2016; used by BERT), tanh for the pooler, and sums over rows. Unless stated otherwise,
+// all matrices of one call have the same element type. All kernels compute in float.
 #pragma once
 
 #include <span>
@@ -19,37 +19,38 @@ void add_bias(Matrix y, const float* bias);
 /// y = gelu(pre). Shapes equal; y may be pre.
 void gelu_forward(ConstMatrix pre, Matrix y);
 
-/// pre += bias, y = gelu(pre), of pre as it is stored: one pass. Shapes equal, bias (columns); y is not pre.
+/// pre += bias, y = gelu(pre) with pre as stored, in one pass. Shapes equal, bias (columns); y must not be pre.
 void bias_gelu_forward(Matrix pre, const float* bias, Matrix y);
 
 /// d_pre = d_y ∘ gelu'(pre). Shapes equal; d_pre may be d_y.
 void gelu_backward(ConstMatrix pre, ConstMatrix d_y, Matrix d_pre);
 
-/// The same, with sums over rows of what is stored: partial (gelu_sum_blocks(rows), columns), for add_partial_sums().
+/// As above, and also sums the stored d_pre over rows: partial (gelu_sum_blocks(rows), columns), for
+/// add_partial_sums().
 void gelu_backward(ConstMatrix pre, ConstMatrix d_y, Matrix d_pre, Tensor<float> partial);
 std::int64_t gelu_sum_blocks(std::int64_t rows);
 
-/// Do layers ask for such sums? On GPUs, where fusion() has them: they spare a pass over the matrix. On CPUs that pass
-/// is cheap.
+/// Do layers request such sums? Yes on GPUs if fusion() enables them, as they save a pass over the matrix. On CPUs that
+/// pass is cheap.
 bool fuses_row_sums();
 
-/// sums[k][j] = or += Σ_i partial(i, k·columns + j), rows added in a fixed order, for up to three vectors of
+/// sums[k][j] = or += Σ_i partial(i, k·columns + j), rows added in a fixed order. Up to three vectors, each of
 /// partial.columns / sums.size() elements.
 void add_partial_sums(Tensor<const float> partial, std::span<float* const> sums, Write write);
 
 /// y = tanh(x); y may be x.
 void tanh_forward(ConstMatrix x, Matrix y);
 
-/// d_x = d_y ∘ (1 − y²), y being tanh's result; d_x may be d_y.
+/// d_x = d_y ∘ (1 − y²), where y is the result of tanh; d_x may be d_y.
 void tanh_backward(ConstMatrix y, ConstMatrix d_y, Matrix d_x);
 
-/// y = x, also from one type to another. Shapes equal.
+/// y = x, with conversion if the types differ. Shapes equal.
 void copy(ConstMatrix x, Matrix y);
 
 /// y += x. Shapes equal.
 void add(ConstMatrix x, Matrix y);
 
-/// sums = or += column sums of x, rows added in a fixed order whatever the number of threads. x (rows, columns), sums
+/// sums = or += column sums of x. Rows are added in a fixed order for any number of threads. x (rows, columns), sums
 /// (columns).
 void column_sums(ConstMatrix x, float* sums, Write write);
 

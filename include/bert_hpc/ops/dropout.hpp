@@ -1,12 +1,13 @@
-// Counter-based dropout (Srivastava et al. 2014). An element's decision is a function of (seed, step, site, sample,
-// place in the sample), never of ranks, micro-batches or threads; backward regenerates it instead of reading a mask.
+// Counter-based dropout (Srivastava et al. 2014). The decision for an element is a function of (seed, step, site,
+// sample, position in the sample), independent of ranks, micro-batches and threads. Backward regenerates it instead of
+// reading a mask.
 //
-// One Philox block (128 bits) decides eight neighbouring columns with 16 bits each: an element is dropped if its 16
-// bits are below round(65536·p), and kept ones are divided by exactly the probability of being kept.
-//   counter = (column / 8, row in the sample, sample mod 2^32, site + 2^16·(sample / 2^32)), key = dropout_key(seed,
-//   step)
-// 16-bit value j of a block is the low (j even) or high (j odd) half of word j / 2. For hidden states "row in the
-// sample" is the token's position; for attention probabilities it is head·2^20 + query position, and the column is the
+// One Philox block (128 bits) decides eight neighbouring columns with 16 bits each. An element is dropped if its 16
+// bits are below round(65536·p); kept elements are divided by the exact probability of being kept.
+//   counter = (column / 8, row in the sample, sample mod 2^32, site + 2^16·(sample / 2^32))
+//   key = dropout_key(seed, step)
+// The 16-bit value j of a block is the low (j even) or high (j odd) half of word j / 2. For hidden states "row in the
+// sample" is the token's position. For attention probabilities it is head·2^20 + query position, and the column is the
 // key's position.
 #pragma once
 
@@ -25,7 +26,7 @@ using core::Matrix;
 using core::Tensor;
 using core::TokenRows;
 
-/// Elements whose 16 bits lie below it are dropped.
+/// An element is dropped if its 16 bits are below this threshold.
 BERT_HPC_DEVICE std::uint32_t dropout_threshold(float probability) {
   return static_cast<std::uint32_t>(probability * 65536.0f + 0.5f);
 }
@@ -35,7 +36,7 @@ BERT_HPC_DEVICE float dropout_scale(std::uint32_t threshold) {
   return 65536.0f / static_cast<float>(65536u - threshold);
 }
 
-/// 128 bits that decide columns [8·block, 8·block + 8) of row `row` of sample `sample`.
+/// The 128 bits that decide columns [8·block, 8·block + 8) of row `row` of sample `sample`.
 BERT_HPC_DEVICE core::Philox4 dropout_bits(const Dropout& dropout, std::int64_t sample, std::uint32_t row,
                                            std::uint32_t block) {
   const std::uint64_t s = static_cast<std::uint64_t>(sample);
@@ -43,20 +44,20 @@ BERT_HPC_DEVICE core::Philox4 dropout_bits(const Dropout& dropout, std::int64_t 
                       dropout.site | (static_cast<std::uint32_t>(s >> 32) << 16), dropout.key0, dropout.key1);
 }
 
-/// Element j (0 … 7) of a block: is it kept?
+/// Is element j (0 … 7) of a block kept?
 BERT_HPC_DEVICE bool dropout_keeps(const core::Philox4& bits, int j, std::uint32_t threshold) {
   return ((bits.word[j / 2] >> (16 * (j % 2))) & 0xFFFFu) >= threshold;
 }
 
-/// The key of a step.
+/// Sets the dropout key of a step.
 inline void set_dropout_key(Dropout& dropout, std::uint64_t seed, std::uint64_t step) {
   const std::uint64_t key = core::mix64(core::mix64(seed) ^ (step * 0x9E3779B97F4A7C15ull));
   dropout.key0 = static_cast<std::uint32_t>(key);
   dropout.key1 = static_cast<std::uint32_t>(key >> 32);
 }
 
-/// y = dropout(x) on hidden states; y may be x. rows tells sequence and position of each row. Its own backward:
-/// d_x = dropout(d_y). x and y have elements of one type.
+/// y = dropout(x) on hidden states; y may be x. `rows` gives the sequence and position of each row. The function is its
+/// own backward pass: d_x = dropout(d_y). x and y have the same element type.
 void dropout(const Dropout& dropout, const TokenRows& rows, ConstMatrix x, Matrix y);
 
 }  // namespace bert_hpc::ops

@@ -1,12 +1,12 @@
-// The products of a model's large linear layers in FP8 (Micikevicius et al., "FP8 formats for deep learning", 2022): x
-// and the weights are read in E4M3, d_y in E5M2, sums are floats, results bf16. Scales are delayed
-// (ops/fp8_scales.hpp). Gradients of biases are sums of d_y as it is, before it is rounded.
+// FP8 gemms of a model's large linear layers (Micikevicius et al., "FP8 formats for deep learning", 2022): x and the
+// weights are rounded to E4M3, d_y to E5M2; sums are in float, results in bf16. Scaling is delayed
+// (ops/fp8_scales.hpp). Gradients of biases are sums of d_y before rounding.
 //
-// A layer is chosen by of(), as its scales are its own; what that gives is the MatrixProduct of this layer until the
-// next call. Everything is rounded anew where it is read but weights, which are rounded once a step: round_weights().
+// Scales belong to a layer, so of() selects one; its result is the MatrixProduct of this layer until the next call.
+// Operands are rounded each time they are read, except weights, which round_weights() rounds once per step.
 //
-// The portable form rounds through FP8 into bf16 and leaves the product to another one: the bits of an FP8 product but
-// for the order and the precision of its sums, as scales are powers of two.
+// The portable form rounds through FP8 into bf16 and calls another matrix product. As scales are powers of two, the
+// result equals that of an FP8 gemm up to the order and precision of the sums.
 #pragma once
 
 #include <map>
@@ -20,29 +20,31 @@
 
 namespace bert_hpc::ops {
 
-/// What the extents of FP8 products must be multiples of, but for the rows: cuBLASLt's rule, kept everywhere.
+/// All extents of FP8 gemms except the rows must be multiples of this: cuBLASLt's rule, applied to every
+/// implementation.
 inline constexpr std::int64_t fp8_granularity = 16;
 
-/// A layer whose products are in FP8.
+/// A layer whose gemms are in FP8.
 struct Fp8Layer {
-  int id = 0;                  ///< of any kind, its own
-  std::string name;            ///< under which checkpoints keep its magnitudes
-  Tensor<const float> weight;  ///< (out, in); no data in an estimate
+  int id = 0;                  ///< unique number, chosen by the caller
+  std::string name;            ///< name of its magnitudes in checkpoints
+  Tensor<const float> weight;  ///< (out, in); null data in an estimate
 };
 
 class Fp8Product : public MatrixProduct {
  public:
-  /// `rounded`: bf16 products, for the step before anything is known of magnitudes. Must outlive it.
+  /// `rounded`: bf16 gemms for the first step, before any magnitudes are known. It must outlive this object.
   Fp8Product(MatrixProduct& rounded, std::vector<Fp8Layer> layers, bool allocates);
 
   bool rows_are_independent() const override { return rounded_.rows_are_independent(); }
 
-  /// The products that follow are of the layer with this id.
+  /// Selects the layer with this id for the following gemms.
   MatrixProduct& of(int id);
   Fp8Scales& scales() { return scales_; }
 
-  /// A step begins, or weights have changed: notes their largest magnitudes. When these are the maxima over all ranks
-  /// that share a layer, round_weights() makes scales of them, and rounds.
+  /// Records the largest magnitudes of the weights; call it when a step begins or weights have changed. The caller then
+  /// takes the maximum over all ranks that share a layer, and round_weights() computes the scales and rounds the
+  /// weights.
   void note_weights();
   void round_weights();
 
@@ -54,8 +56,8 @@ class Fp8Product : public MatrixProduct {
   void backward_weight(ConstMatrix d_y, ConstMatrix x, Matrix d_w, float* d_bias, Write write) final;
 
  protected:
-  // What implementations do, of a layer whose scales are known. Magnitudes of x are noted by the forward forms, those
-  // of d_y by the backward_input forms; d_bias is not theirs.
+  // Implementations of the operations for a layer with known scales. The forward forms record magnitudes of x and the
+  // backward_input forms those of d_y. The caller computes d_bias.
   virtual std::int64_t reserve_rounded(const ProductExtents& largest) = 0;
   virtual void round_weight(std::size_t layer) = 0;
   virtual void run_forward(ConstMatrix x, const float* bias, Matrix y) = 0;
@@ -67,7 +69,7 @@ class Fp8Product : public MatrixProduct {
   const std::vector<Fp8Layer>& layers() const { return layers_; }
   bool allocates() const { return allocates_; }
   MatrixProduct& rounded() { return rounded_; }
-  std::size_t layer() const { return layer_; }  ///< the chosen one
+  std::size_t layer() const { return layer_; }  ///< the selected one
   Fp8Scale scale(Fp8Operand operand) const { return scales_.of(layer_, operand); }
 
  private:
@@ -79,14 +81,14 @@ class Fp8Product : public MatrixProduct {
   std::size_t layer_ = 0;
 };
 
-/// What FP8 products are made for.
+/// Settings of FP8 gemms.
 struct Fp8Settings {
-  bool allocates = true;     ///< else an estimate, which tells bytes alone
-  bool portable = false;     ///< the portable form, whatever the device has
+  bool allocates = true;     ///< false: an estimate that only reports bytes
+  bool portable = false;     ///< use the portable form on every device
   bool reproducible = true;  ///< as ProductSettings::reproducible
 };
 
-/// The fastest for this build and device. `rounded`: bf16 products that it may use, and that outlive it.
+/// The fastest implementation for this build and device. It may use `rounded`, bf16 gemms that must outlive it.
 std::unique_ptr<Fp8Product> make_fp8_product(MatrixProduct& rounded, std::vector<Fp8Layer> layers,
                                              const Fp8Settings& settings = {});
 

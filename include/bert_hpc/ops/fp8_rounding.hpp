@@ -1,5 +1,5 @@
-// From floats or bf16 numbers to 8-bit ones of a scale that lies in device memory, with a note of the largest magnitude
-// on the way; see ops/fp8_scales.hpp.
+// Rounding of float or bf16 numbers to 8 bits with a scale in device memory. The kernels can also record the largest
+// magnitude; see ops/fp8_scales.hpp.
 #pragma once
 
 #include "bert_hpc/core/matrix.hpp"
@@ -7,18 +7,18 @@
 
 namespace bert_hpc::ops {
 
-/// Notes the largest magnitude of x at scale.largest: the larger of it and what is there. NaN counts as infinity.
+/// Raises *scale.largest to the largest magnitude of x if that is larger. NaN counts as infinity.
 void note_magnitude(core::ConstMatrix x, const Fp8Scale& scale);
 
-/// y = x through FP8: scaled, rounded, scaled back, stored in y's type, which holds it exactly if it is float or bf16.
-/// Shapes equal; y may be x. `notes`: the largest magnitude of x too.
+/// y = x through FP8: scaled, rounded, scaled back. y's type holds the result exactly if it is float or bf16. Shapes
+/// equal; y may be x. `notes`: also record the largest magnitude of x.
 void round_through_fp8(core::ConstMatrix x, const Fp8Scale& scale, bool notes, core::Matrix y);
 
-/// y = the 8-bit numbers of x themselves. Shapes equal.
+/// y = the 8-bit numbers of x. Shapes equal.
 void round_to_fp8(core::ConstMatrix x, const Fp8Scale& scale, bool notes, core::Tensor<std::uint8_t> y);
 
-/// y = those of xᵀ: (x.columns, at least x.rows), zeros behind these. Rows of y are multiples of 16 bytes at multiples
-/// of 16. In the same pass `plain`, if it has data, gets what round_to_fp8() gives.
+/// y = the 8-bit numbers of xᵀ: (x.columns, at least x.rows), padded with zeros. Rows of y have sizes and addresses
+/// that are multiples of 16 bytes. If `plain` has data, the same pass also writes the result of round_to_fp8() there.
 void round_to_fp8_turned(core::ConstMatrix x, const Fp8Scale& scale, core::Tensor<std::uint8_t> y,
                          core::Tensor<std::uint8_t> plain = {});
 

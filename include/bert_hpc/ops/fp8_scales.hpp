@@ -1,14 +1,13 @@
 // Delayed scaling (NVIDIA Transformer Engine's recipe for Micikevicius et al., "FP8 formats for deep learning", 2022):
-// what an operand of an FP8 product is multiplied by follows from its largest magnitudes in the last steps. During a
-// step scales are constant; meanwhile the kernels that round note the largest magnitude that they see, and at the
-// step's end, when the ranks have taken the maximum over all of them, histories move on and the next scales are made:
-// on the device, and the same whatever the layout, as a maximum has no order.
+// the scale of an FP8 operand is computed from its largest magnitudes in the last steps. Scales are constant during a
+// step while the rounding kernels record the largest magnitude they see. At the end of the step the ranks take the
+// maximum over all of them, append it to the histories and compute the next scales. This happens on the device, and the
+// result is the same for every layout, as a maximum does not depend on order.
 //
-// Each layer has two operands with a history, x and d_y. Its weights change once a step and are there at once: their
-// scale follows from their own largest magnitude.
+// Each layer has two operands with a history, x and d_y. Weights change once per step and are available immediately, so
+// their scale is computed from their current largest magnitude.
 //
-// Before there is any history nothing is known of the magnitudes (of gradients least of all): known() says so, and the
-// first step computes without FP8.
+// Before the first step no magnitudes are known (known() is false), so the first step computes without FP8.
 #pragma once
 
 #include <cstdint>
@@ -28,15 +27,15 @@ constexpr core::Float8 format_of(Fp8Operand operand) {
   return operand == Fp8Operand::d_y ? core::Float8::e5m2 : core::Float8::e4m3;
 }
 
-/// Where kernels find the scale of one operand, and where they note its magnitude: device memory.
+/// Device addresses of one operand's scale and of the magnitude that kernels record.
 struct Fp8Scale {
   core::Float8 format = core::Float8::e4m3;
   const float* scale = nullptr;
   const float* inverse = nullptr;    ///< 1 / scale
-  std::uint32_t* largest = nullptr;  ///< bits of a float that is not negative, so that they have its order
+  std::uint32_t* largest = nullptr;  ///< bits of a non-negative float; integer comparison orders them correctly
 };
 
-/// Steps that a scale looks back on.
+/// Number of steps in a history.
 inline constexpr std::int64_t fp8_history = 16;
 
 BERT_HPC_DEVICE float largest_known(const float* history, std::int64_t known) {
@@ -45,8 +44,8 @@ BERT_HPC_DEVICE float largest_known(const float* history, std::int64_t known) {
   return largest;
 }
 
-/// Enters a step's largest magnitude at `slot` of a history whose first `known` entries are known. What is not finite
-/// is not entered: the largest of before takes its place.
+/// Stores a step's largest magnitude at `slot` of a history whose first `known` entries are known. A magnitude that is
+/// not finite is replaced by the largest known one.
 BERT_HPC_DEVICE void enter_magnitude(float* history, std::int64_t slot, std::int64_t known, std::uint32_t largest) {
   const bool finite = largest < 0x7F800000u;
   history[slot] = finite ? __builtin_bit_cast(float, largest) : largest_known(history, known);
@@ -54,7 +53,7 @@ BERT_HPC_DEVICE void enter_magnitude(float* history, std::int64_t slot, std::int
 
 class Fp8Scales {
  public:
-  /// Of these layers' operands. Allocates (`allocates`: else bytes() alone are asked for).
+  /// Scales of these layers' operands. Without `allocates` only bytes() may be called.
   Fp8Scales(std::vector<std::string> layers, bool allocates);
 
   std::int64_t bytes() const;
@@ -62,21 +61,22 @@ class Fp8Scales {
   bool known() const { return steps_ > 0; }
   Fp8Scale of(std::size_t layer, Fp8Operand operand) const;
 
-  /// The largest magnitudes so far: of the step's x and d_y, or of the weights; for ranks to take the maximum.
+  /// The largest magnitudes so far, of the step's x and d_y or of the weights; the caller reduces them over ranks
+  /// (maximum).
   std::span<float> step_magnitudes() const { return {largest_.data(), 2 * names_.size()}; }
   std::span<float> weight_magnitudes() const { return {largest_.data() + 2 * names_.size(), names_.size()}; }
 
-  /// Makes the weights' scales of weight_magnitudes(), which become zero.
+  /// Computes the weights' scales from weight_magnitudes() and resets these to zero.
   void scale_weights();
-  /// Moves histories on by step_magnitudes(), which become zero, and makes the scales of the next step.
+  /// Appends step_magnitudes() to the histories, resets them to zero, and computes the scales of the next step.
   void end_step();
-  /// The step is left out: its magnitudes are forgotten.
+  /// Discards the magnitudes of a skipped step.
   void forget_step();
 
-  /// Histories as a text, a line each: layer, operand, magnitudes from the oldest on. Empty where nothing is known.
+  /// Histories as text, one line each: layer, operand, magnitudes from the oldest on. Empty if none are known.
   std::string text() const;
-  /// Takes its layers' histories, and makes the scales, from lines of any ranks' texts. Throws Error(files) where one
-  /// is missing or damaged.
+  /// Restores the histories of its layers from lines of any ranks' texts, and computes the scales. Throws Error(files)
+  /// if a line is missing or damaged.
   void restore(const std::string& text);
 
  private:
@@ -89,8 +89,8 @@ class Fp8Scales {
   std::vector<std::string> names_;
   // By operand, then by layer.
   core::Buffer<float> scale_, inverse_, largest_;
-  core::Buffer<float> history_;  // (x and d_y of all layers, fp8_history): a ring
-  std::int64_t steps_ = 0;       // entered
+  core::Buffer<float> history_;  // (x and d_y of all layers, fp8_history): ring buffers
+  std::int64_t steps_ = 0;       // steps stored so far
 };
 
 }  // namespace bert_hpc::ops

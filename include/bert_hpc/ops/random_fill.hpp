@@ -9,8 +9,8 @@ namespace bert_hpc::ops {
 /// x = value.
 void fill(std::span<float> x, float value);
 
-/// x[i] ~ normal(0, deviation) is element e = first + i of a longer vector: Box and Muller (1958) on Philox blocks with
-/// counter e / 4, so that it depends on (seed, e) alone.
+/// x[i] ~ normal(0, deviation), where x[i] is element e = first + i of a longer vector. Box and Muller (1958) on Philox
+/// blocks with counter e / 4, so the value depends only on (seed, e).
 void fill_normal(std::span<float> x, float deviation, std::uint64_t seed, std::int64_t first = 0);
 
 }  // namespace bert_hpc::ops

@@ -1,8 +1,9 @@
-// Copies of a parameter store's values in the 16-bit type that products read them in: weights are rounded once after
-// each change, and not by every product that reads them. Values that are only looked up have none.
+// Copies of a parameter store's values in the 16-bit type that gemms read. Weights are rounded once after each change
+// instead of in every gemm that reads them. Values that are only looked up (embeddings) have no copy.
 //
-// A copy cannot be stale: whoever changes parameters says so to the store (ParameterStore::change_values()), and copies
-// that are behind are made anew before one is read. An update that writes the copies itself spares that pass.
+// A copy is never stale: code that changes parameters reports this to the store (ParameterStore::change_values()), and
+// outdated copies are rounded again before they are read. An optimizer update that writes the copies itself saves that
+// pass.
 #pragma once
 
 #include <cstdint>
@@ -15,18 +16,20 @@ namespace bert_hpc::ops {
 
 class RoundedWeights {
  public:
-  /// Of `parameters`, which must outlive this. Where they are a layout alone nothing is allocated.
+  /// Copies of `parameters`, which must outlive this object. Allocates nothing if they are only a layout.
   RoundedWeights(const core::ParameterStore& parameters, core::DataType type);
 
-  /// The copy of `w`, as new as `w` is; `w` itself where it has none.
+  /// The up-to-date copy of `w`, or `w` itself if it has no copy.
   core::ConstMatrix of(const core::Tensor<const float>& w);
 
-  std::int64_t begin() const { return parameters_.products_begin(); }  ///< in the arena: of what has copies, to its end
-  std::uint16_t* data() const { return copies_.data(); }               ///< (arena − begin())
+  std::int64_t begin() const {
+    return parameters_.products_begin();
+  }                                                       ///< arena position of the first value with a copy
+  std::uint16_t* data() const { return copies_.data(); }  ///< (arena − begin()): all values from begin() on
   core::DataType type() const { return type_; }
   std::int64_t bytes() const { return (parameters_.arena_size() - begin()) * core::bytes_of(type_); }
 
-  /// Who has changed the parameters has written all copies too.
+  /// Marks all copies as up to date: the code that changed the parameters has also written the copies.
   void written() { version_ = parameters_.version(); }
 
  private:

@@ -1,7 +1,7 @@
-// exp, ln, sine and cosine, erf, tanh, and GELU with its derivative as straight-line polynomials, so that loops over
-// them become vector code without -ffast-math (GCC: -O3 -fno-trapping-math, which the ops module has), and one source
-// serves every device. Coefficients are minimax fits (Lawson's reweighted least squares, in double) made for this file;
-// the errors stated were measured against double over the whole range.
+// exp, ln, sine and cosine, erf, tanh, and GELU with its derivative as straight-line polynomials. Loops over them
+// vectorize without -ffast-math (the ops module uses GCC's -O3 -fno-trapping-math), and one source serves every device.
+// The coefficients are minimax fits (Lawson's reweighted least squares, in double) made for this file; the stated
+// errors were measured against double over the whole range.
 //
 // GELU uses Φ(−a) = exp(−a²/2)·P(a)/Q(a), the scaled form of the complementary error function: the tail keeps its
 // relative accuracy where 1 + erf would cancel, and the derivative x·φ(x) + Φ(x) shares the exponential.
@@ -13,7 +13,7 @@
 
 namespace bert_hpc::ops {
 
-/// a·b + c, rounded once wherever the processor can: written out so that scalar tails and vector bodies agree.
+/// a·b + c, rounded once on processors with FMA. Written explicitly so that scalar tails and vector bodies agree.
 BERT_HPC_DEVICE float multiply_add(float a, float b, float c) {
 #if defined(__CUDA_ARCH__)
   return ::fmaf(a, b, c);
@@ -42,7 +42,7 @@ BERT_HPC_DEVICE float with_sign(float x, float sign) {
 #endif
 }
 
-/// exp(t) for t in [−88.03, ∞): the nearest power of two, limited to 2^127, times a polynomial in what remains.
+/// exp(t) for t in [−88.03, ∞): the nearest power of two, limited to 2^127, times a polynomial in the remainder.
 BERT_HPC_DEVICE float bounded_exp(float t) {
   constexpr float shift = 12582912.0f;  // 1.5·2^23: adding it leaves the nearest integer in the lowest bits
   constexpr std::int32_t largest = 0x4B400000 + 127;
@@ -55,7 +55,7 @@ BERT_HPC_DEVICE float bounded_exp(float t) {
   const float r2 = r * r;
   const float high = multiply_add(r2, 0.00138131436f, multiply_add(r, 0.00836941879f, 0.041668456f));
   const float p = multiply_add(multiply_add(high, r2, multiply_add(r, 0.166665152f, 0.5f)), r2, r + 1.0f);
-  // 2^n; its exponent bits are zero, and so is the product, for n = −127.
+  // 2^n; for n = −127 its exponent bits, and thus the product, are zero.
   const std::uint32_t exponent = (static_cast<std::uint32_t>(limited) << 23) + 0x3F800000u;
   return p * __builtin_bit_cast(float, exponent);
 }
@@ -69,7 +69,7 @@ BERT_HPC_DEVICE float scaled_normal_tail(float a) {
   return p / q;
 }
 
-/// |x|, held where bounded_exp(−a²/2) has become exactly zero.
+/// x|, limited to a value at which bounded_exp(−a²/2) is exactly zero.
 BERT_HPC_DEVICE float bounded_magnitude(float x) {
   const float a = detail::magnitude(x);
   return a < 13.265f ? a : 13.265f;
@@ -102,7 +102,7 @@ BERT_HPC_DEVICE float gelu_derivative(float x) {
 
 /// erf(x): absolute error below 2e-7, relative error below 3e-7.
 BERT_HPC_DEVICE float fast_erf(float x) {
-  // Near 0 its own series in x², elsewhere 1 − 2·Φ(−√2·|x|).
+  // Near 0 the series in x², elsewhere 1 − 2·Φ(−√2·|x|).
   const float s = x * x;
   float series = 0.00415890012f;
   series = multiply_add(series, s, -0.026360346f);
