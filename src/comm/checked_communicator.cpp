@@ -18,14 +18,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Waits for something that is asked for again and again: eagerly at first, then leaving the core to others.
+/// Waits between polls: busily at first, then by giving the core to other threads.
 class Patience {
  public:
   explicit Patience(double seconds) : limit_(seconds) {}
 
   double seconds() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
 
-  /// Between two askings. False when the time is over.
+  /// Call between two polls. Returns false when the time is over.
   bool wait() {
     const double waited = seconds();
     if (waited > 1e-3) {
@@ -45,14 +45,15 @@ std::string seconds_text(double seconds) {
   return core::format_number(seconds, 3) + " s";
 }
 
-/// Are these one operation? The two sides of an exchange name each other.
+/// Are these the same operation? The two sides of an exchange name each other as peer.
 bool agree(const Operation& a, const Operation& b) {
   Operation other = b;
   other.peer = a.peer;
   return a == other;
 }
 
-/// A started operation that must end within the time. While it lives it stands in the list of those under way.
+/// A started operation that must end within the time limit. It is in the list of operations in progress during its
+/// lifetime.
 class TimedRequest : public Request {
  public:
   TimedRequest(RequestHandle inner, double seconds, const Operation& operation, const std::vector<int>& numbers,
@@ -74,7 +75,7 @@ class TimedRequest : public Request {
 
  private:
   [[noreturn]] void fail() {
-    static_cast<void>(inner_.release());  // for ever under way: nobody may wait for it again
+    static_cast<void>(inner_.release());  // never completes: no destructor may wait for it
     throw core::Error(core::ExitCode::communication,
                       describe(operation_, [this](int r) { return numbers_[static_cast<std::size_t>(r)]; }) +
                           " has not ended after " + seconds_text(seconds_) +
@@ -88,8 +89,8 @@ class TimedRequest : public Request {
   std::vector<Request*>& under_way_;
 };
 
-/// What the ranks tell each other. Apart, because after a failure messages may still arrive in it: it is then left
-/// where it is.
+/// The exchanged descriptions of operations. A separate object, because messages may still arrive in it after a
+/// failure; it is then leaked.
 struct Board {
   std::vector<Operation> entered;  // by rank
   std::vector<RequestHandle> receives, sends;
@@ -102,14 +103,14 @@ class CheckedCommunicator : public DecoratedCommunicator {
     std::iota(numbers_.begin(), numbers_.end(), 0);
     prepare();
   }
-  /// A part of a group; `number` is this rank's in messages.
+  /// A group made by split(); `number` is this rank's number in messages.
   CheckedCommunicator(std::unique_ptr<Communicator> part, const CheckOptions& options, int number)
       : DecoratedCommunicator(std::move(part)), options_(options), numbers_(static_cast<std::size_t>(size())) {
     inner().all_gather(std::as_bytes(std::span(&number, 1)), std::as_writable_bytes(std::span(numbers_)));
     prepare();
   }
 
-  // Waiting through a request, whose time is limited.
+  // Wait through a request, which has a time limit.
   void send(std::span<const std::byte> data, int peer) override { start_send(data, peer)->wait(); }
   void receive(std::span<std::byte> data, int peer) override { start_receive(data, peer)->wait(); }
 
@@ -139,7 +140,7 @@ class CheckedCommunicator : public DecoratedCommunicator {
     channel_ = inner().split(0, rank());
   }
 
-  /// Tells ranks [begin, end) what this one enters and hears what they enter.
+  /// Sends this rank's operation to ranks [begin, end) and receives theirs.
   void compare(const Operation& operation, int begin, int end) {
     Board& board = *board_;
     for (int r = begin; r < end; ++r) {
@@ -160,7 +161,7 @@ class CheckedCommunicator : public DecoratedCommunicator {
   void hear(Board& board, const Operation& operation, int begin, int end) {
     Patience patience(options_.timeout_seconds);
     bool differ = false, all = false;
-    double found = 0;  // when a difference was
+    double found = 0;  // time at which a difference was found
     while (true) {
       for (Request* request : under_way_) request->progress();  // ranks still to come may wait for this rank's part
       all = true;
@@ -177,7 +178,7 @@ class CheckedCommunicator : public DecoratedCommunicator {
         all = all && !board.receives[at] && !board.sends[at];
       }
       if (all && !differ) return;
-      // With a difference, a moment more for those on their way, so that the message can name them all.
+      // After a difference, wait a little longer for messages in transit, so that the error can list all ranks.
       const bool in_time = patience.wait();
       if (all || !in_time || (differ && patience.seconds() > found + std::min(1.0, options_.timeout_seconds))) break;
     }
@@ -185,7 +186,7 @@ class CheckedCommunicator : public DecoratedCommunicator {
   }
 
   [[noreturn]] void fail(const Operation& operation, int begin, int end, bool differ) {
-    const Board& board = *board_.release();  // messages may still arrive there: it stays for ever
+    const Board& board = *board_.release();  // messages may still arrive there: it is leaked
     const auto number = [this](int r) { return numbers_[static_cast<std::size_t>(r)]; };
     std::map<std::string, std::vector<int>> by_text;
     std::vector<int> missing;
@@ -225,9 +226,9 @@ class CheckedCommunicator : public DecoratedCommunicator {
   }
 
   CheckOptions options_;
-  std::vector<int> numbers_;               // of the group's ranks, in messages
-  std::unique_ptr<Communicator> channel_;  // the checks' own
-  std::unique_ptr<Board> board_;           // after the channel, whose requests it holds
+  std::vector<int> numbers_;               // number of each rank of the group in messages
+  std::unique_ptr<Communicator> channel_;  // for the checks only
+  std::unique_ptr<Board> board_;           // declared after the channel, whose requests it holds
   std::vector<Request*> under_way_;
   RequestPool<TimedRequest> requests_;
 };

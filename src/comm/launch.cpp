@@ -13,7 +13,7 @@ LaunchProblem launch_problem(int world_size, const std::function<std::string(con
   };
   static constexpr const char* another =
       "bert_hpc was built with another MPI: use that one's launcher, or build it with this one's mpicc.";
-  // Processes that Open MPI's mpirun starts within a step of Slurm are its own: it is asked first.
+  // Open MPI comes first: processes that its mpirun starts within a Slurm step belong to mpirun.
   static constexpr Launcher launchers[] = {
       {"mpirun of Open MPI", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", another},
       {"mpiexec of an MPICH-like MPI", "PMI_SIZE", "PMI_RANK", another},

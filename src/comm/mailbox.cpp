@@ -42,7 +42,7 @@ class MailReceive : public Request {
   Mailbox& box_;
   Mailbox::Incoming& from_;
   std::uint64_t message_;
-  bool ended_ = false;  // its place in the ring may then be another one's
+  bool ended_ = false;  // its position in the ring may then belong to another message
 };
 
 Mailbox::Mailbox(MPI_Comm group, NodeMemory& memory, int rank, int size, std::size_t slot_bytes)
@@ -74,7 +74,7 @@ std::unique_ptr<Mailbox> Mailbox::make(MPI_Comm group, NodeMemory& memory, std::
     in.data = theirs + header;
     in.arrivals.resize(most_under_way);
   }
-  check_mpi(MPI_Barrier(group), "MPI_Barrier");  // all headers are there
+  check_mpi(MPI_Barrier(group), "MPI_Barrier");  // all headers are initialised
   return box;
 }
 
@@ -135,7 +135,7 @@ void Mailbox::take(Incoming& from) {
 
 bool Mailbox::finished(Incoming& from, std::uint64_t message) {
   progress();
-  if (message + most_under_way <= from.posted) return true;  // its place has been given away, as it had ended
+  if (message + most_under_way <= from.posted) return true;  // the message has ended and its position is reused
   Arrival& arrival = from.arrivals[message % most_under_way];
   if (!arrival.done && arrival.request != MPI_REQUEST_NULL) {
     int finished = 0;

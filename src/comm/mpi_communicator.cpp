@@ -1,4 +1,4 @@
-// Groups of ranks over MPI. Counts are checked against MPI's int; larger buffers go in pieces.
+// Groups of ranks over MPI. Counts are checked against MPI's int; larger buffers are split into pieces.
 #include "bert_hpc/comm/mpi_communicator.hpp"
 
 #include <mpi.h>
@@ -40,7 +40,7 @@ void all_reduce_pieces(std::span<T> data, MPI_Datatype type, Reduction reduction
   }
 }
 
-/// Floats lie in device memory: at an address where MPI reaches them.
+/// Floats are in device memory; this is the address at which MPI can access them.
 template <class T>
 std::span<T> reach(std::span<T> device) {
   core::require(core::host_sees_device_memory() || core::device_memory_is_guarded(),
@@ -197,7 +197,7 @@ class MpiCommunicator : public Communicator {
     core::count_call(core::DeviceCall::collective, "send");
     MPI_Request request = MPI_REQUEST_NULL;
     if (mailbox_ && mailbox_->carries(data.size(), peer)) {
-      mailbox_->send(data, peer, request);  // a request of null has ended
+      mailbox_->send(data, peer, request);  // a null request is complete
       return requests_.make(request, node_.get());
     }
     check_mpi(MPI_Isend(data.data(), message_count(data.size()), MPI_BYTE, peer, 1, group_, &request), "MPI_Isend");
@@ -216,7 +216,7 @@ class MpiCommunicator : public Communicator {
     check_mpi(MPI_Comm_split(group_, color < 0 ? MPI_UNDEFINED : color, key, &part), "MPI_Comm_split");
     if (part == MPI_COMM_NULL) return nullptr;
     auto result = std::make_unique<MpiCommunicator>(part);
-    if (result->size() == 1) return make_self_communicator();  // does without MPI
+    if (result->size() == 1) return make_self_communicator();  // does not need MPI
     return result;
   }
 
@@ -225,14 +225,14 @@ class MpiCommunicator : public Communicator {
     if (node_) node_->catch_up();
   }
 
-  /// Collective. Not at construction: most groups never need it.
+  /// Collective. Not in the constructor: most groups never need it.
   void ask_for_node_memory() {
     if (asked_for_node_memory_ || !core::host_sees_device_memory()) return;
     asked_for_node_memory_ = true;
     node_ = NodeMemory::make(group_);
   }
 
-  /// The slots go round. All ranks start sums in the same order, so waiting for the oldest one cannot hang.
+  /// Slots are used in turn. All ranks start sums in the same order, so waiting for the oldest one cannot deadlock.
   SumSlot& free_slot(std::size_t elements) {
     SumSlot& slot = slots_[next_slot_];
     next_slot_ = (next_slot_ + 1) % sums_under_way;
@@ -247,9 +247,9 @@ class MpiCommunicator : public Communicator {
   MPI_Comm group_;
   int rank_ = 0, size_ = 1;
   RequestPool<MpiRequest> requests_;
-  std::unique_ptr<NodeMemory> node_;  // null where the ranks do not share a node
+  std::unique_ptr<NodeMemory> node_;  // null if the ranks do not share a node
   bool asked_for_node_memory_ = false;
-  std::unique_ptr<Mailbox> mailbox_;  // null where nobody asked for it, or there is no memory of the node
+  std::unique_ptr<Mailbox> mailbox_;  // null if not requested or if there is no node memory
   std::vector<core::Buffer<std::byte>> memory_;
   SumSlot slots_[sums_under_way];
   std::size_t next_slot_ = 0;

@@ -75,7 +75,7 @@ float* PairwiseSum::piece_from(int peer) {
 }
 
 void PairwiseSum::add() {
-  if (slot_.user != this) return;  // added before
+  if (slot_.user != this) return;  // already added
   slot_.user = nullptr;
   const std::size_t count = mine_.size();
   const float* own = data_.data() + static_cast<std::size_t>(rank_) * count;

@@ -1,4 +1,4 @@
-// Operations under way over MPI. Private to comm.
+// Operations in progress over MPI. Private to comm.
 #pragma once
 
 #include <mpi.h>
@@ -14,10 +14,10 @@ namespace bert_hpc::comm {
 
 inline constexpr std::size_t largest_piece = std::size_t{1} << 30;  ///< elements of one MPI call
 
-/// As MPI counts. Throws Error(internal) where a message is longer than largest_piece.
+/// Converts a size to MPI's int. Throws Error(internal) if a message is longer than largest_piece.
 int message_count(std::size_t size);
 
-/// Ends the requests, doing this rank's part of operations in shared memory (`node`, or null) meanwhile.
+/// Completes the requests; meanwhile performs this rank's part of operations in shared memory (`node`, or null).
 void wait_all(std::span<MPI_Request> requests, NodeMemory* node);
 
 class MpiRequest : public Request {
@@ -36,17 +36,19 @@ class MpiRequest : public Request {
 
 class PairwiseSum;
 
-/// Where one sum receives, and which.
+/// Receive memory of one sum, and the sum that uses it.
 struct SumSlot {
   std::vector<float> memory;  // (size − 1, elements of the largest piece)
   PairwiseSum* user = nullptr;
 };
 
-/// Sums the pieces of a small group: everybody sends each other rank its piece and adds what comes, in the order of
-/// ranks. Open MPI's own nonblocking reduce_scatter gathers everything on rank 0 first and keeps the others waiting.
+/// Sums the pieces of a small group: each rank sends every other rank its piece and adds the received pieces in rank
+/// order. Open MPI's own nonblocking reduce_scatter gathers everything on rank 0 first, and the other ranks wait for
+/// it.
 class PairwiseSum : public Request {
  public:
-  /// `mine` (elements) of `data` (size · elements), summed over the group. The slot's memory is large enough.
+  /// `mine` (elements) = the sum over the group of this rank's piece of `data` (size · elements). The slot's memory is
+  /// large enough.
   PairwiseSum(std::span<const float> data, std::span<float> mine, SumSlot& slot, int rank, int size, MPI_Comm group,
               NodeMemory* node);
   ~PairwiseSum() override;

@@ -1,5 +1,5 @@
-// MPI as a whole: its start and end, errors, the ranks of this host. Errors return and become core::Error, so that the
-// message names the operation.
+// MPI as a whole: initialisation and finalization, errors, the ranks of this host. MPI functions return errors, which
+// become core::Error, so that the message names the operation.
 #include <mpi.h>
 
 #include <chrono>
@@ -25,10 +25,10 @@ void check_mpi(int status, const char* operation) {
 }
 
 MpiRuntime::MpiRuntime(int* argc, char*** argv) {
-  // Who dies closes its connections: writing to them is for MPI to see, and not the end of this rank by another signal.
+  // A dying rank closes its connections. MPI must see the failed write; SIGPIPE must not end this rank.
   std::signal(SIGPIPE, SIG_IGN);
   int provided = 0;
-  // Only the main thread talks to MPI; the I/O thread of a rank does not.
+  // Only the main thread calls MPI; the I/O thread of a rank does not.
   check_mpi(MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   if (provided < MPI_THREAD_FUNNELED) {
@@ -46,7 +46,7 @@ std::string MpiRuntime::description() {
   int length = 0;
   MPI_Get_library_version(text, &length);
   const std::string version(text, static_cast<std::size_t>(length));
-  // Open MPI's text goes on with package, ident and date: the part before the first comma is what a reader needs.
+  // Open MPI's text continues with package, ident and date; the part before the first comma suffices.
   std::string name = version.substr(0, version.find_first_of(",\n"));
   if (name.starts_with("Open MPI v")) name.erase(9, 1);
   return name;
@@ -66,16 +66,16 @@ NodePlace place_on_node() {
 }
 
 void abort_all_ranks(int exit_status) {
-  // Another thread may be within MPI and hold what MPI_Abort needs, or hang: this process ends in any case.
+  // Another thread may be inside MPI and hold a lock that MPI_Abort needs, or hang. This process ends in any case.
   try {
     std::thread([exit_status] {
       constexpr auto grace = std::chrono::seconds(4);
       std::this_thread::sleep_for(grace);
       std::_Exit(exit_status);
     }).detach();
-  } catch (const std::system_error&) {  // no thread to be had: then MPI must do
+  } catch (const std::system_error&) {  // no thread available: rely on MPI_Abort
   }
-  // A rank that is alone has no others to end: its own exit gives the same status, without Open MPI's messages.
+  // A single rank has no others to end: its own exit gives the same status without Open MPI's messages.
   int ranks = 0;
   if (MPI_Comm_size(MPI_COMM_WORLD, &ranks) == MPI_SUCCESS && ranks == 1) std::_Exit(exit_status);
   MPI_Abort(MPI_COMM_WORLD, exit_status);

@@ -27,8 +27,8 @@ namespace bert_hpc::comm {
 namespace {
 
 constexpr std::size_t huge_page = std::size_t{2} << 20;
-constexpr std::size_t small_page = 4096;    // or a part of the system's
-constexpr std::size_t most_pending = 4096;  // operations under way at once
+constexpr std::size_t small_page = 4096;    // at most the system's page size
+constexpr std::size_t most_pending = 4096;  // operations in progress at once
 
 bool everywhere(bool holds, MPI_Comm group) {
   int verdict = holds ? 1 : 0;
@@ -36,7 +36,7 @@ bool everywhere(bool holds, MPI_Comm group) {
   return verdict != 0;
 }
 
-/// body(i) for i in [0, count), on all threads. A team of one thread would only cost an allocation.
+/// Calls body(i) for i in [0, count) on all threads. A team of one thread would only cost an allocation.
 template <class Body>
 void for_each(std::int64_t count, const Body& body) {
   if (omp_get_max_threads() == 1) {
@@ -47,7 +47,7 @@ void for_each(std::int64_t count, const Body& body) {
   for (std::int64_t i = 0; i < count; ++i) body(i);
 }
 
-/// Where other processes find an open file, and how they know that it is the one. Plain data, sent as bytes.
+/// Identifies an open file to other processes and lets them verify it. Plain data, sent as bytes.
 struct Place {
   std::int64_t process = 0, number = -1;
   std::uint64_t device = 0, inode = 0;
@@ -59,8 +59,8 @@ Place place_of(int number) {
   return {getpid(), number, facts.st_dev, facts.st_ino};
 }
 
-/// Another rank's file; none where it cannot be opened. In a container of its own a rank has another view of process
-/// numbers: what lies there may be anything, this rank's own file even.
+/// Opens another rank's file; returns no descriptor on failure. A rank in its own container has other process numbers,
+/// so the path may lead to any file, even this rank's own.
 core::Descriptor open_at(const Place& place) {
   const std::string path = "/proc/" + std::to_string(place.process) + "/fd/" + std::to_string(place.number);
   core::Descriptor file(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
@@ -72,7 +72,7 @@ core::Descriptor open_at(const Place& place) {
 
 }  // namespace
 
-/// A file mapped at an address that huge pages can be mapped at.
+/// A file mapped at an address aligned for huge pages.
 class NodeMemory::Mapping {
  public:
   Mapping(int file, std::size_t bytes) : bytes_((bytes + huge_page - 1) / huge_page * huge_page) {
@@ -92,15 +92,15 @@ class NodeMemory::Mapping {
   std::byte* begin() const { return begin_; }  // null if it could not be mapped
   std::size_t bytes() const { return bytes_; }
 
-  /// Makes the pages of a part, from a huge page's begin to another's, near this rank: huge ones where the system can,
-  /// as few systems give them to shared memory unasked. One small page tells it where, so that it clears each of the
-  /// others once and has none to copy.
+  /// Allocates the pages of a range, aligned to huge pages at both ends, in memory near this rank; as huge pages if the
+  /// system can, as few systems use them for shared memory unasked. Touching one small page of each huge page
+  /// determines the location, so that the system clears each of the other small pages once and copies none.
   void make_pages(std::size_t begin, std::size_t end) const {
     for (std::size_t i = begin; i < end; i += huge_page) begin_[i] = std::byte{0};
     madvise(begin_ + begin, end - begin, MADV_COLLAPSE);
     for (std::size_t i = begin; i < end; i += small_page) begin_[i] = std::byte{0};
   }
-  /// Maps as huge pages what others made so.
+  /// Maps the huge pages that other ranks allocated.
   void map_huge_pages() const { madvise(begin_, bytes_, MADV_COLLAPSE); }
 
  private:
@@ -190,7 +190,7 @@ std::span<std::byte> NodeMemory::allocate(std::size_t bytes, Sharing sharing) {
     };
     own.make_pages(part(rank_), part(rank_ + 1));
   }
-  check_mpi(MPI_Barrier(group_), "MPI_Barrier");  // all pages are there
+  check_mpi(MPI_Barrier(group_), "MPI_Barrier");  // all pages are allocated
   for (int r = 0; r < size_; ++r) {
     if (r == 0 || sharing == Sharing::exposed) region.ranks[static_cast<std::size_t>(r)]->map_huge_pages();
   }
@@ -285,8 +285,8 @@ void NodeMemory::catch_up() {
   }
 }
 
-// Where ranks outnumber cores the one that is awaited needs this core; and it may be sending to this rank, for which
-// MPI here must get its turn.
+// If ranks outnumber cores, the awaited rank needs this core. It may also be sending to this rank, which requires this
+// rank's MPI to make progress.
 void NodeMemory::breathe(int spins) const {
   if (spins > 200) sched_yield();
   int arrived = 0;
@@ -308,7 +308,7 @@ void NodeMemory::perform(const Operation& operation) const {
   }
 }
 
-// mine = Σ over ranks, in their order, of piece rank() of their data
+// mine = Σ over ranks, in rank order, of piece rank() of their data
 void NodeMemory::sum(const Operation& operation) const {
   const std::size_t begin = operation.offset + operation.mine.size_bytes() * static_cast<std::size_t>(rank_);
   const auto piece = [&](int r) { return reinterpret_cast<const float*>(base(*operation.region, r) + begin); };
@@ -328,10 +328,10 @@ void NodeMemory::sum(const Operation& operation) const {
   });
 }
 
-// The same, of the lines that some rank has marked.
+// As above, for the lines that at least one rank has marked.
 void NodeMemory::sum_lines(const Operation& operation) const {
   constexpr std::size_t line = KnownZeros::line;
-  const std::size_t first = operation.mine.size() * static_cast<std::size_t>(rank_);  // element of the data
+  const std::size_t first = operation.mine.size() * static_cast<std::size_t>(rank_);  // of the piece, in the data
   const auto lines = static_cast<std::int64_t>(operation.mine.size() / line);
   float* const mine = operation.mine.data();
   for_each(lines, [&](std::int64_t l) {

@@ -1,10 +1,10 @@
-// Memory that all ranks of one node map, and the two collectives of a training step computed straight in it: a sum
-// reads the other ranks' gradients where they lie, and parameters that all ranks map once need no gathering at all.
-// Message passing would copy the same bytes two to four times.
+// Memory that all ranks of one node map, and the two collectives of a training step computed directly in it: a sum
+// reads the other ranks' gradients in place, and parameters that all ranks map once need no gathering. Message passing
+// would copy the same bytes two to four times.
 //
-// Regions are anonymous files (memfd_create) that the ranks open through /proc: no size limit of /dev/shm applies, and
-// nothing is left behind when a rank is killed. Where the ranks cannot see each other's /proc there is no NodeMemory,
-// and the communicator sends messages.
+// Regions are anonymous files (memfd_create) that the ranks open through /proc: the size limit of /dev/shm does not
+// apply, and no files remain when a rank is killed. If the ranks cannot access each other's /proc entries, there is no
+// NodeMemory and the communicator sends messages.
 #pragma once
 
 #include <mpi.h>
@@ -32,32 +32,32 @@ class NodeMemory {
   NodeMemory(const NodeMemory&) = delete;
   NodeMemory& operator=(const NodeMemory&) = delete;
 
-  /// Collective over the group. Null where the group has one rank, spans nodes, is larger than largest_group, or its
-  /// ranks cannot map each other's memory.
+  /// Collective over the group. Null if the group has one rank, spans nodes, is larger than largest_group, or its ranks
+  /// cannot map each other's memory.
   static std::unique_ptr<NodeMemory> make(MPI_Comm group);
 
-  /// Collective. Zeroed, aligned to a huge page; empty where it could not be had on every rank.
+  /// Collective. Zeroed memory, aligned to a huge page; empty if it could not be allocated on every rank.
   std::span<std::byte> allocate(std::size_t bytes, Sharing sharing);
 
-  /// As Communicator::start_…; null if the data does not lie in memory of allocate(). The n-th operation of every rank
-  /// is the same one.
+  /// Like Communicator::start_…; null if the data is not in memory of allocate(). The n-th operation is the same on
+  /// every rank.
   RequestHandle start_reduce_scatter(std::span<const float> data, std::span<float> mine);
   RequestHandle start_reduce_scatter(std::span<const float> data, std::span<float> mine, const KnownZeros& zeros);
   RequestHandle start_all_gather(std::span<float> data);
 
-  bool finished(std::uint64_t operation);  ///< number, from 1; does what can be done now
+  bool finished(std::uint64_t operation);  ///< `operation` counts from 1; performs the parts that are possible now
 
-  /// Other ranks wait for what this one has started and not yet done. A rank that waits for them in turn must first do
-  /// it (catch_up(), before a collective, which all enter after starting the same) or do it meanwhile (progress(),
-  /// while waiting for a message).
+  /// Do other ranks wait for operations that this rank has started but not performed? Before this rank waits for them
+  /// in turn, it must perform its parts with catch_up() (before a collective, which all ranks enter after the same
+  /// starts) or meanwhile with progress() (while waiting for a message).
   bool pending() const { return done_ < started_; }
   void catch_up();
-  void progress();  ///< does whatever operations can be done now, in order
+  void progress();  ///< performs all operations that are possible now, in order
 
-  /// Where another rank's exposed memory lies that corresponds to this place in this rank's.
+  /// The address in another rank's exposed memory that corresponds to this address of this rank.
   std::byte* of_rank(const std::byte* mine, int rank) const;
 
-  /// While waiting for what other ranks do: gives them this core, and MPI its turn.
+  /// Call while waiting for other ranks: yields this core to them and lets MPI make progress.
   void breathe(int spins) const;
 
   /// Is this memory that all ranks map once?
@@ -69,16 +69,16 @@ class NodeMemory {
   struct Region {
     std::size_t bytes = 0;
     Sharing sharing = Sharing::exposed;
-    std::vector<std::shared_ptr<Mapping>> ranks;  // by rank; the same one for all where replicated
+    std::vector<std::shared_ptr<Mapping>> ranks;  // by rank; the same mapping for all if replicated
   };
-  /// How far a rank has come in the sequence of operations. A cache line each.
+  /// Progress of a rank in the sequence of operations. Each has its own cache line.
   struct alignas(128) Progress {
     std::atomic<std::uint64_t> arrived;  // its data of operations up to this one may be read
-    std::atomic<std::uint64_t> read;     // it has read what it needs for operations up to this one
+    std::atomic<std::uint64_t> read;     // it has read all it needs for operations up to this one
   };
   struct Operation {
     const Region* region = nullptr;
-    std::size_t offset = 0;  // bytes, of the data in the region
+    std::size_t offset = 0;  // of the data in the region, bytes
     std::span<float> data;
     std::span<float> mine;                 // empty for all_gather
     const Region* marks_region = nullptr;  // of known zeros, or null
@@ -101,7 +101,7 @@ class NodeMemory {
   int rank_, size_;
   std::deque<Region> regions_;
   Progress* progress_ = nullptr;    // (size)
-  std::vector<Operation> pending_;  // a ring: operation n at n modulo its size
+  std::vector<Operation> pending_;  // a ring: operation n is at n modulo its size
   std::uint64_t started_ = 0, done_ = 0;
 
   friend class NodeRequest;

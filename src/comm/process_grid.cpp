@@ -36,7 +36,7 @@ std::string ranks_there(int ranks) {
   return (ranks == 1 ? "there is " : "there are ") + core::counted(ranks, "rank");
 }
 
-/// What to do instead, as the end of a message.
+/// The remedy, as the end of a message.
 std::string cure(const GridShape& requested, int ranks, const GridLimits& limits) {
   std::string text;
   for (const GridShape& shape : nearest_grids(requested, ranks, limits, 3)) {
@@ -51,7 +51,7 @@ std::string cure(const GridShape& requested, int ranks, const GridLimits& limits
   throw core::Error(core::ExitCode::input, problem + ". " + cure(requested, ranks, limits));
 }
 
-/// The direction that is 0, if just one is.
+/// The direction that is 0, if exactly one is.
 int* open_direction(GridShape& shape) {
   int* open = nullptr;
   for (int* size : {&shape.data, &shape.pipeline, &shape.tensor}) {
@@ -137,7 +137,7 @@ std::vector<GridShape> nearest_grids(GridShape requested, int ranks, const GridL
       if (ranks / data % pipeline == 0 && within(shape, limits)) grids.push_back(shape);
     }
   }
-  // Among equally near ones, those that split the model least come first.
+  // Among equally near grids, those that split the model least come first.
   std::stable_sort(grids.begin(), grids.end(), [&](const GridShape& a, const GridShape& b) {
     const double to_a = distance(requested, a), to_b = distance(requested, b);
     if (std::abs(to_a - to_b) > 1e-9) return to_a < to_b;

@@ -16,8 +16,8 @@ namespace bert_hpc::core {
 
 namespace {
 
-/// Blocks SIGPIPE in this thread while it lives, and takes it away if a write raised it, so that a closed pipe is an
-/// error code here and the program's own handling elsewhere stays as it is.
+/// RAII: blocks SIGPIPE in this thread and removes a pending one that a write raised. A closed pipe is then an error
+/// code here, and the program's signal handling is unchanged elsewhere.
 class NoPipeSignal {
  public:
   NoPipeSignal() {
@@ -44,7 +44,7 @@ class NoPipeSignal {
   bool was_pending_ = false;
 };
 
-/// False if the descriptor takes no more.
+/// Returns false if the descriptor accepts no more data.
 bool write_all(int descriptor, std::string_view bytes) {
   NoPipeSignal guard;
   while (!bytes.empty()) {
@@ -128,7 +128,7 @@ void Log::to_console(std::string_view bytes) {
 
 void Log::to_file(std::string_view bytes) {
   if (file_ < 0) {
-    // Bounded: without a file (evaluation of arguments, tests) it would only grow.
+    // Bounded: without a file (argument parsing, tests) it would grow without limit.
     if (before_.size() < (1u << 20)) before_ += bytes;
     return;
   }

@@ -21,7 +21,8 @@ int opened(const std::string& path, int flags) {
   return file;
 }
 
-/// Regular, or a device that keeps nothing, as /dev/null; below 0 else.
+/// Opens a regular file or a character device such as /dev/null; otherwise returns an invalid descriptor and sets
+/// errno.
 Descriptor opened_ours(const std::string& path, int flags, struct stat& status) {
   Descriptor file(opened(path, flags | O_NONBLOCK));
   if (!file.valid() || ::fstat(file.get(), &status) != 0) return Descriptor();
@@ -50,7 +51,7 @@ bool copy_all(int from, int to) {
   }
 }
 
-/// A file of its own, with what the one at `path` holds, takes that name.
+/// Replaces the file at `path` by a copy, so that other hard links no longer share it.
 bool part_from_other_names(const std::string& path) {
   struct stat status {};
   const Descriptor from = opened_ours(path, O_RDONLY, status);

@@ -10,7 +10,8 @@
 namespace bert_hpc::core {
 namespace {
 
-/// Calls visit(slice, number, its elements begin … end in the ranges) for all slices that lie in the ranges.
+/// Calls visit(slice, number, begin, end) for every overlap of a slice with a range; begin and end count within the
+/// slice.
 template <class Visit>
 void visit_overlaps(const std::vector<ParameterSlice>& slices, std::span<const ArenaRange> ranges, const Visit& visit) {
   for (const ArenaRange& range : ranges) {
@@ -58,12 +59,12 @@ void add_interval(std::int64_t begin, std::int64_t end, std::int64_t row, std::v
   }
 }
 
-/// By a line that sweeps over the rows, with the columns that are taken in the row where it stands (Shamos and Hoey
-/// 1976): n·log n of n rectangles.
+/// Sweep-line algorithm (Shamos and Hoey 1976): a line moves over the rows and keeps the occupied column intervals of
+/// its row. O(n·log n) for n rectangles.
 bool are_disjoint(std::span<const Rectangle> rectangles) {
   struct Event {
     std::int64_t row;
-    bool begins;  // what ends in a row makes way for what begins there
+    bool begins;  // in a row, ends are processed before begins
     const Rectangle* rectangle;
     auto key() const { return std::pair(row, begins); }
   };
@@ -104,7 +105,7 @@ bool cover_once(std::int64_t elements, std::span<const TensorPiece> pieces) {
       add_interval(piece.first, piece.first + piece.length, row, rectangles);
     } else if (left + piece.length <= row) {
       rectangles.push_back({top, top + piece.count, left, left + piece.length});
-    } else {  // each run ends in the row below the one where it begins
+    } else {  // each run ends in the row after its first row
       rectangles.push_back({top, top + piece.count, left, row});
       rectangles.push_back({top + 1, top + 1 + piece.count, 0, left + piece.length - row});
     }
@@ -121,7 +122,7 @@ std::vector<PlacedPiece> pieces_of(const ParameterSlice& slice, std::int64_t ten
     const std::int64_t first = runs.first + row * runs.stride + (from - row * runs.length);
     pieces.push_back({{tensor, first, length, count, count == 1 ? length : runs.stride}, slice.offset + from});
   };
-  if (begin % runs.length != 0) {  // the rest of a run
+  if (begin % runs.length != 0) {  // the remainder of a run
     const std::int64_t run_end = std::min(end, (begin / runs.length + 1) * runs.length);
     add(begin, run_end - begin, 1);
     begin = run_end;

@@ -25,7 +25,7 @@ std::string initials(std::string_view name) {
   return result;
 }
 
-/// Length of the valid UTF-8 sequence at the start of text; 0 if there is none.
+/// Length of the valid UTF-8 sequence at the start of text; 0 if it is invalid.
 std::size_t utf8_length(std::string_view text) {
   const auto byte = [&text](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = byte(0);
@@ -84,7 +84,7 @@ std::string format_duration(double seconds) {
 }
 
 std::string format_number(double value, int digits) {
-  if (std::isnan(value)) return "nan";  // without the sign that some processors give
+  if (std::isnan(value)) return "nan";  // without the sign that some processors print
   constexpr double most_written_out = 1e7;
   const double size = std::abs(value);
   if (size >= std::pow(10.0, digits) - 0.5 && size < most_written_out) return with_commas(std::llround(value));

@@ -14,7 +14,7 @@ std::string read_text_file(const std::string& path, std::int64_t max_bytes, Exit
   const auto fail = [&](const std::string& doing, const std::string& reason) {
     throw Error(code, "Cannot " + doing + " '" + path + "': " + reason + ".");
   };
-  // A pipe without a writer is opened at once so, and then refused.
+  // O_NONBLOCK opens a pipe without a writer immediately; the check below then rejects it.
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file.valid()) fail("open", std::strerror(errno));
   struct stat status {};

@@ -22,9 +22,7 @@ class RoundedWeights {
   /// The up-to-date copy of `w`, or `w` itself if it has no copy.
   core::ConstMatrix of(const core::Tensor<const float>& w);
 
-  std::int64_t begin() const {
-    return parameters_.products_begin();
-  }                                                       ///< arena position of the first value with a copy
+  std::int64_t begin() const { return parameters_.products_begin(); }  ///< arena position of the first copied value
   std::uint16_t* data() const { return copies_.data(); }  ///< (arena − begin()): all values from begin() on
   core::DataType type() const { return type_; }
   std::int64_t bytes() const { return (parameters_.arena_size() - begin()) * core::bytes_of(type_); }

@@ -1,10 +1,11 @@
-// Communicators of CUDA builds: floats travel between GPUs over NCCL, everything else over the MPI communicator inside,
-// which also brings NCCL's groups about (a unique id broadcast by rank 0). The only file that sees nccl.h.
+// Communicators of CUDA builds: floats travel between GPUs over NCCL, all other data over the inner MPI communicator,
+// which also creates NCCL's groups (rank 0 broadcasts a unique id). The only file that includes nccl.h.
 //
-// A group has a stream of its own. An operation waits there for the kernels before it, and the kernels after its wait()
-// wait for it; the host never does, so communication overlaps with whatever is launched between start and wait.
-// Messages to higher and to lower ranks have a group and a stream each: what blocks one cannot block the other, and
-// within one direction ranks wait for each other in one order only, so two neighbours that send at once cannot hang.
+// Each group has its own stream. An operation waits there for the kernels before it, and the kernels after its wait()
+// wait for the operation. The host never waits, so communication overlaps with all kernels launched between start and
+// wait. Messages to higher ranks and to lower ranks have separate groups and streams: a blocked message in one
+// direction cannot block the other, and within one direction ranks wait for each other in one order only, so two
+// neighbours that send at the same time cannot deadlock.
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
@@ -41,11 +42,11 @@ void check_nccl(ncclResult_t status, const char* operation, ncclComm_t group = n
                                                        " NCCL_DEBUG=WARN prints details.");
 }
 
-/// Looks after the groups of this process: an error that NCCL finds while kernels wait (a dead peer, a broken link)
-/// would leave them waiting for ever, and with them the host. It ends all ranks instead.
+/// Monitors the groups of this process. When NCCL detects an error while kernels wait (a dead peer, a broken link), the
+/// kernels and the host would wait forever; the watch ends all ranks instead.
 class Watch {
  public:
-  /// before_end: called before all ranks are ended.
+  /// Calls before_end before it ends all ranks.
   explicit Watch(std::function<void()> before_end) : before_end_(std::move(before_end)), thread_([this] { run(); }) {}
   ~Watch() {
     stopping_ = true;
@@ -118,7 +119,8 @@ class Event {
   bool has_passed() const {
     const cudaError_t status = cudaEventQuery(event_);
     if (status == cudaErrorNotReady) {
-      core::clear_last_error();  // kept as the thread's last error: the next launch's check would throw it
+      core::clear_last_error();  // otherwise it stays the thread's last error, and the check of the next launch throws
+                                 // it
       return false;
     }
     check_cuda(status, "an operation between ranks");
@@ -129,7 +131,7 @@ class Event {
   cudaEvent_t event_ = nullptr;
 };
 
-/// A group of NCCL with its stream.
+/// An NCCL group with its stream.
 class Channel {
  public:
   /// Collective over `inner`.
@@ -138,8 +140,7 @@ class Channel {
     if (inner.rank() == 0) check_nccl(ncclGetUniqueId(&id), "ncclGetUniqueId");
     inner.broadcast(std::as_writable_bytes(std::span(&id, 1)), 0);
     check_nccl(ncclCommInitRank(&group_, inner.size(), id, inner.rank()), "ncclCommInitRank");
-    // Of the highest priority: a block of NCCL's that waits for a place holds up other ranks, a block of a kernel does
-    // not.
+    // Highest priority: a waiting NCCL block delays other ranks, a waiting block of a kernel does not.
     int lowest = 0, highest = 0;
     check_cuda(cudaDeviceGetStreamPriorityRange(&lowest, &highest), "cudaDeviceGetStreamPriorityRange");
     check_cuda(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, highest), "cudaStreamCreateWithPriority");
@@ -147,14 +148,14 @@ class Channel {
   }
   ~Channel() {
     watch_.remove(group_);
-    // After an exception other ranks may never do their part: what is under way is given up.
+    // After an exception other ranks may never take part: abort the operations in progress.
     static_cast<void>(std::uncaught_exceptions() > 0 ? ncclCommAbort(group_) : ncclCommDestroy(group_));
     static_cast<void>(cudaStreamDestroy(stream_));
   }
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
 
-  /// launch(group, stream) takes its turn behind the kernels launched so far.
+  /// Calls launch(group, stream), ordered after the kernels launched so far.
   template <class Launch>
   void start(const char* what, const Launch& launch) {
     core::count_call(core::DeviceCall::collective, what);
@@ -163,7 +164,7 @@ class Channel {
     check_nccl(launch(group_, stream_), what, group_);
   }
   void mark_end(const Event& event) const { event.record(stream_); }
-  /// The kernels from here on wait for what was started.
+  /// Makes the following kernels wait for the started operation.
   void finish() const {
     end_.record(stream_);
     end_.make_wait(kernels());
@@ -176,7 +177,7 @@ class Channel {
   Event begin_, end_;
 };
 
-/// Events that are not in use: making one takes longer than recording it.
+/// A pool of unused events, as creating an event takes longer than recording it.
 class Events {
  public:
   std::unique_ptr<Event> take() {
@@ -315,13 +316,13 @@ class NcclCommunicator : public Communicator {
   }
 
  private:
-  /// Made by the first operation on floats, which is collective: most groups never have one.
+  /// Created by the first operation on floats, which is collective: most groups never have one.
   Channel& channel() {
     if (!channel_) channel_ = std::make_unique<Channel>(inner_, *watch_);
     return *channel_;
   }
-  /// NCCL connects two ranks at their first message and has the host wait for it: of two that both receive first, each
-  /// would wait for the other. Here all do it at once.
+  /// NCCL connects two ranks at their first message and blocks the host meanwhile; two ranks that both receive first
+  /// would deadlock. Here all ranks connect at once.
   void connect_neighbours(Channel& way) {
     const int next = (rank() + 1) % size(), before = (rank() + size() - 1) % size();
     const core::Buffer<float> sent(1), received(2);
@@ -350,7 +351,8 @@ class NcclCommunicator : public Communicator {
   RequestPool<NcclRequest> requests_;
 };
 
-/// NCCL refuses two ranks of one host on one GPU. Told apart as hosts, they talk over the loopback: slowly, for tests.
+/// NCCL rejects two ranks of one host on the same GPU. With different host names they communicate over the loopback
+/// device: slow, for tests.
 void pretend_hosts(int rank) {
   std::string name("r");
   name += std::to_string(rank);

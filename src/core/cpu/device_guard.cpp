@@ -19,13 +19,13 @@ namespace bert_hpc::core {
 namespace {
 
 constexpr std::size_t page = 4096;
-constexpr std::size_t largest = std::size_t{64} << 30;  // addresses, not memory
+constexpr std::size_t largest = std::size_t{64} << 30;  // address space, not memory
 
 std::size_t whole_pages(std::size_t bytes) {
   return (bytes + page - 1) / page * page;
 }
 
-/// A range of addresses from which memory is given, backed by a file that grows as it is touched.
+/// A range of addresses for allocations, backed by a file that grows when it is touched.
 class Range {
  public:
   explicit Range(int protection) : file_(memfd_create("bert_hpc_guard", MFD_CLOEXEC)) {
@@ -48,7 +48,7 @@ class Range {
     }
     if (used_ + size > largest) return nullptr;
     void* const pointer = begin_ + used_;
-    used_ += size + page;  // a page between, so that a run over the end is seen as not within an allocation
+    used_ += size + page;  // a gap page, so that an overrun is outside every allocation
     return pointer;
   }
 
@@ -87,13 +87,13 @@ struct Guard {
   unsigned char* transport = device.map(PROT_READ | PROT_WRITE);
   std::mutex mutex;
   int users = 0;
-  std::vector<Source> copies;  // that nobody has waited for
+  std::vector<Source> copies;  // copies that the host has not waited for
   std::uint64_t started = 0;
 };
 
-/// One for the process: memory protection is the process's.
+/// One per process, as memory protection is per process.
 Guard& guard_of_process() {
-  static Guard& guard = *new Guard;  // never destroyed: buffers may outlive everything
+  static Guard& guard = *new Guard;  // never destroyed: buffers may outlive all statics
   return guard;
 }
 
@@ -133,8 +133,8 @@ void require_device_memory(const void* pointer, const char* what) {
   throw Error(ExitCode::internal, std::string(what) + " was handed memory that a device could not reach.");
 }
 
-// A body is plain data: what of it could be an address and leads to mapped memory is one, in all likelihood. Sizes are
-// too small to be addresses, and floating-point numbers too large.
+// A kernel body is plain data. A word that is a possible address and leads to mapped memory is very likely a pointer:
+// sizes are too small to be addresses, and floating-point numbers too large.
 void require_device_operands(const void* body, std::size_t bytes, const char* kernel) {
   if (!device_memory_is_guarded()) return;
   const Guard& guard = guard_of_process();
@@ -159,7 +159,7 @@ void* transport_address(const void* pointer) {
 namespace guard {
 namespace {
 
-/// Freeing waits.
+/// Freeing memory counts as waiting for its copies.
 void end_copies_of(Guard& guard, unsigned char* begin, std::size_t bytes) noexcept {
   mprotect(begin, bytes, PROT_READ | PROT_WRITE);
   std::erase_if(guard.copies, [&](const Source& copy) { return copy.begin >= begin && copy.begin < begin + bytes; });
@@ -194,7 +194,7 @@ void end_copies(std::uint64_t count) {
     if (copy.number <= count) mprotect(copy.begin, copy.bytes, PROT_READ | PROT_WRITE);
   }
   std::erase_if(guard.copies, [&](const Source& copy) { return copy.number <= count; });
-  // Of two copies from the same pages the later one still reads them.
+  // If two copies read the same pages, the later one still needs them.
   for (const Source& copy : guard.copies) mprotect(copy.begin, copy.bytes, PROT_READ);
 }
 

@@ -1,4 +1,4 @@
-// Device memory of CPU builds: the host's own.
+// Device memory of CPU builds: host memory.
 #include "bert_hpc/core/device_memory.hpp"
 
 #include <sys/mman.h>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t huge_page = std::size_t{2} << 20;
 #if defined(__SANITIZE_ADDRESS__)
-constexpr std::size_t mapped_from = SIZE_MAX;  // it watches the ends of what the heap gave
+constexpr std::size_t mapped_from = SIZE_MAX;  // the sanitizer checks the bounds of heap memory only
 #else
 constexpr std::size_t mapped_from = huge_page;
 #endif
@@ -26,10 +26,10 @@ std::size_t rounded_up(std::size_t bytes, std::size_t multiple) {
   return (bytes + multiple - 1) / multiple * multiple;
 }
 
-/// Pages of zeros, made by the threads that will work on them: all at once, each near its own memory, and now, so that
-/// what a run needs is there before it starts. Null if there are none.
+/// Zeroed pages, touched by the threads that will work on them: each page is near its thread, and all memory of a run
+/// is available before it starts. Null if there is not enough memory.
 void* map_huge_pages(std::size_t bytes) {
-  const std::size_t mapped = bytes + huge_page;  // to cut an aligned range from
+  const std::size_t mapped = bytes + huge_page;  // room to cut out an aligned range
   if (mapped < bytes) return nullptr;
   void* const all = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (all == MAP_FAILED) return nullptr;
@@ -39,7 +39,7 @@ void* map_huge_pages(std::size_t bytes) {
   if (before > 0) munmap(all, before);
   if (before < huge_page) munmap(begin + bytes, huge_page - before);
   madvise(begin, bytes, MADV_HUGEPAGE);
-  constexpr std::size_t page = 4096;  // or smaller than the system's
+  constexpr std::size_t page = 4096;  // at most the system's page size
   const auto pages = static_cast<std::int64_t>(bytes / page);
 #pragma omp parallel for schedule(static) if (bytes >= 8 * huge_page)
   for (std::int64_t i = 0; i < pages; ++i) begin[static_cast<std::size_t>(i) * page] = 0;

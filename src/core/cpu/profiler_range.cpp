@@ -1,4 +1,4 @@
-// No profiler is told.
+// CPU builds report to no profiler.
 #include "bert_hpc/core/profiler_range.hpp"
 
 namespace bert_hpc::core {

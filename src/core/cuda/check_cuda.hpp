@@ -1,4 +1,4 @@
-// Errors of the CUDA runtime as exceptions.
+// Converts errors of the CUDA runtime to exceptions.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -9,13 +9,13 @@
 
 namespace bert_hpc::core {
 
-/// Forgets a failure that the caller has handled. The runtime also keeps it as the thread's last error, which the check
-/// of the next launch would report as that launch's. Errors that end the context stay.
+/// Clears a failure that the caller has handled. The runtime also keeps it as the thread's last error, which the check
+/// of the next launch would attribute to that launch. Errors that end the context remain.
 inline void clear_last_error() {
   static_cast<void>(cudaGetLastError());
 }
 
-/// Throws Error(internal) that names the call and what CUDA says.
+/// Throws Error(internal) with the call and CUDA's error text.
 inline void check_cuda(cudaError_t status, const char* operation) {
   if (status == cudaSuccess) return;
   clear_last_error();  // the exception reports it

@@ -1,5 +1,5 @@
-// Device memory of CUDA builds. Copies and fills go to the stream of the kernels, so that they take their turn among
-// them; those that the host waits for wait for that stream alone.
+// Device memory of CUDA builds. Copies and fills are enqueued in the stream of kernels, in order with the kernels.
+// Copies that the host waits for wait for that stream only.
 #include "bert_hpc/core/device_memory.hpp"
 
 #include <cstdlib>
@@ -13,20 +13,20 @@
 namespace bert_hpc::core {
 namespace {
 
-/// Kokkos', which is one for the process.
+/// Kokkos' stream, one per process.
 cudaStream_t stream_of_kernels = nullptr;
 
 cudaStream_t stream() {
   return stream_of_kernels;
 }
 
-/// Without a GPU an input can still be validated, which computes nothing: what it allocates is the host's.
+/// Without a GPU an input can still be validated, which computes nothing; allocations are then host memory.
 bool without_device() {
   static const bool without = !DeviceRuntime::missing_device().empty();
   return without;
 }
 
-/// After a failed allocation.
+/// Reports a failed allocation.
 [[noreturn]] void out_of_memory(std::size_t bytes, const char* where) {
   std::size_t available = 0, all = 0;
   std::string rest;
@@ -63,7 +63,7 @@ void free_memory(void* pointer, std::size_t, MemoryKind kind) noexcept {
   if (pointer == nullptr) return;
   if (without_device()) return std::free(pointer);
   const cudaError_t status = kind == MemoryKind::host ? cudaFreeHost(pointer) : cudaFree(pointer);
-  if (status != cudaSuccess) clear_last_error();  // nothing here can report it; one that matters ends the context
+  if (status != cudaSuccess) clear_last_error();  // cannot be reported here; a serious error ends the context
 }
 
 void wait_for_kernels() {
@@ -86,7 +86,7 @@ void DeviceMark::set() {
 void DeviceMark::wait() const {
   if (event_ == nullptr) return;
   const cudaError_t status = cudaEventQuery(static_cast<cudaEvent_t>(event_));
-  if (status == cudaSuccess) return;  // as for most marks, which are of steps before
+  if (status == cudaSuccess) return;  // usual case: most marks belong to earlier steps
   if (status == cudaErrorNotReady) clear_last_error();
   count_call(DeviceCall::wait, "DeviceMark");
   check_cuda(cudaEventSynchronize(static_cast<cudaEvent_t>(event_)), "the kernels before a mark");

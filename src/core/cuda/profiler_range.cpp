@@ -1,4 +1,4 @@
-// NVTX: headers alone, which look for a profiler when the first range begins.
+// NVTX is header-only; it looks for a profiler when the first range begins.
 #include "bert_hpc/core/profiler_range.hpp"
 
 #include <nvtx3/nvToolsExt.h>
