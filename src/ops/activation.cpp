@@ -1,4 +1,4 @@
-// Elementwise kernels and sums over rows; formulas stand above each.
+// Elementwise kernels and sums over rows; the formula is above each kernel.
 #include "bert_hpc/ops/activation.hpp"
 
 #include "bert_hpc/core/error.hpp"
@@ -26,7 +26,7 @@ void gelu_forward_in(Tensor<const T> pre, Tensor<T> y) {
       "bert_hpc::ops::gelu_forward", pre, y, KOKKOS_LAMBDA(std::int64_t, float x) { return gelu(x); });
 }
 
-// pre_ij += bias_j, y = pre · Φ(pre), of pre as it is stored
+// pre_ij += bias_j, y = pre · Φ(pre), with pre as stored
 template <class T>
 void bias_gelu_forward_in(Tensor<T> pre, const float* bias, Tensor<T> y) {
 #if BERT_HPC_WARPS
@@ -111,7 +111,7 @@ void column_sums_in(Tensor<const T> x, float* sums, Write write) {
         for (std::int64_t block = 0; block < x.rows; block += kernel::sum_block_rows) {
           const std::int64_t end = block + kernel::sum_block_rows < x.rows ? block + kernel::sum_block_rows : x.rows;
           float partial[strip] = {};
-          if (width == strip) {  // the width known to the compiler keeps the partial sums in registers
+          if (width == strip) {  // a compile-time width keeps the partial sums in registers
             for (std::int64_t i = block; i < end; ++i) {
               for (std::int64_t j = 0; j < strip; ++j) partial[j] += x(i, begin + j);
             }
@@ -127,7 +127,7 @@ void column_sums_in(Tensor<const T> x, float* sums, Write write) {
 #endif
 }
 
-/// Up to three vectors.
+/// At most three vectors.
 struct Vectors {
   float *first, *second, *third;
 

@@ -1,4 +1,4 @@
-// What follows every launch of a kernel. Only kernel files include this, because it needs Kokkos.
+// The check after every kernel launch. Only kernel files include this header, because it needs Kokkos.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -9,7 +9,7 @@
 
 namespace bert_hpc::ops::kernel {
 
-/// Counts a launch. Throws Error(internal) where CUDA has refused it, so that it is reported under its own name.
+/// Counts a launch. Throws Error(internal) if CUDA rejected it, so that the error names this kernel.
 inline void after_launch(const char* label) {
   core::count_call(core::DeviceCall::kernel, label);
 #if defined(KOKKOS_ENABLE_CUDA)

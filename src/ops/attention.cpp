@@ -1,5 +1,5 @@
 // The choice of an attention implementation, and the portable one ("plain"), which is the reference for the others: a
-// work item is one row of one head, scores are recomputed instead of stored, nothing is shared between items.
+// work item is one row of one head; scores are recomputed instead of stored; items share nothing.
 #include "bert_hpc/ops/attention.hpp"
 
 #include <cmath>
@@ -15,10 +15,10 @@
 namespace bert_hpc::ops {
 namespace {
 
-/// Columns of a result that a work item sums up at once: sums are float, whatever the results are stored in.
+/// Number of result columns that a work item sums at once. Sums are float for every storage type.
 constexpr std::int64_t sum_columns = 128;
 
-/// What every kernel of one call reads.
+/// The inputs of every kernel of one call.
 template <class T>
 struct Problem {
   AttentionExtents extents;
@@ -40,7 +40,7 @@ struct Problem {
     return scale * dot(q.row(query) + column, k.row(key) + column);
   }
 
-  /// keep / P(keep) of the element (query row, key position) of a head.
+  /// keep / P(keep) for the element (query row, key position) of a head.
   KOKKOS_INLINE_FUNCTION float kept(std::int64_t sequence, std::int64_t head, std::int64_t query,
                                     std::int64_t key_position) const {
     if (threshold == 0) return 1.0f;
@@ -50,7 +50,7 @@ struct Problem {
     return dropout_keeps(bits, static_cast<int>(key_position % 8), threshold) ? drop_scale : 0.0f;
   }
 
-  /// Columns [begin, begin + width) of a head, a stretch of sum_columns at a time.
+  /// Width of the group of at most sum_columns columns of a head that begins at `begin`.
   KOKKOS_INLINE_FUNCTION std::int64_t width(std::int64_t begin) const {
     return extents.head_dim - begin < sum_columns ? extents.head_dim - begin : sum_columns;
   }

@@ -1,7 +1,7 @@
-// A row of many columns that the threads of a block share, as cross entropy over a vocabulary has: thread t takes every
-// 512th octet (octets.hpp). Bodies are written for any team: on a GPU BlockTeam (kernel_blocks.hpp) is one thread of a
-// block; BlockInTurn does all threads' parts one after the other on the host, with the same operations in the same
-// order, so that tests without a GPU see what a GPU computes.
+// A long row shared by the threads of a block, as in cross entropy over a vocabulary: thread t takes every 512th 8-wide
+// pack (octets.hpp). Bodies are written for any team. On a GPU, BlockTeam (kernel_blocks.hpp) is one thread of a block.
+// On the host, BlockInTurn emulates all threads serially, with the same operations in the same order, so that tests
+// without a GPU compute the results of a GPU.
 #pragma once
 
 #include <cmath>
@@ -14,7 +14,7 @@ namespace bert_hpc::ops::block_row {
 
 inline constexpr int threads = 512, warps = threads / octets::warp_lanes;
 
-/// Of some numbers x: largest = max x, or what it began with; total = Σ exp(x − largest).
+/// Partial softmax of some numbers x: largest = max x, at least the initial value; total = Σ exp(x − largest).
 struct Softmax {
   float largest, total;
 };
@@ -37,17 +37,17 @@ BERT_HPC_DEVICE void add(Softmax& sum, const float (&value)[octets::width], int 
   sum = {largest, total};
 }
 
-/// All threads of a block, one after the other.
+/// Emulates all threads of a block serially.
 struct BlockInTurn {
   bool leads() const { return true; }
 
-  /// body(octet) for every octet.
+  /// body(octet) for every 8-wide pack.
   template <class Body>
   void each(std::int64_t octet_count, const Body& body) const {
     for (std::int64_t o = 0; o < octet_count; ++o) body(o);
   }
 
-  /// Each thread begins with `first`; part(sum, octet) adds an octet.
+  /// Each thread begins with `first`; part(sum, octet) adds an 8-wide pack.
   template <class Part>
   Softmax softmax(std::int64_t octet_count, const Softmax& first, const Part& part) const {
     Softmax sums[threads];
@@ -66,14 +66,14 @@ struct BlockInTurn {
 };
 
 /// loss = log Σ_j exp(x_j − m) + m − x_label with m = max x,  d_x = scale · exp(x − m) / Σ − scale · one_hot
-/// x is read twice and d_x, which may be x or null, written once.
+/// Reads x twice and writes d_x once; d_x may be x or null.
 template <class Team, class T>
 BERT_HPC_DEVICE void cross_entropy(const Team& team, const T* x, std::int64_t columns, std::int32_t label, float scale,
                                    float* loss, T* d_x) {
   const std::int64_t octet_count = octets::count_of(columns);
   const float at_label = x[label];
   const float begin = x[0];
-  // No thread returns from here before all have read x.
+  // No thread returns from here before all threads have read x.
   const Softmax all = team.softmax(octet_count, {begin, 0.0f}, [&](Softmax& sum, std::int64_t octet) {
     float value[octets::width];
     const int count = octets::columns_of(octet, columns);

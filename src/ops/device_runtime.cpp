@@ -1,4 +1,4 @@
-// core::DeviceRuntime lives among the kernel files because it needs Kokkos, which ordinary files must not see.
+// core::DeviceRuntime is with the kernel files because it needs Kokkos, which other files must not include.
 #include "bert_hpc/core/device_runtime.hpp"
 
 #include <Kokkos_Core.hpp>
@@ -15,12 +15,12 @@
 namespace bert_hpc::core {
 
 DeviceRuntime::DeviceRuntime(int threads) {
-  // Kokkos ends the process where there is no device: asked for before.
+  // Kokkos ends the process if there is no device, so this checks first.
   if (const std::string missing = missing_device(); !missing.empty()) throw Error(ExitCode::input, missing);
 #ifdef KOKKOS_ENABLE_CUDA
   const GpuCache cache = gpu_cache_of(environment("BERT_HPC_GPU_CACHE"));
 #endif
-  // InitArguments gave way to InitializationSettings in Kokkos 3.7.
+  // InitializationSettings replaces InitArguments from Kokkos 3.7 on.
 #if KOKKOS_VERSION >= 30700
   Kokkos::InitializationSettings settings;
   if (threads > 0) settings.set_num_threads(threads);
@@ -41,7 +41,8 @@ DeviceRuntime::DeviceRuntime(int threads) {
   Kokkos::initialize(arguments);
 #endif
 #ifdef KOKKOS_ENABLE_CUDA
-  // Kokkos 3.4 prefers shared memory on the whole device: kernels without a preference would run with the smallest L1.
+  // Kokkos 3.4 prefers shared memory on the whole device: kernels without a preference would run with the smallest L1
+  // cache.
   if (cache == GpuCache::none) {
     check_cuda(cudaDeviceSetCacheConfig(cudaFuncCachePreferNone), "cudaDeviceSetCacheConfig");
   }

@@ -1,5 +1,5 @@
-// Dropout on hidden states. One work item draws the bits of a run of columns of a row and applies them while they are
-// in registers or the first cache; see ops/dropout.hpp for what decides an element.
+// Dropout on hidden states. One work item draws the bits for a range of columns of a row and applies them while they
+// are in registers or the first-level cache; ops/dropout.hpp defines the decision for an element.
 #include "bert_hpc/ops/dropout.hpp"
 
 #include "dropout_fill.hpp"

@@ -1,5 +1,5 @@
-// The bits of a run of dropout blocks, in column order: the same as ops::dropout_bits() block by block, but on CPUs
-// eight Philox blocks advance together.
+// The bits of consecutive dropout blocks in column order. The result equals ops::dropout_bits() block by block, but on
+// CPUs eight Philox blocks are computed together.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -14,7 +14,8 @@
 namespace bert_hpc::ops {
 
 /// Fills bits[0 … 8·blocks) with the 16-bit values that decide columns [8·first_block, 8·(first_block + blocks)) of row
-/// `row` of sample `sample`. On the host up to 56 values behind them are overwritten too: round the array up to 64.
+/// `row` of sample `sample`. On the host up to 56 more values are overwritten: round the array size up to a multiple of
+/// 64.
 KOKKOS_INLINE_FUNCTION void fill_dropout_bits(const core::Dropout& dropout, std::int64_t sample, std::uint32_t row,
                                               std::uint32_t first_block, std::int64_t blocks, std::uint16_t* bits) {
 #if BERT_HPC_KERNELS_ON_GPU
@@ -33,7 +34,7 @@ KOKKOS_INLINE_FUNCTION void fill_dropout_bits(const core::Dropout& dropout, std:
 #endif
 }
 
-/// out = in · keep · scale of a run of columns; out may be in.
+/// out = in · keep · scale for a range of columns; out may be in.
 template <class In, class Out>
 KOKKOS_INLINE_FUNCTION void apply_dropout(std::int64_t count, const std::uint16_t* bits, std::uint32_t threshold,
                                           float scale, const In* in, Out* out) {

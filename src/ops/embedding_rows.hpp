@@ -1,7 +1,7 @@
-// Rows of the gradients of word and position embeddings as a GPU adds them up: a block takes a row and 32 octets of
-// columns (octets.hpp), a lane an octet. A row of few tokens is added by one warp; tokens of a frequent id ([MASK],
-// "the") are shared by all warps of the block, whose sums are added in their order. add_row_in_turn() does the same on
-// the host, so that tests without a GPU see what a GPU computes.
+// Gradient rows of word and position embeddings as a GPU sums them: a block takes a row and 32 8-wide packs of columns
+// (octets.hpp), a lane one pack. One warp sums a row of few tokens. All warps of the block share the tokens of a
+// frequent id ([MASK], "the"), and their sums are added in warp order. add_row_in_turn() does the same serially on the
+// host, so that tests without a GPU compute the results of a GPU.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace bert_hpc::ops::embedding_rows {
 inline constexpr int warps = 8;
 inline constexpr std::int64_t most_of_a_warp = 16;  // tokens
 
-/// The tokens whose gradients a row is the sum of: rows are positions, then the distinct ids.
+/// The tokens whose gradients are summed into a row. Rows are the positions, followed by the distinct ids.
 struct Tokens {
   const core::MicroBatch& batch;
   std::int64_t row;
@@ -27,7 +27,7 @@ struct Tokens {
     if (is_position()) return batch.sequences;
     return batch.sorted_ids.segments[word() + 1] - batch.sorted_ids.segments[word()];
   }
-  /// −1: none, where a sequence is shorter.
+  /// −1: none, if a sequence is shorter.
   BERT_HPC_DEVICE std::int64_t operator[](std::int64_t index) const {
     if (!is_position()) return batch.sorted_ids.order[batch.sorted_ids.segments[word()] + index];
     const std::int64_t token = batch.tokens.offsets[index] + row;
@@ -35,14 +35,13 @@ struct Tokens {
   }
 };
 
-/// How many warps share a row of so many tokens.
+/// Number of warps that share a row of this many tokens.
 BERT_HPC_DEVICE int warps_of(std::int64_t tokens) {
   return tokens > most_of_a_warp ? warps : 1;
 }
 
-/// Adds d_y[token, octet] of the tokens of warp `warp` of `step`, in their order. `whole`: octets have eight columns
-/// and begin at multiples of their bytes. Several loads are under way at once, which a test of each address would
-/// prevent.
+/// Adds d_y[token, octet] of tokens warp, warp + step, …, in this order. `whole`: packs have eight columns and are
+/// aligned to their size. Several loads are in flight at once; a bounds check per address would prevent that.
 template <bool whole, class T>
 BERT_HPC_DEVICE void add_tokens_in(const Tokens& tokens, std::int64_t count, int warp, int step,
                                    const core::Tensor<const T>& d_y, std::int64_t octet, float (&sums)[octets::width]) {
@@ -60,7 +59,7 @@ BERT_HPC_DEVICE void add_tokens_in(const Tokens& tokens, std::int64_t count, int
     };
     Octet octet_of[at_once];
     for (int k = 0; k < at_once; ++k) {
-      const T* const from = d_y.row(token[k] < 0 ? 0 : token[k]) + begin;  // some row where there is none
+      const T* const from = d_y.row(token[k] < 0 ? 0 : token[k]) + begin;  // any valid row if there is no token
       if constexpr (whole) {
         octet_of[k] = *reinterpret_cast<const Octet*>(from);
       } else {
@@ -75,7 +74,7 @@ BERT_HPC_DEVICE void add_tokens_in(const Tokens& tokens, std::int64_t count, int
   }
 }
 
-/// sums = Σ d_y[token, octet] over the tokens of warp `warp` of `step`.
+/// sums = Σ d_y[token, octet] over tokens warp, warp + step, ….
 template <class T>
 BERT_HPC_DEVICE void add_tokens(const Tokens& tokens, std::int64_t count, int warp, int step,
                                 const core::Tensor<const T>& d_y, std::int64_t octet, float (&sums)[octets::width]) {

@@ -1,9 +1,9 @@
-// FP8 products of 8-bit numbers, but for the multiplication itself: what is rounded, what is turned, and how each
-// product of a linear layer is one of the form that tensor cores offer on Hopper, c = a·bᵀ with the inner dimension of
-// both operands behind each other (cuBLASLt's "TN") and extents that are multiples of 16:
+// FP8 gemms of 8-bit numbers except for the multiplication itself: rounding and transposing of operands. Every gemm of
+// a linear layer becomes the form that tensor cores support on Hopper, c = a·bᵀ with the inner dimension of both
+// operands contiguous (cuBLASLt's "TN") and extents that are multiples of 16:
 //   y   (rows, out) = x (rows, in) · w (out, in)ᵀ
-//   d_x (rows, in)  = d_y (rows, out) · wᵗ (in, out)ᵀ                  wᵗ: turned once a step
-//   d_w (out, in)   = d_yᵗ (out, rows) · xᵗ (in, rows)ᵀ                both turned, zeros up to a multiple of 16 rows
+//   d_x (rows, in)  = d_y (rows, out) · wᵗ (in, out)ᵀ                  wᵗ: transposed once per step
+//   d_w (out, in)   = d_yᵗ (out, rows) · xᵗ (in, rows)ᵀ                both transposed, zero-padded to 16·n rows
 #pragma once
 
 #include <vector>
@@ -24,10 +24,10 @@ struct Fp8Matmul {
   Operand a{}, b{};
   Matrix c{};  ///< bf16 or float
   float beta = 0;
-  bool sums_over_rows = false;  ///< k are the rows of a batch; else m
+  bool sums_over_rows = false;  ///< k is the number of rows of a batch; otherwise m is
 };
 
-/// Rows of a batch as an inner dimension.
+/// Rows of a batch, padded for use as an inner dimension.
 constexpr std::int64_t padded_rows(std::int64_t rows) {
   return (rows + fp8_granularity - 1) / fp8_granularity * fp8_granularity;
 }
@@ -52,17 +52,17 @@ class ByteFp8Product : public Fp8Product {
   Fp8Matmul::Operand turned(ConstMatrix x, Fp8Operand operand);
   Fp8Matmul::Operand weight(bool turned) const;
   Fp8Matmul::Operand described(const Tensor<std::uint8_t>& numbers, Fp8Operand operand) const;
-  /// The layer's weights as they are, or turned.
+  /// Memory of the layer's weights, as stored or transposed.
   Tensor<std::uint8_t> weight_place(std::size_t layer, bool turned) const;
   Tensor<std::uint8_t> scratch(Fp8Operand operand, std::int64_t rows, std::int64_t columns) const;
 
   std::vector<std::int64_t> begins_;  // by layer
   std::int64_t elements_ = 0, scratch_bytes_ = 0;
-  core::Buffer<std::uint8_t> weights_[2];  // as they are, and turned
+  core::Buffer<std::uint8_t> weights_[2];  // as stored, and transposed
   core::Buffer<std::uint8_t> scratch_[2];  // of x, and of d_y
 };
 
-/// Products of 8-bit numbers on this machine's devices; null where they have none.
+/// FP8 gemms of 8-bit numbers on this machine's devices; null if the devices have none.
 std::unique_ptr<Fp8Product> make_device_fp8_product(MatrixProduct& rounded, const std::vector<Fp8Layer>& layers,
                                                     const Fp8Settings& settings);
 

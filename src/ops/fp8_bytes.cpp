@@ -1,7 +1,7 @@
-// 8-bit numbers for products of their own. Tensor cores want both operands with the inner dimension behind each other:
-// of what is stored the other way round a turned copy is made. There a thread turns 32 rows of an octet of columns in
-// its registers, so that it reads 16 neighbouring bytes of each row, as its neighbours do behind it, and writes 32 of
-// each column, a sector of memory.
+// 8-bit operands for FP8 gemms. Tensor cores need the inner dimension of both operands contiguous, so operands in the
+// other order are copied and transposed. A thread transposes 32 rows of an 8-wide pack of columns in its registers: it
+// reads 16 contiguous bytes of each row, next to those of its neighbours, and writes 32 bytes of each column, one
+// sector of memory.
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/ops/fp8_rounding.hpp"
 #include "fp8_note.hpp"
@@ -17,7 +17,7 @@ using core::Tensor;
 
 constexpr int turned_rows = 32, word_bytes = 4, chunk_bytes = 16;
 
-/// Eight numbers in two words.
+/// Packs eight numbers into two words.
 template <Float8 format>
 KOKKOS_INLINE_FUNCTION void pack(const float (&value)[octets::width], float s, std::uint32_t (&words)[2]) {
   words[0] = words[1] = 0;
@@ -27,7 +27,7 @@ KOKKOS_INLINE_FUNCTION void pack(const float (&value)[octets::width], float s, s
   }
 }
 
-/// to[0 … count) = what is packed.
+/// Stores the packed numbers to to[0 … count).
 KOKKOS_INLINE_FUNCTION void store(const std::uint32_t (&words)[2], int count, std::uint8_t* to) {
   if (count == octets::width && reinterpret_cast<std::uintptr_t>(to) % sizeof words == 0) {
     *reinterpret_cast<std::uint64_t*>(to) = words[0] | std::uint64_t{words[1]} << 32;
@@ -38,8 +38,8 @@ KOKKOS_INLINE_FUNCTION void store(const std::uint32_t (&words)[2], int count, st
   }
 }
 
-/// y (columns, rows) = float8(x·s)ᵀ, of 32 rows and 8 columns; and plain = float8(x·s) where it is there. Behind x's
-/// last row come zeros, as far as y goes.
+/// y (columns, rows) = float8(x·s)ᵀ for 32 rows and 8 columns, and plain = float8(x·s) if plain has data. Rows of x
+/// past the end count as zeros, up to the extent of y.
 template <Float8 format, class T>
 KOKKOS_INLINE_FUNCTION void turn(const Tensor<const T>& x, float s, std::int64_t first_row, std::int64_t octet,
                                  const Tensor<std::uint8_t>& plain, const Tensor<std::uint8_t>& y) {
@@ -62,7 +62,7 @@ KOKKOS_INLINE_FUNCTION void turn(const Tensor<const T>& x, float s, std::int64_t
       turned[j][r / word_bytes] |= byte << (8 * (r % word_bytes));
     }
   }
-  // Bounds known to the compiler keep the array in registers.
+  // Compile-time bounds keep the array in registers.
   for (int j = 0; j < octets::width; ++j) {
     for (int c = 0; c < turned_rows / chunk_bytes; ++c) {
       const std::int64_t at = first_row + c * chunk_bytes;
@@ -83,7 +83,7 @@ void round_turned_in(Tensor<const T> x, const float* scale, Tensor<std::uint8_t>
       });
 }
 
-/// y = float8(x·s) of an octet. Returns the largest magnitude of x there.
+/// y = float8(x·s) for an 8-wide pack. Returns the largest magnitude of x in the pack.
 template <Float8 format, class T>
 KOKKOS_INLINE_FUNCTION std::uint32_t round_octet(const Tensor<const T>& x, float s, std::int64_t row,
                                                  std::int64_t begin, int count, const Tensor<std::uint8_t>& y) {

@@ -1,4 +1,4 @@
-// How kernels note the largest magnitude that they see; see ops/fp8_scales.hpp.
+// Recording of the largest magnitude in kernels; see ops/fp8_scales.hpp.
 #pragma once
 
 #include "kernel.hpp"
@@ -6,7 +6,7 @@
 
 namespace bert_hpc::ops {
 
-/// The magnitude as bits that are ordered as it is; NaN as infinity.
+/// The bits of the magnitude, whose integer order is that of the magnitudes; NaN counts as infinity.
 KOKKOS_INLINE_FUNCTION std::uint32_t magnitude_bits(float x) {
   const std::uint32_t bits = __builtin_bit_cast(std::uint32_t, x) & 0x7FFFFFFFu;
   return bits < 0x7F800000u ? bits : 0x7F800000u;
@@ -22,8 +22,8 @@ KOKKOS_INLINE_FUNCTION std::uint32_t largest_magnitude(const float (&value)[octe
   return largest;
 }
 
-/// Of a row on CPUs, where few find more than is noted already and most need no atomic operation. GPUs note a block's
-/// (kernel_blocks.hpp).
+/// Records the maximum of a row on CPUs. It rarely exceeds the recorded value, so most rows need no atomic operation.
+/// GPUs record the maximum of a block (kernel_blocks.hpp).
 KOKKOS_INLINE_FUNCTION void note(std::uint32_t* noted, std::uint32_t mine) {
   if (mine > *static_cast<const volatile std::uint32_t*>(noted)) Kokkos::atomic_fetch_max(noted, mine);
 }

@@ -1,4 +1,4 @@
-// What all FP8 products have in common, and the portable ones.
+// The common part of all FP8 gemms, and the portable implementation.
 #include "bert_hpc/ops/fp8_product.hpp"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ std::vector<std::string> names_of(const std::vector<Fp8Layer>& layers) {
   return names;
 }
 
-/// Rounds into bf16 scratch, and weights into floats, which the other product reads.
+/// Rounds x and d_y into bf16 scratch and weights into floats, which the other matrix product reads.
 class PortableFp8Product final : public Fp8Product {
  public:
   PortableFp8Product(MatrixProduct& rounded, std::vector<Fp8Layer> all, bool allocates)

@@ -1,4 +1,5 @@
-// FP8 rounding, element by element; the largest magnitude by integer maxima of bit patterns, which have no order.
+// FP8 rounding, element by element. The largest magnitude is an integer maximum of bit patterns, which does not depend
+// on order.
 #include "bert_hpc/ops/fp8_rounding.hpp"
 
 #include "fp8_note.hpp"
@@ -12,7 +13,7 @@ namespace {
 using core::Float8;
 using core::Tensor;
 
-/// y_ij = f(x_ij) where y is there; *noted = max(*noted, |x_ij|) where that is.
+/// y_ij = f(x_ij) if y has data; *noted = max(*noted, |x_ij|) if noted is not null.
 template <class T, class U, class F>
 void round_each(const char* label, Tensor<const T> x, std::uint32_t* noted, Tensor<U> y, const F& f) {
 #if BERT_HPC_WARPS

@@ -1,4 +1,4 @@
-// Histories and scales of FP8 operands: a thread each, as there are few.
+// Histories and scales of FP8 operands. There are few, so one thread processes each.
 #include "bert_hpc/ops/fp8_scales.hpp"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ const char* name_of(Fp8Operand operand) {
   return operand == Fp8Operand::x ? "x" : "d_y";
 }
 
-// The step's magnitudes → histories; the magnitudes become zero.
+// Appends the step's magnitudes to the histories and resets them to zero.
 void enter_magnitudes(std::int64_t count, std::int64_t slot, std::int64_t known, float* largest, float* history) {
   kernel::for_items(
       "bert_hpc::ops::fp8_enter_magnitudes", count, KOKKOS_LAMBDA(std::int64_t i) {
@@ -31,7 +31,7 @@ void enter_magnitudes(std::int64_t count, std::int64_t slot, std::int64_t known,
       });
 }
 
-// The largest in each history → scales: of x in E4M3, which come first, and of d_y in E5M2.
+// Computes scales from the largest entry of each history: first those of x in E4M3, then those of d_y in E5M2.
 void scale_by_history(std::int64_t count, std::int64_t known, const float* history, float* scale, float* inverse) {
   kernel::for_items(
       "bert_hpc::ops::fp8_scale_by_history", count, KOKKOS_LAMBDA(std::int64_t i) {
@@ -41,7 +41,7 @@ void scale_by_history(std::int64_t count, std::int64_t known, const float* histo
       });
 }
 
-// Weights that are not finite end up in a loss that is not: any scale will do.
+// Weights that are not finite lead to a loss that is not finite, so any scale is acceptable.
 void scale_by_magnitude(std::int64_t count, float* largest, float* scale, float* inverse) {
   kernel::for_items(
       "bert_hpc::ops::fp8_scale_by_magnitude", count, KOKKOS_LAMBDA(std::int64_t i) {

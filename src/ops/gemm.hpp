@@ -1,5 +1,5 @@
-// What the back ends of ops/matrix_product.hpp share: how each is made, and the linear layer's products in terms of one
-// row-major GEMM for libraries that offer no fused forms.
+// Common parts of the back ends of ops/matrix_product.hpp: their factories, and the gemms of a linear layer in terms of
+// one row-major GEMM for libraries without fused forms.
 #pragma once
 
 #include <memory>
@@ -10,23 +10,23 @@
 
 namespace bert_hpc::ops {
 
-/// A back end of this build. `make` returns null where it is not to be had after all, or not with such operands.
+/// A back end of this build. `make` returns null if it is not available or does not support such operands.
 struct ProductKind {
   const char* name;
   std::unique_ptr<MatrixProduct> (*make)(const ProductSettings& settings);
 };
 
-/// Those for this build's kind of device, the one to take on this machine first.
+/// The back ends for this build's kind of device, in order of preference on this machine.
 std::vector<ProductKind> product_kinds();
 
 namespace detail {
 
 /// Throws Error(internal) unless the shapes of y (rows, out) = x (rows, in) · w (out, in)ᵀ agree, in and out are at
-/// least 1, strides at least the columns, and x and y are of type float or `compute`: a product would otherwise read or
-/// write beyond its operands.
+/// least 1, strides are at least the columns, and x and y are of type float or `compute`. Otherwise a gemm would access
+/// memory beyond its operands.
 void require_product_shapes(core::DataType compute, const ConstMatrix& x, const ConstMatrix& w, const ConstMatrix& y);
 
-/// The same of a weight's gradient d_w (out, in), which may be of type `compute` where it is replaced.
+/// The same check for a weight gradient d_w (out, in), which may be of type `compute` if it is replaced.
 void require_weight_gradient(core::DataType compute, const ConstMatrix& x, const ConstMatrix& d_w,
                              const ConstMatrix& d_y, Write write);
 
@@ -35,7 +35,7 @@ void set_zero_rows(const Matrix& x);
 
 }  // namespace detail
 
-/// A library with a row-major GEMM.
+/// A back end for a library with a row-major GEMM.
 class GemmProduct : public MatrixProduct {
  public:
   using MatrixProduct::MatrixProduct;
@@ -48,7 +48,7 @@ class GemmProduct : public MatrixProduct {
  protected:
   enum class Use { as_is, transposed };
 
-  /// A matrix as stored; one of one row may have any stride.
+  /// A matrix as stored; a single row may have any stride.
   struct Operand {
     const void* data;
     std::int64_t stride;

@@ -1,7 +1,7 @@
-// How kernels are launched: one body per kernel, mapped to what each kind of device likes. On a CPU a work item is a
-// row (or a strip of columns) with a vectorised inner loop; on a GPU it is one element, so that neighbouring threads
-// touch neighbouring memory. Results never depend on the mapping of items to threads: an item writes what no other
-// writes. Only kernel files include this header, because it needs Kokkos.
+// Kernel launches: one body per kernel, mapped to each kind of device. On a CPU a work item is a row (or a strip of
+// columns) with a vectorized inner loop. On a GPU it is one element, so that neighbouring threads access neighbouring
+// memory. Results do not depend on the mapping of items to threads, as no two items write the same element. Only kernel
+// files include this header, because it needs Kokkos.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -25,11 +25,11 @@ inline constexpr bool on_gpu = BERT_HPC_KERNELS_ON_GPU != 0;
 /// Columns that one work item of a sum over rows owns.
 inline constexpr std::int64_t strip_columns = on_gpu ? 1 : 32;
 
-/// Rows summed before the partial sum is added to the total: a fixed number, so that bits do not depend on threads,
-/// and a small one, so that rounding grows with rows / block + block instead of rows.
+/// Number of rows summed before the partial sum is added to the total. It is constant, so that bits do not depend on
+/// threads, and small, so that rounding errors grow with rows / block + block instead of rows.
 inline constexpr std::int64_t sum_block_rows = 64;
 
-/// Columns whose dropout bits one work item holds at a time.
+/// Number of columns whose dropout bits one work item holds at a time.
 inline constexpr std::int64_t dropout_columns = on_gpu ? 8 : 256;
 
 /// Elements of a flat range that one work item owns.
@@ -42,9 +42,9 @@ constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) {
 using Range = Kokkos::RangePolicy<Kokkos::IndexType<std::int64_t>>;
 using UnevenRange = Kokkos::RangePolicy<Kokkos::IndexType<std::int64_t>, Kokkos::Schedule<Kokkos::Dynamic>>;
 
-/// A parallel loop of Kokkos that takes nothing from the heap. A loop's body has a type of its own, so its label
-/// becomes a string once. A team of one thread would be allocated anew each time (GCC's OpenMP keeps only larger ones),
-/// so one thread runs the loop itself, unless a profiling tool wants to see it.
+/// A parallel loop of Kokkos without heap allocation. Each loop body has its own type, so its label becomes a string
+/// only once. GCC's OpenMP allocates a team of one thread on each launch (it keeps only larger teams), so one thread
+/// runs the loop directly unless a profiling tool is attached.
 template <class Policy, class Body>
 void run(const char* label, const Policy& policy, const Body& body) {
   if constexpr (!on_gpu) {
@@ -59,7 +59,7 @@ void run(const char* label, const Policy& policy, const Body& body) {
   after_launch(label);  // Kokkos does not check that the kernel started
 }
 
-/// The guard of device memory looks at a body's words; what lay where its padding is now is none of them.
+/// Checks the words of a body with the guard of device memory. Padding is cleared first, as it may hold old addresses.
 template <class Body>
 void require_on_device(const Body& body, const char* label) {
   Body copy(body);
@@ -71,7 +71,7 @@ void require_on_device(const Body& body, const char* label) {
   core::require_device_operands(&copy, sizeof copy, label);
 }
 
-/// A loop whose body goes to the device: copied as it is, with addresses of device memory.
+/// Launches a loop whose body is copied bytewise to the device, with addresses of device memory.
 template <class Policy, class Body>
 void launch(const char* label, const Policy& policy, const Body& body) {
   if constexpr (!on_gpu) {
@@ -83,19 +83,19 @@ void launch(const char* label, const Policy& policy, const Body& body) {
   }
 }
 
-/// body(i) for i in [0, count), items of about equal cost.
+/// body(i) for i in [0, count), for items of similar cost.
 template <class Body>
 void for_items(const char* label, std::int64_t count, const Body& body) {
   if (count > 0) launch(label, Range(0, count), body);
 }
 
-/// body(i) for i in [0, count), items of very different cost, the longest first.
+/// body(i) for i in [0, count), for items of very different cost, the longest first.
 template <class Body>
 void for_uneven_items(const char* label, std::int64_t count, const Body& body) {
   if (count > 0) launch(label, UnevenRange(0, count, Kokkos::ChunkSize(on_gpu ? 128 : 4)), body);
 }
 
-/// body(row, column) for every element, none depending on another.
+/// body(row, column) for every element; elements are independent.
 template <class Body>
 void for_elements(const char* label, std::int64_t rows, std::int64_t columns, const Body& body) {
 #if BERT_HPC_KERNELS_ON_GPU
@@ -110,7 +110,7 @@ void for_elements(const char* label, std::int64_t rows, std::int64_t columns, co
 #endif
 }
 
-/// body(i) for every i in [0, count), none depending on another: flat ranges.
+/// body(i) for every i in [0, count) in flat ranges; elements are independent.
 template <class Body>
 void for_flat(const char* label, std::int64_t count, const Body& body) {
   for_items(

@@ -1,5 +1,5 @@
-// Launches of blocks whose threads work together: of a block a row (block_row.hpp), and of octets of which the largest
-// result is kept. On CUDA devices; only kernel files include this.
+// Launches of cooperating blocks: one row per block (block_row.hpp), and 8-wide packs with the maximum of their
+// results. For CUDA devices; only kernel files include this header.
 #pragma once
 
 #include "block_row.hpp"
@@ -8,7 +8,7 @@
 #if BERT_HPC_WARPS
 namespace bert_hpc::ops::kernel {
 
-/// A thread of a block that shares a row.
+/// One thread of a block that shares a row.
 struct BlockTeam {
   block_row::Softmax* warp_sums;  // of each warp, in shared memory
 
@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(block_row::threads) block_rows(const Body body
   body(BlockTeam{sums}, std::int64_t{blockIdx.x});
 }
 
-/// body(team, row) for rows in [0, count); a body combines once.
+/// body(team, row) for rows in [0, count); a body may reduce only once.
 template <class Body>
 void for_blocks(const char* label, std::int64_t count, const Body& body) {
   if (count <= 0) return;
@@ -62,7 +62,7 @@ void for_blocks(const char* label, std::int64_t count, const Body& body) {
 }
 
 inline constexpr int walk_threads = 256;
-/// As many as an H100's 132 multiprocessors hold at once: each walks over its share.
+/// Number of blocks that an H100's 132 multiprocessors hold at once; each block loops over its share.
 inline constexpr std::int64_t max_walk_blocks = 132 * 8;
 
 template <class Body>
@@ -88,8 +88,8 @@ __global__ void __launch_bounds__(walk_threads)
   atomicMax(largest, mine);
 }
 
-/// body(row, first column, columns) for every octet of every row; *largest = max(*largest, its results) where that is
-/// there, by one atomic operation a block.
+/// body(row, first column, columns) for every 8-wide pack of every row. If `largest` is not null, *largest =
+/// max(*largest, results), with one atomic operation per block.
 template <class Body>
 void for_octets_with_maximum(const char* label, std::int64_t rows, std::int64_t columns, std::uint32_t* largest,
                              const Body& body) {

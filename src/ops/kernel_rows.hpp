@@ -1,6 +1,6 @@
-// Launches for work that is shared by rows: bodies for a warp a row, for strips of columns, and for elements in octets
-// on CUDA devices (see octets.hpp). Elsewhere a row is one item with vector code inside. Only kernel files include
-// this.
+// Launches for work that is shared by rows. On CUDA devices: one warp per row, strips of columns, and elements in
+// 8-wide packs (see octets.hpp). On CPUs a row is one item with vector code inside. Only kernel files include this
+// header.
 #pragma once
 
 #include <cstdint>
@@ -23,14 +23,14 @@ inline constexpr bool in_warps = true;
 inline constexpr bool in_warps = false;
 #endif
 
-/// Who works on a row of numbers: sums and maxima are given to all of them. On CPUs one thread, in a fixed number of
-/// lanes of vector code; on CUDA devices a warp, each thread taking every 32nd column.
+/// The threads that work on a row of numbers; all of them get sums and maxima. On CPUs one thread with a fixed number
+/// of vector lanes; on CUDA devices a warp, in which each thread takes every 32nd column.
 struct RowTeam {
   int lane = 0;
 
   KOKKOS_INLINE_FUNCTION bool leads() const { return lane == 0; }
 
-  /// body(j) for j in [0, count), none depending on another.
+  /// body(j) for j in [0, count); the calls are independent.
   template <class Body>
   KOKKOS_INLINE_FUNCTION void each(std::int64_t count, const Body& body) const {
 #if BERT_HPC_WARPS
@@ -57,7 +57,7 @@ struct RowTeam {
 #endif
   }
 
-  /// At least `least`.
+  /// max term(j), at least `least`.
   template <class T, class Term>
   KOKKOS_INLINE_FUNCTION T max(std::int64_t count, T least, const Term& term) const {
 #if BERT_HPC_WARPS
@@ -78,7 +78,7 @@ struct RowTeam {
 #endif
   }
 
-  /// The first j in [0, count) with the largest term(j), which is not NaN unless term(0) is.
+  /// The first j in [0, count) with the largest term(j), which is not NaN unless term(0) is NaN.
   template <class Term>
   KOKKOS_INLINE_FUNCTION std::int64_t first_of_largest(std::int64_t count, const Term& term) const {
     octets::Largest best{term(0), 0};
@@ -96,7 +96,7 @@ struct RowTeam {
     return best.index;
   }
 
-  /// What each has written to memory is there for all of them.
+  /// Barrier: makes the writes of each thread visible to all.
   KOKKOS_INLINE_FUNCTION void meet() const {
 #if defined(__CUDA_ARCH__)
     __syncwarp();
@@ -117,7 +117,7 @@ __global__ void __launch_bounds__(warps_of_block* octets::warp_lanes) warps(std:
   if (item < count) body(static_cast<int>(threadIdx.x % octets::warp_lanes), item);
 }
 
-/// body(lane, item), all lanes of an item at once.
+/// body(lane, item) on all lanes of an item at once.
 template <class Body>
 void for_warps(const char* label, std::int64_t count, const Body& body) {
   if (count <= 0) return;
@@ -152,7 +152,7 @@ __global__ void __launch_bounds__(octets::strip_threads)
   if (column < columns) finish(column, i / width, total);
 }
 
-/// finish(column, kind, total) for each of `kinds` sums over rows of every column: see octets::strip_in_turn().
+/// finish(column, kind, total) for each of `kinds` sums over rows of every column; see octets::strip_in_turn().
 template <int kinds, class Term, class Finish>
 void for_strips(const char* label, std::int64_t rows, std::int64_t columns, const Term& term, const Finish& finish) {
   if (columns <= 0) return;
@@ -186,7 +186,7 @@ __global__ void __launch_bounds__(256) octet_rows(std::int64_t columns, const Bo
   }
 }
 
-/// body(row, first column, columns) for every octet of every row.
+/// body(row, first column, columns) for every 8-wide pack of every row.
 template <class Body>
 void for_octets(const char* label, std::int64_t rows, std::int64_t columns, const Body& body) {
   if (rows <= 0 || columns <= 0) return;
@@ -199,7 +199,7 @@ void for_octets(const char* label, std::int64_t rows, std::int64_t columns, cons
 }
 #endif
 
-/// finish(Σ term(i) over [0, count)), in double, in an order that `count` alone decides: one after the other on CPUs.
+/// finish(Σ term(i) over [0, count)), in double. The order depends only on `count`; on CPUs it is sequential.
 template <class Term, class Finish>
 void sum_then(const char* label, std::int64_t count, const Term& term, const Finish& finish) {
 #if BERT_HPC_WARPS

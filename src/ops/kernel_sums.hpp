@@ -1,4 +1,4 @@
-// Launches of kernels that add up over rows while they compute them (partial_sums.hpp). Only kernel files include this.
+// Launches of kernels that sum over rows while they compute (partial_sums.hpp). Only kernel files include this header.
 #pragma once
 
 #include "kernel_rows.hpp"
@@ -12,7 +12,7 @@ __global__ void __launch_bounds__(octets::sum_warps* octets::warp_lanes)
     partial_sums(std::int64_t rows, std::int64_t columns, const core::Tensor<float> parts, const Body body) {
   using namespace octets;
   constexpr int slots = Body::slots, kinds = Body::kinds, group = slots * warp_lanes * width;
-  __shared__ float totals[kinds][slots * width][warp_lanes + 1];  // one more, for the banks
+  __shared__ float totals[kinds][slots * width][warp_lanes + 1];  // padding against bank conflicts
   const int lane = static_cast<int>(threadIdx.x) % warp_lanes, warp = static_cast<int>(threadIdx.x) / warp_lanes;
   const std::int64_t first = std::int64_t{blockIdx.y} * slots * warp_lanes;
   float sums[kinds][slots][width] = {};
@@ -39,7 +39,8 @@ __global__ void __launch_bounds__(octets::sum_warps* octets::warp_lanes)
 }
 #endif
 
-/// Runs `body` over all rows, with a block for each row of `parts` (blocks, kinds · columns), which becomes its sums.
+/// Runs `body` over all rows, with one block for each row of `parts` (blocks, kinds · columns), which receives its
+/// sums.
 template <class Body>
 void for_partial_sums(const char* label, std::int64_t rows, std::int64_t columns, core::Tensor<float> parts,
                       const Body& body) {

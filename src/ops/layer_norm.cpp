@@ -1,5 +1,6 @@
-// Layer normalisation with the bias, dropout and residual before it. A row is read from memory once: z, its mean, its
-// variance (around the mean: two sums over a row in cache, no cancellation) and y are computed while it is there.
+// Layer normalisation with the preceding bias, dropout and residual. Each row is read from memory once: z, its mean,
+// its variance (around the mean: two sums over a cached row, without cancellation) and y are computed while it is in
+// cache.
 #include "bert_hpc/ops/layer_norm.hpp"
 
 #include <cmath>
@@ -14,7 +15,7 @@
 namespace bert_hpc::ops {
 namespace {
 
-/// What decides and scales the dropped elements of a row.
+/// The dropout decisions and scale of a row.
 struct RowDropout {
   Dropout dropout;
   TokenRows rows;
@@ -35,7 +36,7 @@ struct RowDropout {
   }
 };
 
-/// z = residual + dropout(x + bias) of a run of columns, in place of x; returns Σ z.
+/// z = residual + dropout(x + bias) for a range of columns, in place of x; returns Σ z.
 template <bool with_bias, bool with_dropout, bool with_residual, class T>
 KOKKOS_INLINE_FUNCTION float residual_run(std::int64_t count, const float* bias, const std::uint16_t* bits,
                                           std::uint32_t threshold, float scale, const T* residual, T* z) {
@@ -44,7 +45,7 @@ KOKKOS_INLINE_FUNCTION float residual_run(std::int64_t count, const float* bias,
     if constexpr (with_bias) value += bias[j];
     if constexpr (with_dropout) value *= bits[j] >= threshold ? scale : 0.0f;
     if constexpr (with_residual) value += residual[j];
-    return static_cast<float>(z[j] = value);  // as it is stored
+    return static_cast<float>(z[j] = value);  // as stored
   });
 }
 
@@ -56,7 +57,7 @@ KOKKOS_INLINE_FUNCTION float residual_run(std::int64_t count, const float* bias,
              : residual_run<with_bias, with_dropout, false>(count, bias, bits, threshold, scale, residual, z);
 }
 
-/// The same of a whole row; bias and residual may be null.
+/// As above, for a whole row; bias and residual may be null.
 template <class T>
 KOKKOS_INLINE_FUNCTION float residual_row(const RowDropout& site, std::int64_t row, std::int64_t columns,
                                           const float* bias, const T* residual, T* x) {
@@ -79,7 +80,7 @@ KOKKOS_INLINE_FUNCTION float residual_row(const RowDropout& site, std::int64_t r
   return sum;
 }
 
-/// d_x = dropout(d_z) of one row.
+/// d_x = dropout(d_z) for one row.
 template <class T, class Z>
 KOKKOS_INLINE_FUNCTION void dropout_row(const RowDropout& site, std::int64_t row, std::int64_t columns, const Z* d_z,
                                         T* d_x) {
@@ -91,7 +92,7 @@ KOKKOS_INLINE_FUNCTION void dropout_row(const RowDropout& site, std::int64_t row
   }
 }
 
-/// y = γ · (z − mean) · rstd + β of one row.
+/// y = γ · (z − mean) · rstd + β for one row.
 template <class T>
 KOKKOS_INLINE_FUNCTION void normalize_row(std::int64_t columns, const T* z, float mean, float rstd, const float* gamma,
                                           const float* beta, T* y) {
@@ -115,7 +116,7 @@ KOKKOS_INLINE_FUNCTION void normalize_row_backward(std::int64_t columns, const T
 }
 
 #if BERT_HPC_WARPS
-/// A warp a row, its columns in `slots` octets a thread. True.
+/// One warp per row, with `slots` 8-wide packs of columns per thread. Returns true.
 template <int slots, class T>
 bool norm_in_warps(const octets::RowSite& site, const octets::NormParameters& parameters, Tensor<T> x,
                    Tensor<const T> residual, Tensor<T> y, float* mean, float* rstd) {
@@ -210,7 +211,7 @@ void backward_sums_in(const Dropout& dropout, const TokenRows& rows, Tensor<cons
                              octets::NormBackwardTerm<slots, T>{row_site, d_y, z, gamma, mean, rstd, d_z, d_x});
     return true;
   };
-  // Three octets a thread are BERT-base's rows.
+  // Three packs per thread fit the rows of BERT-base.
   if (!in_registers.template operator()<3>()) in_registers.template operator()<4>();
 }
 
@@ -241,7 +242,7 @@ void backward_weight_in(Tensor<const T> d_y, Tensor<const T> z, const float* mea
             const float center = mean[i], factor = rstd[i];
             const T* g = d_y.row(i) + begin;
             const T* zi = z.row(i) + begin;
-            if (width == strip) {  // the width known to the compiler
+            if (width == strip) {  // compile-time width
               for (std::int64_t j = 0; j < strip; ++j) {
                 part_gamma[j] += g[j] * ((zi[j] - center) * factor);
                 part_beta[j] += g[j];

@@ -1,4 +1,4 @@
-// Layer normalisation and what precedes it, as the threads that share a row do it (octets.hpp): a row is read once,
+// Layer normalisation and the operations before it, for threads that share a row (octets.hpp): a row is read once,
 // stays in registers, and is written once. The formulas are those of layer_norm.cpp.
 #pragma once
 
@@ -9,14 +9,14 @@
 
 namespace bert_hpc::ops::octets {
 
-/// A dropout site and what decides its row's elements.
+/// A dropout site with the decisions for its rows.
 struct RowSite {
   Dropout dropout;
   TokenRows rows;
   std::uint32_t threshold;  // 0: nothing is dropped
   float scale;
 
-  /// x ∘ keep / P(keep) for an octet of row `row`.
+  /// x ∘ keep / P(keep) for an 8-wide pack of row `row`.
   BERT_HPC_DEVICE void apply(std::int64_t row, std::int64_t octet, float (&x)[width]) const {
     if (threshold == 0) return;
     const core::Philox4 bits =
@@ -26,7 +26,7 @@ struct RowSite {
   }
 };
 
-/// Vectors of one element a column that a row needs; `bias` may be null.
+/// Parameter vectors, one element per column; `bias` may be null.
 struct NormParameters {
   const float *bias, *gamma, *beta;
   float epsilon;
@@ -78,13 +78,13 @@ BERT_HPC_DEVICE void norm_row(const Team& team, const RowSite& site, std::int64_
   }
 }
 
-/// What norm_row_backward() adds up over rows: nothing.
+/// The sums over rows of norm_row_backward(): none.
 struct NoSums {
   BERT_HPC_DEVICE void add_output(int, const float (&)[width], const float (&)[width]) const {}
   BERT_HPC_DEVICE void add_product(int, const float (&)[width]) const {}
 };
 
-/// Sums that become the gradients of γ, of β and of the bias before the norm.
+/// Sums over rows that become the gradients of γ, of β and of the bias before the norm.
 template <int held>
 struct NormSums {
   float (&sums)[3][held][width];
@@ -118,7 +118,7 @@ BERT_HPC_DEVICE void norm_row_backward(const Team& team, const RowSite& site, st
     sums.add_output(s, g[s], normal[s]);
     for (int j = 0; j < width; ++j) {
       g[s][j] *= weight[j];
-      total += g[s][j];  // 0 beyond the row
+      total += g[s][j];  // 0 past the end of the row
     }
     return total;
   });
@@ -138,7 +138,7 @@ BERT_HPC_DEVICE void norm_row_backward(const Team& team, const RowSite& site, st
   });
 }
 
-/// What a row's octet adds to the gradients of γ (sums 0 … 7) and β (8 … 15).
+/// Contribution of a row's 8-wide pack to the gradients of γ (sums 0 … 7) and β (8 … 15).
 template <class T>
 struct NormWeightTerm {
   Tensor<const T> d_y, z;
@@ -156,7 +156,7 @@ struct NormWeightTerm {
   }
 };
 
-/// What a row's octet adds to the sums of columns.
+/// Contribution of a row's 8-wide pack to the column sums.
 template <class T>
 struct ColumnTerm {
   Tensor<const T> x;

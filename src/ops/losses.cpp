@@ -1,4 +1,4 @@
-// Losses and their gradients, a row at a time (kernel_rows.hpp says by whom).
+// Losses and their gradients, one row at a time (kernel_rows.hpp describes the threads of a row).
 #include "bert_hpc/ops/losses.hpp"
 
 #include <cmath>
@@ -12,7 +12,7 @@
 namespace bert_hpc::ops {
 namespace {
 
-/// A GPU's block shares a row of at least as many columns; a warp has fewer.
+/// On a GPU, a block shares rows of at least this many columns; a warp takes shorter rows.
 [[maybe_unused]] constexpr std::int64_t columns_of_a_block = 2048;
 
 // loss = log Σ_j exp(x_j − m) + m − x_label with m = max x,  d_x = scale · (exp(x − m) / Σ − one_hot)
@@ -23,7 +23,7 @@ void cross_entropy_in_rows(Tensor<const float> logits, const std::int32_t* label
         const std::int64_t columns = logits.columns;
         const float* x = logits.row(i);
         const float at_label = x[labels[i]];
-        team.meet();  // before it may be written over
+        team.meet();  // before it may be overwritten
         const float largest = team.max<float>(columns, x[0], [=](std::int64_t j) { return x[j]; });
         float total = 0.0f;
         if (d_logits.data == nullptr) {
@@ -40,7 +40,7 @@ void cross_entropy_in_rows(Tensor<const float> logits, const std::int32_t* label
       });
 }
 
-// The same of 16-bit numbers, which do not hold exponentials between two passes.
+// As above for 16-bit numbers, which are too coarse to hold exponentials between two passes.
 template <class T>
 void cross_entropy_in_rows(Tensor<const T> logits, const std::int32_t* labels, float scale, float* row_loss,
                            Tensor<T> d_logits) {
@@ -53,7 +53,7 @@ void cross_entropy_in_rows(Tensor<const T> logits, const std::int32_t* labels, f
         const float total = team.sum<float>(columns, [=](std::int64_t j) { return fast_exp(x[j] - largest); });
         if (team.leads()) row_loss[i] = std::log(total) + (largest - at_label);
         if (d_logits.data == nullptr) return;
-        team.meet();  // before the logits may be written over
+        team.meet();  // before the logits may be overwritten
         T* d_x = d_logits.row(i);
         const float factor = scale / total;
         team.each(columns,
@@ -120,7 +120,7 @@ void class_shard_totals(Tensor<const float> logits, std::int64_t first, const st
         const float* x = logits.row(i);
         const float m = largest[i];
         const float at_label = label >= 0 && label < columns ? x[label] - m : 0.0f;
-        team.meet();  // before the label's logit may be written over
+        team.meet();  // before the label's logit may be overwritten
         float total = 0.0f;
         if (d_logits.data == nullptr) {
           total = team.sum<float>(columns, [=](std::int64_t j) { return fast_exp(x[j] - m); });
@@ -186,7 +186,7 @@ void to_integers(const float* x, std::int64_t count, std::int32_t* y) {
 
 // total = Σ x
 void sum(const float* x, std::int64_t count, double* total) {
-  // One team, so that the order is fixed: x holds one number per row of a batch, which is little.
+  // One team, so that the order is fixed: x is short, one number per row of a batch.
   kernel::for_rows(
       "bert_hpc::ops::sum", 1, KOKKOS_LAMBDA(const kernel::RowTeam& team, std::int64_t) {
         const double all = team.sum<double>(count, [=](std::int64_t i) { return static_cast<double>(x[i]); });

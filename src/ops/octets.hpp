@@ -1,11 +1,11 @@
-// How a GPU's threads share a matrix of activations. A thread reads and writes eight neighbouring columns at once (an
-// octet: 16 bytes in the 16-bit types, and what one block of dropout's bits decides). A row belongs to the 32 threads
-// of a warp, which keep it in registers and add up by exchanging partial sums; a sum over rows belongs to a strip of
-// columns, whose threads each take every so many rows.
+// How the threads of a GPU share a matrix of activations. A thread reads and writes 8-wide packs of columns ("octets":
+// 16 bytes in the 16-bit types, and the columns that one block of dropout bits decides). The 32 threads of a warp share
+// a row, keep it in registers and reduce by exchanging partial sums. For a sum over rows, the threads of a strip of
+// columns each take every strip_rows-th row.
 //
-// Bodies are written for any of these: on a GPU a thread does its part; WarpInTurn and strip_in_turn() do all threads'
-// parts one after the other on the host, with the same additions in the same order, so that tests without a GPU see
-// what a GPU computes.
+// Bodies are written for any of these. On a GPU each thread does its part. On the host, WarpInTurn and strip_in_turn()
+// emulate all threads serially, with the same additions in the same order, so that tests without a GPU compute the
+// results of a GPU.
 #pragma once
 
 #include <cstdint>
@@ -24,13 +24,13 @@ constexpr std::int64_t count_of(std::int64_t columns) {
   return (columns + width - 1) / width;
 }
 
-/// Columns of octet `octet`: fewer than eight in a row's last.
+/// Number of columns of pack `octet`: fewer than eight in the last pack of a row.
 BERT_HPC_DEVICE int columns_of(std::int64_t octet, std::int64_t columns) {
   const std::int64_t left = columns - octet * width;
   return static_cast<int>(left < width ? left : width);
 }
 
-/// 16 bytes, moved as one.
+/// 16 bytes, moved by one instruction.
 struct alignas(16) Chunk {
   std::uint32_t words[4];
 };
@@ -40,7 +40,7 @@ BERT_HPC_DEVICE bool in_chunks(const T* address, int count) {
   return count == width && reinterpret_cast<std::uintptr_t>(address) % sizeof(Chunk) == 0;
 }
 
-/// to[0 … count) = from[0 … count); the rest of `to` is 0.
+/// to[0 … count) = from[0 … count); the rest of `to` becomes 0.
 template <class T>
 BERT_HPC_DEVICE void load(const T* from, int count, float (&to)[width]) {
   if (in_chunks(from, count)) {
@@ -59,7 +59,7 @@ BERT_HPC_DEVICE void load(const T* from, int count, float (&to)[width]) {
   }
 }
 
-/// to[0 … count) = from[0 … count), and `from` becomes what was stored.
+/// to[0 … count) = from[0 … count); `from` receives the values as stored.
 template <class T>
 BERT_HPC_DEVICE void store(float (&from)[width], int count, T* to) {
   T part[width];
@@ -83,7 +83,8 @@ BERT_HPC_DEVICE void store(float (&from)[width], int count, T* to) {
   }
 }
 
-/// The largest of numbered values, the first among equals, in whatever order they are added. NaN is less than any.
+/// The largest of numbered values, the first among equals, independent of the order of add(). NaN is smaller than any
+/// number.
 struct Largest {
   float value;
   int index;
@@ -95,8 +96,8 @@ struct Largest {
   }
 };
 
-/// The octets of a matrix with so many of them a row that one of `threads` threads takes: every `threads`-th from its
-/// number on. Divides once, not for each octet.
+/// The packs of a matrix that one of `threads` threads takes: every `threads`-th from its own number on. Divides once,
+/// not for each pack.
 struct OctetWalk {
   std::int64_t row, octet, row_step, octet_step, octets_of_row;
 
@@ -116,8 +117,8 @@ struct OctetWalk {
   }
 };
 
-/// The threads of a warp that share a row of up to 256·slots columns: octet o belongs to lane o mod 32, which keeps it
-/// in slot o / 32 of arrays of `held` octets.
+/// One lane of a warp that shares a row of up to 256·slots columns: pack o belongs to lane o mod 32, which keeps it in
+/// slot o / 32 of arrays of `held` packs.
 template <int slots>
 struct Warp {
   static constexpr int held = slots;
@@ -126,7 +127,7 @@ struct Warp {
 
   BERT_HPC_DEVICE bool leads() const { return lane == 0; }
 
-  /// body(slot, octet) for this lane's octets.
+  /// body(slot, octet) for this lane's packs.
   template <class Body>
   BERT_HPC_DEVICE void each(std::int64_t octet_count, const Body& body) const {
 #if defined(__CUDA_ARCH__)
@@ -138,7 +139,7 @@ struct Warp {
     }
   }
 
-  /// Σ term(slot, octet) over all lanes' octets, to every lane.
+  /// Σ term(slot, octet) over the packs of all lanes; every lane gets the sum.
   template <class Term>
   BERT_HPC_DEVICE float sum(std::int64_t octet_count, const Term& term) const {
     float total = 0.0f;
@@ -150,7 +151,7 @@ struct Warp {
   }
 };
 
-/// The same, one lane after the other.
+/// Emulates all lanes of a warp serially.
 template <int slots>
 struct WarpInTurn {
   static constexpr int held = slots * warp_lanes;
@@ -175,12 +176,12 @@ struct WarpInTurn {
   }
 };
 
-// A strip: `strip_octets` neighbouring octets (two, so that 16-bit rows are read in whole sectors of 32 bytes), shared
-// by threads of which each takes every strip_rows-th row. 16 rows' threads of each octet form a warp.
+// A strip is `strip_octets` neighbouring packs (two, so that 16-bit rows are read in whole sectors of 32 bytes). Each
+// of its threads takes every strip_rows-th row of one pack; the threads of 16 rows form a warp.
 inline constexpr int strip_octets = 2, strip_rows = 256, strip_threads = strip_octets * strip_rows;
 inline constexpr int strip_warps = strip_threads / warp_lanes, rows_of_warp = warp_lanes / strip_octets;
 
-/// sums[k·8 + j] of one thread: term(row, column, columns, sums) adds what a row's octet gives.
+/// sums[k·8 + j] of one thread: term(row, column, columns, sums) adds the contribution of a row's pack.
 template <class Term, int size>
 BERT_HPC_DEVICE void strip_part(int first_row, std::int64_t rows, std::int64_t octet, std::int64_t columns,
                                 const Term& term, float (&sums)[size]) {
@@ -192,7 +193,7 @@ BERT_HPC_DEVICE void strip_part(int first_row, std::int64_t rows, std::int64_t o
   for (std::int64_t row = first_row; row < rows; row += strip_rows) term(row, octet * width, here, sums);
 }
 
-/// What a GPU's strips give: finish(column, kind, total) for each of `kinds` sums of every column.
+/// Serial emulation of a GPU's strips: finish(column, kind, total) for each of `kinds` sums of every column.
 template <int kinds, class Term, class Finish>
 void strip_in_turn(std::int64_t rows, std::int64_t columns, const Term& term, const Finish& finish) {
   constexpr int size = kinds * width;

@@ -1,7 +1,7 @@
-// Kernels that add up over rows what they compute of them, so that nothing is read once more for gradients of biases, γ
-// and β. A block of four warps takes every so many rows and writes its sums as one row of a small matrix, which
-// another kernel adds up (add_partial_sums()). The number of blocks follows from the rows alone, and every addition has
-// its place: bits depend neither on the device nor on what runs first.
+// Kernels that also sum their results over rows, so that gradients of biases, γ and β need no second read. A block of
+// four warps takes rows at a fixed interval and writes its sums as one row of a small matrix, which another kernel
+// reduces (add_partial_sums()). The number of blocks depends only on the rows, and the order of additions is fixed:
+// bits depend neither on the device nor on scheduling.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +11,17 @@
 
 namespace bert_hpc::ops::octets {
 
-inline constexpr int sum_warps = 4;  // of a block
+inline constexpr int sum_warps = 4;  // per block
 
-/// Blocks for rows that each take a warp to itself. The row and its sums of three kinds take most of a thread's
-/// registers, so that three blocks of rows of 768 columns run on a multiprocessor (two of longer ones): as many as an
-/// H100 runs at once, a warp having at least one row.
+/// Number of blocks if each row takes a whole warp. The row and its three kinds of sums take most of a thread's
+/// registers, so three blocks fit on a multiprocessor for rows of 768 columns (two for longer rows). The limits are the
+/// blocks that an H100 runs at once; each warp has at least one row.
 constexpr std::int64_t norm_sum_blocks(std::int64_t rows, std::int64_t columns) {
   const std::int64_t most = columns <= 768 ? 396 : 264, wanted = (rows + sum_warps - 1) / sum_warps;
   return wanted < most ? wanted : most;
 }
 
-/// Blocks for rows of which a warp takes 256 columns, at least four rows each; for 3072 columns eight on each
+/// Number of blocks if a warp takes 256 columns of a row and at least four rows; for 3072 columns eight blocks per
 /// multiprocessor.
 constexpr std::int64_t column_sum_blocks(std::int64_t rows) {
   constexpr std::int64_t most = 88, rows_of_block = 4 * sum_warps;
@@ -29,10 +29,10 @@ constexpr std::int64_t column_sum_blocks(std::int64_t rows) {
   return wanted < most ? wanted : most;
 }
 
-// A body has `kinds` sums of each column and `slots` octets a thread. body(team, first octet, row, sums) does a row's
-// 256·slots columns from that octet on, and adds to sums[kind][slot].
+// A body has `kinds` sums per column and `slots` 8-wide packs per thread. body(team, first octet, row, sums) processes
+// 256·slots columns of a row, from that pack on, and adds to sums[kind][slot].
 
-/// d_pre = d_y ∘ gelu'(pre), and its sums.
+/// d_pre = d_y ∘ gelu'(pre), and its column sums.
 template <class T>
 struct GeluBackwardTerm {
   static constexpr int kinds = 1, slots = 1;
@@ -56,7 +56,7 @@ struct GeluBackwardTerm {
   }
 };
 
-/// norm_row_backward(), with the sums that make up the gradients of γ, β and the bias before the norm.
+/// norm_row_backward() with the sums for the gradients of γ, β and the bias before the norm.
 template <int slots_, class T>
 struct NormBackwardTerm {
   static constexpr int kinds = 3, slots = slots_;
@@ -73,7 +73,7 @@ struct NormBackwardTerm {
   }
 };
 
-/// What block `block` of `blocks` gives, on the host: part[kind · columns + column].
+/// Serial emulation of block `block` of `blocks` on the host: part[kind · columns + column].
 template <class Body>
 void block_in_turn(std::int64_t block, std::int64_t blocks, std::int64_t rows, std::int64_t columns, const Body& body,
                    float* part) {

@@ -12,11 +12,11 @@
 namespace bert_hpc::ops {
 namespace {
 
-/// Philox blocks of four values that one work item draws, so that its loops become vector code.
+/// Number of Philox blocks of four values per work item; the loops over them vectorize.
 constexpr int item_blocks = kernel::on_gpu ? 1 : 64;
 constexpr int item_values = 4 * item_blocks;
 
-/// Words of blocks [block, block + item_blocks), one block behind another.
+/// Words of blocks [block, block + item_blocks), block after block.
 KOKKOS_INLINE_FUNCTION void fill_words(std::uint64_t block, std::uint32_t key0, std::uint32_t key1,
                                        std::uint32_t* words) {
 #if BERT_HPC_KERNELS_ON_GPU
@@ -41,8 +41,8 @@ KOKKOS_INLINE_FUNCTION void fill_words(std::uint64_t block, std::uint32_t key0, 
 #endif
 }
 
-/// Pairs of words to pairs of values: √(−2·ln u)·(cos, sin)(2π·v), with u in (0, 1] (Box and Muller, "A note on the
-/// generation of random normal deviates", 1958).
+/// Converts pairs of words to pairs of normal values: √(−2·ln u)·(cos, sin)(2π·v), with u in (0, 1] (Box and Muller, "A
+/// note on the generation of random normal deviates", 1958).
 KOKKOS_INLINE_FUNCTION void normal_values(const std::uint32_t* words, float deviation, float* value) {
 #pragma omp simd
   for (int pair = 0; pair < item_values / 2; ++pair) {

@@ -16,7 +16,7 @@ RoundedWeights::RoundedWeights(const core::ParameterStore& parameters, core::Dat
 core::ConstMatrix RoundedWeights::of(const core::Tensor<const float>& w) {
   if (copies_.size() == 0) return w;
   const std::span<const float> values = parameters_.values().last(static_cast<std::size_t>(copies_.size()));
-  // Addresses of other arrays may not be subtracted, but compared.
+  // Pointers into different arrays may be compared with std::less but not subtracted.
   const std::less<const float*> before;
   if (w.size() == 0 || before(w.data, values.data()) || !before(w.data, values.data() + values.size())) return w;
   if (version_ != parameters_.version()) renew();
@@ -25,7 +25,7 @@ core::ConstMatrix RoundedWeights::of(const core::Tensor<const float>& w) {
 
 void RoundedWeights::renew() {
   const std::span<const float> values = parameters_.values().last(static_cast<std::size_t>(copies_.size()));
-  // As rows, which is how the kernel shares out its work.
+  // Viewed as rows, as the kernel distributes rows over threads.
   constexpr std::int64_t row = 4096;
   const std::int64_t rows = copies_.size() / row, rest = copies_.size() % row;
   const auto round = [&](std::int64_t begin, std::int64_t count, std::int64_t columns) {

@@ -1,5 +1,5 @@
-// Sums and maxima along a row, in a fixed number of partial results that compilers keep in vector registers. The order
-// of additions is written out, so the bits depend neither on what a compiler vectorises nor on the threads.
+// Sums and maxima along a row in a fixed number of partial results that compilers keep in vector registers. The order
+// of additions is explicit, so the bits depend neither on vectorization nor on threads.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -9,7 +9,7 @@
 
 namespace bert_hpc::ops::kernel {
 
-/// Partial results of a sum: enough for four vectors, which hides the latency of an addition.
+/// Number of partial results: enough for four vectors, which hides the latency of an addition.
 inline constexpr std::int64_t sum_lanes = on_gpu ? 1 : 32;
 
 namespace detail {
@@ -25,7 +25,7 @@ KOKKOS_INLINE_FUNCTION T fold(T* part, const Combine& combine) {
   }
 }
 
-/// Combines term(0) … term(count − 1): lane l takes every sum_lanes-th term, lanes are folded by halves.
+/// Combines term(0) … term(count − 1): lane l takes every sum_lanes-th term, then the lanes are reduced pairwise.
 template <class T, class Term, class Combine>
 KOKKOS_INLINE_FUNCTION T reduce(std::int64_t count, T neutral, const Term& term, const Combine& combine) {
   T part[sum_lanes];
@@ -33,7 +33,7 @@ KOKKOS_INLINE_FUNCTION T reduce(std::int64_t count, T neutral, const Term& term,
   if (count < sum_lanes) {
     for (std::int64_t l = 0; l < sum_lanes; ++l) part[l] = neutral;
     j = 0;
-  } else {  // lanes start with their first terms: clearing them would take as long as adding
+  } else {  // lanes start with their first terms: zeroing them would take as long as adding
 #pragma omp simd
     for (std::int64_t l = 0; l < sum_lanes; ++l) part[l] = term(l);
   }
