@@ -25,8 +25,7 @@ constexpr std::int64_t row_bucket(std::int64_t rows) {
 inline std::vector<std::int64_t> buckets_to_try(std::int64_t most) {
   std::vector<std::int64_t> buckets = {row_bucket(most)};
   while (buckets.back() > 1) {
-    const std::int64_t last = buckets.back(),
-                       power = row_bucket(last / 2 + 1);  // the next bucket is 2/3 or 3/4 of the last
+    const std::int64_t last = buckets.back(), power = row_bucket(last / 2 + 1);  // the next is 2/3 or 3/4 of the last
     const std::int64_t next = power < last ? power : last / 2;
     if (next < most / 8) break;
     buckets.push_back(next);

@@ -25,7 +25,7 @@ KOKKOS_INLINE_FUNCTION T fold(T* part, const Combine& combine) {
   }
 }
 
-/// Combines term(0) … term(count − 1): lane l takes every sum_lanes-th term, then the lanes are reduced pairwise.
+/// Combines term(0) … term(count − 1): lane l takes every sum_lanes-th term, then the lanes are combined by halves.
 template <class T, class Term, class Combine>
 KOKKOS_INLINE_FUNCTION T reduce(std::int64_t count, T neutral, const Term& term, const Combine& combine) {
   T part[sum_lanes];

@@ -1,6 +1,6 @@
-// One unit of the CPU's fused attention: a sequence and a head. The kernels behind it are compiled once per instruction
-// set from isa/attention_kernels.cpp; only plain data crosses this border, so that no inline function of a shared
-// header is compiled for a processor it may not run on.
+// One task of the CPU's fused attention: a sequence and a head. isa/attention_kernels.cpp is compiled once per
+// instruction set; only plain data crosses this interface, so that no inline function of a shared header is compiled
+// for an instruction set that the processor may lack.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@ struct HeadRows {
   const float* data;
   std::int64_t stride;
 };
-/// The same rows stored as bf16, in words of two: null where they are not, or words do not begin at each row.
+/// The same rows in bf16, as words of two elements. Null if they are not bf16 or rows are not aligned to words.
 struct HeadPairs {
-  const float* data = nullptr;  ///< pairs under this type's name
+  const float* data = nullptr;  ///< words of two bf16 elements, typed as float
   std::int64_t stride = 0;      ///< words
 };
 struct HeadRowsOut {
@@ -25,37 +25,37 @@ struct HeadRowsOut {
 struct AttentionTask {
   std::int64_t queries, keys, head_dim;  ///< rows of q, rows of k and v, columns of a head
   float scale;                           ///< 1 / √head_dim
-  // Dropout: threshold 0 switches it off; counter words and key as in ops/dropout.hpp.
+  // Dropout: threshold 0 disables it; counter words and key as in ops/dropout.hpp.
   std::uint32_t threshold;
   float drop_scale;
   std::uint32_t c2, c3, key0, key1;
   std::uint32_t first_row;       ///< head · 2^20
   const std::int32_t* position;  ///< (queries): position of each query in its sequence
   HeadRows q, k, v;
-  HeadPairs q_pairs, k_pairs, v_pairs;  ///< where given, forward reads no q and k, backward no v
+  HeadPairs q_pairs, k_pairs, v_pairs;  ///< if set, forward does not read q and k, and backward does not read v
   HeadRowsOut out;
   float* log_sum_exp;  ///< (queries)
-  float* scratch;      ///< scratch_floats() of it, aligned to 64 bytes
+  float* scratch;      ///< scratch_floats() elements, aligned to 64 bytes
 };
 
 struct AttentionGradientTask {
-  AttentionTask forward;  ///< out and log_sum_exp as forward left them
+  AttentionTask forward;  ///< out and log_sum_exp are the results of forward
   HeadRows d_out;
-  HeadPairs d_out_pairs;  ///< given where v_pairs are
+  HeadPairs d_out_pairs;  ///< set if v_pairs is set
   HeadRowsOut d_q, d_k, d_v;
 };
 
 /// The kernels of one instruction set.
 struct AttentionKernels {
   const char* instruction_set;
-  bool multiplies_pairs;  ///< of bf16
+  bool multiplies_pairs;  ///< has gemms of bf16 pairs
   void (*forward)(const AttentionTask& task);
   void (*backward)(const AttentionGradientTask& task);
-  /// Scratch of one task, both directions, for up to `keys` keys and queries.
+  /// Scratch of one task in floats, for both directions and up to `keys` keys and queries.
   std::int64_t (*scratch_floats)(std::int64_t keys, std::int64_t head_dim);
 };
 
-// One per compilation of isa/attention_kernels.cpp.
+// One function per compilation of isa/attention_kernels.cpp.
 namespace baseline {
 AttentionKernels attention_kernels();
 }

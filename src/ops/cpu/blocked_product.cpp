@@ -1,12 +1,12 @@
-// Blocks are chosen for three levels of cache: a panel of B in the first, a block of A's rows in the second, a step's
-// packed operands in the last (Goto and van de Geijn 2008). How a product is cut decides no bit of it: see
+// Blocks are sized for three cache levels: a panel of B for the first, a block of A's rows for the second, the packed
+// operands of a step for the last (Goto and van de Geijn 2008). Blocking does not change any bit of the result; see
 // tile_kernels.hpp. The row sums of A are likewise one chain per row.
 //
-// Where A is read as it lies but is no row of words (tile_kernels.hpp), or C is stored in 16 bits, a block of A's rows
-// and one of C take the way through a thread's own memory: small enough for the second cache, and C is rounded once,
-// when its chains are complete.
+// If A is read in place but is not a row of words (tile_kernels.hpp), or if C is stored in 16 bits, a block of A's rows
+// or a block of C goes through a thread's own memory. This memory fits into the second-level cache, and C is rounded
+// once, when its chains are complete.
 //
-// Lengths and places along k count words here, but for what operands and packing are asked.
+// Lengths and positions along k count words here, except where they refer to operands and packing.
 #include "blocked_product.hpp"
 
 #include <omp.h>
@@ -18,16 +18,16 @@
 namespace bert_hpc::ops::cpu {
 namespace {
 
-constexpr std::int64_t most_block_rows = 192;  // of C's block of floats
+constexpr std::int64_t most_block_rows = 192;  // rows of the float block of C
 constexpr std::int64_t block_columns = 256;
-constexpr std::int64_t smallest_shared = std::int64_t{1} << 18;  // multiply-adds worth waking threads for
+constexpr std::int64_t smallest_shared = std::int64_t{1} << 18;  // multiply-adds that justify waking threads
 
-// A part of a step, counted from the step's own rows and columns.
+// A part of a step; rows and columns count from the beginning of the step.
 struct Part {
   Range rows, columns;
 };
 
-// One step: the product of rows `m`, columns `n` and words `k` of terms, with its packed operands.
+// One step: the gemm of rows `m`, columns `n` and words `k` of terms, with its packed operands.
 struct Step {
   Range m, n, k;
   float *a, *b;
@@ -56,8 +56,8 @@ class Runner {
         k_steps_(divide_up(words_, blocking_.k_step)),
         scratch_(scratch) {}
 
-  // Called by every thread of a team. Small operands are packed by each thread for itself, which costs less than
-  // fetching what another has packed and waiting for it; large ones by all threads together.
+  // Called by every thread of a team. Each thread packs small operands for itself, which costs less than waiting for
+  // another thread and fetching its data; all threads pack large operands together.
   void work(std::int64_t thread, std::int64_t threads) const {
     if (threads * step_size() <= std::min(scratch_.size, step_floats)) {
       work_apart(thread, threads);
@@ -80,8 +80,8 @@ class Runner {
     }
   }
 
-  // While some threads still multiply one step, others already pack the next into the other half of scratch; a barrier
-  // per step suffices.
+  // Double buffering: while some threads still multiply one step, others already pack the next one into the other half
+  // of scratch. One barrier per step suffices.
   void work_together(std::int64_t thread, std::int64_t threads) const {
     const auto half = [&](std::int64_t index) { return step(index, scratch_.data + index % 2 * step_size()); };
     const auto pack = [&](const Step& s) {
@@ -112,7 +112,7 @@ class Runner {
     return s;
   }
 
-  // Of the packed operands of a step.
+  // Size of the packed B of a step.
   std::int64_t b_floats() const {
     return padded_columns(blocking_.n_step) * std::min(words_, blocking_.k_step);
   }
@@ -131,7 +131,7 @@ class Runner {
     return divide_up(count, kernels_.rows) * kernels_.row_panel_words(length);
   }
 
-  // Whole panels of each block over k.
+  // Packs whole panels of each block over k.
   void pack_columns(const Step& s, Range columns) const {
     for (std::int64_t k = s.k.begin; k < s.k.end && columns.size() > 0; k += blocking_.k_block) {
       const std::int64_t words = std::min(blocking_.k_block, s.k.end - k);
@@ -181,8 +181,8 @@ class Runner {
             part_of(s.n.size(), kernels_.columns, thread % grid.columns, grid.columns)};
   }
 
-  // Is A read from a copy of its rows? Rows of bf16 are words as they lie where they hold pairs only, a whole number
-  // apart.
+  // Is A read from a copy of its rows? Rows of bf16 are usable in place only if they consist of whole pairs at a stride
+  // of whole pairs.
   bool copies_a() const {
     if (p_.a_transposed) return false;
     if (kernels_.terms == 1) return p_.a_source != Source::fp32;
@@ -210,7 +210,7 @@ class Runner {
     }
   }
 
-  // The same through memory of this thread, a few columns at a time.
+  // As above through this thread's own memory, a few columns at a time.
   void multiply_through_blocks(const Step& s, Range rows, Range columns, float* blocks) const {
     float* const c = blocks + kernels_.row_block;
     for (std::int64_t begin = columns.begin; begin < columns.end; begin += block_columns) {
@@ -233,7 +233,7 @@ class Runner {
     }
   }
 
-  // Rows of A, `job`'s words of them.
+  // Copies the rows of A that `job` reads, job.k words of each.
   void copy_rows(const Step& s, Range rows, std::int64_t k, float* to, TileJob& job) const {
     const Range terms = terms_of({k, k + job.k});
     PackJob copied;
@@ -248,7 +248,7 @@ class Runner {
     job.a_stride = job.k;
   }
 
-  // Where a block of C is stored.
+  // The location where a block of C is stored.
   BlockJob result(const Step& s, Range rows, Range columns, float* block) const {
     const std::int64_t row = s.m.begin + rows.begin, column = s.n.begin + columns.begin;
     BlockJob job;
@@ -263,12 +263,13 @@ class Runner {
     return job;
   }
 
-  // Rows of A that take their share of the second cache, in whole panels.
+  // Number of A's rows that fill their share of the second-level cache, in whole panels.
   std::int64_t rows_of_block() const {
     return std::max<std::int64_t>(1, kernels_.row_block / kernels_.row_panel_words(blocking_.k_block)) * kernels_.rows;
   }
 
-  // Rows and columns count from the step's; words [k, k + block). A that is copied and C that is rounded are missing.
+  // Rows and columns count from the beginning of the step; words [k, k + block). Leaves out an A that is copied and a C
+  // that is rounded.
   TileJob block_job(const Step& s, Range rows, Range columns, std::int64_t k) const {
     const std::int64_t row = s.m.begin + rows.begin, column = s.n.begin + columns.begin;
     TileJob job;
@@ -309,7 +310,7 @@ class Runner {
 
 std::int64_t scratch_floats(const TileKernels& kernels, std::int64_t m, std::int64_t n, std::int64_t k,
                             bool a_transposed, bool rounds, std::int64_t threads) {
-  // Bounds that grow with every extent, where blocking_of() itself may take less for more.
+  // Upper bounds that grow with every extent, whereas blocking_of() may choose less for a larger extent.
   const std::int64_t words = kernels.words(k);
   const std::int64_t length = std::min(words, a_transposed ? longest_block : longest_step_of(kernels, rounds));
   const std::int64_t b = round_up(n, kernels.columns) * length;
@@ -328,7 +329,7 @@ void run(const TileKernels& kernels, const BlockedProduct& product, const Produc
   const Runner runner(kernels, product, scratch);
   const int most = omp_get_max_threads();
   const int threads = rounds(product) ? std::min(most, static_cast<int>(scratch.threads)) : most;
-  // A team of one thread would be allocated anew each time.
+  // GCC's OpenMP would allocate a team of one thread each time.
   if (product.m * product.n * product.k < smallest_shared || threads == 1) {
     runner.work(0, 1);
     return;

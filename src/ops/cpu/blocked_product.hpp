@@ -1,6 +1,6 @@
-// One product C (m, n) = A (m, k) · B (k, n) on all threads: cut into steps whose operands are packed into scratch and
-// multiplied, each thread its own rectangle of C. B that is packed already (weights kept packed between steps) would be
-// one more way to be stored, that skips the packing.
+// One gemm C (m, n) = A (m, k) · B (k, n) on all threads. It is split into steps whose operands are packed into scratch
+// and multiplied; each thread computes its own rectangle of C. A B that is already packed (weights kept packed between
+// steps) could be added as a storage form that skips the packing.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace bert_hpc::ops::cpu {
 struct BlockedProduct {
   std::int64_t m = 0, n = 0, k = 0;
   Source a_source = Source::fp32, b_source = Source::fp32;
-  Source c_source = Source::fp32;  ///< of c and `second`: as they are stored
+  Source c_source = Source::fp32;  ///< storage type of c and `second`
   const void* a = nullptr;
   std::int64_t a_stride = 0;
   bool a_transposed = false;  ///< stored (k, m)
@@ -24,21 +24,21 @@ struct BlockedProduct {
   Begin begin = Begin::zero;
   const float* bias = nullptr;  ///< (n), for Begin::bias
   End end = End::nothing;
-  void* second = nullptr;  ///< (m, n), as `end` says
+  void* second = nullptr;  ///< (m, n), used by `end`
   std::int64_t second_stride = 0;
-  float* a_sums = nullptr;  ///< (m) or null: row sums of A, begun as C is; only where a_transposed
+  float* a_sums = nullptr;  ///< (m) or null: row sums of A, initialised like C; only if a_transposed
 };
 
-/// Floats of scratch with which any product of at most these extents runs, and runs best on this number of threads;
-/// `rounds`: from operands or to a result of 16 bits.
+/// Floats of scratch that suffice for full speed on this number of threads, for every gemm of at most these extents.
+/// `rounds`: operands or the result have 16 bits.
 std::int64_t scratch_floats(const TileKernels& kernels, std::int64_t m, std::int64_t n, std::int64_t k,
                             bool a_transposed, bool rounds, std::int64_t threads);
 
-/// Floats that a product which rounds needs beside, for each thread.
+/// Additional floats that each thread needs for a gemm with 16-bit operands or result.
 std::int64_t block_floats(const TileKernels& kernels);
 
-/// Scratch aligned to 64 bytes. `size`, in floats, is at least scratch_floats() of one thread; `blocks` has
-/// block_floats() for each of `threads`, the most that take part, or is null where no product rounds.
+/// Scratch aligned to 64 bytes. `size`, in floats, is at least scratch_floats() of one thread. `blocks` has
+/// block_floats() for each of `threads`, the largest number that take part, or is null if no gemm rounds.
 struct ProductScratch {
   float* data = nullptr;
   std::int64_t size = 0;
@@ -46,7 +46,7 @@ struct ProductScratch {
   std::int64_t threads = 0;
 };
 
-/// Runs it; m, n, k ≥ 1.
+/// Runs the gemm; m, n, k ≥ 1.
 void run(const TileKernels& kernels, const BlockedProduct& product, const ProductScratch& scratch);
 
 }  // namespace bert_hpc::ops::cpu

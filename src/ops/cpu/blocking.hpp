@@ -1,5 +1,5 @@
-// How a product is cut: into steps whose packed operands fit the last cache, blocks of terms, and a rectangle of C for
-// each thread. Pure functions of extents; no bit of a result depends on them. Lengths along k count words
+// Blocking of a gemm: steps whose packed operands fit into the last cache, blocks of terms, and a rectangle of C for
+// each thread. Pure functions of extents that do not change any bit of a result. Lengths along k count words
 // (tile_kernels.hpp).
 #pragma once
 
@@ -33,12 +33,13 @@ inline Range part_of(std::int64_t count, std::int64_t unit, std::int64_t index, 
   return {std::min(count, units * index / parts * unit), std::min(count, units * (index + 1) / parts * unit)};
 }
 
-/// How far one block and one step reach in each direction.
+/// Extents of one block and one step.
 struct Blocking {
   std::int64_t k_block, m_step, n_step, k_step;
 };
 
-/// Words whose panel of B is packed at once. Where C is stored in 16 bits, all: it would be rounded between steps.
+/// Number of words whose panel of B is packed at once. All of them if C is stored in 16 bits, as C would otherwise be
+/// rounded between steps.
 inline std::int64_t longest_step_of(const TileKernels& kernels, bool rounds) {
   return rounds ? step_floats / kernels.columns : longest_step;
 }
@@ -48,9 +49,9 @@ inline Blocking blocking_of(const TileKernels& kernels, std::int64_t m, std::int
   const std::int64_t longest = longest_step_of(kernels, rounds);
   Blocking b;
   b.k_block = std::min(k, round_up(divide_up(k, divide_up(k, longest_block)), 8));
-  // A that is read where it lies needs no steps over m, and k is cut only where a panel of B would be too tall.
+  // An A that is read in place needs no steps over m; k is split only if a panel of B would be too tall.
   b.k_step = a_transposed ? b.k_block : k <= longest ? k : longest / b.k_block * b.k_block;
-  // Nearly equal steps whose packed panels, of `unit` rows or columns each, fit.
+  // Steps of similar size whose packed panels, of `unit` rows or columns each, fit.
   const auto reach = [](std::int64_t extent, std::int64_t unit, std::int64_t panel_floats) {
     const std::int64_t most = step_floats / panel_floats * unit;
     return extent <= most ? extent : round_up(divide_up(extent, divide_up(extent, most)), unit);
@@ -60,7 +61,7 @@ inline Blocking blocking_of(const TileKernels& kernels, std::int64_t m, std::int
   return b;
 }
 
-/// The threads as a grid over C that makes the largest share of tiles smallest.
+/// Arrangement of the threads as a grid over C that minimises the largest share of tiles.
 struct Grid {
   std::int64_t rows, columns;
 };

@@ -1,4 +1,4 @@
-// The back ends of matrix products on CPUs; see product_kinds() in ../gemm.hpp.
+// The gemm back ends of CPUs; see product_kinds() in ../gemm.hpp.
 #pragma once
 
 #include <memory>
@@ -7,12 +7,12 @@
 
 namespace bert_hpc::ops {
 
-/// Has the native back end kernels for this processor, or only portable ones?
+/// Does the native back end have kernels for this processor, or only portable ones?
 bool native_product_is_tuned();
 
-/// Each returns null where this build or processor lacks the back end; the libraries' only compute in fp32.
+/// Each function returns null if this build or processor lacks the back end. The libraries only compute in fp32.
 std::unique_ptr<MatrixProduct> make_native_product(const ProductSettings& settings);  ///< never null
-/// The same without special instructions, never null.
+/// The native back end without special instructions; never null.
 std::unique_ptr<MatrixProduct> make_portable_product(const ProductSettings& settings);
 std::unique_ptr<MatrixProduct> make_onednn_product(const ProductSettings& settings);
 std::unique_ptr<MatrixProduct> make_blas_product(const ProductSettings& settings);

@@ -1,8 +1,8 @@
-// Fused attention on CPUs: tasks of (sequence, head), drawn by the threads from a counter, longest sequences first
-// where a batch is ordered by length. A task writes only what is its own and computes alike on any thread, so results
-// depend neither on the number of threads nor on the other sequences of a batch. Rows of 16-bit types are widened to
-// floats in a task's scratch, where they stay in cache, and results rounded from there; rows of bf16 that are
-// multiplied as pairs only are read where they lie.
+// Fused attention on CPUs. Threads take tasks of (sequence, head) from a counter, longest sequences first if a batch is
+// ordered by length. A task writes only its own results and computes the same on any thread, so results depend neither
+// on the number of threads nor on the other sequences of a batch. Rows of 16-bit types are converted to floats in a
+// task's scratch, where they stay in cache, and results are rounded from there. Rows of bf16 that are only multiplied
+// as pairs are read in place.
 #include "fused_attention.hpp"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ AttentionKernels kernels_of([[maybe_unused]] InstructionSet set) {
   return baseline::attention_kernels();
 }
 
-/// What the tasks of one call share.
+/// The common data of the tasks of one call.
 struct Call {
   const AttentionExtents& extents;
   const TokenRows &queries, &keys;
@@ -37,7 +37,7 @@ struct Call {
   ConstMatrix out;                  // (query rows, hidden)
   Tensor<const float> log_sum_exp;  // (heads, query rows)
 
-  /// Without q, k, v and out.
+  /// The task except for q, k, v and out.
   AttentionTask task(std::int64_t sequence, std::int64_t head, float* scratch) const {
     const std::int64_t first_query = queries.offsets[sequence], first_key = keys.offsets[sequence];
     const std::uint32_t threshold = dropout_threshold(dropout.probability);
@@ -55,14 +55,14 @@ struct Call {
     t.key1 = dropout.key1;
     t.first_row = static_cast<std::uint32_t>((extents.first_head + head) << 20);
     t.position = threshold > 0 ? queries.position + first_query : nullptr;
-    // Forward writes it, backward only reads it.
+    // Forward writes it; backward only reads it.
     t.log_sum_exp = const_cast<float*>(log_sum_exp.row(head)) + first_query;
     t.scratch = scratch;
     return t;
   }
 };
 
-/// The rows of a sequence and the columns of a head of one operand.
+/// One operand of a task: the rows of a sequence and the columns of a head.
 template <class Address>
 core::BasicMatrix<Address> part_of(const core::BasicMatrix<Address>& all, const TokenRows& rows, std::int64_t sequence,
                                    const AttentionExtents& extents, std::int64_t head) {
@@ -90,12 +90,12 @@ void narrow(const float* from, const Tensor<T>& to) {
   }
 }
 
-/// Rows of bf16 as words of two.
+/// Rows of bf16 as words of two elements.
 HeadPairs pairs_of(const ConstMatrix& x) {
   return {static_cast<const float*>(x.data), x.stride / 2};
 }
 
-/// Operands of a task as floats: where they lie, or copies of them in a task's scratch.
+/// Operands of a task as floats: in place, or as copies in the task's scratch.
 class Operands {
  public:
   explicit Operands(float* scratch) : free_(scratch) {}
@@ -106,7 +106,7 @@ class Operands {
     core::with_type(x.type, [&]<class T>() { widen<T>(x.as<T>(), copy); });
     return {copy, x.columns};
   }
-  /// For a result; finish() rounds it to where it belongs.
+  /// Memory for a result; finish() rounds it to its destination.
   HeadRowsOut write(const Matrix& x) {
     if (x.type == core::DataType::fp32) return {static_cast<float*>(x.data), x.stride};
     results_[count_] = {x, take(x.size())};
@@ -118,7 +118,7 @@ class Operands {
       core::with_type(r.to.type, [&]<class T>() { narrow<T>(r.from, r.to.as<T>()); });
     }
   }
-  /// Floats that a task's copies take.
+  /// Size of a task's copies in floats.
   static std::int64_t floats(std::int64_t rows, std::int64_t head_dim) {
     return 8 * ((rows * head_dim + 15) / 16 * 16);
   }
@@ -152,7 +152,7 @@ class FusedAttention : public Attention {
     if (floats > worker_floats_ || workers > workers_) {
       worker_floats_ = std::max(floats, worker_floats_);
       workers_ = std::max(workers, workers_);
-      scratch_ = core::Buffer<float>();  // the old before the new
+      scratch_ = core::Buffer<float>();  // free the old memory before allocating the new
       scratch_ = core::Buffer<float>(worker_floats_ * workers_, core::MemoryKind::host);
     }
     return scratch_.size() * static_cast<std::int64_t>(sizeof(float));
@@ -200,7 +200,7 @@ class FusedAttention : public Attention {
   }
 
  private:
-  /// Of a task: the kernels', then the copies.
+  /// Scratch of one task: first that of the kernels, then the copies.
   std::int64_t scratch_floats(std::int64_t max_length, std::int64_t head_dim) const {
     const std::int64_t copies = type_ == core::DataType::fp32 ? 0 : Operands::floats(max_length, head_dim);
     return kernels_floats(max_length, head_dim) + copies;
@@ -214,7 +214,7 @@ class FusedAttention : public Attention {
 
   enum class Direction { forward, backward };
 
-  /// Are all of them rows of whole pairs, for kernels that multiply those?
+  /// Do all operands have rows of whole pairs, for kernels that multiply pairs?
   bool reads_pairs(const AttentionExtents& extents, std::initializer_list<ConstMatrix> operands) const {
     return kernels_.multiplies_pairs && type_ == core::DataType::bf16 && extents.head_dim % 2 == 0 &&
            std::all_of(operands.begin(), operands.end(), [](const ConstMatrix& x) { return x.stride % 2 == 0; });
@@ -231,7 +231,7 @@ class FusedAttention : public Attention {
       task.k_pairs = pairs_of(k);
       task.v_pairs = pairs_of(v);
     }
-    // Where a product of pairs is all that reads them, there are no floats.
+    // Operands that only gemms of pairs read need no floats.
     if (!pairs || direction == Direction::backward) {
       task.q = operands.read(q);
       task.k = operands.read(k);
@@ -250,7 +250,8 @@ class FusedAttention : public Attention {
     }
   }
 
-  /// run(sequence, head, scratch) for every pair; one work item per thread, which takes pairs until none is left.
+  /// Calls run(sequence, head, scratch) for every pair, with one work item per thread, which takes pairs until none is
+  /// left.
   template <class Run>
   void for_tasks(const char* label, const AttentionExtents& extents, const Run& run) {
     core::require(scratch_floats(extents.max_length, extents.head_dim) <= worker_floats_,

@@ -1,4 +1,4 @@
-// The CPU's fused attention, for ops/attention.cpp to choose.
+// The CPU's fused attention, one of the choices of ops/attention.cpp.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace bert_hpc::ops::cpu {
 
-/// For operands whose elements have this type.
+/// For operands of this element type.
 std::unique_ptr<Attention> make_fused_attention(InstructionSet set, core::DataType type);
 
 }  // namespace bert_hpc::ops::cpu

@@ -1,5 +1,5 @@
-// Products by any library with the C interface of BLAS (OpenBLAS, BLIS, MKL, the reference). The only file that sees
-// cblas.h.
+// Gemms through any library with the C interface of BLAS (OpenBLAS, BLIS, MKL, the reference). The only file that
+// includes cblas.h.
 #include "cpu_products.hpp"
 
 #ifdef BERT_HPC_HAVE_CBLAS
@@ -11,7 +11,7 @@
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/error.hpp"
 
-// Only OpenBLAS has it: null where another library is linked.
+// Defined by OpenBLAS only; null if another library is linked.
 extern "C" char* openblas_get_config() __attribute__((weak));
 #endif
 
@@ -20,7 +20,7 @@ namespace bert_hpc::ops {
 #ifdef BERT_HPC_HAVE_CBLAS
 namespace {
 
-// Extents of cblas are int in the common builds.
+// Extents of cblas are int in the usual builds.
 int narrow(std::int64_t value) {
   core::require(value <= std::numeric_limits<int>::max(), "matrix product: an extent is beyond what BLAS can count");
   return static_cast<int>(value);

@@ -1,5 +1,5 @@
-// Products by oneDNN's sgemm: row-major, sizes at run time, nothing compiled per shape, and the same call in versions
-// 2.6 and 3.x (its primitives are described differently in the two). The only file that sees oneDNN's headers.
+// Gemms through oneDNN's sgemm: row-major, sizes at run time, no compilation per shape, and the same call in versions
+// 2.6 and 3.x (which describe primitives differently). The only file that includes oneDNN's headers.
 #include "cpu_products.hpp"
 
 #ifdef BERT_HPC_HAVE_ONEDNN

@@ -1,12 +1,12 @@
-// Which compilation of src/ops/cpu/isa runs on this processor.
+// Selects the compilation of src/ops/cpu/isa for this processor.
 #pragma once
 
 namespace bert_hpc::ops::cpu {
 
-/// What CMake compiles isa/*.cpp for; each knows what those before it know.
+/// The sets that CMake compiles isa/*.cpp for; each includes the previous ones.
 enum class InstructionSet { baseline, x86_64_v3, x86_64_v4, x86_64_v4_bf16 };
 
-/// The last that this build has and this processor (under this operating system) runs.
+/// The last set that this build has and that the processor and operating system support.
 InstructionSet widest_instruction_set();
 
 }  // namespace bert_hpc::ops::cpu

@@ -1,6 +1,6 @@
-// The matrix products written for this project: the forms of a linear layer as blocked products, on the best
-// instruction set that the processor has. They exist because libraries lack three things that training small models
-// needs: rows whose bits depend on nothing else, epilogues on tiles in registers, and speed at a few hundred rows.
+// The gemms written for this project: the forms of a linear layer as blocked gemms, on the best instruction set of the
+// processor. They offer three things that libraries lack and training of small models needs: rows whose bits are
+// independent of other rows, epilogues on tiles in registers, and speed at a few hundred rows.
 #include <omp.h>
 
 #include <algorithm>
@@ -83,7 +83,7 @@ class NativeProduct final : public MatrixProduct {
 
   void backward_weight(ConstMatrix d_y, ConstMatrix x, Matrix d_w, float* d_bias, Write write) override {
     detail::require_weight_gradient(compute(), x, d_w, d_y, write);
-    // The inner dimension goes in steps, which would each round a result in 16 bits.
+    // The inner dimension is split into steps, each of which would round a 16-bit result.
     if (d_w.type != core::DataType::fp32 && x.rows > 0) {
       core::require(d_w.size() <= gradient_.size(), "matrix product: a gradient is larger than what was reserved");
       const Tensor<float> whole(gradient_.data(), d_w.rows, d_w.columns);
@@ -119,7 +119,7 @@ class NativeProduct final : public MatrixProduct {
            : type == core::DataType::fp16 ? cpu::Source::fp16
                                           : cpu::Source::fp32;
   }
-  /// What is read of an operand: floats beside 16-bit ones are rounded.
+  /// The storage form of an operand; if the computation is in 16 bits, floats are rounded when read.
   cpu::Source source(const ConstMatrix& x) const {
     if (x.type != core::DataType::fp32 || !rounds()) return stored(x.type);
     return compute() == core::DataType::bf16 ? cpu::Source::fp32_as_bf16 : cpu::Source::fp32_as_fp16;
@@ -177,8 +177,8 @@ class NativeProduct final : public MatrixProduct {
   const cpu::TileKernels& kernels_;
   bool rounds_gradients_;
   core::Buffer<float> scratch_, blocks_;
-  core::Buffer<float> gradient_;  // of a weight, before it is rounded
-  std::int64_t threads_ = 0;      // that blocks_ are for
+  core::Buffer<float> gradient_;  // weight gradient before rounding
+  std::int64_t threads_ = 0;      // number of threads that blocks_ is sized for
 };
 
 }  // namespace

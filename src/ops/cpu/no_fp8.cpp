@@ -1,4 +1,4 @@
-// No processor here multiplies 8-bit floating-point numbers.
+// CPUs have no FP8 multiplication.
 #include "../fp8_byte_product.hpp"
 
 namespace bert_hpc::ops {

@@ -1,7 +1,7 @@
-// Eight Philox4x32-10 blocks at once, one in each 64-bit lane, for dropout on CPUs. A lane's upper half may hold
-// rubbish: the 32 × 32 → 64 bit multiply of the vector units reads the lower halves only, which is all Philox needs.
-// The numbers are those of core::philox(). Everything here has internal linkage, because files of several instruction
-// sets include it.
+// Eight Philox4x32-10 blocks at once, one in each 64-bit lane, for dropout on CPUs. The upper half of a lane may hold
+// garbage: the 32 × 32 → 64 bit vector multiply reads only the lower halves, which is all that Philox needs. The
+// results are those of core::philox(). Everything has internal linkage, because files of several instruction sets
+// include this header.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace bert_hpc::ops::cpu {
 
-/// What the eight blocks share: counter words 2 and 3, and the key.
+/// Common to the eight blocks: counter words 2 and 3, and the key.
 struct PhiloxStream {
   std::uint32_t c2 = 0, c3 = 0, key0 = 0, key1 = 0;
 };
@@ -23,14 +23,14 @@ struct PhiloxCounters {
   __m256i word0[2], word1[2];  ///< counter words 0 and 1 of blocks 0 … 3 and 4 … 7
 };
 
-/// Word 0 = first … first + 7, word 1 = row.
+/// Counters with word 0 = first … first + 7 and word 1 = row.
 static inline PhiloxCounters consecutive_counters(std::uint32_t first, std::uint32_t row) {
   const __m256i lanes = _mm256_set_epi64x(3, 2, 1, 0), rows = _mm256_set1_epi64x(row);
   const __m256i low = _mm256_add_epi64(_mm256_set1_epi64x(first), lanes);
   return {{low, _mm256_add_epi64(low, _mm256_set1_epi64x(4))}, {rows, rows}};
 }
 
-/// Words 0 and 1 from arrays of eight.
+/// Counters with words 0 and 1 from arrays of eight.
 static inline PhiloxCounters listed_counters(const std::uint32_t* word0, const std::uint32_t* word1) {
   const auto load = [](const std::uint32_t* words) {
     return _mm256_cvtepu32_epi64(_mm_loadu_si128(reinterpret_cast<const __m128i*>(words)));
@@ -64,7 +64,7 @@ static inline void philox_of_8(const PhiloxCounters& counters, const PhiloxStrea
     key1 = _mm256_add_epi32(key1, weyl1);
   }
   for (int half = 0; half < 2; ++half) {
-    // Lane b: words 0 and 1, and words 2 and 3, of block b; then the blocks one behind another.
+    // Lane b holds words 0 and 1 (then words 2 and 3) of block b; the stores put the blocks in order.
     const __m256i word01 = _mm256_blend_epi32(c0[half], _mm256_slli_epi64(c1[half], 32), 0xAA);
     const __m256i word23 = _mm256_blend_epi32(c2[half], _mm256_slli_epi64(c3[half], 32), 0xAA);
     const __m256i blocks02 = _mm256_unpacklo_epi64(word01, word23), blocks13 = _mm256_unpackhi_epi64(word01, word23);

@@ -1,35 +1,35 @@
-// What an instruction set must offer to the native matrix products: packing, and the product of packed blocks with what
-// is fused to it. cpu/isa/tile_kernels.cpp is compiled once per instruction set into a table of these functions.
+// The functions that the native gemms need for each instruction set: packing, and the gemm of packed blocks with its
+// fused operations. cpu/isa/tile_kernels.cpp is compiled once per instruction set into a table of these functions.
 //
-// All work on C (m, n) = A (m, k) · B (k, n). B is packed into panels of `columns` columns: element (l, j) of a panel
-// at l·columns + j, so that the kernel reads it in order, the last panel filled up with zeros. A is read where it lies,
-// or packed into panels of `rows` rows likewise.
+// All compute C (m, n) = A (m, k) · B (k, n). B is packed into panels of `columns` columns with element (l, j) of a
+// panel at l·columns + j, so that the kernel reads it in order; the last panel is padded with zeros. A is read in place
+// or packed likewise into panels of `rows` rows.
 //
-// Bits: an element of C is one chain of multiply-adds over k in order, begun with its bias, its old value or zero.
-// Blocks over k continue the chain through C, and edge tiles run the same chain, so nothing but the operands decides
-// the bits.
+// Bits: an element of C is one chain of multiply-adds over k in order, which starts with its bias, its old value or
+// zero. Blocks over k continue the chain through C, and edge tiles run the same chain, so the bits depend only on the
+// operands.
 //
-// Kernels multiply words of 32 bits: floats, or pairs of bf16, neighbours along k, where a processor multiplies them
-// (the last with a zero where k is odd; isa/words.hpp). Operands of other kinds (Source) become such words where they
-// are packed, or, of an A that would be read where it lies, in a block of its own in the second cache; a result of 16
-// bits leaves a block of floats once its chains are complete.
+// Kernels multiply words of 32 bits: floats, or, if the processor multiplies them, pairs of bf16 that are neighbours
+// along k (the last pair has a zero if k is odd; isa/words.hpp). Operands of other types (Source) are converted to
+// words when they are packed, or, for an A that would be read in place, in a separate block in the second-level cache.
+// A 16-bit result is stored from a block of floats once its chains are complete.
 #pragma once
 
 #include <cstdint>
 
 namespace bert_hpc::ops::cpu {
 
-/// What a tile's chains begin with.
+/// The initial value of a tile's chains.
 enum class Begin { zero, bias, existing };
 
-/// What is applied to a tile once its chains are complete.
+/// The operation applied to a tile once its chains are complete.
 enum class End {
   nothing,
   gelu,        ///< second = gelu(c)
   gelu_slope,  ///< c = c · gelu'(second)
 };
 
-/// How an operand is stored, and what is read of it: its elements, or floats rounded to a 16-bit type.
+/// Storage type of an operand and its conversion on reading: its elements, or floats rounded to a 16-bit type.
 enum class Source { fp32, bf16, fp16, fp32_as_bf16, fp32_as_fp16 };
 inline constexpr int sources = 5;
 
@@ -37,14 +37,14 @@ constexpr std::int64_t bytes_of(Source source) {
   return source == Source::bf16 || source == Source::fp16 ? 2 : 4;
 }
 
-/// One block of C: all of its m × n elements, k words of their terms. Strides of A and B count words.
+/// One block of C: all m × n elements, with k words of their terms. Strides of A and B count words.
 struct TileJob {
   std::int64_t m = 0, n = 0, k = 0;
   const float* a = nullptr;
   bool a_packed = false;
-  std::int64_t a_stride = 0;  ///< from row to row; of packed A: from panel to panel
+  std::int64_t a_stride = 0;  ///< between rows; for packed A between panels
   const float* b = nullptr;
-  std::int64_t b_stride = 0;  ///< from panel to panel
+  std::int64_t b_stride = 0;  ///< between panels
   float* c = nullptr;
   std::int64_t c_stride = 0;
   Begin begin = Begin::zero;
@@ -54,36 +54,36 @@ struct TileJob {
   std::int64_t second_stride = 0;
 };
 
-/// A matrix to be packed: `length` terms of `count` rows of A or columns of B.
+/// A matrix to pack: `length` terms of `count` rows of A or columns of B.
 struct PackJob {
   const void* from = nullptr;
-  std::int64_t stride = 0;  ///< elements from row to row of the matrix as stored
+  std::int64_t stride = 0;  ///< elements between rows of the matrix as stored
   std::int64_t length = 0, count = 0;
   float* to = nullptr;
-  std::int64_t panel_stride = 0;  ///< words from panel to panel; of A at least row_panel_words()
+  std::int64_t panel_stride = 0;  ///< words between panels; for A at least row_panel_words()
 };
 
-/// Rows of a block of C between its floats and where it is stored.
+/// Rows of a block of C, to convert between its floats and its storage.
 struct BlockJob {
   float* block = nullptr;
   std::int64_t block_stride = 0, rows = 0, columns = 0;
   void* stored = nullptr;
   std::int64_t stride = 0;
   End end = End::nothing;
-  void* second = nullptr;  ///< of the type of `stored`: written by gelu (of what was stored), read by gelu_slope
+  void* second = nullptr;  ///< of the type of `stored`: written by gelu (of the stored values), read by gelu_slope
   std::int64_t second_stride = 0;
 };
 
-/// What is made for each Source; of kernels for pairs only bf16 and fp32_as_bf16 have it.
+/// Functions for each Source. Kernels that multiply pairs have them only for bf16 and fp32_as_bf16.
 struct SourceKernels {
   void (*pack_columns)(const PackJob&);             ///< B stored (length, count)
   void (*pack_columns_transposed)(const PackJob&);  ///< B stored (count, length)
   void (*pack_rows_transposed)(const PackJob&);     ///< A stored (length, count)
-  /// to: words of (count, length), its rows panel_stride apart, from A stored (count, length).
+  /// to: words of (count, length) with row stride panel_stride, from A stored (count, length).
   void (*copy_rows)(const PackJob&);
-  /// sums[i] += Σ over the rows in order of from (length, count), never rounded.
+  /// sums[i] += Σ over the rows of `from` (length, count) in order, without rounding.
   void (*add_column_sums)(const void* from, std::int64_t stride, std::int64_t length, std::int64_t count, float* sums);
-  /// Of stored elements, null where Source rounds.
+  /// For storage types only; null if Source rounds.
   void (*load_block)(const BlockJob&);
   void (*store_block)(const BlockJob&);
 };
@@ -91,17 +91,17 @@ struct SourceKernels {
 struct TileKernels {
   const char* name;
   std::int64_t rows, columns;  ///< of a tile
-  std::int64_t terms;          ///< of a word
-  std::int64_t row_block;      ///< words of A's rows between two readings of B: what its second cache has room for
+  std::int64_t terms;          ///< per word
+  std::int64_t row_block;      ///< words of A's rows per pass over B: they fit into the second-level cache
   std::int64_t words(std::int64_t length) const { return (length + terms - 1) / terms; }
-  /// From one packed panel of A to the next: whole vectors are stored, past the end of its last row.
+  /// Words from one packed panel of A to the next; stores of whole vectors extend past the end of its last row.
   std::int64_t row_panel_words(std::int64_t word_rows) const { return (rows * word_rows + 31) / 16 * 16; }
   void (*multiply)(const TileJob&);
   SourceKernels by_source[sources];
   const SourceKernels& of(Source source) const { return by_source[static_cast<int>(source)]; }
 };
 
-/// One per instruction set of this build.
+/// One function per instruction set of this build.
 namespace baseline {
 const TileKernels& tile_kernels();
 }
@@ -113,7 +113,7 @@ const TileKernels& tile_kernels();
 }
 namespace x86_64_v4_bf16 {
 const TileKernels& tile_kernels();
-const TileKernels& pair_kernels();  ///< for products of which both operands are read as bf16
+const TileKernels& pair_kernels();  ///< for gemms whose two operands are both read as bf16
 }  // namespace x86_64_v4_bf16
 
 }  // namespace bert_hpc::ops::cpu

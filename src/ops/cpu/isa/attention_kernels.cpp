@@ -1,11 +1,11 @@
-// The fused attention of one sequence and head on a CPU, compiled once per instruction set. A block of query rows meets
-// all keys: its scores, probabilities and their gradients stay in the second-level cache, and every step is a small
-// product (attention_product.hpp) or a pass over score rows. Keys are packed transposed, so that scores need no sums
-// across lanes; rows of long sequences are packed into panels, because rows of a joined projection lie a power of two
-// apart often enough to fight for the same cache sets. Formulas: ops/attention.hpp and ops/attention.cpp.
+// The fused attention of one sequence and head on a CPU, compiled once per instruction set. A block of query rows is
+// combined with all keys: its scores, probabilities and their gradients stay in the second-level cache, and every step
+// is a small gemm (attention_product.hpp) or a pass over score rows. Keys are packed transposed, so that scores need no
+// sums across lanes. Rows of long sequences are packed into panels, because the rows of a fused projection are often a
+// power of two apart and would compete for the same cache sets. Formulas: ops/attention.hpp and ops/attention.cpp.
 //
-// Of operands in bf16 the two products that read nothing else, q·kᵀ and d_out·vᵀ, multiply pairs where the processor
-// does; probabilities and score gradients stay floats.
+// With bf16 operands, the two gemms that read nothing else, q·kᵀ and d_out·vᵀ, multiply pairs if the processor does;
+// probabilities and score gradients stay floats.
 //
 // No function of a shared header may be called here (see attention_task.hpp).
 #include <cstdint>
@@ -17,24 +17,25 @@
 namespace bert_hpc::ops::cpu {
 namespace {
 
-constexpr std::int64_t pack_above = 32;  ///< keys beyond which rows are packed into panels
+constexpr std::int64_t pack_above = 32;  ///< number of keys above which rows are packed into panels
 
 constexpr std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-/// Most query rows of a block: their score rows should leave room in the second-level cache.
+/// Largest number of query rows in a block: their score rows should leave room in the second-level cache.
 constexpr std::int64_t most_keys_of_tall_blocks = 384;
 constexpr std::int64_t most_block_rows(std::int64_t keys) {
   return keys <= most_keys_of_tall_blocks ? 48 : 24;
 }
 
-/// Elements from one score row to the next: an odd number of cache lines, so that a column of scores spreads over sets.
+/// Stride of score rows in elements: an odd number of cache lines, so that a column of scores is spread over cache
+/// sets.
 constexpr std::int64_t score_stride(std::int64_t keys) {
   return round_up(keys, 32) + 16;
 }
 
-/// Where things lie in a task's scratch, in floats.
+/// Layout of a task's scratch, in floats.
 struct Layout {
   std::int64_t keys_transposed, values_transposed;  // (head_dim, keys) in panels
   std::int64_t packed;                              // (keys, head_dim) in panels: values forward, keys backward
@@ -69,21 +70,21 @@ struct Layout {
 std::int64_t scratch_floats(std::int64_t keys, std::int64_t head_dim) {
   const std::int64_t most = Layout(keys, head_dim).size;
   if (keys <= most_keys_of_tall_blocks) return most;
-  const std::int64_t tall = Layout(most_keys_of_tall_blocks, head_dim).size;  // fewer keys may take more
+  const std::int64_t tall = Layout(most_keys_of_tall_blocks, head_dim).size;  // fewer keys may need more
   return tall > most ? tall : most;
 }
 
 typedef float Eight __attribute__((vector_size(32)));
 typedef float UnalignedEight __attribute__((vector_size(32), aligned(4), may_alias));
 
-/// Of the sixteen numbers of a and b those. (__builtin_shufflevector is of GCC 12.)
+/// Selects elements of a and b by index, 0 … 15. (__builtin_shufflevector requires GCC 12.)
 template <int... i>
 inline Eight shuffled(Eight a, Eight b) {
   typedef int Places __attribute__((vector_size(32)));
   return __builtin_shuffle(a, b, Places{i...});
 }
 
-/// to[c][r] = from[r][c] of an 8 × 8 block of which the first `rows` rows exist and the others count as zero.
+/// to[c][r] = from[r][c] for an 8 × 8 block; rows from `rows` on count as zero.
 inline void transpose_8(const float* from, std::int64_t from_stride, std::int64_t rows, float* to) {
   Eight a[8], b[8];
 #pragma GCC unroll 8
@@ -108,7 +109,7 @@ inline void transpose_8(const float* from, std::int64_t from_stride, std::int64_
   }
 }
 
-/// Panels of rows, transposed: to[p][c][r] = from[p · panel + r][c]; rows that do not exist count as zero.
+/// Panels of rows, transposed: to[p][c][r] = from[p · panel + r][c]; rows past the end count as zero.
 void pack_transposed(HeadRows from, std::int64_t rows, std::int64_t columns, float* to) {
   const std::int64_t whole = columns / 8 * 8;
   for (std::int64_t first = 0; first < rows; first += panel, to += panel * columns) {
@@ -124,7 +125,8 @@ void pack_transposed(HeadRows from, std::int64_t rows, std::int64_t columns, flo
   }
 }
 
-/// C (rows, columns) = A·Bᵀ over a head: A's rows from `first` on, B packed by pack_heads() from rows of the same kind.
+/// C (rows, columns) = A·Bᵀ over a head: A's rows from `first` on; B is packed by pack_heads() from rows of the same
+/// type.
 void multiply_heads(HeadRows a, [[maybe_unused]] HeadPairs a_pairs, std::int64_t first, std::int64_t rows,
                     std::int64_t columns, std::int64_t head_dim, const float* b, float* c, std::int64_t c_row) {
 #if defined(BERT_HPC_PAIR_KERNELS)
@@ -147,7 +149,7 @@ void pack_heads(HeadRows from, HeadPairs pairs, std::int64_t rows, std::int64_t 
   }
 }
 
-/// The right side of a product: rows as they lie, or packed into panels.
+/// The right operand of a gemm: rows in place, or packed into panels.
 struct Panels {
   const float* data;
   std::int64_t row, next_panel;
@@ -214,7 +216,8 @@ inline Vector select(IntVector mask, Vector x) {
   return reinterpret_cast<Vector>(mask & reinterpret_cast<IntVector>(x));
 }
 
-/// Scores of one row to probabilities, dropped and not yet divided by their sum; returns its factor and log-sum-exp.
+/// Result of converting the scores of one row to probabilities, with dropout, not yet divided by their sum: the factor
+/// and log-sum-exp of the row.
 struct RowResult {
   float factor, log_sum_exp;
 };
@@ -238,7 +241,7 @@ inline RowResult softmax_row(const AttentionTask& task, float* s, const std::uin
   return {task.drop_scale / total, largest * task.scale + __builtin_logf(total)};
 }
 
-/// Query rows of block `index` of the balanced blocks.
+/// Query rows of block `index`, for blocks of similar size.
 struct BlockPlan {
   std::int64_t rows;
   explicit BlockPlan(const AttentionTask& task) {
@@ -283,7 +286,7 @@ inline float dot(const float* a, const float* b, std::int64_t count) {
   return total;
 }
 
-/// Of one row: scores to dropped probabilities, and d_p = d_out·v to d_s / √head_dim, both in place.
+/// For one row, in place: scores become probabilities after dropout, and d_p = d_out·v becomes d_s / √head_dim.
 inline void gradient_row(const AttentionTask& task, float log_sum_exp, float diagonal, float* s, float* d_s,
                          const std::uint16_t* bits) {
   const std::int64_t whole = task.keys / lanes * lanes, rest = task.keys - whole;
@@ -310,7 +313,7 @@ void set_zero(HeadRowsOut rows, std::int64_t count, std::int64_t columns) {
   }
 }
 
-/// C (keys, head_dim) = or += Xᵀ·B, X (rows, keys) being score-like.
+/// C (keys, head_dim) = or += Xᵀ·B, where X (rows, keys) has the layout of scores.
 void multiply_transposed(bool first, const AttentionTask& task, const float* x, std::int64_t rows, const Panels& b,
                          HeadRowsOut c) {
   const Product product{task.keys, task.head_dim, rows,         x,      1,        score_stride(task.keys),

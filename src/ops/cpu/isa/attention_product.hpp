@@ -1,7 +1,7 @@
-// The one small matrix product that attention is made of: C (+)= A·B with A read word by word (words.hpp; any strides,
-// so also transposed) and B in panels of two vectors. An element of C is always summed over k in order with fused
-// multiply-adds, whatever the tile it falls into, so its bits do not depend on how many rows are computed together.
-// (Goto and van de Geijn, "Anatomy of high-performance matrix multiplication", 2008, for the register blocking.)
+// The small gemm of attention: C (+)= A·B, where A is read word by word (words.hpp; any strides, so also transposed)
+// and B is in panels of two vectors. An element of C is always summed over k in order with fused multiply-adds,
+// independent of its tile, so its bits do not depend on how many rows are computed together. (Goto and van de Geijn,
+// "Anatomy of high-performance matrix multiplication", 2008, for the register blocking.)
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@ namespace {
 
 enum class Into { replace, accumulate, scale_rows };
 
-/// A (rows, depth) by its strides, B panels of (depth, panel), both of words; C (rows, columns).
+/// A (rows, depth) given by its strides, B in panels of (depth, panel), both in words; C (rows, columns).
 struct Product {
   std::int64_t rows, columns, depth;
   const float* a;
-  std::int64_t a_row, a_depth;  ///< words between neighbours in a row, along the depth
+  std::int64_t a_row, a_depth;  ///< stride in words along rows, along the depth
   const float* b;
-  std::int64_t b_depth, b_panel;  ///< words from one k to the next, from one panel to the next
+  std::int64_t b_depth, b_panel;  ///< stride in words from one k to the next, from one panel to the next
   float* c;
   std::int64_t c_row;
   const float* row_scale;  ///< (rows), for Into::scale_rows
@@ -69,7 +69,7 @@ inline void tile_of(std::int64_t row_count, const Product& p, std::int64_t first
   }
 }
 
-/// A tile whose last columns do not fill a vector: through a small copy.
+/// A tile whose last columns do not fill a vector: computed through a small copy.
 template <class Words, Into into>
 void ragged_tile(std::int64_t row_count, std::int64_t columns, const Product& p, std::int64_t first_row, const float* b,
                  float* c) {
@@ -85,14 +85,14 @@ void ragged_tile(std::int64_t row_count, std::int64_t columns, const Product& p,
   }
 }
 
-/// C = A·B, += A·B, or row_scale ∘ A·B. Columns that do not fill a vector need B in padded panels.
+/// C = A·B, += A·B, or row_scale ∘ A·B. If the columns do not fill whole vectors, B must be in padded panels.
 template <Into into, class Words = FloatWords>
 void multiply(const Product& p) {
   const std::int64_t tiles = (p.rows + tile_rows - 1) / tile_rows;
   for (std::int64_t j = 0; j < p.columns; j += panel) {
     const float* b = p.b + j / panel * p.b_panel;
     const std::int64_t columns = p.columns - j < panel ? p.columns - j : panel;
-    for (std::int64_t t = 0; t < tiles; ++t) {  // tiles of nearly equal height
+    for (std::int64_t t = 0; t < tiles; ++t) {  // tiles of similar height
       const std::int64_t first = t * p.rows / tiles, count = (t + 1) * p.rows / tiles - first;
       float* c = p.c + first * p.c_row + j;
       if (columns == panel) {

@@ -1,5 +1,5 @@
-// What stands between operands as they are stored and the words (words.hpp) that tiles multiply: packing into panels,
-// copies of rows, blocks of 16-bit results.
+// Conversion between operands as stored and the words (words.hpp) that tiles multiply: packing into panels, copies of
+// rows, blocks of 16-bit results.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::int64_t tile_columns = panel;
 
-// One piece of a row, `width` long. A store of whole vectors may run over the piece, into what the next row fills and
-// into the gap behind the panel at last; a load may not run over the row.
+// One piece of a row, of `width` elements. A store of whole vectors may extend past the piece, into memory that the
+// next row fills later or the gap after the last panel; a load may not extend past the row.
 template <class Words, Source source, int width>
 inline void pack_piece(const ElementOf<source>* from, std::int64_t stride, std::int64_t left, std::int64_t rest,
                        float* to) {
@@ -30,8 +30,8 @@ inline void pack_piece(const ElementOf<source>* from, std::int64_t stride, std::
   }
 }
 
-// Panels of `width` from a matrix stored (length, count). A few at a time: they take whole cache lines of each row, and
-// do not write to more streams than the first cache has ways.
+// Panels of `width` from a matrix stored (length, count), a few at a time: they read whole cache lines of each row and
+// write to no more streams than the first-level cache has ways.
 template <class Words, Source source, int width, int together>
 inline void pack_stored_by_length(const PackJob& job) {
   for (std::int64_t begin = 0; begin < job.count; begin += width * together) {
@@ -65,7 +65,7 @@ void pack_rows_transposed(const PackJob& job) {
   pack_stored_by_length<Words, source, tile_rows, 8>(job);
 }
 
-// A square of lanes × lanes transposed by exchanging ever larger blocks across the diagonal.
+// Transposes a square of lanes × lanes by exchanging ever larger blocks across the diagonal.
 inline void transpose(Vector (&v)[lanes]) {
 #pragma GCC unroll 4
   for (int block = 1; block < lanes; block *= 2) {
@@ -129,7 +129,7 @@ void copy_rows(const PackJob& job) {
   }
 }
 
-// Of a rounding source too the sums are of the numbers as they are stored.
+// Also for a rounding source, sums are of the numbers as stored.
 template <Source source>
 void add_column_sums(const void* from, std::int64_t stride, std::int64_t length, std::int64_t count, float* sums) {
   constexpr Source stored = bytes_of(source) == 2 ? source : Source::fp32;
@@ -150,7 +150,7 @@ void load_block(const BlockJob& job) {
   }
 }
 
-// One row of a block, `end` known to the compiler. What gelu is taken of is what is stored.
+// One row of a block, with `end` known at compile time. gelu is applied to the value as stored.
 template <Source source, End end>
 inline void store_row(std::int64_t columns, const float* __restrict from, std::uint16_t* __restrict to,
                       std::uint16_t* __restrict second) {

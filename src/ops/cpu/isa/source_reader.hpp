@@ -1,5 +1,5 @@
-// How elements of each Source (../tile_kernels.hpp) are read, alone (`one`) and by vectors, and, where they are stored
-// so, rounded to.
+// Access to elements of each Source (../tile_kernels.hpp): reads one element (`one`) or vectors, and rounds for
+// storage.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace {
 typedef unsigned Bits __attribute__((vector_size(lanes * 4)));
 
 #if defined(__F16C__) && !defined(__AVX512F__)
-/// The vector whose lanes from `at` on, eight of them, are eight(at).
+/// The vector whose groups of eight lanes, beginning at lane `at`, are eight(at).
 template <class Eight>
 inline Vector by_eights(const Eight& eight) {
   Vector result;

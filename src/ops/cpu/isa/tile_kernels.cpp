@@ -1,10 +1,10 @@
-// The native products' inner loops, in GCC's vector extensions. CMake compiles this file once per instruction set, with
-// BERT_HPC_ISA naming the namespace, and everything in it has internal linkage but the table: a function shared with
-// other files could be merged with a copy that the processor cannot run.
+// The inner loops of the native gemms, in GCC's vector extensions. CMake compiles this file once per instruction set,
+// with BERT_HPC_ISA as the namespace. Everything except the table has internal linkage: the linker could merge a
+// function shared with other files into a copy that the processor cannot run.
 //
-// A tile of C of `rows` × two vectors stays in registers while one vector pair of B and `rows` broadcast elements of A
-// are multiplied per term (Goto and van de Geijn, "Anatomy of high-performance matrix multiplication", 2008): enough
-// independent multiply-adds to hide their latency, and fewer loads than multiply-adds.
+// A tile of C of `rows` × two vectors stays in registers; for each term, one vector pair of B is multiplied by `rows`
+// broadcast elements of A (Goto and van de Geijn, "Anatomy of high-performance matrix multiplication", 2008). This
+// gives enough independent multiply-adds to hide their latency, and fewer loads than multiply-adds.
 #include "../tile_kernels.hpp"
 
 #include "bert_hpc/ops/vector_math.hpp"
@@ -13,7 +13,7 @@
 namespace bert_hpc::ops::cpu::BERT_HPC_ISA {
 namespace {
 
-// c (R, tile_columns) begun as told, plus k words of terms. a_stride counts from row to row where A is not packed.
+// c (R, tile_columns) with its initial value, plus k words of terms. If A is not packed, a_stride is its row stride.
 template <class Words, int R, bool packed>
 inline void tile(const float* __restrict a, std::int64_t a_stride, const float* __restrict b, std::int64_t k,
                  Begin begin, const float* bias, float* __restrict c, std::int64_t c_stride) {
@@ -58,8 +58,8 @@ inline void tile_of_rows(std::int64_t rows, bool packed, const float* a, std::in
   if constexpr (R > 1) tile_of_rows<Words, R - 1>(rows, packed, a, a_stride, b, k, begin, bias, c, c_stride);
 }
 
-// What follows a finished tile, while it is in the first cache. Whole vectors always, so that an element's bits do not
-// depend on its place.
+// Finishes a tile while it is in the first-level cache. Always uses whole vectors, so that an element's bits do not
+// depend on its position.
 inline void finish(End end, std::int64_t rows, float* __restrict c, std::int64_t c_stride, float* __restrict second,
                    std::int64_t second_stride) {
   if (end == End::nothing) return;
@@ -99,7 +99,7 @@ void edge_tile(const TileJob& job, const float* a, const float* b, std::int64_t 
   if (job.end == End::gelu) copy(second, tile_columns, rows, columns, second_out, job.second_stride);
 }
 
-// What the next tile reads of its place in C is asked for while this one is computed.
+// Prefetches the part of C that the next tile reads.
 inline void prefetch_rows(const float* place, std::int64_t stride, std::int64_t rows) {
   for (std::int64_t i = 0; i < rows; ++i) {
     __builtin_prefetch(place + i * stride);
@@ -107,10 +107,10 @@ inline void prefetch_rows(const float* place, std::int64_t stride, std::int64_t 
   }
 }
 
-// Processors with vectors of 512 bits have second caches of 1 MiB and more, others often of 256 KiB.
+// Processors with 512-bit vectors have second-level caches of at least 1 MiB, others often 256 KiB.
 constexpr std::int64_t row_block = (lanes == 16 ? std::int64_t{512} : 160) << 8;
 
-// A panel of B stays in the first cache while the rows of A, from the second, pass by.
+// A panel of B stays in the first-level cache while the rows of A stream from the second.
 template <class Words>
 void multiply(const TileJob& job) {
   const std::int64_t a_panel = job.a_packed ? job.a_stride : job.a_stride * tile_rows;

@@ -1,6 +1,7 @@
-// Vectors as wide as the instruction set this file is compiled for, or of 512 bits where BERT_HPC_WIDE_VECTORS asks for
-// them: the compiler then makes each of narrower ones, so that tests run this on any processor. Everything has internal
-// linkage, as a function shared with other files could be merged with a copy that the processor cannot run.
+// Vectors as wide as those of the instruction set that this file is compiled for, or of 512 bits with
+// BERT_HPC_WIDE_VECTORS, which the compiler then emulates with narrower ones, so that tests run on any processor.
+// Everything has internal linkage: the linker could merge a function shared with other files into a copy that the
+// processor cannot run.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +36,7 @@ inline Vector larger(Vector a, Vector b) {
   return a > b ? a : b;
 }
 
-/// Lanes are folded by halves: a fixed order.
+/// Sums the lanes by halves, in a fixed order.
 inline float sum_of_lanes(Vector x) {
   float parts[lanes];
   __builtin_memcpy(parts, &x, sizeof x);
@@ -60,7 +61,7 @@ inline IntVector lanes_below(std::int64_t count) {
   return index < static_cast<std::int32_t>(count);
 }
 
-/// exp(x) for x ≤ 0 (and a little above), as ops/vector_math.hpp's fast_exp, but held at exp(−87.3) = 1.2e-38 below.
+/// exp(x) for x ≤ 0 (and slightly above), like fast_exp in ops/vector_math.hpp, but at least exp(−87.3) = 1.2e-38.
 inline Vector exp_of_negative(Vector x) {
   constexpr float shift = 12582912.0f;  // 1.5·2^23: adding it leaves the nearest integer in the lowest bits
   const Vector low = broadcast(-87.3f);

@@ -1,10 +1,11 @@
-// What 32 bits of a packed operand hold, and how a tile multiplies it: one float, or, for processors that multiply
-// pairs of bf16 and sum them in fp32, two neighbours along the terms.
+// The 32-bit words of a packed operand and their multiplication in a tile: one float, or, on processors that multiply
+// pairs of bf16 and sum them in fp32, two consecutive terms.
 //
 // vdpbf16ps (Intel's Software Developer's Manual; an AMD Zen 5 gives the same bits) adds the product of a pair's second
-// elements, then that of its first, each with one rounding to nearest, and takes denormal operands and results for
-// zero. Products of bf16 are exact in fp32, so the sum has the error of a chain of fused multiply-adds over as many
-// terms. Elsewhere two multiply-adds do the same but for the denormals: tests of everything else run on any processor.
+// elements, then that of its first elements, each with one rounding to nearest, and treats denormal operands and
+// results as zero. Products of bf16 are exact in fp32, so the sum has the error of a chain of fused multiply-adds over
+// as many terms. On other processors two multiply-adds give the same result except for denormals, so all other tests
+// run anywhere.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +18,9 @@
 namespace bert_hpc::ops::cpu {
 namespace {
 
-// Words are read from matrices stored (length, count), `down` the terms, `stride` elements from one to the next, or
-// (count, length), `along` them. `left` is how many terms there are from the first of the word on; missing ones are 0.
+// Words are read from matrices stored (length, count), `down` the terms with `stride` elements from one to the next, or
+// stored (count, length), `along` the terms. `left` is the number of terms from the first of the word on; missing terms
+// are 0.
 struct FloatWords {
   static constexpr int terms = 1;
   using Factor = float;
@@ -49,7 +51,7 @@ struct FloatWords {
 
 typedef std::uint16_t Shorts __attribute__((vector_size(4 * lanes)));
 
-/// The bits of elements as bf16, in the lower halves of lanes. Rounding takes denormals for zero, as products do.
+/// The bits of elements as bf16, in the lower halves of lanes. Rounding flushes denormals to zero, as the products do.
 template <Source>
 struct HalfBits;
 
