@@ -1,18 +1,19 @@
-// Attention's backward kernels on tensor cores. With p_ij = exp(s_ij − lse_i), D_i = d_out_i · out_i and
-// ds_ij = p_ij · (kept_ij · d_out_i · v_j − D_i):
+// Attention's backward kernels on tensor cores. With p_ij = exp(s_ij − lse_i), D_i = d_out_i · out_i and ds_ij = p_ij ·
+// (kept_ij · d_out_i · v_j − D_i):
 //   d_q_i = Σ_j ds_ij · k_j / √d,  d_k_j = Σ_i ds_ij · q_i / √d,  d_v_j = Σ_i kept_ij · p_ij · d_out_i.
-// Here: D, then d_k and d_v by tiles of keys, then d_q by tiles of queries, each in a kernel of its own. Scores are
-// computed twice, which makes seven products, and every sum has one owner and one order: the same bits in every run,
-// for sequences of any length. attention_backward_sequence.hpp has five products for sequences up to some length.
+// Separate kernels compute D, then d_k and d_v by tiles of keys, then d_q by tiles of queries. Scores are computed
+// twice, which makes seven matrix products. One block computes each sum in a fixed order: every run gives the same
+// bits, for sequences of any length. attention_backward_sequence.hpp needs five products, for sequences up to a limited
+// length.
 #pragma once
 
 #include "attention_dropout.hpp"
 
 namespace bert_hpc::ops::cuda {
 
-/// Sizes of a block: the rows it owns, row tiles of 16 for each warp, and the rows of the other side that it runs over,
-/// a tile at a time, in two tiles of shared memory by turns. Two row tiles halve what is read from shared memory per
-/// product; heads of 128 have no registers for that.
+/// Sizes of a block: the rows it owns, row tiles of 16 for each warp, and the rows of the other side, which it loops
+/// over tile by tile with two ping-pong buffers in shared memory. Two row tiles halve the shared memory reads per
+/// product; heads of 128 lack the registers for two.
 template <int D>
 struct BackwardShape {
   static constexpr int warps = 4, threads = 32 * warps, others = 32;
@@ -21,10 +22,10 @@ struct BackwardShape {
   static constexpr int numbers = 4 * others;  // bytes of one number for each of the other rows
   static constexpr int query_bytes = 2 * own_tile + 4 * other_tile;
   static constexpr int key_bytes = query_bytes + 2 * 2 * numbers;
-  static constexpr int blocks = 2;  // to a multiprocessor, at least
+  static constexpr int blocks = 2;  // at least, per multiprocessor
 };
 
-/// Rows and heads that a block of attention_dots works on.
+/// Number of rows and heads that a block of attention_dots processes.
 template <int D>
 inline constexpr int dots_per_block = 4 * 256 / D;
 
@@ -44,7 +45,7 @@ Launch backward_queries_launch(const AttentionExtents& extents, const TokenRows&
   return {row_slots(queries.count, extents.sequences, Shape::rows), extents.heads, Shape::threads, Shape::query_bytes};
 }
 
-/// The product of two rows of 16-bit numbers, 16 bytes of each in every one of `lanes` neighbouring lanes.
+/// Dot product of two rows of 16-bit numbers; each of `lanes` neighbouring lanes has 16 bytes of both rows.
 template <class Warp, class T, int lanes>
 BERT_HPC_WARP_CODE typename Warp::F32 row_dot(const typename Warp::U32 (&a)[4], const typename Warp::U32 (&b)[4]) {
   typename Warp::F32 sum = 0.0f;
@@ -58,7 +59,7 @@ BERT_HPC_WARP_CODE typename Warp::F32 row_dot(const typename Warp::U32 (&a)[4], 
   return sum;
 }
 
-/// D = d_out · out of every row and head, left in the first four bytes of d_q's row and head.
+/// D = d_out · out of every row and head, stored in the first four bytes of that row and head of d_q.
 template <class Warp, class T, int D>
 BERT_HPC_WARP_CODE void attention_dots(const AttentionCall<T>& call) {
   constexpr int lanes = D / 8, per_warp = 32 / lanes;  // 16 bytes to a lane
@@ -74,7 +75,7 @@ BERT_HPC_WARP_CODE void attention_dots(const AttentionCall<T>& call) {
   Warp::store(reinterpret_cast<float*>(call.d_q.data), (row * call.d_q.stride + column) / 2, sum, valid && chunk == 0);
 }
 
-/// Starts to copy, for `Rows` queries of a tile, log-sum-exp and D into two arrays.
+/// Starts to copy log-sum-exp and D of a tile's `Rows` queries into two arrays.
 template <class Warp, class T, int D, int Rows>
 BERT_HPC_WARP_CODE void load_numbers(const AttentionCall<T>& call, int to, int head, int first, int valid) {
   const typename Warp::I32 row = Warp::thread();
@@ -84,9 +85,9 @@ BERT_HPC_WARP_CODE void load_numbers(const AttentionCall<T>& call, int to, int h
                     (Warp::wide(row + first) * call.d_q.stride + head * D) / 2, there, copied);
 }
 
-/// For keys 16·R by 32 queries: p becomes what d_v sums, d_p becomes ds. `lse` and `dot` are addresses of the queries'
-/// numbers in shared memory; lane i has in `kept` the bits of query i, of which bit `first_bit` is the first key's; all
-/// are set where there is no dropout.
+/// For 16·R keys by 32 queries: p becomes the summand of d_v, d_p becomes ds. `lse_at` and `dot_at` are shared memory
+/// addresses of the queries' numbers. Lane i has in `kept` the bits of query i; bit `first_bit` belongs to the first
+/// key. All bits are set without dropout.
 template <class Warp, class T, int R>
 BERT_HPC_WARP_CODE void probabilities_of_keys(const AttentionCall<T>& call, int lse_at, int dot_at,
                                               typename Warp::U32 kept, int first_bit, typename Warp::F32 (&p)[R][4][4],
@@ -116,7 +117,8 @@ BERT_HPC_WARP_CODE void probabilities_of_keys(const AttentionCall<T>& call, int 
   }
 }
 
-/// d_k and d_v of the block's keys of one head. Queries beyond the sequence's are rows of zeros, which add nothing.
+/// d_k and d_v of the block's keys of one head. Queries past the end of the sequence are rows of zeros, which add
+/// nothing.
 template <class Warp, class T, int D>
 BERT_HPC_WARP_CODE void attention_backward_keys(const AttentionCall<T>& call) {
   using Shape = BackwardShape<D>;
@@ -183,14 +185,14 @@ BERT_HPC_WARP_CODE void attention_backward_keys(const AttentionCall<T>& call) {
     stage = 1 - stage;
   }
   Warp::template wait<0>();
-  Warp::sync_block();  // where there was no query, the tiles are still on their way
+  Warp::sync_block();  // without queries, the copies of tiles are still in progress
   if (!at_work) return;
   store_rows<Warp, T, D, R>(k_tile, own, d_k, k_factor, call.d_k, mine.first + own, mine.rows - own, column);
   store_rows<Warp, T, D, R>(v_tile, own, d_v, v_factor, call.d_v, mine.first + own, mine.rows - own, column);
 }
 
-/// Bits of 32 keys from `key` on for the warp's queries, as rows of an accumulator, shifted so that bit 0 is the lane's
-/// first column; all set without dropout.
+/// Bits of 32 keys from `key` on for the warp's queries, as rows of an accumulator, shifted so that bit 0 belongs to
+/// the lane's first column; all set without dropout.
 template <class Warp, class T, int R>
 BERT_HPC_WARP_CODE void kept_words(const AttentionCall<T>& call, int head, int key, const BlockRows& mine, int own,
                                    typename Warp::U32 (&kept)[R][2]) {

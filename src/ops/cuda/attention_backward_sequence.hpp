@@ -1,43 +1,43 @@
-// Attention's backward kernel with five products (attention_backward.hpp has the formulas). A block computes a sequence
-// and head: it runs over tiles of keys, 32 to a warp, and for each of them over tiles of queries. A warp computes s and
-// d_p with its keys as rows, sums d_v and d_k in registers and writes ds to shared memory; then all warps together
-// compute d_q = ds · k. D is computed here as well.
+// Attention's backward kernel with five matrix products (attention_backward.hpp has the formulas). A block computes one
+// sequence and head: it loops over tiles of keys, 32 per warp, and for each of them over tiles of queries. A warp
+// computes s and d_p with its keys as rows, sums d_v and d_k in registers and writes ds to shared memory; then all
+// warps together compute d_q = ds · k. The kernel also computes D.
 //
-// Where d_q is summed, by arithmetic for 12 heads of 64 and 32 sequences of 512 tokens on an H100: with a block for
-// each tile of 128 keys, each block adds its part of d_q in device memory, in an order that semaphores fix. A float
-// read and written for each of 64 columns is 512 bytes a query, 4 bytes a pair, 0.4 GB a layer: about 75 µs of the
-// second-level cache beside about 130 µs of computing, and blocks wait for each other. With a whole sequence in one
-// block, d_q is complete in registers where one tile has all keys. Otherwise its sums stay in shared memory, where each
-// thread reads only what it wrote: no atomics, one fixed order, the same bits in every run. The cost is a limit on the
-// length (512 for heads of 64 with 227 KiB; backward_kernel() in attention_choice.hpp) and blocks of different
-// duration, hence the longest sequences start first.
+// Estimate of the cost of summing d_q, for 12 heads of 64 and 32 sequences of 512 tokens on an H100. With one block for
+// each tile of 128 keys, each block would add its part of d_q in device memory, in an order fixed by semaphores.
+// Reading and writing a float for each of 64 columns is 512 bytes per query, 4 bytes per pair, 0.4 GB per layer: about
+// 75 µs of second-level cache traffic in addition to about 130 µs of computation, and blocks would wait for each other.
+// With a whole sequence in one block, d_q is complete in registers if one tile holds all keys. Otherwise its sums stay
+// in shared memory, where each thread reads only its own writes: no atomics, one fixed order, the same bits in every
+// run. The costs are a limit on the length (512 for heads of 64 with 227 KiB; backward_kernel() in
+// attention_choice.hpp) and blocks of different duration, so the longest sequences start first.
 //
-// Shared memory traffic, bytes a pair for heads of 64: 24 for the first four products, 2 for writing ds, and 8 (four
-// warps) to 16 (eight warps, tiles of 32 queries) for ds · k; the two kernels that this replaces read 36. The tensor
-// cores compute five products instead of seven, and each pair takes one exponential instead of two.
+// Shared memory traffic in bytes per pair for heads of 64: 24 for the first four products, 2 for writing ds, and 8
+// (four warps) to 16 (eight warps, tiles of 32 queries) for ds · k; the two split kernels read 36. The tensor cores
+// compute five products instead of seven, and each pair needs one exponential instead of two.
 #pragma once
 
 #include "attention_backward.hpp"
 
 namespace bert_hpc::ops::cuda {
 
-/// Sizes of a block. Others: queries of a tile. d_q of a tile is shared out among the warps as parts of its rows and
-/// columns.
+/// Sizes of a block. Others: queries of a tile. The warps share d_q of a tile by parts of its rows and columns.
 template <int D, int Warps, int Others>
 struct SequenceShape {
   static constexpr int warps = Warps, threads = 32 * warps, keys = 32 * warps, others = Others;
-  static constexpr int blocks = warps == 8 ? 1 : 2;  // to a multiprocessor: registers are for 8 warps
-  /// Four warps are for sequences of one tile. They have no registers to read D's rows while d_q is computed, and few
-  /// rows: all at the beginning.
+  static constexpr int blocks = warps == 8 ? 1 : 2;  // per multiprocessor: registers suffice for 8 warps
+  /// Four warps are used for sequences of one tile. They lack the registers to read rows for D while they compute d_q,
+  /// and there are few rows, so they read all rows at the beginning.
   static constexpr bool one_tile = warps == 4;
   static constexpr int row_parts = D == 32 && warps == 8 ? 4 : 2, column_parts = warps / row_parts;
   static constexpr int row_tiles = others / 16 / row_parts, column_tiles = D / 8 / column_parts;
-  // Where tiles begin in shared memory, bytes.
+  // Byte offsets of tiles in shared memory.
   static constexpr int k = 0, v = keys * D * 2, q = 2 * v, d_out = q + others * D * 2, slopes = d_out + others * D * 2;
   static constexpr int lse = slopes + keys * others * 2;
 
   static constexpr int padded(std::int64_t rows) { return static_cast<int>((rows + others - 1) / others) * others; }
-  /// For sequences up to this length: log-sum-exp and D of all queries, and where keys are several tiles, sums of d_q.
+  /// For sequences up to this length: log-sum-exp and D of all queries, and sums of d_q if there are several tiles of
+  /// keys.
   static constexpr std::int64_t shared_bytes(std::int64_t max_length) {
     return lse + padded(max_length) * (8 + (max_length > keys ? 4 * std::int64_t{D} : 0));
   }
@@ -48,15 +48,15 @@ Launch backward_sequence_launch(const AttentionExtents& extents, std::int64_t pl
   return {extents.sequences * extents.heads, 1, Shape::threads, static_cast<int>(Shape::shared_bytes(planned_length))};
 }
 
-/// The sequence that is number `rank` by keys times queries, most first, found in the block's 128 first threads; in
-/// batches of more sequences (whose blocks are many enough to fill the GPU to the end) simply number `rank`. `scratch`:
-/// 516 bytes of shared memory.
+/// The sequence of number `rank` in descending order of keys times queries, determined by the first 128 threads of the
+/// block. Batches of more than 128 sequences have enough blocks to keep the GPU busy to the end, so the result is
+/// simply number `rank`. `scratch`: 516 bytes of shared memory.
 template <class Warp, class T>
 BERT_HPC_WARP_CODE int sequence_of_rank(const AttentionCall<T>& call, int rank, int scratch) {
   constexpr int most = 128;
   if (call.sequences > most) return rank;
   const typename Warp::I32 b = Warp::thread();
-  typename Warp::U32 size = 0u;  // different for all sequences, 0 for none
+  typename Warp::U32 size = 0u;  // different for all sequences; 0 for none
   if (Warp::warp() * 32 < most) {
     const typename Warp::Mask there = b < call.sequences;
     const typename Warp::I32 keys =
@@ -84,7 +84,7 @@ BERT_HPC_WARP_CODE int sequence_of_rank(const AttentionCall<T>& call, int rank, 
   return Warp::uniform(Warp::load_shared(typename Warp::I32(scratch + most * 4)));
 }
 
-/// D of `Rows` rows of a head: read, and later stored as numbers in shared memory.
+/// D of `Rows` rows of a head: load() reads the rows, store() later writes the numbers to shared memory.
 template <class Warp, class T, int D, int Rows, int Threads>
 struct RowDots {
   static constexpr int chunks = D / 8, items = Rows * chunks / Threads;
@@ -109,7 +109,7 @@ struct RowDots {
   }
 };
 
-/// ds (keys 32 by queries 32·sub on) into its tile, whose rows are keys, zero for keys beyond `valid`.
+/// Stores ds (32 keys by 32 queries from 32·sub on) in its tile, whose rows are keys; zero for keys from `valid` on.
 template <class Warp, class T, class Shape>
 BERT_HPC_WARP_CODE void store_slopes(int own, int valid, int sub, typename Warp::F32 (&slopes)[2][4][4]) {
   const typename Warp::I32 lane = Warp::lane();
@@ -130,8 +130,8 @@ BERT_HPC_WARP_CODE void store_slopes(int own, int valid, int sub, typename Warp:
   }
 }
 
-/// Bytes of shared memory for a warp's accumulators, and these there and back, 16 bytes of a lane after those of the
-/// next.
+/// Bytes of shared memory for a warp's accumulators, and functions that load and store them; the 16-byte pieces of
+/// neighbouring lanes are contiguous.
 template <class F32, int R, int N>
 BERT_HPC_WARP_CODE constexpr int bytes_of_tiles(const F32 (&)[R][N][4]) {
   return R * N * 512;
@@ -147,11 +147,11 @@ BERT_HPC_WARP_CODE void store_tiles(typename Warp::I32 to, const typename Warp::
   for (int i = 0; i < R * N; ++i) Warp::store_shared16(to + 512 * i, c[i / N][i % N]);
 }
 
-/// d_q += ds · k of a warp's part of the tile, over keys [0, rows) rounded up to whole warps' shares.
+/// d_q += ds · k for a warp's part of the tile, over keys [0, rows), rounded up to whole warps' shares.
 template <class Warp, class T, int D, class Shape>
 BERT_HPC_WARP_CODE void multiply_slopes(int rows, typename Warp::F32 (&d_q)[Shape::row_tiles][Shape::column_tiles][4]) {
   const typename Warp::I32 lane = Warp::lane();
-  const int chunk = Warp::warp() / Shape::column_parts * 2 * Shape::row_tiles;  // the part's first
+  const int chunk = Warp::warp() / Shape::column_parts * 2 * Shape::row_tiles;  // the first of the part
   const int column_chunk = Warp::warp() % Shape::column_parts * Shape::column_tiles;
   const typename Warp::I32 left =
       tile_offset<Shape::others>(lane % 8 + lane / 16 * 8, lane / 8 % 2 + chunk) + Shape::slopes;
@@ -179,7 +179,7 @@ BERT_HPC_WARP_CODE void multiply_slopes(int rows, typename Warp::F32 (&d_q)[Shap
   }
 }
 
-/// Rounds a warp's part of d_q, `valid` rows of which the tile has, and writes whole sectors of 32 bytes.
+/// Rounds a warp's part of d_q, for the first `valid` rows of the tile, and writes whole sectors of 32 bytes.
 template <class Warp, class T, class Shape>
 BERT_HPC_WARP_CODE void store_d_q(const AttentionCall<T>& call, int first, int valid, int column,
                                   const typename Warp::F32 (&d_q)[Shape::row_tiles][Shape::column_tiles][4]) {
@@ -198,7 +198,7 @@ BERT_HPC_WARP_CODE void store_d_q(const AttentionCall<T>& call, int first, int v
           const auto& from = d_q[r][n + i];
           pair[i] = Warp::template pack<T>(from[2 * half] * call.scale, from[2 * half + 1] * call.scale);
         }
-        // Even lanes take four columns of the first eight, odd ones of the second.
+        // Even lanes take four columns of the first eight, odd lanes four of the second eight.
         const typename Warp::U32 other = Warp::exchange(Warp::select(odd, pair[0], pair[1]), 1);
         const typename Warp::I32 row = lane / 4 + (16 * (row_part * Shape::row_tiles + r) + 8 * half);
         const typename Warp::I32 place =
@@ -225,7 +225,7 @@ BERT_HPC_WARP_CODE void attention_backward_sequence(const AttentionCall<T>& call
   const int lse = Shape::lse, dots = lse + 4 * call.planned_rows, sums = dots + 4 * call.planned_rows;
 
   const auto load_queries = [&](int at) {
-    const int query = Warp::opaque(at);  // keeps parts of addresses out of registers
+    const int query = Warp::opaque(at);  // keeps partial addresses out of registers
     load_tile<Warp, T, D, others, threads>(Shape::q, call.q, first_query + query, count - query, column);
     load_tile<Warp, T, D, others, threads>(Shape::d_out, call.d_out, first_query + query, count - query, column);
     Warp::commit();
@@ -234,7 +234,7 @@ BERT_HPC_WARP_CODE void attention_backward_sequence(const AttentionCall<T>& call
   for (int start = 0; start < length; start += Shape::keys) {
     const int rows = Shape::one_tile || length - start < Shape::keys ? length - start : Shape::keys;
     const bool at_work = own < rows;
-    if (start > 0) Warp::sync_block();  // results of the tile before have left its memory
+    if (start > 0) Warp::sync_block();  // waits until all warps have finished with the previous tile
     load_tile<Warp, T, D, Shape::keys, threads>(Shape::k, call.k, first_key + start, rows, column);
     load_tile<Warp, T, D, Shape::keys, threads>(Shape::v, call.v, first_key + start, rows, column);
     if (start == 0) {
@@ -275,7 +275,7 @@ BERT_HPC_WARP_CODE void attention_backward_sequence(const AttentionCall<T>& call
 #pragma unroll 1
         for (int sub = 0; sub < others / 32; ++sub) {
           if (query + 32 * sub >= count) break;
-          if (others == 32) {  // there are no registers for the 16 addresses of the left operands
+          if (others == 32) {  // not enough registers for the 16 addresses of the left operands
             k.open(Shape::k, Warp::opaque(own));
             v.open(Shape::v, k.row);
           }
@@ -296,7 +296,7 @@ BERT_HPC_WARP_CODE void attention_backward_sequence(const AttentionCall<T>& call
                  last = Shape::one_tile || start + Shape::keys >= length;
       if (query + others < count) load_queries(query + others);
       if (reads_dots) dot.load(call, first_query + query + others, count - query - others, column);
-      if (query + Warp::warp() / Shape::column_parts * 16 * Shape::row_tiles < count) {  // else it has no row
+      if (query + Warp::warp() / Shape::column_parts * 16 * Shape::row_tiles < count) {  // it has a row
         F32 d_q[Shape::row_tiles][Shape::column_tiles][4];
         const int part = sums + query * D * 4 + Warp::warp() * bytes_of_tiles(d_q);
         const typename Warp::I32 left = Warp::lane() * 16 + part;
@@ -315,7 +315,7 @@ BERT_HPC_WARP_CODE void attention_backward_sequence(const AttentionCall<T>& call
       if (reads_dots) dot.store(dots + 4 * (query + others));
     }
     Warp::template wait<0>();
-    Warp::sync_block();  // keys are read no more; where there was no query, the tiles are still on their way
+    Warp::sync_block();  // keys are no longer read; without queries, the copies of tiles are still in progress
     if (!at_work) {
       if (Shape::one_tile) return;
       continue;

@@ -1,4 +1,4 @@
-// Which attention kernels run on a GPU: the tensor cores' where these can, else the portable ones.
+// The choice of attention kernels on a GPU: those for tensor cores if possible, otherwise the portable ones.
 #pragma once
 
 #include <string>
@@ -8,12 +8,12 @@
 
 namespace bert_hpc::ops::cuda {
 
-/// `capability`: 10·major + minor of the GPU. Head sizes are those that the kernels are compiled for.
+/// `capability`: 10·major + minor of the GPU. The kernels are compiled for these head sizes.
 constexpr bool tensor_cores_attend(core::DataType type, std::int64_t head_dim, int capability) {
   return type != core::DataType::fp32 && capability >= 80 && (head_dim == 32 || head_dim == 64 || head_dim == 128);
 }
 
-/// What the banner calls it; head_dim 0: not known yet.
+/// The name in the banner; head_dim 0: not yet known.
 inline std::string attention_name(core::DataType type, std::int64_t head_dim, int capability) {
   if (tensor_cores_attend(type, head_dim == 0 ? 64 : head_dim, capability)) return "fused, tensor cores";
   std::string why = std::string(" for ") + core::name_of(type);
@@ -21,12 +21,12 @@ inline std::string attention_name(core::DataType type, std::int64_t head_dim, in
   return "fused, portable kernels" + why;
 }
 
-/// Tiles of 64 keys whose dropout decisions these kernels keep for each head (ops/attention.hpp).
+/// Number of 64-key tiles of dropout decisions that these kernels store per head (ops/attention.hpp).
 constexpr std::int64_t dropout_tiles_of(std::int64_t max_length) {
   return (max_length + 63) / 64;
 }
 
-/// How d_q, d_k and d_v are computed: by kernels for each side, or by one whose blocks take sequences.
+/// The kernels that compute d_q, d_k and d_v: separate ones for queries and keys, or one with a block per sequence.
 enum class BackwardKernel { split, four_warps, eight_warps, eight_warps_small };
 
 template <int D>
@@ -35,10 +35,10 @@ template <int D>
 using EightWarps = SequenceShape<D, 8, 64>;
 using EightWarpsSmall = SequenceShape<64, 8, 32>;
 
-/// The first of these that shared memory of `most` bytes a block has room for. Where one tile of four warps has all
-/// keys, two blocks share a multiprocessor, so that one computes while the other waits; eight warps read less for d_q
-/// where tiles have 64 queries, and with 32 there is room for longer sequences of heads of 64. Heads of 128 leave a
-/// warp registers for 16 keys, and so no saving.
+/// The first of these kernels that fits `most` bytes of shared memory per block. If one tile of four warps holds all
+/// keys, two blocks share a multiprocessor, so that one computes while the other waits. Eight warps read less for d_q
+/// with tiles of 64 queries; tiles of 32 leave room for longer sequences of heads of 64. With heads of 128 a warp has
+/// registers for only 16 keys, so there would be no saving.
 template <int D>
 constexpr BackwardKernel sequence_kernel(std::int64_t max_length, std::int64_t most) {
   if (max_length <= FourWarps<D>::keys && FourWarps<D>::shared_bytes(max_length) <= most) {
@@ -55,7 +55,7 @@ constexpr BackwardKernel backward_kernel(std::int64_t head_dim, std::int64_t max
   return BackwardKernel::split;
 }
 
-/// Rows that kernels may copy 16 bytes at a time.
+/// Can kernels copy the rows 16 bytes at a time?
 inline bool rows_are_aligned(const core::ConstMatrix& x) {
   return reinterpret_cast<std::uintptr_t>(x.data) % 16 == 0 && (x.stride * bytes_of(x.type) % 16 == 0 || x.rows <= 1);
 }

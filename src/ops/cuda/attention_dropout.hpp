@@ -1,21 +1,22 @@
-// Dropout of attention probabilities on tensor cores: drawn once, by the forward kernel, and kept for backward as one
-// bit for each pair of query and key.
+// Dropout of attention probabilities on tensor cores: the forward kernel draws it once and stores one bit per pair of
+// query and key for backward.
 //
-// Why bits are kept, by arithmetic for an H100 and a layer of 32 sequences of 512 tokens and 12 heads, 100.7 million
-// pairs: a draw is 80 instructions for 8 pairs, 10 a pair, and 100.7e6 · 10 / (132 multiprocessors · 128 lanes · 1.7
-// GHz) = 35 µs of issue slots for each kernel that draws. The bits are 12.6 MB; written and read once they are 8 µs of
-// the memory's 3 TB/s, which these kernels do not use otherwise, and about 1.5 instructions a pair.
+// Estimate of the benefit of stored bits, for an H100 and a layer of 32 sequences of 512 tokens and 12 heads, 100.7
+// million pairs: a draw is 80 instructions for 8 pairs, 10 per pair, and 100.7e6 · 10 / (132 multiprocessors · 128
+// lanes · 1.7 GHz) = 35 µs of issue slots for each kernel that draws. The bits are 12.6 MB; writing and reading them
+// once takes 8 µs of the memory's 3 TB/s, which these kernels otherwise leave idle, and about 1.5 instructions per
+// pair.
 //
-// Layout of the bits: 64-bit word (head · tiles + key / 64, query row), bit key % 64, set where the pair is kept. Words
-// of neighbouring queries are neighbours in memory, so that a warp writes and reads whole sectors.
+// Layout of the bits: 64-bit word (head · tiles + key / 64, query row), bit key % 64, set if the pair is kept. Words of
+// neighbouring queries are contiguous, so that a warp writes and reads whole sectors.
 #pragma once
 
 #include "attention_tile.hpp"
 
 namespace bert_hpc::ops::cuda {
 
-/// Which of a block's eight 16-bit numbers (ops/dropout.hpp) reach the threshold, which is below 2^16: bit j of number
-/// j. Two numbers are compared at once, each within its half of a word.
+/// Determines which of a block's eight 16-bit numbers (ops/dropout.hpp) reach the threshold, which is below 2^16: bit j
+/// for number j. Compares two numbers at once, each within its half of a word.
 template <class Warp>
 BERT_HPC_WARP_CODE typename Warp::U32 kept_of_block(const typename Warp::U32 (&words)[4], std::uint32_t threshold) {
   using U32 = typename Warp::U32;
@@ -24,7 +25,7 @@ BERT_HPC_WARP_CODE typename Warp::U32 kept_of_block(const typename Warp::U32 (&w
   U32 bits = 0u;
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    // The top bit of a half of `reached`: its other 15 bits are not below the threshold's. No half borrows.
+    // The top bit of a half of `reached`: its other 15 bits are not below those of the threshold. No half borrows.
     const U32 reached = (words[i] | tops) - low;
     const U32 kept = (words[i] & reached) | ((words[i] | reached) & either);
     bits = bits | ((kept & tops) >> (15 - 2 * i));
@@ -32,14 +33,14 @@ BERT_HPC_WARP_CODE typename Warp::U32 kept_of_block(const typename Warp::U32 (&w
   return (bits | (bits >> 15)) & 0xFFu;
 }
 
-/// x, or zero where the bit is not set.
+/// x, or zero if the bit is not set.
 template <class Warp>
 BERT_HPC_WARP_CODE typename Warp::F32 if_kept(typename Warp::F32 x, typename Warp::U32 bits, int bit) {
   return Warp::select((bits & (1u << bit)) != 0u, x, typename Warp::F32(0.0f));
 }
 
-/// The generator's rows for drop(): of the warp's queries from `first` on, `valid` of which there are. A lane draws for
-/// query lane / 4 + 8·(lane % 4 / 2) of each 16.
+/// Generator rows for drop(), for the warp's queries from `first` on, of which `valid` exist. A lane draws for query
+/// lane / 4 + 8·(lane % 4 / 2) of each 16.
 template <class Warp, class T, int R>
 BERT_HPC_WARP_CODE void dropout_rows(const AttentionCall<T>& call, int head, int first, int valid,
                                      typename Warp::U32 (&row_word)[R]) {
@@ -51,8 +52,8 @@ BERT_HPC_WARP_CODE void dropout_rows(const AttentionCall<T>& call, int head, int
   }
 }
 
-/// Draws for queries 16·R by 64 keys from `key` on, drops elements of x and writes the bits of the first `valid`
-/// queries. A lane draws 32 of the 64 keys of one query; lanes of a quad exchange bits, not random words.
+/// Draws for 16·R queries by 64 keys from `key` on, zeroes dropped elements of x and writes the bits of the first
+/// `valid` queries. A lane draws 32 of the 64 keys of one query; lanes of a quad exchange bits, not random words.
 template <class Warp, class T, int R>
 BERT_HPC_WARP_CODE void drop(const AttentionCall<T>& call, std::int64_t sample, const typename Warp::U32 (&row_word)[R],
                              int head, int first, int valid, int key, typename Warp::F32 (&x)[R][8][4]) {
@@ -91,7 +92,7 @@ BERT_HPC_WARP_CODE void drop(const AttentionCall<T>& call, std::int64_t sample, 
   }
 }
 
-/// Bits of 32 keys from `key` (a multiple of 32) on: of query row `row`.
+/// Bits of query row `row` for 32 keys from `key` (a multiple of 32) on.
 template <class Warp, class T>
 BERT_HPC_WARP_CODE typename Warp::U32 kept_word(const AttentionCall<T>& call, int head, int key, int first,
                                                 typename Warp::I32 row, typename Warp::Mask valid) {

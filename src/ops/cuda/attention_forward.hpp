@@ -1,21 +1,21 @@
-// Attention's forward kernel on tensor cores: a block takes a tile of queries of one head, 16·R to a warp, and runs
-// over the keys' tiles with a running maximum and sum per row (Milakov and Gimelshein, 2018; Dao, FlashAttention-2,
-// 2023). The next tile of keys arrives while values are multiplied, values while scores are. Nothing depends on which
-// rows share a tile, so a query's result has the same bits among all of them or a few.
+// Attention's forward kernel on tensor cores: a block takes a tile of queries of one head, 16·R per warp, and loops
+// over the tiles of keys with a running maximum and sum per row (Milakov and Gimelshein, 2018; Dao, FlashAttention-2,
+// 2023). The next tile of keys is loaded during the product with values, the values during the product with keys.
+// Results do not depend on which rows share a tile, so a query's result has the same bits in any selection of rows.
 #pragma once
 
 #include "attention_dropout.hpp"
 
 namespace bert_hpc::ops::cuda {
 
-/// Sizes of a block: R row tiles of 16 for each warp, keys at a time. Two row tiles halve what is read from shared
-/// memory per product; heads of 128 have no registers for that.
+/// Sizes of a block: R row tiles of 16 for each warp, and the keys of a tile. Two row tiles halve the shared memory
+/// reads per product; heads of 128 lack the registers for two.
 template <int D>
 struct ForwardShape {
   static constexpr int warps = 4, row_tiles = D == 128 ? 1 : 2, keys = 64;
   static constexpr int threads = 32 * warps, rows = 16 * row_tiles * warps;
   static constexpr int shared_bytes = (rows + 2 * keys) * D * 2;
-  static constexpr int blocks = 2;  // to a multiprocessor, at least
+  static constexpr int blocks = 2;  // at least, per multiprocessor
 };
 
 template <int D>
@@ -24,7 +24,7 @@ Launch forward_launch(const AttentionExtents& extents, const TokenRows& queries)
   return {row_slots(queries.count, extents.sequences, Shape::rows), extents.heads, Shape::threads, Shape::shared_bytes};
 }
 
-/// One step of the softmax: scores become exp(s − maximum), what was summed under the former maximum is scaled down.
+/// One step of the online softmax: scores become exp(s − maximum); sums under the previous maximum are scaled down.
 template <class Warp, int R, int N, int Columns>
 BERT_HPC_WARP_CODE void softmax_step(float scale_log2, typename Warp::F32 (&s)[R][N][4],
                                      typename Warp::F32 (&maximum)[R][2], typename Warp::F32 (&total)[R][2],
@@ -62,8 +62,8 @@ BERT_HPC_WARP_CODE void softmax_step(float scale_log2, typename Warp::F32 (&s)[R
   }
 }
 
-/// s = q·kᵀ/√D, lse = log Σ exp(s), out = dropout(exp(s − lse))·v for the block's queries of one head; what dropout
-/// keeps is written as bits.
+/// s = q·kᵀ/√D, lse = log Σ exp(s), out = dropout(exp(s − lse))·v for the block's queries of one head. Writes the
+/// dropout decisions as bits.
 template <class Warp, class T, int D>
 BERT_HPC_WARP_CODE void attention_forward(const AttentionCall<T>& call) {
   using Shape = ForwardShape<D>;

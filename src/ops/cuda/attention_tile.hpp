@@ -1,13 +1,14 @@
-// What the tensor cores' attention kernels share: the arguments of a call, how blocks find their rows among unpadded
-// sequences, tiles in shared memory and their fragments.
+// Common parts of the tensor cores' attention kernels: the arguments of a call, the mapping of blocks to rows of
+// unpadded sequences, tiles in shared memory and their fragments.
 //
-// Kernels are written for one warp, against a class Warp that holds its 32 lanes: CudaWarp (cuda_warp.hpp) on a GPU,
-// where F32, U32, I32 and I64 are a lane's own numbers, and the tests' emulator on a host, where they are 32 of them.
-// Hence no branch on a lane's value, only Warp::select; branches are on plain ints, which all lanes share.
+// Kernels are written for one warp, as templates on a class Warp that represents its 32 lanes. On a GPU this is
+// CudaWarp (cuda_warp.hpp), where F32, U32, I32 and I64 are numbers of one lane; on a host it is the tests' emulator,
+// where they are 32 numbers. Therefore code does not branch on a lane's value but uses Warp::select; branches depend
+// only on plain ints, which all lanes share.
 //
-// Fragments are those of mma.m16n8k16 (PTX ISA, "Matrix fragments for mma.m16n8k16 with floating point type"): of an
-// accumulator a lane holds columns 2·(lane % 4) and the next, of rows lane / 4 (elements 0, 1) and lane / 4 + 8 (2, 3).
-// Two accumulators side by side are, rounded, an operand of the next product: probabilities stay in registers (Dao,
+// Fragments are those of mma.m16n8k16 (PTX ISA, "Matrix fragments for mma.m16n8k16 with floating point type"). Of an
+// accumulator, a lane holds columns 2·(lane % 4) and the next, of rows lane / 4 (elements 0, 1) and lane / 4 + 8 (2,
+// 3). Two adjacent accumulators, rounded, form an operand of the next product, so probabilities stay in registers (Dao,
 // FlashAttention-2, 2023).
 #pragma once
 
@@ -24,7 +25,7 @@
 
 namespace bert_hpc::ops::cuda {
 
-/// What the kernels of one call read and write; shapes as in ops/attention.hpp. Rows begin at multiples of 16 bytes.
+/// The arguments of the kernels of one call; shapes as in ops/attention.hpp. Rows begin at multiples of 16 bytes.
 template <class T>
 struct AttentionCall {
   std::int32_t sequences, heads, first_head;
@@ -35,19 +36,19 @@ struct AttentionCall {
   float drop_scale;  // 1 / P(keep)
   float scale;       // 1 / √head_dim
   Tensor<const T> q, k, v;
-  std::int32_t dropout_tiles;  // of 64 keys, for each head, in the two that follow (attention_dropout.hpp)
+  std::int32_t dropout_tiles;  // number of 64-key tiles per head in the two bit tensors (attention_dropout.hpp)
   Tensor<T> out;
   Tensor<float> log_sum_exp;
-  Tensor<std::uint64_t> kept;  // (heads · dropout_tiles, query rows), written where there is dropout
-  // Backward alone. Until d_q is written, its rows lend their first four bytes per head to D = d_out · out.
+  Tensor<std::uint64_t> kept;  // (heads · dropout_tiles, query rows), written if there is dropout
+  // Backward only. Until d_q is written, the first four bytes per row and head of d_q hold D = d_out · out.
   Tensor<const T> saved_out, d_out;
   Tensor<const float> saved_log_sum_exp;
   Tensor<const std::uint64_t> saved_kept;
   Tensor<T> d_q, d_k, d_v;
-  std::int32_t planned_rows;  // attention_backward_sequence.hpp alone: queries that shared memory has numbers of
+  std::int32_t planned_rows;  // attention_backward_sequence.hpp only: queries with numbers in shared memory
 };
 
-/// What forward and backward are given alike; kept_rows: rows of the memory for dropout's bits.
+/// The common arguments of forward and backward; kept_rows: rows of the memory for dropout bits.
 template <class T>
 AttentionCall<T> attention_call(const AttentionExtents& extents, const TokenRows& queries, const TokenRows& keys,
                                 const Dropout& dropout, ConstMatrix q, ConstMatrix k, ConstMatrix v,
@@ -81,18 +82,19 @@ struct Launch {
 
 inline constexpr float log2_e = 1.44269504088896340736f;
 
-/// A block's rows: `rows` of them from `first` on in all rows, `start` on in those of the sequence; none: nothing to
-/// do.
+/// The rows of a block: `rows` of them, beginning at row `first` of all rows and row `start` of their sequence; rows ≤
+/// 0: no work.
 struct BlockRows {
   int sequence, start, rows, first;
 };
 
-/// Slots of `tile` rows that are enough for every sequence: sequence b's begin at slot offsets[b] / tile + b.
+/// Number of slots of `tile` rows that suffice for every sequence; those of sequence b begin at slot offsets[b] / tile
+/// + b.
 constexpr std::int64_t row_slots(std::int64_t rows, std::int64_t sequences, int tile) {
   return rows / tile + sequences;
 }
 
-/// The rows of a slot: the last sequence that begins at or before it, found among 32 candidates at a time.
+/// The rows of a slot. Finds the last sequence that begins at or before the slot, testing 32 candidates at a time.
 template <class Warp>
 BERT_HPC_WARP_CODE BlockRows block_rows(const std::int32_t* offsets, int sequences, int tile, int slot) {
   int low = 0, count = sequences;
@@ -111,12 +113,12 @@ BERT_HPC_WARP_CODE BlockRows block_rows(const std::int32_t* offsets, int sequenc
   return {low, start, rows < tile ? rows : tile, begin + start};
 }
 
-/// Bytes from a tile's beginning to 16-byte chunk `chunk` of row `row`. Chunks are permuted within a row so that eight
-/// rows' chunks of one column, which ldmatrix reads at once, lie in different banks.
+/// Offset in bytes of 16-byte chunk `chunk` of row `row` in a tile. Chunks are permuted within a row so that the chunks
+/// of one column in eight rows, which ldmatrix reads at once, lie in different banks.
 ///
-/// Of rows 8·i further on the permutation is the same, and bits of the chunk are bits of the offset: for c and chunk
-/// without common bits, offset(row + 8·i, chunk + c) = (offset(row, chunk) ^ 16·c) + 8·i · bytes of a row. Kernels
-/// compute a lane's offset once so, and all others by an exclusive or and an addition of constants.
+/// Rows at a distance of 8·i have the same permutation, and the bits of the chunk are bits of the offset: for c and
+/// chunk without common bits, offset(row + 8·i, chunk + c) = (offset(row, chunk) ^ 16·c) + 8·i · bytes of a row.
+/// Kernels compute one such offset per lane, and all others by an exclusive or and an addition of constants.
 template <int D, class I>
 BERT_HPC_WARP_CODE I tile_offset(I row, I chunk) {
   constexpr int chunks = D / 8, shift = chunks < 8 ? 1 : 0, mask = (chunks < 8 ? chunks : 8) - 1;
@@ -124,7 +126,7 @@ BERT_HPC_WARP_CODE I tile_offset(I row, I chunk) {
   return (row * chunks + (chunk ^ ((row >> shift) & mask))) * 16;
 }
 
-/// Index of an element of a matrix: a product of two 32-bit numbers, one instruction.
+/// Index of an element of a matrix: a product of two 32-bit numbers, which is one instruction.
 template <class Warp, class T>
 BERT_HPC_WARP_CODE typename Warp::I64 element_at(Tensor<T> x, typename Warp::I32 row, typename Warp::I32 column) {
   return Warp::wide(row) * Warp::wide(typename Warp::I32(static_cast<int>(x.stride))) + Warp::wide(column);
@@ -144,8 +146,8 @@ BERT_HPC_WARP_CODE void load_tile(int tile, Tensor<const T> from, int first, int
   }
 }
 
-/// Rows [row, row + 16·R) of a tile as the left operand, k over the head's D columns: kept in registers, or read from
-/// the tile each time where registers are short.
+/// Rows [row, row + 16·R) of a tile as the left operand, with k over the head's D columns. They stay in registers, or
+/// are read from the tile each time if registers are short.
 template <class Warp, int D, int R, bool Kept>
 struct LeftRows {
   using U32 = typename Warp::U32;
@@ -238,8 +240,8 @@ BERT_HPC_WARP_CODE void multiply_add_rounded(const typename Warp::F32 (&p)[R][N]
   }
 }
 
-/// Rounds c (16·R, D), row by row times `factor`, and writes its first `valid` rows to rows from `first` on of a head,
-/// by way of the tile's rows [row, row + 16·R), which belong to this warp.
+/// Rounds c (16·R, D), with each row multiplied by its `factor`, and writes its first `valid` rows to rows from `first`
+/// on of a head, through the tile's rows [row, row + 16·R), which belong to this warp.
 template <class Warp, class T, int D, int R>
 BERT_HPC_WARP_CODE void store_rows(int tile, int row, const typename Warp::F32 (&c)[R][D / 8][4],
                                    const typename Warp::F32 (&factor)[R][2], Tensor<T> to, int first, int valid,
@@ -270,7 +272,7 @@ BERT_HPC_WARP_CODE void store_rows(int tile, int row, const typename Warp::F32 (
   }
 }
 
-/// Puts `value` where the key, counted from the first of x, is `valid` or more.
+/// Stores `value` for keys from `valid` on, counted from the first key of x.
 template <class Warp, int R, int N>
 BERT_HPC_WARP_CODE void mask_keys(int valid, float value, typename Warp::F32 (&x)[R][N][4]) {
 #pragma unroll

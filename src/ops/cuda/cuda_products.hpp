@@ -1,4 +1,4 @@
-// The back ends of matrix products on NVIDIA GPUs; see product_kinds() in ../gemm.hpp.
+// The gemm back ends of NVIDIA GPUs; see product_kinds() in ../gemm.hpp.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 namespace bert_hpc::ops {
 
 std::unique_ptr<MatrixProduct> make_cublas_product(const ProductSettings& settings);
-/// One dot product per element: the reference.
+/// The reference: one dot product per element.
 std::unique_ptr<MatrixProduct> make_portable_product(const ProductSettings& settings);
 
 }  // namespace bert_hpc::ops

@@ -1,5 +1,5 @@
-// A warp of a GPU (sm_80 and later) as kernels of this folder see it: every intrinsic they use, one thin function each
-// (PTX ISA: mma, ldmatrix, movmatrix, cp.async). A lane's numbers are ordinary ones here.
+// A warp of a GPU (sm_80 and later) as the kernels of this folder use it: a thin function for every intrinsic (PTX ISA:
+// mma, ldmatrix, movmatrix, cp.async). A lane's numbers are ordinary scalars here.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -17,18 +17,18 @@ struct CudaWarp {
   using I64 = std::int64_t;
   using Mask = bool;
 
-  // --- Where it is. Threads of a block lie along x.
+  // --- Position. Threads of a block lie along x.
   __device__ static int block_x() { return static_cast<int>(blockIdx.x); }
   __device__ static int block_y() { return static_cast<int>(blockIdx.y); }
   __device__ static int thread() { return static_cast<int>(threadIdx.x); }
   __device__ static int lane() { return static_cast<int>(threadIdx.x % 32); }
-  /// The same for all lanes, which the compiler is told by a shuffle.
+  /// Equal for all lanes; the shuffle lets the compiler know this.
   __device__ static int warp() { return __shfl_sync(~0u, static_cast<int>(threadIdx.x / 32), 0); }
 
   __device__ static void sync_warp() { __syncwarp(); }
   __device__ static void sync_block() { __syncthreads(); }
 
-  /// x, of which the compiler knows nothing: what follows from it is computed where it is used.
+  /// x, hidden from the compiler's analysis, so that values derived from it are computed at their use.
   __device__ static int opaque(int x) {
     asm volatile("" : "+r"(x));
     return x;
@@ -49,7 +49,7 @@ struct CudaWarp {
     return result;
   }
   __device__ static float log(float x) { return logf(x); }
-  /// Two numbers rounded to T, the first in the lower half.
+  /// Two numbers rounded to T, the first one in the lower half.
   template <class T>
   __device__ static std::uint32_t pack(float low, float high) {
     std::uint32_t result;
@@ -75,37 +75,38 @@ struct CudaWarp {
     for (int i = 0; i < 4; ++i) words[i] = drawn.word[i];
   }
 
-  /// Four of the eight bytes of two words, low's 0 to 3 and high's 4 to 7: digits of Selector, the lowest first.
+  /// Selects four of the eight bytes of two words, 0 to 3 from low and 4 to 7 from high: digits of Selector, lowest
+  /// first.
   template <unsigned Selector>
   __device__ static std::uint32_t permute(std::uint32_t low, std::uint32_t high) {
     return __byte_perm(low, high, Selector);
   }
 
-  // --- Between lanes.
-  /// What the lane whose number differs by this bit holds.
+  // --- Exchange between lanes.
+  /// The value of the lane whose number differs in this bit.
   template <class V>
   __device__ static V exchange(V x, int distance) {
     return __shfl_xor_sync(~0u, x, distance);
   }
-  /// What lane `source` holds.
+  /// The value of lane `source`.
   template <class V>
   __device__ static V from_lane(V x, int source) {
     return __shfl_sync(~0u, x, source);
   }
-  /// A number that is the same in all lanes, as one that the compiler knows to be uniform.
+  /// A number that is equal in all lanes, marked as uniform for the compiler.
   __device__ static int uniform(std::uint32_t x) {
     return static_cast<int>(__shfl_sync(~0u, x, 0));
   }
   __device__ static int count(bool x) {
     return __popc(__ballot_sync(~0u, x));
   }
-  /// An 8 × 8 matrix of 16-bit elements, two of row lane / 4 in each lane, turned over.
+  /// Transposes an 8 × 8 matrix of 16-bit elements; each lane holds two elements of row lane / 4.
   __device__ static std::uint32_t transpose(std::uint32_t pair) {
     std::uint32_t result;
     asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(result) : "r"(pair));
     return result;
   }
-  /// c (16 × 8) += a (16 × 16) · b (16 × 8), operands of T, sums in float.
+  /// c (16 × 8) += a (16 × 16) · b (16 × 8), operands of type T, sums in float.
   template <class T>
   __device__ static void multiply_add(const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1, float (&c)[4]) {
     if constexpr (core::data_type_of<T> == core::DataType::bf16) {
@@ -119,7 +120,7 @@ struct CudaWarp {
     }
   }
 
-  // --- Device memory. Indices are in elements; what a lane's mask leaves out is not touched.
+  // --- Device memory. Indices are in elements; elements that a lane's mask excludes are not accessed.
   template <class V>
   __device__ static V load_one(const V* from) {
     return *from;
@@ -132,12 +133,12 @@ struct CudaWarp {
   __device__ static void store(V* to, I index, V value, bool mask) {
     if (mask) to[index] = value;
   }
-  /// 8 bytes to a multiple of 8.
+  /// Stores 8 bytes at a multiple of 8.
   template <class T>
   __device__ static void store8(T* to, std::int64_t index, std::uint32_t low, std::uint32_t high, bool mask) {
     if (mask) *reinterpret_cast<uint2*>(to + index) = make_uint2(low, high);
   }
-  /// 16 bytes from a multiple of 16 on; zeros where the mask leaves them out.
+  /// Loads 16 bytes from a multiple of 16; zeros if the mask excludes them.
   template <class T>
   __device__ static void load16(const T* from, std::int64_t index, std::uint32_t (&words)[4], bool mask) {
     const uint4 read = mask ? *reinterpret_cast<const uint4*>(from + index) : make_uint4(0, 0, 0, 0);
@@ -149,14 +150,14 @@ struct CudaWarp {
   }
 
   // --- Shared memory, by offsets in bytes.
-  /// Starts to copy 16 bytes, or puts zeros where the mask leaves them out.
+  /// Starts to copy 16 bytes, or writes zeros if the mask excludes them.
   template <class T>
   __device__ static void copy16_async(int to, const T* from, std::int64_t index, bool mask) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address(to)), "l"(from + (mask ? index : 0)),
                  "r"(mask ? 16 : 0)
                  : "memory");
   }
-  /// Likewise 4 bytes, for lanes `there` alone.
+  /// As above for 4 bytes, only for lanes in `there`.
   template <class V>
   __device__ static void copy4_async(int to, const V* from, std::int64_t index, bool there, bool mask) {
     static_assert(sizeof(V) == 4);
@@ -166,7 +167,7 @@ struct CudaWarp {
                    : "memory");
     }
   }
-  /// Copies started since the last commit are one group; wait<N>() until all but the last N groups are there.
+  /// Groups all copies started since the last commit; wait<N>() waits until all but the last N groups have arrived.
   __device__ static void commit() {
     asm volatile("cp.async.commit_group;" ::: "memory");
   }
@@ -174,7 +175,7 @@ struct CudaWarp {
   __device__ static void wait() {
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
   }
-  /// Four matrices of 8 × 8: lane 8·i + r gives the address of row r of matrix i.
+  /// Loads four matrices of 8 × 8: lane 8·i + r gives the address of row r of matrix i.
   __device__ static void load_matrix(int from, std::uint32_t (&words)[4]) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
                  : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])

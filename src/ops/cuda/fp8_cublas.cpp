@@ -1,7 +1,7 @@
-// FP8 products by cuBLASLt, on Ada, Hopper and later. The library multiplies by what the scale pointers of its operands
-// show: the inverses of the scales with which they were made. Sums are floats: its quicker, coarser way of adding
-// (CUBLASLT_MATMUL_DESC_FAST_ACCUM) is off, as it is by default. Algorithms are the library's first suggestions: for
-// the rows that there are, or in reproducible mode for any.
+// FP8 gemms by cuBLASLt, on Ada, Hopper and later. The library multiplies by the values at the scale pointers of its
+// operands: the inverses of the scales used for rounding. Sums are in float: the faster, less accurate accumulation
+// (CUBLASLT_MATMUL_DESC_FAST_ACCUM) is off, which is also the default. Algorithms are the library's first suggestions
+// for the actual number of rows, or for any number of rows in reproducible mode.
 #include <cuda_runtime_api.h>
 
 #include "../../core/cuda/check_cuda.hpp"
@@ -46,14 +46,14 @@ class CublasFp8Product final : public ByteFp8Product {
   CublasMatmul matmul_;
 };
 
-/// Without a GPU (an estimate on a login node) it is planned for one that has.
+/// Without a GPU (an estimate on a login node) assumes a GPU that supports FP8.
 bool device_multiplies_fp8() {
   if (!core::DeviceRuntime::missing_device().empty()) return true;
   int device = 0, major = 0, minor = 0;
   const bool known = cudaGetDevice(&device) == cudaSuccess &&
                      cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
                      cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) == cudaSuccess;
-  if (!known) core::clear_last_error();  // products then go the other way
+  if (!known) core::clear_last_error();  // other gemms are then used
   return known && 10 * major + minor >= 89;
 }
 

@@ -1,4 +1,4 @@
-// Attention on NVIDIA's tensor cores: the choice between these kernels and the portable ones, and their launches.
+// Attention on NVIDIA's tensor cores: the choice between these kernels and the portable ones, and the launches.
 #include "fused_attention.hpp"
 
 #include <algorithm>
@@ -58,7 +58,7 @@ void launch(Kernel<T> kernel, const Launch& how, const AttentionCall<T>& call) {
   core::check_cuda(cudaGetLastError(), "the launch of an attention kernel");
 }
 
-/// More than 48 KiB of shared memory is for kernels that ask.
+/// More than 48 KiB of shared memory per block must be requested for each kernel.
 template <class T>
 void allow_shared_memory(Kernel<T> kernel, int bytes) {
   core::check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
@@ -77,7 +77,7 @@ void with_shape(core::DataType type, std::int64_t head_dim, const Run& run) {
   with_head.template operator()<core::Fp16>();
 }
 
-/// run.template operator()<Shape>() for the kernels whose blocks take sequences.
+/// run.template operator()<Shape>() for the kernels with a block per sequence.
 template <int D, class Run>
 void with_sequence_shape(BackwardKernel kernel, const Run& run) {
   if constexpr (D <= 64) {
@@ -97,11 +97,11 @@ std::int64_t shared_bytes_of_device() {
   return bytes;
 }
 
-/// 0 where there is no GPU: a plan is made then, and nothing is launched.
+/// 0 without a GPU: the caller then only plans and launches nothing.
 int capability_of_device() {
   int devices = 0, device = 0, major = 0, minor = 0;
   if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
-    core::clear_last_error();  // an answer, not an error
+    core::clear_last_error();  // a missing device is a valid answer, not an error
     return 0;
   }
   core::check_cuda(cudaGetDevice(&device), "cudaGetDevice");
@@ -134,7 +134,7 @@ class FusedAttention : public Attention {
       allow_shared_memory<T>(attention_backward_keys_kernel<T, D>, BackwardShape<D>::key_bytes);
       allow_shared_memory<T>(attention_backward_queries_kernel<T, D>, BackwardShape<D>::query_bytes);
       with_sequence_shape<D>(backward_, [&]<class Shape>() {
-        // All there is: another instance may have reserved for longer sequences.
+        // Requests all that is available: another instance may have reserved for longer sequences.
         allow_shared_memory<T>(attention_backward_sequence_kernel<T, D, Shape>,
                                static_cast<int>(shared_bytes_of_device()));
       });
@@ -192,14 +192,14 @@ class FusedAttention : public Attention {
   }
 
  private:
-  /// Do the tensor cores take this call? Operands whose rows begin anywhere are for the portable kernels.
+  /// Do the tensor cores handle this call? Operands with unaligned rows go to the portable kernels.
   bool here(const AttentionExtents& extents, std::initializer_list<ConstMatrix> operands) const {
     bool aligned = true;
     for (const ConstMatrix& x : operands) aligned = aligned && x.type == type_ && rows_are_aligned(x);
     return aligned && tensor_cores_attend(type_, extents.head_dim, capability_);
   }
 
-  static constexpr int planned_capability = 80;  // the least that this build is made for
+  static constexpr int planned_capability = 80;  // the lowest capability that this build supports
 
   core::DataType type_;
   bool split_;

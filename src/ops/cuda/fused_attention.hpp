@@ -1,4 +1,4 @@
-// The GPU's fused attention, for ops/attention.cpp to choose.
+// The GPU's fused attention, one of the choices of ops/attention.cpp.
 #pragma once
 
 #include <memory>
@@ -7,8 +7,8 @@
 
 namespace bert_hpc::ops::cuda {
 
-/// For operands whose elements have this type; `portable` does what tensor cores cannot (attention_choice.hpp).
-/// `split`: backward is always kernels for each side.
+/// For operands of this element type; `portable` handles calls that tensor cores cannot (attention_choice.hpp).
+/// `split`: backward always uses separate kernels for queries and keys.
 std::unique_ptr<Attention> make_fused_attention(core::DataType type, std::unique_ptr<Attention> portable, bool split);
 
 }  // namespace bert_hpc::ops::cuda

@@ -1,5 +1,5 @@
-// One product as a library with a GEMM gets it, as plain data, and which products a linear layer is: without the
-// library, so that tests reach it anywhere.
+// One gemm call of a library as plain data, and the gemms of a linear layer. It is independent of the library, so that
+// tests run anywhere.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 namespace bert_hpc::ops {
 
-/// The largest power of two up to 16 that divides an address or a number of bytes.
+/// The largest power of two, at most 16, that divides an address or a number of bytes.
 constexpr std::uint32_t alignment_of(std::uint64_t bits) {
   bits |= 16u;
   return static_cast<std::uint32_t>(bits & (~bits + 1));
@@ -24,17 +24,18 @@ constexpr std::uint32_t alignment_of(std::uint64_t bits) {
 /// Row-major c (m, n) = op(a)·op(b) + beta·c + bias, with op(a) (m, k) and op(b) (k, n); beta is 0 or 1.
 struct Matmul {
   struct Operand {
-    void* data = nullptr;  ///< written of c only
+    void* data = nullptr;  ///< only c is written
     std::int64_t stride = 0;
     core::DataType type = core::DataType::fp32;
     bool turned = false;  ///< stored as (columns, rows)
-    /// 8-bit numbers instead of `type`, and 1 / their scale in device memory. Such products have an a that is not
-    /// turned and a b that is: nothing else is offered before Blackwell. Extents are multiples of 16, but for m,
-    /// and rows of all three begin at multiples of 16 bytes.
+    /// 8-bit numbers instead of `type`, and 1 / their scale in device memory. Such gemms need an a that is not
+    /// transposed and a b that is; no other form is available before Blackwell. All extents except m are multiples of
+    /// 16, and rows of all three matrices begin at multiples of 16 bytes.
     std::optional<core::Float8> eight{};
     const float* inverse = nullptr;
 
-    /// The largest power of two up to 16 bytes that divides address and stride: what vector loads may count on.
+    /// The largest power of two, at most 16 bytes, that divides address and stride: the alignment available to vector
+    /// loads.
     std::uint32_t alignment() const {
       return alignment_of(reinterpret_cast<std::uintptr_t>(data) |
                           static_cast<std::uint64_t>(stride * (eight ? 1 : core::bytes_of(type))));
@@ -43,34 +44,34 @@ struct Matmul {
   std::int64_t m = 0, n = 0, k = 0;
   Operand a{}, b{}, c{};
   float beta = 0;
-  // Vectors of c's type, as the library wants them, that an epilogue reads or writes; one of them at most.
+  // Vectors of c's type, as the library requires, that an epilogue reads or writes; at most one is set.
   const void* bias = nullptr;          ///< (n), added before the result is stored; or null
-  void* sums_of_a = nullptr;           ///< (m), becomes the sums over k of op(a): a bias' gradient; or null
-  bool sums_over_padded_rows = false;  ///< of 8-bit numbers
+  void* sums_of_a = nullptr;           ///< (m), receives the sums of op(a) over k: the gradient of a bias; or null
+  bool sums_over_padded_rows = false;  ///< for 8-bit numbers
 
-  /// Are both operands batches (gradients of weights)?
+  /// Are both operands batches (as in weight gradients)?
   bool sums_over_rows() const { return a.turned || sums_over_padded_rows; }
   /// The extent that changes from batch to batch.
   std::int64_t& rows() { return sums_over_rows() ? k : m; }
   std::int64_t rows() const { return sums_over_rows() ? k : m; }
   bool has_epilogue() const { return bias != nullptr || sums_of_a != nullptr; }
-  /// Of what the product writes and what its epilogue reads and writes.
+  /// Alignment of all that the gemm writes and its epilogue reads or writes.
   std::uint32_t result_alignment() const {
     return std::min({c.alignment(), alignment_of(reinterpret_cast<std::uintptr_t>(bias)),
                      alignment_of(reinterpret_cast<std::uintptr_t>(sums_of_a))});
   }
 };
 
-/// The same product with another number of rows, for the library to suggest algorithms for. Operands that are stored
-/// with rows behind each other need strides for as many.
+/// The same gemm with another number of rows, for which the library suggests algorithms. Operands whose rows are the
+/// contiguous dimension need matching strides.
 inline Matmul with_rows(Matmul product, std::int64_t rows) {
   product.rows() = rows;
   if (product.sums_over_padded_rows) product.a.stride = product.b.stride = rows;
   return product;
 }
 
-/// What an algorithm is chosen by: extents, with the number of rows that stands for this one; kind, and the result's
-/// type; alignments.
+/// The key of an algorithm choice: extents, with the bucket of the rows; kind of the gemm and type of the result;
+/// alignments.
 using MatmulKey =
     std::tuple<std::int64_t, std::int64_t, std::int64_t, int, std::uint32_t, std::uint32_t, std::uint32_t>;
 
@@ -82,15 +83,15 @@ inline MatmulKey key_of(const Matmul& p, std::int64_t rows) {
   return {rows, p.n, p.sums_over_rows() ? p.m : p.k, kind, p.a.alignment(), p.b.alignment(), p.result_alignment()};
 }
 
-/// How a forward product adds its bias.
+/// How a forward gemm adds its bias.
 enum class BiasAdded {
-  by_kernel,            ///< in a pass over the stored result
+  by_kernel,            ///< by a pass over the stored result
   in_epilogue,          ///< as floats, before the result is stored
   rounded_in_epilogue,  ///< as a copy in the result's type, before the result is stored
 };
 
-/// `copied`: is there such a copy? `fuses`: may products of 16-bit operands have epilogues? The library adds a bias of
-/// the result's type only. Reproducible products keep to one arithmetic, whatever the library offers.
+/// `copied`: does such a copy exist? `fuses`: may gemms of 16-bit operands have epilogues? The library only adds a bias
+/// of the result's type. Reproducible gemms use one fixed arithmetic, whatever the library offers.
 inline BiasAdded how_bias_is_added(core::DataType compute, core::DataType result, bool copied, bool reproducible,
                                    bool fuses) {
   if (compute == core::DataType::fp32) return BiasAdded::in_epilogue;
@@ -99,17 +100,17 @@ inline BiasAdded how_bias_is_added(core::DataType compute, core::DataType result
   return result == compute && copied ? BiasAdded::rounded_in_epilogue : BiasAdded::by_kernel;
 }
 
-/// Memory of the operands of a linear layer: x (rows, in), y (rows, out), w (out, in), bias (out) of y's type; and
-/// floats. Null where an epilogue has no part in them: bias and d_bias (out).
+/// Memory of the operands of a linear layer: x (rows, in), y (rows, out), w (out, in) and bias (out) of y's type; d_w
+/// and d_bias (out) in float. bias and d_bias are null if no epilogue uses them.
 struct LinearOperands {
   void *x = nullptr, *y = nullptr, *w = nullptr, *bias = nullptr;
   float *d_w = nullptr, *d_bias = nullptr;
-  core::DataType d_w_type = core::DataType::fp32;  ///< of d_w where it is new
+  core::DataType d_w_type = core::DataType::fp32;  ///< type of d_w when it is replaced
 };
 
-/// The products that layers ask for, of operands and results of type `type`: forward, with and without bias, gradient
-/// of the input, new or added, and that of the weight, new (also with that of the bias) or added. Rows of y are padded,
-/// as those of logits are.
+/// The gemms of a linear layer, with operands and results of type `type`: forward, with and without bias; gradient of
+/// the input, replaced or added to; gradient of the weight, replaced (also with that of the bias) or added to. Rows of
+/// y are padded, as those of logits are.
 inline std::vector<Matmul> linear_products(std::int64_t rows, std::int64_t in, std::int64_t out, core::DataType type,
                                            const LinearOperands& at) {
   const Matmul::Operand x{at.x, in, type, false}, y{at.y, padded_columns(out), type, false}, w{at.w, in, type, false};

@@ -1,12 +1,12 @@
-// The reference product on GPUs: every element is one dot product by one thread, in float, whose order depends on
-// nothing else.
+// The reference gemm on GPUs: one thread computes each element as one dot product in float, in an order that depends
+// only on the inner dimension.
 #include "../kernel.hpp"
 #include "cuda_products.hpp"
 
 namespace bert_hpc::ops {
 
-/// An operand as the product sees it: element (i, j) of op(x), rounded to Read where it is stored in float beside
-/// 16-bit ones.
+/// An operand of the gemm: element (i, j) of op(x), rounded to Read if it is stored in float but the computation is in
+/// 16 bits.
 template <class Stored, class Read>
 struct PortableOperand {
   const Stored* data;
@@ -48,7 +48,7 @@ class PortableProduct final : public GemmProduct {
     return {data, x.stride, 1};
   }
 
-  /// run(operand) with the operand as it is stored: as the type of the computation, or float.
+  /// Calls run(operand) with the operand as stored: in the type of the computation, or float.
   template <class Read, class Run>
   static void with_operand(const Operand& x, const Run& run) {
     if (x.type == core::DataType::fp32) {
