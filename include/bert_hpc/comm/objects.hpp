@@ -9,8 +9,8 @@
 
 namespace bert_hpc::comm {
 
-/// Collective over the group. Every rank's object, by rank. For set-up and results, not for the step loop: it
-/// allocates.
+/// Collective over the group. Returns the objects of all ranks, by rank. For set-up and results, not for the step loop,
+/// as it allocates.
 template <class T>
 std::vector<T> all_gather_objects(Communicator& group, const T& mine) {
   std::vector<T> all;
@@ -20,7 +20,7 @@ std::vector<T> all_gather_objects(Communicator& group, const T& mine) {
   return all;
 }
 
-/// Collective over the group. The object of rank `root`.
+/// Collective over the group. Returns the object of rank `root`.
 template <class T>
 T broadcast_object(Communicator& group, const T& mine, int root) {
   return core::from_message<T>(group.broadcast(group.rank() == root ? core::to_message(mine) : std::string(), root));

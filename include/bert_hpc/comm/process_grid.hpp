@@ -40,7 +40,7 @@ struct GridLimits {
 GridShape resolve_grid(GridShape requested, int ranks, const GridLimits& limits = {});
 
 /// Grids of exactly `ranks` within the limits, the nearest to `requested` first, at most `most`. The distance is the
-/// sum over directions of the ratio of sizes, in powers of two; a requested 0 has distance 0 to every size.
+/// sum over the directions of |log2 of the ratio of their sizes|; a requested 0 has distance 0 to every size.
 std::vector<GridShape> nearest_grids(GridShape requested, int ranks, const GridLimits& limits, std::size_t most);
 
 /// "data = 2, pipeline = 2, tensor = 1", in the form of an input file.

@@ -1,5 +1,5 @@
-// Typed values as bytes and back, for messages between ranks of one program: both sides run the same build, so numbers
-// travel as they lie in memory. A struct takes part by naming its fields once:
+// Conversion of typed values to bytes and back, for messages between the ranks of a program. All ranks run the same
+// build, so numbers keep their representation in memory. A struct takes part by naming its fields once:
 //   template <class Self> static auto fields(Self& self) { return std::tie(self.host, self.cores); }
 #pragma once
 
@@ -22,7 +22,7 @@ concept HasFields = requires(T& object) {
   T::fields(object);
 };
 
-/// Numbers, enumerations, text, and vectors, pairs and optional values of these and of structs with fields.
+/// Writes numbers, enumerations, text, and vectors, pairs and optional values of these and of structs with fields.
 class MessageWriter {
  public:
   template <class T>
@@ -61,7 +61,7 @@ class MessageWriter {
   std::string bytes_;
 };
 
-/// The other way. Throws std::runtime_error where the bytes end too early.
+/// Reads the same values back. Throws std::runtime_error if the bytes end too early.
 class MessageReader {
  public:
   explicit MessageReader(std::span<const char> bytes) : rest_(bytes) {}
@@ -103,7 +103,7 @@ class MessageReader {
   bool at_end() const { return rest_.empty(); }
 
  private:
-  /// How many elements of at least this many bytes each follow.
+  /// Reads the number of elements that follow, each of at least `least` bytes.
   std::size_t count(std::size_t least) {
     std::size_t size = 0;
     read(size);

@@ -119,8 +119,7 @@ class Event {
   bool has_passed() const {
     const cudaError_t status = cudaEventQuery(event_);
     if (status == cudaErrorNotReady) {
-      core::clear_last_error();  // otherwise it stays the thread's last error, and the check of the next launch throws
-                                 // it
+      core::clear_last_error();  // otherwise the check of the next launch would throw the thread's last error
       return false;
     }
     check_cuda(status, "an operation between ranks");

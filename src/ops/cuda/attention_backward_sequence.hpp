@@ -151,7 +151,7 @@ BERT_HPC_WARP_CODE void store_tiles(typename Warp::I32 to, const typename Warp::
 template <class Warp, class T, int D, class Shape>
 BERT_HPC_WARP_CODE void multiply_slopes(int rows, typename Warp::F32 (&d_q)[Shape::row_tiles][Shape::column_tiles][4]) {
   const typename Warp::I32 lane = Warp::lane();
-  const int chunk = Warp::warp() / Shape::column_parts * 2 * Shape::row_tiles;  // the first of the part
+  const int chunk = Warp::warp() / Shape::column_parts * 2 * Shape::row_tiles;  // first chunk of the part
   const int column_chunk = Warp::warp() % Shape::column_parts * Shape::column_tiles;
   const typename Warp::I32 left =
       tile_offset<Shape::others>(lane % 8 + lane / 16 * 8, lane / 8 % 2 + chunk) + Shape::slopes;
