@@ -17,7 +17,7 @@ enum class Into { replace, accumulate, scale_rows };
 struct Product {
   std::int64_t rows, columns, depth;
   const float* a;
-  std::int64_t a_row, a_depth;  ///< stride in words along rows, along the depth
+  std::int64_t a_row, a_depth;  ///< stride in words from one row to the next, from one k to the next
   const float* b;
   std::int64_t b_depth, b_panel;  ///< stride in words from one k to the next, from one panel to the next
   float* c;
