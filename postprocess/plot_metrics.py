@@ -47,12 +47,12 @@ def filled_row(curve, name):
     """Index of the point to fill: that of the best checkpoint, else the best value's."""
     if rundata.best_step(curve.run) is not None:
         return rundata.chosen(curve.run, curve.split)[0]
-    return rundata.best_of(curve.values, name)
+    return rundata.best_of(curve.values, name, curve.run)
 
 
-def label_best(axes, x, value, name):
+def label_best(axes, x, value, name, run):
     """Writes the value above or below the point, where a single curve cannot be: the best is its highest or its lowest point."""
-    above = rundata.larger_is_better(name)
+    above = rundata.larger_is_better(name, run)
     axes.annotate(wording.minus(f"{value:.4g}"), (x, value), xytext=(0, 7 if above else -7), textcoords="offset points",
                   ha="center", va="bottom" if above else "top", fontsize="small", color=axes.lines[-1].get_color())
 
@@ -141,7 +141,7 @@ def draw_panel(axes, curves, name, own_legend, style):
                   markerfacecolor="white", label=label, **look)
         if row is not None:
             if len(curves) == 1:
-                label_best(axes, curve.steps[row], curve.values[row], name)
+                label_best(axes, curve.steps[row], curve.values[row], name, curve.run)
             axes.plot(curve.steps[row] + shift, curve.values[row], linestyle="none", zorder=3, **look)
     axes.margins(x=0.07, y=0.18)
     label = wording.capital(rundata.label_of([curve.run for curve in curves], name))

@@ -47,7 +47,11 @@ def read_metrics(run, path):
             run.steps.update(read_columns(file["steps"]))
         for split, group in file.get("evaluations", {}).items():
             run.evaluations[split] = read_columns(group)
-            run.metric_labels.update((name, plain(item.attrs["label"])) for name, item in group.items() if "label" in item.attrs)
+            for name, item in group.items():
+                if "label" in item.attrs:
+                    run.metric_labels[name] = plain(item.attrs["label"])
+                if "larger_is_better" in item.attrs:
+                    run.larger_is_better[name] = bool(item.attrs["larger_is_better"])
         if "efficiency" in file:
             run.efficiency.update(read_columns(file["efficiency"]))
         if "timers" in file:

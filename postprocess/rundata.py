@@ -28,6 +28,7 @@ class Run:
         self.steps = {column: np.array([]) for column in STEP_COLUMNS}
         self.evaluations = {}  # split -> {"step", "loss", metrics…, "confusion_matrix"}
         self.metric_labels = {}  # a metric's name in words, where metrics.h5 says
+        self.larger_is_better = {}  # of a metric, where metrics.h5 says
         self.efficiency = {column: np.array([]) for column in EFFICIENCY_COLUMNS}
         self.timers = {"name": [], "calls": [], "seconds_min": [], "seconds_avg": [], "seconds_max": []}
         self.ranks = {}
@@ -91,20 +92,21 @@ def label_of(runs, metric):
 
 # --- Which evaluation counts.
 
-SMALLER_IS_BETTER = ("loss", "rmse", "mae", "perplexity")  # the ends of metrics' names, as in the program itself
+SMALLER_IS_BETTER = ("loss", "rmse", "mae", "perplexity")  # the ends of names, for files that do not say
 
 
-def larger_is_better(metric):
-    return not metric.endswith(SMALLER_IS_BETTER)
+def larger_is_better(metric, run=None):
+    said = run.larger_is_better if run else {}
+    return said.get(metric, not metric.endswith(SMALLER_IS_BETTER))
 
 
-def best_of(values, metric):
+def best_of(values, metric, run=None):
     """Index of the best value, the first of equal ones, or nothing where none is a number."""
     values = np.asarray(values, dtype=float)
     if not np.isfinite(values).any():
         return None
     values = np.where(np.isfinite(values), values, np.nan)
-    return int(np.nanargmax(values) if larger_is_better(metric) else np.nanargmin(values))
+    return int(np.nanargmax(values) if larger_is_better(metric, run) else np.nanargmin(values))
 
 
 def selecting_metric(run):
@@ -117,7 +119,7 @@ def best_step(run):
     if run.attributes.get("mode", "train") != "train":
         return None
     best, columns = selecting_metric(run), run.evaluations.get("validation", {})
-    row = best_of(columns[best], best) if best in columns else None
+    row = best_of(columns[best], best, run) if best in columns else None
     return None if row is None else int(columns["step"][row])
 
 

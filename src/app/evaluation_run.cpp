@@ -37,7 +37,7 @@ void run_evaluation(const RunContext& context) {
   std::optional<Assembly> assembly;
   std::optional<Evaluator> evaluator;
   collectively(world, [&] {
-    balance = balance_by_cost(input, config, task_traits(input.task.name).head, context.grid.pipeline,
+    balance = balance_by_cost(input, config, objectives::named(input.task.name).head, context.grid.pipeline,
                               reader.info().mean_length());
     assembly.emplace(input, config, estimates ? Assembly::Purpose::estimate : Assembly::Purpose::evaluation,
                      context.grid, place, balance);
@@ -61,7 +61,7 @@ void run_evaluation(const RunContext& context) {
     return stage_facts(other, memory_of(other));
   };
   const std::string labels = predicts ? "" : labels_note(stated.label_names, reader.info().label_names);
-  if (input.task.name == "classification" && !labels.empty()) context.log.info("note: " + labels);
+  if (tasks::named(input.task.name).has_label_names() && !labels.empty()) context.log.info("note: " + labels);
   const std::vector<StageFacts> stages = stage_table(context, facts_at);
   describe_run(context, *assembly, sets, memory_of(*assembly), most_bytes(stages), stage_lines(context.grid, stages));
   if (estimates) {
@@ -77,7 +77,7 @@ void run_evaluation(const RunContext& context) {
   Results results(context, lock.get(), config.label_names, assembly->label_scale, sets.hdf5);
   alone_ends_all(world.rank(), context.failure, [&] {
     Predictions predictions;
-    const bool gathers = assembly->traits.predicts_samples;
+    const bool gathers = assembly->objective.task->predicts_samples;
     const std::optional<io::EvaluationRow> row = evaluator->evaluate_unless(
         0, [&context] { return context.world.any(context.requests.stop()); }, gathers ? &predictions : nullptr);
     if (!row) {
@@ -88,7 +88,7 @@ void run_evaluation(const RunContext& context) {
     const std::string split = sets.test ? "test" : "validation";
     if (!predicts) {
       results.record_evaluation(split, *row);
-      context.log.info(evaluation_line(input.task.name, split, *row));
+      context.log.info(evaluation_line(split, *row));
       if (const auto answer = evaluator->one_answer()) {
         context.log.warning(one_answer_in_evaluation(split, *answer, config.label_names));
       }

@@ -213,7 +213,7 @@ bool TrainingLoop::test() {
   if (best_.kept()) training_.assembly->load_folder(results_.model_folder());
   const auto timed = timers_.measure("evaluation");
   Predictions predictions;
-  const bool gathers = training_.assembly->traits.predicts_samples;
+  const bool gathers = training_.assembly->objective.task->predicts_samples;
   const std::optional<io::EvaluationRow> row = training_.test->evaluate_unless(
       best_.kept() ? best_.step() : state_.done, [this] { return asked_to_stop(); }, gathers ? &predictions : nullptr);
   if (!row) {
@@ -224,7 +224,7 @@ bool TrainingLoop::test() {
     results_.write_predictions(predictions, *training_.sets.test, "test", training_.assembly->config.label_names);
   }
   results_.record_evaluation("test", *row);
-  context_.log.info(evaluation_line(context_.input.task.name, "test", *row));
+  context_.log.info(evaluation_line("test", *row));
   check_answers("test", *training_.test, true);
   return true;
 }
@@ -291,7 +291,7 @@ bool TrainingLoop::evaluate() {
     return true;
   }
   results_.record_evaluation("validation", *row);
-  context_.log.info(evaluation_line(context_.input.task.name, "validation", *row));
+  context_.log.info(evaluation_line("validation", *row));
   const bool untrained = trainer_.skipped().total > 0 && trainer_.skipped().total == state_.done;
   better_ = !untrained && best_.offer(*row);
   if (better_) results_.export_model(*training_.assembly, training_.sets.train->info());

@@ -28,7 +28,7 @@ void TrainingLoop::account(const StepResult& result) {
   row.gradient_norm = result.gradient_norm;
   row.samples += result.samples;
   row.tokens += result.tokens;
-  state_.flops += model::training_flops(training_.assembly->config, training_.assembly->traits.head, result.tokens,
+  state_.flops += model::training_flops(training_.assembly->config, training_.assembly->objective.head, result.tokens,
                                         result.sum_of_squared_lengths, result.targets);
   progress_.step = state_.done;
   progress_.epoch = row.epoch;

@@ -17,6 +17,7 @@
 #include "bert_hpc/app/run/collective.hpp"
 #include "bert_hpc/app/run/earlier_start.hpp"
 #include "bert_hpc/core/text.hpp"
+#include "bert_hpc/metrics/metric.hpp"
 #include "training.hpp"
 #include "training_loop.hpp"
 
@@ -27,7 +28,7 @@ train::ShardSettings shards_of(const Training& training, const Assembly& assembl
   shards.segments = assembly.segments();
   shards.units = assembly.units();
   if (assembly.ties_gradients()) shards.tied = model::word_embeddings_name;
-  shards.first_unit_held = assembly.traits.head.ties_word_embeddings && assembly.parts.size() == 1;
+  shards.first_unit_held = assembly.objective.head.ties_word_embeddings && assembly.parts.size() == 1;
   return shards;
 }
 
@@ -62,7 +63,7 @@ void set_up(Training& training, const RunContext& context) {
   const comm::GridPlace place = comm::place(context.grid, std::min(world.rank(), context.ranks() - 1));
   collectively(world, [&] { config = complete_model(input, stated, train.info(), train.special_ids()); });
   training.usual_micro_tokens = usual_micro_tokens(context, config, train);
-  training.pipeline = set_up_pipeline(context, config, task_traits(input.task.name).head, *training.sets.train,
+  training.pipeline = set_up_pipeline(context, config, objectives::named(input.task.name).head, *training.sets.train,
                                       training.groups ? &*training.groups : nullptr, training.usual_micro_tokens);
   collectively(world, [&] {
     training.batches = training_batches(input, config, train.info().max_length, place.data, context.grid,
@@ -94,7 +95,7 @@ void set_up(Training& training, const RunContext& context) {
     add(training.test, training.sets.test);
     training.assembly->allocate(training.bounds, training.micro_batches(), training.evaluation_bounds);
     if (estimates && input.model.pretrained) {
-      const model::LoadOptions options{training.assembly->traits.head.weight_prefixes, true};
+      const model::LoadOptions options{training.assembly->objective.head.weight_prefixes, true};
       model::check_hf_weights(*input.model.pretrained, training.assembly->all_parameters(), options);
     }
   });
@@ -112,7 +113,7 @@ void set_up(Training& training, const RunContext& context) {
   // Communicates too.
   core::ParameterStore& parameters = training.assembly->parameters;
   const train::ShardSettings shards = shards_of(training, *training.assembly, context);
-  const bool tied = training.assembly->traits.head.ties_word_embeddings;
+  const bool tied = training.assembly->objective.head.ties_word_embeddings;
   const train::NormScope scope =
       train::norm_scope(parameters.slices(), training.assembly->all_parameters(), world,
                         training.assembly->place.tensor, tied ? model::word_embeddings_name : "");
@@ -134,11 +135,7 @@ std::int64_t last_checkpoint_bytes(const Training& training, const RunContext& c
   plan.evaluations = steps / evaluation_steps(context.input, training.loader->steps_per_epoch()) + 1;
   plan.rows = steps / context.input.log.every_steps + plan.evaluations;
   plan.loss_scales = context.input.precision.compute == "fp16";
-  const std::int64_t classes = assembly.config.num_labels();
-  if (assembly.traits.metrics == train::EvaluationSums::Kind::classification &&
-      classes <= train::EvaluationSums::most_confusion_classes) {
-    plan.classes = classes;
-  }
+  plan.classes = metrics::matrix_classes(assembly.objective.task->metrics, {.outputs = assembly.config.num_labels()});
   if (training.sets.validation) plan.samples = training.sets.validation->samples();
   if (!training.sets.validation) plan.evaluations = 0;
   return checkpoint_bytes(assembly, context.ranks()) + io::journal_bytes(plan);

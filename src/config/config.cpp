@@ -5,6 +5,7 @@
 
 #include "bert_hpc/core/model_limits.hpp"
 #include "bert_hpc/core/text.hpp"
+#include "bert_hpc/tasks/task.hpp"
 
 namespace bert_hpc::config {
 
@@ -89,14 +90,16 @@ void visit_keys(TomlKeys& toml, Config& config) {
   visit_run(toml, config.run);
   visit_model(toml, config.model);
 
-  toml.table("task").key(
-      "name", config.task.name,
-      one_of({"classification", "regression", "masked_lm"},
-             {"multi_label", "token_classification", "question_answering", "answer_ranking", "embedding"}));
+  toml.table("task").key("name", config.task.name, one_of(tasks::names(), tasks::planned_names()));
   toml.required();
-  toml.key("mask_probability", config.task.mask_probability,
-           {.low = 0, .high = 1, .low_open = true, .high_open = true});
-  toml.key("standardize", config.task.standardize);
+  for (const auto& [key, task] : tasks::keys()) {
+    if (std::holds_alternative<bool>(key.usual)) {
+      toml.key(key.name, config.task.switches[key.name]);
+    } else {
+      const Range range = {.low = key.above, .high = key.below, .low_open = true, .high_open = true};
+      toml.key(key.name, config.task.numbers[key.name], range);
+    }
+  }
 
   Data& data = config.data;
   toml.table("data").key("train", data.train).key("validation", data.validation).key("test", data.test);
@@ -135,11 +138,38 @@ void visit_keys(TomlKeys& toml, Config& config) {
   toml.planned_tables({"distill"});
 }
 
-void resolve(Config& config) {
-  if (config.task.name == "masked_lm" && !config.task.mask_probability) config.task.mask_probability = 0.15;
-  if (config.task.name == "regression" && config.run.mode == "train" && !config.task.standardize) {
-    config.task.standardize = true;
+namespace {
+
+/// The defaults of the task's own keys.
+void resolve_task(Config& config) {
+  const tasks::Task* const task = tasks::find(config.task.name);
+  if (task == nullptr) return;
+  for (const tasks::Key& key : task->keys) {
+    if (key.usual_in_training_only && config.run.mode != "train") continue;
+    if (const bool* usual = std::get_if<bool>(&key.usual)) {
+      std::optional<bool>& value = config.task.switches[key.name];
+      value = value.value_or(*usual);
+    } else {
+      std::optional<double>& value = config.task.numbers[key.name];
+      value = value.value_or(std::get<double>(key.usual));
+    }
   }
+}
+
+}  // namespace
+
+double Task::number(const std::string& key, double otherwise) const {
+  const auto found = numbers.find(key);
+  return found == numbers.end() ? otherwise : found->second.value_or(otherwise);
+}
+
+bool Task::is_on(const std::string& key) const {
+  const auto found = switches.find(key);
+  return found != switches.end() && found->second.value_or(false);
+}
+
+void resolve(Config& config) {
+  resolve_task(config);
   if (config.schedule.name == "polynomial") {
     if (!config.schedule.power) config.schedule.power = 1.0;
     if (!config.schedule.end_factor) config.schedule.end_factor = 0.0;
@@ -154,12 +184,6 @@ void resolve(Config& config) {
   Evaluation& evaluation = config.evaluation;
   const bool evaluates = config.run.mode == "train" && !config.data.validation.empty();
   if (evaluates && !evaluation.every_steps && !evaluation.every_epochs) evaluation.every_epochs = 1;
-}
-
-std::vector<std::string> metrics_of_task(const std::string& task) {
-  if (task == "regression") return {"loss", "rmse", "mae", "r2", "pearson", "spearman"};
-  if (task == "masked_lm") return {"loss", "accuracy", "perplexity"};
-  return {"loss", "accuracy", "precision", "recall", "f1"};
 }
 
 Config parse_config(const std::string& path, const std::vector<std::string>& overrides) {

@@ -5,6 +5,8 @@
 #include "bert_hpc/config/config.hpp"
 #include "bert_hpc/config/walltime.hpp"
 #include "bert_hpc/core/text.hpp"
+#include "bert_hpc/metrics/registry.hpp"
+#include "bert_hpc/tasks/task.hpp"
 
 namespace bert_hpc::config {
 
@@ -77,12 +79,21 @@ class Rules {
   }
 
   void check_task() {
-    rule(!config_.task.mask_probability || config_.task.name == "masked_lm", "task.mask_probability",
-         "[task] mask_probability belongs to the task \"masked_lm\": remove it, or change the task.");
-    rule(!config_.task.standardize || config_.task.name == "regression" || config_.task.name.empty(),
-         "task.standardize", "[task] standardize belongs to the task \"regression\": remove it, or change the task.");
-    rule(config_.run.mode != "predict" || config_.task.name != "masked_lm", "run.mode",
-         "[run] mode = \"predict\" has nothing to write for the task \"masked_lm\": use \"evaluate\".");
+    const tasks::Task* const task = tasks::find(config_.task.name);
+    if (task == nullptr) return;
+    const auto given = [](const auto& values, const char* name) {
+      const auto found = values.find(name);
+      return found != values.end() && found->second.has_value();
+    };
+    for (const auto& [key, owner] : tasks::keys()) {
+      const bool is_given = given(config_.task.numbers, key.name) || given(config_.task.switches, key.name);
+      rule(!is_given || owner == task, std::string("task.") + key.name,
+           std::string("[task] ") + key.name + " belongs to the task \"" + owner->name +
+               "\": remove it, or change the task.");
+    }
+    rule(config_.run.mode != "predict" || task->predicts_samples, "run.mode",
+         std::string("[run] mode = \"predict\" has nothing to write for the task \"") + task->name +
+             "\": use \"evaluate\".");
   }
 
   void check_data() {
@@ -196,7 +207,7 @@ class Rules {
     }
     rule(!e.patience || e.best, "evaluation.patience",
          "[evaluation] patience needs best, the metric to compare models by, for example best = \"loss\".");
-    const std::vector<std::string> metrics = metrics_of_task(config_.task.name);
+    const std::vector<std::string> metrics = metrics::names_of(tasks::named(config_.task.name).metrics);
     if (!e.best || config_.task.name.empty() || std::find(metrics.begin(), metrics.end(), *e.best) != metrics.end())
       return;
     // "eval_accuracy" is how Transformers names it.

@@ -82,7 +82,7 @@ BatchLoader::BatchLoader(ShardReader& reader, const BatchLoaderOptions& options)
       id_sorter_(bounds_.micro_tokens, reader.info().vocabulary_size),
       total_steps_(data::total_steps(options.steps, options.epochs, sampler_.steps_per_epoch())) {
   core::require(options.replica >= 0 && options.replica < options.plan.replicas, "the replica is one of the layout");
-  if (options.task == ShardTask::masked_lm) {
+  if (options.task->masks_tokens) {
     masker_ = std::make_unique<Masker>(MaskingOptions{options.mask_probability, options.sampler.seed,
                                                       reader.info().vocabulary_size, reader.special_ids()},
                                        reader.info().max_length);

@@ -15,7 +15,7 @@ Masker::Masker(const MaskingOptions& options, std::int64_t max_length) : options
                 "masking needs a probability in (0, 1] and a vocabulary");
   if (options.special_ids.mask < 0) {
     throw core::Error(core::ExitCode::data,
-                      "The shards' tokenizer has no mask token, which task 'masked_lm' needs; prepare the text with a "
+                      "The shards' tokenizer has no mask token, which masking needs; prepare the text with a "
                       "vocabulary that has [MASK].");
   }
   const std::uint64_t key = core::mix64(core::mix64(options.seed) ^ 0x6D61736B696E67ull);

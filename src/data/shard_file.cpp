@@ -60,11 +60,11 @@ void ShardFile::read_attributes() {
          "'; make the shards again.");
   }
   const std::string task = attribute(shard_attribute::task);
-  if (!parse_shard_task(task, info_.task))
-    fail("attribute 'task' is '" + core::printable(task) + "', which is not a task.");
-  // Masked language modelling needs no labels, so that shards of any task serve it.
-  if (limits_.task != ShardTask::masked_lm && info_.task != limits_.task) {
-    fail("it was made for task '" + task + "', but task.name is '" + to_string(limits_.task) + "'.");
+  info_.task = tasks::find(task);
+  if (info_.task == nullptr) fail("attribute 'task' is '" + core::printable(task) + "', which is not a task.");
+  // Shards of any task serve one that needs no labels.
+  if (limits_.task->labels != tasks::Labels::none && info_.task != limits_.task) {
+    fail("it was made for task '" + task + "', but task.name is '" + limits_.task->name + "'.");
   }
   info_.vocabulary_hash = attribute(shard_attribute::vocabulary_hash);
   info_.vocabulary_size = count(shard_attribute::vocabulary_size);
@@ -120,14 +120,14 @@ void ShardFile::check_datasets() {
   }
   dataset(shard_dataset::source_index, Type::integer, 8, true, info_.sequences);
   info_.labelled = file_.exists(shard_dataset::labels);
-  if (!limits_.labels || limits_.task == ShardTask::masked_lm) return;
+  if (!limits_.labels || limits_.task->labels == tasks::Labels::none) return;
   if (!info_.labelled) {
     fail(
         "it has no dataset '/labels': its texts have no labels (see [source] label of bert_hpc_prep's input). They can "
         "be predicted (run.mode = "
         "\"predict\"), and neither trained nor evaluated on.");
   }
-  const bool classes = limits_.task == ShardTask::classification;
+  const bool classes = limits_.task->labels == tasks::Labels::classes;
   dataset(shard_dataset::labels, classes ? Type::integer : Type::real, 4, classes, info_.sequences);
 }
 

@@ -42,7 +42,7 @@ std::string difference(const ShardIdentity& first, const ShardInfo& b, const Spe
            ") differs from that of '" + first.path + "' (" + std::to_string(a.vocabulary_size) + " pieces, hash " +
            a.vocabulary_hash + "); prepare all shards with one vocabulary.";
   }
-  if (a.task != b.task) return "its task '" + std::string(to_string(b.task)) + "' and labels" + suffix;
+  if (a.task != b.task) return "its task '" + std::string(b.task->name) + "' and labels" + suffix;
   if (labels && a.label_names != b.label_names) {
     return "its label names (" + names_text(b.label_names) + ") differ from those of '" + first.path + "' (" +
            names_text(a.label_names) + "); prepare all shards together.";
@@ -81,8 +81,8 @@ ShardReader::ShardReader(const PlannedData& planned) : info_(planned.info), plan
   info_.tokens = table_.tokens();
   info_.max_length = *std::max_element(planned.lengths.begin(), planned.lengths.end());
   const auto sequences = static_cast<std::size_t>(info_.sequences);
-  if (info_.task == ShardTask::classification) classes_.assign(sequences, 0);
-  if (info_.task == ShardTask::regression) {
+  if (info_.task->labels == tasks::Labels::classes) classes_.assign(sequences, 0);
+  if (info_.task->labels == tasks::Labels::values) {
     for (std::size_t i = 0; i < sequences; ++i) values_.push_back(i % 2 == 0 ? -1.0f : 1.0f);
   }
 }
@@ -143,8 +143,8 @@ void ShardReader::load(const ShardFile& file) {
   const auto append = [](auto& all, const auto& part) { all.insert(all.end(), part.begin(), part.end()); };
   const ShardLimits& limits = options_.limits;
   const std::vector<std::int64_t> offsets = file.read_offsets();
-  if (limits.labels && limits.task == ShardTask::classification) append(classes_, file.read_classes());
-  if (limits.labels && limits.task == ShardTask::regression) append(values_, file.read_values());
+  if (limits.labels && limits.task->labels == tasks::Labels::classes) append(classes_, file.read_classes());
+  if (limits.labels && limits.task->labels == tasks::Labels::values) append(values_, file.read_values());
   if (options_.source_index) append(source_index_, file.read_source_index());
   first_sample_.push_back(table_.sequences());
   first_token_.push_back(table_.tokens());

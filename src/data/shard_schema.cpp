@@ -1,4 +1,4 @@
-// Names of tasks and the JSON texts among a shard's attributes.
+// The JSON texts among a shard's attributes.
 #include "bert_hpc/data/shard_schema.hpp"
 
 #include <limits>
@@ -44,28 +44,6 @@ Json settings_of(const std::string& json, const std::string& file) {
 }
 
 }  // namespace
-
-const char* to_string(ShardTask task) {
-  switch (task) {
-    case ShardTask::classification:
-      return "classification";
-    case ShardTask::regression:
-      return "regression";
-    case ShardTask::masked_lm:
-      return "masked_lm";
-  }
-  return "unknown";
-}
-
-bool parse_shard_task(const std::string& name, ShardTask& task) {
-  for (const ShardTask candidate : {ShardTask::classification, ShardTask::regression, ShardTask::masked_lm}) {
-    if (name == to_string(candidate)) {
-      task = candidate;
-      return true;
-    }
-  }
-  return false;
-}
 
 std::string label_names_to_json(const std::vector<std::string>& names) {
   return Json(names).dump(-1, ' ', false, Json::error_handler_t::replace);

@@ -26,9 +26,9 @@ ShardWriter::ShardWriter(const std::string& path, ShardInfo info, bool token_typ
       offsets_(file_, shard_dataset::offsets, storage(sequence_chunk)),
       source_index_(file_, shard_dataset::source_index, storage(sequence_chunk)) {
   if (token_types_) types_.emplace_back(file_, shard_dataset::token_type_ids, storage(token_chunk));
-  if (info_.labelled && info_.task == ShardTask::classification) {
+  if (info_.labelled && info_.task->labels == tasks::Labels::classes) {
     classes_.emplace_back(file_, shard_dataset::labels, storage(sequence_chunk));
-  } else if (info_.labelled && info_.task == ShardTask::regression) {
+  } else if (info_.labelled && info_.task->labels == tasks::Labels::values) {
     values_.emplace_back(file_, shard_dataset::labels, storage(sequence_chunk));
   }
   info_.sequences = info_.tokens = info_.max_length = 0;
@@ -59,7 +59,7 @@ void ShardWriter::finish() {
   source_index_.finish();
   namespace attribute = shard_attribute;
   file_.write_attribute("/", attribute::schema, shard_schema);
-  file_.write_attribute("/", attribute::task, to_string(info_.task));
+  file_.write_attribute("/", attribute::task, info_.task->name);
   file_.write_attribute("/", attribute::vocabulary_hash, info_.vocabulary_hash);
   file_.write_attribute("/", attribute::vocabulary_size, info_.vocabulary_size);
   file_.write_attribute("/", attribute::label_names, label_names_to_json(info_.label_names));

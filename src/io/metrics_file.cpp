@@ -4,8 +4,8 @@
 #include <set>
 
 #include "bert_hpc/io/hdf5.hpp"
-#include "bert_hpc/io/metric_names.hpp"
 #include "bert_hpc/io/provenance.hpp"
+#include "bert_hpc/metrics/registry.hpp"
 #include "metrics_tables.hpp"
 
 namespace bert_hpc::io::detail {
@@ -59,11 +59,19 @@ void write_confusion(Hdf5File& file, const std::string& group, const std::vector
   file.write_attribute(name, "axes", "evaluations, actual, predicted");
 }
 
-void write_evaluations(Hdf5File& file, const std::string& task, const std::string& split,
-                       const std::vector<EvaluationRow>& rows) {
+/// What a reader needs to know of a metric; of one of another version its name alone.
+void describe_metric(Hdf5File& file, const std::string& dataset, const std::string& name) {
+  file.write_attribute(dataset, "label", metrics::label_of(name));
+  if (const metrics::Metric* metric = metrics::find_metric(name)) {
+    file.write_attribute(dataset, "larger_is_better", std::int64_t{metric->larger_is_better});
+  }
+}
+
+void write_evaluations(Hdf5File& file, const std::string& split, const std::vector<EvaluationRow>& rows) {
   const std::string group = "evaluations/" + split;
   write_column(file, group + "/step", rows, &EvaluationRow::step, "updates");
   write_column(file, group + "/loss", rows, &EvaluationRow::loss, "1");
+  describe_metric(file, group + "/loss", "loss");
   std::set<std::string> names;
   for (const EvaluationRow& row : rows) {
     for (const auto& [name, value] : row.metrics) names.insert(name);
@@ -76,7 +84,7 @@ void write_evaluations(Hdf5File& file, const std::string& task, const std::strin
       }
     }
     file.write(group + "/" + name, column);
-    file.write_attribute(group + "/" + name, "label", metric_label(task, name));
+    describe_metric(file, group + "/" + name, name);
   }
   write_confusion(file, group, rows);
 }
@@ -158,7 +166,7 @@ std::vector<std::byte> MetricsTables::to_hdf5(const std::string& path) const {
   write_steps(file, steps);
   file.create_group("evaluations");
   for (const auto& [split, rows] : evaluations) {
-    if (!rows.empty()) write_evaluations(file, info.task, split, rows);
+    if (!rows.empty()) write_evaluations(file, split, rows);
   }
   write_column(file, "timers/name", timers, &TimerRow::name, "");
   write_column(file, "timers/calls", timers, &TimerRow::calls, "calls");

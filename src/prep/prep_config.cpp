@@ -65,10 +65,7 @@ void visit_keys(config::TomlKeys& keys, PrepConfig& c) {
   keys.key("max_tokens", c.tokenizer.max_tokens, between(1, 1 << 20));
 
   keys.table("task");
-  keys.key("name", c.task.name,
-           one_of({"classification", "regression", "masked_lm"},
-                  {"multi_label", "token_classification", "question_answering", "answer_ranking", "embedding"}))
-      .required();
+  keys.key("name", c.task.name, one_of(tasks::names(), tasks::planned_names())).required();
   keys.key("labels", c.task.labels);
   keys.key("pack", c.task.pack);
 
@@ -177,11 +174,15 @@ void check_rest(const PrepConfig& c, config::TomlReader& reader) {
   std::sort(labels.begin(), labels.end());
   const auto twice = std::adjacent_find(labels.begin(), labels.end());
   if (twice != labels.end()) complain(reader, "task.labels", "names \"" + *twice + "\" twice.");
-  if (!labels.empty() && !c.task.name.empty() && c.task.name != "classification") {
-    complain(reader, "task.labels", "is for classification, and the task is " + c.task.name + ".");
+  if (!labels.empty() && !c.task.name.empty() && !c.kind().has_label_names()) {
+    complain(reader, "task.labels",
+             "is for " + tasks::names_where([](const tasks::Task& task) { return task.has_label_names(); }) +
+                 ", and the task is " + c.task.name + ".");
   }
-  if (reader.given("task.pack") && c.task.pack && c.wants_labels() && !c.task.name.empty()) {
-    complain(reader, "task.pack", "is for masked_lm, and the task is " + c.task.name + ".");
+  if (reader.given("task.pack") && c.task.pack && !c.kind().packs_rows && !c.task.name.empty()) {
+    complain(reader, "task.pack",
+             "is for " + tasks::names_where([](const tasks::Task& task) { return task.packs_rows; }) +
+                 ", and the task is " + c.task.name + ".");
   }
   if (reader.given("task.pack") && c.packs() && c.has_pairs()) {
     complain(reader, "task.pack", "does not go with pairs.");

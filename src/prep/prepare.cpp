@@ -232,7 +232,7 @@ class Preparation {
 
   data::ShardInfo shard_info() const {
     data::ShardInfo info;
-    core::require(data::parse_shard_task(config_.task.name, info.task), "every task of prep is a task of shards");
+    info.task = &config_.kind();
     info.vocabulary_hash = tokenizer_->vocabulary_hash();
     info.vocabulary_size = tokenizer_->size();
     info.label_names = table_.label_names;

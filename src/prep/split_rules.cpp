@@ -96,7 +96,7 @@ void complete_split(PrepConfig& c, config::TomlReader& reader) {
     complain(reader, "split.group", std::string("is a column, and ") + format->title + " has none.");
   }
   if (!reader.given("split.stratify")) {
-    c.split.stratify = c.split.group.empty() && c.task.name != "regression";
+    c.split.stratify = c.split.group.empty() && c.kind().labels != tasks::Labels::values;
   } else if (c.split.stratify && !c.split.group.empty()) {
     complain(reader, "split.stratify", "= true does not go with group: rows of one group may have different labels.");
   }

@@ -67,6 +67,10 @@ class Results(program.Case):
         with h5py.File(self.work.folder / "run" / "metrics.h5") as file:
             self.assertEqual(file["evaluations/test/f1"].attrs["label"], "macro f1")
             self.assertEqual(file["evaluations/test/accuracy"].attrs["label"], "accuracy")
+            better = {name: int(item.attrs["larger_is_better"]) for name, item in file["evaluations/test"].items()
+                      if "larger_is_better" in item.attrs}
+            self.assertEqual({name for name, value in better.items() if value == 0}, {"loss"})
+            self.assertGreater(len(better), 4)
 
     def check_classes(self, folder, split, labelled=True):
         rows = read_rows(folder / "predictions.csv")

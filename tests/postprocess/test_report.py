@@ -808,6 +808,10 @@ class BestCheckpoint(InFolder):
     def test_what_is_better(self):
         for metric, best in (("accuracy", 1), ("r2", 1), ("loss", 0), ("rmse", 0), ("perplexity", 0)):
             self.assertEqual(rundata.best_of([1.0, 2.0, np.inf, np.nan, 1.0, 2.0], metric), best, metric)
+        run = rundata.Run(self.folder, "run")
+        run.larger_is_better.update(miss_rate=False, loss=True)  # as metrics.h5 says
+        for metric, best in (("miss_rate", 0), ("loss", 1), ("rmse", 0), ("accuracy", 1)):
+            self.assertEqual(rundata.best_of([1.0, 2.0, 1.0], metric, run), best, metric)
 
 
 class Predictions(InFolder):

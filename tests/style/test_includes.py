@@ -12,16 +12,19 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
 MAY_USE = {
     "core": set(),
     "comm": set(),
-    "config": set(),
-    "io": set(),
+    "metrics": set(),
+    "tasks": {"metrics"},
+    "config": {"tasks", "metrics"},
+    "io": {"metrics"},
     "tokenize": set(),
     "ops": set(),
-    "data": {"io", "tokenize"},
+    "data": {"io", "tokenize", "tasks"},
     "layers": {"ops", "comm"},
     "model": {"layers", "ops", "comm", "io"},
     "train": {"model", "layers", "ops", "comm"},
-    "prep": {"tokenize", "data", "config", "comm", "io"},
-    "app": {"train", "model", "layers", "ops", "comm", "data", "config", "io"},
+    "objectives": {"layers", "tasks"},
+    "prep": {"tokenize", "data", "config", "tasks", "comm", "io"},
+    "app": {"objectives", "tasks", "metrics", "train", "model", "layers", "ops", "comm", "data", "config", "io"},
 }
 
 # The rooms of a module, from the lowest: a room may include itself and those before it; files in no room, all of them.

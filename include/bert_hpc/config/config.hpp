@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -39,10 +40,13 @@ struct Model {
 };
 
 struct Task {
-  std::string name;                        ///< "classification", "regression", "masked_lm"
-  std::optional<double> mask_probability;  ///< masked_lm: share of tokens to predict; 0.15 after resolve()
-  /// regression: train on (label − mean) / deviation of the training labels; true after resolve() of a training
-  std::optional<bool> standardize;
+  std::string name;  ///< one of tasks::names()
+  /// The keys of tasks (tasks::Key), by name; the task's own have their defaults after resolve().
+  std::map<std::string, std::optional<double>> numbers;
+  std::map<std::string, std::optional<bool>> switches;
+
+  double number(const std::string& key, double otherwise) const;
+  bool is_on(const std::string& key) const;
 };
 
 struct Data {
@@ -154,9 +158,6 @@ std::vector<ConfigProblem> validate(const Config& config, int replicas);
 
 /// Throws Error(input) with all that validate() finds.
 void require_valid(const Config& config, int replicas);
-
-/// Metrics that evaluation.best may name for a task: "loss" and those of the evaluation.
-std::vector<std::string> metrics_of_task(const std::string& task);
 
 /// The resolved configuration of an input file with overrides ("table.key=VALUE"). Throws Error(input) with every
 /// problem of the file, the overrides and validate(…, 0).

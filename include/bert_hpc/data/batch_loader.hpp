@@ -29,14 +29,14 @@ namespace bert_hpc::data {
 struct BatchLoaderOptions {
   BatchPlanOptions plan;  ///< plan.global_batch sequences a step, over plan.replicas
   int replica = 0;        ///< whose micro-batches are prepared
-  ShardTask task = ShardTask::classification;
+  const tasks::Task* task = &tasks::named({});
   SamplerOptions sampler;
   bool drop_last = false;
   std::int64_t epochs = 0;         ///< length of the run in epochs, where `steps` is 0
   std::int64_t steps = 0;          ///< length of the run in steps
   std::int64_t first_step = 0;     ///< where it begins: a resumed run
-  double mask_probability = 0.15;  ///< ShardTask::masked_lm
-  LabelScale label_scale = {};     ///< ShardTask::regression: batches hold standardized labels
+  double mask_probability = 0.15;  ///< of tasks that mask tokens
+  LabelScale label_scale = {};     ///< of values: batches hold standardized labels
 };
 
 /// Every sample once, in windows of the file's order that are sorted by length and shared out to the replicas; masks
@@ -62,8 +62,8 @@ struct LoadedStep {
   std::int64_t target_count = 0;                ///< of this replica
   std::int64_t sequences = 0, tokens = 0;       ///< of this replica
 
-  /// Targets of the global batch where they can be told without asking other replicas (all tasks but masked_lm), else
-  /// −1: sum target_count over the replicas.
+  /// Targets of the global batch where they can be told without asking other replicas (all tasks but those that mask
+  /// tokens), else −1: sum target_count over the replicas.
   std::int64_t global_target_count = 0;
 };
 

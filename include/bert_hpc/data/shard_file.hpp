@@ -15,7 +15,7 @@ namespace bert_hpc::data {
 
 /// What a shard must fit. Zeros: whatever the shard says.
 struct ShardLimits {
-  ShardTask task = ShardTask::classification;
+  const tasks::Task* task = &tasks::named({});
   std::int64_t vocabulary_size = 0;  ///< of the model: ids lie below
   std::int64_t max_length = 0;       ///< of the model: max_position_embeddings
   std::int64_t type_vocabulary = 2;  ///< of the model: token types lie below

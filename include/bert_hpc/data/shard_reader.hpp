@@ -65,7 +65,7 @@ class ShardReader {
   const std::vector<std::string>& files() const { return files_; }  ///< after patterns were matched
   const std::vector<std::string>& seals() const { return seals_; }  ///< io::seal_text() of each file as it was read
 
-  /// (samples); empty unless the task is classification, regression, or source_index was asked for.
+  /// (samples); empty unless the task has such labels, or source_index was asked for.
   std::span<const std::int32_t> classes() const { return classes_; }
   std::span<const float> values() const { return values_; }
   std::span<const std::int64_t> source_index() const { return source_index_; }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "bert_hpc/data/text_settings.hpp"
+#include "bert_hpc/tasks/task.hpp"
 #include "bert_hpc/tokenize/special_ids.hpp"
 
 namespace bert_hpc::data {
@@ -32,7 +33,7 @@ inline constexpr const char* source_index = "/source_index";  ///< int64 (sequen
 
 namespace shard_attribute {                                        // of the root group
 inline constexpr const char* schema = "schema";                    ///< text: shard_schema
-inline constexpr const char* task = "task";                        ///< text: see ShardTask
+inline constexpr const char* task = "task";                        ///< text: the name of one of tasks::all()
 inline constexpr const char* vocabulary_hash = "vocabulary_hash";  ///< text
 inline constexpr const char* vocabulary_size = "vocabulary_size";  ///< int64
 inline constexpr const char* label_names = "label_names";          ///< text: JSON array of strings
@@ -49,33 +50,21 @@ inline std::string special_id_key(const tokenize::SpecialRole& role) {
   return std::string(role.name) + "_id";
 }
 
-/// What the sequences of a shard are labelled with.
-enum class ShardTask {
-  classification,  ///< "classification": labels int32 in [0, label names)
-  regression,      ///< "regression": labels float32, finite
-  masked_lm,       ///< "masked_lm": no labels
-};
-
-/// The task's name in files.
-const char* to_string(ShardTask task);
-/// Task of a name; false if there is none of that name.
-bool parse_shard_task(const std::string& name, ShardTask& task);
-
 using tokenize::SpecialIds;
 
 /// The root attributes of a shard.
 struct ShardInfo {
-  ShardTask task = ShardTask::classification;
+  const tasks::Task* task = &tasks::named({});
   std::string vocabulary_hash;
   std::int64_t vocabulary_size = 0;
-  std::vector<std::string> label_names;  ///< classification: name of class c; else empty
+  std::vector<std::string> label_names;  ///< of tasks with label names: name of class c; else empty
   std::string label_column;              ///< name of the source's column with the labels; "" where it has none
   std::string tokenizer;                 ///< JSON object text
   std::int64_t sequences = 0;
   std::int64_t tokens = 0;
   std::int64_t max_length = 0;
 
-  /// Classification and regression: are the labels known? Else /labels is absent and label_names is empty: the
+  /// Of tasks with labels: are they known? Else /labels is absent and label_names is empty: the
   /// sequences can be predicted, and neither trained nor evaluated on.
   bool labelled = true;
 

@@ -10,6 +10,7 @@
 #include "bert_hpc/config/toml_reader.hpp"
 #include "bert_hpc/data/text_settings.hpp"
 #include "bert_hpc/prep/readers/row_reader.hpp"
+#include "bert_hpc/tasks/task.hpp"
 #include "bert_hpc/tokenize/text_form.hpp"
 #include "bert_hpc/tokenize/tokenizer.hpp"
 
@@ -60,9 +61,9 @@ struct TokenizerConfig {
 };
 
 struct TaskConfig {
-  std::string name;                 ///< "classification" | "regression" | "masked_lm"
-  std::vector<std::string> labels;  ///< of classification, in the order of their numbers; empty: all, sorted
-  bool pack = true;                 ///< masked_lm: rows of a split follow each other until a sequence is full
+  std::string name;                 ///< one of tasks::names()
+  std::vector<std::string> labels;  ///< their names in the order of their numbers; empty: all, sorted
+  bool pack = true;                 ///< rows of a split follow each other until a sequence is full; if the task may
 };
 
 struct OutputConfig {
@@ -79,10 +80,11 @@ struct PrepConfig {
   OutputConfig output;
 
   /// Does the task learn from labels, and does the text have them?
-  bool wants_labels() const { return task.name != "masked_lm"; }
+  const tasks::Task& kind() const { return tasks::named(task.name); }
+  bool wants_labels() const { return kind().labels != tasks::Labels::none; }
   bool has_labels() const { return wants_labels() && !source.label.empty(); }
-  bool has_classes() const { return has_labels() && task.name == "classification"; }
-  bool has_values() const { return has_labels() && task.name == "regression"; }
+  bool has_classes() const { return has_labels() && kind().labels == tasks::Labels::classes; }
+  bool has_values() const { return has_labels() && kind().labels == tasks::Labels::values; }
   /// The name of the column with the labels; "" where there is none, or it has a number alone.
   std::string label_column() const;
   /// Are all rows for the test split?
@@ -96,7 +98,7 @@ struct PrepConfig {
   tokenize::TextForm text_form() const;
   /// The kind of tokenizer that [tokenizer] type names.
   const tokenize::TokenizerKind& tokenizer_kind() const;
-  bool packs() const { return task.name == "masked_lm" && task.pack; }
+  bool packs() const { return kind().packs_rows && task.pack; }
   /// The format that [source] format names. Throws Error(internal) where there is none of that name.
   const TextFormat& text_format() const;
   RowFormat row_format() const;

@@ -156,7 +156,7 @@ CheckpointTexts checkpoint_texts(const RunContext& context, const Assembly& asse
   return {{"version", std::string(core::version()) + " " + std::string(core::revision())},
           {"input", context.resolved.text},
           {"layout", comm::describe(context.grid) + ", zero = " + std::to_string(input.parallel.zero)},
-          {"model", model::hf_config_text(assembly.config, assembly.traits.head)},
+          {"model", model::hf_config_text(assembly.config, assembly.objective.head)},
           {"data_train", data_text(sets.train.get())},
           {"data_validation", data_text(sets.validation.get())},
           {"data_test", data_text(sets.test.get())},

@@ -65,13 +65,13 @@ core::DataType weight_gradient_type(const config::Config& input, const comm::Gri
 Assembly::Assembly(const config::Config& input, const model::BertConfig& model_config, Purpose for_what,
                    const comm::GridShape& shape, const comm::GridPlace& at, std::span<const std::int64_t> balance,
                    const core::ParameterStore::Memory& memory)
-    : traits(task_traits(input.task.name)),
+    : objective(objectives::named(input.task.name)),
       storage(storage_type(input)),
       config(model_config),
       purpose(for_what),
       grid(shape),
       place(at),
-      parts(cut(input, config, traits.head, input.run.mode == "train", grid.pipeline, balance)),
+      parts(cut(input, config, objective.head, input.run.mode == "train", grid.pipeline, balance)),
       parameters(own_parameters(), arenas_for(for_what, input, grid.data),
                  train::shard_alignment(input.run.reproducible, grid.data), memory),
       products(ops::make_matrix_product("", product_settings(input, memory.product_gradients))),
@@ -79,7 +79,7 @@ Assembly::Assembly(const config::Config& input, const model::BertConfig& model_c
   const std::vector<model::ModelRange> own = own_parts();
   stages.reserve(own.size());
   for (const model::ModelRange& part : own) {
-    stages.emplace_back(config, traits.head, labels_of(config), part, parameters,
+    stages.emplace_back(config, objective.head, labels_of(config), part, parameters,
                         layers::TensorGroup(tensor_place(), exchange_), storage);
   }
   pipeline_settings_ = {
@@ -140,7 +140,7 @@ std::vector<model::ModelRange> Assembly::own_parts() const {
 
 std::vector<core::ParameterSpec> Assembly::parameters_of(const model::ModelRange& part,
                                                          const layers::TensorPlace& share) const {
-  return model::bert_parameters(config, traits.head, labels_of(config), part, share);
+  return model::bert_parameters(config, objective.head, labels_of(config), part, share);
 }
 
 std::vector<core::ParameterSpec> Assembly::own_parameters() const {
@@ -156,11 +156,11 @@ std::vector<core::ParameterSpec> Assembly::all_parameters() const {
 }
 
 std::int64_t Assembly::outputs() const {
-  return traits.head.outputs(config.vocab_size, labels_of(config));
+  return objective.head.outputs(config.vocab_size, labels_of(config));
 }
 
 bool Assembly::ties_gradients() const {
-  return traits.head.ties_word_embeddings && (parts.size() > 1 || parts[0].decoder_apart);
+  return objective.head.ties_word_embeddings && (parts.size() > 1 || parts[0].decoder_apart);
 }
 
 std::vector<std::int64_t> Assembly::segments() const {
@@ -275,14 +275,14 @@ std::string Assembly::load_values(const config::Config& input) {
     }
     model::LoadOptions options;
     if (purpose == Purpose::training) {
-      options.may_be_missing = traits.head.weight_prefixes;
+      options.may_be_missing = objective.head.weight_prefixes;
       options.replace_other_shapes = true;
     }
     // What a stage does not use another one does: only a look at the whole tells what is new and what is not used.
     if (groups_->world.rank() == 0) {
       const model::LoadReport report = model::check_hf_weights(*input.model.pretrained, all_parameters(), options);
       told = report.text();
-      if (traits.shards == data::ShardTask::classification) {
+      if (objective.task->has_label_names()) {
         told += kept_classifier(*input.model.pretrained, config.label_names, report.newly_initialised);
       }
     }

@@ -6,7 +6,8 @@
 #include "bert_hpc/app/run/collective.hpp"
 #include "bert_hpc/data/file_list.hpp"
 #include "bert_hpc/data/tokenizer_folder.hpp"
-#include "bert_hpc/train/evaluation_metrics.hpp"
+#include "bert_hpc/metrics/registry.hpp"
+#include "bert_hpc/tasks/task.hpp"
 
 namespace bert_hpc::app {
 namespace {
@@ -49,7 +50,7 @@ void require_apart(const DataSets& sets) {
 /// samples and the probabilities made of them. At most.
 std::int64_t prediction_bytes(const DataSets& sets, const Assembly& assembly) {
   const data::ShardReader* const reader = sets.test ? sets.test.get() : sets.train ? nullptr : sets.validation.get();
-  if (reader == nullptr || !assembly.traits.predicts_samples) return 0;
+  if (reader == nullptr || !assembly.objective.task->predicts_samples) return 0;
   const comm::GridPlace& place = assembly.place;
   const std::int64_t copies = place.data + place.pipeline + place.tensor == 0 ? 3 : 1;
   return copies * reader->samples() * assembly.outputs() * std::int64_t{sizeof(float)};
@@ -98,10 +99,7 @@ void add_surroundings(const DataSets& sets, const Assembly& assembly, MemoryPlan
   }
   for (const data::ShardReader* reader : {sets.validation.get(), sets.test.get()}) {
     if (reader == nullptr) continue;
-    if (assembly.traits.metrics == train::EvaluationSums::Kind::classification) {
-      data += train::EvaluationSums::bytes_of_classes(assembly.config.num_labels());
-    }
-    data += static_cast<std::int64_t>(reader->values().size()) * train::EvaluationSums::bytes_of_value;
+    data += metrics::bytes_of(assembly.objective.task->metrics, {assembly.config.num_labels(), reader->values()});
   }
   memory.emplace_back("data sets", data);
   memory.emplace_back("libraries", libraries);
@@ -125,7 +123,7 @@ data::BatchLoaderOptions training_batches(const config::Config& input, const mod
     if (options.plan.micro_batches == 0) options.plan.micro_tokens = std::max(usual, max_length);
   }
   options.replica = replica;
-  options.task = task_traits(input.task.name).shards;
+  options.task = &tasks::named(input.task.name);
   options.sampler.seed = static_cast<std::uint64_t>(input.run.seed);
   options.sampler.order = input.data.order == "file"        ? data::Order::file
                           : input.data.order == "by_length" ? data::Order::by_length
@@ -133,7 +131,7 @@ data::BatchLoaderOptions training_batches(const config::Config& input, const mod
   options.drop_last = input.batch.drop_last;
   options.epochs = input.schedule.epochs.value_or(0);
   options.steps = input.schedule.steps.value_or(0);
-  options.mask_probability = input.task.mask_probability.value_or(0.15);
+  options.mask_probability = mask_probability(input);
   return options;
 }
 

@@ -7,18 +7,6 @@
 #include "bert_hpc/ops/losses.hpp"
 
 namespace bert_hpc::app {
-namespace {
-
-using Kind = train::EvaluationSums::Kind;
-
-train::EvaluationSums sums_of(const Assembly& assembly, const data::ShardReader& reader) {
-  const Kind kind = assembly.traits.metrics;
-  if (kind == Kind::regression) return train::EvaluationSums(reader.values());
-  return train::EvaluationSums(kind == Kind::classification ? assembly.config.num_labels() : 0);
-}
-
-}  // namespace
-
 Evaluator::Evaluator(Assembly& assembly, data::ShardReader& reader, const data::BatchLoaderOptions& options,
                      bool labels)
     : assembly_(assembly),
@@ -26,8 +14,12 @@ Evaluator::Evaluator(Assembly& assembly, data::ShardReader& reader, const data::
       loader_(reader, options),
       labels_(labels),
       loss_(1),
-      sums_(sums_of(assembly, reader)) {
+      metrics_(evaluation()) {
   predicted_ = core::MirroredArray<std::int32_t>(bounds().selected);
+}
+
+metrics::Evaluation Evaluator::evaluation() const {
+  return {assembly_.objective.task->metrics, {assembly_.config.num_labels(), reader_.values()}};
 }
 
 layers::BatchBounds Evaluator::bounds() const {
@@ -48,39 +40,27 @@ void Evaluator::result(int micro_batch, model::Stage& stage, int slot) {
   const layers::StepContext& pass = passes_[static_cast<std::size_t>(micro_batch)];
   const core::MicroBatch& batch = loaded_->micro_batches[static_cast<std::size_t>(micro_batch)].on_host;
   const std::int64_t rows = pass.batch.targets.rows.count;
-  const bool predicts = labels_ && assembly_.traits.metrics != Kind::regression;
+  const bool predicts = labels_ && metrics_.reads_predicted();
   if (labels_) stage.loss(pass, 1.0f, slot);
   if (predicts) stage.predict(predicted_.device(), slot);
   if (assembly_.place.tensor != 0) return;  // those ranks know the same
   const auto logits = [&] {
-    const core::Tensor<float> all = stage.logits(slot).as<float>();  // contiguous: not of masked_lm
+    const core::Tensor<float> all = stage.logits(slot).as<float>();  // contiguous: not of a tied decoder
     const std::span<const float> outputs(all.data, static_cast<std::size_t>(all.size()));
     return outputs_in_labels_unit(assembly_.label_scale, core::on_host(outputs, aside_), in_labels_unit_);
   };
   if (keep_) keep(micro_batch, logits());
   if (!labels_) return;
   ops::sum(stage.row_losses(slot), rows, loss_.device());
-  sums_.add_loss(loss_.to_host(1)[0], rows);
-  if (!predicts) {
-    const std::span<const float> values = logits();
-    const std::span<const core::PlannedSample> samples = samples_of(micro_batch);
-    for (std::size_t r = 0; r < values.size(); ++r) sums_.add_value(samples[r].index, values[r]);
-    return;
-  }
-  const std::span<const std::int32_t> predicted = predicted_.to_host(rows);
-  const bool masked = assembly_.traits.metrics == Kind::masked_lm;
-  const std::int32_t* actual = batch.targets.classes;
-  std::int64_t correct = 0;
-  for (std::int64_t r = 0; r < rows; ++r) {
-    const std::int32_t guess = predicted[static_cast<std::size_t>(r)];
-    if (!masked) sums_.add_class(actual[r], guess);
-    correct += actual[r] == guess;
-  }
-  if (masked) sums_.add_correct(correct);
+  const double loss = loss_.to_host(1)[0];
+  metrics::Results results{.batch = batch};
+  if (predicts) results.predicted = predicted_.to_host(rows);
+  if (metrics_.reads_outputs()) results.outputs = logits();
+  metrics_.add(loss, results);
 }
 
 bool Evaluator::pass_over_data(const std::function<bool()>& give_up) {
-  sums_ = sums_of(assembly_, reader_);
+  metrics_ = evaluation();
   samples_.clear();
   logits_.clear();
   loader_.restart(0);
@@ -91,17 +71,17 @@ bool Evaluator::pass_over_data(const std::function<bool()>& give_up) {
     for (const data::LoadedMicroBatch& micro : loaded_->micro_batches) passes_.push_back({.batch = micro.batch});
     assembly_.pipeline().evaluate(assembly_.engine(), passes_, *this);
   }
-  assembly_.groups().world.all_reduce(sums_.sums(), comm::Reduction::sum);
+  assembly_.groups().world.all_reduce(metrics_.sums(), comm::Reduction::sum);
   return true;
 }
 
 io::EvaluationRow Evaluator::row(std::int64_t step) {
   io::EvaluationRow row;
   row.step = step;
-  row.loss = sums_.loss();
-  row.metrics = sums_.metrics(assembly_.traits.metrics);
-  if (sums_.has_confusion_matrix()) row.classes = sums_.classes();
-  row.confusion_matrix = sums_.confusion_matrix();
+  row.loss = metrics_.loss();
+  row.metrics = metrics_.values();
+  row.classes = metrics_.matrix_classes();
+  row.confusion_matrix = metrics_.confusion_matrix();
   return row;
 }
 

@@ -6,9 +6,15 @@
 
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/text.hpp"
+#include "bert_hpc/tasks/task.hpp"
 
 namespace bert_hpc::app {
 namespace {
+
+/// Does the task predict numbers?
+bool has_values(const config::Config& input) {
+  return tasks::named(input.task.name).labels == tasks::Labels::values;
+}
 
 /// The part of a regression's head that a parameter of this name is.
 std::optional<data::HeadPart> head_part(const std::string& name) {
@@ -29,19 +35,19 @@ std::string unit_text(const data::LabelScale& scale) {
 }  // namespace
 
 data::LabelScale training_label_scale(const config::Config& input, const data::ShardReader& train) {
-  const bool standardizes = input.task.name == "regression" && input.task.standardize.value_or(false);
+  const bool standardizes = has_values(input) && input.task.is_on(tasks::standardize_key);
   return standardizes && !train.values().empty() ? data::fit_label_scale(train.values()) : data::LabelScale();
 }
 
 std::string regression_loss_text(const config::Config& input, const data::LabelScale& scale) {
-  if (input.task.name != "regression") return {};
-  if (!input.task.standardize.value_or(false)) return "mean squared error of the labels (task.standardize = false)";
+  if (!has_values(input)) return {};
+  if (!input.task.is_on(tasks::standardize_key)) return "mean squared error of the labels (task.standardize = false)";
   return "mean squared error of standardized labels (mean " + core::format_number(scale.mean) + ", deviation " +
          core::format_number(scale.deviation) + ")";
 }
 
 std::string equal_labels_warning(const config::Config& input, const data::ShardReader& train) {
-  if (input.task.name != "regression" || train.values().empty() || !data::all_equal(train.values())) return {};
+  if (!has_values(input) || train.values().empty() || !data::all_equal(train.values())) return {};
   return "all " + core::counted(train.samples(), "label") + " of the training data are equal (" +
          core::format_number(train.values().front()) +
          "): there is nothing to learn from them. Check [source] label in the input of bert_hpc_prep.";

@@ -169,7 +169,8 @@ void export_model(const Assembly& assembly, comm::Communicator& world, const std
     try {
       const model::NamedTexts more =
           tokenizer_folder.empty() ? model::NamedTexts() : data::lacking_tokenizer_files(tokenizer_folder);
-      model::save_hf_folder(folder, assembly.config, assembly.traits.head, std::move(tensors), tokenizer_folder, more);
+      model::save_hf_folder(folder, assembly.config, assembly.objective.head, std::move(tensors), tokenizer_folder,
+                            more);
     } catch (const std::exception&) {  // the others must be rid of theirs before all can talk about it
       failure = std::current_exception();
     }

@@ -9,25 +9,13 @@ namespace bert_hpc::app {
 using core::Error;
 using core::ExitCode;
 
-TaskTraits task_traits(const std::string& task_name) {
-  using Kind = train::EvaluationSums::Kind;
-  if (task_name == "regression") {
-    return {.shards = data::ShardTask::regression,
-            .head = layers::sequence_head(layers::squared_error_loss),
-            .metrics = Kind::regression};
-  }
-  if (task_name == "masked_lm") {
-    return {.shards = data::ShardTask::masked_lm,
-            .head = layers::masked_lm_head(),
-            .metrics = Kind::masked_lm,
-            .predicts_samples = false,
-            .masks_tokens = true};
-  }
-  return {};
+double mask_probability(const config::Config& input) {
+  return input.task.number(tasks::mask_probability_key, 0.15);
 }
 
 double expected_targets(const config::Config& input, double sequences, double tokens) {
-  return task_traits(input.task.name).masks_tokens ? input.task.mask_probability.value_or(0.15) * tokens : sequences;
+  const bool masks = tasks::named(input.task.name).masks_tokens;
+  return masks ? mask_probability(input) * tokens : sequences;
 }
 
 model::BertConfig stated_model(const config::Config& input) {
@@ -118,7 +106,7 @@ bool vocabulary_is_stated(const config::Config& input) {
 
 data::ShardLimits shard_limits(const config::Config& input, const model::BertConfig& stated, bool labels) {
   data::ShardLimits limits;
-  limits.task = task_traits(input.task.name).shards;
+  limits.task = &tasks::named(input.task.name);
   limits.vocabulary_size = vocabulary_is_stated(input) ? stated.vocab_size : 0;
   limits.max_length = stated.max_position_embeddings;
   limits.type_vocabulary = stated.type_vocab_size;
@@ -136,12 +124,11 @@ model::BertConfig complete_model(const config::Config& input, const model::BertC
                                     ". Prepare the data with the model's own vocabulary ([tokenizer] vocabulary), or "
                                     "leave model.vocab_size out.");
   }
-  if (input.task.name == "regression") {
-    config.label_names = model::default_label_names(1);
-    config.problem_type = "regression";
-  } else if (input.task.name == "classification") {
-    config.label_names = labels_in_use(input.run.mode, stated.label_names, shards.label_names);
-    config.problem_type = "single_label_classification";
+  const tasks::Task& task = tasks::named(input.task.name);
+  if (task.labels != tasks::Labels::none) {
+    config.label_names = task.has_label_names() ? labels_in_use(input.run.mode, stated.label_names, shards.label_names)
+                                                : model::default_label_names(1);
+    config.problem_type = task.problem_type;
   }
   if (special.pad >= 0) config.pad_token_id = special.pad;
   return config;

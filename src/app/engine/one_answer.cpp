@@ -1,16 +1,17 @@
 #include "bert_hpc/app/engine/one_answer.hpp"
 
 #include "bert_hpc/core/text.hpp"
+#include "bert_hpc/tasks/task.hpp"
 
 namespace bert_hpc::app {
 namespace {
 
-bool is_class(const train::OneAnswer& answer) {
+bool is_class(const metrics::OneAnswer& answer) {
   return answer.label_classes > 0;
 }
 
 /// What was found, as a sentence.
-std::string finding(const std::string& split, const train::OneAnswer& answer,
+std::string finding(const std::string& split, const metrics::OneAnswer& answer,
                     const std::vector<std::string>& label_names) {
   const std::string samples = core::counted(answer.samples, "sequence");
   const auto value = [](double x) { return core::format_number(x); };
@@ -27,7 +28,7 @@ std::string finding(const std::string& split, const train::OneAnswer& answer,
 
 }  // namespace
 
-std::string one_answer_in_training(const std::string& split, const train::OneAnswer& answer,
+std::string one_answer_in_training(const std::string& split, const metrics::OneAnswer& answer,
                                    const std::vector<std::string>& label_names, const config::Config& input,
                                    std::int64_t steps) {
   std::string text =
@@ -36,11 +37,11 @@ std::string one_answer_in_training(const std::string& split, const train::OneAns
       "that is too large or too small (optimizer.learning_rate = " +
       core::format_number(input.optimizer.learning_rate.value_or(0.0)) + "; try a third and three times as much)";
   if (is_class(answer)) return text + ", or one class that makes up nearly all of the data.";
-  if (input.task.standardize.value_or(false)) return text + ", or labels that do not depend on the text.";
+  if (input.task.is_on(tasks::standardize_key)) return text + ", or labels that do not depend on the text.";
   return text + ", or the labels' scale: set task.standardize = true.";
 }
 
-std::string one_answer_in_evaluation(const std::string& split, const train::OneAnswer& answer,
+std::string one_answer_in_evaluation(const std::string& split, const metrics::OneAnswer& answer,
                                      const std::vector<std::string>& label_names) {
   return finding(split, answer, label_names) + " Likely causes: the model was trained for too few steps, or with a " +
          "learning rate that was too large or too small, or on texts and labels of another kind" +

@@ -7,6 +7,7 @@
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/data/sampler.hpp"
+#include "bert_hpc/tasks/task.hpp"
 
 namespace bert_hpc::app {
 namespace {
@@ -67,9 +68,9 @@ PlannedLengths planned_lengths(std::int64_t tokens, double mean_length, std::int
 void plan_data(DataSets& sets, const config::Config& input, const model::BertConfig& stated, std::int64_t tokens,
                double mean_length) {
   data::ShardInfo info;
-  info.task = task_traits(input.task.name).shards;
+  info.task = &tasks::named(input.task.name);
   info.vocabulary_size = stated.vocab_size;
-  if (info.task == data::ShardTask::classification) info.label_names = stated.label_names;
+  if (info.task->has_label_names()) info.label_names = stated.label_names;
   const std::int64_t most = stated.max_position_embeddings;
   sets.train = planned_reader(info, tokens, mean_length, most);
   const auto part = static_cast<std::int64_t>(part_for_evaluation * static_cast<double>(tokens));

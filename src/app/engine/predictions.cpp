@@ -6,6 +6,7 @@
 
 #include "bert_hpc/io/predictions.hpp"
 #include "bert_hpc/io/predictions_csv.hpp"
+#include "bert_hpc/tasks/task.hpp"
 
 namespace bert_hpc::app {
 namespace {
@@ -51,7 +52,7 @@ void append_classes(io::PredictionsWriter& file, io::PredictionsCsv& text, std::
 
 void write_predictions(const std::string& directory, const PredictionsFacts& facts, const Predictions& predictions,
                        const data::ShardReader& reader) {
-  const bool values = facts.task == "regression";
+  const bool values = tasks::named(facts.task).labels == tasks::Labels::values;
   const auto outputs = static_cast<std::size_t>(predictions.outputs);
   io::PredictionsInfo info;
   info.task = facts.task;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "bert_hpc/train/evaluation_metrics.hpp"
+#include "bert_hpc/metrics/registry.hpp"
 
 namespace bert_hpc::app {
 namespace {
@@ -72,7 +72,7 @@ std::int64_t evaluation_steps(const config::Config& input, std::int64_t steps_pe
 bool BestModel::offer(const io::EvaluationRow& row) {
   if (!settings_.best) return false;
   const double value = metric_of(row, *settings_.best);
-  const bool larger_is_better = train::larger_is_better(*settings_.best);
+  const bool larger_is_better = metrics::larger_is_better(*settings_.best);
   const bool better =
       std::isfinite(value) && (!state_.kept || (larger_is_better ? value > state_.value : value < state_.value));
   if (better) {

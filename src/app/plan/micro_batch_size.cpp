@@ -20,14 +20,14 @@ std::int64_t planned_bytes(const RunContext& context, const model::BertConfig& c
   const comm::GridShape& grid = context.grid;
   const bool trains = input.run.mode == "train";
   const comm::GridPlace place = comm::place(grid, std::min(context.world.rank(), context.ranks() - 1));
-  const TaskTraits traits = task_traits(input.task.name);
+  const objectives::Objective& objective = objectives::named(input.task.name);
   Assembly assembly(input, config, Assembly::Purpose::estimate, grid, place,
-                    balance_by_cost(input, config, traits.head, grid.pipeline, reader.info().mean_length()));
+                    balance_by_cost(input, config, objective.head, grid.pipeline, reader.info().mean_length()));
   layers::BatchBounds bounds;
   bounds.tokens = tokens;
   bounds.max_length = reader.info().max_length;
   bounds.sequences = std::clamp<std::int64_t>(input.batch.global / grid.data, 1, tokens);
-  bounds.selected = traits.masks_tokens ? tokens / 5 : bounds.sequences;
+  bounds.selected = objective.task->masks_tokens ? tokens / 5 : bounds.sequences;
   // A pipeline fills its stages with micro-batches.
   assembly.allocate(trains ? bounds : layers::BatchBounds{}, 2 * grid.pipeline, bounds);
   std::int64_t bytes = total(assembly.memory(trains));

@@ -108,7 +108,7 @@ train::SimulationInput input_of(const RunContext& context, const SimulatedRun& r
                                 const std::optional<core::MachineDescription>& machine) {
   std::vector<std::int64_t> balance;
   for (const model::ModelRange& part : run.assembly.parts) balance.push_back(part.sublayers());
-  return simulation_input(context.input, run.assembly.config, run.assembly.traits.head, context.grid, balance,
+  return simulation_input(context.input, run.assembly.config, run.assembly.objective.head, context.grid, balance,
                           first_plan(run.reader, run.batches, context.grid.data), machine);
 }
 

@@ -11,8 +11,8 @@
 #include "bert_hpc/core/device_runtime.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/core/version.hpp"
-#include "bert_hpc/io/metric_names.hpp"
 #include "bert_hpc/io/provenance.hpp"
+#include "bert_hpc/metrics/registry.hpp"
 
 namespace bert_hpc::app {
 namespace {
@@ -96,7 +96,7 @@ void describe_run(const RunContext& context, const Assembly& assembly, const Dat
   facts.parameters = whole_model.parameters();
   const data::ShardInfo& info = sets.any().info();
   const double head_rows = expected_targets(context.input, 1 / info.mean_length(), 1);  // per token
-  facts.flops_per_token = model::training_flops(config, assembly.traits.head, 1, info.mean_length(), head_rows);
+  facts.flops_per_token = model::training_flops(config, assembly.objective.head, 1, info.mean_length(), head_rows);
   facts.memory = memory;
   facts.more.emplace_back("data", data_text(sets));
   facts.more.insert(facts.more.end(), more.begin(), more.end());
@@ -122,11 +122,11 @@ std::string memory_line(const std::vector<io::RankRow>& ranks) {
          core::format_bytes(worst->peak_memory);
 }
 
-std::string evaluation_line(const std::string& task, const std::string& split, const io::EvaluationRow& row) {
+std::string evaluation_line(const std::string& split, const io::EvaluationRow& row) {
   const std::string place = row.step > 0 ? " at step " + core::with_commas(row.step) : "";
   std::string text = split + place + ": loss " + core::format_number(row.loss);
   for (const auto& [name, value] : row.metrics) {
-    text += ", " + io::metric_label(task, name) + " " + core::format_number(value);
+    text += ", " + metrics::label_of(name) + " " + core::format_number(value);
   }
   return text;
 }

@@ -16,10 +16,10 @@ TEST_CASE("the log names the loss of a regression, and of a regression alone") {
   input.task.name = "classification";
   CHECK(app::regression_loss_text(input, {}).empty());
   input.task.name = "regression";
-  input.task.standardize = true;
+  input.task.switches["standardize"] = true;
   CHECK(app::regression_loss_text(input, scale) ==
         "mean squared error of standardized labels (mean 6.5, deviation 0.25)");
-  input.task.standardize = false;
+  input.task.switches["standardize"] = false;
   CHECK(app::regression_loss_text(input, {}) == "mean squared error of the labels (task.standardize = false)");
 }
 

@@ -7,7 +7,7 @@ using namespace bert_hpc;
 using Catch::Matchers::ContainsSubstring;
 
 TEST_CASE("a warning about one answer names the finding, its likely causes, and the keys to change") {
-  const train::OneAnswer value{
+  const metrics::OneAnswer value{
       .samples = 1140, .value = 6.234, .spread = 0.0006, .label_mean = 6.5, .label_spread = 1.084};
   config::Config input;
   input.task.name = "regression";
@@ -19,10 +19,10 @@ TEST_CASE("a warning about one answer names the finding, its likely causes, and 
        {"1,234 so far", "schedule.epochs", "optimizer.learning_rate = 5e-05", "set task.standardize = true"}) {
     CHECK_THAT(raw, ContainsSubstring(part));
   }
-  input.task.standardize = true;
+  input.task.switches["standardize"] = true;
   CHECK_THAT(app::one_answer_in_training("test", value, {}, input, 1), !ContainsSubstring("standardize"));
 
-  const train::OneAnswer one_class{.samples = 75, .value = 1, .label_classes = 2};
+  const metrics::OneAnswer one_class{.samples = 75, .value = 1, .label_classes = 2};
   input.task.name = "classification";
   const std::string text = app::one_answer_in_training("validation", one_class, {"no", "yes"}, input, 9);
   CHECK_THAT(text, ContainsSubstring("the model predicts the class \"yes\" for all 75 sequences, but the labels have 2 "

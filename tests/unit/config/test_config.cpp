@@ -103,11 +103,11 @@ TEST_CASE("a short input gets defaults that are PyTorch's and Hugging Face's") {
   CHECK(parse(minimal, {"data.validation=['v.h5']"}).evaluation.every_epochs == 1);
   CHECK(parse(minimal, {"run.reproducible=true"}).batch.chunks == 8);
   CHECK(parse(minimal, {"run.reproducible=true", "batch.global=6"}).batch.chunks == 4);
-  CHECK(parse(minimal, {"task.name='masked_lm'"}).task.mask_probability == 0.15);
-  CHECK(parse(minimal, {}).task.standardize == true);
-  CHECK(parse(minimal, {"task.standardize=false"}).task.standardize == false);
-  CHECK(!parse(minimal, {"task.name='classification'"}).task.standardize);
-  CHECK(!parse(minimal, {"run.mode='evaluate'", "data.test=['t.h5']"}).task.standardize);
+  CHECK(parse(minimal, {"task.name='masked_lm'"}).task.number("mask_probability", 0) == 0.15);
+  CHECK(parse(minimal, {}).task.is_on("standardize"));
+  CHECK(parse(minimal, {"task.standardize=false"}).task.switches.at("standardize") == false);
+  CHECK(!parse(minimal, {"task.name='classification'"}).task.switches["standardize"]);
+  CHECK(!parse(minimal, {"run.mode='evaluate'", "data.test=['t.h5']"}).task.switches["standardize"]);
 }
 
 TEST_CASE("every precision is known, and others are told from them") {

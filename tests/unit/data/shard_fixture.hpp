@@ -34,7 +34,7 @@ struct ScratchDirectory {
 
 /// The content of a shard. Ids: 0 pad, 1 unknown, 2 cls, 3 sep, 4 mask, from 5 on words.
 struct ShardContent {
-  data::ShardTask task = data::ShardTask::classification;
+  const tasks::Task* task = tasks::find("classification");
   std::string schema = data::shard_schema;
   std::string vocabulary_hash = "cafe";
   std::int64_t vocabulary_size = 1000;
@@ -51,7 +51,7 @@ struct ShardContent {
   std::int64_t sequences() const { return static_cast<std::int64_t>(offsets.size()) - 1; }
 };
 
-inline ShardContent make_content(data::ShardTask task, std::int64_t sequences, std::uint64_t seed,
+inline ShardContent make_content(const tasks::Task* task, std::int64_t sequences, std::uint64_t seed,
                                  std::int64_t longest = 20, bool pairs = false) {
   std::mt19937_64 random(seed);
   ShardContent content;
@@ -65,11 +65,11 @@ inline ShardContent make_content(data::ShardTask task, std::int64_t sequences, s
     }
     content.offsets.push_back(content.offsets.back() + length);
     content.max_length = std::max(content.max_length, length);
-    if (task == data::ShardTask::classification) content.classes.push_back(static_cast<std::int32_t>(random() % 3));
-    if (task == data::ShardTask::regression) content.values.push_back(static_cast<float>(random() % 90) / 10.0f);
+    if (task == tasks::find("classification")) content.classes.push_back(static_cast<std::int32_t>(random() % 3));
+    if (task == tasks::find("regression")) content.values.push_back(static_cast<float>(random() % 90) / 10.0f);
     content.source_index.push_back(1000 + s);
   }
-  if (task != data::ShardTask::classification) content.label_names = "[]";
+  if (task != tasks::find("classification")) content.label_names = "[]";
   return content;
 }
 
@@ -86,8 +86,8 @@ inline void write_shard(const std::string& path, const ShardContent& c, const st
   if (has(set::input_ids)) file.write(set::input_ids, c.input_ids, {}, storage);
   if (has(set::offsets)) file.write(set::offsets, c.offsets, {}, storage);
   if (!c.token_type_ids.empty()) file.write(set::token_type_ids, c.token_type_ids, {}, storage);
-  if (c.task == data::ShardTask::classification && has(set::labels)) file.write(set::labels, c.classes, {}, storage);
-  if (c.task == data::ShardTask::regression && has(set::labels)) file.write(set::labels, c.values, {}, storage);
+  if (c.task == tasks::find("classification") && has(set::labels)) file.write(set::labels, c.classes, {}, storage);
+  if (c.task == tasks::find("regression") && has(set::labels)) file.write(set::labels, c.values, {}, storage);
   if (has(set::source_index)) file.write(set::source_index, c.source_index, {}, storage);
   const auto text = [&](const char* name, const std::string& value) {
     if (has(name)) file.write_attribute("/", name, value);
@@ -96,7 +96,7 @@ inline void write_shard(const std::string& path, const ShardContent& c, const st
     if (has(name)) file.write_attribute("/", name, value);
   };
   text(attribute::schema, c.schema);
-  text(attribute::task, data::to_string(c.task));
+  text(attribute::task, c.task->name);
   text(attribute::vocabulary_hash, c.vocabulary_hash);
   text(attribute::label_names, c.label_names);
   text(attribute::tokenizer, c.tokenizer);

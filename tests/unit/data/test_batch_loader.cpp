@@ -18,7 +18,6 @@ using data::LoadedMicroBatch;
 using data::LoadedStep;
 using data::Order;
 using data::ShardReader;
-using data::ShardTask;
 using test::ShardContent;
 
 /// Times that the program took memory from the heap (test_allocations.cpp).
@@ -31,7 +30,7 @@ struct Data {
   ShardContent content;
   data::ShardReaderOptions reader;
 
-  Data(ShardTask task, std::int64_t sequences, std::int64_t longest = 20)
+  Data(const tasks::Task* task, std::int64_t sequences, std::int64_t longest = 20)
       : content(test::make_content(task, sequences, 7, longest, true)) {
     test::write_shard(directory / "a.h5", content);
     reader.paths = {directory / "a.h5"};
@@ -108,8 +107,8 @@ void check_row(const ShardContent& content, std::int64_t sample, const Row& row)
   REQUIRE(ids == copy(content.input_ids.data(), content.offsets[s], content.offsets[s + 1]));
   const auto types = copy(content.token_type_ids.data(), content.offsets[s], content.offsets[s + 1]);
   REQUIRE(std::equal(types.begin(), types.end(), row.types.begin(), row.types.end()));
-  if (content.task == ShardTask::classification) REQUIRE(row.label == content.classes[s]);
-  if (content.task == ShardTask::regression) REQUIRE(row.value == content.values[s]);
+  if (content.task == tasks::find("classification")) REQUIRE(row.label == content.classes[s]);
+  if (content.task == tasks::find("regression")) REQUIRE(row.value == content.values[s]);
 }
 
 /// The samples of each step of a run as all replicas of a layout together deliver them.
@@ -126,7 +125,7 @@ std::vector<std::map<std::int64_t, Row>> deliver(const Data& data, BatchLoaderOp
       REQUIRE(!loaded.micro_batches.empty());
       std::int64_t targets = 0, sequences = 0, tokens = 0;
       for (const LoadedMicroBatch& micro_batch : loaded.micro_batches) {
-        collect(micro_batch, options.task == ShardTask::masked_lm, step);
+        collect(micro_batch, options.task == tasks::find("masked_lm"), step);
         targets += micro_batch.target_count;
         sequences += micro_batch.batch.sequences;
         tokens += micro_batch.batch.tokens.count;
@@ -146,7 +145,7 @@ std::vector<std::map<std::int64_t, Row>> deliver(const Data& data, BatchLoaderOp
 }  // namespace
 
 TEST_CASE("every layout delivers the same samples with the same content in every step") {
-  for (const ShardTask task : {ShardTask::classification, ShardTask::regression, ShardTask::masked_lm}) {
+  for (const tasks::Task* task : {tasks::find("classification"), tasks::find("regression"), tasks::find("masked_lm")}) {
     const Data data(task, 203);
     for (const Order order : {Order::random, Order::file, Order::by_length}) {
       BatchLoaderOptions options{.plan = {.global_batch = 32, .hidden = 64},
@@ -180,10 +179,10 @@ TEST_CASE("every layout delivers the same samples with the same content in every
 }
 
 TEST_CASE("a regression's batches hold standardized labels, in training and evaluation") {
-  const Data data(ShardTask::regression, 40);
+  const Data data(tasks::find("regression"), 40);
   const data::LabelScale scale{.mean = 4.25, .deviation = 0.75};
   const BatchLoaderOptions training{.plan = {.global_batch = 8, .hidden = 64},
-                                    .task = ShardTask::regression,
+                                    .task = tasks::find("regression"),
                                     .sampler = {.seed = 3},
                                     .epochs = 1,
                                     .label_scale = scale};
@@ -197,9 +196,9 @@ TEST_CASE("a regression's batches hold standardized labels, in training and eval
 }
 
 TEST_CASE("evaluation delivers every sample once, whatever the layout; restart begins anew") {
-  const Data data(ShardTask::masked_lm, 301);
+  const Data data(tasks::find("masked_lm"), 301);
   BatchLoaderOptions training{.plan = {.global_batch = 32, .hidden = 64, .reproducible = true, .chunks = 8},
-                              .task = ShardTask::masked_lm,
+                              .task = tasks::find("masked_lm"),
                               .sampler = {.seed = 3},
                               .steps = 100,
                               .first_step = 50};
@@ -230,7 +229,7 @@ TEST_CASE("evaluation delivers every sample once, whatever the layout; restart b
 }
 
 TEST_CASE("nothing is allocated while steps are prepared and delivered") {
-  for (const ShardTask task : {ShardTask::classification, ShardTask::masked_lm}) {
+  for (const tasks::Task* task : {tasks::find("classification"), tasks::find("masked_lm")}) {
     const Data data(task, 2000, 100);
     for (const Order order : {Order::random, Order::by_length}) {
       for (const bool reproducible : {false, true}) {
@@ -254,7 +253,7 @@ TEST_CASE("nothing is allocated while steps are prepared and delivered") {
 }
 
 TEST_CASE("a delivered step stays as it is while the next one is prepared") {
-  const Data data(ShardTask::classification, 64);
+  const Data data(tasks::find("classification"), 64);
   ShardReader reader(data.reader);
   BatchLoader loader(reader, {.plan = {.global_batch = 8, .hidden = 8}, .sampler = {.seed = 1}, .epochs = 5});
   while (loader.has_next()) {
@@ -267,7 +266,7 @@ TEST_CASE("a delivered step stays as it is while the next one is prepared") {
 }
 
 TEST_CASE("bad data found while a step is prepared are told to the caller, after the good steps") {
-  Data data(ShardTask::classification, 64);
+  Data data(tasks::find("classification"), 64);
   data.content.input_ids[static_cast<std::size_t>(data.content.offsets[40]) + 1] = 5000;
   test::write_shard(data.directory / "a.h5", data.content);
   data.reader.memory_limit = 0;
@@ -291,7 +290,7 @@ TEST_CASE("bad data found while a step is prepared are told to the caller, after
 }
 
 TEST_CASE("too few samples, and batches that cannot be cut, are refused at once") {
-  const Data data(ShardTask::classification, 3);
+  const Data data(tasks::find("classification"), 3);
   ShardReader reader(data.reader);
   const auto code = [&](const data::BatchPlanOptions& plan, bool drop_last) {
     BatchLoaderOptions options{.plan = plan, .sampler = {}, .drop_last = drop_last, .epochs = 1};

@@ -14,7 +14,6 @@ using namespace bert_hpc;
 using Catch::Matchers::ContainsSubstring;
 using data::ShardReader;
 using data::ShardReaderOptions;
-using data::ShardTask;
 using test::make_content;
 using test::ScratchDirectory;
 using test::ShardContent;
@@ -22,7 +21,7 @@ using test::write_shard;
 
 namespace {
 
-ShardReaderOptions options_for(ShardTask task, std::vector<std::string> paths) {
+ShardReaderOptions options_for(const tasks::Task* task, std::vector<std::string> paths) {
   ShardReaderOptions options;
   options.paths = std::move(paths);
   options.limits.task = task;
@@ -56,8 +55,8 @@ void check_samples(ShardReader& reader, const std::vector<ShardContent>& content
         REQUIRE(types[p] == (content.token_type_ids.empty() ? 0 : content.token_type_ids[token]));
       }
       const auto i = static_cast<std::size_t>(s), all = static_cast<std::size_t>(sample);
-      if (content.task == ShardTask::classification) REQUIRE(reader.classes()[all] == content.classes[i]);
-      if (content.task == ShardTask::regression) REQUIRE(reader.values()[all] == content.values[i]);
+      if (content.task == tasks::find("classification")) REQUIRE(reader.classes()[all] == content.classes[i]);
+      if (content.task == tasks::find("regression")) REQUIRE(reader.values()[all] == content.values[i]);
     }
   }
   CHECK(reader.samples() == sample);
@@ -66,7 +65,7 @@ void check_samples(ShardReader& reader, const std::vector<ShardContent>& content
 }  // namespace
 
 TEST_CASE("samples of several shards come back as written, from memory and through the cache") {
-  for (const ShardTask task : {ShardTask::classification, ShardTask::regression, ShardTask::masked_lm}) {
+  for (const tasks::Task* task : {tasks::find("classification"), tasks::find("regression"), tasks::find("masked_lm")}) {
     for (const bool pairs : {false, true}) {
       ScratchDirectory directory;
       std::vector<ShardContent> contents;
@@ -95,7 +94,7 @@ TEST_CASE("samples of several shards come back as written, from memory and throu
 }
 
 TEST_CASE("a shard that is replaced while the cache still needs it is refused by name") {
-  const ShardContent before = make_content(ShardTask::classification, 150, 1, 20);
+  const ShardContent before = make_content(tasks::find("classification"), 150, 1, 20);
   // Of the same sequences, lengths and labels: only the tokens are others.
   ShardContent after = before;
   for (std::int32_t& id : after.input_ids) id = id >= 5 ? 5 + (id + 1) % 995 : id;
@@ -106,7 +105,7 @@ TEST_CASE("a shard that is replaced while the cache still needs it is refused by
       const std::string path = directory / "train-00000.h5", other = directory / "other.h5";
       write_shard(path, before);
       write_shard(other, after);
-      ShardReaderOptions options = options_for(ShardTask::classification, {path});
+      ShardReaderOptions options = options_for(tasks::find("classification"), {path});
       options.memory_limit = 100;
       options.cache_unit = 64;
       options.cache_bytes = 1500;
@@ -138,8 +137,8 @@ TEST_CASE("a shard that is replaced while the cache still needs it is refused by
 
 TEST_CASE("masked language modelling reads shards of any task; source rows on demand") {
   ScratchDirectory directory;
-  write_shard(directory / "a.h5", make_content(ShardTask::classification, 5, 1));
-  ShardReaderOptions options = options_for(ShardTask::masked_lm, {directory / "a.h5"});
+  write_shard(directory / "a.h5", make_content(tasks::find("classification"), 5, 1));
+  ShardReaderOptions options = options_for(tasks::find("masked_lm"), {directory / "a.h5"});
   options.source_index = true;
   const ShardReader reader(options);
   CHECK(reader.classes().empty());
@@ -148,14 +147,14 @@ TEST_CASE("masked language modelling reads shards of any task; source rows on de
 
 TEST_CASE("files that are no shards are refused, all at once") {
   ScratchDirectory directory;
-  write_shard(directory / "good.h5", make_content(ShardTask::classification, 10, 1));
+  write_shard(directory / "good.h5", make_content(tasks::find("classification"), 10, 1));
   const auto size = std::filesystem::file_size(directory / "good.h5");
   std::filesystem::copy(directory / "good.h5", directory / "short.h5");
   std::filesystem::resize_file(directory / "short.h5", size - 100);
   std::ofstream(directory / "foreign.h5") << "label,text\n1,hello\n" << std::string(2000, 'x');
   std::ofstream(directory / "empty.h5").close();
   const std::string message = refusal(
-      options_for(ShardTask::classification,
+      options_for(tasks::find("classification"),
                   {directory / "good.h5", directory / "short.h5", directory / "foreign.h5", directory / "empty.h5",
                    directory / "missing.h5", directory / "none-*.h5", directory.path.string()}));
   for (const char* name : {"short.h5", "foreign.h5", "empty.h5", "missing.h5", "none-*.h5"}) {
@@ -163,12 +162,12 @@ TEST_CASE("files that are no shards are refused, all at once") {
   }
   CHECK_THAT(message, ContainsSubstring("data.train") && ContainsSubstring("6. "));
   CHECK_THAT(message, !ContainsSubstring("good.h5"));
-  CHECK_THAT(refusal(options_for(ShardTask::classification, {})), ContainsSubstring("No shard"));
+  CHECK_THAT(refusal(options_for(tasks::find("classification"), {})), ContainsSubstring("No shard"));
 }
 
 TEST_CASE("every single flipped byte is noticed") {
   ScratchDirectory directory;
-  write_shard(directory / "a.h5", make_content(ShardTask::classification, 40, 1));
+  write_shard(directory / "a.h5", make_content(tasks::find("classification"), 40, 1));
   std::ifstream in(directory / "a.h5", std::ios::binary);
   const std::string good((std::istreambuf_iterator<char>(in)), {});
   // The user block is padded with zeros, which the checksum does not cover; everything behind it is covered.
@@ -176,19 +175,19 @@ TEST_CASE("every single flipped byte is noticed") {
     std::string bad = good;
     bad[at] = static_cast<char>(bad[at] ^ (1 << (at % 8)));
     std::ofstream(directory / "b.h5", std::ios::binary) << bad;
-    CHECK_THAT(refusal(options_for(ShardTask::classification, {directory / "b.h5"})), ContainsSubstring("b.h5"));
+    CHECK_THAT(refusal(options_for(tasks::find("classification"), {directory / "b.h5"})), ContainsSubstring("b.h5"));
   }
 }
 
 TEST_CASE("shards that do not belong together, or to the model, are refused") {
   ScratchDirectory directory;
-  const ShardContent good = make_content(ShardTask::classification, 10, 1);
+  const ShardContent good = make_content(tasks::find("classification"), 10, 1);
   write_shard(directory / "a.h5", good);
   const auto with = [&](const std::function<void(ShardContent&)>& change) {
     ShardContent other = good;
     change(other);
     write_shard(directory / "b.h5", other);
-    return refusal(options_for(ShardTask::classification, {directory / "a.h5", directory / "b.h5"}));
+    return refusal(options_for(tasks::find("classification"), {directory / "a.h5", directory / "b.h5"}));
   };
   CHECK_THAT(with([](auto& c) { c.vocabulary_hash = "beef"; }),
              ContainsSubstring("b.h5") && ContainsSubstring("hash beef"));
@@ -214,23 +213,24 @@ TEST_CASE("shards that do not belong together, or to the model, are refused") {
   CHECK_THAT(with([](auto& c) { c.schema = "bert_hpc shard 2"; }), ContainsSubstring("bert_hpc shard 2"));
   CHECK_THAT(with([](auto& c) { c.tokenizer = R"({"mask_id": 1000})"; }), ContainsSubstring("special id 1000"));
 
-  ShardReaderOptions options = options_for(ShardTask::regression, {directory / "a.h5"});
+  ShardReaderOptions options = options_for(tasks::find("regression"), {directory / "a.h5"});
   CHECK_THAT(refusal(options), ContainsSubstring("made for task 'classification'"));
-  options = options_for(ShardTask::classification, {directory / "a.h5"});
+  options = options_for(tasks::find("classification"), {directory / "a.h5"});
   options.limits.vocabulary_size = 999;
   CHECK_THAT(refusal(options), ContainsSubstring("vocab_size is 999"));
   options.limits.vocabulary_size = 1000;
   options.limits.max_length = good.max_length - 1;
   CHECK_THAT(refusal(options), ContainsSubstring("max_position_embeddings is " + std::to_string(good.max_length - 1)) &&
                                    ContainsSubstring("source row 10"));
-  write_shard(directory / "none.h5", make_content(ShardTask::classification, 0, 1));
-  CHECK_THAT(refusal(options_for(ShardTask::classification, {directory / "none.h5"})), ContainsSubstring("no sample"));
+  write_shard(directory / "none.h5", make_content(tasks::find("classification"), 0, 1));
+  CHECK_THAT(refusal(options_for(tasks::find("classification"), {directory / "none.h5"})),
+             ContainsSubstring("no sample"));
 }
 
 TEST_CASE("datasets and attributes that are missing or of another kind are refused by name") {
   ScratchDirectory directory;
-  const ShardContent good = make_content(ShardTask::classification, 10, 1);
-  const ShardReaderOptions options = options_for(ShardTask::classification, {directory / "b.h5"});
+  const ShardContent good = make_content(tasks::find("classification"), 10, 1);
+  const ShardReaderOptions options = options_for(tasks::find("classification"), {directory / "b.h5"});
   namespace set = data::shard_dataset;
   for (const char* name : {set::input_ids, set::offsets, set::labels, set::source_index}) {
     write_shard(directory / "b.h5", good, {name});
@@ -268,7 +268,8 @@ TEST_CASE("datasets and attributes that are missing or of another kind are refus
 
 TEST_CASE("offsets, ids and labels out of range are refused, naming file and row") {
   ScratchDirectory directory;
-  const auto with = [&](ShardTask task, const std::function<void(ShardContent&)>& change, bool cached = false) {
+  const auto with = [&](const tasks::Task* task, const std::function<void(ShardContent&)>& change,
+                        bool cached = false) {
     ShardContent content = make_content(task, 10, 1, 20, true);
     change(content);
     write_shard(directory / "b.h5", content);
@@ -288,7 +289,7 @@ TEST_CASE("offsets, ids and labels out of range are refused, naming file and row
     }
     return std::string("accepted");
   };
-  const ShardTask classes = ShardTask::classification, values = ShardTask::regression;
+  const tasks::Task *const classes = tasks::find("classification"), *const values = tasks::find("regression");
   const auto check_row3 = [](const std::string& message, const std::string& what = "") {
     CHECK_THAT(message, ContainsSubstring("b.h5") && ContainsSubstring("sequence 3 (source row 1003)") &&
                             ContainsSubstring(what));
@@ -320,7 +321,7 @@ TEST_CASE("offsets, ids and labels out of range are refused, naming file and row
 
 TEST_CASE("a shard that is named twice would count twice") {
   const ScratchDirectory directory;
-  const auto content = make_content(data::ShardTask::classification, 4, 1);
+  const auto content = make_content(tasks::find("classification"), 4, 1);
   write_shard(directory / "train-00000.h5", content);
   write_shard(directory / "train-00001.h5", content);
   data::ShardReaderOptions options;
@@ -338,7 +339,7 @@ TEST_CASE("a shard that claims many sequences and has none takes no memory for t
   {
     constexpr std::size_t sequences = std::size_t{1} << 21;  // 16 MiB of offsets, which compress well
     ShardContent content;
-    content.task = ShardTask::masked_lm;
+    content.task = tasks::find("masked_lm");
     content.label_names = "[]";
     content.offsets.assign(sequences + 1, 0);
     content.offsets.back() = sequences;
@@ -347,7 +348,7 @@ TEST_CASE("a shard that claims many sequences and has none takes no memory for t
     content.max_length = 1;
     write_shard(path, content);
   }
-  const ShardReaderOptions options = options_for(ShardTask::masked_lm, {path});
+  const ShardReaderOptions options = options_for(tasks::find("masked_lm"), {path});
   CHECK(test::memory_taken([&] { ShardReader reader(options); }) < std::int64_t{10} << 20);
   CHECK_THAT(refusal(options), ContainsSubstring("runs from token 0 to 0"));
 }

@@ -44,13 +44,3 @@ TEST_CASE("case comes from the tokenizer's settings where they say") {
   CHECK_FALSE(text_settings_from_json("{}", "a.h5").lowercase);
   CHECK_THROWS_AS(text_settings_from_json("x", "a.h5"), Error);
 }
-
-TEST_CASE("task names round-trip and unknown ones are refused") {
-  for (const ShardTask task : {ShardTask::classification, ShardTask::regression, ShardTask::masked_lm}) {
-    ShardTask parsed{};
-    CHECK(parse_shard_task(to_string(task), parsed));
-    CHECK(parsed == task);
-  }
-  ShardTask untouched = ShardTask::regression;
-  CHECK_FALSE(parse_shard_task("Classification", untouched));
-}

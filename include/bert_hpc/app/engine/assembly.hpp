@@ -15,21 +15,14 @@
 #include "bert_hpc/data/shard_reader.hpp"
 #include "bert_hpc/model/hf_weights.hpp"
 #include "bert_hpc/model/stage.hpp"
-#include "bert_hpc/train/evaluation_metrics.hpp"
+#include "bert_hpc/objectives/objective.hpp"
 #include "bert_hpc/train/pipeline.hpp"
 #include "bert_hpc/train/weight_gradients.hpp"
 
 namespace bert_hpc::app {
 
-/// What a task means for data, head and metrics.
-struct TaskTraits {
-  data::ShardTask shards = data::ShardTask::classification;
-  model::HeadKind head = layers::sequence_head();
-  train::EvaluationSums::Kind metrics = train::EvaluationSums::Kind::classification;
-  bool predicts_samples = true;  ///< a prediction for each sample, to be written
-  bool masks_tokens = false;     ///< the head reads masked tokens, else the first token of each sequence
-};
-TaskTraits task_traits(const std::string& task_name);
+/// task.mask_probability, also of an input that is not resolved.
+double mask_probability(const config::Config& input);
 
 /// Rows that the head reads of so many sequences and tokens: expected of a large number of them.
 double expected_targets(const config::Config& input, double sequences, double tokens);
@@ -116,7 +109,7 @@ class Assembly {
   /// Where what backward finishes at once begins, ascending.
   std::vector<std::int64_t> units() const;
 
-  TaskTraits traits;
+  const objectives::Objective& objective;
   core::DataType storage;  ///< of activations
   model::BertConfig config;
   Purpose purpose;

@@ -11,6 +11,7 @@
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/data/batch_loader.hpp"
 #include "bert_hpc/io/metrics.hpp"
+#include "bert_hpc/metrics/metric.hpp"
 
 namespace bert_hpc::app {
 
@@ -28,11 +29,12 @@ class Evaluator : private train::PipelineEvents {
                                                    Predictions* predictions = nullptr);
 
   /// Of the last pass over data with labels, the same on every rank.
-  std::optional<train::OneAnswer> one_answer() const { return sums_.one_answer(assembly_.traits.metrics); }
+  std::optional<metrics::OneAnswer> one_answer() const { return metrics_.one_answer(); }
 
  private:
   /// False if given up.
   bool pass_over_data(const std::function<bool()>& give_up);
+  metrics::Evaluation evaluation() const;  ///< of nothing yet
   io::EvaluationRow row(std::int64_t step);
   void result(int micro_batch, model::Stage& stage, int slot) override;
   std::span<const core::PlannedSample> samples_of(int micro_batch) const;
@@ -54,7 +56,7 @@ class Evaluator : private train::PipelineEvents {
   // The step under way.
   const data::LoadedStep* loaded_ = nullptr;
   std::vector<layers::StepContext> passes_;
-  train::EvaluationSums sums_;
+  metrics::Evaluation metrics_;
 };
 
 }  // namespace bert_hpc::app

@@ -1,4 +1,4 @@
-// The warning about a model that gives the same answer whatever it reads (train::OneAnswer), its likely causes, and
+// The warning about a model that gives the same answer whatever it reads (metrics::OneAnswer), its likely causes, and
 // what to change. Pure.
 #pragma once
 
@@ -7,17 +7,17 @@
 #include <vector>
 
 #include "bert_hpc/config/config.hpp"
-#include "bert_hpc/train/evaluation_metrics.hpp"
+#include "bert_hpc/metrics/registry.hpp"
 
 namespace bert_hpc::app {
 
 /// While it trains, after `steps` updates.
-std::string one_answer_in_training(const std::string& split, const train::OneAnswer& answer,
+std::string one_answer_in_training(const std::string& split, const metrics::OneAnswer& answer,
                                    const std::vector<std::string>& label_names, const config::Config& input,
                                    std::int64_t steps);
 
 /// Of a model that was trained before.
-std::string one_answer_in_evaluation(const std::string& split, const train::OneAnswer& answer,
+std::string one_answer_in_evaluation(const std::string& split, const metrics::OneAnswer& answer,
                                      const std::vector<std::string>& label_names);
 
 }  // namespace bert_hpc::app

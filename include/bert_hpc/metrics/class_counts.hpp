@@ -1,0 +1,24 @@
+// Counts of classes and the figures that follow from them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace bert_hpc::metrics {
+
+/// Of a data set with one label a sample: how often each class is the label, is predicted, and is both.
+struct ClassCounts {
+  std::span<const double> actual, predicted, hits;  ///< (classes)
+};
+
+/// Averages over the classes that occur, as actual or as predicted, as scikit-learn's with zero_division = 0.
+double accuracy(const ClassCounts& counts);
+double macro_precision(const ClassCounts& counts);
+double macro_recall(const ClassCounts& counts);
+double macro_f1(const ClassCounts& counts);
+
+/// With more classes than this there are counts per class and no confusion matrix, as its memory grows with the square
+/// (50,000 classes: 20 GB).
+inline constexpr std::int64_t most_confusion_classes = 1000;
+
+}  // namespace bert_hpc::metrics

@@ -1,0 +1,106 @@
+// Metrics of evaluations. A family of metrics is one file in src/metrics: it states the names of its metrics, what it
+// adds up over a data set, and how the figures follow from the sums. Sums are plain doubles: each rank adds its
+// samples, the sums of all ranks are added, and every rank derives the same figures. src/metrics/registry.cpp lists the
+// families.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bert_hpc/core/micro_batch.hpp"
+
+namespace bert_hpc::metrics {
+
+struct Metric {
+  std::string name;   ///< in inputs and files
+  std::string label;  ///< in the log and in pictures; "": the name
+  bool larger_is_better = true;
+};
+
+/// The data set under evaluation.
+struct EvaluatedSet {
+  std::int64_t outputs = 0;  ///< columns of the logits
+  std::span<const float>
+      values{};  ///< (samples, outputs): labels of tasks that predict numbers; must outlive its users
+};
+
+/// Of one micro-batch, all in host memory.
+struct Results {
+  const core::MicroBatch& batch;              ///< with targets
+  std::span<const std::int32_t> predicted{};  ///< (rows of the head): the index of the largest output
+  std::span<const float> outputs{};           ///< (rows of the head, outputs): in the labels' unit
+};
+
+/// Σ row losses of a data set and the number of rows.
+struct LossSum {
+  double sum = 0, targets = 0;
+  double mean() const { return targets > 0 ? sum / targets : 0.0; }
+};
+
+/// A model that gives the same answer whatever it reads.
+struct OneAnswer {
+  std::int64_t samples = 0;
+  double value = 0;                         ///< the class; of a regression, the mean prediction
+  double spread = 0;                        ///< of the predictions: standard deviation; 0 for classes
+  std::int64_t label_classes = 0;           ///< classes that occur as labels; 0 for a regression
+  double label_mean = 0, label_spread = 0;  ///< of a regression's labels
+};
+
+using Sums = std::span<double>;
+using ConstSums = std::span<const double>;
+
+struct Family {
+  std::vector<Metric> metrics;
+  bool reads_predicted = false, reads_outputs = false;  ///< of Results
+  std::int64_t (*size)(const EvaluatedSet&) = nullptr;  ///< doubles that it adds up
+  void (*add)(const EvaluatedSet&, const Results&, Sums sums) = nullptr;
+  /// One for each of `metrics`; NaN where it is undefined.
+  std::vector<double> (*values)(const EvaluatedSet&, const LossSum&, ConstSums sums) = nullptr;
+
+  // What a family may have besides:
+  std::int64_t (*bytes)(const EvaluatedSet&) = nullptr;  ///< memory while figures are made, with the sums
+  std::optional<OneAnswer> (*one_answer)(const EvaluatedSet&, ConstSums sums) = nullptr;
+  /// Rows of the confusion matrix; 0: there is none.
+  std::int64_t (*matrix_classes)(const EvaluatedSet&) = nullptr;
+  /// (classes, classes), actual by row, predicted by column; empty where there is none.
+  std::vector<std::int64_t> (*confusion_matrix)(const EvaluatedSet&, ConstSums sums) = nullptr;
+};
+
+/// Adds up one evaluation.
+class Evaluation {
+ public:
+  /// The families must outlive it.
+  Evaluation(std::vector<const Family*> families, const EvaluatedSet& set);
+
+  bool reads_predicted() const;
+  bool reads_outputs() const;
+  /// loss: Σ row losses of the micro-batch.
+  void add(double loss, const Results& results);
+  Sums sums() { return sums_; }  ///< add these over ranks before asking for figures
+
+  double loss() const { return loss_sum().mean(); }
+  std::vector<std::pair<std::string, double>> values() const;  ///< name, value
+  std::optional<OneAnswer> one_answer() const;
+  std::int64_t matrix_classes() const;
+  std::vector<std::int64_t> confusion_matrix() const;
+
+ private:
+  LossSum loss_sum() const { return {sums_[0], sums_[1]}; }
+  ConstSums sums_of(std::size_t family) const;
+
+  std::vector<const Family*> families_;
+  EvaluatedSet set_;
+  std::vector<std::size_t> begins_;  // (families + 1): where in sums_ those of a family lie
+  std::vector<double> sums_;         // loss, rows, then those of the families
+};
+
+/// Rows of the confusion matrix of an evaluation with these families; 0: there is none.
+std::int64_t matrix_classes(const std::vector<const Family*>& families, const EvaluatedSet& set);
+/// Memory that an evaluation with these families takes.
+std::int64_t bytes_of(const std::vector<const Family*>& families, const EvaluatedSet& set);
+
+}  // namespace bert_hpc::metrics

@@ -1,0 +1,25 @@
+// All metrics of this program.
+#pragma once
+
+#include <string_view>
+
+#include "bert_hpc/metrics/metric.hpp"
+
+namespace bert_hpc::metrics {
+
+const Family& class_counts();      ///< one class of several: accuracy, precision, recall, f1
+const Family& token_counts();      ///< masked tokens: accuracy, perplexity
+const Family& value_statistics();  ///< numbers: rmse, mae, r2, pearson, spearman
+
+/// The loss, or a metric of any family; null where there is none of that name.
+const Metric* find_metric(std::string_view name);
+
+/// Of a name that is no metric, true.
+bool larger_is_better(std::string_view name);
+/// What people read: the label, or the name.
+std::string label_of(std::string_view name);
+
+/// "loss" and the names of the families' metrics.
+std::vector<std::string> names_of(const std::vector<const Family*>& families);
+
+}  // namespace bert_hpc::metrics

@@ -1,0 +1,20 @@
+// The compute side of a task: its head with the loss, and what a prediction is. A task's objective is one file,
+// src/objectives/NAME.cpp, and a line in src/objectives/registry.cpp; its data side is in tasks/task.hpp.
+#pragma once
+
+#include <string_view>
+
+#include "bert_hpc/layers/heads.hpp"
+#include "bert_hpc/tasks/task.hpp"
+
+namespace bert_hpc::objectives {
+
+struct Objective {
+  const tasks::Task* task = nullptr;
+  layers::HeadKind head;
+};
+
+/// Of a valid input's task; that of the first task where `name` is none.
+const Objective& named(std::string_view name);
+
+}  // namespace bert_hpc::objectives

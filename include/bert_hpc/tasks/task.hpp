@@ -1,0 +1,66 @@
+// Tasks, as inputs, data and files know them. A task is one description here (src/tasks/NAME.cpp) and one objective,
+// its head, loss and predictions (src/objectives/NAME.cpp); a line in src/tasks/registry.cpp and one in
+// src/objectives/registry.cpp list it.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "bert_hpc/metrics/metric.hpp"
+
+namespace bert_hpc::tasks {
+
+/// What a sequence is labelled with, and the dataset /labels of shards.
+enum class Labels {
+  none,     ///< nothing, no dataset: the targets are made of the text, so that shards of any task serve
+  classes,  ///< a class: int32 (sequences), each a number of a label name
+  values,   ///< a number: float32 (sequences), finite
+};
+
+/// A key of the table [task] of bert_hpc's input that belongs to one task.
+struct Key {
+  const char* name;
+  std::variant<double, bool> usual;     ///< its default, and so its type
+  double above = 0, below = 1;          ///< a number's limits, both excluded
+  bool usual_in_training_only = false;  ///< other modes leave it unset
+};
+
+struct Task {
+  const char* name;  ///< in inputs and files
+  Labels labels = Labels::none;
+  const char* problem_type = "";  ///< of Transformers' config.json; "": none
+  bool masks_tokens = false;      ///< a batch's targets are masked tokens, else the labels at the first tokens
+  bool packs_rows = false;        ///< bert_hpc_prep may fill sequences with several rows of the text ([task] pack)
+  bool predicts_samples = true;   ///< a prediction for each sample, which mode predict writes
+  std::vector<const metrics::Family*> metrics;
+  std::vector<Key> keys;
+
+  bool has_label_names() const { return labels == Labels::classes; }
+};
+
+/// Every task, in the order in which messages list them.
+const std::vector<const Task*>& all();
+/// Null where there is none of that name.
+const Task* find(std::string_view name);
+/// The task of a valid input; classification where `name` is none.
+const Task& named(std::string_view name);
+
+std::vector<std::string> names();
+/// Documented names that this version refuses.
+std::vector<std::string> planned_names();
+/// The keys of all tasks by name, each with its task.
+struct OwnedKey {
+  Key key;
+  const Task* task = nullptr;
+};
+std::vector<OwnedKey> keys();
+/// The names of the tasks for which a fact holds: "classification", "a and b".
+std::string names_where(bool (*holds)(const Task&));
+
+/// Names of keys that code asks for.
+inline constexpr const char* mask_probability_key = "mask_probability";
+inline constexpr const char* standardize_key = "standardize";
+
+}  // namespace bert_hpc::tasks

@@ -1,0 +1,128 @@
+// One class of several for each sample. Sums: three counts per class, then the confusion matrix.
+#include "bert_hpc/metrics/class_counts.hpp"
+
+#include "bert_hpc/metrics/registry.hpp"
+
+namespace bert_hpc::metrics {
+namespace {
+
+double ratio(double numerator, double denominator) {
+  return denominator > 0 ? numerator / denominator : 0.0;
+}
+
+bool has_matrix(std::int64_t classes) {
+  return classes > 0 && classes <= most_confusion_classes;
+}
+
+std::size_t classes_of(const EvaluatedSet& set) {
+  return static_cast<std::size_t>(set.outputs);
+}
+
+ClassCounts counts_of(const EvaluatedSet& set, ConstSums sums) {
+  const std::size_t classes = classes_of(set);
+  return {sums.subspan(0, classes), sums.subspan(classes, classes), sums.subspan(2 * classes, classes)};
+}
+
+std::int64_t size(const EvaluatedSet& set) {
+  return 3 * set.outputs + (has_matrix(set.outputs) ? set.outputs * set.outputs : 0);
+}
+
+void add(const EvaluatedSet& set, const Results& results, Sums sums) {
+  const std::size_t classes = classes_of(set);
+  for (std::size_t row = 0; row < results.predicted.size(); ++row) {
+    const auto actual = static_cast<std::size_t>(results.batch.targets.classes[row]);
+    const auto predicted = static_cast<std::size_t>(results.predicted[row]);
+    sums[actual] += 1;
+    sums[classes + predicted] += 1;
+    if (actual == predicted) sums[2 * classes + actual] += 1;
+    if (has_matrix(set.outputs)) sums[3 * classes + actual * classes + predicted] += 1;
+  }
+}
+
+/// The mean of f(actual, predicted, hits) over the classes that occur.
+template <class F>
+double macro(const ClassCounts& counts, const F& f) {
+  double sum = 0, present = 0;
+  for (std::size_t c = 0; c < counts.actual.size(); ++c) {
+    if (counts.actual[c] + counts.predicted[c] == 0) continue;
+    ++present;
+    sum += f(counts.actual[c], counts.predicted[c], counts.hits[c]);
+  }
+  return ratio(sum, present);
+}
+
+std::vector<double> values(const EvaluatedSet& set, const LossSum&, ConstSums sums) {
+  const ClassCounts counts = counts_of(set, sums);
+  return {accuracy(counts), macro_precision(counts), macro_recall(counts), macro_f1(counts)};
+}
+
+/// Is one class predicted for every sample though several occur?
+std::optional<OneAnswer> one_answer(const EvaluatedSet& set, ConstSums sums) {
+  const ClassCounts counts = counts_of(set, sums);
+  OneAnswer answer;
+  std::int64_t predicted_classes = 0;
+  for (std::size_t c = 0; c < counts.actual.size(); ++c) {
+    answer.samples += static_cast<std::int64_t>(counts.actual[c]);
+    answer.label_classes += counts.actual[c] > 0;
+    if (counts.predicted[c] == 0) continue;
+    ++predicted_classes;
+    answer.value = static_cast<double>(c);
+  }
+  return predicted_classes == 1 && answer.label_classes > 1 ? std::optional(answer) : std::nullopt;
+}
+
+std::vector<std::int64_t> confusion_matrix(const EvaluatedSet& set, ConstSums sums) {
+  std::vector<std::int64_t> matrix;
+  if (!has_matrix(set.outputs)) return matrix;
+  for (const double count : sums.subspan(3 * classes_of(set))) matrix.push_back(static_cast<std::int64_t>(count));
+  return matrix;
+}
+
+std::int64_t matrix_classes(const EvaluatedSet& set) {
+  return has_matrix(set.outputs) ? set.outputs : 0;
+}
+
+/// The sums, and the same as a matrix to be recorded.
+std::int64_t bytes(const EvaluatedSet& set) {
+  return 2 * size(set) * std::int64_t{sizeof(double)};
+}
+
+}  // namespace
+
+double accuracy(const ClassCounts& counts) {
+  double correct = 0, all = 0;
+  for (std::size_t c = 0; c < counts.actual.size(); ++c) {
+    correct += counts.hits[c];
+    all += counts.actual[c];
+  }
+  return ratio(correct, all);
+}
+
+double macro_precision(const ClassCounts& counts) {
+  return macro(counts, [](double, double predicted, double hits) { return ratio(hits, predicted); });
+}
+
+double macro_recall(const ClassCounts& counts) {
+  return macro(counts, [](double actual, double, double hits) { return ratio(hits, actual); });
+}
+
+double macro_f1(const ClassCounts& counts) {
+  return macro(counts,
+               [](double actual, double predicted, double hits) { return ratio(2 * hits, actual + predicted); });
+}
+
+const Family& class_counts() {
+  static const Family family = {
+      .metrics = {{"accuracy", ""}, {"precision", "macro precision"}, {"recall", "macro recall"}, {"f1", "macro f1"}},
+      .reads_predicted = true,
+      .size = size,
+      .add = add,
+      .values = values,
+      .bytes = bytes,
+      .one_answer = one_answer,
+      .matrix_classes = matrix_classes,
+      .confusion_matrix = confusion_matrix};
+  return family;
+}
+
+}  // namespace bert_hpc::metrics

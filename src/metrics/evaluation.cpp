@@ -1,0 +1,77 @@
+#include "bert_hpc/metrics/metric.hpp"
+
+#include <algorithm>
+
+namespace bert_hpc::metrics {
+
+Evaluation::Evaluation(std::vector<const Family*> families, const EvaluatedSet& set)
+    : families_(std::move(families)), set_(set), begins_{2} {
+  for (const Family* family : families_) {
+    begins_.push_back(begins_.back() + static_cast<std::size_t>(family->size(set_)));
+  }
+  sums_.resize(begins_.back(), 0.0);
+}
+
+bool Evaluation::reads_predicted() const {
+  return std::any_of(families_.begin(), families_.end(), [](const Family* family) { return family->reads_predicted; });
+}
+
+bool Evaluation::reads_outputs() const {
+  return std::any_of(families_.begin(), families_.end(), [](const Family* family) { return family->reads_outputs; });
+}
+
+void Evaluation::add(double loss, const Results& results) {
+  sums_[0] += loss;
+  sums_[1] += static_cast<double>(results.batch.targets.rows.count);
+  for (std::size_t f = 0; f < families_.size(); ++f) {
+    families_[f]->add(set_, results, Sums(sums_).subspan(begins_[f], begins_[f + 1] - begins_[f]));
+  }
+}
+
+ConstSums Evaluation::sums_of(std::size_t family) const {
+  return ConstSums(sums_).subspan(begins_[family], begins_[family + 1] - begins_[family]);
+}
+
+std::vector<std::pair<std::string, double>> Evaluation::values() const {
+  std::vector<std::pair<std::string, double>> all;
+  for (std::size_t f = 0; f < families_.size(); ++f) {
+    const std::vector<double> values = families_[f]->values(set_, loss_sum(), sums_of(f));
+    for (std::size_t m = 0; m < values.size(); ++m) all.emplace_back(families_[f]->metrics[m].name, values[m]);
+  }
+  return all;
+}
+
+std::optional<OneAnswer> Evaluation::one_answer() const {
+  for (std::size_t f = 0; f < families_.size(); ++f) {
+    if (families_[f]->one_answer != nullptr) return families_[f]->one_answer(set_, sums_of(f));
+  }
+  return std::nullopt;
+}
+
+std::vector<std::int64_t> Evaluation::confusion_matrix() const {
+  for (std::size_t f = 0; f < families_.size(); ++f) {
+    if (families_[f]->confusion_matrix != nullptr) return families_[f]->confusion_matrix(set_, sums_of(f));
+  }
+  return {};
+}
+
+std::int64_t Evaluation::matrix_classes() const {
+  return metrics::matrix_classes(families_, set_);
+}
+
+std::int64_t matrix_classes(const std::vector<const Family*>& families, const EvaluatedSet& set) {
+  for (const Family* family : families) {
+    if (family->matrix_classes != nullptr) return family->matrix_classes(set);
+  }
+  return 0;
+}
+
+std::int64_t bytes_of(const std::vector<const Family*>& families, const EvaluatedSet& set) {
+  std::int64_t bytes = 0;
+  for (const Family* family : families) {
+    if (family->bytes != nullptr) bytes += family->bytes(set);
+  }
+  return bytes;
+}
+
+}  // namespace bert_hpc::metrics

@@ -1,0 +1,42 @@
+#include "bert_hpc/metrics/registry.hpp"
+
+namespace bert_hpc::metrics {
+namespace {
+
+const std::vector<const Family*>& families() {
+  static const std::vector<const Family*> all = {&class_counts(), &token_counts(), &value_statistics()};
+  return all;
+}
+
+}  // namespace
+
+const Metric* find_metric(std::string_view name) {
+  static const Metric loss = {"loss", "", false};
+  if (name == loss.name) return &loss;
+  for (const Family* family : families()) {
+    for (const Metric& metric : family->metrics) {
+      if (metric.name == name) return &metric;
+    }
+  }
+  return nullptr;
+}
+
+bool larger_is_better(std::string_view name) {
+  const Metric* const metric = find_metric(name);
+  return metric == nullptr || metric->larger_is_better;
+}
+
+std::string label_of(std::string_view name) {
+  const Metric* const metric = find_metric(name);
+  return metric == nullptr || metric->label.empty() ? std::string(name) : metric->label;
+}
+
+std::vector<std::string> names_of(const std::vector<const Family*>& families) {
+  std::vector<std::string> names = {"loss"};
+  for (const Family* family : families) {
+    for (const Metric& metric : family->metrics) names.push_back(metric.name);
+  }
+  return names;
+}
+
+}  // namespace bert_hpc::metrics

@@ -1,0 +1,22 @@
+#include <algorithm>
+#include <vector>
+
+#include "bert_hpc/core/error.hpp"
+#include "bert_hpc/objectives/objective.hpp"
+
+namespace bert_hpc::objectives {
+
+// Each is defined in the file of its name.
+Objective classification();
+Objective regression();
+Objective masked_lm();
+
+const Objective& named(std::string_view name) {
+  static const std::vector<Objective> all = {classification(), regression(), masked_lm()};
+  const tasks::Task& task = tasks::named(name);
+  const auto found = std::find_if(all.begin(), all.end(), [&](const Objective& o) { return o.task == &task; });
+  core::require(found != all.end(), "every task has an objective");
+  return *found;
+}
+
+}  // namespace bert_hpc::objectives

@@ -1,0 +1,9 @@
+#include "bert_hpc/objectives/objective.hpp"
+
+namespace bert_hpc::objectives {
+
+Objective regression() {
+  return {.task = tasks::find("regression"), .head = layers::sequence_head(layers::squared_error_loss)};
+}
+
+}  // namespace bert_hpc::objectives

@@ -1,0 +1,18 @@
+// Masked language modelling: task.mask_probability of a sequence's tokens are masked and to be guessed
+// (data/masking.hpp).
+#include "bert_hpc/metrics/registry.hpp"
+#include "bert_hpc/tasks/task.hpp"
+
+namespace bert_hpc::tasks {
+
+const Task& masked_lm() {
+  static const Task task = {.name = "masked_lm",
+                            .masks_tokens = true,
+                            .packs_rows = true,
+                            .predicts_samples = false,
+                            .metrics = {&metrics::token_counts()},
+                            .keys = {{.name = mask_probability_key, .usual = 0.15}}};
+  return task;
+}
+
+}  // namespace bert_hpc::tasks

@@ -1,0 +1,17 @@
+// A number for each sequence. Training works on standardized labels (data/label_scale.hpp) unless
+// task.standardize = false.
+#include "bert_hpc/metrics/registry.hpp"
+#include "bert_hpc/tasks/task.hpp"
+
+namespace bert_hpc::tasks {
+
+const Task& regression() {
+  static const Task task = {.name = "regression",
+                            .labels = Labels::values,
+                            .problem_type = "regression",
+                            .metrics = {&metrics::value_statistics()},
+                            .keys = {{.name = standardize_key, .usual = true, .usual_in_training_only = true}}};
+  return task;
+}
+
+}  // namespace bert_hpc::tasks

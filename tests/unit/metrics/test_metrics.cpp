@@ -1,0 +1,225 @@
+// Against scikit-learn 1.7: accuracy_score, precision_recall_fscore_support(average="macro", zero_division=0),
+// r2_score, mean_absolute_error; scipy 1.17: pearsonr, spearmanr.
+#include <catch2/catch_test_macros.hpp>
+#include <cmath>
+#include <vector>
+
+#include "bert_hpc/metrics/class_counts.hpp"
+#include "bert_hpc/metrics/correlation.hpp"
+#include "bert_hpc/metrics/registry.hpp"
+
+namespace core = bert_hpc::core;
+namespace metrics = bert_hpc::metrics;
+using metrics::Evaluation;
+using metrics::ranks_of;
+
+namespace {
+
+void agrees(const Evaluation& evaluation, const std::vector<std::pair<std::string, double>>& expected) {
+  const auto found = evaluation.values();
+  REQUIRE(found.size() == expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    CHECK(found[i].first == expected[i].first);
+    CHECK(std::abs(found[i].second - expected[i].second) < 1e-14);  // a few roundings of numbers of order one
+  }
+}
+
+Evaluation of_classes(std::int64_t classes) {
+  return {{&metrics::class_counts()}, {.outputs = classes}};
+}
+
+/// One row for each label.
+void add(Evaluation& evaluation, double loss, const std::vector<std::int32_t>& actual,
+         const std::vector<std::int32_t>& predicted) {
+  core::MicroBatch batch;
+  batch.targets.rows.count = static_cast<std::int64_t>(actual.size());
+  batch.targets.classes = actual.data();
+  evaluation.add(loss, {.batch = batch, .predicted = predicted});
+}
+
+/// One row with the outputs of one sample.
+void add_sample(Evaluation& evaluation, std::int64_t sample, const std::vector<float>& outputs) {
+  const std::int32_t sequence = 0;
+  core::MicroBatch batch;
+  batch.sample = &sample;
+  batch.targets.rows.count = 1;
+  batch.targets.rows.sequence = &sequence;
+  evaluation.add(0.0, {.batch = batch, .outputs = outputs});
+}
+
+Evaluation of_values(const std::vector<float>& actual) {
+  return {{&metrics::value_statistics()}, {.outputs = 1, .values = actual}};
+}
+
+/// Predictions in double precision, which a head does not give: put into the sums.
+Evaluation evaluated(const std::vector<float>& actual, const std::vector<double>& guessed) {
+  Evaluation evaluation = of_values(actual);
+  for (std::size_t i = 0; i < guessed.size(); ++i) evaluation.sums()[2 + i] = guessed[i];
+  return evaluation;
+}
+
+}  // namespace
+
+TEST_CASE("classification metrics are scikit-learn's, absent classes left out of macro averages") {
+  const std::vector<std::int32_t> actual = {0, 0, 0, 1, 1, 2, 2, 2, 2, 0}, guessed = {0, 1, 0, 1, 1, 2, 0, 2, 3, 0};
+  Evaluation sums = of_classes(6);  // class 3 is guessed only, 4 and 5 never occur
+  add(sums, 5.0, actual, guessed);
+  CHECK(sums.loss() == 0.5);
+  agrees(sums, {{"accuracy", 0.7}, {"precision", 0.6041666666666666}, {"recall", 0.5625}, {"f1", 0.5541666666666667}});
+  CHECK(sums.confusion_matrix()[2 * 6 + 2] == 2);
+  CHECK(sums.confusion_matrix()[2 * 6 + 3] == 1);
+}
+
+TEST_CASE("metrics of 50,000 classes need no matrix of 50,000 × 50,000") {
+  constexpr std::int64_t classes = 50000;
+  Evaluation sums = of_classes(classes);
+  CHECK(sums.sums().size() < 4 * classes);
+  CHECK(metrics::bytes_of({&metrics::class_counts()}, {.outputs = classes}) < std::int64_t{1} << 23);
+  add(sums, 2.0, {49999, 7, 7, 7}, {49999, 49999, 7, 7});
+  CHECK(sums.matrix_classes() == 0);
+  CHECK(sums.confusion_matrix().empty());
+  agrees(sums, {{"accuracy", 0.75}, {"precision", 0.75}, {"recall", (2.0 / 3 + 1) / 2}, {"f1", (0.8 + 2.0 / 3) / 2}});
+  CHECK(of_classes(metrics::most_confusion_classes).matrix_classes() == metrics::most_confusion_classes);
+}
+
+TEST_CASE("regression metrics are scikit-learn's and scipy's") {
+  const std::vector<float> actual = {1.0f, 2.5f, 4.0f, 7.5f};
+  agrees(evaluated(actual, {1.5, 2.0, 4.5, 6.0}), {{"rmse", 0.8660254037844386},
+                                                   {"mae", 0.75},
+                                                   {"r2", 0.8709677419354839},
+                                                   {"pearson", 0.9595565151125505},
+                                                   {"spearman", 1.0}});
+  // Ties on both sides, and one pair tied in both.
+  const std::vector<float> scores = {1.0f, 2.0f, 2.0f, 3.0f, 3.0f, 3.0f, 0.5f, 4.0f};
+  agrees(evaluated(scores, {0.5, 2.5, 1.0, 2.5, 2.5, 4.0, 1.0, 3.0}), {{"rmse", 0.7288689868556626},
+                                                                       {"mae", 0.6875},
+                                                                       {"r2", 0.5511551155115512},
+                                                                       {"pearson", 0.795005716636615},
+                                                                       {"spearman", 0.829113924050633}});
+}
+
+TEST_CASE("equal values share the mean of their ranks") {
+  CHECK(ranks_of(std::vector<double>{3, -1, 3, 0, 3, 0}) == std::vector<double>{5, 1, 5, 2.5, 5, 2.5});
+  CHECK(ranks_of({}).empty());
+}
+
+TEST_CASE("predictions of several ranks, in any order, give the same bits as one's") {
+  std::vector<float> actual;
+  std::vector<double> guessed;
+  for (int i = 0; i < 1000; ++i) {
+    actual.push_back(0.1f * static_cast<float>(i * 37 % 101));
+    guessed.push_back(0.3 * (i * 53 % 97));
+  }
+  for (double& value : guessed) value = static_cast<float>(value);  // as a head gives it
+  Evaluation parts[] = {of_values(actual), of_values(actual), of_values(actual)};
+  for (std::int64_t i = 999; i >= 0; --i) {
+    add_sample(parts[i * 7 % 3], i, {static_cast<float>(guessed[static_cast<std::size_t>(i)])});
+  }
+  for (std::size_t i = 0; i < parts[0].sums().size(); ++i) {
+    parts[0].sums()[i] += parts[1].sums()[i] + parts[2].sums()[i];
+  }
+  CHECK(parts[0].values() == evaluated(actual, guessed).values());
+}
+
+TEST_CASE("R² and correlations are NaN where all labels are alike, correlations where all predictions are") {
+  // 0.1 and 2014 are no sums of few powers of two: their sum over 999 samples rounds.
+  for (const float label : {0.0f, 0.1f, 2014.1f}) {
+    std::vector<double> guessed(999, 0.3);
+    const std::vector<float> alike(999, label);
+    for (const double last : {0.3, 1.7}) {
+      guessed.back() = last;
+      const auto found = evaluated(alike, guessed).values();
+      for (std::size_t i : {2, 3, 4}) CHECK(std::isnan(found[i].second));
+    }
+  }
+  const std::vector<float> differing = {1.0f, 2.0f, 3.0f};
+  const auto constant = evaluated(differing, {0.1, 0.1, 0.1}).values();
+  CHECK(std::isfinite(constant[2].second));
+  CHECK(std::isnan(constant[3].second));
+  CHECK(std::isnan(constant[4].second));
+  const auto lost = evaluated(differing, {0.1, std::nan(""), 0.2}).values();
+  for (const auto& [name, value] : lost) CHECK(std::isnan(value));
+}
+
+TEST_CASE("R² and Pearson keep their digits where labels lie far from 0") {
+  // The first case, moved by 2²⁰: only the mean rounds, by no more than 2⁻³³ in a
+  // difference of order one; squares of such a rounding vanish against those of the differences.
+  const float far = 1048576;
+  const std::vector<float> actual = {far + 1.0f, far + 2.5f, far + 4.0f, far + 7.5f};
+  const auto found = evaluated(actual, {far + 1.5, far + 2.0, far + 4.5, far + 6.0}).values();
+  CHECK(std::abs(found[2].second - 0.8709677419354839) < 1e-14);
+  CHECK(std::abs(found[3].second - 0.9595565151125505) < 1e-14);
+}
+
+TEST_CASE("one label that differs from many is a variation") {
+  std::vector<float> actual(1000000, 2014.0f);
+  actual[7] = 2015.0f;
+  // Errors of 1 against a variation of 1 − 1e-6.
+  const auto found = evaluated(actual, std::vector<double>(1000000, 2014.0)).values();
+  CHECK(std::abs(found[2].second + 1e-6) < 1e-9);
+}
+
+TEST_CASE("nearly one value for all samples is found where their labels differ") {
+  const auto answer = [](const std::vector<float>& labels, const std::vector<double>& guessed) {
+    return evaluated(labels, guessed).one_answer();
+  };
+  const std::vector<float> labels = {5.0f, 6.0f, 7.0f, 8.0f};  // their deviation is 1.118
+  const auto flat = answer(labels, {6.23, 6.24, 6.23, 6.24});
+  REQUIRE(flat);
+  CHECK(flat->samples == 4);
+  CHECK(std::abs(flat->value - 6.235) < 1e-12);
+  CHECK(std::abs(flat->spread - 0.005) < 1e-12);
+  CHECK(flat->label_mean == 6.5);
+  CHECK(std::abs(flat->label_spread - std::sqrt(1.25)) < 1e-12);
+  CHECK(flat->label_classes == 0);
+  CHECK(answer(labels, {6.235, 6.235, 6.235, 6.235}));
+  CHECK_FALSE(answer(labels, {6.1, 6.2, 6.3, 6.2}));
+  CHECK_FALSE(answer(labels, {6.2, std::nan(""), 6.2, 6.2}));
+  CHECK_FALSE(answer({6.0f, 6.0f, 6.0f, 6.0f}, {6.0, 6.0, 6.0, 6.0}));  // right
+  CHECK_FALSE(answer({6.0f}, {1.0}));
+  CHECK_FALSE(answer({}, {}));
+}
+
+TEST_CASE("one class for all samples is found where several occur") {
+  const auto answer = [](const std::vector<std::int32_t>& actual, const std::vector<std::int32_t>& guessed) {
+    Evaluation sums = of_classes(3);
+    add(sums, 0.0, actual, guessed);
+    return sums.one_answer();
+  };
+  const auto found = answer({0, 2, 2, 0}, {2, 2, 2, 2});
+  REQUIRE(found);
+  CHECK(found->samples == 4);
+  CHECK(found->value == 2);
+  CHECK(found->label_classes == 2);
+  CHECK_FALSE(answer({0, 2, 2, 0}, {2, 2, 2, 1}));
+  CHECK_FALSE(answer({1, 1, 1}, {1, 1, 1}));  // right
+  CHECK_FALSE(answer({1, 1, 1}, {2, 2, 2}));  // the figures say what there is to say
+  CHECK_FALSE(answer({}, {}));
+  CHECK_FALSE(Evaluation({&metrics::token_counts()}, {}).one_answer());
+}
+
+TEST_CASE("an evaluation of nothing divides by nothing") {
+  const Evaluation sums = of_classes(3);
+  CHECK(sums.loss() == 0.0);
+  agrees(sums, {{"accuracy", 0}, {"precision", 0}, {"recall", 0}, {"f1", 0}});
+}
+
+TEST_CASE("which metrics are better when large") {
+  CHECK(metrics::larger_is_better("accuracy"));
+  for (const char* metric : {"r2", "pearson", "spearman"}) CHECK(metrics::larger_is_better(metric));
+  for (const char* metric : {"loss", "rmse", "mae", "perplexity"}) CHECK(!metrics::larger_is_better(metric));
+}
+
+TEST_CASE("masked tokens: the share guessed right, and the perplexity of the mean loss") {
+  Evaluation sums({&metrics::token_counts()}, {.outputs = 30000});
+  add(sums, 6.0, {5, 29999, 7, 7}, {5, 29999, 7, 8});
+  add(sums, 2.0, {}, {});
+  agrees(sums, {{"accuracy", 0.75}, {"perplexity", std::exp(2.0)}});
+  CHECK(sums.matrix_classes() == 0);
+}
+
+TEST_CASE("labels of metrics are their names but for averages over classes") {
+  CHECK(metrics::label_of("f1") == "macro f1");
+  CHECK(metrics::label_of("accuracy") == "accuracy");
+  CHECK(metrics::label_of("of_another_version") == "of_another_version");
+}

@@ -1,0 +1,17 @@
+#include <catch2/catch_test_macros.hpp>
+#include <string>
+
+#include "bert_hpc/objectives/objective.hpp"
+
+using namespace bert_hpc;
+
+TEST_CASE("every task has an objective of its own") {
+  for (const tasks::Task* task : tasks::all()) {
+    const objectives::Objective& objective = objectives::named(task->name);
+    INFO(task->name);
+    CHECK(objective.task == task);
+    CHECK((objective.head.loss != nullptr || objective.head.ties_word_embeddings));
+    // Labels are the outputs of a head that does not predict the vocabulary.
+    CHECK(objective.head.ties_word_embeddings == (task->labels == tasks::Labels::none));
+  }
+}
