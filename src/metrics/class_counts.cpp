@@ -1,10 +1,16 @@
 // One class of several for each sample. Sums: three counts per class, then the confusion matrix.
 #include "bert_hpc/metrics/class_counts.hpp"
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
 #include "bert_hpc/metrics/registry.hpp"
 
 namespace bert_hpc::metrics {
 namespace {
+
+constexpr double undefined = std::numeric_limits<double>::quiet_NaN();
 
 double ratio(double numerator, double denominator) {
   return denominator > 0 ? numerator / denominator : 0.0;
@@ -39,6 +45,16 @@ void add(const EvaluatedSet& set, const Results& results, Sums sums) {
   }
 }
 
+double f1(double actual, double predicted, double hits) {
+  return ratio(2 * hits, actual + predicted);
+}
+
+double sum_of(std::span<const double> counts) {
+  double sum = 0;
+  for (const double count : counts) sum += count;
+  return sum;
+}
+
 /// The mean of f(actual, predicted, hits) over the classes that occur.
 template <class F>
 double macro(const ClassCounts& counts, const F& f) {
@@ -53,7 +69,8 @@ double macro(const ClassCounts& counts, const F& f) {
 
 std::vector<double> values(const EvaluatedSet& set, const LossSum&, ConstSums sums) {
   const ClassCounts counts = counts_of(set, sums);
-  return {accuracy(counts), macro_precision(counts), macro_recall(counts), macro_f1(counts)};
+  return {accuracy(counts),    macro_precision(counts), macro_recall(counts), macro_f1(counts),
+          weighted_f1(counts), micro_f1(counts),        positive_f1(counts),  matthews_correlation(counts)};
 }
 
 /// Is one class predicted for every sample though several occur?
@@ -107,13 +124,48 @@ double macro_recall(const ClassCounts& counts) {
 }
 
 double macro_f1(const ClassCounts& counts) {
-  return macro(counts,
-               [](double actual, double predicted, double hits) { return ratio(2 * hits, actual + predicted); });
+  return macro(counts, f1);
+}
+
+double weighted_f1(const ClassCounts& counts) {
+  double sum = 0;
+  for (std::size_t c = 0; c < counts.actual.size(); ++c) {
+    sum += counts.actual[c] * f1(counts.actual[c], counts.predicted[c], counts.hits[c]);
+  }
+  return ratio(sum, sum_of(counts.actual));
+}
+
+double micro_f1(const ClassCounts& counts) {
+  return f1(sum_of(counts.actual), sum_of(counts.predicted), sum_of(counts.hits));
+}
+
+double positive_f1(const ClassCounts& counts) {
+  return counts.actual.size() == 2 ? f1(counts.actual[1], counts.predicted[1], counts.hits[1]) : undefined;
+}
+
+double matthews_correlation(const ClassCounts& counts) {
+  const double samples = sum_of(counts.actual), correct = sum_of(counts.hits);
+  double both = 0, actual_squares = 0, predicted_squares = 0;
+  for (std::size_t c = 0; c < counts.actual.size(); ++c) {
+    both += counts.actual[c] * counts.predicted[c];
+    actual_squares += counts.actual[c] * counts.actual[c];
+    predicted_squares += counts.predicted[c] * counts.predicted[c];
+  }
+  const double all = samples * samples;
+  const double spread = std::sqrt(all - actual_squares) * std::sqrt(all - predicted_squares);
+  return spread > 0 ? std::clamp((correct * samples - both) / spread, -1.0, 1.0) : 0.0;
 }
 
 const Family& class_counts() {
   static const Family family = {
-      .metrics = {{"accuracy", ""}, {"precision", "macro precision"}, {"recall", "macro recall"}, {"f1", "macro f1"}},
+      .metrics = {{"accuracy", ""},
+                  {"precision", "macro precision"},
+                  {"recall", "macro recall"},
+                  {"f1", "macro f1"},
+                  {.name = "weighted_f1", .label = "weighted f1", .in_log = false},
+                  {.name = "micro_f1", .label = "micro f1", .in_log = false},
+                  {.name = "positive_f1", .label = "f1 of class 1", .in_log = false, .outputs = 2},
+                  {.name = "mcc", .label = "", .in_log = false}},
       .reads_predicted = true,
       .size = size,
       .add = add,

@@ -17,7 +17,8 @@ bool Evaluation::reads_predicted() const {
 }
 
 bool Evaluation::reads_outputs() const {
-  return std::any_of(families_.begin(), families_.end(), [](const Family* family) { return family->reads_outputs; });
+  return std::any_of(families_.begin(), families_.end(),
+                     [this](const Family* family) { return family->reads_outputs && family->size(set_) > 0; });
 }
 
 void Evaluation::add(double loss, const Results& results) {
@@ -36,7 +37,10 @@ std::vector<std::pair<std::string, double>> Evaluation::values() const {
   std::vector<std::pair<std::string, double>> all;
   for (std::size_t f = 0; f < families_.size(); ++f) {
     const std::vector<double> values = families_[f]->values(set_, loss_sum(), sums_of(f));
-    for (std::size_t m = 0; m < values.size(); ++m) all.emplace_back(families_[f]->metrics[m].name, values[m]);
+    for (std::size_t m = 0; m < values.size(); ++m) {
+      const Metric& metric = families_[f]->metrics[m];
+      if (metric.outputs == 0 || metric.outputs == set_.outputs) all.emplace_back(metric.name, values[m]);
+    }
   }
   return all;
 }

@@ -4,7 +4,8 @@ namespace bert_hpc::metrics {
 namespace {
 
 const std::vector<const Family*>& families() {
-  static const std::vector<const Family*> all = {&class_counts(), &token_counts(), &value_statistics()};
+  static const std::vector<const Family*> all = {&class_counts(), &binary_ranking(), &token_counts(),
+                                                 &value_statistics()};
   return all;
 }
 

@@ -8,7 +8,7 @@ const Task& classification() {
   static const Task task = {.name = "classification",
                             .labels = Labels::classes,
                             .problem_type = "single_label_classification",
-                            .metrics = {&metrics::class_counts()},
+                            .metrics = {&metrics::class_counts(), &metrics::binary_ranking()},
                             .keys = {}};
   return task;
 }

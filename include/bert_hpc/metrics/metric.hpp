@@ -19,13 +19,16 @@ struct Metric {
   std::string name;   ///< in inputs and files
   std::string label;  ///< in the log and in pictures; "": the name
   bool larger_is_better = true;
+  bool in_log = true;        ///< else in files alone
+  std::int64_t outputs = 0;  ///< defined for a head with so many outputs alone; 0: any number
 };
 
 /// The data set under evaluation.
 struct EvaluatedSet {
   std::int64_t outputs = 0;  ///< columns of the logits
-  std::span<const float>
-      values{};  ///< (samples, outputs): labels of tasks that predict numbers; must outlive its users
+  // Labels, which must outlive their users; empty but for what the task has.
+  std::span<const float> values{};          ///< (samples, outputs)
+  std::span<const std::int32_t> classes{};  ///< (samples)
 };
 
 /// Of one micro-batch, all in host memory.

@@ -7,7 +7,8 @@
 
 namespace bert_hpc::metrics {
 
-const Family& class_counts();      ///< one class of several: accuracy, precision, recall, f1
+const Family& binary_ranking();    ///< two classes: roc_auc
+const Family& class_counts();      ///< one class of several: accuracy, precision, recall, f1, mcc, …
 const Family& token_counts();      ///< masked tokens: accuracy, perplexity
 const Family& value_statistics();  ///< numbers: rmse, mae, r2, pearson, spearman
 

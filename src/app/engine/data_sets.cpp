@@ -99,7 +99,8 @@ void add_surroundings(const DataSets& sets, const Assembly& assembly, MemoryPlan
   }
   for (const data::ShardReader* reader : {sets.validation.get(), sets.test.get()}) {
     if (reader == nullptr) continue;
-    data += metrics::bytes_of(assembly.objective.task->metrics, {assembly.config.num_labels(), reader->values()});
+    data += metrics::bytes_of(assembly.objective.task->metrics,
+                              {assembly.config.num_labels(), reader->values(), reader->classes()});
   }
   memory.emplace_back("data sets", data);
   memory.emplace_back("libraries", libraries);

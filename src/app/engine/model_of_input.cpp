@@ -2,6 +2,8 @@
 #include "bert_hpc/app/engine/assembly.hpp"
 
 #include "bert_hpc/app/engine/model_labels.hpp"
+#include "bert_hpc/core/text.hpp"
+#include "bert_hpc/metrics/registry.hpp"
 #include "bert_hpc/model/hf_config.hpp"
 
 namespace bert_hpc::app {
@@ -114,6 +116,19 @@ data::ShardLimits shard_limits(const config::Config& input, const model::BertCon
   return limits;
 }
 
+namespace {
+
+/// Throws Error(input) where the data do not have what the metric of evaluation.best needs.
+void require_best_metric(const config::Config& input, std::int64_t labels) {
+  const metrics::Metric* const metric = metrics::find_metric(input.evaluation.best.value_or(""));
+  if (metric == nullptr || metric->outputs == 0 || metric->outputs == labels) return;
+  throw Error(ExitCode::input, "[evaluation] best = \"" + metric->name + "\" is a metric of " +
+                                   core::counted(metric->outputs, "class", "classes") + ", but the data have " +
+                                   std::to_string(labels) + ": choose another metric.");
+}
+
+}  // namespace
+
 model::BertConfig complete_model(const config::Config& input, const model::BertConfig& stated,
                                  const data::ShardInfo& shards, const data::SpecialIds& special) {
   model::BertConfig config = stated;
@@ -130,6 +145,7 @@ model::BertConfig complete_model(const config::Config& input, const model::BertC
                                                 : model::default_label_names(1);
     config.problem_type = task.problem_type;
   }
+  require_best_metric(input, config.num_labels());
   if (special.pad >= 0) config.pad_token_id = special.pad;
   return config;
 }

@@ -126,6 +126,8 @@ std::string evaluation_line(const std::string& split, const io::EvaluationRow& r
   const std::string place = row.step > 0 ? " at step " + core::with_commas(row.step) : "";
   std::string text = split + place + ": loss " + core::format_number(row.loss);
   for (const auto& [name, value] : row.metrics) {
+    const metrics::Metric* const metric = metrics::find_metric(name);
+    if (metric != nullptr && !metric->in_log) continue;
     text += ", " + metrics::label_of(name) + " " + core::format_number(value);
   }
   return text;

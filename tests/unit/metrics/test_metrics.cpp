@@ -47,6 +47,18 @@ void add_sample(Evaluation& evaluation, std::int64_t sample, const std::vector<f
   evaluation.add(0.0, {.batch = batch, .outputs = outputs});
 }
 
+/// Samples shared out over `ranks`, each seeing its own from the last to the first.
+double roc_auc(const std::vector<std::int32_t>& actual, const std::vector<float>& scores, std::size_t ranks = 1) {
+  std::vector<Evaluation> parts(ranks, Evaluation({&metrics::binary_ranking()}, {.outputs = 2, .classes = actual}));
+  for (std::size_t i = actual.size(); i-- > 0;) {
+    add_sample(parts[i * 7 % ranks], static_cast<std::int64_t>(i), {0.0f, scores[i]});
+  }
+  for (std::size_t r = 1; r < ranks; ++r) {
+    for (std::size_t i = 0; i < parts[0].sums().size(); ++i) parts[0].sums()[i] += parts[r].sums()[i];
+  }
+  return parts[0].values()[0].second;
+}
+
 Evaluation of_values(const std::vector<float>& actual) {
   return {{&metrics::value_statistics()}, {.outputs = 1, .values = actual}};
 }
@@ -65,9 +77,53 @@ TEST_CASE("classification metrics are scikit-learn's, absent classes left out of
   Evaluation sums = of_classes(6);  // class 3 is guessed only, 4 and 5 never occur
   add(sums, 5.0, actual, guessed);
   CHECK(sums.loss() == 0.5);
-  agrees(sums, {{"accuracy", 0.7}, {"precision", 0.6041666666666666}, {"recall", 0.5625}, {"f1", 0.5541666666666667}});
+  agrees(sums, {{"accuracy", 0.7},
+                {"precision", 0.6041666666666666},
+                {"recall", 0.5625},
+                {"f1", 0.5541666666666667},
+                {"weighted_f1", 0.7266666666666666},
+                {"micro_f1", 0.7},
+                {"mcc", 0.5976143046671968}});
   CHECK(sums.confusion_matrix()[2 * 6 + 2] == 2);
   CHECK(sums.confusion_matrix()[2 * 6 + 3] == 1);
+}
+
+TEST_CASE("metrics of two classes are scikit-learn's: f1_score, matthews_corrcoef, roc_auc_score") {
+  const std::vector<std::int32_t> actual = {0, 1, 1, 0, 1, 0, 1, 1}, guessed = {0, 1, 0, 1, 1, 0, 1, 0};
+  Evaluation sums = of_classes(2);
+  add(sums, 0.0, actual, guessed);
+  const auto found = sums.values();
+  const std::vector<std::pair<std::string, double>> expected = {
+      {"weighted_f1", 0.6309523809523809}, {"micro_f1", 0.625}, {"positive_f1", 2.0 / 3}, {"mcc", 0.2581988897471611}};
+  REQUIRE(found.size() == 4 + expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    CHECK(found[4 + i].first == expected[i].first);
+    CHECK(std::abs(found[4 + i].second - expected[i].second) < 1e-14);
+  }
+  // Three scores are equal.
+  CHECK(std::abs(roc_auc(actual, {0.1f, 0.9f, 0.4f, 0.4f, 0.8f, -1.0f, 0.4f, 0.2f}) - 0.8666666666666667) < 1e-14);
+}
+
+TEST_CASE("the area under the ROC curve is the share of ordered pairs, whatever ranks saw them") {
+  std::vector<std::int32_t> actual;
+  std::vector<float> scores;
+  for (int i = 0; i < 500; ++i) {
+    actual.push_back(i * 37 % 101 < 30);
+    scores.push_back(0.25f * static_cast<float>(i * 53 % 97 % 40) + 2.0f * static_cast<float>(actual.back()));
+  }
+  double ordered = 0, pairs = 0;
+  for (std::size_t p = 0; p < actual.size(); ++p) {
+    for (std::size_t n = 0; n < actual.size(); ++n) {
+      if (actual[p] != 1 || actual[n] != 0) continue;
+      pairs += 1;
+      ordered += scores[p] > scores[n] ? 1.0 : scores[p] == scores[n] ? 0.5 : 0.0;
+    }
+  }
+  CHECK(roc_auc(actual, scores) == ordered / pairs);  // quotients of the same multiples of 0.5
+  CHECK(roc_auc(actual, scores, 3) == ordered / pairs);
+  CHECK(std::isnan(roc_auc({1, 1}, {0.0f, 1.0f})));
+  CHECK(std::isnan(roc_auc({1, 0}, {0.0f, std::nanf("")})));
+  CHECK(Evaluation({&metrics::binary_ranking()}, {.outputs = 3, .classes = actual}).values().empty());
 }
 
 TEST_CASE("metrics of 50,000 classes need no matrix of 50,000 × 50,000") {
@@ -78,7 +134,13 @@ TEST_CASE("metrics of 50,000 classes need no matrix of 50,000 × 50,000") {
   add(sums, 2.0, {49999, 7, 7, 7}, {49999, 49999, 7, 7});
   CHECK(sums.matrix_classes() == 0);
   CHECK(sums.confusion_matrix().empty());
-  agrees(sums, {{"accuracy", 0.75}, {"precision", 0.75}, {"recall", (2.0 / 3 + 1) / 2}, {"f1", (0.8 + 2.0 / 3) / 2}});
+  agrees(sums, {{"accuracy", 0.75},
+                {"precision", 0.75},
+                {"recall", (2.0 / 3 + 1) / 2},
+                {"f1", (0.8 + 2.0 / 3) / 2},
+                {"weighted_f1", (3 * 0.8 + 2.0 / 3) / 4},
+                {"micro_f1", 0.75},
+                {"mcc", 1 / std::sqrt(3.0)}});
   CHECK(of_classes(metrics::most_confusion_classes).matrix_classes() == metrics::most_confusion_classes);
 }
 
@@ -201,7 +263,9 @@ TEST_CASE("one class for all samples is found where several occur") {
 TEST_CASE("an evaluation of nothing divides by nothing") {
   const Evaluation sums = of_classes(3);
   CHECK(sums.loss() == 0.0);
-  agrees(sums, {{"accuracy", 0}, {"precision", 0}, {"recall", 0}, {"f1", 0}});
+  agrees(
+      sums,
+      {{"accuracy", 0}, {"precision", 0}, {"recall", 0}, {"f1", 0}, {"weighted_f1", 0}, {"micro_f1", 0}, {"mcc", 0}});
 }
 
 TEST_CASE("which metrics are better when large") {
