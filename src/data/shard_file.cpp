@@ -127,8 +127,8 @@ void ShardFile::check_datasets() {
         "be predicted (run.mode = "
         "\"predict\"), and neither trained nor evaluated on.");
   }
-  const bool classes = limits_.task->labels == tasks::Labels::classes;
-  dataset(shard_dataset::labels, classes ? Type::integer : Type::real, 4, classes, info_.sequences);
+  const LabelType type = label_type(limits_.task->labels);
+  dataset(shard_dataset::labels, type.type_class, type.bytes, type.is_signed, info_.sequences);
 }
 
 std::vector<std::int64_t> ShardFile::read_offsets() const {
@@ -186,32 +186,12 @@ void ShardFile::check_longest(std::int64_t longest, std::int64_t longest_sequenc
   }
 }
 
-std::vector<std::int32_t> ShardFile::read_classes() const {
-  std::vector<std::int32_t> labels(static_cast<std::size_t>(info_.sequences));
-  file_.dataset(shard_dataset::labels).read_rows(0, labels);
+LabelColumn ShardFile::read_labels() const {
   const auto names = static_cast<std::int64_t>(info_.label_names.size());
-  const std::int64_t classes = limits_.classes > 0 ? limits_.classes : names;
-  for (std::int64_t s = 0; s < info_.sequences; ++s) {
-    const std::int64_t label = labels[static_cast<std::size_t>(s)];
-    if (label < 0 || label >= classes) {
-      fail(where_sequence(s) + " has label " + text(label) + "; labels must lie between 0 and " + text(classes - 1) +
-           ".");
-    }
-  }
-  return labels;
-}
-
-std::vector<float> ShardFile::read_values() const {
-  std::vector<float> values(static_cast<std::size_t>(info_.sequences));
-  file_.dataset(shard_dataset::labels).read_rows(0, values);
-  for (std::int64_t s = 0; s < info_.sequences; ++s) {
-    const float value = values[static_cast<std::size_t>(s)];
-    if (!std::isfinite(value)) {
-      fail(where_sequence(s) + (std::isnan(value) ? " has no label (NaN)" : " has an infinite label") +
-           "; regression needs a finite value for every sequence.");
-    }
-  }
-  return values;
+  return data::read_labels(
+      file_.dataset(shard_dataset::labels), limits_.task->labels, info_.sequences,
+      limits_.classes > 0 ? limits_.classes : names,
+      [this](std::int64_t sequence, const std::string& what) { fail(where_sequence(sequence) + what); });
 }
 
 std::vector<std::int64_t> ShardFile::read_source_index() const {

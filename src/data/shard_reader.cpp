@@ -80,11 +80,7 @@ ShardReader::ShardReader(const PlannedData& planned) : info_(planned.info), plan
   info_.sequences = table_.sequences();
   info_.tokens = table_.tokens();
   info_.max_length = *std::max_element(planned.lengths.begin(), planned.lengths.end());
-  const auto sequences = static_cast<std::size_t>(info_.sequences);
-  if (info_.task->labels == tasks::Labels::classes) classes_.assign(sequences, 0);
-  if (info_.task->labels == tasks::Labels::values) {
-    for (std::size_t i = 0; i < sequences; ++i) values_.push_back(i % 2 == 0 ? -1.0f : 1.0f);
-  }
+  labels_ = planned_labels(info_.task->labels, info_.sequences);
 }
 
 /// One shard at a time, so that neither open files nor memory grow with their number.
@@ -129,7 +125,7 @@ void ShardReader::open_all() {
 
 std::int64_t ShardReader::memory_bytes() const {
   const auto bytes = [](const auto& all) { return static_cast<std::int64_t>(all.capacity() * sizeof(all[0])); };
-  std::int64_t sum = table_.memory_bytes() + bytes(classes_) + bytes(values_) + bytes(source_index_);
+  std::int64_t sum = table_.memory_bytes() + labels_.memory_bytes() + bytes(source_index_);
   for (const Tokens& file : tokens_) sum += bytes(file.ids) + bytes(file.types);
   if (planned_) {  // as it would be with shards: tokens in memory or a cache, and the rows of the source text
     const std::int64_t tokens = table_.tokens() * 5;
@@ -143,8 +139,7 @@ void ShardReader::load(const ShardFile& file) {
   const auto append = [](auto& all, const auto& part) { all.insert(all.end(), part.begin(), part.end()); };
   const ShardLimits& limits = options_.limits;
   const std::vector<std::int64_t> offsets = file.read_offsets();
-  if (limits.labels && limits.task->labels == tasks::Labels::classes) append(classes_, file.read_classes());
-  if (limits.labels && limits.task->labels == tasks::Labels::values) append(values_, file.read_values());
+  if (limits.labels && limits.task->labels != tasks::Labels::none) labels_.append(file.read_labels());
   if (options_.source_index) append(source_index_, file.read_source_index());
   first_sample_.push_back(table_.sequences());
   first_token_.push_back(table_.tokens());

@@ -26,11 +26,7 @@ ShardWriter::ShardWriter(const std::string& path, ShardInfo info, bool token_typ
       offsets_(file_, shard_dataset::offsets, storage(sequence_chunk)),
       source_index_(file_, shard_dataset::source_index, storage(sequence_chunk)) {
   if (token_types_) types_.emplace_back(file_, shard_dataset::token_type_ids, storage(token_chunk));
-  if (info_.labelled && info_.task->labels == tasks::Labels::classes) {
-    classes_.emplace_back(file_, shard_dataset::labels, storage(sequence_chunk));
-  } else if (info_.labelled && info_.task->labels == tasks::Labels::values) {
-    values_.emplace_back(file_, shard_dataset::labels, storage(sequence_chunk));
-  }
+  labels_.emplace(file_, info_.labelled ? info_.task->labels : tasks::Labels::none, storage(sequence_chunk));
   info_.sequences = info_.tokens = info_.max_length = 0;
   offsets_.append(std::int64_t{0});
 }
@@ -41,8 +37,7 @@ void ShardWriter::add(std::span<const std::int32_t> ids, std::span<const std::ui
   const auto length = static_cast<std::int64_t>(ids.size());
   ids_.append(ids);
   for (auto& types : types_) types.append(token_types);
-  for (auto& classes : classes_) classes.append(static_cast<std::int32_t>(label));
-  for (auto& values : values_) values.append(static_cast<float>(label));
+  labels_->append(label);
   source_index_.append(source_index);
   info_.sequences += 1;
   info_.tokens += length;
@@ -53,8 +48,7 @@ void ShardWriter::add(std::span<const std::int32_t> ids, std::span<const std::ui
 void ShardWriter::finish() {
   ids_.finish();
   for (auto& types : types_) types.finish();
-  for (auto& classes : classes_) classes.finish();
-  for (auto& values : values_) values.finish();
+  labels_->finish();
   offsets_.finish();
   source_index_.finish();
   namespace attribute = shard_attribute;

@@ -21,7 +21,8 @@ inline void read_shard(const std::string& path, bool verify) {
   }
   shard.read_source_index();
   const auto classes = static_cast<std::int32_t>(shard.info().label_names.size());
-  for (const std::int32_t label : shard.read_classes()) require(label >= 0 && label < classes, "labels are classes");
+  for (const std::int32_t label : shard.read_labels().classes)
+    require(label >= 0 && label < classes, "labels are classes");
   std::vector<std::int32_t> ids(static_cast<std::size_t>(shard.info().tokens));
   std::vector<std::uint8_t> types(shard.has_token_types() ? ids.size() : 0);
   shard.read_tokens(0, ids, types);

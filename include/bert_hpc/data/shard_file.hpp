@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "bert_hpc/data/label_column.hpp"
 #include "bert_hpc/data/shard_schema.hpp"
 #include "bert_hpc/io/hdf5.hpp"
 
@@ -36,8 +37,7 @@ class ShardFile {
   /// (sequences + 1), checked: from 0, each sequence at least one token and within the limits, up to info().tokens.
   std::vector<std::int64_t> read_offsets() const;
   /// (sequences), checked: classes in range, values finite. Only where limits.labels and the task has them.
-  std::vector<std::int32_t> read_classes() const;
-  std::vector<float> read_values() const;
+  LabelColumn read_labels() const;
   /// (sequences): rows of the source text.
   std::vector<std::int64_t> read_source_index() const;
 

@@ -66,8 +66,8 @@ class ShardReader {
   const std::vector<std::string>& seals() const { return seals_; }  ///< io::seal_text() of each file as it was read
 
   /// (samples); empty unless the task has such labels, or source_index was asked for.
-  std::span<const std::int32_t> classes() const { return classes_; }
-  std::span<const float> values() const { return values_; }
+  std::span<const std::int32_t> classes() const { return labels_.classes; }
+  std::span<const float> values() const { return labels_.values; }
   std::span<const std::int64_t> source_index() const { return source_index_; }
 
   /// Copies a sample's tokens to ids and types (length of the sample each; types 0 where the shards have none). One
@@ -99,8 +99,7 @@ class ShardReader {
   ShardInfo info_;
   SpecialIds special_ids_;
   SequenceTable table_;
-  std::vector<std::int32_t> classes_;
-  std::vector<float> values_;
+  LabelColumn labels_;
   std::vector<std::int64_t> source_index_;
   bool has_types_ = false, planned_ = false;
   std::vector<Tokens> tokens_;  // (files) where they are kept, else empty

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "bert_hpc/data/label_column.hpp"
 #include "bert_hpc/data/shard_schema.hpp"
 #include "bert_hpc/io/hdf5.hpp"
 
@@ -31,8 +33,7 @@ class ShardWriter {
   io::Hdf5File file_;
   io::Appender<std::int32_t> ids_;
   std::vector<io::Appender<std::uint8_t>> types_;  // one or none
-  std::vector<io::Appender<std::int32_t>> classes_;
-  std::vector<io::Appender<float>> values_;
+  std::optional<LabelWriter> labels_;
   io::Appender<std::int64_t> offsets_, source_index_;
 };
 
