@@ -22,7 +22,7 @@ void run_evaluation(const RunContext& context) {
   const config::Config& input = context.input;
   comm::Communicator& world = context.world;
   const bool predicts = input.run.mode == "predict", estimates = context.invocation.validate;
-  model::BertConfig stated, config;
+  model::ModelConfig stated, config;
   collectively(world, [&] { stated = stated_model(input); });
   DataSets sets;
   open_or_plan_data(sets, context, stated);

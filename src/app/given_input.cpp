@@ -73,7 +73,7 @@ GivenInput given_input(const std::string& text, const Invocation& invocation, in
   const bool readable = findings.attempt([&] { config::throw_if_any(read.problems); });
   if (readable) {
     findings.attempt([&] {
-      const model::BertConfig stated = stated_model(input);
+      const model::ModelConfig stated = stated_model(input);
       given.grid = grid_layout(input, ranks, stated);
       config::require_valid(input, given.grid.data);
       given.resolved = resolved_input(input, stated);

@@ -54,7 +54,7 @@ core::ParameterStore::Memory gradient_memory(const Training& training, const Run
 void set_up(Training& training, const RunContext& context) {
   const config::Config& input = context.input;
   comm::Communicator& world = context.world;
-  model::BertConfig stated, config;
+  model::ModelConfig stated, config;
   collectively(world, [&] { stated = stated_model(input); });
   open_or_plan_data(training.sets, context, stated);
   const data::ShardReader& train = *training.sets.train;

@@ -1,4 +1,4 @@
-// From a BertConfig to the settings of its layers; used by what lists parameters and by what builds layers.
+// From a ModelConfig to the settings of its layers; used by what lists parameters and by what builds layers.
 #pragma once
 
 #include "bert_hpc/layers/embeddings.hpp"
@@ -8,10 +8,10 @@
 
 namespace bert_hpc::model {
 
-layers::EmbeddingsSettings embeddings_settings(const BertConfig& config, const HeadKind& kind);
+layers::EmbeddingsSettings embeddings_settings(const ModelConfig& config, const HeadKind& kind);
 /// `sublayer`: as ModelRange counts them.
-layers::SublayerSettings sublayer_settings(const BertConfig& config, std::int64_t sublayer);
-layers::HeadSettings head_settings(const BertConfig& config, const HeadKind& kind, std::int64_t outputs,
+layers::SublayerSettings sublayer_settings(const ModelConfig& config, std::int64_t sublayer);
+layers::HeadSettings head_settings(const ModelConfig& config, const HeadKind& kind, std::int64_t outputs,
                                    const ModelRange& range);
 
 }  // namespace bert_hpc::model

@@ -77,7 +77,7 @@ class Reader {
 };
 
 // {"0": "negative", "1": "positive"}: every number from 0 on once, in any order.
-void read_labels(const json& id2label, BertConfig& config, ProblemList& problems) {
+void read_labels(const json& id2label, ModelConfig& config, ProblemList& problems) {
   std::vector<std::string> names(id2label.size());
   for (const auto& [key, name] : id2label.items()) {
     const bool digits = !key.empty() && key.size() < 10 && key.find_first_not_of("0123456789") == std::string::npos &&
@@ -94,7 +94,7 @@ void read_labels(const json& id2label, BertConfig& config, ProblemList& problems
   config.label_names = std::move(names);
 }
 
-void read_label_names(Reader& reader, BertConfig& config, ProblemList& problems) {
+void read_label_names(Reader& reader, ModelConfig& config, ProblemList& problems) {
   const json* id2label = reader.find("id2label");
   std::optional<std::int64_t> count;
   reader.integer("num_labels", count);
@@ -124,9 +124,9 @@ void check_model_type(Reader& reader, ProblemList& problems) {
 
 }  // namespace
 
-BertConfig parse_hf_config(const std::string& text, const std::string& what) {
+ModelConfig parse_hf_config(const std::string& text, const std::string& what) {
   const json root = parse_strict_json(text, what);
-  BertConfig config;
+  ModelConfig config;
   ProblemList problems;
   Reader reader(root, problems);
   check_model_type(reader, problems);
@@ -162,7 +162,7 @@ BertConfig parse_hf_config(const std::string& text, const std::string& what) {
   return config;
 }
 
-BertConfig read_hf_config(const std::filesystem::path& folder) {
+ModelConfig read_hf_config(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / "config.json";
   std::error_code ignored;
   if (!std::filesystem::is_directory(folder, ignored)) {
@@ -178,7 +178,7 @@ BertConfig read_hf_config(const std::filesystem::path& folder) {
   return parse_hf_config(core::read_text_file(path.string(), longest_config), path.string());
 }
 
-std::string hf_config_text(const BertConfig& config, const layers::HeadKind& head) {
+std::string hf_config_text(const ModelConfig& config, const layers::HeadKind& head) {
   json root = {
       {"add_cross_attention", false},
       {"architectures", json::array({head.architecture})},

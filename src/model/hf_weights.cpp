@@ -242,7 +242,7 @@ LoadReport load_hf_weights(const std::filesystem::path& folder, core::ParameterS
   return std::move(plan.report);
 }
 
-void save_hf_folder(const std::filesystem::path& folder, const BertConfig& config, const layers::HeadKind& head,
+void save_hf_folder(const std::filesystem::path& folder, const ModelConfig& config, const layers::HeadKind& head,
                     const core::ParameterStore& store, const std::filesystem::path& tokenizer_folder) {
   std::vector<TensorToWrite> tensors;
   std::vector<float> aside;
@@ -266,7 +266,7 @@ void check_tokenizer_files(const std::filesystem::path& folder) {
   }
 }
 
-void save_hf_folder(const std::filesystem::path& folder, const BertConfig& config, const layers::HeadKind& head,
+void save_hf_folder(const std::filesystem::path& folder, const ModelConfig& config, const layers::HeadKind& head,
                     std::vector<TensorToWrite> tensors, const std::filesystem::path& tokenizer_folder,
                     const NamedTexts& more_files) {
   std::error_code problem;

@@ -60,7 +60,7 @@ double dearest(const Counts& counts, std::span<const ModelCosts> parts, std::int
 
 }  // namespace
 
-ModelRange whole(const BertConfig& config) {
+ModelRange whole(const ModelConfig& config) {
   return {.first = 0, .last = 2 * config.num_hidden_layers};
 }
 
@@ -102,7 +102,7 @@ std::vector<std::int64_t> balanced_counts(std::int64_t sublayers, std::span<cons
   return fill(sublayers, parts, enough * (1 + 1e3 * rounding));
 }
 
-std::vector<ModelRange> partition(const BertConfig& config, int stages, std::span<const std::int64_t> balance,
+std::vector<ModelRange> partition(const ModelConfig& config, int stages, std::span<const std::int64_t> balance,
                                   const ModelCosts& costs) {
   const std::int64_t blocks = config.num_hidden_layers, sublayers = 2 * blocks;
   if (stages > sublayers) {

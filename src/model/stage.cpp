@@ -8,7 +8,7 @@
 
 namespace bert_hpc::model {
 
-Stage::Stage(const BertConfig& config, const HeadKind& kind, std::int64_t outputs, const ModelRange& range,
+Stage::Stage(const ModelConfig& config, const HeadKind& kind, std::int64_t outputs, const ModelRange& range,
              const core::ParameterStore& parameters, const layers::TensorGroup& group, DataType storage)
     : config_(config), range_(range), group_(group), storage_(storage) {
   const auto slice = [&parameters](const std::string& name) {
@@ -22,7 +22,7 @@ Stage::Stage(const BertConfig& config, const HeadKind& kind, std::int64_t output
     sublayers_.push_back(layers::make_sublayer(settings, parameters, group));
     sublayer_begin_.push_back(slice(of_sublayer.front().name).offset);
   }
-  const std::vector<core::ParameterSpec> own = bert_parameters(config, kind, outputs, range);
+  const std::vector<core::ParameterSpec> own = model_parameters(config, kind, outputs, range);
   const core::ParameterSlice last = slice(own.back().name);
   arena_begin_ = slice(own.front().name).offset;
   arena_end_ = last.offset + last.size;

@@ -93,7 +93,7 @@ void add(PassWork& sum, const PassWork& more) {
 
 }  // namespace
 
-ModelShape model_shape(const model::BertConfig& config, const layers::HeadKind& kind, core::DataType storage) {
+ModelShape model_shape(const model::ModelConfig& config, const layers::HeadKind& kind, core::DataType storage) {
   ModelShape shape;
   shape.blocks = config.num_hidden_layers;
   shape.hidden = static_cast<double>(config.hidden_size);

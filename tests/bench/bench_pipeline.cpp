@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "bert_hpc/core/device_runtime.hpp"
-#include "bert_hpc/model/bert.hpp"
+#include "bert_hpc/model/model_parameters.hpp"
 #include "bert_hpc/model/stage.hpp"
 #include "bert_hpc/train/pipeline_plan.hpp"
 #include "bert_hpc/train/timeline.hpp"
@@ -32,9 +32,9 @@ using PassTimes = std::map<Kind, double>;  // seconds
 
 /// The passes of one stage on a full batch, the quickest of the rounds (others on the machine only add); both halves of
 /// backward `apart`, or at once.
-PassTimes measure(const model::BertConfig& config, const model::ModelRange& range, const tests::HostBatch& batch,
+PassTimes measure(const model::ModelConfig& config, const model::ModelRange& range, const tests::HostBatch& batch,
                   bool apart) {
-  core::ParameterStore store(model::bert_parameters(config, head, outputs, range),
+  core::ParameterStore store(model::model_parameters(config, head, outputs, range),
                              core::ParameterStore::Arenas::with_gradients);
   model::initialize_parameters(store, config, 1);
   model::Stage stage(config, head, outputs, range, store);
@@ -88,7 +88,7 @@ int main(int argc, char** argv) {
   const auto number = [&](int place, int usual) { return argc > place ? std::atoi(argv[place]) : usual; };
   const int stages = number(1, 4), micro_batches = number(2, 16);
   const core::DeviceRuntime device;
-  model::BertConfig config;
+  model::ModelConfig config;
   config.num_hidden_layers = number(3, 8);
   config.hidden_size = number(4, 512);
   config.num_attention_heads = config.hidden_size / 64;

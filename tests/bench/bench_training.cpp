@@ -166,7 +166,7 @@ json run(const Options& options, comm::Communicator& world, int threads) {
   std::ifstream file(options.path);
   if (!file) throw core::Error(core::ExitCode::input, "no case file " + options.path + "; cases.py writes them.");
   const json case_file = json::parse(file);
-  model::BertConfig config = model::parse_hf_config(case_file.at("config").dump(), options.path);
+  model::ModelConfig config = model::parse_hf_config(case_file.at("config").dump(), options.path);
   config.label_names = model::default_label_names(case_file.at("labels").get<std::int64_t>());
   const int steps = options.steps < 0 ? case_file.at("steps").get<int>() : options.steps;
   const int warmup = options.warmup < 0 ? case_file.at("warmup").get<int>() : options.warmup;
@@ -177,7 +177,7 @@ json run(const Options& options, comm::Communicator& world, int threads) {
       {.compute = options.compute, .gpu = core::is_gpu_build(), .micro_batches = 1, .replicas = world.size()});
   const bool replaces =
       train::replaces_first_gradients(core::is_gpu_build(), false) || memory.product_gradients != core::DataType::fp32;
-  core::ParameterStore store(model::bert_parameters(config, kind, config.num_labels()),
+  core::ParameterStore store(model::model_parameters(config, kind, config.num_labels()),
                              core::ParameterStore::Arenas::with_gradients, train::shard_alignment(false, world.size()),
                              memory);
   model::initialize_parameters(store, config, 1);

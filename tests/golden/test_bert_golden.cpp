@@ -42,7 +42,7 @@ class Trainee {
       : masked(task == "masked_lm"),
         golden(task),
         config(model::read_hf_config(golden.model_folder())),
-        store(model::bert_parameters(config, kind_of(task), config.num_labels()),
+        store(model::model_parameters(config, kind_of(task), config.num_labels()),
               core::ParameterStore::Arenas::with_gradients, {}, arenas_.memory()),
         bert(config, kind_of(task), config.num_labels(), model::whole(config), store, {}, storage),
         products_(ops::make_matrix_product("", {.compute = storage})),
@@ -85,7 +85,7 @@ class Trainee {
 
   bool masked;
   tests::GoldenFile golden;
-  model::BertConfig config;
+  model::ModelConfig config;
 
  private:
   test::Arenas arenas_;

@@ -37,7 +37,7 @@ TEST_CASE("a model read from Transformers and written again is the same model") 
     const tests::GoldenFile golden(task);
     core::ParameterStore store = store_like(golden.model_folder());
     CHECK(model::load_hf_weights(golden.model_folder(), store).unused.empty());
-    const model::BertConfig config = model::read_hf_config(golden.model_folder());
+    const model::ModelConfig config = model::read_hf_config(golden.model_folder());
 
     const char* kept = std::getenv("BERT_HPC_KEEP_EXPORT");  // for check_export.py
     const std::filesystem::path base = kept != nullptr ? kept : std::filesystem::temp_directory_path();

@@ -15,8 +15,8 @@ using namespace bert_hpc;
 
 namespace {
 
-model::BertConfig small_config(double dropout) {
-  model::BertConfig config;
+model::ModelConfig small_config(double dropout) {
+  model::ModelConfig config;
   config.vocab_size = 23;
   config.hidden_size = 24;
   config.num_hidden_layers = 2;
@@ -31,7 +31,7 @@ model::BertConfig small_config(double dropout) {
 struct Fixture {
   Fixture(model::HeadKind kind, double dropout)
       : config(small_config(dropout)),
-        store(model::bert_parameters(config, kind, outputs), core::ParameterStore::Arenas::with_gradients, {},
+        store(model::model_parameters(config, kind, outputs), core::ParameterStore::Arenas::with_gradients, {},
               arenas.memory()),
         bert(config, kind, outputs, model::whole(config), store),
         products(ops::make_matrix_product()),
@@ -59,7 +59,7 @@ struct Fixture {
   }
 
   static constexpr std::int64_t outputs = 5;
-  model::BertConfig config;
+  model::ModelConfig config;
   test::Arenas arenas;
   core::ParameterStore store;
   model::Stage bert;

@@ -19,8 +19,8 @@ using namespace bert_hpc;
 
 namespace {
 
-model::BertConfig some_config() {
-  model::BertConfig config;
+model::ModelConfig some_config() {
+  model::ModelConfig config;
   config.vocab_size = 23;
   config.hidden_size = 64;
   config.num_hidden_layers = 2;
@@ -35,7 +35,7 @@ model::BertConfig some_config() {
 struct Model {
   explicit Model(core::DataType storage)
       : config(some_config()),
-        store(model::bert_parameters(config, kind, 5), core::ParameterStore::Arenas::with_gradients, {},
+        store(model::model_parameters(config, kind, 5), core::ParameterStore::Arenas::with_gradients, {},
               arenas.memory()),
         bert(config, kind, 5, model::whole(config), store, {}, storage),
         products(ops::make_matrix_product("", {.compute = storage})),
@@ -63,7 +63,7 @@ struct Model {
   }
 
   inline static const model::HeadKind kind = tests::masked_lm_head;
-  model::BertConfig config;
+  model::ModelConfig config;
   test::Arenas arenas;
   core::ParameterStore store;
   model::Stage bert;

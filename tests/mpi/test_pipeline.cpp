@@ -26,8 +26,8 @@ constexpr int most_micro_batches = 7;
 
 using test::world;
 
-model::BertConfig small_config() {
-  model::BertConfig config;
+model::ModelConfig small_config() {
+  model::ModelConfig config;
   config.vocab_size = 23;
   config.hidden_size = 24;
   config.num_hidden_layers = 8;
@@ -159,7 +159,7 @@ class Trainee : public train::PipelineEvents {
   std::vector<core::ParameterSpec> specs(HeadKind head) const {
     std::vector<core::ParameterSpec> all;
     for (const auto& range : ranges_) {
-      const auto part = model::bert_parameters(small_config(), head, outputs, range);
+      const auto part = model::model_parameters(small_config(), head, outputs, range);
       all.insert(all.end(), part.begin(), part.end());
     }
     return all;

@@ -28,8 +28,8 @@ bool everywhere(bool holds) {
 }
 
 // Vocabulary and intermediate size divide by neither 2 nor 4.
-model::BertConfig small_config() {
-  model::BertConfig config;
+model::ModelConfig small_config() {
+  model::ModelConfig config;
   config.vocab_size = 23;
   config.hidden_size = 24;
   config.num_hidden_layers = 3;
@@ -82,7 +82,7 @@ class Part {
  public:
   Part(HeadKind kind, comm::Communicator* group, bool apart, model::ModelRange range)
       : group_(group != nullptr ? TensorGroup({group->rank(), group->size()}, exchange_) : TensorGroup()),
-        store_(model::bert_parameters(small_config(), kind, outputs, range, group_.place()),
+        store_(model::model_parameters(small_config(), kind, outputs, range, group_.place()),
                core::ParameterStore::Arenas::with_gradients),
         stage_(small_config(), kind, outputs, range, store_, group_),
         products_(ops::make_matrix_product(test::independent_products())),

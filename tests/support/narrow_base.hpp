@@ -6,14 +6,14 @@
 #include <vector>
 
 #include "bert_hpc/layers/step_context.hpp"
-#include "bert_hpc/model/bert_config.hpp"
+#include "bert_hpc/model/model_config.hpp"
 #include "support/host_batch.hpp"
 
 namespace bert_hpc::tests {
 
 /// BERT-base's layers, narrow: counts do not depend on widths.
-inline model::BertConfig narrow_base() {
-  model::BertConfig config;
+inline model::ModelConfig narrow_base() {
+  model::ModelConfig config;
   config.vocab_size = 100;
   config.hidden_size = 32;
   config.num_hidden_layers = 12;

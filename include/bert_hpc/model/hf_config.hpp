@@ -6,19 +6,19 @@
 #include <string>
 
 #include "bert_hpc/layers/heads.hpp"
-#include "bert_hpc/model/bert_config.hpp"
+#include "bert_hpc/model/model_config.hpp"
 
 namespace bert_hpc::model {
 
 /// FOLDER/config.json. Keys it lacks keep BERT-base's values, as in Transformers; keys unknown here are ignored.
 /// Throws Error(files) for a file that is missing, no JSON, of another model type, or with impossible values.
-BertConfig read_hf_config(const std::filesystem::path& folder);
+ModelConfig read_hf_config(const std::filesystem::path& folder);
 
 /// The same from the file's text; `what` names it in messages.
-BertConfig parse_hf_config(const std::string& text, const std::string& what);
+ModelConfig parse_hf_config(const std::string& text, const std::string& what);
 
 /// Text of a config.json that AutoModelFor….from_pretrained reads as a model with this head. The same bytes for the
 /// same config.
-std::string hf_config_text(const BertConfig& config, const layers::HeadKind& head);
+std::string hf_config_text(const ModelConfig& config, const layers::HeadKind& head);
 
 }  // namespace bert_hpc::model

@@ -11,7 +11,7 @@
 
 #include "bert_hpc/core/parameter_store.hpp"
 #include "bert_hpc/layers/heads.hpp"
-#include "bert_hpc/model/bert_config.hpp"
+#include "bert_hpc/model/model_config.hpp"
 #include "bert_hpc/model/safetensors.hpp"
 
 namespace bert_hpc::model {
@@ -58,10 +58,10 @@ using NamedTexts = std::vector<std::pair<std::string, std::string>>;
 /// `more_files` into `folder`, made where it is missing: what AutoModelFor….from_pretrained(folder) reads without a
 /// missing or unexpected key. All files are written aside and flushed first, then renamed one after another. Throws
 /// Error(files).
-void save_hf_folder(const std::filesystem::path& folder, const BertConfig& config, const layers::HeadKind& head,
+void save_hf_folder(const std::filesystem::path& folder, const ModelConfig& config, const layers::HeadKind& head,
                     const core::ParameterStore& store, const std::filesystem::path& tokenizer_folder);
 /// The same from tensors wherever they are.
-void save_hf_folder(const std::filesystem::path& folder, const BertConfig& config, const layers::HeadKind& head,
+void save_hf_folder(const std::filesystem::path& folder, const ModelConfig& config, const layers::HeadKind& head,
                     std::vector<TensorToWrite> tensors, const std::filesystem::path& tokenizer_folder,
                     const NamedTexts& more_files = {});
 

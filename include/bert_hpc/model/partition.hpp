@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "bert_hpc/layers/heads.hpp"
-#include "bert_hpc/model/bert_config.hpp"
+#include "bert_hpc/model/model_config.hpp"
 
 namespace bert_hpc::model {
 
@@ -30,14 +30,14 @@ struct ModelRange {
 };
 
 /// The model in one stage.
-ModelRange whole(const BertConfig& config);
+ModelRange whole(const ModelConfig& config);
 
 /// Does this sublayer compute only the rows that the head reads? The last block's do.
-inline bool computes_selection(const BertConfig& config, std::int64_t sublayer) {
+inline bool computes_selection(const ModelConfig& config, std::int64_t sublayer) {
   return sublayer + 2 >= 2 * config.num_hidden_layers;
 }
 /// And is it given nothing but those? What stands behind the last attention is.
-inline bool receives_selection(const BertConfig& config, std::int64_t sublayer) {
+inline bool receives_selection(const ModelConfig& config, std::int64_t sublayer) {
   return sublayer + 1 >= 2 * config.num_hidden_layers;
 }
 
@@ -58,7 +58,7 @@ std::vector<std::int64_t> balanced_counts(std::int64_t sublayers, std::span<cons
 /// `stages` ranges, none empty, in the order of a forward pass. `balance`: sublayers of each stage, summing to the
 /// model's; empty: balanced by `costs`. Throws Error(input) on more stages than sublayers and on a balance that does
 /// not fit, naming one that would.
-std::vector<ModelRange> partition(const BertConfig& config, int stages, std::span<const std::int64_t> balance,
+std::vector<ModelRange> partition(const ModelConfig& config, int stages, std::span<const std::int64_t> balance,
                                   const ModelCosts& costs);
 
 /// From numbers of blocks, multiples of a half, as inputs give them; and back, as text: "[4.5, 3.5]".

@@ -25,7 +25,7 @@
 #include "bert_hpc/layers/embeddings.hpp"
 #include "bert_hpc/layers/heads.hpp"
 #include "bert_hpc/layers/sublayer.hpp"
-#include "bert_hpc/model/bert.hpp"
+#include "bert_hpc/model/model_parameters.hpp"
 
 namespace bert_hpc::model {
 
@@ -45,9 +45,9 @@ class Stage {
  public:
   using Finished = std::function<void(std::int64_t begin)>;
 
-  /// `parameters` must outlive the stage and hold what bert_parameters() lists for the range and the group's place.
+  /// `parameters` must outlive the stage and hold what model_parameters() lists for the range and the group's place.
   /// `storage`: of activations and the gradients with respect to them, so of all that goes in or out but logits.
-  Stage(const BertConfig& config, const HeadKind& kind, std::int64_t outputs, const ModelRange& range,
+  Stage(const ModelConfig& config, const HeadKind& kind, std::int64_t outputs, const ModelRange& range,
         const core::ParameterStore& parameters, const layers::TensorGroup& group = {},
         DataType storage = DataType::fp32);
 
@@ -159,7 +159,7 @@ class Stage {
   void plan_slots(core::Workspace& workspace, const layers::BatchBounds& bounds, const StageMemory& memory);
   void plan_scratch(core::Workspace& workspace, const layers::BatchBounds& bounds) const;
 
-  BertConfig config_;
+  ModelConfig config_;
   ModelRange range_;
   layers::TensorGroup group_;
   DataType storage_;

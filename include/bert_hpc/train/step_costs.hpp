@@ -13,7 +13,7 @@
 #include "bert_hpc/core/data_type.hpp"
 #include "bert_hpc/core/machine_description.hpp"
 #include "bert_hpc/layers/heads.hpp"
-#include "bert_hpc/model/bert_config.hpp"
+#include "bert_hpc/model/model_config.hpp"
 #include "bert_hpc/model/partition.hpp"
 
 namespace bert_hpc::train {
@@ -54,7 +54,7 @@ struct ModelShape {
   bool ties_word_embeddings = false;
   double activation = 4;  ///< bytes of an element of activations and the gradients with respect to them
 };
-ModelShape model_shape(const model::BertConfig& config, const layers::HeadKind& kind,
+ModelShape model_shape(const model::ModelConfig& config, const layers::HeadKind& kind,
                        core::DataType storage = core::DataType::fp32);
 
 /// Shared equally by `tensor` ranks; work of one of them.

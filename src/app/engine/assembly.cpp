@@ -13,11 +13,11 @@
 namespace bert_hpc::app {
 namespace {
 
-std::int64_t labels_of(const model::BertConfig& config) {
+std::int64_t labels_of(const model::ModelConfig& config) {
   return std::max<std::int64_t>(1, config.num_labels());
 }
 
-std::vector<model::ModelRange> cut(const config::Config& input, const model::BertConfig& config,
+std::vector<model::ModelRange> cut(const config::Config& input, const model::ModelConfig& config,
                                    const model::HeadKind& head, bool trains, int pipeline,
                                    std::span<const std::int64_t> balance) {
   const int count = pipeline * static_cast<int>(input.parallel.virtual_stages);
@@ -62,7 +62,7 @@ core::DataType weight_gradient_type(const config::Config& input, const comm::Gri
                                       .replicas = grid.data});
 }
 
-Assembly::Assembly(const config::Config& input, const model::BertConfig& model_config, Purpose for_what,
+Assembly::Assembly(const config::Config& input, const model::ModelConfig& model_config, Purpose for_what,
                    const comm::GridShape& shape, const comm::GridPlace& at, std::span<const std::int64_t> balance,
                    const core::ParameterStore::Memory& memory)
     : objective(objectives::named(input.task.name)),
@@ -140,7 +140,7 @@ std::vector<model::ModelRange> Assembly::own_parts() const {
 
 std::vector<core::ParameterSpec> Assembly::parameters_of(const model::ModelRange& part,
                                                          const layers::TensorPlace& share) const {
-  return model::bert_parameters(config, objective.head, labels_of(config), part, share);
+  return model::model_parameters(config, objective.head, labels_of(config), part, share);
 }
 
 std::vector<core::ParameterSpec> Assembly::own_parameters() const {

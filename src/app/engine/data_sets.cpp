@@ -58,7 +58,7 @@ std::int64_t prediction_bytes(const DataSets& sets, const Assembly& assembly) {
 
 }  // namespace
 
-void open_data(DataSets& sets, const config::Config& input, const model::BertConfig& stated,
+void open_data(DataSets& sets, const config::Config& input, const model::ModelConfig& stated,
                comm::Communicator& world) {
   const auto open = [&](const char* name, const std::vector<std::string>& paths, bool labels) {
     data::ShardReaderOptions options;
@@ -106,7 +106,7 @@ void add_surroundings(const DataSets& sets, const Assembly& assembly, MemoryPlan
   memory.emplace_back("libraries", libraries);
 }
 
-data::BatchLoaderOptions training_batches(const config::Config& input, const model::BertConfig& model,
+data::BatchLoaderOptions training_batches(const config::Config& input, const model::ModelConfig& model,
                                           std::int64_t max_length, int replica, const comm::GridShape& grid,
                                           std::int64_t micro_batches, std::int64_t usual) {
   data::BatchLoaderOptions options;

@@ -20,8 +20,8 @@ double expected_targets(const config::Config& input, double sequences, double to
   return masks ? mask_probability(input) * tokens : sequences;
 }
 
-model::BertConfig stated_model(const config::Config& input) {
-  model::BertConfig config;
+model::ModelConfig stated_model(const config::Config& input) {
+  model::ModelConfig config;
   if (input.model.pretrained) config = model::read_hf_config(*input.model.pretrained);
   core::ProblemList problems;
   const auto set = [](auto& target, const auto& given) {
@@ -57,7 +57,7 @@ model::BertConfig stated_model(const config::Config& input) {
 
 namespace {
 
-void fill(config::Model& m, const model::BertConfig& stated) {
+void fill(config::Model& m, const model::ModelConfig& stated) {
   if (m.pretrained) m.vocab_size = stated.vocab_size;
   m.hidden_size = stated.hidden_size;
   m.num_hidden_layers = stated.num_hidden_layers;
@@ -93,7 +93,7 @@ config::Config with_defaults(const config::Config& input) {
 
 }  // namespace
 
-ResolvedInput resolved_input(config::Config& input, const model::BertConfig& stated) {
+ResolvedInput resolved_input(config::Config& input, const model::ModelConfig& stated) {
   fill(input.model, stated);
   return {config::to_toml(input), config::to_toml(with_defaults(input))};
 }
@@ -106,7 +106,7 @@ bool vocabulary_is_stated(const config::Config& input) {
 
 }  // namespace
 
-data::ShardLimits shard_limits(const config::Config& input, const model::BertConfig& stated, bool labels) {
+data::ShardLimits shard_limits(const config::Config& input, const model::ModelConfig& stated, bool labels) {
   data::ShardLimits limits;
   limits.task = &tasks::named(input.task.name);
   limits.vocabulary_size = vocabulary_is_stated(input) ? stated.vocab_size : 0;
@@ -129,9 +129,9 @@ void require_best_metric(const config::Config& input, std::int64_t labels) {
 
 }  // namespace
 
-model::BertConfig complete_model(const config::Config& input, const model::BertConfig& stated,
+model::ModelConfig complete_model(const config::Config& input, const model::ModelConfig& stated,
                                  const data::ShardInfo& shards, const data::SpecialIds& special) {
-  model::BertConfig config = stated;
+  model::ModelConfig config = stated;
   if (!vocabulary_is_stated(input)) config.vocab_size = shards.vocabulary_size;
   if (shards.vocabulary_size > config.vocab_size) {
     throw Error(ExitCode::data, "the shards were made with a vocabulary of " + std::to_string(shards.vocabulary_size) +

@@ -65,7 +65,7 @@ PlannedLengths planned_lengths(std::int64_t tokens, double mean_length, std::int
           .longest = static_cast<std::int32_t>(std::llround(mean_length + reach))};
 }
 
-void plan_data(DataSets& sets, const config::Config& input, const model::BertConfig& stated, std::int64_t tokens,
+void plan_data(DataSets& sets, const config::Config& input, const model::ModelConfig& stated, std::int64_t tokens,
                double mean_length) {
   data::ShardInfo info;
   info.task = &tasks::named(input.task.name);
@@ -78,7 +78,7 @@ void plan_data(DataSets& sets, const config::Config& input, const model::BertCon
   if (!input.data.test.empty()) sets.test = planned_reader(info, part, mean_length, most);
 }
 
-void open_or_plan_data(DataSets& sets, const RunContext& context, const model::BertConfig& stated) {
+void open_or_plan_data(DataSets& sets, const RunContext& context, const model::ModelConfig& stated) {
   const Invocation& invocation = context.invocation;
   if (invocation.planned_tokens > 0) {
     collectively(context.world, [&] {

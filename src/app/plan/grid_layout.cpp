@@ -86,7 +86,7 @@ void check_virtual_stages(const config::Parallel& parallel, std::int64_t stages,
 
 }  // namespace
 
-comm::GridShape grid_layout(const config::Config& input, int ranks, const model::BertConfig& model) {
+comm::GridShape grid_layout(const config::Config& input, int ranks, const model::ModelConfig& model) {
   const config::Parallel& parallel = input.parallel;
   const std::int64_t blocks = model.num_hidden_layers, sublayers = 2 * blocks, virtual_stages = parallel.virtual_stages;
   if (virtual_stages > sublayers) {

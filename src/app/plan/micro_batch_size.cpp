@@ -14,7 +14,7 @@ namespace bert_hpc::app {
 namespace {
 
 /// Of this rank's place in the grid, all but the data.
-std::int64_t planned_bytes(const RunContext& context, const model::BertConfig& config, const data::ShardReader& reader,
+std::int64_t planned_bytes(const RunContext& context, const model::ModelConfig& config, const data::ShardReader& reader,
                            std::int64_t tokens) {
   const config::Config& input = context.input;
   const comm::GridShape& grid = context.grid;
@@ -50,7 +50,7 @@ std::int64_t largest_micro_tokens(std::int64_t available, const std::function<st
   return least_micro_tokens;
 }
 
-std::int64_t usual_micro_tokens(const RunContext& context, const model::BertConfig& config,
+std::int64_t usual_micro_tokens(const RunContext& context, const model::ModelConfig& config,
                                 const data::ShardReader& reader) {
   if (!core::is_gpu_build()) return least_micro_tokens;
   if (context.world.minimum(static_cast<double>(context.device.memory)) <= 0) return planned_micro_tokens;

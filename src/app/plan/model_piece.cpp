@@ -19,14 +19,14 @@ void fill(const core::Matrix& x) {
 
 }  // namespace
 
-ModelPiece::ModelPiece(const model::BertConfig& config, const MeasuredModel& how, const model::ModelRange& range,
+ModelPiece::ModelPiece(const model::ModelConfig& config, const MeasuredModel& how, const model::ModelRange& range,
                        const layers::TensorPlace& place, const layers::TensorGroup& group,
                        const core::MicroBatch& batch)
     : how_(how),
       range_(range),
       group_(group),
       batch_(batch),
-      parameters_(model::bert_parameters(config, how.kind, how.outputs, range, place),
+      parameters_(model::model_parameters(config, how.kind, how.outputs, range, place),
                   core::ParameterStore::Arenas::with_gradients),
       stage_(config, how.kind, how.outputs, range, parameters_, group, how.storage),
       products_(ops::make_matrix_product("", how.products)),

@@ -32,7 +32,7 @@ const core::MicroBatch* middle(const data::LoadedStep& step) {
 }
 
 /// Collective over all ranks. Tokens are 0 where this rank's replica has nothing to do.
-Measurement measure(const comm::ProcessGroups& groups, model::BertConfig config, const MeasuredModel& how,
+Measurement measure(const comm::ProcessGroups& groups, model::ModelConfig config, const MeasuredModel& how,
                     data::BatchLoader& loader) {
   const core::MicroBatch* const batch = middle(loader.next());
   Measurement result;
@@ -93,7 +93,7 @@ void even_out(std::vector<double>& seconds, int stages) {
 
 }  // namespace
 
-std::vector<train::ModelSeconds> measure_passes(const comm::ProcessGroups& groups, const model::BertConfig& config,
+std::vector<train::ModelSeconds> measure_passes(const comm::ProcessGroups& groups, const model::ModelConfig& config,
                                                 const MeasuredModel& model, data::ShardReader& reader,
                                                 const data::BatchLoaderOptions& batches) {
   std::optional<data::BatchLoader> loader;

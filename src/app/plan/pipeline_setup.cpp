@@ -85,7 +85,7 @@ int stated_micro_batches(const config::Config& input, double sequences, double t
   return static_cast<int>(std::ceil(std::clamp(count, 1.0, 4096.0)));
 }
 
-core::MachineDescription machine_of(const config::Config& input, const model::BertConfig& model) {
+core::MachineDescription machine_of(const config::Config& input, const model::ModelConfig& model) {
   if (!input.run.machine) return usual_machine();
   return core::at_hidden(config::parse_machine(*input.run.machine, input.precision.compute),
                          static_cast<double>(model.hidden_size));
@@ -96,14 +96,14 @@ double head_share(const config::Config& input, double mean_length) {
   return expected_targets(input, 1 / std::max(1.0, mean_length), 1);
 }
 
-train::ModelSeconds counted_seconds(const config::Config& input, const model::BertConfig& config,
+train::ModelSeconds counted_seconds(const config::Config& input, const model::ModelConfig& config,
                                     const model::HeadKind& kind, double mean_length, int tensor) {
   return train::modelled_seconds(train::model_shape(config, kind, storage_type(input)), mean_length,
                                  head_share(input, mean_length), tensor, machine_of(input, config));
 }
 
 /// But for times and numbers of micro-batches.
-train::PipelineQuestion question_of(const RunContext& context, const model::BertConfig& config, double mean_length) {
+train::PipelineQuestion question_of(const RunContext& context, const model::ModelConfig& config, double mean_length) {
   const config::Config& input = context.input;
   const core::MachineDescription machine = machine_of(input, config);
   const bool leaves_node = context.ranks() > machine.node_ranks && input.run.machine;
@@ -125,7 +125,7 @@ train::PipelineQuestion question_of(const RunContext& context, const model::Bert
 
 }  // namespace
 
-std::vector<std::int64_t> balance_by_cost(const config::Config& input, const model::BertConfig& config,
+std::vector<std::int64_t> balance_by_cost(const config::Config& input, const model::ModelConfig& config,
                                           const model::HeadKind& kind, int pipeline, double mean_length) {
   const std::vector<std::int64_t> given = model::in_sublayers(input.parallel.balance);
   const model::ModelCosts costs = counted_seconds(input, config, kind, mean_length, 1).of(least_micro_tokens);
@@ -151,7 +151,7 @@ std::vector<int> micro_batch_candidates(int stages, std::int64_t sequences, doub
   return {numbers.begin(), numbers.end()};
 }
 
-PipelineSetup set_up_pipeline(const RunContext& context, const model::BertConfig& config, const model::HeadKind& kind,
+PipelineSetup set_up_pipeline(const RunContext& context, const model::ModelConfig& config, const model::HeadKind& kind,
                               data::ShardReader& reader, const comm::ProcessGroups* groups, std::int64_t usual) {
   const config::Config& input = context.input;
   const comm::GridShape& grid = context.grid;

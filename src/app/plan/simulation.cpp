@@ -172,7 +172,7 @@ std::string blocks_text(const train::SimulationInput& simulated, int stage) {
 
 }  // namespace
 
-train::SimulationInput simulation_input(const config::Config& input, const model::BertConfig& model,
+train::SimulationInput simulation_input(const config::Config& input, const model::ModelConfig& model,
                                         const model::HeadKind& kind, const comm::GridShape& grid,
                                         const std::vector<std::int64_t>& balance, const core::BatchPlan& plan,
                                         const std::optional<core::MachineDescription>& machine) {

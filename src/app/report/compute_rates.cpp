@@ -9,7 +9,7 @@
 #include "bert_hpc/app/plan/model_piece.hpp"
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/data/batch_loader.hpp"
-#include "bert_hpc/model/bert.hpp"
+#include "bert_hpc/model/model_parameters.hpp"
 #include "bert_hpc/ops/activation.hpp"
 #include "bert_hpc/ops/random_fill.hpp"
 #include "bert_hpc/train/optimizer.hpp"
@@ -25,8 +25,8 @@ constexpr std::int64_t fewest_rows = 256, most_rows = 4096;  // of a micro-batch
 constexpr double longest_round = 0.03;                       // seconds
 constexpr double giga = 1e9;
 
-model::BertConfig block_config(std::int64_t hidden) {
-  model::BertConfig config;
+model::ModelConfig block_config(std::int64_t hidden) {
+  model::ModelConfig config;
   config.hidden_size = hidden;
   config.intermediate_size = 4 * hidden;
   config.num_attention_heads = hidden / 64;
@@ -40,7 +40,7 @@ class BlockGemms {
   BlockGemms(std::int64_t hidden, std::int64_t rows, const ops::ProductSettings& settings)
       : rows_(rows),
         type_(settings.compute),
-        store_(model::bert_parameters(block_config(hidden), layers::sequence_head(), 2, block, {}),
+        store_(model::model_parameters(block_config(hidden), layers::sequence_head(), 2, block, {}),
                core::ParameterStore::Arenas::with_gradients),
         gemm_(ops::make_matrix_product("", settings)),
         x_(rows * 4 * hidden),
@@ -187,13 +187,13 @@ class Sublayer {
   }
 
  private:
-  static data::PlannedData data_of(const model::BertConfig& config, std::int64_t sequences, std::int32_t length) {
+  static data::PlannedData data_of(const model::ModelConfig& config, std::int64_t sequences, std::int32_t length) {
     data::PlannedData planned;
     planned.info.vocabulary_size = config.vocab_size;
     planned.lengths.assign(static_cast<std::size_t>(sequences), length);
     return planned;
   }
-  static data::BatchLoaderOptions options_of(const model::BertConfig& config, std::int64_t sequences,
+  static data::BatchLoaderOptions options_of(const model::ModelConfig& config, std::int64_t sequences,
                                              std::int32_t length) {
     data::BatchLoaderOptions options;
     options.plan = {.global_batch = sequences, .hidden = config.hidden_size, .micro_tokens = sequences * length};
@@ -203,7 +203,7 @@ class Sublayer {
   }
 
   model::ModelRange range_;
-  model::BertConfig config_;
+  model::ModelConfig config_;
   data::ShardReader reader_;
   data::BatchLoader loader_;
   train::MicroBatchShape shape_;

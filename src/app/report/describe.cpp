@@ -31,7 +31,7 @@ std::string data_text(const DataSets& sets) {
   return text;
 }
 
-std::string model_text(const model::BertConfig& config) {
+std::string model_text(const model::ModelConfig& config) {
   return "bert, " + core::counted(config.num_hidden_layers, "layer") + " of " + std::to_string(config.hidden_size) +
          ", " + core::counted(config.num_attention_heads, "head") + ", intermediate " +
          std::to_string(config.intermediate_size) + ", vocabulary " + core::with_commas(config.vocab_size);
@@ -81,7 +81,7 @@ void describe_run(const RunContext& context, const Assembly& assembly, const Dat
   BannerFacts facts;
   facts.ranks = comm::all_gather_objects(context.world, mine);
   if (context.ranks() != context.world.size()) facts.planned_ranks = context.ranks();
-  const model::BertConfig& config = assembly.config;
+  const model::ModelConfig& config = assembly.config;
   const core::ParameterStore whole_model(assembly.all_parameters(), core::ParameterStore::Arenas::none);
   facts.version = core::version();
   facts.revision = core::revision();

@@ -10,8 +10,8 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-model::BertConfig sized(std::int64_t blocks, std::int64_t heads = 12, std::int64_t intermediate = 3072) {
-  model::BertConfig config;
+model::ModelConfig sized(std::int64_t blocks, std::int64_t heads = 12, std::int64_t intermediate = 3072) {
+  model::ModelConfig config;
   config.num_hidden_layers = blocks;
   config.num_attention_heads = heads;
   config.intermediate_size = intermediate;
@@ -24,7 +24,7 @@ config::Config with(const config::Parallel& parallel) {
   return input;
 }
 
-std::string refusal(const config::Config& input, int ranks, const model::BertConfig& model) {
+std::string refusal(const config::Config& input, int ranks, const model::ModelConfig& model) {
   try {
     app::grid_layout(input, ranks, model);
   } catch (const core::Error& error) {
@@ -55,7 +55,7 @@ TEST_CASE("what does not fit the model is refused with what would") {
                  ContainsSubstring("data = 2, pipeline = 1, tensor = 2"));
   CHECK_THAT(refusal(with({.tensor = 4}), 4, sized(4, 12, 1022)),
              ContainsSubstring("tensor = 4 does not divide the model's intermediate_size, 1022"));
-  model::BertConfig few_words = sized(4);
+  model::ModelConfig few_words = sized(4);
   few_words.vocab_size = 3;
   CHECK_THAT(refusal(with({.tensor = 4}), 4, few_words),
              ContainsSubstring("tensor = 4 exceeds the size of the model's vocabulary, 3") &&

@@ -5,7 +5,7 @@
 
 #include "bert_hpc/app/engine/model_labels.hpp"
 #include "bert_hpc/core/error.hpp"
-#include "bert_hpc/model/bert_config.hpp"
+#include "bert_hpc/model/model_config.hpp"
 
 using namespace bert_hpc;
 using namespace bert_hpc::app;

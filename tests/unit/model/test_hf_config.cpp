@@ -7,7 +7,7 @@
 #include "files.hpp"
 
 using namespace bert_hpc;
-using model::BertConfig;
+using model::ModelConfig;
 using tests::failure_of;
 
 namespace {
@@ -19,7 +19,7 @@ tests::Failure parse_failure(const std::string& text) {
 }  // namespace
 
 TEST_CASE("keys that are absent keep BERT-base's values") {
-  const BertConfig config = model::parse_hf_config("{}", "config.json");
+  const ModelConfig config = model::parse_hf_config("{}", "config.json");
   CHECK(config.vocab_size == 30522);
   CHECK(config.hidden_size == 768);
   CHECK(config.head_dim() == 64);
@@ -28,7 +28,7 @@ TEST_CASE("keys that are absent keep BERT-base's values") {
 }
 
 TEST_CASE("a config survives being written and read") {
-  BertConfig config;
+  ModelConfig config;
   config.vocab_size = 8192;
   config.hidden_size = 128;
   config.num_hidden_layers = 2;
@@ -48,7 +48,7 @@ TEST_CASE("a config survives being written and read") {
   config.cls_token_id = 4;
   const std::string text = model::hf_config_text(config, layers::sequence_head());
   CHECK(text == model::hf_config_text(config, layers::sequence_head()));
-  const BertConfig read = model::parse_hf_config(text, "config.json");
+  const ModelConfig read = model::parse_hf_config(text, "config.json");
   CHECK(read.vocab_size == 8192);
   CHECK(read.hidden_size == 128);
   CHECK(read.num_hidden_layers == 2);
@@ -80,14 +80,14 @@ TEST_CASE("the head decides the architecture, and labels stand only where there 
 }
 
 TEST_CASE("label names that are not UTF-8 are written as replacement characters") {
-  BertConfig config;
+  ModelConfig config;
   config.label_names = {"\xff", "b"};
   const std::string text = model::hf_config_text(config, layers::sequence_head());
   CHECK(model::parse_hf_config(text, "config.json").label_names[0] == "\xEF\xBF\xBD");
 }
 
 TEST_CASE("labels come from id2label in any order, or from num_labels") {
-  const BertConfig named = model::parse_hf_config(R"({"id2label": {"1": "b", "0": "a", "2": "c"}})", "config.json");
+  const ModelConfig named = model::parse_hf_config(R"({"id2label": {"1": "b", "0": "a", "2": "c"}})", "config.json");
   CHECK(named.label_names == std::vector<std::string>{"a", "b", "c"});
   CHECK(model::parse_hf_config(R"({"num_labels": 1})", "config.json").num_labels() == 1);
 }
@@ -171,7 +171,7 @@ TEST_CASE("mutated configs are refused or give values in range") {
         text.erase(place, 1 + random() % 5);
       }
     }
-    BertConfig config;
+    ModelConfig config;
     const auto failure = failure_of([&] { config = model::parse_hf_config(text, "config.json"); });
     if (failure.code != -1 && failure.code != tests::files_code) FAIL("round " << round << ": " << failure.message);
     const bool in_range = config.hidden_size >= 1 && config.num_attention_heads >= 1 &&

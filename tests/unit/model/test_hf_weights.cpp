@@ -92,7 +92,7 @@ TEST_CASE("a folder comes back bit for bit, config and tokenizer files with it")
   ParameterStore store = make_store(classifier_specs);
   const std::vector<float> special = {-0.0f, std::bit_cast<float>(1u)};  // and the smallest subnormal
   core::copy_to_device<float>(special, store.change_values().first(2));
-  model::BertConfig config;
+  model::ModelConfig config;
   config.label_names = {"a", "b", "c"};
   model::save_hf_folder(folder / "new/model", config, layers::sequence_head(), store, tokenizer.path());
   ParameterStore read(classifier_specs, ParameterStore::Arenas::values);
@@ -336,7 +336,7 @@ TEST_CASE("each rank of a tensor group reads its slices, and what is wrong is to
 TEST_CASE("what is no tokenizer's file does not go with a model") {
   tests::ScratchFolder folder, tokenizer;
   ParameterStore store = make_store(classifier_specs);
-  model::BertConfig config;
+  model::ModelConfig config;
   config.label_names = {"a", "b", "c"};
   tests::write_file(folder / "secret", "-----BEGIN KEY-----\n");
   for (const char* name : {"vocab.txt", "added_tokens.json", "tokenizer.json", "special_tokens_map.json"}) {

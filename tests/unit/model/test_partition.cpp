@@ -18,8 +18,8 @@ using Counts = std::vector<std::int64_t>;
 
 namespace {
 
-model::BertConfig layers_of(std::int64_t count) {
-  model::BertConfig config;
+model::ModelConfig layers_of(std::int64_t count) {
+  model::ModelConfig config;
   config.num_hidden_layers = count;
   return config;
 }
@@ -30,7 +30,7 @@ Counts counts(const std::vector<ModelRange>& ranges) {
   return result;
 }
 
-std::string message(const model::BertConfig& config, int stages, const Counts& balance) {
+std::string message(const model::ModelConfig& config, int stages, const Counts& balance) {
   try {
     model::partition(config, stages, balance, {});
   } catch (const core::Error& error) {

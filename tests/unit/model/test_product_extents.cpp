@@ -27,8 +27,8 @@ class Random {
   std::mt19937 bits_;
 };
 
-model::BertConfig random_config(Random& random) {
-  model::BertConfig config;
+model::ModelConfig random_config(Random& random) {
+  model::ModelConfig config;
   config.num_attention_heads = random.between(1, 3);
   config.hidden_size = config.num_attention_heads * 2 * random.between(1, 8);
   config.num_hidden_layers = random.between(1, 3);
@@ -39,7 +39,7 @@ model::BertConfig random_config(Random& random) {
 }
 
 /// Of `sequences` sequences; every head finds its targets in it.
-std::unique_ptr<tests::HostBatch> random_batch(Random& random, std::int64_t sequences, const model::BertConfig& config,
+std::unique_ptr<tests::HostBatch> random_batch(Random& random, std::int64_t sequences, const model::ModelConfig& config,
                                                std::int64_t outputs) {
   std::vector<std::int32_t> lengths, ids, types, classes, masked_rows, masked_labels;
   for (std::int64_t b = 0; b < sequences; ++b) {
@@ -62,10 +62,10 @@ std::unique_ptr<tests::HostBatch> random_batch(Random& random, std::int64_t sequ
 }
 
 /// What a training step and an evaluation of the batch ask for, on a matrix product with memory for the plan alone.
-std::set<ops::ProductExtents> requested(const model::BertConfig& config, HeadKind kind, std::int64_t outputs,
+std::set<ops::ProductExtents> requested(const model::ModelConfig& config, HeadKind kind, std::int64_t outputs,
                                         const core::MicroBatch& batch, core::DataType storage, bool apart,
                                         std::vector<ops::ProductExtents>& planned) {
-  core::ParameterStore store(model::bert_parameters(config, kind, outputs),
+  core::ParameterStore store(model::model_parameters(config, kind, outputs),
                              core::ParameterStore::Arenas::with_gradients);
   model::initialize_parameters(store, config, 5);
   model::Stage stage(config, kind, outputs, model::whole(config), store, {}, storage);
@@ -107,7 +107,7 @@ TEST_CASE("every matrix product of a step is in the plan, for random models, bat
   const HeadKind kinds[] = {tests::classification_head, tests::regression_head, tests::masked_lm_head};
   constexpr core::DataType types[] = {core::DataType::fp32, core::DataType::bf16, core::DataType::fp16};
   for (int round = 0; round < 300; ++round) {
-    const model::BertConfig config = random_config(random);
+    const model::ModelConfig config = random_config(random);
     const auto drawn = random.between(0, 2);
     const HeadKind& kind = kinds[drawn];
     const std::int64_t outputs = drawn == 1 ? 1 : random.between(1, random.between(1, 4000));
@@ -127,7 +127,7 @@ TEST_CASE("heads of thousands of labels have their products in the plan", "[prod
   for (const std::int64_t labels : {1, 2000, 3000, 10000, 50000}) {
     for (const std::int64_t sequences : {1, 2, 16, 100}) {
       Random random(7);
-      model::BertConfig config = random_config(random);
+      model::ModelConfig config = random_config(random);
       config.hidden_size = 12 * config.num_attention_heads;
       const auto batch = random_batch(random, sequences, config, labels);
       std::vector<ops::ProductExtents> planned;

@@ -23,8 +23,8 @@ constexpr std::int64_t outputs = 5;
 constexpr int micro_batches = 3;
 constexpr unsigned no_masked_rows = 2;  // the micro-batch of which a masked-LM head reads nothing
 
-model::BertConfig small_config() {
-  model::BertConfig config;
+model::ModelConfig small_config() {
+  model::ModelConfig config;
   config.vocab_size = 23;
   config.hidden_size = 24;
   config.num_hidden_layers = 3;
@@ -129,7 +129,7 @@ class Stages {
   static std::vector<core::ParameterSpec> specs(HeadKind kind, const std::vector<ModelRange>& ranges) {
     std::vector<core::ParameterSpec> all;
     for (const ModelRange& range : ranges) {
-      const auto part = model::bert_parameters(small_config(), kind, outputs, range);
+      const auto part = model::model_parameters(small_config(), kind, outputs, range);
       all.insert(all.end(), part.begin(), part.end());
     }
     return all;
@@ -190,7 +190,7 @@ TEST_CASE("stages with several micro-batches in flight have the bits of the whol
 }
 
 TEST_CASE("a decoder apart takes its part of the word embeddings' gradient and the same values") {
-  const model::BertConfig config = small_config();
+  const model::ModelConfig config = small_config();
   ModelRange range = model::whole(config);
   Stages together(tests::masked_lm_head, {range}, false);
   range.decoder_apart = true;
@@ -209,16 +209,16 @@ TEST_CASE("a decoder apart takes its part of the word embeddings' gradient and t
     both |= word[i] != 0 && decoder[i] != 0;
   }
   CHECK(both);
-  const auto specs = model::bert_parameters(config, tests::masked_lm_head, outputs, range);
+  const auto specs = model::model_parameters(config, tests::masked_lm_head, outputs, range);
   CHECK(core::ParameterStore(specs, core::ParameterStore::Arenas::none).parameters() ==
-        core::ParameterStore(model::bert_parameters(config, tests::masked_lm_head, outputs),
+        core::ParameterStore(model::model_parameters(config, tests::masked_lm_head, outputs),
                              core::ParameterStore::Arenas::none)
             .parameters());
 }
 
 TEST_CASE("one slot with the backward pass at once takes the least memory") {
   const ModelRange range = model::whole(small_config());
-  core::ParameterStore store(model::bert_parameters(small_config(), tests::classification_head, outputs),
+  core::ParameterStore store(model::model_parameters(small_config(), tests::classification_head, outputs),
                              core::ParameterStore::Arenas::none);
   model::Stage stage(small_config(), tests::classification_head, outputs, range, store);
   const layers::BatchBounds bounds{.tokens = 600, .sequences = 50, .max_length = 12, .selected = 50};
@@ -235,10 +235,10 @@ TEST_CASE("one slot with the backward pass at once takes the least memory") {
 }
 
 TEST_CASE("attention's kept dropout is planned for every slot of training, by the rows that each block computes") {
-  model::BertConfig config = small_config();
+  model::ModelConfig config = small_config();
   const auto plan = [&](double dropout, std::int64_t tiles, bool training, std::int64_t& kept) {
     config.attention_probs_dropout_prob = dropout;
-    core::ParameterStore store(model::bert_parameters(config, tests::classification_head, outputs),
+    core::ParameterStore store(model::model_parameters(config, tests::classification_head, outputs),
                                core::ParameterStore::Arenas::none);
     model::Stage stage(config, tests::classification_head, outputs, model::whole(config), store);
     core::Workspace workspace;

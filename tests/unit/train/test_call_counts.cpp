@@ -36,10 +36,10 @@ class CountedGemm final : public ops::GemmProduct {
 
 /// A step of the first of `ranks` ranks, which do not exist, as the trainer does it.
 core::CallCount counted_step(core::DataType compute, int ranks = 1, std::int64_t bucket_elements = 0) {
-  const model::BertConfig config = tests::narrow_base();
+  const model::ModelConfig config = tests::narrow_base();
   test::CountedGroup group(comm::make_self_communicator(), ranks);
   const train::ShardSettings shards{.bucket_elements = bucket_elements};
-  core::ParameterStore store(model::bert_parameters(config, kind, 2), core::ParameterStore::Arenas::with_gradients,
+  core::ParameterStore store(model::model_parameters(config, kind, 2), core::ParameterStore::Arenas::with_gradients,
                              train::shard_alignment(false, ranks), train::shard_memory(shards, group));
   model::initialize_parameters(store, config, 1);
   model::Stage bert(config, kind, 2, model::whole(config), store, {}, compute);
@@ -126,7 +126,7 @@ TEST_CASE("a step of BERT-base on one rank is at most 400 launches, and the host
 
 TEST_CASE("ZeRO 1 on 8 GPUs takes at most 16 messages of each kind, as many updates, and one wait") {
   // As many buckets as BERT-base has: a twelfth of the arena each.
-  const core::ParameterStore layout(model::bert_parameters(tests::narrow_base(), kind, 2),
+  const core::ParameterStore layout(model::model_parameters(tests::narrow_base(), kind, 2),
                                     core::ParameterStore::Arenas::none, train::shard_alignment(false, 8));
   const core::CallCount count = counted_step(core::DataType::bf16, 8, layout.arena_size() / 12);
   CHECK(count.total(DeviceCall::collective, "reduce_scatter") <= 16);
@@ -139,11 +139,11 @@ TEST_CASE("ZeRO 1 on 8 GPUs takes at most 16 messages of each kind, as many upda
 }
 
 TEST_CASE("gradients of a model on GPUs are sent in about a dozen messages") {
-  model::BertConfig base;  // bert-base-uncased
+  model::ModelConfig base;  // bert-base-uncased
   base.vocab_size = 30522;
   base.label_names = {"a", "b"};
   for (const auto& head : {tests::classification_head, tests::masked_lm_head}) {
-    const core::ParameterStore store(model::bert_parameters(base, head, 2), core::ParameterStore::Arenas::none,
+    const core::ParameterStore store(model::model_parameters(base, head, 2), core::ParameterStore::Arenas::none,
                                      train::shard_alignment(false, 8));
     const std::int64_t elements = train::usual_bucket_elements(store.arena_size(), true);
     CHECK(elements == store.arena_size() / 12);

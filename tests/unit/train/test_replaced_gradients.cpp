@@ -12,7 +12,7 @@
 
 #include "bert_hpc/comm/mpi_communicator.hpp"
 #include "bert_hpc/core/error.hpp"
-#include "bert_hpc/model/bert.hpp"
+#include "bert_hpc/model/model_parameters.hpp"
 #include "bert_hpc/model/stage.hpp"
 #include "bert_hpc/ops/losses.hpp"
 #include "bert_hpc/train/data_parallel.hpp"
@@ -31,7 +31,7 @@ const layers::HeadKind kind = tests::classification_head;
 class Training {
  public:
   Training(core::DataType compute, bool replaces, core::DataType gradients = core::DataType::fp32)
-      : store_(model::bert_parameters(config_, kind, 2), core::ParameterStore::Arenas::with_gradients,
+      : store_(model::model_parameters(config_, kind, 2), core::ParameterStore::Arenas::with_gradients,
                train::shard_alignment(false, 1), {.known_zeros = true, .product_gradients = gradients}),
         bert_(config_, kind, 2, model::whole(config_), store_, {}, compute),
         products_(ops::make_matrix_product("native", {.compute = compute, .weight_gradients = gradients})),
@@ -84,7 +84,7 @@ class Training {
   const core::ParameterStore& store() const { return store_; }
 
  private:
-  model::BertConfig config_ = tests::narrow_base();
+  model::ModelConfig config_ = tests::narrow_base();
   std::unique_ptr<comm::Communicator> alone_ = comm::make_self_communicator();
   std::unique_ptr<tests::HostBatch> batch_ = tests::narrow_batch(32);
   core::ParameterStore store_;

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "bert_hpc/core/parameter_store.hpp"
-#include "bert_hpc/model/bert.hpp"
+#include "bert_hpc/model/model_parameters.hpp"
 #include "support/heads.hpp"
 
 using namespace bert_hpc;
@@ -22,10 +22,10 @@ double flops(const PassWork& work) {
 }  // namespace
 
 TEST_CASE("a block's products are six operations a weight and token, and attention's twelve and two more") {
-  const model::BertConfig config;
+  const model::ModelConfig config;
   const ModelShape shape = model_shape(config, tests::classification_head);
   const model::ModelRange block{.first = 0, .last = 2, .embeddings = false, .head = false};
-  model::BertConfig one = config;
+  model::ModelConfig one = config;
   one.num_hidden_layers = 1;
   // training_flops() leaves out that attention's backward computes its scores again: 2 of 14 parts of attention.
   const double attention = 12 * shape.hidden * full.squared_lengths;
@@ -37,7 +37,7 @@ TEST_CASE("a block's products are six operations a weight and token, and attenti
 }
 
 TEST_CASE("figures hold the head's products") {
-  model::BertConfig config;
+  model::ModelConfig config;
   config.label_names = model::default_label_names(5);
   const layers::HeadKind kind = GENERATE(tests::masked_lm_head, tests::classification_head);
   const ModelShape shape = model_shape(config, kind);
@@ -67,9 +67,9 @@ TEST_CASE("parts add up to the whole, in work and in parameters") {
 
 TEST_CASE("parameters are counted as the model has them") {
   for (const layers::HeadKind& kind : {tests::classification_head, tests::masked_lm_head}) {
-    const model::BertConfig config;
+    const model::ModelConfig config;
     double count = 0;
-    for (const core::ParameterSpec& spec : model::bert_parameters(config, kind, config.num_labels())) {
+    for (const core::ParameterSpec& spec : model::model_parameters(config, kind, config.num_labels())) {
       double size = 1;
       for (const std::int64_t extent : spec.shape) size *= static_cast<double>(extent);
       count += size;

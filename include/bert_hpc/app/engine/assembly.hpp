@@ -29,20 +29,20 @@ double expected_targets(const config::Config& input, double sequences, double to
 
 /// The model as the input states it, before the data are known: `pretrained`'s config.json with the keys of [model]
 /// over it, or BERT-base's values with them. Throws Error.
-model::BertConfig stated_model(const config::Config& input);
+model::ModelConfig stated_model(const config::Config& input);
 
 /// Writes the values of the stated model into [model], where the input leaves them to defaults or to `pretrained`;
 /// vocab_size only from there, as it comes with the shards otherwise. Then the input's text, and its defaults'. Throws
 /// Error.
-ResolvedInput resolved_input(config::Config& input, const model::BertConfig& stated);
+ResolvedInput resolved_input(config::Config& input, const model::ModelConfig& stated);
 
 /// Completes it with what the data say: vocabulary (where [model] states none and nothing is pretrained), labels,
 /// special tokens. Throws Error(data) where data and model do not go together.
-model::BertConfig complete_model(const config::Config& input, const model::BertConfig& stated,
-                                 const data::ShardInfo& shards, const data::SpecialIds& special);
+model::ModelConfig complete_model(const config::Config& input, const model::ModelConfig& stated,
+                                  const data::ShardInfo& shards, const data::SpecialIds& special);
 
 /// What of a shard must fit the model; zeros where the model takes what the data say.
-data::ShardLimits shard_limits(const config::Config& input, const model::BertConfig& stated, bool labels);
+data::ShardLimits shard_limits(const config::Config& input, const model::ModelConfig& stated, bool labels);
 
 /// In what activations, and products' operands, are kept: precision.compute.
 core::DataType storage_type(const config::Config& input);
@@ -66,7 +66,7 @@ class Assembly {
   /// Allocates the parameters of this place in a grid; values are zero. `balance`: sublayers of each part
   /// of the model (app/plan/pipeline_setup.hpp), the same on every rank. Throws Error(input) where they do not fit the
   /// model. Collective over the group whose `memory` it is, if any.
-  Assembly(const config::Config& input, const model::BertConfig& config, Purpose purpose, const comm::GridShape& grid,
+  Assembly(const config::Config& input, const model::ModelConfig& config, Purpose purpose, const comm::GridShape& grid,
            const comm::GridPlace& place, std::span<const std::int64_t> balance,
            const core::ParameterStore::Memory& memory = {});
   Assembly(const Assembly&) = delete;
@@ -111,7 +111,7 @@ class Assembly {
 
   const objectives::Objective& objective;
   core::DataType storage;  ///< of activations
-  model::BertConfig config;
+  model::ModelConfig config;
   Purpose purpose;
   comm::GridShape grid;
   comm::GridPlace place;

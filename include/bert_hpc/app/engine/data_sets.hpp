@@ -20,7 +20,8 @@ struct DataSets {
 };
 
 /// Collective. Opens and checks what the mode reads; exit code 3 with every problem of a data set.
-void open_data(DataSets& sets, const config::Config& input, const model::BertConfig& stated, comm::Communicator& world);
+void open_data(DataSets& sets, const config::Config& input, const model::ModelConfig& stated,
+               comm::Communicator& world);
 
 /// Adds what a run takes beside the model's arenas: the data that are kept, what evaluations count, and what the
 /// libraries take for themselves.
@@ -29,7 +30,7 @@ void add_surroundings(const DataSets& sets, const Assembly& assembly, MemoryPlan
 /// How the training data become batches for this replica. Where the input leaves the size of micro-batches open, there
 /// are `micro_batches` of them for each replica, or with 0 as few as `usual` tokens of each allow
 /// (app/plan/micro_batch_size.hpp). Pure.
-data::BatchLoaderOptions training_batches(const config::Config& input, const model::BertConfig& model,
+data::BatchLoaderOptions training_batches(const config::Config& input, const model::ModelConfig& model,
                                           std::int64_t max_length, int replica, const comm::GridShape& grid,
                                           std::int64_t micro_batches, std::int64_t usual);
 

@@ -28,12 +28,12 @@ PlannedLengths planned_lengths(std::int64_t tokens, double mean_length, std::int
 /// Data sets of the invocation's --tokens and --mean-length: training data, and an eighth as many tokens for validation
 /// and for test where the input names any (as bert_hpc_prep splits by default). Labels and vocabulary are the model's.
 /// Throws Error(input).
-void plan_data(DataSets& sets, const config::Config& input, const model::BertConfig& stated, std::int64_t tokens,
+void plan_data(DataSets& sets, const config::Config& input, const model::ModelConfig& stated, std::int64_t tokens,
                double mean_length);
 
 /// Collective. Opens the data sets of the input, or plans those of --tokens and --mean-length; for --validate, extended
 /// to the replicas of the grid, with a warning. Throws as open_data() and plan_data().
-void open_or_plan_data(DataSets& sets, const RunContext& context, const model::BertConfig& stated);
+void open_or_plan_data(DataSets& sets, const RunContext& context, const model::ModelConfig& stated);
 
 /// What plan_data() assumes, one line.
 std::string planned_data_text(const DataSets& sets);

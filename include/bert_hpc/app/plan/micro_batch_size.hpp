@@ -8,7 +8,7 @@
 
 #include "bert_hpc/app/run/run_context.hpp"
 #include "bert_hpc/data/shard_reader.hpp"
-#include "bert_hpc/model/bert_config.hpp"
+#include "bert_hpc/model/model_config.hpp"
 
 namespace bert_hpc::app {
 
@@ -23,7 +23,7 @@ std::int64_t largest_micro_tokens(std::int64_t available,
                                   const std::function<std::int64_t(std::int64_t tokens)>& bytes);
 
 /// Collective over all ranks, which get the same. CPU builds: least_micro_tokens.
-std::int64_t usual_micro_tokens(const RunContext& context, const model::BertConfig& config,
+std::int64_t usual_micro_tokens(const RunContext& context, const model::ModelConfig& config,
                                 const data::ShardReader& reader);
 
 }  // namespace bert_hpc::app

@@ -17,7 +17,7 @@ using PassTimes = std::array<double, 3>;
 class ModelPiece {
  public:
   /// `group` and `batch` must outlive it.
-  ModelPiece(const model::BertConfig& config, const MeasuredModel& how, const model::ModelRange& range,
+  ModelPiece(const model::ModelConfig& config, const MeasuredModel& how, const model::ModelRange& range,
              const layers::TensorPlace& place, const layers::TensorGroup& group, const core::MicroBatch& batch);
 
   /// Collective over the tensor group.

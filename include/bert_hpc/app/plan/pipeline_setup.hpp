@@ -21,7 +21,7 @@ struct PipelineSetup {
 };
 
 /// Of modes that do not train: [parallel] balance, or by costs. Throws Error(input).
-std::vector<std::int64_t> balance_by_cost(const config::Config& input, const model::BertConfig& config,
+std::vector<std::int64_t> balance_by_cost(const config::Config& input, const model::ModelConfig& config,
                                           const model::HeadKind& kind, int pipeline, double mean_length);
 
 /// Numbers of micro-batches that are worth a try: from one a stage on, of no more than `most_tokens` each. Pure.
@@ -30,7 +30,7 @@ std::vector<int> micro_batch_candidates(int stages, std::int64_t sequences, doub
 /// Of a training. Collective over all ranks where passes are measured, which needs the groups; without them (null, in
 /// an estimate) everything is counted. `usual`: most tokens of a micro-batch where the input does not say. Throws
 /// Error(input).
-PipelineSetup set_up_pipeline(const RunContext& context, const model::BertConfig& config, const model::HeadKind& kind,
+PipelineSetup set_up_pipeline(const RunContext& context, const model::ModelConfig& config, const model::HeadKind& kind,
                               data::ShardReader& reader, const comm::ProcessGroups* groups, std::int64_t usual);
 
 }  // namespace bert_hpc::app

@@ -20,7 +20,7 @@ namespace bert_hpc::app {
 /// A step of this plan, the model's parts holding `balance` sublayers (for as many replicas as the grid has) on
 /// this machine. Without a machine, one whose ranks do an operation a second and send in no time: shares of time mean
 /// something then, times do not.
-train::SimulationInput simulation_input(const config::Config& input, const model::BertConfig& model,
+train::SimulationInput simulation_input(const config::Config& input, const model::ModelConfig& model,
                                         const model::HeadKind& kind, const comm::GridShape& grid,
                                         const std::vector<std::int64_t>& balance, const core::BatchPlan& plan,
                                         const std::optional<core::MachineDescription>& machine);

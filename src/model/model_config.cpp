@@ -1,4 +1,4 @@
-#include "bert_hpc/model/bert_config.hpp"
+#include "bert_hpc/model/model_config.hpp"
 
 #include <sstream>
 
@@ -41,7 +41,7 @@ void check_token(const char* key, std::optional<std::int64_t> id, std::int64_t v
 
 }  // namespace
 
-void check(const BertConfig& config, core::ProblemList& problems) {
+void check(const ModelConfig& config, core::ProblemList& problems) {
   check_size("vocab_size", config.vocab_size, largest_vocabulary, problems);
   check_size("hidden_size", config.hidden_size, largest_size, problems);
   check_size("num_hidden_layers", config.num_hidden_layers, most_layers, problems);

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "bert_hpc/core/parameter_store.hpp"
-#include "bert_hpc/model/bert_config.hpp"
+#include "bert_hpc/model/model_config.hpp"
 #include "bert_hpc/model/partition.hpp"
 
 namespace bert_hpc::model {
@@ -19,23 +19,24 @@ inline constexpr const char* decoder_name = "cls.predictions.decoder.weight";
 
 /// Every parameter of a range of the model, or what a rank of a tensor group holds of it, in the order of a forward
 /// pass. `outputs`: labels; unused with tied word embeddings.
-std::vector<core::ParameterSpec> bert_parameters(const BertConfig& config, const HeadKind& kind, std::int64_t outputs,
-                                                 const ModelRange& range, const layers::TensorPlace& place = {});
+std::vector<core::ParameterSpec> model_parameters(const ModelConfig& config, const HeadKind& kind, std::int64_t outputs,
+                                                  const ModelRange& range, const layers::TensorPlace& place = {});
 /// Of the whole model.
-std::vector<core::ParameterSpec> bert_parameters(const BertConfig& config, const HeadKind& kind, std::int64_t outputs);
+std::vector<core::ParameterSpec> model_parameters(const ModelConfig& config, const HeadKind& kind,
+                                                  std::int64_t outputs);
 
 /// Floating-point operations of one training step's products on this many real tokens of these sequence lengths:
 /// 72·L·H² per token and 12·L·H·s for attention (forward and backward; intermediate size 4·H), generalised to any
 /// intermediate size; and 6·H·(H + outputs) for each row that the head reads: V outputs for a masked token, classes (or
 /// 1) for a sequence. What selection saves in the blocks is not subtracted, so that figures compare with other
 /// programs'. `head_rows`: masked tokens or sequences, or how many are expected.
-double training_flops(const BertConfig& config, const HeadKind& kind, std::int64_t tokens,
+double training_flops(const ModelConfig& config, const HeadKind& kind, std::int64_t tokens,
                       double sum_of_squared_lengths, double head_rows);
 
 /// Fresh parameters as Hugging Face initialises them: normal(0, initializer_range) weights, zero biases, layer norms at
 /// one, the padding row of the word embeddings at zero. A value depends on (seed, parameter's name, element of the
 /// whole parameter) alone; a copy has the values of what it is a copy of.
-void initialize_parameters(core::ParameterStore& parameters, const BertConfig& config, std::uint64_t seed,
+void initialize_parameters(core::ParameterStore& parameters, const ModelConfig& config, std::uint64_t seed,
                            const std::vector<std::string>& only = {});
 
 }  // namespace bert_hpc::model

@@ -1,4 +1,4 @@
-#include "bert_hpc/model/bert.hpp"
+#include "bert_hpc/model/model_parameters.hpp"
 
 #include <algorithm>
 
@@ -17,7 +17,7 @@ constexpr std::uint32_t embeddings_site = 0, head_site = 0xFFF0, first_block_sit
 
 }  // namespace
 
-layers::EmbeddingsSettings embeddings_settings(const BertConfig& config, const HeadKind& kind) {
+layers::EmbeddingsSettings embeddings_settings(const ModelConfig& config, const HeadKind& kind) {
   layers::EmbeddingsSettings settings;
   settings.vocabulary = config.vocab_size;
   settings.positions = config.max_position_embeddings;
@@ -31,7 +31,7 @@ layers::EmbeddingsSettings embeddings_settings(const BertConfig& config, const H
   return settings;
 }
 
-layers::SublayerSettings sublayer_settings(const BertConfig& config, std::int64_t sublayer) {
+layers::SublayerSettings sublayer_settings(const ModelConfig& config, std::int64_t sublayer) {
   using Kind = layers::SublayerSettings::Kind;
   const std::int64_t index = sublayer / 2;
   layers::SublayerSettings settings;
@@ -47,7 +47,7 @@ layers::SublayerSettings sublayer_settings(const BertConfig& config, std::int64_
   return settings;
 }
 
-layers::HeadSettings head_settings(const BertConfig& config, const HeadKind& kind, std::int64_t outputs,
+layers::HeadSettings head_settings(const ModelConfig& config, const HeadKind& kind, std::int64_t outputs,
                                    const ModelRange& range) {
   layers::HeadSettings settings;
   settings.kind = kind;
@@ -61,8 +61,8 @@ layers::HeadSettings head_settings(const BertConfig& config, const HeadKind& kin
   return settings;
 }
 
-std::vector<core::ParameterSpec> bert_parameters(const BertConfig& config, const HeadKind& kind, std::int64_t outputs,
-                                                 const ModelRange& range, const layers::TensorPlace& place) {
+std::vector<core::ParameterSpec> model_parameters(const ModelConfig& config, const HeadKind& kind, std::int64_t outputs,
+                                                  const ModelRange& range, const layers::TensorPlace& place) {
   std::vector<core::ParameterSpec> specs;
   if (range.embeddings) layers::Embeddings::declare(embeddings_settings(config, kind), specs, place);
   for (std::int64_t i = range.first; i < range.last; ++i) {
@@ -72,11 +72,12 @@ std::vector<core::ParameterSpec> bert_parameters(const BertConfig& config, const
   return specs;
 }
 
-std::vector<core::ParameterSpec> bert_parameters(const BertConfig& config, const HeadKind& kind, std::int64_t outputs) {
-  return bert_parameters(config, kind, outputs, whole(config));
+std::vector<core::ParameterSpec> model_parameters(const ModelConfig& config, const HeadKind& kind,
+                                                  std::int64_t outputs) {
+  return model_parameters(config, kind, outputs, whole(config));
 }
 
-double training_flops(const BertConfig& config, const HeadKind& kind, std::int64_t tokens,
+double training_flops(const ModelConfig& config, const HeadKind& kind, std::int64_t tokens,
                       double sum_of_squared_lengths, double head_rows) {
   const auto hidden = static_cast<double>(config.hidden_size);
   const auto wide = static_cast<double>(config.intermediate_size);
@@ -100,7 +101,7 @@ void fill_normal(std::span<float> elements, const core::ParameterSlice& slice, f
 
 }  // namespace
 
-void initialize_parameters(core::ParameterStore& parameters, const BertConfig& config, std::uint64_t seed,
+void initialize_parameters(core::ParameterStore& parameters, const ModelConfig& config, std::uint64_t seed,
                            const std::vector<std::string>& only) {
   for (std::size_t i = 0; i < parameters.slices().size(); ++i) {
     const core::ParameterSlice& slice = parameters.slices()[i];

@@ -1,5 +1,5 @@
-// BertConfig: the numbers that define a BERT-class encoder and its head, under the names of Hugging Face's config.json.
-// Defaults are BERT-base (Devlin et al., "BERT: pre-training of deep bidirectional transformers", 2019).
+// ModelConfig: the numbers that define a BERT-class encoder and its head, under the names of Hugging Face's
+// config.json. Defaults are BERT-base (Devlin et al., "BERT: pre-training of deep bidirectional transformers", 2019).
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace bert_hpc::model {
 
-struct BertConfig {
+struct ModelConfig {
   std::int64_t vocab_size = 30522;
   std::int64_t hidden_size = 768;
   std::int64_t num_hidden_layers = 12;
@@ -37,7 +37,7 @@ struct BertConfig {
 
 /// Adds one sentence to `problems` for each value that cannot be: sizes below one or absurdly large, hidden_size not a
 /// multiple of num_attention_heads, probabilities outside [0, 1), an activation that is not built in, ….
-void check(const BertConfig& config, core::ProblemList& problems);
+void check(const ModelConfig& config, core::ProblemList& problems);
 
 /// "LABEL_0", "LABEL_1", …: the names Transformers gives to labels without names.
 std::vector<std::string> default_label_names(std::int64_t count);
