@@ -47,7 +47,9 @@ void run_evaluation(const RunContext& context) {
     evaluator.emplace(*assembly, reader,
                       data::evaluation_options(batches, evaluation_micro_tokens(input, longest, usual)), !predicts);
     assembly->allocate({}, 0, evaluator->bounds());
-    if (estimates) model::check_hf_weights(*input.model.pretrained, assembly->all_parameters());
+    if (estimates) {
+      model::check_hf_weights(*input.model.pretrained, assembly->all_parameters(), {.family = config.family});
+    }
   });
   const auto memory_of = [&](const Assembly& part) {
     MemoryPlan memory = part.memory(false);

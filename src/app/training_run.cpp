@@ -27,7 +27,7 @@ train::ShardSettings shards_of(const Training& training, const Assembly& assembl
   train::ShardSettings shards = shard_settings(context.input, training.batches.plan.chunks);
   shards.segments = assembly.segments();
   shards.units = assembly.units();
-  if (assembly.ties_gradients()) shards.tied = model::word_embeddings_name;
+  if (assembly.ties_gradients()) shards.tied = model::word_embeddings_name(assembly.config);
   shards.first_unit_held = assembly.objective.head.ties_word_embeddings && assembly.parts.size() == 1;
   return shards;
 }
@@ -95,7 +95,8 @@ void set_up(Training& training, const RunContext& context) {
     add(training.test, training.sets.test);
     training.assembly->allocate(training.bounds, training.micro_batches(), training.evaluation_bounds);
     if (estimates && input.model.pretrained) {
-      const model::LoadOptions options{training.assembly->objective.head.weight_prefixes, true};
+      const std::string& family = training.assembly->config.family;
+      const model::LoadOptions options{model::head_prefixes(training.assembly->objective.head, family), true, family};
       model::check_hf_weights(*input.model.pretrained, training.assembly->all_parameters(), options);
     }
   });
@@ -114,9 +115,9 @@ void set_up(Training& training, const RunContext& context) {
   core::ParameterStore& parameters = training.assembly->parameters;
   const train::ShardSettings shards = shards_of(training, *training.assembly, context);
   const bool tied = training.assembly->objective.head.ties_word_embeddings;
-  const train::NormScope scope =
-      train::norm_scope(parameters.slices(), training.assembly->all_parameters(), world,
-                        training.assembly->place.tensor, tied ? model::word_embeddings_name : "");
+  const train::NormScope scope = train::norm_scope(parameters.slices(), training.assembly->all_parameters(), world,
+                                                   training.assembly->place.tensor,
+                                                   tied ? model::word_embeddings_name(training.assembly->config) : "");
   comm::Communicator& replicas = *training.groups->data;
   training.sums = train::make_data_parallel(replicas, parameters, shards, scope);
   if (shards.reproducible) return;

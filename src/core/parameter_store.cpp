@@ -40,7 +40,9 @@ ParameterStore::ParameterStore(const std::vector<ParameterSpec>& specs, Arenas a
                          .joined = spec.joined,
                          .copy_of = spec.copy_of,
                          .shard = spec.shard,
-                         .one_product = spec.one_product};
+                         .one_product = spec.one_product,
+                         .initial = spec.initial,
+                         .zero_row = spec.zero_row};
     slice.columns = spec.shape.empty() ? 1 : spec.shape.back();
     slice.rows = 1;
     for (std::size_t i = 0; i + 1 < spec.shape.size(); ++i) slice.rows *= spec.shape[i];

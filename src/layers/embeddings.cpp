@@ -1,6 +1,7 @@
 #include "bert_hpc/layers/embeddings.hpp"
 
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/layers/linear.hpp"
 #include "bert_hpc/ops/dropout.hpp"
 #include "bert_hpc/ops/embedding.hpp"
 #include "bert_hpc/ops/layer_norm.hpp"
@@ -12,18 +13,17 @@ void Embeddings::declare(const EmbeddingsSettings& settings, std::vector<core::P
                          const TensorPlace& place) {
   // The rows of a shard of the vocabulary are not the ids of tokens: there all rows count as touched.
   const bool few_rows = settings.few_rows() && place.size == 1;
-  specs.push_back({.name = settings.prefix + "word_embeddings.weight",
+  const std::size_t first = specs.size();
+  specs.push_back({.name = settings.word + ".weight",
                    .shape = {place.share(settings.vocabulary), settings.hidden},
-                   .shard = place.rows(settings.vocabulary)});
-  specs.back().few_rows = few_rows;
-  specs.push_back({settings.prefix + "position_embeddings.weight", {settings.positions, settings.hidden}});
-  specs.back().few_rows = few_rows;
-  specs.push_back({settings.prefix + "token_type_embeddings.weight", {settings.types, settings.hidden}});
-  for (std::size_t table = specs.size() - 3; table < specs.size(); ++table) {
-    specs[table].looked_up = settings.looked_up;
-  }
-  specs.push_back({settings.prefix + "LayerNorm.weight", {settings.hidden}, false});
-  specs.push_back({settings.prefix + "LayerNorm.bias", {settings.hidden}, false});
+                   .shard = place.rows(settings.vocabulary),
+                   .few_rows = few_rows,
+                   .zero_row = settings.padding_row});
+  specs.push_back(
+      {.name = settings.position + ".weight", .shape = {settings.positions, settings.hidden}, .few_rows = few_rows});
+  if (settings.types > 0) specs.push_back({settings.type + ".weight", {settings.types, settings.hidden}});
+  for (std::size_t table = first; table < specs.size(); ++table) specs[table].looked_up = settings.looked_up;
+  declare_norm(specs, settings.norm, settings.hidden);
 }
 
 Embeddings::Embeddings(const EmbeddingsSettings& settings, const core::ParameterStore& parameters,
@@ -31,11 +31,11 @@ Embeddings::Embeddings(const EmbeddingsSettings& settings, const core::Parameter
     : settings_(settings),
       parameters_(parameters),
       group_(group),
-      word_(parameters.find(settings.prefix + "word_embeddings.weight")),
-      position_(parameters.find(settings.prefix + "position_embeddings.weight")),
-      type_(parameters.find(settings.prefix + "token_type_embeddings.weight")),
-      gamma_(parameters.find(settings.prefix + "LayerNorm.weight")),
-      beta_(parameters.find(settings.prefix + "LayerNorm.bias")) {
+      word_(parameters.find(settings.word + ".weight")),
+      position_(parameters.find(settings.position + ".weight")),
+      type_(settings.types > 0 ? parameters.find(settings.type + ".weight") : -1),
+      gamma_(parameters.find(settings.norm + ".weight")),
+      beta_(parameters.find(settings.norm + ".bias")) {
   core::require(settings.vocabulary >= group.place().size, "embeddings: a tensor group larger than the vocabulary");
 }
 
@@ -49,8 +49,7 @@ Embeddings::SavedActivations Embeddings::allocate_saved(core::Workspace& workspa
 
 /// saved.sum = word + position + type
 void Embeddings::look_up(const core::MicroBatch& batch, SavedActivations& saved) const {
-  const Tensor<const float> word = parameters_.value(word_), position = parameters_.value(position_),
-                            type = parameters_.value(type_);
+  const Tensor<const float> word = parameters_.value(word_), position = parameters_.value(position_), type = types();
   if (!group_.shared()) return ops::embedding_forward(batch, word, position, type, saved.sum);
   const Matrix words = group_.partial(saved.sum, batch.tokens.count);
   ops::word_embedding_forward(batch, word, group_.place().begin(settings_.vocabulary), words.as<float>());
@@ -84,7 +83,7 @@ void Embeddings::backward_weight(const StepContext& context, const SavedActivati
                                     parameters_.value(gamma_).data, saved.statistics.row(0), saved.statistics.row(1),
                                     d_y, {});
   ops::embedding_backward(context.batch, group_.gather(d_y, context.batch.tokens.count), parameters_.gradient(word_),
-                          parameters_.gradient(position_), parameters_.gradient(type_),
+                          parameters_.gradient(position_), type_gradients(),
                           group_.place().begin(settings_.vocabulary));
   if (!settings_.few_rows() || group_.shared()) return;
   const core::SortedIds& words = context.batch.sorted_ids;

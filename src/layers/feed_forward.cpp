@@ -3,7 +3,6 @@
 namespace bert_hpc::layers {
 namespace {
 
-constexpr const char* output_name = "output.dense";
 constexpr std::uint32_t site_in_block = 2;
 
 }  // namespace
@@ -11,19 +10,20 @@ constexpr std::uint32_t site_in_block = 2;
 void FeedForward::declare(const SublayerSettings& settings, std::vector<core::ParameterSpec>& specs,
                           const TensorPlace& place) {
   const std::int64_t intermediate = settings.intermediate, wide = place.share(intermediate);
-  const std::string name = settings.prefix + "intermediate.dense";
   const core::Shard here = place.rows(intermediate);
-  specs.push_back(
-      {.name = name + ".weight", .shape = {wide, settings.hidden}, .decay = true, .shard = here, .one_product = true});
-  specs.push_back({.name = name + ".bias", .shape = {wide}, .decay = false, .shard = here});
-  declare_output(settings, output_name, intermediate, specs, place);
+  specs.push_back({.name = settings.names.intermediate + ".weight",
+                   .shape = {wide, settings.hidden},
+                   .shard = here,
+                   .one_product = true});
+  declare_vector(specs, {.name = settings.names.intermediate + ".bias", .shape = {wide}, .shard = here});
+  declare_output(settings, intermediate, specs, place);
 }
 
 FeedForward::FeedForward(const SublayerSettings& settings, const core::ParameterStore& parameters,
                          const TensorGroup& group)
-    : ResidualSublayer(settings, parameters, group, output_name, site_in_block),
+    : ResidualSublayer(settings, parameters, group, site_in_block),
       wide_(group.place().share(settings.intermediate)),
-      intermediate_(linear("intermediate.dense")) {}
+      intermediate_(linear(settings.names.intermediate)) {}
 
 Sublayer::SavedActivations FeedForward::allocate_saved(core::Workspace& workspace, std::int64_t tokens,
                                                        const RowSelection* selection, std::int64_t) const {

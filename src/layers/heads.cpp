@@ -27,16 +27,14 @@ std::unique_ptr<Head> make(const HeadSettings& settings, const core::ParameterSt
 }  // namespace
 
 HeadKind sequence_head(LossFunction loss) {
-  return {.architecture = "BertForSequenceClassification",
-          .weight_prefixes = {"classifier.", "bert.pooler."},
+  return {.class_suffix = "ForSequenceClassification",
           .loss = loss,
           .declare = SequenceHead::declare,
           .make = make<SequenceHead>};
 }
 
 HeadKind masked_lm_head() {
-  return {.architecture = "BertForMaskedLM",
-          .weight_prefixes = {"cls."},
+  return {.class_suffix = "ForMaskedLM",
           .ties_word_embeddings = true,
           .declare = MaskedLmHead::declare,
           .make = make<MaskedLmHead>};

@@ -1,6 +1,19 @@
 #include "bert_hpc/layers/linear.hpp"
 
+#include <utility>
+
 namespace bert_hpc::layers {
+
+void declare_vector(std::vector<core::ParameterSpec>& specs, core::ParameterSpec spec) {
+  spec.decay = false;
+  spec.initial = core::InitialValues::zeros;
+  specs.push_back(std::move(spec));
+}
+
+void declare_norm(std::vector<core::ParameterSpec>& specs, const std::string& name, std::int64_t columns) {
+  specs.push_back({.name = name + ".weight", .shape = {columns}, .decay = false, .initial = core::InitialValues::ones});
+  declare_vector(specs, {.name = name + ".bias", .shape = {columns}});
+}
 
 Linear::Linear(const core::ParameterStore& parameters, const LinearSettings& settings)
     : parameters_(&parameters),

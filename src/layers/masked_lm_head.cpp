@@ -8,20 +8,17 @@ namespace bert_hpc::layers {
 
 void MaskedLmHead::declare(const HeadSettings& settings, std::vector<core::ParameterSpec>& specs,
                            const TensorPlace& place) {
-  const std::string prefix = "cls.predictions.";
-  specs.push_back({.name = prefix + "bias",
-                   .shape = {place.share(settings.outputs)},
-                   .decay = false,
-                   .shard = place.rows(settings.outputs)});
-  specs.push_back({prefix + "transform.dense.weight", {settings.hidden, settings.hidden}});
-  specs.push_back({prefix + "transform.dense.bias", {settings.hidden}, false});
-  specs.push_back({prefix + "transform.LayerNorm.weight", {settings.hidden}, false});
-  specs.push_back({prefix + "transform.LayerNorm.bias", {settings.hidden}, false});
+  declare_vector(
+      specs, {.name = settings.bias, .shape = {place.share(settings.outputs)}, .shard = place.rows(settings.outputs)});
+  specs.push_back({settings.dense + ".weight", {settings.hidden, settings.hidden}});
+  declare_vector(specs, {.name = settings.dense + ".bias", .shape = {settings.hidden}});
+  declare_norm(specs, settings.norm, settings.hidden);
   if (settings.declares_decoder) {
     specs.push_back({.name = settings.decoder,
                      .shape = {place.share(settings.outputs), settings.hidden},
-                     .copy_of = "bert.embeddings.word_embeddings.weight",
-                     .shard = place.rows(settings.outputs)});
+                     .copy_of = settings.word_embeddings,
+                     .shard = place.rows(settings.outputs),
+                     .zero_row = settings.padding_row});
   }
 }
 
@@ -32,12 +29,10 @@ MaskedLmHead::MaskedLmHead(const HeadSettings& settings, const core::ParameterSt
       group_(group),
       first_output_(group.place().begin(settings.outputs)),
       outputs_(group.place().share(settings.outputs)),
-      dense_(parameters, {.weight = "cls.predictions.transform.dense.weight",
-                          .bias = "cls.predictions.transform.dense.bias",
-                          .in_encoder = false}),
-      decoder_(parameters, {.weight = settings.decoder, .bias = "cls.predictions.bias", .in_encoder = false}),
-      gamma_(parameters.find("cls.predictions.transform.LayerNorm.weight")),
-      beta_(parameters.find("cls.predictions.transform.LayerNorm.bias")) {}
+      dense_(parameters, {.weight = settings.dense + ".weight", .bias = settings.dense + ".bias", .in_encoder = false}),
+      decoder_(parameters, {.weight = settings.decoder, .bias = settings.bias, .in_encoder = false}),
+      gamma_(parameters.find(settings.norm + ".weight")),
+      beta_(parameters.find(settings.norm + ".bias")) {}
 
 Head::SavedActivations MaskedLmHead::allocate_saved(core::Workspace& workspace, std::int64_t rows) const {
   SavedActivations saved;

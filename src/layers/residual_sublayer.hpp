@@ -11,16 +11,15 @@ namespace bert_hpc::layers {
 
 class ResidualSublayer : public Sublayer {
  protected:
-  /// `output`: the name of the product that ends this sublayer, inside its block. `site`: its dropout, counted in the
-  /// block.
+  /// `site`: the dropout of the sublayer's result, counted in its block.
   ResidualSublayer(const SublayerSettings& settings, const core::ParameterStore& parameters, const TensorGroup& group,
-                   const std::string& output, std::uint32_t site);
+                   std::uint32_t site);
 
   /// Appends weight and bias of the last product, (hidden, its share of `columns`), and of the layer norm.
-  static void declare_output(const SublayerSettings& settings, const std::string& output, std::int64_t columns,
+  static void declare_output(const SublayerSettings& settings, std::int64_t columns,
                              std::vector<core::ParameterSpec>& specs, const TensorPlace& place);
 
-  /// The linear layer with parameters of this name, inside the block, or so many joined ones.
+  /// The linear layer with parameters of this name, or so many joined ones.
   Linear linear(const std::string& name, std::int64_t joined = 1) const;
   const float* values(int slice) const { return parameters_.value(slice).data; }
   float* gradients(int slice) const { return parameters_.gradient(slice).data; }

@@ -10,7 +10,6 @@ using ops::Write;
 
 namespace {
 
-constexpr const char* output_name = "attention.output.dense";
 constexpr std::uint32_t site_in_block = 1;  // that of the attention itself is 0
 
 }  // namespace
@@ -19,28 +18,30 @@ void SelfAttention::declare(const SublayerSettings& settings, std::vector<core::
                             const TensorPlace& place) {
   const std::int64_t hidden = settings.hidden, width = place.share(hidden);
   const core::Shard columns_here = place.rows(hidden);  // of query, key and value, which are rows of their weights
-  const std::string self = settings.prefix + "attention.self.";
-  for (const char* name : {"query", "key", "value"}) {
-    specs.push_back({.name = self + name + ".weight",
+  const std::string* const names[] = {&settings.names.query, &settings.names.key, &settings.names.value};
+  for (const std::string* name : names) {
+    specs.push_back({.name = *name + ".weight",
                      .shape = {width, hidden},
-                     .joined = name[0] != 'q',
+                     .joined = name != &settings.names.query,
                      .shard = columns_here,
                      .one_product = true});
   }
-  for (const char* name : {"query", "key", "value"}) {
-    specs.push_back({self + name + ".bias", {width}, false, name[0] != 'q', "", columns_here});
+  for (const std::string* name : names) {
+    declare_vector(
+        specs,
+        {.name = *name + ".bias", .shape = {width}, .joined = name != &settings.names.query, .shard = columns_here});
   }
-  declare_output(settings, output_name, hidden, specs, place);
+  declare_output(settings, hidden, specs, place);
 }
 
 SelfAttention::SelfAttention(const SublayerSettings& settings, const core::ParameterStore& parameters,
                              const TensorGroup& group)
-    : ResidualSublayer(settings, parameters, group, output_name, site_in_block),
+    : ResidualSublayer(settings, parameters, group, site_in_block),
       heads_(group.place().share(settings.heads)),
       width_(group.place().share(settings.hidden)),
-      query_key_value_(linear("attention.self.query", 3)),
-      query_(linear("attention.self.query")),
-      key_value_(linear("attention.self.key", 2)) {
+      query_key_value_(linear(settings.names.query, 3)),
+      query_(linear(settings.names.query)),
+      key_value_(linear(settings.names.key, 2)) {
   core::require(settings.heads % group.place().size == 0, "attention: heads that the tensor group cannot share out");
 }
 

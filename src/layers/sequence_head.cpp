@@ -7,10 +7,10 @@
 namespace bert_hpc::layers {
 
 void SequenceHead::declare(const HeadSettings& settings, std::vector<core::ParameterSpec>& specs, const TensorPlace&) {
-  specs.push_back({"bert.pooler.dense.weight", {settings.hidden, settings.hidden}});
-  specs.push_back({"bert.pooler.dense.bias", {settings.hidden}, false});
-  specs.push_back({"classifier.weight", {settings.outputs, settings.hidden}});
-  specs.push_back({"classifier.bias", {settings.outputs}, false});
+  specs.push_back({settings.dense + ".weight", {settings.hidden, settings.hidden}});
+  declare_vector(specs, {.name = settings.dense + ".bias", .shape = {settings.hidden}});
+  specs.push_back({settings.classifier + ".weight", {settings.outputs, settings.hidden}});
+  declare_vector(specs, {.name = settings.classifier + ".bias", .shape = {settings.outputs}});
 }
 
 SequenceHead::SequenceHead(const HeadSettings& settings, const core::ParameterStore& parameters,
@@ -19,8 +19,10 @@ SequenceHead::SequenceHead(const HeadSettings& settings, const core::ParameterSt
       parameters_(parameters),
       group_(group),
       pooler_(parameters,
-              {.weight = "bert.pooler.dense.weight", .bias = "bert.pooler.dense.bias", .in_encoder = false}),
-      classifier_(parameters, {.weight = "classifier.weight", .bias = "classifier.bias", .in_encoder = false}) {}
+              {.weight = settings.dense + ".weight", .bias = settings.dense + ".bias", .in_encoder = false}),
+      classifier_(
+          parameters,
+          {.weight = settings.classifier + ".weight", .bias = settings.classifier + ".bias", .in_encoder = false}) {}
 
 Head::SavedActivations SequenceHead::allocate_saved(core::Workspace& workspace, std::int64_t rows) const {
   SavedActivations saved;

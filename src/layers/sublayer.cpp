@@ -5,42 +5,28 @@
 #include "self_attention.hpp"
 
 namespace bert_hpc::layers {
-namespace {
-
-/// The layer norm's parameters stand beside those of the product before it.
-std::string norm_beside(const std::string& output) {
-  return output.substr(0, output.rfind("dense")) + "LayerNorm";
-}
-
-}  // namespace
-
 ResidualSublayer::ResidualSublayer(const SublayerSettings& settings, const core::ParameterStore& parameters,
-                                   const TensorGroup& group, const std::string& output, std::uint32_t site)
+                                   const TensorGroup& group, std::uint32_t site)
     : settings_(settings),
       parameters_(parameters),
       group_(group),
       output_site_(settings.first_site + site),
-      output_(linear(output)),
-      gamma_(parameters.find(settings.prefix + norm_beside(output) + ".weight")),
-      beta_(parameters.find(settings.prefix + norm_beside(output) + ".bias")) {}
+      output_(linear(settings.names.output)),
+      gamma_(parameters.find(settings.names.norm + ".weight")),
+      beta_(parameters.find(settings.names.norm + ".bias")) {}
 
-void ResidualSublayer::declare_output(const SublayerSettings& settings, const std::string& output, std::int64_t columns,
+void ResidualSublayer::declare_output(const SublayerSettings& settings, std::int64_t columns,
                                       std::vector<core::ParameterSpec>& specs, const TensorPlace& place) {
-  const std::int64_t hidden = settings.hidden;
-  const std::string product = settings.prefix + output, norm = settings.prefix + norm_beside(output);
-  specs.push_back({.name = product + ".weight",
-                   .shape = {hidden, place.share(columns)},
-                   .decay = true,
+  specs.push_back({.name = settings.names.output + ".weight",
+                   .shape = {settings.hidden, place.share(columns)},
                    .shard = place.columns(columns),
                    .one_product = true});
-  for (const std::string& name : {product + ".bias", norm + ".weight", norm + ".bias"}) {
-    specs.push_back({.name = name, .shape = {hidden}, .decay = false});
-  }
+  declare_vector(specs, {.name = settings.names.output + ".bias", .shape = {settings.hidden}});
+  declare_norm(specs, settings.names.norm, settings.hidden);
 }
 
 Linear ResidualSublayer::linear(const std::string& name, std::int64_t joined) const {
-  const std::string path = settings_.prefix + name;
-  return {parameters_, {.weight = path + ".weight", .bias = path + ".bias", .joined = joined}};
+  return {parameters_, {.weight = name + ".weight", .bias = name + ".bias", .joined = joined}};
 }
 
 void ResidualSublayer::allocate_output(core::Workspace& workspace, std::int64_t rows, SavedActivations& saved) const {

@@ -51,11 +51,11 @@ void replace_end(std::string& name, const std::string& end, const std::string& b
 
 }  // namespace
 
-std::string canonical_name(std::string name) {
+std::string canonical_name(std::string name, const Family& family) {
   replace_end(name, "LayerNorm.gamma", "LayerNorm.weight");
   replace_end(name, "LayerNorm.beta", "LayerNorm.bias");
-  for (const char* start : {"embeddings.", "encoder.", "pooler."}) {
-    if (name.starts_with(start)) return "bert." + name;
+  for (const std::string& start : family.names.base_parts) {
+    if (name.starts_with(start)) return family.names.base + name;
   }
   return name;
 }
@@ -64,7 +64,7 @@ bool is_buffer(const std::string& name) {
   return name.ends_with("embeddings.position_ids") || name.ends_with("embeddings.token_type_ids");
 }
 
-HfCheckpoint::HfCheckpoint(const std::filesystem::path& folder) {
+HfCheckpoint::HfCheckpoint(const std::filesystem::path& folder, const Family& family) : family_(family) {
   const std::filesystem::path single = folder / "model.safetensors", index = folder / "model.safetensors.index.json";
   if (is_there(single)) {
     files_.emplace_back(single);
@@ -83,7 +83,7 @@ HfCheckpoint::HfCheckpoint(const std::filesystem::path& folder) {
 void HfCheckpoint::add(std::size_t file, const StoredTensor& tensor, ProblemList& problems) {
   if (is_buffer(tensor.name)) return;
   const Entry entry{.file = file, .tensor = &tensor};
-  const auto [place, added] = entries_.emplace(canonical_name(tensor.name), entry);
+  const auto [place, added] = entries_.emplace(canonical_name(tensor.name, family_), entry);
   if (!added) problems.add(describe(place->second) + " and " + describe(entry) + " are both " + place->first + ".");
 }
 

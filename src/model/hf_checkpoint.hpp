@@ -10,11 +10,12 @@
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/shard.hpp"
 #include "bert_hpc/model/safetensors.hpp"
+#include "families/family.hpp"
 
 namespace bert_hpc::model {
 
-/// Today's name in BertForSequenceClassification or BertForMaskedLM of a name in a file.
-std::string canonical_name(std::string name);
+/// Today's name, in Transformers' classes of this family, of a name in a file.
+std::string canonical_name(std::string name, const Family& family);
 
 /// True for buffers, which hold no weights.
 bool is_buffer(const std::string& name);
@@ -27,7 +28,7 @@ class HfCheckpoint {
   };
 
   /// Opens and checks every file. Throws Error(files).
-  explicit HfCheckpoint(const std::filesystem::path& folder);
+  HfCheckpoint(const std::filesystem::path& folder, const Family& family);
   HfCheckpoint(const HfCheckpoint&) = delete;
   HfCheckpoint& operator=(const HfCheckpoint&) = delete;
 
@@ -44,6 +45,7 @@ class HfCheckpoint {
   void open_shards(const std::filesystem::path& folder, const std::filesystem::path& index);
   void add(std::size_t file, const StoredTensor& tensor, core::ProblemList& problems);
 
+  const Family& family_;
   std::vector<SafetensorsFile> files_;
   std::map<std::string, Entry> entries_;
 };

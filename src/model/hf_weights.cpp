@@ -12,6 +12,7 @@
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/core/text_file.hpp"
 #include "bert_hpc/model/hf_config.hpp"
+#include "families/family.hpp"
 #include "hf_checkpoint.hpp"
 #include "safetensors_writer.hpp"
 #include "strict_json.hpp"
@@ -22,12 +23,6 @@ namespace {
 using core::Error;
 using core::ExitCode;
 using core::ProblemList;
-
-const std::string word_embeddings = "bert.embeddings.word_embeddings.weight";
-const std::string decoder_weight = "cls.predictions.decoder.weight";
-const std::string decoder_bias = "cls.predictions.decoder.bias";
-const std::string prediction_bias = "cls.predictions.bias";
-const std::string prediction_transform = "cls.predictions.transform.dense.weight";
 
 constexpr std::int64_t longest_tokenizer_file = std::int64_t{256} << 20;
 
@@ -51,29 +46,33 @@ bool is_weight_type(const std::string& dtype) {
   return dtype == "F32" || dtype == "F16" || dtype == "BF16";
 }
 
-const HfCheckpoint::Entry* source_of(const HfCheckpoint& checkpoint, const std::string& name) {
+const HfCheckpoint::Entry* source_of(const HfCheckpoint& checkpoint, const WeightNames& names,
+                                     const std::string& name) {
   const HfCheckpoint::Entry* entry = checkpoint.find(name);
   // The decoder's bias has been stored under either of two names that share their memory in Transformers.
-  return entry == nullptr && name == prediction_bias ? checkpoint.find(decoder_bias) : entry;
+  return entry == nullptr && name == names.prediction_bias ? checkpoint.find(names.decoder_bias) : entry;
 }
 
-void report_unused(const HfCheckpoint& checkpoint, const std::vector<Wanted>& wanted, LoadReport& report) {
+void report_unused(const HfCheckpoint& checkpoint, const WeightNames& names, const std::vector<Wanted>& wanted,
+                   LoadReport& report) {
   std::set<std::string> used;
   for (const Wanted& parameter : wanted) used.insert(parameter.name);
-  if (used.contains(prediction_bias)) used.insert({decoder_bias, decoder_weight});
+  if (used.contains(names.prediction_bias)) used.insert({names.decoder_bias, names.decoder});
   for (const auto& [name, entry] : checkpoint.entries()) {
     if (!used.contains(name)) report.unused.push_back(entry.tensor->name);
   }
 }
 
-LoadPlan make_plan(const HfCheckpoint& checkpoint, const std::filesystem::path& folder,
+LoadPlan plan_load(const HfCheckpoint& checkpoint, const std::filesystem::path& folder,
                    const std::vector<Wanted>& wanted, const LoadOptions& options) {
+  const Family& family = family_of(options.family);
+  const WeightNames& names = family.names;
   LoadPlan plan;
   ProblemList problems;
-  const bool predicts_tokens = checkpoint.find(prediction_transform) && !checkpoint.find("classifier.weight");
+  const bool predicts_tokens = checkpoint.find(names.prediction_transform) && !checkpoint.find("classifier.weight");
   bool lacks_classifier = false;
   for (const Wanted& parameter : wanted) {
-    const HfCheckpoint::Entry* source = source_of(checkpoint, parameter.name);
+    const HfCheckpoint::Entry* source = source_of(checkpoint, names, parameter.name);
     const bool optional = has_prefix(parameter.name, options.may_be_missing);
     const bool other_shape = source != nullptr && source->tensor->shape != parameter.shape;
     if (other_shape && optional && options.replace_other_shapes) {
@@ -85,7 +84,7 @@ LoadPlan make_plan(const HfCheckpoint& checkpoint, const std::filesystem::path& 
     if (source == nullptr) {
       if (optional) {
         plan.report.newly_initialised.push_back(parameter.name);
-      } else if (predicts_tokens && has_prefix(parameter.name, layers::sequence_head().weight_prefixes)) {
+      } else if (predicts_tokens && has_prefix(parameter.name, names.sequence_head)) {
         lacks_classifier = true;
       } else {
         problems.add(parameter.name + " is missing; it should have the shape " + shape_text(parameter.shape) + ".");
@@ -105,11 +104,11 @@ LoadPlan make_plan(const HfCheckpoint& checkpoint, const std::filesystem::path& 
   }
   const bool foreign = std::all_of(plan.sources.begin(), plan.sources.end(), [](auto source) { return !source; });
   if (foreign && !checkpoint.entries().empty()) {
-    problems.add("Nothing in it has a BERT model's name; its first tensor is " +
+    problems.add("Nothing in it has a " + family.title + " model's name; its first tensor is " +
                  checkpoint.describe(checkpoint.entries().begin()->second) + ".");
   }
   problems.throw_if_any(ExitCode::files, folder.string() + ": the weights do not fit the model:");
-  report_unused(checkpoint, wanted, plan.report);
+  report_unused(checkpoint, names, wanted, plan.report);
   return plan;
 }
 
@@ -123,11 +122,11 @@ std::vector<Wanted> wanted_of(const core::ParameterStore& store) {
 }
 
 /// Is the word embeddings' slice the decoder too?
-bool wants_decoder(const core::ParameterStore& store) {
+bool wants_decoder(const core::ParameterStore& store, const WeightNames& names) {
   bool predicts = false, apart = false;
   for (const core::ParameterSlice& slice : store.slices()) {
-    predicts |= slice.name == prediction_bias;
-    apart |= slice.name == decoder_weight;
+    predicts |= slice.name == names.prediction_bias;
+    apart |= slice.name == names.decoder;
   }
   return predicts && !apart;
 }
@@ -197,25 +196,31 @@ std::string LoadReport::text() const {
   return line("newly initialised", newly_initialised) + line("not used from the file", left);
 }
 
+std::vector<std::string> head_prefixes(const layers::HeadKind& head, const std::string& family) {
+  const WeightNames& names = family_of(family).names;
+  return head.ties_word_embeddings ? names.masked_lm_head : names.sequence_head;
+}
+
 LoadReport check_hf_weights(const std::filesystem::path& folder, const core::ParameterStore& store,
                             const LoadOptions& options) {
-  const HfCheckpoint checkpoint(folder);
-  return make_plan(checkpoint, folder, wanted_of(store), options).report;
+  const HfCheckpoint checkpoint(folder, family_of(options.family));
+  return plan_load(checkpoint, folder, wanted_of(store), options).report;
 }
 
 LoadReport check_hf_weights(const std::filesystem::path& folder, const std::vector<core::ParameterSpec>& specs,
                             const LoadOptions& options) {
-  const HfCheckpoint checkpoint(folder);
+  const HfCheckpoint checkpoint(folder, family_of(options.family));
   std::vector<Wanted> wanted;
   for (const core::ParameterSpec& spec : specs)
     wanted.push_back({spec.name, core::whole_shape(spec.shape, spec.shard)});
-  return make_plan(checkpoint, folder, wanted, options).report;
+  return plan_load(checkpoint, folder, wanted, options).report;
 }
 
 LoadReport load_hf_weights(const std::filesystem::path& folder, core::ParameterStore& store,
                            const LoadOptions& options) {
-  const HfCheckpoint checkpoint(folder);
-  LoadPlan plan = make_plan(checkpoint, folder, wanted_of(store), options);
+  const HfCheckpoint checkpoint(folder, family_of(options.family));
+  LoadPlan plan = plan_load(checkpoint, folder, wanted_of(store), options);
+  const WeightNames& names = family_of(options.family).names;
   ProblemList problems;
   const std::span<float> all = store.change_values();
   const auto values_of = [&all](const core::ParameterSlice& slice) {
@@ -231,12 +236,14 @@ LoadReport load_hf_weights(const std::filesystem::path& folder, core::ParameterS
     core::copy_to_device<float>(values, values_of(slice));
   }
   for (const core::ParameterSlice& slice : store.slices()) {
-    const bool embeds = slice.name == word_embeddings && wants_decoder(store);
+    const bool embeds = slice.name == names.word_embeddings && wants_decoder(store, names);
     const auto tied_to = [&] { return core::on_host<float>(values_of(slice), aside); };
-    if (embeds || slice.name == decoder_weight) {
-      check_tie(checkpoint, decoder_weight, slice, tied_to(), word_embeddings, problems);
+    if (embeds || slice.name == names.decoder) {
+      check_tie(checkpoint, names.decoder, slice, tied_to(), names.word_embeddings, problems);
     }
-    if (slice.name == prediction_bias) check_tie(checkpoint, decoder_bias, slice, tied_to(), prediction_bias, problems);
+    if (slice.name == names.prediction_bias && !names.decoder_bias.empty()) {
+      check_tie(checkpoint, names.decoder_bias, slice, tied_to(), names.prediction_bias, problems);
+    }
   }
   problems.throw_if_any(ExitCode::files, folder.string() + ": the weights cannot be used:");
   return std::move(plan.report);

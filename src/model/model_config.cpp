@@ -3,7 +3,7 @@
 #include <sstream>
 
 #include "bert_hpc/core/model_limits.hpp"
-#include "strict_json.hpp"
+#include "families/family.hpp"
 
 namespace bert_hpc::model {
 namespace {

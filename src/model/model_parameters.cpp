@@ -5,71 +5,32 @@
 #include "bert_hpc/core/hash.hpp"
 #include "bert_hpc/ops/optimizer_update.hpp"
 #include "bert_hpc/ops/random_fill.hpp"
-#include "bert_layers.hpp"
 
 namespace bert_hpc::model {
 
 using core::Tensor;
 
-namespace {
-
-constexpr std::uint32_t embeddings_site = 0, head_site = 0xFFF0, first_block_site = 1, sites_per_block = 3;
-
-}  // namespace
-
-layers::EmbeddingsSettings embeddings_settings(const ModelConfig& config, const HeadKind& kind) {
-  layers::EmbeddingsSettings settings;
-  settings.vocabulary = config.vocab_size;
-  settings.positions = config.max_position_embeddings;
-  settings.types = config.type_vocab_size;
-  settings.hidden = config.hidden_size;
-  settings.layer_norm_epsilon = static_cast<float>(config.layer_norm_eps);
-  settings.hidden_dropout = static_cast<float>(config.hidden_dropout_prob);
-  settings.site = embeddings_site;
-  // A decoder tied to the word embeddings is a product, which has a gradient for every row.
-  settings.looked_up = !kind.ties_word_embeddings;
-  return settings;
+layers::HeadSettings head_of(const ModelPlan& plan, const ModelRange& range) {
+  layers::HeadSettings head = plan.head;
+  head.declares_decoder = head.kind.ties_word_embeddings && (!range.embeddings || range.decoder_apart);
+  if (!head.declares_decoder) head.decoder = head.word_embeddings;
+  return head;
 }
 
-layers::SublayerSettings sublayer_settings(const ModelConfig& config, std::int64_t sublayer) {
-  using Kind = layers::SublayerSettings::Kind;
-  const std::int64_t index = sublayer / 2;
-  layers::SublayerSettings settings;
-  settings.kind = sublayer % 2 == 0 ? Kind::attention : Kind::feed_forward;
-  settings.prefix = "bert.encoder.layer." + std::to_string(index) + ".";
-  settings.hidden = config.hidden_size;
-  settings.heads = config.num_attention_heads;
-  settings.intermediate = config.intermediate_size;
-  settings.layer_norm_epsilon = static_cast<float>(config.layer_norm_eps);
-  settings.hidden_dropout = static_cast<float>(config.hidden_dropout_prob);
-  settings.attention_dropout = static_cast<float>(config.attention_probs_dropout_prob);
-  settings.first_site = first_block_site + sites_per_block * static_cast<std::uint32_t>(index);
-  return settings;
-}
-
-layers::HeadSettings head_settings(const ModelConfig& config, const HeadKind& kind, std::int64_t outputs,
-                                   const ModelRange& range) {
-  layers::HeadSettings settings;
-  settings.kind = kind;
-  settings.hidden = config.hidden_size;
-  settings.outputs = kind.outputs(config.vocab_size, outputs);
-  settings.classifier_dropout = static_cast<float>(config.classifier_dropout.value_or(config.hidden_dropout_prob));
-  settings.layer_norm_epsilon = static_cast<float>(config.layer_norm_eps);
-  settings.site = head_site;
-  settings.declares_decoder = kind.ties_word_embeddings && (!range.embeddings || range.decoder_apart);
-  settings.decoder = settings.declares_decoder ? decoder_name : word_embeddings_name;
-  return settings;
+std::vector<core::ParameterSpec> model_parameters(const ModelPlan& plan, const ModelRange& range,
+                                                  const layers::TensorPlace& place) {
+  std::vector<core::ParameterSpec> specs;
+  if (range.embeddings) layers::Embeddings::declare(plan.embeddings, specs, place);
+  for (std::int64_t i = range.first; i < range.last; ++i) {
+    layers::declare_sublayer(plan.sublayers[static_cast<std::size_t>(i)], specs, place);
+  }
+  if (range.head) layers::declare_head(head_of(plan, range), specs, place);
+  return specs;
 }
 
 std::vector<core::ParameterSpec> model_parameters(const ModelConfig& config, const HeadKind& kind, std::int64_t outputs,
                                                   const ModelRange& range, const layers::TensorPlace& place) {
-  std::vector<core::ParameterSpec> specs;
-  if (range.embeddings) layers::Embeddings::declare(embeddings_settings(config, kind), specs, place);
-  for (std::int64_t i = range.first; i < range.last; ++i) {
-    layers::declare_sublayer(sublayer_settings(config, i), specs, place);
-  }
-  if (range.head) layers::declare_head(head_settings(config, kind, outputs, range), specs, place);
-  return specs;
+  return model_parameters(make_plan(config, kind, outputs), range, place);
 }
 
 std::vector<core::ParameterSpec> model_parameters(const ModelConfig& config, const HeadKind& kind,
@@ -109,16 +70,14 @@ void initialize_parameters(core::ParameterStore& parameters, const ModelConfig& 
     const Tensor<float> value = parameters.change_value(static_cast<int>(i));
     const std::span<float> elements(value.data, static_cast<std::size_t>(slice.size));
     const std::string& name = slice.copy_of.empty() ? slice.name : slice.copy_of;
-    if (name.ends_with("LayerNorm.weight")) {
-      ops::fill(elements, 1.0f);
-    } else if (name.ends_with("bias")) {
-      ops::fill(elements, 0.0f);
-    } else {
+    if (slice.initial == core::InitialValues::normal) {
       fill_normal(elements, slice, static_cast<float>(config.initializer_range), seed ^ core::fnv1a_64(name));
+    } else {
+      ops::fill(elements, slice.initial == core::InitialValues::ones ? 1.0f : 0.0f);
     }
-    const std::int64_t padding = config.pad_token_id - slice.shard.begin;
-    if (name == word_embeddings_name && padding >= 0 && padding < slice.rows) {
-      ops::fill({value.row(padding), static_cast<std::size_t>(slice.columns)}, 0.0f);
+    const std::int64_t zero = slice.zero_row - slice.shard.begin;
+    if (slice.zero_row >= 0 && zero >= 0 && zero < slice.rows) {
+      ops::fill({value.row(zero), static_cast<std::size_t>(slice.columns)}, 0.0f);
     }
   }
 }

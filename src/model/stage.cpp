@@ -4,7 +4,7 @@
 
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/error.hpp"
-#include "bert_layers.hpp"
+#include "bert_hpc/ops/activation.hpp"
 
 namespace bert_hpc::model {
 
@@ -14,25 +14,27 @@ Stage::Stage(const ModelConfig& config, const HeadKind& kind, std::int64_t outpu
   const auto slice = [&parameters](const std::string& name) {
     return parameters.slices()[static_cast<std::size_t>(parameters.find(name))];
   };
+  const ModelPlan plan = make_plan(config, kind, outputs);
   for (std::int64_t i = range.first; i < range.last; ++i) {
-    layers::SublayerSettings settings = sublayer_settings(config, i);
+    layers::SublayerSettings settings = plan.sublayers[static_cast<std::size_t>(i)];
     settings.storage = storage;
+    settings.fuses_row_sums = ops::fuses_row_sums();
     std::vector<core::ParameterSpec> of_sublayer;
     layers::declare_sublayer(settings, of_sublayer);
     sublayers_.push_back(layers::make_sublayer(settings, parameters, group));
     sublayer_begin_.push_back(slice(of_sublayer.front().name).offset);
   }
-  const std::vector<core::ParameterSpec> own = model_parameters(config, kind, outputs, range);
+  const std::vector<core::ParameterSpec> own = model_parameters(plan, range);
   const core::ParameterSlice last = slice(own.back().name);
   arena_begin_ = slice(own.front().name).offset;
   arena_end_ = last.offset + last.size;
   if (range.embeddings) {
-    layers::EmbeddingsSettings settings = embeddings_settings(config, kind);
+    layers::EmbeddingsSettings settings = plan.embeddings;
     settings.storage = storage;
     embeddings_.emplace(settings, parameters, group);
   }
   if (range.head) {
-    layers::HeadSettings settings = head_settings(config, kind, outputs, range);
+    layers::HeadSettings settings = head_of(plan, range);
     settings.storage = storage;
     // A GPU's products take operands in one type, and are slower on rows of odd length.
     settings.logits = core::is_gpu_build() ? storage : DataType::fp32;

@@ -18,6 +18,11 @@ void forward_in(const core::MicroBatch& batch, Tensor<const float> word, Tensor<
   const std::int32_t* ids = batch.input_ids;
   const std::int32_t* types = batch.token_type_ids;
   const std::int32_t* positions = batch.tokens.position;
+  if (type.rows == 0) {
+    return kernel::for_elements(
+        "bert_hpc::ops::embedding_forward", y.rows, y.columns,
+        KOKKOS_LAMBDA(std::int64_t t, std::int64_t j) { y(t, j) = word(ids[t], j) + position(positions[t], j); });
+  }
   kernel::for_elements(
       "bert_hpc::ops::embedding_forward", y.rows, y.columns, KOKKOS_LAMBDA(std::int64_t t, std::int64_t j) {
         y(t, j) = word(ids[t], j) + position(positions[t], j) + type(types[t], j);
@@ -30,6 +35,11 @@ void add_position_and_type_in(const core::MicroBatch& batch, std::int64_t begin,
                               Tensor<const float> type, Tensor<T> y) {
   const std::int32_t* types = batch.token_type_ids + begin;
   const std::int32_t* positions = batch.tokens.position + begin;
+  if (type.rows == 0) {
+    return kernel::for_elements(
+        "bert_hpc::ops::add_position_and_type", y.rows, y.columns,
+        KOKKOS_LAMBDA(std::int64_t i, std::int64_t j) { y(i, j) = y(i, j) + position(positions[i], j); });
+  }
   kernel::for_elements(
       "bert_hpc::ops::add_position_and_type", y.rows, y.columns, KOKKOS_LAMBDA(std::int64_t i, std::int64_t j) {
         y(i, j) = y(i, j) + position(positions[i], j) + type(types[i], j);

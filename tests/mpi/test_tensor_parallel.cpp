@@ -190,7 +190,7 @@ TEST_CASE("a model on a tensor group computes what it computes on one rank") {
   model::ModelRange range = model::whole(small_config());
   range.decoder_apart = apart;
   Part whole(kind, nullptr, apart, range), shared(kind, group.get(), apart, range);
-  INFO(size << " ranks, head " << kind.architecture << (apart ? ", parts apart" : ""));
+  INFO(size << " ranks, head " << kind.class_suffix << (apart ? ", parts apart" : ""));
 
   bool alike = true;
   for (std::size_t i = 0; i < whole.store().slices().size(); ++i) {

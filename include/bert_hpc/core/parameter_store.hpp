@@ -19,6 +19,9 @@
 
 namespace bert_hpc::core {
 
+/// The values that a parameter begins a training from scratch with.
+enum class InitialValues { normal, zeros, ones };
+
 /// What a layer asks for. `rows` × `columns`, a vector being one row; `shape` as in the Hugging Face file.
 struct ParameterSpec {
   std::string name;                 ///< Hugging Face name, e.g. "bert.encoder.layer.0.attention.self.query.weight"
@@ -33,6 +36,8 @@ struct ParameterSpec {
   bool looked_up = false;
   /// One matrix product a micro-batch makes its whole gradient: the step's first one may replace it.
   bool one_product = false;
+  InitialValues initial = InitialValues::normal;
+  std::int64_t zero_row = -1;  ///< of the whole parameter: a row that begins as zeros; -1: none
 };
 
 struct ParameterSlice {
@@ -46,6 +51,8 @@ struct ParameterSlice {
   std::string copy_of{};  ///< as in the spec; empty for a parameter in its own right
   Shard shard{};          ///< as in the spec
   bool one_product = false;
+  InitialValues initial = InitialValues::normal;
+  std::int64_t zero_row = -1;  ///< as in the spec
 };
 
 class ParameterStore {

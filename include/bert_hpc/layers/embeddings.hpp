@@ -1,6 +1,6 @@
-// BERT's input: dropout(layer_norm(word + position + token type)). Devlin et al. 2019. In a tensor group the rows of
-// the word embeddings are shared out; position and type embeddings are whole, and each rank computes their gradients
-// from all tokens, as it needs them for its words anyway.
+// An encoder's input: dropout(layer_norm(word + position + token type)), Devlin et al. 2019, or without token types. In
+// a tensor group the rows of the word embeddings are shared out; position and type embeddings are whole, and each rank
+// computes their gradients from all tokens, as it needs them for its words anyway.
 #pragma once
 
 #include <string>
@@ -8,14 +8,18 @@
 
 #include "bert_hpc/core/parameter_store.hpp"
 #include "bert_hpc/core/workspace.hpp"
+#include "bert_hpc/layers/architecture.hpp"
 #include "bert_hpc/layers/step_context.hpp"
 #include "bert_hpc/layers/tensor_group.hpp"
 
 namespace bert_hpc::layers {
 
 struct EmbeddingsSettings {
-  std::string prefix = "bert.embeddings.";
-  std::int64_t vocabulary = 0, positions = 0, types = 0, hidden = 0;
+  /// Names of the tables without ".weight", and of the layer norm.
+  std::string word = "word", position = "position", type = "type", norm = "norm";
+  std::int64_t vocabulary = 0, positions = 0, types = 0, hidden = 0;  ///< types: 0 for a model without token types
+  Positions position_kind = Positions::learned;
+  std::int64_t padding_row = -1;  ///< of the words: it begins as zeros; -1: none
   float layer_norm_epsilon = 1e-12f;
   float hidden_dropout = 0.1f;
   DataType storage = DataType::fp32;  ///< of activations
@@ -47,11 +51,14 @@ class Embeddings {
 
  private:
   void look_up(const core::MicroBatch& batch, SavedActivations& saved) const;
+  /// Without token types a table without rows.
+  Tensor<const float> types() const { return type_ < 0 ? Tensor<const float>() : parameters_.value(type_); }
+  Tensor<float> type_gradients() const { return type_ < 0 ? Tensor<float>() : parameters_.gradient(type_); }
 
   EmbeddingsSettings settings_;
   const core::ParameterStore& parameters_;
   TensorGroup group_;
-  int word_, position_, type_, gamma_, beta_;
+  int word_, position_, type_, gamma_, beta_;  // type_: -1 without token types
 };
 
 }  // namespace bert_hpc::layers

@@ -16,6 +16,7 @@
 
 #include "bert_hpc/core/parameter_store.hpp"
 #include "bert_hpc/core/workspace.hpp"
+#include "bert_hpc/layers/architecture.hpp"
 #include "bert_hpc/layers/linear.hpp"
 #include "bert_hpc/layers/step_context.hpp"
 #include "bert_hpc/layers/tensor_group.hpp"
@@ -38,8 +39,7 @@ void squared_error_loss(const core::Targets& targets, float scale, Tensor<float>
 
 /// What the rest of the program may ask of a head before it is made. A task chooses one; the model knows no task.
 struct HeadKind {
-  const char* architecture;                  ///< of Transformers: the class with this head
-  std::vector<std::string> weight_prefixes;  ///< of the names of the head's own parameters
+  const char* class_suffix;  ///< of the name of Transformers' class with this head: "ForMaskedLM"
   /// The decoder's weights are the word embeddings, and the outputs the vocabulary; else the outputs are labels.
   bool ties_word_embeddings = false;
   LossFunction loss = nullptr;  ///< of a head that has one for every task
@@ -66,9 +66,18 @@ struct HeadSettings {
   DataType logits = DataType::fp32;
   bool pads_logits = false;  ///< MaskedLmHead: rows of logits begin at multiples of ops::padded_columns()
   std::uint32_t site = 0;
-  /// With tied word embeddings: the parameter that holds the decoder's weights, and whether the head declares it: a
-  /// copy of the word embeddings where they are elsewhere, or are to have their gradients summed apart.
-  std::string decoder = "bert.embeddings.word_embeddings.weight";
+  // Names of parameters without ".weight" and ".bias".
+  std::string dense = "dense";               ///< the dense layer's
+  std::string classifier = "classifier";     ///< SequenceHead: the layer to the logits
+  std::string norm = "norm";                 ///< MaskedLmHead: the layer norm's
+  Activation activation = Activation::tanh;  ///< of the dense layer
+  // With tied word embeddings, names of whole parameters:
+  std::string bias = "bias";                    ///< the decoder's
+  std::string word_embeddings = "word.weight";  ///< to which the decoder is tied
+  std::int64_t padding_row = -1;                ///< as in EmbeddingsSettings
+  /// The parameter that holds the decoder's weights, and whether the head declares it: a copy of the word embeddings
+  /// where they are elsewhere, or are to have their gradients summed apart.
+  std::string decoder = "decoder.weight";
   bool declares_decoder = false;
 };
 

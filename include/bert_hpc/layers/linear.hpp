@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "bert_hpc/core/parameter_store.hpp"
 #include "bert_hpc/layers/step_context.hpp"
@@ -25,6 +26,11 @@ struct LinearWeight {
     return {.rows = selected ? bounds.selected : bounds.tokens, .in = weights.columns, .out = weights.rows};
   }
 };
+
+/// Appends a bias: it begins as zeros and does not decay.
+void declare_vector(std::vector<core::ParameterSpec>& specs, core::ParameterSpec spec);
+/// Appends NAME.weight and NAME.bias of a layer norm of `columns`: ones and zeros, which do not decay.
+void declare_norm(std::vector<core::ParameterSpec>& specs, const std::string& name, std::int64_t columns);
 
 struct LinearSettings {
   std::string weight;       ///< name of its parameter (out, in)

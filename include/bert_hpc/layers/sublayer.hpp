@@ -19,6 +19,7 @@
 
 #include "bert_hpc/core/parameter_store.hpp"
 #include "bert_hpc/core/workspace.hpp"
+#include "bert_hpc/layers/architecture.hpp"
 #include "bert_hpc/layers/linear.hpp"
 #include "bert_hpc/layers/step_context.hpp"
 #include "bert_hpc/layers/tensor_group.hpp"
@@ -26,16 +27,29 @@
 
 namespace bert_hpc::layers {
 
+/// Names of a sublayer's parameters without ".weight" and ".bias".
+struct SublayerNames {
+  std::string query = "query", key = "key", value = "value";  ///< attention's first products
+  std::string intermediate = "intermediate";                  ///< the feed-forward's first product
+  std::string output = "output", norm = "norm";               ///< the last product and the layer norm
+};
+
 struct SublayerSettings {
   enum class Kind { attention, feed_forward };
   Kind kind = Kind::attention;
-  std::string prefix;  ///< of its block, e.g. "bert.encoder.layer.0."
+  SublayerNames names{};
   std::int64_t hidden = 0, heads = 0, intermediate = 0;
   float layer_norm_epsilon = 1e-12f;
   float hidden_dropout = 0.1f, attention_dropout = 0.1f;
-  DataType storage = DataType::fp32;            ///< of activations
-  std::uint32_t first_site = 0;                 ///< of its block, whose dropout sites are first_site … first_site + 2
-  bool fuses_row_sums = ops::fuses_row_sums();  ///< the kernels of backward_input begin the gradients of vectors
+  NormPlace norm_place = NormPlace::after;
+  NormKind norm_kind = NormKind::layer;
+  bool biases = true;  ///< of the products
+  Activation activation = Activation::gelu;
+  Gate gate = Gate::none;
+  AttentionMask mask = AttentionMask::full;
+  DataType storage = DataType::fp32;  ///< of activations
+  std::uint32_t first_site = 0;       ///< of its block, whose dropout sites are first_site … first_site + 2
+  bool fuses_row_sums = false;        ///< the kernels of backward_input begin the gradients of vectors
 };
 
 class Sublayer {

@@ -20,9 +20,10 @@ namespace bert_hpc::model {
 struct LoadOptions {
   /// Name prefixes of parameters that may be missing, e.g. {"classifier.", "bert.pooler."} for a fresh head. They keep
   /// the values they have in the store.
-  std::vector<std::string> may_be_missing;
+  std::vector<std::string> may_be_missing{};
   /// Parameters of `may_be_missing` whose shape differs (a head for other labels) count as missing; an error otherwise.
   bool replace_other_shapes = false;
+  std::string family = "bert";  ///< of the model: ModelConfig::family
 };
 
 struct LoadReport {
@@ -33,6 +34,9 @@ struct LoadReport {
   std::vector<std::string> replaced;
   std::string text() const;  ///< for the log: one line each, empty where there is nothing to report
 };
+
+/// Prefixes of the parameters that a pretrained encoder often lacks for this head: what a new task initialises.
+std::vector<std::string> head_prefixes(const layers::HeadKind& head, const std::string& family = "bert");
 
 /// Reads FOLDER/model.safetensors, or the shards that FOLDER/model.safetensors.index.json lists, into `store`'s
 /// values; of a parameter that is a shard, that part. Throws Error(files) with all missing, mis-shaped, non-finite or

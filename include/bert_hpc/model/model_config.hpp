@@ -1,5 +1,6 @@
-// ModelConfig: the numbers that define a BERT-class encoder and its head, under the names of Hugging Face's
-// config.json. Defaults are BERT-base (Devlin et al., "BERT: pre-training of deep bidirectional transformers", 2019).
+// ModelConfig: the numbers that define an encoder and its head, under the names of BERT's config.json; a family whose
+// config.json has other names translates them (src/model/families). Defaults are BERT-base (Devlin et al., "BERT:
+// pre-training of deep bidirectional transformers", 2019).
 #pragma once
 
 #include <cstdint>
@@ -12,6 +13,7 @@
 namespace bert_hpc::model {
 
 struct ModelConfig {
+  std::string family = "bert";  ///< model_type of config.json
   std::int64_t vocab_size = 30522;
   std::int64_t hidden_size = 768;
   std::int64_t num_hidden_layers = 12;

@@ -9,16 +9,18 @@
 
 #include "bert_hpc/core/parameter_store.hpp"
 #include "bert_hpc/model/model_config.hpp"
+#include "bert_hpc/model/model_plan.hpp"
 #include "bert_hpc/model/partition.hpp"
 
 namespace bert_hpc::model {
 
-/// Names of the word embeddings and of their copy for the decoder of masked language modelling.
-inline constexpr const char* word_embeddings_name = "bert.embeddings.word_embeddings.weight";
-inline constexpr const char* decoder_name = "cls.predictions.decoder.weight";
+/// The head's settings where it stands on this range: whether it declares a decoder of its own.
+layers::HeadSettings head_of(const ModelPlan& plan, const ModelRange& range);
 
 /// Every parameter of a range of the model, or what a rank of a tensor group holds of it, in the order of a forward
-/// pass. `outputs`: labels; unused with tied word embeddings.
+/// pass. `outputs`: labels, unused where the outputs are the vocabulary.
+std::vector<core::ParameterSpec> model_parameters(const ModelPlan& plan, const ModelRange& range,
+                                                  const layers::TensorPlace& place = {});
 std::vector<core::ParameterSpec> model_parameters(const ModelConfig& config, const HeadKind& kind, std::int64_t outputs,
                                                   const ModelRange& range, const layers::TensorPlace& place = {});
 /// Of the whole model.

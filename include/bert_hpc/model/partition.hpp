@@ -9,12 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "bert_hpc/layers/heads.hpp"
-#include "bert_hpc/model/model_config.hpp"
+#include "bert_hpc/model/model_plan.hpp"
 
 namespace bert_hpc::model {
-
-using layers::HeadKind;
 
 /// Sublayers [first, last) of the blocks and what stands around them.
 struct ModelRange {

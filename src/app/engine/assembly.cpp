@@ -273,9 +273,9 @@ std::string Assembly::load_values(const config::Config& input) {
       model::initialize_parameters(parameters, config, seed);
       return;
     }
-    model::LoadOptions options;
+    model::LoadOptions options{.family = config.family};
     if (purpose == Purpose::training) {
-      options.may_be_missing = objective.head.weight_prefixes;
+      options.may_be_missing = model::head_prefixes(objective.head, config.family);
       options.replace_other_shapes = true;
     }
     // What a stage does not use another one does: only a look at the whole tells what is new and what is not used.
@@ -299,7 +299,7 @@ std::string Assembly::load_values(const config::Config& input) {
 void Assembly::load_folder(const std::string& folder) {
   collectively(groups_->world, [&] {
     if (place.data != 0) return;
-    model::load_hf_weights(folder, parameters);
+    model::load_hf_weights(folder, parameters, {.family = config.family});
     head_into_training_unit(label_scale, {}, parameters);
   });
   groups_->data->broadcast(parameters.change_values(), 0);

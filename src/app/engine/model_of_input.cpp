@@ -22,6 +22,7 @@ double expected_targets(const config::Config& input, double sequences, double to
 
 model::ModelConfig stated_model(const config::Config& input) {
   model::ModelConfig config;
+  config.family = input.model.family;
   if (input.model.pretrained) config = model::read_hf_config(*input.model.pretrained);
   core::ProblemList problems;
   const auto set = [](auto& target, const auto& given) {
@@ -58,6 +59,7 @@ model::ModelConfig stated_model(const config::Config& input) {
 namespace {
 
 void fill(config::Model& m, const model::ModelConfig& stated) {
+  m.family = stated.family;
   if (m.pretrained) m.vocab_size = stated.vocab_size;
   m.hidden_size = stated.hidden_size;
   m.num_hidden_layers = stated.num_hidden_layers;

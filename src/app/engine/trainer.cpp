@@ -32,7 +32,8 @@ Trainer::Trainer(const TrainerSettings& settings, Assembly& assembly, train::Dat
   if (settings.loss_scale) scale_ = train::LossScale(*settings.loss_scale);
   if (sums.plan().settings.offload) sums_.set_summed([this](std::size_t range) { optimizer_.fetch(range); });
   if (!assembly.ties_gradients()) return;
-  tied_.emplace(assembly.parameters, model::word_embeddings_name, model::decoder_name, assembly.groups().ends.get());
+  tied_.emplace(assembly.parameters, model::word_embeddings_name(assembly.config), model::decoder_name(assembly.config),
+                assembly.groups().ends.get());
   sums.set_completion([this](std::span<const train::OwnedRange> pieces) { tied_->add(pieces); });
 }
 

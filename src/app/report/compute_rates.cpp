@@ -47,11 +47,12 @@ class BlockGemms {
         y_(rows * 4 * hidden),
         z_(rows * 4 * hidden) {
     model::initialize_parameters(store_, block_config(hidden), 1);
-    const std::string prefix = "bert.encoder.layer.0.";
-    linear_ = {{prefix + "attention.self.query.weight", hidden, 3 * hidden, false},
-               {prefix + "attention.output.dense.weight", hidden, hidden, false},
-               {prefix + "intermediate.dense.weight", hidden, 4 * hidden, true},
-               {prefix + "output.dense.weight", 4 * hidden, hidden, false}};
+    const model::ModelPlan plan = model::make_plan(block_config(hidden), layers::sequence_head(), 2);
+    const layers::SublayerNames &attention = plan.sublayers[0].names, &feed_forward = plan.sublayers[1].names;
+    linear_ = {{attention.query, hidden, 3 * hidden, false},
+               {attention.output, hidden, hidden, false},
+               {feed_forward.intermediate, hidden, 4 * hidden, true},
+               {feed_forward.output, 4 * hidden, hidden, false}};
     gemm_->keep_weights(store_);
     gemm_->reserve({rows, 4 * hidden, 4 * hidden});
     for (const Linear& one : linear_) gemm_->tune({rows, one.in, one.out});
@@ -86,8 +87,7 @@ class BlockGemms {
   }
 
   void run(const Linear& one) {
-    const int slice = store_.find(one.name);
-    const int bias = store_.find(one.name.substr(0, one.name.size() - 6) + "bias");
+    const int slice = store_.find(one.name + ".weight"), bias = store_.find(one.name + ".bias");
     const core::Tensor<const float> w(store_.value(slice).data, one.out, one.in);
     const core::Tensor<float> d_w(store_.gradient(slice).data, one.out, one.in);
     const core::Matrix x = matrix(x_, one.in), y = matrix(y_, one.out), z = matrix(z_, one.out);

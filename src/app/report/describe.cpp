@@ -32,9 +32,10 @@ std::string data_text(const DataSets& sets) {
 }
 
 std::string model_text(const model::ModelConfig& config) {
-  return "bert, " + core::counted(config.num_hidden_layers, "layer") + " of " + std::to_string(config.hidden_size) +
-         ", " + core::counted(config.num_attention_heads, "head") + ", intermediate " +
-         std::to_string(config.intermediate_size) + ", vocabulary " + core::with_commas(config.vocab_size);
+  return config.family + ", " + core::counted(config.num_hidden_layers, "layer") + " of " +
+         std::to_string(config.hidden_size) + ", " + core::counted(config.num_attention_heads, "head") +
+         ", intermediate " + std::to_string(config.intermediate_size) + ", vocabulary " +
+         core::with_commas(config.vocab_size);
 }
 
 std::string layout_text(const comm::GridShape& grid) {

@@ -23,7 +23,6 @@ struct Result {
 layers::SublayerSettings settings_of(Kind kind, bool fuses) {
   layers::SublayerSettings settings;
   settings.kind = kind;
-  settings.prefix = "layer.";
   settings.hidden = 24;
   settings.heads = 3;
   settings.intermediate = 40;

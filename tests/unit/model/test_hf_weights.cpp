@@ -154,7 +154,7 @@ TEST_CASE("a fresh head is listed where the caller allows it, and an error where
   CHECK(failure.says("bert.pooler.dense.weight is missing"));
   CHECK(failure.says("\"classifier.bias\" in model.safetensors has the shape (2)"));
 
-  LoadOptions options{.may_be_missing = layers::sequence_head().weight_prefixes};
+  LoadOptions options{.may_be_missing = model::head_prefixes(layers::sequence_head())};
   CHECK(load_failure(folder, classifier_specs, options).says("has the shape (2)"));
   options.replace_other_shapes = true;
   ParameterStore store = make_store(classifier_specs, 100);

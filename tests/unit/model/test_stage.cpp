@@ -201,8 +201,9 @@ TEST_CASE("a decoder apart takes its part of the word embeddings' gradient and t
   together.backward(context, 0);
   apart.backward(context, 0);
   const auto expected = together.gradients(), found = apart.gradients();
-  const auto &sum = expected.at(model::word_embeddings_name), &word = found.at(model::word_embeddings_name),
-             &decoder = found.at(model::decoder_name);
+  const auto &sum = expected.at("bert.embeddings.word_embeddings.weight"),
+             &word = found.at("bert.embeddings.word_embeddings.weight"),
+             &decoder = found.at("cls.predictions.decoder.weight");
   bool both = false;
   for (std::size_t i = 0; i < sum.size(); ++i) {
     CHECK(std::abs(sum[i] - (word[i] + decoder[i])) <= 1e-5f);  // the order of fewer than 60 additions of terms below 1

@@ -1,0 +1,91 @@
+// BERT (Devlin et al. 2019): config.json, plan and weight names of Transformers' BertForSequenceClassification and
+// BertForMaskedLM.
+#include "family.hpp"
+
+namespace bert_hpc::model {
+namespace {
+
+void read(ConfigReader& reader, ModelConfig& config) {
+  reader.integer("vocab_size", config.vocab_size);
+  reader.integer("hidden_size", config.hidden_size);
+  reader.integer("num_hidden_layers", config.num_hidden_layers);
+  reader.integer("num_attention_heads", config.num_attention_heads);
+  reader.integer("intermediate_size", config.intermediate_size);
+  reader.integer("max_position_embeddings", config.max_position_embeddings);
+  reader.integer("type_vocab_size", config.type_vocab_size);
+  reader.number("hidden_dropout_prob", config.hidden_dropout_prob);
+  reader.number("attention_probs_dropout_prob", config.attention_probs_dropout_prob);
+  reader.number("classifier_dropout", config.classifier_dropout);
+  reader.number("layer_norm_eps", config.layer_norm_eps);
+  reader.number("initializer_range", config.initializer_range);
+  reader.text("hidden_act", config.hidden_act);
+  reader.must_be("position_embedding_type", "absolute", "relative positions would give other results.");
+  reader.must_be("is_decoder", false, "a decoder's attention is causal.");
+  reader.must_be("add_cross_attention", false, "there is no second sequence to attend to.");
+}
+
+void write(const ModelConfig& config, nlohmann::json& root) {
+  root["add_cross_attention"] = false;
+  root["attention_probs_dropout_prob"] = config.attention_probs_dropout_prob;
+  root["classifier_dropout"] =
+      config.classifier_dropout ? nlohmann::json(*config.classifier_dropout) : nlohmann::json(nullptr);
+  root["hidden_act"] = config.hidden_act;
+  root["hidden_dropout_prob"] = config.hidden_dropout_prob;
+  root["hidden_size"] = config.hidden_size;
+  root["initializer_range"] = config.initializer_range;
+  root["intermediate_size"] = config.intermediate_size;
+  root["is_decoder"] = false;
+  root["layer_norm_eps"] = config.layer_norm_eps;
+  root["max_position_embeddings"] = config.max_position_embeddings;
+  root["num_attention_heads"] = config.num_attention_heads;
+  root["num_hidden_layers"] = config.num_hidden_layers;
+  root["position_embedding_type"] = "absolute";
+  root["type_vocab_size"] = config.type_vocab_size;
+  root["vocab_size"] = config.vocab_size;
+}
+
+ModelPlan plan(const ModelConfig& config, const HeadKind& kind, std::int64_t outputs) {
+  ModelPlan plan = encoder_plan(config, kind, outputs);
+  plan.embeddings.word = "bert.embeddings.word_embeddings";
+  plan.embeddings.position = "bert.embeddings.position_embeddings";
+  plan.embeddings.type = "bert.embeddings.token_type_embeddings";
+  plan.embeddings.norm = "bert.embeddings.LayerNorm";
+  for (std::size_t i = 0; i < plan.sublayers.size(); ++i) {
+    const std::string block = "bert.encoder.layer." + std::to_string(i / 2) + ".";
+    layers::SublayerNames& names = plan.sublayers[i].names;
+    const std::string output = i % 2 == 0 ? block + "attention.output." : block + "output.";
+    names.query = block + "attention.self.query";
+    names.key = block + "attention.self.key";
+    names.value = block + "attention.self.value";
+    names.intermediate = block + "intermediate.dense";
+    names.output = output + "dense";
+    names.norm = output + "LayerNorm";
+  }
+  const bool masked = kind.ties_word_embeddings;
+  plan.head.dense = masked ? "cls.predictions.transform.dense" : "bert.pooler.dense";
+  plan.head.norm = "cls.predictions.transform.LayerNorm";
+  plan.head.bias = "cls.predictions.bias";
+  return plan;
+}
+
+}  // namespace
+
+extern const Family bert = {
+    .model_type = "bert",
+    .title = "BERT",
+    .class_prefix = "Bert",
+    .names = {.base = "bert.",
+              .base_parts = {"embeddings.", "encoder.", "pooler."},
+              .word_embeddings = "bert.embeddings.word_embeddings.weight",
+              .decoder = "cls.predictions.decoder.weight",
+              .decoder_bias = "cls.predictions.decoder.bias",
+              .prediction_bias = "cls.predictions.bias",
+              .prediction_transform = "cls.predictions.transform.dense.weight",
+              .sequence_head = {"classifier.", "bert.pooler."},
+              .masked_lm_head = {"cls."}},
+    .read = read,
+    .write = write,
+    .plan = plan,
+};
+
+}  // namespace bert_hpc::model

@@ -1,0 +1,34 @@
+// The list of all model families.
+#include "family.hpp"
+
+namespace bert_hpc::model {
+
+extern const Family bert;
+
+namespace {
+
+constexpr const Family* all[] = {
+    &bert,
+};
+
+}  // namespace
+
+std::span<const Family* const> families() {
+  return all;
+}
+
+const Family& family_of(const std::string& model_type) {
+  for (const Family* family : all) {
+    if (family->model_type == model_type) return *family;
+  }
+  throw core::Error(core::ExitCode::input,
+                    "model.family is \"" + model_type + "\", but only " + family_list() + " is built in.");
+}
+
+std::string family_list() {
+  std::string list;
+  for (const Family* family : all) list += (list.empty() ? "\"" : " or \"") + family->model_type + '"';
+  return list;
+}
+
+}  // namespace bert_hpc::model

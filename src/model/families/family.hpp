@@ -1,0 +1,49 @@
+// A model family: how a config.json of its kind reads, the plan of its layers, and the names of its weights in Hugging
+// Face's files. To add one: a file in src/model/families that defines a Family, and a line in families.cpp.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "../config_reader.hpp"
+#include "bert_hpc/model/model_plan.hpp"
+
+namespace bert_hpc::model {
+
+/// Of weights in Hugging Face's files, as far as reading and writing them must know.
+struct WeightNames {
+  std::string base;                     ///< prefix of all but the head, which files of a bare encoder leave out
+  std::vector<std::string> base_parts;  ///< how names in such files begin
+  std::string word_embeddings;
+  std::string decoder;               ///< masked_lm: the decoder's weight, tied to the word embeddings
+  std::string decoder_bias;          ///< masked_lm: a second name of the decoder's bias in files, or empty
+  std::string prediction_bias;       ///< masked_lm: the decoder's bias
+  std::string prediction_transform;  ///< masked_lm: the dense layer's weight
+  std::vector<std::string> sequence_head, masked_lm_head;  ///< prefixes of the weights of each head
+};
+
+struct Family {
+  std::string model_type;    ///< of config.json
+  std::string title;         ///< for messages, e.g. "BERT"
+  std::string class_prefix;  ///< of Transformers' classes, e.g. "Bert" of BertForMaskedLM
+  WeightNames names;
+
+  /// The values of its config.json; what is wrong goes to the reader's problems.
+  void (*read)(ConfigReader& reader, ModelConfig& config);
+  /// Its keys, but those that all families share (hf_config.cpp).
+  void (*write)(const ModelConfig& config, nlohmann::json& root);
+  ModelPlan (*plan)(const ModelConfig& config, const HeadKind& kind, std::int64_t outputs);
+};
+
+/// Every family, BERT first.
+std::span<const Family* const> families();
+/// Throws Error(input) where there is none with this model_type.
+const Family& family_of(const std::string& model_type);
+/// The model types, quoted, for messages: "bert", "bert" or "distilbert".
+std::string family_list();
+
+/// What post-norm encoders share: sizes, dropout, sites, the tie of the decoder. A family adds names and what differs.
+ModelPlan encoder_plan(const ModelConfig& config, const HeadKind& kind, std::int64_t outputs);
+
+}  // namespace bert_hpc::model
