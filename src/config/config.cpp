@@ -25,7 +25,7 @@ void visit_run(TomlKeys& toml, Run& run) {
 void visit_model(TomlKeys& toml, Model& model) {
   const Range probability = from_to_below(0, 1), size = between(1, double{core::largest_size});
   const auto above_zero = [](double high) { return Range{.low = 0, .high = high, .low_open = true}; };
-  toml.table("model").key("family", model.family, one_of({"bert"}, {"gpt2", "bilstm"}));
+  toml.table("model").key("family", model.family, one_of({"bert", "distilbert"}, {"gpt2", "bilstm"}));
   toml.key("pretrained", model.pretrained);
   toml.key("attention", model.attention, one_of({"fused", "plain"}));
   toml.key("vocab_size", model.vocab_size, between(1, double{core::largest_vocabulary}));

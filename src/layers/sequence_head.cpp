@@ -40,7 +40,11 @@ std::vector<LinearWeight> SequenceHead::linear_weights() const {
 
 void SequenceHead::forward(Engine& engine, const StepContext& context, ConstMatrix x, SavedActivations& saved) const {
   pooler_.forward(engine, group_.gather(x, context.batch.targets.rows.count), saved.dense);
-  ops::tanh_forward(saved.dense, saved.dense);
+  if (settings_.activation == Activation::relu) {
+    ops::relu_forward(saved.dense, saved.dense);
+  } else {
+    ops::tanh_forward(saved.dense, saved.dense);
+  }
   ops::dropout(context.dropout(settings_.classifier_dropout, settings_.site), context.batch.targets.rows, saved.dense,
                saved.features);
   classifier_.forward(engine, saved.features, saved.logits);
@@ -60,7 +64,11 @@ void SequenceHead::backward_input(Engine& engine, const StepContext& context, Sa
   classifier_.backward_input(engine, saved.logits, saved.d_features, ops::Write::replace);
   ops::dropout(context.dropout(settings_.classifier_dropout, settings_.site), context.batch.targets.rows,
                saved.d_features, saved.d_features);
-  ops::tanh_backward(saved.dense, saved.d_features, saved.d_dense);
+  if (settings_.activation == Activation::relu) {
+    ops::relu_backward(saved.dense, saved.d_features, saved.d_dense);
+  } else {
+    ops::tanh_backward(saved.dense, saved.d_features, saved.d_dense);
+  }
   pooler_.backward_input(engine, group_.own(saved.d_dense), d_x, ops::Write::replace);
 }
 

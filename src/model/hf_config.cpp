@@ -90,6 +90,11 @@ ModelConfig parse_hf_config(const std::string& text, const std::string& what) {
   return config;
 }
 
+ModelConfig default_config(const std::string& family) {
+  const json root = {{"model_type", family_of(family).model_type}};
+  return parse_hf_config(root.dump(), "the defaults of " + family);
+}
+
 ModelConfig read_hf_config(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / "config.json";
   std::error_code ignored;

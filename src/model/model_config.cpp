@@ -48,7 +48,13 @@ void check(const ModelConfig& config, core::ProblemList& problems) {
   check_size("num_attention_heads", config.num_attention_heads, largest_size, problems);
   check_size("intermediate_size", config.intermediate_size, largest_size, problems);
   check_size("max_position_embeddings", config.max_position_embeddings, largest_size, problems);
-  check_size("type_vocab_size", config.type_vocab_size, largest_size, problems);
+  const Family& family = family_of(config.family);
+  if (family.token_types) {
+    check_size("type_vocab_size", config.type_vocab_size, largest_size, problems);
+  } else if (config.type_vocab_size != 0) {
+    problems.add("type_vocab_size is " + std::to_string(config.type_vocab_size) + ", but " + family.title +
+                 " has no token types: leave it out.");
+  }
   check_size("number of labels", config.num_labels(), largest_size, problems);
   if (config.num_attention_heads >= 1 && config.hidden_size >= 1 &&
       config.hidden_size % config.num_attention_heads != 0) {

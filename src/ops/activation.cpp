@@ -64,6 +64,21 @@ void gelu_backward_sums_in(Tensor<const T> pre, Tensor<const T> d_y, Tensor<T> d
                            octets::GeluBackwardTerm<T>{pre, d_y, d_pre});
 }
 
+// y = max(x, 0)
+template <class T>
+void relu_forward_in(Tensor<const T> x, Tensor<T> y) {
+  kernel::map(
+      "bert_hpc::ops::relu_forward", x, y,
+      KOKKOS_LAMBDA(std::int64_t, float value) { return value > 0.0f ? value : 0.0f; });
+}
+
+template <class T>
+void relu_backward_in(Tensor<const T> y, Tensor<const T> d_y, Tensor<T> d_x) {
+  kernel::map(
+      "bert_hpc::ops::relu_backward", y, d_y, d_x,
+      KOKKOS_LAMBDA(float value, float d) { return value > 0.0f ? d : 0.0f; });
+}
+
 // y = tanh(x)
 template <class T>
 void tanh_forward_in(Tensor<const T> x, Tensor<T> y) {
@@ -210,6 +225,14 @@ void add_partial_sums(Tensor<const float> partial, std::span<float* const> sums,
   const auto count = static_cast<std::int64_t>(sums.size());
   add_partial_sums_in(partial, partial.columns / count,
                       {sums[0], sums[count > 1 ? 1 : 0], sums[static_cast<std::size_t>(count - 1)]}, write);
+}
+
+void relu_forward(ConstMatrix x, Matrix y) {
+  core::with_type(x.type, [&]<class T>() { relu_forward_in<T>(x.as<T>(), y.as<T>()); });
+}
+
+void relu_backward(ConstMatrix y, ConstMatrix d_y, Matrix d_x) {
+  core::with_type(y.type, [&]<class T>() { relu_backward_in<T>(y.as<T>(), d_y.as<T>(), d_x.as<T>()); });
 }
 
 void tanh_forward(ConstMatrix x, Matrix y) {

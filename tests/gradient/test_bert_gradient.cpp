@@ -15,8 +15,9 @@ using namespace bert_hpc;
 
 namespace {
 
-model::ModelConfig small_config(double dropout) {
+model::ModelConfig small_config(const std::string& family, double dropout) {
   model::ModelConfig config;
+  config.family = family;
   config.vocab_size = 23;
   config.hidden_size = 24;
   config.num_hidden_layers = 2;
@@ -29,8 +30,8 @@ model::ModelConfig small_config(double dropout) {
 }
 
 struct Fixture {
-  Fixture(model::HeadKind kind, double dropout)
-      : config(small_config(dropout)),
+  Fixture(model::HeadKind kind, const std::string& family, double dropout)
+      : config(small_config(family, dropout)),
         store(model::model_parameters(config, kind, outputs), core::ParameterStore::Arenas::with_gradients, {},
               arenas.memory()),
         bert(config, kind, outputs, model::whole(config), store),
@@ -73,7 +74,8 @@ struct Fixture {
 TEST_CASE("gradients of every parameter agree with central differences") {
   const auto kind = GENERATE(tests::classification_head, tests::masked_lm_head);
   const double dropout = GENERATE(0.0, 0.2);
-  Fixture fixture(kind, dropout);
+  const auto family = GENERATE(as<std::string>{}, "bert", "distilbert");
+  Fixture fixture(kind, family, dropout);
   std::mt19937 random(11);
   const std::vector<std::int32_t> lengths = {1, 7, 12, 3};
   std::vector<std::int32_t> ids, types;

@@ -17,6 +17,9 @@ ModelConfig read_hf_config(const std::filesystem::path& folder);
 /// The same from the file's text; `what` names it in messages.
 ModelConfig parse_hf_config(const std::string& text, const std::string& what);
 
+/// What a config.json of this family means that states nothing. Throws Error(input) where there is no such family.
+ModelConfig default_config(const std::string& family);
+
 /// Text of a config.json that AutoModelFor….from_pretrained reads as a model with this head. The same bytes for the
 /// same config.
 std::string hf_config_text(const ModelConfig& config, const layers::HeadKind& head);

@@ -44,6 +44,12 @@ void tanh_forward(ConstMatrix x, Matrix y);
 /// d_x = d_y ∘ (1 − y²), where y is the result of tanh; d_x may be d_y.
 void tanh_backward(ConstMatrix y, ConstMatrix d_y, Matrix d_x);
 
+/// y = max(x, 0); y may be x.
+void relu_forward(ConstMatrix x, Matrix y);
+
+/// d_x = d_y where y > 0, where y is the result of relu, else 0; d_x may be d_y.
+void relu_backward(ConstMatrix y, ConstMatrix d_y, Matrix d_x);
+
 /// y = x, with conversion if the types differ. Shapes equal.
 void copy(ConstMatrix x, Matrix y);
 

@@ -22,8 +22,11 @@ double expected_targets(const config::Config& input, double sequences, double to
 
 model::ModelConfig stated_model(const config::Config& input) {
   model::ModelConfig config;
-  config.family = input.model.family;
-  if (input.model.pretrained) config = model::read_hf_config(*input.model.pretrained);
+  if (input.model.pretrained) {
+    config = model::read_hf_config(*input.model.pretrained);
+  } else {
+    config = model::default_config(input.model.family);
+  }
   core::ProblemList problems;
   const auto set = [](auto& target, const auto& given) {
     if (given) target = *given;
@@ -66,7 +69,7 @@ void fill(config::Model& m, const model::ModelConfig& stated) {
   m.num_attention_heads = stated.num_attention_heads;
   m.intermediate_size = stated.intermediate_size;
   m.max_position_embeddings = stated.max_position_embeddings;
-  m.type_vocab_size = stated.type_vocab_size;
+  if (stated.type_vocab_size > 0) m.type_vocab_size = stated.type_vocab_size;
   m.hidden_dropout_prob = stated.hidden_dropout_prob;
   m.attention_probs_dropout_prob = stated.attention_probs_dropout_prob;
   m.classifier_dropout = stated.classifier_dropout;
@@ -113,7 +116,8 @@ data::ShardLimits shard_limits(const config::Config& input, const model::ModelCo
   limits.task = &tasks::named(input.task.name);
   limits.vocabulary_size = vocabulary_is_stated(input) ? stated.vocab_size : 0;
   limits.max_length = stated.max_position_embeddings;
-  limits.type_vocabulary = stated.type_vocab_size;
+  constexpr std::int64_t any_type = 256;  // shards hold them in a byte; a model without token types reads none
+  limits.type_vocabulary = stated.type_vocab_size > 0 ? stated.type_vocab_size : any_type;
   limits.labels = labels;
   return limits;
 }

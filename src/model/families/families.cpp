@@ -3,12 +3,13 @@
 
 namespace bert_hpc::model {
 
-extern const Family bert;
+extern const Family bert, distilbert;
 
 namespace {
 
 constexpr const Family* all[] = {
     &bert,
+    &distilbert,
 };
 
 }  // namespace

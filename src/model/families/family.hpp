@@ -27,6 +27,7 @@ struct Family {
   std::string model_type;    ///< of config.json
   std::string title;         ///< for messages, e.g. "BERT"
   std::string class_prefix;  ///< of Transformers' classes, e.g. "Bert" of BertForMaskedLM
+  bool token_types = true;   ///< it has embeddings of token types
   WeightNames names;
 
   /// The values of its config.json; what is wrong goes to the reader's problems.

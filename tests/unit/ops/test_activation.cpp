@@ -1,8 +1,10 @@
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
 #include "bert_hpc/ops/activation.hpp"
 #include "support/sample_tensors.hpp"
+#include "support/stored_matrix.hpp"
 
 using namespace bert_hpc;
 using test::Matrix;
@@ -133,4 +135,20 @@ TEST_CASE("gather and scatter rows") {
   }
   CHECK(right);
   ops::gather_rows(x, nullptr, Matrix(0, 9));
+}
+
+TEST_CASE("relu keeps what is positive, and its gradient there") {
+  for (const core::DataType type : {core::DataType::fp32, core::DataType::bf16}) {
+    const test::StoredMatrix x = test::StoredMatrix::random(type, 7, 33, 1),
+                             d_y = test::StoredMatrix::random(type, 7, 33, 2);
+    test::StoredMatrix y(type, 7, 33), d_x(type, 7, 33);
+    ops::relu_forward(x, y);
+    ops::relu_backward(y, d_y, d_x);
+    for (std::int64_t i = 0; i < 7; ++i) {
+      for (std::int64_t j = 0; j < 33; ++j) {
+        CHECK(y(i, j) == std::max(x(i, j), 0.0f));
+        CHECK(d_x(i, j) == (x(i, j) > 0 ? d_y(i, j) : 0.0f));
+      }
+    }
+  }
 }

@@ -1,0 +1,92 @@
+// DistilBERT (Sanh et al., "DistilBERT, a distilled version of BERT", 2019): config.json, plan and weight names of
+// Transformers' DistilBertForSequenceClassification and DistilBertForMaskedLM. It is BERT's encoder without token types
+// and without dropout after attention's output; its sequence head has a ReLU where BERT's pooler has a tanh.
+#include "family.hpp"
+
+namespace bert_hpc::model {
+namespace {
+
+constexpr double layer_norm_epsilon = 1e-12, usual_head_dropout = 0.2;
+
+void read(ConfigReader& reader, ModelConfig& config) {
+  config.num_hidden_layers = 6;
+  config.type_vocab_size = 0;
+  config.layer_norm_eps = layer_norm_epsilon;
+  config.classifier_dropout = usual_head_dropout;
+  reader.integer("vocab_size", config.vocab_size);
+  reader.integer("dim", config.hidden_size);
+  reader.integer("n_layers", config.num_hidden_layers);
+  reader.integer("n_heads", config.num_attention_heads);
+  reader.integer("hidden_dim", config.intermediate_size);
+  reader.integer("max_position_embeddings", config.max_position_embeddings);
+  reader.number("dropout", config.hidden_dropout_prob);
+  reader.number("attention_dropout", config.attention_probs_dropout_prob);
+  reader.number("seq_classif_dropout", config.classifier_dropout);
+  reader.number("initializer_range", config.initializer_range);
+  reader.text("activation", config.hidden_act);
+  reader.must_be("sinusoidal_pos_embds", false, "positions are a learned table.");
+}
+
+void write(const ModelConfig& config, nlohmann::json& root) {
+  root["activation"] = config.hidden_act;
+  root["attention_dropout"] = config.attention_probs_dropout_prob;
+  root["dim"] = config.hidden_size;
+  root["dropout"] = config.hidden_dropout_prob;
+  root["hidden_dim"] = config.intermediate_size;
+  root["initializer_range"] = config.initializer_range;
+  root["max_position_embeddings"] = config.max_position_embeddings;
+  root["n_heads"] = config.num_attention_heads;
+  root["n_layers"] = config.num_hidden_layers;
+  root["seq_classif_dropout"] = config.head_dropout();
+  root["sinusoidal_pos_embds"] = false;
+  root["tie_weights_"] = true;
+  root["vocab_size"] = config.vocab_size;
+}
+
+ModelPlan plan(const ModelConfig& config, const HeadKind& kind, std::int64_t outputs) {
+  ModelPlan plan = encoder_plan(config, kind, outputs);
+  plan.embeddings.word = "distilbert.embeddings.word_embeddings";
+  plan.embeddings.position = "distilbert.embeddings.position_embeddings";
+  plan.embeddings.norm = "distilbert.embeddings.LayerNorm";
+  for (std::size_t i = 0; i < plan.sublayers.size(); ++i) {
+    const std::string block = "distilbert.transformer.layer." + std::to_string(i / 2) + ".";
+    const bool attends = i % 2 == 0;
+    layers::SublayerSettings& sublayer = plan.sublayers[i];
+    sublayer.names = {.query = block + "attention.q_lin",
+                      .key = block + "attention.k_lin",
+                      .value = block + "attention.v_lin",
+                      .intermediate = block + "ffn.lin1",
+                      .output = block + (attends ? "attention.out_lin" : "ffn.lin2"),
+                      .norm = block + (attends ? "sa_layer_norm" : "output_layer_norm")};
+    if (attends) sublayer.hidden_dropout = 0.0f;
+  }
+  const bool masked = kind.ties_word_embeddings;
+  plan.head.dense = masked ? "vocab_transform" : "pre_classifier";
+  plan.head.norm = "vocab_layer_norm";
+  plan.head.bias = "vocab_projector.bias";
+  if (!masked) plan.head.activation = layers::Activation::relu;
+  return plan;
+}
+
+}  // namespace
+
+extern const Family distilbert = {
+    .model_type = "distilbert",
+    .title = "DistilBERT",
+    .class_prefix = "DistilBert",
+    .token_types = false,
+    .names = {.base = "distilbert.",
+              .base_parts = {"embeddings.", "transformer."},
+              .word_embeddings = "distilbert.embeddings.word_embeddings.weight",
+              .decoder = "vocab_projector.weight",
+              .decoder_bias = "",
+              .prediction_bias = "vocab_projector.bias",
+              .prediction_transform = "vocab_transform.weight",
+              .sequence_head = {"classifier.", "pre_classifier."},
+              .masked_lm_head = {"vocab_"}},
+    .read = read,
+    .write = write,
+    .plan = plan,
+};
+
+}  // namespace bert_hpc::model
