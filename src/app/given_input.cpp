@@ -10,6 +10,7 @@
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/data/file_list.hpp"
 #include "bert_hpc/model/hf_config.hpp"
+#include "bert_hpc/ops/update_rule.hpp"
 
 namespace bert_hpc::app {
 namespace {
@@ -64,7 +65,8 @@ GivenInput given_input(const std::string& text, const Invocation& invocation, in
   std::vector<std::string> overrides = invocation.overrides;
   const bool planned = invocation.planned_tokens > 0;
   if (planned) overrides.emplace_back(R"(data.train=["planned"])");  // the file's may be missing
-  config::ReadConfig read = config::read_config_text(text, invocation.input_path, overrides);
+  config::ReadConfig read =
+      config::read_config_text(text, invocation.input_path, overrides, config::default_config(ops::optimizer_inputs()));
   input = std::move(read.config);
   if (planned && input.run.mode != "train") {
     read.problems.add("--tokens and --mean-length plan a training, but [run] mode = \"" +

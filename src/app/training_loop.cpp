@@ -62,7 +62,7 @@ void TrainingLoop::restore(const Resume& resume) {
   }
   best_.restore(state_.best);
   load_parameters(resume.folder, resume.manifest, assembly, hdf5);
-  load_moments(resume, assembly, *training_.sums, trainer_.optimizer(), hdf5);
+  load_states(resume, assembly, *training_.sums, trainer_.optimizer(), hdf5);
   trainer_.noise().restore(state_.noise);
   trainer_.skipped() = state_.skipped;
   trainer_.loss_scale().restore(state_.loss_scale);

@@ -130,6 +130,7 @@ void set_up(Training& training, const RunContext& context) {
 std::int64_t last_checkpoint_bytes(const Training& training, const RunContext& context) {
   const Assembly& assembly = *training.assembly;
   const std::int64_t steps = training.loader->total_steps();
+  const std::vector<ops::StateTensor> states = optimizer_states(context.input);
   io::JournalPlan plan;
   plan.text = static_cast<std::int64_t>(context.resolved.text.size());
   for (const std::string& name : assembly.config.label_names) plan.text += static_cast<std::int64_t>(name.size()) + 1;
@@ -139,7 +140,7 @@ std::int64_t last_checkpoint_bytes(const Training& training, const RunContext& c
   plan.classes = metrics::matrix_classes(assembly.objective.task->metrics, {.outputs = assembly.config.num_labels()});
   if (training.sets.validation) plan.samples = training.sets.validation->samples();
   if (!training.sets.validation) plan.evaluations = 0;
-  return checkpoint_bytes(assembly, context.ranks()) + io::journal_bytes(plan);
+  return checkpoint_bytes(assembly, states, context.ranks()) + io::journal_bytes(plan);
 }
 
 std::string checkpoints_text(const Training& training, const RunContext& context) {
@@ -280,7 +281,8 @@ void run_training(const RunContext& context) {
       choose_checkpoint(context, *training.assembly, training.sets, training.loader->total_steps());
   collectively(context.world, [&] {
     if (context.world.rank() != 0) return;
-    checkpoint_folder(context.input).require_space(checkpoint_bytes(*training.assembly, context.world.size()));
+    checkpoint_folder(context.input)
+        .require_space(checkpoint_bytes(*training.assembly, optimizer_states(context.input), context.world.size()));
   });
   core::Timers timers(context.activity);
   training.assembly->connect(*training.groups, timers);

@@ -53,12 +53,27 @@ void visit_batch(TomlKeys& toml, Batch& batch) {
   toml.key("chunks", batch.chunks, between(0, 1 << 20)).key("drop_last", batch.drop_last);
 }
 
+/// The optimizer's own keys at their defaults, if they are another one's; of an unknown one those of the first.
+void own_keys(Optimizer& optimizer) {
+  if (optimizer.known.empty() || optimizer.owner == optimizer.name) return;
+  const auto named = std::find_if(optimizer.known.begin(), optimizer.known.end(),
+                                  [&](const core::NamedSettings& one) { return one.name == optimizer.name; });
+  const bool has = named != optimizer.known.end() && named->available;
+  optimizer.own = has ? named->settings : optimizer.known.front().settings;
+  optimizer.owner = optimizer.name;
+}
+
 void visit_optimizer(TomlKeys& toml, Optimizer& optimizer) {
-  toml.table("optimizer").key("name", optimizer.name, one_of({"adamw"}, {"adamw8bit", "lamb"}));
+  Choices names;
+  for (const core::NamedSettings& one : optimizer.known) {
+    (one.available ? names.names : names.planned).push_back(one.name);
+  }
+  toml.table("optimizer").key("name", optimizer.name, names);
   toml.key("learning_rate", optimizer.learning_rate, positive());
-  toml.key("beta1", optimizer.beta1, from_to_below(0, 1)).key("beta2", optimizer.beta2, from_to_below(0, 1));
-  toml.key("epsilon", optimizer.epsilon, positive());
-  toml.key("weight_decay", optimizer.weight_decay, non_negative());
+  own_keys(optimizer);
+  for (core::NumberSetting& own : optimizer.own) {
+    toml.key(own.key.c_str(), own.value, {own.low, own.high, own.low_open, own.high_open});
+  }
   toml.key("max_gradient_norm", optimizer.max_gradient_norm, non_negative());
   toml.key("max_skipped_steps", optimizer.max_skipped_steps, non_negative());
 }
@@ -85,6 +100,14 @@ void visit_parallel(TomlKeys& toml, Parallel& parallel) {
 }
 
 }  // namespace
+
+Config default_config(std::vector<core::NamedSettings> optimizers) {
+  Config config;
+  if (!optimizers.empty()) config.optimizer.name = optimizers.front().name;
+  config.optimizer.known = std::move(optimizers);
+  own_keys(config.optimizer);
+  return config;
+}
 
 void visit_keys(TomlKeys& toml, Config& config) {
   visit_run(toml, config.run);
@@ -186,18 +209,19 @@ void resolve(Config& config) {
   if (evaluates && !evaluation.every_steps && !evaluation.every_epochs) evaluation.every_epochs = 1;
 }
 
-Config parse_config(const std::string& path, const std::vector<std::string>& overrides) {
-  return parse_config_text(read_input_text(path), path, overrides);
+Config parse_config(const std::string& path, const std::vector<std::string>& overrides, const Config& defaults) {
+  return parse_config_text(read_input_text(path), path, overrides, defaults);
 }
 
-Config parse_config_text(const std::string& text, const std::string& name, const std::vector<std::string>& overrides) {
-  ReadConfig read = read_config_text(text, name, overrides);
+Config parse_config_text(const std::string& text, const std::string& name, const std::vector<std::string>& overrides,
+                         const Config& defaults) {
+  ReadConfig read = read_config_text(text, name, overrides, defaults);
   throw_if_any(read.problems);
   return std::move(read.config);
 }
 
-ReadConfig read_config_text(const std::string& text, const std::string& name,
-                            const std::vector<std::string>& overrides) {
+ReadConfig read_config_text(const std::string& text, const std::string& name, const std::vector<std::string>& overrides,
+                            const Config& defaults) {
   TomlReader reader(text, name, overrides);
   refuse_input_of("bert_hpc_prep", "source", "run", reader, name);
   reader.override_excludes("schedule.steps", {"schedule.epochs"});
@@ -212,7 +236,7 @@ ReadConfig read_config_text(const std::string& text, const std::string& name,
   reader.override_excludes("model.pretrained", {"model.vocab_size", "model.hidden_size", "model.num_hidden_layers",
                                                 "model.num_attention_heads", "model.intermediate_size",
                                                 "model.max_position_embeddings", "model.type_vocab_size"});
-  Config config;
+  Config config = defaults;
   visit_keys(reader, config);
   resolve(config);
   for (const ConfigProblem& problem : validate(config, 0)) {

@@ -24,7 +24,7 @@ constexpr std::int64_t block_bytes = std::int64_t{4} << 20;  // of one pwrite or
 constexpr std::int64_t float_bytes = sizeof(float);
 
 /// Of a file's datasets, in bytes from its begin.
-using Places = std::array<std::int64_t, quantities>;
+using Places = std::vector<std::int64_t>;
 
 void check_identity(const Hdf5File& file, const CheckpointManifest& manifest, int rank) {
   if (file.text_attribute("/", "schema") == schema && file.text_attribute("/", "id") == manifest.id &&
@@ -42,29 +42,29 @@ Places places_in(const std::string& path, const CheckpointManifest& manifest, st
   const std::lock_guard lock(hdf5);
   const Hdf5File file = Hdf5File::open_read(path, code);
   check_identity(file, manifest, entry.rank);
-  Places places{};
-  for (std::size_t q = 0; q < places.size(); ++q) {
-    const Dataset dataset = file.dataset(to_string(static_cast<Quantity>(q)));
+  Places places;
+  for (const std::string& quantity : manifest.quantities) {
+    const Dataset dataset = file.dataset(quantity);
     dataset.expect<float>(1);
     if (dataset.info().element_bytes != float_bytes || dataset.info().elements() != elements) {
       throw core::Error(code, "Cannot use '" + path + "': '" + dataset.name() + "' is " + dataset.info().type_name() +
                                   ' ' + dataset.info().shape_text() + ", not as the manifest says.");
     }
-    places[q] = dataset.file_offset();
+    places.push_back(dataset.file_offset());
   }
   return places;
 }
 
-void write_payload(const std::string& path, const Payload& payload, const Places& places,
+void write_payload(const std::string& path, std::span<const Quantity> quantities, const Places& places,
                    const std::atomic<bool>& cancelled) {
   Descriptor file(path, O_RDWR);
   if (!file.valid()) fail_with_errno(code, "open", path);
-  for (int q = 0; q < quantities; ++q) {
-    const auto bytes = std::as_bytes(payload[static_cast<std::size_t>(q)]);
+  for (std::size_t q = 0; q < quantities.size(); ++q) {
+    const auto bytes = std::as_bytes(quantities[q].numbers);
     for (std::size_t done = 0; done < bytes.size(); done += block_bytes) {
       if (cancelled) throw core::Error(code, "Writing '" + path + "' was given up.");
       const std::size_t count = std::min<std::size_t>(block_bytes, bytes.size() - done);
-      const std::int64_t place = places[static_cast<std::size_t>(q)] + static_cast<std::int64_t>(done);
+      const std::int64_t place = places[q] + static_cast<std::int64_t>(done);
       if (!file.write_all_at(bytes.data() + done, count, place)) fail_with_errno(code, "write", path);
     }
   }
@@ -73,27 +73,22 @@ void write_payload(const std::string& path, const Payload& payload, const Places
 
 }  // namespace
 
-const char* to_string(Quantity quantity) {
-  constexpr const char* names[] = {"parameters", "first_moments", "second_moments"};
-  return names[static_cast<int>(quantity)];
-}
-
 std::string checkpoint_file_name(int rank) {
   char name[32];
   std::snprintf(name, sizeof name, "rank-%05d.h5", rank);
   return name;
 }
 
-std::int64_t checkpoint_file_bytes(std::int64_t elements) {
+std::int64_t checkpoint_file_bytes(std::int64_t elements, std::int64_t quantities) {
   constexpr std::int64_t metadata = 8192;
   return quantities * elements * float_bytes + metadata;
 }
 
 void write_checkpoint_file(const std::string& folder, int rank, const std::string& id, std::int64_t step,
-                           const Payload& payload, std::mutex& hdf5, const std::atomic<bool>& cancelled,
+                           std::span<const Quantity> quantities, std::mutex& hdf5, const std::atomic<bool>& cancelled,
                            Durability durability) {
   const std::string path = folder + '/' + checkpoint_file_name(rank);
-  Places places{};
+  Places places;
   {
     const std::lock_guard lock(hdf5);
     Hdf5File file = Hdf5File::create(path, code, seal_bytes);
@@ -101,13 +96,12 @@ void write_checkpoint_file(const std::string& folder, int rank, const std::strin
     file.write_attribute("/", "id", id);
     file.write_attribute("/", "step", step);
     file.write_attribute("/", "rank", std::int64_t{rank});
-    for (std::size_t q = 0; q < places.size(); ++q) {
-      places[q] =
-          file.allocate<float>(to_string(static_cast<Quantity>(q)), {static_cast<std::int64_t>(payload[q].size())});
+    for (const Quantity& quantity : quantities) {
+      places.push_back(file.allocate<float>(quantity.name, {static_cast<std::int64_t>(quantity.numbers.size())}));
     }
     file.close();
   }
-  write_payload(path, payload, places, cancelled);
+  write_payload(path, quantities, places, cancelled);
   seal(path, file_kind);
   if (durability == Durability::forced) sync_to_disk(path);
 }
@@ -138,13 +132,13 @@ struct CheckpointReader::State {
 
   std::string path(std::size_t file) const { return folder + '/' + checkpoint_file_name(manifest.files[file].rank); }
 
-  std::int64_t offset(std::size_t file, Quantity quantity) {
+  std::int64_t offset(std::size_t file, std::size_t quantity) {
     if (!offsets[file]) offsets[file] = places_in(path(file), manifest, file, hdf5);
-    return (*offsets[file])[static_cast<std::size_t>(quantity)];
+    return (*offsets[file])[quantity];
   }
 
   /// Elements [from, from + out.size()) of a file's.
-  void fetch(std::size_t file, Quantity quantity, std::int64_t from, std::span<float> out) {
+  void fetch(std::size_t file, std::size_t quantity, std::int64_t from, std::span<float> out) {
     const std::int64_t place = offset(file, quantity) + from * float_bytes;
     if (open_file != file) {
       open = Descriptor(path(file), O_RDONLY);
@@ -159,7 +153,7 @@ struct CheckpointReader::State {
   }
 
   /// Copies what the piece has of [first, first + out.size()); returns how many elements.
-  std::int64_t copy(const Place& at, Quantity quantity, std::int64_t first, std::span<float> out) {
+  std::int64_t copy(const Place& at, std::size_t quantity, std::int64_t first, std::span<float> out) {
     const core::TensorPiece& p = at.piece;
     const std::int64_t last = first + static_cast<std::int64_t>(out.size());
     if (p.count == 1) {
@@ -205,10 +199,17 @@ CheckpointReader::CheckpointReader(std::string folder, const CheckpointManifest&
 
 CheckpointReader::~CheckpointReader() = default;
 
-void CheckpointReader::read(Quantity quantity, std::int64_t tensor, std::int64_t first, std::span<float> out) {
+void CheckpointReader::read(const std::string& quantity, std::int64_t tensor, std::int64_t first,
+                            std::span<float> out) {
+  const std::vector<std::string>& all = state_->manifest.quantities;
+  const auto found = std::find(all.begin(), all.end(), quantity);
+  if (found == all.end()) {
+    throw core::Error(code, "Cannot use the checkpoint '" + state_->folder + "': it has no '" + quantity + "'.");
+  }
+  const auto number = static_cast<std::size_t>(found - all.begin());
   std::int64_t copied = 0;
   for (const State::Place& place : state_->by_tensor.at(static_cast<std::size_t>(tensor))) {
-    copied += state_->copy(place, quantity, first, out);
+    copied += state_->copy(place, number, first, out);
   }
   if (copied == static_cast<std::int64_t>(out.size())) return;
   throw core::Error(code, "Cannot use the checkpoint '" + state_->folder + "': it does not hold all of '" +

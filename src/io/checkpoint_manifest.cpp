@@ -1,6 +1,6 @@
 // manifest.h5: root attributes schema, id, step; /tensors/{names, shapes (text "768,768")}; /files/{ranks, pieces}: the
-// number of pieces of each file; /pieces (pieces, 5): tensor, first, length, count, stride; /integers/{names, values},
-// /reals/…, /texts/…: what else there is.
+// number of pieces of each file; /pieces (pieces, 5): tensor, first, length, count, stride; /quantities: names of the
+// datasets of each file; /integers/{names, values}, /reals/…, /texts/…: what else there is.
 #include <algorithm>
 #include <charconv>
 #include <limits>
@@ -20,7 +20,8 @@ constexpr const char* schema = "bert_hpc checkpoint 1";
 constexpr std::int64_t columns = 5;
 // What a manifest may claim.
 constexpr std::int64_t most_tensors = 1 << 20, most_pieces = std::int64_t{1} << 28, most_files = 1 << 20;
-constexpr std::int64_t most_entries = 1 << 16, most_elements = std::int64_t{1} << 46, most_ranks = 1 << 20;
+constexpr std::int64_t most_quantities = 64, most_entries = 1 << 16, most_elements = std::int64_t{1} << 46,
+                       most_ranks = 1 << 20;
 
 std::string manifest_path(const std::string& folder) {
   return folder + '/' + manifest_name;
@@ -202,6 +203,7 @@ void write_manifest(const std::string& folder, const CheckpointManifest& manifes
     file.write("files/ranks", ranks);
     file.write("files/pieces", counts);
     file.write("pieces", pieces, {static_cast<std::int64_t>(pieces.size()) / columns, columns});
+    file.write_text("quantities", manifest.quantities);
     write_entries(file, "integers", manifest.integers);
     write_entries(file, "reals", manifest.reals);
     write_entries(file, "texts", manifest.texts);
@@ -220,6 +222,14 @@ void require_sound(const CheckpointManifest& manifest, const std::string& path) 
   }
   for (std::size_t f = 1; f < manifest.files.size(); ++f) {
     if (manifest.files[f].rank <= manifest.files[f - 1].rank) refuse(path, "its files are not in the order of ranks");
+  }
+  const std::vector<std::string>& quantities = manifest.quantities;
+  if (quantities.empty() || quantities.front() != parameters_name) refuse(path, "it has no list of quantities");
+  for (const std::string& name : quantities) {
+    const bool plain =
+        !name.empty() && name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") == std::string::npos;
+    if (!plain || std::count(quantities.begin(), quantities.end(), name) > 1)
+      refuse(path, "its list of quantities is wrong");
   }
   check_pieces(manifest, path);
 }
@@ -242,6 +252,9 @@ CheckpointManifest read_manifest(const std::string& folder, std::mutex& hdf5) {
     manifest.tensors.push_back({std::move(names[i]), shape_of(shapes[i], path)});
   }
   read_files(file, manifest);
+  // Manifests of before the list are of AdamW.
+  manifest.quantities = {parameters_name, "first_moments", "second_moments"};
+  if (file.exists("quantities")) manifest.quantities = file.read_text("quantities", most_quantities);
   manifest.integers = read_entries<std::int64_t>(file, "integers");
   manifest.reals = read_entries<double>(file, "reals");
   manifest.texts = read_entries<std::string>(file, "texts");

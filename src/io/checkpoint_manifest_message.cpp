@@ -91,8 +91,7 @@ void fields(Visitor& visit, const std::pair<First, Second>& entry) {
 }
 
 template <class Visitor, class T>
-requires std::is_trivially_copyable_v<T>
-void fields(Visitor& visit, T& value) {
+requires(std::is_trivially_copyable_v<T> || Is<T, std::string>) void fields(Visitor& visit, T& value) {
   visit(value);
 }
 
@@ -102,6 +101,7 @@ void fields(Visitor& visit, Is<CheckpointManifest> auto& manifest) {
   visit(manifest.step);
   visit(manifest.tensors);
   visit(manifest.files);
+  visit(manifest.quantities);
   visit(manifest.integers);
   visit(manifest.reals);
   visit(manifest.texts);

@@ -14,27 +14,35 @@ namespace {
 struct LikeRange {
   std::int64_t begin = 0, end = 0;
   bool decay = true, replaced = false;
+  std::int64_t slice = -1;  // where it is one slice alone
 };
 
 /// Neighbouring slices that are updated alike as one range, with or without copies; padding behind a slice belongs to
-/// it (it is zero and stays so).
-std::vector<LikeRange> like_ranges(const core::ParameterStore& parameters, std::span<const ArenaRange> replaced) {
+/// it (it is zero and stays so). `apart`: each slice is a range, without its padding.
+std::vector<LikeRange> like_ranges(const core::ParameterStore& parameters, std::span<const ArenaRange> replaced,
+                                   bool apart) {
   std::vector<LikeRange> ranges;
   for (const core::ParameterSlice& slice : parameters.slices()) {
     const bool again = std::any_of(replaced.begin(), replaced.end(), [&](const ArenaRange& range) {
       return range.begin <= slice.offset && slice.offset + slice.size <= range.end;
     });
+    const auto number = static_cast<std::int64_t>(&slice - parameters.slices().data());
+    if (apart) {
+      ranges.push_back({slice.offset, slice.offset + slice.size, slice.decay, again, number});
+      continue;
+    }
     const bool like = !ranges.empty() && ranges.back().decay == slice.decay && ranges.back().replaced == again;
     if (!like || slice.offset == parameters.products_begin()) {
       if (!ranges.empty()) ranges.back().end = slice.offset;
       ranges.push_back({slice.offset, 0, slice.decay, again});
     }
   }
-  if (!ranges.empty()) ranges.back().end = parameters.arena_size();
+  if (!ranges.empty() && !apart) ranges.back().end = parameters.arena_size();
   return ranges;
 }
 
-std::span<float> part(const core::Buffer<float>& buffer, std::size_t begin, std::size_t size) {
+template <class T>
+std::span<T> part(const core::Buffer<T>& buffer, std::size_t begin, std::size_t size) {
   return {buffer.data() + begin, size};
 }
 
@@ -44,20 +52,58 @@ bool owns_everything(const core::ParameterStore& parameters, std::span<const Own
   return elements == parameters.arena_size();
 }
 
+std::unique_ptr<ops::UpdateRule> make_rule(const ops::OptimizerKind& kind, std::vector<double> values) {
+  core::require(kind.states.size() <= ops::most_states, "optimizer: more states than an update takes");
+  for (const ops::StateTensor& state : kind.states) {
+    core::require(state.type == core::DataType::fp32 && state.parameters == 1,
+                  "optimizer: states in other forms than fp32 are not implemented");
+  }
+  if (values.empty()) {
+    for (const core::NumberSetting& setting : kind.input.settings) values.push_back(setting.value);
+  }
+  core::require(values.size() == kind.input.settings.size(), "optimizer: not one value for each of its keys");
+  return kind.make(values);
+}
+
 }  // namespace
 
-Adamw::Adamw(const AdamwSettings& settings, core::ParameterStore& parameters, std::span<const OwnedRange> owned,
-             bool offload, ops::RoundedWeights* copies, std::span<const ArenaRange> replaced)
-    : settings_(settings),
+Optimizer::Optimizer(const OptimizerSettings& settings, core::ParameterStore& parameters,
+                     std::span<const OwnedRange> owned, bool offload, ops::RoundedWeights* copies,
+                     std::span<const ArenaRange> replaced, const std::optional<TensorNormScope>& norms)
+    : kind_(ops::optimizer_kind(settings.name)),
+      rule_(make_rule(kind_, settings.values)),
+      max_gradient_norm_(settings.max_gradient_norm),
       parameters_(parameters),
       copies_(!offload && owns_everything(parameters, owned) ? copies : nullptr),
-      offload_(offload) {
-  const std::vector<LikeRange> ranges = like_ranges(parameters, replaced);
-  std::int64_t elements = 0;  // of the ranges before
+      offload_(offload),
+      norms_(rule_->needs_tensor_norms() ? norms : std::nullopt) {
+  core::require(norms_ || !rule_->needs_tensor_norms(), "optimizer: this rule needs norms of tensors");
+  cut(owned, replaced);
+  const auto elements = static_cast<std::int64_t>(
+      ranges_.empty() ? 0 : ranges_.back().state + static_cast<std::size_t>(ranges_.back().owned.size));
+  const core::MemoryKind memory = offload ? core::MemoryKind::host : core::MemoryKind::device;
+  for (std::size_t s = 0; s < kind_.states.size(); ++s) states_.emplace_back(elements, memory);
+  if (offload) {
+    masters_ = core::Buffer<float>(elements, memory);
+    gradients_ = core::Buffer<float>(elements, memory);
+    return;
+  }
+  std::vector<ops::UpdateRange> runs;
+  for (const Range& range : ranges_) {
+    for (const Run& run : range.runs) runs.push_back(resident(run));
+  }
+  resident_ = copies_ == nullptr ? ops::UpdateRanges(runs) : ops::UpdateRanges(runs, copies_->type());
+}
+
+void Optimizer::cut(std::span<const OwnedRange> owned, std::span<const ArenaRange> replaced) {
+  const std::vector<LikeRange> ranges = like_ranges(parameters_, replaced, norms_.has_value());
+  std::int64_t elements = 0, unused = norms_ ? norms_->blocks() : 0;
+  std::size_t runs = 0;  // of the ranges before
   for (const OwnedRange& mine : owned) {
     Range& own = ranges_.emplace_back();
     own.state = static_cast<std::size_t>(elements);
     own.owned = mine;
+    own.first_run = runs;
     for (const LikeRange& range : ranges) {
       const std::int64_t begin = std::max(mine.begin, range.begin), end = std::min(mine.begin + mine.size, range.end);
       if (begin >= end) continue;
@@ -69,80 +115,132 @@ Adamw::Adamw(const AdamwSettings& settings, core::ParameterStore& parameters, st
                           .gradient = narrow ? nullptr : mine.gradient + at,
                           .decay = range.decay,
                           .marks = mine.marks == nullptr ? nullptr : mine.marks + at / ops::GradientMarks::line,
-                          .replaced = range.replaced && !offload && mine.marks == nullptr,
+                          .replaced = range.replaced && !offload_ && mine.marks == nullptr,
                           .narrow_gradient = narrow ? mine.narrow_gradient + at : nullptr});
+      if (norms_) place_sums(own.runs.back(), range.slice, unused);
     }
     elements += mine.size;
+    runs += own.runs.size();
   }
-  std::size_t runs = 0;
-  for (Range& range : ranges_) {
-    range.first_run = runs;
-    runs += range.runs.size();
+  if (!norms_) return;
+  if (offload_) {
+    host_sums_.resize(static_cast<std::size_t>(2 * unused));
+    host_tensor_scales_.resize(static_cast<std::size_t>(norms_->tensors()));
+  } else {
+    sums_ = core::MirroredArray<double>(2 * unused);
+    tensor_scales_ = core::MirroredArray<float>(norms_->tensors());
   }
-  const core::MemoryKind states = offload ? core::MemoryKind::host : core::MemoryKind::device;
-  first_ = core::Buffer<float>(elements, states);
-  second_ = core::Buffer<float>(elements, states);
-  if (!offload) {
-    std::vector<ops::AdamwRange> resident_runs;
-    for (const Range& range : ranges_) {
-      for (const Run& run : range.runs) resident_runs.push_back(resident(run));
-    }
-    resident_ = copies_ == nullptr ? ops::AdamwRanges(resident_runs) : ops::AdamwRanges(resident_runs, copies_->type());
-    return;
-  }
-  masters_ = core::Buffer<float>(elements, states);
-  gradients_ = core::Buffer<float>(elements, states);
 }
 
-void Adamw::fetch(std::size_t range) {
+/// What does not count gets places from `unused` on.
+void Optimizer::place_sums(Run& run, std::int64_t slice, std::int64_t& unused) const {
+  const TensorNormScope::Slice& place = norms_->slices[static_cast<std::size_t>(slice)];
+  const std::int64_t offset = parameters_.slices()[static_cast<std::size_t>(slice)].offset - place.group_begin;
+  const std::int64_t from = static_cast<std::int64_t>(run.begin) - place.group_begin;
+  run.tensor = place.tensor;
+  run.phase = from % ops::norm_block;
+  run.first_block =
+      norms_->first_block[static_cast<std::size_t>(place.tensor)] + from / ops::norm_block - offset / ops::norm_block;
+  if (place.counts) return;
+  run.first_block = unused;
+  unused += ops::blocks_touched(run.phase, static_cast<std::int64_t>(run.size));
+}
+
+void Optimizer::fetch(std::size_t range) {
   Range& own = ranges_[range];
   const auto size = static_cast<std::size_t>(own.owned.size);
   ops::copy_to_host({own.owned.gradient, size}, part(gradients_, own.state, size));
   own.fetched = true;
 }
 
-ops::AdamwRange Adamw::resident(const Run& run) const {
+ops::UpdateRange Optimizer::resident(const Run& run) const {
   const auto begin = static_cast<std::int64_t>(run.begin);
   const bool copied = copies_ != nullptr && begin >= copies_->begin();
-  return {.value = parameters_.change_values().data() + run.begin,
-          .gradient = run.gradient,
-          .first_moment = first_.data() + run.state,
-          .second_moment = second_.data() + run.state,
-          .copy = copied ? copies_->data() + (begin - copies_->begin()) : nullptr,
-          .marks = run.marks,
-          .size = static_cast<std::int64_t>(run.size),
-          .decay = run.decay,
-          .clears = !run.replaced,
-          .narrow_gradient = run.narrow_gradient};
+  ops::UpdateRange range{.value = parameters_.change_values().data() + run.begin,
+                         .gradient = run.gradient,
+                         .copy = copied ? copies_->data() + (begin - copies_->begin()) : nullptr,
+                         .marks = run.marks,
+                         .size = static_cast<std::int64_t>(run.size),
+                         .decay = run.decay,
+                         .clears = !run.replaced,
+                         .narrow_gradient = run.narrow_gradient,
+                         .tensor = run.tensor,
+                         .first_block = run.first_block,
+                         .phase = run.phase};
+  for (std::size_t s = 0; s < states_.size(); ++s) range.states[s] = states_[s].data() + run.state;
+  return range;
 }
 
-void Adamw::update_on_host(const Run& run, const ops::AdamwStep& step) {
-  const std::span<float> first = part(first_, run.state, run.size), second = part(second_, run.state, run.size);
-  const std::span<float> values = parameters_.change_values().subspan(run.begin, run.size);
-  const std::span<float> masters = part(masters_, run.state, run.size);
-  if (!has_masters_) ops::copy_to_host(values, masters);
-  ops::adamw_update_on_host(step, masters, part(gradients_, run.state, run.size), first, second);
-  ops::copy_to_device(masters, values);
-  ops::set_zero({run.gradient, run.size}, {run.marks});
+ops::HostRange Optimizer::on_host(const Run& run) const {
+  ops::HostRange range{.value = part(masters_, run.state, run.size),
+                       .gradient = part(gradients_, run.state, run.size),
+                       .decay = run.decay,
+                       .tensor = run.tensor,
+                       .first_block = run.first_block,
+                       .phase = run.phase};
+  for (std::size_t s = 0; s < states_.size(); ++s) range.states[s] = part(states_[s], run.state, run.size);
+  return range;
 }
 
-void Adamw::update_offloaded(std::size_t range, ops::AdamwStep step) {
+/// Gradients and, the first time, parameters.
+void Optimizer::fetch_all() {
+  for (std::size_t i = 0; i < ranges_.size(); ++i) {
+    if (!ranges_[i].fetched) fetch(i);
+  }
+  if (has_masters_) return;
+  for (const Range& range : ranges_) {
+    const auto begin = static_cast<std::size_t>(range.owned.begin), size = static_cast<std::size_t>(range.owned.size);
+    ops::copy_to_host(parameters_.values().subspan(begin, size), part(masters_, range.state, size));
+  }
+  has_masters_ = true;
+}
+
+void Optimizer::update_offloaded(std::size_t range, const ops::UpdateStep& step) {
   Range& own = ranges_[range];
   if (!own.fetched) fetch(range);
   own.fetched = false;
-  const double decay = step.weight_decay;
   for (const Run& run : own.runs) {
-    step.weight_decay = run.decay ? decay : 0.0;
-    update_on_host(run, step);
+    const std::span<float> values = parameters_.change_values().subspan(run.begin, run.size);
+    const ops::HostRange host = on_host(run);
+    if (!has_masters_) ops::copy_to_host(values, host.value);
+    rule_->update_on_host(step, host);
+    ops::copy_to_device(host.value, values);
+    clear(run);
   }
 }
 
-void Adamw::clear(const Run& run) {
+void Optimizer::find_tensor_scales(ops::UpdateStep& step) {
+  if (!norms_) return;
+  const auto counted = static_cast<std::size_t>(2 * norms_->blocks());
+  std::span<double> sums(host_sums_);
+  if (offload_) {
+    fetch_all();
+    std::fill(host_sums_.begin(), host_sums_.end(), 0.0);
+    for (const Range& range : ranges_) {
+      for (const Run& run : range.runs) rule_->begin_on_host(step, on_host(run), host_sums_.data());
+    }
+  } else {
+    core::fill_on_device(sums_.device(), 0, static_cast<std::size_t>(sums_.size()) * sizeof(double));
+    rule_->begin(step, resident_, sums_.device());
+    sums = sums_.to_host(sums_.size());
+  }
+  const std::vector<double> totals = tensor_sums(*norms_, sums.first(counted));
+  float* const scales = offload_ ? host_tensor_scales_.data() : tensor_scales_.host();
+  std::fill_n(scales, norms_->tensors(), 1.0f);
+  for (const TensorNormScope::Slice& slice : norms_->slices) {
+    const auto t = static_cast<std::size_t>(slice.tensor);
+    if (slice.decay) scales[t] = rule_->tensor_scale(totals[2 * t], totals[2 * t + 1]);
+  }
+  if (!offload_) tensor_scales_.to_device(tensor_scales_.size());
+  step.tensor_scales = offload_ ? host_tensor_scales_.data() : tensor_scales_.device();
+}
+
+void Optimizer::clear(const Run& run) {
   if (run.narrow_gradient == nullptr) return ops::set_zero({run.gradient, run.size}, {run.marks});
   core::fill_on_device(run.narrow_gradient, 0, run.size * sizeof(core::Bf16));
 }
 
-void Adamw::clear_replaced() {
+void Optimizer::clear_replaced() {
   for (const Range& range : ranges_) {
     for (const Run& run : range.runs) {
       if (run.replaced) clear(run);
@@ -150,35 +248,25 @@ void Adamw::clear_replaced() {
   }
 }
 
-void Adamw::discard() {
+void Optimizer::discard() {
   for (Range& range : ranges_) {
     range.fetched = false;
     for (const Run& run : range.runs) clear(run);
   }
 }
 
-ops::AdamwStep Adamw::constants(double learning_rate, std::int64_t update) const {
-  ops::AdamwStep step;
-  step.learning_rate = learning_rate;
-  step.beta1 = settings_.beta1;
-  step.beta2 = settings_.beta2;
-  step.epsilon = settings_.epsilon;
-  step.bias_correction1 = 1.0 - std::pow(settings_.beta1, static_cast<double>(update));
-  step.bias_correction2 = 1.0 - std::pow(settings_.beta2, static_cast<double>(update));
-  step.weight_decay = settings_.weight_decay;
-  return step;
-}
-
-void Adamw::step(double learning_rate, std::int64_t update, double gradient_norm,
-                 const std::function<void(std::size_t)>& updated, double scale) {
-  ops::AdamwStep step = constants(learning_rate, update);
-  step.gradient_scale = ops::clipping_factor(gradient_norm, settings_.max_gradient_norm, scale);
+void Optimizer::step(double learning_rate, std::int64_t update, double gradient_norm,
+                     const std::function<void(std::size_t)>& updated, double scale) {
+  ops::UpdateStep step{.learning_rate = learning_rate,
+                       .number = update,
+                       .gradient_scale = ops::clipping_factor(gradient_norm, max_gradient_norm_, scale)};
   parameters_.change_values();
+  find_tensor_scales(step);
   // One kernel for everything, unless somebody waits for each range.
-  if (!offload_ && !updated) resident_.update(step, 0, resident_.size());
+  if (!offload_ && !updated) rule_->update(step, resident_, 0, resident_.size());
   for (std::size_t i = 0; (offload_ || updated) && i < ranges_.size(); ++i) {
     if (!offload_) {
-      resident_.update(step, ranges_[i].first_run, ranges_[i].first_run + ranges_[i].runs.size());
+      rule_->update(step, resident_, ranges_[i].first_run, ranges_[i].first_run + ranges_[i].runs.size());
     } else {
       update_offloaded(i, step);
     }
@@ -188,12 +276,11 @@ void Adamw::step(double learning_rate, std::int64_t update, double gradient_norm
   if (copies_ != nullptr) copies_->written();
 }
 
-void Adamw::step_on_device(double learning_rate, std::int64_t update, const float* factor) {
-  core::require(!offload_, "optimizer: an update in host memory needs to know the norm");
-  ops::AdamwStep step = constants(learning_rate, update);
-  step.device_scale = factor;
+void Optimizer::step_on_device(double learning_rate, std::int64_t update, const float* factor) {
+  core::require(steps_on_device(), "optimizer: this update needs to know norms on the host");
+  const ops::UpdateStep step{.learning_rate = learning_rate, .number = update, .device_scale = factor};
   parameters_.change_values();
-  resident_.update(step, 0, resident_.size());
+  rule_->update(step, resident_, 0, resident_.size());
   if (copies_ != nullptr) copies_->written();
 }
 

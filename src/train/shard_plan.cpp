@@ -173,7 +173,7 @@ ShardPlan plan_shards(const core::ParameterStore& parameters, const ShardSetting
 
 std::vector<std::pair<std::string, std::int64_t>> ShardPlan::memory() const {
   std::vector<std::pair<std::string, std::int64_t>> bytes = {{"parameters", arena * float_bytes}};
-  const std::int64_t states = 2 * optimizer_elements * float_bytes;
+  const std::int64_t states = ops::bytes_of(settings.states, optimizer_elements);
   if (shards_gradients()) {
     std::int64_t places = held;
     for (const std::int64_t elements : ring) places += elements + elements / ranks;
@@ -185,8 +185,9 @@ std::vector<std::pair<std::string, std::int64_t>> ShardPlan::memory() const {
   if (!settings.offload) bytes.emplace_back("optimizer states", states);
   const std::int64_t sums = settings.reproducible ? tree_levels * arena : ranks > 1 ? arena / ranks : 0;
   if (sums > 0 && !shards_gradients()) bytes.emplace_back("partial sums", sums * float_bytes);
-  // Beside the moments: the parameters that are updated there, and their gradients.
-  if (settings.offload) bytes.emplace_back("optimizer states and parameters (host)", 2 * states);
+  // Beside the states: the parameters that are updated there, and their gradients.
+  const std::int64_t others = 2 * optimizer_elements * float_bytes;
+  if (settings.offload) bytes.emplace_back("optimizer states and parameters (host)", states + others);
   return bytes;
 }
 

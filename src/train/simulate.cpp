@@ -187,9 +187,11 @@ class Simulation {
         load.sent_tensor += 2 * ring_bytes(tensor_bytes(shape, static_cast<int>(m)), in_.grid.tensor);
       }
     }
-    // fp32 values, gradients and two moments, 4 bytes each; ZeRO shards the moments, then the gradients too.
-    const double replicas = in_.grid.data;
-    load.state_bytes = load.parameters * (in_.zero == 0 ? 16 : in_.zero == 1 ? 8 + 8 / replicas : 4 + 12 / replicas);
+    // fp32 values and gradients, and states; ZeRO shards the states, then the gradients too.
+    const double replicas = in_.grid.data, states = in_.state_bytes;
+    load.state_bytes = load.parameters * (in_.zero == 0   ? 8 + states
+                                          : in_.zero == 1 ? 8 + states / replicas
+                                                          : 4 + (4 + states) / replicas);
     for (const Instruction& i : schedule) {
       const auto send = transfer_of(i, stages_, stage).send;
       if (!send) continue;
@@ -233,10 +235,11 @@ class Simulation {
     for (std::size_t stage = 0; stage < step.tails.size(); ++stage) {
       const StageLoad& load = step.loads[stage];
       StageTail& tail = step.tails[stage];
-      // AdamW reads four numbers of each parameter and writes three.
+      // An update reads value, gradient and states of each parameter, and writes value and states.
       const double updated = load.parameters / (in_.zero == 0 ? 1 : in_.grid.data);
-      const double update =
-          in_.measured_tail ? in_.measured_tail->update : 7 * element * updated / in_.machine.memory_bandwidth;
+      const double update = in_.measured_tail
+                                ? in_.measured_tail->update
+                                : (3 * element + 2 * in_.state_bytes) * updated / in_.machine.memory_bandwidth;
       tail.update_begin = known;
       tail.update_end = known + update;
       const double share = in_.measured_tail ? in_.measured_tail->share : in_.zero == 0 ? 0.0 : gather_seconds(load);

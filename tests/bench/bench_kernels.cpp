@@ -16,6 +16,7 @@
 #include "bert_hpc/ops/layer_norm.hpp"
 #include "bert_hpc/ops/losses.hpp"
 #include "bert_hpc/ops/optimizer_update.hpp"
+#include "support/adamw.hpp"
 #include "support/sample_tensors.hpp"
 
 using namespace bert_hpc;
@@ -91,11 +92,14 @@ void bench_flat(std::int64_t size) {
   Matrix w(start), g(start), m(start), v(1, size);
   std::fill(v.values.begin(), v.values.end(), 1e-4f);
   std::vector<double> partial(static_cast<std::size_t>((size + 4095) / 4096));
-  ops::AdamwStep step;
-  step.learning_rate = 1e-4f;
-  step.weight_decay = 0.01f;
+  const ops::UpdateRange range{.value = w.values.data(),
+                               .gradient = g.values.data(),
+                               .states = {m.values.data(), v.values.data()},
+                               .size = size};
+  const ops::UpdateRanges ranges({&range, 1});
+  const auto rule = test::adamw_rule(0.01);
   std::printf("flat range of %lld elements\n", static_cast<long long>(size));
-  report("adamw_update", 32 * n, "GB/s", [&] { ops::adamw_update(step, w.values, g.values, m.values, v.values); });
+  report("adamw_update", 32 * n, "GB/s", [&] { rule->update({.learning_rate = 1e-4}, ranges, 0, 1); });
   report("squared_norm_blocks", 4 * n, "GB/s", [&] { ops::squared_norm_blocks(w.values, partial); });
   report("accumulate", 12 * n, "GB/s", [&] { ops::accumulate(w.values, g.values); });
   report("set_zero", 4 * n, "GB/s", [&] { ops::set_zero(g.values); });

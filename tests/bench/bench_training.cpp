@@ -206,7 +206,7 @@ json run(const Options& options, comm::Communicator& world, int threads) {
   }
   attention->reserve(bounds.max_length, config.head_dim());
   const auto sums = train::make_data_parallel(world, store);
-  train::Adamw adamw({}, store, sums->owned(), false, products->kept_weights(), replaced);
+  train::Optimizer optimizer({}, store, sums->owned(), false, products->kept_weights(), replaced);
 
   SectionClock sections(options.device_clock);
   const auto one_step = [&](int step) {
@@ -230,13 +230,13 @@ json run(const Options& options, comm::Communicator& world, int threads) {
     const bool at_once = norm.is_alone();
     double size = 0;
     if (at_once) {
-      norm.start({}, adamw.max_gradient_norm(), 1);
+      norm.start({}, optimizer.max_gradient_norm(), 1);
       sections.lap("sums");
-      adamw.step_on_device(2e-5, step + 1, norm.factor());
+      optimizer.step_on_device(2e-5, step + 1, norm.factor());
     } else {
       size = norm();
       sections.lap("sums");
-      adamw.step(2e-5, step + 1, size);
+      optimizer.step(2e-5, step + 1, size);
     }
     sums->share_parameters();
     sections.lap("optimizer");

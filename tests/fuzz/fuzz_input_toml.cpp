@@ -10,14 +10,17 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::size_t cut = all.find('\0');
   std::vector<std::string> overrides;
   if (cut != std::string_view::npos) overrides.emplace_back(all.substr(cut + 1));
+  const config::Config defaults = config::default_config(
+      {{.name = "adamw", .settings = {{.key = "beta1", .value = 0.9, .low = 0, .high = 1, .high_open = true}}}});
   config::Config config;
-  if (!fuzz::accepts(
-          [&] { config = config::parse_config_text(std::string(all.substr(0, cut)), "input.toml", overrides); })) {
+  if (!fuzz::accepts([&] {
+        config = config::parse_config_text(std::string(all.substr(0, cut)), "input.toml", overrides, defaults);
+      })) {
     return 0;
   }
   const std::string resolved = config::to_toml(config);
   config::Config again;
-  fuzz::require(fuzz::accepts([&] { again = config::parse_config_text(resolved, "resolved", {}); }),
+  fuzz::require(fuzz::accepts([&] { again = config::parse_config_text(resolved, "resolved", {}, defaults); }),
                 "a resolved input is an input");
   fuzz::require(config::to_toml(again) == resolved, "a resolved input reads back as the same");
   return 0;

@@ -178,7 +178,7 @@ TEST_CASE("twenty steps of AdamW follow PyTorch's") {
     INFO(task);
     Trainee trainee(task);
     const train::OwnedRange all{0, trainee.store.arena_size(), trainee.store.gradients().data()};
-    train::Adamw adamw({}, trainee.store, std::span(&all, 1));
+    train::Optimizer optimizer({}, trainee.store, std::span(&all, 1));
     const std::vector<double> losses = trainee.golden.numbers("adamw.loss");
     const std::vector<double> norms = trainee.golden.numbers("adamw.norm");
     for (int step = 0; step < tests::GoldenFile::adamw_steps; ++step) {
@@ -191,7 +191,7 @@ TEST_CASE("twenty steps of AdamW follow PyTorch's") {
       // Where a regression has nearly reached its target, its gradient is a small difference: 1e-6 of a prediction of
       // 3 in a residual of 0.1.
       CHECK(std::abs(norm - norms[i]) < 3e-5 * std::max(1.0, norms[i]));
-      adamw.step(1e-3, step + 1, norm);
+      optimizer.step(1e-3, step + 1, norm);
     }
     if (!trainee.golden.has("adamw.value." + trainee.store.slices()[0].name)) continue;
     for (const core::ParameterSlice& slice : trainee.store.slices()) {

@@ -132,8 +132,8 @@ Outcome train_on(comm::Communicator& group, const Layout& layout) {
   for (const std::size_t unit : units) settings.units.push_back(store.slices()[unit].offset);
   const auto sums = train::make_data_parallel(group, store, settings);
   ops::RoundedWeights copies(store, core::DataType::bf16);
-  train::Adamw adamw({.max_gradient_norm = 0.1}, store, sums->owned(), layout.offload, &copies);
-  if (layout.offload) sums->set_summed([&](std::size_t range) { adamw.fetch(range); });
+  train::Optimizer optimizer({.max_gradient_norm = 0.1}, store, sums->owned(), layout.offload, &copies);
+  if (layout.offload) sums->set_summed([&](std::size_t range) { optimizer.fetch(range); });
   Outcome outcome;
   const std::int64_t mine = chunks / group.size();
   for (int step = 0; step < 3; ++step) {
@@ -159,7 +159,7 @@ Outcome train_on(comm::Communicator& group, const Layout& layout) {
     sums->end_step();
     outcome.norms.push_back(sums->gradient_norm());
     const auto share = [&](std::size_t range) { sums->share_range(range); };
-    adamw.step(1e-2, step + 1, outcome.norms.back(), step == 1 ? nullptr : std::function<void(std::size_t)>(share));
+    optimizer.step(1e-2, step + 1, outcome.norms.back(), step == 1 ? nullptr : std::function<void(std::size_t)>(share));
     sums->share_parameters();
     for (const float g : test::copy_of(store.gradients())) {
       if (g != 0) outcome.norms.push_back(-1);  // gradients must be zero again
@@ -272,14 +272,14 @@ TEST_CASE("memory of a rank: 16 bytes a parameter, 4 + 4 + 12/N with ZeRO 1, 4 +
   std::vector<core::ParameterSpec> list;
   for (int i = 0; i < 24; ++i) list.push_back({"layer." + std::to_string(i), {512, 1024}});
   for (const int zero : {0, 1, 2}) {
-    train::ShardSettings settings{.zero = zero};
+    train::ShardSettings settings{.zero = zero, .states = ops::optimizer_kind("").states};
     const bool whole = !train::shards_gradients(settings, size);
     const std::int64_t before = anonymous();
     ParameterStore store(list, whole ? ParameterStore::Arenas::with_gradients : ParameterStore::Arenas::values,
                          train::shard_alignment(false, size));
     for (const core::ParameterSlice& slice : store.slices()) settings.units.push_back(slice.offset);
     const auto sums = train::make_data_parallel(world(), store, settings);
-    train::Adamw adamw({}, store, sums->owned());
+    train::Optimizer optimizer({}, store, sums->owned());
     const std::int64_t grown = anonymous() - before;
     const double parameters = static_cast<double>(store.parameters()), n = size;
     double planned = 0, making = 0;

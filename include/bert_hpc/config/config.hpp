@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bert_hpc/config/toml_reader.hpp"
+#include "bert_hpc/core/number_setting.hpp"
 
 namespace bert_hpc::config {
 
@@ -63,11 +64,13 @@ struct Batch {
 };
 
 struct Optimizer {
-  std::string name = "adamw";
-  std::optional<double> learning_rate;  ///< the peak; training needs it
-  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0.01;
-  double max_gradient_norm = 1.0;       ///< 0: no clipping
-  std::int64_t max_skipped_steps = 10;  ///< in a row, whose loss or gradient is not finite; one more ends the run
+  std::string name;                        ///< of `known`
+  std::optional<double> learning_rate;     ///< the peak; training needs it
+  std::vector<core::NumberSetting> own;    ///< keys of this optimizer alone, with their values
+  double max_gradient_norm = 1.0;          ///< 0: no clipping
+  std::int64_t max_skipped_steps = 10;     ///< in a row, whose loss or gradient is not finite; one more ends the run
+  std::vector<core::NamedSettings> known;  ///< optimizers that the program has, the default first; no key
+  std::string owner;                       ///< whose keys `own` are; no key
 };
 
 struct Schedule {
@@ -147,6 +150,9 @@ struct ConfigProblem {
   std::vector<std::string> alternatives = {};  ///< other keys that would do as well, where the key is missing
 };
 
+/// Defaults of a program that has these optimizers.
+Config default_config(std::vector<core::NamedSettings> optimizers);
+
 /// All keys with their types and limits. Reads into or writes from `config`.
 void visit_keys(TomlKeys& toml, Config& config);
 
@@ -161,9 +167,10 @@ void require_valid(const Config& config, int replicas);
 
 /// The resolved configuration of an input file with overrides ("table.key=VALUE"). Throws Error(input) with every
 /// problem of the file, the overrides and validate(…, 0).
-Config parse_config(const std::string& path, const std::vector<std::string>& overrides);
+Config parse_config(const std::string& path, const std::vector<std::string>& overrides, const Config& defaults = {});
 /// The same from text already read (by rank 0, for all); `name` is what messages call it.
-Config parse_config_text(const std::string& text, const std::string& name, const std::vector<std::string>& overrides);
+Config parse_config_text(const std::string& text, const std::string& name, const std::vector<std::string>& overrides,
+                         const Config& defaults = {});
 
 /// An input as far as it could be read, keys that could not be at their defaults, and all that parse_config_text()
 /// throws.
@@ -171,8 +178,8 @@ struct ReadConfig {
   Config config;
   core::ProblemList problems;
 };
-ReadConfig read_config_text(const std::string& text, const std::string& name,
-                            const std::vector<std::string>& overrides);
+ReadConfig read_config_text(const std::string& text, const std::string& name, const std::vector<std::string>& overrides,
+                            const Config& defaults = {});
 
 /// The text of RUN/input.toml: every key with its value, in a fixed order; parse_config_text() reads back the same.
 std::string to_toml(const Config& config);

@@ -8,7 +8,6 @@
 // Payloads are contiguous datasets, filled and read by plain pwrite and pread at their places in the file.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -23,13 +22,13 @@
 
 namespace bert_hpc::io {
 
-/// What is kept of every element.
-enum class Quantity { parameters, first_moments, second_moments };
-inline constexpr int quantities = 3;
-const char* to_string(Quantity quantity);  ///< the dataset's name: "parameters", …
-
-/// Spans of one element each for every quantity, in the order of the pieces.
-using Payload = std::array<std::span<const float>, quantities>;
+/// What is kept of every element: the name of its dataset, and its numbers in the order of the pieces. The first one of
+/// a checkpoint is "parameters", then come the optimizer's states.
+struct Quantity {
+  std::string name;
+  std::span<const float> numbers;
+};
+inline constexpr const char* parameters_name = "parameters";
 
 struct CheckpointManifest {
   std::string id;  ///< the same in all files of one checkpoint and in no other
@@ -40,6 +39,8 @@ struct CheckpointManifest {
     std::vector<core::TensorPiece> pieces;
   };
   std::vector<File> files;
+  /// Names of what is kept of every element.
+  std::vector<std::string> quantities = {parameters_name};
   // What else there is to keep, by name.
   std::vector<std::pair<std::string, std::int64_t>> integers;
   std::vector<std::pair<std::string, double>> reals;
@@ -55,13 +56,13 @@ struct CheckpointManifest {
 inline constexpr const char* manifest_name = "manifest.h5";
 std::string checkpoint_file_name(int rank);  ///< "rank-00003.h5"
 
-/// Bytes that a file with so many elements of each quantity takes, about.
-std::int64_t checkpoint_file_bytes(std::int64_t elements);
+/// Bytes that a file with so many elements of so many quantities takes, about.
+std::int64_t checkpoint_file_bytes(std::int64_t elements, std::int64_t quantities);
 
 /// Writes and seals. `hdf5` is held during HDF5 calls, not while the payload is written, which ends
 /// early once `cancelled`. Throws Error(files).
 void write_checkpoint_file(const std::string& folder, int rank, const std::string& id, std::int64_t step,
-                           const Payload& payload, std::mutex& hdf5, const std::atomic<bool>& cancelled,
+                           std::span<const Quantity> quantities, std::mutex& hdf5, const std::atomic<bool>& cancelled,
                            Durability durability = Durability::forced);
 void write_manifest(const std::string& folder, const CheckpointManifest& manifest, std::mutex& hdf5,
                     Durability durability = Durability::forced);
@@ -100,7 +101,7 @@ class CheckpointReader {
   CheckpointReader& operator=(const CheckpointReader&) = delete;
 
   /// Elements [first, first + out.size()) of a whole tensor. Throws Error(files) where they are not all there.
-  void read(Quantity quantity, std::int64_t tensor, std::int64_t first, std::span<float> out);
+  void read(const std::string& quantity, std::int64_t tensor, std::int64_t first, std::span<float> out);
 
  private:
   struct State;

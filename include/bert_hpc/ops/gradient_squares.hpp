@@ -7,6 +7,7 @@
 #include <span>
 
 #include "bert_hpc/core/buffer.hpp"
+#include "bert_hpc/core/data_type.hpp"
 #include "bert_hpc/core/device.hpp"
 #include "bert_hpc/ops/optimizer_update.hpp"
 

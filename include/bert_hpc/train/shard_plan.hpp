@@ -11,15 +11,17 @@
 
 #include "bert_hpc/comm/communicator.hpp"
 #include "bert_hpc/core/parameter_store.hpp"
+#include "bert_hpc/ops/update_rule.hpp"
 
 namespace bert_hpc::train {
 
 struct ShardSettings {
   bool reproducible = false;
-  int zero = 1;                      ///< 1 costs what 0 costs in messages, and divides memory and work of the update
-  bool offload = false;              ///< the optimizer keeps its states in host memory and updates there
-  std::int64_t chunks = 1;           ///< reproducible: of a global batch
-  std::int64_t bucket_elements = 0;  ///< fast: of one reduce-scatter, about; 0: usual_bucket_elements()
+  int zero = 1;          ///< 1 costs what 0 costs in messages, and divides memory and work of the update
+  bool offload = false;  ///< the optimizer keeps its states in host memory and updates there
+  std::vector<ops::StateTensor> states{};  ///< that the optimizer keeps
+  std::int64_t chunks = 1;                 ///< reproducible: of a global batch
+  std::int64_t bucket_elements = 0;        ///< fast: of one reduce-scatter, about; 0: usual_bucket_elements()
   /// Where the arena's segments begin, ascending from 0. A segment is what goes through backward as one: a virtual
   /// stage of a pipeline.
   std::vector<std::int64_t> segments = {0};

@@ -33,6 +33,7 @@ struct SimulationInput {
   std::vector<MicroBatchShape> micro_batches;  ///< of one replica, the one with the most work
   double step_tokens = 0;                      ///< of all replicas
   int zero = 0;                                ///< which of optimizer states and gradients are sharded over replicas
+  double state_bytes = 8;                      ///< of a parameter's optimizer states
   core::MachineDescription machine;
   /// Seconds of a compute instruction where they were measured; null: from costs and rates.
   std::function<double(int stage, const Instruction&)> measured;

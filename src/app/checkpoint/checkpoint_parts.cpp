@@ -29,15 +29,16 @@ io::CheckpointFolder checkpoint_folder(const config::Config& input) {
 }
 
 std::int64_t snapshot_bytes(const train::ShardPlan& plan) {
-  return plan.arena / plan.ranks * io::quantities * static_cast<std::int64_t>(sizeof(float));
+  const std::int64_t own = plan.arena / plan.ranks;
+  return own * static_cast<std::int64_t>(sizeof(float)) + ops::bytes_of(plan.settings.states, own);
 }
 
-std::int64_t checkpoint_bytes(const Assembly& assembly, int ranks) {
+std::int64_t checkpoint_bytes(const Assembly& assembly, std::span<const ops::StateTensor> states, int ranks) {
   std::int64_t bytes = 0;
   for (const core::WholeTensor& tensor : whole_tensors(assembly)) {
-    bytes += tensor.elements() * io::quantities * static_cast<std::int64_t>(sizeof(float));
+    bytes += tensor.elements() * static_cast<std::int64_t>(sizeof(float)) + ops::bytes_of(states, tensor.elements());
   }
-  return bytes + (ranks + 1) * io::checkpoint_file_bytes(0);
+  return bytes + (ranks + 1) * io::checkpoint_file_bytes(0, 0);
 }
 
 std::vector<core::WholeTensor> whole_tensors(const Assembly& assembly) {

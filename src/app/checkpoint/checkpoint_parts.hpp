@@ -9,14 +9,16 @@
 
 #include "bert_hpc/app/engine/assembly.hpp"
 #include "bert_hpc/core/tensor_piece.hpp"
+#include "bert_hpc/io/checkpoint_file.hpp"
+#include "bert_hpc/ops/update_rule.hpp"
 #include "bert_hpc/train/data_parallel.hpp"
 
 namespace bert_hpc::app {
 
-/// The optimizer keeps moments of the owned ranges, one after the other: where those of an element of the arena are.
-class MomentPlaces {
+/// The optimizer keeps states of the owned ranges, one after the other: where those of an element of the arena are.
+class StatePlaces {
  public:
-  explicit MomentPlaces(std::span<const train::OwnedRange> owned) : owned_(owned) {
+  explicit StatePlaces(std::span<const train::OwnedRange> owned) : owned_(owned) {
     std::int64_t before = 0;
     for (const train::OwnedRange& range : owned) {
       before_.push_back(before);
@@ -36,7 +38,7 @@ class MomentPlaces {
   std::vector<std::int64_t> before_;
 };
 
-/// The parts of the arena that this rank has moments of.
+/// The parts of the arena that this rank has states of.
 inline std::vector<core::ArenaRange> owned_ranges(const train::DataParallel& sums) {
   std::vector<core::ArenaRange> ranges;
   for (const train::OwnedRange& range : sums.owned()) ranges.push_back({range.begin, range.size});
@@ -59,6 +61,13 @@ inline std::vector<core::PlacedPiece> parts_to_save(const Assembly& assembly, co
   }
   return core::pieces_to_save(assembly.parameters.slices(), tensors, ranges, assembly.place.tensor,
                               assembly.grid.tensor);
+}
+
+/// What a checkpoint keeps of every element, by name.
+inline std::vector<std::string> quantities_of(std::span<const ops::StateTensor> states) {
+  std::vector<std::string> names = {io::parameters_name};
+  for (const ops::StateTensor& state : states) names.push_back(state.name);
+  return names;
 }
 
 /// Pieces as a text, a line each, and back.

@@ -14,7 +14,7 @@ Checkpointer::Checkpointer(const Parts& parts, CheckpointTexts texts)
   State& s = *state_;
   std::int64_t elements = 0;
   for (const core::PlacedPiece& piece : s.pieces) elements += piece.piece.elements();
-  s.snapshot = core::Buffer<float>(elements * io::quantities, core::MemoryKind::host);
+  s.snapshot = core::Buffer<float>(elements * static_cast<std::int64_t>(s.quantities.size()), core::MemoryKind::host);
   s.run_id = s.world().broadcast(io::utc_now() + ' ' + io::host_name() + ' ' + std::to_string(::getpid()), 0);
   s.gather_files();
   collectively(s.world(), [&] {

@@ -23,19 +23,20 @@ void Checkpointer::State::gather_files() {
   }
 }
 
-/// Between two steps: parameters and moments of this rank's pieces, one quantity after the other.
+/// Between two steps: parameters and states of this rank's pieces, one quantity after the other.
 void Checkpointer::State::copy() {
   const std::span<const float> values = parts.assembly.parameters.values();
-  const std::span<const float> first = parts.optimizer.first_moments(), second = parts.optimizer.second_moments();
-  const MomentPlaces moments(parts.sums.owned());
+  const StatePlaces places(parts.sums.owned());
   const auto elements = static_cast<std::size_t>(own_elements());
   std::size_t next = 0;
   for (const core::PlacedPiece& piece : pieces) {
     const auto count = static_cast<std::size_t>(piece.piece.elements()), arena = static_cast<std::size_t>(piece.arena);
-    const std::size_t moment = moments.of(piece.arena);
+    const std::size_t at = places.of(piece.arena);
     ops::copy_to_host(values.subspan(arena, count), {snapshot.data() + next, count});
-    ops::copy_to_host(first.subspan(moment, count), {snapshot.data() + elements + next, count});
-    ops::copy_to_host(second.subspan(moment, count), {snapshot.data() + 2 * elements + next, count});
+    for (std::size_t s = 0; s < parts.optimizer.states().size(); ++s) {
+      ops::copy_to_host(parts.optimizer.state(s).subspan(at, count),
+                        {snapshot.data() + (s + 1) * elements + next, count});
+    }
     next += count;
   }
 }
@@ -46,6 +47,7 @@ io::CheckpointManifest Checkpointer::State::manifest_of(const TrainingState& sta
   result.step = state.done;
   result.tensors = tensors;
   result.files = files;
+  result.quantities = quantities;
   result.texts = texts;
   result.texts.emplace_back("written", io::utc_now());
   put(state, result);
@@ -64,10 +66,12 @@ std::string Checkpointer::State::write_files(std::int64_t at, std::int64_t histo
   try {
     const std::string place = folder.begin(at);
     const auto elements = static_cast<std::size_t>(own_elements());
-    io::Payload payload;
-    for (std::size_t q = 0; q < payload.size(); ++q) payload[q] = {snapshot.data() + q * elements, elements};
+    std::vector<io::Quantity> all;
+    for (const std::string& quantity : quantities) {
+      all.push_back({quantity, {snapshot.data() + all.size() * elements, elements}});
+    }
     if (elements > 0) {
-      io::write_checkpoint_file(place, world().rank(), run_id + ' ' + std::to_string(at), at, payload, parts.hdf5,
+      io::write_checkpoint_file(place, world().rank(), run_id + ' ' + std::to_string(at), at, all, parts.hdf5,
                                 cancelled, how);
     }
     if (speaks()) {

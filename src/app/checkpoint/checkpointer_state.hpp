@@ -28,12 +28,13 @@ struct Checkpointer::State {
         texts(std::move(said)),
         tensors(whole_tensors(given.assembly)),
         pieces(parts_to_save(given.assembly, given.sums, tensors)),
-        bytes(checkpoint_bytes(given.assembly, given.context.world.size())),
+        quantities(quantities_of(given.optimizer.states())),
+        bytes(checkpoint_bytes(given.assembly, given.optimizer.states(), given.context.world.size())),
         wall_time(given.context, bytes) {}
 
   comm::Communicator& world() const { return parts.context.world; }
   bool speaks() const { return world().rank() == 0; }
-  std::int64_t own_elements() const { return static_cast<std::int64_t>(snapshot.size()) / io::quantities; }
+  std::int64_t own_elements() const { return snapshot.size() / static_cast<std::int64_t>(quantities.size()); }
 
   static double seconds_since(Clock::time_point begin) {
     return std::chrono::duration<double>(Clock::now() - begin).count();
@@ -71,6 +72,7 @@ struct Checkpointer::State {
   CheckpointTexts texts;
   std::vector<core::WholeTensor> tensors;
   std::vector<core::PlacedPiece> pieces;  // what this rank saves
+  std::vector<std::string> quantities;    // of each of their elements
   std::int64_t bytes;                     // beside the history
   WallTime wall_time;
   double run_seconds = 0;                           // estimated
@@ -96,9 +98,9 @@ struct Checkpointer::State {
   std::string told_left_over;  // rank 0
 
   // The early checkpoint. What follows belongs to this rank's thread, and to the main one while that thread is idle.
-  std::mutex hold_mutex;  // while it is held, parameters and moments do not change
+  std::mutex hold_mutex;  // while it is held, parameters and states do not change
   std::condition_variable hold_changed;
-  std::optional<TrainingState> held;  // what parameters and moments are the state of; none while they change
+  std::optional<TrainingState> held;  // what parameters and states are the state of; none while they change
   std::int64_t held_history = 0;      // bytes of the journal then; rank 0
   bool saving = false;                // the main thread writes what there is
   std::atomic<bool> early_queued = false, early_wanted = false, urgent = false;

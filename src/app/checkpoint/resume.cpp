@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "bert_hpc/app/engine/label_unit.hpp"
+#include "bert_hpc/app/engine/training_settings.hpp"
 #include "bert_hpc/app/run/collective.hpp"
 #include "bert_hpc/app/run/run_directory.hpp"
 #include "bert_hpc/core/text.hpp"
@@ -29,7 +30,9 @@ std::string data_text(const data::ShardReader* reader) {
 
 /// What keeps the run from going on with this checkpoint; empty if nothing does.
 std::vector<std::string> obstacles(std::vector<std::string> found, const Assembly& assembly,
-                                   const io::CheckpointManifest& manifest, std::int64_t total_steps) {
+                                   const io::CheckpointManifest& manifest, const std::vector<std::string>& quantities,
+                                   std::int64_t total_steps) {
+  if (found.empty() && manifest.quantities != quantities) found.emplace_back("the optimizer's states");
   if (found.empty() && manifest.tensors != whole_tensors(assembly)) found.emplace_back("the model's parameters");
   const std::string unit = unit_difference(training_state(manifest).label_scale, assembly.label_scale);
   if (found.empty() && !unit.empty()) found.push_back(unit);
@@ -125,7 +128,7 @@ std::string damage(comm::Communicator& world, const io::CheckpointFolder& folder
 
 /// Reads the parts of one quantity; put(arena, elements) says where they go.
 template <class Put>
-void read_parts(io::CheckpointReader& reader, io::Quantity quantity, const std::vector<core::WantedPart>& parts,
+void read_parts(io::CheckpointReader& reader, const std::string& quantity, const std::vector<core::WantedPart>& parts,
                 const Put& put) {
   std::vector<float> whole;
   for (const core::WantedPart& part : parts) {
@@ -209,8 +212,8 @@ std::optional<Resume> choose_checkpoint(const RunContext& context, const Assembl
     CheckpointDifferences differences =
         checkpoint_differences(resume.manifest.texts, checkpoint_texts(context, assembly, sets), context.resolved,
                                context.input.run.reproducible);
-    const auto incompatibilities =
-        obstacles(std::move(differences.incompatibilities), assembly, resume.manifest, total_steps);
+    const auto incompatibilities = obstacles(std::move(differences.incompatibilities), assembly, resume.manifest,
+                                             quantities_of(optimizer_states(context.input)), total_steps);
     if (!incompatibilities.empty()) {
       std::string text = "the run cannot resume from " + place + ", because these differ:";
       for (const std::string& difference : incompatibilities) text += "\n     " + difference;
@@ -248,39 +251,34 @@ void load_parameters(const io::CheckpointFolder& folder, const io::CheckpointMan
     io::CheckpointReader reader(folder.place(manifest.step), manifest, hdf5);
     const std::vector<core::ArenaRange> all = {{0, assembly.parameters.arena_size()}};
     const auto parts = core::parts_to_load(assembly.parameters.slices(), manifest.tensors, all);
-    read_parts(reader, io::Quantity::parameters, parts, [&](std::int64_t arena, std::size_t count) {
+    read_parts(reader, io::parameters_name, parts, [&](std::int64_t arena, std::size_t count) {
       return values.subspan(static_cast<std::size_t>(arena), count);
     });
   });
   groups.data->broadcast(values, 0);
 }
 
-void load_moments(const Resume& resume, Assembly& assembly, const train::DataParallel& sums, train::Adamw& optimizer,
-                  std::mutex& hdf5) {
+void load_states(const Resume& resume, Assembly& assembly, const train::DataParallel& sums, train::Optimizer& optimizer,
+                 std::mutex& hdf5) {
   const comm::ProcessGroups& groups = assembly.groups();
   // Where every replica owns all, one reads for the others.
   const bool shared = !sums.plan().shares_update();
-  const MomentPlaces places(sums.owned());
-  const auto moments = [&](io::Quantity quantity) {
-    return quantity == io::Quantity::first_moments ? optimizer.first_moments() : optimizer.second_moments();
-  };
+  const StatePlaces places(sums.owned());
   collectively(groups.world, [&] {
     if (shared && assembly.place.data != 0) return;
     io::CheckpointReader reader(resume.place(), resume.manifest, hdf5);
     const auto parts = core::parts_to_load(assembly.parameters.slices(), resume.manifest.tensors, owned_ranges(sums));
-    for (const io::Quantity quantity : {io::Quantity::first_moments, io::Quantity::second_moments}) {
-      read_parts(reader, quantity, parts, [&](std::int64_t arena, std::size_t count) {
-        return moments(quantity).subspan(places.of(arena), count);
+    for (std::size_t s = 0; s < optimizer.states().size(); ++s) {
+      read_parts(reader, optimizer.states()[s].name, parts, [&](std::int64_t arena, std::size_t count) {
+        return optimizer.state(s).subspan(places.of(arena), count);
       });
     }
   });
-  if (shared) {
-    for (const std::span<float> states : {optimizer.first_moments(), optimizer.second_moments()}) {
-      if (sums.plan().settings.offload) {
-        groups.data->broadcast(std::as_writable_bytes(states), 0);  // in host memory
-      } else {
-        groups.data->broadcast(states, 0);
-      }
+  for (std::size_t s = 0; shared && s < optimizer.states().size(); ++s) {
+    if (sums.plan().settings.offload) {
+      groups.data->broadcast(std::as_writable_bytes(optimizer.state(s)), 0);  // in host memory
+    } else {
+      groups.data->broadcast(optimizer.state(s), 0);
     }
   }
   optimizer.parameters_changed();

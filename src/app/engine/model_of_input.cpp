@@ -80,7 +80,7 @@ void fill(config::Model& m, const model::ModelConfig& stated) {
 
 /// The input without what it may leave out: only what defaults depend on is taken from it.
 config::Config with_defaults(const config::Config& input) {
-  config::Config usual;
+  config::Config usual = config::default_config(input.optimizer.known);
   usual.run.mode = input.run.mode;
   usual.run.reproducible = input.run.reproducible;
   usual.model.family = input.model.family;
@@ -89,6 +89,7 @@ config::Config with_defaults(const config::Config& input) {
   usual.data.validation = input.data.validation;
   usual.batch.global = input.batch.global;
   usual.schedule.name = input.schedule.name;
+  usual.optimizer.name = input.optimizer.name;
   config::resolve(usual);
   fill(usual.model, stated_model(usual));
   usual.model.pretrained.reset();

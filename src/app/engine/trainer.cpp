@@ -23,9 +23,13 @@ Trainer::Trainer(const TrainerSettings& settings, Assembly& assembly, train::Dat
       assembly_(assembly),
       sums_(sums),
       timers_(timers),
-      optimizer_(settings.adamw, assembly.parameters, sums.owned(), sums.plan().settings.offload,
-                 assembly.products->kept_weights(),
-                 sums.plan().shards_gradients() ? std::vector<train::ArenaRange>() : assembly.replaced_gradients()),
+      optimizer_(
+          settings.optimizer, assembly.parameters, sums.owned(), sums.plan().settings.offload,
+          assembly.products->kept_weights(),
+          sums.plan().shards_gradients() ? std::vector<train::ArenaRange>() : assembly.replaced_gradients(),
+          train::tensor_norm_scope(assembly.parameters.slices(), assembly.all_parameters(), assembly.groups().world,
+                                   sums.plan().settings.reproducible, assembly.place.tensor,
+                                   sums.plan().shares_update() || assembly.place.data == 0)),
       hash_(*assembly.groups().data, assembly.groups().world, assembly.parameters, settings.parameter_hash_every),
       row_losses_(settings.rows * settings.micro_batches),
       row_counts_(static_cast<std::size_t>(settings.micro_batches)) {

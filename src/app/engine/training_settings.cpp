@@ -38,11 +38,9 @@ TrainerSettings trainer_settings(const config::Config& input, std::int64_t total
   TrainerSettings settings;
   settings.seed = static_cast<std::uint64_t>(input.run.seed);
   settings.learning_rate = input.optimizer.learning_rate.value_or(0.0);
-  settings.adamw = {.beta1 = input.optimizer.beta1,
-                    .beta2 = input.optimizer.beta2,
-                    .epsilon = input.optimizer.epsilon,
-                    .weight_decay = input.optimizer.weight_decay,
-                    .max_gradient_norm = input.optimizer.max_gradient_norm};
+  settings.optimizer.name = input.optimizer.name;
+  for (const core::NumberSetting& own : input.optimizer.own) settings.optimizer.values.push_back(own.value);
+  settings.optimizer.max_gradient_norm = input.optimizer.max_gradient_norm;
   settings.schedule = schedule_of(input, total_steps);
   if (input.precision.compute == "fp16") {
     settings.loss_scale = train::LossScaleSettings();
@@ -55,8 +53,13 @@ TrainerSettings trainer_settings(const config::Config& input, std::int64_t total
   return settings;
 }
 
+std::vector<ops::StateTensor> optimizer_states(const config::Config& input) {
+  return ops::optimizer_kind(input.optimizer.name).states;
+}
+
 train::ShardSettings shard_settings(const config::Config& input, std::int64_t chunks) {
   train::ShardSettings settings;
+  settings.states = optimizer_states(input);
   settings.reproducible = input.run.reproducible;
   settings.zero = static_cast<int>(input.parallel.zero);
   settings.offload = input.parallel.offload;

@@ -11,6 +11,7 @@
 #include "bert_hpc/config/machine_description.hpp"
 #include "bert_hpc/config/walltime.hpp"
 #include "bert_hpc/core/text.hpp"
+#include "bert_hpc/ops/update_rule.hpp"
 
 namespace bert_hpc::app {
 namespace {
@@ -182,6 +183,7 @@ train::SimulationInput simulation_input(const config::Config& input, const model
   simulated.kind = train::schedule_kind(input.parallel.pipeline_schedule).value_or(simulated.kind);
   simulated.virtual_stages = static_cast<int>(input.parallel.virtual_stages);
   simulated.zero = static_cast<int>(input.parallel.zero);
+  simulated.state_bytes = ops::bytes_per_parameter(ops::optimizer_kind(input.optimizer.name).states);
   simulated.micro_batches = slowest_replica(plan, input);
   for (const core::PlannedSample& sample : plan.samples) simulated.step_tokens += sample.length;
   simulated.balance = balance;

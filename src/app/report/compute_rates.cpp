@@ -135,17 +135,19 @@ std::vector<double> gemm_rates(comm::Communicator& world, const ops::ProductSett
   return rates;
 }
 
-/// Bytes/s of the optimizer: it reads four floats of each parameter and writes three.
+/// Bytes/s of the default optimizer: it reads value, gradient and states of each parameter, and writes value and
+/// states.
 double update_rate(comm::Communicator& world) {
   constexpr std::int64_t rows = 4096, columns = 2048;  // with gradients and moments 128 MiB: more than caches hold
   core::ParameterStore store({{.name = "weight", .shape = {rows, columns}}},
                              core::ParameterStore::Arenas::with_gradients);
   const train::OwnedRange all{0, store.arena_size(), store.gradients().data(), nullptr};
-  train::Adamw optimizer({}, store, std::span(&all, 1));
+  train::Optimizer optimizer({}, store, std::span(&all, 1));
   std::int64_t update = 0;
   const double seconds =
       shared_seconds(world, piece_budget, [&] { return seconds_of([&] { optimizer.step(1e-4, ++update, 1.0); }); });
-  return 7.0 * sizeof(float) * static_cast<double>(store.arena_size()) / seconds;
+  const double bytes = 3 * sizeof(float) + 2 * ops::bytes_per_parameter(optimizer.states());
+  return bytes * static_cast<double>(store.arena_size()) / seconds;
 }
 
 /// Sublayers of a block on a micro-batch of equal lengths.

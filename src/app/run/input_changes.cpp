@@ -78,19 +78,14 @@ std::vector<KeyChange> non_resumable(const std::vector<KeyChange>& changes) {
                                                           "checkpoint.",
                                                           "log.",
                                                           "debug.",
-                                                          "optimizer.learning_rate",
-                                                          "optimizer.beta1",
-                                                          "optimizer.beta2",
-                                                          "optimizer.epsilon",
-                                                          "optimizer.weight_decay",
-                                                          "optimizer.max_gradient_norm",
-                                                          "optimizer.max_skipped_steps"};
+                                                          "optimizer."};
   std::vector<KeyChange> found;
   for (const KeyChange& change : changes) {
-    const bool allowed = std::any_of(resumable.begin(), resumable.end(), [&](std::string_view name) {
+    const bool listed = std::any_of(resumable.begin(), resumable.end(), [&](std::string_view name) {
       return name.back() == '.' ? change.key.starts_with(name) : change.key == name;
     });
-    if (!allowed) found.push_back(change);
+    // States belong to the optimizer that made them.
+    if (!listed || change.key == "optimizer.name") found.push_back(change);
   }
   return found;
 }

@@ -8,6 +8,7 @@
 
 #include "bert_hpc/app/engine/assembly.hpp"
 #include "bert_hpc/app/run/run_directory.hpp"
+#include "bert_hpc/ops/update_rule.hpp"
 #include "support/example_input.hpp"
 #include "unit/config/key_list.hpp"
 
@@ -16,13 +17,17 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
+config::Config defaults() {
+  return config::default_config(ops::optimizer_inputs());
+}
+
 const std::string minimal =
     "[run]\ndirectory = \"out\"\n[model]\nhidden_size = 64\nnum_hidden_layers = 2\nnum_attention_heads = 2\n"
     "[task]\nname = \"classification\"\n[data]\ntrain = [\"t.h5\"]\n[optimizer]\nlearning_rate = 1e-3\n"
     "[schedule]\nepochs = 1\n";
 
 app::ResolvedInput resolved(const std::vector<std::string>& overrides = {}) {
-  config::Config input = config::parse_config_text(minimal, "input.toml", overrides);
+  config::Config input = config::parse_config_text(minimal, "input.toml", overrides, defaults());
   return app::resolved_input(input, app::stated_model(input));
 }
 
@@ -52,7 +57,7 @@ TEST_CASE("the resolved input says what a model from scratch was made of") {
   CHECK_THAT(input.text, !ContainsSubstring("vocab_size = 30522"));  // comes with the shards
   CHECK_THAT(input.defaults, ContainsSubstring("hidden_dropout_prob = 0.1\n"));
   // It reads back to the same, and to the same model.
-  config::Config again = config::parse_config_text(input.text, "input.toml", {});
+  config::Config again = config::parse_config_text(input.text, "input.toml", {}, defaults());
   CHECK(app::resolved_input(again, app::stated_model(again)).text == input.text);
   CHECK_THAT(resolved({"schedule.warmup_steps=3"}).text, !ContainsSubstring("warmup_ratio"));
 }
@@ -81,7 +86,7 @@ TEST_CASE("a key that is given since then is told, whatever key it is") {
   const std::vector<std::string> fp16 = {"data.validation=\"v.h5\"", "precision.compute=\"fp16\""};
   const auto there = keys_of(resolved(fp16).text);
   KeyList list;
-  config::Config config;
+  config::Config config = defaults();
   config::visit_keys(list, config);
   for (const std::string& key : list.names) {
     INFO(key);

@@ -7,6 +7,7 @@
 #include <random>
 #include <set>
 
+#include "bert_hpc/ops/update_rule.hpp"
 #include "key_list.hpp"
 #include "support/example_input.hpp"
 
@@ -23,8 +24,12 @@ const std::string minimal =
     "[run]\ndirectory = \"out\"\n[model]\npretrained = \"folder\"\n[task]\nname = \"regression\"\n"
     "[data]\ntrain = [\"a.h5\"]\n[optimizer]\nlearning_rate = 1e-5\n[schedule]\nepochs = 3\n";
 
+Config defaults() {
+  return default_config(bert_hpc::ops::optimizer_inputs());
+}
+
 Config parse(const std::string& text, const std::vector<std::string>& overrides = {}) {
-  return parse_config_text(text, "in.toml", overrides);
+  return parse_config_text(text, "in.toml", overrides, defaults());
 }
 
 std::string problems(const std::string& text, const std::vector<std::string>& overrides = {}) {
@@ -90,10 +95,9 @@ TEST_CASE("a short input gets defaults that are PyTorch's and Hugging Face's") {
   const Config c = parse(minimal);
   CHECK(c.run.mode == "train");
   CHECK(c.batch.global == 32);
-  CHECK(c.optimizer.beta1 == 0.9);
-  CHECK(c.optimizer.beta2 == 0.999);
-  CHECK(c.optimizer.epsilon == 1e-8);
-  CHECK(c.optimizer.weight_decay == 0.01);
+  REQUIRE(c.optimizer.own.size() == 4);
+  const double own[] = {0.9, 0.999, 1e-8, 0.01};  // beta1, beta2, epsilon, weight_decay
+  for (std::size_t i = 0; i < 4; ++i) CHECK(c.optimizer.own[i].value == own[i]);
   CHECK(c.optimizer.max_gradient_norm == 1.0);
   CHECK(c.precision.compute == "fp32");
   CHECK(c.schedule.name == "linear");
@@ -279,9 +283,9 @@ TEST_CASE("each mode asks for what it needs and no more") {
 }
 
 TEST_CASE("the example input runs, shows every key, and every key of it is known") {
-  CHECK_NOTHROW(parse_config(example_path, {}));
+  CHECK_NOTHROW(parse_config(example_path, {}, defaults()));
   KeyList list;
-  Config config;
+  Config config = defaults();
   visit_keys(list, config);
   std::set<std::string> shown;
   const std::string text = read_input_text(example_path);
@@ -305,9 +309,36 @@ TEST_CASE("the example input runs, shows every key, and every key of it is known
   CHECK(shown.size() == list.names.size());
 }
 
+TEST_CASE("the optimizer that is named decides which keys its table has") {
+  using bert_hpc::core::NamedSettings;
+  const std::vector<NamedSettings> two = {
+      {.name = "first", .settings = {{.key = "beta", .value = 0.5, .low = 0, .high = 1}}},
+      {.name = "second", .settings = {{.key = "momentum", .value = 0.25}, {.key = "beta", .value = 2}}},
+      {.name = "third", .available = false}};
+  const auto read = [&](const std::vector<std::string>& overrides) {
+    return parse_config_text(minimal, "in.toml", overrides, default_config(two));
+  };
+  const auto problem = [&](const std::vector<std::string>& overrides) {
+    try {
+      read(overrides);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("no problem");
+  };
+  CHECK_THAT(to_toml(read({})), ContainsSubstring("name = \"first\"\nlearning_rate = 1e-05\nbeta = 0.5\nmax_gradient"));
+  const Config second = read({"optimizer.name='second'", "optimizer.beta=3.0"});
+  CHECK_THAT(to_toml(second), ContainsSubstring("momentum = 0.25\nbeta = 3.0\nmax_gradient"));
+  CHECK(to_toml(parse_config_text(to_toml(second), "in.toml", {}, default_config(two))) == to_toml(second));
+  CHECK_THAT(problem({"optimizer.momentum=0.1"}), ContainsSubstring("momentum"));
+  CHECK_THAT(problem({"optimizer.beta=1.5"}), ContainsSubstring("out of range"));
+  CHECK_THAT(problem({"optimizer.name='third'"}), ContainsSubstring("not available in this version"));
+  CHECK_THAT(problem({"optimizer.name='fourth'"}), ContainsSubstring("\"first\" or \"second\""));
+}
+
 TEST_CASE("input/README.md explains exactly the keys that there are") {
   KeyList list;
-  Config config;
+  Config config = defaults();
   visit_keys(list, config);
   CHECK(test::manual_keys("bert_hpc") == std::set<std::string>(list.names.begin(), list.names.end()));
 }

@@ -6,6 +6,7 @@
 #include "../../../src/config/synonym_tables.hpp"
 #include "bert_hpc/config/config.hpp"
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/ops/update_rule.hpp"
 
 using namespace bert_hpc::config;
 using Catch::Matchers::ContainsSubstring;
@@ -30,7 +31,7 @@ epochs = 1
 
 std::string problems(const std::string& text, const std::vector<std::string>& overrides = {}) {
   try {
-    parse_config_text(text, "in.toml", overrides);
+    parse_config_text(text, "in.toml", overrides, default_config(bert_hpc::ops::optimizer_inputs()));
   } catch (const bert_hpc::core::Error& error) {
     return error.what();
   }

@@ -1,3 +1,5 @@
+#include <hdf5.h>
+
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <numeric>
@@ -6,6 +8,7 @@
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/io/checkpoint_file.hpp"
 #include "bert_hpc/io/checkpoint_folder.hpp"
+#include "bert_hpc/io/checksummed_file.hpp"
 #include "io_support.hpp"
 
 using namespace bert_hpc::io;
@@ -28,6 +31,7 @@ CheckpointManifest example() {
   manifest.integers = {{"epoch", 3}, {"big", std::int64_t{1} << 60}};
   manifest.reals = {{"loss", 0.1}};
   manifest.texts = {{"input", "[run]\nseed = 1\n"}, {"empty", ""}};
+  manifest.quantities = {"parameters", "signs", "scales"};
   return manifest;
 }
 
@@ -41,9 +45,9 @@ float value(int quantity, std::int64_t tensor, std::int64_t place) {
 void write_example(const std::string& folder, const CheckpointManifest& manifest) {
   std::mutex hdf5;
   for (const CheckpointManifest::File& file : manifest.files) {
-    std::vector<float> numbers[quantities];
-    Payload payload;
-    for (int q = 0; q < quantities; ++q) {
+    std::vector<float> numbers[3];
+    std::vector<Quantity> payload;
+    for (int q = 0; q < 3; ++q) {
       for (const TensorPiece& piece : file.pieces) {
         for (std::int64_t r = 0; r < piece.count; ++r) {
           for (std::int64_t i = 0; i < piece.length; ++i) {
@@ -51,7 +55,7 @@ void write_example(const std::string& folder, const CheckpointManifest& manifest
           }
         }
       }
-      payload[static_cast<std::size_t>(q)] = numbers[q];
+      payload.push_back({manifest.quantities[static_cast<std::size_t>(q)], numbers[q]});
     }
     write_checkpoint_file(folder, file.rank, manifest.id, manifest.step, payload, hdf5, false);
   }
@@ -68,14 +72,14 @@ void read_all(const std::string& folder) {
   for (std::size_t f = 0; f < manifest.files.size(); ++f) verify_checkpoint_file(folder, manifest, f, hdf5);
   verify_history(folder, manifest);
   CheckpointReader reader(folder, manifest, hdf5);
-  for (int q = 0; q < quantities; ++q) {
+  for (int q = 0; q < 3; ++q) {
     for (std::int64_t t = 0; t < 2; ++t) {
       const std::int64_t elements = manifest.tensors.at(static_cast<std::size_t>(t)).elements();
       for (std::int64_t begin = 0; begin < elements; begin += 5) {
         for (const std::int64_t size :
              {std::int64_t{1}, std::min<std::int64_t>(13, elements - begin), elements - begin}) {
           std::vector<float> out(static_cast<std::size_t>(size), -1);
-          reader.read(static_cast<Quantity>(q), t, begin, out);
+          reader.read(manifest.quantities.at(static_cast<std::size_t>(q)), t, begin, out);
           for (std::int64_t i = 0; i < size; ++i) {
             if (out[static_cast<std::size_t>(i)] != value(q, t, begin + i)) throw std::runtime_error("a wrong value");
           }
@@ -95,6 +99,7 @@ TEST_CASE("a checkpoint reads back, whatever ranges are asked for") {
   const CheckpointManifest found = read_manifest(directory.path(), hdf5);
   CHECK(found.id == manifest.id);
   CHECK(found.step == 100);
+  CHECK(found.quantities == manifest.quantities);
   CHECK(found.tensors == manifest.tensors);
   REQUIRE(found.files.size() == 2);
   CHECK(found.files[1].rank == 3);
@@ -108,8 +113,23 @@ TEST_CASE("a checkpoint reads back, whatever ranges are asked for") {
   read_all(directory.path());
   // The estimate of its size is no less than the truth and near it.
   const auto bytes = static_cast<std::int64_t>(fs::file_size(directory / checkpoint_file_name(3)));
-  CHECK(bytes <= checkpoint_file_bytes(34));
-  CHECK(bytes > checkpoint_file_bytes(34) - 8192);
+  CHECK(bytes <= checkpoint_file_bytes(34, 3));
+  CHECK(bytes > checkpoint_file_bytes(34, 3) - 8192);
+}
+
+TEST_CASE("a checkpoint of before manifests listed quantities is AdamW's") {
+  const TemporaryDirectory directory;
+  CheckpointManifest manifest = example();
+  manifest.quantities = {"parameters", "first_moments", "second_moments"};
+  write_example(directory.path(), manifest);
+  const std::string path = directory / manifest_name;
+  const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+  REQUIRE(H5Ldelete(file, "quantities", H5P_DEFAULT) >= 0);
+  REQUIRE(H5Fclose(file) >= 0);
+  seal(path, "checkpoint-manifest");
+  std::mutex hdf5;
+  CHECK(read_manifest(directory.path(), hdf5).quantities == manifest.quantities);
+  read_all(directory.path());
 }
 
 TEST_CASE("a manifest that claims what is not so is refused") {
@@ -135,6 +155,9 @@ TEST_CASE("a manifest that claims what is not so is refused") {
   refused("order of ranks", [](CheckpointManifest& m) { m.files[0].rank = 3; });
   refused("list of files", [](CheckpointManifest& m) { m.files[0].rank = -1; });
   refused("negative", [](CheckpointManifest& m) { m.step = -1; });
+  refused("quantities", [](CheckpointManifest& m) { m.quantities = {"moments"}; });
+  refused("quantities", [](CheckpointManifest& m) { m.quantities.push_back("../other"); });
+  refused("quantities", [](CheckpointManifest& m) { m.quantities.push_back("parameters"); });
 }
 
 TEST_CASE("files of two checkpoints do not mix") {

@@ -54,7 +54,7 @@ core::CallCount counted_step(core::DataType compute, int ranks = 1, std::int64_t
   products.keep_weights(store);
   attention->reserve(bounds.max_length, config.head_dim());
   const auto sums = train::make_data_parallel(group, store, shards);
-  train::Adamw adamw({}, store, sums->owned(), false, products.kept_weights());
+  train::Optimizer optimizer({}, store, sums->owned(), false, products.kept_weights());
   layers::Engine engine{products, *attention};
   const core::MirroredArray<double> losses(1);
   train::GradientNorm& norm = sums->norm();
@@ -76,7 +76,7 @@ core::CallCount counted_step(core::DataType compute, int ranks = 1, std::int64_t
     if (norm.is_alone()) {
       norm.start({.losses = losses.device(), .micro_batches = 1, .targets = 32}, 1.0, 1);
       count.enter("update");
-      adamw.step_on_device(1e-5, step + 1, norm.factor());
+      optimizer.step_on_device(1e-5, step + 1, norm.factor());
       count.enter("loss");
       losses.to_host(1);
     } else {
@@ -84,7 +84,7 @@ core::CallCount counted_step(core::DataType compute, int ranks = 1, std::int64_t
       losses.to_host(1);
       const double size = norm.result();
       count.enter("update");
-      adamw.step(1e-5, step + 1, size, [&sums](std::size_t range) { sums->share_range(range); });
+      optimizer.step(1e-5, step + 1, size, [&sums](std::size_t range) { sums->share_range(range); });
     }
     count.enter("share");
     sums->share_parameters();

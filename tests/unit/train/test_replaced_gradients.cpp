@@ -49,7 +49,7 @@ class Training {
       engine_.weight_gradients = ops::Write::replace;
       replaced = train::replaced_gradients(store_);
     }
-    adamw.emplace(train::AdamwSettings{}, store_, sums_->owned(), false, products_->kept_weights(), replaced);
+    optimizer.emplace(train::OptimizerSettings{}, store_, sums_->owned(), false, products_->kept_weights(), replaced);
   }
 
   /// The mean loss before it.
@@ -63,8 +63,8 @@ class Training {
     bert_.backward(engine_, pass, workspace_, [this](std::int64_t begin) { sums_->finished(begin); });
     sums_->end_micro_batch();
     sums_->end_step();
-    sums_->norm().start({}, adamw->max_gradient_norm(), 1);
-    adamw->step_on_device(1e-3, number, sums_->norm().factor());
+    sums_->norm().start({}, optimizer->max_gradient_norm(), 1);
+    optimizer->step_on_device(1e-3, number, sums_->norm().factor());
     sums_->share_parameters();
     return loss_.to_host(1)[0] / 32;
   }
@@ -80,7 +80,7 @@ class Training {
   std::vector<float> gradients() const { return copy_of(store_.gradients()); }
 
   std::vector<train::ArenaRange> replaced;
-  std::optional<train::Adamw> adamw;
+  std::optional<train::Optimizer> optimizer;
   const core::ParameterStore& store() const { return store_; }
 
  private:
@@ -120,7 +120,7 @@ TEST_CASE("gradients that the next step replaces are not zeroed, and parameters 
   }
   CHECK(std::count(kept.begin(), kept.end(), 0.0f) == static_cast<std::ptrdiff_t>(kept.size()));
 
-  replaces.adamw->clear_replaced();
+  replaces.optimizer->clear_replaced();
   const std::vector<float> cleared = replaces.gradients();
   CHECK(std::count(cleared.begin(), cleared.end(), 0.0f) == static_cast<std::ptrdiff_t>(cleared.size()));
 }
@@ -156,8 +156,8 @@ TEST_CASE("gradients of the blocks' weights in bf16 take half the memory and mov
   UNSCOPED_INFO("largest difference " << largest);
   CHECK(largest < 3 * learning_rate);
   CHECK(largest > 0);
-  narrow.adamw->clear_replaced();
-  narrow.adamw->discard();
+  narrow.optimizer->clear_replaced();
+  narrow.optimizer->discard();
   for (const core::ParameterStore::GradientRange& range : narrow.store().gradient_ranges()) {
     std::vector<std::byte> bytes(static_cast<std::size_t>((range.end - range.begin) * core::bytes_of(range.type)));
     core::copy_to_host(range.data, bytes.data(), bytes.size());

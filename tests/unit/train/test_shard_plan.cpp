@@ -49,13 +49,21 @@ TEST_CASE("memory of the optimizer's states is divided by the ranks from ZeRO 1 
   for (const int ranks : {1, 2, 4}) {
     const ParameterStore store = layout(false, ranks);
     const std::int64_t arena = 4 * store.arena_size();
-    auto memory = memory_of(train::plan_shards(store, {.zero = 1}, ranks));
+    const std::vector<ops::StateTensor> states = {{.name = "first"}, {.name = "second"}};
+    auto memory = memory_of(train::plan_shards(store, {.zero = 1, .states = states}, ranks));
     CHECK(memory["parameters"] == arena);
     CHECK(memory["gradients"] == arena);
     CHECK(memory["optimizer states"] == 2 * arena / ranks);
     CHECK(memory["partial sums"] == (ranks > 1 ? arena / ranks : 0));
-    memory = memory_of(train::plan_shards(store, {.zero = 0}, ranks));
+    memory = memory_of(train::plan_shards(store, {.zero = 0, .states = states}, ranks));
     CHECK(memory["optimizer states"] == 2 * arena);
+    // 8-bit numbers with a scale for every 256 of them would be two other states: what counts is what is listed.
+    const std::vector<ops::StateTensor> small = {{.name = "one", .type = core::DataType::bf16},
+                                                 {.name = "scales", .parameters = 256}};
+    memory = memory_of(train::plan_shards(store, {.zero = 0, .states = small}, ranks));
+    CHECK(memory["optimizer states"] == arena / 2 + (store.arena_size() + 255) / 256 * 4);
+    memory = memory_of(train::plan_shards(store, {.zero = 1, .offload = true, .states = states}, ranks));
+    CHECK(memory["optimizer states and parameters (host)"] == 4 * arena / ranks);
   }
 }
 

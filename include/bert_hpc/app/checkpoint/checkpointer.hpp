@@ -1,8 +1,8 @@
 // Writes checkpoints while training goes on. Between two steps every rank copies what it owns (a share of parameters
-// and moments; no number is saved twice) into memory taken at the start; its I/O thread writes that to a file. When all
-// ranks have done so, which they learn from the votes that go with each step's losses, rank 0's thread writes the
-// manifest and gives the checkpoint its name. Until then the one before stays what there is. The metric history needs
-// no snapshot: its journal only grows, so rank 0's thread copies what it was between the two steps.
+// and optimizer states; no number is saved twice) into memory taken at the start; its I/O thread writes that to a file.
+// When all ranks have done so, which they learn from the votes that go with each step's losses, rank 0's thread writes
+// the manifest and gives the checkpoint its name. Until then the one before stays what there is. The metric history
+// needs no snapshot: its journal only grows, so rank 0's thread copies what it was between the two steps.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ io::CheckpointFolder checkpoint_folder(const config::Config& input);
 /// Memory of a rank's snapshot, bytes at most. Pure.
 std::int64_t snapshot_bytes(const train::ShardPlan& plan);
 /// What a checkpoint takes on disk beside the metric history, bytes. Pure.
-std::int64_t checkpoint_bytes(const Assembly& assembly, int ranks);
+std::int64_t checkpoint_bytes(const Assembly& assembly, std::span<const ops::StateTensor> states, int ranks);
 
 /// All tensors of the model, as a checkpoint lists them.
 std::vector<core::WholeTensor> whole_tensors(const Assembly& assembly);
@@ -41,7 +41,7 @@ class Checkpointer {
     const RunContext& context;
     const Assembly& assembly;
     const train::DataParallel& sums;
-    train::Adamw& optimizer;
+    train::Optimizer& optimizer;
     StopRequest& requests;
     const Results& results;  ///< whose metric history is saved too
     std::mutex& hdf5;        ///< held during HDF5 calls
@@ -72,11 +72,11 @@ class Checkpointer {
   /// Collective. Saves the state; first waits for the one under way.
   void save(const TrainingState& state);
 
-  /// Until release(), parameters and moments stay those of this state. Not collective. If an urgent signal comes
+  /// Until release(), parameters and states stay those of this state. Not collective. If an urgent signal comes
   /// (SignalListener), it is written without waiting for the end of the step in flight, and named once all ranks have
   /// written theirs.
   void hold(const TrainingState& held);
-  /// Before parameters or moments change. Waits for a copy of them that is in progress, seconds at most.
+  /// Before parameters or states change. Waits for a copy of them that is in progress, seconds at most.
   void release();
   /// Collective. What is under way gets written. False, on every rank, if the last checkpoint could not be.
   bool finish();

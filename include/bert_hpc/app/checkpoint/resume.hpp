@@ -1,5 +1,5 @@
 // From which checkpoint a training goes on: the newest one that is whole and fits, found by all ranks together; and how
-// parameters and moments get from there into any layout.
+// parameters and states get from there into any layout.
 #pragma once
 
 #include <cstdint>
@@ -47,9 +47,9 @@ std::optional<Resume> choose_checkpoint(const RunContext& context, const Assembl
 /// Collective. Parameters of the checkpoint into the assembly.
 void load_parameters(const io::CheckpointFolder& folder, const io::CheckpointManifest& manifest, Assembly& assembly,
                      std::mutex& hdf5);
-/// Collective. Its moments into the optimizer.
-void load_moments(const Resume& resume, Assembly& assembly, const train::DataParallel& sums, train::Adamw& optimizer,
-                  std::mutex& hdf5);
+/// Collective. Its states into the optimizer.
+void load_states(const Resume& resume, Assembly& assembly, const train::DataParallel& sums, train::Optimizer& optimizer,
+                 std::mutex& hdf5);
 
 /// Collective. The parameters of the best model so far, from the checkpoint that `best` names; false, on every rank,
 /// where it is not there or not whole, and why is told.

@@ -26,7 +26,7 @@ namespace bert_hpc::app {
 struct TrainerSettings {
   std::uint64_t seed = 1;
   double learning_rate = 0;
-  train::AdamwSettings adamw;
+  train::OptimizerSettings optimizer;
   train::LearningRateSchedule schedule;
   std::int64_t parameter_hash_every = 0;                 ///< steps; 0: never
   std::optional<train::LossScaleSettings> loss_scale{};  ///< none where gradients need no scaling
@@ -47,7 +47,7 @@ struct Votes {
 /// What a step calls on its way.
 struct StepHooks {
   std::function<Votes()> votes;         ///< before the last all-reduce; none: no votes
-  std::function<void()> before_update;  ///< until it returns, parameters and moments are those of the step before
+  std::function<void()> before_update;  ///< until it returns, parameters and states are those of the step before
 };
 
 struct StepResult {
@@ -58,7 +58,7 @@ struct StepResult {
   double targets = 0;                    ///< of the global batch: what its loss is a mean over
   double sum_of_squared_lengths = 0;
   double noise_scale = 0;   ///< of the gradient so far, in sequences; NaN where it is not known
-  bool skipped = false;     ///< loss or gradient norm is not finite: parameters and moments are as before
+  bool skipped = false;     ///< loss or gradient norm is not finite: parameters and states are as before
   bool backed_off = false;  ///< where skipped: the loss scale was the likely reason, and is smaller now
   /// Where skipped: the samples with losses that are not finite, ascending; those of the whole batch where the gradient
   /// alone is not.
@@ -75,9 +75,9 @@ class Trainer : private train::PipelineEvents {
   /// see StepResult::skipped. Throws Error(numerical), on every rank alike, if a parameter has changed by itself.
   StepResult step(const data::LoadedStep& loaded, std::int64_t done, const StepHooks& hooks = {});
 
-  /// What a checkpoint keeps beside the parameters. After its moments were set from elsewhere, as the parameters were:
+  /// What a checkpoint keeps beside the parameters. After its states were set from elsewhere, as the parameters were:
   /// optimizer().parameters_changed().
-  train::Adamw& optimizer() { return optimizer_; }
+  train::Optimizer& optimizer() { return optimizer_; }
   train::NoiseScale& noise() { return noise_; }
   SkippedSteps& skipped() { return skipped_; }
   train::LossScale& loss_scale() { return scale_; }
@@ -104,7 +104,7 @@ class Trainer : private train::PipelineEvents {
   /// Collective. Of a step whose loss is not finite.
   std::vector<std::int64_t> samples_without_loss(const data::LoadedStep& loaded);
   /// One rank alone launches the update before it knows loss and norm.
-  bool updates_at_once() const { return sums_.norm().is_alone() && !sums_.plan().settings.offload && !assembly_.fp8; }
+  bool updates_at_once() const { return sums_.norm().is_alone() && optimizer_.steps_on_device() && !assembly_.fp8; }
   void update_at_once(double learning_rate, std::int64_t done, std::size_t micro_batches);
   /// The update, or where `result` says so none, unless it has been launched.
   void update(const StepResult& result, std::int64_t done);
@@ -113,7 +113,7 @@ class Trainer : private train::PipelineEvents {
   Assembly& assembly_;
   train::DataParallel& sums_;
   core::Timers& timers_;
-  train::Adamw optimizer_;
+  train::Optimizer optimizer_;
   std::optional<train::TiedGradients> tied_;
   train::ParameterHash hash_;
   train::NoiseScale noise_;

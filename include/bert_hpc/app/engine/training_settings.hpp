@@ -13,6 +13,9 @@ namespace bert_hpc::app {
 
 TrainerSettings trainer_settings(const config::Config& input, std::int64_t total_steps);
 
+/// What its optimizer keeps.
+std::vector<ops::StateTensor> optimizer_states(const config::Config& input);
+
 /// How a data-parallel group shares out sums and states; `chunks` of a global batch.
 train::ShardSettings shard_settings(const config::Config& input, std::int64_t chunks);
 

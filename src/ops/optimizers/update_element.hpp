@@ -1,59 +1,39 @@
-// AdamW of one element, and of eight neighbours as a GPU's thread takes them: included by kernel files and by tests
-// that run it without a GPU.
+// An update of one parameter, and of eight neighbours as a GPU's thread takes them, whatever the rule: included by
+// kernel files and by tests that run it without a GPU.
 #pragma once
 
-#include <cmath>
+#include <array>
 #include <cstdint>
 #include <type_traits>
+#include <utility>
 
+#include "../octets.hpp"
 #include "bert_hpc/core/device.hpp"
 #include "bert_hpc/ops/optimizer_update.hpp"
-#include "octets.hpp"
 
 namespace bert_hpc::ops {
 
-/// Constants of a step, formed in double and rounded once, as torch does with Python's numbers.
-struct Adamw {
-  explicit Adamw(const AdamwStep& step)
-      : decay(static_cast<float>(1.0 - step.learning_rate * step.weight_decay)),
-        step_size(static_cast<float>(step.learning_rate / step.bias_correction1)),
-        inverse_root2(static_cast<float>(1.0 / std::sqrt(step.bias_correction2))),
-        new1(static_cast<float>(1.0 - step.beta1)),
-        new2(static_cast<float>(1.0 - step.beta2)),
-        beta2(static_cast<float>(step.beta2)),
-        epsilon(static_cast<float>(step.epsilon)),
-        gradient_scale(step.gradient_scale) {}
-
-  // g' = gradient_scale · g,  m ← m + (g' − m)(1 − β1),  v ← β2 v + (1 − β2) g'²,
-  // w ← w (1 − lr · wd) − lr / bc1 · m / (√v / √bc2 + ε)
-  BERT_HPC_DEVICE void operator()(float& w, float g, float& m, float& v) const {
-    const float grad = gradient_scale * g;
-    const float m_new = m + (grad - m) * new1;
-    const float v_new = beta2 * v + new2 * grad * grad;
-    m = m_new;
-    v = v_new;
-    w = w * decay - step_size * (m_new / (std::sqrt(v_new) * inverse_root2 + epsilon));
-  }
-
-  float decay, step_size, inverse_root2, new1, new2, beta2, epsilon, gradient_scale;
-};
-
-/// Updates of w, with its gradient, moments and copy (of type `Copy`, or void without). `clears`: the gradient becomes
-/// 0.
-template <class Copy, bool clears = true, class Gradient = float>
+/// Updates of w, with its gradient, states and copy (of type `Copy`, or void without) by `Element`
+/// (update_kernels.hpp). `clears`: the gradient becomes 0.
+template <class Element, class Copy, bool clears = true, class Gradient = float>
 struct UpdateElement {
-  Adamw update;
+  Element update;
   float* w;
   Gradient* g;
-  float *m, *v;
+  float* s[Element::states];
   Copy* copy;
 
   template <bool known_zero>
   BERT_HPC_DEVICE void element(std::int64_t i) const {
+    element_with<known_zero>(i, std::make_index_sequence<Element::states>());
+  }
+
+  template <bool known_zero, std::size_t... k>
+  BERT_HPC_DEVICE void element_with(std::int64_t i, std::index_sequence<k...>) const {
     if constexpr (known_zero) {
-      update(w[i], 0.0f, m[i], v[i]);
+      update(w[i], 0.0f, s[k][i]...);
     } else {
-      update(w[i], g[i], m[i], v[i]);
+      update(w[i], g[i], s[k][i]...);
       if constexpr (clears) g[i] = 0.0f;
     }
     if constexpr (!std::is_void_v<Copy>) copy[i] = Copy(w[i]);
@@ -63,15 +43,18 @@ struct UpdateElement {
   /// are under way together: in element() the compiler must assume that a store changes what the next load finds.
   template <bool known_zero>
   BERT_HPC_DEVICE void octet(std::int64_t i, int count) const {
+    octet_with<known_zero>(i, count, std::make_index_sequence<Element::states>());
+  }
+
+  template <bool known_zero, std::size_t... k>
+  BERT_HPC_DEVICE void octet_with(std::int64_t i, int count, std::index_sequence<k...>) const {
     using octets::width;
-    float value[width], gradient[width] = {}, first[width], second[width];
+    float value[width], gradient[width] = {}, states[Element::states][width];
     octets::load(w + i, count, value);
     if constexpr (!known_zero) octets::load(g + i, count, gradient);
-    octets::load(m + i, count, first);
-    octets::load(v + i, count, second);
-    for (int j = 0; j < width; ++j) update(value[j], gradient[j], first[j], second[j]);
-    octets::store(first, count, m + i);
-    octets::store(second, count, v + i);
+    (octets::load(s[k] + i, count, states[k]), ...);
+    for (int j = 0; j < width; ++j) update(value[j], gradient[j], states[k][j]...);
+    (octets::store(states[k], count, s[k] + i), ...);
     octets::store(value, count, w + i);
     if constexpr (!known_zero && clears) {
       float zero[width] = {};
@@ -109,6 +92,27 @@ BERT_HPC_DEVICE void update_octets(int lane, std::int64_t count, const std::uint
       body.template octet<true>(begin, columns_of(o, count));
     } else {
       body.template octet<false>(begin, columns_of(o, count));
+    }
+  }
+}
+
+/// body.element<known_zero>(i) for i in [begin, end), which marks[0] begins: runs of lines of one kind, so that loops
+/// are long.
+template <class Body>
+BERT_HPC_DEVICE void for_marked_runs(std::int64_t begin, std::int64_t end, const std::uint8_t* marks,
+                                     const Body& body) {
+  constexpr std::int64_t line = GradientMarks::line;
+  for (std::int64_t next; begin < end; begin = next) {
+    const bool zero = marks != nullptr && marks[begin / line] == 0;
+    next = marks == nullptr ? end : begin + line;
+    while (next < end && (marks[next / line] == 0) == zero) next += line;
+    next = next < end ? next : end;
+    if (zero) {
+#pragma omp simd
+      for (std::int64_t i = begin; i < next; ++i) body.template element<true>(i);
+    } else {
+#pragma omp simd
+      for (std::int64_t i = begin; i < next; ++i) body.template element<false>(i);
     }
   }
 }

@@ -1,0 +1,146 @@
+// The formula of an optimizer: what becomes of parameters and of the states that the optimizer keeps of them, given
+// gradients. An optimizer is one file of src/ops/optimizers, with its name, its keys in the input, its states and its
+// formula, and one line of registry.cpp. What all have in common (ranges that a rank owns, clipping, host memory,
+// skipped steps) is train/optimizer.hpp.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "bert_hpc/core/buffer.hpp"
+#include "bert_hpc/core/data_type.hpp"
+#include "bert_hpc/core/number_setting.hpp"
+#include "bert_hpc/ops/optimizer_update.hpp"
+
+namespace bert_hpc::ops {
+
+/// What an optimizer keeps of every parameter from step to step, zero at first.
+struct StateTensor {
+  std::string name;  ///< of its dataset in checkpoints
+  core::DataType type = core::DataType::fp32;
+  std::int64_t parameters = 1;  ///< that share an element: more for scales of blocks
+
+  /// Of the state of `elements` parameters.
+  std::int64_t bytes(std::int64_t elements) const {
+    return (elements + parameters - 1) / parameters * core::bytes_of(type);
+  }
+};
+/// Of all states of `elements` parameters.
+std::int64_t bytes_of(std::span<const StateTensor> states, std::int64_t elements);
+double bytes_per_parameter(std::span<const StateTensor> states);
+
+inline constexpr std::size_t most_states = 4;
+
+/// A range of parameters with its gradient, states, known zeros (or null) and rounded copy (or null), all of `size`
+/// elements in device memory.
+struct UpdateRange {
+  float *value = nullptr, *gradient = nullptr;
+  std::array<float*, most_states> states{};  ///< in the order of OptimizerKind::states
+  std::uint16_t* copy = nullptr;
+  std::uint8_t* marks = nullptr;
+  std::int64_t size = 0;
+  bool decay = true;   ///< false for biases and layer norms
+  bool clears = true;  ///< false: the gradient stays as it is, as the next step replaces it; such ranges have no marks
+  /// The gradient, where it is stored in bf16; `gradient` is null then. Such ranges are not cleared.
+  const core::Bf16* narrow_gradient = nullptr;
+  // For rules with tensor norms:
+  std::int64_t tensor = 0;       ///< whose range it is, an index into UpdateStep::tensor_scales
+  std::int64_t first_block = 0;  ///< where the sums of its first block of norm_block elements go
+  std::int64_t phase = 0;        ///< elements of that block that lie before the range
+};
+
+/// The same in host memory, of gradients in fp32.
+struct HostRange {
+  std::span<float> value, gradient;
+  std::array<std::span<float>, most_states> states{};
+  bool decay = true;
+  std::int64_t tensor = 0, first_block = 0, phase = 0;
+};
+
+struct UpdateStep {
+  double learning_rate = 0;
+  std::int64_t number = 1;   ///< of the update, from 1
+  float gradient_scale = 1;  ///< multiplies every gradient first: clipping, and loss scaling undone
+  /// UpdateRanges: what stands there when the kernel runs is taken for gradient_scale; if it is NaN, gradients are
+  /// zeroed and nothing else changes. Device memory, or null.
+  const float* device_scale = nullptr;
+  /// For rules with tensor norms: tensor_scale() by tensor, in the memory of the ranges.
+  const float* tensor_scales = nullptr;
+};
+
+/// Ranges that are updated together: one kernel for all of them, which takes pieces of equal size. A model has a
+/// hundred ranges with and without weight decay in turn, most of them small.
+class UpdateRanges {
+ public:
+  UpdateRanges() = default;
+  /// Their memory must outlive this. Copies are of type `copies`.
+  explicit UpdateRanges(std::span<const UpdateRange> ranges, core::DataType copies = core::DataType::bf16);
+
+  std::size_t size() const { return first_piece_.empty() ? 0 : first_piece_.size() - 1; }
+
+  /// Elements [begin, begin + count) of a range.
+  struct Piece {
+    std::int64_t range = 0, begin = 0, count = 0;
+  };
+  // For rules: ranges and pieces in device memory. Those of ranges [first, last) are pieces [piece_of(first),
+  // piece_of(last)); blocks are cut where sums of tensors begin anew.
+  const UpdateRange* ranges() const { return ranges_.data(); }
+  const Piece* pieces() const { return pieces_.data(); }
+  const core::Buffer<Piece>& blocks() const { return blocks_; }
+  /// Throws Error(internal) where there are not so many ranges.
+  std::int64_t piece_of(std::size_t range) const;
+  core::DataType copies() const { return copies_; }
+
+ private:
+  core::DataType copies_ = core::DataType::bf16;
+  core::Buffer<UpdateRange> ranges_;
+  core::Buffer<Piece> pieces_, blocks_;
+  std::vector<std::int64_t> first_piece_;  // by range, and one more
+};
+
+/// Blocks of norm_block elements that a range of so many elements, `phase` of whose first block lie before it, touches.
+constexpr std::int64_t blocks_touched(std::int64_t phase, std::int64_t elements) {
+  return (phase + elements + norm_block - 1) / norm_block;
+}
+
+class UpdateRule {
+ public:
+  virtual ~UpdateRule() = default;
+
+  /// New parameters, states and copies of ranges [first, last); gradients and their marks are cleared as they say.
+  virtual void update(const UpdateStep& step, const UpdateRanges& ranges, std::size_t first,
+                      std::size_t last) const = 0;
+  /// The same by the host's processors, with CPU kernels the same bits; gradients stay.
+  virtual void update_on_host(const UpdateStep& step, const HostRange& range) const = 0;
+
+  /// Does update() need to know norms of whole tensors? Then ranges are parts of one tensor each, and before update()
+  /// come begin() for all of them, and tensor_scale() of sums that are complete.
+  virtual bool needs_tensor_norms() const { return false; }
+  /// Squares of values and of their updates, summed over each block: sums[2·place] and sums[2·place + 1], where a range
+  /// has its places from first_block on; other places stay. Memory of the ranges.
+  virtual void begin(const UpdateStep& step, const UpdateRanges& ranges, double* sums) const;
+  virtual void begin_on_host(const UpdateStep& step, const HostRange& range, double* sums) const;
+  /// What an update of a tensor is multiplied by, given the sums over all of it.
+  virtual float tensor_scale(double value_squares, double update_squares) const;
+};
+
+/// An optimizer that this program has.
+struct OptimizerKind {
+  core::NamedSettings input;        ///< [optimizer] name, and its own keys there
+  std::vector<StateTensor> states;  ///< at most most_states
+  /// `values` in the order of input.settings.
+  std::unique_ptr<UpdateRule> (*make)(std::span<const double> values);
+};
+
+/// The default first.
+const std::vector<OptimizerKind>& optimizer_kinds();
+/// "": the default. Throws Error(input) where there is none of that name.
+const OptimizerKind& optimizer_kind(const std::string& name);
+/// Names and keys of all of them, and of those that are planned, for the reader of inputs.
+std::vector<core::NamedSettings> optimizer_inputs();
+
+}  // namespace bert_hpc::ops

@@ -1,0 +1,66 @@
+// How ranges are cut for kernels, and what a rule without tensor norms leaves to its base.
+#include <algorithm>
+
+#include "bert_hpc/core/device_memory.hpp"
+#include "bert_hpc/core/error.hpp"
+#include "update_kernels.hpp"
+
+namespace bert_hpc::ops {
+namespace {
+
+core::Buffer<UpdateRanges::Piece> on_device(const std::vector<UpdateRanges::Piece>& pieces) {
+  core::Buffer<UpdateRanges::Piece> buffer(static_cast<std::int64_t>(pieces.size()));
+  core::copy_to_device(pieces.data(), buffer.data(), pieces.size() * sizeof(UpdateRanges::Piece));
+  return buffer;
+}
+
+}  // namespace
+
+std::int64_t bytes_of(std::span<const StateTensor> states, std::int64_t elements) {
+  std::int64_t bytes = 0;
+  for (const StateTensor& state : states) bytes += state.bytes(elements);
+  return bytes;
+}
+
+double bytes_per_parameter(std::span<const StateTensor> states) {
+  double bytes = 0;
+  for (const StateTensor& state : states) {
+    bytes += static_cast<double>(core::bytes_of(state.type)) / static_cast<double>(state.parameters);
+  }
+  return bytes;
+}
+
+UpdateRanges::UpdateRanges(std::span<const UpdateRange> ranges, core::DataType copies)
+    : copies_(copies), ranges_(static_cast<std::int64_t>(ranges.size())), first_piece_(1, 0) {
+  std::vector<Piece> pieces, blocks;
+  for (std::size_t r = 0; r < ranges.size(); ++r) {
+    core::require(ranges[r].narrow_gradient == nullptr || (!ranges[r].clears && ranges[r].marks == nullptr),
+                  "optimizer: a gradient in 16 bits is neither cleared nor marked");
+    const auto index = static_cast<std::int64_t>(r);
+    const std::int64_t size = ranges[r].size;
+    for (std::int64_t begin = 0; begin < size; begin += piece_elements) {
+      pieces.push_back({index, begin, std::min(piece_elements, size - begin)});
+    }
+    first_piece_.push_back(static_cast<std::int64_t>(pieces.size()));
+    for (std::int64_t begin = 0, end; begin < size; begin = end) {
+      end = std::min(size, (begin + ranges[r].phase) / norm_block * norm_block + norm_block - ranges[r].phase);
+      blocks.push_back({index, begin, end - begin});
+    }
+  }
+  pieces_ = on_device(pieces);
+  blocks_ = on_device(blocks);
+  core::copy_to_device(ranges.data(), ranges_.data(), ranges.size_bytes());
+}
+
+std::int64_t UpdateRanges::piece_of(std::size_t range) const {
+  core::require(range < first_piece_.size(), "optimizer: ranges that there are not");
+  return first_piece_[range];
+}
+
+void UpdateRule::begin(const UpdateStep&, const UpdateRanges&, double*) const {}
+void UpdateRule::begin_on_host(const UpdateStep&, const HostRange&, double*) const {}
+float UpdateRule::tensor_scale(double, double) const {
+  return 1.0f;
+}
+
+}  // namespace bert_hpc::ops
