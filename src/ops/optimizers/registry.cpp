@@ -7,9 +7,10 @@
 namespace bert_hpc::ops {
 
 OptimizerKind adamw();
+OptimizerKind lamb();
 
 const std::vector<OptimizerKind>& optimizer_kinds() {
-  static const std::vector<OptimizerKind> kinds = {adamw()};
+  static const std::vector<OptimizerKind> kinds = {adamw(), lamb()};
   return kinds;
 }
 
@@ -24,7 +25,7 @@ const OptimizerKind& optimizer_kind(const std::string& name) {
 std::vector<core::NamedSettings> optimizer_inputs() {
   std::vector<core::NamedSettings> inputs;
   for (const OptimizerKind& kind : optimizer_kinds()) inputs.push_back(kind.input);
-  for (const char* name : {"adamw8bit", "lamb"}) inputs.push_back({.name = name, .available = false});
+  for (const char* name : {"adamw8bit"}) inputs.push_back({.name = name, .available = false});
   return inputs;
 }
 

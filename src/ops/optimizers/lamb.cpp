@@ -1,0 +1,104 @@
+// LAMB (You et al., "Large batch optimization for deep learning: training BERT in 76 minutes", 2020, algorithm 2) with
+// φ(x) = x and bias correction, as NVIDIA's FusedLAMB in Apex: the step of a tensor is scaled by ‖w‖/‖u‖, with 1 where
+// either norm is zero. Biases and layer norms have neither weight decay nor such a scale.
+//
+// An update takes two passes. The first one brings the moments up to date and sums squares of w and u; the second one
+// forms u again from what the first one left, so that nothing but the moments is stored between them.
+#include <cmath>
+
+#include "update_kernels.hpp"
+
+namespace bert_hpc::ops {
+namespace optimizers {
+
+struct LambSettings {
+  double beta1, beta2, epsilon, weight_decay;
+};
+
+/// Constants of a step, formed in double and rounded once.
+struct LambElement {
+  static constexpr std::size_t states = 2;
+  static constexpr bool tensor_norms = true;
+
+  LambElement(const LambSettings& settings, const UpdateStep& step, bool decays)
+      : learning_rate(static_cast<float>(step.learning_rate)),
+        decay(static_cast<float>(decays ? settings.weight_decay : 0.0)),
+        inverse1(static_cast<float>(1.0 / correction(settings.beta1, step))),
+        inverse_root2(static_cast<float>(1.0 / std::sqrt(correction(settings.beta2, step)))),
+        new1(static_cast<float>(1.0 - settings.beta1)),
+        new2(static_cast<float>(1.0 - settings.beta2)),
+        beta2(static_cast<float>(settings.beta2)),
+        epsilon(static_cast<float>(settings.epsilon)),
+        gradient_scale(step.gradient_scale) {}
+
+  static double correction(double beta, const UpdateStep& step) {
+    return 1.0 - std::pow(beta, static_cast<double>(step.number));
+  }
+
+  // g' = gradient_scale · g,  m ← m + (g' − m)(1 − β1),  v ← β2 v + (1 − β2) g'²; then
+  // u = m / bc1 / (√v / √bc2 + ε) + wd · w
+  BERT_HPC_DEVICE float first_pass(float w, float g, float& m, float& v) const {
+    const float grad = gradient_scale * g;
+    m = m + (grad - m) * new1;
+    v = beta2 * v + new2 * grad * grad;
+    return direction(w, m, v);
+  }
+  BERT_HPC_DEVICE float direction(float w, float m, float v) const {
+    return m * inverse1 / (std::sqrt(v) * inverse_root2 + epsilon) + decay * w;
+  }
+
+  // w ← w − lr · scale · u
+  BERT_HPC_DEVICE void operator()(float& w, float, float& m, float& v) const {
+    w = w - learning_rate * tensor_scale * direction(w, m, v);
+  }
+
+  float learning_rate, decay, inverse1, inverse_root2, new1, new2, beta2, epsilon, gradient_scale;
+  float tensor_scale = 1;
+};
+
+class Lamb final : public UpdateRule {
+ public:
+  explicit Lamb(std::span<const double> v) : settings_{v[0], v[1], v[2], v[3]} {}
+
+  bool needs_tensor_norms() const override { return true; }
+  void begin(const UpdateStep& step, const UpdateRanges& ranges, double* sums) const override {
+    updates::first_pass("bert_hpc::ops::lamb_moments", ranges, LambElement(settings_, step, true),
+                        LambElement(settings_, step, false), sums);
+  }
+  void begin_on_host(const UpdateStep& step, const HostRange& range, double* sums) const override {
+    updates::first_pass_on_host("bert_hpc::ops::lamb_moments_on_host", range, LambElement(settings_, step, range.decay),
+                                sums);
+  }
+  float tensor_scale(double value_squares, double update_squares) const override {
+    return value_squares > 0 && update_squares > 0 ? static_cast<float>(std::sqrt(value_squares / update_squares))
+                                                   : 1.0f;
+  }
+  void update(const UpdateStep& step, const UpdateRanges& ranges, std::size_t first, std::size_t last) const override {
+    updates::update("bert_hpc::ops::lamb", step, ranges, first, last, LambElement(settings_, step, true),
+                    LambElement(settings_, step, false));
+  }
+  void update_on_host(const UpdateStep& step, const HostRange& range) const override {
+    LambElement element(settings_, step, range.decay);
+    element.tensor_scale = step.tensor_scales[range.tensor];
+    updates::update_on_host("bert_hpc::ops::lamb_on_host", range, element);
+  }
+
+ private:
+  LambSettings settings_;
+};
+
+}  // namespace optimizers
+
+OptimizerKind lamb() {
+  return {.input = {.name = "lamb",
+                    .settings = {{.key = "beta1", .value = 0.9, .low = 0, .high = 1, .high_open = true},
+                                 {.key = "beta2", .value = 0.999, .low = 0, .high = 1, .high_open = true},
+                                 {.key = "epsilon", .value = 1e-6, .low = 0, .low_open = true},
+                                 {.key = "weight_decay", .value = 0.01, .low = 0}}},
+          .states = {{.name = "first_moments"}, {.name = "second_moments"}},
+          .make = [](std::span<const double> values) -> std::unique_ptr<UpdateRule> {
+            return std::make_unique<optimizers::Lamb>(values);
+          }};
+}
+
+}  // namespace bert_hpc::ops

@@ -1,0 +1,105 @@
+// LAMB against its formulas in double: moments, bias correction, the scale of each tensor's step, and what has none.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <cmath>
+#include <random>
+#include <vector>
+
+#include "bert_hpc/comm/mpi_communicator.hpp"
+#include "bert_hpc/core/device_memory.hpp"
+#include "bert_hpc/core/error.hpp"
+#include "bert_hpc/train/optimizer.hpp"
+
+using namespace bert_hpc;
+
+namespace {
+
+/// Whole blocks of ops::norm_block elements and parts of them; the second is joined to the first, and begins in a
+/// block.
+const std::vector<core::ParameterSpec> specs = {{.name = "one", .shape = {50, 130}},
+                                                {.name = "two", .shape = {50, 130}, .joined = true},
+                                                {.name = "bias", .shape = {130}, .decay = false},
+                                                {.name = "zero", .shape = {16, 16}}};
+
+std::vector<float> random(std::int64_t count, unsigned seed, float scale) {
+  std::mt19937 draw(seed);
+  std::normal_distribution<float> normal(0.0f, scale);
+  std::vector<float> numbers(static_cast<std::size_t>(count));
+  for (float& number : numbers) number = normal(draw);
+  return numbers;
+}
+
+struct Reference {
+  std::vector<double> w, m, v;
+
+  void step(const core::ParameterStore& store, const std::vector<float>& g, int t) {
+    const double lr = 0.01, b1 = 0.9, b2 = 0.99, epsilon = 1e-6;
+    for (const core::ParameterSlice& slice : store.slices()) {
+      const double decay = slice.decay ? 0.05 : 0.0;
+      std::vector<double> u(static_cast<std::size_t>(slice.size));
+      double w_squares = 0, u_squares = 0;
+      for (std::size_t j = 0; j < u.size(); ++j) {
+        const std::size_t i = static_cast<std::size_t>(slice.offset) + j;
+        m[i] = b1 * m[i] + (1 - b1) * static_cast<double>(g[i]);
+        v[i] = b2 * v[i] + (1 - b2) * static_cast<double>(g[i]) * static_cast<double>(g[i]);
+        u[j] = m[i] / (1 - std::pow(b1, t)) / (std::sqrt(v[i] / (1 - std::pow(b2, t))) + epsilon) + decay * w[i];
+        w_squares += w[i] * w[i];
+        u_squares += u[j] * u[j];
+      }
+      const bool scaled = slice.decay && w_squares > 0 && u_squares > 0;
+      const double ratio = scaled ? std::sqrt(w_squares) / std::sqrt(u_squares) : 1.0;
+      for (std::size_t j = 0; j < u.size(); ++j) w[static_cast<std::size_t>(slice.offset) + j] -= lr * ratio * u[j];
+    }
+  }
+};
+
+}  // namespace
+
+TEST_CASE("LAMB follows its formulas in double, wherever ranges are cut and whoever updates") {
+  const bool reproducible = GENERATE(true, false), offload = GENERATE(true, false);
+  const std::int64_t cut = GENERATE(0, 4096);  // of the owned ranges, or none
+  const auto alone = comm::make_self_communicator();
+  core::ParameterStore store(specs, core::ParameterStore::Arenas::with_gradients);
+  const std::int64_t size = store.arena_size();
+  std::vector<float> start(static_cast<std::size_t>(size), 0.0f);
+  for (std::size_t s = 0; s < 3; ++s) {
+    const core::ParameterSlice& slice = store.slices()[s];
+    const std::vector<float> values = random(slice.size, static_cast<unsigned>(s) + 1, 0.5f);
+    std::copy(values.begin(), values.end(), start.begin() + slice.offset);
+  }
+  core::copy_to_device(std::span<const float>(start), store.change_values());
+  float* const gradients = store.gradients().data();
+  std::vector<train::OwnedRange> owned = {{0, size, gradients}};
+  if (cut > 0) owned = {{0, cut, gradients}, {cut, size - cut, gradients + cut}};
+  train::Optimizer optimizer({.name = "lamb", .values = {0.9, 0.99, 1e-6, 0.05}, .max_gradient_norm = 0}, store, owned,
+                             offload, nullptr, {},
+                             train::tensor_norm_scope(store.slices(), specs, *alone, reproducible));
+  CHECK_FALSE(optimizer.steps_on_device());
+  Reference expected{
+      {start.begin(), start.end()}, std::vector<double>(start.size()), std::vector<double>(start.size())};
+  for (int t = 1; t <= 3; ++t) {
+    std::vector<float> g = random(size, 10u + static_cast<unsigned>(t), 0.1f);
+    core::copy_to_device(std::span<const float>(g), store.gradients());
+    expected.step(store, g, t);
+    optimizer.step(0.01, t, 1.0);
+  }
+  std::vector<float> found(start.size()), left(start.size());
+  core::copy_to_host(store.values(), std::span<float>(found));
+  core::copy_to_host(std::span<const float>(store.gradients()), std::span<float>(left));
+  double largest = 0;
+  for (const core::ParameterSlice& slice : store.slices()) {
+    for (std::int64_t j = 0; j < slice.size; ++j) {
+      const auto i = static_cast<std::size_t>(slice.offset + j);
+      largest = std::max(largest, std::abs(static_cast<double>(found[i]) - expected.w[i]));
+      CHECK(left[i] == 0.0f);
+    }
+  }
+  // Values below 3 and three updates of at most 0.05, a few roundings each.
+  CHECK(largest < 2e-6);
+}
+
+TEST_CASE("LAMB says that it needs norms of tensors") {
+  core::ParameterStore store(specs, core::ParameterStore::Arenas::with_gradients);
+  const train::OwnedRange all{0, store.arena_size(), store.gradients().data()};
+  CHECK_THROWS_AS(train::Optimizer({.name = "lamb"}, store, std::span(&all, 1)), core::Error);
+}
