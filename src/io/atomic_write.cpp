@@ -30,7 +30,7 @@ void write_beside(const std::string& path, std::span<const std::byte> content, c
   fail_with_errno(code, "write", beside);
 }
 
-/// What was written beside becomes `path`.
+/// Renames the staging file to `path`.
 void take_name(const std::string& path, core::ExitCode code) {
   const std::string beside = name_beside(path);
   if (std::rename(beside.c_str(), path.c_str()) != 0) fail_with_errno(code, "rename '" + beside + "' to", path);
@@ -45,7 +45,7 @@ std::string name_beside(const std::string& path) {
 void sync_to_disk(const std::string& path, core::ExitCode code) {
   Descriptor file(path, O_RDONLY);
   if (!file.valid()) fail_with_errno(code, "open", path);
-  // Some file systems cannot sync a directory and say EINVAL; they order renames by themselves.
+  // Some file systems cannot sync a directory and return EINVAL; they order renames by themselves.
   if (::fsync(file.get()) != 0 && errno != EINVAL) fail_with_errno(code, "force to the disk", path);
 }
 
@@ -60,7 +60,7 @@ void make_directories(const std::string& path, core::ExitCode code) {
   if (problem) throw core::Error(code, "Cannot make '" + path + "': " + problem.message() + ".");
   for (const std::string& made : missing) {
     const std::string above = directory_of(made);
-    // Some sites let their users make directories in one that they cannot read.
+    // At some sites users can make directories in one that they cannot read.
     if (::access(above.c_str(), R_OK) == 0) sync_to_disk(above, code);
   }
 }

@@ -34,7 +34,7 @@ void check_identity(const Hdf5File& file, const CheckpointManifest& manifest, in
   throw core::Error(code, "Cannot use '" + file.path() + "': it belongs to another checkpoint than its manifest.");
 }
 
-/// Checks what the file says of itself; where its datasets' numbers begin.
+/// Checks the file's attributes and datasets; returns the file offsets of the datasets.
 Places places_in(const std::string& path, const CheckpointManifest& manifest, std::size_t number, std::mutex& hdf5) {
   const CheckpointManifest::File& entry = manifest.files[number];
   std::int64_t elements = 0;
@@ -118,14 +118,14 @@ struct CheckpointReader::State {
   std::string folder;
   const CheckpointManifest& manifest;
   std::mutex& hdf5;
-  /// Where a piece is: its file and how many elements of the file's are before it.
+  /// Location of a piece: its file and the number of the file's elements before it.
   struct Place {
     std::size_t file = 0;
     std::int64_t before = 0;
     core::TensorPiece piece;
   };
   std::vector<std::vector<Place>> by_tensor{};
-  std::vector<std::optional<Places>> offsets{};  // by file, once asked for
+  std::vector<std::optional<Places>> offsets{};  // by file, filled on first use
   Descriptor open{};
   std::size_t open_file = std::numeric_limits<std::size_t>::max();
   std::vector<float> block{};
@@ -163,7 +163,7 @@ struct CheckpointReader::State {
             out.subspan(static_cast<std::size_t>(begin - first), static_cast<std::size_t>(end - begin)));
       return end - begin;
     }
-    // Whole runs, as many at a time as a block holds; what they have outside the range is dropped.
+    // Reads whole runs, as many at a time as a block holds, and drops elements outside the range.
     const std::int64_t run_begin = first <= p.first ? 0 : (first - p.first) / p.stride;
     const std::int64_t run_end = last <= p.first ? 0 : std::min(p.count, (last - p.first - 1) / p.stride + 1);
     const std::int64_t at_once = std::max<std::int64_t>(1, block_bytes / float_bytes / p.length);

@@ -44,7 +44,7 @@ void rename_over(const std::string& from, const std::string& to) {
   if (std::rename(from.c_str(), to.c_str()) != 0) fail_with_errno(code, "rename '" + from + "' to", to);
 }
 
-/// `stem`, or with a number behind it where there is one already.
+/// `stem`, followed by a number if that name is taken.
 std::string free_name(const std::string& folder, const std::string& stem) {
   std::string name = stem;
   std::error_code problem;
@@ -54,13 +54,13 @@ std::string free_name(const std::string& folder, const std::string& stem) {
   return name;
 }
 
-/// To be removed by sweep(). Its name goes first, so that a kill while files are removed leaves nothing that looks
-/// whole, and what cannot be removed is in nobody's way.
+/// Marks a folder for removal by sweep(). It is renamed first, so that a kill during removal leaves nothing that looks
+/// complete, and files that cannot be removed are out of the way.
 void doom(const std::string& folder, const std::string& name) {
   rename_over(folder + '/' + name, folder + '/' + free_name(folder, doomed_prefix + name));
 }
 
-/// When it was last changed, ns; of a link, the link itself.
+/// Time of the last change, ns; for a link, that of the link itself.
 std::int64_t time_of(const std::string& path) {
   struct stat status {};
   if (::lstat(path.c_str(), &status) != 0) return 0;
@@ -75,8 +75,8 @@ std::vector<std::string> names_in(const std::string& folder) {
   return names;
 }
 
-/// Removes what is doomed. What stays is told, and removed by a later sweep: over NFS a file that is still open leaves
-/// another one behind, so that its folder is not empty.
+/// Removes everything marked for removal. Returns what remains, which a later sweep removes: on NFS, removing an open
+/// file leaves a hidden one, so that its folder is not empty.
 std::string sweep(const std::string& folder) {
   std::string left;
   for (const std::string& name : names_in(folder)) {
@@ -140,7 +140,7 @@ std::optional<std::int64_t> CheckpointFolder::named(const std::string& pointer) 
 
 void CheckpointFolder::refuse_links(std::int64_t step) const {
   refuse_link(place(step), code);
-  std::error_code problem;  // that it cannot be listed is told by who reads it
+  std::error_code problem;  // if listing fails, the reader of the checkpoint reports it
   for (const fs::directory_entry& entry : fs::directory_iterator(place(step), problem)) {
     refuse_link(entry.path().string(), code);
   }
@@ -231,14 +231,14 @@ std::string CheckpointFolder::prune(std::int64_t keep) const {
 std::string CheckpointFolder::set_aside(std::int64_t step) const {
   const std::string name = free_name(path_, set_aside_prefix + checkpoint_name(step));
   rename_over(place(step), path_ + '/' + name);
-  // What is oldest goes first. Where it is a link, what it leads to is left alone.
+  // The oldest is removed first, so mark the time. If it is a link, do not touch its target.
   ::utimensat(AT_FDCWD, (path_ + '/' + name).c_str(), nullptr, AT_SYMLINK_NOFOLLOW);
   return name;
 }
 
 std::vector<std::string> CheckpointFolder::prune_set_aside(std::size_t keep) const {
   return with_reason("tidy", path_, [&] {
-    std::vector<std::pair<std::int64_t, std::string>> found;  // with the time at which it was set aside, ns
+    std::vector<std::pair<std::int64_t, std::string>> found;  // with the time of setting aside, ns
     for (const fs::directory_entry& entry : fs::directory_iterator(path_)) {
       const std::string name = entry.path().filename().string();
       if (name.starts_with(std::string(set_aside_prefix) + prefix)) found.emplace_back(time_of(entry.path()), name);
@@ -255,7 +255,7 @@ std::vector<std::string> CheckpointFolder::prune_set_aside(std::size_t keep) con
 }
 
 void CheckpointFolder::require_space(std::int64_t bytes) const {
-  // The folder itself, or the nearest one above it that exists.
+  // The folder itself, or its nearest existing parent.
   fs::path existing = fs::path(path_).is_absolute() ? fs::path(path_) : "." / fs::path(path_);
   std::error_code problem;
   while (!fs::exists(existing, problem) && existing.has_relative_path()) existing = existing.parent_path();

@@ -1,5 +1,5 @@
-// The metric history of a checkpoint: a file of its own, told by the manifest's integers. Older versions make none and
-// read nothing of it.
+// The metric history of a checkpoint: a separate file, described by integers in the manifest. Older versions neither
+// write nor read it.
 #include <sys/stat.h>
 
 #include "bert_hpc/io/checkpoint_file.hpp"

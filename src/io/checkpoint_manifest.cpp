@@ -18,7 +18,7 @@ constexpr core::ExitCode code = core::ExitCode::files;
 constexpr const char* kind = "checkpoint-manifest";
 constexpr const char* schema = "bert_hpc checkpoint 1";
 constexpr std::int64_t columns = 5;
-// What a manifest may claim.
+// Upper bounds for what a manifest may claim.
 constexpr std::int64_t most_tensors = 1 << 20, most_pieces = std::int64_t{1} << 28, most_files = 1 << 20;
 constexpr std::int64_t most_quantities = 64, most_entries = 1 << 16, most_elements = std::int64_t{1} << 46,
                        most_ranks = 1 << 20;
@@ -40,7 +40,7 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
   return text;
 }
 
-/// Extents are at least 1, and their product is no more than most_elements.
+/// True if extents are at least 1 and their product is at most most_elements.
 bool is_shape(const std::vector<std::int64_t>& shape) {
   std::int64_t elements = 1;
   for (const std::int64_t extent : shape) {
@@ -64,7 +64,7 @@ std::vector<std::int64_t> shape_of(const std::string& text, const std::string& p
   return shape;
 }
 
-/// Every piece lies in its tensor, and together they hold each element once.
+/// Checks that every piece lies in its tensor and that together they cover each element exactly once.
 void check_pieces(const CheckpointManifest& manifest, const std::string& path) {
   std::vector<std::vector<core::TensorPiece>> of_tensor(manifest.tensors.size());
   for (const CheckpointManifest::File& file : manifest.files) {

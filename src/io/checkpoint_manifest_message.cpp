@@ -1,5 +1,5 @@
-// A manifest as a message between ranks of one run: one reads it for all. Sizes and bytes as they lie in memory; it is
-// trusted, as whoever reads a file checks it.
+// A manifest as a message between ranks of one run: one rank reads it for all. Sizes and bytes as they lie in memory.
+// The message is trusted, because the sender has checked the file.
 #include <cstring>
 #include <type_traits>
 
@@ -64,7 +64,7 @@ class Reader {
 template <class T, class Known>
 concept Is = std::is_same_v<std::remove_const_t<T>, Known>;
 
-// The parts of each thing, in one order for both directions.
+// The members of each type, in one order for both directions.
 
 template <class Visitor>
 void fields(Visitor& visit, Is<core::WholeTensor> auto& tensor) {

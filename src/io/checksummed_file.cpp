@@ -33,7 +33,7 @@ struct Body {
   std::uint32_t checksum = 0;
 };
 
-/// Size and checksum of what follows the file position; nothing with errno set when reading fails.
+/// Size and checksum of the bytes from the current position; nullopt with errno set if reading fails.
 std::optional<Body> read_body(const Descriptor& file) {
   Body body;
   uLong checksum = crc32_z(0, nullptr, 0);
@@ -46,7 +46,7 @@ std::optional<Body> read_body(const Descriptor& file) {
   return body;
 }
 
-/// What the first bytes say when they are not a block of this kind.
+/// Classifies a file whose first bytes are not a block of this kind.
 FileCheck judge_foreign(const SealBlock& block, std::size_t bytes, const std::string& kind) {
   const std::string start(block.data(), std::min<std::size_t>(bytes, 64));
   if (start.compare(0, 4, "\x89HDF") == 0) {

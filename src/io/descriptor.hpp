@@ -1,4 +1,4 @@
-// A file's descriptor (core/descriptor.hpp) and the loops that plain read and write need. Private to io.
+// RAII file descriptor (core/descriptor.hpp) with complete read and write loops. Private to io.
 #pragma once
 
 #include <fcntl.h>
@@ -24,7 +24,7 @@ class Descriptor : public core::Descriptor {
   Descriptor(const std::string& path, int flags, mode_t mode = 0666)
       : core::Descriptor(opened(path.c_str(), flags | O_CLOEXEC, mode)) {}
 
-  /// False with errno set when something could not be written; part of it may have been.
+  /// Returns false with errno set if something could not be written; part of it may have been.
   bool write_all(const void* data, std::size_t bytes) const {
     const char* next = static_cast<const char*>(data);
     while (bytes > 0) {
@@ -37,7 +37,7 @@ class Descriptor : public core::Descriptor {
     return true;
   }
 
-  /// Bytes read, fewer than asked only at the file's end; −1 with errno set on failure.
+  /// Returns the bytes read, fewer than requested only at the end of the file; −1 with errno set on failure.
   ssize_t read_some(void* data, std::size_t bytes) const {
     std::size_t total = 0;
     while (total < bytes) {
@@ -50,13 +50,13 @@ class Descriptor : public core::Descriptor {
     return static_cast<ssize_t>(total);
   }
 
-  /// take(bytes, size) with each block of at most `block_bytes` from the file's position to its end, in turn; false
-  /// with errno set when reading fails. A small file is read in one block of its own size.
+  /// Calls take(bytes, size) with each block of at most `block_bytes` from the current position to the end of the file,
+  /// in order; false with errno set if reading fails. A small file is read in one block of its own size.
   template <class Take>
   bool read_blocks(std::size_t block_bytes, const Take& take) const {
     struct stat status {};
     if (::fstat(get(), &status) != 0) return false;
-    // Some files, those of /proc among them, say that they are empty.
+    // Some files, e.g. in /proc, report size 0 although they have content.
     const std::size_t needed = std::max<std::size_t>(page_bytes, static_cast<std::size_t>(status.st_size) + 1);
     if (S_ISREG(status.st_mode)) block_bytes = std::min(block_bytes, needed);
     const auto block = std::make_unique_for_overwrite<char[]>(block_bytes);
@@ -68,7 +68,7 @@ class Descriptor : public core::Descriptor {
     }
   }
 
-  /// As write_all, at a place in the file and leaving the position alone.
+  /// As write_all, at file offset `place`, without moving the position.
   bool write_all_at(const void* data, std::size_t bytes, std::int64_t place) const {
     const char* next = static_cast<const char*>(data);
     while (bytes > 0) {
@@ -82,7 +82,7 @@ class Descriptor : public core::Descriptor {
     return true;
   }
 
-  /// As read_some, at a place in the file and leaving the position alone.
+  /// As read_some, at file offset `place`, without moving the position.
   ssize_t read_some_at(void* data, std::size_t bytes, std::int64_t place) const {
     std::size_t total = 0;
     while (total < bytes) {
@@ -96,7 +96,7 @@ class Descriptor : public core::Descriptor {
     return static_cast<ssize_t>(total);
   }
 
-  /// Closing reports errors that some network file systems keep until then.
+  /// Closes the file and reports errors that some network file systems delay until then.
   bool close() {
     const int number = release();
     return number < 0 || ::close(number) == 0 || errno == EINTR;

@@ -27,7 +27,7 @@ constexpr std::array<std::uint32_t, 256> crc_table = [] {
   return table;
 }();
 
-/// A checksum of bytes that hold checksums themselves would be a weak one.
+/// Masks a checksum, because a checksum over data that contains checksums is weak.
 std::uint32_t masked(std::uint32_t checksum) {
   return std::rotr(checksum, 15) + 0xa282ead8u;
 }
@@ -42,7 +42,7 @@ void add_varint(std::string& message, std::uint64_t value) {
   message += static_cast<char>(value);
 }
 
-// Fields of a message: a number with the kind of what follows, and its value.
+// Fields of a message: a field number with its wire type, then the value.
 
 void add_field(std::string& message, unsigned number, std::int64_t value) {
   add_varint(message, number << 3);
@@ -62,7 +62,7 @@ void add_field(std::string& message, unsigned number, float value) {
   add_little_endian(message, std::bit_cast<std::uint32_t>(value));
 }
 
-/// As a curve has it: what float cannot hold is infinite.
+/// Curves are in float: values beyond its range become infinite.
 float as_float(double value) {
   constexpr double most = std::numeric_limits<float>::max(), infinity = std::numeric_limits<float>::infinity();
   return static_cast<float>(value > most ? infinity : value < -most ? -infinity : value);
@@ -77,7 +77,7 @@ std::string file_name(std::int64_t number) {
   return name;
 }
 
-/// Nothing for files of others, which may lie beside ours.
+/// The number in a file's name; nullopt for files of others in the same directory.
 std::optional<std::int64_t> number_of(const std::string& name) {
   if (!name.starts_with(prefix) || !name.ends_with(suffix)) return {};
   std::int64_t number = 0;
@@ -85,9 +85,9 @@ std::optional<std::int64_t> number_of(const std::string& name) {
   return file_name(number) == name ? std::optional(number) : std::nullopt;
 }
 
-/// The directory without what our files held; the greatest number of them. The last one stays, empty: a TensorBoard
-/// that reads it goes on from its end to the next, and never from a file that has gone. A link goes, not what it points
-/// to.
+/// Removes the content of our files from the directory; returns their greatest number. The last file stays, empty: a
+/// TensorBoard that is reading it continues from its end to the next file, and never from one that is gone. A link is
+/// removed, not its target.
 std::int64_t emptied(const std::string& directory) {
   std::int64_t greatest = 0;
   try {

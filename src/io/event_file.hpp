@@ -23,27 +23,27 @@ struct Scalar {
 std::uint32_t crc32c(std::string_view bytes);
 std::string encode_record(std::string_view payload);
 
-/// The records that every file begins with: the format's version, and a session's start, at which TensorBoard forgets
-/// what an earlier file of the same directory has told.
+/// The records at the beginning of every file: the format's version, and a session start, at which TensorBoard discards
+/// the events of earlier files of the same directory.
 std::string encode_beginning(double wall_time);
-/// A record of a step's scalars.
+/// One record with a step's scalars.
 std::string encode_event(double wall_time, std::int64_t step, const std::vector<Scalar>& scalars);
 
 class EventFile {
  public:
-  /// A new file in `directory`, which is made, in place of those that it has of ours, of which an empty one is left.
-  /// Its name is greater than theirs, as TensorBoard reads a directory's files in the order of their names. Throws
-  /// Error(files).
+  /// Creates a new file in `directory`, which is made if needed. Earlier files of ours are removed, except one that
+  /// stays empty. The new name sorts after theirs, because TensorBoard reads a directory's files in the order of their
+  /// names. Throws Error(files).
   EventFile(const std::string& directory, double wall_time);
 
-  /// Whole records. Throws Error(files); what a failed write has left is written over by the next.
+  /// Appends whole records. Throws Error(files); the next call overwrites what a failed write left.
   void append(std::string_view records);
-  void sync();  ///< forces what was appended to the disk
+  void sync();  ///< forces the appended records to the disk
 
  private:
   std::string path_;
   Descriptor file_;
-  std::int64_t size_ = 0;  ///< of what was appended
+  std::int64_t size_ = 0;  ///< of the appended records
 };
 
 }  // namespace bert_hpc::io::detail

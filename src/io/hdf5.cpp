@@ -15,8 +15,8 @@ namespace bert_hpc::io {
 
 namespace detail {
 
-/// What the library's in-memory driver leaves at closing, instead of freeing it. (H5Fget_file_image is no way to a
-/// sound image: 1.10.8 clears a mark in the superblock there without renewing the block's checksum.)
+/// Receives the buffer that the library's in-memory driver would free at closing. (H5Fget_file_image gives no valid
+/// image: 1.10.8 clears a flag in the superblock there without updating the block's checksum.)
 struct FileMemory {
   void* data = nullptr;
   std::size_t bytes = 0;  // of its last allocation
@@ -54,7 +54,7 @@ std::string library_reason() {
   // H5E_WALK_UPWARD starts where the error arose.
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, first, &reason);
   H5Eclear2(H5E_DEFAULT);
-  // A failed system call is told with time, addresses and sizes around the system's own words.
+  // The message of a failed system call surrounds the system's own words with time, addresses and sizes.
   const std::string mark = "error message = '";
   const std::size_t begin = reason.find(mark);
   if (begin != std::string::npos) {
@@ -80,13 +80,14 @@ void fail(core::ExitCode code, const std::string& doing, const std::string& obje
 
 namespace {
 
-/// Properties that every file is opened with: 1.10's format (checksummed metadata, no silent damage), and closing
-/// closes what is still open inside.
+/// Properties for every open: 1.10's format (checksummed metadata, no silent damage), and closing the file closes all
+/// objects in it.
 Hdf5Handle access_properties() {
   Hdf5Handle properties(H5Pcreate(H5P_FILE_ACCESS), close_properties);
   H5Pset_libver_bounds(properties.id(), H5F_LIBVER_V110, H5F_LIBVER_V110);
   H5Pset_fclose_degree(properties.id(), H5F_CLOSE_STRONG);
-  // Files are read, or written aside and renamed: nobody needs the library's locks, which some file systems refuse.
+  // Files are only read, or written in staging and renamed, so the library's locks are not needed; some file systems
+  // reject them.
 #if H5_VERSION_GE(1, 12, 1) || (H5_VERSION_GE(1, 10, 7) && !H5_VERSION_GE(1, 12, 0))
   H5Pset_file_locking(properties.id(), false, true);
 #endif
@@ -115,7 +116,7 @@ H5FD_file_image_callbacks_t memory_callbacks(FileMemory* memory) {
   };
   callbacks.image_free = [](void* data, H5FD_file_image_op_t operation, void* owner) -> herr_t {
     auto* kept = static_cast<FileMemory*>(owner);
-    // The last closing is the file's own; H5Fcreate may open and close before it.
+    // The last close is that of the file itself; H5Fcreate may open and close before it.
     if (operation == H5FD_FILE_IMAGE_OP_FILE_CLOSE) std::swap(data, kept->data);
     std::free(data);
     return 0;
@@ -134,7 +135,7 @@ using namespace detail;
 
 bool Hdf5Handle::reset() noexcept {
   const std::int64_t id = std::exchange(id_, -1);
-  // An id may have gone already with its file.
+  // Closing the file may already have invalidated the id.
   if (id < 0 || close_ == nullptr || H5Iis_valid(id) <= 0) return true;
   return close_(id) >= 0;
 }
@@ -161,7 +162,7 @@ Hdf5File Hdf5File::create(const std::string& path, core::ExitCode code, std::int
   prepare_library();
   const Hdf5Handle access = access_properties();
   const Hdf5Handle creation = creation_properties(user_block);
-  ::unlink(path.c_str());  // never through a link that lies there
+  ::unlink(path.c_str());  // do not write through a link of that name
   Hdf5Handle handle(H5Fcreate(path.c_str(), H5F_ACC_EXCL, creation.id(), access.id()), close_file);
   if (handle.id() < 0) detail::fail(code, "create", "", path, library_reason());
   return Hdf5File(std::move(handle), path, code);
@@ -176,7 +177,7 @@ Hdf5File Hdf5File::create_in_memory(const std::string& path, core::ExitCode code
   H5FD_file_image_callbacks_t callbacks = memory_callbacks(memory.get());
   H5Pset_fapl_core(access.id(), growth, false);
   H5Pset_file_image_callbacks(access.id(), &callbacks);
-  // The driver would read a file of that name, if there were one, only to drop it.
+  // If a file of that name existed, the driver would read it only to discard it.
   const std::string name = path + " (in memory)";
   Hdf5Handle handle(H5Fcreate(name.c_str(), H5F_ACC_TRUNC, creation.id(), access.id()), close_file);
   if (handle.id() < 0) detail::fail(code, "create", "", path, library_reason());
@@ -198,7 +199,7 @@ void Hdf5File::flush() {
 void Hdf5File::close() {
   if (handle_.id() < 0) return;
   if (is_diverted(handle_.id())) detail::fail(code_, "write", "", path_, "an earlier write to it failed");
-  // Flushing first gives the reason; closing alone loses it.
+  // Flush first to get the reason for a failure; closing alone loses it.
   flush();
   if (!handle_.reset()) fail("close", "");
 }
@@ -213,18 +214,18 @@ void Hdf5File::abandon() noexcept {
 
 std::vector<std::byte> Hdf5File::close_to_bytes() {
   core::require(memory_ != nullptr, "only a file made in memory has bytes to give");
-  // Flushing returns free space at the file's end, and the flush within close() the memory of it.
+  // The first flush frees unused space at the file's end; the flush in close() then frees its memory.
   flush();
   close();
   core::require(memory_->data != nullptr, "the HDF5 library kept the image of a file made in memory");
-  // Only the allocation tells the size: before closing, H5Fget_filesize may give more.
+  // The size is that of the allocation: before closing, H5Fget_filesize may return more.
   const auto* begin = static_cast<const std::byte*>(memory_->data);
   return {begin, begin + memory_->bytes};
 }
 
 bool Hdf5File::exists(const std::string& name) const {
   if (name == "/") return true;
-  // Every step of the path must be an ordinary link: soft and external ones can lead out of the file or into circles.
+  // Every step of the path must be an ordinary link: soft and external links can lead out of the file or form cycles.
   for (std::size_t end = name.find('/', 1);; end = name.find('/', end + 1)) {
     const std::string part = name.substr(0, end);
     H5L_info_t info;

@@ -1,5 +1,5 @@
-// Appender: a dataset that grows. Elements are gathered into blocks of whole chunks, so that each chunk is compressed
-// and written once.
+// Appender: a dataset that grows. It buffers elements in blocks of whole chunks, so that each chunk is compressed and
+// written once.
 #include <algorithm>
 
 #include "hdf5_detail.hpp"

@@ -9,9 +9,9 @@ using namespace detail;
 
 namespace {
 
-constexpr std::int64_t scalar = -1;  ///< as a count: no dimension
+constexpr std::int64_t scalar = -1;  ///< as a count: a scalar without dimensions
 
-/// Number of entries, or −1 when it cannot be known.
+/// Number of entries, or −1 if it cannot be determined.
 std::int64_t entries_of(hid_t attribute) {
   const Hdf5Handle space(H5Aget_space(attribute), close_space);
   if (space.id() < 0 || H5Sget_simple_extent_type(space.id()) == H5S_NULL) return -1;
@@ -91,7 +91,7 @@ std::vector<T> Hdf5File::numeric_attributes(const std::string& object, const std
   };
   const Hdf5Handle type(H5Aget_type(attribute.id()), close_type);
   const H5T_class_t type_class = H5Tget_class(type.id());
-  // An integer serves where a real is wanted, as in most languages; never the other way.
+  // An integer is accepted where a real is expected, as in most languages; not the reverse.
   const bool fits = (type_class == H5T_INTEGER || (type_class == H5T_FLOAT && std::floating_point<T>)) &&
                     detail::is_sound_type(type.id());
   if (!fits) refuse(std::string("needed is ") + (std::floating_point<T> ? "a number" : "an integer"));

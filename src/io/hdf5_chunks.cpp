@@ -1,7 +1,7 @@
-// Chunks that are shuffled, compressed or summed are undone here and not by the library, which inflates whatever a
-// chunk says, however much that is, and believes that it is a chunk's size. Here a chunk takes as much memory as the
-// dataset says that it holds, and gives just that. Filters: HDF5 File Format Specification 3.0, IV.A.2.l; Fletcher,
-// "An arithmetic checksum for serial transmissions" (1982), with 32 bits over words of two bytes, high byte first.
+// Shuffled, compressed or checksummed chunks are decoded here and not by the library, which inflates a chunk to any
+// size and then assumes that it has the size of a chunk. Here a chunk takes as much memory as the dataset's metadata
+// states, and must give exactly that many bytes. Filters: HDF5 File Format Specification 3.0, IV.A.2.l; Fletcher, "An
+// arithmetic checksum for serial transmissions" (1982), with 32 bits over words of two bytes, high byte first.
 #include <zlib.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 using Bytes = std::vector<unsigned char>;
 constexpr std::size_t checksum_bytes = 4;
 
-/// Sums are kept below 65535 by adding what is above 16 bits, which gives 65535 where a remainder would be 0.
+/// Reduces a sum modulo 65535 like repeated addition of the bits above 16: a nonzero multiple gives 65535, not 0.
 std::uint32_t folded(std::uint64_t sum) {
   const std::uint64_t rest = sum % 65535;
   return static_cast<std::uint32_t>(rest == 0 && sum != 0 ? 65535 : rest);
@@ -34,7 +34,7 @@ std::uint32_t fletcher32(const unsigned char* data, std::size_t bytes) {
   return static_cast<std::uint32_t>(second << 16 | first);
 }
 
-/// Takes the sum off the end; false where it is another one.
+/// Verifies and strips the trailing checksum; false if it does not match.
 bool check_sum(Bytes& data) {
   if (data.size() < checksum_bytes) return false;
   const std::size_t bytes = data.size() - checksum_bytes;
@@ -46,7 +46,7 @@ bool check_sum(Bytes& data) {
   return true;
 }
 
-/// False where it is no such stream, or gives more than `most` bytes.
+/// Inflates; false if the data is not a valid stream or gives more than `most` bytes.
 bool inflate(Bytes& data, Bytes& spare, std::size_t most) {
   spare.resize(most);
   uLongf bytes = most;
@@ -56,7 +56,8 @@ bool inflate(Bytes& data, Bytes& spare, std::size_t most) {
   return true;
 }
 
-/// First all elements' first bytes, then all second ones …; what is left of a part of an element stays at the end.
+/// Undoes the shuffle: first all elements' first bytes, then all second bytes …; a trailing partial element stays at
+/// the end.
 void unshuffle(Bytes& data, Bytes& spare, std::size_t element_bytes) {
   const std::size_t elements = data.size() / element_bytes;
   spare = data;
@@ -68,7 +69,7 @@ void unshuffle(Bytes& data, Bytes& spare, std::size_t element_bytes) {
 
 }  // namespace
 
-/// Leaves the chunk that begins with row `first` in chunk_.
+/// Loads the chunk that begins with row `first` into chunk_.
 void Dataset::load_chunk(std::int64_t first) const {
   if (chunk_.first_row == first) return;
   chunk_.first_row = -1;
@@ -80,7 +81,7 @@ void Dataset::load_chunk(std::int64_t first) const {
   hsize_t stored = 0;
   if (H5Dget_chunk_storage_size(handle_.id(), place.data(), &stored) < 0) fail(library_reason());
   if (stored == 0) fail("a chunk of it was never written");
-  // Whoever compresses keeps what became larger as it was.
+  // A compressor keeps data unchanged if compression makes it larger.
   if (stored > bytes + bytes / 8 + 64) fail("a chunk of it stores more than it holds");
   chunk_.bytes.resize(static_cast<std::size_t>(stored));
   std::uint32_t left_out = 0;
@@ -101,7 +102,7 @@ void Dataset::load_chunk(std::int64_t first) const {
   chunk_.first_row = first;
 }
 
-/// Rows [first_row, first_row + rows), which lie inside, as elements of the type `memory_type`.
+/// Reads rows [first_row, first_row + rows), which must be in range, as elements of type `memory_type`.
 void Dataset::read_filtered(std::int64_t first_row, std::int64_t rows, std::int64_t memory_type,
                             std::size_t memory_bytes, void* out) const {
   if (!std::equal(info_.chunk.begin() + 1, info_.chunk.end(), info_.extents.begin() + 1)) {

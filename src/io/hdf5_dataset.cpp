@@ -1,4 +1,4 @@
-// Datasets: what they say about themselves, checked before use; whole and partial reads.
+// Datasets: metadata, validated before use; whole and partial reads.
 #include <algorithm>
 #include <cstring>
 
@@ -29,7 +29,7 @@ std::string name_of() {
   return info.type_name();
 }
 
-/// Can every value of the file's type be held by T?
+/// True if T can represent every value of the file's type.
 template <Hdf5Element T>
 bool is_lossless(const DatasetInfo& info) {
   constexpr auto bytes = static_cast<std::int64_t>(sizeof(T));
@@ -60,7 +60,7 @@ void read_type(hid_t dataset, DatasetInfo& info) {
   }
 }
 
-/// Fills extents; returns what is wrong with them, or nothing.
+/// Fills extents; returns a description of the problem, or "".
 std::string read_extents(hid_t dataset, DatasetInfo& info) {
   const Hdf5Handle space(H5Dget_space(dataset), close_space);
   const int rank = H5Sget_simple_extent_ndims(space.id());
@@ -75,14 +75,14 @@ std::string read_extents(hid_t dataset, DatasetInfo& info) {
   return "";
 }
 
-/// Bytes of the file that a dataset is in.
+/// Size in bytes of the file that contains a dataset.
 std::int64_t file_bytes(hid_t dataset) {
   const Hdf5Handle file(H5Iget_file_id(dataset), close_file);
   hsize_t bytes = 0;
   return H5Fget_filesize(file.id(), &bytes) < 0 ? 0 : static_cast<std::int64_t>(bytes);
 }
 
-/// Fills filters; returns what is wrong with them, or nothing.
+/// Fills filters; returns a description of the problem, or "".
 std::string read_filters(hid_t creation, DatasetInfo& info) {
   const int filters = H5Pget_nfilters(creation);
   for (int i = 0; i < filters; ++i) {
@@ -106,7 +106,7 @@ std::string read_filters(hid_t creation, DatasetInfo& info) {
   return "";
 }
 
-/// Fills chunk and filters; returns what is wrong with the storage, or nothing.
+/// Fills chunk and filters; returns a description of the problem, or "".
 std::string read_storage(hid_t dataset, DatasetInfo& info) {
   const Hdf5Handle creation(H5Dget_create_plist(dataset), close_properties);
   if (creation.id() < 0) return "its layout cannot be read";
@@ -167,7 +167,7 @@ void Dataset::expect(int rank) const {
 }
 
 void Dataset::require_stored() const {
-  // Deflate shrinks no data further than about 1032 times.
+  // Deflate compresses no data by more than a factor of about 1032.
   const bool compressed = std::count(info_.filters.begin(), info_.filters.end(), Filter::gzip) > 0;
   const std::int64_t most = compressed ? 1100 : 1;
   if (info_.elements() == 0 ||
@@ -261,7 +261,7 @@ std::vector<std::string> Hdf5File::read_text(const std::string& name, std::int64
   const Hdf5Handle file_type(H5Dget_type(source.handle_.id()), close_type);
   if (info.variable_length) {
     const Hdf5Handle space(H5Dget_space(source.handle_.id()), close_space);
-    // References to one long text could be many.
+    // Many references to one long text could require too much memory.
     hsize_t bytes = 0;
     if (H5Dvlen_get_buf_size(source.handle_.id(), file_type.id(), space.id(), &bytes) < 0)
       source.fail(library_reason());

@@ -1,5 +1,4 @@
-// What the parts of io/hdf5 share: the library's own types, its error stack as text, and the mapping of our element
-// types.
+// Shared by the parts of io/hdf5: the library's types, its error stack as text, and the mapping of our element types.
 #pragma once
 
 #include <hdf5.h>
@@ -14,14 +13,14 @@ namespace bert_hpc::io::detail {
 
 static_assert(sizeof(hid_t) == sizeof(std::int64_t), "HDF5 1.10 or newer is needed");
 
-/// Switches off the library's printing of errors and its loading of filter plug-ins. Cheap; called before every use.
+/// Disables the library's printing of errors and its loading of filter plug-ins. Cheap; call it before every use.
 void prepare_library();
 
-/// False for a type of numbers that takes a part of its bytes only, or says that it takes more than it has (HDF5 1.10
-/// believes a file's bit offsets and reads beyond its buffers); true for all other types.
+/// False for a numeric type that uses only part of its bytes, or claims more bits than it has (HDF5 1.10 trusts a
+/// file's bit offsets and reads beyond its buffers); true for all other types.
 bool is_sound_type(hid_t type);
 
-/// The innermost entry of the library's error stack: what really went wrong.
+/// The innermost entry of the library's error stack, which is the root cause.
 std::string library_reason();
 
 template <Hdf5Element T>
@@ -47,7 +46,7 @@ inline hid_t memory_type<double>() {
   return H5T_NATIVE_DOUBLE;
 }
 
-/// Product of the extents, or −1 where it exceeds 2^53 (no file of ours can) or an extent is negative.
+/// Product of the extents, or −1 if it exceeds 2^53 (none of our files does) or an extent is negative.
 inline std::int64_t checked_product(const std::vector<std::int64_t>& extents) {
   constexpr std::int64_t limit = std::int64_t{1} << 53;
   std::int64_t product = 1;
@@ -80,10 +79,10 @@ inline int close_file(std::int64_t id) {
   return H5Fclose(id);
 }
 
-/// UTF-8 text; width 0: of variable length.
+/// UTF-8 text; width 0: variable length.
 Hdf5Handle text_type(std::size_t width);
 
-/// After a failed write to the file that `object` (a file or dataset) lies in: lets the library finish in memory, so
+/// Call it after a failed write to the file of `object` (a file or dataset): the library then finishes in memory, so
 /// that it can close the file. See hdf5_salvage.cpp.
 void divert_to_memory(std::int64_t object) noexcept;
 bool is_diverted(std::int64_t object) noexcept;

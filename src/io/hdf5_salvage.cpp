@@ -1,7 +1,7 @@
-// Letting go of a file that can no longer be written (full disk, quota, a limit). The library (1.10.8) cannot: closing
-// fails, the file stays open inside, and its clean-up at exit tries again and crashes, which would turn our exit status
-// into a signal. So after the first failed write the file's descriptor is pointed at anonymous memory: the library
-// finishes there, forgets the file, and the name is known to hold nothing whole.
+// Closes a file that can no longer be written (full disk, quota, a limit). The library (1.10.8) cannot: closing fails,
+// the file stays open inside it, and its clean-up at exit tries again and crashes, which would turn our exit status
+// into a signal. So after the first failed write the file's descriptor is redirected to anonymous memory: the library
+// finishes there and forgets the file, and the caller knows that the file is incomplete.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* memory_name = "bert_hpc-lost";
 
-/// The descriptor of the file that `object` lies in, or −1 where it has none.
+/// The descriptor of the file that contains `object`, or −1 if it has none.
 int descriptor_of(std::int64_t object) {
   const Hdf5Handle file(H5Iget_file_id(object), close_file);
   if (file.id() < 0) return -1;

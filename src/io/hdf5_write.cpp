@@ -1,4 +1,4 @@
-// Datasets as they are made and written.
+// Creates and writes datasets.
 #include <algorithm>
 
 #include "hdf5_detail.hpp"
@@ -24,8 +24,8 @@ Dataset Hdf5File::create_dataset(const std::string& name, std::int64_t type, con
     if (storage.fletcher32) H5Pset_fletcher32(creation.id());
   }
   if (allocate_early) {
-    // The caller fills every byte, so the library need not write zeros first. Elsewhere the fill value stays on: it is
-    // what makes the unused ends of chunks the same bytes each time.
+    // The caller fills every byte, so the library need not write zeros first. Elsewhere the fill value stays enabled:
+    // it makes the unused ends of chunks deterministic.
     H5Pset_alloc_time(creation.id(), H5D_ALLOC_TIME_EARLY);
     H5Pset_fill_time(creation.id(), H5D_FILL_TIME_NEVER);
   }
@@ -46,7 +46,7 @@ Dataset Hdf5File::create_dataset(const std::string& name, std::int64_t type, con
 
 void Hdf5File::write_whole(const Dataset& dataset, std::int64_t type, const void* data) {
   if (dataset.info_.elements() == 0) return;
-  // Chunks are kept in memory until the dataset closes; flushed here, their failure can still be told.
+  // The library caches chunks until the dataset closes; flushing here allows a failure to be reported.
   const bool good = H5Dwrite(dataset.handle_.id(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data) >= 0 &&
                     H5Dflush(dataset.handle_.id()) >= 0;
   if (!good) fail_write(dataset.name_);

@@ -99,7 +99,7 @@ std::optional<std::uint32_t> Journal::copy(std::int64_t bytes, const std::string
   for (std::int64_t done = 0; done < bytes;) {
     const std::int64_t count = std::min(static_cast<std::int64_t>(read_block), bytes - done);
     const auto size = static_cast<std::size_t>(count);
-    // Its own descriptor: the file is there as long as it is open, whoever removes its name.
+    // Use the writer's descriptor: the file exists while it is open, even if another process removes its name.
     if (state_->file.read_some_at(block.get(), size, done) != count) {
       ::unlink(to.c_str());
       return std::nullopt;
@@ -133,7 +133,7 @@ std::int64_t Journal::replay(const std::string& path, const std::string& title,
                              const std::function<void(std::string_view)>& line) {
   const Descriptor file(path, O_RDONLY);
   if (!file.valid()) fail_with_errno(core::ExitCode::files, "open", path);
-  std::string rest;  // of a line that the block's end cut
+  std::string rest;  // of a line split by the end of a block
   std::int64_t bad = 0;
   bool first = true;
   const auto take = [&](std::string_view text) {
@@ -142,7 +142,7 @@ std::int64_t Journal::replay(const std::string& path, const std::string& title,
       throw Damaged(core::ExitCode::files, "Cannot use '" + path + "': it does not begin as a '" + title + "'.");
     }
     if (!first && good) line(text.substr(prefix));
-    // The newline that closes a torn line off may leave an empty one.
+    // Terminating a torn line may leave an empty one.
     if (!good && !text.empty()) ++bad;
     first = false;
   };
@@ -156,7 +156,7 @@ std::int64_t Journal::replay(const std::string& path, const std::string& title,
     rest += text;
   });
   if (!read) throw Damaged(core::ExitCode::files, "Cannot read '" + path + "': " + std::strerror(errno) + '.');
-  // What has no newline was being written when its process ended; it counts even if it happens to be whole.
+  // Text without a newline was being written when its process ended; it counts as a bad line even if it is complete.
   if (first || !rest.empty()) take(rest);
   return bad;
 }

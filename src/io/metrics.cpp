@@ -20,13 +20,13 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
-/// A snapshot may take this share of the time at most; a long run's file is written more rarely.
+/// Largest share of the time that snapshots may take; a long run writes its file less often.
 constexpr double largest_share = 0.05;
 
-/// Of a metrics.h5 that is kept: what follows is its first step that it lacks, "-2" where that name is taken, ".h5".
+/// Prefix of a kept metrics.h5, followed by the first step that it lacks, "-2" etc. if that name is taken, and ".h5".
 constexpr std::string_view older_prefix = "metrics.before-step-";
 
-/// Takes the digits that the text begins with; false where there are none.
+/// Removes the leading digits of the text; false if there are none.
 bool take_digits(std::string_view& text) {
   const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
   text.remove_prefix(digits);
@@ -50,7 +50,7 @@ Row stamped(Row row) {
   return row;
 }
 
-/// A run goes on after `step` and has no journal: the metrics.h5 of its past is not written over. What to tell.
+/// Keeps the earlier metrics.h5 of a run that resumes after `step` without a journal. Returns a warning.
 std::string keep_older_rows(const std::string& directory, std::int64_t step) {
   namespace fs = std::filesystem;
   const std::string path = metrics_path(directory),
@@ -108,7 +108,7 @@ struct MetricsWriter::State {
   std::mutex mutex;  ///< guards journal and pending; never held while HDF5 works
   std::unique_ptr<Journal> journal;
   std::vector<std::string> pending;  ///< recorded, not yet in the tables
-  MetricsTables tables;              ///< the I/O thread's alone
+  MetricsTables tables;              ///< used only by the I/O thread
   std::optional<detail::MetricsEvents> events;
   Clock::time_point next{};  ///< earliest time of the next snapshot
   bool closed = false;
@@ -123,7 +123,7 @@ struct MetricsWriter::State {
   }
 };
 
-/// Goes on with what the journal has up to the step. Throws Damaged where it has not all that the checkpoint knows of.
+/// Continues the journal up to the step. Throws Damaged if rows that the checkpoint counts on are missing.
 void MetricsWriter::State::continue_journal(const std::string& path, const Options& options) {
   if (!std::filesystem::exists(path)) {
     throw Journal::Damaged(core::ExitCode::files, "There is no '" + path + "' to continue.");
@@ -137,8 +137,8 @@ void MetricsWriter::State::continue_journal(const std::string& path, const Optio
   record(detail::encode_rewind(options.resume_step));
 }
 
-/// The journal cannot be used and is kept aside. What the checkpoint has of it takes its place; where that has none, it
-/// begins anew, as checkpoints are worth more than the rows of their past.
+/// Moves an unusable journal out of the way and replaces it by the checkpoint's copy. Without a copy the journal starts
+/// empty, because checkpoints are worth more than the rows of their past.
 void MetricsWriter::State::replace_journal(const std::string& path, std::string why, const Options& options) {
   tables = {};
   pending.clear();
@@ -189,7 +189,7 @@ MetricsWriter::~MetricsWriter() {
   try {
     close();
   } catch (...) {
-    // The journal has every row; whoever needs to know calls close().
+    // The journal has every row; a caller that needs to know calls close().
   }
 }
 

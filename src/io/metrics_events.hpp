@@ -1,6 +1,6 @@
-// A run's rows as the curves that TensorBoard shows, in RUN/tensorboard. The rows are the source: each time metrics.h5
-// is made, the event file gets those that it does not have yet; at a start, and where an evaluation has taken another's
-// place, the file is made anew from all of them. So it never holds what the rows do not. Private to io.
+// Writes a run's rows as TensorBoard curves to RUN/tensorboard. The rows are the source: each time metrics.h5 is
+// written, the new rows are appended to the event file. At a start, and when a repeated evaluation replaces an earlier
+// one, the file is rebuilt from all rows. So it never holds anything that the rows do not. Private to io.
 #pragma once
 
 #include <cstddef>
@@ -14,20 +14,20 @@
 
 namespace bert_hpc::io::detail {
 
-/// How many rows of each table.
+/// Number of rows per table.
 struct RowCounts {
   std::size_t steps = 0, loss_scale = 0;
   std::map<std::string, std::size_t> evaluations;  ///< by split
 };
 
-/// The records of the rows after the first so many; `now` is the time of rows that lack one.
+/// Encodes the rows after the first `after` ones; `now` is the time of rows without one.
 std::string encode_events(const MetricsTables& tables, const RowCounts& after, double now);
 
 class MetricsEvents {
  public:
   explicit MetricsEvents(std::string directory) : directory_(std::move(directory)) {}
 
-  /// The file holds all rows afterwards. Throws Error(files).
+  /// Brings the file up to date with all rows. Throws Error(files).
   void follow(const MetricsTables& tables, double now);
   void sync();  ///< forces the file to the disk
 

@@ -1,4 +1,4 @@
-// The tables as metrics.h5. postprocess/README.md is the manual of these names, units and shapes.
+// Builds metrics.h5 from the tables. postprocess/README.md documents names, units and shapes.
 #include <cmath>
 #include <limits>
 #include <set>
@@ -47,7 +47,7 @@ void write_confusion(Hdf5File& file, const std::string& group, const std::vector
   if (classes == 0) return;
   std::vector<std::int64_t> all;
   for (const EvaluationRow& row : rows) {
-    // An evaluation without a matrix, or with another number of classes, stands as zeros.
+    // An evaluation without a matrix, or with another number of classes, is written as zeros.
     if (row.classes == classes) {
       all.insert(all.end(), row.confusion_matrix.begin(), row.confusion_matrix.end());
     } else {
@@ -133,7 +133,7 @@ void write_root(Hdf5File& file, const MetricsTables& tables) {
   file.write_attribute("/", "mode", info.mode);
   file.write_attribute("/", "task", info.task);
   file.write_attribute("/", "label_names", info.label_names);
-  if (info.data > 0) {  // journals of older versions do not tell
+  if (info.data > 0) {  // journals of older versions lack these
     file.write_attribute("/", "parallel_data", info.data);
     file.write_attribute("/", "parallel_pipeline", info.pipeline);
     file.write_attribute("/", "parallel_tensor", info.tensor);

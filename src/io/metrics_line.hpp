@@ -1,6 +1,6 @@
-// A line of the metrics journal: a kind and fields, separated by tabs; text has tab, newline and backslash escaped.
-// What a row's fields are is said once, in a function template `fields(Visitor&, Row&)`: LineWriter and LineReader are
-// the visitors. Private to io.
+// A line of the metrics journal: a kind and fields, separated by tabs; tab, newline and backslash in text are escaped.
+// One function template `fields(Visitor&, Row&)` per row type lists the fields; LineWriter and LineReader are the
+// visitors. Private to io.
 #pragma once
 
 #include <charconv>
@@ -20,13 +20,13 @@ class LineWriter {
   void operator()(const Fields&... values) {
     (write(values), ...);
   }
-  /// A count, then each element's fields by `each(*this, element)`.
+  /// Writes a count, then each element's fields with `each(*this, element)`.
   template <class Rows, class Each>
   void list(const Rows& rows, const Each& each) {
     write(static_cast<std::int64_t>(rows.size()));
     for (const auto& row : rows) each(*this, row);
   }
-  /// A last field, which lines of older versions lack.
+  /// A trailing field, which lines of older versions lack.
   template <class Field>
   void last(const Field& value) {
     write(value);
@@ -53,7 +53,7 @@ class LineWriter {
   std::string text_;
 };
 
-struct Nonsense {};  ///< thrown by LineReader where a field is missing or is no number
+struct Nonsense {};  ///< thrown by LineReader if a field is missing or is not a number
 
 class LineReader {
  public:
@@ -68,7 +68,7 @@ class LineReader {
   void list(Rows& rows, const Each& each) {
     std::int64_t count = 0;
     read(count);
-    // Each element has a field at least, so a line has no more of them than characters.
+    // Each element has at least one field, so a line has no more elements than characters.
     if (count < 0 || static_cast<std::size_t>(count) > rest_.size()) throw Nonsense{};
     rows.resize(static_cast<std::size_t>(count));
     for (auto& row : rows) each(*this, row);

@@ -1,4 +1,4 @@
-// How large a run's journal gets at most: by the longest line of each kind.
+// Upper bound of a journal's size, from the longest line of each kind.
 #include <limits>
 
 #include "bert_hpc/io/journal.hpp"
@@ -7,7 +7,7 @@
 namespace bert_hpc::io {
 
 std::int64_t journal_bytes(const JournalPlan& plan) {
-  constexpr std::int64_t integer = std::numeric_limits<std::int64_t>::min();  // and its like have the most digits
+  constexpr std::int64_t integer = std::numeric_limits<std::int64_t>::min();  // this value has the most digits
   constexpr double real = std::numeric_limits<double>::lowest();
   constexpr std::int64_t escaped = 2, beside_text = 4096;
   const auto bytes = [](const std::string& line) {
@@ -18,7 +18,7 @@ std::int64_t journal_bytes(const JournalPlan& plan) {
       bytes(detail::encode(EfficiencyRow{integer, real, real, real}));
   if (plan.loss_scales) row += bytes(detail::encode(LossScaleRow{integer, real, integer, real}));
   const std::vector<std::pair<std::string, double>> metrics(6, {"precision", real});
-  // A count and what parts it from the next take two characters, and more only where it is at least ten samples.
+  // A count and its separator take two characters, and more only if the count is at least ten samples.
   const std::int64_t evaluation =
       bytes(detail::encode("validation", EvaluationRow{integer, real, metrics, 0, {}, real})) +
       2 * plan.classes * plan.classes + plan.samples / 10;

@@ -1,4 +1,4 @@
-// The journal's lines: how records are spelled, and what they do to the tables.
+// The journal's lines: how records are encoded, and how they change the tables.
 #include "metrics_tables.hpp"
 
 #include <array>
@@ -16,7 +16,7 @@ constexpr std::array<const char*, 4> status_names = {"running", "finished", "fai
 template <class Row, class Known>
 concept Is = std::is_same_v<std::remove_const_t<Row>, Known>;
 
-// Fields of each row, in the line's order, for writing (a constant row) and reading alike.
+// Fields of each row in the line's order, for both writing (a constant row) and reading.
 
 const auto one_field = [](auto& line, auto& field) { line(field); };
 const auto name_and_value = [](auto& line, auto& pair) { line(pair.first, pair.second); };
@@ -120,7 +120,7 @@ void forget_after(std::vector<Row>& rows, std::int64_t step) {
   std::erase_if(rows, [step](const Row& row) { return row.step > step; });
 }
 
-/// The first start's time stays; everything else is the latest start's.
+/// Keeps the first start's time; everything else comes from the latest start.
 void set_info(MetricsTables& tables, RunInfo info) {
   if (!tables.info.started.empty()) {
     tables.restarts.push_back(info.started);
@@ -130,7 +130,7 @@ void set_info(MetricsTables& tables, RunInfo info) {
   tables.status = status_names[0];
 }
 
-/// An evaluation that is done again, by a run that goes on from the step before it, takes the place of the first.
+/// A run that resumes from an earlier step repeats evaluations; the repeated one replaces the first.
 void add_evaluation(MetricsTables& tables, LineReader& line) {
   const auto split = field<std::string>(line);
   EvaluationRow row = decoded<EvaluationRow>(line);

@@ -1,7 +1,7 @@
-// The rows of a run, built from the journal's lines: the same way for lines just recorded and for lines replayed after
-// a restart, so that both give the same metrics.h5. Private to io.
+// The rows of a run, built from the journal's lines. New lines and lines replayed after a restart take the same path,
+// so that both give the same metrics.h5. Private to io.
 //
-// Lines are spelled as metrics_line.hpp tells.
+// For the syntax of lines see metrics_line.hpp.
 #pragma once
 
 #include <cstddef>
@@ -48,12 +48,12 @@ struct MetricsTables {
   std::vector<RankRow> ranks;
   std::vector<RankSample> rank_samples;
   std::map<std::string, double> totals;
-  std::int64_t replaced = 0;  ///< evaluations whose place another has taken
+  std::int64_t replaced = 0;  ///< number of evaluations replaced by a repeated one
 
-  /// Adds what a line says; false if it makes no sense.
+  /// Applies a line; false if it is invalid.
   bool apply(std::string_view line);
 
-  /// metrics.h5, whole. `path` serves messages.
+  /// The content of metrics.h5. `path` is for messages.
   std::vector<std::byte> to_hdf5(const std::string& path) const;
 };
 

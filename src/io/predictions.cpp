@@ -15,7 +15,7 @@ struct PredictionsWriter::State {
   std::int64_t classes;
   Hdf5File file;
   Appender<std::int64_t> source_index;
-  // One pair of these, by task.
+  // One of these pairs is used, depending on the task.
   std::optional<Appender<std::int32_t>> class_label, class_prediction;
   std::optional<Appender<float>> value_label, value_prediction, probabilities;
   bool closed = false;
@@ -25,7 +25,7 @@ namespace {
 
 constexpr Storage column_storage{.chunk_rows = 1 << 14, .gzip = 1, .shuffle = true, .fletcher32 = true};
 
-/// Chunks of about 256 KiB whatever the number of classes.
+/// Chunks of about 256 KiB for any number of classes.
 Storage matrix_storage(std::int64_t columns) {
   Storage storage = column_storage;
   storage.chunk_rows = std::max<std::int64_t>(1, (1 << 16) / columns);

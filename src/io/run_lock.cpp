@@ -45,8 +45,8 @@ std::string first_line(const std::string& path) {
   return line;
 }
 
-/// When a process began, so that its number used again is no sign of life: field 22 of its stat, behind the name in
-/// brackets. Nothing for one that is not there, or dead and not yet waited for by its parent.
+/// Start time of a process, to detect that its number is reused: field 22 of its stat, after the name in brackets. ""
+/// for a process that does not exist, or is dead and not yet waited for by its parent.
 std::string start_of(const std::string& pid) {
   const std::string stat = first_line("/proc/" + pid + "/stat");
   const std::size_t bracket = stat.rfind(')');
@@ -58,7 +58,7 @@ std::string start_of(const std::string& pid) {
   return state == "Z" || state == "X" ? "" : field;
 }
 
-/// Process numbers mean the same where this text does: boot of the machine, and name space of a container.
+/// Process numbers are comparable between processes with the same text: boot of the machine and PID namespace.
 std::string process_space() {
   std::error_code ignored;
   const std::string space = fs::read_symlink("/proc/self/ns/pid", ignored).string();
@@ -95,8 +95,8 @@ std::string holder(const Fields& fields) {
   return text;
 }
 
-/// Is it of an earlier start of our job? Slurm starts a job again only once it holds the start before for over. Locks
-/// of older versions do not tell.
+/// True if the lock belongs to an earlier start of our job. Slurm restarts a job only once it considers the earlier
+/// start ended. Locks of older versions lack these fields.
 bool is_of_an_earlier_start(Fields theirs, Fields ours) {
   for (const char* name : {"job", "cluster", "task"}) {
     if (!theirs.contains(name) || theirs[name] != ours[name]) return false;
@@ -119,14 +119,14 @@ Holder judge(Fields theirs) {
   return !began.empty() && began == theirs["began"] ? Holder::alive : Holder::gone;
 }
 
-/// What a look at a lock shows.
+/// The state of a lock at one moment.
 struct Look {
-  int error = 0;     ///< ENOENT: there is none; any other: nothing is known (ESTALE and EIO pass)
-  std::string sign;  ///< changes whenever its holder touches it
+  int error = 0;     ///< ENOENT: there is no lock; any other: unknown (ESTALE and EIO are transient)
+  std::string sign;  ///< changes with every touch
   std::string text;
 };
 
-/// Opened each time: over NFS that asks the server, where stat() alone may answer from memory for a minute.
+/// Opens the file each time: on NFS that asks the server, while stat() alone may return cached data for a minute.
 Look look_at(const std::string& path) {
   const Descriptor file(path, O_RDONLY);
   if (!file.valid()) return {.error = errno, .sign = {}, .text = {}};
@@ -160,7 +160,7 @@ struct RunLock::State {
   std::atomic<bool> lost = false;
   std::thread thread;
 
-  /// False where there is a lock already.
+  /// False if there is a lock already.
   bool take() {
     text = text_of_ours(user.program);
     const std::string beside = path + '.' + host_name() + '.' + std::to_string(::getpid());
@@ -171,7 +171,7 @@ struct RunLock::State {
     if (!wrote) fail_with_errno(code, "write", beside);
     const bool linked = ::link(beside.c_str(), path.c_str()) == 0;
     const int reason = errno;
-    // Over NFS an answer may be lost and link() say that the name exists, though it has just made it.
+    // On NFS a reply may be lost, and link() then reports that the name exists although it has just made it.
     struct stat status {};
     const bool ours = linked || (::stat(beside.c_str(), &status) == 0 && status.st_nlink == 2);
     ::unlink(beside.c_str());
@@ -180,7 +180,7 @@ struct RunLock::State {
     return ours;
   }
 
-  /// Is its holder alive, by its touching it while we look on?
+  /// Watches the lock for `stale`; true if its holder touches it.
   bool touched_while_watched() {
     Look before = look_at(path), now = before;
     const auto end = std::chrono::steady_clock::now() + timing.stale;
@@ -195,7 +195,7 @@ struct RunLock::State {
     fail_with_errno(code, "look at", path);
   }
 
-  /// Removes the lock that was found stale; not another one that came in between.
+  /// Removes the stale lock; not a new one that was taken in between.
   void remove_stale(const std::string& found) {
     const std::string aside = path + ".stale." + host_name() + '.' + std::to_string(::getpid());
     if (read_lock(path) != found || std::rename(path.c_str(), aside.c_str()) != 0) return;
@@ -230,7 +230,7 @@ struct RunLock::State {
     while (!changed.wait_for(lock, timing.touch, [this] { return ending; })) {
       const Look now = look_at(path);
       if (now.error == 0 && now.text == text) ::utimensat(AT_FDCWD, path.c_str(), nullptr, 0);
-      // Who finds that it is not stale may have it under another name for a moment.
+      // A process that finds the lock not to be stale may hold it under another name for a moment.
       const bool missing = now.error == ENOENT;
       if ((now.error == 0 && now.text != text) || (missing && missed)) lost = true;
       missed = missing;

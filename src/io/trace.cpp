@@ -8,7 +8,7 @@ namespace bert_hpc::io {
 
 namespace {
 
-/// A JSON string. Texts here are ours or valid UTF-8; only what would break the quotes is escaped.
+/// A JSON string. Texts here are our own or valid UTF-8; only what would break the quotes is escaped.
 std::string quoted(const std::string& text) {
   std::string result = "\"";
   for (const char c : text) {

@@ -1,11 +1,11 @@
-// The files of one checkpoint: manifest.h5, which tells everything but the numbers, and a rank-00003.h5 for each rank
-// that saved some. These are HDF5 behind a checksummed user block (io/checksummed_file.hpp) that is verified before
-// HDF5 opens them. And metrics.journal, the metric history up to the checkpoint's step: the beginning of the run's own
-// journal (io/journal.hpp), byte for byte, whose size and checksum the manifest tells.
+// The files of one checkpoint: manifest.h5 with everything except the numbers, and one rank-00003.h5 for each rank that
+// saved numbers. These are HDF5 files after a checksummed user block (io/checksummed_file.hpp), which is verified
+// before HDF5 opens them. metrics.journal holds the metric history up to the checkpoint's step: a byte-for-byte prefix
+// of the run's own journal (io/journal.hpp), whose size and checksum are in the manifest.
 //
-// Numbers are kept by whole tensors under their names, not by ranks: a file holds, one after the other, the elements of
-// its pieces (core/tensor_piece.hpp), in one dataset for each quantity; the manifest lists the pieces of all files.
-// Payloads are contiguous datasets, filled and read by plain pwrite and pread at their places in the file.
+// Numbers belong to whole tensors, identified by name, not to ranks: a file holds the elements of its pieces
+// (core/tensor_piece.hpp) in sequence, in one dataset per quantity; the manifest lists the pieces of all files.
+// Payloads are contiguous datasets, read and written with plain pread and pwrite at their file offsets.
 #pragma once
 
 #include <atomic>
@@ -31,7 +31,7 @@ struct Quantity {
 inline constexpr const char* parameters_name = "parameters";
 
 struct CheckpointManifest {
-  std::string id;  ///< the same in all files of one checkpoint and in no other
+  std::string id;  ///< the same in all files of one checkpoint, unique to it
   std::int64_t step = 0;
   std::vector<core::WholeTensor> tensors;
   struct File {
@@ -46,10 +46,10 @@ struct CheckpointManifest {
   std::vector<std::pair<std::string, double>> reals;
   std::vector<std::pair<std::string, std::string>> texts;
 
-  /// Throws Error(files) where there is none of that name.
+  /// Throws Error(files) if there is no entry of that name.
   std::int64_t integer(const std::string& name) const;
   double real(const std::string& name) const;
-  bool has_number(const std::string& name) const;  ///< of either kind
+  bool has_number(const std::string& name) const;  ///< of either type
   const std::string& text(const std::string& name) const;
 };
 
@@ -59,42 +59,42 @@ std::string checkpoint_file_name(int rank);  ///< "rank-00003.h5"
 /// Bytes that a file with so many elements of so many quantities takes, about.
 std::int64_t checkpoint_file_bytes(std::int64_t elements, std::int64_t quantities);
 
-/// Writes and seals. `hdf5` is held during HDF5 calls, not while the payload is written, which ends
-/// early once `cancelled`. Throws Error(files).
+/// Writes the file and its checksum. Holds `hdf5` during HDF5 calls, but not while it writes the payload. Writing the
+/// payload stops early once `cancelled` is set. Throws Error(files).
 void write_checkpoint_file(const std::string& folder, int rank, const std::string& id, std::int64_t step,
                            std::span<const Quantity> quantities, std::mutex& hdf5, const std::atomic<bool>& cancelled,
                            Durability durability = Durability::forced);
 void write_manifest(const std::string& folder, const CheckpointManifest& manifest, std::mutex& hdf5,
                     Durability durability = Durability::forced);
 
-/// Throws Error(files), naming `path`, unless the step is not negative, shapes are shapes, ranks ascend, and the pieces
-/// lie inside their tensors and hold every element of them once. Pure.
+/// Throws Error(files), naming `path`, unless the step is not negative, shapes are valid, ranks ascend, and the pieces
+/// lie inside their tensors and cover every element exactly once. Pure.
 void require_sound(const CheckpointManifest& manifest, const std::string& path);
 
-/// Verifies its checksum and everything it claims. Throws Error(files).
+/// Reads the manifest after verifying its checksum and all its contents. Throws Error(files).
 CheckpointManifest read_manifest(const std::string& folder, std::mutex& hdf5);
 
-/// For who has read it to tell other ranks of the same program.
+/// Serialization for sending a manifest that one rank has read to the other ranks of the same program.
 std::string to_message(const CheckpointManifest& manifest);
 CheckpointManifest manifest_of_message(const std::string& message);
 
-/// The file of manifest.files[file]: its checksum, that it belongs to the manifest, and its datasets' types and sizes.
-/// Throws Error(files).
+/// Verifies the file of manifest.files[file]: its checksum, that it belongs to the manifest, and its datasets' types
+/// and sizes. Throws Error(files).
 void verify_checkpoint_file(const std::string& folder, const CheckpointManifest& manifest, std::size_t file,
                             std::mutex& hdf5);
 
-/// The metric history. Its size and checksum, into the manifest's integers.
+/// The metric history. Records its size and checksum in the manifest's integers.
 inline constexpr const char* history_name = "metrics.journal";
 void put_history(CheckpointManifest& manifest, std::int64_t bytes, std::uint32_t checksum);
-/// Where it is; "" where the checkpoint has none, as those of older versions.
+/// Path of the history; "" if the checkpoint has none (older versions write none).
 std::string history_path(const std::string& folder, const CheckpointManifest& manifest);
-/// That it is there, of the size and with the checksum that the manifest tells. Throws Error(files).
+/// Verifies that the history exists with the size and checksum in the manifest. Throws Error(files).
 void verify_history(const std::string& folder, const CheckpointManifest& manifest);
 
-/// Reads numbers out of a checkpoint whose files have been verified.
+/// Reads numbers from a checkpoint whose files have been verified.
 class CheckpointReader {
  public:
-  /// All must outlive it.
+  /// All arguments must outlive the reader.
   CheckpointReader(std::string folder, const CheckpointManifest& manifest, std::mutex& hdf5);
   ~CheckpointReader();
   CheckpointReader(const CheckpointReader&) = delete;

@@ -1,6 +1,6 @@
-// A table as text for spreadsheets: UTF-8, fields separated by commas and quoted as RFC 4180 says, lines that end in
-// LF. Rows are written as they come, so that a table of any length takes no memory; close() renames the file to its
-// name, which stands for a whole table only.
+// A CSV table for spreadsheets: UTF-8, fields separated by commas and quoted according to RFC 4180, lines ending in LF.
+// Rows are streamed to a staging file, so memory does not grow with the table; close() renames it, so the final name
+// always holds a complete table.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +12,16 @@ namespace bert_hpc::io {
 
 class CsvFile {
  public:
-  /// Throws Error(files), as all below.
+  /// Throws Error(files), as do all functions below.
   explicit CsvFile(const std::string& path);
   ~CsvFile();  ///< without close(), the unfinished file is removed
   CsvFile(const CsvFile&) = delete;
   CsvFile& operator=(const CsvFile&) = delete;
 
-  /// The row's next field.
+  /// Appends the next field of the row.
   void text(std::string_view field);
   void number(std::int64_t value);
-  void number(float value);  ///< the shortest text that reads back as the same float; NaN: an empty field
+  void number(float value);  ///< the shortest text that reads back as the same float; NaN gives an empty field
   void empty() { text({}); }
   void end_row();
 
@@ -35,7 +35,7 @@ class CsvFile {
   std::unique_ptr<State> state_;
 };
 
-/// A field as it stands in the file: in quotes where it holds a comma, a quote or a line end.
+/// A field in CSV form: quoted if it holds a comma, a quote or a line end.
 std::string csv_field(std::string_view field);
 
 }  // namespace bert_hpc::io

@@ -1,11 +1,11 @@
-// HDF5 files with owned handles, typed reads and writes, and errors that name file, dataset and reason. Only
+// HDF5 files with RAII handles, typed reads and writes, and errors that name file, dataset and reason. Only
 // src/io/hdf5* includes hdf5.h; ids are plain 64-bit integers here.
 //
-// Files are written with the library's 1.10 format, which carries checksums on its metadata, and without time stamps,
-// so that the same data gives the same bytes. What a file claims is checked before it is trusted: kinds of links,
-// storage, chunk sizes, types and extents; filter plug-ins, links and storage outside the file are refused.
+// Files use the library's 1.10 format, which checksums its metadata, and hold no time stamps, so that the same data
+// gives the same bytes. The reader validates a file before it trusts it: kinds of links, storage, chunk sizes, types
+// and extents; it rejects filter plug-ins, links and storage outside the file.
 //
-// HDF5 is not thread-safe here: all calls of a process must come from one thread at a time (the I/O thread).
+// HDF5 is not thread-safe here: only one thread of a process at a time may call it (the I/O thread).
 #pragma once
 
 #include <concepts>
@@ -26,7 +26,7 @@ namespace detail {
 struct FileMemory;
 }
 
-/// Element types that datasets are written in and read into.
+/// Element types that datasets can be written from and read into.
 template <class T>
 concept Hdf5Element = std::same_as<T, std::int32_t> || std::same_as<T, std::int64_t> || std::same_as<T, std::uint8_t> ||
     std::same_as<T, float> || std::same_as<T, double>;
@@ -36,10 +36,10 @@ template <class R>
 concept Hdf5Range = std::ranges::contiguous_range<R> && std::ranges::sized_range<R> &&
     Hdf5Element<std::remove_cv_t<std::ranges::range_value_t<R>>>;
 
-/// Largest chunk (uncompressed bytes) that a file may ask us to hold in memory.
+/// Largest chunk (uncompressed bytes) that a file may require in memory.
 inline constexpr std::int64_t max_chunk_bytes = std::int64_t{16} << 20;
 
-/// An owned HDF5 id. Closing twice is harmless; the destructor never throws.
+/// An owning HDF5 id. Closing twice is harmless; the destructor never throws.
 class Hdf5Handle {
  public:
   using Close = int (*)(std::int64_t);
@@ -56,24 +56,24 @@ class Hdf5Handle {
   Hdf5Handle& operator=(const Hdf5Handle&) = delete;
 
   std::int64_t id() const { return id_; }
-  bool reset() noexcept;  ///< closes; false if the library reported an error
+  bool reset() noexcept;  ///< closes; false if the library reports an error
 
  private:
   std::int64_t id_ = -1;
   Close close_ = nullptr;
 };
 
-/// How a dataset is laid out in the file. With chunk_rows = 0 it is contiguous and unfiltered.
+/// Storage layout of a dataset. With chunk_rows = 0 it is contiguous and unfiltered.
 struct Storage {
   std::int64_t chunk_rows = 0;  ///< rows (entries of the first dimension) in a chunk
   int gzip = 0;                 ///< level 1 … 9, 0 = none
   bool shuffle = false;         ///< bytes transposed before compression
-  bool fletcher32 = false;      ///< a checksum per chunk, checked at reading
+  bool fletcher32 = false;      ///< a checksum per chunk, verified on reading
 };
 
 enum class Filter { gzip, shuffle, fletcher32 };
 
-/// What a dataset says about itself.
+/// Metadata of a dataset.
 struct DatasetInfo {
   enum class TypeClass { integer, real, text, other };
   TypeClass type_class = TypeClass::other;
@@ -82,10 +82,10 @@ struct DatasetInfo {
   bool variable_length = false;       ///< text
   std::vector<std::int64_t> extents;  ///< empty for a scalar
   std::vector<std::int64_t> chunk;    ///< extents of a chunk; empty when not chunked
-  std::int64_t stored_bytes = 0;      ///< taken in the file
-  std::vector<Filter> filters;        ///< of chunks, in the order of writing
+  std::int64_t stored_bytes = 0;      ///< in the file
+  std::vector<Filter> filters;        ///< of chunks, in the order in which the writer applies them
 
-  std::int64_t elements() const;   ///< product of the extents (checked to fit when the dataset was opened)
+  std::int64_t elements() const;   ///< product of the extents (checked for overflow when the dataset is opened)
   std::string type_name() const;   ///< e.g. "int32", "float64", "text"
   std::string shape_text() const;  ///< e.g. "(3, 128)"
 };
@@ -96,8 +96,8 @@ class Dataset {
   const DatasetInfo& info() const { return info_; }
   const std::string& name() const { return name_; }
 
-  /// Reads rows [first_row, first_row + out.size() / elements per row). Types may differ only where no value can
-  /// change: the same class, and the file's integers or reals no wider than T's. Throws on anything else, on ranges
+  /// Reads rows [first_row, first_row + out.size() / elements per row). Types may differ only where every value is
+  /// preserved: the same class, and the file's integers or reals no wider than T's. Throws on any other type, on ranges
   /// outside the dataset, and on damaged data.
   template <Hdf5Range R>
   void read_rows(std::int64_t first_row, R&& out) const {
@@ -109,11 +109,11 @@ class Dataset {
   template <Hdf5Element T>
   void expect(int rank) const;
 
-  /// Throws where it claims more than what it stores can be. Before memory is taken for what it claims.
+  /// Throws if the dataset claims more data than its stored bytes can hold. Call it before allocating memory for it.
   void require_stored() const;
 
-  /// Place of a contiguous dataset's first byte in the file, in bytes from the file's begin; for payloads that are
-  /// read or written with pread and pwrite. Throws when the dataset is chunked or not allocated.
+  /// File offset in bytes of a contiguous dataset's first byte, for payloads that are read or written with pread and
+  /// pwrite. Throws if the dataset is chunked or not allocated.
   std::int64_t file_offset() const;
 
  private:
@@ -142,11 +142,11 @@ class Hdf5File {
   /// `code` is the exit code of every error of this file: data for shards, files for checkpoints and results.
   static Hdf5File open_read(const std::string& path, core::ExitCode code);
 
-  /// Makes the file, replacing any. user_block: bytes left free at its begin; 0, or a power of two from 512.
+  /// Creates the file, replacing any. user_block: bytes left free at its beginning; 0, or a power of two from 512.
   static Hdf5File create(const std::string& path, core::ExitCode code, std::int64_t user_block = 0);
 
-  /// A file that exists in memory only; close_to_bytes() gives what would have been in it: for small files that are
-  /// written often, so that a full disk is met by our own write and never inside the library. `path` serves messages.
+  /// A file in memory only; close_to_bytes() returns its content. For small files that are written often: a full disk
+  /// then fails in our own write and never inside the library. `path` is for messages.
   static Hdf5File create_in_memory(const std::string& path, core::ExitCode code);
 
   Hdf5File(Hdf5File&&) = default;
@@ -157,22 +157,22 @@ class Hdf5File {
     std::swap(code_, other.code_);
     return *this;
   }
-  ~Hdf5File() { abandon(); }  ///< closes without reporting; call close() to learn whether everything was written
+  ~Hdf5File() { abandon(); }  ///< closes without reporting errors; call close() to detect failed writes
 
   const std::string& path() const { return path_; }
   core::ExitCode code() const { return code_; }
   void flush();
-  void close();                             ///< invalidates the datasets still open
-  std::vector<std::byte> close_to_bytes();  ///< closes a file made by create_in_memory and gives its bytes
+  void close();                             ///< invalidates open datasets
+  std::vector<std::byte> close_to_bytes();  ///< closes a file made by create_in_memory and returns its bytes
 
   bool exists(const std::string& name) const;  ///< a group or dataset of this file, e.g. "steps/loss"
-  void create_group(const std::string& name);  ///< with its parents; nothing where it exists
+  void create_group(const std::string& name);  ///< with its parents; no effect if it exists
   std::vector<std::string> names(const std::string& group) const;  ///< members, sorted
   DatasetInfo info(const std::string& name) const { return dataset(name).info(); }
   Dataset dataset(const std::string& name) const;
 
-  /// Writes a whole dataset, making parent groups. extents: empty means one dimension; else their product must be the
-  /// number of elements.
+  /// Writes a whole dataset and makes its parent groups. extents: empty means one dimension; otherwise their product
+  /// must equal the number of elements.
   template <Hdf5Range R>
   void write(const std::string& name, const R& data, const std::vector<std::int64_t>& extents = {},
              const Storage& storage = {}) {
@@ -181,10 +181,11 @@ class Hdf5File {
   }
   /// One dimension of UTF-8 text of any length.
   void write_text(const std::string& name, const std::vector<std::string>& data);
-  /// One dimension of UTF-8 text in fields as wide as the longest entry, zero padded.
+  /// One dimension of UTF-8 text in zero-padded fields as wide as the longest entry.
   void write_fixed_text(const std::string& name, const std::vector<std::string>& data, const Storage& storage = {});
 
-  /// Makes an allocated, contiguous dataset and returns its file_offset(), to be filled with pwrite after close().
+  /// Makes an allocated, contiguous dataset and returns its file_offset(); the caller fills it with pwrite after
+  /// close().
   template <Hdf5Element T>
   std::int64_t allocate(const std::string& name, const std::vector<std::int64_t>& extents);
 
@@ -194,8 +195,8 @@ class Hdf5File {
   /// Text of fixed or variable length; at most max_elements entries.
   std::vector<std::string> read_text(const std::string& name, std::int64_t max_elements) const;
 
-  // Attributes of a group or dataset; "/" is the root. Writing replaces. Reading throws when the attribute is missing,
-  // of another kind, or has more than max_elements entries.
+  // Attributes of a group or dataset; "/" is the root. Writing replaces an existing attribute. Reading throws if the
+  // attribute is missing, has another type, or has more than max_elements entries.
   void write_attribute(const std::string& object, const std::string& name, const std::string& value);
   void write_attribute(const std::string& object, const std::string& name, const char* value) {
     write_attribute(object, name, std::string(value));
@@ -244,17 +245,17 @@ class Hdf5File {
   core::ExitCode code_ = core::ExitCode::files;
 };
 
-/// Writes a dataset that grows: rows are gathered in memory and written in whole chunks.
+/// Writes a dataset that grows: buffers rows in memory and writes whole chunks.
 template <Hdf5Element T>
 class Appender {
  public:
-  /// columns = 0: one dimension (rows); else (rows, columns). storage.chunk_rows must be positive. `file` must outlive
-  /// it.
+  /// columns = 0: one dimension (rows); otherwise (rows, columns). storage.chunk_rows must be positive. `file` must
+  /// outlive the appender.
   Appender(Hdf5File& file, const std::string& name, const Storage& storage, std::int64_t columns = 0);
 
   void append(std::span<const T> elements);  ///< whole rows
   void append(T element) { append(std::span<const T>(&element, 1)); }
-  void finish();              ///< writes what is gathered; without it the last rows are lost
+  void finish();              ///< writes the buffered rows; without it the last rows are lost
   std::int64_t rows() const;  ///< appended so far
 
  private:
@@ -269,7 +270,7 @@ class Appender {
   std::vector<T> block_;
 };
 
-/// "1.10.8": of the library that runs.
+/// Version of the HDF5 library at run time, e.g. "1.10.8".
 std::string hdf5_version();
 
 }  // namespace bert_hpc::io

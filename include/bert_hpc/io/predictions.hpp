@@ -1,5 +1,5 @@
-// RUN/predictions.h5: one row per sequence, in the order given. Written aside and renamed at close(), so that the name
-// stands for a whole file only.
+// RUN/predictions.h5: one row per sequence, in input order. Rows go to a staging file that close() renames, so the
+// final name always holds a complete file.
 //
 // Classification: /source_index int64, /label int32 (−1 where unknown), /prediction int32, /probabilities float
 // (rows, classes). Regression: /source_index, /label float (NaN where unknown), /prediction float. Root attributes:
@@ -30,7 +30,7 @@ class PredictionsWriter {
   PredictionsWriter(const PredictionsWriter&) = delete;
   PredictionsWriter& operator=(const PredictionsWriter&) = delete;
 
-  /// Classification. source_index, label, prediction (rows); probabilities (rows, classes). Empty label: all unknown.
+  /// Classification: source_index, label, prediction (rows); probabilities (rows, classes). Empty label: all unknown.
   void append(std::span<const std::int64_t> source_index, std::span<const std::int32_t> label,
               std::span<const std::int32_t> prediction, std::span<const float> probabilities);
   /// Regression: all (rows). Empty label: all unknown.

@@ -1,8 +1,8 @@
 // RUN/predictions.csv: the rows of predictions.h5 as text.
 //
-// Classification: row, label, prediction, probability, and a column "probability_NAME" per class where there are at
-// most most_class_columns of them. `label` and `prediction` are class names, `probability` is that of the predicted
-// class. Regression: row, label, prediction. `row` is the row of the source text; an unknown label is an empty field.
+// Classification: row, label, prediction, probability, and one column "probability_NAME" per class if there are at most
+// most_class_columns classes. `label` and `prediction` are class names, `probability` is that of the predicted class.
+// Regression: row, label, prediction. `row` is the row of the source text; an unknown label is an empty field.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,10 @@ namespace bert_hpc::io {
 
 class PredictionsCsv {
  public:
-  /// Classes beyond these have no columns of their own: spreadsheets and people read no such table.
+  /// With more classes than this there are no columns per class; a wider table is of no use in a spreadsheet.
   static constexpr std::int64_t most_class_columns = 100;
 
-  /// `classes` = 0: regression. A class without a name goes by its id. Throws Error(files).
+  /// `classes` = 0: regression. A class without a name is written as its id. Throws Error(files).
   PredictionsCsv(const std::string& path, const std::vector<std::string>& label_names, std::int64_t classes);
 
   /// As PredictionsWriter::append.

@@ -1,4 +1,4 @@
-// What made a result: the machine's name, the time, versions of libraries, and hashes of files.
+// Provenance of a result: host name, time, library versions and file hashes.
 #pragma once
 
 #include <cstddef>
@@ -19,10 +19,10 @@ std::string host_name();
 std::string utc_text(std::time_t time);
 std::string utc_now();
 
-/// core::fnv1a_64 of a file's content, as 16 hexadecimal digits. Throws Error(code) when it cannot be read.
+/// core::fnv1a_64 of a file's content, as 16 hexadecimal digits. Throws Error(code) if it cannot be read.
 std::string fnv1a_of_file(const std::string& path, core::ExitCode code = core::ExitCode::files);
 
-/// For RunInfo::provenance: HDF5, zlib, compiler and C++ standard of this build, the host, and what the caller adds.
+/// For RunInfo::provenance: HDF5, zlib, compiler and C++ standard of this build, the host, and the caller's entries.
 std::vector<std::pair<std::string, std::string>> collect_provenance(
     std::vector<std::pair<std::string, std::string>> more = {});
 

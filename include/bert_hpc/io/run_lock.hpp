@@ -1,9 +1,9 @@
-// A lock on a run's directory that works on any file system, NFS too, and without a lock daemon: the file .lock, made
-// under another name and given its own by link(), which fails where there is one. It tells who holds it since when; a
-// thread touches it every few seconds. A lock is stale, and taken over, if its process is gone (same host), if it is of
-// an earlier start of the same Slurm job (another host), or if nobody has touched it for a while, measured by our own
-// clock. Who was suspended meanwhile, or is on a node that Slurm only believes down, learns within seconds that it has
-// lost its lock.
+// A lock on a run's directory that works on any file system, including NFS, without a lock daemon: the file .lock, made
+// under another name and hard-linked to .lock by link(), which fails if .lock exists. It records its holder and the
+// time; a thread of the holder touches it every few seconds. A lock is stale, and is taken over, if its process has
+// ended (same host), if it belongs to an earlier start of the same Slurm job (another host), or if it is not touched
+// for a while, measured by the waiting process's clock. A holder that was suspended meanwhile, or whose node Slurm
+// wrongly considers down, detects within seconds that it has lost its lock.
 #pragma once
 
 #include <chrono>
@@ -15,38 +15,39 @@ namespace bert_hpc::io {
 class RunLock {
  public:
   struct Timing {
-    std::chrono::milliseconds touch = std::chrono::seconds(10);  ///< time between signs of life
-    std::chrono::milliseconds stale = std::chrono::seconds(60);  ///< without one for so long: its holder is gone
+    std::chrono::milliseconds touch = std::chrono::seconds(10);  ///< time between touches
+    std::chrono::milliseconds stale = std::chrono::seconds(60);  ///< without a touch for this long, the holder counts
+                                                                 ///< as gone
   };
 
-  /// Who takes the lock, for messages.
+  /// The program that takes the lock, for messages.
   struct User {
-    const char* program = "run";        ///< what another holder calls it: "another run is at work in …"
-    const char* key = "run.directory";  ///< of the input: names the directory
+    const char* program = "run";        ///< as another holder's messages name it: "another run is at work in …"
+    const char* key = "run.directory";  ///< input key that names the directory
   };
 
-  /// Takes DIRECTORY/.lock, making the directory. Waits up to `stale` where another job's process on another host holds
-  /// it, to see whether it is alive. Throws Error(files) naming the holder where it is.
+  /// Takes DIRECTORY/.lock and makes the directory. If a process of another job on another host holds it, waits up to
+  /// `stale` to see whether that process is alive. Throws Error(files), naming the holder, if it is.
   RunLock(const std::string& directory, const Timing& timing, const User& user);
   RunLock(const std::string& directory, const Timing& timing) : RunLock(directory, timing, User{}) {}
   explicit RunLock(const std::string& directory) : RunLock(directory, Timing{}) {}
-  /// Gives it back, if it is still ours.
+  /// Releases the lock if this process still holds it.
   ~RunLock();
   RunLock(const RunLock&) = delete;
   RunLock& operator=(const RunLock&) = delete;
 
-  /// What was found and why it was taken over, for the log; "" if nothing was.
+  /// Describes the stale lock that was taken over and why, for the log; "" if there was none.
   const std::string& took_over() const;
 
-  /// What the lock says, which no other one does.
+  /// The text in the lock, unique to this holder.
   const std::string& text() const;
-  /// Is the lock with this text still there? Asks the disk; any process, any thread.
+  /// True if the lock with this text still exists. Reads the disk; any process, any thread.
   static bool is_held(const std::string& directory, const std::string& text);
 
-  /// Has another taken it over, as far as was seen when it was last touched? Nothing may be written in the directory
-  /// any more. Any thread.
+  /// True if the last touch found that another process has taken the lock over. This process must then write nothing
+  /// more in the directory. Any thread.
   bool lost() const;
-  /// Looks now. Throws Error(files) that names the new holder where it is lost; any thread.
+  /// Checks now. Throws Error(files), naming the new holder, if the lock is lost; any thread.
   void require() const;
 
  private:

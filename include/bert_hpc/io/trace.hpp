@@ -1,6 +1,6 @@
-// Traces in the JSON form that Perfetto (ui.perfetto.dev) and Chrome (chrome://tracing) open: what each rank did when,
-// one row a rank. Simulated and measured steps are written alike, so that they can be laid beside each other, there or
-// by postprocess/plot_timeline.py. Format: "Trace Event Format", Google, complete events ("ph": "X").
+// Traces in the JSON form that Perfetto (ui.perfetto.dev) and Chrome (chrome://tracing) open: the activities of each
+// rank over time, one row per rank. Simulated and measured steps share the format, so that these tools or
+// postprocess/plot_timeline.py can compare them. Format: "Trace Event Format", Google, complete events ("ph": "X").
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@
 namespace bert_hpc::io {
 
 struct TraceEvent {
-  std::string name;      ///< what is done, e.g. "forward"
+  std::string name;      ///< activity, e.g. "forward"
   std::string category;  ///< "compute", "communication", "update", …
   int rank = 0;
-  double begin = 0, seconds = 0;  ///< since the trace's begin
+  double begin = 0, seconds = 0;  ///< begin is relative to the trace's begin
   std::int64_t step = -1;         ///< -1: none
   int micro_batch = -1;           ///< -1: none
   int virtual_stage = 0;
@@ -36,7 +36,7 @@ struct Trace {
 /// The file's text. Times are in microseconds, to the nanosecond.
 std::string trace_json(const Trace& trace);
 
-/// Writes it whole or not at all. Throws Error(files).
+/// Writes the file atomically. Throws Error(files).
 void write_trace(const std::string& path, const Trace& trace);
 
 }  // namespace bert_hpc::io
