@@ -77,7 +77,7 @@ class Parser {
  private:
   static std::string quoted(const std::string& text) { return '"' + core::printable(text, 100) + '"'; }
 
-  /// Splits "--name=value"; a value of its own argument is taken later.
+  /// Splits "--name=value"; a value in a separate argument is read later.
   bool next() {
     if (at_ == arguments_.size()) return false;
     name_ = arguments_[at_++];

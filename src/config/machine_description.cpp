@@ -126,7 +126,7 @@ std::string machine_text(const MachineFile& file) {
   MachineFile copy = file;
   TomlWriter writer;
   visit(writer, copy);
-  // Lists without a rate are left out.
+  // Skip lists without rates.
   std::istringstream lines(writer.text());
   std::string text;
   for (std::string line; std::getline(lines, line);) {

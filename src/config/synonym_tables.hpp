@@ -1,5 +1,5 @@
-// The tables of synonyms.hpp: what keys and values are called in Hugging Face Transformers and other trainers, and
-// here.
+// The tables of synonyms.hpp: names of keys and values in Hugging Face Transformers and other trainers, and their
+// equivalents here.
 #pragma once
 
 namespace bert_hpc::config {
@@ -11,8 +11,8 @@ struct KeySynonym {
   const char* text;  // a remark on the target; all of the message where the target is a table
 };
 
-// The first entry of a name whose target the program's input has is taken. Inputs of bert_hpc have the table "run",
-// those of bert_hpc_prep "source".
+// The first entry of a name whose target exists in the program's input applies. Inputs of bert_hpc have the table
+// "run", those of bert_hpc_prep "source".
 inline constexpr KeySynonym key_synonyms[] = {
     // How long and how fast to train.
     {"num_train_epochs", "schedule.epochs", ""},

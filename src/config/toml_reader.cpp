@@ -215,7 +215,7 @@ bool TomlReader::has_problems() const {
 core::ProblemList TomlReader::problems() {
   state_->report_unknown(state_->root, "");
   auto& problems = state_->problems;
-  // A mistyped name is reported once: with "did you mean", not as a missing key too.
+  // Report a mistyped name once, with "did you mean", and not also as a missing key.
   std::erase_if(problems, [&meant = state_->meant](const TomlProblem& problem) {
     return std::any_of(problem.absent.begin(), problem.absent.end(), [&meant](const std::string& path) {
       return meant.contains(path) || meant.contains(path.substr(0, path.rfind('.')));

@@ -1,5 +1,5 @@
-// What a TomlReader knows while it reads: the tree, the keys that were asked for, and what is wrong; how it looks
-// values up and finds the names that unknown ones seem to stand for.
+// State of a TomlReader: the parsed tree, the requested keys and the problems; value look-up and suggestions for
+// unknown names.
 #pragma once
 
 #include <algorithm>
@@ -25,21 +25,22 @@ struct TomlReader::State {
   std::vector<std::string> overrides;
   TomlValue root;
   std::vector<TomlProblem> problems;
-  std::map<std::string, std::vector<std::string>> known;  // keys asked for, by table
-  bool readable = false;                                  // false after a syntax error: nothing is missing then
+  std::map<std::string, std::vector<std::string>> known;  // requested keys, by table
+  bool readable = false;                                  // false after a syntax error; missing keys are then not
+                                                          // reported
 
   std::string table;                 // path of the current table
   TomlValue* table_value = nullptr;  // null: not given
   std::string last_key, last_kind;
   bool last_given = false;
-  std::set<std::string> failed;  // "table.key" of values that could not be read, or are reported as missing
-  std::set<std::string> meant;   // "table.key" and tables that unknown names seem to stand for
+  std::set<std::string> failed;  // "table.key" of values that could not be read or are reported as missing
+  std::set<std::string> meant;   // "table.key" and tables that unknown names probably stand for
 
   void add(const Place& place, const std::string& text, std::vector<std::string> absent = {}) {
     problems.push_back({place, text, std::move(absent)});
   }
 
-  /// The current table's value under this key, null if not given; notes that it is known.
+  /// The current table's value under this key, null if not given; records the key as known.
   TomlValue* ask(const char* name, const std::string& kind) {
     known[table].emplace_back(name);
     last_key = name;
@@ -83,14 +84,14 @@ struct TomlReader::State {
     return keys != known.end() && std::find(keys->second.begin(), keys->second.end(), name) != keys->second.end();
   }
 
-  /// Is this "table.key" or table known?
+  /// True if this "table.key" or table is known.
   bool has_path(const std::string& path) const {
     const auto dot = path.rfind('.');
     return known.contains(path) || (dot != std::string::npos && has_key(path.substr(0, dot), path.substr(dot + 1)));
   }
 
-  /// Where an unknown key belongs that another table has, or what it is called here where another trainer has it (see
-  /// synonyms.hpp); "" where neither is so.
+  /// A hint for an unknown key: the table that has it, or its equivalent here if another trainer uses it (see
+  /// synonyms.hpp); "" if neither applies.
   std::string other_place(const std::string& in_table, const std::string& name) {
     std::vector<std::string> tables;
     for (const auto& [other, keys] : known) {
@@ -107,7 +108,7 @@ struct TomlReader::State {
     return synonym.text.empty() ? std::string{} : "; " + synonym.text;
   }
 
-  /// What an unknown key probably stands for; all keys of its table where nothing is near.
+  /// A hint what an unknown key probably stands for; all keys of its table if no name is near.
   std::string key_hint(const std::string& in_table, const std::string& name) {
     if (std::string place = other_place(in_table, name); !place.empty()) return place;
     const auto here = known.find(in_table);
@@ -118,14 +119,14 @@ struct TomlReader::State {
                            : "; did you mean \"" + nearest + "\"?";
   }
 
-  /// "" where no table is near.
+  /// "" if no table name is near.
   std::string nearest_table(const std::string& name) const {
     std::vector<std::string> names;
     for (const auto& entry : known) names.push_back(entry.first);
     return core::nearest_name(name, names);
   }
 
-  /// A table that no input has. Where no table is near, its keys may have places in others.
+  /// Reports an unknown table. If no table name is near, its keys may belong to other tables.
   void report_unknown_table(const TomlValue& table_node) {
     const std::string title = "unknown table [" + core::printable(table_node.name, 60) + ']';
     if (const std::string nearest = nearest_table(table_node.name); !nearest.empty()) {
@@ -148,7 +149,7 @@ struct TomlReader::State {
     return next != known.end() && (next->first == path || next->first.starts_with(path + '.'));
   }
 
-  /// Adds a problem for everything under `node` that was never asked for.
+  /// Adds a problem for everything under `node` that was never requested.
   void report_unknown(const TomlValue& node, const std::string& path) {
     for (const TomlValue& child : node.children) {
       if (problems.size() > max_problems + 1) return;

@@ -32,7 +32,7 @@ bool TextScan::find(std::vector<TomlProblem>& problems) {
   return true;
 }
 
-/// A character outside strings and comments.
+/// Checks a character outside strings and comments.
 void TextScan::check(char c) {
   if (c == '.') {
     if (++dots_ > max_dots) problem_ = "a dotted key with more than " + std::to_string(max_dots) + " dots";
@@ -50,7 +50,7 @@ void TextScan::advance(std::size_t count) {
   }
 }
 
-/// Behind a string in any of TOML's four forms; an unfinished one-line string ends with its line.
+/// Skips a string in any of TOML's four forms; an unterminated one-line string ends with its line.
 void TextScan::skip_string(char quote) {
   const std::string triple(3, quote);
   const bool multi_line = text_.substr(at_).starts_with(triple);

@@ -1,4 +1,4 @@
-// A look at TOML text before toml++ 3.3 sees it, for what that does not survive.
+// Scans TOML text before toml++ 3.3 parses it, for input that crashes it.
 #pragma once
 
 #include <string>
@@ -11,13 +11,13 @@ namespace bert_hpc::config {
 
 inline constexpr int max_dots = 16;  // in one dotted key
 
-/// Of a bare key.
+/// True for the characters of a bare key.
 bool is_key_character(char c);
 
-/// Looks for what toml++ 3.3 does not survive, following TOML's strings and comments: dotted keys of any depth (it
-/// bounds the nesting of values alone), and non-ASCII characters where it asks whether they are white space (that
-/// look-up has undefined behaviour for some of them): outside strings and comments, where TOML allows none, and after
-/// a backslash that ends a line.
+/// Searches for input on which toml++ 3.3 fails, following TOML's strings and comments: dotted keys of any depth
+/// (toml++ bounds only the nesting of values), and non-ASCII characters where toml++ tests for white space (its look-up
+/// has undefined behavior for some of them): outside strings and comments, where TOML allows none, and after a
+/// backslash that ends a line.
 class TextScan {
  public:
   explicit TextScan(std::string_view text) : text_(text) {}
@@ -25,7 +25,7 @@ class TextScan {
   /// Adds the first problem found; true if there is one.
   bool find(std::vector<TomlProblem>& problems);
 
-  /// Where the first string begins that never ends, with line 0 if all end; and its quotes.
+  /// Position of the first unterminated string, with line 0 if there is none; and its quotes.
   const Place& unclosed() const { return unclosed_; }
   const std::string& unclosed_quotes() const { return unclosed_quotes_; }
 

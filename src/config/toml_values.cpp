@@ -37,7 +37,7 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-/// "; did you mean …", for the choice that an unknown value stands for.
+/// "; did you mean …" with the choice that an unknown value stands for.
 std::string meant_choice(const std::string& text, const Choices& choices) {
   std::string choice = suggested_value(text, [&choices](const std::string& name) {
     return contains(choices.names, name) || contains(choices.planned, name);
@@ -48,7 +48,7 @@ std::string meant_choice(const std::string& text, const Choices& choices) {
   return "; did you mean \"" + choice + "\"?" + (later ? " It is not available in this version." : "");
 }
 
-/// An entry of a list, named and placed for messages.
+/// An entry of a list, with name and position for messages.
 TomlValue entry_of(const TomlValue& list, const TomlValue& child, std::size_t number) {
   TomlValue named = child;
   named.name = list.name + " (entry " + std::to_string(number) + ")";
@@ -124,7 +124,7 @@ ValueProblem read_value(const TomlValue& value, std::string& result, const Choic
     return problem(value, shown + " is unknown: it must be " + core::listed(choices.names, "or") +
                               meant_choice(value.text, choices));
   }
-  // A file name would be cut there, and never mean what was written.
+  // A file name would be cut off there.
   if (value.text.find('\0') != std::string::npos) return problem(value, shown + " holds a null character");
   result = value.text;
   return {};

@@ -1,5 +1,5 @@
-// From a parsed TOML value to a variable of the wanted type, with the message where it does not fit. Pure functions,
-// used by TomlReader alone.
+// Converts a parsed TOML value to a variable of the required type, or returns a message if it does not fit. Pure
+// functions, used by TomlReader only.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct ValueProblem {
   std::string text;  ///< begins with the key's name; "" if there is no problem
 };
 
-/// Sets `result` if the value fits, else leaves it and returns what is wrong.
+/// Sets `result` if the value fits; otherwise leaves it unchanged and returns the problem.
 ValueProblem read_value(const TomlValue& value, bool& result);
 ValueProblem read_value(const TomlValue& value, std::int64_t& result, const Range& range);
 ValueProblem read_value(const TomlValue& value, double& result, const Range& range);

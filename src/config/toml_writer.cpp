@@ -20,7 +20,7 @@ std::string written(const std::string& value) {
   return toml_string(value);
 }
 
-/// An entry of a list: whole numbers as such, as most people write them there.
+/// An entry of a list; whole numbers without a decimal point.
 std::string entry(double value) {
   const bool whole = value == std::floor(value) && std::abs(value) < 1e15;
   return whole ? std::to_string(static_cast<std::int64_t>(value)) : written(value);

@@ -1,5 +1,5 @@
-// The rules that span keys, one function per table. Limits of single keys stand in visit_keys(); what the grid of ranks
-// and the model ask of each other, in app/grid_layout.
+// Rules that involve several keys, one function per table. visit_keys() holds the limits of single keys; app's
+// grid_layout checks the grid of ranks against the model.
 #include <algorithm>
 
 #include "bert_hpc/config/config.hpp"
@@ -210,7 +210,7 @@ class Rules {
     const std::vector<std::string> metrics = metrics::names_of(tasks::named(config_.task.name).metrics);
     if (!e.best || config_.task.name.empty() || std::find(metrics.begin(), metrics.end(), *e.best) != metrics.end())
       return;
-    // "eval_accuracy" is how Transformers names it.
+    // Transformers calls it "eval_accuracy".
     const std::string name = e.best->starts_with("eval_") ? e.best->substr(5) : *e.best;
     const std::string nearest = core::nearest_name(name, metrics);
     rule(false, "evaluation.best",

@@ -7,7 +7,7 @@
 namespace bert_hpc::config {
 namespace {
 
-/// Whole numbers between colons; empty where something else stands there.
+/// Whole numbers separated by colons; empty for any other text.
 std::vector<std::int64_t> numbers_of(const std::string& text) {
   constexpr std::int64_t most = 1'000'000'000;
   std::vector<std::int64_t> numbers;
@@ -31,7 +31,7 @@ std::optional<double> walltime_seconds(const std::string& text) {
   std::vector<std::int64_t> days = has_days ? numbers_of(text.substr(0, dash)) : std::vector<std::int64_t>{0};
   std::vector<std::int64_t> parts = numbers_of(has_days ? text.substr(dash + 1) : text);
   if (days.size() != 1 || parts.empty() || parts.size() > 3) return std::nullopt;
-  // Behind days come hours; alone, the last but one are minutes.
+  // After days come hours; without days, the last number but one is minutes.
   if (has_days) parts.resize(3, 0);
   if (!has_days && parts.size() < 3) parts.insert(parts.begin(), 0);
   parts.resize(3, 0);

@@ -1,5 +1,5 @@
-// The command line that every program here shares: INPUT.toml, --set, --validate and a few more. Pure: arguments in, a
-// plain struct or one error with everything that is wrong out.
+// The command line that all programs share: INPUT.toml, --set, --validate and a few more. Pure: takes arguments,
+// returns a plain struct or throws one error with all problems.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,12 @@
 
 namespace bert_hpc::config {
 
-/// What differs between programs.
+/// Properties of the program.
 struct Program {
   std::string name;         ///< "bert_hpc"
   std::string purpose;      ///< one sentence for --help
-  bool makes_runs = false;  ///< has --ranks, --tokens, --mean-length, --overwrite and --measure-machine
-  std::string share = {};   ///< the folder with inputs, job scripts and manuals, for --help; "": not known
+  bool makes_runs = false;  ///< accepts --ranks, --tokens, --mean-length, --overwrite and --measure-machine
+  std::string share = {};   ///< the folder with inputs, job scripts and manuals, for --help; "": unknown
 };
 
 struct CommandLine {
@@ -26,14 +26,14 @@ struct CommandLine {
   bool overwrite = false;
   std::int64_t planned_tokens = 0;  ///< of --tokens; 0: not given
   double planned_mean_length = 0;   ///< of --mean-length; 0: not given
-  std::string machine_file;         ///< of --measure-machine, which is the action then
+  std::string machine_file;         ///< of --measure-machine; then action is measure
 };
 
-/// `arguments` without the program's own name. The first of --help, --version and --example wins over everything else.
-/// Throws Error(input) with every problem, the nearest option for unknown ones, and a line of usage.
+/// `arguments` without the program's own name. The first of --help, --version and --example overrides everything else.
+/// Throws Error(input) with every problem, the nearest option for unknown ones, and a usage line.
 CommandLine parse_command_line(const std::vector<std::string>& arguments, const Program& program);
 
-/// The answer to --help.
+/// The text for --help.
 std::string help_text(const Program& program);
 
 }  // namespace bert_hpc::config

@@ -1,4 +1,4 @@
-// The commented inputs that --example prints. The definition is generated at build time from input/example_*.toml
+// The commented inputs that --example prints. The build generates the definition from input/example_*.toml
 // (src/cmake/write_examples.cmake).
 #pragma once
 

@@ -1,5 +1,6 @@
-// Reads and writes the file that [run] machine names: a machine in a dozen numbers, for estimates of time before a run.
-// As strict as every input file here: unknown keys and impossible values are reported together, with their places.
+// Reads and writes the file that [run] machine names: about a dozen numbers that describe a machine, for time estimates
+// before a run. Strict like every input file: unknown keys and impossible values are reported together, with line and
+// column.
 #pragma once
 
 #include <array>
@@ -11,7 +12,7 @@
 
 namespace bert_hpc::config {
 
-/// precision.compute, in the order of rates in a MachineFile.
+/// Values of precision.compute, in the order of the rates in a MachineFile.
 inline constexpr std::array<const char*, 5> machine_precisions = {"fp32", "tf32", "bf16", "fp16", "fp8"};
 
 struct LinkFile {
@@ -19,7 +20,7 @@ struct LinkFile {
   std::optional<double> reduce_gb_per_second{}, gather_gb_per_second{};  ///< default: gb_per_second
 };
 
-/// A machine description in the units of its file. Keys without a value here may be left out there.
+/// A machine description in the units of its file. Keys without a value here are optional in the file.
 struct MachineFile {
   std::string name, device = "cpu";
   bool measured = false;
@@ -28,19 +29,19 @@ struct MachineFile {
   std::array<std::optional<double>, machine_precisions.size()> gflops;
   std::optional<double> activation_gb_per_second, attention_gflops, attention_row_ns, pass_us, step_us;
   std::vector<double> gemm_hidden;                                         ///< hidden sizes, ascending
-  std::array<std::vector<double>, machine_precisions.size()> gemm_gflops;  ///< a rate for each, or none
+  std::array<std::vector<double>, machine_precisions.size()> gemm_gflops;  ///< one rate per hidden size, or empty
   double core_share = 1, storage_gb_per_second = 0.5;
   LinkFile in_node, between_nodes;
 };
 
-/// Throws Error(input) with every problem; `name` is what messages call the text.
+/// Throws Error(input) with every problem; `name` stands for the text in messages.
 MachineFile read_machine_text(const std::string& text, const std::string& name);
-/// Reads back the same.
+/// Formats a description; read_machine_text() reads back the same values.
 std::string machine_text(const MachineFile& file);
 
-/// `compute` as in precision.compute: which of the machine's rates is meant. Throws Error(input) with every problem.
+/// `compute` as in precision.compute selects the machine's rate. Throws Error(input) with every problem.
 core::MachineDescription parse_machine(const std::string& path, const std::string& compute);
-/// The same from text already read; `name` is what messages call it.
+/// The same for text already in memory; `name` stands for it in messages.
 core::MachineDescription parse_machine_text(const std::string& text, const std::string& name,
                                             const std::string& compute);
 

@@ -1,9 +1,9 @@
-// Strict reading and writing of TOML input files (https://toml.io, version 1.0), for every program here. A program
+// Strict reading and writing of TOML input files (https://toml.io, version 1.0), for all programs here. A program
 // visits its keys once, in one function over TomlKeys: TomlReader fills the variables from a file and from --set,
 // TomlWriter writes the resolved values so that they read back the same.
 //
-// Nothing is ignored: keys and tables that were never asked for, wrong types and values out of range are all collected
-// with file, line and column and the nearest right name, and thrown together. toml++ stays inside the source file.
+// Nothing is ignored: the reader collects unknown keys and tables, wrong types and values out of range, each with file,
+// line, column and the nearest valid name, and throws them together. Only the source file includes toml++.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 namespace bert_hpc::config {
 
-/// Which numbers are allowed. An open end excludes its bound; with a step, only its multiples are.
+/// A range of numbers. An open end excludes its bound; with a step, only its multiples are allowed.
 struct Range {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
@@ -51,10 +51,10 @@ inline Range from_to_below(double low, double high) {
   return {.low = low, .high = high, .high_open = true};
 }
 
-/// Which strings are allowed; anything if there are no names.
+/// The allowed strings; any string if there are no names.
 struct Choices {
-  std::vector<std::string> names;    ///< what this version has
-  std::vector<std::string> planned;  ///< documented names that this version refuses, saying so
+  std::vector<std::string> names;    ///< supported by this version
+  std::vector<std::string> planned;  ///< documented names that this version rejects with a specific message
 };
 
 inline Choices any_text() {
@@ -67,22 +67,22 @@ inline Choices one_of(std::vector<std::string> names, std::vector<std::string> p
   return {std::move(names), std::move(planned)};
 }
 
-/// A visit of keys with their types and limits. Table names may be dotted ("model.lora"). A key that is not given
-/// leaves its variable as it was, so variables hold their defaults beforehand.
+/// A visitor of keys with their types and limits. Table names may be dotted ("model.lora"). A key that is not given
+/// leaves its variable unchanged, so variables must hold their defaults beforehand.
 class TomlKeys {
  public:
   virtual ~TomlKeys() = default;
 
-  /// The table that the following keys belong to.
+  /// Selects the table of the following keys.
   virtual TomlKeys& table(const std::string& name) = 0;
 
   virtual TomlKeys& key(const char* name, bool& value) = 0;
   virtual TomlKeys& key(const char* name, std::int64_t& value, const Range& range = {}) = 0;
-  virtual TomlKeys& key(const char* name, double& value, const Range& range = {}) = 0;  ///< whole numbers too
+  virtual TomlKeys& key(const char* name, double& value, const Range& range = {}) = 0;  ///< accepts whole numbers too
   virtual TomlKeys& key(const char* name, std::string& value, const Choices& choices = {}) = 0;
   virtual TomlKeys& key(const char* name, std::vector<std::string>& value) = 0;  ///< one string counts as a list of one
   virtual TomlKeys& key(const char* name, std::vector<double>& value, const Range& each = {}) = 0;
-  /// A list of numbers, or instead one of the words: `word` then holds it, else it is left as it was.
+  /// A list of numbers or one of the words: a word is stored in `word`; otherwise `word` is unchanged.
   virtual TomlKeys& key(const char* name, std::vector<double>& value, const Range& each, std::string& word,
                         const Choices& words) = 0;
   virtual TomlKeys& key(const char* name, std::optional<bool>& value) = 0;
@@ -90,36 +90,37 @@ class TomlKeys {
   virtual TomlKeys& key(const char* name, std::optional<double>& value, const Range& range = {}) = 0;
   virtual TomlKeys& key(const char* name, std::optional<std::string>& value, const Choices& choices = {}) = 0;
 
-  /// An int: as std::int64_t, and never beyond what an int holds.
+  /// An int: like std::int64_t, but limited to the range of int.
   TomlKeys& key(const char* name, int& value, Range range = {});
 
-  /// The last key must be given.
+  /// Marks the last key as mandatory.
   virtual TomlKeys& required() = 0;
 
-  /// Documented keys of the current table that this version refuses, saying so.
+  /// Documented keys of the current table that this version rejects with a specific message.
   virtual TomlKeys& planned(const std::vector<const char*>& names) = 0;
-  /// Documented tables that this version refuses.
+  /// Documented tables that this version rejects.
   virtual TomlKeys& planned_tables(const std::vector<const char*>& names) = 0;
 };
 
-/// The text of an input file. Throws Error(input) if it cannot be read or is larger than an input file can be (1 MiB).
+/// The text of an input file. Throws Error(input) if it cannot be read or is larger than the limit of 1 MiB.
 std::string read_input_text(const std::string& path);
 
-/// Throws Error(input) with the problems of an input.
+/// Throws Error(input) with all problems, if there are any.
 void throw_if_any(const core::ProblemList& problems);
 
 class TomlReader : public TomlKeys {
  public:
-  /// Reads the file. `overrides` are the "table.key=VALUE" of --set, the last winning over the file and those before.
+  /// Reads the file. `overrides` are the "table.key=VALUE" of --set; they override the file, and later ones override
+  /// earlier ones.
   TomlReader(const std::string& path, const std::vector<std::string>& overrides);
-  /// From text already read; `name` is what messages call it.
+  /// The same for text already in memory; `name` stands for it in messages.
   TomlReader(std::string_view text, const std::string& name, const std::vector<std::string>& overrides);
   ~TomlReader() override;
   TomlReader(const TomlReader&) = delete;
   TomlReader& operator=(const TomlReader&) = delete;
 
-  /// Where --set gives `key`, what the file itself says of `others` is forgotten: they exclude each other, and --set
-  /// wins. All are "table.key".
+  /// If --set gives `key`, ignores the file's values of `others`, which are mutually exclusive with it. All are
+  /// "table.key".
   void override_excludes(const std::string& key, const std::vector<std::string>& others);
 
   using TomlKeys::key;
@@ -140,21 +141,20 @@ class TomlReader : public TomlKeys {
   TomlKeys& planned(const std::vector<const char*>& names) override;
   TomlKeys& planned_tables(const std::vector<const char*>& names) override;
 
-  /// Is "table.key" given?
+  /// True if "table.key" is given.
   bool given(const std::string& path) const;
 
-  /// Adds a problem of the caller's own ("[batch] micro and micro_tokens are both given: …"), at the place of
-  /// "table.key", or of its table or of the whole file where the key is not given. Nothing is added if the key's
-  /// value was already reported as wrong, or if the file is not valid TOML (everything would be missing then).
-  /// `alternatives`: other keys that would do as well if this one is missing. If one of them is mistyped, only that is
-  /// reported.
+  /// Adds a problem of the caller's ("[batch] micro and micro_tokens are both given: …"), at the position of
+  /// "table.key", or of its table or the whole file if the key is not given. No effect if the key's value is already
+  /// reported as wrong, or if the file is not valid TOML (every key would be missing then). `alternatives`: other keys
+  /// that would do if this one is missing. If one of them is mistyped, only that is reported.
   void problem(const std::string& path, const std::string& text, std::vector<std::string> alternatives = {});
 
   bool has_problems() const;
 
-  /// All problems, those of unknown keys and tables too, in the order of the file. Ends the reading.
+  /// All problems, including unknown keys and tables, in the order of the file. Ends the reading.
   core::ProblemList problems();
-  /// Throws Error(input) with all of them.
+  /// Throws Error(input) with all problems, if there are any.
   void finish();
 
  private:
@@ -162,8 +162,8 @@ class TomlReader : public TomlKeys {
   std::unique_ptr<State> state_;
 };
 
-/// Throws Error(input) where the input `name` is for the other program: it has a table that only that one has, and not
-/// the one that this program's inputs have.
+/// Throws Error(input) if the input `name` belongs to the other program: it has a table that only the other program's
+/// inputs have, and lacks this program's own table.
 void refuse_input_of(const std::string& other_program, const std::string& other_table, const std::string& own_table,
                      const TomlReader& reader, const std::string& name);
 
@@ -187,7 +187,7 @@ class TomlWriter : public TomlKeys {
   TomlKeys& planned(const std::vector<const char*>&) override { return *this; }
   TomlKeys& planned_tables(const std::vector<const char*>&) override { return *this; }
 
-  /// All that was visited, in that order; tables without keys and values that are not set are left out.
+  /// All visited values in order, without empty tables and unset values.
   const std::string& text() const { return text_; }
 
  private:

@@ -1,4 +1,4 @@
-// Times as Slurm's --time takes them, so that an input file and a job script can say the same.
+// Durations in the syntax of Slurm's --time, so that an input file and a job script can use the same text.
 #pragma once
 
 #include <optional>
@@ -7,7 +7,7 @@
 namespace bert_hpc::config {
 
 /// Seconds of "minutes", "minutes:seconds", "hours:minutes:seconds", "days-hours", "days-hours:minutes" or
-/// "days-hours:minutes:seconds"; nothing for any other text and for no time at all. Pure.
+/// "days-hours:minutes:seconds"; nullopt for any other text and for a zero duration. Pure.
 std::optional<double> walltime_seconds(const std::string& text);
 
 }  // namespace bert_hpc::config
