@@ -23,9 +23,9 @@ int main(int argc, char** argv) {
   const config::Program program{"bert_hpc",
                                 "Trains, evaluates and applies BERT-class models on the ranks of an MPI job.", true,
                                 core::share_folder()};
-  app::StopRequest requests;  // before what takes time: an unhandled signal would end the job
+  app::StopRequest requests;  // before any slow step: an unhandled signal would end the job
   core::keep_standard_streams();
-  // 1. MPI first: launchers expect it of every process, whatever the command line says.
+  // 1. MPI first: launchers expect every process to initialize it, whatever the command line says.
   comm::MpiRuntime mpi(&argc, &argv);
   const auto world = comm::make_world_communicator();
   if (const comm::LaunchProblem problem = comm::launch_problem(world->size()); !problem.text.empty()) {
@@ -33,7 +33,7 @@ int main(int argc, char** argv) {
     return static_cast<int>(core::ExitCode::communication);
   }
   try {
-    // 2. The command line; the answers to --help, --version and --example are printed once.
+    // 2. The command line; --help, --version and --example print their answer once.
     config::CommandLine line;
     app::collectively(*world, [&] { line = config::parse_command_line({argv + 1, argv + argc}, program); });
     using Action = config::CommandLine::Action;
@@ -42,7 +42,7 @@ int main(int argc, char** argv) {
       return 0;
     }
     if (line.validate) requests.end_at_once();
-    // 3. The device, then the run. What is only validated needs none.
+    // 3. The device, then the run. Validation alone needs no device.
     std::optional<core::DeviceRuntime> device;
     const bool computes = !line.validate || core::DeviceRuntime::missing_device().empty();
     const comm::NodePlace place = comm::place_on_node();
@@ -68,7 +68,7 @@ int main(int argc, char** argv) {
   } catch (const app::Stop& stop) {
     return static_cast<int>(stop.code);
   } catch (const std::exception& error) {
-    // 4. What only this rank knows ends all of them.
+    // 4. An error that only this rank knows ends all ranks.
     app::end_all_ranks(error, world->rank(), {});
   }
 }

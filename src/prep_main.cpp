@@ -1,4 +1,4 @@
-// bert_hpc_prep: text to shards. Under srun, mpirun or alone.
+// bert_hpc_prep: converts text to shards, under srun, mpirun or alone.
 #include <unistd.h>
 
 #include <cstdio>
@@ -73,7 +73,7 @@ void complain(const core::Error& error, int rank) {
   std::fputs(core::describe(program_name, error, rank, host).c_str(), stderr);
 }
 
-/// Exit status. Rank 0 reports an error that all ranks know; a rank that fails alone ends the others.
+/// Returns the exit status. Rank 0 reports an error that all ranks know; a rank that fails alone ends the others.
 int run_or_report(int argc, char** argv, comm::Communicator& world) {
   try {
     run(argc, argv, world);

@@ -15,14 +15,15 @@ namespace fs = std::filesystem;
 
 constexpr const char* mark_name = ".run";
 
-/// What RUN/checkpoints is a link to; empty where it lies in the run's directory, or is not there.
+/// Target of the link RUN/checkpoints; empty if the folder lies in the run's directory or does not exist.
 fs::path linked_folder(const fs::path& run) {
   std::error_code problem;
   const fs::path folder = fs::canonical(run / "checkpoints", problem);
   return problem || fs::equivalent(folder.parent_path(), run, problem) ? fs::path() : folder;
 }
 
-/// Who says that this folder is his, or has it in his own directory. A mark stays where a run is moved or removed.
+/// The run that has marked this folder, or whose directory contains it. A mark remains when its run is moved or
+/// removed.
 fs::path owner_of(const fs::path& folder) {
   constexpr std::int64_t longest_path = 1 << 16;
   const fs::path mark = folder / mark_name;

@@ -15,7 +15,7 @@ namespace {
 void write(const std::string& directory, const std::string& lock) {
   try {
     if (io::RunLock::is_held(directory, lock)) mark_failed(directory);
-  } catch (const std::exception&) {  // the failure that led here is the one to report
+  } catch (const std::exception&) {  // report only the failure that led here
   }
 }
 
@@ -40,14 +40,14 @@ void FailureMark::leave() const noexcept {
       reserve_.reset();
     }
     if (lock.empty()) return;
-    const auto done = std::make_shared<std::promise<void>>();  // outlives whoever waits no longer
+    const auto done = std::make_shared<std::promise<void>>();  // shared, because the caller may stop waiting first
     const std::future<void> written = done->get_future();
     std::thread([directory, lock, done] {
       write(directory, lock);
       done->set_value();
     }).detach();
     written.wait_for(longest);
-  } catch (const std::exception&) {  // no thread, no memory: the end must not wait for them
+  } catch (const std::exception&) {  // no thread, no memory: do not delay the end
   }
 }
 

@@ -22,7 +22,7 @@ std::string file_text(const std::string& path) {
 }
 
 std::vector<int> affinity() {
-  // The kernel refuses sets smaller than its own: grow until it accepts.
+  // The kernel rejects sets smaller than its own: grow until it accepts.
   for (int most = 1024; most <= 1 << 20; most *= 2) {
     cpu_set_t* set = CPU_ALLOC(static_cast<std::size_t>(most));
     if (set == nullptr) return {};
@@ -39,7 +39,7 @@ std::vector<int> affinity() {
   return {};
 }
 
-/// What stands behind "name   : " in cpuinfo or "name:" in status, up to the line's end.
+/// The text after "name   : " in cpuinfo or "name:" in status, up to the end of the line.
 std::string value_of(const std::string& text, const std::string& name) {
   std::istringstream lines(text);
   std::string line;
@@ -129,7 +129,7 @@ std::vector<int> numa_nodes_of(const std::vector<int>& cores, const std::string&
 }
 
 ProcessMemory memory_from_status(const std::string& status, const std::string& smaps_rollup) {
-  // The system tells the share of shared pages from Linux 5.4 on.
+  // Linux reports the proportional share of shared pages since version 5.4.
   const std::string share = value_of(smaps_rollup, "Pss_Shmem"), whole = value_of(status, "RssShmem");
   const std::int64_t others = share.empty() || whole.empty() ? 0 : kilobytes(whole) - kilobytes(share);
   return {kilobytes(value_of(status, "VmRSS")) - others, kilobytes(value_of(status, "VmHWM")) - others};

@@ -19,7 +19,7 @@ namespace {
 
 constexpr int stop_signals[] = {SIGTERM, SIGINT, SIGUSR1};
 
-// Handlers can reach only static storage, and only lock-free atomics are safe in them.
+// Signal handlers can access only static storage, and only lock-free atomics are safe in them.
 std::atomic<int> stop_signal_seen = 0;
 std::atomic<bool> checkpoint_seen = false;
 std::atomic<int> listener_pipe = -1;
@@ -34,7 +34,7 @@ extern "C" void bert_hpc_note_signal(int signal) {
   }
   const int error = errno;
   const auto byte = static_cast<unsigned char>(signal);
-  // The pipe never blocks: where it is full, the listener has enough to do.
+  // Writing never blocks: if the pipe is full, the listener has enough bytes to react to.
   if (listener_pipe >= 0) [[maybe_unused]]
     const ssize_t written = ::write(listener_pipe, &byte, 1);
   errno = error;
@@ -146,7 +146,7 @@ void StopRequest::end_at_once() {
 void StopRequest::wake_listener() const {
   const unsigned char end = 0;
   while (write_end_ >= 0 && ::write(write_end_, &end, 1) < 0 && (errno == EAGAIN || errno == EINTR)) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // full: the listener makes room
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // pipe full: wait for the listener to read
   }
 }
 

@@ -17,14 +17,14 @@ std::string target_of(const std::string& link) {
 }
 
 pid_t parent_of(pid_t process) {
-  // "PID (NAME) STATE PARENT …"; a name may hold anything, its closing parenthesis is the last one.
+  // "PID (NAME) STATE PARENT …"; the name may contain anything, so search for the last closing parenthesis.
   std::string text;
   std::getline(std::ifstream("/proc/" + std::to_string(process) + "/stat"), text);
   const std::size_t name_end = text.rfind(')');
   return name_end == std::string::npos || name_end + 4 > text.size() ? 0 : std::atoi(text.c_str() + name_end + 4);
 }
 
-/// Scripts between launcher and rank share the rank's output; the launcher's own is another.
+/// Finds the launcher: scripts between it and the rank share the rank's output, while the launcher's own differs.
 pid_t launcher_of(pid_t process) {
   const std::string own = target_of("/proc/self/fd/1");
   while (process > 1 && target_of("/proc/" + std::to_string(process) + "/fd/1") == own) process = parent_of(process);

@@ -1,4 +1,4 @@
-// One thread that does one thing after the other, for work that must not hold up the caller.
+// A thread that runs tasks one after the other, for work that must not block the caller.
 #pragma once
 
 #include <condition_variable>
@@ -12,7 +12,7 @@ namespace bert_hpc::app {
 class BackgroundWorker {
  public:
   BackgroundWorker() : thread_([this] { run(); }) {}
-  /// What has not begun is dropped.
+  /// Drops tasks that have not begun.
   ~BackgroundWorker() {
     {
       const std::lock_guard lock(mutex_);
@@ -32,7 +32,7 @@ class BackgroundWorker {
     }
     changed_.notify_all();
   }
-  /// Until everything is done.
+  /// Blocks until all tasks are done.
   void wait() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return work_.empty() && !working_; });

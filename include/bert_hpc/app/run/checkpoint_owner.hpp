@@ -1,19 +1,20 @@
-// RUN/checkpoints may be a symbolic link, to a larger disk say. If it leads to where another run keeps its checkpoints,
-// this one would prune those, rename them and write over them. A folder that a link leads to therefore names, in .run,
-// the directory of the run that writes there; that of a run's own directory belongs to it without.
+// RUN/checkpoints may be a symbolic link, for example to a larger disk. If it led to another run's checkpoints, this
+// run would prune, rename and overwrite them. A folder that is the target of such a link therefore holds a file .run
+// that names the directory of the run that owns it; a folder inside a run's own directory belongs to that run without a
+// mark.
 #pragma once
 
 #include <string>
 
 namespace bert_hpc::app {
 
-/// The directory of the other run whose checkpoints RUN/checkpoints leads to; "" where it is nobody's or its own.
+/// Directory of the other run that owns the target of RUN/checkpoints; "" if it has no owner or belongs to this run.
 std::string other_owner_of_checkpoints(const std::string& run);
 
-/// Marks what a link at RUN/checkpoints leads to as this run's. Throws Error(files).
+/// Marks the target of a link at RUN/checkpoints as this run's. Throws Error(files).
 void own_checkpoints(const std::string& run);
 
-/// Throws Error(input) where they are another run's.
+/// Throws Error(input) if the checkpoints belong to another run.
 void check_checkpoint_owner(const std::string& run);
 
 }  // namespace bert_hpc::app

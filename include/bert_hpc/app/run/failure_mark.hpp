@@ -1,6 +1,6 @@
-// What a rank that ends all others alone leaves behind: the word "failed" in RUN/.status, so that the directory does
-// not go on saying "running". The disk may be what fails or hangs, and the end comes first: another thread writes the
-// word, without forcing it to the disk, and is given a second. The lock stays: other ranks may live a moment longer.
+// A rank that fails alone and ends all others writes "failed" to RUN/.status, so that the directory does not keep the
+// status "running". The disk itself may fail or hang, and must not delay the end: another thread writes the word,
+// without forcing it to the disk, and has one second. The lock stays, because other ranks may live a moment longer.
 #pragma once
 
 #include <cstddef>
@@ -12,15 +12,15 @@ namespace bert_hpc::app {
 
 class FailureMark {
  public:
-  /// From now on the run with this lock (RunLock::text()) is at work in the directory.
+  /// From now on the run with this lock (RunLock::text()) is active in the directory.
   void set(const std::string& directory, const std::string& lock);
-  /// Writes it where that lock is still there and .status says "running". Takes a second at most; any thread.
+  /// Writes the mark if that lock still exists and .status says "running". Takes at most a second; any thread.
   void leave() const noexcept;
 
  private:
   mutable std::mutex mutex_;
   std::string directory_, lock_;
-  /// Address space that is never touched, for that thread's stack and files where a rank has run out of it.
+  /// Reserved address space, never touched: freed for that thread's stack and files if a rank has run out of memory.
   mutable std::unique_ptr<std::byte[]> reserve_;
 };
 

@@ -11,14 +11,14 @@ namespace bert_hpc::app {
 
 class SignalListener {
  public:
-  /// Calls `heard` for each signal from now on, and for those that came before. `requests` must outlive it.
+  /// Calls `heard` for each signal from now on, and for signals already received. `requests` must outlive the listener.
   SignalListener(const StopRequest& requests, std::function<void(int)> heard);
   ~SignalListener();
   SignalListener(const SignalListener&) = delete;
   SignalListener& operator=(const SignalListener&) = delete;
 
-  /// What to do, on the listener's thread, after a signal that is urgent (StopRequest::is_urgent); nullptr: nothing. A
-  /// call that is in progress has ended when this returns.
+  /// Sets the function to call on the listener's thread after an urgent signal (StopRequest::is_urgent); nullptr: none.
+  /// When this returns, no call of the previous function is in progress.
   void on_urgent(std::function<void()> work);
 
  private:

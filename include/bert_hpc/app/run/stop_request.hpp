@@ -14,18 +14,18 @@
 
 namespace bert_hpc::app {
 
-/// Seconds between SIGCONT, SIGTERM and SIGKILL where Open MPI's mpirun started this process (1 by default); 0 where it
-/// did not. `variable` returns an environment variable, "" where it is not set. Pure.
+/// Seconds between SIGCONT, SIGTERM and SIGKILL if Open MPI's mpirun started this process (1 by default); otherwise 0.
+/// `variable` returns an environment variable, "" if it is not set. Pure.
 double mpirun_kill_interval(const std::function<std::string(const char*)>& variable);
 
-/// What is reported as soon as a signal comes. `kill_interval`: as above. `step`: the last complete one; `steps`: the
-/// program is in its step loop. Pure.
+/// The message to report as soon as a signal arrives. `kill_interval`: as above. `step`: the last complete step;
+/// `steps`: true while the program is in its step loop. Pure.
 std::string signal_notice(int signal, double kill_interval, std::int64_t step, bool steps);
 
-/// RAII: the handlers are in place while it lives; one at a time. First in main, as a scheduler may send its signals to
-/// a process that has hardly begun. After its end the program exits: from then on the signals are ignored, as a
-/// repeated request must not change the status, and launchers send SIGTERM to the other ranks where one has exited
-/// already.
+/// RAII: the handlers are installed during its lifetime; at most one instance. Create it first in main, because a
+/// scheduler may send its signals to a process that has hardly begun. The program exits soon after its destruction, and
+/// ignores the signals from then on: a repeated request must not change the exit status, and launchers send SIGTERM to
+/// the other ranks once one has exited.
 class StopRequest {
  public:
   StopRequest();
@@ -35,15 +35,14 @@ class StopRequest {
   StopRequest& operator=(const StopRequest&) = delete;
 
   bool stop() const;          ///< a stop is requested; stays true
-  std::string asked() const;  ///< "on SIGTERM": the signal that came first; "as requested" where none came here
+  std::string asked() const;  ///< "on SIGTERM": the signal that came first; "as requested" if none came to this rank
   bool take_checkpoint();     ///< a checkpoint was requested since the last call
 
   double kill_interval() const { return kill_interval_; }  ///< mpirun_kill_interval() of this process
-  /// Does this signal mean that the launcher may kill all ranks within seconds?
+  /// True if the launcher may kill all ranks within seconds of this signal.
   bool is_urgent(int signal) const;
 
-  /// For phases in which nothing polls: a stop request ends the process as if there were no handler; so does an earlier
-  /// one.
+  /// For phases without polling: a stop request, also an earlier one, ends the process as if there were no handler.
   void end_at_once();
 
   int pipe() const { return read_end_; }  ///< each signal is one byte; 0 ends a listener

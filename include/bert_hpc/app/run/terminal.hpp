@@ -1,5 +1,5 @@
-// Does a person watch? Open MPI's launcher gives each rank a pseudo-terminal even where its own output goes to a file,
-// so a rank that it started asks what the launcher's output is.
+// Detects whether output goes to a terminal. Open MPI's launcher gives each rank a pseudo-terminal even if its own
+// output goes to a file, so a rank that it started inspects the launcher's output.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@ namespace bert_hpc::app {
 
 struct Terminal {
   bool present = false;
-  std::string name;  ///< of TERM
+  std::string name;  ///< value of TERM
   int columns = 0;   ///< 0: unknown
 };
 

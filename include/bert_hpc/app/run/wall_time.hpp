@@ -1,5 +1,5 @@
-// [run] max_walltime: when a run must stop to be through with its checkpoint in time. Asked on rank 0 alone, as clocks
-// differ.
+// [run] max_walltime: when a run must stop so that its checkpoint is written in time. Only rank 0 decides, because
+// clocks differ between ranks.
 #pragma once
 
 #include <algorithm>
@@ -10,17 +10,17 @@
 
 namespace bert_hpc::app {
 
-/// When to stop for the wall-time limit: early enough for another step and the checkpoint.
+/// Decides when to stop for the wall-time limit: early enough for one more step and the checkpoint.
 class WallTime {
  public:
   WallTime(const RunContext& context, std::int64_t bytes) : context_(context) {
     if (context.input.run.max_walltime) limit_ = config::walltime_seconds(*context.input.run.max_walltime).value_or(0);
-    constexpr double slow_disk = 100e6;  // bytes/s, until one was written
+    constexpr double slow_disk = 100e6;  // bytes/s, until a checkpoint has been measured
     saving_ = static_cast<double>(bytes) / slow_disk;
   }
   void saved(double seconds) { saving_ = seconds; }
   double saving_seconds() const { return saving_; }  // of the last checkpoint, or estimated
-  /// Called once a step.
+  /// Call once per step.
   void step() {
     const double now = context_.seconds();
     if (last_ > 0) longest_ = std::max(longest_, now - last_);
