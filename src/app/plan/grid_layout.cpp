@@ -16,15 +16,15 @@ using Numbers = std::vector<std::int64_t>;
   throw core::Error(core::ExitCode::input, "[parallel] " + text);
 }
 
-/// `sublayers` shared out over parts as nearly in the proportions of `wanted` as whole numbers from 1 on can be; whole
-/// blocks where these suffice and nothing else was wanted.
+/// Distributes `sublayers` over parts in proportions as close to `wanted` as positive integers allow; in whole blocks
+/// if these suffice and `wanted` asks for nothing else.
 Numbers proportional(const Numbers& wanted, std::int64_t sublayers) {
   const bool whole = std::all_of(wanted.begin(), wanted.end(), [](std::int64_t one) { return one % 2 == 0; });
   const std::int64_t unit = whole && 2 * std::ssize(wanted) <= sublayers ? 2 : 1, units = sublayers / unit;
   const std::int64_t total = std::accumulate(wanted.begin(), wanted.end(), std::int64_t{0});
   Numbers result;
   for (const std::int64_t one : wanted) result.push_back(std::max<std::int64_t>(1, one * units / total));
-  const auto short_of = [&](std::size_t i) { return wanted[i] * units - result[i] * total; };  // times total
+  const auto short_of = [&](std::size_t i) { return wanted[i] * units - result[i] * total; };  // multiplied by total
   for (std::int64_t left = units - std::accumulate(result.begin(), result.end(), std::int64_t{0}); left != 0;) {
     const std::int64_t change = left > 0 ? 1 : -1;
     std::size_t best = result.size();

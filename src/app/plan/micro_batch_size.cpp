@@ -54,7 +54,7 @@ std::int64_t usual_micro_tokens(const RunContext& context, const model::ModelCon
                                 const data::ShardReader& reader) {
   if (!core::is_gpu_build()) return least_micro_tokens;
   if (context.world.minimum(static_cast<double>(context.device.memory)) <= 0) return planned_micro_tokens;
-  // The rest is for the CUDA context, NCCL, cuBLAS and the data.
+  // The remainder is for the CUDA context, NCCL, cuBLAS and the data.
   const std::int64_t available = context.device.memory / 20 * 17;
   std::int64_t tokens = 0;
   collectively(context.world, [&] {

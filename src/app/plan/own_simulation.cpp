@@ -18,7 +18,7 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-/// Durations of passes by what they are.
+/// Median durations of passes by kind.
 class PassTable {
  public:
   PassTable(const io::Trace& trace, const comm::GridShape& grid) {
@@ -34,7 +34,7 @@ class PassTable {
     }
   }
 
-  /// For a micro-batch that no traced step had: the median of the stage's other micro-batches.
+  /// For a micro-batch that is in no traced step: the median of the stage's other micro-batches.
   double seconds(int stage, const train::Instruction& i) const {
     Key key{stage, i.virtual_stage, train::instruction_name(i.kind), i.micro_batch};
     auto found = seconds_.find(key);

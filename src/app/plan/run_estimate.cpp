@@ -15,7 +15,7 @@ double walltime(const RunPlan& plan) {
   return plan.max_walltime.value_or(usual_walltime);
 }
 
-/// Of a job's time, what is left for the run: a job stops early enough for a checkpoint (app/run/wall_time.hpp).
+/// Time of a job available to the run: a job stops early enough for a checkpoint (app/run/wall_time.hpp).
 double usable(const RunPlan& plan) {
   const double margin = 2 * plan.step_seconds + 1.5 * plan.writing_seconds + 2;
   return walltime(plan) - std::min(walltime(plan) / 2, margin);
@@ -26,7 +26,7 @@ std::string hours_text(double hours) {
   return hours >= 100 ? core::with_commas(std::llround(hours)) : core::format_number(hours, 3);
 }
 
-/// ", 4 evaluations in 1 min 40 s"; nothing for none.
+/// ", 4 evaluations in 1 min 40 s"; "" if there are none.
 std::string part(std::int64_t count, const char* what, double seconds) {
   return count == 0 ? "" : ", " + core::counted(count, what) + " in " + core::format_duration(seconds);
 }
@@ -46,7 +46,7 @@ RunEstimate estimate_run(const RunPlan& plan) {
   if (minutes) run.checkpoints += std::llround(std::min(1e15, std::floor(computing / (60 * *minutes))));
   run.checkpoints = std::min(run.checkpoints, plan.steps);
   run.checkpoint_seconds = static_cast<double>(run.checkpoints) * plan.snapshot_seconds;
-  if (run.checkpoints > 0) run.checkpoint_seconds += plan.writing_seconds;  // the last one is waited for
+  if (run.checkpoints > 0) run.checkpoint_seconds += plan.writing_seconds;  // the run waits for the last one
   run.seconds = computing + run.checkpoint_seconds;
   run.nodes = (plan.ranks + plan.node_ranks - 1) / plan.node_ranks;
   run.node_hours = static_cast<double>(run.nodes) * run.seconds / 3600;

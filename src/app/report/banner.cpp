@@ -11,7 +11,7 @@ namespace bert_hpc::app {
 
 namespace {
 
-constexpr int listed_ranks = 8;  // of a node, one line each; more share one line
+constexpr int listed_ranks = 8;  // per node, one line each; more ranks share one line
 
 std::string place_text(const RankPlacement& rank) {
   std::string text = core::counted(rank.threads, "thread");
@@ -35,7 +35,7 @@ std::vector<int> united(const std::vector<RankPlacement>& ranks, const std::vect
   return {all.begin(), all.end()};
 }
 
-/// The ranks of one node, numbered from 0 within it, so that equal nodes have equal texts.
+/// The ranks of one node, numbered from 0 within it, so that equal nodes give equal texts.
 std::vector<std::string> host_lines(const std::vector<RankPlacement>& ranks, const std::vector<int>& members) {
   std::vector<std::string> lines;
   const auto at = [&](std::size_t i) -> const RankPlacement& { return ranks[static_cast<std::size_t>(members[i])]; };
@@ -61,7 +61,7 @@ std::vector<std::string> host_lines(const std::vector<RankPlacement>& ranks, con
   return lines;
 }
 
-/// Nodes whose ranks are placed alike.
+/// Nodes with identical rank placement.
 struct HostGroup {
   std::vector<std::string> hosts;
   std::vector<std::string> lines;

@@ -1,5 +1,5 @@
-// What a rank computes and moves. GEMMs and the optimizer are measured by themselves; element-wise kernels, attention
-// and overheads are what remains of the time of an encoder block's sublayers, by the cost model that plans use
+// Compute and memory rates of a rank. GEMMs and the optimizer are measured directly; element-wise kernels, attention
+// and overheads are the remaining time of an encoder block's sublayers under the cost model that plans use
 // (train/step_costs.hpp), so that model and measurement agree on whole blocks.
 #include <algorithm>
 #include <chrono>
@@ -30,7 +30,7 @@ model::ModelConfig block_config(std::int64_t hidden) {
   config.hidden_size = hidden;
   config.intermediate_size = 4 * hidden;
   config.num_attention_heads = hidden / 64;
-  config.num_hidden_layers = 2;  // the first is like all others but the last
+  config.num_hidden_layers = 2;  // an ordinary block and the last one
   return config;
 }
 
@@ -138,7 +138,7 @@ std::vector<double> gemm_rates(comm::Communicator& world, const ops::ProductSett
 /// Bytes/s of the default optimizer: it reads value, gradient and states of each parameter, and writes value and
 /// states.
 double update_rate(comm::Communicator& world) {
-  constexpr std::int64_t rows = 4096, columns = 2048;  // with gradients and moments 128 MiB: more than caches hold
+  constexpr std::int64_t rows = 4096, columns = 2048;  // 128 MiB with gradients and moments: exceeds the caches
   core::ParameterStore store({{.name = "weight", .shape = {rows, columns}}},
                              core::ParameterStore::Arenas::with_gradients);
   const train::OwnedRange all{0, store.arena_size(), store.gradients().data(), nullptr};
@@ -150,7 +150,7 @@ double update_rate(comm::Communicator& world) {
   return bytes * static_cast<double>(store.arena_size()) / seconds;
 }
 
-/// Sublayers of a block on a micro-batch of equal lengths.
+/// A sublayer of a block on a micro-batch of sequences of equal length.
 class Sublayer {
  public:
   enum Kind { attention, feed_forward };
@@ -213,7 +213,7 @@ class Sublayer {
   std::optional<ModelPiece> piece_;
 };
 
-/// The machine with what is known of it so far; what is not takes no time.
+/// The machine with the rates known so far; work of unknown rate takes no time.
 core::MachineDescription known_machine(const config::MachineFile& file) {
   constexpr double endless = 1e30;
   core::MachineDescription machine;
@@ -227,7 +227,7 @@ core::MachineDescription known_machine(const config::MachineFile& file) {
   return machine;
 }
 
-/// Seconds that a sublayer takes beyond what is known, at least a hundredth of its time.
+/// Seconds of a sublayer not explained by the known rates, at least a hundredth of its time.
 double remainder(const Sublayer& sublayer, double hidden, double seconds, const config::MachineFile& file) {
   const double known = train::seconds(sublayer.work(), core::at_hidden(known_machine(file), hidden));
   return std::max(seconds - known, 0.01 * seconds);
@@ -242,14 +242,14 @@ void measure_sublayers(comm::Communicator& world, config::MachineFile& file) {
   }
   file.activation_gb_per_second = moved / seconds / giga;
 
-  // Two lengths, two unknowns: t = flops / rate + rows · row.
+  // Two lengths give two equations for two unknowns: t = flops / rate + rows · row.
   Sublayer quick(Sublayer::attention, 256, 64, 16), slow(Sublayer::attention, 256, 8, 128);
   const double a = remainder(quick, 256, quick.measure(world), file);
   const double b = remainder(slow, 256, slow.measure(world), file);
   const train::Work one = quick.work(), other = slow.work();
   const double per_flop =
       (b * one.head_rows - a * other.head_rows) / (other.attention * one.head_rows - one.attention * other.head_rows);
-  // At least a tenth of the longer sequences' time goes to operations, and at most all of it.
+  // Attribute at least a tenth of the longer sequences' time to operations, and at most all of it.
   const double flop = std::clamp(per_flop, 0.1 * b / other.attention, b / other.attention);
   file.attention_gflops = 1 / flop / giga;
   file.attention_row_ns = std::max(0.0, (a - flop * one.attention) / one.head_rows) * 1e9;
@@ -269,7 +269,7 @@ double seconds_of(const std::function<void()>& work) {
 }
 
 double shared_seconds(comm::Communicator& world, double budget, const std::function<double()>& round) {
-  round();  // pages and caches
+  round();  // warm up pages and caches
   const double slowest = world.maximum(round());
   const auto rounds = static_cast<std::size_t>(std::clamp(budget / std::max(slowest, 1e-9), 3.0, 200.0));
   std::vector<double> times(rounds);

@@ -13,7 +13,7 @@ std::string range_text(int first, int last) {
   return first == last ? std::to_string(first) : std::to_string(first) + '-' + std::to_string(last);
 }
 
-/// "embeddings + blocks 0-3", "blocks 0-1, 4-5", "block 3 + head", "attention of 2": what belongs there.
+/// What a stage holds: "embeddings + blocks 0-3", "blocks 0-1, 4-5", "block 3 + head", "attention of 2".
 std::string holds_text(const StageFacts& stage, bool first, bool last) {
   std::string blocks;
   for (const auto& [begin, end] : stage.sublayers) {
@@ -29,7 +29,7 @@ std::string holds_text(const StageFacts& stage, bool first, bool last) {
   return text;
 }
 
-/// Stages that differ in their place only: the same numbers, none of them an end of the pipeline.
+/// True if two stages differ only in their position: the same numbers, neither at an end of the pipeline.
 bool alike(const StageFacts& a, const StageFacts& b) {
   const auto lengths = [](const StageFacts& stage) {
     std::vector<int> result;

@@ -1,4 +1,4 @@
-// What ranks send each other, through the communicators of a training.
+// Measures the links between ranks with the communicators of a training.
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,11 +14,11 @@ namespace bert_hpc::app {
 namespace {
 
 constexpr double budget = 0.4, giga = 1e9, micro = 1e-6;  // seconds
-constexpr std::int64_t message = std::int64_t{1} << 20;   // floats: as the activations of some thousand tokens
+constexpr std::int64_t message = std::int64_t{1} << 20;   // floats: like the activations of some thousand tokens
 constexpr std::size_t collective_bytes = std::size_t{8} << 20;
 constexpr int rounds_of_latency = 50;
 
-/// Seconds of a message of so many floats, all ranks sending to the next and receiving from the one before.
+/// Seconds of one message of this size while every rank sends to the next and receives from the previous one.
 double message_seconds(comm::Communicator& group, std::span<const float> send, std::span<float> receive) {
   const int next = (group.rank() + 1) % group.size(), before = (group.rank() + group.size() - 1) % group.size();
   return seconds_of([&] {
@@ -29,7 +29,7 @@ double message_seconds(comm::Communicator& group, std::span<const float> send, s
   });
 }
 
-/// Collective over a group whose ranks use one kind of link; all groups of the world measure at the same time.
+/// Collective over a group whose ranks share one kind of link; all groups of the world measure at the same time.
 config::LinkFile link_of(comm::Communicator& world, comm::Communicator& group) {
   group.reserve_messages(message * static_cast<std::int64_t>(sizeof(float)));
   core::Buffer<float> from(message), to(message);
@@ -56,7 +56,7 @@ config::LinkFile link_of(comm::Communicator& world, comm::Communicator& group) {
       world, budget, [&] { return seconds_of([&] { group.start_reduce_scatter(sums, mine)->wait(); }); });
   const double gather =
       shared_seconds(world, budget, [&] { return seconds_of([&] { group.start_all_gather(parts)->wait(); }); });
-  // Less the turns' latency, and no more than a hundred times what messages reach.
+  // Subtract the latency of the ring's steps, and limit the rate to a hundred times that of messages.
   const double turns = (ranks - 1) * latency, rate = static_cast<double>(message * sizeof(float)) / time;
   const auto bandwidth = [&](double seconds) { return ring / std::max(seconds - turns, ring / rate / 100); };
   return {.gb_per_second = rate / giga,
@@ -85,7 +85,7 @@ NodeLayout node_layout(const std::vector<std::string>& hosts) {
 void measure_links(comm::Communicator& world, const NodeLayout& layout, config::MachineFile& file) {
   const auto rank = static_cast<std::size_t>(world.rank());
   const bool several = *std::min_element(layout.node.begin(), layout.node.end()) >= 0 && layout.most_ranks > 1;
-  // Nodes with as many ranks as each other make equal groups, and every rank takes part.
+  // Only nodes with equal numbers of ranks give equal groups in which every rank takes part.
   const bool even = world.size() == layout.nodes * layout.most_ranks;
   if (several && even) {
     const auto node = world.split(layout.node[rank], world.rank());

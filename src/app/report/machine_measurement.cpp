@@ -24,7 +24,7 @@ namespace {
 
 constexpr double gib = 1024.0 * 1024.0 * 1024.0;
 
-/// To three significant digits.
+/// Rounds to three significant digits.
 void round_off(double& value) {
   if (value <= 0) return;
   char text[32];
@@ -59,7 +59,7 @@ void round_off(config::MachineFile& file) {
   round_off(file.between_nodes);
 }
 
-/// Per step, whatever its size: sums of the loss, the norm and what ranks agree on.
+/// Fixed overhead of a step: reductions of the loss, the norm and the ranks' agreements.
 double step_overhead(comm::Communicator& world) {
   std::vector<double> values(16, 0.0);
   return shared_seconds(world, 0.2, [&] {
@@ -69,7 +69,7 @@ double step_overhead(comm::Communicator& world) {
   });
 }
 
-/// The part of its threads' cores that a rank of the first node has for itself.
+/// Share of its threads' cores that a rank of the first node has to itself.
 double core_share(comm::Communicator& world, const NodeLayout& layout, const Machine& machine, int threads) {
   std::set<int> cores;
   double wanted = 0;
@@ -113,7 +113,7 @@ config::MachineFile measured_file(const std::string& path, comm::Communicator& w
   file.measured = true;
   file.node_ranks = layout.most_ranks;
   file.memory_gib = static_cast<double>(gpu ? device.memory : host_memory() / std::max(1, layout.most_ranks)) / gib;
-  // Guesses where nothing can be measured: memory of a node, a 100 Gbit/s adapter shared by its ranks.
+  // Defaults if nothing can be measured: memory of a node, a 100 Gbit/s adapter shared by its ranks.
   file.in_node = {.gb_per_second = 5, .latency_us = 1};
   file.between_nodes = {.gb_per_second = 12.5 / std::max(1, layout.most_ranks), .latency_us = 3};
   measure_compute(world, file);

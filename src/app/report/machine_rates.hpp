@@ -1,4 +1,4 @@
-// The parts of a machine measurement: what a rank computes and moves, and what ranks send each other.
+// The parts of a machine measurement: compute and memory rates of ranks, and link rates between them.
 #pragma once
 
 #include <functional>
@@ -10,31 +10,32 @@
 
 namespace bert_hpc::app {
 
-/// Collective. All ranks run rounds at the same time, for about `budget` seconds; `round` returns its own seconds. The
-/// lower quartile of each rank's rounds, averaged over the ranks: load by other programs counts little.
+/// Collective. All ranks run rounds at the same time, for about `budget` seconds; `round` returns its own seconds.
+/// Returns the lower quartile of each rank's rounds, averaged over the ranks, so that other load has little influence.
 double shared_seconds(comm::Communicator& world, double budget, const std::function<double()>& round);
 
-/// Seconds of `work` on this rank, until its kernels have ended.
+/// Seconds of `work` on this rank, including its kernels.
 double seconds_of(const std::function<void()>& work);
 
-/// Collective. GEMM rates by precision and hidden size, the rates of the optimizer, element-wise kernels and attention,
-/// and overheads.
+/// Collective. Measures GEMM rates by precision and hidden size, the rates of the optimizer, element-wise kernels and
+/// attention, and overheads.
 void measure_compute(comm::Communicator& world, config::MachineFile& file);
 
-/// Ranks by the node on which they run, and what is measured among them.
+/// Assignment of ranks to nodes.
 struct NodeLayout {
-  std::vector<int> node, place;  ///< (ranks): number of the rank's node, and of the rank on it
+  std::vector<int> node, place;  ///< (ranks): number of the rank's node, and of the rank on that node
   int nodes = 0;
-  int most_ranks = 0;  ///< on a node
+  int most_ranks = 0;  ///< largest number on a node
 };
 /// `hosts`: name of each rank's node. Pure.
 NodeLayout node_layout(const std::vector<std::string>& hosts);
 
-/// Collective. Latency and bandwidths of messages and collectives within nodes and between them. Where one rank or one
-/// node is all there is, the link keeps the values that it has.
+/// Collective. Measures latency and bandwidths of messages and collectives within and between nodes. With a single rank
+/// or a single node, the respective link keeps its values.
 void measure_links(comm::Communicator& world, const NodeLayout& layout, config::MachineFile& file);
 
-/// Collective. Bytes/s at which all ranks together write to `folder` and force it to the disk. Throws Error(files).
+/// Collective. Bytes/s at which all ranks together write to folder `path` and force it to the disk. Throws
+/// Error(files).
 double storage_rate(comm::Communicator& world, const std::string& path);
 
 }  // namespace bert_hpc::app

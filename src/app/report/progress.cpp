@@ -36,7 +36,7 @@ std::string left_text(const ProgressState& state) {
 ProgressMode progress_mode(const std::string& setting, bool is_terminal, const std::string& terminal_name) {
   if (setting == "none") return ProgressMode::none;
   if (setting == "lines") return ProgressMode::lines;
-  // Even on request no bar goes into a file or pipe: it would be one endless line there.
+  // A file or pipe never gets a bar, even on request: it would be one endless line there.
   return is_terminal && !terminal_name.empty() && terminal_name != "dumb" ? ProgressMode::bar : ProgressMode::lines;
 }
 
@@ -114,7 +114,7 @@ ProgressDisplay::~ProgressDisplay() {
 void ProgressDisplay::step(const ProgressState& state, double now) {
   if (mode_ != ProgressMode::bar || now < next_) return;
   next_ = now + redraw_seconds;
-  // The last column stays free: some terminals wrap when it is written.
+  // The last column stays free, because some terminals wrap when it is written.
   const int columns = columns_();
   const int width = (columns > 0 ? columns : usual_columns) - 1;
   std::string drawing(1, '\r');

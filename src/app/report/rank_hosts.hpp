@@ -1,4 +1,4 @@
-// Ranks by the hosts they are on, and how these are told.
+// Groups ranks by host and formats cores and hosts.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace bert_hpc::app {
 
-/// Ranks of each host, hosts in the order of their first rank.
+/// Ranks of each host; hosts in the order of their first rank.
 std::vector<std::pair<std::string, std::vector<int>>> ranks_by_host(const std::vector<RankPlacement>& ranks);
 
 std::string cores_text(const std::vector<int>& cores);

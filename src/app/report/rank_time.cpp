@@ -13,7 +13,7 @@ RankTime rank_time(std::span<const core::Timers::Section> sections, double wall)
       time.computing += section.seconds;
     } else if (name == "gradient reduction" || name == "parameter all-gather") {
       time.communicating += section.seconds;
-    } else if (name == "pipeline wait" || name == "data loading") {  // a "checkpoint wait" may be after the last step
+    } else if (name == "pipeline wait" || name == "data loading") {  // not "checkpoint wait"
       time.waiting += section.seconds;
     }
   }

@@ -1,5 +1,5 @@
-// What the banner warns of: ranks on too few cores or far from their GPU, more memory than there is, an input that
-// asks for more than there is.
+// Warnings of the banner: ranks on too few cores or far from their GPU, too little memory, an input that asks for more
+// than there is.
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -16,12 +16,12 @@ namespace bert_hpc::app {
 namespace {
 
 struct Sharing {
-  std::vector<int> members;  // ranks, by place on their host
+  std::vector<int> members;  // ranks, by position on their host
   std::vector<int> cores;
   int threads = 0;
 };
 
-/// Ranks of one host that are connected through shared cores, with their cores and threads together.
+/// Groups of one host's ranks that share cores, with the union of their cores and the total of their threads.
 std::vector<Sharing> sharings(const std::vector<RankPlacement>& ranks, const std::vector<int>& members) {
   std::vector<Sharing> groups;
   for (std::size_t i = 0; i < members.size(); ++i) {
@@ -49,7 +49,7 @@ std::vector<Sharing> sharings(const std::vector<RankPlacement>& ranks, const std
   return groups;
 }
 
-/// One warning for `times` alike groups of ranks on a host.
+/// One warning for `times` identical groups of ranks on a host.
 std::string warning_text(const Sharing& group, int times) {
   const int cores = static_cast<int>(group.cores.size());
   const int count = static_cast<int>(group.members.size());
@@ -69,7 +69,7 @@ std::string warning_text(const Sharing& group, int times) {
          " --cpu-bind=cores)";
 }
 
-/// Ranks none of whose cores are on the NUMA node of their GPU: every launch and copy crosses the host.
+/// Warns of ranks without a core on the NUMA node of their GPU: every launch and copy crosses the host.
 std::string far_from_gpu(const std::vector<RankPlacement>& ranks, const std::vector<int>& members) {
   std::vector<int> far;
   const RankPlacement* first = nullptr;
@@ -89,7 +89,7 @@ std::string far_from_gpu(const std::vector<RankPlacement>& ranks, const std::vec
          "--bind-to numa)";
 }
 
-/// Ranks of one host that use different GPUs, each of which sees only its own. NCCL then does not find the direct
+/// Warns of ranks of one host that use different GPUs but each see only their own. NCCL then does not find the direct
 /// connections (NVLink, peer access) and copies through the host's memory: see NVIDIA/nccl issues 324 and 1066.
 std::string isolated_gpus(const std::vector<RankPlacement>& ranks, const std::vector<int>& members) {
   std::set<std::string> devices;
@@ -109,7 +109,7 @@ std::string isolated_gpus(const std::vector<RankPlacement>& ranks, const std::ve
          "all ranks)";
 }
 
-/// Warnings of one host, without its name; groups of the same numbers are one warning.
+/// Warnings of one host, without its name; groups with the same numbers share one warning.
 std::vector<std::string> host_warnings(const std::vector<RankPlacement>& ranks, const std::vector<int>& members) {
   std::map<std::tuple<std::size_t, int, std::size_t>, std::pair<Sharing, int>> kinds;
   for (const Sharing& group : sharings(ranks, members)) {

@@ -9,7 +9,7 @@ namespace bert_hpc::app {
 
 namespace {
 
-/// Sections with less time than the table's last digit shows are not listed.
+/// Sections that would round to 0 in the table are not listed.
 constexpr double shown_seconds = 0.0005;
 
 std::string row(const std::string& name, std::size_t width, const std::string& calls, double low, double mean,
@@ -44,7 +44,7 @@ std::string timing_table(const TimingFacts& facts) {
     text += row(section.name, width, core::with_commas(section.calls), section.seconds_min, section.seconds_avg,
                 section.seconds_max, percent(section.seconds_avg));
   }
-  // Sums of a minimum or maximum over sections are bounds, as it may be another rank's in each section.
+  // Sums of minima or maxima over sections are bounds, because each section's extreme may be on another rank.
   const auto rest = [wall](double used) { return std::max(0.0, wall - used); };
   text += row("other", width, "", rest(high), rest(mean), rest(low), percent(rest(mean)));
   text += row("wall time", width, "", wall, wall, wall, percent(wall));

@@ -1,4 +1,4 @@
-// How often a run saves its state where [checkpoint] sets neither every_steps nor every_minutes.
+// Interval between checkpoints if [checkpoint] sets neither every_steps nor every_minutes.
 #pragma once
 
 #include <algorithm>
@@ -6,9 +6,9 @@
 namespace bert_hpc::app {
 
 /// Seconds between two checkpoints, so that a killed run loses at most 5% of its time or ten minutes, whichever is
-/// less. Two things lengthen the interval: writing takes at most 2% of the time, and 10 s is the shortest.
-/// `run_seconds`: how long the whole run will take, 0 where that is not known yet; `checkpoint_seconds`: how long
-/// writing one takes. Pure.
+/// less. Two limits lengthen the interval: writing takes at most 2% of the time, and the minimum is 10 s.
+/// `run_seconds`: duration of the whole run, 0 if not known yet; `checkpoint_seconds`: time to write one checkpoint.
+/// Pure.
 inline double checkpoint_interval(double run_seconds, double checkpoint_seconds) {
   constexpr double longest = 600, shortest = 10, loss = 0.05, cost = 0.02;
   const double wanted = run_seconds > 0 ? std::min(longest, loss * run_seconds) : longest;

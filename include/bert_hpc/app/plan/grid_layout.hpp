@@ -1,4 +1,4 @@
-// Which grid of ranks an input file gives for a model: what ranks, model and [parallel] ask of each other, checked
+// Derives the grid of ranks from an input file and a model, and checks that ranks, model and [parallel] are compatible
 // before anything is loaded. Pure.
 #pragma once
 

@@ -1,6 +1,6 @@
-// How many tokens a micro-batch has where the input does not say. On CPUs few: GEMMs are at full speed from some
-// thousand rows on, and memory is saved. On GPUs as many as fit: each micro-batch launches every kernel once and reads
-// and writes all gradients of weights.
+// Tokens of a micro-batch if the input does not set them. On CPUs few: GEMMs reach full speed from some thousand rows
+// on, and few tokens save memory. On GPUs as many as fit: each micro-batch launches every kernel once and reads and
+// writes all weight gradients.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@ namespace bert_hpc::app {
 
 inline constexpr std::int64_t least_micro_tokens = 4096;
 inline constexpr std::int64_t most_micro_tokens = std::int64_t{64} << 10;
-/// Of a plan for GPUs whose memory is not known.
+/// For a plan for GPUs whose memory is not known.
 inline constexpr std::int64_t planned_micro_tokens = std::int64_t{16} << 10;
 
-/// The most tokens, in steps of half and a quarter of powers of two, of which `bytes` (ascending) are at most
-/// `available`; least_micro_tokens where not even those fit. Pure.
+/// The largest number of tokens, in steps of half and a quarter of powers of two, whose `bytes` (ascending) are at most
+/// `available`; least_micro_tokens if nothing larger fits. Pure.
 std::int64_t largest_micro_tokens(std::int64_t available,
                                   const std::function<std::int64_t(std::int64_t tokens)>& bytes);
 

@@ -1,6 +1,6 @@
-// A run's simulation of itself: its schedule played with the times that its own passes, sums and updates took in the
-// traced steps, beside what those steps took as a whole. What lies between the two is neither computing nor the
-// schedule's bubble: messages, waiting for a rank that came late, other work on the machine.
+// A calibrated simulation: simulates the run's schedule with the times of its own passes, sums and updates, measured in
+// the traced steps, and compares it with the measured step time. The difference is neither computing nor the schedule's
+// bubble: messages, waiting for a late rank, other load on the machine.
 #pragma once
 
 #include <string>
@@ -11,19 +11,20 @@
 
 namespace bert_hpc::app {
 
-/// A step as it was measured, and as its own times make it.
+/// A step as measured and as simulated from its own times.
 struct OwnSimulation {
   train::SimulationInput input;
   train::SimulatedStep simulated;
-  double measured_seconds = 0;  ///< of the step, the median
-  double measured_bubble = 0;   ///< share of the passes' time in which a stage computes none, the median
+  double measured_seconds = 0;  ///< median over steps
+  double measured_bubble = 0;   ///< share of the passes' time in which a stage does not compute, the median
 };
 
-/// From a measured trace of all ranks of the grid. Of each pass the median over steps and over the ranks of its stage;
-/// of sums and of sharing what the rank took that waited the least. `input` says schedule, cut and micro-batches. Pure.
+/// From a measured trace of all ranks of the grid. The time of a pass is the median over steps and over the ranks of
+/// its stage; those of sums and of sharing come from the rank that waited the least. `input` gives schedule, balance
+/// and micro-batches. Pure.
 OwnSimulation simulate_from_trace(train::SimulationInput input, const io::Trace& trace);
 
-/// One line: measured and simulated.
+/// One line with the measured and the simulated values.
 std::string own_simulation_text(const OwnSimulation& own);
 
 }  // namespace bert_hpc::app

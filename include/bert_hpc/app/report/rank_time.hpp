@@ -1,4 +1,4 @@
-// What a rank did with its time, from its timers. Pure.
+// How a rank spent its time, from its timers. Pure.
 #pragma once
 
 #include <span>
@@ -7,12 +7,12 @@
 
 namespace bert_hpc::app {
 
-/// Seconds of one rank. What is missing to the wall time is output, checkpoints and the rest.
+/// Seconds of one rank. The remainder of the wall time is output, checkpoints and other work.
 struct RankTime {
   double computing = 0;      ///< forward, backward, update
-  double communicating = 0;  ///< sums over replicas and sharing of parameters that computing did not hide
+  double communicating = 0;  ///< sums over replicas and sharing of parameters not hidden by computing
   double waiting = 0;        ///< for neighbours in the pipeline, and for data
-  double wall = 0;           ///< of the steps; 0 where nothing was trained
+  double wall = 0;           ///< of the steps; 0 without training
 };
 
 RankTime rank_time(std::span<const core::Timers::Section> sections, double wall);

@@ -1,4 +1,4 @@
-// The table at a run's end: where the time went. Pure: rows reduced over ranks in, text out.
+// The timing table at a run's end. Pure: takes rows reduced over ranks, returns text.
 #pragma once
 
 #include <string>
@@ -9,17 +9,17 @@
 namespace bert_hpc::app {
 
 struct TimingFacts {
-  std::vector<io::TimerRow> sections;  ///< that do not overlap, so that they add up to at most the wall time
+  std::vector<io::TimerRow> sections;  ///< disjoint, so that their sum is at most the wall time
   int ranks = 1;
-  bool of_launches = false;  ///< sections time a host that launches kernels on a GPU and seldom waits for them
-  double wall_seconds = 0;   ///< that the sections are parts of; what is missing is shown as "other"
-  double model_flops = 0;    ///< of all ranks, while `computing_seconds` went by; 0: not told
+  bool of_launches = false;  ///< sections time a host that launches GPU kernels and seldom waits for them
+  double wall_seconds = 0;   ///< that includes the sections; the remainder is shown as "other"
+  double model_flops = 0;    ///< of all ranks during `computing_seconds`; 0: unknown
   double computing_seconds = 0;
-  std::int64_t tokens = 0, samples = 0;  ///< in that time
+  std::int64_t tokens = 0, samples = 0;  ///< during that time
   double peak_gflops = 0;                ///< of one rank's hardware; 0: unknown
 };
 
-/// Ends in a line of throughput where there is one.
+/// Ends with a line of throughput if it is known.
 std::string timing_table(const TimingFacts& facts);
 
 }  // namespace bert_hpc::app

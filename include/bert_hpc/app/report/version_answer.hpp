@@ -1,4 +1,4 @@
-// What bert_hpc prints for --help, --version and --example.
+// The output of --help, --version and --example.
 #pragma once
 
 #include <string>
