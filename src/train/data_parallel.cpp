@@ -76,8 +76,8 @@ void DataParallel::tell_summed() {
 void DataParallel::add_squares(std::int64_t begin, std::span<const float> gradients) {
   const std::int64_t end = begin + static_cast<std::int64_t>(gradients.size());
   const auto blocks_of = [](std::int64_t elements) { return (elements + ops::norm_block - 1) / ops::norm_block; };
-  if (partials_.size() == 0) {  // in the first step that measures
-    // Each range gives one block that is not full, in each part of the arena and on both sides of its marks.
+  if (partials_.size() == 0) {  // in the first measured step
+    // Each range gives one partially filled block, in each part of the arena and on both sides of its marks.
     const auto parts = static_cast<std::int64_t>(std::max(plan_.settings.segments.size(), plan_.units.size()));
     partials_ = core::MirroredArray<double>(blocks_of(plan_.arena) +
                                             2 * parts * (static_cast<std::int64_t>(noise_.size()) + 1));
@@ -123,7 +123,7 @@ void DataParallel::share_parameters() {
   ops::set_zero(parameters_.gradients().subspan(std::min(marked, parameters_.gradients().size())));
   for (const auto& request : requests_) request->wait();
   requests_.clear();
-  parameters_.change_values();  // now they are the new ones
+  parameters_.change_values();  // the values are new
 }
 
 std::unique_ptr<DataParallel> make_data_parallel(comm::Communicator& group, core::ParameterStore& parameters,

@@ -1,4 +1,4 @@
-// The kinds of DataParallel, for the one function that chooses among them. Private to train.
+// The implementations of DataParallel, for make_data_parallel(). Private to train.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ class OverlappedDataParallel : public DataParallel {
   void end_step() override;
 
  private:
-  /// `sums` are pieces of all buckets, one after the other; null where gradients themselves are the sums.
+  /// `sums` holds this rank's pieces of all buckets in sequence; empty if the gradients themselves become the sums.
   OverlappedDataParallel(comm::Communicator& group, core::ParameterStore& parameters, const ShardPlan& plan,
                          const NormScope& scope, core::Buffer<float> sums, core::Buffer<std::uint8_t> marks);
   void start();
@@ -27,9 +27,9 @@ class OverlappedDataParallel : public DataParallel {
   core::Buffer<float> sums_;
   core::Buffer<std::uint8_t> marks_;     // of the sums
   std::vector<OwnedRange> pieces_;       // by bucket
-  std::vector<std::int64_t> remaining_;  // by segment: micro-batches of the step still to come
+  std::vector<std::int64_t> remaining_;  // by segment: remaining micro-batches of the step
   std::int64_t micro_batches_ = 0;
-  std::size_t next_ = 0;  // buckets from here on are being reduced
+  std::size_t next_ = 0;  // buckets from this index on are being reduced
 };
 
 class ReproducibleDataParallel : public DataParallel {
@@ -59,22 +59,22 @@ class ShardedDataParallel : public DataParallel {
   void end_step() override;
 
  private:
-  /// A segment on its way through backward.
+  /// The state of a segment's backward pass.
   struct Pass {
     std::size_t first_unit = 0, end_unit = 0;
-    std::size_t unfinished = 0;  // units before this one are still to come in this micro-batch
-    std::int64_t round = 0;      // micro-batches done
+    std::size_t unfinished = 0;  // units before this one are not yet complete in this micro-batch
+    std::int64_t round = 0;      // completed micro-batches
     std::span<float> ring;
-    core::Buffer<float> staged;  // pieces that are being received, at the ring's places divided by the ranks
-    std::int64_t at = 0;         // where the next unit goes in the ring
+    core::Buffer<float> staged;  // received pieces, at the ring's offsets divided by the number of ranks
+    std::int64_t at = 0;         // offset of the next unit in the ring
   };
-  /// A bucket on its way.
+  /// A bucket being reduced.
   struct Flight {
     comm::RequestHandle request;
     std::size_t bucket = 0;
     std::span<float> data;    // in the ring
     std::span<float> staged;  // this rank's piece
-    bool first = true;        // replaces the sums, else is added
+    bool first = true;        // replaces the sums; otherwise it is added to them
   };
   ShardedDataParallel(comm::Communicator& group, core::ParameterStore& parameters, const ShardPlan& plan,
                       const NormScope& scope, core::Buffer<float> sums);
@@ -89,10 +89,10 @@ class ShardedDataParallel : public DataParallel {
   std::vector<std::span<float>> unit_gradients_;
   std::span<float> held_;
   std::vector<Flight> flights_;
-  std::int64_t rounds_ = 0;  // micro-batches of the rank that has most
+  std::int64_t rounds_ = 0;  // maximum number of micro-batches over ranks
 };
 
-/// This rank's piece of every bucket, with its sums at `sums` and their known zeros at `marks`, one after the other, or
+/// This rank's piece of every bucket. The sums are stored in sequence at `sums` with their known zeros at `marks`, or
 /// in the gradients.
 std::vector<OwnedRange> pieces_of(const ShardPlan& plan, int rank, const core::ParameterStore& parameters, float* sums,
                                   std::uint8_t* marks = nullptr);

@@ -1,5 +1,5 @@
-// Sums in buckets while backward goes on. Buckets start in one order on every rank, from the arena's end to its begin,
-// as collective operations must, whatever the order in which segments finish.
+// Reduces buckets while backward continues. Buckets start in the same order on every rank, from the arena's end to its
+// beginning, as collective operations require, independent of the order in which segments finish.
 #include <algorithm>
 
 #include "bert_hpc/ops/optimizer_update.hpp"
@@ -79,7 +79,7 @@ void OverlappedDataParallel::end_step() {
   }
   if (plan_.ranks == 1) return tell_summed();
   if (plan_.shares_update()) return;
-  // Everybody updates everything: the pieces make up the sums again.
+  // Every rank updates all parameters: gather the pieces into complete sums.
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
     const OwnedRange& piece = pieces_[i];
     const auto size = static_cast<std::size_t>(piece.size);

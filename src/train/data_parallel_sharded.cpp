@@ -1,5 +1,5 @@
-// ZeRO 2. Units are reduced in the order in which backward finishes them, the same on every rank; a rank with fewer
-// micro-batches than others takes part in what remains with zeros.
+// ZeRO 2. Units are reduced in the order in which backward completes them, the same on every rank; a rank with fewer
+// micro-batches contributes zeros to the remaining reductions.
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/ops/optimizer_update.hpp"
 #include "data_parallel_kinds.hpp"
@@ -7,7 +7,7 @@
 namespace bert_hpc::train {
 namespace {
 
-/// Memory that the group's sums are quickest with.
+/// Allocates memory in which the group's reductions are fastest.
 std::span<float> allocate(comm::Communicator& group, std::int64_t elements) {
   if (elements == 0) return {};
   const std::span<std::byte> bytes =
@@ -65,7 +65,7 @@ void ShardedDataParallel::begin_step(std::int64_t micro_batches, std::int64_t mo
   }
 }
 
-/// Gives the unit that backward makes next its place.
+/// Assigns ring memory to the unit whose gradients backward computes next.
 void ShardedDataParallel::place_next(Pass& pass) {
   if (pass.unfinished == pass.first_unit) return;
   const std::size_t u = pass.unfinished - 1;

@@ -29,7 +29,7 @@ double NoiseScale::value() const {
 
 bool measure_noise(comm::Communicator& everyone, const SmallBatch& mine, bool speaks, double norm,
                    std::int64_t batch_samples, double batch_targets, NoiseMeasurement& measurement) {
-  // Squares of mean gradients, inverse samples, small batches, what is left out of the whole gradient.
+  // Squares of mean gradients, inverse samples, small batches, excluded squares of the whole gradient.
   std::array<double, 4> sums = {0, 0, 0, mine.left_out};
   if (mine.samples > 0 && mine.targets > 0) {
     const double scale = batch_targets / static_cast<double>(mine.targets);

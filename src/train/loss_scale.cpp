@@ -16,7 +16,7 @@ void LossScale::update(bool finite) {
   if (++state_.growth_tracker < settings_.growth_interval) return;
   state_.growth_tracker = 0;
   const double grown = state_.scale * settings_.growth_factor;
-  // The scale is a float where it is used.
+  // Kernels use the scale as a float.
   if (grown <= static_cast<double>(std::numeric_limits<float>::max())) state_.scale = grown;
 }
 

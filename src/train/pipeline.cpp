@@ -13,8 +13,8 @@ Schedule schedule_of(const PipelineSettings& s) {
   return make_schedule(s.kind, s.stages, s.stage, s.micro_batches, s.virtual_stages);
 }
 
-/// A stage's result or gradient as a message: floats whatever it holds, as it is moved as it is. Rows in 16 bits have
-/// an even number of elements.
+/// A stage's result or gradient as a message: transferred bitwise as floats, whatever its type. Rows in 16 bits have an
+/// even number of elements.
 std::span<float> elements_of(const core::Matrix& matrix) {
   const std::int64_t bytes = matrix.size() * core::bytes_of(matrix.type);
   return {static_cast<float*>(matrix.data), static_cast<std::size_t>(bytes) / sizeof(float)};
@@ -33,7 +33,7 @@ std::vector<model::StageMemory> training_memory(const PipelineSettings& settings
 }
 
 std::vector<model::StageMemory> evaluation_memory(const PipelineSettings& settings) {
-  // With two slots a result is on its way while the next one is computed.
+  // With two slots, a result can be sent while the next one is computed.
   return std::vector<model::StageMemory>(static_cast<std::size_t>(settings.virtual_stages),
                                          {.training = false, .slots = settings.stages > 1 ? 2 : 1, .deferred = 0});
 }
@@ -87,8 +87,8 @@ void Pipeline::train(layers::Engine engine, std::span<const layers::StepContext>
   finish();
 }
 
-/// In groups of as many micro-batches as there are stages, each group through all virtual stages: whoever waits for a
-/// part before has as much to do as the others.
+/// Processes groups of as many micro-batches as there are stages, each group through all virtual stages, so that a
+/// stage that waits for an earlier part has as much work as the others.
 void Pipeline::evaluate(layers::Engine engine, std::span<const layers::StepContext> contexts, PipelineEvents& events) {
   begin(engine, contexts, events, evaluation_);
   const int count = static_cast<int>(contexts.size()), last = settings_.virtual_stages - 1;
@@ -125,7 +125,7 @@ void Pipeline::compute(const Instruction& instruction) {
       backward(own, instruction);
     }
   }
-  // Also for a micro-batch without sequences: a chunk without gradients is a chunk.
+  // Also for a micro-batch without sequences: reproducible sums count chunks without gradients too.
   if (last_half && instruction.micro_batch < static_cast<int>(contexts_.size())) {
     events_->end_micro_batch(instruction.virtual_stage);
   }
@@ -184,8 +184,8 @@ void Pipeline::send(const Message& message) {
   const int s = slot(own, message.micro_batch);
   const auto at = static_cast<std::size_t>(s);
   const std::span<float> elements = elements_of(message.forward ? own.stage->output(s) : own.stage->d_input(s));
-  if (elements.empty()) return;  // no row that the head reads: the other end knows
-  // backward has turned the outboxes; what it wrote lies in the other one.
+  if (elements.empty()) return;  // no row that the head reads; the receiver knows that too
+  // backward has switched to the next send buffer; its result is in the other one.
   comm::RequestHandle& sent = message.forward ? own.outputs[at] : own.gradients[1 - own.stage->next_send_buffer()];
   sent = group_.start_send(elements, message.peer);
 }
@@ -194,7 +194,7 @@ void Pipeline::receive(const Message& message) {
   Part& own = part(message.virtual_stage);
   const int s = slot(own, message.micro_batch);
   const auto at = static_cast<std::size_t>(s);
-  wait(own.outputs[at]);  // of the slot's last micro-batch, or of this one, whose output gives way to its gradient
+  wait(own.outputs[at]);  // by the slot's last micro-batch, or by this one, whose gradient overwrites its output
   if (message.forward) own.stage->open(workspace_, context(message.micro_batch), s);
   const std::span<float> into = elements_of(message.forward ? own.stage->input(s) : own.stage->d_output(s));
   if (!into.empty()) own.inputs[at] = group_.start_receive(into, message.peer);

@@ -84,7 +84,7 @@ PassSeconds fit_line(double tokens_a, double seconds_a, double tokens_b, double 
   if (tokens_a > tokens_b) return fit_line(tokens_b, seconds_b, tokens_a, seconds_a);
   const double tokens = tokens_a + tokens_b, seconds = seconds_a + seconds_b;
   if (tokens <= 0) return {.fixed = seconds / 2};
-  // Closer points than these tell more about noise than about the slope.
+  // With closer points, the slope would be mostly noise.
   if (tokens_b < 1.25 * tokens_a) return {.per_token = seconds / tokens};
   const double slope = (seconds_b - seconds_a) / (tokens_b - tokens_a), fixed = seconds_a - slope * tokens_a;
   if (slope < 0) return {.fixed = seconds / 2};
@@ -95,8 +95,8 @@ PassSeconds fit_line(double tokens_a, double seconds_a, double tokens_b, double 
 ModelSeconds modelled_seconds(const ModelShape& given, double length, double head_share, int tensor,
                               const core::MachineDescription& machine) {
   ModelShape model = given;
-  model.blocks = 2;  // one like all others, and the last
-  // Work is a line over the tokens where lengths and shares stay: two points give it.
+  model.blocks = 2;  // one ordinary block and the last one
+  // For fixed lengths and shares, work is linear in the tokens, so two points determine it.
   const auto piece = [&](const model::ModelRange& shape) {
     const double tokens = 1024;
     const MicroBatchShape full{.tokens = tokens, .squared_lengths = tokens * length, .head_rows = tokens * head_share};

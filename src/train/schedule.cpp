@@ -10,7 +10,7 @@ namespace {
 
 using Kind = Instruction::Kind;
 
-/// The numbers that a schedule is made from.
+/// The parameters of a schedule.
 struct Shape {
   ScheduleKind kind;
   int stages, micro_batches, virtual_stages;
@@ -50,8 +50,8 @@ Schedule one_f_one_b_order(const Shape& shape, int stage) {
   return order;
 }
 
-/// 1F1B whose weight gradients follow `stage` micro-batches later, so that every stage holds as many as the first: the
-/// later the stage, the less of the critical path to the first stage is weight gradients.
+/// 1F1B with weight gradients delayed by `stage` micro-batches, so that every stage holds as many as the first: the
+/// later the stage, the fewer weight gradients are on the critical path to the first stage.
 Schedule zb_h1_order(const Shape& shape, int stage) {
   Schedule order;
   const int warm_up = std::min(shape.micro_batches, shape.stages - stage - 1);
@@ -61,16 +61,16 @@ Schedule zb_h1_order(const Shape& shape, int stage) {
     const bool steady = warm_up + m < shape.micro_batches;
     if (steady) add(order, Kind::forward, warm_up + m);
     add(order, Kind::backward_input, m);
-    // Once no forwards are left, a weight gradient fills each wait for the next gradient.
+    // Once no forwards remain, a weight gradient fills each wait for the next gradient.
     if (!steady || m >= stage) add(order, Kind::backward_weight, weights++);
   }
   while (weights < shape.micro_batches) add(order, Kind::backward_weight, weights++);
   return order;
 }
 
-/// Micro-batches in groups of `stages`, each group through all virtual stages. A last group that is not full is planned
-/// as if it were, and what is missing is left out: an order that cannot deadlock stays so when all of a micro-batch
-/// goes.
+/// Micro-batches in groups of `stages`, each group through all virtual stages. An incomplete last group is planned as
+/// if complete, and the missing micro-batches are removed: removing all instructions of a micro-batch keeps the order
+/// free of deadlocks.
 Schedule interleaved_order(const Shape& shape, int stage) {
   const int virtual_stages = shape.virtual_stages;
   const int groups = (shape.micro_batches + shape.stages - 1) / shape.stages;
@@ -92,7 +92,7 @@ Schedule interleaved_order(const Shape& shape, int stage) {
   return order;
 }
 
-/// What a stage computes, in order; the messages follow from it.
+/// The compute instructions of a stage, in order; the messages follow from them.
 Schedule compute_order(const Shape& shape, int stage) {
   if (shape.stages == 1) return one_stage_order(shape.micro_batches);
   switch (shape.kind) {
@@ -108,7 +108,7 @@ Schedule compute_order(const Shape& shape, int stage) {
   return {};
 }
 
-/// The send that follows a computation, if there is one.
+/// The send after a computation, if any.
 std::optional<Instruction> send_after(const Shape& shape, int stage, const Instruction& done) {
   const int part = shape.part(stage, done.virtual_stage);
   Instruction send = done;
@@ -122,7 +122,7 @@ std::optional<Instruction> send_after(const Shape& shape, int stage, const Instr
   return send;
 }
 
-/// The receive that a computation waits for, if there is one.
+/// The receive that a computation needs, if any.
 std::optional<Instruction> receive_before(const Shape& shape, int stage, const Instruction& next) {
   const int part = shape.part(stage, next.virtual_stage);
   Instruction receive = next;
@@ -136,7 +136,7 @@ std::optional<Instruction> receive_before(const Shape& shape, int stage, const I
   return receive;
 }
 
-/// A send and the receive right behind it become one exchange where they are with the same neighbour.
+/// Fuses a send and an immediately following receive with the same neighbour into one exchange.
 Schedule with_exchanges(const Schedule& plain) {
   Schedule fused;
   for (const Instruction& next : plain) {

@@ -15,7 +15,7 @@ using Kind = Instruction::Kind;
 
 constexpr double element = sizeof(float);
 
-/// Ranks first, first + stride, … that make collectives together.
+/// Ranks first, first + stride, … that form a group of collectives.
 struct Group {
   int first = 0, count = 1, stride = 1;
 };
@@ -36,8 +36,7 @@ class Simulation {
     SimulatedStep step;
     step.pipeline = play(schedules_, durations());
     step.bubble = bubble(step.pipeline);
-    // Rates are those while all ranks compute. Where ranks share cores, a rank that waits leaves its part to the
-    // others.
+    // Rates are those while all ranks compute. If ranks share cores, a waiting rank leaves its share to the others.
     scale_ = in_.measured ? 1.0 : shared_core_scale(step.pipeline, in_.machine.core_share);
     if (scale_ < 1) step.pipeline = play(schedules_, durations());
     for (int stage = 0; stage < stages_; ++stage) step.loads.push_back(load(stage));
@@ -57,7 +56,7 @@ class Simulation {
   }
   const MicroBatchShape& micro_batch(int number) const { return in_.micro_batches[static_cast<std::size_t>(number)]; }
 
-  // --- Who shares a node.
+  // --- Which groups share a node.
 
   bool leaves_node(const Group& group) const {
     const std::int64_t last = group.first + static_cast<std::int64_t>(group.count - 1) * group.stride;
@@ -65,7 +64,7 @@ class Simulation {
   }
   const core::LinkRates& link(bool leaves) const { return leaves ? in_.machine.between_nodes : in_.machine.in_node; }
 
-  /// Some group of this stage's leaves the node: it is the slowest that others wait for.
+  /// True if some group of this stage leaves the node; the others wait for that slowest one.
   bool tensor_leaves(int stage) const {
     return any(stage, [this](int rank, comm::GridPlace place) {
       return leaves_node({rank - place.tensor, in_.grid.tensor, 1});
@@ -94,17 +93,17 @@ class Simulation {
     return false;
   }
 
-  // --- How long things take.
+  // --- Durations.
 
-  /// One half of a ring all-reduce: a sum scattered, or parts gathered.
+  /// One phase of a ring all-reduce: a reduce-scatter or an all-gather.
   static double ring_bytes(double bytes, int ranks) { return bytes * (ranks - 1) / ranks; }
   double ring_seconds(double bytes, int ranks, const core::LinkRates& rates, double bandwidth) const {
     if (ranks == 1) return 0;
     return ring_bytes(bytes, ranks) / (bandwidth > 0 ? bandwidth : rates.bandwidth) + (ranks - 1) * rates.latency;
   }
 
-  /// Bytes of a stage's gradients that replicas sum: of the word embeddings only the rows that the step's tokens touch,
-  /// unless the decoder's gradient is added to them.
+  /// Bytes of a stage's gradients that replicas sum: of the word embeddings only the rows of the step's tokens, unless
+  /// the decoder's gradient is added to them.
   double summed_bytes(std::size_t stage, const StageLoad& load) const {
     if (stage != 0 || in_.model.ties_word_embeddings) return element * load.parameters;
     double tokens = 0;
@@ -124,7 +123,7 @@ class Simulation {
     return in_.model.activation * rows * in_.model.hidden / in_.grid.tensor;
   }
 
-  /// A sublayer gathers its input's rows and scatters its output's sums, forward and backward each.
+  /// A sublayer gathers its input's rows and scatters its output's sums, in both forward and backward.
   static constexpr int tensor_rings = 2;
   double tensor_bytes(const model::ModelRange& shape, int number) const {
     return in_.model.activation * micro_batch(number).tokens * in_.model.hidden * tensor_rings *
@@ -169,7 +168,7 @@ class Simulation {
     return next_leaves_[static_cast<std::size_t>((from + 1) % stages_ == to ? from : to)];
   }
 
-  // --- What a rank holds and sends.
+  // --- Memory and traffic of a rank.
 
   StageLoad load(int stage) const {
     StageLoad load;
@@ -205,7 +204,8 @@ class Simulation {
     return load;
   }
 
-  /// Sums overlapped with the stage's last weight gradients; then, together, the norm; the update; its result shared.
+  /// Sums overlapped with the stage's last weight gradients; then, for all stages together, the norm; the update; the
+  /// sharing of new parameters.
   void add_tails(SimulatedStep& step) const {
     double known = 0;
     for (std::size_t stage = 0; stage < step.pipeline.stages.size(); ++stage) {
@@ -219,12 +219,12 @@ class Simulation {
       }
       const core::LinkRates& rates = link(load.data_leaves_node);
       const double sum = ring_seconds(summed_bytes(stage, load), in_.grid.data, rates, rates.reduce_bandwidth);
-      // Without ZeRO every rank updates all parameters: the sums are gathered, after the last of them.
+      // Without ZeRO every rank updates all parameters: the sums are gathered after the last of them.
       const double gathered = in_.zero == 0 ? gather_seconds(load) : 0.0;
       step.tails.push_back({.sums_end = in_.measured_tail ? end : std::max(end, begin + sum) + gathered});
       known = std::max(known, step.tails.back().sums_end);
     }
-    if (in_.measured_tail) {  // all stages end their sums together, when the slowest has come
+    if (in_.measured_tail) {  // all stages end their sums together, once the slowest arrives
       known += in_.measured_tail->sums;
       for (StageTail& tail : step.tails) tail.sums_end = known;
     } else {
@@ -256,8 +256,8 @@ class Simulation {
   const SimulationInput& in_;
   int stages_;
   std::vector<Schedule> schedules_;
-  double scale_ = 1;                               // of the passes' times
-  std::vector<bool> tensor_leaves_, next_leaves_;  // (stages): the tensor group's, and the way to the next stage
+  double scale_ = 1;                               // factor on the passes' times
+  std::vector<bool> tensor_leaves_, next_leaves_;  // (stages): for the tensor group, and for the link to the next stage
 };
 
 }  // namespace

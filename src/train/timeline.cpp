@@ -10,10 +10,10 @@ namespace bert_hpc::train {
 
 namespace {
 
-/// One direction between two stages.
+/// One direction of the link between two stages.
 struct Way {
-  std::deque<double> arrivals;  // of messages sent and not received yet
-  double free = 0;              // from when on the next message may go
+  std::deque<double> arrivals;  // of messages sent and not yet received
+  double free = 0;              // when the next message may start
 };
 
 class Player {
@@ -42,7 +42,7 @@ class Player {
   }
 
  private:
-  /// True if the stage's instruction is done, or its message sent.
+  /// Returns true if the stage's instruction is complete, or its message sent.
   bool advance(std::size_t stage) {
     const Instruction& i = schedules_[stage][at_[stage]];
     const int own = static_cast<int>(stage);
@@ -76,9 +76,9 @@ class Player {
 
   const std::vector<Schedule>& schedules_;
   const PipelineDurations& durations_;
-  std::vector<std::size_t> at_;              // (stages): the instruction each is at
+  std::vector<std::size_t> at_;              // (stages): current instruction of each
   std::vector<double> clock_;                // (stages)
-  std::vector<bool> sent_;                   // (stages): the send half of an exchange that still receives
+  std::vector<bool> sent_;                   // (stages): an exchange has sent and still receives
   std::map<std::pair<int, int>, Way> ways_;  // by sender and receiver
   Timeline timeline_;
 };
@@ -102,7 +102,7 @@ double bubble(const Timeline& timeline) {
 
 double shared_core_scale(const Timeline& timeline, double core_share) {
   if (timeline.seconds <= 0) return 1;
-  std::vector<std::pair<double, int>> changes;  // seconds, and how many stages begin (1) or end (-1) to compute then
+  std::vector<std::pair<double, int>> changes;  // time, and +1 or -1 for a stage that begins or ends computing
   for (const auto& stage : timeline.stages) {
     for (const TimedInstruction& timed : stage) {
       if (!computes(timed.instruction)) continue;

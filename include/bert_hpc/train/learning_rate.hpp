@@ -1,5 +1,5 @@
-// Learning-rate schedules as Hugging Face's get_scheduler defines them: a factor on the peak rate, a pure function of
-// the number of updates done.
+// Learning-rate schedules as defined by Hugging Face's get_scheduler: a factor on the peak rate, a pure function of the
+// number of completed updates.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ struct LearningRateSchedule {
   std::int64_t warmup_steps = 0;
   std::int64_t total_steps = 1;
   double power = 1.0;       ///< polynomial
-  double end_factor = 0.0;  ///< polynomial: rate at the end over the peak rate
+  double end_factor = 0.0;  ///< polynomial: ratio of the final rate to the peak rate
 };
 
 /// Factor for the update after `done` updates (0 for the first). It rises linearly from 0 over warmup_steps, then falls

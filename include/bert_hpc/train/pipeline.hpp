@@ -1,10 +1,10 @@
-// Executes pipeline schedules (train/schedule.hpp): takes this rank's stages through the instructions of a step, while
-// activations and gradients travel to and from the neighbours. Nothing but the contents of messages is exchanged: every
-// rank of a pipeline knows the micro-batches and so all sizes.
+// Executes pipeline schedules (train/schedule.hpp): runs the instructions of a step on this rank's stages and exchanges
+// activations and gradients with the neighbouring stages. Messages carry data only: every rank of a pipeline knows the
+// micro-batches and so all sizes.
 //
-// One schedule, that of the largest step, serves every step: instructions of micro-batches that a step lacks, or that
-// have no sequences, are left out by all ranks alike, which keeps an order that cannot deadlock one. Sends are started
-// and waited for when their memory is needed again, so a send never waits for its receive.
+// One schedule, that of the largest step, serves every step: all ranks skip the instructions of micro-batches that a
+// step lacks or that have no sequences, which keeps the order free of deadlocks. Sends are started at once and waited
+// for when their memory is needed again, so a send never waits for its receive.
 #pragma once
 
 #include <cstdint>
@@ -26,46 +26,46 @@ struct PipelineSettings {
   ScheduleKind kind = ScheduleKind::one_f_one_b;
   int stages = 1, stage = 0;
   int virtual_stages = 1;
-  int micro_batches = 1;  ///< most in a step
-  /// Gradients are zero when a step begins: the first micro-batch of a virtual stage that has sequences replaces those
-  /// of weights (train/weight_gradients.hpp).
+  int micro_batches = 1;  ///< maximum in a step
+  /// Gradients are zero when a step begins, so the first micro-batch with sequences of a virtual stage overwrites the
+  /// weight gradients instead of adding to them (train/weight_gradients.hpp).
   bool replaces_first = false;
 };
 
-/// What each virtual stage of this rank must hold for training. Pure.
+/// Memory that each virtual stage of this rank needs for training. Pure.
 std::vector<model::StageMemory> training_memory(const PipelineSettings& settings);
-/// And for evaluation.
+/// The same for evaluation.
 std::vector<model::StageMemory> evaluation_memory(const PipelineSettings& settings);
 
-/// What a step tells its owner while it goes on.
+/// Callbacks during a step.
 class PipelineEvents {
  public:
   virtual ~PipelineEvents() = default;
-  /// After the forward pass of the part with the head; in training this calls stage.loss().
+  /// After the forward pass of the part with the head; in training this must call stage.loss().
   virtual void result(int micro_batch, model::Stage& stage, int slot) = 0;
   /// During the backward pass of a virtual stage: see model::Stage::backward.
   virtual void finished(int /*virtual_stage*/, std::int64_t /*begin*/) {}
-  /// After the weight gradients of each micro-batch of a virtual stage, in order, also of those without sequences.
+  /// After the weight gradients of each micro-batch of a virtual stage, in order, including those without sequences.
   virtual void end_micro_batch(int /*virtual_stage*/) {}
 };
 
 class Pipeline {
  public:
   /// `stages` (of this rank, by virtual stage), `workspace` (after planning with the memory above), `group` (all stages
-  /// of this pipeline, by stage) and `timers` must outlive the pipeline, and not move.
+  /// of this pipeline, by stage) and `timers` must outlive the pipeline and must not move.
   Pipeline(const PipelineSettings& settings, std::span<model::Stage> stages, core::Workspace& workspace,
            comm::Communicator& group, core::Timers& timers);
   Pipeline(const Pipeline&) = delete;
   Pipeline& operator=(const Pipeline&) = delete;
 
-  /// Collective over the group. Forward and backward of every micro-batch; passes (micro-batches) are for training.
+  /// Collective over the group. Runs forward and backward of every micro-batch; each context describes one micro-batch.
   void train(layers::Engine engine, std::span<const layers::StepContext> contexts, PipelineEvents& events);
 
-  /// Collective over the group. Forward alone, of any number of micro-batches; not timed.
+  /// Collective over the group. Runs only forward, for any number of micro-batches; not timed.
   void evaluate(layers::Engine engine, std::span<const layers::StepContext> contexts, PipelineEvents& events);
 
-  /// From now on every executed instruction of a training step is appended there, with seconds since the step's begin;
-  /// null: no longer.
+  /// From now on appends every executed instruction of a training step to `into`, with times in seconds since the
+  /// step's begin; null stops recording.
   void record(std::vector<TimedInstruction>* into) { record_ = into; }
 
  private:
@@ -74,14 +74,14 @@ class Pipeline {
     model::Stage* stage = nullptr;
     int slots = 1, deferred = 0;
     std::vector<comm::RequestHandle> outputs;  // by slot: the last send of its output
-    std::vector<comm::RequestHandle> inputs;   // by slot: what is being received into it
+    std::vector<comm::RequestHandle> inputs;   // by slot: the receive into it
     comm::RequestHandle gradients[2];          // the last sends of d_input
-    bool has_gradients = false;                // of weights, in the step under way
+    bool has_gradients = false;                // of weights, in the current step
   };
 
   void begin(layers::Engine engine, std::span<const layers::StepContext> contexts, PipelineEvents& events,
              std::span<const model::StageMemory> memory);
-  /// Not in this step, or without sequences.
+  /// True if the micro-batch is not in this step or has no sequences.
   bool absent(int micro_batch) const;
   void execute(const Instruction& instruction);
   void compute(const Instruction& instruction);
@@ -91,7 +91,7 @@ class Pipeline {
   void send(const Message& message);
   void receive(const Message& message);
   void wait(comm::RequestHandle& request);
-  /// For what is being received into the slot; `kind` is the receive's.
+  /// Waits for the receive into the slot; `kind` is that of the receive.
   void wait_for_input(Part& part, const Instruction& instruction, Instruction::Kind kind);
   void finish();
   void progress();
@@ -114,12 +114,12 @@ class Pipeline {
   std::vector<Part> parts_;
   std::vector<TimedInstruction>* record_ = nullptr;
 
-  // The step under way.
+  // State of the current step.
   std::optional<layers::Engine> engine_;
   std::span<const layers::StepContext> contexts_;
   PipelineEvents* events_ = nullptr;
   bool timed_ = true;
-  core::Timers untold_;  // of evaluations
+  core::Timers untold_;  // discards the times of evaluations
   core::Timers::Clock::time_point begin_;
 };
 

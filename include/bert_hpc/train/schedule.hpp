@@ -1,17 +1,17 @@
-// Pipeline schedules as plain data: for every stage the list of what it computes, sends and receives in one step. Pure
-// functions, so that all that can go wrong (a receive without its send, a deadlock, too much memory) is found without
-// ranks, by train/schedule_check.hpp; train/pipeline executes the lists.
+// Pipeline schedules as plain data: for every stage, the list of what it computes, sends and receives in one step. Pure
+// functions, so that train/schedule_check.hpp can detect errors (a receive without its send, a deadlock, too much
+// memory) without ranks; train/pipeline executes the lists.
 //
 //   gpipe        all forward passes, then all backward passes (Huang et al. 2019)
 //   one_f_one_b  one forward, one backward, after stages - stage - 1 forwards of warm-up (PipeDream-flush, Narayanan et
 //                al. 2021a): gpipe's bubble with at most stages - stage micro-batches in flight
-//   interleaved  1F1B over several virtual stages a rank (Narayanan et al. 2021b): a bubble smaller by that factor
-//   zb_h1        1F1B with the weight gradients apart and later, where 1F1B idles (Qi et al. 2023, "Zero Bubble
-//   Pipeline
-//                Parallelism", ZB-H1): a third of 1F1B's bubble, no stage holding more than 1F1B's first one does
+//   interleaved  1F1B over several virtual stages per rank (Narayanan et al. 2021b): divides the bubble by their number
+//   zb_h1        1F1B with separate, later weight gradients that fill its idle times (Qi et al. 2023, "Zero Bubble
+//                Pipeline Parallelism", ZB-H1): a third of 1F1B's bubble; no stage holds more than 1F1B's first one
 //
-// With virtual stages, a model is cut into virtual_stages·stages parts; part v·stages + stage is the virtual stage v of
-// `stage`. Weight gradients of a virtual stage are made in micro-batch order in every kind: reproducible sums need it.
+// With virtual stages, the model is divided into virtual_stages·stages parts; part v·stages + stage is virtual stage v
+// of `stage`. Every kind computes the weight gradients of a virtual stage in micro-batch order, as reproducible sums
+// need.
 #pragma once
 
 #include <optional>
@@ -24,53 +24,54 @@ namespace bert_hpc::train {
 struct Instruction {
   enum class Kind {
     forward,
-    backward,         ///< both parts
-    backward_input,   ///< the gradient that the part before waits for
+    backward,         ///< backward_input and backward_weight
+    backward_input,   ///< the gradient that the previous part needs
     backward_weight,  ///< after backward_input of the same micro-batch
-    send_forward,     ///< the output of a forward, to the part behind
+    send_forward,     ///< the output of a forward, to the next part
     receive_forward,
-    send_backward,  ///< the gradient of the input, to the part before
+    send_backward,  ///< the gradient of the input, to the previous part
     receive_backward,
-    // Both directions with one neighbour at once. `micro_batch` and `virtual_stage` are of what is sent.
+    // Both directions with one neighbour at once. `micro_batch` and `virtual_stage` describe the sent message.
     send_forward_receive_backward,
     send_backward_receive_forward,
   };
   Kind kind = Kind::forward;
   int micro_batch = 0;
-  int virtual_stage = 0;        ///< of this stage: whose output or gradient is sent, who needs what is received
-  int other_micro_batch = -1;   ///< the received one of an exchange
+  int virtual_stage = 0;        ///< on this stage: source of what is sent, destination of what is received
+  int other_micro_batch = -1;   ///< the one that an exchange receives
   int other_virtual_stage = 0;  ///< of what an exchange receives
 
   bool operator==(const Instruction&) const = default;
 };
 
-/// What one stage does in one step, in order. Two stages send each other messages in the order in which they are
-/// received, whatever they carry: no tags are needed.
+/// The instructions of one stage in one step, in order. A stage receives messages from another one in the order in
+/// which that stage sends them, whatever their content, so no tags are needed.
 using Schedule = std::vector<Instruction>;
 
 enum class ScheduleKind { gpipe, one_f_one_b, interleaved, zb_h1 };
 
-/// As [parallel] pipeline_schedule spells it: "gpipe", "1f1b", "interleaved", "zb_h1".
+/// Name as in [parallel] pipeline_schedule: "gpipe", "1f1b", "interleaved", "zb_h1".
 std::string schedule_name(ScheduleKind kind);
 std::optional<ScheduleKind> schedule_kind(std::string_view name);
 
-/// For `stage` of `stages`. One stage gives forward and backward of each micro-batch in turn: plain data parallelism.
-/// Any number of micro-batches will do; "interleaved" is best with a multiple of `stages`, and with one virtual stage
-/// it is 1F1B. Throws Error(input) for virtual stages in another kind or without a pipeline.
+/// The schedule of `stage` of `stages`. One stage alternates forward and backward of each micro-batch: plain data
+/// parallelism. Any number of micro-batches is allowed; "interleaved" is best with a multiple of `stages`, and with one
+/// virtual stage it is 1F1B. Throws Error(input) for virtual stages in another kind or without a pipeline.
 Schedule make_schedule(ScheduleKind kind, int stages, int stage, int micro_batches, int virtual_stages = 1);
 
-/// The same for every stage.
+/// The schedules of all stages.
 std::vector<Schedule> make_schedules(ScheduleKind kind, int stages, int micro_batches, int virtual_stages = 1);
 
-/// Most micro-batches of a virtual stage that are in flight at once: slots for activations. A micro-batch takes its
-/// slot when its input is received (or its forward begins) and leaves it after its backward or backward_weight; a
-/// gradient on its way to the stage before is not counted.
+/// Maximum number of micro-batches of a virtual stage in flight at once, i.e. slots for activations. A micro-batch
+/// occupies its slot from the receive of its input (or the begin of its forward) to the end of its backward or
+/// backward_weight; a gradient being sent to the previous stage does not count.
 int max_in_flight(const Schedule& schedule, int virtual_stage = 0);
 
-/// Most micro-batches of a virtual stage between backward_input and backward_weight; 0 where they are never apart.
+/// Maximum number of micro-batches of a virtual stage between backward_input and backward_weight; 0 if the two are
+/// always combined.
 int max_deferred(const Schedule& schedule, int virtual_stage = 0);
 
-/// A message as one of its two ends sees it.
+/// A message from the view of one of its two ends.
 struct Message {
   int peer = 0;           ///< stage at the other end
   bool forward = true;    ///< activations; else gradients
@@ -80,7 +81,7 @@ struct Message {
   bool operator==(const Message&) const = default;
 };
 
-/// What an instruction of `stage` sends and receives; both empty for one that computes.
+/// What an instruction of `stage` sends and receives; both empty for a compute instruction.
 struct Transfer {
   std::optional<Message> send, receive;
 };
@@ -88,7 +89,7 @@ Transfer transfer_of(const Instruction& instruction, int stages, int stage);
 
 bool computes(const Instruction& instruction);
 
-/// "forward", "send_forward_receive_backward", …: a literal that lives for ever.
+/// "forward", "send_forward_receive_backward", …: a string literal.
 const char* instruction_name(Instruction::Kind kind);
 
 }  // namespace bert_hpc::train

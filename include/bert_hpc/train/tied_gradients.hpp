@@ -1,6 +1,7 @@
 // A parameter that is used at both ends of the model (the word embeddings, tied to the decoder of masked language
-// modelling: Press and Wolf 2017) and held twice, once for each use: the gradients of the two uses are summed apart,
-// over micro-batches and replicas, and added to each other once a step. Both holders then make the same update.
+// modelling: Press and Wolf 2017) and stored twice, once for each use. The gradients of the two uses are summed
+// separately over micro-batches and replicas, and added to each other once a step. Both copies then get the same
+// update.
 #pragma once
 
 #include <cstdint>
@@ -17,28 +18,28 @@ namespace bert_hpc::train {
 
 class TiedGradients {
  public:
-  /// Original and copy are slices of `parameters`, or one of them is and the other is in the same slice of the other
-  /// rank of `ends` (null where a rank has neither). Both must outlive this.
+  /// Original and copy are both slices of `parameters`; or only one of them is, and the other is in the same slice of
+  /// the other rank of `ends` (null if this rank has neither). Both arguments must outlive this object.
   TiedGradients(const core::ParameterStore& parameters, const std::string& original, const std::string& copy,
                 comm::Communicator* ends);
 
   std::int64_t bytes() const { return received_.size() * static_cast<std::int64_t>(sizeof(float)); }
 
-  /// Collective over `ends`. `sums` are this rank's pieces of the summed gradients, the same of original and copy.
+  /// Collective over `ends`. `sums` are this rank's pieces of the summed gradients, the same for original and copy.
   void add(std::span<const OwnedRange> sums);
 
  private:
-  /// Elements [begin, begin + size) of the arena; none: size 0.
+  /// Elements [begin, begin + size) of the arena; size 0: none.
   struct Range {
     std::int64_t begin = 0, size = 0;
   };
-  /// The parts of the range that `sums` hold.
+  /// Finds the parts of the range that `sums` hold.
   static void find(Range range, std::span<const OwnedRange> sums, std::vector<std::span<float>>& parts);
 
   Range original_, copy_;
   comm::Communicator* ends_;
   core::Buffer<float> received_;
-  std::vector<std::span<float>> originals_, copies_;  // kept, as a step allocates nothing
+  std::vector<std::span<float>> originals_, copies_;  // members, so that a step allocates nothing
 };
 
 }  // namespace bert_hpc::train
