@@ -1,5 +1,5 @@
-// An attention problem on 16-bit matrices with its results, and what they should be: a loop in double over the same
-// numbers, with a bound for each element of what kernels on tensor cores may be off.
+// An attention problem on 16-bit matrices with its results, and the expected results: a double-precision loop over the
+// same numbers, with an error bound per element for kernels on tensor cores.
 #pragma once
 
 #include <cmath>
@@ -11,7 +11,7 @@
 namespace test {
 
 struct AttentionCase {
-  /// q is a matrix of its own; k and v are column ranges of one, as a joined projection leaves them. Rows begin at
+  /// q is a separate matrix; k and v are column ranges of one matrix, as a joint projection writes them. Rows begin at
   /// multiples of 16 bytes.
   AttentionCase(DataType type_, const std::vector<std::vector<int>>& query_positions, const std::vector<int>& lengths,
                 std::int64_t heads, std::int64_t head_dim, float probability, std::int64_t first_head = 0)
@@ -69,15 +69,16 @@ struct AttentionResults {
   StoredMatrix out, d_q, d_kv;
   Matrix lse;
   std::int64_t kept_rows;
-  Vector<std::uint64_t> kept_words;  // what dropout keeps, where forward leaves it for backward
+  Vector<std::uint64_t> kept_words;  // dropout mask bits, stored by forward for backward
 };
 
-/// Counts elements of results that are further from the definition than they may be.
+/// Counts elements of results that differ from the definition by more than their error bound.
 ///
-/// With u the type's unit roundoff: probabilities and ds are rounded before they are multiplied, each off by u of
-/// itself (2⁻²⁵ where fp16 is subnormal: probabilities are divided by their sum, 1 or more, later), the result once
-/// more by u of itself. Sums in float: a score below 8 is off by about 8·√128·2⁻²⁴, and exp2 on a GPU by 2⁻²², which
-/// makes 2e-5 of a probability. d_p − D is a difference of sums below |d_p| + |D| + Σ|d_out·v|, off by 2e-6 of these.
+/// With u the type's unit roundoff: probabilities and ds are rounded before they are multiplied, each with relative
+/// error u (2⁻²⁵ where fp16 is subnormal: probabilities are divided by their sum, 1 or more, later), and the result
+/// once more with u. Sums in float: a score below 8 has an error of about 8·√128·2⁻²⁴, and exp2 on a GPU one of 2⁻²²,
+/// which makes 2e-5 of a probability. d_p − D is a difference of sums below |d_p| + |D| + Σ|d_out·v|, with an error of
+/// 2e-6 of these.
 class AttentionCheck {
  public:
   AttentionCheck(const AttentionCase& c, const AttentionResults& r) : c_(c), r_(r), u_(unit_roundoff(c.type)) {
@@ -105,7 +106,7 @@ class AttentionCheck {
 
   std::int64_t wrong(double result, const Sum& expected) const {
     const double allowed = expected.bound + u_ * std::abs(expected.value) + 0x1p-24;
-    return std::abs(result - expected.value) <= allowed * 1.01 ? 0 : 1;  // takes NaN for wrong
+    return std::abs(result - expected.value) <= allowed * 1.01 ? 0 : 1;  // NaN counts as wrong
   }
 
   double kept(std::size_t sequence, std::int64_t head, std::int64_t position, std::int64_t j) const {
@@ -129,7 +130,7 @@ class AttentionCheck {
     for (std::size_t x = 0; x < width; ++x) {
       q[x] = c_.q(i, h + static_cast<std::int64_t>(x));
       d_o[x] = c_.d_out(i, h + static_cast<std::int64_t>(x));
-      const double o = r_.out(i, h + static_cast<std::int64_t>(x));  // backward reads it as it was stored
+      const double o = r_.out(i, h + static_cast<std::int64_t>(x));  // backward reads it as stored
       dot += d_o[x] * o;
       dot_size += std::abs(d_o[x] * o);
     }

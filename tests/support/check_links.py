@@ -1,8 +1,6 @@
-"""Relative links of the Markdown files below a folder: each must lead to a file in that folder, and to a heading of it
-where the link names one. Used on the checkout (tests/style/test_links.py) and on the installed tree.
-
-    python3 check_links.py FOLDER
-"""
+"""Checks the relative links of the Markdown files below a folder: each must lead to a file in that folder, and to a
+heading of it if the link names one. Used on the checkout (tests/style/test_links.py) and on the installed tree.
+    python3 check_links.py FOLDER"""
 
 import pathlib
 import re
@@ -15,7 +13,7 @@ HEADING = re.compile(r"^#{1,6}\s+(.*?)\s*#*\s*$", re.MULTILINE)
 
 
 def anchors(text):
-    """The names that a site gives to headings: lower case, without punctuation, '-' for blanks."""
+    """The anchors that sites give to headings: lower case, without punctuation, '-' for blanks."""
     names = set()
     for title in HEADING.findall(FENCE.sub("", text)):
         plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title).replace("`", "").lower()
@@ -46,7 +44,7 @@ def problems_of(root, path):
 
 
 def check(root, paths):
-    """Prints the problems and a summary; the number of problems."""
+    """Prints the problems and a summary; returns the number of problems."""
     problems = [problem for path in sorted(paths) for problem in problems_of(root, path)]
     print("\n".join(problems) or f"links of {len(paths)} files lead somewhere")
     return len(problems)

@@ -1,7 +1,7 @@
-// Put before a program by LD_PRELOAD: counts what it takes from the heap, by the library or program whose code asked,
-// and writes "COUNT OBJECT" lines to $BERT_HPC_COUNT_ALLOCATIONS.PID when the program ends. What C++ code takes by
-// operator new is counted under the C++ library. With $BERT_HPC_TRACE_FROM = N, the N-th and the next 20 are told with
-// their call stacks on standard error. Needs glibc, whose own names of these functions do the work.
+// A library for LD_PRELOAD that counts a program's heap allocations by the library or program whose code made them, and
+// writes "COUNT OBJECT" lines to $BERT_HPC_COUNT_ALLOCATIONS.PID when the program ends. Allocations with C++'s operator
+// new count under the C++ library. With $BERT_HPC_TRACE_FROM = N, it prints the call stacks of the N-th and the next 20
+// allocations to standard error. Requires glibc, whose own names of these functions do the work.
 #include <dlfcn.h>
 #include <execinfo.h>
 #include <unistd.h>
@@ -24,13 +24,13 @@ void* __libc_memalign(std::size_t, std::size_t);
 
 namespace {
 
-// By return address, which says whose code asked; open addressing, no more entries than a program has such places.
+// Counts by return address, which identifies the calling code; open addressing, with room for all call sites.
 constexpr std::size_t places = 1 << 16;
 std::atomic<std::uintptr_t> addresses[places];
 std::atomic<std::int64_t> counts[places];
 std::atomic<std::int64_t> total{0};
 std::int64_t trace_from = -1;
-thread_local bool inside = false;  // what this file's own work takes is not counted
+thread_local bool inside = false;  // this file's own allocations are not counted
 
 void trace(std::int64_t number) {
   inside = true;

@@ -1,5 +1,5 @@
-// The first rank of a group that does not exist: operations between ranks end at once, with this rank's own part for
-// everything, and are counted. For tests of how many there are.
+// The first rank of a simulated group: operations between ranks complete at once, use this rank's own data for all
+// ranks, and are counted. For tests of the number of operations.
 #pragma once
 
 #include <memory>

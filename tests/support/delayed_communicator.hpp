@@ -1,5 +1,5 @@
-// A communicator that is late at random: every operation waits before and after itself, differently on every rank, so
-// that tests meet orders of events that a quiet machine never shows. The same seed gives the same delays.
+// A communicator with random delays: every operation waits before and after, differently on every rank, so that tests
+// meet orders of events that do not occur on an idle machine. The same seed gives the same delays.
 #pragma once
 
 #include <chrono>
@@ -16,7 +16,7 @@ class DelayedCommunicator : public bert_hpc::comm::DecoratedCommunicator {
  public:
   using Communicator = bert_hpc::comm::Communicator;
 
-  /// Each delay is from nothing to `longest`; half of them are nothing. `inner` must outlive this one.
+  /// Each delay is between 0 and `longest`; half of them are 0. `inner` must outlive this object.
   DelayedCommunicator(Communicator& inner, unsigned seed,
                       std::chrono::microseconds longest = std::chrono::microseconds(500))
       : DecoratedCommunicator(inner), random_(seed + 7919u * static_cast<unsigned>(rank())), longest_(longest) {}

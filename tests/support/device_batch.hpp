@@ -1,5 +1,5 @@
-// A copy of a micro-batch in device memory, as training has them: what is timed must not read the host's memory, which
-// a GPU reaches over PCIe only.
+// A copy of a micro-batch in device memory, as in training: timed kernels must not read host memory, which a GPU
+// reaches only over PCIe.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ namespace bert_hpc::tests {
 
 class DeviceBatch {
  public:
-  /// Copies every array of `host`, which the host can read.
+  /// Copies every array of `host`, which must be readable by the host.
   explicit DeviceBatch(const core::MicroBatch& host) : view_(host) {
     core::visit_arrays(view_, [this]<class T>(const T*& array, std::int64_t count) { copy(array, count); });
   }

@@ -1,7 +1,7 @@
-// A GPU's warp on the host, for kernels written against class Warp (src/ops/cuda/attention_tile.hpp): numbers of 32
-// lanes at once, a block's warps as threads that take turns at barriers, fragments of mma, ldmatrix and movmatrix laid
-// out as the PTX ISA says. It watches what no result shows: accesses outside the arrays that were named, shared memory
-// read before it was written or copied, accesses to one word by two warps between barriers (or two lanes between
+// Emulates a GPU's warps on the host, for kernels written against class Warp (src/ops/cuda/attention_tile.hpp): values
+// of 32 lanes at once, a block's warps as threads that take turns at barriers, fragments of mma, ldmatrix and movmatrix
+// laid out as in the PTX ISA. It detects errors that results may not show: accesses outside the named arrays, shared
+// memory read before it is written or copied, accesses to one word by two warps between barriers (or two lanes between
 // __syncwarp()s) of which one writes, barriers that not every warp reaches, misaligned addresses, bank conflicts.
 #pragma once
 
@@ -23,7 +23,7 @@ namespace test {
 
 inline constexpr int lanes = 32;
 
-/// A number of each lane.
+/// One number per lane.
 template <class T>
 struct Lanes {
   std::array<T, lanes> v{};
@@ -93,10 +93,10 @@ struct Lanes {
   }
 };
 
-/// One block at a time on a make-believe multiprocessor.
+/// An emulated multiprocessor that runs one block at a time.
 class EmulatedDevice {
  public:
-  /// Arrays that kernels may read, or read and write.
+  /// Registers an array that kernels may read or, with `writes`, also write.
   void allow(const void* begin, std::size_t bytes, bool writes) {
     const char* first = static_cast<const char*>(begin);
     ranges_.push_back({first, first + bytes, writes});
@@ -111,10 +111,10 @@ class EmulatedDevice {
   }
 
   const std::vector<std::string>& complaints() const { return complaints_; }
-  /// Wavefronts that accesses to shared memory took beyond those without conflicts, and those.
+  /// Wavefronts of shared-memory accesses: those caused by bank conflicts, and those without conflicts.
   std::int64_t conflicts = 0, wavefronts = 0;
 
-  // --- What EmulatedWarp asks for.
+  // --- Interface for EmulatedWarp.
   static EmulatedDevice*& current() {
     static thread_local EmulatedDevice* device = nullptr;
     return device;
@@ -146,7 +146,7 @@ class EmulatedDevice {
     changed_.wait(lock, [this, me = warp()] { return turn_ == me && !at_barrier_[static_cast<std::size_t>(me)]; });
   }
 
-  /// `bytes` of shared memory from `offset` on, watched; with its lane where that is known to be the only one.
+  /// Checked accesses to `bytes` of shared memory from `offset` on; with the lane if only one lane accesses them.
   bool read_shared(int offset, int bytes, void* to, int lane = -1) {
     if (!inside(offset, bytes)) return false;
     for (int w = offset / 4; w < (offset + bytes) / 4; ++w) {
@@ -202,12 +202,12 @@ class EmulatedDevice {
     }
   }
 
-  /// One access of a warp, `bytes` at each lane's offset: lanes are served in groups that together move 128 bytes, and
-  /// each further word of a bank takes one more turn.
+  /// One access of a warp, `bytes` at each lane's offset: the hardware serves lanes in groups that together move 128
+  /// bytes, and each further word of the same bank costs one more wavefront.
   void count_conflicts(const Lanes<int>& offset, int bytes, const Lanes<bool>& there) {
     const int group = bytes == 16 ? 8 : lanes;
     for (int first = 0; first < lanes; first += group) {
-      std::array<std::array<int, lanes>, 32> words;  // what each bank has to hand out
+      std::array<std::array<int, lanes>, 32> words;  // words requested from each bank
       std::array<int, 32> counts{};
       int most = 0;
       for (int i = first; i < first + group; ++i) {
@@ -232,7 +232,7 @@ class EmulatedDevice {
     bool writes;
   };
   struct Word {
-    std::int64_t written = 0, read = 0;  // epochs: barriers so far + 1
+    std::int64_t written = 0, read = 0;  // epochs: number of barriers so far + 1
     std::int64_t written_turn = 0, read_turn = 0;
     unsigned readers = 0;
     int writer = -1, read_lane = -1;
@@ -303,7 +303,7 @@ class EmulatedDevice {
     for (std::thread& thread : threads) thread.join();
   }
 
-  /// Gives the turn to the next warp; after the last the barrier opens.
+  /// Passes the turn to the next warp; after the last one, opens the barrier.
   void pass_on(const std::unique_lock<std::mutex>&) {
     const int warps = static_cast<int>(finished_.size());
     if (finished_[index()]) left_in_ = epoch_;
@@ -338,7 +338,7 @@ class EmulatedDevice {
   std::condition_variable changed_;
 };
 
-/// The functions are those of CudaWarp (src/ops/cuda/cuda_warp.hpp), where they are explained.
+/// The functions are those of CudaWarp, documented in src/ops/cuda/cuda_warp.hpp.
 struct EmulatedWarp {
   using F32 = Lanes<float>;
   using U32 = Lanes<std::uint32_t>;

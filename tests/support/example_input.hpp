@@ -1,5 +1,5 @@
-// Reads what explains every key, for tests that keep it complete and right: the commented inputs in input/, and the
-// tables of input/README.md.
+// Reads the documentation of all keys, for tests that it is complete and correct: the commented inputs in input/, and
+// the tables of input/README.md.
 #pragma once
 
 #include <set>
@@ -11,7 +11,7 @@
 
 namespace test {
 
-/// A line that gives a key, commented out or not: `text` is "key = value # …".
+/// A line with a key, commented out or not: `text` is "key = value # …".
 struct KeyLine {
   std::string table, key, text;
   bool comment;

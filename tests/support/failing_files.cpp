@@ -1,13 +1,20 @@
-// Put before a program by LD_PRELOAD: surroundings that fail. Forcing a file to the disk whose path contains
-// $BERT_HPC_FAIL_SYNC fails with EIO, as does forcing a folder whose path ends with $BERT_HPC_FAIL_FOLDER_SYNC; it
-// takes seconds with $BERT_HPC_SLOW_SYNC = PART=SECONDS; with $BERT_HPC_SHORT_WRITES = N no write takes more than N
-// bytes; with $BERT_HPC_FAIL_LOCKS no file can be locked (ENOLCK); with $BERT_HPC_CLOCK_JUMPS = N the wall clock is N
-// seconds late or early, in turns of a fifth of a second; with $BERT_HPC_STALE = NAME=OTHER files below a folder NAME
-// are opened below OTHER, as by a rank whose view of a shared disk is old; while there is a file $BERT_HPC_HANG the
-// main thread hangs when it next asks for the time; a process dies that is about to rename something over a file that
-// is there and whose path ends with $BERT_HPC_DIE_AT_REPLACING; while there is a file $BERT_HPC_DROP_DATAGRAMS none is
-// sent (UDP over IPv4); asking for a disk's free space takes $BERT_HPC_SLOW_SPACE seconds; folders whose path contains
-// $BERT_HPC_KEEP_FOLDERS cannot be removed (ENOTEMPTY), as over NFS while a file in them is open.
+// A library for LD_PRELOAD that makes the environment of a program fail:
+//
+//   BERT_HPC_FAIL_SYNC = PART           forcing a file whose path contains PART to the disk fails with EIO
+//   BERT_HPC_FAIL_FOLDER_SYNC = END     the same for a folder whose path ends with END
+//   BERT_HPC_SLOW_SYNC = PART=SECONDS   forcing such a file to the disk takes seconds
+//   BERT_HPC_SHORT_WRITES = N           no write takes more than N bytes
+//   BERT_HPC_FAIL_LOCKS                 no file can be locked (ENOLCK)
+//   BERT_HPC_CLOCK_JUMPS = N            the wall clock is N seconds late and early in turns of a fifth of a second
+//   BERT_HPC_STALE = NAME=OTHER         files below a folder NAME are opened below OTHER, as on a rank with an outdated
+//                                       view of a shared disk
+//   BERT_HPC_HANG = FILE                while FILE exists, the main thread hangs when it next reads the clock
+//   BERT_HPC_DIE_AT_REPLACING = END     the process dies when it is about to rename something over an existing file
+//                                       whose path ends with END
+//   BERT_HPC_DROP_DATAGRAMS = FILE      while FILE exists, no datagram is sent (UDP over IPv4)
+//   BERT_HPC_SLOW_SPACE = SECONDS       a query of a disk's free space takes that long
+//   BERT_HPC_KEEP_FOLDERS = PART        folders whose path contains PART cannot be removed (ENOTEMPTY), as on NFS
+//                                       while a file in them is open
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -157,7 +164,7 @@ int fcntl(int file, int command, ...) {
   static auto* const real = next<int(int, int, ...)>("fcntl");
   va_list arguments;
   va_start(arguments, command);
-  void* const argument = va_arg(arguments, void*);  // a pointer or a number, handed on as it came
+  void* const argument = va_arg(arguments, void*);  // a pointer or a number, passed on unchanged
   va_end(arguments);
   const bool locks = command == F_SETLK || command == F_SETLKW || command == F_OFD_SETLK || command == F_OFD_SETLKW;
   if (!locks || !locks_fail()) return real(file, command, argument);

@@ -1,4 +1,4 @@
-// A management library that knows one GPU, "GPU-fake": busy for half of the time, each question brings 2 J more.
+// A fake management library with one GPU, "GPU-fake": busy half of the time; each query adds 2 J.
 #include <cstring>
 
 namespace {

@@ -1,5 +1,5 @@
-// What tests of FP8 share: the nearest 8-bit number, found by looking at each; a scale in kernel memory; magnitudes for
-// histories to note.
+// Shared by tests of FP8: the nearest 8-bit number, by exhaustive search; a scale in kernel memory; magnitudes for amax
+// histories.
 #pragma once
 
 #include <cmath>
@@ -13,7 +13,7 @@ namespace test {
 
 using bert_hpc::core::Float8;
 
-/// The non-negative numbers of a format, ascending: patterns are in the order of what they stand for.
+/// The non-negative numbers of a format, ascending: bit patterns are in the order of their values.
 inline std::vector<double> numbers_of(Float8 format) {
   const int fraction_bits = format == Float8::e4m3 ? 3 : 2, bias = format == Float8::e4m3 ? 7 : 15;
   std::vector<double> numbers;

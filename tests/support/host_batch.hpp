@@ -1,5 +1,5 @@
-// A micro-batch made from plain vectors, for tests and benchmarks: owns every array that core::MicroBatch points to,
-// in memory that kernels reach.
+// A micro-batch made from plain vectors, for tests and benchmarks: owns every array that core::MicroBatch points to, in
+// memory that kernels can access.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace bert_hpc::tests {
 
 class HostBatch {
  public:
-  /// ids, types: all tokens of all sequences; lengths: of each sequence.
+  /// ids, types: all tokens of all sequences; lengths: one per sequence.
   HostBatch(const std::vector<std::int32_t>& ids, const std::vector<std::int32_t>& types,
             const std::vector<std::int32_t>& lengths)
       : ids_(ids.begin(), ids.end()), types_(types.begin(), types.end()) {
@@ -59,7 +59,7 @@ class HostBatch {
     samples_.assign(samples.begin(), samples.end());
     view_.sample = samples_.data();
   }
-  /// Last. Rows ascending, with the ids to predict there.
+  /// Call it last. Rows ascending, with the ids to predict there.
   void set_masked(const std::vector<std::int32_t>& rows, const std::vector<std::int32_t>& labels) {
     masked_rows_.assign(rows.begin(), rows.end());
     masked_labels_.assign(labels.begin(), labels.end());

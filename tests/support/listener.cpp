@@ -1,4 +1,4 @@
-// Starts the device layer before a test run's first case and stops it after the last, in every test program.
+// In every test program: starts the device layer before the first case and stops it after the last.
 #include <catch2/reporters/catch_reporter_event_listener.hpp>
 #include <catch2/reporters/catch_reporter_registrars.hpp>
 #include <cstdio>
@@ -15,11 +15,11 @@ class DeviceListener : public Catch::EventListenerBase {
  public:
   using Catch::EventListenerBase::EventListenerBase;
   void testRunStarting(const Catch::TestRunInfo&) override {
-    // Tests of one process read without waiting what kernels wrote (support/vector.hpp). CUDA reads this as it starts.
+    // Tests of one process read kernels' results without waiting (support/vector.hpp). CUDA reads this at its start.
     if (bert_hpc::core::is_gpu_build()) setenv("CUDA_LAUNCH_BLOCKING", "1", 0);
     if (const std::string missing = bert_hpc::core::DeviceRuntime::missing_device(); !missing.empty()) {
       std::printf("skipped: %s\n", missing.c_str());
-      std::exit(4);  // Catch2's own status for runs of which everything was skipped
+      std::exit(4);  // Catch2's status for runs in which everything was skipped
     }
     runtime_ = std::make_unique<bert_hpc::core::DeviceRuntime>();
   }

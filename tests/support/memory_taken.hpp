@@ -1,4 +1,4 @@
-// How much memory something takes at most: measured in a process of its own, whose other memory stays as it is.
+// Measures peak memory use in a separate process, whose other memory stays constant.
 #pragma once
 
 #include <sys/mman.h>
@@ -12,8 +12,8 @@
 
 namespace bert_hpc::test {
 
-/// By how many bytes the memory in use grew at most while `work` ran, whether it threw or not. Measure before anything
-/// alike has run here: memory that was freed is used again and not counted.
+/// Maximum growth in bytes of the memory in use while `work` ran, whether it threw or not. Measure before similar work
+/// has run in this process: reused freed memory is not counted.
 template <class Work>
 std::int64_t memory_taken(const Work& work) {
   void* shared = mmap(nullptr, sizeof(std::int64_t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -29,7 +29,7 @@ std::int64_t memory_taken(const Work& work) {
     const std::int64_t before = most();
     try {
       work();
-    } catch (...) {  // the same is asked again by who wants to know
+    } catch (...) {  // a caller that needs the exception repeats the work
     }
     *bytes = most() - before;
     _exit(0);

@@ -1,6 +1,7 @@
-// The main of the test programs under tests/mpi: every rank runs every case. Rank 0 reports as usual; another rank's
-// report is shown only if it failed. The ranks agree on the verdict, so that the launcher's status is the same whoever
-// failed. A case must reduce its own verdict before a collective that a failed rank would not reach.
+// The main of the test programs in tests/mpi: every rank runs every case. Rank 0 reports as usual; the report of
+// another rank is shown only if it failed. The ranks agree on the verdict, so that the launcher's status does not
+// depend on which rank failed. A case must reduce its own verdict before a collective that a failed rank would not
+// reach.
 #include <mpi.h>
 
 #include <algorithm>
@@ -17,8 +18,8 @@
 
 namespace {
 
-// A case that waits for a rank which has already failed would wait for ever; the launcher's time limit ends it, so the
-// report must be on its way before: it is written at once by whoever fails.
+// A case that waits for a failed rank hangs until the launcher's time limit ends it, so a failing rank writes its
+// report at once.
 int run_session(int argc, char** argv, int rank) {
   Catch::Session session;
   if (const int status = session.applyCommandLine(argc, argv); status != 0) return status;
@@ -42,7 +43,7 @@ int main(int argc, char** argv) {
   int status = 0;
   if (const std::string missing = bert_hpc::core::DeviceRuntime::missing_device(); !missing.empty()) {
     if (rank == 0) std::printf("skipped: %s\n", missing.c_str());
-    status = 4;  // Catch2's own for runs of which everything was skipped
+    status = 4;  // Catch2's status for runs in which everything was skipped
   } else {
     bert_hpc::core::choose_device(rank);
     const bert_hpc::core::DeviceRuntime runtime;

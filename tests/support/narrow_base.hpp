@@ -1,4 +1,4 @@
-// A model with BERT-base's layers that trains in milliseconds, and a batch for it.
+// A model with the layers of BERT-base that trains in milliseconds, and a batch for it.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ inline model::ModelConfig narrow_base() {
   return config;
 }
 
-/// A classification of two classes.
+/// A classification batch with two classes.
 inline std::unique_ptr<HostBatch> narrow_batch(int sequences) {
   std::vector<std::int32_t> ids, types, lengths, classes;
   for (int s = 0; s < sequences; ++s) {
@@ -38,7 +38,7 @@ inline std::unique_ptr<HostBatch> narrow_batch(int sequences) {
   return batch;
 }
 
-/// What memory for the batch alone must hold; the head reads a row of each sequence.
+/// The bounds of a single batch; the head reads one row of each sequence.
 inline layers::BatchBounds bounds_of(const core::MicroBatch& batch) {
   layers::BatchBounds bounds;
   bounds.tokens = batch.tokens.count;

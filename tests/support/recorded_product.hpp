@@ -1,4 +1,4 @@
-// A matrix product that records the extents of what it is asked for and leaves the product to another one.
+// A matrix product that records the extents of each request and forwards it to another one.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@ class RecordedProduct final : public ops::MatrixProduct {
  public:
   explicit RecordedProduct(std::unique_ptr<ops::MatrixProduct> inner) : inner_(std::move(inner)) {}
 
-  /// Extents of all products so far, each once.
+  /// Extents of all products so far, without duplicates.
   const std::set<ops::ProductExtents>& requested() const { return requested_; }
 
   std::string name() const override { return "recorded " + inner_->name(); }

@@ -1,5 +1,5 @@
-"""Runs one test script as __main__. A package it needs that is not installed makes it skipped (status 77), visibly and
-with the package's name, instead of failed: the program itself needs no Python."""
+"""Runs one test script as __main__. If a package that it needs is not installed, the test is skipped (status 77) with
+the package's name in the output, instead of failing: the program itself needs no Python."""
 
 import os
 import runpy

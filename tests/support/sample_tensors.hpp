@@ -1,5 +1,5 @@
-// What kernel tests share: matrices with a row stride and reproducible random content, token rows of a batch, and the
-// comparison of a float result with a double reference.
+// Shared by kernel tests: matrices with a row stride and reproducible random content, token rows of a batch, and the
+// comparison of a float result with a double-precision reference.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace test {
 
 using bert_hpc::core::Tensor;
 
-/// Owns (rows, columns) floats with `padding` more in each row; the padding holds a mark that must survive.
+/// Owns (rows, columns) floats with `padding` more per row; the padding holds a mark that kernels must not overwrite.
 struct Matrix {
   static constexpr float mark = -777.0f;
 
@@ -61,7 +61,7 @@ struct Matrix {
   Tensor<float> tensor;
 };
 
-/// Token rows of sequences with the given lengths; row arrays stay alive in here.
+/// Token rows of sequences with the given lengths; owns the row arrays.
 struct Rows {
   explicit Rows(const std::vector<int>& lengths) {
     offsets.push_back(0);
@@ -70,7 +70,7 @@ struct Rows {
       offsets.push_back(static_cast<std::int32_t>(position.size()));
     }
   }
-  /// The given positions of each sequence: a selection of rows.
+  /// Selects rows: the given positions of each sequence.
   explicit Rows(const std::vector<std::vector<int>>& positions) {
     offsets.push_back(0);
     for (std::size_t b = 0; b < positions.size(); ++b) {
@@ -95,13 +95,13 @@ double largest_difference(Tensor<const float> result, const Reference& reference
   for (std::int64_t i = 0; i < result.rows; ++i) {
     for (std::int64_t j = 0; j < result.columns; ++j) {
       const double difference = std::abs(static_cast<double>(result(i, j)) - reference(i, j));
-      if (!(difference <= largest)) largest = difference;  // also takes NaN
+      if (!(difference <= largest)) largest = difference;  // true also for NaN
     }
   }
   return largest;
 }
 
-/// FNV-1a over the bits of a tensor's elements: equal bits, equal number.
+/// FNV-1a over the bits of a tensor's elements: equal bits give equal hashes.
 inline std::uint64_t bits_of(Tensor<const float> x) {
   std::uint64_t hash = 1469598103934665603ull;
   for (std::int64_t i = 0; i < x.rows; ++i) {

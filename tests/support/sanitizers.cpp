@@ -1,15 +1,16 @@
-// Part of every program of a build with sanitizers (BERT_HPC_SANITIZE): what they need to know wherever the program is
-// started from. Leaks are looked for at every exit; what MPI and the device libraries keep until then is not ours to
-// free. Suppressions go by library: the stacks of libraries without frame pointers are one or two calls deep.
+// Linked into every program of a build with sanitizers (BERT_HPC_SANITIZE): their options, independent of where the
+// program is started. Leaks are checked at every exit; memory that MPI and the device libraries keep until then is not
+// ours to free. Suppressions are by library: the stacks of libraries without frame pointers are only one or two calls
+// deep.
 
-// A library that was closed has no name any more in the stacks of what it leaked, and Open MPI closes its components in
-// MPI_Finalize. So libraries stay where they are.
+// The stacks of leaks in a closed library have no names, and Open MPI closes its components in MPI_Finalize. So
+// libraries stay loaded.
 extern "C" int dlclose(void*);
 extern "C" int dlclose(void*) {
   return 0;
 }
 
-// An exit status of their own: 1 is also an internal error's.
+// A distinct exit status: 1 also stands for internal errors.
 extern "C" const char* __asan_default_options();
 extern "C" const char* __asan_default_options() {
   return "exitcode=99";
@@ -28,7 +29,7 @@ extern "C" const char* __lsan_default_options() {
 extern "C" const char* __lsan_default_suppressions();
 extern "C" const char* __lsan_default_suppressions() {
   // vasprintf: only those libraries call it, and its own stack ends there. HDF5 keeps parts of damaged files. A checked
-  // communicator that failed leaves its board where messages may still arrive.
+  // communicator that failed keeps its board, where messages may still arrive.
   return "leak:libmpi.so\n"
          "leak:libopen-rte.so\n"
          "leak:libopen-pal.so\n"

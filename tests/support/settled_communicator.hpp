@@ -1,6 +1,6 @@
-// A communicator whose operations have ended for the host too when they return: on CUDA builds an operation on floats
-// takes its turn among the kernels, and tests read its results without asking. CUDA_LAUNCH_BLOCKING is no way to that:
-// a receive would block the host before it comes to its send.
+// A communicator whose operations are complete for the host when they return: on CUDA builds an operation on floats is
+// queued among the kernels, while tests read its results without waiting. CUDA_LAUNCH_BLOCKING cannot replace it: a
+// receive would block the host before it starts its send.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,7 @@ class SettledCommunicator : public bert_hpc::comm::DecoratedCommunicator {
   using Operation = bert_hpc::comm::Operation;
   using RequestHandle = bert_hpc::comm::RequestHandle;
 
-  /// `inner` must outlive this one.
+  /// `inner` must outlive this object.
   explicit SettledCommunicator(Communicator& inner) : DecoratedCommunicator(inner) {}
   explicit SettledCommunicator(std::unique_ptr<Communicator> inner) : DecoratedCommunicator(std::move(inner)) {}
 

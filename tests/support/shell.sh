@@ -1,11 +1,11 @@
 # shellcheck shell=bash
-# Sourced by the tests written in shell: a scratch folder that goes away, and checks that say what was expected.
+# Sourced by the tests written in shell: a temporary scratch folder, and checks that print what was expected.
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
 skip() { echo "skipped: $*"; exit 77; }
 
-# expect_status N COMMAND...: what COMMAND prints goes to $scratch/output.
+# expect_status N COMMAND...: runs COMMAND, expects exit status N, and writes its output to $scratch/output.
 expect_status() {
   local expected=$1 status=0
   shift
@@ -15,7 +15,7 @@ expect_status() {
   cat "$scratch/output"
   exit 1
 }
-# expect_text TEXT [FILE]: the last output, or FILE, holds TEXT.
+# expect_text TEXT [FILE]: expects TEXT in the last output, or in FILE.
 expect_text() {
   grep -qF -- "$1" "${2:-$scratch/output}" && return 0
   echo "FAILED: no \"$1\" in:"

@@ -1,5 +1,5 @@
-// Matrices of any storage type for tests of kernels: random content that the type holds exactly, and what a kernel left
-// there as floats.
+// Matrices of any storage type for kernel tests: random content that the type represents exactly, and a kernel's result
+// as floats.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ inline float rounded(DataType type, float x) {
   return bert_hpc::core::with_type(type, [x]<class T>() { return static_cast<float>(T(x)); });
 }
 
-/// Owns (rows, columns) of elements of a type, `padding` more in each row, which must survive.
+/// Owns (rows, columns) elements of a type, with `padding` more per row that kernels must not overwrite.
 class StoredMatrix {
  public:
   static constexpr unsigned char mark = 0xA5;

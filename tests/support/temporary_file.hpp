@@ -1,4 +1,4 @@
-// A file with given bytes in the system's folder for temporary files, as long as it lives.
+// A file with the given bytes in the system's temporary folder, removed with this object.
 #pragma once
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// The type that a benchmark's --compute names.
+// The type named by a benchmark's --compute.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// A communicator whose requests need no progress from the host, as those of a device do: counts polls that come anyway.
+// A communicator whose requests need no progress from the host, like those of a device; counts polls anyway.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ class UnpolledCommunicator : public bert_hpc::comm::DecoratedCommunicator {
   using Operation = bert_hpc::comm::Operation;
   using RequestHandle = bert_hpc::comm::RequestHandle;
 
-  /// `inner` must outlive this one.
+  /// `inner` must outlive this object.
   explicit UnpolledCommunicator(Communicator& inner) : DecoratedCommunicator(inner) {}
   explicit UnpolledCommunicator(std::unique_ptr<Communicator> inner) : DecoratedCommunicator(std::move(inner)) {}
 

@@ -1,7 +1,7 @@
-// A std::vector that kernels reach: what tests hand to operations and read again. On CUDA builds it is pinned host
-// memory, and tests of one process set CUDA_LAUNCH_BLOCKING=1 (support/listener.cpp), so that what kernels wrote is
-// there when an operation returns; those of several ranks wait (core::wait_for_kernels) before they look, as do those
-// that read what copies and fills wrote.
+// A std::vector in memory that kernels can access, for tests' inputs and results. On CUDA builds it is pinned host
+// memory, and tests of one process set CUDA_LAUNCH_BLOCKING=1 (support/listener.cpp), so that kernels' results are
+// complete when an operation returns. Tests of several ranks wait (core::wait_for_kernels) before they read, as do
+// tests that read the results of copies and fills.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +37,7 @@ struct KernelMemory {
 template <class T>
 using Vector = std::vector<T, KernelMemory<T>>;
 
-/// What device memory holds.
+/// A copy of device memory.
 template <class T>
 std::vector<std::remove_const_t<T>> copy_of(T* device, std::int64_t count) {
   std::vector<std::remove_const_t<T>> copy(static_cast<std::size_t>(count));
@@ -49,7 +49,7 @@ std::vector<std::remove_const_t<T>> copy_of(std::span<T> device) {
   return copy_of(device.data(), static_cast<std::int64_t>(device.size()));
 }
 
-/// What device memory holds, without padding.
+/// A copy of a device matrix as floats, without padding.
 inline std::vector<float> floats_of(const bert_hpc::core::ConstMatrix& device) {
   return bert_hpc::core::with_type(device.type, [&]<class T>() {
     const bert_hpc::core::Tensor<const T> tensor = device.as<T>();
@@ -61,12 +61,12 @@ inline std::vector<float> floats_of(const bert_hpc::core::ConstMatrix& device) {
   });
 }
 
-/// Products whose rows depend on nothing else, on this build's kind of device.
+/// The GEMM on this build's kind of device whose result rows do not depend on other rows.
 inline const char* independent_products() {
   return bert_hpc::core::is_gpu_build() ? "cublas" : "native";
 }
 
-/// Memory for a core::ParameterStore whose arenas the test itself reads and writes; outlives the store.
+/// Memory for a core::ParameterStore whose arenas the test itself reads and writes; must outlive the store.
 class Arenas {
  public:
   bert_hpc::core::ParameterStore::Memory memory() {

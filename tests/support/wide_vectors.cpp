@@ -1,5 +1,5 @@
-// Instead of src/ops/cpu/instruction_set.cpp in the program that tests the kernels for 512-bit vectors: every processor
-// with AVX2 takes for them those that tests/CMakeLists.txt compiles from vectors of half the width.
+// Replaces src/ops/cpu/instruction_set.cpp in the program that tests the kernels for 512-bit vectors: every processor
+// with AVX2 selects kernels that tests/CMakeLists.txt compiles with vectors of half the width.
 #include <cstdio>
 #include <cstdlib>
 

@@ -1,4 +1,4 @@
-// The group of all ranks of a test program under MPI, floats travelling as in a run.
+// The group of all ranks of an MPI test program, with floats sent as in a run.
 #pragma once
 
 #include <memory>
