@@ -1,12 +1,12 @@
-# The CUDA build: nvcc compiles the files that hold kernels, everything else stays with the C++ compiler. Included before
-# the dependencies are looked for.
+# The CUDA build: nvcc compiles the files with kernels, the C++ compiler everything else. Included before the search for
+# dependencies.
 
 set(BERT_HPC_CUDA_ARCHITECTURES "80-real;90" CACHE STRING "GPUs to compile for, as CMAKE_CUDA_ARCHITECTURES: A100 and H100")
 set(CMAKE_CUDA_ARCHITECTURES "${BERT_HPC_CUDA_ARCHITECTURES}")
-# A static runtime in our files and Kokkos' shared one would be two.
+# A static runtime in our files and Kokkos' shared one would be two runtimes in one program.
 set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)
 set(CMAKE_CUDA_HOST_COMPILER "${CMAKE_CXX_COMPILER}")
-# An nvcc that does not work (with this compiler, say) ends CMake below with what it said; check_language would hide that.
+# If nvcc does not work (e.g. with this compiler), CMake stops below with nvcc's message; check_language would hide it.
 find_program(BERT_HPC_NVCC NAMES "${CMAKE_CUDA_COMPILER}" "$ENV{CUDACXX}" nvcc HINTS ENV CUDA_PATH PATH_SUFFIXES bin)
 mark_as_advanced(BERT_HPC_NVCC)
 bert_hpc_need("CUDA toolkit" "${BERT_HPC_NVCC}" required "nvcc, cuBLAS; version 12 or newer, put nvcc on PATH" "nvidia-cuda-toolkit" "cuda")
@@ -17,7 +17,7 @@ enable_language(CUDA)
 set(CMAKE_CUDA_STANDARD 20)
 set(CMAKE_CUDA_STANDARD_REQUIRED ON)
 set(CMAKE_CUDA_EXTENSIONS OFF)
-# CMake before 3.26 does not know that nvcc has it.
+# CMake before 3.26 does not know that nvcc supports it.
 if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
   set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
   set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
@@ -25,7 +25,7 @@ endif()
 if(CCACHE_PROGRAM AND NOT CMAKE_CUDA_COMPILER_LAUNCHER)
   set(CMAKE_CUDA_COMPILER_LAUNCHER "${CCACHE_PROGRAM}")
 endif()
-# Line tables are for profilers that show source; without them the programs are smaller.
+# Line tables are for profilers that show source; programs are smaller without them.
 option(BERT_HPC_CUDA_LINES "Put line tables into the kernels" ON)
 set(CMAKE_CUDA_FLAGS_RELWITHDEBINFO "-O3 -g1")
 if(BERT_HPC_CUDA_LINES)
@@ -38,13 +38,14 @@ bert_hpc_find_library(nccl nccl.h nccl)
 if(NOT nccl_FOUND)
   unset(nccl_INCLUDE_DIR CACHE)
   unset(nccl_LIBRARY CACHE)
-  list(APPEND CMAKE_PREFIX_PATH "${CUDAToolkit_TARGET_DIR}")  # where NVIDIA's own installers may put it
+  list(APPEND CMAKE_PREFIX_PATH "${CUDAToolkit_TARGET_DIR}")  # NVIDIA's own installers may put it there
   bert_hpc_find_library(nccl nccl.h nccl)
 endif()
 bert_hpc_need(NCCL "${nccl_FOUND}" required "communication between GPUs" "libnccl-dev" "nccl")
 
-# The files of src/ops that hold kernels, as objects of their own: only they see Kokkos, whose CUDA installs hand nvcc's
-# flags to everything that uses them and refuse the C++ compiler. Those that launch their own kernels include cuda_warp.hpp.
+# The files of src/ops with kernels, as separate objects: only they see Kokkos, whose CUDA installations pass nvcc's
+# flags to everything that links them and reject the C++ compiler. Files that launch their own kernels include
+# cuda_warp.hpp.
 function(bert_hpc_link_cuda)
   get_target_property(sources ops SOURCES)
   set(kernels "")
@@ -55,8 +56,8 @@ function(bert_hpc_link_cuda)
       list(REMOVE_ITEM sources ${source})
     endif()
   endforeach()
-  # Kokkos 3 hands nvcc's -arch to the link, which the C++ compiler does here. libcuda comes with the driver: a program
-  # that names it does not even start to say that there is no GPU.
+  # Kokkos 3 passes nvcc's -arch to the linker step, which the C++ compiler runs here. libcuda comes with the driver: a
+  # program linked to it would fail to start, and could not report that there is no GPU.
   foreach(library kokkos kokkoscore kokkoscontainers)
     if(TARGET Kokkos::${library})
       get_target_property(options Kokkos::${library} INTERFACE_LINK_OPTIONS)

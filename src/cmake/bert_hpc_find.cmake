@@ -1,10 +1,10 @@
-# Looking for dependencies: a list of what is missing with how to get it, and the libraries for which CMake has no find
+# Searches for dependencies: a list of missing ones with instructions, and the libraries for which CMake has no find
 # module that works everywhere.
 
 set(BERT_HPC_MISSING_REQUIRED "")
 
-# bert_hpc_need(NAME FOUND required|optional PURPOSE APT-PACKAGES SPACK-SPECS): records NAME if FOUND is false. The lines
-# printed are read by jobs/setup.sh.
+# bert_hpc_need(NAME FOUND required|optional PURPOSE APT-PACKAGES SPACK-SPECS): records NAME if FOUND is false.
+# jobs/setup.sh parses the printed lines.
 function(bert_hpc_need name found kind purpose apt spack)
   if(found)
     set(version "")
@@ -32,8 +32,8 @@ function(bert_hpc_stop_if_missing)
   endif()
 endfunction()
 
-# bert_hpc_find_library(TARGET HEADER LIBRARY-NAMES… [SUFFIXES include folders…]): sets TARGET_FOUND and makes
-# bert_hpc::TARGET from header and library alone, without anybody's config file.
+# bert_hpc_find_library(TARGET HEADER LIBRARY-NAMES… [SUFFIXES include folders…]): sets TARGET_FOUND and creates
+# bert_hpc::TARGET from header and library alone, without a package's config file.
 function(bert_hpc_find_library target header)
   cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "SUFFIXES")
   find_path(${target}_INCLUDE_DIR ${header} PATH_SUFFIXES ${arg_SUFFIXES})
@@ -49,8 +49,8 @@ function(bert_hpc_find_library target header)
   endif()
 endfunction()
 
-# oneDNN's own config stops CMake where OpenCL's headers are missing, so it is asked only if they are there; header and
-# library are enough for us, who use the CPU part only.
+# oneDNN's own config stops CMake if OpenCL's headers are missing, so it is used only if they exist; otherwise header
+# and library suffice for the CPU part, the only one used here.
 function(bert_hpc_find_onednn)
   find_package(OpenCL QUIET)
   if(OpenCL_FOUND)
@@ -59,7 +59,7 @@ function(bert_hpc_find_onednn)
   if(TARGET DNNL::dnnl)
     add_library(bert_hpc::onednn INTERFACE IMPORTED GLOBAL)
     set_target_properties(bert_hpc::onednn PROPERTIES INTERFACE_LINK_LIBRARIES DNNL::dnnl)
-    # Imported targets of a function's scope are gone after it.
+    # Imported targets created in a function are not visible outside its scope.
     set_target_properties(DNNL::dnnl PROPERTIES IMPORTED_GLOBAL TRUE)
     set(onednn_FOUND TRUE)
   else()
@@ -69,7 +69,7 @@ function(bert_hpc_find_onednn)
   set(oneDNN_VERSION "${dnnl_VERSION}" PARENT_SCOPE)
 endfunction()
 
-# Any library with the C interface of BLAS: OpenBLAS, FlexiBLAS, BLIS, MKL's one library, or the reference.
+# Any library with the C interface of BLAS: OpenBLAS, FlexiBLAS, BLIS, MKL's single library, or the reference.
 function(bert_hpc_find_cblas)
   bert_hpc_find_library(cblas cblas.h openblas flexiblas blis mkl_rt cblas blas SUFFIXES openblas flexiblas blis)
   if(cblas_FOUND)
@@ -84,8 +84,9 @@ function(bert_hpc_find_cblas)
   set(cblas_FOUND ${cblas_FOUND} PARENT_SCOPE)
 endfunction()
 
-# bert_hpc_other_mpi(RESULT HDF5-LIBRARIES MPI-LIBRARIES): a parallel HDF5 brings the MPI that it was built with. RESULT says
-# so where that is not ours: two in a process end it at a start. We use nothing of HDF5 that needs MPI: a serial one serves.
+# bert_hpc_other_mpi(RESULT HDF5-LIBRARIES MPI-LIBRARIES): a parallel HDF5 links the MPI that it was built with. If that
+# is not ours, RESULT describes the conflict: two MPIs in one process crash at start. A serial HDF5 suffices, because we
+# use nothing of HDF5 that needs MPI.
 function(bert_hpc_other_mpi result hdf5_libraries mpi_libraries)
   set(${result} "" PARENT_SCOPE)
   set(names "")

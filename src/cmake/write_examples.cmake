@@ -1,5 +1,5 @@
-# Writes OUTPUT, a C++ file with the commented example inputs of FOLDER as text: --example prints them from any place,
-# also where the installed tree is not at hand.
+# Writes OUTPUT, a C++ file with the commented example inputs of FOLDER as text, so that --example works from any
+# folder, also without the installed tree.
 file(READ "${FOLDER}/example_bert_hpc.toml" trainer)
 file(READ "${FOLDER}/example_bert_hpc_prep.toml" prep)
 file(WRITE "${OUTPUT}" "#include \"bert_hpc/config/example_input.hpp\"

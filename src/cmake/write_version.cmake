@@ -1,5 +1,5 @@
-# Writes OUTPUT with VERSION, BUILD and the revision of SOURCE, leaving the file alone where nothing changed, so that a
-# commit rebuilds one file and no change rebuilds none.
+# Writes OUTPUT with VERSION, BUILD and the revision of SOURCE. An unchanged file is not rewritten, so that a commit
+# rebuilds one file and no change rebuilds none.
 execute_process(COMMAND git describe --always --dirty --tags --abbrev=12 WORKING_DIRECTORY "${SOURCE}"
   OUTPUT_VARIABLE revision OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE result)
 if(NOT result EQUAL 0)
