@@ -1,8 +1,8 @@
 # shellcheck shell=bash disable=SC2154
-# Sourced after common.sh: fetching packages from the distribution's own archive without root and without touching the
+# Sourced after common.sh: fetches packages from the distribution's own archive without root and without changing the
 # system's lists. The mirror is the one that the machine's apt uses. Needs $scratch, a folder for intermediate files.
 
-# archive KIND SUITE COMPONENTS: sets `isolated` to apt options under which apt sees that suite alone (KIND: deb, deb-src).
+# archive KIND SUITE COMPONENTS: sets `isolated` to apt options that restrict apt to that suite (KIND: deb, deb-src).
 isolated=()
 archive() {
   local kind=$1 suite=$2 components=$3 mirror label keyring area
@@ -12,7 +12,7 @@ archive() {
     ubuntu) label=Ubuntu keyring=/usr/share/keyrings/ubuntu-archive-keyring.gpg ;;
     *) label=Debian keyring=/usr/share/keyrings/debian-archive-keyring.gpg ;;
   esac
-  # The same mirror may be listed several times. Before the first update no label is known: then the release decides.
+  # The same mirror may be listed several times. Before the first update no label is known; then the release decides.
   # shellcheck disable=SC2016
   mirror=$(apt-get indextargets --format '$(REPO_URI)' "Created-By: Packages" "Label: $label" | sort -u | sed -n 1p)
   # shellcheck disable=SC2016
@@ -35,8 +35,8 @@ codename() { (. /etc/os-release && printf '%s' "${VERSION_CODENAME:-unknown}"); 
 is_ubuntu() { (. /etc/os-release && [ "${ID:-}" = ubuntu ]); }
 components() { if is_ubuntu; then echo "main universe"; else echo main; fi; }
 
-# fetch_deb "PACKAGE..." SUITE FOLDER: unpacks the packages of SUITE into FOLDER. Fails where there is no apt or not all of
-# them.
+# fetch_deb "PACKAGE..." SUITE FOLDER: unpacks the packages of SUITE into FOLDER. Fails if there is no apt or a package
+# is missing.
 fetch_deb() {
   local package area packages
   have apt-get && have dpkg-deb || return 1
@@ -48,15 +48,15 @@ fetch_deb() {
   for package in "$area"/*.deb; do dpkg-deb -x "$package" "$3" || return 1; done
 }
 
-# fetch_source PACKAGE SUITE: downloads the original source of PACKAGE into $scratch, unpacking nothing.
+# fetch_source PACKAGE SUITE: downloads the original source of PACKAGE into $scratch without unpacking it.
 fetch_source() {
   have apt-get || return 1
   archive deb-src "$2" "$(components)" || return 1
   (cd "$scratch" && apt-get "${isolated[@]}" source --download-only "$1" >"$scratch/apt.log" 2>&1)
 }
 
-# unpack_kokkos FOLDER: the source of Kokkos, which is a member of the source package trilinos. Where setup.sh has a bundle
-# it is taken from there.
+# unpack_kokkos FOLDER: unpacks the source of Kokkos, which is part of the source package trilinos. If setup.sh has a
+# bundle, it comes from there.
 unpack_kokkos() {
   mkdir -p "$1"
   if [ -n "${bundle:-}" ]; then

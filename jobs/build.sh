@@ -68,7 +68,7 @@ fi
 
 say "Building in $build"
 mkdir -p "$build" || fail 4 "cannot write to $build; --build names another folder"
-# CMake caches what it finds. If compiler, MPI or modules changed since the last build, the cache is dropped.
+# CMake caches what it finds. If compiler, MPI or modules changed since the last build, the cache is removed.
 surroundings() {
   local name path
   for name in "CC ${CC:-cc}" "CXX ${CXX:-c++}" "mpicc mpicc" "nvcc ${CUDACXX:-nvcc}" "h5pcc h5pcc" "h5cc h5cc"; do
@@ -77,21 +77,21 @@ surroundings() {
     printf '%s=%s\n' "$name" "${path:+$(realpath "$path")}"
   done
   printf 'CXX=%s\n' "$(${CXX:-c++} --version 2>/dev/null | sed -n 1p)"
-  # The module of bert_hpc itself does not matter.
+  # The module of bert_hpc itself is irrelevant.
   env | sed -E '/^(PYENV|BERT_HPC)_ROOT=/d; /^LOADEDMODULES=/{s/([=:])bert_hpc[^:]*(:|$)/\1/; s/:$//}' | LC_ALL=C sort |
     grep -E '^(((C|CXX|CUDA|LD)FLAGS|CPATH|LIBRARY_PATH|CMAKE_PREFIX_PATH|LOADEDMODULES|CONDA_PREFIX)=.|[A-Za-z0-9_]+_ROOT=/|(Kokkos|HDF5|dnnl|tomlplusplus|nlohmann_json|Catch2)_DIR=)' || true
 }
 surroundings >"$build/surroundings.new"
 if [ -f "$build/CMakeCache.txt" ] && [ -f "$build/surroundings" ] && ! cmp -s "$build/surroundings" "$build/surroundings.new"; then
   say "Reconfiguring, because these changed: $(sort "$build/surroundings" "$build/surroundings.new" | uniq -u | sed 's/=.*//' | sort -u | paste -sd ' ')"
-  # Keep chosen options, drop what was found.
+  # Keep the chosen options, drop found libraries.
   mapfile -t chosen < <(grep -E '^(BERT_HPC_[A-Z_]*|CMAKE_BUILD_TYPE):(BOOL|STRING)=' "$build/CMakeCache.txt")
   options=(${chosen[@]+"${chosen[@]/#/-D}"} ${options[@]+"${options[@]}"})
   rm -rf "$build/CMakeCache.txt" "$build/CMakeFiles"
 fi
 mv "$build/surroundings.new" "$build/surroundings"
 
-# Two build folders compile most files alike: ccache may ignore the folder's name in debug information.
+# Two build folders compile most files identically: ccache may ignore the folder's name in debug information.
 export CCACHE_NOHASHDIR=1
 generator=()
 if [ ! -f "$build/CMakeCache.txt" ] && have ninja; then generator=(-G Ninja); fi
@@ -100,7 +100,7 @@ cmake -S . -B "$build" ${generator[@]+"${generator[@]}"} -DCMAKE_INSTALL_PREFIX=
   -DBERT_HPC_SANITIZE=$sanitize -DBERT_HPC_PYTHON="$(bert_hpc_python)" ${options[@]+"${options[@]}"} >"$log" 2>&1 ||
   { tail -n 40 "$log" >&2; fail 1 "CMake failed; its full output is in $log (if the build folder was copied from elsewhere, delete $build)"; }
 cmake --build "$build" -j "$(build_jobs)"
-# Folders follow the umask, files do not: make the installation readable for everyone, whatever the umask is.
+# Folders follow the umask, files do not: make the installation readable for everyone, independent of the umask.
 umask "$(printf '%03o' $((0$(umask) & 0222)))"
 cmake --install "$build" >"$build/install.log" || { tail -n 5 "$build/install.log" >&2; fail 4 "cannot install into $prefix"; }
 say "Installed in $prefix"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes one tar file for a cluster without internet: the sources of everything that bert_hpc needs and such a cluster may
-# lack, ours too, with checksums. Run it on any Debian or Ubuntu with internet (no root needed); nothing is compiled here.
+# Makes one tar file for a cluster without internet: the sources of bert_hpc and of everything that it needs and such a
+# cluster may lack, with checksums. Run it on any Debian or Ubuntu with internet (no root needed); it compiles nothing.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 . "$bert_hpc_jobs/archive.sh"
@@ -53,7 +53,7 @@ from_archive() {
   done
   return 1
 }
-# A library of headers alone: its package holds its source.
+# A header-only library: its package contains its source.
 toml_headers() {
   local unpacked=$scratch/toml version
   fetch_deb libtomlplusplus-dev "$(codename)" "$unpacked" || return 1
@@ -75,7 +75,7 @@ own_source() {
 own=$(codename)
 for name in $names; do
   say "$name"
-  # oneDNN and Catch2: where the own release has none, a later one's source will do, as it is compiled on the cluster.
+  # oneDNN and Catch2: if this release has none, the source of a later one works, because the cluster compiles it.
   case $name in
     kokkos) kokkos ;;
     tomlplusplus) from_archive tomlplusplus tomlplusplus "$own" || toml_headers ;;

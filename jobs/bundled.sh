@@ -1,9 +1,9 @@
 # shellcheck shell=bash disable=SC2154
-# Sourced by setup.sh for --bundle: builds what is missing from the sources that jobs/bundle.sh packed, into the cache's
-# prefix, without a network. Libraries are static where they can be, so that an installed program needs of the cache only an
-# MPI that had to be built there.
+# Sourced by setup.sh for --bundle: builds missing libraries from the sources that jobs/bundle.sh packed, into the
+# cache's prefix, without a network. Libraries are static if possible, so that an installed program needs the cache only
+# for an MPI that had to be built there.
 
-# open_bundle PATH: unpacks a tar file, or takes a folder, and compares every source with its checksum. Sets `bundle`.
+# open_bundle PATH: unpacks a tar file, or uses a folder, and verifies the checksum of every source. Sets `bundle`.
 open_bundle() {
   if [ -d "$1" ]; then
     bundle=$(cd "$1" && pwd)
@@ -18,7 +18,7 @@ open_bundle() {
   (cd "$bundle" && sha256sum --quiet --check SHA256SUMS) >&2 || fail 4 "the bundle $1 is damaged (above): copy it again"
 }
 
-# unpack_bundled NAME FOLDER: the source NAME of the bundle, without its top folder.
+# unpack_bundled NAME FOLDER: unpacks the source NAME of the bundle, without its top folder.
 unpack_bundled() {
   local file
   for file in "$bundle/$1"-*.tar.*; do
@@ -29,7 +29,7 @@ unpack_bundled() {
   done
 }
 
-# from_bundle LIBRARY: builds and installs it; LIBRARY is a name that CMakeLists.txt prints.
+# from_bundle LIBRARY: builds and installs LIBRARY, a name that CMakeLists.txt prints.
 from_bundle() {
   local name source log prefix=$bert_hpc_cache/prefix
   case $1 in
@@ -54,7 +54,7 @@ from_bundle() {
   fi
   if [ "$name" = openmpi ]; then note "mpirun is in $prefix/bin: add that to PATH, also where bert_hpc runs"; fi
 }
-# build_missing_from_bundle: what the probe missed, and what --from-bundle names. What comes first is used by what comes later.
+# build_missing_from_bundle: builds what the probe missed and what --from-bundle names, in order of dependency.
 build_missing_from_bundle() {
   local name
   for name in ZLIB MPI HDF5 Kokkos toml++ nlohmann_json utf8proc oneDNN Catch2; do
@@ -80,7 +80,7 @@ bundled_openmpi() {
   (cd "$1" && ./configure --prefix="$prefix" --disable-mpi-fortran --disable-oshmem --disable-man-pages --without-verbs \
     --with-libevent=internal --with-hwloc=internal --with-pmix=internal && make -j "$(build_jobs)" && make install)
 }
-# CMake's FindHDF5 asks the h5pcc that this makes.
+# CMake's FindHDF5 runs the h5pcc that this installs.
 bundled_hdf5() {
   local compiler
   compiler=$(PATH=$PATH:$prefix/bin; command -v mpicc || command -v cc)
@@ -91,12 +91,12 @@ bundled_hdf5() {
 bundled_nlohmann_json() { bundled_cmake "$1" -DJSON_BuildTests=OFF; }
 bundled_utf8proc() { bundled_cmake "$1"; }
 bundled_catch2() { bundled_cmake "$1" -DCATCH_INSTALL_DOCS=OFF; }
-# Matrix products are all that is used of it, and they are always in it.
+# bert_hpc uses only its matrix products, which every configuration includes.
 bundled_onednn() {
   bundled_cmake "$1" -DDNNL_LIBRARY_TYPE=STATIC -DONEDNN_BUILD_GRAPH=OFF -DDNNL_BUILD_TESTS=OFF -DDNNL_BUILD_EXAMPLES=OFF \
     -DDNNL_ENABLE_PRIMITIVE=MATMUL -DDNNL_ENABLE_JIT_PROFILING=OFF -DDNNL_ENABLE_ITT_TASKS=OFF
 }
-# Its whole source has a CMake project; the headers alone are as good and need but a description.
+# The full source has a CMake project; the headers alone need only a package description.
 bundled_tomlplusplus() {
   if [ -f "$1/CMakeLists.txt" ]; then
     bundled_cmake "$1"

@@ -11,8 +11,9 @@ else
   bert_hpc_source=
 fi
 
-# Everything fetched or built for bert_hpc is here, outside the source tree, and may be deleted at any time. Programs in the
-# cache are run, so it is never below /tmp, where other users could plant theirs. Without HOME, ~ is the system's entry for the user.
+# Holds everything fetched or built for bert_hpc, outside the source tree; it may be deleted at any time. Programs in
+# the cache are run, so it is never below /tmp, where other users could place theirs. Without HOME, ~ is the user's
+# entry in the system's database.
 bert_hpc_home=${HOME:-$(unset HOME && echo ~)}
 bert_hpc_cache=${BERT_HPC_CACHE:-${XDG_CACHE_HOME:-$bert_hpc_home/.cache}/bert_hpc}
 
@@ -24,7 +25,7 @@ fail() {
   printf 'error: %s\n' "$*" >&2
   exit "$status"
 }
-# full_path NAME: also of "~/…", which shells do not expand after "--option=".
+# full_path NAME: absolute path, also for "~/…", which shells do not expand after "--option=".
 full_path() {
   case $1 in
     '~' | '~/'*) printf '%s\n' "$bert_hpc_home${1#\~}" ;;
@@ -32,7 +33,7 @@ full_path() {
     *) printf '%s\n' "$PWD/$1" ;;
   esac
 }
-# runs_programs FOLDER: can programs in FOLDER be executed?
+# runs_programs FOLDER: true if programs in FOLDER can be executed.
 runs_programs() { printf '#!/bin/sh\n' >"$1/try" && chmod +x "$1/try" && "$1/try" 2>/dev/null; }
 have() { command -v "$1" >/dev/null 2>&1; }
 # cgroup_files CONTROLLER NAME NAME1: the files NAME (version 2) and NAME1 (version 1) of the cgroups around this process.
@@ -53,8 +54,8 @@ cgroup_files() {
     done
   done <"$bert_hpc_own_cgroups"
 }
-# Usable cores: by affinity and by the cgroup's CPU quota. Without the unset, nproc prints OMP_NUM_THREADS, which does not
-# matter for compiling.
+# Usable cores: by affinity and by the cgroup's CPU quota. Without the unset, nproc prints OMP_NUM_THREADS, which is
+# irrelevant for compiling.
 core_count() {
   local cores file quota period
   cores=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)
@@ -75,8 +76,8 @@ memory_limit() {
   done < <(cgroup_files memory memory.max memory.limit_in_bytes)
   echo "$least"
 }
-# build_jobs: how many compilers to run at a time: CMAKE_BUILD_PARALLEL_LEVEL, else one per core and GiB (the largest file of
-# bert_hpc takes 0.4 GiB under g++ 12 and 0.3 under nvcc 13; other versions and libraries may take more).
+# build_jobs: number of parallel compilers: CMAKE_BUILD_PARALLEL_LEVEL, otherwise one per core and GiB (the largest file
+# of bert_hpc takes 0.4 GiB under g++ 12 and 0.3 under nvcc 13; other versions and libraries may take more).
 build_jobs() {
   local cores jobs
   case ${CMAKE_BUILD_PARALLEL_LEVEL:-} in
@@ -93,14 +94,14 @@ use_cache_prefix() {
   export CMAKE_PREFIX_PATH="${CMAKE_PREFIX_PATH:+$CMAKE_PREFIX_PATH:}$bert_hpc_cache/prefix:$bert_hpc_cache/prefix/usr"
 }
 
-# A Kokkos installation is for one kind of device: the one for GPUs has a prefix of its own.
+# A Kokkos installation supports one kind of device, so the one for GPUs has a separate prefix.
 use_cache_cuda() {
   if [ -z "${Kokkos_ROOT:-}" ] && [ -d "$bert_hpc_cache/prefix-cuda/lib" ]; then
     export Kokkos_ROOT=$bert_hpc_cache/prefix-cuda
   fi
 }
 
-# Prints the Python that has the packages of postprocess/: $BERT_HPC_PYTHON, the cache's environment, or python3.
+# Prints the path of a Python with the packages of postprocess/: $BERT_HPC_PYTHON, the cache's environment, or python3.
 bert_hpc_python() {
   if [ -n "${BERT_HPC_PYTHON:-}" ]; then
     printf '%s\n' "$BERT_HPC_PYTHON"
@@ -114,7 +115,7 @@ bert_hpc_python() {
 # Open MPI refuses to run as root, refuses more ranks than cores, and binds each of one or two ranks to a single core, which all
 # threads of the rank would then share. Other MPI libraries ignore these settings. Variables that the user has set are kept.
 use_mpi_environment() {
-  # An MPI that was built from a bundle is in the cache.
+  # An MPI built from a bundle is in the cache.
   if ! have mpirun && [ -x "$bert_hpc_cache/prefix/bin/mpirun" ]; then export PATH="$PATH:$bert_hpc_cache/prefix/bin"; fi
   if [ "$(id -u)" = 0 ]; then
     export OMPI_ALLOW_RUN_AS_ROOT=${OMPI_ALLOW_RUN_AS_ROOT:-1}
@@ -122,7 +123,7 @@ use_mpi_environment() {
   fi
   export OMPI_MCA_rmaps_base_oversubscribe=${OMPI_MCA_rmaps_base_oversubscribe:-1}
   export OMPI_MCA_hwloc_base_binding_policy=${OMPI_MCA_hwloc_base_binding_policy:-none}
-  # The same for Open MPI 5, whose launcher reads other names.
+  # The same for Open MPI 5, whose launcher reads other variables.
   export PRTE_MCA_rmaps_default_mapping_policy=${PRTE_MCA_rmaps_default_mapping_policy:-:oversubscribe}
   export PRTE_MCA_hwloc_default_binding_policy=${PRTE_MCA_hwloc_default_binding_policy:-none}
   export OMP_PROC_BIND=${OMP_PROC_BIND:-false}

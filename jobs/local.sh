@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Runs an input on this machine without a batch system; see usage() below. Like jobs/train.slurm it restarts bert_hpc after a
-# start that ended with status 75, and it gives a run that is asked to stop the time for its checkpoint, which mpirun alone does not.
+# Runs an input on this machine without a batch system; see usage() below. Like jobs/train.slurm it restarts bert_hpc
+# after a start that ended with status 75, and on a stop request it gives the run time for its checkpoint, which mpirun
+# alone does not.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -33,7 +34,7 @@ while [ $# -gt 0 ]; do
       limit=(--set "run.max_walltime=\"$2\"")
       shift ;;
     --log) [ -n "${2:-}" ] || fail 2 "--log needs a file"; log=$2; shift ;;
-    --set | --ranks | --tokens | --mean-length)  # of bert_hpc, with a value
+    --set | --ranks | --tokens | --mean-length)  # options of bert_hpc with a value
       options+=("$1")
       if [ $# -gt 1 ]; then options+=("$2"); shift; fi ;;
     -*) options+=("$1") ;;
@@ -56,11 +57,11 @@ for folder in "$bert_hpc_share/../../bin" "$bert_hpc_share/build/install/bin"; d
 done
 have bert_hpc || fail 2 "bert_hpc is not on PATH and not built: run jobs/build.sh first"
 use_mpi_environment
-# Each error of bert_hpc is one block; Open MPI adds ten lines that do not help.
+# Each error of bert_hpc is one block; Open MPI would add ten lines of no use.
 export OMPI_MCA_orte_execute_quiet=${OMPI_MCA_orte_execute_quiet:-1}
 export PATH OMP_NUM_THREADS=${OMP_NUM_THREADS:-$((cores > ranks ? cores / ranks : 1))}
 
-# The copy must get the last line, whichever signals reach the process group.
+# The copy must receive the last line, whatever signals reach the process group.
 copy=
 if [ -n "$log" ]; then
   exec > >(trap '' HUP INT TERM QUIT USR1 USR2 && exec tee -a "$log") 2>&1
@@ -95,14 +96,14 @@ while [ -z "$ends" ]; do
   # In its own session: a terminal signals every process of its foreground group, and mpirun kills its ranks on SIGINT.
   setsid mpirun -n "$ranks" bert_hpc "$input" ${limit[@]+"${limit[@]}"} ${options[@]+"${options[@]}"} &
   launcher=$!
-  if [ -n "$ends" ]; then repeat_request; fi  # the signal came before the line above
+  if [ -n "$ends" ]; then repeat_request; fi  # the signal came before $launcher was set
   while :; do
     signalled='' status=0
     wait "$launcher" || status=$?
-    if [ -z "$signalled" ]; then break; fi  # a signal ends a wait before the launcher has ended
+    if [ -z "$signalled" ]; then break; fi  # a signal interrupts wait before the launcher has ended
   done
   launcher=
-  # SIGUSR1 ends a process that has not installed its handlers yet; there is nothing to save then.
+  # SIGUSR1 ends a process that has not installed its handlers yet; then there is nothing to save.
   if [ $status = $((128 + $(kill -l USR1))) ]; then status=75; fi
   if [ $status != 75 ] || [ -n "$ends" ]; then break; fi
   if [ $restarts -ge "${BERT_HPC_MAX_RESTARTS:-50}" ]; then

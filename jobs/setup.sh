@@ -47,7 +47,7 @@ done
 [ -z "$forced" ] || [ -n "$bundle" ] || fail 2 "--from-bundle needs --bundle FILE"
 [ -n "$bert_hpc_source" ] || fail 2 "jobs/setup.sh works from a checkout; an installed bert_hpc needs no set-up"
 
-# Configure scripts and compilers' wrappers run from the scratch folder, which /tmp may forbid.
+# Configure scripts and compiler wrappers run from the scratch folder, and /tmp may forbid execution.
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 if [ "$only_check" = 0 ] && ! runs_programs "$scratch"; then
@@ -58,7 +58,7 @@ if [ "$only_check" = 0 ] && ! runs_programs "$scratch"; then
 fi
 if [ -n "$bundle" ]; then open_bundle "$bundle"; fi
 
-# --- apt: only where this system has it and we may install.
+# --- apt: only if this system has it and the user may install.
 apt_updated=0
 as_root() {
   if [ "$(id -u)" = 0 ]; then "$@"
@@ -104,7 +104,7 @@ build_kokkos() {
   [ "${version%%.*}" -lt 5 ] 2>/dev/null || standard=20
   if [ "$with_cuda" = 1 ]; then
     adapt_kokkos_to_cuda "$source" "$version" || return 1
-    # Its few kernels as machine code for 8.0 (A100) and as PTX, which the driver translates for newer devices once.
+    # Its few kernels as machine code for 8.0 (A100) and as PTX, which the driver compiles once for newer devices.
     options=(-DKokkos_ENABLE_CUDA=ON -DKokkos_ENABLE_CUDA_LAMBDA=ON -DKokkos_ARCH_AMPERE80=ON
       -DCMAKE_CXX_COMPILER="$source/bin/nvcc_wrapper")
   fi
@@ -119,11 +119,11 @@ build_kokkos() {
   if [ "$with_cuda" = 1 ]; then echo "$cuda_adaptation" >"$prefix/adaptation"; fi
 }
 
-# Kokkos 3.4.01 is older than CUDA 12 and 13: nvcc no longer knows its wrapper's default architecture, conversions to half
-# precision have other attributes, and from 13 on cudaMemPrefetchAsync takes a location and flags. Kokkos supports them by
-# itself from 4.7.01 on. And it ends the program where its kernels were compiled for another major capability than the
-# device's, although PTX serves newer ones: with Kokkos 4's comparison it only refuses older ones.
-cuda_adaptation=2 # of the Kokkos in the cache: an earlier one is rebuilt
+# Kokkos 3.4.01 is older than CUDA 12 and 13: nvcc no longer supports its wrapper's default architecture, conversions to
+# half precision have other attributes, and from 13 on cudaMemPrefetchAsync takes a location and flags. Kokkos supports
+# them itself from 4.7.01 on. It also ends the program if its kernels were compiled for another major capability than
+# the device's, although PTX supports newer ones; with Kokkos 4's comparison it rejects only older ones.
+cuda_adaptation=2 # version of our changes to the Kokkos in the cache: an earlier one is rebuilt
 adapt_kokkos_to_cuda() { # adapt_kokkos_to_cuda SOURCE VERSION
   case $2 in 3.4.*) ;; *) return 0 ;; esac
   local instance=$1/core/src/Cuda/Kokkos_Cuda_Instance.cpp
@@ -181,8 +181,8 @@ TOOLS
   have ninja || have make || fail 2 "neither ninja nor make: provide one, e.g. 'apt-get install ninja-build'"
 }
 
-# --- Libraries: CMakeLists.txt knows what is needed and prints a line NAME|required|purpose|apt packages|Spack specs for
-# each that is missing.
+# --- Libraries: CMakeLists.txt lists the requirements and prints a line NAME|required|purpose|apt packages|Spack specs
+# for each missing one.
 probe() {
   rm -rf "$scratch/probe"
   if [ "$with_cuda" = 1 ]; then use_cache_cuda; fi
@@ -233,7 +233,7 @@ need_libraries() {
   exit 2
 }
 
-# --- Python for postprocess/ and the tests of the files we write.
+# --- Python for postprocess/ and the tests of our files.
 make_environment() { # make_environment FOLDER PACKAGE...
   local folder=$1
   shift
@@ -273,7 +273,7 @@ need_python() {
   fi
 }
 
-# --- Versions found, for defect reports. The file is written only when they change.
+# --- Versions found, for defect reports. The file is written only if they change.
 record_versions() {
   mkdir -p "$bert_hpc_cache"
   {

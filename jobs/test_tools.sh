@@ -1,8 +1,8 @@
 # shellcheck shell=bash disable=SC2154
-# Sourced by setup.sh after archive.sh: tools that only the tests use, not needed for building or running bert_hpc. None of
-# it is required: the script reports what is not available, and its test is skipped visibly.
+# Sourced by setup.sh after archive.sh: tools that only the tests use, not needed for building or running bert_hpc. None
+# is required: the script reports unavailable ones, and their tests are reported as skipped.
 
-# Headers of the newest Kokkos and oneDNN, unpacked aside: the tests check that our files compile against them.
+# Headers of the newest Kokkos and oneDNN, unpacked separately: the tests check that our files compile against them.
 get_newest_headers() { # get_newest_headers NAME PACKAGE FOLDER
   [ -f "$bert_hpc_cache/$3/.complete" ] && return 0
   have apt-get && ! is_ubuntu || return 0
@@ -16,7 +16,7 @@ get_newest_headers() { # get_newest_headers NAME PACKAGE FOLDER
   fi
 }
 
-# Slurm for its tests: only in a container, as elsewhere its packages would start services.
+# Slurm for its tests: only in a container, because elsewhere its packages would start services.
 get_slurm() {
   have slurmctld && have slurmd && have munged && have ip && return 0
   if [ -d /run/systemd/system ] || [ "$(id -u)" != 0 ] || ! may_install; then
@@ -27,8 +27,8 @@ get_slurm() {
   apt_install slurmctld slurmd slurm-client munge libpmix-dev iproute2 || note "not available here: its tests will be skipped"
 }
 
-# Lmod and environment-modules exclude each other as packages. Unpacked into folders of their own, with the paths in their
-# scripts changed to match, both can be tried, and the system has neither. FOLDER/init.bash defines `module`.
+# Lmod and environment-modules exclude each other as packages. Unpacked into separate folders, with the paths in their
+# scripts adapted, both can be tested without installing either. FOLDER/init.bash defines `module`.
 get_module_tools() {
   get_module_tool Lmod lmod "lmod lua5.3 lua-filesystem lua-posix lua-bit32 lua-term lua-json lua-lpeg"
   get_module_tool environment-modules modules "environment-modules tcl8.6 libtcl8.6"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Writes the 117,659 glosses of WordNet 3.0 as a table "text<TAB>label", the label being the gloss's lexicographer
-# category: real English text with 45 classes, and no download from a hub. WordNet comes from Debian's package
-# wordnet-base (permissive licence, see its copyright file), installed or unpacked into the cache.
+# Writes the 117,659 glosses of WordNet 3.0 as a table "text<TAB>label"; the label is the gloss's lexicographer
+# category. This gives real English text with 45 classes without a download from a hub. WordNet comes from Debian's
+# package wordnet-base (permissive licence, see its copyright file), installed or unpacked into the cache.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 . "$bert_hpc_jobs/archive.sh"
@@ -34,7 +34,7 @@ fi
 folder=$(cat "$scratch/folder")
 
 # Format of a line (wndb(5)): offset, number of the lexicographer file, …, '|', gloss. Names: lexnames(5).
-# Only words are kept: punctuation (mostly quotes around examples) carries no information about the category.
+# Keeps only words: punctuation (mostly quotes around examples) carries no information about the category.
 mkdir -p "$(dirname "$output")"
 (cd "$folder" && cat "${files[@]}") | LC_ALL=C awk '
   BEGIN {
@@ -46,7 +46,7 @@ mkdir -p "$(dirname "$output")"
       "verb.possession verb.social verb.stative verb.weather adj.ppl", names, " ")
     print "text\tlabel"
   }
-  /^  / { next }  # the licence at the head of each file
+  /^  / { next }  # the licence at the beginning of each file
   {
     place = index($0, " | ")
     if (place == 0 || $2 + 1 > count) { print "unexpected line: " $0 > "/dev/stderr"; exit 1 }
