@@ -1,4 +1,4 @@
-"""Text files that take their name when they are complete: a reader never sees half of one."""
+"""Atomic text files: a file gets its name when it is complete, so a reader never sees half of one."""
 
 import contextlib
 import os
@@ -6,7 +6,7 @@ import os
 
 @contextlib.contextmanager
 def written(path):
-    """A text file in UTF-8 that becomes `path` at the end, and goes where writing fails."""
+    """A text file in UTF-8, renamed to `path` at the end, and removed if writing fails."""
     beside = path.with_name(path.name + ".partial")
     try:
         with open(beside, "w", newline="", encoding="utf-8") as file:

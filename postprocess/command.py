@@ -1,10 +1,10 @@
-"""The command line that every script here has."""
+"""The command line shared by all scripts here."""
 
 import argparse
 import pathlib
 import sys
 
-import packages  # first, as it says which packages are missing
+import packages  # first: it reports missing packages
 
 import drawing
 import reading
@@ -28,7 +28,7 @@ def positive(text):
 
 
 def add_style(parser):
-    """The options that set the look of every picture."""
+    """Adds the options for the style of every picture."""
     look = parser.add_argument_group("pictures")
     look.add_argument("--title", metavar="TEXT", help="instead of the run's name in titles; '' for pictures without titles")
     look.add_argument("--width", type=positive, metavar="INCHES", help="width of every picture")
@@ -56,7 +56,7 @@ def parser_of(description):
 
 
 def guarded(action):
-    """Runs `action`; errors of ours become one line and exit status 4."""
+    """Runs `action`; an expected error (ReportError, OSError) becomes one line and exit status 4."""
     try:
         return action()
     except (ReportError, OSError) as problem:
@@ -65,8 +65,8 @@ def guarded(action):
 
 
 def main(draw, description, given=None, needed=None):
-    """Command line of a script that draws one kind of picture: draw(runs, style) gives (name, figure) pairs. `needed` says what
-    the script needs, for runs that lack it. Returns the exit status."""
+    """Command line of a script that draws one kind of picture: draw(runs, style) yields (name, figure) pairs. `needed`
+    describes the runs that the script needs, for the error message. Returns the exit status."""
 
     def action():
         options = parser_of(description).parse_args(given)

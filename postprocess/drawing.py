@@ -1,5 +1,5 @@
-"""The look of the pictures: colours, legends, sizes. Colours are those of Okabe and Ito ("Color universal design", 2008), which
-readers with any kind of colour vision can distinguish."""
+"""The style of the pictures: colours, legends, sizes. Colours are those of Okabe and Ito ("Color universal design",
+2008), which readers with any kind of colour vision can distinguish."""
 
 import collections
 import dataclasses
@@ -17,14 +17,14 @@ import variants  # noqa: E402
 from smoothing import curve  # noqa: E402
 from wording import minus, shortened, titled  # noqa: E402
 
-# Yellow is left out, as it is too faint for lines on white.
+# Without yellow, which is too faint for lines on white.
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
 # A role has the same colour in every picture of one run, and the same line and marker in every picture of several.
 ROLES = {"training": (COLOURS[0], "-", None), "validation": (COLOURS[1], "--", "o"), "test": (COLOURS[2], ":", "s")}
 OTHER_ROLES = [(COLOURS[3], "-.", "^"), (COLOURS[4], (0, (5, 1, 1, 1, 1, 1)), "D"), (COLOURS[5], (0, (1, 3)), "v")]
 FONT_SIZE = 11  # points
-NARROW = 2.8  # inches: a panel beside another needs more
-LABELS = 1.3  # inches of a picture's height that are title and labels
+NARROW = 2.8  # inches; a panel beside another needs more
+LABELS = 1.3  # inches of a picture's height taken by title and labels
 
 matplotlib.rcParams.update(
     {
@@ -45,14 +45,14 @@ matplotlib.rcParams.update(
         "lines.linewidth": 1.8,
         "legend.frameon": False,
         "pdf.fonttype": 42,
-        "text.parse_math": False,  # labels and names of metrics are shown as they are, dollar signs too
+        "text.parse_math": False,  # show labels and names of metrics literally, including dollar signs
     }
 )
 
 
 @dataclasses.dataclass(frozen=True)
 class Style:
-    """What the command line says of the pictures; sizes that it leaves open are None."""
+    """The style options of the command line; sizes that are not set are None."""
 
     title: str | None = None  # instead of the run's name; "": no titles
     width: float | None = None  # inches
@@ -63,7 +63,7 @@ class Style:
     label_name: str | None = None
 
     def fonts(self):
-        """The context in which to draw: text sizes are stated in proportion to this one."""
+        """The drawing context; text sizes are relative to this font size."""
         return matplotlib.rc_context({"font.size": self.font_size or FONT_SIZE})
 
     def title_of(self, kind, runs, details=""):
@@ -71,12 +71,12 @@ class Style:
 
     @property
     def scale(self):
-        """Of text, against its usual size."""
+        """Text size relative to the default."""
         return (self.font_size or FONT_SIZE) / FONT_SIZE
 
     def subplots(self, rows, columns, width, height, **options):
-        """plt.subplots at the usual size in inches, or with the width that was asked for: panels shrink in proportion, titles and
-        labels as the text does. Where two panels have no room side by side, they are one below the other."""
+        """plt.subplots at the default size in inches, or at the requested width: panels scale in proportion, titles
+        and labels with the text. Two panels too narrow to stand side by side are stacked."""
         own = self.width or width
         if columns > 1 and own / columns < NARROW * self.scale:
             height *= columns * own / (width / columns)
@@ -89,7 +89,7 @@ class Style:
         return plt.subplots(rows, columns, figsize=(own, height), **options)
 
     def bars(self, rows, columns, width, height, **options):
-        """The same for pictures with lines of text one below the other, which need their height at any width."""
+        """The same for pictures with lines of text below each other, whose height does not depend on the width."""
         return plt.subplots(rows, columns, figsize=(self.width or width, height * self.scale), **options)
 
 
@@ -109,20 +109,20 @@ def role(name, others=()):
 
 
 def palette(count):
-    """As many colours, no two alike; many are shades from dark to light, so that they differ in grey too
-    (the lightest are left out)."""
+    """`count` distinct colours; many are shades from dark to light, so that they also differ in grey (the lightest are
+    omitted)."""
     if count <= len(COLOURS):
         return COLOURS[:count]
     return [matplotlib.colors.to_hex(plt.get_cmap("viridis")(0.85 * index / (count - 1))) for index in range(count)]
 
 
 Look = collections.namedtuple("Look", "group colour width faint label")
-FAINT_RUNS = 4  # of more, single rows would be a fog
+FAINT_RUNS = 4  # with more runs, single rows would only be a fog
 
 
 def looks(runs):
-    """{run's name: Look}: runs that differ in their seeds alone have one colour and thin lines. Made of all runs before any are
-    left out, a run looks alike in every picture."""
+    """{run's name: Look}: runs that differ only in their seeds share one colour and get thin lines. Computed from all
+    runs before any are excluded, so that a run looks the same in every picture."""
     groups = variants.grouped(runs)
     found = {}
     for number, (members, name, shade) in enumerate(zip(groups, variants.labels_of(groups), palette(len(groups)))):
@@ -132,7 +132,7 @@ def looks(runs):
 
 
 def in_order(splits):
-    """The usual splits first."""
+    """The standard splits first."""
     return sorted(splits, key=lambda split: (split != "validation", split != "test", split))
 
 
@@ -140,13 +140,13 @@ LIGHT_ROWS = "rows of less than half a batch"
 
 
 def steps_per_epoch(run):
-    """Updates of an epoch, from the rows; 0 where they do not say."""
+    """Updates per epoch, from the rows; 0 if unknown."""
     steps, epochs = run.steps["step"], run.steps["epoch"]
     return float(steps[-1]) / float(epochs[-1]) if len(steps) and len(epochs) and epochs[-1] > 0 else 0.0
 
 
 def x_of(run, steps, style):
-    """Where steps stand on the horizontal axis."""
+    """Positions of steps on the horizontal axis."""
     per_epoch = steps_per_epoch(run)
     return np.asarray(steps) / per_epoch if style.x == "epochs" and per_epoch > 0 else np.asarray(steps)
 
@@ -161,7 +161,7 @@ def whole_steps(axes, style):
 
 
 def add_epochs(axes, runs, style):
-    """A second scale on top, in epochs, where it is the same for all runs."""
+    """Adds a second scale in epochs at the top, if it is the same for all runs."""
     lengths = {round(steps_per_epoch(run), 6) for run in runs}
     longest = max((float(run.steps["epoch"][-1]) for run in runs), default=0.0)
     if style.x == "epochs" or len(lengths) != 1 or 0.0 in lengths or longest < 1:
@@ -174,7 +174,7 @@ def add_epochs(axes, runs, style):
 
 
 def draw_rows(axes, run, column, look, label=None, style=USUAL):
-    """A column of the rows: each row faint, as far as there are many, and the bold line."""
+    """Draws a column of the rows: each row faint, unless there are too few, and the smoothed line bold."""
     steps, values = x_of(run, run.steps["step"], style), np.asarray(run.steps[column], dtype=float)
     at, bold, light = curve(run, column)
     at = x_of(run, at, style)
@@ -189,14 +189,14 @@ def draw_rows(axes, run, column, look, label=None, style=USUAL):
 
 
 def light_style(axes):
-    """The legend's entry for what draw_rows marks, if it has."""
+    """The legend entry for the marks of draw_rows, if there are any."""
     marked = any(LIGHT_ROWS in panel.get_legend_handles_labels()[1] for panel in axes)
     return {LIGHT_ROWS: {"linestyle": "none", "marker": "o", "alpha": 0.6}} if marked else {}
 
 
 def draw_histogram(axes, values, middle, label):
-    """With a line at their middle."""
-    # Twice the Freedman-Diaconis width keeps small sets from looking ragged.
+    """Draws a histogram with a line at the middle of the values."""
+    # Twice the Freedman-Diaconis width keeps histograms of small sets from looking ragged.
     axes.hist(values, bins=min(60, max(10, len(np.histogram_bin_edges(values, "fd")) // 2)), color=colour(0), edgecolor="white",
               linewidth=0.5)
     axes.axvline(middle, color=colour(1), linewidth=1.8, label=minus(label))
@@ -206,7 +206,7 @@ def draw_histogram(axes, values, middle, label):
 
 
 def split_styles(runs):
-    """{split: line style and marker}, the same for every run; a split evaluated once has a marker alone."""
+    """{split: line style and marker}, the same for every run; a split evaluated once has only a marker."""
     splits = in_order({split for run in runs for split in run.evaluations})
     lines = {split for run in runs for split, columns in run.evaluations.items() if len(columns["step"]) > 1}
     looks = {split: role(split, splits) for split in splits}
@@ -214,8 +214,8 @@ def split_styles(runs):
 
 
 def legend_below(figure, columns, **entries):
-    """A legend below all panels, which leave it room: matplotlib does so by itself from 3.7 on, and Debian 12 has 3.6. It has
-    fewer columns where so many have no room."""
+    """A legend below all panels, which make room for it: matplotlib supports that itself from 3.7 on, and Debian 12
+    has 3.6. It has fewer columns if the width is too small."""
     renderer = figure.canvas.get_renderer()
     for fewer in range(columns, 0, -1):
         legend = figure.legend(loc="lower center", ncol=fewer, **{"fontsize": "small"} | entries)
@@ -228,8 +228,8 @@ def legend_below(figure, columns, **entries):
 
 
 def shared_legend(figure, shown, styles=None):
-    """One legend below all panels: a variant is a colour, what was measured a line style and marker. The figure grows by its
-    height, so that the panels keep theirs."""
+    """One legend below all panels: colours stand for variants, line styles and markers for quantities. The figure
+    grows by its height, so that the panels keep theirs."""
     width, height = figure.get_size_inches()
     scale = matplotlib.rcParams["font.size"] / FONT_SIZE
     named = {look.group: (shortened(look.label, max(12, int(12 * width / scale) - 8)), look.colour) for look in shown}
@@ -240,7 +240,7 @@ def shared_legend(figure, shown, styles=None):
     # At 9 points a letter is about 0.07 inch wide, a line with its gaps 0.65 inch.
     columns = max(1, min(4, max(map(len, groups)), int(width / scale / (0.65 + 0.07 * longest))))
     cells = []
-    for group in groups:  # splits begin a row of their own
+    for group in groups:  # splits begin a new row
         cells += group + [plt.Line2D([], [], color="none", label=" ")] * (-len(group) % columns)
     rows = len(cells) // columns
     handles = [cells[row * columns + column] for column in range(columns) for row in range(rows)]
@@ -252,7 +252,7 @@ SUPERSCRIPTS = str.maketrans("0123456789−-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻�
 
 
 class Powers(LogFormatterSciNotation):
-    """Ticks of a logarithmic axis in plain text (10², 2×10²), as mathematics is read nowhere."""
+    """Ticks of a logarithmic axis in plain text (10², 2×10²), because mathematical text is disabled."""
 
     def __call__(self, value, position=None):
         text = re.sub(r"^\$\\mathdefault\{(.*)\}\$$", r"\1", super().__call__(value, position)).replace(r"\times", "×")
@@ -270,7 +270,7 @@ def write_plain_powers(figure):
 
 
 def wrap(text, pixels, renderer):
-    """Breaks the lines of a text that is longer than so many pixels."""
+    """Breaks a text into lines of at most `pixels`."""
     def length():
         box = text.get_window_extent(renderer)
         return box.height if text.get_rotation() == 90 else box.width
@@ -284,7 +284,8 @@ def wrap(text, pixels, renderer):
 
 
 def fit_text(figure):
-    """Breaks titles and labels into several lines where they are longer than the figure, or than their panel in a row of panels."""
+    """Breaks titles and labels into several lines if they are wider than the figure, or than their panel in a row of
+    panels."""
     figure.draw_without_rendering()
     renderer, whole = figure.canvas.get_renderer(), figure.bbox
     if figure._suptitle is not None:
@@ -301,7 +302,8 @@ def fit_text(figure):
 
 
 def save(figure, name, output):
-    """NAME.png and NAME.pdf in the folder; the same data give the same bytes. A reader never sees half of one."""
+    """Writes NAME.png and NAME.pdf to the folder; the same data give the same bytes. A reader never sees half of a
+    file."""
     write_plain_powers(figure)
     fit_text(figure)
     paths = []

@@ -1,5 +1,5 @@
-"""metrics.journal, the rows of metrics.h5 as lines of text: what is left of a run that was killed between two writings of
-metrics.h5. Each line has a checksum; torn or damaged ones are left out, as the program itself does."""
+"""Reads metrics.journal, the rows of metrics.h5 as lines of text: the latest state of a run that was killed between
+two writes of metrics.h5. Each line has a checksum; torn or damaged lines are skipped, as in the program itself."""
 
 import math
 import zlib
@@ -12,7 +12,7 @@ JOURNAL_TITLE = "bert_hpc metrics journal 1"
 
 
 def journal_lines(path):
-    """The fields of every whole line; torn or damaged ones are left out, as the program itself does."""
+    """The fields of every valid line; torn or damaged lines are skipped, as in the program itself."""
     try:
         content = path.read_bytes()
     except OSError as problem:
@@ -34,7 +34,7 @@ def unescape(field):
 
 
 def take_groups(fields, width):
-    """A count and so many groups of `width` fields, and what follows."""
+    """Splits off a count and that many groups of `width` fields; returns the groups and the remaining fields."""
     count = int(fields[0])
     if not 0 <= count <= (len(fields) - 1) // width:
         raise ValueError("more groups than the line has")
@@ -43,7 +43,7 @@ def take_groups(fields, width):
 
 
 def read_evaluation(fields):
-    """Split and row of an evaluation's line."""
+    """Split and row of an evaluation line."""
     metrics, rest = take_groups(fields[3:], 2)
     row = {"step": int(fields[1]), "loss": float(fields[2])}
     row.update((name, float(value)) for name, value in metrics)
@@ -55,7 +55,7 @@ def read_evaluation(fields):
 
 
 def read_journal(run, path):
-    """The same as metrics.h5 would hold, made from the journal; lines that make no sense are left out."""
+    """Reads the content of metrics.h5 from the journal; invalid lines are skipped."""
     starts, steps, evaluations, efficiency, scales, samples = [], [], {}, [], [], []
 
     def take(kind, fields):
@@ -65,7 +65,7 @@ def read_journal(run, path):
             labels, rest = take_groups(fields[6:], 1)
             _, grid = take_groups(rest, 2)
             run.attributes.update((f"parallel_{name}", int(size)) for name, size in zip(("data", "pipeline", "tensor"), grid))
-            if len(grid) > 4 and float(grid[4]) > 0:  # journals of early versions do not have them
+            if len(grid) > 4 and float(grid[4]) > 0:  # journals of early versions lack them
                 run.attributes.update(label_mean=float(grid[3]), label_deviation=float(grid[4]))
             starts.append(run.attributes["started"])
             run.attributes.update(started=starts[0], restarts=starts[1:])
@@ -81,7 +81,7 @@ def read_journal(run, path):
         elif kind == "evaluation":
             split, row = read_evaluation(fields)
             rows = evaluations.setdefault(split, [])
-            rows[:] = [before for before in rows if before["step"] != row["step"]] + [row]  # done again: it takes its place
+            rows[:] = [before for before in rows if before["step"] != row["step"]] + [row]  # repeated: replaces the first
         elif kind == "rewind":
             last = int(fields[0])
             steps[:] = [row for row in steps if row[0] <= last]

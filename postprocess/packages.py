@@ -1,5 +1,5 @@
-"""The packages that postprocess/ needs. Imported before any of them: where one is missing, it says so in a line, and which
-Python has them."""
+"""The packages that postprocess/ needs. Imported before any of them: if one is missing, prints a line that says so and
+names a Python that has them."""
 
 import importlib
 import os
@@ -20,13 +20,13 @@ def missing():
 
 
 def other_python():
-    """The one that jobs/common.sh takes: $BERT_HPC_PYTHON, or the environment that setting up made."""
+    """The Python that jobs/common.sh selects: $BERT_HPC_PYTHON, or the environment made by setup.sh."""
     cache = os.environ.get("BERT_HPC_CACHE") or os.path.join(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "bert_hpc")
     return os.environ.get("BERT_HPC_PYTHON") or os.path.join(cache, "venv/bin/python")
 
 
 def advice(absent):
-    """One line on the packages that this Python lacks."""
+    """One line about the packages that this Python lacks."""
     script, python = pathlib.Path(sys.argv[0]).name, other_python()
     there = pathlib.Path(python).expanduser()
     if there.is_file() and there.absolute() != pathlib.Path(sys.executable).absolute():

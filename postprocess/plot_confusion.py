@@ -1,10 +1,10 @@
-"""Confusion matrix of each split, of the best checkpoint (or the last model), or of a run's predictions where there is none: rows
-are actual classes, columns predicted ones, each row divided by its sum, so that the diagonal is the recall of each class.
---counts draws the numbers of samples instead."""
+"""Confusion matrix of each split for the best checkpoint (or the last model), or for a run's predictions if there is
+none: rows are actual classes, columns predicted ones. Each row is divided by its sum, so that the diagonal is the
+recall of each class. --counts draws the numbers of samples instead."""
 
 import sys
 
-import command  # first, as it says which packages are missing
+import command  # first: it reports missing packages
 
 import matplotlib
 import numpy as np
@@ -16,7 +16,8 @@ import wording
 
 
 def matrix_that_counts(run, split):
-    """Counts of the evaluation that counts, or of the last that has any, and which that is; or nothing."""
+    """Confusion matrix of the selected evaluation, or of the last one that has a matrix, and a description of that
+    evaluation; or None."""
     found = run.evaluations[split].get("confusion_matrix", [])
     row, which = rundata.chosen(run, split)
     if row is None or row >= len(found) or found[row].sum() == 0:
@@ -25,7 +26,8 @@ def matrix_that_counts(run, split):
 
 
 def matrices(run):
-    """(split, counts, which evaluation, class names) of each; the split of a run that predicted only is "predictions"."""
+    """(split, counts, description of the evaluation, class names) of each matrix; the split is "predictions" for a run
+    that only predicted."""
     found = []
     for split in sorted(run.evaluations):
         counted = matrix_that_counts(run, split)
@@ -38,18 +40,19 @@ def matrices(run):
     return found
 
 
-# Inches of a cell, points of text, by the number of classes: at 33 classes a cell of 0.27 inch still carries a label of 8 points.
+# Inches of a cell and points of text, by the number of classes: with 33 classes a cell of 0.27 inch still fits a label
+# of 8 points.
 SIZES = [(8, 0.62, 10), (16, 0.46, 10), (60, 0.27, 8), (float("inf"), 0.16, 5)]
 MOST_WITH_NUMBERS = 16
 
 
 def sizes_of(classes, style):
-    """Figure's width and height in inches, and points of the classes' names."""
+    """Figure width and height in inches, and points of the class names."""
     _, cell, points = next(entry for entry in SIZES if classes <= entry[0])
     scale = (style.font_size or drawing.FONT_SIZE) / drawing.FONT_SIZE
     side = max(cell * scale * classes, 1.8 * scale)
     width, height = side + 3.4 * scale, side + 2.4 * scale
-    if style.width:  # the rest of the figure is text
+    if style.width:  # the remaining width is text
         side = max(style.width - 3.4 * scale, 0.3 * style.width)
         points = min(points * scale, 72 * side / classes) / scale
         width, height = style.width, side + 2.4 * scale
@@ -89,12 +92,12 @@ def draw_matrix(counts, names, title, style=drawing.USUAL):
     if style.counts:
         bar.ax.yaxis.set_major_locator(matplotlib.ticker.MaxNLocator(6, integer=True))
     axes.set(xlabel="Predicted class", ylabel="Actual class")
-    figure.suptitle(title)  # a title of the panel would leave narrow pictures, in which it is not in the middle
+    figure.suptitle(title)  # a panel title would be off-centre and too wide for narrow pictures
     return figure
 
 
 def draw(runs, style=drawing.USUAL):
-    """One after the other, so that only one is open: there may be many."""
+    """Yields one figure at a time, so that only one is open: there may be many."""
     for run in runs:
         for split, counts, which, names in matrices(run):
             total = counts.sum()

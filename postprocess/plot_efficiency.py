@@ -3,7 +3,7 @@ in this folder explains the terms. McCandlish et al. 2018; Pollux, Qiao et al. 2
 
 import sys
 
-import command  # first, as it says which packages are missing
+import command  # first: it reports missing packages
 
 import numpy as np
 from matplotlib.ticker import LogFormatter
@@ -13,13 +13,13 @@ import smoothing
 
 
 def batch_size(run):
-    """Sequences of an update: the median of the rows."""
+    """Sequences per update: the median of the rows."""
     samples = np.asarray(run.steps["samples"])
     return float(np.median(samples / smoothing.updates_of(run))) if len(samples) else float("nan")
 
 
 def with_gaps(steps, values):
-    """The same with a NaN where rows are missing, so that no line is drawn over what was not measured."""
+    """Inserts NaN where rows are missing, so that no line crosses a gap in the measurements."""
     steps, values = np.asarray(steps, dtype=float), np.asarray(values, dtype=float)
     if len(steps) < 3:
         return steps, values
@@ -29,13 +29,13 @@ def with_gaps(steps, values):
 
 
 def alone(values):
-    """Which points have no neighbour, and so no line."""
+    """Marks points without a neighbour, which have no line."""
     known = np.isfinite(values)
     return known & ~np.append(known[1:], False) & ~np.insert(known[:-1], 0, False)
 
 
 def plot(axes, run, values, look, label, style):
-    """A line; its points are marked where they are few, or where one has no neighbour."""
+    """Draws a line with markers if its points are few, or at points without a neighbour."""
     steps, values = with_gaps(run.efficiency["step"], values)
     at = drawing.x_of(run, steps, style)
     few = np.isfinite(values).sum() <= 50
@@ -45,8 +45,8 @@ def plot(axes, run, values, look, label, style):
 
 
 def known_values(run):
-    """Noise scale and goodput, NaN where unknown. A noise scale may be estimated as negative or infinite, which a logarithmic
-    scale cannot show."""
+    """Noise scale and goodput, NaN where unknown. Estimates of the noise scale can be negative or infinite, which a
+    logarithmic scale cannot show."""
     noise, goodput = (np.asarray(run.efficiency[name], dtype=float) for name in ("noise_scale", "goodput"))
     return np.where(np.isfinite(noise) & (noise > 0), noise, np.nan), goodput
 

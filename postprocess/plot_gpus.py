@@ -1,8 +1,9 @@
-"""The ranks' GPUs as NVML reports them: utilisation and power against time; the mean over ranks, shaded from minimum to maximum."""
+"""The ranks' GPUs as reported by NVML: utilisation and power against time; the mean over ranks, shaded from minimum to
+maximum."""
 
 import sys
 
-import command  # first, as it says which packages are missing
+import command  # first: it reports missing packages
 
 import numpy as np
 
@@ -10,7 +11,7 @@ import drawing
 
 
 def known(run, name):
-    """(seconds, values) of the rows where a rank's value is known."""
+    """(seconds, values) of the rows in which a rank's value is known."""
     values = np.asarray(run.rank_samples.get(name, np.empty((0, 0))), dtype=float)
     if values.ndim != 2 or values.size == 0:
         return np.array([]), np.empty((0, 1))

@@ -1,9 +1,9 @@
-"""Loss against steps: training (each row faint; bold: smoothed, without rows of less than half a batch) and every evaluated
-split. Runs with different kinds of loss are in pictures of their own."""
+"""Loss against steps: training (each row faint; bold: smoothed, without rows of less than half a batch) and every
+evaluated split. Runs with different kinds of loss are in separate pictures."""
 
 import sys
 
-import command  # first, as it says which packages are missing
+import command  # first: it reports missing packages
 
 import numpy as np
 
@@ -17,7 +17,7 @@ KINDS = {"classification": "cross-entropy", "regression": "mean squared error", 
 
 
 def kind_of(run):
-    """What the run's loss is; nothing for a task that is not known here."""
+    """The kind of the run's loss; None for an unknown task."""
     kind = KINDS.get(run.task, "")
     return kind + (" of standardized labels" if "label_deviation" in run.attributes else "")
 
@@ -47,7 +47,7 @@ def draw_evaluations(axes, run, look, several, styles, style):
 
 
 def limit(axes, runs):
-    """The scale follows the smoothed curves, so that one wild batch does not flatten everything."""
+    """Fits the scale to the smoothed curves, so that a single outlier batch does not flatten everything."""
     tops, bottoms = [], []
     for run in runs:
         loss = run.steps["loss"]
@@ -59,7 +59,7 @@ def limit(axes, runs):
                 bottoms.append(values.min())
         if len(loss) and np.isfinite(loss).any():
             finite = loss[np.isfinite(loss)]
-            share = 0.5 if len(loss) >= 50 else 0  # few rows are all shown
+            share = 0.5 if len(loss) >= 50 else 0  # show all of few rows
             bottoms.append(np.percentile(finite, share))
             tops.append(np.percentile(finite, 100 - share))
     if tops and max(tops) > min(bottoms):
@@ -68,7 +68,7 @@ def limit(axes, runs):
 
 
 def draw_kind(runs, looks, style):
-    """The runs of one kind of loss."""
+    """Draws the runs with one kind of loss."""
     figure, axes = style.subplots(1, 1, 8, 4.8)
     styles = drawing.split_styles(runs)
     for run in runs:

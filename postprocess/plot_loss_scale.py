@@ -1,8 +1,8 @@
-"""The loss scale in fp16, and the steps that were skipped for it, against steps."""
+"""The fp16 loss scale, and the steps skipped because of it, against steps."""
 
 import sys
 
-import command  # first, as it says which packages are missing
+import command  # first: it reports missing packages
 
 from matplotlib.ticker import MaxNLocator
 

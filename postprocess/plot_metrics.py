@@ -1,13 +1,14 @@
-"""Metrics of the evaluations against steps, one panel per metric. By default that of evaluation.best and the main one of the task;
---metrics all draws every metric, --metrics NAME,NAME those. The filled point is the best checkpoint's, by evaluation.best, else
-the best of its curve. A split that is evaluated once is drawn to the right of the curves of the others. Where no split
-was evaluated more than once there is no picture: the figures are in the tables."""
+"""Metrics of the evaluations against steps, one panel per metric. The default is the metric of evaluation.best and the
+main one of the task; --metrics all draws every metric, --metrics NAME,NAME the named ones. The filled point is the
+best checkpoint's, by evaluation.best, otherwise the best of its curve. A split that is evaluated once is drawn to
+the right of the curves of the others. If no split was evaluated more than once there is no picture; the values are
+in the tables."""
 
 import collections
 import math
 import sys
 
-import command  # first, as it says which packages are missing
+import command  # first: it reports missing packages
 
 import numpy as np
 from matplotlib.ticker import MaxNLocator
@@ -44,7 +45,7 @@ def chosen_metrics(runs, style):
 
 
 def filled_row(curve, name):
-    """Index of the point to fill: that of the best checkpoint, else the best value's."""
+    """Index of the filled point: that of the best checkpoint, otherwise the best value's."""
     if rundata.best_step(curve.run) is not None:
         return rundata.chosen(curve.run, curve.split)[0]
     return rundata.best_of(curve.values, name, curve.run)
@@ -58,13 +59,13 @@ def label_best(axes, x, value, name, run):
 
 
 def line_styles(runs):
-    """The splits whose lines need a legend: one alone needs none."""
+    """The splits whose line styles need a legend; none for a single split."""
     styles = {split: style for split, style in drawing.split_styles(runs).items() if style["linestyle"] != "none"}
     return styles if len(styles) > 1 else {}
 
 
 def curves_of(runs, name, looks, style):
-    """Of every run and split that has the metric."""
+    """One curve for every run and split that has the metric."""
     several, curves, styles, lines = len(runs) > 1, [], drawing.split_styles(runs), line_styles(runs)
     for run in runs:
         look = looks[run.name]
@@ -79,8 +80,8 @@ def curves_of(runs, name, looks, style):
 
 
 def labels_of(curves, name, style):
-    """A label for each curve. Where there are several, it holds the filled point's value: between the curves the values would
-    cover each other."""
+    """A label for each curve. With several curves it includes the filled point's value, because values drawn between
+    curves would overlap."""
     labels = []
     for curve in curves:
         label = curve.split if len({other.run.name for other in curves}) == 1 else f"{curve.run.name}: {curve.split}"
@@ -95,14 +96,14 @@ def labels_of(curves, name, style):
 
 
 def shares_legend(runs, names, looks, style):
-    """Whether a legend in each panel would leave it no room."""
+    """True if a legend in each panel would leave the panel too little space."""
     labels = [labels_of(curves_of(runs, name, looks, style), name, style) for name in names]
     return len(runs) > 1 and any(len(panel) > MOST_LABELS or len(label) > WIDEST_LABEL for panel in labels for label in panel)
 
 
 def places(curves):
-    """What is added to the steps of each curve: splits with a single point go to the right of the curves, runs side by side. And
-    the splits' names by their places there."""
+    """Horizontal shifts of the curves: splits with a single point go to the right of the curves, with runs side by
+    side. Also returns the splits' names by their positions there."""
     drawn = [curve for curve in curves if len(curve.steps) > 1]
     if not drawn:
         return [0.0] * len(curves), {}
@@ -119,7 +120,7 @@ def places(curves):
 
 
 def set_ticks(axes, curves, shifts, style):
-    """Ticks at steps that were evaluated, and none in the strips of single points."""
+    """Ticks at evaluated steps, and none in the strips of single points."""
     unmoved = [step for curve, shift in zip(curves, shifts) if not shift for step in curve.steps]
     low, high = min(unmoved), max(unmoved)
     if low == high:
@@ -132,7 +133,7 @@ def set_ticks(axes, curves, shifts, style):
 
 
 def draw_panel(axes, curves, name, own_legend, style):
-    """Curves with their filled points."""
+    """Draws curves with their filled points."""
     shifts, named = places(curves)
     for curve, shift, label in zip(curves, shifts, labels_of(curves, name, style)):
         row = filled_row(curve, name)
@@ -151,7 +152,7 @@ def draw_panel(axes, curves, name, own_legend, style):
     for middle, split in named.items():
         axes.axvline(middle - 0.07 * width, color="#999999", linewidth=0.8)
         axes.text(middle, 1.0, split, transform=axes.get_xaxis_transform(), ha="center", va="bottom", fontsize="small", color="#444444")
-    if own_legend:  # below the axis' label
+    if own_legend:  # below the axis label
         below = ScaledTranslation(0, -3.6 * style.scale * drawing.FONT_SIZE / 72, axes.figure.dpi_scale_trans)
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0), bbox_transform=axes.transAxes + below, fontsize="small")
 

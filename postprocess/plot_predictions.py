@@ -1,9 +1,9 @@
-"""What a run predicted for samples without labels: how often each class, and with which probability; or the histogram of the
-predicted values. With labels there are the confusion matrix and the picture of regression instead."""
+"""Predictions for samples without labels: the frequency of each class and the probabilities; or the histogram of the
+predicted values. With labels, the confusion matrix and the regression picture replace it."""
 
 import sys
 
-import command  # first, as it says which packages are missing
+import command  # first: it reports missing packages
 
 import numpy as np
 from matplotlib.ticker import MaxNLocator
@@ -12,7 +12,7 @@ import drawing
 import predictions
 import wording
 
-MOST = 40  # classes that are drawn
+MOST = 40  # maximum number of classes drawn
 
 
 def draw_histogram(axes, values, label):
@@ -46,7 +46,7 @@ def draw_classes(run, predicted, title, style):
 
 
 def draw(runs, style=drawing.USUAL):
-    """One after the other, so that only one is open: there may be many."""
+    """Yields one figure at a time, so that only one is open: there may be many."""
     for run in runs:
         data = run.predictions
         if data is None or data["task"] not in ("classification", "regression") or predictions.known(predictions.labels(run)).any():

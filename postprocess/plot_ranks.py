@@ -1,8 +1,8 @@
-"""What each rank did during the steps: computing, exposed communication, waiting, and the rest, in per cent of their time."""
+"""How each rank spent the steps' time: computing, exposed communication, waiting, and the rest, in per cent."""
 
 import sys
 
-import command  # first, as it says which packages are missing
+import command  # first: it reports missing packages
 
 import numpy as np
 
@@ -10,11 +10,12 @@ import drawing
 import wording
 
 PARTS = [("computing", "computing"), ("communicating", "exposed communication"), ("waiting", "waiting (pipeline or data)")]
-MOST = 64  # bars that can be distinguished, of all runs
+MOST = 64  # maximum number of distinguishable bars, over all runs
 
 
 def steps_seconds(run):
-    """The time that the ranks' parts are of. Where a run was resumed they are of the last start, its rows of all starts."""
+    """The total that the ranks' times refer to. For a resumed run they are those of the last start, but its rows cover
+    all starts."""
     computing, share = (np.asarray(run.ranks.get(name, []), dtype=float) for name in ("computing", "utilisation"))
     known = np.isfinite(share) & (share > 0) if len(share) == len(computing) else np.array([], dtype=bool)
     if known.any():
@@ -23,8 +24,8 @@ def steps_seconds(run):
 
 
 def parts_of(run, ranks):
-    """{label: per cent of the steps' time of each of the ranks}. One rank alone does not communicate: what that section took is
-    other work."""
+    """{label: per cent of the steps' time of each rank}. A single rank does not communicate: the time of that section
+    counts as other work."""
     total = steps_seconds(run)
     parts = {label: 100 * np.asarray(run.ranks[name], dtype=float)[ranks] / total for name, label in PARTS
              if name != "communicating" or run.rank_count > 1}
@@ -37,7 +38,7 @@ def shown_ranks(run, most):
 
 
 def labels_of(run, ranks, alone):
-    """The bars' names: the rank, and of several runs the run's at its first."""
+    """Names of the bars: the rank; with several runs, also the run's name at its first rank."""
     if alone:
         return [str(rank) for rank in ranks]
     name = wording.shortened(run.name, 40)
@@ -45,7 +46,7 @@ def labels_of(run, ranks, alone):
 
 
 def note_on(runs, shown, count):
-    """What was left out, for the title."""
+    """A note for the title about omitted ranks."""
     if count > len(runs):
         return f" (the first {len(runs)} of {count} runs)"
     if all(len(ranks) == run.rank_count for run, ranks in zip(runs, shown)):
@@ -54,7 +55,7 @@ def note_on(runs, shown, count):
 
 
 def draw_bars(axes, runs, shown):
-    """All ranks below each other, runs apart; returns the parts' bars by label."""
+    """Draws all ranks below each other, runs separated; returns the parts' bars by label."""
     colours = dict(zip([label for _, label in PARTS], drawing.COLOURS)) | {"other": "0.85"}
     apart = 1.6 if max(map(len, shown)) > 1 else 1.0
     places, labels, used = [], [], {}

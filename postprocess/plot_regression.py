@@ -3,7 +3,7 @@
 import sys
 import textwrap
 
-import command  # first, as it says which packages are missing
+import command  # first: it reports missing packages
 
 import numpy as np
 
@@ -13,7 +13,7 @@ import wording
 
 
 def known_pairs(run):
-    """Actual and predicted values where both are known; nothing for other tasks."""
+    """Actual and predicted values where both are known; None for other tasks."""
     if run.predictions is None or run.predictions["task"] != "regression":
         return None
     actual = np.asarray(predictions.labels(run), dtype=float)
@@ -23,7 +23,7 @@ def known_pairs(run):
 
 
 def split_of(run):
-    """What the predictions are of."""
+    """Name of the data that the predictions are for."""
     if run.predictions.get("split"):
         return run.predictions["split"]
     return "validation" if list(run.evaluations) == ["validation"] and run.attributes.get("mode") == "evaluate" else "test"
@@ -35,7 +35,7 @@ def r_squared(actual, errors):
 
 
 def warning_of(actual, predicted, r2):
-    """What a reader should know of a model that has learnt nothing; "" of others."""
+    """A warning about a model that has learnt nothing; "" otherwise."""
     if predicted.std() < 0.02 * actual.std():
         return "The predictions are nearly all the same value."
     return "R² below 0: worse than predicting the mean of the labels." if r2 < -0.0005 else ""
@@ -81,7 +81,7 @@ def draw_run(run, actual, predicted, style):
 
 
 def draw(runs, style=drawing.USUAL):
-    """One after the other, so that only one is open: there may be many."""
+    """Yields one figure at a time, so that only one is open: there may be many."""
     for run in runs:
         pairs = known_pairs(run)
         if pairs is not None:

@@ -1,13 +1,13 @@
-"""Scaling over several runs: time per million tokens against the number of ranks, and the parallel efficiency against the run
-with the fewest ranks. Compares runs of one model, task, training data, batch, precision, device and number of threads, and says
-which were left out. Of several layouts with the same number of ranks the fastest is drawn, and named below its number of ranks.
-Needs such runs with at least two different numbers of ranks."""
+"""Scaling over several runs: time per million tokens against the number of ranks, and the parallel efficiency relative
+to the run with the fewest ranks. Compares runs of one model, task, training data, batch, precision, device and
+number of threads, and reports the excluded ones. Of several layouts with the same number of ranks, the fastest is
+drawn, and named below its number of ranks. Needs such runs with at least two different numbers of ranks."""
 
 import math
 import sys
 import textwrap
 
-import command  # first, as it says which packages are missing
+import command  # first: it reports missing packages
 
 import numpy as np
 
@@ -16,13 +16,13 @@ import rundata
 import smoothing
 
 NEEDED = "finished runs of the same input on different numbers of ranks"
-# All of these cost time of their own, whatever the ranks.
+# Each of these changes the time, independent of the number of ranks.
 SAME = ("model.", "task.", "data.train", "data.order", "data.padding", "batch.global", "precision.", "optimizer.name", "run.reproducible",
         "parallel.zero", "parallel.offload", "debug.", "log.trace")
 
 
 def traits(run):
-    """What must agree between runs that are compared."""
+    """The traits in which compared runs must agree."""
     found = {key: value for key, value in rundata.settings(run).items() if key.startswith(SAME)}
     for name in ("threads", "device"):
         found[f"{name} of a rank"] = ", ".join(sorted({str(value) for value in run.ranks.get(name, [])}))
@@ -30,7 +30,7 @@ def traits(run):
 
 
 def fault_of(run):
-    """Why the run's speed does not belong to its number of ranks; empty if it does."""
+    """The reason why the run's speed is not representative of its number of ranks; "" if it is."""
     if run.went_on:
         return "was resumed, perhaps on other ranks"
     if run.rank_count == 0:
@@ -40,14 +40,14 @@ def fault_of(run):
 
 
 def difference(own, other):
-    """In words, of two runs' traits."""
+    """The difference between two runs' traits in words."""
     keys = [key for key in sorted(own.keys() | other.keys()) if own.get(key) != other.get(key)]
     words = [f"{key} = {own.get(key, 'not set')} instead of {other.get(key, 'not set')}" for key in keys[:2]]
     return "has " + ", ".join(words) + (f" and {len(keys) - 2} more" if len(keys) > 2 else "")
 
 
 def choose(runs):
-    """The largest set of runs that can be compared, by numbers of ranks, then by runs; and (run, reason) of the others."""
+    """The largest set of comparable runs, by numbers of ranks, then by runs; and (run, reason) of the others."""
     runs = [run for run in runs if len(run.steps["step"]) > 0]
     left_out = [(run, fault_of(run)) for run in runs if fault_of(run)]
     groups = {}
@@ -62,7 +62,7 @@ def choose(runs):
 
 
 def layout_of(run):
-    """The ranks' layout in words, one line each; empty where all ranks are replicas."""
+    """The ranks' layout in words, one line each; empty if all ranks are replicas."""
     stated = rundata.settings(run)
     sizes = {name: int(stated.get(f"parallel.{name}", usual)) for name, usual in (("data", 0), ("pipeline", 1), ("tensor", 1))}
     open_ones = [name for name, size in sizes.items() if size == 0]
@@ -84,7 +84,7 @@ def footnote(left_out, most=8):
 
 
 def times_by_ranks(runs):
-    """{ranks: {layout: seconds per million tokens, each run's}}."""
+    """{ranks: {layout: [seconds per million tokens of each run]}}."""
     times = {}
     for run in runs:
         layouts = times.setdefault(run.rank_count, {})
@@ -93,7 +93,7 @@ def times_by_ranks(runs):
 
 
 def fastest(layouts):
-    """The layout with the smallest median, and its runs' times."""
+    """The layout with the smallest median, and the times of its runs."""
     return min(layouts.items(), key=lambda item: np.median(item[1]))
 
 

@@ -1,12 +1,13 @@
-"""Seeds: runs of one input that differ in run.seed, and variants of that input. For each variant the mean over
-its seeds with its standard error; against the first variant the mean of the differences between runs of the same seed, whose standard
-error is smaller where seeds matter more than variants. Needs two finished runs of the same input with different seeds. Of a split that
-was evaluated several times it is the evaluation of the best checkpoint, by evaluation.best, else the last."""
+"""Runs of one input that differ in run.seed, and variants of that input. Shows for each variant the mean over its
+seeds with its standard error, and relative to the first variant the mean of the differences between runs of the
+same seed, whose standard error is smaller if seeds matter more than variants. Needs two finished runs of the same
+input with different seeds. For a split with several evaluations, it uses that of the best checkpoint, by
+evaluation.best, otherwise the last."""
 
 import math
 import sys
 
-import command  # first, as it says which packages are missing
+import command  # first: it reports missing packages
 
 import matplotlib.ticker
 import numpy as np
@@ -24,7 +25,8 @@ def seed_of(run):
 
 
 def found_variants(runs):
-    """[(name, {seed: run})] of the finished runs, in the order given; of two runs with one input and one seed the first counts."""
+    """[(name, {seed: run})] of the finished runs, in the given order; of two runs with the same input and seed, the
+    first counts."""
     found = {}
     for run in runs:
         if run.status == "finished" and run.evaluations and seed_of(run):
@@ -34,14 +36,14 @@ def found_variants(runs):
 
 
 def mean_and_error(values):
-    """The mean and its standard error, NaN for a single value."""
+    """The mean and its standard error; NaN for a single value."""
     values = np.asarray(list(values), dtype=float)
     error = values.std(ddof=1) / math.sqrt(len(values)) if len(values) > 1 else math.nan
     return (float(values.mean()) if len(values) else math.nan), float(error)
 
 
 def choice(by_seed, split):
-    """Which evaluations of the runs count."""
+    """The selected evaluations of the runs."""
     return " or ".join(dict.fromkeys(word for word in (rundata.chosen(run, split)[1] for run in by_seed.values()) if word))
 
 
@@ -56,7 +58,7 @@ def values_of(by_seed, split, metric):
 
 
 def differences(own, first):
-    """Of the seeds that both have."""
+    """Differences for the seeds that both variants have."""
     return [own[seed] - first[seed] for seed in own if seed in first]
 
 
@@ -74,7 +76,7 @@ def splits_and_metrics(found):
 
 
 def table(runs):
-    """Every split and metric: each variant's mean, and its difference to the first."""
+    """For every split and metric: each variant's mean, and its difference to the first variant."""
     header = ["split", "evaluation", "metric", "variant", "seeds", "mean", "standard error", "difference", "standard error of the difference",
               "difference in standard errors"]
     rows, found = [], comparable(runs)
@@ -91,7 +93,7 @@ def table(runs):
 
 
 def headline(found):
-    """The split and metric of the picture: what the runs' input selects models by, else the first there is."""
+    """Split and metric of the picture: those by which the runs' input selects models, otherwise the first."""
     run = next(iter(found[0][1].values()))
     best = rundata.selecting_metric(run)
     metrics = [best] if best in ["loss", *rundata.metric_names(run)] else rundata.metric_names(run) or ["loss"]

@@ -1,9 +1,9 @@
-"""Tokens and sequences per second against steps (each row faint, smoothed bold), with the mean after the warm-up (the first
-twentieth of the rows) of up to four runs."""
+"""Tokens and sequences per second against steps (each row faint, smoothed bold), with the mean after the warm-up (the
+first twentieth of the rows) for up to four runs."""
 
 import sys
 
-import command  # first, as it says which packages are missing
+import command  # first: it reports missing packages
 
 import numpy as np
 
@@ -13,7 +13,7 @@ import wording
 
 
 def draw_rates(axes, run, column, look, style):
-    """One run's rates; returns the highest without rare peaks, or nothing."""
+    """Draws one run's rates; returns the highest without rare peaks, or None."""
     at = drawing.x_of(run, run.steps["step"], style)
     seconds = np.asarray(run.steps["seconds"], dtype=float)
     rates = np.divide(run.steps[column], seconds, out=np.full(len(seconds), np.nan), where=seconds > 0)
@@ -46,7 +46,7 @@ def draw(runs, style=drawing.USUAL):
             axes.text(1, 1.01, f"dashed: mean {mean} {name.lower()}/s", transform=axes.transAxes, ha="right", va="bottom", fontsize="small")
     drawing.whole_steps(panels[-1], style)
     panels[-1].set_xlabel(drawing.x_label(style))
-    if len(runs) > 1:  # their figures are in the summary
+    if len(runs) > 1:  # the values are in the summary
         shown = [looks[run.name] for run in runs]
         drawing.shared_legend(figure, shown, {"mean": {"linestyle": "--"}} if shown[0].faint else None)
     figure.suptitle(style.title_of("Throughput", runs))

@@ -1,17 +1,17 @@
-"""The timeline of a training step: what each rank computes, and when it waits. Simulated and measured steps are drawn one above the
-other on one time axis.
+"""The timeline of a training step: what each rank computes and when it waits. Simulated and measured steps are drawn
+one above the other on a common time axis.
 
-  plot_timeline.py RUN              trace.json (measured) and trace_simulated.json of a run, which log.trace = true writes
+  plot_timeline.py RUN              trace.json (measured) and trace_simulated.json of a run with log.trace = true
   plot_timeline.py FILE...          any such files
 
-Of a trace with several steps, the one of median duration is drawn (--step N for another)."""
+From a trace with several steps, the one of median duration is drawn (--step N selects another)."""
 
 import argparse
 import json
 import pathlib
 import sys
 
-import command  # first, as it says which packages are missing
+import command  # first: it reports missing packages
 
 import matplotlib.patches
 
@@ -80,7 +80,7 @@ class TimelineTrace:
 
     @property
     def bubble(self):
-        """Share of the ranks' time, until the last pass ends, in which no pass is computed."""
+        """Share of the ranks' time, up to the end of the last pass, in which no pass is computed."""
         passes = [bar for row in self.rows.values() for bar in row if bar[0] in PASSES]
         end = max((begin + length for _, begin, length, _ in passes), default=0.0)
         busy = sum(length for _, _, length, _ in passes)
@@ -139,7 +139,7 @@ def draw_traces(traces, style=drawing.USUAL):
 
 
 def draw(runs, style=drawing.USUAL):
-    """For report.py: the runs' traces."""
+    """For report.py: draws the runs' traces."""
     files = [(run, run.path / name) for run in runs for name in TRACES if (run.path / name).is_file()]
     traces = [TimelineTrace(path) for _, path in files]
     if len(runs) > 1:
@@ -149,7 +149,7 @@ def draw(runs, style=drawing.USUAL):
 
 
 def trace_files(arguments):
-    """The files that the arguments name; of a run's directory, those that are there."""
+    """The trace files that the arguments name; for a run's directory, the existing ones."""
     files = []
     for argument in arguments:
         path = pathlib.Path(argument)

@@ -1,9 +1,9 @@
-"""Where the time went: each section's mean over ranks, with the minimum and maximum over ranks; of one run in per cent of the
-wall time too, as in the table at the log's end. Several runs share the sections' order and the scale."""
+"""Time by section: each section's mean over ranks, with the minimum and maximum over ranks; for a single run also in
+per cent of the wall time, as in the table at the log's end. Several runs share the order of sections and the scale."""
 
 import sys
 
-import command  # first, as it says which packages are missing
+import command  # first: it reports missing packages
 
 import numpy as np
 
@@ -37,7 +37,7 @@ def draw_run(axes, run, style):
 
 
 def sections_of(run):
-    """{section: seconds: mean, minimum and maximum over ranks}, with what no section has and the whole where it is known."""
+    """{section: (mean, minimum, maximum) seconds}, with the remaining time and the wall time if it is known."""
     low, average, high = (np.asarray(run.timers[key], dtype=float) for key in ("seconds_min", "seconds_avg", "seconds_max"))
     found = {str(name): values for name, *values in zip(run.timers["name"], average, low, high)}
     if run.timed_seconds > 0:
@@ -47,14 +47,14 @@ def sections_of(run):
 
 
 def order_of(found):
-    """Sections of all runs, the largest mean first, then what is left and the whole."""
+    """Sections of all runs, largest mean first, then the remaining time and the wall time."""
     names = dict.fromkeys(name for sections in found for name in sections)
     means = {name: np.mean([sections[name][0] for sections in found if name in sections]) for name in names}
     return sorted(names, key=lambda name: (name == "wall time", name == "other", -means[name]))
 
 
 def draw_together(runs, looks, style):
-    """A row for each section with a lane for each variant, in which each of its runs is a point."""
+    """One row per section with a lane for each variant, in which each of its runs is a point."""
     found = [sections_of(run) for run in runs]
     order = order_of(found)
     groups = sorted({looks[run.name].group for run in runs})

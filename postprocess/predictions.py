@@ -1,5 +1,5 @@
-"""What a run predicted, and the labels of its samples. Mode "predict" does not read labels; where the shards named in the
-run's input are still there, hold the same samples and have labels, these are taken."""
+"""A run's predictions and the labels of its samples. Mode "predict" does not read labels; if the shards named in the
+run's input still exist, hold the same samples and have labels, their labels are used."""
 
 import glob
 import json
@@ -14,12 +14,12 @@ import rundata
 
 
 def known(labels):
-    """Which labels are: unknown ones are NaN, or -1 for classes."""
+    """Marks known labels: unknown ones are NaN, or -1 for classes."""
     return labels >= 0 if np.issubdtype(labels.dtype, np.integer) else np.isfinite(labels)
 
 
 def shard_files(run):
-    """The files that [data] test names, from where the run was started, or from here."""
+    """The files of [data] test, relative to the folder where the run was started, or to this one."""
     settings = rundata.settings(run)
     try:
         patterns = [str(pattern) for pattern in json.loads(settings.get("data.test", "[]"))]
@@ -36,7 +36,7 @@ def shard_files(run):
 
 
 def labels_of_shards(run):
-    """The labels of exactly the predicted samples, or nothing."""
+    """The labels of exactly the predicted samples, or None."""
     labels, sources = [], []
     try:
         for path in shard_files(run):
@@ -55,7 +55,7 @@ def labels_of_shards(run):
 
 
 def labels(run):
-    """(samples) as long as the predictions; unknown where neither they nor the shards have labels."""
+    """(samples) as many as predictions; unknown if neither they nor the shards have labels."""
     own = run.predictions["label"]
     if not known(own).any():
         found = labels_of_shards(run)
@@ -64,11 +64,11 @@ def labels(run):
     return run.predictions["label"]
 
 
-MOST_CLASSES = 1000  # of a confusion matrix, here as in bert_hpc: its memory grows with the square
+MOST_CLASSES = 1000  # maximum for a confusion matrix, as in bert_hpc: its memory grows quadratically
 
 
 def confusion(run):
-    """Counts (classes, classes) over samples whose class is known; nothing for other tasks, too many classes or without such
+    """Counts (classes, classes) over samples with known class; None for other tasks, too many classes or no such
     samples."""
     data = run.predictions
     if data is None or data["task"] != "classification":

@@ -11,7 +11,7 @@ from rundata import SCHEMA, ReportError, Run
 
 
 def plain(value):
-    """h5py's value as text, number or list."""
+    """Converts h5py's value to text, number or list."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     if isinstance(value, np.ndarray):
@@ -24,7 +24,7 @@ def plain(value):
 
 
 def read_columns(group):
-    """The group's datasets by name; columns of one table are cut to the shortest."""
+    """The group's datasets by name; columns of one table are truncated to the shortest."""
     columns = {}
     for name, item in group.items():
         if isinstance(item, h5py.Dataset):
@@ -84,13 +84,13 @@ def read_predictions(run, folder):
 
 
 def highest(probabilities, rows=65536):
-    """Each row's largest, a piece at a time, as there may be many classes."""
+    """Maximum of each row, computed in pieces, because there may be many classes."""
     pieces = [probabilities[i : i + rows].max(axis=1) for i in range(0, len(probabilities), rows) if probabilities.shape[1] > 0]
     return np.concatenate(pieces) if pieces else np.array([])
 
 
 def load_run(path, name, journal=False):
-    """A run's directory, or its metrics.h5."""
+    """Loads a run from its directory or its metrics.h5."""
     given = pathlib.Path(path)
     if not given.exists():
         raise ReportError(f"There is no '{path}'. Give the directory of a run ([run] directory in its input file).")
@@ -104,7 +104,7 @@ def load_run(path, name, journal=False):
         read_metrics(run, metrics)
     else:
         raise ReportError(f"There is no 'metrics.h5' in '{path}': it is not the directory of a run, or the run never started.")
-    # A rank that failed alone left this word; metrics.h5 is rank 0's.
+    # A rank that failed alone writes this word; metrics.h5 is written by rank 0.
     status = folder / ".status"
     if run.status == "running" and status.is_file() and status.read_text(errors="replace").strip() == "failed":
         run.attributes["status"] = "failed"
@@ -112,12 +112,12 @@ def load_run(path, name, journal=False):
     return run
 
 
-GENERIC = "run"  # what every input in input/ calls the folder of its run
+GENERIC = "run"  # the run folder's name in every input of input/
 
 
 def run_names(paths):
-    """The shortest ends of the paths in which they differ. A last folder that all runs share by the name "run" says nothing:
-    the folder above it names the run."""
+    """The shortest suffixes of the paths in which they differ. If all runs share the last folder name "run", the
+    folder above it names the run."""
     parts = []
     for path in paths:
         absolute = pathlib.Path(os.path.abspath(path))
@@ -132,13 +132,13 @@ def run_names(paths):
 
 
 def named_path(argument):
-    """(name, path) of "NAME=RUN"; the name is "" where the argument is a path, which may itself hold a "="."""
+    """(name, path) of "NAME=RUN"; the name is "" if the argument is a path, which may itself contain "="."""
     name, equals, path = str(argument).partition("=")
     return ("", argument) if not equals or not name or pathlib.Path(argument).exists() else (name, path)
 
 
 def load_runs(arguments, journal=False):
-    """The runs in the order given. Equal names get numbers."""
+    """Loads the runs in the given order. Equal names get numbers."""
     given = [named_path(argument) for argument in arguments]
     unnamed = iter(run_names([path for name, path in given if not name]) if not all(name for name, _ in given) else [])
     names = [name or next(unnamed) for name, _ in given]

@@ -1,17 +1,17 @@
 """Tables and pictures of one run of bert_hpc, or of several side by side.
 
   report.py RUN                    one run, finished or not
-  report.py RUN RUN --output DIR   several in the same pictures, with scaling where their numbers of ranks differ, and
-                                   means, standard errors and differences where their seeds differ
-  report.py base=RUN large=RUN     the same, with names of your own in legends
-  report.py RUN --text SOURCE.csv  also predictions.csv with the texts, which are read from the file given to bert_hpc_prep
+  report.py RUN RUN --output DIR   several in the same pictures, with scaling if their numbers of ranks differ, and
+                                   means, standard errors and differences if their seeds differ
+  report.py base=RUN large=RUN     the same, with custom names in legends
+  report.py RUN --text SOURCE.csv  also predictions.csv with the texts, read from the input file of bert_hpc_prep
 
-Writes into DIR (default: report/ in the first RUN): summary.md, steps.csv, evaluations.csv and other tables, and each picture as
-PNG and PDF. Prints the summary. README.md in this folder explains every table and picture."""
+Writes into DIR (default: report/ in the first RUN): summary.md, steps.csv, evaluations.csv and other tables, and
+each picture as PNG and PDF. Prints the summary. README.md in this folder explains every table and picture."""
 
 import sys
 
-import command  # first, as it says which packages are missing
+import command  # first: it reports missing packages
 
 import drawing
 import plot_confusion

@@ -1,5 +1,5 @@
-"""A run's data: rows of steps and evaluations as numpy arrays, the settings of its input, and which
-evaluation counts."""
+"""A run's data: rows of steps and evaluations as numpy arrays, the settings of its input, and the selection of an
+evaluation."""
 
 import math
 
@@ -15,11 +15,11 @@ INTEGER_COLUMNS = {"step", "samples", "tokens", "skipped"}
 
 
 class ReportError(Exception):
-    """What the user can correct; printed without a traceback."""
+    """An error that the user can correct; printed without a traceback."""
 
 
 class Run:
-    """One run's rows as numpy arrays; groups that the file lacks are empty."""
+    """One run's rows as numpy arrays; groups missing in the file are empty."""
 
     def __init__(self, path, name):
         self.path = path
@@ -50,12 +50,12 @@ class Run:
 
     @property
     def went_on(self):
-        """Whether it was stopped or killed and resumed: ranks and timers are those of the last start alone."""
+        """True if it was stopped or killed and resumed: then ranks and timers are those of the last start only."""
         return len(self.attributes.get("restarts", [])) > 0
 
     @property
     def timed_seconds(self):
-        """Wall time that the timers are parts of, as in the table at the log's end; NaN where it is unknown."""
+        """The wall time that the timers refer to, as in the table at the log's end; NaN if unknown."""
         return float(self.attributes.get("total_timed_seconds", math.nan))
 
     @property
@@ -64,7 +64,7 @@ class Run:
 
 
 def settings(run):
-    """The resolved input as {"table.key": value}, values as they are written there."""
+    """The resolved input as {"table.key": value}, values as they are written in the file."""
     table, found = "", {}
     for line in str(run.attributes.get("resolved_input", "")).splitlines():
         key, equals, value = line.partition(" = ")
@@ -83,14 +83,14 @@ def metric_names(run):
 
 
 def label_of(runs, metric):
-    """A metric's name for people, as "macro F1"."""
+    """A metric's display name, such as "macro F1"."""
     for run in runs:
         if any(metric in columns for columns in run.evaluations.values()):
             return spoken(run.metric_labels.get(metric) or metric_label(metric, run.task))
     return spoken(metric)
 
 
-# --- Which evaluation counts.
+# --- Selection of an evaluation.
 
 SMALLER_IS_BETTER = ("loss", "rmse", "mae", "perplexity")  # the ends of names, for files that do not say
 
@@ -110,12 +110,13 @@ def best_of(values, metric, run=None):
 
 
 def selecting_metric(run):
-    """What evaluation.best names, or nothing."""
+    """The metric of evaluation.best, or None."""
     return settings(run).get("evaluation.best", "").strip('"')
 
 
 def best_step(run):
-    """The step of a training run's best checkpoint, by validation and evaluation.best; nothing where its model is the last."""
+    """The step of a training run's best checkpoint, by validation and evaluation.best; None if its model is the last
+    one."""
     if run.attributes.get("mode", "train") != "train":
         return None
     best, columns = selecting_metric(run), run.evaluations.get("validation", {})
@@ -124,8 +125,8 @@ def best_step(run):
 
 
 def chosen(run, split):
-    """The evaluation of a split that counts, and which that is: that of the best checkpoint, else the last. So all figures of
-    a run are of one model."""
+    """The selected evaluation of a split and its description: that of the best checkpoint, otherwise the last. So all
+    values of a run come from one model."""
     steps = list(run.evaluations.get(split, {}).get("step", []))
     best = best_step(run)
     if not steps:
@@ -140,6 +141,6 @@ def chosen(run, split):
 
 
 def described(run, split, row, which):
-    """The same in a title: "best accuracy, step 1,370"."""
+    """The description for a title: "best accuracy, step 1,370"."""
     step = int(run.evaluations[split]["step"][row])
     return ", ".join(([] if which == "only one" else [which]) + ([f"step {step:,}"] if step > 0 else []))

@@ -1,4 +1,4 @@
-"""The rows of steps as curves: smoothing, sizes of batches, rates."""
+"""Curves from the rows of steps: smoothing, batch sizes, rates."""
 
 import math
 
@@ -8,13 +8,13 @@ from rundata import settings
 
 
 def smooths(count, share=0.02):
-    """Whether smooth() does anything to so many values."""
+    """True if smooth() changes this many values."""
     return count >= 10 and int(round(count * share)) >= 2
 
 
 def smooth(values, share=0.02, weights=None):
-    """A straight line fitted around each value, with bell-shaped weights about `share` of the values wide, times `weights`.
-    Unlike a moving mean it does not bend the ends of a falling curve. NaNs are left out."""
+    """Fits a straight line around each value, with bell-shaped weights about `share` of the values wide, times
+    `weights`. Unlike a moving mean it does not bend the ends of a falling curve. NaNs are skipped."""
     values = np.asarray(values, dtype=float)
     if not smooths(len(values), share):
         return values
@@ -37,8 +37,8 @@ def smooth(values, share=0.02, weights=None):
 
 
 def updates_of(run):
-    """Updates of each row. Where metrics begin after step 1, as in a run from another's checkpoint, those of the first row follow
-    from its samples."""
+    """Updates of each row. If metrics begin after step 1, as in a run that starts from another's checkpoint, those of
+    the first row follow from its samples."""
     steps, samples = (np.asarray(run.steps[name], dtype=float) for name in ("step", "samples"))
     updates = np.maximum(np.diff(steps, prepend=0), 1)
     if len(updates) > 1 and updates[0] > updates[1:].max():
@@ -48,14 +48,14 @@ def updates_of(run):
 
 
 def batch_sizes(run):
-    """Samples of an update: each row's mean, and each row's last update. The last batch of an epoch may be small; a row's
-    loss is of all its updates, its gradient norm of the last one."""
+    """Samples per update: each row's mean, and each row's last update. The last batch of an epoch may be small; a
+    row's loss covers all its updates, its gradient norm only the last one."""
     steps, epochs = np.asarray(run.steps["step"], dtype=float), np.asarray(run.steps["epoch"], dtype=float)
     samples, updates = np.asarray(run.steps["samples"], dtype=float), updates_of(run)
     means = samples / updates
     stated = settings(run).get("batch.global", "")
     usual = max(means.max(initial=0), float(stated) if stated.isdigit() else 0.0)
-    # What a row lacks of whole batches is missing at the ends of its epochs.
+    # A row's deficit relative to whole batches belongs to the ends of its epochs.
     begins = np.concatenate([epochs[:1] * (1 - updates[:1] / steps[:1]), epochs[:-1]])
     ends = np.floor(epochs + 1e-9) - np.floor(begins + 1e-9)
     lacking = (usual * updates - samples) / np.maximum(ends, 1)
@@ -64,16 +64,17 @@ def batch_sizes(run):
 
 
 def samples_trained_on(run):
-    """Of each row, about: those seen less those of its skipped updates, as many in each. Its loss is of these."""
+    """Approximate samples per row: all samples less those of skipped updates, at the mean batch size. The row's loss
+    covers these."""
     samples, skipped = np.asarray(run.steps["samples"], dtype=float), np.asarray(run.steps["skipped"], dtype=float)
-    if len(skipped) != len(samples):  # of a version that did not count them
+    if len(skipped) != len(samples):  # from a version that did not count them
         return samples
     return samples * np.clip(1 - skipped / updates_of(run), 0, 1)
 
 
 def curve(run, column):
-    """The bold line of a column: its steps and values, smoothed with the samples as weights; and which rows were left out of
-    it, as they are of less than half a batch: their noise would look like a jump."""
+    """The bold line of a column: its steps and values, smoothed with the samples as weights; and a mask of excluded
+    rows, those of less than half a batch, whose noise would look like a jump."""
     values, steps = np.asarray(run.steps[column], dtype=float), np.asarray(run.steps["step"])
     means, last = batch_sizes(run)
     sizes = last if column == "gradient_norm" else means
@@ -84,7 +85,7 @@ def curve(run, column):
 
 
 def steady_rate(run, column):
-    """Samples or tokens per second, without the first twentieth of the rows, where caches and threads warm up."""
+    """Samples or tokens per second, without the first twentieth of the rows, in which caches and threads warm up."""
     amounts, seconds = run.steps[column], run.steps["seconds"]
     skipped = len(seconds) // 20
     duration = float(np.sum(seconds[skipped:]))

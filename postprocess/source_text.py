@@ -1,4 +1,4 @@
-"""predictions.csv with the texts: each row's number leads to its row of the files that bert_hpc_prep read."""
+"""predictions.csv with the texts: each row's number identifies its row in the input files of bert_hpc_prep."""
 
 import csv
 import json
@@ -41,7 +41,7 @@ def rows_of_lines(path):
 
 
 def rows_of(path):
-    """The names of the columns, then each row by those names; blank lines are no rows, as for bert_hpc_prep."""
+    """Yields the column names, then each row as a dict; blank lines do not count as rows, as in bert_hpc_prep."""
     suffix = pathlib.Path(path).suffix.lower()
     if suffix == ".csv":
         return rows_of_table(path, ",", csv.QUOTE_MINIMAL)
@@ -51,7 +51,7 @@ def rows_of(path):
 
 
 def texts_of(paths, columns, needed):
-    """{row: its texts} of the rows in `needed`; rows are counted from 0 through all files."""
+    """{row: its texts} of the rows in `needed`; rows are counted from 0 over all files."""
     found, number = {}, 0
     for path in paths:
         try:
@@ -82,7 +82,7 @@ def predicted_rows(path):
 
 
 def write_all(runs, options, output):
-    """DIR/predictions.csv of every run that has one; the paths."""
+    """Writes DIR/predictions.csv for every run that has one; returns the paths."""
     columns, paths = options.text_column or ["text"], []
     for run in runs:
         source = run.path / "predictions.csv"

@@ -1,4 +1,5 @@
-"""The report's tables: a summary with one column per run, the evaluations, the classes, and the timers; as text, Markdown and CSV."""
+"""The report's tables: a summary with one column per run, the evaluations, the classes, and the timers; as text,
+Markdown and CSV."""
 
 import csv
 import math
@@ -13,13 +14,13 @@ from atomic import written
 from plot_confusion import matrices
 
 
-# The summary has these from the rows, and the table of timers has the last one.
+# The summary takes these from the rows, and the table of timers contains the last one.
 KNOWN_TOTALS = ("total_steps", "total_samples", "total_tokens", "total_seconds", "total_timed_seconds", "total_training_seconds")
 TOTAL_NAMES = {"model_flops": "FLOPs of the model in training"}
 
 
 def number(value):
-    """A figure in four significant digits, or whole with commas between thousands."""
+    """A number with four significant digits, or a whole number with commas between thousands."""
     if isinstance(value, str):
         return value
     if value is None or not math.isfinite(value):
@@ -34,7 +35,8 @@ def last_of(values):
 
 
 def summary_column(run, alone):
-    """One run's figures in the summary, by row name. Of several runs the names have no steps, so that equal quantities share a row."""
+    """One run's values in the summary, by row name. With several runs the names omit steps, so that equal quantities
+    share a row."""
     steps = run.steps
     column = {"status": run.status, "started (UTC)": str(run.attributes.get("started", "–")),
               "version": f"{run.attributes.get('version', '–')} ({str(run.attributes.get('source_revision', '–'))[:10]})",
@@ -82,7 +84,7 @@ STEPS_COLUMNS = ["step", "epoch", "loss", "learning_rate", "gradient_norm", "sam
 
 
 def steps(runs):
-    """The rows of training as metrics.h5 has them, of all runs one after the other."""
+    """The rows of training as in metrics.h5, of all runs in sequence."""
     several = len(runs) > 1
     return ["run"] * several + STEPS_COLUMNS, (
         [run.name] * several + [np.asarray(run.steps[name])[row].item() for name in STEPS_COLUMNS]
@@ -90,7 +92,7 @@ def steps(runs):
 
 
 def evaluations(runs):
-    """A row for each figure, with the metric's name in metrics.h5."""
+    """One row per value, with the metric's name in metrics.h5."""
     header, rows = ["run", "split", "step", "metric", "value"], []
     for run in runs:
         for split, columns in sorted(run.evaluations.items()):
@@ -102,7 +104,7 @@ def evaluations(runs):
 
 
 def classes(runs):
-    """Precision, recall and F1 of every class in the evaluation of each split that counts."""
+    """Precision, recall and F1 of every class in the selected evaluation of each split."""
     header, rows = ["run", "split", "evaluation", "class", "samples", "precision", "recall", "F1"], []
     for run in runs:
         for split, counts, which, labels in matrices(run):
@@ -117,7 +119,7 @@ def classes(runs):
 
 
 def timers(runs):
-    """The log's table of sections, largest first; per cents are of the wall time, as there."""
+    """The log's table of sections, largest first; per cents are of the wall time, as in the log."""
     header = ["run", "section", "calls", "seconds (min)", "seconds (mean)", "seconds (max)", "% of wall time"]
     rows = []
     for run in runs:
@@ -126,7 +128,7 @@ def timers(runs):
         lines = [(str(run.timers["name"][i]), int(run.timers["calls"][i]), [column[i] for column in columns])
                  for i in np.argsort(columns[1])[::-1]]
         if lines and wall > 0:
-            # Of the rank with the most in all sections at most; sums of extremes over sections are bounds.
+            # Bounds, because the extremes of different sections may be on different ranks.
             lines.append(("other", "", [max(0.0, wall - column.sum()) for column in reversed(columns)]))
             lines.append(("wall time", "", [wall] * 3))
         for name, calls, seconds in lines:

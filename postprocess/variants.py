@@ -1,10 +1,11 @@
-"""Runs of one input with several seeds, and variants of that input: which belong together, and what a variant is called."""
+"""Groups runs of one input with several seeds, and variants of that input, and names the variants."""
 
 import os
 
 from rundata import settings
 
-# What may differ between runs of one variant: seeds, folders, the time that a job has left, what is logged and kept.
+# Settings that may differ between runs of one variant: seeds, folders, the job's remaining time, logging and kept
+# files.
 OF_A_RUN = ("run.", "log.", "checkpoint.", "debug.")
 # Layouts never change the mathematics, only the speed.
 OF_A_LAYOUT = ("parallel.", "batch.micro")
@@ -23,7 +24,7 @@ def as_number(text):
 
 
 def alike(texts):
-    """{text: the same figure}, all in one notation: 0.001 and 1e-05 are hard to compare."""
+    """{text: the same number}, all in one notation: 0.001 and 1e-05 are hard to compare."""
     numbers = {text: as_number(text) for text in texts if text is not None}
     known = [value for value in numbers.values() if value is not None]
     write = scientific if any("e" in f"{value:.12g}" for value in known) else "{:.12g}".format
@@ -31,7 +32,7 @@ def alike(texts):
 
 
 def names_of(inputs):
-    """Of each input the settings in which it differs from the others."""
+    """For each input, the settings in which it differs from the others."""
     keys = sorted({key for own in inputs for key in own})
     differing = [key for key in keys if len({own.get(key) for own in inputs}) > 1]
     written = {key: alike({own.get(key) for own in inputs}) for key in differing}
@@ -39,17 +40,17 @@ def names_of(inputs):
 
 
 def identity(run, left_out=OF_A_RUN + OF_A_LAYOUT):
-    """What a run's numbers follow from, without the seed."""
+    """The settings that determine a run's numbers, without the seed."""
     return {key: value for key, value in settings(run).items() if not key.startswith(left_out)}
 
 
 def described(run):
-    """The same with the layout, as pictures show speeds too."""
+    """The same with the layout, because pictures also show speeds."""
     return identity(run, OF_A_RUN) | ({"ranks": str(run.rank_count)} if run.rank_count else {})
 
 
 def grouped(runs):
-    """The runs in groups: those of one variant that differ in their seeds are one, any other is alone."""
+    """Groups the runs: those of one variant that differ only in their seeds form one group, any other is alone."""
     found = {}
     for run in runs:
         key = tuple(sorted(described(run).items())) if settings(run).get("run.seed") else run.name
@@ -62,7 +63,7 @@ def grouped(runs):
 
 
 def labels_of(groups, widest=60):
-    """A group's name: its run's, or its own settings and the number of its seeds."""
+    """A group's name: its run's, or its distinct settings and the number of its seeds."""
     labels = []
     for name, members in zip(names_of([described(group[0]) for group in groups]), groups):
         if len(name) > widest:

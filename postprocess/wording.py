@@ -1,26 +1,26 @@
-"""Names and figures as people read them."""
+"""Display forms of names and numbers."""
 
 import math
 
 
-# Of classification, as the program's log has them; metrics.h5 of older versions and journals have no attribute "label".
+# Of classification, as in the program's log; metrics.h5 of older versions and journals lack the attribute "label".
 MACRO_MEANS = {"precision": "macro precision", "recall": "macro recall", "f1": "macro f1"}
 
 
 def metric_label(name, task):
-    """A metric's name in words: what the dataset "f1" holds depends on the task."""
+    """A metric's display name: the meaning of the dataset "f1" depends on the task."""
     return MACRO_MEANS.get(name, name) if task == "classification" else name
 
 
 def spoken(name):
-    """A name of a column or metric as people write it."""
+    """A display form of a column or metric name."""
     known = {"rmse": "RMSE", "mae": "MAE", "r2": "R²", "f1": "F1", "mcc": "MCC", "auc": "AUC", "pearson": "Pearson correlation",
              "spearman": "Spearman correlation"}
     return " ".join(known.get(word, word) for word in name.replace("_", " ").split())
 
 
 def minus(text):
-    """With the minus sign for the hyphen before numbers."""
+    """Replaces the hyphen before numbers with the minus sign."""
     return text.replace("-", "−")
 
 
@@ -44,12 +44,12 @@ def bytes_text(size):
 
 
 def shortened(text, width):
-    """Cut at the front: runs differ at the end of their names."""
+    """Truncates at the front: runs differ at the end of their names."""
     return text if len(text) <= width else "…" + text[1 - width :]
 
 
 def begun(text, width=22):
-    """Cut at the end: classes differ at the front of their names."""
+    """Truncates at the end: classes differ at the beginning of their names."""
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
@@ -61,7 +61,7 @@ def rate_text(value):
 
 
 def titled(kind, runs, name=None):
-    """"Loss: quickstart", with the state of a run that is not finished; `name` replaces the run's."""
+    """"Loss: quickstart", with the state of an unfinished run; `name` replaces the run's name."""
     if len(runs) > 1:
         return f"{kind}: {name}" if name else kind
     run = runs[0]
