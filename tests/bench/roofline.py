@@ -110,7 +110,8 @@ def linear_layers(model):
     return [("query, key, value", 3 * h, h), ("attention output", h, h), ("feed-forward in", w, h), ("feed-forward out", h, w)]
 
 
-def products_of_step(model, tokens, operand=2):
+def products_of_step(model, tokens, operand=2, narrow=False):
+    """`narrow`: gradients of the blocks' weights are stored in 16 bits (include/bert_hpc/train/weight_gradients.hpp)."""
     n, h = model.layers, model.hidden
     kernels = []
     for name, out, inner in linear_layers(model):
@@ -119,7 +120,7 @@ def products_of_step(model, tokens, operand=2):
         more = 2.0 * tokens * inner if inner == h and out != h else 0.0
         kernels.append(product(name + ": gradient of input", n, tokens, inner, out, more, operand=operand))
         # The first micro-batch's, here the only one, is written alone.
-        kernels.append(product(name + ": gradient of weight", n, out, inner, tokens, out=4, split=True, operand=operand))
+        kernels.append(product(name + ": gradient of weight", n, out, inner, tokens, out=2 if narrow else 4, split=True, operand=operand))
     return kernels
 
 
@@ -150,13 +151,15 @@ def messages_of(model):
     return math.ceil(model.parameters / elements) + 1
 
 
-def streams_of_step(model, tokens, sequences, ranks=1, copies=True):
+def streams_of_step(model, tokens, sequences, ranks=1, copies=True, narrow=False):
     """All that is not a product: by the elements that each reads and writes, 2 bytes an activation, 4 a parameter.
     `copies`: of weights and biases in 16 bits are kept, as in all but FP8 trainings; then epilogues add the biases of the
     products whose result no kernel of ours needs at once."""
     n, h, w, p = model.layers, model.hidden, model.wide, model.parameters
     t = float(tokens)
     weights = float(p - model.tables)
+    blocks = float(n * (4 * h * h + 2 * h * w))
+    spared = 2.0 * blocks if narrow else 0.0
     messages = messages_of(model)
     norm_sums, gelu_sums = partial_sums(model, tokens)
     kernels = [
@@ -173,11 +176,11 @@ def streams_of_step(model, tokens, sequences, ranks=1, copies=True):
         Kernel("embedding layer norm: gradients of weights", 1, t * h * 4),
         Kernel("embedding: backward", 5, t * h * (2 + 2) + t * h * 12),
         Kernel("head and loss", 14, sequences * h * 2 * 30 + 6.0 * h * h * 4),
-        Kernel("gradient norm", 2, p * 4.0),
+        Kernel("gradient norm", 2, p * 4.0 - spared),
         # Value, gradient, two moments: each read and written, but gradients of the blocks' weights, which the next step
         # replaces, are read alone. Rounded copies of what products read are written with them where a rank updates
         # everything.
-        Kernel("AdamW", messages if ranks > 1 else 1, p * 32.0 - 4.0 * n * (4 * h * h + 2 * h * w) + (weights * 2.0 if ranks == 1 and copies else 0.0)),
+        Kernel("AdamW", messages if ranks > 1 else 1, p * 32.0 - 4.0 * blocks - spared + (weights * 2.0 if ranks == 1 and copies else 0.0)),
     ]
     if ranks > 1:
         kernels.append(Kernel("weights to 16 bits, after the update", 2, weights * 6.0))
@@ -208,8 +211,9 @@ def fp8_kernels_of_step(model, lengths):
 
 def kernels_of_step(model, lengths, ranks=1):
     tokens = sum(lengths)
-    return products_of_step(model, tokens) + attention_of_step(model, lengths) + streams_of_step(
-        model, tokens, len(lengths), ranks)
+    narrow = ranks == 1  # and one micro-batch a step
+    return products_of_step(model, tokens, narrow=narrow) + attention_of_step(model, lengths) + streams_of_step(
+        model, tokens, len(lengths), ranks, narrow=narrow)
 
 
 def tile_share(rows, columns, processors, parts=1):

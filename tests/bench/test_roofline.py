@@ -117,6 +117,18 @@ class Times(unittest.TestCase):
         self.assertEqual(of(4)["AdamW"], 32 * BASE.parameters - spared)
         self.assertEqual(of(4)["weights to 16 bits, after the update"], 6 * weights)
 
+    def test_gradients_in_16_bits_spare_six_bytes_of_a_block_s_weight(self):
+        blocks = 12 * 12 * 768**2
+        streams = lambda narrow: {k.name: k.bytes for k in roofline.streams_of_step(BASE, 100, 2, narrow=narrow)}
+        for name in ("AdamW", "gradient norm"):
+            self.assertEqual(streams(False)[name] - streams(True)[name], 2 * blocks)
+        products = lambda narrow: sum(k.bytes for k in roofline.products_of_step(BASE, 100, narrow=narrow))
+        self.assertEqual(products(False) - products(True), 2 * blocks)
+        # One rank alone has them.
+        for ranks in (1, 2):
+            found = {k.name: k.bytes for k in roofline.kernels_of_step(BASE, [50, 50], ranks)}["gradient norm"]
+            self.assertEqual(found, streams(ranks == 1)["gradient norm"])
+
     def test_full_attention_tiles_at_512_run_at_the_rate_named(self):
         self.assertAlmostEqual(roofline.attention_share([512, 512]), 1.0)
         self.assertLess(roofline.attention_share([129]), 0.5)
