@@ -1,0 +1,48 @@
+"""Words of sources, tests and scripts are those of the field. The table says what to write instead; a word is added to it
+when the last use is gone."""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+FOLDERS = ("src", "include", "tests", "jobs", "postprocess", "input")
+SUFFIXES = (".hpp", ".cpp", ".inc", ".py", ".sh", ".toml", ".md", ".txt")
+
+# Pattern → what to write.
+REFUSED = {
+    r"\bEncoderHalf\b|\bmake_half\b|\bdeclare_half\b": "Sublayer",
+    r"\btake_saved\b|\btake_kept\b": "allocate_saved, allocate_deferred",
+    r"(?<!transformers\.)\bBertConfig\b|\bBertHead\b": "ModelConfig, HeadKind",
+    r"\bTaskTraits\b|\bShardTask\b|\bEvaluationSums\b": "tasks::Task, objectives::Objective, metrics::Evaluation",
+    r"\bSealedSign\b|\bsealed_sign\b|\bSignOfLife\b": "SignedHeartbeat, HeartbeatState",
+    r"\bSilenceTable\b": "LivenessTable",
+    r"\b[Ss]tandstill\b": "GlobalStall, stall",
+    r"\blasting_differences\b|\binput_differences\b": "non_resumable, input_changes",
+    r"\bother_bits\b": "reproducibility_breaks",
+    r"\btellers\b": "contributors",
+}
+
+
+def problems_of(path, text):
+    for number, line in enumerate(text.splitlines(), 1):
+        for pattern, instead in REFUSED.items():
+            if match := re.search(pattern, line):
+                yield f"{path}:{number}: \"{match[0]}\": write {instead}"
+
+
+def files():
+    listed = subprocess.run(["git", "-C", str(ROOT), "ls-files", *FOLDERS], capture_output=True, text=True)
+    names = listed.stdout.split("\n") if listed.returncode == 0 else []
+    found = [ROOT / name for name in names if name] or [path for folder in FOLDERS for path in (ROOT / folder).rglob("*")]
+    return [path for path in found if path.suffix in SUFFIXES and path.is_file() and path != pathlib.Path(__file__).resolve()]
+
+
+assert list(problems_of("x", "class EncoderHalf {"))
+assert not list(problems_of("x", "class Sublayer {"))
+checked = files()
+assert len(checked) > 300, "hardly any file was found"
+problems = [p for path in checked for p in problems_of(path.relative_to(ROOT), path.read_text(errors="replace"))]
+print("\n".join(problems) or f"{len(checked)} files keep to the words")
+sys.exit(1 if problems else 0)
