@@ -137,7 +137,7 @@ void require_best_metric(const config::Config& input, std::int64_t labels) {
 }  // namespace
 
 model::ModelConfig complete_model(const config::Config& input, const model::ModelConfig& stated,
-                                 const data::ShardInfo& shards, const data::SpecialIds& special) {
+                                  const data::ShardInfo& shards, const data::SpecialIds& special) {
   model::ModelConfig config = stated;
   if (!vocabulary_is_stated(input)) config.vocab_size = shards.vocabulary_size;
   if (shards.vocabulary_size > config.vocab_size) {
