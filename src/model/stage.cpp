@@ -9,7 +9,8 @@
 namespace bert_hpc::model {
 
 Stage::Stage(const ModelConfig& config, const HeadKind& kind, std::int64_t outputs, const ModelRange& range,
-             const core::ParameterStore& parameters, const layers::TensorGroup& group, DataType storage)
+             const core::ParameterStore& parameters, const layers::TensorGroup& group, DataType storage,
+             bool fuses_row_sums)
     : config_(config), range_(range), group_(group), storage_(storage) {
   const auto slice = [&parameters](const std::string& name) {
     return parameters.slices()[static_cast<std::size_t>(parameters.find(name))];
@@ -18,7 +19,7 @@ Stage::Stage(const ModelConfig& config, const HeadKind& kind, std::int64_t outpu
   for (std::int64_t i = range.first; i < range.last; ++i) {
     layers::SublayerSettings settings = plan.sublayers[static_cast<std::size_t>(i)];
     settings.storage = storage;
-    settings.fuses_row_sums = ops::fuses_row_sums();
+    settings.fuses_row_sums = fuses_row_sums;
     std::vector<core::ParameterSpec> of_sublayer;
     layers::declare_sublayer(settings, of_sublayer);
     sublayers_.push_back(layers::make_sublayer(settings, parameters, group));

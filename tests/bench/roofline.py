@@ -19,6 +19,7 @@ import argparse
 import json
 import math
 import os
+import pathlib
 import re
 import shlex
 import subprocess
@@ -97,6 +98,21 @@ class Kernel:
     operand: int = 2  # bytes of a number of a product's operands
 
 
+def counted_calls():
+    """Blocks → calls of a step by section and kernel, as tests/unit/train/test_call_counts.cpp counts them on a CPU with
+    a GPU's fused forms. CUDA's attention may take a kernel more in backward."""
+    table = json.loads((pathlib.Path(__file__).parent / "results/launches.json").read_text())
+    return {int(blocks): calls for blocks, calls in table.items()}
+
+
+CALLS = counted_calls()
+
+
+def calls(model, *names):
+    """Launches a step of the kernels with these names."""
+    return sum(count for call, count in CALLS[model.layers].items() if call.split(" ", 1)[1] in names)
+
+
 def product(name, launches, rows, columns, inner, extra=0.0, out=2, split=False, operand=2):
     """`operand` and `out` bytes an element of operands and result, `extra` bytes beside them."""
     moved = float(operand) * (rows * inner + inner * columns) + out * rows * columns + extra
@@ -151,6 +167,15 @@ def messages_of(model):
     return math.ceil(model.parameters / elements) + 1
 
 
+def head_calls(model):
+    """Launches of the head, the loss, the copies to the host, and the last block's selection of rows: its query has
+    products and a bias' gradient of its own. The embeddings have one of the dropouts of each pass."""
+    n = model.layers
+    return (calls(model, "gemm") - 3 * 4 * n + calls(model, "column_sums") - n + calls(model, "dropout") - 2 +
+            calls(model, "cross_entropy", "gather_rows", "scatter_add_rows", "tanh_forward", "tanh_backward", "copy_to_host",
+                  "start_copy_to_host"))
+
+
 def streams_of_step(model, tokens, sequences, ranks=1, copies=True, narrow=False):
     """All that is not a product: by the elements that each reads and writes, 2 bytes an activation, 4 a parameter.
     `copies`: of weights and biases in 16 bits are kept, as in all but FP8 trainings; then epilogues add the biases of the
@@ -163,24 +188,24 @@ def streams_of_step(model, tokens, sequences, ranks=1, copies=True, narrow=False
     messages = messages_of(model)
     norm_sums, gelu_sums = partial_sums(model, tokens)
     kernels = [
-        Kernel("embedding: look-up", 1, t * h * (12 + 2)),
+        Kernel("embedding: look-up", calls(model, "embedding_forward"), t * h * (12 + 2)),
         Kernel("embedding: layer norm, dropout", 2, t * h * (6 + 4)),
         *([] if copies else [Kernel("bias of query, key, value", n, n * t * 3 * h * 4)]),
-        Kernel("GELU", n, n * t * w * 4) if copies else Kernel("bias + GELU", n, n * t * w * 6),
-        Kernel("bias + dropout + residual + layer norm", 2 * n, 2 * n * t * h * 8),
-        Kernel("layer norm, dropout: backward", 2 * n + 1, (2 * n + 1) * t * h * 8 + 2 * n * norm_sums),
-        Kernel("GELU: backward", n, n * (t * w * 6 + gelu_sums)),
+        Kernel("GELU", calls(model, "gelu_forward"), n * t * w * 4) if copies else Kernel("bias + GELU", n, n * t * w * 6),
+        Kernel("bias + dropout + residual + layer norm", calls(model, "residual_layer_norm_forward") - 1, 2 * n * t * h * 8),
+        Kernel("layer norm, dropout: backward", calls(model, "residual_layer_norm_backward", "residual_layer_norm_backward_sums"), (2 * n + 1) * t * h * 8 + 2 * n * norm_sums),
+        Kernel("GELU: backward", calls(model, "gelu_backward_sums"), n * (t * w * 6 + gelu_sums)),
         # Of what these two have added up of their rows: gradients of γ, β and of three biases of four.
-        Kernel("sums of partial sums", 3 * n, n * (2 * norm_sums + gelu_sums)),
+        Kernel("sums of partial sums", calls(model, "add_partial_sums"), n * (2 * norm_sums + gelu_sums)),
         Kernel("gradients of the biases of query, key, value", n, n * t * 3 * h * 2),
-        Kernel("embedding layer norm: gradients of weights", 1, t * h * 4),
-        Kernel("embedding: backward", 5, t * h * (2 + 2) + t * h * 12),
-        Kernel("head and loss", 14, sequences * h * 2 * 30 + 6.0 * h * h * 4),
-        Kernel("gradient norm", 2, p * 4.0 - spared),
+        Kernel("embedding layer norm: gradients of weights", calls(model, "layer_norm_backward_weight"), t * h * 4),
+        Kernel("embedding: backward", 1 + calls(model, "embedding_backward", "mark_rows", "mark_first_rows"), t * h * (2 + 2) + t * h * 12),
+        Kernel("head and loss", head_calls(model), sequences * h * 2 * 30 + 6.0 * h * h * 4),
+        Kernel("gradient norm", calls(model, "squared_norm_ranges", "sum_and_clip"), p * 4.0 - spared),
         # Value, gradient, two moments: each read and written, but gradients of the blocks' weights, which the next step
         # replaces, are read alone. Rounded copies of what products read are written with them where a rank updates
         # everything.
-        Kernel("AdamW", messages if ranks > 1 else 1, p * 32.0 - 4.0 * blocks - spared + (weights * 2.0 if ranks == 1 and copies else 0.0)),
+        Kernel("AdamW", messages if ranks > 1 else calls(model, "adamw"), p * 32.0 - 4.0 * blocks - spared + (weights * 2.0 if ranks == 1 and copies else 0.0)),
     ]
     if ranks > 1:
         kernels.append(Kernel("weights to 16 bits, after the update", 2, weights * 6.0))

@@ -133,6 +133,11 @@ class Times(unittest.TestCase):
         self.assertAlmostEqual(roofline.attention_share([512, 512]), 1.0)
         self.assertLess(roofline.attention_share([129]), 0.5)
 
+    def test_launches_are_those_that_a_step_was_counted_to_take(self):
+        for model in (roofline.BASE, roofline.LARGE):
+            counted = sum(roofline.CALLS[model.layers].values())
+            self.assertEqual(sum(kernel.launches for kernel in roofline.kernels_of_step(model, [50, 50])), counted)
+
     def test_a_step_is_at_least_its_launches_and_faster_memory_never_hurts(self):
         for title, model, lengths in roofline.shape_cases():
             with self.subTest(title):

@@ -47,9 +47,10 @@ class Stage {
 
   /// `parameters` must outlive the stage and hold what model_parameters() lists for the range and the group's place.
   /// `storage`: of activations and the gradients with respect to them, so of all that goes in or out but logits.
+  /// `fuses_row_sums`: as in layers::SublayerSettings; tests count a GPU's launches on a CPU.
   Stage(const ModelConfig& config, const HeadKind& kind, std::int64_t outputs, const ModelRange& range,
         const core::ParameterStore& parameters, const layers::TensorGroup& group = {},
-        DataType storage = DataType::fp32);
+        DataType storage = DataType::fp32, bool fuses_row_sums = ops::fuses_row_sums());
 
   const ModelRange& range() const { return range_; }
   /// The weights of the products of all blocks here.

@@ -1,13 +1,18 @@
 // How much a training step asks of its device, counted: a GPU waits for what the host launches one by one. The products
 // are a library's (a GEMM, and kernels for what it does not fuse), as on GPUs; their results do not matter here.
 #include <catch2/catch_test_macros.hpp>
+#include <fstream>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <numeric>
+#include <sstream>
+#include <string>
 #include <vector>
 
 #include "../src/ops/gemm.hpp"
 #include "bert_hpc/comm/mpi_communicator.hpp"
 #include "bert_hpc/core/call_count.hpp"
+#include "bert_hpc/core/environment.hpp"
 #include "bert_hpc/model/partition.hpp"
 #include "bert_hpc/model/stage.hpp"
 #include "bert_hpc/train/data_parallel.hpp"
@@ -17,33 +22,52 @@
 #include "support/narrow_base.hpp"
 
 using namespace bert_hpc;
+using core::ConstMatrix;
 using core::DeviceCall;
+using core::Matrix;
+using core::Tensor;
 
 namespace {
 
 const layers::HeadKind kind = tests::classification_head;
 
+/// What a step runs on: a library without fused forms, or cuBLASLt, whose epilogues add biases, and a GPU's backward
+/// kernels, which sum over rows what they write (ops/fusion.hpp: "on").
+enum class Fused { no, as_on_gpus };
+
 class CountedGemm final : public ops::GemmProduct {
  public:
-  using ops::GemmProduct::GemmProduct;
+  CountedGemm(core::DataType compute, Fused fused) : GemmProduct(compute), fused_(fused) {}
   std::string name() const override { return "counted"; }
+  void forward(ConstMatrix x, Tensor<const float> w, const float* bias, Matrix y) override {
+    GemmProduct::forward(x, w, fused_ == Fused::as_on_gpus ? nullptr : bias, y);
+  }
+  void forward_gelu(ConstMatrix x, Tensor<const float> w, const float* bias, Matrix pre, Matrix y) override {
+    if (fused_ == Fused::no) return GemmProduct::forward_gelu(x, w, bias, pre, y);
+    forward(x, w, bias, pre);
+    ops::gelu_forward(pre, y);
+  }
 
  private:
   void gemm(std::int64_t, std::int64_t, std::int64_t, const Operand&, const Operand&, float, const Result&) override {
     core::count_call(DeviceCall::product, "gemm");
   }
+
+  Fused fused_;
 };
 
 /// A step of the first of `ranks` ranks, which do not exist, as the trainer does it.
-core::CallCount counted_step(core::DataType compute, int ranks = 1, std::int64_t bucket_elements = 0) {
-  const model::ModelConfig config = tests::narrow_base();
+core::CallCount counted_step(core::DataType compute, int ranks = 1, std::int64_t bucket_elements = 0,
+                             Fused fused = Fused::no, int blocks = 12) {
+  model::ModelConfig config = tests::narrow_base();
+  config.num_hidden_layers = blocks;
   test::CountedGroup group(comm::make_self_communicator(), ranks);
   const train::ShardSettings shards{.bucket_elements = bucket_elements};
   core::ParameterStore store(model::model_parameters(config, kind, 2), core::ParameterStore::Arenas::with_gradients,
                              train::shard_alignment(false, ranks), train::shard_memory(shards, group));
   model::initialize_parameters(store, config, 1);
-  model::Stage bert(config, kind, 2, model::whole(config), store, {}, compute);
-  CountedGemm products(compute);
+  model::Stage bert(config, kind, 2, model::whole(config), store, {}, compute, fused == Fused::as_on_gpus);
+  CountedGemm products(compute, fused);
   const auto attention = ops::make_attention("fused", compute);
   const auto batch = tests::narrow_batch(32);
   core::Workspace workspace;
@@ -136,6 +160,28 @@ TEST_CASE("ZeRO 1 on 8 GPUs takes at most 16 messages of each kind, as many upda
   CHECK(in_section(count, DeviceCall::kernel, "norm") == 2);
   CHECK(count.total(DeviceCall::collective, "all_reduce") == 1);
   CHECK(count.total(DeviceCall::wait) == 1);
+}
+
+TEST_CASE("the table of launches from which the roofline is made is that of a step", "[launches]") {
+  nlohmann::json table;
+  for (const int blocks : {12, 24}) {
+    const core::CallCount count = counted_step(core::DataType::bf16, 1, 0, Fused::as_on_gpus, blocks);
+    nlohmann::json& calls = table[std::to_string(blocks)];
+    for (const core::CallCount::Entry& entry : count.entries()) {
+      if (entry.call == DeviceCall::wait || entry.call == DeviceCall::collective) continue;
+      std::string name(entry.name);
+      name = name.substr(name.rfind(':') + 1);
+      calls[std::string(entry.section) + " " + name] = entry.count;
+    }
+  }
+  const std::string path = std::string(BERT_HPC_TESTS_DIRECTORY) + "/bench/results/launches.json";
+  const std::string text = table.dump(1) + '\n';
+  // Writes the table where a person asks for it, else compares.
+  if (core::environment("BERT_HPC_WRITE_LAUNCHES") == "1") std::ofstream(path) << text;
+  std::stringstream committed;
+  committed << std::ifstream(path).rdbuf();
+  INFO("after a change of the launches: BERT_HPC_WRITE_LAUNCHES=1 test_train [launches], then roofline.py");
+  CHECK(committed.str() == text);
 }
 
 TEST_CASE("gradients of a model on GPUs are sent in about a dozen messages") {
