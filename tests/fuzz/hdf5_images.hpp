@@ -71,7 +71,10 @@ inline void write_checkpoint(const std::string& folder) {
   std::mutex hdf5;
   const std::atomic<bool> cancelled = false;
   const std::vector<float> numbers(10, 1.5f);
-  io::write_checkpoint_file(folder, 0, manifest.id, manifest.step, {numbers, numbers, numbers}, hdf5, cancelled);
+  std::vector<io::Quantity> payload;
+  manifest.quantities = {io::parameters_name, "adam_m", "adam_v"};
+  for (const std::string& name : manifest.quantities) payload.push_back({name, numbers});
+  io::write_checkpoint_file(folder, 0, manifest.id, manifest.step, payload, hdf5, cancelled);
   io::write_manifest(folder, manifest, hdf5);
 }
 

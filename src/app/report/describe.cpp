@@ -13,6 +13,8 @@
 #include "bert_hpc/core/version.hpp"
 #include "bert_hpc/io/provenance.hpp"
 #include "bert_hpc/metrics/registry.hpp"
+#include "bert_hpc/ops/activation.hpp"
+#include "bert_hpc/ops/layer_norm.hpp"
 
 namespace bert_hpc::app {
 namespace {
@@ -58,6 +60,16 @@ std::string plan_warning(const RunContext& context, std::int64_t most_bytes, int
   return memory_warning(most_bytes, planned ? 1 : here, host_memory(), "this node");
 }
 
+std::string kernels_text(const Assembly& assembly) {
+  std::string text = "matmul: " + assembly.products->name() + "; attention: " + assembly.attention->name();
+  if (!core::is_gpu_build()) return text;
+  // The same on every GPU, so that bits do not depend on its number of multiprocessors.
+  constexpr std::int64_t many = std::int64_t{1} << 20;
+  const std::int64_t norm = ops::norm_sum_blocks(many, assembly.config.hidden_size), gelu = ops::gelu_sum_blocks(many);
+  return text + "; at most " + std::to_string(norm) + " blocks a launch in layer norms' backward passes, " +
+         std::to_string(gelu) + " in GELU's";
+}
+
 }  // namespace
 
 std::vector<std::string> library_versions() {
@@ -87,7 +99,7 @@ void describe_run(const RunContext& context, const Assembly& assembly, const Dat
   facts.version = core::version();
   facts.revision = core::revision();
   facts.libraries = library_versions();
-  facts.kernels = "matmul: " + assembly.products->name() + "; attention: " + assembly.attention->name();
+  facts.kernels = kernels_text(assembly);
   facts.processor = machine.processor;
   facts.instruction_sets = machine.instruction_sets;
   facts.input = context.invocation.input_path;
