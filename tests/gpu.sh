@@ -39,7 +39,7 @@ say "Building for GPUs in $cuda"
 
 say "Packing $bundle"
 rm -rf "$bundle" "$bundle.tar.xz"
-mkdir -p "$bundle"/{bin,cpu,lib,bench,tests/integration,programs/cuda,programs/cpu}
+mkdir -p "$bundle"/{bin,cpu,lib,tests,programs/cuda,programs/cpu}
 for program in "$cuda"/bert_hpc "$cuda"/bert_hpc_prep "$cuda"/tests/test_* "$cuda"/tests/bench_{attention,training}; do
   case ${program##*/} in
     test_mpi_heartbeat | test_mpi_checked_communicator) continue ;; # which use no GPU
@@ -57,9 +57,7 @@ done
 chmod +x "$bundle"/programs/*/*
 cp -r tests/golden "$bundle/tests/"
 rm -rf "$bundle"/tests/golden/{__pycache__,*.cpp,*.py}
-cp tests/integration/{program,test_gpu}.py "$bundle/tests/integration/"
-cp tests/bench/{cases,one_case,bench_training,unpadded,kernels,roofline}.py tests/gpu/kernels.sh "$bundle/bench/"
-cp tests/gpu/{run,bench,steps,with_libraries}.sh "$bundle/"
+tests/gpu/copy_scripts.sh "$bundle"
 
 # What the programs load from here, but for the C library and what comes with CUDA, NCCL and the driver.
 needed() {

@@ -54,10 +54,6 @@ bool owns_everything(const core::ParameterStore& parameters, std::span<const Own
 
 std::unique_ptr<ops::UpdateRule> make_rule(const ops::OptimizerKind& kind, std::vector<double> values) {
   core::require(kind.states.size() <= ops::most_states, "optimizer: more states than an update takes");
-  for (const ops::StateTensor& state : kind.states) {
-    core::require(state.type == core::DataType::fp32 && state.parameters == 1,
-                  "optimizer: states in other forms than fp32 are not implemented");
-  }
   if (values.empty()) {
     for (const core::NumberSetting& setting : kind.input.settings) values.push_back(setting.value);
   }

@@ -173,7 +173,7 @@ ShardPlan plan_shards(const core::ParameterStore& parameters, const ShardSetting
 
 std::vector<std::pair<std::string, std::int64_t>> ShardPlan::memory() const {
   std::vector<std::pair<std::string, std::int64_t>> bytes = {{"parameters", arena * float_bytes}};
-  const std::int64_t states = ops::bytes_of(settings.states, optimizer_elements);
+  const std::int64_t states = optimizer_elements * ops::bytes_per_parameter(settings.states);
   if (shards_gradients()) {
     std::int64_t places = held;
     for (const std::int64_t elements : ring) places += elements + elements / ranks;

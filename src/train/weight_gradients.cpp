@@ -12,7 +12,7 @@ bool replaces_first_gradients(bool gpu, bool reproducible) {
 core::DataType weight_gradient_type(const WeightGradientFacts& facts, const std::string& stated) {
   if (!stated.empty() && stated != "16" && stated != "32") {
     throw core::Error(core::ExitCode::input,
-                      "BERT_HPC_GRADIENTS is \"" + stated + "\": \"16\" and \"32\" bits are known.");
+                      "BERT_HPC_GRADIENTS is \"" + stated + "\": write \"16\" or \"32\" (bits).");
   }
   const bool wanted = stated.empty() ? facts.gpu : stated == "16";
   const bool possible = facts.compute == core::DataType::bf16 && !facts.fp8 && !facts.reproducible && !facts.offload &&

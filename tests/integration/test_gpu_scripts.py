@@ -6,7 +6,6 @@ import json
 import os
 import pathlib
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -38,13 +37,9 @@ class Scripts(unittest.TestCase):
         self.addCleanup(temporary.cleanup)
         self.bundle = pathlib.Path(temporary.name) / "bundle"
         self.out = pathlib.Path(temporary.name) / "out"
-        for folder in ("bin", "bench", "tests/integration", "tools"):
+        for folder in ("bin", "tools"):
             (self.bundle / folder).mkdir(parents=True)
-        for script in ("run.sh", "bench.sh", "steps.sh", "with_libraries.sh"):
-            shutil.copy(TESTS / "gpu" / script, self.bundle)
-        shutil.copy(TESTS / "gpu" / "kernels.sh", self.bundle / "bench")
-        for script in ("cases.py", "one_case.py", "kernels.py", "roofline.py"):
-            shutil.copy(TESTS / "bench" / script, self.bundle / "bench")
+        subprocess.run([TESTS / "gpu/copy_scripts.sh", self.bundle], check=True)
         self.tool("nvidia-smi", "echo pretended GPU")
         self.tool("compute-sanitizer", "exit 77")
         self.program("mpirun", 'shift 2; exec "$@"')

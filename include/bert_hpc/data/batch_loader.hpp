@@ -62,7 +62,7 @@ struct LoadedStep {
   std::int64_t target_count = 0;                ///< of this replica
   std::int64_t sequences = 0, tokens = 0;       ///< of this replica
 
-  /// Targets of the global batch where they can be told without asking other replicas (all tasks but those that mask
+  /// Targets of the global batch where they are known without asking other replicas (all tasks but those that mask
   /// tokens), else −1: sum target_count over the replicas.
   std::int64_t global_target_count = 0;
 };

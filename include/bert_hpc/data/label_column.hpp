@@ -1,5 +1,5 @@
 // The labels of sequences, as the dataset /labels of shards and the program's memory hold them. The kinds of labels
-// (tasks::Labels) are told apart here alone: a further kind is a case in each of these functions.
+// (tasks::Labels) are distinguished here alone: a further kind is a case in each of these functions.
 #pragma once
 
 #include <cstdint>

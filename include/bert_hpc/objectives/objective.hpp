@@ -1,4 +1,4 @@
-// The compute side of a task: its head with the loss, and what a prediction is. A task's objective is one file,
+// The compute side of a task: its head with the loss. A task's objective is one file,
 // src/objectives/NAME.cpp, and a line in src/objectives/registry.cpp; its data side is in tasks/task.hpp.
 #pragma once
 

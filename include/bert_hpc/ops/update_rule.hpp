@@ -18,20 +18,14 @@
 
 namespace bert_hpc::ops {
 
-/// What an optimizer keeps of every parameter from step to step, zero at first.
+/// A float that an optimizer keeps of every parameter from step to step, zero at first.
 struct StateTensor {
   std::string name;  ///< of its dataset in checkpoints
-  core::DataType type = core::DataType::fp32;
-  std::int64_t parameters = 1;  ///< that share an element: more for scales of blocks
-
-  /// Of the state of `elements` parameters.
-  std::int64_t bytes(std::int64_t elements) const {
-    return (elements + parameters - 1) / parameters * core::bytes_of(type);
-  }
 };
-/// Of all states of `elements` parameters.
-std::int64_t bytes_of(std::span<const StateTensor> states, std::int64_t elements);
-double bytes_per_parameter(std::span<const StateTensor> states);
+/// Of all states of one parameter.
+inline std::int64_t bytes_per_parameter(std::span<const StateTensor> states) {
+  return static_cast<std::int64_t>(states.size() * sizeof(float));
+}
 
 inline constexpr std::size_t most_states = 4;
 
@@ -87,7 +81,7 @@ class UpdateRanges {
     std::int64_t range = 0, begin = 0, count = 0;
   };
   // For rules: ranges and pieces in device memory. Those of ranges [first, last) are pieces [piece_of(first),
-  // piece_of(last)); blocks are cut where sums of tensors begin anew.
+  // piece_of(last)); blocks end where the sum of another tensor begins.
   const UpdateRange* ranges() const { return ranges_.data(); }
   const Piece* pieces() const { return pieces_.data(); }
   const core::Buffer<Piece>& blocks() const { return blocks_; }

@@ -30,13 +30,13 @@ io::CheckpointFolder checkpoint_folder(const config::Config& input) {
 
 std::int64_t snapshot_bytes(const train::ShardPlan& plan) {
   const std::int64_t own = plan.arena / plan.ranks;
-  return own * static_cast<std::int64_t>(sizeof(float)) + ops::bytes_of(plan.settings.states, own);
+  return own * (static_cast<std::int64_t>(sizeof(float)) + ops::bytes_per_parameter(plan.settings.states));
 }
 
 std::int64_t checkpoint_bytes(const Assembly& assembly, std::span<const ops::StateTensor> states, int ranks) {
   std::int64_t bytes = 0;
   for (const core::WholeTensor& tensor : whole_tensors(assembly)) {
-    bytes += tensor.elements() * static_cast<std::int64_t>(sizeof(float)) + ops::bytes_of(states, tensor.elements());
+    bytes += tensor.elements() * (static_cast<std::int64_t>(sizeof(float)) + ops::bytes_per_parameter(states));
   }
   return bytes + (ranks + 1) * io::checkpoint_file_bytes(0, 0);
 }

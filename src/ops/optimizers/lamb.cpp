@@ -6,34 +6,27 @@
 // forms u again from what the first one left, so that nothing but the moments is stored between them.
 #include <cmath>
 
+#include "moments.hpp"
 #include "update_kernels.hpp"
 
 namespace bert_hpc::ops {
 namespace optimizers {
-
-struct LambSettings {
-  double beta1, beta2, epsilon, weight_decay;
-};
 
 /// Constants of a step, formed in double and rounded once.
 struct LambElement {
   static constexpr std::size_t states = 2;
   static constexpr bool tensor_norms = true;
 
-  LambElement(const LambSettings& settings, const UpdateStep& step, bool decays)
+  LambElement(const MomentSettings& settings, const UpdateStep& step, bool decays)
       : learning_rate(static_cast<float>(step.learning_rate)),
         decay(static_cast<float>(decays ? settings.weight_decay : 0.0)),
-        inverse1(static_cast<float>(1.0 / correction(settings.beta1, step))),
-        inverse_root2(static_cast<float>(1.0 / std::sqrt(correction(settings.beta2, step)))),
+        inverse1(static_cast<float>(1.0 / bias_correction(settings.beta1, step))),
+        inverse_root2(static_cast<float>(1.0 / std::sqrt(bias_correction(settings.beta2, step)))),
         new1(static_cast<float>(1.0 - settings.beta1)),
         new2(static_cast<float>(1.0 - settings.beta2)),
         beta2(static_cast<float>(settings.beta2)),
         epsilon(static_cast<float>(settings.epsilon)),
         gradient_scale(step.gradient_scale) {}
-
-  static double correction(double beta, const UpdateStep& step) {
-    return 1.0 - std::pow(beta, static_cast<double>(step.number));
-  }
 
   // g' = gradient_scale · g,  m ← m + (g' − m)(1 − β1),  v ← β2 v + (1 − β2) g'²; then
   // u = m / bc1 / (√v / √bc2 + ε) + wd · w
@@ -58,7 +51,7 @@ struct LambElement {
 
 class Lamb final : public UpdateRule {
  public:
-  explicit Lamb(std::span<const double> v) : settings_{v[0], v[1], v[2], v[3]} {}
+  explicit Lamb(const MomentSettings& settings) : settings_(settings) {}
 
   bool needs_tensor_norms() const override { return true; }
   void begin(const UpdateStep& step, const UpdateRanges& ranges, double* sums) const override {
@@ -84,21 +77,13 @@ class Lamb final : public UpdateRule {
   }
 
  private:
-  LambSettings settings_;
+  MomentSettings settings_;
 };
 
 }  // namespace optimizers
 
 OptimizerKind lamb() {
-  return {.input = {.name = "lamb",
-                    .settings = {{.key = "beta1", .value = 0.9, .low = 0, .high = 1, .high_open = true},
-                                 {.key = "beta2", .value = 0.999, .low = 0, .high = 1, .high_open = true},
-                                 {.key = "epsilon", .value = 1e-6, .low = 0, .low_open = true},
-                                 {.key = "weight_decay", .value = 0.01, .low = 0}}},
-          .states = {{.name = "first_moments"}, {.name = "second_moments"}},
-          .make = [](std::span<const double> values) -> std::unique_ptr<UpdateRule> {
-            return std::make_unique<optimizers::Lamb>(values);
-          }};
+  return optimizers::moment_kind<optimizers::Lamb>("lamb", 1e-6);
 }
 
 }  // namespace bert_hpc::ops

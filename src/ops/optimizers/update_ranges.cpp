@@ -16,20 +16,6 @@ core::Buffer<UpdateRanges::Piece> on_device(const std::vector<UpdateRanges::Piec
 
 }  // namespace
 
-std::int64_t bytes_of(std::span<const StateTensor> states, std::int64_t elements) {
-  std::int64_t bytes = 0;
-  for (const StateTensor& state : states) bytes += state.bytes(elements);
-  return bytes;
-}
-
-double bytes_per_parameter(std::span<const StateTensor> states) {
-  double bytes = 0;
-  for (const StateTensor& state : states) {
-    bytes += static_cast<double>(core::bytes_of(state.type)) / static_cast<double>(state.parameters);
-  }
-  return bytes;
-}
-
 UpdateRanges::UpdateRanges(std::span<const UpdateRange> ranges, core::DataType copies)
     : copies_(copies), ranges_(static_cast<std::int64_t>(ranges.size())), first_piece_(1, 0) {
   std::vector<Piece> pieces, blocks;

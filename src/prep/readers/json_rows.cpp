@@ -18,10 +18,7 @@ class JsonRows : public RowReader {
 
   bool next(Row& row) override {
     std::string_view line;
-    do {
-      row.line = source_.line();
-      if (!source_.next_line(line)) return false;
-    } while (is_blank(line));
+    if (!source_.next_filled_line(line, row.line)) return false;
     row.number = ++number_;
     row.problem.clear();
     row.values.assign(columns_.size(), std::nullopt);

@@ -13,21 +13,16 @@ class PlainRows : public RowReader {
 
   bool next(Row& row) override {
     std::string_view line;
-    do {
-      row.line = source_.line();
-      if (!source_.next_line(line)) return false;
-    } while (is_blank(line));
+    if (!source_.next_filled_line(line, row.line)) return false;
+    row.problem.clear();
     text_ = line;
     while (format_.unit == TextUnit::paragraph && source_.next_line(line) && !is_blank(line)) {
-      if (text_.size() + line.size() > longest_record) {
-        row.problem = "is longer than 64 MiB";
-        break;
-      }
+      if (text_.size() + line.size() > longest_record) row.problem = "is longer than 64 MiB";
+      if (!row.problem.empty()) continue;  // to the end of the paragraph
       text_ += '\n';
       text_ += line;
     }
     row.number = ++number_;
-    row.problem.clear();
     if (format_.encoding == TextEncoding::latin1) {
       tokenize::latin1_to_utf8(text_, converted_);
       text_.swap(converted_);

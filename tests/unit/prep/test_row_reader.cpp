@@ -147,6 +147,15 @@ TEST_CASE("JSON Lines: numbers as text, null and absent keys, damaged lines") {
   CHECK(rows("{\"t\":" + std::string(1'000'000, '[') + "\n", json, {"t"}) == Rows{"1:!"});
 }
 
+TEST_CASE("a paragraph that is too long is one row with a problem, and the next one is read") {
+  RowFormat text = plain;
+  text.unit = TextUnit::paragraph;
+  std::string content;
+  const std::string line = std::string(1 << 20, 'x') + '\n';
+  for (int i = 0; i < 66; ++i) content += line;
+  CHECK(rows(content + "\nnext\n", text, {"text"}) == Rows{"1:!", "68:next"});
+}
+
 TEST_CASE("plain text by lines and by paragraphs") {
   RowFormat text = plain;
   CHECK(rows("one\ntwo\r\n\n  \nthree", text, {"text"}) == Rows{"1:one", "2:two", "5:three"});

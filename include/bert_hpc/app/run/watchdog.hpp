@@ -94,8 +94,8 @@ class GlobalStall {
   std::vector<std::int64_t> moves_;
 };
 
-/// The section of every rank, the smallest group first: `rank 3 on node7 is in "data", ranks 0-2 are in "gradient
-/// sum"`.
+/// The section of every rank, in ascending order of group size: `rank 3 on node7 is in "data", ranks 0-2 are in
+/// "gradient sum"`.
 std::string whereabouts(const std::vector<std::string>& sections, const std::vector<std::string>& hosts);
 
 class Watchdog {
@@ -103,7 +103,7 @@ class Watchdog {
   /// Collective. All must outlive it. Does nothing in a world of one rank, or where it is switched off.
   Watchdog(const WatchdogSettings& settings, comm::Communicator& world, const core::Activity& activity, core::Log& log,
            const FailureMark& mark);
-  /// Tells the other ranks that this one leaves.
+  /// Sends the other ranks a last heartbeat.
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;

@@ -38,6 +38,15 @@ class LineSource {
   /// The next line without its end (LF or CRLF); false at the end of the file. The view lasts until the next call.
   bool next_line(std::string_view& line);
 
+  /// The next line that is not blank, and its number; false at the end of the file.
+  bool next_filled_line(std::string_view& line, std::int64_t& number) {
+    do {
+      number = line_;
+      if (!next_line(line)) return false;
+    } while (is_blank(line));
+    return true;
+  }
+
   std::int64_t line() const { return line_; }      ///< number of the line that begins at the front, from 1
   std::int64_t offset() const { return offset_; }  ///< bytes of text before the front, a byte order mark among them
   const std::string& file() const { return file_; }
