@@ -10,7 +10,6 @@
 
 #include "bert_hpc/app/checkpoint/checkpointer.hpp"
 #include "bert_hpc/app/checkpoint/resume.hpp"
-#include "bert_hpc/app/engine/assembly.hpp"
 #include "bert_hpc/app/given_input.hpp"
 #include "bert_hpc/app/run/checkpoint_owner.hpp"
 #include "bert_hpc/app/run/collective.hpp"

@@ -5,7 +5,9 @@
 #include "bert_hpc/app/application.hpp"
 #include "bert_hpc/app/engine/data_sets.hpp"
 #include "bert_hpc/app/engine/evaluator.hpp"
+#include "bert_hpc/app/engine/model_from_config.hpp"
 #include "bert_hpc/app/engine/model_labels.hpp"
+#include "bert_hpc/app/engine/model_loading.hpp"
 #include "bert_hpc/app/engine/one_answer.hpp"
 #include "bert_hpc/app/engine/planned_data.hpp"
 #include "bert_hpc/app/plan/micro_batch_size.hpp"
@@ -47,12 +49,10 @@ void run_evaluation(const RunContext& context) {
     evaluator.emplace(*assembly, reader,
                       data::evaluation_options(batches, evaluation_micro_tokens(input, longest, usual)), !predicts);
     assembly->allocate({}, 0, evaluator->bounds());
-    if (estimates) {
-      model::check_hf_weights(*input.model.pretrained, assembly->all_parameters(), {.family = config.family});
-    }
+    if (estimates) check_pretrained(*assembly, input, false);
   });
   const auto memory_of = [&](const Assembly& part) {
-    MemoryPlan memory = part.memory(false);
+    MemoryPlan memory = model_memory(part, false);
     add_surroundings(sets, part, memory);
     return memory;
   };
@@ -73,7 +73,7 @@ void run_evaluation(const RunContext& context) {
   }
   groups.emplace(comm::make_process_groups(world, context.grid));
   assembly->connect(*groups, timers);
-  assembly->load_values(input);
+  load_values(*assembly, input);
   leave_if_asked(context);
   const std::unique_ptr<io::RunLock> lock = lock_run_directory(context);
   Results results(context, lock.get(), config.label_names, assembly->label_scale, sets.hdf5);

@@ -4,7 +4,8 @@
 #include <functional>
 #include <vector>
 
-#include "bert_hpc/app/engine/assembly.hpp"
+#include "bert_hpc/app/engine/model_from_config.hpp"
+#include "bert_hpc/app/engine/resolved_input.hpp"
 #include "bert_hpc/app/plan/grid_layout.hpp"
 #include "bert_hpc/config/machine_description.hpp"
 #include "bert_hpc/core/text.hpp"

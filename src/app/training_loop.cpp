@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "bert_hpc/app/engine/model_loading.hpp"
 #include "bert_hpc/app/plan/simulation.hpp"
 #include "bert_hpc/app/report/call_table.hpp"
 #include "bert_hpc/app/report/describe.hpp"
@@ -210,7 +211,7 @@ void TrainingLoop::stop() {
 
 bool TrainingLoop::test() {
   if (!training_.test) return true;
-  if (best_.kept()) training_.assembly->load_folder(results_.model_folder());
+  if (best_.kept()) load_folder(*training_.assembly, results_.model_folder());
   const auto timed = timers_.measure("evaluation");
   Predictions predictions;
   const bool gathers = training_.assembly->objective.task->predicts_samples;

@@ -6,7 +6,10 @@
 #include "bert_hpc/app/checkpoint/resume.hpp"
 #include "bert_hpc/app/engine/data_sets.hpp"
 #include "bert_hpc/app/engine/label_unit.hpp"
+#include "bert_hpc/app/engine/model_from_config.hpp"
+#include "bert_hpc/app/engine/model_loading.hpp"
 #include "bert_hpc/app/engine/planned_data.hpp"
+#include "bert_hpc/app/engine/precision.hpp"
 #include "bert_hpc/app/engine/training_settings.hpp"
 #include "bert_hpc/app/plan/micro_batch_size.hpp"
 #include "bert_hpc/app/plan/simulation.hpp"
@@ -18,6 +21,7 @@
 #include "bert_hpc/app/run/earlier_start.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/metrics/metric.hpp"
+#include "bert_hpc/model/hf_weights.hpp"
 #include "training.hpp"
 #include "training_loop.hpp"
 
@@ -36,7 +40,7 @@ MemoryPlan memory_of(const Training& training, const Assembly& assembly, const R
   const train::ShardSettings shards = shards_of(training, assembly, context);
   const train::ShardPlan plan = train::plan_shards(assembly.parameters, shards, context.grid.data);
   MemoryPlan memory = plan.memory();
-  for (auto& item : assembly.memory(true)) memory.push_back(std::move(item));
+  for (auto& item : model_memory(assembly, true)) memory.push_back(std::move(item));
   if (training.message_bytes > 0) memory.emplace_back("messages", training.message_bytes);
   memory.emplace_back("prepared batches", training.loader->memory_bytes());
   memory.emplace_back("snapshot for checkpoints", snapshot_bytes(plan));
@@ -94,11 +98,7 @@ void set_up(Training& training, const RunContext& context) {
     add(training.validation, training.sets.validation);
     add(training.test, training.sets.test);
     training.assembly->allocate(training.bounds, training.micro_batches(), training.evaluation_bounds);
-    if (estimates && input.model.pretrained) {
-      const std::string& family = training.assembly->config.family;
-      const model::LoadOptions options{model::head_prefixes(training.assembly->objective.head, family), true, family};
-      model::check_hf_weights(*input.model.pretrained, training.assembly->all_parameters(), options);
-    }
+    if (estimates) check_pretrained(*training.assembly, input, true);
   });
   collectively(world, [&] {
     if (world.rank() != 0 || train.planned()) return;
@@ -287,7 +287,7 @@ void run_training(const RunContext& context) {
   core::Timers timers(context.activity);
   training.assembly->connect(*training.groups, timers);
   if (!resume) {
-    const std::string told = training.assembly->load_values(context.input);
+    const std::string told = load_values(*training.assembly, context.input);
     if (!told.empty()) context.log.info(told);
   }
   leave_if_asked(context);

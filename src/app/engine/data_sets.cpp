@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <functional>
 
+#include "bert_hpc/app/engine/head_rows.hpp"
+#include "bert_hpc/app/engine/model_from_config.hpp"
 #include "bert_hpc/app/run/collective.hpp"
 #include "bert_hpc/data/file_list.hpp"
 #include "bert_hpc/data/tokenizer_folder.hpp"

@@ -25,7 +25,7 @@ Trainer::Trainer(const TrainerSettings& settings, Assembly& assembly, train::Dat
       timers_(timers),
       optimizer_(
           settings.optimizer, assembly.parameters, sums.owned(), sums.plan().settings.offload,
-          assembly.products->kept_weights(),
+          assembly.kernels.products->kept_weights(),
           sums.plan().shards_gradients() ? std::vector<train::ArenaRange>() : assembly.replaced_gradients(),
           train::tensor_norm_scope(assembly.parameters.slices(), assembly.all_parameters(), assembly.groups().world,
                                    sums.plan().settings.reproducible, assembly.place.tensor,
@@ -50,19 +50,19 @@ void Trainer::require_intact(const std::string& finding) const {
 }
 
 std::string Trainer::fp8_magnitudes() const {
-  if (!assembly_.fp8) return {};
+  if (!assembly_.kernels.fp8) return {};
   const bool speaks = assembly_.place.data == 0 && assembly_.place.tensor == 0;  // for those that know the same
   std::string all;
   for (const std::string& text :
-       assembly_.groups().world.all_gather(speaks ? assembly_.fp8->scales().text() : std::string())) {
+       assembly_.groups().world.all_gather(speaks ? assembly_.kernels.fp8->scales().text() : std::string())) {
     all += text;
   }
   return all;
 }
 
 void Trainer::restore_fp8(const std::string& magnitudes) {
-  if (!assembly_.fp8 || magnitudes.empty()) return;  // of before the first step that was not skipped
-  collectively(assembly_.groups().world, [&] { assembly_.fp8->scales().restore(magnitudes); });
+  if (!assembly_.kernels.fp8 || magnitudes.empty()) return;  // of before the first step that was not skipped
+  collectively(assembly_.groups().world, [&] { assembly_.kernels.fp8->scales().restore(magnitudes); });
 }
 
 void Trainer::measure_noise(const data::LoadedStep& loaded, double norm) {
@@ -213,7 +213,7 @@ StepResult Trainer::step(const data::LoadedStep& loaded, std::int64_t done, cons
   const bool turns = measures && !sums_.plan().settings.reproducible;
   first_ = turns ? static_cast<std::size_t>(done / noise_interval) % std::max<std::size_t>(1, count) : 0;
   prepare(loaded, done);
-  if (assembly_.fp8) train::begin_fp8_step(*assembly_.fp8, *assembly_.groups().tensor);
+  if (assembly_.kernels.fp8) train::begin_fp8_step(*assembly_.kernels.fp8, *assembly_.groups().tensor);
   sums_.begin_step(static_cast<std::int64_t>(passes_.size()));
   assembly_.pipeline().train(assembly_.training_engine(), passes_, *this);
 
@@ -237,9 +237,9 @@ StepResult Trainer::step(const data::LoadedStep& loaded, std::int64_t done, cons
     if (measures && !result.skipped) measure_noise(loaded, result.gradient_norm);
     result.noise_scale = noise_.value();
   }
-  if (assembly_.fp8) {
+  if (assembly_.kernels.fp8) {
     const comm::ProcessGroups& groups = assembly_.groups();
-    train::end_fp8_step(*assembly_.fp8, *groups.tensor, *groups.data, result.skipped);
+    train::end_fp8_step(*assembly_.kernels.fp8, *groups.tensor, *groups.data, result.skipped);
   }
   result.backed_off = result.skipped && scale_.may_back_off();
   if (result.skipped) {

@@ -30,7 +30,7 @@ std::int64_t planned_bytes(const RunContext& context, const model::ModelConfig& 
   bounds.selected = objective.task->masks_tokens ? tokens / 5 : bounds.sequences;
   // A pipeline fills its stages with micro-batches.
   assembly.allocate(trains ? bounds : layers::BatchBounds{}, 2 * grid.pipeline, bounds);
-  std::int64_t bytes = total(assembly.memory(trains));
+  std::int64_t bytes = total(model_memory(assembly, trains));
   if (!trains) return bytes;
   train::ShardSettings shards = shard_settings(input, 1);
   shards.segments = assembly.segments();

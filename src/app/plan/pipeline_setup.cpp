@@ -5,6 +5,8 @@
 #include <set>
 
 #include "bert_hpc/app/engine/data_sets.hpp"
+#include "bert_hpc/app/engine/head_rows.hpp"
+#include "bert_hpc/app/engine/precision.hpp"
 #include "bert_hpc/app/plan/micro_batch_size.hpp"
 #include "bert_hpc/app/plan/pass_measurement.hpp"
 #include "bert_hpc/app/run/collective.hpp"

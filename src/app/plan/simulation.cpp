@@ -5,6 +5,8 @@
 #include <filesystem>
 
 #include "bert_hpc/app/engine/data_sets.hpp"
+#include "bert_hpc/app/engine/head_rows.hpp"
+#include "bert_hpc/app/engine/precision.hpp"
 #include "bert_hpc/app/plan/own_simulation.hpp"
 #include "bert_hpc/app/plan/run_estimate.hpp"
 #include "bert_hpc/app/run/collective.hpp"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "bert_hpc/app/engine/head_rows.hpp"
 #include "bert_hpc/app/report/banner.hpp"
 #include "bert_hpc/app/run/machine.hpp"
 #include "bert_hpc/comm/mpi_communicator.hpp"
@@ -61,7 +62,8 @@ std::string plan_warning(const RunContext& context, std::int64_t most_bytes, int
 }
 
 std::string kernels_text(const Assembly& assembly) {
-  std::string text = "matmul: " + assembly.products->name() + "; attention: " + assembly.attention->name();
+  std::string text =
+      "matmul: " + assembly.kernels.products->name() + "; attention: " + assembly.kernels.attention->name();
   if (!core::is_gpu_build()) return text;
   // The same on every GPU, so that bits do not depend on its number of multiprocessors.
   constexpr std::int64_t many = std::int64_t{1} << 20;

@@ -104,7 +104,9 @@ class Trainer : private train::PipelineEvents {
   /// Collective. Of a step whose loss is not finite.
   std::vector<std::int64_t> samples_without_loss(const data::LoadedStep& loaded);
   /// One rank alone launches the update before it knows loss and norm.
-  bool updates_at_once() const { return sums_.norm().is_alone() && optimizer_.steps_on_device() && !assembly_.fp8; }
+  bool updates_at_once() const {
+    return sums_.norm().is_alone() && optimizer_.steps_on_device() && !assembly_.kernels.fp8;
+  }
   void update_at_once(double learning_rate, std::int64_t done, std::size_t micro_batches);
   /// The update, or where `result` says so none, unless it has been launched.
   void update(const StepResult& result, std::int64_t done);

@@ -1,24 +1,32 @@
-// The model as the input and the data state it.
-#include "bert_hpc/app/engine/assembly.hpp"
+#include "bert_hpc/app/engine/model_from_config.hpp"
 
 #include "bert_hpc/app/engine/model_labels.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/metrics/registry.hpp"
 #include "bert_hpc/model/hf_config.hpp"
+#include "bert_hpc/tasks/task.hpp"
 
 namespace bert_hpc::app {
 
 using core::Error;
 using core::ExitCode;
 
-double mask_probability(const config::Config& input) {
-  return input.task.number(tasks::mask_probability_key, 0.15);
+namespace {
+
+bool vocabulary_is_stated(const config::Config& input) {
+  return input.model.pretrained.has_value() || input.model.vocab_size.has_value();
 }
 
-double expected_targets(const config::Config& input, double sequences, double tokens) {
-  const bool masks = tasks::named(input.task.name).masks_tokens;
-  return masks ? mask_probability(input) * tokens : sequences;
+/// Throws Error(input) where the data do not have what the metric of evaluation.best needs.
+void require_best_metric(const config::Config& input, std::int64_t labels) {
+  const metrics::Metric* const metric = metrics::find_metric(input.evaluation.best.value_or(""));
+  if (metric == nullptr || metric->outputs == 0 || metric->outputs == labels) return;
+  throw Error(ExitCode::input, "[evaluation] best = \"" + metric->name + "\" is a metric of " +
+                                   core::counted(metric->outputs, "class", "classes") + ", but the data have " +
+                                   std::to_string(labels) + ": choose another metric.");
 }
+
+}  // namespace
 
 model::ModelConfig stated_model(const config::Config& input) {
   model::ModelConfig config;
@@ -59,59 +67,6 @@ model::ModelConfig stated_model(const config::Config& input) {
   return config;
 }
 
-namespace {
-
-void fill(config::Model& m, const model::ModelConfig& stated) {
-  m.family = stated.family;
-  if (m.pretrained) m.vocab_size = stated.vocab_size;
-  m.hidden_size = stated.hidden_size;
-  m.num_hidden_layers = stated.num_hidden_layers;
-  m.num_attention_heads = stated.num_attention_heads;
-  m.intermediate_size = stated.intermediate_size;
-  m.max_position_embeddings = stated.max_position_embeddings;
-  if (stated.type_vocab_size > 0) m.type_vocab_size = stated.type_vocab_size;
-  m.hidden_dropout_prob = stated.hidden_dropout_prob;
-  m.attention_probs_dropout_prob = stated.attention_probs_dropout_prob;
-  m.classifier_dropout = stated.classifier_dropout;
-  m.layer_norm_eps = stated.layer_norm_eps;
-  m.initializer_range = stated.initializer_range;
-  m.hidden_act = stated.hidden_act;
-}
-
-/// The input without what it may leave out: only what defaults depend on is taken from it.
-config::Config with_defaults(const config::Config& input) {
-  config::Config usual = config::default_config(input.optimizer.known);
-  usual.run.mode = input.run.mode;
-  usual.run.reproducible = input.run.reproducible;
-  usual.model.family = input.model.family;
-  usual.model.pretrained = input.model.pretrained;
-  usual.task.name = input.task.name;
-  usual.data.validation = input.data.validation;
-  usual.batch.global = input.batch.global;
-  usual.schedule.name = input.schedule.name;
-  usual.optimizer.name = input.optimizer.name;
-  config::resolve(usual);
-  fill(usual.model, stated_model(usual));
-  usual.model.pretrained.reset();
-  if (input.evaluation.every_steps) usual.evaluation.every_epochs.reset();
-  return usual;
-}
-
-}  // namespace
-
-ResolvedInput resolved_input(config::Config& input, const model::ModelConfig& stated) {
-  fill(input.model, stated);
-  return {config::to_toml(input), config::to_toml(with_defaults(input))};
-}
-
-namespace {
-
-bool vocabulary_is_stated(const config::Config& input) {
-  return input.model.pretrained.has_value() || input.model.vocab_size.has_value();
-}
-
-}  // namespace
-
 data::ShardLimits shard_limits(const config::Config& input, const model::ModelConfig& stated, bool labels) {
   data::ShardLimits limits;
   limits.task = &tasks::named(input.task.name);
@@ -122,19 +77,6 @@ data::ShardLimits shard_limits(const config::Config& input, const model::ModelCo
   limits.labels = labels;
   return limits;
 }
-
-namespace {
-
-/// Throws Error(input) where the data do not have what the metric of evaluation.best needs.
-void require_best_metric(const config::Config& input, std::int64_t labels) {
-  const metrics::Metric* const metric = metrics::find_metric(input.evaluation.best.value_or(""));
-  if (metric == nullptr || metric->outputs == 0 || metric->outputs == labels) return;
-  throw Error(ExitCode::input, "[evaluation] best = \"" + metric->name + "\" is a metric of " +
-                                   core::counted(metric->outputs, "class", "classes") + ", but the data have " +
-                                   std::to_string(labels) + ": choose another metric.");
-}
-
-}  // namespace
 
 model::ModelConfig complete_model(const config::Config& input, const model::ModelConfig& stated,
                                   const data::ShardInfo& shards, const data::SpecialIds& special) {

@@ -1,0 +1,14 @@
+// How many tokens of a batch the head reads. Pure.
+#pragma once
+
+#include "bert_hpc/config/config.hpp"
+
+namespace bert_hpc::app {
+
+/// task.mask_probability, or its default where the input does not set it.
+double mask_probability(const config::Config& input);
+
+/// Expected number of rows that the head reads of `sequences` sequences with `tokens` tokens.
+double expected_targets(const config::Config& input, double sequences, double tokens);
+
+}  // namespace bert_hpc::app

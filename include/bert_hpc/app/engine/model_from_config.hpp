@@ -1,0 +1,23 @@
+// The configuration of the model: first as the input states it, then completed with the facts of the data. Pure, but
+// for reading config.json.
+#pragma once
+
+#include "bert_hpc/config/config.hpp"
+#include "bert_hpc/data/shard_reader.hpp"
+#include "bert_hpc/model/model_config.hpp"
+
+namespace bert_hpc::app {
+
+/// The model as the input states it, before the data are known: `pretrained`'s config.json with the keys of [model]
+/// over it, or BERT-base's values with them. Throws Error.
+model::ModelConfig stated_model(const config::Config& input);
+
+/// Adds the facts of the data: vocabulary (where [model] states none and there is no pretrained model), labels, special
+/// tokens. Throws Error(data) where data and model do not go together.
+model::ModelConfig complete_model(const config::Config& input, const model::ModelConfig& stated,
+                                  const data::ShardInfo& shards, const data::SpecialIds& special);
+
+/// Limits that the model sets to its shards; zeros where the model takes its values from the data.
+data::ShardLimits shard_limits(const config::Config& input, const model::ModelConfig& stated, bool labels);
+
+}  // namespace bert_hpc::app

@@ -1,0 +1,59 @@
+#include "bert_hpc/app/engine/model_kernels.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "bert_hpc/app/engine/data_sets.hpp"
+#include "bert_hpc/app/engine/precision.hpp"
+
+namespace bert_hpc::app {
+
+ModelKernels::ModelKernels(const config::Config& input, core::DataType weight_gradients)
+    : products(ops::make_matrix_product("", product_settings(input, weight_gradients))),
+      attention(ops::make_attention(input.model.attention, storage_type(input))),
+      reproducible_(product_settings(input).reproducible) {}
+
+void ModelKernels::make_fp8(std::span<const model::Stage> stages, bool allocates) {
+  std::vector<ops::Fp8Layer> all;
+  for (const model::Stage& stage : stages) {
+    for (layers::LinearWeight& w : stage.block_weights()) all.push_back({w.slice, std::move(w.name), w.weights});
+  }
+  fp8 = ops::make_fp8_product(*products, std::move(all), {.allocates = allocates, .reproducible = reproducible_});
+}
+
+void ModelKernels::reserve(core::ParameterStore& parameters, std::span<model::Stage> stages, std::int64_t head_dim,
+                           const layers::BatchBounds& training, const layers::BatchBounds& evaluation) {
+  const layers::BatchBounds bounds = larger(training, evaluation);
+  // FP8 products have their own of nearly all weights, and leave few to these.
+  if (!fp8) kept_weights_bytes_ = products->keep_weights(parameters);
+  for (const ops::ProductExtents& e : model::product_extents(stages, bounds)) scratch_bytes_ = products->reserve(e);
+  for (const model::Stage& stage : stages) {
+    if (!fp8) break;
+    const std::vector<layers::LinearWeight> weights = stage.block_weights();
+    for (const ops::ProductExtents& e : model::product_extents(weights, training)) fp8_bytes_ = fp8->reserve(e);
+  }
+  scratch_bytes_ += attention->reserve(bounds.max_length, head_dim);
+}
+
+void ModelKernels::tune(std::span<model::Stage> stages, const layers::BatchBounds& training) {
+  const auto work = [](const ops::ProductExtents& e) {
+    return static_cast<double>(e.rows) * static_cast<double>(e.in * e.out);
+  };
+  const std::vector<ops::ProductExtents> all = model::product_extents(stages, training);
+  double most = 0;
+  for (const ops::ProductExtents& e : all) most = std::max(most, work(e));
+  // Trying takes time and memory: products of a few rows, such as a classifier's, take next to none of a step.
+  constexpr double worth_trying = 0.01;
+  for (const ops::ProductExtents& e : all) {
+    if (work(e) >= worth_trying * most) products->tune(e);
+  }
+}
+
+void ModelKernels::add_memory(MemoryPlan& plan) const {
+  if (kept_weights_bytes_ > 0) plan.emplace_back("weights in 16 bits", kept_weights_bytes_);
+  plan.emplace_back("packed weights and scratch", scratch_bytes_);
+  if (fp8) plan.emplace_back("FP8 operands and scales", fp8_bytes_);
+}
+
+}  // namespace bert_hpc::app

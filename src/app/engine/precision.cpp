@@ -1,0 +1,60 @@
+#include "bert_hpc/app/engine/precision.hpp"
+
+#include "bert_hpc/app/engine/training_settings.hpp"
+#include "bert_hpc/core/error.hpp"
+#include "bert_hpc/ops/fp8_product.hpp"
+#include "bert_hpc/train/weight_gradients.hpp"
+
+namespace bert_hpc::app {
+
+core::DataType storage_type(const config::Config& input) {
+  const std::string& compute = input.precision.compute;
+  return compute == "bf16" || compute == "fp8" ? core::DataType::bf16
+         : compute == "fp16"                   ? core::DataType::fp16
+                                               : core::DataType::fp32;
+}
+
+ops::ProductSettings product_settings(const config::Config& input, core::DataType weight_gradients) {
+  // What is not trained is the same in every run.
+  return {.compute = storage_type(input),
+          .tf32 = input.precision.compute == "tf32",
+          .reproducible = input.run.reproducible || input.run.mode != "train",
+          .weight_gradients = weight_gradients};
+}
+
+core::DataType weight_gradient_type(const config::Config& input, const comm::GridShape& grid, int micro_batches) {
+  return train::weight_gradient_type({.compute = storage_type(input),
+                                      .gpu = core::is_gpu_build(),
+                                      .reproducible = input.run.reproducible,
+                                      .offload = shard_settings(input, 1).offload,
+                                      .fp8 = input.precision.compute == "fp8",
+                                      .micro_batches = micro_batches,
+                                      .replicas = grid.data});
+}
+
+void require_precision(const config::Config& input, const model::ModelConfig& model, int tensor) {
+  const std::string& compute = input.precision.compute;
+  if (compute == "tf32" && !ops::has_tf32()) {
+    throw core::Error(
+        core::ExitCode::input,
+        "[precision] compute = \"tf32\" needs an NVIDIA GPU, and this build computes on CPUs: use \"fp32\", or "
+        "\"bf16\" for less memory and time, or a CUDA build (jobs/build.sh --cuda).");
+  }
+  if (storage_type(input) != core::DataType::fp32 && model.hidden_size % 2 != 0) {
+    throw core::Error(core::ExitCode::input, "[precision] compute = \"" + compute +
+                                                 "\" needs an even hidden_size; this model's is " +
+                                                 std::to_string(model.hidden_size) + ": use \"fp32\".");
+  }
+  const std::int64_t multiple = ops::fp8_granularity * tensor;
+  if (compute != "fp8" || input.run.mode != "train" ||
+      (model.hidden_size % multiple == 0 && model.intermediate_size % multiple == 0))
+    return;
+  throw core::Error(
+      core::ExitCode::input,
+      "[precision] compute = \"fp8\" needs a hidden_size and an intermediate_size that are multiples of " +
+          std::to_string(ops::fp8_granularity) + " on every rank, so of " + std::to_string(multiple) +
+          " here; this model's are " + std::to_string(model.hidden_size) + " and " +
+          std::to_string(model.intermediate_size) + ": use \"bf16\".");
+}
+
+}  // namespace bert_hpc::app

@@ -1,0 +1,51 @@
+#include "bert_hpc/app/engine/resolved_input.hpp"
+
+#include "bert_hpc/app/engine/model_from_config.hpp"
+
+namespace bert_hpc::app {
+namespace {
+
+void fill(config::Model& m, const model::ModelConfig& stated) {
+  m.family = stated.family;
+  if (m.pretrained) m.vocab_size = stated.vocab_size;
+  m.hidden_size = stated.hidden_size;
+  m.num_hidden_layers = stated.num_hidden_layers;
+  m.num_attention_heads = stated.num_attention_heads;
+  m.intermediate_size = stated.intermediate_size;
+  m.max_position_embeddings = stated.max_position_embeddings;
+  if (stated.type_vocab_size > 0) m.type_vocab_size = stated.type_vocab_size;
+  m.hidden_dropout_prob = stated.hidden_dropout_prob;
+  m.attention_probs_dropout_prob = stated.attention_probs_dropout_prob;
+  m.classifier_dropout = stated.classifier_dropout;
+  m.layer_norm_eps = stated.layer_norm_eps;
+  m.initializer_range = stated.initializer_range;
+  m.hidden_act = stated.hidden_act;
+}
+
+/// The input without what it may leave out: only what defaults depend on is taken from it.
+config::Config with_defaults(const config::Config& input) {
+  config::Config usual = config::default_config(input.optimizer.known);
+  usual.run.mode = input.run.mode;
+  usual.run.reproducible = input.run.reproducible;
+  usual.model.family = input.model.family;
+  usual.model.pretrained = input.model.pretrained;
+  usual.task.name = input.task.name;
+  usual.data.validation = input.data.validation;
+  usual.batch.global = input.batch.global;
+  usual.schedule.name = input.schedule.name;
+  usual.optimizer.name = input.optimizer.name;
+  config::resolve(usual);
+  fill(usual.model, stated_model(usual));
+  usual.model.pretrained.reset();
+  if (input.evaluation.every_steps) usual.evaluation.every_epochs.reset();
+  return usual;
+}
+
+}  // namespace
+
+ResolvedInput resolved_input(config::Config& input, const model::ModelConfig& stated) {
+  fill(input.model, stated);
+  return {config::to_toml(input), config::to_toml(with_defaults(input))};
+}
+
+}  // namespace bert_hpc::app
