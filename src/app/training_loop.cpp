@@ -25,50 +25,47 @@ ProgressMode display_mode(const RunContext& context) {
   return progress_mode(context.input.log.progress, terminal.present, terminal.name);
 }
 
-TrainerSettings settings_of(const Training& training, const config::Config& input) {
-  TrainerSettings settings = trainer_settings(input, training.loader->total_steps());
-  settings.rows = training.bounds.selected;
-  settings.micro_batches = training.micro_batches();
+TrainerSettings settings_of(const Session& session, const config::Config& input) {
+  TrainerSettings settings = trainer_settings(input, session.loader->total_steps());
+  settings.rows = session.bounds.selected;
+  settings.micro_batches = session.micro_batches();
   return settings;
 }
 
 }  // namespace
 
-TrainingLoop::TrainingLoop(Training& training, const RunContext& context, Results& results, StopRequest& requests,
-                           core::Timers& timers)
-    : training_(training),
+TrainingLoop::TrainingLoop(Session& session, const RunContext& context, Results& results)
+    : session_(session),
       context_(context),
       results_(results),
-      requests_(requests),
-      timers_(timers),
-      trainer_(settings_of(training, context.input), *training.assembly, *training.sums, timers),
-      checkpoints_({context, *training.assembly, *training.sums, trainer_.optimizer(), requests, results,
-                    training.sets.hdf5, timers},
-                   checkpoint_texts(context, *training.assembly, training.sets)),
+      trainer_(settings_of(session, context.input), *session.assembly, *session.sums, session.timers),
+      checkpoints_({context, *session.assembly, *session.sums, trainer_.optimizer(), context.requests, results,
+                    session.sets.hdf5, session.timers},
+                   checkpoint_texts(context, *session.assembly, session.sets)),
       display_(context.log, display_mode(context), [] { return inspect_terminal().columns; }),
       best_(context.input.evaluation),
-      trace_(context.input.log.trace, training.loader->total_steps(), context.world, timers) {
-  progress_.total_steps = training.loader->total_steps();
-  evaluation_interval_ = evaluation_steps(context_.input, training_.loader->steps_per_epoch());
+      trace_(context.input.log.trace, session.loader->total_steps(), context.world, session.timers) {
+  progress_.total_steps = session.loader->total_steps();
+  evaluation_interval_ = evaluation_steps(context_.input, session_.loader->steps_per_epoch());
 }
 
 void TrainingLoop::restore(const Resume& resume) {
-  std::mutex& hdf5 = training_.sets.hdf5;
-  Assembly& assembly = *training_.assembly;
+  std::mutex& hdf5 = session_.sets.hdf5;
+  Assembly& assembly = *session_.assembly;
   state_ = resume.state;
   // RUN/model may be of a later step than this, of which nothing is left.
   if (state_.best.kept) {
     state_.best.kept = load_best(context_, resume, assembly, hdf5);
-    if (state_.best.kept) results_.export_model(assembly, training_.sets.train->info());
+    if (state_.best.kept) results_.export_model(assembly, session_.sets.train->info());
   }
   best_.restore(state_.best);
   load_parameters(resume.folder, resume.manifest, assembly, hdf5);
-  load_states(resume, assembly, *training_.sums, trainer_.optimizer(), hdf5);
+  load_states(resume, assembly, *session_.sums, trainer_.optimizer(), hdf5);
   trainer_.noise().restore(state_.noise);
   trainer_.skipped() = state_.skipped;
   trainer_.loss_scale().restore(state_.loss_scale);
   trainer_.restore_fp8(std::exchange(state_.fp8_magnitudes, {}));
-  training_.loader->restart(state_.done);
+  session_.loader->restart(state_.done);
   first_step_ = state_.done;
   context_.activity.finished(state_.done);
   first_samples_ = state_.samples;
@@ -83,7 +80,7 @@ bool TrainingLoop::run() {
   begin_ = context_.seconds();
   row_begin_ = begin_ - state_.row.seconds;
   pace_.add(state_.done, 0);
-  if (context_.input.log.trace) training_.assembly->pipeline().record(&trace_.instructions());
+  if (context_.input.log.trace) session_.assembly->pipeline().record(&trace_.instructions());
   // What was saved before is good: it must not be lost with what comes after, where all ranks know of that.
   try {
     for (bool last = steps(); !last;) last = step();
@@ -102,9 +99,9 @@ bool TrainingLoop::run() {
     return false;
   }
   // A stop during the test must not cost the steps since the last checkpoint.
-  if (training_.test && state_.done > std::max(first_step_, checkpoints_.last_step())) save(false);
+  if (session_.test && state_.done > std::max(first_step_, checkpoints_.last_step())) save(false);
   checkpoints_.finish();  // a failure is told as a warning: the results are what counts now
-  if (!best_.kept()) results_.export_model(*training_.assembly, training_.sets.train->info());
+  if (!best_.kept()) results_.export_model(*session_.assembly, session_.sets.train->info());
   return true;
 }
 
@@ -113,11 +110,11 @@ bool TrainingLoop::steps() {
   if (state_.evaluation_due && evaluate()) return true;
   state_.evaluation_due = false;
   if (std::exchange(better_, false)) save(false);
-  return best_.patience_is_over() || !training_.loader->has_next();
+  return best_.patience_is_over() || !session_.loader->has_next();
 }
 
 bool TrainingLoop::step() {
-  const data::BatchLoader& loader = *training_.loader;
+  const data::BatchLoader& loader = *session_.loader;
   trace_.begin(state_.done);
   const data::LoadedStep& loaded = next_step();
   if (state_.done > first_step_) checkpoints_.hold(current_state(false));
@@ -125,7 +122,7 @@ bool TrainingLoop::step() {
   trace_.end(state_.done);
   if (trace_.complete()) {
     write_trace();
-    training_.assembly->pipeline().record(nullptr);
+    session_.assembly->pipeline().record(nullptr);
   }
   if (result.votes.lost > 0) collectively(context_.world, [this] { results_.require_lock(); });
   context_.activity.finished(++state_.done);
@@ -169,7 +166,7 @@ Votes TrainingLoop::votes() {
   const std::int64_t done = state_.done - first_step_;
   if (done > 0) {
     const double seconds_per_step = (context_.seconds() - begin_) / static_cast<double>(done);
-    checkpoints_.expect(seconds_per_step * static_cast<double>(training_.loader->total_steps()));
+    checkpoints_.expect(seconds_per_step * static_cast<double>(session_.loader->total_steps()));
   }
   Votes votes = checkpoints_.votes();
   votes.lost = results_.lost() ? 1 : 0;
@@ -186,13 +183,13 @@ void TrainingLoop::save(bool evaluation_due) {
 /// All but what takes a collective call or a look at a file.
 TrainingState TrainingLoop::current_state(bool evaluation_due) {
   TrainingState state = state_;
-  state.evaluation_due = evaluation_due && training_.validation;
+  state.evaluation_due = evaluation_due && session_.validation;
   state.row.seconds = context_.seconds() - row_begin_;
   state.seconds = total_seconds();
   state.noise = trainer_.noise().sums();
   state.skipped = trainer_.skipped();
   state.loss_scale = trainer_.loss_scale().state();
-  state.label_scale = training_.assembly->label_scale;
+  state.label_scale = session_.assembly->label_scale;
   state.best = best_.state();
   return state;
 }
@@ -204,36 +201,36 @@ void TrainingLoop::stop() {
         "the run was asked to stop, but its checkpoint could not be written: the steps since the previous "
         "checkpoint are lost. The warning above has the reason.");
   }
-  context_.log.info("stopped after step " + core::with_commas(state_.done) + " " + requests_.asked() +
+  context_.log.info("stopped after step " + core::with_commas(state_.done) + " " + context_.requests.asked() +
                     "; checkpoint written: submit again to resume");
   results_.stop();
 }
 
 bool TrainingLoop::test() {
-  if (!training_.test) return true;
-  if (best_.kept()) load_folder(*training_.assembly, results_.model_folder());
-  const auto timed = timers_.measure("evaluation");
+  if (!session_.test) return true;
+  if (best_.kept()) load_folder(*session_.assembly, results_.model_folder());
+  const auto timed = session_.timers.measure("evaluation");
   Predictions predictions;
-  const bool gathers = training_.assembly->objective.task->predicts_samples;
-  const std::optional<io::EvaluationRow> row = training_.test->evaluate_unless(
+  const bool gathers = session_.assembly->objective.task->predicts_samples;
+  const std::optional<io::EvaluationRow> row = session_.test->evaluate_unless(
       best_.kept() ? best_.step() : state_.done, [this] { return asked_to_stop(); }, gathers ? &predictions : nullptr);
   if (!row) {
     stop();
     return false;
   }
   if (gathers) {
-    results_.write_predictions(predictions, *training_.sets.test, "test", training_.assembly->config.label_names);
+    results_.write_predictions(predictions, *session_.sets.test, "test", session_.assembly->config.label_names);
   }
   results_.record_evaluation("test", *row);
   context_.log.info(evaluation_line("test", *row));
-  check_answers("test", *training_.test, true);
+  check_answers("test", *session_.test, true);
   return true;
 }
 
 void TrainingLoop::finish() {
   const double training_seconds = state_.training_seconds - first_training_seconds_;
   TimingFacts facts;
-  facts.sections = results_.record_timers(timers_);
+  facts.sections = results_.record_timers(session_.timers);
   facts.ranks = context_.world.size();
   facts.of_launches = core::is_gpu_build();
   facts.wall_seconds = context_.seconds() - begin_;
@@ -242,9 +239,8 @@ void TrainingLoop::finish() {
   facts.tokens = state_.tokens - first_tokens_;
   facts.samples = state_.samples - first_samples_;
   facts.peak_gflops = context_.input.run.peak_gflops.value_or(0.0);
-  const std::vector<io::RankRow> ranks =
-      results_.record_ranks(context_, context_.device.name, total(memory_of(training_, *training_.assembly, context_)),
-                            rank_time(timers_.sections(), training_seconds));
+  const std::vector<io::RankRow> ranks = results_.record_ranks(context_, context_.device.name, total(session_.memory()),
+                                                               rank_time(session_.timers.sections(), training_seconds));
   const std::int64_t skipped = trainer_.skipped().total;
   if (skipped > 0) {
     context_.log.warning(core::with_commas(skipped) + " of " + core::counted(state_.done, "step") +
@@ -269,23 +265,23 @@ void TrainingLoop::write_trace() {
   if (!trace_.pending()) return;
   const auto trace = trace_.write(context_.input.run.directory + "/trace.json", context_.grid,
                                   context_.grid.pipeline > 1 ? context_.input.parallel.pipeline_schedule : "");
-  report_own_simulation(context_, {*training_.sets.train, training_.batches, *training_.assembly},
+  report_own_simulation(context_, {*session_.sets.train, session_.batches, *session_.assembly},
                         trace ? &*trace : nullptr);
 }
 
 const data::LoadedStep& TrainingLoop::next_step() {
-  const auto timed = timers_.measure("data loading");
-  return training_.loader->next();
+  const auto timed = session_.timers.measure("data loading");
+  return session_.loader->next();
 }
 
 /// True if there is no further step: patience is over, or the evaluation was given up for a stop.
 bool TrainingLoop::evaluate() {
-  if (!training_.validation) return false;
-  const auto timed = timers_.measure("evaluation");
+  if (!session_.validation) return false;
+  const auto timed = session_.timers.measure("evaluation");
   const double begin = context_.seconds();
   if (state_.done > first_step_) checkpoints_.hold(current_state(true));
   const std::optional<io::EvaluationRow> row =
-      training_.validation->evaluate_unless(state_.done, [this] { return asked_to_stop(); });
+      session_.validation->evaluate_unless(state_.done, [this] { return asked_to_stop(); });
   checkpoints_.release();
   if (!row) {
     stopped_ = true;
@@ -295,11 +291,11 @@ bool TrainingLoop::evaluate() {
   context_.log.info(evaluation_line("validation", *row));
   const bool untrained = trainer_.skipped().total > 0 && trainer_.skipped().total == state_.done;
   better_ = !untrained && best_.offer(*row);
-  if (better_) results_.export_model(*training_.assembly, training_.sets.train->info());
+  if (better_) results_.export_model(*session_.assembly, session_.sets.train->info());
   row_begin_ = context_.seconds();
   progress_.seconds_per_evaluation = row_begin_ - begin;
   evaluation_seconds_ += progress_.seconds_per_evaluation;
-  check_answers("validation", *training_.validation, best_.patience_is_over() || !training_.loader->has_next());
+  check_answers("validation", *session_.validation, best_.patience_is_over() || !session_.loader->has_next());
   if (!best_.patience_is_over()) return false;
   context_.log.info("stopping early: no better " + *context_.input.evaluation.best + " in the last " +
                     core::counted(*context_.input.evaluation.patience, "evaluation"));

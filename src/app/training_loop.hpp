@@ -9,17 +9,15 @@
 #include "bert_hpc/app/report/progress.hpp"
 #include "bert_hpc/app/report/results.hpp"
 #include "bert_hpc/app/report/step_trace.hpp"
-#include "bert_hpc/app/run/stop_request.hpp"
 #include "bert_hpc/core/environment.hpp"
-#include "training.hpp"
+#include "bert_hpc/app/session.hpp"
 
 namespace bert_hpc::app {
 
 class TrainingLoop {
  public:
   /// Collective. All must outlive it.
-  TrainingLoop(Training& training, const RunContext& context, Results& results, StopRequest& requests,
-               core::Timers& timers);
+  TrainingLoop(Session& session, const RunContext& context, Results& results);
 
   /// Collective. Before run(): goes on from this checkpoint.
   void restore(const Resume& resume);
@@ -57,11 +55,9 @@ class TrainingLoop {
   const data::LoadedStep& next_step();
   double total_seconds() const { return seconds_before_ + context_.seconds(); }
 
-  Training& training_;
+  Session& session_;
   const RunContext& context_;
   Results& results_;
-  StopRequest& requests_;
-  core::Timers& timers_;
   Trainer trainer_;
   Checkpointer checkpoints_;
   ProgressDisplay display_;

@@ -16,7 +16,7 @@ namespace bert_hpc::app {
 void TrainingLoop::account(const StepResult& result) {
   io::StepRow& row = state_.row;
   row.step = state_.done;
-  row.epoch = static_cast<double>(state_.done) / static_cast<double>(training_.loader->steps_per_epoch());
+  row.epoch = static_cast<double>(state_.done) / static_cast<double>(session_.loader->steps_per_epoch());
   if (result.skipped) {
     ++row.skipped;
     state_.row_skipped_samples += result.samples;
@@ -28,7 +28,7 @@ void TrainingLoop::account(const StepResult& result) {
   row.gradient_norm = result.gradient_norm;
   row.samples += result.samples;
   row.tokens += result.tokens;
-  state_.flops += model::training_flops(training_.assembly->config, training_.assembly->objective.head, result.tokens,
+  state_.flops += model::training_flops(session_.assembly->config, session_.assembly->objective.head, result.tokens,
                                         result.sum_of_squared_lengths, result.targets);
   progress_.step = state_.done;
   progress_.epoch = row.epoch;
@@ -38,7 +38,7 @@ void TrainingLoop::account(const StepResult& result) {
   const double now = context_.seconds(), since_row = now - row_begin_;
   pace_.add(state_.done, now - begin_ - evaluation_seconds_);
   progress_.seconds_per_step = pace_.seconds_per_step();
-  if (training_.validation) {
+  if (session_.validation) {
     progress_.evaluations_left = evaluations_left(state_.done, progress_.total_steps, evaluation_interval_);
   }
   // Shorter spans than this say more about one batch than about the speed.
@@ -50,7 +50,7 @@ void TrainingLoop::report_skipped(const StepResult& result) {
   const std::int64_t most = context_.input.optimizer.max_skipped_steps;
   const auto text = [&] {
     return skipped_text(state_.done, result,
-                        [this](std::int64_t sample) { return training_.sets.train->place(sample); });
+                        [this](std::int64_t sample) { return session_.sets.train->place(sample); });
   };
   if (skipped.in_a_row > most) {
     record();
@@ -86,7 +86,7 @@ void TrainingLoop::check_answers(const std::string& split, const Evaluator& eval
   one_answers_ = answer ? one_answers_ + 1 : 0;
   if (!answer || !(last || one_answers_ == 2)) return;
   context_.log.warning(
-      one_answer_in_training(split, *answer, training_.assembly->config.label_names, context_.input, state_.done));
+      one_answer_in_training(split, *answer, session_.assembly->config.label_names, context_.input, state_.done));
 }
 
 void TrainingLoop::record() {
@@ -102,7 +102,7 @@ void TrainingLoop::record() {
   if (context_.input.precision.compute == "fp16") results_.record_loss_scale({row.step, scale.scale, scale.skipped});
   if (std::isfinite(noise_scale_) && noise_scale_ != state_.recorded_noise_scale) {  // measured anew
     state_.recorded_noise_scale = noise_scale_;
-    const std::int64_t epoch = training_.sets.train->samples();  // an update has no more than these
+    const std::int64_t epoch = session_.sets.train->samples();  // an update has no more than these
     const auto batch = static_cast<double>(std::min(context_.input.batch.global, epoch));
     const double efficiency = train::statistical_efficiency(noise_scale_, batch);
     results_.record_efficiency(

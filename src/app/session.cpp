@@ -1,0 +1,172 @@
+#include "bert_hpc/app/session.hpp"
+
+#include <algorithm>
+
+#include "bert_hpc/app/checkpoint/checkpointer.hpp"
+#include "bert_hpc/app/engine/label_unit.hpp"
+#include "bert_hpc/app/engine/model_from_config.hpp"
+#include "bert_hpc/app/engine/model_loading.hpp"
+#include "bert_hpc/app/engine/planned_data.hpp"
+#include "bert_hpc/app/engine/precision.hpp"
+#include "bert_hpc/app/engine/training_settings.hpp"
+#include "bert_hpc/app/plan/micro_batch_size.hpp"
+#include "bert_hpc/app/report/describe.hpp"
+#include "bert_hpc/app/report/stage_table.hpp"
+#include "bert_hpc/app/run/collective.hpp"
+
+namespace bert_hpc::app {
+
+SessionData::SessionData(const RunContext& context) {
+  collectively(context.world, [&] { stated = stated_model(context.input); });
+  open_or_plan_data(sets, context, stated);
+}
+
+data::ShardReader& SessionData::primary() const {
+  return sets.train ? *sets.train : sets.test ? *sets.test : *sets.validation;
+}
+
+Session::Session(const RunContext& context, SessionData& data)
+    : sets(data.sets), timers(context.activity), context_(context), data_(data) {
+  if (!estimates()) groups.emplace(comm::make_process_groups(context.world, context.grid));
+  make_model();
+  plan_memory();
+  if (trains() && !estimates()) make_reducer();
+}
+
+int Session::micro_batches() const {
+  return loader ? static_cast<int>(loader->bounds().replica_micro_batches) : 0;
+}
+
+core::ParameterStore::Memory Session::gradient_memory() const {
+  if (!trains()) return {};
+  return {.product_gradients = weight_gradient_type(context_.input, context_.grid, micro_batches())};
+}
+
+comm::GridPlace Session::own_place() const {
+  return comm::place(context_.grid, std::min(context_.world.rank(), context_.ranks() - 1));
+}
+
+void Session::make_model() {
+  const config::Config& input = context_.input;
+  const data::ShardReader& reader = data_.primary();
+  model::ModelConfig config;
+  collectively(context_.world,
+               [&] { config = complete_model(input, data_.stated, reader.info(), reader.special_ids()); });
+  usual_micro_tokens = app::usual_micro_tokens(context_, config, reader);
+  cut_model(config);
+  // A training allocates its arenas below, as that communicates and so every rank must get there: the estimate finds
+  // first what is wrong with the input.
+  const auto purpose = trains() || estimates() ? Assembly::Purpose::estimate : Assembly::Purpose::evaluation;
+  collectively(context_.world, [&] {
+    batches = training_batches(input, config, reader.info().max_length, own_place().data, context_.grid,
+                               pipeline.micro_batches, usual_micro_tokens);
+    if (trains()) {
+      batches.label_scale = training_label_scale(input, reader);
+      loader.emplace(*sets.train, batches);
+    }
+    make_assembly(config, purpose, gradient_memory());
+  });
+  if (!trains() || estimates()) return;
+  core::ParameterStore::Memory memory = train::shard_memory(shard_settings(input, batches.plan.chunks), *groups->data);
+  memory.product_gradients = gradient_memory().product_gradients;
+  make_assembly(config, Assembly::Purpose::training, memory);
+}
+
+void Session::cut_model(const model::ModelConfig& config) {
+  const model::HeadKind& head = objectives::named(context_.input.task.name).head;
+  data::ShardReader& reader = data_.primary();
+  if (trains()) {
+    pipeline = set_up_pipeline(context_, config, head, reader, groups ? &*groups : nullptr, usual_micro_tokens);
+    return;
+  }
+  collectively(context_.world, [&] {
+    pipeline.balance =
+        balance_by_cost(context_.input, config, head, context_.grid.pipeline, reader.info().mean_length());
+  });
+}
+
+void Session::make_assembly(const model::ModelConfig& config, Assembly::Purpose purpose,
+                            const core::ParameterStore::Memory& memory) {
+  assembly.emplace(context_.input, config, purpose, context_.grid, own_place(), pipeline.balance, memory);
+  assembly->label_scale = batches.label_scale;
+}
+
+void Session::plan_memory() {
+  const config::Config& input = context_.input;
+  const auto add = [&](std::optional<Evaluator>& evaluator, const std::unique_ptr<data::ShardReader>& reader) {
+    if (!reader || (!trains() && reader.get() != &data_.primary())) return;
+    const std::int64_t tokens = evaluation_micro_tokens(input, reader->info().max_length, usual_micro_tokens);
+    evaluator.emplace(*assembly, *reader, data::evaluation_options(batches, tokens), input.run.mode != "predict");
+    evaluation_bounds = larger(evaluation_bounds, evaluator->bounds());
+  };
+  collectively(context_.world, [&] {
+    if (loader) bounds = model_bounds(*loader);
+    add(validation, sets.validation);
+    add(test, sets.test);
+    assembly->allocate(bounds, micro_batches(), evaluation_bounds);
+    if (estimates()) check_pretrained(*assembly, input, trains());
+  });
+}
+
+void Session::make_reducer() {
+  const core::ParameterStore& parameters = assembly->parameters;
+  const train::ShardSettings shards = shards_of(*assembly);
+  const train::NormScope scope = train::norm_scope(
+      parameters.slices(), assembly->all_parameters(), context_.world, assembly->place.tensor,
+      assembly->objective.head.ties_word_embeddings ? model::word_embeddings_name(assembly->config) : "");
+  comm::Communicator& replicas = *groups->data;
+  sums = train::make_data_parallel(replicas, assembly->parameters, shards, scope);
+  if (shards.reproducible) return;
+  std::int64_t largest = 0;
+  for (const auto& bucket : sums->plan().buckets) largest = std::max(largest, bucket.size);
+  message_bytes = replicas.reserve_sums(largest / replicas.size());
+}
+
+void Session::connect() {
+  assembly->connect(*groups, timers);
+}
+
+train::ShardSettings Session::shards_of(const Assembly& model) const {
+  train::ShardSettings shards = shard_settings(context_.input, batches.plan.chunks);
+  shards.segments = model.segments();
+  shards.units = model.units();
+  if (model.ties_gradients()) shards.tied = model::word_embeddings_name(model.config);
+  shards.first_unit_held = model.objective.head.ties_word_embeddings && model.parts.size() == 1;
+  return shards;
+}
+
+MemoryPlan Session::memory_of(const Assembly& model) const {
+  MemoryPlan memory;
+  std::int64_t snapshot = 0;
+  if (trains()) {
+    const train::ShardPlan plan = train::plan_shards(model.parameters, shards_of(model), context_.grid.data);
+    memory = plan.memory();
+    snapshot = snapshot_bytes(plan);
+  }
+  for (auto& item : model_memory(model, trains())) memory.push_back(std::move(item));
+  if (message_bytes > 0) memory.emplace_back("messages", message_bytes);
+  if (trains()) {
+    memory.emplace_back("prepared batches", loader->memory_bytes());
+    memory.emplace_back("snapshot for checkpoints", snapshot);
+  }
+  add_surroundings(sets, model, memory);
+  return memory;
+}
+
+StageFacts Session::facts_at(const comm::GridPlace& place) const {
+  if (place == assembly->place) return stage_facts(*assembly, memory());
+  Assembly other(context_.input, assembly->config, Assembly::Purpose::estimate, context_.grid, place, pipeline.balance,
+                 gradient_memory());
+  other.allocate(bounds, micro_batches(), evaluation_bounds);
+  return stage_facts(other, memory_of(other));
+}
+
+void Session::describe(const std::vector<std::pair<std::string, std::string>>& lines) const {
+  const std::vector<StageFacts> stages =
+      stage_table(context_, [this](const comm::GridPlace& place) { return facts_at(place); });
+  auto all = stage_lines(context_.grid, stages);
+  all.insert(all.end(), lines.begin(), lines.end());
+  describe_run(context_, *assembly, sets, memory(), most_bytes(stages), all);
+}
+
+}  // namespace bert_hpc::app

@@ -1,0 +1,84 @@
+// The phases of a session, on a plan: no shards, nothing allocated.
+#include "bert_hpc/app/session.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include "bert_hpc/app/given_input.hpp"
+
+using namespace bert_hpc;
+
+namespace {
+
+/// The context of --validate --tokens for this many ranks.
+struct Plan {
+  explicit Plan(int ranks) : invocation(planned(ranks)), given(app::given_input(text, invocation, ranks, false)) {}
+
+  static app::Invocation planned(int ranks) {
+    app::Invocation invocation;
+    invocation.input_path = "in.toml";
+    invocation.validate = true;
+    invocation.validate_ranks = ranks;
+    invocation.planned_tokens = 100000;
+    invocation.planned_mean_length = 40;
+    return invocation;
+  }
+  static constexpr const char* text =
+      "[run]\ndirectory = \"out\"\n[task]\nname = \"classification\"\n[optimizer]\nlearning_rate = 1e-4\n"
+      "[schedule]\nepochs = 1\n[batch]\nglobal = 64\nmicro_batches = 4\n[data]\nvalidation = [\"v.h5\"]\n"
+      "[parallel]\npipeline = 2\n"
+      "[model]\nhidden_size = 64\nnum_hidden_layers = 3\nnum_attention_heads = 2\nvocab_size = 1000\n";
+
+  app::Invocation invocation;
+  app::GivenInput given;
+  std::unique_ptr<comm::Communicator> world = comm::make_self_communicator();
+  core::DeviceChoice device;
+  core::Log log;
+  core::Activity activity;
+  app::FailureMark failure;
+  app::StopRequest requests{0.0};
+  app::SignalListener listener{requests, [](int) {}};
+  app::RunContext context{given.config, invocation, *world,         given.grid, 1,       device, log, {}, 0,
+                          activity,     failure,    given.resolved, requests,   listener};
+};
+
+}  // namespace
+
+TEST_CASE("an estimate has a model, batches and planned memory, and no communicators or reducer") {
+  Plan plan(2);
+  app::SessionData data(plan.context);
+  CHECK(&data.primary() == data.sets.train.get());
+  const app::Session session(plan.context, data);
+  CHECK(session.trains());
+  CHECK(session.estimates());
+  CHECK_FALSE(session.groups);
+  CHECK_FALSE(session.sums);
+  REQUIRE(session.assembly);
+  CHECK(session.assembly->purpose == app::Assembly::Purpose::estimate);
+  CHECK(session.micro_batches() == 4);
+  CHECK(session.bounds.tokens > 0);
+  CHECK(session.validation);
+  CHECK_FALSE(session.test);
+  CHECK(session.evaluation_bounds.tokens == session.validation->bounds().tokens);
+  CHECK(app::total(session.memory()) > session.assembly->parameters.arena_size() * std::int64_t{sizeof(float)});
+}
+
+TEST_CASE("the shards of a model follow its stages: segments, and the word embeddings where they are tied") {
+  Plan plan(2);
+  app::SessionData data(plan.context);
+  const app::Session session(plan.context, data);
+  const train::ShardSettings shards = session.shards_of(*session.assembly);
+  CHECK(shards.segments == session.assembly->segments());
+  CHECK(shards.units.size() > 1);
+  CHECK(shards.units == session.assembly->units());
+  CHECK(shards.tied.empty());
+  CHECK_FALSE(shards.first_unit_held);
+}
+
+TEST_CASE("two sessions read one phase of data and plan the same") {
+  Plan plan(4);
+  app::SessionData data(plan.context);
+  const app::Session student(plan.context, data), teacher(plan.context, data);
+  CHECK(&student.sets == &teacher.sets);
+  CHECK(student.memory() == teacher.memory());
+  CHECK(student.pipeline.balance == teacher.pipeline.balance);
+}
