@@ -8,8 +8,8 @@
 #include "bert_hpc/app/report/describe.hpp"
 #include "bert_hpc/app/report/results.hpp"
 #include "bert_hpc/app/run/collective.hpp"
-#include "bert_hpc/core/text.hpp"
 #include "bert_hpc/app/session.hpp"
+#include "bert_hpc/core/text.hpp"
 
 namespace bert_hpc::app {
 

@@ -12,18 +12,11 @@
 #include "bert_hpc/app/report/describe.hpp"
 #include "bert_hpc/app/report/timing_table.hpp"
 #include "bert_hpc/app/run/collective.hpp"
-#include "bert_hpc/app/run/terminal.hpp"
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/text.hpp"
 
 namespace bert_hpc::app {
 namespace {
-
-ProgressMode display_mode(const RunContext& context) {
-  if (context.world.rank() != 0) return ProgressMode::none;
-  const Terminal terminal = inspect_terminal();
-  return progress_mode(context.input.log.progress, terminal.present, terminal.name);
-}
 
 TrainerSettings settings_of(const Session& session, const config::Config& input) {
   TrainerSettings settings = trainer_settings(input, session.loader->total_steps());
@@ -42,12 +35,10 @@ TrainingLoop::TrainingLoop(Session& session, const RunContext& context, Results&
       checkpoints_({context, *session.assembly, *session.sums, trainer_.optimizer(), context.requests, results,
                     session.sets.hdf5, session.timers},
                    checkpoint_texts(context, *session.assembly, session.sets)),
-      display_(context.log, display_mode(context), [] { return inspect_terminal().columns; }),
+      recorder_(session, context, results),
+      warnings_(session, context),
       best_(context.input.evaluation),
-      trace_(context.input.log.trace, session.loader->total_steps(), context.world, session.timers) {
-  progress_.total_steps = session.loader->total_steps();
-  evaluation_interval_ = evaluation_steps(context_.input, session_.loader->steps_per_epoch());
-}
+      trace_(context.input.log.trace, session.loader->total_steps(), context.world, session.timers) {}
 
 void TrainingLoop::restore(const Resume& resume) {
   std::mutex& hdf5 = session_.sets.hdf5;
@@ -66,25 +57,18 @@ void TrainingLoop::restore(const Resume& resume) {
   trainer_.loss_scale().restore(state_.loss_scale);
   trainer_.restore_fp8(std::exchange(state_.fp8_magnitudes, {}));
   session_.loader->restart(state_.done);
-  first_step_ = state_.done;
   context_.activity.finished(state_.done);
-  first_samples_ = state_.samples;
-  first_tokens_ = state_.tokens;
-  first_training_seconds_ = state_.training_seconds;
-  first_flops_ = state_.flops;
-  seconds_before_ = state_.seconds;
+  first_ = state_;
 }
 
 bool TrainingLoop::run() {
   context_.activity.enter("step");
-  begin_ = context_.seconds();
-  row_begin_ = begin_ - state_.row.seconds;
-  pace_.add(state_.done, 0);
+  recorder_.begin(state_);
   if (context_.input.log.trace) session_.assembly->pipeline().record(&trace_.instructions());
   // What was saved before is good: it must not be lost with what comes after, where all ranks know of that.
   try {
     for (bool last = steps(); !last;) last = step();
-    if (!stopped_) require_updates();
+    if (!stopped_) warnings_.require_updates(trainer_.skipped(), state_.done);
   } catch (const AgreedError&) {
     checkpoints_.finish();
     throw;
@@ -92,14 +76,14 @@ bool TrainingLoop::run() {
     checkpoints_.finish();
     throw;
   }
-  display_.finish();
+  recorder_.finish_display();
   write_trace();  // of a run that ended early
   if (stopped_) {
     stop();
     return false;
   }
   // A stop during the test must not cost the steps since the last checkpoint.
-  if (session_.test && state_.done > std::max(first_step_, checkpoints_.last_step())) save(false);
+  if (session_.test && state_.done > std::max(first_.done, checkpoints_.last_step())) save(false);
   checkpoints_.finish();  // a failure is told as a warning: the results are what counts now
   if (!best_.kept()) results_.export_model(*session_.assembly, session_.sets.train->info());
   return true;
@@ -117,7 +101,7 @@ bool TrainingLoop::step() {
   const data::BatchLoader& loader = *session_.loader;
   trace_.begin(state_.done);
   const data::LoadedStep& loaded = next_step();
-  if (state_.done > first_step_) checkpoints_.hold(current_state(false));
+  if (state_.done > first_.done) checkpoints_.hold(current_state(false));
   const StepResult result = train_on(loaded);
   trace_.end(state_.done);
   if (trace_.complete()) {
@@ -126,12 +110,11 @@ bool TrainingLoop::step() {
   }
   if (result.votes.lost > 0) collectively(context_.world, [this] { results_.require_lock(); });
   context_.activity.finished(++state_.done);
-  account(result);
+  recorder_.add(result, state_);
   if (result.skipped) report_skipped(result);
-  noise_scale_ = result.noise_scale;
-  const bool evaluates = state_.done % evaluation_interval_ == 0 || !loader.has_next();
+  const bool evaluates = state_.done % recorder_.evaluation_interval() == 0 || !loader.has_next();
   if (state_.done % context_.input.log.every_steps == 0 || evaluates) record();
-  display_.step(progress_, context_.seconds());
+  recorder_.show();
   checkpoints_.follow(result.votes);
   // On a stop request, skip the evaluation; the resumed run performs it.
   stopped_ = result.votes.stop > 0;
@@ -143,9 +126,19 @@ bool TrainingLoop::step() {
   return last || stopped_;
 }
 
+void TrainingLoop::record() {
+  recorder_.record(state_, trainer_.loss_scale().state());
+}
+
+/// Throws AgreedError(numerical) where too many were skipped in a row.
+void TrainingLoop::report_skipped(const StepResult& result) {
+  if (warnings_.ends(trainer_.skipped())) record();
+  warnings_.report_skipped(result, trainer_.skipped(), trainer_.loss_scale().scale(), state_.done);
+}
+
 StepResult TrainingLoop::train_on(const data::LoadedStep& loaded) {
   // The first step of a start makes what later ones find; every eighth measures the gradient's noise.
-  const bool counts = counts_calls_ && state_.done > first_step_ && state_.done % 8 != 0;
+  const bool counts = counts_calls_ && state_.done > first_.done && state_.done % 8 != 0;
   core::CallCount count;
   std::optional<core::CountCalls> counting;
   if (counts) counting.emplace(count);
@@ -163,9 +156,9 @@ Votes TrainingLoop::votes() {
   if (context_.input.debug.step_delay_seconds > 0) {
     std::this_thread::sleep_for(std::chrono::duration<double>(context_.input.debug.step_delay_seconds));
   }
-  const std::int64_t done = state_.done - first_step_;
+  const std::int64_t done = state_.done - first_.done;
   if (done > 0) {
-    const double seconds_per_step = (context_.seconds() - begin_) / static_cast<double>(done);
+    const double seconds_per_step = recorder_.seconds() / static_cast<double>(done);
     checkpoints_.expect(seconds_per_step * static_cast<double>(session_.loader->total_steps()));
   }
   Votes votes = checkpoints_.votes();
@@ -184,7 +177,7 @@ void TrainingLoop::save(bool evaluation_due) {
 TrainingState TrainingLoop::current_state(bool evaluation_due) {
   TrainingState state = state_;
   state.evaluation_due = evaluation_due && session_.validation;
-  state.row.seconds = context_.seconds() - row_begin_;
+  state.row.seconds = recorder_.row_seconds();
   state.seconds = total_seconds();
   state.noise = trainer_.noise().sums();
   state.skipped = trainer_.skipped();
@@ -223,21 +216,21 @@ bool TrainingLoop::test() {
   }
   results_.record_evaluation("test", *row);
   context_.log.info(evaluation_line("test", *row));
-  check_answers("test", *session_.test, true);
+  warnings_.check_answers("test", *session_.test, true, state_.done);
   return true;
 }
 
 void TrainingLoop::finish() {
-  const double training_seconds = state_.training_seconds - first_training_seconds_;
+  const double training_seconds = state_.training_seconds - first_.training_seconds;
   TimingFacts facts;
   facts.sections = results_.record_timers(session_.timers);
   facts.ranks = context_.world.size();
   facts.of_launches = core::is_gpu_build();
-  facts.wall_seconds = context_.seconds() - begin_;
-  facts.model_flops = state_.flops - first_flops_;
+  facts.wall_seconds = recorder_.seconds();
+  facts.model_flops = state_.flops - first_.flops;
   facts.computing_seconds = training_seconds;
-  facts.tokens = state_.tokens - first_tokens_;
-  facts.samples = state_.samples - first_samples_;
+  facts.tokens = state_.tokens - first_.tokens;
+  facts.samples = state_.samples - first_.samples;
   facts.peak_gflops = context_.input.run.peak_gflops.value_or(0.0);
   const std::vector<io::RankRow> ranks = results_.record_ranks(context_, context_.device.name, total(session_.memory()),
                                                                rank_time(session_.timers.sections(), training_seconds));
@@ -279,7 +272,7 @@ bool TrainingLoop::evaluate() {
   if (!session_.validation) return false;
   const auto timed = session_.timers.measure("evaluation");
   const double begin = context_.seconds();
-  if (state_.done > first_step_) checkpoints_.hold(current_state(true));
+  if (state_.done > first_.done) checkpoints_.hold(current_state(true));
   const std::optional<io::EvaluationRow> row =
       session_.validation->evaluate_unless(state_.done, [this] { return asked_to_stop(); });
   checkpoints_.release();
@@ -292,10 +285,9 @@ bool TrainingLoop::evaluate() {
   const bool untrained = trainer_.skipped().total > 0 && trainer_.skipped().total == state_.done;
   better_ = !untrained && best_.offer(*row);
   if (better_) results_.export_model(*session_.assembly, session_.sets.train->info());
-  row_begin_ = context_.seconds();
-  progress_.seconds_per_evaluation = row_begin_ - begin;
-  evaluation_seconds_ += progress_.seconds_per_evaluation;
-  check_answers("validation", *session_.validation, best_.patience_is_over() || !session_.loader->has_next());
+  recorder_.add_evaluation(begin);
+  warnings_.check_answers("validation", *session_.validation, best_.patience_is_over() || !session_.loader->has_next(),
+                          state_.done);
   if (!best_.patience_is_over()) return false;
   context_.log.info("stopping early: no better " + *context_.input.evaluation.best + " in the last " +
                     core::counted(*context_.input.evaluation.patience, "evaluation"));

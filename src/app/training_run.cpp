@@ -13,10 +13,10 @@
 #include "bert_hpc/app/report/results.hpp"
 #include "bert_hpc/app/run/collective.hpp"
 #include "bert_hpc/app/run/earlier_start.hpp"
+#include "bert_hpc/app/session.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/metrics/metric.hpp"
 #include "bert_hpc/model/hf_weights.hpp"
-#include "bert_hpc/app/session.hpp"
 #include "training_loop.hpp"
 
 namespace bert_hpc::app {

@@ -1,0 +1,52 @@
+#include "training_warnings.hpp"
+
+#include "bert_hpc/app/engine/one_answer.hpp"
+#include "bert_hpc/app/engine/skipped_step.hpp"
+#include "bert_hpc/app/run/collective.hpp"
+#include "bert_hpc/core/text.hpp"
+
+namespace bert_hpc::app {
+
+void TrainingWarnings::report_skipped(const StepResult& result, const SkippedSteps& skipped, double loss_scale,
+                                      std::int64_t done) const {
+  const auto text = [&] {
+    return skipped_text(done, result, [this](std::int64_t sample) { return session_.sets.train->place(sample); });
+  };
+  if (ends(skipped)) {
+    throw AgreedError(core::ExitCode::numerical,
+                      text() + ", the last of " + std::to_string(skipped.in_a_row) +
+                          " in a row (optimizer.max_skipped_steps = " + std::to_string(most_skipped()) +
+                          "). Training cannot continue. " + advice());
+  }
+  const SkipReport report = skip_report(skipped.total);
+  const std::string count = core::counted(skipped.total, "step") + " skipped so far";
+  if (report == SkipReport::count) context_.log.info(count);
+  if (report != SkipReport::details) return;
+  const std::string later = skipped.total == most_skips_listed ? " Later ones are only counted." : "";
+  if (result.backed_off) {
+    context_.log.info("step " + core::with_commas(done) + " was skipped: beyond fp16's range; loss scale now " +
+                      core::format_number(loss_scale) + "." + later);
+  } else {
+    context_.log.warning(text() + ". The parameters are unchanged; " + count + "." + later);
+  }
+}
+
+void TrainingWarnings::require_updates(const SkippedSteps& skipped, std::int64_t done) const {
+  if (skipped.total == 0 || skipped.total < done) return;
+  throw AgreedError(core::ExitCode::numerical, nothing_trained_text(skipped.total) + " " + advice());
+}
+
+std::string TrainingWarnings::advice() const {
+  return divergence_advice(context_.input.precision.compute == "fp16", context_.input.optimizer.max_gradient_norm);
+}
+
+void TrainingWarnings::check_answers(const std::string& split, const Evaluator& evaluator, bool last,
+                                     std::int64_t done) {
+  const auto answer = evaluator.one_answer();
+  one_answers_ = answer ? one_answers_ + 1 : 0;
+  if (!answer || !(last || one_answers_ == 2)) return;
+  context_.log.warning(
+      one_answer_in_training(split, *answer, session_.assembly->config.label_names, context_.input, done));
+}
+
+}  // namespace bert_hpc::app

@@ -1,0 +1,38 @@
+// Warnings of a training about skipped steps and about models that predict one answer, and the errors they lead to.
+#pragma once
+
+#include <string>
+
+#include "bert_hpc/app/engine/evaluator.hpp"
+#include "bert_hpc/app/engine/trainer.hpp"
+#include "bert_hpc/app/session.hpp"
+
+namespace bert_hpc::app {
+
+class TrainingWarnings {
+ public:
+  /// Both must outlive it.
+  TrainingWarnings(const Session& session, const RunContext& context) : session_(session), context_(context) {}
+
+  /// Were so many steps skipped in a row that the training ends?
+  bool ends(const SkippedSteps& skipped) const { return skipped.in_a_row > most_skipped(); }
+  /// Logs step `done`, which was skipped; `loss_scale`: after it. Throws AgreedError(numerical) where ends().
+  void report_skipped(const StepResult& result, const SkippedSteps& skipped, double loss_scale,
+                      std::int64_t done) const;
+  /// Throws AgreedError(numerical) where all of `done` steps were skipped: the model is untrained.
+  void require_updates(const SkippedSteps& skipped, std::int64_t done) const;
+
+  /// After each evaluation. Warns of a model that predicts one answer in the second evaluation in a row, because the
+  /// first ones often do, and in the last one.
+  void check_answers(const std::string& split, const Evaluator& evaluator, bool last, std::int64_t done);
+
+ private:
+  std::int64_t most_skipped() const { return context_.input.optimizer.max_skipped_steps; }
+  std::string advice() const;
+
+  const Session& session_;
+  const RunContext& context_;
+  int one_answers_ = 0;  // evaluations in a row
+};
+
+}  // namespace bert_hpc::app
