@@ -1,7 +1,7 @@
-// Modes "evaluate" and "predict": a model from a Hugging Face folder over the test (or validation) data.
+#include "evaluation_run.hpp"
+
 #include <optional>
 
-#include "bert_hpc/app/application.hpp"
 #include "bert_hpc/app/engine/model_labels.hpp"
 #include "bert_hpc/app/engine/model_loading.hpp"
 #include "bert_hpc/app/engine/one_answer.hpp"
@@ -10,6 +10,7 @@
 #include "bert_hpc/app/run/collective.hpp"
 #include "bert_hpc/app/session.hpp"
 #include "bert_hpc/core/text.hpp"
+#include "run_start.hpp"
 
 namespace bert_hpc::app {
 

@@ -36,7 +36,7 @@ TrainingLoop::TrainingLoop(Session& session, const RunContext& context, Results&
                     session.sets.hdf5, session.timers},
                    checkpoint_texts(context, *session.assembly, session.sets)),
       recorder_(session, context, results),
-      warnings_(session, context),
+      health_(session, context),
       best_(context.input.evaluation),
       trace_(context.input.log.trace, session.loader->total_steps(), context.world, session.timers) {}
 
@@ -68,7 +68,7 @@ bool TrainingLoop::run() {
   // What was saved before is good: it must not be lost with what comes after, where all ranks know of that.
   try {
     for (bool last = steps(); !last;) last = step();
-    if (!stopped_) warnings_.require_updates(trainer_.skipped(), state_.done);
+    if (!stopped_) health_.require_updates(trainer_.skipped(), state_.done);
   } catch (const AgreedError&) {
     checkpoints_.finish();
     throw;
@@ -132,8 +132,8 @@ void TrainingLoop::record() {
 
 /// Throws AgreedError(numerical) where too many were skipped in a row.
 void TrainingLoop::report_skipped(const StepResult& result) {
-  if (warnings_.ends(trainer_.skipped())) record();
-  warnings_.report_skipped(result, trainer_.skipped(), trainer_.loss_scale().scale(), state_.done);
+  if (health_.ends(trainer_.skipped())) record();
+  health_.report_skipped(result, trainer_.skipped(), trainer_.loss_scale().scale(), state_.done);
 }
 
 StepResult TrainingLoop::train_on(const data::LoadedStep& loaded) {
@@ -216,7 +216,7 @@ bool TrainingLoop::test() {
   }
   results_.record_evaluation("test", *row);
   context_.log.info(evaluation_line("test", *row));
-  warnings_.check_answers("test", *session_.test, true, state_.done);
+  health_.check_answers("test", *session_.test, true, state_.done);
   return true;
 }
 
@@ -286,8 +286,8 @@ bool TrainingLoop::evaluate() {
   better_ = !untrained && best_.offer(*row);
   if (better_) results_.export_model(*session_.assembly, session_.sets.train->info());
   recorder_.add_evaluation(begin);
-  warnings_.check_answers("validation", *session_.validation, best_.patience_is_over() || !session_.loader->has_next(),
-                          state_.done);
+  health_.check_answers("validation", *session_.validation, best_.patience_is_over() || !session_.loader->has_next(),
+                        state_.done);
   if (!best_.patience_is_over()) return false;
   context_.log.info("stopping early: no better " + *context_.input.evaluation.best + " in the last " +
                     core::counted(*context_.input.evaluation.patience, "evaluation"));

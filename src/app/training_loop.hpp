@@ -11,7 +11,7 @@
 #include "bert_hpc/app/session.hpp"
 #include "bert_hpc/core/environment.hpp"
 #include "step_recorder.hpp"
-#include "training_warnings.hpp"
+#include "training_health.hpp"
 
 namespace bert_hpc::app {
 
@@ -54,7 +54,7 @@ class TrainingLoop {
   Trainer trainer_;
   Checkpointer checkpoints_;
   StepRecorder recorder_;
-  TrainingWarnings warnings_;
+  TrainingHealth health_;
   BestModel best_;
   StepTrace trace_;
   TrainingState state_;

@@ -1,22 +1,23 @@
-// Mode "train": the session, the checkpoint to resume from, results and the training loop.
+#include "training_run.hpp"
+
 #include <optional>
 
-#include "bert_hpc/app/application.hpp"
 #include "bert_hpc/app/checkpoint/resume.hpp"
 #include "bert_hpc/app/engine/label_unit.hpp"
 #include "bert_hpc/app/engine/model_loading.hpp"
 #include "bert_hpc/app/engine/planned_data.hpp"
 #include "bert_hpc/app/engine/training_settings.hpp"
 #include "bert_hpc/app/plan/simulation.hpp"
-#include "bert_hpc/app/report/banner.hpp"
 #include "bert_hpc/app/report/describe.hpp"
 #include "bert_hpc/app/report/results.hpp"
+#include "bert_hpc/app/report/run_warnings.hpp"
 #include "bert_hpc/app/run/collective.hpp"
 #include "bert_hpc/app/run/earlier_start.hpp"
 #include "bert_hpc/app/session.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/metrics/metric.hpp"
 #include "bert_hpc/model/hf_weights.hpp"
+#include "run_start.hpp"
 #include "training_loop.hpp"
 
 namespace bert_hpc::app {

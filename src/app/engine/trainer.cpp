@@ -196,6 +196,17 @@ void Trainer::agree(const data::LoadedStep& loaded, StepResult& result) {
   result.skipped = !std::isfinite(result.loss) || !std::isfinite(result.gradient_norm);
 }
 
+std::vector<std::int64_t> Trainer::bad_samples(const data::LoadedStep& loaded, double loss) {
+  std::vector<std::int64_t> samples;
+  if (std::isfinite(loss)) {
+    for (const core::PlannedSample& sample : loaded.plan.samples) samples.push_back(sample.index);
+  } else {
+    samples = samples_without_loss(loaded);
+  }
+  std::sort(samples.begin(), samples.end());
+  return samples;
+}
+
 StepResult Trainer::step(const data::LoadedStep& loaded, std::int64_t done, const StepHooks& hooks) {
   const auto micro_batches = static_cast<std::size_t>(loaded.plan.micro_batches());
   const auto sums = static_cast<std::int64_t>(micro_batches + said_per_step);
@@ -242,13 +253,7 @@ StepResult Trainer::step(const data::LoadedStep& loaded, std::int64_t done, cons
     train::end_fp8_step(*assembly_.kernels.fp8, *groups.tensor, *groups.data, result.skipped);
   }
   result.backed_off = result.skipped && scale_.may_back_off();
-  if (result.skipped) {
-    if (!std::isfinite(result.loss)) result.bad_samples = samples_without_loss(loaded);
-    for (const core::PlannedSample& sample : loaded.plan.samples) {
-      if (std::isfinite(result.loss)) result.bad_samples.push_back(sample.index);
-    }
-    std::sort(result.bad_samples.begin(), result.bad_samples.end());
-  }
+  if (result.skipped) result.bad_samples = bad_samples(loaded, result.loss);
   if (hooks.before_update && !updates_at_once()) hooks.before_update();
   update(result, done);
   for (const core::PlannedSample& sample : loaded.plan.samples) {

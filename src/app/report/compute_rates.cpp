@@ -1,6 +1,5 @@
-// Compute and memory rates of a rank. GEMMs and the optimizer are measured directly; element-wise kernels, attention
-// and overheads are the remaining time of an encoder block's sublayers under the cost model that plans use
-// (train/step_costs.hpp), so that model and measurement agree on whole blocks.
+#include "compute_rates.hpp"
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -14,7 +13,6 @@
 #include "bert_hpc/ops/random_fill.hpp"
 #include "bert_hpc/train/optimizer.hpp"
 #include "bert_hpc/train/step_costs.hpp"
-#include "machine_rates.hpp"
 
 namespace bert_hpc::app {
 namespace {

@@ -4,6 +4,7 @@
 
 #include "bert_hpc/app/engine/head_rows.hpp"
 #include "bert_hpc/app/report/banner.hpp"
+#include "bert_hpc/app/report/run_warnings.hpp"
 #include "bert_hpc/app/run/machine.hpp"
 #include "bert_hpc/comm/mpi_communicator.hpp"
 #include "bert_hpc/comm/objects.hpp"

@@ -1,4 +1,5 @@
-// Measures the links between ranks with the communicators of a training.
+#include "link_rates.hpp"
+
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,7 +9,7 @@
 #include "bert_hpc/app/run/collective.hpp"
 #include "bert_hpc/core/buffer.hpp"
 #include "bert_hpc/io/atomic_write.hpp"
-#include "machine_rates.hpp"
+#include "compute_rates.hpp"
 
 namespace bert_hpc::app {
 namespace {

@@ -17,7 +17,8 @@
 #include "bert_hpc/core/version.hpp"
 #include "bert_hpc/io/atomic_write.hpp"
 #include "bert_hpc/io/provenance.hpp"
-#include "machine_rates.hpp"
+#include "compute_rates.hpp"
+#include "link_rates.hpp"
 
 namespace bert_hpc::app {
 namespace {

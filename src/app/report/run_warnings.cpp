@@ -1,12 +1,11 @@
-// Warnings of the banner: ranks on too few cores or far from their GPU, too little memory, an input that asks for more
-// than there is.
+#include "bert_hpc/app/report/run_warnings.hpp"
+
 #include <algorithm>
 #include <iterator>
 #include <map>
 #include <set>
 #include <tuple>
 
-#include "bert_hpc/app/report/banner.hpp"
 #include "bert_hpc/app/run/machine.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "rank_hosts.hpp"

@@ -103,6 +103,8 @@ class Trainer : private train::PipelineEvents {
   void agree(const data::LoadedStep& loaded, StepResult& result);
   /// Collective. Of a step whose loss is not finite.
   std::vector<std::int64_t> samples_without_loss(const data::LoadedStep& loaded);
+  /// Collective. Of a skipped step: StepResult::bad_samples.
+  std::vector<std::int64_t> bad_samples(const data::LoadedStep& loaded, double loss);
   /// One rank alone launches the update before it knows loss and norm.
   bool updates_at_once() const {
     return sums_.norm().is_alone() && optimizer_.steps_on_device() && !assembly_.kernels.fp8;

@@ -8,8 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "bert_hpc/config/config.hpp"
-
 namespace bert_hpc::app {
 
 /// Where one rank runs; gathered from all ranks, by rank.
@@ -50,17 +48,5 @@ struct BannerFacts {
 };
 
 std::string banner(const BannerFacts& facts);
-
-/// Ranks that share cores with too few for their threads, ranks with more threads than cores, ranks on another NUMA
-/// node than their GPU, and ranks of a node that see one GPU each, each with its cure; equal cases on several nodes are
-/// one warning.
-std::vector<std::string> placement_warnings(const std::vector<RankPlacement>& ranks);
-
-/// Warning that `ranks` ranks of `rank_bytes` each do not fit into the `available` bytes of `where` ("this node", "a
-/// rank of NAME"); "" where they fit, or where `available` is unknown (0).
-std::string memory_warning(std::int64_t rank_bytes, int ranks, std::int64_t available, const std::string& where);
-
-/// What of a training's input asks for more than there is: a warm-up beyond the last step, a batch beyond the data.
-std::vector<std::string> training_warnings(const config::Config& input, std::int64_t steps, std::int64_t sequences);
 
 }  // namespace bert_hpc::app

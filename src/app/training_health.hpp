@@ -1,4 +1,5 @@
-// Warnings of a training about skipped steps and about models that predict one answer, and the errors they lead to.
+// Checks of a training while it runs: warnings and errors about skipped steps, warnings about models that predict one
+// answer.
 #pragma once
 
 #include <string>
@@ -9,10 +10,10 @@
 
 namespace bert_hpc::app {
 
-class TrainingWarnings {
+class TrainingHealth {
  public:
   /// Both must outlive it.
-  TrainingWarnings(const Session& session, const RunContext& context) : session_(session), context_(context) {}
+  TrainingHealth(const Session& session, const RunContext& context) : session_(session), context_(context) {}
 
   /// Were so many steps skipped in a row that the training ends?
   bool ends(const SkippedSteps& skipped) const { return skipped.in_a_row > most_skipped(); }

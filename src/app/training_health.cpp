@@ -1,4 +1,4 @@
-#include "training_warnings.hpp"
+#include "training_health.hpp"
 
 #include "bert_hpc/app/engine/one_answer.hpp"
 #include "bert_hpc/app/engine/skipped_step.hpp"
@@ -7,8 +7,8 @@
 
 namespace bert_hpc::app {
 
-void TrainingWarnings::report_skipped(const StepResult& result, const SkippedSteps& skipped, double loss_scale,
-                                      std::int64_t done) const {
+void TrainingHealth::report_skipped(const StepResult& result, const SkippedSteps& skipped, double loss_scale,
+                                    std::int64_t done) const {
   const auto text = [&] {
     return skipped_text(done, result, [this](std::int64_t sample) { return session_.sets.train->place(sample); });
   };
@@ -31,17 +31,16 @@ void TrainingWarnings::report_skipped(const StepResult& result, const SkippedSte
   }
 }
 
-void TrainingWarnings::require_updates(const SkippedSteps& skipped, std::int64_t done) const {
+void TrainingHealth::require_updates(const SkippedSteps& skipped, std::int64_t done) const {
   if (skipped.total == 0 || skipped.total < done) return;
   throw AgreedError(core::ExitCode::numerical, nothing_trained_text(skipped.total) + " " + advice());
 }
 
-std::string TrainingWarnings::advice() const {
+std::string TrainingHealth::advice() const {
   return divergence_advice(context_.input.precision.compute == "fp16", context_.input.optimizer.max_gradient_norm);
 }
 
-void TrainingWarnings::check_answers(const std::string& split, const Evaluator& evaluator, bool last,
-                                     std::int64_t done) {
+void TrainingHealth::check_answers(const std::string& split, const Evaluator& evaluator, bool last, std::int64_t done) {
   const auto answer = evaluator.one_answer();
   one_answers_ = answer ? one_answers_ + 1 : 0;
   if (!answer || !(last || one_answers_ == 2)) return;

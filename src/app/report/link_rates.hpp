@@ -1,7 +1,6 @@
-// The parts of a machine measurement: compute and memory rates of ranks, and link rates between them.
+// Rates of the links between ranks, measured with the communicators of a training, and of storage.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -9,17 +8,6 @@
 #include "bert_hpc/config/machine_description.hpp"
 
 namespace bert_hpc::app {
-
-/// Collective. All ranks run rounds at the same time, for about `budget` seconds; `round` returns its own seconds.
-/// Returns the lower quartile of each rank's rounds, averaged over the ranks, so that other load has little influence.
-double shared_seconds(comm::Communicator& world, double budget, const std::function<double()>& round);
-
-/// Seconds of `work` on this rank, including its kernels.
-double seconds_of(const std::function<void()>& work);
-
-/// Collective. Measures GEMM rates by precision and hidden size, the rates of the optimizer, element-wise kernels and
-/// attention, and overheads.
-void measure_compute(comm::Communicator& world, config::MachineFile& file);
 
 /// Assignment of ranks to nodes.
 struct NodeLayout {

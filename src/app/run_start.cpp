@@ -1,0 +1,74 @@
+#include "run_start.hpp"
+
+#include <filesystem>
+
+#include "bert_hpc/app/checkpoint/checkpointer.hpp"
+#include "bert_hpc/app/checkpoint/resume.hpp"
+#include "bert_hpc/app/run/checkpoint_owner.hpp"
+#include "bert_hpc/app/run/collective.hpp"
+
+namespace bert_hpc::app {
+namespace {
+
+/// Does [run] resume name one of the directory's own checkpoints?
+bool names_own_checkpoint(const config::Config& input) {
+  std::error_code problem;
+  const std::filesystem::path own = checkpoint_folder(input).path();
+  return std::filesystem::equivalent(named_checkpoint(input.run.resume).parent_path(), own, problem);
+}
+
+/// Is an unfinished run in the run's directory to be continued? What evaluates begins again, as it has nothing to lose.
+bool goes_on_there(const RunContext& context) {
+  if (context.input.run.mode != "train") return true;
+  if (start_of(context.input).resume == "never") return false;
+  return beginning_of(context).own_first || names_own_checkpoint(context.input);
+}
+
+/// What was asked for, and is not done a second time.
+void tell_done_before(const RunContext& context) {
+  const std::string& resume = context.input.run.resume;
+  const Beginning beginning = beginning_of(context);
+  if (context.invocation.overwrite && !beginning.overwrite) {
+    context.log.info("an earlier start of this job has done --overwrite: the run resumes");
+  }
+  if (beginning.own_first && resume != "auto") {
+    context.log.info("an earlier start began from " + resume + ": resuming from this run's own checkpoints");
+  }
+}
+
+}  // namespace
+
+void check_directory(const RunContext& context) {
+  const config::Config& input = context.input;
+  if (input.run.mode == "train") check_checkpoint_owner(input.run.directory);
+  if (context.invocation.validate) return require_place(input.run.directory);
+  check_run_directory(input.run.directory, context.resolved, beginning_of(context).overwrite, goes_on_there(context));
+}
+
+std::string directory_note(const RunContext& context) {
+  const config::Config& input = context.input;
+  std::string why;
+  collectively(context.world, [&] {
+    if (context.world.rank() != 0) return;
+    why = directory_conflict(inspect_run_directory(input.run.directory), input.run.directory, context.resolved,
+                             beginning_of(context).overwrite, goes_on_there(context));
+  });
+  return context.world.broadcast(why, 0);
+}
+
+std::unique_ptr<io::RunLock> lock_run_directory(const RunContext& context) {
+  std::unique_ptr<io::RunLock> lock;
+  collectively(context.world, [&] {
+    if (context.world.rank() != 0) return;
+    lock = std::make_unique<io::RunLock>(context.input.run.directory);
+    if (!lock->took_over().empty()) {
+      context.log.warning(lock->took_over() + "; this start takes it over.");
+    }
+    check_directory(context);
+    tell_done_before(context);
+  });
+  context.failure.set(context.input.run.directory, context.world.broadcast(lock ? lock->text() : "", 0));
+  return lock;
+}
+
+}  // namespace bert_hpc::app

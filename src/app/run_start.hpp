@@ -1,0 +1,24 @@
+// How a start takes the run's directory: checks, notes for --validate, the lock.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "bert_hpc/app/run/run_context.hpp"
+#include "bert_hpc/io/run_lock.hpp"
+
+namespace bert_hpc::app {
+
+/// On rank 0. Throws Error where the run may not begin in its directory; with --validate only where the directory
+/// cannot be used at all.
+void check_directory(const RunContext& context);
+
+/// Collective. Takes the lock of the run's directory, for rank 0, before anything is read or written there, and looks
+/// again whether the run may begin: another one may have done so meanwhile. Throws Stop.
+std::unique_ptr<io::RunLock> lock_run_directory(const RunContext& context);
+
+/// Collective. For --validate: why the run may not begin in its directory as that is now, and the cure; "" where it
+/// may. A note, no error: what is planned may be meant for another one.
+std::string directory_note(const RunContext& context);
+
+}  // namespace bert_hpc::app
