@@ -25,24 +25,24 @@ FeedForward::FeedForward(const SublayerSettings& settings, const core::Parameter
       wide_(group.place().share(settings.intermediate)),
       intermediate_(linear(settings.names.intermediate)) {}
 
-Sublayer::SavedActivations FeedForward::allocate_saved(core::Workspace& workspace, std::int64_t tokens,
-                                                       const RowSelection* selection, std::int64_t) const {
+void FeedForward::allocate_saved(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection,
+                                 std::int64_t, SavedActivations& of_micro_batch) const {
   const std::int64_t rows = row_count(tokens, selection);
-  SavedActivations saved;
+  auto& saved = static_cast<Saved&>(of_micro_batch);
+  saved = {};
   saved.intermediate = workspace.take(rows, wide_, settings_.storage);
   saved.activated = workspace.take(rows, wide_, settings_.storage);
   allocate_output(workspace, rows, saved);
-  return saved;
 }
 
-Sublayer::WeightGradientInputs FeedForward::allocate_deferred(core::Workspace& workspace, std::int64_t tokens,
-                                                              const RowSelection* selection) const {
+void FeedForward::allocate_deferred(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection,
+                                    WeightGradientInputs& of_micro_batch) const {
   const std::int64_t rows = row_count(tokens, selection);
-  WeightGradientInputs deferred;
+  auto& deferred = static_cast<Deferred&>(of_micro_batch);
+  deferred = {};
   allocate_product(workspace, rows, deferred);
   deferred.d_intermediate = workspace.take(rows, wide_, settings_.storage);
   if (settings_.fuses_row_sums) deferred.intermediate_sums = workspace.take<float>(ops::gelu_sum_blocks(rows), wide_);
-  return deferred;
 }
 
 std::vector<LinearWeight> FeedForward::linear_weights(bool selects) const {
@@ -50,15 +50,18 @@ std::vector<LinearWeight> FeedForward::linear_weights(bool selects) const {
 }
 
 void FeedForward::forward(Engine& engine, const StepContext& context, const RowSelection* selection, ConstMatrix x,
-                          SavedActivations& saved) const {
+                          SavedActivations& of_micro_batch) const {
+  auto& saved = static_cast<Saved&>(of_micro_batch);
   const core::TokenRows& rows = rows_of(context, selection);
   intermediate_.forward_gelu(engine, group_.gather(x, rows.count), saved.intermediate, saved.activated);
   finish_forward(engine, context, rows, saved.activated, x, saved);
 }
 
 void FeedForward::backward_input(Engine& engine, const StepContext& context, const RowSelection* selection,
-                                 const SavedActivations& saved, Matrix d_y, WeightGradientInputs& deferred, Matrix d_x,
-                                 core::Workspace&) const {
+                                 const SavedActivations& of_forward, Matrix d_y, WeightGradientInputs& of_micro_batch,
+                                 Matrix d_x, core::Workspace&) const {
+  const auto& saved = static_cast<const Saved&>(of_forward);
+  auto& deferred = static_cast<Deferred&>(of_micro_batch);
   const core::TokenRows& rows = rows_of(context, selection);
   const Matrix sum = group_.partial(d_x, rows.count);
   begin_backward(context, rows, saved, d_y, deferred, sum);
@@ -74,8 +77,10 @@ void FeedForward::backward_input(Engine& engine, const StepContext& context, con
   group_.sum(sum, d_x);
 }
 
-void FeedForward::backward_weight(Engine& engine, const RowSelection*, const SavedActivations& saved,
-                                  const WeightGradientInputs& deferred, ConstMatrix x) const {
+void FeedForward::backward_weight(Engine& engine, const RowSelection*, const SavedActivations& of_forward,
+                                  const WeightGradientInputs& of_backward, ConstMatrix x) const {
+  const auto& saved = static_cast<const Saved&>(of_forward);
+  const auto& deferred = static_cast<const Deferred&>(of_backward);
   add_output_gradients(engine, saved, deferred, saved.activated);
   const ConstMatrix input = group_.gather(x, saved.activated.rows);
   if (settings_.fuses_row_sums) {

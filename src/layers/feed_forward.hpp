@@ -11,10 +11,12 @@ class FeedForward : public ResidualSublayer {
                       const TensorPlace& place);
   FeedForward(const SublayerSettings& settings, const core::ParameterStore& parameters, const TensorGroup& group);
 
-  SavedActivations allocate_saved(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection,
-                                  std::int64_t dropout_tiles) const override;
-  WeightGradientInputs allocate_deferred(core::Workspace& workspace, std::int64_t tokens,
-                                         const RowSelection* selection) const override;
+  std::unique_ptr<SavedActivations> make_saved() const override { return std::make_unique<Saved>(); }
+  std::unique_ptr<WeightGradientInputs> make_deferred() const override { return std::make_unique<Deferred>(); }
+  void allocate_saved(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection,
+                      std::int64_t dropout_tiles, SavedActivations& saved) const override;
+  void allocate_deferred(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection,
+                         WeightGradientInputs& deferred) const override;
   std::vector<LinearWeight> linear_weights(bool selects) const override;
   void forward(Engine& engine, const StepContext& context, const RowSelection* selection, ConstMatrix x,
                SavedActivations& saved) const override;
@@ -26,6 +28,16 @@ class FeedForward : public ResidualSublayer {
                        const WeightGradientInputs& deferred, ConstMatrix x) const override;
 
  private:
+  /// "wide": the intermediate columns of this rank.
+  struct Saved : ResidualActivations {
+    Matrix intermediate;  ///< (rows, wide): before GELU
+    Matrix activated;     ///< (rows, wide): after GELU
+  };
+  struct Deferred : ResidualGradients {
+    Matrix d_intermediate;            ///< (rows, wide): before GELU
+    Tensor<float> intermediate_sums;  ///< where row sums are fused: partial sums of its bias' gradient
+  };
+
   std::int64_t wide_;  // intermediate columns here
   Linear intermediate_;
 };

@@ -34,8 +34,10 @@ MaskedLmHead::MaskedLmHead(const HeadSettings& settings, const core::ParameterSt
       gamma_(parameters.find(settings.norm + ".weight")),
       beta_(parameters.find(settings.norm + ".bias")) {}
 
-Head::SavedActivations MaskedLmHead::allocate_saved(core::Workspace& workspace, std::int64_t rows) const {
-  SavedActivations saved;
+void MaskedLmHead::allocate_saved(core::Workspace& workspace, std::int64_t rows,
+                                  SavedActivations& of_micro_batch) const {
+  auto& saved = static_cast<Saved&>(of_micro_batch);
+  saved = {};
   saved.dense = group_.take(workspace, rows, settings_.hidden, settings_.storage);
   saved.activated = group_.take(workspace, rows, settings_.hidden, settings_.storage);
   saved.features = group_.take(workspace, rows, settings_.hidden, settings_.storage);
@@ -47,14 +49,15 @@ Head::SavedActivations MaskedLmHead::allocate_saved(core::Workspace& workspace, 
       workspace.take(rows, stride, group_.shared() ? DataType::fp32 : settings_.logits).column_range(0, outputs_);
   if (group_.shared()) saved.shard_sums = workspace.take<float>(3, rows);
   saved.row_losses = workspace.take<float>(1, rows);
-  return saved;
 }
 
 std::vector<LinearWeight> MaskedLmHead::linear_weights() const {
   return {dense_.weight(true), decoder_.weight(true)};
 }
 
-void MaskedLmHead::forward(Engine& engine, const StepContext& context, ConstMatrix x, SavedActivations& saved) const {
+void MaskedLmHead::forward(Engine& engine, const StepContext& context, ConstMatrix x,
+                           SavedActivations& of_micro_batch) const {
+  auto& saved = static_cast<Saved&>(of_micro_batch);
   dense_.forward_gelu(engine, x, saved.dense, saved.activated);
   ops::residual_layer_norm_forward(context.dropout(0.0f, settings_.site), group_.own(context.batch.targets.rows),
                                    saved.activated, nullptr, {}, parameters_.value(gamma_).data,
@@ -63,7 +66,8 @@ void MaskedLmHead::forward(Engine& engine, const StepContext& context, ConstMatr
   decoder_.forward(engine, group_.gather(saved.features, context.batch.targets.rows.count), saved.logits);
 }
 
-void MaskedLmHead::loss(const StepContext& context, float scale, SavedActivations& saved) const {
+void MaskedLmHead::loss(const StepContext& context, float scale, SavedActivations& of_micro_batch) const {
+  auto& saved = static_cast<Saved&>(of_micro_batch);
   if (!group_.shared()) {
     return ops::cross_entropy(saved.logits, context.batch.targets.classes, scale, saved.row_losses.data,
                               context.training ? saved.logits : Matrix());
@@ -78,7 +82,8 @@ void MaskedLmHead::loss(const StepContext& context, float scale, SavedActivation
                                  d_logits);
 }
 
-void MaskedLmHead::predict(SavedActivations& saved, std::int32_t* predicted) const {
+void MaskedLmHead::predict(SavedActivations& of_micro_batch, std::int32_t* predicted) const {
+  auto& saved = static_cast<Saved&>(of_micro_batch);
   if (!group_.shared()) return ops::arg_max(saved.logits, predicted);
   const Tensor<float> logits = saved.logits.as<float>();
   const Tensor<float> largest = saved.shard_sums.row_range(0, 1), place = saved.shard_sums.row_range(1, 1);
@@ -89,8 +94,9 @@ void MaskedLmHead::predict(SavedActivations& saved, std::int32_t* predicted) con
   ops::to_integers(place.data, place.size(), predicted);
 }
 
-void MaskedLmHead::backward_input(Engine& engine, const StepContext& context, SavedActivations& saved,
+void MaskedLmHead::backward_input(Engine& engine, const StepContext& context, SavedActivations& of_micro_batch,
                                   Matrix d_x) const {
+  auto& saved = static_cast<Saved&>(of_micro_batch);
   const Matrix sum = group_.partial(saved.d_features, context.batch.targets.rows.count);
   decoder_.backward_input(engine, saved.logits, sum, ops::Write::replace);
   group_.sum(sum, saved.d_features);
@@ -101,7 +107,8 @@ void MaskedLmHead::backward_input(Engine& engine, const StepContext& context, Sa
   dense_.backward_input(engine, saved.d_dense, d_x, ops::Write::replace);
 }
 
-void MaskedLmHead::backward_weight(Engine& engine, const SavedActivations& saved, ConstMatrix x) const {
+void MaskedLmHead::backward_weight(Engine& engine, const SavedActivations& of_micro_batch, ConstMatrix x) const {
+  const auto& saved = static_cast<const Saved&>(of_micro_batch);
   const std::int64_t rows = saved.logits.rows;
   decoder_.backward_weight(engine, saved.logits, group_.gather(saved.features, rows));
   const NormGradient norm = {saved.d_features,

@@ -10,7 +10,8 @@ class MaskedLmHead : public Head {
   static void declare(const HeadSettings& settings, std::vector<core::ParameterSpec>& specs, const TensorPlace& place);
   MaskedLmHead(const HeadSettings& settings, const core::ParameterStore& parameters, const TensorGroup& group);
 
-  SavedActivations allocate_saved(core::Workspace& workspace, std::int64_t rows) const override;
+  std::unique_ptr<SavedActivations> make_saved() const override { return std::make_unique<Saved>(); }
+  void allocate_saved(core::Workspace& workspace, std::int64_t rows, SavedActivations& saved) const override;
   std::vector<LinearWeight> linear_weights() const override;
   void forward(Engine& engine, const StepContext& context, ConstMatrix x, SavedActivations& saved) const override;
   void loss(const StepContext& context, float scale, SavedActivations& saved) const override;
@@ -19,6 +20,17 @@ class MaskedLmHead : public Head {
   void backward_weight(Engine& engine, const SavedActivations& saved, ConstMatrix x) const override;
 
  private:
+  /// "piece": this rank's rows in a tensor group, otherwise all.
+  struct Saved : SavedActivations {
+    Matrix dense;              ///< (piece, hidden): before GELU
+    Matrix activated;          ///< (piece, hidden)
+    Tensor<float> statistics;  ///< (2, piece): mean, rstd
+    Matrix features;           ///< (piece, hidden): what the logits are made of
+    Tensor<float> shard_sums;  ///< (3, rows): where outputs are shared out
+    Matrix d_features;         ///< (piece, hidden)
+    Matrix d_dense;            ///< (piece, hidden): at the result of the dense layer
+  };
+
   HeadSettings settings_;
   const core::ParameterStore& parameters_;
   TensorGroup group_;

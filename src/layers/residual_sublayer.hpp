@@ -11,6 +11,18 @@ namespace bert_hpc::layers {
 
 class ResidualSublayer : public Sublayer {
  protected:
+  /// "rows": those that the sublayer computes, the selected ones or all tokens; "piece": those of them that this rank
+  /// of the tensor group has (all in a group of one). Kinds of sublayers add what lies before the residual step.
+  struct ResidualActivations : SavedActivations {
+    Matrix sum;                ///< (piece, hidden): before the layer norm
+    Tensor<float> statistics;  ///< (2, piece): mean, rstd of the layer norm
+  };
+  struct ResidualGradients : WeightGradientInputs {
+    Matrix d_output;          ///< (piece, hidden): d_y as given
+    Matrix d_product;         ///< (piece, hidden): at the result of the last product, Wo's or W2's
+    Tensor<float> norm_sums;  ///< where row sums are fused: partial sums of γ's, β's and the last bias' gradients
+  };
+
   /// `site`: the dropout of the sublayer's result, counted in its block.
   ResidualSublayer(const SublayerSettings& settings, const core::ParameterStore& parameters, const TensorGroup& group,
                    std::uint32_t site);
@@ -30,19 +42,19 @@ class ResidualSublayer : public Sublayer {
   static std::int64_t row_count(std::int64_t tokens, const RowSelection* selection) {
     return selection != nullptr ? selection->rows.count : tokens;
   }
-  void allocate_output(core::Workspace& workspace, std::int64_t rows, SavedActivations& saved) const;
-  /// Of kept: d_product and norm_sums.
-  void allocate_product(core::Workspace& workspace, std::int64_t rows, WeightGradientInputs& deferred) const;
+  void allocate_output(core::Workspace& workspace, std::int64_t rows, ResidualActivations& saved) const;
+  /// d_product and norm_sums.
+  void allocate_product(core::Workspace& workspace, std::int64_t rows, ResidualGradients& deferred) const;
 
   /// From inner (rows, its columns) to saved.sum = inner·weightᵀ and saved.output, with the residual (piece, hidden).
   void finish_forward(Engine& engine, const StepContext& context, const core::TokenRows& rows, ConstMatrix inner,
-                      ConstMatrix residual, SavedActivations& saved) const;
+                      ConstMatrix residual, ResidualActivations& saved) const;
   /// From d_y to deferred.d_output, deferred.d_product, deferred.norm_sums and the residual's share, which replaces
   /// this rank's rows of `d_rows` (rows, hidden).
-  void begin_backward(const StepContext& context, const core::TokenRows& rows, const SavedActivations& saved,
-                      Matrix d_y, WeightGradientInputs& deferred, const Matrix& d_rows) const;
+  void begin_backward(const StepContext& context, const core::TokenRows& rows, const ResidualActivations& saved,
+                      Matrix d_y, ResidualGradients& deferred, const Matrix& d_rows) const;
   /// Adds the gradients of the last product and of the layer norm.
-  void add_output_gradients(Engine& engine, const SavedActivations& saved, const WeightGradientInputs& deferred,
+  void add_output_gradients(Engine& engine, const ResidualActivations& saved, const ResidualGradients& deferred,
                             ConstMatrix inner) const;
 
   /// In a tensor group the norm has this rank's rows alone, and the bias after the last product all of them.

@@ -45,12 +45,12 @@ SelfAttention::SelfAttention(const SublayerSettings& settings, const core::Param
   core::require(settings.heads % group.place().size == 0, "attention: heads that the tensor group cannot share out");
 }
 
-Sublayer::SavedActivations SelfAttention::allocate_saved(core::Workspace& workspace, std::int64_t tokens,
-                                                         const RowSelection* selection,
-                                                         std::int64_t dropout_tiles) const {
+void SelfAttention::allocate_saved(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection,
+                                   std::int64_t dropout_tiles, SavedActivations& of_micro_batch) const {
   const std::int64_t rows = row_count(tokens, selection);
   const DataType type = settings_.storage;
-  SavedActivations saved;
+  auto& saved = static_cast<Saved&>(of_micro_batch);
+  saved = {};
   if (selection != nullptr) {
     saved.x_selected = workspace.take(rows, settings_.hidden, type);
     saved.query = workspace.take(rows, width_, type);
@@ -64,16 +64,17 @@ Sublayer::SavedActivations SelfAttention::allocate_saved(core::Workspace& worksp
   saved.log_sum_exp = workspace.take<float>(heads_, rows);
   if (settings_.attention_dropout > 0.0f && dropout_tiles > 0) {
     saved.kept_pairs = workspace.take<std::uint64_t>(heads_ * dropout_tiles, rows);
+    saved.dropout_bytes = saved.kept_pairs.size() * static_cast<std::int64_t>(sizeof(std::uint64_t));
   }
   allocate_output(workspace, rows, saved);
-  return saved;
 }
 
-Sublayer::WeightGradientInputs SelfAttention::allocate_deferred(core::Workspace& workspace, std::int64_t tokens,
-                                                                const RowSelection* selection) const {
+void SelfAttention::allocate_deferred(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection,
+                                      WeightGradientInputs& of_micro_batch) const {
   const std::int64_t rows = row_count(tokens, selection);
   const DataType type = settings_.storage;
-  WeightGradientInputs deferred;
+  auto& deferred = static_cast<Deferred&>(of_micro_batch);
+  deferred = {};
   allocate_product(workspace, rows, deferred);
   if (selection != nullptr) {
     deferred.d_query = workspace.take(rows, width_, type);
@@ -83,7 +84,6 @@ Sublayer::WeightGradientInputs SelfAttention::allocate_deferred(core::Workspace&
     deferred.d_query = deferred.d_query_key_value.column_range(0, width_);
     deferred.d_key_value = deferred.d_query_key_value.column_range(width_, 2 * width_);
   }
-  return deferred;
 }
 
 void SelfAttention::plan_scratch(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection) const {
@@ -108,7 +108,8 @@ std::vector<LinearWeight> SelfAttention::linear_weights(bool selects) const {
 }
 
 void SelfAttention::forward(Engine& engine, const StepContext& context, const RowSelection* selection, ConstMatrix x,
-                            SavedActivations& saved) const {
+                            SavedActivations& of_micro_batch) const {
+  auto& saved = static_cast<Saved&>(of_micro_batch);
   const TokenRows& rows = rows_of(context, selection);
   const ConstMatrix all = group_.gather(x, context.batch.tokens.count);
   ConstMatrix residual = x;
@@ -129,8 +130,10 @@ void SelfAttention::forward(Engine& engine, const StepContext& context, const Ro
 }
 
 void SelfAttention::backward_input(Engine& engine, const StepContext& context, const RowSelection* selection,
-                                   const SavedActivations& saved, Matrix d_y, WeightGradientInputs& deferred,
+                                   const SavedActivations& of_forward, Matrix d_y, WeightGradientInputs& of_micro_batch,
                                    Matrix d_x, core::Workspace& workspace) const {
+  const auto& saved = static_cast<const Saved&>(of_forward);
+  auto& deferred = static_cast<Deferred&>(of_micro_batch);
   const TokenRows& rows = rows_of(context, selection);
   const std::int64_t mark = workspace.mark();
   // The gradient at the input begins with the residual's share; where every row is computed on one rank it is d_x
@@ -158,8 +161,10 @@ void SelfAttention::backward_input(Engine& engine, const StepContext& context, c
   workspace.release(mark);
 }
 
-void SelfAttention::backward_weight(Engine& engine, const RowSelection* selection, const SavedActivations& saved,
-                                    const WeightGradientInputs& deferred, ConstMatrix x) const {
+void SelfAttention::backward_weight(Engine& engine, const RowSelection* selection, const SavedActivations& of_forward,
+                                    const WeightGradientInputs& of_backward, ConstMatrix x) const {
+  const auto& saved = static_cast<const Saved&>(of_forward);
+  const auto& deferred = static_cast<const Deferred&>(of_backward);
   add_output_gradients(engine, saved, deferred, saved.context);
   const ConstMatrix all = group_.gather(x, saved.key_value.rows);
   if (selection != nullptr) {

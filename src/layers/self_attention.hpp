@@ -11,10 +11,12 @@ class SelfAttention : public ResidualSublayer {
                       const TensorPlace& place);
   SelfAttention(const SublayerSettings& settings, const core::ParameterStore& parameters, const TensorGroup& group);
 
-  SavedActivations allocate_saved(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection,
-                                  std::int64_t dropout_tiles) const override;
-  WeightGradientInputs allocate_deferred(core::Workspace& workspace, std::int64_t tokens,
-                                         const RowSelection* selection) const override;
+  std::unique_ptr<SavedActivations> make_saved() const override { return std::make_unique<Saved>(); }
+  std::unique_ptr<WeightGradientInputs> make_deferred() const override { return std::make_unique<Deferred>(); }
+  void allocate_saved(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection,
+                      std::int64_t dropout_tiles, SavedActivations& saved) const override;
+  void allocate_deferred(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection,
+                         WeightGradientInputs& deferred) const override;
   std::vector<LinearWeight> linear_weights(bool selects) const override;
   void forward(Engine& engine, const StepContext& context, const RowSelection* selection, ConstMatrix x,
                SavedActivations& saved) const override;
@@ -26,6 +28,22 @@ class SelfAttention : public ResidualSublayer {
                        const WeightGradientInputs& deferred, ConstMatrix x) const override;
 
  private:
+  /// "width": the columns of this rank's heads.
+  struct Saved : ResidualActivations {
+    Matrix x_selected;                 ///< (rows, hidden), only with a selection
+    Matrix query;                      ///< (rows, width)
+    Matrix key_value;                  ///< (tokens, 2·width); without a selection it and `query` are columns of
+    Matrix query_key_value;            ///< (tokens, 3·width)
+    Matrix context;                    ///< (rows, width): attention's result
+    Tensor<float> log_sum_exp;         ///< (heads here, rows)
+    Tensor<std::uint64_t> kept_pairs;  ///< (heads here · dropout_tiles, rows): what dropout keeps, see ops::Attention
+  };
+  struct Deferred : ResidualGradients {
+    Matrix d_query;            ///< (rows, width)
+    Matrix d_key_value;        ///< (tokens, 2·width); without a selection it and `d_query` are columns of
+    Matrix d_query_key_value;  ///< (tokens, 3·width)
+  };
+
   ops::AttentionExtents extents(const StepContext& context) const;
 
   std::int64_t heads_, width_;  // here, and the columns of these heads

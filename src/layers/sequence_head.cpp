@@ -24,21 +24,24 @@ SequenceHead::SequenceHead(const HeadSettings& settings, const core::ParameterSt
           parameters,
           {.weight = settings.classifier + ".weight", .bias = settings.classifier + ".bias", .in_encoder = false}) {}
 
-Head::SavedActivations SequenceHead::allocate_saved(core::Workspace& workspace, std::int64_t rows) const {
-  SavedActivations saved;
+void SequenceHead::allocate_saved(core::Workspace& workspace, std::int64_t rows,
+                                  SavedActivations& of_micro_batch) const {
+  auto& saved = static_cast<Saved&>(of_micro_batch);
+  saved = {};
   saved.dense = workspace.take(rows, settings_.hidden, settings_.storage);
   saved.features = workspace.take(rows, settings_.hidden, settings_.storage);
   saved.d_features = saved.d_dense = workspace.take(rows, settings_.hidden, settings_.storage);
   saved.logits = workspace.take<float>(rows, settings_.outputs);
   saved.row_losses = workspace.take<float>(1, rows);
-  return saved;
 }
 
 std::vector<LinearWeight> SequenceHead::linear_weights() const {
   return {pooler_.weight(true), classifier_.weight(true)};
 }
 
-void SequenceHead::forward(Engine& engine, const StepContext& context, ConstMatrix x, SavedActivations& saved) const {
+void SequenceHead::forward(Engine& engine, const StepContext& context, ConstMatrix x,
+                           SavedActivations& of_micro_batch) const {
+  auto& saved = static_cast<Saved&>(of_micro_batch);
   pooler_.forward(engine, group_.gather(x, context.batch.targets.rows.count), saved.dense);
   if (settings_.activation == Activation::relu) {
     ops::relu_forward(saved.dense, saved.dense);
@@ -59,8 +62,9 @@ void SequenceHead::predict(SavedActivations& saved, std::int32_t* predicted) con
   ops::arg_max(saved.logits, predicted);
 }
 
-void SequenceHead::backward_input(Engine& engine, const StepContext& context, SavedActivations& saved,
+void SequenceHead::backward_input(Engine& engine, const StepContext& context, SavedActivations& of_micro_batch,
                                   Matrix d_x) const {
+  auto& saved = static_cast<Saved&>(of_micro_batch);
   classifier_.backward_input(engine, saved.logits, saved.d_features, ops::Write::replace);
   ops::dropout(context.dropout(settings_.classifier_dropout, settings_.site), context.batch.targets.rows,
                saved.d_features, saved.d_features);
@@ -72,7 +76,8 @@ void SequenceHead::backward_input(Engine& engine, const StepContext& context, Sa
   pooler_.backward_input(engine, group_.own(saved.d_dense), d_x, ops::Write::replace);
 }
 
-void SequenceHead::backward_weight(Engine& engine, const SavedActivations& saved, ConstMatrix x) const {
+void SequenceHead::backward_weight(Engine& engine, const SavedActivations& of_micro_batch, ConstMatrix x) const {
+  const auto& saved = static_cast<const Saved&>(of_micro_batch);
   classifier_.backward_weight(engine, saved.logits, saved.features);
   pooler_.backward_weight(engine, saved.d_dense, group_.gather(x, saved.d_dense.rows));
 }

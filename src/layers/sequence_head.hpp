@@ -11,7 +11,8 @@ class SequenceHead : public Head {
   static void declare(const HeadSettings& settings, std::vector<core::ParameterSpec>& specs, const TensorPlace& place);
   SequenceHead(const HeadSettings& settings, const core::ParameterStore& parameters, const TensorGroup& group);
 
-  SavedActivations allocate_saved(core::Workspace& workspace, std::int64_t rows) const override;
+  std::unique_ptr<SavedActivations> make_saved() const override { return std::make_unique<Saved>(); }
+  void allocate_saved(core::Workspace& workspace, std::int64_t rows, SavedActivations& saved) const override;
   std::vector<LinearWeight> linear_weights() const override;
   void forward(Engine& engine, const StepContext& context, ConstMatrix x, SavedActivations& saved) const override;
   void loss(const StepContext& context, float scale, SavedActivations& saved) const override;
@@ -20,6 +21,13 @@ class SequenceHead : public Head {
   void backward_weight(Engine& engine, const SavedActivations& saved, ConstMatrix x) const override;
 
  private:
+  struct Saved : SavedActivations {
+    Matrix dense;       ///< (rows, hidden): after the activation
+    Matrix features;    ///< (rows, hidden): what the logits are made of
+    Matrix d_features;  ///< (rows, hidden)
+    Matrix d_dense;     ///< (rows, hidden): at the result of the dense layer
+  };
+
   HeadSettings settings_;
   const core::ParameterStore& parameters_;
   TensorGroup group_;

@@ -29,21 +29,22 @@ Linear ResidualSublayer::linear(const std::string& name, std::int64_t joined) co
   return {parameters_, {.weight = name + ".weight", .bias = name + ".bias", .joined = joined}};
 }
 
-void ResidualSublayer::allocate_output(core::Workspace& workspace, std::int64_t rows, SavedActivations& saved) const {
+void ResidualSublayer::allocate_output(core::Workspace& workspace, std::int64_t rows,
+                                       ResidualActivations& saved) const {
   saved.sum = group_.take(workspace, rows, settings_.hidden, settings_.storage);
   saved.output = group_.take(workspace, rows, settings_.hidden, settings_.storage);
   saved.statistics = workspace.take<float>(2, group_.capacity(rows));
 }
 
 void ResidualSublayer::allocate_product(core::Workspace& workspace, std::int64_t rows,
-                                        WeightGradientInputs& deferred) const {
+                                        ResidualGradients& deferred) const {
   deferred.d_product = group_.take(workspace, rows, settings_.hidden, settings_.storage);
   if (fuses_norm_sums())
     deferred.norm_sums = workspace.take<float>(ops::norm_sum_blocks(rows, settings_.hidden), 3 * settings_.hidden);
 }
 
 void ResidualSublayer::finish_forward(Engine& engine, const StepContext& context, const core::TokenRows& rows,
-                                      ConstMatrix inner, ConstMatrix residual, SavedActivations& saved) const {
+                                      ConstMatrix inner, ConstMatrix residual, ResidualActivations& saved) const {
   const Matrix sum = group_.partial(saved.sum, rows.count);
   output_.forward_without_bias(engine, inner, sum);
   group_.sum(sum, saved.sum);
@@ -54,7 +55,7 @@ void ResidualSublayer::finish_forward(Engine& engine, const StepContext& context
 }
 
 void ResidualSublayer::begin_backward(const StepContext& context, const core::TokenRows& rows,
-                                      const SavedActivations& saved, Matrix d_y, WeightGradientInputs& deferred,
+                                      const ResidualActivations& saved, Matrix d_y, ResidualGradients& deferred,
                                       const Matrix& d_rows) const {
   deferred.d_output = d_y;
   group_.keep_own(d_rows);
@@ -68,8 +69,8 @@ void ResidualSublayer::begin_backward(const StepContext& context, const core::To
                                     group_.own(d_rows), deferred.d_product);
 }
 
-void ResidualSublayer::add_output_gradients(Engine& engine, const SavedActivations& saved,
-                                            const WeightGradientInputs& deferred, ConstMatrix inner) const {
+void ResidualSublayer::add_output_gradients(Engine& engine, const ResidualActivations& saved,
+                                            const ResidualGradients& deferred, ConstMatrix inner) const {
   if (fuses_norm_sums()) {
     float* const vectors[] = {gradients(gamma_), gradients(beta_), output_.bias_gradient()};
     ops::add_partial_sums(deferred.norm_sums, vectors, ops::Write::accumulate);

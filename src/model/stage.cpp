@@ -71,11 +71,11 @@ std::vector<std::int64_t> Stage::finished_begins() const {
 }
 
 Matrix Stage::output(int slot) const {
-  return range_.head ? Matrix() : at(slot).sublayers.back().output;
+  return range_.head ? Matrix() : at(slot).sublayers.back()->output;
 }
 
 ConstMatrix Stage::sublayer_input(const Slot& slot, std::size_t sublayer) const {
-  if (sublayer > 0) return slot.sublayers[sublayer - 1].output;
+  if (sublayer > 0) return slot.sublayers[sublayer - 1]->output;
   return range_.embeddings ? slot.embeddings.output : slot.input;
 }
 
@@ -95,10 +95,10 @@ void Stage::forward(layers::Engine& engine, const layers::StepContext& context, 
   Slot& s = at(slot);
   if (range_.embeddings) embeddings_->forward(context, s.embeddings);
   for (std::size_t i = 0; i < sublayers_.size(); ++i) {
-    sublayers_[i]->forward(engine, context, selection(s, i), sublayer_input(s, i), s.sublayers[i]);
+    sublayers_[i]->forward(engine, context, selection(s, i), sublayer_input(s, i), *s.sublayers[i]);
     progress();
   }
-  if (range_.head) head_->forward(engine, context, s.sublayers.back().output, s.head);
+  if (range_.head) head_->forward(engine, context, s.sublayers.back()->output, *s.head);
 }
 
 void Stage::backward(layers::Engine& engine, const layers::StepContext& context, core::Workspace& workspace,
@@ -115,18 +115,18 @@ void Stage::backward(layers::Engine& engine, const layers::StepContext& context,
   if (range_.head) {
     d_y = group_.first(ping_pong[turn], s.selection.rows.count);
     turn = 1 - turn;
-    head_->backward_input(engine, context, s.head, d_y);
-    head_->backward_weight(engine, s.head, s.sublayers.back().output);
+    head_->backward_input(engine, context, *s.head, d_y);
+    head_->backward_weight(engine, *s.head, s.sublayers.back()->output);
     finished(head_begin_);
   }
   for (std::size_t i = sublayers_.size(); i-- > 0;) {
     const bool sent = i == 0 && !range_.embeddings;
     const Matrix d_x = sent ? s.d_input : group_.first(ping_pong[turn], rows_into(s, i, tokens));
     const std::int64_t sublayer_mark = workspace.mark();
-    layers::Sublayer::WeightGradientInputs deferred =
-        sublayers_[i]->allocate_deferred(workspace, tokens, selection(s, i));
-    sublayers_[i]->backward_input(engine, context, selection(s, i), s.sublayers[i], d_y, deferred, d_x, workspace);
-    sublayers_[i]->backward_weight(engine, selection(s, i), s.sublayers[i], deferred, sublayer_input(s, i));
+    layers::Sublayer::WeightGradientInputs& deferred = *undeferred_.sublayers[i];
+    sublayers_[i]->allocate_deferred(workspace, tokens, selection(s, i), deferred);
+    sublayers_[i]->backward_input(engine, context, selection(s, i), *s.sublayers[i], d_y, deferred, d_x, workspace);
+    sublayers_[i]->backward_weight(engine, selection(s, i), *s.sublayers[i], deferred, sublayer_input(s, i));
     workspace.release(sublayer_mark);
     finished(sublayer_begin_[i]);
     progress();
@@ -151,11 +151,11 @@ void Stage::backward_input(layers::Engine& engine, const layers::StepContext& co
   allocate_send_buffer(workspace, context.batch.tokens.count, s);
   workspace.release(training_.scratch_begin);
   Matrix d_y = range_.head ? k.d_outputs.back() : d_output(slot);
-  if (range_.head) head_->backward_input(engine, context, s.head, d_y);
+  if (range_.head) head_->backward_input(engine, context, *s.head, d_y);
   for (std::size_t i = sublayers_.size(); i-- > 0;) {
     // d_outputs begins with the embeddings' where they are here, else with the first sublayer's own.
     const Matrix d_x = range_.embeddings ? k.d_outputs[i] : i > 0 ? k.d_outputs[i - 1] : s.d_input;
-    sublayers_[i]->backward_input(engine, context, selection(s, i), s.sublayers[i], d_y, k.sublayers[i], d_x,
+    sublayers_[i]->backward_input(engine, context, selection(s, i), *s.sublayers[i], d_y, *k.sublayers[i], d_x,
                                   workspace);
     progress();
     d_y = d_x;
@@ -168,11 +168,11 @@ void Stage::backward_weight(layers::Engine& engine, const layers::StepContext& c
   const Slot& s = at(slot);
   const DeferredGradients& k = deferred_[static_cast<std::size_t>(deferred)];
   if (range_.head) {
-    head_->backward_weight(engine, s.head, s.sublayers.back().output);
+    head_->backward_weight(engine, *s.head, s.sublayers.back()->output);
     finished(head_begin_);
   }
   for (std::size_t i = sublayers_.size(); i-- > 0;) {
-    sublayers_[i]->backward_weight(engine, selection(s, i), s.sublayers[i], k.sublayers[i], sublayer_input(s, i));
+    sublayers_[i]->backward_weight(engine, selection(s, i), *s.sublayers[i], *k.sublayers[i], sublayer_input(s, i));
     finished(sublayer_begin_[i]);
     progress();
   }

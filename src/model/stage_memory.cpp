@@ -36,11 +36,25 @@ void Stage::allocate_forward_only(core::Workspace& workspace, std::int64_t token
   std::int64_t begins[2] = {workspace.mark(), workspace.mark()}, end = workspace.mark();
   for (std::size_t i = 0; i < sublayers_.size(); ++i) {
     workspace.release(selection(slot, i) == nullptr ? begins[i % 2] : end);
-    slot.sublayers[i] = sublayers_[i]->allocate_saved(workspace, tokens, selection(slot, i), 0);
+    sublayers_[i]->allocate_saved(workspace, tokens, selection(slot, i), 0, *slot.sublayers[i]);
     end = std::max(end, workspace.mark());
     if (i == 0) begins[1] = end;
   }
   workspace.release(end);
+}
+
+Stage::Slot Stage::make_slot() const {
+  Slot slot;
+  for (const auto& sublayer : sublayers_) slot.sublayers.push_back(sublayer->make_saved());
+  if (head_) slot.head = head_->make_saved();
+  return slot;
+}
+
+Stage::DeferredGradients Stage::make_deferred() const {
+  DeferredGradients deferred;
+  deferred.d_outputs.reserve(sublayers_.size() + 1);
+  for (const auto& sublayer : sublayers_) deferred.sublayers.push_back(sublayer->make_deferred());
+  return deferred;
 }
 
 void Stage::allocate_slot(core::Workspace& workspace, std::int64_t tokens, bool training, Slot& slot) const {
@@ -49,12 +63,11 @@ void Stage::allocate_slot(core::Workspace& workspace, std::int64_t tokens, bool 
   } else {
     slot.input = group_.take(workspace, rows_into(slot, 0, tokens), config_.hidden_size, storage_);
   }
-  slot.sublayers.resize(sublayers_.size());
   if (!training) allocate_forward_only(workspace, tokens, slot);
   for (std::size_t i = 0; training && i < sublayers_.size(); ++i) {
-    slot.sublayers[i] = sublayers_[i]->allocate_saved(workspace, tokens, selection(slot, i), training_.dropout_tiles);
+    sublayers_[i]->allocate_saved(workspace, tokens, selection(slot, i), training_.dropout_tiles, *slot.sublayers[i]);
   }
-  if (range_.head) slot.head = head_->allocate_saved(workspace, slot.selection.rows.count);
+  if (range_.head) head_->allocate_saved(workspace, slot.selection.rows.count, *slot.head);
 }
 
 void Stage::allocate_deferred(core::Workspace& workspace, std::int64_t tokens, const Slot& slot,
@@ -66,14 +79,13 @@ void Stage::allocate_deferred(core::Workspace& workspace, std::int64_t tokens, c
   for (std::size_t i = first; i <= last; ++i) {
     deferred.d_outputs.push_back(group_.take(workspace, rows_into(slot, i, tokens), hidden, storage_));
   }
-  deferred.sublayers.resize(sublayers_.size());
   for (std::size_t i = 0; i < sublayers_.size(); ++i) {
-    deferred.sublayers[i] = sublayers_[i]->allocate_deferred(workspace, tokens, selection(slot, i));
+    sublayers_[i]->allocate_deferred(workspace, tokens, selection(slot, i), *deferred.sublayers[i]);
   }
 }
 
 void Stage::plan_slots(core::Workspace& workspace, const layers::BatchBounds& bounds, const StageMemory& memory) {
-  Slot slot;
+  Slot slot = make_slot();
   slot.selection.rows.count = bounds.selected;
   Layout& layout = memory.training ? training_ : evaluation_;
   layout = {};
@@ -83,24 +95,17 @@ void Stage::plan_slots(core::Workspace& workspace, const layers::BatchBounds& bo
   layout.slots_begin = aligned(workspace.mark());
   allocate_slot(workspace, bounds.tokens, memory.training, slot);
   layout.slot_size = aligned(workspace.mark() - layout.slots_begin);
-  for (const layers::Sublayer::SavedActivations& saved : slot.sublayers) {
-    layout.dropout_bytes += memory.slots * saved.kept_pairs.size() * static_cast<std::int64_t>(sizeof(std::uint64_t));
-  }
+  for (const auto& saved : slot.sublayers) layout.dropout_bytes += memory.slots * saved->dropout_bytes;
   layout.deferred_begin = layout.slots_begin + memory.slots * layout.slot_size;
   if (memory.deferred > 0) {
-    DeferredGradients deferred;
+    DeferredGradients deferred = make_deferred();
     workspace.release(layout.deferred_begin);
     allocate_deferred(workspace, bounds.tokens, slot, deferred);
     layout.deferred_size = aligned(workspace.mark() - layout.deferred_begin);
   }
   // Made here, so that nothing is in the step loop.
-  slots_.resize(std::max(slots_.size(), static_cast<std::size_t>(memory.slots)));
-  for (Slot& each : slots_) each.sublayers.resize(sublayers_.size());
-  deferred_.resize(static_cast<std::size_t>(std::max(memory.deferred, static_cast<int>(deferred_.size()))));
-  for (DeferredGradients& each : deferred_) {
-    each.sublayers.resize(sublayers_.size());
-    each.d_outputs.reserve(sublayers_.size() + 1);
-  }
+  while (std::ssize(slots_) < memory.slots) slots_.push_back(make_slot());
+  while (std::ssize(deferred_) < memory.deferred) deferred_.push_back(make_deferred());
   layout.send_buffers_begin = layout.deferred_begin + memory.deferred * layout.deferred_size;
   if (memory.training && !range_.embeddings) {
     const std::int64_t rows = rows_into(slot, 0, bounds.tokens);
@@ -111,16 +116,19 @@ void Stage::plan_slots(core::Workspace& workspace, const layers::BatchBounds& bo
   workspace.take<unsigned char>(1, end - layout.slots_begin);
 }
 
-void Stage::plan_scratch(core::Workspace& workspace, const layers::BatchBounds& bounds) const {
+void Stage::plan_scratch(core::Workspace& workspace, const layers::BatchBounds& bounds) {
   // As in backward(): two gradients that take turns, and what one sublayer keeps.
   const std::int64_t begin = workspace.mark();
   Slot slot;
   slot.selection.rows.count = bounds.selected;
+  undeferred_ = make_deferred();
   Matrix ping_pong[2];
   if (training_.deferred == 0) allocate_ping_pong(workspace, bounds.tokens, slot, ping_pong);
   for (std::size_t i = 0; i < sublayers_.size(); ++i) {
     const std::int64_t mark = workspace.mark();
-    if (training_.deferred == 0) sublayers_[i]->allocate_deferred(workspace, bounds.tokens, selection(slot, i));
+    if (training_.deferred == 0) {
+      sublayers_[i]->allocate_deferred(workspace, bounds.tokens, selection(slot, i), *undeferred_.sublayers[i]);
+    }
     sublayers_[i]->plan_scratch(workspace, bounds.tokens, selection(slot, i));
     workspace.release(mark);
   }

@@ -85,20 +85,15 @@ class Head {
  public:
   virtual ~Head() = default;
 
-  /// What a context leaves for the backward context and for results. "piece": this rank's rows (MaskedLmHead in a
-  /// tensor group), otherwise all; "here": outputs that this rank has.
+  /// What forward leaves for loss, backward and results. Each head derives its own. "here": outputs that this rank has.
   struct SavedActivations {
-    Matrix dense;              ///< (piece, hidden): before GELU (MaskedLmHead), tanh's result otherwise
-    Matrix activated;          ///< (piece, hidden): MaskedLmHead only
-    Tensor<float> statistics;  ///< (2, piece): mean, rstd; MaskedLmHead only
-    Matrix features;           ///< (piece, hidden): what the logits are made of
+    virtual ~SavedActivations() = default;
     Matrix logits;             ///< (rows, here); their gradients after loss() in training
-    Tensor<float> shard_sums;  ///< (3, rows): where outputs are shared out
     Tensor<float> row_losses;  ///< (1, rows)
-    Matrix d_features;         ///< (piece, hidden)
-    Matrix d_dense;            ///< (piece, hidden): at the result of the dense layer
   };
-  virtual SavedActivations allocate_saved(core::Workspace& workspace, std::int64_t rows) const = 0;
+  /// An object for micro-batches in flight, made once; allocate_saved() gives it memory for one micro-batch.
+  virtual std::unique_ptr<SavedActivations> make_saved() const = 0;
+  virtual void allocate_saved(core::Workspace& workspace, std::int64_t rows, SavedActivations& saved) const = 0;
 
   /// The weights of all its products.
   virtual std::vector<LinearWeight> linear_weights() const = 0;

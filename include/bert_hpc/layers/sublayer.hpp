@@ -59,45 +59,28 @@ class Sublayer {
   /// The weights of all its products, where it computes a selection of its rows or all of them.
   virtual std::vector<LinearWeight> linear_weights(bool selects) const = 0;
 
-  /// What backward needs of forward. "rows": those that it computes, the selected ones or all tokens; "piece": those of
-  /// them that this rank of the tensor group has (all in a group of one), as "width" and "wide" are what it has of the
-  /// hidden and the intermediate columns.
+  /// What backward needs of forward, in the workspace. Each kind of sublayer derives its own.
   struct SavedActivations {
-    Matrix sum;                ///< (piece, hidden): before the layer norm
-    Matrix output;             ///< (piece, hidden): y
-    Tensor<float> statistics;  ///< (2, piece): mean, rstd of the layer norm
-    // Of attention:
-    Matrix x_selected;                 ///< (rows, hidden), only with a selection
-    Matrix query;                      ///< (rows, width)
-    Matrix key_value;                  ///< (tokens, 2·width); without a selection it and `query` are columns of
-    Matrix query_key_value;            ///< (tokens, 3·width)
-    Matrix context;                    ///< (rows, width): attention's result
-    Tensor<float> log_sum_exp;         ///< (heads here, rows)
-    Tensor<std::uint64_t> kept_pairs;  ///< (heads here · dropout_tiles, rows): what dropout keeps, see ops::Attention
-    // Of feed-forward:
-    Matrix intermediate;  ///< (rows, wide): before GELU
-    Matrix activated;     ///< (rows, wide): after GELU
+    virtual ~SavedActivations() = default;
+    Matrix output;                   ///< (rows that it computes here, hidden): y
+    std::int64_t dropout_bytes = 0;  ///< of the workspace, for what attention's dropout keeps
   };
 
   /// What the weight gradients need of the gradients.
   struct WeightGradientInputs {
-    Matrix d_output;          ///< (piece, hidden): d_y as given
-    Matrix d_product;         ///< (piece, hidden): at the result of the last product, Wo's or W2's
-    Tensor<float> norm_sums;  ///< where row sums are fused: partial sums of γ's, β's and the last bias' gradients
-    // Of attention:
-    Matrix d_query;            ///< (rows, width)
-    Matrix d_key_value;        ///< (tokens, 2·width); without a selection it and `d_query` are columns of
-    Matrix d_query_key_value;  ///< (tokens, 3·width)
-    // Of feed-forward:
-    Matrix d_intermediate;            ///< (rows, wide): before GELU
-    Tensor<float> intermediate_sums;  ///< where row sums are fused: partial sums of its bias' gradient
+    virtual ~WeightGradientInputs() = default;
   };
 
-  /// `selection` is null where every row is computed; `dropout_tiles` as in BatchBounds, 0 without a backward pass.
-  virtual SavedActivations allocate_saved(core::Workspace& workspace, std::int64_t tokens,
-                                          const RowSelection* selection, std::int64_t dropout_tiles) const = 0;
-  virtual WeightGradientInputs allocate_deferred(core::Workspace& workspace, std::int64_t tokens,
-                                                 const RowSelection* selection) const = 0;
+  /// Objects for micro-batches in flight, made once; the allocate functions give them memory for one micro-batch.
+  virtual std::unique_ptr<SavedActivations> make_saved() const = 0;
+  virtual std::unique_ptr<WeightGradientInputs> make_deferred() const = 0;
+
+  /// `saved` and `deferred` must come from this sublayer. `selection` is null where every row is computed;
+  /// `dropout_tiles` as in BatchBounds, 0 without a backward pass.
+  virtual void allocate_saved(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection,
+                              std::int64_t dropout_tiles, SavedActivations& saved) const = 0;
+  virtual void allocate_deferred(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection,
+                                 WeightGradientInputs& deferred) const = 0;
 
   /// x (this rank's piece, hidden), of all tokens for attention, of the rows that it computes for feed-forward; the
   /// result is saved.output.

@@ -83,7 +83,7 @@ class Stage {
 
   /// Row losses of the forward pass; in training, the loss gradient too: of Σ row losses · scale. With a head.
   void loss(const layers::StepContext& context, float scale, int slot = 0) {
-    head_->loss(context, scale, at(slot).head);
+    head_->loss(context, scale, *at(slot).head);
   }
 
   /// Adds to the gradients of all parameters. `finished(begin)` is called after each part of the model, the arena from
@@ -110,22 +110,22 @@ class Stage {
   // With a head:
   /// (rows the head reads, outputs here): contiguous floats but for a tied decoder on GPUs, which pads rows, and
   /// stores logits in the storage type where one rank has all outputs.
-  Matrix logits(int slot = 0) const { return at(slot).head.logits; }
-  const float* row_losses(int slot = 0) const { return at(slot).head.row_losses.data; }  ///< (rows the head reads)
+  Matrix logits(int slot = 0) const { return at(slot).head->logits; }
+  const float* row_losses(int slot = 0) const { return at(slot).head->row_losses.data; }  ///< (rows the head reads)
   /// Of each row that the head reads, in evaluation.
-  void predict(std::int32_t* predicted, int slot = 0) { head_->predict(at(slot).head, predicted); }
+  void predict(std::int32_t* predicted, int slot = 0) { head_->predict(*at(slot).head, predicted); }
 
  private:
   struct Slot {
     layers::RowSelection selection;  // of the last block
     Matrix input, d_input;           // (rows, hidden)
     layers::Embeddings::SavedActivations embeddings;
-    std::vector<layers::Sublayer::SavedActivations> sublayers;
-    layers::Head::SavedActivations head;
+    std::vector<std::unique_ptr<layers::Sublayer::SavedActivations>> sublayers;
+    std::unique_ptr<layers::Head::SavedActivations> head;  // null where the head is elsewhere
   };
   struct DeferredGradients {
     std::vector<Matrix> d_outputs;  // of the embeddings, if here, then of each sublayer but a last one without head
-    std::vector<layers::Sublayer::WeightGradientInputs> sublayers;
+    std::vector<std::unique_ptr<layers::Sublayer::WeightGradientInputs>> sublayers;
   };
   /// Where slots lie in the workspace, bytes.
   struct Layout {
@@ -153,12 +153,14 @@ class Stage {
   }
   void allocate_send_buffer(core::Workspace& workspace, std::int64_t tokens, Slot& slot);
   void allocate_ping_pong(core::Workspace& workspace, std::int64_t tokens, const Slot& slot, Matrix* ping_pong) const;
+  Slot make_slot() const;
+  DeferredGradients make_deferred() const;
   void allocate_slot(core::Workspace& workspace, std::int64_t tokens, bool training, Slot& slot) const;
   void allocate_forward_only(core::Workspace& workspace, std::int64_t tokens, Slot& slot) const;
   void allocate_deferred(core::Workspace& workspace, std::int64_t tokens, const Slot& slot,
                          DeferredGradients& deferred) const;
   void plan_slots(core::Workspace& workspace, const layers::BatchBounds& bounds, const StageMemory& memory);
-  void plan_scratch(core::Workspace& workspace, const layers::BatchBounds& bounds) const;
+  void plan_scratch(core::Workspace& workspace, const layers::BatchBounds& bounds);
 
   ModelConfig config_;
   ModelRange range_;
@@ -175,6 +177,7 @@ class Stage {
 
   std::vector<Slot> slots_;
   std::vector<DeferredGradients> deferred_;
+  DeferredGradients undeferred_;  // of backward(), one sublayer's at a time
 };
 
 /// The extents of every matrix product with these weights, each once, for micro-batches within the bounds. A matrix

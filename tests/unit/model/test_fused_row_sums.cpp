@@ -55,13 +55,13 @@ Result run(Kind kind, bool fuses, bool selects) {
   attention->reserve(5, settings.hidden / settings.heads);
   Result result;
   core::Workspace workspace;
-  layers::Sublayer::SavedActivations saved;
-  layers::Sublayer::WeightGradientInputs deferred;
+  const auto saved = sublayer->make_saved();
+  const auto deferred = sublayer->make_deferred();
   const auto take = [&] {  // first what it takes is counted
     const std::int64_t tiles = attention->dropout_tiles(5, settings.hidden / settings.heads);
-    saved = sublayer->allocate_saved(workspace, tokens, selection, tiles);
+    sublayer->allocate_saved(workspace, tokens, selection, tiles, *saved);
     const std::int64_t begin = workspace.mark();
-    deferred = sublayer->allocate_deferred(workspace, tokens, selection);
+    sublayer->allocate_deferred(workspace, tokens, selection, *deferred);
     result.deferred_floats = workspace.mark() - begin;
   };
   take();
@@ -77,9 +77,9 @@ Result run(Kind kind, bool fuses, bool selects) {
   test::Matrix d_x(rows_in, settings.hidden);
   for (unsigned m = 0; m < 2; ++m) {
     const layers::StepContext context{.batch = view, .training = true, .key0 = 5 + m, .key1 = 6};
-    sublayer->forward(engine, context, selection, x, saved);
-    sublayer->backward_input(engine, context, selection, saved, d_y, deferred, d_x, workspace);
-    sublayer->backward_weight(engine, selection, saved, deferred, x);
+    sublayer->forward(engine, context, selection, x, *saved);
+    sublayer->backward_input(engine, context, selection, *saved, d_y, *deferred, d_x, workspace);
+    sublayer->backward_weight(engine, selection, *saved, *deferred, x);
   }
   core::wait_for_kernels();
   result.d_x.assign(d_x.values.begin(), d_x.values.end());

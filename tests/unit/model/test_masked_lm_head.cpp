@@ -41,10 +41,12 @@ Result pass_with(DataType storage, DataType logits, bool padded) {
   for (float& value : store.change_values()) value = normal(random);
   const auto head = layers::make_head(settings, store);
   core::Workspace workspace;
-  static_cast<void>(head->allocate_saved(workspace, rows));
+  const auto memory = head->make_saved();
+  layers::Head::SavedActivations& saved = *memory;
+  head->allocate_saved(workspace, rows, saved);
   for (int i = 0; i < 2; ++i) static_cast<void>(workspace.take(rows, hidden, storage));
   workspace.allocate();
-  layers::Head::SavedActivations saved = head->allocate_saved(workspace, rows);
+  head->allocate_saved(workspace, rows, saved);
   CHECK(saved.logits.type == logits);
   CHECK(saved.logits.stride == (padded ? 320 : outputs));
   const core::Matrix x = workspace.take(rows, hidden, storage), d_x = workspace.take(rows, hidden, storage);
