@@ -7,6 +7,7 @@
 
 #include "bert_hpc/app/engine/training_settings.hpp"
 #include "bert_hpc/app/run/terminal.hpp"
+#include "bert_hpc/model/model_costs.hpp"
 #include "bert_hpc/train/efficiency.hpp"
 
 namespace bert_hpc::app {
@@ -50,8 +51,9 @@ void StepRecorder::add(const StepResult& result, TrainingState& state) {
   row.gradient_norm = result.gradient_norm;
   row.samples += result.samples;
   row.tokens += result.tokens;
-  state.flops += model::training_flops(session_.assembly->config, session_.assembly->objective.head, result.tokens,
-                                       result.sum_of_squared_lengths, result.targets);
+  state.flops += model::training_flops(session_.assembly->plan, {.tokens = static_cast<double>(result.tokens),
+                                                                 .squared_lengths = result.sum_of_squared_lengths,
+                                                                 .head_rows = result.targets});
   noise_scale_ = result.noise_scale;
   progress_.step = state.done;
   progress_.epoch = row.epoch;

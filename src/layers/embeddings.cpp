@@ -91,4 +91,18 @@ void Embeddings::backward_weight(const StepContext& context, const SavedActivati
   ops::mark_first_rows({parameters_.marks_of(position_)}, settings_.hidden, context.batch.max_length);
 }
 
+LayerCosts embeddings_costs(const EmbeddingsSettings& settings, const BatchShape& batch) {
+  const double rows = static_cast<double>(core::bytes_of(settings.storage) * settings.hidden) * batch.tokens;
+  LayerCosts costs;
+  PassWork& work = costs.work;
+  work.forward.bytes = 6 * rows;  // three tables read, their sum written, the layer norm's reading and writing
+  work.backward_input.bytes = 3 * rows;
+  work.backward_weight.bytes = 7 * rows;  // the gradient read, three tables' rows read and written
+  for (Work* pass : {&work.forward, &work.backward_input, &work.backward_weight}) {
+    pass->moved = pass->bytes;
+    pass->passes = 1;
+  }
+  return costs;
+}
+
 }  // namespace bert_hpc::layers

@@ -19,6 +19,18 @@ void FeedForward::declare(const SublayerSettings& settings, std::vector<core::Pa
   declare_output(settings, intermediate, specs, place);
 }
 
+LayerCosts FeedForward::costs(const SublayerSettings& settings, const BatchShape& batch, bool selects) {
+  const auto hidden = static_cast<double>(settings.hidden), wide = static_cast<double>(settings.intermediate);
+  const auto element = static_cast<double>(core::bytes_of(settings.storage));
+  const double rows = selects ? batch.head_rows : batch.tokens, weights = 2 * hidden * wide;
+  LayerCosts costs;
+  costs.work = work_of_products(2 * rows * weights, 0, element * rows * (6 * hidden + 3 * wide),
+                                element * rows * (2 * hidden + 2 * wide), weights, 0);
+  costs.saved_bytes = element * rows * (2 * hidden + 2 * wide + 2);
+  costs.deferred_bytes = element * rows * (2 * hidden + wide);
+  return costs;
+}
+
 FeedForward::FeedForward(const SublayerSettings& settings, const core::ParameterStore& parameters,
                          const TensorGroup& group)
     : ResidualSublayer(settings, parameters, group, site_in_block),

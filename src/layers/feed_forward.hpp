@@ -9,6 +9,7 @@ class FeedForward : public ResidualSublayer {
  public:
   static void declare(const SublayerSettings& settings, std::vector<core::ParameterSpec>& specs,
                       const TensorPlace& place);
+  static LayerCosts costs(const SublayerSettings& settings, const BatchShape& batch, bool selects);
   FeedForward(const SublayerSettings& settings, const core::ParameterStore& parameters, const TensorGroup& group);
 
   std::unique_ptr<SavedActivations> make_saved() const override { return std::make_unique<Saved>(); }

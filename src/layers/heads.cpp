@@ -24,24 +24,45 @@ std::unique_ptr<Head> make(const HeadSettings& settings, const core::ParameterSt
   return std::make_unique<AnyHead>(settings, parameters, group);
 }
 
+/// A dense layer and one to the outputs.
+LayerCosts costs_of_two_products(const HeadSettings& settings, const BatchShape& batch) {
+  const auto hidden = static_cast<double>(settings.hidden), outputs = static_cast<double>(settings.outputs);
+  const auto element = static_cast<double>(core::bytes_of(settings.storage));
+  const double elements = hidden * (hidden + outputs), products = 2 * batch.head_rows * elements;
+  const double weights = sizeof(float) * elements;
+  const double moved = batch.head_rows * (element * 4 * hidden + sizeof(float) * 3 * outputs);
+  LayerCosts costs;
+  costs.work.forward = {.flops = products, .bytes = moved + weights, .moved = moved, .passes = 1};
+  costs.work.backward_input = costs.work.forward;
+  costs.work.backward_weight = {.flops = products, .bytes = moved + 2 * weights, .moved = moved, .passes = 1};
+  costs.saved_bytes = element * batch.head_rows * (3 * hidden + outputs);
+  return costs;
+}
+
 }  // namespace
 
 HeadKind sequence_head(LossFunction loss) {
   return {.class_suffix = "ForSequenceClassification",
           .loss = loss,
           .declare = SequenceHead::declare,
-          .make = make<SequenceHead>};
+          .make = make<SequenceHead>,
+          .costs = costs_of_two_products};
 }
 
 HeadKind masked_lm_head() {
   return {.class_suffix = "ForMaskedLM",
           .ties_word_embeddings = true,
           .declare = MaskedLmHead::declare,
-          .make = make<MaskedLmHead>};
+          .make = make<MaskedLmHead>,
+          .costs = costs_of_two_products};
 }
 
 void declare_head(const HeadSettings& settings, std::vector<core::ParameterSpec>& specs, const TensorPlace& place) {
   settings.kind.declare(settings, specs, place);
+}
+
+LayerCosts head_costs(const HeadSettings& settings, const BatchShape& batch) {
+  return settings.kind.costs(settings, batch);
 }
 
 std::unique_ptr<Head> make_head(const HeadSettings& settings, const core::ParameterStore& parameters,

@@ -34,6 +34,22 @@ void SelfAttention::declare(const SublayerSettings& settings, std::vector<core::
   declare_output(settings, hidden, specs, place);
 }
 
+/// Keys and values are computed of all tokens, the rest of the rows that come out.
+LayerCosts SelfAttention::costs(const SublayerSettings& settings, const BatchShape& batch, bool selects) {
+  const auto hidden = static_cast<double>(settings.hidden), heads = static_cast<double>(settings.heads);
+  const auto element = static_cast<double>(core::bytes_of(settings.storage));
+  const double rows = selects ? batch.head_rows : batch.tokens, share = batch.tokens > 0 ? rows / batch.tokens : 0;
+  const double weights = 4 * hidden * hidden, key_value = 2 * hidden * hidden;
+  LayerCosts costs;
+  costs.work =
+      work_of_products(2 * (batch.tokens * key_value + rows * (weights - key_value)),
+                       4 * hidden * batch.squared_lengths * share, element * hidden * (batch.tokens * 7 + rows * 5),
+                       element * hidden * (batch.tokens * 3 + rows * 3), weights, rows * heads);
+  costs.saved_bytes = element * (batch.tokens * 2 * hidden + rows * (4 * hidden + heads + 2));
+  costs.deferred_bytes = element * (batch.tokens * 2 * hidden + rows * 3 * hidden);
+  return costs;
+}
+
 SelfAttention::SelfAttention(const SublayerSettings& settings, const core::ParameterStore& parameters,
                              const TensorGroup& group)
     : ResidualSublayer(settings, parameters, group, site_in_block),

@@ -82,10 +82,19 @@ void ResidualSublayer::add_output_gradients(Engine& engine, const ResidualActiva
   output_.backward_weight(engine, group_.gather(deferred.d_product, inner.rows), inner);
 }
 
+std::string sublayer_name(SublayerSettings::Kind kind) {
+  return kind == SublayerSettings::Kind::attention ? "attention" : "feed-forward";
+}
+
 void declare_sublayer(const SublayerSettings& settings, std::vector<core::ParameterSpec>& specs,
                       const TensorPlace& place) {
   if (settings.kind == SublayerSettings::Kind::attention) return SelfAttention::declare(settings, specs, place);
   FeedForward::declare(settings, specs, place);
+}
+
+LayerCosts sublayer_costs(const SublayerSettings& settings, const BatchShape& batch, bool selects) {
+  if (settings.kind == SublayerSettings::Kind::attention) return SelfAttention::costs(settings, batch, selects);
+  return FeedForward::costs(settings, batch, selects);
 }
 
 std::unique_ptr<Sublayer> make_sublayer(const SublayerSettings& settings, const core::ParameterStore& parameters,

@@ -35,19 +35,8 @@ std::vector<core::ParameterSpec> model_parameters(const ModelConfig& config, con
 
 std::vector<core::ParameterSpec> model_parameters(const ModelConfig& config, const HeadKind& kind,
                                                   std::int64_t outputs) {
-  return model_parameters(config, kind, outputs, whole(config));
-}
-
-double training_flops(const ModelConfig& config, const HeadKind& kind, std::int64_t tokens,
-                      double sum_of_squared_lengths, double head_rows) {
-  const auto hidden = static_cast<double>(config.hidden_size);
-  const auto wide = static_cast<double>(config.intermediate_size);
-  const auto layers = static_cast<double>(config.num_hidden_layers);
-  const double weights = 4 * hidden * hidden + 2 * hidden * wide;  // of a block
-  // Transform and decoder, or pooler and classifier.
-  const auto outputs = static_cast<double>(kind.outputs(config.vocab_size, config.num_labels()));
-  const double head = 6 * hidden * (hidden + outputs);
-  return layers * (6 * weights * static_cast<double>(tokens) + 12 * hidden * sum_of_squared_lengths) + head_rows * head;
+  const ModelPlan plan = make_plan(config, kind, outputs);
+  return model_parameters(plan, whole(plan));
 }
 
 namespace {

@@ -41,11 +41,13 @@ void check(const ModelPlan& plan, core::ProblemList& problems) {
   if (!masked && !pools) choices.add("head: only tanh and relu are built in.");
 }
 
-ModelPlan make_plan(const ModelConfig& config, const HeadKind& kind, std::int64_t outputs) {
+ModelPlan make_plan(const ModelConfig& config, const HeadKind& kind, std::int64_t outputs, core::DataType storage) {
   const Family& family = family_of(config.family);
   ModelPlan plan = family.plan(config, kind, outputs);
   plan.head.word_embeddings = family.names.word_embeddings;
   plan.head.decoder = family.names.decoder;
+  plan.embeddings.storage = plan.head.storage = storage;
+  for (layers::SublayerSettings& sublayer : plan.sublayers) sublayer.storage = storage;
   core::ProblemList problems;
   check(plan, problems);
   problems.throw_if_any(core::ExitCode::input, "the model cannot be computed:");

@@ -14,26 +14,44 @@ using core::Error;
 using core::ExitCode;
 using Counts = std::vector<std::int64_t>;
 
+constexpr std::int64_t sublayers_per_block = 2;  // as users count
+
+/// The cost of any range in constant time.
+class RangeSums {
+ public:
+  explicit RangeSums(const ModelCosts& costs) : embeddings_(costs.embeddings), before_(1, 0.0) {
+    for (const double cost : costs.sublayers) before_.push_back(before_.back() + cost);
+  }
+  double of(std::int64_t first, std::int64_t last) const {
+    return before_[static_cast<std::size_t>(last)] - before_[static_cast<std::size_t>(first)] +
+           (first == 0 ? embeddings_ : 0.0);
+  }
+
+ private:
+  double embeddings_;
+  std::vector<double> before_;
+};
+
 /// Sublayers of each part when none may cost more than `limit`, as many as can be in the first parts; empty where they
 /// do not fit. Found from the last part on: part p can begin where it reaches a beginning of the next one. (Filling
 /// from the front alone would not do: a slow part may be left no sublayer that it can afford.)
-Counts fill(std::int64_t sublayers, std::span<const ModelCosts> parts, double limit) {
-  const auto places = static_cast<std::size_t>(sublayers) + 1;
-  std::vector<Counts> ends;         // by part, last first, and beginning: where it ends, or -1
-  Counts nearest(places, -1);       // the last beginning of the next part up to here, or -1
-  nearest[places - 1] = sublayers;  // behind the last part: the end
+Counts fill(std::int64_t sublayers, std::span<const RangeSums> parts, double limit) {
+  const auto positions = static_cast<std::size_t>(sublayers) + 1;
+  std::vector<Counts> ends;            // by part, last first, and beginning: where it ends, or -1
+  Counts nearest(positions, -1);       // the last beginning of the next part up to here, or -1
+  nearest[positions - 1] = sublayers;  // after the last part: the end
   for (std::size_t p = parts.size(); p-- > 0;) {
-    Counts end(places, -1), own(places, -1);
+    Counts end(positions, -1), own(positions, -1);
     std::int64_t reach = 0;
     for (std::int64_t first = 0; first < sublayers; ++first) {
       reach = std::max(reach, first);
-      while (reach < sublayers && parts[p].of(first, reach + 1, sublayers) <= limit) ++reach;
+      while (reach < sublayers && parts[p].of(first, reach + 1) <= limit) ++reach;
       const auto at = static_cast<std::size_t>(first);
       const std::int64_t last = nearest[static_cast<std::size_t>(reach)];
       if (last > first) end[at] = last;
       own[at] = end[at] >= 0 ? first : at > 0 ? own[at - 1] : -1;
     }
-    own[places - 1] = own[places - 2];
+    own[positions - 1] = own[positions - 2];
     nearest = std::move(own);
     ends.push_back(std::move(end));
   }
@@ -48,11 +66,11 @@ Counts fill(std::int64_t sublayers, std::span<const ModelCosts> parts, double li
   return counts;
 }
 
-double dearest(const Counts& counts, std::span<const ModelCosts> parts, std::int64_t sublayers) {
+double bottleneck(const Counts& counts, std::span<const RangeSums> parts) {
   double most = 0;
   std::int64_t first = 0;
   for (std::size_t p = 0; p < parts.size(); ++p) {
-    most = std::max(most, parts[p].of(first, first + counts[p], sublayers));
+    most = std::max(most, parts[p].of(first, first + counts[p]));
     first += counts[p];
   }
   return most;
@@ -60,51 +78,55 @@ double dearest(const Counts& counts, std::span<const ModelCosts> parts, std::int
 
 }  // namespace
 
-ModelRange whole(const ModelConfig& config) {
-  return {.first = 0, .last = 2 * config.num_hidden_layers};
+ModelRange whole(const ModelPlan& plan) {
+  return {.first = 0, .last = plan.sublayer_count()};
 }
 
-double ModelCosts::of(std::int64_t first, std::int64_t last_sublayer, std::int64_t sublayers) const {
-  const std::int64_t inner = std::min(last_sublayer, sublayers - 2);  // without the last block
-  double sum = first == 0 ? embeddings : 0;
-  if (inner > first) {
-    sum += static_cast<double>((inner + 1) / 2 - (first + 1) / 2) * attention +
-           static_cast<double>(inner / 2 - first / 2) * feed_forward;
-  }
-  if (first <= sublayers - 2 && last_sublayer >= sublayers - 1) sum += last_attention;
-  if (last_sublayer == sublayers) sum += last;
-  return sum;
+ModelRange whole(const ModelConfig& config) {
+  return whole(make_plan(config, layers::sequence_head(), 1));
+}
+
+double ModelCosts::of(std::int64_t first, std::int64_t last) const {
+  return std::accumulate(sublayers.begin() + first, sublayers.begin() + last, first == 0 ? embeddings : 0.0);
+}
+
+ModelCosts equal_costs(std::int64_t sublayers) {
+  return {.sublayers = std::vector<double>(static_cast<std::size_t>(sublayers), 1.0)};
 }
 
 /// What suffices also does with more: the least limit is found by bisection, down to rounding.
-std::vector<std::int64_t> balanced_counts(std::int64_t sublayers, std::span<const ModelCosts> parts) {
-  core::require(!parts.empty() && std::ssize(parts) <= sublayers, "a model's parts hold a sublayer each");
+std::vector<std::int64_t> balanced_counts(std::span<const ModelCosts> parts) {
+  core::require(!parts.empty() && parts.size() <= parts.front().sublayers.size(),
+                "a model's parts hold a sublayer each");
+  const std::int64_t sublayers = std::ssize(parts.front().sublayers);
   constexpr double rounding = 1e-12;
   double too_little = 0, enough = 0;
+  std::vector<RangeSums> sums;
   for (const ModelCosts& part : parts) {
-    for (const double cost : {part.embeddings, part.attention, part.feed_forward, part.last_attention, part.last}) {
-      core::require(cost >= 0 && std::isfinite(cost), "no piece of a model costs less than nothing");
-    }
-    enough = std::max(enough, part.of(0, sublayers, sublayers));
+    const auto valid = [](double cost) { return cost >= 0 && std::isfinite(cost); };
+    core::require(valid(part.embeddings) && std::all_of(part.sublayers.begin(), part.sublayers.end(), valid) &&
+                      std::ssize(part.sublayers) == sublayers,
+                  "every sublayer of a model has a cost, of zero or more");
+    sums.emplace_back(part);
+    enough = std::max(enough, sums.back().of(0, sublayers));
   }
-  Counts counts = fill(sublayers, parts, enough * (1 + rounding));
+  Counts counts = fill(sublayers, sums, enough * (1 + rounding));
   core::require(!counts.empty(), "no cut of the model was found");
-  enough = dearest(counts, parts, sublayers);
+  enough = bottleneck(counts, sums);
   while (enough - too_little > enough * rounding) {
     const double middle = (too_little + enough) / 2;
-    const Counts found = fill(sublayers, parts, middle);
+    const Counts found = fill(sublayers, sums, middle);
     if (found.empty()) {
       too_little = middle;
     } else {
-      enough = dearest(found, parts, sublayers);
+      enough = bottleneck(found, sums);
     }
   }
-  return fill(sublayers, parts, enough * (1 + 1e3 * rounding));
+  return fill(sublayers, sums, enough * (1 + 1e3 * rounding));
 }
 
-std::vector<ModelRange> partition(const ModelConfig& config, int stages, std::span<const std::int64_t> balance,
-                                  const ModelCosts& costs) {
-  const std::int64_t blocks = config.num_hidden_layers, sublayers = 2 * blocks;
+std::vector<ModelRange> partition(int stages, std::span<const std::int64_t> balance, const ModelCosts& costs) {
+  const std::int64_t sublayers = std::ssize(costs.sublayers), blocks = sublayers / sublayers_per_block;
   if (stages > sublayers) {
     throw Error(ExitCode::input, "parallel.pipeline × parallel.virtual_stages = " + std::to_string(stages) +
                                      " stages are more than the model's " + std::to_string(blocks) +
@@ -113,7 +135,7 @@ std::vector<ModelRange> partition(const ModelConfig& config, int stages, std::sp
   }
   Counts counts(balance.begin(), balance.end());
   const std::vector<ModelCosts> parts(static_cast<std::size_t>(stages), costs);
-  const Counts proposed = balanced_counts(sublayers, parts);
+  const Counts proposed = balanced_counts(parts);
   if (counts.empty()) counts = proposed;
   const bool positive = std::all_of(counts.begin(), counts.end(), [](std::int64_t count) { return count > 0; });
   if (counts.size() != static_cast<std::size_t>(stages) || !positive ||
@@ -135,7 +157,7 @@ std::vector<ModelRange> partition(const ModelConfig& config, int stages, std::sp
 
 std::vector<std::int64_t> in_sublayers(std::span<const double> blocks) {
   Counts sublayers;
-  for (const double count : blocks) sublayers.push_back(std::llround(2 * count));
+  for (const double count : blocks) sublayers.push_back(std::llround(sublayers_per_block * count));
   return sublayers;
 }
 

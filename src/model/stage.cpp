@@ -11,34 +11,33 @@ namespace bert_hpc::model {
 Stage::Stage(const ModelConfig& config, const HeadKind& kind, std::int64_t outputs, const ModelRange& range,
              const core::ParameterStore& parameters, const layers::TensorGroup& group, DataType storage,
              bool fuses_row_sums)
-    : config_(config), range_(range), group_(group), storage_(storage) {
+    : Stage(make_plan(config, kind, outputs, storage), range, parameters, group, fuses_row_sums) {}
+
+Stage::Stage(const ModelPlan& plan, const ModelRange& range, const core::ParameterStore& parameters,
+             const layers::TensorGroup& group, bool fuses_row_sums)
+    : plan_(plan), range_(range), group_(group) {
   const auto slice = [&parameters](const std::string& name) {
     return parameters.slices()[static_cast<std::size_t>(parameters.find(name))];
   };
-  const ModelPlan plan = make_plan(config, kind, outputs);
   for (std::int64_t i = range.first; i < range.last; ++i) {
-    layers::SublayerSettings settings = plan.sublayers[static_cast<std::size_t>(i)];
-    settings.storage = storage;
+    layers::SublayerSettings settings = plan_.sublayers[static_cast<std::size_t>(i)];
     settings.fuses_row_sums = fuses_row_sums;
     std::vector<core::ParameterSpec> of_sublayer;
     layers::declare_sublayer(settings, of_sublayer);
     sublayers_.push_back(layers::make_sublayer(settings, parameters, group));
     sublayer_begin_.push_back(slice(of_sublayer.front().name).offset);
   }
-  const std::vector<core::ParameterSpec> own = model_parameters(plan, range);
+  const std::vector<core::ParameterSpec> own = model_parameters(plan_, range);
   const core::ParameterSlice last = slice(own.back().name);
   arena_begin_ = slice(own.front().name).offset;
   arena_end_ = last.offset + last.size;
   if (range.embeddings) {
-    layers::EmbeddingsSettings settings = plan.embeddings;
-    settings.storage = storage;
-    embeddings_.emplace(settings, parameters, group);
+    embeddings_.emplace(plan_.embeddings, parameters, group);
   }
   if (range.head) {
-    layers::HeadSettings settings = head_of(plan, range);
-    settings.storage = storage;
+    layers::HeadSettings settings = head_of(plan_, range);
     // A GPU's products take operands in one type, and are slower on rows of odd length.
-    settings.logits = core::is_gpu_build() ? storage : DataType::fp32;
+    settings.logits = core::is_gpu_build() ? plan.head.storage : DataType::fp32;
     settings.pads_logits = core::is_gpu_build();
     std::vector<core::ParameterSpec> of_head;
     layers::declare_head(settings, of_head);
@@ -50,7 +49,7 @@ Stage::Stage(const ModelConfig& config, const HeadKind& kind, std::int64_t outpu
 std::vector<layers::LinearWeight> Stage::block_weights() const {
   std::vector<layers::LinearWeight> all;
   for (std::size_t i = 0; i < sublayers_.size(); ++i) {
-    const bool selects = computes_selection(config_, range_.first + static_cast<std::int64_t>(i));
+    const bool selects = plan_.computes_selection(range_.first + static_cast<std::int64_t>(i));
     for (layers::LinearWeight& weight : sublayers_[i]->linear_weights(selects)) all.push_back(std::move(weight));
   }
   return all;

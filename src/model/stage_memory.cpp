@@ -19,7 +19,7 @@ std::int64_t aligned(std::int64_t bytes) {
 void Stage::allocate_send_buffer(core::Workspace& workspace, std::int64_t tokens, Slot& slot) {
   if (range_.embeddings) return;
   workspace.release(training_.send_buffers_begin + next_send_buffer_ * training_.send_buffer_size);
-  slot.d_input = group_.take(workspace, rows_into(slot, 0, tokens), config_.hidden_size, storage_);
+  slot.d_input = group_.take(workspace, rows_into(slot, 0, tokens), plan_.embeddings.hidden, plan_.embeddings.storage);
   next_send_buffer_ = 1 - next_send_buffer_;
 }
 
@@ -27,18 +27,30 @@ void Stage::allocate_send_buffer(core::Workspace& workspace, std::int64_t tokens
 void Stage::allocate_ping_pong(core::Workspace& workspace, std::int64_t tokens, const Slot& slot,
                                Matrix* ping_pong) const {
   const std::int64_t most = std::max(tokens, slot.selection.rows.count);
-  for (int i = 0; i < 2; ++i) ping_pong[i] = group_.take(workspace, most, config_.hidden_size, storage_);
+  for (int i = 0; i < 2; ++i)
+    ping_pong[i] = group_.take(workspace, most, plan_.embeddings.hidden, plan_.embeddings.storage);
 }
 
-/// Without a backward pass the results of a sublayer are needed by the next one only: two regions take turns, one for
-/// each kind of sublayer. Those of the last block, which compute fewer rows with more tensors, have their own.
+/// Without a backward pass the results of a sublayer are needed by the next one only: two regions alternate. Sublayers
+/// that compute a selection, with fewer rows in more tensors, follow them.
 void Stage::allocate_forward_only(core::Workspace& workspace, std::int64_t tokens, Slot& slot) const {
-  std::int64_t begins[2] = {workspace.mark(), workspace.mark()}, end = workspace.mark();
-  for (std::size_t i = 0; i < sublayers_.size(); ++i) {
-    workspace.release(selection(slot, i) == nullptr ? begins[i % 2] : end);
+  const auto allocate = [&](std::size_t i, std::int64_t begin) {
+    workspace.release(begin);
     sublayers_[i]->allocate_saved(workspace, tokens, selection(slot, i), 0, *slot.sublayers[i]);
-    end = std::max(end, workspace.mark());
-    if (i == 0) begins[1] = end;
+    return workspace.mark();
+  };
+  const std::int64_t begin = workspace.mark();
+  std::int64_t sizes[2] = {0, 0};
+  for (std::size_t i = 0; i < sublayers_.size(); ++i) {
+    if (selection(slot, i) == nullptr) sizes[i % 2] = std::max(sizes[i % 2], allocate(i, begin) - begin);
+  }
+  std::int64_t end = begin + sizes[0] + sizes[1];
+  for (std::size_t i = 0; i < sublayers_.size(); ++i) {
+    if (selection(slot, i) == nullptr) {
+      allocate(i, i % 2 == 0 ? begin : begin + sizes[0]);
+    } else {
+      end = allocate(i, end);
+    }
   }
   workspace.release(end);
 }
@@ -61,7 +73,7 @@ void Stage::allocate_slot(core::Workspace& workspace, std::int64_t tokens, bool 
   if (range_.embeddings) {
     slot.embeddings = embeddings_->allocate_saved(workspace, tokens);
   } else {
-    slot.input = group_.take(workspace, rows_into(slot, 0, tokens), config_.hidden_size, storage_);
+    slot.input = group_.take(workspace, rows_into(slot, 0, tokens), plan_.embeddings.hidden, plan_.embeddings.storage);
   }
   if (!training) allocate_forward_only(workspace, tokens, slot);
   for (std::size_t i = 0; training && i < sublayers_.size(); ++i) {
@@ -72,12 +84,12 @@ void Stage::allocate_slot(core::Workspace& workspace, std::int64_t tokens, bool 
 
 void Stage::allocate_deferred(core::Workspace& workspace, std::int64_t tokens, const Slot& slot,
                               DeferredGradients& deferred) const {
-  const std::int64_t hidden = config_.hidden_size;
+  const std::int64_t hidden = plan_.embeddings.hidden;
   // Gradients between the parts of this stage; that of the last output, without a head, is the caller's.
   const std::size_t first = range_.embeddings ? 0 : 1, last = range_.head ? sublayers_.size() : sublayers_.size() - 1;
   deferred.d_outputs.clear();
   for (std::size_t i = first; i <= last; ++i) {
-    deferred.d_outputs.push_back(group_.take(workspace, rows_into(slot, i, tokens), hidden, storage_));
+    deferred.d_outputs.push_back(group_.take(workspace, rows_into(slot, i, tokens), hidden, plan_.embeddings.storage));
   }
   for (std::size_t i = 0; i < sublayers_.size(); ++i) {
     sublayers_[i]->allocate_deferred(workspace, tokens, selection(slot, i), *deferred.sublayers[i]);
@@ -109,7 +121,8 @@ void Stage::plan_slots(core::Workspace& workspace, const layers::BatchBounds& bo
   layout.send_buffers_begin = layout.deferred_begin + memory.deferred * layout.deferred_size;
   if (memory.training && !range_.embeddings) {
     const std::int64_t rows = rows_into(slot, 0, bounds.tokens);
-    layout.send_buffer_size = aligned(group_.capacity(rows) * config_.hidden_size * core::bytes_of(storage_));
+    layout.send_buffer_size =
+        aligned(group_.capacity(rows) * plan_.embeddings.hidden * core::bytes_of(plan_.embeddings.storage));
   }
   const std::int64_t end = layout.send_buffers_begin + 2 * layout.send_buffer_size;
   workspace.release(layout.slots_begin);

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/model/distinct_sublayers.hpp"
 #include "bert_hpc/train/timeline.hpp"
 
 namespace bert_hpc::train {
@@ -13,11 +14,9 @@ using Kind = Instruction::Kind;
 
 template <class Cost>
 model::ModelCosts costs_of(const ModelSeconds& model, const Cost& cost) {
-  return {.embeddings = cost(model.embeddings),
-          .attention = cost(model.attention),
-          .feed_forward = cost(model.feed_forward),
-          .last_attention = cost(model.last_attention),
-          .last = cost(model.last)};
+  model::ModelCosts costs{.embeddings = cost(model.embeddings)};
+  for (const PieceSeconds& sublayer : model.sublayers) costs.sublayers.push_back(cost(sublayer));
+  return costs;
 }
 
 class Planner {
@@ -35,7 +34,7 @@ class Planner {
     PipelineDurations durations;
     durations.compute = [&](int stage, const Instruction& i) { return seconds(plan.balance, stage, i, tokens); };
     durations.transfer = [&](int from, int, const Message& message) {
-      const bool read = sublayer_after(plan.balance, q_.stages, from, message) + 1 >= q_.sublayers;
+      const bool read = sublayer_after(plan.balance, q_.stages, from, message) > q_.selects_from;
       return tokens * (read ? q_.head_share : 1) * q_.message_per_token;
     };
     durations.latency = [&](int, int) { return q_.latency; };
@@ -51,7 +50,7 @@ class Planner {
   std::vector<std::int64_t> cut(double tokens) const {
     std::vector<model::ModelCosts> costs;
     for (int part = 0; part < parts_; ++part) costs.push_back(of_part(part).of(tokens));
-    return model::balanced_counts(q_.sublayers, costs);
+    return model::balanced_counts(costs);
   }
 
   static double piece_seconds(const PieceSeconds& piece, Kind kind, double tokens) {
@@ -71,7 +70,7 @@ class Planner {
     const int part = i.virtual_stage * q_.stages + stage;
     const auto piece = [&](const PieceSeconds& of) { return piece_seconds(of, i.kind, tokens); };
     const std::int64_t first = std::accumulate(balance.begin(), balance.begin() + part, std::int64_t{0});
-    return costs_of(of_part(part), piece).of(first, first + balance[static_cast<std::size_t>(part)], q_.sublayers);
+    return costs_of(of_part(part), piece).of(first, first + balance[static_cast<std::size_t>(part)]);
   }
 
   const PipelineQuestion& q_;
@@ -92,30 +91,27 @@ PassSeconds fit_line(double tokens_a, double seconds_a, double tokens_b, double 
   return {.fixed = fixed, .per_token = slope};
 }
 
-ModelSeconds modelled_seconds(const ModelShape& given, double length, double head_share, int tensor,
+ModelSeconds modelled_seconds(const model::ModelPlan& plan, double length, double head_share, int tensor,
                               const core::MachineDescription& machine) {
-  ModelShape model = given;
-  model.blocks = 2;  // one ordinary block and the last one
   // For fixed lengths and shares, work is linear in the tokens, so two points determine it.
-  const auto piece = [&](const model::ModelRange& shape) {
+  const auto piece = [&](const model::ModelRange& range) {
     const double tokens = 1024;
-    const MicroBatchShape full{.tokens = tokens, .squared_lengths = tokens * length, .head_rows = tokens * head_share};
-    const PassWork none = part_work(model, shape, {}, tensor), all = part_work(model, shape, full, tensor);
-    const auto line = [&](const Work& least, const Work& most) {
-      return fit_line(0, seconds(least, machine), tokens, seconds(most, machine));
+    const layers::BatchShape full{
+        .tokens = tokens, .squared_lengths = tokens * length, .head_rows = tokens * head_share};
+    const layers::PassWork none = range_costs(plan, range, {}, tensor).work;
+    const layers::PassWork all = range_costs(plan, range, full, tensor).work;
+    const auto line = [&](const layers::Work& least, const layers::Work& most) {
+      return fit_line(0, model::seconds(least, machine), tokens, model::seconds(most, machine));
     };
     return PieceSeconds{.forward = line(none.forward, all.forward),
                         .backward_input = line(none.backward_input, all.backward_input),
                         .backward_weight = line(none.backward_weight, all.backward_weight)};
   };
-  const auto sublayer = [&](std::int64_t number) {
-    return piece({.first = number, .last = number + 1, .embeddings = false, .head = number == 3});
-  };
-  return {.embeddings = piece({.embeddings = true, .head = false}),
-          .attention = sublayer(0),
-          .feed_forward = sublayer(1),
-          .last_attention = sublayer(2),
-          .last = sublayer(3)};
+  ModelSeconds seconds{.embeddings = piece({.embeddings = true, .head = false})};
+  for (std::int64_t i = 0; i < plan.sublayer_count(); ++i) {
+    seconds.sublayers.push_back(piece(model::range_of_sublayer(plan, i)));
+  }
+  return seconds;
 }
 
 model::ModelCosts ModelSeconds::of(double tokens) const {

@@ -29,6 +29,9 @@ class Simulation {
             make_schedules(input.kind, stages_, static_cast<int>(input.micro_batches.size()), input.virtual_stages)) {
     core::require(input.balance.size() == static_cast<std::size_t>(stages_ * input.virtual_stages),
                   "A balance has one number for each part of the model.");
+    core::require(
+        std::accumulate(input.balance.begin(), input.balance.end(), std::int64_t{0}) == input.model.sublayer_count(),
+        "A balance covers the sublayers of the model.");
     core::require(input.machine.node_ranks > 0 && input.machine.flops > 0, "A simulation needs a machine's rates.");
   }
 
@@ -54,7 +57,9 @@ class Simulation {
             .embeddings = number == 0,
             .head = number + 1 == parts};
   }
-  const MicroBatchShape& micro_batch(int number) const { return in_.micro_batches[static_cast<std::size_t>(number)]; }
+  const layers::BatchShape& micro_batch(int number) const {
+    return in_.micro_batches[static_cast<std::size_t>(number)];
+  }
 
   // --- Which groups share a node.
 
@@ -105,11 +110,11 @@ class Simulation {
   /// Bytes of a stage's gradients that replicas sum: of the word embeddings only the rows of the step's tokens, unless
   /// the decoder's gradient is added to them.
   double summed_bytes(std::size_t stage, const StageLoad& load) const {
-    if (stage != 0 || in_.model.ties_word_embeddings) return element * load.parameters;
+    if (stage != 0 || in_.model.head.kind.ties_word_embeddings) return element * load.parameters;
     double tokens = 0;
-    for (const MicroBatchShape& batch : in_.micro_batches) tokens += batch.tokens;
-    const double rows = std::max(0.0, in_.model.vocabulary - tokens * in_.grid.data);
-    return element * std::max(0.0, load.parameters - rows * in_.model.hidden / in_.grid.tensor);
+    for (const layers::BatchShape& batch : in_.micro_batches) tokens += batch.tokens;
+    const double rows = std::max(0.0, static_cast<double>(in_.model.embeddings.vocabulary) - tokens * in_.grid.data);
+    return element * std::max(0.0, load.parameters - rows * in_.model.hidden() / in_.grid.tensor);
   }
 
   double gather_seconds(const StageLoad& load) const {
@@ -120,25 +125,26 @@ class Simulation {
   double message_bytes(int from, const Message& message) const {
     const std::int64_t sublayer = sublayer_after(in_.balance, stages_, from, message);
     const double rows = rows_into(in_.model, sublayer, micro_batch(message.micro_batch));
-    return in_.model.activation * rows * in_.model.hidden / in_.grid.tensor;
+    return in_.model.element_bytes() * rows * in_.model.hidden() / in_.grid.tensor;
   }
 
   /// A sublayer gathers its input's rows and scatters its output's sums, in both forward and backward.
   static constexpr int tensor_rings = 2;
   double tensor_bytes(const model::ModelRange& shape, int number) const {
-    return in_.model.activation * micro_batch(number).tokens * in_.model.hidden * tensor_rings *
+    return in_.model.element_bytes() * micro_batch(number).tokens * in_.model.hidden() * tensor_rings *
            static_cast<double>(shape.sublayers());
   }
 
   double compute_seconds(int stage, const Instruction& i) const {
     if (in_.measured) return in_.measured(stage, i);
     const model::ModelRange shape = part(stage, i.virtual_stage);
-    const PassWork work = part_work(in_.model, shape, micro_batch(i.micro_batch), in_.grid.tensor);
+    const layers::PassWork work = range_costs(in_.model, shape, micro_batch(i.micro_batch), in_.grid.tensor).work;
     double result = 0;
-    if (i.kind == Kind::forward) result = seconds(work.forward, in_.machine);
-    if (i.kind == Kind::backward || i.kind == Kind::backward_input) result = seconds(work.backward_input, in_.machine);
+    if (i.kind == Kind::forward) result = model::seconds(work.forward, in_.machine);
+    if (i.kind == Kind::backward || i.kind == Kind::backward_input)
+      result = model::seconds(work.backward_input, in_.machine);
     if (i.kind == Kind::backward || i.kind == Kind::backward_weight) {
-      result += seconds(work.backward_weight, in_.machine);
+      result += model::seconds(work.backward_weight, in_.machine);
     }
     if (in_.grid.tensor > 1 && i.kind != Kind::backward_weight) {
       const bool leaves = tensor_leaves_[static_cast<std::size_t>(stage)];
@@ -175,11 +181,12 @@ class Simulation {
     const Schedule& schedule = schedules_[static_cast<std::size_t>(stage)];
     for (int v = 0; v < in_.virtual_stages; ++v) {
       const model::ModelRange shape = part(stage, v);
-      load.parameters += part_parameters(in_.model, shape, in_.grid.tensor);
+      load.parameters += range_parameters(in_.model, shape, in_.grid.tensor);
       double largest = 0, deferred = 0;
-      for (const MicroBatchShape& batch : in_.micro_batches) {
-        largest = std::max(largest, activation_bytes(in_.model, shape, batch, in_.grid.tensor));
-        deferred = std::max(deferred, deferred_bytes(in_.model, shape, batch, in_.grid.tensor));
+      for (const layers::BatchShape& batch : in_.micro_batches) {
+        const layers::LayerCosts costs = range_costs(in_.model, shape, batch, in_.grid.tensor);
+        largest = std::max(largest, costs.saved_bytes);
+        deferred = std::max(deferred, costs.deferred_bytes);
       }
       load.activation_bytes += max_in_flight(schedule, v) * largest + max_deferred(schedule, v) * deferred;
       for (std::size_t m = 0; m < in_.micro_batches.size(); ++m) {
@@ -262,11 +269,11 @@ class Simulation {
 
 }  // namespace
 
-double evaluation_seconds(const SimulationInput& input, const MicroBatchShape& all, double micro_tokens) {
+double evaluation_seconds(const SimulationInput& input, const layers::BatchShape& all, double micro_tokens) {
   if (all.tokens <= 0) return 0;
   const double tokens = all.tokens / input.grid.data, count = std::ceil(tokens / micro_tokens);
   const double part = 1 / (input.grid.data * count);
-  const MicroBatchShape batch{
+  const layers::BatchShape batch{
       .tokens = all.tokens * part, .squared_lengths = all.squared_lengths * part, .head_rows = all.head_rows * part};
   double slowest = 0;
   std::int64_t first = 0;
@@ -278,7 +285,7 @@ double evaluation_seconds(const SimulationInput& input, const MicroBatchShape& a
                                   .head = number + 1 == input.balance.size()};
     first = range.last;
     stages[number % stages.size()] +=
-        seconds(part_work(input.model, range, batch, input.grid.tensor).forward, input.machine);
+        model::seconds(range_costs(input.model, range, batch, input.grid.tensor).work.forward, input.machine);
   }
   for (const double stage : stages) slowest = std::max(slowest, stage);
   return (count + input.grid.pipeline - 1) * slowest;

@@ -106,9 +106,9 @@ int main(int argc, char** argv) {
   machine.flops = 1e11;
   machine.memory_bandwidth = 2e10;
   const train::ModelSeconds counted =
-      train::modelled_seconds(train::model_shape(config, head), length, 1.0 / length, 1, machine);
+      train::modelled_seconds(model::make_plan(config, head, 2), length, 1.0 / length, 1, machine);
   for (const model::ModelRange& range :
-       model::partition(config, stages, {}, counted.of(static_cast<double>(sequences * length)))) {
+       model::partition(stages, {}, counted.of(static_cast<double>(sequences * length)))) {
     times.push_back(measure(config, range, batch, true));
     PassTimes& t = times.back();
     t.merge(measure(config, range, batch, false));  // forward stays that of the first

@@ -114,7 +114,7 @@ class Setup(Case):
                 text = self.banner(ranks, parallel | {"balance": "measured"})
                 self.assertRegex(text, r"blocks \[[\d.]+, [\d.]+\] \(measured\), \d+ micro-batch\S* of about \d+ tokens per replica \(from FLOP counts\): bubble \S+ \(measured times\)")
                 self.assertRegex(text, r"attention \S+ \+ \S+, feed-forward \S+ \+ \S+, the last block's attention \S+ \+ \S+, "
-                                 r"its feed-forward and the head \S+ \+ \S+")
+                                 r"the last block's feed-forward and the head \S+ \+ \S+")
 
     def test_a_choice_by_counted_work_is_the_same_every_time(self):
         texts = {self.banner(2, {"pipeline": 2}) for _ in range(2)}

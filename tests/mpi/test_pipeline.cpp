@@ -150,7 +150,10 @@ class Trainee : public train::PipelineEvents {
       balance.front() = count == 2 ? 15 : 3;
       if (count > 2) balance[1] = 16 - 3 - (count - 2);
     }
-    const auto all = model::partition(small_config(), count, balance, {.embeddings = 0.4, .last = 1.6});
+    model::ModelCosts costs = model::equal_costs(model::whole(small_config()).sublayers());
+    costs.embeddings = 0.4;
+    costs.sublayers.back() = 1.6;
+    const auto all = model::partition(count, balance, costs);
     std::vector<model::ModelRange> mine;
     for (int v = 0; v < s.virtual_stages; ++v) mine.push_back(all[static_cast<std::size_t>(v * s.stages + s.stage)]);
     if (all.size() == 1) mine[0].decoder_apart = true;

@@ -9,6 +9,7 @@
 #include "bert_hpc/core/parameter_store.hpp"
 #include "bert_hpc/core/workspace.hpp"
 #include "bert_hpc/layers/architecture.hpp"
+#include "bert_hpc/layers/costs.hpp"
 #include "bert_hpc/layers/step_context.hpp"
 #include "bert_hpc/layers/tensor_group.hpp"
 
@@ -60,5 +61,7 @@ class Embeddings {
   TensorGroup group_;
   int word_, position_, type_, gamma_, beta_;  // type_: -1 without token types
 };
+
+LayerCosts embeddings_costs(const EmbeddingsSettings& settings, const BatchShape& batch);
 
 }  // namespace bert_hpc::layers

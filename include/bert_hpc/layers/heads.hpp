@@ -17,6 +17,7 @@
 #include "bert_hpc/core/parameter_store.hpp"
 #include "bert_hpc/core/workspace.hpp"
 #include "bert_hpc/layers/architecture.hpp"
+#include "bert_hpc/layers/costs.hpp"
 #include "bert_hpc/layers/linear.hpp"
 #include "bert_hpc/layers/step_context.hpp"
 #include "bert_hpc/layers/tensor_group.hpp"
@@ -46,6 +47,7 @@ struct HeadKind {
 
   void (*declare)(const HeadSettings&, std::vector<core::ParameterSpec>&, const TensorPlace&) = nullptr;
   std::unique_ptr<Head> (*make)(const HeadSettings&, const core::ParameterStore&, const TensorGroup&) = nullptr;
+  LayerCosts (*costs)(const HeadSettings&, const BatchShape&) = nullptr;
 
   std::int64_t outputs(std::int64_t vocabulary, std::int64_t labels) const {
     return ties_word_embeddings ? vocabulary : labels;
@@ -119,6 +121,7 @@ class Head {
 
 /// Appends the head's parameters.
 void declare_head(const HeadSettings& settings, std::vector<core::ParameterSpec>& specs, const TensorPlace& place = {});
+LayerCosts head_costs(const HeadSettings& settings, const BatchShape& batch);
 std::unique_ptr<Head> make_head(const HeadSettings& settings, const core::ParameterStore& parameters,
                                 const TensorGroup& group = {});
 

@@ -20,6 +20,7 @@
 #include "bert_hpc/core/parameter_store.hpp"
 #include "bert_hpc/core/workspace.hpp"
 #include "bert_hpc/layers/architecture.hpp"
+#include "bert_hpc/layers/costs.hpp"
 #include "bert_hpc/layers/linear.hpp"
 #include "bert_hpc/layers/step_context.hpp"
 #include "bert_hpc/layers/tensor_group.hpp"
@@ -32,6 +33,7 @@ struct SublayerNames {
   std::string query = "query", key = "key", value = "value";  ///< attention's first products
   std::string intermediate = "intermediate";                  ///< the feed-forward's first product
   std::string output = "output", norm = "norm";               ///< the last product and the layer norm
+  bool operator==(const SublayerNames&) const = default;
 };
 
 struct SublayerSettings {
@@ -50,6 +52,7 @@ struct SublayerSettings {
   DataType storage = DataType::fp32;  ///< of activations
   std::uint32_t first_site = 0;       ///< of its block, whose dropout sites are first_site … first_site + 2
   bool fuses_row_sums = false;        ///< the kernels of backward_input begin the gradients of vectors
+  bool operator==(const SublayerSettings&) const = default;
 };
 
 class Sublayer {
@@ -100,10 +103,14 @@ class Sublayer {
                                const WeightGradientInputs& deferred, ConstMatrix x) const = 0;
 };
 
+/// The kind, for messages: "attention".
+std::string sublayer_name(SublayerSettings::Kind kind);
 /// Appends the sublayer's parameters. Query, key and value weights lie behind each other, as do their biases, so that
 /// one product computes all three.
 void declare_sublayer(const SublayerSettings& settings, std::vector<core::ParameterSpec>& specs,
                       const TensorPlace& place = {});
+/// `selects`: it computes the rows that the head reads, else all tokens.
+LayerCosts sublayer_costs(const SublayerSettings& settings, const BatchShape& batch, bool selects);
 std::unique_ptr<Sublayer> make_sublayer(const SublayerSettings& settings, const core::ParameterStore& parameters,
                                         const TensorGroup& group = {});
 

@@ -1,6 +1,4 @@
-// BERT (Devlin et al. 2019) as data: its parameters, their initial values, and what a step of it costs. Names, shapes
-// and mathematics are those of Hugging Face's BertForSequenceClassification and BertForMaskedLM. model/stage.hpp
-// computes.
+// The parameters of a model and their initial values, with the names and shapes of Hugging Face's classes.
 #pragma once
 
 #include <cstdint>
@@ -26,14 +24,6 @@ std::vector<core::ParameterSpec> model_parameters(const ModelConfig& config, con
 /// Of the whole model.
 std::vector<core::ParameterSpec> model_parameters(const ModelConfig& config, const HeadKind& kind,
                                                   std::int64_t outputs);
-
-/// Floating-point operations of one training step's products on this many real tokens of these sequence lengths:
-/// 72·L·H² per token and 12·L·H·s for attention (forward and backward; intermediate size 4·H), generalised to any
-/// intermediate size; and 6·H·(H + outputs) for each row that the head reads: V outputs for a masked token, classes (or
-/// 1) for a sequence. What selection saves in the blocks is not subtracted, so that figures compare with other
-/// programs'. `head_rows`: masked tokens or sequences, or how many are expected.
-double training_flops(const ModelConfig& config, const HeadKind& kind, std::int64_t tokens,
-                      double sum_of_squared_lengths, double head_rows);
 
 /// Fresh parameters as Hugging Face initialises them: normal(0, initializer_range) weights, zero biases, layer norms at
 /// one, the padding row of the word embeddings at zero. A value depends on (seed, parameter's name, element of the

@@ -18,12 +18,25 @@ using HeadKind = layers::HeadKind;
 struct ModelPlan {
   layers::EmbeddingsSettings embeddings;
   std::vector<layers::SublayerSettings> sublayers;  ///< in the order of a forward pass
+  /// This sublayer and those after it compute only the rows that the head reads; it is an attention, which reads all
+  /// tokens' keys and values.
+  std::int64_t selects_from = 0;
   layers::HeadSettings head;
+
+  std::int64_t sublayer_count() const { return std::ssize(sublayers); }
+  /// Does this sublayer compute only the rows that the head reads?
+  bool computes_selection(std::int64_t sublayer) const { return sublayer >= selects_from; }
+  /// And does it get nothing but those?
+  bool receives_selection(std::int64_t sublayer) const { return sublayer > selects_from; }
+
+  double hidden() const { return static_cast<double>(embeddings.hidden); }
+  double element_bytes() const { return static_cast<double>(core::bytes_of(embeddings.storage)); }  ///< of activations
 };
 
-/// By the family of the configuration. `outputs`: labels, unused where the outputs are the vocabulary. Throws
-/// Error(input) where the plan holds what no layer computes.
-ModelPlan make_plan(const ModelConfig& config, const HeadKind& kind, std::int64_t outputs);
+/// By the family of the configuration. `outputs`: labels, unused where the outputs are the vocabulary. `storage`: of
+/// activations. Throws Error(input) where the plan holds what no layer computes.
+ModelPlan make_plan(const ModelConfig& config, const HeadKind& kind, std::int64_t outputs,
+                    core::DataType storage = core::DataType::fp32);
 
 /// Adds one sentence to `problems` for each choice in the plan that no layer computes.
 void check(const ModelPlan& plan, core::ProblemList& problems);

@@ -46,8 +46,11 @@ class Stage {
   using Finished = std::function<void(std::int64_t begin)>;
 
   /// `parameters` must outlive the stage and hold what model_parameters() lists for the range and the group's place.
-  /// `storage`: of activations and the gradients with respect to them, so of all that goes in or out but logits.
   /// `fuses_row_sums`: as in layers::SublayerSettings; tests count a GPU's launches on a CPU.
+  Stage(const ModelPlan& plan, const ModelRange& range, const core::ParameterStore& parameters,
+        const layers::TensorGroup& group = {}, bool fuses_row_sums = ops::fuses_row_sums());
+  /// By make_plan(). `storage`: of activations and the gradients with respect to them, so of all that goes in or out
+  /// but logits.
   Stage(const ModelConfig& config, const HeadKind& kind, std::int64_t outputs, const ModelRange& range,
         const core::ParameterStore& parameters, const layers::TensorGroup& group = {},
         DataType storage = DataType::fp32, bool fuses_row_sums = ops::fuses_row_sums());
@@ -140,12 +143,12 @@ class Stage {
   const Slot& at(int slot) const { return slots_[static_cast<std::size_t>(slot)]; }
   /// Null where the sublayer (counted from the stage's first) computes every row.
   const layers::RowSelection* selection(const Slot& slot, std::size_t sublayer) const {
-    return computes_selection(config_, range_.first + static_cast<std::int64_t>(sublayer)) ? &slot.selection : nullptr;
+    return plan_.computes_selection(range_.first + static_cast<std::int64_t>(sublayer)) ? &slot.selection : nullptr;
   }
   /// Rows, on all ranks of the group, of what goes into it.
   std::int64_t rows_into(const Slot& slot, std::size_t sublayer, std::int64_t tokens) const {
-    return receives_selection(config_, range_.first + static_cast<std::int64_t>(sublayer)) ? slot.selection.rows.count
-                                                                                           : tokens;
+    return plan_.receives_selection(range_.first + static_cast<std::int64_t>(sublayer)) ? slot.selection.rows.count
+                                                                                        : tokens;
   }
   ConstMatrix sublayer_input(const Slot& slot, std::size_t sublayer) const;
   void progress() const {
@@ -162,10 +165,9 @@ class Stage {
   void plan_slots(core::Workspace& workspace, const layers::BatchBounds& bounds, const StageMemory& memory);
   void plan_scratch(core::Workspace& workspace, const layers::BatchBounds& bounds);
 
-  ModelConfig config_;
+  ModelPlan plan_;
   ModelRange range_;
   layers::TensorGroup group_;
-  DataType storage_;
   std::optional<layers::Embeddings> embeddings_;
   std::vector<std::unique_ptr<layers::Sublayer>> sublayers_;
   std::unique_ptr<layers::Head> head_;        // null where it is elsewhere

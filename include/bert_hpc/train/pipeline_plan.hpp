@@ -2,7 +2,7 @@
 // so that the step takes the least time. The two depend on each other: fewer micro-batches mean a longer bubble, more
 // of them mean passes dominated by reading weights, and a partition that suits long passes need not suit short ones. So
 // the planner tries every allowed number of micro-batches with its own best partition and plays its schedule on a
-// timeline (train/timeline.hpp). Pure; the times of passes are modelled (train/step_costs.hpp) or measured.
+// timeline (train/timeline.hpp). Pure; the times of passes are modelled (model/model_costs.hpp) or measured.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,8 @@
 #include <vector>
 
 #include "bert_hpc/core/machine_description.hpp"
-#include "bert_hpc/model/partition.hpp"
+#include "bert_hpc/model/model_costs.hpp"
 #include "bert_hpc/train/schedule.hpp"
-#include "bert_hpc/train/step_costs.hpp"
 
 namespace bert_hpc::train {
 
@@ -33,23 +32,23 @@ struct PieceSeconds {
   double of(double tokens) const { return forward.of(tokens) + backward_input.of(tokens) + backward_weight.of(tokens); }
 };
 
-/// Times of the pieces of a model. The sublayers of the last block, which computes only the rows that the head reads,
-/// are separate pieces; its feed-forward includes the head.
+/// Times of the parts of a model.
 struct ModelSeconds {
-  PieceSeconds embeddings, attention, feed_forward, last_attention, last;
+  PieceSeconds embeddings;
+  std::vector<PieceSeconds> sublayers{};  ///< (sublayers); the last one's includes the head
 
   /// Forward and backward costs for a number of tokens.
   model::ModelCosts of(double tokens) const;
 };
 
 /// From modelled work. `length`: of a typical sequence; `head_share`: share of the tokens that the head reads.
-ModelSeconds modelled_seconds(const ModelShape& model, double length, double head_share, int tensor,
+ModelSeconds modelled_seconds(const model::ModelPlan& plan, double length, double head_share, int tensor,
                               const core::MachineDescription& machine);
 
 struct PipelineQuestion {
   ScheduleKind kind = ScheduleKind::one_f_one_b;
   int stages = 2, virtual_stages = 1;
-  std::int64_t sublayers = 4;         ///< of the model's blocks
+  std::int64_t selects_from = 0;      ///< as in model::ModelPlan
   std::vector<ModelSeconds> seconds;  ///< (stages): on the ranks of each stage
   double tokens = 0;                  ///< of one replica's step
   std::vector<int> micro_batches;     ///< candidates

@@ -1,5 +1,5 @@
 // Simulates one training step on a grid of ranks: the pipeline's timeline, the sums over replicas, the update; from the
-// model's costs (train/step_costs.hpp) and a machine's rates, or from measured pass times. For planning: the size of
+// model's costs (model/model_costs.hpp) and a machine's rates, or from measured pass times. For planning: the size of
 // the bubble, the traffic on each link, the memory, the tokens per second. Pure and fast, so a thousand ranks can be
 // planned on a laptop.
 //
@@ -14,7 +14,7 @@
 
 #include "bert_hpc/comm/process_grid.hpp"
 #include "bert_hpc/core/machine_description.hpp"
-#include "bert_hpc/train/step_costs.hpp"
+#include "bert_hpc/model/model_costs.hpp"
 #include "bert_hpc/train/timeline.hpp"
 
 namespace bert_hpc::train {
@@ -25,15 +25,15 @@ struct TailSeconds {
 };
 
 struct SimulationInput {
-  ModelShape model;
+  model::ModelPlan model;
   comm::GridShape grid;
   ScheduleKind kind = ScheduleKind::one_f_one_b;
   int virtual_stages = 1;
-  std::vector<std::int64_t> balance;           ///< sublayers of each of the pipeline·virtual_stages parts
-  std::vector<MicroBatchShape> micro_batches;  ///< of one replica, the one with the most work
-  double step_tokens = 0;                      ///< of all replicas
-  int zero = 0;                                ///< which of optimizer states and gradients are sharded over replicas
-  double state_bytes = 8;                      ///< of a parameter's optimizer states
+  std::vector<std::int64_t> balance;              ///< sublayers of each of the pipeline·virtual_stages parts
+  std::vector<layers::BatchShape> micro_batches;  ///< of one replica, the one with the most work
+  double step_tokens = 0;                         ///< of all replicas
+  int zero = 0;                                   ///< which of optimizer states and gradients are sharded over replicas
+  double state_bytes = 8;                         ///< of a parameter's optimizer states
   core::MachineDescription machine;
   /// Measured seconds of a compute instruction; null: computed from costs and rates.
   std::function<double(int stage, const Instruction&)> measured;
@@ -76,6 +76,6 @@ SimulatedStep simulate_step(const SimulationInput& input);
 
 /// Seconds of an evaluation of `all` sequences of a data set in micro-batches of at most `micro_tokens` tokens: only
 /// forward passes, pipelined.
-double evaluation_seconds(const SimulationInput& input, const MicroBatchShape& all, double micro_tokens);
+double evaluation_seconds(const SimulationInput& input, const layers::BatchShape& all, double micro_tokens);
 
 }  // namespace bert_hpc::train

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "bert_hpc/app/engine/data_sets.hpp"
+#include "bert_hpc/app/engine/model_from_config.hpp"
 #include "bert_hpc/app/engine/precision.hpp"
 #include "bert_hpc/app/engine/training_settings.hpp"
 #include "bert_hpc/train/shard_plan.hpp"
@@ -10,17 +11,12 @@
 namespace bert_hpc::app {
 namespace {
 
-std::int64_t labels_of(const model::ModelConfig& config) {
-  return std::max<std::int64_t>(1, config.num_labels());
-}
-
-std::vector<model::ModelRange> cut(const config::Config& input, const model::ModelConfig& config,
-                                   const model::HeadKind& head, bool trains, int pipeline,
+std::vector<model::ModelRange> cut(const config::Config& input, const model::ModelPlan& plan, bool trains, int pipeline,
                                    std::span<const std::int64_t> balance) {
   const int count = pipeline * static_cast<int>(input.parallel.virtual_stages);
-  std::vector<model::ModelRange> parts = model::partition(config, count, balance, {});
+  std::vector<model::ModelRange> parts = model::partition(count, balance, model::equal_costs(plan.sublayer_count()));
   // Where the bits may not depend on the layout, one stage sums as two would.
-  parts[0].decoder_apart = count == 1 && trains && input.run.reproducible && head.ties_word_embeddings;
+  parts[0].decoder_apart = count == 1 && trains && input.run.reproducible && plan.head.kind.ties_word_embeddings;
   return parts;
 }
 
@@ -40,18 +36,18 @@ Assembly::Assembly(const config::Config& input, const model::ModelConfig& model_
     : objective(objectives::named(input.task.name)),
       storage(storage_type(input)),
       config(model_config),
+      plan(plan_of(input, config, objective.head)),
       purpose(for_what),
       grid(shape),
       place(at),
-      parts(cut(input, config, objective.head, input.run.mode == "train", grid.pipeline, balance)),
+      parts(cut(input, plan, input.run.mode == "train", grid.pipeline, balance)),
       parameters(own_parameters(), arenas_for(for_what, input, grid.data),
                  train::shard_alignment(input.run.reproducible, grid.data), memory),
       kernels(input, memory.product_gradients) {
   const std::vector<model::ModelRange> own = own_parts();
   stages.reserve(own.size());
   for (const model::ModelRange& part : own) {
-    stages.emplace_back(config, objective.head, labels_of(config), part, parameters,
-                        layers::TensorGroup(tensor_place(), exchange_), storage);
+    stages.emplace_back(plan, part, parameters, layers::TensorGroup(tensor_place(), exchange_));
   }
   pipeline_settings_ = {
       .kind = train::schedule_kind(input.parallel.pipeline_schedule).value(),
@@ -78,7 +74,7 @@ std::vector<model::ModelRange> Assembly::own_parts() const {
 
 std::vector<core::ParameterSpec> Assembly::parameters_of(const model::ModelRange& part,
                                                          const layers::TensorPlace& share) const {
-  return model::model_parameters(config, objective.head, labels_of(config), part, share);
+  return model::model_parameters(plan, part, share);
 }
 
 std::vector<core::ParameterSpec> Assembly::own_parameters() const {
@@ -90,11 +86,11 @@ std::vector<core::ParameterSpec> Assembly::own_parameters() const {
 }
 
 std::vector<core::ParameterSpec> Assembly::all_parameters() const {
-  return parameters_of(model::whole(config));
+  return parameters_of(model::whole(plan));
 }
 
 std::int64_t Assembly::outputs() const {
-  return objective.head.outputs(config.vocab_size, labels_of(config));
+  return plan.head.outputs;
 }
 
 bool Assembly::ties_gradients() const {

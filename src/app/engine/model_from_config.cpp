@@ -1,6 +1,7 @@
 #include "bert_hpc/app/engine/model_from_config.hpp"
 
 #include "bert_hpc/app/engine/model_labels.hpp"
+#include "bert_hpc/app/engine/precision.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/metrics/registry.hpp"
 #include "bert_hpc/model/hf_config.hpp"
@@ -65,6 +66,10 @@ model::ModelConfig stated_model(const config::Config& input) {
   if (problems.empty()) model::check(config, problems);
   problems.throw_if_any(ExitCode::input, "the model cannot be created:");
   return config;
+}
+
+model::ModelPlan plan_of(const config::Config& input, const model::ModelConfig& config, const model::HeadKind& kind) {
+  return model::make_plan(config, kind, std::max<std::int64_t>(1, config.num_labels()), storage_type(input));
 }
 
 data::ShardLimits shard_limits(const config::Config& input, const model::ModelConfig& stated, bool labels) {

@@ -1,25 +1,38 @@
 #include "bert_hpc/app/plan/pass_measurement.hpp"
 
 #include <algorithm>
-#include <array>
 #include <numeric>
 #include <optional>
 
 #include "bert_hpc/app/plan/model_piece.hpp"
 #include "bert_hpc/app/run/collective.hpp"
+#include "bert_hpc/model/distinct_sublayers.hpp"
 
 namespace bert_hpc::app {
 namespace {
 
-constexpr int pieces = 5, passes = 3;      // as train::ModelSeconds and train::PieceSeconds list them
+constexpr std::size_t passes = 3;          // as train::PieceSeconds lists them
 constexpr double seconds_of_rounds = 0.3;  // of a piece, within these numbers of rounds:
 constexpr double fewest_rounds = 5, most_rounds = 50;
 constexpr double noise = 1.1;  // stages that differ by less are taken to be alike
 
+/// The parts of a model that are timed: the embeddings, then one of each distinct sublayer.
+struct Pieces {
+  std::vector<model::DistinctSublayer> sublayers;
+  std::vector<model::ModelRange> ranges;
+
+  explicit Pieces(const model::ModelPlan& plan) : sublayers(model::distinct_sublayers(plan)) {
+    ranges.push_back({.first = 0, .last = 1, .embeddings = true, .head = false});
+    for (const model::DistinctSublayer& distinct : sublayers) {
+      ranges.push_back(model::range_of_sublayer(plan, distinct.sublayers.front()));
+    }
+  }
+};
+
 /// Tokens of a micro-batch and what every piece took for it.
 struct Measurement {
   double tokens = 0;
-  std::array<PassTimes, pieces> seconds{};
+  std::vector<PassTimes> seconds;
 };
 
 const core::MicroBatch* middle(const data::LoadedStep& step) {
@@ -32,8 +45,8 @@ const core::MicroBatch* middle(const data::LoadedStep& step) {
 }
 
 /// Collective over all ranks. Tokens are 0 where this rank's replica has nothing to do.
-Measurement measure(const comm::ProcessGroups& groups, model::ModelConfig config, const MeasuredModel& how,
-                    data::BatchLoader& loader) {
+Measurement measure(const comm::ProcessGroups& groups, const model::ModelConfig& config, const MeasuredModel& how,
+                    const Pieces& pieces, data::BatchLoader& loader) {
   const core::MicroBatch* const batch = middle(loader.next());
   Measurement result;
   const layers::TensorPlace place{groups.place.tensor, groups.shape.tensor};
@@ -42,16 +55,11 @@ Measurement measure(const comm::ProcessGroups& groups, model::ModelConfig config
   layers::TensorExchange exchange;
   if (batch != nullptr) exchange.connect(*tensor, batch->tokens.count, config.hidden_size, how.storage);
   const layers::TensorGroup group(place, exchange);
-  config.num_hidden_layers = 2;  // one like all others, and the last
-  const model::ModelRange ranges[pieces] = {{.first = 0, .last = 1, .embeddings = true, .head = false},
-                                            {.first = 0, .last = 1, .embeddings = false, .head = false},
-                                            {.first = 1, .last = 2, .embeddings = false, .head = false},
-                                            {.first = 2, .last = 3, .embeddings = false, .head = false},
-                                            {.first = 3, .last = 4, .embeddings = false, .head = true}};
-  for (std::size_t p = 0; p < pieces; ++p) {
+  result.seconds.resize(pieces.ranges.size());
+  for (std::size_t p = 0; p < pieces.ranges.size(); ++p) {
     std::optional<ModelPiece> piece;
     collectively(groups.world, [&] {
-      if (batch != nullptr) piece.emplace(config, how, ranges[p], place, group, *batch);
+      if (batch != nullptr) piece.emplace(config, how, pieces.ranges[p], place, group, *batch);
     });
     if (piece) piece->run();  // caches and pages get warm
     const PassTimes first = piece ? piece->run() : PassTimes{};
@@ -66,7 +74,7 @@ Measurement measure(const comm::ProcessGroups& groups, model::ModelConfig config
       for (std::size_t i = 0; i < passes; ++i) least[i] = std::min(least[i], times[i]);
     }
   }
-  for (std::size_t i = 0; i < passes; ++i) {  // the first piece holds an attention too
+  for (std::size_t i = 0; i < passes; ++i) {  // the first piece has the first sublayer too
     result.seconds[0][i] = std::max(0.0, result.seconds[0][i] - result.seconds[1][i]);
   }
   if (batch != nullptr) result.tokens = static_cast<double>(batch->tokens.count);
@@ -98,13 +106,16 @@ std::vector<train::ModelSeconds> measure_passes(const comm::ProcessGroups& group
                                                 const data::BatchLoaderOptions& batches) {
   std::optional<data::BatchLoader> loader;
   collectively(groups.world, [&] { loader.emplace(reader, batches); });
-  const Measurement measured = measure(groups, config, model, *loader);
+  const model::ModelPlan plan = model::make_plan(config, model.kind, model.outputs, model.storage);
+  const Pieces pieces(plan);
+  const std::size_t count = pieces.ranges.size();
+  const Measurement measured = measure(groups, config, model, pieces, *loader);
   // Seconds a token, as replicas measured micro-batches of different sizes.
-  const auto at = [](int stage, std::size_t piece, std::size_t pass) {
-    return (static_cast<std::size_t>(stage) * pieces + piece) * passes + pass;
+  const auto at = [count](int stage, std::size_t piece, std::size_t pass) {
+    return (static_cast<std::size_t>(stage) * count + piece) * passes + pass;
   };
   std::vector<double> seconds(at(groups.shape.pipeline, 0, 0), 0.0);
-  for (std::size_t piece = 0; piece < pieces; ++piece) {
+  for (std::size_t piece = 0; piece < count; ++piece) {
     for (std::size_t pass = 0; measured.tokens > 0 && pass < passes; ++pass) {
       seconds[at(groups.place.pipeline, piece, pass)] = measured.seconds[piece][pass] / measured.tokens;
     }
@@ -118,11 +129,13 @@ std::vector<train::ModelSeconds> measure_passes(const comm::ProcessGroups& group
                                  .backward_input = {.per_token = seconds[at(stage, p, 1)]},
                                  .backward_weight = {.per_token = seconds[at(stage, p, 2)]}};
     };
-    result.push_back({.embeddings = piece(0),
-                      .attention = piece(1),
-                      .feed_forward = piece(2),
-                      .last_attention = piece(3),
-                      .last = piece(4)});
+    train::ModelSeconds of_stage{.embeddings = piece(0), .sublayers = {plan.sublayers.size(), train::PieceSeconds{}}};
+    for (std::size_t p = 1; p < count; ++p) {
+      for (const std::int64_t i : pieces.sublayers[p - 1].sublayers) {
+        of_stage.sublayers[static_cast<std::size_t>(i)] = piece(p);
+      }
+    }
+    result.push_back(std::move(of_stage));
   }
   return result;
 }

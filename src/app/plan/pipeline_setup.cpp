@@ -6,12 +6,14 @@
 
 #include "bert_hpc/app/engine/data_sets.hpp"
 #include "bert_hpc/app/engine/head_rows.hpp"
+#include "bert_hpc/app/engine/model_from_config.hpp"
 #include "bert_hpc/app/engine/precision.hpp"
 #include "bert_hpc/app/plan/micro_batch_size.hpp"
 #include "bert_hpc/app/plan/pass_measurement.hpp"
 #include "bert_hpc/app/run/collective.hpp"
 #include "bert_hpc/config/machine_description.hpp"
 #include "bert_hpc/core/text.hpp"
+#include "bert_hpc/model/distinct_sublayers.hpp"
 #include "bert_hpc/train/pipeline_plan.hpp"
 
 namespace bert_hpc::app {
@@ -37,34 +39,38 @@ std::string piece_text(const train::PieceSeconds& piece, double tokens) {
          milliseconds(piece.backward_input.of(tokens) + piece.backward_weight.of(tokens));
 }
 
-/// The stages' mean.
-std::string measured_text(const std::vector<train::ModelSeconds>& seconds, double tokens) {
-  const auto mean = [&](train::PieceSeconds train::ModelSeconds::*piece) {
+/// The mean over stages of each part of the model that measure_passes() measures.
+std::string measured_text(const model::ModelPlan& plan, const std::vector<train::ModelSeconds>& seconds,
+                          double tokens) {
+  const auto mean = [&](const auto& piece_of) {
     train::PieceSeconds sum;
-    const auto add = [&](train::PassSeconds train::PieceSeconds::*pass) {
-      for (const train::ModelSeconds& of : seconds) {
-        (sum.*pass).fixed += (of.*piece.*pass).of(tokens) / static_cast<double>(seconds.size());
+    for (const train::ModelSeconds& of : seconds) {
+      const train::PieceSeconds& piece = piece_of(of);
+      for (const auto pass : {&train::PieceSeconds::forward, &train::PieceSeconds::backward_input,
+                              &train::PieceSeconds::backward_weight}) {
+        (sum.*pass).fixed += (piece.*pass).of(tokens) / static_cast<double>(seconds.size());
       }
-    };
-    add(&train::PieceSeconds::forward);
-    add(&train::PieceSeconds::backward_input);
-    add(&train::PieceSeconds::backward_weight);
+    }
     return sum;
   };
+  std::string text = "ms forward + backward: embeddings " +
+                     piece_text(mean([](const train::ModelSeconds& of) -> auto& { return of.embeddings; }), tokens);
+  for (const model::DistinctSublayer& distinct : model::distinct_sublayers(plan)) {
+    const auto example = static_cast<std::size_t>(distinct.sublayers.front());
+    text +=
+        ", " + distinct.name + ' ' +
+        piece_text(mean([example](const train::ModelSeconds& of) -> auto& { return of.sublayers[example]; }), tokens);
+  }
   double least = 1e300, most = 0;
   for (const train::ModelSeconds& of : seconds) {
-    const double block = of.attention.of(tokens) + of.feed_forward.of(tokens);
-    least = std::min(least, block);
-    most = std::max(most, block);
+    const double all = of.of(tokens).of(0, plan.sublayer_count());
+    least = std::min(least, all);
+    most = std::max(most, all);
   }
-  return "ms forward + backward: embeddings " + piece_text(mean(&train::ModelSeconds::embeddings), tokens) +
-         ", attention " + piece_text(mean(&train::ModelSeconds::attention), tokens) + ", feed-forward " +
-         piece_text(mean(&train::ModelSeconds::feed_forward), tokens) + ", the last block's attention " +
-         piece_text(mean(&train::ModelSeconds::last_attention), tokens) + ", its feed-forward and the head " +
-         piece_text(mean(&train::ModelSeconds::last), tokens) +
-         (least > 0 && most > 1.05 * least
-              ? "; the slowest stage takes " + core::format_number(most / least, 3) + " times as long as the fastest"
-              : "");
+  const bool uneven = least > 0 && most > 1.05 * least;
+  return text +
+         (uneven ? "; the slowest stage takes " + core::format_number(most / least, 3) + " times as long as the fastest"
+                 : "");
 }
 
 bool leaves_micro_batches_open(const config::Config& input) {
@@ -100,12 +106,13 @@ double head_share(const config::Config& input, double mean_length) {
 
 train::ModelSeconds counted_seconds(const config::Config& input, const model::ModelConfig& config,
                                     const model::HeadKind& kind, double mean_length, int tensor) {
-  return train::modelled_seconds(train::model_shape(config, kind, storage_type(input)), mean_length,
-                                 head_share(input, mean_length), tensor, machine_of(input, config));
+  return train::modelled_seconds(plan_of(input, config, kind), mean_length, head_share(input, mean_length), tensor,
+                                 machine_of(input, config));
 }
 
 /// But for times and numbers of micro-batches.
-train::PipelineQuestion question_of(const RunContext& context, const model::ModelConfig& config, double mean_length) {
+train::PipelineQuestion question_of(const RunContext& context, const model::ModelConfig& config,
+                                    const model::ModelPlan& plan, double mean_length) {
   const config::Config& input = context.input;
   const core::MachineDescription machine = machine_of(input, config);
   const bool leaves_node = context.ranks() > machine.node_ranks && input.run.machine;
@@ -115,7 +122,7 @@ train::PipelineQuestion question_of(const RunContext& context, const model::Mode
   question.kind = train::schedule_kind(input.parallel.pipeline_schedule).value();
   question.stages = context.grid.pipeline;
   question.virtual_stages = static_cast<int>(input.parallel.virtual_stages);
-  question.sublayers = 2 * config.num_hidden_layers;
+  question.selects_from = plan.selects_from;
   question.tokens = sequences * mean_length;
   question.balance = model::in_sublayers(input.parallel.balance);
   question.head_share = head_share(input, mean_length);
@@ -133,7 +140,7 @@ std::vector<std::int64_t> balance_by_cost(const config::Config& input, const mod
   const model::ModelCosts costs = counted_seconds(input, config, kind, mean_length, 1).of(least_micro_tokens);
   std::vector<std::int64_t> balance;
   for (const model::ModelRange& part :
-       model::partition(config, pipeline * static_cast<int>(input.parallel.virtual_stages), given, costs)) {
+       model::partition(pipeline * static_cast<int>(input.parallel.virtual_stages), given, costs)) {
     balance.push_back(part.sublayers());
   }
   return balance;
@@ -161,9 +168,11 @@ PipelineSetup set_up_pipeline(const RunContext& context, const model::ModelConfi
   const bool measured = input.parallel.balance.empty() && input.parallel.balance_by == "measured";
   PipelineSetup setup;
   train::PipelineQuestion question;
+  model::ModelPlan model_plan;
   collectively(context.world, [&] {
     setup.balance = balance_by_cost(input, config, kind, grid.pipeline, mean_length);
-    if (grid.pipeline > 1) question = question_of(context, config, mean_length);
+    model_plan = plan_of(input, config, kind);
+    if (grid.pipeline > 1) question = question_of(context, config, model_plan, mean_length);
   });
   if (grid.pipeline == 1) return setup;
 
@@ -188,7 +197,7 @@ PipelineSetup set_up_pipeline(const RunContext& context, const model::ModelConfi
                               .attention = input.model.attention,
                               .storage = storage_type(input),
                               .products = product_settings(input),
-                              .sublayers_of_stage = question.sublayers / grid.pipeline,
+                              .sublayers_of_stage = model_plan.sublayer_count() / grid.pipeline,
                               .apart = question.kind == train::ScheduleKind::zb_h1};
     const data::BatchLoaderOptions batches =
         training_batches(input, config, longest, groups->place.data, grid, setup.micro_batches, usual);
@@ -208,7 +217,7 @@ PipelineSetup set_up_pipeline(const RunContext& context, const model::ModelConfi
                                            " tokens per replica " + (open ? "(from FLOP counts)" : "(from the input)") +
                                            ": bubble " + core::format_number(100 * plan.bubble, 3) + "% " +
                                            (measures ? "(measured times)" : "(from FLOP counts)"));
-  if (measures) setup.lines.emplace_back("", measured_text(question.seconds, tokens));
+  if (measures) setup.lines.emplace_back("", measured_text(model_plan, question.seconds, tokens));
   return setup;
 }
 

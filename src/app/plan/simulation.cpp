@@ -6,6 +6,7 @@
 
 #include "bert_hpc/app/engine/data_sets.hpp"
 #include "bert_hpc/app/engine/head_rows.hpp"
+#include "bert_hpc/app/engine/model_from_config.hpp"
 #include "bert_hpc/app/engine/precision.hpp"
 #include "bert_hpc/app/plan/own_simulation.hpp"
 #include "bert_hpc/app/plan/run_estimate.hpp"
@@ -26,8 +27,8 @@ std::int64_t rounded(double value) {
   return static_cast<std::int64_t>(std::llround(value));
 }
 
-train::MicroBatchShape shape_of(std::span<const core::PlannedSample> samples, const config::Config& input) {
-  train::MicroBatchShape shape;
+layers::BatchShape shape_of(std::span<const core::PlannedSample> samples, const config::Config& input) {
+  layers::BatchShape shape;
   for (const core::PlannedSample& sample : samples) {
     shape.tokens += sample.length;
     shape.squared_lengths += as_double(sample.length) * sample.length;
@@ -37,12 +38,12 @@ train::MicroBatchShape shape_of(std::span<const core::PlannedSample> samples, co
 }
 
 /// The micro-batches of the replica with the most tokens, for which the other replicas wait.
-std::vector<train::MicroBatchShape> slowest_replica(const core::BatchPlan& plan, const config::Config& input) {
-  std::vector<train::MicroBatchShape> slowest;
+std::vector<layers::BatchShape> slowest_replica(const core::BatchPlan& plan, const config::Config& input) {
+  std::vector<layers::BatchShape> slowest;
   double most = -1;
   for (int replica = 0; replica < plan.replicas(); ++replica) {
     const auto r = static_cast<std::size_t>(replica);
-    std::vector<train::MicroBatchShape> shapes;
+    std::vector<layers::BatchShape> shapes;
     double tokens = 0;
     for (int m = plan.replica_begin[r]; m < plan.replica_begin[r + 1]; ++m) {
       shapes.push_back(shape_of(plan.micro_batch(m), input));
@@ -116,8 +117,8 @@ train::SimulationInput input_of(const RunContext& context, const SimulatedRun& r
 }
 
 /// All sequences of a data set as one micro-batch.
-train::MicroBatchShape shape_of(const data::ShardReader& reader, const config::Config& input) {
-  train::MicroBatchShape shape;
+layers::BatchShape shape_of(const data::ShardReader& reader, const config::Config& input) {
+  layers::BatchShape shape;
   for (const std::int32_t length : reader.table().lengths()) {
     shape.tokens += length;
     shape.squared_lengths += as_double(length) * length;
@@ -180,7 +181,7 @@ train::SimulationInput simulation_input(const config::Config& input, const model
                                         const std::vector<std::int64_t>& balance, const core::BatchPlan& plan,
                                         const std::optional<core::MachineDescription>& machine) {
   train::SimulationInput simulated;
-  simulated.model = train::model_shape(model, kind, storage_type(input));
+  simulated.model = plan_of(input, model, kind);
   simulated.grid = grid;
   simulated.kind = train::schedule_kind(input.parallel.pipeline_schedule).value_or(simulated.kind);
   simulated.virtual_stages = static_cast<int>(input.parallel.virtual_stages);
@@ -190,7 +191,7 @@ train::SimulationInput simulation_input(const config::Config& input, const model
   simulated.micro_batches = slowest_replica(plan, input);
   for (const core::PlannedSample& sample : plan.samples) simulated.step_tokens += sample.length;
   simulated.balance = balance;
-  simulated.machine = core::at_hidden(machine.value_or(unknown_machine()), simulated.model.hidden);
+  simulated.machine = core::at_hidden(machine.value_or(unknown_machine()), simulated.model.hidden());
   return simulated;
 }
 

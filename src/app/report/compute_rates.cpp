@@ -8,11 +8,11 @@
 #include "bert_hpc/app/plan/model_piece.hpp"
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/data/batch_loader.hpp"
+#include "bert_hpc/model/model_costs.hpp"
 #include "bert_hpc/model/model_parameters.hpp"
 #include "bert_hpc/ops/activation.hpp"
 #include "bert_hpc/ops/random_fill.hpp"
 #include "bert_hpc/train/optimizer.hpp"
-#include "bert_hpc/train/step_costs.hpp"
 
 namespace bert_hpc::app {
 namespace {
@@ -178,10 +178,10 @@ class Sublayer {
     });
   }
 
-  train::Work work() const {
-    const train::PassWork passes =
-        train::part_work(train::model_shape(config_, layers::sequence_head()), range_, shape_, 1);
-    train::Work sum = passes.forward;
+  layers::Work work() const {
+    const layers::PassWork passes =
+        model::range_costs(model::make_plan(config_, layers::sequence_head(), 2), range_, shape_).work;
+    layers::Work sum = passes.forward;
     sum += passes.backward_input;
     sum += passes.backward_weight;
     return sum;
@@ -207,7 +207,7 @@ class Sublayer {
   model::ModelConfig config_;
   data::ShardReader reader_;
   data::BatchLoader loader_;
-  train::MicroBatchShape shape_;
+  layers::BatchShape shape_;
   layers::TensorExchange exchange_;
   std::optional<ModelPiece> piece_;
 };
@@ -228,7 +228,7 @@ core::MachineDescription known_machine(const config::MachineFile& file) {
 
 /// Seconds of a sublayer not explained by the known rates, at least a hundredth of its time.
 double remainder(const Sublayer& sublayer, double hidden, double seconds, const config::MachineFile& file) {
-  const double known = train::seconds(sublayer.work(), core::at_hidden(known_machine(file), hidden));
+  const double known = model::seconds(sublayer.work(), core::at_hidden(known_machine(file), hidden));
   return std::max(seconds - known, 0.01 * seconds);
 }
 
@@ -245,7 +245,7 @@ void measure_sublayers(comm::Communicator& world, config::MachineFile& file) {
   Sublayer quick(Sublayer::attention, 256, 64, 16), slow(Sublayer::attention, 256, 8, 128);
   const double a = remainder(quick, 256, quick.measure(world), file);
   const double b = remainder(slow, 256, slow.measure(world), file);
-  const train::Work one = quick.work(), other = slow.work();
+  const layers::Work one = quick.work(), other = slow.work();
   const double per_flop =
       (b * one.head_rows - a * other.head_rows) / (other.attention * one.head_rows - one.attention * other.head_rows);
   // Attribute at least a tenth of the longer sequences' time to operations, and at most all of it.
@@ -254,7 +254,7 @@ void measure_sublayers(comm::Communicator& world, config::MachineFile& file) {
   file.attention_row_ns = std::max(0.0, (a - flop * one.attention) / one.head_rows) * 1e9;
 
   Sublayer tiny(Sublayer::feed_forward, 128, 4, 16);
-  const double rest = tiny.measure(world) - train::seconds(tiny.work(), core::at_hidden(known_machine(file), 128));
+  const double rest = tiny.measure(world) - model::seconds(tiny.work(), core::at_hidden(known_machine(file), 128));
   file.pass_us = std::max(0.0, rest / tiny.work().passes) * 1e6;
 }
 

@@ -1,6 +1,6 @@
 // Compute and memory rates of a rank. GEMMs and the optimizer are measured directly; element-wise kernels, attention
 // and overheads are the remaining time of an encoder block's sublayers under the cost model that plans use
-// (train/step_costs.hpp), so that model and measurement agree on whole blocks.
+// (model/model_costs.hpp), so that model and measurement agree on whole blocks.
 #pragma once
 
 #include <functional>

@@ -15,6 +15,7 @@
 #include "bert_hpc/core/version.hpp"
 #include "bert_hpc/io/provenance.hpp"
 #include "bert_hpc/metrics/registry.hpp"
+#include "bert_hpc/model/model_costs.hpp"
 #include "bert_hpc/ops/activation.hpp"
 #include "bert_hpc/ops/layer_norm.hpp"
 
@@ -112,7 +113,8 @@ void describe_run(const RunContext& context, const Assembly& assembly, const Dat
   facts.parameters = whole_model.parameters();
   const data::ShardInfo& info = sets.any().info();
   const double head_rows = expected_targets(context.input, 1 / info.mean_length(), 1);  // per token
-  facts.flops_per_token = model::training_flops(config, assembly.objective.head, 1, info.mean_length(), head_rows);
+  facts.flops_per_token = model::training_flops(
+      assembly.plan, {.tokens = 1, .squared_lengths = info.mean_length(), .head_rows = head_rows});
   facts.memory = memory;
   facts.more.emplace_back("data", data_text(sets));
   facts.more.insert(facts.more.end(), more.begin(), more.end());

@@ -37,6 +37,7 @@ ModelPlan encoder_plan(const ModelConfig& config, const HeadKind& kind, std::int
       plan.sublayers.push_back(std::move(sublayer));
     }
   }
+  plan.selects_from = plan.sublayer_count() - 2;  // the attention of the last block
   layers::HeadSettings& head = plan.head;
   head.kind = kind;
   head.hidden = config.hidden_size;

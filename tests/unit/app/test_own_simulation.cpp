@@ -5,6 +5,8 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include "support/heads.hpp"
+
 using namespace bert_hpc;
 using Catch::Approx;
 using Catch::Matchers::ContainsSubstring;
@@ -13,6 +15,7 @@ namespace {
 
 train::SimulationInput two_stages(int micro_batches) {
   train::SimulationInput in;
+  in.model = model::make_plan({}, tests::classification_head, 2);
   in.grid = {.data = 1, .pipeline = 2, .tensor = 1};
   in.kind = train::ScheduleKind::gpipe;
   in.balance = {12, 12};

@@ -18,11 +18,20 @@ using Counts = std::vector<std::int64_t>;
 
 namespace {
 
-model::ModelConfig layers_of(std::int64_t count) {
-  model::ModelConfig config;
-  config.num_hidden_layers = count;
-  return config;
-}
+/// Costs of a model of `blocks`, by kind: a last block differs, and its feed-forward's cost includes the head's.
+struct Costs {
+  double embeddings = 0, attention = 1, feed_forward = 1, last_attention = 1, last = 1;
+
+  ModelCosts of(std::int64_t blocks) const {
+    ModelCosts costs{.embeddings = embeddings};
+    for (std::int64_t block = 0; block < blocks; ++block) {
+      const bool is_last = block + 1 == blocks;
+      costs.sublayers.push_back(is_last ? last_attention : attention);
+      costs.sublayers.push_back(is_last ? last : feed_forward);
+    }
+    return costs;
+  }
+};
 
 Counts counts(const std::vector<ModelRange>& ranges) {
   Counts result;
@@ -30,9 +39,9 @@ Counts counts(const std::vector<ModelRange>& ranges) {
   return result;
 }
 
-std::string message(const model::ModelConfig& config, int stages, const Counts& balance) {
+std::string message(std::int64_t blocks, int stages, const Counts& balance) {
   try {
-    model::partition(config, stages, balance, {});
+    model::partition(stages, balance, Costs().of(blocks));
   } catch (const core::Error& error) {
     CHECK(error.code() == core::ExitCode::input);
     return error.what();
@@ -40,22 +49,11 @@ std::string message(const model::ModelConfig& config, int stages, const Counts& 
   return "";
 }
 
-// Sublayer by sublayer, as the definition says.
-double cost_of(const ModelCosts& costs, std::int64_t first, std::int64_t last, std::int64_t sublayers) {
-  double sum = first == 0 ? costs.embeddings : 0;
-  for (std::int64_t sublayer = first; sublayer < last; ++sublayer) {
-    const bool of_last_block = sublayer + 2 >= sublayers;
-    sum += sublayer % 2 == 0 ? (of_last_block ? costs.last_attention : costs.attention)
-                             : (of_last_block ? costs.last : costs.feed_forward);
-  }
-  return sum;
-}
-
-double dearest(const Counts& counts, const std::vector<ModelCosts>& parts, std::int64_t sublayers) {
+double bottleneck(const Counts& counts, const std::vector<ModelCosts>& parts) {
   double most = 0;
   std::int64_t first = 0;
   for (std::size_t p = 0; p < parts.size(); ++p) {
-    most = std::max(most, cost_of(parts[p], first, first + counts[p], sublayers));
+    most = std::max(most, parts[p].of(first, first + counts[p]));
     first += counts[p];
   }
   return most;
@@ -83,9 +81,8 @@ void for_each_cut(std::int64_t sublayers, std::size_t parts, Counts& counts,
 TEST_CASE("stages cover the model in order, whatever their number") {
   for (std::int64_t blocks = 1; blocks <= 7; ++blocks) {
     for (int stages = 1; stages <= 2 * blocks; ++stages) {
-      for (const ModelCosts& costs :
-           {ModelCosts{}, ModelCosts{.embeddings = 0.3, .last = 0.1}, ModelCosts{.last = 9}}) {
-        const auto ranges = model::partition(layers_of(blocks), stages, {}, costs);
+      for (const Costs& costs : {Costs{}, Costs{.embeddings = 0.3, .last = 0.1}, Costs{.last = 9}}) {
+        const auto ranges = model::partition(stages, {}, costs.of(blocks));
         REQUIRE(ranges.size() == static_cast<std::size_t>(stages));
         std::int64_t next = 0;
         for (const ModelRange& range : ranges) {
@@ -101,46 +98,47 @@ TEST_CASE("stages cover the model in order, whatever their number") {
   }
 }
 
-TEST_CASE("no other cut has a cheaper dearest part, nor an equal one with more in front") {
+TEST_CASE("no other cut has a cheaper bottleneck, nor an equal one with more in front") {
   std::mt19937 random(7);
   const auto draw = [&random] { return static_cast<double>(random() % 16) / 4; };  // sums are exact; zeros, too
   for (int trial = 0; trial < 300; ++trial) {
     const std::int64_t sublayers = 2 * (1 + static_cast<std::int64_t>(random() % 5));
     const std::size_t count = 1 + random() % std::min<std::size_t>(5, static_cast<std::size_t>(sublayers));
-    std::vector<ModelCosts> parts(count, {draw(), draw(), draw(), draw(), draw()});
+    const auto model = [&] { return Costs{draw(), draw(), draw(), draw(), draw()}.of(sublayers / 2); };
+    std::vector<ModelCosts> parts(count, model());
     if (trial % 2 == 1) {
-      for (ModelCosts& part : parts) part = {draw(), draw(), draw(), draw(), draw()};
+      for (ModelCosts& part : parts) part = model();
     }
     double least = 1e300;
     Counts best, begin;
     for_each_cut(sublayers, count, begin, [&](const Counts& cut) {
-      const double cost = dearest(cut, parts, sublayers);
+      const double cost = bottleneck(cut, parts);
       if (cost < least) {
         least = cost;
         best = cut;
       }
     });
     INFO(model::balance_text(best) << " is the best");
-    CHECK(model::balanced_counts(sublayers, parts) == best);
+    CHECK(model::balanced_counts(parts) == best);
   }
 }
 
 TEST_CASE("the slowest stage is as fast as it can be") {
-  CHECK(counts(model::partition(layers_of(12), 4, {}, {})) == Counts{6, 6, 6, 6});
-  CHECK(counts(model::partition(layers_of(12), 4, {}, {.last = 5})) == Counts{7, 7, 7, 3});
-  CHECK(counts(model::partition(layers_of(12), 2, {}, {.embeddings = 3})) == Counts{11, 13});
+  CHECK(counts(model::partition(4, {}, Costs{}.of(12))) == Counts{6, 6, 6, 6});
+  CHECK(counts(model::partition(4, {}, Costs{.last = 5}.of(12))) == Counts{7, 7, 7, 3});
+  CHECK(counts(model::partition(2, {}, Costs{.embeddings = 3}.of(12))) == Counts{11, 13});
   // A classifier of 8 blocks: attention 0.4 and feed-forward 0.6 of a block, the last one 0.15 and nearly nothing.
-  const ModelCosts classifier{.attention = 0.4, .feed_forward = 0.6, .last_attention = 0.15, .last = 0.01};
-  CHECK(counts(model::partition(layers_of(8), 2, {}, classifier)) == Counts{7, 9});
+  const Costs classifier{.attention = 0.4, .feed_forward = 0.6, .last_attention = 0.15, .last = 0.01};
+  CHECK(counts(model::partition(2, {}, classifier.of(8))) == Counts{7, 9});
 }
 
 TEST_CASE("a balance is taken as it is, or refused with one that would do") {
   const Counts balance = {7, 1};
-  CHECK(counts(model::partition(layers_of(4), 2, balance, {})) == balance);
-  CHECK_THAT(message(layers_of(4), 2, {6, 3}), ContainsSubstring("[3, 1.5]") && ContainsSubstring("[2, 2] would"));
-  CHECK_THAT(message(layers_of(4), 2, {8, 0}), ContainsSubstring("[2, 2] would"));
-  CHECK_THAT(message(layers_of(4), 2, {8}), ContainsSubstring("[2, 2] would"));
-  CHECK_THAT(message(layers_of(4), 9, {}), ContainsSubstring("at most 8"));
+  CHECK(counts(model::partition(2, balance, Costs().of(4))) == balance);
+  CHECK_THAT(message(4, 2, {6, 3}), ContainsSubstring("[3, 1.5]") && ContainsSubstring("[2, 2] would"));
+  CHECK_THAT(message(4, 2, {8, 0}), ContainsSubstring("[2, 2] would"));
+  CHECK_THAT(message(4, 2, {8}), ContainsSubstring("[2, 2] would"));
+  CHECK_THAT(message(4, 9, {}), ContainsSubstring("at most 8"));
 }
 
 TEST_CASE("sublayers as inputs and banners write them") {

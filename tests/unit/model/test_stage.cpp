@@ -162,7 +162,7 @@ TEST_CASE("stages with several micro-batches in flight have the bits of the whol
   Stages reference(kind, {one}, false),
       staged(kind,
              balance.size() == 1 ? std::vector{one}
-                                 : model::partition(small_config(), static_cast<int>(balance.size()), balance, {}),
+                                 : model::partition(static_cast<int>(balance.size()), balance, model::equal_costs(6)),
              apart);
   std::vector<std::unique_ptr<tests::HostBatch>> batches;
   core::Dropout key;

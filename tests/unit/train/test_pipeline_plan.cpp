@@ -18,7 +18,7 @@ PieceSeconds piece(double fixed, double per_token) {
   return {.forward = {fixed, per_token}, .backward_input = {fixed, per_token}, .backward_weight = {fixed, per_token}};
 }
 
-/// Of a model whose sublayers take half of `block` each.
+/// Of a model of 16 sublayers that take half of `block` each, the last two half of `last`.
 ModelSeconds model_of(const PieceSeconds& embeddings, const PieceSeconds& block, const PieceSeconds& last) {
   const auto half = [](PieceSeconds piece) {
     for (PassSeconds* pass : {&piece.forward, &piece.backward_input, &piece.backward_weight}) {
@@ -27,12 +27,13 @@ ModelSeconds model_of(const PieceSeconds& embeddings, const PieceSeconds& block,
     }
     return piece;
   };
-  return {embeddings, half(block), half(block), half(last), half(last)};
+  ModelSeconds model{embeddings, std::vector(16, half(block))};
+  model.sublayers[14] = model.sublayers[15] = half(last);
+  return model;
 }
 
 PipelineQuestion question(const ModelSeconds& seconds, std::vector<int> micro_batches) {
   PipelineQuestion q;
-  q.sublayers = 16;
   q.seconds = {seconds, seconds};
   q.tokens = 1024;
   q.micro_batches = std::move(micro_batches);
@@ -78,7 +79,10 @@ TEST_CASE("the cut follows the measured pieces and the speed of each stage") {
   uneven.balance = {8, 8};
   CHECK(plan_pipeline(uneven).balance == Counts{8, 8});
   // A block whose feed-forward is three times its attention: 8·4 - 3 = 29 is best cut at 16 or 13.
-  PipelineQuestion lopsided = question({{}, piece(0, 1e-3), piece(0, 3e-3), piece(0, 1e-3), nothing}, {8});
+  ModelSeconds uneven_block{{}, std::vector(16, piece(0, 1e-3))};
+  for (const std::size_t i : {1, 3, 5, 7, 9, 11, 13}) uneven_block.sublayers[i] = piece(0, 3e-3);
+  uneven_block.sublayers[15] = nothing;
+  PipelineQuestion lopsided = question(uneven_block, {8});
   CHECK(plan_pipeline(lopsided).balance == Counts{8, 8});
 }
 
@@ -109,15 +113,18 @@ TEST_CASE("counted work gives a last block that costs less and passes with a fix
   core::MachineDescription machine;
   machine.flops = 1e11;
   machine.memory_bandwidth = 1e10;
-  const ModelShape shape = model_shape({}, tests::classification_head);
-  const ModelSeconds modelled = modelled_seconds(shape, 128, 1.0 / 128, 1, machine);
-  CHECK(modelled.last_attention.of(1024) < 0.7 * modelled.attention.of(1024));
-  CHECK(modelled.last.of(1024) < 0.3 * modelled.feed_forward.of(1024));
+  const model::ModelPlan plan = model::make_plan({}, tests::classification_head, 2);
+  const ModelSeconds modelled = modelled_seconds(plan, 128, 1.0 / 128, 1, machine);
+  const PieceSeconds &attention = modelled.sublayers[0], &feed_forward = modelled.sublayers[1];
+  REQUIRE(modelled.sublayers.size() == 24);
+  CHECK(modelled.sublayers[22].of(1024) < 0.7 * attention.of(1024));
+  CHECK(modelled.sublayers[23].of(1024) < 0.3 * feed_forward.of(1024));
+  CHECK(modelled.sublayers[20].of(1024) == attention.of(1024));
   // A block's 7.1 million weights are read in each pass.
-  CHECK(modelled.attention.forward.fixed + modelled.feed_forward.forward.fixed ==
-        Approx(4 * 7.08e6 / 1e10).epsilon(0.01));
-  const MicroBatchShape batch{.tokens = 512, .squared_lengths = 512 * 128.0, .head_rows = 4};
-  const PassWork work = part_work(shape, {.first = 0, .last = 2, .embeddings = false, .head = false}, batch, 1);
-  CHECK(modelled.attention.backward_weight.of(512) + modelled.feed_forward.backward_weight.of(512) ==
-        Approx(seconds(work.backward_weight, machine)));
+  CHECK(attention.forward.fixed + feed_forward.forward.fixed == Approx(4 * 7.08e6 / 1e10).epsilon(0.01));
+  const layers::BatchShape batch{.tokens = 512, .squared_lengths = 512 * 128.0, .head_rows = 4};
+  const layers::PassWork work =
+      range_costs(plan, {.first = 0, .last = 2, .embeddings = false, .head = false}, batch).work;
+  CHECK(attention.backward_weight.of(512) + feed_forward.backward_weight.of(512) ==
+        Approx(model::seconds(work.backward_weight, machine)));
 }

@@ -15,7 +15,7 @@ namespace {
 
 SimulationInput input(comm::GridShape grid, int micro_batches) {
   SimulationInput in;
-  in.model = model_shape({}, tests::classification_head);
+  in.model = model::make_plan({}, tests::classification_head, 2);
   in.grid = grid;
   in.balance.assign(static_cast<std::size_t>(grid.pipeline), 24 / grid.pipeline);
   in.micro_batches.assign(static_cast<std::size_t>(micro_batches),
@@ -40,10 +40,10 @@ TEST_CASE("one rank computes all the time but for the update") {
   const SimulatedStep step = simulate_step(in);
   CHECK(step.bubble == Approx(0).margin(1e-12));
   CHECK(step.exposed == Approx(0).margin(1e-12));
-  const PassWork work = part_work(in.model, {.first = 0, .last = 24}, in.micro_batches[0], 1);
-  const double passes = seconds(work.forward, in.machine) + seconds(work.backward_input, in.machine) +
-                        seconds(work.backward_weight, in.machine);
-  const double update = 28 * part_parameters(in.model, {.first = 0, .last = 24}, 1) / in.machine.memory_bandwidth;
+  const layers::PassWork work = range_costs(in.model, {.first = 0, .last = 24}, in.micro_batches[0]).work;
+  const double passes = model::seconds(work.forward, in.machine) + model::seconds(work.backward_input, in.machine) +
+                        model::seconds(work.backward_weight, in.machine);
+  const double update = 28 * range_parameters(in.model, {.first = 0, .last = 24}) / in.machine.memory_bandwidth;
   CHECK(step.seconds == Approx(3 * passes + update));
   CHECK(step.tokens_per_second == Approx(3072 / step.seconds));
   CHECK(step.loads[0].sent_pipeline + step.loads[0].sent_data + step.loads[0].sent_tensor == 0);
@@ -93,16 +93,15 @@ TEST_CASE("behind the last attention only the rows that the head reads are sent"
 TEST_CASE("memory follows the schedule and the ZeRO stage") {
   SimulationInput in = input({.data = 4, .pipeline = 4}, 16);
   const auto loads = [&] { return simulate_step(in).loads; };
-  const double one =
-      activation_bytes(in.model, {.first = 6, .last = 12, .embeddings = false, .head = false}, in.micro_batches[0], 1);
+  const layers::LayerCosts costs =
+      range_costs(in.model, {.first = 6, .last = 12, .embeddings = false, .head = false}, in.micro_batches[0]);
+  const double one = costs.saved_bytes;
   CHECK(loads()[1].activation_bytes == 3 * one);
   in.kind = ScheduleKind::gpipe;
   CHECK(loads()[1].activation_bytes == 16 * one);
   in.kind = ScheduleKind::zb_h1;
   // Weight gradients of the second stage come one micro-batch late: two are between the parts of backward.
-  CHECK(loads()[1].activation_bytes ==
-        4 * one + 2 * deferred_bytes(in.model, {.first = 6, .last = 12, .embeddings = false, .head = false},
-                                     in.micro_batches[0], 1));
+  CHECK(loads()[1].activation_bytes == 4 * one + 2 * costs.deferred_bytes);
   CHECK(loads()[1].state_bytes == 16 * loads()[1].parameters);
   in.zero = 1;
   CHECK(loads()[1].state_bytes == 10 * loads()[1].parameters);
@@ -137,9 +136,9 @@ TEST_CASE("without ZeRO sums are gathered and every rank updates all parameters"
 
 TEST_CASE("an evaluation is forward passes alone, shared by the replicas") {
   SimulationInput in = input({.data = 2}, 1);
-  const MicroBatchShape all = {.tokens = 8192, .squared_lengths = 64 * 128.0 * 128.0, .head_rows = 64};
-  const MicroBatchShape one = {.tokens = 2048, .squared_lengths = 16 * 128.0 * 128.0, .head_rows = 16};
-  const double pass = seconds(part_work(in.model, {.first = 0, .last = 24}, one, 1).forward, in.machine);
+  const layers::BatchShape all = {.tokens = 8192, .squared_lengths = 64 * 128.0 * 128.0, .head_rows = 64};
+  const layers::BatchShape one = {.tokens = 2048, .squared_lengths = 16 * 128.0 * 128.0, .head_rows = 16};
+  const double pass = model::seconds(range_costs(in.model, {.first = 0, .last = 24}, one).work.forward, in.machine);
   CHECK(evaluation_seconds(in, all, 2048) == Approx(2 * pass));
   CHECK(evaluation_seconds(in, {}, 2048) == 0);
   in = input({.data = 2, .pipeline = 2}, 1);

@@ -68,6 +68,7 @@ class Assembly {
   const objectives::Objective& objective;
   core::DataType storage;  ///< of activations
   model::ModelConfig config;
+  model::ModelPlan plan;
   Purpose purpose;
   comm::GridShape grid;
   comm::GridPlace place;

@@ -4,7 +4,7 @@
 
 #include "bert_hpc/config/config.hpp"
 #include "bert_hpc/data/shard_reader.hpp"
-#include "bert_hpc/model/model_config.hpp"
+#include "bert_hpc/model/model_plan.hpp"
 
 namespace bert_hpc::app {
 
@@ -16,6 +16,9 @@ model::ModelConfig stated_model(const config::Config& input);
 /// tokens. Throws Error(data) where data and model do not go together.
 model::ModelConfig complete_model(const config::Config& input, const model::ModelConfig& stated,
                                   const data::ShardInfo& shards, const data::SpecialIds& special);
+
+/// The plan of the complete model, with activations of storage_type(). Throws as model::make_plan().
+model::ModelPlan plan_of(const config::Config& input, const model::ModelConfig& config, const model::HeadKind& kind);
 
 /// Limits that the model sets to its shards; zeros where the model takes its values from the data.
 data::ShardLimits shard_limits(const config::Config& input, const model::ModelConfig& stated, bool labels);

@@ -1,5 +1,5 @@
-// How long the passes of each piece of a model take here: the embeddings, the sublayers of a block, those of the last
-// block, with the head. Each is made as a stage of its own, with memory that is given back afterwards, and computes
+// How long the passes of each piece of a model take here: the embeddings, and the distinct sublayers, the last one with
+// the head. Each is made as a stage of its own, with memory that is given back afterwards, and computes
 // real micro-batches; no parameter of the run is touched. Of several rounds the quickest counts, as others on the
 // machine can only add to it.
 #pragma once

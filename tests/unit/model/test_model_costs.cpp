@@ -1,4 +1,4 @@
-#include "bert_hpc/train/step_costs.hpp"
+#include "bert_hpc/model/model_costs.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -9,60 +9,68 @@
 #include "support/heads.hpp"
 
 using namespace bert_hpc;
-using namespace bert_hpc::train;
+using namespace bert_hpc::model;
+using layers::BatchShape;
+using layers::PassWork;
+using layers::Work;
 
 namespace {
 
-const MicroBatchShape full = {.tokens = 4096, .squared_lengths = 32 * 128.0 * 128.0, .head_rows = 32};
+const BatchShape full = {.tokens = 4096, .squared_lengths = 32 * 128.0 * 128.0, .head_rows = 32};
 
 double flops(const PassWork& work) {
   return work.forward.flops + work.backward_input.flops + work.backward_weight.flops;
+}
+
+ModelPlan plan_of(const model::ModelConfig& config, const layers::HeadKind& kind) {
+  return make_plan(config, kind, config.num_labels());
 }
 
 }  // namespace
 
 TEST_CASE("a block's products are six operations a weight and token, and attention's twelve and two more") {
   const model::ModelConfig config;
-  const ModelShape shape = model_shape(config, tests::classification_head);
+  const ModelPlan plan = plan_of(config, tests::classification_head);
   const model::ModelRange block{.first = 0, .last = 2, .embeddings = false, .head = false};
   model::ModelConfig one = config;
   one.num_hidden_layers = 1;
   // training_flops() leaves out that attention's backward computes its scores again: 2 of 14 parts of attention.
-  const double attention = 12 * shape.hidden * full.squared_lengths;
+  const double attention = 12 * plan.hidden() * full.squared_lengths;
   const double expected =
-      model::training_flops(one, tests::classification_head, 4096, full.squared_lengths, 0) + attention / 6;
+      training_flops(plan_of(one, tests::classification_head), {4096, full.squared_lengths, 0}) + attention / 6;
   // Sums of products of whole numbers below 2^53: equal but for the division by six.
-  CHECK(std::abs(flops(part_work(shape, block, full, 1)) / expected - 1) < 1e-14);
-  CHECK(std::abs(flops(part_work(shape, block, full, 2)) / expected - 0.5) < 1e-14);
+  CHECK(std::abs(flops(range_costs(plan, block, full, 1).work) / expected - 1) < 1e-14);
+  CHECK(std::abs(flops(range_costs(plan, block, full, 2).work) / expected - 0.5) < 1e-14);
 }
 
 TEST_CASE("figures hold the head's products") {
   model::ModelConfig config;
   config.label_names = model::default_label_names(5);
   const layers::HeadKind kind = GENERATE(tests::masked_lm_head, tests::classification_head);
-  const ModelShape shape = model_shape(config, kind);
+  const ModelPlan plan = plan_of(config, kind);
   const model::ModelRange head{.first = 24, .last = 24, .embeddings = false, .head = true};
-  const MicroBatchShape batch = {.tokens = 1000, .squared_lengths = 1e5, .head_rows = 150};
-  const double blocks = model::training_flops(config, kind, 1000, 1e5, 0);
-  CHECK(model::training_flops(config, kind, 1000, 1e5, 150) - blocks == flops(part_work(shape, head, batch, 1)));
+  const BatchShape batch = {.tokens = 1000, .squared_lengths = 1e5, .head_rows = 150};
+  const double blocks = training_flops(plan, {1000, 1e5, 0});
+  CHECK(training_flops(plan, {1000, 1e5, 150}) - blocks == flops(range_costs(plan, head, batch, 1).work));
   // 6 · 768 · (768 + outputs) a row.
-  CHECK(model::training_flops(config, kind, 1000, 1e5, 150) - blocks ==
+  CHECK(training_flops(plan, {1000, 1e5, 150}) - blocks ==
         150.0 * 6 * 768 * (768 + (kind.ties_word_embeddings ? 30522 : 5)));
 }
 
 TEST_CASE("parts add up to the whole, in work and in parameters") {
-  const ModelShape shape = model_shape({}, tests::masked_lm_head);
-  const MicroBatchShape batch = {.tokens = 1000, .squared_lengths = 1e5, .head_rows = 150};
+  const ModelPlan plan = plan_of({}, tests::masked_lm_head);
+  const BatchShape batch = {.tokens = 1000, .squared_lengths = 1e5, .head_rows = 150};
   const std::int64_t cut = GENERATE(1, 14, 15, 22, 23);  // between blocks, and inside the first and the last one
-  const double whole = flops(part_work(shape, {.first = 0, .last = 24}, batch, 1));
-  const double first = flops(part_work(shape, {.first = 0, .last = cut, .embeddings = true, .head = false}, batch, 1));
+  const double whole = flops(range_costs(plan, {.first = 0, .last = 24}, batch, 1).work);
+  const double first =
+      flops(range_costs(plan, {.first = 0, .last = cut, .embeddings = true, .head = false}, batch, 1).work);
   const double second =
-      flops(part_work(shape, {.first = cut, .last = 24, .embeddings = false, .head = true}, batch, 1));
+      flops(range_costs(plan, {.first = cut, .last = 24, .embeddings = false, .head = true}, batch, 1).work);
   CHECK(std::abs((first + second) / whole - 1) < 1e-14);
   // The decoder is there twice when the ends are apart.
-  const double parts = part_parameters(shape, {.first = 0, .last = cut, .embeddings = true, .head = false}, 1) +
-                       part_parameters(shape, {.first = cut, .last = 24, .embeddings = false, .head = true}, 1);
-  CHECK(parts == part_parameters(shape, {.first = 0, .last = 24}, 1) + shape.hidden * shape.vocabulary);
+  const double parts = range_parameters(plan, {.first = 0, .last = cut, .embeddings = true, .head = false}, 1) +
+                       range_parameters(plan, {.first = cut, .last = 24, .embeddings = false, .head = true}, 1);
+  CHECK(parts == range_parameters(plan, {.first = 0, .last = 24}, 1) + plan.hidden() * 30522);
 }
 
 TEST_CASE("parameters are counted as the model has them") {
@@ -74,7 +82,7 @@ TEST_CASE("parameters are counted as the model has them") {
       for (const std::int64_t extent : spec.shape) size *= static_cast<double>(extent);
       count += size;
     }
-    CHECK(part_parameters(model_shape(config, kind), {.first = 0, .last = 24}, 1) == count);
+    CHECK(range_parameters(plan_of(config, kind), {.first = 0, .last = 24}, 1) == count);
   }
 }
 
@@ -94,10 +102,10 @@ TEST_CASE("time is that of the operations and of the bytes") {
 }
 
 TEST_CASE("attention, activations and rows are parts of the work") {
-  const ModelShape shape = model_shape({}, tests::classification_head);
-  const PassWork work = part_work(shape, {.first = 0, .last = 2, .embeddings = false, .head = false}, full, 1);
-  CHECK(work.forward.attention == 4 * shape.hidden * full.squared_lengths);
-  CHECK(work.forward.head_rows == full.tokens * shape.heads);
+  const ModelPlan plan = plan_of({}, tests::classification_head);
+  const PassWork work = range_costs(plan, {.first = 0, .last = 2, .embeddings = false, .head = false}, full, 1).work;
+  CHECK(work.forward.attention == 4 * plan.hidden() * full.squared_lengths);
+  CHECK(work.forward.head_rows == full.tokens * 12);
   CHECK(work.forward.passes == 2);
-  CHECK(work.forward.bytes - work.forward.moved == 4 * 12 * shape.hidden * shape.hidden);  // the weights
+  CHECK(work.forward.bytes - work.forward.moved == 4 * 12 * plan.hidden() * plan.hidden());  // the weights
 }

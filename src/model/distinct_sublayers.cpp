@@ -1,0 +1,43 @@
+#include "bert_hpc/model/distinct_sublayers.hpp"
+
+#include <algorithm>
+
+namespace bert_hpc::model {
+namespace {
+
+/// Without what does not change the work: names of parameters and keys of dropout.
+layers::SublayerSettings work_of(layers::SublayerSettings settings) {
+  settings.names = {};
+  settings.first_site = 0;
+  return settings;
+}
+
+}  // namespace
+
+std::vector<DistinctSublayer> distinct_sublayers(const ModelPlan& plan) {
+  std::vector<DistinctSublayer> all;
+  const std::int64_t last = plan.sublayer_count() - 1;
+  for (std::int64_t i = 0; i <= last; ++i) {
+    const layers::SublayerSettings& settings = plan.sublayers[static_cast<std::size_t>(i)];
+    const bool selects = plan.computes_selection(i);
+    const auto alike = std::find_if(all.begin(), all.end(), [&](const DistinctSublayer& other) {
+      const std::int64_t example = other.sublayers.front();
+      return i < last && plan.computes_selection(example) == selects &&
+             work_of(plan.sublayers[static_cast<std::size_t>(example)]) == work_of(settings);
+    });
+    if (alike != all.end()) {
+      alike->sublayers.push_back(i);
+      continue;
+    }
+    all.push_back({.name = (selects ? "the last block's " : "") + layers::sublayer_name(settings.kind) +
+                           (i == last ? " and the head" : ""),
+                   .sublayers = {i}});
+  }
+  return all;
+}
+
+ModelRange range_of_sublayer(const ModelPlan& plan, std::int64_t sublayer) {
+  return {.first = sublayer, .last = sublayer + 1, .embeddings = false, .head = sublayer + 1 == plan.sublayer_count()};
+}
+
+}  // namespace bert_hpc::model
