@@ -209,10 +209,6 @@ void resolve(Config& config) {
   if (evaluates && !evaluation.every_steps && !evaluation.every_epochs) evaluation.every_epochs = 1;
 }
 
-Config parse_config(const std::string& path, const std::vector<std::string>& overrides, const Config& defaults) {
-  return parse_config_text(read_input_text(path), path, overrides, defaults);
-}
-
 Config parse_config_text(const std::string& text, const std::string& name, const std::vector<std::string>& overrides,
                          const Config& defaults) {
   ReadConfig read = read_config_text(text, name, overrides, defaults);

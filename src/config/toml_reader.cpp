@@ -208,10 +208,6 @@ void TomlReader::problem(const std::string& path, const std::string& text, std::
   state_->add(value != nullptr ? value->place : Place{}, text, std::move(absent));
 }
 
-bool TomlReader::has_problems() const {
-  return !state_->problems.empty();
-}
-
 core::ProblemList TomlReader::problems() {
   state_->report_unknown(state_->root, "");
   auto& problems = state_->problems;

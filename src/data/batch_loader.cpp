@@ -2,7 +2,6 @@
 #include "bert_hpc/data/batch_loader.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -157,7 +156,6 @@ void BatchLoader::run() {
 
 const LoadedStep& BatchLoader::next() {
   core::require(has_next(), "the loader's last step was delivered");
-  const auto begin = std::chrono::steady_clock::now();
   slots_[(next_step_ + 1) % 2].copied.wait();  // not all that call this wait for what the step before computed
   {
     std::unique_lock lock(mutex_);
@@ -167,7 +165,6 @@ const LoadedStep& BatchLoader::next() {
     changed_.wait(lock, [&] { return prepared_ > next_step_ || error_; });
     if (prepared_ <= next_step_) std::rethrow_exception(error_);
   }
-  wait_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   Slot& slot = slots_[next_step_++ % 2];
   upload(slot);
   return slot.step;

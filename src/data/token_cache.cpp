@@ -48,7 +48,6 @@ const TokenCache::Slot& TokenCache::fetch(int file, std::int64_t unit_in_file) {
     read_(file, begin, oldest->ids, oldest->types);
     oldest->unit = static_cast<std::int64_t>(unit);
     slot_of_[unit] = static_cast<std::int32_t>(oldest - slots_.begin());
-    ++units_read_;
   }
   Slot& slot = slots_[static_cast<std::size_t>(slot_of_[unit])];
   slot.last_use = ++uses_;

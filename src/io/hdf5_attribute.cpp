@@ -159,10 +159,4 @@ std::int64_t Hdf5File::integer_attribute(const std::string& object, const std::s
   return values[0];
 }
 
-double Hdf5File::real_attribute(const std::string& object, const std::string& name) const {
-  const std::vector<double> values = real_attributes(object, name, 1);
-  if (values.empty()) detail::fail(code_, "read attribute", object + "@" + name, path_, "it is empty");
-  return values[0];
-}
-
 }  // namespace bert_hpc::io

@@ -93,14 +93,6 @@ std::string events_path(const std::string& directory) {
   return directory + "/tensorboard";
 }
 
-std::int64_t rebuild_metrics(const std::string& directory) {
-  MetricsTables tables;
-  const std::int64_t bad = replay_into(tables, directory);
-  const std::string path = metrics_path(directory);
-  write_file(path, tables.to_hdf5(path));
-  return bad;
-}
-
 struct MetricsWriter::State {
   std::string directory;
   double interval = 0;

@@ -3,11 +3,9 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include <cstdio>
+#include <ctime>
 
-#include "bert_hpc/core/hash.hpp"
 #include "bert_hpc/io/hdf5.hpp"
-#include "descriptor.hpp"
 
 namespace bert_hpc::io {
 
@@ -27,19 +25,6 @@ std::string utc_text(std::time_t time) {
 
 std::string utc_now() {
   return utc_text(std::time(nullptr));
-}
-
-std::string fnv1a_of_file(const std::string& path, core::ExitCode code) {
-  const detail::Descriptor file(path, O_RDONLY);
-  if (!file.valid()) detail::fail_with_errno(code, "open", path);
-  std::uint64_t hash = core::fnv1a_start;
-  const bool read = file.read_blocks(std::size_t{1} << 20, [&](const char* block, std::size_t size) {
-    hash = core::fnv1a_64({block, size}, hash);
-  });
-  if (!read) detail::fail_with_errno(code, "read", path);
-  char text[17];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash));
-  return text;
 }
 
 std::vector<std::pair<std::string, std::string>> collect_provenance(

@@ -49,12 +49,4 @@ void write_safetensors_into(AsideFile& file, std::vector<TensorToWrite> tensors,
   for (const TensorToWrite& tensor : tensors) write_values(file, tensor);
 }
 
-void write_safetensors(const std::filesystem::path& path, std::vector<TensorToWrite> tensors,
-                       const std::map<std::string, std::string>& metadata) {
-  AsideFile file(path);
-  write_safetensors_into(file, std::move(tensors), metadata);
-  file.finish();
-  file.publish();
-}
-
 }  // namespace bert_hpc::model

@@ -1,4 +1,4 @@
-// The two halves of writing a safetensors file, for callers that publish several files together.
+// Writes safetensors files.
 #pragma once
 
 #include <map>
@@ -10,7 +10,8 @@
 
 namespace bert_hpc::model {
 
-/// Writes header and data into `file`, which the caller finishes and publishes.
+/// Writes header and data into `file`, which the caller finishes and publishes. `tensors` are written in the order of
+/// their names: the same bytes for the same tensors, whatever their order here.
 void write_safetensors_into(AsideFile& file, std::vector<TensorToWrite> tensors,
                             const std::map<std::string, std::string>& metadata);
 

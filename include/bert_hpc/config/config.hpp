@@ -165,10 +165,8 @@ std::vector<ConfigProblem> validate(const Config& config, int replicas);
 /// Throws Error(input) with all that validate() finds.
 void require_valid(const Config& config, int replicas);
 
-/// The resolved configuration of an input file with overrides ("table.key=VALUE"). Throws Error(input) with every
-/// problem of the file, the overrides and validate(…, 0).
-Config parse_config(const std::string& path, const std::vector<std::string>& overrides, const Config& defaults = {});
-/// The same from text already read (by rank 0, for all); `name` is what messages call it.
+/// The resolved configuration of an input's text with overrides ("table.key=VALUE"). Throws Error(input) with every
+/// problem of the text, the overrides and validate(…, 0); `name` is what messages call the input.
 Config parse_config_text(const std::string& text, const std::string& name, const std::vector<std::string>& overrides,
                          const Config& defaults = {});
 

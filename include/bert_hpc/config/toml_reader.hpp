@@ -29,9 +29,6 @@ struct Range {
   std::string text() const;  ///< "at least 1", "a multiple of 0.5 from 0 to below 1"; "" if everything is allowed
 };
 
-inline Range any_number() {
-  return {};
-}
 inline Range positive() {
   return {.low = 0, .low_open = true};
 }
@@ -57,9 +54,6 @@ struct Choices {
   std::vector<std::string> planned;  ///< documented names that this version rejects with a specific message
 };
 
-inline Choices any_text() {
-  return {};
-}
 inline Choices one_of(std::vector<std::string> names) {
   return {std::move(names), {}};
 }
@@ -149,8 +143,6 @@ class TomlReader : public TomlKeys {
   /// reported as wrong, or if the file is not valid TOML (every key would be missing then). `alternatives`: other keys
   /// that would do if this one is missing. If one of them is mistyped, only that is reported.
   void problem(const std::string& path, const std::string& text, std::vector<std::string> alternatives = {});
-
-  bool has_problems() const;
 
   /// All problems, including unknown keys and tables, in the order of the file. Ends the reading.
   core::ProblemList problems();

@@ -93,9 +93,6 @@ class BatchLoader {
   /// Goes on at another step, e.g. 0 for the next evaluation.
   void restart(std::int64_t step);
 
-  /// Seconds that next() spent waiting, since construction.
-  double wait_seconds() const { return wait_seconds_; }
-
  private:
   static constexpr std::size_t array_alignment = 64;  // bytes
 
@@ -147,7 +144,6 @@ class BatchLoader {
   std::exception_ptr error_;
   // Of the caller's thread:
   std::int64_t next_step_ = 0;
-  double wait_seconds_ = 0;
 };
 
 }  // namespace bert_hpc::data

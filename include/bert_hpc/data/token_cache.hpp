@@ -25,7 +25,6 @@ class TokenCache {
 
   /// Once it is full.
   std::int64_t memory_bytes() const;
-  std::int64_t units_read() const { return units_read_; }
 
  private:
   struct Slot {
@@ -40,7 +39,7 @@ class TokenCache {
   bool types_;
   std::int64_t unit_tokens_;
   std::size_t most_slots_;
-  std::int64_t uses_ = 0, units_read_ = 0;
+  std::int64_t uses_ = 0;
   std::vector<std::int64_t> file_tokens_;
   std::vector<std::int64_t> first_unit_;  // (files): number of each file's first unit
   std::vector<std::int32_t> slot_of_;     // (units): the slot that holds it, or -1

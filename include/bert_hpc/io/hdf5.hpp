@@ -209,7 +209,6 @@ class Hdf5File {
   bool has_attribute(const std::string& object, const std::string& name) const;
   std::string text_attribute(const std::string& object, const std::string& name) const;
   std::int64_t integer_attribute(const std::string& object, const std::string& name) const;
-  double real_attribute(const std::string& object, const std::string& name) const;
   std::vector<std::string> text_attributes(const std::string& object, const std::string& name,
                                            std::int64_t max_elements = 1 << 20) const;
   std::vector<std::int64_t> integer_attributes(const std::string& object, const std::string& name,

@@ -1,8 +1,7 @@
 // RUN/metrics.h5: everything that a run records, readable with plain h5py.File(path) at any moment, also after a kill.
 // record_* appends each row at once to a journal (RUN/metrics.journal). Every few seconds and at the end, metrics.h5 is
-// built in memory from all rows, written to a staging file and renamed. After a kill, the next start or rebuild_metrics
-// restores metrics.h5 from the journal. TensorBoard's event files (RUN/tensorboard) come from the same rows at the same
-// times.
+// built in memory from all rows, written to a staging file and renamed. After a kill, the next start restores
+// metrics.h5 from the journal. TensorBoard's event files (RUN/tensorboard) come from the same rows at the same times.
 //
 // record_* and set_* may be called from any thread and take microseconds. poll(), snapshot() and close() call HDF5 and
 // must run on the I/O thread. One process of a run writes metrics (rank 0).
@@ -170,8 +169,5 @@ struct JournalPlan {
 };
 /// Upper bound of the journal's size in bytes; rows that restarts repeat come on top. Pure.
 std::int64_t journal_bytes(const JournalPlan& plan);
-
-/// Rebuilds metrics.h5 from the journal alone, e.g. after a kill. Returns the number of damaged lines skipped.
-std::int64_t rebuild_metrics(const std::string& directory);
 
 }  // namespace bert_hpc::io

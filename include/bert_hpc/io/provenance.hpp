@@ -19,9 +19,6 @@ std::string host_name();
 std::string utc_text(std::time_t time);
 std::string utc_now();
 
-/// core::fnv1a_64 of a file's content, as 16 hexadecimal digits. Throws Error(code) if it cannot be read.
-std::string fnv1a_of_file(const std::string& path, core::ExitCode code = core::ExitCode::files);
-
 /// For RunInfo::provenance: HDF5, zlib, compiler and C++ standard of this build, the host, and the caller's entries.
 std::vector<std::pair<std::string, std::string>> collect_provenance(
     std::vector<std::pair<std::string, std::string>> more = {});

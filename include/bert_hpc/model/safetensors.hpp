@@ -76,9 +76,4 @@ struct TensorToWrite {
   std::int64_t elements() const;  ///< product of shape
 };
 
-/// Writes `tensors` in the order of their names: the same bytes for the same tensors, whatever their order here.
-/// Written aside, flushed, renamed. Throws Error(files).
-void write_safetensors(const std::filesystem::path& path, std::vector<TensorToWrite> tensors,
-                       const std::map<std::string, std::string>& metadata);
-
 }  // namespace bert_hpc::model

@@ -1,6 +1,6 @@
 // Pipeline schedules as plain data: for every stage, the list of what it computes, sends and receives in one step. Pure
-// functions, so that train/schedule_check.hpp can detect errors (a receive without its send, a deadlock, too much
-// memory) without ranks; train/pipeline executes the lists.
+// functions, so that tests can detect errors (a receive without its send, a deadlock, too much memory) without ranks;
+// train/pipeline executes the lists.
 //
 //   gpipe        all forward passes, then all backward passes (Huang et al. 2019)
 //   one_f_one_b  one forward, one backward, after stages - stage - 1 forwards of warm-up (PipeDream-flush, Narayanan et

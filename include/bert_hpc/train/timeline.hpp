@@ -28,7 +28,7 @@ struct Timeline {
   double seconds = 0;  ///< until the last stage ends
 };
 
-/// The schedules must be valid (train/schedule_check.hpp). Throws Error(internal) for a deadlock.
+/// The schedules must be valid, as those of make_schedule() are. Throws Error(internal) for a deadlock.
 Timeline play(const std::vector<Schedule>& schedules, const PipelineDurations& durations);
 
 /// Share of the total time of all stages in which they compute nothing, from 0 to 1.

@@ -283,7 +283,7 @@ TEST_CASE("each mode asks for what it needs and no more") {
 }
 
 TEST_CASE("the example input runs, shows every key, and every key of it is known") {
-  CHECK_NOTHROW(parse_config(example_path, {}, defaults()));
+  CHECK_NOTHROW(parse_config_text(read_input_text(example_path), example_path, {}, defaults()));
   KeyList list;
   Config config = defaults();
   visit_keys(list, config);

@@ -262,7 +262,6 @@ TEST_CASE("a delivered step stays as it is while the next one is prepared") {
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
     CHECK(copy(batch.input_ids, 0, batch.tokens.count) == before);
   }
-  CHECK(loader.wait_seconds() >= 0);
 }
 
 TEST_CASE("bad data found while a step is prepared are told to the caller, after the good steps") {

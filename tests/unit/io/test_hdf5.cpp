@@ -52,8 +52,8 @@ TEST_CASE("numbers, text and attributes come back as they were written") {
   CHECK(file.read_text("fixed", 3) == words);
   CHECK(file.text_attribute("/", "schema") == "bert_hpc test 2");
   CHECK(file.integer_attribute("ids", "count") == 3);
-  CHECK(file.real_attribute("ids", "scale") == 0.5);
-  CHECK(file.real_attribute("ids", "count") == 3);
+  CHECK(file.real_attributes("ids", "scale") == std::vector{0.5});
+  CHECK(file.real_attributes("ids", "count") == std::vector{3.0});
   CHECK(file.text_attributes("/", "labels") == words);
   CHECK(file.real_attributes("/", "reals") == std::vector<double>{1.5, -2});
   CHECK(file.integer_attributes("/", "none").empty());

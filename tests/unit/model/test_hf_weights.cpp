@@ -8,6 +8,7 @@
 #include "bert_hpc/model/hf_weights.hpp"
 #include "bert_hpc/model/safetensors.hpp"
 #include "files.hpp"
+#include "support/safetensors_file.hpp"
 #include "support/vector.hpp"
 
 using namespace bert_hpc;
@@ -74,7 +75,7 @@ void rename(Tensors& tensors, const std::string& from, const std::string& to) {
 void write(const std::filesystem::path& path, const Tensors& tensors) {
   std::vector<model::TensorToWrite> list;
   for (const auto& [name, tensor] : tensors) list.push_back({name, tensor.first, tensor.second});
-  model::write_safetensors(path, std::move(list), {{"format", "pt"}});
+  test::write_safetensors(path, std::move(list), {{"format", "pt"}});
 }
 
 tests::Failure load_failure(const tests::ScratchFolder& folder, const std::vector<ParameterSpec>& specs,

@@ -10,6 +10,7 @@
 
 #include "bert_hpc/model/safetensors.hpp"
 #include "files.hpp"
+#include "support/safetensors_file.hpp"
 
 using namespace bert_hpc;
 using model::SafetensorsFile;
@@ -241,8 +242,8 @@ TEST_CASE("the same tensors give the same bytes in any order, and come back bit 
   for (std::size_t i = 0; i < a.size(); ++i) a[i] = std::bit_cast<float>(static_cast<std::uint32_t>(0x3F7FFFF0u + i));
   b[0] = -0.0f;
   const model::TensorToWrite first{"z.weight", {2, 3}, a}, second{"a.bias", {1}, b}, empty{"none", {0}, {}};
-  model::write_safetensors(folder / "1.safetensors", {first, second, empty}, {{"format", "pt"}});
-  model::write_safetensors(folder / "2.safetensors", {empty, second, first}, {{"format", "pt"}});
+  test::write_safetensors(folder / "1.safetensors", {first, second, empty}, {{"format", "pt"}});
+  test::write_safetensors(folder / "2.safetensors", {empty, second, first}, {{"format", "pt"}});
   const bool same = tests::read_file(folder / "1.safetensors") == tests::read_file(folder / "2.safetensors");
   CHECK(same);
   const SafetensorsFile file(folder / "1.safetensors");
@@ -259,9 +260,7 @@ TEST_CASE("a failed write leaves the earlier file and no rest") {
   std::vector<float> values{1};
   tests::write_file(folder / "x.safetensors", "earlier");
   std::filesystem::create_directory(folder / "x.safetensors.partial");
-  const auto failure = failure_of([&] {
-    model::write_safetensors(folder / "x.safetensors", {{"a", {1}, values}}, {});
-  });
+  const auto failure = failure_of([&] { test::write_safetensors(folder / "x.safetensors", {{"a", {1}, values}}, {}); });
   CHECK(failure.code == tests::files_code);
   CHECK(failure.says("cannot be created"));
   CHECK(tests::read_file(folder / "x.safetensors") == "earlier");
@@ -272,7 +271,7 @@ TEST_CASE("a failed write leaves the earlier file and no rest") {
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);
   const rlimit small{16, before.rlim_max};
   setrlimit(RLIMIT_FSIZE, &small);
-  const auto full = failure_of([&] { model::write_safetensors(folder / "x.safetensors", {{"a", {1}, values}}, {}); });
+  const auto full = failure_of([&] { test::write_safetensors(folder / "x.safetensors", {{"a", {1}, values}}, {}); });
   setrlimit(RLIMIT_FSIZE, &before);
   std::signal(SIGXFSZ, handler);
   CHECK(full.code == tests::files_code);

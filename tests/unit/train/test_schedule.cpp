@@ -7,8 +7,8 @@
 #include <cmath>
 
 #include "bert_hpc/core/error.hpp"
-#include "bert_hpc/train/schedule_check.hpp"
 #include "bert_hpc/train/timeline.hpp"
+#include "support/schedule_check.hpp"
 
 using namespace bert_hpc::train;
 using Kind = Instruction::Kind;
@@ -50,7 +50,7 @@ std::vector<Schedule> good() {
 }
 
 std::string fault(const std::vector<Schedule>& schedules) {
-  return find_fault(schedules, 4, 1, Sending::buffered);
+  return test::find_fault(schedules, 4, 1, test::Sending::buffered);
 }
 
 bool has(const std::string& text, const std::string& part) {
@@ -64,8 +64,8 @@ TEST_CASE("no schedule has a fault, whether sends wait or not") {
     for (const ScheduleKind kind : plain_kinds) {
       const auto schedules = make_schedules(kind, stages, micro_batches);
       INFO(schedule_name(kind) << ", " << stages << " stages, " << micro_batches << " micro-batches");
-      REQUIRE(find_fault(schedules, micro_batches, 1, Sending::buffered) == "");
-      REQUIRE(find_fault(schedules, micro_batches, 1, Sending::rendezvous) == "");
+      REQUIRE(test::find_fault(schedules, micro_batches, 1, test::Sending::buffered) == "");
+      REQUIRE(test::find_fault(schedules, micro_batches, 1, test::Sending::rendezvous) == "");
     }
   });
 }
@@ -76,7 +76,7 @@ TEST_CASE("interleaved schedules have no fault, with any number of micro-batches
       if (stages == 1 && virtual_stages > 1) continue;
       const auto schedules = make_schedules(ScheduleKind::interleaved, stages, micro_batches, virtual_stages);
       INFO(stages << " stages, " << virtual_stages << " virtual, " << micro_batches << " micro-batches");
-      REQUIRE(find_fault(schedules, micro_batches, virtual_stages, Sending::buffered) == "");
+      REQUIRE(test::find_fault(schedules, micro_batches, virtual_stages, test::Sending::buffered) == "");
     }
   });
 }
@@ -213,8 +213,8 @@ TEST_CASE("the checker sees what is wrong") {
       schedule.insert(schedule.begin() + static_cast<std::ptrdiff_t>(++i), receive);
     }
   }
-  CHECK(find_fault(schedules, 2, 1, Sending::buffered) == "");
-  CHECK(has(find_fault(schedules, 2, 1, Sending::rendezvous), "deadlock"));
+  CHECK(test::find_fault(schedules, 2, 1, test::Sending::buffered) == "");
+  CHECK(has(find_fault(schedules, 2, 1, test::Sending::rendezvous), "deadlock"));
 }
 
 TEST_CASE("the transfers of an instruction name both neighbours around the ring") {

@@ -1,11 +1,29 @@
-#include "bert_hpc/train/schedule_check.hpp"
+// Finds what is wrong with a set of pipeline schedules by executing them without ranks: work left out or done twice, a
+// pass before its input, a receive that meets another message than the one it expects, a deadlock. Pure.
+#pragma once
 
+#include <cstddef>
 #include <deque>
 #include <map>
+#include <string>
+#include <utility>
+#include <vector>
 
-namespace bert_hpc::train {
+#include "bert_hpc/train/schedule.hpp"
 
-namespace {
+namespace test {
+
+using bert_hpc::train::Instruction;
+using bert_hpc::train::Message;
+using bert_hpc::train::Schedule;
+using bert_hpc::train::Transfer;
+
+enum class Sending {
+  buffered,    ///< a send never waits: MPI with non-blocking sends, each waited for before its buffer is used again
+  rendezvous,  ///< a send waits for its receive; the halves of an exchange make progress on their own
+};
+
+namespace schedule_check {
 
 using Kind = Instruction::Kind;
 
@@ -192,10 +210,14 @@ class Execution {
   std::string fault_;
 };
 
-}  // namespace
+}  // namespace schedule_check
 
-std::string find_fault(const std::vector<Schedule>& schedules, int micro_batches, int virtual_stages, Sending sending) {
-  return Execution(schedules, micro_batches, virtual_stages, sending).run();
+/// One schedule per stage. Messages between two stages are matched in the order they are sent, whatever they carry.
+/// Returns "" or a sentence on the first fault. "interleaved" runs around a ring and needs buffered sending: with
+/// rendezvous all ranks may wait for their neighbour at once. The other kinds pass either way.
+inline std::string find_fault(const std::vector<Schedule>& schedules, int micro_batches, int virtual_stages,
+                              Sending sending) {
+  return schedule_check::Execution(schedules, micro_batches, virtual_stages, sending).run();
 }
 
-}  // namespace bert_hpc::train
+}  // namespace test
