@@ -78,9 +78,18 @@ int run_application(const Invocation& invocation, comm::Communicator& world, int
     if (input.debug.check_collectives) {
       checked = comm::make_checked_communicator(ranks, {.timeout_seconds = input.debug.collective_timeout_seconds});
     }
-    const RunContext context{input,    invocation, checked ? *checked : ranks, given.grid, threads, device,
-                             log,      begin,      process_memory().resident,  activity,   failure, given.resolved,
-                             requests, listener};
+    const RunContext context{{input, checked ? *checked : ranks, log},
+                             invocation,
+                             given.grid,
+                             threads,
+                             device,
+                             begin,
+                             process_memory().resident,
+                             activity,
+                             failure,
+                             given.resolved,
+                             requests,
+                             listener};
     collectively(context.world, [&] {
       if (world.rank() == 0) check_directory(context);
     });

@@ -16,11 +16,11 @@ namespace bert_hpc::app {
 
 namespace {
 
-void describe(const Session& session, const SessionData& data, const RunContext& context) {
-  const config::Config& input = context.input;
+void describe(const Session& session, const SessionData& data, const RunBasics& run) {
+  const config::Config& input = run.input;
   if (input.run.mode != "predict" && tasks::named(input.task.name).has_label_names()) {
     const std::string labels = labels_note(data.stated.label_names, data.primary().info().label_names);
-    if (!labels.empty()) context.log.info("note: " + labels);
+    if (!labels.empty()) run.log.info("note: " + labels);
   }
   session.describe({});
 }
@@ -60,7 +60,7 @@ void run_evaluation(const RunContext& context) {
   Session session(context, data);
   describe(session, data, context);
   if (session.estimates()) {
-    note_directory(context, directory_note(context));
+    note_directory(context.log, directory_note(context));
     context.log.info("valid: nothing was computed");
     return;
   }

@@ -13,10 +13,10 @@
 namespace bert_hpc::app {
 namespace {
 
-ProgressMode display_mode(const RunContext& context) {
-  if (context.world.rank() != 0) return ProgressMode::none;
+ProgressMode display_mode(const RunBasics& run) {
+  if (run.world.rank() != 0) return ProgressMode::none;
   const Terminal terminal = inspect_terminal();
-  return progress_mode(context.input.log.progress, terminal.present, terminal.name);
+  return progress_mode(run.input.log.progress, terminal.present, terminal.name);
 }
 
 }  // namespace

@@ -20,14 +20,14 @@ void TrainingHealth::report_skipped(const StepResult& result, const SkippedSteps
   }
   const SkipReport report = skip_report(skipped.total);
   const std::string count = core::counted(skipped.total, "step") + " skipped so far";
-  if (report == SkipReport::count) context_.log.info(count);
+  if (report == SkipReport::count) run_.log.info(count);
   if (report != SkipReport::details) return;
   const std::string later = skipped.total == most_skips_listed ? " Later ones are only counted." : "";
   if (result.backed_off) {
-    context_.log.info("step " + core::with_commas(done) + " was skipped: beyond fp16's range; loss scale now " +
-                      core::format_number(loss_scale) + "." + later);
+    run_.log.info("step " + core::with_commas(done) + " was skipped: beyond fp16's range; loss scale now " +
+                  core::format_number(loss_scale) + "." + later);
   } else {
-    context_.log.warning(text() + ". The parameters are unchanged; " + count + "." + later);
+    run_.log.warning(text() + ". The parameters are unchanged; " + count + "." + later);
   }
 }
 
@@ -37,15 +37,14 @@ void TrainingHealth::require_updates(const SkippedSteps& skipped, std::int64_t d
 }
 
 std::string TrainingHealth::advice() const {
-  return divergence_advice(context_.input.precision.compute == "fp16", context_.input.optimizer.max_gradient_norm);
+  return divergence_advice(run_.input.precision.compute == "fp16", run_.input.optimizer.max_gradient_norm);
 }
 
 void TrainingHealth::check_answers(const std::string& split, const Evaluator& evaluator, bool last, std::int64_t done) {
   const auto answer = evaluator.one_answer();
   one_answers_ = answer ? one_answers_ + 1 : 0;
   if (!answer || !(last || one_answers_ == 2)) return;
-  context_.log.warning(
-      one_answer_in_training(split, *answer, session_.assembly->config.label_names, context_.input, done));
+  run_.log.warning(one_answer_in_training(split, *answer, session_.assembly->config.label_names, run_.input, done));
 }
 
 }  // namespace bert_hpc::app

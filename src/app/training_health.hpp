@@ -13,7 +13,7 @@ namespace bert_hpc::app {
 class TrainingHealth {
  public:
   /// Both must outlive it.
-  TrainingHealth(const Session& session, const RunContext& context) : session_(session), context_(context) {}
+  TrainingHealth(const Session& session, const RunBasics& run) : session_(session), run_(run) {}
 
   /// Were so many steps skipped in a row that the training ends?
   bool ends(const SkippedSteps& skipped) const { return skipped.in_a_row > most_skipped(); }
@@ -28,11 +28,11 @@ class TrainingHealth {
   void check_answers(const std::string& split, const Evaluator& evaluator, bool last, std::int64_t done);
 
  private:
-  std::int64_t most_skipped() const { return context_.input.optimizer.max_skipped_steps; }
+  std::int64_t most_skipped() const { return run_.input.optimizer.max_skipped_steps; }
   std::string advice() const;
 
   const Session& session_;
-  const RunContext& context_;
+  const RunBasics& run_;
   int one_answers_ = 0;  // evaluations in a row
 };
 

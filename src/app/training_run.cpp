@@ -24,17 +24,17 @@ namespace bert_hpc::app {
 namespace {
 
 /// Now rather than when the trained model is written.
-void check_tokenizer(const Session& session, const RunContext& context) {
+void check_tokenizer(const Session& session, const RunBasics& run) {
   const data::ShardReader& train = *session.sets.train;
-  collectively(context.world, [&] {
-    if (context.world.rank() != 0 || train.planned()) return;
-    const std::string tokenizer = tokenizer_folder(context.input, train.info(), session.assembly->config.vocab_size);
+  collectively(run.world, [&] {
+    if (run.world.rank() != 0 || train.planned()) return;
+    const std::string tokenizer = tokenizer_folder(run.input, train.info(), session.assembly->config.vocab_size);
     if (!tokenizer.empty()) {
       model::check_tokenizer_files(tokenizer);
       return;
     }
-    context.log.warning("the shards' vocabulary is neither beside them nor in model.pretrained; " +
-                        context.input.run.directory + "/model will have no tokenizer");
+    run.log.warning("the shards' vocabulary is neither beside them nor in model.pretrained; " +
+                    run.input.run.directory + "/model will have no tokenizer");
   });
 }
 
@@ -93,31 +93,31 @@ void describe(const Session& session, const RunContext& context) {
 
 /// What it takes to go on from here: nothing of a later step is left that a resuming run could take for its own. Only
 /// then is it noted: a start that is killed before begins where this one did.
-void tell_and_tidy(const Resume& resume, const RunContext& context) {
-  context.log.info("resuming from step " + core::with_commas(resume.manifest.step) + " (" + resume.place() + ')');
-  for (const KeyChange& change : resume.changes) context.log.info("changed since that step: " + describe(change));
-  for (const std::string& warning : resume.warnings) context.log.warning("changed since that step: " + warning);
+void tell_and_tidy(const Resume& resume, const RunBasics& run) {
+  run.log.info("resuming from step " + core::with_commas(resume.manifest.step) + " (" + resume.place() + ')');
+  for (const KeyChange& change : resume.changes) run.log.info("changed since that step: " + describe(change));
+  for (const std::string& warning : resume.warnings) run.log.warning("changed since that step: " + warning);
   if (resume.best_elsewhere) {
-    context.log.info("the best model so far, of step " + core::with_commas(*resume.best_elsewhere) +
-                     ", belongs to the run that made it: this run selects its own best model from here on");
+    run.log.info("the best model so far, of step " + core::with_commas(*resume.best_elsewhere) +
+                 ", belongs to the run that made it: this run selects its own best model from here on");
   }
   if (!resume.same_run) return;
-  collectively(context.world, [&] {
-    if (context.world.rank() != 0) return;
+  collectively(run.world, [&] {
+    if (run.world.rank() != 0) return;
     const io::CheckpointFolder& folder = resume.folder;
     folder.set_pointers(resume.manifest.step, resume.state.best.checkpoint());
     for (const std::int64_t step : folder.steps()) {
       if (step <= resume.manifest.step) continue;
-      context.log.info("the later checkpoint of step " + core::with_commas(step) + " is renamed to " +
-                       folder.set_aside(step));
+      run.log.info("the later checkpoint of step " + core::with_commas(step) + " is renamed to " +
+                   folder.set_aside(step));
     }
     // A run never reads them: they are for a person to look into, and would fill the disk of a run that is often
     // damaged.
     constexpr std::size_t kept = 2;
     for (const std::string& name : folder.prune_set_aside(kept)) {
-      context.log.info(name + " is removed: only the " + std::to_string(kept) + " newest renamed checkpoints are kept");
+      run.log.info(name + " is removed: only the " + std::to_string(kept) + " newest renamed checkpoints are kept");
     }
-    note_start(context.input.run.directory, start_of(context.input));
+    note_start(run.input.run.directory, start_of(run.input));
   });
 }
 
@@ -151,7 +151,7 @@ void tell_beginning(Session& session, const RunContext& context) {
       note = error.what();
     }
   }
-  note_directory(context, note);
+  note_directory(context.log, note);
 }
 
 /// Before anything changes in the run's directory.

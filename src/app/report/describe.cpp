@@ -127,8 +127,8 @@ void describe_run(const RunContext& context, const Assembly& assembly, const Dat
   if (!warning.empty()) context.log.warning(warning);
 }
 
-void note_directory(const RunContext& context, const std::string& why) {
-  if (!why.empty()) context.log.info("note: this run would be refused: " + why);
+void note_directory(core::Log& log, const std::string& why) {
+  if (!why.empty()) log.info("note: this run would be refused: " + why);
 }
 
 std::string memory_line(const std::vector<io::RankRow>& ranks) {

@@ -37,8 +37,18 @@ struct Plan {
   app::FailureMark failure;
   app::StopRequest requests{0.0};
   app::SignalListener listener{requests, [](int) {}};
-  app::RunContext context{given.config, invocation, *world,         given.grid, 1,       device, log, {}, 0,
-                          activity,     failure,    given.resolved, requests,   listener};
+  app::RunContext context{{given.config, *world, log},
+                          invocation,
+                          given.grid,
+                          1,
+                          device,
+                          {},
+                          0,
+                          activity,
+                          failure,
+                          given.resolved,
+                          requests,
+                          listener};
 };
 
 }  // namespace

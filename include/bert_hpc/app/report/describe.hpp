@@ -29,6 +29,6 @@ std::string memory_line(const std::vector<io::RankRow>& ranks);
 std::string evaluation_line(const std::string& split, const io::EvaluationRow& row);
 
 /// For --validate: a note that the run directory would be refused, and why; nothing where `why` is empty.
-void note_directory(const RunContext& context, const std::string& why);
+void note_directory(core::Log& log, const std::string& why);
 
 }  // namespace bert_hpc::app

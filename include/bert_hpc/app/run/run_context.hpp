@@ -28,15 +28,19 @@ struct Invocation {
   double planned_mean_length = 0;      ///< mean length of their sequences
 };
 
-/// The context of every mode.
-struct RunContext {
+/// What most functions of a run need.
+struct RunBasics {
   const config::Config& input;
-  const Invocation& invocation;
   comm::Communicator& world;
+  core::Log& log;  ///< silent except on rank 0
+};
+
+/// The context of every mode.
+struct RunContext : RunBasics {
+  const Invocation& invocation;
   comm::GridShape grid;  ///< of ranks()
   int threads;           ///< of this rank's kernels
   core::DeviceChoice device;
-  core::Log& log;  ///< silent except on rank 0
   std::chrono::steady_clock::time_point begin;
   std::int64_t start_memory;      ///< resident when the run began, bytes; 0: unknown
   core::Activity& activity;       ///< current activity of this rank
