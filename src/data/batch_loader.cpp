@@ -181,7 +181,8 @@ std::size_t BatchLoader::bytes_needed() const {
   const auto micro_batches = static_cast<std::size_t>(bounds_.replica_micro_batches);
   const std::size_t targets =
       masker_ ? static_cast<std::size_t>(most_masked(bounds_.replica_tokens, bounds_.replica_sequences)) : sequences;
-  return tokens * 7 * 4 + sequences * (2 * 4 + 8) + targets * 4 * 4 +
+  const std::size_t label_elements = sequences * (reader_.sets().empty() ? 0 : reader_.info().label_names.size());
+  return tokens * 7 * 4 + sequences * (2 * 4 + 8) + targets * 4 * 4 + label_elements * 4 +
          micro_batches * most_arrays * (array_alignment + 8);
 }
 

@@ -129,17 +129,22 @@ void BatchLoader::fill_first_tokens(Slot& slot, core::MicroBatch& batch) const {
 }
 
 void BatchLoader::fill_labels(Slot& slot, core::MicroBatch& batch) const {
-  const auto labels_of = [&]<class T>(std::span<const T> labels, const T*& target, auto convert) {
+  const auto labels_of = [&]<class From, class T>(std::span<const From> labels, std::int64_t columns, const T*& target,
+                                                  auto convert) {
     if (labels.empty()) return;
-    auto* taken = take<T>(slot, batch.sequences);
+    auto* taken = take<T>(slot, batch.sequences * columns);
     for (std::int64_t s = 0; s < batch.sequences; ++s) {
-      taken[s] = convert(labels[static_cast<std::size_t>(batch.sample[s])]);
+      const auto row = labels.subspan(static_cast<std::size_t>(batch.sample[s] * columns));
+      for (std::int64_t c = 0; c < columns; ++c) taken[s * columns + c] = convert(row[static_cast<std::size_t>(c)]);
     }
     target = taken;
+    batch.targets.columns = columns;
   };
-  labels_of(reader_.classes(), batch.targets.classes, [](std::int32_t label) { return label; });
-  labels_of(reader_.values(), batch.targets.values,
+  labels_of(reader_.classes(), 1, batch.targets.classes, [](std::int32_t label) { return label; });
+  labels_of(reader_.values(), 1, batch.targets.values,
             [this](float label) { return options_.label_scale.standardized(label); });
+  labels_of(reader_.sets(), std::ssize(reader_.info().label_names), batch.targets.values,
+            [](std::uint8_t element) { return static_cast<float>(element); });
 }
 
 void BatchLoader::fill_masked_tokens(std::span<const core::PlannedSample> samples, std::int32_t* ids, Slot& slot,

@@ -1,7 +1,9 @@
 #include "bert_hpc/data/label_column.hpp"
 
+#include <algorithm>
 #include <cmath>
 
+#include "bert_hpc/core/error.hpp"
 #include "bert_hpc/data/shard_schema.hpp"
 
 namespace bert_hpc::data {
@@ -11,67 +13,125 @@ using tasks::Labels;
 void LabelColumn::append(const LabelColumn& more) {
   classes.insert(classes.end(), more.classes.begin(), more.classes.end());
   values.insert(values.end(), more.values.begin(), more.values.end());
+  sets.insert(sets.end(), more.sets.begin(), more.sets.end());
 }
 
 std::int64_t LabelColumn::memory_bytes() const {
-  return static_cast<std::int64_t>(classes.capacity() * sizeof(std::int32_t) + values.capacity() * sizeof(float));
+  return static_cast<std::int64_t>(classes.capacity() * sizeof(std::int32_t) + values.capacity() * sizeof(float) +
+                                   sets.capacity());
 }
 
-LabelType label_type(Labels kind) {
+LabelType label_type(Labels kind, std::int64_t sequences, std::int64_t names) {
   using Type = io::DatasetInfo::TypeClass;
-  return kind == Labels::classes ? LabelType{Type::integer, 4, true} : LabelType{Type::real, 4, false};
+  if (kind == Labels::classes) return {Type::integer, 4, true, {sequences}};
+  if (kind == Labels::sets) return {Type::integer, 1, false, {sequences, names}};
+  return {Type::real, 4, false, {sequences}};
 }
 
-LabelColumn read_labels(const io::Dataset& dataset, Labels kind, std::int64_t sequences, std::int64_t classes,
-                        const std::function<void(std::int64_t sequence, const std::string& what)>& fail) {
+namespace {
+
+using Fail = std::function<void(std::int64_t sequence, const std::string& what)>;
+
+void check_classes(const std::vector<std::int32_t>& classes, std::int64_t names, const Fail& fail) {
+  for (std::size_t s = 0; s < classes.size(); ++s) {
+    const std::int64_t label = classes[s];
+    if (label >= 0 && label < names) continue;
+    fail(static_cast<std::int64_t>(s),
+         " has label " + std::to_string(label) + "; labels must lie between 0 and " + std::to_string(names - 1) + ".");
+  }
+}
+
+void check_values(const std::vector<float>& values, const Fail& fail) {
+  for (std::size_t s = 0; s < values.size(); ++s) {
+    const float value = values[s];
+    if (std::isfinite(value)) continue;
+    fail(static_cast<std::int64_t>(s),
+         std::string(std::isnan(value) ? " has no label (NaN)" : " has an infinite label") +
+             "; regression needs a finite value for every sequence.");
+  }
+}
+
+void check_sets(const std::vector<std::uint8_t>& sets, std::int64_t names, const Fail& fail) {
+  const auto bad = std::find_if(sets.begin(), sets.end(), [](std::uint8_t element) { return element > 1; });
+  if (bad == sets.end()) return;
+  const std::int64_t place = bad - sets.begin();
+  fail(place / names, " has " + std::to_string(*bad) + " for label name " + std::to_string(place % names) +
+                          "; a set holds 1 for each of its label names and 0 for the others.");
+}
+
+}  // namespace
+
+LabelColumn read_labels(const io::Dataset& dataset, Labels kind, std::int64_t sequences, std::int64_t names,
+                        const Fail& fail) {
   LabelColumn labels;
   const auto count = static_cast<std::size_t>(sequences);
   if (kind == Labels::classes) {
     labels.classes.resize(count);
     dataset.read_rows(0, labels.classes);
-    for (std::size_t s = 0; s < count; ++s) {
-      const std::int64_t label = labels.classes[s];
-      if (label >= 0 && label < classes) continue;
-      fail(static_cast<std::int64_t>(s), " has label " + std::to_string(label) + "; labels must lie between 0 and " +
-                                             std::to_string(classes - 1) + ".");
-    }
+    check_classes(labels.classes, names, fail);
   }
   if (kind == Labels::values) {
     labels.values.resize(count);
     dataset.read_rows(0, labels.values);
-    for (std::size_t s = 0; s < count; ++s) {
-      const float value = labels.values[s];
-      if (std::isfinite(value)) continue;
-      fail(static_cast<std::int64_t>(s),
-           std::string(std::isnan(value) ? " has no label (NaN)" : " has an infinite label") +
-               "; regression needs a finite value for every sequence.");
-    }
+    check_values(labels.values, fail);
+  }
+  if (kind == Labels::sets) {
+    labels.sets.resize(count * static_cast<std::size_t>(names));
+    dataset.read_rows(0, labels.sets);
+    check_sets(labels.sets, names, fail);
   }
   return labels;
 }
 
-LabelColumn planned_labels(Labels kind, std::int64_t sequences) {
+LabelColumn planned_labels(Labels kind, std::int64_t sequences, std::int64_t names) {
   LabelColumn labels;
   if (kind == Labels::classes) labels.classes.assign(static_cast<std::size_t>(sequences), 0);
   if (kind == Labels::values) {
     for (std::int64_t s = 0; s < sequences; ++s) labels.values.push_back(s % 2 == 0 ? -1.0f : 1.0f);
   }
+  if (kind == Labels::sets) {
+    labels.sets.assign(static_cast<std::size_t>(sequences * names), 0);
+    for (std::int64_t s = 0; s < sequences; ++s) labels.sets[static_cast<std::size_t>(s * names + s % names)] = 1;
+  }
   return labels;
 }
 
-LabelWriter::LabelWriter(io::Hdf5File& file, Labels kind, const io::Storage& storage) {
-  if (kind == Labels::classes) classes_.emplace_back(file, shard_dataset::labels, storage);
-  if (kind == Labels::values) values_.emplace_back(file, shard_dataset::labels, storage);
+namespace {
+
+constexpr std::int64_t most_chunk_bytes = std::int64_t{1} << 18;  // of sets
+
+/// Chunks of as many rows as `storage` has, or of as few as a reader takes at once.
+io::Storage storage_of_sets(io::Storage storage, std::int64_t names) {
+  storage.chunk_rows = std::clamp<std::int64_t>(most_chunk_bytes / names, 1, storage.chunk_rows);
+  return storage;
 }
 
-void LabelWriter::append(double label) {
-  for (auto& classes : classes_) classes.append(static_cast<std::int32_t>(label));
-  for (auto& values : values_) values.append(static_cast<float>(label));
+}  // namespace
+
+LabelWriter::LabelWriter(io::Hdf5File& file, Labels kind, std::int64_t names, const io::Storage& storage) {
+  if (kind == Labels::classes) classes_.emplace_back(file, shard_dataset::labels, storage);
+  if (kind == Labels::values) values_.emplace_back(file, shard_dataset::labels, storage);
+  if (kind == Labels::sets) {
+    core::require(names > 0, "sets of labels have label names");
+    sets_.emplace_back(file, shard_dataset::labels, storage_of_sets(storage, names), names);
+    row_.resize(static_cast<std::size_t>(names));
+  }
+}
+
+void LabelWriter::append(const Label& label) {
+  for (auto& classes : classes_) classes.append(label.number);
+  for (auto& values : values_) values.append(label.value);
+  for (auto& sets : sets_) {
+    std::fill(row_.begin(), row_.end(), std::uint8_t{0});
+    for (const std::int32_t name : label.names) row_[static_cast<std::size_t>(name)] = 1;
+    sets.append(std::span<const std::uint8_t>(row_));
+  }
 }
 
 void LabelWriter::finish() {
   for (auto& classes : classes_) classes.finish();
   for (auto& values : values_) values.finish();
+  for (auto& sets : sets_) sets.finish();
 }
 
 }  // namespace bert_hpc::data

@@ -95,7 +95,7 @@ void ShardFile::read_attributes() {
 
 void ShardFile::check_datasets() {
   const auto dataset = [this](const char* name, DatasetInfo::TypeClass type_class, std::int64_t bytes, bool is_signed,
-                              std::int64_t rows) {
+                              const std::vector<std::int64_t>& extents) {
     if (!file_.exists(name)) fail(std::string("it has no dataset '") + name + "'.");
     Dataset found = file_.dataset(name);
     const DatasetInfo& i = found.info();
@@ -103,9 +103,11 @@ void ShardFile::check_datasets() {
       fail(std::string("dataset '") + name + "' holds " + i.type_name() + "; the schema says " + text(8 * bytes) +
            "-bit " + (is_signed ? "signed " : "") + name_of(type_class) + ".");
     }
-    if (i.extents != std::vector<std::int64_t>{rows}) {
-      fail(std::string("dataset '") + name + "' has shape " + i.shape_text() + "; the attributes say (" + text(rows) +
-           ").");
+    if (i.extents != extents) {
+      DatasetInfo stated;
+      stated.extents = extents;
+      fail(std::string("dataset '") + name + "' has shape " + i.shape_text() + "; the attributes say " +
+           stated.shape_text() + ".");
     }
     found.require_stored();
     return found;
@@ -113,12 +115,12 @@ void ShardFile::check_datasets() {
   using Type = DatasetInfo::TypeClass;
   constexpr std::int64_t most = std::int64_t{1} << 48;
   if (info_.sequences >= most || info_.tokens >= most) fail("it claims an impossible number of tokens or sequences.");
-  input_ids_ = dataset(shard_dataset::input_ids, Type::integer, 4, true, info_.tokens);
-  dataset(shard_dataset::offsets, Type::integer, 8, true, info_.sequences + 1);
+  input_ids_ = dataset(shard_dataset::input_ids, Type::integer, 4, true, {info_.tokens});
+  dataset(shard_dataset::offsets, Type::integer, 8, true, {info_.sequences + 1});
   if (file_.exists(shard_dataset::token_type_ids)) {
-    token_types_ = dataset(shard_dataset::token_type_ids, Type::integer, 1, false, info_.tokens);
+    token_types_ = dataset(shard_dataset::token_type_ids, Type::integer, 1, false, {info_.tokens});
   }
-  dataset(shard_dataset::source_index, Type::integer, 8, true, info_.sequences);
+  dataset(shard_dataset::source_index, Type::integer, 8, true, {info_.sequences});
   info_.labelled = file_.exists(shard_dataset::labels);
   if (!limits_.labels || limits_.task->labels == tasks::Labels::none) return;
   if (!info_.labelled) {
@@ -127,8 +129,10 @@ void ShardFile::check_datasets() {
         "be predicted (run.mode = "
         "\"predict\"), and neither trained nor evaluated on.");
   }
-  const LabelType type = label_type(limits_.task->labels);
-  dataset(shard_dataset::labels, type.type_class, type.bytes, type.is_signed, info_.sequences);
+  const auto names = static_cast<std::int64_t>(info_.label_names.size());
+  if (limits_.task->labels == tasks::Labels::sets && names == 0) fail("attribute 'label_names' names no label.");
+  const LabelType type = label_type(limits_.task->labels, info_.sequences, names);
+  dataset(shard_dataset::labels, type.type_class, type.bytes, type.is_signed, type.extents);
 }
 
 std::vector<std::int64_t> ShardFile::read_offsets() const {
@@ -187,10 +191,9 @@ void ShardFile::check_longest(std::int64_t longest, std::int64_t longest_sequenc
 }
 
 LabelColumn ShardFile::read_labels() const {
-  const auto names = static_cast<std::int64_t>(info_.label_names.size());
   return data::read_labels(
       file_.dataset(shard_dataset::labels), limits_.task->labels, info_.sequences,
-      limits_.classes > 0 ? limits_.classes : names,
+      static_cast<std::int64_t>(info_.label_names.size()),
       [this](std::int64_t sequence, const std::string& what) { fail(where_sequence(sequence) + what); });
 }
 

@@ -80,7 +80,7 @@ ShardReader::ShardReader(const PlannedData& planned) : info_(planned.info), plan
   info_.sequences = table_.sequences();
   info_.tokens = table_.tokens();
   info_.max_length = *std::max_element(planned.lengths.begin(), planned.lengths.end());
-  labels_ = planned_labels(info_.task->labels, info_.sequences);
+  labels_ = planned_labels(info_.task->labels, info_.sequences, std::ssize(info_.label_names));
 }
 
 /// One shard at a time, so that neither open files nor memory grow with their number.

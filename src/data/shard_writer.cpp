@@ -26,12 +26,13 @@ ShardWriter::ShardWriter(const std::string& path, ShardInfo info, bool token_typ
       offsets_(file_, shard_dataset::offsets, storage(sequence_chunk)),
       source_index_(file_, shard_dataset::source_index, storage(sequence_chunk)) {
   if (token_types_) types_.emplace_back(file_, shard_dataset::token_type_ids, storage(token_chunk));
-  labels_.emplace(file_, info_.labelled ? info_.task->labels : tasks::Labels::none, storage(sequence_chunk));
+  labels_.emplace(file_, info_.labelled ? info_.task->labels : tasks::Labels::none, std::ssize(info_.label_names),
+                  storage(sequence_chunk));
   info_.sequences = info_.tokens = info_.max_length = 0;
   offsets_.append(std::int64_t{0});
 }
 
-void ShardWriter::add(std::span<const std::int32_t> ids, std::span<const std::uint8_t> token_types, double label,
+void ShardWriter::add(std::span<const std::int32_t> ids, std::span<const std::uint8_t> token_types, const Label& label,
                       std::int64_t source_index) {
   core::require(token_types.size() == (token_types_ ? ids.size() : 0), "one token type for each token");
   const auto length = static_cast<std::int64_t>(ids.size());

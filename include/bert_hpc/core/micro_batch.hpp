@@ -38,7 +38,7 @@ struct Targets {
   TokenRows rows;                         ///< a row for each prediction: first tokens, masked tokens, …
   const std::int32_t* index = nullptr;    ///< (rows.count): their row numbers among all tokens
   const std::int32_t* classes = nullptr;  ///< (rows.count): class labels, or token ids
-  const float* values = nullptr;          ///< (rows.count, columns)
+  const float* values = nullptr;          ///< (rows.count, columns): numbers, or 1 for each label name in a row's set
   std::int64_t columns = 1;               ///< of values
 };
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,37 +17,49 @@ namespace bert_hpc::data {
 struct LabelColumn {
   std::vector<std::int32_t> classes;  ///< (sequences)
   std::vector<float> values;          ///< (sequences)
+  std::vector<std::uint8_t> sets;     ///< (sequences, label names), 0 or 1
 
   void append(const LabelColumn& more);
   std::int64_t memory_bytes() const;
 };
 
-/// The type of the dataset's elements.
+/// The label of one sequence: the member of the task's kind counts.
+struct Label {
+  std::int32_t number = 0;                ///< the class
+  float value = 0;                        ///< the value
+  std::span<const std::int32_t> names{};  ///< numbers of the label names in the set, each once
+};
+
+/// The type of the dataset's elements, and its shape.
 struct LabelType {
   io::DatasetInfo::TypeClass type_class;
   std::int64_t bytes;
   bool is_signed;
+  std::vector<std::int64_t> extents;
 };
-LabelType label_type(tasks::Labels kind);
+LabelType label_type(tasks::Labels kind, std::int64_t sequences, std::int64_t names);
 
-/// Reads the dataset, which has `sequences` rows of that type. `fail(sequence, what)` throws; it is called for a class
-/// outside [0, classes) and for a value that is not finite.
-LabelColumn read_labels(const io::Dataset& dataset, tasks::Labels kind, std::int64_t sequences, std::int64_t classes,
+/// Reads the dataset, which has that type and shape. `fail(sequence, what)` throws; it is called for a class outside
+/// [0, names), for a value that is not finite, and for a set's element other than 0 and 1.
+LabelColumn read_labels(const io::Dataset& dataset, tasks::Labels kind, std::int64_t sequences, std::int64_t names,
                         const std::function<void(std::int64_t sequence, const std::string& what)>& fail);
 
-/// Labels of data that do not exist yet: class 0; values around 0 that differ.
-LabelColumn planned_labels(tasks::Labels kind, std::int64_t sequences);
+/// Labels of data that do not exist yet: class 0; values around 0 that differ; sets of one name.
+LabelColumn planned_labels(tasks::Labels kind, std::int64_t sequences, std::int64_t names);
 
 /// Appends to the dataset, which is made where the kind has one.
 class LabelWriter {
  public:
-  LabelWriter(io::Hdf5File& file, tasks::Labels kind, const io::Storage& storage);
-  void append(double label);  ///< the class or the value; ignored where there is no dataset
+  /// `names`: the number of label names.
+  LabelWriter(io::Hdf5File& file, tasks::Labels kind, std::int64_t names, const io::Storage& storage);
+  void append(const Label& label);  ///< ignored where there is no dataset
   void finish();
 
  private:
   std::vector<io::Appender<std::int32_t>> classes_;  // one or none
   std::vector<io::Appender<float>> values_;
+  std::vector<io::Appender<std::uint8_t>> sets_;
+  std::vector<std::uint8_t> row_;  // of a set
 };
 
 }  // namespace bert_hpc::data

@@ -20,7 +20,6 @@ struct ShardLimits {
   std::int64_t vocabulary_size = 0;  ///< of the model: ids lie below
   std::int64_t max_length = 0;       ///< of the model: max_position_embeddings
   std::int64_t type_vocabulary = 2;  ///< of the model: token types lie below
-  std::int64_t classes = 0;          ///< of the model: class labels lie below; 0: below the label names' number
   bool labels = true;                ///< read and check labels
 };
 
@@ -36,7 +35,7 @@ class ShardFile {
 
   /// (sequences + 1), checked: from 0, each sequence at least one token and within the limits, up to info().tokens.
   std::vector<std::int64_t> read_offsets() const;
-  /// (sequences), checked: classes in range, values finite. Only where limits.labels and the task has them.
+  /// Of all sequences, checked: read_labels() of label_column.hpp. Only where limits.labels and the task has them.
   LabelColumn read_labels() const;
   /// (sequences): rows of the source text.
   std::vector<std::int64_t> read_source_index() const;

@@ -65,9 +65,10 @@ class ShardReader {
   const std::vector<std::string>& files() const { return files_; }  ///< after patterns were matched
   const std::vector<std::string>& seals() const { return seals_; }  ///< io::seal_text() of each file as it was read
 
-  /// (samples); empty unless the task has such labels, or source_index was asked for.
+  /// (samples), of sets (samples, label names); empty unless the task has such labels, or source_index was asked for.
   std::span<const std::int32_t> classes() const { return labels_.classes; }
   std::span<const float> values() const { return labels_.values; }
+  std::span<const std::uint8_t> sets() const { return labels_.sets; }
   std::span<const std::int64_t> source_index() const { return source_index_; }
 
   /// Copies a sample's tokens to ids and types (length of the sample each; types 0 where the shards have none). One

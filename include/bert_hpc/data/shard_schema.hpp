@@ -27,7 +27,8 @@ namespace shard_dataset {
 inline constexpr const char* input_ids = "/input_ids";  ///< int32 (tokens): ids, special tokens included
 inline constexpr const char* offsets = "/offsets";      ///< int64 (sequences + 1): from 0, ascending, to tokens
 inline constexpr const char* token_type_ids = "/token_type_ids";  ///< uint8 (tokens): only where there are text pairs
-inline constexpr const char* labels = "/labels";  ///< (sequences): int32 class | float32 value | absent where unknown
+/// As tasks::Labels says; absent where labels are unknown.
+inline constexpr const char* labels = "/labels";
 inline constexpr const char* source_index = "/source_index";  ///< int64 (sequences): row in the source text
 }  // namespace shard_dataset
 
@@ -57,7 +58,7 @@ struct ShardInfo {
   const tasks::Task* task = &tasks::named({});
   std::string vocabulary_hash;
   std::int64_t vocabulary_size = 0;
-  std::vector<std::string> label_names;  ///< of tasks with label names: name of class c; else empty
+  std::vector<std::string> label_names;  ///< of tasks with label names: name of label c; else empty
   std::string label_column;              ///< name of the source's column with the labels; "" where it has none
   std::string tokenizer;                 ///< JSON object text
   std::int64_t sequences = 0;

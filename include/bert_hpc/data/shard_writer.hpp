@@ -18,9 +18,9 @@ class ShardWriter {
   /// Makes the file, which is no valid shard until finish(). `info`: all but the counts. Throws Error(files).
   ShardWriter(const std::string& path, ShardInfo info, bool token_types);
 
-  /// One sequence. `token_types` is as long as `ids`, or empty where the shard has none; `label` is the class or the
-  /// value, ignored where the task has none; `source_index` is the row in the source.
-  void add(std::span<const std::int32_t> ids, std::span<const std::uint8_t> token_types, double label,
+  /// One sequence. `token_types` is as long as `ids`, or empty where the shard has none; `label` is ignored where the
+  /// task has none; `source_index` is the row in the source.
+  void add(std::span<const std::int32_t> ids, std::span<const std::uint8_t> token_types, const Label& label,
            std::int64_t source_index);
 
   /// Writes counts and seals the file. Throws Error(files).

@@ -29,6 +29,7 @@ struct EvaluatedSet {
   // Labels, which must outlive their users; empty but for what the task has.
   std::span<const float> values{};          ///< (samples, outputs)
   std::span<const std::int32_t> classes{};  ///< (samples)
+  std::span<const std::uint8_t> sets{};     ///< (samples, outputs): 1 for each label name in a sample's set, else 0
 };
 
 /// Of one micro-batch, all in host memory.

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "bert_hpc/data/label_column.hpp"
 #include "bert_hpc/prep/prep_config.hpp"
 #include "bert_hpc/prep/row_table.hpp"
 #include "bert_hpc/prep/token_store.hpp"
@@ -28,7 +29,7 @@ class SplitLayout {
   struct Sequence {
     std::vector<std::int32_t> ids;
     std::vector<std::uint8_t> token_types;  ///< empty unless there are pairs
-    double label = 0;
+    data::Label label;
     std::int64_t source_index = 0;
   };
   /// The sequence at `place` of the order.

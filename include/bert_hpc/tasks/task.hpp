@@ -17,6 +17,7 @@ enum class Labels {
   none,     ///< nothing, no dataset: the targets are made of the text, so that shards of any task serve
   classes,  ///< a class: int32 (sequences), each a number of a label name
   values,   ///< a number: float32 (sequences), finite
+  sets,     ///< any number of label names: uint8 (sequences, label names), 1 for each that the sequence has, else 0
 };
 
 /// A key of the table [task] of bert_hpc's input that belongs to one task.
@@ -37,7 +38,7 @@ struct Task {
   std::vector<const metrics::Family*> metrics;
   std::vector<Key> keys;
 
-  bool has_label_names() const { return labels == Labels::classes; }
+  bool has_label_names() const { return labels == Labels::classes || labels == Labels::sets; }
 };
 
 /// Every task, in the order in which messages list them.

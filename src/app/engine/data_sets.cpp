@@ -86,6 +86,13 @@ void open_data(DataSets& sets, const config::Config& input, const model::ModelCo
   });
 }
 
+metrics::EvaluatedSet evaluated_set(const Assembly& assembly, const data::ShardReader& reader) {
+  return {.outputs = assembly.config.num_labels(),
+          .values = reader.values(),
+          .classes = reader.classes(),
+          .sets = reader.sets()};
+}
+
 void add_surroundings(const DataSets& sets, const Assembly& assembly, MemoryPlan& memory) {
   // Measured: 20 MiB of pages of the program and its libraries (HDF5, MPI, OpenMP) that the run is the first to use,
   // HDF5's chunk caches of 1 MiB a dataset, MPI's shared memory and buffers of 4 MiB or more; rounded up.
@@ -101,8 +108,7 @@ void add_surroundings(const DataSets& sets, const Assembly& assembly, MemoryPlan
   }
   for (const data::ShardReader* reader : {sets.validation.get(), sets.test.get()}) {
     if (reader == nullptr) continue;
-    data += metrics::bytes_of(assembly.objective.task->metrics,
-                              {assembly.config.num_labels(), reader->values(), reader->classes()});
+    data += metrics::bytes_of(assembly.objective.task->metrics, evaluated_set(assembly, *reader));
   }
   memory.emplace_back("data sets", data);
   memory.emplace_back("libraries", libraries);

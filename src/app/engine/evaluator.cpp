@@ -19,7 +19,7 @@ Evaluator::Evaluator(Assembly& assembly, data::ShardReader& reader, const data::
 }
 
 metrics::Evaluation Evaluator::evaluation() const {
-  return {assembly_.objective.task->metrics, {assembly_.config.num_labels(), reader_.values(), reader_.classes()}};
+  return {assembly_.objective.task->metrics, evaluated_set(assembly_, reader_)};
 }
 
 layers::BatchBounds Evaluator::bounds() const {

@@ -83,6 +83,20 @@ data::ShardLimits shard_limits(const config::Config& input, const model::ModelCo
   return limits;
 }
 
+namespace {
+
+/// Throws Error(data) where an evaluation's sets lack names of the model: their columns are the model's outputs.
+void require_all_names(const config::Config& input, std::size_t names, std::size_t outputs) {
+  if (tasks::named(input.task.name).labels != tasks::Labels::sets || input.run.mode == "predict") return;
+  if (names == outputs) return;
+  throw Error(ExitCode::data, "the shards have " + core::counted(static_cast<std::int64_t>(names), "label name") +
+                                  ", the model has " + core::counted(static_cast<std::int64_t>(outputs), "output") +
+                                  ". Prepare the text with [task] labels: all names, in the order of the model's "
+                                  "id2label.");
+}
+
+}  // namespace
+
 model::ModelConfig complete_model(const config::Config& input, const model::ModelConfig& stated,
                                   const data::ShardInfo& shards, const data::SpecialIds& special) {
   model::ModelConfig config = stated;
@@ -97,6 +111,7 @@ model::ModelConfig complete_model(const config::Config& input, const model::Mode
   if (task.labels != tasks::Labels::none) {
     config.label_names = task.has_label_names() ? labels_in_use(input.run.mode, stated.label_names, shards.label_names)
                                                 : model::default_label_names(1);
+    require_all_names(input, shards.label_names.size(), config.label_names.size());
     config.problem_type = task.problem_type;
   }
   require_best_metric(input, config.num_labels());

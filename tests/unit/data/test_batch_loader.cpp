@@ -195,6 +195,36 @@ TEST_CASE("a regression's batches hold standardized labels, in training and eval
   }
 }
 
+TEST_CASE("batches of label sets hold 1 for each name in a sequence's set") {
+  tasks::Task sets = *tasks::find("classification");
+  sets.labels = tasks::Labels::sets;
+  constexpr std::int64_t names = 5;
+  data::PlannedData planned{{}, std::vector<std::int32_t>(23, 7)};
+  planned.info.task = &sets;
+  planned.info.vocabulary_size = 100;
+  planned.info.label_names.resize(names);
+  ShardReader reader(planned);
+  BatchLoader loader(reader, {.plan = {.global_batch = 8, .hidden = 64, .micro_tokens = 21},
+                              .task = &sets,
+                              .sampler = {.seed = 3},
+                              .epochs = 1});
+  std::set<std::int64_t> seen;
+  while (loader.has_next()) {
+    for (const LoadedMicroBatch& micro : loader.next().micro_batches) {
+      const core::Targets& targets = micro.on_host.targets;
+      REQUIRE(targets.columns == names);
+      for (std::int64_t s = 0; s < micro.on_host.sequences; ++s) {
+        const std::int64_t sample = micro.on_host.sample[s];
+        seen.insert(sample);
+        for (std::int64_t c = 0; c < names; ++c) {
+          CHECK(targets.values[s * names + c] == (c == sample % names ? 1.0f : 0.0f));
+        }
+      }
+    }
+  }
+  CHECK(seen.size() == 23);
+}
+
 TEST_CASE("evaluation delivers every sample once, whatever the layout; restart begins anew") {
   const Data data(tasks::find("masked_lm"), 301);
   BatchLoaderOptions training{.plan = {.global_batch = 32, .hidden = 64, .reproducible = true, .chunks = 8},

@@ -9,6 +9,7 @@
 #include "bert_hpc/comm/process_grid.hpp"
 #include "bert_hpc/config/config.hpp"
 #include "bert_hpc/data/batch_loader.hpp"
+#include "bert_hpc/metrics/metric.hpp"
 
 namespace bert_hpc::app {
 
@@ -22,6 +23,9 @@ struct DataSets {
 /// Collective. Opens and checks what the mode reads; exit code 3 with every problem of a data set.
 void open_data(DataSets& sets, const config::Config& input, const model::ModelConfig& stated,
                comm::Communicator& world);
+
+/// What metrics know of the data set; `reader` must outlive it.
+metrics::EvaluatedSet evaluated_set(const Assembly& assembly, const data::ShardReader& reader);
 
 /// Adds what a run takes beside the model's arenas: the data that are kept, what evaluations count, and what the
 /// libraries take for themselves.
