@@ -3,7 +3,9 @@
 namespace bert_hpc::objectives {
 
 Objective classification() {
-  return {.task = tasks::find("classification"), .head = layers::sequence_head(layers::cross_entropy_loss)};
+  return {.task = tasks::find("classification"),
+          .head = layers::sequence_head(layers::cross_entropy_loss),
+          .predict = predict_classes};
 }
 
 }  // namespace bert_hpc::objectives

@@ -3,7 +3,9 @@
 namespace bert_hpc::objectives {
 
 Objective regression() {
-  return {.task = tasks::find("regression"), .head = layers::sequence_head(layers::squared_error_loss)};
+  return {.task = tasks::find("regression"),
+          .head = layers::sequence_head(layers::squared_error_loss),
+          .predict = predict_values};
 }
 
 }  // namespace bert_hpc::objectives

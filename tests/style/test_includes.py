@@ -22,7 +22,7 @@ MAY_USE = {
     "layers": {"ops", "comm"},
     "model": {"layers", "ops", "comm", "io"},
     "train": {"model", "layers", "ops", "comm"},
-    "objectives": {"layers", "tasks"},
+    "objectives": {"layers", "tasks", "metrics", "io", "ops"},
     "prep": {"tokenize", "data", "config", "tasks", "comm", "io"},
     "app": {"objectives", "tasks", "metrics", "train", "model", "layers", "ops", "comm", "data", "config", "io"},
 }

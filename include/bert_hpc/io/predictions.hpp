@@ -1,9 +1,8 @@
 // RUN/predictions.h5: one row per sequence, in input order. Rows go to a staging file that close() renames, so the
 // final name always holds a complete file.
 //
-// Classification: /source_index int64, /label int32 (−1 where unknown), /prediction int32, /probabilities float
-// (rows, classes). Regression: /source_index, /label float (NaN where unknown), /prediction float. Root attributes:
-// schema, task, label_names, rows, and what the caller adds.
+// Datasets: /source_index int64 (rows), and the columns that the task's objective predicts (objectives/prediction.hpp).
+// Root attributes: schema, task, label_names, rows, and what the caller adds.
 #pragma once
 
 #include <cstdint>
@@ -11,31 +10,35 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace bert_hpc::io {
 
+/// Some rows of a column of the files of predictions. predictions.h5 takes numbers; predictions.csv takes numbers and
+/// text of one element a row.
+struct PredictionColumn {
+  std::string name;
+  std::variant<std::vector<std::int32_t>, std::vector<float>, std::vector<std::string>> values;
+  std::int64_t width = 0;  ///< elements of a row, with a dimension of their own; 0: one, without
+};
+
 struct PredictionsInfo {
   std::string task;                                             ///< as in the input file
-  std::vector<std::string> label_names;                         ///< of the classes; empty for regression
-  std::int64_t classes = 0;                                     ///< columns of /probabilities; 0 for regression
+  std::vector<std::string> label_names;                         ///< of the outputs; empty where they have none
   std::vector<std::pair<std::string, std::string>> attributes;  ///< further root attributes
 };
 
 class PredictionsWriter {
  public:
-  /// Throws Error(files).
-  PredictionsWriter(const std::string& path, const PredictionsInfo& info);
+  /// `columns`: names, types and widths; their values do not count. Throws Error(files).
+  PredictionsWriter(const std::string& path, const PredictionsInfo& info, std::span<const PredictionColumn> columns);
   ~PredictionsWriter();  ///< without close(), the unfinished file is removed
   PredictionsWriter(const PredictionsWriter&) = delete;
   PredictionsWriter& operator=(const PredictionsWriter&) = delete;
 
-  /// Classification: source_index, label, prediction (rows); probabilities (rows, classes). Empty label: all unknown.
-  void append(std::span<const std::int64_t> source_index, std::span<const std::int32_t> label,
-              std::span<const std::int32_t> prediction, std::span<const float> probabilities);
-  /// Regression: all (rows). Empty label: all unknown.
-  void append(std::span<const std::int64_t> source_index, std::span<const float> label,
-              std::span<const float> prediction);
+  /// As many rows of each column as of source_index (rows). The columns are those of the constructor.
+  void append(std::span<const std::int64_t> source_index, std::span<const PredictionColumn> columns);
 
   void close();  ///< finishes and renames; throws Error(files)
 

@@ -1,10 +1,11 @@
-// The compute side of a task: its head with the loss. A task's objective is one file,
+// The compute side of a task: its head with the loss, and its predictions. A task's objective is one file,
 // src/objectives/NAME.cpp, and a line in src/objectives/registry.cpp; its data side is in tasks/task.hpp.
 #pragma once
 
 #include <string_view>
 
 #include "bert_hpc/layers/heads.hpp"
+#include "bert_hpc/objectives/prediction.hpp"
 #include "bert_hpc/tasks/task.hpp"
 
 namespace bert_hpc::objectives {
@@ -12,6 +13,7 @@ namespace bert_hpc::objectives {
 struct Objective {
   const tasks::Task* task = nullptr;
   layers::HeadKind head;
+  Predict predict = nullptr;  ///< of tasks that predict for each sample
 };
 
 /// Of a valid input's task; that of the first task where `name` is none.

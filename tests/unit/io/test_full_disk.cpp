@@ -81,10 +81,11 @@ TEST_CASE("a full disk while predictions are written is one error and a clean ex
   const TemporaryDirectory directory;
   const std::string path = directory / "predictions.h5";
   const auto write = [&] {
-    PredictionsWriter writer(path, {"regression", {}, 0, {}});
     const std::vector<float> values = noise(100000);
     const std::vector<std::int64_t> index(values.begin(), values.end());
-    writer.append(index, values, values);
+    const std::vector<PredictionColumn> columns = {{"label", values}, {"prediction", values}};
+    PredictionsWriter writer(path, {"regression", {}, {}}, columns);
+    writer.append(index, columns);
     writer.close();
   };
   for (const long bytes : {4096, 8192, 20480, 200704, 401408}) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "bert_hpc/data/shard_reader.hpp"
+#include "bert_hpc/objectives/objective.hpp"
 
 namespace bert_hpc::app {
 
@@ -17,8 +18,9 @@ struct Predictions {
 
 /// What the files say besides.
 struct PredictionsFacts {
-  std::string task, split;               ///< as in the input file; "test" or "validation"
-  std::vector<std::string> label_names;  ///< of the classes
+  const objectives::Objective& objective;  ///< which predicts for each sample
+  std::string split;                       ///< "test" or "validation"
+  std::vector<std::string> label_names;    ///< of the outputs
 };
 
 /// DIRECTORY/predictions.h5 and DIRECTORY/predictions.csv of the samples of `reader`, with their labels where it has

@@ -1,0 +1,44 @@
+// What a task predicts for each sample: from the head's outputs to the columns of predictions.h5 and predictions.csv.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "bert_hpc/io/predictions.hpp"
+#include "bert_hpc/metrics/metric.hpp"
+
+namespace bert_hpc::objectives {
+
+/// Neighbouring samples with what the model says of them.
+struct SampleOutputs {
+  std::int64_t rows = 0;
+  std::span<const float> outputs;               ///< (rows, labels.outputs), in the labels' unit
+  metrics::EvaluatedSet labels;                 ///< of these rows; empty where they are unknown
+  const std::vector<std::string>& label_names;  ///< of the outputs; one without a name has its number
+};
+
+/// The same rows for both files. Of no rows there are the same columns.
+struct PredictedRows {
+  std::vector<io::PredictionColumn> stored;  ///< predictions.h5
+  std::vector<io::PredictionColumn> shown;   ///< predictions.csv
+};
+
+using Predict = PredictedRows (*)(const SampleOutputs&);
+
+/// Classes by softmax. Stored: label (−1: unknown), prediction, probabilities (rows, outputs). Shown: label and
+/// prediction by name, the prediction's probability, and a column for each class where they are not many.
+PredictedRows predict_classes(const SampleOutputs& samples);
+/// Numbers as they are. Stored and shown: label (NaN: unknown), prediction.
+PredictedRows predict_values(const SampleOutputs& samples);
+/// Sets of names by sigmoid: a name is in the set where its probability is at least 0.5 (the output is not negative).
+/// Stored: label (−1: unknown), prediction, both 1 or 0 for each name, and probabilities, all (rows, outputs). Shown:
+/// label and prediction as names with commas between them, and a column for each name where they are not many.
+PredictedRows predict_sets(const SampleOutputs& samples);
+
+/// With more label names than this there are no columns of their own in predictions.csv: a wider table is of no use in
+/// a spreadsheet.
+inline constexpr std::int64_t most_name_columns = 100;
+
+}  // namespace bert_hpc::objectives

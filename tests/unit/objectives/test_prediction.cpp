@@ -1,0 +1,107 @@
+// What tasks predict, by hand: probabilities of a few logits, and the columns of both files.
+#include "bert_hpc/objectives/prediction.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <cmath>
+
+using namespace bert_hpc;
+using objectives::PredictedRows;
+using objectives::SampleOutputs;
+using Integers = std::vector<std::int32_t>;
+using Numbers = std::vector<float>;
+using Texts = std::vector<std::string>;
+
+namespace {
+
+std::vector<std::string> names_of(const std::vector<io::PredictionColumn>& columns) {
+  std::vector<std::string> names;
+  for (const auto& column : columns) names.push_back(column.name);
+  return names;
+}
+
+template <class T>
+T values(const std::vector<io::PredictionColumn>& columns, std::size_t number) {
+  return std::get<T>(columns.at(number).values);
+}
+
+bool near(const Numbers& found, const std::vector<double>& expected) {
+  bool all = found.size() == expected.size();
+  // Probabilities below 1 with a few roundings of 2⁻²⁴.
+  for (std::size_t i = 0; all && i < found.size(); ++i) all = std::abs(found[i] - expected[i]) < 3e-7;
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("classes: softmax, the first of equal outputs, unknown labels, classes without names") {
+  const Numbers outputs = {0, 1, -1, 2, 2, 200};
+  const Integers label = {1, 2};
+  const Texts names = {"a", "b"};
+  const double sum = 1 + std::exp(1) + std::exp(-1);
+  SampleOutputs samples{
+      .rows = 2, .outputs = outputs, .labels = {.outputs = 3, .classes = label}, .label_names = names};
+  PredictedRows found = objectives::predict_classes(samples);
+  CHECK(names_of(found.stored) == Texts{"label", "prediction", "probabilities"});
+  CHECK(found.stored[0].width == 0);
+  CHECK(found.stored[2].width == 3);
+  CHECK(values<Integers>(found.stored, 0) == label);
+  CHECK(values<Integers>(found.stored, 1) == Integers{1, 2});
+  CHECK(near(values<Numbers>(found.stored, 2), {1 / sum, std::exp(1) / sum, std::exp(-1) / sum, 0, 0, 1}));
+  CHECK(names_of(found.shown) ==
+        Texts{"label", "prediction", "probability", "probability_a", "probability_b", "probability_2"});
+  CHECK(values<Texts>(found.shown, 0) == Texts{"b", "2"});
+  CHECK(values<Texts>(found.shown, 1) == Texts{"b", "2"});
+  CHECK(near(values<Numbers>(found.shown, 2), {std::exp(1) / sum, 1}));
+  CHECK(near(values<Numbers>(found.shown, 3), {1 / sum, 0}));
+  samples.labels.classes = {};
+  found = objectives::predict_classes(samples);
+  CHECK(values<Integers>(found.stored, 0) == Integers{-1, -1});
+  CHECK(values<Texts>(found.shown, 0) == Texts{"", ""});
+}
+
+TEST_CASE("many classes have no columns of their own; no rows have all columns") {
+  const Texts names;
+  for (const std::int64_t classes : {objectives::most_name_columns, objectives::most_name_columns + 1}) {
+    const PredictedRows found =
+        objectives::predict_classes({.outputs = {}, .labels = {.outputs = classes}, .label_names = names});
+    CHECK(std::ssize(found.shown) == (classes == objectives::most_name_columns ? 3 + classes : 3));
+    CHECK(found.stored[2].width == classes);
+  }
+}
+
+TEST_CASE("values are predicted as they are") {
+  const Numbers outputs = {6.1f, -1e-5f}, label = {6.5f, 2};
+  const Texts names;
+  SampleOutputs samples{.rows = 2, .outputs = outputs, .labels = {.outputs = 1, .values = label}, .label_names = names};
+  PredictedRows found = objectives::predict_values(samples);
+  CHECK(names_of(found.stored) == Texts{"label", "prediction"});
+  CHECK(names_of(found.shown) == Texts{"label", "prediction"});
+  CHECK(values<Numbers>(found.stored, 0) == label);
+  CHECK(values<Numbers>(found.shown, 1) == outputs);
+  samples.labels.values = {};
+  found = objectives::predict_values(samples);
+  CHECK(std::isnan(values<Numbers>(found.stored, 0)[1]));
+  CHECK(std::isnan(values<Numbers>(found.shown, 0)[1]));
+}
+
+TEST_CASE("sets: sigmoid, at least one half, names with commas between them") {
+  const Numbers outputs = {0, -1, 3, -0.5f, -2, -200};
+  const std::vector<std::uint8_t> label = {1, 1, 0, 0, 0, 0};
+  const Texts names = {"a", "b", "c"};
+  SampleOutputs samples{.rows = 2, .outputs = outputs, .labels = {.outputs = 3, .sets = label}, .label_names = names};
+  PredictedRows found = objectives::predict_sets(samples);
+  CHECK(names_of(found.stored) == Texts{"label", "prediction", "probabilities"});
+  for (const auto& column : found.stored) CHECK(column.width == 3);
+  CHECK(values<Integers>(found.stored, 0) == Integers{1, 1, 0, 0, 0, 0});
+  CHECK(values<Integers>(found.stored, 1) == Integers{1, 0, 1, 0, 0, 0});
+  CHECK(near(values<Numbers>(found.stored, 2),
+             {0.5, 1 / (1 + std::exp(1)), 1 / (1 + std::exp(-3)), 1 / (1 + std::exp(0.5)), 1 / (1 + std::exp(2)), 0}));
+  CHECK(names_of(found.shown) == Texts{"label", "prediction", "probability_a", "probability_b", "probability_c"});
+  CHECK(values<Texts>(found.shown, 0) == Texts{"a,b", ""});
+  CHECK(values<Texts>(found.shown, 1) == Texts{"a,c", ""});
+  CHECK(near(values<Numbers>(found.shown, 4), {1 / (1 + std::exp(-3)), 0}));
+  samples.labels.sets = {};
+  found = objectives::predict_sets(samples);
+  CHECK(values<Integers>(found.stored, 0) == Integers(6, -1));
+  CHECK(values<Texts>(found.shown, 0) == Texts{"", ""});
+}
