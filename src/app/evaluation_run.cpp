@@ -42,7 +42,7 @@ void evaluate(Session& session, data::ShardReader& reader, Results& results, con
   }
   if (input.run.mode != "predict") {
     results.record_evaluation(split, *row);
-    context.log.info(evaluation_line(split, *row));
+    context.log.info(evaluation_line(split, *row, *session.assembly->objective.task));
     if (const auto answer = evaluator.one_answer()) {
       context.log.warning(one_answer_in_evaluation(split, *answer, labels));
     }

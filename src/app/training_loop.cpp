@@ -215,7 +215,7 @@ bool TrainingLoop::test() {
     results_.write_predictions(predictions, *session_.sets.test, "test", session_.assembly->config.label_names);
   }
   results_.record_evaluation("test", *row);
-  context_.log.info(evaluation_line("test", *row));
+  context_.log.info(evaluation_line("test", *row, *session_.assembly->objective.task));
   health_.check_answers("test", *session_.test, true, state_.done);
   return true;
 }
@@ -281,7 +281,7 @@ bool TrainingLoop::evaluate() {
     return true;
   }
   results_.record_evaluation("validation", *row);
-  context_.log.info(evaluation_line("validation", *row));
+  context_.log.info(evaluation_line("validation", *row, *session_.assembly->objective.task));
   const bool untrained = trainer_.skipped().total > 0 && trainer_.skipped().total == state_.done;
   better_ = !untrained && best_.offer(*row);
   if (better_) results_.export_model(*session_.assembly, session_.sets.train->info());

@@ -4,7 +4,7 @@ namespace bert_hpc::metrics {
 namespace {
 
 const std::vector<const Family*>& families() {
-  static const std::vector<const Family*> all = {&class_counts(), &binary_ranking(), &token_counts(),
+  static const std::vector<const Family*> all = {&class_counts(), &binary_ranking(), &label_sets(), &token_counts(),
                                                  &value_statistics()};
   return all;
 }
@@ -13,8 +13,11 @@ const std::vector<const Family*>& families() {
 
 const Metric* find_metric(std::string_view name) {
   static const Metric loss = {"loss", "", false};
-  if (name == loss.name) return &loss;
-  for (const Family* family : families()) {
+  return name == loss.name ? &loss : find_metric(name, families());
+}
+
+const Metric* find_metric(std::string_view name, const std::vector<const Family*>& families) {
+  for (const Family* family : families) {
     for (const Metric& metric : family->metrics) {
       if (metric.name == name) return &metric;
     }

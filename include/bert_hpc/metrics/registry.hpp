@@ -9,11 +9,15 @@ namespace bert_hpc::metrics {
 
 const Family& binary_ranking();    ///< two classes: roc_auc
 const Family& class_counts();      ///< one class of several: accuracy, precision, recall, f1, mcc, …
+const Family& label_sets();        ///< sets of label names: micro_f1, macro_f1, exact_match, macro_roc_auc
 const Family& token_counts();      ///< masked tokens: accuracy, perplexity
 const Family& value_statistics();  ///< numbers: rmse, mae, r2, pearson, spearman
 
 /// The loss, or a metric of any family; null where there is none of that name.
 const Metric* find_metric(std::string_view name);
+
+/// A metric of these families; null where there is none of that name.
+const Metric* find_metric(std::string_view name, const std::vector<const Family*>& families);
 
 /// Of a name that is no metric, true.
 bool larger_is_better(std::string_view name);

@@ -140,11 +140,11 @@ std::string memory_line(const std::vector<io::RankRow>& ranks) {
          core::format_bytes(worst->peak_memory);
 }
 
-std::string evaluation_line(const std::string& split, const io::EvaluationRow& row) {
+std::string evaluation_line(const std::string& split, const io::EvaluationRow& row, const tasks::Task& task) {
   const std::string place = row.step > 0 ? " at step " + core::with_commas(row.step) : "";
   std::string text = split + place + ": loss " + core::format_number(row.loss);
   for (const auto& [name, value] : row.metrics) {
-    const metrics::Metric* const metric = metrics::find_metric(name);
+    const metrics::Metric* const metric = metrics::find_metric(name, task.metrics);
     if (metric != nullptr && !metric->in_log) continue;
     text += ", " + metrics::label_of(name) + " " + core::format_number(value);
   }

@@ -26,7 +26,7 @@ std::string memory_line(const std::vector<io::RankRow>& ranks);
 
 /// "validation at step 120: loss 0.5123, accuracy 0.8412, macro f1 0.8123, …"; without a step where nothing was
 /// trained.
-std::string evaluation_line(const std::string& split, const io::EvaluationRow& row);
+std::string evaluation_line(const std::string& split, const io::EvaluationRow& row, const tasks::Task& task);
 
 /// For --validate: a note that the run directory would be refused, and why; nothing where `why` is empty.
 void note_directory(core::Log& log, const std::string& why);

@@ -1,0 +1,88 @@
+// Metrics of label sets against scikit-learn (tests/golden/label_sets.py prints the numbers) and by hand.
+#include <catch2/catch_test_macros.hpp>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "bert_hpc/metrics/registry.hpp"
+
+namespace core = bert_hpc::core;
+namespace metrics = bert_hpc::metrics;
+using metrics::Evaluation;
+
+namespace {
+
+struct Samples {
+  std::int64_t names = 0;
+  std::vector<std::uint8_t> sets;  // (samples, names)
+  std::vector<float> outputs;      // (samples, names)
+};
+
+/// The labels and outputs of tests/golden/label_sets.py.
+Samples golden_samples() {
+  Samples all{.names = 5, .sets = {}, .outputs = {}};
+  for (int i = 0; i < 1000; ++i) {
+    const int has = i * 37 % 101 < 30;
+    all.sets.push_back(static_cast<std::uint8_t>(has));
+    all.outputs.push_back(0.25f * static_cast<float>(i * 53 % 97 % 40 - 25) + 2.0f * static_cast<float>(has));
+  }
+  return all;
+}
+
+/// The metrics with the samples shared out over `ranks`, each seeing its own from the last to the first.
+std::vector<double> metrics_of(const Samples& all, std::size_t ranks = 1) {
+  const Evaluation empty({&metrics::label_sets()}, {.outputs = all.names, .sets = all.sets});
+  std::vector<Evaluation> parts(ranks, empty);
+  const auto names = static_cast<std::size_t>(all.names);
+  for (std::size_t s = all.sets.size() / names; s-- > 0;) {
+    const auto sample = static_cast<std::int64_t>(s);
+    const std::int32_t sequence = 0;
+    core::MicroBatch batch;
+    batch.sample = &sample;
+    batch.targets.rows.count = 1;
+    batch.targets.rows.sequence = &sequence;
+    parts[s * 7 % ranks].add(0.0, {.batch = batch, .outputs = std::span(all.outputs).subspan(s * names, names)});
+  }
+  for (std::size_t r = 1; r < ranks; ++r) {
+    for (std::size_t i = 0; i < parts[0].sums().size(); ++i) parts[0].sums()[i] += parts[r].sums()[i];
+  }
+  std::vector<double> values;
+  for (const auto& [name, value] : parts[0].values()) values.push_back(value);
+  return values;
+}
+
+}  // namespace
+
+TEST_CASE("metrics of label sets are scikit-learn's, whatever ranks saw them") {
+  const std::vector<double> found = metrics_of(golden_samples());
+  const std::vector<double> expected = {0.4613050075872534, 0.4611240614213695, 0.04, 0.7129812477461233};
+  REQUIRE(found.size() == expected.size());
+  // Sums of integers, and quotients of a few roundings.
+  for (std::size_t i = 0; i < found.size(); ++i) CHECK(std::abs(found[i] - expected[i]) < 1e-14);
+  CHECK(metrics_of(golden_samples(), 3) == found);
+}
+
+TEST_CASE("names that no sample has count as 0 in macro f1, and not in the area under the curve") {
+  // Name 0 of both samples, name 1 of none, name 2 of the second.
+  const Samples all{.names = 3, .sets = {1, 0, 0, 1, 0, 1}, .outputs = {1, -1, -1, 1, -1, 1}};
+  const std::vector<double> found = metrics_of(all);
+  CHECK(found[0] == 1.0);
+  CHECK(found[1] == 2.0 / 3);
+  CHECK(found[2] == 1.0);
+  CHECK(found[3] == 1.0);
+  const std::vector<double> alike = metrics_of({.names = 1, .sets = {1, 1}, .outputs = {0, -1}});
+  CHECK(alike[0] == 2.0 / 3);  // an output of 0 is in the set
+  CHECK(alike[2] == 0.5);
+  CHECK(std::isnan(alike[3]));
+  const std::vector<double> empty = metrics_of({.names = 1, .sets = {0}, .outputs = {-1}});
+  CHECK(empty[0] == 0.0);
+  CHECK(empty[2] == 1.0);
+}
+
+TEST_CASE("so many outputs that their sums would take too much memory have no area under the curve") {
+  Samples all{.names = 1 << 13, .sets = {}, .outputs = {}};
+  all.sets.resize((std::size_t{1} << 24) + (1 << 13), 0);
+  const metrics::EvaluatedSet set{.outputs = all.names, .sets = all.sets};
+  CHECK(metrics::label_sets().size(set) == 3 * all.names + 1);
+  CHECK(metrics::label_sets().bytes(set) < 1 << 20);
+}
