@@ -1,4 +1,4 @@
-// Rows of rare labels are rejected; the other labels get their class ids.
+// Rare labels go; the other labels get their numbers.
 #include "label_order.hpp"
 
 #include <algorithm>
@@ -6,6 +6,10 @@
 #include <cstdint>
 #include <numeric>
 #include <optional>
+
+#include "bert_hpc/core/error.hpp"
+#include "bert_hpc/core/text.hpp"
+#include "row_labels.hpp"
 
 namespace bert_hpc::prep {
 namespace {
@@ -39,12 +43,7 @@ void renumber(RowTable& table, const std::vector<std::size_t>& kept, const std::
     names.push_back(table.label_names[old]);
     rows.push_back(frequent[old] ? table.label_rows[old] : 0);
   }
-  for (std::size_t i = 0; i < table.status.size(); ++i) {
-    if (!is_kept(table.status[i])) continue;
-    const auto old = static_cast<std::size_t>(table.classes[i]);
-    if (!frequent[old]) table.status[i] = RowStatus::rare_label;
-    table.classes[i] = number[old];
-  }
+  renumber_labels(table, number, frequent);
   table.label_names = std::move(names);
   table.label_rows = std::move(rows);
 }
@@ -74,6 +73,11 @@ void settle_labels(RowTable& table, const PrepConfig& config) {
   }
   if (config.task.labels.empty()) sort_labels(kept, table.label_names);
   renumber(table, kept, frequent);
+  if (kept.empty() && std::any_of(table.status.begin(), table.status.end(), is_kept)) {
+    throw core::Error(core::ExitCode::data, "No label name is left: the column [source] label = \"" +
+                                                core::printable(config.source.label, 40) +
+                                                "\" is empty in all rows, or [filter] excludes all names.");
+  }
 }
 
 }  // namespace bert_hpc::prep

@@ -5,8 +5,9 @@
 
 namespace bert_hpc::prep {
 
-/// Rejects the rows of rare labels ([filter] min_rows_per_label, most_frequent_labels) and numbers the other labels: in
-/// the order of [task] labels, else integers by value and names by name. `table` has its labels as they came.
+/// Takes out rare labels ([filter] min_rows_per_label, most_frequent_labels; renumber_labels()) and numbers the other
+/// labels: in the order of [task] labels, else integers by value and names by name. `table` has its labels as they
+/// came. Throws Error(data) where rows are left and no label name is.
 void settle_labels(RowTable& table, const PrepConfig& config);
 
 }  // namespace bert_hpc::prep

@@ -5,6 +5,7 @@
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/text.hpp"
+#include "row_labels.hpp"
 #include "split_rules.hpp"
 
 namespace bert_hpc::prep {
@@ -201,6 +202,9 @@ ReadPrepConfig read(config::TomlReader& reader, const std::string& name) {
   complete_split(c, reader);
   if (c.has_pairs() && !reader.given("task.pack")) c.task.pack = false;
   c.source.label_given = reader.given("source.label");
+  if (!reader.given("source.label_separator")) {
+    c.source.label_separator = label_rules(c.kind().labels).usual_separator;
+  }
   const bool no_labels = format != nullptr && !format->has_columns;
   if (c.wants_labels() && !c.source.label_given && no_labels && c.only_tests()) c.source.label.clear();
   if (c.wants_labels() && !c.has_labels()) {
@@ -216,6 +220,10 @@ ReadPrepConfig read(config::TomlReader& reader, const std::string& name) {
 }
 
 }  // namespace
+
+bool PrepConfig::stratifies() const {
+  return split.stratify && split.group.empty() && has_labels() && label_rules(kind().labels).can_stratify;
+}
 
 std::string PrepConfig::label_column() const {
   const bool is_number = source.label.find_first_not_of("0123456789") == std::string::npos;
@@ -257,6 +265,10 @@ RowFormat PrepConfig::row_format() const {
   row.column_limit = static_cast<int>(source.columns);
   row.extra_columns = source.extra_columns;
   row.unit = source.unit == "paragraph" ? TextUnit::paragraph : TextUnit::line;
+  if (has_labels() && label_rules(kind().labels).separates_names) {
+    row.list_column = source.label;
+    row.list_separator = source.label_separator;
+  }
   return row;
 }
 

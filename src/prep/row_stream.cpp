@@ -1,18 +1,13 @@
 // Rows of all files: opens the next file when one ends, joins text columns, trims labels.
 #include "bert_hpc/prep/row_stream.hpp"
 
+#include "bert_hpc/core/text.hpp"
 #include "bert_hpc/tokenize/characters.hpp"
 #include "bert_hpc/tokenize/utf8.hpp"
+#include "row_labels.hpp"
 
 namespace bert_hpc::prep {
 namespace {
-
-std::string_view trim(std::string_view text) {
-  constexpr const char* blanks = " \t\r\n\v\f";
-  const std::size_t first = text.find_first_not_of(blanks);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(blanks) - first + 1);
-}
 
 /// Does the text hold no character that is a token or part of one? U+200B and NUL are as invisible as a blank.
 bool is_invisible(std::string_view text) {
@@ -34,13 +29,13 @@ const char* to_string(Split split) {
 }
 
 RowStream::RowStream(const PrepConfig& config)
-    : format_(config.row_format()),
+    : config_(config),
+      format_(config.row_format()),
       columns_(config.source.text),
       text_columns_(config.source.text.size()),
       pair_columns_(config.source.text_pair.size()),
       labels_(config.has_labels()),
-      groups_(!config.split.group.empty()),
-      label_separator_(config.source.label_separator) {
+      groups_(!config.split.group.empty()) {
   for (const std::string& path : config.source.files) files_.push_back({path, true, Split::train});
   for (const std::string& path : config.source.validation_files) files_.push_back({path, false, Split::validation});
   for (const std::string& path : config.source.test_files) files_.push_back({path, false, Split::test});
@@ -77,9 +72,7 @@ bool RowStream::next(SourceRow& out) {
   out.label = {};
   if (labels_) {
     if (const auto& label = row_.values[text_columns_ + pair_columns_]) {
-      const std::string_view whole = *label;
-      const bool cut = !label_separator_.empty();
-      out.label = trim(cut ? whole.substr(0, whole.find(label_separator_)) : whole);
+      out.label = label_text(*label, config_);
     } else if (out.missing_column.empty()) {
       out.missing_column = columns_[text_columns_ + pair_columns_];
     }
@@ -87,7 +80,7 @@ bool RowStream::next(SourceRow& out) {
   out.group = {};
   if (groups_ && files_[file_].is_divided) {
     if (row_.values.back()) {
-      out.group = trim(*row_.values.back());
+      out.group = core::trimmed(*row_.values.back());
     } else if (out.missing_column.empty()) {
       out.missing_column = columns_.back();
     }

@@ -2,9 +2,6 @@
 #include "bert_hpc/prep/row_table.hpp"
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
-#include <unordered_map>
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/hash.hpp"
@@ -13,6 +10,7 @@
 #include "bert_hpc/tokenize/utf8.hpp"
 #include "label_order.hpp"
 #include "rejects.hpp"
+#include "row_labels.hpp"
 #include "splits.hpp"
 
 namespace bert_hpc::prep {
@@ -22,19 +20,6 @@ using core::ExitCode;
 
 namespace {
 
-constexpr std::size_t most_labels = 100000;  // more is a column of something else
-constexpr std::size_t most_unlisted = 1000;  // kept, for messages
-
-/// A finite number and nothing else, in C's notation.
-bool parse_number(std::string_view text, float& value) {
-  if (text.starts_with('+')) text.remove_prefix(1);
-  double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end != text.data() + text.size()) return false;
-  value = static_cast<float>(number);
-  return std::isfinite(value);
-}
-
 /// "a.csv, row 17, line 20"
 std::string place_of(const SourceRow& row, const std::string& file) {
   return file + ", row " + std::to_string(row.number) + ", line " + std::to_string(row.line);
@@ -43,22 +28,17 @@ std::string place_of(const SourceRow& row, const std::string& file) {
 /// The pass over the text: statuses but for rare labels and splits, labels numbered as they come.
 class Scan {
  public:
-  explicit Scan(const PrepConfig& config) : config_(config) {
-    for (const std::string& name : config.task.labels) number(name);
-  }
+  explicit Scan(const PrepConfig& config) : config_(config) {}
 
   RowTable run() {
     RowStream stream(config_);
     SourceRow row;
     while (stream.next(row)) {
-      value_ = 0;
-      class_ = 0;
       const RowStatus status = judge(row);
       const auto& file = stream.files()[row.file];
       table_.status.push_back(is_kept(status) ? static_cast<RowStatus>(file.split) : status);
       if (file.is_divided) rows_to_split_ = row.index + 1;  // these files come first
-      if (config_.has_classes()) table_.classes.push_back(class_);
-      if (config_.has_values()) table_.values.push_back(value_);
+      labels_.end_row();
       if (!config_.split.group.empty()) table_.groups.push_back(group_of(row));
       note(status, row, file.path);
     }
@@ -66,7 +46,7 @@ class Scan {
                           "Rows lack their text or label, and [filter] drop_missing is false (the first ones):");
     refuse_many_rejects(table_, config_);
     sample_rows(table_, config_, rows_to_split_);
-    if (config_.has_classes()) settle_labels(table_, config_);
+    if (config_.has_labels() && config_.kind().has_label_names()) settle_labels(table_, config_);
     split_rows(table_, config_, rows_to_split_);
     refuse_many_rejects(table_, config_);
     return std::move(table_);
@@ -83,44 +63,13 @@ class Scan {
     if (!row.problem.empty()) return RowStatus::unreadable;
     if (!row.missing_column.empty()) return RowStatus::missing_column;
     if (row.text.empty() || (config_.has_pairs() && row.text_pair.empty())) return RowStatus::empty_text;
-    if (config_.has_labels() && row.label.empty()) return RowStatus::empty_label;
+    if (config_.has_labels() && row.label.empty() && !rules_.may_be_empty) return RowStatus::empty_label;
     const std::int64_t limit = config_.filter.max_characters;
     if (limit > 0 && static_cast<std::int64_t>(row.text.size() + row.text_pair.size()) > limit &&
         tokenize::count_characters(row.text) + tokenize::count_characters(row.text_pair) > limit) {
       return RowStatus::too_many_characters;
     }
-    if (config_.has_values()) {
-      return parse_number(row.label, value_) ? RowStatus::train : RowStatus::no_number;
-    }
-    if (config_.has_classes()) {
-      const std::string label = tokenize::valid_utf8(row.label);
-      const auto found = numbers_.find(label);
-      if (found == numbers_.end() && !config_.task.labels.empty()) return unlisted(label);
-      class_ = found != numbers_.end() ? found->second : number(label);
-      ++table_.label_rows[static_cast<std::size_t>(class_)];
-    }
-    return RowStatus::train;
-  }
-
-  std::int32_t number(const std::string& name) {
-    if (numbers_.size() == most_labels) {
-      throw Error(ExitCode::data,
-                  "The label column \"" + config_.source.label +
-                      "\" has more than 100,000 different "
-                      "labels; for numbers set [task] name = \"regression\", else check [source] label.");
-    }
-    const auto [place, added] = numbers_.try_emplace(name, static_cast<std::int32_t>(numbers_.size()));
-    if (added) {
-      table_.label_names.push_back(name);
-      table_.label_rows.push_back(0);
-    }
-    return place->second;
-  }
-
-  RowStatus unlisted(const std::string& label) {
-    auto& rows = table_.unlisted_labels;
-    if (rows.size() < most_unlisted || rows.contains(label)) ++rows[label];
-    return RowStatus::unlisted_label;
+    return labels_.read(row.label);
   }
 
   /// Remembers what messages and warnings need of a row.
@@ -147,10 +96,9 @@ class Scan {
 
   const PrepConfig& config_;
   RowTable table_;
-  std::unordered_map<std::string, std::int32_t> numbers_;
+  LabelRules rules_ = label_rules(config_.kind().labels);
+  LabelReader labels_{config_, table_};
   std::int64_t rows_to_split_ = 0;
-  float value_ = 0;  // of the row being judged
-  std::int32_t class_ = 0;
   core::ProblemList missing_;
 };
 

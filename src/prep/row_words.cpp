@@ -3,6 +3,7 @@
 
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/prep/row_table.hpp"
+#include "row_labels.hpp"
 
 namespace bert_hpc::prep {
 namespace {
@@ -39,10 +40,11 @@ void warn_of_empty_splits(const RowTable& table, const PrepConfig& config, std::
   }
   if (empty.empty()) return;
   const std::string why =
-      config.stratifies() && config.has_classes() ? "stratify divides each label separately, and every label has too "
-                                                    "few rows. Set [split] stratify = false, or "
-                                                    "check [source] label = " +
-                                                        in_quotes(config.source.label) + "."
+      config.stratifies() && config.kind().has_label_names()
+          ? "stratify divides each label separately, and every label has too "
+            "few rows. Set [split] stratify = false, or "
+            "check [source] label = " +
+                in_quotes(config.source.label) + "."
       : config.split.group.empty()
           ? "there are too few rows."
           : "there are too few groups. Check [split] group = " + in_quotes(config.split.group) + ".";
@@ -67,8 +69,9 @@ void warn_of_labels(const RowTable& table, const PrepConfig& config, std::vector
   const auto& rows = table.label_rows;
   const auto labels = std::ssize(rows), singles = std::count(rows.begin(), rows.end(), 1);
   const auto used = labels - std::count(rows.begin(), rows.end(), 0);
-  if (used == 1) {
-    const auto only = std::find_if(rows.begin(), rows.end(), [](std::int64_t count) { return count > 0; });
+  const auto only = std::find_if(rows.begin(), rows.end(), [](std::int64_t count) { return count > 0; });
+  const auto statuses = table.counts();
+  if (used == 1 && *only == statuses[0] + statuses[1] + statuses[2]) {
     all.push_back("only one class: all rows have the label " +
                   in_quotes(table.label_names[static_cast<std::size_t>(only - rows.begin())]) + ".");
   } else if (labels > 2 && 2 * singles >= labels) {
@@ -92,7 +95,7 @@ std::vector<std::string> warnings(const RowTable& table, const PrepConfig& confi
     all.push_back("[filter] sample = " + core::with_commas(static_cast<std::int64_t>(config.filter.sample)) +
                   " draws all usable rows of [source] files, which are no more than that.");
   }
-  if (config.has_classes()) warn_of_labels(table, config, all);
+  if (!table.label_names.empty()) warn_of_labels(table, config, all);
   warn_of_empty_splits(table, config, all);
   return all;
 }
@@ -123,6 +126,8 @@ const char* reason(RowStatus status) {
       return "the text is longer than max_characters";
     case RowStatus::no_number:
       return "the label is not a number";
+    case RowStatus::repeated_label:
+      return "the label has a name twice";
     case RowStatus::unlisted_label:
       return "the label is not in [task] labels";
     case RowStatus::rare_label:
@@ -135,7 +140,6 @@ const char* reason(RowStatus status) {
 }
 
 std::string describe_reject(RowStatus status, const SourceRow& row, const PrepConfig& config) {
-  const std::string label = " (\"" + core::printable(row.label, 60) + "\")";
   switch (status) {
     case RowStatus::unreadable:
     case RowStatus::extra_columns:
@@ -145,9 +149,10 @@ std::string describe_reject(RowStatus status, const SourceRow& row, const PrepCo
     case RowStatus::too_many_characters:
       return std::string(reason(status)) + " = " + std::to_string(config.filter.max_characters);
     case RowStatus::no_number:
+    case RowStatus::repeated_label:
     case RowStatus::unlisted_label:
     case RowStatus::rare_label:
-      return reason(status) + label;
+      return reason(status) + (" (\"" + core::printable(rejected_label(status, row.label, config), 60) + "\")");
     default:
       return reason(status);
   }

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "row_labels.hpp"
+
 namespace bert_hpc::prep {
 namespace {
 
@@ -76,8 +78,7 @@ void SplitLayout::read(std::int64_t place, Sequence& sequence) const {
     sequence.token_types.assign(sequence.ids.size(), 1);
     std::fill_n(sequence.token_types.begin(), std::min(first, sequence.ids.size()), std::uint8_t{0});
   }
-  if (!table_.classes.empty()) sequence.label.number = table_.classes[static_cast<std::size_t>(number)];
-  if (!table_.values.empty()) sequence.label.value = table_.values[static_cast<std::size_t>(number)];
+  sequence.label = label_of(table_, number);
 }
 
 void SplitLayout::read_packed(std::int64_t number, Sequence& sequence) const {

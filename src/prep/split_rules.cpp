@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "bert_hpc/core/text.hpp"
+#include "row_labels.hpp"
 
 namespace bert_hpc::prep {
 
@@ -96,9 +97,11 @@ void complete_split(PrepConfig& c, config::TomlReader& reader) {
     complain(reader, "split.group", std::string("is a column, and ") + format->title + " has none.");
   }
   if (!reader.given("split.stratify")) {
-    c.split.stratify = c.split.group.empty() && c.kind().labels != tasks::Labels::values;
+    c.split.stratify = c.split.group.empty() && label_rules(c.kind().labels).stratifies_usually;
   } else if (c.split.stratify && !c.split.group.empty()) {
     complain(reader, "split.stratify", "= true does not go with group: rows of one group may have different labels.");
+  } else if (c.split.stratify && c.wants_labels() && !label_rules(c.kind().labels).can_stratify) {
+    complain(reader, "split.stratify", "= true has no meaning for " + c.task.name + ": remove it.");
   }
 }
 

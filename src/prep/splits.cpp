@@ -6,12 +6,12 @@
 #include <cmath>
 
 #include "bert_hpc/core/rng.hpp"
+#include "row_labels.hpp"
 
 namespace bert_hpc::prep {
 namespace {
 
 constexpr std::uint64_t use_split = 1, use_sample = 3;  // 2 is the order of rows in shards
-constexpr std::int64_t most_bins = 10, least_rows_of_bin = 20;
 
 std::vector<std::int64_t> usable_rows(const RowTable& table, std::int64_t rows) {
   std::vector<std::int64_t> usable;
@@ -45,30 +45,11 @@ std::size_t end_of_group(const std::vector<std::int64_t>& rows, std::size_t firs
   return end;
 }
 
-/// Rows whose labels are near each other: equally many of each bin, ascending.
-std::vector<std::vector<std::int64_t>> bins_of_values(std::vector<std::int64_t> rows, const RowTable& table) {
-  const auto count = std::clamp<std::int64_t>(std::ssize(rows) / least_rows_of_bin, 1, most_bins);
-  std::stable_sort(rows.begin(), rows.end(), [&](std::int64_t a, std::int64_t b) {
-    return table.values[static_cast<std::size_t>(a)] < table.values[static_cast<std::size_t>(b)];
-  });
-  std::vector<std::vector<std::int64_t>> bins(static_cast<std::size_t>(count));
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    bins[i * static_cast<std::size_t>(count) / rows.size()].push_back(rows[i]);
-  }
-  for (auto& bin : bins) std::sort(bin.begin(), bin.end());
-  return bins;
-}
-
 /// Rows that are split apart from others: of one label, or of near values.
 std::vector<std::vector<std::int64_t>> strata(const RowTable& table, const PrepConfig& config, std::int64_t rows) {
   std::vector<std::int64_t> usable = usable_rows(table, rows);
   if (!config.stratifies()) return {std::move(usable)};
-  if (config.has_values()) return bins_of_values(std::move(usable), table);
-  std::vector<std::vector<std::int64_t>> all(table.label_names.size());
-  for (const std::int64_t row : usable) {
-    all[static_cast<std::size_t>(table.classes[static_cast<std::size_t>(row)])].push_back(row);
-  }
-  return all;
+  return strata_of(std::move(usable), table, config);
 }
 
 }  // namespace
@@ -110,7 +91,7 @@ void sample_rows(RowTable& table, const PrepConfig& config, std::int64_t rows) {
       if (taken) continue;
       const auto row = static_cast<std::size_t>(usable[first]);
       table.status[row] = RowStatus::not_sampled;
-      if (config.has_classes()) --table.label_rows[static_cast<std::size_t>(table.classes[row])];
+      uncount_label(table, usable[first]);
     }
   }
 }

@@ -22,9 +22,10 @@ struct SourceConfig {
   std::vector<std::string> validation_files, test_files;  ///< go whole into their split
   std::vector<std::string> text{"text"};                  ///< columns, joined by a blank
   std::vector<std::string> text_pair;                     ///< columns of the second text; none: single texts
-  std::string label = "label";     ///< column; empty: no labels, for text that is only to be predicted
-  bool label_given = false;        ///< no key: was the column named? Else text may do without it (find_labels())
-  std::string label_separator;     ///< a label ends before it: ":" makes "DESC:manner" "DESC"; empty: whole
+  std::string label = "label";  ///< column; empty: no labels, for text that is only to be predicted
+  bool label_given = false;     ///< no key: was the column named? Else text may do without it (find_labels())
+  /// A label ends before it: ":" makes "DESC:manner" "DESC"; of a set of names it stands between them. Empty: whole.
+  std::string label_separator;
   std::string encoding = "utf-8";  ///< "utf-8" | "latin-1"
   bool header = true;
   std::optional<std::string> delimiter;  ///< default: comma or tab, by format
@@ -46,7 +47,7 @@ struct FilterConfig {
 struct SplitConfig {
   double train = 0.8, validation = 0.1, test = 0.1;  ///< sum to 1 but for rounding; 0 where others are given
   std::int64_t seed = 1;
-  bool stratify = true;  ///< each label is divided by the same fractions; regression: each tenth of the values
+  bool stratify = true;  ///< each class is divided by the same fractions; regression: each tenth of the values
   std::string group{};   ///< column whose equal values stay in one split; empty: none. Default: TextFormat::group
 };
 
@@ -83,14 +84,12 @@ struct PrepConfig {
   const tasks::Task& kind() const { return tasks::named(task.name); }
   bool wants_labels() const { return kind().labels != tasks::Labels::none; }
   bool has_labels() const { return wants_labels() && !source.label.empty(); }
-  bool has_classes() const { return has_labels() && kind().labels == tasks::Labels::classes; }
-  bool has_values() const { return has_labels() && kind().labels == tasks::Labels::values; }
   /// The name of the column with the labels; "" where there is none, or it has a number alone.
   std::string label_column() const;
   /// Are all rows for the test split?
   bool only_tests() const;
   /// Are rows divided by their labels? Not where whole groups are.
-  bool stratifies() const { return split.stratify && split.group.empty() && (has_classes() || has_values()); }
+  bool stratifies() const;
   bool has_pairs() const { return !source.text_pair.empty(); }
   /// How text is read: each setting that is not given is that of Hugging Face's uncased BERT, or follows from the
   /// others.

@@ -36,7 +36,7 @@ struct SourceRow {
 
 class RowStream {
  public:
-  /// Opens the first file; others when their turn comes. Throws as open_rows does.
+  /// Opens the first file; others when their turn comes. `config` must outlive it. Throws as open_rows does.
   explicit RowStream(const PrepConfig& config);
 
   bool next(SourceRow& row);
@@ -52,12 +52,12 @@ class RowStream {
   void open(std::size_t file);
   std::string_view join(std::size_t first, std::size_t count, SourceRow& out, std::string& storage);
 
+  const PrepConfig& config_;
   std::vector<File> files_;
   RowFormat format_;
   std::vector<std::string> columns_;  // texts, second texts, label, group; the group in files that are divided only
   std::size_t text_columns_, pair_columns_;
   bool labels_, groups_;
-  std::string label_separator_;
   std::unique_ptr<RowReader> reader_;
   std::size_t file_ = 0;
   std::int64_t index_ = 0;

@@ -27,11 +27,12 @@ enum class RowStatus : std::uint8_t {
   empty_label,
   too_many_characters,
   no_number,
+  repeated_label,
   unlisted_label,
   rare_label,
   not_sampled,  ///< nothing is wrong with it: [filter] sample did not draw it
 };
-inline constexpr int row_status_count = 13;
+inline constexpr int row_status_count = 14;
 
 /// Characters that separate columns in files of other formats.
 inline constexpr std::array<char, 4> likely_delimiters = {'\t', ';', '|', ','};
@@ -48,6 +49,7 @@ inline bool is_broken(RowStatus status) {
     case RowStatus::empty_text:
     case RowStatus::empty_label:
     case RowStatus::no_number:
+    case RowStatus::repeated_label:
       return true;
     default:
       return false;
@@ -58,11 +60,14 @@ const char* reason(RowStatus status);
 
 struct RowTable {
   std::vector<RowStatus> status;
-  std::vector<std::int32_t> classes;     ///< classification: the label's number; else empty
-  std::vector<float> values;             ///< regression: the label; else empty
+  // Of labels of a kind (tasks::Labels) one of these three is filled.
+  std::vector<std::int32_t> classes;     ///< (rows): the label's number
+  std::vector<float> values;             ///< (rows)
+  std::vector<std::int64_t> set_begins;  ///< (rows + 1): a row's names in set_names
+  std::vector<std::int32_t> set_names;   ///< numbers of the names of all rows' sets
   std::vector<std::uint64_t> groups;     ///< [split] group: hash of the row's value; else empty
-  std::vector<std::string> label_names;  ///< classification: by class id
-  std::vector<std::int64_t> label_rows;  ///< classification: rows kept of each
+  std::vector<std::string> label_names;  ///< of labels with names, by number
+  std::vector<std::int64_t> label_rows;  ///< rows kept that have each
 
   // What a user may not have meant, for warnings().
   std::vector<std::string> absent_labels;               ///< of [task] labels: no row has them

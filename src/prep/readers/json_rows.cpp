@@ -1,7 +1,9 @@
 // JSON Lines: an object a line. A line that cannot be read is a row with a problem, and the next is read.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "bert_hpc/core/json_depth.hpp"
+#include "bert_hpc/core/text.hpp"
 #include "bert_hpc/prep/readers/line_source.hpp"
 #include "bert_hpc/prep/readers/row_reader.hpp"
 #include "bert_hpc/tokenize/utf8.hpp"
@@ -58,6 +60,8 @@ class JsonRows : public RowReader {
         storage_[i] = found->get<std::string>();
       } else if (found->is_primitive()) {
         storage_[i] = found->dump();
+      } else if (is_list(columns_[i], *found)) {
+        join(*found, i, row);
       } else {
         row.problem = "has an " + std::string(found->type_name()) + " in \"" + columns_[i] + "\", not a text";
         continue;
@@ -66,6 +70,28 @@ class JsonRows : public RowReader {
     }
     if (!lacks) return;
     for (const auto& [key, value] : object.items()) row.keys.push_back(key);
+  }
+
+  bool is_list(const std::string& column, const nlohmann::json& value) const {
+    return column == format_.list_column && !format_.list_separator.empty() && value.is_array() &&
+           std::all_of(value.begin(), value.end(), [](const nlohmann::json& entry) { return entry.is_string(); });
+  }
+
+  /// The strings of a list as one text.
+  void join(const nlohmann::json& list, std::size_t column, Row& row) {
+    std::string& text = storage_[column];
+    text.clear();
+    for (const nlohmann::json& entry : list) {
+      const auto& name = entry.get_ref<const std::string&>();
+      if (name.find(format_.list_separator) != std::string::npos) {
+        row.problem = "has \"" + core::printable(name, 60) + "\" in the array \"" + columns_[column] +
+                      "\", which holds the separator \"" + format_.list_separator +
+                      "\": set [source] label_separator to another one";
+        return;
+      }
+      if (!text.empty()) text += format_.list_separator;
+      text += name;
+    }
   }
 
   LineSource source_;

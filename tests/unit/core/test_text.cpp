@@ -6,6 +6,13 @@
 
 using namespace bert_hpc::core;
 
+TEST_CASE("blanks at both ends go") {
+  CHECK(trimmed("") == "");
+  CHECK(trimmed(" \t\r\n\v\f") == "");
+  CHECK(trimmed(" a b\n") == "a b");
+  CHECK(trimmed("\xC2\xA0") == "\xC2\xA0");  // a blank of Unicode is no blank of ASCII
+}
+
 TEST_CASE("numbers are written for people") {
   CHECK(with_commas(0) == "0");
   CHECK(with_commas(999) == "999");

@@ -147,6 +147,17 @@ TEST_CASE("JSON Lines: numbers as text, null and absent keys, damaged lines") {
   CHECK(rows("{\"t\":" + std::string(1'000'000, '[') + "\n", json, {"t"}) == Rows{"1:!"});
 }
 
+TEST_CASE("JSON Lines: an array of strings is a list in the column that may hold one, and nowhere else") {
+  RowFormat lists = json;
+  lists.list_column = "l";
+  lists.list_separator = ", ";
+  CHECK(rows("{\"l\":[\"a\",\"b c\"]}\n{\"l\":[]}\n{\"l\":\"a, b\"}\n{\"l\":[1]}\n{\"l\":[\"a, b\"]}\n", lists,
+             {"l"}) == Rows{"1:a, b c", "2:", "3:a, b", "4:!", "5:!"});
+  CHECK(rows("{\"t\":[\"a\"],\"l\":[\"a\"]}\n", lists, {"t", "l"}) == Rows{"1:!"});
+  lists.list_separator = "";
+  CHECK(rows("{\"l\":[\"a\"]}\n", lists, {"l"}) == Rows{"1:!"});
+}
+
 TEST_CASE("a paragraph that is too long is one row with a problem, and the next one is read") {
   RowFormat text = plain;
   text.unit = TextUnit::paragraph;

@@ -27,6 +27,8 @@ struct RowFormat {
   int column_limit = 0;            ///< the last of so many columns takes the rest of the row; 0: no limit
   bool extra_columns = false;      ///< a row may have more columns than the header
   TextUnit unit = TextUnit::line;  ///< what a row is
+  std::string list_column{};       ///< jsonl: may be an array of strings, read as one text with list_separator
+  std::string list_separator{};    ///< between its strings; empty: there are no lists
 };
 
 /// Where a row that was read comes from and what is in it. Views last until the next row is read.

@@ -1,0 +1,256 @@
+#include "row_labels.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "bert_hpc/core/error.hpp"
+#include "bert_hpc/core/text.hpp"
+#include "bert_hpc/tokenize/utf8.hpp"
+
+namespace bert_hpc::prep {
+
+using tasks::Labels;
+
+namespace {
+
+constexpr std::size_t most_labels = 100000;  // more is a column of something else
+constexpr std::size_t most_unlisted = 1000;  // kept, for messages
+
+/// A finite number and nothing else, in C's notation.
+bool parse_number(std::string_view text, float& value) {
+  if (text.starts_with('+')) text.remove_prefix(1);
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || end != text.data() + text.size()) return false;
+  value = static_cast<float>(number);
+  return std::isfinite(value);
+}
+
+/// The names of a set, without blanks around them and without empty ones. An empty separator: one name.
+std::vector<std::string_view> names_in(std::string_view text, std::string_view separator) {
+  std::vector<std::string_view> names;
+  while (!text.empty()) {
+    const std::size_t end = separator.empty() ? std::string_view::npos : text.find(separator);
+    const std::string_view name = core::trimmed(text.substr(0, end));
+    if (!name.empty()) names.push_back(name);
+    text = end == std::string_view::npos ? std::string_view{} : text.substr(end + separator.size());
+  }
+  return names;
+}
+
+std::span<const std::int32_t> set_of(const RowTable& table, std::size_t row) {
+  const auto begin = static_cast<std::size_t>(table.set_begins[row]);
+  return std::span(table.set_names).subspan(begin, static_cast<std::size_t>(table.set_begins[row + 1]) - begin);
+}
+
+}  // namespace
+
+LabelRules label_rules(Labels kind) {
+  switch (kind) {
+    case Labels::classes:
+      return {.can_stratify = true, .stratifies_usually = true};
+    case Labels::values:
+      return {.can_stratify = true};
+    case Labels::sets:
+      return {.may_be_empty = true, .usual_separator = ",", .separates_names = true};
+    case Labels::none:
+      return {.stratifies_usually = true};
+  }
+  return {};
+}
+
+std::string_view label_text(std::string_view column, const PrepConfig& config) {
+  const std::string& separator = config.source.label_separator;
+  const bool ends = !separator.empty() && !label_rules(config.kind().labels).separates_names;
+  return core::trimmed(ends ? column.substr(0, column.find(separator)) : column);
+}
+
+LabelReader::LabelReader(const PrepConfig& config, RowTable& table) : config_(config), table_(table) {
+  for (const std::string& name : config.task.labels) add(name);
+  if (config.has_labels() && config.kind().labels == Labels::sets) table.set_begins = {0};
+}
+
+RowStatus LabelReader::read(std::string_view text) {
+  if (!config_.has_labels()) return RowStatus::train;
+  switch (config_.kind().labels) {
+    case Labels::classes:
+      return read_class(text);
+    case Labels::values:
+      return parse_number(text, value_) ? RowStatus::train : RowStatus::no_number;
+    case Labels::sets:
+      return read_set(text);
+    case Labels::none:
+      break;
+  }
+  return RowStatus::train;
+}
+
+RowStatus LabelReader::read_class(std::string_view text) {
+  if (!find_or_add(text, class_)) return RowStatus::unlisted_label;
+  ++table_.label_rows[static_cast<std::size_t>(class_)];
+  return RowStatus::train;
+}
+
+RowStatus LabelReader::read_set(std::string_view text) {
+  bool all_listed = true;
+  for (const std::string_view name : names_in(text, config_.source.label_separator)) {
+    std::int32_t number = 0;
+    if (!find_or_add(name, number)) {
+      all_listed = false;
+    } else if (std::find(set_.begin(), set_.end(), number) != set_.end()) {
+      set_.clear();
+      return RowStatus::repeated_label;
+    } else {
+      set_.push_back(number);
+    }
+  }
+  if (!all_listed) {
+    set_.clear();
+    return RowStatus::unlisted_label;
+  }
+  for (const std::int32_t number : set_) ++table_.label_rows[static_cast<std::size_t>(number)];
+  return RowStatus::train;
+}
+
+void LabelReader::end_row() {
+  if (config_.has_labels()) {
+    switch (config_.kind().labels) {
+      case Labels::classes:
+        table_.classes.push_back(class_);
+        break;
+      case Labels::values:
+        table_.values.push_back(value_);
+        break;
+      case Labels::sets:
+        table_.set_names.insert(table_.set_names.end(), set_.begin(), set_.end());
+        table_.set_begins.push_back(std::ssize(table_.set_names));
+        break;
+      case Labels::none:
+        break;
+    }
+  }
+  class_ = 0;
+  value_ = 0;
+  set_.clear();
+}
+
+/// False, and counted, where [task] labels has no such name.
+bool LabelReader::find_or_add(std::string_view text, std::int32_t& number) {
+  const std::string name = tokenize::valid_utf8(text);
+  const auto found = numbers_.find(name);
+  if (found == numbers_.end() && !config_.task.labels.empty()) {
+    auto& rows = table_.unlisted_labels;
+    if (rows.size() < most_unlisted || rows.contains(name)) ++rows[name];
+    return false;
+  }
+  number = found != numbers_.end() ? found->second : add(name);
+  return true;
+}
+
+std::int32_t LabelReader::add(const std::string& name) {
+  if (numbers_.size() == most_labels) {
+    throw core::Error(core::ExitCode::data,
+                      "The label column \"" + config_.source.label +
+                          "\" has more than 100,000 different "
+                          "labels; for numbers set [task] name = \"regression\", else check [source] label.");
+  }
+  const auto [place, added] = numbers_.try_emplace(name, static_cast<std::int32_t>(numbers_.size()));
+  if (added) {
+    table_.label_names.push_back(name);
+    table_.label_rows.push_back(0);
+  }
+  return place->second;
+}
+
+data::Label label_of(const RowTable& table, std::int64_t row) {
+  const auto place = static_cast<std::size_t>(row);
+  data::Label label;
+  if (!table.classes.empty()) label.number = table.classes[place];
+  if (!table.values.empty()) label.value = table.values[place];
+  if (!table.set_begins.empty()) label.names = set_of(table, place);
+  return label;
+}
+
+void uncount_label(RowTable& table, std::int64_t row) {
+  const auto place = static_cast<std::size_t>(row);
+  if (!table.classes.empty()) --table.label_rows[static_cast<std::size_t>(table.classes[place])];
+  if (table.set_begins.empty()) return;
+  for (const std::int32_t name : set_of(table, place)) --table.label_rows[static_cast<std::size_t>(name)];
+}
+
+namespace {
+
+void renumber_classes(RowTable& table, const std::vector<std::int32_t>& number, const std::vector<bool>& kept) {
+  for (std::size_t i = 0; i < table.classes.size(); ++i) {
+    if (!is_kept(table.status[i])) continue;
+    const auto old = static_cast<std::size_t>(table.classes[i]);
+    if (!kept[old]) table.status[i] = RowStatus::rare_label;
+    table.classes[i] = number[old];
+  }
+}
+
+void renumber_sets(RowTable& table, const std::vector<std::int32_t>& number, const std::vector<bool>& kept) {
+  std::vector<std::int64_t> begins = {0};
+  std::vector<std::int32_t> names;
+  for (std::size_t row = 0; row + 1 < table.set_begins.size(); ++row) {
+    for (const std::int32_t old : set_of(table, row)) {
+      if (kept[static_cast<std::size_t>(old)]) names.push_back(number[static_cast<std::size_t>(old)]);
+    }
+    begins.push_back(std::ssize(names));
+  }
+  table.set_begins = std::move(begins);
+  table.set_names = std::move(names);
+}
+
+}  // namespace
+
+void renumber_labels(RowTable& table, const std::vector<std::int32_t>& number, const std::vector<bool>& kept) {
+  renumber_classes(table, number, kept);
+  if (!table.set_begins.empty()) renumber_sets(table, number, kept);
+}
+
+namespace {
+
+constexpr std::int64_t most_bins = 10, least_rows_of_bin = 20;
+
+/// Rows whose labels are near each other: equally many of each bin, ascending.
+std::vector<std::vector<std::int64_t>> bins_of_values(std::vector<std::int64_t> rows, const RowTable& table) {
+  const auto count = std::clamp<std::int64_t>(std::ssize(rows) / least_rows_of_bin, 1, most_bins);
+  std::stable_sort(rows.begin(), rows.end(), [&](std::int64_t a, std::int64_t b) {
+    return table.values[static_cast<std::size_t>(a)] < table.values[static_cast<std::size_t>(b)];
+  });
+  std::vector<std::vector<std::int64_t>> bins(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    bins[i * static_cast<std::size_t>(count) / rows.size()].push_back(rows[i]);
+  }
+  for (auto& bin : bins) std::sort(bin.begin(), bin.end());
+  return bins;
+}
+
+}  // namespace
+
+std::vector<std::vector<std::int64_t>> strata_of(std::vector<std::int64_t> rows, const RowTable& table,
+                                                 const PrepConfig& config) {
+  if (config.kind().labels == Labels::values) return bins_of_values(std::move(rows), table);
+  std::vector<std::vector<std::int64_t>> all(table.label_names.size());
+  for (const std::int64_t row : rows) {
+    all[static_cast<std::size_t>(table.classes[static_cast<std::size_t>(row)])].push_back(row);
+  }
+  return all;
+}
+
+std::string rejected_label(RowStatus status, std::string_view label, const PrepConfig& config) {
+  if (!label_rules(config.kind().labels).separates_names) return std::string(label);
+  const std::vector<std::string_view> names = names_in(label, config.source.label_separator);
+  for (auto name = names.begin(); name != names.end(); ++name) {
+    const auto& listed = config.task.labels;
+    const bool rejects = status == RowStatus::repeated_label
+                             ? std::find(names.begin(), name, *name) != name
+                             : std::find(listed.begin(), listed.end(), tokenize::valid_utf8(*name)) == listed.end();
+    if (rejects) return std::string(*name);
+  }
+  return std::string(label);
+}
+
+}  // namespace bert_hpc::prep

@@ -1,0 +1,74 @@
+// Internal to the module: the labels of rows, how their text is read, and what the table of rows keeps of them. The
+// kinds of labels (tasks::Labels) are distinguished in row_labels.cpp alone: a further kind is a case in its functions.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "bert_hpc/data/label_column.hpp"
+#include "bert_hpc/prep/row_table.hpp"
+
+namespace bert_hpc::prep {
+
+/// What the input may ask of labels of a kind.
+struct LabelRules {
+  bool can_stratify = false;         ///< [split] stratify has a meaning
+  bool stratifies_usually = false;   ///< its default without [split] group
+  bool may_be_empty = false;         ///< a row with an empty label column is complete
+  const char* usual_separator = "";  ///< default of [source] label_separator
+  bool separates_names = false;      ///< between the names of a label; else a label ends before the separator
+};
+LabelRules label_rules(tasks::Labels kind);
+
+/// The part of the label column's text that is the label, without blanks around it.
+std::string_view label_text(std::string_view column, const PrepConfig& config);
+
+/// Fills a table with the labels of its rows, one row after the other. Labels are numbered as they come, after those of
+/// [task] labels.
+class LabelReader {
+ public:
+  /// Both must outlive it.
+  LabelReader(const PrepConfig& config, RowTable& table);
+
+  /// The label of the row under way: train where it can be used, else why it cannot.
+  RowStatus read(std::string_view text);
+  /// The row under way has come to its end, with a label that was read or without.
+  void end_row();
+
+ private:
+  RowStatus read_class(std::string_view text);
+  RowStatus read_set(std::string_view text);
+  bool find_or_add(std::string_view text, std::int32_t& number);
+  std::int32_t add(const std::string& name);
+
+  const PrepConfig& config_;
+  RowTable& table_;
+  std::unordered_map<std::string, std::int32_t> numbers_;
+  // Of the row under way:
+  std::int32_t class_ = 0;
+  float value_ = 0;
+  std::vector<std::int32_t> set_;
+};
+
+/// The label of a row of the table, which must outlive it.
+data::Label label_of(const RowTable& table, std::int64_t row);
+
+/// Takes a row, which was usable and is not any longer, out of the counts of labels.
+void uncount_label(RowTable& table, std::int64_t row);
+
+/// Replaces the numbers of label names by `number` (names). What is not `kept` (names) goes: a row with such a class
+/// is rejected, a set loses such names.
+void renumber_labels(RowTable& table, const std::vector<std::int32_t>& number, const std::vector<bool>& kept);
+
+/// Divides `rows` into those that are split apart from each other: those of one class, or of near values. The kind can
+/// stratify.
+std::vector<std::vector<std::int64_t>> strata_of(std::vector<std::int64_t> rows, const RowTable& table,
+                                                 const PrepConfig& config);
+
+/// The part of a label for which its row is rejected.
+std::string rejected_label(RowStatus status, std::string_view label, const PrepConfig& config);
+
+}  // namespace bert_hpc::prep
