@@ -70,7 +70,7 @@ def read_predictions(run, folder):
         return
     try:
         with h5py.File(path, "r") as file:
-            found = {name: np.ravel(file[name][()]) for name in ("label", "prediction", "source_index") if name in file}
+            found = {name: np.atleast_1d(file[name][()]) for name in ("label", "prediction", "source_index") if name in file}
             if len({len(column) for column in found.values()}) != 1 or len(found) < 3:
                 raise ReportError(f"'{path}' is damaged: it needs 'label', 'prediction' and 'source_index' of one length.")
             if "probabilities" in file and file["probabilities"].ndim == 2:

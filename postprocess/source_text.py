@@ -103,5 +103,5 @@ def write_all(runs, options, output):
                 writer.writerow(row + texts[int(row[0])])
         paths.append(target)
     if not paths:
-        raise ReportError("There is no predictions.csv for --text: classification and regression write it for a test split.")
+        raise ReportError("There is no predictions.csv for --text: tasks with labels write it for a test split.")
     return paths

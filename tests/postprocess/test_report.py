@@ -842,6 +842,15 @@ class Predictions(InFolder):
         self.assertEqual([row[3:5] for row in tables.classes([reading.load_run(run, "run")])[1]], [["a", 1], ["b", 2]])
         self.assertEqual(self.drawn(run, plot_predictions), [])
 
+    def test_sets_of_labels(self):
+        label, prediction = np.int32([[0, 1], [1, 1], [0, 0]]), np.int32([[1, 1], [1, 0], [0, 0]])
+        run = self.predict("multi_label", label, prediction, ["a", "b"])
+        found = reading.load_run(run, "run").predictions
+        np.testing.assert_array_equal(found["label"], label)
+        np.testing.assert_array_equal(found["prediction"], prediction)
+        for module in (plot_confusion, plot_predictions, plot_regression):
+            self.assertEqual(self.drawn(run, module), [])
+
     def test_thousands_of_classes_have_no_matrix(self):
         for classes, has_matrix in ((1000, True), (1001, False)):
             run = self.predict("classification", np.int32([0, 1, 1, 999]), np.int32([0, 1, 0, 1]), [str(i) for i in range(classes)])
