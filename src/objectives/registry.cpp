@@ -10,9 +10,10 @@ namespace bert_hpc::objectives {
 Objective classification();
 Objective regression();
 Objective masked_lm();
+Objective multi_label();
 
 const Objective& named(std::string_view name) {
-  static const std::vector<Objective> all = {classification(), regression(), masked_lm()};
+  static const std::vector<Objective> all = {classification(), multi_label(), regression(), masked_lm()};
   const tasks::Task& task = tasks::named(name);
   const auto found = std::find_if(all.begin(), all.end(), [&](const Objective& o) { return o.task == &task; });
   core::require(found != all.end(), "every task has an objective");

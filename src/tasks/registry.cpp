@@ -9,14 +9,15 @@ namespace bert_hpc::tasks {
 const Task& classification();
 const Task& regression();
 const Task& masked_lm();
+const Task& multi_label();
 
 const std::vector<const Task*>& all() {
-  static const std::vector<const Task*> tasks = {&classification(), &regression(), &masked_lm()};
+  static const std::vector<const Task*> tasks = {&classification(), &multi_label(), &regression(), &masked_lm()};
   return tasks;
 }
 
 std::vector<std::string> planned_names() {
-  return {"multi_label", "token_classification", "question_answering", "answer_ranking", "embedding"};
+  return {"token_classification", "question_answering", "answer_ranking", "embedding"};
 }
 
 const Task* find(std::string_view name) {

@@ -45,6 +45,7 @@ struct ShardContent {
   std::vector<std::uint8_t> token_type_ids;  // written where not empty
   std::vector<std::int32_t> classes;
   std::vector<float> values;
+  std::vector<std::uint8_t> sets;  // (sequences, 3)
   std::vector<std::int64_t> source_index;
   std::int64_t max_length = 0;
 
@@ -67,9 +68,10 @@ inline ShardContent make_content(const tasks::Task* task, std::int64_t sequences
     content.max_length = std::max(content.max_length, length);
     if (task == tasks::find("classification")) content.classes.push_back(static_cast<std::int32_t>(random() % 3));
     if (task == tasks::find("regression")) content.values.push_back(static_cast<float>(random() % 90) / 10.0f);
+    for (int name = 0; name < 3 && task->labels == tasks::Labels::sets; ++name) content.sets.push_back(random() % 2);
     content.source_index.push_back(1000 + s);
   }
-  if (task != tasks::find("classification")) content.label_names = "[]";
+  if (!task->has_label_names()) content.label_names = "[]";
   return content;
 }
 
@@ -88,6 +90,9 @@ inline void write_shard(const std::string& path, const ShardContent& c, const st
   if (!c.token_type_ids.empty()) file.write(set::token_type_ids, c.token_type_ids, {}, storage);
   if (c.task == tasks::find("classification") && has(set::labels)) file.write(set::labels, c.classes, {}, storage);
   if (c.task == tasks::find("regression") && has(set::labels)) file.write(set::labels, c.values, {}, storage);
+  if (c.task->labels == tasks::Labels::sets && has(set::labels)) {
+    file.write(set::labels, c.sets, {std::ssize(c.sets) / 3, 3}, storage);
+  }
   if (has(set::source_index)) file.write(set::source_index, c.source_index, {}, storage);
   const auto text = [&](const char* name, const std::string& value) {
     if (has(name)) file.write_attribute("/", name, value);

@@ -57,6 +57,11 @@ void check_samples(ShardReader& reader, const std::vector<ShardContent>& content
       const auto i = static_cast<std::size_t>(s), all = static_cast<std::size_t>(sample);
       if (content.task == tasks::find("classification")) REQUIRE(reader.classes()[all] == content.classes[i]);
       if (content.task == tasks::find("regression")) REQUIRE(reader.values()[all] == content.values[i]);
+      if (content.task == tasks::find("multi_label")) {
+        for (std::size_t name = 0; name < 3; ++name) {
+          REQUIRE(reader.sets()[3 * all + name] == content.sets[3 * i + name]);
+        }
+      }
     }
   }
   CHECK(reader.samples() == sample);
@@ -65,7 +70,7 @@ void check_samples(ShardReader& reader, const std::vector<ShardContent>& content
 }  // namespace
 
 TEST_CASE("samples of several shards come back as written, from memory and through the cache") {
-  for (const tasks::Task* task : {tasks::find("classification"), tasks::find("regression"), tasks::find("masked_lm")}) {
+  for (const tasks::Task* task : tasks::all()) {
     for (const bool pairs : {false, true}) {
       ScratchDirectory directory;
       std::vector<ShardContent> contents;
@@ -266,6 +271,28 @@ TEST_CASE("datasets and attributes that are missing or of another kind are refus
   }
 }
 
+TEST_CASE("sets that do not have a column for each label name are refused") {
+  ScratchDirectory directory;
+  const tasks::Task* const task = tasks::find("multi_label");
+  const ShardContent good = make_content(task, 10, 1);
+  const ShardReaderOptions options = options_for(task, {directory / "b.h5"});
+  const auto labels = [&](const std::vector<std::int64_t>& extents) {
+    write_shard(directory / "b.h5", good, {"/labels"},
+                [&](io::Hdf5File& file) { file.write("/labels", std::vector<std::uint8_t>(20), extents); });
+    return refusal(options);
+  };
+  CHECK_THAT(labels({20}), ContainsSubstring("has shape (20); the attributes say (10, 3)"));
+  CHECK_THAT(labels({10, 2}), ContainsSubstring("has shape (10, 2); the attributes say (10, 3)"));
+  ShardContent unnamed = good;
+  unnamed.label_names = "[]";
+  write_shard(directory / "b.h5", unnamed);
+  CHECK_THAT(refusal(options), ContainsSubstring("'label_names' names no label"));
+  write_shard(directory / "b.h5", good, {"/labels"}, [&](io::Hdf5File& file) {
+    file.write("/labels", std::vector<std::int32_t>(30), {10, 3});
+  });
+  CHECK_THAT(refusal(options), ContainsSubstring("/labels") && ContainsSubstring("int32"));
+}
+
 TEST_CASE("offsets, ids and labels out of range are refused, naming file and row") {
   ScratchDirectory directory;
   const auto with = [&](const tasks::Task* task, const std::function<void(ShardContent&)>& change,
@@ -305,6 +332,7 @@ TEST_CASE("offsets, ids and labels out of range are refused, naming file and row
   check_row3(with(classes, [](auto& c) { c.classes[3] = -1; }), "between 0 and 2");
   check_row3(with(values, [](auto& c) { c.values[3] = std::nanf(""); }), "no label");
   check_row3(with(values, [](auto& c) { c.values[3] = INFINITY; }), "infinite");
+  check_row3(with(tasks::find("multi_label"), [](auto& c) { c.sets[3 * 3 + 1] = 2; }), "has 2 for label name 1");
   for (const bool cached : {false, true}) {
     for (const std::int32_t id : {1000, -1, std::numeric_limits<std::int32_t>::min()}) {
       check_row3(with(

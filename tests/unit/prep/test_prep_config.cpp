@@ -54,6 +54,16 @@ TEST_CASE("defaults follow the format") {
   CHECK(parse(good, {"source.quotes=true"}).row_format().quotes);
 }
 
+TEST_CASE("a comma separates the names of sets, and ends no class") {
+  const PrepConfig sets = parse(good, {"task.name=\"multi_label\""});
+  CHECK(sets.source.label_separator == ",");
+  CHECK(sets.row_format().list_column == sets.source.label);
+  CHECK(sets.row_format().list_separator == ",");
+  CHECK(parse(good, {"task.name=\"multi_label\"", "source.label_separator=\"\""}).source.label_separator.empty());
+  CHECK(parse(good).source.label_separator.empty());
+  CHECK(parse(good).row_format().list_column.empty());
+}
+
 TEST_CASE("formats are found by their names") {
   CHECK(find_text_format("SQuAD") == nullptr);
   for (const TextFormat* format : text_formats()) {
@@ -131,6 +141,9 @@ TEST_CASE("samples, groups and strata go with what they are of") {
   CHECK_THAT(message(good, {"split.group=\"id\"", "split.stratify=true"}), ContainsSubstring("does not go with group"));
   CHECK_FALSE(parse(good, {"task.name=\"regression\""}).stratifies());
   CHECK(parse(good, {"task.name=\"regression\"", "split.stratify=true"}).stratifies());
+  CHECK_FALSE(parse(good, {"task.name=\"multi_label\""}).split.stratify);
+  CHECK_THAT(message(good, {"task.name=\"multi_label\"", "split.stratify=true"}),
+             ContainsSubstring("[split] stratify = true has no meaning for multi_label"));
   CHECK_THAT(message(good, {"task.name=\"masked_lm\"", "source.format=\"text\"", "split.group=\"id\""}),
              ContainsSubstring("plain text has none"));
   const PrepConfig written = parse(good, {"split.group=\"id\"", "filter.sample=0.25"});

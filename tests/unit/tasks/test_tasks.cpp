@@ -12,7 +12,7 @@ TEST_CASE("tasks are found by name, and names are kept apart from those of later
     for (const std::string& planned : tasks::planned_names()) CHECK(planned != task->name);
   }
   CHECK(tasks::find("Classification") == nullptr);
-  CHECK(tasks::names() == std::vector<std::string>{"classification", "regression", "masked_lm"});
+  CHECK(tasks::names() == std::vector<std::string>{"classification", "multi_label", "regression", "masked_lm"});
 }
 
 TEST_CASE("no key belongs to two tasks, and keys come by name") {

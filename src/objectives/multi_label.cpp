@@ -1,0 +1,20 @@
+// A sigmoid for each label name. The loss of a sequence is the mean over names, as in Transformers'
+// multi_label_classification.
+#include "bert_hpc/objectives/objective.hpp"
+#include "bert_hpc/ops/binary_cross_entropy.hpp"
+
+namespace bert_hpc::objectives {
+namespace {
+
+void loss(const core::Targets& targets, float scale, core::Tensor<float> logits, float* row_losses,
+          core::Tensor<float> d_logits) {
+  ops::binary_cross_entropy(logits, targets.values, scale, row_losses, d_logits);
+}
+
+}  // namespace
+
+Objective multi_label() {
+  return {.task = tasks::find("multi_label"), .head = layers::sequence_head(loss), .predict = predict_sets};
+}
+
+}  // namespace bert_hpc::objectives
