@@ -65,7 +65,8 @@ void FeedForward::forward(Engine& engine, const StepContext& context, const RowS
                           SavedActivations& of_micro_batch) const {
   auto& saved = static_cast<Saved&>(of_micro_batch);
   const core::TokenRows& rows = rows_of(context, selection);
-  intermediate_.forward_gelu(engine, group_.gather(x, rows.count), saved.intermediate, saved.activated);
+  intermediate_.forward(engine, group_.gather(x, rows.count), settings_.activation, saved.intermediate,
+                        saved.activated);
   finish_forward(engine, context, rows, saved.activated, x, saved);
 }
 
@@ -83,7 +84,7 @@ void FeedForward::backward_input(Engine& engine, const StepContext& context, con
     ops::gelu_backward(saved.intermediate, deferred.d_intermediate, deferred.d_intermediate,
                        deferred.intermediate_sums);
   } else {
-    output_.backward_input_gelu(engine, d_product, saved.intermediate, deferred.d_intermediate);
+    output_.backward_input(engine, d_product, settings_.activation, saved.intermediate, deferred.d_intermediate);
   }
   intermediate_.backward_input(engine, deferred.d_intermediate, sum, ops::Write::accumulate);
   group_.sum(sum, d_x);

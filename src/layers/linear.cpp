@@ -26,20 +26,21 @@ void Linear::forward(const Engine& engine, ConstMatrix x, Matrix y) const {
   products(engine).forward(x, values(), bias(), y);
 }
 
-void Linear::forward_gelu(const Engine& engine, ConstMatrix x, Matrix pre, Matrix y) const {
-  products(engine).forward_gelu(x, values(), bias(), pre, y);
+void Linear::forward(const Engine& engine, ConstMatrix x, ops::Activation activation, Matrix pre, Matrix y) const {
+  products(engine).forward(x, values(), {bias(), activation, pre}, y);
 }
 
 void Linear::forward_without_bias(const Engine& engine, ConstMatrix x, Matrix y) const {
-  products(engine).forward(x, values(), nullptr, y);
+  products(engine).forward(x, values(), {}, y);
 }
 
 void Linear::backward_input(const Engine& engine, ConstMatrix d_y, Matrix d_x, ops::Write write) const {
   products(engine).backward_input(d_y, values(), d_x, write);
 }
 
-void Linear::backward_input_gelu(const Engine& engine, ConstMatrix d_y, ConstMatrix pre, Matrix d_pre) const {
-  products(engine).backward_input_gelu(d_y, values(), pre, d_pre);
+void Linear::backward_input(const Engine& engine, ConstMatrix d_y, ops::Activation activation, ConstMatrix pre,
+                            Matrix d_pre) const {
+  products(engine).backward_input(d_y, values(), d_pre, {activation, pre});
 }
 
 void Linear::add_weight_gradient(const Engine& engine, ConstMatrix d_y, ConstMatrix x, float* d_bias) const {

@@ -58,7 +58,7 @@ std::vector<LinearWeight> MaskedLmHead::linear_weights() const {
 void MaskedLmHead::forward(Engine& engine, const StepContext& context, ConstMatrix x,
                            SavedActivations& of_micro_batch) const {
   auto& saved = static_cast<Saved&>(of_micro_batch);
-  dense_.forward_gelu(engine, x, saved.dense, saved.activated);
+  dense_.forward(engine, x, settings_.activation, saved.dense, saved.activated);
   ops::residual_layer_norm_forward(context.dropout(0.0f, settings_.site), group_.own(context.batch.targets.rows),
                                    saved.activated, nullptr, {}, parameters_.value(gamma_).data,
                                    parameters_.value(beta_).data, settings_.layer_norm_epsilon, saved.features,

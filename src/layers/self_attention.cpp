@@ -110,12 +110,21 @@ void SelfAttention::plan_scratch(core::Workspace& workspace, std::int64_t tokens
   workspace.release(mark);
 }
 
-ops::AttentionExtents SelfAttention::extents(const StepContext& context) const {
-  return {.sequences = context.batch.sequences,
-          .heads = heads_,
-          .head_dim = settings_.hidden / settings_.heads,
-          .max_length = context.batch.max_length,
-          .first_head = group_.place().begin(settings_.heads)};
+ops::AttentionInputs SelfAttention::inputs(const StepContext& context, const TokenRows& rows,
+                                           const Saved& saved) const {
+  const ConstMatrix key_value = saved.key_value;
+  return {.extents = {.sequences = context.batch.sequences,
+                      .heads = heads_,
+                      .head_dim = settings_.hidden / settings_.heads,
+                      .max_length = context.batch.max_length,
+                      .first_head = group_.place().begin(settings_.heads)},
+          .queries = rows,
+          .keys = context.batch.tokens,
+          .dropout = context.dropout(settings_.attention_dropout, settings_.first_site),
+          .q = saved.query,
+          .k = key_value.column_range(0, width_),
+          .v = key_value.column_range(width_, width_),
+          .mask = settings_.mask};
 }
 
 std::vector<LinearWeight> SelfAttention::linear_weights(bool selects) const {
@@ -137,11 +146,7 @@ void SelfAttention::forward(Engine& engine, const StepContext& context, const Ro
   } else {
     query_key_value_.forward(engine, all, saved.query_key_value);
   }
-  const ConstMatrix key_value = saved.key_value;
-  engine.attention.forward(extents(context), rows, context.batch.tokens,
-                           context.dropout(settings_.attention_dropout, settings_.first_site), saved.query,
-                           key_value.column_range(0, width_), key_value.column_range(width_, width_), saved.context,
-                           saved.log_sum_exp, saved.kept_pairs);
+  engine.attention.forward(inputs(context, rows, saved), saved.results());
   finish_forward(engine, context, rows, saved.context, residual, saved);
 }
 
@@ -160,12 +165,9 @@ void SelfAttention::backward_input(Engine& engine, const StepContext& context, c
       selection != nullptr ? workspace.take(rows.count, settings_.hidden, group_.partial_type(settings_.storage)) : sum;
   begin_backward(context, rows, saved, d_y, deferred, d_rows);
   output_.backward_input(engine, group_.gather(deferred.d_product, rows.count), d_context, Write::replace);
-  const ConstMatrix key_value = saved.key_value;
-  engine.attention.backward(
-      extents(context), rows, context.batch.tokens, context.dropout(settings_.attention_dropout, settings_.first_site),
-      saved.query, key_value.column_range(0, width_), key_value.column_range(width_, width_), saved.context,
-      saved.log_sum_exp, saved.kept_pairs, d_context, deferred.d_query, deferred.d_key_value.column_range(0, width_),
-      deferred.d_key_value.column_range(width_, width_));
+  engine.attention.backward(inputs(context, rows, saved), saved.results(), d_context,
+                            {deferred.d_query, deferred.d_key_value.column_range(0, width_),
+                             deferred.d_key_value.column_range(width_, width_)});
   if (selection != nullptr) {
     query_.backward_input(engine, deferred.d_query, d_rows, Write::accumulate);
     key_value_.backward_input(engine, deferred.d_key_value, sum, Write::replace);

@@ -38,6 +38,8 @@ class SelfAttention : public ResidualSublayer {
     Matrix context;                    ///< (rows, width): attention's result
     Tensor<float> log_sum_exp;         ///< (heads here, rows)
     Tensor<std::uint64_t> kept_pairs;  ///< (heads here · dropout_tiles, rows): what dropout keeps, see ops::Attention
+
+    ops::AttentionResults results() const { return {context, log_sum_exp, kept_pairs}; }
   };
   struct Deferred : ResidualGradients {
     Matrix d_query;            ///< (rows, width)
@@ -45,7 +47,7 @@ class SelfAttention : public ResidualSublayer {
     Matrix d_query_key_value;  ///< (tokens, 3·width)
   };
 
-  ops::AttentionExtents extents(const StepContext& context) const;
+  ops::AttentionInputs inputs(const StepContext& context, const core::TokenRows& rows, const Saved& saved) const;
 
   std::int64_t heads_, width_;  // here, and the columns of these heads
   // Without a selection one product computes all three, with one the first is of the selected rows alone.

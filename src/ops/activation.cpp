@@ -200,6 +200,35 @@ void bias_gelu_forward(Matrix pre, const float* bias, Matrix y) {
   core::with_type(pre.type, [&]<class T>() { bias_gelu_forward_in<T>(pre.as<T>(), bias, y.as<T>()); });
 }
 
+namespace {
+
+void require_built(Activation activation) {
+  core::require(activation == Activation::gelu, "matrix product: an activation that is not built in");
+}
+
+}  // namespace
+
+void finish(const Epilogue& epilogue, Matrix y) {
+  if (epilogue.activation == Activation::none) {
+    if (epilogue.bias != nullptr) add_bias(y, epilogue.bias);
+    return;
+  }
+  require_built(epilogue.activation);
+  if (epilogue.bias == nullptr) return activate(epilogue, y);
+  bias_gelu_forward(epilogue.pre, epilogue.bias, y);
+}
+
+void finish(const InputEpilogue& epilogue, Matrix d_x) {
+  if (epilogue.activation == Activation::none) return;
+  require_built(epilogue.activation);
+  gelu_backward(epilogue.pre, d_x, d_x);
+}
+
+void activate(const Epilogue& epilogue, Matrix y) {
+  require_built(epilogue.activation);
+  gelu_forward(epilogue.pre, y);
+}
+
 void gelu_backward(ConstMatrix pre, ConstMatrix d_y, Matrix d_pre) {
   core::with_type(pre.type, [&]<class T>() { gelu_backward_in<T>(pre.as<T>(), d_y.as<T>(), d_pre.as<T>()); });
 }

@@ -70,11 +70,11 @@ KOKKOS_INLINE_FUNCTION void store_sums(std::int64_t count, const float* sums, T*
 }
 
 template <class T>
-Problem<T> make_problem(const AttentionExtents& extents, const TokenRows& queries, const TokenRows& keys,
-                        const Dropout& dropout, ConstMatrix q, ConstMatrix k, ConstMatrix v) {
-  const std::uint32_t threshold = dropout_threshold(dropout.probability);
-  const float scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(extents.head_dim)));
-  return {extents, queries, keys, dropout, threshold, dropout_scale(threshold), scale, q.as<T>(), k.as<T>(), v.as<T>()};
+Problem<T> make_problem(const AttentionInputs& in) {
+  const std::uint32_t threshold = dropout_threshold(in.dropout.probability);
+  const float scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(in.extents.head_dim)));
+  return {in.extents, in.queries,   in.keys,      in.dropout,  threshold, dropout_scale(threshold),
+          scale,      in.q.as<T>(), in.k.as<T>(), in.v.as<T>()};
 }
 
 // s_j = q·k_j / √d,  lse = log Σ_j exp(s_j),  out = Σ_j kept_j · exp(s_j − lse) · v_j
@@ -164,22 +164,20 @@ class PlainAttention : public Attention {
   std::string name() const override { return "plain"; }
   std::int64_t reserve(std::int64_t, std::int64_t) override { return 0; }
 
-  void forward(const AttentionExtents& extents, const TokenRows& queries, const TokenRows& keys, const Dropout& dropout,
-               ConstMatrix q, ConstMatrix k, ConstMatrix v, Matrix out, Tensor<float> log_sum_exp,
-               Tensor<std::uint64_t>) override {
-    core::with_type(q.type, [&]<class T>() {
-      plain_forward<T>(make_problem<T>(extents, queries, keys, dropout, q, k, v), out.as<T>(), log_sum_exp);
+  void forward(const AttentionInputs& inputs, const AttentionResults& results) override {
+    core::with_type(inputs.q.type, [&]<class T>() {
+      plain_forward<T>(make_problem<T>(inputs), results.out.as<T>(), results.log_sum_exp);
     });
   }
 
-  void backward(const AttentionExtents& extents, const TokenRows& queries, const TokenRows& keys,
-                const Dropout& dropout, ConstMatrix q, ConstMatrix k, ConstMatrix v, ConstMatrix out,
-                Tensor<const float> log_sum_exp, Tensor<const std::uint64_t>, ConstMatrix d_out, Matrix d_q, Matrix d_k,
-                Matrix d_v) override {
-    core::with_type(q.type, [&]<class T>() {
-      const Problem<T> problem = make_problem<T>(extents, queries, keys, dropout, q, k, v);
-      plain_backward_q<T>(problem, out.as<T>(), log_sum_exp, d_out.as<T>(), d_q.as<T>());
-      plain_backward_kv<T>(problem, out.as<T>(), log_sum_exp, d_out.as<T>(), d_k.as<T>(), d_v.as<T>());
+  void backward(const AttentionInputs& inputs, const AttentionResults& results, ConstMatrix d_out,
+                const AttentionGradients& gradients) override {
+    core::with_type(inputs.q.type, [&]<class T>() {
+      const Problem<T> problem = make_problem<T>(inputs);
+      const Tensor<const T> out = results.out.as<T>();
+      plain_backward_q<T>(problem, out, results.log_sum_exp, d_out.as<T>(), gradients.d_q.as<T>());
+      plain_backward_kv<T>(problem, out, results.log_sum_exp, d_out.as<T>(), gradients.d_k.as<T>(),
+                           gradients.d_v.as<T>());
     });
   }
 };

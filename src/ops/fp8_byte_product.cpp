@@ -65,18 +65,15 @@ Fp8Matmul::Operand ByteFp8Product::turned(ConstMatrix x, Fp8Operand operand) {
   return described(place, operand);
 }
 
-void ByteFp8Product::run_forward(ConstMatrix x, const float* bias, Matrix y) {
+void ByteFp8Product::run_forward(ConstMatrix x, const Epilogue& epilogue, Matrix y) {
   if (x.rows == 0) return;
-  multiply({.m = y.rows, .n = y.columns, .k = x.columns, .a = as_it_is(x, Fp8Operand::x), .b = weight(false), .c = y});
-  if (bias != nullptr) add_bias(y, bias);
+  const Matrix sum = epilogue.sum(y);
+  multiply(
+      {.m = sum.rows, .n = sum.columns, .k = x.columns, .a = as_it_is(x, Fp8Operand::x), .b = weight(false), .c = sum});
+  finish(epilogue, y);
 }
 
-void ByteFp8Product::run_forward_gelu(ConstMatrix x, const float* bias, Matrix pre, Matrix y) {
-  run_forward(x, nullptr, pre);
-  bias_gelu_forward(pre, bias, y);
-}
-
-void ByteFp8Product::run_backward_input(ConstMatrix d_y, Matrix d_x, Write write) {
+void ByteFp8Product::run_backward_input(ConstMatrix d_y, Matrix d_x, const InputEpilogue& epilogue) {
   if (d_y.rows == 0) return;
   multiply({.m = d_x.rows,
             .n = d_x.columns,
@@ -84,12 +81,8 @@ void ByteFp8Product::run_backward_input(ConstMatrix d_y, Matrix d_x, Write write
             .a = as_it_is(d_y, Fp8Operand::d_y),
             .b = weight(true),
             .c = d_x,
-            .beta = write == Write::accumulate ? 1.0f : 0.0f});
-}
-
-void ByteFp8Product::run_backward_input_gelu(ConstMatrix d_y, ConstMatrix pre, Matrix d_pre) {
-  run_backward_input(d_y, d_pre, Write::replace);
-  gelu_backward(pre, d_pre, d_pre);
+            .beta = epilogue.write == Write::accumulate ? 1.0f : 0.0f});
+  finish(epilogue, d_x);
 }
 
 void ByteFp8Product::run_backward_weight(ConstMatrix d_y, ConstMatrix x, Tensor<float> d_w, Write write) {

@@ -42,10 +42,8 @@ class ByteFp8Product : public Fp8Product {
 
  private:
   void round_weight(std::size_t layer) override;
-  void run_forward(ConstMatrix x, const float* bias, Matrix y) override;
-  void run_forward_gelu(ConstMatrix x, const float* bias, Matrix pre, Matrix y) override;
-  void run_backward_input(ConstMatrix d_y, Matrix d_x, Write write) override;
-  void run_backward_input_gelu(ConstMatrix d_y, ConstMatrix pre, Matrix d_pre) override;
+  void run_forward(ConstMatrix x, const Epilogue& epilogue, Matrix y) override;
+  void run_backward_input(ConstMatrix d_y, Matrix d_x, const InputEpilogue& epilogue) override;
   void run_backward_weight(ConstMatrix d_y, ConstMatrix x, Tensor<float> d_w, Write write) override;
 
   Fp8Matmul::Operand as_it_is(ConstMatrix x, Fp8Operand operand);

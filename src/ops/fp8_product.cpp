@@ -61,17 +61,11 @@ class PortableFp8Product final : public Fp8Product {
     return y;
   }
 
-  void run_forward(ConstMatrix x, const float* bias, Matrix y) override {
-    rounded().forward(through_fp8(x, Fp8Operand::x, true), weight(), bias, y);
+  void run_forward(ConstMatrix x, const Epilogue& epilogue, Matrix y) override {
+    rounded().forward(through_fp8(x, Fp8Operand::x, true), weight(), epilogue, y);
   }
-  void run_forward_gelu(ConstMatrix x, const float* bias, Matrix pre, Matrix y) override {
-    rounded().forward_gelu(through_fp8(x, Fp8Operand::x, true), weight(), bias, pre, y);
-  }
-  void run_backward_input(ConstMatrix d_y, Matrix d_x, Write write) override {
-    rounded().backward_input(through_fp8(d_y, Fp8Operand::d_y, true), weight(), d_x, write);
-  }
-  void run_backward_input_gelu(ConstMatrix d_y, ConstMatrix pre, Matrix d_pre) override {
-    rounded().backward_input_gelu(through_fp8(d_y, Fp8Operand::d_y, true), weight(), pre, d_pre);
+  void run_backward_input(ConstMatrix d_y, Matrix d_x, const InputEpilogue& epilogue) override {
+    rounded().backward_input(through_fp8(d_y, Fp8Operand::d_y, true), weight(), d_x, epilogue);
   }
   void run_backward_weight(ConstMatrix d_y, ConstMatrix x, Tensor<float> d_w, Write write) override {
     const ConstMatrix gradient = through_fp8(d_y, Fp8Operand::d_y, false);
@@ -118,28 +112,16 @@ std::int64_t Fp8Product::reserve(const ProductExtents& largest) {
   return scales_.bytes() + reserve_rounded(largest);
 }
 
-void Fp8Product::forward(ConstMatrix x, Tensor<const float> w, const float* bias, Matrix y) {
-  if (scales_.known()) return run_forward(x, bias, y);
+void Fp8Product::forward(ConstMatrix x, Tensor<const float> w, const Epilogue& epilogue, Matrix y) {
+  if (scales_.known()) return run_forward(x, epilogue, y);
   note_magnitude(x, scale(Fp8Operand::x));
-  rounded_.forward(x, w, bias, y);
+  rounded_.forward(x, w, epilogue, y);
 }
 
-void Fp8Product::forward_gelu(ConstMatrix x, Tensor<const float> w, const float* bias, Matrix pre, Matrix y) {
-  if (scales_.known()) return run_forward_gelu(x, bias, pre, y);
-  note_magnitude(x, scale(Fp8Operand::x));
-  rounded_.forward_gelu(x, w, bias, pre, y);
-}
-
-void Fp8Product::backward_input(ConstMatrix d_y, Tensor<const float> w, Matrix d_x, Write write) {
-  if (scales_.known()) return run_backward_input(d_y, d_x, write);
+void Fp8Product::backward_input(ConstMatrix d_y, Tensor<const float> w, Matrix d_x, const InputEpilogue& epilogue) {
+  if (scales_.known()) return run_backward_input(d_y, d_x, epilogue);
   note_magnitude(d_y, scale(Fp8Operand::d_y));
-  rounded_.backward_input(d_y, w, d_x, write);
-}
-
-void Fp8Product::backward_input_gelu(ConstMatrix d_y, Tensor<const float> w, ConstMatrix pre, Matrix d_pre) {
-  if (scales_.known()) return run_backward_input_gelu(d_y, pre, d_pre);
-  note_magnitude(d_y, scale(Fp8Operand::d_y));
-  rounded_.backward_input_gelu(d_y, w, pre, d_pre);
+  rounded_.backward_input(d_y, w, d_x, epilogue);
 }
 
 void Fp8Product::backward_weight(ConstMatrix d_y, ConstMatrix x, Matrix d_w, float* d_bias, Write write) {

@@ -41,8 +41,8 @@ class GemmProduct : public MatrixProduct {
   using MatrixProduct::MatrixProduct;
   bool rows_are_independent() const override { return false; }
   std::int64_t reserve(const ProductExtents&) override { return 0; }
-  void forward(ConstMatrix x, Tensor<const float> w, const float* bias, Matrix y) override;
-  void backward_input(ConstMatrix d_y, Tensor<const float> w, Matrix d_x, Write write) override;
+  void forward(ConstMatrix x, Tensor<const float> w, const Epilogue& epilogue, Matrix y) override;
+  void backward_input(ConstMatrix d_y, Tensor<const float> w, Matrix d_x, const InputEpilogue& epilogue) override;
   void backward_weight(ConstMatrix d_y, ConstMatrix x, Matrix d_w, float* d_bias, Write write) override;
 
  protected:

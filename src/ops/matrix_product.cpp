@@ -44,29 +44,21 @@ std::int64_t MatrixProduct::keep_weights(const core::ParameterStore& parameters)
   return kept_->bytes();
 }
 
-void MatrixProduct::forward_gelu(ConstMatrix x, Tensor<const float> w, const float* bias, Matrix pre, Matrix y) {
-  forward(x, w, nullptr, pre);
-  bias_gelu_forward(pre, bias, y);
+void GemmProduct::forward(ConstMatrix x, Tensor<const float> w, const Epilogue& epilogue, Matrix y) {
+  const Matrix sum = epilogue.sum(y);
+  detail::require_product_shapes(compute(), x, w, sum);
+  if (sum.rows == 0) return;
+  gemm(sum.rows, sum.columns, x.columns, operand(x, Use::as_is), operand(read(w), Use::transposed), 0.0f,
+       {sum.data, sum.stride, sum.type});
+  finish(epilogue, y);
 }
 
-void MatrixProduct::backward_input_gelu(ConstMatrix d_y, Tensor<const float> w, ConstMatrix pre, Matrix d_pre) {
-  backward_input(d_y, w, d_pre, Write::replace);
-  gelu_backward(pre, d_pre, d_pre);
-}
-
-void GemmProduct::forward(ConstMatrix x, Tensor<const float> w, const float* bias, Matrix y) {
-  detail::require_product_shapes(compute(), x, w, y);
-  if (y.rows == 0) return;
-  gemm(y.rows, y.columns, x.columns, operand(x, Use::as_is), operand(read(w), Use::transposed), 0.0f,
-       {y.data, y.stride, y.type});
-  if (bias != nullptr) add_bias(y, bias);
-}
-
-void GemmProduct::backward_input(ConstMatrix d_y, Tensor<const float> w, Matrix d_x, Write write) {
+void GemmProduct::backward_input(ConstMatrix d_y, Tensor<const float> w, Matrix d_x, const InputEpilogue& epilogue) {
   detail::require_product_shapes(compute(), d_x, w, d_y);
   if (d_x.rows == 0) return;
   gemm(d_x.rows, d_x.columns, d_y.columns, operand(d_y, Use::as_is), operand(read(w), Use::as_is),
-       write == Write::accumulate ? 1.0f : 0.0f, {d_x.data, d_x.stride, d_x.type});
+       epilogue.write == Write::accumulate ? 1.0f : 0.0f, {d_x.data, d_x.stride, d_x.type});
+  finish(epilogue, d_x);
 }
 
 void GemmProduct::backward_weight(ConstMatrix d_y, ConstMatrix x, Matrix d_w, float* d_bias, Write write) {

@@ -106,11 +106,11 @@ std::string bench(const char* title, core::DataType type, std::int64_t heads, st
       site.probability = probability;
       site.sample = d_samples.data();
       const double forward = seconds([&] {
-        attention->forward(extents, rows, rows, site, part(qkv, 0), part(qkv, 1), part(qkv, 2), out, lse, kept);
+        attention->forward({extents, rows, rows, site, part(qkv, 0), part(qkv, 1), part(qkv, 2)}, {out, lse, kept});
       });
       const double backward = seconds([&] {
-        attention->backward(extents, rows, rows, site, part(qkv, 0), part(qkv, 1), part(qkv, 2), out, lse, kept, d_out,
-                            part(d_qkv, 0), part(d_qkv, 1), part(d_qkv, 2));
+        attention->backward({extents, rows, rows, site, part(qkv, 0), part(qkv, 1), part(qkv, 2)}, {out, lse, kept},
+                            d_out, {part(d_qkv, 0), part(d_qkv, 1), part(d_qkv, 2)});
       });
       const double operations = 4.0 * static_cast<double>(hidden) * squares;
       std::printf("%-22s %-42s dropout %.1f  forward %10.1f us %8.3f TFLOP/s  backward %10.1f us %8.3f TFLOP/s\n",

@@ -124,12 +124,12 @@ void bench_attention(std::int64_t rows, std::int64_t hidden, std::int64_t head_d
       const auto part = [hidden](const Matrix& m, std::int64_t i) { return m.tensor.column_range(i * hidden, hidden); };
       const std::string label = attention->name() + (probability > 0 ? ", dropout" : "");
       report((label + ": forward").c_str(), flops, "GFLOP/s", [&] {
-        attention->forward(extents, all.view(), all.view(), site, part(qkv, 0), part(qkv, 1), part(qkv, 2), out, lse,
-                           {});
+        attention->forward({extents, all.view(), all.view(), site, part(qkv, 0), part(qkv, 1), part(qkv, 2)},
+                           {out, lse, {}});
       });
       report((label + ": backward").c_str(), 2.5 * flops, "GFLOP/s", [&] {
-        attention->backward(extents, all.view(), all.view(), site, part(qkv, 0), part(qkv, 1), part(qkv, 2), out, lse,
-                            {}, d_out, part(d_qkv, 0), part(d_qkv, 1), part(d_qkv, 2));
+        attention->backward({extents, all.view(), all.view(), site, part(qkv, 0), part(qkv, 1), part(qkv, 2)},
+                            {out, lse, {}}, d_out, {part(d_qkv, 0), part(d_qkv, 1), part(d_qkv, 2)});
       });
     }
     if (rows * length > 1000000) break;  // the reference takes too long

@@ -107,9 +107,15 @@ struct Case {
     const Tensor<float> w(w_values.data(), shape.out, shape.in), d_w(d_w_values.data(), shape.out, shape.in);
     return {
         {"forward", [=, this](MatrixProduct& p) { p.forward(x, w, bias.data(), y); }},
-        {"forward+gelu", [=, this](MatrixProduct& p) { p.forward_gelu(x, w, bias.data(), pre_out, y); }},
+        {"forward+gelu",
+         [=, this](MatrixProduct& p) {
+           p.forward(x, w, {bias.data(), ops::Activation::gelu, pre_out}, y);
+         }},
         {"input", [=](MatrixProduct& p) { p.backward_input(y, w, d_x, Write::replace); }},
-        {"input+gelu'", [=](MatrixProduct& p) { p.backward_input_gelu(y, w, pre_in, d_x); }},
+        {"input+gelu'",
+         [=](MatrixProduct& p) {
+           p.backward_input(y, w, d_x, {ops::Activation::gelu, pre_in});
+         }},
         {"weight", [=, this](MatrixProduct& p) { p.backward_weight(y, x, d_w, d_bias.data(), Write::accumulate); }},
     };
   }

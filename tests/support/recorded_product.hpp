@@ -19,23 +19,15 @@ class RecordedProduct final : public ops::MatrixProduct {
   bool rows_are_independent() const override { return inner_->rows_are_independent(); }
   std::int64_t reserve(const ops::ProductExtents& largest) override { return inner_->reserve(largest); }
 
-  void forward(core::ConstMatrix x, core::Tensor<const float> w, const float* bias, core::Matrix y) override {
+  void forward(core::ConstMatrix x, core::Tensor<const float> w, const ops::Epilogue& epilogue,
+               core::Matrix y) override {
     record(x.rows, w);
-    inner_->forward(x, w, bias, y);
+    inner_->forward(x, w, epilogue, y);
   }
-  void forward_gelu(core::ConstMatrix x, core::Tensor<const float> w, const float* bias, core::Matrix pre,
-                    core::Matrix y) override {
-    record(x.rows, w);
-    inner_->forward_gelu(x, w, bias, pre, y);
-  }
-  void backward_input(core::ConstMatrix d_y, core::Tensor<const float> w, core::Matrix d_x, ops::Write write) override {
+  void backward_input(core::ConstMatrix d_y, core::Tensor<const float> w, core::Matrix d_x,
+                      const ops::InputEpilogue& epilogue) override {
     record(d_y.rows, w);
-    inner_->backward_input(d_y, w, d_x, write);
-  }
-  void backward_input_gelu(core::ConstMatrix d_y, core::Tensor<const float> w, core::ConstMatrix pre,
-                           core::Matrix d_pre) override {
-    record(d_y.rows, w);
-    inner_->backward_input_gelu(d_y, w, pre, d_pre);
+    inner_->backward_input(d_y, w, d_x, epilogue);
   }
   void backward_weight(core::ConstMatrix d_y, core::ConstMatrix x, core::Matrix d_w, float* d_bias,
                        ops::Write write) override {

@@ -48,15 +48,16 @@ class Linear {
 
   /// y = x·wᵀ + b.
   void forward(const Engine& engine, ConstMatrix x, Matrix y) const;
-  /// pre = x·wᵀ + b, y = gelu(pre), of pre as it is stored.
-  void forward_gelu(const Engine& engine, ConstMatrix x, Matrix pre, Matrix y) const;
+  /// pre = x·wᵀ + b, y = activation(pre), of pre as it is stored.
+  void forward(const Engine& engine, ConstMatrix x, ops::Activation activation, Matrix pre, Matrix y) const;
   /// y = x·wᵀ: a later kernel of the caller adds the bias.
   void forward_without_bias(const Engine& engine, ConstMatrix x, Matrix y) const;
 
   /// d_x = d_y·w (or +=).
   void backward_input(const Engine& engine, ConstMatrix d_y, Matrix d_x, ops::Write write) const;
-  /// d_pre = (d_y·w) ∘ gelu'(pre): the gradient through a GELU whose result was x. d_pre may not be pre.
-  void backward_input_gelu(const Engine& engine, ConstMatrix d_y, ConstMatrix pre, Matrix d_pre) const;
+  /// d_pre = (d_y·w) ∘ activation'(pre): the gradient through the activation whose result was x. d_pre may not be pre.
+  void backward_input(const Engine& engine, ConstMatrix d_y, ops::Activation activation, ConstMatrix pre,
+                      Matrix d_pre) const;
 
   /// Adds d_yᵀ·x to the weight's gradient and the column sums of d_y to the bias's.
   void backward_weight(const Engine& engine, ConstMatrix d_y, ConstMatrix x) const;

@@ -6,12 +6,13 @@
 #include <span>
 
 #include "bert_hpc/core/matrix.hpp"
-#include "bert_hpc/ops/matrix_product.hpp"
+#include "bert_hpc/ops/epilogue.hpp"
 
 namespace bert_hpc::ops {
 
 using core::ConstMatrix;
 using core::Matrix;
+using core::Tensor;
 
 /// y += bias. y (rows, columns), bias (columns).
 void add_bias(Matrix y, const float* bias);
@@ -21,6 +22,13 @@ void gelu_forward(ConstMatrix pre, Matrix y);
 
 /// pre += bias, y = gelu(pre) with pre as stored, in one pass. Shapes equal, bias (columns); y must not be pre.
 void bias_gelu_forward(Matrix pre, const float* bias, Matrix y);
+
+/// The rest of a product whose sum (see Epilogue::sum()) holds x·wᵀ, or d_y·w. Throws Error(internal) on activations
+/// that products are not built for.
+void finish(const Epilogue& epilogue, Matrix y);
+void finish(const InputEpilogue& epilogue, Matrix d_x);
+/// y = activation(pre), with the bias in pre already.
+void activate(const Epilogue& epilogue, Matrix y);
 
 /// d_pre = d_y ∘ gelu'(pre). Shapes equal; d_pre may be d_y.
 void gelu_backward(ConstMatrix pre, ConstMatrix d_y, Matrix d_pre);

@@ -21,6 +21,29 @@ struct AttentionExtents {
   std::int64_t first_head = 0;           ///< number of head 0 in the layer, where ranks share heads out: for dropout
 };
 
+/// Which keys of its sequence a query sees.
+enum class AttentionMask { full, causal, window };
+
+struct AttentionInputs {
+  AttentionExtents extents;
+  TokenRows queries, keys;  ///< queries.offsets and keys.offsets are (sequences + 1)
+  Dropout dropout;
+  ConstMatrix q, k, v;  ///< q (query rows, hidden), k and v (key rows, hidden), all with any row stride
+  AttentionMask mask = AttentionMask::full;
+};
+
+/// What forward writes and backward reads.
+struct AttentionResults {
+  Matrix out;                  ///< (query rows, hidden)
+  Tensor<float> log_sum_exp;   ///< (heads, query rows)
+  Tensor<std::uint64_t> kept;  ///< with dropout (heads · dropout_tiles, query rows), else empty
+};
+
+/// Shapes of q, k and v.
+struct AttentionGradients {
+  Matrix d_q, d_k, d_v;
+};
+
 class Attention {
  public:
   virtual ~Attention() = default;
@@ -36,18 +59,12 @@ class Attention {
     return 0;
   }
 
-  /// q (query rows, hidden), k and v (key rows, hidden), all with any row stride; out (query rows, hidden);
-  /// log_sum_exp (heads, query rows) and, with dropout, kept (heads · dropout_tiles, query rows) are kept for backward.
-  /// queries.offsets and keys.offsets are (sequences + 1).
-  virtual void forward(const AttentionExtents& extents, const TokenRows& queries, const TokenRows& keys,
-                       const Dropout& dropout, ConstMatrix q, ConstMatrix k, ConstMatrix v, Matrix out,
-                       Tensor<float> log_sum_exp, Tensor<std::uint64_t> kept) = 0;
+  /// Implementations compute the full mask; the plan of a model admits no other.
+  virtual void forward(const AttentionInputs& inputs, const AttentionResults& results) = 0;
 
-  /// d_q, d_k, d_v (replaced) from d_out; shapes as in forward.
-  virtual void backward(const AttentionExtents& extents, const TokenRows& queries, const TokenRows& keys,
-                        const Dropout& dropout, ConstMatrix q, ConstMatrix k, ConstMatrix v, ConstMatrix out,
-                        Tensor<const float> log_sum_exp, Tensor<const std::uint64_t> kept, ConstMatrix d_out,
-                        Matrix d_q, Matrix d_k, Matrix d_v) = 0;
+  /// Replaces the gradients. d_out (query rows, hidden).
+  virtual void backward(const AttentionInputs& inputs, const AttentionResults& results, ConstMatrix d_out,
+                        const AttentionGradients& gradients) = 0;
 };
 
 /// For matrices of elements of this type; scores and probabilities are float. `kind`: "fused" (the fastest for this

@@ -49,21 +49,17 @@ class Fp8Product : public MatrixProduct {
   void round_weights();
 
   std::int64_t reserve(const ProductExtents& largest) final;
-  void forward(ConstMatrix x, Tensor<const float> w, const float* bias, Matrix y) final;
-  void forward_gelu(ConstMatrix x, Tensor<const float> w, const float* bias, Matrix pre, Matrix y) final;
-  void backward_input(ConstMatrix d_y, Tensor<const float> w, Matrix d_x, Write write) final;
-  void backward_input_gelu(ConstMatrix d_y, Tensor<const float> w, ConstMatrix pre, Matrix d_pre) final;
+  void forward(ConstMatrix x, Tensor<const float> w, const Epilogue& epilogue, Matrix y) final;
+  void backward_input(ConstMatrix d_y, Tensor<const float> w, Matrix d_x, const InputEpilogue& epilogue) final;
   void backward_weight(ConstMatrix d_y, ConstMatrix x, Matrix d_w, float* d_bias, Write write) final;
 
  protected:
-  // Implementations of the operations for a layer with known scales. The forward forms record magnitudes of x and the
-  // backward_input forms those of d_y. The caller computes d_bias.
+  // Implementations of the operations for a layer with known scales. run_forward records magnitudes of x and
+  // run_backward_input those of d_y. The caller computes d_bias.
   virtual std::int64_t reserve_rounded(const ProductExtents& largest) = 0;
   virtual void round_weight(std::size_t layer) = 0;
-  virtual void run_forward(ConstMatrix x, const float* bias, Matrix y) = 0;
-  virtual void run_forward_gelu(ConstMatrix x, const float* bias, Matrix pre, Matrix y) = 0;
-  virtual void run_backward_input(ConstMatrix d_y, Matrix d_x, Write write) = 0;
-  virtual void run_backward_input_gelu(ConstMatrix d_y, ConstMatrix pre, Matrix d_pre) = 0;
+  virtual void run_forward(ConstMatrix x, const Epilogue& epilogue, Matrix y) = 0;
+  virtual void run_backward_input(ConstMatrix d_y, Matrix d_x, const InputEpilogue& epilogue) = 0;
   virtual void run_backward_weight(ConstMatrix d_y, ConstMatrix x, Tensor<float> d_w, Write write) = 0;
 
   const std::vector<Fp8Layer>& layers() const { return layers_; }

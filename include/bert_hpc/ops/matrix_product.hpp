@@ -1,8 +1,8 @@
 // The matrix products of a linear layer, behind one interface with one implementation per vendor or processor. A
 // linear layer keeps Hugging Face's orientation: weight (out, in), y = x·wᵀ + b.
 //
-// The fused forms exist because bias, GELU and its derivative cost nothing while a tile of the product is in cache; the
-// base class computes them from the plain product and the kernels of ops/activation.hpp.
+// Bias, activation and its derivative cost nothing while a tile of the product is in cache: a call states them as an
+// epilogue. Back ends without one of their own apply the kernels of ops/activation.hpp to the plain product.
 //
 // A product computes in float, or from 16-bit operands in float: then weights, which are always stored as floats, and
 // any other operand in float are rounded to that type as they are read, and sums stay floats until a result is stored
@@ -24,7 +24,7 @@
 #include <optional>
 #include <string>
 
-#include "bert_hpc/core/matrix.hpp"
+#include "bert_hpc/ops/epilogue.hpp"
 #include "bert_hpc/ops/rounded_weights.hpp"
 
 namespace bert_hpc::ops {
@@ -32,11 +32,6 @@ namespace bert_hpc::ops {
 using core::ConstMatrix;
 using core::Matrix;
 using core::Tensor;
-
-enum class Write {
-  replace,     ///< destination = result
-  accumulate,  ///< destination += result
-};
 
 /// The extents of a linear layer's products: of its input (rows, in), its result (rows, out) and its weight (out, in).
 struct ProductExtents {
@@ -88,19 +83,11 @@ class MatrixProduct {
   /// for a moment, so better before activations have theirs.
   virtual void tune(const ProductExtents&) {}
 
-  /// y = x·wᵀ + bias. x (rows, in), w (out, in), bias (out) or null, y (rows, out).
-  virtual void forward(ConstMatrix x, Tensor<const float> w, const float* bias, Matrix y) = 0;
+  /// y = activation(x·wᵀ + bias), as the epilogue states. x (rows, in), w (out, in), y (rows, out).
+  virtual void forward(ConstMatrix x, Tensor<const float> w, const Epilogue& epilogue, Matrix y) = 0;
 
-  /// pre = x·wᵀ + bias, y = gelu(pre), of pre as it is stored. Shapes as in forward(); bias is not null; pre and y are
-  /// of one type.
-  virtual void forward_gelu(ConstMatrix x, Tensor<const float> w, const float* bias, Matrix pre, Matrix y);
-
-  /// d_x = d_y·w (or +=). d_y (rows, out), w (out, in), d_x (rows, in).
-  virtual void backward_input(ConstMatrix d_y, Tensor<const float> w, Matrix d_x, Write write) = 0;
-
-  /// d_pre = (d_y·w) ∘ gelu'(pre): the gradient through a GELU that fed this layer. pre and d_pre (rows, in); d_pre may
-  /// not be pre; both are of one type.
-  virtual void backward_input_gelu(ConstMatrix d_y, Tensor<const float> w, ConstMatrix pre, Matrix d_pre);
+  /// d_x = or += d_y·w, or through an activation, as the epilogue states. d_y (rows, out), w (out, in), d_x (rows, in).
+  virtual void backward_input(ConstMatrix d_y, Tensor<const float> w, Matrix d_x, const InputEpilogue& epilogue) = 0;
 
   /// d_w = or += d_yᵀ·x, and d_bias = or += column sums of d_y where d_bias is not null. d_w (out, in), d_bias (out).
   /// d_w is of float, or of ProductSettings::weight_gradients where it is replaced.

@@ -90,7 +90,7 @@ class BlockGemms {
     const core::Tensor<float> d_w(store_.gradient(slice).data, one.out, one.in);
     const core::Matrix x = matrix(x_, one.in), y = matrix(y_, one.out), z = matrix(z_, one.out);
     if (one.gelu) {
-      gemm_->forward_gelu(x, w, store_.value(bias).data, z, y);
+      gemm_->forward(x, w, {store_.value(bias).data, ops::Activation::gelu, z}, y);
     } else {
       gemm_->forward(x, w, store_.value(bias).data, y);
     }

@@ -30,33 +30,28 @@ AttentionKernels kernels_of([[maybe_unused]] InstructionSet set) {
 
 /// The common data of the tasks of one call.
 struct Call {
-  const AttentionExtents& extents;
-  const TokenRows &queries, &keys;
-  const Dropout& dropout;
-  ConstMatrix q, k, v;              // (query rows, hidden), (key rows, hidden), (key rows, hidden)
-  ConstMatrix out;                  // (query rows, hidden)
-  Tensor<const float> log_sum_exp;  // (heads, query rows)
+  const AttentionInputs& in;
+  const AttentionResults& results;
 
   /// The task except for q, k, v and out.
   AttentionTask task(std::int64_t sequence, std::int64_t head, float* scratch) const {
-    const std::int64_t first_query = queries.offsets[sequence], first_key = keys.offsets[sequence];
-    const std::uint32_t threshold = dropout_threshold(dropout.probability);
-    const std::uint64_t sample = threshold > 0 ? static_cast<std::uint64_t>(dropout.sample[sequence]) : 0;
+    const std::int64_t first_query = in.queries.offsets[sequence], first_key = in.keys.offsets[sequence];
+    const std::uint32_t threshold = dropout_threshold(in.dropout.probability);
+    const std::uint64_t sample = threshold > 0 ? static_cast<std::uint64_t>(in.dropout.sample[sequence]) : 0;
     AttentionTask t{};
-    t.queries = queries.offsets[sequence + 1] - first_query;
-    t.keys = keys.offsets[sequence + 1] - first_key;
-    t.head_dim = extents.head_dim;
-    t.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(extents.head_dim)));
+    t.queries = in.queries.offsets[sequence + 1] - first_query;
+    t.keys = in.keys.offsets[sequence + 1] - first_key;
+    t.head_dim = in.extents.head_dim;
+    t.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(in.extents.head_dim)));
     t.threshold = threshold;
     t.drop_scale = dropout_scale(threshold);
     t.c2 = static_cast<std::uint32_t>(sample);
-    t.c3 = dropout.site | (static_cast<std::uint32_t>(sample >> 32) << 16);
-    t.key0 = dropout.key0;
-    t.key1 = dropout.key1;
-    t.first_row = static_cast<std::uint32_t>((extents.first_head + head) << 20);
-    t.position = threshold > 0 ? queries.position + first_query : nullptr;
-    // Forward writes it; backward only reads it.
-    t.log_sum_exp = const_cast<float*>(log_sum_exp.row(head)) + first_query;
+    t.c3 = in.dropout.site | (static_cast<std::uint32_t>(sample >> 32) << 16);
+    t.key0 = in.dropout.key0;
+    t.key1 = in.dropout.key1;
+    t.first_row = static_cast<std::uint32_t>((in.extents.first_head + head) << 20);
+    t.position = threshold > 0 ? in.queries.position + first_query : nullptr;
+    t.log_sum_exp = results.log_sum_exp.row(head) + first_query;
     t.scratch = scratch;
     return t;
   }
@@ -158,43 +153,41 @@ class FusedAttention : public Attention {
     return scratch_.size() * static_cast<std::int64_t>(sizeof(float));
   }
 
-  void forward(const AttentionExtents& extents, const TokenRows& queries, const TokenRows& keys, const Dropout& dropout,
-               ConstMatrix q, ConstMatrix k, ConstMatrix v, Matrix out, Tensor<float> log_sum_exp,
-               Tensor<std::uint64_t>) override {
-    const Call call{extents, queries, keys, dropout, q, k, v, out, log_sum_exp};
+  void forward(const AttentionInputs& in, const AttentionResults& results) override {
+    const Call call{in, results};
     require_on_device(call);
-    const bool pairs = reads_pairs(extents, {q, k});
-    for_tasks("bert_hpc::ops::fused_attention_forward", extents,
+    const bool pairs = reads_pairs(in.extents, {in.q, in.k});
+    for_tasks("bert_hpc::ops::fused_attention_forward", in.extents,
               [&](std::int64_t sequence, std::int64_t head, float* scratch) {
-                Operands operands(copies_in(scratch, extents));
+                Operands operands(copies_in(scratch, in.extents));
                 AttentionTask task = with_operands(call, sequence, head, scratch, operands, pairs, Direction::forward);
-                task.out = operands.write(part_of(out, queries, sequence, extents, head));
+                task.out = operands.write(part_of(results.out, in.queries, sequence, in.extents, head));
                 kernels_.forward(task);
                 operands.finish();
               });
   }
 
-  void backward(const AttentionExtents& extents, const TokenRows& queries, const TokenRows& keys,
-                const Dropout& dropout, ConstMatrix q, ConstMatrix k, ConstMatrix v, ConstMatrix out,
-                Tensor<const float> log_sum_exp, Tensor<const std::uint64_t>, ConstMatrix d_out, Matrix d_q, Matrix d_k,
-                Matrix d_v) override {
-    const Call call{extents, queries, keys, dropout, q, k, v, out, log_sum_exp};
+  void backward(const AttentionInputs& in, const AttentionResults& results, ConstMatrix d_out,
+                const AttentionGradients& gradients) override {
+    const Call call{in, results};
     require_on_device(call);
-    for (const ConstMatrix& gradient : {d_out, ConstMatrix(d_q), ConstMatrix(d_k), ConstMatrix(d_v)}) {
+    for (const ConstMatrix& gradient :
+         {d_out, ConstMatrix(gradients.d_q), ConstMatrix(gradients.d_k), ConstMatrix(gradients.d_v)}) {
       core::require_device_memory(gradient.data, "attention");
     }
-    const bool pairs = reads_pairs(extents, {q, k, v, d_out});
-    for_tasks("bert_hpc::ops::fused_attention_backward", extents,
+    const bool pairs = reads_pairs(in.extents, {in.q, in.k, in.v, d_out});
+    for_tasks("bert_hpc::ops::fused_attention_backward", in.extents,
               [&](std::int64_t sequence, std::int64_t head, float* scratch) {
-                Operands operands(copies_in(scratch, extents));
+                Operands operands(copies_in(scratch, in.extents));
                 AttentionTask task = with_operands(call, sequence, head, scratch, operands, pairs, Direction::backward);
-                const HeadRows result = operands.read(part_of(out, queries, sequence, extents, head));
+                const ConstMatrix out = results.out;
+                const HeadRows result = operands.read(part_of(out, in.queries, sequence, in.extents, head));
                 task.out = {const_cast<float*>(result.data), result.stride};  // only read
-                const ConstMatrix d_out_part = part_of(d_out, queries, sequence, extents, head);
+                const ConstMatrix d_out_part = part_of(d_out, in.queries, sequence, in.extents, head);
                 kernels_.backward({task, operands.read(d_out_part), pairs ? pairs_of(d_out_part) : HeadPairs{},
-                                   operands.write(part_of(d_q, queries, sequence, extents, head)),
-                                   operands.write(part_of(d_k, keys, sequence, extents, head)),
-                                   operands.write(part_of(d_v, keys, sequence, extents, head))});
+                                   operands.write(part_of(gradients.d_q, in.queries, sequence, in.extents, head)),
+                                   operands.write(part_of(gradients.d_k, in.keys, sequence, in.extents, head)),
+                                   operands.write(part_of(gradients.d_v, in.keys, sequence, in.extents, head))});
                 operands.finish();
               });
   }
@@ -223,9 +216,9 @@ class FusedAttention : public Attention {
   static AttentionTask with_operands(const Call& call, std::int64_t sequence, std::int64_t head, float* scratch,
                                      Operands& operands, bool pairs, Direction direction) {
     AttentionTask task = call.task(sequence, head, scratch);
-    const ConstMatrix q = part_of(call.q, call.queries, sequence, call.extents, head);
-    const ConstMatrix k = part_of(call.k, call.keys, sequence, call.extents, head);
-    const ConstMatrix v = part_of(call.v, call.keys, sequence, call.extents, head);
+    const ConstMatrix q = part_of(call.in.q, call.in.queries, sequence, call.in.extents, head);
+    const ConstMatrix k = part_of(call.in.k, call.in.keys, sequence, call.in.extents, head);
+    const ConstMatrix v = part_of(call.in.v, call.in.keys, sequence, call.in.extents, head);
     if (pairs) {
       task.q_pairs = pairs_of(q);
       task.k_pairs = pairs_of(k);
@@ -241,11 +234,12 @@ class FusedAttention : public Attention {
   }
 
   void require_on_device(const Call& call) const {
-    core::require(call.q.type == type_, "attention: not made for operands of this type");
+    const AttentionInputs& in = call.in;
+    core::require(in.q.type == type_, "attention: not made for operands of this type");
     for (const void* operand :
-         {call.q.data, call.k.data, call.v.data, call.out.data, static_cast<const void*>(call.log_sum_exp.data),
-          static_cast<const void*>(call.queries.offsets), static_cast<const void*>(call.keys.offsets),
-          static_cast<const void*>(call.dropout.sample)}) {
+         {in.q.data, in.k.data, in.v.data, static_cast<const void*>(call.results.out.data),
+          static_cast<const void*>(call.results.log_sum_exp.data), static_cast<const void*>(in.queries.offsets),
+          static_cast<const void*>(in.keys.offsets), static_cast<const void*>(in.dropout.sample)}) {
       core::require_device_memory(operand, "attention");
     }
   }

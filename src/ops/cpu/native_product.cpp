@@ -53,28 +53,26 @@ class NativeProduct final : public MatrixProduct {
     return (scratch_.size() + blocks_.size() + gradient_.size()) * static_cast<std::int64_t>(sizeof(float));
   }
 
-  void forward(ConstMatrix x, Tensor<const float> w, const float* bias, Matrix y) override {
-    run(forward_product(x, w, bias, y));
-  }
-
-  void forward_gelu(ConstMatrix x, Tensor<const float> w, const float* bias, Matrix pre, Matrix y) override {
+  void forward(ConstMatrix x, Tensor<const float> w, const Epilogue& epilogue, Matrix y) override {
+    if (epilogue.activation == Activation::none) return run(forward_product(x, w, epilogue.bias, y));
+    const Matrix& pre = epilogue.pre;
     detail::require_product_shapes(compute(), x, w, y);
+    require_gelu(epilogue.activation);
     core::require(pre.type == y.type, "matrix product: results of two types");
-    BlockedProduct p = forward_product(x, w, bias, pre);
+    BlockedProduct p = forward_product(x, w, epilogue.bias, pre);
     p.end = cpu::End::gelu;
     p.second = y.data;
     p.second_stride = y.stride;
     run(p);
   }
 
-  void backward_input(ConstMatrix d_y, Tensor<const float> w, Matrix d_x, Write write) override {
-    run(backward_product(d_y, w, d_x, write));
-  }
-
-  void backward_input_gelu(ConstMatrix d_y, Tensor<const float> w, ConstMatrix pre, Matrix d_pre) override {
+  void backward_input(ConstMatrix d_y, Tensor<const float> w, Matrix d_x, const InputEpilogue& epilogue) override {
+    if (epilogue.activation == Activation::none) return run(backward_product(d_y, w, d_x, epilogue.write));
+    const ConstMatrix& pre = epilogue.pre;
     detail::require_product_shapes(compute(), pre, w, d_y);
-    core::require(pre.type == d_pre.type, "matrix product: a GELU and its gradient of two types");
-    BlockedProduct p = backward_product(d_y, w, d_pre, Write::replace);
+    require_gelu(epilogue.activation);
+    core::require(pre.type == d_x.type, "matrix product: a GELU and its gradient of two types");
+    BlockedProduct p = backward_product(d_y, w, d_x, Write::replace);
     p.end = cpu::End::gelu_slope;
     p.second = const_cast<void*>(pre.data);  // gelu_slope only reads it
     p.second_stride = pre.stride;
@@ -107,6 +105,9 @@ class NativeProduct final : public MatrixProduct {
   }
 
  private:
+  static void require_gelu(Activation activation) {
+    core::require(activation == Activation::gelu, "matrix product: an activation that is not built in");
+  }
   bool rounds() const { return compute() != core::DataType::fp32; }
 
   std::int64_t scratch_floats(std::int64_t m, std::int64_t n, std::int64_t k, bool a_transposed,

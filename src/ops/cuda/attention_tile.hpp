@@ -50,26 +50,24 @@ struct AttentionCall {
 
 /// The common arguments of forward and backward; kept_rows: rows of the memory for dropout bits.
 template <class T>
-AttentionCall<T> attention_call(const AttentionExtents& extents, const TokenRows& queries, const TokenRows& keys,
-                                const Dropout& dropout, ConstMatrix q, ConstMatrix k, ConstMatrix v,
-                                std::int64_t kept_rows) {
+AttentionCall<T> attention_call(const AttentionInputs& in, std::int64_t kept_rows) {
   AttentionCall<T> call{};
-  call.sequences = static_cast<std::int32_t>(extents.sequences);
-  call.heads = static_cast<std::int32_t>(extents.heads);
-  call.first_head = static_cast<std::int32_t>(extents.first_head);
-  call.query_offsets = queries.offsets;
-  call.key_offsets = keys.offsets;
-  call.query_position = queries.position;
-  call.dropout = dropout;
-  call.threshold = dropout_threshold(dropout.probability);
+  call.sequences = static_cast<std::int32_t>(in.extents.sequences);
+  call.heads = static_cast<std::int32_t>(in.extents.heads);
+  call.first_head = static_cast<std::int32_t>(in.extents.first_head);
+  call.query_offsets = in.queries.offsets;
+  call.key_offsets = in.keys.offsets;
+  call.query_position = in.queries.position;
+  call.dropout = in.dropout;
+  call.threshold = dropout_threshold(in.dropout.probability);
   call.drop_scale = dropout_scale(call.threshold);
-  call.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(extents.head_dim)));
-  call.q = q.as<T>();
-  call.k = k.as<T>();
-  call.v = v.as<T>();
+  call.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(in.extents.head_dim)));
+  call.q = in.q.as<T>();
+  call.k = in.k.as<T>();
+  call.v = in.v.as<T>();
   if (call.threshold == 0 || call.heads == 0) return call;
-  call.dropout_tiles = static_cast<std::int32_t>(kept_rows / extents.heads);
-  core::require(call.dropout_tiles * 64 >= extents.max_length,
+  call.dropout_tiles = static_cast<std::int32_t>(kept_rows / in.extents.heads);
+  core::require(call.dropout_tiles * 64 >= in.extents.max_length,
                 "attention: dropout without memory for what it keeps: see dropout_tiles()");
   return call;
 }

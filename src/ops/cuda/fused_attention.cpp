@@ -146,48 +146,43 @@ class FusedAttention : public Attention {
     return tensor_cores_attend(type_, head_dim, capability_) ? dropout_tiles_of(max_length) : 0;
   }
 
-  void forward(const AttentionExtents& extents, const TokenRows& queries, const TokenRows& keys, const Dropout& dropout,
-               ConstMatrix q, ConstMatrix k, ConstMatrix v, Matrix out, Tensor<float> log_sum_exp,
-               Tensor<std::uint64_t> kept) override {
-    if (!here(extents, {q, k, v, out})) {
-      return portable_->forward(extents, queries, keys, dropout, q, k, v, out, log_sum_exp, kept);
-    }
-    with_shape(type_, extents.head_dim, [&]<class T, int D>() {
-      AttentionCall<T> call = attention_call<T>(extents, queries, keys, dropout, q, k, v, kept.rows);
-      call.kept = kept;
-      call.out = out.as<T>();
-      call.log_sum_exp = log_sum_exp;
-      launch<T>(attention_forward_kernel<T, D>, forward_launch<D>(extents, queries), call);
+  void forward(const AttentionInputs& in, const AttentionResults& results) override {
+    if (!here(in.extents, {in.q, in.k, in.v, results.out})) return portable_->forward(in, results);
+    with_shape(type_, in.extents.head_dim, [&]<class T, int D>() {
+      AttentionCall<T> call = attention_call<T>(in, results.kept.rows);
+      call.kept = results.kept;
+      call.out = results.out.as<T>();
+      call.log_sum_exp = results.log_sum_exp;
+      launch<T>(attention_forward_kernel<T, D>, forward_launch<D>(in.extents, in.queries), call);
     });
   }
 
-  void backward(const AttentionExtents& extents, const TokenRows& queries, const TokenRows& keys,
-                const Dropout& dropout, ConstMatrix q, ConstMatrix k, ConstMatrix v, ConstMatrix out,
-                Tensor<const float> log_sum_exp, Tensor<const std::uint64_t> kept, ConstMatrix d_out, Matrix d_q,
-                Matrix d_k, Matrix d_v) override {
-    if (!here(extents, {q, k, v, out, d_out, d_q, d_k, d_v})) {
-      return portable_->backward(extents, queries, keys, dropout, q, k, v, out, log_sum_exp, kept, d_out, d_q, d_k,
-                                 d_v);
+  void backward(const AttentionInputs& in, const AttentionResults& results, ConstMatrix d_out,
+                const AttentionGradients& gradients) override {
+    const auto& [d_q, d_k, d_v] = gradients;
+    if (!here(in.extents, {in.q, in.k, in.v, results.out, d_out, d_q, d_k, d_v})) {
+      return portable_->backward(in, results, d_out, gradients);
     }
-    with_shape(type_, extents.head_dim, [&]<class T, int D>() {
-      AttentionCall<T> call = attention_call<T>(extents, queries, keys, dropout, q, k, v, kept.rows);
-      call.saved_kept = kept;
-      call.saved_out = out.as<T>();
-      call.saved_log_sum_exp = log_sum_exp;
+    with_shape(type_, in.extents.head_dim, [&]<class T, int D>() {
+      AttentionCall<T> call = attention_call<T>(in, results.kept.rows);
+      call.saved_kept = results.kept;
+      call.saved_out = results.out.as<T>();
+      call.saved_log_sum_exp = results.log_sum_exp;
       call.d_out = d_out.as<T>();
-      call.d_q = d_q.as<T>();
-      call.d_k = d_k.as<T>();
-      call.d_v = d_v.as<T>();
+      call.d_q = gradients.d_q.as<T>();
+      call.d_k = gradients.d_k.as<T>();
+      call.d_v = gradients.d_v.as<T>();
       with_sequence_shape<D>(backward_, [&]<class Shape>() {
-        core::require(extents.max_length <= planned_length_, "attention: sequences are longer than reserve() planned");
+        core::require(in.extents.max_length <= planned_length_,
+                      "attention: sequences are longer than reserve() planned");
         call.planned_rows = Shape::padded(planned_length_);
         launch<T>(attention_backward_sequence_kernel<T, D, Shape>,
-                  backward_sequence_launch<Shape>(extents, planned_length_), call);
+                  backward_sequence_launch<Shape>(in.extents, planned_length_), call);
       });
       if (backward_ != BackwardKernel::split) return;
-      launch<T>(attention_dots_kernel<T, D>, dots_launch<D>(extents, queries), call);
-      launch<T>(attention_backward_keys_kernel<T, D>, backward_keys_launch<D>(extents, keys), call);
-      launch<T>(attention_backward_queries_kernel<T, D>, backward_queries_launch<D>(extents, queries), call);
+      launch<T>(attention_dots_kernel<T, D>, dots_launch<D>(in.extents, in.queries), call);
+      launch<T>(attention_backward_keys_kernel<T, D>, backward_keys_launch<D>(in.extents, in.keys), call);
+      launch<T>(attention_backward_queries_kernel<T, D>, backward_queries_launch<D>(in.extents, in.queries), call);
     });
   }
 

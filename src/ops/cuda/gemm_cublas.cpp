@@ -72,19 +72,18 @@ class CublasProduct final : public GemmProduct {
     core::wait_for_kernels();
   }
 
-  void forward_gelu(ConstMatrix x, Tensor<const float> w, const float* bias, Matrix pre, Matrix y) override {
-    if (epilogue_bias(bias, pre) == nullptr) return GemmProduct::forward_gelu(x, w, bias, pre, y);
-    forward(x, w, bias, pre);
-    gelu_forward(pre, y);
-  }
-
-  void forward(ConstMatrix x, Tensor<const float> w, const float* bias, Matrix y) override {
-    detail::require_product_shapes(compute(), x, w, y);
-    bias_ = bias;
-    epilogue_bias_ = epilogue_bias(bias, y);
-    GemmProduct::forward(x, w, nullptr, y);
+  /// A bias that the library adds leaves a kernel with the activation alone; otherwise one kernel does both.
+  void forward(ConstMatrix x, Tensor<const float> w, const Epilogue& epilogue, Matrix y) override {
+    const Matrix sum = epilogue.sum(y);
+    detail::require_product_shapes(compute(), x, w, sum);
+    const bool activated = epilogue.activation != Activation::none;
+    epilogue_bias_ = epilogue_bias(epilogue.bias, sum);
+    if (activated && epilogue_bias_ == nullptr) return GemmProduct::forward(x, w, epilogue, y);
+    bias_ = epilogue.bias;
+    GemmProduct::forward(x, w, {}, sum);
     bias_ = nullptr;
     epilogue_bias_ = nullptr;
+    if (activated) activate(epilogue, y);
   }
 
   /// An epilogue replaces the bias' gradient and reads d_y in the type of the product.

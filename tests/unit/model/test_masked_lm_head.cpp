@@ -30,6 +30,7 @@ Result pass_with(DataType storage, DataType logits, bool padded) {
                                       .storage = storage,
                                       .logits = logits,
                                       .pads_logits = padded,
+                                      .activation = layers::Activation::gelu,
                                       .decoder = "cls.predictions.decoder.weight",
                                       .declares_decoder = true};
   std::vector<core::ParameterSpec> specs;

@@ -64,10 +64,10 @@ Results run(const std::string& kind, const Problem& p) {
   const auto attention = ops::make_attention(kind);
   CHECK(attention->name().substr(0, 5) == kind.substr(0, 5));
   attention->reserve(p.extents.max_length, p.extents.head_dim);
-  attention->forward(p.extents, p.queries.view(), p.keys.view(), p.dropout, p.q, p.k(), p.v(), r.out, r.lse, {});
-  attention->backward(p.extents, p.queries.view(), p.keys.view(), p.dropout, p.q, p.k(), p.v(), r.out, r.lse, {},
-                      p.d_out, r.d_q, r.d_kv.tensor.column_range(0, p.hidden),
-                      r.d_kv.tensor.column_range(p.hidden, p.hidden));
+  attention->forward({p.extents, p.queries.view(), p.keys.view(), p.dropout, p.q, p.k(), p.v()}, {r.out, r.lse, {}});
+  attention->backward({p.extents, p.queries.view(), p.keys.view(), p.dropout, p.q, p.k(), p.v()}, {r.out, r.lse, {}},
+                      p.d_out,
+                      {r.d_q, r.d_kv.tensor.column_range(0, p.hidden), r.d_kv.tensor.column_range(p.hidden, p.hidden)});
   return r;
 }
 
@@ -311,10 +311,11 @@ TEST_CASE("attention on 16-bit matrices against double") {
   attention->reserve(c.extents.max_length, head_dim);
   test::AttentionResults r(c), again(c);
   for (test::AttentionResults* results : {&r, &again}) {
-    attention->forward(c.extents, c.queries.view(), c.keys.view(), c.dropout, c.q, c.k(), c.v(), results->out,
-                       results->lse, results->kept());
-    attention->backward(c.extents, c.queries.view(), c.keys.view(), c.dropout, c.q, c.k(), c.v(), results->out,
-                        results->lse, results->kept(), c.d_out, results->d_q, results->d_k(), results->d_v());
+    attention->forward({c.extents, c.queries.view(), c.keys.view(), c.dropout, c.q, c.k(), c.v()},
+                       {results->out, results->lse, results->kept()});
+    attention->backward({c.extents, c.queries.view(), c.keys.view(), c.dropout, c.q, c.k(), c.v()},
+                        {results->out, results->lse, results->kept()}, c.d_out,
+                        {results->d_q, results->d_k(), results->d_v()});
   }
   core::wait_for_kernels();
   const test::AttentionCheck wrong(c, r);
@@ -348,10 +349,12 @@ TEST_CASE("heads that ranks share out drop what they drop together") {
         d_k(all.kv.tensor.rows, 16), d_v(all.kv.tensor.rows, 16);
     const auto attention = ops::make_attention(kind);
     attention->reserve(5, 8);
-    attention->forward(extents, all.queries.view(), all.keys.view(), all.dropout, columns(all.q), columns(all.k()),
-                       columns(all.v()), out, lse, {});
-    attention->backward(extents, all.queries.view(), all.keys.view(), all.dropout, columns(all.q), columns(all.k()),
-                        columns(all.v()), out, lse, {}, columns(all.d_out), d_q, d_k, d_v);
+    attention->forward(
+        {extents, all.queries.view(), all.keys.view(), all.dropout, columns(all.q), columns(all.k()), columns(all.v())},
+        {out, lse, {}});
+    attention->backward(
+        {extents, all.queries.view(), all.keys.view(), all.dropout, columns(all.q), columns(all.k()), columns(all.v())},
+        {out, lse, {}}, columns(all.d_out), {d_q, d_k, d_v});
     const auto same = [&](const Matrix& part, core::Tensor<const float> whole) {
       return test::largest_difference(part, [&](auto i, auto j) { return whole(i, 8 * first + j); }) == 0;
     };

@@ -62,7 +62,7 @@ void with_shape(BackwardKernel kernel, const auto& run) {
 template <class T, int D>
 void emulate(EmulatedDevice& device, const AttentionCase& c, BackwardKernel kernel, AttentionResults& r) {
   const auto queries = c.queries.view(), keys = c.keys.view();
-  AttentionCall<T> call = attention_call<T>(c.extents, queries, keys, c.dropout, c.q, c.k(), c.v(), r.kept_rows);
+  AttentionCall<T> call = attention_call<T>({c.extents, queries, keys, c.dropout, c.q, c.k(), c.v()}, r.kept_rows);
   const auto run = [&](const Launch& how, const auto& body) {
     device.launch(how.blocks_x, static_cast<int>(how.blocks_y), how.threads / 32, how.shared_bytes, body);
   };

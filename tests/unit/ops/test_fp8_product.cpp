@@ -157,7 +157,7 @@ TEST_CASE("FP8 products are those of the rounded numbers") {
   }
   CHECK(wrong == 0);
   CHECK(y.padding_untouched());
-  product.forward_gelu(layer.x, layer.w.tensor, layer.bias.tensor.data, pre, y);
+  product.forward(layer.x, layer.w.tensor, {layer.bias.tensor.data, ops::Activation::gelu, pre}, y);
   for (std::int64_t i = 0; i < rows; ++i) {
     for (std::int64_t j = 0; j < out; ++j) {
       // The approximation of erf, and the rounding of the result.

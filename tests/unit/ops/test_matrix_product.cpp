@@ -111,7 +111,7 @@ TEST_CASE("forward products, with and without bias and GELU") {
   product->forward(x, w, bias.tensor.data, y);
   check_elements(y, biased);
   Matrix activated(e.rows, e.out, e.padding);
-  product->forward_gelu(x, w, bias.tensor.data, pre, activated);
+  product->forward(x, w, {bias.tensor.data, ops::Activation::gelu, pre}, activated);
   check_elements(pre, biased);
   // The slope of GELU is below 1.13; its own error is below 4e-7·|x| in any of the implementations.
   check_elements(activated, [&](auto i, auto j) {
@@ -144,7 +144,7 @@ TEST_CASE("products for the gradient of the input") {
     return Inner{p.value + before(i, j), p.bound + terms * rounding * std::abs(before(i, j))};
   });
   const Matrix pre = Matrix::random(e.rows, e.in, 4, 2.0f, e.padding + 2);
-  product->backward_input_gelu(d_y, w, pre, d_x);
+  product->backward_input(d_y, w, d_x, {ops::Activation::gelu, pre});
   // The slope is below 1.13 and accurate to 1e-6 of its largest value in any of the implementations.
   check_elements(d_x, [&](auto i, auto j) {
     const Inner p = plain(i, j);
@@ -214,13 +214,13 @@ TEST_CASE("rows of products depend on nothing but themselves") {
     };
     product->forward(rows(x), w, bias.tensor.data, y);
     note(y);
-    product->forward_gelu(rows(x), w, bias.tensor.data, pre, y);
+    product->forward(rows(x), w, {bias.tensor.data, ops::Activation::gelu, pre}, y);
     note(y);
     product->backward_input(rows(d_y), w, d_x, Write::replace);
     note(d_x);
     product->backward_input(rows(d_y), w, d_x, Write::accumulate);
     note(d_x);
-    product->backward_input_gelu(rows(d_y), w, rows(in_pre), d_x);
+    product->backward_input(rows(d_y), w, d_x, {ops::Activation::gelu, rows(in_pre)});
     note(d_x);
     return found;
   };

@@ -121,7 +121,7 @@ TEST_CASE("products of 16-bit operands: forward, with and without bias and GELU"
   check(y, plain);
   product->forward(x, w, bias.tensor.data, y);
   check(y, biased, core::is_gpu_build() ? 2.0 : 1.0);
-  product->forward_gelu(x, w, bias.tensor.data, pre, y);
+  product->forward(x, w, {bias.tensor.data, ops::Activation::gelu, pre}, y);
   check(pre, biased, core::is_gpu_build() ? 2.0 : 1.0);
   // Of what is stored: it follows from `pre` alone, but for its own error, below 4e-7·|x|.
   check(y, [&](auto i, auto j) { return Inner{gelu(pre(i, j)), 4e-7 * std::abs(pre(i, j))}; });
@@ -158,7 +158,7 @@ TEST_CASE("products of 16-bit operands: backward") {
     return Inner{p.value + before(i, j), p.bound + 2.4e-7 * std::abs(before(i, j))};
   });
   const StoredMatrix pre = StoredMatrix::random(result, e.rows, e.in, 5, 1.0f, 1);
-  product->backward_input_gelu(d_y, w, pre, d_x);
+  product->backward_input(d_y, w, d_x, {ops::Activation::gelu, pre});
   check(
       d_x,
       [&](auto i, auto j) {

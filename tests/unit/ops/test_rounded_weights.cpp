@@ -116,14 +116,14 @@ TEST_CASE("products with and without copies of weights give the same bits") {
     keeps->forward(x, w, bias.values.data(), y);
     rounds->forward(x, w, bias.values.data(), y2);
     CHECK(y.same_bits(y2));
-    keeps->forward_gelu(x, w, bias.values.data(), pre, y);
-    rounds->forward_gelu(x, w, bias.values.data(), pre2, y2);
+    keeps->forward(x, w, {bias.values.data(), ops::Activation::gelu, pre}, y);
+    rounds->forward(x, w, {bias.values.data(), ops::Activation::gelu, pre2}, y2);
     CHECK((y.same_bits(y2) && pre.same_bits(pre2)));
     keeps->backward_input(d_y, w, d_x, ops::Write::replace);
     rounds->backward_input(d_y, w, d_x2, ops::Write::replace);
     CHECK(d_x.same_bits(d_x2));
-    keeps->backward_input_gelu(d_y, w, x, d_x);
-    rounds->backward_input_gelu(d_y, w, x, d_x2);
+    keeps->backward_input(d_y, w, d_x, {ops::Activation::gelu, x});
+    rounds->backward_input(d_y, w, d_x2, {ops::Activation::gelu, x});
     CHECK(d_x.same_bits(d_x2));
   }
 }
@@ -142,7 +142,7 @@ TEST_CASE("a bias that has a copy is added with its own rounding at most") {
   const float* const bias = store.value(4).data;
   StoredMatrix y(type, rows, out), pre(type, rows, out), activated(type, rows, out);
   product->forward(x, w, bias, y);
-  product->forward_gelu(x, w, bias, pre, activated);
+  product->forward(x, w, {bias, ops::Activation::gelu, pre}, activated);
   core::wait_for_kernels();
   const std::vector<float> weights = test::copy_of(w.data, w.size()), biases = test::copy_of(bias, out);
   const double unit = core::unit_roundoff(type);

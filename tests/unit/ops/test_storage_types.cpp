@@ -267,18 +267,19 @@ TEST_CASE("attention on 16-bit matrices is attention on floats, rounded once") {
   const std::int64_t tiles = attention->dropout_tiles(40, head_dim);
   test::Vector<std::uint64_t> kept_words(static_cast<std::size_t>(heads * tiles * count));
   const core::Tensor<std::uint64_t> kept(kept_words.data(), heads * tiles, count);
-  attention->forward(extents, rows.view(), rows.view(), site, q, k, v, out, lse, kept);
-  attention->backward(extents, rows.view(), rows.view(), site, q, k, v, out, lse, kept, d_out, d_q, d_k, d_v);
+  attention->forward({extents, rows.view(), rows.view(), site, q, k, v}, {out, lse, kept});
+  attention->backward({extents, rows.view(), rows.view(), site, q, k, v}, {out, lse, kept}, d_out, {d_q, d_k, d_v});
 
   const auto reference = ops::make_attention("plain");
   Matrix r_out(count, hidden), r_d_q(count, hidden), r_d_k(count, hidden), r_d_v(count, hidden), r_lse(heads, count);
-  const Matrix wide_q = wide(q), wide_k = wide(k), wide_v = wide(v), wide_out = wide(out), wide_d_out = wide(d_out);
-  reference->forward(extents, rows.view(), rows.view(), site, wide_q, wide_k, wide_v, r_out, r_lse, {});
+  const Matrix wide_q = wide(q), wide_k = wide(k), wide_v = wide(v), wide_d_out = wide(d_out);
+  Matrix wide_out = wide(out);
+  reference->forward({extents, rows.view(), rows.view(), site, wide_q, wide_k, wide_v}, {r_out, r_lse, {}});
   check(out, r_out, 1e-5);
   CHECK(test::largest_difference(lse, r_lse) < 1e-5);
   // Backward reads the result as it was stored.
-  reference->backward(extents, rows.view(), rows.view(), site, wide_q, wide_k, wide_v, wide_out, r_lse, {}, wide_d_out,
-                      r_d_q, r_d_k, r_d_v);
+  reference->backward({extents, rows.view(), rows.view(), site, wide_q, wide_k, wide_v}, {wide_out, r_lse, {}},
+                      wide_d_out, {r_d_q, r_d_k, r_d_v});
   check(d_q, r_d_q, 1e-4);
   check(d_k, r_d_k, 1e-4);
   check(d_v, r_d_v, 1e-4);

@@ -57,9 +57,10 @@ void add_attention(Sum& sum, const std::string& kind, const core::Dropout& site,
   const auto attention = ops::make_attention(kind);
   attention->reserve(90, 64);
   const ops::AttentionExtents extents{6, 3, 64, 90};
-  attention->forward(extents, rows.view(), rows.view(), site, part(qkv, 0), part(qkv, 1), part(qkv, 2), out, lse, {});
-  attention->backward(extents, rows.view(), rows.view(), site, part(qkv, 0), part(qkv, 1), part(qkv, 2), out, lse, {},
-                      d_out, part(d_qkv, 0), part(d_qkv, 1), part(d_qkv, 2));
+  attention->forward({extents, rows.view(), rows.view(), site, part(qkv, 0), part(qkv, 1), part(qkv, 2)},
+                     {out, lse, {}});
+  attention->backward({extents, rows.view(), rows.view(), site, part(qkv, 0), part(qkv, 1), part(qkv, 2)},
+                      {out, lse, {}}, d_out, {part(d_qkv, 0), part(d_qkv, 1), part(d_qkv, 2)});
   sum.add(out);
   sum.add(d_qkv);
 }

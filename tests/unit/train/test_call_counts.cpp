@@ -39,13 +39,10 @@ class CountedGemm final : public ops::GemmProduct {
  public:
   CountedGemm(core::DataType compute, Fused fused) : GemmProduct(compute), fused_(fused) {}
   std::string name() const override { return "counted"; }
-  void forward(ConstMatrix x, Tensor<const float> w, const float* bias, Matrix y) override {
-    GemmProduct::forward(x, w, fused_ == Fused::as_on_gpus ? nullptr : bias, y);
-  }
-  void forward_gelu(ConstMatrix x, Tensor<const float> w, const float* bias, Matrix pre, Matrix y) override {
-    if (fused_ == Fused::no) return GemmProduct::forward_gelu(x, w, bias, pre, y);
-    forward(x, w, bias, pre);
-    ops::gelu_forward(pre, y);
+  void forward(ConstMatrix x, Tensor<const float> w, const ops::Epilogue& epilogue, Matrix y) override {
+    if (fused_ == Fused::no) return GemmProduct::forward(x, w, epilogue, y);
+    GemmProduct::forward(x, w, {}, epilogue.sum(y));
+    if (epilogue.activation != ops::Activation::none) ops::activate(epilogue, y);
   }
 
  private:
