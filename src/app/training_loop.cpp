@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "bert_hpc/app/checkpoint/checkpoint_loading.hpp"
 #include "bert_hpc/app/engine/model_loading.hpp"
 #include "bert_hpc/app/plan/simulation.hpp"
 #include "bert_hpc/app/report/call_table.hpp"
@@ -51,7 +52,7 @@ void TrainingLoop::restore(const Resume& resume) {
   }
   best_.restore(state_.best);
   load_parameters(resume.folder, resume.manifest, assembly, hdf5);
-  load_states(resume, assembly, *session_.sums, trainer_.optimizer(), hdf5);
+  load_states(resume.folder, resume.manifest, assembly, *session_.sums, trainer_.optimizer(), hdf5);
   trainer_.noise().restore(state_.noise);
   trainer_.skipped() = state_.skipped;
   trainer_.loss_scale().restore(state_.loss_scale);

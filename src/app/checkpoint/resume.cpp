@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <sstream>
 
+#include "bert_hpc/app/checkpoint/checkpoint_loading.hpp"
 #include "bert_hpc/app/engine/label_unit.hpp"
 #include "bert_hpc/app/engine/training_settings.hpp"
 #include "bert_hpc/app/run/collective.hpp"
@@ -126,23 +127,65 @@ std::string damage(comm::Communicator& world, const io::CheckpointFolder& folder
   return agree();
 }
 
-/// Reads the parts of one quantity; put(arena, elements) says where they go.
-template <class Put>
-void read_parts(io::CheckpointReader& reader, const std::string& quantity, const std::vector<core::WantedPart>& parts,
-                const Put& put) {
-  std::vector<float> whole;
-  for (const core::WantedPart& part : parts) {
-    whole.resize(static_cast<std::size_t>(part.last - part.first));
-    reader.read(quantity, part.tensor, part.first, whole);
-    for (const core::PlacedPiece& placed : part.pieces) {
-      const core::TensorPiece& piece = placed.piece;
-      for (std::int64_t r = 0; r < piece.count; ++r) {
-        const std::span<const float> run(whole.data() + (piece.first + r * piece.stride - part.first),
-                                         static_cast<std::size_t>(piece.length));
-        ops::copy_to_device(run, put(placed.arena + r * piece.length, run.size()));
-      }
+/// The checkpoints that all ranks try, and whether they are in this run's directory.
+struct Found {
+  io::CheckpointFolder folder;
+  bool own = false;
+  std::vector<std::int64_t> steps{};
+};
+
+/// Collective. Rank 0 looks for all: what it sees is what they try.
+Found find_checkpoints(const RunContext& context) {
+  std::string message;
+  collectively(context.world, [&] {
+    if (context.world.rank() != 0) return;
+    const Candidates found = candidates(context);
+    std::error_code problem;
+    const bool same = fs::equivalent(found.folder.path(), checkpoint_folder(context.input).path(), problem);
+    if (same && beginning_of(context).overwrite) {
+      throw core::Error(core::ExitCode::input,
+                        "--overwrite would remove the checkpoint that [run] resume names: remove one of the two.");
     }
+    message = found.folder.path() + (same ? "\nown" : "\nother");
+    for (const std::int64_t step : found.steps) message += ' ' + std::to_string(step);
+  });
+  std::istringstream lines(context.world.broadcast(message, 0));
+  std::string path, whose;
+  std::getline(lines, path);
+  lines >> whose;
+  Found found{io::CheckpointFolder(path), whose == "own"};
+  for (std::int64_t step; lines >> step;) found.steps.push_back(step);
+  return found;
+}
+
+/// Throws AgreedError(input) where the checkpoint, which is whole, does not fit data, model or input.
+Resume resume_from(const Found& found, io::CheckpointManifest manifest, const RunContext& context,
+                   const Assembly& assembly, const DataSets& sets, std::int64_t total_steps) {
+  CheckpointDifferences differences = checkpoint_differences(manifest.texts, checkpoint_texts(context, assembly, sets),
+                                                             context.resolved, context.input.run.reproducible);
+  const auto incompatibilities = obstacles(std::move(differences.incompatibilities), assembly, manifest,
+                                           quantities_of(optimizer_states(context.input)), total_steps);
+  if (!incompatibilities.empty()) {
+    std::string text = "the run cannot resume from " + found.folder.place(manifest.step) + ", because these differ:";
+    for (const std::string& difference : incompatibilities) text += "\n     " + difference;
+    throw AgreedError(core::ExitCode::input, text +
+                                                 "\n  Restore the earlier values, set run.directory to another one, or "
+                                                 "start with --overwrite to replace the run.");
   }
+  Resume resume{.folder = found.folder,
+                .manifest = std::move(manifest),
+                .state = {},
+                .same_run = found.own,
+                .changes = std::move(differences.changes),
+                .warnings = std::move(differences.warnings),
+                .best_elsewhere = {}};
+  resume.state = training_state(resume.manifest);
+  if (!found.own) {
+    resume.best_elsewhere = resume.state.best.checkpoint();
+    resume.state.best = {};
+  }
+  if (resume.manifest.text("best_metric") != context.input.evaluation.best.value_or("")) resume.state.best = {};
+  return resume;
 }
 
 }  // namespace
@@ -169,119 +212,26 @@ CheckpointTexts checkpoint_texts(const RunContext& context, const Assembly& asse
 std::optional<Resume> choose_checkpoint(const RunContext& context, const Assembly& assembly, DataSets& sets,
                                         std::int64_t total_steps) {
   comm::Communicator& world = context.world;
-  // Rank 0 looks for all: what it sees is what they try.
-  std::optional<Candidates> found;
-  std::string said;
-  collectively(world, [&] {
-    if (world.rank() != 0) return;
-    found = candidates(context);
-    std::error_code problem;
-    const bool same = fs::equivalent(found->folder.path(), checkpoint_folder(context.input).path(), problem);
-    if (same && beginning_of(context).overwrite) {
-      throw core::Error(core::ExitCode::input,
-                        "--overwrite would remove the checkpoint that [run] resume names: remove one of the two.");
-    }
-    said = found->folder.path() + (same ? "\nown" : "\nother");
-    for (const std::int64_t step : found->steps) said += ' ' + std::to_string(step);
-  });
-  std::istringstream told(world.broadcast(said, 0));
-  std::string path, whose;
-  std::getline(told, path);
-  told >> whose;
-  const bool own = whose == "own";
-  const io::CheckpointFolder folder(path);
+  const Found found = find_checkpoints(context);
   std::string first_damage;
-  for (std::int64_t step; told >> step;) {
-    Resume resume{.folder = folder,
-                  .manifest = {},
-                  .state = {},
-                  .same_run = true,
-                  .changes = {},
-                  .warnings = {},
-                  .best_elsewhere = {}};
-    const std::string place = folder.place(step);
+  for (const std::int64_t step : found.steps) {
+    const std::string place = found.folder.place(step);
     // Nothing is damaged: an older checkpoint is not what is wanted.
-    const std::string link = link_in(world, folder, step);
+    const std::string link = link_in(world, found.folder, step);
     if (!link.empty()) throw AgreedError(core::ExitCode::files, link);
-    const std::string why = damage(world, folder, step, resume.manifest, sets.hdf5);
-    if (!why.empty()) {
-      context.log.warning("the checkpoint " + place + " is skipped. " + why);
-      if (first_damage.empty()) first_damage = why;
-      continue;
-    }
-    CheckpointDifferences differences =
-        checkpoint_differences(resume.manifest.texts, checkpoint_texts(context, assembly, sets), context.resolved,
-                               context.input.run.reproducible);
-    const auto incompatibilities = obstacles(std::move(differences.incompatibilities), assembly, resume.manifest,
-                                             quantities_of(optimizer_states(context.input)), total_steps);
-    if (!incompatibilities.empty()) {
-      std::string text = "the run cannot resume from " + place + ", because these differ:";
-      for (const std::string& difference : incompatibilities) text += "\n     " + difference;
-      throw AgreedError(core::ExitCode::input,
-                        text +
-                            "\n  Restore the earlier values, set run.directory to another one, or "
-                            "start with --overwrite to replace the run.");
-    }
-    resume.state = training_state(resume.manifest);
-    resume.same_run = own;
-    if (!own) {
-      resume.best_elsewhere = resume.state.best.checkpoint();
-      resume.state.best = {};
-    }
-    resume.changes = std::move(differences.changes);
-    resume.warnings = std::move(differences.warnings);
-    if (resume.manifest.text("best_metric") != context.input.evaluation.best.value_or("")) resume.state.best = {};
-    return resume;
+    io::CheckpointManifest manifest;
+    const std::string why = damage(world, found.folder, step, manifest, sets.hdf5);
+    if (why.empty()) return resume_from(found, std::move(manifest), context, assembly, sets, total_steps);
+    context.log.warning("the checkpoint " + place + " is skipped. " + why);
+    if (first_damage.empty()) first_damage = why;
   }
   if (!first_damage.empty()) {
     throw AgreedError(core::ExitCode::files,
-                      "none of the checkpoints in " + path + " can be used: " + first_damage +
+                      "none of the checkpoints in " + found.folder.path() + " can be used: " + first_damage +
                           "\n  Start with --overwrite to restart from the beginning, or set run.directory to "
                           "another one.");
   }
   return std::nullopt;
-}
-
-void load_parameters(const io::CheckpointFolder& folder, const io::CheckpointManifest& manifest, Assembly& assembly,
-                     std::mutex& hdf5) {
-  const comm::ProcessGroups& groups = assembly.groups();
-  const std::span<float> values = assembly.parameters.change_values();
-  collectively(groups.world, [&] {
-    if (assembly.place.data != 0) return;
-    io::CheckpointReader reader(folder.place(manifest.step), manifest, hdf5);
-    const std::vector<core::ArenaRange> all = {{0, assembly.parameters.arena_size()}};
-    const auto parts = core::parts_to_load(assembly.parameters.slices(), manifest.tensors, all);
-    read_parts(reader, io::parameters_name, parts, [&](std::int64_t arena, std::size_t count) {
-      return values.subspan(static_cast<std::size_t>(arena), count);
-    });
-  });
-  groups.data->broadcast(values, 0);
-}
-
-void load_states(const Resume& resume, Assembly& assembly, const train::DataParallel& sums, train::Optimizer& optimizer,
-                 std::mutex& hdf5) {
-  const comm::ProcessGroups& groups = assembly.groups();
-  // Where every replica owns all, one reads for the others.
-  const bool shared = !sums.plan().shares_update();
-  const StatePlaces places(sums.owned());
-  collectively(groups.world, [&] {
-    if (shared && assembly.place.data != 0) return;
-    io::CheckpointReader reader(resume.place(), resume.manifest, hdf5);
-    const auto parts = core::parts_to_load(assembly.parameters.slices(), resume.manifest.tensors, owned_ranges(sums));
-    for (std::size_t s = 0; s < optimizer.states().size(); ++s) {
-      read_parts(reader, optimizer.states()[s].name, parts, [&](std::int64_t arena, std::size_t count) {
-        return optimizer.state(s).subspan(places.of(arena), count);
-      });
-    }
-  });
-  for (std::size_t s = 0; shared && s < optimizer.states().size(); ++s) {
-    if (sums.plan().settings.offload) {
-      groups.data->broadcast(std::as_writable_bytes(optimizer.state(s)), 0);  // in host memory
-    } else {
-      groups.data->broadcast(optimizer.state(s), 0);
-    }
-  }
-  optimizer.parameters_changed();
 }
 
 bool load_best(const RunContext& context, const Resume& resume, Assembly& assembly, std::mutex& hdf5) {

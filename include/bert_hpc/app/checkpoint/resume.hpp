@@ -1,5 +1,4 @@
-// From which checkpoint a training goes on: the newest one that is whole and fits, found by all ranks together; and how
-// parameters and states get from there into any layout.
+// From which checkpoint a training goes on: the newest one that is whole and fits, found by all ranks together.
 #pragma once
 
 #include <cstdint>
@@ -43,13 +42,6 @@ struct Resume {
 /// checkpoints and none is whole, and where a part of the one to be taken is a link.
 std::optional<Resume> choose_checkpoint(const RunContext& context, const Assembly& assembly, DataSets& sets,
                                         std::int64_t total_steps);
-
-/// Collective. Parameters of the checkpoint into the assembly.
-void load_parameters(const io::CheckpointFolder& folder, const io::CheckpointManifest& manifest, Assembly& assembly,
-                     std::mutex& hdf5);
-/// Collective. Its states into the optimizer.
-void load_states(const Resume& resume, Assembly& assembly, const train::DataParallel& sums, train::Optimizer& optimizer,
-                 std::mutex& hdf5);
 
 /// Collective. The parameters of the best model so far, from the checkpoint that `best` names; false, on every rank,
 /// where it is not there or not whole, and why is told.
