@@ -85,7 +85,7 @@ bool TrainingLoop::run() {
   }
   // A stop during the test must not cost the steps since the last checkpoint.
   if (session_.test && state_.done > std::max(first_.done, checkpoints_.last_step())) save(false);
-  checkpoints_.finish();  // a failure is told as a warning: the results are what counts now
+  checkpoints_.finish();  // a failure is a warning: the results are complete
   if (!best_.kept()) results_.export_model(*session_.assembly, session_.sets.train->info());
   return true;
 }

@@ -20,7 +20,7 @@ class TrainingLoop {
   /// Collective. All must outlive it.
   TrainingLoop(Session& session, const RunContext& context, Results& results);
 
-  /// Collective. Before run(): goes on from this checkpoint.
+  /// Collective. Before run(): resumes from this checkpoint.
   void restore(const Resume& resume);
 
   /// Collective. The steps that are left. False where the run was asked to stop and has done so, with a checkpoint.

@@ -91,7 +91,7 @@ void describe(const Session& session, const RunContext& context) {
   if (!equal.empty()) context.log.warning(equal);
 }
 
-/// What it takes to go on from here: nothing of a later step is left that a resuming run could take for its own. Only
+/// Prepares the directory to resume from here: removes later steps that a resuming run could take for its own. Only
 /// then is it noted: a start that is killed before begins where this one did.
 void tell_and_tidy(const Resume& resume, const RunBasics& run) {
   run.log.info("resuming from step " + core::with_commas(resume.manifest.step) + " (" + resume.place() + ')');

@@ -99,7 +99,7 @@ void Log::warning_at_once(std::string_view text) {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (lock.owns_lock()) return write_locked(LogLevel::warning, text);
   const std::string line = "warning: " + std::string(text) + '\n';
-  [[maybe_unused]] const ssize_t told = ::write(STDERR_FILENO, line.data(), line.size());
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
 }
 
 void Log::write_locked(LogLevel level, std::string_view text) {

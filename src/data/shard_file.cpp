@@ -238,7 +238,7 @@ std::string ShardFile::where_sequence(std::int64_t sequence) const {
     file_.dataset(shard_dataset::source_index).read_rows(sequence, std::span<std::int64_t>(&row, 1));
     place += " (source row " + text(row) + ")";
   } catch (const Error&) {
-    // The error being told matters more than this detail of it.
+    // The error itself matters more than this detail of it.
   }
   return place;
 }

@@ -16,7 +16,7 @@ namespace {
 using core::Error;
 using core::ExitCode;
 
-/// Problems told one by one; the rest is counted.
+/// Problems reported one by one; the rest is counted.
 constexpr std::size_t most_problems = 20;
 
 /// Shards open at a time behind a cache.
@@ -94,7 +94,7 @@ void ShardReader::open_all() {
     if (problems.all().size() == most_problems) break;
     problems.add(describe(file) + ": its samples would count twice. List every shard once, by name or by pattern.");
   }
-  std::size_t untold = 0;
+  std::size_t omitted = 0;
   ShardIdentity first;
   for (std::size_t f = 0; f < files_.size(); ++f) {
     try {
@@ -114,11 +114,11 @@ void ShardReader::open_all() {
       if (problems.all().size() < most_problems) {
         problems.add(error.what());
       } else {
-        ++untold;
+        ++omitted;
       }
     }
   }
-  if (untold > 0) problems.add("… and " + std::to_string(untold) + " more files with problems.");
+  if (omitted > 0) problems.add("… and " + std::to_string(omitted) + " more files with problems.");
   if (problems.empty() && samples() == 0) problems.add("The shards hold no samples.");
   problems.throw_if_any(ExitCode::data, "Cannot use the shards of " + options_.name + ":");
 }

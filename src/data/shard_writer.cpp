@@ -1,4 +1,5 @@
-// Appends to chunked, compressed datasets, then seals the file: whoever reads it checks the seal before HDF5 opens it.
+// Appends to chunked, compressed datasets, then adds a checksum to the file: readers check it before HDF5 opens the
+// file.
 #include "bert_hpc/data/shard_writer.hpp"
 
 #include <algorithm>

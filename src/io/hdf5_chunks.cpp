@@ -39,9 +39,9 @@ bool check_sum(Bytes& data) {
   if (data.size() < checksum_bytes) return false;
   const std::size_t bytes = data.size() - checksum_bytes;
   const unsigned char* end = data.data() + bytes;
-  const std::uint32_t told =
+  const std::uint32_t stored =
       end[0] | std::uint32_t{end[1]} << 8 | std::uint32_t{end[2]} << 16 | std::uint32_t{end[3]} << 24;
-  if (told != fletcher32(data.data(), bytes)) return false;
+  if (stored != fletcher32(data.data(), bytes)) return false;
   data.resize(bytes);
   return true;
 }

@@ -104,8 +104,8 @@ bool is_of_an_earlier_start(Fields theirs, Fields ours) {
   const std::string& restart = theirs["restart"];
   int before = 0;
   const auto [end, problem] = std::from_chars(restart.data(), restart.data() + restart.size(), before);
-  const bool told = problem == std::errc{} && end == restart.data() + restart.size();
-  return told && !ours["job"].empty() && before < std::atoi(ours["restart"].c_str());
+  const bool known = problem == std::errc{} && end == restart.data() + restart.size();
+  return known && !ours["job"].empty() && before < std::atoi(ours["restart"].c_str());
 }
 
 enum class Holder { alive, gone, replaced, unknown };

@@ -40,7 +40,7 @@ class Watcher : public nlohmann::json_sax<json> {
   bool binary(binary_t&) override { return true; }
   bool parse_error(std::size_t, const std::string&, const json::exception&) override {
     return false;
-  }  // json::parse tells
+  }  // json::parse reports it
 
  private:
   bool enter() {

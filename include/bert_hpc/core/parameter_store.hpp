@@ -97,11 +97,11 @@ class ParameterStore {
   std::int64_t parameters() const { return parameters_; }  ///< without padding between slices and without copies
   std::int64_t arena_size() const { return arena_size_; }  ///< elements, padding included (padding stays zero)
 
-  // Parameters are read as constants. Who changes them says so: what was made of them (16-bit copies for products, say)
-  // is behind from then on.
+  // Parameters are read as constants. A caller that changes them says so: what was made of them (16-bit copies for
+  // products, say) is behind from then on.
   std::span<const float> values() const { return {values_.data(), size()}; }
   Tensor<const float> value(int slice) const { return view(values_.data(), slice); }
-  /// To be written before anybody reads what is made of the values; who goes on writing later says so again.
+  /// To be written before copies of the values are read; a caller that writes later says so again.
   std::span<float> change_values() {
     ++version_;
     return {values_.data(), size()};
@@ -131,7 +131,7 @@ class ParameterStore {
   void place_gradients(std::int64_t begin, std::int64_t end, float* gradients);
 
   /// The gradients [0, marked()) have marks, one for each cache line (ops/optimizer_update.hpp): 0 where the line is
-  /// zero. Who writes gradients sets them.
+  /// zero. The code that writes gradients sets them.
   std::int64_t marked() const { return marks_.size() * floats_of_cache_line; }
   /// Of the line that holds element `begin` on; null from marked() on.
   std::uint8_t* marks(std::int64_t begin) const {

@@ -1,6 +1,6 @@
 // BatchLoader: the micro-batches of this replica, step by step, prepared one step ahead by a thread of its own, so that
-// the step loop finds them ready. What a step holds depends on (seed, step, samples) alone; the layout decides only who
-// gets which part. All memory is taken at construction.
+// the step loop finds them ready. What a step holds depends on (seed, step, samples) alone; the layout decides only
+// which rank gets which part. All memory is taken at construction.
 #pragma once
 
 #include <condition_variable>
@@ -90,7 +90,7 @@ class BatchLoader {
   bool has_next() const { return next_step_ < total_steps_; }
   std::int64_t next_step() const { return next_step_; }
 
-  /// Goes on at another step, e.g. 0 for the next evaluation.
+  /// Continues at another step, e.g. 0 for the next evaluation.
   void restart(std::int64_t step);
 
  private:

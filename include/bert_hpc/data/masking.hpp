@@ -1,6 +1,6 @@
 // Masked language modelling (Devlin et al., "BERT", 2019, section 3.1): of the tokens of a sequence that are not
 // special, max(1, round(probability · count)) are to be predicted; 80% of them are replaced by the mask token, 10% by a
-// token drawn from the vocabulary, 10% stay. Drawn anew each epoch (Liu et al., "RoBERTa", 2019).
+// token drawn from the vocabulary, 10% stay. Drawn again each epoch (Liu et al., "RoBERTa", 2019).
 //
 // Positions are those with the smallest random keys, a key being a function of (seed, epoch, sample, position) alone:
 // the same tokens are masked on every layout, and after every resume.

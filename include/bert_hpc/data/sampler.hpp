@@ -4,7 +4,8 @@
 // The order is a composition of bijections. A bijection on [0, n) is an alternating Feistel network on the next power
 // of two, walked along its cycle until it falls below n again (Black and Rogaway, "Ciphers with arbitrary finite
 // domains", CT-RSA 2002). Blocks of consecutive samples are permuted as wholes, then samples within windows of many
-// blocks: whoever caches a window reads the files block by block. Data that fit into one window are fully shuffled.
+// blocks: a reader that caches a window reads the files block by block. Data that fit into one window are fully
+// shuffled.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +28,7 @@ class Permutation {
 };
 
 enum class Order {
-  random,     ///< shuffled anew each epoch
+  random,     ///< shuffled again each epoch
   file,       ///< as in the shards, every epoch
   by_length,  ///< batches of like lengths, drawn in random order (BatchSampler)
 };

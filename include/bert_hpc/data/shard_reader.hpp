@@ -29,7 +29,8 @@ struct ShardReaderOptions {
   bool source_index = false;                          ///< keep the rows of the source text
   // Of many large shards each rank may verify its part: file f is verified where f mod verify_parts = verify_part.
   int verify_part = 0, verify_parts = 1;
-  /// Held during HDF5 calls made after construction (the library is not thread-safe); null if nobody else makes any.
+  /// Held during HDF5 calls made after construction (the library is not thread-safe); null if no other thread makes
+  /// any.
   std::mutex* hdf5_mutex = nullptr;
 };
 

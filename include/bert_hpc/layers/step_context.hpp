@@ -46,7 +46,7 @@ struct StepContext {
   }
 };
 
-/// A selection of token rows: those that whoever comes next will read.
+/// A selection of token rows: those that the next layer reads.
 struct RowSelection {
   core::TokenRows rows;
   const std::int32_t* index = nullptr;  ///< (rows.count): row numbers among all tokens

@@ -32,7 +32,7 @@ class Vocabulary {
   /// Id of a piece ("##" included); -1 if there is none.
   std::int32_t id(std::string_view piece) const;
 
-  /// Tells vocabularies apart: core::hash_of_lines() of the pieces.
+  /// Identifies the vocabulary: core::hash_of_lines() of the pieces.
   const std::string& hash() const { return hash_; }
 
   /// The text of vocab.txt.

@@ -1,5 +1,5 @@
-// What ranks agree on around a training step with FP8 products: one scale for each operand, whoever holds a part of it.
-// Maxima over ranks are exact, so that no layout changes a bit.
+// What ranks agree on around a training step with FP8 products: one scale for each operand on all ranks that hold a
+// part of it. Maxima over ranks are exact, so that no layout changes a bit.
 #pragma once
 
 #include "bert_hpc/comm/communicator.hpp"

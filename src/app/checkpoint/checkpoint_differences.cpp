@@ -65,7 +65,7 @@ CheckpointDifferences checkpoint_differences(const CheckpointTexts& there, const
     const std::string difference = first_difference(text_of(there, name), text_of(here, name));
     if (!difference.empty()) list.push_back(what + ": " + difference);
   };
-  // Of data that are there now or then only, the input tells.
+  // Data that only one of the runs has are a change of the input.
   const auto warn = [&](const char* name, const std::string& what) {
     if (!text_of(there, name).empty() && !text_of(here, name).empty()) compare(name, what, found.warnings);
   };

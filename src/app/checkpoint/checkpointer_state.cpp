@@ -149,7 +149,7 @@ void Checkpointer::State::end(const Votes& agreed) {
   }
   try {
     folder.abandon(step);
-  } catch (const core::Error&) {  // why nothing can be written is told already
+  } catch (const core::Error&) {  // the error is reported already
   }
   naming_error = first;
   tell_named();
@@ -173,7 +173,7 @@ void Checkpointer::State::tell_named() {
   naming_error.clear();
 }
 
-/// Collective. Rank 0 asks for all before any begins: who comes late would count what others have written already.
+/// Collective. Rank 0 measures for all before any rank begins: a late rank would count what others have written.
 bool Checkpointer::State::has_space() {
   std::string problem;
   try {

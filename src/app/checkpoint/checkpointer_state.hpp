@@ -1,4 +1,4 @@
-// What a Checkpointer holds, and what its thread does: the snapshot, the checkpoint under way, and what is to be told.
+// What a Checkpointer holds, and what its thread does: the snapshot, the checkpoint in progress, and its messages.
 #pragma once
 
 #include <atomic>

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::int64_t piece_elements = std::int64_t{1} << 20;  // 4 MiB
 
-/// A rank that tells its part of a parameter.
+/// A rank that sends its part of a parameter.
 struct Holder {
   int rank = 0;
   core::ParameterSpec part;
@@ -69,7 +69,7 @@ void send_all(const Assembly& assembly, comm::Communicator& world, const std::ve
   }
 }
 
-/// What the other ranks send, in order; also when nobody wants it any more.
+/// What the other ranks send, in order; also after the caller has stopped writing.
 class Arrivals {
  public:
   Arrivals(comm::Communicator& world, const std::vector<Owned>& parameters) : world_(world) {

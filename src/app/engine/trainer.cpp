@@ -100,7 +100,7 @@ void Trainer::prepare(const data::LoadedStep& loaded, std::int64_t done) {
         {.batch = loaded.micro_batches[turned(i)].batch, .training = true, .key0 = key.key0, .key1 = key.key1});
   }
   if (!sums_.plan().shards_gradients()) return;
-  // Replicas reduce the gradients of several segments in one order: whoever has fewer micro-batches adds empty ones.
+  // Replicas reduce the gradients of several segments in one order: a replica with fewer micro-batches adds empty ones.
   int most = 0;
   for (std::size_t r = 0; r + 1 < begins.size(); ++r) most = std::max(most, begins[r + 1] - begins[r]);
   while (passes_.size() < static_cast<std::size_t>(most)) passes_.push_back({.batch = empty_, .training = true});
@@ -174,7 +174,7 @@ void Trainer::update(const StepResult& result, std::int64_t done) {
   require_intact(hash_.after_update(done + 1));
 }
 
-/// The sum runs in the order of micro-batches whoever computed them; adding the others' zeros is exact.
+/// The sum runs in the order of micro-batches on every layout; adding zeros of other ranks is exact.
 void Trainer::agree(const data::LoadedStep& loaded, StepResult& result) {
   const auto micro_batches = static_cast<std::size_t>(loaded.plan.micro_batches());
   const std::span<double> losses = losses_.to_host(loaded.plan.micro_batches());

@@ -186,7 +186,7 @@ std::vector<io::TimerRow> timers_of_all(const std::vector<std::vector<SectionTim
   return rows;
 }
 
-/// The series of all ranks' GPUs, as long as all of them go on.
+/// The series of all ranks' GPUs, up to the end of the shortest.
 void Results::record_samples(const std::vector<std::vector<GpuSample>>& samples) {
   if (!metrics_) return;
   std::size_t most = 0, least = std::numeric_limits<std::size_t>::max();

@@ -24,10 +24,10 @@ core::Error as_error(const std::exception& thrown) {
 }
 
 void end_all_ranks(const std::exception& thrown, int rank, const FailureMark& mark) {
-  const core::Error told = as_error(thrown);
-  report(told, rank);
+  const core::Error error = as_error(thrown);
+  report(error, rank);
   mark.leave();
-  comm::abort_all_ranks(static_cast<int>(told.code()));
+  comm::abort_all_ranks(static_cast<int>(error.code()));
 }
 
 void alone_ends_all(int rank, const FailureMark& mark, const std::function<void()>& work) {

@@ -249,7 +249,7 @@ class FusedAttention : public Attention {
   template <class Run>
   void for_tasks(const char* label, const AttentionExtents& extents, const Run& run) {
     core::require(scratch_floats(extents.max_length, extents.head_dim) <= worker_floats_,
-                  "attention: sequences are longer than reserve() was told");
+                  "attention: sequences are longer than reserve() planned");
     const std::int64_t tasks = extents.sequences * extents.heads;
     std::atomic<std::int64_t> next{0};
     const std::int64_t workers = std::min<std::int64_t>(workers_, tasks);

@@ -36,7 +36,7 @@ class CublasProduct final : public GemmProduct {
   }
   bool rows_are_independent() const override { return reproducible_; }
 
-  /// Without a GPU (an estimate on a login node) only the bytes are told.
+  /// Without a GPU (an estimate on a login node) it only returns the bytes.
   std::int64_t reserve(const ProductExtents& e) override {
     if (compute() != core::DataType::fp32) {
       const std::int64_t batch = e.rows * padded_columns(std::max(e.in, e.out));

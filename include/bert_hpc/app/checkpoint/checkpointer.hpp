@@ -1,4 +1,4 @@
-// Writes checkpoints while training goes on. Between two steps every rank copies what it owns (a share of parameters
+// Writes checkpoints while training continues. Between two steps every rank copies what it owns (a share of parameters
 // and optimizer states; no number is saved twice) into memory taken at the start; its I/O thread writes that to a file.
 // When all ranks have done so, which they learn from the votes that go with each step's losses, rank 0's thread writes
 // the manifest and gives the checkpoint its name. Until then the one before stays what there is. The metric history
@@ -62,7 +62,7 @@ class Checkpointer {
   /// Has this rank been asked to stop, by a signal or (rank 0) by the clock?
   bool wants_stop() const;
   /// After every step, with all ranks' votes: ends what is under way where all have written. Communicates only where
-  /// some have failed; that is told, and the run goes on.
+  /// some have failed; that is a warning, and the run continues.
   void follow(const Votes& agreed);
   /// Does a checkpoint follow this step?
   bool due(std::int64_t done, const Votes& agreed) const;

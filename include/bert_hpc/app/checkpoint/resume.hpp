@@ -1,4 +1,4 @@
-// From which checkpoint a training goes on: the newest one that is whole and fits, found by all ranks together.
+// From which checkpoint a training resumes: the newest one that is complete and fits, found by all ranks together.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 namespace bert_hpc::app {
 
-/// What a checkpoint keeps of data, model and layout, to be compared when a run goes on.
+/// What a checkpoint keeps of data, model and layout, to be compared when a run resumes.
 CheckpointTexts checkpoint_texts(const RunContext& context, const Assembly& assembly, const DataSets& sets);
 
 /// The folder that [run] resume names, without a slash behind it. A link is followed: the user set it.
@@ -28,10 +28,10 @@ struct Resume {
   io::CheckpointFolder folder;
   io::CheckpointManifest manifest;
   TrainingState state;
-  bool same_run = true;               ///< it lies in this run's directory: outputs go on, else they begin anew
+  bool same_run = true;               ///< it lies in this run's directory: outputs are continued, else they start empty
   std::vector<KeyChange> changes;     ///< of the input
   std::vector<std::string> warnings;  ///< changes after which figures or bits are not comparable
-  /// The step of the best model so far where that is another run's: it stays there, and what is best is counted anew.
+  /// The step of the best model so far where that is another run's: it stays there, and this run finds its own best.
   std::optional<std::int64_t> best_elsewhere = std::nullopt;
 
   std::string place() const { return folder.place(manifest.step); }
@@ -44,7 +44,7 @@ std::optional<Resume> choose_checkpoint(const RunContext& context, const Assembl
                                         std::int64_t total_steps);
 
 /// Collective. The parameters of the best model so far, from the checkpoint that `best` names; false, on every rank,
-/// where it is not there or not whole, and why is told.
+/// where it is missing or incomplete, with the reason.
 bool load_best(const RunContext& context, const Resume& resume, Assembly& assembly, std::mutex& hdf5);
 
 }  // namespace bert_hpc::app

@@ -1,5 +1,5 @@
 // The model as one Hugging Face folder, whatever the grid: rank 0 writes, and the stages of the first replica send it
-// their parameters, tensor by tensor in the order of the file and in small pieces, so that nobody holds more of the
+// their parameters, tensor by tensor in the order of the file and in small pieces, so that no rank holds more of the
 // model than before, but for one matrix at a time whose columns were shared out.
 #pragma once
 

@@ -125,7 +125,8 @@ class Trainer : private train::PipelineEvents {
   core::MirroredArray<double> losses_;
   SkippedSteps skipped_;
   train::LossScale scale_;
-  core::Buffer<float> row_losses_;        // (micro-batches of this replica, rows): for who asks which are not finite
+  core::Buffer<float>
+      row_losses_;  // (micro-batches of this replica, rows): kept so that non-finite samples can be reported
   std::vector<std::int64_t> row_counts_;  // (micro-batches of this replica): 0 where the head is elsewhere
   // The step under way.
   std::vector<layers::StepContext> passes_;

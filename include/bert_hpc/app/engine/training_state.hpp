@@ -1,4 +1,4 @@
-// What a training is at one step beside its parameters and the optimizer's states: counts, sums that go on, the best
+// What a training is at one step beside its parameters and the optimizer's states: counts, running sums, the best
 // evaluation. Samples, dropout and masks of every step follow from (seed, step, sample) and need nothing here.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What NVIDIA's management library (NVML) says of one GPU while a run goes on: how busy it is, its memory, power and
+// What NVIDIA's management library (NVML) reports of one GPU during a run: how busy it is, its memory, power and
 // energy. The library comes with the driver and is opened by name at run time, so that the program links and runs where
 // there is none; its few functions are declared here by hand, as its interface has been stable since 2015.
 //

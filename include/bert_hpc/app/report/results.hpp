@@ -22,14 +22,14 @@ namespace bert_hpc::app {
 
 class Results {
  public:
-  /// Where a run goes on: after which update, and how much of log.txt stays; the checkpoint's metric history, if any.
+  /// Where a run resumes: after which update, and how much of log.txt stays; the checkpoint's metric history, if any.
   struct GoesOn {
     std::int64_t step = 0, log_bytes = 0;
     std::string history{};
   };
 
   /// Collective. Begins the run in its directory: what an earlier run left there goes now, metrics and log start; or
-  /// they are cut back to where the run goes on. `hdf5` is held during HDF5 calls.
+  /// they are cut back to where the run resumes. `hdf5` is held during HDF5 calls.
   /// `place`: the lock of the directory, on rank 0. It must outlive this.
   Results(const RunContext& context, io::RunLock* place, const std::vector<std::string>& label_names,
           const data::LabelScale& label_scale, std::mutex& hdf5, const std::optional<GoesOn>& goes_on = {});

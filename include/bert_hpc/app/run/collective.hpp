@@ -24,11 +24,11 @@ struct Stop {
 void collectively(comm::Communicator& world, const std::function<void()>& work);
 
 /// Runs `work` on a rank whose threads are at work too. What it throws but AgreedError and Stop, this rank alone knows:
-/// it is told and ends all ranks at once, but for the mark. Unwinding would first wait for those threads, as long as a
-/// disk hangs, while the others wait for this rank.
+/// it is reported and ends all ranks at once, but for the mark. Unwinding would first wait for those threads, as long
+/// as a disk hangs, while the others wait for this rank.
 void alone_ends_all(int rank, const FailureMark& mark, const std::function<void()>& work);
 
-/// Tells what this rank alone knows, leaves the mark, and ends all ranks.
+/// Reports the error of this rank alone, leaves the mark, and ends all ranks.
 [[noreturn]] void end_all_ranks(const std::exception& thrown, int rank, const FailureMark& mark);
 
 /// What was thrown, as an error for the user, with what a run can do about too little memory.

@@ -1,7 +1,7 @@
 // The directory of a run: may a new run begin in it, what is in the way, and how it begins and ends. RUN/.status holds
-// one word, so that a directory tells its state without HDF5: "running" (also after a kill), "finished", "stopped" or
-// "failed" (also by a rank that ended all others alone); RUN/.start tells which start wrote there last. Rank 0 calls
-// the functions that touch files; the decisions themselves are pure.
+// one word, so that the state of a directory is known without HDF5: "running" (also after a kill), "finished",
+// "stopped" or "failed" (also by a rank that ended all others alone); RUN/.start names the start that wrote there last.
+// Rank 0 calls the functions that touch files; the decisions themselves are pure.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace bert_hpc::app {
 struct RunStart {
   std::string job;           ///< Slurm's number of it; "" elsewhere
   int restart = 0;           ///< how often Slurm had queued that job again
-  std::string resume;        ///< [run] resume; "never" where no run can go on
+  std::string resume;        ///< [run] resume; "never" where no run can resume
   std::string cluster = {};  ///< whose Slurm counts that number; "" elsewhere, and where an older version wrote
 };
 
@@ -66,7 +66,7 @@ void check_run_directory(const std::string& path, const ResolvedInput& resolved,
 /// whole, by moving it aside first), writes input.toml and the status "running". Throws Error(files).
 void begin_run(const std::string& path, const std::string& resolved_input, const RunStart& start = {});
 
-/// The same for a run that goes on: what is there stays, log.txt up to its first `log_bytes`; note_start() follows,
+/// The same for a run that resumes: what is there stays, log.txt up to its first `log_bytes`; note_start() follows,
 /// once nothing is left there of what the run goes back behind. Throws Error(files).
 void continue_run(const std::string& path, const std::string& resolved_input, std::int64_t log_bytes);
 
