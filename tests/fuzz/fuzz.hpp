@@ -2,8 +2,6 @@
 // undefined behaviour error, and any broken promise (require) is a finding.
 #pragma once
 
-#include <fcntl.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -47,21 +45,22 @@ bool accepts(const Read& read) {
   }
 }
 
-/// Bytes as a file in memory, with a path, as long as this lives.
+/// Bytes as a file in memory, with a path, as long as this lives. The path is no link: HDF5 opens no link to a file
+/// without a name.
 class File {
  public:
-  explicit File(std::string_view bytes) : descriptor_(memfd_create("fuzz", 0)) {
-    require(descriptor_ >= 0 && write(descriptor_, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()),
+  explicit File(std::string_view bytes) : path_("/dev/shm/bert_hpc_fuzz_XXXXXX") {
+    const int descriptor = mkstemp(path_.data());
+    require(descriptor >= 0 && write(descriptor, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()),
             "a file in memory can be had");
-    path_ = "/proc/self/fd/" + std::to_string(descriptor_);
+    close(descriptor);
   }
-  ~File() { close(descriptor_); }
+  ~File() { unlink(path_.c_str()); }
   File(const File&) = delete;
   File& operator=(const File&) = delete;
   const std::string& path() const { return path_; }
 
  private:
-  int descriptor_;
   std::string path_;
 };
 

@@ -21,7 +21,8 @@ std::int64_t perhaps(FuzzedDataProvider& input, std::int64_t right) {
 }
 
 template <class T>
-void write(FuzzedDataProvider& input, io::Hdf5File& file, const char* name, const std::vector<T>& values) {
+void write(FuzzedDataProvider& input, io::Hdf5File& file, const char* name, const std::vector<T>& values,
+           const std::vector<std::int64_t>& extents = {}) {
   const io::Storage storage{
       .chunk_rows = input.ConsumeIntegralInRange(0, 1) * 64, .gzip = 0, .shuffle = false, .fletcher32 = false};
   switch (input.ConsumeIntegralInRange(0, 15)) {
@@ -36,11 +37,11 @@ void write(FuzzedDataProvider& input, io::Hdf5File& file, const char* name, cons
     case 4:
       return file.create_group(name);
     default:
-      return file.write(name, values, {}, storage);
+      return file.write(name, values, extents, storage);
   }
 }
 
-void build(FuzzedDataProvider& input, io::Hdf5File& file) {
+void build(FuzzedDataProvider& input, io::Hdf5File& file, const char* task) {
   namespace attribute = data::shard_attribute;
   namespace dataset = data::shard_dataset;
   const std::int64_t sequences = input.ConsumeIntegralInRange(0, 6);
@@ -62,6 +63,8 @@ void build(FuzzedDataProvider& input, io::Hdf5File& file) {
     types.push_back(static_cast<std::uint8_t>(perhaps(input, t % 2)));
   }
   for (std::int64_t s = 0; s < sequences; ++s) labels.push_back(static_cast<std::int32_t>(perhaps(input, s % 3)));
+  std::vector<std::uint8_t> sets;  // (sequences, 3)
+  for (std::int64_t i = 0; i < 3 * sequences; ++i) sets.push_back(static_cast<std::uint8_t>(perhaps(input, i % 2)));
 
   const auto text = [&](const char* name, const char* right) {
     const int choice = input.ConsumeIntegralInRange(0, 15);
@@ -77,7 +80,7 @@ void build(FuzzedDataProvider& input, io::Hdf5File& file) {
     file.write_attribute("/", name, perhaps(input, right));
   };
   text(attribute::schema, data::shard_schema);
-  text(attribute::task, "classification");
+  text(attribute::task, task);
   text(attribute::vocabulary_hash, "0123456789abcdef");
   text(attribute::label_names, R"(["a", "b", "c"])");
   text(attribute::tokenizer, R"({"cls_id": 2, "sep_id": 3, "mask_id": 4, "pad_id": 0})");
@@ -88,7 +91,11 @@ void build(FuzzedDataProvider& input, io::Hdf5File& file) {
   write(input, file, dataset::input_ids, ids);
   write(input, file, dataset::offsets, offsets);
   if (input.ConsumeBool()) write(input, file, dataset::token_type_ids, types);
-  write(input, file, dataset::labels, labels);
+  if (tasks::find(task)->labels == tasks::Labels::sets) {
+    write(input, file, dataset::labels, sets, {sequences, 3});
+  } else {
+    write(input, file, dataset::labels, labels);
+  }
   write(input, file, dataset::source_index, sources);
 }
 
@@ -96,15 +103,16 @@ void build(FuzzedDataProvider& input, io::Hdf5File& file) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
   FuzzedDataProvider input(bytes, size);
+  const char* const task = input.ConsumeBool() ? "multi_label" : "classification";
   std::vector<std::byte> image;
   if (!fuzz::accepts([&] {
         io::Hdf5File file = io::Hdf5File::create_in_memory("shard", core::ExitCode::data);
-        build(input, file);
+        build(input, file, task);
         image = file.close_to_bytes();
       })) {
     return 0;
   }
   const fuzz::File file({reinterpret_cast<const char*>(image.data()), image.size()});
-  fuzz::accepts([&] { fuzz::read_shard(file.path(), false); });
+  fuzz::accepts([&] { fuzz::read_shard(file.path(), false, task); });
   return 0;
 }

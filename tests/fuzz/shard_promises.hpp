@@ -9,9 +9,10 @@
 
 namespace fuzz {
 
-/// For a model with 20 pieces and 8 positions.
-inline void read_shard(const std::string& path, bool verify) {
+/// For a model of this task with 20 pieces and 8 positions.
+inline void read_shard(const std::string& path, bool verify, const char* task = "classification") {
   bert_hpc::data::ShardLimits limits;
+  limits.task = bert_hpc::tasks::find(task);
   limits.vocabulary_size = 20;
   limits.max_length = 8;
   const auto shard = bert_hpc::data::ShardFile::open(path, limits, verify);
@@ -21,8 +22,11 @@ inline void read_shard(const std::string& path, bool verify) {
   }
   shard.read_source_index();
   const auto classes = static_cast<std::int32_t>(shard.info().label_names.size());
-  for (const std::int32_t label : shard.read_labels().classes)
-    require(label >= 0 && label < classes, "labels are classes");
+  const bert_hpc::data::LabelColumn labels = shard.read_labels();
+  for (const std::int32_t label : labels.classes) require(label >= 0 && label < classes, "labels are classes");
+  for (const std::uint8_t element : labels.sets) require(element <= 1, "a set holds a name or does not");
+  require(labels.sets.empty() || static_cast<std::int64_t>(labels.sets.size()) == shard.info().sequences * classes,
+          "a set has an element for each label name");
   std::vector<std::int32_t> ids(static_cast<std::size_t>(shard.info().tokens));
   std::vector<std::uint8_t> types(shard.has_token_types() ? ids.size() : 0);
   shard.read_tokens(0, ids, types);
