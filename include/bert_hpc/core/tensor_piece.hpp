@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "bert_hpc/core/parameter_store.hpp"
@@ -29,6 +30,10 @@ struct TensorPiece {
 
   std::int64_t elements() const { return length * count; }
   bool operator==(const TensorPiece&) const = default;
+  template <class Self>
+  static auto fields(Self& self) {
+    return std::tie(self.tensor, self.first, self.length, self.count, self.stride);
+  }
 };
 
 /// Do the pieces cover every element of a tensor of `elements` elements exactly once? Each piece lies inside the

@@ -1,28 +1,9 @@
-// What a checkpoint holds and how large it is; the text in which ranks tell rank 0 what each of them saves.
 #include "checkpoint_parts.hpp"
-
-#include <sstream>
 
 #include "bert_hpc/app/checkpoint/checkpointer.hpp"
 #include "bert_hpc/io/checkpoint_file.hpp"
 
 namespace bert_hpc::app {
-
-std::string text_of(const std::vector<core::PlacedPiece>& pieces) {
-  std::ostringstream text;
-  for (const core::PlacedPiece& p : pieces) {
-    text << p.piece.tensor << ' ' << p.piece.first << ' ' << p.piece.length << ' ' << p.piece.count << ' '
-         << p.piece.stride << '\n';
-  }
-  return text.str();
-}
-
-std::vector<core::TensorPiece> pieces_of(const std::string& text) {
-  std::vector<core::TensorPiece> pieces;
-  std::istringstream numbers(text);
-  for (core::TensorPiece p; numbers >> p.tensor >> p.first >> p.length >> p.count >> p.stride;) pieces.push_back(p);
-  return pieces;
-}
 
 io::CheckpointFolder checkpoint_folder(const config::Config& input) {
   return io::CheckpointFolder(input.run.directory + "/checkpoints");

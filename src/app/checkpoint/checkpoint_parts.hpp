@@ -70,8 +70,4 @@ inline std::vector<std::string> quantities_of(std::span<const ops::StateTensor> 
   return names;
 }
 
-/// Pieces as a text, a line each, and back.
-std::string text_of(const std::vector<core::PlacedPiece>& pieces);
-std::vector<core::TensorPiece> pieces_of(const std::string& text);
-
 }  // namespace bert_hpc::app

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "bert_hpc/app/plan/checkpoint_interval.hpp"
+#include "bert_hpc/comm/objects.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/io/provenance.hpp"
 
@@ -15,11 +16,12 @@ double Checkpointer::State::interval() const {
 }
 
 void Checkpointer::State::gather_files() {
-  const std::vector<std::string> all = world().all_gather(text_of(pieces));
+  std::vector<core::TensorPiece> mine;
+  for (const core::PlacedPiece& placed : pieces) mine.push_back(placed.piece);
+  auto all = comm::all_gather_objects(world(), mine);
   if (!speaks()) return;
   for (std::size_t r = 0; r < all.size(); ++r) {
-    std::vector<core::TensorPiece> theirs = pieces_of(all[r]);
-    if (!theirs.empty()) files.push_back({static_cast<int>(r), std::move(theirs)});
+    if (!all[r].empty()) files.push_back({static_cast<int>(r), std::move(all[r])});
   }
 }
 

@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <sstream>
+#include <tuple>
 
 #include "bert_hpc/app/checkpoint/checkpoint_loading.hpp"
 #include "bert_hpc/app/engine/label_unit.hpp"
 #include "bert_hpc/app/engine/training_settings.hpp"
 #include "bert_hpc/app/run/collective.hpp"
 #include "bert_hpc/app/run/run_directory.hpp"
+#include "bert_hpc/comm/objects.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/core/version.hpp"
 #include "bert_hpc/model/hf_config.hpp"
@@ -134,28 +135,35 @@ struct Found {
   std::vector<std::int64_t> steps{};
 };
 
+/// The same as rank 0 sends it.
+struct Choice {
+  std::string folder;
+  bool own = false;
+  std::vector<std::int64_t> steps{};
+
+  template <class Self>
+  static auto fields(Self& self) {
+    return std::tie(self.folder, self.own, self.steps);
+  }
+};
+
 /// Collective. Rank 0 looks for all: what it sees is what they try.
 Found find_checkpoints(const RunContext& context) {
-  std::string message;
+  Choice choice;
   collectively(context.world, [&] {
     if (context.world.rank() != 0) return;
     const Candidates found = candidates(context);
     std::error_code problem;
-    const bool same = fs::equivalent(found.folder.path(), checkpoint_folder(context.input).path(), problem);
-    if (same && beginning_of(context).overwrite) {
+    choice.own = fs::equivalent(found.folder.path(), checkpoint_folder(context.input).path(), problem);
+    if (choice.own && beginning_of(context).overwrite) {
       throw core::Error(core::ExitCode::input,
                         "--overwrite would remove the checkpoint that [run] resume names: remove one of the two.");
     }
-    message = found.folder.path() + (same ? "\nown" : "\nother");
-    for (const std::int64_t step : found.steps) message += ' ' + std::to_string(step);
+    choice.folder = found.folder.path();
+    choice.steps = found.steps;
   });
-  std::istringstream lines(context.world.broadcast(message, 0));
-  std::string path, whose;
-  std::getline(lines, path);
-  lines >> whose;
-  Found found{io::CheckpointFolder(path), whose == "own"};
-  for (std::int64_t step; lines >> step;) found.steps.push_back(step);
-  return found;
+  choice = comm::broadcast_object(context.world, choice, 0);
+  return {io::CheckpointFolder(choice.folder), choice.own, choice.steps};
 }
 
 /// Throws AgreedError(input) where the checkpoint, which is whole, does not fit data, model or input.
