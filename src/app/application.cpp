@@ -7,7 +7,7 @@
 #include <functional>
 #include <set>
 
-#include "bert_hpc/app/given_input.hpp"
+#include "bert_hpc/app/load_input.hpp"
 #include "bert_hpc/app/run/collective.hpp"
 #include "bert_hpc/app/run/machine.hpp"
 #include "bert_hpc/app/run/watchdog.hpp"
@@ -21,16 +21,16 @@ namespace bert_hpc::app {
 namespace {
 
 /// Rank 0 reads the file once for all: a thousand ranks opening one file at once hurts shared file systems.
-GivenInput read_input(const Invocation& invocation, comm::Communicator& world) {
+LoadedInput read_input(const Invocation& invocation, comm::Communicator& world) {
   std::string text;
   collectively(world, [&] {
     if (world.rank() == 0) text = config::read_input_text(invocation.input_path);
   });
   text = world.broadcast(text, 0);
-  GivenInput result;
+  LoadedInput result;
   collectively(world, [&] {
     const int ranks = invocation.validate_ranks > 0 ? invocation.validate_ranks : world.size();
-    result = given_input(text, invocation, ranks, world.rank() == 0);
+    result = load_input(text, invocation, ranks, world.rank() == 0);
   });
   return result;
 }
@@ -67,7 +67,7 @@ int run_application(const Invocation& invocation, comm::Communicator& world, int
   core::Activity activity;
   FailureMark failure;
   try {
-    const GivenInput given = read_input(invocation, world);
+    const LoadedInput given = read_input(invocation, world);
     const config::Config& input = given.config;
     const Watchdog watchdog({input.run.watchdog_seconds, input.run.watchdog_limit_seconds}, world, activity, log,
                             failure);

@@ -18,14 +18,14 @@ bool names_own_checkpoint(const config::Config& input) {
 }
 
 /// Is an unfinished run in the run's directory to be continued? What evaluates begins again, as it has nothing to lose.
-bool goes_on_there(const RunContext& context) {
+bool continues_there(const RunContext& context) {
   if (context.input.run.mode != "train") return true;
   if (start_of(context.input).resume == "never") return false;
   return beginning_of(context).own_first || names_own_checkpoint(context.input);
 }
 
 /// What was asked for, and is not done a second time.
-void tell_done_before(const RunContext& context) {
+void report_done_before(const RunContext& context) {
   const std::string& resume = context.input.run.resume;
   const Beginning beginning = beginning_of(context);
   if (context.invocation.overwrite && !beginning.overwrite) {
@@ -42,7 +42,7 @@ void check_directory(const RunContext& context) {
   const config::Config& input = context.input;
   if (input.run.mode == "train") check_checkpoint_owner(input.run.directory);
   if (context.invocation.validate) return require_place(input.run.directory);
-  check_run_directory(input.run.directory, context.resolved, beginning_of(context).overwrite, goes_on_there(context));
+  check_run_directory(input.run.directory, context.resolved, beginning_of(context).overwrite, continues_there(context));
 }
 
 std::string directory_note(const RunContext& context) {
@@ -51,7 +51,7 @@ std::string directory_note(const RunContext& context) {
   collectively(context.world, [&] {
     if (context.world.rank() != 0) return;
     why = directory_conflict(inspect_run_directory(input.run.directory), input.run.directory, context.resolved,
-                             beginning_of(context).overwrite, goes_on_there(context));
+                             beginning_of(context).overwrite, continues_there(context));
   });
   return context.world.broadcast(why, 0);
 }
@@ -65,7 +65,7 @@ std::unique_ptr<io::RunLock> lock_run_directory(const RunContext& context) {
       context.log.warning(lock->took_over() + "; this start takes it over.");
     }
     check_directory(context);
-    tell_done_before(context);
+    report_done_before(context);
   });
   context.failure.set(context.input.run.directory, context.world.broadcast(lock ? lock->text() : "", 0));
   return lock;

@@ -17,7 +17,7 @@
 namespace bert_hpc::app {
 
 SessionData::SessionData(const RunContext& context) {
-  collectively(context.world, [&] { stated = stated_model(context.input); });
+  collectively(context.world, [&] { stated = model_from_config(context.input); });
   open_or_plan_data(sets, context, stated);
 }
 
@@ -50,8 +50,7 @@ void Session::make_model() {
   const config::Config& input = context_.input;
   const data::ShardReader& reader = data_.primary();
   model::ModelConfig config;
-  collectively(context_.world,
-               [&] { config = complete_model(input, data_.stated, reader.info(), reader.special_ids()); });
+  collectively(context_.world, [&] { config = finalize(input, data_.stated, reader.info(), reader.special_ids()); });
   usual_micro_tokens = app::usual_micro_tokens(context_, config, reader);
   cut_model(config);
   // A training allocates its arenas below, as that communicates and so every rank must get there: the estimate finds

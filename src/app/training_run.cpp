@@ -93,7 +93,7 @@ void describe(const Session& session, const RunContext& context) {
 
 /// Prepares the directory to resume from here: removes later steps that a resuming run could take for its own. Only
 /// then is it noted: a start that is killed before begins where this one did.
-void tell_and_tidy(const Resume& resume, const RunBasics& run) {
+void begin_from_checkpoint(const Resume& resume, const RunBasics& run) {
   run.log.info("resuming from step " + core::with_commas(resume.manifest.step) + " (" + resume.place() + ')');
   for (const KeyChange& change : resume.changes) run.log.info("changed since that step: " + describe(change));
   for (const std::string& warning : resume.warnings) run.log.warning("changed since that step: " + warning);
@@ -137,7 +137,7 @@ SimulatedRun simulated_run(const Session& session, const RunContext& context) {
 
 /// For --validate: where the run would begin. The state of its own directory is a note; a checkpoint that the input
 /// names must serve.
-void tell_beginning(Session& session, const RunContext& context) {
+void report_beginning(Session& session, const RunContext& context) {
   std::string note = directory_note(context);
   const bool own = context.input.run.resume == "auto";
   if (session.sets.train->planned()) {  // of other data than a checkpoint's
@@ -174,7 +174,7 @@ void run_training(const RunContext& context) {
   describe(session, context);
   report_simulation(context, simulated_run(session, context));
   if (context.invocation.validate) {
-    tell_beginning(session, context);
+    report_beginning(session, context);
     context.log.info("valid: nothing was computed");
     return;
   }
@@ -193,13 +193,14 @@ void run_training(const RunContext& context) {
   }
   leave_if_asked(context);
   report_earlier_start(context, resume);
-  std::optional<Results::GoesOn> goes_on;
+  std::optional<Results::Continuation> continuation;
   if (resume && resume->same_run) {
-    goes_on = {resume->manifest.step, resume->state.log_bytes, io::history_path(resume->place(), resume->manifest)};
+    continuation = {resume->manifest.step, resume->state.log_bytes,
+                    io::history_path(resume->place(), resume->manifest)};
   }
   Results results(context, lock.get(), session.assembly->config.label_names, session.assembly->label_scale,
-                  session.sets.hdf5, goes_on);
-  if (resume) tell_and_tidy(*resume, context);
+                  session.sets.hdf5, continuation);
+  if (resume) begin_from_checkpoint(*resume, context);
   std::optional<TrainingLoop> loop;
   bool whole = false;
   alone_ends_all(context.world.rank(), context.failure, [&] {

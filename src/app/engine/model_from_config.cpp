@@ -29,7 +29,7 @@ void require_best_metric(const config::Config& input, std::int64_t labels) {
 
 }  // namespace
 
-model::ModelConfig stated_model(const config::Config& input) {
+model::ModelConfig model_from_config(const config::Config& input) {
   model::ModelConfig config;
   if (input.model.pretrained) {
     config = model::read_hf_config(*input.model.pretrained);
@@ -97,8 +97,8 @@ void require_all_names(const config::Config& input, std::size_t names, std::size
 
 }  // namespace
 
-model::ModelConfig complete_model(const config::Config& input, const model::ModelConfig& stated,
-                                  const data::ShardInfo& shards, const data::SpecialIds& special) {
+model::ModelConfig finalize(const config::Config& input, const model::ModelConfig& stated,
+                            const data::ShardInfo& shards, const data::SpecialIds& special) {
   model::ModelConfig config = stated;
   if (!vocabulary_is_stated(input)) config.vocab_size = shards.vocabulary_size;
   if (shards.vocabulary_size > config.vocab_size) {

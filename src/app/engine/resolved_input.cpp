@@ -35,7 +35,7 @@ config::Config with_defaults(const config::Config& input) {
   usual.schedule.name = input.schedule.name;
   usual.optimizer.name = input.optimizer.name;
   config::resolve(usual);
-  fill(usual.model, stated_model(usual));
+  fill(usual.model, model_from_config(usual));
   usual.model.pretrained.reset();
   if (input.evaluation.every_steps) usual.evaluation.every_epochs.reset();
   return usual;

@@ -37,7 +37,7 @@ std::string tokenizer_folder(const config::Config& input, const data::ShardInfo&
 }
 
 Results::Results(const RunContext& context, io::RunLock* place, const std::vector<std::string>& label_names,
-                 const data::LabelScale& label_scale, std::mutex& hdf5, const std::optional<GoesOn>& goes_on)
+                 const data::LabelScale& label_scale, std::mutex& hdf5, const std::optional<Continuation>& continuation)
     : input_(context.input), lock_(place), world_(context.world), hdf5_(hdf5), monitor_(context.device.identity) {
   collectively(world_, [&] {
     if (world_.rank() != 0) return;
@@ -58,10 +58,10 @@ Results::Results(const RunContext& context, io::RunLock* place, const std::vecto
     }
     io::MetricsWriter::Options options;
     options.events = input_.log.tensorboard;
-    if (goes_on) {
-      continue_run(input_.run.directory, info.resolved_input, goes_on->log_bytes);
-      options.resume_step = goes_on->step;
-      options.history = goes_on->history;
+    if (continuation) {
+      continue_run(input_.run.directory, info.resolved_input, continuation->log_bytes);
+      options.resume_step = continuation->step;
+      options.history = continuation->history;
     } else {
       begin_run(input_.run.directory, info.resolved_input, start_of(input_));
     }

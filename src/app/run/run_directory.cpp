@@ -184,9 +184,9 @@ std::string directory_conflict(const RunDirectory& found, const std::string& pat
   return text;
 }
 
-void check_run_directory(const std::string& path, const ResolvedInput& resolved, bool overwrite, bool goes_on) {
+void check_run_directory(const std::string& path, const ResolvedInput& resolved, bool overwrite, bool continues) {
   require_place(path);
-  const std::string why = directory_conflict(inspect_run_directory(path), path, resolved, overwrite, goes_on);
+  const std::string why = directory_conflict(inspect_run_directory(path), path, resolved, overwrite, continues);
   if (!why.empty()) throw core::Error(core::ExitCode::input, why);
 }
 

@@ -125,7 +125,7 @@ struct Watchdog::State {
   void heard(int peer, const HeartbeatState& sign);
   void judge(int peer);
   void judge_stall();
-  void tell(const std::string& text);
+  void notify(const std::string& text);
   [[noreturn]] void end(const std::string& text);
   HeartbeatState own(bool ends) const;
   std::string name(int peer) const;
@@ -163,7 +163,7 @@ std::string Watchdog::State::last_state(int peer) const {
 }
 
 /// Rank 0 writes to the log. If rank 0 is silent, rank 1 reports, and so does the last rank if it is on another node.
-void Watchdog::State::tell(const std::string& text) {
+void Watchdog::State::notify(const std::string& text) {
   if (rank == 0) return log.warning(text);
   const std::size_t own_place = static_cast<std::size_t>(rank);
   if (rank != 1 && (rank != ranks - 1 || hosts[own_place] == hosts[1])) return;
@@ -185,7 +185,7 @@ void Watchdog::State::end(const std::string& text) {
 void Watchdog::State::heard(int peer, const HeartbeatState& sign) {
   const double silent = table.silence(peer, now());
   if (table.heard(peer, now()) == LivenessTable::Change::back) {
-    tell(name(peer) + " is back after " + core::format_duration(silent) + " without a heartbeat: the run continues.");
+    notify(name(peer) + " is back after " + core::format_duration(silent) + " without a heartbeat: the run continues.");
   }
   last[static_cast<std::size_t>(peer)] = sign;
   stall.seen(peer, sign.moves, now());
@@ -199,21 +199,22 @@ void Watchdog::State::judge(int peer) {
   const std::string since = name(peer) + " has sent no heartbeat for " + core::format_duration(silent);
   switch (table.judge(peer, now(), activity.step())) {
     case LivenessTable::Change::unreachable:
-      return tell(
+      return notify(
           "the datagrams (UDP over IPv4) of " + name(peer) + " have not reached " + name(rank) + " for " +
           core::format_duration(unheard) +
           ", though it takes part in every step: the run continues, and that rank is not monitored until one arrives.");
     case LivenessTable::Change::silent:
       if (!known) {
-        return tell("the watchdog has received nothing from " + name(peer) +
-                    " yet: either it was stopped, or its datagrams (UDP over IPv4) do not reach " + name(rank) +
-                    ". It is not monitored until one arrives.");
+        return notify("the watchdog has received nothing from " + name(peer) +
+                      " yet: either it was stopped, or its datagrams (UDP over IPv4) do not reach " + name(rank) +
+                      ". It is not monitored until one arrives.");
       }
-      return tell(since + "; " + last_state(peer) +
-                  ". Its process may have been stopped (SIGSTOP, a debugger), or its node hangs. The run waits for it" +
-                  (settings.limit_seconds > 0 ? ", for " + core::format_duration(settings.limit_seconds) +
-                                                    " in all ([run] watchdog_limit_seconds)."
-                                              : "."));
+      return notify(
+          since + "; " + last_state(peer) +
+          ". Its process may have been stopped (SIGSTOP, a debugger), or its node hangs. The run waits for it" +
+          (settings.limit_seconds > 0
+               ? ", for " + core::format_duration(settings.limit_seconds) + " in all ([run] watchdog_limit_seconds)."
+               : "."));
     case LivenessTable::Change::over:
       end(since + " ([run] watchdog_limit_seconds): the run is ended. At its last heartbeat " + last_state(peer) +
           ". If it was stopped on purpose, raise that limit; else exclude its node. Submit again: the run resumes from "

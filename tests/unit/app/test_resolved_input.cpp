@@ -29,7 +29,7 @@ const std::string minimal =
 
 app::ResolvedInput resolved(const std::vector<std::string>& overrides = {}) {
   config::Config input = config::parse_config_text(minimal, "input.toml", overrides, defaults());
-  return app::resolved_input(input, app::stated_model(input));
+  return app::resolved_input(input, app::model_from_config(input));
 }
 
 /// Text of a key's value by "table.key".
@@ -59,7 +59,7 @@ TEST_CASE("the resolved input says what a model from scratch was made of") {
   CHECK_THAT(input.defaults, ContainsSubstring("hidden_dropout_prob = 0.1\n"));
   // It reads back to the same, and to the same model.
   config::Config again = config::parse_config_text(input.text, "input.toml", {}, defaults());
-  CHECK(app::resolved_input(again, app::stated_model(again)).text == input.text);
+  CHECK(app::resolved_input(again, app::model_from_config(again)).text == input.text);
   CHECK_THAT(resolved({"schedule.warmup_steps=3"}).text, !ContainsSubstring("warmup_ratio"));
 }
 

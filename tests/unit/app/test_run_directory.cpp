@@ -30,9 +30,9 @@ struct Scratch {
 const std::string input = "[run]\ndirectory = \"r\"\nseed = 1\n\n[batch]\nglobal = 32\n";
 const std::string other = "[run]\ndirectory = \"s\"\nseed = 1\n\n[batch]\nglobal = 64\nmicro = 2\n";
 
-ExitCode code_of(const std::string& path, const std::string& resolved, bool overwrite, bool goes_on = false) {
+ExitCode code_of(const std::string& path, const std::string& resolved, bool overwrite, bool continues = false) {
   try {
-    check_run_directory(path, resolved, overwrite, goes_on);
+    check_run_directory(path, resolved, overwrite, continues);
   } catch (const Error& error) {
     return error.code();
   }

@@ -3,7 +3,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
-#include "bert_hpc/app/given_input.hpp"
+#include "bert_hpc/app/load_input.hpp"
 
 using namespace bert_hpc;
 
@@ -11,7 +11,7 @@ namespace {
 
 /// The context of --validate --tokens for this many ranks.
 struct Plan {
-  explicit Plan(int ranks) : invocation(planned(ranks)), given(app::given_input(text, invocation, ranks, false)) {}
+  explicit Plan(int ranks) : invocation(planned(ranks)), given(app::load_input(text, invocation, ranks, false)) {}
 
   static app::Invocation planned(int ranks) {
     app::Invocation invocation;
@@ -29,7 +29,7 @@ struct Plan {
       "[model]\nhidden_size = 64\nnum_hidden_layers = 3\nnum_attention_heads = 2\nvocab_size = 1000\n";
 
   app::Invocation invocation;
-  app::GivenInput given;
+  app::LoadedInput given;
   std::unique_ptr<comm::Communicator> world = comm::make_self_communicator();
   core::DeviceChoice device;
   core::Log log;

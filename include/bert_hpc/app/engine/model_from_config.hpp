@@ -10,12 +10,12 @@ namespace bert_hpc::app {
 
 /// The model as the input states it, before the data are known: `pretrained`'s config.json with the keys of [model]
 /// over it, or BERT-base's values with them. Throws Error.
-model::ModelConfig stated_model(const config::Config& input);
+model::ModelConfig model_from_config(const config::Config& input);
 
 /// Adds the facts of the data: vocabulary (where [model] states none and there is no pretrained model), labels, special
 /// tokens. Throws Error(data) where data and model do not go together.
-model::ModelConfig complete_model(const config::Config& input, const model::ModelConfig& stated,
-                                  const data::ShardInfo& shards, const data::SpecialIds& special);
+model::ModelConfig finalize(const config::Config& input, const model::ModelConfig& stated,
+                            const data::ShardInfo& shards, const data::SpecialIds& special);
 
 /// The plan of the complete model, with activations of storage_type(). Throws as model::make_plan().
 model::ModelPlan plan_of(const config::Config& input, const model::ModelConfig& config, const model::HeadKind& kind);

@@ -34,8 +34,7 @@ struct TrainerSettings {
   std::int64_t micro_batches = 0;                        ///< most of this replica in a step
 };
 
-/// What ranks tell each other beside a step's losses, summed over all of them, so that agreeing takes no message of its
-/// own.
+/// What ranks exchange with a step's losses, summed over all of them, so that agreement needs no message of its own.
 struct Votes {
   double stop = 0;        ///< asked to stop
   double checkpoint = 0;  ///< asked for a checkpoint

@@ -23,7 +23,7 @@ namespace bert_hpc::app {
 class Results {
  public:
   /// Where a run resumes: after which update, and how much of log.txt stays; the checkpoint's metric history, if any.
-  struct GoesOn {
+  struct Continuation {
     std::int64_t step = 0, log_bytes = 0;
     std::string history{};
   };
@@ -32,7 +32,7 @@ class Results {
   /// they are cut back to where the run resumes. `hdf5` is held during HDF5 calls.
   /// `place`: the lock of the directory, on rank 0. It must outlive this.
   Results(const RunContext& context, io::RunLock* place, const std::vector<std::string>& label_names,
-          const data::LabelScale& label_scale, std::mutex& hdf5, const std::optional<GoesOn>& goes_on = {});
+          const data::LabelScale& label_scale, std::mutex& hdf5, const std::optional<Continuation>& continuation = {});
   /// Marks the run as failed unless finish() was called or the directory is another's now.
   ~Results();
   Results(const Results&) = delete;

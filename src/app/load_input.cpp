@@ -1,4 +1,4 @@
-#include "bert_hpc/app/given_input.hpp"
+#include "bert_hpc/app/load_input.hpp"
 
 #include <filesystem>
 #include <functional>
@@ -59,8 +59,8 @@ void look_for_shards(const config::Config& input) {
 
 }  // namespace
 
-GivenInput given_input(const std::string& text, const Invocation& invocation, int ranks, bool looks) {
-  GivenInput given;
+LoadedInput load_input(const std::string& text, const Invocation& invocation, int ranks, bool looks) {
+  LoadedInput given;
   config::Config& input = given.config;
   Findings findings;
   std::vector<std::string> overrides = invocation.overrides;
@@ -76,7 +76,7 @@ GivenInput given_input(const std::string& text, const Invocation& invocation, in
   const bool readable = findings.attempt([&] { config::throw_if_any(read.problems); });
   if (readable) {
     findings.attempt([&] {
-      const model::ModelConfig stated = stated_model(input);
+      const model::ModelConfig stated = model_from_config(input);
       given.grid = grid_layout(input, ranks, stated);
       config::require_valid(input, given.grid.data);
       given.resolved = resolved_input(input, stated);

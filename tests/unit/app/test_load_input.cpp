@@ -1,4 +1,4 @@
-#include "bert_hpc/app/given_input.hpp"
+#include "bert_hpc/app/load_input.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -25,7 +25,7 @@ Refusal refusal_of(const std::string& text, bool looks = true, int ranks = 1) {
   app::Invocation invocation;
   invocation.input_path = "in.toml";
   try {
-    app::given_input(text, invocation, ranks, looks);
+    app::load_input(text, invocation, ranks, looks);
   } catch (const core::Error& error) {
     return {error.what(), error.code()};
   }

@@ -8,7 +8,7 @@
 
 namespace bert_hpc::app {
 
-struct GivenInput {
+struct LoadedInput {
   config::Config config;
   comm::GridShape grid;
   ResolvedInput resolved{""};
@@ -17,6 +17,6 @@ struct GivenInput {
 /// Throws core::Error with all that is found. Where something is wrong and `looks` is true, files and folders that the
 /// input names and that are not there are reported too; one rank does so for all. Where nothing else is wrong that is
 /// left to the code that opens them, which finds more.
-GivenInput given_input(const std::string& text, const Invocation& invocation, int ranks, bool looks);
+LoadedInput load_input(const std::string& text, const Invocation& invocation, int ranks, bool looks);
 
 }  // namespace bert_hpc::app
