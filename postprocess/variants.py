@@ -23,7 +23,7 @@ def as_number(text):
         return None
 
 
-def alike(texts):
+def in_one_notation(texts):
     """{text: the same number}, all in one notation: 0.001 and 1e-05 are hard to compare."""
     numbers = {text: as_number(text) for text in texts if text is not None}
     known = [value for value in numbers.values() if value is not None]
@@ -35,7 +35,7 @@ def names_of(inputs):
     """For each input, the settings in which it differs from the others."""
     keys = sorted({key for own in inputs for key in own})
     differing = [key for key in keys if len({own.get(key) for own in inputs}) > 1]
-    written = {key: alike({own.get(key) for own in inputs}) for key in differing}
+    written = {key: in_one_notation({own.get(key) for own in inputs}) for key in differing}
     return [", ".join(f"{key} = {written[key].get(own.get(key), 'not set')}" for key in differing) for own in inputs]
 
 

@@ -1,6 +1,6 @@
 // GFLOP/s of the products of linear layers by every back end of this build, on the shapes that training BERT-class
 // models asks for. The back ends take turns within each round and the best round counts, so that a busy machine slows
-// all alike.
+// all of them equally.
 //
 // With --compute bf16 or fp16 activations are of that type, as in training with precision.compute, and the libraries,
 // which have fp32 only, stand aside.

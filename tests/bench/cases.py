@@ -10,7 +10,7 @@ A case file holds
   labels                     classes of the classification head
   batch                      sequences per step
   cap                        the longest length; PyTorch can also be made to pad to it
-  lengths                    one list of `batch` lengths per step; steps beyond the list begin it anew
+  lengths                    one list of `batch` lengths per step; steps beyond the list start again at its beginning
   steps, warmup              timed steps and untimed ones before them, of one round
 
 Token ids come from the generator x <- (1664525 x + 1013904223) mod 2^32, started at 12345 and running through all

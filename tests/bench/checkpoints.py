@@ -6,8 +6,8 @@
 
 Prints for each round the share of the wall time of the steps that the slowest rank waited ("checkpoint wait" of the timing
 table, of a run that also ends with a checkpoint), what was saved and how often, and how much longer a step took than in the run
-without. The aim is a wait of less than 2%; reaching it or not is told and changes nothing: disks differ. A run of hours saves
-every half hour, so `--every` is what makes this a hard case. Exit status: 0 measured, 1 a program failed.
+without. The aim is a wait of less than 2%. The report says whether it is reached; the exit status does not depend on it,
+because disks differ. A run of hours saves every half hour, so `--every` makes this a hard case. Exit status: 0 measured, 1 a program failed.
 """
 
 import argparse

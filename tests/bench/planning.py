@@ -8,7 +8,7 @@
   --output   write the table there, as Markdown
 
 Cases: the quick start (input/quickstart.toml, 2 ranks of one thread) and a pipeline of 4 ranks. In each round the machine
-is measured with as many ranks as the case has, so that what else the machine does disturbs both alike. A measured step is
+is measured with as many ranks as the case has, so that other load of the machine disturbs both equally. A measured step is
 the median of spans of 20 steps, the first span left out; the table has the median of the rounds, and the spread of the
 ratio simulated / measured. Needs Python with h5py. Exit status: 0, or 1 where a program failed.
 """

@@ -9,8 +9,8 @@
   --steps    timed in each span, after 20 untimed ones (default 100)
   --rounds   how often both run, one after the other (default 3)
 
-PyTorch gets as many threads as ours has ranks. The ratio is the median of the rounds' ratios: what else the machine does
-disturbs neighbouring spans alike. Exit status: 0 measured, 1 a program failed, 77 there are no shards or no program.
+PyTorch gets as many threads as ours has ranks. The ratio is the median of the rounds' ratios: other
+load of the machine disturbs neighbouring spans equally. Exit status: 0 measured, 1 a program failed, 77 there are no shards or no program.
 """
 
 import argparse

@@ -11,7 +11,7 @@ The model. Tensor cores: the products that a kernel computes (split backward ker
 no bank conflicts (a unit test counts them). Issue: 128 lanes' instructions a cycle, as many a pair as the loops of the
 machine code have that nvcc 13.0 makes for sm_90, every branch counted. Only forward draws dropout's numbers; what they
 decide is kept as a bit a pair, which forward writes and backward reads. A kernel takes its busiest unit's time at least,
-which the table names; how much of the others' is hidden behind it is for the first GPU hour to measure.
+which the table names; how much of the other units' time overlaps with it, a measurement on a GPU must show.
 """
 
 import argparse

@@ -18,8 +18,8 @@
   --tuned    PyTorch with its memory kept between steps (MALLOC_MMAP_MAX_=0), 8 to 29% faster than as it comes
   --json     writes everything measured to FILE
 
-Exit status: 0 measured, 1 a program failed, 77 neither program is there. Reaching the aim or not is told in the table
-and changes nothing: machines differ.
+Exit status: 0 measured, 1 a program failed, 77 neither program is there. The table reports whether the aim is
+reached; the exit status does not depend on it: machines differ.
 """
 
 import argparse

@@ -105,7 +105,7 @@ class Faults(program.Case):
 
     def test_ranks_killed_at_any_instant(self):
         """A checkpoint every step, so that most instants are within the saving of one. Each run is killed up to ten times, one
-        rank or another, on one grid or another, and then goes on to its end."""
+        rank or another, on one grid or another, and then resumes and finishes."""
         draw = random.Random(17)
         grids = [(1, {}), (1, {}), (2, {"zero": 1}), (2, {"pipeline": 2}), (2, {"zero": 0})]
         schedule = {"name": "constant", "epochs": None, "warmup_ratio": None}  # so that the run's length changes nothing
@@ -193,7 +193,7 @@ class Faults(program.Case):
                     self.assertTrue((directory / "checkpoints" / "set-aside-step-00000010").exists())
                     shutil.rmtree(directory)
 
-    def test_a_damaged_journal_stops_nobody(self):
+    def test_a_damaged_journal_does_not_stop_a_run(self):
         """Where the checkpoint, of an older version, has no metric history either. With it: integration/test_checkpoint.py."""
         for name, damage in (("emptied", lambda journal: journal.write_bytes(b"")), ("gone", lambda journal: journal.unlink())):
             path, directory = self.stopped(name)
@@ -211,9 +211,9 @@ class Faults(program.Case):
             program.run("bert_hpc", path, "--overwrite", threads=1, check=0)
             self.assertFalse((directory / "metrics.journal.damaged").exists() or aside.exists())
 
-    def test_a_journal_that_is_cut_while_the_run_goes_on(self):
-        """The checkpoints are written all the same, without the history, and that is told once. A journal that has lost its
-        name is read on."""
+    def test_a_journal_that_is_cut_while_the_run_continues(self):
+        """The run still writes its checkpoints, without the metric history, and reports this once. A journal that has lost
+        its name stays in use."""
         for name, harm, lost in (("unlinked", os.remove, False), ("cut", lambda journal: os.truncate(journal, 100), True)):
             path, directory = self.path(name, steps=100000, checkpoint={"every_steps": 5})
             process = self.launch(path, 1)
@@ -404,7 +404,7 @@ class Faults(program.Case):
             missing = re.findall(r"warning: .*step (\d+).*was not written.*too little space", (directory / "log.txt").read_text())
         self.assertGreaterEqual(len(missing), 3, (directory / "log.txt").read_text()[-2000:])
         steps = [int(step) for step in missing[:3]]
-        self.assertEqual(steps, [steps[0], steps[0] + 20, steps[0] + 40])  # each one is told
+        self.assertEqual(steps, [steps[0], steps[0] + 20, steps[0] + 40])  # each failure is reported
         self.assertFalse({f"step-{step:08d}" for step in steps} & set(checkpoints(directory)))
         filler.truncate(0)  # and once there is room, the next one is written
         while checkpoints(directory)[-1] < f"step-{steps[-1]:08d}" and time.monotonic() < deadline:
@@ -454,7 +454,7 @@ class Faults(program.Case):
         self.assertEqual(list((directory / "checkpoints").glob(".writing-*")), [])
 
     def stop_after(self, path, directory, step):
-        """Lets the run go on until there is a checkpoint of this step or a later one, and asks it to stop then."""
+        """Lets the run continue until it has written a checkpoint of this step or a later one, and then asks it to stop."""
         process = self.launch(path, 1)
         deadline = time.monotonic() + 60
         while (checkpoints(directory) or ["step-0"])[-1] < f"step-{step:08d}" and time.monotonic() < deadline:
@@ -501,7 +501,7 @@ class Faults(program.Case):
         os.kill(program.ranks_of(marker)[0], signal.SIGUSR2)  # one alone: another one's would ask for another checkpoint
         while not list((directory / "checkpoints").glob(".writing-*/rank-00001.h5")) and time.monotonic() < deadline:
             time.sleep(0.01)
-        while (directory / "metrics.h5").is_file():  # it is written anew every few seconds
+        while (directory / "metrics.h5").is_file():  # the run rewrites it every few seconds
             try:
                 (directory / "metrics.h5").unlink()
                 (directory / "metrics.h5").mkdir()
@@ -516,13 +516,13 @@ class Faults(program.Case):
         self.assertEqual(checkpoints(directory), [])
         self.assertEqual((directory / ".status").read_text(), "failed\n")
 
-    def test_what_is_not_written_is_told_with_its_own_step(self):
-        # The naming of each fails, most often while the next one waits for that.
-        path, directory = self.path("told", steps=6, checkpoint={"every_steps": 1})
+    def test_each_checkpoint_that_is_not_written_is_reported_with_its_step(self):
+        # Each rename to the final name fails, most often while the next checkpoint waits for it.
+        path, directory = self.path("unwritten", steps=6, checkpoint={"every_steps": 1})
         done = self.run_on_bad_disk(path, 1, BERT_HPC_FAIL_SYNC="manifest.h5", BERT_HPC_SLOW_SYNC="manifest.h5=1")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        told = re.findall(r"the checkpoint of step (\d+) was not written", done.stdout)
-        self.assertEqual(told, ["1", "2", "3", "4", "5", "6"])
+        reported_steps = re.findall(r"the checkpoint of step (\d+) was not written", done.stdout)
+        self.assertEqual(reported_steps, ["1", "2", "3", "4", "5", "6"])
 
     def test_a_checkpoint_under_way_outlives_an_error_that_all_ranks_know_of(self):
         # The evaluation after the next step finds a better model, which cannot be kept.
@@ -567,7 +567,7 @@ class Faults(program.Case):
             done = self.run_on_bad_disk(path, 2, BERT_HPC_KEEP_FOLDERS=part)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertIn("resuming from step", done.stdout)
-        self.assertEqual(list((directory / "checkpoints").glob(".removing-*")), [])  # once nobody holds them
+        self.assertEqual(list((directory / "checkpoints").glob(".removing-*")), [])  # removed once no process holds them
 
     def test_writes_that_take_little_at_a_time(self):
         path, directory = self.path("short", steps=10, checkpoint={"every_steps": 2})
@@ -591,7 +591,7 @@ class Faults(program.Case):
         self.assertRegex(done.stderr, r"process \d+ on \S+ since 20")
         done = program.run("bert_hpc", path, "--overwrite", ranks=1, threads=1, check=4)
         self.assertIsNone(first.poll())
-        # Killed, it leaves its lock behind, which stops nobody.
+        # A killed run leaves its lock in the directory. The next run takes the stale lock over.
         for rank in program.ranks_of(path.name.encode()):
             os.kill(rank, signal.SIGKILL)
         first.communicate(timeout=60)

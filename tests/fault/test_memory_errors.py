@@ -87,12 +87,12 @@ class MemoryErrors(Case):
                         marker = path.name.encode()
                         self.wait_for(lambda: (directory / "metrics.h5").exists() and len(ranks_of(marker)) == ranks, deadline)
                         victim = ranks_of(marker)[-1]
-                        # Asked for, and whole before anything is flipped: its snapshot is found in memory too.
+                        # The requested checkpoint is complete before a bit is flipped: its snapshot is found in memory too.
                         os.kill(victim, signal.SIGUSR2)
                         self.wait_for((directory / "checkpoints/latest").exists, deadline)
                         while process.poll() is None:
-                            self.assertLess(time.monotonic(), deadline, "nobody noticed")
-                            # Between an update and the hash of what it wrote nobody can know: then once more.
+                            self.assertLess(time.monotonic(), deadline, "no rank noticed the flipped bit")
+                            # A flip between an update and the hash of its result cannot be detected: the test flips again.
                             try:
                                 flip(victim, places(victim, wanted))
                             except OSError:  # it is gone
@@ -101,12 +101,12 @@ class MemoryErrors(Case):
                         process.wait(timeout=30)
                     finally:
                         process.kill()
-                    told = " ".join(process.stderr.read().split())
-                self.assertEqual(process.returncode, 5, told)
-                self.assertEqual(told.count("bert_hpc: error"), 1, told)
-                self.assertIn("a parameter's bits changed unexpectedly", told)
-                self.assertRegex(told, rf"rank {ranks - 1}: {re.escape(TENSOR)} (has changed between updates|differs from)")
-                # The checkpoints from before are good, and the same command goes on, with a bit that is as it was.
+                    message = " ".join(process.stderr.read().split())
+                self.assertEqual(process.returncode, 5, message)
+                self.assertEqual(message.count("bert_hpc: error"), 1, message)
+                self.assertIn("a parameter's bits changed unexpectedly", message)
+                self.assertRegex(message, rf"rank {ranks - 1}: {re.escape(TENSOR)} (has changed between updates|differs from)")
+                # The earlier checkpoints are good. The same command resumes from them with the original bit.
                 step = int((directory / "checkpoints/latest").read_text()[5:])
                 done = run("bert_hpc", path, "--set", f"schedule.steps={step + 5}", ranks=ranks, threads=1, check=0)
                 self.assertIn(f"resuming from step {step:,} (", done.stdout)

@@ -1,6 +1,6 @@
-"""Losses and gradients that are not finite: such a step is skipped, counted and told with the samples that made it; too many in
-a row end the run with status 5. Caused by weights made for it: a position's embedding that overflows, which only the longest
-sequences meet; and scales that leave the loss finite and not the gradient."""
+"""Losses and gradients that are not finite: the run skips such a step, counts it and reports the samples of its batch. Too
+many skipped steps in a row end the run with status 5. The tests make weights that cause this: a position's embedding that
+overflows, which only the longest sequences use; and scales that leave the loss finite, but not the gradient."""
 
 import json
 import pathlib
@@ -117,17 +117,17 @@ class Numbers(Case):
         with h5py.File(directory / "metrics.h5") as file:
             rows = {name: file[f"steps/{name}"][:] for name in ("step", "samples", "skipped", "seconds")}
             measured = {name: file[f"efficiency/{name}"][:] for name in ("step", "efficiency", "goodput")}
-        told = 0
+        rows_with_skips = 0
         for step, efficiency, goodput in zip(*measured.values()):
             [row] = np.flatnonzero(rows["step"] == step)
             if rows["samples"][row] < 20 * 8:  # with an epoch's last batch, which may have been skipped
                 continue
             updating = rows["samples"][row] - 8 * rows["skipped"][row]
             self.assertAlmostEqual(goodput * rows["seconds"][row] / (updating * efficiency), 1, delta=1e-9)
-            told += rows["skipped"][row] > 0
-        self.assertGreater(told, 0)
+            rows_with_skips += rows["skipped"][row] > 0
+        self.assertGreater(rows_with_skips, 0)
 
-    def test_the_count_goes_on_after_a_stop(self):
+    def test_the_count_continues_after_a_stop(self):
         weights = self.overflowing_position()
         whole, directory = self.train("whole", weights)
         rows, attributes = self.steps(directory)
@@ -170,10 +170,10 @@ class Numbers(Case):
                                          optimizer={"learning_rate": 1e-3, "max_skipped_steps": limit})
             self.assertEqual(done.stdout.count("was skipped"), limit)
             self.assertEqual(done.stderr.count("bert_hpc: error"), 1, done.stderr)
-            told = " ".join(done.stderr.split())
-            self.assertRegex(told, rf"step {limit + 1} was skipped, as its gradient norm is (inf|nan) \(the loss is finite, so any "
-                                   rf"of these may be the reason: .*train-00000\.h5, sequences (\d+, ){{7}}\d+\), the last of {limit + 1} in a row "
-                                   rf"\(optimizer\.max_skipped_steps = {limit}\)")
+            message = " ".join(done.stderr.split())
+            self.assertRegex(message, rf"step {limit + 1} was skipped, as its gradient norm is (inf|nan) \(the loss is finite, so any "
+                                      rf"of these may be the reason: .*train-00000\.h5, sequences (\d+, ){{7}}\d+\), the last of {limit + 1} in a row "
+                                      rf"\(optimizer\.max_skipped_steps = {limit}\)")
             rows, attributes = self.steps(directory)
             self.assertEqual(list(rows["skipped"]), [1] * (limit + 1))
             self.assertEqual(attributes["status"], "failed")
@@ -185,10 +185,10 @@ class Numbers(Case):
                                          precision={"compute": "fp16"},
                                          optimizer={"learning_rate": 1e-3, "max_skipped_steps": 2})
             self.assertEqual(done.stderr.count("bert_hpc: error"), 1, done.stderr)
-            told = " ".join(done.stderr.split())
-            self.assertIn("step 19 was skipped", told)
-            self.assertIn("the last of 3 in a row (optimizer.max_skipped_steps = 2)", told)
-            self.assertIn('precision.compute = "bf16"', told)
+            message = " ".join(done.stderr.split())
+            self.assertIn("step 19 was skipped", message)
+            self.assertIn("the last of 3 in a row (optimizer.max_skipped_steps = 2)", message)
+            self.assertIn('precision.compute = "bf16"', message)
             rows, attributes = self.steps(directory)
             self.assertEqual(list(rows["skipped"]), [1] * 19)
             self.assertEqual(attributes["status"], "failed")

@@ -39,7 +39,7 @@ class SubmittedAgain(program.Case):
         return directory, done.stdout
 
     def test_an_evaluation_that_was_interrupted(self):
-        """It begins anew; over a finished one it does not."""
+        """The same command starts an interrupted evaluation again, and refuses a finished one."""
         trained, _ = self.start("trained", 2)
         path = self.work.input("evaluated.toml", run={"mode": "evaluate", "directory": str(self.work.folder / "evaluated")},
                                data={"train": None, "validation": None, "test": [f"{self.work.folder}/shards/test-*.h5"]},
@@ -52,19 +52,19 @@ class SubmittedAgain(program.Case):
 
     def test_overwrite_in_a_job_that_is_queued_again(self):
         self.start("once", 8)
-        directory, told = self.start("once", 4, "--overwrite", job=77)
-        self.assertNotIn("goes on", told)
+        directory, output = self.start("once", 4, "--overwrite", job=77)
+        self.assertNotIn("the run resumes", output)
         self.assertEqual(checkpoints(directory)[-1], "step-00000004")
         for restart, steps in ((1, 6), (3, 8)):
-            directory, told = self.start("once", steps, "--overwrite", job=77, restart=restart)
-            self.assertIn("an earlier start of this job has done --overwrite", told)
-            self.assertIn(f"resuming from step {steps - 2} (", told)
+            directory, output = self.start("once", steps, "--overwrite", job=77, restart=restart)
+            self.assertIn("an earlier start of this job has done --overwrite", output)
+            self.assertIn(f"resuming from step {steps - 2} (", output)
         with h5py.File(directory / "metrics.h5") as file:
             self.assertEqual(list(file["steps/step"]), list(range(1, 9)))
-        # Done by this job it never was: what is there is another one's, whatever became of this job's first start.
+        # This job has never done --overwrite: the directory's run is another job's, whatever this job's first start did.
         for job, restart in ((78, 1), (78, 1), (79, None), (None, None)):
-            directory, told = self.start("once", 2, "--overwrite", job=job, restart=restart)
-            self.assertNotIn("goes on", told)
+            directory, output = self.start("once", 2, "--overwrite", job=job, restart=restart)
+            self.assertNotIn("the run resumes", output)
 
     def test_overwrite_of_a_finished_run_by_its_own_job(self):
         directory, _ = self.start("finished", 2, "--overwrite", job=77)
@@ -75,20 +75,20 @@ class SubmittedAgain(program.Case):
     def test_begun_from_a_checkpoint_of_another_run(self):
         source, _ = self.start("source", 4)
         given = {"resume": str(source / "checkpoints" / "step-00000002")}
-        _, told = self.start("other", 4, **given)
-        self.assertIn("resuming from step 2 (", told)
-        directory, told = self.start("other", 6, **given)
-        self.assertIn("resuming from this run's own checkpoints", told)
-        self.assertIn("resuming from step 4 (", told)
+        _, output = self.start("other", 4, **given)
+        self.assertIn("resuming from step 2 (", output)
+        directory, output = self.start("other", 6, **given)
+        self.assertIn("resuming from this run's own checkpoints", output)
+        self.assertIn("resuming from step 4 (", output)
         with h5py.File(directory / "metrics.h5") as file:
             self.assertEqual(list(file["steps/step"]), [3, 4, 5, 6])
-        # Another one is another wish, and a run that is there is in its way.
+        # Another run.resume asks for another run, which the directory's existing run forbids.
         self.start("other", 6, check=2, resume=str(source / "checkpoints" / "step-00000004"))
-        # Until it has a checkpoint of its own it begins where it was told to.
+        # Until the run has a checkpoint of its own, it starts from the checkpoint that run.resume names.
         for name in checkpoints(directory):
             (directory / "checkpoints" / name).rename(directory / name)
-        directory, told = self.start("other", 6, **given)
-        self.assertIn("resuming from step 2 (", told)
+        directory, output = self.start("other", 6, **given)
+        self.assertIn("resuming from step 2 (", output)
 
     def test_the_best_model_of_another_run(self):
         # Steps so small that the first evaluation stays the best: its checkpoint lies in the other directory.
@@ -97,11 +97,11 @@ class SubmittedAgain(program.Case):
         source, _ = self.start("first", 4, tables=tables)
         self.assertEqual((source / "checkpoints" / "best").read_text(), "step-00000002\n")
         given = {"resume": str(source / "checkpoints" / "step-00000004"), "tables": tables}
-        directory, told = self.start("second", 6, **given)
-        self.assertIn("the best model so far, of step 2, belongs to the run that made it", told)
-        directory, told = self.start("second", 8, **given)
-        self.assertIn("resuming from step 6 (", told)
-        self.assertNotIn("best model so far", told)
+        directory, output = self.start("second", 6, **given)
+        self.assertIn("the best model so far, of step 2, belongs to the run that made it", output)
+        directory, output = self.start("second", 8, **given)
+        self.assertIn("resuming from step 6 (", output)
+        self.assertNotIn("best model so far", output)
         self.assertEqual((directory / "checkpoints" / "best").read_text(), "step-00000006\n")
         with h5py.File(directory / "metrics.h5") as file:
             self.assertEqual(list(file["evaluations/validation/step"]), [6, 8])
@@ -110,8 +110,8 @@ class SubmittedAgain(program.Case):
         directory, _ = self.start("own", 6)
         given = {"resume": str(directory / "checkpoints" / "step-00000002")}
         for steps, after in ((6, 2), (8, 6), (10, 8)):
-            directory, told = self.start("own", steps, **given)
-            self.assertIn(f"resuming from step {after} (", told)
+            directory, output = self.start("own", steps, **given)
+            self.assertIn(f"resuming from step {after} (", output)
         with h5py.File(directory / "metrics.h5") as file:
             self.assertEqual(list(file["steps/step"]), list(range(1, 11)))
         aside = sorted(path.name for path in (directory / "checkpoints").glob("set-aside-*"))
@@ -122,10 +122,10 @@ class SubmittedAgain(program.Case):
         (directory / ".lock").write_text("host elsewhere\npid 1\nsince 2026-01-01T00:00:00Z\nbegan 1\nspace other\njob 77\n"
                                          "cluster \ntask \nrestart 0\n")
         begin = time.monotonic()
-        _, told = self.start("locked", 4, job=77, restart=1)
+        _, output = self.start("locked", 4, job=77, restart=1)
         self.assertLess(time.monotonic() - begin, 30)  # it would be watched for 60 s
-        self.assertIn("(Slurm job 77) is of an earlier start of this job, which Slurm has ended; this start takes it over.", told)
-        self.assertIn("resuming from step 2 (", told)
+        self.assertIn("(Slurm job 77) is of an earlier start of this job, which Slurm has ended; this start takes it over.", output)
+        self.assertIn("resuming from step 2 (", output)
 
     def test_killed_while_it_began(self):
         directory = self.work.folder / "began"

@@ -1,5 +1,5 @@
-"""Surroundings that misbehave: clocks that jump, locks that are not there, outputs that nobody reads, shards that change, ranks
-with an old view of the disk, too little memory on one rank, a directory that nobody may write, the superuser neither."""
+"""A faulty environment: clocks that jump, file locks that are not available, an output without a reader, shards that change,
+ranks with an old view of the disk, too little memory on one rank, a directory that not even the superuser may write."""
 
 import hashlib
 import os
@@ -129,10 +129,10 @@ class Surroundings(program.Case):
             else:
                 shutil.copy(shards / "test-00000.h5", shard)
             time.sleep(0.5)
-            process.send_signal(signal.SIGUSR1)  # what the run has read it goes on with
+            process.send_signal(signal.SIGUSR1)  # the run continues with the data that it has read
             self.assertEqual(process.wait(timeout=60), 75, process.stderr.read())
             process.stderr.close()
-            # The run that is to go on notices.
+            # The resumed run reports the changed shard.
             done = program.run("bert_hpc", path, ranks=2, threads=1, check=3 if how == "truncated" else 2)
             self.assertIn("train-00000.h5", done.stderr)
             shard.write_bytes(content)
@@ -180,7 +180,7 @@ class Surroundings(program.Case):
             if left:
                 self.assertEqual((directory / ".status").read_text().strip(), "failed")
 
-    def test_a_directory_that_nobody_may_write(self):
+    def test_a_directory_that_no_user_may_write(self):
         folder = self.work.folder / "read-only"
         folder.mkdir()
         # A mount that is read-only, in a name space of its own, refuses the superuser too.

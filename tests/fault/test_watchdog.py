@@ -1,5 +1,5 @@
-"""A rank that is stopped: named by the others after run.watchdog_seconds, and the run goes on when it does; the run ends with
-status 6 where it does not within run.watchdog_limit_seconds."""
+"""A suspended rank: the other ranks name it after run.watchdog_seconds. The run continues when the rank does. It ends with
+status 6 if the rank does not continue within run.watchdog_limit_seconds."""
 
 import os
 import pathlib
@@ -51,8 +51,8 @@ class Watchdog(program.Case):
 
         self.addCleanup(end)
         self.wait(lambda: len(self.lines(said, "loss")) > 20, 60, process)
-        # Twenty steps may take less time than the ranks' watchdogs need to have heard of each other, and who was never
-        # heard is not judged.
+        # Twenty steps may take less time than the ranks' watchdogs need for their first heartbeats. A watchdog does not
+        # judge a rank before the first heartbeat of that rank.
         time.sleep(1)
         return process, said, marker, directory
 
@@ -81,9 +81,9 @@ class Watchdog(program.Case):
                 os.kill(rank, signal.SIGCONT)
                 self.wait(lambda: self.lines(said, "is back after"), 5, process)
                 self.wait(lambda: len(self.lines(said, "loss")) > steps + 10, 20, process)
-                told = self.lines(said, "no heartbeat")
-                self.assertEqual(len(told), 1, told)
-                self.assertRegex(told[0], rf'warning: rank {victim} on {HOST} has sent no heartbeat for 0\.[5-9].* s; '
+                warnings = self.lines(said, "no heartbeat")
+                self.assertEqual(len(warnings), 1, warnings)
+                self.assertRegex(warnings[0], rf'warning: rank {victim} on {HOST} has sent no heartbeat for 0\.[5-9].* s; '
                                           rf'it had finished step [\d,]+ and was in "[a-z -]+"\.')
                 if victim != 0:
                     self.assertIn("no heartbeat", (directory / "log.txt").read_text())
@@ -119,7 +119,7 @@ class Watchdog(program.Case):
                     self.assertEqual(file.attrs["status"], "finished")
 
     def test_a_main_thread_that_hangs(self):
-        # Rank 0's, while its process lives: nobody is silent, and nobody goes on.
+        # The main thread of rank 0 hangs while its process lives: all ranks send heartbeats, and no rank makes progress.
         if not SHIM.exists():
             self.skipTest("failing surroundings are not part of this build")
         flag = self.work.folder / "hang"
@@ -133,16 +133,16 @@ class Watchdog(program.Case):
         flag.unlink()
         self.wait(lambda: len(self.lines(said, "loss")) > steps + 10, 20, process)
         self.wait(lambda: self.lines(said, "make progress again"), 5, process)
-        told = self.lines(said, "no rank has made progress")
-        self.assertEqual(len(told), 1, told)
+        warnings = self.lines(said, "no rank has made progress")
+        self.assertEqual(len(warnings), 1, warnings)
         where = rf'(rank [01] on {HOST} is in "[a-z, -]+", rank [01] on {HOST} is|ranks 0, 1 are) in "[a-z, -]+"'
-        self.assertRegex(told[0], rf"warning: no rank has made progress for 0\.[5-9].* s after step [\d,]+: {where}\. All processes are alive")
+        self.assertRegex(warnings[0], rf"warning: no rank has made progress for 0\.[5-9].* s after step [\d,]+: {where}\. All processes are alive")
         self.assertEqual(self.lines(said, "no heartbeat"), [])
         os.kill(process.pid, signal.SIGUSR1)
         self.assertEqual(process.wait(timeout=30), 75)
 
     def test_datagrams_that_arrive_no_more(self):
-        # Each of the two hears nothing of the other from some moment on, and the run goes on beyond the limit.
+        # From some moment on the two ranks receive no heartbeat from each other. The run continues beyond the limit.
         if not SHIM.exists():
             self.skipTest("failing surroundings are not part of this build")
         flag = self.work.folder / "drop"
@@ -154,11 +154,11 @@ class Watchdog(program.Case):
         time.sleep(4)
         steps = len(self.lines(said, "loss"))
         self.wait(lambda: len(self.lines(said, "loss")) > steps + 10, 20, process)
-        told = self.lines(said, "have not reached")
-        self.assertEqual(len(told), 2, told)
+        warnings = self.lines(said, "have not reached")
+        self.assertEqual(len(warnings), 2, warnings)
         for rank in range(2):
             line = rf"warning: the datagrams .* of rank {rank} on {HOST} have not reached rank {1 - rank} on {HOST} for"
-            self.assertRegex("".join(told), line)
+            self.assertRegex("".join(warnings), line)
         self.assertEqual(self.lines(said, "no heartbeat"), [])
         os.kill(process.pid, signal.SIGUSR1)
         self.assertEqual(process.wait(timeout=30), 75)

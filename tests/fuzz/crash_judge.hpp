@@ -1,6 +1,6 @@
-// Whose fault it was: a process that crashes, takes too long or too much memory looks at its call stack and says
-// whether the HDF5 library or our code comes first, through memory that its parent sees. Functions of the C and C++
-// libraries and of the sanitizers count for who called them.
+// Finds the owner of a fault. A process that crashes, takes too long or too much memory walks its call stack and
+// reports whether a function of the HDF5 library or of our code comes first, through memory that its parent shares.
+// Functions of the C and C++ libraries and of the sanitizers count as their caller.
 #pragma once
 
 #include <dlfcn.h>
@@ -104,7 +104,7 @@ inline bool is_ours(const char* name) {
 }
 
 inline void on_signal(int number) {
-  // A second fault, within the judging itself, ends the process untold.
+  // A second fault, inside judge() itself, ends the process without a report.
   std::signal(number, SIG_DFL);
   judge(number == SIGPROF ? "too long" : strsignal(number));
 }
@@ -131,7 +131,7 @@ inline void prepare() {
   backtrace(&frame, 1);  // loads what it needs
 }
 
-/// In a child: from now on its end is told.
+/// Called in a child: from now on the child reports the cause of its end.
 inline void watch() {
   static char stack[1 << 18];
   stack_t alternate{};

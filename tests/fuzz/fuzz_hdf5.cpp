@@ -1,7 +1,8 @@
 // Sealed files whose HDF5 is hostile: shards and the files of checkpoints whose bytes were changed, and their seal made
-// to fit, as only an attacker does. Each is read in a process of its own. A crash, a hang or much memory inside the
-// HDF5 library is counted and told at the end; the first one in our code ends the run. The library has no coverage to
-// guide by, so this is a program of its own that takes libFuzzer's options:
+// to fit, as only an attacker does. Each is read in a process of its own. The fuzzer counts
+// crashes, hangs and excessive memory inside the HDF5 library and reports the counts at the end; the first one in our
+// code ends the run. The library has no coverage to guide the fuzzer, so this is a separate program that takes
+// libFuzzer's options:
 //   fuzz_hdf5 -runs=N -max_total_time=SECONDS -seed=S -artifact_prefix=P   keeps the first file of each place as P…
 //   fuzz_hdf5 -seed=S -input=N                                              reads that one here, for a debugger
 #include <sys/wait.h>
@@ -101,7 +102,7 @@ std::int64_t read_aside(const std::string& folder, const Inputs& inputs, std::in
                         bool loud) {
   judging::Report& report = *judging::report;
   report.owner = judging::Owner::unknown;
-  std::snprintf(report.text, sizeof report.text, "ended untold");
+  std::snprintf(report.text, sizeof report.text, "ended without a report");
   report.input = first;
   const pid_t child = fork();
   fuzz::require(child >= 0, "a process can be had");
@@ -164,14 +165,14 @@ struct Campaign {
     using Clock = std::chrono::steady_clock;
     constexpr std::int64_t at_once = 100;
     const auto begin = Clock::now();
-    auto told = begin;
+    auto printed = begin;
     while (inputs_read < options.runs && Clock::now() - begin < std::chrono::seconds(options.seconds)) {
       const std::int64_t count = std::min(at_once, options.runs - inputs_read);
       const std::int64_t next = read_aside(folder, inputs, inputs_read, count, false);
       const bool ended = next < inputs_read + count;
       if (ended && !judge(folder, inputs, next)) return false;
       inputs_read = next + (ended ? 1 : 0);
-      if (Clock::now() - told > std::chrono::minutes(10)) print(), told = Clock::now();
+      if (Clock::now() - printed > std::chrono::minutes(10)) print(), printed = Clock::now();
     }
     return true;
   }

@@ -5,7 +5,7 @@
 using namespace bert_hpc;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  // Behind a zero byte: one --set.
+  // The text after a zero byte is one --set.
   const std::string_view all = fuzz::text(data, size);
   const std::size_t cut = all.find('\0');
   std::vector<std::string> overrides;

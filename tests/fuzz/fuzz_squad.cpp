@@ -144,7 +144,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::require(rows.size() == expected->size(), "each question is a row");
   for (std::size_t i = 0; i < rows.size(); ++i) {
     fuzz::require(rows[i].values == (*expected)[i].values, "rows say what the file says");
-    fuzz::require(rows[i].misplaced == (*expected)[i].misplaced, "an answer that stands elsewhere is told");
+    fuzz::require(rows[i].misplaced == (*expected)[i].misplaced, "an answer at another place is reported");
   }
   return 0;
 }

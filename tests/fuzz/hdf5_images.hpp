@@ -169,7 +169,7 @@ inline std::vector<Image> make_images(const std::string& folder) {
   return images;
 }
 
-/// Where a block of HDF5's own begins, by its signature, as the file's addresses count: from behind the seal.
+/// Offsets of HDF5's own blocks, found by their signatures. Like the file's addresses they count from the seal's end.
 inline std::vector<std::uint64_t> blocks_of(const std::string& image) {
   std::vector<std::uint64_t> places;
   for (std::size_t i = bert_hpc::io::seal_bytes; i + 4 <= image.size(); ++i) {
@@ -181,7 +181,7 @@ inline std::vector<std::uint64_t> blocks_of(const std::string& image) {
   return places;
 }
 
-/// One change behind the seal.
+/// Makes one change after the seal.
 template <class Random>
 void change(std::string& image, Random& random) {
   constexpr std::size_t begin = bert_hpc::io::seal_bytes;

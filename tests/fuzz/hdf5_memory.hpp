@@ -1,6 +1,6 @@
-// HDF5 keeps what it freed for the next use. As it comes it hands large pieces back at once, and with AddressSanitizer
-// each of them is mapped anew for every input: most of a fuzzer's time. The library itself is not instrumented, so that
-// nothing is lost.
+// Makes HDF5 keep freed memory for the next use. By default HDF5 returns large blocks at once, and with
+// AddressSanitizer each of them is mapped again for every input: most of a fuzzer's time. The library itself is not
+// instrumented, so no check is lost.
 #pragma once
 
 #include <hdf5.h>

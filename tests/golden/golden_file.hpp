@@ -95,7 +95,7 @@ inline double norm(std::span<const double> x) {
 }
 
 /// ‖ours − golden‖ / (‖golden‖ + floor). The floor, a fraction of the largest gradient's norm, is for tensors whose
-/// true value is zero: a key's bias shifts all scores of a row alike, so its gradient is rounding noise on both sides.
+/// true value is zero: a key's bias shifts all scores of a row equally, so both gradients are rounding noise.
 inline double relative_error(std::span<const float> ours, std::span<const double> golden, double floor = 0) {
   core::require(ours.size() == golden.size(), "golden: sizes differ");
   double sum = 0;

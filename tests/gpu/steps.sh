@@ -103,7 +103,7 @@ step() {
 
 counts() {
   local line="$steps_passed passed, $steps_failed failed, $steps_skipped skipped"
-  if [ $steps_left -gt 0 ]; then line+=", $steps_left not run: go on with --from $steps_next"; fi
+  if [ $steps_left -gt 0 ]; then line+=", $steps_left not run: continue with --from $steps_next"; fi
   printf '%s\n' "$line"
   printf '\n%s\n' "$line" >>"$OUT/$steps_name.md"
 }

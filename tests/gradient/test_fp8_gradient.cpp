@@ -108,7 +108,7 @@ TEST_CASE("gradients of a model in FP8 are those in fp32 but for its rounding") 
     }
     const double relative = std::sqrt(difference / square);
     INFO(slice.name << ": off by " << relative << " of " << std::sqrt(square));
-    // A key's bias shifts all scores of a row alike: its gradient is 0 but for rounding.
+    // A key's bias shifts all scores of a row equally: its gradient is 0 except for rounding.
     if (slice.name.ends_with("key.bias")) continue;
     CHECK(relative < 0.38);
     if (slice.name.ends_with("query.weight")) CHECK(relative > 1e-2);  // bf16 is 2⁻⁸ off

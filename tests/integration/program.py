@@ -38,19 +38,20 @@ def as_if_killed_after(step, directory):
 
 
 def ranks_of(marker):
-    """Processes of bert_hpc whose command line has the marker, rank 0 first, by what its launcher has told each: numbers of
-    processes begin anew at their end. What a rank has forked, and what has not yet become another program (Open MPI's
-    daemon of a run without mpirun), is none."""
+    """Returns the process ids of the bert_hpc ranks whose command line has the marker, in the order of ranks. The rank comes from
+    the launcher's environment variables, because process ids wrap around. A process that a rank has forked is no rank,
+    even before it executes another program (Open MPI's daemon of a run without mpirun)."""
     found = {}
     for entry in pathlib.Path("/proc").iterdir():
         try:
             words = (entry / "cmdline").read_bytes().split(b"\0")
             parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-            told = dict(word.partition(b"=")[::2] for word in (entry / "environ").read_bytes().split(b"\0"))
+            environment = dict(word.partition(b"=")[::2] for word in (entry / "environ").read_bytes().split(b"\0"))
         except (OSError, ValueError):
             continue
         if words and words[0].endswith(b"bert_hpc") and any(marker in word for word in words[1:]):
-            rank = told.get(b"OMPI_COMM_WORLD_RANK") or told.get(b"PMIX_RANK") or told.get(b"SLURM_PROCID") or b"0"
+            rank = (environment.get(b"OMPI_COMM_WORLD_RANK") or environment.get(b"PMIX_RANK")
+                    or environment.get(b"SLURM_PROCID") or b"0")
             found[int(entry.name)] = (int(rank), parent)
     ranks = sorted((rank, process) for process, (rank, parent) in found.items() if parent not in found)
     return [process for _, process in ranks]

@@ -7,7 +7,7 @@ import numpy as np
 
 
 def recorded(directory):
-    """What metrics.h5 tells that two runs with the same bits have in common: not durations, and what follows from them."""
+    """The values in metrics.h5 that two runs with the same bits share: all but durations and values computed from them."""
     found = {}
 
     def take(name, item):

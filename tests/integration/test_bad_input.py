@@ -27,7 +27,7 @@ class BadInput(Case):
         return {"train": [str(target / "train-*.h5")]}
 
     def other_shards(self, name, old, new):
-        """Shards like the usual ones, but for one thing in the rows or in what prep is told."""
+        """Shards like the usual ones, with one change in the rows or in prep's input."""
         for kind, usual in (("tsv", "rows.tsv"), ("toml", "prep.toml")):
             text = (self.work.folder / usual).read_text().replace(old, new)
             (self.work.folder / f"{name}.{kind}").write_text(
@@ -180,7 +180,7 @@ class BadInput(Case):
         with h5py.File(directory / "predictions.h5") as found:
             self.assertEqual(list(found.attrs["label_names"]), ["animal", "machine", "music", "nature"])
             self.assertEqual(set(found["label"]), {-1})
-        # A training goes on from its classifier, row by row, and says so.
+        # Training continues from the model's classifier, with its rows matched to label names, and reports this.
         done = run("bert_hpc", self.work.input(
             "renamed.toml", run={"directory": str(self.work.folder / "renamed")}, model=tables["model"],
             schedule={"epochs": None, "steps": 1},

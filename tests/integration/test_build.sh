@@ -31,8 +31,8 @@ export BERT_HPC_CACHE="$scratch/cache" BERT_HPC_PYTHON=true HOME="$scratch/home"
 unset CMAKE_BUILD_PARALLEL_LEVEL
 build() { expect_status "$1" ./jobs/build.sh --no-install "${@:2}"; }
 
-# A second run does nothing; another compiler or other modules make CMake look anew, and what was built is made anew. What was
-# chosen stays, and our own module is no other.
+# A second run does nothing. Another compiler or other modules make the script configure and build again. Chosen options stay,
+# and bert_hpc's own module does not count as a change.
 build 0 --werror
 expect_status 0 cmake -DBERT_HPC_ARCH=armv9-a build
 expect [ "$(build/install/bin/bert_hpc)" = cpu ]
@@ -52,10 +52,10 @@ expect grep -q 'BERT_HPC_ARCH:STRING=armv9-a' build/CMakeCache.txt
 LOADEDMODULES=openmpi/5 build 0
 expect_text "these changed: LOADEDMODULES"
 LOADEDMODULES=openmpi/5:bert_hpc-cuda/0.1.0 build 0
-expect [ "$(grep -c anew "$scratch/output")" = 0 ]
+expect [ "$(grep -c Reconfiguring "$scratch/output")" = 0 ]
 unset CXX
 
-# A prefix with "~" behind "=", and a build folder elsewhere, without a trace in the sources, which nobody may write.
+# A prefix with "~" after "=", and a build folder elsewhere: the build writes no file into the read-only sources.
 touch "$scratch/before"
 chmod -R a-w .
 build 0 --build "$scratch/built" --prefix=~/installed
@@ -79,13 +79,13 @@ build 2 --prefix "$HOME/installed_cuda"
 expect_text "has a bert_hpc for GPUs"
 expect [ "$("$HOME/installed_cuda/bin/bert_hpc")" = libcudart.so.13 ]
 
-# Everybody may read an installation, also where whoever makes it has a umask that forbids this.
+# All users may read an installation, also where the umask of the installing user forbids this.
 (umask 077 && build 0 --prefix "$scratch/new/deep")
 expect [ -z "$(find "$scratch/new" ! -perm 755)" ]
 (umask 002 && build 0 --prefix "$scratch/shared/deep")
 expect [ "$(stat -c %a "$scratch/shared/deep/bin")" = 775 ]
 
-# sudo is told before it is called, and not called with --no-install.
+# The script announces a sudo command before it runs it, and runs none with --no-install.
 sed -i 's/if(MISSING_TOML)/if(TRUE)/' CMakeLists.txt
 for tool in apt-get dpkg-query apt-cache; do printf '#!/bin/sh\n' >"$scratch/tools/$tool"; done
 printf '#!/bin/sh\necho 1000\n' >"$scratch/tools/id"
@@ -106,7 +106,7 @@ if unshare --mount mount -t tmpfs -o noexec tmpfs "$scratch/noexec" 2>/dev/null;
   expect [ -z "$(find "$BERT_HPC_CACHE" -name 'scratch.*')" ]
 fi
 
-# Compilers at once: as told, else by cores and memory, of which cgroups of either version may allow less.
+# The number of parallel compilers: the given number, else by cores and memory; cgroups of either version may limit both.
 . "$BERT_HPC_SOURCE/jobs/common.sh"
 expect [ "$(CMAKE_BUILD_PARALLEL_LEVEL=7 build_jobs)" = 7 ]
 groups=$scratch/cgroups

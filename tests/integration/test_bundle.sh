@@ -37,7 +37,7 @@ printf '#include <toml++/toml.h>\nint main() { return toml::parse("a = 7")["a"].
 expect_status 0 "${BERT_HPC_CXX:-c++}" -std=c++20 -I"$prefix/include" "$scratch/use.cpp" -o "$scratch/use"
 expect_status 0 "$scratch/use"
 
-# A bundle that did not arrive whole is told and not used.
+# An incomplete bundle is reported and not used.
 mkdir "$scratch/copy"
 tar -C "$scratch/copy" -xf "$scratch/bundle.tar"
 file=$(echo "$scratch"/copy/bert_hpc-bundle/utf8proc-*)

@@ -18,16 +18,16 @@ class CheckedCollectives(Case):
 
     def test_a_mismatch(self):
         for ranks in 2, 4:
-            told = self.ends("[.mismatch]", ranks)
-            self.assertIn("rank 1 entered all_reduce(double × 3, sum)", told)
-            self.assertIn("entered broadcast(16 bytes, from rank 0)", told)
+            message = self.ends("[.mismatch]", ranks)
+            self.assertIn("rank 1 entered all_reduce(double × 3, sum)", message)
+            self.assertIn("entered broadcast(16 bytes, from rank 0)", message)
 
     def test_a_missing_rank(self):
         for ranks in 2, 4:
-            told = self.ends("[.missing]", ranks)
-            self.assertIn("within 2 s", told)
-            self.assertIn("entered barrier()", told)
-            self.assertIn("rank 1 did not arrive", told)
+            message = self.ends("[.missing]", ranks)
+            self.assertIn("within 2 s", message)
+            self.assertIn("entered barrier()", message)
+            self.assertIn("rank 1 did not arrive", message)
 
     def test_the_same_weights_with_and_without(self):
         weights = []

@@ -76,7 +76,7 @@ class Checkpoints(unittest.TestCase):
         return directory
 
     def check_grids(self, task, grids, **tables):
-        """From each grid to the next one, against a run on one rank that nobody disturbs."""
+        """From each grid to the next one, against an uninterrupted run on one rank."""
         tables = {"task": task, "run": {"reproducible": True}, **tables}
         _, whole = self.run_all("whole", **tables)
         for number, ((ranks, there), (ranks_after, here)) in enumerate(zip(grids, grids[1:] + grids[:1])):
@@ -104,7 +104,7 @@ class Checkpoints(unittest.TestCase):
         # A row spans four steps, the checkpoint is in the middle of one.
         self.check_grids("regression", [(1, {}), (2, {}), (2, {"pipeline": 2, "zero": 0})], log={"every_steps": 4})
 
-    def test_fast_runs_go_on_with_the_same_bits_on_the_same_grid(self):
+    def test_fast_runs_resume_with_the_same_bits_on_the_same_grid(self):
         for name, ranks, parallel in (("alone", 1, {}), ("zero1", 2, {"zero": 1}), ("zero2", 2, {"zero": 2}),
                                       ("stages", 2, {"pipeline": 2})):
             _, whole = self.run_all(f"{name}-whole", ranks, parallel=parallel)
@@ -127,7 +127,7 @@ class Checkpoints(unittest.TestCase):
             # Seven steps of rounding of 1e-7, amplified by the learning rate's feedback to well below 1e-4.
             np.testing.assert_allclose(rows(directory, "loss")[0], rows(whole, "loss")[0], atol=1e-4, err_msg=name)
 
-    def test_the_best_model_and_patience_go_on(self):
+    def test_the_best_model_and_patience_are_resumed(self):
         tables = {"evaluation": {"every_steps": 2, "best": "loss"}, "run": {"reproducible": True},
                   "schedule": {"epochs": None, "steps": STEPS, "warmup_ratio": 0.2},
                   "optimizer": {"learning_rate": 2e-2}}
@@ -190,7 +190,7 @@ class Checkpoints(unittest.TestCase):
         self.assertIn("not finished", done.stderr)
         done, _ = self.run_all("there", check=2, overrides=["schedule.steps=4"])
         self.assertIn("the checkpoint is of step 5, but [schedule] ends at step 4", done.stderr)
-        # What may change is told, and recorded.
+        # Changes of input that are allowed are reported and recorded.
         done, _ = self.run_all("there", overrides=["optimizer.learning_rate=1e-3", "schedule.steps=10"])
         self.assertIn("changed since that step: optimizer.learning_rate: 0.003 there, 0.001 here", done.stdout)
         self.assertEqual(rows(directory, "step")[0], list(range(1, 11)))
@@ -198,7 +198,7 @@ class Checkpoints(unittest.TestCase):
         with h5py.File(directory / "metrics.h5") as file:
             self.assertIn("learning_rate = 0.001", file.attrs["resolved_input"])
             self.assertEqual(len(file.attrs["restarts"]), 1)
-        # Finished is finished, until told otherwise.
+        # A finished run stays finished without --overwrite.
         done, _ = self.run_all("there", check=2)
         self.assertIn("is finished", done.stderr)
         path, _ = self.path("there")
@@ -223,11 +223,11 @@ class Checkpoints(unittest.TestCase):
         done, _ = self.run_all("data2", check=2)
         self.assertIn("the training data: ", done.stderr)
 
-    def test_changed_validation_and_test_data_are_told(self):
+    def test_changed_validation_and_test_data_are_reported(self):
         shards = self.work().folder / "shards"
         validation, test = shards / "validation-00000.h5", shards / "test-00000.h5"
         content = validation.read_bytes(), test.read_bytes()
-        for name, best in (("told", {}), ("refused", {"evaluation": {"best": "loss", "every_steps": 5}})):
+        for name, best in (("warned", {}), ("refused", {"evaluation": {"best": "loss", "every_steps": 5}})):
             tables = {"data": {"test": [str(test)]}, **best}
             self.stopped_at(name, 5, **tables)
             validation.write_bytes(content[1])
@@ -247,8 +247,8 @@ class Checkpoints(unittest.TestCase):
             run = {"reproducible": reproducible}
             self.stopped_at(name, 5, run=run)
             done, _ = self.run_all(name, 2, parallel={"tensor": 2}, batch={"chunks": 4}, run=run)
-            told = [line for line in done.stdout.splitlines() if "from here on results are not bitwise identical" in line]
-            self.assertEqual(len(told), 2 if reproducible else 0, done.stdout)
+            warnings = [line for line in done.stdout.splitlines() if "from here on results are not bitwise identical" in line]
+            self.assertEqual(len(warnings), 2 if reproducible else 0, done.stdout)
 
     def test_log_and_metrics_are_cut_back(self):
         directory = self.stopped_at("cut", 5)
@@ -279,7 +279,7 @@ class Checkpoints(unittest.TestCase):
             journal.write_bytes(content[:content.index(b"evaluation\tvalidation\t4\t") - 9])
 
         said = re.search(r"every 4 steps, ([\d.]+ \w+) each",
-                         self.run_all("told", 2, checkpoint={"every_steps": 4}, **tables)[0].stdout)[1]
+                         self.run_all("planned", 2, checkpoint={"every_steps": 4}, **tables)[0].stdout)[1]
         number, unit = said.split()
         planned = float(number) * 1024 ** (1 + ["KiB", "MiB"].index(unit))
         damages = {"gone": os.remove, "flipped": flip, "shortened": shorten, "whole": lambda journal: None}
@@ -296,14 +296,14 @@ class Checkpoints(unittest.TestCase):
                 damage(journal)
                 (directory / "metrics.h5").unlink()
                 done, _ = self.run_all(name, after, **tables)
-                told = [line for line in done.stdout.splitlines() if "The rows up to step 4 come from the checkpoint." in line]
-                self.assertEqual(len(told), 0 if name == "whole" else 1, done.stdout)
+                notes = [line for line in done.stdout.splitlines() if "The rows up to step 4 come from the checkpoint." in line]
+                self.assertEqual(len(notes), 0 if name == "whole" else 1, done.stdout)
                 self.assertEqual((directory / "metrics.journal.damaged").exists(), name in ("flipped", "shortened"))
                 self.assertEqual(list(directory.glob("metrics.before-*")), [])
                 self.assertEqual(saved.recorded(directory), expected)
                 self.assertEqual(weights(directory), weights(undisturbed))
 
-    def test_an_evaluation_that_is_due_is_told_once_by_a_run_without_its_journal(self):
+    def test_a_due_evaluation_is_recorded_once_by_a_run_without_its_journal(self):
         tables = {"evaluation": {"every_steps": 1}, "run": {"reproducible": True},
                   "schedule": {"name": "constant", "epochs": None, "warmup_ratio": None, "steps": 100000}}
         path, directory = self.path("due", **tables)
@@ -337,7 +337,7 @@ class Checkpoints(unittest.TestCase):
         done, _ = self.run_all("nowhere", check=2, overrides=['run.resume="atuo"'])
         self.assertIn("neither", done.stderr)
 
-    def test_a_run_of_a_version_that_told_less_goes_on(self):
+    def test_a_run_of_a_version_with_fewer_recorded_keys_resumes(self):
         """Its resolved input lacks the keys that were left to their defaults, in input.toml and in the checkpoint."""
         directory = self.stopped_at("older", 5, schedule={"epochs": None, "steps": STEPS, "warmup_ratio": None})
         lacking = ("type_vocab_size", "hidden_dropout_prob", "attention_probs_dropout_prob", "layer_norm_eps", "initializer_range",
@@ -362,9 +362,9 @@ class Checkpoints(unittest.TestCase):
         self.assertNotIn("changed since that step", done.stdout)
         self.assertEqual((directory / "input.toml").read_text(), text)
 
-    def test_validate_tells_where_it_would_go_on(self):
-        self.stopped_at("told", 5)
-        path, _ = self.path("told")
+    def test_validate_reports_the_step_to_resume_from(self):
+        self.stopped_at("validated", 5)
+        path, _ = self.path("validated")
         done = program.run("bert_hpc", path, "--validate", threads=1, check=0)
         self.assertIn("it would resume from step 5", done.stdout)
         self.assertIn("snapshot for checkpoints", done.stdout)

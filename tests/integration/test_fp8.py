@@ -66,7 +66,7 @@ class Fp8(Case):
                 self.assertLess(np.abs(losses - expected).max(), 2e-3)
                 self.assertLess(abs(validation - of_one), 2e-3)
 
-    def test_goes_on_with_the_same_bits(self):
+    def test_resumes_with_the_same_bits(self):
         whole, _ = self.train("undisturbed", steps=24, checkpoint={"every_steps": 20}, **REPRODUCIBLE)
         for name, (ranks, parallel) in {"alone": (1, {}), **GRIDS}.items():
             with self.subTest(name):

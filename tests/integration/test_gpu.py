@@ -1,6 +1,6 @@
-"""The CUDA build: without a GPU it says so and leaves with 2, and still validates; with one it trains as the CPU build
-does (dropout off: losses over 20 steps within 1e-4 in fp32, 2e-3 in fp8), goes on with checkpoints of the other build, and,
-where reproducible, gives the bits of a run that nobody stopped."""
+"""The CUDA build. Without a GPU it reports this and exits with status 2; --validate still works. With a GPU it trains as the
+CPU build does (dropout off: losses over 20 steps within 1e-4 in fp32, 2e-3 in fp8) and resumes from checkpoints of the other
+build. A reproducible run that was stopped ends with the bits of an uninterrupted run."""
 
 import os
 import pathlib
@@ -60,7 +60,7 @@ class Gpu(unittest.TestCase):
         self.check_resumed(self.build, CPU_BUILD)
 
     def test_a_resumed_run_has_the_same_bits(self):
-        # Dropout on: its generator goes on, too.
+        # Dropout on: its random generator resumes, too.
         arguments = ("--set", "run.reproducible=true", "--set", "model.hidden_dropout_prob=0.1")
         self.trained(self.build, *arguments)
         whole = self.weights()

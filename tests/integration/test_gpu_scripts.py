@@ -82,7 +82,7 @@ class Scripts(unittest.TestCase):
                 pass
         return False
 
-    def test_goes_on_after_what_crashes_hangs_or_fails(self):
+    def test_continues_after_steps_that_crash_hang_or_fail(self):
         hanging = "sleep 100.0625"  # by which it is found again
         self.program("test_train", "echo before; kill -SEGV $$")
         self.program("test_model", f"trap '' TERM; {hanging}")
@@ -126,7 +126,7 @@ class Scripts(unittest.TestCase):
         self.assertEqual(rest, "stopped by a signal\n2 passed, 0 failed, 0 skipped\n")
         self.assertFalse(self.is_alive("100.0626"))
 
-    def test_ends_in_time_and_says_where_to_go_on(self):
+    def test_ends_in_time_and_reports_the_step_to_continue_from(self):
         for name in ("train", "model"):
             self.program(f"test_{name}", "trap '' TERM; sleep 100")
         done = self.start("run.sh", "--seconds", "7", "--skip", "sanitizer")
@@ -135,7 +135,7 @@ class Scripts(unittest.TestCase):
         self.assertEqual(self.results["test_train"], "TIMEOUT")
         self.assertEqual(self.results["test_golden"], "NOT RUN")
         late = [name for result, _, name, _ in self.lines if result == "NOT RUN"]
-        self.assertTrue(done.stdout.endswith(f"{len(late)} not run: go on with --from {late[0]}\n"), done.stdout)
+        self.assertTrue(done.stdout.endswith(f"{len(late)} not run: continue with --from {late[0]}\n"), done.stdout)
         done = self.start("run.sh", "--from", "test_gradient")
         self.assertEqual(done.returncode, 0, done.stdout)
         self.assertEqual(list(self.results)[:2], ["test_gradient", "test_golden"])

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A parallel HDF5 of another MPI than ours is told, by name; one of ours, a serial and a static one are not. The libraries
-# are empty ones with the true names.
+# The check names a parallel HDF5 that was built with another MPI. It accepts one that was built with our MPI, a serial
+# HDF5 and a static HDF5. The libraries are empty files with the true names.
 set -euo pipefail
 . "$(dirname "$0")/../support/shell.sh"
 readelf=$(command -v readelf) || skip "no readelf"

@@ -6,7 +6,7 @@ set -euo pipefail
 
 mkdir "$scratch/tools"
 printf '#!/bin/sh\necho "bert_hpc 1"\necho "  $MPI"\n' >"$scratch/tools/bert_hpc"
-# As the real ones do, these print line by line: who has stopped reading ends them.
+# Like the real commands, these print line by line: they end when their reader closes the pipe.
 cat >"$scratch/tools/scontrol" <<'SCONTROL'
 #!/bin/sh
 echo "MpiDefault              = $MPI_DEFAULT"
@@ -26,7 +26,7 @@ echo "started with plugin '$SLURM_MPI_TYPE': $*"
 SRUN
 chmod +x "$scratch"/tools/*
 
-# job STATUS MPI MPI_DEFAULT HAS_PMIX PLUGIN: PLUGIN is what srun is told, '' for the site's default.
+# job STATUS MPI MPI_DEFAULT HAS_PMIX PLUGIN: PLUGIN is the value of srun's --mpi, '' for the site's default.
 job() {
   expect_status "$1" env PATH="$scratch/tools:$PATH" MPI="$2" MPI_DEFAULT="$3" HAS_PMIX="$4" \
     bash "$BERT_HPC_SOURCE/jobs/train.slurm" input.toml

@@ -66,8 +66,8 @@ class Steps(Case):
         prefix = self.work.folder / f"{name}.allocations"
         tables["run"] = tables.get("run", {}) | {"directory": str(self.work.folder / name)}
         path = self.work.input(f"{name}.toml", **tables, schedule={"epochs": None, "steps": steps},
-                               # One evaluation, row and checkpoint, at the end: rows and lines of the log take memory, and the
-                               # metrics' file is written anew by the clock, but only where there is something new.
+                               # One evaluation, row and checkpoint, at the end: rows and log lines take memory, and the run
+                               # rewrites metrics.h5 at intervals of time, but only when it has new rows.
                                log={"every_steps": 10 * self.LONG, "progress": "none"},
                                evaluation={"every_steps": 10 * self.LONG}, checkpoint={"every_steps": 10 * self.LONG})
         command = [MPIRUN, "-n", str(ranks), "env", f"LD_PRELOAD={COUNTER}", str(BUILD / "bert_hpc"), str(path)]

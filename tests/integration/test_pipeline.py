@@ -1,4 +1,4 @@
-"""Pipelines of the whole program: every layout and schedule trains the same model, evaluates and predicts alike."""
+"""Pipelines of the whole program: every layout and schedule gives the same model, evaluation and predictions."""
 
 import hashlib
 import unittest
@@ -107,7 +107,7 @@ class Setup(Case):
         first = next(i for i, line in enumerate(lines) if line.startswith("  pipeline "))
         return " ".join(line.strip() for line in lines[first:first + 2])
 
-    def test_the_banner_tells_what_was_measured_and_chosen(self):
+    def test_the_banner_shows_the_measurements_and_the_chosen_layout(self):
         for ranks, parallel in ((2, {"pipeline": 2}), (4, {"pipeline": 2}), (4, {"pipeline": 2, "tensor": 2}),
                                 (2, {"pipeline": 2, "pipeline_schedule": "zb_h1"})):
             with self.subTest(ranks=ranks, **parallel):

@@ -1,5 +1,5 @@
 """Training in 16 bits: bf16 and fp16 follow fp32 on every kind of grid, reproducible runs have the same bits on all of
-them, and fp16's loss scale backs off, is kept in checkpoints and told in metrics.h5."""
+them, and fp16's loss scale backs off. Checkpoints keep the loss scale and metrics.h5 records it."""
 
 import hashlib
 import re
@@ -71,7 +71,7 @@ class Precision(Case):
                 self.assertGreater(difference.max(), 0)
         one = self.work.folder / "narrow alone"
         self.assertLess(self.planned(one, "gradients"), 0.8 * self.planned(wide, "gradients"))
-        # They are no part of a checkpoint: a run that resumes from one goes on with the same bits.
+        # They are not part of a checkpoint: a run that resumes from one gives the same bits.
         again, _ = self.train("narrow again", "bf16", batch=batch, variables=narrow,
                               run={"resume": str(one / "checkpoints/step-00000006")})
         self.assertEqual(self.bits(again), self.bits(one))

@@ -121,8 +121,8 @@ def shards_say_what_the_text_said(folder, table):
 
 
 def refused(folder, name, code, *needles, ranks=(1, 2), absent=(), **changes):
-    """A failure: exit code, one message with these words, nothing touched. What is wrong beside the text is told before
-    the text is read."""
+    """Checks a failure: the exit code, one message with these words, no file changed. Errors outside the text are reported
+    before prep reads the text."""
     toml(folder, **changes)
     for n in ranks:
         before = files_of(folder / "out") if (folder / "out").is_dir() else None
@@ -133,7 +133,7 @@ def refused(folder, name, code, *needles, ranks=(1, 2), absent=(), **changes):
             check(needle in done.stderr, f'{name}: "{needle}" is not in: {done.stderr}')
         for needle in absent:
             check(needle not in done.stderr, f'{name}: "{needle}" is in: {done.stderr}')
-        check(code not in (2, 4) or "read " not in done.stdout, f"{name}: told before the text is read: {done.stdout}")
+        check(code not in (2, 4) or "read " not in done.stdout, f"{name}: reported before the text is read: {done.stdout}")
         after = files_of(folder / "out") if (folder / "out").is_dir() else None
         check(before == after, f"{name} on {n} ranks: earlier results are untouched")
 
@@ -207,29 +207,30 @@ def case_is_the_vocabularys(folder):
         toml(folder, tokenizer__vocabulary=f'"{vocabulary}"', **upper)
         done = run(folder, 2)
         check(done.returncode == 0, f"{vocabulary}: {done.stderr}")
-        check(f"; lowercase = {str(lowercase).lower()};" in done.stdout, f"{vocabulary}: told in the report: {done.stdout}")
+        check(f"; lowercase = {str(lowercase).lower()};" in done.stdout, f"{vocabulary}: the report shows lowercase: {done.stdout}")
         doubt = "warning: 11% of the vocabulary's words contain capital letters"
-        check(done.stdout.count(doubt) == (vocabulary == "silent"), f"{vocabulary}: whose case is doubted: {done.stdout}")
+        check(done.stdout.count(doubt) == (vocabulary == "silent"), f"{vocabulary}: the warning about the case: {done.stdout}")
         checked = run(folder, 1, "--validate")
-        check(checked.stdout.count(doubt) == (vocabulary == "silent"), f"{vocabulary}: doubted before, too: {checked.stdout}")
+        check(checked.stdout.count(doubt) == (vocabulary == "silent"), f"{vocabulary}: --validate warns, too: {checked.stdout}")
         with h5py.File(folder / "upper" / "train-00000.h5") as f:
             piece = VOCABULARY.index("a") if lowercase else len(VOCABULARY)
             check(f["input_ids"][1] == piece, f"{vocabulary}: lowercase is {lowercase}")
-            check(json.loads(f.attrs["tokenizer"])["lowercase"] is lowercase, f"{vocabulary}: told in the shard")
+            check(json.loads(f.attrs["tokenizer"])["lowercase"] is lowercase, f"{vocabulary}: the shard records lowercase")
         settings = json.loads((folder / "upper" / "tokenizer_config.json").read_text())
-        check(settings["do_lower_case"] is lowercase, f"{vocabulary}: told in tokenizer_config.json")
+        check(settings["do_lower_case"] is lowercase, f"{vocabulary}: tokenizer_config.json records do_lower_case")
         word = f"lowercase = {str(lowercase).lower()}"
         check(word in (folder / "upper" / "prep.toml").read_text(), f"{vocabulary}: {word} in prep.toml")
-        check(word in run(folder, 1, "--validate").stdout, f"{vocabulary}: {word} in what --validate shows")
+        check(word in run(folder, 1, "--validate").stdout, f"{vocabulary}: {word} in the output of --validate")
     refused(folder, "a case that is not the vocabulary's", 2, "[tokenizer] lowercase: it is true, but cased/tokenizer_config.json",
             "do_lower_case = false", tokenizer__vocabulary='"cased"', tokenizer__lowercase="true")
     toml(folder, tokenizer__vocabulary='"silent"', tokenizer__lowercase="false", **upper)
     done = run(folder)
-    check(done.returncode == 0 and "warning" not in done.stdout, f"who says nothing is not contradicted: {done.stdout}")
+    check(done.returncode == 0 and "warning" not in done.stdout, f"an unstated case allows any lowercase: {done.stdout}")
 
 
 def text_is_read_as_the_vocabulary_is_for(folder):
-    """Accents that a folder keeps stay; ideographs that it leaves together are one word; what contradicts it is refused."""
+    """Prep follows the text settings of the vocabulary's folder: it keeps accents and whole words of ideographs, and refuses an
+    input that contradicts them."""
     (folder / "german").mkdir()
     (folder / "german" / "vocab.txt").write_text("\n".join(VOCABULARY + ["ä", "中文", "中"]) + "\n")
     settings = {"do_lower_case": True, "strip_accents": False, "tokenize_chinese_chars": False}
@@ -241,10 +242,10 @@ def text_is_read_as_the_vocabulary_is_for(folder):
     check(done.returncode == 0, f"accents that stay: {done.stderr}")
     with h5py.File(folder / "german-out" / "train-00000.h5") as f:
         check(list(f["input_ids"][1:3]) == [len(VOCABULARY), len(VOCABULARY) + 1], "accents and ideographs as the folder says")
-        told = json.loads(f.attrs["tokenizer"])
-        check((told["strip_accents"], told["tokenize_chinese_chars"]) == (False, False), "told in the shard")
+        stored = json.loads(f.attrs["tokenizer"])
+        check((stored["strip_accents"], stored["tokenize_chinese_chars"]) == (False, False), "settings in the shard")
     written = json.loads((folder / "german-out" / "tokenizer_config.json").read_text())
-    check({key: written[key] for key in settings} == settings, "told in tokenizer_config.json")
+    check({key: written[key] for key in settings} == settings, "tokenizer_config.json records the text settings")
     for key, name in (("strip_accents", "strip_accents"), ("tokenize_chinese_chars", "tokenize_chinese_chars")):
         refused(folder, f"{key} that is not the vocabulary's", 2, f"[tokenizer] {key}: it is true, but german/tokenizer_config.json",
                 f"{name} = false", **german, **{f"tokenizer__{key}": "true"})
@@ -270,7 +271,7 @@ def files_by_pattern_and_once(folder):
             source__files='["part-0.csv", "part-1.csv"]', source__test_files='["part-1.csv"]')
 
 
-def what_was_hardly_meant_is_told(folder):
+def likely_mistakes_are_reported(folder):
     (folder / "odd.csv").write_bytes(b"text,label\n" + b"caf\xe9,human\ntea,gpt\nmilk,other\n" * 20)
     toml(folder, source__files='["odd.csv"]', output__directory='"odd"', task__labels='["Human", "gpt"]')
     for ranks in (1, 2):
@@ -298,12 +299,12 @@ def fewer_shards_replace_more(folder):
     run(folder)
     check((folder / "out" / "train-00001.h5").exists(), "several shards at first")
     done = run(folder, 1, "--set", "output.shard_tokens=1000000")
-    check(done.returncode == 0 and not (folder / "out" / "train-00001.h5").exists(), "old shards do not stay behind")
-    check(not (folder / "out" / ".bert_hpc_prep").exists(), "no scratch files stay behind")
+    check(done.returncode == 0 and not (folder / "out" / "train-00001.h5").exists(), "old shards are removed")
+    check(not (folder / "out" / ".bert_hpc_prep").exists(), "scratch files are removed")
 
 
 def too_many_columns(folder):
-    """Text with a comma that nobody quoted must not become another text with another label."""
+    """An unquoted comma in a text must not turn the row into another text with another label."""
     (folder / "wide.csv").write_text("id,text,label\n5,a b,x\n6,c,d,y\n7,b a,x\n8,a,y\n9,b,y\n")
     wide = {"source__files": '["wide.csv"]', "output__directory": '"wide"'}
     toml(folder, **wide)
@@ -317,23 +318,23 @@ def too_many_columns(folder):
     check(done.returncode == 0 and "5 read, 5 kept" in done.stdout, f"extra columns are allowed: {done.stdout}{done.stderr}")
 
 
-def replacing_is_told(folder):
-    """Results of an earlier run are replaced, with one line that says whether they came from the same input."""
-    toml(folder, output__directory='"told"')
+def replaced_shards_are_reported(folder):
+    """Prep replaces the results of an earlier run and reports in one line whether they came from the same input."""
+    toml(folder, output__directory='"twice"')
     first = run(folder)
     check(first.returncode == 0 and "replace" not in first.stdout, f"nothing is replaced at first: {first.stdout}")
-    count = len(list((folder / "told").glob("*.h5")))
-    line = f"{count} shards of an earlier run in told, "
+    count = len(list((folder / "twice").glob("*.h5")))
+    line = f"{count} shards of an earlier run in twice, "
     for ranks in (1, 2):
         again = run(folder, ranks)
         check("replaced " + line + "made with the same input file" in again.stdout.splitlines(), f"the same input: {again.stdout}")
-    check("would replace " + line in run(folder, 1, "--validate").stdout, "--validate tells what would be replaced")
+    check("would replace " + line in run(folder, 1, "--validate").stdout, "--validate reports the shards that would be replaced")
     failed = run(folder, 1, "--set", 'source.text="other"', "--set", 'task.labels=["no such label"]')
     check(failed.returncode == 3 and "replace" not in failed.stdout, f"nothing was replaced: {failed.stdout}{failed.stderr}")
     other = run(folder, 1, "--set", "split.seed=7", "--set", "tokenizer.max_tokens=9")
     check("replaced " + line + "made with another input file: it differs in [split] seed and [tokenizer] max_tokens"
           in other.stdout.splitlines(), f"another input: {other.stdout}")
-    (folder / "told" / "prep.toml").write_text("[\n")
+    (folder / "twice" / "prep.toml").write_text("[\n")
     check("whose prep.toml is missing or cannot be read" in run(folder).stdout, "an unknown input")
 
 
@@ -349,9 +350,9 @@ with tempfile.TemporaryDirectory() as scratch:
     case_is_the_vocabularys(place)
     text_is_read_as_the_vocabulary_is_for(place)
     files_by_pattern_and_once(place)
-    what_was_hardly_meant_is_told(place)
+    likely_mistakes_are_reported(place)
     fewer_shards_replace_more(place)
     too_many_columns(place)
-    replacing_is_told(place)
+    replaced_shards_are_reported(place)
 print(f"{len(failures)} failures")
 sys.exit(1 if failures else 0)

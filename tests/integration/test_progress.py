@@ -1,4 +1,4 @@
-"""The progress bar as a person sees it: under mpirun on a terminal of several widths, and lines where nobody watches."""
+"""The progress bar as a user sees it: under mpirun on terminals of several widths, and lines without a terminal."""
 
 import fcntl
 import os
@@ -112,7 +112,7 @@ class Progress(Case):
     def test_a_wrapper_between_launcher_and_program_changes_nothing(self):
         self.check_bar(80, "sh", "-c", '"$@"; exit $?', "wrapper")
 
-    def test_lines_where_nobody_watches(self):
+    def test_lines_without_a_terminal(self):
         for wrapper in ((), ("sh", "-c", '"$@"; exit $?', "wrapper")):
             path = self.work.folder / "output.txt"
             with open(path, "w") as file:

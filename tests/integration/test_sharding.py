@@ -91,7 +91,7 @@ class Sharding(unittest.TestCase):
                 np.testing.assert_allclose(self.losses(results[name][0]), first, rtol=2e-3, err_msg=f"{task} {name}")
             self.assertEqual(weights(results["offload"][0]), weights(results["zero2"][0]))
             self.assertIn("optimizer states and gradients sharded", results["zero2"][1])
-            if task == "masked_lm":  # of which so few steps tell too little
+            if task == "masked_lm":  # too few steps to compare its efficiency
                 continue
             with h5py.File(results["zero2"][0] / "metrics.h5") as file:
                 rows = {name: np.array(file[f"efficiency/{name}"]) for name in file["efficiency"]}

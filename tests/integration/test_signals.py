@@ -57,7 +57,7 @@ class Signals(Case):
         rows = [line for line in (directory / "metrics.journal").read_text().splitlines() if "step\t" in line]
         self.assertGreater(len(rows), 20)
         self.assertIn("step 20/", (directory / "log.txt").read_text())
-        # The same command, told to, starts anew over it.
+        # The same command with --overwrite starts again in the same directory.
         run("bert_hpc", path, "--overwrite", "--set", "schedule.steps=3", ranks=2, threads=1, check=0)
         with h5py.File(directory / "metrics.h5") as file:
             self.assertEqual(file.attrs["status"], "finished")
@@ -79,7 +79,7 @@ class Signals(Case):
         return int((directory / "checkpoints" / "latest").read_text()[5:])
 
     def check_stopped(self, directory, path, status, *numbers):
-        """Which of the signals arrived first, and whether at the rank that tells the reason, is left open."""
+        """Accepts each of the signals as the reported reason: the order of arrival, also at the rank that reports it, is open."""
         self.assertEqual(status, 75)
         step = self.latest(directory)
         with h5py.File(directory / "metrics.h5") as file:
@@ -88,7 +88,7 @@ class Signals(Case):
         self.assertEqual((directory / ".status").read_text(), "stopped\n")
         names = "|".join(signal.Signals(number).name for number in numbers)
         self.assertRegex((directory / "log.txt").read_text(), rf"stopped after step [\d,]+ (on ({names})|as requested); checkpoint written: submit again to resume")
-        # The same command goes on where it was.
+        # The same command resumes from that step.
         done = run("bert_hpc", path, "--set", f"schedule.steps={step + 3}", ranks=2, threads=1, check=0)
         self.assertIn(f"resuming from step {step:,} (", done.stdout)
         with h5py.File(directory / "metrics.h5") as file:
@@ -248,9 +248,9 @@ class LongSteps(Case):
         self.assertIn(latest, (1, 2), output)  # 2: on a machine so busy that mpirun was late
         self.assertIn("SIGTERM received: stopping with a checkpoint; mpirun may kill all ranks 1 s after it", output)
         self.assertEqual((directory / ".status").read_text(), "stopped\n")
-        told = self.resume(path, directory)
-        self.assertIn(f"resuming from step {latest} (", told)
-        self.assertNotIn("the earlier start", told)
+        resumed = self.resume(path, directory)
+        self.assertIn(f"resuming from step {latest} (", resumed)
+        self.assertNotIn("the earlier start", resumed)
 
     def test_mpirun_is_interrupted(self):
         for name, send in (("keyboard", lambda process: os.killpg(process.pid, signal.SIGINT)),
@@ -301,7 +301,7 @@ class LongSteps(Case):
         process.communicate(timeout=30)
 
     def test_killed_while_it_writes(self):
-        """Whatever the instant, the next start finds a complete checkpoint or none, never one that looks complete."""
+        """At any instant of the kill, the next start finds a complete checkpoint or none, never a partial one that looks complete."""
         path, directory = self.input("writing", 1.0)
         for delay in (0, 0.004, 0.012):
             with self.subTest(delay):
@@ -311,9 +311,9 @@ class LongSteps(Case):
                 time.sleep(delay)
                 self.kill(process, path)
                 named = (directory / "checkpoints/step-00000001").exists()
-                told = run("bert_hpc", path, "--validate", ranks=2, threads=1, check=0).stdout
-                self.assertEqual("it would resume from step 1" in told, named)
-                self.assertNotIn("is skipped", told)
+                output = run("bert_hpc", path, "--validate", ranks=2, threads=1, check=0).stdout
+                self.assertEqual("it would resume from step 1" in output, named)
+                self.assertNotIn("is skipped", output)
                 shutil.rmtree(directory)
 
     def test_killed_without_a_checkpoint(self):

@@ -1,5 +1,5 @@
-"""Signals to a program that has hardly begun, and to one that evaluates or predicts: it leaves with 75 and nothing half-written,
-or goes on, and the same command then gives the results of a run that nobody disturbed."""
+"""Signals to a program that has just started, and to one that evaluates or predicts. The program exits with status 75 and
+leaves no partial file, or it continues. The same command then gives the results of an uninterrupted run."""
 
 import errno
 import hashlib
@@ -85,7 +85,7 @@ class SignalsAtTheStart(Case):
             try:
                 writer = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
             except OSError as error:
-                self.assertEqual(error.errno, errno.ENXIO)  # nobody reads yet
+                self.assertEqual(error.errno, errno.ENXIO)  # no process reads the pipe yet
             else:
                 os.set_blocking(writer, True)
                 return writer
@@ -155,7 +155,7 @@ class SignalsAtTheStart(Case):
         self.assertGreater(stopped, 3)
 
     def test_what_is_only_checked_ends_at_once(self):
-        """Nobody polls there."""
+        """--validate does not poll for requests to stop: a signal ends the process at once."""
         path, _ = self.inputs["train"]
         pipe = self.work.folder / "checked.toml"
         os.mkfifo(pipe)

@@ -31,7 +31,7 @@ class Simulation(program.Case):
         return self.work.input(run={"directory": directory, "machine": str(machine)}, batch={"micro": 2}, schedule={"epochs": 1},
                                **tables)
 
-    def test_validate_tells_times_of_a_known_machine(self):
+    def test_validate_reports_times_of_a_known_machine(self):
         said = run("bert_hpc", self.input(), "--validate", "--ranks", 4, check=0).stdout
         self.assertIn("simulated step on test machine (rates not measured)", said)
         self.assertIn("tokens/s", said)
@@ -39,7 +39,7 @@ class Simulation(program.Case):
         self.assertEqual(said.count(" activations "), 1)  # those of the plan
         self.assertIn("of saved activations", said)
         self.assertIn("between nodes", said)  # four replicas on nodes of two ranks
-        self.assertFalse((self.work.folder / "test_validate_tells_times_of_a_known_machine").exists())
+        self.assertFalse((self.work.folder / "test_validate_reports_times_of_a_known_machine").exists())
 
     def test_without_a_machine_it_says_what_is_missing(self):
         path = self.work.input(run={"directory": str(self.work.folder / "none")})

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The Spack recipe in a real Spack (SPACK_ROOT: 1.0 or newer, with its packages), which concretises every kind of it, with
 what the system has as externals. Nothing is written outside of a scratch folder. Skipped where there is no Spack;
-style/test_spack_recipe.py checks what can be told without."""
+style/test_spack_recipe.py has the checks that need no Spack."""
 import os
 import subprocess
 import sys

@@ -13,7 +13,7 @@ import h5py
 from program import run, toml
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-WORDS = "tea coffee größe 😀 milk who grows where in leaves ever green".split()
+WORDS = "tea coffee größe 😀 milk what grows where in leaves ever green".split()
 VOCABULARY = SPECIAL + WORDS
 
 
@@ -38,7 +38,7 @@ def document(paragraphs, seed, version):
             questions.append(question)
         articles[number % 2]["paragraphs"].append({"qas": questions, "context": " ".join(words)})
     wrong = articles[1]["paragraphs"][0]
-    wrong["qas"].insert(0, {"id": "wrong", "question": "who", "answers": [{"text": "nobody", "answer_start": 1}]})
+    wrong["qas"].insert(0, {"id": "wrong", "question": "what", "answers": [{"text": "absent", "answer_start": 1}]})
     return {"version": version, "data": articles} if version == "v2.0" else {"data": articles, "version": version}
 
 
@@ -104,7 +104,7 @@ class Squad(unittest.TestCase):
         self.assertEqual([line.split("\t")[:2] for line in rejects],
                          [["train.json", str(wrong[0] + 1)], ["dev.json", str(wrong[1] - train + 1)]])
         for line in rejects:
-            self.assertRegex(line, 'has the answer "nobody" at answer_start 1, but its context has ".*" there .question wrong.$')
+            self.assertRegex(line, 'has the answer "absent" at answer_start 1, but its context has ".*" there .question wrong.$')
         self.learns("out")
 
     def learns(self, shards):
@@ -128,7 +128,7 @@ class Squad(unittest.TestCase):
         contexts = [row[1] for row in rows_of(self.folder / "dev.json") if row]
         self.assertEqual(lengths, sorted(len(context.split()) + 2 for context in contexts))
 
-    def test_what_is_wrong_is_told_with_its_place(self):
+    def test_errors_are_reported_with_their_place(self):
         self.prepare("out")
         before = {path.name: path.read_bytes() for path in (self.folder / "out").iterdir()}
         (self.folder / "rows.csv").write_text("text,label\na,b\n")

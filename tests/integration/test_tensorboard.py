@@ -161,7 +161,7 @@ class EventFiles(program.Case):
         self.assertIn("validation/accuracy", curves)
         self.assertIn("test/loss", curves)
         self.assertGreater(event_files(directory)[-1].name, before.name)
-        # As those of a run that nobody disturbed; that times differ is what speeds tell.
+        # The curves equal those of an uninterrupted run, except for speeds, which follow from measured times.
         path, undisturbed = self.path("undisturbed", schedule={"name": "constant", "epochs": None, "steps": last,
                                                                "warmup_ratio": None})
         program.run("bert_hpc", path, ranks=2, threads=1, check=0)
@@ -170,10 +170,10 @@ class EventFiles(program.Case):
         for tag in set(whole) - {"train/samples_per_second", "train/tokens_per_second"}:
             self.assertEqual([point[:2] for point in whole[tag]], [point[:2] for point in curves[tag]], tag)
 
-    def test_overwrite_begins_anew_and_off_is_off(self):
+    def test_overwrite_starts_new_event_files_and_off_writes_none(self):
         begin = time.time()
-        path, directory = self.path("anew", precision={"compute": "fp16"}, data={"test": []}, run={
-            "directory": str(self.work.folder / "anew")})
+        path, directory = self.path("overwritten", precision={"compute": "fp16"}, data={"test": []}, run={
+            "directory": str(self.work.folder / "overwritten")})
         program.run("bert_hpc", path, threads=1, check=0)
         self.assertIn("train/loss_scale", self.check(directory, begin))
         program.run("bert_hpc", path, "--overwrite", "--set", "schedule.steps=3", threads=1, check=0)

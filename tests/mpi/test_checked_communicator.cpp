@@ -19,8 +19,8 @@ namespace {
 
 using test::world;
 
-/// What a rank was told; checked without collectives of the broken group.
-std::string told(const std::function<void()>& work) {
+/// The error message of a rank. The caller checks it without collectives of the broken group.
+std::string message_of(const std::function<void()>& work) {
   try {
     work();
   } catch (const core::Error& error) {
@@ -44,14 +44,14 @@ void broadcast_sixteen(comm::Communicator& group, int root) {
 
 }  // namespace
 
-TEST_CASE("different operations are told by name, of the parts of a group in the ranks of the whole") {
+TEST_CASE("different operations are reported by name, in subgroups with the ranks of the whole group") {
   const int rank = world().rank(), size = world().size();
   if (size < 2) SKIP("needs two ranks");
   std::string text;
   {
     const auto group = comm::make_checked_communicator(world(), quick);
     group->barrier();
-    text = told([&] { rank == 1 ? all_reduce_three(*group) : broadcast_sixteen(*group, 0); });
+    text = message_of([&] { rank == 1 ? all_reduce_three(*group) : broadcast_sixteen(*group, 0); });
   }
   world().barrier();
   CHECK_THAT(text, ContainsSubstring("the ranks entered different collective operations:") &&
@@ -61,7 +61,7 @@ TEST_CASE("different operations are told by name, of the parts of a group in the
 
   const auto group = comm::make_checked_communicator(world(), quick);
   const auto reversed = group->split(0, -rank);  // its rank 0 is the world's last one
-  text = told([&] { broadcast_sixteen(*reversed, rank == 0 ? 0 : 1); });
+  text = message_of([&] { broadcast_sixteen(*reversed, rank == 0 ? 0 : 1); });
   world().barrier();
   CHECK_THAT(text,
              ContainsSubstring("rank 0 entered broadcast(16 bytes, from rank " + std::to_string(size - 1) + ")") &&
@@ -96,7 +96,7 @@ TEST_CASE("count, type, reduction and kind of memory must be the same, and the t
     std::string text;
     {
       const auto group = comm::make_checked_communicator(world(), quick);
-      text = told([&] { cases[i](*group); });
+      text = message_of([&] { cases[i](*group); });
     }
     world().barrier();
     // Pairs of an exchange other than ranks 0 and 1 agree.
@@ -111,12 +111,12 @@ TEST_CASE("a rank that does not come is named, and so is a message that does not
   std::string text, message;
   {
     const auto group = comm::make_checked_communicator(world(), quick);
-    if (rank > 0) text = told([&] { all_reduce_three(*group); });
+    if (rank > 0) text = message_of([&] { all_reduce_three(*group); });
   }
   world().barrier();
   std::byte byte{};
   const auto group = comm::make_checked_communicator(world(), quick);
-  if (rank == 0) message = told([&] { group->receive(std::span(&byte, 1), 1); });
+  if (rank == 0) message = message_of([&] { group->receive(std::span(&byte, 1), 1); });
   world().barrier();
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   CHECK(seconds.count() < 20);  // two limits of one second, and a machine with more ranks than cores

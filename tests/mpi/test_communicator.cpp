@@ -310,8 +310,8 @@ TEST_CASE("a group of one has no peer to talk to") {
 TEST_CASE("a group can be split further, and a rank may stand aside") {
   on_all_kinds([](comm::Communicator& group) {
     const auto alone = group.split(group.rank(), 0);
-    const auto nobody = group.split(-1, 0);
-    CHECK(everywhere(alone->size() == 1 && alone->rank() == 0 && nobody == nullptr && alone->sum(3.0) == 3.0));
+    const auto none = group.split(-1, 0);
+    CHECK(everywhere(alone->size() == 1 && alone->rank() == 0 && none == nullptr && alone->sum(3.0) == 3.0));
   });
 }
 

@@ -36,9 +36,9 @@ TEST_CASE("split makes groups by color, in the order of key, and none for a nega
   CHECK(everywhere(reversed && members(*reversed) == expected && reversed->rank() == size - 1 - rank));
 
   const auto half = world().split(rank % 2, 0);
-  std::vector<int> alike;
-  for (int r = rank % 2; r < size; r += 2) alike.push_back(r);
-  CHECK(everywhere(half && members(*half) == alike));
+  std::vector<int> same_parity;
+  for (int r = rank % 2; r < size; r += 2) same_parity.push_back(r);
+  CHECK(everywhere(half && members(*half) == same_parity));
 
   const auto some = world().split(rank == 0 ? 0 : -1, 0);
   CHECK(everywhere((some != nullptr) == (rank == 0)));

@@ -138,16 +138,17 @@ class Part {
   bool apart_;
 };
 
-// The whole of a slice whose shards lie on the ranks of a group. A parameter that is whole must be alike on all.
+// Returns the whole of a slice whose shards lie on the ranks of a group. A replicated parameter must be identical on
+// all ranks.
 std::vector<float> assemble(const core::ParameterSlice& slice, std::span<const float> arena, comm::Communicator& group,
-                            bool& alike) {
+                            bool& identical) {
   const std::vector<float> content =
       test::copy_of(arena.subspan(static_cast<std::size_t>(slice.offset), static_cast<std::size_t>(slice.size)));
   const std::span<const float> part(content);
   if (slice.shard.is_whole()) {
     std::vector<std::byte> all(part.size_bytes() * static_cast<std::size_t>(group.size()));
     group.all_gather(std::as_bytes(part), all);
-    for (std::size_t i = 0; i < all.size(); ++i) alike &= all[i] == all[i % part.size_bytes()];
+    for (std::size_t i = 0; i < all.size(); ++i) identical &= all[i] == all[i % part.size_bytes()];
     return {part.begin(), part.end()};
   }
   std::int64_t size = 1;
@@ -192,12 +193,12 @@ TEST_CASE("a model on a tensor group computes what it computes on one rank") {
   Part whole(kind, nullptr, apart, range), shared(kind, group.get(), apart, range);
   INFO(size << " ranks, head " << kind.class_suffix << (apart ? ", parts apart" : ""));
 
-  bool alike = true;
+  bool identical = true;
   for (std::size_t i = 0; i < whole.store().slices().size(); ++i) {
     const core::ParameterSlice& slice = whole.store().slices()[i];
     const auto values = test::copy_of(
         whole.store().values().subspan(static_cast<std::size_t>(slice.offset), static_cast<std::size_t>(slice.size)));
-    const auto mine = assemble(shared.store().slices()[i], shared.store().values(), *group, alike);
+    const auto mine = assemble(shared.store().slices()[i], shared.store().values(), *group, identical);
     INFO(slice.name << ": initial values");
     CHECK(everywhere(std::equal(values.begin(), values.end(), mine.begin(), mine.end())));
   }
@@ -218,12 +219,12 @@ TEST_CASE("a model on a tensor group computes what it computes on one rank") {
     const core::ParameterSlice& slice = whole.store().slices()[i];
     const auto expected = test::copy_of(whole.store().gradients().subspan(static_cast<std::size_t>(slice.offset),
                                                                           static_cast<std::size_t>(slice.size)));
-    const auto found = assemble(shared.store().slices()[i], shared.store().gradients(), *group, alike);
+    const auto found = assemble(shared.store().slices()[i], shared.store().gradients(), *group, identical);
     const double off = difference(expected, found);
     INFO(slice.name << " differs by " << off << " of " << largest(expected) << ", the largest being " << scale);
     CHECK(everywhere(off <= (size == 1 ? 0 : tolerance * scale)));
   }
-  CHECK(everywhere(alike));
+  CHECK(everywhere(identical));
 }
 
 TEST_CASE("a tensor group divides parameters and activations") {

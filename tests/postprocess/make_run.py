@@ -95,7 +95,7 @@ def write_metrics(folder, steps, evaluations, ranks=2, status="finished", task="
         file["ranks/threads"] = np.ones(ranks, dtype=np.int64)
         file["ranks/peak_memory"] = np.full(ranks, 310 << 20, dtype=np.int64)
         file["ranks/power"] = np.full(ranks, np.nan)
-        # Told at a run's end.
+        # Written at the end of a run.
         seconds = float(np.sum(steps["seconds"])) if steps and status == "finished" else 0.0
         for name, share in (("computing", 0.8), ("communicating", 0.1), ("waiting", 0.05)):
             file[f"ranks/{name}"] = seconds * share * (1 - 0.02 * np.arange(ranks) / ranks)

@@ -89,7 +89,7 @@ class InFolder(unittest.TestCase):
 
 
 class Gpus(InFolder):
-    """Of a run in fp16 on GPUs: from metrics.h5 and from the journal alike."""
+    """Reports of a run in fp16 on GPUs, both from metrics.h5 and from the journal."""
 
     LINES = ["loss_scale\t10\t65536\t0", "loss_scale\t20\t32768\t1\t1770000000.5", "loss_scale\t30\tnonsense\t1",
              "rank_sample\t1.5\t2\t0.5\t0.7\t2\t300\tnan", "rank_sample\t2.5\t2\t0.6\t0.8\t2\t320\tnan",
@@ -437,7 +437,7 @@ class SideBySide(InFolder):
                 name, _, split = line.get_label().partition(": ")
                 looks.setdefault(split, set()).add((line.get_linestyle(), line.get_marker()))
         self.assertEqual(set(looks), set(self.SPLITS))
-        self.assertEqual([len(look) for look in looks.values()], [1, 1, 1])  # alike in every run, though "a" has no test
+        self.assertEqual([len(look) for look in looks.values()], [1, 1, 1])  # the same in every run, although "a" has no test
         self.assertEqual(len(set.union(*looks.values())), 3)
         self.assertEqual(len({marker for look in looks.values() for _, marker in look}), 3)  # one point has no line
 
@@ -652,7 +652,7 @@ best = "accuracy"
         other = drawing.looks([runs[0], self.run_of(self.RATES[0], 9, ranks=2)])
         self.assertEqual(len({look.colour for look in other.values()}), 2)
 
-    def test_no_two_of_many_look_alike(self):
+    def test_no_two_of_many_have_the_same_look(self):
         for count in (1, 7, 8, 20):
             self.assertEqual(len(set(drawing.palette(count))), count)
 
@@ -745,9 +745,9 @@ best = "accuracy"
 
 class Variants(unittest.TestCase):
     def test_figures_in_one_notation(self):
-        self.assertEqual(variants.alike(["0.001", "1e-04"]), {"0.001": "0.001", "1e-04": "0.0001"})
-        self.assertEqual(variants.alike(["0.001", "1e-05", "2.5e-03"]), {"0.001": "1e-3", "1e-05": "1e-5", "2.5e-03": "2.5e-3"})
-        self.assertEqual(variants.alike(["16", '"fp32"', None]), {"16": "16", '"fp32"': '"fp32"'})
+        self.assertEqual(variants.in_one_notation(["0.001", "1e-04"]), {"0.001": "0.001", "1e-04": "0.0001"})
+        self.assertEqual(variants.in_one_notation(["0.001", "1e-05", "2.5e-03"]), {"0.001": "1e-3", "1e-05": "1e-5", "2.5e-03": "2.5e-3"})
+        self.assertEqual(variants.in_one_notation(["16", '"fp32"', None]), {"16": "16", '"fp32"': '"fp32"'})
 
     def test_names(self):
         inputs = [{"a.x": "1", "a.y": "2"}, {"a.x": "1", "a.y": "3"}, {"a.x": "1"}]
@@ -815,7 +815,7 @@ class BestCheckpoint(InFolder):
 
 
 class Predictions(InFolder):
-    """Runs that predict, whose labels the predictions, the shards or nobody tells."""
+    """Runs that predict. The labels are in the predictions, in the shards or in neither."""
 
     def predict(self, task, labels, prediction, names=()):
         run = self.folder / "place" / "run"
@@ -920,8 +920,8 @@ class SmallBatches(unittest.TestCase):
             np.testing.assert_allclose(last, np.where(run.steps["step"] % 40 == 0, 4, 64))
             np.testing.assert_allclose(means, run.steps["samples"] / every)
 
-    def test_metrics_that_begin_behind_step_1(self):
-        """As of a run from another's checkpoint, here of its third epoch: with an epoch's end before the first row, in it, and behind."""
+    def test_metrics_that_begin_after_step_1(self):
+        """As of a run from another's checkpoint, here of its third epoch: with an epoch's end before the first row, in it, and after it."""
         for every, begin in ((1, 13), (1, 39), (1, 40), (2, 38), (2, 40), (8, 13), (8, 32), (8, 40)):
             run = self.run_of(1)
             rows = [row for row in range(every, 81, every) if row > begin]
@@ -937,7 +937,7 @@ class SmallBatches(unittest.TestCase):
             self.assertEqual(plot_efficiency.batch_size(run), 64)
             run.steps["skipped"][0] = updates[0]
             self.assertEqual(smoothing.samples_trained_on(run)[0], 0)
-        run.steps.update({name: run.steps[name][-1:] for name in ("step", "epoch", "samples")})  # nothing tells
+        run.steps.update({name: run.steps[name][-1:] for name in ("step", "epoch", "samples")})  # one row: no earlier step is known
         self.assertEqual(smoothing.updates_of(run), [160])
 
     def test_skipped_updates_weigh_nothing_in_the_loss(self):

@@ -55,7 +55,7 @@ class Cluster:
     def environment(self, extra=None):
         environment = {key: value for key, value in os.environ.items() if not key.startswith(("SLURM_", "OMPI_", "PMIX_"))}
         environment["SLURM_CONF"] = str(self.folder / "slurm.conf")
-        # Two hosts on one machine: TCP between them. Root is nobody's cluster account.
+        # Two hosts on one machine: TCP between them.
         environment.update({"OMPI_MCA_btl_tcp_if_include": "10.77.0.0/24", "OMPI_MCA_mpi_yield_when_idle": "1",
                             "OMP_NUM_THREADS": "1", "OMP_PROC_BIND": "false", "OMP_WAIT_POLICY": "passive"})
         environment.update(extra or {})

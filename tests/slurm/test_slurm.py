@@ -238,7 +238,8 @@ class Slurm(program.Case):
         self.assertEqual(weights(run), self.undisturbed())
 
     def test_signal_and_requeue(self):
-        """What --signal sends before the time limit: a checkpoint, status 75, the job queues itself and goes on."""
+        """The signal of --signal before the time limit: the run writes a checkpoint and ends with status 75; the job requeues
+        itself and resumes."""
         path, run = self.input("signalled", **self.LONG)
         job, log = self.sbatch(path)
         self.wait_until_under_way(log)
@@ -259,9 +260,10 @@ class Slurm(program.Case):
         self.assertEqual(status(run), "stopped")
 
     def test_time_limit(self):
-        """Two jobs of one minute, the shortest that Slurm knows, side by side. One has the script's own --signal, which comes at
-        once, as the minute is shorter than the warning; the other has another signal in its place, which nobody minds, and ends
-        by the time that the script tells it. Either goes on to the bits of a run that was never stopped."""
+        """Two jobs of one minute, the shortest that Slurm knows, side by side. One has the script's own --signal, which Slurm
+        sends at once, because the minute is shorter than the warning time. The other job gets another signal, which the program
+        ignores; it stops at the wall-time limit that the script sets. Both resume and end with the bits of a run that was never
+        stopped."""
         # Evaluations take nearly all of the time, so that the undisturbed run, which has none, is short.
         shards = self.folder / "shards"
         slow = {"schedule": self.ENDLESS, "log": {"every_steps": 10, "progress": "lines"},
@@ -307,7 +309,7 @@ class Slurm(program.Case):
         self.assertIn("resuming from step", log.read_text())
 
     def test_one_task_of_an_array_queues_itself_again(self):
-        """One task has the array's own number for its job: the others go on, or stay done, where it is queued again."""
+        """One task has the array's own number for its job: the other tasks continue, or stay finished, when Slurm requeues it."""
         path, _ = self.input("tasks", **self.LONG)
         job = self.slurm.submit("--array=1-3", f"--output={self.folder}/tasks-%a.log", "-N1", "--ntasks-per-node=1",
                                 "--cpus-per-task=1", JOBS / "array.slurm", path, self.folder / "tasks", cwd=JOBS.parent,
@@ -344,7 +346,7 @@ class Slurm(program.Case):
         self.assertTrue((run / "checkpoints/latest").exists())
 
     def test_z_node_failure(self):
-        """Last, as the node does not come back: the job goes on with half the ranks on the node that is left."""
+        """This test is the last one, because the node does not come back: the job resumes with half the ranks on the other node."""
         path, run = self.input("orphaned", **self.LONG)
         job, log = self.sbatch(path)
         self.wait_until(lambda: (run / "checkpoints/latest").exists(), log)

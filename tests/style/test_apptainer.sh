@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# jobs/bert_hpc.def as far as it can be told without Apptainer: header, sections, shell syntax, the files it copies. The
-# image itself is not built here: that takes Apptainer and a registry of images.
+# Checks jobs/bert_hpc.def without Apptainer: header, sections, shell syntax, the files it copies. The test does not build the
+# image: that needs Apptainer and a registry of images.
 set -euo pipefail
 . "$(dirname "$0")/../support/shell.sh"
 cd "$BERT_HPC_SOURCE"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What can be told of the Spack recipe without Spack: where it lies, how it is named, that it parses, that it depends on
-everything that CMakeLists.txt looks for, and that its options and variants exist. integration/test_spack.py asks Spack."""
+"""Checks the Spack recipe without Spack: its place and name, its syntax, that it depends on every package that
+CMakeLists.txt looks for, and that its options and variants exist. integration/test_spack.py runs Spack itself."""
 import ast
 import os
 import re

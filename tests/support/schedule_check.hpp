@@ -77,7 +77,7 @@ class Execution {
     return at_[index(stage)] < schedule.size() ? &schedule[at_[index(stage)]] : nullptr;
   }
 
-  /// Executes or goes on with the stage's instruction; false if it waits or there is none.
+  /// Starts or continues the stage's instruction. Returns false if the instruction waits or there is none.
   bool advance(int stage) {
     const Instruction* i = current(stage);
     if (i == nullptr) return false;

@@ -22,7 +22,7 @@ std::string numbered(std::string name, int number) {
 
 }  // namespace
 
-TEST_CASE("the banner tells ranks, cores, layout and sizes") {
+TEST_CASE("the banner shows ranks, cores, layout and sizes") {
   BannerFacts facts;
   facts.version = "0.1.0";
   facts.revision = "abc";
@@ -68,7 +68,7 @@ TEST_CASE("a warm-up and a batch beyond what there is are warned of") {
   CHECK(warnings[1] == "batch.global = 64 is more than the 63 sequences to train on: every update takes all of them");
 }
 
-TEST_CASE("ranks that are planned are told apart from those that check") {
+TEST_CASE("the banner distinguishes planned ranks from the ranks that check") {
   BannerFacts facts;
   facts.ranks = {rank("n1", 1, {0})};
   facts.layout = "data 8 × pipeline 1 × tensor 1";

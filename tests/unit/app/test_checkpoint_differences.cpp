@@ -55,12 +55,13 @@ TEST_CASE("other training data and another model keep a run from going on") {
   CHECK(against(texts_with({{"model", "{1}"}})).incompatibilities.size() == 1);
 }
 
-TEST_CASE("other validation and test data are told, and refused where the best model depends on them") {
+TEST_CASE("changed validation and test data give warnings, and are refused where the best model depends on them") {
   const std::string other = "vocabulary a\nv.h5 2\n";
-  const app::CheckpointDifferences told = against(texts_with({{"data_validation", other}, {"data_test", other}}));
-  CHECK(told.incompatibilities.empty());
-  CHECK(told.warnings == std::vector<std::string>{"the validation data: v.h5 1 there, v.h5 2 here",
-                                                  "the test data: test.h5 1 there, v.h5 2 here"});
+  const app::CheckpointDifferences differences =
+      against(texts_with({{"data_validation", other}, {"data_test", other}}));
+  CHECK(differences.incompatibilities.empty());
+  CHECK(differences.warnings == std::vector<std::string>{"the validation data: v.h5 1 there, v.h5 2 here",
+                                                         "the test data: test.h5 1 there, v.h5 2 here"});
   const auto best = [](const char* metric, const std::string& data) {
     return texts_with({{"best_metric", metric}, {"data_validation", data}});
   };

@@ -83,7 +83,7 @@ TEST_CASE("the end does not wait for a disk that hangs") {
   close(open((scratch.run + "/.lock").c_str(), O_WRONLY | O_NONBLOCK));  // the disk is back: its thread ends
 }
 
-TEST_CASE("a directory that is gone keeps nobody from ending") {
+TEST_CASE("a directory that is gone does not keep a rank from ending") {
   FailureMark mark;
   {
     const Scratch scratch;

@@ -33,7 +33,7 @@ TEST_CASE("NVML: nothing where there is no library or no such GPU") {
   CHECK(monitor.samples().empty());
 }
 
-TEST_CASE("NVML: figures in our units; what the GPU does not tell is NaN") {
+TEST_CASE("NVML: values in our units; a value that the GPU does not report is NaN") {
   const Started started;
   {
     const auto nvml = Nvml::open("GPU-fake", fake);

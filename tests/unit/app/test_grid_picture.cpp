@@ -23,7 +23,7 @@ TEST_CASE("the picture of a grid of two ranks, and of one rank") {
         "2 replicas, a rank each in every stage\n");
 }
 
-TEST_CASE("virtual stages are told with all their blocks") {
+TEST_CASE("the picture shows virtual stages with all their blocks") {
   CHECK(grid_picture({1, 2, 2}, {{{{0, 4}, {8, 12}}, 10, 0}, {{{4, 8}, {12, 14}}, 20, 0}}) ==
         "stage  ranks  holds                         parameters a rank\n"
         "0      0-1    embeddings + blocks 0-1, 4-5  10\n"
@@ -31,7 +31,7 @@ TEST_CASE("virtual stages are told with all their blocks") {
         "2 neighbouring ranks share the blocks of a stage\n");
 }
 
-TEST_CASE("cuts inside blocks are told") {
+TEST_CASE("the picture shows cuts inside blocks") {
   CHECK(grid_picture({1, 3, 1}, {{{{0, 7}}, 10, 0}, {{{7, 15}}, 20, 0}, {{{15, 16}}, 30, 0}}) ==
         "stage  ranks  holds                                    parameters a rank\n"
         "0      0      embeddings + blocks 0-2, attention of 3  10\n"

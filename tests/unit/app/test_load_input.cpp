@@ -39,14 +39,14 @@ TEST_CASE("mistakes of several kinds in one input come at once") {
       run + "sed = 1\n" + task + data + rate +
       "[schedule]\nepochs = 1\nsteps = 2\n[batch]\nglobal = \"3\"\n[model]\npretrained = \"/no\"\n" +
       "[parallel]\nzero = 7\n";
-  const Refusal told = refusal_of(bad);
-  CHECK(told.code == core::ExitCode::input);
+  const Refusal refusal = refusal_of(bad);
+  CHECK(refusal.code == core::ExitCode::input);
   for (const char* part :
        {"in.toml:3:1: unknown key \"sed\"", "epochs and steps are both given", "[batch] global must be",
         "zero = 7 is out of range", "there is no folder /no", "No file matches '/nowhere/train-*.h5'"}) {
-    CHECK_THAT(told.text, ContainsSubstring(part));
+    CHECK_THAT(refusal.text, ContainsSubstring(part));
   }
-  // Of many ranks one looks for files.
+  // Only one rank looks for files.
   CHECK_THAT(refusal_of(bad, false).text, !ContainsSubstring("nowhere"));
   CHECK(refusal_of(bad, false).code == core::ExitCode::input);
 }
@@ -57,7 +57,7 @@ TEST_CASE("an empty model.pretrained is one error, not a missing folder as well"
   CHECK_THAT(refusal.text, ContainsSubstring("pretrained is empty") && !ContainsSubstring("no folder ."));
 }
 
-TEST_CASE("what the model and the grid lack comes with files that are not there") {
+TEST_CASE("errors of the model and the grid are reported together with missing files") {
   const std::string given = run + task + rate + length + data;
   const Refusal model_missing = refusal_of(given + "[model]\npretrained = \"/no\"\n");
   CHECK(model_missing.code == core::ExitCode::files);
@@ -75,11 +75,11 @@ TEST_CASE("what the model and the grid lack comes with files that are not there"
   }
 }
 
-TEST_CASE("shards that are missing alone are left to their reader, who finds more") {
+TEST_CASE("missing shards without other problems are left to their reader, which checks more") {
   CHECK(refusal_of(run + task + rate + length + data + model).text.empty());
 }
 
-TEST_CASE("what does not follow from a mistake is not told with it") {
+TEST_CASE("an error is not reported together with problems that it may have caused") {
   const Refusal syntax = refusal_of("[run\n" + task + data);
   CHECK_THAT(syntax.text, ContainsSubstring("not valid TOML"));
   CHECK_THAT(syntax.text, !ContainsSubstring("Also"));

@@ -59,7 +59,7 @@ TEST_CASE("the system's texts are read") {
   CHECK(process_memory().peak_resident >= process_memory().resident / 2);
 }
 
-TEST_CASE("signals set flags, and end nobody who leaves") {
+TEST_CASE("signals set flags, and do not end a process that is leaving") {
   {
     StopRequest request;
     CHECK(!request.stop());
@@ -124,7 +124,7 @@ TEST_CASE("a listener hears each signal at once, and does what is urgent only un
   }
 }
 
-TEST_CASE("where nobody polls, a request to stop ends the process, an earlier one too") {
+TEST_CASE("after end_at_once() a request to stop ends the process, an earlier one too") {
   for (const bool earlier : {true, false}) {
     const pid_t child = fork();
     if (child == 0) {

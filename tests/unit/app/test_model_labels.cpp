@@ -38,7 +38,7 @@ TEST_CASE("a training is for the shards' labels") {
   CHECK(labels_in_use("train", own, {}) == own);
 }
 
-TEST_CASE("an evaluation refuses other labels and tells how to prepare the model's") {
+TEST_CASE("an evaluation refuses other labels and states how to prepare the model's") {
   CHECK(labels_in_use("evaluate", own, own) == own);
   for (const LabelNames& shards : {LabelNames{"no"}, LabelNames{"no", "yes"}, LabelNames{"say \"yes\"", "no"}}) {
     CHECK_THAT(refusal(own, shards), ContainsSubstring("[task]\n  labels = [\"no\", \"say \\\"yes\\\"\"]"));

@@ -63,7 +63,7 @@ io::Trace trace_of(int steps, double late) {
 
 TEST_CASE("a step is played with its own times, without the pauses between them") {
   const app::OwnSimulation own = app::simulate_from_trace(two_stages(2), trace_of(3, 0.5));
-  // GPipe: 1 + 2·2 forward, 2·4 backward and 2 of stage 0 behind them.
+  // GPipe: 1 + 2·2 forward, 2·4 backward, then 2 of stage 0.
   CHECK(own.simulated.pipeline.seconds == Approx(15));
   CHECK(own.simulated.bubble == Approx(1 - 18.0 / 30));
   // Stage 1 had 2·2 + 2·4 seconds of passes and four pauses: its sums took the least, from 14 on.

@@ -1,4 +1,4 @@
-// What the resolved input says, and that input/example_bert_hpc.toml tells the same defaults.
+// The text of the resolved input, and that input/example_bert_hpc.toml states the same defaults.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <cstdlib>
@@ -63,7 +63,7 @@ TEST_CASE("the resolved input says what a model from scratch was made of") {
   CHECK_THAT(resolved({"schedule.warmup_steps=3"}).text, !ContainsSubstring("warmup_ratio"));
 }
 
-TEST_CASE("a key that is given since then is told, whatever key it is") {
+TEST_CASE("any key that is given since then is reported") {
   // Of each key that may be left out without a default: one value, and what else it needs.
   const std::map<std::string, std::vector<std::string>> given = {
       {"run.peak_gflops", {"run.peak_gflops=100.0"}},
@@ -96,10 +96,10 @@ TEST_CASE("a key that is given since then is told, whatever key it is") {
     REQUIRE(values != given.end());
     std::vector<std::string> overrides = fp16;
     overrides.insert(overrides.end(), values->second.begin(), values->second.end());
-    std::string told;
+    std::string changes;
     for (const app::KeyChange& change : app::input_changes(resolved(fp16).text, resolved(overrides)))
-      told += describe(change) + '\n';
-    CHECK_THAT(told, ContainsSubstring(key + ": not given there, "));
+      changes += describe(change) + '\n';
+    CHECK_THAT(changes, ContainsSubstring(key + ": not given there, "));
   }
   // Also where what it adds to has made its default none.
   const auto steps = resolved({"checkpoint.every_steps=4"}),
@@ -108,7 +108,7 @@ TEST_CASE("a key that is given since then is told, whatever key it is") {
         std::vector<app::KeyChange>{{"checkpoint.every_minutes", std::nullopt, "30.0"}});
 }
 
-TEST_CASE("the example input tells every default") {
+TEST_CASE("the example input states every default") {
   const std::set<std::string> needed = {
       "run.directory", "model.hidden_size", "model.num_hidden_layers", "model.num_attention_heads",
       "task.name",     "data.train",        "optimizer.learning_rate", "schedule.epochs"};
@@ -120,17 +120,17 @@ TEST_CASE("the example input tells every default") {
   };
   for (const test::KeyLine& line : test::key_lines(test::example_input("bert_hpc"))) {
     const std::string name = line.table + '.' + line.key, shown = line.text.substr(line.key.size() + 3);
-    const std::size_t told = shown.find("default: ");
+    const std::size_t at_default = shown.find("default: ");
     const auto usual = defaults.find(name);
     INFO(name << ": " << shown);
     if (needed.contains(name)) {
       CHECK_THAT(shown, ContainsSubstring("needed"));
-    } else if (told != std::string::npos && (usual == defaults.end() || line.table == "data")) {
-      CHECK_THAT(shown.substr(told), ContainsSubstring("default: none"));
+    } else if (at_default != std::string::npos && (usual == defaults.end() || line.table == "data")) {
+      CHECK_THAT(shown.substr(at_default), ContainsSubstring("default: none"));
     } else if (usual == defaults.end()) {
       CHECK(line.comment);  // an example, or the default where another key asks for it
     } else {
-      CHECK(same(told == std::string::npos ? shown : shown.substr(told + 9), usual->second));
+      CHECK(same(at_default == std::string::npos ? shown : shown.substr(at_default + 9), usual->second));
     }
   }
 }

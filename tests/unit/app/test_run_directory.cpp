@@ -101,7 +101,7 @@ TEST_CASE("the metrics that a run kept of its past are a run's; other names that
   for (const std::string& name : kept) CHECK(!scratch.has(name));
 }
 
-TEST_CASE("a pipe, a device and a huge file in place of a run's notes are told, neither waited for nor read") {
+TEST_CASE("a pipe, a device and a huge file in place of a run's notes are reported, neither waited for nor read") {
   Scratch scratch;
   begin_run(scratch.run, input);
   for (const char* name : {".status", ".start", "input.toml"}) {
@@ -123,7 +123,7 @@ TEST_CASE("a pipe, a device and a huge file in place of a run's notes are told, 
   CHECK(inspect_run_directory(scratch.run).status == "running");
 }
 
-TEST_CASE("a refusal tells what differs and the cure") {
+TEST_CASE("a refusal names the differences and the remedy") {
   RunDirectory found{RunDirectory::State::finished, "finished", input, {}, {}};
   const std::string text = directory_conflict(found, "out", other, false, true);
   CHECK_THAT(text, ContainsSubstring("holds a run that is finished, and its input differs:"));
@@ -143,7 +143,7 @@ TEST_CASE("a refusal tells what differs and the cure") {
   CHECK(input_changes(other, input).size() == 2);
 }
 
-TEST_CASE("what a job is given anew at each start is no difference") {
+TEST_CASE("values that each start of a job sets again are not differences") {
   const std::string there = "[run]\ndirectory = \"r\"\nmax_walltime = \"4:00:00\"\nseed = 1\n";
   for (const char* here : {"[run]\ndirectory = \"s\"\nmax_walltime = \"1:40:07\"\nseed = 1\n", "[run]\nseed = 1\n"}) {
     CHECK(input_changes(there, std::string(here)).empty());
@@ -170,7 +170,7 @@ TEST_CASE("keys that an older run's input lacks count where they are not at thei
              ContainsSubstring("intermediate_size"));
 }
 
-TEST_CASE("a run of a version that did not standardize labels goes on without that alone") {
+TEST_CASE("a run of a version that did not standardize labels resumes only without standardization") {
   const std::string there = "[task]\nname = \"regression\"\n", usual = there + "standardize = true\n";
   CHECK(input_changes(there, {there + "standardize = false\n", usual}).empty());
   const auto differences = input_changes(there, {usual, usual});
@@ -179,7 +179,7 @@ TEST_CASE("a run of a version that did not standardize labels goes on without th
   CHECK(input_changes(there, {there, usual}).empty());  // an evaluation, which has no such key
 }
 
-TEST_CASE("an unfinished run goes on where nothing lasting differs") {
+TEST_CASE("an unfinished run resumes where only resumable keys differ") {
   RunDirectory found{RunDirectory::State::unfinished, "running", input, {"input.toml"}, {}};
   CHECK(directory_conflict(found, "out", input, false, true).empty());
   const std::string text = directory_conflict(found, "out", other, false, true);
@@ -202,7 +202,7 @@ TEST_CASE("an unfinished run goes on where nothing lasting differs") {
   CHECK_THAT(directory_conflict(found, "out", input, false, true), ContainsSubstring("is finished"));
 }
 
-TEST_CASE("a run that goes on keeps what is there, and of its log what it was then") {
+TEST_CASE("a resumed run keeps its files, and its log up to the checkpoint") {
   Scratch scratch;
   begin_run(scratch.run, input);
   scratch.put("metrics.journal");
@@ -253,7 +253,7 @@ TEST_CASE("what was asked for once is not done again by the starts that follow")
   CHECK(!beginning_there(inspect_run_directory(scratch.run), {"", 1, "auto"}, true).own_first);
 }
 
-TEST_CASE("a directory that cannot be made or written is told before computing") {
+TEST_CASE("a directory that cannot be made or written is reported before computing") {
   Scratch scratch;
   fs::create_directories(scratch.run);
   scratch.put("file");

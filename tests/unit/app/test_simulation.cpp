@@ -1,4 +1,4 @@
-// The simulated step as --validate tells it, and the events of measured steps.
+// The simulated step in the report of --validate, and the events of measured steps.
 #include "bert_hpc/app/plan/simulation.hpp"
 
 #include <catch2/catch_approx.hpp>

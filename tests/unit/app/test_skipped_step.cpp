@@ -7,7 +7,7 @@
 using namespace bert_hpc;
 using Catch::Matchers::ContainsSubstring;
 
-TEST_CASE("a skipped step is told with its samples, each file named once") {
+TEST_CASE("a skipped step is reported with its samples, each file named once") {
   const auto place = [](std::int64_t sample) {
     return data::SamplePlace{sample < 10 ? "a.h5" : sample < 20 ? "b.h5" : "c.h5", sample % 10};
   };

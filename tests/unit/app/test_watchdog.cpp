@@ -37,7 +37,7 @@ TEST_CASE("a rank that stays silent ends the run, one that has left does not") {
   CHECK(table.judge(2, 1000, 0) == Change::none);
 }
 
-TEST_CASE("a rank that was never heard is told of, and never ends a run") {
+TEST_CASE("a rank without any heartbeat is reported, and never ends a run") {
   LivenessTable table(settings, 2, 5);
   CHECK(table.judge(1, 14.9, 0) == Change::none);
   CHECK(table.judge(1, 15, 0) == Change::silent);
@@ -46,7 +46,7 @@ TEST_CASE("a rank that was never heard is told of, and never ends a run") {
   CHECK(table.judge(1, 1011, 0) == Change::silent);
 }
 
-TEST_CASE("who was away itself blames nobody; without a limit nothing ends") {
+TEST_CASE("a rank that was suspended itself reports no other rank; without a limit no run ends") {
   LivenessTable table({.seconds = 10, .limit_seconds = 0}, 2, 0);
   table.heard(1, 0);
   table.forgive(100);
@@ -80,7 +80,7 @@ TEST_CASE("steps before a rank fell silent are no sign of life after") {
   CHECK(table.judge(1, 30.5, 100) == Change::over);
 }
 
-TEST_CASE("a run whose ranks all stay where they are stands still, and is told once") {
+TEST_CASE("a run without progress on any rank is stalled, and this is reported once") {
   using bert_hpc::app::GlobalStall;
   using Still = GlobalStall::Change;
   GlobalStall table(10, 3, 0);
@@ -100,7 +100,7 @@ TEST_CASE("a run whose ranks all stay where they are stands still, and is told o
   CHECK(table.judge(50) == Still::still);
 }
 
-TEST_CASE("whoever is elsewhere than most is told first") {
+TEST_CASE("a rank at another place than most ranks is reported first") {
   const std::vector<std::string> hosts = {"a", "a", "b", "b", "c"};
   CHECK(bert_hpc::app::whereabouts({"sum", "sum", "sum", "data", "sum"}, hosts) ==
         "rank 3 on b is in \"data\", ranks 0-2, 4 are in \"sum\"");

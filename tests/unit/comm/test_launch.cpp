@@ -7,7 +7,7 @@
 using namespace bert_hpc;
 using Catch::Matchers::ContainsSubstring;
 
-TEST_CASE("processes that were started together and find themselves alone are told what is wrong") {
+TEST_CASE("processes that were started together, but are each alone, get an error with the cause") {
   const auto found = [](int size, const std::map<std::string, std::string>& environment) {
     return comm::launch_problem(size, [&](const char* name) {
       const auto entry = environment.find(name);

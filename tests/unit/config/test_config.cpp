@@ -60,7 +60,7 @@ TEST_CASE("an override wins over what the file says in another way") {
   CHECK_THAT(problems(file + "every_steps = 2\n"), ContainsSubstring("keep one of them"));
 }
 
-TEST_CASE("sizes beyond what any model has are out of range, and what is allowed is told") {
+TEST_CASE("sizes beyond those of any model are out of range, and the error states the allowed range") {
   const std::string file = "[run]\ndirectory = \"r\"\n[data]\ntrain = \"a.h5\"\n[task]\nname = \"classification\"\n";
   for (const auto& [key, largest] : {std::pair{"model.vocab_size", std::int64_t{2147483647}},
                                      {"model.hidden_size", 1048576},
@@ -114,7 +114,7 @@ TEST_CASE("a short input gets defaults that are PyTorch's and Hugging Face's") {
   CHECK(!parse(minimal, {"run.mode='evaluate'", "data.test=['t.h5']"}).task.switches["standardize"]);
 }
 
-TEST_CASE("every precision is known, and others are told from them") {
+TEST_CASE("every precision is known, and the error for another one lists them") {
   for (const std::string name : {"fp32", "tf32", "bf16", "fp16", "fp8"}) {
     const Config c = parse(minimal, {"precision.compute='" + name + "'"});
     CHECK(c.precision.compute == name);
@@ -137,7 +137,7 @@ TEST_CASE("the resolved input reads back to the same") {
   CHECK_THAT(text, ContainsSubstring("layer_norm_eps = 1e-12\n"));
 }
 
-TEST_CASE("rules that span keys are all told, with their places") {
+TEST_CASE("all violated rules that span keys are reported with their places") {
   const std::string text = problems(
       "[run]\nmode = \"train\"\n[model]\nhidden_size = 100\nnum_attention_heads = 3\n[task]\nname = \"regression\"\n"
       "mask_probability = 0.2\n[batch]\nmicro = 1\nmicro_tokens = 64\n[parallel]\nzero = 0\noffload = "
@@ -165,7 +165,7 @@ TEST_CASE("labels are standardized for a regression alone") {
   }
 }
 
-TEST_CASE("a value told to be wrong is not told to be missing too") {
+TEST_CASE("a value that is reported as wrong is not reported as missing, too") {
   const std::string text = problems(minimal, {"optimizer.learning_rate=\"high\""});
   CHECK_THAT(text, ContainsSubstring("[optimizer] learning_rate must be a number"));
   CHECK_THAT(text, !ContainsSubstring("missing"));
@@ -174,7 +174,7 @@ TEST_CASE("a value told to be wrong is not told to be missing too") {
   CHECK_THAT(broken, ContainsSubstring("not valid TOML") && !ContainsSubstring("missing"));
 }
 
-TEST_CASE("a mistyped or absent key is told once") {
+TEST_CASE("a mistyped or absent key is reported once") {
   const auto count = [](const std::string& text) {
     int problems = 0;
     for (std::size_t at = text.find("in.toml:"); at != std::string::npos; at = text.find("in.toml:", at + 1))
@@ -343,7 +343,7 @@ TEST_CASE("input/README.md explains exactly the keys that there are") {
   CHECK(test::manual_keys("bert_hpc") == std::set<std::string>(list.names.begin(), list.names.end()));
 }
 
-TEST_CASE("damaged inputs never crash and always tell a place") {
+TEST_CASE("damaged inputs never crash, and their errors always name a place") {
   const std::string original = read_input_text(example_path);
   std::mt19937 random(7);
   const auto below = [&random](std::size_t n) { return n == 0 ? 0 : static_cast<std::size_t>(random() % n); };
@@ -411,7 +411,7 @@ TEST_CASE("damaged inputs never crash and always tell a place") {
   CHECK(refused > 1000);
 }
 
-TEST_CASE("damaged overrides never crash and always tell their number") {
+TEST_CASE("damaged overrides never crash, and their errors always name the number") {
   const std::string original = "batch.global=64";
   std::mt19937 random(11);
   for (int round = 0; round < 3000; ++round) {
@@ -422,7 +422,7 @@ TEST_CASE("damaged overrides never crash and always tell their number") {
   }
 }
 
-TEST_CASE("an input of bert_hpc_prep is told as such, and nothing else of it") {
+TEST_CASE("an input of bert_hpc_prep is recognised, and no other problem is reported") {
   CHECK(problems("[source]\nformat = \"csv\"\n[output]\ndirectory = \"out\"\n") ==
         "in.toml: is an input for bert_hpc_prep (it has the table [source]): run that program with it.");
   CHECK_THAT(problems("[source]\nformat = \"csv\"\n" + minimal), ContainsSubstring("unknown table [source]"));

@@ -76,7 +76,7 @@ TEST_CASE("values of every type are read and others keep their defaults") {
   CHECK(read("batch.global = 5\n").global == 5);
 }
 
-TEST_CASE("every problem is told at once, in the file's order, with place and the right name") {
+TEST_CASE("all problems are reported together, in the file's order, with their places and the right names") {
   const std::string text = problems(
       "seed = 1\n[bacth]\nglobal = 1\n[batch]\ngloball = 3\nflag = \"true\"\n[optimizer]\nname = \"adam\"\nlr = 0.1\n"
       "global = 7\n[model.lora]\nrank = -1\nrnk = 2\n[schedule]\nwarmup_ratio = 1.0\n");
@@ -124,7 +124,7 @@ TEST_CASE("syntax errors are located and forgotten quotes recognised") {
   CHECK_THAT(problems("[batch]\n# \xff\n"), ContainsSubstring("in.toml:2:"));
 }
 
-TEST_CASE("overrides win, in order, and are told by number") {
+TEST_CASE("overrides win, in order, and errors name them by number") {
   CHECK(read("[batch]\nglobal = 1\n", {"batch.global=2", "batch.global = 3"}).global == 3);
   CHECK(read("", {"data.train=[\"x\"]", "schedule.word=\"a=b\""}).word == "a=b");
   CHECK(read("", {"model.lora.rank=2"}).rank == 2);
@@ -158,7 +158,7 @@ TEST_CASE("required keys and the caller's own problems have places") {
   reader.problem("task.name", "[task] name is odd");
   std::int64_t number = 0;
   reader.table("task").key("name", number);
-  reader.problem("task.name", "told twice");
+  reader.problem("task.name", "reported twice");
   CHECK(reader.given("task.name"));
   CHECK(!reader.given("task.names"));
   try {
@@ -168,7 +168,7 @@ TEST_CASE("required keys and the caller's own problems have places") {
     CHECK_THAT(error.what(), ContainsSubstring("in.toml:3:1: [out] directory is missing: it must be a string"));
     CHECK_THAT(error.what(), ContainsSubstring("in.toml: [gone] kind is missing: it must be \"x\" or \"y\""));
     CHECK_THAT(error.what(), ContainsSubstring("in.toml:2:8: [task] name is odd"));
-    CHECK_THAT(error.what(), !ContainsSubstring("told twice"));
+    CHECK_THAT(error.what(), !ContainsSubstring("reported twice"));
   }
 }
 
@@ -226,8 +226,8 @@ TEST_CASE("hostile text gives a message, whatever its depth or size") {
   CHECK(problems("# " + repeated(".", 500) + "\n[data]\ntrain = [\"" + repeated(".", 99) + "\"]\n") == "no problem");
 }
 
-TEST_CASE("a string that is never closed is told where it begins") {
-  const auto told = [](const std::string& text) {
+TEST_CASE("the error for an unclosed string names the place where it begins") {
+  const auto message_of = [](const std::string& text) {
     try {
       TomlReader reader(text, "in.toml", {});
       reader.finish();
@@ -237,16 +237,16 @@ TEST_CASE("a string that is never closed is told where it begins") {
     return std::string();
   };
   const std::string closed = "the string that begins here is not closed: there is no second ";
-  CHECK_THAT(told("[a]\nx = \"abc\ny = 1\n"), ContainsSubstring("in.toml:2:5: not valid TOML: " + closed +
-                                                                "\" before the end of the line\n     x = \"abc"));
-  CHECK_THAT(told("[a]\nx = 'abc"), ContainsSubstring("in.toml:2:5: not valid TOML: " + closed + "' before"));
-  CHECK_THAT(told("[a]\nx = [\"b\", \"c]\n"), ContainsSubstring("in.toml:2:11: not valid TOML: " + closed));
-  CHECK_THAT(told("[a]\nx = \"C:\\\"\ny = \"d\"\n"), ContainsSubstring("in.toml:2:5: not valid TOML: " + closed));
-  CHECK_THAT(told("[a]\nx = \"b\\\ny = \"d\"\n"), ContainsSubstring("in.toml:2:5: not valid TOML: " + closed));
-  CHECK_THAT(told("[a]\n\nx = \"\"\"abc\n\"\n"),
+  CHECK_THAT(message_of("[a]\nx = \"abc\ny = 1\n"), ContainsSubstring("in.toml:2:5: not valid TOML: " + closed +
+                                                                      "\" before the end of the line\n     x = \"abc"));
+  CHECK_THAT(message_of("[a]\nx = 'abc"), ContainsSubstring("in.toml:2:5: not valid TOML: " + closed + "' before"));
+  CHECK_THAT(message_of("[a]\nx = [\"b\", \"c]\n"), ContainsSubstring("in.toml:2:11: not valid TOML: " + closed));
+  CHECK_THAT(message_of("[a]\nx = \"C:\\\"\ny = \"d\"\n"), ContainsSubstring("in.toml:2:5: not valid TOML: " + closed));
+  CHECK_THAT(message_of("[a]\nx = \"b\\\ny = \"d\"\n"), ContainsSubstring("in.toml:2:5: not valid TOML: " + closed));
+  CHECK_THAT(message_of("[a]\n\nx = \"\"\"abc\n\"\n"),
              ContainsSubstring("in.toml:3:5: not valid TOML: " + closed + "\"\"\" before the end of the file"));
-  // What stands before it is wrong first.
-  CHECK_THAT(told("[a]\nx = = 1\ny = \"abc\n"), ContainsSubstring("in.toml:2:") && !ContainsSubstring("closed"));
+  // An error before the string is reported first.
+  CHECK_THAT(message_of("[a]\nx = = 1\ny = \"abc\n"), ContainsSubstring("in.toml:2:") && !ContainsSubstring("closed"));
 }
 
 TEST_CASE("an input file that cannot be read says why") {

@@ -120,7 +120,7 @@ TEST_CASE("the guard keeps what a started copy reads from being written until so
   CHECK(writes(first));
 }
 
-TEST_CASE("ranks that share a GPU are told with the cure") {
+TEST_CASE("ranks that share a GPU are reported with a remedy") {
   CHECK(core::shared_device_problem({"", "", ""}).empty());
   CHECK(core::shared_device_problem({"GPU-a", "GPU-b"}).empty());
   const std::string problem = core::shared_device_problem({"GPU-a", "GPU-b", "GPU-a"});

@@ -1,4 +1,4 @@
-// What users are told of what went wrong: problems together, defects with their place, memory with what needs less.
+// The texts of errors: all problems together, defects with their place, lack of memory with options that need less.
 #include "bert_hpc/core/error.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -8,7 +8,7 @@
 
 namespace bert_hpc::core {
 
-TEST_CASE("problems of one input are told together") {
+TEST_CASE("problems of one input are reported together") {
   ProblemList list;
   CHECK_NOTHROW(list.throw_if_any(ExitCode::input, "the input cannot be used:"));
   list.add("one");

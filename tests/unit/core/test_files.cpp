@@ -44,7 +44,7 @@ TEST_CASE("a text file is read whole, through links too, and nothing else is") {
   CHECK_THROWS_WITH(read_text_file(folder / "text", 99999), ContainsSubstring("longer than the 99999 bytes"));
   CHECK_THROWS_WITH(read_text_file(folder / "absent", 5), ContainsSubstring("No such file"));
   CHECK_THROWS_WITH(read_text_file(folder.path, 5), ContainsSubstring("directory"));
-  REQUIRE(mkfifo((folder / "pipe").c_str(), 0600) == 0);  // nobody writes: opening it would wait for ever
+  REQUIRE(mkfifo((folder / "pipe").c_str(), 0600) == 0);  // no process writes to it: opening it would wait for ever
   CHECK_THROWS_WITH(read_text_file(folder / "pipe", 5), ContainsSubstring("not a regular file"));
   CHECK_THROWS_WITH(read_text_file("/dev/zero", 5), ContainsSubstring("not a regular file"));
 }
@@ -60,7 +60,7 @@ TEST_CASE("a file of ours replaces a link rather than writing through it") {
   CHECK(read_text_file(folder / "theirs", 100) == "theirs");
 }
 
-TEST_CASE("a file of ours that is to go on is no link and no pipe") {
+TEST_CASE("a file that a resumed run continues must not be a link or a pipe") {
   const Folder folder;
   write(folder / "theirs", "theirs");
   fs::create_symlink("theirs", folder / "link");

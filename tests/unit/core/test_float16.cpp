@@ -61,8 +61,8 @@ TEST_CASE("floats round to the nearest 16-bit number, ties to the even one") {
   for (const Format& format : formats) {
     CAPTURE(format.exponent_bits);
     std::int64_t wrong = 0;
-    // Between each number and the next: the middle, which every such pair of floats has, and its neighbours. Behind the
-    // largest comes what would be the next, were there one: from the middle on it is infinite.
+    // Between each number and the next: the middle, which every such pair of floats has, and its neighbours. After the
+    // largest number, the next one would be out of range: values from that middle on round to infinity.
     for (std::uint16_t bits = 0; bits < format.infinity(); ++bits) {
       const auto next = static_cast<std::uint16_t>(bits + 1);
       const double low = format.value(bits);

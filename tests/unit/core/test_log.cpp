@@ -48,17 +48,17 @@ TEST_CASE("the log goes to its file, with what was said before") {
   close(pipes[1]);
 }
 
-TEST_CASE("a closed reader ends the console and not the program") {
+TEST_CASE("a closed reader ends the output to the console, but not the program") {
   Scratch scratch;
   int pipes[2];
   REQUIRE(pipe(pipes) == 0);
   Log log(pipes[1]);
   log.attach(scratch.path);
   close(pipes[0]);
-  log.info("to nobody");
+  log.info("without a reader");
   CHECK(!log.console_is_open());
   log.info("still here");
-  CHECK(scratch.text() == "to nobody\nstill here\n");
+  CHECK(scratch.text() == "without a reader\nstill here\n");
   close(pipes[1]);
 }
 

@@ -141,7 +141,7 @@ TEST_CASE("pieces cover a tensor once if counting says so") {
       }
       one_row = one_row && (piece.count == 1 || piece.stride == columns);
     }
-    if (!inside || !one_row) continue;  // not what is promised to be told
+    if (!inside || !one_row) continue;  // cover_once() does not promise a result for these
     const bool once = std::all_of(times.begin(), times.end(), [](int count) { return count == 1; });
     INFO("round " << round << ", " << rows << " x " << columns);
     REQUIRE(cover_once(elements, pieces) == once);

@@ -225,7 +225,7 @@ TEST_CASE("batches of label sets hold 1 for each name in a sequence's set") {
   CHECK(seen.size() == 23);
 }
 
-TEST_CASE("evaluation delivers every sample once, whatever the layout; restart begins anew") {
+TEST_CASE("evaluation delivers every sample once in any layout; restart() begins again") {
   const Data data(tasks::find("masked_lm"), 301);
   BatchLoaderOptions training{.plan = {.global_batch = 32, .hidden = 64, .reproducible = true, .chunks = 8},
                               .task = tasks::find("masked_lm"),
@@ -294,7 +294,7 @@ TEST_CASE("a delivered step stays as it is while the next one is prepared") {
   }
 }
 
-TEST_CASE("bad data found while a step is prepared are told to the caller, after the good steps") {
+TEST_CASE("the caller gets an error about bad data in a prepared step, after the good steps") {
   Data data(tasks::find("classification"), 64);
   data.content.input_ids[static_cast<std::size_t>(data.content.offsets[40]) + 1] = 5000;
   test::write_shard(data.directory / "a.h5", data.content);

@@ -12,19 +12,19 @@ using test::ScratchDirectory;
 
 TEST_CASE("a pattern without a match says whether its folder is there") {
   const ScratchDirectory directory;
-  const auto told = [&](const std::string& path) {
+  const auto problem_of = [&](const std::string& path) {
     core::ProblemList problems;
     CHECK(data::match_paths({path}, problems).empty());
     REQUIRE(problems.all().size() == 1);
     return problems.all().front();
   };
   const std::string pattern = directory / "train-*.h5";
-  CHECK(told(pattern) == "No file matches '" + pattern + "'.");
-  CHECK(told(directory / "nothere/deeper/train-*.h5") ==
+  CHECK(problem_of(pattern) == "No file matches '" + pattern + "'.");
+  CHECK(problem_of(directory / "nothere/deeper/train-*.h5") ==
         "No file matches '" + (directory / "nothere/deeper/train-*.h5") + "': there is no folder '" +
             (directory / "nothere") + "'.");
-  CHECK(told("nothere/train-*.h5") == "No file matches 'nothere/train-*.h5': there is no folder 'nothere'.");
-  CHECK(told("/no[t]here/train-*.h5").ends_with("'."));
+  CHECK(problem_of("nothere/train-*.h5") == "No file matches 'nothere/train-*.h5': there is no folder 'nothere'.");
+  CHECK(problem_of("/no[t]here/train-*.h5").ends_with("'."));
 }
 
 TEST_CASE("one file under two names is found, in one list and across lists") {

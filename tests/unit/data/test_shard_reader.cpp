@@ -122,19 +122,19 @@ TEST_CASE("a shard that is replaced while the cache still needs it is refused by
       } else {
         std::filesystem::rename(other, path);
       }
-      std::string told;
+      std::string message;
       try {
         check_samples(reader, {before});
       } catch (const core::Error& error) {
         CHECK(error.code() == core::ExitCode::data);
-        told = error.what();
+        message = error.what();
       }
-      // Of a file that is open, the old content stays where it was renamed over.
+      // An open file keeps its old content when another file is renamed over it.
       if (open_before && !in_place) {
-        CHECK(told.empty());
+        CHECK(message.empty());
       } else {
-        CHECK_THAT(told, ContainsSubstring("train-00000.h5"));
-        if (!open_before) CHECK_THAT(told, ContainsSubstring("replaced after the run began"));
+        CHECK_THAT(message, ContainsSubstring("train-00000.h5"));
+        if (!open_before) CHECK_THAT(message, ContainsSubstring("replaced after the run began"));
       }
     }
   }
@@ -175,7 +175,7 @@ TEST_CASE("every single flipped byte is noticed") {
   write_shard(directory / "a.h5", make_content(tasks::find("classification"), 40, 1));
   std::ifstream in(directory / "a.h5", std::ios::binary);
   const std::string good((std::istreambuf_iterator<char>(in)), {});
-  // The user block is padded with zeros, which the checksum does not cover; everything behind it is covered.
+  // The user block is padded with zeros, which the checksum does not cover; everything after it is covered.
   for (std::size_t at = 512; at < good.size(); at += 97) {
     std::string bad = good;
     bad[at] = static_cast<char>(bad[at] ^ (1 << (at % 8)));
@@ -202,11 +202,12 @@ TEST_CASE("shards that do not belong together, or to the model, are refused") {
   const auto read_as = [](const char* text) {
     return R"({"cls_id": 2, "sep_id": 3, "mask_id": 4, "pad_id": 0)" + std::string(text) + "}";
   };
-  CHECK(with([&](auto& c) { c.tokenizer = read_as(R"(, "lowercase": false)"); }) == "accepted");  // a.h5 tells nothing
+  CHECK(with([&](auto& c) { c.tokenizer = read_as(R"(, "lowercase": false)"); }) ==
+        "accepted");  // a.h5 does not state it
   write_shard(directory / "a.h5", [&] {
-    ShardContent told = good;
-    told.tokenizer = read_as(R"(, "lowercase": true, "tokenize_chinese_chars": true)");
-    return told;
+    ShardContent stated = good;
+    stated.tokenizer = read_as(R"(, "lowercase": true, "tokenize_chinese_chars": true)");
+    return stated;
   }());
   CHECK_THAT(
       with([&](auto& c) { c.tokenizer = read_as(R"(, "lowercase": false)"); }),
@@ -357,7 +358,7 @@ TEST_CASE("a shard that is named twice would count twice") {
   CHECK_THROWS_WITH(data::ShardReader(options),
                     ContainsSubstring("data.train names '" + (directory / "train-00001.h5") + "' twice") &&
                         ContainsSubstring("List every shard once"));
-  options.paths = {directory / "train-*.h5"};  // alike, and yet two
+  options.paths = {directory / "train-*.h5"};  // equal content, but two files
   CHECK(data::ShardReader(options).samples() == 8);
 }
 

@@ -28,7 +28,7 @@ data::ShardInfo shards_of(const std::vector<std::string>& pieces) {
 
 }  // namespace
 
-TEST_CASE("a folder's vocabulary is told by its lines, however they end") {
+TEST_CASE("the lines of vocab.txt identify a folder's vocabulary, with any line ending") {
   const test::ScratchDirectory scratch;
   CHECK_FALSE(data::read_tokenizer_folder(scratch.path.string()).has_vocabulary());
   for (const char* text : {"a\nb\n", "a\r\nb\r\n", "a\nb"}) {
@@ -46,7 +46,7 @@ TEST_CASE("a folder's vocabulary is told by its lines, however they end") {
   CHECK_THROWS_WITH(data::read_tokenizer_folder(scratch.path.string()), ContainsSubstring("tokenizer_config.json"));
 }
 
-TEST_CASE("shards of another vocabulary or case are not for a model; what either side does not tell is not compared") {
+TEST_CASE("shards of another vocabulary or case are refused; settings that one side does not state are not compared") {
   data::TokenizerFolder model{.path = "run/model",
                               .vocabulary_hash = core::hash_of_lines({"a", "b"}),
                               .pieces = 2,

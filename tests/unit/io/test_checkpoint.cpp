@@ -281,7 +281,7 @@ TEST_CASE("a checkpoint bears its name once it is whole, and pointers are follow
   CHECK(test_support::file_bytes(folder.path() + "/best") == "step-00000100\n");
   folder.prune(1);
   CHECK(folder.steps() == std::vector<std::int64_t>{100, 400});
-  // A kill between the two pointers is mended; a best that is not there is not named, and one of a later step is not.
+  // set_pointers() repairs the pointers after a kill between them. It never names a missing best step or a later one.
   folder.set_pointers(400, 400);
   CHECK((folder.named("best") == 400 && folder.named("latest") == 400));
   folder.set_pointers(100, std::nullopt);
@@ -363,19 +363,20 @@ TEST_CASE("a manifest as a message is the same manifest") {
   std::mutex hdf5;
   const CheckpointManifest manifest = read_manifest(directory.path(), hdf5);
   const std::string message = to_message(manifest);
-  const CheckpointManifest told = manifest_of_message(message);
-  CHECK((told.id == manifest.id && told.step == manifest.step && told.tensors == manifest.tensors));
-  CHECK((told.integers == manifest.integers && told.reals == manifest.reals && told.texts == manifest.texts));
-  REQUIRE(told.files.size() == manifest.files.size());
-  for (std::size_t f = 0; f < told.files.size(); ++f) {
-    CHECK((told.files[f].rank == manifest.files[f].rank && told.files[f].pieces == manifest.files[f].pieces));
+  const CheckpointManifest received = manifest_of_message(message);
+  CHECK((received.id == manifest.id && received.step == manifest.step && received.tensors == manifest.tensors));
+  CHECK(
+      (received.integers == manifest.integers && received.reals == manifest.reals && received.texts == manifest.texts));
+  REQUIRE(received.files.size() == manifest.files.size());
+  for (std::size_t f = 0; f < received.files.size(); ++f) {
+    CHECK((received.files[f].rank == manifest.files[f].rank && received.files[f].pieces == manifest.files[f].pieces));
   }
   for (const std::size_t cut : {std::size_t{0}, std::size_t{7}, message.size() / 2, message.size() - 1}) {
     CHECK_THROWS_AS(manifest_of_message(message.substr(0, cut)), Error);
   }
 }
 
-TEST_CASE("too little space is told before anything is written") {
+TEST_CASE("too little space is reported before any file is written") {
   const TemporaryDirectory directory;
   const CheckpointFolder folder(directory / "not/yet/there");
   folder.require_space(1000);

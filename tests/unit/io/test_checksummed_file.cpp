@@ -52,7 +52,7 @@ TEST_CASE("every single-bit flip is found") {
   }
 }
 
-TEST_CASE("a seal's check tells what is wrong") {
+TEST_CASE("the check of a seal names the error") {
   const TemporaryDirectory directory;
   const std::string path = directory / "s.h5";
   const std::string bytes = make_sealed(path);

@@ -159,13 +159,13 @@ TEST_CASE("every row is a point of its curves, and metrics.h5 brings the event f
   CHECK(steps_of(curves_of(third), "test/loss") == Steps{10});
 }
 
-TEST_CASE("a run that nobody asked for event files makes none") {
+TEST_CASE("a run without the option for event files writes none") {
   const TemporaryDirectory directory;
   MetricsWriter(directory.path(), {}).record_step(step_row(1));
   CHECK_FALSE(fs::exists(events_path(directory.path())));
 }
 
-TEST_CASE("a run that goes on has each step once, with the time of its recording") {
+TEST_CASE("a resumed run has each step once, with the time of its recording") {
   const TemporaryDirectory directory;
   {
     MetricsWriter writer(directory.path(), {}, {.interval = 5, .resume_step = -1, .events = true});
@@ -184,7 +184,7 @@ TEST_CASE("a run that goes on has each step once, with the time of its recording
     test_support::write_bytes(there, whole.substr(0, kept));
     if (kept == 0) fs::remove(there);
     MetricsWriter writer(directory.path(), {}, {.interval = 5, .resume_step = 4, .events = true});
-    CHECK((kept == 0 || event_path(directory) > there));  // so that TensorBoard, reading, goes on with it
+    CHECK((kept == 0 || event_path(directory) > there));  // so that a running TensorBoard reads it next
     CHECK(steps_of(curves_in(directory), "train/loss") == Steps{1, 2, 3, 4});
     writer.record_step(step_row(5));
     writer.record_step(step_row(6));

@@ -210,7 +210,7 @@ TEST_CASE("an evaluation that is done again takes the place of the first") {
     for (const char* split : {"validation", "test"}) writer.record_evaluation(split, {5, 0.7, {}, 0, {}});
     writer.record_evaluation("validation", {6, 0.6, {}, 0, {}});
   }
-  {  // stopped before the evaluation of step 6 was told, so that it is due
+  {  // stopped before the evaluation of step 6 was recorded, so that it is due
     MetricsWriter writer(directory.path(), example_info(), {.interval = 5, .resume_step = 6});
     writer.record_evaluation("validation", {6, 0.5, {}, 0, {}});
   }
@@ -270,7 +270,7 @@ TEST_CASE("a run without its journal leaves the metrics of its past as they are"
   CHECK(steps_of(directory) == std::vector<std::int64_t>{4});
 }
 
-TEST_CASE("a journal that has a second name goes on as its own, and the other name keeps what it was") {
+TEST_CASE("a journal with a second name becomes a file of its own, and the other name keeps the old content") {
   const TemporaryDirectory directory;
   {
     MetricsWriter writer(directory.path(), example_info());
@@ -301,7 +301,7 @@ TEST_CASE("a journal that cannot be opened is not taken for a damaged one") {
   const auto resumed = [&] { MetricsWriter(directory.path(), example_info(), {.interval = 5, .resume_step = 1}); };
   CHECK_THROWS_WITH(resumed(), ContainsSubstring("metrics.journal'") && ContainsSubstring("it is a symbolic link"));
   std::filesystem::remove(path);
-  REQUIRE(mkfifo(path.c_str(), 0600) == 0);  // nobody writes: reading it first would wait for ever
+  REQUIRE(mkfifo(path.c_str(), 0600) == 0);  // no process writes to it: reading it would wait for ever
   CHECK_THROWS_WITH(resumed(), ContainsSubstring("it is not a regular file"));
   CHECK(!std::filesystem::exists(path + ".damaged"));
 }
@@ -386,7 +386,7 @@ TEST_CASE("a checkpoint's copy of the journal is what was recorded before, while
   CHECK_FALSE(Journal::begins_with(copy, path));
   CHECK_FALSE(Journal::begins_with(path, directory / "none"));
   CHECK(Journal::resume(path).bytes() == journal.bytes());
-  // Whoever removes its name does no harm; what was cut cannot be read back.
+  // Removing the name does no harm; bytes that were cut off cannot be read back.
   std::filesystem::rename(path, directory / "elsewhere");
   CHECK(journal.copy(bytes, copy));
   std::filesystem::resize_file(directory / "elsewhere", 5000);
@@ -451,26 +451,26 @@ TEST_CASE("a foreign journal is refused") {
   CHECK(rebuild_metrics(directory.path()) == 9);
 }
 
-// The child records rows, tells each row's number through a pipe once record_step has returned, and makes snapshots
-// without a pause; the parent reads metrics.h5 all the while and then kills it. No row that was told may be missing.
+// The child records rows, sends each row's number through a pipe after record_step has returned, and makes snapshots
+// without a pause. The parent keeps reading metrics.h5 and then kills the child. No row that was sent may be missing.
 TEST_CASE("kill -9 at any moment loses nothing that was recorded") {
   const TemporaryDirectory directory;
   for (int round = 0; round < 6; ++round) {
-    int told[2];
-    REQUIRE(pipe(told) == 0);
+    int sent_steps[2];
+    REQUIRE(pipe(sent_steps) == 0);
     const pid_t child = fork();
     if (child == 0) {
       MetricsWriter writer(directory.path(), example_info(), {.interval = 0, .resume_step = -1});
       for (std::int64_t step = 1;; ++step) {
         writer.record_step(step_row(step));
-        if (write(told[1], &step, sizeof step) != sizeof step) _exit(1);
+        if (write(sent_steps[1], &step, sizeof step) != sizeof step) _exit(1);
         if (step % 50 == 0) writer.snapshot();
       }
     }
-    close(told[1]);
+    close(sent_steps[1]);
     std::int64_t last = 0, value = 0;
     const auto read_one = [&] {
-      const bool got = read(told[0], &value, sizeof value) == sizeof value;
+      const bool got = read(sent_steps[0], &value, sizeof value) == sizeof value;
       if (got) last = value;
       return got;
     };
@@ -483,7 +483,7 @@ TEST_CASE("kill -9 at any moment loses nothing that was recorded") {
     kill(child, SIGKILL);
     while (read_one()) {
     }
-    close(told[0]);
+    close(sent_steps[0]);
     int status = 0;
     waitpid(child, &status, 0);
     REQUIRE(WIFSIGNALED(status));

@@ -43,7 +43,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text;
 }
 
-/// What Slurm tells a start of a job, while it lives.
+/// Slurm's environment variables of one start of a job; unset at the end of its life.
 struct SlurmStart {
   SlurmStart(const char* job, const char* restart) {
     setenv("SLURM_JOB_ID", job, 1);
@@ -107,7 +107,7 @@ TEST_CASE("a process number that is used again is no sign that a run lives") {
   CHECK(refused(directory.path()) == "taken");
 }
 
-TEST_CASE("a lock of another host is stale when nobody touches it, and not before") {
+TEST_CASE("a lock of another host is stale when no process renews it, and not before") {
   const TemporaryDirectory directory;
   std::string foreign;
   {
@@ -222,7 +222,7 @@ TEST_CASE("its holder gives signs of life, and gives back nothing that is not it
   CHECK(fs::exists(directory / ".lock"));
 }
 
-TEST_CASE("who has lost its lock learns of it when it would touch it, and leaves it alone") {
+TEST_CASE("a run that has lost its lock notices at the next renewal, and does not touch the lock") {
   const TemporaryDirectory directory;
   for (const bool removed : {false, true}) {
     const RunLock lock(directory.path(), quick);

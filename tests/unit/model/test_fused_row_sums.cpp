@@ -116,7 +116,7 @@ TEST_CASE("gradients do not depend on whether backward kernels begin the sums ov
   REQUIRE(apart.gradients.size() == fused.gradients.size());
   for (std::size_t i = 0; i < apart.gradients.size(); ++i) {
     CAPTURE(i);
-    const bool is_zero = kind == Kind::attention && i == 4;  // a bias of all keys shifts every score alike
+    const bool is_zero = kind == Kind::attention && i == 4;  // a bias of all keys shifts every score equally
     CHECK(largest(apart.gradients[i], fused.gradients[i], is_zero) < tolerance);
   }
 }

@@ -150,7 +150,7 @@ TEST_CASE("all problems of a config are reported at once") {
   CHECK(failure.says("3. hidden_act"));
 }
 
-TEST_CASE("a folder without config.json, and a folder that is none, are told apart") {
+TEST_CASE("errors distinguish a folder without config.json from a folder that does not exist") {
   tests::ScratchFolder folder;
   CHECK(failure_of([&] { model::read_hf_config(folder.path()); }).says("config.json: missing"));
   CHECK(failure_of([&] { model::read_hf_config(folder / "bert-base-uncased"); }).says("never downloaded"));

@@ -107,7 +107,7 @@ TEST_CASE("a folder comes back bit for bit, config and tokenizer files with it")
   CHECK(tests::read_file(folder / "new/model/tokenizer_config.json") == "{\"do_lower_case\": true}");
   int files = 0;
   for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder / "new/model")) ++files;
-  CHECK(files == 4);  // nothing unfinished stays behind
+  CHECK(files == 4);  // no unfinished file is left
   // Saving over the folder the tokenizer comes from keeps its files.
   model::save_hf_folder(folder / "new/model", config, layers::sequence_head(), read, folder / "new/model");
   CHECK(tests::read_file(folder / "new/model/vocab.txt") == "[PAD]\n[UNK]\n[CLS]\n[SEP]\n\xC3\xA9\n");
@@ -216,7 +216,7 @@ TEST_CASE("the check reads no values and finds the same problems") {
   CHECK(failure_of([&] { model::check_hf_weights(folder.path(), store); }).says("cls.predictions.bias is missing"));
 }
 
-TEST_CASE("a masked language model is told to have no classifier, but where one is to be trained") {
+TEST_CASE("a masked language model's missing classifier is an error, except where one is to be trained") {
   tests::ScratchFolder folder;
   write(folder / "model.safetensors", tensors_of(make_store(masked_lm_specs)));
   const auto failure = failure_of([&] { model::check_hf_weights(folder.path(), classifier_specs); });
@@ -285,7 +285,7 @@ TEST_CASE("a folder that cannot be written is an error and stays as it was") {
   CHECK(tests::read_file(folder / "file") == "x");
 }
 
-TEST_CASE("each rank of a tensor group reads its slices, and what is wrong is told by its place in the whole") {
+TEST_CASE("each rank of a tensor group reads its slices, and errors name the place in the whole tensor") {
   tests::ScratchFolder folder;
   std::vector<ParameterSpec> specs = masked_lm_specs;
   specs.push_back({"bert.encoder.layer.0.output.dense.weight", {4, 7}});

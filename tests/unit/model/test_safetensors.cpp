@@ -165,7 +165,7 @@ TEST_CASE("a header of very many tensors takes no longer than its length asks fo
   for (int i = 0; i < count; ++i) REQUIRE(file.find(std::string("t").append(std::to_string(i))) != nullptr);
 }
 
-TEST_CASE("foreign, empty and missing files are told apart") {
+TEST_CASE("errors distinguish foreign, empty and missing files") {
   tests::ScratchFolder folder;
   CHECK(open_failure(folder, "").says("empty or truncated"));
   CHECK(open_failure(folder, "PK\x03\x04 some other format altogether").says("not a safetensors file"));

@@ -138,7 +138,7 @@ TEST_CASE("what is fused is on, off or all") {
 }
 
 TEST_CASE("a product with another number of rows fits into the memory that its strides describe") {
-  // Of 8-bit numbers turned copies lie with their rows behind each other.
+  // The rows of transposed 8-bit copies are contiguous.
   const ops::Matmul::Operand d_y{.stride = 320, .eight = core::Float8::e5m2},
       x{.stride = 320, .turned = true, .eight = core::Float8::e4m3};
   const ops::Matmul sums{

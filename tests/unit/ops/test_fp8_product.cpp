@@ -70,7 +70,7 @@ Kind some_kind() {
   return GENERATE(Kind::portable, Kind::bytes);
 }
 
-/// One layer with weights (out, in), a step of history behind it.
+/// One layer with weights (out, in) after one step of amax history.
 struct Layer {
   Layer(std::int64_t row_count, std::int64_t in, std::int64_t out, Kind kind)
       : rows(row_count),

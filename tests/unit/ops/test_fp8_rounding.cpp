@@ -66,7 +66,7 @@ TEST_CASE("rounding through FP8 gives the nearest number of the scale, and the l
   }
 }
 
-TEST_CASE("8-bit numbers, and turned ones with zeros behind them, are those of the rounding") {
+TEST_CASE("8-bit numbers, and transposed ones padded with zeros, equal the rounded values") {
   const DataType type = GENERATE(DataType::bf16, DataType::fp32);
   const Float8 format = GENERATE(Float8::e4m3, Float8::e5m2);
   const std::int64_t rows = GENERATE(1, 16, 31, 33, 100), columns = GENERATE(16, 8, 37, 272), padding = GENERATE(0, 3);

@@ -232,7 +232,7 @@ TEST_CASE("rows of 16-bit products depend on nothing but themselves, whatever th
   }
 }
 
-// The order that keeps rows' bits free of everything else, to the bit; isa/words.hpp tells that of pairs.
+// The exact order of sums, which makes the bits of a row independent of other rows; isa/words.hpp states that of pairs.
 TEST_CASE("an element of a bf16 product is one chain of fused multiply-adds, in pairs the second element first") {
   const auto product =
       ops::make_matrix_product(core::is_gpu_build() ? "portable" : "native", {.compute = DataType::bf16});

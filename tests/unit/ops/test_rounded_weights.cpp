@@ -1,5 +1,5 @@
-// Products that read rounded copies of weights give the bits of those that round weights each time; copies follow every
-// change of the parameters, and nothing else makes them anew.
+// Products that read rounded copies of weights give the bits of products that round weights each time. Each change of
+// the parameters renews the copies, and nothing else does.
 #include "bert_hpc/ops/rounded_weights.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -86,7 +86,7 @@ TEST_CASE("copies that an update has written are taken as they are, and not made
   CHECK(first()[0] != 0x1111);
 }
 
-TEST_CASE("copies of a layout alone take no memory, and tell what they would take") {
+TEST_CASE("copies of a layout without values take no memory, and report the memory they would take") {
   const ParameterStore layout(specs(), ParameterStore::Arenas::none), store(specs(), ParameterStore::Arenas::values);
   RoundedWeights copies(layout, DataType::fp16);
   CHECK(copies.data() == nullptr);

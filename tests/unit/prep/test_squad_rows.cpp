@@ -71,15 +71,15 @@ TEST_CASE("SQuAD 2: a row for each question, with its article's title and its pa
   const std::string text = R"({"version": "v2.0", "data": [{"title": "Tea", "paragraphs": [
     {"qas": [{"question": "Which?", "id": "a1", "answers": [{"text": "green", "answer_start": 2},
                                                           {"text": "a", "answer_start": 0}], "is_impossible": false},
-             {"plausible_answers": [{"text": "x", "answer_start": 99}], "question": "Who?", "id": "a2", "answers": [],
+             {"plausible_answers": [{"text": "x", "answer_start": 99}], "question": "When?", "id": "a2", "answers": [],
               "is_impossible": true}], "context": "a green tea"},
-    {"qas": [], "context": "nobody asks"}]},
+    {"qas": [], "context": "no question"}]},
     {"title": "None", "paragraphs": []},
     {"title": "Caf\u00e9", "paragraphs": [{"qas": [{"question": "\"q\"", "id": "b1"}], "context": "c\n"}]}]})";
-  CHECK(rows(text) == Texts{"1:a1|Tea|Which?|a green tea|false|green|2", "1:a2|Tea|Who?|a green tea|true||",
+  CHECK(rows(text) == Texts{"1:a1|Tea|Which?|a green tea|false|green|2", "1:a2|Tea|When?|a green tea|true||",
                             "8:b1|Caf\xC3\xA9|\"q\"|c\n|false||"});
   CHECK(rows(text, {"question", "context", "is_impossible"}) ==
-        Texts{"1:Which?|a green tea|false", "1:Who?|a green tea|true", "8:\"q\"|c\n|false"});
+        Texts{"1:Which?|a green tea|false", "1:When?|a green tea|true", "8:\"q\"|c\n|false"});
   CHECK(rows(text, {}) == Texts{"1:", "1:", "8:"});
 }
 

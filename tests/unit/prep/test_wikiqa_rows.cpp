@@ -18,7 +18,7 @@ const std::string labelled = header +
                              "\tLabel\r\n"
                              "Q1\thow are caves formed?\tD1\t\tD1-0\tA \"partly submerged cave.\t0\r\n"
                              "Q1\thow are caves formed?\tD1\t\tD1-1\tThe ice \"melts\".\t1\r\n"
-                             "Q2\t\"who\" is it\tD2\tCaves\tD2-0\tNobody\t0\r\n";
+                             "Q2\t\"what\" is it\tD2\tCaves\tD2-0\tNothing\t0\r\n";
 
 PrepConfig config(const std::string& file, const std::string& more = "") {
   return parse_prep_config("source = {format = \"wikiqa\", text = \"question\", text_pair = \"sentence\", files = \"" +
@@ -49,7 +49,7 @@ TEST_CASE("WikiQA: quotes are ordinary characters, and a question groups its can
   CHECK(input.label_column() == "label");
   CHECK(rows(input) == std::vector<std::string>{"how are caves formed?|A \"partly submerged cave.|0|Q1",
                                                 "how are caves formed?|The ice \"melts\".|1|Q1",
-                                                "\"who\" is it|Nobody|0|Q2"});
+                                                "\"what\" is it|Nothing|0|Q2"});
   CHECK(config(file.path(), "split = {group = \"\"}\n").split.group.empty());
   CHECK(resolved_toml(parse_prep_config(resolved_toml(input), "again", {})) == resolved_toml(input));
 }

@@ -56,7 +56,7 @@ std::string problems_after(const std::function<void(json&)>& change) {
 
 }  // namespace
 
-TEST_CASE("what Transformers saves is read, and written byte for byte alike") {
+TEST_CASE("files that Transformers saves are read, and written with the same bytes") {
   for (const auto& [name, form] : {std::pair{"uncased", uncased}, std::pair{"cased", cased}}) {
     INFO(name);
     const TokenizerJson result = read_tokenizer_json(golden(name));

@@ -55,7 +55,7 @@ struct Reference {
 
 }  // namespace
 
-TEST_CASE("LAMB follows its formulas in double, wherever ranges are cut and whoever updates") {
+TEST_CASE("LAMB follows its formulas in double, for any cut of the ranges and any updating rank") {
   const bool reproducible = GENERATE(true, false), offload = GENERATE(true, false);
   const std::int64_t cut = GENERATE(0, 4096);  // of the owned ranges, or none
   const auto alone = comm::make_self_communicator();

@@ -43,7 +43,7 @@ TEST_CASE("schedules are those of Transformers") {
                       0.26530612244897966, 0.17346938775510204, 0.11836734693877553, 0.1});
 }
 
-TEST_CASE("a schedule goes on at its end beyond the last step, and starts at the peak without warm-up") {
+TEST_CASE("a schedule keeps its last value beyond the last step, and starts at the peak without warm-up") {
   LearningRateSchedule linear = schedule(LearningRateSchedule::Kind::linear);
   CHECK(learning_rate_factor(linear, 12) == 0.0);
   linear.warmup_steps = 0;

@@ -80,7 +80,7 @@ TEST_CASE("what goes over which link is counted") {
   CHECK(!simulate_step(in).loads[0].pipeline_leaves_node);
 }
 
-TEST_CASE("behind the last attention only the rows that the head reads are sent") {
+TEST_CASE("after the last attention only the rows that the head reads are sent") {
   SimulationInput in = input({.pipeline = 2}, 4);
   in.balance = {23, 1};
   const auto loads = simulate_step(in).loads;
@@ -109,7 +109,7 @@ TEST_CASE("memory follows the schedule and the ZeRO stage") {
   CHECK(loads()[1].state_bytes == 7 * loads()[1].parameters);
 }
 
-TEST_CASE("sums hide behind the last backward pass, and show where links are slow") {
+TEST_CASE("gradient sums overlap with the last backward pass, and are exposed where links are slow") {
   SimulationInput in = input({.data = 4}, 2);
   in.zero = 1;
   in.machine.in_node = {.bandwidth = 1e13, .latency = 0};
