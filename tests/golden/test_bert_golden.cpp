@@ -110,7 +110,7 @@ double gradient_norm(const core::ParameterStore& store) {
 
 }  // namespace
 
-TEST_CASE("logits, losses and every gradient are those of Transformers") {
+TEST_CASE("logits, losses and every gradient equal those of Transformers") {
   for (const std::string task : tasks) {
     INFO(task);
     Trainee trainee(task);
@@ -144,7 +144,7 @@ TEST_CASE("logits, losses and every gradient are those of Transformers") {
 // fp16) and by less than half of that on average: some 3·u after three blocks if roundings add up like a random walk.
 // The layers are bent and steep here, so that a rounding may grow on its way: 10·u are allowed in logits and losses,
 // 20·u in gradients, which go through twice as many.
-TEST_CASE("in 16 bits logits, losses and gradients are those of Transformers but for rounding") {
+TEST_CASE("in 16 bits logits, losses and gradients equal those of Transformers except for rounding") {
   for (const core::DataType type : {core::DataType::bf16, core::DataType::fp16}) {
     const double unit = core::unit_roundoff(type);
     for (const std::string task : tasks) {

@@ -74,7 +74,7 @@ struct Model {
 
 }  // namespace
 
-TEST_CASE("gradients of a model in FP8 are those in fp32 but for its rounding") {
+TEST_CASE("gradients of a model in FP8 equal those in fp32 except for rounding") {
   std::mt19937 random(11);
   std::vector<std::int32_t> ids, types;
   for (int t = 0; t < 23; ++t) {

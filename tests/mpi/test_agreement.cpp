@@ -11,7 +11,7 @@
 
 using namespace bert_hpc;
 
-TEST_CASE("work that succeeds everywhere throws nothing") {
+TEST_CASE("work that succeeds on all ranks throws no error") {
   comm::Communicator& world = test::world();
   int calls = 0;
   CHECK_NOTHROW(comm::agree(

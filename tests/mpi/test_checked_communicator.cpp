@@ -104,7 +104,7 @@ TEST_CASE("count, type, reduction and kind of memory must be the same, and the t
   }
 }
 
-TEST_CASE("a rank that does not come is named, and so is a message that does not") {
+TEST_CASE("the error names a missing rank, and a missing message") {
   const int rank = world().rank(), size = world().size();
   if (size < 2) SKIP("needs two ranks");
   const auto begin = std::chrono::steady_clock::now();
@@ -150,7 +150,7 @@ TEST_CASE("a program with a mismatch", "[.mismatch]") {
   end_by([](comm::Communicator& group) { group.rank() == 1 ? all_reduce_three(group) : broadcast_sixteen(group, 0); });
 }
 
-TEST_CASE("a program whose rank does not come", "[.missing]") {
+TEST_CASE("a program with a missing rank", "[.missing]") {
   end_by([](comm::Communicator& group) {
     if (group.rank() == 1) std::this_thread::sleep_for(std::chrono::seconds(100));
     group.barrier();

@@ -307,7 +307,7 @@ TEST_CASE("a group of one has no peer to talk to") {
   CHECK_THROWS_AS(alone->start_receive(std::span(&byte, 1), 0), core::Error);
 }
 
-TEST_CASE("a group can be split further, and a rank may stand aside") {
+TEST_CASE("a group can be split further, and a rank may be in no part") {
   on_all_kinds([](comm::Communicator& group) {
     const auto alone = group.split(group.rank(), 0);
     const auto none = group.split(-1, 0);
@@ -315,7 +315,7 @@ TEST_CASE("a group can be split further, and a rank may stand aside") {
   });
 }
 
-TEST_CASE("what was started ends whether a rank waits before or after the next collective") {
+TEST_CASE("started messages complete whether a rank waits before or after the next collective") {
   on_all_kinds([](comm::Communicator& group) {
     const auto rank = static_cast<std::size_t>(group.rank()), size = static_cast<std::size_t>(group.size());
     const std::size_t piece = 1000;

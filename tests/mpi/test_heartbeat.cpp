@@ -121,7 +121,7 @@ TEST_CASE("a wake-up ends listening") {
   CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(10));
 }
 
-TEST_CASE("an answer that comes by a detour, which leads nowhere then, does not silence a rank") {
+TEST_CASE("answers that come through another address, which later closes, do not make a rank silent") {
   const auto world = make_world_communicator();
   const auto heartbeat = Heartbeat::make(*world);
   REQUIRE(heartbeat != nullptr);

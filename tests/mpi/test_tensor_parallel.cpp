@@ -182,7 +182,7 @@ constexpr double tolerance = 1.6e-5;
 
 }  // namespace
 
-TEST_CASE("a model on a tensor group computes what it computes on one rank") {
+TEST_CASE("a model on a tensor group gives the results of one rank") {
   const int size = GENERATE(1, 2, 4);
   if (world().size() % size != 0) return;
   const auto kind = GENERATE(tests::classification_head, tests::regression_head, tests::masked_lm_head);

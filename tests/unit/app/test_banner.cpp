@@ -56,7 +56,7 @@ TEST_CASE("a plan beyond the available memory is warned of") {
   CHECK_THAT(memory_warning(gib << 22, 1 << 24, 8 * gib, "this node"), ContainsSubstring("4.0 PiB"));
 }
 
-TEST_CASE("a warm-up and a batch beyond what there is are warned of") {
+TEST_CASE("a warm-up longer than the run and a batch larger than the data give warnings") {
   bert_hpc::config::Config input;
   input.batch.global = 64;
   input.schedule.warmup_steps = 10;

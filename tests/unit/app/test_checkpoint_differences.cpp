@@ -77,7 +77,7 @@ TEST_CASE("changed validation and test data give warnings, and are refused where
   CHECK(against(texts(), older).warnings.empty());
 }
 
-TEST_CASE("what decides the bits of a reproducible run is warned of") {
+TEST_CASE("changes that alter the bits of a reproducible run give warnings") {
   const auto warned = [](const std::string& name, const std::string& text) {
     const app::CheckpointDifferences found = against(texts_with({{name, text}}));
     CHECK(found.incompatibilities.empty());

@@ -24,7 +24,7 @@ TEST_CASE("the shortest interval is 10 s, and a run of unknown length gets the l
   CHECK(checkpoint_interval(0, 0) == 600);
 }
 
-TEST_CASE("a start names what an earlier one has lost") {
+TEST_CASE("a start reports the steps that an earlier start has lost") {
   CHECK(earlier_start_note("running", 40, 0) ==
         "the earlier start was killed at step 40 or later, without a checkpoint: starting from the beginning");
   CHECK(earlier_start_note("running", 0, 0) ==

@@ -56,7 +56,7 @@ TEST_CASE("a run that had ended keeps its status") {
   }
 }
 
-TEST_CASE("what another run has begun there since then is not marked") {
+TEST_CASE("a run that another process has started there since is not marked as failed") {
   const Scratch scratch;
   FailureMark mark;
   {

@@ -22,7 +22,7 @@ struct Started {
 
 }  // namespace
 
-TEST_CASE("NVML: nothing where there is no library or no such GPU") {
+TEST_CASE("NVML: open() returns no monitor without the library or the GPU") {
   CHECK(Nvml::open("GPU-fake", "libno-such-library.so.1") == nullptr);
   CHECK(Nvml::open("", fake) == nullptr);
   const Started started;
@@ -48,7 +48,7 @@ TEST_CASE("NVML: values in our units; a value that the GPU does not report is Na
   CHECK(started.count() == 0);
 }
 
-TEST_CASE("GPU monitor: samples come by themselves and it ends at once") {
+TEST_CASE("GPU monitor: it samples in the background and ends at once") {
   const auto begin = std::chrono::steady_clock::now();
   {
     const GpuMonitor monitor("GPU-fake", std::chrono::milliseconds(1), fake);

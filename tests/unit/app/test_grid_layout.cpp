@@ -45,7 +45,7 @@ TEST_CASE("the grid of an input file for a model") {
   CHECK(app::grid_layout(with({.pipeline = 2, .virtual_stages = 3}), 2, sized(12)) == comm::GridShape{1, 2, 1});
 }
 
-TEST_CASE("what does not fit the model is refused with what would") {
+TEST_CASE("a grid that does not fit the model is refused with grids that fit") {
   CHECK(app::grid_layout(with({.pipeline = 8}), 8, sized(4)) == comm::GridShape{1, 8, 1});  // a half each
   CHECK_THAT(refusal(with({.pipeline = 16}), 16, sized(4)),
              ContainsSubstring("pipeline = 16 is too many: the model can be cut into at most 8 stages") &&

@@ -39,7 +39,7 @@ TEST_CASE("the picture shows cuts inside blocks") {
         "2      2      feed-forward of 7 + head                 30\n");
 }
 
-TEST_CASE("a thousand ranks take a few lines: equal stages stand together, the ends apart") {
+TEST_CASE("a thousand ranks take a few lines: equal stages share a line, the first and last stand apart") {
   std::vector<StageFacts> stages;
   for (int p = 0; p < 32; ++p) stages.push_back({{{6 * p, 6 * p + 6}}, 5, 1 << 20});
   CHECK(grid_picture({8, 32, 4}, stages) ==

@@ -34,7 +34,7 @@ Refusal refusal_of(const std::string& text, bool looks = true, int ranks = 1) {
 
 }  // namespace
 
-TEST_CASE("mistakes of several kinds in one input come at once") {
+TEST_CASE("mistakes of several kinds in one input are reported together") {
   const std::string bad =
       run + "sed = 1\n" + task + data + rate +
       "[schedule]\nepochs = 1\nsteps = 2\n[batch]\nglobal = \"3\"\n[model]\npretrained = \"/no\"\n" +

@@ -95,7 +95,7 @@ TEST_CASE("mpirun's kill interval is one second unless it is set") {
   CHECK(interval("1", "30") == 30);
 }
 
-TEST_CASE("a notice names the signal and what follows") {
+TEST_CASE("a notice names the signal and its consequence") {
   CHECK(signal_notice(SIGUSR1, 1, 10, true) ==
         "SIGUSR1 received: writing a checkpoint after this step, then exiting with status 75");
   CHECK(signal_notice(SIGTERM, 0, 10, true) ==
@@ -106,7 +106,7 @@ TEST_CASE("a notice names the signal and what follows") {
   CHECK(signal_notice(SIGINT, 0, 0, false) == "SIGINT received: stopping");
 }
 
-TEST_CASE("a listener hears each signal at once, and does what is urgent only under mpirun") {
+TEST_CASE("a listener notices each signal at once, and acts urgently only under mpirun") {
   for (const double interval : {0.0, 1.0}) {
     StopRequest requests(interval);
     std::atomic<int> heard = 0, urgent = 0;

@@ -27,7 +27,7 @@ std::string refusal(const LabelNames& models, const LabelNames& shards) {
 
 }  // namespace
 
-TEST_CASE("predictions are named by the model, whatever the shards' labels are") {
+TEST_CASE("the model names the predictions, for any labels of the shards") {
   for (const LabelNames& shards : {LabelNames{}, LabelNames{"-1"}, LabelNames{"a", "b"}, LabelNames{"a", "b", "c"}}) {
     CHECK(labels_in_use("predict", own, shards) == own);
   }

@@ -61,7 +61,7 @@ io::Trace trace_of(int steps, double late) {
 
 }  // namespace
 
-TEST_CASE("a step is played with its own times, without the pauses between them") {
+TEST_CASE("a step is simulated with its measured times, without the pauses between them") {
   const app::OwnSimulation own = app::simulate_from_trace(two_stages(2), trace_of(3, 0.5));
   // GPipe: 1 + 2·2 forward, 2·4 backward, then 2 of stage 0.
   CHECK(own.simulated.pipeline.seconds == Approx(15));
@@ -74,7 +74,7 @@ TEST_CASE("a step is played with its own times, without the pauses between them"
   CHECK_THAT(app::own_simulation_text(own), ContainsSubstring("bubble 35.7%") && ContainsSubstring("bubble 40%"));
 }
 
-TEST_CASE("micro-batches that no traced step had take what the others took") {
+TEST_CASE("micro-batches that no traced step had get the times of the others") {
   const app::OwnSimulation own = app::simulate_from_trace(two_stages(3), trace_of(1, 0));
   CHECK(own.simulated.pipeline.seconds == Approx(1 + 3 * 2 + 3 * 4 + 2));
 }

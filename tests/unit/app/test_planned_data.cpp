@@ -57,7 +57,7 @@ TEST_CASE("lengths that no model of this size takes, and too many sequences, are
   CHECK_THAT(problem(std::int64_t{1} << 40, 2), ContainsSubstring("134,217,728"));
 }
 
-TEST_CASE("planned data need no file, and say what they assume") {
+TEST_CASE("planned data need no file, and state their assumptions") {
   app::DataSets sets;
   plan(sets, 1000000);
   CHECK(sets.train->planned());

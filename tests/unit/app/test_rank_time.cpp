@@ -5,7 +5,7 @@
 
 using namespace bert_hpc;
 
-TEST_CASE("a rank's time is parted by what its sections are for") {
+TEST_CASE("a rank's time is divided by the purpose of its sections") {
   const std::vector<core::Timers::Section> sections = {{"forward", 2, 1.0},
                                                        {"backward input", 2, 2.0},
                                                        {"backward weight", 2, 4.0},

@@ -47,7 +47,7 @@ std::map<std::string, std::string> keys_of(const std::string& toml) {
 
 }  // namespace
 
-TEST_CASE("the resolved input says what a model from scratch was made of") {
+TEST_CASE("the resolved input records the configuration of a model from scratch") {
   const app::ResolvedInput input = resolved({"model.hidden_dropout_prob=0.2"});
   for (const char* line :
        {"hidden_size = 64\n", "intermediate_size = 3072\n", "max_position_embeddings = 512\n", "type_vocab_size = 2\n",

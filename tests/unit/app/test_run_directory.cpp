@@ -84,7 +84,7 @@ TEST_CASE("foreign files are never overwritten, unrelated ones do not matter") {
              ContainsSubstring("holds metrics.h5, which no run of bert_hpc wrote"));
 }
 
-TEST_CASE("the metrics that a run kept of its past are a run's; other names that begin so are not") {
+TEST_CASE("files of a run's earlier metrics are recognised; files with similar names are not") {
   Scratch scratch;
   fs::create_directories(scratch.run);
   const std::vector<std::string> others = {"metrics.before-step-notes.txt",    "metrics.before-step-.h5",
@@ -219,7 +219,7 @@ TEST_CASE("a resumed run keeps its files, and its log up to the checkpoint") {
   CHECK(inspect_run_directory(scratch.run).input == other);
 }
 
-TEST_CASE("what was asked for once is not done again by the starts that follow") {
+TEST_CASE("later starts of a job do not repeat --overwrite") {
   Scratch scratch;
   CHECK(beginning_there(inspect_run_directory(scratch.run), {"7", 1, "auto"}, true).overwrite);
   begin_run(scratch.run, input, {"7", 1, "a/step-00000002"});

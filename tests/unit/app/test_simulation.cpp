@@ -84,7 +84,7 @@ TEST_CASE("a simulated trace has a row a stage and everything a step consists of
   CHECK(end == Approx(step.seconds));
 }
 
-TEST_CASE("measured passes get their micro-batches from what the pipeline executed") {
+TEST_CASE("measured passes get their micro-batches from the executed schedule") {
   using Kind = train::Instruction::Kind;
   const core::Timers::Clock::time_point zero{};
   const auto at = [&](int ms) { return zero + std::chrono::milliseconds(ms); };

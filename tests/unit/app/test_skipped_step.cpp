@@ -42,7 +42,7 @@ TEST_CASE("a run that skipped every step says so") {
   CHECK_THAT(app::nothing_trained_text(1), ContainsSubstring("The only step was skipped"));
 }
 
-TEST_CASE("advice against divergence is not what the input already does") {
+TEST_CASE("advice against divergence does not repeat settings of the input") {
   CHECK_THAT(app::divergence_advice(false, 0),
              ContainsSubstring("max_gradient_norm = 1.0)") && !ContainsSubstring("fp16"));
   CHECK_THAT(app::divergence_advice(true, 1), ContainsSubstring("a smaller optimizer.max_gradient_norm (it is 1)") &&

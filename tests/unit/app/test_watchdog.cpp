@@ -56,7 +56,7 @@ TEST_CASE("a rank that was suspended itself reports no other rank; without a lim
   CHECK(table.heard(1, 1e6) == Change::back);
 }
 
-TEST_CASE("a rank that takes part in the steps lives, whether or not its signs arrive") {
+TEST_CASE("a rank that takes part in the steps is alive, with or without its heartbeats") {
   LivenessTable table(settings, 2, 0);
   table.heard(1, 0);
   for (int t = 1; t < 10; ++t) CHECK(table.judge(1, t, 5 * t) == Change::none);

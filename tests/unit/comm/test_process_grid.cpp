@@ -41,7 +41,7 @@ TEST_CASE("rank and place are inverse, tensor runs fastest and pipeline slowest"
   CHECK(comm::place(shape, 6) == GridPlace{.data = 0, .pipeline = 1, .tensor = 0});
 }
 
-TEST_CASE("a direction of 0 takes what is left") {
+TEST_CASE("a direction of 0 gets the remaining ranks") {
   CHECK(comm::resolve_grid({0, 1, 1}, 8) == GridShape{8, 1, 1});
   CHECK(comm::resolve_grid({0, 2, 2}, 8) == GridShape{2, 2, 2});
   CHECK(comm::resolve_grid({2, 0, 1}, 8) == GridShape{2, 4, 1});
@@ -76,7 +76,7 @@ TEST_CASE("two directions of 0, negative and absurd sizes are refused") {
   CHECK_THAT(refusal({1 << 20, 1 << 20, 1 << 20}, 4), ContainsSubstring("needs 1,152,921,504,606,846,976 ranks"));
 }
 
-TEST_CASE("what the model and reproducible sums ask of a grid") {
+TEST_CASE("the model's and reproducible sums' requirements on a grid") {
   CHECK(comm::resolve_grid({2, 4, 1}, 8, {.stages = 4}) == GridShape{2, 4, 1});
   CHECK(refusal({0, 4, 1}, 8, {.stages = 3}) ==
         "[parallel] pipeline = 4 is too many: the model can be cut into at most 3 stages. Closest valid layouts of 8 "

@@ -25,7 +25,7 @@ class Counted : public comm::Request {
 
 }  // namespace
 
-TEST_CASE("a pool of requests grows to what is under way at once and no further") {
+TEST_CASE("a pool of requests grows only to the number of concurrent requests") {
   int alive = 0;
   comm::RequestPool<Counted> pool;
   for (int step = 0; step < 3; ++step) {

@@ -114,7 +114,7 @@ TEST_CASE("a plan without shards is asked for by two numbers, with --validate") 
              ContainsSubstring("unknown option"));
 }
 
-TEST_CASE("a measurement of the machine takes a file name and nothing else") {
+TEST_CASE("a measurement of the machine takes one file name and no other argument") {
   const CommandLine line = parse_command_line({"--measure-machine", "machine.toml"}, trainer);
   CHECK(line.action == Action::measure);
   CHECK(line.machine_file == "machine.toml");

@@ -44,7 +44,7 @@ std::string problems(const std::string& text, const std::vector<std::string>& ov
 
 }  // namespace
 
-TEST_CASE("an override wins over what the file says in another way") {
+TEST_CASE("an override wins over the file's alternative key") {
   const std::string file =
       "[model]\nhidden_size = 64\nnum_hidden_layers = 2\n[task]\nname = \"classification\"\n"
       "[run]\ndirectory = \"r\"\n[data]\ntrain = [\"a.h5\"]\nvalidation = [\"v.h5\"]\n"
@@ -208,7 +208,7 @@ TEST_CASE("a mistyped or absent key is reported once") {
   CHECK_THAT(two, ContainsSubstring("did you mean \"directory\"?") && ContainsSubstring("mode = \"x\" is unknown"));
 }
 
-TEST_CASE("what needs the number of replicas is checked when it is known") {
+TEST_CASE("rules that need the number of replicas are checked when the number is known") {
   using Keys = std::vector<std::string>;
   Config c = parse(minimal);
   CHECK(problem_keys(c, 0).empty());
@@ -269,7 +269,7 @@ TEST_CASE("the keys of [parallel] and [debug] are read, limited and checked agai
   CHECK(problems(minimal, {"parallel.balance=[3, 1]", "parallel.pipeline=0", "parallel.data=1"}) == "no problem");
 }
 
-TEST_CASE("each mode asks for what it needs and no more") {
+TEST_CASE("each mode requires only the keys that it needs") {
   const std::string evaluate =
       "[run]\nmode = \"evaluate\"\ndirectory = \"o\"\n[task]\nname = \"regression\"\n[model]\npretrained = \"m\"\n"
       "[data]\ntest = [\"t.h5\"]\n";
@@ -309,7 +309,7 @@ TEST_CASE("the example input runs, shows every key, and every key of it is known
   CHECK(shown.size() == list.names.size());
 }
 
-TEST_CASE("the optimizer that is named decides which keys its table has") {
+TEST_CASE("the name of the optimizer decides which keys its table has") {
   using bert_hpc::core::NamedSettings;
   const std::vector<NamedSettings> two = {
       {.name = "first", .settings = {{.key = "beta", .value = 0.5, .low = 0, .high = 1}}},

@@ -71,7 +71,7 @@ TEST_CASE("a machine that is not complete or not understood is refused") {
   CHECK_THAT(problem("[rank]\nefficiency = 1.5\n"), ContainsSubstring("efficiency"));
 }
 
-TEST_CASE("the machines that come with the program are whole") {
+TEST_CASE("the descriptions of machines that come with the program are complete") {
   const std::string folder = BERT_HPC_TESTS_DIRECTORY "/../input/";
   CHECK(parse_machine(folder + "machine_h100_node.toml", "bf16").node_ranks == 8);
   CHECK(parse_machine(folder + "machine_cpu_node.toml", "fp32").node_ranks == 24);

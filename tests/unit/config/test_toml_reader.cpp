@@ -96,7 +96,7 @@ TEST_CASE("all problems are reported together, in the file's order, with their p
                                "to below 1"));
 }
 
-TEST_CASE("wrong types say what is there and how to write it") {
+TEST_CASE("errors for wrong types state the given value and the right form") {
   const auto has = [](const char* text, const char* expected) {
     CHECK_THAT(problems(text), ContainsSubstring(expected));
   };
@@ -172,7 +172,7 @@ TEST_CASE("required keys and the caller's own problems have places") {
   }
 }
 
-TEST_CASE("what is written reads back the same") {
+TEST_CASE("written values read back unchanged") {
   Values v;
   v.global = std::numeric_limits<std::int64_t>::max();
   v.rate = 0.1 + 0.2;
@@ -190,7 +190,7 @@ TEST_CASE("what is written reads back the same") {
   CHECK_THAT(writer.text(), !ContainsSubstring("warmup_steps"));
 }
 
-TEST_CASE("hostile text gives a message, whatever its depth or size") {
+TEST_CASE("hostile text of any depth or size gives a message") {
   const auto repeated = [](const std::string& part, int times) {
     std::string text;
     for (int i = 0; i < times; ++i) text += part;

@@ -11,7 +11,7 @@
 
 using namespace bert_hpc::core;
 
-TEST_CASE("a GPU's NUMA node is what the system says of its PCI address") {
+TEST_CASE("a GPU's NUMA node is the one that the system states for its PCI address") {
   const std::filesystem::path folder =
       std::filesystem::temp_directory_path() / ("bert_hpc_pci_" + std::to_string(getpid()));
   const auto write_numa_node = [&](const std::string& name, const std::string& text) {
@@ -36,7 +36,7 @@ TEST_CASE("a GPU's identifier is written as NVML does, that of a part of a GPU t
   CHECK(device_identity("NVIDIA H100 80GB HBM3 MIG 1g.10gb", uuid) == "MIG-01234567-89ab-cdef-fedc-ba9876543210");
 }
 
-TEST_CASE("the preference for a GPU's cache is none or what Kokkos sets") {
+TEST_CASE("the preference for a GPU's cache is none or that of Kokkos") {
   CHECK(gpu_cache_of("") == GpuCache::none);
   CHECK(gpu_cache_of("none") == GpuCache::none);
   CHECK(gpu_cache_of("kokkos") == GpuCache::kokkos);

@@ -30,7 +30,7 @@ bool crashes(const std::function<void()>& body) {
 
 }  // namespace
 
-TEST_CASE("what goes to the device comes back, and fresh memory is zero") {
+TEST_CASE("data copied to the device read back unchanged, and fresh memory is zero") {
   const core::Buffer<int> device(1000), other(1000);
   std::vector<int> host(1000, 7), back(1000, 1);
   core::copy_to_host(device.data(), back.data(), 4000);
@@ -97,7 +97,7 @@ TEST_CASE("the guard keeps the host from device memory, and host memory from ker
   CHECK_THROWS_AS(core::require_device_memory(own.data(), "a copy"), core::Error);
 }
 
-TEST_CASE("the guard keeps what a started copy reads from being written until somebody has waited for it") {
+TEST_CASE("the guard forbids writes to the source of a started copy until a caller has waited for the copy") {
   if (!core::device_memory_is_guarded()) SKIP("BERT_HPC_GUARD_DEVICE_MEMORY is not set");
   const core::Buffer<int> device(10);
   const core::Buffer<int> first(10, core::MemoryKind::host), second(10, core::MemoryKind::host);

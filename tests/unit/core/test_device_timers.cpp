@@ -37,7 +37,7 @@ TEST_CASE("device timers add up laps by section, in order of first use") {
   CHECK(timers.sections().empty());
 }
 
-TEST_CASE("device timers discard laps before a start, ignore those beyond their number, and may be off") {
+TEST_CASE("device timers discard laps before a start, ignore laps beyond their capacity, and may be off") {
   DeviceTimers timers(1);
   timers.start();
   work();

@@ -22,7 +22,7 @@ TEST_CASE("problems of one input are reported together") {
   }
 }
 
-TEST_CASE("what was thrown becomes an error for the user") {
+TEST_CASE("an exception becomes an error message for the user") {
   const Error own = as_error(Error(ExitCode::files, "the disk is full."), "buy more");
   CHECK(own.code() == ExitCode::files);
   CHECK(std::string(own.what()) == "the disk is full.");

@@ -36,7 +36,7 @@ void write(const std::string& path, const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("a text file is read whole, through links too, and nothing else is") {
+TEST_CASE("only text files are read, as a whole and through links, too") {
   const Folder folder;
   write(folder / "text", std::string(100000, 'x'));
   fs::create_symlink("text", folder / "link");
@@ -73,7 +73,7 @@ TEST_CASE("a file that a resumed run continues must not be a link or a pipe") {
   CHECK(made.valid());
 }
 
-TEST_CASE("a file of ours that has a second name becomes its own; the other name keeps what it was") {
+TEST_CASE("a run's file with a second name becomes a file of its own; the other name keeps the old content") {
   const Folder folder;
   const std::string text(100000, 'x');  // more than is copied at once
   write(folder / "ours", text);

@@ -35,7 +35,7 @@ const Format formats[] = {{8, 7, float_of_bf16, bf16_of_float}, {5, 10, float_of
 
 }  // namespace
 
-TEST_CASE("every pattern of 16 bits is the float it stands for, and comes back from it") {
+TEST_CASE("every pattern of 16 bits converts to its float and back") {
   for (const Format& format : formats) {
     CAPTURE(format.exponent_bits);
     std::int64_t wrong = 0;

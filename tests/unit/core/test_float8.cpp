@@ -33,7 +33,7 @@ const Format formats[] = {
 
 }  // namespace
 
-TEST_CASE("every pattern of 8 bits is the float it stands for, and comes back from it") {
+TEST_CASE("every pattern of 8 bits converts to its float and back") {
   for (const Format& format : formats) {
     CAPTURE(format.exponent_bits);
     CHECK(format.value(format.largest) == static_cast<double>(largest_of(format.which)));
@@ -98,7 +98,7 @@ TEST_CASE("a scale is the largest power of two that keeps the largest number in 
   }
 }
 
-TEST_CASE("an 8-bit number scaled back is a bf16 number, whatever the scale") {
+TEST_CASE("an 8-bit number scaled back is a bf16 number for any scale") {
   for (const Format& format : formats) {
     for (int exponent = least_scale_exponent; exponent <= most_scale_exponent; ++exponent) {
       const float inverse = std::ldexp(1.0f, -exponent);

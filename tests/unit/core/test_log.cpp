@@ -28,7 +28,7 @@ struct Scratch {
 
 }  // namespace
 
-TEST_CASE("the log goes to its file, with what was said before") {
+TEST_CASE("the log goes to its file, with the earlier lines") {
   Scratch scratch;
   int pipes[2];
   REQUIRE(pipe(pipes) == 0);
@@ -72,7 +72,7 @@ TEST_CASE("a full disk ends the file and not the program") {
   close(null);
 }
 
-TEST_CASE("a silent log keeps nothing") {
+TEST_CASE("a silent log writes no line") {
   Log log;
   log.info("x");
   Log other = std::move(log);

@@ -72,7 +72,7 @@ TEST_CASE("all ranks together save every element of the whole model once") {
   }
 }
 
-TEST_CASE("what one layout has saved another one loads") {
+TEST_CASE("another layout loads the tensors that one layout has saved") {
   // Every element's value is its tensor's number and its place there.
   const auto value = [](std::int64_t tensor, std::int64_t place) { return tensor * 1000 + place; };
   const int ranks = 2;

@@ -5,7 +5,7 @@
 using bert_hpc::core::Error;
 using bert_hpc::core::Workspace;
 
-TEST_CASE("a workspace holds exactly what the plan asked for") {
+TEST_CASE("a workspace has exactly the planned size") {
   Workspace workspace;
   const auto requests = [&workspace] {
     workspace.take<float>(3, 5);

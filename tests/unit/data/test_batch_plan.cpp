@@ -87,7 +87,7 @@ void check_structure(const BatchPlan& plan, const Batch& batch, const BatchPlanO
 
 }  // namespace
 
-TEST_CASE("plans cover the batch once, in order, within their bounds, whatever the layout") {
+TEST_CASE("plans of any layout cover the batch once, in order, within their bounds") {
   std::mt19937_64 random(1);
   for (int round = 0; round < 300; ++round) {
     const std::int32_t longest = 1 + static_cast<std::int32_t>(random() % 300);
@@ -226,7 +226,7 @@ TEST_CASE("a plan's memory is reused") {
   CHECK(plan.sequences() == 30);
 }
 
-TEST_CASE("what cannot be cut is refused with the key and what would be right") {
+TEST_CASE("a batch that cannot be divided is refused with the key and the allowed values") {
   using Catch::Matchers::ContainsSubstring;
   const auto refused = [](const BatchPlanOptions& options, const std::string& words) {
     INFO(words);

@@ -93,7 +93,7 @@ TEST_CASE("unknown words and mask tokens of the text are never to be predicted")
   CHECK(masker.mask(0, 0, nothing, positions, labels) == 0);
 }
 
-TEST_CASE("a mask depends on seed, epoch and sample, and on nothing else") {
+TEST_CASE("a mask depends on seed, epoch and sample only") {
   const auto positions_of = [](Masker& masker, std::int64_t sample, std::int64_t epoch) {
     std::vector<std::int32_t> ids(100, 7), positions(100), labels(100);
     positions.resize(static_cast<std::size_t>(masker.mask(sample, epoch, ids, positions.data(), labels.data())));

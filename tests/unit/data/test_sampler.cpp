@@ -113,7 +113,7 @@ TEST_CASE("steps of an epoch") {
   CHECK(steps_per_epoch(3, 4, true) == 0);
 }
 
-TEST_CASE("steps of a run that no number can hold are refused with what would be right") {
+TEST_CASE("too large a number of steps is refused with the allowed maximum") {
   CHECK(total_steps(0, 3, 7) == 21);
   CHECK(total_steps(5, 3, 7) == 5);
   CHECK(total_steps(0, most_steps / 7, 7) == most_steps / 7 * 7);

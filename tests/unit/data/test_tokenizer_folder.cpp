@@ -221,7 +221,7 @@ TEST_CASE("tokens that tokenizer_config.json adds or names otherwise are a probl
   CHECK_THAT(problem(R"({"added_tokens_decoder": {"26": {"content": "[E1]"}}})"), ContainsSubstring("\"[E1]\""));
 }
 
-TEST_CASE("a folder without a tokenizer says what its model has and what to do") {
+TEST_CASE("the error for a folder without a tokenizer states the model's type and a remedy") {
   const test::ScratchDirectory scratch;
   const auto said = [&](const char* config) {
     std::ofstream(scratch / "config.json") << config;
@@ -273,7 +273,7 @@ TEST_CASE("settings that are long or deep are refused before memory is taken for
   CHECK(data::read_tokenizer_folder(scratch.path.string()).text.lowercase == false);
 }
 
-TEST_CASE("a vocabulary is the shards' own where they say which, else one that fits into the model") {
+TEST_CASE("the vocabulary is that of the shards where they state it, else one that fits the model") {
   const data::TokenizerFolder folder{.path = "f", .vocabulary_hash = core::hash_of_lines({"a", "b"}), .pieces = 2};
   CHECK(is_vocabulary_of(folder, shards_of({"a", "b"}), 2));
   CHECK_FALSE(is_vocabulary_of(folder, shards_of({"b", "a"}), 2));

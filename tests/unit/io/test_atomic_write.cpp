@@ -14,7 +14,7 @@ using bert_hpc::core::read_text_file;
 using Catch::Matchers::ContainsSubstring;
 using test_support::TemporaryDirectory;
 
-TEST_CASE("a text file is replaced whole and leaves nothing beside") {
+TEST_CASE("a text file is replaced as a whole and leaves no temporary file") {
   const TemporaryDirectory directory;
   const std::string path = directory / "a.txt";
   write_text_file(path, "first");
@@ -33,7 +33,7 @@ TEST_CASE("a text file that is not forced to the disk is replaced whole all the 
   CHECK_THROWS_WITH(write_text_file_soon(directory / "no/such/file", "x"), ContainsSubstring("no/such/file"));
 }
 
-TEST_CASE("a link that lies beside is replaced, and what it points to stays") {
+TEST_CASE("a link with the temporary name is replaced, and its target is kept") {
   const TemporaryDirectory directory;
   const std::string path = directory / "a.txt", other = directory / "other.txt";
   write_text_file(other, "of somebody");

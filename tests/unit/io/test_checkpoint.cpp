@@ -91,7 +91,7 @@ void read_all(const std::string& folder) {
 
 }  // namespace
 
-TEST_CASE("a checkpoint reads back, whatever ranges are asked for") {
+TEST_CASE("a checkpoint reads back in any requested ranges") {
   const TemporaryDirectory directory;
   const CheckpointManifest manifest = example();
   write_example(directory.path(), manifest);
@@ -132,7 +132,7 @@ TEST_CASE("a checkpoint of before manifests listed quantities is AdamW's") {
   read_all(directory.path());
 }
 
-TEST_CASE("a manifest that claims what is not so is refused") {
+TEST_CASE("a manifest with false claims is refused") {
   const TemporaryDirectory directory;
   std::mutex hdf5;
   const auto refused = [&](const char* why, auto&& change) {
@@ -223,7 +223,7 @@ TEST_CASE("a checkpoint that is a link, or has one, is refused; folders above it
   read_all(place);
 }
 
-TEST_CASE("a metric history is what the manifest claims, or refused; older checkpoints have none") {
+TEST_CASE("a metric history that differs from the manifest is refused; older checkpoints have none") {
   const TemporaryDirectory directory;
   write_example(directory.path(), example());
   const auto size = static_cast<std::int64_t>(history.size());
@@ -248,7 +248,7 @@ TEST_CASE("a metric history is what the manifest claims, or refused; older check
   CHECK_THROWS_WITH(verify_history(directory.path(), manifest), ContainsSubstring("not a regular file"));
 }
 
-TEST_CASE("names of checkpoints are steps and nothing else") {
+TEST_CASE("names of checkpoints are steps only") {
   CHECK(checkpoint_name(100) == "step-00000100");
   CHECK(step_of_checkpoint("step-00000100") == 100);
   CHECK(step_of_checkpoint(checkpoint_name(12345678901)) == 12345678901);
@@ -319,7 +319,7 @@ TEST_CASE("a checkpoint bears its name once it is whole, and pointers are follow
   CHECK(folder.set_aside(400) == "set-aside-step-00000400-2");
 }
 
-TEST_CASE("what a killed run left unfinished goes, and nothing else") {
+TEST_CASE("only the unfinished files of a killed run are removed") {
   const TemporaryDirectory directory;
   const CheckpointFolder folder(directory.path());
   folder.begin(5);
@@ -337,7 +337,7 @@ TEST_CASE("what a killed run left unfinished goes, and nothing else") {
   CHECK_FALSE(fs::exists(folder.aside(7)));
 }
 
-TEST_CASE("of what was set aside the newest stay") {
+TEST_CASE("the newest of the checkpoints that were set aside are kept") {
   const TemporaryDirectory directory;
   const CheckpointFolder folder(directory.path());
   std::vector<std::string> names;

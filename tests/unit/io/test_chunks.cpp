@@ -46,7 +46,7 @@ void write_chunk(const std::string& path, const std::string& bytes, bool gzip, b
 
 }  // namespace
 
-TEST_CASE("chunks in every combination of filters give what was written, in whole and in parts") {
+TEST_CASE("chunks with every combination of filters read back unchanged, in whole and in parts") {
   const TemporaryDirectory directory;
   std::mt19937 random(1);
   std::vector<std::int64_t> values(1001);
@@ -93,7 +93,7 @@ TEST_CASE("filtered chunks of narrower numbers and of the other order of bytes a
   CHECK(read.read<std::int32_t>("data", 5) == std::vector<std::int32_t>(values.begin(), values.end()));
 }
 
-TEST_CASE("a chunk takes the memory of what it should hold, whatever it inflates to") {
+TEST_CASE("a chunk takes only the memory of its stated size, even if it inflates to more") {
   const TemporaryDirectory directory;
   const std::string path = directory / "f.h5";
   const auto read = [&] { Hdf5File::open_read(path, ExitCode::data).read<std::int32_t>("data", 1 << 20); };

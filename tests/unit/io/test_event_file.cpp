@@ -233,7 +233,7 @@ TEST_CASE("event files are never written through a link") {
   CHECK(std::distance(fs::directory_iterator(elsewhere.path()), fs::directory_iterator()) == 1);
 }
 
-TEST_CASE("what keeps event files from beginning is an error that says so") {
+TEST_CASE("a failure to create event files is an error with the cause") {
   const TemporaryDirectory directory;
   const std::string folder = events_path(directory.path());
   fs::create_directories(folder + "/events.out.tfevents.0000000005.bert_hpc/not_ours");

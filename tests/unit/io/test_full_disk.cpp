@@ -146,7 +146,7 @@ TEST_CASE("a full disk while metrics and event files are written is one error an
   CHECK(in_child_on_disk(directory.path(), 1 << 24, write) == 0);
 }
 
-TEST_CASE("what an event file could not take does not spoil what follows") {
+TEST_CASE("points that an event file could not store do not damage later points") {
   const TemporaryDirectory directory;
   const std::string filler = directory / "filler", folder = directory / "tensorboard";
   const auto write = [&] {

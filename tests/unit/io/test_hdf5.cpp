@@ -94,7 +94,7 @@ TEST_CASE("a range of rows is read into the caller's memory") {
   CHECK_THROWS_WITH(table.read_rows(0, std::vector<std::int32_t>(5)), ContainsSubstring("not whole rows"));
 }
 
-TEST_CASE("a growing dataset holds every row whatever the pieces") {
+TEST_CASE("a growing dataset holds every row for any division into pieces") {
   const TemporaryDirectory directory;
   const std::string path = directory / "grow.h5";
   std::vector<std::int64_t> all;
@@ -168,7 +168,7 @@ TEST_CASE("a file made in memory has the bytes of a file") {
   CHECK(Hdf5File::open_read(directory / "image.h5", ExitCode::files).read<double>("x", 2) == std::vector<double>{1, 2});
 }
 
-TEST_CASE("a file made in memory gives no byte beyond its own, whatever closing returned") {
+TEST_CASE("a file in memory gives no byte beyond its end, for any result of closing it") {
   // Sizes at which the free space that the library returns at closing spans a boundary of the memory's growth.
   constexpr std::size_t growth = 1 << 16;
   constexpr std::size_t end_of_file = 28;  // in a superblock of version 2 or 3 (HDF5 File Format Specification, II.A)
@@ -191,7 +191,7 @@ TEST_CASE("a file made in memory gives no byte beyond its own, whatever closing 
   }
 }
 
-TEST_CASE("what a file holds is checked against what is wanted") {
+TEST_CASE("types and sizes of a file's data are checked against the expected ones") {
   const TemporaryDirectory directory;
   const std::string path = directory / "types.h5";
   {
@@ -271,7 +271,7 @@ TEST_CASE("errors carry the caller's exit code and the reason") {
   CHECK_THROWS_AS(Hdf5File::create(directory / "no/such/folder.h5", ExitCode::files), Error);
 }
 
-TEST_CASE("claims of a huge size cost nothing") {
+TEST_CASE("claims of a huge size take no memory") {
   const TemporaryDirectory directory;
   const std::string path = directory / "huge.h5";
   {

@@ -57,7 +57,7 @@ RunInfo example_info() {
 
 }  // namespace
 
-TEST_CASE("metrics.h5 holds what was recorded, under the promised names") {
+TEST_CASE("metrics.h5 holds the recorded values under the documented names") {
   const TemporaryDirectory directory;
   MetricsWriter writer(directory.path(), example_info());
   CHECK(open_metrics(directory).text_attribute("/", "status") == "running");
@@ -306,7 +306,7 @@ TEST_CASE("a journal that cannot be opened is not taken for a damaged one") {
   CHECK(!std::filesystem::exists(path + ".damaged"));
 }
 
-TEST_CASE("a journal that is not as the checkpoint knows it is replaced by what that has of it") {
+TEST_CASE("a journal that differs from the checkpoint's copy is replaced by the copy") {
   const TemporaryDirectory directory;
   const std::string path = metrics_journal_path(directory.path()), history = directory / "history";
   const std::string earlier = directory / "earlier";
@@ -363,7 +363,7 @@ TEST_CASE("a journal that is not as the checkpoint knows it is replaced by what 
   CHECK(test_support::file_bytes(path).starts_with(whole));
 }
 
-TEST_CASE("a checkpoint's copy of the journal is what was recorded before, while more is") {
+TEST_CASE("a checkpoint's copy of the journal has the earlier records, while more are added") {
   const TemporaryDirectory directory;
   const std::string path = directory / "journal", copy = directory / "copy";
   Journal journal = Journal::create(path, "a test");
@@ -453,7 +453,7 @@ TEST_CASE("a foreign journal is refused") {
 
 // The child records rows, sends each row's number through a pipe after record_step has returned, and makes snapshots
 // without a pause. The parent keeps reading metrics.h5 and then kills the child. No row that was sent may be missing.
-TEST_CASE("kill -9 at any moment loses nothing that was recorded") {
+TEST_CASE("kill -9 at any moment loses no recorded row") {
   const TemporaryDirectory directory;
   for (int round = 0; round < 6; ++round) {
     int sent_steps[2];

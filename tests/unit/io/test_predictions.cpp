@@ -44,7 +44,7 @@ TEST_CASE("columns of predictions, block by block") {
   CHECK(file.read<float>("probabilities", 6)[1] == 0.75f);
 }
 
-TEST_CASE("unfinished predictions leave nothing, and what was there stays") {
+TEST_CASE("unfinished predictions leave no file, and keep the earlier one") {
   const TemporaryDirectory directory;
   const std::string path = directory / "predictions.h5";
   test_support::write_bytes(path, "older");
@@ -73,7 +73,7 @@ TEST_CASE("predictions as text: quoting, numbers as short as they can be, NaN as
         "3,,,0,12\n");
 }
 
-TEST_CASE("unfinished text leaves nothing, and what was there stays") {
+TEST_CASE("unfinished text leaves no file, and keeps the earlier one") {
   const TemporaryDirectory directory;
   const std::string path = directory / "predictions.csv";
   test_support::write_bytes(path, "older");

@@ -205,7 +205,7 @@ TEST_CASE("a lock that cannot be looked at for a moment is not one that was give
   CHECK(test_support::file_bytes(path) == foreign);
 }
 
-TEST_CASE("its holder gives signs of life, and gives back nothing that is not its own") {
+TEST_CASE("the holder of a lock renews it, and releases only its own lock") {
   const TemporaryDirectory directory;
   const auto touched = [&] { return fs::last_write_time(directory / ".lock"); };
   {
@@ -241,7 +241,7 @@ TEST_CASE("a run that has lost its lock notices at the next renewal, and does no
   }
 }
 
-TEST_CASE("of many that come at once to a stale lock one gets it") {
+TEST_CASE("one of many processes that try a stale lock together gets it") {
   const TemporaryDirectory directory;
   test_support::write_bytes(directory / ".lock", "host gone\npid 1\n");
   std::vector<pid_t> children;

@@ -104,7 +104,7 @@ TEST_CASE("DistilBERT's config.json is read, and written as Transformers reads i
   CHECK(!problems.empty());
 }
 
-TEST_CASE("DistilBERT computes what BERT does whose token types are zero") {
+TEST_CASE("DistilBERT gives the results of a BERT with zero token types") {
   Model bert(small("bert")), distilbert(small("distilbert"));
   model::initialize_parameters(bert.store, bert.config, 3);
   // The same parameters in the same order, but for the token types.

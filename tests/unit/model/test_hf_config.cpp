@@ -68,7 +68,7 @@ TEST_CASE("a config survives being written and read") {
   CHECK(!read.sep_token_id);
 }
 
-TEST_CASE("the head decides the architecture, and labels stand only where there are some") {
+TEST_CASE("the head decides the architecture, and labels are written only where there are some") {
   const auto classifier = nlohmann::json::parse(model::hf_config_text({}, layers::sequence_head()));
   CHECK(classifier["architectures"][0] == "BertForSequenceClassification");
   CHECK(classifier["model_type"] == "bert");
@@ -92,7 +92,7 @@ TEST_CASE("labels come from id2label in any order, or from num_labels") {
   CHECK(model::parse_hf_config(R"({"num_labels": 1})", "config.json").num_labels() == 1);
 }
 
-TEST_CASE("every wrong value is named, with what would be right") {
+TEST_CASE("errors name every wrong value and the allowed values") {
   struct Case {
     std::string text, says;
   };

@@ -260,7 +260,7 @@ TEST_CASE("weights in shards are found through the index") {
   CHECK(load_failure(folder, classifier_specs).says("weight_map"));
 }
 
-TEST_CASE("a folder without usable weights says what to do") {
+TEST_CASE("the error for a folder without usable weights states a remedy") {
   tests::ScratchFolder folder;
   CHECK(load_failure(folder, classifier_specs).says("holds neither model.safetensors"));
   tests::write_file(folder / "pytorch_model.bin", "x");
@@ -334,7 +334,7 @@ TEST_CASE("each rank of a tensor group reads its slices, and errors name the pla
   CHECK(load_failure(folder, mine).says("make it (4, 7)"));
 }
 
-TEST_CASE("what is no tokenizer's file does not go with a model") {
+TEST_CASE("files that do not belong to a tokenizer are not saved with a model") {
   tests::ScratchFolder folder, tokenizer;
   ParameterStore store = make_store(classifier_specs);
   model::ModelConfig config;

@@ -78,7 +78,7 @@ void for_each_cut(std::int64_t sublayers, std::size_t parts, Counts& counts,
 
 }  // namespace
 
-TEST_CASE("stages cover the model in order, whatever their number") {
+TEST_CASE("any number of stages covers the model in order") {
   for (std::int64_t blocks = 1; blocks <= 7; ++blocks) {
     for (int stages = 1; stages <= 2 * blocks; ++stages) {
       for (const Costs& costs : {Costs{}, Costs{.embeddings = 0.3, .last = 0.1}, Costs{.last = 9}}) {

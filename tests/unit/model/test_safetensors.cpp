@@ -103,7 +103,7 @@ TEST_CASE("double and integer tensors are read as such and refused as weights") 
   CHECK(failure.says("F32, F16 or BF16"));
 }
 
-TEST_CASE("headers that lie are refused with the tensor's name") {
+TEST_CASE("headers with false claims are refused with the tensor's name") {
   tests::ScratchFolder folder;
   const std::string data = bytes_of<float>({1, 2, 3, 4});
   struct Case {

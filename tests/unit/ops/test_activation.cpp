@@ -137,7 +137,7 @@ TEST_CASE("gather and scatter rows") {
   ops::gather_rows(x, nullptr, Matrix(0, 9));
 }
 
-TEST_CASE("relu keeps what is positive, and its gradient there") {
+TEST_CASE("relu keeps positive values and their gradients") {
   for (const core::DataType type : {core::DataType::fp32, core::DataType::bf16}) {
     const test::StoredMatrix x = test::StoredMatrix::random(type, 7, 33, 1),
                              d_y = test::StoredMatrix::random(type, 7, 33, 2);

@@ -44,7 +44,7 @@ TEST_CASE("the fastest algorithm is taken, an earlier one where they are equal b
   CHECK(choose({}) == 0);
 }
 
-TEST_CASE("alignments are what address and stride have in common") {
+TEST_CASE("an alignment is the largest power of two that divides address and stride") {
   alignas(16) static std::uint16_t memory[64];
   const auto alignment = [](int element, std::int64_t stride, core::DataType type) {
     return ops::Matmul::Operand{memory + element, stride, type}.alignment();
@@ -57,7 +57,7 @@ TEST_CASE("alignments are what address and stride have in common") {
   CHECK(alignment(0, 769, core::DataType::fp32) == 4);
 }
 
-TEST_CASE("a linear layer's products are those that layers ask for, with keys of their own") {
+TEST_CASE("the products of a linear layer are those that layers call, each with its own key") {
   alignas(16) static float memory[16];
   const ops::LinearOperands at{memory, memory, memory, memory, memory, memory};
   const std::int64_t rows = 700, in = 64, out = 128;
@@ -112,7 +112,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("an algorithm is chosen for what an epilogue reads and writes too") {
+TEST_CASE("the choice of an algorithm depends on the operands of the epilogue, too") {
   alignas(16) static std::uint16_t memory[64];
   const ops::Matmul::Operand x{memory, 64, core::DataType::bf16};
   ops::Matmul plain{.m = 8, .n = 64, .k = 64, .a = x, .b = x, .c = x};
@@ -129,7 +129,7 @@ TEST_CASE("an algorithm is chosen for what an epilogue reads and writes too") {
   CHECK(keys.size() == 4);
 }
 
-TEST_CASE("what is fused is on, off or all") {
+TEST_CASE("the setting of fusion is on, off or all") {
   CHECK(ops::fusion_of("") == ops::fusion_of("on"));
   CHECK((ops::fusion_of("on").biases && ops::fusion_of("on").row_sums && !ops::fusion_of("on").bias_gradients));
   CHECK(ops::fusion_of("off") == ops::Fusion{.biases = false, .row_sums = false, .bias_gradients = false});

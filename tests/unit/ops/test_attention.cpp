@@ -336,7 +336,7 @@ TEST_CASE("an unknown kind of attention is an input error") {
   CHECK_THROWS_AS(ops::make_attention("quantum"), core::Error);
 }
 
-TEST_CASE("heads that ranks share out drop what they drop together") {
+TEST_CASE("heads on several ranks drop the same elements as heads on one rank") {
   const std::string kind = a_kind();
   const Problem all({{0, 2}, {0}, {0, 1, 2, 3, 4}}, {3, 1, 5}, 4, 8, 0.3f);
   const Results expected = run(kind, all);

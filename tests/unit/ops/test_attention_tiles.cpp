@@ -285,7 +285,7 @@ TEST_CASE("tensor cores' attention of scores whose probabilities beyond the keys
   }
 }
 
-TEST_CASE("tensor cores' attention keeps a bit a pair, those of the definition") {
+TEST_CASE("tensor cores' attention keeps one bit a pair, equal to the definition's bits") {
   const std::vector<int> lengths{70, 3, 150};
   const std::vector<std::vector<int>> positions{{0, 5, 69}, {}, {1, 64, 149}};
   const AttentionCase c(a_type(), positions, lengths, 2, a_head_size(), 0.3f, 1);
@@ -380,7 +380,7 @@ TEST_CASE("tensor cores' attention survives large scores") {
   CHECK(AttentionCheck(c, r).wrong_lse <= 80 * 80);
 }
 
-TEST_CASE("shared memory of tensor cores' attention is within what every GPU has, and without bank conflicts") {
+TEST_CASE("shared memory of tensor cores' attention fits every GPU, and has no bank conflicts") {
   const std::int64_t head_dim = a_head_size();
   EmulatedDevice device;
   emulate(device, AttentionCase(DataType::bf16, test::every_position({130}), {130}, 1, head_dim, 0.1f));

@@ -61,7 +61,7 @@ TEST_CASE("binary cross entropy against a plain loop, and its gradient against f
   }
 }
 
-TEST_CASE("binary cross entropy of large logits is finite, and of what is not finite it is not") {
+TEST_CASE("binary cross entropy is finite for large logits, and not finite for logits that are not finite") {
   Matrix logits(1, 4), loss(1, 1), d_logits(1, 4);
   const float values[4] = {200, 200, -200, -200}, targets[4] = {1, 0, 1, 0};
   std::copy(values, values + 4, logits.values.begin());

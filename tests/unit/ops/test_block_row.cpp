@@ -74,7 +74,7 @@ TEST_CASE("cross entropy of a row that a block shares") {
   }
 }
 
-TEST_CASE("16-bit logits: losses and gradients are those of the same numbers in float but for one rounding") {
+TEST_CASE("16-bit logits: losses and gradients equal those of the same numbers in float except for one rounding") {
   const std::int64_t rows = 5, columns = 301;
   test::Vector<std::int32_t> labels = {0, 17, 300, 299, 5};
   for (const DataType type : {DataType::bf16, DataType::fp16}) {
@@ -108,7 +108,7 @@ TEST_CASE("16-bit logits: losses and gradients are those of the same numbers in 
   }
 }
 
-TEST_CASE("the largest of a row is the first among equals, whatever a warp's lanes see of it") {
+TEST_CASE("the maximum of a row is the first among equals for any division among a warp's lanes") {
   constexpr int lanes = ops::octets::warp_lanes;
   const float nan = std::numeric_limits<float>::quiet_NaN();
   std::vector<float> ties(100, 1.0f), later(100, -2.0f), unknown(100, 0.5f), first_unknown(100, 3.0f);

@@ -136,7 +136,7 @@ constexpr double bf16_unit = 0x1p-8;
 
 }  // namespace
 
-TEST_CASE("FP8 products are those of the rounded numbers") {
+TEST_CASE("FP8 products equal products of the rounded numbers") {
   const std::int64_t rows = GENERATE(0, 1, 33), in = GENERATE(16, 80), out = GENERATE(32, 112);
   const Kind kind = some_kind();
   CAPTURE(static_cast<int>(kind), rows, in, out);
@@ -192,7 +192,7 @@ TEST_CASE("FP8 products are those of the rounded numbers") {
   CHECK(wrong == 0);
 }
 
-TEST_CASE("FP8 products note what they see, and compute in bf16 before anything is known") {
+TEST_CASE("FP8 products record the largest magnitudes, and compute in bf16 before the first record") {
   const bool knows = GENERATE(false, true);
   const Kind kind = some_kind();
   CAPTURE(knows, static_cast<int>(kind));

@@ -137,7 +137,7 @@ TEST_CASE("a scale looks back on the largest magnitude of the last 16 steps") {
   }
 }
 
-TEST_CASE("what is not finite, and what a skipped step saw, does not get into histories") {
+TEST_CASE("histories leave out values that are not finite and values of skipped steps") {
   ops::Fp8Scales scales({"layer"}, true);
   note(scales, 0, Fp8Operand::x, 3.0f);
   scales.end_step();
@@ -170,7 +170,7 @@ TEST_CASE("weights are scaled by their own magnitude") {
   for (const float noted : test::copy_of(scales.weight_magnitudes())) CHECK(noted == 0.0f);
 }
 
-TEST_CASE("histories go into a text and come back, whatever else is in it") {
+TEST_CASE("histories are written to a text and read back among other entries") {
   const int steps = GENERATE(1, 5, 16, 21);
   ops::Fp8Scales scales({"a.weight", "b.weight"}, true);
   const auto step = [](ops::Fp8Scales& of, int number, std::size_t first) {

@@ -70,7 +70,7 @@ TEST_CASE("squares of ranges have the bits of each range's own blocks, at the pl
   CHECK(expected[2] > 0);
 }
 
-TEST_CASE("squares and updates of gradients in bf16 are those of the rounded numbers") {
+TEST_CASE("squares and updates of gradients in bf16 use the rounded numbers") {
   const std::int64_t size = GENERATE(3, 4096, 10001);
   const Matrix exact = Matrix::random(1, size, 2, 2.0f);
   Matrix w = Matrix::random(1, size, 1), m = Matrix::random(1, size, 3), v = Matrix::random(1, size, 4);
@@ -169,7 +169,7 @@ TEST_CASE("an update that reads its factor from device memory has the bits of on
   CHECK(g[1].values == test::Vector<float>(g[1].values.size(), 0.0f));
 }
 
-TEST_CASE("a factor that is NaN zeroes gradients and their marks, and changes nothing else") {
+TEST_CASE("a NaN factor zeroes gradients and their marks, and changes no other value") {
   const std::int64_t size = 5000;
   Matrix w = Matrix::random(1, size, 1), g = Matrix::random(1, size, 2), m = Matrix::random(1, size, 3);
   Matrix v = Matrix::random(1, size, 4);
@@ -207,7 +207,7 @@ struct Element {
 
 }  // namespace
 
-TEST_CASE("the threads of a warp update in octets what a loop updates one by one") {
+TEST_CASE("updates in octets by a warp's threads equal a loop's updates one by one") {
   const std::int64_t size = GENERATE(1, 8, 500, 512);
   Matrix w = Matrix::random(1, size, 1), g = Matrix::random(1, size, 2), m = Matrix::random(1, size, 3);
   Matrix v = Matrix::random(1, size, 4);

@@ -191,7 +191,7 @@ TEST_CASE("products for the gradient of weight and bias") {
 
 // A product of some rows, with everything fused to it, must give the bits that the same rows have in the whole product:
 // at another place, with other neighbours, another alignment and another number of threads.
-TEST_CASE("rows of products depend on nothing but themselves") {
+TEST_CASE("a row of a product does not depend on other rows") {
   const Extents e =
       GENERATE(Extents{97, 130, 71, 0}, Extents{640, 128, 128, 0}, Extents{61, 700, 48, 3}, Extents{30, 9, 600, 1});
   const int all_threads = omp_get_max_threads();
@@ -273,7 +273,7 @@ TEST_CASE("gradients of weight and bias do not depend on the number of threads")
   CHECK(bias == test::Vector<std::uint64_t>(4, bias[0]));
 }
 
-TEST_CASE("a product beyond what was reserved is refused") {
+TEST_CASE("a product that is larger than reserved is refused") {
   if (core::is_gpu_build()) SKIP("the library takes operands in fp32 from where they are");
   const auto product = ops::make_matrix_product("native");
   product->reserve({8, 8, 8});

@@ -135,7 +135,7 @@ TEST_CASE("octets: sums over rows as a strip's threads do them") {
   CHECK(finished == 3 * columns);
 }
 
-TEST_CASE("octets: loads and stores of parts touch nothing beside them") {
+TEST_CASE("octets: partial loads and stores touch no memory outside the part") {
   const int count = GENERATE(1, 7, 8), offset = GENERATE(0, 1);
   alignas(16) Bf16 memory[24] = {};
   for (int i = 0; i < 24; ++i) memory[i] = static_cast<float>(i);

@@ -210,7 +210,7 @@ TEST_CASE("a weight's gradient that is replaced may be stored in 16 bits, and ea
   CHECK_THROWS_AS(product->backward_weight(d_y, x, d_w, nullptr, Write::accumulate), core::Error);
 }
 
-TEST_CASE("rows of 16-bit products depend on nothing but themselves, whatever the threads") {
+TEST_CASE("a row of a 16-bit product does not depend on other rows or the number of threads") {
   const DataType type = GENERATE(DataType::bf16, DataType::fp16);
   const auto product = ops::make_matrix_product(test::independent_products(), {.compute = type});
   const std::int64_t rows = 300, in = 500, out = 140;
@@ -259,7 +259,7 @@ TEST_CASE("an element of a bf16 product is one chain of fused multiply-adds, in 
   CHECK(different == 0);
 }
 
-TEST_CASE("TF32 rounds operands in fp32 where there are tensor cores, and changes nothing elsewhere") {
+TEST_CASE("TF32 rounds fp32 operands on tensor cores, and changes no result elsewhere") {
   const std::int64_t rows = 70, in = 96, out = 64;
   const auto exact = ops::make_matrix_product(test::independent_products()),
              tf32 = ops::make_matrix_product(test::independent_products(), {.tf32 = true});

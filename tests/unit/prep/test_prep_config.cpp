@@ -87,7 +87,7 @@ TEST_CASE("shards name the column of the labels where it has a name") {
   CHECK(parse(good, {"task.name=\"masked_lm\""}).label_column().empty());
 }
 
-TEST_CASE("splits that are left out get nothing where the input names files or a fraction, and training the rest") {
+TEST_CASE("splits without a fraction are empty where the input names files or a fraction, and training gets the rest") {
   const auto fractions = [](const std::vector<std::string>& overrides) {
     const SplitConfig split = parse(good, overrides).split;
     return std::vector<double>{split.train, split.validation, split.test};
@@ -114,7 +114,7 @@ TEST_CASE("splits that are left out get nothing where the input names files or a
   CHECK(resolved_toml(parse(resolved_toml(written))) == resolved_toml(written));
 }
 
-TEST_CASE("fractions that do not sum to 1 are refused with what to write") {
+TEST_CASE("fractions that do not sum to 1 are refused with a proposal") {
   const auto answer = [](const std::vector<std::string>& overrides, const std::string& sum, const std::string& cure) {
     CHECK_THAT(message(good, overrides), ContainsSubstring("fractions sum to " + sum) && ContainsSubstring(cure));
   };
@@ -170,7 +170,7 @@ TEST_CASE("text without labels goes to the test split alone") {
              ContainsSubstring("their names are the model's"));
 }
 
-TEST_CASE("files for the test split may stand alone") {
+TEST_CASE("files for the test split need no other split") {
   const PrepConfig config = parse(good, {"source.files=[]", "source.test_files=[\"t.tsv\"]"});
   CHECK(config.only_tests());
   CHECK(config.has_labels());
@@ -187,7 +187,7 @@ TEST_CASE("all problems are reported at once, with place and nearest name") {
   CHECK_THAT(text, ContainsSubstring("train_size"));
 }
 
-TEST_CASE("an input of bert_hpc is reported as such, and nothing else of it") {
+TEST_CASE("an input of bert_hpc is recognised, and no other problem is reported") {
   CHECK(message("[run]\ndirectory = \"out\"\n[data]\ntrain = [\"a.h5\"]\n") ==
         "prep.toml: is an input for bert_hpc (it has the table [run]): run that program with it.");
   CHECK_THAT(message("[run]\ndirectory = \"out\"\n" + good), ContainsSubstring("unknown table [run]"));

@@ -70,7 +70,7 @@ TEST_CASE("CSV: quotes, doubled quotes, line feeds in fields, BOM, CRLF, no last
   CHECK(rows("a,b\nx \"q\" y,\"p\" r\n", csv, {"a", "b"}) == Rows{"2:x \"q\" y|p r"});
 }
 
-TEST_CASE("a row with more columns than the header cannot be read, unless that is allowed or nothing says how many") {
+TEST_CASE("a row with more columns than the header is unreadable, unless the input allows it or has no header") {
   const std::string text = "id,text,label\n5,a,x\n6,too,many,cols\n7,\"b,c\",y\n8,d,z,\n";
   CHECK(rows(text, csv, {"text", "label"}) == Rows{"2:a|x", "3:!", "4:b,c|y", "5:!"});
   {
@@ -94,7 +94,7 @@ TEST_CASE("a row with more columns than the header cannot be read, unless that i
   CHECK(rows(text, limited, {"label"}) == Rows{"2:x", "3:many,cols", "4:y", "5:z,"});
 }
 
-TEST_CASE("TSV: quotes mean nothing unless asked for") {
+TEST_CASE("TSV: quotes are plain characters unless the input enables them") {
   CHECK(rows("t\tl\n\"open\t1\nit \"was\"\t2\n", tsv, {"t", "l"}) == Rows{"2:\"open|1", "3:it \"was\"|2"});
   RowFormat quoted = tsv;
   quoted.quotes = true;
@@ -201,7 +201,7 @@ TEST_CASE("gzip that is truncated or damaged is an error, never a shorter text")
   CHECK_THAT(complaint(gzipped + "more", csv), ContainsSubstring("the gzip data is damaged (incorrect header check)"));
 }
 
-TEST_CASE("files of other formats are named, with what to do") {
+TEST_CASE("errors name files of other formats and a remedy") {
   using namespace std::string_literals;
   const auto says = [](const std::string& start, const std::string& words) {
     CHECK_THAT(complaint(start + std::string(100, '\x01'), csv), ContainsSubstring(words));
@@ -216,7 +216,7 @@ TEST_CASE("files of other formats are named, with what to do") {
   CHECK(rows("PAR1,b\nx,y\n", csv, {"PAR1"}) == Rows{"2:x"});
 }
 
-TEST_CASE("lines may end in CR alone, if those of the file's beginning do") {
+TEST_CASE("lines may end in CR alone if the first lines do") {
   CHECK(rows("a,b\r1,2\r\r3,\"x\ry\"\r", csv, {"a", "b"}) == Rows{"2:1|2", "4:3|x\ny"});
   CHECK(rows("one\rtwo", plain, {"text"}) == Rows{"1:one", "2:two"});
   CHECK(rows("one\rtwo\nthree\n", plain, {"text"}) == Rows{"1:one\rtwo", "2:three"});
@@ -235,7 +235,7 @@ TEST_CASE("a column whose name is there twice is refused where it is asked for")
   CHECK_THAT(complaint("a,a\n1,2\n", csv, "a"), ContainsSubstring("\"a\" twice, as columns 1 and 2."));
 }
 
-TEST_CASE("files that cannot be right have messages of their own") {
+TEST_CASE("typical wrong files have specific messages") {
   const TemporaryFile empty(""), wide("\xFF\xFEx"), open("a\n\"x\n"), good("text,label\n1,2\n");
   CHECK_THROWS_WITH(open_rows(empty.path(), csv, {"a"}), ContainsSubstring("is empty"));
   CHECK_THROWS_WITH(open_rows(wide.path(), csv, {"a"}), ContainsSubstring("UTF-16"));

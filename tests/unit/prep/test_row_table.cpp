@@ -57,7 +57,7 @@ TEST_CASE("splits keep each label's share, exactly, and depend on the seed alone
   CHECK(other.counts() == rows.counts());
 }
 
-TEST_CASE("a split of fraction zero stays empty, whatever the rounding") {
+TEST_CASE("a split of fraction zero stays empty with any rounding") {
   for (int count = 1; count < 40; ++count) {
     CsvText text(table({{"a", count}}));
     text.config.split = {.train = 0.5, .validation = 0.5, .test = 0};
@@ -148,7 +148,7 @@ TEST_CASE("regression labels are finite numbers") {
   CHECK(kept == std::vector<float>{6.5f, 3, 100, -0.5f});
 }
 
-TEST_CASE("nothing left is an error that says why") {
+TEST_CASE("an error states the reason where no row is left") {
   CsvText text("text,label\n,a\nx,\n");
   CHECK_THROWS_WITH(text.scan(), ContainsSubstring("1 row: the text is empty") && ContainsSubstring("label is empty"));
 }
@@ -212,7 +212,7 @@ TEST_CASE("where no row is left the first of each reason is reported") {
                                      ContainsSubstring("row 3, line 4: the label is not in [task] labels (\"b\"))"));
 }
 
-TEST_CASE("rows of JSON that lack a key say which they have; null is a missing value") {
+TEST_CASE("errors for JSON rows without a key list the row's keys; null is a missing value") {
   CsvText text("{\"text\":\"x\",\"label\":\"a\"}\n{\"text\":null,\"label\":\"a\"}\n{\"text\":\"x\",\"label\":null}\n");
   text.config.source.format = "jsonl";
   text.config.filter.max_rejected = 1;
@@ -230,7 +230,7 @@ TEST_CASE("rows of JSON that lack a key say which they have; null is a missing v
   CHECK(text.scan().counts()[static_cast<std::size_t>(empty_text)] == 1);
 }
 
-TEST_CASE("bytes that are not UTF-8 are counted, with the place of the first and what may help") {
+TEST_CASE("bytes that are not UTF-8 are counted, with the place of the first one and a remedy") {
   const std::string rows = "text,label\nplain,a\ncaf\xE9,b\nna\xC3\xAFve,a\n\xFF,b\n\xFF,\n";
   CsvText text(rows);
   const RowTable table = text.scan();

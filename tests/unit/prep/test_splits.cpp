@@ -45,7 +45,7 @@ std::string refusal(const CsvText& text) {
 
 }  // namespace
 
-TEST_CASE("rows of one group come into one split, and splits have nearly the sizes asked for") {
+TEST_CASE("rows of one group go into one split, and splits have nearly the requested sizes") {
   for (const int rows_each : {1, 2, 8}) {
     CsvText text(grouped(rows_each));
     text.config.split.group = "id";
@@ -73,7 +73,7 @@ TEST_CASE("rows without a group stay by themselves, rows without its column are 
   CHECK(count(json.scan(), RowStatus::missing_column) == 1);
 }
 
-TEST_CASE("files for a split of their own need no group column") {
+TEST_CASE("files for a separate split need no group column") {
   const CsvText test("text,label\nx,a\n");
   CsvText text(grouped(2));
   text.config.split = {.train = 1, .validation = 0, .test = 0};

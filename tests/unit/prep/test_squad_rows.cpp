@@ -83,7 +83,7 @@ TEST_CASE("SQuAD 2: a row for each question, with its article's title and its pa
   CHECK(rows(text, {}) == Texts{"1:", "1:", "8:"});
 }
 
-TEST_CASE("SQuAD 1.1: nothing is impossible; members come in any order, and those unknown may hold anything") {
+TEST_CASE("SQuAD 1.1: no question is impossible; members have any order, and unknown members any content") {
   CHECK(
       rows("\xEF\xBB\xBF \n{\"a\":{\"data\":[1]},\"b\":-1.5e3,\"c\":\"]}\\\"\\\\\",\"data\":[{\"paragraphs\":[{\"qas\":"
            "[{\"x\":[[{\"id\":1}],null,1.5,true],\"answers\":[{\"answer_start\":1,\"text\":\"b\",\"x\":\"\"}],"
@@ -93,7 +93,7 @@ TEST_CASE("SQuAD 1.1: nothing is impossible; members come in any order, and thos
   CHECK(rows(in_question("\"id\":\"i\",\"question\":\"q\"")) == Texts{"2:i||q|a cat|false||"});
 }
 
-TEST_CASE("an answer's start counts characters, and the answer must stand there") {
+TEST_CASE("an answer's start counts characters, and the context must hold the answer there") {
   const std::string accents = "\u00e4\U0001F600 cat \u00e9";
   CHECK(rows(with_answers(R"({"text":"cat","answer_start":3})", accents), {"answer_text"}) == Texts{"1:cat"});
   CHECK(rows(with_answers(R"({"text":"\u00e9","answer_start":7})", accents), {"answer_start"}) == Texts{"1:7"});
@@ -125,7 +125,7 @@ TEST_CASE("a column that SQuAD has not is refused before anything is read") {
                         "of SQuAD are \"id\", \"title\", \"question\","));
 }
 
-TEST_CASE("what is no SQuAD is refused with its place and with what one is") {
+TEST_CASE("a file that is not SQuAD is refused with the place and a description of the format") {
   const auto refused = [](const std::string& content, const std::string& words) {
     INFO(content);
     CHECK_THAT(refusal(content),
@@ -166,7 +166,7 @@ TEST_CASE("what is no SQuAD is refused with its place and with what one is") {
   refused(in_question("\"x\":" + std::string(1'000'000, '[') + std::string(1'000'000, ']')), "is nested too deep");
 }
 
-TEST_CASE("what is no JSON is refused with line and byte") {
+TEST_CASE("invalid JSON is refused with line and byte") {
   CHECK(refusal("{") == "line 1, byte 2: is not JSON: a name in quotes is missing.");
   CHECK(refusal("{\"a\":tru,\"data\":[]}") == "line 1, byte 6: is not JSON: a value cannot be read.");
   CHECK(refusal("{\"a\":\xEF\xBB\xBF"

@@ -81,7 +81,7 @@ TEST_CASE("WikiQA: a file without labels can be prepared to be predicted") {
   CHECK(rows(input) == std::vector<std::string>{"when|Now.||"});
 }
 
-TEST_CASE("WikiQA: other tables are refused with what to do") {
+TEST_CASE("WikiQA: other tables are refused with a remedy") {
   const TemporaryFile other("question\tsentence\tlabel\na\tb\t1\n"), wide(header + "\tLabel\tMore\na\n");
   for (const TemporaryFile* file : {&other, &wide}) {
     CHECK_THROWS_WITH(rows(config(file->path())), ContainsSubstring("does not begin with the header of WikiQA, "

@@ -93,7 +93,7 @@ TEST_CASE("spans are appended, count characters and cover unknown words whole") 
   CHECK(spans_of(*tokenizer, "\xFF the") == std::vector<TokenSpan>{{2, 5}});  // a malformed part is one character
 }
 
-TEST_CASE("encoding takes nothing from the heap where the caller's vectors have room") {
+TEST_CASE("encoding allocates no memory where the caller's vectors have room") {
   const auto tokenizer = wordpiece({"the", "caf", "##e", "中"});
   const auto encoder = tokenizer->encoder();
   std::string text;
@@ -122,7 +122,7 @@ TEST_CASE("the kinds of tokenizers are found by name and by the model of tokeniz
   }
 }
 
-TEST_CASE("a template says which special tokens stand around texts") {
+TEST_CASE("a template states the special tokens around texts") {
   const SequenceTemplate& bert = wordpiece_kind().sequence;
   CHECK(describe(bert, false) == "[CLS] a [SEP]");
   CHECK(describe(bert, true) == "[CLS] a [SEP] b [SEP]");

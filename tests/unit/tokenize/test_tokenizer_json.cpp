@@ -94,7 +94,7 @@ TEST_CASE("sections that mean the same are read as the same") {
   same([](json& d) { d["added_tokens"].erase(1); });
 }
 
-TEST_CASE("what this version does not do is named") {
+TEST_CASE("errors name features that this version does not support") {
   const auto named = [](const char* words, const std::function<void(json&)>& change) {
     CHECK_THAT(problems_after(change), ContainsSubstring(words));
   };

@@ -84,7 +84,7 @@ TEST_CASE("words that share a slot of the cache keep their own ids") {
   }
 }
 
-TEST_CASE("a vocabulary names what it lacks") {
+TEST_CASE("the error for an incomplete vocabulary names the missing tokens") {
   CHECK_THROWS_AS(Vocabulary({"[PAD]", "[UNK]", "a"}, "vocab.txt"), Error);
   try {
     Vocabulary({"[PAD]", "[UNK]", "a"}, "vocab.txt");

@@ -4,7 +4,7 @@
 
 using namespace bert_hpc;
 
-TEST_CASE("what a tensor group has whole is counted by its first rank, shards by each") {
+TEST_CASE("the first rank of a tensor group counts replicated parameters, and each rank counts its shards") {
   const std::vector<core::ParameterSpec> whole = {{"a", {8, 4}}, {"b", {4}}, {"c", {4, 8}}};
   std::vector<core::ParameterSpec> part = {{"a", {4, 4}}, {"b", {4}}, {"c", {4, 4}}};
   part[0].shard = {0, 4, 8};
@@ -15,7 +15,7 @@ TEST_CASE("what a tensor group has whole is counted by its first rank, shards by
   CHECK(train::norm_scope(store.slices(), whole, *alone, 1).first_block == std::vector<std::int64_t>{0, -1, 2});
 }
 
-TEST_CASE("measurements of noise leave out one parameter, and what another rank counts") {
+TEST_CASE("measurements of noise leave out one parameter, and parameters that another rank counts") {
   const std::vector<core::ParameterSpec> specs = {{"a", {8, 4}}, {"b", {4}}, {"c", {4, 8}}, {"d", {8}}};
   const core::ParameterStore store(specs, core::ParameterStore::Arenas::with_gradients);
   const auto& slices = store.slices();

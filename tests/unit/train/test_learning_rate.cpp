@@ -28,7 +28,7 @@ LearningRateSchedule schedule(LearningRateSchedule::Kind kind) {
 
 }  // namespace
 
-TEST_CASE("schedules are those of Transformers") {
+TEST_CASE("schedules equal those of Transformers") {
   using Kind = LearningRateSchedule::Kind;
   agrees(schedule(Kind::linear),
          {0.0, 1.0 / 3, 2.0 / 3, 1.0, 6.0 / 7, 5.0 / 7, 4.0 / 7, 3.0 / 7, 2.0 / 7, 1.0 / 7, 0.0});

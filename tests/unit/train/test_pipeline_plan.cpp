@@ -54,7 +54,7 @@ TEST_CASE("two measurements give a line without negative parts") {
   CHECK(fit_line(0, 0, 0, 0).of(50) == 0);
 }
 
-TEST_CASE("more micro-batches shorten the bubble, until what each of them costs outweighs it") {
+TEST_CASE("more micro-batches shorten the bubble, until the cost of each micro-batch outweighs it") {
   // Without a fixed cost: of t seconds of work a stage, 1F1B takes t·(m + 1)/m.
   const ModelSeconds linear = model_of({}, piece(0, 1e-3), piece(0, 1e-3));
   const PipelinePlan many = plan_pipeline(question(linear, {2, 4, 8, 16}));

@@ -161,7 +161,7 @@ TEST_CASE("a message takes the time of its way and waits for those before it") {
   CHECK(timeline.seconds == 27.0);
 }
 
-TEST_CASE("virtual stages are refused where they mean nothing") {
+TEST_CASE("virtual stages are refused where they have no effect") {
   using bert_hpc::core::Error;
   CHECK_THROWS_AS(make_schedule(ScheduleKind::one_f_one_b, 2, 0, 4, 2), Error);
   CHECK_THROWS_AS(make_schedule(ScheduleKind::interleaved, 1, 0, 4, 2), Error);
@@ -172,7 +172,7 @@ TEST_CASE("names are read back") {
   CHECK(!schedule_kind("zb_h2"));
 }
 
-TEST_CASE("the checker sees what is wrong") {
+TEST_CASE("the checker finds wrong schedules") {
   REQUIRE(fault(good()) == "");
   auto schedules = good();
   schedules[2].erase(schedules[2].begin());

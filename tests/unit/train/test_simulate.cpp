@@ -60,7 +60,7 @@ TEST_CASE("with measured times, the bubble of four stages and 16 micro-batches i
   CHECK(simulate_step(in).bubble <= 0.08);
 }
 
-TEST_CASE("what goes over which link is counted") {
+TEST_CASE("the bytes over each link are counted") {
   // Rank = (pipeline·2 + data)·2 + tensor: tensor and data groups share a node of four, stages do not.
   SimulationInput in = input({.data = 2, .pipeline = 2, .tensor = 2}, 4);
   const SimulatedStep step = simulate_step(in);
