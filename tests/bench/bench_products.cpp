@@ -3,7 +3,7 @@
 // all of them equally.
 //
 // With --compute bf16 or fp16 activations are of that type, as in training with precision.compute, and the libraries,
-// which have fp32 only, stand aside.
+// which have fp32 only, are left out.
 //
 // Usage: bench_products [--seconds PER_CASE] [--threads "1 2"] [--shapes tiny|mini|base|all] [--compute fp32|bf16|fp16]
 #include <omp.h>

@@ -60,7 +60,7 @@ class Faults(program.Case):
         return weights(directory)
 
     def check_folder(self, directory):
-        """At any moment: what bears a name is whole, and the pointers name what is there."""
+        """Checks at any moment that each named checkpoint is complete and that the pointers name existing checkpoints."""
         folder = directory / "checkpoints"
         if not folder.exists():
             return
@@ -242,11 +242,11 @@ class Faults(program.Case):
         for file in directory.glob("checkpoints/step-*/manifest.h5"):
             os.truncate(file, 700)
         done = program.run("bert_hpc", path, ranks=2, threads=1, check=4)
-        # The first that was tried, the newest one, and what is wrong with it.
+        # The error names the first checkpoint that was tried, the newest one, and its damage.
         newest = directory / "checkpoints" / "step-00000010" / "manifest.h5"
         self.assertRegex(done.stderr, f"none of the checkpoints.*{newest}.*truncated")
         self.assertIn("--overwrite", done.stderr)
-        self.assertEqual(len(checkpoints(directory)), 3)  # nothing was touched
+        self.assertEqual(len(checkpoints(directory)), 3)  # all checkpoints are kept
         program.run("bert_hpc", path, "--overwrite", ranks=2, threads=1, check=0)
 
     def test_pointers_lead_nowhere_else(self):
@@ -307,7 +307,7 @@ class Faults(program.Case):
         path, directory = self.stopped("leads-to-another-run")
         scratch = self.work.folder / "scratch"
         shutil.move(directory / "checkpoints", scratch)
-        # Of another run: nothing there is touched, whatever that run is or is not doing, and whatever is asked for.
+        # Another run's checkpoints: the run changes no file there, in any state of the other run and with any options.
         (directory / "checkpoints").symlink_to(others / "checkpoints")
         (others / "checkpoints" / ".writing-step-00000099").mkdir()
         before = sorted((others / "checkpoints").rglob("*"))
@@ -347,7 +347,7 @@ class Faults(program.Case):
         self.assertFalse((directory / "metrics.h5").exists())
 
     def test_a_disk_that_fills_up(self):
-        # A checkpoint takes about 0.3 MiB; the first ones fit, then somebody else fills the disk.
+        # A checkpoint takes about 0.3 MiB; the first ones fit, then the test fills the disk.
         disk = self.tmpfs(9000)
         filler = open(disk / "filler", "wb", buffering=0)  # opened, and with room to give back, before the run takes any
         self.addCleanup(filler.close)
@@ -380,7 +380,7 @@ class Faults(program.Case):
         self.assertIn(f"resuming from step {last:,} (", done.stdout)
 
     def test_too_little_space_for_checkpoints_on_the_way(self):
-        """A checkpoint would fit, but nothing beside it: it is not begun."""
+        """A checkpoint would fit, but would leave no space for other files: the run does not begin it."""
         disk = self.tmpfs(9000)
         filler = open(disk / "filler", "wb", buffering=0)
         self.addCleanup(filler.close)
@@ -420,7 +420,7 @@ class Faults(program.Case):
         path, directory = self.path("room", steps=2, checkpoint={"every_steps": 2}, model=model)
         program.run("bert_hpc", path, ranks=2, threads=1, check=0)
         size = sum(file.stat().st_size for file in (directory / "checkpoints" / "step-00000002").iterdir())
-        # Beside it 1 MiB is asked for as a reserve; what else the run writes before takes less than another.
+        # The run also requires a reserve of 1 MiB. The run's other files so far take less than one more MiB.
         self.assertGreater(size, 10 << 20)
         disk = self.tmpfs((size + (4 << 20)) // 1024)
         library = BUILD / "tests/libfailing_files.so"
@@ -442,7 +442,7 @@ class Faults(program.Case):
         return subprocess.run(command, capture_output=True, text=True, timeout=120, env=dict(os.environ, OMP_NUM_THREADS="1"))
 
     def test_a_disk_that_keeps_nothing(self):
-        # The first half is written well; then nothing can be forced to the disk any more.
+        # The first half of the run writes to a good disk. In the second half every fsync of a checkpoint fails.
         path, directory = self.stopped("unsynced")
         path, directory = self.path("unsynced", steps=20, checkpoint={"every_steps": 2})
         done = self.run_on_bad_disk(path, 2, BERT_HPC_FAIL_SYNC="/.writing-")
@@ -466,8 +466,8 @@ class Faults(program.Case):
         return out
 
     def test_killed_between_a_checkpoint_and_the_pointer_to_the_best(self):
-        # The checkpoint of the second best model bears its name already. With keep = 1 later ones remove what no pointer
-        # names.
+        # The checkpoint of the second best model has its final name already. With keep = 1 later checkpoints remove those
+        # that no pointer names.
         shards = self.work.folder / "shards"
         given = {"data": {"validation": [f"{shards}/validation-*.h5"]},
                  "schedule": {"name": "constant", "epochs": None, "warmup_ratio": None, "steps": 100000}}
@@ -560,7 +560,7 @@ class Faults(program.Case):
         self.assertEqual(checkpoints(directory), ["step-00000020"])
         rubbish = list((directory / "checkpoints").glob(".removing-*"))
         self.assertGreater(len(rubbish), 5)
-        # Nor does it keep the run from going on, into names that are taken.
+        # Nor do these folders keep the run from resuming and using names that exist already.
         for steps, part in ((30, "/.removing-"), (40, "nothing")):
             (directory / ".status").write_text("running\n")
             path, directory = self.path("kept", steps=steps, checkpoint={"every_steps": 2, "keep": 1})
@@ -619,7 +619,7 @@ class Faults(program.Case):
         self.assertIn("taken over by process 1 on elsewhere since now", err)
         self.assertEqual(before, (checkpoints(directory), (directory / "checkpoints" / "latest").read_text()))
         self.assertEqual((directory / ".lock").read_text(), other)
-        self.assertEqual((directory / ".status").read_text(), "running\n")  # what the other one wrote
+        self.assertEqual((directory / ".status").read_text(), "running\n")  # the other run's text
 
     def test_asked_to_stop_while_it_starts(self):
         path, directory = self.path("start", steps=1000000)

@@ -27,7 +27,7 @@ def tensor_bytes(folder, name):
 
 
 def places(process, wanted):
-    """Addresses of these bytes in the memory that the process can write, whatever the first of them is."""
+    """Returns the addresses of these bytes, with any first byte, in the memory that the process can write."""
     found = []
     with open(f"/proc/{process}/maps") as maps, open(f"/proc/{process}/mem", "rb", 0) as memory:
         for line in maps:

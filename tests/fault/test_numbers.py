@@ -144,7 +144,7 @@ class Numbers(Case):
         cut, uncut = self.steps(directory), self.steps(self.work.folder / "uncut")
         np.testing.assert_array_equal(cut[0]["skipped"], uncut[0]["skipped"])
         self.assertEqual(cut[1]["total_skipped_steps"], uncut[1]["total_skipped_steps"])
-        # Samples are those seen, by skipped steps too.
+        # The count of samples includes those of skipped steps.
         with h5py.File(self.work.folder / "shards/train-00000.h5") as file:
             seen = (len(file["offsets"]) - 1) * round(uncut[0]["epoch"][-1])
         self.assertGreater(uncut[1]["total_skipped_steps"], 0)

@@ -1,5 +1,5 @@
-"""The same command submitted again, by Slurm or by a person: what it asked for once is not done a second time, so that a chain
-of jobs gets on and none of them removes what the one before has computed."""
+"""The same command submitted again, by Slurm or by a user. A restart does not repeat one-time options, so a
+chain of jobs makes progress and no job removes the results of the job before it."""
 
 import os
 import pathlib

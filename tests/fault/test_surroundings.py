@@ -53,7 +53,8 @@ class Surroundings(program.Case):
         return done
 
     def test_clocks_that_jump(self):
-        # By ten days, back and forth, five times a second: neither the wall-time limit nor the checkpoints by minutes notice.
+        # The clock jumps by ten days, back and forth, five times a second. This changes neither the wall-time limit nor
+        # the checkpoints by minutes.
         path, directory = self.path("clock", steps=10000000, run={"max_walltime": "0:08"}, checkpoint={"every_minutes": 1.0})
         begin = time.monotonic()
         done = self.run_command([MPIRUN, "-n", 2, *self.shim(BERT_HPC_CLOCK_JUMPS=864000), BUILD / "bert_hpc", path], check=75)
@@ -183,11 +184,11 @@ class Surroundings(program.Case):
     def test_a_directory_that_no_user_may_write(self):
         folder = self.work.folder / "read-only"
         folder.mkdir()
-        # A mount that is read-only, in a name space of its own, refuses the superuser too.
+        # A read-only mount in a separate namespace refuses the superuser, too.
         mount = f"mount --bind '{folder}' '{folder}' && mount -o remount,bind,ro '{folder}'"
         alone = ["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-rm"]
         if subprocess.run([*alone, "sh", "-c", mount], capture_output=True).returncode != 0:
-            self.skipTest("no mounts of one's own are permitted here")
+            self.skipTest("this user may not mount a folder here")
         for name in ("run", "not/yet/there"):
             path, _ = self.path("ro", run={"directory": str(folder / name)})
             done = self.run_command([*alone, "sh", "-c", f"{mount} && exec '{MPIRUN}' -n 2 '{BUILD}/bert_hpc' '{path}'"], check=4)

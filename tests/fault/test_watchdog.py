@@ -28,7 +28,7 @@ class Watchdog(program.Case):
     rows = 200
 
     def start(self, name, ranks, seconds, limit, first=(), **tables):
-        """A run that has done some steps: the process, what it says so far, its ranks and its directory."""
+        """Starts a run and waits for some steps. Returns the process, its output so far, its marker and its directory."""
         directory = self.work.folder / name
         path = self.work.input(f"{name}.toml", run={"directory": str(directory), "watchdog_seconds": seconds,
                                                     "watchdog_limit_seconds": limit},
@@ -106,7 +106,7 @@ class Watchdog(program.Case):
                 self.assertEqual(len(self.lines(said, "bert_hpc: error")), 1, said[-20:])
                 self.assertRegex("".join(said), rf"rank {victim} on {HOST} has sent no heartbeat for 2.* s .*: the run is ended")
                 self.assertEqual((directory / ".status").read_text(), "failed\n")
-                # What rank 0 writes may say otherwise, as it was ended too: readers go by the word above.
+                # metrics.h5 may have another status, because rank 0 was ended, too: readers use the status in .status.
                 self.assertEqual(load_run(directory, "run").status, "failed")
                 # Nothing is lost but the steps since the last checkpoint.
                 path = self.work.folder / f"ever-{ranks}-{victim}.toml"

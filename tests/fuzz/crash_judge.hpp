@@ -26,8 +26,8 @@ namespace judging {
 enum class Owner { unknown, library, ours };
 struct Report {
   std::int64_t input, accepted, refused;
-  Owner owner;     ///< of what ended the process
-  char text[512];  ///< what happened, and the functions of the one whose fault it is
+  Owner owner;     ///< of the function that ended the process
+  char text[512];  ///< the event, and the functions of its owner
 };
 
 constexpr int exit_status = 99;
@@ -65,7 +65,7 @@ inline std::vector<Function> own_functions() {
 
 inline std::vector<Function> functions;
 inline Report* report = nullptr;
-inline std::size_t allocated = 0;  ///< since the input began, whatever was freed
+inline std::size_t allocated = 0;  ///< since the input began, including freed memory
 
 inline const char* own_name(std::uintptr_t address) {
   const auto next = std::upper_bound(functions.begin(), functions.end(), address,
@@ -128,7 +128,7 @@ inline void prepare() {
   report =
       static_cast<Report*>(mmap(nullptr, sizeof(Report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   void* frame = nullptr;
-  backtrace(&frame, 1);  // loads what it needs
+  backtrace(&frame, 1);  // loads its libraries now
 }
 
 /// Called in a child: from now on the child reports the cause of its end.

@@ -1,4 +1,4 @@
-// Input files of bert_hpc: what is accepted is written back as text that reads as the same.
+// Input files of bert_hpc: an accepted input is written back as text that reads as the same input.
 #include "bert_hpc/config/config.hpp"
 #include "fuzz.hpp"
 

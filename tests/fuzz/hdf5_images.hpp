@@ -22,7 +22,7 @@
 namespace fuzz {
 
 struct Image {
-  std::string file, kind;  ///< its name in a folder, and what its seal says
+  std::string file, kind;  ///< its name in a folder, and the kind in its seal
   std::string bytes;
 };
 
@@ -54,7 +54,7 @@ inline void write_shard(const std::string& path) {
   writer.finish();
 }
 
-/// A checkpoint of one rank: what manifest.h5 and rank-00000.h5 hold.
+/// A checkpoint of one rank: the content of manifest.h5 and rank-00000.h5.
 inline void write_checkpoint(const std::string& folder) {
   namespace io = bert_hpc::io;
   io::CheckpointManifest manifest;

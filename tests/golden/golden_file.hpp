@@ -15,7 +15,7 @@
 
 namespace bert_hpc::tests {
 
-/// A batch as it stands in the file: real tokens only. The targets of the other tasks are empty.
+/// A batch of the file: real tokens only. The targets of the other tasks are empty.
 struct GoldenBatch {
   std::vector<std::int32_t> offsets;         ///< (sequences + 1)
   std::vector<std::int32_t> input_ids;       ///< (tokens)

@@ -1,5 +1,5 @@
-"""What goes wrong gives one clear message and the promised exit status, on every number of ranks, and leaves earlier
-results as they were."""
+"""Each error gives one clear message and the documented exit status on any number of ranks, and keeps earlier results
+unchanged."""
 
 import shutil
 import unittest
@@ -37,7 +37,7 @@ class BadInput(Case):
     def test_all_mistakes_in_the_input_come_at_once(self):
         self.fails(2, '"globl"', '"learning_rat"', "bad.toml:", '"global"', '"learning_rate"', batch={"globl": 3},
                    optimizer={"learning_rat": 1.0})
-        # Keys, what they ask of each other, and files.
+        # Wrong keys, contradicting keys and missing files in one message.
         self.fails(2, '"globl"', "epochs and steps", "nowhere-*.h5", "no-model", batch={"globl": 3},
                    schedule={"epochs": 1, "steps": 2}, data={"train": ["nowhere-*.h5"]}, model={"pretrained": "no-model"})
 
@@ -83,7 +83,7 @@ class BadInput(Case):
         self.fails(3, "train-00000.h5", data=self.copied_shards("empty", lambda shard: shard.write_bytes(b"")))
 
     def test_data_sets_that_do_not_go_together(self):
-        """What was trained on one vocabulary and labels is not judged by another's."""
+        """A model that was trained with one vocabulary and label set is not evaluated with another."""
         for name, old, new, words in (
                 ("labels", "\tanimal\t", "\tplant\t", ("label names (", "plant", "animal")),
                 ("case", "train_size = 120", "train_size = 120\nlowercase = false",
@@ -165,7 +165,7 @@ class BadInput(Case):
         done = run("bert_hpc", self.work.input("sizes.toml", model={"hidden_size": 64}), "--validate", "--set",
                    f'model.pretrained="{model}"', check=0)
         self.assertIn("2 layers of 32", done.stdout)
-        # Its labels are those it was trained on.
+        # The model's labels are those of its training.
         self.other_shards("other", "\tanimal\t", "\tplant\t")
         tables = {"model": {"pretrained": str(model), "hidden_size": None, "num_hidden_layers": None,
                             "num_attention_heads": None, "intermediate_size": None, "max_position_embeddings": None},

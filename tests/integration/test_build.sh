@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# jobs/build.sh on a small project in the place of ours: what another compiler or module makes of a build folder, sources
-# that cannot be written, prefixes, folders in which nothing may run, sudo, and how many compilers run at once.
+# jobs/build.sh on a small project in place of bert_hpc: the effect of another compiler or module on a build folder,
+# read-only sources, prefixes, folders that forbid programs (noexec), sudo, and the number of parallel compilers.
 set -euo pipefail
 . "$(dirname "$0")/../support/shell.sh"
 
@@ -69,7 +69,7 @@ for option in prefix build bundle; do
   expect_text "error: --$option needs a value"
 done
 
-# A program for GPUs does not take the place of one for CPUs, nor the other way round.
+# A program for GPUs does not replace one for CPUs, and one for CPUs does not replace one for GPUs.
 printf '#!/bin/sh\necho "release 13.0"\n' >"$scratch/tools/nvcc"
 chmod +x "$scratch/tools/nvcc"
 PATH=$scratch/tools:$PATH build 2 --cuda --prefix "$HOME/installed"
@@ -98,7 +98,7 @@ expect grep -q 'apt-get.* install .*libtomlplusplus-dev' "$scratch/asked"
 expect_text "about to install these packages with sudo (--no-install avoids this): libtomlplusplus-dev"
 expect_text "missing: toml++ (optional) - input files"
 
-# Nothing may run in /tmp: the cache serves. A mount of our own needs root and namespaces.
+# /tmp forbids programs (noexec): the script uses the cache instead. The test's mount needs root and namespaces.
 mkdir "$scratch/noexec"
 if unshare --mount mount -t tmpfs -o noexec tmpfs "$scratch/noexec" 2>/dev/null; then
   expect_status 0 unshare --mount sh -c 'mount -t tmpfs -o noexec tmpfs "$1" && TMPDIR=$1 ./jobs/build.sh --no-install' _ "$scratch/noexec"

@@ -17,7 +17,7 @@ have apt-get || skip "there is no apt to take sources from"
   { cat "$scratch/output"; skip "the archive of sources cannot be reached"; }
 expect [ ! -e "$scratch/bundle.tar.part" ]
 
-# Without a network where that may be asked for: in a namespace of its own there is only loopback, which Open MPI wants.
+# Without a network where the system permits it: a separate network namespace has only loopback, which Open MPI needs.
 alone=()
 if unshare --net ip link set lo up 2>/dev/null; then
   # shellcheck disable=SC2016

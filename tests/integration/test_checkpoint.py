@@ -145,7 +145,7 @@ class Checkpoints(unittest.TestCase):
         self.assertIn(best.strip(), checkpoints(directory))
 
     def test_a_checkpoint_holds_the_model(self):
-        """The file is what the documentation says: whole tensors in pieces, under their Hugging Face names."""
+        """The file has the documented content: whole tensors in pieces, under their Hugging Face names."""
         _, directory = self.run_all("run", 4, parallel={"pipeline": 2, "zero": 1}, checkpoint={"every_steps": STEPS})
         place = directory / "checkpoints" / f"step-{STEPS:08d}"
         with h5py.File(place / "manifest.h5") as file:
@@ -179,7 +179,7 @@ class Checkpoints(unittest.TestCase):
 
     def test_a_run_directory_that_exists(self):
         directory = self.stopped_at("there", 5)
-        # What must stay is named.
+        # The error names a changed key that must stay the same.
         for override, named in (("batch.global=8", "batch.global"), ("run.seed=6", "run.seed"),
                                 ("model.hidden_size=64", "model.hidden_size"),
                                 ("model.hidden_dropout_prob=0.3", "model.hidden_dropout_prob")):
@@ -263,7 +263,7 @@ class Checkpoints(unittest.TestCase):
         self.assertEqual(rows(directory, "step")[0], [1, 2, 3, 4, 5, 6, 7])
 
     def test_the_metric_history_is_part_of_a_checkpoint(self):
-        """Whatever becomes of the journal: metrics.h5 has all rows and evaluations in the end."""
+        """With any damage of the journal, metrics.h5 has all rows and evaluations at the end."""
         tables = {"evaluation": {"every_steps": 2}, "run": {"reproducible": True}}
         _, undisturbed = self.run_all("undisturbed", **tables)
         expected = saved.recorded(undisturbed)
@@ -289,7 +289,7 @@ class Checkpoints(unittest.TestCase):
                 place, journal = directory / "checkpoints" / "step-00000004", directory / "metrics.journal"
                 history = (place / "metrics.journal").read_bytes()
                 self.assertTrue(journal.read_bytes().startswith(history))
-                # The rows of that step itself are in it, and none of a later one.
+                # The history has the rows of the checkpoint's step, and no later row.
                 self.assertTrue(history.splitlines()[-1][9:].startswith(b"evaluation\tvalidation\t4\t"))
                 self.assertEqual(len(re.findall(rb" step\t", history)), 4)
                 self.assertLess(sum(file.stat().st_size for file in place.iterdir()), planned + 1024)

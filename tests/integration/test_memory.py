@@ -1,4 +1,4 @@
-"""Memory: a run takes what it says before its first step, and its steps take nothing from the heap."""
+"""Memory: a run takes the memory that it reports before its first step, and its steps allocate no heap memory."""
 
 import collections
 import os
@@ -21,7 +21,7 @@ OURS = re.compile(r"bert_hpc$|libstdc\+\+|libgomp|libdnnl|libopenblas")
 
 
 class Planned(Case):
-    # 38 M parameters: 587 MiB of arenas, so that what is not planned stands out.
+    # 38 M parameters: 587 MiB of arenas, so that unplanned memory is visible.
     MODEL = {"hidden_size": 512, "num_hidden_layers": 4, "num_attention_heads": 8, "intermediate_size": 2048,
              "vocab_size": 50000}
     def check(self, name, ranks, **tables):
@@ -37,7 +37,7 @@ class Planned(Case):
         self.assertEqual(len(planned), ranks)
         parameters = int(re.search(r"parameters +([\d,]+)", done.stdout)[1].replace(",", ""))
         for p, s, m in zip(planned, start, peak):
-            # Values and gradients of all, moments of what a rank updates: 16 bytes a parameter on one rank.
+            # Values and gradients of all parameters, moments of those that a rank updates: 16 bytes a parameter on one rank.
             self.assertGreater(p, (8 + 8 / ranks) * parameters)
             self.assertGreater(s, 1 << 20)
             growth = m - s
@@ -86,7 +86,7 @@ class Steps(Case):
         long = self.allocations(f"{name}-long", self.LONG, ranks, threads, **tables)
         for library in sorted({key for counts in short + long for key in counts if OURS.search(key)}):
             # Process numbers do not follow ranks, so sums over ranks are compared. One allocation a step would be 1,000
-            # more. A long run may rewrite the metrics' file once, with what was recorded before the steps: some 300.
+            # more. A long run may rewrite metrics.h5 once, with the values recorded before the steps: some 300.
             more = sum(counts[library] for counts in long) - sum(counts[library] for counts in short)
             steps = self.LONG - self.SHORT
             self.assertLess(more, 0.5 * steps, f"{library}: {more} allocations in {steps} steps")

@@ -1,5 +1,5 @@
-"""bert_hpc_prep as users run it: results are the same bytes on 1, 2 and 4 ranks, shards say what the text said, wrong
-input gives one clear message and the promised exit status, and earlier results survive a failure."""
+"""bert_hpc_prep as users run it: results are the same bytes on 1, 2 and 4 ranks, shards hold the content of the text,
+wrong input gives one clear message and the documented exit status, and earlier results survive a failure."""
 import json
 import os
 import pathlib
@@ -195,7 +195,7 @@ def wrong_input(folder):
 
 
 def case_is_the_vocabularys(folder):
-    """A vocabulary's folder knows its case; an input that says otherwise is wrong, one that says nothing follows."""
+    """A vocabulary's folder states its case. An input that contradicts it is refused; an input without lowercase adopts it."""
     for name, says in (("cased", "false"), ("uncased", "true"), ("silent", None)):
         (folder / name).mkdir()
         (folder / name / "vocab.txt").write_text("\n".join(VOCABULARY + ["A", "##A"]) + "\n")

@@ -1,4 +1,4 @@
-"""What bert_hpc_prep accepts as text, as users run it: gzip, files read in the wrong format, samples and groups."""
+"""The texts that bert_hpc_prep accepts, as users run it: gzip, files read in the wrong format, samples and groups."""
 
 import gzip
 import json

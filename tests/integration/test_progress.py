@@ -13,7 +13,7 @@ from program import BUILD, MPIRUN, Case
 
 
 class Screen:
-    """What a terminal of so many columns shows: carriage return, line feed, wrapping, "clear to the line's end"."""
+    """The content of a terminal of this width: carriage return, line feed, wrapping, "clear to the line's end"."""
 
     def __init__(self, columns):
         self.columns, self.lines, self.column = columns, [""], 0
@@ -61,7 +61,7 @@ class Progress(Case):
         while True:
             try:
                 some = os.read(master, 1 << 16)
-            except OSError:  # Linux's end of file on a terminal that everybody has closed
+            except OSError:  # Linux's end of file on a terminal that all processes have closed
                 some = b""
             if not some:
                 break
@@ -82,7 +82,7 @@ class Progress(Case):
             self.assertLess(len(drawing), columns)
         screen = Screen(columns)
         screen.feed(after)
-        # Nothing of the bar is left, and what it gave way to stands whole on a line of its own.
+        # No part of the bar is left, and the log lines in its place are complete.
         shown = "\n".join(line.rstrip() for line in screen.lines)
         self.assertNotRegex(shown, r"\d%  ?(\[|loss)")
         self.assertNotIn("#", shown)
@@ -103,7 +103,7 @@ class Progress(Case):
         self.check_bar(40)
 
     def test_a_window_may_be_resized(self):
-        # Many steps, so that fast processors too draw several times after the change.
+        # Many steps, so that fast processors also draw several times after the change.
         text = self.on_terminal(132, self.command(steps=400), resized=50)
         widths = [len(drawing) for drawing in re.findall(r"\r( *\d+%[^\r\n\x1b]*)\x1b\[K", text)]
         self.assertGreater(widths[0], 50)

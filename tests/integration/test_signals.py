@@ -1,5 +1,5 @@
 """A run that is asked to stop (the scheduler's SIGTERM, a user's Ctrl-C) writes a checkpoint and exits with 75; a run that is
-killed is gone within seconds on every rank. What was recorded until then can be read, and the same command resumes. Under plain
+killed is gone within seconds on every rank. The recorded rows can be read, and the same command resumes. Under plain
 mpirun, which kills its ranks 2 s after Ctrl-C, the checkpoint is written in the middle of a long step."""
 
 import os
@@ -161,7 +161,7 @@ class Signals(Case):
             self.assertEqual(list(file["evaluations/validation/step"]), list(range(1, step + 2)))
 
     def test_stopped_while_it_tests(self):
-        # The test takes long, beside ten steps without a checkpoint of their own.
+        # The test takes long; the ten steps write no checkpoint.
         work = Workspace(rows=30000)
         self.addCleanup(work.remove)
         directory, shards = work.folder / "testing", work.folder / "shards"
@@ -285,7 +285,7 @@ class LongSteps(Case):
         self.assertTrue((directory / "checkpoints/step-00000003").exists())
 
     def test_a_rank_alone_completes_nothing(self):
-        """The others know nothing of its checkpoint; a later one, of all ranks, is complete."""
+        """The other ranks do not take part in its checkpoint; a later checkpoint of all ranks is complete."""
         path, directory = self.input("alone", 1.0, checkpoint={"every_steps": 3})
         process = self.start(path, directory, 1)
         os.kill(ranks_of(path.name.encode())[0], signal.SIGCONT)

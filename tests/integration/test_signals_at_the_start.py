@@ -29,7 +29,7 @@ def listens(rank):
 
 
 def results(directory):
-    """Hashes of what the run is for."""
+    """Returns hashes of the run's results."""
     found = {}
     for name in ("model/model.safetensors", "predictions.h5"):
         path = directory / name
@@ -102,7 +102,7 @@ class SignalsAtTheStart(Case):
         return ranks
 
     def test_while_it_waits_for_its_input(self):
-        """An input that is a pipe holds the start up, so that the instant is certain: MPI is there, nothing else is."""
+        """An input that is a pipe blocks the start, so the instant is certain: only MPI is initialised."""
         for mode, (path, _) in self.inputs.items():
             text = path.read_text()
             for number in (*STOPS, signal.SIGUSR2) if mode == "train" else (signal.SIGUSR1, signal.SIGUSR2):

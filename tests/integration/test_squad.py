@@ -1,5 +1,5 @@
-"""Rows of SQuAD's JSON through bert_hpc_prep: what shards hold is what Python's json says, on any number of ranks; a model
-trains on it; what is no SQuAD is refused with its place."""
+"""Rows of SQuAD's JSON through bert_hpc_prep: shards hold the rows that Python's json reads, on any number of ranks; a
+model trains on them; other JSON is refused with its place."""
 
 import json
 import pathlib
@@ -43,7 +43,7 @@ def document(paragraphs, seed, version):
 
 
 def rows_of(path):
-    """By Python's json: (question, context, can it not be answered) of each row; None where the answer stands elsewhere."""
+    """Reads with Python's json: (question, context, is_impossible) of each row; None where the answer is not at its place."""
     rows = []
     for article in json.loads(path.read_text(encoding="utf-8"))["data"]:
         for paragraph in article["paragraphs"]:

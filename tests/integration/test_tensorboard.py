@@ -1,5 +1,5 @@
-"""[log] tensorboard: the event files hold what metrics.h5 holds, each step once, also where a run was killed and went on.
-They are read by a reader of its own, and by TensorBoard's where the Python that runs this has it."""
+"""[log] tensorboard: the event files hold the values of metrics.h5, each step once, also after a kill and a resume.
+The test reads them with its own reader, and with TensorBoard's where the running Python has it."""
 
 import os
 import pathlib

@@ -23,7 +23,7 @@ namespace {
 
 using test::world;
 
-/// True where it holds on every rank of the world, whichever group the case is about.
+/// True where the condition holds on every rank of the world, for any group of the case.
 bool everywhere(bool holds) {
   return !world().any(!holds);
 }
@@ -201,7 +201,7 @@ TEST_CASE("sums and gathers over memory that the group allocated") {
           right = right && found[r * piece] == expected(r * piece / 2) &&
                   found[r * piece + piece - 1] == expected(count / 2 + (r + 1) * piece / 2 - 1);
         }
-        group.barrier();  // everybody has read; the next round writes again
+        group.barrier();  // all ranks have read; the next round writes again
       }
     }
     CHECK(everywhere(right));
@@ -290,7 +290,7 @@ TEST_CASE("messages with room reserved for them arrive in order, small and large
     const std::vector<float> eight(8, 1.0f);
     std::vector<float> late(8);
     for (int i = 0; i < 8; ++i) sends.push_back(group.start_send(std::as_bytes(std::span(eight)), (rank + 1) % size));
-    CHECK(everywhere(group.sum(1.0) == size));  // nothing that was only sent is in the way of a collective
+    CHECK(everywhere(group.sum(1.0) == size));  // messages that were only sent do not block a collective
     for (int i = 0; i < 8; ++i) {
       late.assign(8, 0.0f);
       group.receive(std::as_writable_bytes(std::span(late)), (rank + size - 1) % size);
@@ -362,7 +362,7 @@ TEST_CASE("many sums may be under way, of several sizes, and be waited for in an
       for (const float x : mine[k]) wrong += x != expected;
     }
     CHECK(everywhere(wrong == 0));
-    CHECK(everywhere(group.reserve_sums(10) == reserved));  // nothing grew
+    CHECK(everywhere(group.reserve_sums(10) == reserved));  // the memory has not grown
   });
 }
 

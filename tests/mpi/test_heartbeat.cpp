@@ -1,4 +1,5 @@
-// Signs of life: rank 0 hears all others, they hear its answers, and what is not of this run is not heard.
+// Heartbeats: rank 0 receives those of all other ranks, they receive its answers, and datagrams of other runs are
+// ignored.
 #include <arpa/inet.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -61,7 +62,7 @@ TEST_CASE("rank 0 hears all others and they hear it") {
     bad += std::strcmp(said.section, "forward") != 0 && said.ended == 0;
     ended += said.ended != 0;
   };
-  // Up to 10 s for what takes a millisecond, as datagrams may be lost.
+  // Up to 10 s, although it takes a millisecond, because datagrams may be lost.
   const auto is_missing = [&] {
     if (world->rank() != 0) return steps[0] < 0;
     for (std::size_t r = 1; r < steps.size(); ++r) {
@@ -125,7 +126,7 @@ TEST_CASE("answers that come through another address, which later closes, do not
   const auto world = make_world_communicator();
   const auto heartbeat = Heartbeat::make(*world);
   REQUIRE(heartbeat != nullptr);
-  // The stranger passes rank 0's answers on, and keeps what is sent to it.
+  // The detour's socket forwards rank 0's answers, and keeps datagrams that are sent to it.
   if (world->rank() == 0) detour = socket(AF_INET, SOCK_DGRAM, 0);
   std::vector<int> signs(static_cast<std::size_t>(world->size()), 0);
   const auto heard = [&](int rank, const HeartbeatState&) { ++signs[static_cast<std::size_t>(rank)]; };
@@ -144,6 +145,6 @@ TEST_CASE("answers that come through another address, which later closes, do not
     detour = -1;
   }
   for (int i = 0; i < 300 && world->any(is_missing(100)); ++i) beat();
-  // Not only what was under way: a rank is heard for as long as it sends.
+  // Not only datagrams on their way: rank 0 hears a rank for as long as the rank sends.
   CHECK(!is_missing(100));
 }

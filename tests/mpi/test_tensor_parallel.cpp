@@ -77,7 +77,7 @@ std::vector<Batch> make_batches() {
   return batches;
 }
 
-// A model, or a rank's part of it, and what runs it.
+// A model, or a rank's part of it, and the objects that run it.
 class Part {
  public:
   Part(HeadKind kind, comm::Communicator* group, bool apart, model::ModelRange range)

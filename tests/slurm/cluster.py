@@ -1,5 +1,5 @@
-"""A real Slurm of two nodes on this machine for the tests: cluster.sh in namespaces of its own, which take everything with
-them when they end."""
+"""A real Slurm of two nodes on one machine for the tests: cluster.sh runs in separate namespaces, whose end also ends all
+processes in them."""
 
 import os
 import pathlib

@@ -62,7 +62,7 @@ class Slurm(program.Case):
                                 *command, cwd=self.folder, environment=self.environment)
         return job, self.folder / f"bert_hpc-{job}.log"
 
-    def assert_nobody_left(self, seconds=10):
+    def assert_no_process_left(self, seconds=10):
         deadline = time.monotonic() + seconds
         while self.slurm.run("pgrep", "-x", "bert_hpc").stdout.strip():
             self.assertLess(time.monotonic(), deadline, "ranks are still there")
@@ -115,7 +115,7 @@ class Slurm(program.Case):
         self.assertNotIn("has heard nothing", done[0].stdout)
         self.assertEqual(done[0].stdout.count("warning: rank 3 on node2 has sent no heartbeat for"), 1, done[0].stdout)
         self.assertEqual(done[0].stderr.count("bert_hpc: error: rank 3 on node2 has sent no heartbeat"), 1, done[0].stderr)
-        self.assert_nobody_left()
+        self.assert_no_process_left()
 
     def test_exit_status_of_a_bad_input(self):
         path, run = self.input("bad", optimizer={"learning_rat": 1.0})
@@ -123,10 +123,10 @@ class Slurm(program.Case):
         self.assertIn("learning_rate", done.stderr)
         self.assertEqual(done.stderr.count("learning_rat\""), 1, done.stderr)
         self.assertFalse(run.exists())
-        self.assert_nobody_left()
+        self.assert_no_process_left()
 
     def test_exit_status_is_that_of_the_failure(self):
-        """The same under srun as under mpirun, whichever rank finds it."""
+        """The status is the same under srun as under mpirun, for any rank that finds the error."""
         shards = self.folder / "shards"
         diverging = {"optimizer": {"learning_rate": 1e30, "max_skipped_steps": 0, "max_gradient_norm": None},
                      "schedule": {"epochs": 5, "warmup_ratio": None, "name": "constant"}}
@@ -139,7 +139,7 @@ class Slurm(program.Case):
                 done = self.srun("bert_hpc", path, check=expected)
                 self.assertEqual(done.stderr.count("bert_hpc: error"), 1, done.stderr)
                 self.assertIn(words, done.stderr)
-                self.assert_nobody_left()
+                self.assert_no_process_left()
 
     def test_a_rank_that_is_killed_ends_all(self):
         for name, victim in (("killed", "3"), ("killed0", "0")):
@@ -151,7 +151,7 @@ class Slurm(program.Case):
                 thread.join(timeout=60)
                 self.assertLess(time.monotonic() - begin, 10)
                 self.assertEqual(done[0].returncode, 137, done[0].stderr)
-                self.assert_nobody_left()
+                self.assert_no_process_left()
 
     def test_batch_script(self):
         path, run = self.input("batch", schedule={"epochs": 1})
@@ -209,7 +209,7 @@ class Slurm(program.Case):
         self.assertEqual(status(run), "finished")
 
     ENDLESS = {"name": "constant", "epochs": None, "steps": 10000000, "warmup_ratio": None}
-    # Long enough to be caught on the way; a checkpoint every 50 steps for what gives no warning.
+    # Long enough for the test to interrupt it; a checkpoint every 50 steps for failures without a warning.
     LONG = {"schedule": {"epochs": None, "steps": 1000}, "log": {"every_steps": 10, "progress": "lines"},
             "checkpoint": {"every_steps": 50}}
 
@@ -298,7 +298,7 @@ class Slurm(program.Case):
             self.assertEqual(weights(jobs[name][1]), weights(undisturbed))
 
     def test_overwrite_and_requeue(self):
-        """--overwrite is for what was there before the job: not for what the job itself has done before it was queued again."""
+        """--overwrite removes results from before the job, but not those that the job itself has made before it was requeued."""
         earlier, _ = self.input("again", schedule={"epochs": None, "steps": 3})
         program.run("bert_hpc", earlier, check=0)
         path, run = self.input("again", **self.LONG)
@@ -341,7 +341,7 @@ class Slurm(program.Case):
         self.wait_until_under_way(log)
         self.slurm.run("scancel", job, check=0)
         self.slurm.wait_for(job, {"CANCELLED"})
-        self.assert_nobody_left()
+        self.assert_no_process_left()
         self.assertEqual(status(run), "stopped")
         self.assertTrue((run / "checkpoints/latest").exists())
 

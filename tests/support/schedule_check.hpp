@@ -1,4 +1,4 @@
-// Finds what is wrong with a set of pipeline schedules by executing them without ranks: work left out or done twice, a
+// Finds errors of a set of pipeline schedules by executing them without ranks: work left out or done twice, a
 // pass before its input, a receive that meets another message than the one it expects, a deadlock. Pure.
 #pragma once
 
@@ -27,7 +27,7 @@ namespace schedule_check {
 
 using Kind = Instruction::Kind;
 
-/// What a message means to both its ends: the part of the model that waits for it, and for which micro-batch.
+/// The meaning of a message for both of its ends: the part of the model that waits for it, and for which micro-batch.
 struct Parcel {
   bool forward = true;
   int part = 0;  // that receives
@@ -212,7 +212,7 @@ class Execution {
 
 }  // namespace schedule_check
 
-/// One schedule per stage. Messages between two stages are matched in the order they are sent, whatever they carry.
+/// One schedule per stage. Messages between two stages are matched in the order of sending, with any content.
 /// Returns "" or a sentence on the first fault. "interleaved" runs around a ring and needs buffered sending: with
 /// rendezvous all ranks may wait for their neighbour at once. The other kinds pass either way.
 inline std::string find_fault(const std::vector<Schedule>& schedules, int micro_batches, int virtual_stages,

@@ -1,4 +1,4 @@
-// What a checkpoint's texts say against those of a start.
+// The texts of a checkpoint against those of a start.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
@@ -68,10 +68,10 @@ TEST_CASE("changed validation and test data give warnings, and are refused where
   const std::string same = "vocabulary a\nv.h5 1\n";
   CHECK(against(best("loss", other), best("loss", same)).incompatibilities ==
         std::vector<std::string>{"the validation data, which select the best model: v.h5 1 there, v.h5 2 here"});
-  // What was best by another metric is not kept.
+  // A model that was best by another metric is not kept.
   CHECK(against(best("loss", other), best("f1", same)).incompatibilities.empty());
   CHECK(against(best("loss", other), best("f1", same)).warnings.size() == 1);
-  // A checkpoint that does not say what its test data were.
+  // A checkpoint that does not state its test data.
   app::CheckpointTexts older = texts();
   std::erase_if(older, [](const auto& entry) { return entry.first == "data_test"; });
   CHECK(against(texts(), older).warnings.empty());
@@ -88,7 +88,7 @@ TEST_CASE("changes that alter the bits of a reproducible run give warnings") {
   CHECK_THAT(warned("input", "[run]\nreproducible = true\n\n[batch]\nchunks = 4\n"),
              ContainsSubstring("batch.chunks: 8 there, 4 here: from here on"));
   CHECK(warned("layout", "data = 1, pipeline = 2, tensor = 1, zero = 0") == "0");
-  // Without that promise nothing is broken.
+  // Without run.reproducible no guarantee is broken.
   const std::string fast = "[run]\nreproducible = false\n\n[batch]\nchunks = 8\n";
   const auto layout = texts_with({{"input", fast}, {"layout", "data = 1, pipeline = 1, tensor = 2, zero = 1"}});
   CHECK(against(layout, texts_with({{"input", fast}}), false).warnings.empty());

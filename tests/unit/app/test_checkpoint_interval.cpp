@@ -1,4 +1,4 @@
-// The rule for the time between checkpoints, and what is said of an earlier start that left none.
+// The rule for the time between checkpoints, and the note on an earlier start that left none.
 #include "bert_hpc/app/plan/checkpoint_interval.hpp"
 
 #include <catch2/catch_test_macros.hpp>

@@ -83,7 +83,7 @@ TEST_CASE("an error is not reported together with problems that it may have caus
   const Refusal syntax = refusal_of("[run\n" + task + data);
   CHECK_THAT(syntax.text, ContainsSubstring("not valid TOML"));
   CHECK_THAT(syntax.text, !ContainsSubstring("Also"));
-  // The model is not judged by defaults that stand for what could not be read.
+  // The model is not checked against defaults of keys that could not be read.
   const Refusal size = refusal_of(run + task + rate + length + data + model + "vocab_size = 2147483648\n");
   CHECK_THAT(size.text, ContainsSubstring("vocab_size = 2147483648 is out of range: it must be from 1 to 2147483647"));
   CHECK_THAT(size.text, !ContainsSubstring("cannot be created"));

@@ -116,7 +116,7 @@ TEST_CASE("a listener notices each signal at once, and acts urgently only under 
       listener.on_urgent([&] { ++urgent; });
       raise(SIGTERM);
       while (heard < 2) std::this_thread::yield();
-      if (interval > 0) raise(SIGCONT);  // requests no stop by itself, and ends nothing
+      if (interval > 0) raise(SIGCONT);  // requests no stop by itself, and does not end the process
       while (heard < 2 + interval) std::this_thread::yield();
     }
     CHECK(urgent == 2 * interval);

@@ -1,4 +1,4 @@
-// Data sets of plans: their lengths, and what they stand for.
+// Planned data sets: their lengths and their assumptions.
 #include "bert_hpc/app/engine/planned_data.hpp"
 
 #include <catch2/catch_approx.hpp>

@@ -64,7 +64,7 @@ TEST_CASE("the resolved input records the configuration of a model from scratch"
 }
 
 TEST_CASE("any key that is given since then is reported") {
-  // Of each key that may be left out without a default: one value, and what else it needs.
+  // For each optional key without a default: one value, and the other keys that it needs.
   const std::map<std::string, std::vector<std::string>> given = {
       {"run.peak_gflops", {"run.peak_gflops=100.0"}},
       {"run.machine", {"run.machine=\"m.toml\""}},
@@ -101,7 +101,7 @@ TEST_CASE("any key that is given since then is reported") {
       changes += describe(change) + '\n';
     CHECK_THAT(changes, ContainsSubstring(key + ": not given there, "));
   }
-  // Also where what it adds to has made its default none.
+  // Also where another key has removed its default.
   const auto steps = resolved({"checkpoint.every_steps=4"}),
              minutes = resolved({"checkpoint.every_steps=4", "checkpoint.every_minutes=30.0"});
   CHECK(app::input_changes(steps.text, minutes) ==

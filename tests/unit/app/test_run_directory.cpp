@@ -161,7 +161,7 @@ TEST_CASE("keys that an older run's input lacks count where they are not at thei
   CHECK(differences(there + "intermediate_size = 3072\n\n[schedule]\nwarmup_ratio = 0.0\n").empty());
   CHECK(differences(there + "intermediate_size = 256\n") ==
         std::vector<KeyChange>{{"model.intermediate_size", std::nullopt, "256"}});
-  // What is there counts, default or not.
+  // Keys that the input states count, at their default or not.
   CHECK(differences("[model]\nhidden_size = 768\n").size() == 1);
   CHECK(input_changes(there + "intermediate_size = 256\n", {there + "intermediate_size = 3072\n", usual}).size() == 1);
   RunDirectory found{RunDirectory::State::unfinished, "running", there, {"input.toml"}, {}};

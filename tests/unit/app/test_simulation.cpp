@@ -105,5 +105,5 @@ TEST_CASE("measured passes get their micro-batches from the executed schedule") 
   CHECK(events[3].seconds == Approx(0.002));
   CHECK(events[3].rank == 2);
   CHECK(events[3].step == 9);
-  CHECK(app::step_events(spans, {}, zero, 0, 0)[2].micro_batch == 0);  // counted where nothing is known
+  CHECK(app::step_events(spans, {}, zero, 0, 0)[2].micro_batch == 0);  // counted where no micro-batch is known
 }

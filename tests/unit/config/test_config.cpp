@@ -196,7 +196,7 @@ TEST_CASE("a mistyped or absent key is reported once") {
     CHECK_THAT(text, ContainsSubstring("did you mean \"" + name.substr(0, name.find(' ')) + "\"?"));
   }
   CHECK(count(problems(with("[optimizer]", "[optimiser]"))) == 1);
-  // Nor is what another key would have answered.
+  // Nor does an error report a key as missing that the mistyped key would replace.
   CHECK(count(problems(with("pretrained", "pretraned"))) == 1);
   CHECK(count(problems(with("epochs = 3", "stps = 9"))) == 1);
   CHECK(count(problems(with("directory = \"out\"\n[model]", "[model]\ndirectory = \"out\""))) == 1);
@@ -265,7 +265,7 @@ TEST_CASE("the keys of [parallel] and [debug] are read, limited and checked agai
       {{"run.watchdog_seconds=0"}, "or 0 for a run that waits without limit"},
       {{"debug.collective_timeout_seconds=0"}, "[debug] collective_timeout_seconds = 0.0 is out of range"}};
   for (const auto& [overrides, expected] : cases) CHECK_THAT(problems(minimal, overrides), ContainsSubstring(expected));
-  // A pipeline of 0 takes what is left: how many stages there are is not known yet.
+  // A pipeline of 0 gets the remaining ranks: the number of stages is not known yet.
   CHECK(problems(minimal, {"parallel.balance=[3, 1]", "parallel.pipeline=0", "parallel.data=1"}) == "no problem");
 }
 
@@ -292,7 +292,7 @@ TEST_CASE("the example input runs, shows every key, and every key of it is known
   for (const test::KeyLine& line : test::key_lines(example_path)) {
     shown.insert(line.table + '.' + line.key);
     if (!line.comment) continue;
-    // As if its "# " were removed: a value of the right type, whatever other keys it excludes.
+    // As if its "# " were removed: a value of the right type, although it may exclude other keys.
     std::string changed = text;
     changed.erase(changed.find("# " + line.text), 2);
     const std::string result = problems(changed);

@@ -15,7 +15,7 @@ using namespace bert_hpc;
 
 namespace {
 
-/// Does a process of its own die of touching what it may not?
+/// Runs `body` in a child process. True if a forbidden access to memory kills the child.
 bool crashes(const std::function<void()>& body) {
   const pid_t child = fork();
   if (child == 0) {
@@ -59,7 +59,7 @@ TEST_CASE("a mirrored array and stand-ins for device memory carry content both w
   const core::MirroredArray<double> array(10);
   array.host()[3] = 2.5;
   array.to_device(10);
-  core::wait_for_kernels();  // until then the copy reads what follows
+  core::wait_for_kernels();  // until then the copy may read later writes
   array.host()[3] = core::host_sees_device_memory() ? 2.5 : 0.0;
   CHECK(array.to_host(10)[3] == 2.5);
   const core::Buffer<float> device(4);
@@ -103,7 +103,7 @@ TEST_CASE("the guard forbids writes to the source of a started copy until a call
   const core::Buffer<int> first(10, core::MemoryKind::host), second(10, core::MemoryKind::host);
   const auto writes = [](const core::Buffer<int>& host) { return !crashes([&] { host[0] = 1; }); };
   core::DeviceMark mark;
-  mark.wait();  // never set: for nothing
+  mark.wait();  // never set: returns at once
   core::start_copy_to_device(first.data(), device.data(), 40);
   mark.set();
   core::start_copy_to_device(second.data(), device.data(), 40);
@@ -116,7 +116,7 @@ TEST_CASE("the guard forbids writes to the source of a started copy until a call
   CHECK(writes(second));
   core::start_copy_to_device(first.data(), device.data(), 40);
   int back[10];
-  core::copy_to_host(device.data(), back, 40);  // waits for what was started before
+  core::copy_to_host(device.data(), back, 40);  // waits for the copies started before
   CHECK(writes(first));
 }
 

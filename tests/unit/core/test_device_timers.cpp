@@ -46,7 +46,7 @@ TEST_CASE("device timers discard laps before a start, ignore laps beyond their c
   timers.lap("kept");
   timers.lap("beyond");
   timers.collect();
-  timers.collect();  // nothing is added twice
+  timers.collect();  // no time is added twice
   REQUIRE(timers.sections().size() == 1);
   CHECK(timers.sections()[0].name == "kept");
   CHECK(timers.sections()[0].calls == 1);

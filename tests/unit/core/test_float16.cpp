@@ -22,7 +22,7 @@ struct Format {
   std::uint16_t infinity() const { return static_cast<std::uint16_t>(((1 << exponent_bits) - 1) << fraction_bits); }
   bool is_nan(std::uint16_t bits) const { return (bits & 0x7FFF) > infinity(); }
 
-  /// What a finite pattern stands for.
+  /// The value of a finite pattern.
   double value(std::uint16_t bits) const {
     const int exponent = (bits & 0x7FFF) >> fraction_bits, fraction = bits & ((1 << fraction_bits) - 1);
     const int significand = exponent == 0 ? fraction : fraction + (1 << fraction_bits);
@@ -71,7 +71,7 @@ TEST_CASE("floats round to the nearest 16-bit number, ties to the even one") {
       const float middle = static_cast<float>((low + high) / 2);
       const float below = std::nextafter(middle, 0.0f), above = std::nextafter(middle, 2 * static_cast<float>(high));
       const std::uint16_t even = bits % 2 == 0 ? bits : next;
-      if (static_cast<double>(middle) != (low + high) / 2) ++wrong;  // else this test would test nothing
+      if (static_cast<double>(middle) != (low + high) / 2) ++wrong;  // else the comparisons below would be trivial
       wrong += format.round(middle) != even || format.round(below) != bits || format.round(above) != next;
       wrong += format.round(-middle) != (even | 0x8000) || format.round(-below) != (bits | 0x8000) ||
                format.round(-above) != (next | 0x8000);

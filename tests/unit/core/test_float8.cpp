@@ -19,7 +19,7 @@ struct Format {
   std::uint8_t (*round)(float);
 
   int bias() const { return (1 << (exponent_bits - 1)) - 1; }
-  /// What a pattern without a sign stands for, or would if it were a number.
+  /// The value of a pattern without a sign, also of patterns that are not numbers.
   double value(int pattern) const {
     const int exponent = pattern >> fraction_bits, fraction = pattern & ((1 << fraction_bits) - 1);
     const int significand = exponent == 0 ? fraction : fraction + (1 << fraction_bits);

@@ -38,7 +38,7 @@ struct Data {
   }
 };
 
-/// What one sequence of a delivered micro-batch says, independent of where it lay.
+/// The content of one sequence of a delivered micro-batch, independent of its place.
 struct Row {
   std::vector<std::int32_t> ids, types, masked, labels;
   std::int32_t label = 0;

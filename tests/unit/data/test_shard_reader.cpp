@@ -1,4 +1,4 @@
-// Reading shards, and refusing what is not right.
+// Reading shards, and refusing wrong ones.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <cmath>

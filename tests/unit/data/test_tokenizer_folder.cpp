@@ -80,7 +80,7 @@ TEST_CASE("shards of another vocabulary or case are refused; settings that one s
 
 namespace {
 
-/// A folder with tokenizer.json and what else a test writes.
+/// A folder with tokenizer.json and other files that a test writes.
 struct SavedFolder : test::ScratchDirectory {
   nlohmann::json document = nlohmann::json::parse(
       core::read_text_file(BERT_HPC_TESTS_DIRECTORY "/golden/tokenizer/tokenizer_cased.json", 1 << 20));

@@ -65,7 +65,7 @@ void write_example(const std::string& folder, const CheckpointManifest& manifest
   write_manifest(folder, whole, hdf5);
 }
 
-/// What a resuming run does: throws where anything is wrong.
+/// Reads like a resuming run: throws on any error.
 void read_all(const std::string& folder) {
   std::mutex hdf5;
   const CheckpointManifest manifest = read_manifest(folder, hdf5);

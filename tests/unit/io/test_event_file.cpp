@@ -107,7 +107,7 @@ TEST_CASE("events are the messages that TensorBoard's definitions say") {
   REQUIRE(beginning.size() == 2);
   CHECK(beginning[0] == "\x09\0\0\0\0\0\0\xf8\x3f\x1a\x0d"s + "brain.Event:2");
   CHECK(beginning[1] == "\x09\0\0\0\0\0\0\xf8\x3f\x3a\x02\x08\x01"s);
-  // Lengths of two bytes, a large step, and what float cannot hold.
+  // Lengths of two bytes, a large step, and values that float cannot hold.
   const double infinity = std::numeric_limits<double>::infinity();
   const Curves curves = curves_of(encode_event(
       1e9, std::int64_t{1} << 40, {{std::string(200, 'x'), 1e300}, {"low", -1e300}, {"nan", std::nan("")}}));

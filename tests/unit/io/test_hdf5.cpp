@@ -276,7 +276,7 @@ TEST_CASE("claims of a huge size take no memory") {
   const std::string path = directory / "huge.h5";
   {
     Hdf5File file = Hdf5File::create(path, ExitCode::data);
-    // Extendable chunked data allocate nothing, so the file stays tiny whatever it claims.
+    // Extendable chunked data allocate no space, so the file stays tiny with any claimed size.
     Appender<std::int32_t> chunks(file, "chunks", {.chunk_rows = 1 << 27});
     file.close();
   }

@@ -121,7 +121,7 @@ TEST_CASE("metrics.h5 holds the recorded values under the documented names") {
 TEST_CASE("poll makes a snapshot only when due and needed") {
   const TemporaryDirectory directory;
   MetricsWriter writer(directory.path(), example_info(), {.interval = 0.02, .resume_step = -1});
-  CHECK_FALSE(writer.poll());  // nothing new
+  CHECK_FALSE(writer.poll());  // no new row
   writer.record_step(step_row(1));
   // A snapshot takes milliseconds, and the next waits twenty times as long.
   for (int i = 0; i < 500 && !writer.poll(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));

@@ -80,7 +80,7 @@ TEST_CASE("the lock of a process of this host that is gone is taken over at once
   const pid_t child = fork();
   if (child == 0) {
     new RunLock(directory.path(), quick);
-    _exit(0);  // as a kill: nothing is given back
+    _exit(0);  // like a kill: the lock is not released
   }
   siginfo_t ended;
   REQUIRE(waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT) == 0);  // dead, and still in the table

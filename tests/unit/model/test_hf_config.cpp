@@ -1,4 +1,4 @@
-// config.json: what Transformers writes, what is missing, and what must be refused.
+// config.json: files that Transformers writes, missing keys, and files that must be refused.
 #include <catch2/catch_test_macros.hpp>
 #include <nlohmann/json.hpp>
 #include <random>

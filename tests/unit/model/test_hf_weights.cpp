@@ -1,4 +1,4 @@
-// Hugging Face folders: names old and new, tied decoders, fresh heads, shards, and what must be refused.
+// Hugging Face folders: names old and new, tied decoders, fresh heads, shards, and folders that must be refused.
 #include <bit>
 #include <catch2/catch_test_macros.hpp>
 #include <cmath>

@@ -173,7 +173,7 @@ TEST_CASE("errors distinguish foreign, empty and missing files") {
   CHECK(failure_of([&] { SafetensorsFile file(folder / "none"); }).says("No such file"));
   CHECK(failure_of([&] { SafetensorsFile file(folder.path()); }).says("not a regular file"));
   const auto ugly = open_failure(folder, safetensors_bytes("{\"\\u001b[2J\":{}}", ""));
-  CHECK(ugly.says("\\x1b[2J"));  // nothing of the file reaches the terminal unescaped
+  CHECK(ugly.says("\\x1b[2J"));  // no byte of the file reaches the terminal unescaped
 }
 
 TEST_CASE("a file truncated at any byte is refused") {

@@ -13,7 +13,7 @@ using test::Rows;
 
 namespace {
 
-/// What there is in this build.
+/// The implementations in this build.
 std::string a_kind() {
   if (core::is_gpu_build()) return GENERATE("plain", "fused", "fused-split");
   return GENERATE("plain", "fused", "fused-baseline");

@@ -36,7 +36,7 @@ class HostFp8Product final : public ops::ByteFp8Product {
                                     : core::float_of_float8<Float8::e5m2>(bits);
   }
   void multiply(const ops::Fp8Matmul& p) override {
-    // What cuBLASLt asks for.
+    // cuBLASLt's requirements.
     CHECK((p.n % 16 == 0 && p.k % 16 == 0 && p.a.stride % 16 == 0 && p.b.stride % 16 == 0));
     CHECK((p.a.format == Float8::e4m3 || p.b.format == Float8::e4m3));
     for (const void* address : {static_cast<const void*>(p.a.data), static_cast<const void*>(p.b.data)}) {
@@ -84,7 +84,7 @@ struct Layer {
     product->reserve({rows, in, out});
   }
   void know() {
-    note(product->scales(), 0, Fp8Operand::x, 3.0f);  // what is larger saturates
+    note(product->scales(), 0, Fp8Operand::x, 3.0f);  // larger values saturate
     note(product->scales(), 0, Fp8Operand::d_y, 1e-4f);
     product->scales().end_step();
     product->note_weights();

@@ -55,7 +55,7 @@ TEST_CASE("rounding through FP8 gives the nearest number of the scale, and the l
     CHECK(wrong == 0);
     CHECK(y.padding_untouched());
     CHECK(given.numbers[2] == (notes ? static_cast<float>(largest) : 0.0f));
-    // What is larger already stays; the note of what is not a number is infinity.
+    // A larger record stays; the record of a NaN is infinity.
     given.numbers[2] = 1e30f;
     ops::note_magnitude(x, given.view());
     CHECK(given.numbers[2] == 1e30f);
@@ -132,7 +132,7 @@ TEST_CASE("a scale looks back on the largest magnitude of the last 16 steps") {
     CHECK(scales.known());
     CHECK(scale_of(scales, 1, Fp8Operand::x) == core::float8_scale(largest, Float8::e4m3));
     CHECK(scale_of(scales, 1, Fp8Operand::d_y) == core::float8_scale(largest * 1e-6f, Float8::e5m2));
-    CHECK(scale_of(scales, 0, Fp8Operand::x) == 1.0f);  // of which nothing was seen but zeros
+    CHECK(scale_of(scales, 0, Fp8Operand::x) == 1.0f);  // only zeros were seen
     for (const float noted : test::copy_of(scales.step_magnitudes())) CHECK(noted == 0.0f);
   }
 }

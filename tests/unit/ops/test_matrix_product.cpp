@@ -69,7 +69,7 @@ Inner inner(std::int64_t length, const std::function<double(std::int64_t)>& a,
   return {value, terms * std::ldexp(std::sqrt(square_a * square_b), -24)};
 }
 
-// Every element within its bound; `other` adds to the bound what is not part of the product.
+// Every element is within its bound; `other` adds the error outside the product to the bound.
 void check_elements(const Matrix& result, const std::function<Inner(std::int64_t, std::int64_t)>& expected) {
   core::wait_for_kernels();  // zeros may come from a fill
   std::int64_t wrong = 0;

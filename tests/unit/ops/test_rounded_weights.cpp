@@ -64,7 +64,7 @@ TEST_CASE("copies of weights follow every change of the parameters") {
   ops::fill({store.change_value(4).data, 90 * 70}, 0.1f);
   CHECK(stale(copies, store, 4) == 0);
 
-  // What is looked up, and what is not of the store, has none.
+  // Lookup tables and parameters outside the store have no copy.
   CHECK(copies.of(store.value(0)).data == store.value(0).data);
   const test::Matrix other = test::Matrix::random(3, 4, 1);
   CHECK(copies.of(other).data == other.tensor.data);
@@ -75,7 +75,7 @@ TEST_CASE("copies that an update has written are taken as they are, and not made
   ParameterStore store(specs(), ParameterStore::Arenas::values);
   RoundedWeights copies(store, DataType::bf16);
   fill(store, 1);
-  core::fill_on_device(copies.data(), 0x11, static_cast<std::size_t>(copies.bytes()));  // somebody else's work
+  core::fill_on_device(copies.data(), 0x11, static_cast<std::size_t>(copies.bytes()));  // a write by other code
   copies.written();
   const auto first = [&] {
     return test::copy_of(static_cast<const std::uint16_t*>(copies.of(store.value(1)).data), 1);

@@ -238,7 +238,7 @@ TEST_CASE("the example input runs, shows every key, and every key of it is known
   for (const test::KeyLine& line : test::key_lines(path)) {
     shown.insert(line.table + '.' + line.key);
     if (!line.comment) continue;
-    // As if its "# " were removed: a value of the right type, whatever other keys it excludes.
+    // As if its "# " were removed: a value of the right type, although it may exclude other keys.
     std::string changed = text;
     changed.erase(changed.find("# " + line.text), 2);
     const std::string result = message(changed);

@@ -44,7 +44,7 @@ const std::string gzipped(
     "\x4F\x13\0\0",
     39);
 
-/// What is said of a file with this content, without its name.
+/// The error for a file with this content, without its name.
 std::string complaint(const std::string& content, const RowFormat& format, const std::string& column = "text") {
   const TemporaryFile file(content);
   try {
@@ -89,7 +89,7 @@ TEST_CASE("a row with more columns than the header is unreadable, unless the inp
   RowFormat bare = csv;
   bare.header = false;
   CHECK(rows("5,a\n6,b,c,d\n", bare, {"1", "2"}) == Rows{"1:5|a", "2:6|b"});
-  RowFormat limited = csv;  // the rest is the last column, so there is nothing too much
+  RowFormat limited = csv;  // the rest is the last column, so no column is too many
   limited.column_limit = 3;
   CHECK(rows(text, limited, {"label"}) == Rows{"2:x", "3:many,cols", "4:y", "5:z,"});
 }

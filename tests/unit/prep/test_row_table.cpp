@@ -96,7 +96,7 @@ TEST_CASE("labels that all are integers are numbered by their value, others by n
   CHECK(names({"10", "2", "1.0"}) == Names{"1.0", "10", "2"});
   CHECK(names({"10", "2", "x"}) == Names{"10", "2", "x"});
   CHECK(names({"10", "2", "99999999999999999999"}) == Names{"10", "2", "99999999999999999999"});
-  // What is left out does not count.
+  // Rows that are left out do not count.
   CsvText text(table({{"10", 3}, {"9", 3}, {"?", 1}}));
   text.config.filter.min_rows_per_label = 2;
   CHECK(text.scan().label_names == Names{"9", "10"});

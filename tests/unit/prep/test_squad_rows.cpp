@@ -1,4 +1,4 @@
-// Rows of SQuAD's JSON: versions 1.1 and 2, answers that do not stand where the file says, and files that are no SQuAD.
+// Rows of SQuAD's JSON: versions 1.1 and 2, answers that are not at their stated place, and files in other formats.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 

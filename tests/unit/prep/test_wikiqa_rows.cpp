@@ -1,4 +1,4 @@
-// Rows of WikiQA's tables, as they are and without labels, and files that are none.
+// Rows of WikiQA's tables, with and without labels, and files in other formats.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <set>

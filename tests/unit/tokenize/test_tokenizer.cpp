@@ -1,4 +1,4 @@
-// What every kind of tokenizer promises, and where tokens stand in the text.
+// The guarantees of every kind of tokenizer, and the places of tokens in the text.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <fstream>

@@ -1,4 +1,4 @@
-// tokenizer.json as Transformers writes it, what is refused of others, and limits on hostile files.
+// tokenizer.json as Transformers writes it, refused files of other kinds, and limits on hostile files.
 #include "bert_hpc/tokenize/tokenizer_json.hpp"
 #include "bert_hpc/tokenize/wordpiece.hpp"
 

@@ -1,4 +1,5 @@
-// LAMB against its formulas in double: moments, bias correction, the scale of each tensor's step, and what has none.
+// LAMB against its formulas in double: moments, bias correction, the scale of each tensor's step, and tensors without a
+// scale.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <cmath>
