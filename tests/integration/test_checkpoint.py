@@ -1,4 +1,4 @@
-"""Stopping and going on: a run that is stopped, or killed, and submitted again on any other grid gives the bits of one that
+"""Stopping and resuming: a run that is stopped, or killed, and submitted again on any other grid gives the bits of one that
 was never disturbed; what does not fit is refused by name."""
 
 import hashlib

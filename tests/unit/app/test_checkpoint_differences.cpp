@@ -49,7 +49,7 @@ TEST_CASE("a checkpoint of the same run has no differences") {
   CHECK(found.warnings.empty());
 }
 
-TEST_CASE("other training data and another model keep a run from going on") {
+TEST_CASE("other training data and another model keep a run from resuming") {
   CHECK(against(texts_with({{"data_train", "vocabulary a\nt.h5 2\n"}})).incompatibilities ==
         std::vector<std::string>{"the training data: t.h5 1 there, t.h5 2 here"});
   CHECK(against(texts_with({{"model", "{1}"}})).incompatibilities.size() == 1);

@@ -36,11 +36,11 @@ TEST_CASE("a text file that is not forced to the disk is replaced whole all the 
 TEST_CASE("a link with the temporary name is replaced, and its target is kept") {
   const TemporaryDirectory directory;
   const std::string path = directory / "a.txt", other = directory / "other.txt";
-  write_text_file(other, "of somebody");
+  write_text_file(other, "of another user");
   std::filesystem::create_symlink(other, name_beside(path));
   write_text_file(path, "ours");
   CHECK(read_text_file(path, 100) == "ours");
-  CHECK(read_text_file(other, 100) == "of somebody");
+  CHECK(read_text_file(other, 100) == "of another user");
 }
 
 TEST_CASE("a failed write leaves the old content") {

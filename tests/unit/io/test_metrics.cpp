@@ -223,7 +223,7 @@ TEST_CASE("an evaluation that is done again takes the place of the first") {
   }
 }
 
-TEST_CASE("a journal without its beginning does not keep a run from going on") {
+TEST_CASE("a journal without its beginning does not keep a run from resuming") {
   const TemporaryDirectory directory;
   {
     MetricsWriter writer(directory.path(), example_info());
