@@ -1,5 +1,7 @@
 #include "bert_hpc/core/parameter_store.hpp"
 
+#include <algorithm>
+
 #include "bert_hpc/core/error.hpp"
 
 namespace bert_hpc::core {
@@ -11,15 +13,31 @@ Buffer<T> take(const std::function<void*(std::size_t)>& memory, std::int64_t cou
   return Buffer<T>::borrow(static_cast<T*>(memory(static_cast<std::size_t>(count) * sizeof(T))), count);
 }
 
-/// End of the slices at the begin that are `such`.
+std::int64_t aligned(std::int64_t elements, std::int64_t alignment) {
+  return (elements + alignment - 1) / alignment * alignment;
+}
+
+/// Trainable ones first. Of the frozen ones those that are looked up come last, next to no parameter of a product.
+std::vector<ParameterSpec> in_arena_order(std::vector<ParameterSpec> specs) {
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    require(!specs[i].joined || (i > 0 && specs[i].trainable == specs[i - 1].trainable),
+            "parameter store: of joined parameters either all are trainable or none is");
+  }
+  const auto frozen =
+      std::stable_partition(specs.begin(), specs.end(), [](const ParameterSpec& spec) { return spec.trainable; });
+  std::stable_partition(frozen, specs.end(), [](const ParameterSpec& spec) { return !spec.looked_up; });
+  return specs;
+}
+
+/// End of the trainable slices at the begin that are `such`.
 std::int64_t end_of(bool ParameterSpec::*such, const std::vector<ParameterSpec>& specs,
-                    const std::vector<ParameterSlice>& slices, std::int64_t arena) {
+                    const std::vector<ParameterSlice>& slices, std::int64_t trainable) {
   std::size_t count = 0;
-  while (count < specs.size() && specs[count].*such) ++count;
-  for (std::size_t i = count; i < specs.size(); ++i) {
+  while (count < specs.size() && specs[count].trainable && specs[count].*such) ++count;
+  for (std::size_t i = count; i < specs.size() && specs[i].trainable; ++i) {
     require(!(specs[i].*such), "parameter store: parameters that are looked up come first");
   }
-  return count == 0 ? 0 : count < slices.size() ? slices[count].offset : arena;
+  return count == 0 ? 0 : count < slices.size() ? slices[count].offset : trainable;
 }
 
 /// That a range of gradients takes, so that the next one begins with a cache line.
@@ -31,9 +49,12 @@ std::int64_t floats_of(const ParameterStore::GradientRange& range) {
 
 }  // namespace
 
-ParameterStore::ParameterStore(const std::vector<ParameterSpec>& specs, Arenas arenas, const Alignment& alignment,
+ParameterStore::ParameterStore(const std::vector<ParameterSpec>& given, Arenas arenas, const Alignment& alignment,
                                const Memory& memory) {
+  const std::vector<ParameterSpec> specs = in_arena_order(given);
   for (const ParameterSpec& spec : specs) {
+    const bool first_frozen = !spec.trainable && (slices_.empty() || slices_.back().trainable);
+    if (first_frozen) arena_size_ = trainable_size_ = aligned(arena_size_, alignment.arena);
     ParameterSlice slice{.name = spec.name,
                          .shape = spec.shape,
                          .decay = spec.decay,
@@ -42,19 +63,26 @@ ParameterStore::ParameterStore(const std::vector<ParameterSpec>& specs, Arenas a
                          .shard = spec.shard,
                          .one_product = spec.one_product,
                          .initial = spec.initial,
-                         .zero_row = spec.zero_row};
+                         .zero_row = spec.zero_row,
+                         .trainable = spec.trainable};
     slice.columns = spec.shape.empty() ? 1 : spec.shape.back();
     slice.rows = 1;
     for (std::size_t i = 0; i + 1 < spec.shape.size(); ++i) slice.rows *= spec.shape[i];
     slice.size = slice.rows * slice.columns;
-    if (!spec.joined) arena_size_ = (arena_size_ + alignment.slice - 1) / alignment.slice * alignment.slice;
+    if (!spec.joined) arena_size_ = aligned(arena_size_, alignment.slice);
     slice.offset = arena_size_;
     arena_size_ += slice.size;
     if (slice.copy_of.empty()) parameters_ += slice.size;
+    if (slice.copy_of.empty() && slice.trainable) trainable_parameters_ += slice.size;
     slices_.push_back(std::move(slice));
   }
-  arena_size_ = (arena_size_ + alignment.arena - 1) / alignment.arena * alignment.arena;
-  products_begin_ = end_of(&ParameterSpec::looked_up, specs, slices_, arena_size_);
+  arena_size_ = aligned(arena_size_, alignment.arena);
+  if (slices_.empty() || slices_.back().trainable) trainable_size_ = arena_size_;
+  products_begin_ = end_of(&ParameterSpec::looked_up, specs, slices_, trainable_size_);
+  products_end_ = arena_size_;
+  for (std::size_t i = specs.size(); i-- > 0 && !specs[i].trainable && specs[i].looked_up;) {
+    products_end_ = slices_[i].offset;
+  }
   product_gradients_ = memory.product_gradients;
   lay_out_gradients();
   if (arenas == Arenas::none) return;
@@ -64,7 +92,7 @@ ParameterStore::ParameterStore(const std::vector<ParameterSpec>& specs, Arenas a
           "parameter store: memory of a group holds gradients in fp32");
   gradients_ = take<float>(memory.gradients, gradient_floats_);
   if (memory.known_zeros) {
-    const std::int64_t marked = end_of(&ParameterSpec::few_rows, specs, slices_, arena_size_);
+    const std::int64_t marked = end_of(&ParameterSpec::few_rows, specs, slices_, trainable_size_);
     marks_ = take<std::uint8_t>(memory.gradients, marked / floats_of_cache_line);
   }
   auto* at = reinterpret_cast<std::byte*>(gradients_.data());
@@ -82,13 +110,14 @@ ParameterStore::ParameterStore(const std::vector<ParameterSpec>& specs, Arenas a
 void ParameterStore::lay_out_gradients() {
   gradient_places_.resize(slices_.size());
   for (const ParameterSlice& slice : slices_) {
+    if (!slice.trainable) break;
     const DataType type = gradient_type(slice);
     if (!gradient_ranges_.empty() && gradient_ranges_.back().type == type) continue;
     require(!slice.joined, "parameter store: joined parameters have gradients of one type");
     if (!gradient_ranges_.empty()) gradient_ranges_.back().end = slice.offset;
     gradient_ranges_.push_back({slice.offset, 0, type});
   }
-  if (!gradient_ranges_.empty()) gradient_ranges_.back().end = arena_size_;
+  if (!gradient_ranges_.empty()) gradient_ranges_.back().end = trainable_size_;
   for (const GradientRange& range : gradient_ranges_) gradient_floats_ += floats_of(range);
 }
 

@@ -142,11 +142,16 @@ void column_sums_in(Tensor<const T> x, float* sums, Write write) {
 #endif
 }
 
-/// At most three vectors.
+/// At most three vectors, some of which may be null.
 struct Vectors {
   float *first, *second, *third;
 
-  KOKKOS_INLINE_FUNCTION float* at(std::int64_t k) const { return k == 0 ? first : k == 1 ? second : third; }
+  /// Element j of all, each of `columns`.
+  KOKKOS_INLINE_FUNCTION void write(std::int64_t j, std::int64_t columns, bool replace, float total) const {
+    const std::int64_t k = j / columns;
+    float* const sums = k == 0 ? first : k == 1 ? second : third;
+    if (sums != nullptr) sums[j % columns] = replace ? total : sums[j % columns] + total;
+  }
 };
 
 // sums_k_j = or += Σ_i partial_i,k·columns+j
@@ -155,17 +160,13 @@ void add_partial_sums_in(Tensor<const float> partial, std::int64_t columns, Vect
 #if BERT_HPC_WARPS
   kernel::for_strips<1>(
       "bert_hpc::ops::add_partial_sums", partial.rows, partial.columns, octets::ColumnTerm<float>{partial},
-      KOKKOS_LAMBDA(std::int64_t j, int, float total) {
-        float& sum = sums.at(j / columns)[j % columns];
-        sum = replace ? total : sum + total;
-      });
+      KOKKOS_LAMBDA(std::int64_t j, int, float total) { sums.write(j, columns, replace, total); });
 #else
   kernel::for_items(
       "bert_hpc::ops::add_partial_sums", partial.columns, KOKKOS_LAMBDA(std::int64_t j) {
         float total = 0.0f;
         for (std::int64_t i = 0; i < partial.rows; ++i) total += partial(i, j);
-        float& sum = sums.at(j / columns)[j % columns];
-        sum = replace ? total : sum + total;
+        sums.write(j, columns, replace, total);
       });
 #endif
 }

@@ -111,6 +111,7 @@ struct EmbeddingGradient {
 
   // d_P[p] += Σ d_y[offset_b + p] over the sequences b longer than p
   KOKKOS_INLINE_FUNCTION void position_row(std::int64_t p, std::int64_t begin) const {
+    if (p >= d_position.rows) return;
     float sums[strip] = {};
     for (std::int64_t b = 0; b < batch.sequences; ++b) {
       const std::int64_t t = batch.tokens.offsets[b] + p;
@@ -140,7 +141,8 @@ __global__ void __launch_bounds__(row_threads)
   __shared__ float parts[embedding_rows::warps][octets::width][octets::warp_lanes];
   const embedding_rows::Tokens tokens{batch, std::int64_t{blockIdx.x}};
   const std::int64_t word = tokens.is_position() ? 0 : batch.sorted_ids.ids[tokens.word()] - first;
-  if (word < 0 || word >= d_word.rows) return;  // of another rank's share
+  if (tokens.is_position() && tokens.row >= d_position.rows) return;       // no gradient is wanted
+  if (!tokens.is_position() && (word < 0 || word >= d_word.rows)) return;  // of another rank's share
   float* const gradient = tokens.is_position() ? d_position.row(tokens.row) : d_word.row(word);
   const int lane = static_cast<int>(threadIdx.x) % octets::warp_lanes;
   const int warp = static_cast<int>(threadIdx.x) / octets::warp_lanes;

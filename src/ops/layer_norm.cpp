@@ -125,8 +125,8 @@ void backward_weight_in(Tensor<const T> d_y, Tensor<const T> z, const float* mea
   kernel::for_strips<2>(
       "bert_hpc::ops::layer_norm_backward_weight", z.rows, z.columns, octets::NormWeightTerm<T>{d_y, z, mean, rstd},
       KOKKOS_LAMBDA(std::int64_t j, int kind, float total) {
-        float& sum = (kind == 0 ? d_gamma : d_beta)[j];
-        sum = replace ? total : sum + total;
+        float* const sums = kind == 0 ? d_gamma : d_beta;
+        if (sums != nullptr) sums[j] = replace ? total : sums[j] + total;
       });
 #else
   constexpr std::int64_t strip = kernel::strip_columns;
@@ -160,8 +160,10 @@ void backward_weight_in(Tensor<const T> d_y, Tensor<const T> z, const float* mea
             total_beta[j] += part_beta[j];
           }
         }
-        for (std::int64_t j = 0; j < width; ++j) {
+        for (std::int64_t j = 0; d_gamma != nullptr && j < width; ++j) {
           d_gamma[begin + j] = replace ? total_gamma[j] : d_gamma[begin + j] + total_gamma[j];
+        }
+        for (std::int64_t j = 0; d_beta != nullptr && j < width; ++j) {
           d_beta[begin + j] = replace ? total_beta[j] : d_beta[begin + j] + total_beta[j];
         }
       });

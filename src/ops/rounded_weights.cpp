@@ -10,12 +10,12 @@ namespace bert_hpc::ops {
 RoundedWeights::RoundedWeights(const core::ParameterStore& parameters, core::DataType type)
     : parameters_(parameters), type_(type), version_(parameters.version() - 1) {
   core::require(type != core::DataType::fp32, "rounded weights: a 16-bit type is needed");
-  if (parameters.values().data() != nullptr) copies_ = core::Buffer<std::uint16_t>(parameters.arena_size() - begin());
+  if (parameters.values().data() != nullptr) copies_ = core::Buffer<std::uint16_t>(end() - begin());
 }
 
 core::ConstMatrix RoundedWeights::of(const core::Tensor<const float>& w) {
   if (copies_.size() == 0) return w;
-  const std::span<const float> values = parameters_.values().last(static_cast<std::size_t>(copies_.size()));
+  const std::span<const float> values = this->values();
   // Pointers into different arrays may be compared with std::less but not subtracted.
   const std::less<const float*> before;
   if (w.size() == 0 || before(w.data, values.data()) || !before(w.data, values.data() + values.size())) return w;
@@ -24,7 +24,7 @@ core::ConstMatrix RoundedWeights::of(const core::Tensor<const float>& w) {
 }
 
 void RoundedWeights::renew() {
-  const std::span<const float> values = parameters_.values().last(static_cast<std::size_t>(copies_.size()));
+  const std::span<const float> values = this->values();
   // Viewed as rows, as the kernel distributes rows over threads.
   constexpr std::int64_t row = 4096;
   const std::int64_t rows = copies_.size() / row, rest = copies_.size() % row;

@@ -60,7 +60,7 @@ DataParallel::DataParallel(comm::Communicator& group, core::ParameterStore& para
     owned_ = std::move(parts);
   } else {
     append_ranges(parameters, 0, plan.marked, owned_);
-    append_ranges(parameters, plan.marked, plan.arena, owned_);
+    append_ranges(parameters, plan.marked, plan.trainable, owned_);
   }
   requests_.reserve(plan.buckets.size());
 }
@@ -79,7 +79,7 @@ void DataParallel::add_squares(std::int64_t begin, std::span<const float> gradie
   if (partials_.size() == 0) {  // in the first measured step
     // Each range gives one partially filled block, in each part of the arena and on both sides of its marks.
     const auto parts = static_cast<std::int64_t>(std::max(plan_.settings.segments.size(), plan_.units.size()));
-    partials_ = core::MirroredArray<double>(blocks_of(plan_.arena) +
+    partials_ = core::MirroredArray<double>(blocks_of(plan_.trainable) +
                                             2 * parts * (static_cast<std::int64_t>(noise_.size()) + 1));
   }
   const std::int64_t before = squares_;

@@ -10,7 +10,7 @@ ReproducibleDataParallel::ReproducibleDataParallel(comm::Communicator& group, co
     : DataParallel(group, parameters, plan, scope, pieces_of(plan, group.rank(), parameters, nullptr, nullptr)),
       chunks_(plan.settings.chunks / plan.ranks),
       done_(plan.settings.segments.size()) {
-  for (std::int64_t level = 0; level < plan.tree_levels; ++level) levels_.emplace_back(plan.arena);
+  for (std::int64_t level = 0; level < plan.tree_levels; ++level) levels_.emplace_back(plan.trainable);
 }
 
 void ReproducibleDataParallel::begin_step(std::int64_t micro_batches, std::int64_t) {
@@ -45,7 +45,7 @@ void ReproducibleDataParallel::end_step() {
     group_.exchange(parameters_.gradients(), whole(0), group_.rank() ^ distance);
     ops::accumulate(whole(0), parameters_.gradients());  // a + b and b + a have the same bits
   }
-  const OwnedRange all{0, plan_.arena, parameters_.gradients().data()};
+  const OwnedRange all{0, plan_.trainable, parameters_.gradients().data()};
   if (complete_) complete_({&all, 1});
   tell_summed();
 }

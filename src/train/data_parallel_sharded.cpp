@@ -23,7 +23,7 @@ bool overlap(std::span<const float> a, std::span<const float> b) {
 
 ShardedDataParallel::ShardedDataParallel(comm::Communicator& group, core::ParameterStore& parameters,
                                          const ShardPlan& plan, const NormScope& scope)
-    : ShardedDataParallel(group, parameters, plan, scope, core::Buffer<float>(plan.arena / plan.ranks)) {}
+    : ShardedDataParallel(group, parameters, plan, scope, core::Buffer<float>(plan.trainable / plan.ranks)) {}
 
 ShardedDataParallel::ShardedDataParallel(comm::Communicator& group, core::ParameterStore& parameters,
                                          const ShardPlan& plan, const NormScope& scope, core::Buffer<float> sums)
@@ -132,7 +132,7 @@ void ShardedDataParallel::land_within(std::span<const float> range) {
 
 void ShardedDataParallel::end_micro_batch(int segment) {
   Pass& pass = passes_[static_cast<std::size_t>(segment)];
-  finished(segment, plan_.units[pass.first_unit].begin);
+  if (pass.first_unit < pass.end_unit) finished(segment, plan_.units[pass.first_unit].begin);
   pass.unfinished = pass.end_unit;
   if (++pass.round < rounds_) place_next(pass);
 }

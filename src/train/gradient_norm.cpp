@@ -17,7 +17,7 @@ std::int64_t blocks_of(std::int64_t size) {
   return (size + ops::norm_block - 1) / ops::norm_block;
 }
 
-/// Slices that lie joined in the arena, as one.
+/// Trainable slices that lie joined in the arena, as one.
 struct Group {
   std::size_t first_slice = 0;
   std::int64_t begin = 0, size = 0;
@@ -25,7 +25,7 @@ struct Group {
 
 std::vector<Group> groups_of(const std::vector<core::ParameterSlice>& slices) {
   std::vector<Group> groups;
-  for (std::size_t i = 0; i < slices.size(); ++i) {
+  for (std::size_t i = 0; i < slices.size() && slices[i].trainable; ++i) {
     if (!slices[i].joined) groups.push_back({i, slices[i].offset, 0});
     groups.back().size += slices[i].size;
   }

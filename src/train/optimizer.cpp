@@ -17,12 +17,13 @@ struct LikeRange {
   std::int64_t slice = -1;  // where it is one slice alone
 };
 
-/// Neighbouring slices that are updated alike as one range, with or without copies; padding behind a slice belongs to
-/// it (it is zero and stays so). `apart`: each slice is a range, without its padding.
+/// Neighbouring trainable slices that are updated alike as one range, with or without copies; padding behind a slice
+/// belongs to it (it is zero and stays so). `apart`: each slice is a range, without its padding.
 std::vector<LikeRange> like_ranges(const core::ParameterStore& parameters, std::span<const ArenaRange> replaced,
                                    bool apart) {
   std::vector<LikeRange> ranges;
   for (const core::ParameterSlice& slice : parameters.slices()) {
+    if (!slice.trainable) break;
     const bool again = std::any_of(replaced.begin(), replaced.end(), [&](const ArenaRange& range) {
       return range.begin <= slice.offset && slice.offset + slice.size <= range.end;
     });
@@ -37,7 +38,7 @@ std::vector<LikeRange> like_ranges(const core::ParameterStore& parameters, std::
       ranges.push_back({slice.offset, 0, slice.decay, again});
     }
   }
-  if (!ranges.empty() && !apart) ranges.back().end = parameters.arena_size();
+  if (!ranges.empty() && !apart) ranges.back().end = parameters.trainable_size();
   return ranges;
 }
 
@@ -46,10 +47,10 @@ std::span<T> part(const core::Buffer<T>& buffer, std::size_t begin, std::size_t 
   return {buffer.data() + begin, size};
 }
 
-bool owns_everything(const core::ParameterStore& parameters, std::span<const OwnedRange> owned) {
+bool owns_all_trainable(const core::ParameterStore& parameters, std::span<const OwnedRange> owned) {
   std::int64_t elements = 0;
   for (const OwnedRange& range : owned) elements += range.size;
-  return elements == parameters.arena_size();
+  return elements == parameters.trainable_size();
 }
 
 std::unique_ptr<ops::UpdateRule> make_rule(const ops::OptimizerKind& kind, std::vector<double> values) {
@@ -70,7 +71,7 @@ Optimizer::Optimizer(const OptimizerSettings& settings, core::ParameterStore& pa
       rule_(make_rule(kind_, settings.values)),
       max_gradient_norm_(settings.max_gradient_norm),
       parameters_(parameters),
-      copies_(!offload && owns_everything(parameters, owned) ? copies : nullptr),
+      copies_(!offload && owns_all_trainable(parameters, owned) ? copies : nullptr),
       offload_(offload),
       norms_(rule_->needs_tensor_norms() ? norms : std::nullopt) {
   core::require(norms_ || !rule_->needs_tensor_norms(), "optimizer: this rule needs norms of tensors");

@@ -23,12 +23,12 @@ std::vector<std::int64_t> cuts_of(const core::ParameterStore& parameters, const 
   const std::string& tied = plan.settings.tied;
   const std::vector<core::ParameterSlice>& slices = parameters.slices();
   for (std::size_t i = 0; i < slices.size(); ++i) {
-    if (tied.empty() || (slices[i].name != tied && slices[i].copy_of != tied)) continue;
+    if (tied.empty() || !slices[i].trainable || (slices[i].name != tied && slices[i].copy_of != tied)) continue;
     cuts.push_back(slices[i].offset);
     if (i + 1 < slices.size()) cuts.push_back(slices[i + 1].offset);
   }
   cuts.push_back(plan.marked);
-  cuts.push_back(plan.arena);
+  cuts.push_back(plan.trainable);
   std::sort(cuts.begin(), cuts.end());
   cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
   return cuts;
@@ -39,7 +39,7 @@ std::vector<ShardPlan::Bucket> cut(const core::ParameterStore& parameters, const
   const std::vector<std::int64_t> cuts = cuts_of(parameters, plan);
   int segment = 0;
   for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
-    if (cuts[i] == plan.segment_end(segment)) ++segment;
+    while (cuts[i] == plan.segment_end(segment)) ++segment;
     for (std::int64_t begin = cuts[i]; begin < cuts[i + 1]; begin += size) {
       buckets.push_back({begin, std::min(size, cuts[i + 1] - begin), segment});
     }
@@ -53,13 +53,17 @@ std::vector<ShardPlan::Unit> units_of(const ShardPlan& plan) {
   int segment = -1;
   for (std::size_t i = 0; i < settings.units.size(); ++i) {
     const std::int64_t begin = settings.units[i];
-    const std::int64_t end = i + 1 < settings.units.size() ? settings.units[i + 1] : plan.arena;
-    if (segment + 1 < plan.segments() && begin == settings.segments[static_cast<std::size_t>(segment + 1)]) ++segment;
+    const std::int64_t end = i + 1 < settings.units.size() ? settings.units[i + 1] : plan.trainable;
+    while (segment + 1 < plan.segments() && begin == settings.segments[static_cast<std::size_t>(segment + 1)])
+      ++segment;
     core::require(begin < end && segment >= 0 && end <= plan.segment_end(segment),
                   "shard plan: the units are not the parts of the segments");
     units.push_back({begin, end, segment, i == 0 && settings.first_unit_held, 0, 0});
   }
-  core::require(!units.empty() && segment + 1 == plan.segments(), "shard plan: sharded gradients need units");
+  while (segment + 1 < plan.segments() && settings.segments[static_cast<std::size_t>(segment + 1)] == plan.trainable) {
+    ++segment;  // empty
+  }
+  core::require(segment + 1 == plan.segments(), "shard plan: sharded gradients need units");
   return units;
 }
 
@@ -96,12 +100,12 @@ void plan_units(ShardPlan& plan) {
 void check(const ShardPlan& plan) {
   const ShardSettings& settings = plan.settings;
   const core::ParameterStore::Alignment alignment = shard_alignment(settings.reproducible, plan.ranks);
-  core::require(plan.arena % alignment.arena == 0, "shard plan: the arena does not divide into equal pieces");
+  core::require(plan.trainable % alignment.arena == 0, "shard plan: the arena does not divide into equal pieces");
   core::require(!settings.segments.empty() && settings.segments.front() == 0, "shard plan: segments begin at 0");
   for (int s = 0; s < plan.segments(); ++s) {
     const std::int64_t begin = settings.segments[static_cast<std::size_t>(s)];
-    core::require(begin < plan.segment_end(s) && begin % alignment.slice == 0,
-                  "shard plan: a segment is empty or does not begin with a slice");
+    core::require(begin <= plan.segment_end(s) && begin % alignment.slice == 0,
+                  "shard plan: segments do not ascend or one does not begin with a slice");
   }
   if (!settings.reproducible) return;
   core::require(std::has_single_bit(static_cast<std::uint64_t>(settings.chunks)) &&
@@ -141,7 +145,7 @@ core::ParameterStore::Memory shard_memory(const ShardSettings& settings, comm::C
 
 std::int64_t ShardPlan::segment_end(int segment) const {
   const auto next = static_cast<std::size_t>(segment) + 1;
-  return next < settings.segments.size() ? settings.segments[next] : arena;
+  return next < settings.segments.size() ? settings.segments[next] : trainable;
 }
 
 ShardPlan plan_shards(const core::ParameterStore& parameters, const ShardSettings& settings, int ranks) {
@@ -149,11 +153,12 @@ ShardPlan plan_shards(const core::ParameterStore& parameters, const ShardSetting
   plan.settings = settings;
   plan.ranks = ranks;
   plan.arena = parameters.arena_size();
+  plan.trainable = parameters.trainable_size();
   plan.marked = parameters.marked();
   plan.gradient_bytes = parameters.gradient_bytes();
   check(plan);
   if (settings.reproducible) {
-    plan.buckets = {{0, plan.arena, 0}};
+    if (plan.trainable > 0) plan.buckets = {{0, plan.trainable, 0}};
     const std::int64_t chunks = settings.chunks / ranks;
     plan.tree_levels = std::bit_width(static_cast<std::uint64_t>(chunks)) - 1;
     if (plan.tree_levels == 0 && ranks > 1) plan.tree_levels = 1;  // what the other ranks send
@@ -162,12 +167,13 @@ ShardPlan plan_shards(const core::ParameterStore& parameters, const ShardSetting
     if (plan.shards_gradients()) plan.units = units_of(plan);
     const std::int64_t elements = settings.bucket_elements > 0
                                       ? settings.bucket_elements
-                                      : usual_bucket_elements(plan.arena, core::is_gpu_build());
-    const std::int64_t size = plan.shards_gradients() ? plan.arena : std::max<std::int64_t>(1, elements / unit) * unit;
+                                      : usual_bucket_elements(plan.trainable, core::is_gpu_build());
+    const std::int64_t size =
+        plan.shards_gradients() ? plan.trainable : std::max<std::int64_t>(1, elements / unit) * unit;
     plan.buckets = cut(parameters, plan, size);
     plan_units(plan);
   }
-  plan.optimizer_elements = plan.shares_update() ? plan.arena / ranks : plan.arena;
+  plan.optimizer_elements = plan.shares_update() ? plan.trainable / ranks : plan.trainable;
   return plan;
 }
 
@@ -177,13 +183,13 @@ std::vector<std::pair<std::string, std::int64_t>> ShardPlan::memory() const {
   if (shards_gradients()) {
     std::int64_t places = held;
     for (const std::int64_t elements : ring) places += elements + elements / ranks;
-    bytes.emplace_back("gradients, own part", arena / ranks * float_bytes);
+    bytes.emplace_back("gradients, own part", trainable / ranks * float_bytes);
     bytes.emplace_back("gradients in the making", places * float_bytes);
   } else {
     bytes.emplace_back("gradients", gradient_bytes + marked / floats_of_cache_line);
   }
   if (!settings.offload) bytes.emplace_back("optimizer states", states);
-  const std::int64_t sums = settings.reproducible ? tree_levels * arena : ranks > 1 ? arena / ranks : 0;
+  const std::int64_t sums = settings.reproducible ? tree_levels * trainable : ranks > 1 ? trainable / ranks : 0;
   if (sums > 0 && !shards_gradients()) bytes.emplace_back("partial sums", sums * float_bytes);
   // Beside the states: the parameters that are updated there, and their gradients.
   const std::int64_t others = 2 * optimizer_elements * float_bytes;

@@ -21,7 +21,7 @@ TensorNormScope tensor_norm_scope(const std::vector<core::ParameterSlice>& local
     number[slice.name] = static_cast<std::int64_t>(number.size());
     scope.first_block.push_back(blocks);
     // A part of a tensor may begin and end within a block where the whole does not.
-    blocks += slice.size / ops::norm_block + 2;
+    if (slice.trainable) blocks += slice.size / ops::norm_block + 2;
   }
   scope.first_block.push_back(blocks);
   std::int64_t group = 0;
@@ -30,7 +30,8 @@ TensorNormScope tensor_norm_scope(const std::vector<core::ParameterSlice>& local
     const auto found = number.find(slice.copy_of.empty() ? slice.name : slice.copy_of);
     core::require(found != number.end(), "tensor norms: a stage has a parameter that the model has not");
     const bool first = tensor_rank == 0 || !slice.shard.is_whole();
-    scope.slices.push_back({found->second, group, counts && first && slice.copy_of.empty(), slice.decay});
+    scope.slices.push_back({found->second, group, counts && first && slice.copy_of.empty() && slice.trainable,
+                            slice.decay && slice.trainable});
   }
   return scope;
 }

@@ -27,7 +27,7 @@ core::DataType weight_gradient_type(const WeightGradientFacts& facts) {
 std::vector<ArenaRange> replaced_gradients(const core::ParameterStore& parameters) {
   std::vector<ArenaRange> ranges;
   for (const core::ParameterSlice& slice : parameters.slices()) {
-    if (slice.one_product) ranges.push_back({slice.offset, slice.offset + slice.size});
+    if (slice.one_product && slice.trainable) ranges.push_back({slice.offset, slice.offset + slice.size});
   }
   return ranges;
 }

@@ -3,6 +3,9 @@
 // ranges. What only the owner of a range needs (Adam's moments) is with the optimizer; where gradients are sharded too,
 // there is no arena of them and slices are given a place while backward needs one. Gradients that one matrix product
 // makes may be stored in 16 bits: then gradients lie in ranges of one type each.
+//
+// Frozen parameters, which a training leaves as they are, lie after all trainable ones. So gradients, sums, norms and
+// optimizer states are those of the elements [0, trainable_size()), and with nothing frozen of the whole arena.
 #pragma once
 
 #include <cstdint>
@@ -38,6 +41,7 @@ struct ParameterSpec {
   bool one_product = false;
   InitialValues initial = InitialValues::normal;
   std::int64_t zero_row = -1;  ///< of the whole parameter: a row that begins as zeros; -1: none
+  bool trainable = true;       ///< false: frozen, without gradient; joined parameters are alike
 };
 
 struct ParameterSlice {
@@ -53,6 +57,7 @@ struct ParameterSlice {
   bool one_product = false;
   InitialValues initial = InitialValues::normal;
   std::int64_t zero_row = -1;  ///< as in the spec
+  bool trainable = true;       ///< as in the spec
 };
 
 class ParameterStore {
@@ -91,11 +96,16 @@ class ParameterStore {
       : ParameterStore(specs, arenas, alignment, Memory{}) {}
   ParameterStore(const std::vector<ParameterSpec>& specs, Arenas arenas) : ParameterStore(specs, arenas, Alignment{}) {}
 
+  /// In the order of the arena: trainable ones as in the specs; then frozen ones, those that are looked up last.
   const std::vector<ParameterSlice>& slices() const { return slices_; }
   /// Index of a name; throws Error(internal) if there is none.
   int find(const std::string& name) const;
   std::int64_t parameters() const { return parameters_; }  ///< without padding between slices and without copies
+  std::int64_t trainable_parameters() const { return trainable_parameters_; }  ///< of those, the ones that are trained
   std::int64_t arena_size() const { return arena_size_; }  ///< elements, padding included (padding stays zero)
+  /// End of the elements of trainable parameters, padding included; a multiple of the arena's alignment.
+  std::int64_t trainable_size() const { return trainable_size_; }
+  bool is_trainable(int slice) const { return slices_[static_cast<std::size_t>(slice)].trainable; }
 
   // Parameters are read as constants. A caller that changes them says so: what was made of them (16-bit copies for
   // products, say) is behind from then on.
@@ -112,10 +122,11 @@ class ParameterStore {
   }
   std::uint64_t version() const { return version_; }  ///< another one after each change
 
-  /// Where the parameters begin that are not just looked up, in elements.
+  /// Elements [begin, end) that hold all parameters which are not just looked up.
   std::int64_t products_begin() const { return products_begin_; }
+  std::int64_t products_end() const { return products_end_; }
 
-  /// Throws Error(internal) if it is not stored in fp32.
+  /// Without data for a frozen slice. Throws Error(internal) if it is not stored in fp32.
   Tensor<float> gradient(int slice) const { return gradient_matrix(slice).as<float>(); }
   Matrix gradient_matrix(int slice) const {
     const auto i = static_cast<std::size_t>(slice);
@@ -124,7 +135,7 @@ class ParameterStore {
   }
   /// In what gradients of parameters with one_product are stored.
   DataType product_gradients() const { return product_gradients_; }
-  /// Of all gradients, marks left out; also of a layout alone.
+  /// Of all gradients, marks excluded; also of a layout alone.
   std::int64_t gradient_bytes() const { return gradient_floats_ * static_cast<std::int64_t>(sizeof(float)); }
   /// From now on the gradients of the slices in [begin, end) of the arena are those from `gradients` on, in the same
   /// layout.
@@ -159,9 +170,9 @@ class ParameterStore {
   }
 
   std::vector<ParameterSlice> slices_;
-  std::int64_t parameters_ = 0;
-  std::int64_t arena_size_ = 0;
-  std::int64_t products_begin_ = 0;
+  std::int64_t parameters_ = 0, trainable_parameters_ = 0;
+  std::int64_t arena_size_ = 0, trainable_size_ = 0;
+  std::int64_t products_begin_ = 0, products_end_ = 0;
   std::uint64_t version_ = 0;
   Buffer<float> values_, gradients_;
   Buffer<std::uint8_t> marks_;

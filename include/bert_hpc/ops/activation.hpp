@@ -43,7 +43,7 @@ std::int64_t gelu_sum_blocks(std::int64_t rows);
 bool fuses_row_sums();
 
 /// sums[k][j] = or += Σ_i partial(i, k·columns + j), rows added in a fixed order. Up to three vectors, each of
-/// partial.columns / sums.size() elements.
+/// partial.columns / sums.size() elements; of one that is null nothing is written.
 void add_partial_sums(Tensor<const float> partial, std::span<float* const> sums, Write write);
 
 /// y = tanh(x); y may be x.

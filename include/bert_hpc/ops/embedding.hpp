@@ -26,7 +26,7 @@ void add_position_and_type(const core::MicroBatch& batch, std::int64_t begin, Te
                            Tensor<const float> type, Matrix y);
 
 /// d_word[id] += Σ d_y[t] over the tokens t of each id; d_position and d_type likewise. d_y (tokens, hidden).
-/// d_word's rows are those of the ids from `first` on; other ids are left out.
+/// d_word's rows are those of the ids from `first` on; other ids are left out. A gradient without rows is not wanted.
 void embedding_backward(const core::MicroBatch& batch, ConstMatrix d_y, Tensor<float> d_word, Tensor<float> d_position,
                         Tensor<float> d_type, std::int64_t first = 0);
 

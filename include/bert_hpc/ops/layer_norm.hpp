@@ -30,6 +30,7 @@ std::int64_t norm_sum_blocks(std::int64_t rows, std::int64_t columns);
 inline constexpr std::int64_t most_summed_columns = 1024;
 
 /// d_gamma = or += Σ d_y·(z − mean)·rstd and d_beta = or += Σ d_y over rows, in row order for any number of threads.
+/// Either may be null: it is not wanted.
 void layer_norm_backward_weight(ConstMatrix d_y, ConstMatrix z, const float* mean, const float* rstd, float* d_gamma,
                                 float* d_beta, Write write);
 

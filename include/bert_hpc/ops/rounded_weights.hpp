@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "bert_hpc/core/buffer.hpp"
 #include "bert_hpc/core/matrix.hpp"
@@ -22,16 +23,21 @@ class RoundedWeights {
   /// The up-to-date copy of `w`, or `w` itself if it has no copy.
   core::ConstMatrix of(const core::Tensor<const float>& w);
 
-  std::int64_t begin() const { return parameters_.products_begin(); }  ///< arena position of the first copied value
-  std::uint16_t* data() const { return copies_.data(); }  ///< (arena − begin()): all values from begin() on
+  /// Elements [begin, end) of the arena have copies.
+  std::int64_t begin() const { return parameters_.products_begin(); }
+  std::int64_t end() const { return parameters_.products_end(); }
+  std::uint16_t* data() const { return copies_.data(); }  ///< (end() − begin())
   core::DataType type() const { return type_; }
-  std::int64_t bytes() const { return (parameters_.arena_size() - begin()) * core::bytes_of(type_); }
+  std::int64_t bytes() const { return (end() - begin()) * core::bytes_of(type_); }
 
   /// Marks all copies as up to date: the code that changed the parameters has also written the copies.
   void written() { version_ = parameters_.version(); }
 
  private:
   void renew();
+  std::span<const float> values() const {
+    return parameters_.values().subspan(static_cast<std::size_t>(begin()), static_cast<std::size_t>(end() - begin()));
+  }
 
   const core::ParameterStore& parameters_;
   core::DataType type_;

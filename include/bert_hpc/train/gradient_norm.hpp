@@ -37,9 +37,9 @@ struct NormScope {
   int without_noise = -1;
 };
 
-/// `local` are slices of one stage, `model` the parameters of the whole model in order. Copies of other parameters are
-/// not counted, and what every rank of a tensor group has whole is counted by the first of them. Throws Error(internal)
-/// where a counted slice is not in the model. Measurements of noise leave out the parameter of the name
+/// `local` are slices of one stage, `model` the parameters of the whole model in order. Copies of other parameters and
+/// frozen ones are not counted, and what every rank of a tensor group has whole is counted by the first of them. Throws
+/// Error(internal) where a counted slice is not in the model. Measurements of noise leave out the parameter of the name
 /// `without_noise`. Pure.
 NormScope norm_scope(const std::vector<core::ParameterSlice>& local, const std::vector<core::ParameterSpec>& model,
                      comm::Communicator& everyone, int tensor_rank = 0, const std::string& without_noise = {});

@@ -1,7 +1,8 @@
-// How the gradients, sums and optimizer states of an arena are shared out over a data-parallel group, as plain data: it
-// decides what every rank owns, what is sent in which pieces, and how much memory that takes, before anything is
-// allocated. The stages are those of Rajbhandari et al., "ZeRO: memory optimizations toward training trillion parameter
-// models" (2020): 0 shares nothing out, 1 the optimizer's states and work, 2 the gradients too.
+// How the gradients, sums and optimizer states of the trainable parameters, the elements [0, trainable) of an arena,
+// are shared out over a data-parallel group, as plain data: it decides what every rank owns, what is sent in which
+// pieces, and how much memory that takes, before anything is allocated. The stages are those of Rajbhandari et al.,
+// "ZeRO: memory optimizations toward training trillion parameter models" (2020): 0 shares nothing out, 1 the
+// optimizer's states and work, 2 the gradients too.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +23,8 @@ struct ShardSettings {
   std::vector<ops::StateTensor> states{};  ///< that the optimizer keeps
   std::int64_t chunks = 1;                 ///< reproducible: of a global batch
   std::int64_t bucket_elements = 0;        ///< fast: of one reduce-scatter, about; 0: usual_bucket_elements()
-  /// Where the arena's segments begin, ascending from 0. A segment is what goes through backward as one: a virtual
-  /// stage of a pipeline.
+  /// Where the segments of the trainable elements begin, ascending from 0. A segment is what goes through backward as
+  /// one: a virtual stage of a pipeline. One without trainable parameters is empty.
   std::vector<std::int64_t> segments = {0};
   /// Where the parameters' own pieces must lie alike on two stages: the name of a parameter that has a copy. Buckets
   /// begin and end with it and with its copy.
@@ -61,7 +62,8 @@ struct ShardPlan {
 
   ShardSettings settings;
   int ranks = 1;
-  std::int64_t arena = 0;               ///< elements
+  std::int64_t arena = 0;               ///< elements, those of frozen parameters included
+  std::int64_t trainable = 0;           ///< elements from the begin that are trained
   std::int64_t marked = 0;              ///< elements from the begin whose known zeros are marked
   std::vector<Bucket> buckets;          ///< ascending, without gaps
   std::int64_t tree_levels = 0;         ///< reproducible: arenas of partial sums

@@ -80,6 +80,16 @@ TEST_CASE("embedding look-up and gradients") {
     CHECK(test::largest_difference(d_word, gradient(start_word, b.ids)) < 4e-4);
     CHECK(test::largest_difference(d_position, gradient(start_position, b.rows.position)) < 4e-4);
     CHECK(test::largest_difference(d_type, gradient(start_type, b.types)) < 4e-4);
+
+    // One table alone, as where the others are frozen.
+    const core::Tensor<float> none;
+    Matrix word_alone(start_word), position_alone(start_position), type_alone(start_type);
+    ops::embedding_backward(b.batch, d_y, word_alone, none, none);
+    ops::embedding_backward(b.batch, d_y, none, position_alone, none);
+    ops::embedding_backward(b.batch, d_y, none, none, type_alone);
+    CHECK(test::bits_of(word_alone) == test::bits_of(d_word));
+    CHECK(test::bits_of(position_alone) == test::bits_of(d_position));
+    CHECK(test::bits_of(type_alone) == test::bits_of(d_type));
   }
 }
 

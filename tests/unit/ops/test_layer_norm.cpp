@@ -123,6 +123,13 @@ TEST_CASE("residual layer norm, forward and backward") {
     doubled = doubled && d_gamma(0, j) == 2.0f * once_gamma(0, j) && d_beta(0, j) == 2.0f * once_beta(0, j);
   }
   CHECK(doubled);
+  Matrix gamma_alone(1, columns), beta_alone(1, columns);
+  ops::layer_norm_backward_weight(d_y, z, mean.data(), rstd.data(), gamma_alone.values.data(), nullptr,
+                                  ops::Write::replace);
+  ops::layer_norm_backward_weight(d_y, z, mean.data(), rstd.data(), nullptr, beta_alone.values.data(),
+                                  ops::Write::replace);
+  CHECK(test::bits_of(gamma_alone) == test::bits_of(once_gamma));
+  CHECK(test::bits_of(beta_alone) == test::bits_of(once_beta));
 }
 
 TEST_CASE("layer norm of no rows, and the weight gradient over many rows") {

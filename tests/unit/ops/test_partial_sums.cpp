@@ -167,6 +167,19 @@ TEST_CASE("layer norm backward with sums over rows") {
   CHECK(wrong_sums(d_bias, rows, [&](auto i, auto j) { return d_x2(i, j); }) == 0);
 }
 
+TEST_CASE("of vectors that are null no partial sums are written") {
+  const std::int64_t columns = 21, rows = 40;
+  const Matrix partial = Matrix::random(rows, 3 * columns, 1);
+  for (const std::size_t alone : {std::size_t{0}, std::size_t{1}, std::size_t{2}}) {
+    test::Vector<float> sums(columns, 1.0f);
+    float* places[3] = {};
+    places[alone] = sums.data();
+    ops::add_partial_sums(partial.tensor, places, Write::replace);
+    const auto first = static_cast<std::int64_t>(alone) * columns;
+    CHECK(wrong_sums(sums, rows, [&](auto i, auto j) { return partial(i, first + j); }) == 0);
+  }
+}
+
 TEST_CASE("partial sums of one, two and three vectors") {
   const std::int64_t vectors = GENERATE(1, 2, 3), columns = 21, rows = 300;
   const Matrix partial = Matrix::random(rows, vectors * columns, 1, 1.0f, 5);

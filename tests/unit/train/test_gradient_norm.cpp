@@ -15,6 +15,18 @@ TEST_CASE("the first rank of a tensor group counts replicated parameters, and ea
   CHECK(train::norm_scope(store.slices(), whole, *alone, 1).first_block == std::vector<std::int64_t>{0, -1, 2});
 }
 
+TEST_CASE("frozen parameters are not counted, and take no place among the blocks") {
+  const std::vector<core::ParameterSpec> whole = {
+      {.name = "a", .shape = {8, 4}}, {.name = "b", .shape = {4}, .trainable = false}, {.name = "c", .shape = {4, 8}}};
+  const core::ParameterStore store(whole, core::ParameterStore::Arenas::with_gradients);
+  const auto alone = comm::make_self_communicator();
+  const train::NormScope scope = train::norm_scope(store.slices(), whole, *alone);
+  CHECK(scope.blocks == 2);
+  CHECK(scope.first_block == std::vector<std::int64_t>{0, 1, -1});
+  CHECK(train::noise_ranges(store.slices(), scope) ==
+        std::vector<train::ArenaRange>{{0, store.slices()[1].offset + store.slices()[1].size}});
+}
+
 TEST_CASE("measurements of noise leave out one parameter, and parameters that another rank counts") {
   const std::vector<core::ParameterSpec> specs = {{"a", {8, 4}}, {"b", {4}}, {"c", {4, 8}}, {"d", {8}}};
   const core::ParameterStore store(specs, core::ParameterStore::Arenas::with_gradients);

@@ -62,6 +62,52 @@ TEST_CASE("memory of the optimizer's states is divided by the ranks from ZeRO 1 
   }
 }
 
+TEST_CASE("gradients, sums and states are those of the trainable parameters, and a frozen segment is empty") {
+  std::vector<core::ParameterSpec> specs = {{.name = "frozen", .shape = {640, 64}, .trainable = false}};
+  for (int i = 0; i < 3; ++i) specs.push_back({"block." + std::to_string(i), {100, 64}});
+  specs.push_back({.name = "also frozen", .shape = {64}, .trainable = false});
+  const std::vector<ops::StateTensor> states = {{.name = "first"}, {.name = "second"}};
+  for (const bool reproducible : {false, true}) {
+    for (const int ranks : {1, 2, 4}) {
+      for (const int zero : {0, 1, 2}) {
+        const ParameterStore store(specs, ParameterStore::Arenas::none, train::shard_alignment(reproducible, ranks));
+        const std::int64_t trainable = 4 * store.trainable_size();
+        train::ShardSettings settings{.reproducible = reproducible, .zero = zero, .states = states, .chunks = 4};
+        const std::int64_t second = store.slices()[1].offset;
+        settings.segments = {0, 0, second, second, store.trainable_size()};
+        settings.units = {0, second, store.slices()[2].offset};
+        const train::ShardPlan plan = train::plan_shards(store, settings, ranks);
+        auto memory = memory_of(plan);
+        CHECK(memory["parameters"] == 4 * store.arena_size());
+        CHECK(memory["optimizer states"] == 2 * trainable / (zero > 0 ? ranks : 1));
+        if (plan.shards_gradients()) {
+          CHECK(memory["gradients, own part"] == trainable / ranks);
+          REQUIRE(plan.units.size() == 3);
+          CHECK(plan.units[0].segment == 1);
+          CHECK(plan.units[2].segment == 3);
+          CHECK(plan.ring == std::vector<std::int64_t>{0, second, 0, second, 0});
+        } else {
+          CHECK(memory["gradients"] == trainable);
+        }
+        std::int64_t end = 0;
+        for (const train::ShardPlan::Bucket& bucket : plan.buckets) {
+          CHECK(bucket.begin == end);
+          CHECK((reproducible || bucket.segment == (bucket.begin < second ? 1 : 3)));
+          end = bucket.begin + bucket.size;
+        }
+        CHECK(end == store.trainable_size());
+      }
+    }
+  }
+  for (core::ParameterSpec& spec : specs) spec.trainable = false;
+  const ParameterStore none(specs, ParameterStore::Arenas::none, train::shard_alignment(false, 2));
+  for (const int zero : {0, 1, 2}) {
+    const train::ShardPlan plan = train::plan_shards(none, {.zero = zero, .segments = {0, 0}}, 2);
+    CHECK(plan.buckets.empty());
+    CHECK(plan.optimizer_elements == 0);
+  }
+}
+
 TEST_CASE("reproducible plans: levels of the tree, and powers of two only") {
   const ParameterStore store = layout(true, 2);
   const auto levels = [&](std::int64_t chunks) {
