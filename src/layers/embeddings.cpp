@@ -79,12 +79,12 @@ void Embeddings::backward_weight(const StepContext& context, const SavedActivati
                              parameters_.gradient(gamma_).data,
                              parameters_.gradient(beta_).data};
   add_norm_gradients(group_, {&norm, 1});
+  if (!trains_tables()) return;
   ops::residual_layer_norm_backward(context.dropout(0.0f, settings_.site), rows, d_y, saved.sum,
                                     parameters_.value(gamma_).data, saved.statistics.row(0), saved.statistics.row(1),
                                     d_y, {});
-  ops::embedding_backward(context.batch, group_.gather(d_y, context.batch.tokens.count), parameters_.gradient(word_),
-                          parameters_.gradient(position_), type_gradients(),
-                          group_.place().begin(settings_.vocabulary));
+  ops::embedding_backward(context.batch, group_.gather(d_y, context.batch.tokens.count), table_gradient(word_),
+                          table_gradient(position_), table_gradient(type_), group_.place().begin(settings_.vocabulary));
   if (!settings_.few_rows() || group_.shared()) return;
   const core::SortedIds& words = context.batch.sorted_ids;
   ops::mark_rows({parameters_.marks_of(word_)}, settings_.hidden, words.ids, words.unique);

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "bert_hpc/ops/activation.hpp"
+
 namespace bert_hpc::layers {
 
 void declare_vector(std::vector<core::ParameterSpec>& specs, core::ParameterSpec spec) {
@@ -44,6 +46,10 @@ void Linear::backward_input(const Engine& engine, ConstMatrix d_y, ops::Activati
 }
 
 void Linear::add_weight_gradient(const Engine& engine, ConstMatrix d_y, ConstMatrix x, float* d_bias) const {
+  if (!parameters_->is_trainable(weight_)) {
+    if (d_bias != nullptr) ops::column_sums(d_y, d_bias, ops::Write::accumulate);
+    return;
+  }
   const ops::Write write = in_encoder_ ? engine.weight_gradients : ops::Write::accumulate;
   products(engine).backward_weight(d_y, x, gradients(), d_bias, write);
 }

@@ -103,6 +103,7 @@ void TensorGroup::all_reduce(std::span<float> values, comm::Reduction reduction)
 void add_norm_gradients(const TensorGroup& group, std::span<const NormGradient> norms) {
   if (!group.shared()) {
     for (const NormGradient& n : norms) {
+      if (n.d_gamma == nullptr && n.d_beta == nullptr) continue;
       ops::layer_norm_backward_weight(n.d_y, n.z, n.mean, n.rstd, n.d_gamma, n.d_beta, ops::Write::accumulate);
     }
     return;
@@ -119,8 +120,9 @@ void add_norm_gradients(const TensorGroup& group, std::span<const NormGradient> 
   group.all_reduce(span_of(sums, count), comm::Reduction::sum);
   for (std::size_t i = 0; i < norms.size(); ++i) {
     const std::int64_t row = 2 * static_cast<std::int64_t>(i);
-    ops::add(sums.row_range(row, 1), Tensor<float>(norms[i].d_gamma, 1, columns));
-    ops::add(sums.row_range(row + 1, 1), Tensor<float>(norms[i].d_beta, 1, columns));
+    const NormGradient& n = norms[i];
+    if (n.d_gamma != nullptr) ops::add(sums.row_range(row, 1), Tensor<float>(n.d_gamma, 1, columns));
+    if (n.d_beta != nullptr) ops::add(sums.row_range(row + 1, 1), Tensor<float>(n.d_beta, 1, columns));
   }
 }
 

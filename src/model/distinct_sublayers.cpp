@@ -19,18 +19,19 @@ std::vector<DistinctSublayer> distinct_sublayers(const ModelPlan& plan) {
   const std::int64_t last = plan.sublayer_count() - 1;
   for (std::int64_t i = 0; i <= last; ++i) {
     const layers::SublayerSettings& settings = plan.sublayers[static_cast<std::size_t>(i)];
-    const bool selects = plan.computes_selection(i);
+    const bool selects = plan.computes_selection(i), backward = plan.sublayer_training(i).backward;
     const auto alike = std::find_if(all.begin(), all.end(), [&](const DistinctSublayer& other) {
       const std::int64_t example = other.sublayers.front();
       return i < last && plan.computes_selection(example) == selects &&
+             plan.sublayer_training(example).backward == backward &&
              work_of(plan.sublayers[static_cast<std::size_t>(example)]) == work_of(settings);
     });
     if (alike != all.end()) {
       alike->sublayers.push_back(i);
       continue;
     }
-    all.push_back({.name = (selects ? "the last block's " : "") + layers::sublayer_name(settings.kind) +
-                           (i == last ? " and the head" : ""),
+    all.push_back({.name = std::string(selects ? "the last block's " : "") + (backward ? "" : "frozen ") +
+                           layers::sublayer_name(settings.kind) + (i == last ? " and the head" : ""),
                    .sublayers = {i}});
   }
   return all;

@@ -3,6 +3,22 @@
 #include "bert_hpc/model/model_parameters.hpp"
 
 namespace bert_hpc::model {
+namespace {
+
+void scale(layers::Work& work, double factor) {
+  for (double* amount : {&work.flops, &work.bytes, &work.attention, &work.moved, &work.head_rows}) *amount *= factor;
+}
+
+/// Of what is trained of a layer.
+layers::LayerCosts trained(layers::LayerCosts costs, const LayerTraining& training) {
+  if (training.backward) {
+    scale(costs.work.backward_weight, training.weights);
+    return costs;
+  }
+  return {.work = {.forward = costs.work.forward, .backward_input = {}, .backward_weight = {}}};
+}
+
+}  // namespace
 
 layers::LayerCosts range_costs(const ModelPlan& plan, const ModelRange& range, const layers::BatchShape& batch,
                                int tensor) {
@@ -14,11 +30,12 @@ layers::LayerCosts range_costs(const ModelPlan& plan, const ModelRange& range, c
     sum.saved_bytes += costs.saved_bytes;
     sum.deferred_bytes += costs.deferred_bytes;
   };
-  if (range.embeddings) add(layers::embeddings_costs(plan.embeddings, batch));
+  if (range.embeddings) add(trained(layers::embeddings_costs(plan.embeddings, batch), plan.embeddings_training()));
   for (std::int64_t i = range.first; i < range.last; ++i) {
-    add(layers::sublayer_costs(plan.sublayers[static_cast<std::size_t>(i)], batch, plan.computes_selection(i)));
+    const layers::SublayerSettings& sublayer = plan.sublayers[static_cast<std::size_t>(i)];
+    add(trained(layers::sublayer_costs(sublayer, batch, plan.computes_selection(i)), plan.sublayer_training(i)));
   }
-  if (range.head) add(layers::head_costs(plan.head, batch));
+  if (range.head) add(trained(layers::head_costs(plan.head, batch), plan.head_training()));
   sum.work /= tensor;
   sum.saved_bytes /= tensor;
   sum.deferred_bytes /= tensor;
@@ -28,9 +45,15 @@ layers::LayerCosts range_costs(const ModelPlan& plan, const ModelRange& range, c
 double range_parameters(const ModelPlan& plan, const ModelRange& range, int tensor) {
   double count = 0;
   for (const core::ParameterSpec& spec : model_parameters(plan, range)) {
-    double size = 1;
-    for (const std::int64_t extent : spec.shape) size *= static_cast<double>(extent);
-    count += size;
+    count += static_cast<double>(core::elements_of(spec.shape));
+  }
+  return count / tensor;
+}
+
+double range_trainable_parameters(const ModelPlan& plan, const ModelRange& range, int tensor) {
+  double count = 0;
+  for (const core::ParameterSpec& spec : model_parameters(plan, range)) {
+    if (spec.trainable) count += static_cast<double>(core::elements_of(spec.shape));
   }
   return count / tensor;
 }
@@ -40,11 +63,17 @@ double rows_into(const ModelPlan& plan, std::int64_t sublayer, const layers::Bat
 }
 
 double training_flops(const ModelPlan& plan, const layers::BatchShape& batch) {
-  double forward = layers::head_costs(plan.head, batch).work.forward.flops;
-  for (const layers::SublayerSettings& sublayer : plan.sublayers) {
-    forward += layers::sublayer_costs(sublayer, batch, false).work.forward.flops;
+  double forward = 0, skipped = 0;
+  const auto add = [&](const layers::LayerCosts& costs, const LayerTraining& training) {
+    const double once = costs.work.forward.flops;
+    forward += once;
+    skipped += training.backward ? (1 - training.weights) * once : 2 * once;
+  };
+  add(layers::head_costs(plan.head, batch), plan.head_training());
+  for (std::int64_t i = 0; i < plan.sublayer_count(); ++i) {
+    add(layers::sublayer_costs(plan.sublayers[static_cast<std::size_t>(i)], batch, false), plan.sublayer_training(i));
   }
-  return 3 * forward;
+  return 3 * forward - skipped;
 }
 
 double seconds(const layers::Work& work, const core::MachineDescription& machine) {

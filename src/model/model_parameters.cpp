@@ -25,7 +25,14 @@ std::vector<core::ParameterSpec> model_parameters(const ModelPlan& plan, const M
     layers::declare_sublayer(plan.sublayers[static_cast<std::size_t>(i)], specs, place);
   }
   if (range.head) layers::declare_head(head_of(plan, range), specs, place);
+  for (core::ParameterSpec& spec : specs) {
+    if (plan.trains) spec.trainable = plan.trains(spec.copy_of.empty() ? spec.name : spec.copy_of);
+  }
   return specs;
+}
+
+void set_sends_gradient(std::vector<ModelRange>& parts, const ModelPlan& plan) {
+  for (ModelRange& part : parts) part.sends_gradient = plan.trains_below(part.first);
 }
 
 std::vector<core::ParameterSpec> model_parameters(const ModelConfig& config, const HeadKind& kind, std::int64_t outputs,

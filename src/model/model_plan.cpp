@@ -1,5 +1,8 @@
 #include "bert_hpc/model/model_plan.hpp"
 
+#include <utility>
+
+#include "bert_hpc/model/model_parameters.hpp"
 #include "families/family.hpp"
 
 namespace bert_hpc::model {
@@ -20,7 +23,43 @@ class Choices {
   core::ProblemList& problems_;
 };
 
+/// Appends what of a layer with these parameters takes part, where a layer below does or not.
+void add_training(const std::vector<core::ParameterSpec>& specs, const Trains& trains,
+                  std::vector<LayerTraining>& training) {
+  LayerTraining layer{.backward = !training.empty() && training.back().backward};
+  double elements = 0, trained = 0;
+  for (const core::ParameterSpec& spec : specs) {
+    const bool changes = trains(spec.copy_of.empty() ? spec.name : spec.copy_of);
+    layer.backward = layer.backward || changes;
+    if (spec.shape.size() != 2) continue;
+    const auto size = static_cast<double>(core::elements_of(spec.shape));
+    elements += size;
+    trained += changes ? size : 0;
+  }
+  layer.weights = trained / elements;
+  training.push_back(layer);
+}
+
 }  // namespace
+
+void set_trains(ModelPlan& plan, Trains trains) {
+  plan.trains = std::move(trains);
+  plan.training.clear();
+  if (!plan.trains) return;
+  std::vector<core::ParameterSpec> specs;
+  layers::Embeddings::declare(plan.embeddings, specs);
+  add_training(specs, plan.trains, plan.training);
+  for (const layers::SublayerSettings& sublayer : plan.sublayers) {
+    specs.clear();
+    layers::declare_sublayer(sublayer, specs);
+    add_training(specs, plan.trains, plan.training);
+  }
+  specs.clear();
+  ModelRange apart = whole(plan);
+  apart.decoder_apart = true;  // a tied decoder is a product of the head
+  layers::declare_head(head_of(plan, apart), specs);
+  add_training(specs, plan.trains, plan.training);
+}
 
 void check(const ModelPlan& plan, core::ProblemList& problems) {
   using namespace layers;

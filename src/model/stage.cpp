@@ -7,6 +7,25 @@
 #include "bert_hpc/ops/activation.hpp"
 
 namespace bert_hpc::model {
+namespace {
+
+/// Elements of the arena that the trainable ones of these parameters take; begin is -1 where none is.
+struct TrainableRange {
+  std::int64_t begin = -1, end = -1;
+};
+
+TrainableRange trainable_range(const core::ParameterStore& parameters, const std::vector<core::ParameterSpec>& specs) {
+  TrainableRange range;
+  for (const core::ParameterSpec& spec : specs) {
+    const core::ParameterSlice& slice = parameters.slices()[static_cast<std::size_t>(parameters.find(spec.name))];
+    if (!slice.trainable) continue;
+    if (range.begin < 0) range.begin = slice.offset;
+    range.end = slice.offset + slice.size;
+  }
+  return range;
+}
+
+}  // namespace
 
 Stage::Stage(const ModelConfig& config, const HeadKind& kind, std::int64_t outputs, const ModelRange& range,
              const core::ParameterStore& parameters, const layers::TensorGroup& group, DataType storage,
@@ -16,22 +35,21 @@ Stage::Stage(const ModelConfig& config, const HeadKind& kind, std::int64_t outpu
 Stage::Stage(const ModelPlan& plan, const ModelRange& range, const core::ParameterStore& parameters,
              const layers::TensorGroup& group, bool fuses_row_sums)
     : plan_(plan), range_(range), group_(group) {
-  const auto slice = [&parameters](const std::string& name) {
-    return parameters.slices()[static_cast<std::size_t>(parameters.find(name))];
-  };
   for (std::int64_t i = range.first; i < range.last; ++i) {
     layers::SublayerSettings settings = plan_.sublayers[static_cast<std::size_t>(i)];
     settings.fuses_row_sums = fuses_row_sums;
     std::vector<core::ParameterSpec> of_sublayer;
     layers::declare_sublayer(settings, of_sublayer);
     sublayers_.push_back(layers::make_sublayer(settings, parameters, group));
-    sublayer_begin_.push_back(slice(of_sublayer.front().name).offset);
+    sublayer_begin_.push_back(trainable_range(parameters, of_sublayer).begin);
   }
-  const std::vector<core::ParameterSpec> own = model_parameters(plan_, range);
-  const core::ParameterSlice last = slice(own.back().name);
-  arena_begin_ = slice(own.front().name).offset;
-  arena_end_ = last.offset + last.size;
+  const TrainableRange own = trainable_range(parameters, model_parameters(plan_, range));
+  arena_begin_ = own.begin < 0 ? parameters.trainable_size() : own.begin;
+  arena_end_ = own.begin < 0 ? parameters.trainable_size() : own.end;
   if (range.embeddings) {
+    std::vector<core::ParameterSpec> of_embeddings;
+    layers::Embeddings::declare(plan_.embeddings, of_embeddings);
+    embeddings_begin_ = trainable_range(parameters, of_embeddings).begin;
     embeddings_.emplace(plan_.embeddings, parameters, group);
   }
   if (range.head) {
@@ -42,8 +60,11 @@ Stage::Stage(const ModelPlan& plan, const ModelRange& range, const core::Paramet
     std::vector<core::ParameterSpec> of_head;
     layers::declare_head(settings, of_head);
     head_ = layers::make_head(settings, parameters, group);
-    head_begin_ = slice(of_head.front().name).offset;
+    head_begin_ = trainable_range(parameters, of_head).begin;
   }
+  if (trains_embeddings() || sends_gradient()) return;
+  while (first_backward_ < sublayers_.size() && sublayer_begin_[first_backward_] < 0) ++first_backward_;
+  if (first_backward_ == sublayers_.size() && head_begin_ < 0) ++first_backward_;
 }
 
 std::vector<layers::LinearWeight> Stage::block_weights() const {
@@ -63,9 +84,10 @@ std::vector<layers::LinearWeight> Stage::linear_weights() const {
 }
 
 std::vector<std::int64_t> Stage::finished_begins() const {
-  std::vector<std::int64_t> begins = sublayer_begin_;
-  if (range_.embeddings) begins.insert(begins.begin(), arena_begin_);
-  if (range_.head) begins.push_back(head_begin_);
+  std::vector<std::int64_t> begins = {embeddings_begin_};
+  begins.insert(begins.end(), sublayer_begin_.begin(), sublayer_begin_.end());
+  begins.push_back(head_begin_);
+  std::erase(begins, -1);
   return begins;
 }
 
@@ -115,26 +137,30 @@ void Stage::backward(layers::Engine& engine, const layers::StepContext& context,
     d_y = group_.first(ping_pong[turn], s.selection.rows.count);
     turn = 1 - turn;
     head_->backward_input(engine, context, *s.head, d_y);
-    head_->backward_weight(engine, *s.head, s.sublayers.back()->output);
-    finished(head_begin_);
+    if (head_begin_ >= 0) {
+      head_->backward_weight(engine, *s.head, s.sublayers.back()->output);
+      finished(head_begin_);
+    }
   }
-  for (std::size_t i = sublayers_.size(); i-- > 0;) {
-    const bool sent = i == 0 && !range_.embeddings;
+  for (std::size_t i = sublayers_.size(); i-- > first_backward_;) {
+    const bool sent = i == 0 && sends_gradient();
     const Matrix d_x = sent ? s.d_input : group_.first(ping_pong[turn], rows_into(s, i, tokens));
     const std::int64_t sublayer_mark = workspace.mark();
     layers::Sublayer::WeightGradientInputs& deferred = *undeferred_.sublayers[i];
     sublayers_[i]->allocate_deferred(workspace, tokens, selection(s, i), deferred);
     sublayers_[i]->backward_input(engine, context, selection(s, i), *s.sublayers[i], d_y, deferred, d_x, workspace);
-    sublayers_[i]->backward_weight(engine, selection(s, i), *s.sublayers[i], deferred, sublayer_input(s, i));
+    if (sublayer_begin_[i] >= 0) {
+      sublayers_[i]->backward_weight(engine, selection(s, i), *s.sublayers[i], deferred, sublayer_input(s, i));
+    }
     workspace.release(sublayer_mark);
-    finished(sublayer_begin_[i]);
+    if (sublayer_begin_[i] >= 0) finished(sublayer_begin_[i]);
     progress();
     d_y = d_x;
     turn = 1 - turn;
   }
-  if (range_.embeddings) {
+  if (trains_embeddings()) {
     embeddings_->backward_weight(context, s.embeddings, d_y);
-    finished(arena_begin_);
+    finished(embeddings_begin_);
   }
   workspace.release(mark);
 }
@@ -149,11 +175,11 @@ void Stage::backward_input(layers::Engine& engine, const layers::StepContext& co
   allocate_deferred(workspace, context.batch.tokens.count, s, k);
   allocate_send_buffer(workspace, context.batch.tokens.count, s);
   workspace.release(training_.scratch_begin);
-  Matrix d_y = range_.head ? k.d_outputs.back() : d_output(slot);
+  Matrix d_y = range_.head ? k.d_inputs.back() : d_output(slot);
   if (range_.head) head_->backward_input(engine, context, *s.head, d_y);
-  for (std::size_t i = sublayers_.size(); i-- > 0;) {
-    // d_outputs begins with the embeddings' where they are here, else with the first sublayer's own.
-    const Matrix d_x = range_.embeddings ? k.d_outputs[i] : i > 0 ? k.d_outputs[i - 1] : s.d_input;
+  for (std::size_t i = sublayers_.size(); i-- > first_backward_;) {
+    const bool sent = i == 0 && sends_gradient();
+    const Matrix d_x = sent ? s.d_input : k.d_inputs[i];
     sublayers_[i]->backward_input(engine, context, selection(s, i), *s.sublayers[i], d_y, *k.sublayers[i], d_x,
                                   workspace);
     progress();
@@ -166,18 +192,19 @@ void Stage::backward_weight(layers::Engine& engine, const layers::StepContext& c
                             int slot, int deferred) {
   const Slot& s = at(slot);
   const DeferredGradients& k = deferred_[static_cast<std::size_t>(deferred)];
-  if (range_.head) {
+  if (head_begin_ >= 0) {
     head_->backward_weight(engine, *s.head, s.sublayers.back()->output);
     finished(head_begin_);
   }
-  for (std::size_t i = sublayers_.size(); i-- > 0;) {
+  for (std::size_t i = sublayers_.size(); i-- > first_backward_;) {
+    if (sublayer_begin_[i] < 0) continue;
     sublayers_[i]->backward_weight(engine, selection(s, i), *s.sublayers[i], *k.sublayers[i], sublayer_input(s, i));
     finished(sublayer_begin_[i]);
     progress();
   }
-  if (range_.embeddings) {
-    embeddings_->backward_weight(context, s.embeddings, k.d_outputs.front());
-    finished(arena_begin_);
+  if (trains_embeddings()) {
+    embeddings_->backward_weight(context, s.embeddings, k.d_inputs.front());
+    finished(embeddings_begin_);
   }
 }
 

@@ -17,7 +17,7 @@ std::int64_t aligned(std::int64_t bytes) {
 }  // namespace
 
 void Stage::allocate_send_buffer(core::Workspace& workspace, std::int64_t tokens, Slot& slot) {
-  if (range_.embeddings) return;
+  if (!sends_gradient()) return;
   workspace.release(training_.send_buffers_begin + next_send_buffer_ * training_.send_buffer_size);
   slot.d_input = group_.take(workspace, rows_into(slot, 0, tokens), plan_.embeddings.hidden, plan_.embeddings.storage);
   next_send_buffer_ = 1 - next_send_buffer_;
@@ -31,21 +31,22 @@ void Stage::allocate_ping_pong(core::Workspace& workspace, std::int64_t tokens, 
     ping_pong[i] = group_.take(workspace, most, plan_.embeddings.hidden, plan_.embeddings.storage);
 }
 
-/// Without a backward pass the results of a sublayer are needed by the next one only: two regions alternate. Sublayers
-/// that compute a selection, with fewer rows in more tensors, follow them.
-void Stage::allocate_forward_only(core::Workspace& workspace, std::int64_t tokens, Slot& slot) const {
+/// Without a backward pass, as the first `count` sublayers are then, the results of a sublayer are needed by the next
+/// one only: two regions alternate. Sublayers that compute a selection, with fewer rows in more tensors, follow them.
+void Stage::allocate_forward_only(core::Workspace& workspace, std::int64_t tokens, std::size_t count,
+                                  std::int64_t dropout_tiles, Slot& slot) const {
   const auto allocate = [&](std::size_t i, std::int64_t begin) {
     workspace.release(begin);
-    sublayers_[i]->allocate_saved(workspace, tokens, selection(slot, i), 0, *slot.sublayers[i]);
+    sublayers_[i]->allocate_saved(workspace, tokens, selection(slot, i), dropout_tiles, *slot.sublayers[i]);
     return workspace.mark();
   };
   const std::int64_t begin = workspace.mark();
   std::int64_t sizes[2] = {0, 0};
-  for (std::size_t i = 0; i < sublayers_.size(); ++i) {
+  for (std::size_t i = 0; i < count; ++i) {
     if (selection(slot, i) == nullptr) sizes[i % 2] = std::max(sizes[i % 2], allocate(i, begin) - begin);
   }
   std::int64_t end = begin + sizes[0] + sizes[1];
-  for (std::size_t i = 0; i < sublayers_.size(); ++i) {
+  for (std::size_t i = 0; i < count; ++i) {
     if (selection(slot, i) == nullptr) {
       allocate(i, i % 2 == 0 ? begin : begin + sizes[0]);
     } else {
@@ -64,7 +65,7 @@ Stage::Slot Stage::make_slot() const {
 
 Stage::DeferredGradients Stage::make_deferred() const {
   DeferredGradients deferred;
-  deferred.d_outputs.reserve(sublayers_.size() + 1);
+  deferred.d_inputs.reserve(sublayers_.size() + 1);
   for (const auto& sublayer : sublayers_) deferred.sublayers.push_back(sublayer->make_deferred());
   return deferred;
 }
@@ -75,8 +76,10 @@ void Stage::allocate_slot(core::Workspace& workspace, std::int64_t tokens, bool 
   } else {
     slot.input = group_.take(workspace, rows_into(slot, 0, tokens), plan_.embeddings.hidden, plan_.embeddings.storage);
   }
-  if (!training) allocate_forward_only(workspace, tokens, slot);
-  for (std::size_t i = 0; training && i < sublayers_.size(); ++i) {
+  const std::size_t forward_only = training ? std::min(first_backward_, sublayers_.size()) : sublayers_.size();
+  // Forward of a training needs room for what dropout keeps, even where backward does not read it.
+  allocate_forward_only(workspace, tokens, forward_only, training ? training_.dropout_tiles : 0, slot);
+  for (std::size_t i = forward_only; i < sublayers_.size(); ++i) {
     sublayers_[i]->allocate_saved(workspace, tokens, selection(slot, i), training_.dropout_tiles, *slot.sublayers[i]);
   }
   if (range_.head) head_->allocate_saved(workspace, slot.selection.rows.count, *slot.head);
@@ -86,12 +89,12 @@ void Stage::allocate_deferred(core::Workspace& workspace, std::int64_t tokens, c
                               DeferredGradients& deferred) const {
   const std::int64_t hidden = plan_.embeddings.hidden;
   // Gradients between the parts of this stage; that of the last output, without a head, is the caller's.
-  const std::size_t first = range_.embeddings ? 0 : 1, last = range_.head ? sublayers_.size() : sublayers_.size() - 1;
-  deferred.d_outputs.clear();
-  for (std::size_t i = first; i <= last; ++i) {
-    deferred.d_outputs.push_back(group_.take(workspace, rows_into(slot, i, tokens), hidden, plan_.embeddings.storage));
+  const std::size_t first = std::max<std::size_t>(first_backward_, sends_gradient() ? 1 : 0);
+  deferred.d_inputs.assign(sublayers_.size() + (range_.head ? 1 : 0), Matrix());
+  for (std::size_t i = first; i < deferred.d_inputs.size(); ++i) {
+    deferred.d_inputs[i] = group_.take(workspace, rows_into(slot, i, tokens), hidden, plan_.embeddings.storage);
   }
-  for (std::size_t i = 0; i < sublayers_.size(); ++i) {
+  for (std::size_t i = first_backward_; i < sublayers_.size(); ++i) {
     sublayers_[i]->allocate_deferred(workspace, tokens, selection(slot, i), *deferred.sublayers[i]);
   }
 }
@@ -107,7 +110,9 @@ void Stage::plan_slots(core::Workspace& workspace, const layers::BatchBounds& bo
   layout.slots_begin = aligned(workspace.mark());
   allocate_slot(workspace, bounds.tokens, memory.training, slot);
   layout.slot_size = aligned(workspace.mark() - layout.slots_begin);
-  for (const auto& saved : slot.sublayers) layout.dropout_bytes += memory.slots * saved->dropout_bytes;
+  for (std::size_t i = first_backward_; i < slot.sublayers.size(); ++i) {
+    layout.dropout_bytes += memory.slots * slot.sublayers[i]->dropout_bytes;
+  }
   layout.deferred_begin = layout.slots_begin + memory.slots * layout.slot_size;
   if (memory.deferred > 0) {
     DeferredGradients deferred = make_deferred();
@@ -119,7 +124,7 @@ void Stage::plan_slots(core::Workspace& workspace, const layers::BatchBounds& bo
   while (std::ssize(slots_) < memory.slots) slots_.push_back(make_slot());
   while (std::ssize(deferred_) < memory.deferred) deferred_.push_back(make_deferred());
   layout.send_buffers_begin = layout.deferred_begin + memory.deferred * layout.deferred_size;
-  if (memory.training && !range_.embeddings) {
+  if (memory.training && sends_gradient()) {
     const std::int64_t rows = rows_into(slot, 0, bounds.tokens);
     layout.send_buffer_size =
         aligned(group_.capacity(rows) * plan_.embeddings.hidden * core::bytes_of(plan_.embeddings.storage));
@@ -136,8 +141,8 @@ void Stage::plan_scratch(core::Workspace& workspace, const layers::BatchBounds& 
   slot.selection.rows.count = bounds.selected;
   undeferred_ = make_deferred();
   Matrix ping_pong[2];
-  if (training_.deferred == 0) allocate_ping_pong(workspace, bounds.tokens, slot, ping_pong);
-  for (std::size_t i = 0; i < sublayers_.size(); ++i) {
+  if (training_.deferred == 0 && has_backward()) allocate_ping_pong(workspace, bounds.tokens, slot, ping_pong);
+  for (std::size_t i = first_backward_; i < sublayers_.size(); ++i) {
     const std::int64_t mark = workspace.mark();
     if (training_.deferred == 0) {
       sublayers_[i]->allocate_deferred(workspace, bounds.tokens, selection(slot, i), *undeferred_.sublayers[i]);

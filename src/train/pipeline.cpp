@@ -109,14 +109,25 @@ void Pipeline::evaluate(layers::Engine engine, std::span<const layers::StepConte
 void Pipeline::execute(const Instruction& instruction) {
   if (computes(instruction)) return compute(instruction);
   const Transfer transfer = transfer_of(instruction, settings_.stages, settings_.stage);
-  if (transfer.send && !absent(transfer.send->micro_batch)) send(*transfer.send);
-  if (transfer.receive && !absent(transfer.receive->micro_batch)) receive(*transfer.receive);
+  if (transfer.send && is_sent(*transfer.send)) send(*transfer.send);
+  if (transfer.receive && is_received(*transfer.receive)) receive(*transfer.receive);
+}
+
+bool Pipeline::is_sent(const Message& message) const {
+  const bool computed = message.forward || part(message.virtual_stage).stage->sends_gradient();
+  return computed && !absent(message.micro_batch);
+}
+
+bool Pipeline::is_received(const Message& message) const {
+  const bool needed = message.forward || part(message.virtual_stage).stage->has_backward();
+  return needed && !absent(message.micro_batch);
 }
 
 void Pipeline::compute(const Instruction& instruction) {
   Part& own = part(instruction.virtual_stage);
   const bool last_half = instruction.kind == Kind::backward || instruction.kind == Kind::backward_weight;
-  if (!absent(instruction.micro_batch)) {
+  const bool forward_only = !own.stage->has_backward();
+  if (!absent(instruction.micro_batch) && (instruction.kind == Kind::forward || !forward_only)) {
     if (instruction.kind == Kind::forward) {
       forward(own, instruction);
     } else if (instruction.kind == Kind::backward_weight) {

@@ -54,7 +54,14 @@ class Embeddings {
   void look_up(const core::MicroBatch& batch, SavedActivations& saved) const;
   /// Without token types a table without rows.
   Tensor<const float> types() const { return type_ < 0 ? Tensor<const float>() : parameters_.value(type_); }
-  Tensor<float> type_gradients() const { return type_ < 0 ? Tensor<float>() : parameters_.gradient(type_); }
+  /// Without rows where there is no such table or it is frozen.
+  Tensor<float> table_gradient(int table) const {
+    return table >= 0 && parameters_.is_trainable(table) ? parameters_.gradient(table) : Tensor<float>();
+  }
+  bool trains_tables() const {
+    return parameters_.is_trainable(word_) || parameters_.is_trainable(position_) ||
+           (type_ >= 0 && parameters_.is_trainable(type_));
+  }
 
   EmbeddingsSettings settings_;
   const core::ParameterStore& parameters_;

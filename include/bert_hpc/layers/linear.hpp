@@ -59,12 +59,14 @@ class Linear {
   void backward_input(const Engine& engine, ConstMatrix d_y, ops::Activation activation, ConstMatrix pre,
                       Matrix d_pre) const;
 
-  /// Adds d_yᵀ·x to the weight's gradient and the column sums of d_y to the bias's.
+  /// Adds d_yᵀ·x to the weight's gradient and the column sums of d_y to the bias's. What is frozen has no gradient, and
+  /// of a frozen weight no product is computed.
   void backward_weight(const Engine& engine, ConstMatrix d_y, ConstMatrix x) const;
   /// The weight's gradient alone: kernels of the caller add to the bias's.
   void backward_weight_without_bias(const Engine& engine, ConstMatrix d_y, ConstMatrix x) const;
 
   const float* bias() const { return has_bias() ? parameters_->value(bias_).data : nullptr; }  ///< (out) or null
+  /// (out); null without a bias and with a frozen one.
   float* bias_gradient() const { return has_bias() ? parameters_->gradient(bias_).data : nullptr; }
 
   /// For planning. `selected`: applied to the rows that the head reads.

@@ -112,7 +112,7 @@ class TensorGroup {
 struct NormGradient {
   ConstMatrix d_y, z;  // (rows, hidden)
   const float *mean = nullptr, *rstd = nullptr;
-  float *d_gamma = nullptr, *d_beta = nullptr;
+  float *d_gamma = nullptr, *d_beta = nullptr;  // null: frozen
 };
 
 /// Collective. Adds the gradients of at most two layer norms, summed over the rows of all ranks: the same on each.

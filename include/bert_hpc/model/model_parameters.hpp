@@ -25,6 +25,9 @@ std::vector<core::ParameterSpec> model_parameters(const ModelConfig& config, con
 std::vector<core::ParameterSpec> model_parameters(const ModelConfig& config, const HeadKind& kind,
                                                   std::int64_t outputs);
 
+/// States of each of a model's parts, in the order of a forward pass, whether it needs the gradient at its input.
+void set_sends_gradient(std::vector<ModelRange>& parts, const ModelPlan& plan);
+
 /// Fresh parameters as Hugging Face initialises them: normal(0, initializer_range) weights, zero biases, layer norms at
 /// one, the padding row of the word embeddings at zero. A value depends on (seed, parameter's name, element of the
 /// whole parameter) alone; a copy has the values of what it is a copy of.

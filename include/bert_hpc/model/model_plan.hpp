@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,15 @@ namespace bert_hpc::model {
 
 using HeadKind = layers::HeadKind;
 
+/// Does a training change the whole parameter of this name?
+using Trains = std::function<bool(const std::string& name)>;
+
+/// What of a layer takes part in a training.
+struct LayerTraining {
+  bool backward = true;  ///< it trains a parameter, or a layer below it does: it has a backward pass
+  double weights = 1;    ///< the share of its matrices' elements that is trained
+};
+
 struct ModelPlan {
   layers::EmbeddingsSettings embeddings;
   std::vector<layers::SublayerSettings> sublayers;  ///< in the order of a forward pass
@@ -22,6 +32,15 @@ struct ModelPlan {
   /// tokens' keys and values.
   std::int64_t selects_from = 0;
   layers::HeadSettings head;
+  // What a training changes, of set_trains(); both empty: everything.
+  Trains trains{};
+  std::vector<LayerTraining> training{};  ///< of the embeddings, the sublayers and the head
+
+  LayerTraining embeddings_training() const { return training_of(0); }
+  LayerTraining sublayer_training(std::int64_t sublayer) const { return training_of(1 + sublayer); }
+  LayerTraining head_training() const { return training_of(1 + sublayer_count()); }
+  /// Is a layer trained that comes before this sublayer?
+  bool trains_below(std::int64_t sublayer) const { return training_of(sublayer).backward; }
 
   std::int64_t sublayer_count() const { return std::ssize(sublayers); }
   /// Does this sublayer compute only the rows that the head reads?
@@ -31,12 +50,21 @@ struct ModelPlan {
 
   double hidden() const { return static_cast<double>(embeddings.hidden); }
   double element_bytes() const { return static_cast<double>(core::bytes_of(embeddings.storage)); }  ///< of activations
+
+ private:
+  LayerTraining training_of(std::int64_t layer) const {
+    return training.empty() ? LayerTraining() : training[static_cast<std::size_t>(layer)];
+  }
 };
 
 /// By the family of the configuration. `outputs`: labels, unused where the outputs are the vocabulary. `storage`: of
 /// activations. Throws Error(input) where the plan holds what no layer computes.
 ModelPlan make_plan(const ModelConfig& config, const HeadKind& kind, std::int64_t outputs,
                     core::DataType storage = core::DataType::fp32);
+
+/// Freezes the parameters that a training does not change: model_parameters() and costs follow. A copy of a parameter
+/// is trained as its original is.
+void set_trains(ModelPlan& plan, Trains trains);
 
 /// Adds one sentence to `problems` for each choice in the plan that no layer computes.
 void check(const ModelPlan& plan, core::ProblemList& problems);

@@ -21,6 +21,8 @@ struct ModelRange {
   /// embeddings, so that the gradients of the two uses are summed apart, as they are where the two lie in different
   /// stages.
   bool decoder_apart = false;
+  /// Without embeddings: is the gradient at its input needed? Not where everything below is frozen.
+  bool sends_gradient = true;
 
   std::int64_t sublayers() const { return last - first; }
   bool operator==(const ModelRange&) const = default;

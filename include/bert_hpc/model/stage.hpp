@@ -9,6 +9,10 @@
 // in regions of their own, fewer than the slots. What d_input() gives is outside the slot, so that it can be on its way
 // while the slot is used again: two such tensors take turns.
 //
+// Backward ends at the lowest part with a trainable parameter, unless the gradient at the stage's input is needed.
+// Below it nothing is kept of a forward pass, and a stage that lies below all trainable parameters has no backward
+// pass.
+//
 // A stage may be shared out over a tensor group (layers/tensor_group.hpp): "rows" below are then this rank's piece of
 // the token rows, and every pass is collective over the group.
 #pragma once
@@ -60,7 +64,12 @@ class Stage {
   std::vector<layers::LinearWeight> block_weights() const;
   /// Those and the head's: of every matrix product here.
   std::vector<layers::LinearWeight> linear_weights() const;
-  /// Elements [begin, end) of the arena that this stage's parameters take.
+  /// Has it a backward pass, and does that compute d_input()?
+  bool has_backward() const { return trains_embeddings() || first_backward_ <= sublayers_.size(); }
+  bool sends_gradient() const { return !range_.embeddings && range_.sends_gradient; }
+
+  /// Elements [begin, end) of the arena that this stage's trainable parameters take. Without any, both are the end of
+  /// all trainable parameters.
   std::int64_t arena_begin() const { return arena_begin_; }
   std::int64_t arena_end() const { return arena_end_; }
   /// What the backward passes call `finished` with, ascending.
@@ -106,7 +115,7 @@ class Stage {
   Matrix input(int slot) const { return at(slot).input; }
   Matrix output(int slot) const;  ///< stays until it is overwritten as d_output
   Matrix d_output(int slot) const { return output(slot); }
-  Matrix d_input(int slot) const { return at(slot).d_input; }
+  Matrix d_input(int slot) const { return at(slot).d_input; }  ///< where sends_gradient()
   /// Which of the two tensors, 0 or 1, the next backward pass writes its d_input to.
   int next_send_buffer() const { return next_send_buffer_; }
 
@@ -127,7 +136,7 @@ class Stage {
     std::unique_ptr<layers::Head::SavedActivations> head;  // null where the head is elsewhere
   };
   struct DeferredGradients {
-    std::vector<Matrix> d_outputs;  // of the embeddings, if here, then of each sublayer but a last one without head
+    std::vector<Matrix> d_inputs;  // of each sublayer with a backward pass, but what is sent, and of the head if here
     std::vector<std::unique_ptr<layers::Sublayer::WeightGradientInputs>> sublayers;
   };
   /// Where slots lie in the workspace, bytes.
@@ -151,6 +160,7 @@ class Stage {
                                                                                         : tokens;
   }
   ConstMatrix sublayer_input(const Slot& slot, std::size_t sublayer) const;
+  bool trains_embeddings() const { return embeddings_begin_ >= 0; }
   void progress() const {
     if (progress_) progress_();
   }
@@ -159,7 +169,8 @@ class Stage {
   Slot make_slot() const;
   DeferredGradients make_deferred() const;
   void allocate_slot(core::Workspace& workspace, std::int64_t tokens, bool training, Slot& slot) const;
-  void allocate_forward_only(core::Workspace& workspace, std::int64_t tokens, Slot& slot) const;
+  void allocate_forward_only(core::Workspace& workspace, std::int64_t tokens, std::size_t count,
+                             std::int64_t dropout_tiles, Slot& slot) const;
   void allocate_deferred(core::Workspace& workspace, std::int64_t tokens, const Slot& slot,
                          DeferredGradients& deferred) const;
   void plan_slots(core::Workspace& workspace, const layers::BatchBounds& bounds, const StageMemory& memory);
@@ -170,9 +181,13 @@ class Stage {
   layers::TensorGroup group_;
   std::optional<layers::Embeddings> embeddings_;
   std::vector<std::unique_ptr<layers::Sublayer>> sublayers_;
-  std::unique_ptr<layers::Head> head_;        // null where it is elsewhere
-  std::vector<std::int64_t> sublayer_begin_;  // arena offset of each sublayer's first parameter
-  std::int64_t head_begin_ = 0, arena_begin_ = 0, arena_end_ = 0;
+  std::unique_ptr<layers::Head> head_;  // null where it is elsewhere
+  // Arena offset of the first trainable parameter of each part; -1: it has none.
+  std::vector<std::int64_t> sublayer_begin_;
+  std::int64_t embeddings_begin_ = -1, head_begin_ = -1;
+  std::int64_t arena_begin_ = 0, arena_end_ = 0;
+  /// The lowest sublayer with a backward pass; the number of sublayers: the head alone has one; one more: nothing has.
+  std::size_t first_backward_ = 0;
   Layout training_, evaluation_;
   int next_send_buffer_ = 0;
   std::function<void()> progress_;

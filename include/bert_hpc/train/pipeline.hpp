@@ -5,6 +5,9 @@
 // One schedule, that of the largest step, serves every step: all ranks skip the instructions of micro-batches that a
 // step lacks or that have no sequences, which keeps the order free of deadlocks. Sends are started at once and waited
 // for when their memory is needed again, so a send never waits for its receive.
+//
+// Stages below all trainable parameters have no backward pass, and the stage above them sends no gradient down: the two
+// ends of such a message skip it alike. Taking messages away from a schedule without deadlocks gives no deadlock.
 #pragma once
 
 #include <cstdint>
@@ -83,6 +86,9 @@ class Pipeline {
              std::span<const model::StageMemory> memory);
   /// True if the micro-batch is not in this step or has no sequences.
   bool absent(int micro_batch) const;
+  /// Both ends of a message know the same: a gradient is sent where the receiver trains something or sends it on.
+  bool is_sent(const Message& message) const;
+  bool is_received(const Message& message) const;
   void execute(const Instruction& instruction);
   void compute(const Instruction& instruction);
   void forward(Part& part, const Instruction& instruction);
@@ -96,6 +102,7 @@ class Pipeline {
   void finish();
   void progress();
   Part& part(int virtual_stage) { return parts_[static_cast<std::size_t>(virtual_stage)]; }
+  const Part& part(int virtual_stage) const { return parts_[static_cast<std::size_t>(virtual_stage)]; }
   const layers::StepContext& context(int micro_batch) const { return contexts_[static_cast<std::size_t>(micro_batch)]; }
   static int slot(const Part& part, int micro_batch) { return micro_batch % part.slots; }
   static int deferred(const Part& part, int micro_batch) { return micro_batch % part.deferred; }

@@ -127,6 +127,39 @@ TEST_CASE("A layer of the encoder may replace its gradient, another one adds to 
   }
 }
 
+TEST_CASE("A frozen weight needs no product for its gradient, a frozen bias no sums", "[layers][linear]") {
+  const Matrix x = Matrix::random(rows, in, 2), d_y = Matrix::random(rows, out, 3);
+  const auto attention = ops::make_attention();
+  for (const std::string frozen : {"weight", "bias", "both", "none"}) {
+    std::vector<core::ParameterSpec> specs = {{"weight", {out, in}}, {"bias", {out}, false}};
+    for (core::ParameterSpec& spec : specs) spec.trainable = spec.name != frozen && frozen != "both";
+    test::Arenas arenas;
+    const core::ParameterStore store(specs, core::ParameterStore::Arenas::with_gradients, {}, arenas.memory());
+    tests::RecordedProduct products(ops::make_matrix_product(test::independent_products()));
+    products.reserve({.rows = rows, .in = in, .out = out});
+    const layers::Engine engine{products, *attention};
+    const layers::Linear layer(store, {.weight = "weight", .bias = "bias"});
+    layer.backward_weight(engine, d_y, x);
+    const bool weight = frozen == "bias" || frozen == "none", bias = frozen == "weight" || frozen == "none";
+    CHECK(products.requested().empty() == !weight);
+    CHECK((layer.bias_gradient() != nullptr) == bias);
+    if (weight) {
+      CHECK(test::largest_difference(store.gradient(store.find("weight")), [&](std::int64_t o, std::int64_t i) {
+              double sum = 0.0;
+              for (std::int64_t r = 0; r < rows; ++r) sum += static_cast<double>(d_y(r, o)) * x(r, i);
+              return sum;
+            }) < tolerance);
+    }
+    if (bias) {
+      CHECK(test::largest_difference(store.gradient(store.find("bias")), [&](std::int64_t, std::int64_t o) {
+              double sum = 0.0;
+              for (std::int64_t r = 0; r < rows; ++r) sum += d_y(r, o);
+              return sum;
+            }) < tolerance);
+    }
+  }
+}
+
 TEST_CASE("Only layers of the encoder compute in FP8", "[layers][linear]") {
   Layers l;
   const auto plain = ops::make_matrix_product(test::independent_products(), {.compute = core::DataType::bf16});

@@ -56,16 +56,25 @@ std::unique_ptr<tests::HostBatch> make_batch(unsigned seed) {
   return batch;
 }
 
+float largest_difference(const std::vector<float>& a, const std::vector<float>& b) {
+  float largest = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::abs(a[i] - b[i]));
+  return largest;
+}
+
 // Stages of a model over one store, as virtual stages of one rank, with what runs them.
 class Stages {
  public:
-  Stages(HeadKind kind, std::vector<ModelRange> ranges, bool apart)
-      : store_(specs(kind, ranges), core::ParameterStore::Arenas::with_gradients),
+  Stages(HeadKind kind, std::vector<ModelRange> ranges, bool apart, const model::Trains& trains = {})
+      : Stages(plan_of(kind, trains), std::move(ranges), apart) {}
+  Stages(const model::ModelPlan& plan, std::vector<ModelRange> ranges, bool apart)
+      : store_(specs(plan, ranges), core::ParameterStore::Arenas::with_gradients),
         products_(ops::make_matrix_product(test::independent_products())),
         attention_(ops::make_attention()),
         apart_(apart) {
     model::initialize_parameters(store_, small_config(), 5);
-    for (const ModelRange& range : ranges) stages_.emplace_back(small_config(), kind, outputs, range, store_);
+    model::set_sends_gradient(ranges, plan);
+    for (const ModelRange& range : ranges) stages_.emplace_back(plan, range, store_);
     const layers::BatchBounds bounds{.tokens = 60, .sequences = 5, .max_length = 12, .selected = 60};
     const std::vector<model::StageMemory> memory(ranges.size(),
                                                  {.slots = micro_batches, .deferred = apart ? micro_batches : 0});
@@ -93,7 +102,10 @@ class Stages {
   void backward(const layers::StepContext& context, int slot) {
     layers::Engine engine{*products_, *attention_};
     for (std::size_t i = stages_.size(); i-- > 0;) {
-      if (i + 1 < stages_.size()) copy(stages_[i + 1].d_input(slot).as<float>(), stages_[i].d_output(slot).as<float>());
+      const bool receives = i + 1 < stages_.size() && stages_[i + 1].sends_gradient();
+      CHECK(stages_[i].has_backward() == (receives || i + 1 == stages_.size()));
+      if (receives) copy(stages_[i + 1].d_input(slot).as<float>(), stages_[i].d_output(slot).as<float>());
+      if (!stages_[i].has_backward()) continue;
       if (apart_) {
         stages_[i].backward_input(engine, context, workspace_, slot, slot);
       } else {
@@ -106,6 +118,7 @@ class Stages {
   void backward_weight(const layers::StepContext& context, int slot) {
     layers::Engine engine{*products_, *attention_};
     for (model::Stage& stage : stages_) {
+      if (!stage.has_backward()) continue;
       std::int64_t before = stage.arena_end();
       const auto finished = [&](std::int64_t begin) {
         CHECK(begin < before);
@@ -119,6 +132,7 @@ class Stages {
   std::map<std::string, std::vector<float>> gradients() const {
     std::map<std::string, std::vector<float>> result;
     for (const core::ParameterSlice& slice : store_.slices()) {
+      if (!slice.trainable) continue;
       result[slice.name] = test::copy_of(store_.gradients().data() + slice.offset, slice.size);
     }
     return result;
@@ -126,10 +140,15 @@ class Stages {
   std::int64_t workspace_bytes() const { return workspace_.bytes(); }
 
  private:
-  static std::vector<core::ParameterSpec> specs(HeadKind kind, const std::vector<ModelRange>& ranges) {
+  static model::ModelPlan plan_of(HeadKind kind, const model::Trains& trains) {
+    model::ModelPlan plan = model::make_plan(small_config(), kind, outputs);
+    model::set_trains(plan, trains);
+    return plan;
+  }
+  static std::vector<core::ParameterSpec> specs(const model::ModelPlan& plan, const std::vector<ModelRange>& ranges) {
     std::vector<core::ParameterSpec> all;
     for (const ModelRange& range : ranges) {
-      const auto part = model::model_parameters(small_config(), kind, outputs, range);
+      const auto part = model::model_parameters(plan, range);
       all.insert(all.end(), part.begin(), part.end());
     }
     return all;
@@ -187,6 +206,60 @@ TEST_CASE("stages with several micro-batches in flight have the bits of the whol
     INFO(name);
     CHECK(mine.at(name) == gradient);
   }
+}
+
+TEST_CASE("gradients of what is trained are those of a training of everything") {
+  const auto kind = GENERATE(tests::classification_head, tests::masked_lm_head);
+  // Whole layers, so that a weight and its bias are trained together: then products add the same terms in one order.
+  const std::string what =
+      GENERATE("the head", "from block 1 on", "from a feed-forward on", "the embeddings", "a block", "biases");
+  const model::Trains trains = [&what](const std::string& name) {
+    const bool word = name == "bert.embeddings.word_embeddings.weight";
+    const bool head = !name.starts_with("bert.em") && !name.starts_with("bert.encoder.");
+    if (what == "the embeddings") return word || name.starts_with("bert.embeddings.");
+    if (what == "biases") return head || name.ends_with(".bias");
+    if (what == "a block") return name.starts_with("bert.encoder.layer.1.");
+    if (what == "the head" || word) return head;
+    const bool above = name.starts_with("bert.encoder.layer.2.") || name.starts_with("bert.encoder.layer.1.");
+    const bool attention = name.starts_with("bert.encoder.layer.1.attention.");
+    return head || (above && (what == "from block 1 on" || !attention));
+  };
+  const std::vector<std::int64_t> balance = GENERATE(Counts{6}, Counts{3, 3}, Counts{1, 1, 1, 1, 1, 1});
+  const bool apart = GENERATE(false, true);
+  INFO(what << ", " << model::balance_text(balance) << ", backward " << (apart ? "in two parts" : "at once"));
+  ModelRange one = model::whole(small_config());
+  one.decoder_apart = true;
+  const auto cut = balance.size() == 1
+                       ? std::vector{one}
+                       : model::partition(static_cast<int>(balance.size()), balance, model::equal_costs(6));
+  Stages all(kind, cut, apart), some(kind, cut, apart, trains);
+  std::vector<std::unique_ptr<tests::HostBatch>> batches;
+  for (unsigned m = 0; m < micro_batches; ++m) batches.push_back(make_batch(m));
+  core::Dropout key;
+  ops::set_dropout_key(key, 3, 17);
+  for (Stages* stages : {&all, &some}) {
+    const auto context = [&](int m) {
+      return layers::StepContext{batches[static_cast<std::size_t>(m)]->view(kind.ties_word_embeddings), true, key.key0,
+                                 key.key1};
+    };
+    for (int m = 0; m < micro_batches; ++m) stages->forward(context(m), m);
+    for (int m = 0; m < micro_batches; ++m) stages->backward(context(m), m);
+    for (int m = 0; apart && m < micro_batches; ++m) stages->backward_weight(context(m), m);
+  }
+  const auto expected = all.gradients(), found = some.gradients();
+  CHECK(found.size() < expected.size());
+  for (const auto& [name, gradient] : expected) {
+    INFO(name);
+    const bool copy = name == "cls.predictions.decoder.weight";
+    REQUIRE(found.contains(name) == trains(copy ? "bert.embeddings.word_embeddings.weight" : name));
+    if (!found.contains(name)) continue;
+    // The sums of a bias without its weight are added in another order: those of fewer than 60 rows, of terms below 1.
+    const bool alone = name.ends_with("bias") && !name.ends_with("LayerNorm.bias") &&
+                       (what == "biases" || name == "cls.predictions.bias");
+    CHECK((alone ? largest_difference(found.at(name), gradient) < 1e-5f : found.at(name) == gradient));
+  }
+  CHECK(some.workspace_bytes() <= all.workspace_bytes());
+  if (what == "the head") CHECK(some.workspace_bytes() < all.workspace_bytes());
 }
 
 TEST_CASE("a decoder apart takes its part of the word embeddings' gradient and the same values") {
