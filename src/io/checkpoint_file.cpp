@@ -5,6 +5,7 @@
 #include <limits>
 #include <optional>
 
+#include "bert_hpc/core/error.hpp"
 #include "bert_hpc/io/atomic_write.hpp"
 #include "bert_hpc/io/checksummed_file.hpp"
 #include "bert_hpc/io/hdf5.hpp"
@@ -34,17 +35,29 @@ void check_identity(const Hdf5File& file, const CheckpointManifest& manifest, in
   throw core::Error(code, "Cannot use '" + file.path() + "': it belongs to another checkpoint than its manifest.");
 }
 
-/// Checks the file's attributes and datasets; returns the file offsets of the datasets.
+std::int64_t elements_of(const CheckpointManifest& manifest, const CheckpointManifest::File& file,
+                         std::size_t quantity) {
+  std::int64_t elements = 0;
+  for (const core::TensorPiece& piece : file.pieces) {
+    if (manifest.holds(quantity, piece.tensor)) elements += piece.elements();
+  }
+  return elements;
+}
+
+/// Checks the file's attributes and datasets; returns the file offsets of the datasets, 0 where there is none.
 Places places_in(const std::string& path, const CheckpointManifest& manifest, std::size_t number, std::mutex& hdf5) {
   const CheckpointManifest::File& entry = manifest.files[number];
-  std::int64_t elements = 0;
-  for (const core::TensorPiece& piece : entry.pieces) elements += piece.elements();
   const std::lock_guard lock(hdf5);
   const Hdf5File file = Hdf5File::open_read(path, code);
   check_identity(file, manifest, entry.rank);
   Places places;
-  for (const std::string& quantity : manifest.quantities) {
-    const Dataset dataset = file.dataset(quantity);
+  for (std::size_t q = 0; q < manifest.quantities.size(); ++q) {
+    const std::int64_t elements = elements_of(manifest, entry, q);
+    if (elements == 0) {
+      places.push_back(0);
+      continue;
+    }
+    const Dataset dataset = file.dataset(manifest.quantities[q]);
     dataset.expect<float>(1);
     if (dataset.info().element_bytes != float_bytes || dataset.info().elements() != elements) {
       throw core::Error(code, "Cannot use '" + path + "': '" + dataset.name() + "' is " + dataset.info().type_name() +
@@ -97,6 +110,10 @@ void write_checkpoint_file(const std::string& folder, int rank, const std::strin
     file.write_attribute("/", "step", step);
     file.write_attribute("/", "rank", std::int64_t{rank});
     for (const Quantity& quantity : quantities) {
+      if (quantity.numbers.empty()) {
+        places.push_back(0);
+        continue;
+      }
       places.push_back(file.allocate<float>(quantity.name, {static_cast<std::int64_t>(quantity.numbers.size())}));
     }
     file.close();
@@ -118,11 +135,13 @@ struct CheckpointReader::State {
   std::string folder;
   const CheckpointManifest& manifest;
   std::mutex& hdf5;
-  /// Location of a piece: its file and the number of the file's elements before it.
+  /// Location of a piece: its file and the number of the file's elements before it, all of them and those with states.
   struct Place {
     std::size_t file = 0;
-    std::int64_t before = 0;
+    std::int64_t before = 0, before_with_states = 0;
     core::TensorPiece piece;
+
+    std::int64_t begin(std::size_t quantity) const { return quantity == 0 ? before : before_with_states; }
   };
   std::vector<std::vector<Place>> by_tensor{};
   std::vector<std::optional<Places>> offsets{};  // by file, filled on first use
@@ -159,7 +178,7 @@ struct CheckpointReader::State {
     if (p.count == 1) {
       const std::int64_t begin = std::max(first, p.first), end = std::min(last, p.first + p.length);
       if (begin >= end) return 0;
-      fetch(at.file, quantity, at.before + (begin - p.first),
+      fetch(at.file, quantity, at.begin(quantity) + (begin - p.first),
             out.subspan(static_cast<std::size_t>(begin - first), static_cast<std::size_t>(end - begin)));
       return end - begin;
     }
@@ -171,7 +190,7 @@ struct CheckpointReader::State {
     for (std::int64_t run = run_begin; run < run_end; run += at_once) {
       const std::int64_t runs = std::min(at_once, run_end - run);
       block.resize(static_cast<std::size_t>(runs * p.length));
-      fetch(at.file, quantity, at.before + run * p.length, block);
+      fetch(at.file, quantity, at.begin(quantity) + run * p.length, block);
       for (std::int64_t r = 0; r < runs; ++r) {
         const std::int64_t begins = p.first + (run + r) * p.stride;
         const std::int64_t begin = std::max(first, begins), end = std::min(last, begins + p.length);
@@ -189,10 +208,11 @@ CheckpointReader::CheckpointReader(std::string folder, const CheckpointManifest&
   state_->by_tensor.resize(manifest.tensors.size());
   state_->offsets.resize(manifest.files.size());
   for (std::size_t f = 0; f < manifest.files.size(); ++f) {
-    std::int64_t before = 0;
+    std::int64_t before = 0, with_states = 0;
     for (const core::TensorPiece& piece : manifest.files[f].pieces) {
-      state_->by_tensor.at(static_cast<std::size_t>(piece.tensor)).push_back({f, before, piece});
+      state_->by_tensor.at(static_cast<std::size_t>(piece.tensor)).push_back({f, before, with_states, piece});
       before += piece.elements();
+      if (manifest.holds(1, piece.tensor)) with_states += piece.elements();
     }
   }
 }
@@ -207,6 +227,7 @@ void CheckpointReader::read(const std::string& quantity, std::int64_t tensor, st
     throw core::Error(code, "Cannot use the checkpoint '" + state_->folder + "': it has no '" + quantity + "'.");
   }
   const auto number = static_cast<std::size_t>(found - all.begin());
+  core::require(state_->manifest.holds(number, tensor), "checkpoint: a frozen tensor has no optimizer states");
   std::int64_t copied = 0;
   for (const State::Place& place : state_->by_tensor.at(static_cast<std::size_t>(tensor))) {
     copied += state_->copy(place, number, first, out);

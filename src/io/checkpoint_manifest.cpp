@@ -1,6 +1,7 @@
-// manifest.h5: root attributes schema, id, step; /tensors/{names, shapes (text "768,768")}; /files/{ranks, pieces}: the
-// number of pieces of each file; /pieces (pieces, 5): tensor, first, length, count, stride; /quantities: names of the
-// datasets of each file; /integers/{names, values}, /reals/…, /texts/…: what else there is.
+// manifest.h5: root attributes schema, id, step; /tensors/{names, shapes (text "768,768"), frozen (numbers of tensors
+// without optimizer states, only where there are any)}; /files/{ranks, pieces}: the number of pieces of each file;
+// /pieces (pieces, 5): tensor, first, length, count, stride; /quantities: names of the datasets of each file;
+// /integers/{names, values}, /reals/…, /texts/…: what else there is.
 #include <algorithm>
 #include <charconv>
 #include <limits>
@@ -186,12 +187,15 @@ void write_manifest(const std::string& folder, const CheckpointManifest& manifes
     file.write_attribute("/", "id", manifest.id);
     file.write_attribute("/", "step", manifest.step);
     std::vector<std::string> names, shapes;
+    std::vector<std::int64_t> frozen;
     for (const core::WholeTensor& tensor : manifest.tensors) {
+      if (!tensor.trainable) frozen.push_back(static_cast<std::int64_t>(names.size()));
       names.push_back(tensor.name);
       shapes.push_back(shape_text(tensor.shape));
     }
     file.write_text("tensors/names", names);
     file.write_text("tensors/shapes", shapes);
+    if (!frozen.empty()) file.write("tensors/frozen", frozen);
     std::vector<std::int64_t> ranks, counts, pieces;
     for (const CheckpointManifest::File& entry : manifest.files) {
       ranks.push_back(entry.rank);
@@ -250,6 +254,14 @@ CheckpointManifest read_manifest(const std::string& folder, std::mutex& hdf5) {
   if (names.size() != shapes.size()) refuse(path, "its list of tensors is incomplete");
   for (std::size_t i = 0; i < names.size(); ++i) {
     manifest.tensors.push_back({std::move(names[i]), shape_of(shapes[i], path)});
+  }
+  if (file.exists("tensors/frozen")) {
+    for (const std::int64_t number : file.read<std::int64_t>("tensors/frozen", most_tensors)) {
+      if (number < 0 || number >= static_cast<std::int64_t>(manifest.tensors.size())) {
+        refuse(path, "a frozen tensor is not in the list");
+      }
+      manifest.tensors[static_cast<std::size_t>(number)].trainable = false;
+    }
   }
   read_files(file, manifest);
   // Manifests of before the list are of AdamW.

@@ -70,6 +70,7 @@ template <class Visitor>
 void fields(Visitor& visit, Is<core::WholeTensor> auto& tensor) {
   visit(tensor.name);
   visit(tensor.shape);
+  visit(tensor.trainable);
 }
 
 template <class Visitor>

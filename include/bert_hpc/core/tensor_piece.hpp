@@ -13,10 +13,11 @@
 
 namespace bert_hpc::core {
 
-/// Name and shape of a whole tensor.
+/// Name and shape of a whole tensor, and whether a training changes it.
 struct WholeTensor {
   std::string name;
   std::vector<std::int64_t> shape;
+  bool trainable = true;
 
   std::int64_t elements() const { return elements_of(shape); }
   bool operator==(const WholeTensor&) const = default;

@@ -22,8 +22,9 @@
 
 namespace bert_hpc::io {
 
-/// What is kept of every element: the name of its dataset, and its numbers in the order of the pieces. The first one of
-/// a checkpoint is "parameters", then come the optimizer's states.
+/// What is kept of elements: the name of its dataset, and its numbers in the order of the pieces. The first one of a
+/// checkpoint is "parameters", which all elements have; then come the optimizer's states, which those of trainable
+/// tensors have. A quantity without numbers has no dataset.
 struct Quantity {
   std::string name;
   std::span<const float> numbers;
@@ -39,7 +40,7 @@ struct CheckpointManifest {
     std::vector<core::TensorPiece> pieces;
   };
   std::vector<File> files;
-  /// Names of what is kept of every element.
+  /// Names of what is kept of elements: parameters of all, states of those of trainable tensors.
   std::vector<std::string> quantities = {parameters_name};
   // What else there is to keep, by name.
   std::vector<std::pair<std::string, std::int64_t>> integers;
@@ -51,6 +52,10 @@ struct CheckpointManifest {
   double real(const std::string& name) const;
   bool has_number(const std::string& name) const;  ///< of either type
   const std::string& text(const std::string& name) const;
+  /// Has the tensor of this number elements in quantity number `quantity`?
+  bool holds(std::size_t quantity, std::int64_t tensor) const {
+    return quantity == 0 || tensors[static_cast<std::size_t>(tensor)].trainable;
+  }
 };
 
 inline constexpr const char* manifest_name = "manifest.h5";

@@ -10,14 +10,15 @@ io::CheckpointFolder checkpoint_folder(const config::Config& input) {
 }
 
 std::int64_t snapshot_bytes(const train::ShardPlan& plan) {
-  const std::int64_t own = plan.arena / plan.ranks;
-  return own * (static_cast<std::int64_t>(sizeof(float)) + ops::bytes_per_parameter(plan.settings.states));
+  return plan.arena / plan.ranks * static_cast<std::int64_t>(sizeof(float)) +
+         plan.trainable / plan.ranks * ops::bytes_per_parameter(plan.settings.states);
 }
 
 std::int64_t checkpoint_bytes(const Assembly& assembly, std::span<const ops::StateTensor> states, int ranks) {
   std::int64_t bytes = 0;
   for (const core::WholeTensor& tensor : whole_tensors(assembly)) {
-    bytes += tensor.elements() * (static_cast<std::int64_t>(sizeof(float)) + ops::bytes_per_parameter(states));
+    const std::int64_t of_states = tensor.trainable ? ops::bytes_per_parameter(states) : 0;
+    bytes += tensor.elements() * (static_cast<std::int64_t>(sizeof(float)) + of_states);
   }
   return bytes + (ranks + 1) * io::checkpoint_file_bytes(0, 0);
 }
@@ -25,7 +26,7 @@ std::int64_t checkpoint_bytes(const Assembly& assembly, std::span<const ops::Sta
 std::vector<core::WholeTensor> whole_tensors(const Assembly& assembly) {
   std::vector<core::WholeTensor> tensors;
   for (const core::ParameterSpec& spec : assembly.all_parameters()) {
-    if (spec.copy_of.empty()) tensors.push_back({spec.name, core::whole_shape(spec.shape, spec.shard)});
+    if (spec.copy_of.empty()) tensors.push_back({spec.name, core::whole_shape(spec.shape, spec.shard), spec.trainable});
   }
   return tensors;
 }

@@ -45,13 +45,15 @@ inline std::vector<core::ArenaRange> owned_ranges(const train::DataParallel& sum
   return ranges;
 }
 
-/// What this rank saves: what it owns; where every replica owns all, an equal share of it.
+/// What this rank saves: what it owns; where every replica owns all, an equal share of it. Then, in the order of the
+/// arena, an equal share of the frozen parameters.
 inline std::vector<core::PlacedPiece> parts_to_save(const Assembly& assembly, const train::DataParallel& sums,
                                                     std::span<const core::WholeTensor> tensors) {
   std::vector<core::ArenaRange> ranges = owned_ranges(sums);
+  const std::int64_t trainable = sums.plan().trainable, frozen = sums.plan().arena - trainable;
+  const std::int64_t replicas = assembly.grid.data, d = assembly.place.data;
   if (!sums.plan().shares_update()) {
-    const std::int64_t arena = sums.plan().arena, replicas = assembly.grid.data, d = assembly.place.data;
-    const std::int64_t first = arena * d / replicas, last = arena * (d + 1) / replicas;
+    const std::int64_t first = trainable * d / replicas, last = trainable * (d + 1) / replicas;
     std::vector<core::ArenaRange> share;
     for (const core::ArenaRange& range : ranges) {
       const std::int64_t begin = std::max(first, range.begin), end = std::min(last, range.begin + range.size);
@@ -59,6 +61,8 @@ inline std::vector<core::PlacedPiece> parts_to_save(const Assembly& assembly, co
     }
     ranges = std::move(share);
   }
+  const std::int64_t first = trainable + frozen * d / replicas, last = trainable + frozen * (d + 1) / replicas;
+  if (first < last) ranges.push_back({first, last - first});
   return core::pieces_to_save(assembly.parameters.slices(), tensors, ranges, assembly.place.tensor,
                               assembly.grid.tensor);
 }

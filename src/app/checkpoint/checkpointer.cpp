@@ -12,9 +12,13 @@ namespace bert_hpc::app {
 Checkpointer::Checkpointer(const Parts& parts, CheckpointTexts texts)
     : state_(std::make_unique<State>(parts, std::move(texts))) {
   State& s = *state_;
-  std::int64_t elements = 0;
-  for (const core::PlacedPiece& piece : s.pieces) elements += piece.piece.elements();
-  s.snapshot = core::Buffer<float>(elements * static_cast<std::int64_t>(s.quantities.size()), core::MemoryKind::host);
+  const std::int64_t trainable = parts.assembly.parameters.trainable_size();
+  for (const core::PlacedPiece& piece : s.pieces) {
+    s.elements += piece.piece.elements();
+    if (piece.arena < trainable) s.trainable_elements += piece.piece.elements();
+  }
+  const auto states = static_cast<std::int64_t>(s.quantities.size()) - 1;
+  s.snapshot = core::Buffer<float>(s.elements + states * s.trainable_elements, core::MemoryKind::host);
   s.run_id = s.world().broadcast(io::utc_now() + ' ' + io::host_name() + ' ' + std::to_string(::getpid()), 0);
   s.gather_files();
   collectively(s.world(), [&] {

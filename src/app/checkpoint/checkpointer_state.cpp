@@ -29,15 +29,14 @@ void Checkpointer::State::gather_files() {
 void Checkpointer::State::copy() {
   const std::span<const float> values = parts.assembly.parameters.values();
   const StatePlaces places(parts.sums.owned());
-  const auto elements = static_cast<std::size_t>(own_elements());
   std::size_t next = 0;
   for (const core::PlacedPiece& piece : pieces) {
     const auto count = static_cast<std::size_t>(piece.piece.elements()), arena = static_cast<std::size_t>(piece.arena);
-    const std::size_t at = places.of(piece.arena);
-    ops::copy_to_host(values.subspan(arena, count), {snapshot.data() + next, count});
-    for (std::size_t s = 0; s < parts.optimizer.states().size(); ++s) {
-      ops::copy_to_host(parts.optimizer.state(s).subspan(at, count),
-                        {snapshot.data() + (s + 1) * elements + next, count});
+    ops::copy_to_host(values.subspan(arena, count), snapshot_of(0).subspan(next, count));
+    const bool has_states = piece.arena < parts.assembly.parameters.trainable_size();
+    for (std::size_t s = 0; has_states && s < parts.optimizer.states().size(); ++s) {
+      ops::copy_to_host(parts.optimizer.state(s).subspan(places.of(piece.arena), count),
+                        snapshot_of(s + 1).subspan(next, count));
     }
     next += count;
   }
@@ -67,11 +66,8 @@ std::string Checkpointer::State::write_files(std::int64_t at, std::int64_t histo
                                              io::Durability how) {
   try {
     const std::string place = folder.begin(at);
-    const auto elements = static_cast<std::size_t>(own_elements());
     std::vector<io::Quantity> all;
-    for (const std::string& quantity : quantities) {
-      all.push_back({quantity, {snapshot.data() + all.size() * elements, elements}});
-    }
+    for (const std::string& quantity : quantities) all.push_back({quantity, snapshot_of(all.size())});
     if (elements > 0) {
       io::write_checkpoint_file(place, world().rank(), run_id + ' ' + std::to_string(at), at, all, parts.hdf5,
                                 cancelled, how);

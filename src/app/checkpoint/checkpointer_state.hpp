@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,7 +35,12 @@ struct Checkpointer::State {
 
   comm::Communicator& world() const { return parts.context.world; }
   bool speaks() const { return world().rank() == 0; }
-  std::int64_t own_elements() const { return snapshot.size() / static_cast<std::int64_t>(quantities.size()); }
+  /// The snapshot of one quantity: number 0 is of all elements, the others of the trainable ones, which come first.
+  std::span<float> snapshot_of(std::size_t quantity) {
+    const auto all = static_cast<std::size_t>(elements), trained = static_cast<std::size_t>(trainable_elements);
+    if (quantity == 0) return {snapshot.data(), all};
+    return {snapshot.data() + all + (quantity - 1) * trained, trained};
+  }
 
   static double seconds_since(Clock::time_point begin) {
     return std::chrono::duration<double>(Clock::now() - begin).count();
@@ -71,12 +77,13 @@ struct Checkpointer::State {
   config::Checkpoint settings;
   CheckpointTexts texts;
   std::vector<core::WholeTensor> tensors;
-  std::vector<core::PlacedPiece> pieces;  // what this rank saves
-  std::vector<std::string> quantities;    // of each of their elements
-  std::int64_t bytes;                     // beside the history
+  std::vector<core::PlacedPiece> pieces;              // what this rank saves
+  std::vector<std::string> quantities;                // of each of their elements, of frozen ones the first
+  std::int64_t elements = 0, trainable_elements = 0;  // of the pieces
+  std::int64_t bytes;                                 // beside the history
   WallTime wall_time;
   double run_seconds = 0;                           // estimated
-  core::Buffer<float> snapshot;                     // (quantities, own elements)
+  core::Buffer<float> snapshot;                     // one quantity after the other
   std::vector<io::CheckpointManifest::File> files;  // of all ranks; rank 0
   std::string run_id;                               // of this start of the run
 

@@ -49,7 +49,7 @@ void write_example(const std::string& folder, const CheckpointManifest& manifest
     std::vector<Quantity> payload;
     for (int q = 0; q < 3; ++q) {
       for (const TensorPiece& piece : file.pieces) {
-        for (std::int64_t r = 0; r < piece.count; ++r) {
+        for (std::int64_t r = 0; manifest.holds(static_cast<std::size_t>(q), piece.tensor) && r < piece.count; ++r) {
           for (std::int64_t i = 0; i < piece.length; ++i) {
             numbers[q].push_back(value(q, piece.tensor, piece.first + r * piece.stride + i));
           }
@@ -74,6 +74,7 @@ void read_all(const std::string& folder) {
   CheckpointReader reader(folder, manifest, hdf5);
   for (int q = 0; q < 3; ++q) {
     for (std::int64_t t = 0; t < 2; ++t) {
+      if (!manifest.holds(static_cast<std::size_t>(q), t)) continue;
       const std::int64_t elements = manifest.tensors.at(static_cast<std::size_t>(t)).elements();
       for (std::int64_t begin = 0; begin < elements; begin += 5) {
         for (const std::int64_t size :
@@ -115,6 +116,32 @@ TEST_CASE("a checkpoint reads back in any requested ranges") {
   const auto bytes = static_cast<std::int64_t>(fs::file_size(directory / checkpoint_file_name(3)));
   CHECK(bytes <= checkpoint_file_bytes(34, 3));
   CHECK(bytes > checkpoint_file_bytes(34, 3) - 8192);
+}
+
+TEST_CASE("frozen tensors have parameters in a checkpoint, and no states") {
+  for (const std::size_t frozen : {std::size_t{0}, std::size_t{1}}) {
+    const TemporaryDirectory directory;
+    CheckpointManifest manifest = example();
+    manifest.tensors[frozen].trainable = false;  // the matrix: the first file has no states
+    write_example(directory.path(), manifest);
+    CHECK_NOTHROW(read_all(directory.path()));
+    std::mutex hdf5;
+    const CheckpointManifest found = read_manifest(directory.path(), hdf5);
+    CHECK(found.tensors == manifest.tensors);
+    CHECK(manifest_of_message(to_message(found)).tensors == manifest.tensors);
+    CheckpointReader reader(directory.path(), found, hdf5);
+    std::vector<float> out(4);
+    CHECK_THROWS_AS(reader.read("signs", static_cast<std::int64_t>(frozen), 0, out), Error);
+    // Its files are not those of a training of everything.
+    CheckpointManifest all = manifest;
+    all.tensors[frozen].trainable = true;
+    CHECK_THROWS_AS(verify_checkpoint_file(directory.path(), all, 1, hdf5), Error);
+  }
+  const TemporaryDirectory directory;
+  write_example(directory.path(), example());
+  const hid_t file = H5Fopen((directory.path() + "/manifest.h5").c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
+  CHECK(H5Lexists(file, "tensors/frozen", H5P_DEFAULT) == 0);  // as older versions write it
+  H5Fclose(file);
 }
 
 TEST_CASE("a checkpoint of before manifests listed quantities is AdamW's") {
