@@ -118,7 +118,7 @@ void Session::make_reducer() {
   if (shards.reproducible) return;
   std::int64_t largest = 0;
   for (const auto& bucket : sums->plan().buckets) largest = std::max(largest, bucket.size);
-  message_bytes = replicas.reserve_sums(largest / replicas.size());
+  if (largest > 0) message_bytes = replicas.reserve_sums(largest / replicas.size());
 }
 
 void Session::connect() {
@@ -130,7 +130,7 @@ train::ShardSettings Session::shards_of(const Assembly& model) const {
   shards.segments = model.segments();
   shards.units = model.units();
   if (model.ties_gradients()) shards.tied = model::word_embeddings_name(model.config);
-  shards.first_unit_held = model.objective.head.ties_word_embeddings && model.parts.size() == 1;
+  shards.first_unit_held = model.trains_tied_embeddings() && model.parts.size() == 1;
   return shards;
 }
 

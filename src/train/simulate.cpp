@@ -110,19 +110,26 @@ class Simulation {
   /// Bytes of a stage's gradients that replicas sum: of the word embeddings only the rows of the step's tokens, unless
   /// the decoder's gradient is added to them.
   double summed_bytes(std::size_t stage, const StageLoad& load) const {
-    if (stage != 0 || in_.model.head.kind.ties_word_embeddings) return element * load.parameters;
+    const bool looks_up = stage == 0 && !in_.model.head.kind.ties_word_embeddings;
+    if (!looks_up || in_.model.embeddings_training().weights == 0) return element * load.trained;
     double tokens = 0;
     for (const layers::BatchShape& batch : in_.micro_batches) tokens += batch.tokens;
     const double rows = std::max(0.0, static_cast<double>(in_.model.embeddings.vocabulary) - tokens * in_.grid.data);
-    return element * std::max(0.0, load.parameters - rows * in_.model.hidden() / in_.grid.tensor);
+    return element * std::max(0.0, load.trained - rows * in_.model.hidden() / in_.grid.tensor);
   }
 
   double gather_seconds(const StageLoad& load) const {
     const core::LinkRates& rates = link(load.data_leaves_node);
-    return ring_seconds(element * load.parameters, in_.grid.data, rates, rates.gather_bandwidth);
+    return ring_seconds(element * load.trained, in_.grid.data, rates, rates.gather_bandwidth);
+  }
+
+  /// A gradient is sent where a layer below is trained.
+  bool is_sent(int from, const Message& message) const {
+    return message.forward || in_.model.trains_below(part(from, message.virtual_stage).first);
   }
 
   double message_bytes(int from, const Message& message) const {
+    if (!is_sent(from, message)) return 0;
     const std::int64_t sublayer = sublayer_after(in_.balance, stages_, from, message);
     const double rows = rows_into(in_.model, sublayer, micro_batch(message.micro_batch));
     return in_.model.element_bytes() * rows * in_.model.hidden() / in_.grid.tensor;
@@ -146,7 +153,8 @@ class Simulation {
     if (i.kind == Kind::backward || i.kind == Kind::backward_weight) {
       result += model::seconds(work.backward_weight, in_.machine);
     }
-    if (in_.grid.tensor > 1 && i.kind != Kind::backward_weight) {
+    const bool has_backward = in_.model.trains_below(shape.last) || (shape.head && in_.model.head_training().backward);
+    if (in_.grid.tensor > 1 && (i.kind == Kind::forward || (i.kind != Kind::backward_weight && has_backward))) {
       const bool leaves = tensor_leaves_[static_cast<std::size_t>(stage)];
       const double turns = (in_.grid.tensor - 1) * tensor_rings * static_cast<double>(shape.sublayers());
       result += ring_bytes(tensor_bytes(shape, i.micro_batch), in_.grid.tensor) / link(leaves).bandwidth +
@@ -182,6 +190,7 @@ class Simulation {
     for (int v = 0; v < in_.virtual_stages; ++v) {
       const model::ModelRange shape = part(stage, v);
       load.parameters += range_parameters(in_.model, shape, in_.grid.tensor);
+      load.trained += range_trainable_parameters(in_.model, shape, in_.grid.tensor);
       double largest = 0, deferred = 0;
       for (const layers::BatchShape& batch : in_.micro_batches) {
         const layers::LayerCosts costs = range_costs(in_.model, shape, batch, in_.grid.tensor);
@@ -193,19 +202,19 @@ class Simulation {
         load.sent_tensor += 2 * ring_bytes(tensor_bytes(shape, static_cast<int>(m)), in_.grid.tensor);
       }
     }
-    // fp32 values and gradients, and states; ZeRO shards the states, then the gradients too.
+    // fp32 values; gradients and states of what is trained. ZeRO shards the states, then the gradients too.
     const double replicas = in_.grid.data, states = in_.state_bytes;
-    load.state_bytes = load.parameters * (in_.zero == 0   ? 8 + states
-                                          : in_.zero == 1 ? 8 + states / replicas
-                                                          : 4 + (4 + states) / replicas);
+    load.state_bytes = element * load.parameters + load.trained * (in_.zero == 0   ? element + states
+                                                                   : in_.zero == 1 ? element + states / replicas
+                                                                                   : (element + states) / replicas);
     for (const Instruction& i : schedule) {
       const auto send = transfer_of(i, stages_, stage).send;
-      if (!send) continue;
+      if (!send || !is_sent(stage, *send)) continue;
       load.sent_pipeline += message_bytes(stage, *send);
       load.pipeline_leaves_node = load.pipeline_leaves_node || between(stage, send->peer);
     }
     load.sent_data =
-        ring_bytes(summed_bytes(static_cast<std::size_t>(stage), load) + element * load.parameters, in_.grid.data);
+        ring_bytes(summed_bytes(static_cast<std::size_t>(stage), load) + element * load.trained, in_.grid.data);
     load.data_leaves_node = in_.grid.data > 1 && data_leaves(stage);
     load.tensor_leaves_node = in_.grid.tensor > 1 && tensor_leaves_[static_cast<std::size_t>(stage)];
     return load;
@@ -243,7 +252,7 @@ class Simulation {
       const StageLoad& load = step.loads[stage];
       StageTail& tail = step.tails[stage];
       // An update reads value, gradient and states of each parameter, and writes value and states.
-      const double updated = load.parameters / (in_.zero == 0 ? 1 : in_.grid.data);
+      const double updated = load.trained / (in_.zero == 0 ? 1 : in_.grid.data);
       const double update = in_.measured_tail
                                 ? in_.measured_tail->update
                                 : (3 * element + 2 * in_.state_bytes) * updated / in_.machine.memory_bandwidth;

@@ -1,5 +1,6 @@
 // The sublayers of a model that differ in what they compute: of BERT's, attention and feed-forward, and those of the
-// last block, which compute fewer rows, and those without a backward pass. What is measured of one sublayer holds for all others like it.
+// last block, which compute fewer rows, and those without a backward pass. What is measured of one sublayer holds for
+// all others like it.
 #pragma once
 
 #include <cstdint>

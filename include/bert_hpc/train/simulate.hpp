@@ -44,6 +44,7 @@ struct SimulationInput {
 /// Memory and traffic of one rank of a stage in a step, bytes.
 struct StageLoad {
   double parameters = 0;        ///< number
+  double trained = 0;           ///< of these, those that are trained
   double state_bytes = 0;       ///< values, gradients, optimizer states
   double activation_bytes = 0;  ///< of the micro-batches in flight
   double sent_pipeline = 0;     ///< activations and gradients to both neighbours

@@ -17,6 +17,7 @@ std::vector<model::ModelRange> cut(const config::Config& input, const model::Mod
   std::vector<model::ModelRange> parts = model::partition(count, balance, model::equal_costs(plan.sublayer_count()));
   // Where the bits may not depend on the layout, one stage sums as two would.
   parts[0].decoder_apart = count == 1 && trains && input.run.reproducible && plan.head.kind.ties_word_embeddings;
+  model::set_sends_gradient(parts, plan);
   return parts;
 }
 
@@ -93,13 +94,19 @@ std::int64_t Assembly::outputs() const {
   return plan.head.outputs;
 }
 
+bool Assembly::trains_tied_embeddings() const {
+  return objective.head.ties_word_embeddings && (!plan.trains || plan.trains(plan.head.word_embeddings));
+}
+
 bool Assembly::ties_gradients() const {
-  return objective.head.ties_word_embeddings && (parts.size() > 1 || parts[0].decoder_apart);
+  return trains_tied_embeddings() && (parts.size() > 1 || parts[0].decoder_apart);
 }
 
 std::vector<std::int64_t> Assembly::segments() const {
   std::vector<std::int64_t> begins;
   for (const model::Stage& stage : stages) begins.push_back(stage.arena_begin());
+  // A stage without trainable parameters is empty: it begins where the next one does.
+  for (std::size_t i = begins.size(); i-- > 1;) begins[i - 1] = std::min(begins[i - 1], begins[i]);
   return begins;
 }
 

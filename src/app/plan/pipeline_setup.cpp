@@ -39,6 +39,18 @@ std::string piece_text(const train::PieceSeconds& piece, double tokens) {
          milliseconds(piece.backward_input.of(tokens) + piece.backward_weight.of(tokens));
 }
 
+/// Measured passes are those of a training of everything: layers below all trained ones have no backward pass.
+void drop_untrained(const model::ModelPlan& plan, train::ModelSeconds& seconds) {
+  const auto drop = [](const model::LayerTraining& training, train::PieceSeconds& piece) {
+    if (!training.backward) piece = {.forward = piece.forward, .backward_input = {}, .backward_weight = {}};
+  };
+  drop(plan.embeddings_training(), seconds.embeddings);
+  for (std::int64_t i = 0; i < plan.sublayer_count(); ++i) {
+    drop(i + 1 < plan.sublayer_count() ? plan.sublayer_training(i) : plan.head_training(),
+         seconds.sublayers[static_cast<std::size_t>(i)]);
+  }
+}
+
 /// The mean over stages of each part of the model that measure_passes() measures.
 std::string measured_text(const model::ModelPlan& plan, const std::vector<train::ModelSeconds>& seconds,
                           double tokens) {
@@ -202,6 +214,7 @@ PipelineSetup set_up_pipeline(const RunContext& context, const model::ModelConfi
     const data::BatchLoaderOptions batches =
         training_batches(input, config, longest, groups->place.data, grid, setup.micro_batches, usual);
     question.seconds = measure_passes(*groups, config, model, reader, batches);
+    for (train::ModelSeconds& seconds : question.seconds) drop_untrained(model_plan, seconds);
     question.micro_batches = {plan.micro_batches};
     plan = train::plan_pipeline(question);
   }

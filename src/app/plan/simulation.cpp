@@ -88,9 +88,12 @@ std::string stage_text(const train::StageLoad& load, bool machine_is_known) {
   const std::string sent = sent_text("pipeline", load.sent_pipeline, load.pipeline_leaves_node, machine_is_known) +
                            sent_text("data", load.sent_data, load.data_leaves_node, machine_is_known) +
                            sent_text("tensor", load.sent_tensor, load.tensor_leaves_node, machine_is_known);
-  return core::with_commas(rounded(load.parameters)) + " parameters, " + core::format_bytes(rounded(load.state_bytes)) +
-         " for parameters, gradients and optimizer states, " + core::format_bytes(rounded(load.activation_bytes)) +
-         " of saved activations" + (sent.empty() ? "" : "; sends per step: " + sent.substr(2));
+  const std::string trained =
+      load.trained < load.parameters ? " (" + core::with_commas(rounded(load.trained)) + " trained)" : "";
+  return core::with_commas(rounded(load.parameters)) + " parameters" + trained + ", " +
+         core::format_bytes(rounded(load.state_bytes)) + " for parameters, gradients and optimizer states, " +
+         core::format_bytes(rounded(load.activation_bytes)) + " of saved activations" +
+         (sent.empty() ? "" : "; sends per step: " + sent.substr(2));
 }
 
 /// The plan of a run's first step.

@@ -100,6 +100,14 @@ std::string memory_text(const std::vector<std::pair<std::string, std::int64_t>>&
   return memory.empty() ? "" : core::format_bytes(total) + " per rank (" + parts + ')';
 }
 
+std::string parameters_text(const BannerFacts& facts) {
+  const std::string all = core::with_commas(facts.parameters);
+  if (!facts.trainable_parameters) return all;
+  const double share = static_cast<double>(*facts.trainable_parameters) / static_cast<double>(facts.parameters);
+  return all + ", of which " + core::with_commas(*facts.trainable_parameters) + " are trained (" +
+         core::format_number(100 * share, 3) + "%)";
+}
+
 }  // namespace
 
 std::string banner(const BannerFacts& facts) {
@@ -127,7 +135,7 @@ std::string banner(const BannerFacts& facts) {
     page.line("", "and " + std::to_string(groups.size() - most_groups) + " more kinds of nodes");
   page.line("layout", facts.layout);
   page.line("model", facts.model);
-  if (facts.parameters > 0) page.line("parameters", core::with_commas(facts.parameters));
+  if (facts.parameters > 0) page.line("parameters", parameters_text(facts));
   if (facts.flops_per_token > 0)
     page.line("FLOPs", core::format_metric(facts.flops_per_token) + "FLOP per token (training)");
   page.line("memory", memory_text(facts.memory));

@@ -111,6 +111,7 @@ void describe_run(const RunContext& context, const Assembly& assembly, const Dat
   facts.layout = layout_text(context.grid);
   facts.model = model_text(config);
   facts.parameters = whole_model.parameters();
+  if (assembly.plan.trains) facts.trainable_parameters = whole_model.trainable_parameters();
   const data::ShardInfo& info = sets.any().info();
   const double head_rows = expected_targets(context.input, 1 / info.mean_length(), 1);  // per token
   facts.flops_per_token = model::training_flops(

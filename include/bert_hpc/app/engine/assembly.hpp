@@ -55,10 +55,13 @@ class Assembly {
   /// Of the whole model, copies left out.
   std::vector<core::ParameterSpec> all_parameters() const;
   std::int64_t outputs() const;  ///< columns of the logits
-  /// Does the word embeddings' gradient come from two slices (of one rank or of two)?
+  /// Are there word embeddings tied to the decoder, and does this training change them?
+  bool trains_tied_embeddings() const;
+  /// Does their gradient come from two slices (of one rank or of two)?
   bool ties_gradients() const;
 
-  /// Where in the arena each virtual stage begins: segments of sums over replicas (train/shard_plan.hpp).
+  /// Where in the arena each virtual stage's trainable parameters begin: segments of sums over replicas
+  /// (train/shard_plan.hpp).
   std::vector<std::int64_t> segments() const;
   /// Gradients that the first micro-batch of a step replaces: those of the encoder's weights, or none.
   std::vector<train::ArenaRange> replaced_gradients() const;

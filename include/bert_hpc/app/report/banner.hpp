@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -40,7 +41,8 @@ struct BannerFacts {
   std::string layout;     ///< e.g. "data 2 × pipeline 1 × tensor 1"
   std::string model;      ///< e.g. "bert, 2 layers of 128, 4 heads"
   std::int64_t parameters = 0;
-  double flops_per_token = 0;  ///< of the model, forward and backward; 0: not printed
+  std::optional<std::int64_t> trainable_parameters;  ///< where the run may freeze some
+  double flops_per_token = 0;                        ///< of the model, forward and backward; 0: not printed
   /// Planned memory of one rank in bytes, by what it is for.
   std::vector<std::pair<std::string, std::int64_t>> memory;
   /// More lines: name and text.
