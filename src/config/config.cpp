@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 
-#include "bert_hpc/core/model_limits.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/tasks/task.hpp"
 
@@ -20,28 +19,6 @@ void visit_run(TomlKeys& toml, Run& run) {
   toml.key("watchdog_seconds", run.watchdog_seconds, non_negative());
   toml.key("watchdog_limit_seconds", run.watchdog_limit_seconds, non_negative());
   toml.key("machine", run.machine);
-}
-
-void visit_model(TomlKeys& toml, Model& model) {
-  const Range probability = from_to_below(0, 1), size = between(1, double{core::largest_size});
-  const auto above_zero = [](double high) { return Range{.low = 0, .high = high, .low_open = true}; };
-  toml.table("model").key("family", model.family, one_of({"bert", "distilbert"}, {"gpt2", "bilstm"}));
-  toml.key("pretrained", model.pretrained);
-  toml.key("attention", model.attention, one_of({"fused", "plain"}));
-  toml.key("vocab_size", model.vocab_size, between(1, double{core::largest_vocabulary}));
-  toml.key("hidden_size", model.hidden_size, size);
-  toml.key("num_hidden_layers", model.num_hidden_layers, between(1, double{core::most_layers}));
-  toml.key("num_attention_heads", model.num_attention_heads, size);
-  toml.key("intermediate_size", model.intermediate_size, size);
-  toml.key("max_position_embeddings", model.max_position_embeddings, size);
-  toml.key("type_vocab_size", model.type_vocab_size, size);
-  toml.key("hidden_dropout_prob", model.hidden_dropout_prob, probability);
-  toml.key("attention_probs_dropout_prob", model.attention_probs_dropout_prob, probability);
-  toml.key("classifier_dropout", model.classifier_dropout, probability);
-  toml.key("layer_norm_eps", model.layer_norm_eps, above_zero(core::largest_epsilon));
-  toml.key("initializer_range", model.initializer_range, above_zero(core::largest_initial_range));
-  toml.key("hidden_act", model.hidden_act, one_of({"gelu"}, {"relu", "silu", "gelu_new", "gelu_pytorch_tanh"}));
-  toml.planned({"recompute", "freeze", "lora"});
 }
 
 void visit_batch(TomlKeys& toml, Batch& batch) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "bert_hpc/config/model_keys.hpp"
 #include "bert_hpc/config/toml_reader.hpp"
 #include "bert_hpc/core/number_setting.hpp"
 
@@ -26,18 +27,6 @@ struct Run {
   double watchdog_seconds = 60;  ///< a rank that gives no sign of life for so long is named; 0: never
   double watchdog_limit_seconds = 600;  ///< for so long, and the run ends; 0: never
   std::optional<std::string> machine;   ///< a machine description (config/machine_description.hpp), for estimates
-};
-
-/// Sizes and rates under config.json's names: the model from scratch, or what is to differ from `pretrained`.
-struct Model {
-  std::string family = "bert";
-  std::optional<std::string> pretrained;  ///< a Hugging Face folder
-  std::string attention = "fused";        ///< "fused", "plain"
-  std::optional<std::int64_t> vocab_size, hidden_size, num_hidden_layers, num_attention_heads, intermediate_size;
-  std::optional<std::int64_t> max_position_embeddings, type_vocab_size;
-  std::optional<double> hidden_dropout_prob, attention_probs_dropout_prob, classifier_dropout;
-  std::optional<double> layer_norm_eps, initializer_range;
-  std::optional<std::string> hidden_act;
 };
 
 struct Task {

@@ -1,0 +1,47 @@
+// The keys of [model]: their fields, and the list that reads, writes and documents them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "bert_hpc/config/toml_reader.hpp"
+#include "bert_hpc/core/model_limits.hpp"
+
+namespace bert_hpc::config {
+
+/// Sizes and rates under config.json's names: the model from scratch, or what is to differ from `pretrained`.
+struct Model {
+  std::string family = "bert";
+  std::optional<std::string> pretrained;  ///< a Hugging Face folder
+  std::string attention = "fused";        ///< "fused", "plain"
+  std::optional<std::int64_t> vocab_size, hidden_size, num_hidden_layers, num_attention_heads, intermediate_size;
+  std::optional<std::int64_t> max_position_embeddings, type_vocab_size;
+  std::optional<double> hidden_dropout_prob, attention_probs_dropout_prob, classifier_dropout;
+  std::optional<double> layer_norm_eps, initializer_range;
+  std::optional<std::string> hidden_act;
+};
+
+inline void visit_model(TomlKeys& toml, Model& model) {
+  const Range probability = from_to_below(0, 1), size = between(1, double{core::largest_size});
+  const auto above_zero = [](double high) { return Range{.low = 0, .high = high, .low_open = true}; };
+  toml.table("model").key("family", model.family, one_of({"bert", "distilbert"}, {"gpt2", "bilstm"}));
+  toml.key("pretrained", model.pretrained);
+  toml.key("attention", model.attention, one_of({"fused", "plain"}));
+  toml.key("vocab_size", model.vocab_size, between(1, double{core::largest_vocabulary}));
+  toml.key("hidden_size", model.hidden_size, size);
+  toml.key("num_hidden_layers", model.num_hidden_layers, between(1, double{core::most_layers}));
+  toml.key("num_attention_heads", model.num_attention_heads, size);
+  toml.key("intermediate_size", model.intermediate_size, size);
+  toml.key("max_position_embeddings", model.max_position_embeddings, size);
+  toml.key("type_vocab_size", model.type_vocab_size, size);
+  toml.key("hidden_dropout_prob", model.hidden_dropout_prob, probability);
+  toml.key("attention_probs_dropout_prob", model.attention_probs_dropout_prob, probability);
+  toml.key("classifier_dropout", model.classifier_dropout, probability);
+  toml.key("layer_norm_eps", model.layer_norm_eps, above_zero(core::largest_epsilon));
+  toml.key("initializer_range", model.initializer_range, above_zero(core::largest_initial_range));
+  toml.key("hidden_act", model.hidden_act, one_of({"gelu"}, {"relu", "silu", "gelu_new", "gelu_pytorch_tanh"}));
+  toml.planned({"recompute", "freeze", "lora"});
+}
+
+}  // namespace bert_hpc::config
