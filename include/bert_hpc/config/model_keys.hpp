@@ -15,6 +15,8 @@ struct Model {
   std::string family = "bert";
   std::optional<std::string> pretrained;  ///< a Hugging Face folder
   std::string attention = "fused";        ///< "fused", "plain"
+  std::string trainable = "all";          ///< "all", "head", "bitfit"
+  std::int64_t freeze_layers = 0;         ///< the embeddings and so many blocks, the lowest; 0: nothing
   std::optional<std::int64_t> vocab_size, hidden_size, num_hidden_layers, num_attention_heads, intermediate_size;
   std::optional<std::int64_t> max_position_embeddings, type_vocab_size;
   std::optional<double> hidden_dropout_prob, attention_probs_dropout_prob, classifier_dropout;
@@ -28,6 +30,8 @@ inline void visit_model(TomlKeys& toml, Model& model) {
   toml.table("model").key("family", model.family, one_of({"bert", "distilbert"}, {"gpt2", "bilstm"}));
   toml.key("pretrained", model.pretrained);
   toml.key("attention", model.attention, one_of({"fused", "plain"}));
+  toml.key("trainable", model.trainable, one_of({"all", "head", "bitfit"}));
+  toml.key("freeze_layers", model.freeze_layers, between(0, double{core::most_layers}));
   toml.key("vocab_size", model.vocab_size, between(1, double{core::largest_vocabulary}));
   toml.key("hidden_size", model.hidden_size, size);
   toml.key("num_hidden_layers", model.num_hidden_layers, between(1, double{core::most_layers}));
@@ -41,7 +45,7 @@ inline void visit_model(TomlKeys& toml, Model& model) {
   toml.key("layer_norm_eps", model.layer_norm_eps, above_zero(core::largest_epsilon));
   toml.key("initializer_range", model.initializer_range, above_zero(core::largest_initial_range));
   toml.key("hidden_act", model.hidden_act, one_of({"gelu"}, {"relu", "silu", "gelu_new", "gelu_pytorch_tanh"}));
-  toml.planned({"recompute", "freeze", "lora"});
+  toml.planned({"recompute", "lora"});
 }
 
 }  // namespace bert_hpc::config

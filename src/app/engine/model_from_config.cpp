@@ -5,6 +5,7 @@
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/metrics/registry.hpp"
 #include "bert_hpc/model/hf_config.hpp"
+#include "bert_hpc/model/trainable.hpp"
 #include "bert_hpc/tasks/task.hpp"
 
 namespace bert_hpc::app {
@@ -69,7 +70,14 @@ model::ModelConfig model_from_config(const config::Config& input) {
 }
 
 model::ModelPlan plan_of(const config::Config& input, const model::ModelConfig& config, const model::HeadKind& kind) {
-  return model::make_plan(config, kind, std::max<std::int64_t>(1, config.num_labels()), storage_type(input));
+  model::ModelPlan plan =
+      model::make_plan(config, kind, std::max<std::int64_t>(1, config.num_labels()), storage_type(input));
+  if (input.run.mode == "train") {
+    model::set_trains(plan, model::trainable_parameters(plan, {.parameters = input.model.trainable,
+                                                               .freeze_layers = input.model.freeze_layers,
+                                                               .from_scratch = !input.model.pretrained}));
+  }
+  return plan;
 }
 
 data::ShardLimits shard_limits(const config::Config& input, const model::ModelConfig& stated, bool labels) {

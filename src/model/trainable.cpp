@@ -1,0 +1,60 @@
+#include "bert_hpc/model/trainable.hpp"
+
+#include <set>
+#include <utility>
+
+#include "bert_hpc/core/error.hpp"
+#include "bert_hpc/core/text.hpp"
+
+namespace bert_hpc::model {
+namespace {
+
+constexpr std::int64_t sublayers_of_block = 2;
+
+void check(const ModelPlan& plan, const TrainableSettings& settings) {
+  const std::int64_t blocks = static_cast<std::int64_t>(plan.sublayers.size()) / sublayers_of_block;
+  if (settings.freeze_layers > blocks) {
+    throw core::Error(core::ExitCode::input, "[model] freeze_layers = " + std::to_string(settings.freeze_layers) +
+                                                 ", but the model has " + core::counted(blocks, "layer") +
+                                                 ": write a number from 0 to " + std::to_string(blocks) + '.');
+  }
+}
+
+/// Frozen embeddings that are the decoder too must know something.
+void check_decoder(const ModelPlan& plan, const TrainableSettings& settings, const std::set<std::string>& frozen) {
+  if (!settings.from_scratch || !plan.head.kind.ties_word_embeddings || !frozen.contains(plan.head.word_embeddings)) {
+    return;
+  }
+  throw core::Error(
+      core::ExitCode::input,
+      "[model] trainable and freeze_layers freeze the word embeddings, which are the decoder of this task "
+      "too, and without model.pretrained their values are random: set model.pretrained, or remove the two "
+      "keys.");
+}
+
+}  // namespace
+
+Trains trainable_parameters(const ModelPlan& plan, const TrainableSettings& settings) {
+  check(plan, settings);
+  std::set<std::string> frozen;
+  const auto add = [&](const std::vector<core::ParameterSpec>& specs, bool below) {
+    for (const core::ParameterSpec& spec : specs) {
+      const bool keeps =
+          settings.parameters == "all" || (settings.parameters == "bitfit" && spec.name.ends_with(".bias"));
+      if (below || !keeps) frozen.insert(spec.name);
+    }
+  };
+  std::vector<core::ParameterSpec> embeddings;
+  layers::Embeddings::declare(plan.embeddings, embeddings);
+  add(embeddings, settings.freeze_layers > 0);
+  for (std::size_t i = 0; i < plan.sublayers.size(); ++i) {
+    std::vector<core::ParameterSpec> sublayer;
+    layers::declare_sublayer(plan.sublayers[i], sublayer);
+    add(sublayer, static_cast<std::int64_t>(i) < sublayers_of_block * settings.freeze_layers);
+  }
+  check_decoder(plan, settings, frozen);
+  if (frozen.empty()) return {};
+  return [frozen = std::move(frozen)](const std::string& name) { return !frozen.contains(name); };
+}
+
+}  // namespace bert_hpc::model
