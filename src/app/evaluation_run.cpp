@@ -28,11 +28,11 @@ void describe(const Session& session, const SessionData& data, const RunBasics& 
 /// Collective. Throws Stop where the run was asked to stop.
 void evaluate(Session& session, data::ShardReader& reader, Results& results, const RunContext& context) {
   const config::Config& input = context.input;
-  const std::vector<std::string>& labels = session.assembly->config.label_names;
+  const std::vector<std::string>& labels = session.model->config.label_names;
   const std::string split = session.sets.test ? "test" : "validation";
   Evaluator& evaluator = session.test ? *session.test : *session.validation;
   Predictions predictions;
-  const bool gathers = session.assembly->objective.task->predicts_samples;
+  const bool gathers = session.model->objective.task->predicts_samples;
   const std::optional<io::EvaluationRow> row = evaluator.evaluate_unless(
       0, [&context] { return context.world.any(context.requests.stop()); }, gathers ? &predictions : nullptr);
   if (!row) {
@@ -42,7 +42,7 @@ void evaluate(Session& session, data::ShardReader& reader, Results& results, con
   }
   if (input.run.mode != "predict") {
     results.record_evaluation(split, *row);
-    context.log.info(evaluation_line(split, *row, *session.assembly->objective.task));
+    context.log.info(evaluation_line(split, *row, *session.model->objective.task));
     if (const auto answer = evaluator.one_answer()) {
       context.log.warning(one_answer_in_evaluation(split, *answer, labels));
     }
@@ -65,10 +65,10 @@ void run_evaluation(const RunContext& context) {
     return;
   }
   session.connect();
-  load_values(*session.assembly, context.input);
+  load_values(*session.model, context.input);
   leave_if_asked(context);
   const std::unique_ptr<io::RunLock> lock = lock_run_directory(context);
-  Results results(context, lock.get(), session.assembly->config.label_names, session.assembly->label_scale,
+  Results results(context, lock.get(), session.model->config.label_names, session.model->label_scale,
                   session.sets.hdf5);
   alone_ends_all(context.world.rank(), context.failure, [&] { evaluate(session, data.primary(), results, context); });
 }

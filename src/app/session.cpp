@@ -55,7 +55,7 @@ void Session::make_model() {
   cut_model(config);
   // A training allocates its arenas below, as that communicates and so every rank must get there: the estimate finds
   // first what is wrong with the input.
-  const auto purpose = trains() || estimates() ? Assembly::Purpose::estimate : Assembly::Purpose::evaluation;
+  const auto purpose = trains() || estimates() ? ModelInstance::Purpose::estimate : ModelInstance::Purpose::evaluation;
   collectively(context_.world, [&] {
     batches = training_batches(input, config, reader.info().max_length, own_place().data, context_.grid,
                                pipeline.micro_batches, usual_micro_tokens);
@@ -63,12 +63,12 @@ void Session::make_model() {
       batches.label_scale = training_label_scale(input, reader);
       loader.emplace(*sets.train, batches);
     }
-    make_assembly(config, purpose, gradient_memory());
+    make_instance(config, purpose, gradient_memory());
   });
   if (!trains() || estimates()) return;
   core::ParameterStore::Memory memory = train::shard_memory(shard_settings(input, batches.plan.chunks), *groups->data);
   memory.product_gradients = gradient_memory().product_gradients;
-  make_assembly(config, Assembly::Purpose::training, memory);
+  make_instance(config, ModelInstance::Purpose::training, memory);
 }
 
 void Session::cut_model(const model::ModelConfig& config) {
@@ -84,10 +84,10 @@ void Session::cut_model(const model::ModelConfig& config) {
   });
 }
 
-void Session::make_assembly(const model::ModelConfig& config, Assembly::Purpose purpose,
+void Session::make_instance(const model::ModelConfig& config, ModelInstance::Purpose purpose,
                             const core::ParameterStore::Memory& memory) {
-  assembly.emplace(context_.input, config, purpose, context_.grid, own_place(), pipeline.balance, memory);
-  assembly->label_scale = batches.label_scale;
+  model.emplace(context_.input, config, purpose, context_.grid, own_place(), pipeline.balance, memory);
+  model->label_scale = batches.label_scale;
 }
 
 void Session::plan_memory() {
@@ -95,26 +95,26 @@ void Session::plan_memory() {
   const auto add = [&](std::optional<Evaluator>& evaluator, const std::unique_ptr<data::ShardReader>& reader) {
     if (!reader || (!trains() && reader.get() != &data_.primary())) return;
     const std::int64_t tokens = evaluation_micro_tokens(input, reader->info().max_length, usual_micro_tokens);
-    evaluator.emplace(*assembly, *reader, data::evaluation_options(batches, tokens), input.run.mode != "predict");
+    evaluator.emplace(*model, *reader, data::evaluation_options(batches, tokens), input.run.mode != "predict");
     evaluation_bounds = larger(evaluation_bounds, evaluator->bounds());
   };
   collectively(context_.world, [&] {
     if (loader) bounds = model_bounds(*loader);
     add(validation, sets.validation);
     add(test, sets.test);
-    assembly->allocate(bounds, micro_batches(), evaluation_bounds);
-    if (estimates()) check_pretrained(*assembly, input, trains());
+    model->allocate(bounds, micro_batches(), evaluation_bounds);
+    if (estimates()) check_pretrained(*model, input, trains());
   });
 }
 
 void Session::make_reducer() {
-  const core::ParameterStore& parameters = assembly->parameters;
-  const train::ShardSettings shards = shards_of(*assembly);
-  const train::NormScope scope = train::norm_scope(
-      parameters.slices(), assembly->all_parameters(), context_.world, assembly->place.tensor,
-      assembly->objective.head.ties_word_embeddings ? model::word_embeddings_name(assembly->config) : "");
+  const core::ParameterStore& parameters = model->parameters;
+  const train::ShardSettings shards = shards_of(*model);
+  const train::NormScope scope =
+      train::norm_scope(parameters.slices(), model->all_parameters(), context_.world, model->place.tensor,
+                        model->objective.head.ties_word_embeddings ? model::word_embeddings_name(model->config) : "");
   comm::Communicator& replicas = *groups->data;
-  sums = train::make_data_parallel(replicas, assembly->parameters, shards, scope);
+  sums = train::make_data_parallel(replicas, model->parameters, shards, scope);
   if (shards.reproducible) return;
   std::int64_t largest = 0;
   for (const auto& bucket : sums->plan().buckets) largest = std::max(largest, bucket.size);
@@ -122,40 +122,40 @@ void Session::make_reducer() {
 }
 
 void Session::connect() {
-  assembly->connect(*groups, timers);
+  model->connect(*groups, timers);
 }
 
-train::ShardSettings Session::shards_of(const Assembly& model) const {
+train::ShardSettings Session::shards_of(const ModelInstance& instance) const {
   train::ShardSettings shards = shard_settings(context_.input, batches.plan.chunks);
-  shards.segments = model.segments();
-  shards.units = model.units();
-  if (model.ties_gradients()) shards.tied = model::word_embeddings_name(model.config);
-  shards.first_unit_held = model.trains_tied_embeddings() && model.parts.size() == 1;
+  shards.segments = instance.segments();
+  shards.units = instance.units();
+  if (instance.ties_gradients()) shards.tied = model::word_embeddings_name(instance.config);
+  shards.first_unit_held = instance.trains_tied_embeddings() && instance.parts.size() == 1;
   return shards;
 }
 
-MemoryPlan Session::memory_of(const Assembly& model) const {
+MemoryPlan Session::memory_of(const ModelInstance& instance) const {
   MemoryPlan memory;
   std::int64_t snapshot = 0;
   if (trains()) {
-    const train::ShardPlan plan = train::plan_shards(model.parameters, shards_of(model), context_.grid.data);
+    const train::ShardPlan plan = train::plan_shards(instance.parameters, shards_of(instance), context_.grid.data);
     memory = plan.memory();
     snapshot = snapshot_bytes(plan);
   }
-  for (auto& item : model_memory(model, trains())) memory.push_back(std::move(item));
+  for (auto& item : model_memory(instance, trains())) memory.push_back(std::move(item));
   if (message_bytes > 0) memory.emplace_back("messages", message_bytes);
   if (trains()) {
     memory.emplace_back("prepared batches", loader->memory_bytes());
     memory.emplace_back("snapshot for checkpoints", snapshot);
   }
-  add_surroundings(sets, model, memory);
+  add_surroundings(sets, instance, memory);
   return memory;
 }
 
 StageFacts Session::facts_at(const comm::GridPlace& place) const {
-  if (place == assembly->place) return stage_facts(*assembly, memory());
-  Assembly other(context_.input, assembly->config, Assembly::Purpose::estimate, context_.grid, place, pipeline.balance,
-                 gradient_memory());
+  if (place == model->place) return stage_facts(*model, memory());
+  ModelInstance other(context_.input, model->config, ModelInstance::Purpose::estimate, context_.grid, place,
+                      pipeline.balance, gradient_memory());
   other.allocate(bounds, micro_batches(), evaluation_bounds);
   return stage_facts(other, memory_of(other));
 }
@@ -165,7 +165,7 @@ void Session::describe(const std::vector<std::pair<std::string, std::string>>& l
       stage_table(context_, [this](const comm::GridPlace& place) { return facts_at(place); });
   auto all = stage_lines(context_.grid, stages);
   all.insert(all.end(), lines.begin(), lines.end());
-  describe_run(context_, *assembly, sets, memory(), most_bytes(stages), all);
+  describe_run(context_, *model, sets, memory(), most_bytes(stages), all);
 }
 
 }  // namespace bert_hpc::app

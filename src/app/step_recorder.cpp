@@ -51,9 +51,9 @@ void StepRecorder::add(const StepResult& result, TrainingState& state) {
   row.gradient_norm = result.gradient_norm;
   row.samples += result.samples;
   row.tokens += result.tokens;
-  state.flops += model::training_flops(session_.assembly->plan, {.tokens = static_cast<double>(result.tokens),
-                                                                 .squared_lengths = result.sum_of_squared_lengths,
-                                                                 .head_rows = result.targets});
+  state.flops += model::training_flops(session_.model->plan, {.tokens = static_cast<double>(result.tokens),
+                                                              .squared_lengths = result.sum_of_squared_lengths,
+                                                              .head_rows = result.targets});
   noise_scale_ = result.noise_scale;
   progress_.step = state.done;
   progress_.epoch = row.epoch;

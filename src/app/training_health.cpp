@@ -44,7 +44,7 @@ void TrainingHealth::check_answers(const std::string& split, const Evaluator& ev
   const auto answer = evaluator.one_answer();
   one_answers_ = answer ? one_answers_ + 1 : 0;
   if (!answer || !(last || one_answers_ == 2)) return;
-  run_.log.warning(one_answer_in_training(split, *answer, session_.assembly->config.label_names, run_.input, done));
+  run_.log.warning(one_answer_in_training(split, *answer, session_.model->config.label_names, run_.input, done));
 }
 
 }  // namespace bert_hpc::app

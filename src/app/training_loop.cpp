@@ -32,10 +32,10 @@ TrainingLoop::TrainingLoop(Session& session, const RunContext& context, Results&
     : session_(session),
       context_(context),
       results_(results),
-      trainer_(settings_of(session, context.input), *session.assembly, *session.sums, session.timers),
-      checkpoints_({context, *session.assembly, *session.sums, trainer_.optimizer(), context.requests, results,
+      trainer_(settings_of(session, context.input), *session.model, *session.sums, session.timers),
+      checkpoints_({context, *session.model, *session.sums, trainer_.optimizer(), context.requests, results,
                     session.sets.hdf5, session.timers},
-                   checkpoint_texts(context, *session.assembly, session.sets)),
+                   checkpoint_texts(context, *session.model, session.sets)),
       recorder_(session, context, results),
       health_(session, context),
       best_(context.input.evaluation),
@@ -43,16 +43,16 @@ TrainingLoop::TrainingLoop(Session& session, const RunContext& context, Results&
 
 void TrainingLoop::restore(const Resume& resume) {
   std::mutex& hdf5 = session_.sets.hdf5;
-  Assembly& assembly = *session_.assembly;
+  ModelInstance& model = *session_.model;
   state_ = resume.state;
   // RUN/model may be of a later step than this, of which nothing is left.
   if (state_.best.kept) {
-    state_.best.kept = load_best(context_, resume, assembly, hdf5);
-    if (state_.best.kept) results_.export_model(assembly, session_.sets.train->info());
+    state_.best.kept = load_best(context_, resume, model, hdf5);
+    if (state_.best.kept) results_.export_model(model, session_.sets.train->info());
   }
   best_.restore(state_.best);
-  load_parameters(resume.folder, resume.manifest, assembly, hdf5);
-  load_states(resume.folder, resume.manifest, assembly, *session_.sums, trainer_.optimizer(), hdf5);
+  load_parameters(resume.folder, resume.manifest, model, hdf5);
+  load_states(resume.folder, resume.manifest, model, *session_.sums, trainer_.optimizer(), hdf5);
   trainer_.noise().restore(state_.noise);
   trainer_.skipped() = state_.skipped;
   trainer_.loss_scale().restore(state_.loss_scale);
@@ -65,7 +65,7 @@ void TrainingLoop::restore(const Resume& resume) {
 bool TrainingLoop::run() {
   context_.activity.enter("step");
   recorder_.begin(state_);
-  if (context_.input.log.trace) session_.assembly->pipeline().record(&trace_.instructions());
+  if (context_.input.log.trace) session_.model->pipeline().record(&trace_.instructions());
   // What was saved before is good: it must not be lost with what comes after, where all ranks know of that.
   try {
     for (bool last = steps(); !last;) last = step();
@@ -86,7 +86,7 @@ bool TrainingLoop::run() {
   // A stop during the test must not cost the steps since the last checkpoint.
   if (session_.test && state_.done > std::max(first_.done, checkpoints_.last_step())) save(false);
   checkpoints_.finish();  // a failure is a warning: the results are complete
-  if (!best_.kept()) results_.export_model(*session_.assembly, session_.sets.train->info());
+  if (!best_.kept()) results_.export_model(*session_.model, session_.sets.train->info());
   return true;
 }
 
@@ -107,7 +107,7 @@ bool TrainingLoop::step() {
   trace_.end(state_.done);
   if (trace_.complete()) {
     write_trace();
-    session_.assembly->pipeline().record(nullptr);
+    session_.model->pipeline().record(nullptr);
   }
   if (result.votes.lost > 0) collectively(context_.world, [this] { results_.require_lock(); });
   context_.activity.finished(++state_.done);
@@ -183,7 +183,7 @@ TrainingState TrainingLoop::current_state(bool evaluation_due) {
   state.noise = trainer_.noise().sums();
   state.skipped = trainer_.skipped();
   state.loss_scale = trainer_.loss_scale().state();
-  state.label_scale = session_.assembly->label_scale;
+  state.label_scale = session_.model->label_scale;
   state.best = best_.state();
   return state;
 }
@@ -202,10 +202,10 @@ void TrainingLoop::stop() {
 
 bool TrainingLoop::test() {
   if (!session_.test) return true;
-  if (best_.kept()) load_folder(*session_.assembly, results_.model_folder());
+  if (best_.kept()) load_folder(*session_.model, results_.model_folder());
   const auto timed = session_.timers.measure("evaluation");
   Predictions predictions;
-  const bool gathers = session_.assembly->objective.task->predicts_samples;
+  const bool gathers = session_.model->objective.task->predicts_samples;
   const std::optional<io::EvaluationRow> row = session_.test->evaluate_unless(
       best_.kept() ? best_.step() : state_.done, [this] { return asked_to_stop(); }, gathers ? &predictions : nullptr);
   if (!row) {
@@ -213,10 +213,10 @@ bool TrainingLoop::test() {
     return false;
   }
   if (gathers) {
-    results_.write_predictions(predictions, *session_.sets.test, "test", session_.assembly->config.label_names);
+    results_.write_predictions(predictions, *session_.sets.test, "test", session_.model->config.label_names);
   }
   results_.record_evaluation("test", *row);
-  context_.log.info(evaluation_line("test", *row, *session_.assembly->objective.task));
+  context_.log.info(evaluation_line("test", *row, *session_.model->objective.task));
   health_.check_answers("test", *session_.test, true, state_.done);
   return true;
 }
@@ -259,8 +259,7 @@ void TrainingLoop::write_trace() {
   if (!trace_.pending()) return;
   const auto trace = trace_.write(context_.input.run.directory + "/trace.json", context_.grid,
                                   context_.grid.pipeline > 1 ? context_.input.parallel.pipeline_schedule : "");
-  report_own_simulation(context_, {*session_.sets.train, session_.batches, *session_.assembly},
-                        trace ? &*trace : nullptr);
+  report_own_simulation(context_, {*session_.sets.train, session_.batches, *session_.model}, trace ? &*trace : nullptr);
 }
 
 const data::LoadedStep& TrainingLoop::next_step() {
@@ -282,10 +281,10 @@ bool TrainingLoop::evaluate() {
     return true;
   }
   results_.record_evaluation("validation", *row);
-  context_.log.info(evaluation_line("validation", *row, *session_.assembly->objective.task));
+  context_.log.info(evaluation_line("validation", *row, *session_.model->objective.task));
   const bool untrained = trainer_.skipped().total > 0 && trainer_.skipped().total == state_.done;
   better_ = !untrained && best_.offer(*row);
-  if (better_) results_.export_model(*session_.assembly, session_.sets.train->info());
+  if (better_) results_.export_model(*session_.model, session_.sets.train->info());
   recorder_.add_evaluation(begin);
   health_.check_answers("validation", *session_.validation, best_.patience_is_over() || !session_.loader->has_next(),
                         state_.done);

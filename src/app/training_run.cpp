@@ -28,7 +28,7 @@ void check_tokenizer(const Session& session, const RunBasics& run) {
   const data::ShardReader& train = *session.sets.train;
   collectively(run.world, [&] {
     if (run.world.rank() != 0 || train.planned()) return;
-    const std::string tokenizer = tokenizer_folder(run.input, train.info(), session.assembly->config.vocab_size);
+    const std::string tokenizer = tokenizer_folder(run.input, train.info(), session.model->config.vocab_size);
     if (!tokenizer.empty()) {
       model::check_tokenizer_files(tokenizer);
       return;
@@ -40,19 +40,19 @@ void check_tokenizer(const Session& session, const RunBasics& run) {
 
 /// What a checkpoint takes on disk, bytes: at the end, when its metric history is longest.
 std::int64_t last_checkpoint_bytes(const Session& session, const RunContext& context) {
-  const Assembly& assembly = *session.assembly;
+  const ModelInstance& model = *session.model;
   const std::int64_t steps = session.loader->total_steps();
   const std::vector<ops::StateTensor> states = optimizer_states(context.input);
   io::JournalPlan plan;
   plan.text = static_cast<std::int64_t>(context.resolved.text.size());
-  for (const std::string& name : assembly.config.label_names) plan.text += static_cast<std::int64_t>(name.size()) + 1;
+  for (const std::string& name : model.config.label_names) plan.text += static_cast<std::int64_t>(name.size()) + 1;
   plan.evaluations = steps / evaluation_steps(context.input, session.loader->steps_per_epoch()) + 1;
   plan.rows = steps / context.input.log.every_steps + plan.evaluations;
   plan.loss_scales = context.input.precision.compute == "fp16";
-  plan.classes = metrics::matrix_classes(assembly.objective.task->metrics, {.outputs = assembly.config.num_labels()});
+  plan.classes = metrics::matrix_classes(model.objective.task->metrics, {.outputs = model.config.num_labels()});
   if (session.sets.validation) plan.samples = session.sets.validation->samples();
   if (!session.sets.validation) plan.evaluations = 0;
-  return checkpoint_bytes(assembly, states, context.ranks()) + io::journal_bytes(plan);
+  return checkpoint_bytes(model, states, context.ranks()) + io::journal_bytes(plan);
 }
 
 std::string checkpoints_text(const Session& session, const RunContext& context) {
@@ -81,8 +81,8 @@ void describe(const Session& session, const RunContext& context) {
   const std::string loss = regression_loss_text(context.input, session.batches.label_scale);
   if (!loss.empty()) lines.emplace_back("loss", loss);
   lines.emplace_back("checkpoints", checkpoints_text(session, context));
-  const train::ShardSettings shards = session.shards_of(*session.assembly);
-  lines.emplace_back("update", train::plan_shards(session.assembly->parameters, shards, context.grid.data).describe());
+  const train::ShardSettings shards = session.shards_of(*session.model);
+  lines.emplace_back("update", train::plan_shards(session.model->parameters, shards, context.grid.data).describe());
   session.describe(lines);
   for (const std::string& warning : training_warnings(context.input, steps, session.sets.train->samples())) {
     context.log.warning(warning);
@@ -126,7 +126,7 @@ SimulatedRun simulated_run(const Session& session, const RunContext& context) {
   const std::int64_t interval = evaluation_steps(context.input, session.loader->steps_per_epoch());
   return {.reader = *session.sets.train,
           .batches = session.batches,
-          .assembly = *session.assembly,
+          .model = *session.model,
           .validation = session.sets.validation.get(),
           .test = session.sets.test.get(),
           .steps = steps,
@@ -144,7 +144,7 @@ void report_beginning(Session& session, const RunContext& context) {
     note.clear();
   } else if (note.empty() || !own) {
     try {
-      const auto resume = choose_checkpoint(context, *session.assembly, session.sets, session.loader->total_steps());
+      const auto resume = choose_checkpoint(context, *session.model, session.sets, session.loader->total_steps());
       if (resume) context.log.info("it would resume from step " + core::with_commas(resume->manifest.step));
     } catch (const AgreedError& error) {
       if (!own) throw;
@@ -180,15 +180,15 @@ void run_training(const RunContext& context) {
   }
   const std::unique_ptr<io::RunLock> lock = lock_run_directory(context);
   const std::optional<Resume> resume =
-      choose_checkpoint(context, *session.assembly, session.sets, session.loader->total_steps());
+      choose_checkpoint(context, *session.model, session.sets, session.loader->total_steps());
   collectively(context.world, [&] {
     if (context.world.rank() != 0) return;
     checkpoint_folder(context.input)
-        .require_space(checkpoint_bytes(*session.assembly, optimizer_states(context.input), context.world.size()));
+        .require_space(checkpoint_bytes(*session.model, optimizer_states(context.input), context.world.size()));
   });
   session.connect();
   if (!resume) {
-    const std::string lines = load_values(*session.assembly, context.input);
+    const std::string lines = load_values(*session.model, context.input);
     if (!lines.empty()) context.log.info(lines);
   }
   leave_if_asked(context);
@@ -198,8 +198,8 @@ void run_training(const RunContext& context) {
     continuation = {resume->manifest.step, resume->state.log_bytes,
                     io::history_path(resume->place(), resume->manifest)};
   }
-  Results results(context, lock.get(), session.assembly->config.label_names, session.assembly->label_scale,
-                  session.sets.hdf5, continuation);
+  Results results(context, lock.get(), session.model->config.label_names, session.model->label_scale, session.sets.hdf5,
+                  continuation);
   if (resume) begin_from_checkpoint(*resume, context);
   std::optional<TrainingLoop> loop;
   bool whole = false;

@@ -16,9 +16,9 @@
 #include <utility>
 #include <vector>
 
-#include "bert_hpc/app/engine/assembly.hpp"
 #include "bert_hpc/app/engine/data_sets.hpp"
 #include "bert_hpc/app/engine/evaluator.hpp"
+#include "bert_hpc/app/engine/model_instance.hpp"
 #include "bert_hpc/app/plan/pipeline_setup.hpp"
 #include "bert_hpc/app/report/grid_picture.hpp"
 #include "bert_hpc/app/run/run_context.hpp"
@@ -57,10 +57,10 @@ class Session {
   int micro_batches() const;
 
   /// How replicas share this model's arena. Pure.
-  train::ShardSettings shards_of(const Assembly& model) const;
+  train::ShardSettings shards_of(const ModelInstance& instance) const;
   /// Planned memory of this model's rank. Pure.
-  MemoryPlan memory_of(const Assembly& model) const;
-  MemoryPlan memory() const { return memory_of(*assembly); }
+  MemoryPlan memory_of(const ModelInstance& instance) const;
+  MemoryPlan memory() const { return memory_of(*model); }
 
   /// Collective. Prints the banner with these lines and the warnings about the ranks' placement and memory.
   void describe(const std::vector<std::pair<std::string, std::string>>& lines) const;
@@ -74,7 +74,7 @@ class Session {
   PipelineSetup pipeline;
   data::BatchLoaderOptions batches;
   std::optional<data::BatchLoader> loader;  ///< of the training data
-  std::optional<Assembly> assembly;
+  std::optional<ModelInstance> model;
 
   // Memory.
   std::optional<Evaluator> validation, test;  ///< other modes than training have one of them
@@ -86,7 +86,7 @@ class Session {
   comm::GridPlace own_place() const;  ///< in an estimate with fewer planned ranks: the last one's
   void make_model();
   void cut_model(const model::ModelConfig& config);
-  void make_assembly(const model::ModelConfig& config, Assembly::Purpose purpose,
+  void make_instance(const model::ModelConfig& config, ModelInstance::Purpose purpose,
                      const core::ParameterStore::Memory& memory);
   void plan_memory();
   void make_reducer();

@@ -27,15 +27,15 @@ void read_parts(io::CheckpointReader& reader, const std::string& quantity, const
 
 }  // namespace
 
-void load_parameters(const io::CheckpointFolder& folder, const io::CheckpointManifest& manifest, Assembly& assembly,
+void load_parameters(const io::CheckpointFolder& folder, const io::CheckpointManifest& manifest, ModelInstance& model,
                      std::mutex& hdf5) {
-  const comm::ProcessGroups& groups = assembly.groups();
-  const std::span<float> values = assembly.parameters.change_values();
+  const comm::ProcessGroups& groups = model.groups();
+  const std::span<float> values = model.parameters.change_values();
   collectively(groups.world, [&] {
-    if (assembly.place.data != 0) return;
+    if (model.place.data != 0) return;
     io::CheckpointReader reader(folder.place(manifest.step), manifest, hdf5);
-    const std::vector<core::ArenaRange> all = {{0, assembly.parameters.arena_size()}};
-    const auto parts = core::parts_to_load(assembly.parameters.slices(), manifest.tensors, all);
+    const std::vector<core::ArenaRange> all = {{0, model.parameters.arena_size()}};
+    const auto parts = core::parts_to_load(model.parameters.slices(), manifest.tensors, all);
     read_parts(reader, io::parameters_name, parts, [&](std::int64_t arena, std::size_t count) {
       return values.subspan(static_cast<std::size_t>(arena), count);
     });
@@ -43,16 +43,16 @@ void load_parameters(const io::CheckpointFolder& folder, const io::CheckpointMan
   groups.data->broadcast(values, 0);
 }
 
-void load_states(const io::CheckpointFolder& folder, const io::CheckpointManifest& manifest, Assembly& assembly,
+void load_states(const io::CheckpointFolder& folder, const io::CheckpointManifest& manifest, ModelInstance& model,
                  const train::DataParallel& sums, train::Optimizer& optimizer, std::mutex& hdf5) {
-  const comm::ProcessGroups& groups = assembly.groups();
+  const comm::ProcessGroups& groups = model.groups();
   // Where every replica owns all, one reads for the others.
   const bool shared = !sums.plan().shares_update();
   const StatePlaces places(sums.owned());
   collectively(groups.world, [&] {
-    if (shared && assembly.place.data != 0) return;
+    if (shared && model.place.data != 0) return;
     io::CheckpointReader reader(folder.place(manifest.step), manifest, hdf5);
-    const auto parts = core::parts_to_load(assembly.parameters.slices(), manifest.tensors, owned_ranges(sums));
+    const auto parts = core::parts_to_load(model.parameters.slices(), manifest.tensors, owned_ranges(sums));
     for (std::size_t s = 0; s < optimizer.states().size(); ++s) {
       read_parts(reader, optimizer.states()[s].name, parts, [&](std::int64_t arena, std::size_t count) {
         return optimizer.state(s).subspan(places.of(arena), count);

@@ -14,18 +14,18 @@ std::int64_t snapshot_bytes(const train::ShardPlan& plan) {
          plan.trainable / plan.ranks * ops::bytes_per_parameter(plan.settings.states);
 }
 
-std::int64_t checkpoint_bytes(const Assembly& assembly, std::span<const ops::StateTensor> states, int ranks) {
+std::int64_t checkpoint_bytes(const ModelInstance& model, std::span<const ops::StateTensor> states, int ranks) {
   std::int64_t bytes = 0;
-  for (const core::WholeTensor& tensor : whole_tensors(assembly)) {
+  for (const core::WholeTensor& tensor : whole_tensors(model)) {
     const std::int64_t of_states = tensor.trainable ? ops::bytes_per_parameter(states) : 0;
     bytes += tensor.elements() * (static_cast<std::int64_t>(sizeof(float)) + of_states);
   }
   return bytes + (ranks + 1) * io::checkpoint_file_bytes(0, 0);
 }
 
-std::vector<core::WholeTensor> whole_tensors(const Assembly& assembly) {
+std::vector<core::WholeTensor> whole_tensors(const ModelInstance& model) {
   std::vector<core::WholeTensor> tensors;
-  for (const core::ParameterSpec& spec : assembly.all_parameters()) {
+  for (const core::ParameterSpec& spec : model.all_parameters()) {
     if (spec.copy_of.empty()) tensors.push_back({spec.name, core::whole_shape(spec.shape, spec.shard), spec.trainable});
   }
   return tensors;

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "bert_hpc/app/engine/assembly.hpp"
+#include "bert_hpc/app/engine/model_instance.hpp"
 #include "bert_hpc/core/tensor_piece.hpp"
 #include "bert_hpc/io/checkpoint_file.hpp"
 #include "bert_hpc/ops/update_rule.hpp"
@@ -47,11 +47,11 @@ inline std::vector<core::ArenaRange> owned_ranges(const train::DataParallel& sum
 
 /// What this rank saves: what it owns; where every replica owns all, an equal share of it. Then, in the order of the
 /// arena, an equal share of the frozen parameters.
-inline std::vector<core::PlacedPiece> parts_to_save(const Assembly& assembly, const train::DataParallel& sums,
+inline std::vector<core::PlacedPiece> parts_to_save(const ModelInstance& model, const train::DataParallel& sums,
                                                     std::span<const core::WholeTensor> tensors) {
   std::vector<core::ArenaRange> ranges = owned_ranges(sums);
   const std::int64_t trainable = sums.plan().trainable, frozen = sums.plan().arena - trainable;
-  const std::int64_t replicas = assembly.grid.data, d = assembly.place.data;
+  const std::int64_t replicas = model.grid.data, d = model.place.data;
   if (!sums.plan().shares_update()) {
     const std::int64_t first = trainable * d / replicas, last = trainable * (d + 1) / replicas;
     std::vector<core::ArenaRange> share;
@@ -63,8 +63,7 @@ inline std::vector<core::PlacedPiece> parts_to_save(const Assembly& assembly, co
   }
   const std::int64_t first = trainable + frozen * d / replicas, last = trainable + frozen * (d + 1) / replicas;
   if (first < last) ranges.push_back({first, last - first});
-  return core::pieces_to_save(assembly.parameters.slices(), tensors, ranges, assembly.place.tensor,
-                              assembly.grid.tensor);
+  return core::pieces_to_save(model.parameters.slices(), tensors, ranges, model.place.tensor, model.grid.tensor);
 }
 
 /// What a checkpoint keeps of every element, by name.

@@ -12,7 +12,7 @@ namespace bert_hpc::app {
 Checkpointer::Checkpointer(const Parts& parts, CheckpointTexts texts)
     : state_(std::make_unique<State>(parts, std::move(texts))) {
   State& s = *state_;
-  const std::int64_t trainable = parts.assembly.parameters.trainable_size();
+  const std::int64_t trainable = parts.model.parameters.trainable_size();
   for (const core::PlacedPiece& piece : s.pieces) {
     s.elements += piece.piece.elements();
     if (piece.arena < trainable) s.trainable_elements += piece.piece.elements();

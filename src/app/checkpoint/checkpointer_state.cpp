@@ -27,13 +27,13 @@ void Checkpointer::State::gather_files() {
 
 /// Between two steps: parameters and states of this rank's pieces, one quantity after the other.
 void Checkpointer::State::copy() {
-  const std::span<const float> values = parts.assembly.parameters.values();
+  const std::span<const float> values = parts.model.parameters.values();
   const StatePlaces places(parts.sums.owned());
   std::size_t next = 0;
   for (const core::PlacedPiece& piece : pieces) {
     const auto count = static_cast<std::size_t>(piece.piece.elements()), arena = static_cast<std::size_t>(piece.arena);
     ops::copy_to_host(values.subspan(arena, count), snapshot_of(0).subspan(next, count));
-    const bool has_states = piece.arena < parts.assembly.parameters.trainable_size();
+    const bool has_states = piece.arena < parts.model.parameters.trainable_size();
     for (std::size_t s = 0; has_states && s < parts.optimizer.states().size(); ++s) {
       ops::copy_to_host(parts.optimizer.state(s).subspan(places.of(piece.arena), count),
                         snapshot_of(s + 1).subspan(next, count));

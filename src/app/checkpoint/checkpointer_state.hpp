@@ -27,10 +27,10 @@ struct Checkpointer::State {
         folder(checkpoint_folder(given.context.input)),
         settings(given.context.input.checkpoint),
         texts(std::move(said)),
-        tensors(whole_tensors(given.assembly)),
-        pieces(parts_to_save(given.assembly, given.sums, tensors)),
+        tensors(whole_tensors(given.model)),
+        pieces(parts_to_save(given.model, given.sums, tensors)),
         quantities(quantities_of(given.optimizer.states())),
-        bytes(checkpoint_bytes(given.assembly, given.optimizer.states(), given.context.world.size())),
+        bytes(checkpoint_bytes(given.model, given.optimizer.states(), given.context.world.size())),
         wall_time(given.context, bytes) {}
 
   comm::Communicator& world() const { return parts.context.world; }

@@ -31,12 +31,12 @@ std::string data_text(const data::ShardReader* reader) {
 }
 
 /// What keeps the run from going on with this checkpoint; empty if nothing does.
-std::vector<std::string> obstacles(std::vector<std::string> found, const Assembly& assembly,
+std::vector<std::string> obstacles(std::vector<std::string> found, const ModelInstance& model,
                                    const io::CheckpointManifest& manifest, const std::vector<std::string>& quantities,
                                    std::int64_t total_steps) {
   if (found.empty() && manifest.quantities != quantities) found.emplace_back("the optimizer's states");
-  if (found.empty() && manifest.tensors != whole_tensors(assembly)) found.emplace_back("the model's parameters");
-  const std::string unit = unit_difference(training_state(manifest).label_scale, assembly.label_scale);
+  if (found.empty() && manifest.tensors != whole_tensors(model)) found.emplace_back("the model's parameters");
+  const std::string unit = unit_difference(training_state(manifest).label_scale, model.label_scale);
   if (found.empty() && !unit.empty()) found.push_back(unit);
   if (found.empty() && manifest.step > total_steps) {
     found.push_back("the checkpoint is of step " + core::with_commas(manifest.step) + ", but [schedule] ends at step " +
@@ -168,10 +168,10 @@ Found find_checkpoints(const RunContext& context) {
 
 /// Throws AgreedError(input) where the checkpoint, which is whole, does not fit data, model or input.
 Resume resume_from(const Found& found, io::CheckpointManifest manifest, const RunContext& context,
-                   const Assembly& assembly, const DataSets& sets, std::int64_t total_steps) {
-  CheckpointDifferences differences = checkpoint_differences(manifest.texts, checkpoint_texts(context, assembly, sets),
+                   const ModelInstance& model, const DataSets& sets, std::int64_t total_steps) {
+  CheckpointDifferences differences = checkpoint_differences(manifest.texts, checkpoint_texts(context, model, sets),
                                                              context.resolved, context.input.run.reproducible);
-  const auto incompatibilities = obstacles(std::move(differences.incompatibilities), assembly, manifest,
+  const auto incompatibilities = obstacles(std::move(differences.incompatibilities), model, manifest,
                                            quantities_of(optimizer_states(context.input)), total_steps);
   if (!incompatibilities.empty()) {
     std::string text = "the run cannot resume from " + found.folder.place(manifest.step) + ", because these differ:";
@@ -205,19 +205,19 @@ fs::path named_checkpoint(const std::string& resume) {
   return problem ? given : real;
 }
 
-CheckpointTexts checkpoint_texts(const RunContext& context, const Assembly& assembly, const DataSets& sets) {
+CheckpointTexts checkpoint_texts(const RunContext& context, const ModelInstance& model, const DataSets& sets) {
   const config::Config& input = context.input;
   return {{"version", std::string(core::version()) + " " + std::string(core::revision())},
           {"input", context.resolved.text},
           {"layout", comm::describe(context.grid) + ", zero = " + std::to_string(input.parallel.zero)},
-          {"model", model::hf_config_text(assembly.config, assembly.objective.head)},
+          {"model", model::hf_config_text(model.config, model.objective.head)},
           {"data_train", data_text(sets.train.get())},
           {"data_validation", data_text(sets.validation.get())},
           {"data_test", data_text(sets.test.get())},
           {"best_metric", input.evaluation.best.value_or("")}};
 }
 
-std::optional<Resume> choose_checkpoint(const RunContext& context, const Assembly& assembly, DataSets& sets,
+std::optional<Resume> choose_checkpoint(const RunContext& context, const ModelInstance& model, DataSets& sets,
                                         std::int64_t total_steps) {
   comm::Communicator& world = context.world;
   const Found found = find_checkpoints(context);
@@ -229,7 +229,7 @@ std::optional<Resume> choose_checkpoint(const RunContext& context, const Assembl
     if (!link.empty()) throw AgreedError(core::ExitCode::files, link);
     io::CheckpointManifest manifest;
     const std::string why = damage(world, found.folder, step, manifest, sets.hdf5);
-    if (why.empty()) return resume_from(found, std::move(manifest), context, assembly, sets, total_steps);
+    if (why.empty()) return resume_from(found, std::move(manifest), context, model, sets, total_steps);
     context.log.warning("the checkpoint " + place + " is skipped. " + why);
     if (first_damage.empty()) first_damage = why;
   }
@@ -242,11 +242,11 @@ std::optional<Resume> choose_checkpoint(const RunContext& context, const Assembl
   return std::nullopt;
 }
 
-bool load_best(const RunContext& context, const Resume& resume, Assembly& assembly, std::mutex& hdf5) {
+bool load_best(const RunContext& context, const Resume& resume, ModelInstance& model, std::mutex& hdf5) {
   io::CheckpointManifest manifest;
   const std::string why = damage(context.world, resume.folder, resume.state.best.step, manifest, hdf5);
   if (why.empty() && manifest.tensors == resume.manifest.tensors) {
-    load_parameters(resume.folder, manifest, assembly, hdf5);
+    load_parameters(resume.folder, manifest, model, hdf5);
     return true;
   }
   context.log.warning("the best model so far, of step " + std::to_string(resume.state.best.step) +

@@ -50,12 +50,12 @@ void require_apart(const DataSets& sets) {
 
 /// Of the data set whose predictions are written: the logits of the rank's own samples, and on rank 0 those of all
 /// samples and the probabilities made of them. At most.
-std::int64_t prediction_bytes(const DataSets& sets, const Assembly& assembly) {
+std::int64_t prediction_bytes(const DataSets& sets, const ModelInstance& model) {
   const data::ShardReader* const reader = sets.test ? sets.test.get() : sets.train ? nullptr : sets.validation.get();
-  if (reader == nullptr || !assembly.objective.task->predicts_samples) return 0;
-  const comm::GridPlace& place = assembly.place;
+  if (reader == nullptr || !model.objective.task->predicts_samples) return 0;
+  const comm::GridPlace& place = model.place;
   const std::int64_t copies = place.data + place.pipeline + place.tensor == 0 ? 3 : 1;
-  return copies * reader->samples() * assembly.outputs() * std::int64_t{sizeof(float)};
+  return copies * reader->samples() * model.outputs() * std::int64_t{sizeof(float)};
 }
 
 }  // namespace
@@ -86,14 +86,14 @@ void open_data(DataSets& sets, const config::Config& input, const model::ModelCo
   });
 }
 
-metrics::EvaluatedSet evaluated_set(const Assembly& assembly, const data::ShardReader& reader) {
-  return {.outputs = assembly.config.num_labels(),
+metrics::EvaluatedSet evaluated_set(const ModelInstance& model, const data::ShardReader& reader) {
+  return {.outputs = model.config.num_labels(),
           .values = reader.values(),
           .classes = reader.classes(),
           .sets = reader.sets()};
 }
 
-void add_surroundings(const DataSets& sets, const Assembly& assembly, MemoryPlan& memory) {
+void add_surroundings(const DataSets& sets, const ModelInstance& model, MemoryPlan& memory) {
   // Measured: 20 MiB of pages of the program and its libraries (HDF5, MPI, OpenMP) that the run is the first to use,
   // HDF5's chunk caches of 1 MiB a dataset, MPI's shared memory and buffers of 4 MiB or more; rounded up.
   constexpr std::int64_t libraries = std::int64_t{40} << 20;
@@ -101,14 +101,14 @@ void add_surroundings(const DataSets& sets, const Assembly& assembly, MemoryPlan
   for (const data::ShardReader* reader : {sets.train.get(), sets.validation.get(), sets.test.get()}) {
     if (reader != nullptr) data += reader->memory_bytes();
   }
-  data += prediction_bytes(sets, assembly);
+  data += prediction_bytes(sets, model);
   constexpr std::int64_t copies = 6;  // of the labels' names: of model, data sets, metrics and predictions
-  for (const std::string& name : assembly.config.label_names) {
+  for (const std::string& name : model.config.label_names) {
     data += copies * static_cast<std::int64_t>(sizeof(std::string) + name.size());
   }
   for (const data::ShardReader* reader : {sets.validation.get(), sets.test.get()}) {
     if (reader == nullptr) continue;
-    data += metrics::bytes_of(assembly.objective.task->metrics, evaluated_set(assembly, *reader));
+    data += metrics::bytes_of(model.objective.task->metrics, evaluated_set(model, *reader));
   }
   memory.emplace_back("data sets", data);
   memory.emplace_back("libraries", libraries);

@@ -7,19 +7,14 @@
 #include "bert_hpc/ops/losses.hpp"
 
 namespace bert_hpc::app {
-Evaluator::Evaluator(Assembly& assembly, data::ShardReader& reader, const data::BatchLoaderOptions& options,
+Evaluator::Evaluator(ModelInstance& model, data::ShardReader& reader, const data::BatchLoaderOptions& options,
                      bool labels)
-    : assembly_(assembly),
-      reader_(reader),
-      loader_(reader, options),
-      labels_(labels),
-      loss_(1),
-      metrics_(evaluation()) {
+    : model_(model), reader_(reader), loader_(reader, options), labels_(labels), loss_(1), metrics_(evaluation()) {
   predicted_ = core::MirroredArray<std::int32_t>(bounds().selected);
 }
 
 metrics::Evaluation Evaluator::evaluation() const {
-  return {assembly_.objective.task->metrics, evaluated_set(assembly_, reader_)};
+  return {model_.objective.task->metrics, evaluated_set(model_, reader_)};
 }
 
 layers::BatchBounds Evaluator::bounds() const {
@@ -27,7 +22,7 @@ layers::BatchBounds Evaluator::bounds() const {
 }
 
 std::span<const core::PlannedSample> Evaluator::samples_of(int micro_batch) const {
-  const int first = loaded_->plan.replica_begin[static_cast<std::size_t>(assembly_.place.data)];
+  const int first = loaded_->plan.replica_begin[static_cast<std::size_t>(model_.place.data)];
   return loaded_->plan.micro_batch(first + micro_batch);
 }
 
@@ -43,11 +38,11 @@ void Evaluator::result(int micro_batch, model::Stage& stage, int slot) {
   const bool predicts = labels_ && metrics_.reads_predicted();
   if (labels_) stage.loss(pass, 1.0f, slot);
   if (predicts) stage.predict(predicted_.device(), slot);
-  if (assembly_.place.tensor != 0) return;  // those ranks know the same
+  if (model_.place.tensor != 0) return;  // those ranks know the same
   const auto logits = [&] {
     const core::Tensor<float> all = stage.logits(slot).as<float>();  // contiguous: not of a tied decoder
     const std::span<const float> outputs(all.data, static_cast<std::size_t>(all.size()));
-    return outputs_in_labels_unit(assembly_.label_scale, core::on_host(outputs, aside_), in_labels_unit_);
+    return outputs_in_labels_unit(model_.label_scale, core::on_host(outputs, aside_), in_labels_unit_);
   };
   if (keep_) keep(micro_batch, logits());
   if (!labels_) return;
@@ -69,9 +64,9 @@ bool Evaluator::pass_over_data(const std::function<bool()>& give_up) {
     loaded_ = &loader_.next();
     passes_.clear();
     for (const data::LoadedMicroBatch& micro : loaded_->micro_batches) passes_.push_back({.batch = micro.batch});
-    assembly_.pipeline().evaluate(assembly_.engine(), passes_, *this);
+    model_.pipeline().evaluate(model_.engine(), passes_, *this);
   }
-  assembly_.groups().world.all_reduce(metrics_.sums(), comm::Reduction::sum);
+  model_.groups().world.all_reduce(metrics_.sums(), comm::Reduction::sum);
   return true;
 }
 
@@ -94,8 +89,8 @@ std::optional<io::EvaluationRow> Evaluator::evaluate_unless(std::int64_t step, c
 }
 
 void Evaluator::gather(Predictions& predictions) const {
-  comm::Communicator& world = assembly_.groups().world;
-  const auto outputs = static_cast<std::size_t>(assembly_.outputs());
+  comm::Communicator& world = model_.groups().world;
+  const auto outputs = static_cast<std::size_t>(model_.outputs());
   if (world.rank() != 0) {
     const auto count = static_cast<std::int64_t>(samples_.size());
     world.send(std::as_bytes(std::span(&count, 1)), 0);

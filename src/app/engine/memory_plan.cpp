@@ -1,6 +1,6 @@
 #include "bert_hpc/app/engine/memory_plan.hpp"
 
-#include "bert_hpc/app/engine/assembly.hpp"
+#include "bert_hpc/app/engine/model_instance.hpp"
 #include "bert_hpc/comm/mpi_communicator.hpp"
 
 namespace bert_hpc::app {
@@ -11,7 +11,7 @@ std::int64_t total(const MemoryPlan& plan) {
   return bytes;
 }
 
-MemoryPlan model_memory(const Assembly& model, bool trains) {
+MemoryPlan model_memory(const ModelInstance& model, bool trains) {
   const std::int64_t arena = model.parameters.arena_size() * static_cast<std::int64_t>(sizeof(float));
   MemoryPlan plan;
   if (!trains) plan.emplace_back("parameters", arena);  // with gradients and states they are in the shard plan

@@ -29,16 +29,16 @@ struct Owned {
 };
 
 /// All parameters of the model, in the order in which a file holds them. Copies are left out.
-std::vector<Owned> owners(const Assembly& assembly) {
+std::vector<Owned> owners(const ModelInstance& model) {
   std::vector<Owned> all;
-  const int ranks = assembly.grid.tensor;
-  for (std::size_t part = 0; part < assembly.parts.size(); ++part) {
-    const int stage = static_cast<int>(part) % assembly.grid.pipeline;
+  const int ranks = model.grid.tensor;
+  for (std::size_t part = 0; part < model.parts.size(); ++part) {
+    const int stage = static_cast<int>(part) % model.grid.pipeline;
     const std::size_t first = all.size();
     for (int t = 0; t < ranks; ++t) {
-      const int rank = comm::rank_at(assembly.grid, {.data = 0, .pipeline = stage, .tensor = t});
+      const int rank = comm::rank_at(model.grid, {.data = 0, .pipeline = stage, .tensor = t});
       std::size_t next = first;
-      for (core::ParameterSpec& spec : assembly.parameters_of(assembly.parts[part], {t, ranks})) {
+      for (core::ParameterSpec& spec : model.parameters_of(model.parts[part], {t, ranks})) {
         if (!spec.copy_of.empty()) continue;
         if (t == 0) all.push_back({spec.name, core::whole_shape(spec.shape, spec.shard), {}});
         Owned& owned = all[next++];
@@ -55,12 +55,12 @@ std::span<const float> values_of(const core::ParameterStore& store, const std::s
   return {value.data, static_cast<std::size_t>(value.size())};
 }
 
-void send_all(const Assembly& assembly, comm::Communicator& world, const std::vector<Owned>& parameters) {
+void send_all(const ModelInstance& model, comm::Communicator& world, const std::vector<Owned>& parameters) {
   std::vector<float> aside;
   for (const Owned& parameter : parameters) {
     for (const Holder& holder : parameter.holders) {
       if (holder.rank != world.rank()) continue;
-      const std::span<const float> values = core::on_host(values_of(assembly.parameters, parameter.name), aside);
+      const std::span<const float> values = core::on_host(values_of(model.parameters, parameter.name), aside);
       for (std::size_t begin = 0; begin < values.size(); begin += piece_elements) {
         const std::size_t count = std::min<std::size_t>(piece_elements, values.size() - begin);
         world.send(std::as_bytes(values.subspan(begin, count)), 0);
@@ -110,7 +110,7 @@ class Arrivals {
 /// so they pass through; those by columns are put together first.
 class Source {
  public:
-  Source(const Assembly& assembly, Arrivals& arrivals) : assembly_(assembly), arrivals_(arrivals) {}
+  Source(const ModelInstance& model, Arrivals& arrivals) : model_(model), arrivals_(arrivals) {}
 
   std::span<const float> fetch(const Owned& parameter, std::int64_t begin) {
     if (parameter.holders.front().part.shard.dimension == 1) return put_together(parameter);
@@ -124,7 +124,7 @@ class Source {
 
  private:
   std::span<const float> own(const Owned& parameter) {
-    return core::on_host(values_of(assembly_.parameters, parameter.name), aside_);
+    return core::on_host(values_of(model_.parameters, parameter.name), aside_);
   }
   std::span<const float> put_together(const Owned& parameter) {
     whole_.resize(static_cast<std::size_t>(core::elements_of(parameter.shape)));
@@ -144,39 +144,38 @@ class Source {
     return part_;
   }
 
-  const Assembly& assembly_;
+  const ModelInstance& model_;
   Arrivals& arrivals_;
   std::vector<float> whole_, part_, aside_;
 };
 
 }  // namespace
 
-void export_model(const Assembly& assembly, comm::Communicator& world, const std::string& folder,
+void export_model(const ModelInstance& model, comm::Communicator& world, const std::string& folder,
                   const std::string& tokenizer_folder) {
-  const std::vector<Owned> parameters = owners(assembly);
+  const std::vector<Owned> parameters = owners(model);
   std::exception_ptr failure;
   if (world.rank() == 0) {
     Arrivals arrivals(world, parameters);
-    Source source(assembly, arrivals);
+    Source source(model, arrivals);
     std::vector<model::TensorToWrite> tensors;
     for (const Owned& parameter : parameters) {
       model::TensorToWrite tensor{.name = parameter.name, .shape = parameter.shape};
       tensor.fetch = [&, folded = std::vector<float>()](std::int64_t begin) mutable {
-        return head_in_labels_unit(assembly.label_scale, parameter.name, source.fetch(parameter, begin), folded);
+        return head_in_labels_unit(model.label_scale, parameter.name, source.fetch(parameter, begin), folded);
       };
       tensors.push_back(std::move(tensor));
     }
     try {
       const model::NamedTexts more =
           tokenizer_folder.empty() ? model::NamedTexts() : data::lacking_tokenizer_files(tokenizer_folder);
-      model::save_hf_folder(folder, assembly.config, assembly.objective.head, std::move(tensors), tokenizer_folder,
-                            more);
+      model::save_hf_folder(folder, model.config, model.objective.head, std::move(tensors), tokenizer_folder, more);
     } catch (const std::exception&) {  // the others must be rid of theirs before all can talk about it
       failure = std::current_exception();
     }
     arrivals.drain();
   } else {
-    send_all(assembly, world, parameters);
+    send_all(model, world, parameters);
   }
   collectively(world, [&] {
     if (failure) std::rethrow_exception(failure);

@@ -8,7 +8,7 @@
 namespace bert_hpc::app {
 namespace {
 
-model::LoadOptions load_options(const Assembly& model, bool trains) {
+model::LoadOptions load_options(const ModelInstance& model, bool trains) {
   model::LoadOptions options{.family = model.config.family};
   if (trains) {
     options.may_be_missing = model::head_prefixes(model.objective.head, model.config.family);
@@ -19,12 +19,12 @@ model::LoadOptions load_options(const Assembly& model, bool trains) {
 
 }  // namespace
 
-void check_pretrained(const Assembly& model, const config::Config& input, bool trains) {
+void check_pretrained(const ModelInstance& model, const config::Config& input, bool trains) {
   if (!input.model.pretrained) return;
   model::check_hf_weights(*input.model.pretrained, model.all_parameters(), load_options(model, trains));
 }
 
-std::string load_values(Assembly& model, const config::Config& input) {
+std::string load_values(ModelInstance& model, const config::Config& input) {
   std::string lines;
   const comm::ProcessGroups& groups = model.groups();
   collectively(groups.world, [&] {
@@ -35,7 +35,7 @@ std::string load_values(Assembly& model, const config::Config& input) {
       return;
     }
     const std::string& folder = *input.model.pretrained;
-    const model::LoadOptions options = load_options(model, model.purpose == Assembly::Purpose::training);
+    const model::LoadOptions options = load_options(model, model.purpose == ModelInstance::Purpose::training);
     // A weight that one stage does not use belongs to another stage: only the check of the whole model finds the
     // weights that are new or unused.
     if (groups.world.rank() == 0) {
@@ -55,7 +55,7 @@ std::string load_values(Assembly& model, const config::Config& input) {
   return lines;
 }
 
-void load_folder(Assembly& model, const std::string& folder) {
+void load_folder(ModelInstance& model, const std::string& folder) {
   collectively(model.groups().world, [&] {
     if (model.place.data != 0) return;
     model::load_hf_weights(folder, model.parameters, {.family = model.config.family});

@@ -18,26 +18,25 @@ constexpr std::size_t said_per_step = votes_per_step + 1;  // and the squares of
 
 }  // namespace
 
-Trainer::Trainer(const TrainerSettings& settings, Assembly& assembly, train::DataParallel& sums, core::Timers& timers)
+Trainer::Trainer(const TrainerSettings& settings, ModelInstance& model, train::DataParallel& sums, core::Timers& timers)
     : settings_(settings),
-      assembly_(assembly),
+      model_(model),
       sums_(sums),
       timers_(timers),
-      optimizer_(
-          settings.optimizer, assembly.parameters, sums.owned(), sums.plan().settings.offload,
-          assembly.kernels.products->kept_weights(),
-          sums.plan().shards_gradients() ? std::vector<train::ArenaRange>() : assembly.replaced_gradients(),
-          train::tensor_norm_scope(assembly.parameters.slices(), assembly.all_parameters(), assembly.groups().world,
-                                   sums.plan().settings.reproducible, assembly.place.tensor,
-                                   sums.plan().shares_update() || assembly.place.data == 0)),
-      hash_(*assembly.groups().data, assembly.groups().world, assembly.parameters, settings.parameter_hash_every),
+      optimizer_(settings.optimizer, model.parameters, sums.owned(), sums.plan().settings.offload,
+                 model.kernels.products->kept_weights(),
+                 sums.plan().shards_gradients() ? std::vector<train::ArenaRange>() : model.replaced_gradients(),
+                 train::tensor_norm_scope(model.parameters.slices(), model.all_parameters(), model.groups().world,
+                                          sums.plan().settings.reproducible, model.place.tensor,
+                                          sums.plan().shares_update() || model.place.data == 0)),
+      hash_(*model.groups().data, model.groups().world, model.parameters, settings.parameter_hash_every),
       row_losses_(settings.rows * settings.micro_batches),
       row_counts_(static_cast<std::size_t>(settings.micro_batches)) {
   if (settings.loss_scale) scale_ = train::LossScale(*settings.loss_scale);
   if (sums.plan().settings.offload) sums_.set_summed([this](std::size_t range) { optimizer_.fetch(range); });
-  if (!assembly.ties_gradients()) return;
-  tied_.emplace(assembly.parameters, model::word_embeddings_name(assembly.config), model::decoder_name(assembly.config),
-                assembly.groups().ends.get());
+  if (!model.ties_gradients()) return;
+  tied_.emplace(model.parameters, model::word_embeddings_name(model.config), model::decoder_name(model.config),
+                model.groups().ends.get());
   sums.set_completion([this](std::span<const train::OwnedRange> pieces) { tied_->add(pieces); });
 }
 
@@ -50,19 +49,19 @@ void Trainer::require_intact(const std::string& finding) const {
 }
 
 std::string Trainer::fp8_magnitudes() const {
-  if (!assembly_.kernels.fp8) return {};
-  const bool speaks = assembly_.place.data == 0 && assembly_.place.tensor == 0;  // for those that know the same
+  if (!model_.kernels.fp8) return {};
+  const bool speaks = model_.place.data == 0 && model_.place.tensor == 0;  // for those that know the same
   std::string all;
   for (const std::string& text :
-       assembly_.groups().world.all_gather(speaks ? assembly_.kernels.fp8->scales().text() : std::string())) {
+       model_.groups().world.all_gather(speaks ? model_.kernels.fp8->scales().text() : std::string())) {
     all += text;
   }
   return all;
 }
 
 void Trainer::restore_fp8(const std::string& magnitudes) {
-  if (!assembly_.kernels.fp8 || magnitudes.empty()) return;  // of before the first step that was not skipped
-  collectively(assembly_.groups().world, [&] { assembly_.kernels.fp8->scales().restore(magnitudes); });
+  if (!model_.kernels.fp8 || magnitudes.empty()) return;  // of before the first step that was not skipped
+  collectively(model_.groups().world, [&] { model_.kernels.fp8->scales().restore(magnitudes); });
 }
 
 void Trainer::measure_noise(const data::LoadedStep& loaded, double norm) {
@@ -73,24 +72,23 @@ void Trainer::measure_noise(const data::LoadedStep& loaded, double norm) {
     mine.samples = loaded.micro_batches[first_].batch.sequences;
     mine.targets = loaded.micro_batches[first_].target_count;
   }
-  const bool speaks = assembly_.place.pipeline == 0 && assembly_.place.tensor == 0;
+  const bool speaks = model_.place.pipeline == 0 && model_.place.tensor == 0;
   train::NoiseMeasurement measurement;
-  if (train::measure_noise(assembly_.groups().world, mine, speaks, norm, loaded.plan.sequences(), targets_,
-                           measurement)) {
+  if (train::measure_noise(model_.groups().world, mine, speaks, norm, loaded.plan.sequences(), targets_, measurement)) {
     noise_.add(measurement);
   }
 }
 
 double Trainer::global_targets(const data::LoadedStep& loaded) {
   if (loaded.global_target_count >= 0) return static_cast<double>(loaded.global_target_count);
-  return static_cast<double>(assembly_.groups().data->sum(loaded.target_count));
+  return static_cast<double>(model_.groups().data->sum(loaded.target_count));
 }
 
 void Trainer::prepare(const data::LoadedStep& loaded, std::int64_t done) {
   core::Dropout key;
   ops::set_dropout_key(key, settings_.seed, static_cast<std::uint64_t>(done));
   const std::vector<int>& begins = loaded.plan.replica_begin;
-  first_index_ = begins[static_cast<std::size_t>(assembly_.place.data)];
+  first_index_ = begins[static_cast<std::size_t>(model_.place.data)];
   own_ = loaded.micro_batches.size();
   if (own_ == 0) optimizer_.clear_replaced();
   std::fill(row_counts_.begin(), row_counts_.end(), 0);
@@ -109,7 +107,7 @@ void Trainer::prepare(const data::LoadedStep& loaded, std::int64_t done) {
 void Trainer::result(int micro_batch, model::Stage& stage, int slot) {
   const layers::StepContext& pass = passes_[static_cast<std::size_t>(micro_batch)];
   stage.loss(pass, static_cast<float>(scale_.scale() / targets_), slot);
-  if (assembly_.place.tensor != 0) return;  // those ranks know the same
+  if (model_.place.tensor != 0) return;  // those ranks know the same
   const std::size_t number = turned(static_cast<std::size_t>(micro_batch));
   const std::int64_t count = pass.batch.targets.rows.count;
   ops::sum(stage.row_losses(slot), count, losses_.device() + first_index_ + number);
@@ -133,7 +131,7 @@ std::vector<std::int64_t> Trainer::samples_without_loss(const data::LoadedStep& 
     }
   }
   std::vector<std::int64_t> samples;
-  for (const auto& found : comm::all_gather_objects(assembly_.groups().world, mine)) {
+  for (const auto& found : comm::all_gather_objects(model_.groups().world, mine)) {
     samples.insert(samples.end(), found.begin(), found.end());
   }
   std::sort(samples.begin(), samples.end());  // a sample may have several rows
@@ -187,7 +185,7 @@ void Trainer::agree(const data::LoadedStep& loaded, StepResult& result) {
   said[3] = votes.failed;
   said[4] = votes.lost;
   said[5] = norm.is_reproducible() ? 0 : norm.own_squares();
-  assembly_.groups().world.all_reduce(std::span(losses_.host(), micro_batches + said_per_step), comm::Reduction::sum);
+  model_.groups().world.all_reduce(std::span(losses_.host(), micro_batches + said_per_step), comm::Reduction::sum);
   votes = {said[0], said[1], said[2], said[3], said[4]};
   double sum = 0;
   for (const double loss : losses) sum += loss;
@@ -224,13 +222,13 @@ StepResult Trainer::step(const data::LoadedStep& loaded, std::int64_t done, cons
   const bool turns = measures && !sums_.plan().settings.reproducible;
   first_ = turns ? static_cast<std::size_t>(done / noise_interval) % std::max<std::size_t>(1, count) : 0;
   prepare(loaded, done);
-  if (assembly_.kernels.fp8) train::begin_fp8_step(*assembly_.kernels.fp8, *assembly_.groups().tensor);
+  if (model_.kernels.fp8) train::begin_fp8_step(*model_.kernels.fp8, *model_.groups().tensor);
   sums_.begin_step(static_cast<std::int64_t>(passes_.size()));
-  assembly_.pipeline().train(assembly_.training_engine(), passes_, *this);
+  model_.pipeline().train(model_.training_engine(), passes_, *this);
 
   StepResult result;
   result.learning_rate = settings_.learning_rate * train::learning_rate_factor(settings_.schedule, done);
-  const char* const section = assembly_.groups().world.size() > 1 ? "gradient reduction" : "gradient accumulation";
+  const char* const section = model_.groups().world.size() > 1 ? "gradient reduction" : "gradient accumulation";
   {
     const auto timed = timers_.measure(section);
     sums_.end_step();
@@ -248,9 +246,9 @@ StepResult Trainer::step(const data::LoadedStep& loaded, std::int64_t done, cons
     if (measures && !result.skipped) measure_noise(loaded, result.gradient_norm);
     result.noise_scale = noise_.value();
   }
-  if (assembly_.kernels.fp8) {
-    const comm::ProcessGroups& groups = assembly_.groups();
-    train::end_fp8_step(*assembly_.kernels.fp8, *groups.tensor, *groups.data, result.skipped);
+  if (model_.kernels.fp8) {
+    const comm::ProcessGroups& groups = model_.groups();
+    train::end_fp8_step(*model_.kernels.fp8, *groups.tensor, *groups.data, result.skipped);
   }
   result.backed_off = result.skipped && scale_.may_back_off();
   if (result.skipped) result.bad_samples = bad_samples(loaded, result.loss);

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "bert_hpc/app/engine/assembly.hpp"
 #include "bert_hpc/app/engine/data_sets.hpp"
+#include "bert_hpc/app/engine/model_instance.hpp"
 #include "bert_hpc/app/engine/training_settings.hpp"
 #include "bert_hpc/app/plan/pipeline_setup.hpp"
 #include "bert_hpc/app/run/collective.hpp"
@@ -21,21 +21,21 @@ std::int64_t planned_bytes(const RunContext& context, const model::ModelConfig& 
   const bool trains = input.run.mode == "train";
   const comm::GridPlace place = comm::place(grid, std::min(context.world.rank(), context.ranks() - 1));
   const objectives::Objective& objective = objectives::named(input.task.name);
-  Assembly assembly(input, config, Assembly::Purpose::estimate, grid, place,
-                    balance_by_cost(input, config, objective.head, grid.pipeline, reader.info().mean_length()));
+  ModelInstance model(input, config, ModelInstance::Purpose::estimate, grid, place,
+                      balance_by_cost(input, config, objective.head, grid.pipeline, reader.info().mean_length()));
   layers::BatchBounds bounds;
   bounds.tokens = tokens;
   bounds.max_length = reader.info().max_length;
   bounds.sequences = std::clamp<std::int64_t>(input.batch.global / grid.data, 1, tokens);
   bounds.selected = objective.task->masks_tokens ? tokens / 5 : bounds.sequences;
   // A pipeline fills its stages with micro-batches.
-  assembly.allocate(trains ? bounds : layers::BatchBounds{}, 2 * grid.pipeline, bounds);
-  std::int64_t bytes = total(model_memory(assembly, trains));
+  model.allocate(trains ? bounds : layers::BatchBounds{}, 2 * grid.pipeline, bounds);
+  std::int64_t bytes = total(model_memory(model, trains));
   if (!trains) return bytes;
   train::ShardSettings shards = shard_settings(input, 1);
-  shards.segments = assembly.segments();
-  shards.units = assembly.units();
-  for (const auto& [name, part] : train::plan_shards(assembly.parameters, shards, grid.data).memory()) bytes += part;
+  shards.segments = model.segments();
+  shards.units = model.units();
+  for (const auto& [name, part] : train::plan_shards(model.parameters, shards, grid.data).memory()) bytes += part;
   return bytes;
 }
 

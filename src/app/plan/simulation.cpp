@@ -114,8 +114,8 @@ core::BatchPlan first_plan(const data::ShardReader& reader, const data::BatchLoa
 train::SimulationInput input_of(const RunContext& context, const SimulatedRun& run,
                                 const std::optional<core::MachineDescription>& machine) {
   std::vector<std::int64_t> balance;
-  for (const model::ModelRange& part : run.assembly.parts) balance.push_back(part.sublayers());
-  return simulation_input(context.input, run.assembly.config, run.assembly.objective.head, context.grid, balance,
+  for (const model::ModelRange& part : run.model.parts) balance.push_back(part.sublayers());
+  return simulation_input(context.input, run.model.config, run.model.objective.head, context.grid, balance,
                           first_plan(run.reader, run.batches, context.grid.data), machine);
 }
 

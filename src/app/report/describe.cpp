@@ -63,13 +63,12 @@ std::string plan_warning(const RunContext& context, std::int64_t most_bytes, int
   return memory_warning(most_bytes, planned ? 1 : here, host_memory(), "this node");
 }
 
-std::string kernels_text(const Assembly& assembly) {
-  std::string text =
-      "matmul: " + assembly.kernels.products->name() + "; attention: " + assembly.kernels.attention->name();
+std::string kernels_text(const ModelInstance& model) {
+  std::string text = "matmul: " + model.kernels.products->name() + "; attention: " + model.kernels.attention->name();
   if (!core::is_gpu_build()) return text;
   // The same on every GPU, so that bits do not depend on its number of multiprocessors.
   constexpr std::int64_t many = std::int64_t{1} << 20;
-  const std::int64_t norm = ops::norm_sum_blocks(many, assembly.config.hidden_size), gelu = ops::gelu_sum_blocks(many);
+  const std::int64_t norm = ops::norm_sum_blocks(many, model.config.hidden_size), gelu = ops::gelu_sum_blocks(many);
   return text + "; at most " + std::to_string(norm) + " blocks a launch in layer norms' backward passes, " +
          std::to_string(gelu) + " in GELU's";
 }
@@ -84,7 +83,7 @@ std::vector<std::string> library_versions() {
   return versions;
 }
 
-void describe_run(const RunContext& context, const Assembly& assembly, const DataSets& sets, const MemoryPlan& memory,
+void describe_run(const RunContext& context, const ModelInstance& model, const DataSets& sets, const MemoryPlan& memory,
                   std::int64_t most_bytes, const std::vector<std::pair<std::string, std::string>>& more) {
   const Machine machine = inspect_machine();
   const RankPlacement mine{.host = machine.host,
@@ -98,12 +97,12 @@ void describe_run(const RunContext& context, const Assembly& assembly, const Dat
   BannerFacts facts;
   facts.ranks = comm::all_gather_objects(context.world, mine);
   if (context.ranks() != context.world.size()) facts.planned_ranks = context.ranks();
-  const model::ModelConfig& config = assembly.config;
-  const core::ParameterStore whole_model(assembly.all_parameters(), core::ParameterStore::Arenas::none);
+  const model::ModelConfig& config = model.config;
+  const core::ParameterStore whole_model(model.all_parameters(), core::ParameterStore::Arenas::none);
   facts.version = core::version();
   facts.revision = core::revision();
   facts.libraries = library_versions();
-  facts.kernels = kernels_text(assembly);
+  facts.kernels = kernels_text(model);
   facts.processor = machine.processor;
   facts.instruction_sets = machine.instruction_sets;
   facts.input = context.invocation.input_path;
@@ -111,11 +110,11 @@ void describe_run(const RunContext& context, const Assembly& assembly, const Dat
   facts.layout = layout_text(context.grid);
   facts.model = model_text(config);
   facts.parameters = whole_model.parameters();
-  if (assembly.plan.trains) facts.trainable_parameters = whole_model.trainable_parameters();
+  if (model.plan.trains) facts.trainable_parameters = whole_model.trainable_parameters();
   const data::ShardInfo& info = sets.any().info();
   const double head_rows = expected_targets(context.input, 1 / info.mean_length(), 1);  // per token
-  facts.flops_per_token = model::training_flops(
-      assembly.plan, {.tokens = 1, .squared_lengths = info.mean_length(), .head_rows = head_rows});
+  facts.flops_per_token =
+      model::training_flops(model.plan, {.tokens = 1, .squared_lengths = info.mean_length(), .head_rows = head_rows});
   facts.memory = memory;
   facts.more.emplace_back("data", data_text(sets));
   facts.more.insert(facts.more.end(), more.begin(), more.end());

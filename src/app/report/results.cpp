@@ -133,13 +133,13 @@ std::optional<std::uint32_t> Results::copy_journal(std::int64_t bytes, const std
   return metrics_->copy_journal(bytes, to, durability);
 }
 
-void Results::export_model(const Assembly& assembly, const data::ShardInfo& shards) {
+void Results::export_model(const ModelInstance& model, const data::ShardInfo& shards) {
   std::string tokenizer;
   collectively(world_, [&] {
     require_lock();
-    if (world_.rank() == 0) tokenizer = tokenizer_folder(input_, shards, assembly.config.vocab_size);
+    if (world_.rank() == 0) tokenizer = tokenizer_folder(input_, shards, model.config.vocab_size);
   });
-  app::export_model(assembly, world_, model_folder(), tokenizer);
+  app::export_model(model, world_, model_folder(), tokenizer);
 }
 
 void Results::write_predictions(const Predictions& predictions, const data::ShardReader& reader,

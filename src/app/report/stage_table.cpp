@@ -5,9 +5,9 @@
 #include <sstream>
 
 namespace bert_hpc::app {
-StageFacts stage_facts(const Assembly& assembly, const MemoryPlan& memory) {
-  StageFacts facts{.sublayers = {}, .parameters = assembly.parameters.parameters(), .bytes = total(memory)};
-  for (const model::Stage& stage : assembly.stages) {
+StageFacts stage_facts(const ModelInstance& model, const MemoryPlan& memory) {
+  StageFacts facts{.sublayers = {}, .parameters = model.parameters.parameters(), .bytes = total(memory)};
+  for (const model::Stage& stage : model.stages) {
     facts.sublayers.emplace_back(static_cast<int>(stage.range().first), static_cast<int>(stage.range().last));
   }
   return facts;

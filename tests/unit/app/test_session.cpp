@@ -62,24 +62,24 @@ TEST_CASE("an estimate has a model, batches and planned memory, and no communica
   CHECK(session.estimates());
   CHECK_FALSE(session.groups);
   CHECK_FALSE(session.sums);
-  REQUIRE(session.assembly);
-  CHECK(session.assembly->purpose == app::Assembly::Purpose::estimate);
+  REQUIRE(session.model);
+  CHECK(session.model->purpose == app::ModelInstance::Purpose::estimate);
   CHECK(session.micro_batches() == 4);
   CHECK(session.bounds.tokens > 0);
   CHECK(session.validation);
   CHECK_FALSE(session.test);
   CHECK(session.evaluation_bounds.tokens == session.validation->bounds().tokens);
-  CHECK(app::total(session.memory()) > session.assembly->parameters.arena_size() * std::int64_t{sizeof(float)});
+  CHECK(app::total(session.memory()) > session.model->parameters.arena_size() * std::int64_t{sizeof(float)});
 }
 
 TEST_CASE("the shards of a model follow its stages: segments, and the word embeddings where they are tied") {
   Plan plan(2);
   app::SessionData data(plan.context);
   const app::Session session(plan.context, data);
-  const train::ShardSettings shards = session.shards_of(*session.assembly);
-  CHECK(shards.segments == session.assembly->segments());
+  const train::ShardSettings shards = session.shards_of(*session.model);
+  CHECK(shards.segments == session.model->segments());
   CHECK(shards.units.size() > 1);
-  CHECK(shards.units == session.assembly->units());
+  CHECK(shards.units == session.model->units());
   CHECK(shards.tied.empty());
   CHECK_FALSE(shards.first_unit_held);
 }

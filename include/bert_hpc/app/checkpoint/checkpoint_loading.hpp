@@ -3,7 +3,7 @@
 
 #include <mutex>
 
-#include "bert_hpc/app/engine/assembly.hpp"
+#include "bert_hpc/app/engine/model_instance.hpp"
 #include "bert_hpc/io/checkpoint_file.hpp"
 #include "bert_hpc/io/checkpoint_folder.hpp"
 #include "bert_hpc/train/data_parallel.hpp"
@@ -11,11 +11,11 @@
 
 namespace bert_hpc::app {
 
-/// Collective. Parameters of the checkpoint into the assembly.
-void load_parameters(const io::CheckpointFolder& folder, const io::CheckpointManifest& manifest, Assembly& assembly,
+/// Collective. Parameters of the checkpoint into the model.
+void load_parameters(const io::CheckpointFolder& folder, const io::CheckpointManifest& manifest, ModelInstance& model,
                      std::mutex& hdf5);
 /// Collective. Its states into the optimizer.
-void load_states(const io::CheckpointFolder& folder, const io::CheckpointManifest& manifest, Assembly& assembly,
+void load_states(const io::CheckpointFolder& folder, const io::CheckpointManifest& manifest, ModelInstance& model,
                  const train::DataParallel& sums, train::Optimizer& optimizer, std::mutex& hdf5);
 
 }  // namespace bert_hpc::app

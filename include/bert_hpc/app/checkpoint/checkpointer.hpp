@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "bert_hpc/app/checkpoint/checkpoint_differences.hpp"
-#include "bert_hpc/app/engine/assembly.hpp"
+#include "bert_hpc/app/engine/model_instance.hpp"
 #include "bert_hpc/app/engine/trainer.hpp"
 #include "bert_hpc/app/engine/training_state.hpp"
 #include "bert_hpc/app/report/results.hpp"
@@ -30,16 +30,16 @@ io::CheckpointFolder checkpoint_folder(const config::Config& input);
 /// Memory of a rank's snapshot, bytes at most. Pure.
 std::int64_t snapshot_bytes(const train::ShardPlan& plan);
 /// What a checkpoint takes on disk beside the metric history, bytes. Pure.
-std::int64_t checkpoint_bytes(const Assembly& assembly, std::span<const ops::StateTensor> states, int ranks);
+std::int64_t checkpoint_bytes(const ModelInstance& model, std::span<const ops::StateTensor> states, int ranks);
 
 /// All tensors of the model, as a checkpoint lists them.
-std::vector<core::WholeTensor> whole_tensors(const Assembly& assembly);
+std::vector<core::WholeTensor> whole_tensors(const ModelInstance& model);
 
 class Checkpointer {
  public:
   struct Parts {  // all must outlive the checkpointer
     const RunContext& context;
-    const Assembly& assembly;
+    const ModelInstance& model;
     const train::DataParallel& sums;
     train::Optimizer& optimizer;
     StopRequest& requests;

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "bert_hpc/app/checkpoint/checkpointer.hpp"
-#include "bert_hpc/app/engine/assembly.hpp"
 #include "bert_hpc/app/engine/data_sets.hpp"
+#include "bert_hpc/app/engine/model_instance.hpp"
 #include "bert_hpc/app/engine/training_state.hpp"
 #include "bert_hpc/app/run/run_context.hpp"
 #include "bert_hpc/io/checkpoint_file.hpp"
@@ -19,7 +19,7 @@
 namespace bert_hpc::app {
 
 /// What a checkpoint keeps of data, model and layout, to be compared when a run resumes.
-CheckpointTexts checkpoint_texts(const RunContext& context, const Assembly& assembly, const DataSets& sets);
+CheckpointTexts checkpoint_texts(const RunContext& context, const ModelInstance& model, const DataSets& sets);
 
 /// The folder that [run] resume names, without a slash behind it. A link is followed: the user set it.
 std::filesystem::path named_checkpoint(const std::string& resume);
@@ -40,11 +40,11 @@ struct Resume {
 /// Collective. Nothing where the run begins from its start. Damaged checkpoints are passed over with a warning. Throws
 /// AgreedError: input where what is found does not fit data, model or input, naming what differs; files where there are
 /// checkpoints and none is whole, and where a part of the one to be taken is a link.
-std::optional<Resume> choose_checkpoint(const RunContext& context, const Assembly& assembly, DataSets& sets,
+std::optional<Resume> choose_checkpoint(const RunContext& context, const ModelInstance& model, DataSets& sets,
                                         std::int64_t total_steps);
 
 /// Collective. The parameters of the best model so far, from the checkpoint that `best` names; false, on every rank,
 /// where it is missing or incomplete, with the reason.
-bool load_best(const RunContext& context, const Resume& resume, Assembly& assembly, std::mutex& hdf5);
+bool load_best(const RunContext& context, const Resume& resume, ModelInstance& model, std::mutex& hdf5);
 
 }  // namespace bert_hpc::app

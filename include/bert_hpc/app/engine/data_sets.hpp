@@ -4,7 +4,7 @@
 #include <memory>
 #include <mutex>
 
-#include "bert_hpc/app/engine/assembly.hpp"
+#include "bert_hpc/app/engine/model_instance.hpp"
 #include "bert_hpc/comm/communicator.hpp"
 #include "bert_hpc/comm/process_grid.hpp"
 #include "bert_hpc/config/config.hpp"
@@ -25,11 +25,11 @@ void open_data(DataSets& sets, const config::Config& input, const model::ModelCo
                comm::Communicator& world);
 
 /// What metrics know of the data set; `reader` must outlive it.
-metrics::EvaluatedSet evaluated_set(const Assembly& assembly, const data::ShardReader& reader);
+metrics::EvaluatedSet evaluated_set(const ModelInstance& model, const data::ShardReader& reader);
 
 /// Adds what a run takes beside the model's arenas: the data that are kept, what evaluations count, and what the
 /// libraries take for themselves.
-void add_surroundings(const DataSets& sets, const Assembly& assembly, MemoryPlan& memory);
+void add_surroundings(const DataSets& sets, const ModelInstance& model, MemoryPlan& memory);
 
 /// How the training data become batches for this replica. Where the input leaves the size of micro-batches open, there
 /// are `micro_batches` of them for each replica, or with 0 as few as `usual` tokens of each allow

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "bert_hpc/app/engine/assembly.hpp"
+#include "bert_hpc/app/engine/model_instance.hpp"
 #include "bert_hpc/app/engine/predictions.hpp"
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/data/batch_loader.hpp"
@@ -18,11 +18,11 @@ namespace bert_hpc::app {
 class Evaluator : private train::PipelineEvents {
  public:
   /// All must outlive it. `labels`: the data have targets.
-  Evaluator(Assembly& assembly, data::ShardReader& reader, const data::BatchLoaderOptions& options, bool labels);
+  Evaluator(ModelInstance& model, data::ShardReader& reader, const data::BatchLoaderOptions& options, bool labels);
 
   layers::BatchBounds bounds() const;  ///< of its micro-batches
 
-  /// Collective over all ranks of the assembly's grid. Every sample exactly once, shared out over the replicas; the
+  /// Collective over all ranks of the model's grid. Every sample exactly once, shared out over the replicas; the
   /// last stages tell the results. `step` goes into the row. `predictions` is filled on rank 0 where it is not null.
   /// `give_up`, which is collective, is asked before every window of samples: no results where it says so.
   std::optional<io::EvaluationRow> evaluate_unless(std::int64_t step, const std::function<bool()>& give_up,
@@ -41,7 +41,7 @@ class Evaluator : private train::PipelineEvents {
   void keep(int micro_batch, std::span<const float> logits);
   void gather(Predictions& predictions) const;
 
-  Assembly& assembly_;
+  ModelInstance& model_;
   data::ShardReader& reader_;
   data::BatchLoader loader_;
   bool labels_;

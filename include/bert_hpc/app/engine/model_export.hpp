@@ -5,13 +5,13 @@
 
 #include <string>
 
-#include "bert_hpc/app/engine/assembly.hpp"
+#include "bert_hpc/app/engine/model_instance.hpp"
 
 namespace bert_hpc::app {
 
 /// Collective over all ranks. Every rank throws Stop where rank 0 cannot write; the others' parameters are then sent
 /// for nothing.
-void export_model(const Assembly& assembly, comm::Communicator& world, const std::string& folder,
+void export_model(const ModelInstance& model, comm::Communicator& world, const std::string& folder,
                   const std::string& tokenizer_folder);
 
 }  // namespace bert_hpc::app

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "bert_hpc/app/engine/assembly.hpp"
+#include "bert_hpc/app/engine/model_instance.hpp"
 #include "bert_hpc/app/engine/training_state.hpp"
 #include "bert_hpc/core/buffer.hpp"
 #include "bert_hpc/core/device_memory.hpp"
@@ -67,8 +67,8 @@ struct StepResult {
 
 class Trainer : private train::PipelineEvents {
  public:
-  /// All must outlive the trainer; the assembly is connected, and `sums` is of its segments.
-  Trainer(const TrainerSettings& settings, Assembly& assembly, train::DataParallel& sums, core::Timers& timers);
+  /// All must outlive the trainer; the model is connected, and `sums` is of its segments.
+  Trainer(const TrainerSettings& settings, ModelInstance& model, train::DataParallel& sums, core::Timers& timers);
 
   /// Collective over all ranks. Step number `done` + 1. Nothing is updated where loss or gradient norm is not finite:
   /// see StepResult::skipped. Throws Error(numerical), on every rank alike, if a parameter has changed by itself.
@@ -106,14 +106,14 @@ class Trainer : private train::PipelineEvents {
   std::vector<std::int64_t> bad_samples(const data::LoadedStep& loaded, double loss);
   /// One rank alone launches the update before it knows loss and norm.
   bool updates_at_once() const {
-    return sums_.norm().is_alone() && optimizer_.steps_on_device() && !assembly_.kernels.fp8;
+    return sums_.norm().is_alone() && optimizer_.steps_on_device() && !model_.kernels.fp8;
   }
   void update_at_once(double learning_rate, std::int64_t done, std::size_t micro_batches);
   /// The update, or where `result` says so none, unless it has been launched.
   void update(const StepResult& result, std::int64_t done);
 
   TrainerSettings settings_;
-  Assembly& assembly_;
+  ModelInstance& model_;
   train::DataParallel& sums_;
   core::Timers& timers_;
   train::Optimizer optimizer_;

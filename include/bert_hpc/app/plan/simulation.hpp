@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "bert_hpc/app/engine/assembly.hpp"
+#include "bert_hpc/app/engine/model_instance.hpp"
 #include "bert_hpc/app/run/run_context.hpp"
 #include "bert_hpc/comm/process_grid.hpp"
 #include "bert_hpc/config/config.hpp"
@@ -37,7 +37,7 @@ io::Trace simulated_trace(const train::SimulationInput& simulated, const train::
 struct SimulatedRun {
   const data::ShardReader& reader;  ///< of the training data
   const data::BatchLoaderOptions& batches;
-  const Assembly& assembly;
+  const ModelInstance& model;
   // For the time of the whole run, of --validate:
   const data::ShardReader *validation = nullptr, *test = nullptr;
   std::int64_t steps = 0, evaluations = 0;  ///< of the validation data

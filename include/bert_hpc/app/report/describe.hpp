@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "bert_hpc/app/engine/assembly.hpp"
 #include "bert_hpc/app/engine/data_sets.hpp"
+#include "bert_hpc/app/engine/model_instance.hpp"
 #include "bert_hpc/app/run/run_context.hpp"
 #include "bert_hpc/io/metrics.hpp"
 
@@ -18,7 +18,7 @@ std::vector<std::string> library_versions();
 /// Collective. The banner and warnings about the ranks' placement; for --validate also a warning where the plan of the
 /// stage with the most memory (`most_bytes` per rank) does not fit. Throws Error(input) for a machine description that
 /// cannot be used.
-void describe_run(const RunContext& context, const Assembly& assembly, const DataSets& sets, const MemoryPlan& memory,
+void describe_run(const RunContext& context, const ModelInstance& model, const DataSets& sets, const MemoryPlan& memory,
                   std::int64_t most_bytes, const std::vector<std::pair<std::string, std::string>>& more);
 
 /// Planned and peak memory of the rank that exceeds its plan by most; "" where the system does not report it.

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "bert_hpc/app/engine/assembly.hpp"
 #include "bert_hpc/app/engine/evaluator.hpp"
+#include "bert_hpc/app/engine/model_instance.hpp"
 #include "bert_hpc/app/report/gpu_monitor.hpp"
 #include "bert_hpc/app/report/rank_time.hpp"
 #include "bert_hpc/app/run/run_context.hpp"
@@ -55,7 +55,7 @@ class Results {
 
   /// Collective. RUN/model in Hugging Face's form; the tokenizer's files come from where the data or the weights are.
   /// `shards`: what it was trained on.
-  void export_model(const Assembly& assembly, const data::ShardInfo& shards);
+  void export_model(const ModelInstance& model, const data::ShardInfo& shards);
 
   /// Collective. RUN/predictions.h5 and RUN/predictions.csv: what was gathered on rank 0 for the samples of `reader`, a
   /// split of this name, with their labels.

@@ -6,14 +6,14 @@
 #include <utility>
 #include <vector>
 
-#include "bert_hpc/app/engine/assembly.hpp"
+#include "bert_hpc/app/engine/model_instance.hpp"
 #include "bert_hpc/app/report/grid_picture.hpp"
 #include "bert_hpc/app/run/run_context.hpp"
 
 namespace bert_hpc::app {
 
-/// What the rank of this assembly holds.
-StageFacts stage_facts(const Assembly& assembly, const MemoryPlan& memory);
+/// What the rank of this model holds.
+StageFacts stage_facts(const ModelInstance& model, const MemoryPlan& memory);
 
 /// Collective over all ranks unless this is an estimate (--validate). Facts of every stage; none where the grid has
 /// data parallelism only. `facts_at` gives those of this rank's place, and in an estimate those of any place.

@@ -18,7 +18,7 @@
 
 namespace bert_hpc::app {
 
-class Assembly {
+class ModelInstance {
  public:
   enum class Purpose {
     estimate,    ///< nothing is allocated
@@ -29,17 +29,17 @@ class Assembly {
   /// Allocates the parameters of this place in a grid; values are zero. `balance`: sublayers of each part
   /// of the model (app/plan/pipeline_setup.hpp), the same on every rank. Throws Error(input) where they do not fit the
   /// model. Collective over the group whose `memory` it is, if any.
-  Assembly(const config::Config& input, const model::ModelConfig& config, Purpose purpose, const comm::GridShape& grid,
-           const comm::GridPlace& place, std::span<const std::int64_t> balance,
-           const core::ParameterStore::Memory& memory = {});
-  Assembly(const Assembly&) = delete;
-  Assembly& operator=(const Assembly&) = delete;
+  ModelInstance(const config::Config& input, const model::ModelConfig& config, Purpose purpose,
+                const comm::GridShape& grid, const comm::GridPlace& place, std::span<const std::int64_t> balance,
+                const core::ParameterStore::Memory& memory = {});
+  ModelInstance(const ModelInstance&) = delete;
+  ModelInstance& operator=(const ModelInstance&) = delete;
 
   /// Plans for micro-batches of training (at most `micro_batches` a step) and of evaluation within these bounds (all
   /// zero where there are none) and, unless this is an estimate, allocates. Call once.
   void allocate(const layers::BatchBounds& training, int micro_batches, const layers::BatchBounds& evaluation);
 
-  /// Makes the pipeline; after allocate(). Both must outlive the assembly.
+  /// Makes the pipeline; after allocate(). Both must outlive the model.
   void connect(const comm::ProcessGroups& groups, core::Timers& timers);
 
   layers::Engine engine() { return kernels.evaluation_engine(); }

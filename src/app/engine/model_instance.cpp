@@ -1,4 +1,4 @@
-#include "bert_hpc/app/engine/assembly.hpp"
+#include "bert_hpc/app/engine/model_instance.hpp"
 
 #include <algorithm>
 
@@ -21,19 +21,19 @@ std::vector<model::ModelRange> cut(const config::Config& input, const model::Mod
   return parts;
 }
 
-core::ParameterStore::Arenas arenas_for(Assembly::Purpose purpose, const config::Config& input, int replicas) {
+core::ParameterStore::Arenas arenas_for(ModelInstance::Purpose purpose, const config::Config& input, int replicas) {
   using Arenas = core::ParameterStore::Arenas;
-  if (purpose == Assembly::Purpose::estimate) return Arenas::none;
+  if (purpose == ModelInstance::Purpose::estimate) return Arenas::none;
   const bool values_alone =
-      purpose == Assembly::Purpose::evaluation || train::shards_gradients(shard_settings(input, 1), replicas);
+      purpose == ModelInstance::Purpose::evaluation || train::shards_gradients(shard_settings(input, 1), replicas);
   return values_alone ? Arenas::values : Arenas::with_gradients;
 }
 
 }  // namespace
 
-Assembly::Assembly(const config::Config& input, const model::ModelConfig& model_config, Purpose for_what,
-                   const comm::GridShape& shape, const comm::GridPlace& at, std::span<const std::int64_t> balance,
-                   const core::ParameterStore::Memory& memory)
+ModelInstance::ModelInstance(const config::Config& input, const model::ModelConfig& model_config, Purpose for_what,
+                             const comm::GridShape& shape, const comm::GridPlace& at,
+                             std::span<const std::int64_t> balance, const core::ParameterStore::Memory& memory)
     : objective(objectives::named(input.task.name)),
       storage(storage_type(input)),
       config(model_config),
@@ -64,7 +64,7 @@ Assembly::Assembly(const config::Config& input, const model::ModelConfig& model_
   }
 }
 
-std::vector<model::ModelRange> Assembly::own_parts() const {
+std::vector<model::ModelRange> ModelInstance::own_parts() const {
   std::vector<model::ModelRange> own;
   for (auto part = static_cast<std::size_t>(place.pipeline); part < parts.size();
        part += static_cast<std::size_t>(grid.pipeline)) {
@@ -73,12 +73,12 @@ std::vector<model::ModelRange> Assembly::own_parts() const {
   return own;
 }
 
-std::vector<core::ParameterSpec> Assembly::parameters_of(const model::ModelRange& part,
-                                                         const layers::TensorPlace& share) const {
+std::vector<core::ParameterSpec> ModelInstance::parameters_of(const model::ModelRange& part,
+                                                              const layers::TensorPlace& share) const {
   return model::model_parameters(plan, part, share);
 }
 
-std::vector<core::ParameterSpec> Assembly::own_parameters() const {
+std::vector<core::ParameterSpec> ModelInstance::own_parameters() const {
   std::vector<core::ParameterSpec> all;
   for (const model::ModelRange& part : own_parts()) {
     for (core::ParameterSpec& spec : parameters_of(part, tensor_place())) all.push_back(std::move(spec));
@@ -86,23 +86,23 @@ std::vector<core::ParameterSpec> Assembly::own_parameters() const {
   return all;
 }
 
-std::vector<core::ParameterSpec> Assembly::all_parameters() const {
+std::vector<core::ParameterSpec> ModelInstance::all_parameters() const {
   return parameters_of(model::whole(plan));
 }
 
-std::int64_t Assembly::outputs() const {
+std::int64_t ModelInstance::outputs() const {
   return plan.head.outputs;
 }
 
-bool Assembly::trains_tied_embeddings() const {
+bool ModelInstance::trains_tied_embeddings() const {
   return objective.head.ties_word_embeddings && (!plan.trains || plan.trains(plan.head.word_embeddings));
 }
 
-bool Assembly::ties_gradients() const {
+bool ModelInstance::ties_gradients() const {
   return trains_tied_embeddings() && (parts.size() > 1 || parts[0].decoder_apart);
 }
 
-std::vector<std::int64_t> Assembly::segments() const {
+std::vector<std::int64_t> ModelInstance::segments() const {
   std::vector<std::int64_t> begins;
   for (const model::Stage& stage : stages) begins.push_back(stage.arena_begin());
   // A stage without trainable parameters is empty: it begins where the next one does.
@@ -110,12 +110,12 @@ std::vector<std::int64_t> Assembly::segments() const {
   return begins;
 }
 
-std::vector<train::ArenaRange> Assembly::replaced_gradients() const {
+std::vector<train::ArenaRange> ModelInstance::replaced_gradients() const {
   if (!pipeline_settings_.replaces_first) return {};
   return train::replaced_gradients(parameters);
 }
 
-std::vector<std::int64_t> Assembly::units() const {
+std::vector<std::int64_t> ModelInstance::units() const {
   std::vector<std::int64_t> begins;
   for (const model::Stage& stage : stages) {
     for (const std::int64_t begin : stage.finished_begins()) begins.push_back(begin);
@@ -123,7 +123,8 @@ std::vector<std::int64_t> Assembly::units() const {
   return begins;
 }
 
-void Assembly::allocate(const layers::BatchBounds& training, int micro_batches, const layers::BatchBounds& evaluation) {
+void ModelInstance::allocate(const layers::BatchBounds& training, int micro_batches,
+                             const layers::BatchBounds& evaluation) {
   pipeline_settings_.micro_batches = std::max(1, micro_batches);
   if (training.tokens > 0) {
     layers::BatchBounds planned = training;
@@ -142,14 +143,14 @@ void Assembly::allocate(const layers::BatchBounds& training, int micro_batches, 
   workspace.allocate();
 }
 
-void Assembly::connect(const comm::ProcessGroups& groups, core::Timers& timers) {
+void ModelInstance::connect(const comm::ProcessGroups& groups, core::Timers& timers) {
   groups_ = &groups;
   exchange_.connect(*groups.tensor, exchanged_rows_, config.hidden_size, storage);
   groups.pipeline->reserve_messages(message_bytes());
   pipeline_.emplace(pipeline_settings_, stages, workspace, *groups.pipeline, timers);
 }
 
-std::int64_t Assembly::message_bytes() const {
+std::int64_t ModelInstance::message_bytes() const {
   const std::int64_t rows = (exchanged_rows_ + grid.tensor - 1) / grid.tensor;
   return rows * config.hidden_size * core::bytes_of(storage);
 }
