@@ -49,7 +49,7 @@ inline void write_shard(const std::string& path) {
     const std::vector<std::int32_t> ids = {2, 5 + s, 6, 7 + s, 3};
     const std::vector<std::uint8_t> types = {0, 0, 0, 1, 1};
     writer.add({ids.data(), 5 - static_cast<std::size_t>(s) % 2}, {types.data(), 5 - static_cast<std::size_t>(s) % 2},
-               s % 3, s);
+               {.number = s % 3}, s);
   }
   writer.finish();
 }
