@@ -29,7 +29,7 @@ int main(int argc, char** argv) {
   comm::MpiRuntime mpi(&argc, &argv);
   const auto world = comm::make_world_communicator();
   if (const comm::LaunchProblem problem = comm::launch_problem(world->size()); !problem.text.empty()) {
-    if (problem.speaks) app::report(core::Error(core::ExitCode::communication, problem.text), 0);
+    if (problem.is_first) app::report(core::Error(core::ExitCode::communication, problem.text), 0);
     return static_cast<int>(core::ExitCode::communication);
   }
   try {

@@ -47,15 +47,15 @@ void run(int argc, char** argv, comm::Communicator& world) {
     warnings = prep::check_files(config);
     if (world.rank() == 0) replaced = prep::describe_replaced(config);
   });
-  const bool speaks = world.rank() == 0;
+  const bool is_root = world.rank() == 0;
   if (line.action == Action::help) {
-    if (speaks) std::fputs(config::help_text(program).c_str(), stdout);
+    if (is_root) std::fputs(config::help_text(program).c_str(), stdout);
   } else if (line.action == Action::version) {
-    if (speaks) std::fputs(core::version_text(program.name, prep::version_facts()).c_str(), stdout);
+    if (is_root) std::fputs(core::version_text(program.name, prep::version_facts()).c_str(), stdout);
   } else if (line.action == Action::example) {
-    if (speaks) std::fputs(std::string(config::example_input(program.name)).c_str(), stdout);
+    if (is_root) std::fputs(std::string(config::example_input(program.name)).c_str(), stdout);
   } else if (line.validate) {
-    if (speaks) {
+    if (is_root) {
       say(prep::resolved_toml(config));
       for (const std::string& warning : warnings) say("warning: " + warning);
       if (!replaced.empty()) say("would replace " + replaced);
@@ -63,7 +63,7 @@ void run(int argc, char** argv, comm::Communicator& world) {
     }
   } else {
     const prep::Summary summary = prep::prepare(config, world, say);
-    if (speaks) std::fputs(prep::describe(summary, config).c_str(), stdout);
+    if (is_root) std::fputs(prep::describe(summary, config).c_str(), stdout);
   }
 }
 
@@ -96,7 +96,7 @@ int main(int argc, char** argv) {
   comm::MpiRuntime mpi(&argc, &argv);
   const auto world = comm::make_world_communicator();
   if (const comm::LaunchProblem problem = comm::launch_problem(world->size()); !problem.text.empty()) {
-    if (problem.speaks) complain(core::Error(core::ExitCode::communication, problem.text), -1);
+    if (problem.is_first) complain(core::Error(core::ExitCode::communication, problem.text), -1);
     return static_cast<int>(core::ExitCode::communication);
   }
   return run_or_report(argc, argv, *world);

@@ -42,8 +42,8 @@ core::ParameterStore::Memory Session::gradient_memory() const {
   return {.product_gradients = weight_gradient_type(context_.input, context_.grid, micro_batches())};
 }
 
-comm::GridPlace Session::own_place() const {
-  return comm::place(context_.grid, std::min(context_.world.rank(), context_.ranks() - 1));
+comm::GridCoordinates Session::own_place() const {
+  return comm::coordinates(context_.grid, std::min(context_.world.rank(), context_.ranks() - 1));
 }
 
 void Session::make_model() {
@@ -152,7 +152,7 @@ MemoryPlan Session::memory_of(const ModelInstance& instance) const {
   return memory;
 }
 
-StageFacts Session::facts_at(const comm::GridPlace& place) const {
+StageFacts Session::facts_at(const comm::GridCoordinates& place) const {
   if (place == model->place) return stage_facts(*model, memory());
   ModelInstance other(context_.input, model->config, ModelInstance::Purpose::estimate, context_.grid, place,
                       pipeline.balance, gradient_memory());
@@ -162,7 +162,7 @@ StageFacts Session::facts_at(const comm::GridPlace& place) const {
 
 void Session::describe(const std::vector<std::pair<std::string, std::string>>& lines) const {
   const std::vector<StageFacts> stages =
-      stage_table(context_, [this](const comm::GridPlace& place) { return facts_at(place); });
+      stage_table(context_, [this](const comm::GridCoordinates& place) { return facts_at(place); });
   auto all = stage_lines(context_.grid, stages);
   all.insert(all.end(), lines.begin(), lines.end());
   describe_run(context_, *model, sets, memory(), most_bytes(stages), all);

@@ -15,14 +15,14 @@ void TrainingHealth::report_skipped(const StepResult& result, const SkippedSteps
   if (ends(skipped)) {
     throw AgreedError(core::ExitCode::numerical,
                       text() + ", the last of " + std::to_string(skipped.in_a_row) +
-                          " in a row (optimizer.max_skipped_steps = " + std::to_string(most_skipped()) +
+                          " in a row (optimizer.max_skipped_steps = " + std::to_string(max_skipped()) +
                           "). Training cannot continue. " + advice());
   }
   const SkipReport report = skip_report(skipped.total);
   const std::string count = core::counted(skipped.total, "step") + " skipped so far";
   if (report == SkipReport::count) run_.log.info(count);
   if (report != SkipReport::details) return;
-  const std::string later = skipped.total == most_skips_listed ? " Later ones are only counted." : "";
+  const std::string later = skipped.total == max_skips_listed ? " Later ones are only counted." : "";
   if (result.backed_off) {
     run_.log.info("step " + core::with_commas(done) + " was skipped: beyond fp16's range; loss scale now " +
                   core::format_number(loss_scale) + "." + later);

@@ -16,7 +16,7 @@ class TrainingHealth {
   TrainingHealth(const Session& session, const RunBasics& run) : session_(session), run_(run) {}
 
   /// Were so many steps skipped in a row that the training ends?
-  bool ends(const SkippedSteps& skipped) const { return skipped.in_a_row > most_skipped(); }
+  bool ends(const SkippedSteps& skipped) const { return skipped.in_a_row > max_skipped(); }
   /// Logs step `done`, which was skipped; `loss_scale`: after it. Throws AgreedError(numerical) where ends().
   void report_skipped(const StepResult& result, const SkippedSteps& skipped, double loss_scale,
                       std::int64_t done) const;
@@ -28,7 +28,7 @@ class TrainingHealth {
   void check_answers(const std::string& split, const Evaluator& evaluator, bool last, std::int64_t done);
 
  private:
-  std::int64_t most_skipped() const { return run_.input.optimizer.max_skipped_steps; }
+  std::int64_t max_skipped() const { return run_.input.optimizer.max_skipped_steps; }
   std::string advice() const;
 
   const Session& session_;

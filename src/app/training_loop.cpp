@@ -109,20 +109,20 @@ bool TrainingLoop::step() {
     write_trace();
     session_.model->pipeline().record(nullptr);
   }
-  if (result.votes.lost > 0) collectively(context_.world, [this] { results_.require_lock(); });
+  if (result.flags.lost > 0) collectively(context_.world, [this] { results_.require_lock(); });
   context_.activity.finished(++state_.done);
   recorder_.add(result, state_);
   if (result.skipped) report_skipped(result);
   const bool evaluates = state_.done % recorder_.evaluation_interval() == 0 || !loader.has_next();
   if (state_.done % context_.input.log.every_steps == 0 || evaluates) record();
   recorder_.show();
-  checkpoints_.follow(result.votes);
+  checkpoints_.follow(result.flags);
   // On a stop request, skip the evaluation; the resumed run performs it.
-  stopped_ = result.votes.stop > 0;
+  stopped_ = result.flags.stop > 0;
   bool last = !loader.has_next();
   if (evaluates && !stopped_) last = evaluate() || last;
   const bool best = std::exchange(better_, false);
-  if (best || stopped_ || checkpoints_.due(state_.done, result.votes)) save(evaluates && stopped_);
+  if (best || stopped_ || checkpoints_.due(state_.done, result.flags)) save(evaluates && stopped_);
   results_.poll();
   return last || stopped_;
 }
@@ -144,7 +144,7 @@ StepResult TrainingLoop::train_on(const data::LoadedStep& loaded) {
   std::optional<core::CountCalls> counting;
   if (counts) counting.emplace(count);
   const StepResult result = trainer_.step(
-      loaded, state_.done, {.votes = [this] { return votes(); }, .before_update = [this] { checkpoints_.release(); }});
+      loaded, state_.done, {.flags = [this] { return flags(); }, .before_update = [this] { checkpoints_.release(); }});
   counting.reset();
   if (counts) {
     context_.log.info(call_table(count, state_.done + 1));
@@ -153,7 +153,7 @@ StepResult TrainingLoop::train_on(const data::LoadedStep& loaded) {
   return result;
 }
 
-Votes TrainingLoop::votes() {
+StepFlags TrainingLoop::flags() {
   if (context_.input.debug.step_delay_seconds > 0) {
     std::this_thread::sleep_for(std::chrono::duration<double>(context_.input.debug.step_delay_seconds));
   }
@@ -162,9 +162,9 @@ Votes TrainingLoop::votes() {
     const double seconds_per_step = recorder_.seconds() / static_cast<double>(done);
     checkpoints_.expect(seconds_per_step * static_cast<double>(session_.loader->total_steps()));
   }
-  Votes votes = checkpoints_.votes();
-  votes.lost = results_.lost() ? 1 : 0;
-  return votes;
+  StepFlags flags = checkpoints_.flags();
+  flags.lost = results_.lost() ? 1 : 0;
+  return flags;
 }
 
 void TrainingLoop::save(bool evaluation_due) {
@@ -259,7 +259,8 @@ void TrainingLoop::write_trace() {
   if (!trace_.pending()) return;
   const auto trace = trace_.write(context_.input.run.directory + "/trace.json", context_.grid,
                                   context_.grid.pipeline > 1 ? context_.input.parallel.pipeline_schedule : "");
-  report_own_simulation(context_, {*session_.sets.train, session_.batches, *session_.model}, trace ? &*trace : nullptr);
+  report_calibrated_simulation(context_, {*session_.sets.train, session_.batches, *session_.model},
+                               trace ? &*trace : nullptr);
 }
 
 const data::LoadedStep& TrainingLoop::next_step() {

@@ -40,7 +40,7 @@ class TrainingLoop {
   void record();
   /// One step; with BERT_HPC_COUNT_LAUNCHES=1 prints what one of the first asks of the device.
   StepResult train_on(const data::LoadedStep& loaded);
-  Votes votes();
+  StepFlags flags();
   void save(bool evaluation_due);
   TrainingState current_state(bool evaluation_due);
   void stop();

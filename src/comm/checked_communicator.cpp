@@ -190,14 +190,14 @@ class CheckedCommunicator : public DecoratedCommunicator {
     const auto number = [this](int r) { return numbers_[static_cast<std::size_t>(r)]; };
     std::map<std::string, std::vector<int>> by_text;
     std::vector<int> missing;
-    bool speaks = true;
+    bool reports = true;
     for (int r = 0; r < size(); ++r) {
       if (r != rank() && (r < begin || r >= end)) continue;
       if (r != rank() && board.receives[static_cast<std::size_t>(r)]) {
         missing.push_back(number(r));
         continue;
       }
-      if (r < rank()) speaks = false;
+      if (r < rank()) reports = false;
       Operation entered = r == rank() ? operation : board.entered[static_cast<std::size_t>(r)];
       by_text[describe(entered, number)].push_back(number(r));
     }
@@ -208,7 +208,7 @@ class CheckedCommunicator : public DecoratedCommunicator {
     if (!missing.empty()) {
       text += "\n     " + ranks_text(missing) + " did not arrive" + (differ ? " so far" : "");
     }
-    if (!speaks) std::this_thread::sleep_for(std::chrono::duration<double>(options_.silence_seconds));
+    if (!reports) std::this_thread::sleep_for(std::chrono::duration<double>(options_.silence_seconds));
     throw core::Error(core::ExitCode::communication, text);
   }
 

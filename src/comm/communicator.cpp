@@ -76,8 +76,8 @@ std::int64_t Communicator::reserve_messages(std::int64_t) {
 
 // Where a group makes no use of known zeros: all lines are computed, none is known to be zero.
 RequestHandle Communicator::start_reduce_scatter(std::span<const float> data, std::span<float> mine,
-                                                 const KnownZeros& zeros) {
-  core::fill_on_device(zeros.mine, 1, mine.size() / KnownZeros::line);
+                                                 const ZeroLines& zeros) {
+  core::fill_on_device(zeros.mine, 1, mine.size() / ZeroLines::line);
   return start_reduce_scatter(data, mine);
 }
 

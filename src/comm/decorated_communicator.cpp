@@ -133,7 +133,7 @@ RequestHandle DecoratedCommunicator::start_reduce_scatter(std::span<const float>
 }
 
 RequestHandle DecoratedCommunicator::start_reduce_scatter(std::span<const float> data, std::span<float> mine,
-                                                          const KnownZeros& zeros) {
+                                                          const ZeroLines& zeros) {
   const Operation operation = counted(Name::reduce_scatter, Type::float32, data);
   enter(operation);
   RequestHandle request = watched(inner_.start_reduce_scatter(data, mine, zeros), operation);

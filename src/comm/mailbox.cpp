@@ -72,7 +72,7 @@ std::unique_ptr<Mailbox> Mailbox::make(MPI_Comm group, NodeMemory& memory, std::
     std::byte* const theirs = memory.of_rank(out, in.peer);
     in.header = reinterpret_cast<Header*>(theirs);
     in.data = theirs + header;
-    in.arrivals.resize(most_under_way);
+    in.arrivals.resize(max_under_way);
   }
   check_mpi(MPI_Barrier(group), "MPI_Barrier");  // all headers are initialised
   return box;
@@ -86,7 +86,7 @@ bool Mailbox::carries(std::size_t size, int peer) const {
 bool Mailbox::send(std::span<const std::byte> data, int peer, MPI_Request& by_mpi) {
   Outgoing& out = out_[direction(rank_, peer)];
   const std::uint64_t taken = out.header->taken.load(std::memory_order_acquire), message = ++out.sent;
-  core::require(message - taken <= most_under_way, "more than 1024 messages to one rank are under way");
+  core::require(message - taken <= max_under_way, "more than 1024 messages to one rank are under way");
   std::uint8_t chosen = by_mpi_mark;
   for (std::size_t s = 0; s < slots && chosen == by_mpi_mark; ++s) {
     if (out.user[s] <= taken) chosen = static_cast<std::uint8_t>(s);
@@ -97,17 +97,17 @@ bool Mailbox::send(std::span<const std::byte> data, int peer, MPI_Request& by_mp
   } else {
     check_mpi(MPI_Isend(data.data(), static_cast<int>(data.size()), MPI_BYTE, peer, tag, group_, &by_mpi), "MPI_Isend");
   }
-  out.header->slot_of[message % most_under_way] = chosen;
+  out.header->slot_of[message % max_under_way] = chosen;
   out.header->sent.store(message, std::memory_order_release);
   return chosen != by_mpi_mark;
 }
 
 RequestHandle Mailbox::start_receive(std::span<std::byte> data, int peer) {
   Incoming& from = in_[direction(peer, rank_)];
-  core::require(from.posted - from.taken < most_under_way, "more than 1024 receives from one rank are under way");
+  core::require(from.posted - from.taken < max_under_way, "more than 1024 receives from one rank are under way");
   ++from.posted;
-  Arrival& arrival = from.arrivals[from.posted % most_under_way];
-  core::require(arrival.done || from.posted <= most_under_way, "a receive of 1024 messages ago has not ended");
+  Arrival& arrival = from.arrivals[from.posted % max_under_way];
+  core::require(arrival.done || from.posted <= max_under_way, "a receive of 1024 messages ago has not ended");
   arrival = {.data = data};
   take(from);
   return requests_.make(*this, from, from.posted);
@@ -118,8 +118,8 @@ void Mailbox::take(Incoming& from) {
   const std::uint64_t sent = from.header->sent.load(std::memory_order_acquire);
   while (from.taken < from.posted && from.taken < sent) {
     const std::uint64_t message = from.taken + 1;
-    Arrival& arrival = from.arrivals[message % most_under_way];
-    const std::uint8_t slot = from.header->slot_of[message % most_under_way];
+    Arrival& arrival = from.arrivals[message % max_under_way];
+    const std::uint8_t slot = from.header->slot_of[message % max_under_way];
     if (slot == by_mpi_mark) {
       check_mpi(MPI_Irecv(arrival.data.data(), static_cast<int>(arrival.data.size()), MPI_BYTE, from.peer, tag, group_,
                           &arrival.request),
@@ -135,8 +135,8 @@ void Mailbox::take(Incoming& from) {
 
 bool Mailbox::finished(Incoming& from, std::uint64_t message) {
   progress();
-  if (message + most_under_way <= from.posted) return true;  // the message has ended and its position is reused
-  Arrival& arrival = from.arrivals[message % most_under_way];
+  if (message + max_under_way <= from.posted) return true;  // the message has ended and its position is reused
+  Arrival& arrival = from.arrivals[message % max_under_way];
   if (!arrival.done && arrival.request != MPI_REQUEST_NULL) {
     int finished = 0;
     check_mpi(MPI_Test(&arrival.request, &finished, MPI_STATUS_IGNORE), "MPI_Test");

@@ -48,7 +48,7 @@ class Mailbox {
 
  private:
   friend class MailReceive;
-  static constexpr std::size_t slots = 2, most_under_way = 1024;
+  static constexpr std::size_t slots = 2, max_under_way = 1024;
   static constexpr std::uint8_t by_mpi_mark = 0xff;
   static constexpr int tag = 3;
 
@@ -56,7 +56,7 @@ class Mailbox {
   struct Header {
     alignas(128) std::atomic<std::uint64_t> sent;   // messages up to this one are in slots or given to MPI
     alignas(128) std::atomic<std::uint64_t> taken;  // the receiver has finished messages up to this one
-    alignas(128) std::uint8_t slot_of[most_under_way];
+    alignas(128) std::uint8_t slot_of[max_under_way];
   };
   struct Outgoing {
     Header* header = nullptr;

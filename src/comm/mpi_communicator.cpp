@@ -131,7 +131,7 @@ class MpiCommunicator : public Communicator {
     return static_cast<std::int64_t>(bytes);
   }
   RequestHandle start_reduce_scatter(std::span<const float> data, std::span<float> mine,
-                                     const KnownZeros& zeros) override {
+                                     const ZeroLines& zeros) override {
     if (node_) {
       if (auto request = node_->start_reduce_scatter(data, mine, zeros)) {
         core::count_call(core::DeviceCall::collective, "reduce_scatter");

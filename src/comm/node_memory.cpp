@@ -19,7 +19,7 @@ namespace bert_hpc::comm {
 
 namespace {
 
-constexpr std::size_t most_pending = 4096;  // operations in progress at once
+constexpr std::size_t max_pending = 4096;  // operations in progress at once
 
 bool everywhere(bool holds, MPI_Comm group) {
   int verdict = holds ? 1 : 0;
@@ -78,7 +78,7 @@ std::unique_ptr<NodeMemory> NodeMemory::make(MPI_Comm group) {
   if (block.empty()) return nullptr;
   memory->progress_ = reinterpret_cast<Progress*>(block.data());
   new (memory->progress_ + rank) Progress{};
-  memory->pending_.resize(most_pending);
+  memory->pending_.resize(max_pending);
   check_mpi(MPI_Barrier(group), "MPI_Barrier");
   return memory;
 }
@@ -163,14 +163,14 @@ RequestHandle NodeMemory::start_reduce_scatter(std::span<const float> data, std:
 }
 
 RequestHandle NodeMemory::start_reduce_scatter(std::span<const float> data, std::span<float> mine,
-                                               const KnownZeros& zeros) {
+                                               const ZeroLines& zeros) {
   Operation operation;
   operation.region = find(data.data(), data.size_bytes());
   operation.mine = mine;
   if (operation.region == nullptr || operation.region->sharing != Sharing::exposed) return nullptr;
   operation.offset = offset_in(*operation.region, data.data());
   if (zeros.data != nullptr) {
-    operation.marks_region = find(zeros.data, data.size() / KnownZeros::line);
+    operation.marks_region = find(zeros.data, data.size() / ZeroLines::line);
     if (operation.marks_region == nullptr) return nullptr;
     operation.marks_offset = offset_in(*operation.marks_region, zeros.data);
     operation.mine_marks = zeros.mine;
@@ -261,7 +261,7 @@ void NodeMemory::sum(const Operation& operation) const {
 
 // As above, for the lines that at least one rank has marked.
 void NodeMemory::sum_lines(const Operation& operation) const {
-  constexpr std::size_t line = KnownZeros::line;
+  constexpr std::size_t line = ZeroLines::line;
   const std::size_t first = operation.mine.size() * static_cast<std::size_t>(rank_);  // of the piece, in the data
   const auto lines = static_cast<std::int64_t>(operation.mine.size() / line);
   float* const mine = operation.mine.data();

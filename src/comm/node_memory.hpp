@@ -42,7 +42,7 @@ class NodeMemory {
   /// Like Communicator::start_…; null if the data is not in memory of allocate(). The n-th operation is the same on
   /// every rank.
   RequestHandle start_reduce_scatter(std::span<const float> data, std::span<float> mine);
-  RequestHandle start_reduce_scatter(std::span<const float> data, std::span<float> mine, const KnownZeros& zeros);
+  RequestHandle start_reduce_scatter(std::span<const float> data, std::span<float> mine, const ZeroLines& zeros);
   RequestHandle start_all_gather(std::span<float> data);
 
   bool finished(std::uint64_t operation);  ///< `operation` counts from 1; performs the parts that are possible now

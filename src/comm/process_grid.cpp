@@ -73,12 +73,12 @@ int* open_direction(GridShape& shape) {
 
 }  // namespace
 
-GridPlace place(const GridShape& shape, int rank) {
+GridCoordinates coordinates(const GridShape& shape, int rank) {
   const int row = rank / shape.tensor;
   return {row % shape.data, row / shape.data, rank % shape.tensor};
 }
 
-int rank_at(const GridShape& shape, GridPlace place) {
+int rank_at(const GridShape& shape, GridCoordinates place) {
   return (place.pipeline * shape.data + place.data) * shape.tensor + place.tensor;
 }
 

@@ -6,7 +6,7 @@ namespace bert_hpc::comm {
 
 ProcessGroups make_process_groups(Communicator& world, const GridShape& shape) {
   core::require(shape.ranks() == world.size(), "process groups: the grid does not fit the ranks");
-  const GridPlace at = place(shape, world.rank());
+  const GridCoordinates at = coordinates(shape, world.rank());
   ProcessGroups groups{shape, at, world, nullptr, nullptr, nullptr, nullptr, nullptr};
   groups.data = world.split(at.pipeline * shape.tensor + at.tensor, at.data);
   groups.pipeline = world.split(at.data * shape.tensor + at.tensor, at.pipeline);

@@ -25,7 +25,7 @@ std::vector<ParameterSpec> in_arena_order(std::vector<ParameterSpec> specs) {
   }
   const auto frozen =
       std::stable_partition(specs.begin(), specs.end(), [](const ParameterSpec& spec) { return spec.trainable; });
-  std::stable_partition(frozen, specs.end(), [](const ParameterSpec& spec) { return !spec.looked_up; });
+  std::stable_partition(frozen, specs.end(), [](const ParameterSpec& spec) { return !spec.lookup_only; });
   return specs;
 }
 
@@ -78,9 +78,9 @@ ParameterStore::ParameterStore(const std::vector<ParameterSpec>& given, Arenas a
   }
   arena_size_ = aligned(arena_size_, alignment.arena);
   if (slices_.empty() || slices_.back().trainable) trainable_size_ = arena_size_;
-  products_begin_ = end_of(&ParameterSpec::looked_up, specs, slices_, trainable_size_);
+  products_begin_ = end_of(&ParameterSpec::lookup_only, specs, slices_, trainable_size_);
   products_end_ = arena_size_;
-  for (std::size_t i = specs.size(); i-- > 0 && !specs[i].trainable && specs[i].looked_up;) {
+  for (std::size_t i = specs.size(); i-- > 0 && !specs[i].trainable && specs[i].lookup_only;) {
     products_end_ = slices_[i].offset;
   }
   product_gradients_ = memory.product_gradients;
@@ -91,8 +91,8 @@ ParameterStore::ParameterStore(const std::vector<ParameterSpec>& given, Arenas a
   require(product_gradients_ == DataType::fp32 || !memory.gradients,
           "parameter store: memory of a group holds gradients in fp32");
   gradients_ = take<float>(memory.gradients, gradient_floats_);
-  if (memory.known_zeros) {
-    const std::int64_t marked = end_of(&ParameterSpec::few_rows, specs, slices_, trainable_size_);
+  if (memory.zero_lines) {
+    const std::int64_t marked = end_of(&ParameterSpec::row_sparse, specs, slices_, trainable_size_);
     marks_ = take<std::uint8_t>(memory.gradients, marked / floats_of_cache_line);
   }
   auto* at = reinterpret_cast<std::byte*>(gradients_.data());

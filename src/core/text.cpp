@@ -85,9 +85,9 @@ std::string format_duration(double seconds) {
 
 std::string format_number(double value, int digits) {
   if (std::isnan(value)) return "nan";  // without the sign that some processors print
-  constexpr double most_written_out = 1e7;
+  constexpr double max_written_out = 1e7;
   const double size = std::abs(value);
-  if (size >= std::pow(10.0, digits) - 0.5 && size < most_written_out) return with_commas(std::llround(value));
+  if (size >= std::pow(10.0, digits) - 0.5 && size < max_written_out) return with_commas(std::llround(value));
   return formatted("%.*g", digits, value);
 }
 

@@ -16,7 +16,7 @@ using core::Error;
 using core::ExitCode;
 
 /// Arrays of a micro-batch: no more than this many, each with up to one entry more and padded to the alignment.
-constexpr std::size_t most_arrays = 24;
+constexpr std::size_t max_arrays = 24;
 
 /// Of the masks that judge a model: the same for every run, so that runs of several seeds are judged alike.
 constexpr std::uint64_t evaluation_seed = 0;
@@ -86,7 +86,7 @@ BatchLoader::BatchLoader(ShardReader& reader, const BatchLoaderOptions& options)
                                                       reader.info().vocabulary_size, reader.special_ids()},
                                        reader.info().max_length);
   }
-  most_targets_ = masker_ ? most_masked(bounds_.micro_tokens, bounds_.micro_sequences) : bounds_.micro_sequences;
+  max_targets_ = masker_ ? max_masked(bounds_.micro_tokens, bounds_.micro_sequences) : bounds_.micro_sequences;
   slot_bytes_ = bytes_needed();
   const auto most = static_cast<std::size_t>(std::min(options.plan.global_batch, reader.samples()));
   samples_.reserve(most);
@@ -180,15 +180,15 @@ std::size_t BatchLoader::bytes_needed() const {
   const auto sequences = static_cast<std::size_t>(bounds_.replica_sequences);
   const auto micro_batches = static_cast<std::size_t>(bounds_.replica_micro_batches);
   const std::size_t targets =
-      masker_ ? static_cast<std::size_t>(most_masked(bounds_.replica_tokens, bounds_.replica_sequences)) : sequences;
+      masker_ ? static_cast<std::size_t>(max_masked(bounds_.replica_tokens, bounds_.replica_sequences)) : sequences;
   const std::size_t label_elements = sequences * (reader_.sets().empty() ? 0 : reader_.info().label_names.size());
   return tokens * 7 * 4 + sequences * (2 * 4 + 8) + targets * 4 * 4 + label_elements * 4 +
-         micro_batches * most_arrays * (array_alignment + 8);
+         micro_batches * max_arrays * (array_alignment + 8);
 }
 
 /// A bound on the masked tokens of a micro-batch: the lesser of what so many tokens of the data set (those sequences
 /// first that mask the largest share) and so many sequences of it (the longest first) could have masked.
-std::int64_t BatchLoader::most_masked(std::int64_t tokens, std::int64_t sequences) const {
+std::int64_t BatchLoader::max_masked(std::int64_t tokens, std::int64_t sequences) const {
   const std::int64_t longest = reader_.info().max_length;
   std::vector<std::int64_t> available(static_cast<std::size_t>(longest) + 1, 0);
   for (const std::int32_t length : reader_.table().lengths()) ++available[static_cast<std::size_t>(length)];

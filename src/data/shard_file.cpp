@@ -152,11 +152,11 @@ void ShardFile::check_offsets(const Dataset& dataset) const {
     fail("'/offsets' run from " + text(first) + " to " + text(last) + "; they must run from 0 to " +
          text(info_.tokens) + ", the number of tokens.");
   }
-  constexpr std::int64_t most_at_once = std::int64_t{1} << 16;
+  constexpr std::int64_t max_at_once = std::int64_t{1} << 16;
   std::vector<std::int64_t> offsets;
   std::int64_t longest = 0, longest_sequence_index = 0;
-  for (std::int64_t begin = 0; begin < info_.sequences; begin += most_at_once) {
-    offsets.resize(static_cast<std::size_t>(std::min(most_at_once, info_.sequences - begin)) + 1);
+  for (std::int64_t begin = 0; begin < info_.sequences; begin += max_at_once) {
+    offsets.resize(static_cast<std::size_t>(std::min(max_at_once, info_.sequences - begin)) + 1);
     dataset.read_rows(begin, offsets);
     for (std::size_t i = 0; i + 1 < offsets.size(); ++i) {
       const std::int64_t s = begin + static_cast<std::int64_t>(i);

@@ -20,7 +20,7 @@ using core::ExitCode;
 constexpr std::size_t most_problems = 20;
 
 /// Shards open at a time behind a cache.
-constexpr std::size_t most_open_files = 64;
+constexpr std::size_t max_open_files = 64;
 
 /// What the shards of a data set have in common.
 struct ShardIdentity {
@@ -168,7 +168,7 @@ void ShardReader::load_tokens(const ShardFile& file) {
 void ShardReader::use_cache() {
   tokens_ = {};
   open_files_.resize(files_.size());
-  open_order_.reserve(most_open_files);
+  open_order_.reserve(max_open_files);
   std::vector<std::int64_t> tokens;
   for (std::size_t f = 0; f < files_.size(); ++f) {
     tokens.push_back((f + 1 < files_.size() ? first_token_[f + 1] : table_.tokens()) - first_token_[f]);
@@ -185,7 +185,7 @@ void ShardReader::use_cache() {
 const ShardFile& ShardReader::opened(int file) {
   auto& shard = open_files_[static_cast<std::size_t>(file)];
   if (!shard) {
-    if (open_order_.size() == most_open_files) {
+    if (open_order_.size() == max_open_files) {
       open_files_[static_cast<std::size_t>(open_order_.front())].reset();
       open_order_.erase(open_order_.begin());
     }

@@ -10,7 +10,7 @@ TokenCache::TokenCache(std::span<const std::int64_t> file_tokens, bool types, st
     : read_(std::move(read)),
       types_(types),
       unit_tokens_(unit_tokens),
-      most_slots_(static_cast<std::size_t>(std::max<std::int64_t>(cache_bytes / (unit_tokens * (types ? 5 : 4)), 2))),
+      max_slots_(static_cast<std::size_t>(std::max<std::int64_t>(cache_bytes / (unit_tokens * (types ? 5 : 4)), 2))),
       file_tokens_(file_tokens.begin(), file_tokens.end()) {
   std::int64_t units = 0;
   for (const std::int64_t tokens : file_tokens_) {
@@ -18,12 +18,12 @@ TokenCache::TokenCache(std::span<const std::int64_t> file_tokens, bool types, st
     units += (tokens + unit_tokens - 1) / unit_tokens;
   }
   slot_of_.assign(static_cast<std::size_t>(units), -1);
-  most_slots_ = std::min(most_slots_, static_cast<std::size_t>(units));
-  slots_.reserve(most_slots_);
+  max_slots_ = std::min(max_slots_, static_cast<std::size_t>(units));
+  slots_.reserve(max_slots_);
 }
 
 std::int64_t TokenCache::memory_bytes() const {
-  return static_cast<std::int64_t>(most_slots_) * unit_tokens_ * (types_ ? 5 : 4) +
+  return static_cast<std::int64_t>(max_slots_) * unit_tokens_ * (types_ ? 5 : 4) +
          static_cast<std::int64_t>(slot_of_.capacity() * sizeof(std::int32_t));
 }
 
@@ -31,7 +31,7 @@ const TokenCache::Slot& TokenCache::fetch(int file, std::int64_t unit_in_file) {
   const auto f = static_cast<std::size_t>(file);
   const auto unit = static_cast<std::size_t>(first_unit_[f] + unit_in_file);
   if (slot_of_[unit] < 0) {
-    if (slots_.size() < most_slots_) {
+    if (slots_.size() < max_slots_) {
       slots_.emplace_back();
       slots_.back().ids.reserve(static_cast<std::size_t>(unit_tokens_));
       if (types_) slots_.back().types.reserve(static_cast<std::size_t>(unit_tokens_));

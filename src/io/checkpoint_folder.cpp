@@ -110,7 +110,7 @@ std::string CheckpointFolder::place(std::int64_t step) const {
   return path_ + '/' + checkpoint_name(step);
 }
 
-std::string CheckpointFolder::aside(std::int64_t step) const {
+std::string CheckpointFolder::staging(std::int64_t step) const {
   return path_ + '/' + aside_prefix + checkpoint_name(step);
 }
 
@@ -169,7 +169,7 @@ void CheckpointFolder::prepare() const {
 }
 
 std::string CheckpointFolder::begin(std::int64_t step) const {
-  const std::string folder = aside(step);
+  const std::string folder = staging(step);
   return with_reason("make", folder, [&] {
     fs::create_directories(folder);
     return folder;
@@ -177,7 +177,7 @@ std::string CheckpointFolder::begin(std::int64_t step) const {
 }
 
 void CheckpointFolder::publish(std::int64_t step, Durability durability) const {
-  const std::string from = aside(step), to = place(step);
+  const std::string from = staging(step), to = place(step);
   const bool forced = durability == Durability::forced;
   if (forced) sync_to_disk(from);
   const std::string old_name = replaced_prefix + checkpoint_name(step);
@@ -189,8 +189,8 @@ void CheckpointFolder::publish(std::int64_t step, Durability durability) const {
 }
 
 void CheckpointFolder::abandon(std::int64_t step) const {
-  with_reason("remove", aside(step), [&] {
-    if (fs::exists(aside(step))) doom(path_, fs::path(aside(step)).filename().string());
+  with_reason("remove", staging(step), [&] {
+    if (fs::exists(staging(step))) doom(path_, fs::path(staging(step)).filename().string());
     sweep(path_);
   });
 }

@@ -20,9 +20,9 @@ constexpr const char* kind = "checkpoint-manifest";
 constexpr const char* schema = "bert_hpc checkpoint 1";
 constexpr std::int64_t columns = 5;
 // Upper bounds for what a manifest may claim.
-constexpr std::int64_t most_tensors = 1 << 20, most_pieces = std::int64_t{1} << 28, most_files = 1 << 20;
-constexpr std::int64_t most_quantities = 64, most_entries = 1 << 16, most_elements = std::int64_t{1} << 46,
-                       most_ranks = 1 << 20;
+constexpr std::int64_t max_tensors = 1 << 20, max_pieces = std::int64_t{1} << 28, max_files = 1 << 20;
+constexpr std::int64_t max_quantities = 64, max_entries = 1 << 16, most_elements = std::int64_t{1} << 46,
+                       max_ranks = 1 << 20;
 
 std::string manifest_path(const std::string& folder) {
   return folder + '/' + manifest_name;
@@ -110,12 +110,12 @@ template <class T>
 std::vector<std::pair<std::string, T>> read_entries(const Hdf5File& file, const std::string& group) {
   std::vector<std::pair<std::string, T>> entries;
   if (!file.exists(group)) return entries;
-  std::vector<std::string> names = file.read_text(group + "/names", most_entries);
+  std::vector<std::string> names = file.read_text(group + "/names", max_entries);
   std::vector<T> values;
   if constexpr (std::is_same_v<T, std::string>) {
-    values = file.read_text(group + "/values", most_entries);
+    values = file.read_text(group + "/values", max_entries);
   } else {
-    values = file.read<T>(group + "/values", most_entries);
+    values = file.read<T>(group + "/values", max_entries);
   }
   if (names.size() != values.size()) refuse(file.path(), "names and values of '" + group + "' differ in number");
   for (std::size_t i = 0; i < names.size(); ++i) entries.emplace_back(std::move(names[i]), std::move(values[i]));
@@ -133,20 +133,20 @@ const T& entry(const CheckpointManifest& manifest, const std::vector<std::pair<s
 
 void read_files(const Hdf5File& file, CheckpointManifest& manifest) {
   const std::string& path = file.path();
-  const auto ranks = file.read<std::int64_t>("files/ranks", most_files);
-  const auto counts = file.read<std::int64_t>("files/pieces", most_files);
+  const auto ranks = file.read<std::int64_t>("files/ranks", max_files);
+  const auto counts = file.read<std::int64_t>("files/pieces", max_files);
   if (ranks.size() != counts.size()) refuse(path, "its list of files is incomplete");
   const Dataset pieces = file.dataset("pieces");
   pieces.expect<std::int64_t>(2);
   const std::vector<std::int64_t>& extents = pieces.info().extents;
-  if (extents[1] != columns || extents[0] > most_pieces) refuse(path, "its list of pieces has the wrong shape");
+  if (extents[1] != columns || extents[0] > max_pieces) refuse(path, "its list of pieces has the wrong shape");
   pieces.require_stored();
   std::vector<std::int64_t> numbers(static_cast<std::size_t>(extents[0] * columns));
   pieces.read_rows(0, numbers);
   std::size_t next = 0;
   for (std::size_t f = 0; f < ranks.size(); ++f) {
     const std::int64_t left = extents[0] - static_cast<std::int64_t>(next / columns);
-    if (ranks[f] < 0 || ranks[f] >= most_ranks || counts[f] < 0 || counts[f] > left) {
+    if (ranks[f] < 0 || ranks[f] >= max_ranks || counts[f] < 0 || counts[f] > left) {
       refuse(path, "its list of files is incomplete");
     }
     CheckpointManifest::File& entry = manifest.files.emplace_back();
@@ -249,14 +249,14 @@ CheckpointManifest read_manifest(const std::string& folder, std::mutex& hdf5) {
   CheckpointManifest manifest;
   manifest.id = file.text_attribute("/", "id");
   manifest.step = file.integer_attribute("/", "step");
-  std::vector<std::string> names = file.read_text("tensors/names", most_tensors);
-  const std::vector<std::string> shapes = file.read_text("tensors/shapes", most_tensors);
+  std::vector<std::string> names = file.read_text("tensors/names", max_tensors);
+  const std::vector<std::string> shapes = file.read_text("tensors/shapes", max_tensors);
   if (names.size() != shapes.size()) refuse(path, "its list of tensors is incomplete");
   for (std::size_t i = 0; i < names.size(); ++i) {
     manifest.tensors.push_back({std::move(names[i]), shape_of(shapes[i], path)});
   }
   if (file.exists("tensors/frozen")) {
-    for (const std::int64_t number : file.read<std::int64_t>("tensors/frozen", most_tensors)) {
+    for (const std::int64_t number : file.read<std::int64_t>("tensors/frozen", max_tensors)) {
       if (number < 0 || number >= static_cast<std::int64_t>(manifest.tensors.size())) {
         refuse(path, "a frozen tensor is not in the list");
       }
@@ -266,7 +266,7 @@ CheckpointManifest read_manifest(const std::string& folder, std::mutex& hdf5) {
   read_files(file, manifest);
   // Manifests of before the list are of AdamW.
   manifest.quantities = {parameters_name, "first_moments", "second_moments"};
-  if (file.exists("quantities")) manifest.quantities = file.read_text("quantities", most_quantities);
+  if (file.exists("quantities")) manifest.quantities = file.read_text("quantities", max_quantities);
   manifest.integers = read_entries<std::int64_t>(file, "integers");
   manifest.reals = read_entries<double>(file, "reals");
   manifest.texts = read_entries<std::string>(file, "texts");

@@ -10,19 +10,20 @@
 namespace bert_hpc::layers {
 
 void Embeddings::declare(const EmbeddingsSettings& settings, std::vector<core::ParameterSpec>& specs,
-                         const TensorPlace& place) {
+                         const TensorRank& place) {
   // The rows of a shard of the vocabulary are not the ids of tokens: there all rows count as touched.
-  const bool few_rows = settings.few_rows() && place.size == 1;
+  const bool row_sparse = settings.row_sparse() && place.size == 1;
   const std::size_t first = specs.size();
   specs.push_back({.name = settings.word + ".weight",
                    .shape = {place.share(settings.vocabulary), settings.hidden},
                    .shard = place.rows(settings.vocabulary),
-                   .few_rows = few_rows,
+                   .row_sparse = row_sparse,
                    .zero_row = settings.padding_row});
-  specs.push_back(
-      {.name = settings.position + ".weight", .shape = {settings.positions, settings.hidden}, .few_rows = few_rows});
+  specs.push_back({.name = settings.position + ".weight",
+                   .shape = {settings.positions, settings.hidden},
+                   .row_sparse = row_sparse});
   if (settings.types > 0) specs.push_back({settings.type + ".weight", {settings.types, settings.hidden}});
-  for (std::size_t table = first; table < specs.size(); ++table) specs[table].looked_up = settings.looked_up;
+  for (std::size_t table = first; table < specs.size(); ++table) specs[table].lookup_only = settings.lookup_only;
   declare_norm(specs, settings.norm, settings.hidden);
 }
 
@@ -85,7 +86,7 @@ void Embeddings::backward_weight(const StepContext& context, const SavedActivati
                                     d_y, {});
   ops::embedding_backward(context.batch, group_.gather(d_y, context.batch.tokens.count), table_gradient(word_),
                           table_gradient(position_), table_gradient(type_), group_.place().begin(settings_.vocabulary));
-  if (!settings_.few_rows() || group_.shared()) return;
+  if (!settings_.row_sparse() || group_.shared()) return;
   const core::SortedIds& words = context.batch.sorted_ids;
   ops::mark_rows({parameters_.marks_of(word_)}, settings_.hidden, words.ids, words.unique);
   ops::mark_first_rows({parameters_.marks_of(position_)}, settings_.hidden, context.batch.max_length);

@@ -8,7 +8,7 @@ constexpr std::uint32_t site_in_block = 2;
 }  // namespace
 
 void FeedForward::declare(const SublayerSettings& settings, std::vector<core::ParameterSpec>& specs,
-                          const TensorPlace& place) {
+                          const TensorRank& place) {
   const std::int64_t intermediate = settings.intermediate, wide = place.share(intermediate);
   const core::Shard here = place.rows(intermediate);
   specs.push_back({.name = settings.names.intermediate + ".weight",

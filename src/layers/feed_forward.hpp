@@ -8,7 +8,7 @@ namespace bert_hpc::layers {
 class FeedForward : public ResidualSublayer {
  public:
   static void declare(const SublayerSettings& settings, std::vector<core::ParameterSpec>& specs,
-                      const TensorPlace& place);
+                      const TensorRank& place);
   static LayerCosts costs(const SublayerSettings& settings, const BatchShape& batch, bool selects);
   FeedForward(const SublayerSettings& settings, const core::ParameterStore& parameters, const TensorGroup& group);
 

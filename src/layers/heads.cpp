@@ -57,7 +57,7 @@ HeadKind masked_lm_head() {
           .costs = costs_of_two_products};
 }
 
-void declare_head(const HeadSettings& settings, std::vector<core::ParameterSpec>& specs, const TensorPlace& place) {
+void declare_head(const HeadSettings& settings, std::vector<core::ParameterSpec>& specs, const TensorRank& place) {
   settings.kind.declare(settings, specs, place);
 }
 

@@ -7,7 +7,7 @@
 namespace bert_hpc::layers {
 
 void MaskedLmHead::declare(const HeadSettings& settings, std::vector<core::ParameterSpec>& specs,
-                           const TensorPlace& place) {
+                           const TensorRank& place) {
   declare_vector(
       specs, {.name = settings.bias, .shape = {place.share(settings.outputs)}, .shard = place.rows(settings.outputs)});
   specs.push_back({settings.dense + ".weight", {settings.hidden, settings.hidden}});

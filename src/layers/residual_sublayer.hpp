@@ -29,7 +29,7 @@ class ResidualSublayer : public Sublayer {
 
   /// Appends weight and bias of the last product, (hidden, its share of `columns`), and of the layer norm.
   static void declare_output(const SublayerSettings& settings, std::int64_t columns,
-                             std::vector<core::ParameterSpec>& specs, const TensorPlace& place);
+                             std::vector<core::ParameterSpec>& specs, const TensorRank& place);
 
   /// The linear layer with parameters of this name, or so many joined ones.
   Linear linear(const std::string& name, std::int64_t joined = 1) const;
@@ -59,7 +59,7 @@ class ResidualSublayer : public Sublayer {
 
   /// In a tensor group the norm has this rank's rows alone, and the bias after the last product all of them.
   bool fuses_norm_sums() const {
-    return settings_.fuses_row_sums && !group_.shared() && settings_.hidden <= ops::most_summed_columns;
+    return settings_.fuses_row_sums && !group_.shared() && settings_.hidden <= ops::max_summed_columns;
   }
 
   SublayerSettings settings_;

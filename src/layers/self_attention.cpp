@@ -15,7 +15,7 @@ constexpr std::uint32_t site_in_block = 1;  // that of the attention itself is 0
 }  // namespace
 
 void SelfAttention::declare(const SublayerSettings& settings, std::vector<core::ParameterSpec>& specs,
-                            const TensorPlace& place) {
+                            const TensorRank& place) {
   const std::int64_t hidden = settings.hidden, width = place.share(hidden);
   const core::Shard columns_here = place.rows(hidden);  // of query, key and value, which are rows of their weights
   const std::string* const names[] = {&settings.names.query, &settings.names.key, &settings.names.value};

@@ -6,7 +6,7 @@
 
 namespace bert_hpc::layers {
 
-void SequenceHead::declare(const HeadSettings& settings, std::vector<core::ParameterSpec>& specs, const TensorPlace&) {
+void SequenceHead::declare(const HeadSettings& settings, std::vector<core::ParameterSpec>& specs, const TensorRank&) {
   specs.push_back({settings.dense + ".weight", {settings.hidden, settings.hidden}});
   declare_vector(specs, {.name = settings.dense + ".bias", .shape = {settings.hidden}});
   specs.push_back({settings.classifier + ".weight", {settings.outputs, settings.hidden}});

@@ -16,7 +16,7 @@ ResidualSublayer::ResidualSublayer(const SublayerSettings& settings, const core:
       beta_(parameters.find(settings.names.norm + ".bias")) {}
 
 void ResidualSublayer::declare_output(const SublayerSettings& settings, std::int64_t columns,
-                                      std::vector<core::ParameterSpec>& specs, const TensorPlace& place) {
+                                      std::vector<core::ParameterSpec>& specs, const TensorRank& place) {
   specs.push_back({.name = settings.names.output + ".weight",
                    .shape = {settings.hidden, place.share(columns)},
                    .shard = place.columns(columns),
@@ -87,7 +87,7 @@ std::string sublayer_name(SublayerSettings::Kind kind) {
 }
 
 void declare_sublayer(const SublayerSettings& settings, std::vector<core::ParameterSpec>& specs,
-                      const TensorPlace& place) {
+                      const TensorRank& place) {
   if (settings.kind == SublayerSettings::Kind::attention) return SelfAttention::declare(settings, specs, place);
   FeedForward::declare(settings, specs, place);
 }

@@ -10,10 +10,10 @@
 namespace bert_hpc::layers {
 namespace {
 
-constexpr std::int64_t most_norms = 2;  // at once: their gradients lie where partial sums do
+constexpr std::int64_t max_norms = 2;  // at once: their gradients lie where partial sums do
 
 std::int64_t elements(std::int64_t rows, std::int64_t columns, int ranks) {
-  const std::int64_t piece = (std::max(rows, 2 * most_norms) + ranks - 1) / ranks;
+  const std::int64_t piece = (std::max(rows, 2 * max_norms) + ranks - 1) / ranks;
   return piece * ranks * columns;
 }
 
@@ -108,7 +108,7 @@ void add_norm_gradients(const TensorGroup& group, std::span<const NormGradient> 
     }
     return;
   }
-  core::require(static_cast<std::int64_t>(norms.size()) <= most_norms, "tensor parallelism: too many norms at once");
+  core::require(static_cast<std::int64_t>(norms.size()) <= max_norms, "tensor parallelism: too many norms at once");
   const std::int64_t columns = norms[0].z.columns, count = 2 * static_cast<std::int64_t>(norms.size());
   const Tensor<float> sums =
       group.partial(Tensor<float>(nullptr, 0, columns), count).as<float>();  // (2 · norms, hidden)

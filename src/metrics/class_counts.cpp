@@ -17,7 +17,7 @@ double ratio(double numerator, double denominator) {
 }
 
 bool has_matrix(std::int64_t classes) {
-  return classes > 0 && classes <= most_confusion_classes;
+  return classes > 0 && classes <= max_confusion_classes;
 }
 
 std::size_t classes_of(const EvaluatedSet& set) {

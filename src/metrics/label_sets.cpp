@@ -13,7 +13,7 @@ namespace {
 constexpr double undefined = std::numeric_limits<double>::quiet_NaN();
 
 /// With more outputs than this, of all samples, there is no macro_roc_auc: 128 MiB of sums.
-constexpr std::size_t most_ranked_outputs = std::size_t{1} << 24;
+constexpr std::size_t max_ranked_outputs = std::size_t{1} << 24;
 
 double ratio(double numerator, double denominator) {
   return denominator > 0 ? numerator / denominator : 0.0;
@@ -24,7 +24,7 @@ std::size_t names_of(const EvaluatedSet& set) {
 }
 
 bool is_ranked(const EvaluatedSet& set) {
-  return set.sets.size() <= most_ranked_outputs;
+  return set.sets.size() <= max_ranked_outputs;
 }
 
 std::int64_t size(const EvaluatedSet& set) {

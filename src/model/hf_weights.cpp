@@ -226,18 +226,18 @@ LoadReport load_hf_weights(const std::filesystem::path& folder, core::ParameterS
   const auto values_of = [&all](const core::ParameterSlice& slice) {
     return all.subspan(static_cast<std::size_t>(slice.offset), static_cast<std::size_t>(slice.size));
   };
-  std::vector<float> aside;
+  std::vector<float> staging;
   for (std::size_t i = 0; i < plan.sources.size(); ++i) {
     if (plan.sources[i] == nullptr) continue;
     const core::ParameterSlice& slice = store.slices()[i];
-    const std::span<float> values = core::host_side(values_of(slice), aside);
+    const std::span<float> values = core::host_side(values_of(slice), staging);
     checkpoint.read(*plan.sources[i], slice.shape, slice.shard, values);
     check_finite(checkpoint, *plan.sources[i], slice, values, problems);
     core::copy_to_device<float>(values, values_of(slice));
   }
   for (const core::ParameterSlice& slice : store.slices()) {
     const bool embeds = slice.name == names.word_embeddings && wants_decoder(store, names);
-    const auto tied_to = [&] { return core::on_host<float>(values_of(slice), aside); };
+    const auto tied_to = [&] { return core::on_host<float>(values_of(slice), staging); };
     if (embeds || slice.name == names.decoder) {
       check_tie(checkpoint, names.decoder, slice, tied_to(), names.word_embeddings, problems);
     }
@@ -252,14 +252,14 @@ LoadReport load_hf_weights(const std::filesystem::path& folder, core::ParameterS
 void save_hf_folder(const std::filesystem::path& folder, const ModelConfig& config, const layers::HeadKind& head,
                     const core::ParameterStore& store, const std::filesystem::path& tokenizer_folder) {
   std::vector<TensorToWrite> tensors;
-  std::vector<float> aside;
+  std::vector<float> staging;
   for (const core::ParameterSlice& slice : store.slices()) {
     if (!slice.copy_of.empty()) continue;
     const std::span<const float> values =
         store.values().subspan(static_cast<std::size_t>(slice.offset), static_cast<std::size_t>(slice.size));
     TensorToWrite tensor{.name = slice.name, .shape = slice.shape};
-    tensor.fetch = [values, &aside](std::int64_t begin) {
-      return core::on_host(values, aside).subspan(static_cast<std::size_t>(begin));
+    tensor.fetch = [values, &staging](std::int64_t begin) {
+      return core::on_host(values, staging).subspan(static_cast<std::size_t>(begin));
     };
     tensors.push_back(std::move(tensor));
   }

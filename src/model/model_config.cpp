@@ -10,7 +10,7 @@ namespace {
 
 using core::largest_size;
 using core::largest_vocabulary;
-using core::most_layers;
+using core::max_layers;
 
 void check_size(const char* key, std::int64_t value, std::int64_t largest, core::ProblemList& problems) {
   if (value >= 1 && value <= largest) return;
@@ -44,7 +44,7 @@ void check_token(const char* key, std::optional<std::int64_t> id, std::int64_t v
 void check(const ModelConfig& config, core::ProblemList& problems) {
   check_size("vocab_size", config.vocab_size, largest_vocabulary, problems);
   check_size("hidden_size", config.hidden_size, largest_size, problems);
-  check_size("num_hidden_layers", config.num_hidden_layers, most_layers, problems);
+  check_size("num_hidden_layers", config.num_hidden_layers, max_layers, problems);
   check_size("num_attention_heads", config.num_attention_heads, largest_size, problems);
   check_size("intermediate_size", config.intermediate_size, largest_size, problems);
   check_size("max_position_embeddings", config.max_position_embeddings, largest_size, problems);

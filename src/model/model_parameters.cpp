@@ -18,7 +18,7 @@ layers::HeadSettings head_of(const ModelPlan& plan, const ModelRange& range) {
 }
 
 std::vector<core::ParameterSpec> model_parameters(const ModelPlan& plan, const ModelRange& range,
-                                                  const layers::TensorPlace& place) {
+                                                  const layers::TensorRank& place) {
   std::vector<core::ParameterSpec> specs;
   if (range.embeddings) layers::Embeddings::declare(plan.embeddings, specs, place);
   for (std::int64_t i = range.first; i < range.last; ++i) {
@@ -36,7 +36,7 @@ void set_sends_gradient(std::vector<ModelRange>& parts, const ModelPlan& plan) {
 }
 
 std::vector<core::ParameterSpec> model_parameters(const ModelConfig& config, const HeadKind& kind, std::int64_t outputs,
-                                                  const ModelRange& range, const layers::TensorPlace& place) {
+                                                  const ModelRange& range, const layers::TensorRank& place) {
   return model_parameters(make_plan(config, kind, outputs), range, place);
 }
 

@@ -25,7 +25,7 @@ using nlohmann::json;
 static_assert(std::endian::native == std::endian::little, "safetensors files are little endian");
 
 constexpr std::int64_t longest_header = std::int64_t{32} << 20;  // BERT-large's is 50 kB
-constexpr std::size_t most_dimensions = 16;
+constexpr std::size_t max_dimensions = 16;
 
 // Bytes of an element; 0 for a type that is not known here (its size cannot be checked, and it is never read).
 std::int64_t element_bytes(const std::string& dtype) {
@@ -91,7 +91,7 @@ StoredTensor parse_entry(const std::filesystem::path& path, const std::string& n
   const auto dtype = entry.find("dtype"), shape = entry.find("shape"), offsets = entry.find("data_offsets");
   if (dtype == entry.end() || !dtype->is_string()) fail(path, name, "dtype must be a string such as \"F32\".");
   tensor.dtype = dtype->get<std::string>();
-  if (shape == entry.end() || !shape->is_array() || shape->size() > most_dimensions) {
+  if (shape == entry.end() || !shape->is_array() || shape->size() > max_dimensions) {
     fail(path, name, "shape must be a list of at most 16 sizes.");
   }
   for (const json& extent : *shape) {

@@ -39,7 +39,7 @@ void softmax(std::span<float> row) {
 /// A column for each of the outputs' names, where they are not many.
 void show_probabilities(const SampleOutputs& samples, const Numbers& probabilities, PredictedRows& predicted) {
   const std::size_t columns = columns_of(samples);
-  if (samples.labels.outputs > most_name_columns) return;
+  if (samples.labels.outputs > max_name_columns) return;
   for (std::size_t c = 0; c < columns; ++c) {
     Numbers column(rows_of(samples));
     for (std::size_t row = 0; row < column.size(); ++row) column[row] = probabilities[row * columns + c];

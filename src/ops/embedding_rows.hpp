@@ -1,6 +1,6 @@
 // Gradient rows of word and position embeddings as a GPU sums them: a block takes a row and 32 8-wide packs of columns
 // (octets.hpp), a lane one pack. One warp sums a row of few tokens. All warps of the block share the tokens of a
-// frequent id ([MASK], "the"), and their sums are added in warp order. add_row_in_turn() does the same serially on the
+// frequent id ([MASK], "the"), and their sums are added in warp order. add_row_serially() does the same serially on the
 // host, so that tests without a GPU compute the results of a GPU.
 #pragma once
 
@@ -90,7 +90,7 @@ BERT_HPC_DEVICE void add_tokens(const Tokens& tokens, std::int64_t count, int wa
 
 /// gradient (columns of d_y) += Σ d_y[token]
 template <class T>
-void add_row_in_turn(const Tokens& tokens, const core::Tensor<const T>& d_y, float* gradient) {
+void add_row_serially(const Tokens& tokens, const core::Tensor<const T>& d_y, float* gradient) {
   const std::int64_t count = tokens.count();
   const int step = warps_of(count);
   for (std::int64_t octet = 0; octet < octets::count_of(d_y.columns); ++octet) {

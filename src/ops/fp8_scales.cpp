@@ -103,8 +103,8 @@ void Fp8Scales::forget_step() {
 std::string Fp8Scales::text() const {
   if (!known()) return {};
   const auto count = static_cast<std::size_t>(histories() * fp8_history);
-  std::vector<float> aside;
-  const std::span<const float> all = core::on_host(std::span<const float>(history_.data(), count), aside);
+  std::vector<float> staging;
+  const std::span<const float> all = core::on_host(std::span<const float>(history_.data(), count), staging);
   const std::int64_t entries = std::min(steps_, fp8_history), oldest = steps_ > entries ? steps_ % fp8_history : 0;
   std::ostringstream text;
   text << std::hex;

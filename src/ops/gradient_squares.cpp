@@ -11,7 +11,7 @@
 namespace bert_hpc::ops {
 namespace {
 
-constexpr std::int64_t line = GradientMarks::line;
+constexpr std::int64_t line = TouchedRows::line;
 
 /// Σ x² over `count` elements, which marks[0] begins (or null).
 template <class Element>
@@ -28,7 +28,7 @@ KOKKOS_INLINE_FUNCTION double block_squares(const kernel::RowTeam& team, const E
 
 }  // namespace
 
-void squared_norm_blocks(std::span<const float> x, std::span<double> partial, GradientMarks marks) {
+void squared_norm_blocks(std::span<const float> x, std::span<double> partial, TouchedRows marks) {
   const std::int64_t count = static_cast<std::int64_t>(x.size());
   const std::int64_t blocks = kernel::divide_up(count, norm_block);
   core::require(static_cast<std::int64_t>(partial.size()) == blocks,

@@ -152,7 +152,7 @@ __global__ void __launch_bounds__(octets::strip_threads)
   if (column < columns) finish(column, i / width, total);
 }
 
-/// finish(column, kind, total) for each of `kinds` sums over rows of every column; see octets::strip_in_turn().
+/// finish(column, kind, total) for each of `kinds` sums over rows of every column; see octets::serial_strip().
 template <int kinds, class Term, class Finish>
 void for_strips(const char* label, std::int64_t rows, std::int64_t columns, const Term& term, const Finish& finish) {
   if (columns <= 0) return;

@@ -53,7 +53,7 @@ void for_partial_sums(const char* label, std::int64_t rows, std::int64_t columns
 #else
   for_items(
       label, parts.rows, KOKKOS_LAMBDA(std::int64_t block) {
-        octets::block_in_turn(block, parts.rows, rows, columns, body, parts.row(block));
+        octets::serial_block(block, parts.rows, rows, columns, body, parts.row(block));
       });
 #endif
 }

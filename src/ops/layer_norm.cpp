@@ -51,7 +51,7 @@ void forward_in(const Dropout& dropout, const TokenRows& rows, Tensor<T> x, cons
   const octets::RowSite row_site{dropout, rows, site.threshold, site.scale};
   const octets::NormParameters parameters{bias, gamma, beta, epsilon};
   const auto in_registers = [&]<int slots>() {
-    return x.columns <= octets::Warp<slots>::most_columns &&
+    return x.columns <= octets::Warp<slots>::max_columns &&
            norm_in_warps<slots>(row_site, parameters, x, residual, y, mean, rstd);
   };
   if (in_registers.template operator()<4>() || in_registers.template operator()<8>()) return;
@@ -80,7 +80,7 @@ void backward_in(const Dropout& dropout, const TokenRows& rows, Tensor<const T> 
 #if BERT_HPC_WARPS
   const octets::RowSite row_site{dropout, rows, site.threshold, site.scale};
   const auto in_registers = [&]<int slots>() {
-    return z.columns <= octets::Warp<slots>::most_columns &&
+    return z.columns <= octets::Warp<slots>::max_columns &&
            norm_in_warps_backward<slots>(row_site, d_y, z, gamma, mean, rstd, d_z, d_x);
   };
   if (in_registers.template operator()<4>() || in_registers.template operator()<8>()) return;
@@ -107,7 +107,7 @@ void backward_sums_in(const Dropout& dropout, const TokenRows& rows, Tensor<cons
   const RowDropout site(dropout, rows);
   const octets::RowSite row_site{dropout, rows, site.threshold, site.scale};
   const auto in_registers = [&]<int slots>() {
-    if (z.columns > octets::Warp<slots>::most_columns) return false;
+    if (z.columns > octets::Warp<slots>::max_columns) return false;
     kernel::for_partial_sums("bert_hpc::ops::residual_layer_norm_backward_sums", z.rows, z.columns, partial,
                              octets::NormBackwardTerm<slots, T>{row_site, d_y, z, gamma, mean, rstd, d_z, d_x});
     return true;
@@ -196,7 +196,7 @@ void residual_layer_norm_backward(const Dropout& dropout, const TokenRows& rows,
 void residual_layer_norm_backward(const Dropout& dropout, const TokenRows& rows, ConstMatrix d_y, ConstMatrix z,
                                   const float* gamma, const float* mean, const float* rstd, Matrix d_z, Matrix d_x,
                                   Tensor<float> partial) {
-  core::require(z.columns <= most_summed_columns && d_x.rows == z.rows,
+  core::require(z.columns <= max_summed_columns && d_x.rows == z.rows,
                 "residual_layer_norm_backward: rows too long for sums, or without d_x");
   core::require(partial.rows == norm_sum_blocks(z.rows, z.columns) && partial.columns == 3 * z.columns,
                 "residual_layer_norm_backward: partial sums of another size");

@@ -3,7 +3,7 @@
 // a row, keep it in registers and reduce by exchanging partial sums. For a sum over rows, the threads of a strip of
 // columns each take every strip_rows-th row.
 //
-// Bodies are written for any of these. On a GPU each thread does its part. On the host, WarpInTurn and strip_in_turn()
+// Bodies are written for any of these. On a GPU each thread does its part. On the host, WarpInTurn and serial_strip()
 // emulate all threads serially, with the same additions in the same order, so that tests without a GPU compute the
 // results of a GPU.
 #pragma once
@@ -122,7 +122,7 @@ struct OctetWalk {
 template <int slots>
 struct Warp {
   static constexpr int held = slots;
-  static constexpr std::int64_t most_columns = std::int64_t{slots} * warp_lanes * width;
+  static constexpr std::int64_t max_columns = std::int64_t{slots} * warp_lanes * width;
   int lane;
 
   BERT_HPC_DEVICE bool leads() const { return lane == 0; }
@@ -195,7 +195,7 @@ BERT_HPC_DEVICE void strip_part(int first_row, std::int64_t rows, std::int64_t o
 
 /// Serial emulation of a GPU's strips: finish(column, kind, total) for each of `kinds` sums of every column.
 template <int kinds, class Term, class Finish>
-void strip_in_turn(std::int64_t rows, std::int64_t columns, const Term& term, const Finish& finish) {
+void serial_strip(std::int64_t rows, std::int64_t columns, const Term& term, const Finish& finish) {
   constexpr int size = kinds * width;
   std::vector<float> parts(strip_rows * size), next(parts.size());
   for (std::int64_t octet = 0; octet < count_of(columns); ++octet) {

@@ -13,7 +13,7 @@ namespace bert_hpc::ops {
 
 namespace {
 
-constexpr std::int64_t line = GradientMarks::line;
+constexpr std::int64_t line = TouchedRows::line;
 
 /// body.element<known_zero>(i) for every i in [0, count): lines that are marked as zero go the short way. CPU items
 /// gather neighbouring lines of one kind, so that the inner loops are long.
@@ -36,7 +36,7 @@ void for_marked(const char* label, std::int64_t count, const std::uint8_t* marks
 #endif
 }
 
-void clear(GradientMarks marks, std::int64_t count) {
+void clear(TouchedRows marks, std::int64_t count) {
   std::uint8_t* const m = marks.marks;
   if (m == nullptr) return;
   kernel::for_flat(
@@ -45,7 +45,7 @@ void clear(GradientMarks marks, std::int64_t count) {
 
 }  // namespace
 
-void mark_rows(GradientMarks marks, std::int64_t columns, const std::int32_t* rows, std::int64_t count) {
+void mark_rows(TouchedRows marks, std::int64_t columns, const std::int32_t* rows, std::int64_t count) {
   std::uint8_t* const m = marks.marks;
   if (m == nullptr) return;
   const std::int64_t lines = columns / line;
@@ -54,7 +54,7 @@ void mark_rows(GradientMarks marks, std::int64_t columns, const std::int32_t* ro
       KOKKOS_LAMBDA(std::int64_t r, std::int64_t j) { m[rows[r] * lines + j] = 1; });
 }
 
-void mark_first_rows(GradientMarks marks, std::int64_t columns, std::int64_t count) {
+void mark_first_rows(TouchedRows marks, std::int64_t columns, std::int64_t count) {
   std::uint8_t* const m = marks.marks;
   if (m == nullptr) return;
   kernel::for_flat(
@@ -134,7 +134,7 @@ void copy(std::span<const float> source, std::span<float> destination) {
 }
 
 // x = 0
-void set_zero(std::span<float> x, GradientMarks marks) {
+void set_zero(std::span<float> x, TouchedRows marks) {
   const auto count = static_cast<std::int64_t>(x.size());
   for_marked("bert_hpc::ops::set_zero", count, marks.marks, ZeroElement{x.data()});
   clear(marks, count);

@@ -75,8 +75,8 @@ struct NormBackwardTerm {
 
 /// Serial emulation of block `block` of `blocks` on the host: part[kind · columns + column].
 template <class Body>
-void block_in_turn(std::int64_t block, std::int64_t blocks, std::int64_t rows, std::int64_t columns, const Body& body,
-                   float* part) {
+void serial_block(std::int64_t block, std::int64_t blocks, std::int64_t rows, std::int64_t columns, const Body& body,
+                  float* part) {
   using Team = WarpInTurn<Body::slots>;
   constexpr int size = Body::kinds * Team::held * width;
   for (std::int64_t first = 0; first < count_of(columns); first += Team::held) {

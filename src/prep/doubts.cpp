@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr double least_cased = 0.1;  // of a vocabulary's words: between BERT-base's 0 (uncased) and 0.36 (cased)
-constexpr std::int64_t most_config_bytes = std::int64_t{1} << 24;
+constexpr std::int64_t max_config_bytes = std::int64_t{1} << 24;
 constexpr int deepest_config = 100;
 
 /// The model's folder that the vocabulary is in; empty for a vocabulary by itself.
@@ -33,7 +33,7 @@ std::int64_t positions_of(const fs::path& folder) {
   std::error_code ignored;
   if (folder.empty() || !fs::is_regular_file(path, ignored)) return 0;
   try {
-    const std::string text = core::read_text_file(path.string(), most_config_bytes);
+    const std::string text = core::read_text_file(path.string(), max_config_bytes);
     if (core::nests_too_deep(text, deepest_config)) return 0;
     const nlohmann::json config = nlohmann::json::parse(text, nullptr, false);
     const auto found = config.is_object() ? config.find("max_position_embeddings") : config.end();

@@ -29,9 +29,9 @@ using core::ExitCode;
 namespace {
 
 constexpr const char* first_line = "bert_hpc_prep output 1";
-constexpr std::int64_t most_manifest_bytes = std::int64_t{1} << 28;
-constexpr std::int64_t most_text_bytes = std::int64_t{1} << 20;
-constexpr std::size_t most_shown = 6;
+constexpr std::int64_t max_manifest_bytes = std::int64_t{1} << 28;
+constexpr std::int64_t max_text_bytes = std::int64_t{1} << 20;
+constexpr std::size_t max_shown = 6;
 
 // What version 0.1.0 wrote beside its shards. A folder without manifest that has one of the latter two is a model's.
 constexpr std::array<const char*, 4> text_names = {"vocab.txt", "tokenizer_config.json", "prep.toml", "rejects.tsv"};
@@ -73,7 +73,7 @@ Manifest read_manifest(const std::string& directory) {
   Manifest manifest;
   const std::string path = directory + "/" + manifest_name;
   if (!is_file(path)) return manifest;
-  std::istringstream text(core::read_text_file(path, most_manifest_bytes));
+  std::istringstream text(core::read_text_file(path, max_manifest_bytes));
   std::string line;
   manifest.found = std::getline(text, line) && line == first_line;
   while (manifest.found && std::getline(text, line)) {
@@ -112,8 +112,8 @@ bool has_own_form(const std::string& directory, const std::string& name) {
     return std::getline(std::ifstream(path), line) && line == "file\trow\tline\treason";
   }
   std::error_code ignored;
-  if (fs::file_size(path, ignored) > static_cast<std::uintmax_t>(most_text_bytes)) return false;
-  const std::string text = core::read_text_file(path, most_text_bytes);
+  if (fs::file_size(path, ignored) > static_cast<std::uintmax_t>(max_text_bytes)) return false;
+  const std::string text = core::read_text_file(path, max_text_bytes);
   if (name == "tokenizer_config.json") return is_own_tokenizer_config(text);
   return text.starts_with("[source]\n") && text.find("\n[output]\n") != std::string::npos;
 }
@@ -150,7 +150,7 @@ Judged judge(const std::string& directory) {
 std::string names_text(const std::vector<std::string>& names) {
   std::vector<std::string> shown;
   for (const std::string& name : names) {
-    if (shown.size() < most_shown) shown.push_back(core::printable(name, 80));
+    if (shown.size() < max_shown) shown.push_back(core::printable(name, 80));
   }
   const std::size_t more = names.size() - shown.size();
   if (more > 0) shown.push_back(std::to_string(more) + " more");

@@ -14,7 +14,7 @@ using core::Error;
 
 namespace {
 
-constexpr std::size_t most_keys = 6;  // shown
+constexpr std::size_t max_keys = 6;  // shown
 
 /// The lines of resolved_toml() as "[table] key" and the value.
 std::map<std::string, std::string> keyed_lines(const std::string& toml) {
@@ -61,8 +61,8 @@ std::string describe_replaced(const PrepConfig& config) {
   const auto changed = changed_keys(config);
   if (!changed) return line + ", whose prep.toml is missing or cannot be read";
   if (changed->empty()) return line + ", made with the same input file";
-  const bool all = changed->size() <= most_keys;
-  std::vector<std::string> shown(changed->begin(), all ? changed->end() : changed->begin() + most_keys);
+  const bool all = changed->size() <= max_keys;
+  std::vector<std::string> shown(changed->begin(), all ? changed->end() : changed->begin() + max_keys);
   if (!all) shown.push_back("others");
   return line + ", made with another input file: it differs in " + core::listed(shown, "and", false);
 }

@@ -14,8 +14,8 @@ using tasks::Labels;
 
 namespace {
 
-constexpr std::size_t most_labels = 100000;  // more is a column of something else
-constexpr std::size_t most_unlisted = 1000;  // kept, for messages
+constexpr std::size_t max_labels = 100000;  // more is a column of something else
+constexpr std::size_t max_unlisted = 1000;  // kept, for messages
 
 /// A finite number and nothing else, in C's notation.
 bool parse_number(std::string_view text, float& value) {
@@ -141,7 +141,7 @@ bool LabelReader::find_or_add(std::string_view text, std::int32_t& number) {
   const auto found = numbers_.find(name);
   if (found == numbers_.end() && !config_.task.labels.empty()) {
     auto& rows = table_.unlisted_labels;
-    if (rows.size() < most_unlisted || rows.contains(name)) ++rows[name];
+    if (rows.size() < max_unlisted || rows.contains(name)) ++rows[name];
     return false;
   }
   number = found != numbers_.end() ? found->second : add(name);
@@ -149,7 +149,7 @@ bool LabelReader::find_or_add(std::string_view text, std::int32_t& number) {
 }
 
 std::int32_t LabelReader::add(const std::string& name) {
-  if (numbers_.size() == most_labels) {
+  if (numbers_.size() == max_labels) {
     throw core::Error(core::ExitCode::data,
                       "The label column \"" + config_.source.label +
                           "\" has more than 100,000 different "
@@ -212,11 +212,11 @@ void renumber_labels(RowTable& table, const std::vector<std::int32_t>& number, c
 
 namespace {
 
-constexpr std::int64_t most_bins = 10, least_rows_of_bin = 20;
+constexpr std::int64_t max_bins = 10, least_rows_of_bin = 20;
 
 /// Rows whose labels are near each other: equally many of each bin, ascending.
 std::vector<std::vector<std::int64_t>> bins_of_values(std::vector<std::int64_t> rows, const RowTable& table) {
-  const auto count = std::clamp<std::int64_t>(std::ssize(rows) / least_rows_of_bin, 1, most_bins);
+  const auto count = std::clamp<std::int64_t>(std::ssize(rows) / least_rows_of_bin, 1, max_bins);
   std::stable_sort(rows.begin(), rows.end(), [&](std::int64_t a, std::int64_t b) {
     return table.values[static_cast<std::size_t>(a)] < table.values[static_cast<std::size_t>(b)];
   });

@@ -16,7 +16,7 @@ using nlohmann::json;
 
 constexpr std::int64_t longest_file = std::int64_t{64} << 20;  // bytes; the largest known have 35 MB
 constexpr int deepest = 16;                                    // levels; Transformers writes 7
-constexpr std::size_t most_values = 200000;                    // besides model.vocab and model.merges
+constexpr std::size_t max_values = 200000;                     // besides model.vocab and model.merges
 
 class Builder : public nlohmann::json_sax<json> {
  public:
@@ -99,7 +99,7 @@ class Builder : public nlohmann::json_sax<json> {
 
   void record(std::int64_t id) {
     if (!in_vocabulary_) return;
-    if (document_.entries.size() == most_entries) {
+    if (document_.entries.size() == max_entries) {
       document_.too_many_entries = true;
     } else {
       document_.entries.push_back({std::move(piece_), id});
@@ -107,7 +107,7 @@ class Builder : public nlohmann::json_sax<json> {
   }
 
   json* place(json given) {
-    if (++values_ > most_values) {
+    if (++values_ > max_values) {
       throw Error(ExitCode::files, path_ + ": holds more values besides its vocabulary than any tokenizer.json.");
     }
     if (open_.empty()) {

@@ -17,10 +17,10 @@ struct VocabularyEntry {
 struct TokenizerDocument {
   nlohmann::json json;                   ///< an object; its model.vocab and model.merges are empty lists or objects
   std::vector<VocabularyEntry> entries;  ///< of model.vocab where that is an object, in the file's order
-  bool too_many_entries = false;         ///< more than most_entries: the list is cut there
+  bool too_many_entries = false;         ///< more than max_entries: the list is cut there
 };
 
-inline constexpr std::size_t most_entries = std::size_t{1} << 20;  ///< pieces that a vocabulary may have
+inline constexpr std::size_t max_entries = std::size_t{1} << 20;  ///< pieces that a vocabulary may have
 
 /// Throws Error(files) where the file cannot be read, is longer or nests deeper than any tokenizer.json, or is not a
 /// JSON object. A key that occurs twice in one object is refused too; in model.vocab it is left to the caller.

@@ -46,7 +46,7 @@ std::vector<std::string> pieces_of(TokenizerDocument& document, std::string& pro
     return std::vector<std::string>();
   };
   const std::size_t count = document.entries.size();
-  if (document.too_many_entries) return fail("has more than " + core::with_commas(most_entries) + " entries.");
+  if (document.too_many_entries) return fail("has more than " + core::with_commas(max_entries) + " entries.");
   if (count == 0) return fail("is missing or empty, or is no object of pieces and ids.");
   std::unordered_set<std::string_view> seen;
   for (const VocabularyEntry& entry : document.entries) {

@@ -43,7 +43,7 @@ std::vector<OwnedRange> pieces_of(const ShardPlan& plan, int rank, const core::P
     }
     const bool marked = bucket.begin < plan.marked && marks != nullptr;
     pieces.push_back({begin, size, sums, marked ? marks : nullptr});
-    if (marked) marks += size / ops::GradientMarks::line;
+    if (marked) marks += size / ops::TouchedRows::line;
     sums += size;
   }
   return pieces;

@@ -11,7 +11,7 @@ OverlappedDataParallel::OverlappedDataParallel(comm::Communicator& group, core::
                                                const ShardPlan& plan, const NormScope& scope)
     : OverlappedDataParallel(
           group, parameters, plan, scope, core::Buffer<float>(plan.ranks > 1 ? plan.trainable / plan.ranks : 0),
-          core::Buffer<std::uint8_t>(plan.ranks > 1 ? plan.marked / plan.ranks / ops::GradientMarks::line : 0)) {}
+          core::Buffer<std::uint8_t>(plan.ranks > 1 ? plan.marked / plan.ranks / ops::TouchedRows::line : 0)) {}
 
 OverlappedDataParallel::OverlappedDataParallel(comm::Communicator& group, core::ParameterStore& parameters,
                                                const ShardPlan& plan, const NormScope& scope, core::Buffer<float> sums,

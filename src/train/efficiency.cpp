@@ -27,14 +27,14 @@ double NoiseScale::value() const {
   return std::max(0.0, sums_.trace / sums_.square);
 }
 
-bool measure_noise(comm::Communicator& everyone, const SmallBatch& mine, bool speaks, double norm,
+bool measure_noise(comm::Communicator& everyone, const SmallBatch& mine, bool contributes, double norm,
                    std::int64_t batch_samples, double batch_targets, NoiseMeasurement& measurement) {
   // Squares of mean gradients, inverse samples, small batches, excluded squares of the whole gradient.
   std::array<double, 4> sums = {0, 0, 0, mine.left_out};
   if (mine.samples > 0 && mine.targets > 0) {
     const double scale = batch_targets / static_cast<double>(mine.targets);
     sums[0] = mine.squares * scale * scale;
-    if (speaks) {
+    if (contributes) {
       sums[1] = 1.0 / static_cast<double>(mine.samples);
       sums[2] = 1.0;
     }

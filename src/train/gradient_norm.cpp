@@ -101,7 +101,7 @@ GradientNorm::GradientNorm(const core::ParameterStore& parameters, const NormSco
       const float* gradient = narrow ? nullptr : part.gradient + (begin - part.begin);
       const core::Bf16* narrow_gradient = narrow ? part.narrow_gradient + (begin - part.begin) : nullptr;
       std::uint8_t* const marks =
-          part.marks == nullptr ? nullptr : part.marks + (begin - part.begin) / ops::GradientMarks::line;
+          part.marks == nullptr ? nullptr : part.marks + (begin - part.begin) / ops::TouchedRows::line;
       if (static_cast<int>(group.first_slice) == scope.without_noise) {
         without_noise.push_back({gradient, end - begin, 0, marks, narrow_gradient});
       }

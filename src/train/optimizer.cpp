@@ -54,7 +54,7 @@ bool owns_all_trainable(const core::ParameterStore& parameters, std::span<const 
 }
 
 std::unique_ptr<ops::UpdateRule> make_rule(const ops::OptimizerKind& kind, std::vector<double> values) {
-  core::require(kind.states.size() <= ops::most_states, "optimizer: more states than an update takes");
+  core::require(kind.states.size() <= ops::max_states, "optimizer: more states than an update takes");
   if (values.empty()) {
     for (const core::NumberSetting& setting : kind.input.settings) values.push_back(setting.value);
   }
@@ -111,7 +111,7 @@ void Optimizer::cut(std::span<const OwnedRange> owned, std::span<const ArenaRang
                           .state = static_cast<std::size_t>(elements + at),
                           .gradient = narrow ? nullptr : mine.gradient + at,
                           .decay = range.decay,
-                          .marks = mine.marks == nullptr ? nullptr : mine.marks + at / ops::GradientMarks::line,
+                          .marks = mine.marks == nullptr ? nullptr : mine.marks + at / ops::TouchedRows::line,
                           .replaced = range.replaced && !offload_ && mine.marks == nullptr,
                           .narrow_gradient = narrow ? mine.narrow_gradient + at : nullptr});
       if (norms_) place_sums(own.runs.back(), range.slice, unused);

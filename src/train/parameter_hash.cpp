@@ -48,7 +48,7 @@ std::string ParameterHash::after_update(std::int64_t update) {
   replicas_.all_gather(std::as_bytes(std::span(hashes_)), std::as_writable_bytes(std::span(all_)));
   std::string mine;
   for (std::size_t i = 0; i < slices && mine.empty(); ++i) {
-    // This rank speaks if fewer than half of the replicas have its hash: of two, neither is known to be right.
+    // This rank reports if fewer than half of the replicas have its hash: of two, neither is known to be right.
     std::size_t same = 0;
     for (std::size_t r = 0; r < ranks; ++r) same += all_[r * slices + i] == hashes_[i] ? 1 : 0;
     if (same == ranks || 2 * same > ranks) continue;

@@ -132,7 +132,7 @@ bool shards_gradients(const ShardSettings& settings, int ranks) {
 
 core::ParameterStore::Memory shard_memory(const ShardSettings& settings, comm::Communicator& group) {
   core::ParameterStore::Memory memory;
-  memory.known_zeros = !settings.reproducible && settings.zero == 1;
+  memory.zero_lines = !settings.reproducible && settings.zero == 1;
   if (group.size() == 1) return memory;
   const auto from = [&group](comm::Sharing sharing) {
     return [&group, sharing](std::size_t bytes) -> void* { return group.allocate(bytes, sharing).data(); };

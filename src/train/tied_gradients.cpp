@@ -8,7 +8,7 @@
 namespace bert_hpc::train {
 namespace {
 
-constexpr std::int64_t most_at_once = std::int64_t{1} << 18;  // elements: 1 MiB
+constexpr std::int64_t max_at_once = std::int64_t{1} << 18;  // elements: 1 MiB
 
 }  // namespace
 
@@ -23,7 +23,7 @@ TiedGradients::TiedGradients(const core::ParameterStore& parameters, const std::
   if (size == 0) return;
   const bool both = original_.size == copy_.size;
   core::require(both || (ends != nullptr && ends->size() == 2), "tied gradients: the other one is nowhere");
-  if (!both) received_ = core::Buffer<float>(std::min(size, most_at_once));
+  if (!both) received_ = core::Buffer<float>(std::min(size, max_at_once));
 }
 
 void TiedGradients::find(Range range, std::span<const OwnedRange> sums, std::vector<std::span<float>>& parts) {

@@ -130,7 +130,7 @@ layers::BatchBounds bounds_of(const std::vector<Share>& shares) {
 // The times of a step's sections: up to its last launch by the host's clock, or the device's own.
 class SectionClock {
  public:
-  explicit SectionClock(bool on_device) : device_(on_device ? most_sections : 0) {}
+  explicit SectionClock(bool on_device) : device_(on_device ? max_sections : 0) {}
   void start() {
     last_ = std::chrono::steady_clock::now();
     device_.start();
@@ -156,7 +156,7 @@ class SectionClock {
   const char* name() const { return device_.is_on() ? "device" : "host"; }
 
  private:
-  static constexpr std::size_t most_sections = 8;
+  static constexpr std::size_t max_sections = 8;
   core::DeviceTimers device_;
   json host_ = json::object();
   std::chrono::steady_clock::time_point last_;

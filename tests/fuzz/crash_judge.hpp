@@ -31,8 +31,8 @@ struct Report {
 };
 
 constexpr int exit_status = 99;
-constexpr std::size_t most_at_once = std::size_t{128} << 20, most_together = std::size_t{512} << 20;
-constexpr int most_seconds = 1;  // of the processor; a reading takes milliseconds
+constexpr std::size_t max_at_once = std::size_t{128} << 20, most_together = std::size_t{512} << 20;
+constexpr int max_seconds = 1;  // of the processor; a reading takes milliseconds
 
 struct Function {
   std::uintptr_t begin, end;
@@ -116,7 +116,7 @@ inline void on_allocation(const volatile void*, std::size_t bytes) {
   allocated += bytes;
   const bool much =
       allocated > most_together && (allocated = 0, __sanitizer_get_current_allocated_bytes() > most_together);
-  if (bytes > most_at_once || much) judge(much ? "memory, all together" : "memory, at once");
+  if (bytes > max_at_once || much) judge(much ? "memory, all together" : "memory, at once");
   inside = false;
 }
 
@@ -147,7 +147,7 @@ inline void watch() {
 
 inline void begin_input() {
   allocated = 0;
-  const itimerval limit{{0, 0}, {most_seconds, 0}};
+  const itimerval limit{{0, 0}, {max_seconds, 0}};
   setitimer(ITIMER_PROF, &limit, nullptr);
 }
 

@@ -131,7 +131,7 @@ TEST_CASE("the error names a missing rank, and a missing message") {
   if (rank == 1) world().receive(std::span(&byte, 1), 0);
 }
 
-// As the program ends: one rank speaks, all are gone.
+// As the program ends: one rank reports, all are gone.
 namespace {
 
 void end_by(const std::function<void(comm::Communicator&)>& work) {

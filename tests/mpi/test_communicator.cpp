@@ -368,7 +368,7 @@ TEST_CASE("many sums may be under way, of several sizes, and be waited for in an
 
 TEST_CASE("sums of data with known zeros") {
   const auto rank = static_cast<std::size_t>(world().rank()), size = static_cast<std::size_t>(world().size());
-  constexpr std::size_t line = comm::KnownZeros::line, lines_of_piece = 50;
+  constexpr std::size_t line = comm::ZeroLines::line, lines_of_piece = 50;
   const std::size_t lines = lines_of_piece * size;
   const auto shared = [](std::size_t bytes) { return world().allocate(bytes, comm::Sharing::exposed).data(); };
   const std::span<float> data(reinterpret_cast<float*>(shared(lines * line * sizeof(float))), lines * line);

@@ -38,7 +38,7 @@ const std::vector<core::ParameterSpec>& specs() {
                                               {"key", {70, 70}, true, true}, {"value", {70, 70}, true, true},
                                               {"bias", {50}, false},         {"second.weight", {91, 90}},
                                               {"second.bias", {90}, false}};
-    specs[0].few_rows = specs[0].looked_up = true;
+    specs[0].row_sparse = specs[0].lookup_only = true;
     return specs;
   }();
   return list;
@@ -54,15 +54,15 @@ void add_gradients(const ParameterStore& store, std::int64_t chunk, std::size_t 
     std::vector<float> content = test::copy_of(gradient.data, gradient.size());
     test::Vector<std::int32_t> rows;  // that have some
     const std::size_t name = store.slices()[s].name.size();
-    const bool few_rows = store.slices()[s].name == "words";
+    const bool row_sparse = store.slices()[s].name == "words";
     for (std::int64_t i = 0; i < store.slices()[s].size; ++i) {
       const auto row = static_cast<std::int32_t>(i / gradient.columns);
-      if (few_rows && (row + chunk) % 5 != 0) continue;
-      if (few_rows && (rows.empty() || rows.back() != row)) rows.push_back(row);
+      if (row_sparse && (row + chunk) % 5 != 0) continue;
+      if (row_sparse && (rows.empty() || rows.back() != row)) rows.push_back(row);
       const std::size_t mixed = (static_cast<std::size_t>(i) * 7919 + static_cast<std::size_t>(chunk) * 104729) % 1000;
       content[static_cast<std::size_t>(i)] += 1.0f / static_cast<float>(3 + mixed + name) - 0.002f;
     }
-    if (few_rows) {
+    if (row_sparse) {
       const auto count = static_cast<std::int64_t>(rows.size());
       ops::mark_rows({store.marks_of(static_cast<int>(s))}, gradient.columns, rows.data(), count);
     }

@@ -22,7 +22,7 @@ using train::ScheduleKind;
 namespace {
 
 constexpr std::int64_t outputs = 5;
-constexpr int most_micro_batches = 7;
+constexpr int max_micro_batches = 7;
 
 using test::world;
 
@@ -92,7 +92,7 @@ class Trainee : public train::PipelineEvents {
     for (const ops::ProductExtents& e : model::product_extents(stages_, bounds)) products_->reserve(e);
     attention_->reserve(12, 8);
     pipeline_.emplace(settings_, stages_, workspace_, group, timers_);
-    losses.resize(most_micro_batches);
+    losses.resize(max_micro_batches);
     ended_.resize(stages_.size());
   }
 
@@ -200,18 +200,18 @@ TEST_CASE("every schedule gives the bits of the whole model") {
   const auto head = GENERATE(tests::classification_head, tests::masked_lm_head);
   const auto kind =
       GENERATE(ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::interleaved, ScheduleKind::zb_h1);
-  const int count = GENERATE(1, 3, most_micro_batches);
+  const int count = GENERATE(1, 3, max_micro_batches);
   const bool inside_blocks = GENERATE(false, true);
   const int stages = world().size();
   INFO((inside_blocks ? "cut inside blocks, " : "")
        << train::schedule_name(kind) << ", " << count << " micro-batches, " << stages << " stages");
   std::vector<std::unique_ptr<tests::HostBatch>> batches;
-  for (unsigned m = 0; m < most_micro_batches; ++m) batches.push_back(make_batch(m));
+  for (unsigned m = 0; m < max_micro_batches; ++m) batches.push_back(make_batch(m));
 
   const auto alone = comm::make_self_communicator();
-  Trainee whole({head, {.micro_batches = most_micro_batches}}, *alone);
+  Trainee whole({head, {.micro_batches = max_micro_batches}}, *alone);
   const int virtual_stages = kind == ScheduleKind::interleaved && stages > 1 ? 2 : 1;
-  Trainee mine({head, {kind, stages, world().rank(), virtual_stages, most_micro_batches}, inside_blocks}, world());
+  Trainee mine({head, {kind, stages, world().rank(), virtual_stages, max_micro_batches}, inside_blocks}, world());
   for (int round = 0; round < 2; ++round) {  // gradients add up
     whole.run(batches, count, true);
     mine.run(batches, count, true);
@@ -233,7 +233,7 @@ TEST_CASE("every schedule ends its backward pass where nothing below is trained"
   const auto head = GENERATE(tests::classification_head, tests::masked_lm_head);
   const auto kind =
       GENERATE(ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::interleaved, ScheduleKind::zb_h1);
-  const int count = GENERATE(1, most_micro_batches), stages = world().size();
+  const int count = GENERATE(1, max_micro_batches), stages = world().size();
   const std::string lowest = GENERATE("bert.encoder.layer.3.output.", "bert.encoder.layer.7.", "bert.pooler.", "bert.");
   INFO(train::schedule_name(kind) << ", " << count << " micro-batches, " << stages << " stages, from " << lowest);
   const model::Trains trains = [&lowest](const std::string& name) {
@@ -242,11 +242,11 @@ TEST_CASE("every schedule ends its backward pass where nothing below is trained"
     return name >= lowest || !name.starts_with("bert.encoder.");
   };
   std::vector<std::unique_ptr<tests::HostBatch>> batches;
-  for (unsigned m = 0; m < most_micro_batches; ++m) batches.push_back(make_batch(m));
+  for (unsigned m = 0; m < max_micro_batches; ++m) batches.push_back(make_batch(m));
   const auto alone = comm::make_self_communicator();
-  Trainee whole({head, {.micro_batches = most_micro_batches}}, *alone);
+  Trainee whole({head, {.micro_batches = max_micro_batches}}, *alone);
   const int virtual_stages = kind == ScheduleKind::interleaved && stages > 1 ? 2 : 1;
-  Trainee mine({head, {kind, stages, world().rank(), virtual_stages, most_micro_batches}, true, trains}, world());
+  Trainee mine({head, {kind, stages, world().rank(), virtual_stages, max_micro_batches}, true, trains}, world());
   for (int round = 0; round < 2; ++round) {
     whole.run(batches, count, true);
     mine.run(batches, count, true);
@@ -269,9 +269,9 @@ TEST_CASE("the first micro-batch of a step may replace gradients of weights") {
       GENERATE(ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::interleaved, ScheduleKind::zb_h1);
   const int count = GENERATE(1, 4), stages = world().size();
   std::vector<std::unique_ptr<tests::HostBatch>> batches;
-  for (unsigned m = 0; m < most_micro_batches; ++m) batches.push_back(make_batch(m));
+  for (unsigned m = 0; m < max_micro_batches; ++m) batches.push_back(make_batch(m));
   const int virtual_stages = kind == ScheduleKind::interleaved && stages > 1 ? 2 : 1;
-  train::PipelineSettings settings{kind, stages, world().rank(), virtual_stages, most_micro_batches};
+  train::PipelineSettings settings{kind, stages, world().rank(), virtual_stages, max_micro_batches};
   Trainee adds({head, settings}, world());
   settings.replaces_first = true;
   Trainee replaces({head, settings}, world());
@@ -293,12 +293,12 @@ TEST_CASE("the first micro-batch of a step may replace gradients of weights") {
 TEST_CASE("evaluation of any number of micro-batches gives the whole model's losses") {
   const int virtual_stages = world().size() > 1 ? GENERATE(1, 2) : 1;
   std::vector<std::unique_ptr<tests::HostBatch>> batches;
-  for (unsigned m = 0; m < most_micro_batches; ++m) batches.push_back(make_batch(m));
+  for (unsigned m = 0; m < max_micro_batches; ++m) batches.push_back(make_batch(m));
   const auto alone = comm::make_self_communicator();
   Trainee whole({tests::masked_lm_head, {.micro_batches = 1}}, *alone);
   const auto kind = virtual_stages > 1 ? ScheduleKind::interleaved : ScheduleKind::gpipe;
   Trainee mine({tests::masked_lm_head, {kind, world().size(), world().rank(), virtual_stages, 1}, true}, world());
-  for (int count = 1; count <= most_micro_batches; ++count) {
+  for (int count = 1; count <= max_micro_batches; ++count) {
     whole.run(batches, count, false);
     mine.run(batches, count, false);
     CHECK(everywhere(!mine.holds_head() || mine.losses == whole.losses));

@@ -52,12 +52,12 @@ TEST_CASE("each rank finds itself in the groups of its row, column and replica o
     for (int pipeline = 1; data * pipeline <= size; pipeline *= 2) {
       const comm::GridShape shape{data, pipeline, size / data / pipeline};
       const comm::ProcessGroups groups = comm::make_process_groups(world(), shape);
-      const comm::GridPlace at = comm::place(shape, world().rank());
+      const comm::GridCoordinates at = comm::coordinates(shape, world().rank());
       // Everyone whose place differs from this rank's in the given directions only, by rank.
       const auto along = [&](bool any_data, bool any_pipeline, bool any_tensor) {
         std::vector<int> ranks;
         for (int r = 0; r < size; ++r) {
-          const comm::GridPlace other = comm::place(shape, r);
+          const comm::GridCoordinates other = comm::coordinates(shape, r);
           if ((any_data || other.data == at.data) && (any_pipeline || other.pipeline == at.pipeline) &&
               (any_tensor || other.tensor == at.tensor)) {
             ranks.push_back(r);

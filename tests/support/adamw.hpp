@@ -32,7 +32,7 @@ inline void adamw_update(const AdamwStep& s, const ops::UpdateRanges& ranges, st
 }
 
 inline void adamw_update(const AdamwStep& s, std::span<float> value, std::span<float> gradient, std::span<float> first,
-                         std::span<float> second, ops::GradientMarks marks = {}) {
+                         std::span<float> second, ops::TouchedRows marks = {}) {
   const ops::UpdateRange range{.value = value.data(),
                                .gradient = gradient.data(),
                                .states = {first.data(), second.data()},

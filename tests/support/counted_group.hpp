@@ -30,7 +30,7 @@ class CountedGroup : public bert_hpc::comm::DecoratedCommunicator {
     return std::make_unique<Done>();
   }
   RequestHandle start_reduce_scatter(std::span<const float> data, std::span<float> mine,
-                                     const bert_hpc::comm::KnownZeros&) override {
+                                     const bert_hpc::comm::ZeroLines&) override {
     return start_reduce_scatter(data, mine);
   }
   RequestHandle start_all_gather(std::span<float>) override {

@@ -83,7 +83,7 @@ class Session {
   std::int64_t message_bytes = 0;             ///< of the reducer
 
  private:
-  comm::GridPlace own_place() const;  ///< in an estimate with fewer planned ranks: the last one's
+  comm::GridCoordinates own_place() const;  ///< in an estimate with fewer planned ranks: the last one's
   void make_model();
   void cut_model(const model::ModelConfig& config);
   void make_instance(const model::ModelConfig& config, ModelInstance::Purpose purpose,
@@ -92,7 +92,7 @@ class Session {
   void make_reducer();
   /// Type of the gradients, for estimates too.
   core::ParameterStore::Memory gradient_memory() const;
-  StageFacts facts_at(const comm::GridPlace& place) const;
+  StageFacts facts_at(const comm::GridCoordinates& place) const;
 
   const RunContext& context_;
   SessionData& data_;

@@ -59,7 +59,7 @@ using RequestHandle = std::unique_ptr<Request, ReleaseRequest>;
 
 /// Known zeros of data to be summed, per cache line: a mark of 0 means that the line is zero. Lines that are zero on
 /// all ranks are neither read nor written.
-struct KnownZeros {
+struct ZeroLines {
   static constexpr auto line = static_cast<std::size_t>(core::floats_of_cache_line);
   const std::uint8_t* data = nullptr;  ///< a mark per line of all data
   std::uint8_t* mine = nullptr;        ///< a mark per line of the result: 0 if it is already known to be zero; updated
@@ -88,7 +88,7 @@ class Communicator {
   virtual RequestHandle start_reduce_scatter(std::span<const float> data, std::span<float> mine) = 0;
   /// As above, for data with many zeros. Pieces are whole cache lines. The result and marks are ready after wait().
   virtual RequestHandle start_reduce_scatter(std::span<const float> data, std::span<float> mine,
-                                             const KnownZeros& zeros);
+                                             const ZeroLines& zeros);
 
   /// Allocates the memory that start_reduce_scatter needs for pieces of up to `elements`, so that no step allocates it.
   /// Returns its bytes: 0 if ranks sum directly in the memory of allocate() or the library uses its own memory.

@@ -50,7 +50,7 @@ class DecoratedCommunicator : public Communicator {
   void all_reduce(std::span<std::int64_t> data, Reduction reduction) override;
   RequestHandle start_reduce_scatter(std::span<const float> data, std::span<float> mine) override;
   RequestHandle start_reduce_scatter(std::span<const float> data, std::span<float> mine,
-                                     const KnownZeros& zeros) override;
+                                     const ZeroLines& zeros) override;
   std::int64_t reserve_sums(std::int64_t elements) override { return inner_.reserve_sums(elements); }
   std::int64_t reserve_messages(std::int64_t bytes) override { return inner_.reserve_messages(bytes); }
   RequestHandle start_all_gather(std::span<float> data) override;

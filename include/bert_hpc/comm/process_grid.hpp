@@ -16,15 +16,15 @@ struct GridShape {
   bool operator==(const GridShape&) const = default;
 };
 
-struct GridPlace {
+struct GridCoordinates {
   int data = 0, pipeline = 0, tensor = 0;
 
-  bool operator==(const GridPlace&) const = default;
+  bool operator==(const GridCoordinates&) const = default;
 };
 
 /// The coordinates of a rank: rank = (pipeline · shape.data + data) · shape.tensor + tensor, 0 ≤ rank < shape.ranks().
-GridPlace place(const GridShape& shape, int rank);
-int rank_at(const GridShape& shape, GridPlace place);
+GridCoordinates coordinates(const GridShape& shape, int rank);
+int rank_at(const GridShape& shape, GridCoordinates place);
 
 /// Limits that a model and the summation order impose on a grid; 0: no limit.
 struct GridLimits {

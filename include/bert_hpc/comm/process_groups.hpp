@@ -11,7 +11,7 @@ namespace bert_hpc::comm {
 /// This rank's groups. In `data`, `pipeline` and `tensor` a rank's number is its coordinate in that direction.
 struct ProcessGroups {
   GridShape shape;
-  GridPlace place;
+  GridCoordinates place;
   Communicator& world;                     ///< all ranks
   std::unique_ptr<Communicator> data;      ///< ranks that hold the same parameters
   std::unique_ptr<Communicator> pipeline;  ///< stages that process one micro-batch

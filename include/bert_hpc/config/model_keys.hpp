@@ -31,10 +31,10 @@ inline void visit_model(TomlKeys& toml, Model& model) {
   toml.key("pretrained", model.pretrained);
   toml.key("attention", model.attention, one_of({"fused", "plain"}));
   toml.key("trainable", model.trainable, one_of({"all", "head", "bitfit"}));
-  toml.key("freeze_layers", model.freeze_layers, between(0, double{core::most_layers}));
+  toml.key("freeze_layers", model.freeze_layers, between(0, double{core::max_layers}));
   toml.key("vocab_size", model.vocab_size, between(1, double{core::largest_vocabulary}));
   toml.key("hidden_size", model.hidden_size, size);
-  toml.key("num_hidden_layers", model.num_hidden_layers, between(1, double{core::most_layers}));
+  toml.key("num_hidden_layers", model.num_hidden_layers, between(1, double{core::max_layers}));
   toml.key("num_attention_heads", model.num_attention_heads, size);
   toml.key("intermediate_size", model.intermediate_size, size);
   toml.key("max_position_embeddings", model.max_position_embeddings, size);

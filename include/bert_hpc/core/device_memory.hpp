@@ -67,22 +67,22 @@ void copy_to_device(std::span<const T> host, std::span<T> device) {
   copy_to_device(host.data(), device.data(), host.size_bytes());
 }
 
-/// Host-accessible memory that represents `device`: `device` itself if the host can access it, otherwise `aside`,
+/// Host-accessible memory that represents `device`: `device` itself if the host can access it, otherwise `staging`,
 /// resized to match. Copies nothing; copy_to_device() transfers the result.
 template <class T>
-std::span<T> host_side(std::span<T> device, std::vector<T>& aside) {
+std::span<T> host_side(std::span<T> device, std::vector<T>& staging) {
   if (host_sees_device_memory()) return device;
-  aside.resize(device.size());
-  return aside;
+  staging.resize(device.size());
+  return staging;
 }
 
-/// The content of `device` for the host to read: in place if the host can access it, otherwise copied to `aside`.
+/// The content of `device` for the host to read: in place if the host can access it, otherwise copied to `staging`.
 template <class T>
-std::span<const T> on_host(std::span<const T> device, std::vector<T>& aside) {
+std::span<const T> on_host(std::span<const T> device, std::vector<T>& staging) {
   if (host_sees_device_memory()) return device;
-  aside.resize(device.size());
-  copy_to_host(device.data(), aside.data(), device.size_bytes());
-  return aside;
+  staging.resize(device.size());
+  copy_to_host(device.data(), staging.data(), device.size_bytes());
+  return staging;
 }
 
 /// An array shared by kernels and the host, in either direction: one memory if the host can access device memory,

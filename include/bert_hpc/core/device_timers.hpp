@@ -29,8 +29,8 @@ class TimedMark {
 
 class DeviceTimers {
  public:
-  /// `most_laps` = 0 switches it off: each call then costs one comparison. Otherwise the constructor creates all marks.
-  explicit DeviceTimers(std::size_t most_laps) : marks_(most_laps == 0 ? 0 : most_laps + 1), names_(most_laps) {}
+  /// `max_laps` = 0 switches it off: each call then costs one comparison. Otherwise the constructor creates all marks.
+  explicit DeviceTimers(std::size_t max_laps) : marks_(max_laps == 0 ? 0 : max_laps + 1), names_(max_laps) {}
 
   bool is_on() const { return !names_.empty(); }
 
@@ -39,7 +39,7 @@ class DeviceTimers {
     laps_ = 0;
     if (is_on()) marks_[0].set();
   }
-  /// Ends the section `name` (a string literal) and begins the next. At most most_laps calls after start().
+  /// Ends the section `name` (a string literal) and begins the next. At most max_laps calls after start().
   void lap(std::string_view name) {
     if (laps_ == names_.size()) return;
     names_[laps_] = name;

@@ -90,7 +90,7 @@ constexpr float largest_of(Float8 format) {
 }
 
 /// Range of scale exponents: within it scales, their inverses and scaled-back numbers are normal bf16 numbers.
-inline constexpr int least_scale_exponent = -126, most_scale_exponent = 100;
+inline constexpr int least_scale_exponent = -126, max_scale_exponent = 100;
 
 /// The largest power of two that scales `largest` (finite, not negative) to at most the format's largest number; 1 if
 /// `largest` is 0, which carries no information.
@@ -101,7 +101,7 @@ BERT_HPC_DEVICE float float8_scale(float largest, Float8 format) {
   const int above = (bits & 0x7FFFFFu) > 0x600000u ? 1 : 0;
   int exponent = (format == Float8::e4m3 ? 8 : 15) - (static_cast<int>(bits >> 23) - 127) - above;
   if (exponent < least_scale_exponent) exponent = least_scale_exponent;
-  if (exponent > most_scale_exponent) exponent = most_scale_exponent;
+  if (exponent > max_scale_exponent) exponent = max_scale_exponent;
   return detail::float_of(static_cast<std::uint32_t>(exponent + 127) << 23);
 }
 

@@ -34,9 +34,9 @@ struct ParameterSpec {
   std::string copy_of{};            ///< name of the parameter, perhaps on another rank, that this one always equals
   Shard shard{};                    ///< what part of the parameter it is
   /// A batch gives a gradient to few rows only (an embedding table). Such parameters come first in a store.
-  bool few_rows = false;
+  bool row_sparse = false;
   /// Its rows are looked up, and no matrix product reads it. Such parameters come first too.
-  bool looked_up = false;
+  bool lookup_only = false;
   /// One matrix product a micro-batch makes its whole gradient: the step's first one may replace it.
   bool one_product = false;
   InitialValues initial = InitialValues::normal;
@@ -78,7 +78,7 @@ class ParameterStore {
   /// memory where there is none.
   struct Memory {
     std::function<void*(std::size_t)> values{}, gradients{};
-    bool known_zeros = false;  ///< keep marks of what parameters with few_rows have no gradient for
+    bool zero_lines = false;  ///< keep marks of what parameters with row_sparse have no gradient for
     /// In what gradients of parameters with one_product are stored. Others than fp32 are in the store's own memory.
     DataType product_gradients = DataType::fp32;
   };

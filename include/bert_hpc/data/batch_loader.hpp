@@ -81,7 +81,7 @@ class BatchLoader {
   const BatchPlanBounds& bounds() const { return bounds_; }  ///< no step exceeds them
   std::int64_t max_length() const { return reader_.info().max_length; }
   /// Most rows that the head reads of a micro-batch.
-  std::int64_t most_targets() const { return most_targets_; }
+  std::int64_t max_targets() const { return max_targets_; }
   std::int64_t memory_bytes() const;  ///< held for prepared steps
 
   /// Waits for the next step. It stays valid until the following call of next, restart or the destructor. Rethrows what
@@ -118,7 +118,7 @@ class BatchLoader {
   template <class T>
   T* take(Slot& slot, std::int64_t count) const;
   std::size_t bytes_needed() const;
-  std::int64_t most_masked(std::int64_t tokens, std::int64_t sequences) const;
+  std::int64_t max_masked(std::int64_t tokens, std::int64_t sequences) const;
 
   ShardReader& reader_;
   BatchLoaderOptions options_;
@@ -127,7 +127,7 @@ class BatchLoader {
   BatchPlanBounds bounds_;
   IdSorter id_sorter_;
   std::unique_ptr<Masker> masker_;
-  std::int64_t most_targets_ = 0;
+  std::int64_t max_targets_ = 0;
   std::int64_t total_steps_ = 0;
   std::size_t slot_bytes_ = 0;
   std::vector<std::int64_t> samples_;  // of the step in preparation

@@ -38,7 +38,7 @@ class TokenCache {
   Read read_;
   bool types_;
   std::int64_t unit_tokens_;
-  std::size_t most_slots_;
+  std::size_t max_slots_;
   std::int64_t uses_ = 0;
   std::vector<std::int64_t> file_tokens_;
   std::vector<std::int64_t> first_unit_;  // (files): number of each file's first unit

@@ -24,8 +24,8 @@ class CheckpointFolder {
   explicit CheckpointFolder(std::string path) : path_(std::move(path)) {}
 
   const std::string& path() const { return path_; }
-  std::string place(std::int64_t step) const;  ///< path of a complete checkpoint
-  std::string aside(std::int64_t step) const;  ///< path of its staging folder
+  std::string place(std::int64_t step) const;    ///< path of a complete checkpoint
+  std::string staging(std::int64_t step) const;  ///< path of its staging folder
 
   /// Steps of the complete checkpoints, ascending; empty if there is no folder.
   std::vector<std::int64_t> steps() const;

@@ -25,16 +25,16 @@ struct EmbeddingsSettings {
   float hidden_dropout = 0.1f;
   DataType storage = DataType::fp32;  ///< of activations
   std::uint32_t site = 0;
-  bool looked_up = false;  ///< nothing but look-ups reads the tables and gives them gradients
+  bool lookup_only = false;  ///< nothing but look-ups reads the tables and gives them gradients
 
   /// A batch touches few rows of the tables, and rows are whole cache lines.
-  bool few_rows() const { return looked_up && hidden % core::floats_of_cache_line == 0; }
+  bool row_sparse() const { return lookup_only && hidden % core::floats_of_cache_line == 0; }
 };
 
 class Embeddings {
  public:
   static void declare(const EmbeddingsSettings& settings, std::vector<core::ParameterSpec>& specs,
-                      const TensorPlace& place = {});
+                      const TensorRank& place = {});
   Embeddings(const EmbeddingsSettings& settings, const core::ParameterStore& parameters, const TensorGroup& group = {});
 
   /// "rows": this rank's piece of the tokens; all of them in a group of one.

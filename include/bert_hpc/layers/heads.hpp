@@ -45,7 +45,7 @@ struct HeadKind {
   bool ties_word_embeddings = false;
   LossFunction loss = nullptr;  ///< of a head that has one for every task
 
-  void (*declare)(const HeadSettings&, std::vector<core::ParameterSpec>&, const TensorPlace&) = nullptr;
+  void (*declare)(const HeadSettings&, std::vector<core::ParameterSpec>&, const TensorRank&) = nullptr;
   std::unique_ptr<Head> (*make)(const HeadSettings&, const core::ParameterStore&, const TensorGroup&) = nullptr;
   LayerCosts (*costs)(const HeadSettings&, const BatchShape&) = nullptr;
 
@@ -120,7 +120,7 @@ class Head {
 };
 
 /// Appends the head's parameters.
-void declare_head(const HeadSettings& settings, std::vector<core::ParameterSpec>& specs, const TensorPlace& place = {});
+void declare_head(const HeadSettings& settings, std::vector<core::ParameterSpec>& specs, const TensorRank& place = {});
 LayerCosts head_costs(const HeadSettings& settings, const BatchShape& batch);
 std::unique_ptr<Head> make_head(const HeadSettings& settings, const core::ParameterStore& parameters,
                                 const TensorGroup& group = {});

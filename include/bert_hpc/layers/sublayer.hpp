@@ -108,7 +108,7 @@ std::string sublayer_name(SublayerSettings::Kind kind);
 /// Appends the sublayer's parameters. Query, key and value weights lie behind each other, as do their biases, so that
 /// one product computes all three.
 void declare_sublayer(const SublayerSettings& settings, std::vector<core::ParameterSpec>& specs,
-                      const TensorPlace& place = {});
+                      const TensorRank& place = {});
 /// `selects`: it computes the rows that the head reads, else all tokens.
 LayerCosts sublayer_costs(const SublayerSettings& settings, const BatchShape& batch, bool selects);
 std::unique_ptr<Sublayer> make_sublayer(const SublayerSettings& settings, const core::ParameterStore& parameters,

@@ -28,7 +28,7 @@ using core::Matrix;
 using core::Tensor;
 
 /// The place of a rank among those that share out each layer, and what falls to it there. Arithmetic only.
-struct TensorPlace {
+struct TensorRank {
   int rank = 0, size = 1;
 
   /// Of n rows or columns of a parameter it holds [begin(n), begin(n) + share(n)): shares differ by one at most.
@@ -63,9 +63,9 @@ class TensorGroup {
   /// A group of one.
   TensorGroup() = default;
   /// `exchange` must outlive the group and all its copies. Planning does not need it connected.
-  TensorGroup(const TensorPlace& place, TensorExchange& exchange) : place_(place), exchange_(&exchange) {}
+  TensorGroup(const TensorRank& place, TensorExchange& exchange) : place_(place), exchange_(&exchange) {}
 
-  const TensorPlace& place() const { return place_; }
+  const TensorRank& place() const { return place_; }
   bool shared() const { return place_.size > 1; }
 
   // Of `rows` token rows this rank has the piece [begin, begin + count); all pieces have room for `capacity` rows.
@@ -104,7 +104,7 @@ class TensorGroup {
   void all_reduce(std::span<float> values, comm::Reduction reduction) const;
 
  private:
-  TensorPlace place_;
+  TensorRank place_;
   TensorExchange* exchange_ = nullptr;
 };
 

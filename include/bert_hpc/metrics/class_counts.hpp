@@ -28,6 +28,6 @@ double matthews_correlation(const ClassCounts& counts);
 
 /// With more classes than this there are counts per class and no confusion matrix, as its memory grows with the square
 /// (50,000 classes: 20 GB).
-inline constexpr std::int64_t most_confusion_classes = 1000;
+inline constexpr std::int64_t max_confusion_classes = 1000;
 
 }  // namespace bert_hpc::metrics

@@ -39,6 +39,6 @@ PredictedRows predict_sets(const SampleOutputs& samples);
 
 /// With more label names than this there are no columns of their own in predictions.csv: a wider table is of no use in
 /// a spreadsheet.
-inline constexpr std::int64_t most_name_columns = 100;
+inline constexpr std::int64_t max_name_columns = 100;
 
 }  // namespace bert_hpc::objectives

@@ -14,7 +14,7 @@
 namespace bert_hpc::ops {
 
 /// partial[b] = Σ x² over block b of norm_block elements, in double. partial (ceil(x.size() / norm_block)).
-void squared_norm_blocks(std::span<const float> x, std::span<double> partial, GradientMarks marks = {});
+void squared_norm_blocks(std::span<const float> x, std::span<double> partial, TouchedRows marks = {});
 
 /// A range of a gradient with its known zeros (or null), in device memory. The sums of its blocks of norm_block
 /// elements have their places from `first_block` on.

@@ -15,16 +15,16 @@ inline constexpr std::int64_t norm_block = 4096;
 /// Known zeros of a gradient. A batch touches few rows of a large embedding table; all else of its gradient is zero and
 /// is better not read, added up, sent or cleared again. A mark stands for a line of `line` elements, counted from the
 /// begin of the range: 0 says that the line holds zeros only, 1 nothing. A range without marks is read in full.
-struct GradientMarks {
+struct TouchedRows {
   static constexpr std::int64_t line = core::floats_of_cache_line;
   std::uint8_t* marks = nullptr;  ///< (ceil(size / line)), or null
 };
 
 /// Marks lines [begin, end) / line of every row listed: rows (count) of a table with this many columns, a multiple of
 /// `line`, that begins at the begin of the range.
-void mark_rows(GradientMarks marks, std::int64_t columns, const std::int32_t* rows, std::int64_t count);
+void mark_rows(TouchedRows marks, std::int64_t columns, const std::int32_t* rows, std::int64_t count);
 /// Marks rows [0, count).
-void mark_first_rows(GradientMarks marks, std::int64_t columns, std::int64_t count);
+void mark_first_rows(TouchedRows marks, std::int64_t columns, std::int64_t count);
 
 /// Between kernels' memory and the host's, of one size, with all of the host's threads where both are its own. They
 /// wait for the kernels before.
@@ -42,6 +42,6 @@ void accumulate(std::span<const float> source, std::span<float> destination);
 void copy(std::span<const float> source, std::span<float> destination);
 
 /// x = 0, its marks too.
-void set_zero(std::span<float> x, GradientMarks marks = {});
+void set_zero(std::span<float> x, TouchedRows marks = {});
 
 }  // namespace bert_hpc::ops

@@ -27,13 +27,13 @@ inline std::int64_t bytes_per_parameter(std::span<const StateTensor> states) {
   return static_cast<std::int64_t>(states.size() * sizeof(float));
 }
 
-inline constexpr std::size_t most_states = 4;
+inline constexpr std::size_t max_states = 4;
 
 /// A range of parameters with its gradient, states, known zeros (or null) and rounded copy (or null), all of `size`
 /// elements in device memory.
 struct UpdateRange {
   float *value = nullptr, *gradient = nullptr;
-  std::array<float*, most_states> states{};  ///< in the order of OptimizerKind::states
+  std::array<float*, max_states> states{};  ///< in the order of OptimizerKind::states
   std::uint16_t* copy = nullptr;
   std::uint8_t* marks = nullptr;
   std::int64_t size = 0;
@@ -50,7 +50,7 @@ struct UpdateRange {
 /// The same in host memory, of gradients in fp32.
 struct HostRange {
   std::span<float> value, gradient;
-  std::array<std::span<float>, most_states> states{};
+  std::array<std::span<float>, max_states> states{};
   bool decay = true;
   std::int64_t tensor = 0, first_block = 0, phase = 0;
 };
@@ -125,7 +125,7 @@ class UpdateRule {
 /// An optimizer that this program has.
 struct OptimizerKind {
   core::NamedSettings input;        ///< [optimizer] name, and its own keys there
-  std::vector<StateTensor> states;  ///< at most most_states
+  std::vector<StateTensor> states;  ///< at most max_states
   /// `values` in the order of input.settings.
   std::unique_ptr<UpdateRule> (*make)(std::span<const double> values);
 };

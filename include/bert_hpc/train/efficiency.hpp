@@ -65,10 +65,10 @@ struct SmallBatch {
 };
 
 /// Collective over `everyone`. `mine` belongs to this rank, or to its part of a replica that is split over stages or
-/// tensor-parallel ranks: one rank of each replica counts its samples (`speaks`), and all its ranks must know the
+/// tensor-parallel ranks: one rank of each replica counts its samples (`contributes`), and all its ranks must know the
 /// targets. `norm` is that of the whole gradient. Returns false if nothing can be measured because the small batches
 /// are the whole.
-bool measure_noise(comm::Communicator& everyone, const SmallBatch& mine, bool speaks, double norm,
+bool measure_noise(comm::Communicator& everyone, const SmallBatch& mine, bool contributes, double norm,
                    std::int64_t batch_samples, double batch_targets, NoiseMeasurement& measurement);
 
 }  // namespace bert_hpc::train

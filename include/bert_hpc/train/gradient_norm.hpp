@@ -31,7 +31,7 @@ struct NormScope {
   comm::Communicator* everyone = nullptr;  ///< all ranks that hold a part of the gradient
   std::int64_t blocks = 0;                 ///< of the whole model
   /// By slice: the place of its first block in the whole model; −1 where another rank counts it. Of joined slices the
-  /// first speaks for all.
+  /// first reports for all.
   std::vector<std::int64_t> first_block;
   /// The slice whose gradient measurements of noise leave out (train/efficiency.hpp); −1: none is here.
   int without_noise = -1;

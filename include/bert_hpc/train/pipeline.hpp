@@ -107,7 +107,7 @@ class Pipeline {
   static int slot(const Part& part, int micro_batch) { return micro_batch % part.slots; }
   static int deferred(const Part& part, int micro_batch) { return micro_batch % part.deferred; }
   double now() const;
-  core::Timers& timers() { return timed_ ? timers_ : untold_; }
+  core::Timers& timers() { return timed_ ? timers_ : discarded_; }
   void note(const Instruction& instruction, double begin);
   /// The engine for the next gradients of the part's weights.
   layers::Engine engine_of(Part& part) const;
@@ -126,7 +126,7 @@ class Pipeline {
   std::span<const layers::StepContext> contexts_;
   PipelineEvents* events_ = nullptr;
   bool timed_ = true;
-  core::Timers untold_;  // discards the times of evaluations
+  core::Timers discarded_;  // discards the times of evaluations
   core::Timers::Clock::time_point begin_;
 };
 

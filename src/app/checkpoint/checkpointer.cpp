@@ -22,7 +22,7 @@ Checkpointer::Checkpointer(const Parts& parts, CheckpointTexts texts)
   s.run_id = s.world().broadcast(io::utc_now() + ' ' + io::host_name() + ' ' + std::to_string(::getpid()), 0);
   s.gather_files();
   collectively(s.world(), [&] {
-    if (!s.speaks()) return;
+    if (!s.is_root()) return;
     own_checkpoints(s.parts.context.input.run.directory);
     s.folder.prepare();
     s.folder.require_space(s.bytes + s.parts.results.journal_bytes());
@@ -36,10 +36,10 @@ Checkpointer::~Checkpointer() {
   state_->begin_saving();
 }
 
-Votes Checkpointer::votes() {
+StepFlags Checkpointer::flags() {
   State& s = *state_;
   const int phase = s.phase;
-  const bool clock_says = s.speaks() && State::seconds_since(s.last) >= s.interval();
+  const bool clock_says = s.is_root() && State::seconds_since(s.last) >= s.interval();
   const bool asked = s.parts.requests.take_checkpoint();
   s.wall_time.step();
   return {.stop = wants_stop() ? 1.0 : 0.0,
@@ -54,16 +54,16 @@ void Checkpointer::expect(double run_seconds) {
 
 bool Checkpointer::wants_stop() const {
   const State& s = *state_;
-  return s.parts.requests.stop() || (s.speaks() && s.wall_time.is_over());
+  return s.parts.requests.stop() || (s.is_root() && s.wall_time.is_over());
 }
 
-void Checkpointer::follow(const Votes& agreed) {
+void Checkpointer::follow(const StepFlags& agreed) {
   State& s = *state_;
   if (s.under_way && agreed.written == s.world().size()) s.end(agreed);
-  if (s.speaks()) s.tell_named();
+  if (s.is_root()) s.tell_named();
 }
 
-bool Checkpointer::due(std::int64_t done, const Votes& agreed) const {
+bool Checkpointer::due(std::int64_t done, const StepFlags& agreed) const {
   const State& s = *state_;
   if (done == s.step) return false;
   return agreed.stop > 0 || agreed.checkpoint > 0 || (s.settings.every_steps && done % *s.settings.every_steps == 0);
@@ -81,11 +81,11 @@ void Checkpointer::save(const TrainingState& state) {
     s.worker.wait();
     s.settle_early();
     if (s.under_way) {
-      const Votes mine = {.written = 1, .failed = s.phase == State::failed ? 1.0 : 0.0};
+      const StepFlags mine = {.written = 1, .failed = s.phase == State::failed ? 1.0 : 0.0};
       s.end({.written = s.world().sum(mine.written), .failed = s.world().sum(mine.failed)});
     }
     // Rank 0's thread may still be naming the one before, from the manifest before.
-    if (s.speaks()) {
+    if (s.is_root()) {
       s.worker.wait();
       s.tell_named();
     }
@@ -99,7 +99,7 @@ void Checkpointer::save(const TrainingState& state) {
   s.under_way = true;
   s.phase = State::writing;
   s.best = state.best.checkpoint();
-  if (s.speaks()) {
+  if (s.is_root()) {
     s.manifest = s.manifest_of(state);
     s.manifest_pending = true;
   }
@@ -118,8 +118,8 @@ bool Checkpointer::finish() {
     s.end({.written = s.world().sum(1.0), .failed = s.world().sum(failed)});
   }
   s.worker.wait();
-  if (s.speaks()) s.tell_named();
-  return !s.world().any(s.speaks() && s.last_failed);
+  if (s.is_root()) s.tell_named();
+  return !s.world().any(s.is_root() && s.last_failed);
 }
 
 }  // namespace bert_hpc::app

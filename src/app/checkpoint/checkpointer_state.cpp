@@ -19,7 +19,7 @@ void Checkpointer::State::gather_files() {
   std::vector<core::TensorPiece> mine;
   for (const core::PlacedPiece& placed : pieces) mine.push_back(placed.piece);
   auto all = comm::all_gather_objects(world(), mine);
-  if (!speaks()) return;
+  if (!is_root()) return;
   for (std::size_t r = 0; r < all.size(); ++r) {
     if (!all[r].empty()) files.push_back({static_cast<int>(r), std::move(all[r])});
   }
@@ -72,7 +72,7 @@ std::string Checkpointer::State::write_files(std::int64_t at, std::int64_t histo
       io::write_checkpoint_file(place, world().rank(), run_id + ' ' + std::to_string(at), at, all, parts.hdf5,
                                 cancelled, how);
     }
-    if (speaks()) {
+    if (is_root()) {
       const auto checksum = parts.results.copy_journal(history, place + '/' + io::history_name, how);
       history_lost = !checksum;
       if (checksum) io::put_history(contents, history, *checksum);
@@ -95,7 +95,7 @@ void Checkpointer::State::publish(const io::CheckpointManifest& whole, io::Durab
   parts.results.require_lock();
   if (how == io::Durability::forced) parts.results.sync();
   if (urgent) remove_marks(whole);
-  io::write_manifest(folder.aside(whole.step), whole, parts.hdf5, how);
+  io::write_manifest(folder.staging(whole.step), whole, parts.hdf5, how);
   folder.publish(whole.step, how);
 }
 
@@ -130,17 +130,17 @@ void Checkpointer::State::name(const io::CheckpointManifest& whole, std::optiona
 }
 
 /// All ranks have ended their part. Collective where some failed.
-void Checkpointer::State::end(const Votes& agreed) {
+void Checkpointer::State::end(const StepFlags& agreed) {
   under_way = false;
   last_failed = false;
   const int own = phase.exchange(idle);
   if (agreed.failed > 0) manifest_pending = false;
   if (agreed.failed == 0) {
-    if (speaks()) worker.add([this] { name(manifest, best); });
+    if (is_root()) worker.add([this] { name(manifest, best); });
     return;
   }
   const std::vector<std::string> errors = world().all_gather(own == failed ? error : "");
-  if (!speaks()) return;
+  if (!is_root()) return;
   std::string first;
   for (const std::string& text : errors) {
     if (first.empty()) first = text;
@@ -175,7 +175,7 @@ void Checkpointer::State::tell_named() {
 bool Checkpointer::State::has_space() {
   std::string problem;
   try {
-    if (speaks()) folder.require_space(bytes + history_bytes);
+    if (is_root()) folder.require_space(bytes + history_bytes);
   } catch (const std::exception& failure) {
     problem = failure.what();
   }
@@ -184,7 +184,7 @@ bool Checkpointer::State::has_space() {
     const std::lock_guard lock(mutex);
     naming_error = problem;
   }
-  if (speaks()) tell_named();
+  if (is_root()) tell_named();
   return false;
 }
 

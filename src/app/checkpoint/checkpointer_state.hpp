@@ -34,7 +34,7 @@ struct Checkpointer::State {
         wall_time(given.context, bytes) {}
 
   comm::Communicator& world() const { return parts.context.world; }
-  bool speaks() const { return world().rank() == 0; }
+  bool is_root() const { return world().rank() == 0; }
   /// The snapshot of one quantity: number 0 is of all elements, the others of the trainable ones, which come first.
   std::span<float> snapshot_of(std::size_t quantity) {
     const auto all = static_cast<std::size_t>(elements), trained = static_cast<std::size_t>(trainable_elements);
@@ -56,7 +56,7 @@ struct Checkpointer::State {
   void write_own(std::int64_t step);
   void publish(const io::CheckpointManifest& whole, io::Durability how);
   void name(const io::CheckpointManifest& manifest, std::optional<std::int64_t> best);
-  void end(const Votes& agreed);
+  void end(const StepFlags& agreed);
   void tell_named();
   bool has_space();
 

@@ -66,11 +66,11 @@ void Checkpointer::State::request_early() {
 /// On this rank's thread.
 void Checkpointer::State::write_early() {
   early_queued = false;
-  if (own_written >= 0) leave_mark(folder.aside(own_written), world().rank());  // of one that is under way
+  if (own_written >= 0) leave_mark(folder.staging(own_written), world().rank());  // of one that is under way
   TrainingState state;
   if (copy_held(state)) {
     io::CheckpointManifest whole;
-    if (speaks()) {
+    if (is_root()) {
       state.log_bytes = parts.results.log_bytes();
       whole = manifest_of(state);
     }
@@ -78,13 +78,13 @@ void Checkpointer::State::write_early() {
     if (problem.empty()) {
       early_step = state.done;
       early_manifest = std::move(whole);
-      leave_mark(folder.aside(state.done), world().rank());
-    } else if (speaks()) {
+      leave_mark(folder.staging(state.done), world().rank());
+    } else if (is_root()) {
       parts.context.log.warning("the checkpoint of step " + core::with_commas(state.done) + " was not written. " +
                                 problem);
     }
   }
-  if (speaks()) name_early();
+  if (is_root()) name_early();
 }
 
 /// False where there is nothing to copy: the main thread writes already, or the state has been written.
@@ -113,7 +113,7 @@ void Checkpointer::State::name_early() {
 
 void Checkpointer::State::name_early_where_complete() {
   const auto attempt = [&](const io::CheckpointManifest& whole, std::optional<std::int64_t> best_step) {
-    const std::string place = folder.aside(whole.step);
+    const std::string place = folder.staging(whole.step);
     if (!all_marked(place, whole.files)) return false;
     try {
       publish(whole, io::Durability::buffered);
@@ -137,7 +137,7 @@ void Checkpointer::State::name_early_where_complete() {
 
 void Checkpointer::State::remove_marks(const io::CheckpointManifest& whole) const {
   std::error_code ignored;
-  for (const auto& file : whole.files) fs::remove(mark_in(folder.aside(whole.step), file.rank), ignored);
+  for (const auto& file : whole.files) fs::remove(mark_in(folder.staging(whole.step), file.rank), ignored);
 }
 
 /// The run has been asked to stop, and what it would save is saved: if it is killed now, it was stopped.
@@ -169,7 +169,7 @@ void Checkpointer::State::end_saving() {
 /// Collective. After begin_saving(), so that no rank writes: an early checkpoint gets its name, or is dropped.
 void Checkpointer::State::settle_early() {
   if (!world().any(early_step >= 0)) return;
-  if (speaks()) {
+  if (is_root()) {
     name_early_where_complete();
     try {
       if (early_step >= 0) folder.abandon(early_step);

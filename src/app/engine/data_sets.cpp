@@ -53,7 +53,7 @@ void require_apart(const DataSets& sets) {
 std::int64_t prediction_bytes(const DataSets& sets, const ModelInstance& model) {
   const data::ShardReader* const reader = sets.test ? sets.test.get() : sets.train ? nullptr : sets.validation.get();
   if (reader == nullptr || !model.objective.task->predicts_samples) return 0;
-  const comm::GridPlace& place = model.place;
+  const comm::GridCoordinates& place = model.place;
   const std::int64_t copies = place.data + place.pipeline + place.tensor == 0 ? 3 : 1;
   return copies * reader->samples() * model.outputs() * std::int64_t{sizeof(float)};
 }
@@ -152,7 +152,7 @@ layers::BatchBounds model_bounds(const data::BatchLoader& loader) {
   return {.tokens = loader.bounds().micro_tokens,
           .sequences = loader.bounds().micro_sequences,
           .max_length = loader.max_length(),
-          .selected = loader.most_targets()};
+          .selected = loader.max_targets()};
 }
 
 layers::BatchBounds larger(const layers::BatchBounds& a, const layers::BatchBounds& b) {

@@ -66,10 +66,10 @@ void head_into_training_unit(const data::LabelScale& scale, const std::vector<st
     if (!part || std::find(fresh.begin(), fresh.end(), slice.name) != fresh.end()) continue;
     const std::span<float> values = parameters.change_values().subspan(static_cast<std::size_t>(slice.offset),
                                                                        static_cast<std::size_t>(slice.size));
-    std::vector<float> aside(values.size());
-    core::copy_to_host(std::span<const float>(values), std::span<float>(aside));
-    data::unfold_from_head(scale, *part, aside);
-    core::copy_to_device(std::span<const float>(aside), values);
+    std::vector<float> staging(values.size());
+    core::copy_to_host(std::span<const float>(values), std::span<float>(staging));
+    data::unfold_from_head(scale, *part, staging);
+    core::copy_to_device(std::span<const float>(staging), values);
   }
 }
 

@@ -56,11 +56,11 @@ std::span<const float> values_of(const core::ParameterStore& store, const std::s
 }
 
 void send_all(const ModelInstance& model, comm::Communicator& world, const std::vector<Owned>& parameters) {
-  std::vector<float> aside;
+  std::vector<float> staging;
   for (const Owned& parameter : parameters) {
     for (const Holder& holder : parameter.holders) {
       if (holder.rank != world.rank()) continue;
-      const std::span<const float> values = core::on_host(values_of(model.parameters, parameter.name), aside);
+      const std::span<const float> values = core::on_host(values_of(model.parameters, parameter.name), staging);
       for (std::size_t begin = 0; begin < values.size(); begin += piece_elements) {
         const std::size_t count = std::min<std::size_t>(piece_elements, values.size() - begin);
         world.send(std::as_bytes(values.subspan(begin, count)), 0);

@@ -32,7 +32,7 @@ core::ParameterStore::Arenas arenas_for(ModelInstance::Purpose purpose, const co
 }  // namespace
 
 ModelInstance::ModelInstance(const config::Config& input, const model::ModelConfig& model_config, Purpose for_what,
-                             const comm::GridShape& shape, const comm::GridPlace& at,
+                             const comm::GridShape& shape, const comm::GridCoordinates& at,
                              std::span<const std::int64_t> balance, const core::ParameterStore::Memory& memory)
     : objective(objectives::named(input.task.name)),
       storage(storage_type(input)),
@@ -74,7 +74,7 @@ std::vector<model::ModelRange> ModelInstance::own_parts() const {
 }
 
 std::vector<core::ParameterSpec> ModelInstance::parameters_of(const model::ModelRange& part,
-                                                              const layers::TensorPlace& share) const {
+                                                              const layers::TensorRank& share) const {
   return model::model_parameters(plan, part, share);
 }
 

@@ -10,7 +10,7 @@
 namespace bert_hpc::app {
 namespace {
 
-constexpr std::size_t most_shown = 8, most_copied = 1000, longest_shown = 120;  // names; bytes
+constexpr std::size_t max_shown = 8, max_copied = 1000, longest_shown = 120;  // names; bytes
 
 std::string names_text(const LabelNames& names) {
   return core::printable(core::listed(names, "and"), longest_shown);
@@ -45,7 +45,7 @@ bool are_reordered(const LabelNames& model, const LabelNames& shards) {
 
 /// The line that prepares text with these labels, whole, as it is to be copied.
 std::string task_labels(const LabelNames& names) {
-  if (names.size() > most_copied) return "labels = [ … ]  # config.json's id2label, in the order of its numbers";
+  if (names.size() > max_copied) return "labels = [ … ]  # config.json's id2label, in the order of its numbers";
   std::string text;
   for (const std::string& name : names) text += (text.empty() ? "" : ", ") + config::toml_string(name);
   return "labels = [" + text + "]";
@@ -81,11 +81,11 @@ std::string labels_note(const LabelNames& model, const LabelNames& shards) {
   if (shards.empty() || model == shards) return {};
   const bool reordered = are_reordered(model, shards);
   std::string text;
-  for (std::size_t i = 0; i < std::min({model.size(), shards.size(), most_shown}); ++i) {
+  for (std::size_t i = 0; i < std::min({model.size(), shards.size(), max_shown}); ++i) {
     text += (i == 0 ? "" : ", ") + core::printable(model[i], longest_shown) + " is " +
             core::printable(shards[i], longest_shown);
   }
-  if (std::min(model.size(), shards.size()) > most_shown) text += ", …";
+  if (std::min(model.size(), shards.size()) > max_shown) text += ", …";
   return std::string(reordered ? "the model has the shards' labels in another order"
                                : "the model and the shards name their labels differently") +
          "; classes are matched by number: " + text + (reordered ? ". " + remedy(model) : "");

@@ -12,8 +12,8 @@
 namespace bert_hpc::app {
 namespace {
 
-constexpr std::int64_t most_sequences = std::int64_t{1} << 27;  // 4 bytes each
-constexpr double part_for_evaluation = 1.0 / 8;                 // of the training tokens: 0.8, 0.1, 0.1
+constexpr std::int64_t max_sequences = std::int64_t{1} << 27;  // 4 bytes each
+constexpr double part_for_evaluation = 1.0 / 8;                // of the training tokens: 0.8, 0.1, 0.1
 
 std::string range_text(const data::ShardReader& reader) {
   const std::span<const std::int32_t> lengths = reader.table().lengths();
@@ -51,11 +51,11 @@ PlannedLengths planned_lengths(std::int64_t tokens, double mean_length, std::int
                                                  std::to_string(most) + '.');
   }
   const double sequences = std::max(1.0, std::round(static_cast<double>(tokens) / mean_length));
-  if (sequences > static_cast<double>(most_sequences)) {
+  if (sequences > static_cast<double>(max_sequences)) {
     throw core::Error(
         core::ExitCode::input,
         "--tokens and --mean-length make " + core::format_metric(sequences) + " sequences; a plan holds at most " +
-            core::with_commas(most_sequences) +
+            core::with_commas(max_sequences) +
             ". Plan a part of the data, with [schedule] steps instead of epochs: the time per step is the "
             "same.");
   }

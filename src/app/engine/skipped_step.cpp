@@ -50,7 +50,7 @@ std::string divergence_advice(bool fp16, double max_gradient_norm) {
 
 SkipReport skip_report(std::int64_t skipped) {
   constexpr std::int64_t counted_every = 100;
-  if (skipped <= most_skips_listed) return SkipReport::details;
+  if (skipped <= max_skips_listed) return SkipReport::details;
   return skipped % counted_every == 0 ? SkipReport::count : SkipReport::nothing;
 }
 

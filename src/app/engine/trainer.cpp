@@ -13,8 +13,8 @@
 namespace bert_hpc::app {
 namespace {
 
-constexpr std::size_t votes_per_step = 5;
-constexpr std::size_t said_per_step = votes_per_step + 1;  // and the squares of this rank's part of the gradient
+constexpr std::size_t flags_per_step = 5;
+constexpr std::size_t values_per_step = flags_per_step + 1;  // and the squares of this rank's part of the gradient
 
 }  // namespace
 
@@ -50,10 +50,10 @@ void Trainer::require_intact(const std::string& finding) const {
 
 std::string Trainer::fp8_magnitudes() const {
   if (!model_.kernels.fp8) return {};
-  const bool speaks = model_.place.data == 0 && model_.place.tensor == 0;  // for those that know the same
+  const bool contributes = model_.place.data == 0 && model_.place.tensor == 0;  // for those that know the same
   std::string all;
   for (const std::string& text :
-       model_.groups().world.all_gather(speaks ? model_.kernels.fp8->scales().text() : std::string())) {
+       model_.groups().world.all_gather(contributes ? model_.kernels.fp8->scales().text() : std::string())) {
     all += text;
   }
   return all;
@@ -72,9 +72,10 @@ void Trainer::measure_noise(const data::LoadedStep& loaded, double norm) {
     mine.samples = loaded.micro_batches[first_].batch.sequences;
     mine.targets = loaded.micro_batches[first_].target_count;
   }
-  const bool speaks = model_.place.pipeline == 0 && model_.place.tensor == 0;
+  const bool contributes = model_.place.pipeline == 0 && model_.place.tensor == 0;
   train::NoiseMeasurement measurement;
-  if (train::measure_noise(model_.groups().world, mine, speaks, norm, loaded.plan.sequences(), targets_, measurement)) {
+  if (train::measure_noise(model_.groups().world, mine, contributes, norm, loaded.plan.sequences(), targets_,
+                           measurement)) {
     noise_.add(measurement);
   }
 }
@@ -177,16 +178,16 @@ void Trainer::agree(const data::LoadedStep& loaded, StepResult& result) {
   const auto micro_batches = static_cast<std::size_t>(loaded.plan.micro_batches());
   const std::span<double> losses = losses_.to_host(loaded.plan.micro_batches());
   double* const said = losses_.host() + micro_batches;
-  Votes& votes = result.votes;
+  StepFlags& flags = result.flags;
   train::GradientNorm& norm = sums_.norm();
-  said[0] = votes.stop;
-  said[1] = votes.checkpoint;
-  said[2] = votes.written;
-  said[3] = votes.failed;
-  said[4] = votes.lost;
+  said[0] = flags.stop;
+  said[1] = flags.checkpoint;
+  said[2] = flags.written;
+  said[3] = flags.failed;
+  said[4] = flags.lost;
   said[5] = norm.is_reproducible() ? 0 : norm.own_squares();
-  model_.groups().world.all_reduce(std::span(losses_.host(), micro_batches + said_per_step), comm::Reduction::sum);
-  votes = {said[0], said[1], said[2], said[3], said[4]};
+  model_.groups().world.all_reduce(std::span(losses_.host(), micro_batches + values_per_step), comm::Reduction::sum);
+  flags = {said[0], said[1], said[2], said[3], said[4]};
   double sum = 0;
   for (const double loss : losses) sum += loss;
   result.loss = sum / targets_;
@@ -207,7 +208,7 @@ std::vector<std::int64_t> Trainer::bad_samples(const data::LoadedStep& loaded, d
 
 StepResult Trainer::step(const data::LoadedStep& loaded, std::int64_t done, const StepHooks& hooks) {
   const auto micro_batches = static_cast<std::size_t>(loaded.plan.micro_batches());
-  const auto sums = static_cast<std::int64_t>(micro_batches + said_per_step);
+  const auto sums = static_cast<std::int64_t>(micro_batches + values_per_step);
   if (losses_.size() < sums) losses_ = core::MirroredArray<double>(sums);  // in the first steps only
   core::fill_on_device(losses_.device(), 0, micro_batches * sizeof(double));
   targets_ = global_targets(loaded);
@@ -241,7 +242,7 @@ StepResult Trainer::step(const data::LoadedStep& loaded, std::int64_t done, cons
   }
   {
     const auto timed = timers_.measure(section);
-    if (hooks.votes) result.votes = hooks.votes();  // as late as possible: a signal counts in the step that it came in
+    if (hooks.flags) result.flags = hooks.flags();  // as late as possible: a signal counts in the step that it came in
     agree(loaded, result);
     if (measures && !result.skipped) measure_noise(loaded, result.gradient_norm);
     result.noise_scale = noise_.value();

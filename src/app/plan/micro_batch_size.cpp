@@ -19,7 +19,7 @@ std::int64_t planned_bytes(const RunContext& context, const model::ModelConfig& 
   const config::Config& input = context.input;
   const comm::GridShape& grid = context.grid;
   const bool trains = input.run.mode == "train";
-  const comm::GridPlace place = comm::place(grid, std::min(context.world.rank(), context.ranks() - 1));
+  const comm::GridCoordinates place = comm::coordinates(grid, std::min(context.world.rank(), context.ranks() - 1));
   const objectives::Objective& objective = objectives::named(input.task.name);
   ModelInstance model(input, config, ModelInstance::Purpose::estimate, grid, place,
                       balance_by_cost(input, config, objective.head, grid.pipeline, reader.info().mean_length()));
@@ -42,7 +42,7 @@ std::int64_t planned_bytes(const RunContext& context, const model::ModelConfig& 
 }  // namespace
 
 std::int64_t largest_micro_tokens(std::int64_t available, const std::function<std::int64_t(std::int64_t)>& bytes) {
-  for (std::int64_t power = most_micro_tokens; power > least_micro_tokens; power /= 2) {
+  for (std::int64_t power = max_micro_tokens; power > least_micro_tokens; power /= 2) {
     for (const std::int64_t tokens : {power, power / 4 * 3}) {
       if (bytes(tokens) <= available) return tokens;
     }

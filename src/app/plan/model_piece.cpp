@@ -20,8 +20,7 @@ void fill(const core::Matrix& x) {
 }  // namespace
 
 ModelPiece::ModelPiece(const model::ModelConfig& config, const MeasuredModel& how, const model::ModelRange& range,
-                       const layers::TensorPlace& place, const layers::TensorGroup& group,
-                       const core::MicroBatch& batch)
+                       const layers::TensorRank& place, const layers::TensorGroup& group, const core::MicroBatch& batch)
     : how_(how),
       range_(range),
       group_(group),

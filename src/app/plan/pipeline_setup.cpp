@@ -8,8 +8,8 @@
 #include "bert_hpc/app/engine/head_rows.hpp"
 #include "bert_hpc/app/engine/model_from_config.hpp"
 #include "bert_hpc/app/engine/precision.hpp"
+#include "bert_hpc/app/plan/layer_profiler.hpp"
 #include "bert_hpc/app/plan/micro_batch_size.hpp"
-#include "bert_hpc/app/plan/pass_measurement.hpp"
 #include "bert_hpc/app/run/collective.hpp"
 #include "bert_hpc/config/machine_description.hpp"
 #include "bert_hpc/core/text.hpp"
@@ -51,7 +51,7 @@ void drop_untrained(const model::ModelPlan& plan, train::ModelSeconds& seconds) 
   }
 }
 
-/// The mean over stages of each part of the model that measure_passes() measures.
+/// The mean over stages of each part of the model that profile_layers() measures.
 std::string measured_text(const model::ModelPlan& plan, const std::vector<train::ModelSeconds>& seconds,
                           double tokens) {
   const auto mean = [&](const auto& piece_of) {
@@ -213,7 +213,7 @@ PipelineSetup set_up_pipeline(const RunContext& context, const model::ModelConfi
                               .apart = question.kind == train::ScheduleKind::zb_h1};
     const data::BatchLoaderOptions batches =
         training_batches(input, config, longest, groups->place.data, grid, setup.micro_batches, usual);
-    question.seconds = measure_passes(*groups, config, model, reader, batches);
+    question.seconds = profile_layers(*groups, config, model, reader, batches);
     for (train::ModelSeconds& seconds : question.seconds) drop_untrained(model_plan, seconds);
     question.micro_batches = {plan.micro_batches};
     plan = train::plan_pipeline(question);

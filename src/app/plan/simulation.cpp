@@ -8,7 +8,7 @@
 #include "bert_hpc/app/engine/head_rows.hpp"
 #include "bert_hpc/app/engine/model_from_config.hpp"
 #include "bert_hpc/app/engine/precision.hpp"
-#include "bert_hpc/app/plan/own_simulation.hpp"
+#include "bert_hpc/app/plan/calibrated_simulation.hpp"
 #include "bert_hpc/app/plan/run_estimate.hpp"
 #include "bert_hpc/app/run/collective.hpp"
 #include "bert_hpc/config/machine_description.hpp"
@@ -284,12 +284,12 @@ void report_simulation(const RunContext& context, const SimulatedRun& run) {
   if (context.invocation.validate && !text.empty()) context.log.info(text.substr(0, text.size() - 1));
 }
 
-void report_own_simulation(const RunContext& context, const SimulatedRun& run, const io::Trace* measured) {
+void report_calibrated_simulation(const RunContext& context, const SimulatedRun& run, const io::Trace* measured) {
   std::string text;
   collectively(context.world, [&] {
     if (measured == nullptr) return;
-    const OwnSimulation own = simulate_from_trace(input_of(context, run, std::nullopt), *measured);
-    text = own_simulation_text(own);
+    const CalibratedSimulation own = simulate_from_trace(input_of(context, run, std::nullopt), *measured);
+    text = calibrated_simulation_text(own);
     if (context.input.run.machine) return;
     io::Trace trace = simulated_trace(own.input, own.simulated);
     for (auto& [name, value] : trace.facts) {

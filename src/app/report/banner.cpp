@@ -126,13 +126,13 @@ std::string banner(const BannerFacts& facts) {
   page.line("ranks", facts.planned_ranks == 0
                          ? here
                          : core::with_commas(facts.planned_ranks) + " planned; this check runs on " + here);
-  constexpr std::size_t most_groups = 16;
-  for (std::size_t g = 0; g < std::min(groups.size(), most_groups); ++g) {
+  constexpr std::size_t max_groups = 16;
+  for (std::size_t g = 0; g < std::min(groups.size(), max_groups); ++g) {
     page.line("", hosts_text(groups[g].hosts) + ", from rank " + std::to_string(groups[g].first_rank) + ':');
     for (const std::string& line : groups[g].lines) page.line("", "  " + line);
   }
-  if (groups.size() > most_groups)
-    page.line("", "and " + std::to_string(groups.size() - most_groups) + " more kinds of nodes");
+  if (groups.size() > max_groups)
+    page.line("", "and " + std::to_string(groups.size() - max_groups) + " more kinds of nodes");
   page.line("layout", facts.layout);
   page.line("model", facts.model);
   if (facts.parameters > 0) page.line("parameters", parameters_text(facts));

@@ -19,8 +19,8 @@ namespace {
 
 constexpr double gemm_budget = 0.25, piece_budget = 0.4;  // seconds
 constexpr std::int64_t hidden_sizes[] = {128, 256, 512, 768, 1024};
-constexpr std::int64_t fewest_rows = 256, most_rows = 4096;  // of a micro-batch, tokens
-constexpr double longest_round = 0.03;                       // seconds
+constexpr std::int64_t fewest_rows = 256, max_rows = 4096;  // of a micro-batch, tokens
+constexpr double longest_round = 0.03;                      // seconds
 constexpr double giga = 1e9;
 
 model::ModelConfig block_config(std::int64_t hidden) {
@@ -125,7 +125,7 @@ std::vector<double> gemm_rates(comm::Communicator& world, const ops::ProductSett
     // As many rows as a short round allows, the same on every rank.
     const double fitting = last * longest_round / BlockGemms::flops(hidden, 1);
     const std::int64_t rows =
-        last > 0 ? std::clamp(static_cast<std::int64_t>(fitting) / 64 * 64, fewest_rows, most_rows) : most_rows / 4;
+        last > 0 ? std::clamp(static_cast<std::int64_t>(fitting) / 64 * 64, fewest_rows, max_rows) : max_rows / 4;
     BlockGemms gemms(hidden, rows, settings);
     last = BlockGemms::flops(hidden, rows) / shared_seconds(world, gemm_budget, [&] { return gemms.run(); });
     rates.push_back(last);
@@ -166,7 +166,7 @@ class Sublayer {
                .squared_lengths = static_cast<double>(sequences) * length * length,
                .head_rows = static_cast<double>(sequences)} {
     MeasuredModel how{.outputs = 2, .attention = "fused", .products = {.reproducible = false}};
-    piece_.emplace(config_, how, range_, layers::TensorPlace{0, 1}, layers::TensorGroup({0, 1}, exchange_),
+    piece_.emplace(config_, how, range_, layers::TensorRank{0, 1}, layers::TensorGroup({0, 1}, exchange_),
                    loader_.next().micro_batches.front().batch);
   }
 

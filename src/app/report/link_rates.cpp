@@ -79,15 +79,15 @@ NodeLayout node_layout(const std::vector<std::string>& hosts) {
     layout.place.push_back(ranks[static_cast<std::size_t>(node)]++);
   }
   layout.nodes = static_cast<int>(ranks.size());
-  layout.most_ranks = ranks.empty() ? 0 : *std::max_element(ranks.begin(), ranks.end());
+  layout.max_ranks = ranks.empty() ? 0 : *std::max_element(ranks.begin(), ranks.end());
   return layout;
 }
 
 void measure_links(comm::Communicator& world, const NodeLayout& layout, config::MachineFile& file) {
   const auto rank = static_cast<std::size_t>(world.rank());
-  const bool several = *std::min_element(layout.node.begin(), layout.node.end()) >= 0 && layout.most_ranks > 1;
+  const bool several = *std::min_element(layout.node.begin(), layout.node.end()) >= 0 && layout.max_ranks > 1;
   // Only nodes with equal numbers of ranks give equal groups in which every rank takes part.
-  const bool even = world.size() == layout.nodes * layout.most_ranks;
+  const bool even = world.size() == layout.nodes * layout.max_ranks;
   if (several && even) {
     const auto node = world.split(layout.node[rank], world.rank());
     file.in_node = link_of(world, *node);

@@ -13,7 +13,7 @@ namespace bert_hpc::app {
 struct NodeLayout {
   std::vector<int> node, place;  ///< (ranks): number of the rank's node, and of the rank on that node
   int nodes = 0;
-  int most_ranks = 0;  ///< largest number on a node
+  int max_ranks = 0;  ///< largest number on a node
 };
 /// `hosts`: name of each rank's node. Pure.
 NodeLayout node_layout(const std::vector<std::string>& hosts);

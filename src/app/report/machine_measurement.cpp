@@ -98,7 +98,7 @@ std::string header(const NodeLayout& layout, const Machine& machine, const core:
       "# and pass_us: what remains of whole sublayers. Links: floats between neighbours, reduce-scatter and "
       "all-gather.\n"
       "# memory_gib: the node's memory divided by its ranks. Storage: this file's folder, all ranks together.\n";
-  if (layout.most_ranks < 2) text += "# NOT MEASURED, a guess: [link_in_node], as no node has two ranks.\n";
+  if (layout.max_ranks < 2) text += "# NOT MEASURED, a guess: [link_in_node], as no node has two ranks.\n";
   if (layout.nodes < 2) text += "# NOT MEASURED, a guess: [link_between_nodes], as there is one node.\n";
   return text;
 }
@@ -112,11 +112,11 @@ config::MachineFile measured_file(const std::string& path, comm::Communicator& w
   file.device = gpu ? "gpu" : "cpu";
   file.core_share = gpu ? 1.0 : core_share(world, layout, machine, threads);
   file.measured = true;
-  file.node_ranks = layout.most_ranks;
-  file.memory_gib = static_cast<double>(gpu ? device.memory : host_memory() / std::max(1, layout.most_ranks)) / gib;
+  file.node_ranks = layout.max_ranks;
+  file.memory_gib = static_cast<double>(gpu ? device.memory : host_memory() / std::max(1, layout.max_ranks)) / gib;
   // Defaults if nothing can be measured: memory of a node, a 100 Gbit/s adapter shared by its ranks.
   file.in_node = {.gb_per_second = 5, .latency_us = 1};
-  file.between_nodes = {.gb_per_second = 12.5 / std::max(1, layout.most_ranks), .latency_us = 3};
+  file.between_nodes = {.gb_per_second = 12.5 / std::max(1, layout.max_ranks), .latency_us = 3};
   measure_compute(world, file);
   measure_links(floats, layout, file);
   file.step_us = step_overhead(world) * 1e6;

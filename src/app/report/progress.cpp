@@ -86,14 +86,14 @@ std::string progress_bar(const ProgressState& state, int width) {
   char percent[16];
   std::snprintf(percent, sizeof percent, "%3d%%", static_cast<int>(std::floor(share * 100)));
   std::string text = percent;
-  constexpr int least_bar = 10, most_bar = 40;
+  constexpr int least_bar = 10, max_bar = 40;
   const int room = width - static_cast<int>(text.size());
   std::string facts;
   for (const std::string& fact : {loss_text(state), left_text(state), rate_text(state), steps_text(state)}) {
     const std::string longer = facts + (facts.empty() ? "  " : ", ") + fact;
     if (!fact.empty() && static_cast<int>(longer.size()) <= room) facts = longer;
   }
-  const int bar = std::min(most_bar, room - static_cast<int>(facts.size()) - 3);
+  const int bar = std::min(max_bar, room - static_cast<int>(facts.size()) - 3);
   if (bar >= least_bar && state.total_steps > 0) {
     const int full = static_cast<int>(std::floor(share * bar));
     text += " [" + std::string(static_cast<std::size_t>(full), '#') +

@@ -14,16 +14,16 @@ StageFacts stage_facts(const ModelInstance& model, const MemoryPlan& memory) {
 }
 
 std::vector<StageFacts> stage_table(const RunContext& context,
-                                    const std::function<StageFacts(const comm::GridPlace&)>& facts_at) {
+                                    const std::function<StageFacts(const comm::GridCoordinates&)>& facts_at) {
   const comm::GridShape& grid = context.grid;
   if (grid.pipeline == 1 && grid.tensor == 1) return {};
   std::vector<StageFacts> ranks;
   if (!context.invocation.validate) {
-    ranks = comm::all_gather_objects(context.world, facts_at(comm::place(grid, context.world.rank())));
+    ranks = comm::all_gather_objects(context.world, facts_at(comm::coordinates(grid, context.world.rank())));
   }
   std::vector<StageFacts> stages;
   for (int stage = 0; stage < grid.pipeline; ++stage) {
-    const comm::GridPlace place{.data = 0, .pipeline = stage, .tensor = 0};
+    const comm::GridCoordinates place{.data = 0, .pipeline = stage, .tensor = 0};
     stages.push_back(ranks.empty() ? facts_at(place) : ranks[static_cast<std::size_t>(comm::rank_at(grid, place))]);
   }
   return stages;

@@ -44,7 +44,7 @@ core::Timers::Clock::time_point common_zero(comm::Communicator& world) {
 }
 
 std::string row_name(const comm::GridShape& grid, int rank) {
-  const comm::GridPlace place = comm::place(grid, rank);
+  const comm::GridCoordinates place = comm::coordinates(grid, rank);
   std::string name = "rank " + std::to_string(rank), where;
   const auto add = [&where](const char* direction, int size, int at) {
     if (size > 1) where += (where.empty() ? "" : ", ") + std::string(direction) + ' ' + std::to_string(at);
@@ -90,13 +90,13 @@ std::vector<io::TraceEvent> step_events(const std::vector<core::Timers::Span>& s
 }
 
 StepTrace::StepTrace(bool on, std::int64_t total_steps, comm::Communicator& world, core::Timers& timers,
-                     std::size_t most_spans)
+                     std::size_t max_spans)
     : on_(on), world_(world), timers_(timers) {
   if (!on_) return;
   first_ = std::clamp<std::int64_t>(total_steps - 1, 0, warm_up_steps);
   wanted_ = std::min(most_steps, total_steps - first_);
-  spans_.reserve(most_spans);
-  instructions_.reserve(most_spans);
+  spans_.reserve(max_spans);
+  instructions_.reserve(max_spans);
   zero_ = common_zero(world_);
 }
 

@@ -22,7 +22,7 @@ ModelPlan encoder_plan(const ModelConfig& config, const HeadKind& kind, std::int
   embeddings.hidden_dropout = static_cast<float>(config.hidden_dropout_prob);
   embeddings.site = embeddings_site;
   // A decoder tied to the word embeddings is a product, which has a gradient for every row.
-  embeddings.looked_up = !masked;
+  embeddings.lookup_only = !masked;
   for (std::int64_t block = 0; block < config.num_hidden_layers; ++block) {
     for (const Kind each : {Kind::attention, Kind::feed_forward}) {
       layers::SublayerSettings sublayer;

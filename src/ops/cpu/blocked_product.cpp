@@ -18,7 +18,7 @@
 namespace bert_hpc::ops::cpu {
 namespace {
 
-constexpr std::int64_t most_block_rows = 192;  // rows of the float block of C
+constexpr std::int64_t max_block_rows = 192;  // rows of the float block of C
 constexpr std::int64_t block_columns = 256;
 constexpr std::int64_t smallest_shared = std::int64_t{1} << 18;  // multiply-adds that justify waking threads
 
@@ -82,7 +82,7 @@ class Runner : BlockedSteps {
   void multiply(const Step& s, const Part& part, std::int64_t thread) const {
     const auto& [rows, columns] = part;
     if (columns.size() == 0) return;
-    const std::int64_t most = narrows_c() ? std::min(rows_of_block(), most_block_rows) : rows_of_block();
+    const std::int64_t most = narrows_c() ? std::min(rows_of_block(), max_block_rows) : rows_of_block();
     const std::int64_t blocks = divide_up(rows.size(), most);
     for (std::int64_t index = 0; index < blocks; ++index) {
       const Range block = part_of(rows.size(), kernels_.rows, index, blocks);
@@ -202,7 +202,7 @@ std::int64_t scratch_floats(const TileKernels& kernels, std::int64_t m, std::int
 }
 
 std::int64_t block_floats(const TileKernels& kernels) {
-  return kernels.row_block + most_block_rows * block_columns;
+  return kernels.row_block + max_block_rows * block_columns;
 }
 
 void run(const TileKernels& kernels, const BlockedProduct& product, const ProductScratch& scratch) {

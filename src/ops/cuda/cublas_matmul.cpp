@@ -23,7 +23,7 @@ namespace bert_hpc::ops {
 namespace {
 
 constexpr std::int64_t rows_of_all = 4096;  // that stand for any number in reproducible mode
-constexpr int most_candidates = 8, rounds = 3;
+constexpr int max_candidates = 8, rounds = 3;
 
 cudaDataType_t cuda_type(const Matmul::Operand& x) {
   if (x.eight) return *x.eight == core::Float8::e4m3 ? CUDA_R_8F_E4M3 : CUDA_R_8F_E5M2;
@@ -168,7 +168,7 @@ void CublasMatmul::tune(const Matmul& product) {
   const MatmulKey key = key_of(product, nominal_rows(product));
   if (algorithms_.contains(key)) return;
   const Call call(product, tf32_);
-  const std::vector<cublasLtMatmulAlgo_t> all = suggestions(call, most_candidates);
+  const std::vector<cublasLtMatmulAlgo_t> all = suggestions(call, max_candidates);
   if (all.empty()) {
     if (!product.has_epilogue()) fail(CUBLAS_STATUS_NOT_SUPPORTED, "tuning: " + text_of(product));
     missing_.insert(key);

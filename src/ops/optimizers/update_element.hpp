@@ -85,10 +85,10 @@ struct ZeroElement {
 template <class Body>
 BERT_HPC_DEVICE void update_octets(int lane, std::int64_t count, const std::uint8_t* marks, const Body& body) {
   using namespace octets;
-  static_assert(GradientMarks::line % width == 0, "an octet lies in one line");
+  static_assert(TouchedRows::line % width == 0, "an octet lies in one line");
   for (std::int64_t o = lane; o < count_of(count); o += warp_lanes) {
     const std::int64_t begin = o * width;
-    if (marks != nullptr && marks[begin / GradientMarks::line] == 0) {
+    if (marks != nullptr && marks[begin / TouchedRows::line] == 0) {
       body.template octet<true>(begin, columns_of(o, count));
     } else {
       body.template octet<false>(begin, columns_of(o, count));
@@ -101,7 +101,7 @@ BERT_HPC_DEVICE void update_octets(int lane, std::int64_t count, const std::uint
 template <class Body>
 BERT_HPC_DEVICE void for_marked_runs(std::int64_t begin, std::int64_t end, const std::uint8_t* marks,
                                      const Body& body) {
-  constexpr std::int64_t line = GradientMarks::line;
+  constexpr std::int64_t line = TouchedRows::line;
   for (std::int64_t next; begin < end; begin = next) {
     const bool zero = marks != nullptr && marks[begin / line] == 0;
     next = marks == nullptr ? end : begin + line;

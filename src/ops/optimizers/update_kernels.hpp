@@ -68,7 +68,7 @@ void update_pieces(const char* label, const UpdateStep& step, const UpdateRange*
         Element update = r.decay ? with : without;
         if (device_scale != nullptr) update.gradient_scale = *device_scale;
         scale_tensor(update, tensor_scales, r.tensor);
-        std::uint8_t* const marks = r.marks == nullptr ? nullptr : r.marks + piece.begin / GradientMarks::line;
+        std::uint8_t* const marks = r.marks == nullptr ? nullptr : r.marks + piece.begin / TouchedRows::line;
         if (update.gradient_scale != update.gradient_scale) {  // NaN: skipped
           if (r.clears) update_piece(team, piece.count, marks, ZeroElement{r.gradient + piece.begin});
         } else if (r.clears) {
@@ -80,7 +80,7 @@ void update_pieces(const char* label, const UpdateStep& step, const UpdateRange*
         }
         if (marks == nullptr) return;
         team.meet();  // all have read them
-        team.each(kernel::divide_up(piece.count, GradientMarks::line), [&](std::int64_t l) { marks[l] = 0; });
+        team.each(kernel::divide_up(piece.count, TouchedRows::line), [&](std::int64_t l) { marks[l] = 0; });
       });
 }
 

@@ -20,8 +20,8 @@ TEST_CASE("processes that were started together, but are each alone, get an erro
   CHECK(found(1, {{"SLURM_STEP_NUM_TASKS", "2"}}).text.empty());  // of a job's script, not of a task
   const auto alone = found(1, {{"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_PROCID", "0"}});
   CHECK_THAT(alone.text, ContainsSubstring("one of 2 processes that srun started") && ContainsSubstring("--mpi=pmix"));
-  CHECK(alone.speaks);
-  CHECK_FALSE(found(1, {{"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_PROCID", "1"}}).speaks);
+  CHECK(alone.is_first);
+  CHECK_FALSE(found(1, {{"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_PROCID", "1"}}).is_first);
   // mpirun starts its daemons by a step of a task per node.
   CHECK(found(1, {{"OMPI_COMM_WORLD_SIZE", "1"},
                   {"OMPI_COMM_WORLD_RANK", "0"},

@@ -8,7 +8,7 @@
 #include "bert_hpc/core/error.hpp"
 
 using namespace bert_hpc;
-using comm::GridPlace;
+using comm::GridCoordinates;
 using comm::GridShape;
 
 namespace {
@@ -30,15 +30,15 @@ TEST_CASE("rank and place are inverse, tensor runs fastest and pipeline slowest"
   CHECK(shape.ranks() == 24);
   std::set<int> seen;
   for (int rank = 0; rank < shape.ranks(); ++rank) {
-    const GridPlace at = comm::place(shape, rank);
+    const GridCoordinates at = comm::coordinates(shape, rank);
     CHECK(comm::rank_at(shape, at) == rank);
     CHECK((at.data < 3 && at.pipeline < 4 && at.tensor < 2));
     seen.insert((at.data * 4 + at.pipeline) * 2 + at.tensor);
   }
   CHECK(seen.size() == 24);
-  CHECK(comm::place(shape, 1) == GridPlace{.data = 0, .pipeline = 0, .tensor = 1});
-  CHECK(comm::place(shape, 2) == GridPlace{.data = 1, .pipeline = 0, .tensor = 0});
-  CHECK(comm::place(shape, 6) == GridPlace{.data = 0, .pipeline = 1, .tensor = 0});
+  CHECK(comm::coordinates(shape, 1) == GridCoordinates{.data = 0, .pipeline = 0, .tensor = 1});
+  CHECK(comm::coordinates(shape, 2) == GridCoordinates{.data = 1, .pipeline = 0, .tensor = 0});
+  CHECK(comm::coordinates(shape, 6) == GridCoordinates{.data = 0, .pipeline = 1, .tensor = 0});
 }
 
 TEST_CASE("a direction of 0 gets the remaining ranks") {

@@ -100,7 +100,7 @@ TEST_CASE("a scale is the largest power of two that keeps the largest number in 
 
 TEST_CASE("an 8-bit number scaled back is a bf16 number for any scale") {
   for (const Format& format : formats) {
-    for (int exponent = least_scale_exponent; exponent <= most_scale_exponent; ++exponent) {
+    for (int exponent = least_scale_exponent; exponent <= max_scale_exponent; ++exponent) {
       const float inverse = std::ldexp(1.0f, -exponent);
       std::int64_t wrong = 0;
       for (int pattern = 0; pattern <= format.largest; ++pattern) {

@@ -17,7 +17,7 @@ namespace {
 
 /// Embeddings, two joined weights, their bias, a head; `frozen` of these.
 std::vector<ParameterSpec> specs(const Names& frozen = {}) {
-  std::vector<ParameterSpec> all = {{.name = "words", .shape = {10, 16}, .few_rows = true, .looked_up = true},
+  std::vector<ParameterSpec> all = {{.name = "words", .shape = {10, 16}, .row_sparse = true, .lookup_only = true},
                                     {.name = "key", .shape = {3, 16}, .one_product = true},
                                     {.name = "value", .shape = {3, 16}, .joined = true, .one_product = true},
                                     {.name = "bias", .shape = {6}},
@@ -78,7 +78,7 @@ TEST_CASE("trainable slices come first in their order, then the frozen ones, tho
 
 TEST_CASE("frozen embeddings have no marks, and products begin with the arena") {
   ParameterStore::Memory marked;
-  marked.known_zeros = true;
+  marked.zero_lines = true;
   const ParameterStore all(specs(), Arenas::with_gradients, {}, marked);
   CHECK(all.marked() == 160);
   CHECK(all.marks_of(all.find("words")) != nullptr);

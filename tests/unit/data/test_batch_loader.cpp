@@ -129,7 +129,7 @@ std::vector<std::map<std::int64_t, Row>> deliver(const Data& data, BatchLoaderOp
         targets += micro_batch.target_count;
         sequences += micro_batch.batch.sequences;
         tokens += micro_batch.batch.tokens.count;
-        CHECK(micro_batch.batch.targets.rows.count <= loader.most_targets());
+        CHECK(micro_batch.batch.targets.rows.count <= loader.max_targets());
       }
       CHECK(targets == loaded.target_count);
       CHECK(sequences == loaded.sequences);

@@ -293,13 +293,13 @@ TEST_CASE("a checkpoint bears its name once it is whole, and pointers are follow
   CHECK_FALSE(folder.named("latest"));
   folder.prepare();
   for (const std::int64_t step : {300, 100, 200, 400}) {
-    CHECK(folder.begin(step) == folder.aside(step));
+    CHECK(folder.begin(step) == folder.staging(step));
     folder.begin(step);  // by another rank
-    test_support::write_bytes(folder.aside(step) + "/manifest.h5", std::to_string(step));
+    test_support::write_bytes(folder.staging(step) + "/manifest.h5", std::to_string(step));
     const std::size_t before = folder.steps().size();
     folder.publish(step);
     CHECK(folder.steps().size() == before + 1);
-    CHECK_FALSE(fs::exists(folder.aside(step)));
+    CHECK_FALSE(fs::exists(folder.staging(step)));
   }
   CHECK(folder.steps() == std::vector<std::int64_t>{100, 200, 300, 400});
   folder.point("latest", 400);
@@ -355,13 +355,13 @@ TEST_CASE("only the unfinished files of a killed run are removed") {
   fs::create_directory(directory / ".removing-step-00000004");
   test_support::write_bytes(directory / "notes.txt", "mine");
   folder.prepare();
-  CHECK_FALSE(fs::exists(folder.aside(5)));
+  CHECK_FALSE(fs::exists(folder.staging(5)));
   CHECK_FALSE(fs::exists(directory / ".removing-step-00000004"));
   CHECK(fs::exists(directory / "notes.txt"));
   CHECK(folder.steps() == std::vector<std::int64_t>{6});
   folder.begin(7);
   folder.abandon(7);
-  CHECK_FALSE(fs::exists(folder.aside(7)));
+  CHECK_FALSE(fs::exists(folder.staging(7)));
 }
 
 TEST_CASE("the newest of the checkpoints that were set aside are kept") {

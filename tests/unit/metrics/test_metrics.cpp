@@ -141,7 +141,7 @@ TEST_CASE("metrics of 50,000 classes need no matrix of 50,000 × 50,000") {
                 {"weighted_f1", (3 * 0.8 + 2.0 / 3) / 4},
                 {"micro_f1", 0.75},
                 {"mcc", 1 / std::sqrt(3.0)}});
-  CHECK(of_classes(metrics::most_confusion_classes).matrix_classes() == metrics::most_confusion_classes);
+  CHECK(of_classes(metrics::max_confusion_classes).matrix_classes() == metrics::max_confusion_classes);
 }
 
 TEST_CASE("regression metrics are scikit-learn's and scipy's") {

@@ -61,10 +61,10 @@ TEST_CASE("classes: softmax, the first of equal outputs, unknown labels, classes
 
 TEST_CASE("many classes have no columns of their own; no rows have all columns") {
   const Texts names;
-  for (const std::int64_t classes : {objectives::most_name_columns, objectives::most_name_columns + 1}) {
+  for (const std::int64_t classes : {objectives::max_name_columns, objectives::max_name_columns + 1}) {
     const PredictedRows found =
         objectives::predict_classes({.outputs = {}, .labels = {.outputs = classes}, .label_names = names});
-    CHECK(std::ssize(found.shown) == (classes == objectives::most_name_columns ? 3 + classes : 3));
+    CHECK(std::ssize(found.shown) == (classes == objectives::max_name_columns ? 3 + classes : 3));
     CHECK(found.stored[2].width == classes);
   }
 }

@@ -153,7 +153,7 @@ TEST_CASE("gradients of positions and words are added as a GPU's blocks do") {
       const ops::embedding_rows::Tokens of_row{b.batch, row};
       shared += ops::embedding_rows::warps_of(of_row.count()) > 1;
       Matrix gradient(start);
-      ops::embedding_rows::add_row_in_turn<float>(of_row, d_y.tensor, gradient.values.data());
+      ops::embedding_rows::add_row_serially<float>(of_row, d_y.tensor, gradient.values.data());
       const auto belongs = [&](std::int64_t t) {
         const auto at = static_cast<std::size_t>(t);
         if (row < b.batch.max_length) return b.rows.position[at] == row;

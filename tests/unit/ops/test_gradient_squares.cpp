@@ -42,7 +42,7 @@ float factor_of(const std::vector<double>& partial, const std::vector<double>& l
 TEST_CASE("squares of ranges have the bits of each range's own blocks, at the places given") {
   const std::int64_t sizes[] = {1, 4096, 10000, 16};
   Matrix x = Matrix::random(1, 20000, 3);
-  std::vector<std::uint8_t> marks(10000 / ops::GradientMarks::line);  // of the third: alternating lines
+  std::vector<std::uint8_t> marks(10000 / ops::TouchedRows::line);  // of the third: alternating lines
   core::MirroredArray<std::uint8_t> on_device(static_cast<std::int64_t>(marks.size()));
   for (std::size_t l = 0; l < marks.size(); ++l) marks[l] = static_cast<std::uint8_t>(l % 2);
   core::copy_to_device(marks.data(), on_device.device(), marks.size());

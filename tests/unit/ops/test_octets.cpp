@@ -120,15 +120,15 @@ TEST_CASE("octets: sums over rows as a strip's threads do them") {
   // 1100 terms of about 1 (products of three normals: up to 30), each partial sum rounded: 1100 · 30 · 2^-24.
   const double tolerance = 2e-3;
   std::int64_t finished = 0;
-  octets::strip_in_turn<1>(rows, columns, octets::ColumnTerm<float>{x.tensor},
-                           [&](std::int64_t j, int kind, float total) {
-                             REQUIRE(kind == 0);
-                             REQUIRE(std::abs(total - sums[static_cast<std::size_t>(j)]) < tolerance);
-                             ++finished;
-                           });
+  octets::serial_strip<1>(rows, columns, octets::ColumnTerm<float>{x.tensor},
+                          [&](std::int64_t j, int kind, float total) {
+                            REQUIRE(kind == 0);
+                            REQUIRE(std::abs(total - sums[static_cast<std::size_t>(j)]) < tolerance);
+                            ++finished;
+                          });
   CHECK(finished == columns);
   const octets::NormWeightTerm<float> term{d_y.tensor, x.tensor, mean.values.data(), rstd.values.data()};
-  octets::strip_in_turn<2>(rows, columns, term, [&](std::int64_t j, int kind, float total) {
+  octets::serial_strip<2>(rows, columns, term, [&](std::int64_t j, int kind, float total) {
     if (kind == 0) REQUIRE(std::abs(total - gamma[static_cast<std::size_t>(j)]) < tolerance);
     ++finished;
   });

@@ -126,8 +126,8 @@ TEST_CASE("known zeros of a gradient change no bit of update, norm and clearing"
       g.values[static_cast<std::size_t>(row * columns + j)] = static_cast<float>(row + 1) * 0.01f;
     }
   }
-  test::Vector<std::uint8_t> marks(static_cast<std::size_t>(size / ops::GradientMarks::line));
-  const ops::GradientMarks view{marks.data()};
+  test::Vector<std::uint8_t> marks(static_cast<std::size_t>(size / ops::TouchedRows::line));
+  const ops::TouchedRows view{marks.data()};
   ops::mark_rows(view, columns, touched.data(), static_cast<std::int64_t>(touched.size()));
   CHECK(std::count(marks.begin(), marks.end(), 1) == 15);
 

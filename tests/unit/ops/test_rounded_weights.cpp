@@ -25,7 +25,7 @@ std::vector<core::ParameterSpec> specs() {
                                            {"key", {70, 90}, true, true},
                                            {"bias", {50}, false},
                                            {"last", {90, 70}}};
-  list[0].looked_up = true;
+  list[0].lookup_only = true;
   return list;
 }
 

@@ -32,7 +32,7 @@ class Training {
  public:
   Training(core::DataType compute, bool replaces, core::DataType gradients = core::DataType::fp32)
       : store_(model::model_parameters(config_, kind, 2), core::ParameterStore::Arenas::with_gradients,
-               train::shard_alignment(false, 1), {.known_zeros = true, .product_gradients = gradients}),
+               train::shard_alignment(false, 1), {.zero_lines = true, .product_gradients = gradients}),
         bert_(config_, kind, 2, model::whole(config_), store_, {}, compute),
         products_(ops::make_matrix_product("native", {.compute = compute, .weight_gradients = gradients})),
         attention_(ops::make_attention("fused", compute)),

@@ -15,13 +15,13 @@ using Kind = Instruction::Kind;
 
 namespace {
 
-constexpr int most_stages = 8, most_micro_batches = 64;
+constexpr int max_stages = 8, max_micro_batches = 64;
 const std::vector<ScheduleKind> plain_kinds = {ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::zb_h1};
 
 template <class Check>
 void for_all_shapes(const Check& check) {
-  for (int stages = 1; stages <= most_stages; ++stages) {
-    for (int micro_batches = 1; micro_batches <= most_micro_batches; ++micro_batches) check(stages, micro_batches);
+  for (int stages = 1; stages <= max_stages; ++stages) {
+    for (int micro_batches = 1; micro_batches <= max_micro_batches; ++micro_batches) check(stages, micro_batches);
   }
 }
 
@@ -124,8 +124,8 @@ TEST_CASE("bubbles are as the papers say") {
   // stages when interleaved, and (stages - 1)·(F + B - W) for ZB-H1; exact but for the rounding of sums of a few
   // hundred ones and fractions.
   const double tolerance = 1e-12;
-  for (int stages = 2; stages <= most_stages; ++stages) {
-    for (int micro_batches = stages; micro_batches <= most_micro_batches; ++micro_batches) {
+  for (int stages = 2; stages <= max_stages; ++stages) {
+    for (int micro_batches = stages; micro_batches <= max_micro_batches; ++micro_batches) {
       INFO(stages << " stages, " << micro_batches << " micro-batches");
       const auto share = [&](double waiting) { return waiting / (3.0 * micro_batches + waiting); };
       const double waiting = 3.0 * (stages - 1);

@@ -1,6 +1,6 @@
 // Writes checkpoints while training continues. Between two steps every rank copies what it owns (a share of parameters
 // and optimizer states; no number is saved twice) into memory taken at the start; its I/O thread writes that to a file.
-// When all ranks have done so, which they learn from the votes that go with each step's losses, rank 0's thread writes
+// When all ranks have done so, which they learn from the flags that go with each step's losses, rank 0's thread writes
 // the manifest and gives the checkpoint its name. Until then the one before stays what there is. The metric history
 // needs no snapshot: its journal only grows, so rank 0's thread copies what it was between the two steps.
 #pragma once
@@ -58,14 +58,14 @@ class Checkpointer {
   /// On rank 0: the estimate of how long the whole run takes, in seconds.
   void expect(double run_seconds);
   /// What this rank has to say with the next step: signals; of rank 0 the clock too.
-  Votes votes();
+  StepFlags flags();
   /// Has this rank been asked to stop, by a signal or (rank 0) by the clock?
   bool wants_stop() const;
-  /// After every step, with all ranks' votes: ends what is under way where all have written. Communicates only where
+  /// After every step, with all ranks' flags: ends what is under way where all have written. Communicates only where
   /// some have failed; that is a warning, and the run continues.
-  void follow(const Votes& agreed);
+  void follow(const StepFlags& agreed);
   /// Does a checkpoint follow this step?
-  bool due(std::int64_t done, const Votes& agreed) const;
+  bool due(std::int64_t done, const StepFlags& agreed) const;
 
   /// Of the last one that was begun; -1 where there was none.
   std::int64_t last_step() const;

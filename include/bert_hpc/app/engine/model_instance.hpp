@@ -30,7 +30,7 @@ class ModelInstance {
   /// of the model (app/plan/pipeline_setup.hpp), the same on every rank. Throws Error(input) where they do not fit the
   /// model. Collective over the group whose `memory` it is, if any.
   ModelInstance(const config::Config& input, const model::ModelConfig& config, Purpose purpose,
-                const comm::GridShape& grid, const comm::GridPlace& place, std::span<const std::int64_t> balance,
+                const comm::GridShape& grid, const comm::GridCoordinates& place, std::span<const std::int64_t> balance,
                 const core::ParameterStore::Memory& memory = {});
   ModelInstance(const ModelInstance&) = delete;
   ModelInstance& operator=(const ModelInstance&) = delete;
@@ -51,7 +51,7 @@ class ModelInstance {
 
   /// What a part of the model consists of, or what one rank of a tensor group has of it.
   std::vector<core::ParameterSpec> parameters_of(const model::ModelRange& part,
-                                                 const layers::TensorPlace& share = {}) const;
+                                                 const layers::TensorRank& share = {}) const;
   /// Of the whole model, copies left out.
   std::vector<core::ParameterSpec> all_parameters() const;
   std::int64_t outputs() const;  ///< columns of the logits
@@ -74,7 +74,7 @@ class ModelInstance {
   model::ModelPlan plan;
   Purpose purpose;
   comm::GridShape grid;
-  comm::GridPlace place;
+  comm::GridCoordinates place;
   std::vector<model::ModelRange> parts;  ///< of the model; part v·pipeline + p is the virtual stage v of stage p
   core::ParameterStore parameters;
   std::vector<model::Stage> stages;  ///< of this rank, by virtual stage
@@ -87,7 +87,7 @@ class ModelInstance {
  private:
   std::vector<model::ModelRange> own_parts() const;
   std::vector<core::ParameterSpec> own_parameters() const;
-  layers::TensorPlace tensor_place() const { return {place.tensor, grid.tensor}; }
+  layers::TensorRank tensor_place() const { return {place.tensor, grid.tensor}; }
 
   train::PipelineSettings pipeline_settings_;
   layers::TensorExchange exchange_;

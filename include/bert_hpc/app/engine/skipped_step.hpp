@@ -17,7 +17,7 @@ std::string skipped_text(std::int64_t step, const StepResult& result,
 
 /// The first skipped steps of a run are listed with their samples, later ones are counted: a run may skip the same
 /// samples in every epoch.
-inline constexpr std::int64_t most_skips_listed = 3;
+inline constexpr std::int64_t max_skips_listed = 3;
 enum class SkipReport { nothing, details, count };
 /// What to log when the run has skipped this many steps. Pure.
 SkipReport skip_report(std::int64_t skipped);

@@ -35,7 +35,7 @@ struct TrainerSettings {
 };
 
 /// What ranks exchange with a step's losses, summed over all of them, so that agreement needs no message of its own.
-struct Votes {
+struct StepFlags {
   double stop = 0;        ///< asked to stop
   double checkpoint = 0;  ///< asked for a checkpoint
   double written = 0;     ///< has ended its part of the checkpoint under way, or failed to
@@ -45,7 +45,7 @@ struct Votes {
 
 /// What a step calls on its way.
 struct StepHooks {
-  std::function<Votes()> votes;         ///< before the last all-reduce; none: no votes
+  std::function<StepFlags()> flags;     ///< before the last all-reduce; none: no flags
   std::function<void()> before_update;  ///< until it returns, parameters and states are those of the step before
 };
 
@@ -62,7 +62,7 @@ struct StepResult {
   /// Where skipped: the samples with losses that are not finite, ascending; those of the whole batch where the gradient
   /// alone is not.
   std::vector<std::int64_t> bad_samples;
-  Votes votes;  ///< of all ranks
+  StepFlags flags;  ///< of all ranks
 };
 
 class Trainer : private train::PipelineEvents {
@@ -98,7 +98,7 @@ class Trainer : private train::PipelineEvents {
   /// Throws AgreedError(numerical) unless `finding` is empty.
   void require_intact(const std::string& finding) const;
   void measure_noise(const data::LoadedStep& loaded, double norm);
-  /// Loss and gradient norm, over all ranks; sums `votes` too. Waits for the kernels.
+  /// Loss and gradient norm, over all ranks; sums `flags` too. Waits for the kernels.
   void agree(const data::LoadedStep& loaded, StepResult& result);
   /// Collective. Of a step whose loss is not finite.
   std::vector<std::int64_t> samples_without_loss(const data::LoadedStep& loaded);
@@ -120,7 +120,7 @@ class Trainer : private train::PipelineEvents {
   std::optional<train::TiedGradients> tied_;
   train::ParameterHash hash_;
   train::NoiseScale noise_;
-  /// (micro-batches of all replicas, then votes): sums of row losses, zero for those of others.
+  /// (micro-batches of all replicas, then flags): sums of row losses, zero for those of others.
   core::MirroredArray<double> losses_;
   SkippedSteps skipped_;
   train::LossScale scale_;

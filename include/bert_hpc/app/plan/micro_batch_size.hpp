@@ -13,7 +13,7 @@
 namespace bert_hpc::app {
 
 inline constexpr std::int64_t least_micro_tokens = 4096;
-inline constexpr std::int64_t most_micro_tokens = std::int64_t{64} << 10;
+inline constexpr std::int64_t max_micro_tokens = std::int64_t{64} << 10;
 /// For a plan for GPUs whose memory is not known.
 inline constexpr std::int64_t planned_micro_tokens = std::int64_t{16} << 10;
 

@@ -1,12 +1,12 @@
 // A part of a model with all that it needs to compute a micro-batch: parameters, GEMMs, attention, activations. For
-// measurements of passes (app/plan/pass_measurement.hpp, app/report/machine_measurement.hpp).
+// measurements of passes (app/plan/layer_profiler.hpp, app/report/machine_measurement.hpp).
 #pragma once
 
 #include <array>
 #include <memory>
 #include <vector>
 
-#include "bert_hpc/app/plan/pass_measurement.hpp"
+#include "bert_hpc/app/plan/layer_profiler.hpp"
 #include "bert_hpc/model/stage.hpp"
 
 namespace bert_hpc::app {
@@ -18,7 +18,7 @@ class ModelPiece {
  public:
   /// `group` and `batch` must outlive it.
   ModelPiece(const model::ModelConfig& config, const MeasuredModel& how, const model::ModelRange& range,
-             const layers::TensorPlace& place, const layers::TensorGroup& group, const core::MicroBatch& batch);
+             const layers::TensorRank& place, const layers::TensorGroup& group, const core::MicroBatch& batch);
 
   /// Collective over the tensor group.
   PassTimes run();

@@ -51,8 +51,8 @@ struct SimulatedRun {
 void report_simulation(const RunContext& context, const SimulatedRun& run);
 
 /// Collective. After steps were traced (null but on rank 0): the same step with the times of the run's own passes
-/// (app/plan/own_simulation.hpp). Prints how it compares; where no machine is known, this is what
+/// (app/plan/calibrated_simulation.hpp). Prints how it compares; where no machine is known, this is what
 /// RUN/trace_simulated.json gets. Throws Error(files).
-void report_own_simulation(const RunContext& context, const SimulatedRun& run, const io::Trace* measured);
+void report_calibrated_simulation(const RunContext& context, const SimulatedRun& run, const io::Trace* measured);
 
 }  // namespace bert_hpc::app

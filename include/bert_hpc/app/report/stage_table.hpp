@@ -18,7 +18,7 @@ StageFacts stage_facts(const ModelInstance& model, const MemoryPlan& memory);
 /// Collective over all ranks unless this is an estimate (--validate). Facts of every stage; none where the grid has
 /// data parallelism only. `facts_at` gives those of this rank's place, and in an estimate those of any place.
 std::vector<StageFacts> stage_table(const RunContext& context,
-                                    const std::function<StageFacts(const comm::GridPlace&)>& facts_at);
+                                    const std::function<StageFacts(const comm::GridCoordinates&)>& facts_at);
 
 /// The picture of the grid as lines of the banner; none without stages.
 std::vector<std::pair<std::string, std::string>> stage_lines(const comm::GridShape& grid,

@@ -18,9 +18,9 @@ namespace bert_hpc::app {
 class StepTrace {
  public:
   /// Collective over `world` where `on`: clocks are compared once. Both must outlive the trace. A step has at most
-  /// `most_spans` measurements; more are left out.
+  /// `max_spans` measurements; more are left out.
   StepTrace(bool on, std::int64_t total_steps, comm::Communicator& world, core::Timers& timers,
-            std::size_t most_spans = 4096);
+            std::size_t max_spans = 4096);
 
   /// Around step number `step` (from 0).
   void begin(std::int64_t step);

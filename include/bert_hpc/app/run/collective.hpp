@@ -1,5 +1,5 @@
 // How ranks fail together. Set-up work runs on every rank; where it fails on some, all learn of it and leave with the
-// same code, and only the lowest failing rank speaks. A rank that fails where the others cannot know ends them all
+// same code, and only the lowest failing rank reports. A rank that fails where the others cannot know ends them all
 // instead.
 #pragma once
 
@@ -34,7 +34,7 @@ void alone_ends_all(int rank, const FailureMark& mark, const std::function<void(
 /// What was thrown, as an error for the user, with what a run can do about too little memory.
 core::Error as_error(const std::exception& thrown);
 
-/// Writes the error's block to standard error. Rank 0 speaks without naming itself.
+/// Writes the error's block to standard error. Rank 0 reports without naming itself.
 void report(const core::Error& error, int rank);
 
 }  // namespace bert_hpc::app

@@ -21,9 +21,9 @@ namespace {
 constexpr std::int64_t pack_above = 32;  ///< number of keys above which rows are packed into panels
 
 /// Largest number of query rows in a block: their score rows should leave room in the second-level cache.
-constexpr std::int64_t most_keys_of_tall_blocks = 384;
-constexpr std::int64_t most_block_rows(std::int64_t keys) {
-  return keys <= most_keys_of_tall_blocks ? 48 : 24;
+constexpr std::int64_t max_keys_of_tall_blocks = 384;
+constexpr std::int64_t max_block_rows(std::int64_t keys) {
+  return keys <= max_keys_of_tall_blocks ? 48 : 24;
 }
 
 /// Stride of score rows in elements: an odd number of cache lines, so that a column of scores is spread over cache
@@ -43,7 +43,7 @@ struct Layout {
   std::int64_t size;
 
   Layout(std::int64_t keys, std::int64_t head_dim) {
-    const std::int64_t rows = most_block_rows(keys);
+    const std::int64_t rows = max_block_rows(keys);
     const std::int64_t transposed = round_up(keys, panel) * head_dim, columns = round_up(head_dim, panel);
     std::int64_t used = 0;
     const auto take = [&used](std::int64_t floats) {
@@ -66,8 +66,8 @@ struct Layout {
 
 std::int64_t scratch_floats(std::int64_t keys, std::int64_t head_dim) {
   const std::int64_t most = Layout(keys, head_dim).size;
-  if (keys <= most_keys_of_tall_blocks) return most;
-  const std::int64_t tall = Layout(most_keys_of_tall_blocks, head_dim).size;  // fewer keys may need more
+  if (keys <= max_keys_of_tall_blocks) return most;
+  const std::int64_t tall = Layout(max_keys_of_tall_blocks, head_dim).size;  // fewer keys may need more
   return tall > most ? tall : most;
 }
 
@@ -140,7 +140,7 @@ inline RowResult softmax_row(const AttentionTask& task, float* s, const std::uin
 struct BlockPlan {
   std::int64_t rows;
   explicit BlockPlan(const AttentionTask& task) {
-    const std::int64_t most = most_block_rows(task.keys), blocks = (task.queries + most - 1) / most;
+    const std::int64_t most = max_block_rows(task.keys), blocks = (task.queries + most - 1) / most;
     rows = blocks == 0 ? 1 : round_up((task.queries + blocks - 1) / blocks, tile_rows);
   }
 };

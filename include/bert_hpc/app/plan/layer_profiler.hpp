@@ -30,7 +30,7 @@ struct MeasuredModel {
 /// step with these options. Returns the times of the slowest rank of each stage, as proportional to the tokens, the
 /// same on every rank; stages that differ by less than a tenth are taken to be alike. Throws Error where batches cannot
 /// be cut or memory does not suffice.
-std::vector<train::ModelSeconds> measure_passes(const comm::ProcessGroups& groups, const model::ModelConfig& config,
+std::vector<train::ModelSeconds> profile_layers(const comm::ProcessGroups& groups, const model::ModelConfig& config,
                                                 const MeasuredModel& model, data::ShardReader& reader,
                                                 const data::BatchLoaderOptions& batches);
 

@@ -1,4 +1,4 @@
-#include "bert_hpc/app/plan/pass_measurement.hpp"
+#include "bert_hpc/app/plan/layer_profiler.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t passes = 3;          // as train::PieceSeconds lists them
 constexpr double seconds_of_rounds = 0.3;  // of a piece, within these numbers of rounds:
-constexpr double fewest_rounds = 5, most_rounds = 50;
+constexpr double fewest_rounds = 5, max_rounds = 50;
 constexpr double noise = 1.1;  // stages that differ by less are taken to be alike
 
 /// The parts of a model that are timed: the embeddings, then one of each distinct sublayer.
@@ -49,7 +49,7 @@ Measurement measure(const comm::ProcessGroups& groups, const model::ModelConfig&
                     const Pieces& pieces, data::BatchLoader& loader) {
   const core::MicroBatch* const batch = middle(loader.next());
   Measurement result;
-  const layers::TensorPlace place{groups.place.tensor, groups.shape.tensor};
+  const layers::TensorRank place{groups.place.tensor, groups.shape.tensor};
   // What a group has allocated stays as long as it does: this one ends with the measurement.
   const auto tensor = groups.tensor->split(0, groups.tensor->rank());
   layers::TensorExchange exchange;
@@ -65,7 +65,7 @@ Measurement measure(const comm::ProcessGroups& groups, const model::ModelConfig&
     const PassTimes first = piece ? piece->run() : PassTimes{};
     // The same number everywhere: all at the same time, as they will later share the machine.
     const double slowest = groups.world.maximum(std::accumulate(first.begin(), first.end(), 0.0));
-    const double rounds = std::clamp(seconds_of_rounds / std::max(slowest, 1e-9), fewest_rounds, most_rounds);
+    const double rounds = std::clamp(seconds_of_rounds / std::max(slowest, 1e-9), fewest_rounds, max_rounds);
     if (!piece) continue;
     PassTimes& least = result.seconds[p];
     least = first;
@@ -101,7 +101,7 @@ void even_out(std::vector<double>& seconds, int stages) {
 
 }  // namespace
 
-std::vector<train::ModelSeconds> measure_passes(const comm::ProcessGroups& groups, const model::ModelConfig& config,
+std::vector<train::ModelSeconds> profile_layers(const comm::ProcessGroups& groups, const model::ModelConfig& config,
                                                 const MeasuredModel& model, data::ShardReader& reader,
                                                 const data::BatchLoaderOptions& batches) {
   std::optional<data::BatchLoader> loader;

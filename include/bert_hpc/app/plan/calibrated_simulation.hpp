@@ -12,7 +12,7 @@
 namespace bert_hpc::app {
 
 /// A step as measured and as simulated from its own times.
-struct OwnSimulation {
+struct CalibratedSimulation {
   train::SimulationInput input;
   train::SimulatedStep simulated;
   double measured_seconds = 0;  ///< median over steps
@@ -22,9 +22,9 @@ struct OwnSimulation {
 /// From a measured trace of all ranks of the grid. The time of a pass is the median over steps and over the ranks of
 /// its stage; those of sums and of sharing come from the rank that waited the least. `input` gives schedule, balance
 /// and micro-batches. Pure.
-OwnSimulation simulate_from_trace(train::SimulationInput input, const io::Trace& trace);
+CalibratedSimulation simulate_from_trace(train::SimulationInput input, const io::Trace& trace);
 
 /// One line with the measured and the simulated values.
-std::string own_simulation_text(const OwnSimulation& own);
+std::string calibrated_simulation_text(const CalibratedSimulation& own);
 
 }  // namespace bert_hpc::app

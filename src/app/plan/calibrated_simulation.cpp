@@ -1,4 +1,4 @@
-#include "bert_hpc/app/plan/own_simulation.hpp"
+#include "bert_hpc/app/plan/calibrated_simulation.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -25,7 +25,7 @@ class PassTable {
     std::map<Key, std::vector<double>> exact, alike;
     for (const io::TraceEvent& event : trace.events) {
       if (event.category != "compute") continue;
-      const int stage = comm::place(grid, event.rank).pipeline;
+      const int stage = comm::coordinates(grid, event.rank).pipeline;
       exact[{stage, event.virtual_stage, event.name, event.micro_batch}].push_back(event.seconds);
       alike[{stage, event.virtual_stage, event.name, -1}].push_back(event.seconds);
     }
@@ -92,8 +92,8 @@ double chosen(const std::map<int, double>& by_rank, const Choose& choose) {
 
 }  // namespace
 
-OwnSimulation simulate_from_trace(train::SimulationInput input, const io::Trace& trace) {
-  OwnSimulation own;
+CalibratedSimulation simulate_from_trace(train::SimulationInput input, const io::Trace& trace) {
+  CalibratedSimulation own;
   const PassTable passes(trace, input.grid);
   std::vector<double> whole, bubbles, sums, shares, updates;
   const auto least = [](auto... a) { return std::min_element(a...); };
@@ -115,7 +115,7 @@ OwnSimulation simulate_from_trace(train::SimulationInput input, const io::Trace&
   return own;
 }
 
-std::string own_simulation_text(const OwnSimulation& own) {
+std::string calibrated_simulation_text(const CalibratedSimulation& own) {
   const auto percent = [](double share) { return core::format_number(std::round(1000 * share) / 10, 3) + '%'; };
   const auto time = [](double seconds) { return core::format_number(seconds * 1e3, 4) + " ms"; };
   std::string text = "traced steps: " + time(own.measured_seconds);

@@ -1,5 +1,5 @@
 // A run's simulation from its own times, against a trace written by hand.
-#include "bert_hpc/app/plan/own_simulation.hpp"
+#include "bert_hpc/app/plan/calibrated_simulation.hpp"
 
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
@@ -62,7 +62,7 @@ io::Trace trace_of(int steps, double late) {
 }  // namespace
 
 TEST_CASE("a step is simulated with its measured times, without the pauses between them") {
-  const app::OwnSimulation own = app::simulate_from_trace(two_stages(2), trace_of(3, 0.5));
+  const app::CalibratedSimulation own = app::simulate_from_trace(two_stages(2), trace_of(3, 0.5));
   // GPipe: 1 + 2·2 forward, 2·4 backward, then 2 of stage 0.
   CHECK(own.simulated.pipeline.seconds == Approx(15));
   CHECK(own.simulated.bubble == Approx(1 - 18.0 / 30));
@@ -71,10 +71,11 @@ TEST_CASE("a step is simulated with its measured times, without the pauses betwe
   CHECK(own.simulated.seconds == Approx(15 + 6.5 + 2 + 1));
   CHECK(own.measured_seconds == Approx(23.5));
   CHECK(own.measured_bubble == Approx(1 - 18.0 / 28));
-  CHECK_THAT(app::own_simulation_text(own), ContainsSubstring("bubble 35.7%") && ContainsSubstring("bubble 40%"));
+  CHECK_THAT(app::calibrated_simulation_text(own),
+             ContainsSubstring("bubble 35.7%") && ContainsSubstring("bubble 40%"));
 }
 
 TEST_CASE("micro-batches that no traced step had get the times of the others") {
-  const app::OwnSimulation own = app::simulate_from_trace(two_stages(3), trace_of(1, 0));
+  const app::CalibratedSimulation own = app::simulate_from_trace(two_stages(3), trace_of(1, 0));
   CHECK(own.simulated.pipeline.seconds == Approx(1 + 3 * 2 + 3 * 4 + 2));
 }
