@@ -81,7 +81,7 @@ class Cluster:
         text = self.run("scontrol", "show", "job", job, "--oneliner").stdout
         return dict(part.split("=", 1) for part in text.split() if "=" in part)
 
-    def wait_for(self, job, states, seconds=90):
+    def wait_for(self, job, states, seconds=240):
         """Until the job is in one of the states; its fields."""
         deadline = time.monotonic() + seconds
         while True:

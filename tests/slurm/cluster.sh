@@ -45,13 +45,13 @@ SlurmdParameters=config_overrides
 MpiDefault=pmix
 ReturnToService=2
 JobRequeue=0
-KillWait=5
+KillWait=15
 OverTimeLimit=0
-SlurmdTimeout=10
+SlurmdTimeout=20
 SchedulerParameters=sched_interval=2,batch_sched_delay=0,requeue_delay=1
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
-PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP PriorityTier=1 GraceTime=5
+PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP PriorityTier=1 GraceTime=15
 PartitionName=urgent Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=2 PreemptMode=OFF
 CONF
   for number in 1 2; do

@@ -62,18 +62,18 @@ class Slurm(program.Case):
                                 *command, cwd=self.folder, environment=self.environment)
         return job, self.folder / f"bert_hpc-{job}.log"
 
-    def assert_no_process_left(self, seconds=10):
+    def assert_no_process_left(self, seconds=30):
         deadline = time.monotonic() + seconds
         while self.slurm.run("pgrep", "-x", "bert_hpc").stdout.strip():
             self.assertLess(time.monotonic(), deadline, "ranks are still there")
             time.sleep(0.2)
 
-    def started(self, path, run):
+    def started(self, path, run, seconds=180):
         """srun in a thread, some steps of whose run are recorded; where its end will be, and the thread."""
         done = []
         thread = threading.Thread(target=lambda: done.append(self.srun("bert_hpc", path)))
         thread.start()
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + seconds
         while not (run / "metrics.journal").exists() or (run / "metrics.journal").stat().st_size < 3000:
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.05)
@@ -221,7 +221,7 @@ class Slurm(program.Case):
             type(self).expected = weights(run)
         return self.expected
 
-    def wait_until(self, condition, log, seconds=90):
+    def wait_until(self, condition, log, seconds=240):
         deadline = time.monotonic() + seconds
         while not condition():
             self.assertLess(time.monotonic(), deadline, log.read_text() if log.exists() else self.slurm.logs())
@@ -231,7 +231,7 @@ class Slurm(program.Case):
         self.wait_until(lambda: log.exists() and "step 10/" in log.read_text(), log)
 
     def assert_finished_undisturbed(self, job, run, log):
-        fields = self.slurm.wait_for(job, {"COMPLETED", "FAILED", "CANCELLED"}, seconds=180)
+        fields = self.slurm.wait_for(job, {"COMPLETED", "FAILED", "CANCELLED"})
         self.assertEqual(fields["JobState"], "COMPLETED", log.read_text())
         self.assertEqual(int(fields["Restarts"]), 1)
         self.assertEqual(status(run), "finished")
@@ -283,10 +283,10 @@ class Slurm(program.Case):
                     ends[name] = {"schedule": self.ENDLESS | {"steps": steps + 20}, "data": {"train": slow["data"]["train"]}}
                     self.input(name, **ends[name])  # read by the next start, which comes some seconds later
             return len(ends) == len(jobs)
-        self.wait_until(all_have_ended_once, jobs["limited"][2], seconds=90)
+        self.wait_until(all_have_ended_once, jobs["limited"][2])
         for name, reason in (("warned", "on SIGUSR1"), ("limited", "as requested")):
             job, run, log = jobs[name]
-            fields = self.slurm.wait_for(job, {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT"}, seconds=60)
+            fields = self.slurm.wait_for(job, {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT"})
             self.assertEqual(fields["JobState"], "COMPLETED", log.read_text()[-2000:])
             self.assertGreaterEqual(int(fields["Restarts"]), 1)
             steps = ends[name]["schedule"]["steps"] - 20
@@ -321,7 +321,7 @@ class Slurm(program.Case):
         own, = (task for task, fields in states.items() if fields["JobId"] == job)
         self.slurm.run("scancel", "--signal=USR1", f"{job}_{own}", check=0)
         for task, log in logs.items():
-            fields = self.slurm.wait_for(f"{job}_{task}", {"COMPLETED", "FAILED", "CANCELLED"}, seconds=180)
+            fields = self.slurm.wait_for(f"{job}_{task}", {"COMPLETED", "FAILED", "CANCELLED"})
             self.assertEqual(fields["JobState"], "COMPLETED", log.read_text())
             self.assertEqual(int(fields["Restarts"]), 1 if task == own else 0, log.read_text())
             self.assertEqual(status(self.folder / f"tasks/seed-{task}"), "finished")
