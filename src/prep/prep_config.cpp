@@ -64,6 +64,8 @@ void visit_keys(config::TomlKeys& keys, PrepConfig& c) {
   keys.key("train_size", c.tokenizer.train_size, between(0, 1 << 20));
   for (const data::TextSetting& setting : data::text_settings) keys.key(setting.name, c.tokenizer.text.*setting.value);
   keys.key("max_tokens", c.tokenizer.max_tokens, between(1, 1 << 20));
+  keys.key("doc_stride", c.tokenizer.doc_stride, between(0, 1 << 20));
+  keys.key("stride", c.tokenizer.stride, one_of({"overlap", "step"}));
 
   keys.table("task");
   keys.key("name", c.task.name, one_of(tasks::names(), tasks::planned_names())).required();
@@ -149,16 +151,38 @@ void check_unlabelled(const PrepConfig& c, config::TomlReader& reader) {
   }
 }
 
-/// A sequence has its special tokens and at least one token of each text.
+/// A sequence has its special tokens and at least one token of each text; of a text that is cut into windows, a window.
 void check_max_tokens(const PrepConfig& c, config::TomlReader& reader) {
   const tokenize::TokenizerKind* const kind = tokenize::find_tokenizer_kind(c.tokenizer.type);
   if (kind == nullptr) return;  // which is a problem of its own
   const bool pairs = c.has_pairs();
-  const std::int64_t least = kind->sequence.special_tokens(pairs) + (pairs ? 2 : 1);
+  const std::int64_t window = c.tokenizer.doc_stride ? std::max<std::int64_t>(1, c.tokenizer.least_window()) : 1;
+  const std::int64_t least = kind->sequence.special_tokens(pairs) + (pairs ? 1 : 0) + window;
   if (c.tokenizer.max_tokens >= least) return;
+  if (window > 1) {
+    return complain(reader, "tokenizer.max_tokens",
+                    "must be at least " + std::to_string(least) +
+                        " with doc_stride = " + std::to_string(*c.tokenizer.doc_stride) +
+                        ", so that windows leave no token out: increase " + "max_tokens or reduce doc_stride.",
+                    {"tokenizer.doc_stride"});
+  }
   complain(reader, "tokenizer.max_tokens",
            "must be at least " + std::to_string(least) + (pairs ? " for pairs: " : ": ") +
                describe(kind->sequence, pairs) + ".");
+}
+
+void check_windows(const PrepConfig& c, config::TomlReader& reader) {
+  if (c.tokenizer.stride == "step" && !c.tokenizer.doc_stride) {
+    complain(reader, "tokenizer.stride",
+             "= \"step\" needs doc_stride, the tokens between the beginnings of two windows.");
+  }
+  if (c.tokenizer.stride == "step" && c.tokenizer.doc_stride == 0) {
+    complain(reader, "tokenizer.doc_stride",
+             "must be at least 1 with stride = \"step\": windows begin so many tokens apart.");
+  }
+  if (reader.given("task.pack") && c.packs() && c.tokenizer.doc_stride) {
+    complain(reader, "task.pack", "does not go with [tokenizer] doc_stride: packed text is cut without overlap.");
+  }
 }
 
 void check_rest(const PrepConfig& c, config::TomlReader& reader) {
@@ -171,6 +195,7 @@ void check_rest(const PrepConfig& c, config::TomlReader& reader) {
     complain(reader, "tokenizer.vocabulary", "and train_size are both given: keep one of them.");
   }
   check_max_tokens(c, reader);
+  check_windows(c, reader);
   std::vector<std::string> labels = c.task.labels;
   std::sort(labels.begin(), labels.end());
   const auto twice = std::adjacent_find(labels.begin(), labels.end());
@@ -200,7 +225,7 @@ ReadPrepConfig read(config::TomlReader& reader, const std::string& name) {
   const TextFormat* const format = find_text_format(c.source.format);
   if (format != nullptr && !reader.given("split.group")) c.split.group = format->group;
   complete_split(c, reader);
-  if (c.has_pairs() && !reader.given("task.pack")) c.task.pack = false;
+  if ((c.has_pairs() || c.tokenizer.doc_stride) && !reader.given("task.pack")) c.task.pack = false;
   c.source.label_given = reader.given("source.label");
   if (!reader.given("source.label_separator")) {
     c.source.label_separator = label_rules(c.kind().labels).usual_separator;

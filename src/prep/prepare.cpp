@@ -8,6 +8,7 @@
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "bert_hpc/comm/objects.hpp"
 #include "bert_hpc/core/text.hpp"
@@ -138,7 +139,7 @@ class Preparation {
   void tokenize_rows() {
     const auto begin = Clock::now();
     store_ = std::make_unique<TokenStore>(staging_.path(), group_.rank(), group_.size());
-    std::vector<std::int32_t> lengths(static_cast<std::size_t>(table_.rows()), 0);
+    std::vector<std::int32_t> counts(static_cast<std::size_t>(table_.rows()), 0), lengths;
     SequenceMaker maker(config_, *tokenizer_);
     std::ofstream rejects;
     if (is_root()) {
@@ -147,7 +148,7 @@ class Preparation {
     }
     RowStream stream(config_);
     SourceRow row;
-    std::vector<std::int32_t> ids;
+    MadeRow made;
     while (stream.next(row)) {
       const RowStatus status = status_of(row);
       if (is_root() && !is_kept(status) && status != RowStatus::not_sampled) {
@@ -155,45 +156,67 @@ class Preparation {
                 << '\t' << describe_reject(status, row, config_) << '\n';
       }
       if (!is_kept(status) || !is_mine(row.index)) continue;
-      lengths[static_cast<std::size_t>(row.index)] = store_row(row, maker, ids);
+      maker.make(row.text, row.text_pair, made);
+      counts[static_cast<std::size_t>(row.index)] = static_cast<std::int32_t>(made.sequences.size());
+      store_row(row, made, lengths);
     }
     store_->finish_writing();
     if (is_root() && !rejects.flush()) {
       throw Error(ExitCode::files, staging_.file("rejects.tsv") + ": writing failed: " + std::strerror(errno) + ".");
     }
+    const std::vector<std::int32_t> own = counts;
+    share(counts);
+    lengths = in_order_of_rows(counts, own, lengths);
     share(lengths);
-    store_->open_for_reading(std::move(lengths));
-    for (std::int64_t* count : {&summary_.text_bytes, &summary_.truncated, &summary_.unknown, &summary_.words_tokens}) {
+    store_->open_for_reading(counts, std::move(lengths));
+    for (std::int64_t* count : {&summary_.text_bytes, &summary_.truncated, &summary_.cut_into_windows,
+                                &summary_.unknown, &summary_.words_tokens}) {
       *count = group_.sum(*count);
     }
     summary_.tokenize_seconds = group_.maximum(seconds_since(begin));
     tell("tokenized " + core::format_bytes(summary_.text_bytes));
   }
 
-  std::int32_t store_row(const SourceRow& row, SequenceMaker& maker, std::vector<std::int32_t>& ids) {
-    const SequenceMaker::Made made = maker.make(row.text, row.text_pair, ids);
-    std::int32_t length = static_cast<std::int32_t>(ids.size());
+  /// Appends the lengths of the row's sequences as the store has them.
+  void store_row(const SourceRow& row, const MadeRow& made, std::vector<std::int32_t>& lengths) {
     summary_.text_bytes += static_cast<std::int64_t>(row.text.size() + row.text_pair.size());
     summary_.truncated += made.truncated ? 1 : 0;
-    summary_.unknown += std::count(ids.begin(), ids.end(), tokenizer_->special_ids().unk);
-    summary_.words_tokens += length;
-    if (config_.has_pairs()) {
-      const auto first = static_cast<std::int32_t>(made.first);
-      store_->append(std::span(&first, 1));
-      ++length;
+    summary_.cut_into_windows += made.sequences.size() > 1 ? 1 : 0;
+    summary_.unknown += std::count(made.ids.begin(), made.ids.end(), tokenizer_->special_ids().unk);
+    summary_.words_tokens += std::ssize(made.ids);
+    for (std::size_t i = 0; i < made.sequences.size(); ++i) {
+      const std::span<const std::int32_t> ids = made.ids_of(i);
+      lengths.push_back(static_cast<std::int32_t>(ids.size()) + (config_.has_pairs() ? 1 : 0));
+      if (config_.has_pairs()) {
+        const auto first = static_cast<std::int32_t>(made.sequences[i].first);
+        store_->append(std::span(&first, 1));
+      }
+      store_->append(ids);
     }
-    store_->append(ids);
-    return length;
   }
 
-  /// Collective: each rank knows the lengths of its rows, zero elsewhere; after this all know all.
-  void share(std::vector<std::int32_t>& lengths) {
+  /// (sequences of all ranks): those of this rank's rows at their places, zero elsewhere. counts, own (rows): sequences
+  /// on all ranks and on this one.
+  static std::vector<std::int32_t> in_order_of_rows(const std::vector<std::int32_t>& counts,
+                                                    const std::vector<std::int32_t>& own,
+                                                    const std::vector<std::int32_t>& lengths) {
+    std::vector<std::int32_t> all;
+    all.reserve(static_cast<std::size_t>(std::accumulate(counts.begin(), counts.end(), std::int64_t{0})));
+    auto next = lengths.begin();
+    for (std::size_t row = 0; row < counts.size(); ++row) {
+      for (std::int32_t i = 0; i < counts[row]; ++i) all.push_back(own[row] > 0 ? *next++ : 0);
+    }
+    return all;
+  }
+
+  /// Collective: each rank knows the numbers of its rows, zero elsewhere; after this all know all.
+  void share(std::vector<std::int32_t>& numbers) {
     std::vector<std::int64_t> block(1 << 16);
-    for (std::size_t at = 0; at < lengths.size(); at += block.size()) {
-      const std::size_t count = std::min(block.size(), lengths.size() - at);
-      for (std::size_t i = 0; i < count; ++i) block[i] = lengths[at + i];
+    for (std::size_t at = 0; at < numbers.size(); at += block.size()) {
+      const std::size_t count = std::min(block.size(), numbers.size() - at);
+      for (std::size_t i = 0; i < count; ++i) block[i] = numbers[at + i];
       group_.all_reduce(std::span(block.data(), count), comm::Reduction::sum);
-      for (std::size_t i = 0; i < count; ++i) lengths[at + i] = static_cast<std::int32_t>(block[i]);
+      for (std::size_t i = 0; i < count; ++i) numbers[at + i] = static_cast<std::int32_t>(block[i]);
     }
   }
 
@@ -243,6 +266,10 @@ class Preparation {
       tokenizer[data::special_id_key(role)] = tokenizer_->special_ids().*role.id;
     }
     for (const auto& [name, value] : tokenizer_->settings()) tokenizer[name] = value;
+    if (config_.tokenizer.doc_stride) {
+      tokenizer["doc_stride"] = *config_.tokenizer.doc_stride;
+      tokenizer["stride"] = config_.tokenizer.stride;
+    }
     info.tokenizer = tokenizer.dump();
     return info;
   }

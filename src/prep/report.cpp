@@ -114,6 +114,10 @@ std::string describe(const Summary& summary, const PrepConfig& config) {
        core::format_number(100 * static_cast<double>(summary.unknown) / tokens, 2) + "% of the tokens; " +
        core::counted(summary.truncated, "sequence") + " truncated to " + std::to_string(config.tokenizer.max_tokens) +
        " tokens");
+  if (summary.cut_into_windows > 0) {
+    line("windows     " + core::counted(summary.cut_into_windows, "row") + " longer than " +
+         std::to_string(config.tokenizer.max_tokens) + " tokens became several sequences, which have the row's number");
+  }
   line("time        " + core::format_duration(summary.seconds) + "; reading and tokenizing " +
        core::format_duration(summary.tokenize_seconds) + " (" +
        core::format_metric(static_cast<double>(summary.text_bytes) / std::max(1e-9, summary.tokenize_seconds)) +

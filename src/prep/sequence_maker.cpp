@@ -1,4 +1,5 @@
-// Truncation follows the "longest_first" of Hugging Face's tokenizers, down to which text gets the odd token.
+// Truncation follows the "longest_first" of Hugging Face's tokenizers, down to which text gets the odd token; windows
+// follow their truncation with a stride ("only_second" for pairs).
 #include "bert_hpc/prep/sequence_maker.hpp"
 
 #include <algorithm>
@@ -13,9 +14,18 @@ PairLengths truncate_longest_first(std::int64_t first, std::int64_t second, std:
   return first_is_longer ? PairLengths{longer, shorter} : PairLengths{shorter, longer};
 }
 
+std::vector<Window> windows_of(std::int64_t tokens, std::int64_t room, std::int64_t step) {
+  std::vector<Window> windows;
+  for (std::int64_t begin = 0;; begin += step) {
+    windows.push_back({begin, std::min(begin + room, tokens)});
+    if (windows.back().end == tokens) return windows;
+  }
+}
+
 SequenceMaker::SequenceMaker(const PrepConfig& config, const tokenize::Tokenizer& tokenizer)
     : encoder_(tokenizer.encoder()),
-      max_tokens_(config.tokenizer.max_tokens),
+      settings_(config.tokenizer),
+      room_(config.tokenizer.max_tokens - tokenizer.kind().sequence.special_tokens(config.has_pairs())),
       pairs_(config.has_pairs()),
       packs_(config.packs()) {
   const tokenize::SequenceTemplate& sequence = tokenizer.kind().sequence;
@@ -27,29 +37,67 @@ SequenceMaker::SequenceMaker(const PrepConfig& config, const tokenize::Tokenizer
   second_counts_ = pairs_ && sequence.second_type == 0;
 }
 
-SequenceMaker::Made SequenceMaker::make(std::string_view text, std::string_view text_pair,
-                                        std::vector<std::int32_t>& ids) {
-  ids.clear();
+void SequenceMaker::make(std::string_view text, std::string_view text_pair, MadeRow& row) {
+  row.ids.clear();
+  row.sequences.clear();
+  row.truncated = false;
   if (packs_) {
-    encoder_->encode(text, ids);
-    return {std::ssize(ids), false};
+    encoder_->encode(text, row.ids);
+    row.sequences.push_back({row.ids.size(), std::ssize(row.ids)});
+    return;
   }
-  ids.assign(before_.begin(), before_.end());
-  encoder_->encode(text, ids);
-  const std::int64_t first = std::ssize(ids) - std::ssize(before_);
+  first_.clear();
   second_.clear();
+  encoder_->encode(text, first_);
   if (pairs_) encoder_->encode(text_pair, second_);
-  const std::int64_t second = std::ssize(second_);
-  const std::int64_t room = max_tokens_ - std::ssize(before_) - std::ssize(after_) - std::ssize(after_pair_);
-  const PairLengths kept = pairs_ ? truncate_longest_first(first, second, room) : PairLengths{std::min(first, room), 0};
-  ids.resize(before_.size() + static_cast<std::size_t>(kept.first));
-  std::int64_t of_type_0 = std::ssize(ids);
-  ids.insert(ids.end(), after_.begin(), after_.end());
-  if (after_counts_) of_type_0 = std::ssize(ids);
-  ids.insert(ids.end(), second_.begin(), second_.begin() + kept.second);
-  ids.insert(ids.end(), after_pair_.begin(), after_pair_.end());
-  if (second_counts_) of_type_0 = std::ssize(ids);
-  return {of_type_0, kept.first + kept.second < first + second};
+  if (settings_.doc_stride) {
+    make_windows(row);
+  } else {
+    make_truncated(row);
+  }
+}
+
+void SequenceMaker::make_truncated(MadeRow& row) const {
+  const PairLengths all = {std::ssize(first_), std::ssize(second_)};
+  const PairLengths kept =
+      pairs_ ? truncate_longest_first(all.first, all.second, room_) : PairLengths{std::min(all.first, room_), 0};
+  row.truncated = kept.first + kept.second < all.first + all.second;
+  add_sequence(std::span(first_).first(static_cast<std::size_t>(kept.first)),
+               std::span(second_).first(static_cast<std::size_t>(kept.second)), row);
+}
+
+void SequenceMaker::make_windows(MadeRow& row) const {
+  std::span<const std::int32_t> question;
+  std::int64_t room = room_;
+  if (pairs_) {
+    question = first_;
+    const std::int64_t most = room_ - settings_.least_window();
+    row.truncated = std::ssize(question) > most;
+    if (row.truncated) question = question.first(static_cast<std::size_t>(most));
+    room -= std::ssize(question);
+  }
+  const std::span<const std::int32_t> document = pairs_ ? second_ : first_;
+  const std::int64_t step = settings_.stride == "step" ? *settings_.doc_stride : room - *settings_.doc_stride;
+  for (const Window& window : windows_of(std::ssize(document), room, step)) {
+    const auto part =
+        document.subspan(static_cast<std::size_t>(window.begin), static_cast<std::size_t>(window.end - window.begin));
+    add_sequence(pairs_ ? question : part, pairs_ ? part : question, row);
+  }
+}
+
+void SequenceMaker::add_sequence(std::span<const std::int32_t> first, std::span<const std::int32_t> second,
+                                 MadeRow& row) const {
+  const std::size_t begin = row.ids.size();
+  const auto add = [&row](std::span<const std::int32_t> ids) { row.ids.insert(row.ids.end(), ids.begin(), ids.end()); };
+  add(before_);
+  add(first);
+  std::size_t of_type_0 = row.ids.size();
+  add(after_);
+  if (after_counts_) of_type_0 = row.ids.size();
+  add(second);
+  add(after_pair_);
+  if (second_counts_) of_type_0 = row.ids.size();
+  row.sequences.push_back({row.ids.size(), static_cast<std::int64_t>(of_type_0 - begin)});
 }
 
 }  // namespace bert_hpc::prep

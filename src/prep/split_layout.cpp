@@ -12,6 +12,13 @@ namespace {
 
 constexpr std::uint64_t use_order = 2;  // apart from the keys that part the splits
 
+void shuffle(std::vector<std::int64_t>& numbers, std::int64_t seed) {
+  std::sort(numbers.begin(), numbers.end(), [seed](std::int64_t a, std::int64_t b) {
+    const std::uint64_t key_a = random_key(seed, use_order, a), key_b = random_key(seed, use_order, b);
+    return key_a != key_b ? key_a < key_b : a < b;
+  });
+}
+
 }  // namespace
 
 SplitLayout::SplitLayout(Split split, const PrepConfig& config, const RowTable& table, const TokenStore& store,
@@ -23,21 +30,24 @@ SplitLayout::SplitLayout(Split split, const PrepConfig& config, const RowTable& 
       before_(ids_of(tokenizer.kind().sequence.before, tokenizer.special_ids())),
       after_(ids_of(tokenizer.kind().sequence.after, tokenizer.special_ids())),
       room_(config.tokenizer.max_tokens - tokenizer.kind().sequence.special_tokens(false)) {
+  std::vector<std::int64_t> rows;
   for (std::int64_t row = 0; row < table.rows(); ++row) {
-    if (table.status[static_cast<std::size_t>(row)] == static_cast<RowStatus>(split)) order_.push_back(row);
+    if (table.status[static_cast<std::size_t>(row)] == static_cast<RowStatus>(split)) rows.push_back(row);
   }
   if (packs_) {
-    rows_ = std::move(order_);
+    rows_ = std::move(rows);
     starts_.assign(1, 0);
-    for (const std::int64_t row : rows_) starts_.push_back(starts_.back() + store.length(row));
+    for (const std::int64_t row : rows_) starts_.push_back(starts_.back() + store.length(only_sequence(row)));
     order_.resize(static_cast<std::size_t>((starts_.back() + room_ - 1) / room_));
     std::iota(order_.begin(), order_.end(), std::int64_t{0});
+    shuffle(order_, config.split.seed);
+  } else {
+    shuffle(rows, config.split.seed);
+    for (const std::int64_t row : rows) {
+      const TokenStore::Range sequences = store.sequences_of(row);
+      for (std::int64_t sequence = sequences.begin; sequence < sequences.end; ++sequence) order_.push_back(sequence);
+    }
   }
-  const std::int64_t seed = config.split.seed;
-  std::sort(order_.begin(), order_.end(), [seed](std::int64_t a, std::int64_t b) {
-    const std::uint64_t key_a = random_key(seed, use_order, a), key_b = random_key(seed, use_order, b);
-    return key_a != key_b ? key_a < key_b : a < b;
-  });
   for (std::int64_t place = 0; place < sequences(); ++place) tokens_ += length(place);
   cut(config.output.shard_tokens);
 }
@@ -46,6 +56,13 @@ std::int64_t SplitLayout::length(std::int64_t place) const {
   const std::int64_t number = order_[static_cast<std::size_t>(place)];
   if (packs_) return std::min(room_, starts_.back() - number * room_) + std::ssize(before_) + std::ssize(after_);
   return store_.length(number) - (pairs_ ? 1 : 0);
+}
+
+/// Is the next place that of another row? Windows of a row stay in one shard.
+bool SplitLayout::ends_row(std::int64_t place) const {
+  if (packs_ || place + 1 == sequences()) return true;
+  const auto at = static_cast<std::size_t>(place);
+  return store_.row_of(order_[at]) != store_.row_of(order_[at + 1]);
 }
 
 /// As few shards as hold about `shard_tokens` each, cut where the running sum passes their equal shares.
@@ -57,7 +74,7 @@ void SplitLayout::cut(std::int64_t shard_tokens) {
   for (std::int64_t place = 0; place < sequences(); ++place) {
     sum += length(place);
     const bool full = static_cast<double>(sum) >= share * static_cast<double>(shards_.size() + 1);
-    if (full && static_cast<std::int64_t>(shards_.size()) + 1 < count) {
+    if (full && ends_row(place) && static_cast<std::int64_t>(shards_.size()) + 1 < count) {
       shards_.push_back({begin, place + 1});
       begin = place + 1;
     }
@@ -69,7 +86,7 @@ void SplitLayout::read(std::int64_t place, Sequence& sequence) const {
   const std::int64_t number = order_[static_cast<std::size_t>(place)];
   if (packs_) return read_packed(number, sequence);
   const std::int64_t length = store_.length(number);
-  sequence.source_index = number;
+  sequence.source_index = store_.row_of(number);
   sequence.ids.resize(static_cast<std::size_t>(length));
   store_.read(number, 0, length, sequence.ids.data());
   if (pairs_) {  // the first value is the number of tokens of type 0
@@ -78,7 +95,7 @@ void SplitLayout::read(std::int64_t place, Sequence& sequence) const {
     sequence.token_types.assign(sequence.ids.size(), 1);
     std::fill_n(sequence.token_types.begin(), std::min(first, sequence.ids.size()), std::uint8_t{0});
   }
-  sequence.label = label_of(table_, number);
+  sequence.label = label_of(table_, sequence.source_index);
 }
 
 void SplitLayout::read_packed(std::int64_t number, Sequence& sequence) const {
@@ -92,7 +109,7 @@ void SplitLayout::read_packed(std::int64_t number, Sequence& sequence) const {
   std::int32_t* out = sequence.ids.data() + before_.size();
   for (; token < end; ++at) {
     const std::int64_t count = std::min(starts_[at + 1], end) - token;
-    store_.read(rows_[at], token - starts_[at], count, out);
+    store_.read(only_sequence(rows_[at]), token - starts_[at], count, out);
     out += count;
     token += count;
   }

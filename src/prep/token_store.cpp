@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -67,14 +68,20 @@ void TokenStore::finish_writing() {
   if (::close(writer) != 0) fail(path(rank_), "writing failed");
 }
 
-void TokenStore::open_for_reading(std::vector<std::int32_t> lengths) {
+void TokenStore::open_for_reading(const std::vector<std::int32_t>& counts, std::vector<std::int32_t> lengths) {
   lengths_ = std::move(lengths);
-  starts_.resize(lengths_.size());
+  first_.assign(1, 0);
+  first_.reserve(counts.size() + 1);
+  starts_.reserve(lengths_.size());
   std::vector<std::int64_t> end(static_cast<std::size_t>(ranks_), 0);
-  for (std::size_t row = 0; row < lengths_.size(); ++row) {
+  for (std::size_t row = 0; row < counts.size(); ++row) {
     std::int64_t& place = end[static_cast<std::size_t>(owner(static_cast<std::int64_t>(row), ranks_))];
-    starts_[row] = place;
-    place += lengths_[row];
+    for (std::int32_t i = 0; i < counts[row]; ++i) {
+      const std::int32_t length = lengths_[starts_.size()];
+      starts_.push_back(place);
+      place += length;
+    }
+    first_.push_back(std::ssize(starts_));
   }
   for (int r = 0; r < ranks_; ++r) {
     const int reader = ::open(path(r).c_str(), O_RDONLY | O_CLOEXEC);
@@ -83,11 +90,15 @@ void TokenStore::open_for_reading(std::vector<std::int32_t> lengths) {
   }
 }
 
-void TokenStore::read(std::int64_t row, std::int64_t first, std::int64_t count, std::int32_t* out) const {
-  const auto owning = static_cast<std::size_t>(owner(row, ranks_));
+std::int64_t TokenStore::row_of(std::int64_t sequence) const {
+  return std::upper_bound(first_.begin(), first_.end(), sequence) - first_.begin() - 1;
+}
+
+void TokenStore::read(std::int64_t sequence, std::int64_t first, std::int64_t count, std::int32_t* out) const {
+  const auto owning = static_cast<std::size_t>(owner(row_of(sequence), ranks_));
   auto* data = reinterpret_cast<char*>(out);
   auto left = static_cast<std::size_t>(count) * sizeof(std::int32_t);
-  auto place = (starts_[static_cast<std::size_t>(row)] + first) * static_cast<std::int64_t>(sizeof(std::int32_t));
+  auto place = (starts_[static_cast<std::size_t>(sequence)] + first) * static_cast<std::int64_t>(sizeof(std::int32_t));
   while (left > 0) {
     const ssize_t got = ::pread(readers_[owning], data, left, place);
     if (got < 0 && errno == EINTR) continue;

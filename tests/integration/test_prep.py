@@ -73,6 +73,7 @@ def same_on_any_ranks(folder):
         "pairs and regression": {"source__text_pair": '"other"', "source__label": '"value"', "task__name": '"regression"'},
         "own vocabulary": {"tokenizer__vocabulary": None, "tokenizer__train_size": "40"},
         "packed": {"source__format": '"text"', "task__name": '"masked_lm"'},
+        "windows": {"tokenizer__doc_stride": "2"},
     }
     for name, changes in cases.items():
         toml(folder, **changes)
@@ -118,6 +119,36 @@ def shards_say_what_the_text_said(folder, table):
         check(abs(share - 0.1 * len(group)) <= 1, f"a tenth of the rows of {label} is for testing")
     rejects = (folder / "out" / "rejects.tsv").read_text().splitlines()
     check(rejects[1:] == ["rows.csv\t6\t7\tthe text is empty"], f"rejects.tsv: {rejects}")
+
+
+def long_rows_become_windows(folder, table):
+    toml(folder, tokenizer__doc_stride="2", source__text_pair='"text"', source__text='"other"')
+    done = run(folder)
+    check(done.returncode == 0, f"windows: {done.stderr}")
+    expected, several = {}, 0
+    for i, row in enumerate(table):
+        if row is None:
+            continue
+        a, b = ids_of(row[1]), ids_of(row[0])
+        a = a[:6]  # of 12 tokens 3 are special and 3 are a window's overlap and one more
+        room = 9 - len(a)
+        begins = [0]
+        while begins[-1] + room < len(b):
+            begins.append(begins[-1] + room - 2)
+        several += len(begins) > 1
+        expected[i] = [[2, *a, 3, *b[at : at + room], 3] for at in begins]
+    seen = {}
+    for path in sorted((folder / "out").glob("*.h5")):
+        with h5py.File(path) as f:
+            offsets, last = f["offsets"][:], None
+            names = json.loads(f.attrs["label_names"])
+            for i, row in enumerate(f["source_index"][:].tolist()):
+                check(row == last or row not in seen, f"the windows of row {row} are neighbours")
+                last = row
+                check(names[f["labels"][i]] == table[row][2], f"a window of row {row} has its label")
+                seen.setdefault(row, []).append(f["input_ids"][offsets[i] : offsets[i + 1]].tolist())
+    check(several > 20 and seen == expected, "windows are those of Transformers' only_second")
+    check(f"{several:,} rows longer than 12 tokens became several sequences" in done.stdout, done.stdout)
 
 
 def refused(folder, name, code, *needles, ranks=(1, 2), absent=(), **changes):
@@ -346,6 +377,7 @@ with tempfile.TemporaryDirectory() as scratch:
     same_on_any_ranks(place)
     shutil.rmtree(place / "out", ignore_errors=True)
     shards_say_what_the_text_said(place, table)
+    long_rows_become_windows(place, table)
     wrong_input(place)
     case_is_the_vocabularys(place)
     text_is_read_as_the_vocabulary_is_for(place)

@@ -59,6 +59,13 @@ struct TokenizerConfig {
   std::string conflict;            ///< no key: where the vocabulary's files contradict each other, a warning; or ""
   bool lowercase_assumed = false;  ///< no key: neither the input nor the vocabulary's folder says whether
   std::int64_t max_tokens = 512;   ///< of a sequence, special tokens included
+  /// Longer texts become windows that overlap by so many tokens (stride "overlap", as in Transformers), or begin so
+  /// many tokens apart (stride "step", as in Google's BERT). None: they are truncated.
+  std::optional<std::int64_t> doc_stride;
+  std::string stride = "overlap";
+
+  /// Tokens that a window has room for at least, so that windows leave no gap. Only with doc_stride.
+  std::int64_t least_window() const { return *doc_stride + (stride == "step" ? 0 : 1); }
 };
 
 struct TaskConfig {

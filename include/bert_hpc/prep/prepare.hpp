@@ -31,7 +31,9 @@ struct SplitSummary {
 };
 
 struct Summary {
-  std::int64_t rows = 0, text_bytes = 0, truncated = 0, unknown = 0, words_tokens = 0;
+  std::int64_t rows = 0, text_bytes = 0, unknown = 0, words_tokens = 0;
+  std::int64_t truncated = 0;         ///< rows that lost tokens
+  std::int64_t cut_into_windows = 0;  ///< rows of several sequences
   std::array<std::int64_t, row_status_count> by_status{};
   std::array<SplitSummary, split_count> splits;
   std::vector<std::pair<std::string, std::int64_t>> labels, unlisted_labels;  ///< with their rows

@@ -1,9 +1,11 @@
-// From a row's texts to the ids that a model reads: the tokenizer's template around a text, or around a pair with both
-// texts shortened, the longer first, until they fit. For packed text the bare ids.
+// From a row's texts to the ids that a model reads: the tokenizer's template around a text or a pair. A text that is
+// too long is shortened, of a pair the longer first; or with [tokenizer] doc_stride the last text is cut into
+// overlapping windows, each a sequence of its own. For packed text the bare ids.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -19,25 +21,52 @@ struct PairLengths {
 };
 PairLengths truncate_longest_first(std::int64_t first, std::int64_t second, std::int64_t room);
 
+/// Tokens [begin, end) of a text.
+struct Window {
+  std::int64_t begin, end;
+  bool operator==(const Window&) const = default;
+};
+/// Windows of at most `room` tokens over a text of `tokens` tokens, at least one. The first begins at 0 and each
+/// further one `step` tokens later, 1 ≤ step ≤ room; the last one ends with the text.
+std::vector<Window> windows_of(std::int64_t tokens, std::int64_t room, std::int64_t step);
+
+/// The sequences of a row.
+struct MadeRow {
+  struct Sequence {
+    std::size_t end;     ///< in ids; it begins where the one before ends
+    std::int64_t first;  ///< tokens of type 0, which come first
+  };
+  std::vector<std::int32_t> ids;
+  std::vector<Sequence> sequences;
+  bool truncated = false;
+
+  std::span<const std::int32_t> ids_of(std::size_t sequence) const {
+    const std::size_t begin = sequence == 0 ? 0 : sequences[sequence - 1].end;
+    return std::span(ids).subspan(begin, sequences[sequence].end - begin);
+  }
+};
+
 class SequenceMaker {
  public:
   /// `tokenizer` must outlive it.
   SequenceMaker(const PrepConfig& config, const tokenize::Tokenizer& tokenizer);
 
-  struct Made {
-    std::int64_t first;  ///< tokens of type 0, which come first
-    bool truncated;
-  };
-  /// Replaces `ids` by the row's sequence: at most max_tokens, or any number where text is packed.
-  Made make(std::string_view text, std::string_view text_pair, std::vector<std::int32_t>& ids);
+  /// Replaces `row` by the sequences of these texts: one, or with doc_stride at least one. Each has at most max_tokens,
+  /// or any number where text is packed.
+  void make(std::string_view text, std::string_view text_pair, MadeRow& row);
 
  private:
+  void make_truncated(MadeRow& row) const;
+  void make_windows(MadeRow& row) const;
+  void add_sequence(std::span<const std::int32_t> first, std::span<const std::int32_t> second, MadeRow& row) const;
+
   std::unique_ptr<tokenize::TextEncoder> encoder_;
-  std::int64_t max_tokens_;
+  TokenizerConfig settings_;
+  std::int64_t room_;  // for the tokens of both texts
   bool pairs_, packs_;
   std::vector<std::int32_t> before_, after_, after_pair_;  // special tokens; after_: after the first text
   bool after_counts_, second_counts_;  // as tokens of type 0: after_; the second text and after_pair_
-  std::vector<std::int32_t> second_;
+  std::vector<std::int32_t> first_, second_;
 };
 
 }  // namespace bert_hpc::prep

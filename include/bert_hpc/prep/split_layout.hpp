@@ -1,5 +1,6 @@
-// Which sequences a split has, in which order, and how they are cut into shards. It depends on the seed and the rows
-// alone, never on ranks: every rank computes the same layout and writes its share of the shards.
+// Which sequences a split has, in which order, and how they are cut into shards. Windows of a row are neighbours. It
+// depends on the seed and the rows alone, never on ranks: every rank computes the same layout and writes its share of
+// the shards.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +40,10 @@ class SplitLayout {
   std::int64_t length(std::int64_t place) const;
 
  private:
+  /// Of packed text, each row of which is one sequence in the store.
+  std::int64_t only_sequence(std::int64_t row) const { return store_.sequences_of(row).begin; }
   void cut(std::int64_t shard_tokens);
+  bool ends_row(std::int64_t place) const;
   void read_packed(std::int64_t number, Sequence& sequence) const;
 
   const RowTable& table_;
@@ -49,7 +53,7 @@ class SplitLayout {
   std::int64_t room_;                         // tokens of packed text in a sequence
   std::vector<std::int64_t> rows_;            // packed: the split's rows as they come
   std::vector<std::int64_t> starts_;          // packed (rows + 1): tokens before each row
-  std::vector<std::int64_t> order_;           // row, or number of the packed sequence, by place
+  std::vector<std::int64_t> order_;           // number in the store, or of the packed sequence, by place
   std::int64_t tokens_ = 0;
   std::vector<Shard> shards_;
 };

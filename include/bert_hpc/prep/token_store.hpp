@@ -1,5 +1,5 @@
-// The tokens of all rows between tokenization and the shards, in one scratch file per rank, because shards take rows in
-// random order and memory must not grow with the text. The folder is on a file system that all ranks see.
+// The tokens of all sequences between tokenization and the shards, in one scratch file per rank, because shards take
+// rows in random order and memory must not grow with the text. The folder is on a file system that all ranks see.
 #pragma once
 
 #include <cstdint>
@@ -20,16 +20,26 @@ class TokenStore {
   /// The rank that tokenizes `row`: runs of neighbouring rows go round, so that all ranks work on all files.
   static int owner(std::int64_t row, int ranks) { return static_cast<int>(row / 64 % ranks); }
 
-  /// Appends the next of this rank's rows. Throws Error(files).
+  /// Appends to the next sequence of this rank's rows. Throws Error(files).
   void append(std::span<const std::int32_t> values);
   /// Everything is on its way to the other ranks. Throws Error(files).
   void finish_writing();
 
-  /// Opens all ranks' files, after all have finished; `lengths` (rows): how many values each row has.
-  void open_for_reading(std::vector<std::int32_t> lengths);
-  std::int64_t length(std::int64_t row) const { return lengths_[static_cast<std::size_t>(row)]; }
-  /// Values [first, first + count) of `row`, written at `out`. Throws Error(files).
-  void read(std::int64_t row, std::int64_t first, std::int64_t count, std::int32_t* out) const;
+  /// Opens all ranks' files, after all have finished. `counts` (rows): sequences of each row; `lengths` (sequences of
+  /// all rows, one row's after the other's): how many values each has.
+  void open_for_reading(const std::vector<std::int32_t>& counts, std::vector<std::int32_t> lengths);
+  struct Range {
+    std::int64_t begin, end;
+  };
+  /// The numbers of a row's sequences.
+  Range sequences_of(std::int64_t row) const {
+    const auto at = static_cast<std::size_t>(row);
+    return {first_[at], first_[at + 1]};
+  }
+  std::int64_t row_of(std::int64_t sequence) const;
+  std::int64_t length(std::int64_t sequence) const { return lengths_[static_cast<std::size_t>(sequence)]; }
+  /// Values [first, first + count) of `sequence`, written at `out`. Throws Error(files).
+  void read(std::int64_t sequence, std::int64_t first, std::int64_t count, std::int32_t* out) const;
 
  private:
   std::string path(int rank) const;
@@ -40,8 +50,9 @@ class TokenStore {
   int writer_ = -1;
   std::vector<std::int32_t> block_;
   std::vector<int> readers_;
-  std::vector<std::int32_t> lengths_;
-  std::vector<std::int64_t> starts_;  // (rows): place in the owner's file, in values
+  std::vector<std::int64_t> first_;    // (rows + 1): sequences before each row
+  std::vector<std::int32_t> lengths_;  // (sequences)
+  std::vector<std::int64_t> starts_;   // (sequences): place in the owner's file, in values
 };
 
 }  // namespace bert_hpc::prep

@@ -80,6 +80,21 @@ TEST_CASE("a sequence has room for a token of each text") {
              ContainsSubstring("must be at least 5 for pairs: [CLS] a [SEP] b [SEP]."));
 }
 
+TEST_CASE("windows leave no token out") {
+  CHECK(message(good, {"tokenizer.max_tokens=6", "tokenizer.doc_stride=3"}).empty());
+  CHECK_THAT(message(good, {"tokenizer.max_tokens=5", "tokenizer.doc_stride=3"}),
+             ContainsSubstring("must be at least 6 with doc_stride = 3"));
+  CHECK(message(good, {"tokenizer.max_tokens=5", "tokenizer.doc_stride=3", "tokenizer.stride=\"step\""}).empty());
+  CHECK_THAT(message(good, {"tokenizer.max_tokens=7", "tokenizer.doc_stride=3", "source.text_pair=\"b\""}),
+             ContainsSubstring("must be at least 8 with doc_stride = 3"));
+  CHECK_THAT(message(good, {"tokenizer.doc_stride=0", "tokenizer.stride=\"step\""}), ContainsSubstring("at least 1"));
+  CHECK_THAT(message(good, {"tokenizer.stride=\"step\""}), ContainsSubstring("needs doc_stride"));
+  const std::vector<std::string> masked = {"task.name=\"masked_lm\"", "tokenizer.doc_stride=3"};
+  CHECK_FALSE(parse(good, masked).packs());
+  CHECK_THAT(message(good, {masked[0], masked[1], "task.pack=true"}),
+             ContainsSubstring("does not go with [tokenizer] doc_stride"));
+}
+
 TEST_CASE("shards name the column of the labels where it has a name") {
   CHECK(parse(good, {"source.label=\"score 1\""}).label_column() == "score 1");
   CHECK(parse(good, {"source.label=\"2\""}).label_column().empty());
