@@ -22,6 +22,10 @@ for program in bert_hpc bert_hpc_prep; do
   expect_status 0 env -i PATH="$root/bin:/usr/bin:/bin" "$program" --example
   expect cmp "$scratch/output" "$root/share/bert_hpc/input/example_$program.toml"
 done
+expect_status 0 env -i PATH="$root/bin:/usr/bin:/bin" bert_hpc_score --version
+expect_text "bert_hpc_score $version (source revision"
+expect_status 0 env -i PATH="$root/bin:/usr/bin:/bin" bert_hpc_score --help
+expect_text "$root/share/bert_hpc/input/README.md"
 for file in README.md LICENSE CHANGELOG.md jobs/README.md; do expect [ -f "$root/share/bert_hpc/$file" ]; done
 for folder in input jobs postprocess; do expect [ -d "$root/share/bert_hpc/$folder" ]; done
 expect_status 2 "$root/share/bert_hpc/jobs/build.sh"

@@ -17,6 +17,7 @@ MAY_USE = {
     "config": {"tasks", "metrics"},
     "io": {"metrics"},
     "tokenize": set(),
+    "score": {"tokenize"},
     "ops": set(),
     "data": {"io", "tokenize", "tasks"},
     "layers": {"ops", "comm"},
@@ -46,7 +47,7 @@ HOMES = {
     r"nvml\.h": r"core/nvml|app/nvml",
     r"nvtx3/.*": r"core/cuda/",
     r"utf8proc\.h": r"tokenize/",
-    r"nlohmann/.*": r"io/|model/|data/|tokenize/|prep/",
+    r"nlohmann/.*": r"io/|model/|data/|tokenize/|prep/|score/",
     r"catch2/.*": r"$^",
 }
 

@@ -70,7 +70,7 @@ class BertHpc(CMakePackage, CudaPackage):
 
     conflicts("%gcc@:10", msg="C++20 is needed: GCC 11 or newer")
 
-    sanity_check_is_file = [join_path("bin", "bert_hpc"), join_path("bin", "bert_hpc_prep")]
+    sanity_check_is_file = [join_path("bin", name) for name in ("bert_hpc", "bert_hpc_prep", "bert_hpc_score")]
 
     def cmake_args(self):
         args = [
@@ -97,7 +97,7 @@ class BertHpc(CMakePackage, CudaPackage):
         env.set("BERT_HPC_ROOT", self.prefix)
 
     def test_version(self):
-        """both programs start and print their version"""
-        for name in ("bert_hpc", "bert_hpc_prep"):
+        """the programs start and print their version"""
+        for name in ("bert_hpc", "bert_hpc_prep", "bert_hpc_score"):
             program = which(join_path(self.prefix.bin, name), required=True)
             assert name in program("--version", output=str.split, error=str.split)

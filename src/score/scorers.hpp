@@ -1,0 +1,10 @@
+// The scorers that registry.cpp lists, each defined in the file of its name.
+#pragma once
+
+#include "bert_hpc/score/scorer.hpp"
+
+namespace bert_hpc::score {
+
+extern const Scorer squad_scorer;
+
+}  // namespace bert_hpc::score
