@@ -11,7 +11,7 @@ namespace bert_hpc::config {
 namespace {
 
 void visit_run(TomlKeys& toml, Run& run) {
-  toml.table("run").key("mode", run.mode, one_of({"train", "evaluate", "predict"}, {"embed"}));
+  toml.table("run").key("mode", run.mode, one_of({"train", "evaluate", "predict"}));
   toml.key("directory", run.directory).required();
   toml.key("seed", run.seed, non_negative()).key("reproducible", run.reproducible);
   toml.key("resume", run.resume).key("max_walltime", run.max_walltime);
@@ -35,16 +35,13 @@ void own_keys(Optimizer& optimizer) {
   if (optimizer.known.empty() || optimizer.owner == optimizer.name) return;
   const auto named = std::find_if(optimizer.known.begin(), optimizer.known.end(),
                                   [&](const core::NamedSettings& one) { return one.name == optimizer.name; });
-  const bool has = named != optimizer.known.end() && named->available;
-  optimizer.own = has ? named->settings : optimizer.known.front().settings;
+  optimizer.own = (named != optimizer.known.end() ? *named : optimizer.known.front()).settings;
   optimizer.owner = optimizer.name;
 }
 
 void visit_optimizer(TomlKeys& toml, Optimizer& optimizer) {
   Choices names;
-  for (const core::NamedSettings& one : optimizer.known) {
-    (one.available ? names.names : names.planned).push_back(one.name);
-  }
+  for (const core::NamedSettings& one : optimizer.known) names.names.push_back(one.name);
   toml.table("optimizer").key("name", optimizer.name, names);
   toml.key("learning_rate", optimizer.learning_rate, positive());
   own_keys(optimizer);
@@ -90,7 +87,7 @@ void visit_keys(TomlKeys& toml, Config& config) {
   visit_run(toml, config.run);
   visit_model(toml, config.model);
 
-  toml.table("task").key("name", config.task.name, one_of(tasks::names(), tasks::planned_names()));
+  toml.table("task").key("name", config.task.name, one_of(tasks::names()));
   toml.required();
   for (const auto& [key, task] : tasks::keys()) {
     if (std::holds_alternative<bool>(key.usual)) {
@@ -104,7 +101,7 @@ void visit_keys(TomlKeys& toml, Config& config) {
   Data& data = config.data;
   toml.table("data").key("train", data.train).key("validation", data.validation).key("test", data.test);
   toml.key("order", data.order, one_of({"random", "file", "by_length"}));
-  toml.key("padding", data.padding, one_of({"none"}, {"longest", "max"}));
+  toml.key("padding", data.padding, one_of({"none"}));
 
   visit_batch(toml, config.batch);
   visit_optimizer(toml, config.optimizer);
@@ -134,8 +131,6 @@ void visit_keys(TomlKeys& toml, Config& config) {
   toml.key("collective_timeout_seconds", debug.collective_timeout_seconds, positive());
   toml.key("step_delay_seconds", debug.step_delay_seconds, non_negative());
   toml.key("parameter_hash_every", debug.parameter_hash_every, non_negative());
-
-  toml.planned_tables({"distill"});
 }
 
 namespace {

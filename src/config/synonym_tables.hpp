@@ -227,8 +227,6 @@ inline constexpr ValueSynonym value_synonyms[] = {
     {"adamw_torch_fused", "adamw"},
     {"adamw_hf", "adamw"},
     {"adam", "adamw"},
-    {"adamw_bnb_8bit", "adamw8bit"},
-    {"adamw_8bit", "adamw8bit"},
     {"constant_with_warmup", "constant"},
     {"cosine_with_restarts", "cosine"},
     {"sdpa", "fused"},

@@ -171,26 +171,6 @@ TomlKeys& TomlReader::required() {
   return *this;
 }
 
-TomlKeys& TomlReader::planned(const std::vector<const char*>& names) {
-  for (const char* name : names) {
-    TomlValue* value = state_->table_value == nullptr ? nullptr : state_->table_value->find(name);
-    if (value == nullptr) continue;
-    value->asked = true;
-    state_->add(value->name_place, '[' + state_->table + "] " + name + " is not available in this version");
-  }
-  return *this;
-}
-
-TomlKeys& TomlReader::planned_tables(const std::vector<const char*>& names) {
-  for (const char* name : names) {
-    TomlValue* value = state_->at(name);
-    if (value == nullptr) continue;
-    value->asked = true;
-    state_->add(value->name_place, std::string("the table [") + name + "] is not available in this version");
-  }
-  return *this;
-}
-
 bool TomlReader::given(const std::string& path) const {
   return state_->at(path) != nullptr;
 }

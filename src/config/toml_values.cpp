@@ -39,13 +39,10 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
 
 /// "; did you mean …" with the choice that an unknown value stands for.
 std::string meant_choice(const std::string& text, const Choices& choices) {
-  std::string choice = suggested_value(text, [&choices](const std::string& name) {
-    return contains(choices.names, name) || contains(choices.planned, name);
-  });
+  std::string choice =
+      suggested_value(text, [&choices](const std::string& name) { return contains(choices.names, name); });
   if (choice.empty()) choice = core::nearest_name(text, choices.names);
-  if (choice.empty()) return {};
-  const bool later = contains(choices.planned, choice);
-  return "; did you mean \"" + choice + "\"?" + (later ? " It is not available in this version." : "");
+  return choice.empty() ? "" : "; did you mean \"" + choice + "\"?";
 }
 
 /// An entry of a list, with name and position for messages.
@@ -117,9 +114,6 @@ ValueProblem read_value(const TomlValue& value, double& result, const Range& ran
 ValueProblem read_value(const TomlValue& value, std::string& result, const Choices& choices) {
   if (value.kind != Kind::text) return wrong_type(value, "a string in quotes");
   const std::string shown = "= \"" + core::printable(value.text, 80) + '"';
-  if (contains(choices.planned, value.text)) {
-    return problem(value, shown + " is not available in this version, which has " + core::listed(choices.names, "and"));
-  }
   if (!choices.names.empty() && !contains(choices.names, value.text)) {
     return problem(value, shown + " is unknown: it must be " + core::listed(choices.names, "or") +
                               meant_choice(value.text, choices));

@@ -59,7 +59,7 @@ void visit_keys(config::TomlKeys& keys, PrepConfig& c) {
   keys.key("group", c.split.group);
 
   keys.table("tokenizer");
-  keys.key("type", c.tokenizer.type, one_of(tokenizer_names(), {"byte_bpe"}));
+  keys.key("type", c.tokenizer.type, one_of(tokenizer_names()));
   keys.key("vocabulary", c.tokenizer.vocabulary);
   keys.key("train_size", c.tokenizer.train_size, between(0, 1 << 20));
   for (const data::TextSetting& setting : data::text_settings) keys.key(setting.name, c.tokenizer.text.*setting.value);
@@ -68,7 +68,7 @@ void visit_keys(config::TomlKeys& keys, PrepConfig& c) {
   keys.key("stride", c.tokenizer.stride, one_of({"overlap", "step"}));
 
   keys.table("task");
-  keys.key("name", c.task.name, one_of(tasks::names(), tasks::planned_names())).required();
+  keys.key("name", c.task.name, one_of(tasks::names())).required();
   keys.key("labels", c.task.labels);
   keys.key("pack", c.task.pack);
 

@@ -16,10 +16,6 @@ const std::vector<const Task*>& all() {
   return tasks;
 }
 
-std::vector<std::string> planned_names() {
-  return {"token_classification", "question_answering", "answer_ranking", "embedding"};
-}
-
 const Task* find(std::string_view name) {
   const auto found = std::find_if(all().begin(), all().end(), [&](const Task* task) { return task->name == name; });
   return found == all().end() ? nullptr : *found;

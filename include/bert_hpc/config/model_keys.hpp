@@ -27,7 +27,7 @@ struct Model {
 inline void visit_model(TomlKeys& toml, Model& model) {
   const Range probability = from_to_below(0, 1), size = between(1, double{core::largest_size});
   const auto above_zero = [](double high) { return Range{.low = 0, .high = high, .low_open = true}; };
-  toml.table("model").key("family", model.family, one_of({"bert", "distilbert"}, {"gpt2", "bilstm"}));
+  toml.table("model").key("family", model.family, one_of({"bert", "distilbert"}));
   toml.key("pretrained", model.pretrained);
   toml.key("attention", model.attention, one_of({"fused", "plain"}));
   toml.key("trainable", model.trainable, one_of({"all", "head", "bitfit"}));
@@ -44,8 +44,7 @@ inline void visit_model(TomlKeys& toml, Model& model) {
   toml.key("classifier_dropout", model.classifier_dropout, probability);
   toml.key("layer_norm_eps", model.layer_norm_eps, above_zero(core::largest_epsilon));
   toml.key("initializer_range", model.initializer_range, above_zero(core::largest_initial_range));
-  toml.key("hidden_act", model.hidden_act, one_of({"gelu"}, {"relu", "silu", "gelu_new", "gelu_pytorch_tanh"}));
-  toml.planned({"recompute", "lora"});
+  toml.key("hidden_act", model.hidden_act, one_of({"gelu"}));
 }
 
 }  // namespace bert_hpc::config

@@ -50,15 +50,11 @@ inline Range from_to_below(double low, double high) {
 
 /// The allowed strings; any string if there are no names.
 struct Choices {
-  std::vector<std::string> names;    ///< supported by this version
-  std::vector<std::string> planned;  ///< documented names that this version rejects with a specific message
+  std::vector<std::string> names;
 };
 
 inline Choices one_of(std::vector<std::string> names) {
-  return {std::move(names), {}};
-}
-inline Choices one_of(std::vector<std::string> names, std::vector<std::string> planned) {
-  return {std::move(names), std::move(planned)};
+  return {std::move(names)};
 }
 
 /// A visitor of keys with their types and limits. Table names may be dotted ("model.lora"). A key that is not given
@@ -89,11 +85,6 @@ class TomlKeys {
 
   /// Marks the last key as mandatory.
   virtual TomlKeys& required() = 0;
-
-  /// Documented keys of the current table that this version rejects with a specific message.
-  virtual TomlKeys& planned(const std::vector<const char*>& names) = 0;
-  /// Documented tables that this version rejects.
-  virtual TomlKeys& planned_tables(const std::vector<const char*>& names) = 0;
 };
 
 /// The text of an input file. Throws Error(input) if it cannot be read or is larger than the limit of 1 MiB.
@@ -132,8 +123,6 @@ class TomlReader : public TomlKeys {
   TomlKeys& key(const char* name, std::optional<double>& value, const Range& range = {}) override;
   TomlKeys& key(const char* name, std::optional<std::string>& value, const Choices& choices = {}) override;
   TomlKeys& required() override;
-  TomlKeys& planned(const std::vector<const char*>& names) override;
-  TomlKeys& planned_tables(const std::vector<const char*>& names) override;
 
   /// True if "table.key" is given.
   bool given(const std::string& path) const;
@@ -176,8 +165,6 @@ class TomlWriter : public TomlKeys {
   TomlKeys& key(const char* name, std::optional<double>& value, const Range& range = {}) override;
   TomlKeys& key(const char* name, std::optional<std::string>& value, const Choices& choices = {}) override;
   TomlKeys& required() override { return *this; }
-  TomlKeys& planned(const std::vector<const char*>&) override { return *this; }
-  TomlKeys& planned_tables(const std::vector<const char*>&) override { return *this; }
 
   /// All visited values in order, without empty tables and unset values.
   const std::string& text() const { return text_; }

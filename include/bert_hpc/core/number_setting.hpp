@@ -21,7 +21,6 @@ struct NumberSetting {
 struct NamedSettings {
   std::string name;
   std::vector<NumberSetting> settings{};
-  bool available = true;  ///< false: documented, and refused by this version
 };
 
 }  // namespace bert_hpc::core

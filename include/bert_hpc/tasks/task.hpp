@@ -49,8 +49,6 @@ const Task* find(std::string_view name);
 const Task& named(std::string_view name);
 
 std::vector<std::string> names();
-/// Documented names that this version refuses.
-std::vector<std::string> planned_names();
 /// The keys of all tasks by name, each with its task.
 struct OwnedKey {
   Key key;

@@ -25,7 +25,6 @@ const OptimizerKind& optimizer_kind(const std::string& name) {
 std::vector<core::NamedSettings> optimizer_inputs() {
   std::vector<core::NamedSettings> inputs;
   for (const OptimizerKind& kind : optimizer_kinds()) inputs.push_back(kind.input);
-  for (const char* name : {"adamw8bit"}) inputs.push_back({.name = name, .available = false});
   return inputs;
 }
 

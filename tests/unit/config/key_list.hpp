@@ -34,8 +34,6 @@ class KeyList : public bert_hpc::config::TomlKeys {
   Keys& key(const char* name, Maybe<double>&, const Range&) override { return add(name); }
   Keys& key(const char* name, Maybe<std::string>&, const Choices&) override { return add(name); }
   Keys& required() override { return *this; }
-  Keys& planned(const std::vector<const char*>&) override { return *this; }
-  Keys& planned_tables(const std::vector<const char*>&) override { return *this; }
 
  private:
   Keys& add(const char* name) {

@@ -104,8 +104,6 @@ TEST_CASE("values of other trainers lead to ours") {
   leads_to("precision.compute=\"float32\"", "did you mean \"fp32\"?");
   leads_to("task.name=\"mlm\"", "did you mean \"masked_lm\"?");
   leads_to("task.name=\"sst2\"", "did you mean \"classification\"?");
-  leads_to("task.name=\"ner\"", "did you mean \"token_classification\"?");
-  leads_to("task.name=\"qa\"", "did you mean \"question_answering\"?");
   leads_to("optimizer.name=\"adamw_torch\"", "did you mean \"adamw\"?");
   leads_to("schedule.name=\"constant_with_warmup\"", "did you mean \"constant\"?");
   CHECK_THAT(problems(minimal, {"data.validation=[\"b\"]", "evaluation.best=\"eval_accuracy\""}),

@@ -29,12 +29,11 @@ struct Values {
 
 void visit(TomlKeys& toml, Values& v) {
   toml.table("batch").key("global", v.global, positive()).key("flag", v.flag);
-  toml.table("optimizer").key("name", v.name, one_of({"adamw", "lamb"}, {"adamw8bit"}));
+  toml.table("optimizer").key("name", v.name, one_of({"adamw", "lamb"}));
   toml.key("learning_rate", v.rate, positive());
   toml.table("data").key("train", v.files);
   toml.table("schedule").key("steps", v.steps, at_least(1)).key("warmup_ratio", v.ratio, from_to_below(0, 1));
   toml.key("word", v.word);
-  toml.planned({"magic"}).planned_tables({"distill"});
   toml.table("model.lora").key("rank", v.rank, positive());
 }
 
@@ -111,7 +110,8 @@ TEST_CASE("errors for wrong types state the given value and the right form") {
   has("[data]\ntrain = ['a', 3]\n", "in.toml:2:15: [data] train (entry 2) must be a string");
   has("[model.lora]\nrank = 4294967297\n", "out of range");
   has("batch = 3\n", "in.toml:1:9: \"batch\" must be a table, headed by [batch]");
-  has("[optimizer]\nname = \"adamw8bit\"\n", "not available in this version, which has \"adamw\" and \"lamb\"");
+  has("[optimizer]\nname = \"adamw8\"\n",
+      "= \"adamw8\" is unknown: it must be \"adamw\" or \"lamb\"; did you mean \"adamw\"?");
   has("[data]\ntrain = [\"a\\u0000b\"]\n", "null character");
 }
 
@@ -142,11 +142,6 @@ TEST_CASE("overrides win, in order, and errors name them by number") {
   has("btch.global=3", "did you mean [batch]?");
   has("batch.global=1\nflag=true", "more than one value");
   has("batch.global.x=3", "not a table");
-}
-
-TEST_CASE("keys and tables of later versions are refused as such") {
-  CHECK_THAT(problems("[schedule]\nmagic = 1\n"), ContainsSubstring("in.toml:2:1: [schedule] magic is not available"));
-  CHECK_THAT(problems("[distill]\nx = 1\n"), ContainsSubstring("in.toml:1:2: the table [distill] is not available"));
 }
 
 TEST_CASE("required keys and the caller's own problems have places") {
